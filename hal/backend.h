@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// For engines: what a backend gives to the HAL and what it gets from it.
+// A backend includes this header, the public ones and its own; nothing else
+// of hal/.
+//
+// How a picture travels. hr_submit() makes one work per sample. A host thread
+// prepares it (reads the file, parses the header, folds the ops to geometry)
+// and plans it: the five stages are cut into spans, each on one engine. Then
+// each span in turn becomes a task that its engine gets by submit(), together
+// with others, and ends with hr__task_done(). What one span makes and the
+// next reads is the payload between them; the last span writes pic->dst.
+#ifndef HR__BACKEND_H
+#define HR__BACKEND_H
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <headrace/headrace.h>
+
+enum {
+    HR__MAX_ENGINES = 4,  // in the chain of one device, the CPU included
+    HR__MAX_STEPS = 8,    // resample steps of one sample
+};
+
+// ---- Geometry: what crop, resize and flip come to --------------------------
+
+struct hr__rect {
+    int x, y, w, h;
+};
+
+// One resample step, in the order in which it happens:
+//   in  -> keep src -> mirror (pre) -> resize to rs (box, filter)
+//       -> keep win -> transpose, mirror (post) -> out
+// Several steps follow each other when an op list is not one of these.
+struct hr__step {
+    int in_w, in_h;        // the picture this step reads
+    struct hr__rect src;   // inside it; the filter sees nothing else
+    bool pre_x, pre_y;     // mirrored before the filter
+    bool resized;          // false: rs is src, the filter does not run
+    float box[4];          // Pillow's box, relative to src
+    int rs_w, rs_h;
+    enum hr_filter filter;
+    struct hr__rect win;   // of the resized picture; may leave it (padding:
+                           // what lies outside is byte 0)
+    bool transpose, post_x, post_y;
+    int out_w, out_h;
+};
+
+struct hr__geometry {
+    int num_steps;         // >= 1
+    struct hr__step steps[HR__MAX_STEPS];
+};
+
+// The weights of one axis of a step, made once here for every engine
+// (hal/axis.c; Pillow src/libImaging/Resample.c precompute_coeffs): output i
+// = sum of n[i] input samples from lo[i] on, in coordinates of the step's
+// input; 22 fraction bits. Mirroring before and after is already in it.
+struct hr__axis {
+    int out;               // outputs that lie inside the resized picture
+    int pad_before;        // outputs of win that lie outside, before them
+    int taps, stride;      // largest n; weights from output to output
+    int32_t *lo, *n, *w;   // [out], [out], [out * stride]
+    int src_lo, src_hi;    // inputs that are read: [src_lo, src_hi)
+    bool identity;         // every output is input src_lo + i
+};
+
+// Bytes that hr__axis_build() needs at mem (8-byte aligned). which: 0 = x,
+// 1 = y.
+size_t hr__axis_size(const struct hr__step *step, int which);
+void hr__axis_build(struct hr__axis *axis, const struct hr__step *step,
+                    int which, void *mem);
+
+// ---- The picture: everything that is known before an engine starts ---------
+
+// The store stage as a table; hal/table.c makes it once per job.
+struct hr__table {
+    float f32[3][256];
+    uint16_t f16[3][256];
+    uint8_t u8[3][256];
+    bool u8_identity;
+};
+
+struct hr__dst {
+    uint8_t *data;
+    size_t stride_c, stride_h;  // bytes
+    int w, h, c;
+    enum hr_dtype dtype;
+    enum hr_layout layout;
+};
+
+struct hr__picture {
+    const uint8_t *data;        // encoded source, NULL if it is pixels
+    size_t size;
+    struct hr_info info;        // of the encoded source
+    hr_image image;             // or the source pixels (u8)
+    int width, height;          // of the source
+    enum hr_mode mode;          // of the decode
+    int channels;               // 3 or 1, what color..store carry
+    struct hr__geometry geo;
+    const struct hr__table *table;
+    struct hr__dst dst;
+    enum hr_tier tier;
+    const struct hr_limits *limits;
+};
+
+// First stage of a picture: HR_ENTROPY, or HR_RESAMPLE if it is pixels.
+static inline enum hr_stage hr__picture_first(const struct hr__picture *pic)
+{
+    return pic->data ? HR_ENTROPY : HR_RESAMPLE;
+}
+
+// ---- Between spans ----------------------------------------------------------
+
+// What a span leaves for the next one, in memory that the next engine named
+// (its buffer_alloc, e.g. pinned upload memory). Freed by the HAL.
+struct hr__payload {
+    enum hr_stage after;    // the stage that made it
+    void *data;
+    size_t size;
+    struct hr__rect rect;   // after COLOR: the window of the picture that is
+                            // there; after RESAMPLE: the whole output
+    size_t stride;          // bytes from row to row (pixels: interleaved u8)
+    void *extra;            // for formats of coefficients and planes
+    struct hr__engine *owner;
+};
+
+// ---- Tasks -------------------------------------------------------------------
+
+// One span of one sample in the hands of one engine.
+struct hr__task {
+    struct hr__task *next;       // the engine's list while it holds the task
+    const struct hr__picture *pic;
+    struct hr_span span;
+    struct hr__payload *in;      // NULL if the span starts the plan
+    bool prepared;               // see hr__task_prepare()
+    void *engine_data[2];        // the engine's own
+};
+
+// How a task ended. Text is a clause without file name and stage.
+struct hr__outcome {
+    enum hr_status status;
+    unsigned why;                // of HR_WHY_*, for fallback and counting
+    enum hr_stage stage;
+    int64_t offset;              // in the source, -1 unknown
+    int warnings;
+    char text[160];
+};
+
+// Ends a task: exactly once per task, on any thread, no lock of the engine
+// held (it may call the engine's submit). The task is not touched afterwards.
+void hr__task_done(struct hr__task *task, const struct hr__outcome *outcome);
+
+// A sample's memory (source bytes, payload, dst) may be touched by the host
+// only between claim and unclaim (or done): a watchdog that gives a hung span
+// up cannot take the memory away in between. false = given up: drop the
+// memory at once and end the task with hr__task_done() when the driver
+// returns it; its outcome is ignored.
+bool hr__task_claim(struct hr__task *task);
+void hr__task_unclaim(struct hr__task *task);
+
+// True if the task should end early (cancelled, job timed out): asked between
+// rows; then end it with hr__task_stop_status(). Cheap.
+bool hr__task_stop(const struct hr__task *task);
+enum hr_status hr__task_stop_status(const struct hr__task *task);
+
+// Only for the host engine (the CPU): every task must pass here first, on the
+// engine's own thread. A new one (prepared == false) has its file read, its
+// header parsed and its plan made now. True: run task->span, then
+// hr__task_done(). False: the HAL took it back; do not touch it.
+bool hr__task_prepare(struct hr__task *task);
+
+// Memory for the payload this span makes, from the next span's engine. NULL:
+// out of memory. Free with the task by the HAL.
+struct hr__payload *hr__task_payload(struct hr__task *task, size_t size);
+
+// ---- The engine table ----------------------------------------------------------
+
+// What an engine would do of a sample: one bit per span, and why not more.
+struct hr__offer {
+    uint32_t spans;   // bit HR__SPAN_BIT(first, last), in the picture's tier
+    unsigned why;     // reasons for what it cannot do of a plain sample
+};
+#define HR__SPAN_BIT(first, last) \
+    (UINT32_C(1) << ((first) * HR_NUM_STAGES + (last)))
+
+struct hr__backend;
+struct hr__device;
+
+// A backend opened as part of a device. The HAL makes it.
+struct hr__engine {
+    const struct hr__backend *backend;
+    struct hr__device *device;
+    int index;                // in the device's chain
+    bool host;                // the last of the chain: the CPU
+    char name[64];            // "cpu", "opencl:0": open() fills these
+    char description[192];
+    struct hr_caps caps;
+    struct hr_device_params params;  // defaults filled in
+    void *priv;               // backend->engine_size bytes, zeroed
+};
+
+struct hr__backend {
+    const char *name;
+    size_t engine_size;       // of the private struct; the HAL allocates it
+
+    // Names of devices that could be opened, also of absent ones (available =
+    // false and a reason). May load a driver. NULL: just `name`.
+    int (*list)(struct hr_device_info *infos, int max);
+
+    // Opens the device that `which` names (what follows "name:", "" = the
+    // best). On failure returns hr__fail(...): the reason is the user's.
+    enum hr_status (*open)(struct hr__engine *e, const char *which);
+    // No task is in flight (abandoned ones excepted). Bounded in time: a
+    // hung driver thread is left behind. Accepts half-opened engines.
+    void (*close)(struct hr__engine *e);
+
+    // May not block, no lock held, any thread. pic is complete but for dst.
+    void (*offer)(struct hr__engine *e, const struct hr__picture *pic,
+                  struct hr__offer *out);
+
+    // Takes a list of tasks (linked by next, at least one) with equal spans.
+    // Must not wait for the device. Any thread, no lock held. Cannot fail:
+    // what goes wrong ends the task by hr__task_done().
+    void (*submit)(struct hr__engine *e, struct hr__task *list);
+    // Optional. Some task that the engine may hold was cancelled: end those
+    // that have not begun and for which hr__task_stop() is true.
+    void (*cancel)(struct hr__engine *e);
+
+    // Optional. Memory this engine reads payloads from fastest; NULL = heap.
+    void *(*buffer_alloc)(struct hr__engine *e, size_t size);
+    void (*buffer_free)(struct hr__engine *e, void *data, size_t size);
+};
+
+// ---- Services -----------------------------------------------------------------
+
+// Sets hr_last_status() and hr_last_error() of this thread; returns status.
+enum hr_status hr__fail(enum hr_status status, const char *fmt, ...)
+    HR_PRINTF(2, 3);
+
+// To the device's log.
+void hr__log(struct hr__device *dev, enum hr_log_level level, const char *fmt,
+             ...) HR_PRINTF(3, 4);
+
+// CLOCK_MONOTONIC in nanoseconds.
+int64_t hr__now(void);
+
+// The only way the library gets heap memory: counted, and failed on purpose
+// by tests. dev may be NULL. Memory is 64-byte aligned, not cleared.
+void *hr__alloc(struct hr__device *dev, size_t size);
+void hr__free(void *mem);
+
+// Starts a thread of the library with all signals blocked. The only way: the
+// HAL must know its threads (they may not take a device down), and tests fail
+// them. False if the system says no.
+bool hr__thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg);
+
+// *out = a * b; false if it does not fit.
+static inline bool hr__mul(size_t *out, size_t a, size_t b)
+{
+    return !__builtin_mul_overflow(a, b, out);
+}
+
+// Set by tests: 1 = the next allocation or thread start fails, 2 = the one
+// after it, ...; 0 = none. Each failure is passed on as HR_ENOMEM.
+void hr__test_fail_alloc(int64_t nth, bool for_ever);
+int64_t hr__test_allocs(void);        // so far, of all devices
+bool hr__test_should_fail(void);      // for other resources: threads, fds
+
+#endif

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Admission by bytes. Two kinds share one budget: what a job holds from
+// submission to its end (source bytes, destinations, its own records), and
+// what a sample needs while it is at work (file, decoder). Jobs may take three
+// quarters, so that work always has room; one of each kind is always let in,
+// however large, so that nothing can wait for ever.
+#include "hal/hal.h"
+
+static void took(struct hr__device *dev, size_t bytes)
+{
+    dev->used += bytes;
+    if (dev->used > dev->stats.peak_bytes)
+        dev->stats.peak_bytes = dev->used;
+}
+
+static bool job_fits(const struct hr__device *dev, size_t bytes)
+{
+    size_t limit = dev->pub.params.budget - dev->pub.params.budget / 4;
+    size_t held = dev->used - dev->working;
+
+    return held == 0 || (bytes <= limit && held <= limit - bytes);
+}
+
+enum hr_status hr__budget_admit(struct hr__device *dev, size_t bytes, bool wait)
+{
+    enum hr_status status = HR_OK;
+
+    pthread_mutex_lock(&dev->lock);
+    while (!job_fits(dev, bytes) && wait)
+        pthread_cond_wait(&dev->room, &dev->lock);
+    if (job_fits(dev, bytes))
+        took(dev, bytes);
+    else
+        status = HR_EAGAIN;
+    pthread_mutex_unlock(&dev->lock);
+    return status;
+}
+
+static bool work_fits(const struct hr__device *dev, size_t bytes)
+{
+    return dev->working == 0 || (bytes <= dev->pub.params.budget &&
+                                 dev->used <= dev->pub.params.budget - bytes);
+}
+
+// dev->lock held: waiters that fit now, linked by next. In the order in which
+// they came, so that a large one is not passed by small ones for ever.
+static struct hr__work *take_waiters(struct hr__device *dev)
+{
+    struct hr__work *list = NULL, **end = &list, *w;
+
+    while ((w = dev->waiting) && work_fits(dev, w->needs)) {
+        if (!(dev->waiting = w->next))
+            dev->waiting_tail = &dev->waiting;
+        w->granted = w->needs;
+        took(dev, w->granted);
+        dev->working += w->granted;
+        *end = w;
+        end = &w->next;
+        *end = NULL;
+    }
+    return list;
+}
+
+static void give_back(struct hr__device *dev, size_t bytes, size_t working)
+{
+    struct hr__work *ready;
+
+    pthread_mutex_lock(&dev->lock);
+    dev->used -= bytes;
+    dev->working -= working;
+    ready = take_waiters(dev);
+    pthread_cond_broadcast(&dev->room);
+    pthread_mutex_unlock(&dev->lock);
+    if (ready)
+        hr__dispatch_new(ready);
+}
+
+void hr__budget_return(struct hr__device *dev, size_t bytes)
+{
+    give_back(dev, bytes, 0);
+}
+
+bool hr__budget_grant(struct hr__work *work, size_t bytes)
+{
+    struct hr__job *job = work->job;
+    struct hr__device *dev = job->dev;
+    bool ok, flush = false;
+
+    if (work->granted)
+        return true;
+    // Zero would look like not granted.
+    bytes = bytes ? bytes : 1;
+    pthread_mutex_lock(&dev->lock);
+    ok = !dev->waiting && work_fits(dev, bytes);
+    if (ok) {
+        work->granted = bytes;
+        took(dev, bytes);
+        dev->working += bytes;
+    } else {
+        work->needs = bytes;
+        // What is staged must not wait for a work that waits for its bytes.
+        flush = hr__upstream_leave(work);
+        work->next = NULL;
+        *dev->waiting_tail = work;
+        dev->waiting_tail = &work->next;
+    }
+    pthread_mutex_unlock(&dev->lock);
+    if (flush)
+        hr__flush(job);
+    return ok;
+}
+
+void hr__budget_ungrant(struct hr__work *work)
+{
+    size_t bytes = work->granted;
+
+    work->granted = 0;
+    if (bytes)
+        give_back(work->job->dev, bytes, bytes);
+}
+
+// Works of a job that wait for bytes, taken off the list, linked by next.
+struct hr__work *hr__budget_unwait(struct hr__job *job)
+{
+    struct hr__device *dev = job->dev;
+    struct hr__work **at = &dev->waiting, *list = NULL, *w;
+
+    pthread_mutex_lock(&dev->lock);
+    while ((w = *at)) {
+        if (w->job != job) {
+            at = &w->next;
+            continue;
+        }
+        *at = w->next;
+        w->next = list;
+        list = w;
+    }
+    dev->waiting_tail = at;
+    pthread_mutex_unlock(&dev->lock);
+    return list;
+}

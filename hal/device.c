@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening and closing devices: a chain of engines, the CPU last, with the
+// core's part (budget, pool, graph, watchdog) around it.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "hal/hal.h"
+#include "hal/header.h"
+
+enum { POOL_CAP = 24 << 20, DEFAULT_BUDGET = 256 << 20 };
+#define DEFAULT_DEADLINE INT64_C(10000000000)
+
+bool hr__device_forked(const struct hr__device *dev)
+{
+    return dev->pid != getpid();
+}
+
+// ---- Closing ------------------------------------------------------------------------
+
+static void close_engine(struct hr__engine *e)
+{
+    if (!e)
+        return;
+    e->backend->close(e);
+    hr__free(e->priv);
+    hr__free(e);
+}
+
+static void *tear_down(void *arg)
+{
+    struct hr__device *dev = arg;
+
+    hr__watchdog_finish(dev);
+    for (int i = 0; i < dev->num_engines; i++)
+        close_engine(dev->engines[i]);
+    hr__pool_finish(&dev->pool);
+    pthread_cond_destroy(&dev->watchdog_cond);
+    pthread_cond_destroy(&dev->room);
+    pthread_mutex_destroy(&dev->lock);
+    pthread_mutex_destroy(&dev->graph);
+    hr__free(dev);
+    return NULL;
+}
+
+void hr__device_unref(struct hr__device *dev)
+{
+    pthread_t reaper;
+
+    if (!dev || atomic_fetch_sub(&dev->refs, 1) != 1)
+        return;
+    if (!hr__on_library_thread()) {
+        tear_down(dev);
+        return;
+    }
+    // A worker cannot wait for itself. Without a reaper the device is left.
+    if (hr__thread_start(&reaper, tear_down, dev))
+        pthread_detach(reaper);
+    else
+        hr__log(dev, HR_LOG_ERROR, "no thread to close %s on", dev->pub.name);
+}
+
+void hr_device_close(hr_device *handle)
+{
+    struct hr__device *dev;
+
+    if (!handle || !*handle)
+        return;
+    dev = (struct hr__device *)*handle;
+    *handle = NULL;
+    if (!hr__device_forked(dev))
+        hr__device_unref(dev);
+}
+
+// ---- Opening --------------------------------------------------------------------------
+
+static struct hr__device *make_device(const struct hr_device_params *params)
+{
+    struct hr__device *dev = hr__alloc(NULL, sizeof(*dev));
+    struct hr_device_params *p;
+
+    if (!dev) {
+        hr__fail(HR_ENOMEM, "device: out of memory");
+        return NULL;
+    }
+    memset(dev, 0, sizeof(*dev));
+    p = &dev->pub.params;
+    if (params)
+        *p = *params;
+    p->budget = p->budget ? p->budget : DEFAULT_BUDGET;
+    p->deadline_ns = p->deadline_ns > 0 ? p->deadline_ns : DEFAULT_DEADLINE;
+    hr__limits_default(&p->limits, &p->limits);
+    atomic_init(&dev->refs, 1);
+    dev->pid = getpid();
+    dev->log = p->log;
+    dev->log_ctx = p->log_ctx;
+    dev->waiting_tail = &dev->waiting;
+    pthread_mutex_init(&dev->graph, NULL);
+    pthread_mutex_init(&dev->lock, NULL);
+    hr__cond_init(&dev->room);
+    hr__cond_init(&dev->watchdog_cond);
+    hr__pool_init(&dev->pool, dev,
+                  p->budget / 4 < POOL_CAP ? p->budget / 4 : POOL_CAP);
+    return dev;
+}
+
+static enum hr_status add_engine(struct hr__device *dev,
+                                 const struct hr__backend *b, const char *which)
+{
+    struct hr__engine *e = hr__alloc(dev, sizeof(*e));
+    enum hr_status status;
+
+    if (!e)
+        return hr__fail(HR_ENOMEM, "device %s: out of memory", b->name);
+    *e = (struct hr__engine){.backend = b,
+                             .device = dev,
+                             .index = dev->num_engines,
+                             .params = dev->pub.params};
+    snprintf(e->name, sizeof(e->name), "%s", b->name);
+    if (!(e->priv = hr__alloc(dev, b->engine_size))) {
+        hr__free(e);
+        return hr__fail(HR_ENOMEM, "device %s: out of memory", b->name);
+    }
+    memset(e->priv, 0, b->engine_size);
+    if ((status = b->open(e, which))) {
+        close_engine(e);
+        return status;
+    }
+    dev->engines[dev->num_engines++] = e;
+    return HR_OK;
+}
+
+static const struct hr__backend *find_backend(const char *name, size_t len)
+{
+    int n;
+    const struct hr__backend *const *table = hr__backends(&n);
+
+    for (int i = 0; i < n; i++)
+        if (strlen(table[i]->name) == len && !strncmp(table[i]->name, name, len))
+            return table[i];
+    return NULL;
+}
+
+// The named engine first, the CPU (the last of the table) as host and last
+// resort behind it.
+static struct hr__device *open_chain(const struct hr__backend *b,
+                                     const char *which,
+                                     const struct hr_device_params *params)
+{
+    struct hr__device *dev = make_device(params);
+    struct hr__engine *first, *host;
+    int n;
+    const struct hr__backend *const *table = hr__backends(&n);
+
+    if (!dev)
+        return NULL;
+    if (add_engine(dev, b, which) ||
+        (b != table[n - 1] && add_engine(dev, table[n - 1], ""))) {
+        tear_down(dev);
+        return NULL;
+    }
+    first = dev->engines[0];
+    host = hr__host(dev);
+    host->host = true;
+    dev->pub.name = first->name;
+    dev->pub.backend = b->name;
+    dev->pub.description = first->description;
+    dev->pub.caps = first->caps;
+    dev->pub.caps.threads = host->caps.threads;
+    dev->pub.params.threads = host->caps.threads;
+    return dev;
+}
+
+static hr_device open_named(const char *name,
+                            const struct hr_device_params *params)
+{
+    size_t len = strcspn(name, ":");
+    const struct hr__backend *b = find_backend(name, len);
+    struct hr__device *dev;
+    char text[sizeof(((struct hr_device_info *)0)->reason)];
+
+    if (!b) {
+        hr__fail(HR_ENODEVICE, "device '%.64s': this build has no such backend",
+                 name);
+        return NULL;
+    }
+    dev = open_chain(b, name[len] ? name + len + 1 : "", params);
+    if (dev)
+        return &dev->pub;
+    snprintf(text, sizeof(text), "%.191s", hr_last_error());
+    hr__fail(hr_last_status(), "device '%.64s': %s", name, text);
+    return NULL;
+}
+
+// The first backend of the table that opens; the log says why not the others.
+static hr_device open_any(const struct hr_device_params *params)
+{
+    int n;
+    const struct hr__backend *const *table = hr__backends(&n);
+
+    for (int i = 0; i < n; i++) {
+        struct hr__device *dev = open_chain(table[i], "", params);
+
+        if (dev)
+            return &dev->pub;
+        hr__log(NULL, HR_LOG_INFO, "auto: %s passed over: %s", table[i]->name,
+                hr_last_error());
+    }
+    return NULL;
+}
+
+hr_device hr_device_open(const char *name,
+                         const struct hr_device_params *params)
+{
+    if (!name || !strcmp(name, "auto")) {
+        name = getenv("HEADRACE_BACKEND");
+        if (!name || !*name || !strcmp(name, "auto"))
+            return open_any(params);
+    }
+    return open_named(name, params);
+}
+
+void hr_device_stats(hr_device handle, struct hr_stats *stats)
+{
+    struct hr__device *dev = hr__device_get(handle);
+
+    memset(stats, 0, sizeof(*stats));
+    if (!dev)
+        return;
+    pthread_mutex_lock(&dev->lock);
+    *stats = dev->stats;
+    stats->heap_allocations =
+        __atomic_load_n(&dev->stats.heap_allocations, __ATOMIC_RELAXED);
+    stats->bytes_in_flight = dev->used;
+    pthread_mutex_unlock(&dev->lock);
+    hr__device_unref(dev);
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// The core's own header: how device, job, image and budget hang together.
+// Engines never include it (backend.h is theirs).
+//
+// Locks, in the order in which they may be taken together:
+//   registry (default device)
+//   device->graph      who waits for whose image; image and batch tracks
+//   job->lock          state of one job, its condition
+//   device->lock       counts, budget, waiting lists
+//   pool->lock
+// None is held in a callback, in a backend function, or in hr__task_done().
+#ifndef HR__HAL_H
+#define HR__HAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "hal/backend.h"
+
+// ---- Ordering (track.c) ------------------------------------------------------
+
+// What is read and written in turns: an image, a slot of a batch. Accesses
+// queue in the order of submission; readers in a row go together.
+struct hr__access {
+    struct hr__access *prev, *next;
+    struct hr__track *track;
+    struct hr__work *work;
+    bool write;
+    bool open;                  // its turn has come
+};
+
+struct hr__track {
+    struct hr__access *head, *tail;
+    enum hr_status status;      // how the last writer ended
+};
+
+// ---- Images and batches (image.c) ----------------------------------------------
+
+struct hr__image {
+    struct hr_image_t pub;      // first
+    atomic_int refs;
+    struct hr__device *dev;     // the graph lock that guards track
+    struct hr__track track;
+    pthread_cond_t idle;        // with the graph lock: no writer left
+    void *memory;               // ours, or NULL
+};
+
+struct hr__batch {
+    struct hr_batch_t pub;      // first
+    atomic_int refs;
+    struct hr__device *dev;
+    void *memory;
+    struct hr__track slots[];   // [n]
+};
+
+void hr__image_unref(struct hr__image *image);
+void hr__batch_unref(struct hr__batch *batch);
+
+// ---- Plan (plan.c) ----------------------------------------------------------------
+
+struct hr__plan {
+    int num_spans;
+    struct {
+        struct hr_span span;
+        int engine;             // index in the chain
+    } spans[HR_NUM_STAGES];
+};
+
+// Cuts first..HR_STORE into spans, each offered by its engine. Pure: the same
+// offers give the same plan. Prefers, in this order: more stages on engines
+// early in the chain, fewer spans. HR_EUNSUPPORTED if some stage has no taker.
+enum hr_status hr__plan_build(struct hr__plan *out, enum hr_stage first,
+                              const struct hr__offer *offers, int num_offers);
+
+// ---- Geometry (geometry.c) and tables (table.c) ---------------------------------------
+
+// Folds ops to steps for a picture of w x h. On failure *text is the reason.
+enum hr_status hr__geometry_build(struct hr__geometry *out,
+                                  const struct hr_op *ops, int num_ops, int w,
+                                  int h, int orientation, char text[128]);
+void hr__geometry_size(const struct hr__geometry *geo, int *w, int *h);
+// Checks what does not depend on the picture's size.
+enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, bool encoded,
+                             char text[128]);
+// normalize may be NULL: bytes as they are. Only the array of dtype is made.
+void hr__table_build(struct hr__table *out, const struct hr_normalize *normalize,
+                     int channels, enum hr_dtype dtype);
+uint16_t hr__f16_from_f32(float x);  // round half to even, IEEE binary16
+
+// ---- Memory (pool.c, budget.c) ----------------------------------------------------------
+
+// Buffers by size class (powers of two); what is free is kept up to a cap.
+struct hr__pool {
+    pthread_mutex_t lock;
+    struct hr__pool_buffer *free[40];
+    size_t cached, cap;
+    struct hr__device *dev;
+};
+void hr__pool_init(struct hr__pool *pool, struct hr__device *dev, size_t cap);
+void hr__pool_finish(struct hr__pool *pool);
+void *hr__pool_get(struct hr__pool *pool, size_t size);  // 64-byte aligned
+void hr__pool_put(struct hr__pool *pool, void *mem);     // NULL is fine
+
+// ---- Works and jobs (job.c, submit.c, dispatch.c, prepare.c) ------------------------------
+
+// Where a task is; changed in dispatch.c only.
+//   IDLE -> RUNNING <-> CLAIMED -> IDLE
+//                  \-> GIVEN_UP (by the watchdog, for ever)
+// The host's tasks are CLAIMED from the start: nobody takes memory from them.
+enum hr__state { HR__IDLE, HR__RUNNING, HR__CLAIMED, HR__GIVEN_UP };
+
+// One task struct per engine of the chain, so that one that a hung engine
+// still holds is never used again.
+struct hr__slot {
+    struct hr__task task;       // first
+    struct hr__work *work;
+    atomic_int state;           // enum hr__state
+    _Atomic int64_t deadline;   // of the span, for the watchdog; 0 = none
+};
+
+struct hr__work {
+    struct hr__job *job;
+    int index;
+    struct hr_sample sample;    // ops, path and name point into the job
+    struct hr__picture pic;
+    struct hr__plan plan;
+    int at;                     // span of the plan at work
+    unsigned excluded;          // engines that failed it, bit per index
+    unsigned why;               // collected reasons
+    struct hr__slot slots[HR__MAX_ENGINES];
+    bool prepared;
+    bool upstream;              // device->lock
+    bool given_up;              // some engine may still read its memory
+    size_t granted;             // working bytes taken from the budget
+    size_t needs;               // working bytes it waits for
+    struct hr__payload payloads[HR_NUM_STAGES];  // [i] = made by span i
+    void *file;                 // encoded bytes read from path, of the pool
+    struct hr__access reads, writes;
+    int blockers;               // accesses whose turn has not come; graph lock
+    struct hr__work *next;      // in staged or waiting lists
+};
+
+struct hr__staged {
+    struct hr__work *head, **tail;
+    int count;
+};
+
+struct hr__job {
+    struct hr_job_t pub;        // first
+    struct hr__device *dev;
+    atomic_int refs;            // the user, the job itself until done, and
+                                // every task that was given up
+    struct hr_job_params params;
+    struct hr__batch *batch;
+    struct hr__table *tables;
+    struct hr__work *works;
+    struct hr_result *results;
+    size_t bytes;               // charged to the budget
+    atomic_int left;            // works that have not ended
+    atomic_bool canceled;
+    atomic_bool expired;
+    int64_t deadline;           // 0 = none
+
+    pthread_mutex_t lock;
+    pthread_cond_t done_cond;
+    bool ended;                 // on_done may be running
+    bool done;                  // it has returned
+    pthread_t caller;           // the thread that runs on_done
+    enum hr_status status;
+    int fd;                     // -1 until asked for
+
+    // staging (device->lock)
+    int upstream;               // works on the host that may still be staged
+    struct hr__staged staged[HR__MAX_ENGINES];
+    struct hr__job *prev, *next;       // the device's list of jobs in flight
+};
+
+struct hr__device {
+    struct hr_device_t pub;     // first
+    atomic_int refs;            // handles + jobs + images + batches
+    atomic_bool closing;
+    pid_t pid;
+    int num_engines;
+    struct hr__engine *engines[HR__MAX_ENGINES];
+    struct hr__pool pool;
+    hr_log_fn log;
+    void *log_ctx;
+
+    pthread_mutex_t graph;
+    pthread_mutex_t lock;
+    pthread_cond_t room;        // bytes were given back, a job ended
+    size_t used, working;       // bytes in flight; of them granted to works
+    struct hr__work *waiting, **waiting_tail;  // for working bytes
+    struct hr__job *jobs;       // in flight
+    int num_jobs;
+    struct hr_stats stats;
+
+    // watchdog.c
+    pthread_t watchdog;
+    pthread_cond_t watchdog_cond;
+    bool watchdog_runs, watchdog_stop;
+};
+
+struct hr__device *hr__device_get(hr_device dev);   // NULL = default; retains
+void hr__device_unref(struct hr__device *dev);
+bool hr__device_forked(const struct hr__device *dev);
+struct hr__engine *hr__host(struct hr__device *dev);
+
+// budget.c
+enum hr_status hr__budget_admit(struct hr__device *dev, size_t bytes,
+                                bool wait);
+void hr__budget_return(struct hr__device *dev, size_t bytes);
+// True: granted. False: the work is on the waiting list and is dispatched
+// again when there is room.
+bool hr__budget_grant(struct hr__work *work, size_t bytes);
+void hr__budget_ungrant(struct hr__work *work);
+struct hr__work *hr__budget_unwait(struct hr__job *job);
+
+// track.c; all under the graph lock. add: true if its turn is now. remove:
+// works that became ready are linked by next.
+bool hr__track_add(struct hr__track *track, struct hr__access *a,
+                   struct hr__work *work, bool write);
+struct hr__work *hr__track_remove(struct hr__access *a);
+
+// dispatch.c
+// A work is upstream while the host works at it and it may still come to a
+// list of tasks for another engine; such a list is submitted when nothing is
+// upstream any more. leave: device->lock held; true = the caller must call
+// hr__flush(job) without the lock (it holds a reference for that).
+bool hr__upstream_leave(struct hr__work *work);
+void hr__flush(struct hr__job *job);
+void hr__dispatch_new(struct hr__work *list);        // prepared == false
+bool hr__dispatch_planned(struct hr__work *work, bool on_host);
+void hr__work_end(struct hr__work *work, const struct hr__outcome *outcome);
+// Watchdog: takes the sample from an engine that does not answer. False: it
+// has just answered, or is at the memory.
+bool hr__give_up(struct hr__slot *slot);
+// prepare.c: plan again without the excluded engines; false: *out says why.
+bool hr__replan(struct hr__work *work, struct hr__outcome *out);
+bool hr__job_stops(const struct hr__job *job);
+
+// dispatch.c: frees what a work holds besides its turns.
+void hr__work_free(struct hr__work *work);
+
+// job.c
+void hr__job_ended(struct hr__job *job);
+void hr__job_unref(struct hr__job *job);
+void hr__job_stop_now(struct hr__job *job);          // cancel or timeout
+bool hr__watchdog_start(struct hr__device *dev);
+void hr__watchdog_finish(struct hr__device *dev);
+
+// registry.c
+const struct hr__backend *const *hr__backends(int *n);
+void hr__registry_add(const struct hr__backend *backend);  // tests
+
+// clock.c: CLOCK_MONOTONIC, nanoseconds; INT64_MAX = never.
+int64_t hr__now(void);
+int64_t hr__deadline(int64_t timeout_ns);  // now + timeout; < 0: never
+void hr__cond_init(pthread_cond_t *cond);
+// False if the deadline has passed (then it did not wait).
+bool hr__cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
+                   int64_t deadline);
+bool hr__on_library_thread(void);
+
+#endif

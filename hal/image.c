@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// Images and batches: pixels with a queue of turns.
+#include <string.h>
+
+#include "hal/hal.h"
+
+size_t hr_dtype_size(enum hr_dtype dtype)
+{
+    return dtype == HR_F32 ? 4 : dtype == HR_F16 ? 2 : 1;
+}
+
+const char *hr_dtype_name(enum hr_dtype dtype)
+{
+    return dtype == HR_F32 ? "f32" : dtype == HR_F16 ? "f16" : "u8";
+}
+
+// What images and batches share: one picture's extent in memory.
+struct plane {
+    int w, h, c;
+    enum hr_dtype dtype;
+    enum hr_layout layout;
+    size_t *stride_c, *stride_h;
+    const void *data;
+};
+
+// Fills strides that are 0, checks the others. *size = bytes to the last
+// element's end.
+static bool plane_layout(struct plane *p, size_t *size)
+{
+    size_t elem = hr_dtype_size(p->dtype), row, used;
+    bool planar = p->layout == HR_NCHW;
+
+    if (p->w < 1 || p->h < 1 || (p->c != 1 && p->c != 3) ||
+        p->w > HR_MAX_SIDE || p->h > HR_MAX_SIDE ||
+        (unsigned)p->dtype > HR_U8 || (unsigned)p->layout > HR_NHWC)
+        return false;
+    row = (size_t)p->w * elem * (planar ? 1 : (size_t)p->c);
+    if (!*p->stride_h)
+        *p->stride_h = row;
+    used = *p->stride_h * (size_t)(p->h - 1) + row;
+    if (planar && !*p->stride_c)
+        *p->stride_c = *p->stride_h * (size_t)p->h;
+    if (*p->stride_h < row || *p->stride_h % elem ||
+        *p->stride_h > SIZE_MAX / 4 / HR_MAX_SIDE ||
+        (uintptr_t)p->data % elem)
+        return false;
+    if (!planar)
+        return *size = used, true;
+    // Planes may lie in any order that does not overlap: also row by row.
+    if (*p->stride_c % elem || *p->stride_c > SIZE_MAX / 8 ||
+        (p->c > 1 && *p->stride_c < used &&
+         (*p->stride_c < row || *p->stride_c * (size_t)p->c > *p->stride_h)))
+        return false;
+    *size = used + *p->stride_c * (size_t)(p->c - 1);
+    return true;
+}
+
+hr_image hr_image_create(hr_device handle, const struct hr_image_params *params)
+{
+    struct hr__device *dev = NULL;
+    struct hr__image *image = NULL;
+    struct hr_image_params p;
+    struct plane plane;
+    size_t size;
+
+    if (!params) {
+        hr__fail(HR_EINVAL, "image: no params");
+        return NULL;
+    }
+    p = *params;
+    plane = (struct plane){p.w,         p.h,         p.c,
+                           p.dtype,     p.layout,    &p.stride_c,
+                           &p.stride_h, p.data};
+    if (!plane_layout(&plane, &size)) {
+        hr__fail(HR_EINVAL, "image of %dx%dx%d: size, type or strides", p.w,
+                 p.h, p.c);
+        return NULL;
+    }
+    if (!(dev = hr__device_get(handle)))
+        return NULL;
+    if (!(image = hr__alloc(dev, sizeof(*image))))
+        goto error;
+    memset(image, 0, sizeof(*image));
+    if (!p.data && !(image->memory = p.data = hr__alloc(dev, size)))
+        goto error;
+    if (image->memory)
+        memset(image->memory, 0, size);
+    image->pub.params = p;
+    image->pub.size = size;
+    image->dev = dev;
+    atomic_init(&image->refs, 1);
+    hr__cond_init(&image->idle);
+    return &image->pub;
+error:
+    hr__free(image);
+    hr__device_unref(dev);
+    hr__fail(HR_ENOMEM, "image of %dx%dx%d: out of memory", p.w, p.h, p.c);
+    return NULL;
+}
+
+hr_image hr_image_retain(hr_image handle)
+{
+    if (handle)
+        atomic_fetch_add(&((struct hr__image *)handle)->refs, 1);
+    return handle;
+}
+
+void hr__image_unref(struct hr__image *image)
+{
+    struct hr__device *dev;
+
+    if (!image || atomic_fetch_sub(&image->refs, 1) != 1)
+        return;
+    dev = image->dev;
+    if (image->pub.params.free_fn)
+        image->pub.params.free_fn(image->pub.params.free_ctx);
+    pthread_cond_destroy(&image->idle);
+    hr__free(image->memory);
+    hr__free(image);
+    hr__device_unref(dev);
+}
+
+void hr_image_release(hr_image *handle)
+{
+    if (!handle)
+        return;
+    hr__image_unref((struct hr__image *)*handle);
+    *handle = NULL;
+}
+
+static bool has_writer(const struct hr__image *image)
+{
+    for (struct hr__access *a = image->track.head; a; a = a->next)
+        if (a->write)
+            return true;
+    return false;
+}
+
+enum hr_status hr_image_wait(hr_image handle, int64_t timeout_ns)
+{
+    struct hr__image *image = (struct hr__image *)handle;
+    int64_t end = hr__deadline(timeout_ns);
+    enum hr_status status = HR_OK;
+
+    if (!image)
+        return hr__fail(HR_EINVAL, "no image");
+    if (hr__device_forked(image->dev))
+        return hr__fail(HR_EFORK, "image made before fork");
+    pthread_mutex_lock(&image->dev->graph);
+    while (has_writer(image))
+        if (!hr__cond_wait(&image->idle, &image->dev->graph, end))
+            break;
+    status = has_writer(image) ? HR_ETIMEDOUT : image->track.status;
+    pthread_mutex_unlock(&image->dev->graph);
+    if (status)
+        hr__fail(status, "image of %dx%d: %s", image->pub.params.w,
+                 image->pub.params.h, hr_status_text(status));
+    return status;
+}
+
+// ---- Batches -------------------------------------------------------------------
+
+static bool batch_layout(struct hr_batch_params *p, size_t *size)
+{
+    struct plane plane = {p->w,         p->h,         p->c,
+                          p->dtype,     p->layout,    &p->stride_c,
+                          &p->stride_h, p->data};
+    size_t one, rest, elem = hr_dtype_size(p->dtype);
+
+    if (p->n < 1 || !plane_layout(&plane, &one))
+        return false;
+    if (!p->stride_n)
+        p->stride_n = one;
+    return p->stride_n >= one && p->stride_n % elem == 0 &&
+           hr__mul(&rest, p->stride_n, (size_t)p->n - 1) &&
+           rest <= SIZE_MAX / 2 && (*size = rest + one, true);
+}
+
+hr_batch hr_batch_create(hr_device handle, const struct hr_batch_params *params)
+{
+    struct hr__device *dev = NULL;
+    struct hr__batch *batch = NULL;
+    struct hr_batch_params p;
+    size_t size, slots;
+
+    if (!params) {
+        hr__fail(HR_EINVAL, "batch: no params");
+        return NULL;
+    }
+    p = *params;
+    if (!batch_layout(&p, &size)) {
+        hr__fail(HR_EINVAL, "batch of %dx%dx%dx%d: size, type or strides", p.n,
+                 p.c, p.h, p.w);
+        return NULL;
+    }
+    if (!(dev = hr__device_get(handle)))
+        return NULL;
+    if (!hr__mul(&slots, sizeof(batch->slots[0]), (size_t)p.n) ||
+        !(batch = hr__alloc(dev, sizeof(*batch) + slots)))
+        goto error;
+    memset(batch, 0, sizeof(*batch) + slots);
+    if (!p.data && !(batch->memory = p.data = hr__alloc(dev, size)))
+        goto error;
+    if (batch->memory)
+        memset(batch->memory, 0, size);
+    batch->pub.params = p;
+    batch->pub.size = size;
+    batch->dev = dev;
+    atomic_init(&batch->refs, 1);
+    return &batch->pub;
+error:
+    hr__free(batch);
+    hr__device_unref(dev);
+    hr__fail(HR_ENOMEM, "batch of %dx%dx%dx%d: out of memory", p.n, p.c, p.h,
+             p.w);
+    return NULL;
+}
+
+void hr__batch_unref(struct hr__batch *batch)
+{
+    struct hr__device *dev;
+
+    if (!batch || atomic_fetch_sub(&batch->refs, 1) != 1)
+        return;
+    dev = batch->dev;
+    hr__free(batch->memory);
+    hr__free(batch);
+    hr__device_unref(dev);
+}
+
+void hr_batch_destroy(hr_batch *handle)
+{
+    if (!handle)
+        return;
+    hr__batch_unref((struct hr__batch *)*handle);
+    *handle = NULL;
+}

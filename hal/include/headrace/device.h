@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices: where pictures are made. "cpu" is always there; every other
+// backend is found at run time, on first use.
+//
+// Life of a device: nothing happens when the library is loaded. A device
+// opens on first use (or by hr_device_open), starts its threads then, and is
+// shared by all who hold it. After fork() the child starts afresh: default
+// devices reopen, handles from before the fork answer HR_EFORK.
+#ifndef HEADRACE_DEVICE_H
+#define HEADRACE_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <headrace/probe.h>
+#include <headrace/stage.h>
+#include <headrace/status.h>
+
+HR_BEGIN_DECLS
+
+#define HR_FOREVER ((int64_t)-1)  // as a timeout in nanoseconds
+
+// What a device can do. 0 = cannot, or no limit where it says so.
+struct hr_caps {
+    // spans[tier] has bit (first * HR_NUM_STAGES + last) set for each span
+    // the device offers in that tier for a plain sample (baseline JPEG, any
+    // filter); a particular sample may get fewer, see hr_device_check().
+    uint32_t spans[3];
+    int threads;        // host threads of its own
+    int max_side;       // largest picture side; 0 = HR_MAX_SIDE
+    int batch;          // samples it likes to get together; 1 = any number
+    bool host_memory;   // reads and writes host memory in place
+    bool exact;         // every span it offers is bit-exact on this machine
+};
+
+struct hr_device_params {
+    int threads;           // host worker threads; 0 = usable cores (affinity
+                           // mask and cgroup quota)
+    size_t budget;         // bytes that all jobs in flight may hold; 0 = 256
+                           // MiB. One sample alone is always let in
+    unsigned cpu_mask;     // instruction sets the CPU engine may use, HR_CPU_*;
+                           // 0 = all there are (or HEADRACE_CPU: c, avx2)
+    bool strict;           // never fall back to another engine
+    int64_t deadline_ns;   // per span on a device that is not the CPU; 0 = 10 s
+    struct hr_limits limits;
+    hr_log_fn log;         // NULL = the process default of hr_set_log()
+    void *log_ctx;
+};
+#define hr_device_params(...) (&(struct hr_device_params){__VA_ARGS__})
+
+// For cpu_mask. HR_CPU_C alone is the readable reference.
+enum { HR_CPU_C = 1, HR_CPU_AVX2 = 2, HR_CPU_AVX512 = 4 };
+
+// A device. Handles point to facts that never change; all are read-only.
+// Threads: safe.
+typedef const struct hr_device_t {
+    const char *name;         // "cpu", "opencl:0"
+    const char *backend;      // "cpu", "opencl", "vaapi"
+    const char *description;  // hardware, driver and its version, one line
+    struct hr_caps caps;
+    struct hr_device_params params;  // defaults filled in
+} *hr_device;
+
+// The one call: sets the default device of this process, which NULL means
+// everywhere. "auto" (or NULL): the variable HEADRACE_BACKEND if it is set,
+// else the first backend of the table that works, the CPU last. A name that
+// cannot open is an error and changes nothing: HR_ENODEVICE or HR_EDEVICE,
+// the reason in hr_last_error(). Work in flight on the old default goes on.
+// Threads: any.
+HR_API enum hr_status hr_set_image_backend(const char *name);
+
+// Name of the default device; opens it if nobody has. NULL if it cannot
+// open (HEADRACE_BACKEND names a device that does not work).
+HR_API const char *hr_get_image_backend(void);
+
+// Open a device: "cpu", "opencl", "opencl:1", ...; NULL or "auto" as above.
+// params may be NULL. NULL on failure, with hr_last_status() and
+// hr_last_error(). Each open makes a device of its own (threads, budget).
+// Pair with hr_device_close(). Threads: any.
+HR_API hr_device hr_device_open(const char *name,
+                                const struct hr_device_params *params);
+
+// Give up a device and set *dev to NULL. Its jobs go on; the last user takes
+// it down. A hung driver is left behind after its deadline, not waited for.
+// NULL and pointers to NULL are fine. Threads: any, but not from a callback.
+HR_API void hr_device_close(hr_device *dev);
+
+// Why dev itself would not make this sample, as a mask of HR_WHY_*; 0 = it
+// takes at least one span. Takes what hr_submit() takes. Reads the header of
+// a path. Threads: any.
+struct hr_sample;
+HR_API unsigned hr_device_check(hr_device dev, const struct hr_sample *sample);
+
+// Counters since the device was opened.
+struct hr_stats {
+    uint64_t jobs, samples;         // done
+    uint64_t failed, canceled;      // samples
+    uint64_t fallbacks;             // samples that changed engine
+    uint64_t fallback_reasons[32];  // per HR_WHY bit
+    uint64_t heap_allocations;      // by the library, for this device
+    uint64_t abandoned;             // spans given up on a hung device
+    size_t bytes_in_flight, peak_bytes;
+};
+HR_API void hr_device_stats(hr_device dev, struct hr_stats *stats);
+
+// One line per device that could exist, also for those that do not.
+struct hr_device_info {
+    char name[64], backend[16], description[192];
+    bool available;
+    char reason[192];        // why it is not available; "" if it is
+    struct hr_caps caps;     // if available
+};
+// Writes up to max lines in order of preference, returns how many there are.
+// Opens and closes each device. Threads: any.
+HR_API int hr_device_list(struct hr_device_info *infos, int max);
+
+HR_END_DECLS
+#endif

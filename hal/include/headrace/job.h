@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs: samples submitted together. The asynchronous contract, in full:
+//
+// 1. hr_submit() never waits for an engine. It fails with a status, holding
+//    nothing and calling nobody; or it returns a job that ends exactly once,
+//    also when it fails or is cancelled.
+// 2. hr_job_poll() is the one waiting primitive; the rest is built on it.
+// 3. A job that reads an image waits by itself for the job that writes it,
+//    and a writer for the readers before it, in the order of submission.
+//    Independent samples run in parallel.
+// 4. Bytes in flight are bounded by the device's budget. Over it: HR_EAGAIN,
+//    or hr_submit() waits for room if params.wait_for_room says so.
+// 5. A sample that fails never harms its neighbours: each has its own result.
+// 6. Each result says which device made which span, and why one was left.
+// 7. A hung engine ends in HR_ETIMEDOUT or on the next engine, never in a
+//    hung caller.
+//
+//   NEW -> QUEUED -> RUNNING -> DONE          (cancel: QUEUED -> DONE)
+#ifndef HEADRACE_JOB_H
+#define HEADRACE_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <headrace/device.h>
+#include <headrace/image.h>
+#include <headrace/op.h>
+#include <headrace/stage.h>
+#include <headrace/status.h>
+
+HR_BEGIN_DECLS
+
+// One picture to make. Exactly one of data, path and image is its source.
+// hr_submit() copies the sample, its ops and the path; data, image pixels and
+// normalize tables are borrowed until the job is done (images are retained).
+struct hr_sample {
+    const void *data;          // encoded bytes
+    size_t size;
+    const char *path;          // or a file, read by the library's threads
+    hr_image image;            // or pixels, possibly still being made
+    const struct hr_op *ops;
+    int num_ops;
+    // Destination: this image (of the size, channels, type it shall have), or
+    // NULL: slot params.first_slot + i of the job's batch.
+    hr_image out;
+    const char *name;          // for messages if there is no path; copied
+};
+
+enum hr_on_error {
+    HR_ON_ERROR_FAIL,  // the job ends with the first failed sample's status
+    HR_ON_ERROR_ZERO,  // the job ends with HR_OK
+    HR_ON_ERROR_SKIP,  // as ZERO, but the slot keeps what it held
+};                     // FAIL and ZERO clear the slot of a failed sample
+
+struct hr_span_result {
+    struct hr_span span;
+    const char *device;  // name of the device that did it
+};
+
+// How one sample ended.
+struct hr_result {
+    enum hr_status status;
+    unsigned why;            // reasons the preferred engine was passed over or
+                             // left; 0 = it did everything
+    int num_spans;           // 0 unless status is HR_OK
+    struct hr_span_result spans[HR_NUM_STAGES];
+    int fallbacks;           // how often the sample changed engine in flight
+    int warnings;            // recoverable faults the decoder mended
+    enum hr_stage stage;     // where it failed
+    int64_t offset;          // byte in the source where it failed; -1 unknown
+    int width, height;       // of the source, as stored; 0 = never known
+    char message[384];       // "" or one sentence: NAME: stage, offset, reason
+};
+
+struct hr_job_t;
+
+struct hr_job_params {
+    enum hr_tier tier;
+    enum hr_on_error on_error;
+    bool strict;             // no fallback for this job
+    bool wait_for_room;      // over budget: wait instead of HR_EAGAIN
+    int first_slot;          // of the batch
+    int64_t timeout_ns;      // for the whole job, from submission; 0 = none
+    // Called exactly once when the job has ended, on a thread of the library,
+    // before any poll or wait says so: whoever waited may free ctx. It may
+    // poll its own job, submit and release, but must not wait or close
+    // devices.
+    void (*on_done)(void *ctx, const struct hr_job_t *job);
+    void *ctx;
+    int event_fd;            // > 0: an eventfd of the caller's; 1 is added to
+                             // it when the job is done
+};
+#define hr_job_params(...) (&(struct hr_job_params){__VA_ARGS__})
+
+// A job. Facts; results may be read when the job is done.
+// Threads: safe.
+typedef const struct hr_job_t {
+    hr_device device;
+    int num_samples;
+    const struct hr_result *results;  // [num_samples]
+    void *ctx;                        // of the params
+} *hr_job;
+
+// Submit n samples. dev NULL = the default device; batch may be NULL if every
+// sample names its image; params may be NULL. NULL on failure, with
+// hr_last_status(): HR_EINVAL, HR_EAGAIN, HR_ENOMEM, HR_EFORK, ...; then
+// nothing is held and on_done will never run. Else the caller owns one
+// reference: hr_job_release(). Threads: any.
+HR_API hr_job hr_submit(hr_device dev, const struct hr_sample *samples, int n,
+                        hr_batch batch, const struct hr_job_params *params);
+
+// Waits up to timeout_ns (0 = just look) and returns HR_PENDING, or how the
+// job ended: HR_OK, HR_ECANCELED, HR_ETIMEDOUT, or by on_error the status of
+// the first sample that failed. May return HR_PENDING early. Threads: any
+// but callbacks.
+HR_API enum hr_status hr_job_poll(hr_job job, int64_t timeout_ns);
+
+// Polls until the job is done, or HR_ETIMEDOUT: then the job still runs.
+HR_API enum hr_status hr_job_wait(hr_job job, int64_t timeout_ns);
+
+// Ask the job to end early: samples that have not begun end as HR_ECANCELED,
+// those at work stop where they can. The job still ends the usual way, and
+// what it borrowed is the caller's again only then. Threads: any.
+HR_API void hr_job_cancel(hr_job job);
+
+// An fd that turns readable when the job is done; for poll() and epoll. It
+// belongs to the job and is closed with it. -1 on failure. Threads: any.
+HR_API int hr_job_fd(hr_job job);
+
+// Give up the reference, set *job to NULL. A job that is not done goes on
+// (and calls back) without it. NULL is fine. Threads: any.
+HR_API void hr_job_release(hr_job *job);
+
+// Waits until nothing submitted to dev (NULL = default) is in flight. HR_OK or
+// HR_ETIMEDOUT. Threads: any but callbacks.
+HR_API enum hr_status hr_wait_all(hr_device dev, int64_t timeout_ns);
+
+HR_END_DECLS
+#endif

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops: what the user asks for, as plain data. No handle, no hidden state.
+//
+//   const struct hr_op ops[] = {
+//       hr_op_decode(0),
+//       hr_op_resize(.short_side = 256),
+//       hr_op_crop(.center = true, .w = 224, .h = 224),
+//       hr_op_normalize(.mean = {.485f, .456f, .406f},
+//                       .std = {.229f, .224f, .225f}),
+//   };
+//
+// An op list reads as it would in torchvision: each op takes what the one
+// before it made. Order: decode first (only for encoded sources), then any
+// number of crop, resize and flip, then at most one normalize. The library
+// folds the list into geometry; nothing runs step by step unless it must.
+//
+// The reference for every pixel: libjpeg-turbo's default decode, Pillow's
+// resize (src/libImaging/Resample.c), torchvision v1's ToTensor + Normalize.
+#ifndef HEADRACE_OP_H
+#define HEADRACE_OP_H
+
+#include <stdbool.h>
+
+#include <headrace/version.h>
+
+HR_BEGIN_DECLS
+
+#define HR_MAX_OPS 32       // ops per sample
+#define HR_MAX_SIDE 65535   // largest width or height of any picture made
+
+enum hr_op_type {
+    HR_OP_DECODE = 1,
+    HR_OP_CROP,
+    HR_OP_RESIZE,
+    HR_OP_FLIP,
+    HR_OP_NORMALIZE,
+};
+
+enum hr_mode {
+    HR_RGB,   // as Pillow's convert("RGB"), also for grey, CMYK and YCCK
+    HR_GRAY,  // as Pillow's convert("L"): the luma of the RGB, ITU-R 601
+};
+
+struct hr_decode {
+    enum hr_mode mode;
+    bool apply_orientation;  // turn the picture as its EXIF says; the default
+                             // ignores EXIF, as Pillow and torchvision v1 do
+};
+
+// Keep a rectangle, in pixels of the picture as it is at this op.
+struct hr_crop {
+    int x, y;     // left, top; ignored if center
+    int w, h;     // size; > 0
+    bool center;  // x = round_half_even((W - w) / 2), likewise y: torchvision
+                  // functional.py center_crop
+    bool pad;     // what lies outside is black, as in torchvision; false:
+                  // a rectangle that leaves the picture is HR_EINVAL
+};
+
+enum hr_filter {  // Pillow's six; antialiased when shrinking, except NEAREST
+    HR_BILINEAR,
+    HR_NEAREST,
+    HR_BOX,
+    HR_HAMMING,
+    HR_BICUBIC,   // a = -0.5
+    HR_LANCZOS,   // a = 3
+    HR_NUM_FILTERS,
+};
+
+// Resize to w x h, or so that the short side becomes short_side and the long
+// one int(long * short_side / short) (torchvision Resize(int)).
+struct hr_resize {
+    int w, h;         // > 0 unless short_side
+    int short_side;   // > 0: w and h must be 0
+    enum hr_filter filter;
+    float box[4];     // x0 y0 x1 y1, Pillow's resize(box=...): taps may read
+                      // outside of it, so it is not the same as crop, then
+                      // resize. All 0 = whole picture
+};
+
+// Turn by one of the 8 orientations: transpose first (swap x and y), then
+// mirror. Rotation by 90 degrees clockwise = transpose + horizontal.
+struct hr_flip {
+    bool horizontal;  // left <-> right
+    bool vertical;    // top <-> bottom
+    bool transpose;   // rows <-> columns, before the other two
+};
+
+enum hr_arith {
+    HR_ARITH_DIV,  // x / 255, - mean, / std, each rounded to float32:
+                   // torchvision v1 ToTensor + Normalize
+    HR_ARITH_MUL,  // x * (1 / 255), then the same: torchvision v2 ToDtype
+};
+
+// Bytes to numbers, by a table of 256 entries per channel. Without this op
+// the tensor holds the bytes themselves (0 .. 255 in any element type).
+struct hr_normalize {
+    float mean[3];       // in units of 0 .. 1
+    float std[3];        // all 0 = 1: only the scaling (ToTensor)
+    enum hr_arith arith;
+    const float *table;  // the caller's own: entry [c * 256 + byte], used
+                         // instead of mean/std; the job borrows it until it
+                         // is done. f16 rounds it half to even, u8 too,
+                         // clamped to 0 .. 255
+};
+
+struct hr_op {
+    enum hr_op_type type;
+    union {
+        struct hr_decode decode;
+        struct hr_crop crop;
+        struct hr_resize resize;
+        struct hr_flip flip;
+        struct hr_normalize normalize;
+    };
+};
+
+// Named arguments; what is not named is 0. (C only: C++ fills the struct.)
+#define hr_op_decode(...) \
+    ((struct hr_op){.type = HR_OP_DECODE, .decode = {__VA_ARGS__}})
+#define hr_op_crop(...) \
+    ((struct hr_op){.type = HR_OP_CROP, .crop = {__VA_ARGS__}})
+#define hr_op_resize(...) \
+    ((struct hr_op){.type = HR_OP_RESIZE, .resize = {__VA_ARGS__}})
+#define hr_op_flip(...) \
+    ((struct hr_op){.type = HR_OP_FLIP, .flip = {__VA_ARGS__}})
+#define hr_op_normalize(...) \
+    ((struct hr_op){.type = HR_OP_NORMALIZE, .normalize = {__VA_ARGS__}})
+
+// Size of the picture that ops make of one of width x height pixels whose
+// EXIF orientation is orientation (1 .. 8, 0 = 1). The same arithmetic as the
+// engines. HR_EINVAL with a text in hr_last_error() if the list is not valid
+// for that size. Threads: any.
+HR_API int hr_ops_output_size(const struct hr_op *ops, int num_ops, int width,
+                              int height, int orientation, int *out_w,
+                              int *out_h);
+
+HR_END_DECLS
+#endif

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Header facts without decoding, in microseconds; and the limits that every
+// picture must keep before an engine sees a byte of it.
+#ifndef HEADRACE_PROBE_H
+#define HEADRACE_PROBE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <headrace/status.h>
+
+HR_BEGIN_DECLS
+
+enum hr_format { HR_FORMAT_UNKNOWN, HR_FORMAT_JPEG, HR_FORMAT_PNG };
+
+enum hr_process {  // JPEG coding process (ITU-T T.81, SOF marker)
+    HR_PROCESS_BASELINE,
+    HR_PROCESS_EXTENDED,
+    HR_PROCESS_PROGRESSIVE,
+    HR_PROCESS_LOSSLESS,
+};
+
+enum hr_color { HR_COLOR_GRAY, HR_COLOR_YCC, HR_COLOR_RGB, HR_COLOR_CMYK,
+                HR_COLOR_YCCK };
+
+struct hr_info {
+    enum hr_format format;
+    int width, height;         // as stored, before any orientation
+    int components;            // 1, 3 or 4 in JPEG; channels in PNG
+    int precision;             // bits per sample
+    int orientation;           // EXIF 1 .. 8; 1 if there is none
+    bool ends;                 // JPEG: the last bytes are an EOI marker;
+                               // PNG: an IEND chunk. false = cut short
+    // JPEG only
+    enum hr_process process;
+    enum hr_color color;       // by libjpeg's rules: Adobe, JFIF, ids
+    bool arithmetic;           // arithmetic instead of Huffman coding
+    bool interleaved;          // one scan holds all components
+    int scans;                 // SOS markers; 1 unless counted (progressive
+                               // or several scans)
+    uint8_t h[4], v[4];        // sampling factors per component
+    int restart_interval;      // in MCUs, 0 = none
+    size_t header_size;        // bytes before the first scan's data
+};
+
+// Every field 0 = its default.
+struct hr_limits {
+    uint64_t pixels;        // per picture; 100 million
+    int side;               // width and height; 16384
+    uint64_t block_visits;  // scans x 8x8 blocks; 50 million (about 1 s)
+    int scans;              // 100
+    size_t item_bytes;      // decode memory of one sample; 512 MiB
+    size_t marker_bytes;    // in markers before the first scan; 16 MiB
+    int segments;           // markers before the first scan; 4096
+    size_t file_bytes;      // of an encoded picture; 256 MiB
+    int item_ms;            // decode time of one sample on the CPU; 30000
+};
+
+// Reads header facts of size encoded bytes. limits may be NULL.
+// HR_OK: *info is filled. HR_EFORMAT: neither JPEG nor PNG. HR_ECORRUPT,
+// HR_ETRUNCATED, HR_EUNSUPPORTED, HR_ELIMIT: as decoding would end, with
+// offset and reason in hr_last_error(); *info holds what was read so far.
+// Touches nothing but the bytes. Threads: any.
+HR_API enum hr_status hr_probe(const void *data, size_t size,
+                               const struct hr_limits *limits,
+                               struct hr_info *info);
+
+// The same for a file: reads its first 64 KB, and more only if the header is
+// longer; also HR_EIO. Waits for the file system. Threads: any.
+HR_API enum hr_status hr_probe_path(const char *path,
+                                    const struct hr_limits *limits,
+                                    struct hr_info *info);
+
+HR_END_DECLS
+#endif

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// How things end (status) and why an engine passed a sample on (reasons).
+//
+// Functions return a status, or a handle that is NULL on failure. Nothing is
+// ever printed. The text that belongs to the last failure of the calling
+// thread is hr_last_error(); the text of a failed sample is in its hr_result.
+#ifndef HEADRACE_STATUS_H
+#define HEADRACE_STATUS_H
+
+#include <headrace/version.h>
+
+HR_BEGIN_DECLS
+
+// Codes, names and texts are made once, here. Negative = failed.
+#define HR_STATUS_MAP(X)                                                    \
+    X(PENDING,      1,   "not finished yet")                                \
+    X(OK,           0,   "success")                                         \
+    X(EINVAL,       -1,  "invalid argument")                                \
+    X(ECORRUPT,     -2,  "damaged picture data")                            \
+    X(ETRUNCATED,   -3,  "picture data ends early")                         \
+    X(EUNSUPPORTED, -4,  "not supported")                                   \
+    X(ELIMIT,       -5,  "over a limit")                                    \
+    X(ENOMEM,       -6,  "out of memory")                                   \
+    X(EAGAIN,       -7,  "over the byte budget, try again later")           \
+    X(ETIMEDOUT,    -8,  "timed out")                                       \
+    X(ECANCELED,    -9,  "cancelled")                                       \
+    X(EIO,          -10, "could not be read")                               \
+    X(EDEVICE,      -11, "the device failed")                               \
+    X(ENODEVICE,    -12, "no such device")                                  \
+    X(EFORK,        -13, "opened before fork, not usable in the child")     \
+    X(EINPUT,       -14, "the image it reads could not be made")            \
+    X(EFORMAT,      -15, "not a picture this library reads")
+
+enum hr_status {
+#define X(name, value, text) HR_##name = value,
+    HR_STATUS_MAP(X)
+#undef X
+};
+
+// "HR_ECORRUPT" and "damaged picture data"; "HR_?" for an unknown value.
+// Static storage. Threads: any.
+HR_API const char *hr_status_name(enum hr_status status);
+HR_API const char *hr_status_text(enum hr_status status);
+
+// Status and text of the last call of this thread that failed. The text names
+// the subject and the reason ("device 'vaapi': built without VA-API") and is
+// valid until the thread's next failing call. HR_OK and "" if none failed.
+// Threads: each has its own.
+HR_API enum hr_status hr_last_status(void);
+HR_API const char *hr_last_error(void);
+
+// Why an engine cannot take a sample, or why it was left: a bit mask, so that
+// falling back is a decision that can be counted. 0 = no objection.
+#define HR_WHY_MAP(X)                                                       \
+    X(FORMAT,      0,  "not a JPEG")                                        \
+    X(PROGRESSIVE, 1,  "progressive JPEG")                                  \
+    X(ARITHMETIC,  2,  "arithmetic coding")                                 \
+    X(LOSSLESS,    3,  "lossless JPEG")                                     \
+    X(PRECISION,   4,  "more than 8 bits per sample")                       \
+    X(CHROMA,      5,  "chroma layout")                                     \
+    X(COLOR,       6,  "colour space (CMYK, YCCK or RGB)")                  \
+    X(MULTISCAN,   7,  "components in several scans")                       \
+    X(SIZE,        8,  "picture size")                                      \
+    X(MEMORY,      9,  "memory")                                            \
+    X(GEOMETRY,    10, "geometry")                                          \
+    X(FILTER,      11, "resampling filter")                                 \
+    X(DTYPE,       12, "element type or layout")                            \
+    X(TIER,        13, "not exact enough for the tier")                     \
+    X(SPAN,        14, "the engine has no such span")                       \
+    X(DAMAGED,     15, "damaged data")                                      \
+    X(RANGE,       16, "coefficients outside the range all decoders share") \
+    X(FAILED,      17, "the device failed")                                 \
+    X(TIMEOUT,     18, "the device did not answer in time")                 \
+    X(LOST,        19, "the device is gone")                                \
+    X(BREAKER,     20, "the device failed too often and rests")             \
+    X(CERTIFICATE, 21, "its pictures differed when it was tested")          \
+    X(PLACE,       22, "memory that this engine cannot reach")
+
+enum hr_why {
+#define X(name, bit, text) HR_WHY_##name = 1 << (bit),
+    HR_WHY_MAP(X)
+#undef X
+};
+
+// Text of the lowest bit that is set; "" for 0. Walk a mask by clearing the
+// lowest bit: why &= why - 1. Static storage. Threads: any.
+HR_API const char *hr_why_text(unsigned why);
+
+// Messages of the library. Levels grow with importance.
+enum hr_log_level { HR_LOG_DEBUG, HR_LOG_INFO, HR_LOG_WARN, HR_LOG_ERROR };
+
+// Receives one message without a newline, valid during the call.
+// Threads: called on any thread of the library, several at a time; it must
+// not call back into the library.
+typedef void (*hr_log_fn)(void *ctx, enum hr_log_level level, const char *msg);
+
+// Default log of the process for devices whose params name none. NULL (the
+// start value) drops everything. Threads: call before other threads do.
+HR_API void hr_set_log(hr_log_fn fn, void *ctx, enum hr_log_level least);
+
+HR_END_DECLS
+#endif

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a sample to a plan, on a host thread: read the file, parse the header,
+// keep the limits, fold the geometry, ask the engines, cut the stages.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "hal/hal.h"
+#include "hal/header.h"
+
+enum { HEAD_BYTES = 64 << 10 };
+
+#define FAIL(out, code, ...)                                      \
+    ((out)->status = (code),                                      \
+     snprintf((out)->text, sizeof((out)->text), __VA_ARGS__), false)
+
+// ---- What decoding will need -----------------------------------------------------
+
+// An upper estimate of a sample's working memory on the CPU, in bytes.
+// Baseline pictures stream by rows; the others need all coefficients (2 bytes
+// each, every component padded to whole MCUs), interlaced PNGs all pixels.
+static size_t decode_bytes(const struct hr_info *info)
+{
+    size_t w = (size_t)info->width, h = (size_t)info->height;
+    size_t c = (size_t)info->components, rows = w * c * 96 + (256 << 10);
+    size_t hmax = 1, vmax = 1, samples = 0;
+
+    if (info->format == HR_FORMAT_PNG)
+        return rows + (info->interleaved ? 0 : w * h * 4);
+    if (info->process != HR_PROCESS_PROGRESSIVE && info->interleaved)
+        return rows;
+    for (size_t i = 0; i < c; i++) {
+        hmax = info->h[i] > hmax ? info->h[i] : hmax;
+        vmax = info->v[i] > vmax ? info->v[i] : vmax;
+    }
+    for (size_t i = 0; i < c; i++)
+        samples += (w + 8 * hmax) * info->h[i] / hmax *
+                   ((h + 8 * vmax) * info->v[i] / vmax);
+    return rows + 2 * samples;
+}
+
+// ---- Reading a file --------------------------------------------------------------
+
+static bool read_at(int fd, uint8_t *to, size_t size, size_t at)
+{
+    while (size) {
+        ssize_t n = pread(fd, to, size, (off_t)at);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n == 0)
+            errno = ENODATA;  // it shrank under us
+        if (n <= 0)
+            return false;
+        to += n;
+        at += (size_t)n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+static bool file_size(struct hr__work *work, int fd, size_t *size,
+                      struct hr__outcome *out)
+{
+    const struct hr_limits *limits = work->pic.limits;
+    struct stat st;
+
+    if (fstat(fd, &st))
+        return FAIL(out, HR_EIO, "%s", strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return FAIL(out, HR_EIO, "not a regular file");
+    if ((uint64_t)st.st_size > limits->file_bytes)
+        return FAIL(out, HR_ELIMIT, "%lld bytes, the limit is %zu",
+                    (long long)st.st_size, limits->file_bytes);
+    *size = (size_t)st.st_size;
+    return true;
+}
+
+// The head is enough to know what the whole will need.
+static size_t bytes_needed(struct hr__work *work, const uint8_t *head, size_t n,
+                           size_t size)
+{
+    struct hr__header_error err;
+    struct hr_info info;
+    enum hr_status status = hr__header_parse(head, n, n == size,
+                                             work->pic.limits, &info, &err);
+
+    if (status == HR_OK)
+        return size + decode_bytes(&info);
+    // A header of more than 64 KB: assume the worst of a large photo.
+    return status == HR_PENDING ? size + (64 << 20) : size;
+}
+
+// True with work->file filled; false with out->status HR_PENDING if the
+// sample must wait for bytes.
+static bool read_fd(struct hr__work *work, int fd, struct hr__outcome *out)
+{
+    struct hr__pool *pool = &work->job->dev->pool;
+    uint8_t *head = NULL, *all;
+    size_t size, n;
+
+    if (!file_size(work, fd, &size, out))
+        return false;
+    n = size < HEAD_BYTES ? size : HEAD_BYTES;
+    if (!(head = hr__pool_get(pool, n + 1)))
+        return FAIL(out, HR_ENOMEM, "out of memory");
+    all = head;
+    if (!read_at(fd, head, n, 0))
+        goto error_read;
+    if (!hr__budget_grant(work, bytes_needed(work, head, n, size))) {
+        // From here on the work belongs to the waiting list.
+        hr__pool_put(pool, head);
+        return out->status = HR_PENDING, false;
+    }
+    if (n < size) {
+        if (!(all = hr__pool_get(pool, size))) {
+            hr__pool_put(pool, head);
+            return FAIL(out, HR_ENOMEM, "out of memory for %zu bytes", size);
+        }
+        memcpy(all, head, n);
+        hr__pool_put(pool, head);
+        head = all;
+        if (!read_at(fd, all + n, size - n, n))
+            goto error_read;
+    }
+    work->file = all;
+    work->pic.data = all;
+    work->pic.size = size;
+    return true;
+error_read:
+    hr__pool_put(pool, head);
+    return FAIL(out, HR_EIO, "%s", strerror(errno));
+}
+
+static bool read_file(struct hr__work *work, struct hr__outcome *out)
+{
+    // Not blocking: the name may be a FIFO that nobody writes.
+    int fd = open(work->sample.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool ok;
+
+    if (fd < 0)
+        return FAIL(out, HR_EIO, "%s", strerror(errno));
+    ok = read_fd(work, fd, out);
+    close(fd);
+    return ok;
+}
+
+// ---- Facts -------------------------------------------------------------------------
+
+static bool parse(struct hr__work *work, struct hr__outcome *out)
+{
+    struct hr__picture *pic = &work->pic;
+    struct hr_result *result = &work->job->results[work->index];
+    struct hr__header_error err = {.offset = -1};
+    enum hr_status status;
+
+    status = hr__header_parse(pic->data, pic->size, true, pic->limits,
+                              &pic->info, &err);
+    result->width = pic->width = pic->info.width;
+    result->height = pic->height = pic->info.height;
+    out->offset = err.offset;
+    if (status)
+        return FAIL(out, status, "%s", err.text);
+    // Without an end marker Pillow raises, wherever the data stop.
+    if (pic->info.format == HR_FORMAT_JPEG && !pic->info.ends) {
+        out->offset = (int64_t)pic->size;
+        return FAIL(out, HR_ETRUNCATED,
+                    "no end marker, the file seems cut short");
+    }
+    if (decode_bytes(&pic->info) > pic->limits->item_bytes)
+        return FAIL(out, HR_ELIMIT, "needs %zu bytes, the limit is %zu",
+                    decode_bytes(&pic->info), pic->limits->item_bytes);
+    return true;
+}
+
+static bool take_image(struct hr__work *work, struct hr__outcome *out)
+{
+    struct hr__picture *pic = &work->pic;
+    struct hr__image *image = (struct hr__image *)work->sample.image;
+    struct hr_result *result = &work->job->results[work->index];
+    enum hr_status status;
+
+    pthread_mutex_lock(&image->dev->graph);
+    status = image->track.status;
+    pthread_mutex_unlock(&image->dev->graph);
+    pic->image = work->sample.image;
+    result->width = pic->width = pic->image->params.w;
+    result->height = pic->height = pic->image->params.h;
+    pic->channels = pic->image->params.c;
+    if (status)
+        return FAIL(out, HR_EINPUT, "its source image failed: %s",
+                    hr_status_text(status));
+    return true;
+}
+
+static bool fold(struct hr__work *work, struct hr__outcome *out)
+{
+    struct hr__picture *pic = &work->pic;
+    int orientation = pic->data ? pic->info.orientation : 1, w, h;
+    enum hr_status status;
+
+    status = hr__geometry_build(&pic->geo, work->sample.ops,
+                                work->sample.num_ops, pic->width, pic->height,
+                                orientation, out->text);
+    out->stage = HR_RESAMPLE;
+    if (status)
+        return out->status = status, false;
+    hr__geometry_size(&pic->geo, &w, &h);
+    if (w != pic->dst.w || h != pic->dst.h)
+        return FAIL(out, HR_EINVAL, "the ops make %dx%d, the destination is "
+                    "%dx%d", w, h, pic->dst.w, pic->dst.h);
+    if (pic->channels != pic->dst.c)
+        return FAIL(out, HR_EINVAL, "the ops make %d channels, the destination "
+                    "has %d", pic->channels, pic->dst.c);
+    return true;
+}
+
+// Asks every engine that has not failed this sample, and cuts.
+static bool plan(struct hr__work *work, struct hr__outcome *out)
+{
+    struct hr__device *dev = work->job->dev;
+    struct hr__offer offers[HR__MAX_ENGINES] = {0};
+    enum hr_stage first = hr__picture_first(&work->pic);
+    bool strict = dev->pub.params.strict || work->job->params.strict;
+
+    for (int i = 0; i < dev->num_engines; i++) {
+        struct hr__engine *e = dev->engines[i];
+
+        if (work->excluded & 1u << i)
+            continue;
+        e->backend->offer(e, &work->pic, &offers[i]);
+        if (!e->host || dev->num_engines == 1)
+            work->why |= offers[i].why;
+    }
+    out->stage = first;
+    if (hr__plan_build(&work->plan, first, offers, dev->num_engines)) {
+        // The CPU takes everything it can decode: what it says counts.
+        unsigned why = offers[dev->num_engines - 1].why;
+
+        work->why |= why;
+        return FAIL(out, HR_EUNSUPPORTED, "no engine takes it: %s",
+                    why ? hr_why_text(why) : "none offers its stages");
+    }
+    work->at = 0;
+    if (!strict || dev->num_engines == 1)
+        return true;
+    for (int i = 0; i < work->plan.num_spans; i++)
+        if (work->plan.spans[i].engine == 0)
+            return true;
+    return FAIL(out, HR_EUNSUPPORTED, "device %s does not take it: %s",
+                dev->pub.name, hr_why_text(work->why));
+}
+
+bool hr__replan(struct hr__work *work, struct hr__outcome *out)
+{
+    return plan(work, out);
+}
+
+static bool prepare(struct hr__work *work, struct hr__outcome *out)
+{
+    struct hr__picture *pic = &work->pic;
+
+    if (work->sample.path && !read_file(work, out))
+        return false;
+    if (work->sample.image)
+        return take_image(work, out) && fold(work, out) && plan(work, out);
+    if (work->sample.data) {
+        pic->data = work->sample.data;
+        pic->size = work->sample.size;
+    }
+    if (!parse(work, out))
+        return false;
+    if (!work->sample.path &&
+        !hr__budget_grant(work, decode_bytes(&pic->info)))
+        return out->status = HR_PENDING, false;
+    return fold(work, out) && plan(work, out);
+}
+
+bool hr__task_prepare(struct hr__task *task)
+{
+    struct hr__work *work = ((struct hr__slot *)task)->work;
+    struct hr__outcome out = {.offset = -1, .stage = HR_ENTROPY};
+
+    if (task->prepared)
+        return true;
+    if (hr__job_stops(work->job)) {
+        out.status = hr__task_stop_status(task);
+        hr__work_end(work, &out);
+        return false;
+    }
+    if (prepare(work, &out)) {
+        work->prepared = true;
+        return hr__dispatch_planned(work, true);
+    }
+    if (out.status != HR_PENDING)
+        hr__work_end(work, &out);
+    return false;
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// hr_submit(): check, admit, copy, take turns, hand over. Nothing here waits
+// for an engine; everything the job needs lies in one block of the pool.
+#include <string.h>
+
+#include "hal/hal.h"
+
+// ---- Checking -------------------------------------------------------------------------
+
+// The destination of sample i, or false with the reason in hr_last_error().
+static bool find_dst(const struct hr_sample *s, int i, struct hr__device *dev,
+                     const struct hr__batch *batch,
+                     const struct hr_job_params *params, struct hr__dst *dst)
+{
+    int slot = params->first_slot + i;
+
+    if (s->out) {
+        const struct hr_image_params *p = &s->out->params;
+
+        if (((const struct hr__image *)s->out)->dev != dev)
+            return hr__fail(HR_EINVAL,
+                            "sample %d: out is an image of another device",
+                            i), false;
+        *dst = (struct hr__dst){p->data, p->stride_c, p->stride_h, p->w,
+                                p->h,    p->c,        p->dtype,    p->layout};
+        return true;
+    }
+    if (!batch || slot < 0 || slot >= batch->pub.params.n)
+        return hr__fail(HR_EINVAL, "sample %d: no destination (slot %d of %d)",
+                        i, slot, batch ? batch->pub.params.n : 0), false;
+    const struct hr_batch_params *p = &batch->pub.params;
+    *dst = (struct hr__dst){(uint8_t *)p->data + p->stride_n * (size_t)slot,
+                            p->stride_c, p->stride_h, p->w, p->h, p->c,
+                            p->dtype, p->layout};
+    return true;
+}
+
+static bool check_sample(const struct hr_sample *s, int i,
+                         struct hr__device *dev)
+{
+    int sources = !!s->data + !!s->path + !!s->image;
+    char text[128];
+
+    if (sources != 1)
+        return hr__fail(HR_EINVAL, "sample %d: %d sources, must be one of "
+                        "data, path, image", i, sources), false;
+    if (hr__ops_check(s->ops, s->num_ops, !s->image, text))
+        return hr__fail(HR_EINVAL, "sample %d: %s", i, text), false;
+    if (!s->image)
+        return true;
+    if (((const struct hr__image *)s->image)->dev != dev)
+        return hr__fail(HR_EINVAL, "sample %d: an image of another device",
+                        i), false;
+    if (s->image->params.dtype != HR_U8)
+        return hr__fail(HR_EINVAL, "sample %d: source images must be u8",
+                        i), false;
+    if (s->image == s->out)
+        return hr__fail(HR_EINVAL, "sample %d: source and destination are the "
+                        "same image", i), false;
+    return true;
+}
+
+// ---- The block ---------------------------------------------------------------------------
+
+static size_t round64(size_t n)
+{
+    return (n + 63) & ~(size_t)63;
+}
+
+static const struct hr_normalize *normalize_of(const struct hr_sample *s)
+{
+    const struct hr_op *last = s->num_ops ? &s->ops[s->num_ops - 1] : NULL;
+
+    return last && last->type == HR_OP_NORMALIZE ? &last->normalize : NULL;
+}
+
+// Ops that stand at the same place are copied once; so are equal tables.
+static bool same_ops(const struct hr_sample *a, const struct hr_sample *b)
+{
+    return a->ops == b->ops && a->num_ops == b->num_ops;
+}
+
+static bool same_table(const struct hr_sample *a, const struct hr_sample *b,
+                       const struct hr__dst *da, const struct hr__dst *db)
+{
+    const struct hr_normalize *na = normalize_of(a), *nb = normalize_of(b);
+
+    return da->dtype == db->dtype && da->c == db->c &&
+           (na == nb || (na && nb && !memcmp(na, nb, sizeof(*na))));
+}
+
+struct sizes {
+    size_t ops, text, tables, bytes;  // bytes: what the job will hold
+    size_t total;
+};
+
+static bool measure(struct sizes *z, const struct hr_sample *s, int n,
+                    struct hr__device *dev, const struct hr__batch *batch,
+                    const struct hr_job_params *params)
+{
+    struct hr__dst dst, last = {0};
+
+    *z = (struct sizes){0};
+    for (int i = 0; i < n; i++) {
+        if (!check_sample(&s[i], i, dev) ||
+            !find_dst(&s[i], i, dev, batch, params, &dst))
+            return false;
+        if (!i || !same_ops(&s[i], &s[i - 1]))
+            z->ops += sizeof(struct hr_op) * (size_t)s[i].num_ops;
+        if (!i || !same_table(&s[i], &s[i - 1], &dst, &last))
+            z->tables++;
+        z->text += s[i].path ? strlen(s[i].path) + 1 : 0;
+        z->text += s[i].name ? strlen(s[i].name) + 1 : 0;
+        z->bytes += s[i].size + (size_t)dst.w * (size_t)dst.h * (size_t)dst.c *
+                                    hr_dtype_size(dst.dtype);
+        last = dst;
+    }
+    z->total = round64(sizeof(struct hr__job)) +
+               round64(sizeof(struct hr__work) * (size_t)n) +
+               round64(sizeof(struct hr_result) * (size_t)n) +
+               round64(sizeof(struct hr__table) * z->tables) +
+               round64(z->ops) + round64(z->text);
+    z->bytes += z->total;
+    return true;
+}
+
+// ---- Filling it ------------------------------------------------------------------------------
+
+struct fill {
+    struct hr_op *ops;
+    char *text;
+    int tables;
+};
+
+static const char *copy_text(struct fill *f, const char *text)
+{
+    size_t size;
+    char *to = f->text;
+
+    if (!text)
+        return NULL;
+    size = strlen(text) + 1;
+    f->text += size;
+    return memcpy(to, text, size);
+}
+
+static void fill_picture(struct hr__work *w, const struct hr__dst *dst)
+{
+    struct hr__picture *pic = &w->pic;
+
+    pic->dst = *dst;
+    pic->tier = w->job->params.tier;
+    pic->limits = &w->job->dev->pub.params.limits;
+    pic->mode = w->sample.image ? HR_RGB : w->sample.ops[0].decode.mode;
+    pic->channels = pic->mode == HR_GRAY ? 1 : 3;
+}
+
+static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
+                      const struct hr__dst *dst, struct fill *f)
+{
+    struct hr__work *w = &job->works[i];
+
+    w->job = job;
+    w->index = i;
+    w->sample = s[i];
+    w->sample.path = copy_text(f, s[i].path);
+    w->sample.name = copy_text(f, s[i].name);
+    hr_image_retain(s[i].image);
+    hr_image_retain(s[i].out);
+    if (i && same_ops(&s[i], &s[i - 1])) {
+        w->sample.ops = job->works[i - 1].sample.ops;
+    } else {
+        w->sample.ops = f->ops;
+        if (s[i].num_ops)
+            memcpy(f->ops, s[i].ops, sizeof(*f->ops) * (size_t)s[i].num_ops);
+        f->ops += s[i].num_ops;
+    }
+    if (!i || !same_table(&s[i], &s[i - 1], dst, &job->works[i - 1].pic.dst))
+        hr__table_build(&job->tables[f->tables++], normalize_of(&s[i]),
+                        dst->c, dst->dtype);
+    w->pic.table = &job->tables[f->tables - 1];
+    fill_picture(w, dst);
+    for (int e = 0; e < HR__MAX_ENGINES; e++)
+        w->slots[e].work = w;
+    job->results[i].stage = HR_ENTROPY;
+    job->results[i].offset = -1;
+    job->results[i].status = HR_PENDING;
+}
+
+static void fill_job(struct hr__job *job, const struct sizes *z,
+                     const struct hr_sample *s, int n, struct hr__device *dev,
+                     struct hr__batch *batch,
+                     const struct hr_job_params *params)
+{
+    char *at = (char *)job + round64(sizeof(*job));
+    struct fill f = {0};
+    struct hr__dst dst;
+
+    job->works = (struct hr__work *)at;
+    at += round64(sizeof(struct hr__work) * (size_t)n);
+    job->results = (struct hr_result *)at;
+    at += round64(sizeof(struct hr_result) * (size_t)n);
+    // Tables are written whole; the rest must start as zero.
+    memset(job, 0, (size_t)(at - (char *)job));
+    job->works = (struct hr__work *)((char *)job + round64(sizeof(*job)));
+    job->results = (struct hr_result *)(at - round64(sizeof(struct hr_result) *
+                                                     (size_t)n));
+    job->tables = (struct hr__table *)at;
+    at += round64(sizeof(struct hr__table) * z->tables);
+    f.ops = (struct hr_op *)at;
+    f.text = at + round64(z->ops);
+    job->pub = (struct hr_job_t){&dev->pub, n, job->results, params->ctx};
+    job->dev = dev;
+    job->params = *params;
+    job->batch = batch;
+    job->bytes = z->bytes;
+    job->fd = -1;
+    job->deadline = params->timeout_ns > 0 ? hr__deadline(params->timeout_ns)
+                                           : INT64_MAX;
+    atomic_init(&job->refs, 2);
+    atomic_init(&job->left, n);
+    pthread_mutex_init(&job->lock, NULL);
+    hr__cond_init(&job->done_cond);
+    for (int i = 0; i < n; i++) {
+        find_dst(&s[i], i, dev, batch, params, &dst);
+        fill_work(job, i, s, &dst, &f);
+    }
+}
+
+// graph lock held: from here on the watchdog knows the job, and it must not
+// look for blocked works before the turns are taken.
+static void enlist(struct hr__job *job)
+{
+    struct hr__device *dev = job->dev;
+
+    pthread_mutex_lock(&dev->lock);
+    job->next = dev->jobs;
+    if (dev->jobs)
+        dev->jobs->prev = job;
+    dev->jobs = job;
+    dev->num_jobs++;
+    if (dev->watchdog_runs)
+        pthread_cond_signal(&dev->watchdog_cond);
+    pthread_mutex_unlock(&dev->lock);
+}
+
+// Takes the turns of all samples in one go, so that jobs are ordered as wholes.
+// Returns those that may start, linked by next.
+static struct hr__work *take_turns(struct hr__job *job)
+{
+    struct hr__work *ready = NULL, **end = &ready;
+    struct hr__batch *batch = job->batch;
+
+    pthread_mutex_lock(&job->dev->graph);
+    enlist(job);
+    for (int i = 0; i < job->pub.num_samples; i++) {
+        struct hr__work *w = &job->works[i];
+        struct hr__image *in = (struct hr__image *)w->sample.image;
+        struct hr__image *out = (struct hr__image *)w->sample.out;
+        struct hr__track *to =
+            out ? &out->track : &batch->slots[job->params.first_slot + i];
+
+        w->blockers = in && !hr__track_add(&in->track, &w->reads, w, false);
+        w->blockers += !hr__track_add(to, &w->writes, w, true);
+        if (w->blockers)
+            continue;
+        *end = w;
+        end = &w->next;
+    }
+    *end = NULL;
+    pthread_mutex_unlock(&job->dev->graph);
+    return ready;
+}
+
+static struct hr__job *submit(struct hr__device *dev,
+                              const struct hr_sample *samples, int n,
+                              struct hr__batch *batch,
+                              const struct hr_job_params *params)
+{
+    struct hr__job *job;
+    struct hr__work *ready;
+    struct sizes z;
+
+    if (!measure(&z, samples, n, dev, batch, params))
+        return NULL;
+    // Deadlines need somebody who looks at the clock.
+    if ((params->timeout_ns > 0 || dev->num_engines > 1) &&
+        !hr__watchdog_start(dev))
+        return hr__fail(HR_ENOMEM, "cannot start the watchdog"), NULL;
+    if (hr__budget_admit(dev, z.bytes, params->wait_for_room))
+        return hr__fail(HR_EAGAIN, "over the budget of %zu bytes",
+                        dev->pub.params.budget), NULL;
+    if (!(job = hr__pool_get(&dev->pool, z.total))) {
+        hr__budget_return(dev, z.bytes);
+        return hr__fail(HR_ENOMEM, "out of memory for a job of %d", n), NULL;
+    }
+    fill_job(job, &z, samples, n, dev, batch, params);
+    if (batch)
+        atomic_fetch_add(&batch->refs, 1);
+    ready = take_turns(job);
+    if (ready)
+        hr__dispatch_new(ready);
+    return job;
+}
+
+hr_job hr_submit(hr_device handle, const struct hr_sample *samples, int n,
+                 hr_batch batch, const struct hr_job_params *params)
+{
+    static const struct hr_job_params none;
+    struct hr__device *dev;
+    struct hr__job *job = NULL;
+
+    if (!samples || n < 1 || n > 1 << 20) {
+        hr__fail(HR_EINVAL, "submit: %d samples", n);
+        return NULL;
+    }
+    params = params ? params : &none;
+    if ((unsigned)params->tier > HR_FAST ||
+        (unsigned)params->on_error > HR_ON_ERROR_SKIP) {
+        hr__fail(HR_EINVAL, "submit: unknown tier or on_error");
+        return NULL;
+    }
+    // This reference becomes the job's.
+    if (!(dev = hr__device_get(handle)))
+        return NULL;
+    if (batch && ((const struct hr__batch *)batch)->dev != dev)
+        hr__fail(HR_EINVAL, "submit: a batch of another device");
+    else
+        job = submit(dev, samples, n, (struct hr__batch *)batch, params);
+    if (!job)
+        hr__device_unref(dev);
+    return job ? &job->pub : NULL;
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks at the clock for a device: jobs past their timeout, spans that an
+// engine does not answer. Started by the first job that has a deadline.
+#include "hal/hal.h"
+
+enum { TICK_NS = 20000000, MAX_DUE = 64 };
+
+// What is due, each with a reference to its job.
+struct due {
+    struct hr__job *expired[MAX_DUE];
+    struct hr__slot *hung[MAX_DUE];
+    int num_expired, num_hung;
+};
+
+static void look_at_spans(struct hr__job *job, int64_t now, struct due *due)
+{
+    for (int i = 0; i < job->pub.num_samples; i++)
+        for (int e = 0; e < job->dev->num_engines - 1; e++) {
+            struct hr__slot *slot = &job->works[i].slots[e];
+            int64_t deadline = atomic_load(&slot->deadline);
+
+            if (!deadline || deadline > now || due->num_hung == MAX_DUE ||
+                atomic_load(&slot->state) != HR__RUNNING)
+                continue;
+            atomic_fetch_add(&job->refs, 1);
+            due->hung[due->num_hung++] = slot;
+        }
+}
+
+// device->lock held.
+static void look(struct hr__device *dev, struct due *due)
+{
+    int64_t now = hr__now();
+
+    due->num_expired = due->num_hung = 0;
+    for (struct hr__job *job = dev->jobs; job; job = job->next) {
+        if (now >= job->deadline && due->num_expired < MAX_DUE &&
+            !atomic_exchange(&job->expired, true)) {
+            atomic_fetch_add(&job->refs, 1);
+            due->expired[due->num_expired++] = job;
+        }
+        if (dev->num_engines > 1)
+            look_at_spans(job, now, due);
+    }
+}
+
+static void act(struct due *due)
+{
+    for (int i = 0; i < due->num_expired; i++) {
+        hr__job_stop_now(due->expired[i]);
+        hr__job_unref(due->expired[i]);
+    }
+    for (int i = 0; i < due->num_hung; i++) {
+        struct hr__job *job = due->hung[i]->work->job;
+
+        hr__give_up(due->hung[i]);
+        hr__job_unref(job);
+    }
+}
+
+static void *watch(void *arg)
+{
+    struct hr__device *dev = arg;
+    struct due due;
+
+    pthread_mutex_lock(&dev->lock);
+    while (!dev->watchdog_stop) {
+        if (!dev->jobs) {
+            pthread_cond_wait(&dev->watchdog_cond, &dev->lock);
+            continue;
+        }
+        look(dev, &due);
+        if (due.num_expired || due.num_hung) {
+            pthread_mutex_unlock(&dev->lock);
+            act(&due);
+            pthread_mutex_lock(&dev->lock);
+            continue;
+        }
+        hr__cond_wait(&dev->watchdog_cond, &dev->lock, hr__deadline(TICK_NS));
+    }
+    pthread_mutex_unlock(&dev->lock);
+    return NULL;
+}
+
+bool hr__watchdog_start(struct hr__device *dev)
+{
+    pthread_mutex_lock(&dev->lock);
+    if (!dev->watchdog_runs)
+        dev->watchdog_runs = hr__thread_start(&dev->watchdog, watch, dev);
+    pthread_mutex_unlock(&dev->lock);
+    return dev->watchdog_runs;
+}
+
+void hr__watchdog_finish(struct hr__device *dev)
+{
+    if (!dev->watchdog_runs)
+        return;
+    pthread_mutex_lock(&dev->lock);
+    dev->watchdog_stop = true;
+    pthread_cond_signal(&dev->watchdog_cond);
+    pthread_mutex_unlock(&dev->lock);
+    pthread_join(dev->watchdog, NULL);
+}
