@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU backend: one engine with its own worker threads over the pure
+// functions of cpu_fallback/. It is the host of every device: it prepares the
+// samples of all engines and takes whatever the others leave.
+//
+//   device.c   open, close, what it offers
+//   workers.c  the queue and the threads
+//   span.c     one task: rows in, geometry, rows out
+//   rows.c     where rows come from: a decoder, an image, a payload
+#ifndef HR_CPU_H
+#define HR_CPU_H
+
+#include <assert.h>
+#include <pthread.h>
+
+#include "cpu_fallback/arena.h"
+#include "cpu_fallback/cpu_ops.h"
+#include "cpu_fallback/decode.h"
+#include "hal/backend.h"
+
+// What an idle worker keeps of its arena.
+enum { CPU_KEEP = 4 << 20 };
+
+struct cpu_worker {
+    struct cpu_engine *engine;
+    pthread_t thread;
+    struct cpu_arena arena;
+    struct cpu_jpeg_state *jpeg;
+};
+
+struct cpu_engine {
+    struct hr__engine *e;
+    struct cpu_ops ops;
+    struct cpu_heap heap;
+    struct cpu_worker *workers;
+    int num_workers;            // that run
+
+    // lock guards everything below; nothing is called with it held.
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct hr__task *head, **tail;
+    int idle;
+    bool stop;
+};
+
+// Asserts that e is a CPU engine.
+struct cpu_engine *cpu_engine(struct hr__engine *e);
+
+enum hr_status cpu_workers_start(struct cpu_engine *c, int threads);
+void cpu_workers_finish(struct cpu_engine *c);  // accepts half-started ones
+void cpu_submit(struct hr__engine *e, struct hr__task *list);
+void cpu_cancel(struct hr__engine *e);
+
+// Runs a prepared task to its end, hr__task_done() included.
+void cpu_run(struct cpu_worker *w, struct hr__task *task);
+
+// ---- Rows (rows.c) ---------------------------------------------------------------
+
+// A window of u8 rows, delivered top to bottom; pixels interleaved, CPU_SLACK
+// bytes readable behind each row.
+struct cpu_rows {
+    struct cpu_rect window;
+    int channels, next;         // next row of the window, 0 = its first
+    struct cpu_decode *decode;  // from a decoder,
+    const uint8_t *data;        // or from memory that begins at pixel x0, y0
+    int x0, y0;
+    size_t stride_h;
+    size_t stride_c;            // > 0: planes
+    const uint8_t *end;         // behind the last byte that may be read
+    uint8_t *copy;              // rows that had to be moved
+    size_t copy_stride;
+};
+
+struct cpu_run;                 // a task at work, span.c
+
+// At most CPU_DECODE_ROWS rows; 0 = failed, the run knows why.
+int cpu_rows_read(struct cpu_run *run, struct cpu_rows *rows,
+                  const uint8_t **out, int max);
+bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows);
+bool cpu_rows_image(struct cpu_run *run, struct cpu_rows *rows);
+bool cpu_rows_payload(struct cpu_run *run, struct cpu_rows *rows);
+bool cpu_rows_memory(struct cpu_run *run, struct cpu_rows *rows,
+                     const uint8_t *data, size_t stride, size_t size);
+// Ends a decoder; false if it found damage at the end.
+bool cpu_rows_finish(struct cpu_run *run, struct cpu_rows *rows);
+
+struct cpu_run {
+    struct cpu_worker *w;
+    struct hr__task *task;
+    const struct hr__picture *pic;
+    int64_t deadline;           // item_ms
+    bool late;
+    struct hr__outcome out;
+};
+
+bool cpu_run_fail(struct cpu_run *run, enum hr_status status, const char *text);
+bool cpu_run_stops(void *run);  // struct cpu_run *
+
+#endif

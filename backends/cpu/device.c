@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening the CPU: instruction sets, threads, what it offers.
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backends/cpu/cpu.h"
+
+extern const struct hr__backend hr__backend_cpu;
+
+struct cpu_engine *cpu_engine(struct hr__engine *e)
+{
+    assert(e->backend == &hr__backend_cpu);
+    return e->priv;
+}
+
+// ---- How many threads ---------------------------------------------------------------
+
+// Cores that the cgroup's quota pays for; 0 = no quota. Version 2 has one file
+// with "quota period", version 1 two.
+static int quota_cores(void)
+{
+    long long quota = -1, period = 0;
+    FILE *f;
+
+    if ((f = fopen("/sys/fs/cgroup/cpu.max", "re"))) {
+        if (fscanf(f, "%lld %lld", &quota, &period) != 2)
+            quota = -1;
+        fclose(f);
+    } else if ((f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "re"))) {
+        if (fscanf(f, "%lld", &quota) != 1)
+            quota = -1;
+        fclose(f);
+        if ((f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "re"))) {
+            if (fscanf(f, "%lld", &period) != 1)
+                period = 0;
+            fclose(f);
+        }
+    }
+    if (quota <= 0 || period <= 0)
+        return 0;
+    return (int)((quota + period - 1) / period);
+}
+
+static int usable_cores(void)
+{
+    cpu_set_t set;
+    int n = (int)sysconf(_SC_NPROCESSORS_ONLN), quota = quota_cores();
+
+    if (sched_getaffinity(0, sizeof(set), &set) == 0)
+        n = CPU_COUNT(&set);
+    if (quota && quota < n)
+        n = quota;
+    return n > 0 ? n : 1;
+}
+
+// ---- Which instructions -----------------------------------------------------------------
+
+// HEADRACE_CPU names the best set that may be used: c, avx2 or avx512.
+static unsigned mask_from_environment(void)
+{
+    const char *name = getenv("HEADRACE_CPU");
+
+    if (name && !strcmp(name, "c"))
+        return CPU_FLAG_C;
+    if (name && !strcmp(name, "avx2"))
+        return CPU_FLAG_C | CPU_FLAG_AVX2;
+    return ~0u;
+}
+
+static void describe(struct hr__engine *e, const struct cpu_ops *ops)
+{
+    char model[100] = "CPU", line[256];
+    FILE *f = fopen("/proc/cpuinfo", "re");
+
+    while (f && fgets(line, sizeof(line), f))
+        if (sscanf(line, "model name : %99[^\n]", model) == 1)
+            break;
+    if (f)
+        fclose(f);
+    snprintf(e->description, sizeof(e->description),
+             "%s, %d thread%s, %s kernels", model, e->caps.threads,
+             e->caps.threads == 1 ? "" : "s", ops->name);
+}
+
+// ---- What it offers --------------------------------------------------------------------
+
+// Every run of stages that begins with the bytes, with pixels, or at the end.
+static uint32_t all_spans(void)
+{
+    return HR__SPAN_BIT(HR_ENTROPY, HR_COLOR) |
+           HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE) |
+           HR__SPAN_BIT(HR_ENTROPY, HR_STORE) |
+           HR__SPAN_BIT(HR_RESAMPLE, HR_RESAMPLE) |
+           HR__SPAN_BIT(HR_RESAMPLE, HR_STORE) |
+           HR__SPAN_BIT(HR_STORE, HR_STORE);
+}
+
+static void cpu_offer(struct hr__engine *e, const struct hr__picture *pic,
+                      struct hr__offer *out)
+{
+    (void)e;
+    *out = (struct hr__offer){.spans = all_spans()};
+#if !HR_HAVE_PNG
+    if (pic->data && pic->info.format == HR_FORMAT_PNG)
+        *out = (struct hr__offer){.why = HR_WHY_FORMAT};
+#else
+    (void)pic;
+#endif
+}
+
+// ---- Open, close -------------------------------------------------------------------------
+
+static void *heap_alloc(void *ctx, size_t size)
+{
+    return hr__alloc(ctx, size);
+}
+
+static void heap_free(void *ctx, void *block, size_t size)
+{
+    (void)ctx;
+    (void)size;
+    hr__free(block);
+}
+
+static enum hr_status cpu_open(struct hr__engine *e, const char *which)
+{
+    struct cpu_engine *c = cpu_engine(e);
+    unsigned mask = e->params.cpu_mask ? e->params.cpu_mask | CPU_FLAG_C
+                                       : mask_from_environment();
+    int threads = e->params.threads > 0 ? e->params.threads : usable_cores();
+
+    if (*which)
+        return hr__fail(HR_ENODEVICE, "there is only one CPU device, 'cpu'");
+    c->e = e;
+    c->heap = (struct cpu_heap){heap_alloc, heap_free, e->device};
+    cpu_ops_init(&c->ops, cpu_detect() & mask);
+    e->caps.threads = threads;
+    e->caps.host_memory = true;
+    e->caps.exact = true;
+    for (int tier = 0; tier <= HR_FAST; tier++)
+        e->caps.spans[tier] = all_spans();
+    describe(e, &c->ops);
+    return cpu_workers_start(c, threads);
+}
+
+static void cpu_close(struct hr__engine *e)
+{
+    cpu_workers_finish(cpu_engine(e));
+}
+
+const struct hr__backend hr__backend_cpu = {
+    .name = "cpu",
+    .engine_size = sizeof(struct cpu_engine),
+    .open = cpu_open,
+    .close = cpu_close,
+    .offer = cpu_offer,
+    .submit = cpu_submit,
+    .cancel = cpu_cancel,
+};

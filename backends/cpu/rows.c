@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the rows of a span come from: a decoder, an image, or the payload of
+// the span before.
+#include <string.h>
+
+#include "backends/cpu/cpu.h"
+
+static enum hr_status status_of(enum cpu_result result)
+{
+    switch (result) {
+    case CPU_OK: return HR_OK;
+    case CPU_CORRUPT: return HR_ECORRUPT;
+    case CPU_TRUNCATED: return HR_ETRUNCATED;
+    case CPU_UNSUPPORTED: return HR_EUNSUPPORTED;
+    case CPU_NOMEM: return HR_ENOMEM;
+    case CPU_STOPPED: return HR_ECANCELED;
+    }
+    return HR_ECORRUPT;
+}
+
+static bool decode_failed(struct cpu_run *run,
+                          const struct cpu_decode_error *err)
+{
+    run->out.offset = err->offset;
+    run->out.stage = HR_ENTROPY;
+    run->out.warnings = err->warnings;
+    if (err->result == CPU_STOPPED)
+        return cpu_run_stops(run), false;
+    return cpu_run_fail(run, status_of(err->result), err->text);
+}
+
+bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows)
+{
+    const struct hr__picture *pic = run->pic;
+    struct cpu_worker *w = run->w;
+    struct cpu_decode_params p = {.data = pic->data,
+                                  .size = pic->size,
+                                  .width = pic->width,
+                                  .height = pic->height,
+                                  .window = rows->window,
+                                  .channels = pic->channels,
+                                  .stop = cpu_run_stops,
+                                  .stop_ctx = run,
+                                  .jpeg = w->jpeg};
+    struct cpu_decode_error err = {.offset = -1};
+
+    rows->channels = pic->channels;
+#if HR_HAVE_PNG
+    if (pic->info.format == HR_FORMAT_PNG)
+        rows->decode = cpu_png_open(&p, &w->engine->ops, &w->arena, &err);
+    else
+#endif
+        rows->decode = cpu_jpeg_open(&p, &w->engine->ops, &w->arena, &err);
+    return rows->decode || decode_failed(run, &err);
+}
+
+bool cpu_rows_finish(struct cpu_run *run, struct cpu_rows *rows)
+{
+    struct cpu_decode_error err = {.offset = -1};
+    // What lies below the window is not looked at; behind the last row only
+    // the end is left, so looking costs nothing.
+    bool check = !run->out.status && rows->next == rows->window.h &&
+                 rows->window.y + rows->window.h == run->pic->height;
+    struct cpu_decode *decode = rows->decode;
+
+    if (!decode)
+        return true;
+    rows->decode = NULL;
+    if (cpu_decode_close(decode, check, &err) && check)
+        return decode_failed(run, &err);
+    if (!run->out.status)
+        run->out.warnings = err.warnings;
+    return true;
+}
+
+static bool copies(struct cpu_run *run, struct cpu_rows *rows)
+{
+    rows->copy_stride = (size_t)rows->window.w * (size_t)rows->channels +
+                        CPU_SLACK;
+    rows->copy = cpu_arena_array(&run->w->arena, CPU_DECODE_ROWS,
+                                 rows->copy_stride);
+    return rows->copy || cpu_run_fail(run, HR_ENOMEM, "");
+}
+
+bool cpu_rows_image(struct cpu_run *run, struct cpu_rows *rows)
+{
+    const struct hr_image_t *image = run->pic->image;
+    const struct hr_image_params *p = &image->params;
+
+    rows->channels = p->c;
+    rows->data = p->data;
+    rows->stride_h = p->stride_h;
+    rows->stride_c = p->layout == HR_NCHW && p->c > 1 ? p->stride_c : 0;
+    rows->end = rows->data + image->size;
+    return copies(run, rows);
+}
+
+bool cpu_rows_memory(struct cpu_run *run, struct cpu_rows *rows,
+                     const uint8_t *data, size_t stride, size_t size)
+{
+    rows->channels = run->pic->channels;
+    rows->data = data;
+    rows->stride_h = stride;
+    rows->end = data + size;
+    return copies(run, rows);
+}
+
+bool cpu_rows_payload(struct cpu_run *run, struct cpu_rows *rows)
+{
+    const struct hr__payload *in = run->task->in;
+
+    rows->x0 = in->rect.x;
+    rows->y0 = in->rect.y;
+    return cpu_rows_memory(run, rows, in->data, in->stride, in->size);
+}
+
+// One row of the window in memory: as it lies there if nothing speaks against
+// it, else copied, so that kernels may read CPU_SLACK bytes behind it.
+static const uint8_t *memory_row(struct cpu_rows *rows, int y, uint8_t *copy)
+{
+    size_t w = (size_t)rows->window.w, c = (size_t)rows->channels;
+    const uint8_t *row =
+        rows->data + rows->stride_h * (size_t)(y - rows->y0) +
+        (size_t)(rows->window.x - rows->x0) * (rows->stride_c ? 1 : c);
+
+    if (rows->stride_c) {
+        for (size_t x = 0; x < w; x++)
+            for (size_t i = 0; i < c; i++)
+                copy[x * c + i] = row[i * rows->stride_c + x];
+        return copy;
+    }
+    if ((size_t)(rows->end - row) >= w * c + CPU_SLACK)
+        return row;
+    return memcpy(copy, row, w * c);
+}
+
+int cpu_rows_read(struct cpu_run *run, struct cpu_rows *rows,
+                  const uint8_t **out, int max)
+{
+    struct cpu_decode_error err = {.offset = -1};
+    int n = rows->window.h - rows->next;
+
+    n = n < max ? n : max;
+    if (cpu_run_stops(run))
+        return 0;
+    if (rows->decode) {
+        n = cpu_decode_rows(rows->decode, out, n, &err);
+        if (n == 0)
+            decode_failed(run, &err);
+    } else {
+        for (int i = 0; i < n; i++)
+            out[i] = memory_row(rows, rows->window.y + rows->next + i,
+                                rows->copy + rows->copy_stride * (size_t)i);
+    }
+    rows->next += n;
+    return n;
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker threads of one CPU engine: one queue, each worker takes the next
+// task when it is free. Results cannot depend on who takes what: a task shares
+// nothing with its neighbours but read-only tables.
+#include "backends/cpu/cpu.h"
+
+void cpu_submit(struct hr__engine *e, struct hr__task *list)
+{
+    struct cpu_engine *c = cpu_engine(e);
+    int n = 1;
+
+    pthread_mutex_lock(&c->lock);
+    *c->tail = list;
+    while (list->next) {
+        list = list->next;
+        n++;
+    }
+    c->tail = &list->next;
+    if (n > c->idle)
+        n = c->idle;
+    // One by one: waking all of them for one task costs more than the task.
+    for (; n > 0; n--)
+        pthread_cond_signal(&c->wake);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void cpu_cancel(struct hr__engine *e)
+{
+    struct cpu_engine *c = cpu_engine(e);
+    struct hr__task *stopped = NULL, **end = &stopped, **at = &c->head;
+    struct hr__outcome out = {.offset = -1, .stage = HR_ENTROPY};
+
+    pthread_mutex_lock(&c->lock);
+    while (*at) {
+        struct hr__task *t = *at;
+
+        if (!hr__task_stop(t)) {
+            at = &t->next;
+            continue;
+        }
+        *at = t->next;
+        *end = t;
+        end = &t->next;
+        *end = NULL;
+    }
+    c->tail = at;
+    pthread_mutex_unlock(&c->lock);
+    for (struct hr__task *next; stopped; stopped = next) {
+        next = stopped->next;
+        out.status = hr__task_stop_status(stopped);
+        hr__task_done(stopped, &out);
+    }
+}
+
+static struct hr__task *take(struct cpu_engine *c)
+{
+    struct hr__task *t;
+
+    pthread_mutex_lock(&c->lock);
+    while (!c->head && !c->stop) {
+        c->idle++;
+        pthread_cond_wait(&c->wake, &c->lock);
+        c->idle--;
+    }
+    if ((t = c->head)) {
+        if (!(c->head = t->next))
+            c->tail = &c->head;
+        t->next = NULL;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return t;
+}
+
+static void *work(void *arg)
+{
+    struct cpu_worker *w = arg;
+    struct hr__task *t;
+
+    while ((t = take(w->engine)))
+        if (hr__task_prepare(t))
+            cpu_run(w, t);
+    return NULL;
+}
+
+enum hr_status cpu_workers_start(struct cpu_engine *c, int threads)
+{
+    size_t size;
+
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->wake, NULL);
+    c->tail = &c->head;
+    if (!hr__mul(&size, sizeof(*c->workers), (size_t)threads) ||
+        !(c->workers = hr__alloc(c->e->device, size)))
+        return hr__fail(HR_ENOMEM, "out of memory for %d workers", threads);
+    for (; c->num_workers < threads; c->num_workers++) {
+        struct cpu_worker *w = &c->workers[c->num_workers];
+
+        *w = (struct cpu_worker){.engine = c};
+        cpu_arena_init(&w->arena, &c->heap);
+        w->arena.limit = c->e->params.limits.item_bytes;
+        if (!(w->jpeg = cpu_jpeg_state_create(&c->heap)))
+            return hr__fail(HR_ENOMEM, "out of memory for a decoder");
+        if (!hr__thread_start(&w->thread, work, w)) {
+            cpu_jpeg_state_destroy(&w->jpeg);
+            return hr__fail(HR_ENOMEM, "cannot start worker thread %d of %d",
+                            c->num_workers + 1, threads);
+        }
+    }
+    return HR_OK;
+}
+
+void cpu_workers_finish(struct cpu_engine *c)
+{
+    if (!c->tail)
+        return;
+    pthread_mutex_lock(&c->lock);
+    c->stop = true;
+    pthread_cond_broadcast(&c->wake);
+    pthread_mutex_unlock(&c->lock);
+    for (int i = 0; i < c->num_workers; i++) {
+        struct cpu_worker *w = &c->workers[i];
+
+        pthread_join(w->thread, NULL);
+        cpu_jpeg_state_destroy(&w->jpeg);
+        cpu_arena_finish(&w->arena);
+    }
+    hr__free(c->workers);
+    pthread_cond_destroy(&c->wake);
+    pthread_mutex_destroy(&c->lock);
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU's pixel kernels: pure functions on rows. They know no device, no
+// job and no thread. The readable C (resample.c, store.c) is the reference;
+// the _avx2 and _avx512 sisters write the same bytes and take slots of the
+// table at run time.
+//
+// Rows are u8, pixels interleaved: `channels` (1 or 3) bytes each.
+// Every source row must be readable, and every destination row writable, for
+// CPU_SLACK bytes behind its end (arena.h). Rows need no alignment.
+#ifndef CPU_OPS_H
+#define CPU_OPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arena.h"
+
+// One axis of a resample: output i is the weighted sum of n[i] source samples
+// from lo[i] on. Weights are integers with 22 fraction bits, |w| < 2^24, and
+// their sum is close to 2^22. n[i] >= 1, lo[i] >= 0, lo[i] + n[i] <= in.
+// lo need not grow with i: a mirrored axis runs backwards.
+struct cpu_axis {
+    int in;              // source samples (row length or number of rows)
+    int out;
+    int taps;            // largest n
+    int stride;          // weights from output to output: taps rounded up to
+                         // a multiple of 4; weights behind n[i] are 0
+    const int32_t *lo;   // [out]
+    const int32_t *n;    // [out]
+    const int32_t *w;    // [out * stride]
+    bool identity;       // n = 1, w = 2^22 and lo[i] = lo[0] + i for all i
+    const void *packed;  // by pack_h: the weights as this CPU's resample_h
+                         // wants them; NULL where it wants none
+};
+
+enum cpu_type { CPU_TYPE_F32, CPU_TYPE_F16, CPU_TYPE_U8 };
+
+// The store stage's table: what each byte of each channel becomes.
+// Only the array of the wanted type need be filled.
+struct cpu_store_table {
+    float f32[3][256];
+    uint16_t f16[3][256];  // IEEE binary16 bits
+    uint8_t u8[3][256];
+    bool u8_identity;      // u8[c][x] == x for every entry: store is a copy
+};
+
+struct cpu_ops {
+    const char *name;  // "c", "avx2", "avx512"
+
+    // Horizontal pass: dst[r][x] for `rows` rows, x in [0, axis->out).
+    // out = clamp((2^21 + sum of src * w) >> 22, 0, 255), 32-bit arithmetic.
+    // Pillow src/libImaging/Resample.c ImagingResampleHorizontal_8bpc.
+    void (*resample_h)(uint8_t *const *dst, const uint8_t *const *src,
+                       int rows, int channels, const struct cpu_axis *axis);
+    // Optional: prepares axis->packed in the arena (which must live as long
+    // as the axis is used). false = out of memory.
+    bool (*pack_h)(struct cpu_axis *axis, int channels, struct cpu_arena *a);
+    // Vertical pass for one output row of `bytes` bytes: rows[k] has weight
+    // w[k], k in [0, n). Same arithmetic (..Vertical_8bpc).
+    void (*resample_v)(uint8_t *dst, const uint8_t *const *rows,
+                       const int32_t *w, int n, size_t bytes);
+
+    // One row of w pixels through the table. planar: dst[c] is the row of
+    // channel c; interleaved: dst[0] is the row of pixels. Destinations have
+    // NO slack: not one byte behind the row's end may be written, and they
+    // may be unaligned (to the element's natural alignment only).
+    void (*store)(void *const dst[3], const uint8_t *src, int w, int channels,
+                  bool planar, enum cpu_type type,
+                  const struct cpu_store_table *table);
+
+    // Packed pixel conversions of whole rows, in place allowed.
+    // CMYK as Adobe writes it (inverted), 4 bytes -> RGB 3 bytes, as Pillow's
+    // cmyk2rgb after rawmode "CMYK;I".
+    void (*cmyk_to_rgb)(uint8_t *dst, const uint8_t *src, int w);
+    // RGB -> L as Pillow's rgb2l: (19595 R + 38470 G + 7471 B + 32768) >> 16.
+    void (*rgb_to_gray)(uint8_t *dst, const uint8_t *src, int w);
+};
+
+// Instruction sets, best last; the numbers are HR_CPU_* of headrace/device.h.
+enum { CPU_FLAG_C = 1, CPU_FLAG_AVX2 = 2, CPU_FLAG_AVX512 = 4 };
+
+// What this machine can run (AVX512: F, BW, VL, DQ, VBMI, VNNI together).
+unsigned cpu_detect(void);
+
+// Fills the table with the best allowed by flags and the machine.
+void cpu_ops_init(struct cpu_ops *ops, unsigned flags);
+
+// The sisters; each overwrites the slots it has. Only in x86-64 builds.
+void cpu_ops_init_c(struct cpu_ops *ops);
+void cpu_ops_init_avx2(struct cpu_ops *ops);
+void cpu_ops_init_avx512(struct cpu_ops *ops);
+
+#endif

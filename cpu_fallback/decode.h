@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Encoded bytes -> rows of RGB or grey u8, only the window that is needed:
+// stages entropy, reconstruct and color in one stream of rows. decode_jpeg.c
+// is libjpeg-turbo through its libjpeg API, decode_png.c is libpng; both take
+// all their memory from an arena and both can be stopped between rows.
+//
+// The pixels are those of a full decode of libjpeg-turbo with its defaults
+// (islow IDCT, fancy upsampling), converted as Pillow's convert("RGB") or
+// convert("L") does, whatever the window.
+#ifndef CPU_DECODE_H
+#define CPU_DECODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "cpu_ops.h"
+
+enum cpu_result {
+    CPU_OK,
+    CPU_CORRUPT,      // damaged data
+    CPU_TRUNCATED,    // the data ends before the picture does
+    CPU_UNSUPPORTED,  // a coding this build does not decode
+    CPU_NOMEM,        // heap or limit of the arena
+    CPU_STOPPED,      // stop() said so
+};
+
+struct cpu_rect {
+    int x, y, w, h;
+};
+
+// libjpeg's own objects, which it can only make with malloc: made once per
+// worker and used for one JPEG after another, so that decoding allocates
+// nothing. Nothing of one picture stays for the next.
+// Threads: one thread at a time.
+struct cpu_jpeg_state;
+
+// NULL if out of memory. The heap must live as long as the state.
+struct cpu_jpeg_state *cpu_jpeg_state_create(const struct cpu_heap *heap);
+void cpu_jpeg_state_destroy(struct cpu_jpeg_state **state);
+
+struct cpu_decode_params {
+    const uint8_t *data;
+    size_t size;
+    int width, height;       // as the header parser found them; the decoder
+                             // checks that it agrees, else CPU_CORRUPT
+    struct cpu_rect window;  // inside the picture, not empty
+    int channels;            // 3 = RGB, 1 = grey
+    bool (*stop)(void *ctx); // asked about every few rows, also while a
+    void *stop_ctx;          // progressive file is being read; may be NULL
+    struct cpu_jpeg_state *jpeg; // of this worker; NULL, or in use by another
+                             // open decoder: open() makes one, close() frees it
+};
+
+// How it went. text is a clause without file name, e.g. "bad Huffman code".
+struct cpu_decode_error {
+    enum cpu_result result;
+    int64_t offset;          // bytes read from the source when it failed; -1
+    int warnings;            // faults mended so far (libjpeg's num_warnings)
+    char text[128];
+};
+
+// A decoder at work; lives in the arena of open().
+struct cpu_decode;
+
+// The arena must not be reset below what open() took until close().
+// On failure *err says why, NULL is returned, nothing to close, and the arena
+// is as it was.
+struct cpu_decode *cpu_jpeg_open(const struct cpu_decode_params *p,
+                                 const struct cpu_ops *ops,
+                                 struct cpu_arena *arena,
+                                 struct cpu_decode_error *err);
+struct cpu_decode *cpu_png_open(const struct cpu_decode_params *p,
+                                const struct cpu_ops *ops,
+                                struct cpu_arena *arena,
+                                struct cpu_decode_error *err);
+
+// Decodes the next rows of the window: between 1 and max of them, top to
+// bottom. rows[i] is set to the first pixel of row i, window.w pixels, in
+// memory of the decoder that is valid until the next call; CPU_SLACK bytes
+// behind it may be touched. Returns the number of rows, or 0 with *err set.
+// max is at most CPU_DECODE_ROWS. Asking beyond the last row is a bug.
+#define CPU_DECODE_ROWS 16
+int cpu_decode_rows(struct cpu_decode *d, const uint8_t **rows, int max,
+                    struct cpu_decode_error *err);
+
+// Ends it early or late. After the last row, with `check` set, reads on to the
+// end of the picture as Pillow does, so that damage and a missing end below
+// the window are found: *err tells. Without check it just stops. What Pillow
+// bears behind the last row (no end marker; anything in a PNG) is a warning.
+// In both cases err->warnings and, if all is well, the text of the first are
+// filled in. After a failure of rows() the result is that failure.
+enum cpu_result cpu_decode_close(struct cpu_decode *d, bool check,
+                                 struct cpu_decode_error *err);
+
+#endif
