@@ -258,8 +258,9 @@ void hr__geometry_size(const struct hr__geometry *geo, int *w, int *h)
     *h = geo->steps[geo->num_steps - 1].out_h;
 }
 
-int hr_ops_output_size(const struct hr_op *ops, int num_ops, int width,
-                       int height, int orientation, int *out_w, int *out_h)
+enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
+                                  int width, int height, int orientation,
+                                  int *out_w, int *out_h)
 {
     struct hr__geometry geo;
     char text[128];

@@ -29,7 +29,7 @@ static size_t decode_bytes(const struct hr_info *info)
     size_t hmax = 1, vmax = 1, samples = 0;
 
     if (info->format == HR_FORMAT_PNG)
-        return rows + (info->interleaved ? 0 : w * h * 4);
+        return rows + (info->adam7 ? w * h * 8 : 0);
     if (info->process != HR_PROCESS_PROGRESSIVE && info->interleaved)
         return rows;
     for (size_t i = 0; i < c; i++) {

@@ -116,7 +116,8 @@ HR_API hr_job hr_submit(hr_device dev, const struct hr_sample *samples, int n,
 // but callbacks.
 HR_API enum hr_status hr_job_poll(hr_job job, int64_t timeout_ns);
 
-// Polls until the job is done, or HR_ETIMEDOUT: then the job still runs.
+// Polls until the job is done. HR_ETIMEDOUT: it is still at work (or it ended
+// by its own timeout_ns; hr_job_poll(job, 0) tells the two apart).
 HR_API enum hr_status hr_job_wait(hr_job job, int64_t timeout_ns);
 
 // Ask the job to end early: samples that have not begun end as HR_ECANCELED,

@@ -21,7 +21,7 @@
 
 #include <stdbool.h>
 
-#include <headrace/version.h>
+#include <headrace/status.h>
 
 HR_BEGIN_DECLS
 
@@ -131,9 +131,10 @@ struct hr_op {
 // EXIF orientation is orientation (1 .. 8, 0 = 1). The same arithmetic as the
 // engines. HR_EINVAL with a text in hr_last_error() if the list is not valid
 // for that size. Threads: any.
-HR_API int hr_ops_output_size(const struct hr_op *ops, int num_ops, int width,
-                              int height, int orientation, int *out_w,
-                              int *out_h);
+HR_API enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
+                                         int width, int height,
+                                         int orientation, int *out_w,
+                                         int *out_h);
 
 HR_END_DECLS
 #endif

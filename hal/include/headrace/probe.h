@@ -32,6 +32,7 @@ struct hr_info {
     int orientation;           // EXIF 1 .. 8; 1 if there is none
     bool ends;                 // JPEG: the last bytes are an EOI marker;
                                // PNG: an IEND chunk. false = cut short
+    bool adam7;                // PNG: interlaced
     // JPEG only
     enum hr_process process;
     enum hr_color color;       // by libjpeg's rules: Adobe, JFIF, ids
