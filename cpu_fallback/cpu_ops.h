@@ -6,7 +6,8 @@
 //
 // Rows are u8, pixels interleaved: `channels` (1 or 3) bytes each.
 // Every source row must be readable, and every destination row writable, for
-// CPU_SLACK bytes behind its end (arena.h). Rows need no alignment.
+// CPU_SLACK bytes behind its end (arena.h); what stood there behind a
+// destination row is lost. Rows need no alignment.
 #ifndef CPU_OPS_H
 #define CPU_OPS_H
 

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/cpu_ops.h"
+
+#include "cpu_fallback/cpu_kernels.h"
+
+unsigned cpu_detect(void)
+{
+    unsigned flags = CPU_FLAG_C;
+#if defined(__x86_64__)
+    // These builtins also ask whether the system saves the wide registers.
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2"))
+        flags |= CPU_FLAG_AVX2;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("avx512f") &&
+        __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vbmi") &&
+        __builtin_cpu_supports("avx512vnni"))
+        flags |= CPU_FLAG_AVX512;
+#endif
+    return flags;
+}
+
+void cpu_ops_init_c(struct cpu_ops *ops)
+{
+    *ops = (struct cpu_ops){
+        .name = "c",
+        .resample_h = cpu_resample_h_c,
+        .resample_v = cpu_resample_v_c,
+        .store = cpu_store_c,
+        .cmyk_to_rgb = cpu_cmyk_to_rgb_c,
+        .rgb_to_gray = cpu_rgb_to_gray_c,
+    };
+}
+
+#if defined(__x86_64__)
+void cpu_ops_init_avx2(struct cpu_ops *ops)
+{
+    ops->name = "avx2";
+    ops->pack_h = cpu_pack_h_avx2;
+    ops->resample_h = cpu_resample_h_avx2;
+    ops->resample_v = cpu_resample_v_avx2;
+    ops->store = cpu_store_avx2;
+}
+
+void cpu_ops_init_avx512(struct cpu_ops *ops)
+{
+    ops->name = "avx512";
+    ops->pack_h = cpu_pack_h_avx512;
+    ops->resample_h = cpu_resample_h_avx512;
+    ops->resample_v = cpu_resample_v_avx512;
+    ops->store = cpu_store_avx512;
+}
+#endif
+
+void cpu_ops_init(struct cpu_ops *ops, unsigned flags)
+{
+    flags &= cpu_detect();
+    cpu_ops_init_c(ops);
+#if defined(__x86_64__)
+    if (flags & CPU_FLAG_AVX2)
+        cpu_ops_init_avx2(ops);
+    if (flags & CPU_FLAG_AVX512)
+        cpu_ops_init_avx512(ops);
+#endif
+}

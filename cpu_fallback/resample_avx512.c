@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: Apache-2.0
+// AVX-512 VBMI + VNNI. A weight is three signed digits to the base 256,
+// w = (d2 << 16) + (d1 << 8) + d0 with -128 <= d < 128; vpdpbusd sums four
+// taps of one digit per 32-bit lane, exactly, modulo 2^32. Weights beyond
+// three digits (2^23, twice what any filter makes) go to the AVX2 sister.
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include "cpu_fallback/cpu_kernels.h"
+#include "cpu_fallback/resample_pack.h"
+
+#define TAPS 4        // per lane and vpdpbusd
+#define WINDOW 64     // source bytes that one vpermb sees
+#define DIGITS 3
+#define GROUP (DIGITS * 16)  // 32-bit words of weights per step of a piece
+
+enum packed_kind {
+    PACKED_SELECT,  // one tap of weight one: a shuffle is all
+    PACKED_DENSE,   // a lane is an output byte, a step is 4 of its taps
+    PACKED_LONG,    // all lanes are one output, a step is 16 pixels (RGB) or
+                    // 64 (grey); lanes are added up at the end
+    PACKED_WIDE,    // weights that need the AVX2 sister
+};
+
+// base: first source byte; pos: first output byte; steps of `stride` bytes.
+struct piece {
+    int32_t base, pos, steps;
+};
+
+struct packed {
+    enum packed_kind kind;
+    int channels, num_pieces;
+    int stride;                  // source bytes from step to step
+    const struct piece *pieces;
+    const uint8_t *shuffles;     // WINDOW per piece; LONG: one for all
+    const int32_t *weights;      // GROUP per step, pieces in order
+    struct cpu_axis wide;        // WIDE: the axis as AVX2 wants it
+};
+
+// ---- digits ----
+
+// Four weights -> 32-bit words: four d0, four d1, four d2, and four bytes
+// that are 0 if three digits were enough.
+// Adding 128 to every digit position lets each digit borrow from the next;
+// taking 128 off again inside its byte leaves the digits balanced.
+CPU_INLINE __m128i digits_of(__m128i w)
+{
+    const __m128i bias = _mm_set1_epi32(0x808080);
+    const __m128i by_digit = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13,
+                                           2, 6, 10, 14, 3, 7, 11, 15);
+    w = _mm_xor_si128(_mm_add_epi32(w, bias), bias);
+    return _mm_shuffle_epi8(w, by_digit);
+}
+
+CPU_INLINE __m512i combine(__m512i s0, __m512i s1, __m512i s2)
+{
+    __m512i s = _mm512_add_epi32(_mm512_slli_epi32(s2, 8), s1);
+    return _mm512_add_epi32(_mm512_slli_epi32(s, 8), s0);
+}
+
+// ---- packing ----
+
+// What both ways of cutting the axis would cost, in steps.
+struct costs {
+    int pieces, steps;  // dense
+    int long_steps;
+};
+
+static int long_taps(int channels)
+{
+    return channels == 1 ? 64 : 16;
+}
+
+static struct costs costs_of(const struct cpu_axis *axis, int channels)
+{
+    struct costs costs = { 0 };
+    int reach = WINDOW - 1 - (TAPS - 1) * channels;
+    struct cpu_walk at = cpu_walk_start(axis, channels);
+    for (;;) {
+        struct cpu_piece p = cpu_piece_next(&at, 16, reach);
+        if (!p.m)
+            break;
+        costs.pieces++;
+        costs.steps += (p.taps + TAPS - 1) / TAPS;
+    }
+    int taps = long_taps(channels);
+    for (int x = 0; x < axis->out; x++)
+        costs.long_steps += (axis->n[x] + taps - 1) / taps;
+    return costs;
+}
+
+// Writes one lane of every step of a piece; returns what did not fit into
+// three digits.
+static uint32_t dense_lane(int32_t *weights, const struct cpu_axis *axis,
+                           int x)
+{
+    const int32_t *w = axis->w + (size_t)x * axis->stride;
+    uint32_t rest = 0;
+    for (int k = 0; k < axis->n[x]; k += TAPS, weights += GROUP) {
+        __m128i d = digits_of(_mm_loadu_si128((const __m128i *)(w + k)));
+        weights[0] = _mm_cvtsi128_si32(d);
+        weights[16] = _mm_extract_epi32(d, 1);
+        weights[32] = _mm_extract_epi32(d, 2);
+        rest |= (uint32_t)_mm_extract_epi32(d, 3);
+    }
+    return rest;
+}
+
+static bool pack_dense(struct packed *p, const struct cpu_axis *axis,
+                       const struct costs *costs, struct cpu_arena *a)
+{
+    int channels = p->channels;
+    int reach = WINDOW - 1 - (TAPS - 1) * channels;
+    struct piece *pieces = cpu_arena_array(a, costs->pieces, sizeof *pieces);
+    uint8_t *shuffles = cpu_arena_array(a, costs->pieces, WINDOW);
+    int32_t *weights =
+        cpu_arena_array(a, costs->steps, GROUP * sizeof *weights);
+    if (!pieces || !shuffles || !weights)
+        return false;
+    memset(weights, 0, (size_t)costs->steps * GROUP * sizeof *weights);
+    memset(shuffles, 0, (size_t)costs->pieces * WINDOW);
+    p->pieces = pieces;
+    p->shuffles = shuffles;
+    p->weights = weights;
+    p->num_pieces = costs->pieces;
+    p->stride = TAPS * channels;
+
+    // The byte offsets of the four taps of a lane.
+    const uint32_t taps = (uint32_t)channels * 0x03020100u;
+    uint32_t rest = 0;
+    struct cpu_walk at = cpu_walk_start(axis, channels);
+    for (int i = 0; i < costs->pieces; i++) {
+        struct cpu_walk lane = at;
+        struct cpu_piece c = cpu_piece_next(&at, 16, reach);
+        pieces[i] = (struct piece){ c.base, c.pos,
+                                    (c.taps + TAPS - 1) / TAPS };
+        for (int j = 0; j < c.m; j++, cpu_walk_step(&lane)) {
+            uint32_t from = (uint32_t)(cpu_walk_offset(&lane) - c.base);
+            uint32_t shuffle = from * 0x01010101u + taps;
+            memcpy(shuffles + (size_t)i * WINDOW + 4 * j, &shuffle, 4);
+            rest |= dense_lane(weights + j, axis, lane.x);
+        }
+        weights += (size_t)pieces[i].steps * GROUP;
+    }
+    if (rest)
+        p->kind = PACKED_WIDE;
+    return true;
+}
+
+// Byte b of the shuffle of a long step. RGB: 128-bit lane l is taps 4l ..
+// 4l+3, its words are R, G, B and one that has no weight.
+static uint8_t long_shuffle(int channels, int b)
+{
+    if (channels == 1)
+        return (uint8_t)b;
+    int l = b / 16, c = b % 16 / 4, tap = b % 4;
+    return (uint8_t)(c == 3 ? 0 : (4 * l + tap) * 3 + c);
+}
+
+static uint32_t long_step(int32_t *weights, const int32_t *w, int num_taps,
+                          int channels)
+{
+    uint32_t rest = 0;
+    int copies = channels == 1 ? 1 : 3, lane = channels == 1 ? 1 : 4;
+    memset(weights, 0, GROUP * sizeof *weights);
+    for (int k = 0; k < num_taps; k += TAPS) {
+        int32_t d[4];
+        _mm_storeu_si128((__m128i *)d, digits_of(_mm_loadu_si128(
+                                           (const __m128i *)(w + k))));
+        for (int c = 0; c < copies; c++)
+            for (int i = 0; i < DIGITS; i++)
+                weights[i * 16 + k / TAPS * lane + c] = d[i];
+        rest |= (uint32_t)d[3];
+    }
+    return rest;
+}
+
+static bool pack_long(struct packed *p, const struct cpu_axis *axis,
+                      const struct costs *costs, struct cpu_arena *a)
+{
+    int taps = long_taps(p->channels);
+    struct piece *pieces = cpu_arena_array(a, axis->out, sizeof *pieces);
+    uint8_t *shuffle = cpu_arena_alloc(a, WINDOW);
+    int32_t *weights =
+        cpu_arena_array(a, costs->long_steps, GROUP * sizeof *weights);
+    if (!pieces || !shuffle || !weights)
+        return false;
+    p->pieces = pieces;
+    p->shuffles = shuffle;
+    p->weights = weights;
+    p->num_pieces = axis->out;
+    p->stride = taps * p->channels;
+
+    for (int b = 0; b < WINDOW; b++)
+        shuffle[b] = long_shuffle(p->channels, b);
+    uint32_t rest = 0;
+    for (int x = 0; x < axis->out; x++) {
+        const int32_t *w = axis->w + (size_t)x * axis->stride;
+        pieces[x] = (struct piece){ axis->lo[x] * p->channels,
+                                    x * p->channels,
+                                    (axis->n[x] + taps - 1) / taps };
+        for (int k = 0; k < axis->n[x]; k += taps, weights += GROUP) {
+            int left = axis->n[x] - k;
+            rest |= long_step(weights, w + k, left < taps ? left : taps,
+                              p->channels);
+        }
+    }
+    if (rest)
+        p->kind = PACKED_WIDE;
+    return true;
+}
+
+static bool pack_select(struct packed *p, const struct cpu_axis *axis,
+                        struct cpu_arena *a)
+{
+    struct cpu_walk at = cpu_walk_start(axis, p->channels);
+    int n = 0;
+    while (cpu_piece_next(&at, WINDOW, WINDOW - 1).m)
+        n++;
+    struct piece *pieces = cpu_arena_array(a, n, sizeof *pieces);
+    uint8_t *shuffles = cpu_arena_array(a, n, WINDOW);
+    if (!pieces || !shuffles)
+        return false;
+    memset(shuffles, 0, (size_t)n * WINDOW);
+    at = cpu_walk_start(axis, p->channels);
+    for (int i = 0; i < n; i++) {
+        struct cpu_walk from = at;
+        struct cpu_piece c = cpu_piece_next(&at, WINDOW, WINDOW - 1);
+        pieces[i] = (struct piece){ c.base, c.pos, 0 };
+        for (int j = 0; j < c.m; j++, cpu_walk_step(&from))
+            shuffles[(size_t)i * WINDOW + j] =
+                (uint8_t)(cpu_walk_offset(&from) - c.base);
+    }
+    p->pieces = pieces;
+    p->shuffles = shuffles;
+    p->num_pieces = n;
+    return true;
+}
+
+bool cpu_pack_h_avx512(struct cpu_axis *axis, int channels,
+                       struct cpu_arena *a)
+{
+    axis->packed = NULL;
+    if (axis->identity)
+        return true;
+    struct packed *p = cpu_arena_alloc(a, sizeof *p);
+    if (!p)
+        return false;
+    *p = (struct packed){ .channels = channels };
+    if (cpu_axis_selects(axis)) {
+        p->kind = PACKED_SELECT;
+        if (!pack_select(p, axis, a))
+            return false;
+    } else {
+        // A long output pays about three steps for adding up its lanes; a
+        // dense piece two, for combining and storing.
+        struct costs costs = costs_of(axis, channels);
+        bool is_long = costs.long_steps + 3 * axis->out <
+                       costs.steps + 2 * costs.pieces;
+        p->kind = is_long ? PACKED_LONG : PACKED_DENSE;
+        if (!(is_long ? pack_long : pack_dense)(p, axis, &costs, a))
+            return false;
+    }
+    if (p->kind == PACKED_WIDE) {
+        p->wide = *axis;
+        if (!cpu_pack_h_avx2(&p->wide, channels, a))
+            return false;
+    }
+    axis->packed = p;
+    return true;
+}
+
+// ---- horizontal pass ----
+
+struct sums {
+    __m512i d0, d1, d2;
+};
+
+// Adds all steps of one piece for num_rows rows. Weights are read once for
+// all of them.
+CPU_INLINE const int32_t *add_steps(struct sums *sums, int num_rows,
+                                    const uint8_t *const *src,
+                                    const struct packed *p,
+                                    const struct piece *piece,
+                                    __m512i shuffle, const int32_t *weights)
+{
+    CPU_UNROLL
+    for (int r = 0; r < num_rows; r++) {
+        sums[r].d0 = _mm512_set1_epi32(CPU_WEIGHT_HALF);
+        sums[r].d1 = sums[r].d2 = _mm512_setzero_si512();
+    }
+    size_t from = (size_t)piece->base;
+    for (int t = 0; t < piece->steps; t++) {
+        __m512i w0 = _mm512_load_si512(weights);
+        __m512i w1 = _mm512_load_si512(weights + 16);
+        __m512i w2 = _mm512_load_si512(weights + 32);
+        CPU_UNROLL
+        for (int r = 0; r < num_rows; r++) {
+            __m512i v = _mm512_loadu_si512(src[r] + from);
+            v = _mm512_permutexvar_epi8(shuffle, v);
+            sums[r].d0 = _mm512_dpbusd_epi32(sums[r].d0, v, w0);
+            sums[r].d1 = _mm512_dpbusd_epi32(sums[r].d1, v, w1);
+            sums[r].d2 = _mm512_dpbusd_epi32(sums[r].d2, v, w2);
+        }
+        weights += GROUP;
+        from += (size_t)p->stride;
+    }
+    return weights;
+}
+
+CPU_INLINE __m128i clip(__m512i sum)
+{
+    __m512i v = _mm512_srai_epi32(sum, CPU_WEIGHT_BITS);
+    v = _mm512_max_epi32(v, _mm512_setzero_si512());
+    return _mm512_cvtusepi32_epi8(v);
+}
+
+// A piece shorter than 16 stores garbage behind itself; the next piece, or
+// the slack, takes it.
+CPU_INLINE void dense_rows(uint8_t *const *dst, const uint8_t *const *src,
+                           int num_rows, const struct packed *p)
+{
+    const int32_t *weights = p->weights;
+    for (int i = 0; i < p->num_pieces; i++) {
+        const struct piece *piece = &p->pieces[i];
+        __m512i shuffle =
+            _mm512_load_si512(p->shuffles + (size_t)i * WINDOW);
+        struct sums sums[CPU_ROWS_MAX];
+        weights = add_steps(sums, num_rows, src, p, piece, shuffle, weights);
+        CPU_UNROLL
+        for (int r = 0; r < num_rows; r++)
+            _mm_storeu_si128(
+                (__m128i *)(dst[r] + piece->pos),
+                clip(combine(sums[r].d0, sums[r].d1, sums[r].d2)));
+    }
+}
+
+// 128-bit lane r of the result is the sum of the four lanes of v[r].
+CPU_INLINE __m512i add_lanes(const __m512i v[4])
+{
+    __m512i a = _mm512_add_epi32(_mm512_shuffle_i32x4(v[0], v[1], 0x44),
+                                 _mm512_shuffle_i32x4(v[0], v[1], 0xee));
+    __m512i b = _mm512_add_epi32(_mm512_shuffle_i32x4(v[2], v[3], 0x44),
+                                 _mm512_shuffle_i32x4(v[2], v[3], 0xee));
+    return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88),
+                            _mm512_shuffle_i32x4(a, b, 0xdd));
+}
+
+// Always four rows: src and dst may name a row twice.
+CPU_INLINE void long_rows(uint8_t *const *dst, const uint8_t *const *src,
+                          bool gray, const struct packed *p)
+{
+    const __m512i shuffle = _mm512_load_si512(p->shuffles);
+    const __m512i half = _mm512_set1_epi32(CPU_WEIGHT_HALF);
+    const int32_t *weights = p->weights;
+    for (int i = 0; i < p->num_pieces; i++) {
+        const struct piece *piece = &p->pieces[i];
+        struct sums sums[4];
+        weights = add_steps(sums, 4, src, p, piece, shuffle, weights);
+        __m512i v[4];
+        CPU_UNROLL
+        for (int r = 0; r < 4; r++)
+            v[r] = combine(_mm512_sub_epi32(sums[r].d0, half), sums[r].d1,
+                           sums[r].d2);
+        __m512i sum = add_lanes(v);
+        if (gray) {
+            sum = _mm512_add_epi32(sum, _mm512_shuffle_epi32(sum, 0x4e));
+            sum = _mm512_add_epi32(sum, _mm512_shuffle_epi32(sum, 0xb1));
+        }
+        int32_t pixels[4];
+        _mm_storeu_si128((__m128i *)pixels,
+                         clip(_mm512_add_epi32(sum, half)));
+        for (int r = 0; r < 4; r++)
+            memcpy(dst[r] + piece->pos, &pixels[r], 4);
+    }
+}
+
+static void select_row(uint8_t *dst, const uint8_t *src,
+                       const struct packed *p)
+{
+    for (int i = 0; i < p->num_pieces; i++) {
+        __m512i v = _mm512_loadu_si512(src + p->pieces[i].base);
+        __m512i shuffle =
+            _mm512_load_si512(p->shuffles + (size_t)i * WINDOW);
+        _mm512_storeu_si512(dst + p->pieces[i].pos,
+                            _mm512_permutexvar_epi8(shuffle, v));
+    }
+}
+
+static void dense_4(uint8_t *const *dst, const uint8_t *const *src,
+                    const struct packed *p)
+{
+    dense_rows(dst, src, 4, p);
+}
+
+static void dense_1(uint8_t *const *dst, const uint8_t *const *src,
+                    const struct packed *p)
+{
+    dense_rows(dst, src, 1, p);
+}
+
+static void long_gray(uint8_t *const *dst, const uint8_t *const *src,
+                      const struct packed *p)
+{
+    long_rows(dst, src, true, p);
+}
+
+static void long_rgb(uint8_t *const *dst, const uint8_t *const *src,
+                     const struct packed *p)
+{
+    long_rows(dst, src, false, p);
+}
+
+void cpu_resample_h_avx512(uint8_t *const *dst, const uint8_t *const *src,
+                           int rows, int channels,
+                           const struct cpu_axis *axis)
+{
+    const struct packed *p = axis->packed;
+    if (axis->identity) {
+        cpu_copy_rows(dst, src, rows, channels, axis);
+    } else if (!p || p->channels != channels) {
+        cpu_resample_h_c(dst, src, rows, channels, axis);
+    } else if (p->kind == PACKED_WIDE) {
+        cpu_resample_h_avx2(dst, src, rows, channels, &p->wide);
+    } else if (p->kind == PACKED_SELECT) {
+        for (int r = 0; r < rows; r++)
+            select_row(dst[r], src[r], p);
+    } else if (p->kind == PACKED_DENSE) {
+        cpu_rows_by_four(dst, src, rows, p, dense_4, dense_1);
+    } else {
+        cpu_rows_by_four(dst, src, rows, p,
+                         channels == 1 ? long_gray : long_rgb, NULL);
+    }
+}
+
+// ---- vertical pass ----
+
+#define V_STEPS 256  // of four rows; more go to the AVX2 sister
+
+// Digits of the weights, four rows each: words d0, d1, d2 of every step.
+static bool vertical_digits(int32_t (*digits)[4], const int32_t *w, int n)
+{
+    uint32_t rest = 0;
+    for (int k = 0; k < n; k += TAPS) {
+        int left = n - k < TAPS ? n - k : TAPS;
+        __m128i v = _mm_maskz_loadu_epi32((__mmask8)((1 << left) - 1), w + k);
+        _mm_storeu_si128((__m128i *)digits[k / TAPS], digits_of(v));
+        rest |= (uint32_t)digits[k / TAPS][3];
+    }
+    return rest == 0;
+}
+
+// Adds four rows of 64 bytes each. Interleaving works inside 128-bit lanes,
+// and so does the packing at the end: bytes come out in order.
+CPU_INLINE void add_four(struct sums sums[4], const __m512i row[4],
+                         const int32_t digits[4])
+{
+    __m512i ab_lo = _mm512_unpacklo_epi8(row[0], row[1]);
+    __m512i ab_hi = _mm512_unpackhi_epi8(row[0], row[1]);
+    __m512i cd_lo = _mm512_unpacklo_epi8(row[2], row[3]);
+    __m512i cd_hi = _mm512_unpackhi_epi8(row[2], row[3]);
+    const __m512i v[4] = {
+        _mm512_unpacklo_epi16(ab_lo, cd_lo),
+        _mm512_unpackhi_epi16(ab_lo, cd_lo),
+        _mm512_unpacklo_epi16(ab_hi, cd_hi),
+        _mm512_unpackhi_epi16(ab_hi, cd_hi),
+    };
+    __m512i w0 = _mm512_set1_epi32(digits[0]);
+    __m512i w1 = _mm512_set1_epi32(digits[1]);
+    __m512i w2 = _mm512_set1_epi32(digits[2]);
+    CPU_UNROLL
+    for (int i = 0; i < 4; i++) {
+        sums[i].d0 = _mm512_dpbusd_epi32(sums[i].d0, v[i], w0);
+        sums[i].d1 = _mm512_dpbusd_epi32(sums[i].d1, v[i], w1);
+        sums[i].d2 = _mm512_dpbusd_epi32(sums[i].d2, v[i], w2);
+    }
+}
+
+CPU_INLINE __m512i clip_64(const struct sums sums[4])
+{
+    __m512i v[4];
+    CPU_UNROLL
+    for (int i = 0; i < 4; i++)
+        v[i] = _mm512_srai_epi32(
+            combine(sums[i].d0, sums[i].d1, sums[i].d2), CPU_WEIGHT_BITS);
+    return _mm512_packus_epi16(_mm512_packs_epi32(v[0], v[1]),
+                               _mm512_packs_epi32(v[2], v[3]));
+}
+
+CPU_INLINE __m512i vertical_64(const uint8_t *const *rows, size_t x,
+                               const int32_t (*digits)[4], int n)
+{
+    struct sums sums[4];
+    CPU_UNROLL
+    for (int i = 0; i < 4; i++) {
+        sums[i].d0 = _mm512_set1_epi32(CPU_WEIGHT_HALF);
+        sums[i].d1 = sums[i].d2 = _mm512_setzero_si512();
+    }
+    int k = 0;
+    for (; k + 4 <= n; k += 4) {
+        const __m512i row[4] = {
+            _mm512_loadu_si512(rows[k] + x),
+            _mm512_loadu_si512(rows[k + 1] + x),
+            _mm512_loadu_si512(rows[k + 2] + x),
+            _mm512_loadu_si512(rows[k + 3] + x),
+        };
+        add_four(sums, row, digits[k / 4]);
+    }
+    if (k < n) {
+        const __m512i none = _mm512_setzero_si512();
+        const __m512i row[4] = {
+            _mm512_loadu_si512(rows[k] + x),
+            k + 1 < n ? _mm512_loadu_si512(rows[k + 1] + x) : none,
+            k + 2 < n ? _mm512_loadu_si512(rows[k + 2] + x) : none,
+            none,
+        };
+        add_four(sums, row, digits[k / 4]);
+    }
+    return clip_64(sums);
+}
+
+void cpu_resample_v_avx512(uint8_t *dst, const uint8_t *const *rows,
+                           const int32_t *w, int n, size_t bytes)
+{
+    int32_t digits[V_STEPS][4];
+    if (n == 1 && w[0] == CPU_WEIGHT_ONE) {
+        memmove(dst, rows[0], bytes);
+        return;
+    }
+    if (n > V_STEPS * TAPS || !vertical_digits(digits, w, n)) {
+        cpu_resample_v_avx2(dst, rows, w, n, bytes);
+        return;
+    }
+    for (size_t x = 0; x < bytes; x += 64)
+        _mm512_storeu_si512(
+            dst + x, vertical_64(rows, x, (const int32_t(*)[4])digits, n));
+}
+
+#endif

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Table look-up and layout in readable C: the reference for the sisters.
+#include "cpu_fallback/cpu_kernels.h"
+
+// Where channel c of a row goes: elements from `first` on, every `step`-th.
+struct lane {
+    void *dst;
+    size_t first, step;
+};
+
+static struct lane lane_of(void *const dst[3], int c, int channels,
+                           bool planar)
+{
+    if (planar)
+        return (struct lane){ dst[c], 0, 1 };
+    return (struct lane){ dst[0], (size_t)c, (size_t)channels };
+}
+
+static void store_f32(struct lane lane, const uint8_t *src, int w,
+                      int channels, const float *table)
+{
+    float *d = (float *)lane.dst + lane.first;
+    for (int x = 0; x < w; x++)
+        d[(size_t)x * lane.step] = table[src[(size_t)x * channels]];
+}
+
+static void store_f16(struct lane lane, const uint8_t *src, int w,
+                      int channels, const uint16_t *table)
+{
+    uint16_t *d = (uint16_t *)lane.dst + lane.first;
+    for (int x = 0; x < w; x++)
+        d[(size_t)x * lane.step] = table[src[(size_t)x * channels]];
+}
+
+static void store_u8(struct lane lane, const uint8_t *src, int w, int channels,
+                     const uint8_t *table)
+{
+    uint8_t *d = (uint8_t *)lane.dst + lane.first;
+    for (int x = 0; x < w; x++)
+        d[(size_t)x * lane.step] = table[src[(size_t)x * channels]];
+}
+
+void cpu_store_c(void *const dst[3], const uint8_t *src, int w, int channels,
+                 bool planar, enum cpu_type type,
+                 const struct cpu_store_table *table)
+{
+    if (type == CPU_TYPE_U8 && table->u8_identity &&
+        (!planar || channels == 1)) {
+        memmove(dst[0], src, (size_t)w * channels);
+        return;
+    }
+    for (int c = 0; c < channels; c++) {
+        struct lane lane = lane_of(dst, c, channels, planar);
+        switch (type) {
+        case CPU_TYPE_F32:
+            store_f32(lane, src + c, w, channels, table->f32[c]);
+            break;
+        case CPU_TYPE_F16:
+            store_f16(lane, src + c, w, channels, table->f16[c]);
+            break;
+        case CPU_TYPE_U8:
+            store_u8(lane, src + c, w, channels, table->u8[c]);
+            break;
+        }
+    }
+}
