@@ -1,0 +1,305 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The command from end to end. Usage: cli_test.sh PATH-OF-HEADRACE
+# Prints what was not run, and at the end: N passed, N failed[, N not run].
+set -u
+export LC_ALL=C
+unset HEADRACE_BACKEND
+
+headrace=$(readlink -f "${1:?usage: cli_test.sh PATH-OF-HEADRACE}")
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+cd "$tmp" || exit 2
+passed=0 failed=0 not_run=0
+
+# The distribution's Python has numpy more often than others.
+python=
+for candidate in /usr/bin/python3 python3; do
+    if "$candidate" -c 'import numpy' 2>/dev/null; then
+        python=$candidate
+        break
+    fi
+done
+
+pass() { passed=$((passed + 1)); }
+fail() {
+    failed=$((failed + 1))
+    echo "FAILED: $*"
+    sed 's/^/    /' err | head -n 5
+}
+skip() {
+    not_run=$((not_run + 1))
+    echo "not run: $*"
+}
+
+# run CODE ARGUMENT...: the command must exit with CODE. Leaves out and err.
+run() {
+    local want=$1 code
+    shift
+    timeout 300 "$headrace" "$@" >out 2>err
+    code=$?
+    if [ "$code" = "$want" ]; then
+        pass
+    else
+        fail "headrace $* (exit $code, not $want)"
+    fi
+}
+says() {    # says FILE TEXT: the output of the last run holds TEXT
+    if grep -qF -- "$2" "$1"; then pass; else fail "'$2' is not in $1"; fi
+}
+expect() {  # expect WHAT COMMAND...
+    local what=$1
+    shift
+    if "$@" >/dev/null 2>&1; then pass; else fail "$what"; fi
+}
+json() {    # json FILE EXPRESSION: of the object d
+    if [ -z "$python" ]; then skip "json: $2"; return; fi
+    if "$python" -c '
+import json, sys
+d = json.load(open(sys.argv[1], encoding="utf-8"))
+sys.exit(0 if eval("(" + sys.argv[2] + ")") else 1)' "$1" "$2" 2>>err; then
+        pass
+    else
+        fail "$1: $2"
+    fi
+}
+no_parts() { [ -z "$(find . -name '.headrace-*')" ]; }
+same() { cmp -s "$1" "$2"; }
+
+# ---- pictures -------------------------------------------------------------
+
+run 0 samples --count 12 --seed 5 pictures
+photos=pictures/photos
+num=$(find "$photos" -type f | wc -l)
+expect "photos were written" [ "$num" -eq 12 ]
+one=$(find "$photos" -type f | sort | head -n 1)
+
+# ---- words ----------------------------------------------------------------
+
+run 0 --version
+says out "headrace 0."
+for command in "" run devices samples; do
+    # shellcheck disable=SC2086
+    run 0 $command --help
+    says out "Example"
+done
+run 0 devices
+says out "cpu"
+run 0 devices --json
+json out 'any(x["name"] == "cpu" and x["available"] and
+              "entropy..store" in x["spans"]["exact"] for x in d["devices"])'
+json out 'all(x["available"] or x["reason"] for x in d["devices"])'
+
+# ---- arrays ---------------------------------------------------------------
+
+run 0 run "$photos" --out all.npy --json
+json out "d['images'] == $num and d['failed'] == 0 and d['failures'] == {}"
+json out "[e['images'] for e in d['epochs']] == [$num]"
+json out "d['img_per_s'] > 0 and d['peak_rss_bytes'] > 0 and
+          d['dtype'] == 'f32' and d['layout'] == 'nchw'"
+json all.json "len(d['pictures']) == $num and d['failed'] == 0"
+json all.json 'all(p["status"] == "HR_OK" and p["index"] == i and p["spans"]
+                   and p["label"] == p["path"].split("/")[-2]
+                   for i, p in enumerate(d["pictures"]))'
+run 0 run "$photos" --out u8.npy --dtype u8 --layout nhwc
+says out "0 failed"
+run 0 run "$photos" --out f16.npy --dtype f16 --quiet
+expect "--quiet prints nothing" [ ! -s out ]
+
+cat >reference.py <<'END'
+import json, sys
+import numpy as np
+from PIL import Image
+import torchvision.transforms as T
+shape = T.Compose([T.Resize(256), T.CenterCrop(224)])
+norm = T.Compose([T.ToTensor(), T.Normalize([0.485, 0.456, 0.406],
+                                            [0.229, 0.224, 0.225])])
+f32, u8, f16 = (np.load(x + ".npy") for x in ("all", "u8", "f16"))
+pictures = json.load(open("all.json"))["pictures"]
+assert f32.shape == (len(pictures), 3, 224, 224) and f32.dtype == np.float32
+assert u8.shape == (len(pictures), 224, 224, 3) and u8.dtype == np.uint8
+for i, picture in enumerate(pictures):
+    small = shape(Image.open(picture["path"]).convert("RGB"))
+    want = norm(small).numpy()
+    assert np.array_equal(u8[i], np.asarray(small)), picture
+    assert np.array_equal(f32[i].view(np.uint32), want.view(np.uint32)), picture
+    assert np.array_equal(f16[i], want.astype(np.float16)), picture
+END
+if "${python:-false}" -c 'import torchvision, PIL' 2>/dev/null; then
+    if "$python" reference.py 2>err; then
+        pass
+    else
+        fail "tensors differ from torchvision's"
+    fi
+else
+    skip "comparison with torchvision (not installed)"
+fi
+
+# ---- folders --------------------------------------------------------------
+
+run 0 run "$photos" --out dir/deep/ --ops decode --dtype u8
+expect "one file per picture" \
+    [ "$(find dir/deep -name '*.npy' | wc -l)" -eq "$num" ]
+json dir/deep/manifest.json "len(d['pictures']) == $num"
+cat >folder.py <<'END'
+import json
+import numpy as np
+from PIL import Image
+for p in json.load(open("dir/deep/manifest.json"))["pictures"]:
+    got = np.load("dir/deep/" + p["file"])
+    want = np.asarray(Image.open(p["path"]).convert("RGB")).transpose(2, 0, 1)
+    assert got.shape == want.shape and np.array_equal(got, want), p
+END
+if "${python:-false}" -c 'import PIL' 2>/dev/null; then
+    if "$python" folder.py 2>err; then pass; else fail "decoded pixels"; fi
+else
+    skip "comparison with Pillow (not installed)"
+fi
+run 2 run "$photos" --out raw.npy --ops decode
+says err "one array needs equal sizes"
+expect "no half array" [ ! -e raw.npy ]
+expect "no half manifest" [ ! -e raw.json ]
+run 0 run "$photos" --out none --ops decode
+run 0 run "$photos" --out raw/ --ops decode=gray,resize=99 --layout nhwc
+
+# ---- random ops -----------------------------------------------------------
+
+random="decode,random_resized_crop=64,random_hflip,random_vflip=0.2,to_tensor"
+run 0 run "$photos" --out r1.npy --ops "$random" --seed 3
+run 0 run "$photos" --out r2.npy --ops "$random" --seed 3 --threads 4 \
+    --batch 5
+run 0 run "$photos" --out r3.npy --ops "$random" --seed 3 --budget 200K
+run 0 run "$photos" --out r4.npy --ops "$random" --seed 4
+run 0 run "$photos" --out r5.npy --ops "$random" --seed 3 --epochs 2 --json
+json out "len(d['epochs']) == 2 and d['images'] == 2 * $num"
+json r5.json "d['epoch'] == 1"
+expect "threads and batch do not matter" same r1.npy r2.npy
+expect "the budget does not matter" same r1.npy r3.npy
+if same r1.npy r4.npy; then fail "the seed matters"; else pass; fi
+if same r1.npy r5.npy; then fail "the epoch matters"; else pass; fi
+run 0 run "$photos" --out none --limit 3 --json
+json out "d['images'] == 3"
+
+# ---- bad pictures ---------------------------------------------------------
+
+mkdir -p mixed/a mixed/b
+cp "$one" mixed/a/1.jpg
+head -c 3000 "$one" >mixed/a/2.jpg
+echo "no picture" >mixed/b/3.png
+cp "$one" mixed/b/4.jpg
+cp "$one" "$(printf 'mixed/b/5\n\377.jpg')"
+run 1 run mixed --out fail.npy --json
+says err "mixed/a/2.jpg"
+says err "mixed/b/3.png"
+json out 'd["images"] == 3 and d["failed"] == 2 and
+          sum(d["failures"].values()) == 2'
+json fail.json '[p["index"] for p in d["pictures"]] == [0, 1, 2, 3, 4]'
+json fail.json '[p["status"] == "HR_OK" for p in d["pictures"]] ==
+                [True, False, False, True, True]'
+json fail.json 'all(p["status"] == "HR_OK" or p["reason"]
+                    for p in d["pictures"])'
+json fail.json 'bytes.fromhex(d["pictures"][4]["path_hex"]) ==
+                b"mixed/b/5\n\xff.jpg"'
+run 0 run mixed --out skip.npy --on-error skip
+json skip.json '[p.get("index") for p in d["pictures"]] ==
+                [0, None, None, 1, 2]'
+run 0 run mixed --out zero/ --on-error zero
+run 1 run mixed --out faildir/
+expect "failed pictures leave no file" [ ! -e faildir/a/2.npy ]
+expect "zero leaves a file of zeros" [ -e zero/a/2.npy ]
+run 1 run mixed --out none --ops decode
+if [ -n "$python" ]; then
+    if "$python" -c '
+import numpy as np
+a, s, z = np.load("fail.npy"), np.load("skip.npy"), np.load("zero/a/2.npy")
+assert a.shape[0] == 5 and s.shape[0] == 3
+assert not a[1].any() and not a[2].any() and not z.any()
+assert np.array_equal(a[[0, 3, 4]], s) and s.all(axis=0).any()' 2>err; then
+        pass
+    else
+        fail "rows of failed pictures"
+    fi
+else
+    skip "rows of failed pictures (no numpy)"
+fi
+
+# ---- what cannot run ------------------------------------------------------
+
+mkdir empty readonly
+mkfifo pipe.jpg
+cp "$one" readonly/a.jpg
+cp "$one" readonly/a.png
+run 2
+run 2 nothing
+run 2 run
+run 2 run "$photos"
+says err "--out"
+run 2 run /no/such --out none
+says err "/no/such: No such file"
+run 2 run empty --out none
+says err "no pictures"
+run 2 run pipe.jpg --out none
+run 2 run "$photos" --out none --backend nothing
+run 2 run "$photos" --out none --ops decode,resise=3
+says err "character 8"
+run 2 run "$photos" --out none --batch 0
+run 2 run "$photos" --out none --batch many
+run 2 run "$photos" --out none --budget 64Q
+run 2 run "$photos" --out none --on-error ignore
+run 2 run "$photos" --out none --no-such-option
+run 2 run "$photos" --out none --timeout -1
+run 2 run "$photos" --out /no/such/x.npy
+says err "/no/such/x.npy"
+run 2 run "$photos" --out "$one/"
+run 2 run readonly --out clash/
+says err "readonly/a.jpg and readonly/a.png"
+run 2 run mixed/b/3.png --out none.npy --ops decode
+HEADRACE_BACKEND=nothing run 2 run "$photos" --out none
+HEADRACE_BACKEND=nothing run 0 run "$photos" --out none --backend cpu
+(
+    failed=0
+    ulimit -f 100
+    run 2 run "$photos" --out big.npy
+    says err "big.npy: File too large"
+    [ $failed = 0 ]
+)
+expect "a full disk is an error" [ $? = 0 ]
+expect "a full disk leaves nothing" [ ! -e big.npy ]
+if [ -w /dev/full ]; then
+    timeout 60 "$headrace" run "$photos" --out none >/dev/full 2>err
+    expect "a summary that cannot be written" [ $? = 2 ]
+else
+    skip "/dev/full"
+fi
+
+# ---- bounded, and interrupted ---------------------------------------------
+
+run 0 run "$photos" --out none --batch 1 --epochs 100 --budget 64M --json \
+    --ops decode,resize=64,center_crop=64
+json out "d['peak_rss_bytes'] <= (64 + 60) << 20"
+json out "len(d['epochs']) == 100 and d['images'] == 100 * $num"
+run 0 run "$photos" --out none --budget 1 --threads 2
+
+interrupt() {   # interrupt OUT
+    "$headrace" run "$photos" --out "$1" --epochs 1000000 --quiet >out 2>err &
+    local child=$!
+    sleep 1
+    kill -INT $child
+    wait $child
+    expect "SIGINT exits with 130" [ $? = 130 ]
+    says err "interrupted"
+}
+# Background jobs of a script ignore SIGINT unless it has job control.
+set -m
+interrupt stopped.npy
+expect "no array after SIGINT" [ ! -e stopped.npy ]
+interrupt stopped/
+json stopped/manifest.json 'd.get("interrupted") is True'
+set +m
+
+expect "no temporary files are left" no_parts
+
+summary="$passed passed, $failed failed"
+[ "$not_run" = 0 ] || summary="$summary, $not_run not run"
+echo "$summary"
+[ "$failed" = 0 ]

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the command reads and writes: folders, .npy files, the manifest.
+#define _GNU_SOURCE  // memmem
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CUnit/Basic.h>
+
+#include "inputs.h"
+#include "manifest.h"
+#include "npy.h"
+#include "out_file.h"
+
+// ---- files ----------------------------------------------------------------
+
+static void npy_bytes(void)
+{
+    static const char want[] =
+        "{'descr': '<f4', 'fortran_order': False, "
+        "'shape': (7, 3, 224, 200), }";
+    const uint64_t shape[] = {7, 3, 224, 200};
+    const uint64_t huge[] = {UINT64_MAX, 3, 65535, 65535};
+    unsigned char head[NPY_HEADER_SIZE];
+
+    memset(head, 0, sizeof(head));
+    npy_header(head, HR_F32, shape, 4);
+    CU_ASSERT(!memcmp(head, "\x93NUMPY\x01\x00", 8));
+    CU_ASSERT_EQUAL(head[8] + 256 * head[9] + 10, NPY_HEADER_SIZE);
+    CU_ASSERT_EQUAL(NPY_HEADER_SIZE % 64, 0);
+    CU_ASSERT(!memcmp(head + 10, want, strlen(want)));
+    for (size_t i = 10 + strlen(want); i < NPY_HEADER_SIZE - 1; i++)
+        CU_ASSERT_EQUAL(head[i], ' ');
+    CU_ASSERT_EQUAL(head[NPY_HEADER_SIZE - 1], '\n');
+    npy_header(head, HR_U8, huge, 4);
+    CU_ASSERT(memmem(head, sizeof(head), "'|u1'", 5) != NULL);
+    CU_ASSERT(memmem(head, sizeof(head), "65535), }", 9) != NULL);
+    CU_ASSERT_EQUAL(head[NPY_HEADER_SIZE - 1], '\n');
+    npy_header(head, HR_F16, shape, 1);
+    CU_ASSERT(memmem(head, sizeof(head), "'<f2'", 5) != NULL);
+    CU_ASSERT(memmem(head, sizeof(head), "(7,)", 4) != NULL);
+}
+
+// A folder of its own for each test; removed with what the test put there.
+static char *temp_dir(char *buffer)
+{
+    strcpy(buffer, "/tmp/test_tools.XXXXXX");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(buffer));
+    return buffer;
+}
+
+static void remove_tree(const char *path)
+{
+    char command[300];
+
+    snprintf(command, sizeof(command), "rm -rf '%s'", path);
+    CU_ASSERT_EQUAL(system(command), 0);
+}
+
+static size_t file_text(const char *path, char *out, size_t size)
+{
+    FILE *file = fopen(path, "r");
+    size_t used = file ? fread(out, 1, size - 1, file) : 0;
+
+    out[used] = '\0';
+    if (file)
+        fclose(file);
+    return used;
+}
+
+static void out_files(void)
+{
+    char dir[64], path[96], text[64];
+    struct out_file file;
+    char *large = calloc(1, 200000);
+
+    snprintf(path, sizeof(path), "%s/x", temp_dir(dir));
+    CU_ASSERT(out_file_open(&file, path));
+    CU_ASSERT(out_file_write(&file, "wrong", 5));
+    CU_ASSERT(out_file_write(&file, large, 200000));
+    CU_ASSERT(out_file_rewind(&file));
+    CU_ASSERT(out_file_write(&file, "00 of 12", 8));
+    CU_ASSERT(out_file_rewrite(&file, "12", 2));
+    CU_ASSERT(out_file_write(&file, "!", 1));
+    CU_ASSERT(access(path, F_OK) < 0);
+    CU_ASSERT(out_file_close(&file));
+    CU_ASSERT(access(path, F_OK) < 0);
+    CU_ASSERT(out_file_rename(&file));
+    file_text(path, text, sizeof(text));
+    CU_ASSERT_STRING_EQUAL(text, "12 of 12!");
+
+    // Given up: the file that was there before stays.
+    CU_ASSERT(out_file_open(&file, path));
+    CU_ASSERT(out_file_write(&file, large, 200000));
+    out_file_discard(&file);
+    out_file_discard(&file);
+    CU_ASSERT_EQUAL(file_text(path, text, sizeof(text)), 9);
+    CU_ASSERT_EQUAL(unlink(path), 0);
+    CU_ASSERT_EQUAL(rmdir(dir), 0);     // nothing else was left behind
+    CU_ASSERT(!out_file_open(&file, "/no-such-folder/x"));
+    CU_ASSERT_EQUAL(errno, ENOENT);
+    CU_ASSERT(!out_file_open(&file, "/dev/null"));
+    CU_ASSERT(!out_file_open(&file, "/tmp"));
+    CU_ASSERT_EQUAL(errno, EISDIR);
+    free(large);
+}
+
+static void make(const char *dir, const char *name)
+{
+    char path[300];
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    if (name[strlen(name) - 1] == '/') {
+        CU_ASSERT_EQUAL(mkdir(path, 0777), 0);
+        return;
+    }
+    fd = open(path, O_CREAT | O_WRONLY, 0666);
+    CU_ASSERT(fd >= 0);
+    close(fd);
+}
+
+static void make_link(const char *dir, const char *to, const char *name)
+{
+    char path[300];
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    CU_ASSERT_EQUAL(symlink(to, path), 0);
+}
+
+static void walk_folder(void)
+{
+    static const char *const make_these[] = {
+        "b/", "b/2.JPG", "b/1.jpeg", "b-/", "b-/x.png", "a.txt", "z.PnG",
+        "b/nl\n.jpg", "b/bad\xff.jpe", ".jpg", "d.jpg/", "d.jpg/q.mpo",
+        "none", "e.jfif",
+    };
+    // Bytewise: '-' sorts before '/'.
+    static const char *const want[] = {
+        ".jpg", "b-/x.png", "b/1.jpeg", "b/2.JPG", "b/bad\xff.jpe",
+        "b/nl\n.jpg", "b/up.jpg", "c/2.JPG", "c/1.jpeg", "d.jpg/q.mpo",
+        "e.jfif", "z.PnG",
+    };
+    char dir[64], path[300], name[300], slashes[80];
+    struct inputs in = {0};
+
+    temp_dir(dir);
+    for (size_t i = 0; i < sizeof(make_these) / sizeof(char *); i++)
+        make(dir, make_these[i]);
+    make_link(dir, "..", "b/loop");
+    make_link(dir, "self.jpg", "self.jpg");
+    make_link(dir, "../a.txt", "b/up.jpg");     // a file, whatever it holds
+    make_link(dir, "missing", "gone.png");
+    snprintf(path, sizeof(path), "%s/pipe.jpg", dir);
+    CU_ASSERT_EQUAL(mkfifo(path, 0666), 0);
+    snprintf(slashes, sizeof(slashes), "%s//", dir);
+    CU_ASSERT(inputs_add(&in, slashes));
+    CU_ASSERT_EQUAL_FATAL(in.num, 10);
+    for (size_t i = 0, j = 0; i < in.num; i++, j++) {
+        while (want[j][0] == 'c')
+            j++;
+        inputs_name(&in, i, name, sizeof(name));
+        CU_ASSERT_STRING_EQUAL(name, want[j]);
+        inputs_path(&in, i, path, sizeof(path));
+        CU_ASSERT(!strncmp(path, dir, strlen(dir)));
+        CU_ASSERT_STRING_EQUAL(path + strlen(dir) + 1, want[j]);
+    }
+    CU_ASSERT_EQUAL(in.skipped, 3);
+    CU_ASSERT_STRING_EQUAL(inputs_label(&in, 1), "b-");
+    CU_ASSERT_STRING_EQUAL(inputs_label(&in, 0), dir + strlen("/tmp/"));
+    inputs_output(&in, 1, name, sizeof(name));
+    CU_ASSERT_STRING_EQUAL(name, "b-/x.npy");
+    inputs_output(&in, 0, name, sizeof(name));
+    CU_ASSERT_STRING_EQUAL(name, ".jpg.npy");
+    inputs_finish(&in);
+    remove_tree(dir);
+}
+
+static void walk_links(void)
+{
+    char dir[64], name[300];
+    struct inputs in = {0};
+
+    temp_dir(dir);
+    make(dir, "a/");
+    make(dir, "a/1.jpg");
+    make_link(dir, "a", "b");       // a second way, no loop
+    CU_ASSERT(inputs_add(&in, dir));
+    CU_ASSERT_EQUAL_FATAL(in.num, 2);
+    inputs_name(&in, 1, name, sizeof(name));
+    CU_ASSERT_STRING_EQUAL(name, "b/1.jpg");
+    CU_ASSERT_STRING_EQUAL(inputs_label(&in, 1), "b");
+    inputs_finish(&in);
+
+    // Folders that link to each other: loops, but an end.
+    make(dir, "c/");
+    make_link(dir, "../c", "a/c");
+    make_link(dir, "../a", "c/a");
+    CU_ASSERT(inputs_add(&in, dir));
+    CU_ASSERT(in.num >= 3 && in.num < 100);
+    inputs_finish(&in);
+    remove_tree(dir);
+}
+
+static void explicit_inputs(void)
+{
+    char dir[64], path[300], name[300];
+    struct inputs in = {0};
+    size_t a = 9, b = 9;
+
+    temp_dir(dir);
+    make(dir, "x.jpg");
+    make(dir, "x.data");
+    make(dir, "y.png");
+    for (int i = 0; i < 3; i++) {
+        static const char *const names[] = {"y.png", "x.data", "x.jpg"};
+        snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+        CU_ASSERT(inputs_add(&in, path));
+    }
+    CU_ASSERT_EQUAL(in.num, 3);
+    CU_ASSERT_EQUAL(in.num_dirs, 1);
+    CU_ASSERT_STRING_EQUAL(inputs_name(&in, 1, name, sizeof(name)), "x.data");
+    CU_ASSERT_STRING_EQUAL(inputs_path(&in, 2, name, sizeof(name)), path);
+    CU_ASSERT_PTR_NULL(inputs_path(&in, 2, name, strlen(path)));
+    CU_ASSERT(inputs_clash(&in, &a, &b));
+    CU_ASSERT(a == 1 && b == 2);
+    in.num = 2;
+    CU_ASSERT(!inputs_clash(&in, &a, &b));
+
+    snprintf(path, sizeof(path), "%s/pipe", dir);
+    CU_ASSERT_EQUAL(mkfifo(path, 0666), 0);
+    CU_ASSERT(!inputs_add(&in, path));
+    CU_ASSERT(strstr(in.error, "neither a file nor a folder") != NULL);
+    CU_ASSERT(!inputs_add(&in, "/no/such/file.jpg"));
+    CU_ASSERT(strstr(in.error, "/no/such/file.jpg: ") == in.error);
+    inputs_finish(&in);
+    remove_tree(dir);
+}
+
+// ---- manifest -------------------------------------------------------------
+
+static void expect_text(const char *bytes, const char *want)
+{
+    json_t *text = manifest_text(bytes);
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    CU_ASSERT_STRING_EQUAL(json_string_value(text), want);
+    json_decref(text);
+}
+
+static void manifest_escaping(void)
+{
+    expect_text("plain", "plain");
+    expect_text("a\nb\"\\", "a\nb\"\\");
+    expect_text("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
+                "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
+    expect_text("a\xff\xc3", "a\\xff\\xc3");
+    expect_text("\xc0\xaf", "\\xc0\\xaf");              // overlong
+    expect_text("\xe0\x80\xaf", "\\xe0\\x80\\xaf");
+    expect_text("\xed\xa0\x80", "\\xed\\xa0\\x80");     // surrogate
+    expect_text("\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80");
+    expect_text("\xe2\x82", "\\xe2\\x82");              // cut short
+    CU_ASSERT(manifest_is_utf8("\xc3\xa9"));
+    CU_ASSERT(!manifest_is_utf8("\xc3"));
+}
+
+static void manifest_file(void)
+{
+    struct hr_result good = {.status = HR_OK, .num_spans = 2, .width = 9,
+                             .why = HR_WHY_PROGRESSIVE | HR_WHY_LOST};
+    struct hr_result bad = {.status = HR_ECORRUPT, .offset = 77,
+                            .stage = HR_ENTROPY, .message = "x\xff: bad"};
+    struct manifest_entry entry = {"d/1.jpg", "d", NULL, 0, &good};
+    struct manifest manifest;
+    char dir[64], path[96];
+    json_t *json, *pictures, *one;
+
+    good.spans[0] = (struct hr_span_result){{HR_ENTROPY, HR_ENTROPY}, "cpu"};
+    good.spans[1] = (struct hr_span_result){{HR_RECONSTRUCT, HR_STORE}, "gpu"};
+    snprintf(path, sizeof(path), "%s/m.json", temp_dir(dir));
+    CU_ASSERT(manifest_open(&manifest, path));
+    for (int epoch = 0; epoch < 2; epoch++) {
+        CU_ASSERT(manifest_begin(&manifest, json_pack("{s:i}", "epoch",
+                                                      epoch)));
+        CU_ASSERT(manifest_add(&manifest, &entry));
+    }
+    entry = (struct manifest_entry){"d/\xff\n", "", "d/x.npy", -1, &bad};
+    CU_ASSERT(manifest_add(&manifest, &entry));
+    CU_ASSERT(manifest_end(&manifest, json_pack("{s:i}", "images", 1)));
+    CU_ASSERT(out_file_close(&manifest.file));
+    CU_ASSERT(out_file_rename(&manifest.file));
+
+    json = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(json);
+    CU_ASSERT_EQUAL(json_integer_value(json_object_get(json, "epoch")), 1);
+    CU_ASSERT_EQUAL(json_integer_value(json_object_get(json, "images")), 1);
+    pictures = json_object_get(json, "pictures");
+    CU_ASSERT_EQUAL(json_array_size(pictures), 2);
+    one = json_array_get(pictures, 0);
+    CU_ASSERT_EQUAL(json_array_size(json_object_get(one, "spans")), 2);
+    CU_ASSERT_EQUAL(json_array_size(json_object_get(one, "fallback_reasons")),
+                    2);
+    CU_ASSERT_PTR_NULL(json_object_get(one, "reason"));
+    one = json_array_get(pictures, 1);
+    CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(one, "path")),
+                           "d/\\xff\n");
+    CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(one, "path_hex")),
+                           "642fff0a");
+    CU_ASSERT(json_is_null(json_object_get(one, "label")));
+    CU_ASSERT_EQUAL(json_integer_value(json_object_get(one, "offset")), 77);
+    CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(one, "reason")),
+                           "x\\xff: bad");
+    json_decref(json);
+    remove_tree(dir);
+}
+
+static void manifest_empty(void)
+{
+    struct manifest manifest;
+    char dir[64], path[96];
+    json_t *json;
+
+    snprintf(path, sizeof(path), "%s/m.json", temp_dir(dir));
+    CU_ASSERT(manifest_open(&manifest, path));
+    CU_ASSERT(manifest_begin(&manifest, json_pack("{s:i}", "epoch", 0)));
+    CU_ASSERT(manifest_end(&manifest, json_pack("{s:i}", "images", 0)));
+    CU_ASSERT(out_file_close(&manifest.file));
+    CU_ASSERT(out_file_rename(&manifest.file));
+    json = json_load_file(path, 0, NULL);
+    CU_ASSERT_PTR_NOT_NULL(json);
+    CU_ASSERT_EQUAL(json_array_size(json_object_get(json, "pictures")), 0);
+    json_decref(json);
+    remove_tree(dir);
+}
+
+static int run_suites(CU_SuiteInfo *suites)
+{
+    unsigned failures;
+
+    if (CU_initialize_registry() != CUE_SUCCESS ||
+        CU_register_suites(suites) != CUE_SUCCESS)
+        return 2;
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    failures = CU_get_number_of_failures();
+    CU_cleanup_registry();
+    return failures ? 1 : 0;
+}
+
+int main(void)
+{
+    static CU_TestInfo files[] = {
+        {"npy header", npy_bytes}, {"whole or not at all", out_files},
+        CU_TEST_INFO_NULL,
+    };
+    static CU_TestInfo walks[] = {
+        {"walk", walk_folder}, {"walk links", walk_links},
+        {"explicit", explicit_inputs}, CU_TEST_INFO_NULL,
+    };
+    static CU_TestInfo manifests[] = {
+        {"escaping", manifest_escaping}, {"entries", manifest_file},
+        {"empty", manifest_empty}, CU_TEST_INFO_NULL,
+    };
+    CU_SuiteInfo suites[] = {
+        {"files", NULL, NULL, NULL, NULL, files},
+        {"inputs", NULL, NULL, NULL, NULL, walks},
+        {"manifest", NULL, NULL, NULL, NULL, manifests},
+        CU_SUITE_INFO_NULL,
+    };
+
+    return run_suites(suites);
+}

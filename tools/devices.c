@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// headrace devices: what is here, what each engine offers, and why something
+// is absent.
+#include <jansson.h>
+#include <popt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "manifest.h"
+#include "tools.h"
+
+static const char *const tier_names[] = {"close", "exact", "fast"};
+
+static const char example[] =
+    "\nExample: the names that --backend takes here\n"
+    "  headrace devices --json | jq -r '.devices[]|select(.available).name'\n";
+
+static bool offers(uint32_t spans, int first, int last)
+{
+    return first >= 0 && last < HR_NUM_STAGES &&
+           spans >> (first * HR_NUM_STAGES + last) & 1;
+}
+
+static json_t *spans_json(uint32_t spans)
+{
+    json_t *json = json_array();
+
+    for (int first = 0; first < HR_NUM_STAGES; first++) {
+        for (int last = first; last < HR_NUM_STAGES; last++) {
+            struct hr_span span = {(enum hr_stage)first, (enum hr_stage)last};
+            char text[64];
+
+            if (!offers(spans, first, last))
+                continue;
+            tools_span_text(text, sizeof(text), span);
+            json_array_append_new(json, json_string(text));
+        }
+    }
+    return json;
+}
+
+static json_t *info_json(const struct hr_device_info *info)
+{
+    const struct hr_caps *caps = &info->caps;
+    json_t *json = json_object(), *spans;
+
+    json_object_set_new(json, "name", manifest_text(info->name));
+    json_object_set_new(json, "backend", manifest_text(info->backend));
+    json_object_set_new(json, "available", json_boolean(info->available));
+    json_object_set_new(json, "description", manifest_text(info->description));
+    if (!info->available) {
+        json_object_set_new(json, "reason", manifest_text(info->reason));
+        return json;
+    }
+    json_object_set_new(json, "exact", json_boolean(caps->exact));
+    json_object_set_new(json, "threads", json_integer(caps->threads));
+    json_object_set_new(json, "max_side",
+                        json_integer(caps->max_side ? caps->max_side
+                                                    : HR_MAX_SIDE));
+    json_object_set_new(json, "batch", json_integer(caps->batch));
+    json_object_set_new(json, "host_memory", json_boolean(caps->host_memory));
+    spans = json_object();
+    for (int tier = 0; tier < 3; tier++)
+        json_object_set_new(spans, tier_names[tier],
+                            spans_json(caps->spans[tier]));
+    json_object_set_new(json, "spans", spans);
+    return json;
+}
+
+static int print_json(const struct hr_device_info *infos, int num)
+{
+    json_t *json = json_object(), *devices = json_array();
+
+    for (int i = 0; i < num; i++)
+        json_array_append_new(devices, info_json(&infos[i]));
+    json_object_set_new(json, "version", json_string(hr_version()));
+    json_object_set_new(json, "devices", devices);
+    json_dumpf(json, stdout, JSON_INDENT(2));
+    json_decref(json);
+    putchar('\n');
+    return tools_flush_stdout();
+}
+
+// Spans that no longer span of the same device contains.
+static void print_spans(uint32_t spans)
+{
+    const char *before = "";
+
+    for (int first = 0; first < HR_NUM_STAGES; first++) {
+        for (int last = first; last < HR_NUM_STAGES; last++) {
+            struct hr_span span = {(enum hr_stage)first, (enum hr_stage)last};
+            bool longest = offers(spans, first, last);
+            char text[64];
+
+            for (int f = 0; f <= first; f++)
+                for (int l = last; l < HR_NUM_STAGES; l++)
+                    if ((f != first || l != last) && offers(spans, f, l))
+                        longest = false;
+            if (!longest)
+                continue;
+            tools_span_text(text, sizeof(text), span);
+            printf("%s%s", before, text);
+            before = ", ";
+        }
+    }
+    if (!*before)
+        fputs("nothing", stdout);
+}
+
+static void print_info(const struct hr_device_info *info)
+{
+    char text[256];
+
+    tools_escape(text, sizeof(text),
+                 info->available ? info->description : info->reason);
+    if (!info->available) {
+        printf("%-12s absent: %s\n", info->name, text);
+        return;
+    }
+    printf("%-12s %s\n", info->name, text);
+    printf("%-12s %s\n", "", info->caps.exact
+                             ? "bit-exact on this machine"
+                             : "not bit-exact in every span");
+    // A tier that adds nothing to the one above it says nothing new.
+    for (int i = 0; i < 3; i++) {
+        static const int order[] = {HR_EXACT, HR_CLOSE, HR_FAST};
+        uint32_t spans = info->caps.spans[order[i]];
+
+        if (i && spans == info->caps.spans[order[i - 1]])
+            continue;
+        printf("%-12s %s%s: ", "", tier_names[order[i]],
+               i < 2 && spans == info->caps.spans[order[i + 1]]
+                   ? " and faster tiers" : "");
+        print_spans(spans);
+        putchar('\n');
+    }
+}
+
+static int list(bool json)
+{
+    struct hr_device_info *infos = NULL;
+    int room = 16, num, code;
+
+    // Devices may appear between the two calls.
+    for (;;) {
+        free(infos);
+        if (!(infos = calloc((size_t)room, sizeof(*infos)))) {
+            tools_warn("out of memory");
+            return TOOLS_CANNOT;
+        }
+        num = hr_device_list(infos, room);
+        if (num <= room)
+            break;
+        room = num;
+    }
+    if (json) {
+        code = print_json(infos, num);
+    } else {
+        for (int i = 0; i < num; i++)
+            print_info(&infos[i]);
+        code = tools_flush_stdout();
+    }
+    free(infos);
+    return code;
+}
+
+int cmd_devices(int argc, char **argv)
+{
+    int json = 0, help = 0, rc, code;
+    const struct poptOption table[] = {
+        {"json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL},
+        {"help", 'h', POPT_ARG_NONE, &help, 0, "show this", NULL},
+        POPT_TABLEEND
+    };
+    poptContext con = poptGetContext(NULL, argc, (const char **)argv, table,
+                                     0);
+
+    if (!con) {
+        tools_warn("out of memory");
+        return TOOLS_CANNOT;
+    }
+    poptSetOtherOptionHelp(con, "[OPTION...]");
+    rc = poptGetNextOpt(con);
+    if (rc < -1) {
+        tools_warn("devices: %s: %s",
+                   poptBadOption(con, POPT_BADOPTION_NOALIAS),
+                   poptStrerror(rc));
+        code = TOOLS_CANNOT;
+    } else if (help) {
+        poptPrintHelp(con, stdout, 0);
+        fputs(example, stdout);
+        code = tools_flush_stdout();
+    } else if (poptPeekArg(con)) {
+        tools_warn("devices: '%s' was not expected", poptPeekArg(con));
+        code = TOOLS_CANNOT;
+    } else {
+        code = list(json);
+    }
+    poptFreeContext(con);
+    return code;
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+
+#include "tools.h"
+
+static const struct command {
+    const char *name, *title, *summary;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"run", "headrace run", "pictures in, tensors out", cmd_run},
+    {"devices", "headrace devices", "what this machine can do it on",
+     cmd_devices},
+    {"samples", "headrace samples", "write test pictures of every kind",
+     cmd_samples},
+};
+
+#define NUM_COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static int help(void)
+{
+    puts("Usage: headrace COMMAND [ARGUMENT...]\n"
+         "\nCarries pictures to neural networks: JPEG and PNG files in,\n"
+         "normalised tensors out, on whatever engine this machine has.\n");
+    for (size_t i = 0; i < NUM_COMMANDS; i++)
+        printf("  %-10s %s\n", commands[i].name, commands[i].summary);
+    puts("\n  --version  print the version\n"
+         "  --help     show this; after a command, its own help\n"
+         "\nExample: the ImageNet evaluation transform of a folder\n"
+         "  headrace run pictures/ --out pictures.npy\n"
+         "\nThe variable HEADRACE_BACKEND names the device if --backend does\n"
+         "not. Exit codes: 0 done, 1 some pictures failed, 2 could not run.");
+    return tools_flush_stdout();
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    char title[64];
+
+    if (!strcmp(name, "--version")) {
+        printf("headrace %s\n", hr_version());
+        return tools_flush_stdout();
+    }
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") ||
+        (!strcmp(name, "help") && argc == 2))
+        return help();
+    for (size_t i = 0; i < NUM_COMMANDS; i++) {
+        if (strcmp(name, commands[i].name))
+            continue;
+        snprintf(title, sizeof(title), "%s", commands[i].title);
+        argv[1] = title;
+        return commands[i].run(argc - 1, argv + 1);
+    }
+    if (*name)
+        tools_warn("'%s' is not a command (run, devices, samples); see "
+                   "headrace --help", name);
+    else
+        tools_warn("name a command (run, devices, samples); see "
+                   "headrace --help");
+    return TOOLS_CANNOT;
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "manifest.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools.h"
+
+// Length of the UTF-8 sequence at text, 0 if there is none: RFC 3629, so no
+// surrogates, no overlong forms, nothing above U+10FFFF.
+static size_t utf8_length(const unsigned char *text)
+{
+    unsigned char low = 0x80, high = 0xbf;
+    size_t length;
+
+    if (text[0] < 0x80)
+        return 1;
+    if (text[0] < 0xc2 || text[0] > 0xf4)
+        return 0;
+    length = text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
+    if (text[0] == 0xe0)
+        low = 0xa0;
+    else if (text[0] == 0xed)
+        high = 0x9f;
+    else if (text[0] == 0xf0)
+        low = 0x90;
+    else if (text[0] == 0xf4)
+        high = 0x8f;
+    if (text[1] < low || text[1] > high)
+        return 0;
+    for (size_t i = 2; i < length; i++)
+        if (text[i] < 0x80 || text[i] > 0xbf)
+            return 0;
+    return length;
+}
+
+bool manifest_is_utf8(const char *bytes)
+{
+    const unsigned char *at = (const unsigned char *)bytes;
+    size_t length = 1;
+
+    for (; *at && length; at += length)
+        length = utf8_length(at);
+    return length != 0;
+}
+
+json_t *manifest_text(const char *bytes)
+{
+    const unsigned char *at = (const unsigned char *)bytes;
+    size_t size, used = 0, length;
+    json_t *text;
+    char *out;
+
+    if (manifest_is_utf8(bytes))
+        return json_string(bytes);
+    if (!tools_mul(&size, strlen(bytes) + 1, 4) || !(out = malloc(size)))
+        return NULL;
+    for (; *at; at += length ? length : 1) {
+        length = utf8_length(at);
+        if (!length)
+            used += (size_t)snprintf(out + used, size - used, "\\x%02x", *at);
+        memcpy(out + used, at, length);
+        used += length;
+    }
+    out[used] = '\0';
+    text = json_string(out);
+    free(out);
+    return text;
+}
+
+static json_t *hex(const char *bytes)
+{
+    size_t length = strlen(bytes), size;
+    char *out;
+    json_t *text;
+
+    if (!tools_mul(&size, length + 1, 2) || !(out = malloc(size)))
+        return NULL;
+    for (size_t i = 0; i < length; i++)
+        snprintf(out + 2 * i, 3, "%02x", (unsigned char)bytes[i]);
+    text = json_string(out);
+    free(out);
+    return text;
+}
+
+static json_t *spans_json(const struct hr_result *result)
+{
+    json_t *spans = json_array();
+
+    for (int i = 0; spans && i < result->num_spans; i++) {
+        char span[64];
+        tools_span_text(span, sizeof(span), result->spans[i].span);
+        json_array_append_new(spans, json_pack("{s:s, s:s}", "span", span,
+                                               "device",
+                                               result->spans[i].device));
+    }
+    return spans;
+}
+
+static json_t *why_json(unsigned why)
+{
+    json_t *reasons = json_array();
+
+    for (; reasons && why; why &= why - 1)
+        json_array_append_new(reasons, json_string(hr_why_text(why)));
+    return reasons;
+}
+
+static int add_failure(json_t *json, const struct hr_result *result)
+{
+    int failed = 0;
+
+    failed |= json_object_set_new(json, "stage",
+                                  json_string(hr_stage_name(result->stage)));
+    failed |= json_object_set_new(json, "offset",
+                                  result->offset < 0
+                                      ? json_null()
+                                      : json_integer(result->offset));
+    failed |= json_object_set_new(json, "reason",
+                                  manifest_text(result->message));
+    return failed;
+}
+
+json_t *manifest_entry_json(const struct manifest_entry *entry)
+{
+    const struct hr_result *result = entry->result;
+    json_t *json = json_object();
+    int failed = !json;
+
+    failed |= json_object_set_new(json, "path", manifest_text(entry->path));
+    if (!manifest_is_utf8(entry->path))
+        failed |= json_object_set_new(json, "path_hex", hex(entry->path));
+    failed |= json_object_set_new(json, "label",
+                                  *entry->label ? manifest_text(entry->label)
+                                                : json_null());
+    if (entry->file)
+        failed |= json_object_set_new(json, "file",
+                                      manifest_text(entry->file));
+    if (entry->index >= 0)
+        failed |= json_object_set_new(json, "index",
+                                      json_integer(entry->index));
+    failed |= json_object_set_new(json, "status",
+                                  json_string(hr_status_name(result->status)));
+    failed |= json_object_set_new(json, "width", json_integer(result->width));
+    failed |= json_object_set_new(json, "height",
+                                  json_integer(result->height));
+    failed |= json_object_set_new(json, "spans", spans_json(result));
+    failed |= json_object_set_new(json, "fallback_reasons",
+                                  why_json(result->why));
+    failed |= json_object_set_new(json, "warnings",
+                                  json_integer(result->warnings));
+    if (result->status != HR_OK)
+        failed |= add_failure(json, result);
+    if (!failed)
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
+// Writes a JSON object without its closing or its opening brace, so that the
+// members of two objects and an array between them make one.
+static bool write_members(struct out_file *file, json_t *object,
+                          const char *before, size_t drop_first,
+                          size_t drop_last, const char *after)
+{
+    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    size_t length = text ? strlen(text) : 0;
+    bool ok = length >= drop_first + drop_last;
+
+    if (!text) {
+        json_decref(object);
+        errno = ENOMEM;
+        return false;
+    }
+    ok = ok && out_file_write(file, before, strlen(before)) &&
+         out_file_write(file, text + drop_first,
+                        length - drop_first - drop_last) &&
+         out_file_write(file, after, strlen(after));
+    free(text);
+    json_decref(object);
+    return ok;
+}
+
+bool manifest_open(struct manifest *manifest, const char *path)
+{
+    manifest->begun = false;
+    return out_file_open(&manifest->file, path);
+}
+
+bool manifest_begin(struct manifest *manifest, json_t *head)
+{
+    manifest->begun = false;
+    if (!out_file_rewind(&manifest->file)) {
+        json_decref(head);
+        return false;
+    }
+    return write_members(&manifest->file, head, "", 0, 1,
+                         ",\n\"pictures\":[\n");
+}
+
+bool manifest_add(struct manifest *manifest,
+                  const struct manifest_entry *entry)
+{
+    const char *before = manifest->begun ? ",\n" : "";
+
+    manifest->begun = true;
+    return write_members(&manifest->file, manifest_entry_json(entry), before,
+                         0, 0, "");
+}
+
+bool manifest_end(struct manifest *manifest, json_t *tail)
+{
+    return write_members(&manifest->file, tail, "\n],\n", 1, 0, "\n");
+}

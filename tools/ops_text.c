@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops_text.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Where the parser stands. Every reading function returns false after it has
+// written the error.
+struct parser {
+    const char *text, *at;
+    char *error;
+    size_t error_size;
+    struct ops_list *list;
+};
+
+static bool fail_at(struct parser *p, const char *at, const char *format, ...)
+    HR_PRINTF(3, 4);
+
+static bool fail_at(struct parser *p, const char *at, const char *format, ...)
+{
+    va_list args;
+    int used = snprintf(p->error, p->error_size, "character %d: ",
+                        (int)(at - p->text) + 1);
+
+    if (used < 0 || (size_t)used >= p->error_size)
+        return false;
+    va_start(args, format);
+    vsnprintf(p->error + used, p->error_size - (size_t)used, format, args);
+    va_end(args);
+    return false;
+}
+
+// Length of the word at p->at: what may stand in a name.
+static size_t word_length(const char *at)
+{
+    return strspn(at, "abcdefghijklmnopqrstuvwxyz"
+                      "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+}
+
+static bool take(struct parser *p, char c)
+{
+    if (*p->at != c)
+        return false;
+    p->at++;
+    return true;
+}
+
+static bool take_word(struct parser *p, const char *word)
+{
+    size_t length = word_length(p->at);
+
+    if (length != strlen(word) || strncmp(p->at, word, length))
+        return false;
+    p->at += length;
+    return true;
+}
+
+static bool need_equals(struct parser *p, const char *what)
+{
+    return take(p, '=') || fail_at(p, p->at, "'=%s' is missing", what);
+}
+
+static bool read_int(struct parser *p, int least, int *value)
+{
+    const char *at = p->at;
+    char *end;
+    long number;
+
+    if (*at != '-' && (*at < '0' || *at > '9'))
+        return fail_at(p, at, "a whole number is missing");
+    number = strtol(at, &end, 10);
+    if (end == at)
+        return fail_at(p, at, "a whole number is missing");
+    if (number < least || number > HR_MAX_SIDE)
+        return fail_at(p, at, "%.*s is not in %d .. %d", (int)(end - at), at,
+                       least, HR_MAX_SIDE);
+    p->at = end;
+    *value = (int)number;
+    return true;
+}
+
+static bool starts_number(const char *at)
+{
+    return (*at >= '0' && *at <= '9') || *at == '-' || *at == '+' ||
+           *at == '.';
+}
+
+static bool read_real(struct parser *p, double *value)
+{
+    char *end;
+
+    if (!starts_number(p->at))
+        return fail_at(p, p->at, "a number is missing");
+    *value = strtod(p->at, &end);
+    if (end == p->at || !isfinite(*value))
+        return fail_at(p, p->at, "a number is missing");
+    p->at = end;
+    return true;
+}
+
+// "N" gives *h = 0, "WxH" both.
+static bool read_size(struct parser *p, int *w, int *h)
+{
+    *h = 0;
+    if (!read_int(p, 1, w))
+        return false;
+    return !take(p, 'x') || read_int(p, 1, h);
+}
+
+static bool read_filter(struct parser *p, enum hr_filter *filter)
+{
+    static const char *const names[HR_NUM_FILTERS] = {
+        [HR_BILINEAR] = "bilinear", [HR_NEAREST] = "nearest",
+        [HR_BOX] = "box",           [HR_HAMMING] = "hamming",
+        [HR_BICUBIC] = "bicubic",   [HR_LANCZOS] = "lanczos",
+    };
+
+    *filter = HR_BILINEAR;
+    if (!take(p, ':'))
+        return true;
+    for (int i = 0; i < HR_NUM_FILTERS; i++) {
+        if (!take_word(p, names[i]))
+            continue;
+        *filter = (enum hr_filter)i;
+        return true;
+    }
+    return fail_at(p, p->at, "a filter is missing: nearest, box, bilinear, "
+                             "hamming, bicubic or lanczos");
+}
+
+static bool read_arith(struct parser *p, enum hr_arith *arith)
+{
+    if (!take(p, ':'))
+        return true;
+    if (take_word(p, "v2"))
+        *arith = HR_ARITH_MUL;
+    else if (take_word(p, "v1"))
+        *arith = HR_ARITH_DIV;
+    else
+        return fail_at(p, p->at, "v1 or v2 is missing");
+    return true;
+}
+
+static bool read_decode(struct parser *p, struct ops_item *item)
+{
+    item->op = hr_op_decode(0);
+    if (!take(p, '='))
+        return true;
+    do {
+        if (take_word(p, "gray"))
+            item->op.decode.mode = HR_GRAY;
+        else if (take_word(p, "rgb"))
+            item->op.decode.mode = HR_RGB;
+        else if (take_word(p, "exif"))
+            item->op.decode.apply_orientation = true;
+        else
+            return fail_at(p, p->at, "gray, rgb or exif is missing");
+    } while (take(p, ':'));
+    return true;
+}
+
+static bool read_resize(struct parser *p, struct ops_item *item)
+{
+    int w, h;
+
+    item->op = hr_op_resize(0);
+    if (!need_equals(p, "SIZE or WIDTHxHEIGHT") || !read_size(p, &w, &h) ||
+        !read_filter(p, &item->op.resize.filter))
+        return false;
+    if (h) {
+        item->op.resize.w = w;
+        item->op.resize.h = h;
+    } else {
+        item->op.resize.short_side = w;
+    }
+    return true;
+}
+
+static bool read_center_crop(struct parser *p, struct ops_item *item)
+{
+    int w, h;
+
+    if (!need_equals(p, "SIZE or WIDTHxHEIGHT") || !read_size(p, &w, &h))
+        return false;
+    item->op = hr_op_crop(.center = true, .pad = true, .w = w,
+                          .h = h ? h : w);
+    return true;
+}
+
+static bool read_crop(struct parser *p, struct ops_item *item)
+{
+    int number[4];
+
+    if (!need_equals(p, "X,Y,WIDTH,HEIGHT"))
+        return false;
+    for (int i = 0; i < 4; i++) {
+        if (i && (!take(p, ',') || !starts_number(p->at)))
+            return fail_at(p, p->at,
+                           "crop takes four numbers: X,Y,WIDTH,HEIGHT");
+        if (!read_int(p, i < 2 ? -HR_MAX_SIDE : 1, &number[i]))
+            return false;
+    }
+    item->op = hr_op_crop(.pad = true, .x = number[0], .y = number[1],
+                          .w = number[2], .h = number[3]);
+    return true;
+}
+
+static bool read_random_resized_crop(struct parser *p, struct ops_item *item)
+{
+    int w, h;
+
+    item->kind = OPS_RANDOM_RESIZED_CROP;
+    item->op = hr_op_resize(0);
+    if (!need_equals(p, "SIZE or WIDTHxHEIGHT") || !read_size(p, &w, &h) ||
+        !read_filter(p, &item->op.resize.filter))
+        return false;
+    item->op.resize.w = w;
+    item->op.resize.h = h ? h : w;
+    return true;
+}
+
+static bool read_hflip(struct parser *p, struct ops_item *item)
+{
+    (void)p;
+    item->op = hr_op_flip(.horizontal = true);
+    return true;
+}
+
+static bool read_vflip(struct parser *p, struct ops_item *item)
+{
+    (void)p;
+    item->op = hr_op_flip(.vertical = true);
+    return true;
+}
+
+static bool read_transpose(struct parser *p, struct ops_item *item)
+{
+    (void)p;
+    item->op = hr_op_flip(.transpose = true);
+    return true;
+}
+
+static bool read_probability(struct parser *p, struct ops_item *item)
+{
+    const char *at;
+
+    item->p = 0.5;
+    if (!take(p, '='))
+        return true;
+    at = p->at;
+    if (!read_real(p, &item->p))
+        return false;
+    return (item->p >= 0 && item->p <= 1) ||
+           fail_at(p, at, "a probability is in 0 .. 1");
+}
+
+static bool read_random_hflip(struct parser *p, struct ops_item *item)
+{
+    item->kind = OPS_RANDOM_HFLIP;
+    return read_hflip(p, item) && read_probability(p, item);
+}
+
+static bool read_random_vflip(struct parser *p, struct ops_item *item)
+{
+    item->kind = OPS_RANDOM_VFLIP;
+    return read_vflip(p, item) && read_probability(p, item);
+}
+
+static bool read_to_tensor(struct parser *p, struct ops_item *item)
+{
+    item->op = (struct hr_op){.type = HR_OP_NORMALIZE};
+    return read_arith(p, &item->op.normalize.arith);
+}
+
+// One number for all channels, or three. A comma before anything that is not
+// a number ends the op.
+static bool read_channels(struct parser *p, const char *what, float out[3])
+{
+    const char *at = p->at;
+    double value;
+    int num = 0;
+
+    do {
+        if (num == 3)
+            return fail_at(p, p->at, "%s takes 1 or 3 numbers", what);
+        if (!read_real(p, &value))
+            return false;
+        out[num++] = (float)value;
+    } while (*p->at == ',' && starts_number(p->at + 1) && take(p, ','));
+    if (num == 2)
+        return fail_at(p, at, "%s takes 1 or 3 numbers", what);
+    if (num == 1)
+        out[1] = out[2] = out[0];
+    return true;
+}
+
+static bool read_normalize(struct parser *p, struct ops_item *item)
+{
+    struct hr_normalize *norm = &item->op.normalize;
+    const char *at;
+
+    item->op = hr_op_normalize(.mean = {.485f, .456f, .406f},
+                               .std = {.229f, .224f, .225f});
+    if (!need_equals(p, "imagenet or MEANS/STDS"))
+        return false;
+    if (take_word(p, "imagenet"))
+        return read_arith(p, &norm->arith);
+    if (!starts_number(p->at))
+        return fail_at(p, p->at, "imagenet or MEANS/STDS is missing");
+    if (!read_channels(p, "mean", norm->mean))
+        return false;
+    if (!take(p, '/'))
+        return fail_at(p, p->at, "'/' and the standard deviations are missing");
+    at = p->at;
+    if (!read_channels(p, "std", norm->std))
+        return false;
+    for (int i = 0; i < 3; i++)
+        if (!(norm->std[i] > 0))
+            return fail_at(p, at, "a standard deviation is not above 0");
+    return read_arith(p, &norm->arith);
+}
+
+static const struct op_name {
+    const char *name;
+    bool (*read)(struct parser *p, struct ops_item *item);
+} op_names[] = {
+    {"decode", read_decode},
+    {"resize", read_resize},
+    {"center_crop", read_center_crop},
+    {"crop", read_crop},
+    {"random_resized_crop", read_random_resized_crop},
+    {"hflip", read_hflip},
+    {"vflip", read_vflip},
+    {"transpose", read_transpose},
+    {"random_hflip", read_random_hflip},
+    {"random_vflip", read_random_vflip},
+    {"to_tensor", read_to_tensor},
+    {"normalize", read_normalize},
+};
+
+static bool read_item(struct parser *p, struct ops_item *item)
+{
+    const char *at = p->at;
+    size_t length = word_length(at);
+
+    if (!length)
+        return fail_at(p, at, "the name of an op is missing");
+    for (size_t i = 0; i < sizeof(op_names) / sizeof(op_names[0]); i++)
+        if (take_word(p, op_names[i].name))
+            return op_names[i].read(p, item);
+    return fail_at(p, at, "'%.*s' is not an op (decode, resize, center_crop, "
+                   "crop, random_resized_crop, hflip, vflip, transpose, "
+                   "random_hflip, random_vflip, to_tensor, normalize)",
+                   (int)(length < 40 ? length : 40), at);
+}
+
+// Appends item. to_tensor followed by normalize is one op, as ToTensor's
+// scaling is the first step of ours; its arithmetic carries over.
+static bool append(struct parser *p, const char *at, struct ops_item item)
+{
+    struct ops_list *list = p->list;
+    struct ops_item *last = list->num ? &list->items[list->num - 1] : NULL;
+    int expanded = item.kind == OPS_RANDOM_RESIZED_CROP ? 2 : 1;
+
+    if (last && item.op.type == HR_OP_DECODE)
+        return fail_at(p, at, "decode can only be the first op");
+    if (last && last->op.type == HR_OP_NORMALIZE) {
+        bool scaling = last->op.normalize.std[0] == 0;
+        if (item.op.type != HR_OP_NORMALIZE || !scaling ||
+            item.op.normalize.std[0] == 0)
+            return fail_at(p, at, "nothing can follow %s",
+                           scaling ? "to_tensor but normalize" : "normalize");
+        if (last->op.normalize.arith == HR_ARITH_MUL)
+            item.op.normalize.arith = HR_ARITH_MUL;
+        *last = item;
+        return true;
+    }
+    for (int i = 0; i < list->num; i++)
+        expanded += list->items[i].kind == OPS_RANDOM_RESIZED_CROP ? 2 : 1;
+    if (expanded > HR_MAX_OPS)
+        return fail_at(p, at, "more than %d ops", HR_MAX_OPS);
+    list->items[list->num++] = item;
+    return true;
+}
+
+bool ops_parse(struct ops_list *list, const char *text, char *error,
+               size_t error_size)
+{
+    struct parser p = {text, text, error, error_size, list};
+
+    memset(list, 0, sizeof(*list));
+    do {
+        const char *at = p.at;
+        struct ops_item item = {.kind = OPS_PLAIN};
+
+        if (!read_item(&p, &item))
+            return false;
+        if (*p.at && *p.at != ',')
+            return fail_at(&p, p.at, "'%c' does not belong here", *p.at);
+        if (!list->num && item.op.type != HR_OP_DECODE) {
+            struct ops_item decode = {.op = hr_op_decode(0)};
+            append(&p, at, decode);
+        }
+        if (!append(&p, at, item))
+            return false;
+    } while (take(&p, ','));
+    return true;
+}
+
+bool ops_fixed_size(const struct ops_list *list, int *w, int *h)
+{
+    bool fixed = false;
+
+    for (int i = 0; i < list->num; i++) {
+        const struct hr_op *op = &list->items[i].op;
+
+        if (op->type == HR_OP_CROP) {
+            fixed = true;
+            *w = op->crop.w;
+            *h = op->crop.h;
+        } else if (op->type == HR_OP_RESIZE && op->resize.w) {
+            fixed = true;
+            *w = op->resize.w;
+            *h = op->resize.h;
+        } else if (fixed && hr_ops_output_size(op, 1, *w, *h, 1, w, h) < 0) {
+            return false;
+        }
+    }
+    return fixed;
+}
+
+bool ops_need_size(const struct ops_list *list)
+{
+    for (int i = 0; i < list->num; i++)
+        if (list->items[i].kind == OPS_RANDOM_RESIZED_CROP)
+            return true;
+    return false;
+}
+
+int ops_channels(const struct ops_list *list)
+{
+    return list->items[0].op.decode.mode == HR_GRAY ? 1 : 3;
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "out_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BUFFER_SIZE ((size_t)64 * 1024)
+
+static bool write_all(int fd, const char *data, size_t size)
+{
+    while (size) {
+        ssize_t written = write(fd, data, size);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0) {
+            errno = written ? errno : EIO;
+            return false;
+        }
+        data += written;
+        size -= (size_t)written;
+    }
+    return true;
+}
+
+static bool flush(struct out_file *file)
+{
+    size_t used = file->used;
+
+    file->used = 0;
+    return write_all(file->fd, file->buffer, used);
+}
+
+// In the folder of path, so that the rename stays within one file system.
+static int open_temp(struct out_file *file, size_t dir_length)
+{
+    size_t size = dir_length + 64;
+
+    if (!(file->temp = malloc(size)))
+        return -1;
+    for (unsigned i = 0; i < 1000; i++) {
+        int fd;
+        snprintf(file->temp, size, "%.*s.headrace-%ld-%u.part",
+                 (int)dir_length, file->path, (long)getpid(), i);
+        fd = open(file->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST)
+            return fd;
+    }
+    return -1;
+}
+
+bool out_file_open(struct out_file *file, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    struct stat st;
+    int error;
+
+    *file = (struct out_file)OUT_FILE_CLOSED;
+    // rename() would put the new file in the place of a device or a pipe.
+    if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
+        errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+        return false;
+    }
+    if (!(file->path = strdup(path)) || !(file->buffer = malloc(BUFFER_SIZE)))
+        goto error;
+    file->fd = open_temp(file, slash ? (size_t)(slash - path) + 1 : 0);
+    if (file->fd >= 0)
+        return true;
+error:
+    error = errno;
+    free(file->temp);
+    file->temp = NULL;
+    out_file_discard(file);
+    errno = error;
+    return false;
+}
+
+bool out_file_write(struct out_file *file, const void *data, size_t size)
+{
+    if (size > BUFFER_SIZE - file->used && !flush(file))
+        return false;
+    if (size >= BUFFER_SIZE)
+        return write_all(file->fd, data, size);
+    memcpy(file->buffer + file->used, data, size);
+    file->used += size;
+    return true;
+}
+
+bool out_file_rewrite(struct out_file *file, const void *data, size_t size)
+{
+    const char *bytes = data;
+
+    if (!flush(file))
+        return false;
+    for (off_t at = 0; (size_t)at < size;) {
+        ssize_t written = pwrite(file->fd, bytes + at, size - (size_t)at, at);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0) {
+            errno = written ? errno : EIO;
+            return false;
+        }
+        at += written;
+    }
+    return true;
+}
+
+bool out_file_rewind(struct out_file *file)
+{
+    file->used = 0;
+    return lseek(file->fd, 0, SEEK_SET) == 0 && ftruncate(file->fd, 0) == 0;
+}
+
+// Network file systems report a full disk as late as here.
+bool out_file_close(struct out_file *file)
+{
+    int fd = file->fd;
+
+    if (!flush(file))
+        return false;
+    file->fd = -1;
+    return close(fd) == 0;
+}
+
+bool out_file_rename(struct out_file *file)
+{
+    if (rename(file->temp, file->path) < 0)
+        return false;
+    free(file->temp);
+    file->temp = NULL;
+    out_file_discard(file);
+    return true;
+}
+
+void out_file_discard(struct out_file *file)
+{
+    if (file->fd >= 0)
+        close(file->fd);
+    if (file->temp)
+        unlink(file->temp);
+    free(file->temp);
+    free(file->path);
+    free(file->buffer);
+    *file = (struct out_file)OUT_FILE_CLOSED;
+}

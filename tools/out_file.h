@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file that appears under its name only when it is whole: written beside
+// it under a temporary name, renamed at the end.
+#ifndef HEADRACE_OUT_FILE_H
+#define HEADRACE_OUT_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct out_file {
+    int fd;                 // -1 = not open
+    char *path, *temp;
+    char *buffer;           // small writes collect here
+    size_t used;
+};
+
+#define OUT_FILE_CLOSED {.fd = -1}
+
+// All return false with errno set. After a failure: out_file_discard().
+bool out_file_open(struct out_file *file, const char *path);
+bool out_file_write(struct out_file *file, const void *data, size_t size);
+// Overwrites bytes that have been written before.
+bool out_file_rewrite(struct out_file *file, const void *data, size_t size);
+bool out_file_rewind(struct out_file *file);    // forget all that is written
+// Everything is with the kernel, and the file is closed; then the name.
+bool out_file_close(struct out_file *file);
+bool out_file_rename(struct out_file *file);
+// Removes what is there. Fine at any time, also when never opened.
+void out_file_discard(struct out_file *file);
+
+#endif

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run.h"
+
+#include <math.h>
+#include <popt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tools.h"
+
+static const char example[] =
+    "\nNames in --ops are torchvision's: decode[=gray|rgb|exif],\n"
+    "resize=N|WxH[:FILTER], center_crop=N|WxH, crop=X,Y,W,H,\n"
+    "random_resized_crop=N|WxH[:FILTER], hflip, vflip, transpose,\n"
+    "random_hflip[=P], random_vflip[=P], to_tensor,\n"
+    "normalize=imagenet|M,M,M/S,S,S[:v2].\n"
+    "\nExample: the ImageNet evaluation transform of a folder, one array\n"
+    "  headrace run val/ --out val.npy\n"
+    "Example: training crops, nothing kept, three epochs measured\n"
+    "  headrace run train/ --out none --epochs 3 --ops \\\n"
+    "    decode,random_resized_crop=224,random_hflip,normalize=imagenet\n";
+
+static int usage(const char *format, ...) HR_PRINTF(1, 2);
+
+static int usage(const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    tools_warn("run: %s", text);
+    return TOOLS_CANNOT;
+}
+
+// Index of word in a list that ends with NULL; -1 with a message.
+static int choose(const char *option, const char *word,
+                  const char *const *list)
+{
+    char all[128] = "";
+
+    for (int i = 0; list[i]; i++) {
+        if (!strcmp(word, list[i]))
+            return i;
+        snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s",
+                 i ? ", " : "", list[i]);
+    }
+    usage("%s: '%s' is none of %s", option, word, all);
+    return -1;
+}
+
+static int read_words(struct run_options *opt, const struct run_words *words)
+{
+    static const char *const dtypes[] = {"f32", "f16", "u8", NULL};
+    static const char *const layouts[] = {"nchw", "nhwc", NULL};
+    static const char *const policies[] = {"fail", "zero", "skip", NULL};
+    static const char *const tiers[] = {"close", "exact", "fast", NULL};
+    int dtype = choose("--dtype", words->dtype ? words->dtype : "f32",
+                       dtypes);
+    int layout = choose("--layout", words->layout ? words->layout : "nchw",
+                        layouts);
+    int policy = choose("--on-error",
+                        words->on_error ? words->on_error : "fail", policies);
+    int tier = choose("--tier", words->tier ? words->tier : "close", tiers);
+
+    if (dtype < 0 || layout < 0 || policy < 0 || tier < 0)
+        return TOOLS_CANNOT;
+    opt->dtype = (enum hr_dtype)dtype;
+    opt->layout = (enum hr_layout)layout;
+    opt->on_error = (enum hr_on_error)policy;
+    opt->tier = (enum hr_tier)tier;
+    return TOOLS_OK;
+}
+
+static int read_timeout(struct run_options *opt, const char *text)
+{
+    char *end;
+    double seconds = strtod(text, &end);
+
+    if (end == text || *end || !(seconds > 0 && seconds <= 1e9))
+        return usage("--timeout: '%s' is no number of seconds above 0", text);
+    opt->timeout_ns = (int64_t)ceil(seconds * 1e9);
+    return TOOLS_OK;
+}
+
+static int read_numbers(struct run_options *opt, const struct run_words *words)
+{
+    if (words->seed && !tools_parse_u64(words->seed, &opt->seed))
+        return usage("--seed: '%s' is not a number in 0 .. 2^64 - 1",
+                     words->seed);
+    if (words->limit &&
+        (!tools_parse_u64(words->limit, &opt->limit) || !opt->limit))
+        return usage("--limit: '%s' is not a number above 0", words->limit);
+    if (words->budget && !tools_parse_size(words->budget, &opt->budget))
+        return usage("--budget: '%s' is not a size such as 64M or 1G",
+                     words->budget);
+    if (words->threads < 0 || words->threads > 4096)
+        return usage("--threads: %d is not in 0 .. 4096", words->threads);
+    if (words->batch < 1 || words->batch > 65536)
+        return usage("--batch: %d is not in 1 .. 65536", words->batch);
+    if (words->epochs < 1 || words->epochs > 1000000)
+        return usage("--epochs: %d is not in 1 .. 1000000", words->epochs);
+    opt->threads = words->threads;
+    opt->batch = words->batch;
+    opt->epochs = words->epochs;
+    return words->timeout ? read_timeout(opt, words->timeout) : TOOLS_OK;
+}
+
+static int read_out(struct run_options *opt, const char *out)
+{
+    size_t length = out ? strlen(out) : 0;
+    struct stat st;
+
+    if (!length)
+        return usage("--out is missing: FILE.npy, DIR/ or none");
+    opt->out = out;
+    if (!strcmp(out, "none"))
+        opt->out_kind = RUN_OUT_NONE;
+    else if (length > 4 && !strcmp(out + length - 4, ".npy") &&
+             (stat(out, &st) < 0 || !S_ISDIR(st.st_mode)))
+        opt->out_kind = RUN_OUT_ARRAY;
+    else
+        opt->out_kind = RUN_OUT_FOLDER;
+    return TOOLS_OK;
+}
+
+static int read_ops(struct run_options *opt, const char *text)
+{
+    char error[320];
+
+    opt->ops_text = text ? text
+                  : opt->dtype == HR_U8 ? OPS_EVALUATION_U8 : OPS_EVALUATION;
+    if (!ops_parse(&opt->ops, opt->ops_text, error, sizeof(error)))
+        return usage("--ops: %s", error);
+    return TOOLS_OK;
+}
+
+static int read_inputs(struct run *run, poptContext con)
+{
+    const char *input;
+
+    if (!poptPeekArg(con))
+        return usage("name a folder or a picture (see headrace run --help)");
+    while ((input = poptGetArg(con))) {
+        if (!inputs_add(&run->in, input)) {
+            tools_warn("%s", run->in.error);
+            return TOOLS_CANNOT;
+        }
+    }
+    return TOOLS_OK;
+}
+
+static int read_all(struct run *run, const struct run_words *words,
+                    poptContext con)
+{
+    struct run_options *opt = &run->opt;
+
+    opt->json = words->json;
+    opt->quiet = words->quiet;
+    opt->strict = words->strict;
+    opt->backend = words->backend;
+    if (read_words(opt, words) || read_numbers(opt, words) ||
+        read_out(opt, words->out) || read_ops(opt, words->ops))
+        return TOOLS_CANNOT;
+    return read_inputs(run, con);
+}
+
+enum { OPTION_HELP = 1 };
+
+static int act(struct run *run, const struct run_words *t, poptContext con,
+               bool *done)
+{
+    int rc = poptGetNextOpt(con);
+
+    if (rc == OPTION_HELP) {
+        poptPrintHelp(con, stdout, 0);
+        fputs(example, stdout);
+        *done = true;
+        return tools_flush_stdout();
+    }
+    if (rc < -1)
+        return usage("%s: %s", poptBadOption(con, POPT_BADOPTION_NOALIAS),
+                     poptStrerror(rc));
+    return read_all(run, t, con);
+}
+
+static int parse(struct run *run, struct run_words *t, int argc, char **argv,
+                 bool *done)
+{
+    const struct poptOption table[] = {
+#define TEXT(name, field, what, arg) \
+    {name, 0, POPT_ARG_STRING, &t->field, 0, what, arg}
+#define NUMBER(name, field, what) \
+    {name, 0, POPT_ARG_INT, &t->field, 0, what, "N"}
+        TEXT("ops", ops, "what to do with each picture [" OPS_EVALUATION "]",
+             "LIST"),
+        TEXT("out", out, "one array, one file per picture, or nothing",
+             "FILE.npy|DIR/|none"),
+        TEXT("backend", backend, "device [auto]", "NAME"),
+        NUMBER("threads", threads, "host threads; 0 = usable cores [0]"),
+        NUMBER("batch", batch, "pictures per job [64]"),
+        TEXT("seed", seed, "of the random ops [0]", "N"),
+        NUMBER("epochs", epochs, "how often; the last is kept [1]"),
+        TEXT("limit", limit, "only the first N pictures", "N"),
+        TEXT("dtype", dtype, "element type [f32]", "f32|f16|u8"),
+        TEXT("layout", layout, "order of the axes [nchw]", "nchw|nhwc"),
+        TEXT("on-error", on_error, "of a bad picture [fail]",
+             "fail|skip|zero"),
+        TEXT("tier", tier, "how exact [close]", "exact|close|fast"),
+        {"strict", 0, POPT_ARG_NONE, &t->strict, 0,
+         "never fall back to another engine", NULL},
+        TEXT("budget", budget, "memory for pictures in flight, as 64M or 1G",
+             "BYTES"),
+        TEXT("timeout", timeout, "give a job up after this time", "SECONDS"),
+        {"json", 0, POPT_ARG_NONE, &t->json, 0,
+         "print the summary as one JSON object", NULL},
+        {"quiet", 'q', POPT_ARG_NONE, &t->quiet, 0,
+         "no progress, no summary; errors only", NULL},
+        {"help", 'h', POPT_ARG_NONE, NULL, OPTION_HELP, "show this", NULL},
+        POPT_TABLEEND
+#undef TEXT
+#undef NUMBER
+    };
+    poptContext con = poptGetContext(NULL, argc, (const char **)argv, table,
+                                     0);
+    int code;
+
+    if (!con)
+        return usage("out of memory");
+    poptSetOtherOptionHelp(con,
+                           "INPUT... --out FILE.npy|DIR/|none [OPTION...]");
+    code = act(run, t, con, done);
+    poptFreeContext(con);
+    return code;
+}
+
+int run_options(struct run *run, int argc, char **argv, bool *done)
+{
+    run->words = (struct run_words){.batch = 64, .epochs = 1};
+    return parse(run, &run->words, argc, argv, done);
+}
+
+void run_words_finish(struct run_words *words)
+{
+    free(words->ops);
+    free(words->out);
+    free(words->backend);
+    free(words->seed);
+    free(words->budget);
+    free(words->limit);
+    free(words->dtype);
+    free(words->layout);
+    free(words->on_error);
+    free(words->tier);
+    free(words->timeout);
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools.h"
+
+#define LOOK_NS ((int64_t)100000000)    // how often a wait looks up
+
+// A signal handler has no other place to leave its mark.
+static volatile sig_atomic_t stop_signal;
+
+static void on_stop(int number)
+{
+    stop_signal = number;
+}
+
+void run_stop_install(void)
+{
+    struct sigaction action = {.sa_handler = on_stop,
+                               .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    // A closed pipe and a file over the limit are errors of write().
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &action, NULL);
+    sigaction(SIGXFSZ, &action, NULL);
+}
+
+int run_stop_signal(void)
+{
+    return stop_signal;
+}
+
+static bool open_slot(struct run *run, struct run_slot *slot)
+{
+    if (!run->equal_shapes) {
+        slot->images = calloc((size_t)run->batch, sizeof(*slot->images));
+        if (!slot->images)
+            tools_warn("out of memory");
+        return slot->images != NULL;
+    }
+    slot->batch = hr_batch_create(
+        run->dev,
+        hr_batch_params(.n = run->batch, .c = run->c, .h = run->h, .w = run->w,
+                        .dtype = run->opt.dtype, .layout = run->opt.layout));
+    if (!slot->batch)
+        tools_warn("%s", hr_last_error());
+    return slot->batch != NULL;
+}
+
+bool run_pipe_open(struct run *run)
+{
+    size_t batch = (size_t)run->batch;
+
+    run->random = false;
+    run->max_ops = 0;
+    for (int i = 0; i < run->opt.ops.num; i++) {
+        enum ops_kind kind = run->opt.ops.items[i].kind;
+        run->random |= kind != OPS_PLAIN;
+        run->max_ops += kind == OPS_RANDOM_RESIZED_CROP ? 2 : 1;
+    }
+    run->samples = calloc(batch, sizeof(*run->samples));
+    run->pictures = calloc(batch, sizeof(*run->pictures));
+    run->ops = calloc((run->random ? batch : 1) * (size_t)run->max_ops,
+                      sizeof(*run->ops));
+    if (!run->samples || !run->pictures || !run->ops) {
+        tools_warn("out of memory");
+        return false;
+    }
+    for (int i = 0; i < run->ring; i++)
+        if (!open_slot(run, &run->slots[i]))
+            return false;
+    return true;
+}
+
+static void release_images(struct run_slot *slot)
+{
+    for (int i = 0; slot->images && i < slot->num; i++)
+        hr_image_release(&slot->images[i]);
+}
+
+// After an error, jobs may still be writing to our memory: end them first.
+void run_pipe_close(struct run *run)
+{
+    for (int i = 0; i < RUN_RING_MAX; i++)
+        if (run->slots[i].job)
+            hr_job_cancel(run->slots[i].job);
+    for (int i = 0; i < RUN_RING_MAX; i++) {
+        struct run_slot *slot = &run->slots[i];
+
+        while (slot->job && hr_job_poll(slot->job, HR_FOREVER) == HR_PENDING)
+            ;
+        hr_job_release(&slot->job);
+        release_images(slot);
+        hr_batch_destroy(&slot->batch);
+        free(slot->images);
+        free(slot->pixels);
+        *slot = (struct run_slot){0};
+    }
+    free(run->samples);
+    free(run->pictures);
+    free(run->ops);
+    free(run->paths);
+    run->samples = NULL;
+    run->pictures = NULL;
+    run->ops = NULL;
+    run->paths = NULL;
+}
+
+static void cancel_all(struct run *run)
+{
+    for (size_t i = run->collected; i < run->submitted; i++)
+        hr_job_cancel(run->slots[i % (size_t)run->ring].job);
+}
+
+static void count(struct run *run, const struct hr_result *result)
+{
+    struct run_epoch *epoch = &run->epochs[run->epoch];
+
+    if (result->status == HR_OK) {
+        epoch->images++;
+    } else {
+        epoch->failed++;
+        if (-result->status < RUN_NUM_STATUS)
+            run->failures[-result->status]++;
+        progress_clear(&run->progress);
+        tools_warn("%s", *result->message ? result->message
+                                          : hr_status_text(result->status));
+    }
+    for (int bit = 0; bit < RUN_NUM_WHY; bit++)
+        run->fallbacks[bit] += result->why >> bit & 1;
+}
+
+// The tensor of picture i of a slot. NULL: none of a known size was made.
+static const void *tensor(const struct run *run, const struct run_slot *slot,
+                          int i, int *w, int *h)
+{
+    const struct hr_result *result = &slot->job->results[i];
+    hr_image image;
+
+    *w = run->w;
+    *h = run->h;
+    if (run->equal_shapes)
+        return (const unsigned char *)slot->batch->params.data +
+               slot->batch->params.stride_n * (size_t)i;
+    image = slot->images[i];
+    *w = image->params.w;
+    *h = image->params.h;
+    // One pixel stands in for a picture whose header could not be read.
+    if (result->status != HR_OK && *w == 1 && *h == 1)
+        return NULL;
+    return image->params.data;
+}
+
+static bool deliver(struct run *run, const struct run_slot *slot)
+{
+    const struct hr_result *results = slot->job->results;
+
+    for (int i = 0; i < slot->num; i++) {
+        const void *pixels;
+        int w, h;
+
+        // What the user cut short did not fail.
+        if (results[i].status == HR_ECANCELED && stop_signal)
+            continue;
+        count(run, &results[i]);
+        pixels = tensor(run, slot, i, &w, &h);
+        if (!run_sink_put(run, slot->first + (size_t)i, &results[i], pixels,
+                          w, h))
+            return false;
+    }
+    return true;
+}
+
+static void draw(struct run *run)
+{
+    const struct run_epoch *epoch = &run->epochs[run->epoch];
+
+    progress_update(&run->progress,
+                    run->images + run->failed + epoch->images + epoch->failed,
+                    run->failed + epoch->failed);
+}
+
+bool run_collect(struct run *run)
+{
+    struct run_slot *slot = &run->slots[run->collected % (size_t)run->ring];
+    bool canceled = false, ok;
+
+    while (hr_job_poll(slot->job, LOOK_NS) == HR_PENDING) {
+        if (stop_signal && !canceled) {
+            canceled = true;
+            cancel_all(run);
+        }
+        draw(run);
+    }
+    run->collected++;
+    ok = deliver(run, slot);
+    hr_job_release(&slot->job);
+    release_images(slot);
+    if (slot->capacity > run->slot_bytes) {
+        free(slot->pixels);
+        slot->pixels = NULL;
+        slot->capacity = 0;
+    }
+    draw(run);
+    return ok;
+}
+
+static bool submit(struct run *run)
+{
+    struct run_slot *slot = &run->slots[run->submitted % (size_t)run->ring];
+    const struct hr_job_params params = {
+        .tier = run->opt.tier,
+        .on_error = run->opt.on_error,
+        .strict = run->opt.strict,
+        .wait_for_room = true,
+        .timeout_ns = run->opt.timeout_ns,
+    };
+
+    if (!run_fill(run, slot))
+        return false;
+    slot->job = hr_submit(run->dev, run->samples, slot->num, slot->batch,
+                          &params);
+    if (!slot->job) {
+        progress_clear(&run->progress);
+        tools_warn("%s", hr_last_error());
+        return false;
+    }
+    run->submitted++;
+    return true;
+}
+
+bool run_pipe_epoch(struct run *run)
+{
+    struct run_epoch *epoch = &run->epochs[run->epoch];
+    double begun = tools_seconds(), cpu = tools_cpu_seconds();
+    bool ok = run_sink_begin(run);
+
+    run->submitted = run->collected = run->next = 0;
+    while (ok) {
+        bool more = run->next < run->total && !stop_signal;
+
+        if (more && run->submitted - run->collected < (size_t)run->ring)
+            ok = submit(run);
+        else if (run->collected < run->submitted)
+            ok = run_collect(run);
+        else
+            break;
+    }
+    epoch->seconds = tools_seconds() - begun;
+    epoch->cpu_seconds = tools_cpu_seconds() - cpu;
+    run->images += epoch->images;
+    run->failed += epoch->failed;
+    return ok;
+}
