@@ -95,9 +95,9 @@ enum hr_arith {
 // Bytes to numbers, by a table of 256 entries per channel. Without this op
 // the tensor holds the bytes themselves (0 .. 255 in any element type).
 struct hr_normalize {
+    enum hr_arith arith;
     float mean[3];       // in units of 0 .. 1
     float std[3];        // all 0 = 1: only the scaling (ToTensor)
-    enum hr_arith arith;
     const float *table;  // the caller's own: entry [c * 256 + byte], used
                          // instead of mean/std; the job borrows it until it
                          // is done. f16 rounds it half to even, u8 too,
