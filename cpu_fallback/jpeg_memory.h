@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// A memory manager for libjpeg that takes everything from an arena, so that a
+// decode makes no heap allocation of its own and the arena's limit holds for
+// it. It stands in for the one of libjpeg-turbo's jmemmgr.c.
+//
+// Differences from that one: pools are not freed before the arena is, and a
+// virtual array is always whole in memory (no backing store).
+#ifndef CPU_JPEG_MEMORY_H
+#define CPU_JPEG_MEMORY_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include <jpeglib.h>
+
+#include "decode_impl.h"
+
+// Threads: one thread at a time.
+struct cpu_jpeg_memory {
+    struct jpeg_memory_mgr pub;  // first: libjpeg hands back a pointer to it
+    struct cpu_pool *pool;
+    jvirt_sarray_ptr sarrays;    // all virtual arrays of the picture
+    jvirt_barray_ptr barrays;
+};
+
+// Fills in every method; the caller then sets cinfo->mem = &m->pub. A request
+// that the pool denies ends in JERR_OUT_OF_MEMORY.
+void cpu_jpeg_memory_init(struct cpu_jpeg_memory *m, struct cpu_pool *pool);
+
+#endif
