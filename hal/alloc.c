@@ -48,7 +48,8 @@ void *hr__alloc(struct hr__device *dev, size_t size)
         __builtin_add_overflow(size, (size_t)63, &rounded))
         return NULL;
     if (dev)
-        __atomic_fetch_add(&dev->stats.heap_allocations, 1, __ATOMIC_RELAXED);
+        atomic_fetch_add_explicit(&dev->heap_allocations, 1,
+                                  memory_order_relaxed);
     return aligned_alloc(64, rounded & ~(size_t)63);
 }
 

@@ -25,6 +25,8 @@ enum hr_status hr__budget_admit(struct hr__device *dev, size_t bytes, bool wait)
 {
     enum hr_status status = HR_OK;
 
+    // A callback must not wait: it may be on the thread that makes room.
+    wait = wait && !hr__on_library_thread();
     pthread_mutex_lock(&dev->lock);
     while (!job_fits(dev, bytes) && wait)
         pthread_cond_wait(&dev->room, &dev->lock);

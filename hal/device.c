@@ -50,6 +50,8 @@ void hr__device_unref(struct hr__device *dev)
 
     if (!dev || atomic_fetch_sub(&dev->refs, 1) != 1)
         return;
+    if (hr__device_forked(dev))
+        return;  // its threads are not here to be waited for
     if (!hr__on_library_thread()) {
         tear_down(dev);
         return;
@@ -231,7 +233,7 @@ void hr_device_stats(hr_device handle, struct hr_stats *stats)
     pthread_mutex_lock(&dev->lock);
     *stats = dev->stats;
     stats->heap_allocations =
-        __atomic_load_n(&dev->stats.heap_allocations, __ATOMIC_RELAXED);
+        atomic_load_explicit(&dev->heap_allocations, memory_order_relaxed);
     stats->bytes_in_flight = dev->used;
     pthread_mutex_unlock(&dev->lock);
     hr__device_unref(dev);

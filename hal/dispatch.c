@@ -119,6 +119,31 @@ bool hr__upstream_leave(struct hr__work *work)
     return false;
 }
 
+// Engines get lists of equal spans; the order within each is kept.
+static void submit_equal(struct hr__engine *e, struct hr__task *list)
+{
+    while (list) {
+        struct hr__task *equal = list, **tail = &equal->next, **at = tail;
+        struct hr_span span = list->span;
+
+        list = *at;
+        *tail = NULL;
+        for (at = &list; *at;) {
+            struct hr__task *t = *at;
+
+            if (t->span.first != span.first || t->span.last != span.last) {
+                at = &t->next;
+                continue;
+            }
+            *at = t->next;
+            *tail = t;
+            tail = &t->next;
+            *tail = NULL;
+        }
+        e->backend->submit(e, equal);
+    }
+}
+
 // Takes the list for engine i, armed and linked as tasks. device->lock held.
 static struct hr__task *take_staged(struct hr__job *job, int i)
 {
@@ -145,8 +170,7 @@ void hr__flush(struct hr__job *job)
     pthread_mutex_unlock(&dev->lock);
     // The device outlives the job's reference, which we hold.
     for (int i = 0; i < dev->num_engines; i++)
-        if (lists[i])
-            dev->engines[i]->backend->submit(dev->engines[i], lists[i]);
+        submit_equal(dev->engines[i], lists[i]);
     hr__job_unref(job);
 }
 
@@ -172,9 +196,13 @@ static void stage(struct hr__work *work, struct hr__engine *e)
     if (!flush && (job->upstream == 0 ||
                    (e->caps.batch && staged->count >= e->caps.batch)))
         full = take_staged(job, e->index);
+    if (full)  // the engine must outlive its submit(), the tasks need not
+        atomic_fetch_add(&job->refs, 1);
     pthread_mutex_unlock(&dev->lock);
-    if (full)
-        e->backend->submit(e, full);
+    if (full) {
+        submit_equal(e, full);
+        hr__job_unref(job);
+    }
     if (flush)
         hr__flush(job);
 }
@@ -205,8 +233,11 @@ bool hr__dispatch_planned(struct hr__work *work, bool on_host)
         pthread_mutex_unlock(&dev->lock);
     }
     task = arm(work, e->index);
-    if (!on_host)
+    if (!on_host) {
+        atomic_fetch_add(&job->refs, 1);  // as in stage()
         e->backend->submit(e, task);
+        hr__job_unref(job);
+    }
     if (flush)
         hr__flush(job);
     return on_host;
@@ -230,12 +261,12 @@ struct hr__payload *hr__task_payload(struct hr__task *task, size_t size)
     return p->data ? p : NULL;
 }
 
-static void free_memory(struct hr__work *work)
+static void free_payloads(struct hr__work *work, struct hr__payload *payloads)
 {
     struct hr__pool *pool = &work->job->dev->pool;
 
     for (int i = 0; i < HR_NUM_STAGES; i++) {
-        struct hr__payload *p = &work->payloads[i];
+        struct hr__payload *p = &payloads[i];
 
         if (p->data && p->owner->backend->buffer_alloc)
             p->owner->backend->buffer_free(p->owner, p->data, p->size);
@@ -247,7 +278,8 @@ static void free_memory(struct hr__work *work)
 
 void hr__work_free(struct hr__work *work)
 {
-    free_memory(work);
+    free_payloads(work, work->payloads);
+    free_payloads(work, work->kept);
     hr__pool_put(&work->job->dev->pool, work->file);
     work->file = NULL;
 }
@@ -293,6 +325,17 @@ static void clear_dst(const struct hr__dst *d)
                    0, (size_t)d->w * elem * (planar ? 1 : (size_t)d->c));
 }
 
+static bool has_turn(const struct hr__work *work)
+{
+    struct hr__device *dev = work->job->dev;
+    bool open;
+
+    pthread_mutex_lock(&dev->graph);
+    open = work->writes.open;
+    pthread_mutex_unlock(&dev->graph);
+    return open;
+}
+
 // Ends the turns of a work; whoever waited for them goes on.
 static void leave_tracks(struct hr__work *work, enum hr_status status)
 {
@@ -301,8 +344,10 @@ static void leave_tracks(struct hr__work *work, enum hr_status status)
     struct hr__work *a, *b, **end = &a;
 
     pthread_mutex_lock(&dev->graph);
-    if (work->writes.track)
+    if (work->writes.open)
         work->writes.track->status = status;
+    else
+        hr__track_drop(&work->writes, status);
     a = hr__track_remove(&work->reads);
     while (*end)
         end = &(*end)->next;
@@ -346,7 +391,8 @@ void hr__work_end(struct hr__work *work, const struct hr__outcome *out)
     if (out->status) {
         r->num_spans = 0;
         write_message(work, out);
-        if (job->params.on_error != HR_ON_ERROR_SKIP)
+        // Without its turn the memory belongs to others.
+        if (job->params.on_error != HR_ON_ERROR_SKIP && has_turn(work))
             clear_dst(&work->pic.dst);
         hr__log(dev, HR_LOG_INFO, "%s", r->message);
     }
@@ -384,10 +430,13 @@ static void fall_back(struct hr__work *work, int engine,
     hr__log(dev, HR_LOG_WARN, "%s: sample %d falls back: %s",
             dev->engines[engine]->name, work->index,
             out->text[0] ? out->text : hr_status_text(out->status));
-    if (!work->given_up)
-        free_memory(work);
-    else  // what the hung engine holds must stay: forget it, on purpose
+    if (out->why & HR_WHY_TIMEOUT && work->given_up) {
+        // What the hung engine holds must stay till it comes back.
+        memcpy(work->kept, work->payloads, sizeof(work->kept));
         memset(work->payloads, 0, sizeof(work->payloads));
+    } else {
+        free_payloads(work, work->payloads);
+    }
     if (hr__replan(work, &next))
         hr__dispatch_planned(work, false);
     else
@@ -399,7 +448,8 @@ static bool may_fall_back(const struct hr__work *work, int engine)
     const struct hr__job *job = work->job;
 
     return !job->dev->engines[engine]->host && !job->params.strict &&
-           !job->dev->pub.params.strict && !hr__job_stops(job);
+           !job->dev->pub.params.strict &&
+           !hr__task_stop(&work->slots[engine].task);
 }
 
 static void span_done(struct hr__work *work, int engine,
@@ -442,10 +492,12 @@ bool hr__give_up(struct hr__slot *slot)
     int running = HR__RUNNING, engine = (int)(slot - work->slots);
     struct hr__outcome out = {.status = HR_ETIMEDOUT,
                               .why = HR_WHY_TIMEOUT,
-                              .stage = work->plan.spans[work->at].span.first,
                               .offset = -1,
                               .text = "the device did not answer in time"};
 
+    // It may have come back since, and hold the work's next span.
+    if (atomic_load(&slot->deadline) > hr__now())
+        return false;
     // Before the exchange: the engine may come back right after it.
     atomic_fetch_add(&job->refs, 1);
     if (!atomic_compare_exchange_strong(&slot->state, &running,
@@ -453,6 +505,7 @@ bool hr__give_up(struct hr__slot *slot)
         hr__job_unref(job);
         return false;
     }
+    out.stage = slot->task.span.first;
     work->given_up = true;
     pthread_mutex_lock(&job->dev->lock);
     job->dev->stats.abandoned++;

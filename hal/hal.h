@@ -28,11 +28,15 @@ struct hr__access {
     struct hr__work *work;
     bool write;
     bool open;                  // its turn has come
+    enum hr_status input;       // a reader's: not HR_OK if the writer before
+                                // it ended without having had its turn
 };
 
 struct hr__track {
     struct hr__access *head, *tail;
     enum hr_status status;      // how the last writer ended
+    enum hr_status dropped;     // not HR_OK if the last one that was queued
+                                // ended without having had its turn
 };
 
 // ---- Images and batches (image.c) ----------------------------------------------
@@ -135,6 +139,7 @@ struct hr__work {
     size_t granted;             // working bytes taken from the budget
     size_t needs;               // working bytes it waits for
     struct hr__payload payloads[HR_NUM_STAGES];  // [i] = made by span i
+    struct hr__payload kept[HR_NUM_STAGES];      // those of a given-up plan
     void *file;                 // encoded bytes read from path, of the pool
     struct hr__access reads, writes;
     int blockers;               // accesses whose turn has not come; graph lock
@@ -195,6 +200,7 @@ struct hr__device {
     struct hr__job *jobs;       // in flight
     int num_jobs;
     struct hr_stats stats;
+    _Atomic uint64_t heap_allocations;  // without the lock
 
     // watchdog.c
     pthread_t watchdog;
@@ -222,6 +228,8 @@ struct hr__work *hr__budget_unwait(struct hr__job *job);
 bool hr__track_add(struct hr__track *track, struct hr__access *a,
                    struct hr__work *work, bool write);
 struct hr__work *hr__track_remove(struct hr__access *a);
+// A writer ends before its turn: those who wanted its pixels shall know.
+void hr__track_drop(struct hr__access *a, enum hr_status status);
 
 // dispatch.c
 // A work is upstream while the host works at it and it may still come to a

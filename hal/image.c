@@ -150,7 +150,9 @@ enum hr_status hr_image_wait(hr_image handle, int64_t timeout_ns)
     while (has_writer(image))
         if (!hr__cond_wait(&image->idle, &image->dev->graph, end))
             break;
-    status = has_writer(image) ? HR_ETIMEDOUT : image->track.status;
+    status = has_writer(image)      ? HR_ETIMEDOUT
+             : image->track.dropped ? image->track.dropped
+                                    : image->track.status;
     pthread_mutex_unlock(&image->dev->graph);
     if (status)
         hr__fail(status, "image of %dx%d: %s", image->pub.params.w,

@@ -39,7 +39,9 @@ static enum hr_status status_of(const struct hr__job *job)
 
         if (s == HR_ECANCELED && atomic_load(&job->canceled))
             return HR_ECANCELED;
-        if (s == HR_ETIMEDOUT && atomic_load(&job->expired))
+        // An engine may have looked at the clock before the watchdog.
+        if (s == HR_ETIMEDOUT &&
+            (atomic_load(&job->expired) || hr__now() >= job->deadline))
             return HR_ETIMEDOUT;
         if (!first)
             first = s;
@@ -89,9 +91,10 @@ void hr__job_ended(struct hr__job *job)
     job->done = true;
     pthread_cond_broadcast(&job->done_cond);
     ring(job->fd);
-    pthread_mutex_unlock(&job->lock);
+    // Under the lock: who has seen the end may close his fd.
     if (job->params.event_fd > 0)
         ring(job->params.event_fd);
+    pthread_mutex_unlock(&job->lock);
     delist(job);
     hr__job_unref(job);
 }

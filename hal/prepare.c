@@ -184,7 +184,7 @@ static bool take_image(struct hr__work *work, struct hr__outcome *out)
     enum hr_status status;
 
     pthread_mutex_lock(&image->dev->graph);
-    status = image->track.status;
+    status = work->reads.input ? work->reads.input : image->track.status;
     pthread_mutex_unlock(&image->dev->graph);
     pic->image = work->sample.image;
     result->width = pic->width = pic->image->params.w;

@@ -12,7 +12,7 @@ static bool find_dst(const struct hr_sample *s, int i, struct hr__device *dev,
                      const struct hr__batch *batch,
                      const struct hr_job_params *params, struct hr__dst *dst)
 {
-    int slot = params->first_slot + i;
+    int64_t slot = (int64_t)params->first_slot + i;
 
     if (s->out) {
         const struct hr_image_params *p = &s->out->params;
@@ -26,8 +26,8 @@ static bool find_dst(const struct hr_sample *s, int i, struct hr__device *dev,
         return true;
     }
     if (!batch || slot < 0 || slot >= batch->pub.params.n)
-        return hr__fail(HR_EINVAL, "sample %d: no destination (slot %d of %d)",
-                        i, slot, batch ? batch->pub.params.n : 0), false;
+        return hr__fail(HR_EINVAL, "sample %d: no destination (slot %lld of %d)",
+                        i, (long long)slot, batch ? batch->pub.params.n : 0), false;
     const struct hr_batch_params *p = &batch->pub.params;
     *dst = (struct hr__dst){(uint8_t *)p->data + p->stride_n * (size_t)slot,
                             p->stride_c, p->stride_h, p->w, p->h, p->c,

@@ -11,6 +11,10 @@ bool hr__track_add(struct hr__track *track, struct hr__access *a,
 
     *a = (struct hr__access){
         .track = track, .work = work, .write = write, .prev = tail};
+    if (write)
+        track->dropped = HR_OK;
+    else
+        a->input = track->dropped;
     a->open = !tail || (!write && tail->open && !tail->write);
     if (tail)
         tail->next = a;
@@ -18,6 +22,16 @@ bool hr__track_add(struct hr__track *track, struct hr__access *a,
         track->head = a;
     track->tail = a;
     return a->open;
+}
+
+void hr__track_drop(struct hr__access *a, enum hr_status status)
+{
+    struct hr__access *i;
+
+    for (i = a->next; i && !i->write; i = i->next)
+        i->input = status;
+    if (!i)
+        a->track->dropped = status;
 }
 
 struct hr__work *hr__track_remove(struct hr__access *a)

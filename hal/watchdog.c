@@ -84,11 +84,14 @@ static void *watch(void *arg)
 
 bool hr__watchdog_start(struct hr__device *dev)
 {
+    bool runs;
+
     pthread_mutex_lock(&dev->lock);
     if (!dev->watchdog_runs)
         dev->watchdog_runs = hr__thread_start(&dev->watchdog, watch, dev);
+    runs = dev->watchdog_runs;
     pthread_mutex_unlock(&dev->lock);
-    return dev->watchdog_runs;
+    return runs;
 }
 
 void hr__watchdog_finish(struct hr__device *dev)

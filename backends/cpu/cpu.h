@@ -89,7 +89,7 @@ struct cpu_run {
     struct hr__task *task;
     const struct hr__picture *pic;
     int64_t deadline;           // item_ms
-    bool late;
+    unsigned asked;             // how often cpu_run_stops() was
     struct hr__outcome out;
 };
 

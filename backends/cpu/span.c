@@ -40,7 +40,8 @@ bool cpu_run_stops(void *ctx)
         return true;
     if (hr__task_stop(run->task))
         cpu_run_fail(run, hr__task_stop_status(run->task), "");
-    else if (hr__now() >= run->deadline)
+    else if (run->asked++ % 32 == 31 && hr__now() >= run->deadline)
+        // (the clock costs more than the question: not every time)
         cpu_run_fail(run, HR_ELIMIT, "over the time limit per picture");
     return run->out.status != HR_OK;
 }
