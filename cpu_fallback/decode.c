@@ -87,8 +87,10 @@ void cpu_decode_alloc_lines(struct cpu_decode *d, size_t bytes)
 static void report(const struct cpu_decode *d, struct cpu_decode_error *err)
 {
     *err = d->err;
-    if (err->result == CPU_OK)
+    if (err->result == CPU_OK) {
+        err->offset = -1;
         memcpy(err->text, d->warning, sizeof(err->text));
+    }
 }
 
 static bool valid(const struct cpu_decode_params *p)
@@ -108,13 +110,19 @@ struct cpu_decode *cpu_decode_open(const struct cpu_decode_kind *kind,
                                    struct cpu_decode_error *err)
 {
     struct cpu_mark mark = cpu_arena_mark(arena);
-    struct cpu_decode *d = cpu_arena_alloc(arena, kind->size);
+    struct cpu_decode *d = NULL;
 
-    assert(valid(p));
+    // A bug of the caller, but one that would write outside the rows.
+    *err = (struct cpu_decode_error) {
+        .result = CPU_CORRUPT, .offset = -1,
+        .text = "the window is not inside the picture",
+    };
+    if (!valid(p))
+        return NULL;
+    d = cpu_arena_alloc(arena, kind->size);
     if (!d) {
-        *err = (struct cpu_decode_error) {
-            .result = CPU_NOMEM, .offset = -1, .text = "out of memory",
-        };
+        err->result = CPU_NOMEM;
+        snprintf(err->text, sizeof(err->text), "out of memory");
         return NULL;
     }
     memset(d, 0, kind->size);

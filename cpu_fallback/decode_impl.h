@@ -42,8 +42,8 @@ struct cpu_decode {
     struct cpu_pool pool;
     jmp_buf *jump;                // where throw() goes; NULL outside a guard
     int done;                     // rows of the window delivered
-    struct cpu_decode_error err;  // the first failure; offset kept current by
-                                  // the kind's source
+    struct cpu_decode_error err;  // the first failure; the kind sets offset
+                                  // before it throws
     char warning[sizeof(((struct cpu_decode_error *)0)->text)];  // the first
 
     const uint8_t **rows;         // arguments and result of the step rows()

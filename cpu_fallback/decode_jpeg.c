@@ -127,7 +127,10 @@ static void no_output(j_common_ptr cinfo)
 
 static void on_progress(j_common_ptr cinfo)
 {
-    cpu_decode_check_stop(&decoder_of(cinfo)->base);
+    struct jpeg_decode *d = decoder_of(cinfo);
+
+    d->base.err.offset = offset_of(d);
+    cpu_decode_check_stop(&d->base);
 }
 
 // ---- source ----
@@ -158,7 +161,7 @@ static boolean fill(j_decompress_ptr cinfo)
     if (n == 0)
         truncated(d);
     if (d->given)
-        cpu_decode_check_stop(&d->base);
+        on_progress((j_common_ptr)cinfo);
     n = n < PIECE ? n : PIECE;
     d->source.next_input_byte = d->base.p.data + d->given;
     d->source.bytes_in_buffer = n;

@@ -190,6 +190,7 @@ static void read_header(struct png_decode *d)
 
 static void read_row(struct png_decode *d, uint8_t *row)
 {
+    d->base.err.offset = (int64_t)d->at;
     cpu_decode_check_stop(&d->base);
     png_read_row(d->png, row, NULL);
 }

@@ -448,8 +448,24 @@ static bool may_fall_back(const struct hr__work *work, int engine)
     const struct hr__job *job = work->job;
 
     return !job->dev->engines[engine]->host && !job->params.strict &&
-           !job->dev->pub.params.strict &&
-           !hr__task_stop(&work->slots[engine].task);
+           !job->dev->pub.params.strict;
+}
+
+static void span_failed(struct hr__work *work, int engine,
+                        const struct hr__outcome *out)
+{
+    const struct hr__task *task = &work->slots[engine].task;
+    struct hr__outcome stopped = {.offset = -1, .stage = out->stage};
+
+    if (!may_fall_back(work, engine)) {
+        hr__work_end(work, out);
+    } else if (hr__task_stop(task)) {
+        // It would have been made elsewhere, had nobody stopped it.
+        stopped.status = hr__task_stop_status(task);
+        hr__work_end(work, &stopped);
+    } else {
+        fall_back(work, engine, out);
+    }
 }
 
 static void span_done(struct hr__work *work, int engine,
@@ -479,10 +495,8 @@ void hr__task_done(struct hr__task *task, const struct hr__outcome *out)
     atomic_store(&slot->deadline, 0);
     if (out->status == HR_OK)
         span_done(work, engine, out);
-    else if (may_fall_back(work, engine))
-        fall_back(work, engine, out);
     else
-        hr__work_end(work, out);
+        span_failed(work, engine, out);
 }
 
 bool hr__give_up(struct hr__slot *slot)
@@ -510,9 +524,6 @@ bool hr__give_up(struct hr__slot *slot)
     pthread_mutex_lock(&job->dev->lock);
     job->dev->stats.abandoned++;
     pthread_mutex_unlock(&job->dev->lock);
-    if (may_fall_back(work, engine))
-        fall_back(work, engine, &out);
-    else
-        hr__work_end(work, &out);
+    span_failed(work, engine, &out);
     return true;
 }

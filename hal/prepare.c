@@ -164,12 +164,6 @@ static bool parse(struct hr__work *work, struct hr__outcome *out)
     out->offset = err.offset;
     if (status)
         return FAIL(out, status, "%s", err.text);
-    // Without an end marker Pillow raises, wherever the data stop.
-    if (pic->info.format == HR_FORMAT_JPEG && !pic->info.ends) {
-        out->offset = (int64_t)pic->size;
-        return FAIL(out, HR_ETRUNCATED,
-                    "no end marker, the file seems cut short");
-    }
     if (decode_bytes(&pic->info) > pic->limits->item_bytes)
         return FAIL(out, HR_ELIMIT, "needs %zu bytes, the limit is %zu",
                     decode_bytes(&pic->info), pic->limits->item_bytes);

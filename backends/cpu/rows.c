@@ -57,10 +57,12 @@ bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows)
 bool cpu_rows_finish(struct cpu_run *run, struct cpu_rows *rows)
 {
     struct cpu_decode_error err = {.offset = -1};
-    // What lies below the window is not looked at; behind the last row only
-    // the end is left, so looking costs nothing.
+    // What lies below the window is not looked at, with two exceptions: behind
+    // the last row only the end is left, so looking costs nothing; and a file
+    // without an end is cut short somewhere, which Pillow finds in any window.
     bool check = !run->out.status && rows->next == rows->window.h &&
-                 rows->window.y + rows->window.h == run->pic->height;
+                 (rows->window.y + rows->window.h == run->pic->height ||
+                  !run->pic->info.ends);
     struct cpu_decode *decode = rows->decode;
 
     if (!decode)

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "decode_run.h"
+
+#include <CUnit/Basic.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+uint64_t dt_seed;
+struct cpu_ops dt_ops;
+struct cpu_arena dt_arena;
+struct cpu_jpeg_state *dt_state;
+struct dt_heap_state dt_heap_state;
+const struct cpu_rect dt_everything;  // w = 0: the whole picture
+
+static int complaints;
+
+void dt_check(bool holds, const char *func, int line, const char *fmt, ...)
+{
+    va_list args;
+
+    if (!holds && complaints++ < 20) {
+        fprintf(stderr, "\n%s:%d: ", func, line);
+        va_start(args, fmt);
+        vfprintf(stderr, fmt, args);
+        va_end(args);
+    }
+    CU_assertImplementation(holds, (unsigned)line, func, "", "", CU_FALSE);
+}
+
+// ---- heap ----
+
+static void *heap_alloc(void *ctx, size_t size)
+{
+    size_t whole = (size + CPU_ALIGN - 1) & ~(size_t)(CPU_ALIGN - 1);
+    void *p;
+
+    (void)ctx;
+    if (++dt_heap_state.count == dt_heap_state.fail_at)
+        return NULL;
+    p = aligned_alloc(CPU_ALIGN, whole);
+    if (p)
+        dt_heap_state.live++;
+    return p;
+}
+
+static void heap_free(void *ctx, void *block, size_t size)
+{
+    (void)ctx;
+    (void)size;
+    dt_heap_state.live -= block != NULL;
+    free(block);
+}
+
+const struct cpu_heap dt_heap = { heap_alloc, heap_free, NULL };
+
+// ---- decoding and comparing ----
+
+struct cpu_decode_params dt_params(const struct bytes *file, int w,
+                                          int h, struct cpu_rect r,
+                                          int channels)
+{
+    if (r.w == 0)
+        r = (struct cpu_rect) { 0, 0, w, h };
+    return (struct cpu_decode_params) {
+        .data = file->data, .size = file->size, .width = w, .height = h,
+        .window = r, .channels = channels, .jpeg = dt_state,
+    };
+}
+
+enum cpu_result dt_decode(dt_open_fn open, const struct cpu_decode_params *p,
+                              bool check, uint8_t *out,
+                              struct cpu_decode_error *err)
+{
+    struct cpu_mark mark = cpu_arena_mark(&dt_arena);
+    struct cpu_decode *d = open(p, &dt_ops, &dt_arena, err);
+    size_t row = (size_t)p->window.w * (size_t)p->channels;
+    enum cpu_result result;
+
+    if (!d)
+        return err->result;
+    for (int y = 0; y < p->window.h;) {
+        const uint8_t *rows[CPU_DECODE_ROWS];
+        int n = cpu_decode_rows(d, rows, 1 + random_below(&dt_seed, 16), err);
+
+        if (n == 0)
+            break;
+        for (int i = 0; i < n; i++) {
+            if (out)
+                memcpy(out + (size_t)(y + i) * row, rows[i], row);
+            // The promise about the slack, for the sanitizer to check.
+            memset((uint8_t *)(uintptr_t)rows[i] + row, 0xa5, 1);
+            memset((uint8_t *)(uintptr_t)rows[i] + row + CPU_SLACK - 1, 1, 1);
+        }
+        y += n;
+    }
+    result = cpu_decode_close(d, check, err);
+    cpu_arena_reset(&dt_arena, mark);
+    return result;
+}
+
+static struct cpu_rect random_rect(int w, int h)
+{
+    struct cpu_rect r;
+
+    r.x = random_below(&dt_seed, w);
+    r.y = random_below(&dt_seed, h);
+    r.w = 1 + random_below(&dt_seed, w - r.x);
+    r.h = 1 + random_below(&dt_seed, h - r.y);
+    if (random_below(&dt_seed, 4) == 0) {
+        r.x = 0;
+        r.w = w;
+    }
+    if (random_below(&dt_seed, 4) == 0)
+        r.w = 1 + random_below(&dt_seed, r.w < 4 ? r.w : 4);
+    return r;
+}
+
+static bool same(const uint8_t *got, const uint8_t *full, int full_w,
+                 struct cpu_rect r, int channels)
+{
+    size_t row = (size_t)r.w * (size_t)channels;
+
+    for (int y = 0; y < r.h; y++)
+        if (memcmp(got + (size_t)y * row,
+                   full + ((size_t)(r.y + y) * (size_t)full_w +
+                           (size_t)r.x) * (size_t)channels, row) != 0)
+            return false;
+    return true;
+}
+
+static void compare(dt_open_fn open, const char *name, const struct bytes *file,
+                    const struct plain *full, struct cpu_rect r, int channels,
+                    bool check)
+{
+    uint8_t *got = malloc((size_t)r.w * (size_t)r.h * 3);
+    struct cpu_decode_params p =
+        dt_params(file, full->w, full->h, r, channels);
+    struct cpu_decode_error err;
+    enum cpu_result result;
+
+    result = dt_decode(open, &p, check, got, &err);
+    CHECK(result == CPU_OK, "%s: result %d, %s", name, result, err.text);
+    if (result == CPU_OK)
+        CHECK(same(got, channels == 3 ? full->rgb : full->gray, full->w, r,
+                   channels),
+              "%s %dx%d: window %d,%d %dx%d, %d channels differs", name,
+              full->w, full->h, r.x, r.y, r.w, r.h, channels);
+    free(got);
+}
+
+void dt_compare_windows(dt_open_fn open, const char *name,
+                            const struct bytes *file,
+                            const struct plain *full, int windows)
+{
+    struct cpu_rect whole = { 0, 0, full->w, full->h };
+
+    compare(open, name, file, full, whole, 3, true);
+    compare(open, name, file, full, whole, 1, false);
+    for (int i = 0; i < windows; i++)
+        compare(open, name, file, full, random_rect(full->w, full->h),
+                random_below(&dt_seed, 4) ? 3 : 1, random_below(&dt_seed, 2));
+}
+
+enum plain_class dt_class(enum cpu_result result)
+{
+    return result == CPU_OK ? PLAIN_OK
+           : result == CPU_TRUNCATED ? PLAIN_TRUNCATED
+           : result == CPU_CORRUPT || result == CPU_UNSUPPORTED
+             ? PLAIN_REFUSED : PLAIN_NOT_RUN;
+}
+
+// ---- files ----
+
+static const struct jpeg_spec kinds[] = {
+    { .space = JCS_YCbCr },
+    { .space = JCS_YCbCr, .factors = { 0x21, 0x11, 0x11 } },
+    { .space = JCS_YCbCr, .factors = { 0x22, 0x11, 0x11 } },
+    { .space = JCS_YCbCr, .factors = { 0x12, 0x11, 0x11 } },
+    { .space = JCS_YCbCr, .factors = { 0x41, 0x11, 0x11 } },
+    { .space = JCS_YCbCr, .factors = { 0x42, 0x11, 0x11 } },
+    { .space = JCS_YCbCr, .factors = { 0x31, 0x11, 0x11 } },
+    { .space = JCS_YCbCr, .factors = { 0x13, 0x11, 0x11 } },
+    { .space = JCS_YCbCr, .factors = { 0x22, 0x12, 0x21 } },
+    { .space = JCS_YCbCr, .factors = { 0x11, 0x22, 0x22 } },
+    { .space = JCS_YCbCr, .factors = { 0x22, 0x22, 0x11 } },
+    { .space = JCS_GRAYSCALE },
+    { .space = JCS_GRAYSCALE, .factors = { 0x22 } },
+    { .space = JCS_RGB },
+    { .space = JCS_CMYK },
+    { .space = JCS_YCCK },
+    { .space = JCS_YCCK, .factors = { 0x22, 0x11, 0x11, 0x22 } },
+    { .space = JCS_YCCK, .factors = { 0x21, 0x11, 0x11, 0x21 } },
+};
+_Static_assert(sizeof(kinds) / sizeof(kinds[0]) == DT_JPEG_KINDS, "kinds");
+
+bool dt_make_jpeg(int kind, int variant, int w, int h, struct bytes *file)
+{
+    struct jpeg_spec spec = kinds[kind];
+
+    spec.w = w;
+    spec.h = h;
+    spec.quality = 30 + random_below(&dt_seed, 70);
+    spec.restart = variant == 1 ? 1 + random_below(&dt_seed, 5) : 0;
+    spec.progressive = variant == 2;
+    spec.separate = variant == 3;
+    spec.arithmetic = variant == 4;
+    spec.partial = variant == 5;
+    spec.optimize = variant == 6;
+    return make_jpeg(&spec, &dt_seed, file);
+}
+
+#if HR_HAVE_PNG
+
+bool dt_make_png(int form, struct bytes *file, struct plain *full)
+{
+    static const struct { int type, bits; } forms[] = {
+        { 0, 1 }, { 0, 2 }, { 0, 4 }, { 0, 8 }, { 0, 16 }, { 2, 8 }, { 2, 16 },
+        { 3, 1 }, { 3, 2 }, { 3, 4 }, { 3, 8 }, { 4, 8 }, { 4, 16 }, { 6, 8 },
+        { 6, 16 },
+    };
+    struct png_spec spec = {
+        .w = 1 + random_below(&dt_seed, 50),
+        .h = 1 + random_below(&dt_seed, 50),
+        .type = forms[form % 15].type, .bits = forms[form % 15].bits,
+        .interlaced = (form / 15) & 1, .transparency = (form / 30) & 1,
+    };
+
+    spec.transparency &= spec.type < 4;
+    spec.colors = 1 + random_below(&dt_seed, 1 << (spec.bits & 15));
+    return make_png(&spec, &dt_seed, file, full);
+}
+
+#endif
+
+// ---- running ----
+
+int dt_main(const char *suite, const struct dt_case *cases, int n)
+{
+    const char *text = getenv("HEADRACE_SEED");
+    unsigned failures;
+    CU_pSuite s;
+
+    dt_seed = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL);
+    fprintf(stderr, "HEADRACE_SEED=%llu\n", (unsigned long long)dt_seed);
+    cpu_ops_init(&dt_ops, ~0u);
+    cpu_arena_init(&dt_arena, &dt_heap);
+    dt_state = cpu_jpeg_state_create(&dt_heap);
+    if (!dt_state || CU_initialize_registry() != CUE_SUCCESS)
+        return 1;
+    s = CU_add_suite(suite, NULL, NULL);
+    for (int i = 0; i < n; i++)
+        CU_add_test(s, cases[i].name, cases[i].run);
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    failures = CU_get_number_of_failures();
+    CU_cleanup_registry();
+    cpu_jpeg_state_destroy(&dt_state);
+    cpu_arena_finish(&dt_arena);
+    if (dt_heap_state.live != 0)
+        fprintf(stderr, "%ld blocks of the heap leaked\n",
+                dt_heap_state.live);
+    return failures != 0 || dt_heap_state.live != 0;
+}

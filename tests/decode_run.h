@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tests of the decoders share: a heap that counts and fails, files of
+// every kind, decoding a window and comparing it with the full decode.
+#ifndef HEADRACE_TESTS_DECODE_RUN_H
+#define HEADRACE_TESTS_DECODE_RUN_H
+
+#include <CUnit/CUnit.h>
+
+#include "cpu_fallback/decode.h"
+#include "decode_files.h"
+
+#define CHECK(cond, ...) dt_check((cond), __func__, __LINE__, __VA_ARGS__)
+void dt_check(bool holds, const char *func, int line, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+// Of HEADRACE_SEED or the clock; printed by dt_main().
+extern uint64_t dt_seed;
+extern struct cpu_ops dt_ops;
+extern struct cpu_arena dt_arena;
+extern struct cpu_jpeg_state *dt_state;
+extern const struct cpu_heap dt_heap;
+extern struct dt_heap_state {
+    long count;    // allocations so far
+    long fail_at;  // this one fails; 0 = none
+    long live;     // blocks
+} dt_heap_state;
+
+struct dt_case {
+    const char *name;
+    void (*run)(void);
+};
+#define DT_CASE(name) { #name, name }
+
+// Sets everything up, runs the cases, returns what main() returns.
+int dt_main(const char *suite, const struct dt_case *cases, int n);
+
+typedef struct cpu_decode *(*dt_open_fn)(const struct cpu_decode_params *,
+                                         const struct cpu_ops *,
+                                         struct cpu_arena *,
+                                         struct cpu_decode_error *);
+
+extern const struct cpu_rect dt_everything;  // for dt_params()
+struct cpu_decode_params dt_params(const struct bytes *file, int w, int h,
+                                   struct cpu_rect r, int channels);
+// Decodes the window into out (may be NULL) in groups of random sizes.
+enum cpu_result dt_decode(dt_open_fn open, const struct cpu_decode_params *p,
+                          bool check, uint8_t *out,
+                          struct cpu_decode_error *err);
+enum plain_class dt_class(enum cpu_result result);
+
+// The whole picture as RGB and as grey, and some random windows.
+void dt_compare_windows(dt_open_fn open, const char *name,
+                        const struct bytes *file, const struct plain *full,
+                        int windows);
+
+// Kinds are samplings and colour spaces, variants (0 .. 6) codings. False if
+// libjpeg cannot write it.
+#define DT_JPEG_KINDS 18
+bool dt_make_jpeg(int kind, int variant, int w, int h, struct bytes *file);
+// Forms 0 .. 59: type and depth, interlaced, with tRNS; of random size.
+bool dt_make_png(int form, struct bytes *file, struct plain *full);
+
+#endif

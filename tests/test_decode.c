@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+// JPEG: every window of every kind of file equals the full decode of stock
+// libjpeg, and damage ends as it does there.
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "decode_run.h"
+
+#ifndef HR_SOURCE_DIR
+#define HR_SOURCE_DIR "."
+#endif
+
+// ---- windows ----
+
+static void test_jpeg_windows(void)
+{
+    for (int kind = 0; kind < DT_JPEG_KINDS; kind++)
+        for (int i = 0; i < 42; i++) {
+            int w = 1 + random_below(&dt_seed, i < 21 ? 24 : 70);
+            int h = 1 + random_below(&dt_seed, i < 21 ? 24 : 70);
+            struct bytes file;
+            struct plain full;
+            char name[64];
+
+            snprintf(name, sizeof(name), "kind %d variant %d", kind, i % 7);
+            if (!dt_make_jpeg(kind, i % 7, w, h, &file)) {
+                CU_FAIL("libjpeg does not write this kind");
+                continue;
+            }
+            plain_decode(file.data, file.size, 1 << 20, &full);
+            CU_ASSERT_FATAL(full.result == PLAIN_OK);
+            dt_compare_windows(cpu_jpeg_open, name, &file, &full, 12);
+            plain_free(&full);
+            free(file.data);
+        }
+}
+
+// Every combination of factors that a three-component scan may have.
+static void test_jpeg_factors(void)
+{
+    int step = getenv("HEADRACE_TEST_LONG") ? 1 : 29;
+
+    for (int f = random_below(&dt_seed, step); f < 16 * 16 * 16; f += step) {
+        struct jpeg_spec spec = { .w = 40 + random_below(&dt_seed, 60), .h = 50,
+                                  .space = JCS_YCbCr };
+        int blocks = 0;
+        struct bytes file;
+        struct plain full;
+        char name[64];
+
+        for (int c = 0; c < 3; c++) {
+            int hv = f >> (4 * c);
+
+            spec.factors[c] = (uint8_t)(((hv & 3) + 1) << 4 |
+                                        (((hv >> 2) & 3) + 1));
+            blocks += ((hv & 3) + 1) * (((hv >> 2) & 3) + 1);
+        }
+        if (blocks > 10 || !make_jpeg(&spec, &dt_seed, &file))
+            continue;
+        plain_decode(file.data, file.size, 1 << 20, &full);
+        snprintf(name, sizeof(name), "factors %02x %02x %02x",
+                 spec.factors[0], spec.factors[1], spec.factors[2]);
+        if (full.result == PLAIN_OK) {
+            dt_compare_windows(cpu_jpeg_open, name, &file, &full, 8);
+        } else {
+            struct cpu_decode_params p =
+                dt_params(&file, spec.w, spec.h, dt_everything, 3);
+            struct cpu_decode_error err;
+
+            CHECK(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) ==
+                  CPU_UNSUPPORTED, "%s: %s", name, err.text);
+        }
+        plain_free(&full);
+        free(file.data);
+    }
+}
+
+// ---- JPEG damage ----
+
+// Same class as stock libjpeg over the whole file and, where it decodes, the
+// same pixels and number of warnings.
+static enum plain_class compare_damaged(const char *name,
+                                        const struct bytes *file,
+                                        int64_t max_pixels)
+{
+    struct cpu_decode_error err;
+    struct cpu_decode_params p;
+    struct plain full;
+    enum cpu_result result;
+    enum plain_class plain;
+
+    plain_decode(file->data, file->size, max_pixels, &full);
+    plain = full.result;
+    if (plain != PLAIN_NOT_RUN) {
+        p = dt_params(file, full.w ? full.w : 1, full.h ? full.h : 1,
+                      dt_everything, 3);
+        result = dt_decode(cpu_jpeg_open, &p, true, NULL, &err);
+        CHECK(dt_class(result) == plain, "%s: %d (%s), plain %d", name,
+              result, err.text, plain);
+        CHECK(err.offset <= (int64_t)file->size, "%s: offset", name);
+        CHECK(result == CPU_OK || err.offset >= -1, "%s: offset", name);
+        if (plain == PLAIN_OK) {
+            CHECK(full.no_end ? err.warnings > 0
+                              : err.warnings == full.warnings,
+                  "%s: %d warnings, plain %d", name, err.warnings,
+                  full.warnings);
+            CHECK((err.warnings > 0) == (err.text[0] != 0), "%s: text", name);
+            dt_compare_windows(cpu_jpeg_open, name, file, &full, 3);
+        }
+    }
+    plain_free(&full);
+    return plain;
+}
+
+static void test_jpeg_truncated(void)
+{
+    int no_end[4] = { 0 };
+
+    for (int i = 0; i < DT_JPEG_KINDS * 7; i += 3) {
+        struct bytes file, cut;
+        char name[64];
+
+        if (!dt_make_jpeg(i % DT_JPEG_KINDS, i / DT_JPEG_KINDS, 45, 39, &file))
+            continue;
+        for (size_t n = 0; n < file.size; n += n < 700 ? 7 : 41) {
+            // Exactly as long as it says, for the sanitizer.
+            cut = (struct bytes) { malloc(n ? n : 1), n };
+            memcpy(cut.data, file.data, n);
+            snprintf(name, sizeof(name), "kind %d cut at %zu", i, n);
+            CHECK(compare_damaged(name, &cut, 1 << 20) == PLAIN_TRUNCATED ||
+                  n + 3 > file.size, "%s: plain libjpeg did not run out",
+                  name);
+            free(cut.data);
+        }
+        // The last bits may or may not be read before the missing end is.
+        for (int k = 1; k <= 2; k++) {
+            cut = (struct bytes) { file.data, file.size - (size_t)k };
+            no_end[compare_damaged("no EOI", &cut, 1 << 20)]++;
+        }
+        free(file.data);
+    }
+    fprintf(stderr, "\n  without EOI: %d decode, %d end early ",
+            no_end[PLAIN_OK], no_end[PLAIN_TRUNCATED]);
+}
+
+// Only what is above the cut is asked for: that succeeds without check.
+static void test_jpeg_above_the_cut(void)
+{
+    struct jpeg_spec spec = { .w = 64, .h = 512, .space = JCS_YCbCr };
+    struct cpu_rect top = { 5, 8, 40, 16 };
+    struct cpu_decode_params p;
+    struct cpu_decode_error err;
+    struct bytes file;
+
+    CU_ASSERT_FATAL(make_jpeg(&spec, &dt_seed, &file));
+    file.size /= 2;
+    p = dt_params(&file, 64, 512, top, 3);
+    CU_ASSERT(dt_decode(cpu_jpeg_open, &p, false, NULL, &err) == CPU_OK);
+    CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) == CPU_TRUNCATED);
+    CU_ASSERT(err.offset == (int64_t)file.size);
+    p.window.y = 480;
+    CU_ASSERT(dt_decode(cpu_jpeg_open, &p, false, NULL, &err) == CPU_TRUNCATED);
+    free(file.data);
+}
+
+static void test_jpeg_flips(void)
+{
+    int classes[4] = { 0 };
+
+    for (int i = 0; i < 40; i++) {
+        int kind = random_below(&dt_seed, DT_JPEG_KINDS), variant = i % 7;
+        struct bytes file, copy;
+        char name[80];
+
+        if (!dt_make_jpeg(kind, variant, 1 + random_below(&dt_seed, 70),
+                       1 + random_below(&dt_seed, 70), &file))
+            continue;
+        copy = (struct bytes) { malloc(file.size), file.size };
+        for (int k = 0; k < 40; k++) {
+            memcpy(copy.data, file.data, file.size);
+            for (int flips = 1 + random_below(&dt_seed, 3); flips; flips--)
+                copy.data[next_random(&dt_seed) % file.size] ^=
+                    (uint8_t)(1 << random_below(&dt_seed, 8));
+            snprintf(name, sizeof(name), "kind %d variant %d flip %d", kind,
+                     variant, k);
+            classes[compare_damaged(name, &copy, 1 << 20)]++;
+        }
+        free(copy.data);
+        free(file.data);
+    }
+    fprintf(stderr, "\n  flips: %d decode, %d end early, %d refused, "
+            "%d not run (too large) ", classes[0], classes[1], classes[2],
+            classes[3]);
+}
+
+// ---- JPEG: what must be refused, states ----
+
+static void test_jpeg_refused(void)
+{
+    struct jpeg_spec spec = { .w = 33, .h = 20, .space = JCS_YCbCr };
+    struct cpu_decode_params p;
+    struct cpu_decode_error err;
+    struct bytes file;
+    uint8_t *sof;
+
+    CU_ASSERT_FATAL(make_jpeg(&spec, &dt_seed, &file));
+    p = dt_params(&file, 32, 20, dt_everything, 3);
+    CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) == CPU_CORRUPT);
+    p = dt_params(&file, 33, 21, dt_everything, 3);
+    CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) == CPU_CORRUPT);
+    p = dt_params(&file, 33, 20, (struct cpu_rect) { 1, 0, 33, 20 }, 3);
+    CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) == CPU_CORRUPT);
+    p = dt_params(&file, 33, 20, dt_everything, 3);
+    sof = memmem(file.data, file.size, "\xff\xc0", 2);
+    sof[1] = 0xc3;  // lossless
+    CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) ==
+              CPU_UNSUPPORTED);
+    CU_ASSERT(err.text[0] && err.offset > 0);
+    sof[1] = 0xc1;
+    sof[4] = 12;    // bits
+    CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) ==
+              CPU_UNSUPPORTED);
+    sof[4] = 8;
+    CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) == CPU_OK);
+    file.data[0] = 'x';
+    CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) == CPU_CORRUPT);
+    free(file.data);
+}
+
+// Tables of one picture must not serve the next; and a file without DHT is
+// decoded with the standard ones by libjpeg-turbo.
+static void test_jpeg_state_is_clean(void)
+{
+    struct jpeg_spec spec = { .w = 50, .h = 41, .space = JCS_YCbCr,
+                              .optimize = true, .quality = 97 };
+    struct bytes first, bare;
+    struct plain full;
+    uint8_t *at;
+
+    CU_ASSERT_FATAL(make_jpeg(&spec, &dt_seed, &first));
+    spec.optimize = false;
+    CU_ASSERT_FATAL(make_jpeg(&spec, &dt_seed, &bare));
+    while ((at = memmem(bare.data, bare.size, "\xff\xc4", 2))) {
+        size_t len = 2 + (size_t)(at[2] << 8 | at[3]);
+
+        bare.size -= len;
+        memmove(at, at + len, bare.size - (size_t)(at - bare.data));
+    }
+    plain_decode(first.data, first.size, 1 << 20, &full);
+    CU_ASSERT_FATAL(full.result == PLAIN_OK);
+    dt_compare_windows(cpu_jpeg_open, "own tables", &first, &full, 2);
+    plain_free(&full);
+    CU_ASSERT(compare_damaged("no tables", &bare, 1 << 20) == PLAIN_OK);
+    free(first.data);
+    free(bare.data);
+}
+
+// Two decoders open at once on one state, interleaved.
+static void test_jpeg_two_at_once(void)
+{
+    struct jpeg_spec spec = { .w = 60, .h = 64, .space = JCS_YCbCr,
+                              .factors = { 0x22, 0x11, 0x11 } };
+    struct cpu_mark mark = cpu_arena_mark(&dt_arena);
+    struct cpu_decode *d[2];
+    struct bytes file[2];
+    struct plain full[2];
+    struct cpu_decode_error err;
+
+    for (int i = 0; i < 2; i++) {
+        struct cpu_decode_params p;
+
+        spec.progressive = i;
+        CU_ASSERT_FATAL(make_jpeg(&spec, &dt_seed, &file[i]));
+        plain_decode(file[i].data, file[i].size, 1 << 20, &full[i]);
+        p = dt_params(&file[i], 60, 64, dt_everything, 3);
+        d[i] = cpu_jpeg_open(&p, &dt_ops, &dt_arena, &err);
+        CU_ASSERT_FATAL(d[i] != NULL);
+    }
+    for (int y = 0; y < 64; y += 8)
+        for (int i = 0; i < 2; i++) {
+            const uint8_t *rows[8];
+
+            CU_ASSERT(cpu_decode_rows(d[i], rows, 8, &err) == 8);
+            for (int k = 0; k < 8; k++)
+                CU_ASSERT(memcmp(rows[k], full[i].rgb + (y + k) * 180,
+                                 180) == 0);
+        }
+    for (int i = 0; i < 2; i++) {
+        CU_ASSERT(cpu_decode_close(d[i], true, &err) == CPU_OK);
+        plain_free(&full[i]);
+        free(file[i].data);
+    }
+    cpu_arena_reset(&dt_arena, mark);
+}
+
+// ---- the corpus, where there is one ----
+
+static int corpus_folder(const char *root, const char *name, int step,
+                         int windows, double seconds)
+{
+    clock_t end = clock() + (clock_t)(seconds * CLOCKS_PER_SEC);
+    char path[1024];
+    struct dirent *entry;
+    int n = 0, files = 0;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "%s/%s", root, name);
+    if (!(dir = opendir(path)))
+        return 0;
+    while ((entry = readdir(dir)) && clock() < end) {
+        struct bytes file;
+        struct plain full;
+
+        if (entry->d_name[0] == '.' || files++ % step)
+            continue;
+        snprintf(path, sizeof(path), "%s/%s/%s", root, name, entry->d_name);
+        if (!read_file(path, &file))
+            continue;
+        if (file.size > 4 && file.data[0] == 0xff && file.data[1] == 0xd8) {
+            if (windows == 0) {
+                n += compare_damaged(entry->d_name, &file, 1 << 22) !=
+                     PLAIN_NOT_RUN;
+            } else {
+                plain_decode(file.data, file.size, 3 << 20, &full);
+                n += full.result != PLAIN_NOT_RUN;
+                if (full.result == PLAIN_OK)
+                    dt_compare_windows(cpu_jpeg_open, entry->d_name, &file,
+                                    &full, windows);
+                plain_free(&full);
+            }
+        }
+        free(file.data);
+    }
+    if (entry)
+        fprintf(stderr, " (%s cut short after %d files)", name, n);
+    closedir(dir);
+    return n;
+}
+
+static void test_corpus(void)
+{
+    const char *root = getenv("HEADRACE_CORPUS");
+    int n;
+
+    if (!root)
+        root = HR_SOURCE_DIR "/../shared/corpus";
+    n = corpus_folder(root, "kinds", 1, 4, 8);
+    n += corpus_folder(root, "photos/imagenet-sample", 3, 3, 8);
+    if (n == 0)
+        fprintf(stderr, " not run: no corpus at %s", root);
+    else
+        fprintf(stderr, " %d files", n);
+    if (getenv("HEADRACE_TEST_LONG"))
+        fprintf(stderr, " %d bad files",
+                corpus_folder(root, "bad", 1, 0, 600) +
+                corpus_folder(root, "bad/afl", 1, 0, 600));
+}
+
+int main(void)
+{
+    static const struct dt_case cases[] = {
+        DT_CASE(test_jpeg_windows),
+        DT_CASE(test_jpeg_factors),
+        DT_CASE(test_jpeg_truncated),
+        DT_CASE(test_jpeg_above_the_cut),
+        DT_CASE(test_jpeg_flips),
+        DT_CASE(test_jpeg_refused),
+        DT_CASE(test_jpeg_state_is_clean),
+        DT_CASE(test_jpeg_two_at_once),
+        DT_CASE(test_corpus),
+    };
+
+    return dt_main("decode_jpeg", cases,
+                   (int)(sizeof(cases) / sizeof(cases[0])));
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// The decoders: stopping, and where their memory comes from.
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode_run.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define COUNTS_MALLOC 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer) || \
+    __has_feature(thread_sanitizer)
+#define COUNTS_MALLOC 0
+#endif
+#endif
+#if !defined(COUNTS_MALLOC) && defined(__GLIBC__)
+#define COUNTS_MALLOC 1
+static long mallocs;
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t size);
+
+void *malloc(size_t size)
+{
+    mallocs++;
+    return __libc_malloc(size);
+}
+
+void *calloc(size_t n, size_t size)
+{
+    mallocs++;
+    return __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t size)
+{
+    mallocs++;
+    return __libc_realloc(p, size);
+}
+#else
+#undef COUNTS_MALLOC
+#define COUNTS_MALLOC 0
+#endif
+
+struct stopper { int asked, at; };
+
+static bool stop_at(void *ctx)
+{
+    struct stopper *s = ctx;
+
+    return ++s->asked == s->at;
+}
+
+static void stop_everywhere(dt_open_fn open, const struct bytes *file, int w,
+                            int h, int least)
+{
+    struct cpu_decode_params p = dt_params(file, w, h, dt_everything, 3);
+    struct stopper s = { 0, -1 };
+    struct cpu_decode_error err;
+    uint64_t start = dt_seed;  // the same sizes of groups each time
+    int asked;
+
+    p.stop = stop_at;
+    p.stop_ctx = &s;
+    CU_ASSERT(dt_decode(open, &p, true, NULL, &err) == CPU_OK);
+    asked = s.asked;
+    CHECK(asked >= least, "asked %d times", asked);
+    for (int i = 1; i <= asked; i += 1 + asked / 50) {
+        s = (struct stopper) { 0, i };
+        dt_seed = start;
+        CU_ASSERT(dt_decode(open, &p, true, NULL, &err) == CPU_STOPPED);
+        CU_ASSERT(s.asked == i);
+    }
+}
+
+// Under a limit and a heap that fails at every allocation in turn: an error
+// and no leak, or the picture.
+static void starve(dt_open_fn open, const struct bytes *file, int w, int h)
+{
+    struct cpu_decode_params p = dt_params(file, w, h, dt_everything, 3);
+    struct cpu_arena saved = dt_arena;
+    struct cpu_decode_error err;
+    enum cpu_result result = CPU_NOMEM;
+    long at = 1, live = dt_heap_state.live;
+    size_t limit = 256;
+
+    p.jpeg = NULL;
+    for (; result == CPU_NOMEM && at < 100; at++) {
+        cpu_arena_init(&dt_arena, &dt_heap);
+        dt_heap_state.fail_at = dt_heap_state.count + at;
+        result = dt_decode(open, &p, true, NULL, &err);
+        cpu_arena_finish(&dt_arena);
+        CU_ASSERT(dt_heap_state.live == live);
+    }
+    dt_heap_state.fail_at = 0;
+    CU_ASSERT(at > 2 && result == CPU_OK);
+    for (result = CPU_NOMEM; result == CPU_NOMEM && limit < 1 << 28;
+         limit += limit / 16) {
+        cpu_arena_init(&dt_arena, &dt_heap);
+        dt_arena.limit = limit;
+        result = dt_decode(open, &p, true, NULL, &err);
+        CU_ASSERT(dt_arena.used == 0);
+        cpu_arena_finish(&dt_arena);
+        CU_ASSERT(dt_heap_state.live == live);
+    }
+    CU_ASSERT(limit > 4096 && result == CPU_OK);
+    dt_arena = saved;
+}
+
+static void no_allocation(dt_open_fn open, const struct bytes *file, int w,
+                          int h)
+{
+    struct cpu_decode_params p = dt_params(file, w, h, dt_everything, 3);
+    struct cpu_decode_error err;
+    long before;
+
+    CU_ASSERT(dt_decode(open, &p, true, NULL, &err) == CPU_OK);
+    before = dt_heap_state.count;
+#if COUNTS_MALLOC
+    long mallocs_before = mallocs;
+#endif
+    for (int i = 0; i < 5; i++)
+        CU_ASSERT(dt_decode(open, &p, true, NULL, &err) == CPU_OK);
+    CU_ASSERT(dt_heap_state.count == before);
+#if COUNTS_MALLOC
+    // CUnit notes an assertion only when it fails.
+    CHECK(mallocs == mallocs_before, "%ld calls of malloc",
+          mallocs - mallocs_before);
+#endif
+}
+
+static void test_stop_and_memory(void)
+{
+    for (int kind = 0; kind < DT_JPEG_KINDS; kind += 2)
+        for (int variant = 0; variant < 7; variant += 2) {
+            struct bytes file;
+
+            if (!dt_make_jpeg(kind, variant, 90, 200, &file))
+                continue;
+            stop_everywhere(cpu_jpeg_open, &file, 90, 200, 5);
+            starve(cpu_jpeg_open, &file, 90, 200);
+            no_allocation(cpu_jpeg_open, &file, 90, 200);
+            free(file.data);
+        }
+#if HR_HAVE_PNG
+    for (int i = 0; i < 30; i++) {
+        struct bytes file;
+        struct plain full;
+
+        CU_ASSERT_FATAL(dt_make_png(i, &file, &full));
+        stop_everywhere(cpu_png_open, &file, full.w, full.h, 1);
+        starve(cpu_png_open, &file, full.w, full.h);
+        no_allocation(cpu_png_open, &file, full.w, full.h);
+        plain_free(&full);
+        free(file.data);
+    }
+#else
+    fprintf(stderr, " not run: PNG (built without)");
+#endif
+#if !COUNTS_MALLOC
+    fprintf(stderr, " not run: counting malloc (sanitizer or other libc)");
+#endif
+}
+
+// stop() is also asked while the rows above the window are skipped.
+static void test_stop_in_skip(void)
+{
+    struct jpeg_spec spec = { .w = 1500, .h = 1200, .space = JCS_YCbCr,
+                              .quality = 95 };
+    struct cpu_rect bottom = { 0, 1190, 10, 10 };
+    struct stopper s = { 0, 1 };
+    struct cpu_decode_params p;
+    struct cpu_decode_error err;
+    struct bytes file;
+
+    CU_ASSERT_FATAL(make_jpeg(&spec, &dt_seed, &file));
+    CU_ASSERT(file.size > (size_t)1 << 19);
+    p = dt_params(&file, 1500, 1200, bottom, 3);
+    p.stop = stop_at;
+    p.stop_ctx = &s;
+    CU_ASSERT(dt_decode(cpu_jpeg_open, &p, false, NULL, &err) == CPU_STOPPED);
+    CU_ASSERT(err.offset > 0 && err.offset < (int64_t)file.size / 2);
+    free(file.data);
+}
+
+// What a decoder needs later it has taken at open: memory that the caller
+// takes and returns in between is not touched.
+static void nothing_taken_later(dt_open_fn open, const struct bytes *file,
+                                int w, int h)
+{
+    struct cpu_mark start = cpu_arena_mark(&dt_arena), mark;
+    struct cpu_decode_params p = dt_params(file, w, h, dt_everything, 3);
+    struct cpu_decode_error err;
+    struct cpu_decode *d = open(&p, &dt_ops, &dt_arena, &err);
+
+    CU_ASSERT_FATAL(d != NULL);
+    mark = cpu_arena_mark(&dt_arena);
+    for (int y = 0; y < h;) {
+        const uint8_t *rows[CPU_DECODE_ROWS];
+        int n = cpu_decode_rows(d, rows, CPU_DECODE_ROWS, &err);
+
+        CU_ASSERT_FATAL(n > 0);
+        y += n;
+        CU_ASSERT(dt_arena.used == mark.used);
+    }
+    CU_ASSERT(cpu_decode_close(d, true, &err) == CPU_OK);
+    CU_ASSERT(dt_arena.used == mark.used);
+    cpu_arena_reset(&dt_arena, start);
+}
+
+static void test_arena_between(void)
+{
+    for (int kind = 0; kind < DT_JPEG_KINDS; kind++) {
+        struct bytes file;
+
+        if (!dt_make_jpeg(kind, kind % 7, 300, 200, &file))
+            continue;
+        nothing_taken_later(cpu_jpeg_open, &file, 300, 200);
+        free(file.data);
+    }
+#if HR_HAVE_PNG
+    for (int i = 0; i < 30; i++) {
+        struct bytes file;
+        struct plain full;
+
+        CU_ASSERT_FATAL(dt_make_png(i, &file, &full));
+        nothing_taken_later(cpu_png_open, &file, full.w, full.h);
+        plain_free(&full);
+        free(file.data);
+    }
+#endif
+}
+
+int main(void)
+{
+    static const struct dt_case cases[] = {
+        DT_CASE(test_stop_and_memory),
+        DT_CASE(test_stop_in_skip),
+        DT_CASE(test_arena_between),
+    };
+
+    return dt_main("decode_memory", cases,
+                   (int)(sizeof(cases) / sizeof(cases[0])));
+}

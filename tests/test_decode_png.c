@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// PNG: every window of every type and depth is what Pillow's convert() gives,
+// and damage is found.
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode_run.h"
+
+#if HR_HAVE_PNG
+
+
+static void test_png_windows(void)
+{
+    for (int i = 0; i < 240; i++) {
+        struct bytes file;
+        struct plain full;
+        char name[32];
+
+        CU_ASSERT_FATAL(dt_make_png(i, &file, &full));
+        snprintf(name, sizeof(name), "png form %d", i % 60);
+        dt_compare_windows(cpu_png_open, name, &file, &full, 6);
+        plain_free(&full);
+        free(file.data);
+    }
+}
+
+static void test_png_damage(void)
+{
+    int classes[4] = { 0 };
+
+    for (int i = 0; i < 60; i++) {
+        struct bytes file, copy;
+        struct plain full;
+        struct cpu_decode_error err;
+
+        CU_ASSERT_FATAL(dt_make_png(i, &file, &full));
+        for (int k = 0; k < 40; k++) {
+            size_t n = file.size;
+            bool cut = k & 1;
+            struct cpu_decode_params p;
+            enum cpu_result result;
+
+            if (cut)
+                n = next_random(&dt_seed) % (file.size - 16);
+            copy = (struct bytes) { malloc(n + 1), n };
+            memcpy(copy.data, file.data, n);
+            if (!cut)
+                copy.data[next_random(&dt_seed) % n] ^=
+                    (uint8_t)(1 << random_below(&dt_seed, 8));
+            p = dt_params(&copy, full.w, full.h, dt_everything, 3);
+            result = dt_decode(cpu_png_open, &p, true, NULL, &err);
+            CHECK(!cut || result == CPU_TRUNCATED, "form %d cut at %zu of "
+                  "%zu: %d %s", i, n, file.size, result, err.text);
+            classes[dt_class(result)]++;
+            free(copy.data);
+        }
+        plain_free(&full);
+        free(file.data);
+    }
+    CU_ASSERT(classes[PLAIN_REFUSED] > 500);
+    CU_ASSERT(classes[PLAIN_NOT_RUN] == 0);
+}
+
+// Pillow reads a file whose end chunk is missing or broken.
+static void test_png_tail(void)
+{
+    struct bytes file;
+    struct plain full;
+    struct cpu_decode_error err;
+    struct cpu_decode_params p;
+
+    CU_ASSERT_FATAL(dt_make_png(5, &file, &full));
+    p = dt_params(&file, full.w, full.h, dt_everything, 3);
+    CU_ASSERT(dt_decode(cpu_png_open, &p, true, NULL, &err) == CPU_OK);
+    CU_ASSERT(err.warnings == 0);
+    p.size -= 12;
+    CU_ASSERT(dt_decode(cpu_png_open, &p, true, NULL, &err) == CPU_OK);
+    CU_ASSERT(err.warnings == 1 && err.text[0]);
+    p.width++;
+    CU_ASSERT(dt_decode(cpu_png_open, &p, true, NULL, &err) == CPU_CORRUPT);
+    plain_free(&full);
+    free(file.data);
+}
+
+// A wrong sum of a chunk is damage, whether libpng needs the chunk or not.
+static void test_png_sums(void)
+{
+    static const char *const chunks[] = { "IHDR", "gAMA", "IDAT" };
+    struct cpu_decode_params p;
+    struct cpu_decode_error err;
+    struct bytes file;
+    struct plain full;
+
+    CU_ASSERT_FATAL(dt_make_png(5, &file, &full));
+    p = dt_params(&file, full.w, full.h, dt_everything, 3);
+    for (int i = 0; i < 3; i++) {
+        uint8_t *at = memmem(file.data, file.size, chunks[i], 4);
+
+        CU_ASSERT_FATAL(at != NULL);
+        at += 4 + (size_t)(at[-2] << 8 | at[-1]);
+        *at ^= 16;
+        CHECK(dt_decode(cpu_png_open, &p, true, NULL, &err) == CPU_CORRUPT ||
+              (i == 2 && err.warnings > 0), "%s: %s", chunks[i], err.text);
+        *at ^= 16;
+    }
+    CU_ASSERT(dt_decode(cpu_png_open, &p, true, NULL, &err) == CPU_OK);
+    plain_free(&full);
+    free(file.data);
+}
+
+int main(void)
+{
+    static const struct dt_case cases[] = {
+        DT_CASE(test_png_windows),
+        DT_CASE(test_png_damage),
+        DT_CASE(test_png_tail),
+        DT_CASE(test_png_sums),
+    };
+
+    return dt_main("decode_png", cases,
+                   (int)(sizeof(cases) / sizeof(cases[0])));
+}
+
+#else
+
+int main(void)
+{
+    fprintf(stderr, "not run: built without PNG\n");
+    return 77;
+}
+
+#endif
