@@ -150,7 +150,7 @@ static _Noreturn void truncated(struct jpeg_decode *d)
         cpu_decode_throw(&d->base, CPU_OK, "");
     }
     d->base.err.offset = (int64_t)d->base.p.size;
-    cpu_decode_throw(&d->base, CPU_TRUNCATED, "the data end early");
+    cpu_decode_throw(&d->base, CPU_TRUNCATED, "before the last row");
 }
 
 static boolean fill(j_decompress_ptr cinfo)

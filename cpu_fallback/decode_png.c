@@ -83,7 +83,7 @@ static void on_read(png_structp png, png_bytep out, size_t n)
 
     if (n > d->base.p.size - d->at) {
         d->at = d->base.p.size;
-        fail(d, CPU_TRUNCATED, "the data end early");
+        fail(d, CPU_TRUNCATED, "before the last row");
     }
     memcpy(out, d->base.p.data + d->at, n);
     d->at += n;

@@ -18,7 +18,8 @@ static bool job_fits(const struct hr__device *dev, size_t bytes)
     size_t limit = dev->pub.params.budget - dev->pub.params.budget / 4;
     size_t held = dev->used - dev->working;
 
-    return held == 0 || (bytes <= limit && held <= limit - bytes);
+    return held == 0 || (bytes <= limit && held <= limit - bytes &&
+                         dev->used <= dev->pub.params.budget - bytes);
 }
 
 enum hr_status hr__budget_admit(struct hr__device *dev, size_t bytes, bool wait)

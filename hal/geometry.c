@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops to geometry: crop, resize and flip become coordinates of a resample
 // step (backend.h draws it). A new step starts only where one cannot say it:
-// a second resize, a resize of a padded picture, a resize of a transposed one
-// (Pillow's horizontal pass comes first, so turning does not commute with it).
+// a second resize, a resize of a padded picture, padding of a cropped one, a
+// resize of a transposed one (Pillow's horizontal pass comes first, so turning
+// does not commute with it).
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,12 +74,22 @@ static int centre(int outer, int inner)
     return (int)rint((outer - inner) / 2.0);
 }
 
+// r, a crop in coordinates of the window, reaches over an edge behind which
+// the window has cut pixels away: there it must see black, not these.
+static bool sees_cut_pixels(const struct hr__step *s, const struct hr__rect *r)
+{
+    return (r->x < 0 && s->win.x > 0) || (r->y < 0 && s->win.y > 0) ||
+           (r->x + r->w > s->win.w && s->win.x + s->win.w < s->rs_w) ||
+           (r->y + r->h > s->win.h && s->win.y + s->win.h < s->rs_h);
+}
+
 static enum hr_status fold_crop(struct fold *f, const struct hr_crop *crop)
 {
     struct hr__step *s = current(f);
+    enum hr_status status;
     int x = crop->center ? centre(s->out_w, crop->w) : crop->x;
     int y = crop->center ? centre(s->out_h, crop->h) : crop->y;
-    struct hr__rect r = {x, y, crop->w, crop->h};
+    struct hr__rect r = {x, y, crop->w, crop->h}, whole = r;
 
     if (!crop->pad && (x < 0 || y < 0 || crop->w > s->out_w - x ||
                        crop->h > s->out_h - y)) {
@@ -92,6 +103,12 @@ static enum hr_status fold_crop(struct fold *f, const struct hr_crop *crop)
         r.y = s->out_h - r.y - r.h;
     if (s->transpose)
         r = (struct hr__rect){r.y, r.x, r.h, r.w};
+    if (sees_cut_pixels(s, &r)) {
+        if ((status = begin_step(f, s->out_w, s->out_h)))
+            return status;
+        s = current(f);
+        r = whole;
+    }
     s->win = (struct hr__rect){s->win.x + r.x, s->win.y + r.y, r.w, r.h};
     set_out(s);
     return HR_OK;
