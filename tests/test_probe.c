@@ -498,10 +498,10 @@ static void speed(void)
 
 int main(void)
 {
-    const char *given = getenv("HR_TEST_SEED"), *tmp = getenv("TMPDIR");
+    const char *given = getenv("HEADRACE_SEED"), *tmp = getenv("TMPDIR");
 
     seed = given ? strtoull(given, NULL, 0) : (unsigned long long)time(NULL);
-    printf("seed %llu (HR_TEST_SEED)\n", seed);
+    printf("seed %llu (HEADRACE_SEED)\n", seed);
     snprintf(dir, sizeof(dir), "%.40s/hr_probe.XXXXXX", tmp ? tmp : "/tmp");
     if (!mkdtemp(dir)) {
         printf("no folder for temporary files: %s\n", strerror(errno));
