@@ -43,6 +43,8 @@ struct hr__step {
     float box[4];          // Pillow's box, relative to src
     int rs_w, rs_h;
     enum hr_filter filter;
+    bool v_first;          // the vertical pass comes before the horizontal one
+                           // (with 8 bits between them, as always)
     struct hr__rect win;   // of the resized picture; may leave it (padding:
                            // what lies outside is byte 0)
     bool transpose, post_x, post_y;
@@ -161,6 +163,10 @@ void hr__task_done(struct hr__task *task, const struct hr__outcome *outcome);
 bool hr__task_claim(struct hr__task *task);
 void hr__task_unclaim(struct hr__task *task);
 
+// Restarts the clock of the task's deadline. It runs from submit(); an engine
+// that queues tasks calls this when the device takes one up.
+void hr__task_begun(struct hr__task *task);
+
 // True if the task should end early (cancelled, job timed out): asked between
 // rows; then end it with hr__task_stop_status(). Cheap.
 bool hr__task_stop(const struct hr__task *task);
@@ -226,7 +232,8 @@ struct hr__backend {
     // what goes wrong ends the task by hr__task_done().
     void (*submit)(struct hr__engine *e, struct hr__task *list);
     // Optional. Some task that the engine may hold was cancelled: end those
-    // that have not begun and for which hr__task_stop() is true.
+    // that have not begun and for which hr__task_stop() is true. On a thread
+    // of the library, no lock held.
     void (*cancel)(struct hr__engine *e);
 
     // Optional. Memory this engine reads payloads from fastest; NULL = heap.

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops to geometry: crop, resize and flip become coordinates of a resample
 // step (backend.h draws it). A new step starts only where one cannot say it:
-// a second resize, a resize of a padded picture, padding of a cropped one, a
-// resize of a transposed one (Pillow's horizontal pass comes first, so turning
-// does not commute with it).
+// a second resize, a resize of a padded picture, padding of a cropped one.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -150,6 +148,38 @@ static enum hr_status check_box(struct fold *f, const float *b, int w, int h)
     return HR_EINVAL;
 }
 
+static void swap_floats(float *a, float *b)
+{
+    float old = *a;
+
+    *a = *b;
+    *b = old;
+}
+
+// Crop, turn, then resize: the window so far is what the filter sees, and the
+// turn happens before it. A transposed picture is filtered as it lies, with
+// the axes exchanged and the passes in the other order, and transposed after.
+static void begin_filter(struct hr__step *s, enum hr_filter filter,
+                         float box[4], int rw, int rh)
+{
+    s->src = s->win;
+    s->pre_x = s->transpose ? s->post_y : s->post_x;
+    s->pre_y = s->transpose ? s->post_x : s->post_y;
+    s->post_x = s->post_y = false;
+    s->v_first = s->transpose;
+    if (s->transpose) {
+        swap_floats(&box[0], &box[1]);
+        swap_floats(&box[2], &box[3]);
+    }
+    s->resized = true;
+    memcpy(s->box, box, sizeof(s->box));
+    s->rs_w = s->transpose ? rh : rw;
+    s->rs_h = s->transpose ? rw : rh;
+    s->filter = filter;
+    s->win = (struct hr__rect){0, 0, s->rs_w, s->rs_h};
+    set_out(s);
+}
+
 static enum hr_status fold_resize(struct fold *f, const struct hr_resize *op)
 {
     struct hr__step *s = current(f);
@@ -170,23 +200,12 @@ static enum hr_status fold_resize(struct fold *f, const struct hr_resize *op)
     if (rw == w && rh == h && !box[0] && !box[1] && box[2] == (float)w &&
         box[3] == (float)h)
         return HR_OK;  // Image.resize returns a copy
-    if (s->resized || s->transpose || padded(s)) {
+    if (s->resized || padded(s)) {
         if ((status = begin_step(f, w, h)))
             return status;
         s = current(f);
     }
-    // Crop, mirror, then resize: the window so far is what the filter sees.
-    s->src = s->win;
-    s->pre_x = s->post_x;
-    s->pre_y = s->post_y;
-    s->post_x = s->post_y = false;
-    s->resized = true;
-    memcpy(s->box, box, sizeof(box));
-    s->rs_w = rw;
-    s->rs_h = rh;
-    s->filter = op->filter;
-    s->win = (struct hr__rect){0, 0, rw, rh};
-    set_out(s);
+    begin_filter(s, op->filter, box, rw, rh);
     return HR_OK;
 }
 
@@ -273,6 +292,17 @@ void hr__geometry_size(const struct hr__geometry *geo, int *w, int *h)
 {
     *w = geo->steps[geo->num_steps - 1].out_w;
     *h = geo->steps[geo->num_steps - 1].out_h;
+}
+
+size_t hr__geometry_bytes(const struct hr__geometry *geo, int channels)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < geo->num_steps; i++)
+        if (geo->steps[i].transpose || i + 1 < geo->num_steps)
+            bytes += ((size_t)geo->steps[i].out_w * (size_t)channels + 64) *
+                     (size_t)geo->steps[i].out_h;
+    return bytes;
 }
 
 enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,

@@ -25,6 +25,11 @@ _Static_assert((int)CPU_TYPE_F32 == (int)HR_F32 &&
 
 bool cpu_run_fail(struct cpu_run *run, enum hr_status status, const char *text)
 {
+    // Of the arena's two ways to say no one is a limit of the user's.
+    if (status == HR_ENOMEM && run->w->arena.limited) {
+        status = HR_ELIMIT;
+        text = "memory for one picture";
+    }
     if (!run->out.status) {
         run->out.status = status;
         snprintf(run->out.text, sizeof(run->out.text), "%s", text);
@@ -52,7 +57,20 @@ struct sink {
     const struct hr__picture *pic;  // a tensor,
     uint8_t *data;                  // or rows of u8 in memory
     size_t stride, bytes;
-};
+    int column;                     // > 0: of memory, and a row coming in is
+};                                  // a column of it, of so many pixels
+
+// Rows become columns. What one row touches fits the second level cache, and
+// the next row touches the same lines.
+static void sink_column(const struct cpu_run *run, const struct sink *s, int x,
+                        const uint8_t *row)
+{
+    size_t c = (size_t)run->pic->channels;
+
+    for (int y = 0; y < s->column; y++)
+        memcpy(s->data + s->stride * (size_t)y + c * (size_t)x,
+               row + c * (size_t)y, c);
+}
 
 static void sink_row(const struct cpu_run *run, const struct sink *s, int y,
                      const uint8_t *row)
@@ -61,6 +79,10 @@ static void sink_row(const struct cpu_run *run, const struct sink *s, int y,
     uint8_t *at;
     void *to[3];
 
+    if (s->column) {
+        sink_column(run, s, y, row);
+        return;
+    }
     if (!s->pic) {
         memcpy(s->data + s->stride * (size_t)y, row, s->bytes);
         return;
@@ -78,7 +100,7 @@ static bool sink_memory(struct cpu_run *run, struct sink *s, int w, int h)
 {
     size_t size;
 
-    s->pic = NULL;
+    *s = (struct sink){0};
     s->bytes = (size_t)w * (size_t)run->pic->channels;
     s->stride = s->bytes + CPU_SLACK;
     if (!hr__mul(&size, s->stride, (size_t)h) ||
@@ -93,7 +115,7 @@ static bool sink_payload(struct cpu_run *run, struct sink *s,
 {
     struct hr__payload *out;
 
-    s->pic = NULL;
+    *s = (struct sink){0};
     s->bytes = (size_t)rect.w * (size_t)run->pic->channels;
     s->stride = s->bytes;
     out = hr__task_payload(run->task, s->bytes * (size_t)rect.h + CPU_SLACK);
@@ -118,6 +140,8 @@ struct resample {
     size_t ring_stride;
     const uint8_t **taps;    // rows under the vertical filter
     uint8_t *row;            // one output row, with its padding
+    uint8_t *mid;            // v_first: one row after the vertical pass
+    size_t width;            // bytes of a row of the ring
     int done;                // rows of the window that are in the ring
     int at, ahead;           // next output, and the way to the one after it
     int left;                // outputs to come
@@ -168,15 +192,19 @@ static bool setup(struct cpu_run *run, struct resample *r)
                              .identity = r->x.identity};
     if (ops->pack_h && !ops->pack_h(&r->h, r->channels, a))
         return cpu_run_fail(run, HR_ENOMEM, "no room for filter weights");
+    // Between two reads less than `taps` rows are still needed, and a read
+    // brings at most CPU_DECODE_ROWS.
     r->ring_rows = r->y.taps + CPU_DECODE_ROWS;
-    r->ring_stride = ((size_t)r->x.out * c + CPU_SLACK + 63) & ~(size_t)63;
+    r->width = (size_t)(r->step->v_first ? r->h.in : r->x.out) * c;
+    r->ring_stride = (r->width + CPU_SLACK + 63) & ~(size_t)63;
     // Rows 4 KiB apart share cache sets, and stores stall loads behind them.
     if (r->ring_stride % 4096 == 0)
         r->ring_stride += 64;
     r->ring = cpu_arena_array(a, (size_t)r->ring_rows, r->ring_stride);
     r->taps = cpu_arena_array(a, (size_t)r->y.taps, sizeof(*r->taps));
     r->row = cpu_arena_alloc(a, (size_t)r->step->win.w * c + CPU_SLACK);
-    if (!r->ring || !r->taps || !r->row)
+    r->mid = r->step->v_first ? cpu_arena_alloc(a, r->width) : r->row;
+    if (!r->ring || !r->taps || !r->row || !r->mid)
         return cpu_run_fail(run, HR_ENOMEM, "no room for rows");
     memset(r->row, 0, (size_t)r->step->win.w * c);
     // A mirrored axis is made from its end, so that rows are used in order.
@@ -206,44 +234,71 @@ static const uint8_t *with_margins(struct resample *r, const uint8_t *row)
            r->x.pad_before * r->channels;
 }
 
-static const uint8_t *vertical(struct cpu_run *run, struct resample *r)
+// The kernels may touch their slack: what stands behind the pixels of r->row,
+// if it is margin, is made black again.
+static const uint8_t *mend_margin(struct resample *r)
 {
-    int from = r->y.lo[r->at] - r->y.src_lo, n = r->y.n[r->at];
-    size_t c = (size_t)r->channels, bytes = (size_t)r->x.out * c;
-    size_t end = (size_t)r->x.pad_before * c + bytes;
-    size_t width = (size_t)r->step->win.w * c;
+    size_t c = (size_t)r->channels, width = (size_t)r->step->win.w * c;
+    size_t end = (size_t)(r->x.pad_before + r->x.out) * c;
 
-    if (r->y.identity)
-        return with_margins(r, ring_row(r, from));
-    for (int k = 0; k < n; k++)
-        r->taps[k] = ring_row(r, from + k);
-    run->w->engine->ops.resample_v(
-        r->row + (size_t)r->x.pad_before * c, r->taps,
-        r->y.w + (size_t)r->at * (size_t)r->y.stride, n, bytes);
-    // The kernel may have touched its slack.
     if (end < width)
         memset(r->row + end, 0,
                width - end < CPU_SLACK ? width - end : CPU_SLACK);
     return r->row;
 }
 
+static const uint8_t *vertical(struct cpu_run *run, struct resample *r,
+                               uint8_t *dst)
+{
+    int from = r->y.lo[r->at] - r->y.src_lo, n = r->y.n[r->at];
+
+    for (int k = 0; k < n; k++)
+        r->taps[k] = ring_row(r, from + k);
+    run->w->engine->ops.resample_v(
+        dst, r->taps, r->y.w + (size_t)r->at * (size_t)r->y.stride, n,
+        r->width);
+    return dst;
+}
+
+// The next output row, from the rows in the ring.
+static const uint8_t *output_row(struct cpu_run *run, struct resample *r)
+{
+    uint8_t *at = r->row + r->x.pad_before * r->channels;
+    const uint8_t *row = ring_row(r, r->y.lo[r->at] - r->y.src_lo);
+
+    if (r->step->v_first) {
+        if (!r->y.identity)
+            row = vertical(run, r, r->mid);
+        run->w->engine->ops.resample_h(&at, &row, 1, r->channels, &r->h);
+        return mend_margin(r);
+    }
+    if (r->y.identity)
+        return with_margins(r, row);
+    vertical(run, r, at);
+    return mend_margin(r);
+}
+
 static void emit(struct cpu_run *run, struct resample *r, const struct sink *s)
 {
     while (r->left && r->y.lo[r->at] + r->y.n[r->at] - r->y.src_lo <= r->done) {
-        sink_row(run, s, r->y.pad_before + r->at, vertical(run, r));
+        sink_row(run, s, r->y.pad_before + r->at, output_row(run, r));
         r->at += r->ahead;
         r->left--;
     }
 }
 
-static void horizontal(struct cpu_run *run, struct resample *r,
+static void fill_ring(struct cpu_run *run, struct resample *r,
                        const uint8_t **src, int n)
 {
     uint8_t *dst[CPU_DECODE_ROWS];
 
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         dst[i] = ring_row(r, r->done + i);
-    run->w->engine->ops.resample_h(dst, src, n, r->channels, &r->h);
+        if (r->step->v_first)
+            memcpy(dst[i], src[i], r->width);
+    }
+    if (!r->step->v_first)
+        run->w->engine->ops.resample_h(dst, src, n, r->channels, &r->h);
     r->done += n;
 }
 
@@ -280,7 +335,7 @@ static bool resample_rows(struct cpu_run *run, struct resample *r,
         if (through) {
             pass_through(run, r, src, n, s);
         } else {
-            horizontal(run, r, src, n);
+            fill_ring(run, r, src, n);
             emit(run, r, s);
         }
     }
@@ -295,6 +350,21 @@ static bool open_source(struct cpu_run *run, struct cpu_rows *rows)
         return cpu_rows_payload(run, rows);
     return run->pic->data ? cpu_rows_decode(run, rows)
                           : cpu_rows_image(run, rows);
+}
+
+// Nothing of the picture is wanted. A file that is damaged is refused all the
+// same, as it is by any other cut of the stages.
+static bool look_at_source(struct cpu_run *run)
+{
+    struct cpu_rows rows = {.window = {0, 0, 1, 1}};
+    const uint8_t *src[1];
+
+    if (run->task->in || !run->pic->data)
+        return true;
+    if (!cpu_rows_decode(run, &rows))
+        return false;
+    cpu_rows_read(run, &rows, src, 1);
+    return cpu_rows_finish(run, &rows) && !run->out.status;
 }
 
 // All of the wanted window lies outside the picture.
@@ -323,7 +393,7 @@ static bool run_step(struct cpu_run *run, const struct hr__step *step,
     if (!build_axes(run, &r, step))
         return false;
     if (!r.x.out || !r.y.out)
-        return all_black(run, step, to);
+        return (from || look_at_source(run)) && all_black(run, step, to);
     rows.window = window_of(&r);
     if (!setup(run, &r) ||
         !(from ? cpu_rows_memory(run, &rows, from->data, from->stride,
@@ -334,28 +404,19 @@ static bool run_step(struct cpu_run *run, const struct hr__step *step,
     return cpu_rows_finish(run, &rows) && ok;
 }
 
-static void transpose(const struct sink *from, int w, int h, int channels,
-                      const struct sink *to)
-{
-    for (int y = 0; y < h; y++)
-        for (int x = 0; x < w; x++)
-            memcpy(to->data + to->stride * (size_t)x + y * channels,
-                   from->data + from->stride * (size_t)y + x * channels,
-                   (size_t)channels);
-}
-
 // A step whose output is turned goes through memory, then row by row to `to`
 // if that is not memory itself.
 static bool run_turned(struct cpu_run *run, const struct hr__step *step,
                        const struct sink *from, struct sink *to, bool last)
 {
-    struct sink plain, turned;
+    struct sink turned;
 
-    if (!sink_memory(run, &plain, step->win.w, step->win.h) ||
-        !run_step(run, step, from, &plain) ||
-        !sink_memory(run, &turned, step->out_w, step->out_h))
+    if (!sink_memory(run, &turned, step->out_w, step->out_h))
         return false;
-    transpose(&plain, step->win.w, step->win.h, run->pic->channels, &turned);
+    turned.column = step->out_h;
+    if (!run_step(run, step, from, &turned))
+        return false;
+    turned.column = 0;
     if (!last) {
         *to = turned;
         return true;
