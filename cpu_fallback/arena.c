@@ -51,6 +51,7 @@ void cpu_arena_finish(struct cpu_arena *a)
     }
     a->at = NULL;
     a->used = 0;
+    a->limited = false;
 }
 
 // The new block goes right behind `at`: kept blocks that were too small for
@@ -92,8 +93,11 @@ static struct cpu_arena_block *block_find(struct cpu_arena *a, size_t need)
 void *cpu_arena_alloc(struct cpu_arena *a, size_t size)
 {
     size_t need = padded(size);
-    if (!need || (a->limit && (a->used > a->limit ||
-                               need > a->limit - a->used)))
+    if (a->limit && (a->used > a->limit || need > a->limit - a->used)) {
+        a->limited = true;
+        return NULL;
+    }
+    if (!need)
         return NULL;
     struct cpu_arena_block *b = block_find(a, need);
     if (!b)

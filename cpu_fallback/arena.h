@@ -5,6 +5,7 @@
 #ifndef CPU_ARENA_H
 #define CPU_ARENA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,7 @@ struct cpu_arena {
     struct cpu_arena_block *at;     // allocation goes on here
     size_t used;                    // in all blocks up to `at`
     size_t limit;                   // used may not pass this; 0 = no limit
+    bool limited;                   // it said no since the last clear
 };
 
 struct cpu_mark {

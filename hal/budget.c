@@ -29,12 +29,19 @@ enum hr_status hr__budget_admit(struct hr__device *dev, size_t bytes, bool wait)
     // A callback must not wait: it may be on the thread that makes room.
     wait = wait && !hr__on_library_thread();
     pthread_mutex_lock(&dev->lock);
-    while (!job_fits(dev, bytes) && wait)
-        pthread_cond_wait(&dev->room, &dev->lock);
-    if (job_fits(dev, bytes))
-        took(dev, bytes);
-    else
+    if (wait) {
+        // In turn, so that small jobs do not pass a large one for ever.
+        uint64_t ticket = dev->tickets++;
+
+        while (dev->serving != ticket || !job_fits(dev, bytes))
+            pthread_cond_wait(&dev->room, &dev->lock);
+        dev->serving++;
+        pthread_cond_broadcast(&dev->room);
+    } else if (dev->serving != dev->tickets || !job_fits(dev, bytes)) {
         status = HR_EAGAIN;
+    }
+    if (!status)
+        took(dev, bytes);
     pthread_mutex_unlock(&dev->lock);
     return status;
 }
@@ -95,7 +102,11 @@ bool hr__budget_grant(struct hr__work *work, size_t bytes)
     bytes = bytes ? bytes : 1;
     pthread_mutex_lock(&dev->lock);
     ok = !dev->waiting && work_fits(dev, bytes);
-    if (ok) {
+    if (hr__job_stops(job)) {
+        // It must not queue any more, nobody would look there again; and it
+        // ends before it takes anything.
+        ok = true;
+    } else if (ok) {
         work->granted = bytes;
         took(dev, bytes);
         dev->working += bytes;

@@ -44,6 +44,31 @@ static void *tear_down(void *arg)
     return NULL;
 }
 
+// Devices for whose end no thread could be had; taken down by the next thread
+// of the user's that opens or closes one. No lock: a fork could inherit it.
+static struct hr__device *_Atomic orphans;
+
+static void take_down_orphans(void)
+{
+    struct hr__device *list, *next;
+
+    if (hr__on_library_thread())
+        return;
+    for (list = atomic_exchange(&orphans, NULL); list; list = next) {
+        next = list->next_orphan;
+        if (!hr__device_forked(list))
+            tear_down(list);
+    }
+}
+
+static void leave_orphan(struct hr__device *dev)
+{
+    hr__log(dev, HR_LOG_WARN, "no thread to close %s on", dev->pub.name);
+    dev->next_orphan = atomic_load(&orphans);
+    while (!atomic_compare_exchange_weak(&orphans, &dev->next_orphan, dev))
+        ;
+}
+
 void hr__device_unref(struct hr__device *dev)
 {
     pthread_t reaper;
@@ -56,11 +81,11 @@ void hr__device_unref(struct hr__device *dev)
         tear_down(dev);
         return;
     }
-    // A worker cannot wait for itself. Without a reaper the device is left.
+    // A worker cannot wait for itself.
     if (hr__thread_start(&reaper, tear_down, dev))
         pthread_detach(reaper);
     else
-        hr__log(dev, HR_LOG_ERROR, "no thread to close %s on", dev->pub.name);
+        leave_orphan(dev);
 }
 
 void hr_device_close(hr_device *handle)
@@ -73,6 +98,7 @@ void hr_device_close(hr_device *handle)
     *handle = NULL;
     if (!hr__device_forked(dev))
         hr__device_unref(dev);
+    take_down_orphans();
 }
 
 // ---- Opening --------------------------------------------------------------------------
@@ -215,6 +241,7 @@ static hr_device open_any(const struct hr_device_params *params)
 hr_device hr_device_open(const char *name,
                          const struct hr_device_params *params)
 {
+    take_down_orphans();
     if (!name || !strcmp(name, "auto")) {
         name = getenv("HEADRACE_BACKEND");
         if (!name || !*name || !strcmp(name, "auto"))

@@ -30,6 +30,14 @@ bool hr__job_stops(const struct hr__job *job)
            atomic_load_explicit(&job->expired, memory_order_relaxed);
 }
 
+void hr__task_begun(struct hr__task *task)
+{
+    int64_t ns = engine_of(task)->host ? 0 : engine_of(task)->params.deadline_ns;
+
+    atomic_store(&((struct hr__slot *)task)->deadline,
+                 ns ? hr__deadline(ns) : 0);
+}
+
 bool hr__task_stop(const struct hr__task *task)
 {
     // The watchdog looks at the clock.
@@ -261,11 +269,12 @@ struct hr__payload *hr__task_payload(struct hr__task *task, size_t size)
     return p->data ? p : NULL;
 }
 
-static void free_payloads(struct hr__work *work, struct hr__payload *payloads)
+static void free_payloads(struct hr__work *work, struct hr__payload *payloads,
+                          int n)
 {
     struct hr__pool *pool = &work->job->dev->pool;
 
-    for (int i = 0; i < HR_NUM_STAGES; i++) {
+    for (int i = 0; i < n; i++) {
         struct hr__payload *p = &payloads[i];
 
         if (p->data && p->owner->backend->buffer_alloc)
@@ -278,8 +287,8 @@ static void free_payloads(struct hr__work *work, struct hr__payload *payloads)
 
 void hr__work_free(struct hr__work *work)
 {
-    free_payloads(work, work->payloads);
-    free_payloads(work, work->kept);
+    free_payloads(work, work->payloads, HR_NUM_STAGES);
+    free_payloads(work, work->kept[0], 2 * HR__MAX_ENGINES);
     hr__pool_put(&work->job->dev->pool, work->file);
     work->file = NULL;
 }
@@ -430,13 +439,7 @@ static void fall_back(struct hr__work *work, int engine,
     hr__log(dev, HR_LOG_WARN, "%s: sample %d falls back: %s",
             dev->engines[engine]->name, work->index,
             out->text[0] ? out->text : hr_status_text(out->status));
-    if (out->why & HR_WHY_TIMEOUT && work->given_up) {
-        // What the hung engine holds must stay till it comes back.
-        memcpy(work->kept, work->payloads, sizeof(work->kept));
-        memset(work->payloads, 0, sizeof(work->payloads));
-    } else {
-        free_payloads(work, work->payloads);
-    }
+    free_payloads(work, work->payloads, HR_NUM_STAGES);
     if (hr__replan(work, &next))
         hr__dispatch_planned(work, false);
     else
@@ -499,6 +502,19 @@ void hr__task_done(struct hr__task *task, const struct hr__outcome *out)
         span_failed(work, engine, out);
 }
 
+// What the hung engine reads and makes must stay till it comes back.
+static void keep_payloads(struct hr__work *work, int engine)
+{
+    for (int i = 0; i < 2; i++) {
+        int made_by = work->at - 1 + i;
+
+        if (made_by < 0)
+            continue;
+        work->kept[engine][i] = work->payloads[made_by];
+        work->payloads[made_by].data = NULL;
+    }
+}
+
 bool hr__give_up(struct hr__slot *slot)
 {
     struct hr__work *work = slot->work;
@@ -521,6 +537,7 @@ bool hr__give_up(struct hr__slot *slot)
     }
     out.stage = slot->task.span.first;
     work->given_up = true;
+    keep_payloads(work, engine);
     pthread_mutex_lock(&job->dev->lock);
     job->dev->stats.abandoned++;
     pthread_mutex_unlock(&job->dev->lock);

@@ -21,19 +21,12 @@ static hr_image run(hr_device dev, const struct hr_sample *sample,
     return out;
 }
 
-static const struct hr_limits *limits_of(hr_device handle)
-{
-    struct hr__device *dev = hr__device_get(handle);
-    const struct hr_limits *limits = dev ? &dev->pub.params.limits : NULL;
-
-    // Valid as long as the device, which the caller or the default holds.
-    hr__device_unref(dev);
-    return limits;
-}
-
-hr_image hr_decode(hr_device dev, const void *data, size_t size,
+hr_image hr_decode(hr_device handle, const void *data, size_t size,
                    const struct hr_decode *params)
 {
+    // Held throughout: another thread may change the default device.
+    struct hr__device *dev = hr__device_get(handle);
+    hr_image out = NULL;
     struct hr_op op = {.type = HR_OP_DECODE};
     struct hr_sample s = {
         .data = data, .size = size, .ops = &op, .num_ops = 1};
@@ -42,20 +35,23 @@ hr_image hr_decode(hr_device dev, const void *data, size_t size,
 
     if (params)
         op.decode = *params;
-    if (hr_probe(data, size, limits_of(dev), &info) ||
-        hr_ops_output_size(&op, 1, info.width, info.height, info.orientation,
-                           &w, &h))
-        return NULL;
-    return run(dev, &s,
-               hr_image_params(.w = w, .h = h,
-                               .c = op.decode.mode == HR_GRAY ? 1 : 3,
-                               .dtype = HR_U8, .layout = HR_NHWC));
+    if (dev && !hr_probe(data, size, &dev->pub.params.limits, &info) &&
+        !hr_ops_output_size(&op, 1, info.width, info.height, info.orientation,
+                            &w, &h))
+        out = run(&dev->pub, &s,
+                  hr_image_params(.w = w, .h = h,
+                                  .c = op.decode.mode == HR_GRAY ? 1 : 3,
+                                  .dtype = HR_U8, .layout = HR_NHWC));
+    hr__device_unref(dev);
+    return out;
 }
 
 // From an image by one op to a new one of the same channels.
-static hr_image step(hr_device dev, hr_image src, const struct hr_op *op,
+static hr_image step(hr_device handle, hr_image src, const struct hr_op *op,
                      enum hr_dtype dtype, enum hr_layout layout)
 {
+    struct hr__device *dev;
+    hr_image out;
     struct hr_sample s = {.image = src, .ops = op, .num_ops = 1};
     int w, h;
 
@@ -65,9 +61,13 @@ static hr_image step(hr_device dev, hr_image src, const struct hr_op *op,
     }
     if (hr_ops_output_size(op, 1, src->params.w, src->params.h, 1, &w, &h))
         return NULL;
-    return run(dev, &s,
-               hr_image_params(.w = w, .h = h, .c = src->params.c,
-                               .dtype = dtype, .layout = layout));
+    if (!(dev = hr__device_get(handle)))
+        return NULL;
+    out = run(&dev->pub, &s,
+              hr_image_params(.w = w, .h = h, .c = src->params.c,
+                              .dtype = dtype, .layout = layout));
+    hr__device_unref(dev);
+    return out;
 }
 
 hr_image hr_crop(hr_device dev, hr_image src, const struct hr_crop *params)

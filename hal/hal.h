@@ -84,6 +84,8 @@ enum hr_status hr__geometry_build(struct hr__geometry *out,
                                   const struct hr_op *ops, int num_ops, int w,
                                   int h, int orientation, char text[128]);
 void hr__geometry_size(const struct hr__geometry *geo, int *w, int *h);
+// Bytes of the u8 pictures between its steps, as the CPU engine keeps them.
+size_t hr__geometry_bytes(const struct hr__geometry *geo, int channels);
 // Checks what does not depend on the picture's size.
 enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, bool encoded,
                              char text[128]);
@@ -139,7 +141,8 @@ struct hr__work {
     size_t granted;             // working bytes taken from the budget
     size_t needs;               // working bytes it waits for
     struct hr__payload payloads[HR_NUM_STAGES];  // [i] = made by span i
-    struct hr__payload kept[HR_NUM_STAGES];      // those of a given-up plan
+    struct hr__payload kept[HR__MAX_ENGINES][2]; // in and out of spans that
+                                                 // were given up
     void *file;                 // encoded bytes read from path, of the pool
     struct hr__access reads, writes;
     int blockers;               // accesses whose turn has not come; graph lock
@@ -165,6 +168,7 @@ struct hr__job {
     atomic_int left;            // works that have not ended
     atomic_bool canceled;
     atomic_bool expired;
+    bool stopped;               // hr__job_stop_now() ran; device->lock
     int64_t deadline;           // 0 = none
 
     pthread_mutex_t lock;
@@ -184,7 +188,7 @@ struct hr__job {
 struct hr__device {
     struct hr_device_t pub;     // first
     atomic_int refs;            // handles + jobs + images + batches
-    atomic_bool closing;
+    struct hr__device *next_orphan;
     pid_t pid;
     int num_engines;
     struct hr__engine *engines[HR__MAX_ENGINES];
@@ -195,6 +199,7 @@ struct hr__device {
     pthread_mutex_t graph;
     pthread_mutex_t lock;
     pthread_cond_t room;        // bytes were given back, a job ended
+    uint64_t tickets, serving;  // of submitters that wait for room, in turn
     size_t used, working;       // bytes in flight; of them granted to works
     struct hr__work *waiting, **waiting_tail;  // for working bytes
     struct hr__job *jobs;       // in flight
@@ -254,8 +259,9 @@ void hr__work_free(struct hr__work *work);
 // job.c
 void hr__job_ended(struct hr__job *job);
 void hr__job_unref(struct hr__job *job);
-void hr__job_stop_now(struct hr__job *job);          // cancel or timeout
+void hr__job_stop_now(struct hr__job *job);          // on the watchdog
 bool hr__watchdog_start(struct hr__device *dev);
+void hr__watchdog_wake(struct hr__device *dev);
 void hr__watchdog_finish(struct hr__device *dev);
 
 // registry.c

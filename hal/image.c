@@ -124,7 +124,9 @@ void hr_image_release(hr_image *handle)
 {
     if (!handle)
         return;
-    hr__image_unref((struct hr__image *)*handle);
+    // The child of a fork has no business with the parent's memory.
+    if (*handle && !hr__device_forked(((struct hr__image *)*handle)->dev))
+        hr__image_unref((struct hr__image *)*handle);
     *handle = NULL;
 }
 
@@ -234,6 +236,7 @@ void hr_batch_destroy(hr_batch *handle)
 {
     if (!handle)
         return;
-    hr__batch_unref((struct hr__batch *)*handle);
+    if (*handle && !hr__device_forked(((struct hr__batch *)*handle)->dev))
+        hr__batch_unref((struct hr__batch *)*handle);
     *handle = NULL;
 }

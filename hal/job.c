@@ -49,6 +49,13 @@ static enum hr_status status_of(const struct hr__job *job)
     return job->params.on_error == HR_ON_ERROR_FAIL ? first : HR_OK;
 }
 
+static void count_job(struct hr__device *dev)
+{
+    pthread_mutex_lock(&dev->lock);
+    dev->stats.jobs++;
+    pthread_mutex_unlock(&dev->lock);
+}
+
 static void delist(struct hr__job *job)
 {
     struct hr__device *dev = job->dev;
@@ -58,7 +65,6 @@ static void delist(struct hr__job *job)
     if (job->next)
         job->next->prev = job->prev;
     dev->num_jobs--;
-    dev->stats.jobs++;
     pthread_cond_broadcast(&dev->room);
     pthread_mutex_unlock(&dev->lock);
 }
@@ -80,6 +86,7 @@ void hr__job_ended(struct hr__job *job)
     job->caller = pthread_self();
     job->ended = true;
     pthread_mutex_unlock(&job->lock);
+    count_job(job->dev);
     // Bytes first: a callback that submits again shall find room.
     hr__batch_unref(batch);
     hr__budget_return(job->dev, job->bytes);
@@ -241,5 +248,8 @@ void hr_job_cancel(hr_job handle)
 
     if (usable(handle) || atomic_exchange(&job->canceled, true))
         return;
-    hr__job_stop_now(job);
+    // The works end on the watchdog's thread: on_done never runs inside a call
+    // of the user's. Without that thread they end when their turn comes.
+    if (hr__watchdog_start(job->dev))
+        hr__watchdog_wake(job->dev);
 }

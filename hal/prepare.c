@@ -28,6 +28,9 @@ static size_t decode_bytes(const struct hr_info *info)
     size_t c = (size_t)info->components, rows = w * c * 96 + (256 << 10);
     size_t hmax = 1, vmax = 1, samples = 0;
 
+    // (Sides are below 2^31, but a user may lift every other limit.)
+    if (info->format == HR_FORMAT_PNG && w > SIZE_MAX / 16 / h)
+        return SIZE_MAX / 2;
     if (info->format == HR_FORMAT_PNG)
         return rows + (info->adam7 ? w * h * 8 : 0);
     if (info->process != HR_PROCESS_PROGRESSIVE && info->interleaved)
@@ -40,6 +43,19 @@ static size_t decode_bytes(const struct hr_info *info)
         samples += (w + 8 * hmax) * info->h[i] / hmax *
                    ((h + 8 * vmax) * info->v[i] / vmax);
     return rows + 2 * samples;
+}
+
+// The same with the pictures between resample steps.
+static size_t working_bytes(struct hr__work *work, const struct hr_info *info)
+{
+    struct hr__geometry geo;
+    char text[128];
+    size_t bytes = decode_bytes(info);
+
+    if (hr__geometry_build(&geo, work->sample.ops, work->sample.num_ops,
+                           info->width, info->height, info->orientation, text))
+        return bytes;  // it will be refused before it needs any
+    return bytes + hr__geometry_bytes(&geo, work->pic.channels);
 }
 
 // ---- Reading a file --------------------------------------------------------------
@@ -79,19 +95,38 @@ static bool file_size(struct hr__work *work, int fd, size_t *size,
     return true;
 }
 
-// The head is enough to know what the whole will need.
-static size_t bytes_needed(struct hr__work *work, const uint8_t *head, size_t n,
-                           size_t size)
+// Reads as much of the file as holds the header, so that what the whole will
+// need is known before it is taken. *head is of the pool; NULL on failure.
+static bool read_head(struct hr__work *work, int fd, size_t size,
+                      uint8_t **head, size_t *n, size_t *needs,
+                      struct hr__outcome *out)
 {
+    struct hr__pool *pool = &work->job->dev->pool;
     struct hr__header_error err;
+    enum hr_status status = HR_PENDING;
     struct hr_info info;
-    enum hr_status status = hr__header_parse(head, n, n == size,
-                                             work->pic.limits, &info, &err);
+    size_t have = 0;
 
-    if (status == HR_OK)
-        return size + decode_bytes(&info);
-    // A header of more than 64 KB: assume the worst of a large photo.
-    return status == HR_PENDING ? size + (64 << 20) : size;
+    *head = NULL;
+    for (*n = HEAD_BYTES; status == HR_PENDING; *n *= 4) {
+        uint8_t *more;
+
+        *n = *n < size ? *n : size;
+        if (!(more = hr__pool_get(pool, *n + 1)))
+            return FAIL(out, HR_ENOMEM, "out of memory");
+        if (have)
+            memcpy(more, *head, have);
+        hr__pool_put(pool, *head);
+        *head = more;
+        if (!read_at(fd, more + have, *n - have, have))
+            return FAIL(out, HR_EIO, "%s", strerror(errno));
+        have = *n;
+        status = hr__header_parse(more, have, have == size, work->pic.limits,
+                                  &info, &err);
+    }
+    *n = have;
+    *needs = size + (status ? 0 : working_bytes(work, &info));
+    return true;
 }
 
 // True with work->file filled; false with out->status HR_PENDING if the
@@ -99,40 +134,35 @@ static size_t bytes_needed(struct hr__work *work, const uint8_t *head, size_t n,
 static bool read_fd(struct hr__work *work, int fd, struct hr__outcome *out)
 {
     struct hr__pool *pool = &work->job->dev->pool;
-    uint8_t *head = NULL, *all;
-    size_t size, n;
+    uint8_t *head, *all;
+    size_t size, n, needs;
 
     if (!file_size(work, fd, &size, out))
         return false;
-    n = size < HEAD_BYTES ? size : HEAD_BYTES;
-    if (!(head = hr__pool_get(pool, n + 1)))
-        return FAIL(out, HR_ENOMEM, "out of memory");
-    all = head;
-    if (!read_at(fd, head, n, 0))
-        goto error_read;
-    if (!hr__budget_grant(work, bytes_needed(work, head, n, size))) {
+    if (!read_head(work, fd, size, &head, &n, &needs, out)) {
+        hr__pool_put(pool, head);
+        return false;
+    }
+    if (!hr__budget_grant(work, needs)) {
         // From here on the work belongs to the waiting list.
         hr__pool_put(pool, head);
         return out->status = HR_PENDING, false;
     }
-    if (n < size) {
-        if (!(all = hr__pool_get(pool, size))) {
-            hr__pool_put(pool, head);
-            return FAIL(out, HR_ENOMEM, "out of memory for %zu bytes", size);
-        }
+    all = head;
+    if (n < size && !(all = hr__pool_get(pool, size))) {
+        hr__pool_put(pool, head);
+        return FAIL(out, HR_ENOMEM, "out of memory for %zu bytes", size);
+    }
+    if (all != head) {
         memcpy(all, head, n);
         hr__pool_put(pool, head);
-        head = all;
-        if (!read_at(fd, all + n, size - n, n))
-            goto error_read;
     }
-    work->file = all;
+    work->file = all;  // freed with the work, also if reading fails
+    if (!read_at(fd, all + n, size - n, n))
+        return FAIL(out, HR_EIO, "%s", strerror(errno));
     work->pic.data = all;
     work->pic.size = size;
     return true;
-error_read:
-    hr__pool_put(pool, head);
-    return FAIL(out, HR_EIO, "%s", strerror(errno));
 }
 
 static bool read_file(struct hr__work *work, struct hr__outcome *out)
@@ -164,9 +194,9 @@ static bool parse(struct hr__work *work, struct hr__outcome *out)
     out->offset = err.offset;
     if (status)
         return FAIL(out, status, "%s", err.text);
-    if (decode_bytes(&pic->info) > pic->limits->item_bytes)
+    if (working_bytes(work, &pic->info) > pic->limits->item_bytes)
         return FAIL(out, HR_ELIMIT, "needs %zu bytes, the limit is %zu",
-                    decode_bytes(&pic->info), pic->limits->item_bytes);
+                    working_bytes(work, &pic->info), pic->limits->item_bytes);
     return true;
 }
 
@@ -268,7 +298,7 @@ static bool prepare(struct hr__work *work, struct hr__outcome *out)
     if (!parse(work, out))
         return false;
     if (!work->sample.path &&
-        !hr__budget_grant(work, decode_bytes(&pic->info)))
+        !hr__budget_grant(work, working_bytes(work, &pic->info)))
         return out->status = HR_PENDING, false;
     return fold(work, out) && plan(work, out);
 }

@@ -77,20 +77,42 @@ static void lock_registry(void)
     pthread_mutex_lock(&lock);
 }
 
+static struct hr__device *default_or(hr_device opened)
+{
+    struct hr__device *dev;
+
+    lock_registry();
+    if (!current && opened) {
+        current = (struct hr__device *)opened;
+        opened = NULL;
+    }
+    if ((dev = current))
+        atomic_fetch_add(&dev->refs, 1);
+    pthread_mutex_unlock(&lock);
+    hr_device_close(&opened);
+    return dev;
+}
+
+// Opening may take long, so it happens without the lock; of two threads that
+// do it at once, one closes its own again.
+static struct hr__device *get_default(void)
+{
+    struct hr__device *dev = default_or(NULL);
+    hr_device opened;
+
+    if (dev)
+        return dev;
+    if (!(opened = hr_device_open(NULL, NULL)))
+        return NULL;
+    return default_or(opened);
+}
+
 struct hr__device *hr__device_get(hr_device handle)
 {
     struct hr__device *dev = (struct hr__device *)handle;
 
-    if (!dev) {
-        lock_registry();
-        if (!current)
-            current = (struct hr__device *)hr_device_open(NULL, NULL);
-        dev = current;
-        if (dev)
-            atomic_fetch_add(&dev->refs, 1);
-        pthread_mutex_unlock(&lock);
-        return dev;
-    }
+    if (!dev)
+        return get_default();
     if (hr__device_forked(dev)) {
         hr__fail(HR_EFORK, "device %s was opened before fork; open one in the "
                  "child (with Python: multiprocessing spawn or forkserver)",

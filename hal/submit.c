@@ -7,6 +7,20 @@
 
 // ---- Checking -------------------------------------------------------------------------
 
+// Waiting for turns needs the one graph lock of the job's device.
+static bool of_device(hr_image image, int i, const struct hr__device *dev)
+{
+    const struct hr__device *its = ((const struct hr__image *)image)->dev;
+
+    if (its == dev)
+        return true;
+    if (hr__device_forked(its))
+        return hr__fail(HR_EFORK, "sample %d: an image made before fork", i),
+               false;
+    return hr__fail(HR_EINVAL, "sample %d: an image of another device", i),
+           false;
+}
+
 // The destination of sample i, or false with the reason in hr_last_error().
 static bool find_dst(const struct hr_sample *s, int i, struct hr__device *dev,
                      const struct hr__batch *batch,
@@ -17,10 +31,8 @@ static bool find_dst(const struct hr_sample *s, int i, struct hr__device *dev,
     if (s->out) {
         const struct hr_image_params *p = &s->out->params;
 
-        if (((const struct hr__image *)s->out)->dev != dev)
-            return hr__fail(HR_EINVAL,
-                            "sample %d: out is an image of another device",
-                            i), false;
+        if (!of_device(s->out, i, dev))
+            return false;
         *dst = (struct hr__dst){p->data, p->stride_c, p->stride_h, p->w,
                                 p->h,    p->c,        p->dtype,    p->layout};
         return true;
@@ -48,9 +60,8 @@ static bool check_sample(const struct hr_sample *s, int i,
         return hr__fail(HR_EINVAL, "sample %d: %s", i, text), false;
     if (!s->image)
         return true;
-    if (((const struct hr__image *)s->image)->dev != dev)
-        return hr__fail(HR_EINVAL, "sample %d: an image of another device",
-                        i), false;
+    if (!of_device(s->image, i, dev))
+        return false;
     if (s->image->params.dtype != HR_U8)
         return hr__fail(HR_EINVAL, "sample %d: source images must be u8",
                         i), false;
@@ -80,13 +91,21 @@ static bool same_ops(const struct hr_sample *a, const struct hr_sample *b)
     return a->ops == b->ops && a->num_ops == b->num_ops;
 }
 
+static bool same_normalize(const struct hr_normalize *a,
+                           const struct hr_normalize *b)
+{
+    if (!a || !b)
+        return a == b;
+    return a->arith == b->arith && a->table == b->table &&
+           !memcmp(a->mean, b->mean, sizeof(a->mean)) &&
+           !memcmp(a->std, b->std, sizeof(a->std));
+}
+
 static bool same_table(const struct hr_sample *a, const struct hr_sample *b,
                        const struct hr__dst *da, const struct hr__dst *db)
 {
-    const struct hr_normalize *na = normalize_of(a), *nb = normalize_of(b);
-
     return da->dtype == db->dtype && da->c == db->c &&
-           (na == nb || (na && nb && !memcmp(na, nb, sizeof(*na))));
+           same_normalize(normalize_of(a), normalize_of(b));
 }
 
 struct sizes {
@@ -323,7 +342,9 @@ hr_job hr_submit(hr_device handle, const struct hr_sample *samples, int n,
     // This reference becomes the job's.
     if (!(dev = hr__device_get(handle)))
         return NULL;
-    if (batch && ((const struct hr__batch *)batch)->dev != dev)
+    if (batch && hr__device_forked(((const struct hr__batch *)batch)->dev))
+        hr__fail(HR_EFORK, "submit: a batch made before fork");
+    else if (batch && ((const struct hr__batch *)batch)->dev != dev)
         hr__fail(HR_EINVAL, "submit: a batch of another device");
     else
         job = submit(dev, samples, n, (struct hr__batch *)batch, params);

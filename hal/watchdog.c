@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looks at the clock for a device: jobs past their timeout, spans that an
-// engine does not answer. Started by the first job that has a deadline.
+// engine does not answer; and ends what was cancelled. Started by the first
+// job that needs it.
 #include "hal/hal.h"
 
 enum { TICK_NS = 20000000, MAX_DUE = 64 };
 
 // What is due, each with a reference to its job.
 struct due {
-    struct hr__job *expired[MAX_DUE];
+    struct hr__job *stopped[MAX_DUE];
     struct hr__slot *hung[MAX_DUE];
-    int num_expired, num_hung;
+    int num_stopped, num_hung;
 };
 
 static void look_at_spans(struct hr__job *job, int64_t now, struct due *due)
@@ -32,12 +33,15 @@ static void look(struct hr__device *dev, struct due *due)
 {
     int64_t now = hr__now();
 
-    due->num_expired = due->num_hung = 0;
+    due->num_stopped = due->num_hung = 0;
     for (struct hr__job *job = dev->jobs; job; job = job->next) {
-        if (now >= job->deadline && due->num_expired < MAX_DUE &&
-            !atomic_exchange(&job->expired, true)) {
+        if (now >= job->deadline)
+            atomic_store(&job->expired, true);
+        if (hr__job_stops(job) && !job->stopped &&
+            due->num_stopped < MAX_DUE) {
+            job->stopped = true;
             atomic_fetch_add(&job->refs, 1);
-            due->expired[due->num_expired++] = job;
+            due->stopped[due->num_stopped++] = job;
         }
         if (dev->num_engines > 1)
             look_at_spans(job, now, due);
@@ -46,9 +50,9 @@ static void look(struct hr__device *dev, struct due *due)
 
 static void act(struct due *due)
 {
-    for (int i = 0; i < due->num_expired; i++) {
-        hr__job_stop_now(due->expired[i]);
-        hr__job_unref(due->expired[i]);
+    for (int i = 0; i < due->num_stopped; i++) {
+        hr__job_stop_now(due->stopped[i]);
+        hr__job_unref(due->stopped[i]);
     }
     for (int i = 0; i < due->num_hung; i++) {
         struct hr__job *job = due->hung[i]->work->job;
@@ -70,7 +74,7 @@ static void *watch(void *arg)
             continue;
         }
         look(dev, &due);
-        if (due.num_expired || due.num_hung) {
+        if (due.num_stopped || due.num_hung) {
             pthread_mutex_unlock(&dev->lock);
             act(&due);
             pthread_mutex_lock(&dev->lock);
@@ -92,6 +96,13 @@ bool hr__watchdog_start(struct hr__device *dev)
     runs = dev->watchdog_runs;
     pthread_mutex_unlock(&dev->lock);
     return runs;
+}
+
+void hr__watchdog_wake(struct hr__device *dev)
+{
+    pthread_mutex_lock(&dev->lock);
+    pthread_cond_signal(&dev->watchdog_cond);
+    pthread_mutex_unlock(&dev->lock);
 }
 
 void hr__watchdog_finish(struct hr__device *dev)

@@ -59,16 +59,17 @@ static int usable_cores(void)
 
 // ---- Which instructions -----------------------------------------------------------------
 
-// HEADRACE_CPU names the best set that may be used: c, avx2 or avx512.
+// HEADRACE_CPU names the best set that may be used: c, avx2 or avx512. 0: it
+// names none of them.
 static unsigned mask_from_environment(void)
 {
     const char *name = getenv("HEADRACE_CPU");
 
-    if (name && !strcmp(name, "c"))
-        return CPU_FLAG_C;
-    if (name && !strcmp(name, "avx2"))
+    if (!name || !*name || !strcmp(name, "avx512"))
+        return ~0u;
+    if (!strcmp(name, "avx2"))
         return CPU_FLAG_C | CPU_FLAG_AVX2;
-    return ~0u;
+    return strcmp(name, "c") ? 0 : CPU_FLAG_C;
 }
 
 static void describe(struct hr__engine *e, const struct cpu_ops *ops)
@@ -135,6 +136,9 @@ static enum hr_status cpu_open(struct hr__engine *e, const char *which)
 
     if (*which)
         return hr__fail(HR_ENODEVICE, "there is only one CPU device, 'cpu'");
+    if (!mask)
+        return hr__fail(HR_EINVAL, "HEADRACE_CPU=%.32s: must be c, avx2 or "
+                        "avx512", getenv("HEADRACE_CPU"));
     c->e = e;
     c->heap = (struct cpu_heap){heap_alloc, heap_free, e->device};
     cpu_ops_init(&c->ops, cpu_detect() & mask);

@@ -71,7 +71,8 @@ typedef const struct hr_device_t {
 HR_API enum hr_status hr_set_image_backend(const char *name);
 
 // Name of the default device; opens it if nobody has. NULL if it cannot
-// open (HEADRACE_BACKEND names a device that does not work).
+// open (HEADRACE_BACKEND names a device that does not work). Valid until the
+// next hr_set_image_backend().
 HR_API const char *hr_get_image_backend(void);
 
 // Open a device: "cpu", "opencl", "opencl:1", ...; NULL or "auto" as above.

@@ -52,6 +52,7 @@ enum hr_on_error {
     HR_ON_ERROR_ZERO,  // the job ends with HR_OK
     HR_ON_ERROR_SKIP,  // as ZERO, but the slot keeps what it held
 };                     // FAIL and ZERO clear the slot of a failed sample
+                       // (not that of one that ended before its turn at it)
 
 struct hr_span_result {
     struct hr_span span;
