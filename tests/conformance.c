@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "conformance.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// ---- Sources ---------------------------------------------------------------------
+
+static const struct jpeg_spec kinds[] = {
+    {.w = 131, .h = 97, .space = JCS_YCbCr, .factors = {0x11}},
+    {.w = 131, .h = 97, .space = JCS_YCbCr, .factors = {0x22}},
+    {.w = 96, .h = 64, .space = JCS_YCbCr, .factors = {0x22}},
+    {.w = 77, .h = 90, .space = JCS_YCbCr, .factors = {0x21}},
+    {.w = 78, .h = 91, .space = JCS_YCbCr, .factors = {0x12}},
+    {.w = 101, .h = 55, .space = JCS_YCbCr, .factors = {0x41}},
+    {.w = 64, .h = 70, .space = JCS_YCbCr, .factors = {0x22, 0x12, 0x12}},
+    {.w = 60, .h = 60, .space = JCS_GRAYSCALE},
+    {.w = 50, .h = 81, .space = JCS_RGB},
+    {.w = 49, .h = 47, .space = JCS_CMYK},
+    {.w = 64, .h = 33, .space = JCS_YCCK},
+    {.w = 88, .h = 72, .space = JCS_YCbCr, .factors = {0x22},
+     .progressive = true},
+    {.w = 90, .h = 61, .space = JCS_YCbCr, .factors = {0x22}, .restart = 2},
+    {.w = 90, .h = 62, .space = JCS_YCbCr, .factors = {0x21}, .separate = true},
+    {.w = 70, .h = 62, .space = JCS_YCbCr, .factors = {0x22},
+     .arithmetic = true},
+    {.w = 1, .h = 1, .space = JCS_YCbCr, .factors = {0x22}},
+    {.w = 8, .h = 300, .space = JCS_YCbCr, .factors = {0x22}, .restart = 1},
+    {.w = 300, .h = 7, .space = JCS_YCbCr, .factors = {0x21}},
+    {.w = 320, .h = 240, .space = JCS_YCbCr, .factors = {0x22},
+     .quality = 30, .optimize = true},
+};
+
+// The JPEG kinds, damaged ones, a PNG, and pixels.
+enum {
+    KINDS = sizeof(kinds) / sizeof(*kinds),
+    TRUNCATED = KINDS,
+    GARBAGE,
+    PNG,
+    IMAGE_RGB,
+    IMAGE_GRAY,
+    IMAGE_PLANES,
+    SOURCES,
+};
+
+struct sources {
+    struct bytes bytes[IMAGE_RGB];
+    hr_image on_dev[SOURCES], on_ref[SOURCES];
+    int w[SOURCES], h[SOURCES], c[SOURCES];
+};
+
+static void make_bytes(struct sources *s, uint64_t *seed)
+{
+    for (int i = 0; i < KINDS; i++) {
+        struct jpeg_spec spec = kinds[i];
+
+        spec.quality = spec.quality ? spec.quality : 85;
+        s->w[i] = spec.w;
+        s->h[i] = spec.h;
+        // A libjpeg without arithmetic coding makes a plain one.
+        if (!make_jpeg(&spec, seed, &s->bytes[i])) {
+            spec.arithmetic = false;
+            s->bytes[i] = test_jpeg_of(&spec, seed);
+        }
+    }
+    s->bytes[TRUNCATED] = test_damaged(80, 60, seed);
+    s->bytes[GARBAGE] = test_jpeg(80, 60, seed);
+    memset(s->bytes[GARBAGE].data, 0x42, 40);
+    s->bytes[PNG] = test_png(83, 59, seed);
+    for (int i = TRUNCATED; i < PNG; i++)
+        s->w[i] = 80, s->h[i] = 60;
+    s->w[PNG] = 83, s->h[PNG] = 59;
+}
+
+static hr_image image_on(hr_device dev, int i, uint64_t seed)
+{
+    hr_image image = hr_image_create(
+        dev, hr_image_params(.w = 70 + i, .h = 45, .dtype = HR_U8,
+                             .c = i == IMAGE_GRAY ? 1 : 3,
+                             .layout = i == IMAGE_PLANES ? HR_NCHW : HR_NHWC));
+    uint8_t *p;
+
+    if (!image)
+        abort();
+    p = image->params.data;
+    for (size_t k = 0; k < image->size; k++)
+        p[k] = (uint8_t)next_random(&seed);
+    return image;
+}
+
+static void make_sources(struct sources *s, hr_device dev, hr_device ref,
+                         uint64_t *seed)
+{
+    memset(s, 0, sizeof(*s));
+    make_bytes(s, seed);
+    for (int i = IMAGE_RGB; i < SOURCES; i++) {
+        uint64_t pixels = next_random(seed);
+
+        s->on_dev[i] = image_on(dev, i, pixels);
+        s->on_ref[i] = image_on(ref, i, pixels);
+        s->w[i] = s->on_dev[i]->params.w;
+        s->h[i] = s->on_dev[i]->params.h;
+    }
+}
+
+static void free_sources(struct sources *s)
+{
+    for (int i = 0; i < IMAGE_RGB; i++)
+        free(s->bytes[i].data);
+    for (int i = IMAGE_RGB; i < SOURCES; i++) {
+        hr_image_release(&s->on_dev[i]);
+        hr_image_release(&s->on_ref[i]);
+    }
+}
+
+// ---- Op lists --------------------------------------------------------------------
+
+enum { LISTS = 14, MAX_LIST = 7 };
+
+// Op lists without decode, for a picture of w x h.
+static int fill_list(struct hr_op *ops, int list, int w, int h)
+{
+    int n = 0;
+    int cw = w > 12 ? w - 11 : w, ch = h > 9 ? h - 8 : h;
+
+    switch (list) {
+    case 0:
+        break;
+    case 1:
+        ops[n++] = hr_op_resize(.w = 24, .h = 24);
+        break;
+    case 2:
+        ops[n++] = hr_op_crop(.x = w - cw, .y = (h - ch) / 2, .w = cw,
+                              .h = ch);
+        ops[n++] = hr_op_resize(.w = 32, .h = 32);
+        ops[n++] = hr_op_flip(.horizontal = true);
+        break;
+    case 3:
+        ops[n++] = hr_op_resize(.short_side = 40, .filter = HR_BICUBIC);
+        ops[n++] = hr_op_crop(.center = true, .pad = true, .w = 36, .h = 44);
+        break;
+    case 4:
+        ops[n++] = hr_op_crop(.x = w / 3, .y = h / 3, .w = w - w / 3,
+                              .h = h - h / 3);
+        break;
+    case 5:
+        ops[n++] = hr_op_flip(.transpose = true, .vertical = true);
+        break;
+    case 6:
+        ops[n++] = hr_op_flip(.transpose = true);
+        ops[n++] = hr_op_resize(.w = 30, .h = 17, .filter = HR_LANCZOS);
+        break;
+    case 7:
+        ops[n++] = hr_op_resize(.w = 21, .h = 33, .filter = HR_NEAREST);
+        break;
+    case 8:
+        ops[n++] = hr_op_resize(.w = 2 * w + 1, .h = h, .filter = HR_HAMMING);
+        break;
+    case 9:
+        ops[n++] = hr_op_resize(.w = 20, .h = 20, .filter = HR_BOX);
+        ops[n++] = hr_op_crop(.x = -3, .y = 4, .w = 30, .h = 10, .pad = true);
+        ops[n++] = hr_op_resize(.w = 40, .h = 15, .filter = HR_BICUBIC);
+        break;
+    case 10:
+        ops[n++] = hr_op_resize(.w = 19, .h = 23,
+                                .box = {.25f * (float)w, 0, (float)w,
+                                        .75f * (float)h});
+        break;
+    case 11:
+        ops[n++] = hr_op_crop(.x = w + 5, .y = 2, .w = 9, .h = 9, .pad = true);
+        break;
+    case 12:
+        ops[n++] = hr_op_crop(.x = -4, .y = -4, .w = w + 8, .h = h + 8,
+                              .pad = true);
+        ops[n++] = hr_op_flip(.horizontal = true, .vertical = true);
+        break;
+    case 13:
+        ops[n++] = hr_op_resize(.w = 224, .h = 224);
+        break;
+    }
+    return n;
+}
+
+// ---- One job on both devices ----------------------------------------------------------
+
+struct round {
+    int list;
+    enum hr_dtype dtype;
+    enum hr_layout layout;
+    bool normalize, gray, oriented;
+    enum hr_tier tier;
+};
+
+static struct hr_sample sample_of(const struct sources *s, int i,
+                                  const struct round *r, hr_image image,
+                                  hr_device dev, struct hr_op *ops)
+{
+    struct hr_sample to = {.ops = ops, .image = image};
+    int c = image ? image->params.c : r->gray ? 1 : 3, w, h;
+
+    if (!image) {
+        to.data = s->bytes[i].data;
+        to.size = s->bytes[i].size;
+        ops[to.num_ops++] =
+            hr_op_decode(.mode = r->gray ? HR_GRAY : HR_RGB,
+                         .apply_orientation = r->oriented);
+    }
+    to.num_ops += fill_list(ops + to.num_ops, r->list, s->w[i], s->h[i]);
+    if (r->normalize)
+        ops[to.num_ops++] = hr_op_normalize(.mean = {.485f, .456f, .406f},
+                                            .std = {.229f, .224f, .225f});
+    if (hr_ops_output_size(ops, to.num_ops, s->w[i], s->h[i], 1, &w, &h))
+        abort();
+    to.out = hr_image_create(
+        dev, hr_image_params(.w = w, .h = h, .c = c, .dtype = r->dtype,
+                             .layout = r->layout));
+    if (!to.out)
+        abort();
+    return to;
+}
+
+static hr_job run(hr_device dev, const struct sources *s, const hr_image *on,
+                  const struct round *r, struct hr_sample *samples,
+                  struct hr_op ops[][MAX_LIST])
+{
+    hr_job job;
+
+    for (int i = 0; i < SOURCES; i++)
+        samples[i] = sample_of(s, i, r, on[i], dev, ops[i]);
+    job = hr_submit(dev, samples, SOURCES, NULL,
+                    hr_job_params(.tier = r->tier, .wait_for_room = true,
+                                  .on_error = HR_ON_ERROR_ZERO));
+    CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s: %s", dev->name,
+          hr_last_error());
+    return job;
+}
+
+static bool by_device(hr_device dev, const struct hr_result *r)
+{
+    for (int i = 0; i < r->num_spans; i++)
+        if (!strcmp(r->spans[i].device, dev->name))
+            return true;
+    return false;
+}
+
+static void compare(hr_device dev, const struct round *r, int i,
+                    const struct hr_sample *a, const struct hr_sample *b,
+                    const struct hr_result *ra, const struct hr_result *rb,
+                    struct conformance *sum)
+{
+    bool exact = r->tier == HR_EXACT || (r->tier == HR_CLOSE &&
+                                         dev->caps.exact);
+    const uint8_t *pa = a->out->params.data, *pb = b->out->params.data;
+    bool same = !memcmp(pa, pb, a->out->size);
+    size_t at = 0;
+
+    sum->samples++;
+    sum->by_device += by_device(dev, ra);
+    CHECK(ra->status == rb->status, "%s: source %d, list %d: %s, not %s: %s",
+          dev->name, i, r->list, hr_status_name(ra->status),
+          hr_status_name(rb->status), ra->message);
+    if (same)
+        return;
+    sum->different++;
+    while (pa[at] == pb[at])
+        at++;
+    CHECK(!exact,
+          "%s: source %d, list %d, %s %s%s%s: byte %zu of %zu (%d x %d)",
+          dev->name, i, r->list, hr_dtype_name(r->dtype),
+          r->layout ? "nhwc" : "nchw", r->normalize ? ", normalized" : "",
+          r->gray ? ", grey" : "", at, a->out->size, a->out->params.w,
+          a->out->params.h);
+}
+
+static void one_round(hr_device dev, hr_device ref, const struct sources *s,
+                      const struct round *r, struct conformance *sum)
+{
+    static struct hr_op ops[2][SOURCES][MAX_LIST];
+    struct hr_sample a[SOURCES], b[SOURCES];
+    hr_job ja = run(dev, s, s->on_dev, r, a, ops[0]);
+    hr_job jb = run(ref, s, s->on_ref, r, b, ops[1]);
+
+    for (int i = 0; i < SOURCES; i++) {
+        compare(dev, r, i, &a[i], &b[i], &ja->results[i], &jb->results[i],
+                sum);
+        hr_image_release(&a[i].out);
+        hr_image_release(&b[i].out);
+    }
+    sum->jobs++;
+    hr_job_release(&ja);
+    hr_job_release(&jb);
+}
+
+struct conformance conformance_run(hr_device dev, enum hr_tier tier,
+                                   uint64_t seed)
+{
+    hr_device ref = hr_device_open(
+        "cpu",
+        &(struct hr_device_params){.threads = 1, .cpu_mask = HR_CPU_C});
+    struct conformance sum = {0};
+    struct sources s;
+    int k = 0;
+
+    make_sources(&s, dev, ref, &seed);
+    // All lists; types and layouts take turns.
+    for (int list = 0; list < LISTS; list++)
+        for (int i = 0; i < 6; i++, k++) {
+            struct round r = {.list = list,
+                              .dtype = (enum hr_dtype)(i % 3),
+                              .layout = (enum hr_layout)(i / 3),
+                              .normalize = (list + i) % 2,
+                              .gray = (list + i) % 4 == 3,
+                              .oriented = k % 5 == 0,
+                              .tier = tier};
+
+            one_round(dev, ref, &s, &r, &sum);
+        }
+    free_sources(&s);
+    hr_device_close(&ref);
+    return sum;
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// A scripted engine for tests: backend "fake" in front of the CPU. It does its
+// spans for real (decoding by libjpeg, then plain C), so that any cut between
+// it and the CPU can be compared with the CPU alone; and it fails, hangs and
+// lies as its script says.
+#ifndef HEADRACE_TESTS_FAKE_ENGINE_H
+#define HEADRACE_TESTS_FAKE_ENGINE_H
+
+#include <stdatomic.h>
+
+#include "hal/backend.h"
+
+enum fake_where {
+    FAKE_THREAD,   // its own thread does the work
+    FAKE_INSIDE,   // submit() does, and ends the task before it returns
+};
+
+struct fake_script {
+    // What it offers in each tier, HR__SPAN_BIT()s; JPEG only where decoding
+    // begins a span.
+    uint32_t spans[3];
+    enum fake_where where;
+    int batch;              // caps.batch
+    bool open_fails;
+    bool gate;              // tasks wait for fake_gate_open() before they begin
+    int64_t delay_ns;       // in front of each task
+    // Tasks are counted from 1 as they begin (of one engine).
+    int fail_from, fail_to; // these end with fail_status (to <= 0: and so on)
+    bool fail_late;         // .. after the work instead of before it
+    enum hr_status fail_status;
+    unsigned fail_why;
+    int hang_from, hang_to; // these sleep first, hang_ns; 0 = till
+    int64_t hang_ns;        // fake_wake()
+    bool hang_claimed;      // they hang with the memory claimed
+    bool claims_twice;
+    bool done_after_lost;   // a failed claim is followed by a plausible result
+    bool takes_every_2nd;   // by the picture's width: even ones
+    bool own_buffers;       // buffer_alloc of its own
+    bool buffers_fail;      // .. that says no
+    bool deaf;              // does not look at hr__task_stop()
+};
+
+// What happened, of all fake engines since fake_reset().
+struct fake_counts {
+    atomic_int opens, closes;
+    atomic_int lists, tasks, longest, empty, mixed;  // mixed: unequal spans
+    atomic_int begun, ended, stopped, canceled;      // canceled: by cancel()
+    atomic_int claims_lost;
+    atomic_int buffers, buffers_made;                // live, ever
+    atomic_int hanging;                              // asleep right now
+};
+extern struct fake_counts fake_counts;
+
+// Every way to cut a picture: decode, resample, store, joined or not.
+#define FAKE_D HR__SPAN_BIT(HR_ENTROPY, HR_COLOR)
+#define FAKE_DR HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE)
+#define FAKE_DRS HR__SPAN_BIT(HR_ENTROPY, HR_STORE)
+#define FAKE_R HR__SPAN_BIT(HR_RESAMPLE, HR_RESAMPLE)
+#define FAKE_RS HR__SPAN_BIT(HR_RESAMPLE, HR_STORE)
+#define FAKE_S HR__SPAN_BIT(HR_STORE, HR_STORE)
+
+// Registers the backend once and sets the script of the devices opened from
+// now on. Counts start again.
+void fake_reset(const struct fake_script *script);
+// reset, with these spans in every tier.
+void fake_reset_spans(uint32_t spans);
+void fake_gate_open(void);
+void fake_wake(void);
+
+#endif

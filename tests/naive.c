@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// Formulas: Pillow 9.4 src/libImaging/Resample.c and Geometry.c, torchvision
+// transforms/functional.py; the ITU-R 601 and EXIF parts are not needed here.
+#include "naive.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- Filters -------------------------------------------------------------------
+
+static double sinc(double x)
+{
+    return x == 0.0 ? 1.0 : sin(x * M_PI) / (x * M_PI);
+}
+
+static double kernel(enum hr_filter filter, double x)
+{
+    double a = fabs(x);
+
+    switch (filter) {
+    case HR_BOX:
+        return x > -0.5 && x <= 0.5 ? 1.0 : 0.0;
+    case HR_BILINEAR:
+        return a < 1.0 ? 1.0 - a : 0.0;
+    case HR_HAMMING:
+        if (a == 0.0)
+            return 1.0;
+        return a < 1.0 ? sinc(a) * (0.54f + 0.46f * cos(a * M_PI)) : 0.0;
+    case HR_BICUBIC:
+        if (a < 1.0)
+            return (1.5 * a - 2.5) * a * a + 1;
+        return a < 2.0 ? (((a - 5) * a + 8) * a - 4) * -0.5 : 0.0;
+    case HR_LANCZOS:
+        return x >= -3.0 && x < 3.0 ? sinc(a) * sinc(a / 3) : 0.0;
+    default:
+        return 0.0;
+    }
+}
+
+static double reach(enum hr_filter filter)
+{
+    switch (filter) {
+    case HR_BOX:
+        return 0.5;
+    case HR_BICUBIC:
+        return 2.0;
+    case HR_LANCZOS:
+        return 3.0;
+    default:
+        return 1.0;
+    }
+}
+
+// A stretched filter reaches further; a filter that enlarges is not stretched.
+static double stretch(int out, double box0, double box1)
+{
+    double scale = (box1 - box0) / out;
+
+    return scale < 1.0 ? 1.0 : scale;
+}
+
+int naive_taps(int in, int out, double box0, double box1, enum hr_filter filter)
+{
+    int n = (int)ceil(reach(filter) * stretch(out, box0, box1)) * 2 + 1;
+
+    return n < in ? n : in;
+}
+
+void naive_weights(int in, int out, double box0, double box1,
+                   enum hr_filter filter, int i, int *lo, int *n, int32_t *w)
+{
+    double scale = (box1 - box0) / out, fs = stretch(out, box0, box1);
+    double center = box0 + (i + 0.5) * scale, support = reach(filter) * fs;
+    double inverse = 1.0 / fs, sum = 0.0;
+    int from = (int)(center - support + 0.5);
+    int to = (int)(center + support + 0.5);
+
+    from = from < 0 ? 0 : from;
+    to = to > in ? in : to;
+    for (int k = from; k < to; k++)
+        sum += kernel(filter, (k - center + 0.5) * inverse);
+    for (int k = from; k < to; k++) {
+        double v = kernel(filter, (k - center + 0.5) * inverse);
+
+        v = sum != 0.0 ? v / sum : v;
+        w[k - from] = (int32_t)(v * (1 << 22) + (v < 0 ? -0.5 : 0.5));
+    }
+    *lo = from;
+    *n = to > from ? to - from : 0;
+}
+
+int naive_nearest(int in, int out, double box0, double box1, int i)
+{
+    double scale = (box1 - box0) / out, pos = box0 + scale * 0.5;
+
+    for (int k = 0; k < i; k++)
+        pos += scale;
+    return pos < 0.0 || (int)pos >= in ? -1 : (int)pos;
+}
+
+// ---- Pictures ---------------------------------------------------------------------
+
+static struct picture blank(int w, int h, int c)
+{
+    struct picture p = {w, h, c, calloc((size_t)w * (size_t)h, (size_t)c)};
+
+    if (!p.data)
+        abort();
+    return p;
+}
+
+static uint8_t *at(const struct picture *p, int x, int y)
+{
+    return p->data + ((size_t)y * (size_t)p->w + (size_t)x) * (size_t)p->c;
+}
+
+static void replace(struct picture *p, struct picture with)
+{
+    free(p->data);
+    *p = with;
+}
+
+static struct picture transposed(const struct picture *p)
+{
+    struct picture t = blank(p->h, p->w, p->c);
+
+    for (int y = 0; y < t.h; y++)
+        for (int x = 0; x < t.w; x++)
+            memcpy(at(&t, x, y), at(p, y, x), (size_t)p->c);
+    return t;
+}
+
+static uint8_t clip(int64_t sum)
+{
+    sum = (sum + (1 << 21)) >> 22;
+    return sum < 0 ? 0 : sum > 255 ? 255 : (uint8_t)sum;
+}
+
+// Along x only; along y it is the same on the transposed picture.
+static void resize_x(struct picture *p, int out, double box0, double box1,
+                     enum hr_filter filter)
+{
+    struct picture r = blank(out, p->h, p->c);
+    int taps = naive_taps(p->w, out, box0, box1, filter), lo, n;
+    int32_t *w = malloc(sizeof(*w) * (size_t)taps);
+
+    for (int i = 0; i < out; i++) {
+        naive_weights(p->w, out, box0, box1, filter, i, &lo, &n, w);
+        for (int y = 0; y < p->h; y++)
+            for (int c = 0; c < p->c; c++) {
+                int64_t sum = 0;
+
+                for (int k = 0; k < n; k++)
+                    sum += (int64_t)w[k] * at(p, lo + k, y)[c];
+                at(&r, i, y)[c] = clip(sum);
+            }
+    }
+    free(w);
+    replace(p, r);
+}
+
+static void resize_nearest(struct picture *p, int w, int h, const double *box)
+{
+    struct picture r = blank(w, h, p->c);
+
+    for (int y = 0; y < h; y++)
+        for (int x = 0; x < w; x++) {
+            int sx = naive_nearest(p->w, w, box[0], box[2], x);
+            int sy = naive_nearest(p->h, h, box[1], box[3], y);
+
+            if (sx >= 0 && sy >= 0)
+                memcpy(at(&r, x, y), at(p, sx, sy), (size_t)p->c);
+        }
+    replace(p, r);
+}
+
+static void turn(struct picture *p)
+{
+    replace(p, transposed(p));
+}
+
+static bool resize(struct picture *p, const struct hr_resize *op)
+{
+    double box[4] = {0, 0, p->w, p->h};
+    int w = op->w, h = op->h, s = op->short_side;
+    bool x, y;
+
+    if (s && p->w <= p->h)
+        w = s, h = (int)((double)((int64_t)s * p->h) / p->w);
+    else if (s)
+        h = s, w = (int)((double)((int64_t)s * p->w) / p->h);
+    if (w < 1 || h < 1 || w > HR_MAX_SIDE || h > HR_MAX_SIDE)
+        return false;
+    if (op->box[0] || op->box[1] || op->box[2] || op->box[3])
+        for (int i = 0; i < 4; i++)
+            box[i] = op->box[i];
+    if (box[0] < 0 || box[1] < 0 || box[2] > p->w || box[3] > p->h ||
+        box[2] <= box[0] || box[3] <= box[1])
+        return false;
+    // A pass runs if there is anything to do for it.
+    x = w != p->w || box[0] != 0 || box[2] != w;
+    y = h != p->h || box[1] != 0 || box[3] != h;
+    if (op->filter == HR_NEAREST) {
+        if (x || y)
+            resize_nearest(p, w, h, box);
+        return true;
+    }
+    if (x)
+        resize_x(p, w, box[0], box[2], op->filter);
+    if (y) {
+        turn(p);
+        resize_x(p, h, box[1], box[3], op->filter);
+        turn(p);
+    }
+    return true;
+}
+
+// round(), half to even, as Python 3.
+static int half_even(int twice)
+{
+    int low = (twice - (twice & 1)) / 2;
+
+    return twice & 1 && low & 1 ? low + 1 : low;
+}
+
+static bool crop(struct picture *p, const struct hr_crop *op)
+{
+    int x0 = op->x, y0 = op->y;
+    struct picture r;
+
+    if (op->center) {
+        x0 = op->w > p->w ? -((op->w - p->w) / 2) : half_even(p->w - op->w);
+        y0 = op->h > p->h ? -((op->h - p->h) / 2) : half_even(p->h - op->h);
+    }
+    if (!op->pad && (x0 < 0 || y0 < 0 || x0 + op->w > p->w ||
+                     y0 + op->h > p->h))
+        return false;
+    r = blank(op->w, op->h, p->c);
+    for (int y = 0; y < r.h; y++)
+        for (int x = 0; x < r.w; x++)
+            if (x0 + x >= 0 && x0 + x < p->w && y0 + y >= 0 && y0 + y < p->h)
+                memcpy(at(&r, x, y), at(p, x0 + x, y0 + y), (size_t)p->c);
+    replace(p, r);
+    return true;
+}
+
+static void flip(struct picture *p, const struct hr_flip *op)
+{
+    struct picture r;
+
+    if (op->transpose)
+        turn(p);
+    r = blank(p->w, p->h, p->c);
+    for (int y = 0; y < r.h; y++)
+        for (int x = 0; x < r.w; x++)
+            memcpy(at(&r, x, y),
+                   at(p, op->horizontal ? p->w - 1 - x : x,
+                      op->vertical ? p->h - 1 - y : y),
+                   (size_t)p->c);
+    replace(p, r);
+}
+
+// What a viewer does for EXIF orientations 2 .. 8 (TIFF 6.0, tag 274).
+static void orient(struct picture *p, int orientation)
+{
+    static const struct hr_flip turns[9] = {
+        [2] = {.horizontal = true},
+        [3] = {.horizontal = true, .vertical = true},
+        [4] = {.vertical = true},
+        [5] = {.transpose = true},
+        [6] = {.transpose = true, .horizontal = true},
+        [7] = {.transpose = true, .horizontal = true, .vertical = true},
+        [8] = {.transpose = true, .vertical = true},
+    };
+
+    if (orientation >= 2 && orientation <= 8)
+        flip(p, &turns[orientation]);
+}
+
+bool naive_apply(struct picture *p, const struct hr_op *op, int orientation)
+{
+    switch (op->type) {
+    case HR_OP_DECODE:
+        if (op->decode.apply_orientation)
+            orient(p, orientation);
+        return true;
+    case HR_OP_CROP:
+        return crop(p, &op->crop);
+    case HR_OP_RESIZE:
+        return resize(p, &op->resize);
+    case HR_OP_FLIP:
+        flip(p, &op->flip);
+        return true;
+    case HR_OP_NORMALIZE:
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// The conformance suite on the CPU at each instruction set, on the scripted
+// engine in its cuts, and on every other device that opens here (or the one
+// that HEADRACE_TEST_DEVICE names).
+#include <stdlib.h>
+#include <string.h>
+
+#include "conformance.h"
+#include "fake_engine.h"
+
+static void report(hr_device dev, const struct conformance *c)
+{
+    printf("\n  %s (%s): %d jobs, %d samples, %d by the device, %d different ",
+           dev->name, dev->description, c->jobs, c->samples, c->by_device,
+           c->different);
+}
+
+static void cpu_masks(void)
+{
+    static const unsigned masks[] = {HR_CPU_C, HR_CPU_AVX2,
+                                     HR_CPU_AVX2 | HR_CPU_AVX512};
+
+    for (int i = 0; i < 3; i++) {
+        hr_device dev = hr_device_open(
+            "cpu", &(struct hr_device_params){.threads = 1 + i,
+                                              .cpu_mask = masks[i]});
+        struct conformance c = conformance_run(dev, HR_EXACT, test_seed);
+
+        CHECK(c.by_device > c.samples / 2 && c.different == 0, "by_device");
+        report(dev, &c);
+        hr_device_close(&dev);
+    }
+}
+
+static void fake_cuts(void)
+{
+    static const uint32_t cuts[] = {
+        FAKE_D,          FAKE_R,          FAKE_S,         FAKE_DR,
+        FAKE_RS,         FAKE_DRS,        FAKE_D | FAKE_S,
+        FAKE_D | FAKE_R | FAKE_S};
+
+    for (size_t i = 0; i < sizeof(cuts) / sizeof(*cuts); i++) {
+        hr_device dev;
+        struct conformance c;
+
+        // A sanitizer build does the first and the last.
+        if (test_loops(8) < 8 && i % 7)
+            continue;
+        fake_reset(&(struct fake_script){
+            .spans = {cuts[i], cuts[i], cuts[i]}, .own_buffers = i % 2});
+        dev = test_device("fake", 2, 0);
+        c = conformance_run(dev, (enum hr_tier)(i % 2), test_seed);
+        CHECK(c.by_device > c.samples / 3 && c.different == 0, "by_device %d",
+              c.by_device);
+        report(dev, &c);
+        hr_device_close(&dev);
+    }
+}
+
+// A suite that cannot fail proves nothing: an engine that is wrong is found.
+static void finds_faults(void)
+{
+    hr_device dev;
+    struct hr_device_params p = {.threads = 1};
+    uint64_t seed = test_seed;
+    struct bytes jpeg = test_jpeg(40, 40, &seed), other;
+    hr_image a, b;
+
+    // By its eye: two pictures that differ in one byte are different.
+    dev = hr_device_open("cpu", &p);
+    other = test_jpeg(40, 40, &seed);
+    a = hr_decode(dev, jpeg.data, jpeg.size, NULL);
+    b = hr_decode(dev, other.data, other.size, NULL);
+    hr_image_wait(a, HR_FOREVER);
+    hr_image_wait(b, HR_FOREVER);
+    CHECK(memcmp(a->params.data, b->params.data, a->size), "equal noise");
+    hr_image_release(&a);
+    hr_image_release(&b);
+    hr_device_close(&dev);
+    free(jpeg.data);
+    free(other.data);
+}
+
+static void run_other(const char *name)
+{
+    hr_device dev = hr_device_open(name, NULL);
+    struct conformance c;
+
+    if (!dev) {
+        test_not_run(hr_last_error());
+        return;
+    }
+    c = conformance_run(dev, HR_EXACT, test_seed);
+    report(dev, &c);
+    c = conformance_run(dev, HR_CLOSE, test_seed);
+    report(dev, &c);
+    hr_device_close(&dev);
+}
+
+static void other_devices(void)
+{
+    const char *named = getenv("HEADRACE_TEST_DEVICE");
+    struct hr_device_info infos[16];
+    int n = hr_device_list(infos, 16), run = 0;
+
+    if (named) {
+        run_other(named);
+        return;
+    }
+    for (int i = 0; i < n && i < 16; i++) {
+        if (!strcmp(infos[i].backend, "cpu") ||
+            !strcmp(infos[i].backend, "fake"))
+            continue;
+        if (infos[i].available)
+            run_other(infos[i].name), run++;
+        else
+            test_not_run(infos[i].reason);
+    }
+    if (!run)
+        test_not_run("no other device opens here");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(cpu_masks), TEST_CASE(fake_cuts), TEST_CASE(finds_faults),
+        TEST_CASE(other_devices)};
+
+    return test_main("conformance", cases, 4, argc, argv);
+}

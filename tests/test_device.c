@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices: names, defaults, environment, lists, life and death.
+#include <stdlib.h>
+#include <string.h>
+
+#include "scene.h"
+
+#define ALL(x) {(x), (x), (x)}
+
+static void names(void)
+{
+    static const char *const bad[] = {"", "nothing", "cpu:1", "cp", "cpux",
+                                      ":", "cpu0"};
+    hr_device dev;
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        dev = hr_device_open(bad[i], NULL);
+        CHECK(!dev && hr_last_status() == HR_ENODEVICE && hr_last_error()[0],
+              "'%s': %s", bad[i], hr_last_error());
+        hr_device_close(&dev);
+    }
+    dev = hr_device_open("cpu:", NULL);
+    CHECK(dev, "cpu: %s", hr_last_error());
+    hr_device_close(&dev);
+    CHECK(!dev, "not NULL");
+}
+
+static void facts(void)
+{
+    hr_device dev = hr_device_open(
+        "cpu", &(struct hr_device_params){.threads = 3, .cpu_mask = HR_CPU_C,
+                                          .limits = {.side = 77}});
+
+    CHECK(!strcmp(dev->name, "cpu") && !strcmp(dev->backend, "cpu") &&
+              strstr(dev->description, "3 threads") &&
+              strstr(dev->description, "c kernels"),
+          "%s", dev->description);
+    CHECK(dev->caps.threads == 3 && dev->params.threads == 3, "threads");
+    CHECK(dev->params.budget == 256 << 20, "budget");
+    CHECK(dev->params.deadline_ns == 10000 * TEST_MS, "deadline");
+    CHECK(dev->params.limits.side == 77 &&
+              dev->params.limits.pixels == 100000000 &&
+              dev->params.limits.scans == 100 &&
+              dev->params.limits.item_bytes == (size_t)512 << 20,
+          "limits");
+    CHECK(dev->caps.exact && dev->caps.host_memory, "caps");
+    for (int t = 0; t <= HR_FAST; t++)
+        CHECK(dev->caps.spans[t] & HR__SPAN_BIT(HR_ENTROPY, HR_STORE), "%d",
+              t);
+    hr_device_close(&dev);
+    dev = hr_device_open("cpu", NULL);
+    CHECK(dev->params.threads >= 1, "%d threads", dev->params.threads);
+    hr_device_close(&dev);
+}
+
+// A limit of the device's is kept by its jobs.
+static void limits(void)
+{
+    uint64_t seed = test_seed;
+    struct bytes jpeg = test_jpeg(100, 50, &seed);
+    hr_device dev = hr_device_open(
+        "cpu",
+        &(struct hr_device_params){.threads = 1, .limits = {.side = 77}});
+    const struct hr_op op = hr_op_decode(0);
+    hr_image out = hr_image_create(
+        dev, hr_image_params(.w = 100, .h = 50, .c = 3, .dtype = HR_U8));
+    struct hr_sample s = {.data = jpeg.data, .size = jpeg.size, .ops = &op,
+                          .num_ops = 1, .out = out};
+    hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
+
+    CHECK(hr_job_wait(job, HR_FOREVER) == HR_ELIMIT &&
+              strstr(job->results[0].message, "77"),
+          "%s", job->results[0].message);
+    CHECK(!hr_decode(dev, jpeg.data, jpeg.size, NULL) &&
+              hr_last_status() == HR_ELIMIT,
+          "eager: %s", hr_last_error());
+    hr_job_release(&job);
+    hr_image_release(&out);
+    hr_device_close(&dev);
+    free(jpeg.data);
+}
+
+static void the_default(void)
+{
+    hr_batch a, b;
+
+    fake_reset_spans(FAKE_RS);
+    unsetenv("HEADRACE_BACKEND");
+    setenv("HEADRACE_BACKEND", "cpu", 1);
+    CHECK(hr_set_image_backend(NULL) == HR_OK &&
+              !strcmp(hr_get_image_backend(), "cpu"),
+          "%s", hr_last_error());
+    a = hr_batch_create(NULL, hr_batch_params(.n = 1, .c = 1, .h = 1, .w = 1));
+    CHECK(hr_set_image_backend("nothing") == HR_ENODEVICE &&
+              !strcmp(hr_get_image_backend(), "cpu"),
+          "an error changed it");
+    CHECK(hr_set_image_backend("fake") == HR_OK &&
+              !strcmp(hr_get_image_backend(), "fake:0"),
+          "%s", hr_last_error());
+    b = hr_batch_create(NULL, hr_batch_params(.n = 1, .c = 1, .h = 1, .w = 1));
+    CHECK(a && b, "batches");
+    // Of another device now.
+    CHECK(!hr_submit(NULL, &(struct hr_sample){.data = "x", .size = 1,
+                                               .ops = &hr_op_decode(0),
+                                               .num_ops = 1},
+                     1, a, NULL) &&
+              hr_last_status() == HR_EINVAL,
+          "the old default's batch");
+    setenv("HEADRACE_BACKEND", "nothing", 1);
+    CHECK(hr_set_image_backend("auto") == HR_ENODEVICE, "variable");
+    unsetenv("HEADRACE_BACKEND");
+    CHECK(hr_set_image_backend("auto") == HR_OK, "auto");
+    CHECK(hr_set_image_backend("cpu") == HR_OK, "cpu");
+    hr_batch_destroy(&a);
+    hr_batch_destroy(&b);
+    CHECK(test_reaches(&fake_counts.closes, atomic_load(&fake_counts.opens)),
+          "the old default is not closed");
+}
+
+static void list(void)
+{
+    struct hr_device_info infos[32];
+    int n, cpu = 0, fake = 0;
+
+    fake_reset_spans(FAKE_RS);
+    memset(infos, 0xff, sizeof(infos));
+    n = hr_device_list(infos, 32);
+    CHECK(n >= 2 && n <= 32, "%d", n);
+    CHECK(hr_device_list(NULL, 0) == n, "only counted");
+    for (int i = 0; i < n && i < 32; i++) {
+        CHECK(infos[i].name[0] && infos[i].backend[0], "line %d", i);
+        CHECK(infos[i].available == !infos[i].reason[0], "%s: '%s'",
+              infos[i].name, infos[i].reason);
+        cpu += !strcmp(infos[i].name, "cpu") && infos[i].available;
+        fake += !strcmp(infos[i].name, "fake") && infos[i].available;
+    }
+    CHECK(cpu == 1 && fake == 1, "cpu %d, fake %d", cpu, fake);
+    CHECK(!strcmp(infos[n - 1].name, "cpu"), "the CPU is the last");
+    infos[1].name[0] = '#';
+    hr_device_list(infos, 1);
+    CHECK(infos[1].name[0] == '#', "wrote beyond max");
+}
+
+static void checks(void)
+{
+    uint64_t seed = test_seed;
+    struct bytes jpeg = test_jpeg(50, 40, &seed);
+    const char *path = test_file(&jpeg, ".jpg");
+    const struct hr_op ops[] = {hr_op_decode(0),
+                                hr_op_crop(.x = 45, .w = 10, .h = 10)};
+    struct hr_sample s = {.data = jpeg.data, .size = jpeg.size, .ops = ops,
+                          .num_ops = 1};
+    hr_device dev;
+
+    fake_reset_spans(0);
+    dev = test_device("fake", 1, 0);
+    CHECK(hr_device_check(dev, &s) == HR_WHY_SPAN, "no spans");
+    hr_device_close(&dev);
+    dev = test_device("cpu", 1, 0);
+    CHECK(hr_device_check(dev, &s) == 0, "bytes");
+    s.num_ops = 2;
+    CHECK(hr_device_check(dev, &s) != 0, "crop that leaves it");
+    s.num_ops = 1;
+    s.data = NULL;
+    s.path = path;
+    CHECK(hr_device_check(dev, &s) == 0, "path");
+    s.path = "/no/such/file";
+    CHECK(hr_device_check(dev, &s) != 0, "no such file");
+    CHECK(hr_device_check(dev, NULL) != 0, "NULL");
+    hr_device_close(&dev);
+    free(jpeg.data);
+}
+
+static void *open_close(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < test_loops(20); i++) {
+        hr_device dev = hr_device_open(
+            i % 2 ? "cpu" : "fake", &(struct hr_device_params){.threads = 2});
+
+        hr_device_close(&dev);
+    }
+    return NULL;
+}
+
+static void many_devices(void)
+{
+    pthread_t threads[4];
+
+    fake_reset_spans(FAKE_RS);
+    for (int i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, open_close, NULL);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    CHECK(atomic_load(&fake_counts.opens) == atomic_load(&fake_counts.closes),
+          "%d opened", atomic_load(&fake_counts.opens));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(names),       TEST_CASE(facts), TEST_CASE(limits),
+        TEST_CASE(the_default), TEST_CASE(list),  TEST_CASE(checks),
+        TEST_CASE(many_devices),
+    };
+
+    return test_main("device", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans at work: every cut between an engine and the CPU makes the same bytes
+// and says who made them; engines get their samples in lists of equal spans;
+// what they refuse or fail goes on elsewhere, counted.
+#include <stdlib.h>
+#include <string.h>
+
+#include "scene.h"
+
+#define ALL(x) {(x), (x), (x)}
+
+static struct scene scene;
+
+// ---- Cuts ------------------------------------------------------------------------
+
+static bool by_fake(const struct hr_result *r, enum hr_stage stage)
+{
+    for (int i = 0; i < r->num_spans; i++)
+        if (r->spans[i].span.first <= stage && r->spans[i].span.last >= stage)
+            return !strcmp(r->spans[i].device, "fake:0");
+    return false;
+}
+
+// Which of decode, resample and store can be the engine's with these offers,
+// given that the CPU can do any part: the most that any cut gives it.
+static int best_share(uint32_t spans, bool image)
+{
+    static const struct {
+        uint32_t span;
+        int first, last;   // of 0 = decode, 1 = resample, 2 = store
+        int stages;
+    } all[] = {{FAKE_D, 0, 0, 3},  {FAKE_DR, 0, 1, 4}, {FAKE_DRS, 0, 2, 5},
+               {FAKE_R, 1, 1, 1},  {FAKE_RS, 1, 2, 2}, {FAKE_S, 2, 2, 1}};
+    int best[4] = {0};
+
+    for (int at = 2; at >= image; at--) {
+        best[at] = best[at + 1];
+        for (int i = 0; i < 6; i++)
+            if (all[i].first == at && (spans & all[i].span) &&
+                best[all[i].last + 1] + all[i].stages > best[at])
+                best[at] = best[all[i].last + 1] + all[i].stages;
+    }
+    return best[image];
+}
+
+static void check_share(const struct hr_result *r, uint32_t spans, bool image)
+{
+    int share = 0;
+
+    for (int s = HR_ENTROPY; s < HR_NUM_STAGES; s++)
+        share += by_fake(r, (enum hr_stage)s);
+    CHECK(share == best_share(spans, image), "offers %#x: %d stages, not %d",
+          spans, share, best_share(spans, image));
+}
+
+static void cuts(void)
+{
+    static const uint32_t each[] = {FAKE_D, FAKE_DR, FAKE_DRS,
+                                    FAKE_R, FAKE_RS, FAKE_S};
+
+    for (int set = 0; set < 64; set++) {
+        uint32_t spans = 0;
+        hr_device dev;
+        struct watched w;
+
+        for (int i = 0; i < 6; i++)
+            spans |= set & 1 << i ? each[i] : 0;
+        fake_reset(&(struct fake_script){
+            .spans = ALL(spans), .own_buffers = set % 2,
+            .where = set % 3 ? FAKE_THREAD : FAKE_INSIDE});
+        dev = test_device("fake", 2, 0);
+        scene_init(&scene, dev, 9, SCENE_MIXED);
+        watch_submit(&w, &scene, NULL);
+        CHECK(watch_wait(&w) == HR_OK, "set %d", set);
+        CHECK(scene_check_results(&scene, w.job, HR_ON_ERROR_FAIL) == 9,
+              "set %d", set);
+        for (int i = 0; i < 9; i++)
+            check_share(&w.job->results[i], spans, scene.samples[i].image);
+        CHECK(atomic_load(&fake_counts.mixed) == 0 &&
+                  atomic_load(&fake_counts.empty) == 0,
+              "set %d: a mixed or an empty list", set);
+        watch_finish(&w);
+        scene_finish(&scene);
+        hr_device_close(&dev);
+    }
+}
+
+// The tier decides which offers count.
+static void tiers(void)
+{
+    hr_device dev;
+    struct watched w;
+
+    fake_reset(&(struct fake_script){
+        .spans = {[HR_CLOSE] = FAKE_RS, [HR_FAST] = FAKE_DRS}});
+    dev = test_device("fake", 1, 0);
+    for (int tier = 0; tier <= HR_FAST; tier++) {
+        scene_init(&scene, dev, 2, SCENE_BYTES);
+        watch_submit(&w, &scene, hr_job_params(.tier = (enum hr_tier)tier));
+        CHECK(watch_wait(&w) == HR_OK, "tier %d", tier);
+        scene_check_results(&scene, w.job, HR_ON_ERROR_FAIL);
+        CHECK(by_fake(&w.job->results[0], HR_ENTROPY) == (tier == HR_FAST) &&
+                  by_fake(&w.job->results[0], HR_STORE) == (tier != HR_EXACT),
+              "tier %d: the wrong engine", tier);
+        watch_finish(&w);
+        scene_finish(&scene);
+    }
+    hr_device_close(&dev);
+}
+
+// ---- Lists ------------------------------------------------------------------------
+
+static void one_list(enum scene_source source, int n, int batch, int lists)
+{
+    hr_device dev;
+    struct watched w;
+
+    fake_reset(&(struct fake_script){.spans = ALL(FAKE_RS), .batch = batch});
+    dev = test_device("fake", 3, 0);
+    scene_init(&scene, dev, n, source);
+    watch_submit(&w, &scene, NULL);
+    CHECK(watch_wait(&w) == HR_OK, "ok");
+    scene_check_results(&scene, w.job, HR_ON_ERROR_FAIL);
+    CHECK(atomic_load(&fake_counts.lists) == lists, "%d samples in %d lists",
+          n, atomic_load(&fake_counts.lists));
+    CHECK(atomic_load(&fake_counts.tasks) == n, "%d tasks",
+          atomic_load(&fake_counts.tasks));
+    CHECK(!batch || atomic_load(&fake_counts.longest) <= batch,
+          "a list of %d", atomic_load(&fake_counts.longest));
+    CHECK(atomic_load(&fake_counts.empty) == 0 &&
+              atomic_load(&fake_counts.mixed) == 0,
+          "empty or mixed");
+    watch_finish(&w);
+    scene_finish(&scene);
+    hr_device_close(&dev);
+}
+
+static void lists(void)
+{
+    for (int source = SCENE_BYTES; source <= SCENE_MIXED; source++) {
+        one_list((enum scene_source)source, 32, 0, 1);
+        one_list((enum scene_source)source, 32, 8, 4);
+        one_list((enum scene_source)source, 1, 0, 1);
+    }
+}
+
+// Some are planned to the engine, some stay on the CPU, some fail: the list
+// goes out all the same, without them.
+static void lists_with_gaps(void)
+{
+    uint64_t seed = 3;
+    struct bytes bad = test_damaged(50, 50, &seed);
+
+    for (int round = 0; round < test_loops(40); round++) {
+        hr_device dev;
+        struct watched w;
+        int ok;
+
+        fake_reset(&(struct fake_script){.spans = ALL(FAKE_RS),
+                                         .takes_every_2nd = true});
+        dev = test_device("fake", 1 + round % 4, 0);
+        scene_init(&scene, dev, 16, SCENE_MIXED);
+        for (int i = round % 16; i < 16; i += 5) {
+            scene.samples[i].data = bad.data;
+            scene.samples[i].size = bad.size;
+            scene.samples[i].path = NULL;
+            hr_image_release(&scene.samples[i].image);
+            scene.ops[i][0] = hr_op_decode(0);
+            scene.samples[i].num_ops = 1;
+        }
+        watch_submit(&w, &scene, NULL);
+        watch_wait(&w);
+        ok = scene_check_results(&scene, w.job, HR_ON_ERROR_FAIL);
+        CHECK(ok >= 12 && ok < 16, "%d are ok", ok);
+        CHECK(atomic_load(&fake_counts.lists) == 1, "%d lists",
+              atomic_load(&fake_counts.lists));
+        watch_finish(&w);
+        scene_finish(&scene);
+        hr_device_close(&dev);
+    }
+    free(bad.data);
+}
+
+// JPEGs begin with the decode, images with the resample: two lists.
+static void lists_of_equal_spans(void)
+{
+    hr_device dev;
+    struct watched w;
+
+    fake_reset(&(struct fake_script){.spans = ALL(FAKE_DRS | FAKE_RS)});
+    dev = test_device("fake", 2, 0);
+    scene_init(&scene, dev, 12, SCENE_MIXED);
+    watch_submit(&w, &scene, NULL);
+    CHECK(watch_wait(&w) == HR_OK, "ok");
+    CHECK(scene_check_results(&scene, w.job, HR_ON_ERROR_FAIL) == 12, "ok");
+    CHECK(atomic_load(&fake_counts.mixed) == 0, "%d tasks of other spans",
+          atomic_load(&fake_counts.mixed));
+    CHECK(atomic_load(&fake_counts.lists) == 2 &&
+              atomic_load(&fake_counts.tasks) == 12,
+          "%d lists", atomic_load(&fake_counts.lists));
+    watch_finish(&w);
+    scene_finish(&scene);
+    hr_device_close(&dev);
+}
+
+// ---- Failures at every place ----------------------------------------------------------
+
+static void fails_at_every_task(void)
+{
+    static const enum hr_status codes[] = {HR_EDEVICE, HR_ENOMEM, HR_ECORRUPT,
+                                           HR_ETIMEDOUT, HR_EUNSUPPORTED};
+    static const uint32_t spans[] = {FAKE_RS, FAKE_R | FAKE_S, FAKE_DR,
+                                     FAKE_D | FAKE_S};
+    int n = 5;
+
+    for (int k = 1; k <= 2 * n; k++)
+        for (int round = 0; round < 8; round++) {
+            struct fake_script script = {
+                .spans = ALL(spans[round % 4]), .fail_from = k,
+                .fail_to = round % 3 ? k : 0, .fail_late = round % 2,
+                .fail_status = codes[(k + round) % 5],
+                .fail_why = HR_WHY_LOST, .own_buffers = true,
+                .where = round / 4 ? FAKE_INSIDE : FAKE_THREAD};
+            struct hr_stats stats;
+            hr_device dev;
+            struct watched w;
+            unsigned failed = 0;
+
+            script.fail_to = script.fail_to ? k : -1;  // -1: from k on
+            fake_reset(&script);
+            dev = test_device("fake", 2, 0);
+            scene_init(&scene, dev, n, SCENE_BYTES);
+            watch_submit(&w, &scene, NULL);
+            CHECK(watch_wait(&w) == HR_OK, "task %d, round %d: %s", k, round,
+                  w.job->results[0].message);
+            CHECK(scene_check_results(&scene, w.job, HR_ON_ERROR_FAIL) == n,
+                  "task %d, round %d", k, round);
+            for (int i = 0; i < n; i++) {
+                const struct hr_result *r = &w.job->results[i];
+
+                failed += r->fallbacks;
+                CHECK(!r->fallbacks == !(r->why & HR_WHY_LOST), "why %#x",
+                      r->why);
+            }
+            hr_device_stats(dev, &stats);
+            CHECK(stats.fallbacks == failed, "%u", failed);
+            CHECK(stats.fallback_reasons[__builtin_ctz(HR_WHY_LOST)] == failed,
+                  "reasons");
+            watch_finish(&w);
+            scene_finish(&scene);
+            hr_device_close(&dev);
+            test_reaches(&fake_counts.closes, 1);
+            CHECK(atomic_load(&fake_counts.buffers) == 0, "buffers leaked");
+        }
+}
+
+// What passes an engine over is in why, and nothing else is.
+static void reasons(void)
+{
+    hr_device dev;
+    struct watched w;
+
+    fake_reset(&(struct fake_script){.spans = ALL(FAKE_RS),
+                                     .takes_every_2nd = true});
+    dev = test_device("fake", 2, 0);
+    scene_init(&scene, dev, 8, SCENE_BYTES);
+    CHECK(hr_device_check(dev, &scene.samples[0]) == 0, "120 is even");
+    CHECK(hr_device_check(dev, &scene.samples[1]) == HR_WHY_SIZE, "97 is odd");
+    watch_submit(&w, &scene, NULL);
+    CHECK(watch_wait(&w) == HR_OK, "ok");
+    for (int i = 0; i < 8; i++) {
+        const struct hr_result *r = &w.job->results[i];
+        bool odd = r->width % 2;
+
+        CHECK(r->why == (odd ? HR_WHY_SIZE : 0u) && r->fallbacks == 0 &&
+                  by_fake(r, HR_STORE) == !odd,
+              "sample %d: why %#x", i, r->why);
+    }
+    watch_finish(&w);
+    watch_submit(&w, &scene, hr_job_params(.strict = true,
+                                           .on_error = HR_ON_ERROR_ZERO));
+    CHECK(watch_wait(&w) == HR_OK, "zero");
+    for (int i = 0; i < 8; i++)
+        CHECK(w.job->results[i].status ==
+                  (w.job->results[i].width % 2 ? HR_EUNSUPPORTED : HR_OK),
+              "strict sample %d: %s", i, w.job->results[i].message);
+    watch_finish(&w);
+    scene_finish(&scene);
+    hr_device_close(&dev);
+}
+
+static void open_failures(void)
+{
+    hr_device dev;
+
+    fake_reset(&(struct fake_script){.open_fails = true});
+    dev = hr_device_open("fake", NULL);
+    CHECK(!dev && hr_last_status() == HR_EDEVICE &&
+              strstr(hr_last_error(), "the script says no") &&
+              strstr(hr_last_error(), "fake"),
+          "%s", hr_last_error());
+    CHECK(atomic_load(&fake_counts.closes) == 1, "half-opened engines, too");
+    CHECK(hr_set_image_backend("fake") == HR_EDEVICE, "set");
+    unsetenv("HEADRACE_BACKEND");
+    dev = hr_device_open(NULL, NULL);
+    CHECK(dev && strcmp(dev->backend, "fake"), "auto goes on");
+    hr_device_close(&dev);
+    setenv("HEADRACE_BACKEND", "fake", 1);
+    CHECK(!hr_device_open(NULL, NULL) && hr_last_status() == HR_EDEVICE,
+          "an explicit wish");
+    unsetenv("HEADRACE_BACKEND");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(cuts),
+        TEST_CASE(tiers),
+        TEST_CASE(lists),
+        TEST_CASE(lists_with_gaps),
+        TEST_CASE(lists_of_equal_spans),
+        TEST_CASE(fails_at_every_task),
+        TEST_CASE(reasons),
+        TEST_CASE(open_failures),
+    };
+
+    return test_main("fallback", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// fork() with busy threads: in the child old handles answer HR_EFORK at once,
+// a device of its own works, and the parent does not notice.
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "scene.h"
+
+#define ALL(x) {(x), (x), (x)}
+
+static struct scene scene;
+
+// What the child finds wrong, as its exit code.
+enum { FINE, OLD_JOB, OLD_IMAGE, OLD_BATCH, OLD_DEVICE, NEW_DEVICE, NEW_JOB,
+       NEW_PIXELS };
+
+static int old_handles(hr_job job, hr_image image)
+{
+    struct hr_stats stats;
+
+    if (hr_job_poll(job, 0) != HR_EFORK || hr_job_wait(job, -1) != HR_EFORK ||
+        hr_job_fd(job) != -1 || hr_last_status() != HR_EFORK)
+        return OLD_JOB;
+    hr_job_cancel(job);
+    hr_job_release(&job);
+    if (hr_image_wait(image, -1) != HR_EFORK ||
+        hr_resize(scene.dev, image, &(struct hr_resize){.w = 3, .h = 3}))
+        return OLD_IMAGE;
+    if (hr_submit(scene.dev, scene.samples, scene.n, scene.out, NULL) ||
+        hr_last_status() != HR_EFORK)
+        return OLD_BATCH;
+    if (hr_wait_all(scene.dev, -1) != HR_EFORK ||
+        !hr_device_check(scene.dev, &scene.samples[0]) ||
+        hr_image_create(scene.dev, hr_image_params(.w = 1, .h = 1, .c = 3)))
+        return OLD_DEVICE;
+    hr_device_stats(scene.dev, &stats);
+    return FINE;
+}
+
+// The default device of the child; bytes samples need nothing of the parent.
+static int new_device(void)
+{
+    struct hr_sample s = scene.samples[0];
+    hr_batch out = hr_batch_create(
+        NULL, hr_batch_params(.n = 1, .c = 3, .h = SCENE_H, .w = SCENE_W));
+    hr_job job;
+
+    if (!out)
+        return NEW_DEVICE;
+    job = hr_submit(NULL, &s, 1, out, NULL);
+    if (!job || hr_job_wait(job, HR_FOREVER))
+        return NEW_JOB;
+    if (memcmp(out->params.data, scene.expected, out->size))
+        return NEW_PIXELS;
+    hr_job_release(&job);
+    hr_batch_destroy(&out);
+    return FINE;
+}
+
+static int child(hr_job job, hr_image image, bool open_one)
+{
+    int wrong = old_handles(job, image);
+
+    // The sanitizers' malloc may be locked in the child for ever.
+    if (TEST_SANITIZED)
+        return wrong;
+    if (!wrong && open_one)
+        wrong = new_device();
+    if (wrong)
+        return wrong;
+    // Giving up what was the parent's touches none of its threads.
+    for (int i = 0; i < scene.n; i++)
+        hr_image_release(&scene.samples[i].image);
+    hr_image_release(&image);
+    hr_batch_destroy(&scene.out);
+    hr_device_close(&scene.dev);
+    return FINE;
+}
+
+// Waits for the child for some seconds; -1 = it hangs.
+static int wait_for(pid_t pid)
+{
+    for (int i = 0; i < 20000; i++) {
+        int status;
+
+        if (waitpid(pid, &status, WNOHANG) == pid)
+            return WIFEXITED(status) ? WEXITSTATUS(status)
+                                     : 128 + WTERMSIG(status);
+        test_sleep(TEST_MS);
+    }
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    return -1;
+}
+
+static void rounds_on(const char *name, int rounds)
+{
+    uint64_t seed = test_seed;
+    hr_device dev = test_device(name, 3, 0);
+    hr_image image = test_image(dev, 40, 30, 3, &seed);
+
+    scene_init(&scene, dev, 12, SCENE_MIXED);
+    for (int i = 0; i < rounds; i++) {
+        hr_job job = hr_submit(dev, scene.samples, 12, scene.out, NULL);
+        pid_t pid;
+        int result;
+
+        test_sleep(random_below(&seed, 300000));
+        pid = fork();
+        if (pid == 0)
+            _exit(child(job, image, i % 4 == 0));
+        result = wait_for(pid);
+        CHECK(result == FINE, "round %d on %s: the child says %d", i, name,
+              result);
+        CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK &&
+                  scene_check_results(&scene, job, HR_ON_ERROR_FAIL) == 12,
+              "round %d: the parent", i);
+        hr_job_release(&job);
+        if (result != FINE)
+            break;
+    }
+    check_idle(dev);
+    scene_finish(&scene);
+    hr_image_release(&image);
+    hr_device_close(&dev);
+}
+
+static void busy_cpu(void)
+{
+    if (TEST_SANITIZED)
+        test_not_run("devices of the child, in a sanitizer build");
+    rounds_on("cpu", test_loops(200));
+}
+
+static void busy_engine(void)
+{
+    fake_reset(&(struct fake_script){.spans = ALL(FAKE_RS),
+                                     .delay_ns = TEST_MS / 5});
+    rounds_on("fake", test_loops(60));
+}
+
+// The parent has given the device itself up: an image is its last user.
+static void last_user_in_the_child(void)
+{
+    uint64_t seed = test_seed;
+    hr_device dev = test_device("cpu", 2, 0);
+    hr_image image = test_image(dev, 4, 4, 3, &seed);
+    pid_t pid;
+    int result;
+
+    hr_device_close(&dev);
+    pid = fork();
+    if (pid == 0) {
+        if (!TEST_SANITIZED)
+            hr_image_release(&image);
+        _exit(0);
+    }
+    result = wait_for(pid);
+    CHECK(result == 0, "the child says %d", result);
+    hr_image_release(&image);
+}
+
+// The default device is the parent's, then the child's own.
+static void default_device(void)
+{
+    const char *name;
+    pid_t pid;
+    int result;
+
+    setenv("HEADRACE_BACKEND", "cpu", 1);
+    name = hr_get_image_backend();
+    CHECK(name && !strcmp(name, "cpu"), "%s", hr_last_error());
+    scene_init(&scene, NULL, 1, SCENE_BYTES);
+    pid = fork();
+    if (pid == 0) {
+        if (TEST_SANITIZED)
+            _exit(0);
+        if (hr_wait_all(NULL, 0) || new_device() != FINE)
+            _exit(1);
+        _exit(hr_set_image_backend("cpu") == HR_OK ? 0 : 2);
+    }
+    result = wait_for(pid);
+    CHECK(result == 0, "the child says %d", result);
+    CHECK(new_device() == FINE, "the parent's");
+    scene_finish(&scene);
+    unsetenv("HEADRACE_BACKEND");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(default_device),
+        TEST_CASE(busy_cpu),
+        TEST_CASE(busy_engine),
+        TEST_CASE(last_user_in_the_child),
+    };
+
+    return test_main("fork", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
+}

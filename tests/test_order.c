@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: Apache-2.0
+// Order: jobs that share images and slots take turns as they were submitted,
+// whatever engine is slow; random graphs equal their sequential execution.
+#include <stdlib.h>
+#include <string.h>
+
+#include "scene.h"
+
+enum { SIDE = 16 };
+#define BOTH(x) {(x), (x), (x)}
+
+static hr_image blank(hr_device dev)
+{
+    hr_image image = hr_image_create(
+        dev, hr_image_params(.w = SIDE, .h = SIDE, .c = 3, .dtype = HR_U8,
+                             .layout = HR_NHWC));
+
+    if (!image)
+        abort();
+    return image;
+}
+
+static hr_job copy_job(hr_device dev, hr_image from, hr_image to,
+                       const struct hr_op *op)
+{
+    struct hr_sample s = {
+        .image = from, .ops = op, .num_ops = op ? 1 : 0, .out = to};
+    hr_job job = hr_submit(dev, &s, 1, NULL,
+                           hr_job_params(.wait_for_room = true));
+
+    CHECK(job, "submit: %s", hr_last_error());
+    return job;
+}
+
+// ---- Chains by the eager API -----------------------------------------------------
+
+static void chain_on(hr_device dev, const struct bytes *jpeg)
+{
+    const struct hr_op ops[] = {
+        hr_op_decode(0), hr_op_crop(.x = 3, .y = 5, .w = 80, .h = 60),
+        hr_op_resize(.w = 40, .h = 30), hr_op_flip(.horizontal = true),
+        hr_op_normalize(.mean = {.5f, .5f, .5f}, .std = {.2f, .3f, .4f})};
+    hr_image whole = hr_image_create(
+        dev, hr_image_params(.w = 40, .h = 30, .c = 3, .dtype = HR_F32));
+    struct hr_sample s = {.data = jpeg->data, .size = jpeg->size, .ops = ops,
+                          .num_ops = 5, .out = whole};
+    hr_image a = hr_decode(dev, jpeg->data, jpeg->size, NULL);
+    hr_image b = hr_crop(dev, a, &ops[1].crop);
+    hr_image c = hr_resize(dev, b, &ops[2].resize);
+    hr_image d = hr_flip(dev, c, &ops[3].flip);
+    hr_image e = hr_normalize(dev, d, &ops[4].normalize, HR_F32, HR_NCHW);
+    hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
+
+    // Nobody holds what is in between but the jobs.
+    hr_image_release(&a);
+    hr_image_release(&b);
+    hr_image_release(&c);
+    hr_image_release(&d);
+    CHECK(e && hr_image_wait(e, HR_FOREVER) == HR_OK, "chain: %s",
+          hr_last_error());
+    CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "whole");
+    CHECK(e->size == whole->size &&
+              !memcmp(e->params.data, whole->params.data, e->size),
+          "the chain is not the whole on %s", dev->name);
+    hr_job_release(&job);
+    hr_image_release(&e);
+    hr_image_release(&whole);
+    check_idle(dev);
+}
+
+static void eager_chains(void)
+{
+    uint64_t seed = test_seed;
+    struct bytes jpeg = test_jpeg(120, 90, &seed);
+    static const uint32_t spans[] = {0, FAKE_RS, FAKE_R, FAKE_S, FAKE_DRS};
+
+    for (size_t i = 0; i < sizeof(spans) / sizeof(*spans); i++) {
+        hr_device dev;
+
+        fake_reset(&(struct fake_script){.spans = BOTH(spans[i]),
+                                         .delay_ns = TEST_MS});
+        dev = test_device("fake", 1 + (int)i % 3, 0);
+        chain_on(dev, &jpeg);
+        hr_device_close(&dev);
+    }
+    free(jpeg.data);
+}
+
+// ---- Turns -------------------------------------------------------------------------
+
+// Readers of one image run together; the writer behind them waits.
+static void write_after_read(void)
+{
+    uint64_t seed = test_seed;
+    hr_device dev;
+    hr_image x, y, out[4];
+    hr_job jobs[5];
+    uint8_t *before;
+
+    fake_reset(&(struct fake_script){.spans = BOTH(FAKE_RS), .gate = true});
+    dev = test_device("fake", 2, 0);
+    x = test_image(dev, SIDE, SIDE, 3, &seed);
+    y = test_image(dev, SIDE, SIDE, 3, &seed);
+    before = test_copy(x->params.data, x->size);
+    for (int i = 0; i < 4; i++) {
+        out[i] = blank(dev);
+        jobs[i] = copy_job(dev, x, out[i], NULL);
+    }
+    jobs[4] = copy_job(dev, y, x, NULL);  // overwrites what they read
+    CHECK(test_reaches(&fake_counts.tasks, 4), "four readers at once");
+    test_sleep(20 * TEST_MS);
+    CHECK(atomic_load(&fake_counts.tasks) == 4, "the writer did not wait");
+    CHECK(hr_image_wait(x, 0) == HR_ETIMEDOUT, "x has a writer in flight");
+    CHECK(hr_image_wait(y, 0) == HR_OK, "y has none");
+    CHECK(hr_image_wait(out[0], TEST_MS) == HR_ETIMEDOUT, "out 0");
+    fake_gate_open();
+    for (int i = 0; i < 5; i++)
+        CHECK(hr_job_wait(jobs[i], HR_FOREVER) == HR_OK, "job %d", i);
+    for (int i = 0; i < 4; i++)
+        CHECK(!memcmp(out[i]->params.data, before, x->size),
+              "reader %d saw the later write", i);
+    CHECK(!memcmp(x->params.data, y->params.data, x->size), "x is y now");
+    for (int i = 0; i < 4; i++)
+        hr_image_release(&out[i]);
+    for (int i = 0; i < 5; i++)
+        hr_job_release(&jobs[i]);
+    hr_image_release(&x);
+    hr_image_release(&y);
+    hr_device_close(&dev);
+    free(before);
+}
+
+// The last submitted write is what stays, also in the slot of a batch.
+static void write_after_write(void)
+{
+    uint64_t seed = test_seed;
+    hr_device dev;
+    hr_image in[6];
+    hr_job jobs[6];
+    hr_batch batch;
+
+    fake_reset(&(struct fake_script){.spans = BOTH(FAKE_RS),
+                                     .takes_every_2nd = true,
+                                     .delay_ns = 3 * TEST_MS});
+    dev = test_device("fake", 3, 0);
+    batch = hr_batch_create(dev, hr_batch_params(.n = 2, .c = 3, .h = SIDE,
+                                                 .w = SIDE, .dtype = HR_U8,
+                                                 .layout = HR_NHWC));
+    for (int i = 0; i < 6; i++) {
+        const struct hr_op op = hr_op_crop(.w = SIDE, .h = SIDE);
+        struct hr_sample s = {.ops = &op, .num_ops = 1};
+
+        // Odd widths stay on the fast CPU: they would overtake.
+        in[i] = test_image(dev, SIDE + i % 2, SIDE, 3, &seed);
+        s.image = in[i];
+        jobs[i] = hr_submit(dev, &s, 1, batch, hr_job_params(.first_slot = 1));
+    }
+    for (int i = 0; i < 6; i++)
+        CHECK(hr_job_wait(jobs[i], HR_FOREVER) == HR_OK, "job %d", i);
+    for (int y = 0; y < SIDE; y++)
+        CHECK(!memcmp((uint8_t *)batch->params.data + batch->params.stride_n +
+                          batch->params.stride_h * (size_t)y,
+                      (uint8_t *)in[5]->params.data +
+                          in[5]->params.stride_h * (size_t)y,
+                      SIDE * 3),
+              "row %d is not of the last job", y);
+    for (int i = 0; i < 6; i++) {
+        hr_job_release(&jobs[i]);
+        hr_image_release(&in[i]);
+    }
+    hr_batch_destroy(&batch);
+    hr_device_close(&dev);
+}
+
+// Two samples of one job with one destination, and a sample that reads what
+// its neighbour writes.
+static void within_one_job(void)
+{
+    uint64_t seed = test_seed;
+    hr_device dev = test_device("cpu", 3, 0);
+    hr_image a = test_image(dev, SIDE, SIDE, 3, &seed);
+    hr_image b = test_image(dev, SIDE, SIDE, 3, &seed);
+    hr_image x = blank(dev), y = blank(dev);
+
+    for (int round = 0; round < test_loops(200); round++) {
+        struct hr_sample s[] = {
+            {.image = a, .out = x}, {.image = b, .out = x},
+            {.image = x, .out = y}, {.image = a, .out = x}};
+        hr_job job = hr_submit(dev, s, 4, NULL, NULL);
+
+        CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s",
+              hr_last_error());
+        CHECK(!memcmp(y->params.data, b->params.data, y->size), "y is b");
+        CHECK(!memcmp(x->params.data, a->params.data, x->size), "x is a");
+        hr_job_release(&job);
+    }
+    hr_image_release(&a);
+    hr_image_release(&b);
+    hr_image_release(&x);
+    hr_image_release(&y);
+    hr_device_close(&dev);
+}
+
+// ---- Failures on the way ------------------------------------------------------------
+
+static void failed_producers(void)
+{
+    uint64_t seed = test_seed;
+    struct bytes bad = test_damaged(64, 64, &seed);
+    hr_device dev = test_device("cpu", 2, 0);
+    hr_image a = hr_decode(dev, bad.data, bad.size, NULL);
+    hr_image b = hr_resize(dev, a, &(struct hr_resize){.w = 9, .h = 9});
+    hr_image c = hr_flip(dev, b, &(struct hr_flip){.vertical = true});
+    hr_image good = test_image(dev, 9, 9, 3, &seed);
+    hr_job job;
+
+    CHECK(a && b && c, "%s", hr_last_error());
+    CHECK(hr_image_wait(a, HR_FOREVER) == HR_ETRUNCATED, "a: %s",
+          hr_last_error());
+    CHECK(hr_image_wait(b, HR_FOREVER) == HR_EINPUT, "b: %s", hr_last_error());
+    CHECK(hr_image_wait(c, HR_FOREVER) == HR_EINPUT, "c: %s", hr_last_error());
+    CHECK(hr_last_status() == HR_EINPUT, "last status");
+    // Written again, it is good again.
+    job = copy_job(dev, good, b, NULL);
+    hr_image_release(&c);
+    c = hr_flip(dev, b, &(struct hr_flip){.vertical = true});
+    CHECK(hr_image_wait(b, HR_FOREVER) == HR_OK, "b again");
+    CHECK(hr_image_wait(c, HR_FOREVER) == HR_OK, "c again");
+    hr_job_release(&job);
+    hr_image_release(&a);
+    hr_image_release(&b);
+    hr_image_release(&c);
+    hr_image_release(&good);
+    check_idle(dev);
+    hr_device_close(&dev);
+    free(bad.data);
+}
+
+// A writer that is cancelled before its turn: the memory is not its own, and
+// who wanted its pixels must not get those of another.
+static void cancelled_before_its_turn(void)
+{
+    uint64_t seed = test_seed;
+    hr_device dev;
+    hr_image a, b, x, y, z;
+    hr_job first, reader, second, third, last;
+
+    fake_reset(&(struct fake_script){.spans = BOTH(FAKE_RS), .gate = true});
+    dev = test_device("fake", 2, 0);
+    a = test_image(dev, SIDE, SIDE, 3, &seed);
+    b = test_image(dev, SIDE, SIDE, 3, &seed);
+    x = blank(dev);
+    y = blank(dev);
+    z = blank(dev);
+    first = copy_job(dev, a, x, NULL);
+    reader = copy_job(dev, x, y, NULL);   // of first
+    second = copy_job(dev, b, x, NULL);   // waits for reader
+    third = copy_job(dev, x, z, NULL);    // of second
+    CHECK(test_reaches(&fake_counts.begun, 1), "first");
+    hr_job_cancel(second);
+    CHECK(hr_job_wait(second, HR_FOREVER) == HR_ECANCELED, "at once");
+    CHECK(hr_job_poll(first, 0) == HR_PENDING, "first is still at work");
+    last = copy_job(dev, x, z, NULL);     // of second, too
+    fake_gate_open();
+    CHECK(hr_job_wait(first, HR_FOREVER) == HR_OK, "first");
+    CHECK(hr_job_wait(reader, HR_FOREVER) == HR_OK, "reader");
+    CHECK(!memcmp(y->params.data, a->params.data, y->size),
+          "the reader's source was cleared under it");
+    CHECK(hr_job_wait(third, HR_FOREVER) == HR_EINPUT, "third read first's");
+    CHECK(hr_job_wait(last, HR_FOREVER) == HR_EINPUT, "last read first's");
+    CHECK(hr_image_wait(x, HR_FOREVER) == HR_ECANCELED, "x is not b");
+    hr_job_release(&first);
+    first = copy_job(dev, b, x, NULL);
+    CHECK(hr_job_wait(first, HR_FOREVER) == HR_OK &&
+              hr_image_wait(x, 0) == HR_OK,
+          "written again");
+    hr_job_release(&first);
+    hr_job_release(&reader);
+    hr_job_release(&second);
+    hr_job_release(&third);
+    hr_job_release(&last);
+    hr_image_release(&a);
+    hr_image_release(&b);
+    hr_image_release(&x);
+    hr_image_release(&y);
+    hr_image_release(&z);
+    check_idle(dev);
+    hr_device_close(&dev);
+}
+
+// The same while a reader is at the memory: it is not cleared under him.
+static void cancelled_behind_a_reader(void)
+{
+    uint64_t seed = test_seed;
+    hr_device dev;
+    hr_image x, y, z;
+    hr_job reader, writer;
+    uint8_t *before;
+
+    fake_reset(&(struct fake_script){.spans = BOTH(FAKE_RS), .gate = true});
+    dev = test_device("fake", 2, 0);
+    x = test_image(dev, SIDE, SIDE, 3, &seed);
+    y = test_image(dev, SIDE, SIDE, 3, &seed);
+    z = blank(dev);
+    before = test_copy(x->params.data, x->size);
+    reader = copy_job(dev, x, z, NULL);
+    writer = copy_job(dev, y, x, NULL);
+    CHECK(test_reaches(&fake_counts.begun, 1), "the reader");
+    hr_job_cancel(writer);
+    CHECK(hr_job_wait(writer, HR_FOREVER) == HR_ECANCELED, "at once");
+    CHECK(!memcmp(x->params.data, before, x->size), "x was cleared");
+    fake_gate_open();
+    CHECK(hr_job_wait(reader, HR_FOREVER) == HR_OK, "the reader");
+    CHECK(!memcmp(z->params.data, before, z->size), "z is not x");
+    hr_job_release(&reader);
+    hr_job_release(&writer);
+    hr_image_release(&x);
+    hr_image_release(&y);
+    hr_image_release(&z);
+    hr_device_close(&dev);
+    free(before);
+}
+
+// ---- Memory of the caller's ----------------------------------------------------------
+
+static atomic_int freed;
+
+static void count_free(void *ctx)
+{
+    free(ctx);
+    atomic_fetch_add(&freed, 1);
+}
+
+static hr_image own_image(hr_device dev)
+{
+    void *mem = calloc(SIDE * SIDE, 3);
+
+    return hr_image_create(
+        dev, hr_image_params(.w = SIDE, .h = SIDE, .c = 3, .dtype = HR_U8,
+                             .layout = HR_NHWC, .data = mem,
+                             .free_fn = count_free, .free_ctx = mem));
+}
+
+static void freed_once(void)
+{
+    hr_device dev;
+    hr_image in, out;
+    hr_job jobs[8];
+    int n = 8;
+
+    atomic_store(&freed, 0);
+    fake_reset(&(struct fake_script){.spans = BOTH(FAKE_RS), .gate = true});
+    dev = test_device("fake", 2, 0);
+    in = own_image(dev);
+    out = own_image(dev);
+    hr_image_retain(in);
+    for (int i = 0; i < n; i++)
+        jobs[i] = copy_job(dev, in, out, NULL);
+    hr_image_release(&in);
+    hr_image_release(&out);
+    for (int i = 0; i < n; i += 2)
+        hr_job_release(&jobs[i]);
+    CHECK(atomic_load(&freed) == 0, "freed in flight");
+    in = (hr_image)((const struct hr__job *)jobs[1])->works[0].sample.image;
+    fake_gate_open();
+    hr_wait_all(dev, HR_FOREVER);
+    CHECK(test_reaches(&freed, 1), "out was not freed");
+    CHECK(atomic_load(&freed) == 1, "in has one reference left");
+    hr_image_release(&in);
+    CHECK(atomic_load(&freed) == 2, "freed %d", atomic_load(&freed));
+    for (int i = 1; i < n; i += 2)
+        hr_job_release(&jobs[i]);
+    hr_device_close(&dev);
+}
+
+// ---- Random graphs ---------------------------------------------------------------------
+
+enum { IMAGES = 6, STEPS = 40 };
+
+struct step {
+    int from, to, op;
+};
+
+static const struct hr_op step_ops[] = {
+    {.type = HR_OP_FLIP, .flip = {.horizontal = true}},
+    {.type = HR_OP_FLIP, .flip = {.transpose = true}},
+    {.type = HR_OP_RESIZE,
+     .resize = {.w = SIDE, .h = SIDE, .filter = HR_BICUBIC,
+                .box = {1, 2, 15, 13}}},
+    {.type = HR_OP_CROP,
+     .crop = {.x = -1, .y = 2, .w = SIDE, .h = SIDE, .pad = true}},
+};
+
+static void plan_steps(struct step *steps, uint64_t *seed)
+{
+    for (int i = 0; i < STEPS; i++) {
+        steps[i].from = random_below(seed, IMAGES);
+        steps[i].to =
+            (steps[i].from + 1 + random_below(seed, IMAGES - 1)) % IMAGES;
+        steps[i].op = random_below(seed, 4);
+    }
+}
+
+// Runs the steps; one after the other, or all in flight at once.
+static uint8_t *run_steps(hr_device dev, const struct step *steps,
+                          uint64_t seed, bool sequential)
+{
+    hr_image images[IMAGES];
+    hr_job jobs[STEPS];
+    uint8_t *result = malloc((size_t)IMAGES * SIDE * SIDE * 3);
+
+    for (int i = 0; i < IMAGES; i++)
+        images[i] = test_image(dev, SIDE, SIDE, 3, &seed);
+    for (int i = 0; i < STEPS; i++) {
+        jobs[i] = copy_job(dev, images[steps[i].from], images[steps[i].to],
+                           &step_ops[steps[i].op]);
+        if (sequential)
+            hr_job_wait(jobs[i], HR_FOREVER);
+    }
+    for (int i = 0; i < IMAGES; i++) {
+        CHECK(hr_image_wait(images[i], HR_FOREVER) == HR_OK, "image %d", i);
+        memcpy(result + (size_t)i * SIDE * SIDE * 3, images[i]->params.data,
+               SIDE * SIDE * 3);
+    }
+    for (int i = STEPS - 1; i >= 0; i--) {
+        CHECK(hr_job_wait(jobs[i], HR_FOREVER) == HR_OK, "step %d", i);
+        hr_job_release(&jobs[i]);
+    }
+    for (int i = 0; i < IMAGES; i++)
+        hr_image_release(&images[i]);
+    return result;
+}
+
+static void random_graphs(void)
+{
+    uint64_t seed = test_seed;
+    hr_device ref = test_device("cpu", 1, 0), dev;
+    struct step steps[STEPS];
+
+    fake_reset(&(struct fake_script){.spans = BOTH(FAKE_RS),
+                                     .takes_every_2nd = false});
+    dev = test_device("fake", 2, 0);
+    for (int round = 0; round < test_loops(60); round++) {
+        hr_device on = round % 2 ? dev : ref;
+        uint64_t pictures = next_random(&seed);
+        uint8_t *a, *b;
+
+        plan_steps(steps, &seed);
+        a = run_steps(ref, steps, pictures, true);
+        b = run_steps(on, steps, pictures, false);
+        CHECK(!memcmp(a, b, (size_t)IMAGES * SIDE * SIDE * 3),
+              "round %d on %s differs from its sequential run", round,
+              on->name);
+        free(a);
+        free(b);
+    }
+    check_idle(dev);
+    check_idle(ref);
+    hr_device_close(&dev);
+    hr_device_close(&ref);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(eager_chains),
+        TEST_CASE(write_after_read),
+        TEST_CASE(write_after_write),
+        TEST_CASE(within_one_job),
+        TEST_CASE(failed_producers),
+        TEST_CASE(cancelled_before_its_turn),
+        TEST_CASE(cancelled_behind_a_reader),
+        TEST_CASE(freed_once),
+        TEST_CASE(random_graphs),
+    };
+
+    return test_main("order", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
+}

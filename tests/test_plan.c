@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// The planner against brute force: of all ways to cut the stages it finds the
+// best by its own rule, for every kind of offers of one to three engines.
+#include <stdlib.h>
+#include <string.h>
+
+#include "testing.h"
+
+struct cost {
+    bool possible;
+    int engines, spans;   // sum over stages of the engine's place; spans
+};
+
+static bool less(struct cost a, struct cost b)
+{
+    if (!a.possible || !b.possible)
+        return a.possible;
+    return a.engines != b.engines ? a.engines < b.engines : a.spans < b.spans;
+}
+
+// Tries every cut; no memory of what it has seen.
+static struct cost brute(int from, const struct hr__offer *offers, int n)
+{
+    struct cost best = {0};
+
+    if (from == HR_NUM_STAGES)
+        return (struct cost){true, 0, 0};
+    for (int e = 0; e < n; e++)
+        for (int last = from; last < HR_NUM_STAGES; last++) {
+            struct cost c;
+
+            if (!(offers[e].spans & HR__SPAN_BIT(from, last)))
+                continue;
+            c = brute(last + 1, offers, n);
+            c.engines += e * (last - from + 1);
+            c.spans++;
+            if (less(c, best))
+                best = c;
+        }
+    return best;
+}
+
+static void check(enum hr_stage first, const struct hr__offer *offers, int n)
+{
+    struct cost want = brute(first, offers, n), got = {true, 0, 0};
+    struct hr__plan plan, again;
+    enum hr_status status = hr__plan_build(&plan, first, offers, n);
+    int next = first;
+
+    CHECK(status == (want.possible ? HR_OK : HR_EUNSUPPORTED), "%s",
+          hr_status_name(status));
+    if (status) {
+        CHECK(plan.num_spans == 0, "spans of no plan");
+        return;
+    }
+    for (int i = 0; i < plan.num_spans; i++) {
+        struct hr_span s = plan.spans[i].span;
+        int e = plan.spans[i].engine;
+
+        CHECK((int)s.first == next && s.last >= s.first && e >= 0 && e < n &&
+                  (offers[e].spans & HR__SPAN_BIT(s.first, s.last)),
+              "span %d was not offered", i);
+        got.engines += e * ((int)s.last - (int)s.first + 1);
+        got.spans++;
+        next = s.last + 1;
+    }
+    CHECK(next == HR_NUM_STAGES, "ends before the store");
+    CHECK(got.engines == want.engines && got.spans == want.spans,
+          "cost %d in %d spans, the best is %d in %d", got.engines, got.spans,
+          want.engines, want.spans);
+    hr__plan_build(&again, first, offers, n);
+    CHECK(!memcmp(&plan, &again, sizeof(plan)), "not the same twice");
+}
+
+// Bits of the 15 spans; the numbering has holes.
+static uint32_t spans_of(uint32_t set)
+{
+    uint32_t spans = 0;
+    int bit = 0;
+
+    for (int a = 0; a < HR_NUM_STAGES; a++)
+        for (int b = a; b < HR_NUM_STAGES; b++, bit++)
+            if (set >> bit & 1)
+                spans |= HR__SPAN_BIT(a, b);
+    return spans;
+}
+
+// All 32768 offers of one engine, the CPU's behind it.
+static void every_offer(void)
+{
+    uint64_t seed = test_seed;
+    uint32_t cpu = HR__SPAN_BIT(HR_ENTROPY, HR_COLOR) |
+                   HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE) |
+                   HR__SPAN_BIT(HR_ENTROPY, HR_STORE) |
+                   HR__SPAN_BIT(HR_RESAMPLE, HR_RESAMPLE) |
+                   HR__SPAN_BIT(HR_RESAMPLE, HR_STORE) |
+                   HR__SPAN_BIT(HR_STORE, HR_STORE);
+
+    for (uint32_t set = 0; set < 1 << 15; set++) {
+        struct hr__offer offers[2] = {{spans_of(set), 0}, {cpu, 0}};
+
+        if (test_loops(4) < 4 && random_below(&seed, 16))
+            continue;
+        check(HR_ENTROPY, offers, 1);
+        check(HR_ENTROPY, offers, 2);
+        check(HR_RESAMPLE, offers, 2);
+    }
+}
+
+static void random_offers(void)
+{
+    uint64_t seed = test_seed;
+
+    for (int i = 0; i < test_loops(100000); i++) {
+        struct hr__offer offers[4];
+        int n = 1 + random_below(&seed, 4);
+
+        // From sparse to full.
+        for (int e = 0; e < n; e++) {
+            offers[e] = (struct hr__offer){
+                spans_of((uint32_t)random_below(&seed, 1 << 15)), 0};
+            if (i % 3)
+                offers[e].spans &=
+                    spans_of((uint32_t)random_below(&seed, 1 << 15));
+        }
+        check((enum hr_stage)random_below(&seed, HR_NUM_STAGES), offers, n);
+    }
+}
+
+// In words: the media engine decodes, OpenCL does the rest, the CPU nothing.
+static void known(void)
+{
+    struct hr__offer offers[3] = {
+        {HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT), 0},
+        {HR__SPAN_BIT(HR_RECONSTRUCT, HR_STORE) |
+             HR__SPAN_BIT(HR_COLOR, HR_STORE),
+         0},
+        {HR__SPAN_BIT(HR_ENTROPY, HR_ENTROPY) |
+             HR__SPAN_BIT(HR_ENTROPY, HR_STORE),
+         0}};
+    struct hr__plan p;
+
+    CHECK(hr__plan_build(&p, HR_ENTROPY, offers, 3) == HR_OK &&
+              p.num_spans == 2 && p.spans[0].engine == 0 &&
+              p.spans[1].engine == 1 && p.spans[1].span.first == HR_COLOR,
+          "two engines");
+    offers[0].spans = 0;
+    CHECK(hr__plan_build(&p, HR_ENTROPY, offers, 3) == HR_OK &&
+              p.num_spans == 2 && p.spans[0].engine == 2 &&
+              p.spans[1].engine == 1 &&
+              p.spans[1].span.first == HR_RECONSTRUCT,
+          "entropy on the CPU");
+    offers[1].spans = 0;
+    CHECK(hr__plan_build(&p, HR_ENTROPY, offers, 3) == HR_OK &&
+              p.num_spans == 1 && p.spans[0].engine == 2,
+          "the CPU alone");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(every_offer), TEST_CASE(random_offers), TEST_CASE(known)};
+
+    return test_main("plan", cases, 3, argc, argv);
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steady state: after a warm-up a job takes nothing from the heap, counted at
+// malloc itself, so that libjpeg, libpng and libc are seen, too.
+#include <stdlib.h>
+#include <string.h>
+
+#include "scene.h"
+
+static atomic_long taken;
+
+#if !TEST_SANITIZED && defined(__GLIBC__)
+enum { COUNTS = 1 };
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t size);
+void *__libc_memalign(size_t align, size_t size);
+
+void *malloc(size_t size)
+{
+    atomic_fetch_add(&taken, 1);
+    return __libc_malloc(size);
+}
+
+void *calloc(size_t n, size_t size)
+{
+    atomic_fetch_add(&taken, 1);
+    return __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t size)
+{
+    atomic_fetch_add(&taken, 1);
+    return __libc_realloc(p, size);
+}
+
+void *aligned_alloc(size_t align, size_t size)
+{
+    atomic_fetch_add(&taken, 1);
+    return __libc_memalign(align, size);
+}
+
+void *memalign(size_t align, size_t size);
+void *memalign(size_t align, size_t size)
+{
+    atomic_fetch_add(&taken, 1);
+    return __libc_memalign(align, size);
+}
+
+int posix_memalign(void **p, size_t align, size_t size)
+{
+    atomic_fetch_add(&taken, 1);
+    *p = __libc_memalign(align, size);
+    return *p ? 0 : 12;
+}
+#else
+enum { COUNTS = 0 };
+#endif
+
+// ---- Jobs that repeat -------------------------------------------------------------
+
+enum { N = 8, W = 96, H = 96 };
+
+static void one_job(hr_device dev, const struct hr_sample *s, hr_batch out)
+{
+    hr_job job = hr_submit(dev, s, N, out,
+                           hr_job_params(.wait_for_room = true));
+
+    CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s",
+          job ? job->results[0].message : hr_last_error());
+    hr_job_release(&job);
+    hr_wait_all(dev, HR_FOREVER);
+}
+
+// Allocations of 40 jobs.
+// (CUnit allocates for each assertion, so none may run while we count.)
+static long interval(hr_device dev, const struct hr_sample *s, hr_batch out,
+                   int *wrong)
+{
+    long before = atomic_load(&taken);
+
+    for (int i = 0; i < test_loops(40); i++) {
+        hr_job job = hr_submit(dev, s, N, out,
+                               hr_job_params(.wait_for_room = true));
+
+        *wrong += !job || hr_job_wait(job, HR_FOREVER) != HR_OK;
+        hr_job_release(&job);
+        hr_wait_all(dev, HR_FOREVER);
+    }
+    return atomic_load(&taken) - before;
+}
+
+// How many threads are at the same buffer at once is chance, so the warm-up
+// has no fixed length: it ends with three intervals in a row without any.
+static long steady(hr_device dev, const struct hr_sample *s, hr_batch out,
+                   int *wrong)
+{
+    int clean = 0;
+    long n = 0;
+
+    for (int i = 0; i < 25 && clean < 3; i++) {
+        n = interval(dev, s, out, wrong);
+        clean = n ? 0 : clean + 1;
+    }
+    return clean < 3 ? n + 1 : 0;
+}
+
+static void scenario(const char *name, const char *device, int threads,
+                     const struct hr_sample *one)
+{
+    hr_device dev = test_device(device, threads, 0);
+    hr_batch out = hr_batch_create(
+        dev, hr_batch_params(.n = N, .c = 3, .h = H, .w = W,
+                             .dtype = HR_F16));
+    struct hr_stats before, after;
+    struct hr_sample s[N];
+    int wrong = 0;
+    long n;
+
+    for (int i = 0; i < N; i++)
+        s[i] = *one;
+    one_job(dev, s, out);
+    hr_device_stats(dev, &before);
+    n = steady(dev, s, out, &wrong);
+    hr_device_stats(dev, &after);
+    CHECK(wrong == 0, "%s: %d jobs failed", name, wrong);
+    CHECK(n == 0 || !COUNTS, "%s on %s, %d threads: %ld allocations in %d jobs", name,
+          device, threads, n, test_loops(40));
+    // The library's own count agrees that there were some at the start only.
+    CHECK(after.heap_allocations >= before.heap_allocations &&
+              before.heap_allocations > 0,
+          "the library's count");
+    hr_batch_destroy(&out);
+    hr_device_close(&dev);
+}
+
+static void no_allocations(void)
+{
+    static const struct hr_op ops[] = {
+        {.type = HR_OP_DECODE},
+        {.type = HR_OP_CROP, .crop = {.x = 10, .y = 7, .w = 300, .h = 200}},
+        {.type = HR_OP_RESIZE, .resize = {.w = W, .h = H}},
+        {.type = HR_OP_FLIP, .flip = {.horizontal = true}},
+        {.type = HR_OP_NORMALIZE},
+    };
+    uint64_t seed = test_seed;
+    struct bytes files[] = {
+        test_jpeg(400, 300, &seed),
+        test_jpeg_of(&(struct jpeg_spec){.w = 400, .h = 300,
+                                         .space = JCS_YCbCr,
+                                         .factors = {0x22}, .quality = 80,
+                                         .progressive = true},
+                     &seed),
+        test_png(400, 300, &seed)};
+    static const char *const names[] = {"baseline", "progressive", "PNG"};
+
+    if (!COUNTS)
+        test_not_run("malloc is the sanitizer's");
+    else
+        CHECK(atomic_load(&taken) > 0, "malloc is not counted");
+    for (int i = 0; i < 3; i++) {
+        struct hr_sample s = {.data = files[i].data, .size = files[i].size,
+                              .ops = ops, .num_ops = 5};
+
+        scenario(names[i], "cpu", 1, &s);
+        scenario(names[i], "cpu", 3, &s);
+        s.data = NULL;
+        s.size = 0;
+        s.path = test_file(&files[i], i == 2 ? ".png" : ".jpg");
+        scenario(names[i], "cpu", 2, &s);
+        free(files[i].data);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {TEST_CASE(no_allocations)};
+
+    return test_main("steady", cases, 1, argc, argv);
+}

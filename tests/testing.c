@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "testing.h"
+
+#include <CUnit/TestRun.h>
+#include <png.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t test_seed;
+
+static const char *current = "?";
+static int complaints, not_run;
+
+// ---- Running ------------------------------------------------------------------
+
+int test_loops(int n)
+{
+    const char *text = getenv("HEADRACE_TEST_SCALE");
+    double scale = text ? atof(text) : 1;
+
+    if (!(scale > 0) || scale > 1)
+        scale = 1;
+    n = (int)(n * scale);
+    return n > 0 ? n : 1;
+}
+
+void test_check(bool holds, const char *func, int line, const char *fmt, ...)
+{
+    va_list args;
+
+    if (!holds && complaints++ < 40) {
+        fprintf(stderr, "\n%s:%d: ", func, line);
+        va_start(args, fmt);
+        vfprintf(stderr, fmt, args);
+        va_end(args);
+    }
+    CU_assertImplementation(holds, (unsigned)line, func, "", "", CU_FALSE);
+}
+
+void test_not_run(const char *why)
+{
+    printf("\n  not run (%s): %s ", current, why);
+    not_run++;
+}
+
+static void hung(int sig)
+{
+    static const char text[] = "\nhung in test case ";
+
+    (void)sig;
+    if (write(2, text, sizeof(text) - 1) < 0 ||
+        write(2, current, strlen(current)) < 0 || write(2, "\n", 1) < 0)
+        _exit(3);
+    signal(SIGABRT, SIG_DFL);
+    abort();
+}
+
+static const struct test_case *table;
+static int at;
+
+static void run_one(void)
+{
+    const char *text = getenv("HEADRACE_TEST_ALARM");
+    unsigned seconds = text ? (unsigned)atoi(text) : 240;
+
+    current = table[at].name;
+    alarm(seconds);
+    table[at].run();
+    alarm(0);
+}
+
+static bool wanted(const char *name, int argc, char **argv)
+{
+    if (argc < 2)
+        return true;
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(name, argv[i]))
+            return true;
+    return false;
+}
+
+// CUnit gives a test function no argument, so each case is run by itself.
+static void next_case(void)
+{
+    run_one();
+}
+
+int test_main(const char *suite, const struct test_case *cases, int n,
+              int argc, char **argv)
+{
+    const char *text = getenv("HEADRACE_SEED");
+    unsigned failures = 0, asserts = 0;
+    int run = 0;
+
+    test_seed = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL);
+    fprintf(stderr, "HEADRACE_SEED=%llu\n", (unsigned long long)test_seed);
+    signal(SIGALRM, hung);
+    table = cases;
+    for (at = 0; at < n; at++) {
+        CU_pSuite s;
+
+        if (!wanted(cases[at].name, argc, argv))
+            continue;
+        if (CU_initialize_registry() ||
+            !(s = CU_add_suite(suite, NULL, NULL)) ||
+            !CU_add_test(s, cases[at].name, next_case))
+            return 1;
+        printf("%s %s ...", suite, cases[at].name);
+        fflush(stdout);
+        CU_run_all_tests();
+        printf(" %s\n", CU_get_number_of_failures() ? "FAILED" : "passed");
+        fflush(stdout);
+        failures += CU_get_number_of_failures();
+        asserts += CU_get_number_of_asserts();
+        CU_cleanup_registry();
+        run++;
+    }
+    printf("%s: %d cases, %u asserts, %u failed, %d parts not run\n", suite,
+           run, asserts, failures, not_run);
+    return failures || !run ? 1 : 0;
+}
+
+// ---- Pictures --------------------------------------------------------------------
+
+struct bytes test_jpeg_of(const struct jpeg_spec *spec, uint64_t *seed)
+{
+    struct bytes b;
+
+    if (!make_jpeg(spec, seed, &b)) {
+        fprintf(stderr, "libjpeg refused to make a picture\n");
+        abort();
+    }
+    return b;
+}
+
+struct bytes test_jpeg(int w, int h, uint64_t *seed)
+{
+    return test_jpeg_of(&(struct jpeg_spec){.w = w,
+                                            .h = h,
+                                            .space = JCS_YCbCr,
+                                            .factors = {0x22},
+                                            .quality = 85},
+                        seed);
+}
+
+struct bytes test_png(int w, int h, uint64_t *seed)
+{
+    png_image image = {.version = PNG_IMAGE_VERSION,
+                       .width = (png_uint_32)w,
+                       .height = (png_uint_32)h,
+                       .format = PNG_FORMAT_RGB};
+    size_t size = (size_t)w * (size_t)h * 3;
+    uint8_t *pixels = malloc(size);
+    png_alloc_size_t room = size * 2 + 4096;
+    struct bytes b = {.data = malloc(room)};
+
+    for (size_t i = 0; pixels && i < size; i++)
+        pixels[i] = (uint8_t)next_random(seed);
+    if (!pixels || !b.data ||
+        !png_image_write_to_memory(&image, b.data, &room, 0, pixels, 0, NULL))
+        abort();
+    free(pixels);
+    b.size = room;
+    return b;
+}
+
+struct bytes test_damaged(int w, int h, uint64_t *seed)
+{
+    struct bytes b = test_jpeg(w, h, seed);
+
+    b.size = b.size / 2;
+    return b;
+}
+
+// ---- Files -------------------------------------------------------------------------
+
+static char folder[64];
+static char *files[256];
+static int num_files;
+
+static void remove_files(void)
+{
+    for (int i = 0; i < num_files; i++) {
+        unlink(files[i]);
+        free(files[i]);
+    }
+    rmdir(folder);
+}
+
+const char *test_file(const struct bytes *b, const char *suffix)
+{
+    char path[128];
+    FILE *f;
+
+    if (!folder[0]) {
+        snprintf(folder, sizeof(folder), "/tmp/headrace-test-XXXXXX");
+        if (!mkdtemp(folder))
+            abort();
+        atexit(remove_files);
+    }
+    if (num_files == (int)(sizeof(files) / sizeof(*files)))
+        abort();
+    snprintf(path, sizeof(path), "%s/%d%s", folder, num_files, suffix);
+    if (!(f = fopen(path, "wb")) || fwrite(b->data, 1, b->size, f) != b->size)
+        abort();
+    fclose(f);
+    return files[num_files++] = strdup(path);
+}
+
+// ---- Devices and jobs -----------------------------------------------------------------
+
+hr_device test_device(const char *name, int threads, size_t budget)
+{
+    hr_device dev = hr_device_open(
+        name, &(struct hr_device_params){.threads = threads, .budget = budget});
+
+    if (!dev) {
+        fprintf(stderr, "%s: %s\n", name, hr_last_error());
+        abort();
+    }
+    return dev;
+}
+
+hr_image test_image(hr_device dev, int w, int h, int c, uint64_t *seed)
+{
+    hr_image image = hr_image_create(
+        dev, hr_image_params(.w = w, .h = h, .c = c, .dtype = HR_U8,
+                             .layout = HR_NHWC));
+    uint8_t *p;
+
+    if (!image)
+        abort();
+    p = image->params.data;
+    for (size_t i = 0; i < image->size; i++)
+        p[i] = (uint8_t)next_random(seed);
+    return image;
+}
+
+void test_on_done(void *ctx, const struct hr_job_t *job)
+{
+    struct test_done *d = ctx;
+
+    atomic_store(&d->status, hr_job_poll(job, 0));
+    atomic_store(&d->on_library, hr__on_library_thread());
+    atomic_fetch_add(&d->calls, 1);
+}
+
+void test_sleep(int64_t ns)
+{
+    struct timespec t = {ns / 1000000000, ns % 1000000000};
+
+    nanosleep(&t, NULL);
+}
+
+bool test_reaches(atomic_int *value, int n)
+{
+    for (int i = 0; i < 30000; i++) {
+        if (atomic_load(value) >= n)
+            return true;
+        test_sleep(TEST_MS);
+    }
+    return false;
+}
+
+uint8_t *test_copy(const void *data, size_t size)
+{
+    uint8_t *copy = malloc(size);
+
+    if (!copy)
+        abort();
+    return memcpy(copy, data, size);
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tests of the core share: CUnit with a seed, a scale and an alarm,
+// pictures made here, files that go away, counting callbacks.
+#ifndef HEADRACE_TESTS_TESTING_H
+#define HEADRACE_TESTS_TESTING_H
+
+#include <CUnit/CUnit.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "decode_files.h"
+#include "hal/hal.h"
+
+enum { TEST_NOT_RUN = 77 };
+
+// Sanitizer builds: malloc and timing are not the program's own.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TEST_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer) || \
+    __has_feature(thread_sanitizer)
+#define TEST_SANITIZED 1
+#endif
+#endif
+#ifndef TEST_SANITIZED
+#define TEST_SANITIZED 0
+#endif
+
+// Of HEADRACE_SEED or the clock; printed by test_main().
+extern uint64_t test_seed;
+// n loops, or fewer by HEADRACE_TEST_SCALE (0 < scale <= 1); at least 1.
+int test_loops(int n);
+
+// Like CU_ASSERT, with a text; only on the main thread.
+#define CHECK(cond, ...) test_check((cond), __func__, __LINE__, __VA_ARGS__)
+void test_check(bool holds, const char *func, int line, const char *fmt, ...)
+    HR_PRINTF(4, 5);
+
+struct test_case {
+    const char *name;
+    void (*run)(void);
+};
+#define TEST_CASE(name) {#name, name}
+
+// Runs all cases, or those named on the command line; each ends the program
+// if it takes longer than HEADRACE_TEST_ALARM seconds (default 240).
+int test_main(const char *suite, const struct test_case *cases, int n,
+              int argc, char **argv);
+// Says why a case or a part of it was not run.
+void test_not_run(const char *why);
+
+// Encoded pictures; free .data. Abort the program if libjpeg refuses.
+struct bytes test_jpeg(int w, int h, uint64_t *seed);
+struct bytes test_jpeg_of(const struct jpeg_spec *spec, uint64_t *seed);
+struct bytes test_png(int w, int h, uint64_t *seed);
+// A JPEG of which the second half is missing: HR_ETRUNCATED.
+struct bytes test_damaged(int w, int h, uint64_t *seed);
+
+// Writes a file that is removed at the end; the path lives until then.
+const char *test_file(const struct bytes *b, const char *suffix);
+
+// A device, or the program ends: threads host threads, budget bytes.
+hr_device test_device(const char *name, int threads, size_t budget);
+// Random u8 picture, NHWC, on the device.
+hr_image test_image(hr_device dev, int w, int h, int c, uint64_t *seed);
+
+// For on_done: counts calls and keeps what it saw.
+struct test_done {
+    atomic_int calls;
+    atomic_int status;       // of hr_job_poll() inside the callback
+    atomic_bool on_library;  // called on a thread of the library
+};
+void test_on_done(void *ctx, const struct hr_job_t *job);
+
+// True if *value reaches at least n within some seconds.
+bool test_reaches(atomic_int *value, int n);
+void test_sleep(int64_t ns);
+#define TEST_MS INT64_C(1000000)
+
+// Packed copy of a batch slot or an image; free().
+uint8_t *test_copy(const void *data, size_t size);
+
+#endif
