@@ -151,8 +151,9 @@ struct hr__outcome {
     char text[160];
 };
 
-// Ends a task: exactly once per task, on any thread, no lock of the engine
-// held (it may call the engine's submit). The task is not touched afterwards.
+// Ends a task: exactly once per task, no lock of the engine held (it may call
+// the engine's submit), on a thread made by hr__thread_start(): a driver's own
+// thread must hand over to one. The task is not touched afterwards.
 void hr__task_done(struct hr__task *task, const struct hr__outcome *outcome);
 
 // A sample's memory (source bytes, payload, dst) may be touched by the host

@@ -116,6 +116,8 @@ static void work(struct fake *f, struct hr__task *task, int k,
         return;
     }
     fake_pixels(task, out);
+    if (f->s.wrong && !out->status && task->span.last == HR_STORE)
+        task->pic->dst.data[0] ^= 1;
     if (!out->status && f->s.fail_late &&
         within(k, f->s.fail_from, f->s.fail_to))
         fail(out, f, k);

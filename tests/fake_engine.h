@@ -37,6 +37,7 @@ struct fake_script {
     bool takes_every_2nd;   // by the picture's width: even ones
     bool own_buffers;       // buffer_alloc of its own
     bool buffers_fail;      // .. that says no
+    bool wrong;             // one bit of the first byte of each result
     bool deaf;              // does not look at hr__task_stop()
 };
 
