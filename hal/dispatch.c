@@ -302,6 +302,15 @@ static const char *name_of(const struct hr__work *work)
                                : NULL;
 }
 
+// Before the first stage there is the file, and then its header.
+static const char *where(const struct hr__work *work,
+                         const struct hr__outcome *out)
+{
+    if (!work->prepared && out->stage == HR_ENTROPY)
+        return out->status == HR_EIO ? "read" : "header";
+    return hr_stage_name(out->stage);
+}
+
 static void write_message(struct hr__work *work, const struct hr__outcome *out)
 {
     enum { NAME = 200 };
@@ -318,7 +327,7 @@ static void write_message(struct hr__work *work, const struct hr__outcome *out)
     snprintf(r->message, sizeof(r->message), "%s%s: %s%s: %s%s%s",
              len > NAME ? "..." : "",
              !name ? number : len > NAME ? name + len - NAME : name,
-             hr_stage_name(out->stage), offset, hr_status_text(out->status),
+             where(work, out), offset, hr_status_text(out->status),
              out->text[0] ? ": " : "", out->text);
 }
 

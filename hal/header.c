@@ -151,7 +151,8 @@ static enum hr_status not_ours(struct hr__header *h)
         return hr__header_fail(h, HR_EFORMAT, 0, "%s, not a JPEG or PNG", name);
     if (n < 4)
         return hr__header_fail(h, HR_EFORMAT, 0,
-                               "%zu bytes are neither a JPEG nor a PNG", n);
+                               "%zu byte%s, neither a JPEG nor a PNG", n,
+                               n == 1 ? "" : "s");
     return hr__header_fail(h, HR_EFORMAT, 0,
                            "begins with %02X %02X %02X %02X, neither a JPEG "
                            "nor a PNG", p[0], p[1], p[2], p[3]);

@@ -12,6 +12,7 @@
 HR_BEGIN_DECLS
 
 // Codes, names and texts are made once, here. Negative = failed.
+// clang-format off
 #define HR_STATUS_MAP(X)                                                    \
     X(PENDING,      1,   "not finished yet")                                \
     X(OK,           0,   "success")                                         \
@@ -30,6 +31,7 @@ HR_BEGIN_DECLS
     X(EFORK,        -13, "opened before fork, not usable in the child")     \
     X(EINPUT,       -14, "the image it reads could not be made")            \
     X(EFORMAT,      -15, "not a picture this library reads")
+// clang-format on
 
 enum hr_status {
 #define X(name, value, text) HR_##name = value,
@@ -51,6 +53,7 @@ HR_API const char *hr_last_error(void);
 
 // Why an engine cannot take a sample, or why it was left: a bit mask, so that
 // falling back is a decision that can be counted. 0 = no objection.
+// clang-format off
 #define HR_WHY_MAP(X)                                                       \
     X(FORMAT,      0,  "not a JPEG")                                        \
     X(PROGRESSIVE, 1,  "progressive JPEG")                                  \
@@ -75,6 +78,7 @@ HR_API const char *hr_last_error(void);
     X(BREAKER,     20, "the device failed too often and rests")             \
     X(CERTIFICATE, 21, "its pictures differed when it was tested")          \
     X(PLACE,       22, "memory that this engine cannot reach")
+// clang-format on
 
 enum hr_why {
 #define X(name, bit, text) HR_WHY_##name = 1 << (bit),
