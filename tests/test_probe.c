@@ -300,7 +300,7 @@ static void foreign_formats(void)
     {
         {"", 0, "empty"},
         {"\xFE\xED\xBE\xEF", 4, "begins with FE ED BE EF"},
-        {"xy", 2, "2 bytes are neither"},
+        {"xy", 2, "2 bytes, neither"},
         {"GIF89a....", 10, "GIF"},
         {"RIFF\0\0\0\0WEBPVP8 ", 16, "WebP"},
         {"BM\0\0\0\0\0\0", 8, "BMP"},
