@@ -39,7 +39,7 @@ static size_t padded(size_t size)
 
 void cpu_arena_init(struct cpu_arena *a, const struct cpu_heap *heap)
 {
-    *a = (struct cpu_arena){ .heap = heap };
+    *a = (struct cpu_arena){.heap = heap};
 }
 
 void cpu_arena_finish(struct cpu_arena *a)
@@ -65,13 +65,13 @@ static struct cpu_arena_block *block_add(struct cpu_arena *a, size_t need)
         size = need;
     size &= ~(size_t)(CPU_ALIGN - 1);
 
-    struct cpu_arena_block *b =
-        a->heap->alloc(a->heap->ctx, HEADER_SIZE + size);
+    struct cpu_arena_block *b = a->heap->alloc(a->heap->ctx,
+                                               HEADER_SIZE + size);
     if (!b)
         return NULL;
     assert((uintptr_t)b % CPU_ALIGN == 0);
     struct cpu_arena_block **link = a->at ? &a->at->next : &a->first;
-    *b = (struct cpu_arena_block){ .next = *link, .size = size };
+    *b = (struct cpu_arena_block){.next = *link, .size = size};
     *link = b;
     return b;
 }

@@ -9,7 +9,7 @@
 #include "cpu_fallback/cpu_ops.h"
 
 #define CPU_WEIGHT_BITS 22
-#define CPU_WEIGHT_ONE  (1 << CPU_WEIGHT_BITS)
+#define CPU_WEIGHT_ONE (1 << CPU_WEIGHT_BITS)
 #define CPU_WEIGHT_HALF (1 << (CPU_WEIGHT_BITS - 1))
 
 void cpu_resample_h_c(uint8_t *const *dst, const uint8_t *const *src, int rows,
@@ -27,15 +27,14 @@ void cpu_resample_h_avx2(uint8_t *const *dst, const uint8_t *const *src,
                          int rows, int channels, const struct cpu_axis *axis);
 void cpu_resample_v_avx2(uint8_t *dst, const uint8_t *const *rows,
                          const int32_t *w, int n, size_t bytes);
-void cpu_store_avx2(void *const dst[3], const uint8_t *src, int w,
-                    int channels, bool planar, enum cpu_type type,
+void cpu_store_avx2(void *const dst[3], const uint8_t *src, int w, int channels,
+                    bool planar, enum cpu_type type,
                     const struct cpu_store_table *table);
 
 bool cpu_pack_h_avx512(struct cpu_axis *axis, int channels,
                        struct cpu_arena *a);
 void cpu_resample_h_avx512(uint8_t *const *dst, const uint8_t *const *src,
-                           int rows, int channels,
-                           const struct cpu_axis *axis);
+                           int rows, int channels, const struct cpu_axis *axis);
 void cpu_resample_v_avx512(uint8_t *dst, const uint8_t *const *rows,
                            const int32_t *w, int n, size_t bytes);
 void cpu_store_avx512(void *const dst[3], const uint8_t *src, int w,
@@ -43,9 +42,9 @@ void cpu_store_avx512(void *const dst[3], const uint8_t *src, int w,
                       const struct cpu_store_table *table);
 
 // The horizontal pass of an identity axis. dst may be src.
-static inline void cpu_copy_rows(uint8_t *const *dst,
-                                 const uint8_t *const *src, int rows,
-                                 int channels, const struct cpu_axis *axis)
+static inline void cpu_copy_rows(uint8_t *const *dst, const uint8_t *const *src,
+                                 int rows, int channels,
+                                 const struct cpu_axis *axis)
 {
     for (int r = 0; r < rows; r++)
         memmove(dst[r], src[r] + (size_t)axis->lo[0] * channels,

@@ -22,7 +22,7 @@
 // their sum is close to 2^22. n[i] >= 1, lo[i] >= 0, lo[i] + n[i] <= in.
 // lo need not grow with i: a mirrored axis runs backwards.
 struct cpu_axis {
-    int in;              // source samples (row length or number of rows)
+    int in;  // source samples (row length or number of rows)
     int out;
     int taps;            // largest n
     int stride;          // weights from output to output: taps rounded up to
@@ -43,7 +43,7 @@ struct cpu_store_table {
     float f32[3][256];
     uint16_t f16[3][256];  // IEEE binary16 bits
     uint8_t u8[3][256];
-    bool u8_identity;      // u8[c][x] == x for every entry: store is a copy
+    bool u8_identity;  // u8[c][x] == x for every entry: store is a copy
 };
 
 struct cpu_ops {
@@ -52,8 +52,8 @@ struct cpu_ops {
     // Horizontal pass: dst[r][x] for `rows` rows, x in [0, axis->out).
     // out = clamp((2^21 + sum of src * w) >> 22, 0, 255), 32-bit arithmetic.
     // Pillow src/libImaging/Resample.c ImagingResampleHorizontal_8bpc.
-    void (*resample_h)(uint8_t *const *dst, const uint8_t *const *src,
-                       int rows, int channels, const struct cpu_axis *axis);
+    void (*resample_h)(uint8_t *const *dst, const uint8_t *const *src, int rows,
+                       int channels, const struct cpu_axis *axis);
     // Optional: prepares axis->packed in the arena (which must live as long
     // as the axis is used). false = out of memory.
     bool (*pack_h)(struct cpu_axis *axis, int channels, struct cpu_arena *a);

@@ -98,9 +98,9 @@ static bool valid(const struct cpu_decode_params *p)
     const struct cpu_rect *w = &p->window;
 
     return p->width > 0 && p->height > 0 &&
-           (p->channels == 1 || p->channels == 3) &&
-           w->x >= 0 && w->y >= 0 && w->w > 0 && w->h > 0 &&
-           w->w <= p->width - w->x && w->h <= p->height - w->y;
+           (p->channels == 1 || p->channels == 3) && w->x >= 0 && w->y >= 0 &&
+           w->w > 0 && w->h > 0 && w->w <= p->width - w->x &&
+           w->h <= p->height - w->y;
 }
 
 struct cpu_decode *cpu_decode_open(const struct cpu_decode_kind *kind,
@@ -113,8 +113,9 @@ struct cpu_decode *cpu_decode_open(const struct cpu_decode_kind *kind,
     struct cpu_decode *d = NULL;
 
     // A bug of the caller, but one that would write outside the rows.
-    *err = (struct cpu_decode_error) {
-        .result = CPU_CORRUPT, .offset = -1,
+    *err = (struct cpu_decode_error){
+        .result = CPU_CORRUPT,
+        .offset = -1,
         .text = "the window is not inside the picture",
     };
     if (!valid(p))

@@ -43,21 +43,21 @@ void cpu_jpeg_state_destroy(struct cpu_jpeg_state **state);
 struct cpu_decode_params {
     const uint8_t *data;
     size_t size;
-    int width, height;       // as the header parser found them; the decoder
-                             // checks that it agrees, else CPU_CORRUPT
-    struct cpu_rect window;  // inside the picture, not empty
-    int channels;            // 3 = RGB, 1 = grey
-    bool (*stop)(void *ctx); // asked about every few rows, also while a
-    void *stop_ctx;          // progressive file is being read; may be NULL
-    struct cpu_jpeg_state *jpeg; // of this worker; NULL, or in use by another
-                             // open decoder: open() makes one, close() frees it
+    int width, height;        // as the header parser found them; the decoder
+                              // checks that it agrees, else CPU_CORRUPT
+    struct cpu_rect window;   // inside the picture, not empty
+    int channels;             // 3 = RGB, 1 = grey
+    bool (*stop)(void *ctx);  // asked about every few rows, also while a
+    void *stop_ctx;           // progressive file is being read; may be NULL
+    struct cpu_jpeg_state *jpeg;  // of this worker; NULL, or in use by another
+        // open decoder: open() makes one, close() frees it
 };
 
 // How it went. text is a clause without file name, e.g. "bad Huffman code".
 struct cpu_decode_error {
     enum cpu_result result;
-    int64_t offset;          // bytes read from the source when it failed; -1
-    int warnings;            // faults mended so far (libjpeg's num_warnings)
+    int64_t offset;  // bytes read from the source when it failed; -1
+    int warnings;    // faults mended so far (libjpeg's num_warnings)
     char text[128];
 };
 

@@ -46,10 +46,10 @@ struct cpu_decode {
                                   // before it throws
     char warning[sizeof(((struct cpu_decode_error *)0)->text)];  // the first
 
-    const uint8_t **rows;         // arguments and result of the step rows()
+    const uint8_t **rows;  // arguments and result of the step rows()
     int max, got;
 
-    uint8_t *lines;               // CPU_DECODE_ROWS rows of our own
+    uint8_t *lines;  // CPU_DECODE_ROWS rows of our own
     size_t pitch;
 };
 

@@ -116,8 +116,7 @@ static void on_message(j_common_ptr cinfo, int level)
         return;
     if (cinfo->err->num_warnings < INT_MAX)
         cinfo->err->num_warnings++;
-    cpu_decode_warn(&d->base,
-                    d->base.err.warnings ? "" : message(cinfo, text));
+    cpu_decode_warn(&d->base, d->base.err.warnings ? "" : message(cinfo, text));
 }
 
 static void no_output(j_common_ptr cinfo)
@@ -262,12 +261,12 @@ static void wire(struct jpeg_decode *d)
     d->error.output_message = no_output;
     cpu_jpeg_memory_init(&d->memory, &d->base.pool);
     d->cinfo.mem = &d->memory.pub;
-    d->source = (struct jpeg_source_mgr) {
-        .init_source       = no_source,
+    d->source = (struct jpeg_source_mgr){
+        .init_source = no_source,
         .fill_input_buffer = fill,
-        .skip_input_data   = skip,
+        .skip_input_data = skip,
         .resync_to_restart = jpeg_resync_to_restart,
-        .term_source       = no_source,
+        .term_source = no_source,
     };
     d->cinfo.src = &d->source;
     if (d->base.p.stop) {
@@ -442,11 +441,11 @@ static void finish_step(struct cpu_decode *base)
 }
 
 static const struct cpu_decode_kind jpeg_kind = {
-    .size   = sizeof(struct jpeg_decode),
-    .open   = open_step,
-    .rows   = rows_step,
+    .size = sizeof(struct jpeg_decode),
+    .open = open_step,
+    .rows = rows_step,
     .finish = finish_step,
-    .close  = close_jpeg,
+    .close = close_jpeg,
 };
 
 struct cpu_decode *cpu_jpeg_open(const struct cpu_decode_params *p,

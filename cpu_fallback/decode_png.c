@@ -16,14 +16,14 @@ struct png_decode {
     struct cpu_decode base;
     png_structp png;
     png_infop info;
-    size_t at;           // bytes read
-    bool no_memory;      // an allocation failed
-    bool tail;           // behind the pixels: faults are only warnings
+    size_t at;       // bytes read
+    bool no_memory;  // an allocation failed
+    bool tail;       // behind the pixels: faults are only warnings
     enum layout layout;
-    int pixel;           // bytes per pixel of libpng's rows
+    int pixel;  // bytes per pixel of libpng's rows
     int passes;
-    int next;            // row of the last pass that comes next
-    uint8_t *raw;        // interlaced: the rows of the window; else one row
+    int next;      // row of the last pass that comes next
+    uint8_t *raw;  // interlaced: the rows of the window; else one row
     size_t raw_pitch;
     uint8_t colors[256 * 3 + CPU_SLACK];  // the palette as RGB
     uint8_t grays[256 + CPU_SLACK];       // and as grey
@@ -167,8 +167,8 @@ static void choose_layout(struct png_decode *d, int bits, int type)
 static void read_header(struct png_decode *d)
 {
     static const int pixel[] = {
-        [GRAY] = 1, [GRAY16] = 2, [GRAY_ALPHA] = 2,
-        [PALETTE] = 1, [RGB] = 3, [RGB_ALPHA] = 4,
+        [GRAY] = 1,    [GRAY16] = 2, [GRAY_ALPHA] = 2,
+        [PALETTE] = 1, [RGB] = 3,    [RGB_ALPHA] = 4,
     };
     png_uint_32 width, height;
     int bits, type;
@@ -207,7 +207,8 @@ static void read_passes(struct png_decode *d)
 
         for (int y = 0; y < end; y++)
             read_row(d, y >= w->y && y < w->y + w->h
-                        ? d->raw + (size_t)(y - w->y) * d->raw_pitch : NULL);
+                            ? d->raw + (size_t)(y - w->y) * d->raw_pitch
+                            : NULL);
         d->next = end;
     }
 }
@@ -220,8 +221,8 @@ static void open_step(struct cpu_decode *base)
     create(d);
     read_header(d);
     cpu_decode_alloc_lines(base, (size_t)w->w * 3);
-    d->raw = cpu_arena_array(base->pool.arena,
-                             d->passes > 1 ? (size_t)w->h : 1, d->raw_pitch);
+    d->raw = cpu_arena_array(base->pool.arena, d->passes > 1 ? (size_t)w->h : 1,
+                             d->raw_pitch);
     if (!d->raw || !cpu_pool_seal(&base->pool, RESERVE))
         fail(d, CPU_NOMEM, "out of memory");
     if (d->passes > 1) {
@@ -331,11 +332,11 @@ static void finish_step(struct cpu_decode *base)
 }
 
 static const struct cpu_decode_kind png_kind = {
-    .size   = sizeof(struct png_decode),
-    .open   = open_step,
-    .rows   = rows_step,
+    .size = sizeof(struct png_decode),
+    .open = open_step,
+    .rows = rows_step,
     .finish = finish_step,
-    .close  = close_png,
+    .close = close_png,
 };
 
 struct cpu_decode *cpu_png_open(const struct cpu_decode_params *p,

@@ -15,10 +15,10 @@
 
 // libjpeg declares these two and leaves them to the memory manager.
 struct jvirt_sarray_control {
-    JSAMPARRAY rows;      // NULL until realized
+    JSAMPARRAY rows;  // NULL until realized
     JDIMENSION num_rows, row_samples, max_access;
     boolean pre_zero;
-    JDIMENSION defined;   // rows that were handed out for writing or zeroed
+    JDIMENSION defined;  // rows that were handed out for writing or zeroed
     jvirt_sarray_ptr next;
 };
 
@@ -69,11 +69,10 @@ static void *alloc_rows(j_common_ptr cinfo, int pool, size_t row_bytes,
     return p;
 }
 
-static JSAMPARRAY alloc_sarray(j_common_ptr cinfo, int pool,
-                               JDIMENSION samples, JDIMENSION num_rows)
+static JSAMPARRAY alloc_sarray(j_common_ptr cinfo, int pool, JDIMENSION samples,
+                               JDIMENSION num_rows)
 {
-    size_t pitch = ((size_t)samples + ROW_ALIGN - 1) &
-                   ~(size_t)(ROW_ALIGN - 1);
+    size_t pitch = ((size_t)samples + ROW_ALIGN - 1) & ~(size_t)(ROW_ALIGN - 1);
     JSAMPARRAY rows;
     void *data;
 
@@ -83,8 +82,8 @@ static JSAMPARRAY alloc_sarray(j_common_ptr cinfo, int pool,
     return rows;
 }
 
-static JBLOCKARRAY alloc_barray(j_common_ptr cinfo, int pool,
-                                JDIMENSION blocks, JDIMENSION num_rows)
+static JBLOCKARRAY alloc_barray(j_common_ptr cinfo, int pool, JDIMENSION blocks,
+                                JDIMENSION num_rows)
 {
     JBLOCKARRAY rows;
     void *data;
@@ -106,9 +105,12 @@ static jvirt_sarray_ptr request_sarray(j_common_ptr cinfo, int pool,
     if (pool != JPOOL_IMAGE)
         ERREXIT1(cinfo, JERR_BAD_POOL_ID, pool);
     v = get(cinfo, sizeof(*v));
-    *v = (struct jvirt_sarray_control) {
-        .num_rows = num_rows, .row_samples = samples,
-        .max_access = max_access, .pre_zero = pre_zero, .next = m->sarrays,
+    *v = (struct jvirt_sarray_control){
+        .num_rows = num_rows,
+        .row_samples = samples,
+        .max_access = max_access,
+        .pre_zero = pre_zero,
+        .next = m->sarrays,
     };
     m->sarrays = v;
     return v;
@@ -125,9 +127,12 @@ static jvirt_barray_ptr request_barray(j_common_ptr cinfo, int pool,
     if (pool != JPOOL_IMAGE)
         ERREXIT1(cinfo, JERR_BAD_POOL_ID, pool);
     v = get(cinfo, sizeof(*v));
-    *v = (struct jvirt_barray_control) {
-        .num_rows = num_rows, .row_blocks = blocks,
-        .max_access = max_access, .pre_zero = pre_zero, .next = m->barrays,
+    *v = (struct jvirt_barray_control){
+        .num_rows = num_rows,
+        .row_blocks = blocks,
+        .max_access = max_access,
+        .pre_zero = pre_zero,
+        .next = m->barrays,
     };
     m->barrays = v;
     return v;
@@ -152,8 +157,8 @@ static void realize(j_common_ptr cinfo)
 // that ends early never touches the rest of its memory.
 static JDIMENSION access_end(j_common_ptr cinfo, const void *rows,
                              JDIMENSION num_rows, JDIMENSION max_access,
-                             JDIMENSION defined, JDIMENSION start,
-                             JDIMENSION n, bool may_define)
+                             JDIMENSION defined, JDIMENSION start, JDIMENSION n,
+                             bool may_define)
 {
     JDIMENSION end = start + n;
 
@@ -215,21 +220,22 @@ static void self_destruct(j_common_ptr cinfo)
 
 void cpu_jpeg_memory_init(struct cpu_jpeg_memory *m, struct cpu_pool *pool)
 {
-    *m = (struct cpu_jpeg_memory) {
-        .pub = {
-            .alloc_small         = alloc_any,
-            .alloc_large         = alloc_any,
-            .alloc_sarray        = alloc_sarray,
-            .alloc_barray        = alloc_barray,
-            .request_virt_sarray = request_sarray,
-            .request_virt_barray = request_barray,
-            .realize_virt_arrays = realize,
-            .access_virt_sarray  = access_sarray,
-            .access_virt_barray  = access_barray,
-            .free_pool           = free_pool,
-            .self_destruct       = self_destruct,
-            .max_alloc_chunk     = 1000000000L,
-        },
+    *m = (struct cpu_jpeg_memory){
+        .pub =
+            {
+                .alloc_small = alloc_any,
+                .alloc_large = alloc_any,
+                .alloc_sarray = alloc_sarray,
+                .alloc_barray = alloc_barray,
+                .request_virt_sarray = request_sarray,
+                .request_virt_barray = request_barray,
+                .realize_virt_arrays = realize,
+                .access_virt_sarray = access_sarray,
+                .access_virt_barray = access_barray,
+                .free_pool = free_pool,
+                .self_destruct = self_destruct,
+                .max_alloc_chunk = 1000000000L,
+            },
         .pool = pool,
     };
 }

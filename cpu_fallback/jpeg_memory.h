@@ -19,7 +19,7 @@
 struct cpu_jpeg_memory {
     struct jpeg_memory_mgr pub;  // first: libjpeg hands back a pointer to it
     struct cpu_pool *pool;
-    jvirt_sarray_ptr sarrays;    // all virtual arrays of the picture
+    jvirt_sarray_ptr sarrays;  // all virtual arrays of the picture
     jvirt_barray_ptr barrays;
 };
 

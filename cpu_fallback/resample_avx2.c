@@ -30,11 +30,11 @@ struct piece {
 struct packed {
     enum packed_kind kind;
     int channels, num_pieces;
-    int stride;                // source bytes from step to step
+    int stride;  // source bytes from step to step
     const struct piece *pieces;
-    const uint8_t *shuffles;   // SELECT: 16 bytes per piece; DENSE: 32; LONG:
-                               // 32 for all
-    const int16_t *weights;    // per step 16 hi and 16 lo; pieces in order
+    const uint8_t *shuffles;  // SELECT: 16 bytes per piece; DENSE: 32; LONG:
+                              // 32 for all
+    const int16_t *weights;   // per step 16 hi and 16 lo; pieces in order
 };
 
 #define STEP 32  // 16-bit weights per step
@@ -68,10 +68,10 @@ static bool next_piece(struct piece *piece, int m[2], struct cpu_walk *at)
     if (!b.m || !lane_in_row(a.base, steps, 2 * channels, row_bytes) ||
         !lane_in_row(b.base, steps, 2 * channels, row_bytes)) {
         *at = behind_a;
-        b = (struct cpu_piece){ .base = a.base, .pos = a.pos + a.m };
+        b = (struct cpu_piece){.base = a.base, .pos = a.pos + a.m};
         steps = words_of(a.taps);
     }
-    *piece = (struct piece){ { a.base, b.base }, { a.pos, b.pos }, steps };
+    *piece = (struct piece){{a.base, b.base}, {a.pos, b.pos}, steps};
     m[0] = a.m;
     m[1] = b.m;
     return true;
@@ -85,7 +85,7 @@ struct costs {
 
 static struct costs costs_of(const struct cpu_axis *axis, int channels)
 {
-    struct costs costs = { 0 };
+    struct costs costs = {0};
     struct cpu_walk at = cpu_walk_start(axis, channels);
     struct piece piece;
     int m[2];
@@ -107,8 +107,7 @@ CPU_INLINE __m128i halves_of(__m128i w)
 }
 
 // One 32-bit word of every step.
-CPU_INLINE void dense_word(int16_t *weights, const struct cpu_axis *axis,
-                           int x)
+CPU_INLINE void dense_word(int16_t *weights, const struct cpu_axis *axis, int x)
 {
     const int32_t *w = axis->w + (size_t)x * axis->stride;
     int n = axis->n[x];
@@ -137,8 +136,7 @@ static bool pack_dense(struct packed *p, const struct cpu_axis *axis,
 {
     struct piece *pieces = cpu_arena_array(a, costs->pieces, sizeof *pieces);
     uint8_t *shuffles = cpu_arena_array(a, costs->pieces, 2 * WINDOW);
-    int16_t *weights =
-        cpu_arena_array(a, costs->steps, STEP * sizeof *weights);
+    int16_t *weights = cpu_arena_array(a, costs->steps, STEP * sizeof *weights);
     if (!pieces || !shuffles || !weights)
         return false;
     memset(weights, 0, (size_t)costs->steps * STEP * sizeof *weights);
@@ -180,8 +178,9 @@ static bool pack_long(struct packed *p, const struct cpu_axis *axis,
     for (int i = 0; i < n; i++) {
         int x0 = 2 * i, x1 = x0 + 1 < axis->out ? x0 + 1 : x0;
         int taps = axis->n[x0] > axis->n[x1] ? axis->n[x0] : axis->n[x1];
-        pieces[i] = (struct piece){ { axis->lo[x0], axis->lo[x1] },
-                                    { x0, x0 + 1 }, (taps + 7) / 8 };
+        pieces[i] = (struct piece){{axis->lo[x0], axis->lo[x1]},
+                                   {x0, x0 + 1},
+                                   (taps + 7) / 8};
         steps += pieces[i].steps;
     }
     int16_t *weights = cpu_arena_array(a, (size_t)steps,
@@ -229,7 +228,7 @@ static bool pack_select(struct packed *p, const struct cpu_axis *axis,
     for (int i = 0; i < n; i++, shuffles += WINDOW) {
         struct cpu_walk from = at;
         struct cpu_piece c = cpu_piece_next(&at, WINDOW, WINDOW - 1);
-        pieces[i] = (struct piece){ { c.base }, { c.pos }, 0 };
+        pieces[i] = (struct piece){{c.base}, {c.pos}, 0};
         for (int j = 0; j < c.m; j++, cpu_walk_step(&from))
             shuffles[j] = (uint8_t)(cpu_walk_offset(&from) - c.base);
     }
@@ -241,8 +240,8 @@ static bool long_fits(const struct cpu_axis *axis)
 {
     for (int x = 0; x < axis->out; x++) {
         int y = x ^ 1;
-        int steps = (axis->n[y < axis->out && axis->n[y] > axis->n[x] ? y : x]
-                     + 7) / 8;
+        int steps =
+            (axis->n[y < axis->out && axis->n[y] > axis->n[x] ? y : x] + 7) / 8;
         if (!lane_in_row(axis->lo[x], steps, 8, axis->in))
             return false;
     }
@@ -257,7 +256,7 @@ bool cpu_pack_h_avx2(struct cpu_axis *axis, int channels, struct cpu_arena *a)
     struct packed *p = cpu_arena_alloc(a, sizeof *p);
     if (!p)
         return false;
-    *p = (struct packed){ .channels = channels };
+    *p = (struct packed){.channels = channels};
     if (cpu_axis_selects(axis)) {
         p->kind = PACKED_SELECT;
         if (!pack_select(p, axis, a))
@@ -268,8 +267,7 @@ bool cpu_pack_h_avx2(struct cpu_axis *axis, int channels, struct cpu_arena *a)
         bool is_long = channels == 1 && long_fits(axis) &&
                        (costs.long_steps + axis->out) / 2 < costs.steps;
         p->kind = is_long ? PACKED_LONG : PACKED_DENSE;
-        if (!(is_long ? pack_long(p, axis, a)
-                      : pack_dense(p, axis, &costs, a)))
+        if (!(is_long ? pack_long(p, axis, a) : pack_dense(p, axis, &costs, a)))
             return false;
     }
     axis->packed = p;
@@ -300,8 +298,8 @@ CPU_INLINE __m256i load_lanes(const uint8_t *a, const uint8_t *b)
 CPU_INLINE const int16_t *add_steps(struct sums *sums, int num_rows,
                                     const uint8_t *const *src,
                                     const struct packed *p,
-                                    const struct piece *piece,
-                                    __m256i shuffle, const int16_t *weights)
+                                    const struct piece *piece, __m256i shuffle,
+                                    const int16_t *weights)
 {
     CPU_UNROLL
     for (int r = 0; r < num_rows; r++)
@@ -314,10 +312,8 @@ CPU_INLINE const int16_t *add_steps(struct sums *sums, int num_rows,
         for (int r = 0; r < num_rows; r++) {
             __m256i v = load_lanes(src[r] + a, src[r] + b);
             v = _mm256_shuffle_epi8(v, shuffle);
-            sums[r].hi = _mm256_add_epi32(sums[r].hi,
-                                          _mm256_madd_epi16(v, hi));
-            sums[r].lo = _mm256_add_epi32(sums[r].lo,
-                                          _mm256_madd_epi16(v, lo));
+            sums[r].hi = _mm256_add_epi32(sums[r].hi, _mm256_madd_epi16(v, hi));
+            sums[r].lo = _mm256_add_epi32(sums[r].lo, _mm256_madd_epi16(v, lo));
         }
         weights += STEP;
         a += (size_t)p->stride;
@@ -348,8 +344,7 @@ CPU_INLINE void dense_rows(uint8_t *const *dst, const uint8_t *const *src,
     const int16_t *weights = p->weights;
     for (int i = 0; i < p->num_pieces; i++) {
         const struct piece *piece = &p->pieces[i];
-        __m256i shuffle =
-            _mm256_load_si256((const __m256i *)p->shuffles + i);
+        __m256i shuffle = _mm256_load_si256((const __m256i *)p->shuffles + i);
         struct sums sums[CPU_ROWS_MAX];
         weights = add_steps(sums, num_rows, src, p, piece, shuffle, weights);
         __m256i v[CPU_ROWS_MAX];
@@ -393,9 +388,9 @@ static void long_4(uint8_t *const *dst, const uint8_t *const *src,
         struct sums s[4];
         weights = add_steps(s, 4, src, p, piece, shuffle, weights);
         // Word r of each lane: the sum of that lane of row r.
-        __m256i v = _mm256_hadd_epi32(
-            _mm256_hadd_epi32(combine(s[0]), combine(s[1])),
-            _mm256_hadd_epi32(combine(s[2]), combine(s[3])));
+        __m256i v =
+            _mm256_hadd_epi32(_mm256_hadd_epi32(combine(s[0]), combine(s[1])),
+                              _mm256_hadd_epi32(combine(s[2]), combine(s[3])));
         v = round_shift(v);
         v = _mm256_packs_epi32(v, v);
         v = _mm256_packus_epi16(v, v);
@@ -408,8 +403,7 @@ static void long_4(uint8_t *const *dst, const uint8_t *const *src,
     }
 }
 
-static void select_row(uint8_t *dst, const uint8_t *src,
-                       const struct packed *p)
+static void select_row(uint8_t *dst, const uint8_t *src, const struct packed *p)
 {
     const __m128i *shuffles = (const __m128i *)p->shuffles;
     for (int i = 0; i < p->num_pieces; i++) {
@@ -451,17 +445,17 @@ CPU_INLINE void add_two(struct sums sums[4], __m256i a, __m256i b,
     __m256i ab_lo = _mm256_unpacklo_epi8(a, b);
     __m256i ab_hi = _mm256_unpackhi_epi8(a, b);
     const __m256i v[4] = {
-        _mm256_unpacklo_epi8(ab_lo, zero), _mm256_unpackhi_epi8(ab_lo, zero),
-        _mm256_unpacklo_epi8(ab_hi, zero), _mm256_unpackhi_epi8(ab_hi, zero),
+        _mm256_unpacklo_epi8(ab_lo, zero),
+        _mm256_unpackhi_epi8(ab_lo, zero),
+        _mm256_unpacklo_epi8(ab_hi, zero),
+        _mm256_unpackhi_epi8(ab_hi, zero),
     };
     __m256i hi = _mm256_set1_epi32(weights[0]);
     __m256i lo = _mm256_set1_epi32(weights[1]);
     CPU_UNROLL
     for (int i = 0; i < 4; i++) {
-        sums[i].hi = _mm256_add_epi32(sums[i].hi,
-                                      _mm256_madd_epi16(v[i], hi));
-        sums[i].lo = _mm256_add_epi32(sums[i].lo,
-                                      _mm256_madd_epi16(v[i], lo));
+        sums[i].hi = _mm256_add_epi32(sums[i].hi, _mm256_madd_epi16(v[i], hi));
+        sums[i].lo = _mm256_add_epi32(sums[i].lo, _mm256_madd_epi16(v[i], lo));
     }
 }
 
@@ -484,11 +478,10 @@ CPU_INLINE __m256i vertical_32(const uint8_t *const *rows, size_t x,
     if (k < n)
         add_two(s, load_256(rows[k] + x), _mm256_setzero_si256(),
                 weights[k / 2]);
-    return _mm256_packus_epi16(
-        _mm256_packs_epi32(round_shift(combine(s[0])),
-                           round_shift(combine(s[1]))),
-        _mm256_packs_epi32(round_shift(combine(s[2])),
-                           round_shift(combine(s[3]))));
+    return _mm256_packus_epi16(_mm256_packs_epi32(round_shift(combine(s[0])),
+                                                  round_shift(combine(s[1]))),
+                               _mm256_packs_epi32(round_shift(combine(s[2])),
+                                                  round_shift(combine(s[3]))));
 }
 
 // Word 0: the upper halves of a pair of weights, word 1: the lower halves.
@@ -511,9 +504,9 @@ void cpu_resample_v_avx2(uint8_t *dst, const uint8_t *const *rows,
     for (int k = 0; k < n; k += 2)
         pair_weights(weights[k / 2], w[k], k + 1 < n ? w[k + 1] : 0);
     for (size_t x = 0; x < bytes; x += 32)
-        _mm256_storeu_si256(
-            (__m256i *)(dst + x),
-            vertical_32(rows, x, (const int32_t(*)[2])weights, n));
+        _mm256_storeu_si256((__m256i *)(dst + x),
+                            vertical_32(rows, x, (const int32_t(*)[2])weights,
+                                        n));
 }
 
 #endif

@@ -10,8 +10,8 @@
 #include "cpu_fallback/cpu_kernels.h"
 #include "cpu_fallback/resample_pack.h"
 
-#define TAPS 4        // per lane and vpdpbusd
-#define WINDOW 64     // source bytes that one vpermb sees
+#define TAPS 4     // per lane and vpdpbusd
+#define WINDOW 64  // source bytes that one vpermb sees
 #define DIGITS 3
 #define GROUP (DIGITS * 16)  // 32-bit words of weights per step of a piece
 
@@ -31,11 +31,11 @@ struct piece {
 struct packed {
     enum packed_kind kind;
     int channels, num_pieces;
-    int stride;                  // source bytes from step to step
+    int stride;  // source bytes from step to step
     const struct piece *pieces;
-    const uint8_t *shuffles;     // WINDOW per piece; LONG: one for all
-    const int32_t *weights;      // GROUP per step, pieces in order
-    struct cpu_axis wide;        // WIDE: the axis as AVX2 wants it
+    const uint8_t *shuffles;  // WINDOW per piece; LONG: one for all
+    const int32_t *weights;   // GROUP per step, pieces in order
+    struct cpu_axis wide;     // WIDE: the axis as AVX2 wants it
 };
 
 // ---- digits ----
@@ -47,8 +47,8 @@ struct packed {
 CPU_INLINE __m128i digits_of(__m128i w)
 {
     const __m128i bias = _mm_set1_epi32(0x808080);
-    const __m128i by_digit = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13,
-                                           2, 6, 10, 14, 3, 7, 11, 15);
+    const __m128i by_digit = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10,
+                                           14, 3, 7, 11, 15);
     w = _mm_xor_si128(_mm_add_epi32(w, bias), bias);
     return _mm_shuffle_epi8(w, by_digit);
 }
@@ -74,7 +74,7 @@ static int long_taps(int channels)
 
 static struct costs costs_of(const struct cpu_axis *axis, int channels)
 {
-    struct costs costs = { 0 };
+    struct costs costs = {0};
     int reach = WINDOW - 1 - (TAPS - 1) * channels;
     struct cpu_walk at = cpu_walk_start(axis, channels);
     for (;;) {
@@ -92,8 +92,7 @@ static struct costs costs_of(const struct cpu_axis *axis, int channels)
 
 // Writes one lane of every step of a piece; returns what did not fit into
 // three digits.
-static uint32_t dense_lane(int32_t *weights, const struct cpu_axis *axis,
-                           int x)
+static uint32_t dense_lane(int32_t *weights, const struct cpu_axis *axis, int x)
 {
     const int32_t *w = axis->w + (size_t)x * axis->stride;
     uint32_t rest = 0;
@@ -114,8 +113,8 @@ static bool pack_dense(struct packed *p, const struct cpu_axis *axis,
     int reach = WINDOW - 1 - (TAPS - 1) * channels;
     struct piece *pieces = cpu_arena_array(a, costs->pieces, sizeof *pieces);
     uint8_t *shuffles = cpu_arena_array(a, costs->pieces, WINDOW);
-    int32_t *weights =
-        cpu_arena_array(a, costs->steps, GROUP * sizeof *weights);
+    int32_t *weights = cpu_arena_array(a, costs->steps,
+                                       GROUP * sizeof *weights);
     if (!pieces || !shuffles || !weights)
         return false;
     memset(weights, 0, (size_t)costs->steps * GROUP * sizeof *weights);
@@ -133,8 +132,7 @@ static bool pack_dense(struct packed *p, const struct cpu_axis *axis,
     for (int i = 0; i < costs->pieces; i++) {
         struct cpu_walk lane = at;
         struct cpu_piece c = cpu_piece_next(&at, 16, reach);
-        pieces[i] = (struct piece){ c.base, c.pos,
-                                    (c.taps + TAPS - 1) / TAPS };
+        pieces[i] = (struct piece){c.base, c.pos, (c.taps + TAPS - 1) / TAPS};
         for (int j = 0; j < c.m; j++, cpu_walk_step(&lane)) {
             uint32_t from = (uint32_t)(cpu_walk_offset(&lane) - c.base);
             uint32_t shuffle = from * 0x01010101u + taps;
@@ -166,8 +164,8 @@ static uint32_t long_step(int32_t *weights, const int32_t *w, int num_taps,
     memset(weights, 0, GROUP * sizeof *weights);
     for (int k = 0; k < num_taps; k += TAPS) {
         int32_t d[4];
-        _mm_storeu_si128((__m128i *)d, digits_of(_mm_loadu_si128(
-                                           (const __m128i *)(w + k))));
+        _mm_storeu_si128((__m128i *)d,
+                         digits_of(_mm_loadu_si128((const __m128i *)(w + k))));
         for (int c = 0; c < copies; c++)
             for (int i = 0; i < DIGITS; i++)
                 weights[i * 16 + k / TAPS * lane + c] = d[i];
@@ -182,8 +180,8 @@ static bool pack_long(struct packed *p, const struct cpu_axis *axis,
     int taps = long_taps(p->channels);
     struct piece *pieces = cpu_arena_array(a, axis->out, sizeof *pieces);
     uint8_t *shuffle = cpu_arena_alloc(a, WINDOW);
-    int32_t *weights =
-        cpu_arena_array(a, costs->long_steps, GROUP * sizeof *weights);
+    int32_t *weights = cpu_arena_array(a, costs->long_steps,
+                                       GROUP * sizeof *weights);
     if (!pieces || !shuffle || !weights)
         return false;
     p->pieces = pieces;
@@ -197,9 +195,8 @@ static bool pack_long(struct packed *p, const struct cpu_axis *axis,
     uint32_t rest = 0;
     for (int x = 0; x < axis->out; x++) {
         const int32_t *w = axis->w + (size_t)x * axis->stride;
-        pieces[x] = (struct piece){ axis->lo[x] * p->channels,
-                                    x * p->channels,
-                                    (axis->n[x] + taps - 1) / taps };
+        pieces[x] = (struct piece){axis->lo[x] * p->channels, x * p->channels,
+                                   (axis->n[x] + taps - 1) / taps};
         for (int k = 0; k < axis->n[x]; k += taps, weights += GROUP) {
             int left = axis->n[x] - k;
             rest |= long_step(weights, w + k, left < taps ? left : taps,
@@ -227,7 +224,7 @@ static bool pack_select(struct packed *p, const struct cpu_axis *axis,
     for (int i = 0; i < n; i++) {
         struct cpu_walk from = at;
         struct cpu_piece c = cpu_piece_next(&at, WINDOW, WINDOW - 1);
-        pieces[i] = (struct piece){ c.base, c.pos, 0 };
+        pieces[i] = (struct piece){c.base, c.pos, 0};
         for (int j = 0; j < c.m; j++, cpu_walk_step(&from))
             shuffles[(size_t)i * WINDOW + j] =
                 (uint8_t)(cpu_walk_offset(&from) - c.base);
@@ -238,8 +235,7 @@ static bool pack_select(struct packed *p, const struct cpu_axis *axis,
     return true;
 }
 
-bool cpu_pack_h_avx512(struct cpu_axis *axis, int channels,
-                       struct cpu_arena *a)
+bool cpu_pack_h_avx512(struct cpu_axis *axis, int channels, struct cpu_arena *a)
 {
     axis->packed = NULL;
     if (axis->identity)
@@ -247,7 +243,7 @@ bool cpu_pack_h_avx512(struct cpu_axis *axis, int channels,
     struct packed *p = cpu_arena_alloc(a, sizeof *p);
     if (!p)
         return false;
-    *p = (struct packed){ .channels = channels };
+    *p = (struct packed){.channels = channels};
     if (cpu_axis_selects(axis)) {
         p->kind = PACKED_SELECT;
         if (!pack_select(p, axis, a))
@@ -282,8 +278,8 @@ struct sums {
 CPU_INLINE const int32_t *add_steps(struct sums *sums, int num_rows,
                                     const uint8_t *const *src,
                                     const struct packed *p,
-                                    const struct piece *piece,
-                                    __m512i shuffle, const int32_t *weights)
+                                    const struct piece *piece, __m512i shuffle,
+                                    const int32_t *weights)
 {
     CPU_UNROLL
     for (int r = 0; r < num_rows; r++) {
@@ -324,15 +320,13 @@ CPU_INLINE void dense_rows(uint8_t *const *dst, const uint8_t *const *src,
     const int32_t *weights = p->weights;
     for (int i = 0; i < p->num_pieces; i++) {
         const struct piece *piece = &p->pieces[i];
-        __m512i shuffle =
-            _mm512_load_si512(p->shuffles + (size_t)i * WINDOW);
+        __m512i shuffle = _mm512_load_si512(p->shuffles + (size_t)i * WINDOW);
         struct sums sums[CPU_ROWS_MAX];
         weights = add_steps(sums, num_rows, src, p, piece, shuffle, weights);
         CPU_UNROLL
         for (int r = 0; r < num_rows; r++)
-            _mm_storeu_si128(
-                (__m128i *)(dst[r] + piece->pos),
-                clip(combine(sums[r].d0, sums[r].d1, sums[r].d2)));
+            _mm_storeu_si128((__m128i *)(dst[r] + piece->pos),
+                             clip(combine(sums[r].d0, sums[r].d1, sums[r].d2)));
     }
 }
 
@@ -369,20 +363,17 @@ CPU_INLINE void long_rows(uint8_t *const *dst, const uint8_t *const *src,
             sum = _mm512_add_epi32(sum, _mm512_shuffle_epi32(sum, 0xb1));
         }
         int32_t pixels[4];
-        _mm_storeu_si128((__m128i *)pixels,
-                         clip(_mm512_add_epi32(sum, half)));
+        _mm_storeu_si128((__m128i *)pixels, clip(_mm512_add_epi32(sum, half)));
         for (int r = 0; r < 4; r++)
             memcpy(dst[r] + piece->pos, &pixels[r], 4);
     }
 }
 
-static void select_row(uint8_t *dst, const uint8_t *src,
-                       const struct packed *p)
+static void select_row(uint8_t *dst, const uint8_t *src, const struct packed *p)
 {
     for (int i = 0; i < p->num_pieces; i++) {
         __m512i v = _mm512_loadu_si512(src + p->pieces[i].base);
-        __m512i shuffle =
-            _mm512_load_si512(p->shuffles + (size_t)i * WINDOW);
+        __m512i shuffle = _mm512_load_si512(p->shuffles + (size_t)i * WINDOW);
         _mm512_storeu_si512(dst + p->pieces[i].pos,
                             _mm512_permutexvar_epi8(shuffle, v));
     }
@@ -413,8 +404,7 @@ static void long_rgb(uint8_t *const *dst, const uint8_t *const *src,
 }
 
 void cpu_resample_h_avx512(uint8_t *const *dst, const uint8_t *const *src,
-                           int rows, int channels,
-                           const struct cpu_axis *axis)
+                           int rows, int channels, const struct cpu_axis *axis)
 {
     const struct packed *p = axis->packed;
     if (axis->identity) {
@@ -482,8 +472,8 @@ CPU_INLINE __m512i clip_64(const struct sums sums[4])
     __m512i v[4];
     CPU_UNROLL
     for (int i = 0; i < 4; i++)
-        v[i] = _mm512_srai_epi32(
-            combine(sums[i].d0, sums[i].d1, sums[i].d2), CPU_WEIGHT_BITS);
+        v[i] = _mm512_srai_epi32(combine(sums[i].d0, sums[i].d1, sums[i].d2),
+                                 CPU_WEIGHT_BITS);
     return _mm512_packus_epi16(_mm512_packs_epi32(v[0], v[1]),
                                _mm512_packs_epi32(v[2], v[3]));
 }

@@ -24,7 +24,9 @@ static inline struct cpu_walk cpu_walk_start(const struct cpu_axis *axis,
                                              int channels)
 {
     return (struct cpu_walk){
-        .axis = axis, .channels = channels, .end = axis->out * channels,
+        .axis = axis,
+        .channels = channels,
+        .end = axis->out * channels,
     };
 }
 
@@ -53,7 +55,7 @@ struct cpu_piece {
 static inline struct cpu_piece cpu_piece_next(struct cpu_walk *at, int max_m,
                                               int reach)
 {
-    struct cpu_piece piece = { .pos = at->p };
+    struct cpu_piece piece = {.pos = at->p};
     if (at->p == at->end)
         return piece;
     int low = cpu_walk_offset(at), high = low;

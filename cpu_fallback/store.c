@@ -8,24 +8,23 @@ struct lane {
     size_t first, step;
 };
 
-static struct lane lane_of(void *const dst[3], int c, int channels,
-                           bool planar)
+static struct lane lane_of(void *const dst[3], int c, int channels, bool planar)
 {
     if (planar)
-        return (struct lane){ dst[c], 0, 1 };
-    return (struct lane){ dst[0], (size_t)c, (size_t)channels };
+        return (struct lane){dst[c], 0, 1};
+    return (struct lane){dst[0], (size_t)c, (size_t)channels};
 }
 
-static void store_f32(struct lane lane, const uint8_t *src, int w,
-                      int channels, const float *table)
+static void store_f32(struct lane lane, const uint8_t *src, int w, int channels,
+                      const float *table)
 {
     float *d = (float *)lane.dst + lane.first;
     for (int x = 0; x < w; x++)
         d[(size_t)x * lane.step] = table[src[(size_t)x * channels]];
 }
 
-static void store_f16(struct lane lane, const uint8_t *src, int w,
-                      int channels, const uint16_t *table)
+static void store_f16(struct lane lane, const uint8_t *src, int w, int channels,
+                      const uint16_t *table)
 {
     uint16_t *d = (uint16_t *)lane.dst + lane.first;
     for (int x = 0; x < w; x++)

@@ -99,15 +99,13 @@ static void gray_row(void *dst, const uint8_t *src, int w, enum cpu_type type,
 }
 
 static void rgb_planes(void *const dst[3], const uint8_t *src, int w,
-                       enum cpu_type type,
-                       const struct cpu_store_table *table)
+                       enum cpu_type type, const struct cpu_store_table *table)
 {
     for (int c = 0; c < 3; c++)
         channel_row(dst[c], 0, 1, src + c, 3, w, type, c, table);
 }
 
-static void rgb_pixels(void *dst, const uint8_t *src, int w,
-                       enum cpu_type type,
+static void rgb_pixels(void *dst, const uint8_t *src, int w, enum cpu_type type,
                        const struct cpu_store_table *table)
 {
     for (int c = 0; c < 3; c++)
@@ -147,8 +145,8 @@ static void split_rgb(void *const dst[3], const uint8_t *src, int w)
     }
 }
 
-void cpu_store_avx2(void *const dst[3], const uint8_t *src, int w,
-                    int channels, bool planar, enum cpu_type type,
+void cpu_store_avx2(void *const dst[3], const uint8_t *src, int w, int channels,
+                    bool planar, enum cpu_type type,
                     const struct cpu_store_table *table)
 {
     bool copy = type == CPU_TYPE_U8 && table->u8_identity;

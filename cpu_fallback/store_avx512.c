@@ -14,50 +14,74 @@ struct plane {
 };
 
 // Index bytes b, b + s, b + 2 s, ...
-#define I4(b, s)  (b), (b) + (s), (b) + 2 * (s), (b) + 3 * (s)
-#define I8(b, s)  I4(b, s), I4((b) + 4 * (s), s)
+#define I4(b, s) (b), (b) + (s), (b) + 2 * (s), (b) + 3 * (s)
+#define I8(b, s) I4(b, s), I4((b) + 4 * (s), s)
 #define I16(b, s) I8(b, s), I8((b) + 8 * (s), s)
-#define I64(b, s) I16(b, s), I16((b) + 16 * (s), s), \
-                  I16((b) + 32 * (s), s), I16((b) + 48 * (s), s)
+#define I64(b, s)                                              \
+    I16(b, s), I16((b) + 16 * (s), s), I16((b) + 32 * (s), s), \
+        I16((b) + 48 * (s), s)
 
 // Which pixel must stand at which byte, so that interleaving the planes
 // inside 128-bit lanes gives registers of consecutive pixels.
 static const uint8_t pixel_order[3][64] = {
-    [CPU_TYPE_F32] = {
-        I4(0, 1), I4(16, 1), I4(32, 1), I4(48, 1),
-        I4(4, 1), I4(20, 1), I4(36, 1), I4(52, 1),
-        I4(8, 1), I4(24, 1), I4(40, 1), I4(56, 1),
-        I4(12, 1), I4(28, 1), I4(44, 1), I4(60, 1),
-    },
-    [CPU_TYPE_F16] = {
-        I8(0, 1), I8(32, 1), I8(8, 1), I8(40, 1),
-        I8(16, 1), I8(48, 1), I8(24, 1), I8(56, 1),
-    },
-    [CPU_TYPE_U8] = { I64(0, 1) },
+    [CPU_TYPE_F32] =
+        {
+            I4(0, 1),
+            I4(16, 1),
+            I4(32, 1),
+            I4(48, 1),
+            I4(4, 1),
+            I4(20, 1),
+            I4(36, 1),
+            I4(52, 1),
+            I4(8, 1),
+            I4(24, 1),
+            I4(40, 1),
+            I4(56, 1),
+            I4(12, 1),
+            I4(28, 1),
+            I4(44, 1),
+            I4(60, 1),
+        },
+    [CPU_TYPE_F16] =
+        {
+            I8(0, 1),
+            I8(32, 1),
+            I8(8, 1),
+            I8(40, 1),
+            I8(16, 1),
+            I8(48, 1),
+            I8(24, 1),
+            I8(56, 1),
+        },
+    [CPU_TYPE_U8] = {I64(0, 1)},
 };
 
 // Of two registers: all bytes 0 of their 32-bit entries, then all bytes 1.
 static const uint8_t bytes_0_1[64] = {
-    I16(0, 4), I16(64, 4), I16(1, 4), I16(65, 4),
+    I16(0, 4),
+    I16(64, 4),
+    I16(1, 4),
+    I16(65, 4),
 };
 
 // Of two registers: the even bytes.
-static const uint8_t even_bytes[64] = { I64(0, 2) };
+static const uint8_t even_bytes[64] = {I64(0, 2)};
 
 // One R, G, B of 1, 2 or 4 bytes each; G is the second register of a
 // vpermi2b, B (from 128 on) is merged in afterwards.
 #define PIXEL_1(p) (p), 64 + (p), 128 + (p)
 #define PIXEL_2(p) I1_2(2 * (p)), I1_2(64 + 2 * (p)), I1_2(128 + 2 * (p))
 #define PIXEL_4(p) I4(4 * (p), 1), I4(64 + 4 * (p), 1), I4(128 + 4 * (p), 1)
-#define I1_2(b)    (b), (b) + 1
-#define P4(f, p)   f(p), f((p) + 1), f((p) + 2), f((p) + 3)
-#define P16(f, p)  P4(f, p), P4(f, (p) + 4), P4(f, (p) + 8), P4(f, (p) + 12)
+#define I1_2(b) (b), (b) + 1
+#define P4(f, p) f(p), f((p) + 1), f((p) + 2), f((p) + 3)
+#define P16(f, p) P4(f, p), P4(f, (p) + 4), P4(f, (p) + 8), P4(f, (p) + 12)
 
 static const uint8_t interleave_order[3][192] = {
-    [CPU_TYPE_F32] = { P16(PIXEL_4, 0) },
-    [CPU_TYPE_F16] = { P16(PIXEL_2, 0), P16(PIXEL_2, 16) },
-    [CPU_TYPE_U8] = { P16(PIXEL_1, 0), P16(PIXEL_1, 16), P16(PIXEL_1, 32),
-                      P16(PIXEL_1, 48) },
+    [CPU_TYPE_F32] = {P16(PIXEL_4, 0)},
+    [CPU_TYPE_F16] = {P16(PIXEL_2, 0), P16(PIXEL_2, 16)},
+    [CPU_TYPE_U8] = {P16(PIXEL_1, 0), P16(PIXEL_1, 16), P16(PIXEL_1, 32),
+                     P16(PIXEL_1, 48)},
 };
 
 #undef P16
@@ -139,10 +163,10 @@ CPU_INLINE struct picker picker_of(int channels, int c, enum cpu_type type)
 {
     __m512i p = _mm512_loadu_si512(pixel_order[type]);
     if (channels == 1)
-        return (struct picker){ p, 0 };
+        return (struct picker){p, 0};
     p = _mm512_add_epi8(_mm512_add_epi8(p, p), p);
     p = _mm512_add_epi8(p, _mm512_set1_epi8((char)c));
-    return (struct picker){ p, _mm512_movepi8_mask(p) };
+    return (struct picker){p, _mm512_movepi8_mask(p)};
 }
 
 // n pixels; only their bytes are read.
@@ -178,13 +202,13 @@ CPU_INLINE void write_f32(float *dst, const struct plane plane[4], __m512i v,
         if (n >= 64)
             _mm512_storeu_si512(dst + 16 * i, out[i]);
         else
-            _mm512_mask_storeu_epi32(dst + 16 * i,
-                                     (__mmask16)first(n - 16 * i), out[i]);
+            _mm512_mask_storeu_epi32(dst + 16 * i, (__mmask16)first(n - 16 * i),
+                                     out[i]);
     }
 }
 
-CPU_INLINE void write_f16(uint16_t *dst, const struct plane plane[2],
-                          __m512i v, long n)
+CPU_INLINE void write_f16(uint16_t *dst, const struct plane plane[2], __m512i v,
+                          long n)
 {
     __m512i b0 = look_up(&plane[0], v), b1 = look_up(&plane[1], v);
     _mm512_mask_storeu_epi16(dst, (__mmask32)first(n),
@@ -193,8 +217,8 @@ CPU_INLINE void write_f16(uint16_t *dst, const struct plane plane[2],
                              _mm512_unpackhi_epi8(b0, b1));
 }
 
-CPU_INLINE void channel_f32(float *dst, const uint8_t *src, int w,
-                            int channels, int c, const float *table)
+CPU_INLINE void channel_f32(float *dst, const uint8_t *src, int w, int channels,
+                            int c, const float *table)
 {
     struct plane plane[4];
     planes_f32(plane, table);
@@ -204,8 +228,8 @@ CPU_INLINE void channel_f32(float *dst, const uint8_t *src, int w,
         write_f32(dst + x, plane, pick(at, src + x * channels, channels, 64),
                   64);
     if (x < w)
-        write_f32(dst + x, plane,
-                  pick(at, src + x * channels, channels, w - x), w - x);
+        write_f32(dst + x, plane, pick(at, src + x * channels, channels, w - x),
+                  w - x);
 }
 
 CPU_INLINE void channel_f16(uint16_t *dst, const uint8_t *src, int w,
@@ -215,8 +239,8 @@ CPU_INLINE void channel_f16(uint16_t *dst, const uint8_t *src, int w,
     planes_f16(plane, table);
     struct picker at = picker_of(channels, c, CPU_TYPE_F16);
     for (long x = 0; x < w; x += 64)
-        write_f16(dst + x, plane,
-                  pick(at, src + x * channels, channels, w - x), w - x);
+        write_f16(dst + x, plane, pick(at, src + x * channels, channels, w - x),
+                  w - x);
 }
 
 CPU_INLINE void channel_u8(uint8_t *dst, const uint8_t *src, int w,
@@ -271,9 +295,8 @@ static void rgb_rows(void *const dst[3], const uint8_t *src, int w,
 CPU_INLINE __m512i merge(const uint8_t *order, __m512i r, __m512i g, __m512i b)
 {
     __m512i from = _mm512_loadu_si512(order);
-    return _mm512_mask_permutexvar_epi8(
-        _mm512_permutex2var_epi8(r, from, g), _mm512_movepi8_mask(from), from,
-        b);
+    return _mm512_mask_permutexvar_epi8(_mm512_permutex2var_epi8(r, from, g),
+                                        _mm512_movepi8_mask(from), from, b);
 }
 
 static void interleave(uint8_t *dst, uint8_t planes[3][4 * BLOCK],
@@ -295,10 +318,12 @@ static void rgb_pixels(uint8_t *dst, const uint8_t *src, int w,
                        enum cpu_type type, const struct cpu_store_table *table)
 {
     static const int sizes[] = {
-        [CPU_TYPE_F32] = 4, [CPU_TYPE_F16] = 2, [CPU_TYPE_U8] = 1,
+        [CPU_TYPE_F32] = 4,
+        [CPU_TYPE_F16] = 2,
+        [CPU_TYPE_U8] = 1,
     };
     _Alignas(64) uint8_t planes[3][4 * BLOCK];
-    void *const to[3] = { planes[0], planes[1], planes[2] };
+    void *const to[3] = {planes[0], planes[1], planes[2]};
     for (int x = 0; x < w; x += BLOCK) {
         int n = w - x < BLOCK ? w - x : BLOCK;
         rgb_rows(to, src + (size_t)x * 3, n, type, table);

@@ -72,13 +72,13 @@ static const struct {
 
 // One axis of a step, x and y alike.
 struct view {
-    int in, src, len;     // input size; start and length of what is kept
-    int rs;               // resized length
-    int win, win_len;     // wanted part of it, may leave it
+    int in, src, len;  // input size; start and length of what is kept
+    int rs;            // resized length
+    int win, win_len;  // wanted part of it, may leave it
     double box0, scale;
     bool pre, post, filtered, nearest;
     double support, filterscale;
-    int first, count;     // outputs of win that are inside, in rs order
+    int first, count;  // outputs of win that are inside, in rs order
     int taps;
 };
 
@@ -191,8 +191,7 @@ static void fill_nearest(const struct view *v, struct hr__axis *a)
             continue;
         a->n[o] = 1;
         // Outside by rounding: Pillow leaves the pixel black.
-        a->w[o * a->stride] =
-            at >= 0 && at < v->len ? 1 << PRECISION_BITS : 0;
+        a->w[o * a->stride] = at >= 0 && at < v->len ? 1 << PRECISION_BITS : 0;
         a->lo[o] = at < 0 ? 0 : at < v->len ? at : v->len - 1;
     }
 }

@@ -36,23 +36,23 @@ struct hr__rect {
 //       -> keep win -> transpose, mirror (post) -> out
 // Several steps follow each other when an op list is not one of these.
 struct hr__step {
-    int in_w, in_h;        // the picture this step reads
-    struct hr__rect src;   // inside it; the filter sees nothing else
-    bool pre_x, pre_y;     // mirrored before the filter
-    bool resized;          // false: rs is src, the filter does not run
-    float box[4];          // Pillow's box, relative to src
+    int in_w, in_h;       // the picture this step reads
+    struct hr__rect src;  // inside it; the filter sees nothing else
+    bool pre_x, pre_y;    // mirrored before the filter
+    bool resized;         // false: rs is src, the filter does not run
+    float box[4];         // Pillow's box, relative to src
     int rs_w, rs_h;
     enum hr_filter filter;
-    bool v_first;          // the vertical pass comes before the horizontal one
-                           // (with 8 bits between them, as always)
-    struct hr__rect win;   // of the resized picture; may leave it (padding:
-                           // what lies outside is byte 0)
+    bool v_first;         // the vertical pass comes before the horizontal one
+                          // (with 8 bits between them, as always)
+    struct hr__rect win;  // of the resized picture; may leave it (padding:
+                          // what lies outside is byte 0)
     bool transpose, post_x, post_y;
     int out_w, out_h;
 };
 
 struct hr__geometry {
-    int num_steps;         // >= 1
+    int num_steps;  // >= 1
     struct hr__step steps[HR__MAX_STEPS];
 };
 
@@ -61,12 +61,12 @@ struct hr__geometry {
 // = sum of n[i] input samples from lo[i] on, in coordinates of the step's
 // input; 22 fraction bits. Mirroring before and after is already in it.
 struct hr__axis {
-    int out;               // outputs that lie inside the resized picture
-    int pad_before;        // outputs of win that lie outside, before them
-    int taps, stride;      // largest n; weights from output to output
-    int32_t *lo, *n, *w;   // [out], [out], [out * stride]
-    int src_lo, src_hi;    // inputs that are read: [src_lo, src_hi)
-    bool identity;         // every output is input src_lo + i
+    int out;              // outputs that lie inside the resized picture
+    int pad_before;       // outputs of win that lie outside, before them
+    int taps, stride;     // largest n; weights from output to output
+    int32_t *lo, *n, *w;  // [out], [out], [out * stride]
+    int src_lo, src_hi;   // inputs that are read: [src_lo, src_hi)
+    bool identity;        // every output is input src_lo + i
 };
 
 // Bytes that hr__axis_build() needs at mem (8-byte aligned). which: 0 = x,
@@ -94,13 +94,13 @@ struct hr__dst {
 };
 
 struct hr__picture {
-    const uint8_t *data;        // encoded source, NULL if it is pixels
+    const uint8_t *data;  // encoded source, NULL if it is pixels
     size_t size;
-    struct hr_info info;        // of the encoded source
-    hr_image image;             // or the source pixels (u8)
-    int width, height;          // of the source
-    enum hr_mode mode;          // of the decode
-    int channels;               // 3 or 1, what color..store carry
+    struct hr_info info;  // of the encoded source
+    hr_image image;       // or the source pixels (u8)
+    int width, height;    // of the source
+    enum hr_mode mode;    // of the decode
+    int channels;         // 3 or 1, what color..store carry
     struct hr__geometry geo;
     const struct hr__table *table;
     struct hr__dst dst;
@@ -119,13 +119,13 @@ static inline enum hr_stage hr__picture_first(const struct hr__picture *pic)
 // What a span leaves for the next one, in memory that the next engine named
 // (its buffer_alloc, e.g. pinned upload memory). Freed by the HAL.
 struct hr__payload {
-    enum hr_stage after;    // the stage that made it
+    enum hr_stage after;  // the stage that made it
     void *data;
     size_t size;
-    struct hr__rect rect;   // after COLOR: the window of the picture that is
-                            // there; after RESAMPLE: the whole output
-    size_t stride;          // bytes from row to row (pixels: interleaved u8)
-    void *extra;            // for formats of coefficients and planes
+    struct hr__rect rect;  // after COLOR: the window of the picture that is
+                           // there; after RESAMPLE: the whole output
+    size_t stride;         // bytes from row to row (pixels: interleaved u8)
+    void *extra;           // for formats of coefficients and planes
     struct hr__engine *owner;
 };
 
@@ -133,20 +133,20 @@ struct hr__payload {
 
 // One span of one sample in the hands of one engine.
 struct hr__task {
-    struct hr__task *next;       // the engine's list while it holds the task
+    struct hr__task *next;  // the engine's list while it holds the task
     const struct hr__picture *pic;
     struct hr_span span;
-    struct hr__payload *in;      // NULL if the span starts the plan
-    bool prepared;               // see hr__task_prepare()
-    void *engine_data[2];        // the engine's own
+    struct hr__payload *in;  // NULL if the span starts the plan
+    bool prepared;           // see hr__task_prepare()
+    void *engine_data[2];    // the engine's own
 };
 
 // How a task ended. Text is a clause without file name and stage.
 struct hr__outcome {
     enum hr_status status;
-    unsigned why;                // of HR_WHY_*, for fallback and counting
+    unsigned why;  // of HR_WHY_*, for fallback and counting
     enum hr_stage stage;
-    int64_t offset;              // in the source, -1 unknown
+    int64_t offset;  // in the source, -1 unknown
     int warnings;
     char text[160];
 };
@@ -187,11 +187,11 @@ struct hr__payload *hr__task_payload(struct hr__task *task, size_t size);
 
 // What an engine would do of a sample: one bit per span, and why not more.
 struct hr__offer {
-    uint32_t spans;   // bit HR__SPAN_BIT(first, last), in the picture's tier
-    unsigned why;     // reasons for what it cannot do of a plain sample
+    uint32_t spans;  // bit HR__SPAN_BIT(first, last), in the picture's tier
+    unsigned why;    // reasons for what it cannot do of a plain sample
 };
 #define HR__SPAN_BIT(first, last) \
-    (UINT32_C(1) << ((first) * HR_NUM_STAGES + (last)))
+    (UINT32_C(1) << ((first)*HR_NUM_STAGES + (last)))
 
 struct hr__backend;
 struct hr__device;
@@ -200,18 +200,18 @@ struct hr__device;
 struct hr__engine {
     const struct hr__backend *backend;
     struct hr__device *device;
-    int index;                // in the device's chain
-    bool host;                // the last of the chain: the CPU
-    char name[64];            // "cpu", "opencl:0": open() fills these
+    int index;      // in the device's chain
+    bool host;      // the last of the chain: the CPU
+    char name[64];  // "cpu", "opencl:0": open() fills these
     char description[192];
     struct hr_caps caps;
     struct hr_device_params params;  // defaults filled in
-    void *priv;               // backend->engine_size bytes, zeroed
+    void *priv;                      // backend->engine_size bytes, zeroed
 };
 
 struct hr__backend {
     const char *name;
-    size_t engine_size;       // of the private struct; the HAL allocates it
+    size_t engine_size;  // of the private struct; the HAL allocates it
 
     // Names of devices that could be opened, also of absent ones (available =
     // false and a reason). May load a driver. NULL: just `name`.
@@ -274,7 +274,7 @@ static inline bool hr__mul(size_t *out, size_t a, size_t b)
 // Set by tests: 1 = the next allocation or thread start fails, 2 = the one
 // after it, ...; 0 = none. Each failure is passed on as HR_ENOMEM.
 void hr__test_fail_alloc(int64_t nth, bool for_ever);
-int64_t hr__test_allocs(void);        // so far, of all devices
-bool hr__test_should_fail(void);      // for other resources: threads, fds
+int64_t hr__test_allocs(void);    // so far, of all devices
+bool hr__test_should_fail(void);  // for other resources: threads, fds
 
 #endif

@@ -29,9 +29,9 @@ static unsigned probe(struct hr__device *dev, const struct hr_sample *s,
     const struct hr_limits *limits = &dev->pub.params.limits;
     // The engines look at the facts; that there are bytes is all they need.
     static const uint8_t some;
-    unsigned why =
-        why_of(s->path ? hr_probe_path(s->path, limits, &pic->info)
-                       : hr_probe(s->data, s->size, limits, &pic->info));
+    unsigned why = why_of(s->path
+                              ? hr_probe_path(s->path, limits, &pic->info)
+                              : hr_probe(s->data, s->size, limits, &pic->info));
 
     pic->data = s->data ? s->data : &some;
     pic->size = s->size;

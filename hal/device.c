@@ -165,7 +165,8 @@ static const struct hr__backend *find_backend(const char *name, size_t len)
     const struct hr__backend *const *table = hr__backends(&n);
 
     for (int i = 0; i < n; i++)
-        if (strlen(table[i]->name) == len && !strncmp(table[i]->name, name, len))
+        if (strlen(table[i]->name) == len &&
+            !strncmp(table[i]->name, name, len))
             return table[i];
     return NULL;
 }
@@ -259,8 +260,8 @@ void hr_device_stats(hr_device handle, struct hr_stats *stats)
         return;
     pthread_mutex_lock(&dev->lock);
     *stats = dev->stats;
-    stats->heap_allocations =
-        atomic_load_explicit(&dev->heap_allocations, memory_order_relaxed);
+    stats->heap_allocations = atomic_load_explicit(&dev->heap_allocations,
+                                                   memory_order_relaxed);
     stats->bytes_in_flight = dev->used;
     pthread_mutex_unlock(&dev->lock);
     hr__device_unref(dev);

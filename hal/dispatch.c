@@ -32,7 +32,8 @@ bool hr__job_stops(const struct hr__job *job)
 
 void hr__task_begun(struct hr__task *task)
 {
-    int64_t ns = engine_of(task)->host ? 0 : engine_of(task)->params.deadline_ns;
+    int64_t ns = engine_of(task)->host ? 0
+                                       : engine_of(task)->params.deadline_ns;
 
     atomic_store(&((struct hr__slot *)task)->deadline,
                  ns ? hr__deadline(ns) : 0);
@@ -261,8 +262,9 @@ struct hr__payload *hr__task_payload(struct hr__task *task, size_t size)
     struct hr__engine *next =
         dev->engines[work->plan.spans[work->at + 1].engine];
 
-    *p = (struct hr__payload){
-        .after = task->span.last, .size = size, .owner = next};
+    *p = (struct hr__payload){.after = task->span.last,
+                              .size = size,
+                              .owner = next};
     p->data = next->backend->buffer_alloc
                   ? next->backend->buffer_alloc(next, size)
                   : hr__pool_get(&dev->pool, size);
@@ -326,7 +328,9 @@ static void write_message(struct hr__work *work, const struct hr__outcome *out)
     // The end of a long path tells more than its beginning.
     snprintf(r->message, sizeof(r->message), "%s%s: %s%s: %s%s%s",
              len > NAME ? "..." : "",
-             !name ? number : len > NAME ? name + len - NAME : name,
+             !name        ? number
+             : len > NAME ? name + len - NAME
+                          : name,
              where(work, out), offset, hr_status_text(out->status),
              out->text[0] ? ": " : "", out->text);
 }
@@ -539,8 +543,7 @@ bool hr__give_up(struct hr__slot *slot)
         return false;
     // Before the exchange: the engine may come back right after it.
     atomic_fetch_add(&job->refs, 1);
-    if (!atomic_compare_exchange_strong(&slot->state, &running,
-                                        HR__GIVEN_UP)) {
+    if (!atomic_compare_exchange_strong(&slot->state, &running, HR__GIVEN_UP)) {
         hr__job_unref(job);
         return false;
     }

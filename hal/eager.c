@@ -28,8 +28,7 @@ hr_image hr_decode(hr_device handle, const void *data, size_t size,
     struct hr__device *dev = hr__device_get(handle);
     hr_image out = NULL;
     struct hr_op op = {.type = HR_OP_DECODE};
-    struct hr_sample s = {
-        .data = data, .size = size, .ops = &op, .num_ops = 1};
+    struct hr_sample s = {.data = data, .size = size, .ops = &op, .num_ops = 1};
     struct hr_info info;
     int w, h;
 

@@ -26,7 +26,10 @@ static uint64_t get(const struct tiff *t, const uint8_t *p, unsigned n)
 
 // TIFF 6.0 types by number: bytes of one value, and whether it is a whole
 // number that Pillow returns as such (the 1 of BYTE comes back as a string).
-static const struct { uint8_t size; bool number; } types[17] = {
+static const struct {
+    uint8_t size;
+    bool number;
+} types[17] = {
     [1] = {1, false}, [2] = {1, false},  [3] = {2, true},   [4] = {4, true},
     [5] = {8, false}, [6] = {1, true},   [7] = {1, false},  [8] = {2, true},
     [9] = {4, true},  [10] = {8, false}, [11] = {4, false}, [12] = {8, false},

@@ -89,8 +89,8 @@ static enum hr_status fold_crop(struct fold *f, const struct hr_crop *crop)
     int y = crop->center ? centre(s->out_h, crop->h) : crop->y;
     struct hr__rect r = {x, y, crop->w, crop->h}, whole = r;
 
-    if (!crop->pad && (x < 0 || y < 0 || crop->w > s->out_w - x ||
-                       crop->h > s->out_h - y)) {
+    if (!crop->pad &&
+        (x < 0 || y < 0 || crop->w > s->out_w - x || crop->h > s->out_h - y)) {
         snprintf(f->text, 128, "crop %d,%d %dx%d leaves the picture of %dx%d",
                  x, y, crop->w, crop->h, s->out_w, s->out_h);
         return HR_EINVAL;
@@ -214,13 +214,27 @@ static enum hr_status fold_resize(struct fold *f, const struct hr_resize *op)
 static void fold_orientation(struct hr__step *s, int orientation)
 {
     switch (orientation) {
-    case 2: fold_flip(s, false, true, false); break;
-    case 3: fold_flip(s, false, true, true); break;
-    case 4: fold_flip(s, false, false, true); break;
-    case 5: fold_flip(s, true, false, false); break;
-    case 6: fold_flip(s, true, true, false); break;
-    case 7: fold_flip(s, true, true, true); break;
-    case 8: fold_flip(s, true, false, true); break;
+    case 2:
+        fold_flip(s, false, true, false);
+        break;
+    case 3:
+        fold_flip(s, false, true, true);
+        break;
+    case 4:
+        fold_flip(s, false, false, true);
+        break;
+    case 5:
+        fold_flip(s, true, false, false);
+        break;
+    case 6:
+        fold_flip(s, true, true, false);
+        break;
+    case 7:
+        fold_flip(s, true, true, true);
+        break;
+    case 8:
+        fold_flip(s, true, false, true);
+        break;
     }
 }
 

@@ -27,35 +27,35 @@ struct hr__access {
     struct hr__track *track;
     struct hr__work *work;
     bool write;
-    bool open;                  // its turn has come
-    enum hr_status input;       // a reader's: not HR_OK if the writer before
-                                // it ended without having had its turn
+    bool open;             // its turn has come
+    enum hr_status input;  // a reader's: not HR_OK if the writer before
+                           // it ended without having had its turn
 };
 
 struct hr__track {
     struct hr__access *head, *tail;
-    enum hr_status status;      // how the last writer ended
-    enum hr_status dropped;     // not HR_OK if the last one that was queued
-                                // ended without having had its turn
+    enum hr_status status;   // how the last writer ended
+    enum hr_status dropped;  // not HR_OK if the last one that was queued
+                             // ended without having had its turn
 };
 
 // ---- Images and batches (image.c) ----------------------------------------------
 
 struct hr__image {
-    struct hr_image_t pub;      // first
+    struct hr_image_t pub;  // first
     atomic_int refs;
-    struct hr__device *dev;     // the graph lock that guards track
+    struct hr__device *dev;  // the graph lock that guards track
     struct hr__track track;
-    pthread_cond_t idle;        // with the graph lock: no writer left
-    void *memory;               // ours, or NULL
+    pthread_cond_t idle;  // with the graph lock: no writer left
+    void *memory;         // ours, or NULL
 };
 
 struct hr__batch {
-    struct hr_batch_t pub;      // first
+    struct hr_batch_t pub;  // first
     atomic_int refs;
     struct hr__device *dev;
     void *memory;
-    struct hr__track slots[];   // [n]
+    struct hr__track slots[];  // [n]
 };
 
 void hr__image_unref(struct hr__image *image);
@@ -67,7 +67,7 @@ struct hr__plan {
     int num_spans;
     struct {
         struct hr_span span;
-        int engine;             // index in the chain
+        int engine;  // index in the chain
     } spans[HR_NUM_STAGES];
 };
 
@@ -90,8 +90,9 @@ size_t hr__geometry_bytes(const struct hr__geometry *geo, int channels);
 enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, bool encoded,
                              char text[128]);
 // normalize may be NULL: bytes as they are. Only the array of dtype is made.
-void hr__table_build(struct hr__table *out, const struct hr_normalize *normalize,
-                     int channels, enum hr_dtype dtype);
+void hr__table_build(struct hr__table *out,
+                     const struct hr_normalize *normalize, int channels,
+                     enum hr_dtype dtype);
 uint16_t hr__f16_from_f32(float x);  // round half to even, IEEE binary16
 
 // ---- Memory (pool.c, budget.c) ----------------------------------------------------------
@@ -119,34 +120,34 @@ enum hr__state { HR__IDLE, HR__RUNNING, HR__CLAIMED, HR__GIVEN_UP };
 // One task struct per engine of the chain, so that one that a hung engine
 // still holds is never used again.
 struct hr__slot {
-    struct hr__task task;       // first
+    struct hr__task task;  // first
     struct hr__work *work;
-    atomic_int state;           // enum hr__state
-    _Atomic int64_t deadline;   // of the span, for the watchdog; 0 = none
+    atomic_int state;          // enum hr__state
+    _Atomic int64_t deadline;  // of the span, for the watchdog; 0 = none
 };
 
 struct hr__work {
     struct hr__job *job;
     int index;
-    struct hr_sample sample;    // ops, path and name point into the job
+    struct hr_sample sample;  // ops, path and name point into the job
     struct hr__picture pic;
     struct hr__plan plan;
-    int at;                     // span of the plan at work
-    unsigned excluded;          // engines that failed it, bit per index
-    unsigned why;               // collected reasons
+    int at;             // span of the plan at work
+    unsigned excluded;  // engines that failed it, bit per index
+    unsigned why;       // collected reasons
     struct hr__slot slots[HR__MAX_ENGINES];
     bool prepared;
-    bool upstream;              // device->lock
-    bool given_up;              // some engine may still read its memory
-    size_t granted;             // working bytes taken from the budget
-    size_t needs;               // working bytes it waits for
-    struct hr__payload payloads[HR_NUM_STAGES];  // [i] = made by span i
-    struct hr__payload kept[HR__MAX_ENGINES][2]; // in and out of spans that
-                                                 // were given up
-    void *file;                 // encoded bytes read from path, of the pool
+    bool upstream;   // device->lock
+    bool given_up;   // some engine may still read its memory
+    size_t granted;  // working bytes taken from the budget
+    size_t needs;    // working bytes it waits for
+    struct hr__payload payloads[HR_NUM_STAGES];   // [i] = made by span i
+    struct hr__payload kept[HR__MAX_ENGINES][2];  // in and out of spans that
+                                                  // were given up
+    void *file;  // encoded bytes read from path, of the pool
     struct hr__access reads, writes;
-    int blockers;               // accesses whose turn has not come; graph lock
-    struct hr__work *next;      // in staged or waiting lists
+    int blockers;           // accesses whose turn has not come; graph lock
+    struct hr__work *next;  // in staged or waiting lists
 };
 
 struct hr__staged {
@@ -155,39 +156,39 @@ struct hr__staged {
 };
 
 struct hr__job {
-    struct hr_job_t pub;        // first
+    struct hr_job_t pub;  // first
     struct hr__device *dev;
-    atomic_int refs;            // the user, the job itself until done, and
-                                // every task that was given up
+    atomic_int refs;  // the user, the job itself until done, and
+                      // every task that was given up
     struct hr_job_params params;
     struct hr__batch *batch;
     struct hr__table *tables;
     struct hr__work *works;
     struct hr_result *results;
-    size_t bytes;               // charged to the budget
-    atomic_int left;            // works that have not ended
+    size_t bytes;     // charged to the budget
+    atomic_int left;  // works that have not ended
     atomic_bool canceled;
     atomic_bool expired;
-    bool stopped;               // hr__job_stop_now() ran; device->lock
-    int64_t deadline;           // 0 = none
+    bool stopped;      // hr__job_stop_now() ran; device->lock
+    int64_t deadline;  // 0 = none
 
     pthread_mutex_t lock;
     pthread_cond_t done_cond;
-    bool ended;                 // on_done may be running
-    bool done;                  // it has returned
-    pthread_t caller;           // the thread that runs on_done
+    bool ended;        // on_done may be running
+    bool done;         // it has returned
+    pthread_t caller;  // the thread that runs on_done
     enum hr_status status;
-    int fd;                     // -1 until asked for
+    int fd;  // -1 until asked for
 
     // staging (device->lock)
-    int upstream;               // works on the host that may still be staged
+    int upstream;  // works on the host that may still be staged
     struct hr__staged staged[HR__MAX_ENGINES];
-    struct hr__job *prev, *next;       // the device's list of jobs in flight
+    struct hr__job *prev, *next;  // the device's list of jobs in flight
 };
 
 struct hr__device {
-    struct hr_device_t pub;     // first
-    atomic_int refs;            // handles + jobs + images + batches
+    struct hr_device_t pub;  // first
+    atomic_int refs;         // handles + jobs + images + batches
     struct hr__device *next_orphan;
     pid_t pid;
     int num_engines;
@@ -202,7 +203,7 @@ struct hr__device {
     uint64_t tickets, serving;  // of submitters that wait for room, in turn
     size_t used, working;       // bytes in flight; of them granted to works
     struct hr__work *waiting, **waiting_tail;  // for working bytes
-    struct hr__job *jobs;       // in flight
+    struct hr__job *jobs;                      // in flight
     int num_jobs;
     struct hr_stats stats;
     _Atomic uint64_t heap_allocations;  // without the lock
@@ -213,7 +214,7 @@ struct hr__device {
     bool watchdog_runs, watchdog_stop;
 };
 
-struct hr__device *hr__device_get(hr_device dev);   // NULL = default; retains
+struct hr__device *hr__device_get(hr_device dev);  // NULL = default; retains
 void hr__device_unref(struct hr__device *dev);
 bool hr__device_forked(const struct hr__device *dev);
 struct hr__engine *hr__host(struct hr__device *dev);
@@ -243,7 +244,7 @@ void hr__track_drop(struct hr__access *a, enum hr_status status);
 // hr__flush(job) without the lock (it holds a reference for that).
 bool hr__upstream_leave(struct hr__work *work);
 void hr__flush(struct hr__job *job);
-void hr__dispatch_new(struct hr__work *list);        // prepared == false
+void hr__dispatch_new(struct hr__work *list);  // prepared == false
 bool hr__dispatch_planned(struct hr__work *work, bool on_host);
 void hr__work_end(struct hr__work *work, const struct hr__outcome *outcome);
 // Watchdog: takes the sample from an engine that does not answer. False: it
@@ -259,7 +260,7 @@ void hr__work_free(struct hr__work *work);
 // job.c
 void hr__job_ended(struct hr__job *job);
 void hr__job_unref(struct hr__job *job);
-void hr__job_stop_now(struct hr__job *job);          // on the watchdog
+void hr__job_stop_now(struct hr__job *job);  // on the watchdog
 bool hr__watchdog_start(struct hr__device *dev);
 void hr__watchdog_wake(struct hr__device *dev);
 void hr__watchdog_finish(struct hr__device *dev);

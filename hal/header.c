@@ -76,11 +76,13 @@ enum hr_status hr__header_check_room(struct hr__header *h, size_t offset,
     if (count > h->limits.segments)
         return hr__header_fail(h, HR_ELIMIT, offset,
                                "over the limit of %d segments before the "
-                               "picture", h->limits.segments);
+                               "picture",
+                               h->limits.segments);
     if (end > h->limits.marker_bytes)
         return hr__header_fail(h, HR_ELIMIT, offset,
                                "%zu bytes before the picture, over the limit "
-                               "of %zu", end, h->limits.marker_bytes);
+                               "of %zu",
+                               end, h->limits.marker_bytes);
     return HR_OK;
 }
 
@@ -155,7 +157,8 @@ static enum hr_status not_ours(struct hr__header *h)
                                n == 1 ? "" : "s");
     return hr__header_fail(h, HR_EFORMAT, 0,
                            "begins with %02X %02X %02X %02X, neither a JPEG "
-                           "nor a PNG", p[0], p[1], p[2], p[3]);
+                           "nor a PNG",
+                           p[0], p[1], p[2], p[3]);
 }
 
 // ---- Entry -------------------------------------------------------------------
@@ -174,8 +177,11 @@ enum hr_status hr__header_parse(const uint8_t *data, size_t size, bool whole,
                                 struct hr__header_error *err)
 {
     struct hr__header_error none;
-    struct hr__header h = {.data = data, .size = size, .whole = whole,
-                           .info = info, .err = err ? err : &none};
+    struct hr__header h = {.data = data,
+                           .size = size,
+                           .whole = whole,
+                           .info = info,
+                           .err = err ? err : &none};
 
     hr__limits_default(&h.limits, limits);
     *info = (struct hr_info){.orientation = 1};
@@ -204,8 +210,8 @@ enum hr_status hr__header_parse(const uint8_t *data, size_t size, bool whole,
 
 bool hr__header_ends(enum hr_format format, const uint8_t *tail, size_t size)
 {
-    static const uint8_t iend[12] = {0, 0, 0, 0, 'I', 'E', 'N', 'D',
-                                     0xAE, 0x42, 0x60, 0x82};
+    static const uint8_t iend[12] = {0,   0,   0,    0,    'I',  'E',
+                                     'N', 'D', 0xAE, 0x42, 0x60, 0x82};
 
     if (format == HR_FORMAT_PNG)
         return size >= 12 && !memcmp(tail + size - 12, iend, 12);

@@ -15,7 +15,7 @@
 
 // Why a picture was refused: a clause without file name and offset.
 struct hr__header_error {
-    int64_t offset;   // of the byte that is wrong; -1 = none in particular
+    int64_t offset;  // of the byte that is wrong; -1 = none in particular
     char text[160];
 };
 

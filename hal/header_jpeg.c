@@ -51,10 +51,10 @@ enum hr_status hr__jpeg_next(struct hr__jpeg *j)
 static const char *marker_name(unsigned marker, char buf[8])
 {
     static const char *const names[0x20] = {
-        "SOF0", "SOF1", "SOF2", "SOF3", "DHT", "SOF5", "SOF6", "SOF7",
-        "JPG", "SOF9", "SOF10", "SOF11", "DAC", "SOF13", "SOF14", "SOF15",
-        "RST", "RST", "RST", "RST", "RST", "RST", "RST", "RST",
-        "SOI", "EOI", "SOS", "DQT", "DNL", "DRI", "DHP", "EXP",
+        "SOF0", "SOF1", "SOF2",  "SOF3",  "DHT", "SOF5",  "SOF6",  "SOF7",
+        "JPG",  "SOF9", "SOF10", "SOF11", "DAC", "SOF13", "SOF14", "SOF15",
+        "RST",  "RST",  "RST",   "RST",   "RST", "RST",   "RST",   "RST",
+        "SOI",  "EOI",  "SOS",   "DQT",   "DNL", "DRI",   "DHP",   "EXP",
     };
 
     if (marker >= 0xC0 && marker < 0xE0)
@@ -108,8 +108,8 @@ static enum hr_status read_length(struct hr__jpeg *j, size_t *n)
     }
     *n = length - 2;
     if (!j->scans) {
-        enum hr_status status =
-            hr__header_check_room(h, j->marker_at, j->pos + length, 0);
+        enum hr_status status = hr__header_check_room(h, j->marker_at,
+                                                      j->pos + length, 0);
 
         if (status != HR_OK)
             return status;
@@ -206,7 +206,9 @@ static void read_app(struct hr__jpeg *j, const uint8_t *p, size_t n)
 static enum hr_status set_process(struct hr__jpeg *j)
 {
     static const enum hr_process by_bits[4] = {
-        HR_PROCESS_BASELINE, HR_PROCESS_EXTENDED, HR_PROCESS_PROGRESSIVE,
+        HR_PROCESS_BASELINE,
+        HR_PROCESS_EXTENDED,
+        HR_PROCESS_PROGRESSIVE,
         HR_PROCESS_LOSSLESS,
     };
     struct hr_info *info = j->h->info;
@@ -298,8 +300,8 @@ static enum hr_status read_components(struct hr__jpeg *j, const uint8_t *p)
         if (j->hmax % info->h[c] || j->vmax % info->v[c])
             return hr__header_fail(j->h, HR_EUNSUPPORTED, j->marker_at,
                                    "sampling factors %d x %d of component %d "
-                                   "are no whole part of %d x %d", info->h[c],
-                                   info->v[c], c, j->hmax, j->vmax);
+                                   "are no whole part of %d x %d",
+                                   info->h[c], info->v[c], c, j->hmax, j->vmax);
     set_blocks(j);
     return HR_OK;
 }
@@ -426,8 +428,7 @@ enum hr_status hr__header_jpeg(struct hr__header *h)
     while (!j.scans) {
         status = hr__jpeg_next(&j);
         if (status == HR_OK)
-            status = hr__header_check_room(h, j.marker_at, j.pos,
-                                           ++j.segments);
+            status = hr__header_check_room(h, j.marker_at, j.pos, ++j.segments);
         if (status == HR_OK)
             status = hr__jpeg_segment(&j);
         if (status != HR_OK)

@@ -9,9 +9,9 @@ struct hr__header {
     const uint8_t *data;
     size_t size;
     bool whole;
-    struct hr_limits limits;        // defaults filled in
+    struct hr_limits limits;  // defaults filled in
     struct hr_info *info;
-    struct hr__header_error *err;   // never NULL
+    struct hr__header_error *err;  // never NULL
 };
 
 // Writes *err and returns status.
@@ -67,16 +67,16 @@ enum {
     HR__JPEG_APP1 = 0xE1,
     HR__JPEG_APP14 = 0xEE,
     HR__JPEG_APP15 = 0xEF,
-    HR__JPEG_SOF55 = 0xF7,   // JPEG-LS
+    HR__JPEG_SOF55 = 0xF7,  // JPEG-LS
     HR__JPEG_COM = 0xFE,
 };
 
 struct hr__jpeg {
     struct hr__header *h;
-    size_t pos;              // next byte to read
-    size_t bound;            // no marker may reach behind it (marker_bytes)
-    unsigned marker;         // the one being read: its second byte
-    size_t marker_at;        // offset of its FF
+    size_t pos;        // next byte to read
+    size_t bound;      // no marker may reach behind it (marker_bytes)
+    unsigned marker;   // the one being read: its second byte
+    size_t marker_at;  // offset of its FF
     int segments;
     bool sof, jfif, adobe, exif;
     uint8_t adobe_transform;
@@ -86,10 +86,10 @@ struct hr__jpeg {
     unsigned latched;        // components whose first scan has begun
     int restart_interval;
     int hmax, vmax;
-    uint64_t mcus;           // of a scan with several components
-    uint64_t blocks[4];      // of a scan with only this component
+    uint64_t mcus;       // of a scan with several components
+    uint64_t blocks[4];  // of a scan with only this component
     int scans;
-    uint64_t visits;         // blocks of all scans so far
+    uint64_t visits;  // blocks of all scans so far
 };
 
 // Reads on to the next marker: sets marker and marker_at, pos is behind it.

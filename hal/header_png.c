@@ -10,10 +10,13 @@ enum { SIGNATURE = 8, CHUNK = 12, IHDR = 13 };  // CHUNK: length, type, CRC
     ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (d))
 
 // By colour type: channels, and the bit depths that go with it as a mask.
-static const struct { uint8_t channels; uint32_t depths; } color_types[7] = {
+static const struct {
+    uint8_t channels;
+    uint32_t depths;
+} color_types[7] = {
     [0] = {1, 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8 | 1 << 16},
     [2] = {3, 1 << 8 | 1 << 16},
-    [3] = {3, 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8},   // palette of RGB
+    [3] = {3, 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8},  // palette of RGB
     [4] = {2, 1 << 8 | 1 << 16},
     [6] = {4, 1 << 8 | 1 << 16},
 };
@@ -80,8 +83,8 @@ static enum hr_status read_chunk(struct hr__header *h, size_t pos,
                                (unsigned long)*length);
     for (int i = 4; i < 8; i++)
         if (!is_letter(p[i]))
-            return hr__header_fail(h, HR_ECORRUPT, pos + 4,
-                                   "chunk type %08lX", (unsigned long)*type);
+            return hr__header_fail(h, HR_ECORRUPT, pos + 4, "chunk type %08lX",
+                                   (unsigned long)*type);
     return HR_OK;
 }
 
@@ -123,8 +126,8 @@ static enum hr_status walk(struct hr__header *h, size_t pos)
         if (type == TYPE('P', 'L', 'T', 'E'))
             palette = false;
         if (type == TYPE('e', 'X', 'I', 'f'))
-            h->info->orientation =
-                hr__exif_orientation(h->data + pos + 8, length);
+            h->info->orientation = hr__exif_orientation(h->data + pos + 8,
+                                                        length);
         pos += CHUNK + (size_t)length;
     }
     if (palette)

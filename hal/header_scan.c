@@ -10,8 +10,8 @@ enum { MAX_MCU_BLOCKS = 10 };  // T.81 B.2.3
 
 struct scan {
     int n;
-    int comp[4];               // index in the frame
-    uint8_t dc[4], ac[4];      // table numbers
+    int comp[4];           // index in the frame
+    uint8_t dc[4], ac[4];  // table numbers
     unsigned ss, se, ah, al;
 };
 

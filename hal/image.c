@@ -41,8 +41,7 @@ static bool plane_layout(struct plane *p, size_t *size)
     if (planar && !*p->stride_c)
         *p->stride_c = *p->stride_h * (size_t)p->h;
     if (*p->stride_h < row || *p->stride_h % elem ||
-        *p->stride_h > SIZE_MAX / 4 / HR_MAX_SIDE ||
-        (uintptr_t)p->data % elem)
+        *p->stride_h > SIZE_MAX / 4 / HR_MAX_SIDE || (uintptr_t)p->data % elem)
         return false;
     if (!planar)
         return *size = used, true;
@@ -68,9 +67,8 @@ hr_image hr_image_create(hr_device handle, const struct hr_image_params *params)
         return NULL;
     }
     p = *params;
-    plane = (struct plane){p.w,         p.h,         p.c,
-                           p.dtype,     p.layout,    &p.stride_c,
-                           &p.stride_h, p.data};
+    plane = (struct plane){p.w,      p.h,         p.c,         p.dtype,
+                           p.layout, &p.stride_c, &p.stride_h, p.data};
     if (!plane_layout(&plane, &size)) {
         hr__fail(HR_EINVAL, "image of %dx%dx%d: size, type or strides", p.w,
                  p.h, p.c);
@@ -166,9 +164,8 @@ enum hr_status hr_image_wait(hr_image handle, int64_t timeout_ns)
 
 static bool batch_layout(struct hr_batch_params *p, size_t *size)
 {
-    struct plane plane = {p->w,         p->h,         p->c,
-                          p->dtype,     p->layout,    &p->stride_c,
-                          &p->stride_h, p->data};
+    struct plane plane = {p->w,      p->h,         p->c,         p->dtype,
+                          p->layout, &p->stride_c, &p->stride_h, p->data};
     size_t one, rest, elem = hr_dtype_size(p->dtype);
 
     if (p->n < 1 || !plane_layout(&plane, &one))

@@ -117,8 +117,7 @@ static enum hr_status poll_until(struct hr__job *job, int64_t deadline)
            !(job->ended && pthread_equal(job->caller, pthread_self())))
         if (!hr__cond_wait(&job->done_cond, &job->lock, deadline))
             break;
-    if (job->done ||
-        (job->ended && pthread_equal(job->caller, pthread_self())))
+    if (job->done || (job->ended && pthread_equal(job->caller, pthread_self())))
         status = job->status;
     pthread_mutex_unlock(&job->lock);
     return status;

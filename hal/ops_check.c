@@ -22,12 +22,10 @@ static enum hr_status check_resize(const struct hr_resize *r, char text[128])
 {
     if ((unsigned)r->filter >= HR_NUM_FILTERS)
         return BAD("resize: unknown filter %d", (int)r->filter);
-    if (r->short_side ? r->short_side < 1 || r->short_side > HR_MAX_SIDE ||
-                            r->w || r->h
-                      : r->w < 1 || r->h < 1 || r->w > HR_MAX_SIDE ||
-                            r->h > HR_MAX_SIDE)
-        return BAD("resize to %dx%d, short side %d", r->w, r->h,
-                   r->short_side);
+    if (r->short_side
+            ? r->short_side < 1 || r->short_side > HR_MAX_SIDE || r->w || r->h
+            : r->w < 1 || r->h < 1 || r->w > HR_MAX_SIDE || r->h > HR_MAX_SIDE)
+        return BAD("resize to %dx%d, short side %d", r->w, r->h, r->short_side);
     for (int i = 0; i < 4; i++)
         if (!isfinite(r->box[i]))
             return BAD("resize: box is not finite");

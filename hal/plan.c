@@ -10,9 +10,9 @@
 #include "hal/hal.h"
 
 struct way {
-    int cost;   // -1 = none
+    int cost;  // -1 = none
     int spans;
-    int last;   // of the first span
+    int last;  // of the first span
     int engine;
 };
 
@@ -32,8 +32,7 @@ static void best_from(struct way *best, int s, const struct hr__offer *offers,
             const struct way *rest = &best[last + 1];
             int cost = rest->cost + e * (last - s + 1);
 
-            if (rest->cost < 0 ||
-                !(offers[e].spans & HR__SPAN_BIT(s, last)) ||
+            if (rest->cost < 0 || !(offers[e].spans & HR__SPAN_BIT(s, last)) ||
                 !better(cost, rest->spans + 1, &best[s]))
                 continue;
             best[s] = (struct way){cost, rest->spans + 1, last, e};
@@ -52,8 +51,7 @@ enum hr_status hr__plan_build(struct hr__plan *out, enum hr_stage first,
     if (best[first].cost < 0)
         return HR_EUNSUPPORTED;
     for (s = first; s <= HR_STORE; s = best[s].last + 1) {
-        out->spans[out->num_spans].span =
-            (struct hr_span){s, best[s].last};
+        out->spans[out->num_spans].span = (struct hr_span){s, best[s].last};
         out->spans[out->num_spans++].engine = best[s].engine;
     }
     return HR_OK;

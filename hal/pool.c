@@ -15,7 +15,7 @@ static int size_class(size_t size)
     int class = 0;
 
     while (((size_t)1 << (class + CLASS_0)) < size)
-        class++;
+        class ++;
     return class;
 }
 

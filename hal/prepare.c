@@ -13,8 +13,8 @@
 
 enum { HEAD_BYTES = 64 << 10 };
 
-#define FAIL(out, code, ...)                                      \
-    ((out)->status = (code),                                      \
+#define FAIL(out, code, ...) \
+    ((out)->status = (code), \
      snprintf((out)->text, sizeof((out)->text), __VA_ARGS__), false)
 
 // ---- What decoding will need -----------------------------------------------------
@@ -234,11 +234,15 @@ static bool fold(struct hr__work *work, struct hr__outcome *out)
         return out->status = status, false;
     hr__geometry_size(&pic->geo, &w, &h);
     if (w != pic->dst.w || h != pic->dst.h)
-        return FAIL(out, HR_EINVAL, "the ops make %dx%d, the destination is "
-                    "%dx%d", w, h, pic->dst.w, pic->dst.h);
+        return FAIL(out, HR_EINVAL,
+                    "the ops make %dx%d, the destination is "
+                    "%dx%d",
+                    w, h, pic->dst.w, pic->dst.h);
     if (pic->channels != pic->dst.c)
-        return FAIL(out, HR_EINVAL, "the ops make %d channels, the destination "
-                    "has %d", pic->channels, pic->dst.c);
+        return FAIL(out, HR_EINVAL,
+                    "the ops make %d channels, the destination "
+                    "has %d",
+                    pic->channels, pic->dst.c);
     return true;
 }
 

@@ -114,7 +114,8 @@ struct hr__device *hr__device_get(hr_device handle)
     if (!dev)
         return get_default();
     if (hr__device_forked(dev)) {
-        hr__fail(HR_EFORK, "device %s was opened before fork; open one in the "
+        hr__fail(HR_EFORK,
+                 "device %s was opened before fork; open one in the "
                  "child (with Python: multiprocessing spawn or forkserver)",
                  dev->pub.name);
         return NULL;

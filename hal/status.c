@@ -42,8 +42,8 @@ const char *hr_status_text(enum hr_status status)
 const char *hr_why_text(unsigned why)
 {
     switch (why & -why) {
-#define X(name, bit, text)  \
-    case HR_WHY_##name:     \
+#define X(name, bit, text) \
+    case HR_WHY_##name:    \
         return text;
         HR_WHY_MAP(X)
 #undef X
@@ -54,8 +54,8 @@ const char *hr_why_text(unsigned why)
 const char *hr_stage_name(enum hr_stage stage)
 {
     static const char *const names[HR_NUM_STAGES] = {
-        [HR_ENTROPY] = "entropy",   [HR_RECONSTRUCT] = "reconstruct",
-        [HR_COLOR] = "color",       [HR_RESAMPLE] = "resample",
+        [HR_ENTROPY] = "entropy", [HR_RECONSTRUCT] = "reconstruct",
+        [HR_COLOR] = "color",     [HR_RESAMPLE] = "resample",
         [HR_STORE] = "store",
     };
     return (unsigned)stage < HR_NUM_STAGES ? names[stage] : "?";

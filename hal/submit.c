@@ -38,12 +38,19 @@ static bool find_dst(const struct hr_sample *s, int i, struct hr__device *dev,
         return true;
     }
     if (!batch || slot < 0 || slot >= batch->pub.params.n)
-        return hr__fail(HR_EINVAL, "sample %d: no destination (slot %lld of %d)",
-                        i, (long long)slot, batch ? batch->pub.params.n : 0), false;
+        return hr__fail(HR_EINVAL,
+                        "sample %d: no destination (slot %lld of %d)", i,
+                        (long long)slot, batch ? batch->pub.params.n : 0),
+               false;
     const struct hr_batch_params *p = &batch->pub.params;
     *dst = (struct hr__dst){(uint8_t *)p->data + p->stride_n * (size_t)slot,
-                            p->stride_c, p->stride_h, p->w, p->h, p->c,
-                            p->dtype, p->layout};
+                            p->stride_c,
+                            p->stride_h,
+                            p->w,
+                            p->h,
+                            p->c,
+                            p->dtype,
+                            p->layout};
     return true;
 }
 
@@ -54,8 +61,11 @@ static bool check_sample(const struct hr_sample *s, int i,
     char text[128];
 
     if (sources != 1)
-        return hr__fail(HR_EINVAL, "sample %d: %d sources, must be one of "
-                        "data, path, image", i, sources), false;
+        return hr__fail(HR_EINVAL,
+                        "sample %d: %d sources, must be one of "
+                        "data, path, image",
+                        i, sources),
+               false;
     if (hr__ops_check(s->ops, s->num_ops, !s->image, text))
         return hr__fail(HR_EINVAL, "sample %d: %s", i, text), false;
     if (!s->image)
@@ -63,11 +73,14 @@ static bool check_sample(const struct hr_sample *s, int i,
     if (!of_device(s->image, i, dev))
         return false;
     if (s->image->params.dtype != HR_U8)
-        return hr__fail(HR_EINVAL, "sample %d: source images must be u8",
-                        i), false;
+        return hr__fail(HR_EINVAL, "sample %d: source images must be u8", i),
+               false;
     if (s->image == s->out)
-        return hr__fail(HR_EINVAL, "sample %d: source and destination are the "
-                        "same image", i), false;
+        return hr__fail(HR_EINVAL,
+                        "sample %d: source and destination are the "
+                        "same image",
+                        i),
+               false;
     return true;
 }
 
@@ -137,8 +150,8 @@ static bool measure(struct sizes *z, const struct hr_sample *s, int n,
     z->total = round64(sizeof(struct hr__job)) +
                round64(sizeof(struct hr__work) * (size_t)n) +
                round64(sizeof(struct hr_result) * (size_t)n) +
-               round64(sizeof(struct hr__table) * z->tables) +
-               round64(z->ops) + round64(z->text);
+               round64(sizeof(struct hr__table) * z->tables) + round64(z->ops) +
+               round64(z->text);
     z->bytes += z->total;
     return true;
 }
@@ -195,8 +208,8 @@ static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
         f->ops += s[i].num_ops;
     }
     if (!i || !same_table(&s[i], &s[i - 1], dst, &job->works[i - 1].pic.dst))
-        hr__table_build(&job->tables[f->tables++], normalize_of(&s[i]),
-                        dst->c, dst->dtype);
+        hr__table_build(&job->tables[f->tables++], normalize_of(&s[i]), dst->c,
+                        dst->dtype);
     w->pic.table = &job->tables[f->tables - 1];
     fill_picture(w, dst);
     for (int e = 0; e < HR__MAX_ENGINES; e++)
@@ -276,8 +289,8 @@ static struct hr__work *take_turns(struct hr__job *job)
         struct hr__work *w = &job->works[i];
         struct hr__image *in = (struct hr__image *)w->sample.image;
         struct hr__image *out = (struct hr__image *)w->sample.out;
-        struct hr__track *to =
-            out ? &out->track : &batch->slots[job->params.first_slot + i];
+        struct hr__track *to = out ? &out->track
+                                   : &batch->slots[job->params.first_slot + i];
 
         w->blockers = in && !hr__track_add(&in->track, &w->reads, w, false);
         w->blockers += !hr__track_add(to, &w->writes, w, true);
@@ -308,7 +321,8 @@ static struct hr__job *submit(struct hr__device *dev,
         return hr__fail(HR_ENOMEM, "cannot start the watchdog"), NULL;
     if (hr__budget_admit(dev, z.bytes, params->wait_for_room))
         return hr__fail(HR_EAGAIN, "over the budget of %zu bytes",
-                        dev->pub.params.budget), NULL;
+                        dev->pub.params.budget),
+               NULL;
     if (!(job = hr__pool_get(&dev->pool, z.total))) {
         hr__budget_return(dev, z.bytes);
         return hr__fail(HR_ENOMEM, "out of memory for a job of %d", n), NULL;

@@ -35,8 +35,7 @@ uint16_t hr__f16_from_f32(float x)
     if (!exp)
         half = mant >> shift;
     mant &= (1u << shift) - 1;
-    if (mant > 1u << (shift - 1) ||
-        (mant == 1u << (shift - 1) && (half & 1)))
+    if (mant > 1u << (shift - 1) || (mant == 1u << (shift - 1) && (half & 1)))
         half++;  // may carry into the exponent: that is the right rounding
     return (uint16_t)(sign | half);
 }

@@ -37,8 +37,7 @@ static void look(struct hr__device *dev, struct due *due)
     for (struct hr__job *job = dev->jobs; job; job = job->next) {
         if (now >= job->deadline)
             atomic_store(&job->expired, true);
-        if (hr__job_stops(job) && !job->stopped &&
-            due->num_stopped < MAX_DUE) {
+        if (hr__job_stops(job) && !job->stopped && due->num_stopped < MAX_DUE) {
             job->stopped = true;
             atomic_fetch_add(&job->refs, 1);
             due->stopped[due->num_stopped++] = job;

@@ -99,7 +99,7 @@ SHIM unsigned long long shim_malloc_calls(void)
 
 // ---- ops ------------------------------------------------------------------
 
-#define EXPORT(type, name, ...) \
+#define EXPORT(type, name, ...)  \
     SHIM type name(__VA_ARGS__); \
     type name(__VA_ARGS__)
 
@@ -162,10 +162,9 @@ EXPORT(unsigned, shim_cpu_sets, void)
 EXPORT(hr_device, shim_open, const char *name, int threads, unsigned cpu_mask,
        size_t budget)
 {
-    return hr_device_open(name, hr_device_params(.threads = threads,
-                                                 .cpu_mask = cpu_mask,
-                                                 .budget = budget,
-                                                 .strict = true));
+    return hr_device_open(
+        name, hr_device_params(.threads = threads, .cpu_mask = cpu_mask,
+                               .budget = budget, .strict = true));
 }
 
 EXPORT(const char *, shim_description, hr_device dev)
@@ -214,8 +213,8 @@ EXPORT(void, shim_batch_destroy, hr_batch batch)
 }
 
 // Header facts and the size the ops make of it. Returns the status.
-EXPORT(int, shim_probe, const void *data, size_t size,
-       const struct hr_op *ops, int num_ops, int32_t out[5])
+EXPORT(int, shim_probe, const void *data, size_t size, const struct hr_op *ops,
+       int num_ops, int32_t out[5])
 {
     struct hr_info info = {0};
     int w = 0, h = 0;
@@ -234,7 +233,7 @@ EXPORT(int, shim_probe, const void *data, size_t size,
 
 // ---- sets -----------------------------------------------------------------
 
-struct shim_source {     // hrshim.py Source; data or image
+struct shim_source {  // hrshim.py Source; data or image
     const void *data;
     size_t size;
     hr_image image;

@@ -17,15 +17,15 @@
 #include "simd_bench.h"
 
 #define MAX_ROWS 16
-#define GUARD    64    // bytes watched around every destination
-#define FILL     0x99
+#define GUARD 64  // bytes watched around every destination
+#define FILL 0x99
 
 static const struct level {
     const char *name;
     unsigned flags;
 } levels[] = {
-    { "avx2", CPU_FLAG_C | CPU_FLAG_AVX2 },
-    { "avx512", CPU_FLAG_C | CPU_FLAG_AVX2 | CPU_FLAG_AVX512 },
+    {"avx2", CPU_FLAG_C | CPU_FLAG_AVX2},
+    {"avx512", CPU_FLAG_C | CPU_FLAG_AVX2 | CPU_FLAG_AVX512},
 };
 #define NUM_LEVELS (sizeof levels / sizeof levels[0])
 
@@ -188,8 +188,8 @@ static bool one_h(const struct cpu_ops *ops, struct cpu_arena *arena,
     ops->resample_h(got->row, src->row, rows, channels, &x.a);
     bool ok = packed && targets_equal(want, got, rows, bytes);
     if (!ok)
-        printf("  %s resample_h differs: %s, %d channels, %d rows\n",
-               ops->name, text, channels, rows);
+        printf("  %s resample_h differs: %s, %d channels, %d rows\n", ops->name,
+               text, channels, rows);
     cpu_arena_clear(arena, SIZE_MAX);
     test_axis_finish(&x);
     return ok;
@@ -293,8 +293,8 @@ static bool one_v(const struct cpu_ops *ops, struct rows *src,
     ops->resample_v(got->row[0], rows, w, n, bytes);
     bool ok = targets_equal(want, got, 1, bytes);
     if (!ok)
-        printf("  %s resample_v differs: %d rows of %zu bytes\n", ops->name,
-               n, bytes);
+        printf("  %s resample_v differs: %d rows of %zu bytes\n", ops->name, n,
+               bytes);
     fenced_finish(&fw);
     return ok;
 }
@@ -332,7 +332,7 @@ static void random_table(struct cpu_store_table *t)
 static bool one_store(const struct cpu_ops *ops, struct rows *src,
                       struct targets *want, struct targets *got)
 {
-    static const int sizes[] = { 4, 2, 1 };
+    static const int sizes[] = {4, 2, 1};
     static struct cpu_store_table table;
     struct cpu_ops c;
     cpu_ops_init(&c, CPU_FLAG_C);
@@ -345,7 +345,7 @@ static bool one_store(const struct cpu_ops *ops, struct rows *src,
     rows_fill(src, (size_t)w * channels);
     targets_clear(want);
     targets_clear(got);
-    void *to_want[3] = { 0 }, *to_got[3] = { 0 };
+    void *to_want[3] = {0}, *to_got[3] = {0};
     for (int i = 0; i < num_dst; i++) {
         want->row[i] = want->t[i].buf + GUARD + test_rnd_int(0, 15) * size;
         got->row[i] = got->t[i].buf + GUARD + test_rnd_int(0, 15) * size;
@@ -396,8 +396,8 @@ static void check_cmyk(const struct cpu_ops *ops)
     for (int k = 0; k < 256; k++) {
         uint8_t px[4 * 256], rgb[3 * 256];
         for (int x = 0; x < 256; x++) {
-            uint8_t cmyk[4] = { (uint8_t)x, (uint8_t)(x ^ 85),
-                                (uint8_t)~x, (uint8_t)k };
+            uint8_t cmyk[4] = {(uint8_t)x, (uint8_t)(x ^ 85), (uint8_t)~x,
+                               (uint8_t)k};
             memcpy(px + 4 * x, cmyk, 4);
             for (int c = 0; c < 3; c++)
                 rgb[3 * x + c] = (uint8_t)(k - muldiv255(255 - cmyk[c], k));
@@ -417,7 +417,8 @@ static void check_gray(const struct cpu_ops *ops)
             px[x] = (uint8_t)(i == 0 ? 255 : test_rnd());
         for (int x = 0; x < 100; x++)
             want[x] = (uint8_t)((px[3 * x] * 19595 + px[3 * x + 1] * 38470 +
-                                 px[3 * x + 2] * 7471 + 0x8000) >> 16);
+                                 px[3 * x + 2] * 7471 + 0x8000) >>
+                                16);
         ops->rgb_to_gray(px, px, 100);
         bad += memcmp(px, want, sizeof want) != 0;
     }
@@ -482,7 +483,7 @@ static bool add_suites(void)
     if (!c || !CU_add_test(c, "cmyk_to_rgb", test_cmyk) ||
         !CU_add_test(c, "rgb_to_gray", test_gray))
         return false;
-    int (*const use[NUM_LEVELS])(void) = { use_avx2, use_avx512 };
+    int (*const use[NUM_LEVELS])(void) = {use_avx2, use_avx512};
     for (size_t i = 0; i < NUM_LEVELS; i++) {
         struct cpu_ops ops;
         if (!level_ops(&levels[i], &ops)) {

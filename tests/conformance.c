@@ -18,17 +18,27 @@ static const struct jpeg_spec kinds[] = {
     {.w = 50, .h = 81, .space = JCS_RGB},
     {.w = 49, .h = 47, .space = JCS_CMYK},
     {.w = 64, .h = 33, .space = JCS_YCCK},
-    {.w = 88, .h = 72, .space = JCS_YCbCr, .factors = {0x22},
+    {.w = 88,
+     .h = 72,
+     .space = JCS_YCbCr,
+     .factors = {0x22},
      .progressive = true},
     {.w = 90, .h = 61, .space = JCS_YCbCr, .factors = {0x22}, .restart = 2},
     {.w = 90, .h = 62, .space = JCS_YCbCr, .factors = {0x21}, .separate = true},
-    {.w = 70, .h = 62, .space = JCS_YCbCr, .factors = {0x22},
+    {.w = 70,
+     .h = 62,
+     .space = JCS_YCbCr,
+     .factors = {0x22},
      .arithmetic = true},
     {.w = 1, .h = 1, .space = JCS_YCbCr, .factors = {0x22}},
     {.w = 8, .h = 300, .space = JCS_YCbCr, .factors = {0x22}, .restart = 1},
     {.w = 300, .h = 7, .space = JCS_YCbCr, .factors = {0x21}},
-    {.w = 320, .h = 240, .space = JCS_YCbCr, .factors = {0x22},
-     .quality = 30, .optimize = true},
+    {.w = 320,
+     .h = 240,
+     .space = JCS_YCbCr,
+     .factors = {0x22},
+     .quality = 30,
+     .optimize = true},
 };
 
 // The JPEG kinds, damaged ones, a PNG, and pixels.
@@ -130,8 +140,7 @@ static int fill_list(struct hr_op *ops, int list, int w, int h)
         ops[n++] = hr_op_resize(.w = 24, .h = 24);
         break;
     case 2:
-        ops[n++] = hr_op_crop(.x = w - cw, .y = (h - ch) / 2, .w = cw,
-                              .h = ch);
+        ops[n++] = hr_op_crop(.x = w - cw, .y = (h - ch) / 2, .w = cw, .h = ch);
         ops[n++] = hr_op_resize(.w = 32, .h = 32);
         ops[n++] = hr_op_flip(.horizontal = true);
         break;
@@ -201,9 +210,8 @@ static struct hr_sample sample_of(const struct sources *s, int i,
     if (!image) {
         to.data = s->bytes[i].data;
         to.size = s->bytes[i].size;
-        ops[to.num_ops++] =
-            hr_op_decode(.mode = r->gray ? HR_GRAY : HR_RGB,
-                         .apply_orientation = r->oriented);
+        ops[to.num_ops++] = hr_op_decode(.mode = r->gray ? HR_GRAY : HR_RGB,
+                                         .apply_orientation = r->oriented);
     }
     to.num_ops += fill_list(ops + to.num_ops, r->list, s->w[i], s->h[i]);
     if (r->normalize)
@@ -211,9 +219,9 @@ static struct hr_sample sample_of(const struct sources *s, int i,
                                             .std = {.229f, .224f, .225f});
     if (hr_ops_output_size(ops, to.num_ops, s->w[i], s->h[i], 1, &w, &h))
         abort();
-    to.out = hr_image_create(
-        dev, hr_image_params(.w = w, .h = h, .c = c, .dtype = r->dtype,
-                             .layout = r->layout));
+    to.out = hr_image_create(dev, hr_image_params(.w = w, .h = h, .c = c,
+                                                  .dtype = r->dtype,
+                                                  .layout = r->layout));
     if (!to.out)
         abort();
     return to;
@@ -248,8 +256,8 @@ static void compare(hr_device dev, const struct round *r, int i,
                     const struct hr_result *ra, const struct hr_result *rb,
                     struct conformance *sum)
 {
-    bool exact = r->tier == HR_EXACT || (r->tier == HR_CLOSE &&
-                                         dev->caps.exact);
+    bool exact = r->tier == HR_EXACT ||
+                 (r->tier == HR_CLOSE && dev->caps.exact);
     const uint8_t *pa = a->out->params.data, *pb = b->out->params.data;
     bool same = !memcmp(pa, pb, a->out->size);
     size_t at = 0;
@@ -281,8 +289,7 @@ static void one_round(hr_device dev, hr_device ref, const struct sources *s,
     hr_job jb = run(ref, s, s->on_ref, r, b, ops[1]);
 
     for (int i = 0; i < SOURCES; i++) {
-        compare(dev, r, i, &a[i], &b[i], &ja->results[i], &jb->results[i],
-                sum);
+        compare(dev, r, i, &a[i], &b[i], &ja->results[i], &jb->results[i], sum);
         hr_image_release(&a[i].out);
         hr_image_release(&b[i].out);
     }
@@ -295,8 +302,7 @@ struct conformance conformance_run(hr_device dev, enum hr_tier tier,
                                    uint64_t seed)
 {
     hr_device ref = hr_device_open(
-        "cpu",
-        &(struct hr_device_params){.threads = 1, .cpu_mask = HR_CPU_C});
+        "cpu", &(struct hr_device_params){.threads = 1, .cpu_mask = HR_CPU_C});
     struct conformance sum = {0};
     struct sources s;
     int k = 0;

@@ -7,9 +7,9 @@
 #include "testing.h"
 
 struct conformance {
-    int samples, jobs;     // run
-    int by_device;         // samples of which the device itself did a span
-    int different;         // results that differ from the reference
+    int samples, jobs;  // run
+    int by_device;      // samples of which the device itself did a span
+    int different;      // results that differ from the reference
 };
 
 // Runs the suite; CHECKs as it goes (main thread only). `tier` as jobs have

@@ -31,7 +31,7 @@ bool read_file(const char *path, struct bytes *out)
     long size = -1;
     FILE *f;
 
-    *out = (struct bytes) { 0 };
+    *out = (struct bytes){0};
     if (stat(path, &info) != 0 || !S_ISREG(info.st_mode) ||
         !(f = fopen(path, "rb")))
         return false;
@@ -69,8 +69,9 @@ static void quiet(j_common_ptr cinfo, int level)
 
 static int components_of(J_COLOR_SPACE space)
 {
-    return space == JCS_GRAYSCALE ? 1
-           : space == JCS_CMYK || space == JCS_YCCK ? 4 : 3;
+    return space == JCS_GRAYSCALE                   ? 1
+           : space == JCS_CMYK || space == JCS_YCCK ? 4
+                                                    : 3;
 }
 
 static void fill_row(uint8_t *row, int w, int comps, int y, uint64_t *seed)
@@ -80,26 +81,27 @@ static void fill_row(uint8_t *row, int w, int comps, int y, uint64_t *seed)
             int noise = random_below(seed, 64);
 
             row[x * comps + c] = (uint8_t)((x * (3 + c) + y * (5 - c) + noise +
-                                            ((x / 7 + y / 5) & 1) * 90) & 255);
+                                            ((x / 7 + y / 5) & 1) * 90) &
+                                           255);
         }
 }
 
 static int script(const struct jpeg_spec *spec, int comps,
                   jpeg_scan_info scans[MAX_COMPONENTS])
 {
-    static const jpeg_scan_info dc = { 1, { 0 }, 0, 0, 0, 1 };
+    static const jpeg_scan_info dc = {1, {0}, 0, 0, 0, 1};
     int n = 0;
 
-    if (spec->partial) {        // all DC, then a little AC of the first
+    if (spec->partial) {  // all DC, then a little AC of the first
         scans[n] = dc;
         scans[n].comps_in_scan = comps;
         for (int c = 0; c < comps; c++)
             scans[n].component_index[c] = c;
         n++;
-        scans[n++] = (jpeg_scan_info) { 1, { 0 }, 1, 5, 0, 2 };
+        scans[n++] = (jpeg_scan_info){1, {0}, 1, 5, 0, 2};
     } else if (spec->separate) {
         for (int c = 0; c < comps; c++)
-            scans[n++] = (jpeg_scan_info) { 1, { c }, 0, 63, 0, 0 };
+            scans[n++] = (jpeg_scan_info){1, {c}, 0, 63, 0, 0};
     }
     return n;
 }
@@ -128,8 +130,8 @@ static void configure(struct jpeg_compress_struct *c,
         jpeg_simple_progression(c);
 }
 
-static void encode(struct jpeg_compress_struct *c,
-                   const struct jpeg_spec *spec, uint64_t *seed, uint8_t *row)
+static void encode(struct jpeg_compress_struct *c, const struct jpeg_spec *spec,
+                   uint64_t *seed, uint8_t *row)
 {
     int comps = components_of(spec->space);
     jpeg_scan_info scans[MAX_COMPONENTS];
@@ -137,8 +139,9 @@ static void encode(struct jpeg_compress_struct *c,
     c->image_width = (JDIMENSION)spec->w;
     c->image_height = (JDIMENSION)spec->h;
     c->input_components = comps;
-    c->in_color_space = comps == 1 ? JCS_GRAYSCALE
-                        : comps == 3 ? JCS_RGB : JCS_CMYK;
+    c->in_color_space = comps == 1   ? JCS_GRAYSCALE
+                        : comps == 3 ? JCS_RGB
+                                     : JCS_CMYK;
     configure(c, spec, scans);
     jpeg_start_compress(c, TRUE);
     while (c->next_scanline < c->image_height) {
@@ -150,7 +153,7 @@ static void encode(struct jpeg_compress_struct *c,
 
 bool make_jpeg(const struct jpeg_spec *spec, uint64_t *seed, struct bytes *out)
 {
-    struct jpeg_compress_struct c = { 0 };
+    struct jpeg_compress_struct c = {0};
     struct errors errors;
     unsigned char *data = NULL;
     unsigned long size = 0;
@@ -169,7 +172,7 @@ bool make_jpeg(const struct jpeg_spec *spec, uint64_t *seed, struct bytes *out)
     encode(&c, spec, seed, row);
     jpeg_destroy_compress(&c);
     free(row);
-    *out = (struct bytes) { data, size };
+    *out = (struct bytes){data, size};
     return true;
 }
 
@@ -189,7 +192,7 @@ static void nothing(j_decompress_ptr cinfo)
 
 static boolean end_of_data(j_decompress_ptr cinfo)
 {
-    static const JOCTET eoi[] = { 0xff, JPEG_EOI };
+    static const JOCTET eoi[] = {0xff, JPEG_EOI};
     struct source *s = (struct source *)cinfo->src;
 
     s->ran_out = true;
@@ -237,7 +240,8 @@ void plain_gray(uint8_t *dst, const uint8_t *rgb, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = (uint8_t)((rgb[3 * i] * 19595 + rgb[3 * i + 1] * 38470 +
-                            rgb[3 * i + 2] * 7471 + 0x8000) >> 16);
+                            rgb[3 * i + 2] * 7471 + 0x8000) >>
+                           16);
 }
 
 // Inverted on reading ("CMYK;I"), then cmyk2rgb.
@@ -250,8 +254,8 @@ static void plain_row(uint8_t *dst, const uint8_t *src, int w, int comps)
             if (comps == 4) {
                 int light = 255 - (255 - p[3]);
 
-                dst[3 * x + c] = (uint8_t)clip(
-                    light - mul255(255 - p[c], light));
+                dst[3 * x + c] = (uint8_t)clip(light -
+                                               mul255(255 - p[c], light));
             } else {
                 dst[3 * x + c] = p[comps == 1 ? 0 : c];
             }
@@ -264,14 +268,15 @@ static void plain_rows(struct jpeg_decompress_struct *d, struct plain *out,
 {
     struct source *s = (struct source *)d->src;
 
-    d->out_color_space = d->num_components == 1 ? JCS_GRAYSCALE
-                         : d->num_components == 3 ? JCS_RGB : JCS_CMYK;
+    d->out_color_space = d->num_components == 1   ? JCS_GRAYSCALE
+                         : d->num_components == 3 ? JCS_RGB
+                                                  : JCS_CMYK;
     jpeg_start_decompress(d);
     *row = malloc((size_t)out->w * 4);
     out->rgb = malloc((size_t)out->w * (size_t)out->h * 3);
     while (d->output_scanline < d->output_height) {
-        uint8_t *to = out->rgb + (size_t)d->output_scanline *
-                                 (size_t)out->w * 3;
+        uint8_t *to = out->rgb +
+                      (size_t)d->output_scanline * (size_t)out->w * 3;
 
         jpeg_read_scanlines(d, row, 1);
         plain_row(to, *row, out->w, d->num_components);
@@ -288,12 +293,12 @@ static void plain_rows(struct jpeg_decompress_struct *d, struct plain *out,
 void plain_decode(const uint8_t *data, size_t size, int64_t max_pixels,
                   struct plain *out)
 {
-    struct jpeg_decompress_struct d = { 0 };
+    struct jpeg_decompress_struct d = {0};
     struct errors errors;
-    struct source source = { .pub = {
-        data, size, nothing, end_of_data, skip_bytes, jpeg_resync_to_restart,
-        nothing } };
-    struct watch progress = { .left = 20000 };
+    struct source source = {.pub = {data, size, nothing, end_of_data,
+                                    skip_bytes, jpeg_resync_to_restart,
+                                    nothing}};
+    struct watch progress = {.left = 20000};
     uint8_t *row = NULL;
     uint8_t **volatile row_at = &row;
 
@@ -364,7 +369,7 @@ static void no_flush(png_structp png)
 
 static int channels_of(int type)
 {
-    static const int channels[] = { 1, 0, 3, 1, 2, 0, 4 };
+    static const int channels[] = {1, 0, 3, 1, 2, 0, 4};
 
     return channels[type];
 }
@@ -421,8 +426,8 @@ static void png_rows(const struct png_spec *spec, uint64_t *seed,
                            v[c]);
             }
             expected_pixel(spec, v, palette,
-                           pixels->rgb + ((size_t)y * (size_t)spec->w +
-                                          (size_t)x) * 3);
+                           pixels->rgb +
+                               ((size_t)y * (size_t)spec->w + (size_t)x) * 3);
         }
     plain_gray(pixels->gray, pixels->rgb, (size_t)spec->w * (size_t)spec->h);
 }
@@ -430,17 +435,17 @@ static void png_rows(const struct png_spec *spec, uint64_t *seed,
 static void png_header(png_structp png, png_infop info,
                        const struct png_spec *spec, const uint8_t *palette)
 {
-    png_color_16 key = { 1, 2, 3, 4, 1 };
+    png_color_16 key = {1, 2, 3, 4, 1};
     png_color entries[256];
-    png_byte alpha[256] = { 3, 250, 0 };
+    png_byte alpha[256] = {3, 250, 0};
 
     png_set_IHDR(png, info, (png_uint_32)spec->w, (png_uint_32)spec->h,
                  spec->bits, spec->type,
                  spec->interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
                  PNG_COMPRESSION_TYPE_BASE, PNG_FILTER_TYPE_BASE);
     for (int i = 0; i < 256; i++)
-        entries[i] = (png_color) { palette[3 * i], palette[3 * i + 1],
-                                   palette[3 * i + 2] };
+        entries[i] = (png_color){palette[3 * i], palette[3 * i + 1],
+                                 palette[3 * i + 2]};
     if (spec->type == 3)
         png_set_PLTE(png, info, entries, spec->colors);
     if (spec->transparency)
@@ -457,13 +462,13 @@ bool make_png(const struct png_spec *spec, uint64_t *seed, struct bytes *file,
     uint8_t *samples = calloc((size_t)spec->h, row_bytes);
     uint8_t **rows = malloc((size_t)spec->h * sizeof(*rows));
     uint8_t palette[768];
-    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL,
-                                              NULL, NULL);
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL,
+                                              NULL);
     png_infop info = png_create_info_struct(png);
 
-    *file = (struct bytes) { 0 };
-    *pixels = (struct plain) { .w = spec->w, .h = spec->h,
-                               .rgb = malloc(n * 3), .gray = malloc(n) };
+    *file = (struct bytes){0};
+    *pixels = (struct plain){
+        .w = spec->w, .h = spec->h, .rgb = malloc(n * 3), .gray = malloc(n)};
     for (int i = 0; i < 768; i++)
         palette[i] = (uint8_t)random_below(seed, 256);
     for (int y = 0; y < spec->h; y++)

@@ -23,27 +23,26 @@ int random_below(uint64_t *state, int n);
 
 struct jpeg_spec {
     int w, h;
-    J_COLOR_SPACE space;   // of the file; GRAYSCALE, YCbCr, RGB, CMYK, YCCK
-    uint8_t factors[4];    // 0xHV per component; 0 = 0x11
+    J_COLOR_SPACE space;  // of the file; GRAYSCALE, YCbCr, RGB, CMYK, YCCK
+    uint8_t factors[4];   // 0xHV per component; 0 = 0x11
     bool progressive, arithmetic, optimize;
-    bool separate;         // one scan per component
-    bool partial;          // progressive whose later scans are missing
-    int restart;           // MCUs; 0 = none
+    bool separate;  // one scan per component
+    bool partial;   // progressive whose later scans are missing
+    int restart;    // MCUs; 0 = none
     int quality;
 };
 
 // false: libjpeg refused.
-bool make_jpeg(const struct jpeg_spec *spec, uint64_t *seed,
-               struct bytes *out);
+bool make_jpeg(const struct jpeg_spec *spec, uint64_t *seed, struct bytes *out);
 
 enum plain_class { PLAIN_OK, PLAIN_TRUNCATED, PLAIN_REFUSED, PLAIN_NOT_RUN };
 
 struct plain {
     enum plain_class result;
-    int w, h;              // 0 if there is no header
+    int w, h;  // 0 if there is no header
     int warnings;
-    bool no_end;           // OK, but the data ran out behind the last row
-    uint8_t *rgb, *gray;   // w * h * 3 and w * h; NULL unless OK
+    bool no_end;          // OK, but the data ran out behind the last row
+    uint8_t *rgb, *gray;  // w * h * 3 and w * h; NULL unless OK
 };
 
 // Full decode with libjpeg's own memory manager and a source that tells when
@@ -60,8 +59,8 @@ void plain_gray(uint8_t *dst, const uint8_t *rgb, size_t n);
 struct png_spec {
     int w, h, bits, type;  // type as in IHDR
     bool interlaced;
-    bool transparency;     // a tRNS chunk
-    int colors;            // entries of the palette; indices may pass them
+    bool transparency;  // a tRNS chunk
+    int colors;         // entries of the palette; indices may pass them
 };
 
 // Makes a file and what Pillow's convert() gives for it, from the samples that

@@ -53,25 +53,29 @@ static void heap_free(void *ctx, void *block, size_t size)
     free(block);
 }
 
-const struct cpu_heap dt_heap = { heap_alloc, heap_free, NULL };
+const struct cpu_heap dt_heap = {heap_alloc, heap_free, NULL};
 
 // ---- decoding and comparing ----
 
-struct cpu_decode_params dt_params(const struct bytes *file, int w,
-                                          int h, struct cpu_rect r,
-                                          int channels)
+struct cpu_decode_params dt_params(const struct bytes *file, int w, int h,
+                                   struct cpu_rect r, int channels)
 {
     if (r.w == 0)
-        r = (struct cpu_rect) { 0, 0, w, h };
-    return (struct cpu_decode_params) {
-        .data = file->data, .size = file->size, .width = w, .height = h,
-        .window = r, .channels = channels, .jpeg = dt_state,
+        r = (struct cpu_rect){0, 0, w, h};
+    return (struct cpu_decode_params){
+        .data = file->data,
+        .size = file->size,
+        .width = w,
+        .height = h,
+        .window = r,
+        .channels = channels,
+        .jpeg = dt_state,
     };
 }
 
 enum cpu_result dt_decode(dt_open_fn open, const struct cpu_decode_params *p,
-                              bool check, uint8_t *out,
-                              struct cpu_decode_error *err)
+                          bool check, uint8_t *out,
+                          struct cpu_decode_error *err)
 {
     struct cpu_mark mark = cpu_arena_mark(&dt_arena);
     struct cpu_decode *d = open(p, &dt_ops, &dt_arena, err);
@@ -124,8 +128,9 @@ static bool same(const uint8_t *got, const uint8_t *full, int full_w,
 
     for (int y = 0; y < r.h; y++)
         if (memcmp(got + (size_t)y * row,
-                   full + ((size_t)(r.y + y) * (size_t)full_w +
-                           (size_t)r.x) * (size_t)channels, row) != 0)
+                   full + ((size_t)(r.y + y) * (size_t)full_w + (size_t)r.x) *
+                              (size_t)channels,
+                   row) != 0)
             return false;
     return true;
 }
@@ -135,8 +140,7 @@ static void compare(dt_open_fn open, const char *name, const struct bytes *file,
                     bool check)
 {
     uint8_t *got = malloc((size_t)r.w * (size_t)r.h * 3);
-    struct cpu_decode_params p =
-        dt_params(file, full->w, full->h, r, channels);
+    struct cpu_decode_params p = dt_params(file, full->w, full->h, r, channels);
     struct cpu_decode_error err;
     enum cpu_result result;
 
@@ -151,10 +155,10 @@ static void compare(dt_open_fn open, const char *name, const struct bytes *file,
 }
 
 void dt_compare_windows(dt_open_fn open, const char *name,
-                            const struct bytes *file,
-                            const struct plain *full, int windows)
+                        const struct bytes *file, const struct plain *full,
+                        int windows)
 {
-    struct cpu_rect whole = { 0, 0, full->w, full->h };
+    struct cpu_rect whole = {0, 0, full->w, full->h};
 
     compare(open, name, file, full, whole, 3, true);
     compare(open, name, file, full, whole, 1, false);
@@ -165,33 +169,33 @@ void dt_compare_windows(dt_open_fn open, const char *name,
 
 enum plain_class dt_class(enum cpu_result result)
 {
-    return result == CPU_OK ? PLAIN_OK
+    return result == CPU_OK          ? PLAIN_OK
            : result == CPU_TRUNCATED ? PLAIN_TRUNCATED
-           : result == CPU_CORRUPT || result == CPU_UNSUPPORTED
-             ? PLAIN_REFUSED : PLAIN_NOT_RUN;
+           : result == CPU_CORRUPT || result == CPU_UNSUPPORTED ? PLAIN_REFUSED
+                                                                : PLAIN_NOT_RUN;
 }
 
 // ---- files ----
 
 static const struct jpeg_spec kinds[] = {
-    { .space = JCS_YCbCr },
-    { .space = JCS_YCbCr, .factors = { 0x21, 0x11, 0x11 } },
-    { .space = JCS_YCbCr, .factors = { 0x22, 0x11, 0x11 } },
-    { .space = JCS_YCbCr, .factors = { 0x12, 0x11, 0x11 } },
-    { .space = JCS_YCbCr, .factors = { 0x41, 0x11, 0x11 } },
-    { .space = JCS_YCbCr, .factors = { 0x42, 0x11, 0x11 } },
-    { .space = JCS_YCbCr, .factors = { 0x31, 0x11, 0x11 } },
-    { .space = JCS_YCbCr, .factors = { 0x13, 0x11, 0x11 } },
-    { .space = JCS_YCbCr, .factors = { 0x22, 0x12, 0x21 } },
-    { .space = JCS_YCbCr, .factors = { 0x11, 0x22, 0x22 } },
-    { .space = JCS_YCbCr, .factors = { 0x22, 0x22, 0x11 } },
-    { .space = JCS_GRAYSCALE },
-    { .space = JCS_GRAYSCALE, .factors = { 0x22 } },
-    { .space = JCS_RGB },
-    { .space = JCS_CMYK },
-    { .space = JCS_YCCK },
-    { .space = JCS_YCCK, .factors = { 0x22, 0x11, 0x11, 0x22 } },
-    { .space = JCS_YCCK, .factors = { 0x21, 0x11, 0x11, 0x21 } },
+    {.space = JCS_YCbCr},
+    {.space = JCS_YCbCr, .factors = {0x21, 0x11, 0x11}},
+    {.space = JCS_YCbCr, .factors = {0x22, 0x11, 0x11}},
+    {.space = JCS_YCbCr, .factors = {0x12, 0x11, 0x11}},
+    {.space = JCS_YCbCr, .factors = {0x41, 0x11, 0x11}},
+    {.space = JCS_YCbCr, .factors = {0x42, 0x11, 0x11}},
+    {.space = JCS_YCbCr, .factors = {0x31, 0x11, 0x11}},
+    {.space = JCS_YCbCr, .factors = {0x13, 0x11, 0x11}},
+    {.space = JCS_YCbCr, .factors = {0x22, 0x12, 0x21}},
+    {.space = JCS_YCbCr, .factors = {0x11, 0x22, 0x22}},
+    {.space = JCS_YCbCr, .factors = {0x22, 0x22, 0x11}},
+    {.space = JCS_GRAYSCALE},
+    {.space = JCS_GRAYSCALE, .factors = {0x22}},
+    {.space = JCS_RGB},
+    {.space = JCS_CMYK},
+    {.space = JCS_YCCK},
+    {.space = JCS_YCCK, .factors = {0x22, 0x11, 0x11, 0x22}},
+    {.space = JCS_YCCK, .factors = {0x21, 0x11, 0x11, 0x21}},
 };
 _Static_assert(sizeof(kinds) / sizeof(kinds[0]) == DT_JPEG_KINDS, "kinds");
 
@@ -215,16 +219,19 @@ bool dt_make_jpeg(int kind, int variant, int w, int h, struct bytes *file)
 
 bool dt_make_png(int form, struct bytes *file, struct plain *full)
 {
-    static const struct { int type, bits; } forms[] = {
-        { 0, 1 }, { 0, 2 }, { 0, 4 }, { 0, 8 }, { 0, 16 }, { 2, 8 }, { 2, 16 },
-        { 3, 1 }, { 3, 2 }, { 3, 4 }, { 3, 8 }, { 4, 8 }, { 4, 16 }, { 6, 8 },
-        { 6, 16 },
+    static const struct {
+        int type, bits;
+    } forms[] = {
+        {0, 1}, {0, 2}, {0, 4}, {0, 8}, {0, 16}, {2, 8}, {2, 16}, {3, 1},
+        {3, 2}, {3, 4}, {3, 8}, {4, 8}, {4, 16}, {6, 8}, {6, 16},
     };
     struct png_spec spec = {
         .w = 1 + random_below(&dt_seed, 50),
         .h = 1 + random_below(&dt_seed, 50),
-        .type = forms[form % 15].type, .bits = forms[form % 15].bits,
-        .interlaced = (form / 15) & 1, .transparency = (form / 30) & 1,
+        .type = forms[form % 15].type,
+        .bits = forms[form % 15].bits,
+        .interlaced = (form / 15) & 1,
+        .transparency = (form / 30) & 1,
     };
 
     spec.transparency &= spec.type < 4;
@@ -259,7 +266,6 @@ int dt_main(const char *suite, const struct dt_case *cases, int n)
     cpu_jpeg_state_destroy(&dt_state);
     cpu_arena_finish(&dt_arena);
     if (dt_heap_state.live != 0)
-        fprintf(stderr, "%ld blocks of the heap leaked\n",
-                dt_heap_state.live);
+        fprintf(stderr, "%ld blocks of the heap leaked\n", dt_heap_state.live);
     return failures != 0 || dt_heap_state.live != 0;
 }

@@ -29,7 +29,10 @@ struct dt_case {
     const char *name;
     void (*run)(void);
 };
-#define DT_CASE(name) { #name, name }
+#define DT_CASE(name) \
+    {                 \
+#name, name   \
+    }
 
 // Sets everything up, runs the cases, returns what main() returns.
 int dt_main(const char *suite, const struct dt_case *cases, int n);

@@ -143,8 +143,7 @@ static void run(struct fake *f, struct hr__task *task)
     }
     if (!f->s.hang_claimed && within(k, f->s.hang_from, f->s.hang_to))
         hang(f);
-    if (!hr__task_claim(task) ||
-        (f->s.claims_twice && !hr__task_claim(task))) {
+    if (!hr__task_claim(task) || (f->s.claims_twice && !hr__task_claim(task))) {
         atomic_fetch_add(&fake_counts.claims_lost, 1);
         if (!f->s.done_after_lost)
             fail(&out, f, k);
@@ -302,8 +301,7 @@ static void fake_cancel(struct hr__engine *e)
     f->tail = at;
     pthread_mutex_unlock(&f->lock);
     for (struct hr__task *next; stopped; stopped = next) {
-        struct hr__outcome out = {.offset = -1,
-                                  .stage = stopped->span.first};
+        struct hr__outcome out = {.offset = -1, .stage = stopped->span.first};
 
         next = stopped->next;
         out.status = hr__task_stop_status(stopped);
@@ -349,8 +347,7 @@ static struct hr__backend backend;
 static void wait_for_closes(void)
 {
     for (int i = 0; i < 20000; i++) {
-        if (atomic_load(&fake_counts.closes) ==
-            atomic_load(&fake_counts.opens))
+        if (atomic_load(&fake_counts.closes) == atomic_load(&fake_counts.opens))
             return;
         sleep_ns(1000000);
     }

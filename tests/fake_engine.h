@@ -11,8 +11,8 @@
 #include "hal/backend.h"
 
 enum fake_where {
-    FAKE_THREAD,   // its own thread does the work
-    FAKE_INSIDE,   // submit() does, and ends the task before it returns
+    FAKE_THREAD,  // its own thread does the work
+    FAKE_INSIDE,  // submit() does, and ends the task before it returns
 };
 
 struct fake_script {
@@ -20,25 +20,25 @@ struct fake_script {
     // begins a span.
     uint32_t spans[3];
     enum fake_where where;
-    int batch;              // caps.batch
+    int batch;  // caps.batch
     bool open_fails;
-    bool gate;              // tasks wait for fake_gate_open() before they begin
-    int64_t delay_ns;       // in front of each task
+    bool gate;         // tasks wait for fake_gate_open() before they begin
+    int64_t delay_ns;  // in front of each task
     // Tasks are counted from 1 as they begin (of one engine).
-    int fail_from, fail_to; // these end with fail_status (to <= 0: and so on)
-    bool fail_late;         // .. after the work instead of before it
+    int fail_from, fail_to;  // these end with fail_status (to <= 0: and so on)
+    bool fail_late;          // .. after the work instead of before it
     enum hr_status fail_status;
     unsigned fail_why;
-    int hang_from, hang_to; // these sleep first, hang_ns; 0 = till
-    int64_t hang_ns;        // fake_wake()
-    bool hang_claimed;      // they hang with the memory claimed
+    int hang_from, hang_to;  // these sleep first, hang_ns; 0 = till
+    int64_t hang_ns;         // fake_wake()
+    bool hang_claimed;       // they hang with the memory claimed
     bool claims_twice;
-    bool done_after_lost;   // a failed claim is followed by a plausible result
-    bool takes_every_2nd;   // by the picture's width: even ones
-    bool own_buffers;       // buffer_alloc of its own
-    bool buffers_fail;      // .. that says no
-    bool wrong;             // one bit of the first byte of each result
-    bool deaf;              // does not look at hr__task_stop()
+    bool done_after_lost;  // a failed claim is followed by a plausible result
+    bool takes_every_2nd;  // by the picture's width: even ones
+    bool own_buffers;      // buffer_alloc of its own
+    bool buffers_fail;     // .. that says no
+    bool wrong;            // one bit of the first byte of each result
+    bool deaf;             // does not look at hr__task_stop()
 };
 
 // What happened, of all fake engines since fake_reset().
@@ -47,8 +47,8 @@ struct fake_counts {
     atomic_int lists, tasks, longest, empty, mixed;  // mixed: unequal spans
     atomic_int begun, ended, stopped, canceled;      // canceled: by cancel()
     atomic_int claims_lost;
-    atomic_int buffers, buffers_made;                // live, ever
-    atomic_int hanging;                              // asleep right now
+    atomic_int buffers, buffers_made;  // live, ever
+    atomic_int hanging;                // asleep right now
 };
 extern struct fake_counts fake_counts;
 

@@ -17,9 +17,13 @@ struct pixels {
 
 static struct pixels make(int w, int h, int c)
 {
-    struct pixels p = {.w = w, .h = h, .c = c, .owned = true,
+    struct pixels p = {.w = w,
+                       .h = h,
+                       .c = c,
+                       .owned = true,
                        .stride_h = (size_t)w * (size_t)c,
-                       .stride_c = 1, .stride_x = (size_t)c};
+                       .stride_c = 1,
+                       .stride_x = (size_t)c};
 
     p.data = calloc((size_t)h, p.stride_h);
     return p;
@@ -72,7 +76,10 @@ static void from_image(const struct hr__picture *pic, struct pixels *p)
     const struct hr_image_params *i = &pic->image->params;
     bool planar = i->layout == HR_NCHW;
 
-    *p = (struct pixels){.data = i->data, .w = i->w, .h = i->h, .c = i->c,
+    *p = (struct pixels){.data = i->data,
+                         .w = i->w,
+                         .h = i->h,
+                         .c = i->c,
                          .stride_h = i->stride_h,
                          .stride_c = planar ? i->stride_c : 1,
                          .stride_x = planar ? 1 : (size_t)i->c};
@@ -80,9 +87,14 @@ static void from_image(const struct hr__picture *pic, struct pixels *p)
 
 static void from_payload(const struct hr__payload *in, int c, struct pixels *p)
 {
-    *p = (struct pixels){.data = in->data, .w = in->rect.w, .h = in->rect.h,
-                         .c = c, .x0 = in->rect.x, .y0 = in->rect.y,
-                         .stride_h = in->stride, .stride_c = 1,
+    *p = (struct pixels){.data = in->data,
+                         .w = in->rect.w,
+                         .h = in->rect.h,
+                         .c = c,
+                         .x0 = in->rect.x,
+                         .y0 = in->rect.y,
+                         .stride_h = in->stride,
+                         .stride_c = 1,
                          .stride_x = (size_t)c};
 }
 
@@ -123,8 +135,7 @@ static void pass_x(const struct pixels *in, const struct hr__axis *x,
     for (int y = out->y0; y < out->y0 + out->h; y++)
         for (int o = 0; o < x->out; o++)
             for (int c = 0; c < in->c; c++)
-                *at(out, o, y, c) =
-                    weigh(in, x, o, true, y, c);
+                *at(out, o, y, c) = weigh(in, x, o, true, y, c);
 }
 
 static void pass_y(const struct pixels *in, const struct hr__axis *y,
@@ -133,8 +144,7 @@ static void pass_y(const struct pixels *in, const struct hr__axis *y,
     for (int o = 0; o < y->out; o++)
         for (int x = out->x0; x < out->x0 + out->w; x++)
             for (int c = 0; c < in->c; c++)
-                *at(out, x, o, c) =
-                    weigh(in, y, o, false, x, c);
+                *at(out, x, o, c) = weigh(in, y, o, false, x, c);
 }
 
 // Into win, which has room for the margins; its first pass goes to mid.
@@ -260,8 +270,7 @@ void fake_pixels(struct hr__task *task, struct hr__outcome *out)
         ok = decoded(pic, &p, out);
     else
         from_image(pic, &p);
-    if (ok && task->span.first <= HR_RESAMPLE &&
-        task->span.last >= HR_RESAMPLE)
+    if (ok && task->span.first <= HR_RESAMPLE && task->span.last >= HR_RESAMPLE)
         ok = resampled(&p, pic, out);
     if (ok && task->span.last == HR_STORE)
         store(&p, pic);

@@ -27,8 +27,10 @@ static void open_devices(void)
     struct hr_device_params p = {
         .threads = 1,
         .cpu_mask = HR_CPU_C,
-        .limits = {.pixels = 1 << 20, .side = 4096,
-                   .block_visits = 1 << 18, .item_bytes = 64 << 20},
+        .limits = {.pixels = 1 << 20,
+                   .side = 4096,
+                   .block_visits = 1 << 18,
+                   .item_bytes = 64 << 20},
     };
 
     devices[0] = hr_device_open("cpu", &p);
@@ -53,14 +55,14 @@ static struct hr_op op_of(const uint8_t **at)
     struct hr_op op = {0};
 
     if (kind == 0) {
-        op = hr_op_crop(.w = 1 + a, .h = 1 + b, .pad = c & 1,
-                        .center = c & 2, .x = c / 4 - 8, .y = c / 8 - 4);
+        op = hr_op_crop(.w = 1 + a, .h = 1 + b, .pad = c & 1, .center = c & 2,
+                        .x = c / 4 - 8, .y = c / 8 - 4);
     } else if (kind == 1) {
         op = hr_op_resize(.w = 1 + a, .h = 1 + b,
                           .filter = (enum hr_filter)(c % HR_NUM_FILTERS));
         if (c >= 128)
-            op.resize.box[2] = (float)(1 + a), op.resize.box[3] =
-                                                   (float)(1 + b) / 2;
+            op.resize.box[2] = (float)(1 + a),
+            op.resize.box[3] = (float)(1 + b) / 2;
     } else if (kind == 2) {
         op = hr_op_resize(.short_side = 1 + a,
                           .filter = (enum hr_filter)(c % HR_NUM_FILTERS));
@@ -85,9 +87,8 @@ static void read_wish(struct wish *to, const uint8_t *at)
     *to = (struct wish){.dtype = (enum hr_dtype)(flags % 3),
                         .layout = (enum hr_layout)(flags / 4 % 2),
                         .c = flags & 8 ? 1 : 3};
-    to->ops[to->num_ops++] =
-        hr_op_decode(.mode = flags & 8 ? HR_GRAY : HR_RGB,
-                     .apply_orientation = flags & 16);
+    to->ops[to->num_ops++] = hr_op_decode(.mode = flags & 8 ? HR_GRAY : HR_RGB,
+                                          .apply_orientation = flags & 16);
     for (int i = 0; i < n; i++)
         to->ops[to->num_ops++] = op_of(&at);
     if (flags & 32)
@@ -107,8 +108,11 @@ static struct end run(hr_device dev, const struct wish *wish,
     hr_image out = hr_image_create(
         dev, hr_image_params(.w = wish->w, .h = wish->h, .c = wish->c,
                              .dtype = wish->dtype, .layout = wish->layout));
-    struct hr_sample s = {.data = data, .size = size, .ops = wish->ops,
-                          .num_ops = wish->num_ops, .out = out};
+    struct hr_sample s = {.data = data,
+                          .size = size,
+                          .ops = wish->ops,
+                          .num_ops = wish->num_ops,
+                          .out = out};
     struct end end = {.sum = 2166136261u};
     hr_job job;
     const uint8_t *p;

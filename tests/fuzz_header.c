@@ -8,9 +8,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define promise(x) \
-    do {           \
-        if (!(x))  \
+#define promise(x)   \
+    do {             \
+        if (!(x))    \
             abort(); \
     } while (0)
 

@@ -26,8 +26,8 @@ static inline void add(struct bytes *b, const void *p, size_t n)
     b->n += n;
 }
 // add_bytes(&b, 1, 2, 3)
-#define add_bytes(b, ...)                                \
-    add(b, (const uint8_t[]){__VA_ARGS__},               \
+#define add_bytes(b, ...)                  \
+    add(b, (const uint8_t[]){__VA_ARGS__}, \
         sizeof((const uint8_t[]){__VA_ARGS__}))
 
 static inline void add_be(struct bytes *b, uint32_t v, int n)
@@ -52,8 +52,14 @@ static inline void segment(struct bytes *b, unsigned marker, const void *p,
     add(b, p, n);
 }
 
-static inline void soi(struct bytes *b) { add_bytes(b, 0xFF, 0xD8); }
-static inline void eoi(struct bytes *b) { add_bytes(b, 0xFF, 0xD9); }
+static inline void soi(struct bytes *b)
+{
+    add_bytes(b, 0xFF, 0xD8);
+}
+static inline void eoi(struct bytes *b)
+{
+    add_bytes(b, 0xFF, 0xD9);
+}
 
 static inline void jfif(struct bytes *b)
 {
@@ -82,7 +88,7 @@ static inline void dht(struct bytes *b, uint8_t index)
     uint8_t p[19] = {0};
 
     p[0] = index;
-    p[2] = 2;          // two codes of two bits
+    p[2] = 2;  // two codes of two bits
     p[18] = 1;
     segment(b, 0xC4, p, 19);
 }
@@ -91,8 +97,9 @@ static inline void dht(struct bytes *b, uint8_t index)
 static inline void sof(struct bytes *b, unsigned marker, int w, int h, int n,
                        const uint8_t *ids, const uint8_t *factors)
 {
-    uint8_t p[6 + 3 * 255] = {8, (uint8_t)(h >> 8), (uint8_t)h,
-                              (uint8_t)(w >> 8), (uint8_t)w, (uint8_t)n};
+    uint8_t p[6 + 3 * 255] = {8,          (uint8_t)(h >> 8),
+                              (uint8_t)h, (uint8_t)(w >> 8),
+                              (uint8_t)w, (uint8_t)n};
 
     for (int c = 0; c < n; c++) {
         p[6 + 3 * c] = ids[c];
@@ -187,9 +194,16 @@ static inline void chunk(struct bytes *b, const char *type, const void *p,
 static inline void ihdr(struct bytes *b, uint32_t w, uint32_t h, uint8_t depth,
                         uint8_t type)
 {
-    uint8_t p[13] = {(uint8_t)(w >> 24), (uint8_t)(w >> 16), (uint8_t)(w >> 8),
-                     (uint8_t)w, (uint8_t)(h >> 24), (uint8_t)(h >> 16),
-                     (uint8_t)(h >> 8), (uint8_t)h, depth, type};
+    uint8_t p[13] = {(uint8_t)(w >> 24),
+                     (uint8_t)(w >> 16),
+                     (uint8_t)(w >> 8),
+                     (uint8_t)w,
+                     (uint8_t)(h >> 24),
+                     (uint8_t)(h >> 16),
+                     (uint8_t)(h >> 8),
+                     (uint8_t)h,
+                     depth,
+                     type};
 
     add(b, "\x89PNG\r\n\x1A\n", 8);
     chunk(b, "IHDR", p, 13);
@@ -208,9 +222,17 @@ static inline void tiff(struct bytes *b, int big, uint16_t type, uint32_t count,
                         uint32_t value)
 {
     uint8_t p[26] = {0};
-    const struct { int at, n; uint32_t v; } fields[] = {
-        {2, 2, 42}, {4, 4, 8}, {8, 2, 1}, {10, 2, 0x112}, {12, 2, type},
-        {14, 4, count}, {18, type == 3 && count == 1 ? 2 : 4, value},
+    const struct {
+        int at, n;
+        uint32_t v;
+    } fields[] = {
+        {2, 2, 42},
+        {4, 4, 8},
+        {8, 2, 1},
+        {10, 2, 0x112},
+        {12, 2, type},
+        {14, 4, count},
+        {18, type == 3 && count == 1 ? 2 : 4, value},
     };
 
     memcpy(p, big ? "MM" : "II", 2);

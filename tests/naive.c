@@ -233,8 +233,8 @@ static bool crop(struct picture *p, const struct hr_crop *op)
         x0 = op->w > p->w ? -((op->w - p->w) / 2) : half_even(p->w - op->w);
         y0 = op->h > p->h ? -((op->h - p->h) / 2) : half_even(p->h - op->h);
     }
-    if (!op->pad && (x0 < 0 || y0 < 0 || x0 + op->w > p->w ||
-                     y0 + op->h > p->h))
+    if (!op->pad &&
+        (x0 < 0 || y0 < 0 || x0 + op->w > p->w || y0 + op->h > p->h))
         return false;
     r = blank(op->w, op->h, p->c);
     for (int y = 0; y < r.h; y++)

@@ -10,7 +10,7 @@
 
 struct picture {
     int w, h, c;
-    uint8_t *data;   // interleaved, packed; malloc
+    uint8_t *data;  // interleaved, packed; malloc
 };
 
 // Applies one op to p. False if the op is not valid for it (p is unchanged).

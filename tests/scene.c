@@ -17,12 +17,22 @@ static int file_w[SCENE_FILES], file_h[SCENE_FILES];
 static void make_files(void)
 {
     static const struct jpeg_spec specs[SCENE_FILES] = {
-        {.w = 120, .h = 80, .space = JCS_YCbCr, .factors = {0x22},
+        {.w = 120,
+         .h = 80,
+         .space = JCS_YCbCr,
+         .factors = {0x22},
          .quality = 85},
-        {.w = 97, .h = 131, .space = JCS_YCbCr, .factors = {0x11},
+        {.w = 97,
+         .h = 131,
+         .space = JCS_YCbCr,
+         .factors = {0x11},
          .quality = 75},
-        {.w = 64, .h = 64, .space = JCS_YCbCr, .factors = {0x21},
-         .quality = 90, .progressive = true},
+        {.w = 64,
+         .h = 64,
+         .space = JCS_YCbCr,
+         .factors = {0x21},
+         .quality = 90,
+         .progressive = true},
         {.w = 75, .h = 50, .space = JCS_GRAYSCALE, .quality = 85},
     };
     uint64_t seed = 1;
@@ -89,8 +99,7 @@ static hr_batch make_batch(hr_device dev, int n)
 static void make_expected(struct scene *s)
 {
     hr_device ref = hr_device_open(
-        "cpu",
-        &(struct hr_device_params){.threads = 1, .cpu_mask = HR_CPU_C});
+        "cpu", &(struct hr_device_params){.threads = 1, .cpu_mask = HR_CPU_C});
     hr_batch out = make_batch(ref, s->n);
     struct hr_sample copy[SCENE_MAX];
     hr_job job;
@@ -219,8 +228,8 @@ enum hr_status watch_wait(struct watched *w)
     CHECK(status != HR_PENDING && hr_job_poll(w->job, 0) == status,
           "poll after wait");
     CHECK((enum hr_status)atomic_load(&w->done.status) == status,
-          "the callback polled %d, wait says %d",
-          atomic_load(&w->done.status), status);
+          "the callback polled %d, wait says %d", atomic_load(&w->done.status),
+          status);
     if (fd < 0)
         fd = hr_job_fd(w->job);
     CHECK(readable(fd), "the job's fd is not readable");

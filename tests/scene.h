@@ -18,7 +18,7 @@ struct scene {
     struct hr_op ops[SCENE_MAX][5];
     struct hr_sample samples[SCENE_MAX];
     hr_batch out;
-    uint8_t *expected;   // by a CPU device with the readable C; as out
+    uint8_t *expected;  // by a CPU device with the readable C; as out
 };
 
 void scene_init(struct scene *s, hr_device dev, int n,

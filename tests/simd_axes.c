@@ -41,7 +41,7 @@ static void heap_free(void *ctx, void *block, size_t size)
     free(block);
 }
 
-const struct cpu_heap test_heap = { heap_alloc, heap_free, NULL };
+const struct cpu_heap test_heap = {heap_alloc, heap_free, NULL};
 
 // Filters of Pillow src/libImaging/Resample.c.
 static double f_box(double x)
@@ -92,9 +92,9 @@ static const struct filter {
     double (*f)(double);
     double support;
 } filters[] = {
-    { "box", f_box, 0.5 },         { "bilinear", f_bilinear, 1 },
-    { "hamming", f_hamming, 1 },   { "bicubic", f_bicubic, 2 },
-    { "lanczos", f_lanczos, 3 },
+    {"box", f_box, 0.5},       {"bilinear", f_bilinear, 1},
+    {"hamming", f_hamming, 1}, {"bicubic", f_bicubic, 2},
+    {"lanczos", f_lanczos, 3},
 };
 static void axis_alloc(struct axis *x, int in, int out, int taps)
 {
@@ -104,9 +104,13 @@ static void axis_alloc(struct axis *x, int in, int out, int taps)
     x->w = calloc((size_t)out * (size_t)stride, sizeof *x->w);
     if (!x->lo || !x->n || !x->w)
         abort();
-    x->a = (struct cpu_axis){ .in = in, .out = out, .taps = taps,
-                              .stride = stride, .lo = x->lo, .n = x->n,
-                              .w = x->w };
+    x->a = (struct cpu_axis){.in = in,
+                             .out = out,
+                             .taps = taps,
+                             .stride = stride,
+                             .lo = x->lo,
+                             .n = x->n,
+                             .w = x->w};
 }
 
 void test_axis_finish(struct axis *x)
@@ -125,8 +129,7 @@ static void axis_tighten(struct axis *x)
             x->a.taps = x->n[i];
     int stride = (x->a.taps + 3) & ~3;
     for (int i = 0; i < x->a.out; i++)
-        memmove(x->w + (size_t)i * stride,
-                x->w + (size_t)i * x->a.stride,
+        memmove(x->w + (size_t)i * stride, x->w + (size_t)i * x->a.stride,
                 (size_t)stride * sizeof *x->w);
     x->a.stride = stride;
 }
@@ -262,6 +265,6 @@ void test_axis_random(struct axis *x, char *text, size_t size)
     bool mirror = test_rnd() % 3 == 0;
     if (mirror)
         test_axis_mirror(x);
-    snprintf(text, size, "%s%s %d -> %d", what, mirror ? " mirrored" : "",
-             in, out);
+    snprintf(text, size, "%s%s %d -> %d", what, mirror ? " mirrored" : "", in,
+             out);
 }

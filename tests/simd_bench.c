@@ -57,13 +57,13 @@ static void bench_v(struct bench *b)
 
 static void bench_store(struct bench *b)
 {
-    static const size_t sizes[] = { 4, 2, 1 };
+    static const size_t sizes[] = {4, 2, 1};
     size_t w = (size_t)b->h.a.out, h = (size_t)b->v.a.out;
     size_t size = sizes[b->type], plane = w * h * size;
     for (size_t y = 0; y < h; y++) {
-        uint8_t *to = b->tensor + y * w * size *
-                                      (b->planar ? 1 : (size_t)b->channels);
-        void *const dst[3] = { to, to + plane, to + 2 * plane };
+        uint8_t *to = b->tensor +
+                      y * w * size * (b->planar ? 1 : (size_t)b->channels);
+        void *const dst[3] = {to, to + plane, to + 2 * plane};
         b->ops->store(dst, b->out + y * b->out_stride, (int)w, b->channels,
                       b->planar, b->type, &b->table);
     }
@@ -122,7 +122,7 @@ static void bench_size(int w, int h, int out, int channels, int filter,
                        const char *name, struct cpu_arena *arena)
 {
     static struct bench b;
-    b = (struct bench){ .arena = arena, .channels = channels };
+    b = (struct bench){.arena = arena, .channels = channels};
     test_axis_filter(&b.h, w, out, filter);
     test_axis_filter(&b.v, h, out, filter);
     b.in_stride = (size_t)w * channels + CPU_SLACK;
@@ -141,8 +141,7 @@ static void bench_size(int w, int h, int out, int channels, int filter,
         b.table.u8[i / 256][i % 256] = (uint8_t)test_rnd();
     }
 
-    printf("%s %dx%d -> %dx%d, %d channels\n", name, w, h, out, out,
-           channels);
+    printf("%s %dx%d -> %dx%d, %d channels\n", name, w, h, out, out, channels);
     bench_line("pack_h", bench_pack, &b);
     bench_line("resample_h, all rows", bench_h, &b);
     bench_line("resample_v, all rows", bench_v, &b);

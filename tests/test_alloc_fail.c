@@ -51,8 +51,8 @@ static struct hr_sample source(int i)
 
 static hr_batch make_batch(hr_device dev)
 {
-    return hr_batch_create(
-        dev, hr_batch_params(.n = 4, .c = 3, .h = 9, .w = 11));
+    return hr_batch_create(dev,
+                           hr_batch_params(.n = 4, .c = 3, .h = 9, .w = 11));
 }
 
 // ---- Scenarios ------------------------------------------------------------------
@@ -82,8 +82,8 @@ static bool job_on(hr_device dev, int *bad)
     *bad += hr_job_fd(job) < 0 && hr_last_status() != HR_ENOMEM;
     ok = hr_job_wait(job, HR_FOREVER) == HR_OK;
     for (int i = 0; i < 4; i++) {
-        const uint8_t *slot =
-            (uint8_t *)out->params.data + out->params.stride_n * (size_t)i;
+        const uint8_t *slot = (uint8_t *)out->params.data +
+                              out->params.stride_n * (size_t)i;
 
         *bad += !fine(job->results[i].status);
         if (job->results[i].status == HR_OK && expected[i])
@@ -97,8 +97,8 @@ static bool job_on(hr_device dev, int *bad)
 
 static bool cpu_job(int *bad)
 {
-    hr_device dev = hr_device_open(
-        "cpu", &(struct hr_device_params){.threads = 2});
+    hr_device dev = hr_device_open("cpu",
+                                   &(struct hr_device_params){.threads = 2});
     bool ok;
 
     if (!dev)
@@ -110,8 +110,8 @@ static bool cpu_job(int *bad)
 
 static bool fake_job(int *bad)
 {
-    hr_device dev = hr_device_open(
-        "fake", &(struct hr_device_params){.threads = 1});
+    hr_device dev = hr_device_open("fake",
+                                   &(struct hr_device_params){.threads = 1});
     bool ok;
 
     if (!dev)
@@ -153,8 +153,8 @@ static bool chain_on(hr_device dev, int *bad)
 
 static bool eager_chain(int *bad)
 {
-    hr_device dev = hr_device_open(
-        "cpu", &(struct hr_device_params){.threads = 2});
+    hr_device dev = hr_device_open("cpu",
+                                   &(struct hr_device_params){.threads = 2});
     bool ok;
 
     if (!dev)
@@ -167,8 +167,8 @@ static bool eager_chain(int *bad)
 // With a timeout: the watchdog is started, too.
 static bool timeout_job(int *bad)
 {
-    hr_device dev = hr_device_open(
-        "cpu", &(struct hr_device_params){.threads = 1});
+    hr_device dev = hr_device_open("cpu",
+                                   &(struct hr_device_params){.threads = 1});
     hr_image out;
     struct hr_sample s = source(3);
     hr_job job;
@@ -207,8 +207,7 @@ static void settle(void)
     for (int i = 0; i < 2000; i++) {
         hr_device dev;
 
-        if (atomic_load(&fake_counts.closes) ==
-            atomic_load(&fake_counts.opens))
+        if (atomic_load(&fake_counts.closes) == atomic_load(&fake_counts.opens))
             return;
         // Opening takes down what no thread could be had for.
         test_sleep(TEST_MS);
@@ -244,8 +243,8 @@ static void walk(const struct scenario *s, bool for_ever)
             break;
         // Right after, all is well.
         if (n % 5 == 0)
-            CHECK(s->run(&bad) && !bad, "%s: does not recover from %d",
-                  s->name, n);
+            CHECK(s->run(&bad) && !bad, "%s: does not recover from %d", s->name,
+                  n);
         settle();
     }
     injected = n - 1 - in_a_row;
@@ -311,22 +310,25 @@ static void make_expected(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(once), TEST_CASE(for_ever), TEST_CASE(same_device)};
+    static const struct test_case cases[] = {TEST_CASE(once),
+                                             TEST_CASE(for_ever),
+                                             TEST_CASE(same_device)};
     uint64_t seed = 9;
     int result;
 
     baseline = test_jpeg(90, 70, &seed);
-    progressive = test_jpeg_of(
-        &(struct jpeg_spec){.w = 90, .h = 70, .space = JCS_YCbCr,
-                            .factors = {0x22}, .quality = 80,
-                            .progressive = true},
-        &seed);
+    progressive = test_jpeg_of(&(struct jpeg_spec){.w = 90,
+                                                   .h = 70,
+                                                   .space = JCS_YCbCr,
+                                                   .factors = {0x22},
+                                                   .quality = 80,
+                                                   .progressive = true},
+                               &seed);
     png = test_png(90, 70, &seed);
     path = test_file(&baseline, ".jpg");
     make_expected();
-    fake_reset(&(struct fake_script){
-        .spans = {FAKE_R, FAKE_R, FAKE_R}, .own_buffers = true});
+    fake_reset(&(struct fake_script){.spans = {FAKE_R, FAKE_R, FAKE_R},
+                                     .own_buffers = true});
     result = test_main("alloc_fail", cases, 3, argc, argv);
     for (int i = 0; i < 4; i++)
         free(expected[i]);

@@ -39,7 +39,7 @@ static void counting_free(void *ctx, void *block, size_t size)
 
 static void set_up(struct counting_heap *h, struct cpu_arena *a)
 {
-    *h = (struct counting_heap){ .heap = { counting_alloc, counting_free, h } };
+    *h = (struct counting_heap){.heap = {counting_alloc, counting_free, h}};
     cpu_arena_init(a, &h->heap);
 }
 

@@ -12,8 +12,13 @@
 // A step that resizes along one axis; the other is 5 -> 5.
 static struct hr__step step_of(int which, int in, int out, enum hr_filter f)
 {
-    struct hr__step s = {.in_w = 5, .in_h = 5, .resized = true, .filter = f,
-                         .box = {0, 0, 5, 5}, .rs_w = 5, .rs_h = 5};
+    struct hr__step s = {.in_w = 5,
+                         .in_h = 5,
+                         .resized = true,
+                         .filter = f,
+                         .box = {0, 0, 5, 5},
+                         .rs_w = 5,
+                         .rs_h = 5};
 
     *(which ? &s.in_h : &s.in_w) = in;
     *(which ? &s.rs_h : &s.rs_w) = out;
@@ -59,7 +64,9 @@ static int32_t weight(const struct hr__axis *a, int o, int x)
 {
     int k = x - a->lo[o];
 
-    return k < 0 || k >= a->n[o] ? 0 : a->w[(size_t)o * (size_t)a->stride + (size_t)k];
+    return k < 0 || k >= a->n[o]
+               ? 0
+               : a->w[(size_t)o * (size_t)a->stride + (size_t)k];
 }
 
 static void facts(const struct hr__axis *a, int in)
@@ -88,8 +95,8 @@ static void facts(const struct hr__axis *a, int in)
     CHECK(a->stride % 4 == 0 && a->stride >= a->taps, "stride");
 }
 
-static void equals_naive(const struct hr__axis *a, int in, int out,
-                         double box0, double box1, enum hr_filter f)
+static void equals_naive(const struct hr__axis *a, int in, int out, double box0,
+                         double box1, enum hr_filter f)
 {
     int taps = naive_taps(in, out, box0, box1, f), lo, n;
     int32_t *w = calloc((size_t)taps + 1, sizeof(*w));
@@ -108,10 +115,10 @@ static void equals_naive(const struct hr__axis *a, int in, int out,
         }
         // Weights that are 0 may be left out.
         for (int x = 0; x < in; x++)
-            same = same && weight(a, o, x) ==
-                               (x >= lo && x < lo + n ? w[x - lo] : 0);
-        CHECK(same, "%d -> %d, box %g..%g, filter %d, output %d", in, out,
-              box0, box1, (int)f, o);
+            same = same &&
+                   weight(a, o, x) == (x >= lo && x < lo + n ? w[x - lo] : 0);
+        CHECK(same, "%d -> %d, box %g..%g, filter %d, output %d", in, out, box0,
+              box1, (int)f, o);
     }
     free(w);
 }
@@ -154,9 +161,10 @@ static void random_axes(void)
 static void known_axes(void)
 {
     static const int sizes[][2] = {{500, 224}, {375, 256}, {224, 224},
-                                   {1, 1}, {1, 65535}, {65535, 1}, {2, 1},
-                                   {1, 2}, {3, 2}, {256, 255}, {255, 256},
-                                   {16384, 7}, {1000, 999}};
+                                   {1, 1},     {1, 65535}, {65535, 1},
+                                   {2, 1},     {1, 2},     {3, 2},
+                                   {256, 255}, {255, 256}, {16384, 7},
+                                   {1000, 999}};
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
         for (int f = 0; f < HR_NUM_FILTERS; f++) {
@@ -174,7 +182,8 @@ static void sums(void)
     uint64_t seed = test_seed;
 
     for (int i = 0; i < test_loops(600); i++) {
-        int in = 1 + random_below(&seed, 500), out = 1 + random_below(&seed, 300);
+        int in = 1 + random_below(&seed, 500),
+            out = 1 + random_below(&seed, 300);
         enum hr_filter f = (enum hr_filter)(i % HR_NUM_FILTERS);
         struct hr__step s = step_of(0, in, out, f);
         struct built b = build(&s, 0);
@@ -184,8 +193,8 @@ static void sums(void)
 
             for (int k = 0; k < b.a.n[o]; k++)
                 sum += b.a.w[(size_t)o * (size_t)b.a.stride + (size_t)k];
-            CHECK(llabs(sum - (1 << 22)) <= b.a.taps, "%d -> %d filter %d: %lld",
-                  in, out, (int)f, (long long)sum);
+            CHECK(llabs(sum - (1 << 22)) <= b.a.taps,
+                  "%d -> %d filter %d: %lld", in, out, (int)f, (long long)sum);
         }
         drop(&b);
     }
@@ -200,7 +209,8 @@ static void near_long_double(void)
     uint64_t seed = test_seed;
 
     for (int i = 0; i < test_loops(300); i++) {
-        int in = 1 + random_below(&seed, 400), out = 1 + random_below(&seed, 200);
+        int in = 1 + random_below(&seed, 400),
+            out = 1 + random_below(&seed, 200);
         struct hr__step s = step_of(0, in, out, HR_BILINEAR);
         struct built b = build(&s, 0);
         long double scale = (long double)in / out;
@@ -212,8 +222,8 @@ static void near_long_double(void)
             for (int x = 0; x < in; x++)
                 sum += fmaxl(0, 1 - fabsl(x + 0.5L - center) / fs);
             for (int x = 0; x < in; x++) {
-                long double w =
-                    fmaxl(0, 1 - fabsl(x + 0.5L - center) / fs) / sum;
+                long double w = fmaxl(0, 1 - fabsl(x + 0.5L - center) / fs) /
+                                sum;
 
                 worst = fmaxl(worst, fabsl(w * (1 << 22) - weight(&b.a, o, x)));
             }
@@ -240,7 +250,8 @@ static void windows(void)
     uint64_t seed = test_seed;
 
     for (int i = 0; i < test_loops(2000); i++) {
-        int in = 1 + random_below(&seed, 200), out = 1 + random_below(&seed, 100);
+        int in = 1 + random_below(&seed, 200),
+            out = 1 + random_below(&seed, 100);
         struct hr__step s = step_of(0, in, out,
                                     (enum hr_filter)(i % HR_NUM_FILTERS));
         struct built whole = build(&s, 0), part;
@@ -307,9 +318,14 @@ static void mirrors(void)
 // Without a resize the window alone counts.
 static void crops(void)
 {
-    struct hr__step s = {.in_w = 30, .in_h = 20, .rs_w = 30, .rs_h = 20,
-                         .src = {0, 0, 30, 20}, .win = {4, -3, 10, 30},
-                         .out_w = 10, .out_h = 30};
+    struct hr__step s = {.in_w = 30,
+                         .in_h = 20,
+                         .rs_w = 30,
+                         .rs_h = 20,
+                         .src = {0, 0, 30, 20},
+                         .win = {4, -3, 10, 30},
+                         .out_w = 10,
+                         .out_h = 30};
     struct built x = build(&s, 0), y = build(&s, 1);
 
     CHECK(x.a.identity && x.a.out == 10 && x.a.lo[0] == 4 &&

@@ -6,7 +6,10 @@
 
 #include "scene.h"
 
-#define ALL(x) {(x), (x), (x)}
+#define ALL(x)        \
+    {                 \
+        (x), (x), (x) \
+    }
 
 static struct scene scene;
 
@@ -62,15 +65,15 @@ static void wait_for_room(void)
     struct test_done done = {0};
     hr_device dev;
 
-    fake_reset(&(struct fake_script){.spans = ALL(FAKE_RS),
-                                     .delay_ns = TEST_MS / 10});
+    fake_reset(
+        &(struct fake_script){.spans = ALL(FAKE_RS), .delay_ns = TEST_MS / 10});
     dev = test_device("fake", 2, budget);
     scene_init(&scene, dev, 3, SCENE_MIXED);
     for (int i = 0; i < JOBS; i++) {
-        hr_job job = hr_submit(
-            dev, scene.samples, 3, scene.out,
-            hr_job_params(.wait_for_room = true, .on_done = test_on_done,
-                          .ctx = &done));
+        hr_job job = hr_submit(dev, scene.samples, 3, scene.out,
+                               hr_job_params(.wait_for_room = true,
+                                             .on_done = test_on_done,
+                                             .ctx = &done));
 
         CHECK(job, "job %d: %s", i, hr_last_error());
         hr_job_release(&job);
@@ -94,7 +97,10 @@ static void one_huge(void)
     hr_image out = hr_image_create(
         dev, hr_image_params(.w = 900, .h = 700, .c = 3, .dtype = HR_U8));
     struct hr_sample s[] = {
-        {.data = jpeg.data, .size = jpeg.size, .ops = &op, .num_ops = 1,
+        {.data = jpeg.data,
+         .size = jpeg.size,
+         .ops = &op,
+         .num_ops = 1,
          .out = out},
         {.path = path, .ops = &op, .num_ops = 1, .out = out}};
 
@@ -127,9 +133,11 @@ static void tiny_budgets(void)
             hr_device dev;
             hr_job jobs[4];
 
-            fake_reset(&(struct fake_script){
-                .spans = ALL(spans[k % 5]), .batch = k % 3,
-                .takes_every_2nd = k % 2, .fail_from = k % 7, .fail_to = 9});
+            fake_reset(&(struct fake_script){.spans = ALL(spans[k % 5]),
+                                             .batch = k % 3,
+                                             .takes_every_2nd = k % 2,
+                                             .fail_from = k % 7,
+                                             .fail_to = 9});
             dev = test_device("fake", threads, budgets[k / 5]);
             scene_init(&scene, dev, 12, SCENE_MIXED);
             for (int j = 0; j < 4; j++) {
@@ -161,8 +169,8 @@ static void peak(void)
     const struct hr_op ops[] = {hr_op_decode(0),
                                 hr_op_resize(.w = 64, .h = 64)};
     hr_device dev = test_device("cpu", 4, budget);
-    hr_batch batch = hr_batch_create(
-        dev, hr_batch_params(.n = 24, .c = 3, .h = 64, .w = 64));
+    hr_batch batch = hr_batch_create(dev, hr_batch_params(.n = 24, .c = 3,
+                                                          .h = 64, .w = 64));
     struct hr_sample s[24];
 
     for (int i = 0; i < 24; i++)
@@ -190,7 +198,7 @@ static void peak(void)
 struct relay {
     struct scene *s;
     atomic_int calls, refused;
-    int left;              // only callbacks touch it, one at a time
+    int left;  // only callbacks touch it, one at a time
     atomic_int over;
 };
 
@@ -225,9 +233,9 @@ static void submit_from_callback(void)
         hr_job job;
         hr_device dev;
 
-        fake_reset(&(struct fake_script){
-            .spans = ALL(spans[k % 2]),
-            .where = k / 2 ? FAKE_INSIDE : FAKE_THREAD});
+        fake_reset(
+            &(struct fake_script){.spans = ALL(spans[k % 2]),
+                                  .where = k / 2 ? FAKE_INSIDE : FAKE_THREAD});
         // Room for one job at a time.
         dev = test_device("fake", 1, 40 << 10);
         scene_init(&scene, dev, 3, SCENE_BYTES);
@@ -296,9 +304,9 @@ static void one_of_a_user(struct user *u, hr_batch out)
 static void *use(void *arg)
 {
     struct user *u = arg;
-    hr_batch out = hr_batch_create(
-        u->s->dev, hr_batch_params(.n = u->s->n, .c = 3, .h = SCENE_H,
-                                   .w = SCENE_W));
+    hr_batch out = hr_batch_create(u->s->dev,
+                                   hr_batch_params(.n = u->s->n, .c = 3,
+                                                   .h = SCENE_H, .w = SCENE_W));
 
     for (int i = 0; i < u->loops; i++)
         one_of_a_user(u, out);
@@ -315,10 +323,13 @@ static void many_threads(void)
         hr_device dev;
         int canceled = 0, refused = 0;
 
-        fake_reset(&(struct fake_script){
-            .spans = ALL(spans[k % 3]), .takes_every_2nd = k % 2,
-            .own_buffers = k % 2, .fail_from = 20, .fail_to = 40,
-            .where = k == 5 ? FAKE_INSIDE : FAKE_THREAD});
+        fake_reset(
+            &(struct fake_script){.spans = ALL(spans[k % 3]),
+                                  .takes_every_2nd = k % 2,
+                                  .own_buffers = k % 2,
+                                  .fail_from = 20,
+                                  .fail_to = 40,
+                                  .where = k == 5 ? FAKE_INSIDE : FAKE_THREAD});
         dev = test_device("fake", 3, k % 2 ? 200 << 10 : 0);
         scene_init(&scene, dev, 6, SCENE_MIXED);
         for (int i = 0; i < USERS; i++) {
@@ -345,12 +356,9 @@ static void many_threads(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(over_budget),
-        TEST_CASE(wait_for_room),
-        TEST_CASE(one_huge),
-        TEST_CASE(tiny_budgets),
-        TEST_CASE(peak),
-        TEST_CASE(submit_from_callback),
+        TEST_CASE(over_budget),  TEST_CASE(wait_for_room),
+        TEST_CASE(one_huge),     TEST_CASE(tiny_budgets),
+        TEST_CASE(peak),         TEST_CASE(submit_from_callback),
         TEST_CASE(many_threads),
     };
 

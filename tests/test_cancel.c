@@ -7,7 +7,10 @@
 
 #include "scene.h"
 
-#define BOTH(x) {(x), (x), (x)}
+#define BOTH(x)       \
+    {                 \
+        (x), (x), (x) \
+    }
 
 static struct scene scene;
 
@@ -131,8 +134,8 @@ static void deaf_engine(void)
     struct watched w;
     enum hr_status status;
 
-    fake_reset(&(struct fake_script){
-        .spans = BOTH(FAKE_R), .gate = true, .deaf = true});
+    fake_reset(&(
+        struct fake_script){.spans = BOTH(FAKE_R), .gate = true, .deaf = true});
     dev = test_device("fake", 2, 0);
     scene_init(&scene, dev, 6, SCENE_BYTES);
     watch_submit(&w, &scene, NULL);
@@ -154,8 +157,7 @@ static void waiting_for_bytes(void)
     uint64_t seed = test_seed;
     struct bytes jpeg = test_jpeg(800, 600, &seed);
     const char *path = test_file(&jpeg, ".jpg");
-    const struct hr_op ops[] = {hr_op_decode(0),
-                                hr_op_resize(.w = 8, .h = 8)};
+    const struct hr_op ops[] = {hr_op_decode(0), hr_op_resize(.w = 8, .h = 8)};
     struct hr_sample s = {.path = path, .ops = ops, .num_ops = 2};
     hr_device dev;
     hr_batch batch;
@@ -164,8 +166,8 @@ static void waiting_for_bytes(void)
 
     fake_reset(&(struct fake_script){.spans = BOTH(FAKE_RS), .gate = true});
     dev = test_device("fake", 2, 1 << 20);
-    batch = hr_batch_create(dev, hr_batch_params(.n = 3, .c = 3, .h = 8,
-                                                 .w = 8));
+    batch = hr_batch_create(dev,
+                            hr_batch_params(.n = 3, .c = 3, .h = 8, .w = 8));
     a = hr_submit(dev, &s, 1, batch, NULL);
     CHECK(a && test_reaches(&fake_counts.begun, 1), "a holds its bytes");
     b = hr_submit(dev, &s, 1, batch, hr_job_params(.first_slot = 1));
@@ -197,18 +199,23 @@ static void waiting_for_bytes(void)
 static void while_decoding(void)
 {
     uint64_t seed = test_seed;
-    struct bytes jpeg = test_jpeg_of(
-        &(struct jpeg_spec){.w = 3000, .h = 3000, .space = JCS_YCbCr,
-                            .factors = {0x11}, .quality = 90,
-                            .progressive = true},
-        &seed);
+    struct bytes jpeg = test_jpeg_of(&(struct jpeg_spec){.w = 3000,
+                                                         .h = 3000,
+                                                         .space = JCS_YCbCr,
+                                                         .factors = {0x11},
+                                                         .quality = 90,
+                                                         .progressive = true},
+                                     &seed);
     hr_device dev = test_device("cpu", 1, 0);
     const struct hr_op op = hr_op_decode(0);
-    hr_image out = hr_image_create(
-        dev, hr_image_params(.w = 3000, .h = 3000, .c = 3, .dtype = HR_U8,
-                             .layout = HR_NHWC));
-    struct hr_sample s = {.data = jpeg.data, .size = jpeg.size, .ops = &op,
-                          .num_ops = 1, .out = out};
+    hr_image out = hr_image_create(dev, hr_image_params(.w = 3000, .h = 3000,
+                                                        .c = 3, .dtype = HR_U8,
+                                                        .layout = HR_NHWC));
+    struct hr_sample s = {.data = jpeg.data,
+                          .size = jpeg.size,
+                          .ops = &op,
+                          .num_ops = 1,
+                          .out = out};
     int canceled = 0;
 
     for (int i = 0; i < 6; i++) {
@@ -254,8 +261,7 @@ static void job_timeout(void)
                                .on_error = HR_ON_ERROR_ZERO));
     CHECK(watch_wait(&w) == HR_ETIMEDOUT, "whatever on_error says");
     CHECK(seconds_of(start) < 1.1, "took %.2f s", seconds_of(start));
-    CHECK(count_status(w.job, HR_ETIMEDOUT) +
-                  count_status(w.job, HR_OK) == 40,
+    CHECK(count_status(w.job, HR_ETIMEDOUT) + count_status(w.job, HR_OK) == 40,
           "other ends");
     scene_check_results(&scene, w.job, HR_ON_ERROR_ZERO);
     for (int i = 0; i < 40; i++)
@@ -276,8 +282,10 @@ static void hung_engine(void)
     int64_t start;
     int timeouts = 0;
 
-    fake_reset(&(struct fake_script){.spans = BOTH(FAKE_RS), .hang_from = 3,
-                                     .hang_to = 3, .own_buffers = true});
+    fake_reset(&(struct fake_script){.spans = BOTH(FAKE_RS),
+                                     .hang_from = 3,
+                                     .hang_to = 3,
+                                     .own_buffers = true});
     dev = hr_device_open("fake", &p);
     scene_init(&scene, dev, 9, SCENE_BYTES);
     start = hr__now();
@@ -320,13 +328,14 @@ static void hung_engine(void)
 
 static void hung_strict(void)
 {
-    struct hr_device_params p = {.threads = 1, .deadline_ns = 40 * TEST_MS,
+    struct hr_device_params p = {.threads = 1,
+                                 .deadline_ns = 40 * TEST_MS,
                                  .strict = true};
     hr_device dev;
     struct watched w;
 
-    fake_reset(&(struct fake_script){.spans = BOTH(FAKE_RS), .hang_from = 1,
-                                     .hang_to = 1});
+    fake_reset(&(struct fake_script){
+        .spans = BOTH(FAKE_RS), .hang_from = 1, .hang_to = 1});
     dev = hr_device_open("fake", &p);
     scene_init(&scene, dev, 3, SCENE_PATH);
     watch_submit(&w, &scene, NULL);
@@ -357,7 +366,8 @@ static void early_release(void)
         hr_job job;
 
         fake_reset(&(struct fake_script){
-            .spans = BOTH(spans), .own_buffers = round % 2,
+            .spans = BOTH(spans),
+            .own_buffers = round % 2,
             .where = round % 5 == 0 ? FAKE_INSIDE : FAKE_THREAD});
         dev = test_device("fake", 1 + round % 3, 0);
         scene_init(&scene, dev, 6, SCENE_MIXED);
@@ -391,12 +401,13 @@ static void random_cancels(void)
         struct watched w;
         enum hr_status status;
 
-        fake_reset(&(struct fake_script){
-            .spans = BOTH(round % 4 ? FAKE_RS : 0),
-            .delay_ns = random_below(&seed, 200000),
-            .deaf = random_below(&seed, 4) == 0,
-            .fail_from = random_below(&seed, 8), .fail_to = 5,
-            .own_buffers = random_below(&seed, 2)});
+        fake_reset(
+            &(struct fake_script){.spans = BOTH(round % 4 ? FAKE_RS : 0),
+                                  .delay_ns = random_below(&seed, 200000),
+                                  .deaf = random_below(&seed, 4) == 0,
+                                  .fail_from = random_below(&seed, 8),
+                                  .fail_to = 5,
+                                  .own_buffers = random_below(&seed, 2)});
         dev = test_device("fake", 1 + random_below(&seed, 3), 0);
         scene_init(&scene, dev, 8, SCENE_MIXED);
         watch_submit(&w, &scene, NULL);
@@ -420,16 +431,11 @@ static void random_cancels(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(before_it_begins),
-        TEST_CASE(after_the_end),
-        TEST_CASE(inside_the_engine),
-        TEST_CASE(deaf_engine),
-        TEST_CASE(waiting_for_bytes),
-        TEST_CASE(while_decoding),
-        TEST_CASE(job_timeout),
-        TEST_CASE(hung_engine),
-        TEST_CASE(hung_strict),
-        TEST_CASE(early_release),
+        TEST_CASE(before_it_begins),  TEST_CASE(after_the_end),
+        TEST_CASE(inside_the_engine), TEST_CASE(deaf_engine),
+        TEST_CASE(waiting_for_bytes), TEST_CASE(while_decoding),
+        TEST_CASE(job_timeout),       TEST_CASE(hung_engine),
+        TEST_CASE(hung_strict),       TEST_CASE(early_release),
         TEST_CASE(random_cancels),
     };
 

@@ -22,8 +22,8 @@ static void cpu_masks(void)
 
     for (int i = 0; i < 3; i++) {
         hr_device dev = hr_device_open(
-            "cpu", &(struct hr_device_params){.threads = 1 + i,
-                                              .cpu_mask = masks[i]});
+            "cpu",
+            &(struct hr_device_params){.threads = 1 + i, .cpu_mask = masks[i]});
         struct conformance c = conformance_run(dev, HR_EXACT, test_seed);
 
         CHECK(c.by_device > c.samples / 2 && c.different == 0, "by_device");
@@ -34,10 +34,10 @@ static void cpu_masks(void)
 
 static void fake_cuts(void)
 {
-    static const uint32_t cuts[] = {
-        FAKE_D,          FAKE_R,          FAKE_S,         FAKE_DR,
-        FAKE_RS,         FAKE_DRS,        FAKE_D | FAKE_S,
-        FAKE_D | FAKE_R | FAKE_S};
+    static const uint32_t cuts[] = {FAKE_D,          FAKE_R,
+                                    FAKE_S,          FAKE_DR,
+                                    FAKE_RS,         FAKE_DRS,
+                                    FAKE_D | FAKE_S, FAKE_D | FAKE_R | FAKE_S};
 
     for (size_t i = 0; i < sizeof(cuts) / sizeof(*cuts); i++) {
         hr_device dev;
@@ -46,8 +46,8 @@ static void fake_cuts(void)
         // A sanitizer build does the first and the last.
         if (test_loops(8) < 8 && i % 7)
             continue;
-        fake_reset(&(struct fake_script){
-            .spans = {cuts[i], cuts[i], cuts[i]}, .own_buffers = i % 2});
+        fake_reset(&(struct fake_script){.spans = {cuts[i], cuts[i], cuts[i]},
+                                         .own_buffers = i % 2});
         dev = test_device("fake", 2, 0);
         c = conformance_run(dev, (enum hr_tier)(i % 2), test_seed);
         CHECK(c.by_device > c.samples / 3 && c.different == 0, "by_device %d",
@@ -64,12 +64,12 @@ static void finds_faults(void)
     hr_device dev;
     struct conformance c;
 
-    fake_reset(&(struct fake_script){
-        .spans = {FAKE_RS, FAKE_RS, FAKE_RS}, .wrong = true});
+    fake_reset(&(struct fake_script){.spans = {FAKE_RS, FAKE_RS, FAKE_RS},
+                                     .wrong = true});
     dev = test_device("fake", 2, 0);
     c = conformance_run(dev, HR_FAST, test_seed);
-    CHECK(c.by_device > c.samples / 3 && c.different == c.by_device,
-          "%d of %d", c.different, c.by_device);
+    CHECK(c.by_device > c.samples / 3 && c.different == c.by_device, "%d of %d",
+          c.different, c.by_device);
     hr_device_close(&dev);
 }
 
@@ -114,9 +114,10 @@ static void other_devices(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(cpu_masks), TEST_CASE(fake_cuts), TEST_CASE(finds_faults),
-        TEST_CASE(other_devices)};
+    static const struct test_case cases[] = {TEST_CASE(cpu_masks),
+                                             TEST_CASE(fake_cuts),
+                                             TEST_CASE(finds_faults),
+                                             TEST_CASE(other_devices)};
 
     return test_main("conformance", cases, 4, argc, argv);
 }

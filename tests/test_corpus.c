@@ -15,8 +15,8 @@ enum { COLUMNS = 12, FILE_NAME = 0, PILLOW = 10 };
 // ---- Where we differ from Pillow on purpose -------------------------------------
 
 static const struct exception {
-    const char *name;        // the end of it
-    enum hr_status status;   // ours
+    const char *name;       // the end of it
+    enum hr_status status;  // ours
     const char *reason;
 } exceptions[] = {
     {"com-flood-30000.jpg", HR_ELIMIT, "30000 segments before the picture"},
@@ -76,8 +76,7 @@ static bool next_entry(struct entry *e)
                 *p++ = 0;
         }
     } while (!strcmp(e->columns[FILE_NAME], "file"));
-    snprintf(e->path, sizeof(e->path), "%s/%s", corpus,
-             e->columns[FILE_NAME]);
+    snprintf(e->path, sizeof(e->path), "%s/%s", corpus, e->columns[FILE_NAME]);
     return true;
 }
 
@@ -86,9 +85,9 @@ static bool next_entry(struct entry *e)
 struct outcome {
     enum hr_status status;
     char message[384];
-    double wall, cpu;      // seconds
-    size_t peak, cap;      // bytes: of the library's books, and what they may
-    long rss;              // growth of the resident set at its peak, bytes
+    double wall, cpu;  // seconds
+    size_t peak, cap;  // bytes: of the library's books, and what they may
+    long rss;          // growth of the resident set at its peak, bytes
 };
 
 static double seconds(clockid_t clock)
@@ -205,15 +204,14 @@ static void gate(void)
                   x->reason, o.message);
         else
             CHECK((o.status == HR_OK) == good, "%s: Pillow %s, here %s: %s",
-                  name, e.columns[PILLOW], hr_status_name(o.status),
-                  o.message);
+                  name, e.columns[PILLOW], hr_status_name(o.status), o.message);
         // By the processor's time: the machine may be busy.
         CHECK(TEST_SANITIZED || o.cpu < 1, "%s: %.2f s (%.2f s of CPU)", name,
               o.wall, o.cpu);
         CHECK(o.peak <= o.cap, "%s: %zu bytes by the books", name, o.peak);
         CHECK(TEST_SANITIZED || o.rss <= (long)o.peak + (24 << 20),
-              "%s: %ld KiB resident, %zu KiB by the books", name,
-              o.rss / 1024, o.peak / 1024);
+              "%s: %ld KiB resident, %zu KiB by the books", name, o.rss / 1024,
+              o.peak / 1024);
         if (o.cpu > slowest) {
             slowest = o.cpu;
             printf("\n  %.2f s CPU, %.2f s wall: %s", o.cpu, o.wall, name);

@@ -43,8 +43,9 @@ static void test_jpeg_factors(void)
     int step = getenv("HEADRACE_TEST_LONG") ? 1 : 29;
 
     for (int f = random_below(&dt_seed, step); f < 16 * 16 * 16; f += step) {
-        struct jpeg_spec spec = { .w = 40 + random_below(&dt_seed, 60), .h = 50,
-                                  .space = JCS_YCbCr };
+        struct jpeg_spec spec = {.w = 40 + random_below(&dt_seed, 60),
+                                 .h = 50,
+                                 .space = JCS_YCbCr};
         int blocks = 0;
         struct bytes file;
         struct plain full;
@@ -60,17 +61,18 @@ static void test_jpeg_factors(void)
         if (blocks > 10 || !make_jpeg(&spec, &dt_seed, &file))
             continue;
         plain_decode(file.data, file.size, 1 << 20, &full);
-        snprintf(name, sizeof(name), "factors %02x %02x %02x",
-                 spec.factors[0], spec.factors[1], spec.factors[2]);
+        snprintf(name, sizeof(name), "factors %02x %02x %02x", spec.factors[0],
+                 spec.factors[1], spec.factors[2]);
         if (full.result == PLAIN_OK) {
             dt_compare_windows(cpu_jpeg_open, name, &file, &full, 8);
         } else {
-            struct cpu_decode_params p =
-                dt_params(&file, spec.w, spec.h, dt_everything, 3);
+            struct cpu_decode_params p = dt_params(&file, spec.w, spec.h,
+                                                   dt_everything, 3);
             struct cpu_decode_error err;
 
             CHECK(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) ==
-                  CPU_UNSUPPORTED, "%s: %s", name, err.text);
+                      CPU_UNSUPPORTED,
+                  "%s: %s", name, err.text);
         }
         plain_free(&full);
         free(file.data);
@@ -97,8 +99,8 @@ static enum plain_class compare_damaged(const char *name,
         p = dt_params(file, full.w ? full.w : 1, full.h ? full.h : 1,
                       dt_everything, 3);
         result = dt_decode(cpu_jpeg_open, &p, true, NULL, &err);
-        CHECK(dt_class(result) == plain, "%s: %d (%s), plain %d", name,
-              result, err.text, plain);
+        CHECK(dt_class(result) == plain, "%s: %d (%s), plain %d", name, result,
+              err.text, plain);
         CHECK(err.offset <= (int64_t)file->size, "%s: offset", name);
         CHECK(result == CPU_OK || err.offset >= -1, "%s: offset", name);
         if (plain == PLAIN_OK) {
@@ -116,7 +118,7 @@ static enum plain_class compare_damaged(const char *name,
 
 static void test_jpeg_truncated(void)
 {
-    int no_end[4] = { 0 };
+    int no_end[4] = {0};
 
     for (int i = 0; i < DT_JPEG_KINDS * 7; i += 3) {
         struct bytes file, cut;
@@ -126,17 +128,17 @@ static void test_jpeg_truncated(void)
             continue;
         for (size_t n = 0; n < file.size; n += n < 700 ? 7 : 41) {
             // Exactly as long as it says, for the sanitizer.
-            cut = (struct bytes) { malloc(n ? n : 1), n };
+            cut = (struct bytes){malloc(n ? n : 1), n};
             memcpy(cut.data, file.data, n);
             snprintf(name, sizeof(name), "kind %d cut at %zu", i, n);
             CHECK(compare_damaged(name, &cut, 1 << 20) == PLAIN_TRUNCATED ||
-                  n + 3 > file.size, "%s: plain libjpeg did not run out",
-                  name);
+                      n + 3 > file.size,
+                  "%s: plain libjpeg did not run out", name);
             free(cut.data);
         }
         // The last bits may or may not be read before the missing end is.
         for (int k = 1; k <= 2; k++) {
-            cut = (struct bytes) { file.data, file.size - (size_t)k };
+            cut = (struct bytes){file.data, file.size - (size_t)k};
             no_end[compare_damaged("no EOI", &cut, 1 << 20)]++;
         }
         free(file.data);
@@ -148,8 +150,8 @@ static void test_jpeg_truncated(void)
 // Only what is above the cut is asked for: that succeeds without check.
 static void test_jpeg_above_the_cut(void)
 {
-    struct jpeg_spec spec = { .w = 64, .h = 512, .space = JCS_YCbCr };
-    struct cpu_rect top = { 5, 8, 40, 16 };
+    struct jpeg_spec spec = {.w = 64, .h = 512, .space = JCS_YCbCr};
+    struct cpu_rect top = {5, 8, 40, 16};
     struct cpu_decode_params p;
     struct cpu_decode_error err;
     struct bytes file;
@@ -167,7 +169,7 @@ static void test_jpeg_above_the_cut(void)
 
 static void test_jpeg_flips(void)
 {
-    int classes[4] = { 0 };
+    int classes[4] = {0};
 
     for (int i = 0; i < 40; i++) {
         int kind = random_below(&dt_seed, DT_JPEG_KINDS), variant = i % 7;
@@ -175,9 +177,9 @@ static void test_jpeg_flips(void)
         char name[80];
 
         if (!dt_make_jpeg(kind, variant, 1 + random_below(&dt_seed, 70),
-                       1 + random_below(&dt_seed, 70), &file))
+                          1 + random_below(&dt_seed, 70), &file))
             continue;
-        copy = (struct bytes) { malloc(file.size), file.size };
+        copy = (struct bytes){malloc(file.size), file.size};
         for (int k = 0; k < 40; k++) {
             memcpy(copy.data, file.data, file.size);
             for (int flips = 1 + random_below(&dt_seed, 3); flips; flips--)
@@ -190,16 +192,17 @@ static void test_jpeg_flips(void)
         free(copy.data);
         free(file.data);
     }
-    fprintf(stderr, "\n  flips: %d decode, %d end early, %d refused, "
-            "%d not run (too large) ", classes[0], classes[1], classes[2],
-            classes[3]);
+    fprintf(stderr,
+            "\n  flips: %d decode, %d end early, %d refused, "
+            "%d not run (too large) ",
+            classes[0], classes[1], classes[2], classes[3]);
 }
 
 // ---- JPEG: what must be refused, states ----
 
 static void test_jpeg_refused(void)
 {
-    struct jpeg_spec spec = { .w = 33, .h = 20, .space = JCS_YCbCr };
+    struct jpeg_spec spec = {.w = 33, .h = 20, .space = JCS_YCbCr};
     struct cpu_decode_params p;
     struct cpu_decode_error err;
     struct bytes file;
@@ -210,7 +213,7 @@ static void test_jpeg_refused(void)
     CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) == CPU_CORRUPT);
     p = dt_params(&file, 33, 21, dt_everything, 3);
     CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) == CPU_CORRUPT);
-    p = dt_params(&file, 33, 20, (struct cpu_rect) { 1, 0, 33, 20 }, 3);
+    p = dt_params(&file, 33, 20, (struct cpu_rect){1, 0, 33, 20}, 3);
     CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) == CPU_CORRUPT);
     p = dt_params(&file, 33, 20, dt_everything, 3);
     sof = memmem(file.data, file.size, "\xff\xc0", 2);
@@ -219,7 +222,7 @@ static void test_jpeg_refused(void)
               CPU_UNSUPPORTED);
     CU_ASSERT(err.text[0] && err.offset > 0);
     sof[1] = 0xc1;
-    sof[4] = 12;    // bits
+    sof[4] = 12;  // bits
     CU_ASSERT(dt_decode(cpu_jpeg_open, &p, true, NULL, &err) ==
               CPU_UNSUPPORTED);
     sof[4] = 8;
@@ -233,8 +236,8 @@ static void test_jpeg_refused(void)
 // decoded with the standard ones by libjpeg-turbo.
 static void test_jpeg_state_is_clean(void)
 {
-    struct jpeg_spec spec = { .w = 50, .h = 41, .space = JCS_YCbCr,
-                              .optimize = true, .quality = 97 };
+    struct jpeg_spec spec = {
+        .w = 50, .h = 41, .space = JCS_YCbCr, .optimize = true, .quality = 97};
     struct bytes first, bare;
     struct plain full;
     uint8_t *at;
@@ -260,8 +263,8 @@ static void test_jpeg_state_is_clean(void)
 // Two decoders open at once on one state, interleaved.
 static void test_jpeg_two_at_once(void)
 {
-    struct jpeg_spec spec = { .w = 60, .h = 64, .space = JCS_YCbCr,
-                              .factors = { 0x22, 0x11, 0x11 } };
+    struct jpeg_spec spec = {
+        .w = 60, .h = 64, .space = JCS_YCbCr, .factors = {0x22, 0x11, 0x11}};
     struct cpu_mark mark = cpu_arena_mark(&dt_arena);
     struct cpu_decode *d[2];
     struct bytes file[2];
@@ -284,8 +287,8 @@ static void test_jpeg_two_at_once(void)
 
             CU_ASSERT(cpu_decode_rows(d[i], rows, 8, &err) == 8);
             for (int k = 0; k < 8; k++)
-                CU_ASSERT(memcmp(rows[k], full[i].rgb + (y + k) * 180,
-                                 180) == 0);
+                CU_ASSERT(memcmp(rows[k], full[i].rgb + (y + k) * 180, 180) ==
+                          0);
         }
     for (int i = 0; i < 2; i++) {
         CU_ASSERT(cpu_decode_close(d[i], true, &err) == CPU_OK);
@@ -327,7 +330,7 @@ static int corpus_folder(const char *root, const char *name, int step,
                 n += full.result != PLAIN_NOT_RUN;
                 if (full.result == PLAIN_OK)
                     dt_compare_windows(cpu_jpeg_open, entry->d_name, &file,
-                                    &full, windows);
+                                       &full, windows);
                 plain_free(&full);
             }
         }
@@ -355,7 +358,7 @@ static void test_corpus(void)
     if (getenv("HEADRACE_TEST_LONG"))
         fprintf(stderr, " %d bad files",
                 corpus_folder(root, "bad", 1, 0, 600) +
-                corpus_folder(root, "bad/afl", 1, 0, 600));
+                    corpus_folder(root, "bad/afl", 1, 0, 600));
 }
 
 int main(void)

@@ -42,7 +42,9 @@ void *realloc(void *p, size_t size)
 #define COUNTS_MALLOC 0
 #endif
 
-struct stopper { int asked, at; };
+struct stopper {
+    int asked, at;
+};
 
 static bool stop_at(void *ctx)
 {
@@ -55,7 +57,7 @@ static void stop_everywhere(dt_open_fn open, const struct bytes *file, int w,
                             int h, int least)
 {
     struct cpu_decode_params p = dt_params(file, w, h, dt_everything, 3);
-    struct stopper s = { 0, -1 };
+    struct stopper s = {0, -1};
     struct cpu_decode_error err;
     uint64_t start = dt_seed;  // the same sizes of groups each time
     int asked;
@@ -66,7 +68,7 @@ static void stop_everywhere(dt_open_fn open, const struct bytes *file, int w,
     asked = s.asked;
     CHECK(asked >= least, "asked %d times", asked);
     for (int i = 1; i <= asked; i += 1 + asked / 50) {
-        s = (struct stopper) { 0, i };
+        s = (struct stopper){0, i};
         dt_seed = start;
         CU_ASSERT(dt_decode(open, &p, true, NULL, &err) == CPU_STOPPED);
         CU_ASSERT(s.asked == i);
@@ -165,10 +167,10 @@ static void test_stop_and_memory(void)
 // stop() is also asked while the rows above the window are skipped.
 static void test_stop_in_skip(void)
 {
-    struct jpeg_spec spec = { .w = 1500, .h = 1200, .space = JCS_YCbCr,
-                              .quality = 95 };
-    struct cpu_rect bottom = { 0, 1190, 10, 10 };
-    struct stopper s = { 0, 1 };
+    struct jpeg_spec spec = {
+        .w = 1500, .h = 1200, .space = JCS_YCbCr, .quality = 95};
+    struct cpu_rect bottom = {0, 1190, 10, 10};
+    struct stopper s = {0, 1};
     struct cpu_decode_params p;
     struct cpu_decode_error err;
     struct bytes file;

@@ -8,7 +8,6 @@
 
 #if HR_HAVE_PNG
 
-
 static void test_png_windows(void)
 {
     for (int i = 0; i < 240; i++) {
@@ -26,7 +25,7 @@ static void test_png_windows(void)
 
 static void test_png_damage(void)
 {
-    int classes[4] = { 0 };
+    int classes[4] = {0};
 
     for (int i = 0; i < 60; i++) {
         struct bytes file, copy;
@@ -42,15 +41,17 @@ static void test_png_damage(void)
 
             if (cut)
                 n = next_random(&dt_seed) % (file.size - 16);
-            copy = (struct bytes) { malloc(n + 1), n };
+            copy = (struct bytes){malloc(n + 1), n};
             memcpy(copy.data, file.data, n);
             if (!cut)
                 copy.data[next_random(&dt_seed) % n] ^=
                     (uint8_t)(1 << random_below(&dt_seed, 8));
             p = dt_params(&copy, full.w, full.h, dt_everything, 3);
             result = dt_decode(cpu_png_open, &p, true, NULL, &err);
-            CHECK(!cut || result == CPU_TRUNCATED, "form %d cut at %zu of "
-                  "%zu: %d %s", i, n, file.size, result, err.text);
+            CHECK(!cut || result == CPU_TRUNCATED,
+                  "form %d cut at %zu of "
+                  "%zu: %d %s",
+                  i, n, file.size, result, err.text);
             classes[dt_class(result)]++;
             free(copy.data);
         }
@@ -85,7 +86,7 @@ static void test_png_tail(void)
 // A wrong sum of a chunk is damage, whether libpng needs the chunk or not.
 static void test_png_sums(void)
 {
-    static const char *const chunks[] = { "IHDR", "gAMA", "IDAT" };
+    static const char *const chunks[] = {"IHDR", "gAMA", "IDAT"};
     struct cpu_decode_params p;
     struct cpu_decode_error err;
     struct bytes file;
@@ -100,7 +101,8 @@ static void test_png_sums(void)
         at += 4 + (size_t)(at[-2] << 8 | at[-1]);
         *at ^= 16;
         CHECK(dt_decode(cpu_png_open, &p, true, NULL, &err) == CPU_CORRUPT ||
-              (i == 2 && err.warnings > 0), "%s: %s", chunks[i], err.text);
+                  (i == 2 && err.warnings > 0),
+              "%s: %s", chunks[i], err.text);
         *at ^= 16;
     }
     CU_ASSERT(dt_decode(cpu_png_open, &p, true, NULL, &err) == CPU_OK);

@@ -5,12 +5,15 @@
 
 #include "scene.h"
 
-#define ALL(x) {(x), (x), (x)}
+#define ALL(x)        \
+    {                 \
+        (x), (x), (x) \
+    }
 
 static void names(void)
 {
-    static const char *const bad[] = {"", "nothing", "cpu:1", "cp", "cpux",
-                                      ":", "cpu0"};
+    static const char *const bad[] = {"",     "nothing", "cpu:1", "cp",
+                                      "cpux", ":",       "cpu0"};
     hr_device dev;
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
@@ -28,8 +31,8 @@ static void names(void)
 static void facts(void)
 {
     hr_device dev = hr_device_open(
-        "cpu", &(struct hr_device_params){.threads = 3, .cpu_mask = HR_CPU_C,
-                                          .limits = {.side = 77}});
+        "cpu", &(struct hr_device_params){
+                   .threads = 3, .cpu_mask = HR_CPU_C, .limits = {.side = 77}});
 
     CHECK(!strcmp(dev->name, "cpu") && !strcmp(dev->backend, "cpu") &&
               strstr(dev->description, "3 threads") &&
@@ -45,8 +48,7 @@ static void facts(void)
           "limits");
     CHECK(dev->caps.exact && dev->caps.host_memory, "caps");
     for (int t = 0; t <= HR_FAST; t++)
-        CHECK(dev->caps.spans[t] & HR__SPAN_BIT(HR_ENTROPY, HR_STORE), "%d",
-              t);
+        CHECK(dev->caps.spans[t] & HR__SPAN_BIT(HR_ENTROPY, HR_STORE), "%d", t);
     hr_device_close(&dev);
     dev = hr_device_open("cpu", NULL);
     CHECK(dev->params.threads >= 1, "%d threads", dev->params.threads);
@@ -64,8 +66,11 @@ static void limits(void)
     const struct hr_op op = hr_op_decode(0);
     hr_image out = hr_image_create(
         dev, hr_image_params(.w = 100, .h = 50, .c = 3, .dtype = HR_U8));
-    struct hr_sample s = {.data = jpeg.data, .size = jpeg.size, .ops = &op,
-                          .num_ops = 1, .out = out};
+    struct hr_sample s = {.data = jpeg.data,
+                          .size = jpeg.size,
+                          .ops = &op,
+                          .num_ops = 1,
+                          .out = out};
     hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
 
     CHECK(hr_job_wait(job, HR_FOREVER) == HR_ELIMIT &&
@@ -100,9 +105,11 @@ static void the_default(void)
     b = hr_batch_create(NULL, hr_batch_params(.n = 1, .c = 1, .h = 1, .w = 1));
     CHECK(a && b, "batches");
     // Of another device now.
-    CHECK(!hr_submit(NULL, &(struct hr_sample){.data = "x", .size = 1,
-                                               .ops = &hr_op_decode(0),
-                                               .num_ops = 1},
+    CHECK(!hr_submit(NULL,
+                     &(struct hr_sample){.data = "x",
+                                         .size = 1,
+                                         .ops = &hr_op_decode(0),
+                                         .num_ops = 1},
                      1, a, NULL) &&
               hr_last_status() == HR_EINVAL,
           "the old default's batch");
@@ -148,8 +155,8 @@ static void checks(void)
     const char *path = test_file(&jpeg, ".jpg");
     const struct hr_op ops[] = {hr_op_decode(0),
                                 hr_op_crop(.x = 45, .w = 10, .h = 10)};
-    struct hr_sample s = {.data = jpeg.data, .size = jpeg.size, .ops = ops,
-                          .num_ops = 1};
+    struct hr_sample s = {
+        .data = jpeg.data, .size = jpeg.size, .ops = ops, .num_ops = 1};
     hr_device dev;
 
     fake_reset_spans(0);
@@ -199,8 +206,8 @@ static void many_devices(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(names),       TEST_CASE(facts), TEST_CASE(limits),
-        TEST_CASE(the_default), TEST_CASE(list),  TEST_CASE(checks),
+        TEST_CASE(names),        TEST_CASE(facts), TEST_CASE(limits),
+        TEST_CASE(the_default),  TEST_CASE(list),  TEST_CASE(checks),
         TEST_CASE(many_devices),
     };
 

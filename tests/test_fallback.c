@@ -7,7 +7,10 @@
 
 #include "scene.h"
 
-#define ALL(x) {(x), (x), (x)}
+#define ALL(x)        \
+    {                 \
+        (x), (x), (x) \
+    }
 
 static struct scene scene;
 
@@ -27,10 +30,10 @@ static int best_share(uint32_t spans, bool image)
 {
     static const struct {
         uint32_t span;
-        int first, last;   // of 0 = decode, 1 = resample, 2 = store
+        int first, last;  // of 0 = decode, 1 = resample, 2 = store
         int stages;
-    } all[] = {{FAKE_D, 0, 0, 3},  {FAKE_DR, 0, 1, 4}, {FAKE_DRS, 0, 2, 5},
-               {FAKE_R, 1, 1, 1},  {FAKE_RS, 1, 2, 2}, {FAKE_S, 2, 2, 1}};
+    } all[] = {{FAKE_D, 0, 0, 3}, {FAKE_DR, 0, 1, 4}, {FAKE_DRS, 0, 2, 5},
+               {FAKE_R, 1, 1, 1}, {FAKE_RS, 1, 2, 2}, {FAKE_S, 2, 2, 1}};
     int best[4] = {0};
 
     for (int at = 2; at >= image; at--) {
@@ -65,9 +68,10 @@ static void cuts(void)
 
         for (int i = 0; i < 6; i++)
             spans |= set & 1 << i ? each[i] : 0;
-        fake_reset(&(struct fake_script){
-            .spans = ALL(spans), .own_buffers = set % 2,
-            .where = set % 3 ? FAKE_THREAD : FAKE_INSIDE});
+        fake_reset(&(struct fake_script){.spans = ALL(spans),
+                                         .own_buffers = set % 2,
+                                         .where = set % 3 ? FAKE_THREAD
+                                                          : FAKE_INSIDE});
         dev = test_device("fake", 2, 0);
         scene_init(&scene, dev, 9, SCENE_MIXED);
         watch_submit(&w, &scene, NULL);
@@ -121,12 +125,12 @@ static void one_list(enum scene_source source, int n, int batch, int lists)
     watch_submit(&w, &scene, NULL);
     CHECK(watch_wait(&w) == HR_OK, "ok");
     scene_check_results(&scene, w.job, HR_ON_ERROR_FAIL);
-    CHECK(atomic_load(&fake_counts.lists) == lists, "%d samples in %d lists",
-          n, atomic_load(&fake_counts.lists));
+    CHECK(atomic_load(&fake_counts.lists) == lists, "%d samples in %d lists", n,
+          atomic_load(&fake_counts.lists));
     CHECK(atomic_load(&fake_counts.tasks) == n, "%d tasks",
           atomic_load(&fake_counts.tasks));
-    CHECK(!batch || atomic_load(&fake_counts.longest) <= batch,
-          "a list of %d", atomic_load(&fake_counts.longest));
+    CHECK(!batch || atomic_load(&fake_counts.longest) <= batch, "a list of %d",
+          atomic_load(&fake_counts.longest));
     CHECK(atomic_load(&fake_counts.empty) == 0 &&
               atomic_load(&fake_counts.mixed) == 0,
           "empty or mixed");
@@ -215,12 +219,15 @@ static void fails_at_every_task(void)
 
     for (int k = 1; k <= 2 * n; k++)
         for (int round = 0; round < 8; round++) {
-            struct fake_script script = {
-                .spans = ALL(spans[round % 4]), .fail_from = k,
-                .fail_to = round % 3 ? k : 0, .fail_late = round % 2,
-                .fail_status = codes[(k + round) % 5],
-                .fail_why = HR_WHY_LOST, .own_buffers = true,
-                .where = round / 4 ? FAKE_INSIDE : FAKE_THREAD};
+            struct fake_script script = {.spans = ALL(spans[round % 4]),
+                                         .fail_from = k,
+                                         .fail_to = round % 3 ? k : 0,
+                                         .fail_late = round % 2,
+                                         .fail_status = codes[(k + round) % 5],
+                                         .fail_why = HR_WHY_LOST,
+                                         .own_buffers = true,
+                                         .where = round / 4 ? FAKE_INSIDE
+                                                            : FAKE_THREAD};
             struct hr_stats stats;
             hr_device dev;
             struct watched w;
@@ -260,8 +267,8 @@ static void reasons(void)
     hr_device dev;
     struct watched w;
 
-    fake_reset(&(struct fake_script){.spans = ALL(FAKE_RS),
-                                     .takes_every_2nd = true});
+    fake_reset(
+        &(struct fake_script){.spans = ALL(FAKE_RS), .takes_every_2nd = true});
     dev = test_device("fake", 2, 0);
     scene_init(&scene, dev, 8, SCENE_BYTES);
     CHECK(hr_device_check(dev, &scene.samples[0]) == 0, "120 is even");
@@ -277,8 +284,8 @@ static void reasons(void)
               "sample %d: why %#x", i, r->why);
     }
     watch_finish(&w);
-    watch_submit(&w, &scene, hr_job_params(.strict = true,
-                                           .on_error = HR_ON_ERROR_ZERO));
+    watch_submit(&w, &scene,
+                 hr_job_params(.strict = true, .on_error = HR_ON_ERROR_ZERO));
     CHECK(watch_wait(&w) == HR_OK, "zero");
     for (int i = 0; i < 8; i++)
         CHECK(w.job->results[i].status ==

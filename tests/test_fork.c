@@ -9,13 +9,24 @@
 
 #include "scene.h"
 
-#define ALL(x) {(x), (x), (x)}
+#define ALL(x)        \
+    {                 \
+        (x), (x), (x) \
+    }
 
 static struct scene scene;
 
 // What the child finds wrong, as its exit code.
-enum { FINE, OLD_JOB, OLD_IMAGE, OLD_BATCH, OLD_DEVICE, NEW_DEVICE, NEW_JOB,
-       NEW_PIXELS };
+enum {
+    FINE,
+    OLD_JOB,
+    OLD_IMAGE,
+    OLD_BATCH,
+    OLD_DEVICE,
+    NEW_DEVICE,
+    NEW_JOB,
+    NEW_PIXELS
+};
 
 static int old_handles(hr_job job, hr_image image)
 {
@@ -137,8 +148,8 @@ static void busy_cpu(void)
 
 static void busy_engine(void)
 {
-    fake_reset(&(struct fake_script){.spans = ALL(FAKE_RS),
-                                     .delay_ns = TEST_MS / 5});
+    fake_reset(
+        &(struct fake_script){.spans = ALL(FAKE_RS), .delay_ns = TEST_MS / 5});
     rounds_on("fake", test_loops(60));
 }
 
@@ -198,6 +209,5 @@ int main(int argc, char **argv)
         TEST_CASE(last_user_in_the_child),
     };
 
-    return test_main("fork", cases, sizeof(cases) / sizeof(*cases), argc,
-                     argv);
+    return test_main("fork", cases, sizeof(cases) / sizeof(*cases), argc, argv);
 }

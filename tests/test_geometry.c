@@ -130,8 +130,8 @@ static hr_image run_list(hr_device dev, hr_image src, const struct hr_op *ops,
                          int n, int w, int h)
 {
     hr_image out = hr_image_create(
-        dev, hr_image_params(.w = w, .h = h, .c = src->params.c,
-                             .dtype = HR_U8, .layout = HR_NHWC));
+        dev, hr_image_params(.w = w, .h = h, .c = src->params.c, .dtype = HR_U8,
+                             .layout = HR_NHWC));
     struct hr_sample s = {.image = src, .ops = ops, .num_ops = n, .out = out};
     hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
 
@@ -149,10 +149,10 @@ static hr_image run_eager(hr_device dev, hr_image src, const struct hr_op *ops,
     hr_image at = hr_image_retain(src), next;
 
     for (int i = 0; i < n; i++) {
-        next = ops[i].type == HR_OP_CROP     ? hr_crop(dev, at, &ops[i].crop)
-               : ops[i].type == HR_OP_RESIZE ? hr_resize(dev, at,
-                                                         &ops[i].resize)
-                                             : hr_flip(dev, at, &ops[i].flip);
+        next = ops[i].type == HR_OP_CROP ? hr_crop(dev, at, &ops[i].crop)
+               : ops[i].type == HR_OP_RESIZE
+                   ? hr_resize(dev, at, &ops[i].resize)
+                   : hr_flip(dev, at, &ops[i].flip);
         hr_image_release(&at);
         at = next;
     }
@@ -230,20 +230,19 @@ static void from_jpeg(void)
         struct plain full;
         struct hr_op ops[MAX_OPS + 1] = {hr_op_decode(0)};
         struct picture want;
-        struct hr_sample s = {.data = jpeg.data, .size = jpeg.size,
-                              .ops = ops};
+        struct hr_sample s = {.data = jpeg.data, .size = jpeg.size, .ops = ops};
         char text[1200];
         hr_job job;
 
         plain_decode(jpeg.data, jpeg.size, 1 << 20, &full);
         want = (struct picture){full.w, full.h, 3,
-                                test_copy(full.rgb, (size_t)full.w *
-                                                        (size_t)full.h * 3)};
+                                test_copy(full.rgb,
+                                          (size_t)full.w * (size_t)full.h * 3)};
         s.num_ops = 1 + random_list(ops + 1, &want, &seed);
         print_ops(ops + 1, s.num_ops - 1, text, sizeof(text));
-        s.out = hr_image_create(
-            cpu, hr_image_params(.w = want.w, .h = want.h, .c = 3,
-                                 .dtype = HR_U8, .layout = HR_NHWC));
+        s.out = hr_image_create(cpu, hr_image_params(.w = want.w, .h = want.h,
+                                                     .c = 3, .dtype = HR_U8,
+                                                     .layout = HR_NHWC));
         job = hr_submit(cpu, &s, 1, NULL, NULL);
         CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s:%s",
               job ? job->results[0].message : hr_last_error(), text);
@@ -324,8 +323,7 @@ static void refused(void)
          "box"},
         {{HR_OP_RESIZE, .resize = {.w = 4, .h = 4, .box = {0, NAN, 3, 10}}},
          "box"},
-        {{HR_OP_RESIZE,
-          .resize = {.w = 4, .h = 4, .filter = HR_NUM_FILTERS}},
+        {{HR_OP_RESIZE, .resize = {.w = 4, .h = 4, .filter = HR_NUM_FILTERS}},
          "filter"},
         {{HR_OP_NORMALIZE, .normalize = {.mean = {NAN}}}, "normalize"},
     };
@@ -361,11 +359,13 @@ static void too_many_steps(void)
 // The list of every day is one step.
 static void one_step(void)
 {
-    const struct hr_op ops[] = {
-        hr_op_decode(0), hr_op_crop(.x = 10, .y = 4, .w = 50, .h = 40),
-        hr_op_flip(.horizontal = true), hr_op_resize(.w = 20, .h = 20),
-        hr_op_crop(.center = true, .w = 16, .h = 18),
-        hr_op_flip(.transpose = true, .vertical = true), hr_op_normalize(0)};
+    const struct hr_op ops[] = {hr_op_decode(0),
+                                hr_op_crop(.x = 10, .y = 4, .w = 50, .h = 40),
+                                hr_op_flip(.horizontal = true),
+                                hr_op_resize(.w = 20, .h = 20),
+                                hr_op_crop(.center = true, .w = 16, .h = 18),
+                                hr_op_flip(.transpose = true, .vertical = true),
+                                hr_op_normalize(0)};
     struct hr__geometry geo;
     char text[128];
 
@@ -379,12 +379,9 @@ static void one_step(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(random_lists),
-        TEST_CASE(from_jpeg),
-        TEST_CASE(orientations),
-        TEST_CASE(refused),
-        TEST_CASE(too_many_steps),
-        TEST_CASE(one_step),
+        TEST_CASE(random_lists),   TEST_CASE(from_jpeg),
+        TEST_CASE(orientations),   TEST_CASE(refused),
+        TEST_CASE(too_many_steps), TEST_CASE(one_step),
     };
     int result;
 

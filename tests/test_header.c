@@ -44,7 +44,8 @@ static void expect(struct bytes *b, const char *what, enum hr_status wanted,
                    const char *text)
 {
     enum hr_status status = parse_all(b);
-    bool same = status == wanted && (status == HR_OK || !text || strstr(err.text, text));
+    bool same = status == wanted &&
+                (status == HR_OK || !text || strstr(err.text, text));
 
     if (!same)
         printf("\n  %s: %s \"%s\"", what, hr_status_name(status), err.text);
@@ -162,7 +163,7 @@ static void exif_in_a_jpeg(void)
         soi(&b);
         segment(&b, 0xE1, "http://ns.adobe.com/xap/1.0/", 29);
         segment(&b, 0xE1, t.p, t.n);
-        t.p[6 + 18 + (value & 1)] = 5;      // a second block is not read
+        t.p[6 + 18 + (value & 1)] = 5;  // a second block is not read
         segment(&b, 0xE1, t.p, t.n);
         frame(&b, 0xC0, 1, ids123);
         CU_ASSERT(parse_all(&b) == HR_OK);
@@ -179,16 +180,16 @@ static void tolerance(void)
     struct bytes b = {0};
 
     soi(&b);
-    add_bytes(&b, 0xFF, 0xFF, 0xFF, 0xE5, 0, 2);            // fill bytes
-    add_bytes(&b, 1, 2, 3, 0xFF, 0, 4);                     // junk
-    add_bytes(&b, 0xFF, 0x01, 0xFF, 0xD3);                  // TEM, RST3
-    add_bytes(&b, 0xFF, 0xE0, 0, 0, 0xFF, 0xEE, 0, 1);      // short APPn
-    add_bytes(&b, 0xFF, 0xFE, 0, 1, 0xFF, 0xDC, 0, 0);      // short COM, DNL
+    add_bytes(&b, 0xFF, 0xFF, 0xFF, 0xE5, 0, 2);        // fill bytes
+    add_bytes(&b, 1, 2, 3, 0xFF, 0, 4);                 // junk
+    add_bytes(&b, 0xFF, 0x01, 0xFF, 0xD3);              // TEM, RST3
+    add_bytes(&b, 0xFF, 0xE0, 0, 0, 0xFF, 0xEE, 0, 1);  // short APPn
+    add_bytes(&b, 0xFF, 0xFE, 0, 1, 0xFF, 0xDC, 0, 0);  // short COM, DNL
     segment(&b, 0xDD, "\1\2", 2);
     segment(&b, 0xCC, "\0\x10\x12\5", 4);
-    dqt(&b, 0);                                             // no DHT at all
+    dqt(&b, 0);  // no DHT at all
     sof(&b, 0xC0, 9, 9, 3, ids123, f420);
-    sos(&b, 3, ids123, 7, 200, 0x3F);                       // not sequential
+    sos(&b, 3, ids123, 7, 200, 0x3F);  // not sequential
     eoi(&b);
     expect(&b, "tolerated", HR_OK, NULL);
     CU_ASSERT(info.restart_interval == 0x102 && info.ends);
@@ -205,20 +206,20 @@ static void ends(void)
     CU_ASSERT(info.ends);
 
     baseline(&b, 64, 64, 300);
-    b.n -= 1;                                               // half an EOI
+    b.n -= 1;  // half an EOI
     expect(&b, "half an EOI", HR_OK, NULL);
     CU_ASSERT(!info.ends);
 
     baseline(&b, 64, 64, 300);
     b.n -= 2;
-    segment(&b, 0xE3, "\xFF\xD9", 2);                       // not a marker
+    segment(&b, 0xE3, "\xFF\xD9", 2);  // not a marker
     add_bytes(&b, 0);
     expect(&b, "EOI in a segment", HR_OK, NULL);
     CU_ASSERT(!info.ends);
 
     progressive(&b, 64, 64, 4);
     b.n -= 2;
-    add_bytes(&b, 0xFF, 0xE3, 0x40, 0, 0, 0xFF, 0xD9);      // swallows the end
+    add_bytes(&b, 0xFF, 0xE3, 0x40, 0, 0, 0xFF, 0xD9);  // swallows the end
     expect(&b, "EOI swallowed", HR_OK, NULL);
     CU_ASSERT(!info.ends && info.scans == 4);
 }
@@ -420,12 +421,12 @@ static void edges(void)
     uint8_t table[17 + 257] = {0};
     uint8_t two[2 * 65] = {0};
 
-    two[0] = 2;                        // two tables in one segment
+    two[0] = 2;  // two tables in one segment
     two[65] = 3;
     table[16] = 255;
-    table[15] = 1;                     // 256 codes
+    table[15] = 1;  // 256 codes
     soi(&b);
-    segment(&b, 0xDB, NULL, 0);        // segments without payload
+    segment(&b, 0xDB, NULL, 0);  // segments without payload
     segment(&b, 0xE4, NULL, 0);
     segment(&b, 0xE0, "JFXX\0\x10 thumbnail", 16);
     segment(&b, 0xE0, "JFIF\0\1\1\0\0\1\0\1\0", 13);
@@ -442,7 +443,7 @@ static void edges(void)
     CU_ASSERT(parse_all(&b) == HR_OK);
     CU_ASSERT(info.color == HR_COLOR_RGB && info.width == 17);
     CU_ASSERT(parse(b.p, b.n, true, &(struct hr_limits){.block_visits = 27}) ==
-              HR_OK);                  // 3 x 3 blocks of each
+              HR_OK);  // 3 x 3 blocks of each
     CU_ASSERT(parse(b.p, b.n, true, &(struct hr_limits){.block_visits = 26}) ==
               HR_ELIMIT);
     drop(&b);
@@ -469,18 +470,18 @@ static void edges(void)
         segment(&b, 0xDD, restarts ? "\0\1" : "\0\0", 2);
         sof(&b, 0xC2, 64, 64, 1, ids123, (const uint8_t[]){0x11});
         sos(&b, 1, ids123, 0, 0, 0);
-        add_bytes(&b, 1, 0xFF, 0xD0, 2, 0xFF, 0x42, 3);   // no marker
+        add_bytes(&b, 1, 0xFF, 0xD0, 2, 0xFF, 0x42, 3);  // no marker
         eoi(&b);
         expect(&b, "not a marker", restarts ? HR_OK : HR_ECORRUPT, "FF 42");
         CU_ASSERT(info.ends == restarts);
     }
-    baseline(&b, 64, 64, 30);          // no second scan in a complete one
+    baseline(&b, 64, 64, 30);  // no second scan in a complete one
     b.n -= 2;
     sos(&b, 3, ids123, 0, 63, 0);
     eoi(&b);
     add_bytes(&b, 0);
     CU_ASSERT(parse_all(&b) == HR_OK && !info.ends && info.scans == 1);
-    b.p[b.n - 1] = 0xD9;               // FF D9 D9: half an end marker
+    b.p[b.n - 1] = 0xD9;  // FF D9 D9: half an end marker
     CU_ASSERT(parse_all(&b) == HR_OK && !info.ends);
     drop(&b);
 }
@@ -526,7 +527,7 @@ static void limits_at_their_edge(void)
     limit(&b, "168 block visits in 1 scans", .block_visits = 167);
     drop(&b);
 
-    progressive(&b, 100, 50, 9);      // the first component: 13 x 7 blocks
+    progressive(&b, 100, 50, 9);  // the first component: 13 x 7 blocks
     limit(&b, NULL, .scans = 9);
     CU_ASSERT(info.scans == 9);
     limit(&b, "over the limit of 8 scans", .scans = 8);
@@ -588,8 +589,10 @@ static void bombs(void)
         add_bytes(&b, 0xFF);
         for (int i = 0; i < 10000000; i++)
             add(&b, kind == 0 ? fill : kind == 1 ? stuffed : large, 2);
-        expect_bomb(&b, kind == 0 ? "fill bytes" : kind == 1 ? "stuffed bytes"
-                                                            : "zero bytes",
+        expect_bomb(&b,
+                    kind == 0   ? "fill bytes"
+                    : kind == 1 ? "stuffed bytes"
+                                : "zero bytes",
                     "16777216");
     }
 }

@@ -24,7 +24,7 @@ static char corpus[1024];
 static FILE *manifest;
 
 static const struct refused {
-    const char *name;            // the end of it
+    const char *name;  // the end of it
     enum hr_status status;
     const char *text;
 } refusals[] = {
@@ -64,7 +64,7 @@ static const struct refused *refusal_of(const char *name)
 struct entry {
     char line[8192];
     char *columns[COLUMNS];
-    uint8_t *data;               // a block of exactly size bytes
+    uint8_t *data;  // a block of exactly size bytes
     size_t size;
 };
 
@@ -148,8 +148,7 @@ static bool as_wanted(const struct entry *e, enum hr_status status,
     if (refused)
         return status == refused->status && strstr(text, refused->text);
     // The manifest's own reader gives 0 x 0 for three files it cannot read.
-    return status == HR_OK &&
-           (!w || (info->width == w && info->height == h));
+    return status == HR_OK && (!w || (info->width == w && info->height == h));
 }
 
 static void accepts_what_djpeg_decodes(void)
@@ -182,9 +181,10 @@ static void accepts_what_djpeg_decodes(void)
         free(e.data);
     }
     printf("\n  %d files, %d decoded by djpeg; %.3f us on average, at most "
-           "%.3f ms", files, wanted, sum * 1e3 / (files ? files : 1), worst);
+           "%.3f ms",
+           files, wanted, sum * 1e3 / (files ? files : 1), worst);
     CU_ASSERT(wanted > 100);
-    CU_ASSERT(refused == REFUSALS);    // none of the list is out of date
+    CU_ASSERT(refused == REFUSALS);  // none of the list is out of date
     rewind(manifest);
 }
 
@@ -203,7 +203,8 @@ static void orientation_and_scans_are_the_manifests(void)
 
         if (strncmp(e.columns[FILE_NAME], "bad/", 4) &&
             hr__header_parse(e.data, e.size, true, NULL, &info, NULL) ==
-                HR_OK && info.format == HR_FORMAT_JPEG) {
+                HR_OK &&
+            info.format == HR_FORMAT_JPEG) {
             CU_ASSERT(info.orientation == (orient ? orient[7] - '0' : 1));
             turned += info.orientation > 1;
             while (scans && scans > coding && scans[-1] != ' ')
@@ -226,8 +227,8 @@ static void parts_of_files(void)
 
     while (next_entry(&e, path)) {
         struct hr_info whole, part;
-        enum hr_status status =
-            hr__header_parse(e.data, e.size, true, NULL, &whole, NULL);
+        enum hr_status status = hr__header_parse(e.data, e.size, true, NULL,
+                                                 &whole, NULL);
 
         for (size_t n = 1; n < e.size; n += n / 3 + 1) {
             uint8_t *exact = malloc(n);
@@ -237,8 +238,8 @@ static void parts_of_files(void)
             short_of = hr__header_parse(exact, n, false, NULL, &part, NULL);
             CU_ASSERT(short_of != HR_ETRUNCATED);
             if (status == HR_OK)
-                CU_ASSERT(short_of == (n < whole.header_size ? HR_PENDING
-                                                             : HR_OK));
+                CU_ASSERT(short_of ==
+                          (n < whole.header_size ? HR_PENDING : HR_OK));
             if (status == HR_OK && short_of == HR_OK)
                 CU_ASSERT(part.width == whole.width &&
                           part.color == whole.color);

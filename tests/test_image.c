@@ -13,15 +13,15 @@ static hr_device dev;
 static void bad_images(void)
 {
     static uint8_t mem[4096];
-    const struct hr_image_params good = {.w = 8, .h = 4, .c = 3,
-                                         .data = mem + 1, .dtype = HR_U8};
+    const struct hr_image_params good = {
+        .w = 8, .h = 4, .c = 3, .data = mem + 1, .dtype = HR_U8};
     struct hr_image_params p;
     hr_image image;
 
-#define TRY(what, ...)                                                   \
-    (p = good, __VA_ARGS__, image = hr_image_create(dev, &p),            \
-     CHECK(!image && hr_last_status() == HR_EINVAL && hr_last_error()[0],\
-           "%s", what),                                                  \
+#define TRY(what, ...)                                                    \
+    (p = good, __VA_ARGS__, image = hr_image_create(dev, &p),             \
+     CHECK(!image && hr_last_status() == HR_EINVAL && hr_last_error()[0], \
+           "%s", what),                                                   \
      hr_image_release(&image))
     TRY("w 0", p.w = 0);
     TRY("h -1", p.h = -1);
@@ -57,8 +57,8 @@ static void bad_batches(void)
     struct hr_batch_params p;
     hr_batch batch;
 
-#define TRY(what, ...)                                        \
-    (p = good, __VA_ARGS__, batch = hr_batch_create(dev, &p), \
+#define TRY(what, ...)                                           \
+    (p = good, __VA_ARGS__, batch = hr_batch_create(dev, &p),    \
      CHECK(!batch && hr_last_status() == HR_EINVAL, "%s", what), \
      hr_batch_destroy(&batch))
     TRY("n 0", p.n = 0);
@@ -109,8 +109,8 @@ static double value(const uint8_t *at, enum hr_dtype dtype)
         return memcpy(&f, at, 4), (double)f;
     memcpy(&h, at, 2);
     // Small whole numbers only: 1.m * 2^e without subnormals.
-    return h ? (double)((1024 + (h & 1023))) *
-                   (double)(1 << (h >> 10)) / (double)(1 << 25)
+    return h ? (double)((1024 + (h & 1023))) * (double)(1 << (h >> 10)) /
+                   (double)(1 << 25)
              : 0;
 }
 
@@ -139,9 +139,8 @@ static void check_layout(struct hr_batch_params p, size_t room, uint8_t *mem,
                     size_t at = 64 + element(&p, i, c, y, x);
                     const uint8_t *from = src[i]->params.data;
 
-                    values = values &&
-                             value(mem + at, p.dtype) ==
-                                 from[(y * W + x) * p.c + c];
+                    values = values && value(mem + at, p.dtype) ==
+                                           from[(y * W + x) * p.c + c];
                     memset(touched + at, 1, hr_dtype_size(p.dtype));
                 }
     for (size_t i = 0; i < room; i++)
@@ -167,8 +166,8 @@ static void every_layout(void)
         enum hr_layout layout = (enum hr_layout)(k / 3 % 2);
         int c = k / 6 % 2 ? 3 : 1, what = k / 12;
         size_t e = hr_dtype_size(dtype);
-        struct hr_batch_params p = {.n = N, .c = c, .h = H, .w = W,
-                                    .dtype = dtype, .layout = layout};
+        struct hr_batch_params p = {
+            .n = N, .c = c, .h = H, .w = W, .dtype = dtype, .layout = layout};
         hr_image src[N];
 
         if (what & 1)
@@ -200,9 +199,9 @@ static void source_layouts(void)
         hr_image out[3];
         const uint8_t *from = plain->params.data;
 
-        planar = hr_image_create(
-            dev, hr_image_params(.w = W, .h = H, .c = c, .dtype = HR_U8,
-                                 .stride_h = W + 6));
+        planar = hr_image_create(dev, hr_image_params(.w = W, .h = H, .c = c,
+                                                      .dtype = HR_U8,
+                                                      .stride_h = W + 6));
         padded = hr_image_create(
             dev, hr_image_params(.w = W, .h = H, .c = c, .dtype = HR_U8,
                                  .layout = HR_NHWC, .stride_h = 3 * W + 9));
@@ -220,14 +219,15 @@ static void source_layouts(void)
                                 (size_t)(x * c + k)] = v;
                 }
         for (int i = 0; i < 3; i++) {
-            struct hr_sample s = {
-                .image = i == 0 ? plain : i == 1 ? planar : padded,
-                .ops = ops, .num_ops = 2};
+            struct hr_sample s = {.image = i == 0   ? plain
+                                           : i == 1 ? planar
+                                                    : padded,
+                                  .ops = ops,
+                                  .num_ops = 2};
             hr_job job;
 
             out[i] = s.out = hr_image_create(
-                dev, hr_image_params(.w = 20, .h = 11, .c = c,
-                                     .dtype = HR_U8));
+                dev, hr_image_params(.w = 20, .h = 11, .c = c, .dtype = HR_U8));
             job = hr_submit(dev, &s, 1, NULL, NULL);
             CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "%d", i);
             CHECK(!memcmp(out[i]->params.data, out[0]->params.data,
@@ -273,9 +273,9 @@ static void references(void)
     hr_image image;
 
     atomic_store(&freed, 0);
-    image = hr_image_create(
-        dev, hr_image_params(.w = 2, .h = 2, .c = 3, .dtype = HR_U8,
-                             .data = mem, .free_fn = count_free));
+    image = hr_image_create(dev, hr_image_params(.w = 2, .h = 2, .c = 3,
+                                                 .dtype = HR_U8, .data = mem,
+                                                 .free_fn = count_free));
     for (int i = 0; i < 4; i++)
         pthread_create(&threads[i], NULL, retain_release,
                        (void *)hr_image_retain(image));
@@ -289,8 +289,8 @@ static void references(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(bad_images),     TEST_CASE(bad_batches),
-        TEST_CASE(every_layout),   TEST_CASE(source_layouts),
+        TEST_CASE(bad_images),   TEST_CASE(bad_batches),
+        TEST_CASE(every_layout), TEST_CASE(source_layouts),
         TEST_CASE(references),
     };
     int result;

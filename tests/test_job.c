@@ -16,11 +16,14 @@ struct scenario {
     struct fake_script script;
     bool cpu_only;
     int64_t deadline_ns;
-    bool fails;             // samples may end with an error when strict
-    bool always;            // .. and also when not
+    bool fails;   // samples may end with an error when strict
+    bool always;  // .. and also when not
 };
 
-#define ALL(x) {(x), (x), (x)}
+#define ALL(x)        \
+    {                 \
+        (x), (x), (x) \
+    }
 static const struct scenario scenarios[] = {
     {"cpu alone", .cpu_only = true},
     {"no spans", .script = {.spans = {0}}, .fails = true},
@@ -30,41 +33,55 @@ static const struct scenario scenarios[] = {
      .script = {.spans = ALL(FAKE_R), .where = FAKE_INSIDE}},
     {"everything", .script = {.spans = ALL(FAKE_DRS)}, .fails = true},
     {"delayed", .script = {.spans = ALL(FAKE_S), .delay_ns = TEST_MS}},
-    {"fails all",
-     .script = {.spans = ALL(FAKE_RS), .fail_from = 1}, .fails = true},
+    {"fails all", .script = {.spans = ALL(FAKE_RS), .fail_from = 1},
+     .fails = true},
     {"fails all inside",
-     .script = {.spans = ALL(FAKE_R | FAKE_S), .fail_from = 1,
+     .script = {.spans = ALL(FAKE_R | FAKE_S),
+                .fail_from = 1,
                 .where = FAKE_INSIDE},
      .fails = true},
     {"fails the 3rd late",
-     .script = {.spans = ALL(FAKE_RS), .fail_from = 3, .fail_to = 3,
-                .fail_late = true, .fail_status = HR_ENOMEM},
+     .script = {.spans = ALL(FAKE_RS),
+                .fail_from = 3,
+                .fail_to = 3,
+                .fail_late = true,
+                .fail_status = HR_ENOMEM},
      .fails = true},
     {"fails two after the decode",
-     .script = {.spans = ALL(FAKE_DR), .fail_from = 2, .fail_to = 3,
-                .fail_status = HR_ECORRUPT, .fail_why = HR_WHY_DAMAGED},
+     .script = {.spans = ALL(FAKE_DR),
+                .fail_from = 2,
+                .fail_to = 3,
+                .fail_status = HR_ECORRUPT,
+                .fail_why = HR_WHY_DAMAGED},
      .fails = true},
     {"hangs once",
-     .script = {.spans = ALL(FAKE_RS), .hang_from = 2, .hang_to = 2,
+     .script = {.spans = ALL(FAKE_RS),
+                .hang_from = 2,
+                .hang_to = 2,
                 .hang_ns = 120 * TEST_MS},
      .deadline_ns = 30 * TEST_MS, .fails = true},
     {"hangs once, lies later",
-     .script = {.spans = ALL(FAKE_RS), .hang_from = 1, .hang_to = 1,
-                .hang_ns = 120 * TEST_MS, .done_after_lost = true},
+     .script = {.spans = ALL(FAKE_RS),
+                .hang_from = 1,
+                .hang_to = 1,
+                .hang_ns = 120 * TEST_MS,
+                .done_after_lost = true},
      .deadline_ns = 30 * TEST_MS, .fails = true},
     {"hangs with the memory",
-     .script = {.spans = ALL(FAKE_RS), .hang_from = 2, .hang_to = 2,
-                .hang_ns = 60 * TEST_MS, .hang_claimed = true},
+     .script = {.spans = ALL(FAKE_RS),
+                .hang_from = 2,
+                .hang_to = 2,
+                .hang_ns = 60 * TEST_MS,
+                .hang_claimed = true},
      .deadline_ns = 20 * TEST_MS, .fails = true},
-    {"claims twice",
-     .script = {.spans = ALL(FAKE_RS), .claims_twice = true}},
+    {"claims twice", .script = {.spans = ALL(FAKE_RS), .claims_twice = true}},
     {"takes every 2nd",
-     .script = {.spans = ALL(FAKE_RS), .takes_every_2nd = true},
-     .fails = true},
+     .script = {.spans = ALL(FAKE_RS), .takes_every_2nd = true}, .fails = true},
     {"buffers of its own",
      .script = {.spans = ALL(FAKE_R), .own_buffers = true}},
     {"buffers that fail",
-     .script = {.spans = ALL(FAKE_RS), .own_buffers = true,
+     .script = {.spans = ALL(FAKE_RS),
+                .own_buffers = true,
                 .buffers_fail = true},
      .fails = true, .always = true},
     {"likes two", .script = {.spans = ALL(FAKE_RS), .batch = 2}},
@@ -99,16 +116,15 @@ static void run_scenario(const struct scenario *c, enum scene_source source,
           "%s: %s", c->name, hr_last_error());
     status = watch_wait(&w);
     ok = scene_check_results(&scene, w.job, on_error);
-    CHECK(ok == n || (strict && c->fails) || c->always, "%s: %d of %d: %s", c->name, ok, n,
-          w.job->results[0].message);
-    CHECK(status == HR_OK || (ok < n && on_error == HR_ON_ERROR_FAIL),
-          "%s: %s", c->name, hr_status_name(status));
+    CHECK(ok == n || (strict && c->fails) || c->always, "%s: %d of %d: %s",
+          c->name, ok, n, w.job->results[0].message);
+    CHECK(status == HR_OK || (ok < n && on_error == HR_ON_ERROR_FAIL), "%s: %s",
+          c->name, hr_status_name(status));
     hr_device_stats(dev, &stats);
     CHECK(stats.samples == (uint64_t)n && stats.jobs == 1 &&
               stats.failed == (uint64_t)(n - ok) && stats.canceled == 0,
           "%s: %llu samples, %llu failed", c->name,
-          (unsigned long long)stats.samples,
-          (unsigned long long)stats.failed);
+          (unsigned long long)stats.samples, (unsigned long long)stats.failed);
     CHECK(atomic_load(&fake_counts.empty) == 0 &&
               atomic_load(&fake_counts.mixed) == 0,
           "%s: a list was empty or mixed", c->name);

@@ -7,7 +7,10 @@
 #include "scene.h"
 
 enum { SIDE = 16 };
-#define BOTH(x) {(x), (x), (x)}
+#define BOTH(x)       \
+    {                 \
+        (x), (x), (x) \
+    }
 
 static hr_image blank(hr_device dev)
 {
@@ -42,8 +45,11 @@ static void chain_on(hr_device dev, const struct bytes *jpeg)
         hr_op_normalize(.mean = {.5f, .5f, .5f}, .std = {.2f, .3f, .4f})};
     hr_image whole = hr_image_create(
         dev, hr_image_params(.w = 40, .h = 30, .c = 3, .dtype = HR_F32));
-    struct hr_sample s = {.data = jpeg->data, .size = jpeg->size, .ops = ops,
-                          .num_ops = 5, .out = whole};
+    struct hr_sample s = {.data = jpeg->data,
+                          .size = jpeg->size,
+                          .ops = ops,
+                          .num_ops = 5,
+                          .out = whole};
     hr_image a = hr_decode(dev, jpeg->data, jpeg->size, NULL);
     hr_image b = hr_crop(dev, a, &ops[1].crop);
     hr_image c = hr_resize(dev, b, &ops[2].resize);
@@ -183,9 +189,10 @@ static void within_one_job(void)
     hr_image x = blank(dev), y = blank(dev);
 
     for (int round = 0; round < test_loops(200); round++) {
-        struct hr_sample s[] = {
-            {.image = a, .out = x}, {.image = b, .out = x},
-            {.image = x, .out = y}, {.image = a, .out = x}};
+        struct hr_sample s[] = {{.image = a, .out = x},
+                                {.image = b, .out = x},
+                                {.image = x, .out = y},
+                                {.image = a, .out = x}};
         hr_job job = hr_submit(dev, s, 4, NULL, NULL);
 
         CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s",
@@ -253,14 +260,14 @@ static void cancelled_before_its_turn(void)
     y = blank(dev);
     z = blank(dev);
     first = copy_job(dev, a, x, NULL);
-    reader = copy_job(dev, x, y, NULL);   // of first
-    second = copy_job(dev, b, x, NULL);   // waits for reader
-    third = copy_job(dev, x, z, NULL);    // of second
+    reader = copy_job(dev, x, y, NULL);  // of first
+    second = copy_job(dev, b, x, NULL);  // waits for reader
+    third = copy_job(dev, x, z, NULL);   // of second
     CHECK(test_reaches(&fake_counts.begun, 1), "first");
     hr_job_cancel(second);
     CHECK(hr_job_wait(second, HR_FOREVER) == HR_ECANCELED, "at once");
     CHECK(hr_job_poll(first, 0) == HR_PENDING, "first is still at work");
-    last = copy_job(dev, x, z, NULL);     // of second, too
+    last = copy_job(dev, x, z, NULL);  // of second, too
     fake_gate_open();
     CHECK(hr_job_wait(first, HR_FOREVER) == HR_OK, "first");
     CHECK(hr_job_wait(reader, HR_FOREVER) == HR_OK, "reader");
@@ -385,8 +392,8 @@ static const struct hr_op step_ops[] = {
     {.type = HR_OP_FLIP, .flip = {.horizontal = true}},
     {.type = HR_OP_FLIP, .flip = {.transpose = true}},
     {.type = HR_OP_RESIZE,
-     .resize = {.w = SIDE, .h = SIDE, .filter = HR_BICUBIC,
-                .box = {1, 2, 15, 13}}},
+     .resize =
+         {.w = SIDE, .h = SIDE, .filter = HR_BICUBIC, .box = {1, 2, 15, 13}}},
     {.type = HR_OP_CROP,
      .crop = {.x = -1, .y = 2, .w = SIDE, .h = SIDE, .pad = true}},
 };
@@ -395,8 +402,8 @@ static void plan_steps(struct step *steps, uint64_t *seed)
 {
     for (int i = 0; i < STEPS; i++) {
         steps[i].from = random_below(seed, IMAGES);
-        steps[i].to =
-            (steps[i].from + 1 + random_below(seed, IMAGES - 1)) % IMAGES;
+        steps[i].to = (steps[i].from + 1 + random_below(seed, IMAGES - 1)) %
+                      IMAGES;
         steps[i].op = random_below(seed, 4);
     }
 }

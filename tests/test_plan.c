@@ -8,7 +8,7 @@
 
 struct cost {
     bool possible;
-    int engines, spans;   // sum over stages of the engine's place; spans
+    int engines, spans;  // sum over stages of the engine's place; spans
 };
 
 static bool less(struct cost a, struct cost b)
@@ -120,8 +120,8 @@ static void random_offers(void)
             offers[e] = (struct hr__offer){
                 spans_of((uint32_t)random_below(&seed, 1 << 15)), 0};
             if (i % 3)
-                offers[e].spans &=
-                    spans_of((uint32_t)random_below(&seed, 1 << 15));
+                offers[e].spans &= spans_of(
+                    (uint32_t)random_below(&seed, 1 << 15));
         }
         check((enum hr_stage)random_below(&seed, HR_NUM_STAGES), offers, n);
     }
@@ -130,14 +130,13 @@ static void random_offers(void)
 // In words: the media engine decodes, OpenCL does the rest, the CPU nothing.
 static void known(void)
 {
-    struct hr__offer offers[3] = {
-        {HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT), 0},
-        {HR__SPAN_BIT(HR_RECONSTRUCT, HR_STORE) |
-             HR__SPAN_BIT(HR_COLOR, HR_STORE),
-         0},
-        {HR__SPAN_BIT(HR_ENTROPY, HR_ENTROPY) |
-             HR__SPAN_BIT(HR_ENTROPY, HR_STORE),
-         0}};
+    struct hr__offer offers[3] = {{HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT), 0},
+                                  {HR__SPAN_BIT(HR_RECONSTRUCT, HR_STORE) |
+                                       HR__SPAN_BIT(HR_COLOR, HR_STORE),
+                                   0},
+                                  {HR__SPAN_BIT(HR_ENTROPY, HR_ENTROPY) |
+                                       HR__SPAN_BIT(HR_ENTROPY, HR_STORE),
+                                   0}};
     struct hr__plan p;
 
     CHECK(hr__plan_build(&p, HR_ENTROPY, offers, 3) == HR_OK &&
@@ -147,8 +146,7 @@ static void known(void)
     offers[0].spans = 0;
     CHECK(hr__plan_build(&p, HR_ENTROPY, offers, 3) == HR_OK &&
               p.num_spans == 2 && p.spans[0].engine == 2 &&
-              p.spans[1].engine == 1 &&
-              p.spans[1].span.first == HR_RECONSTRUCT,
+              p.spans[1].engine == 1 && p.spans[1].span.first == HR_RECONSTRUCT,
           "entropy on the CPU");
     offers[1].spans = 0;
     CHECK(hr__plan_build(&p, HR_ENTROPY, offers, 3) == HR_OK &&
@@ -158,8 +156,9 @@ static void known(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(every_offer), TEST_CASE(random_offers), TEST_CASE(known)};
+    static const struct test_case cases[] = {TEST_CASE(every_offer),
+                                             TEST_CASE(random_offers),
+                                             TEST_CASE(known)};
 
     return test_main("plan", cases, 3, argc, argv);
 }

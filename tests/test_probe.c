@@ -56,9 +56,9 @@ static void expect(struct bytes *b, const char *what, enum hr_status wanted,
 static void png_color_types(void)
 {
     static const uint8_t channels[8] = {1, 0, 3, 3, 2, 0, 4, 0};
-    static const char *const depths[8] = {"\1\2\4\10\20", "", "\10\20",
-                                          "\1\2\4\10", "\10\20", "",
-                                          "\10\20", ""};
+    static const char *const depths[8] = {"\1\2\4\10\20", "",       "\10\20",
+                                          "\1\2\4\10",    "\10\20", "",
+                                          "\10\20",       ""};
 
     for (int type = 0; type < 8; type++)
         for (int depth = 0; depth <= 32; depth++) {
@@ -72,8 +72,8 @@ static void png_color_types(void)
             CU_ASSERT(probe(b.p, b.n, NULL) == (good ? HR_OK : HR_ECORRUPT));
             CU_ASSERT(!good || (info.components == channels[type] &&
                                 info.precision == depth && info.ends));
-            CU_ASSERT(!good || info.color == (type & 2 ? HR_COLOR_RGB
-                                                       : HR_COLOR_GRAY));
+            CU_ASSERT(!good ||
+                      info.color == (type & 2 ? HR_COLOR_RGB : HR_COLOR_GRAY));
             CU_ASSERT(!good || (info.width == 300 && info.height == 200));
             CU_ASSERT(info.format == HR_FORMAT_PNG);
             drop(&b);
@@ -209,7 +209,7 @@ static void exif_values(void)
         CU_ASSERT(orientation(big, 3, 0, 6) == 1);
         CU_ASSERT(orientation(big, 3, 0xFFFFFFFF, 6) == 1);
         CU_ASSERT(orientation(big, 3, 3, 0xFFFFFFF0) == 1);
-        CU_ASSERT(orientation(big, 3, 3, 25) == 1);   // one byte too far
+        CU_ASSERT(orientation(big, 3, 3, 25) == 1);  // one byte too far
         CU_ASSERT(orientation(big, 16, 0xFFFFFFFF, 2) == 1);
         CU_ASSERT(orientation(big, 4, 1, 0x10006) == 1);
     }
@@ -224,24 +224,24 @@ static void exif_directories(void)
     struct bytes t = {0};
 
     tiff(&t, 0, 3, 1, 8);
-    t.p[4] = 0;                          // a directory on top of the header
+    t.p[4] = 0;  // a directory on top of the header
     CU_ASSERT(orientation_of(&t) == 1);
-    memset(t.p + 4, 0xFF, 4);            // or far away
+    memset(t.p + 4, 0xFF, 4);  // or far away
     CU_ASSERT(orientation_of(&t) == 1);
-    t.p[4] = 25, t.p[5] = t.p[6] = t.p[7] = 0;   // or half outside
+    t.p[4] = 25, t.p[5] = t.p[6] = t.p[7] = 0;  // or half outside
     CU_ASSERT(orientation_of(&t) == 1);
-    t.p[4] = 24;                         // or at its end, empty
+    t.p[4] = 24;  // or at its end, empty
     CU_ASSERT(orientation_of(&t) == 1);
     t.p[4] = 8;
     CU_ASSERT(orientation_of(&t) == 8);
-    t.p[8] = t.p[9] = 0xFF;              // 65535 entries of which one is there
+    t.p[8] = t.p[9] = 0xFF;  // 65535 entries of which one is there
     CU_ASSERT(orientation_of(&t) == 8);
     t.p[8] = t.p[9] = 0;
     CU_ASSERT(orientation_of(&t) == 1);
     t.p[8] = 1;
-    t.p[2] = 0, t.p[3] = 42;             // 42 in the other byte order
+    t.p[2] = 0, t.p[3] = 42;  // 42 in the other byte order
     CU_ASSERT(orientation_of(&t) == 8);
-    t.p[2] = 43, t.p[3] = 0;             // BigTIFF
+    t.p[2] = 43, t.p[3] = 0;  // BigTIFF
     CU_ASSERT(orientation_of(&t) == 1);
     drop(&t);
 
@@ -296,8 +296,11 @@ static void exif_damage(void)
 
 static void foreign_formats(void)
 {
-    static const struct { const char *bytes; size_t n; const char *text; } f[] =
-    {
+    static const struct {
+        const char *bytes;
+        size_t n;
+        const char *text;
+    } f[] = {
         {"", 0, "empty"},
         {"\xFE\xED\xBE\xEF", 4, "begins with FE ED BE EF"},
         {"xy", 2, "2 bytes, neither"},
@@ -312,7 +315,9 @@ static void foreign_formats(void)
         {"<HTML>", 6, "HTML"},
         {"\x89PNG\n\x1A\n..", 9, "text-mode"},
         {"\xFF\xD8\x00\xE0", 4, "begins with FF D8 00 E0"},
-        {"\0\0\0\x1C""ftypavif", 12, "AVIF"},
+        {"\0\0\0\x1C"
+         "ftypavif",
+         12, "AVIF"},
     };
 
     for (size_t i = 0; i < sizeof(f) / sizeof(*f); i++) {
@@ -403,7 +408,7 @@ static void files(void)
     CU_ASSERT(probe_file(&b, NULL) == HR_ELIMIT);
     ihdr(&b, 9, 8, 8, 2);
     chunk(&b, "iCCP", dir, 50);
-    noise(&b, 100000);        // after this IDAT would come a broken chunk
+    noise(&b, 100000);  // after this IDAT would come a broken chunk
     memcpy(b.p + 33 + 62, "\0\1\0\0IDAT", 8);
     chunk(&b, "IEND", NULL, 0);
     CU_ASSERT(probe_file(&b, NULL) == HR_OK);
@@ -463,7 +468,8 @@ static double us_per_probe(const struct bytes *b)
             bad += hr_probe(b->p, b->n, NULL, &info) != HR_OK;
         clock_gettime(CLOCK_MONOTONIC, &z);
         double us = ((double)(z.tv_sec - a.tv_sec) * 1e9 +
-                     (double)(z.tv_nsec - a.tv_nsec)) / 1e3 / ROUNDS;
+                     (double)(z.tv_nsec - a.tv_nsec)) /
+                    1e3 / ROUNDS;
         best = us < best ? us : best;
     }
     CU_ASSERT(bad == 0);

@@ -27,7 +27,7 @@ static void statuses(void)
               name);
     }
     CHECK(!strcmp(hr_status_name(HR_ECORRUPT), "HR_ECORRUPT"), "by name");
-    CHECK(!strcmp(hr_status_name((enum hr_status)-99), "HR_?"), "unknown");
+    CHECK(!strcmp(hr_status_name((enum hr_status) - 99), "HR_?"), "unknown");
     CHECK(hr_status_text((enum hr_status)99)[0], "unknown text");
 }
 
@@ -36,13 +36,12 @@ static void whys(void)
     unsigned all = 0;
 
     CHECK(!strcmp(hr_why_text(0), ""), "0");
-#define X(name, bit, text)                                             \
-    CHECK(HR_WHY_##name == 1 << (bit), #name);                         \
-    CHECK(!(all & HR_WHY_##name), #name " twice");                     \
-    CHECK(!strcmp(hr_why_text(HR_WHY_##name), text), #name);           \
-    CHECK(!strcmp(hr_why_text(HR_WHY_##name | ~(HR_WHY_##name - 1u)),  \
-                  text),                                               \
-          #name " is the lowest");                                     \
+#define X(name, bit, text)                                                   \
+    CHECK(HR_WHY_##name == 1 << (bit), #name);                               \
+    CHECK(!(all & HR_WHY_##name), #name " twice");                           \
+    CHECK(!strcmp(hr_why_text(HR_WHY_##name), text), #name);                 \
+    CHECK(!strcmp(hr_why_text(HR_WHY_##name | ~(HR_WHY_##name - 1u)), text), \
+          #name " is the lowest");                                           \
     all |= HR_WHY_##name;
     HR_WHY_MAP(X)
 #undef X
@@ -131,9 +130,10 @@ static void logs(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {
-        TEST_CASE(statuses), TEST_CASE(whys), TEST_CASE(names),
-        TEST_CASE(last_error), TEST_CASE(logs)};
+    static const struct test_case cases[] = {TEST_CASE(statuses),
+                                             TEST_CASE(whys), TEST_CASE(names),
+                                             TEST_CASE(last_error),
+                                             TEST_CASE(logs)};
 
     return test_main("status", cases, 5, argc, argv);
 }

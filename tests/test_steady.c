@@ -75,7 +75,7 @@ static void one_job(hr_device dev, const struct hr_sample *s, hr_batch out)
 // Allocations of 40 jobs.
 // (CUnit allocates for each assertion, so none may run while we count.)
 static long interval(hr_device dev, const struct hr_sample *s, hr_batch out,
-                   int *wrong)
+                     int *wrong)
 {
     long before = atomic_load(&taken);
 
@@ -110,8 +110,7 @@ static void scenario(const char *name, const char *device, int threads,
 {
     hr_device dev = test_device(device, threads, 0);
     hr_batch out = hr_batch_create(
-        dev, hr_batch_params(.n = N, .c = 3, .h = H, .w = W,
-                             .dtype = HR_F16));
+        dev, hr_batch_params(.n = N, .c = 3, .h = H, .w = W, .dtype = HR_F16));
     struct hr_stats before, after;
     struct hr_sample s[N];
     int wrong = 0;
@@ -124,8 +123,8 @@ static void scenario(const char *name, const char *device, int threads,
     n = steady(dev, s, out, &wrong);
     hr_device_stats(dev, &after);
     CHECK(wrong == 0, "%s: %d jobs failed", name, wrong);
-    CHECK(n == 0 || !COUNTS, "%s on %s, %d threads: %ld allocations in %d jobs", name,
-          device, threads, n, test_loops(40));
+    CHECK(n == 0 || !COUNTS, "%s on %s, %d threads: %ld allocations in %d jobs",
+          name, device, threads, n, test_loops(40));
     // The library's own count agrees that there were some at the start only.
     CHECK(after.heap_allocations >= before.heap_allocations &&
               before.heap_allocations > 0,
@@ -146,9 +145,11 @@ static void no_allocations(void)
     uint64_t seed = test_seed;
     struct bytes files[] = {
         test_jpeg(400, 300, &seed),
-        test_jpeg_of(&(struct jpeg_spec){.w = 400, .h = 300,
+        test_jpeg_of(&(struct jpeg_spec){.w = 400,
+                                         .h = 300,
                                          .space = JCS_YCbCr,
-                                         .factors = {0x22}, .quality = 80,
+                                         .factors = {0x22},
+                                         .quality = 80,
                                          .progressive = true},
                      &seed),
         test_png(400, 300, &seed)};
@@ -159,8 +160,10 @@ static void no_allocations(void)
     else
         CHECK(atomic_load(&taken) > 0, "malloc is not counted");
     for (int i = 0; i < 3; i++) {
-        struct hr_sample s = {.data = files[i].data, .size = files[i].size,
-                              .ops = ops, .num_ops = 5};
+        struct hr_sample s = {.data = files[i].data,
+                              .size = files[i].size,
+                              .ops = ops,
+                              .num_ops = 5};
 
         scenario(names[i], "cpu", 1, &s);
         scenario(names[i], "cpu", 3, &s);

@@ -236,7 +236,7 @@ static void types(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(all_halves), TEST_CASE(ties),     TEST_CASE(random_floats),
+        TEST_CASE(all_halves),  TEST_CASE(ties),     TEST_CASE(random_floats),
         TEST_CASE(as_hardware), TEST_CASE(formulas), TEST_CASE(types),
     };
 

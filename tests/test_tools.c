@@ -57,7 +57,7 @@ static void ops_forms(void)
     CU_ASSERT_EQUAL(list.items[2].op.crop.h, 20);
 
     list = parsed("hflip,vflip,transpose,random_hflip,random_vflip=0.25");
-    CU_ASSERT_EQUAL(list.num, 6);   // decode is put in front
+    CU_ASSERT_EQUAL(list.num, 6);  // decode is put in front
     CU_ASSERT(list.items[1].op.flip.horizontal);
     CU_ASSERT(list.items[2].op.flip.vertical);
     CU_ASSERT(list.items[3].op.flip.transpose);
@@ -100,22 +100,49 @@ static void ops_errors(void)
         const char *text;
         int position;
     } bad[] = {
-        {"", 1}, {",decode", 1}, {"decode,", 8}, {"decode,,hflip", 8},
-        {"resise=256", 1}, {"decode,Resize=2", 8}, {"decode resize=2", 7},
-        {"decode=grey", 8}, {"decode=gray:", 13}, {"hflip,decode", 7},
-        {"resize", 7}, {"resize=", 8}, {"resize=x", 8}, {"resize=0", 8},
-        {"resize=12x", 11}, {"resize=65536", 8}, {"resize=9x9:", 12},
-        {"resize=9x9:cubic", 12}, {"resize=9.5", 9}, {"center_crop=-1", 13},
-        {"crop=1,2,3", 11}, {"crop=1,2,hflip", 10}, {"crop=1,2,0,4", 10},
-        {"crop=1,2,3,4,5", 14}, {"random_hflip=1.5", 14},
-        {"random_hflip=", 14}, {"random_hflip=nan", 14}, {"hflip=1", 6},
-        {"normalize", 10}, {"normalize=", 11}, {"normalize=imagenette", 11},
-        {"normalize=1,2,3", 16}, {"normalize=1,2/3", 11},
-        {"normalize=1/0", 13}, {"normalize=1/-1", 13},
-        {"normalize=1,2,3,4/1", 17}, {"normalize=1/1:v3", 15},
-        {"normalize=1/1,hflip", 15}, {"to_tensor,hflip", 11},
-        {"to_tensor,to_tensor", 11}, {"normalize=1/1,to_tensor", 15},
-        {"normalize=1e999/1", 11}, {"resize=99999999999999999999", 8},
+        {"", 1},
+        {",decode", 1},
+        {"decode,", 8},
+        {"decode,,hflip", 8},
+        {"resise=256", 1},
+        {"decode,Resize=2", 8},
+        {"decode resize=2", 7},
+        {"decode=grey", 8},
+        {"decode=gray:", 13},
+        {"hflip,decode", 7},
+        {"resize", 7},
+        {"resize=", 8},
+        {"resize=x", 8},
+        {"resize=0", 8},
+        {"resize=12x", 11},
+        {"resize=65536", 8},
+        {"resize=9x9:", 12},
+        {"resize=9x9:cubic", 12},
+        {"resize=9.5", 9},
+        {"center_crop=-1", 13},
+        {"crop=1,2,3", 11},
+        {"crop=1,2,hflip", 10},
+        {"crop=1,2,0,4", 10},
+        {"crop=1,2,3,4,5", 14},
+        {"random_hflip=1.5", 14},
+        {"random_hflip=", 14},
+        {"random_hflip=nan", 14},
+        {"hflip=1", 6},
+        {"normalize", 10},
+        {"normalize=", 11},
+        {"normalize=imagenette", 11},
+        {"normalize=1,2,3", 16},
+        {"normalize=1,2/3", 11},
+        {"normalize=1/0", 13},
+        {"normalize=1/-1", 13},
+        {"normalize=1,2,3,4/1", 17},
+        {"normalize=1/1:v3", 15},
+        {"normalize=1/1,hflip", 15},
+        {"to_tensor,hflip", 11},
+        {"to_tensor,to_tensor", 11},
+        {"normalize=1/1,to_tensor", 15},
+        {"normalize=1e999/1", 11},
+        {"resize=99999999999999999999", 8},
     };
     struct ops_list list;
     char error[320], want[32];
@@ -139,12 +166,12 @@ static void ops_too_many(void)
 
     for (int i = 0; i < 15; i++)
         strcat(text, ",random_resized_crop=9");
-    CU_ASSERT(ops_parse(&list, text, error, sizeof(error)));    // 31 ops
+    CU_ASSERT(ops_parse(&list, text, error, sizeof(error)));  // 31 ops
     strcat(text, ",hflip");
-    CU_ASSERT(ops_parse(&list, text, error, sizeof(error)));    // 32
+    CU_ASSERT(ops_parse(&list, text, error, sizeof(error)));  // 32
     strcat(text, ",hflip");
     CU_ASSERT(!ops_parse(&list, text, error, sizeof(error)));
-    CU_ASSERT(ops_parse(&list, "decode", error, 0));    // no room for a text
+    CU_ASSERT(ops_parse(&list, "decode", error, 0));  // no room for a text
     CU_ASSERT(!ops_parse(&list, "nothing", error, 8));
     CU_ASSERT_EQUAL(strlen(error), 7);
 }
@@ -275,14 +302,35 @@ static void sizes(void)
 {
     static const struct {
         const char *text;
-        uint64_t bytes;     // 0 = refused
+        uint64_t bytes;  // 0 = refused
     } cases[] = {
-        {"1", 1}, {"4096", 4096}, {"4096B", 4096}, {"64K", 65536},
-        {"64k", 65536}, {"64M", 64 << 20}, {"1G", 1 << 30}, {"1.5K", 1536},
-        {"2GiB", (uint64_t)2 << 30}, {"1T", (uint64_t)1 << 40}, {"3MB",
-        3 << 20}, {"", 0}, {"0", 0}, {"-1", 0}, {"+1", 0}, {" 1", 0},
-        {"1 M", 0}, {"M", 0}, {"1X", 0}, {"1MM", 0}, {"1Mib", 0}, {"0x10", 0},
-        {"nan", 0}, {"inf", 0}, {"1e300", 0}, {"99999999T", 0}, {"0.1", 0},
+        {"1", 1},
+        {"4096", 4096},
+        {"4096B", 4096},
+        {"64K", 65536},
+        {"64k", 65536},
+        {"64M", 64 << 20},
+        {"1G", 1 << 30},
+        {"1.5K", 1536},
+        {"2GiB", (uint64_t)2 << 30},
+        {"1T", (uint64_t)1 << 40},
+        {"3MB", 3 << 20},
+        {"", 0},
+        {"0", 0},
+        {"-1", 0},
+        {"+1", 0},
+        {" 1", 0},
+        {"1 M", 0},
+        {"M", 0},
+        {"1X", 0},
+        {"1MM", 0},
+        {"1Mib", 0},
+        {"0x10", 0},
+        {"nan", 0},
+        {"inf", 0},
+        {"1e300", 0},
+        {"99999999T", 0},
+        {"0.1", 0},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -355,17 +403,22 @@ static int run_suites(CU_SuiteInfo *suites)
 int main(void)
 {
     static CU_TestInfo ops[] = {
-        {"every form", ops_forms}, {"numbers", ops_numbers},
-        {"errors with position", ops_errors}, {"too many", ops_too_many},
-        {"fixed sizes", ops_sizes}, CU_TEST_INFO_NULL,
+        {"every form", ops_forms},
+        {"numbers", ops_numbers},
+        {"errors with position", ops_errors},
+        {"too many", ops_too_many},
+        {"fixed sizes", ops_sizes},
+        CU_TEST_INFO_NULL,
     };
     static CU_TestInfo augment[] = {
         {"known answers", augment_vectors}, {"keys", augment_keys},
-        {"windows", augment_windows}, {"narrow", augment_narrow},
-        {"lists", augment_lists}, CU_TEST_INFO_NULL,
+        {"windows", augment_windows},       {"narrow", augment_narrow},
+        {"lists", augment_lists},           CU_TEST_INFO_NULL,
     };
     static CU_TestInfo texts[] = {
-        {"sizes", sizes}, {"numbers", numbers}, {"progress", progress_line},
+        {"sizes", sizes},
+        {"numbers", numbers},
+        {"progress", progress_line},
         CU_TEST_INFO_NULL,
     };
     CU_SuiteInfo suites[] = {

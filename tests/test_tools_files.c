@@ -20,9 +20,8 @@
 
 static void npy_bytes(void)
 {
-    static const char want[] =
-        "{'descr': '<f4', 'fortran_order': False, "
-        "'shape': (7, 3, 224, 200), }";
+    static const char want[] = "{'descr': '<f4', 'fortran_order': False, "
+                               "'shape': (7, 3, 224, 200), }";
     const uint64_t shape[] = {7, 3, 224, 200};
     const uint64_t huge[] = {UINT64_MAX, 3, 65535, 65535};
     unsigned char head[NPY_HEADER_SIZE];
@@ -100,7 +99,7 @@ static void out_files(void)
     out_file_discard(&file);
     CU_ASSERT_EQUAL(file_text(path, text, sizeof(text)), 9);
     CU_ASSERT_EQUAL(unlink(path), 0);
-    CU_ASSERT_EQUAL(rmdir(dir), 0);     // nothing else was left behind
+    CU_ASSERT_EQUAL(rmdir(dir), 0);  // nothing else was left behind
     CU_ASSERT(!out_file_open(&file, "/no-such-folder/x"));
     CU_ASSERT_EQUAL(errno, ENOENT);
     CU_ASSERT(!out_file_open(&file, "/dev/null"));
@@ -135,15 +134,15 @@ static void make_link(const char *dir, const char *to, const char *name)
 static void walk_folder(void)
 {
     static const char *const make_these[] = {
-        "b/", "b/2.JPG", "b/1.jpeg", "b-/", "b-/x.png", "a.txt", "z.PnG",
-        "b/nl\n.jpg", "b/bad\xff.jpe", ".jpg", "d.jpg/", "d.jpg/q.mpo",
-        "none", "e.jfif",
+        "b/",     "b/2.JPG",     "b/1.jpeg",   "b-/",           "b-/x.png",
+        "a.txt",  "z.PnG",       "b/nl\n.jpg", "b/bad\xff.jpe", ".jpg",
+        "d.jpg/", "d.jpg/q.mpo", "none",       "e.jfif",
     };
     // Bytewise: '-' sorts before '/'.
     static const char *const want[] = {
-        ".jpg", "b-/x.png", "b/1.jpeg", "b/2.JPG", "b/bad\xff.jpe",
-        "b/nl\n.jpg", "b/up.jpg", "c/2.JPG", "c/1.jpeg", "d.jpg/q.mpo",
-        "e.jfif", "z.PnG",
+        ".jpg",          "b-/x.png",    "b/1.jpeg", "b/2.JPG",
+        "b/bad\xff.jpe", "b/nl\n.jpg",  "b/up.jpg", "c/2.JPG",
+        "c/1.jpeg",      "d.jpg/q.mpo", "e.jfif",   "z.PnG",
     };
     char dir[64], path[300], name[300], slashes[80];
     struct inputs in = {0};
@@ -153,7 +152,7 @@ static void walk_folder(void)
         make(dir, make_these[i]);
     make_link(dir, "..", "b/loop");
     make_link(dir, "self.jpg", "self.jpg");
-    make_link(dir, "../a.txt", "b/up.jpg");     // a file, whatever it holds
+    make_link(dir, "../a.txt", "b/up.jpg");  // a file, whatever it holds
     make_link(dir, "missing", "gone.png");
     snprintf(path, sizeof(path), "%s/pipe.jpg", dir);
     CU_ASSERT_EQUAL(mkfifo(path, 0666), 0);
@@ -188,7 +187,7 @@ static void walk_links(void)
     temp_dir(dir);
     make(dir, "a/");
     make(dir, "a/1.jpg");
-    make_link(dir, "a", "b");       // a second way, no loop
+    make_link(dir, "a", "b");  // a second way, no loop
     CU_ASSERT(inputs_add(&in, dir));
     CU_ASSERT_EQUAL_FATAL(in.num, 2);
     inputs_name(&in, 1, name, sizeof(name));
@@ -259,21 +258,25 @@ static void manifest_escaping(void)
     expect_text("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
                 "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
     expect_text("a\xff\xc3", "a\\xff\\xc3");
-    expect_text("\xc0\xaf", "\\xc0\\xaf");              // overlong
+    expect_text("\xc0\xaf", "\\xc0\\xaf");  // overlong
     expect_text("\xe0\x80\xaf", "\\xe0\\x80\\xaf");
-    expect_text("\xed\xa0\x80", "\\xed\\xa0\\x80");     // surrogate
+    expect_text("\xed\xa0\x80", "\\xed\\xa0\\x80");  // surrogate
     expect_text("\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80");
-    expect_text("\xe2\x82", "\\xe2\\x82");              // cut short
+    expect_text("\xe2\x82", "\\xe2\\x82");  // cut short
     CU_ASSERT(manifest_is_utf8("\xc3\xa9"));
     CU_ASSERT(!manifest_is_utf8("\xc3"));
 }
 
 static void manifest_file(void)
 {
-    struct hr_result good = {.status = HR_OK, .num_spans = 2, .width = 9,
+    struct hr_result good = {.status = HR_OK,
+                             .num_spans = 2,
+                             .width = 9,
                              .why = HR_WHY_PROGRESSIVE | HR_WHY_LOST};
-    struct hr_result bad = {.status = HR_ECORRUPT, .offset = 77,
-                            .stage = HR_ENTROPY, .message = "x\xff: bad"};
+    struct hr_result bad = {.status = HR_ECORRUPT,
+                            .offset = 77,
+                            .stage = HR_ENTROPY,
+                            .message = "x\xff: bad"};
     struct manifest_entry entry = {"d/1.jpg", "d", NULL, 0, &good};
     struct manifest manifest;
     char dir[64], path[96];
@@ -284,8 +287,8 @@ static void manifest_file(void)
     snprintf(path, sizeof(path), "%s/m.json", temp_dir(dir));
     CU_ASSERT(manifest_open(&manifest, path));
     for (int epoch = 0; epoch < 2; epoch++) {
-        CU_ASSERT(manifest_begin(&manifest, json_pack("{s:i}", "epoch",
-                                                      epoch)));
+        CU_ASSERT(
+            manifest_begin(&manifest, json_pack("{s:i}", "epoch", epoch)));
         CU_ASSERT(manifest_add(&manifest, &entry));
     }
     entry = (struct manifest_entry){"d/\xff\n", "", "d/x.npy", -1, &bad};
@@ -354,16 +357,21 @@ static int run_suites(CU_SuiteInfo *suites)
 int main(void)
 {
     static CU_TestInfo files[] = {
-        {"npy header", npy_bytes}, {"whole or not at all", out_files},
+        {"npy header", npy_bytes},
+        {"whole or not at all", out_files},
         CU_TEST_INFO_NULL,
     };
     static CU_TestInfo walks[] = {
-        {"walk", walk_folder}, {"walk links", walk_links},
-        {"explicit", explicit_inputs}, CU_TEST_INFO_NULL,
+        {"walk", walk_folder},
+        {"walk links", walk_links},
+        {"explicit", explicit_inputs},
+        CU_TEST_INFO_NULL,
     };
     static CU_TestInfo manifests[] = {
-        {"escaping", manifest_escaping}, {"entries", manifest_file},
-        {"empty", manifest_empty}, CU_TEST_INFO_NULL,
+        {"escaping", manifest_escaping},
+        {"entries", manifest_file},
+        {"empty", manifest_empty},
+        CU_TEST_INFO_NULL,
     };
     CU_SuiteInfo suites[] = {
         {"files", NULL, NULL, NULL, NULL, files},

@@ -89,8 +89,8 @@ static void next_case(void)
     run_one();
 }
 
-int test_main(const char *suite, const struct test_case *cases, int n,
-              int argc, char **argv)
+int test_main(const char *suite, const struct test_case *cases, int n, int argc,
+              char **argv)
 {
     const char *text = getenv("HEADRACE_SEED");
     unsigned failures = 0, asserts = 0;

@@ -42,12 +42,15 @@ struct test_case {
     const char *name;
     void (*run)(void);
 };
-#define TEST_CASE(name) {#name, name}
+#define TEST_CASE(name) \
+    {                   \
+#name, name     \
+    }
 
 // Runs all cases, or those named on the command line; each ends the program
 // if it takes longer than HEADRACE_TEST_ALARM seconds (default 240).
-int test_main(const char *suite, const struct test_case *cases, int n,
-              int argc, char **argv);
+int test_main(const char *suite, const struct test_case *cases, int n, int argc,
+              char **argv);
 // Says why a case or a part of it was not run.
 void test_not_run(const char *why);
 

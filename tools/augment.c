@@ -122,8 +122,7 @@ int augment_ops(const struct ops_list *list, const struct augment_key *key,
                 out[num++] = item->op;
             break;
         case OPS_RANDOM_RESIZED_CROP:
-            num = add_resized_crop(&item->op, key, (uint32_t)i, info, out,
-                                   num);
+            num = add_resized_crop(&item->op, key, (uint32_t)i, info, out, num);
             break;
         }
     }

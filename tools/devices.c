@@ -118,9 +118,9 @@ static void print_info(const struct hr_device_info *info)
         return;
     }
     printf("%-12s %s\n", info->name, text);
-    printf("%-12s %s\n", "", info->caps.exact
-                             ? "bit-exact on this machine"
-                             : "not bit-exact in every span");
+    printf("%-12s %s\n", "",
+           info->caps.exact ? "bit-exact on this machine"
+                            : "not bit-exact in every span");
     // A tier that adds nothing to the one above it says nothing new.
     for (int i = 0; i < 3; i++) {
         static const int order[] = {HR_EXACT, HR_CLOSE, HR_FAST};
@@ -130,7 +130,8 @@ static void print_info(const struct hr_device_info *info)
             continue;
         printf("%-12s %s%s: ", "", tier_names[order[i]],
                i < 2 && spans == info->caps.spans[order[i + 1]]
-                   ? " and faster tiers" : "");
+                   ? " and faster tiers"
+                   : "");
         print_spans(spans);
         putchar('\n');
     }
@@ -170,10 +171,8 @@ int cmd_devices(int argc, char **argv)
     const struct poptOption table[] = {
         {"json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL},
         {"help", 'h', POPT_ARG_NONE, &help, 0, "show this", NULL},
-        POPT_TABLEEND
-    };
-    poptContext con = poptGetContext(NULL, argc, (const char **)argv, table,
-                                     0);
+        POPT_TABLEEND};
+    poptContext con = poptGetContext(NULL, argc, (const char **)argv, table, 0);
 
     if (!con) {
         tools_warn("out of memory");

@@ -202,7 +202,7 @@ struct below {
     struct below_dir {
         uint32_t dir;
         bool link;
-    } *dirs;
+    } * dirs;
     size_t num, capacity;
 };
 
@@ -270,8 +270,7 @@ static bool walk(struct inputs *in, uint32_t dir, const struct ancestor *up,
     ok = true;
     for (size_t i = 0; ok && i < below.num; i++)
         if (links + below.dirs[i].link <= MAX_LINKS)
-            ok = walk(in, below.dirs[i].dir, &here,
-                      links + below.dirs[i].link);
+            ok = walk(in, below.dirs[i].dir, &here, links + below.dirs[i].link);
 error:
     if (stream)
         closedir(stream);

@@ -9,12 +9,12 @@
 #include <stdint.h>
 
 struct inputs_dir {
-    char *path;     // as opened; "" = the current folder
-    size_t rel;     // offset of its part below the folder the user named
+    char *path;  // as opened; "" = the current folder
+    size_t rel;  // offset of its part below the folder the user named
 };
 
 struct inputs_item {
-    const char *name;   // last component
+    const char *name;  // last component
     uint32_t dir;
 };
 
@@ -23,11 +23,11 @@ struct inputs {
     size_t num, capacity;
     struct inputs_dir *dirs;
     size_t num_dirs, dirs_capacity;
-    char **blocks;              // names are carved from these
+    char **blocks;  // names are carved from these
     size_t num_blocks, block_used;
-    size_t skipped;             // picture names that are no regular files
-    char *first_skipped;        // one of them; NULL if memory was short
-    char error[4608];           // of the last call that failed
+    size_t skipped;       // picture names that are no regular files
+    char *first_skipped;  // one of them; NULL if memory was short
+    char error[4608];     // of the last call that failed
 };
 
 // Adds what argument names. A file is taken whatever it is called; a folder

@@ -54,7 +54,8 @@ int main(int argc, char **argv)
     }
     if (*name)
         tools_warn("'%s' is not a command (run, devices, samples); see "
-                   "headrace --help", name);
+                   "headrace --help",
+                   name);
     else
         tools_warn("name a command (run, devices, samples); see "
                    "headrace --help");

@@ -92,9 +92,9 @@ static json_t *spans_json(const struct hr_result *result)
     for (int i = 0; spans && i < result->num_spans; i++) {
         char span[64];
         tools_span_text(span, sizeof(span), result->spans[i].span);
-        json_array_append_new(spans, json_pack("{s:s, s:s}", "span", span,
-                                               "device",
-                                               result->spans[i].device));
+        json_array_append_new(spans,
+                              json_pack("{s:s, s:s}", "span", span, "device",
+                                        result->spans[i].device));
     }
     return spans;
 }
@@ -136,16 +136,14 @@ json_t *manifest_entry_json(const struct manifest_entry *entry)
                                   *entry->label ? manifest_text(entry->label)
                                                 : json_null());
     if (entry->file)
-        failed |= json_object_set_new(json, "file",
-                                      manifest_text(entry->file));
+        failed |= json_object_set_new(json, "file", manifest_text(entry->file));
     if (entry->index >= 0)
         failed |= json_object_set_new(json, "index",
                                       json_integer(entry->index));
     failed |= json_object_set_new(json, "status",
                                   json_string(hr_status_name(result->status)));
     failed |= json_object_set_new(json, "width", json_integer(result->width));
-    failed |= json_object_set_new(json, "height",
-                                  json_integer(result->height));
+    failed |= json_object_set_new(json, "height", json_integer(result->height));
     failed |= json_object_set_new(json, "spans", spans_json(result));
     failed |= json_object_set_new(json, "fallback_reasons",
                                   why_json(result->why));
@@ -200,14 +198,13 @@ bool manifest_begin(struct manifest *manifest, json_t *head)
                          ",\n\"pictures\":[\n");
 }
 
-bool manifest_add(struct manifest *manifest,
-                  const struct manifest_entry *entry)
+bool manifest_add(struct manifest *manifest, const struct manifest_entry *entry)
 {
     const char *before = manifest->begun ? ",\n" : "";
 
     manifest->begun = true;
-    return write_members(&manifest->file, manifest_entry_json(entry), before,
-                         0, 0, "");
+    return write_members(&manifest->file, manifest_entry_json(entry), before, 0,
+                         0, "");
 }
 
 bool manifest_end(struct manifest *manifest, json_t *tail)

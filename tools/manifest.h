@@ -15,13 +15,13 @@
 
 struct manifest {
     struct out_file file;
-    bool begun;         // an entry has been written
+    bool begun;  // an entry has been written
 };
 
 struct manifest_entry {
-    const char *path, *label;   // label "" = none
-    const char *file;           // relative path of its tensor, or NULL
-    int64_t index;              // its row in the array; -1 = none
+    const char *path, *label;  // label "" = none
+    const char *file;          // relative path of its tensor, or NULL
+    int64_t index;             // its row in the array; -1 = none
     const struct hr_result *result;
 };
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PREFIX 10   // magic, two version bytes, little-endian u16 length
+#define PREFIX 10  // magic, two version bytes, little-endian u16 length
 
 static const char *descr(enum hr_dtype dtype)
 {
@@ -16,15 +16,13 @@ static const char *descr(enum hr_dtype dtype)
 }
 
 // "(3,)" has a comma that "(3, 4)" has not, as Python writes its tuples.
-static void print_shape(char *out, size_t size, const uint64_t *shape,
-                        int dims)
+static void print_shape(char *out, size_t size, const uint64_t *shape, int dims)
 {
     size_t used = 0;
 
     for (int i = 0; i < dims; i++)
         used += (size_t)snprintf(out + used, size - used, "%s%llu",
-                                 i ? ", " : "",
-                                 (unsigned long long)shape[i]);
+                                 i ? ", " : "", (unsigned long long)shape[i]);
     if (dims == 1)
         snprintf(out + used, size - used, ",");
 }
@@ -45,7 +43,7 @@ void npy_header(unsigned char out[NPY_HEADER_SIZE], enum hr_dtype dtype,
     out[8] = (unsigned char)(length & 0xff);
     out[9] = (unsigned char)(length >> 8);
     memset(out + PREFIX, ' ', length);
-    memcpy(out + PREFIX, dict, (size_t)used < length ? (size_t)used
-                                                     : length - 1);
+    memcpy(out + PREFIX, dict,
+           (size_t)used < length ? (size_t)used : length - 1);
     out[NPY_HEADER_SIZE - 1] = '\n';
 }

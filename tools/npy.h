@@ -9,9 +9,9 @@
 
 #include <headrace/headrace.h>
 
-#define NPY_HEADER_SIZE 128     // always: a multiple of 64 that any shape of
-                                // four numbers fits, so that the count can be
-                                // written over when it is known
+// Always: a multiple of 64 that any shape of four numbers fits, so that the
+// count can be written over when it is known.
+#define NPY_HEADER_SIZE 128
 
 // Writes NPY_HEADER_SIZE bytes for dims (1 .. 4) numbers of shape, C order,
 // the machine's byte order.

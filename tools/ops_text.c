@@ -23,8 +23,8 @@ static bool fail_at(struct parser *p, const char *at, const char *format, ...)
 static bool fail_at(struct parser *p, const char *at, const char *format, ...)
 {
     va_list args;
-    int used = snprintf(p->error, p->error_size, "character %d: ",
-                        (int)(at - p->text) + 1);
+    int used = snprintf(p->error, p->error_size,
+                        "character %d: ", (int)(at - p->text) + 1);
 
     if (used < 0 || (size_t)used >= p->error_size)
         return false;
@@ -85,8 +85,7 @@ static bool read_int(struct parser *p, int least, int *value)
 
 static bool starts_number(const char *at)
 {
-    return (*at >= '0' && *at <= '9') || *at == '-' || *at == '+' ||
-           *at == '.';
+    return (*at >= '0' && *at <= '9') || *at == '-' || *at == '+' || *at == '.';
 }
 
 static bool read_real(struct parser *p, double *value)
@@ -128,8 +127,9 @@ static bool read_filter(struct parser *p, enum hr_filter *filter)
         *filter = (enum hr_filter)i;
         return true;
     }
-    return fail_at(p, p->at, "a filter is missing: nearest, box, bilinear, "
-                             "hamming, bicubic or lanczos");
+    return fail_at(p, p->at,
+                   "a filter is missing: nearest, box, bilinear, "
+                   "hamming, bicubic or lanczos");
 }
 
 static bool read_arith(struct parser *p, enum hr_arith *arith)
@@ -186,8 +186,7 @@ static bool read_center_crop(struct parser *p, struct ops_item *item)
 
     if (!need_equals(p, "SIZE or WIDTHxHEIGHT") || !read_size(p, &w, &h))
         return false;
-    item->op = hr_op_crop(.center = true, .pad = true, .w = w,
-                          .h = h ? h : w);
+    item->op = hr_op_crop(.center = true, .pad = true, .w = w, .h = h ? h : w);
     return true;
 }
 
@@ -352,7 +351,8 @@ static bool read_item(struct parser *p, struct ops_item *item)
     for (size_t i = 0; i < sizeof(op_names) / sizeof(op_names[0]); i++)
         if (take_word(p, op_names[i].name))
             return op_names[i].read(p, item);
-    return fail_at(p, at, "'%.*s' is not an op (decode, resize, center_crop, "
+    return fail_at(p, at,
+                   "'%.*s' is not an op (decode, resize, center_crop, "
                    "crop, random_resized_crop, hflip, vflip, transpose, "
                    "random_hflip, random_vflip, to_tensor, normalize)",
                    (int)(length < 40 ? length : 40), at);

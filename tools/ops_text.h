@@ -23,10 +23,10 @@
 #define OPS_EVALUATION_U8 "decode,resize=256,center_crop=224"
 
 enum ops_kind {
-    OPS_PLAIN,               // op as it is, for every picture
-    OPS_RANDOM_HFLIP,        // op, or nothing, with probability p
+    OPS_PLAIN,         // op as it is, for every picture
+    OPS_RANDOM_HFLIP,  // op, or nothing, with probability p
     OPS_RANDOM_VFLIP,
-    OPS_RANDOM_RESIZED_CROP, // a drawn crop, then op (a resize)
+    OPS_RANDOM_RESIZED_CROP,  // a drawn crop, then op (a resize)
 };
 
 struct ops_item {
@@ -51,6 +51,6 @@ bool ops_fixed_size(const struct ops_list *list, int *w, int *h);
 // Whether drawing the parameters needs the size of the picture.
 bool ops_need_size(const struct ops_list *list);
 
-int ops_channels(const struct ops_list *list);   // 1 or 3
+int ops_channels(const struct ops_list *list);  // 1 or 3
 
 #endif

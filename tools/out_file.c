@@ -45,8 +45,8 @@ static int open_temp(struct out_file *file, size_t dir_length)
         return -1;
     for (unsigned i = 0; i < 1000; i++) {
         int fd;
-        snprintf(file->temp, size, "%.*s.headrace-%ld-%u.part",
-                 (int)dir_length, file->path, (long)getpid(), i);
+        snprintf(file->temp, size, "%.*s.headrace-%ld-%u.part", (int)dir_length,
+                 file->path, (long)getpid(), i);
         fd = open(file->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd >= 0 || errno != EEXIST)
             return fd;

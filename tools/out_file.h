@@ -8,20 +8,23 @@
 #include <stddef.h>
 
 struct out_file {
-    int fd;                 // -1 = not open
+    int fd;  // -1 = not open
     char *path, *temp;
-    char *buffer;           // small writes collect here
+    char *buffer;  // small writes collect here
     size_t used;
 };
 
-#define OUT_FILE_CLOSED {.fd = -1}
+#define OUT_FILE_CLOSED \
+    {                   \
+        .fd = -1        \
+    }
 
 // All return false with errno set. After a failure: out_file_discard().
 bool out_file_open(struct out_file *file, const char *path);
 bool out_file_write(struct out_file *file, const void *data, size_t size);
 // Overwrites bytes that have been written before.
 bool out_file_rewrite(struct out_file *file, const void *data, size_t size);
-bool out_file_rewind(struct out_file *file);    // forget all that is written
+bool out_file_rewind(struct out_file *file);  // forget all that is written
 // Everything is with the kernel, and the file is closed; then the name.
 bool out_file_close(struct out_file *file);
 bool out_file_rename(struct out_file *file);

@@ -9,7 +9,7 @@
 
 #include "tools.h"
 
-#define INTERVAL 0.1    // seconds between two drawings
+#define INTERVAL 0.1  // seconds between two drawings
 #define BAR_MAX 30
 
 void progress_begin(struct progress *progress, uint64_t total, bool on)
@@ -38,8 +38,9 @@ static void time_text(char *out, size_t size, double seconds)
 void progress_text(const struct progress *progress, double elapsed, int width,
                    char *out, size_t size)
 {
-    double share = progress->total ? (double)progress->done /
-                                     (double)progress->total : 0;
+    double share = progress->total
+                       ? (double)progress->done / (double)progress->total
+                       : 0;
     double rate = elapsed > 0 ? (double)progress->done / elapsed : 0;
     char left[32] = "?", facts[128], bar[BAR_MAX + 1];
     int room, filled;
@@ -79,8 +80,7 @@ static int columns(void)
     return size.ws_col;
 }
 
-void progress_update(struct progress *progress, uint64_t done,
-                     uint64_t failed)
+void progress_update(struct progress *progress, uint64_t done, uint64_t failed)
 {
     double now = tools_seconds();
     char line[256];

@@ -17,8 +17,7 @@ struct progress {
 // on = wanted at all. Looks at the terminal, TERM and NO_COLOR.
 void progress_begin(struct progress *progress, uint64_t total, bool on);
 // Draws ten times a second at most.
-void progress_update(struct progress *progress, uint64_t done,
-                     uint64_t failed);
+void progress_update(struct progress *progress, uint64_t done, uint64_t failed);
 // Wipes the line, before a message or at the end.
 void progress_clear(struct progress *progress);
 

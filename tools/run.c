@@ -5,7 +5,7 @@
 
 #include "tools.h"
 
-#define BUDGET ((uint64_t)256 << 20)    // if none is given, as the device's
+#define BUDGET ((uint64_t)256 << 20)  // if none is given, as the device's
 
 static bool check_inputs(struct run *run)
 {
@@ -13,8 +13,8 @@ static bool check_inputs(struct run *run)
 
     if (in->skipped && !run->opt.quiet)
         tools_warn("passed over %zu entries that are no regular files (the "
-                   "first is %s)", in->skipped,
-                   in->first_skipped ? in->first_skipped : "?");
+                   "first is %s)",
+                   in->skipped, in->first_skipped ? in->first_skipped : "?");
     if (!in->num) {
         tools_warn("no pictures found (.jpg .jpeg .jpe .jfif .png .mpo)");
         return false;
@@ -65,8 +65,9 @@ static int ring_for(const struct run *run)
     int pictures = 3 * run->dev->params.threads;
     int ring = (pictures + run->batch - 1) / run->batch;
 
-    return ring < RUN_RING ? RUN_RING
-           : ring > RUN_RING_MAX ? RUN_RING_MAX : ring;
+    return ring < RUN_RING       ? RUN_RING
+           : ring > RUN_RING_MAX ? RUN_RING_MAX
+                                 : ring;
 }
 
 // Jobs shrink until the ring fits the budget; below one picture each, the
@@ -144,8 +145,8 @@ static int finish(struct run *run)
     }
     if (!run_sink_finish(run, false) || run_report(run) != TOOLS_OK)
         return TOOLS_CANNOT;
-    return run->failed && run->opt.on_error == HR_ON_ERROR_FAIL
-               ? TOOLS_FAILED : TOOLS_OK;
+    return run->failed && run->opt.on_error == HR_ON_ERROR_FAIL ? TOOLS_FAILED
+                                                                : TOOLS_OK;
 }
 
 static int run_epochs(struct run *run)
@@ -164,8 +165,8 @@ static int run_epochs(struct run *run)
         return TOOLS_CANNOT;
     // A signal that came after the last picture interrupted nothing.
     epoch = &run->epochs[run->epoch];
-    if (run_stop_signal() && (run->epoch < last ||
-                              epoch->images + epoch->failed < run->total))
+    if (run_stop_signal() &&
+        (run->epoch < last || epoch->images + epoch->failed < run->total))
         return interrupted(run);
     return finish(run);
 }

@@ -26,9 +26,9 @@
 #include "out_file.h"
 #include "progress.h"
 
-#define RUN_RING 3          // slots, at least
-#define RUN_RING_MAX 64     // if jobs are so small that threads would starve
-#define RUN_NUM_STATUS 32   // -status is an index
+#define RUN_RING 3         // slots, at least
+#define RUN_RING_MAX 64    // if jobs are so small that threads would starve
+#define RUN_NUM_STATUS 32  // -status is an index
 #define RUN_NUM_WHY 32
 
 enum run_out { RUN_OUT_NONE, RUN_OUT_ARRAY, RUN_OUT_FOLDER };
@@ -45,9 +45,9 @@ struct run_options {
     struct ops_list ops;
     const char *out;
     enum run_out out_kind;
-    const char *backend;        // NULL = automatic
+    const char *backend;  // NULL = automatic
     int threads, batch, epochs;
-    uint64_t seed, budget, limit;   // budget, limit 0 = not given
+    uint64_t seed, budget, limit;  // budget, limit 0 = not given
     enum hr_dtype dtype;
     enum hr_layout layout;
     enum hr_on_error on_error;
@@ -67,49 +67,49 @@ struct run_slot {
     hr_batch batch;         // pictures of one shape
     unsigned char *pixels;  // or of their own shapes, one behind the other
     size_t capacity;
-    hr_image *images;       // [run->batch]
-    size_t first;           // index of the first picture
+    hr_image *images;  // [run->batch]
+    size_t first;      // index of the first picture
     int num;
 };
 
 // What is known of a picture while its job is filled.
 struct run_picture {
-    size_t path;            // offset in run->paths
-    size_t bytes;           // of its tensor, rounded up
-    int w, h;               // of its tensor; 0 = not known before the job
+    size_t path;   // offset in run->paths
+    size_t bytes;  // of its tensor, rounded up
+    int w, h;      // of its tensor; 0 = not known before the job
 };
 
 struct run_sink {
     struct out_file array;
     struct manifest manifest;
     char *array_path, *manifest_path, *folder;
-    uint64_t rows;          // written to the array in this epoch
-    int64_t made_dir;       // inputs_dir that is known to exist below folder
+    uint64_t rows;     // written to the array in this epoch
+    int64_t made_dir;  // inputs_dir that is known to exist below folder
 };
 
 struct run {
     struct run_words words;
-    struct run_options opt;     // points into words
+    struct run_options opt;  // points into words
     struct inputs in;
-    size_t total;               // pictures per epoch
+    size_t total;  // pictures per epoch
     hr_device dev;
-    int c, w, h;                // shape of all pictures, if equal_shapes
-    bool equal_shapes;          // one batch per job, else one image each
-    bool fixed_shape;           // by the ops alone: no picture can differ
-    bool shape_known;           // false: no picture could be probed
-    size_t shape_from;          // the picture that shape was read from
-    size_t picture_bytes;       // if equal_shapes
-    size_t slot_bytes;          // limit for the memory of one slot
+    int c, w, h;           // shape of all pictures, if equal_shapes
+    bool equal_shapes;     // one batch per job, else one image each
+    bool fixed_shape;      // by the ops alone: no picture can differ
+    bool shape_known;      // false: no picture could be probed
+    size_t shape_from;     // the picture that shape was read from
+    size_t picture_bytes;  // if equal_shapes
+    size_t slot_bytes;     // limit for the memory of one slot
     int ring, batch;
     struct run_slot slots[RUN_RING_MAX];
-    size_t submitted, collected;    // jobs of this epoch
-    size_t next;                    // picture to submit
+    size_t submitted, collected;  // jobs of this epoch
+    size_t next;                  // picture to submit
     // For one submission, reused: hr_submit() copies all of it.
     struct hr_sample *samples;  // [batch]
     struct hr_op *ops;          // [batch][max_ops], [1] if not random
     int max_ops;
-    bool random;                // else all samples share the ops of the first
-    struct run_picture *pictures;   // [batch]
+    bool random;  // else all samples share the ops of the first
+    struct run_picture *pictures;  // [batch]
     char *paths;
     size_t paths_size;
     struct run_sink sink;
@@ -126,7 +126,7 @@ void run_words_finish(struct run_words *words);
 
 // Where the tensors go. Each prints what went wrong and returns false.
 bool run_sink_open(struct run *run);
-bool run_sink_begin(struct run *run);   // a new epoch, over the one before
+bool run_sink_begin(struct run *run);  // a new epoch, over the one before
 // pixels NULL = there are none for this picture.
 bool run_sink_put(struct run *run, size_t picture,
                   const struct hr_result *result, const void *pixels, int w,
@@ -137,8 +137,8 @@ void run_sink_discard(struct run *run);
 // Size of what picture i becomes, by its header. False: it has none.
 bool run_output_size(struct run *run, size_t i, int *w, int *h);
 
-bool run_pipe_open(struct run *run);    // slots and scratch memory
-bool run_pipe_epoch(struct run *run);   // false: stop with TOOLS_CANNOT
+bool run_pipe_open(struct run *run);   // slots and scratch memory
+bool run_pipe_epoch(struct run *run);  // false: stop with TOOLS_CANNOT
 void run_pipe_close(struct run *run);
 
 // Fills slot with the next samples of the run. False: a message was printed.
@@ -151,7 +151,7 @@ bool run_collect(struct run *run);
 void run_stop_install(void);
 int run_stop_signal(void);
 
-json_t *run_head_json(const struct run *run);   // for the manifest
+json_t *run_head_json(const struct run *run);  // for the manifest
 int run_report(struct run *run);
 
 #endif

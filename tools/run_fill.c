@@ -12,7 +12,8 @@
 
 bool run_output_size(struct run *run, size_t i, int *w, int *h)
 {
-    const struct augment_key key = {.seed = run->opt.seed, .index = i,
+    const struct augment_key key = {.seed = run->opt.seed,
+                                    .index = i,
                                     .epoch = run->epoch};
     struct hr_op ops[HR_MAX_OPS];
     struct hr_info info;
@@ -86,7 +87,8 @@ static bool fill_sample(struct run *run, int at, size_t i, size_t *used)
 {
     struct run_picture *picture = &run->pictures[at];
     struct hr_op *ops = run->ops;
-    const struct augment_key key = {.seed = run->opt.seed, .index = i,
+    const struct augment_key key = {.seed = run->opt.seed,
+                                    .index = i,
                                     .epoch = run->epoch};
     struct hr_info info;
     char path[PATH_MAX];
@@ -102,8 +104,8 @@ static bool fill_sample(struct run *run, int at, size_t i, size_t *used)
     run->samples[at] = (struct hr_sample){.ops = ops, .num_ops = num};
     *picture = (struct run_picture){0};
     if (!run->fixed_shape && probed &&
-        hr_ops_output_size(ops, num, info.width, info.height,
-                           info.orientation, &picture->w, &picture->h) < 0)
+        hr_ops_output_size(ops, num, info.width, info.height, info.orientation,
+                           &picture->w, &picture->h) < 0)
         picture->w = picture->h = 0;
     if (run->equal_shapes && !run->fixed_shape && picture->w &&
         !same_shape(run, i, picture->w, picture->h))

@@ -38,8 +38,7 @@ static int usage(const char *format, ...)
 }
 
 // Index of word in a list that ends with NULL; -1 with a message.
-static int choose(const char *option, const char *word,
-                  const char *const *list)
+static int choose(const char *option, const char *word, const char *const *list)
 {
     char all[128] = "";
 
@@ -59,8 +58,7 @@ static int read_words(struct run_options *opt, const struct run_words *words)
     static const char *const layouts[] = {"nchw", "nhwc", NULL};
     static const char *const policies[] = {"fail", "zero", "skip", NULL};
     static const char *const tiers[] = {"close", "exact", "fast", NULL};
-    int dtype = choose("--dtype", words->dtype ? words->dtype : "f32",
-                       dtypes);
+    int dtype = choose("--dtype", words->dtype ? words->dtype : "f32", dtypes);
     int layout = choose("--layout", words->layout ? words->layout : "nchw",
                         layouts);
     int policy = choose("--on-error",
@@ -132,8 +130,9 @@ static int read_ops(struct run_options *opt, const char *text)
 {
     char error[320];
 
-    opt->ops_text = text ? text
-                  : opt->dtype == HR_U8 ? OPS_EVALUATION_U8 : OPS_EVALUATION;
+    opt->ops_text = text                  ? text
+                    : opt->dtype == HR_U8 ? OPS_EVALUATION_U8
+                                          : OPS_EVALUATION;
     if (!ops_parse(&opt->ops, opt->ops_text, error, sizeof(error)))
         return usage("--ops: %s", error);
     return TOOLS_OK;
@@ -194,8 +193,10 @@ static int parse(struct run *run, struct run_words *t, int argc, char **argv,
     const struct poptOption table[] = {
 #define TEXT(name, field, what, arg) \
     {name, 0, POPT_ARG_STRING, &t->field, 0, what, arg}
-#define NUMBER(name, field, what) \
-    {name, 0, POPT_ARG_INT, &t->field, 0, what, "N"}
+#define NUMBER(name, field, what)                      \
+    {                                                  \
+        name, 0, POPT_ARG_INT, &t->field, 0, what, "N" \
+    }
         TEXT("ops", ops, "what to do with each picture [" OPS_EVALUATION "]",
              "LIST"),
         TEXT("out", out, "one array, one file per picture, or nothing",
@@ -208,8 +209,7 @@ static int parse(struct run *run, struct run_words *t, int argc, char **argv,
         TEXT("limit", limit, "only the first N pictures", "N"),
         TEXT("dtype", dtype, "element type [f32]", "f32|f16|u8"),
         TEXT("layout", layout, "order of the axes [nchw]", "nchw|nhwc"),
-        TEXT("on-error", on_error, "of a bad picture [fail]",
-             "fail|skip|zero"),
+        TEXT("on-error", on_error, "of a bad picture [fail]", "fail|skip|zero"),
         TEXT("tier", tier, "how exact [close]", "exact|close|fast"),
         {"strict", 0, POPT_ARG_NONE, &t->strict, 0,
          "never fall back to another engine", NULL},
@@ -225,8 +225,7 @@ static int parse(struct run *run, struct run_words *t, int argc, char **argv,
 #undef TEXT
 #undef NUMBER
     };
-    poptContext con = poptGetContext(NULL, argc, (const char **)argv, table,
-                                     0);
+    poptContext con = poptGetContext(NULL, argc, (const char **)argv, table, 0);
     int code;
 
     if (!con)

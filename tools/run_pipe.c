@@ -7,7 +7,7 @@
 
 #include "tools.h"
 
-#define LOOK_NS ((int64_t)100000000)    // how often a wait looks up
+#define LOOK_NS ((int64_t)100000000)  // how often a wait looks up
 
 // A signal handler has no other place to leave its mark.
 static volatile sig_atomic_t stop_signal;
@@ -170,8 +170,8 @@ static bool deliver(struct run *run, const struct run_slot *slot)
             continue;
         count(run, &results[i]);
         pixels = tensor(run, slot, i, &w, &h);
-        if (!run_sink_put(run, slot->first + (size_t)i, &results[i], pixels,
-                          w, h))
+        if (!run_sink_put(run, slot->first + (size_t)i, &results[i], pixels, w,
+                          h))
             return false;
     }
     return true;

@@ -27,10 +27,8 @@ json_t *run_head_json(const struct run *run)
                             : json_sprintf("%llu",
                                            (unsigned long long)opt->seed));
     json_object_set_new(head, "ops", manifest_text(opt->ops_text));
-    json_object_set_new(head, "dtype",
-                        json_string(hr_dtype_name(opt->dtype)));
-    json_object_set_new(head, "layout",
-                        json_string(layout_name(opt->layout)));
+    json_object_set_new(head, "dtype", json_string(hr_dtype_name(opt->dtype)));
+    json_object_set_new(head, "layout", json_string(layout_name(opt->layout)));
     json_object_set_new(head, "epoch", json_integer(run->epoch));
     return head;
 }
@@ -41,7 +39,7 @@ static json_t *failures_json(const struct run *run)
 
     for (int i = 1; json && i < RUN_NUM_STATUS; i++)
         if (run->failures[i])
-            json_object_set_new(json, hr_status_text((enum hr_status)-i),
+            json_object_set_new(json, hr_status_text((enum hr_status) - i),
                                 json_integer((json_int_t)run->failures[i]));
     return json;
 }
@@ -75,8 +73,7 @@ static json_t *epochs_json(const struct run *run)
             json, json_pack("{s:I, s:I, s:f, s:f}", "images",
                             (json_int_t)epoch->images, "failed",
                             (json_int_t)epoch->failed, "seconds",
-                            epoch->seconds, "cpu_seconds",
-                            epoch->cpu_seconds));
+                            epoch->seconds, "cpu_seconds", epoch->cpu_seconds));
     }
     return json;
 }
@@ -114,8 +111,8 @@ static int report_json(const struct run *run)
                         json_integer((json_int_t)tools_peak_rss()));
     if (run_stop_signal())
         json_object_set_new(json, "interrupted", json_true());
-    if (!json || json_dumpf(json, stdout, JSON_INDENT(2) |
-                                          JSON_REAL_PRECISION(9)) < 0) {
+    if (!json ||
+        json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) < 0) {
         json_decref(json);
         tools_warn("standard output: the summary could not be written");
         return TOOLS_CANNOT;
@@ -138,7 +135,7 @@ static int report_line(const struct run *run)
         if (!run->failures[i])
             continue;
         printf("%s%llu %s", before, (unsigned long long)run->failures[i],
-               hr_status_text((enum hr_status)-i));
+               hr_status_text((enum hr_status) - i));
         before = ", ";
     }
     puts(run->failed ? ")" : "");

@@ -231,9 +231,8 @@ bool run_sink_put(struct run *run, size_t picture,
 static json_t *tail_json(const struct run *run, bool interrupted)
 {
     const struct run_epoch *epoch = &run->epochs[run->epoch];
-    json_t *tail = json_pack("{s:I, s:I}", "images",
-                             (json_int_t)epoch->images, "failed",
-                             (json_int_t)epoch->failed);
+    json_t *tail = json_pack("{s:I, s:I}", "images", (json_int_t)epoch->images,
+                             "failed", (json_int_t)epoch->failed);
 
     if (tail && interrupted)
         json_object_set_new(tail, "interrupted", json_true());

@@ -13,9 +13,9 @@
 // Exit codes, the same for every subcommand. A run that a signal ended exits
 // with 128 + the signal's number, as shells do.
 enum tools_exit {
-    TOOLS_OK = 0,       // done; nothing failed that the user did not allow
-    TOOLS_FAILED = 1,   // done, but some pictures failed
-    TOOLS_CANNOT = 2,   // bad argument, input, output or device
+    TOOLS_OK = 0,      // done; nothing failed that the user did not allow
+    TOOLS_FAILED = 1,  // done, but some pictures failed
+    TOOLS_CANNOT = 2,  // bad argument, input, output or device
 };
 
 // Each gets argv[0] = "headrace NAME" and returns an exit code.
@@ -37,9 +37,9 @@ bool tools_parse_size(const char *text, uint64_t *bytes);
 // Decimal digits only. False for anything else.
 bool tools_parse_u64(const char *text, uint64_t *value);
 
-double tools_seconds(void);         // monotonic
-double tools_cpu_seconds(void);     // user + system time of this process
-uint64_t tools_peak_rss(void);      // bytes; 0 = unknown
+double tools_seconds(void);      // monotonic
+double tools_cpu_seconds(void);  // user + system time of this process
+uint64_t tools_peak_rss(void);   // bytes; 0 = unknown
 
 // Flushes stdout. TOOLS_OK, or TOOLS_CANNOT with a message.
 int tools_flush_stdout(void);

@@ -33,7 +33,7 @@ struct cpu_engine {
     struct cpu_ops ops;
     struct cpu_heap heap;
     struct cpu_worker *workers;
-    int num_workers;            // that run
+    int num_workers;  // that run
 
     // lock guards everything below; nothing is called with it held.
     pthread_mutex_t lock;
@@ -65,13 +65,13 @@ struct cpu_rows {
     const uint8_t *data;        // or from memory that begins at pixel x0, y0
     int x0, y0;
     size_t stride_h;
-    size_t stride_c;            // > 0: planes
-    const uint8_t *end;         // behind the last byte that may be read
-    uint8_t *copy;              // rows that had to be moved
+    size_t stride_c;     // > 0: planes
+    const uint8_t *end;  // behind the last byte that may be read
+    uint8_t *copy;       // rows that had to be moved
     size_t copy_stride;
 };
 
-struct cpu_run;                 // a task at work, span.c
+struct cpu_run;  // a task at work, span.c
 
 // At most CPU_DECODE_ROWS rows; 0 = failed, the run knows why.
 int cpu_rows_read(struct cpu_run *run, struct cpu_rows *rows,
@@ -88,8 +88,8 @@ struct cpu_run {
     struct cpu_worker *w;
     struct hr__task *task;
     const struct hr__picture *pic;
-    int64_t deadline;           // item_ms
-    unsigned asked;             // how often cpu_run_stops() was
+    int64_t deadline;  // item_ms
+    unsigned asked;    // how often cpu_run_stops() was
     struct hr__outcome out;
 };
 

@@ -137,8 +137,10 @@ static enum hr_status cpu_open(struct hr__engine *e, const char *which)
     if (*which)
         return hr__fail(HR_ENODEVICE, "there is only one CPU device, 'cpu'");
     if (!mask)
-        return hr__fail(HR_EINVAL, "HEADRACE_CPU=%.32s: must be c, avx2 or "
-                        "avx512", getenv("HEADRACE_CPU"));
+        return hr__fail(HR_EINVAL,
+                        "HEADRACE_CPU=%.32s: must be c, avx2 or "
+                        "avx512",
+                        getenv("HEADRACE_CPU"));
     c->e = e;
     c->heap = (struct cpu_heap){heap_alloc, heap_free, e->device};
     cpu_ops_init(&c->ops, cpu_detect() & mask);

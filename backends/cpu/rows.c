@@ -8,12 +8,18 @@
 static enum hr_status status_of(enum cpu_result result)
 {
     switch (result) {
-    case CPU_OK: return HR_OK;
-    case CPU_CORRUPT: return HR_ECORRUPT;
-    case CPU_TRUNCATED: return HR_ETRUNCATED;
-    case CPU_UNSUPPORTED: return HR_EUNSUPPORTED;
-    case CPU_NOMEM: return HR_ENOMEM;
-    case CPU_STOPPED: return HR_ECANCELED;
+    case CPU_OK:
+        return HR_OK;
+    case CPU_CORRUPT:
+        return HR_ECORRUPT;
+    case CPU_TRUNCATED:
+        return HR_ETRUNCATED;
+    case CPU_UNSUPPORTED:
+        return HR_EUNSUPPORTED;
+    case CPU_NOMEM:
+        return HR_ENOMEM;
+    case CPU_STOPPED:
+        return HR_ECANCELED;
     }
     return HR_ECORRUPT;
 }
@@ -121,9 +127,9 @@ bool cpu_rows_payload(struct cpu_run *run, struct cpu_rows *rows)
 static const uint8_t *memory_row(struct cpu_rows *rows, int y, uint8_t *copy)
 {
     size_t w = (size_t)rows->window.w, c = (size_t)rows->channels;
-    const uint8_t *row =
-        rows->data + rows->stride_h * (size_t)(y - rows->y0) +
-        (size_t)(rows->window.x - rows->x0) * (rows->stride_c ? 1 : c);
+    const uint8_t *row = rows->data + rows->stride_h * (size_t)(y - rows->y0) +
+                         (size_t)(rows->window.x - rows->x0) *
+                             (rows->stride_c ? 1 : c);
 
     if (rows->stride_c) {
         for (size_t x = 0; x < w; x++)

@@ -57,8 +57,8 @@ struct sink {
     const struct hr__picture *pic;  // a tensor,
     uint8_t *data;                  // or rows of u8 in memory
     size_t stride, bytes;
-    int column;                     // > 0: of memory, and a row coming in is
-};                                  // a column of it, of so many pixels
+    int column;  // > 0: of memory, and a row coming in is
+};               // a column of it, of so many pixels
 
 // Rows become columns. What one row touches fits the second level cache, and
 // the next row touches the same lines.
@@ -105,8 +105,9 @@ static bool sink_memory(struct cpu_run *run, struct sink *s, int w, int h)
     s->stride = s->bytes + CPU_SLACK;
     if (!hr__mul(&size, s->stride, (size_t)h) ||
         !(s->data = cpu_arena_alloc(&run->w->arena, size)))
-        return cpu_run_fail(run, HR_ENOMEM, "no room for the picture between "
-                                            "two resamplings");
+        return cpu_run_fail(run, HR_ENOMEM,
+                            "no room for the picture between "
+                            "two resamplings");
     return true;
 }
 
@@ -120,8 +121,9 @@ static bool sink_payload(struct cpu_run *run, struct sink *s,
     s->stride = s->bytes;
     out = hr__task_payload(run->task, s->bytes * (size_t)rect.h + CPU_SLACK);
     if (!out)
-        return cpu_run_fail(run, HR_ENOMEM, "no room for the rows between two "
-                                            "engines");
+        return cpu_run_fail(run, HR_ENOMEM,
+                            "no room for the rows between two "
+                            "engines");
     out->rect = rect;
     out->stride = s->stride;
     s->data = out->data;
@@ -133,18 +135,18 @@ static bool sink_payload(struct cpu_run *run, struct sink *s,
 struct resample {
     const struct hr__step *step;
     struct hr__axis x, y;
-    struct cpu_axis h;       // x for the kernels, from the window's left on
+    struct cpu_axis h;  // x for the kernels, from the window's left on
     int channels;
     uint8_t *ring;
     int ring_rows;
     size_t ring_stride;
-    const uint8_t **taps;    // rows under the vertical filter
-    uint8_t *row;            // one output row, with its padding
-    uint8_t *mid;            // v_first: one row after the vertical pass
-    size_t width;            // bytes of a row of the ring
-    int done;                // rows of the window that are in the ring
-    int at, ahead;           // next output, and the way to the one after it
-    int left;                // outputs to come
+    const uint8_t **taps;  // rows under the vertical filter
+    uint8_t *row;          // one output row, with its padding
+    uint8_t *mid;          // v_first: one row after the vertical pass
+    size_t width;          // bytes of a row of the ring
+    int done;              // rows of the window that are in the ring
+    int at, ahead;         // next output, and the way to the one after it
+    int left;              // outputs to come
 };
 
 static bool build_axis(struct cpu_run *run, const struct hr__step *step,
@@ -254,9 +256,9 @@ static const uint8_t *vertical(struct cpu_run *run, struct resample *r,
 
     for (int k = 0; k < n; k++)
         r->taps[k] = ring_row(r, from + k);
-    run->w->engine->ops.resample_v(
-        dst, r->taps, r->y.w + (size_t)r->at * (size_t)r->y.stride, n,
-        r->width);
+    run->w->engine->ops.resample_v(dst, r->taps,
+                                   r->y.w + (size_t)r->at * (size_t)r->y.stride,
+                                   n, r->width);
     return dst;
 }
 
@@ -288,7 +290,7 @@ static void emit(struct cpu_run *run, struct resample *r, const struct sink *s)
 }
 
 static void fill_ring(struct cpu_run *run, struct resample *r,
-                       const uint8_t **src, int n)
+                      const uint8_t **src, int n)
 {
     uint8_t *dst[CPU_DECODE_ROWS];
 
@@ -525,8 +527,7 @@ void cpu_run(struct cpu_worker *w, struct hr__task *task)
     struct cpu_run run = {.w = w, .task = task, .pic = task->pic};
 
     run.out = (struct hr__outcome){.offset = -1, .stage = task->span.first};
-    run.deadline =
-        hr__now() + (int64_t)task->pic->limits->item_ms * 1000000;
+    run.deadline = hr__now() + (int64_t)task->pic->limits->item_ms * 1000000;
     if (!run_span(&run) && !run.out.status)
         cpu_run_fail(&run, HR_ECORRUPT, "");
     cpu_arena_clear(&w->arena, CPU_KEEP);

@@ -6,10 +6,10 @@
 
 #include <headrace/headrace.h>
 
-#define FAIL(what)                                                  \
-    do {                                                            \
+#define FAIL(what)                                                    \
+    do {                                                              \
         fprintf(stderr, "consumer: %s: %s\n", what, hr_last_error()); \
-        return 1;                                                   \
+        return 1;                                                     \
     } while (0)
 
 int main(void)
@@ -27,8 +27,8 @@ int main(void)
     hr_image image = hr_image_create(
         NULL, hr_image_params(.w = 4, .h = 4, .c = 3, .layout = HR_NHWC,
                               .dtype = HR_U8, .data = pixels));
-    hr_batch out = hr_batch_create(
-        NULL, hr_batch_params(.n = 1, .c = 3, .h = 2, .w = 2));
+    hr_batch out = hr_batch_create(NULL, hr_batch_params(.n = 1, .c = 3, .h = 2,
+                                                         .w = 2));
     if (!image || !out)
         FAIL("hr_image_create or hr_batch_create");
 

@@ -27,24 +27,24 @@ struct hr_caps {
     // the device offers in that tier for a plain sample (baseline JPEG, any
     // filter); a particular sample may get fewer, see hr_device_check().
     uint32_t spans[3];
-    int threads;        // host threads of its own
-    int max_side;       // largest picture side; 0 = HR_MAX_SIDE
-    int batch;          // samples it likes to get together; 1 = any number
-    bool host_memory;   // reads and writes host memory in place
-    bool exact;         // every span it offers is bit-exact on this machine
+    int threads;       // host threads of its own
+    int max_side;      // largest picture side; 0 = HR_MAX_SIDE
+    int batch;         // samples it likes to get together; 1 = any number
+    bool host_memory;  // reads and writes host memory in place
+    bool exact;        // every span it offers is bit-exact on this machine
 };
 
 struct hr_device_params {
-    int threads;           // host worker threads; 0 = usable cores (affinity
-                           // mask and cgroup quota)
-    size_t budget;         // bytes that all jobs in flight may hold; 0 = 256
-                           // MiB. One sample alone is always let in
-    unsigned cpu_mask;     // instruction sets the CPU engine may use, HR_CPU_*;
-                           // 0 = all there are (or HEADRACE_CPU: c, avx2)
-    bool strict;           // never fall back to another engine
-    int64_t deadline_ns;   // per span on a device that is not the CPU; 0 = 10 s
+    int threads;          // host worker threads; 0 = usable cores (affinity
+                          // mask and cgroup quota)
+    size_t budget;        // bytes that all jobs in flight may hold; 0 = 256
+                          // MiB. One sample alone is always let in
+    unsigned cpu_mask;    // instruction sets the CPU engine may use, HR_CPU_*;
+                          // 0 = all there are (or HEADRACE_CPU: c, avx2)
+    bool strict;          // never fall back to another engine
+    int64_t deadline_ns;  // per span on a device that is not the CPU; 0 = 10 s
     struct hr_limits limits;
-    hr_log_fn log;         // NULL = the process default of hr_set_log()
+    hr_log_fn log;  // NULL = the process default of hr_set_log()
     void *log_ctx;
 };
 #define hr_device_params(...) (&(struct hr_device_params){__VA_ARGS__})
@@ -109,8 +109,8 @@ HR_API void hr_device_stats(hr_device dev, struct hr_stats *stats);
 struct hr_device_info {
     char name[64], backend[16], description[192];
     bool available;
-    char reason[192];        // why it is not available; "" if it is
-    struct hr_caps caps;     // if available
+    char reason[192];     // why it is not available; "" if it is
+    struct hr_caps caps;  // if available
 };
 // Writes up to max lines in order of preference, returns how many there are.
 // Opens and closes each device. Threads: any.

@@ -24,8 +24,8 @@ HR_API hr_image hr_resize(hr_device dev, hr_image src,
 HR_API hr_image hr_flip(hr_device dev, hr_image src, const struct hr_flip *op);
 // To f32 or f16 (or u8), NCHW or NHWC.
 HR_API hr_image hr_normalize(hr_device dev, hr_image src,
-                             const struct hr_normalize *op,
-                             enum hr_dtype dtype, enum hr_layout layout);
+                             const struct hr_normalize *op, enum hr_dtype dtype,
+                             enum hr_layout layout);
 
 HR_END_DECLS
 #endif

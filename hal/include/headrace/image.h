@@ -18,7 +18,7 @@ HR_API const char *hr_dtype_name(enum hr_dtype dtype);  // "f32" ...
 
 // One contiguous tensor for n pictures of c x h x w, host memory.
 struct hr_batch_params {
-    int n, c, h, w;         // > 0; c is 1 or 3
+    int n, c, h, w;  // > 0; c is 1 or 3
     enum hr_dtype dtype;
     enum hr_layout layout;
     // The caller's own memory instead of ours: it must outlive the batch.
@@ -54,9 +54,9 @@ struct hr_image_params {
     enum hr_layout layout;  // HR_NHWC for u8 that resample reads fastest
     // The caller's own memory instead of ours, until release (see free_fn).
     void *data;
-    size_t stride_c, stride_h;      // bytes; 0 = packed
-    void (*free_fn)(void *ctx);     // if set, called once when the last
-    void *free_ctx;                 // reference is gone; on any thread
+    size_t stride_c, stride_h;   // bytes; 0 = packed
+    void (*free_fn)(void *ctx);  // if set, called once when the last
+    void *free_ctx;              // reference is gone; on any thread
 };
 #define hr_image_params(...) (&(struct hr_image_params){__VA_ARGS__})
 

@@ -35,16 +35,16 @@ HR_BEGIN_DECLS
 // hr_submit() copies the sample, its ops and the path; data, image pixels and
 // normalize tables are borrowed until the job is done (images are retained).
 struct hr_sample {
-    const void *data;          // encoded bytes
+    const void *data;  // encoded bytes
     size_t size;
-    const char *path;          // or a file, read by the library's threads
-    hr_image image;            // or pixels, possibly still being made
+    const char *path;  // or a file, read by the library's threads
+    hr_image image;    // or pixels, possibly still being made
     const struct hr_op *ops;
     int num_ops;
     // Destination: this image (of the size, channels, type it shall have), or
     // NULL: slot params.first_slot + i of the job's batch.
     hr_image out;
-    const char *name;          // for messages if there is no path; copied
+    const char *name;  // for messages if there is no path; copied
 };
 
 enum hr_on_error {
@@ -62,16 +62,16 @@ struct hr_span_result {
 // How one sample ended.
 struct hr_result {
     enum hr_status status;
-    unsigned why;            // reasons the preferred engine was passed over or
-                             // left; 0 = it did everything
-    int num_spans;           // 0 unless status is HR_OK
+    unsigned why;   // reasons the preferred engine was passed over or
+                    // left; 0 = it did everything
+    int num_spans;  // 0 unless status is HR_OK
     struct hr_span_result spans[HR_NUM_STAGES];
-    int fallbacks;           // how often the sample changed engine in flight
-    int warnings;            // recoverable faults the decoder mended
-    enum hr_stage stage;     // where it failed
-    int64_t offset;          // byte in the source where it failed; -1 unknown
-    int width, height;       // of the source, as stored; 0 = never known
-    char message[384];       // "" or one sentence: NAME: stage, offset, reason
+    int fallbacks;        // how often the sample changed engine in flight
+    int warnings;         // recoverable faults the decoder mended
+    enum hr_stage stage;  // where it failed
+    int64_t offset;       // byte in the source where it failed; -1 unknown
+    int width, height;    // of the source, as stored; 0 = never known
+    char message[384];    // "" or one sentence: NAME: stage, offset, reason
 };
 
 struct hr_job_t;
@@ -79,18 +79,18 @@ struct hr_job_t;
 struct hr_job_params {
     enum hr_tier tier;
     enum hr_on_error on_error;
-    bool strict;             // no fallback for this job
-    bool wait_for_room;      // over budget: wait instead of HR_EAGAIN
-    int first_slot;          // of the batch
-    int64_t timeout_ns;      // for the whole job, from submission; 0 = none
+    bool strict;         // no fallback for this job
+    bool wait_for_room;  // over budget: wait instead of HR_EAGAIN
+    int first_slot;      // of the batch
+    int64_t timeout_ns;  // for the whole job, from submission; 0 = none
     // Called exactly once when the job has ended, on a thread of the library,
     // before any poll or wait says so: whoever waited may free ctx. It may
     // poll its own job, submit and release, but must not wait or close
     // devices.
     void (*on_done)(void *ctx, const struct hr_job_t *job);
     void *ctx;
-    int event_fd;            // > 0: an eventfd of the caller's; 1 is added to
-                             // it when the job is done
+    int event_fd;  // > 0: an eventfd of the caller's; 1 is added to
+                   // it when the job is done
 };
 #define hr_job_params(...) (&(struct hr_job_params){__VA_ARGS__})
 

@@ -25,8 +25,8 @@
 
 HR_BEGIN_DECLS
 
-#define HR_MAX_OPS 32       // ops per sample
-#define HR_MAX_SIDE 65535   // largest width or height of any picture made
+#define HR_MAX_OPS 32      // ops per sample
+#define HR_MAX_SIDE 65535  // largest width or height of any picture made
 
 enum hr_op_type {
     HR_OP_DECODE = 1,
@@ -62,20 +62,20 @@ enum hr_filter {  // Pillow's six; antialiased when shrinking, except NEAREST
     HR_NEAREST,
     HR_BOX,
     HR_HAMMING,
-    HR_BICUBIC,   // a = -0.5
-    HR_LANCZOS,   // a = 3
+    HR_BICUBIC,  // a = -0.5
+    HR_LANCZOS,  // a = 3
     HR_NUM_FILTERS,
 };
 
 // Resize to w x h, or so that the short side becomes short_side and the long
 // one int(long * short_side / short) (torchvision Resize(int)).
 struct hr_resize {
-    int w, h;         // > 0 unless short_side
-    int short_side;   // > 0: w and h must be 0
+    int w, h;        // > 0 unless short_side
+    int short_side;  // > 0: w and h must be 0
     enum hr_filter filter;
-    float box[4];     // x0 y0 x1 y1, Pillow's resize(box=...): taps may read
-                      // outside of it, so it is not the same as crop, then
-                      // resize. All 0 = whole picture
+    float box[4];  // x0 y0 x1 y1, Pillow's resize(box=...): taps may read
+                   // outside of it, so it is not the same as crop, then
+                   // resize. All 0 = whole picture
 };
 
 // Turn by one of the 8 orientations: transpose first (swap x and y), then
@@ -132,9 +132,8 @@ struct hr_op {
 // engines. HR_EINVAL with a text in hr_last_error() if the list is not valid
 // for that size. Threads: any.
 HR_API enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
-                                         int width, int height,
-                                         int orientation, int *out_w,
-                                         int *out_h);
+                                         int width, int height, int orientation,
+                                         int *out_w, int *out_h);
 
 HR_END_DECLS
 #endif

@@ -21,28 +21,33 @@ enum hr_process {  // JPEG coding process (ITU-T T.81, SOF marker)
     HR_PROCESS_LOSSLESS,
 };
 
-enum hr_color { HR_COLOR_GRAY, HR_COLOR_YCC, HR_COLOR_RGB, HR_COLOR_CMYK,
-                HR_COLOR_YCCK };
+enum hr_color {
+    HR_COLOR_GRAY,
+    HR_COLOR_YCC,
+    HR_COLOR_RGB,
+    HR_COLOR_CMYK,
+    HR_COLOR_YCCK
+};
 
 struct hr_info {
     enum hr_format format;
-    int width, height;         // as stored, before any orientation
-    int components;            // 1, 3 or 4 in JPEG; channels in PNG
-    int precision;             // bits per sample
-    int orientation;           // EXIF 1 .. 8; 1 if there is none
-    bool ends;                 // JPEG: the last bytes are an EOI marker;
-                               // PNG: an IEND chunk. false = cut short
-    bool adam7;                // PNG: interlaced
+    int width, height;  // as stored, before any orientation
+    int components;     // 1, 3 or 4 in JPEG; channels in PNG
+    int precision;      // bits per sample
+    int orientation;    // EXIF 1 .. 8; 1 if there is none
+    bool ends;          // JPEG: the last bytes are an EOI marker;
+                        // PNG: an IEND chunk. false = cut short
+    bool adam7;         // PNG: interlaced
     // JPEG only
     enum hr_process process;
-    enum hr_color color;       // by libjpeg's rules: Adobe, JFIF, ids
-    bool arithmetic;           // arithmetic instead of Huffman coding
-    bool interleaved;          // one scan holds all components
-    int scans;                 // SOS markers; 1 unless counted (progressive
-                               // or several scans)
-    uint8_t h[4], v[4];        // sampling factors per component
-    int restart_interval;      // in MCUs, 0 = none
-    size_t header_size;        // bytes before the first scan's data
+    enum hr_color color;   // by libjpeg's rules: Adobe, JFIF, ids
+    bool arithmetic;       // arithmetic instead of Huffman coding
+    bool interleaved;      // one scan holds all components
+    int scans;             // SOS markers; 1 unless counted (progressive
+                           // or several scans)
+    uint8_t h[4], v[4];    // sampling factors per component
+    int restart_interval;  // in MCUs, 0 = none
+    size_t header_size;    // bytes before the first scan's data
 };
 
 // Every field 0 = its default.
