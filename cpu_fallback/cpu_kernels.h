@@ -21,6 +21,8 @@ void cpu_store_c(void *const dst[3], const uint8_t *src, int w, int channels,
                  const struct cpu_store_table *table);
 void cpu_cmyk_to_rgb_c(uint8_t *dst, const uint8_t *src, int w);
 void cpu_rgb_to_gray_c(uint8_t *dst, const uint8_t *src, int w);
+void cpu_pack_blocks_c(struct cpu_coef_sink *sink, struct cpu_coef_block *out,
+                       const int16_t (*blocks)[64], int n);
 
 bool cpu_pack_h_avx2(struct cpu_axis *axis, int channels, struct cpu_arena *a);
 void cpu_resample_h_avx2(uint8_t *const *dst, const uint8_t *const *src,
@@ -30,6 +32,9 @@ void cpu_resample_v_avx2(uint8_t *dst, const uint8_t *const *rows,
 void cpu_store_avx2(void *const dst[3], const uint8_t *src, int w, int channels,
                     bool planar, enum cpu_type type,
                     const struct cpu_store_table *table);
+void cpu_pack_blocks_avx2(struct cpu_coef_sink *sink,
+                          struct cpu_coef_block *out,
+                          const int16_t (*blocks)[64], int n);
 
 bool cpu_pack_h_avx512(struct cpu_axis *axis, int channels,
                        struct cpu_arena *a);

@@ -31,6 +31,7 @@ void cpu_ops_init_c(struct cpu_ops *ops)
         .store = cpu_store_c,
         .cmyk_to_rgb = cpu_cmyk_to_rgb_c,
         .rgb_to_gray = cpu_rgb_to_gray_c,
+        .pack_blocks = cpu_pack_blocks_c,
     };
 }
 
@@ -42,6 +43,7 @@ void cpu_ops_init_avx2(struct cpu_ops *ops)
     ops->resample_h = cpu_resample_h_avx2;
     ops->resample_v = cpu_resample_v_avx2;
     ops->store = cpu_store_avx2;
+    ops->pack_blocks = cpu_pack_blocks_avx2;
 }
 
 void cpu_ops_init_avx512(struct cpu_ops *ops)

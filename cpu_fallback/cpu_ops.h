@@ -46,6 +46,9 @@ struct cpu_store_table {
     bool u8_identity;  // u8[c][x] == x for every entry: store is a copy
 };
 
+struct cpu_coef_block;
+struct cpu_coef_sink;
+
 struct cpu_ops {
     const char *name;  // "c", "avx2", "avx512"
 
@@ -76,6 +79,12 @@ struct cpu_ops {
     void (*cmyk_to_rgb)(uint8_t *dst, const uint8_t *src, int w);
     // RGB -> L as Pillow's rgb2l: (19595 R + 38470 G + 7471 B + 32768) >> 16.
     void (*rgb_to_gray)(uint8_t *dst, const uint8_t *src, int w);
+
+    // Stage entropy: n blocks of coefficients (natural order, at multiples of
+    // CPU_ALIGN) to the packed form of coefficients.h: records to out, values
+    // and what they count to the sink.
+    void (*pack_blocks)(struct cpu_coef_sink *sink, struct cpu_coef_block *out,
+                        const int16_t (*blocks)[64], int n);
 };
 
 // Instruction sets, best last; the numbers are HR_CPU_* of headrace/device.h.

@@ -27,6 +27,9 @@ struct jvirt_barray_control {
     JDIMENSION num_rows, row_blocks, max_access;
     boolean pre_zero;
     JDIMENSION defined;
+    JDIMENSION first;  // a ring: the row that rows[0] is now
+    bool ring;
+    int number;
     jvirt_barray_ptr next;
 };
 
@@ -132,6 +135,8 @@ static jvirt_barray_ptr request_barray(j_common_ptr cinfo, int pool,
         .row_blocks = blocks,
         .max_access = max_access,
         .pre_zero = pre_zero,
+        .ring = m->ring,
+        .number = m->barrays ? m->barrays->number + 1 : 0,
         .next = m->barrays,
     };
     m->barrays = v;
@@ -149,7 +154,7 @@ static void realize(j_common_ptr cinfo)
     for (jvirt_barray_ptr v = m->barrays; v; v = v->next)
         if (!v->rows)
             v->rows = alloc_barray(cinfo, JPOOL_IMAGE, v->row_blocks,
-                                   v->num_rows);
+                                   v->ring ? v->max_access : v->num_rows);
 }
 
 // Checks a request for rows [start, start + n) and returns the new number of
@@ -187,14 +192,35 @@ static JSAMPARRAY access_sarray(j_common_ptr cinfo, jvirt_sarray_ptr v,
     return v->rows + start;
 }
 
+// Rows below all that were reached take the place of those.
+static JBLOCKARRAY access_ring(j_common_ptr cinfo, jvirt_barray_ptr v,
+                               JDIMENSION start, JDIMENSION n)
+{
+    JDIMENSION end = access_end(cinfo, v->rows, v->num_rows, v->max_access,
+                                v->defined, start, n, start >= v->defined);
+
+    if (end > v->defined) {
+        for (JDIMENSION i = 0; i < n; i++)
+            memset(v->rows[i], 0, (size_t)v->row_blocks * sizeof(JBLOCK));
+        v->first = start;
+        v->defined = end;
+    }
+    if (start < v->first)
+        ERREXIT(cinfo, JERR_BAD_VIRTUAL_ACCESS);
+    return v->rows + (start - v->first);
+}
+
 static JBLOCKARRAY access_barray(j_common_ptr cinfo, jvirt_barray_ptr v,
                                  JDIMENSION start, JDIMENSION n,
                                  boolean writable)
 {
     bool ok = v->pre_zero || (writable && start <= v->defined);
-    JDIMENSION end = access_end(cinfo, v->rows, v->num_rows, v->max_access,
-                                v->defined, start, n, ok);
+    JDIMENSION end;
 
+    if (v->ring)
+        return access_ring(cinfo, v, start, n);
+    end = access_end(cinfo, v->rows, v->num_rows, v->max_access, v->defined,
+                     start, n, ok);
     for (; v->defined < end; v->defined++)
         if (v->pre_zero)
             memset(v->rows[v->defined], 0,
@@ -216,6 +242,14 @@ static void self_destruct(j_common_ptr cinfo)
 {
     free_pool(cinfo, JPOOL_IMAGE);
     cinfo->mem = NULL;
+}
+
+JBLOCKARRAY cpu_jpeg_memory_blocks(const struct cpu_jpeg_memory *m, int i)
+{
+    for (jvirt_barray_ptr v = m->barrays; v; v = v->next)
+        if (v->number == i)
+            return v->rows;
+    return NULL;
 }
 
 void cpu_jpeg_memory_init(struct cpu_jpeg_memory *m, struct cpu_pool *pool)

@@ -4,7 +4,8 @@
 // it. It stands in for the one of libjpeg-turbo's jmemmgr.c.
 //
 // Differences from that one: pools are not freed before the arena is, and a
-// virtual array is always whole in memory (no backing store).
+// virtual array is whole in memory (no backing store), or, if it holds blocks
+// and the user says so, a ring.
 #ifndef CPU_JPEG_MEMORY_H
 #define CPU_JPEG_MEMORY_H
 
@@ -21,10 +22,17 @@ struct cpu_jpeg_memory {
     struct cpu_pool *pool;
     jvirt_sarray_ptr sarrays;  // all virtual arrays of the picture
     jvirt_barray_ptr barrays;
+    bool ring;  // arrays of blocks keep only the rows of
+                // their last access, which is never above
+                // the one before; set it before they are made
 };
 
 // Fills in every method; the caller then sets cinfo->mem = &m->pub. A request
 // that the pool denies ends in JERR_OUT_OF_MEMORY.
 void cpu_jpeg_memory_init(struct cpu_jpeg_memory *m, struct cpu_pool *pool);
+
+// The rows that array number i of blocks (in the order of their making) holds:
+// all of them, or the ring's. NULL if there is no such array.
+JBLOCKARRAY cpu_jpeg_memory_blocks(const struct cpu_jpeg_memory *m, int i);
 
 #endif

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// libjpeg set up to read one picture from memory: its errors thrown as those
+// of a decoder, its source with offsets and an end that counts, its memory
+// from the arena. decode_jpeg.c makes rows with it, coefficients.c
+// coefficients.
+#ifndef CPU_JPEG_READER_H
+#define CPU_JPEG_READER_H
+
+#include <stdio.h>
+
+#include <jpeglib.h>
+
+#include "decode_impl.h"
+#include "jpeg_memory.h"
+
+// The head of a decoder that uses libjpeg.
+struct cpu_jpeg {
+    struct cpu_decode base;  // first
+    struct jpeg_decompress_struct cinfo;
+    struct jpeg_error_mgr error;
+    struct jpeg_source_mgr source;
+    struct jpeg_progress_mgr progress;
+    struct cpu_jpeg_memory memory;
+    struct cpu_jpeg_state *state;
+    bool own_state;
+    bool tail;     // all that is wanted is out: the data may end now
+    size_t given;  // bytes of the data handed out so far
+};
+
+static inline struct cpu_jpeg *cpu_jpeg_of(struct cpu_decode *d)
+{
+    return (struct cpu_jpeg *)d;
+}
+
+// Part of a step: reads the header, up to the first scan's data, and checks
+// that it is the picture of the params. Throws.
+void cpu_jpeg_begin(struct cpu_jpeg *d);
+
+// The kind's close().
+void cpu_jpeg_close(struct cpu_decode *base);
+
+// Throws, with the offset that the source has reached.
+_Noreturn void cpu_jpeg_refuse(struct cpu_jpeg *d, enum cpu_result result,
+                               const char *text);
+
+#endif
