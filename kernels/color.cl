@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stage color: planes of components -> planes of the window, RGB or grey. One
+// item makes HR__LANES rows of some columns. hr_pixels is its counterpart for
+// pictures that already are pixels.
+
+// Samples that upsampling needs beside the component's own edge are copies of
+// the edge: that makes every special case of libjpeg-turbo src/jdsample.c and
+// jdmainct.c the same formula.
+
+// One column of one component, HR__LANES rows from picture row y on (even).
+// With FANCY_Y four times the value.
+static inline short16 hr__column(
+    __global const struct hr__kernel_component *comp,
+    __global const uchar *work, int i, int y)
+{
+    __global const uchar *col =
+        work + comp->plane + (uint)(i - comp->x) * comp->stride;
+    int step = (int)comp->step_y;
+    short16 v;
+
+    if (step == 1)
+        return convert_short16(vload16(0, col + (y - comp->y)));
+    if (comp->fancy & HR__FANCY_Y) {
+        int j = (y >> 1) - comp->y;
+        short8 at = (short8)(0, 1, 2, 3, 4, 5, 6, 7);
+        short8 cur = convert_short8(vload8(0, col + j));
+        short8 prev = convert_short8(vload8(0, col + j - 1));
+        short8 next = convert_short8(vload8(0, col + j + 1));
+        int last = comp->height - 1 - (y >> 1);
+
+        prev = select(prev, cur, at == (short8)(y ? -1 : 0));
+        next = select(next, cur, at >= (short8)((short)min(last, 8)));
+        cur *= (short8)(3);
+        v.even = cur + prev;
+        v.odd = cur + next;
+        return v;
+    }
+    if (step == 2) {
+        short8 cur = convert_short8(vload8(0, col + ((y >> 1) - comp->y)));
+
+        v.even = cur;
+        v.odd = cur;
+        return v;
+    }
+    uchar rows[16];
+    for (int k = 0; k < 16; k++)
+        rows[k] = col[min((y + k) / step, comp->height - 1) - comp->y];
+    return convert_short16(vload16(0, rows));
+}
+
+// One component at picture column x, rows from y on.
+static inline short16 hr__upsample(
+    __global const struct hr__kernel_component *comp,
+    __global const uchar *work, int x, int y)
+{
+    uint fancy = comp->fancy;
+    short16 odd = (short16)(0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1);
+    short16 a, b;
+
+    if (comp->step_x == 1) {
+        a = hr__column(comp, work, x, y);
+        if (fancy & HR__FANCY_Y)
+            a = (a + odd + (short16)(1)) >> (short16)(2);
+        return a;
+    }
+    if (!(fancy & HR__FANCY_X))
+        return hr__column(comp, work, x / (int)comp->step_x, y);
+
+    int i = x >> 1, right = x & 1;
+    int beside = clamp(right ? i + 1 : i - 1, 0, comp->width - 1);
+    a = hr__column(comp, work, i, y) * (short16)(3);
+    b = hr__column(comp, work, beside, y);
+    if (fancy & HR__FANCY_Y)
+        return (a + b + (short16)((short)(8 - right))) >> (short16)(4);
+    return (a + b + (short16)((short)(1 + right))) >> (short16)(2);
+}
+
+// Pillow src/libImaging/Convert.c rgb2l.
+static inline uchar16 hr__luma(int16 r, int16 g, int16 b)
+{
+    return convert_uchar16((r * 19595 + g * 38470 + b * 7471 + 32768) >> 16);
+}
+
+// 16 fraction bits, libjpeg-turbo src/jdcolor.c.
+static inline void hr__ycc_to_rgb(int16 *r, int16 *g, int16 *b)
+{
+    int16 y = *r, cb = *g - 128, cr = *b - 128;
+
+    *r = clamp(y + ((cr * 91881 + 32768) >> 16), (int16)(0), (int16)(255));
+    *g = clamp(y + ((cb * -22554 - cr * 46802 + 32768) >> 16), (int16)(0),
+               (int16)(255));
+    *b = clamp(y + ((cb * 116130 + 32768) >> 16), (int16)(0), (int16)(255));
+}
+
+__kernel void hr_color(__global const uint *restrict plan, uint list,
+                       __global uchar *restrict work)
+{
+    struct hr__job job = hr__job_of(plan, list);
+    __global const struct hr__kernel_picture *pic = job.pic;
+    uint strips = hr__strips(pic->h), part = job.item / strips;
+    uint strip = job.item - part * strips;
+    uint planes = pic->planes, color = pic->color;
+    uint stride = pic->rgb_stride, plane = pic->rgb_plane;
+    int from = (int)part * HR__COLOR_COLUMNS, y = pic->y + (int)strip * 16;
+    int to = min(from + HR__COLOR_COLUMNS, pic->w);
+
+    for (int i = from; i < to; i++) {
+        __global uchar *out =
+            work + pic->rgb + (uint)i * stride + strip * 16;
+        int16 r, g, b;
+
+        r = convert_int16(hr__upsample(&pic->comp[0], work, pic->x + i, y));
+        g = convert_int16(hr__upsample(&pic->comp[1], work, pic->x + i, y));
+        b = convert_int16(hr__upsample(&pic->comp[2], work, pic->x + i, y));
+        if (color == HR__KERNEL_YCC)
+            hr__ycc_to_rgb(&r, &g, &b);
+        if (planes == 1) {
+            vstore16(hr__luma(r, g, b), 0, out);
+            continue;
+        }
+        vstore16(convert_uchar16(r), 0, out);
+        vstore16(convert_uchar16(g), 0, out + plane);
+        vstore16(convert_uchar16(b), 0, out + 2 * plane);
+    }
+}
+
+__kernel void hr_pixels(__global const uint *restrict plan, uint list,
+                        __global const uchar *restrict in,
+                        __global uchar *restrict work)
+{
+    struct hr__job job = hr__job_of(plan, list);
+    __global const struct hr__kernel_picture *pic = job.pic;
+    uint strips = hr__strips(pic->h), part = job.item / strips;
+    uint strip = job.item - part * strips;
+    uint planes = pic->planes, next = pic->pixels_y;
+    int from = (int)part * HR__PIXEL_COLUMNS;
+    int to = min(from + HR__PIXEL_COLUMNS, pic->w);
+    int rows = min(pic->h - (int)strip * 16, 16);
+    uchar column[16];
+
+    for (int i = from; i < to; i++)
+        for (uint c = 0; c < planes; c++) {
+            __global const uchar *src = in + pic->pixels +
+                                        (uint)i * pic->pixels_x +
+                                        c * pic->pixels_c + strip * 16 * next;
+
+            for (int k = 0; k < 16; k++)
+                column[k] = src[(uint)min(k, rows - 1) * next];
+            vstore16(vload16(0, column), 0,
+                     work + pic->rgb + c * pic->rgb_plane +
+                         (uint)i * pic->rgb_stride + strip * 16);
+        }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// What host and kernels agree on; read by C11 and by OpenCL C 1.2, where it is
+// the first string of the program. Every field has 32 bits.
+//
+// A batch is one launch per stage. The buffer `plan` begins with one struct
+// hr__kernel_picture per picture (and per resample step of it); behind them
+// lie lists of groups, axes, and store tables. A list has two words for each
+// work-group of a launch: picture, and which group of that picture it is; so
+// nobody idles when pictures differ in size, and part of a list can be
+// launched alone. Groups have HR__GROUP x 1 items and lie in rows.
+//
+//   hr_reconstruct   in: coefficients      -> work: planes of components
+//   hr_color         work: those planes    -> work: planes of the window
+//   hr_pixels        in: u8 pixels         -> work: planes of the window
+//   hr_resample      work: those           -> work: rows, after one pass
+//   hr_store         work: those rows      -> out: the tensor
+//
+// Planes are stored column by column: then the weights of the horizontal pass
+// are the same for all elements of a vector. It turns them to rows. If the
+// vertical pass comes first, the two exchange their roles: in what resample
+// and store read, x is then the axis of the first pass, and a row of theirs
+// is a column of the picture.
+// Buffers of kernels that read vectors have HR__SLACK bytes in front of the
+// first and behind the last plane.
+#ifndef HR__KERNELS_LAYOUT_H
+#define HR__KERNELS_LAYOUT_H
+
+#ifdef __OPENCL_VERSION__
+typedef uint hr__u32;
+typedef int hr__i32;
+#else
+#include <stdint.h>
+typedef uint32_t hr__u32;
+typedef int32_t hr__i32;
+#endif
+
+enum {
+    HR__GROUP = 64,         // local size of every kernel
+    // PoCL compiles a kernel once more for launches wider than 65535 items
+    // (lib/CL/pocl_cl.h, grid_width_specialization_limit).
+    HR__ROW_GROUPS = 1023,
+    HR__LANES = 16,         // rows or columns that an item makes at once
+    HR__COLOR_COLUMNS = 4,  // columns per item of hr_color
+    HR__PIXEL_COLUMNS = 4,  // and of hr_pixels
+    HR__SLACK = 64,
+    // Of one output. Some drivers end the loops of an item, silently, after
+    // 65535 rounds in all; hr_resample goes through 16 outputs.
+    HR__MAX_TAPS = 4000,
+};
+
+// Kernels, in the order of the stages; their names are hr_reconstruct, ...
+#define HR__KERNELS(X) \
+    X(RECONSTRUCT, "hr_reconstruct") \
+    X(COLOR,       "hr_color") \
+    X(PIXELS,      "hr_pixels") \
+    X(RESAMPLE,    "hr_resample") \
+    X(STORE,       "hr_store")
+enum {
+#define X(name, text) HR__KERNEL_##name,
+    HR__KERNELS(X)
+#undef X
+    HR__NUM_KERNELS
+};
+
+// Arguments. LIST is the list's first word in plan. Not every kernel has all:
+//   hr_reconstruct  plan list in work
+//   hr_color        plan list work
+//   hr_pixels       plan list in work
+//   hr_resample     plan list work
+//   hr_store        plan list work out
+enum { HR__ARG_PLAN, HR__ARG_LIST, HR__ARG_FIRST_BUFFER };
+
+enum {                      // hr__kernel_picture.color
+    HR__KERNEL_GRAY = 0,    // one component: hr_color has nothing to do
+    HR__KERNEL_YCC,
+    HR__KERNEL_RGB,
+};
+
+enum {                      // hr__kernel_component.fancy
+    HR__FANCY_X = 1,
+    HR__FANCY_Y = 2,
+};
+
+enum {                      // hr__kernel_picture.flags
+    HR__IDENTITY_X = 1,     // output x is source column src_x + x
+    HR__IDENTITY_Y = 2,
+    HR__TABLE_IDENTITY = 4, // u8 as it is
+    HR__NO_PIXELS = 8,      // all padding
+};
+
+enum { HR__KERNEL_F32, HR__KERNEL_F16, HR__KERNEL_U8 };
+
+struct hr__kernel_component {
+    hr__u32 begin, end;     // its blocks among those of the picture
+    hr__u32 records;        // in: its first record (multiple of 4)
+    hr__u32 quant;          // in: quant[64], u16 (multiple of 2)
+    hr__u32 blocks_w, blocks_h;
+    hr__u32 plane;          // work: its first sample
+    hr__u32 stride;         // bytes from column to column
+    hr__i32 x, y;           // of that sample in the whole component
+    hr__i32 width, height;  // of the whole component, unpadded
+    hr__u32 step_x, step_y; // pixels per sample
+    hr__u32 fancy;
+};
+
+// One axis: words of plan.
+struct hr__kernel_axis {
+    hr__u32 lo, n, w;       // lo counts from src_x or src_y of the picture
+    hr__u32 stride;         // weights from output to output
+    hr__i32 out, pad;       // outputs that are pixels, and how many precede
+};
+
+struct hr__kernel_picture {
+    // reconstruct
+    hr__u32 num_blocks;
+    hr__u32 values;         // in: the packed values
+    struct hr__kernel_component comp[3];
+    // color, pixels: window -> planes; plane i is at rgb + i * rgb_plane
+    hr__u32 color;
+    hr__u32 planes;         // 3 or 1, also for resample
+    hr__i32 x, y, w, h;     // window made; y is even
+    hr__u32 rgb, rgb_plane, rgb_stride;
+    // pixels: in
+    hr__u32 pixels, pixels_x, pixels_y, pixels_c;  // bytes to the next
+    // resample: plane i of the source is at src + i * src_plane
+    hr__u32 src, src_plane;  // src: column src_x, row src_y
+    hr__u32 src_stride, src_lane;        // bytes to the next x, y
+    hr__i32 src_x, src_y, rows;          // rows that the second pass reads
+    struct hr__kernel_axis ax, ay;
+    hr__u32 flags;
+    hr__i32 win_w, win_h;   // output, padding included, before it is turned
+    hr__u32 tmp, tmp_plane, tmp_stride;  // work: rows after one pass
+    // store
+    hr__u32 out, out_x, out_y, out_c;    // bytes to the next
+    hr__u32 channels;       // > planes: grey is repeated
+    hr__u32 type, table;    // plan: word of 3 x 256 entries of the type
+};
+
+#endif

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host side of layout.h: what coefficients, axes and destinations come to in
+// a descriptor. Pure functions; offsets are the caller's, and so are checks
+// that buffers stay below 4 GiB.
+//
+//   hr__kernel_coefficients() or hr__kernel_pixels(): where pixels come from
+//   hr__kernel_axes():  the resample step
+//   hr__kernel_store(): where they go
+//   hr__kernel_groups(), _list(), _pad(), _rows(): the launches
+//
+// The first two and hr__kernel_axes() take and return the next free byte of
+// the work buffer, which begins at HR__SLACK.
+#ifndef HR__KERNELS_PLAN_H
+#define HR__KERNELS_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "hal/backend.h"
+#include "kernels/layout.h"
+
+static inline uint64_t hr__kernel_round(uint64_t n, unsigned to)
+{
+    return (n + to - 1) / to * to;
+}
+
+// Planes of the window [x, x + w) x [y, y + h) behind `work`.
+static inline uint64_t hr__kernel_window(struct hr__kernel_picture *p,
+                                         int x, int y, int w, int h,
+                                         unsigned planes, uint64_t work)
+{
+    p->x = x;
+    p->y = y & ~1;
+    p->w = w;
+    p->h = h + (y & 1);
+    p->planes = planes;
+    p->rgb = (hr__u32)work;
+    p->rgb_stride = (hr__u32)hr__kernel_round((uint64_t)p->h, HR__LANES);
+    p->rgb_plane = p->rgb_stride * (hr__u32)w + HR__SLACK;
+    p->src = p->rgb + (hr__u32)(y & 1);
+    p->src_plane = p->rgb_plane;
+    p->src_stride = p->rgb_stride;
+    p->src_lane = 1;
+    p->src_x = x;
+    p->src_y = y;
+    p->rows = h;
+    return work + (uint64_t)planes * p->rgb_plane + HR__SLACK;
+}
+
+static inline void hr__kernel_component_of(struct hr__kernel_component *k,
+                                           const struct hr__coefficients *c,
+                                           int i)
+{
+    const struct hr__coef_component *comp = &c->comp[i];
+    bool one = c->num_components == 1;
+
+    k->blocks_w = comp->blocks_w;
+    k->blocks_h = comp->blocks_h;
+    k->stride = comp->blocks_h * 8;
+    k->x = (hr__i32)comp->block_x * 8;
+    k->y = (hr__i32)comp->block_y * 8;
+    k->width = (hr__i32)comp->width;
+    k->height = (hr__i32)comp->height;
+    k->step_x = one ? 1 : c->h_max / comp->h;
+    k->step_y = one ? 1 : c->v_max / comp->v;
+    // libjpeg-turbo src/jdsample.c jinit_upsampler
+    if (k->step_x == 2 && k->step_y <= 2 && k->width > 2)
+        k->fancy = HR__FANCY_X | (k->step_y == 2 ? HR__FANCY_Y : 0);
+    else if (k->step_x == 1 && k->step_y == 2)
+        k->fancy = HR__FANCY_Y;
+    else
+        k->fancy = 0;
+}
+
+// A payload of packed coefficients that lies at byte in_at of `in` (a multiple
+// of 4). gray: one plane of luma.
+static inline uint64_t hr__kernel_coefficients(
+    struct hr__kernel_picture *p, const struct hr__coefficients *c,
+    uint64_t in_at, bool gray, uint64_t work)
+{
+    uint32_t begin = 0, n = c->num_components;
+
+    p->values = (hr__u32)(in_at + c->values_at);
+    for (uint32_t i = 0; i < n; i++) {
+        struct hr__kernel_component *k = &p->comp[i];
+
+        hr__kernel_component_of(k, c, (int)i);
+        k->begin = begin;
+        begin += k->blocks_w * k->blocks_h;
+        k->records = (hr__u32)(in_at + c->blocks_at + c->comp[i].first *
+                               sizeof(struct hr__coef_block));
+        k->quant = (hr__u32)(in_at +
+                             offsetof(struct hr__coefficients, comp) +
+                             i * sizeof(struct hr__coef_component) +
+                             offsetof(struct hr__coef_component, quant));
+        k->plane = (hr__u32)work;
+        work += (uint64_t)k->stride * k->blocks_w * 8 + HR__SLACK;
+        k->end = begin;
+    }
+    for (uint32_t i = n; i < 3; i++)
+        p->comp[i].end = begin;
+    p->num_blocks = begin;
+    if (n > 1) {
+        p->color = c->color == HR_COLOR_YCC ? HR__KERNEL_YCC : HR__KERNEL_RGB;
+        return hr__kernel_window(p, (int)c->x, (int)c->y, (int)c->w,
+                                 (int)c->h, gray ? 1 : 3, work);
+    }
+    // Resample reads the only component as it is.
+    p->color = HR__KERNEL_GRAY;
+    p->planes = 1;
+    p->w = p->h = 0;
+    p->src = p->comp[0].plane +
+             (c->x - (uint32_t)p->comp[0].x) * p->comp[0].stride +
+             (c->y - (uint32_t)p->comp[0].y);
+    p->src_plane = 0;
+    p->src_stride = p->comp[0].stride;
+    p->src_lane = 1;
+    p->src_x = (hr__i32)c->x;
+    p->src_y = (hr__i32)c->y;
+    p->rows = (hr__i32)c->h;
+    return work;
+}
+
+// u8 pixels: the window's first is at byte in_at of `in`; bytes to the next
+// pixel, row, channel.
+static inline uint64_t hr__kernel_pixels(struct hr__kernel_picture *p,
+                                         struct hr__rect window,
+                                         unsigned planes, uint64_t in_at,
+                                         size_t next_x, size_t next_y,
+                                         size_t next_c, uint64_t work)
+{
+    work = hr__kernel_window(p, window.x, window.y, window.w, window.h,
+                             planes, work);
+    // Sources have no row to spare in front: planes begin with the window.
+    p->src -= (hr__u32)(window.y & 1);
+    p->y = window.y;
+    p->h = window.h;
+    p->pixels = (hr__u32)in_at;
+    p->pixels_x = (hr__u32)next_x;
+    p->pixels_y = (hr__u32)next_y;
+    p->pixels_c = (hr__u32)next_c;
+    return work;
+}
+
+static inline void hr__kernel_axis_of(struct hr__kernel_axis *k,
+                                      const struct hr__axis *a,
+                                      const void *plan)
+{
+    k->lo = (hr__u32)(a->lo - (const int32_t *)plan);
+    k->n = (hr__u32)(a->n - (const int32_t *)plan);
+    k->w = (hr__u32)(a->w - (const int32_t *)plan);
+    k->stride = (hr__u32)a->stride;
+    k->out = a->out;
+    k->pad = a->pad_before;
+}
+
+// x and y exchange their roles in all that follows the source.
+static inline void hr__kernel_exchange(struct hr__kernel_picture *p,
+                                       const struct hr__axis **x,
+                                       const struct hr__axis **y)
+{
+    const struct hr__axis *axis = *x;
+    hr__u32 stride = p->src_stride;
+    hr__i32 at = p->src_x;
+
+    *x = *y, *y = axis;
+    p->src_stride = p->src_lane, p->src_lane = stride;
+    p->src_x = p->src_y, p->src_y = at;
+}
+
+// The source must be set, and contain what the axes read. The axes were built
+// in the memory of the plan.
+static inline uint64_t hr__kernel_axes(struct hr__kernel_picture *p,
+                                       const struct hr__step *step,
+                                       const struct hr__axis *x,
+                                       const struct hr__axis *y,
+                                       const void *plan, uint64_t work)
+{
+    if (step->v_first)
+        hr__kernel_exchange(p, &x, &y);
+    hr__kernel_axis_of(&p->ax, x, plan);
+    hr__kernel_axis_of(&p->ay, y, plan);
+    p->flags = (x->identity ? HR__IDENTITY_X : 0) |
+               (y->identity ? HR__IDENTITY_Y : 0);
+    p->win_w = step->v_first ? step->win.h : step->win.w;
+    p->win_h = step->v_first ? step->win.w : step->win.h;
+    if (!x->out || !y->out) {
+        p->flags |= HR__NO_PIXELS;
+        p->rows = 0;
+        p->num_blocks = 0;
+        p->w = p->h = 0;
+        p->tmp = p->tmp_plane = p->tmp_stride = 0;
+        return work;
+    }
+    p->src += (hr__u32)(x->src_lo - p->src_x) * p->src_stride +
+              (hr__u32)(y->src_lo - p->src_y) * p->src_lane;
+    p->src_x = x->src_lo;
+    p->src_y = y->src_lo;
+    p->rows = y->src_hi - y->src_lo;
+    p->tmp = (hr__u32)work;
+    p->tmp_stride = (hr__u32)hr__kernel_round((uint64_t)p->win_w, HR__LANES);
+    p->tmp_plane = p->tmp_stride *
+                   (hr__u32)hr__kernel_round((uint64_t)p->rows, HR__LANES);
+    return work + (uint64_t)p->planes * p->tmp_plane + HR__SLACK;
+}
+
+// The tensor at byte out_at of `out`; its table at that word of the plan.
+static inline void hr__kernel_store(struct hr__kernel_picture *p,
+                                    const struct hr__step *step,
+                                    const struct hr__dst *d, uint64_t out_at,
+                                    hr__u32 table, bool table_identity)
+{
+    size_t element = hr_dtype_size(d->dtype);
+    bool planar = d->layout == HR_NCHW;
+    hr__u32 x = (hr__u32)(planar ? element : element * (size_t)d->c);
+    bool turn = step->transpose != step->v_first;
+
+    p->out = (hr__u32)out_at;
+    p->out_x = turn ? (hr__u32)d->stride_h : x;
+    p->out_y = turn ? x : (hr__u32)d->stride_h;
+    p->out_c = (hr__u32)(planar ? d->stride_c : element);
+    p->channels = (hr__u32)d->c;
+    p->type = (hr__u32)d->dtype;
+    p->table = table;
+    if (table_identity && d->dtype == HR_U8)
+        p->flags |= HR__TABLE_IDENTITY;
+}
+
+// Work-groups that this picture needs of a kernel; 0 = none.
+static inline hr__u32 hr__kernel_groups(const struct hr__kernel_picture *p,
+                                        int kernel)
+{
+    uint64_t items = 0, strips = hr__kernel_round((uint64_t)p->h, 16) / 16;
+    uint64_t chunks = hr__kernel_round((uint64_t)p->win_w, 16) / 16;
+
+    switch (kernel) {
+    case HR__KERNEL_RECONSTRUCT:
+        items = p->num_blocks;
+        break;
+    case HR__KERNEL_COLOR:
+        items = strips * hr__kernel_round((uint64_t)p->w, HR__COLOR_COLUMNS) /
+                HR__COLOR_COLUMNS;
+        break;
+    case HR__KERNEL_PIXELS:
+        items = strips * hr__kernel_round((uint64_t)p->w, HR__PIXEL_COLUMNS) /
+                HR__PIXEL_COLUMNS;
+        break;
+    case HR__KERNEL_RESAMPLE:
+        items = chunks * p->planes * hr__kernel_round((uint64_t)p->rows, 16) /
+                16;
+        break;
+    case HR__KERNEL_STORE:
+        items = chunks * p->planes * (uint64_t)p->win_h;
+        break;
+    }
+    return (hr__u32)((items + HR__GROUP - 1) / HR__GROUP);
+}
+
+// Appends the groups of picture number i to a list; returns its new end.
+static inline hr__u32 *hr__kernel_list(hr__u32 *list, hr__u32 i,
+                                       hr__u32 groups)
+{
+    for (hr__u32 g = 0; g < groups; g++) {
+        *list++ = i;
+        *list++ = g;
+    }
+    return list;
+}
+
+// A launch of that many groups: its rows, and how many are in each.
+static inline size_t hr__kernel_rows(size_t groups, size_t *width)
+{
+    size_t rows = (groups + HR__ROW_GROUPS - 1) / HR__ROW_GROUPS;
+
+    *width = rows ? (groups + rows - 1) / rows : 0;
+    return rows;
+}
+
+// Completes the last row of a list with groups behind the end of a picture:
+// fewer than there are rows. Returns the list's new end.
+static inline hr__u32 *hr__kernel_pad(hr__u32 *list, hr__u32 *end)
+{
+    size_t groups = (size_t)(end - list) / 2, width;
+    size_t rows = hr__kernel_rows(groups, &width);
+
+    for (; groups < rows * width; groups++, end += 2) {
+        end[0] = end[-2];
+        end[1] = end[-1] + 1;
+    }
+    return end;
+}
+
+#endif

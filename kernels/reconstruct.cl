@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stage reconstruct: packed coefficients -> planes of samples. One item makes
+// one block: unpack, dequantise, islow inverse DCT, clamp.
+//
+// Where decoders differ, x86 decides (libjpeg-turbo simd/x86_64/
+// jidctint-avx2.asm): 16-bit products and sums wrap, the first pass is
+// saturated to 16 bits, but wraps if only the first row has coefficients.
+
+// Sums of the inverse DCT are 32-bit and wrap.
+#define HR__WIDE(v) as_uint8(convert_int8(as_short8(v)))
+#define HR__SHIFT(v, s) (as_int8((v) + (1u << ((s) - 1))) >> (s))
+
+// One dimension for eight vectors at once, libjpeg src/jidctint.c with the
+// constants of 13 bits.
+#define HR__IDCT(d, y, s) \
+    do { \
+        uint8 x1 = HR__WIDE(d[1]), x2 = HR__WIDE(d[2]); \
+        uint8 x3 = HR__WIDE(d[3]), x5 = HR__WIDE(d[5]); \
+        uint8 x6 = HR__WIDE(d[6]), x7 = HR__WIDE(d[7]); \
+        uint8 t0 = HR__WIDE(d[0] + d[4]) << 13; \
+        uint8 t1 = HR__WIDE(d[0] - d[4]) << 13; \
+        uint8 z1 = (x2 + x6) * 4433u; \
+        uint8 t2 = z1 - x6 * 15137u, t3 = z1 + x2 * 6270u; \
+        uint8 a0 = t0 + t3, a3 = t0 - t3, a1 = t1 + t2, a2 = t1 - t2; \
+        uint8 u = HR__WIDE(d[7] + d[3]), v = HR__WIDE(d[5] + d[1]); \
+        uint8 z5 = (u + v) * 9633u; \
+        uint8 z3 = z5 - u * 16069u, z4 = z5 - v * 3196u; \
+        uint8 z6 = (x7 + x1) * 7373u, z7 = (x5 + x3) * 20995u; \
+        uint8 b0 = x7 * 2446u - z6 + z3, b3 = x1 * 12299u - z6 + z4; \
+        uint8 b1 = x5 * 16819u - z7 + z4, b2 = x3 * 25172u - z7 + z3; \
+        y[0] = HR__SHIFT(a0 + b3, s); \
+        y[7] = HR__SHIFT(a0 - b3, s); \
+        y[1] = HR__SHIFT(a1 + b2, s); \
+        y[6] = HR__SHIFT(a1 - b2, s); \
+        y[2] = HR__SHIFT(a2 + b1, s); \
+        y[5] = HR__SHIFT(a2 - b1, s); \
+        y[3] = HR__SHIFT(a3 + b0, s); \
+        y[4] = HR__SHIFT(a3 - b0, s); \
+    } while (0)
+
+static inline ushort8 hr__narrow(int8 v)
+{
+    return as_ushort8(
+        convert_short8(clamp(v, (int8)(-32768), (int8)(32767))));
+}
+
+static inline uchar8 hr__sample(int8 v)
+{
+    return convert_uchar8(clamp(v + 128, (int8)(0), (int8)(255)));
+}
+
+// The values of half a block; returns where the other half's begin.
+static inline uint hr__unpack(short *c, uint mask,
+                              __global const uchar *restrict in, uint at)
+{
+    while (mask) {
+        uint rest = mask & (mask - 1);
+        int v = (char)in[at++];
+
+        if (v == -128) {
+            v = (short)(ushort)(in[at] | in[at + 1] << 8);
+            at += 2;
+        }
+        c[31 - clz(mask ^ rest)] = (short)v;
+        mask = rest;
+    }
+    return at;
+}
+
+// Dequantised coefficients in, eight columns of samples out.
+static inline void hr__inverse(ushort8 d[8], bool one_row,
+                               __global uchar *out, uint stride)
+{
+    int8 y[8];
+
+    if (one_row) {
+        ushort8 flat = d[0] << (ushort8)(2);
+
+        d[0] = d[1] = d[2] = d[3] = flat;
+        d[4] = d[5] = d[6] = d[7] = flat;
+    } else {
+        HR__IDCT(d, y, 11);
+        d[0] = hr__narrow(y[0]), d[1] = hr__narrow(y[1]);
+        d[2] = hr__narrow(y[2]), d[3] = hr__narrow(y[3]);
+        d[4] = hr__narrow(y[4]), d[5] = hr__narrow(y[5]);
+        d[6] = hr__narrow(y[6]), d[7] = hr__narrow(y[7]);
+    }
+    hr__transpose8(d);
+    HR__IDCT(d, y, 18);
+    vstore8(hr__sample(y[0]), 0, out);
+    vstore8(hr__sample(y[1]), 0, out + stride);
+    vstore8(hr__sample(y[2]), 0, out + 2 * stride);
+    vstore8(hr__sample(y[3]), 0, out + 3 * stride);
+    vstore8(hr__sample(y[4]), 0, out + 4 * stride);
+    vstore8(hr__sample(y[5]), 0, out + 5 * stride);
+    vstore8(hr__sample(y[6]), 0, out + 6 * stride);
+    vstore8(hr__sample(y[7]), 0, out + 7 * stride);
+}
+
+// Only the first coefficient: all samples are equal.
+static inline void hr__inverse_dc(short dc, ushort quant,
+                                  __global uchar *out, uint stride)
+{
+    short d = (short)(ushort)(((uint)(ushort)dc * quant) << 2);
+    int v = clamp(((d + 16) >> 5) + 128, 0, 255);
+    uchar8 s = (uchar8)((uchar)v);
+
+    for (uint i = 0; i < 8; i++)
+        vstore8(s, 0, out + i * stride);
+}
+
+static inline void hr__dequantise(const short *c, ushort8 d[8],
+                                  __global const ushort *q)
+{
+    d[0] = as_ushort8(vload8(0, c)) * vload8(0, q);
+    d[1] = as_ushort8(vload8(1, c)) * vload8(1, q);
+    d[2] = as_ushort8(vload8(2, c)) * vload8(2, q);
+    d[3] = as_ushort8(vload8(3, c)) * vload8(3, q);
+    d[4] = as_ushort8(vload8(4, c)) * vload8(4, q);
+    d[5] = as_ushort8(vload8(5, c)) * vload8(5, q);
+    d[6] = as_ushort8(vload8(6, c)) * vload8(6, q);
+    d[7] = as_ushort8(vload8(7, c)) * vload8(7, q);
+}
+
+// Neighbouring items go down a column of blocks, as the planes do.
+__kernel void hr_reconstruct(__global const uint *restrict plan, uint list,
+                             __global const uchar *restrict in,
+                             __global uchar *restrict work)
+{
+    struct hr__job job = hr__job_of(plan, list);
+    __global const struct hr__kernel_picture *pic = job.pic;
+    __global const struct hr__kernel_component *comp = pic->comp;
+    short c[64];
+    ushort8 d[8];
+
+    if (job.item >= pic->num_blocks)
+        return;
+    comp += job.item >= comp[0].end;
+    comp += job.item >= comp->end;
+
+    uint i = job.item - comp->begin, h = comp->blocks_h, stride = comp->stride;
+    uint bx = i / h, by = i - bx * h;
+    uint4 block = vload4(
+        by * comp->blocks_w + bx,
+        (__global const uint *)(in + comp->records));
+    __global const ushort *q = (__global const ushort *)(in + comp->quant);
+    __global uchar *out = work + comp->plane + bx * 8 * stride + by * 8;
+
+    if (!(block.z | block.w)) {
+        hr__inverse_dc((short)(ushort)block.y, q[0], out, stride);
+        return;
+    }
+    for (uint k = 0; k < 4; k++)
+        vstore16((short16)(0), k, c);
+    c[0] = (short)(ushort)block.y;
+    uint at = hr__unpack(c, block.z, in, pic->values + block.x);
+    hr__unpack(c + 32, block.w, in, at);
+    hr__dequantise(c, d, q);
+    hr__inverse(d, !(block.z >> 8 | block.w), out, stride);
+}
