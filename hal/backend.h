@@ -129,6 +129,50 @@ struct hr__payload {
     struct hr__engine *owner;
 };
 
+// What a span that ends in ENTROPY leaves in its payload: one block of memory,
+// compact enough for a bus, with this header at its start. Little endian, no
+// padding; device code reads it as it is. The window of the picture that the
+// geometry needs is in it, and around that window one more sample of every
+// component on each side where the picture goes on.
+enum { HR__COEF_MAGIC = 0x31434f45 };
+
+struct hr__coef_component {
+    uint32_t h, v;                // sampling factors
+    uint32_t width, height;       // samples of the whole component, unpadded:
+                                  // upsampling clamps its neighbours to them
+    uint32_t block_x, block_y;    // the first block that is here, in the
+                                  // component's own grid of 8x8 blocks
+    uint32_t blocks_w, blocks_h;  // how many are here
+    uint32_t first;               // its first record
+    uint16_t quant[64];           // natural (row by row) order
+};
+
+// One block: the DC coefficient, which of the others are not 0 (bit i of
+// mask = natural position i), and where their values begin, from the start of
+// the values: one int8 each, low positions first; -128 is an escape, the
+// int16 behind it is the value (two bytes, low first).
+struct hr__coef_block {
+    uint32_t values;
+    int16_t dc;
+    uint16_t reserved;
+    uint32_t mask[2];  // low, high; bit 0 of low is never set
+};
+
+struct hr__coefficients {
+    uint32_t magic;
+    uint32_t num_components;  // 1 or 3
+    uint32_t color;           // enum hr_color: GRAY, YCC or RGB
+    uint32_t h_max, v_max;
+    uint32_t x, y, w, h;  // the window, in pixels
+    uint32_t num_blocks;
+    uint32_t blocks_at;  // bytes from the header to the records
+    uint32_t values_at;  // and to the values
+    uint32_t values_size;
+    uint32_t range;  // 1: some sum may leave 16 bits, where
+                     // decoders differ (SIMD semantics decide)
+    struct hr__coef_component comp[3];
+};
+
 // ---- Tasks -------------------------------------------------------------------
 
 // One span of one sample in the hands of one engine.
@@ -240,6 +284,19 @@ struct hr__backend {
     // Optional. Memory this engine reads payloads from fastest; NULL = heap.
     void *(*buffer_alloc)(struct hr__engine *e, size_t size);
     void (*buffer_free)(struct hr__engine *e, void *data, size_t size);
+
+    // Every engine that is not the host is tested at its first open, and its
+    // spans are used as far as they proved exact (hal/certificate.c). true:
+    // trusted without a test; for scripted engines of tests.
+    bool trusted;
+    // Optional. What its pixels depend on besides the library's version and
+    // e->description: the hash of its kernels. Text, valid until close. Called
+    // when open() has returned.
+    const char *(*fingerprint)(struct hr__engine *e);
+    // Only the host. Encoded picture number i (0, 1, ...) for the test, in
+    // room bytes at to; the same each time. False: there are no more.
+    bool (*specimen)(struct hr__engine *e, int i, uint8_t *to, size_t room,
+                     size_t *size);
 };
 
 // ---- Services -----------------------------------------------------------------

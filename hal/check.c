@@ -72,16 +72,14 @@ static unsigned facts(struct hr__device *dev, const struct hr_sample *s,
 unsigned hr_device_check(hr_device handle, const struct hr_sample *sample)
 {
     struct hr__device *dev = hr__device_get(handle);
-    struct hr__engine *e;
     struct hr__offer offer = {0};
     struct hr__picture pic;
 
     if (!dev)
         return HR_WHY_FAILED;
-    e = dev->engines[0];
     offer.why = facts(dev, sample, &pic);
     if (!offer.why)
-        e->backend->offer(e, &pic, &offer);
+        hr__device_offer(dev, 0, &pic, &offer);
     hr__device_unref(dev);
     return offer.spans ? 0 : offer.why ? offer.why : HR_WHY_SPAN;
 }

@@ -198,6 +198,11 @@ static struct hr__device *open_chain(const struct hr__backend *b,
     dev->pub.caps = first->caps;
     dev->pub.caps.threads = host->caps.threads;
     dev->pub.params.threads = host->caps.threads;
+    if (first != host && hr__certify(dev)) {
+        // A hung engine may hold tasks, and with them the device.
+        hr__device_unref(dev);
+        return NULL;
+    }
     return dev;
 }
 
@@ -222,19 +227,55 @@ static hr_device open_named(const char *name,
     return NULL;
 }
 
-// The first backend of the table that opens; the log says why not the others.
+static const char software[] = "it runs on this machine's own processor";
+
+// Known without opening one: every device of the backend is software.
+static bool all_software(const struct hr__backend *b)
+{
+    enum { MAX = 8 };
+    struct hr_device_info infos[MAX];
+    int n = b->list ? b->list(infos, MAX) : 0, found = 0;
+
+    for (int i = 0; i < n && i < MAX; i++) {
+        if (!infos[i].reason[0] && !infos[i].caps.software)
+            return false;
+        found += !infos[i].reason[0];
+    }
+    return found && n <= MAX;
+}
+
+// Why an opened device is not what "auto" means, or NULL.
+static const char *unfit(const struct hr__device *dev)
+{
+    const struct hr_device_t *pub = &dev->pub;
+
+    if (pub->caps.software)
+        return software;
+    if (pub->certificate.tested && !pub->caps.spans[HR_CLOSE])
+        return "it did not pass its test";
+    return NULL;
+}
+
+// The first backend of the table that opens and is worth it; the log says why
+// not the others. The last, the CPU, always is.
 static hr_device open_any(const struct hr_device_params *params)
 {
     int n;
     const struct hr__backend *const *table = hr__backends(&n);
 
     for (int i = 0; i < n; i++) {
-        struct hr__device *dev = open_chain(table[i], "", params);
+        bool host = i == n - 1, slow = !host && all_software(table[i]);
+        struct hr__device *dev = slow ? NULL : open_chain(table[i], "", params);
+        const char *why = slow   ? software
+                          : !dev ? hr_last_error()
+                          : host ? NULL
+                                 : unfit(dev);
 
-        if (dev)
+        if (!why)
             return &dev->pub;
         hr__log(NULL, HR_LOG_INFO, "auto: %s passed over: %s", table[i]->name,
-                hr_last_error());
+                why);
+        hr__device_unref(dev);
     }
     return NULL;
 }

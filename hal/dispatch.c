@@ -436,8 +436,9 @@ void hr__work_end(struct hr__work *work, const struct hr__outcome *out)
 
 // ---- The engine is done ------------------------------------------------------------------------
 
-// A sample that an engine other than the CPU failed is made again from its
-// source by those that are left. Never silent: counted, with the reason.
+// A sample that an engine other than the CPU failed, or that cannot reach it,
+// is made again from its source by those that are left. Never silent: counted,
+// with the reason.
 static void fall_back(struct hr__work *work, int engine,
                       const struct hr__outcome *out)
 {
@@ -467,12 +468,28 @@ static bool may_fall_back(const struct hr__work *work, int engine)
            !job->dev->pub.params.strict;
 }
 
+// Whom a failed sample leaves: the engine that failed it; or, if the host
+// could not make what another engine was to go on with and says why, that one.
+static int engine_to_leave(const struct hr__work *work, int engine,
+                           const struct hr__outcome *out)
+{
+    struct hr__device *dev = work->job->dev;
+
+    if (!dev->engines[engine]->host || !out->why)
+        return engine;
+    for (int i = work->at + 1; i < work->plan.num_spans; i++)
+        if (!dev->engines[work->plan.spans[i].engine]->host)
+            return work->plan.spans[i].engine;
+    return engine;
+}
+
 static void span_failed(struct hr__work *work, int engine,
                         const struct hr__outcome *out)
 {
     const struct hr__task *task = &work->slots[engine].task;
     struct hr__outcome stopped = {.offset = -1, .stage = out->stage};
 
+    engine = engine_to_leave(work, engine, out);
     if (!may_fall_back(work, engine)) {
         hr__work_end(work, out);
     } else if (hr__task_stop(task)) {

@@ -193,6 +193,9 @@ struct hr__device {
     pid_t pid;
     int num_engines;
     struct hr__engine *engines[HR__MAX_ENGINES];
+    // Of the first engine, per tier; what its certificate denies it.
+    uint32_t refused[3];
+    uint32_t probing;  // not 0: only this span, while it is tested
     struct hr__pool pool;
     hr_log_fn log;
     void *log_ctx;
@@ -264,6 +267,25 @@ void hr__job_stop_now(struct hr__job *job);  // on the watchdog
 bool hr__watchdog_start(struct hr__device *dev);
 void hr__watchdog_wake(struct hr__device *dev);
 void hr__watchdog_finish(struct hr__device *dev);
+
+// certificate.c
+// Tests the first engine, or learns from disk how that ended, and sets
+// refused, caps and certificate. Before anybody else knows the device. Bounded
+// in time; fails if the engine does not answer.
+enum hr_status hr__certify(struct hr__device *dev);
+// The offer of engine i without what it may not do.
+void hr__device_offer(struct hr__device *dev, int i,
+                      const struct hr__picture *pic, struct hr__offer *out);
+
+// certificate_probe.c: fills spans. *keep: it would end so again.
+enum hr_status hr__certificate_probe(struct hr__device *dev,
+                                     struct hr_certificate *cert, bool *keep);
+
+// certificate_file.c: keys are text that ends in a newline.
+enum { HR__CERTIFICATE_KEY = 2048 };
+bool hr__certificate_load(const char *key, struct hr_certificate *cert);
+// False with errno: it could not be kept.
+bool hr__certificate_save(const char *key, const struct hr_certificate *cert);
 
 // registry.c
 const struct hr__backend *const *hr__backends(int *n);

@@ -259,7 +259,7 @@ static bool plan(struct hr__work *work, struct hr__outcome *out)
 
         if (work->excluded & 1u << i)
             continue;
-        e->backend->offer(e, &work->pic, &offers[i]);
+        hr__device_offer(dev, i, &work->pic, &offers[i]);
         if (!e->host || dev->num_engines == 1)
             work->why |= offers[i].why;
     }

@@ -177,6 +177,7 @@ static void look_closer(struct hr_device_info *info, const char *backend)
         return;
     }
     info->caps = dev->caps;
+    info->certificate = dev->certificate;
     snprintf(info->description, sizeof(info->description), "%s",
              dev->description);
     hr_device_close(&dev);

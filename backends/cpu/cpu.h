@@ -6,6 +6,7 @@
 //   device.c   open, close, what it offers
 //   workers.c  the queue and the threads
 //   span.c     one task: rows in, geometry, rows out
+//   entropy.c  one task: packed coefficients out
 //   rows.c     where rows come from: a decoder, an image, a payload
 #ifndef HR_CPU_H
 #define HR_CPU_H
@@ -95,5 +96,12 @@ struct cpu_run {
 
 bool cpu_run_fail(struct cpu_run *run, enum hr_status status, const char *text);
 bool cpu_run_stops(void *run);  // struct cpu_run *
+// The pixels that the first step reads; one, if its window is all padding.
+bool cpu_run_window(struct cpu_run *run, struct cpu_rect *window);
+
+// ---- Stage entropy alone (entropy.c) -----------------------------------------
+
+bool cpu_entropy_takes(const struct hr__picture *pic);
+bool cpu_run_entropy(struct cpu_run *run);
 
 #endif

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "backends/cpu/cpu.h"
+#include "cpu_fallback/specimen.h"
 
 extern const struct hr__backend hr__backend_cpu;
 
@@ -89,10 +90,12 @@ static void describe(struct hr__engine *e, const struct cpu_ops *ops)
 
 // ---- What it offers --------------------------------------------------------------------
 
-// Every run of stages that begins with the bytes, with pixels, or at the end.
+// Every run of stages that begins with the bytes, with pixels, or at the end;
+// and the bytes' coefficients, for engines that go on from there.
 static uint32_t all_spans(void)
 {
-    return HR__SPAN_BIT(HR_ENTROPY, HR_COLOR) |
+    return HR__SPAN_BIT(HR_ENTROPY, HR_ENTROPY) |
+           HR__SPAN_BIT(HR_ENTROPY, HR_COLOR) |
            HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE) |
            HR__SPAN_BIT(HR_ENTROPY, HR_STORE) |
            HR__SPAN_BIT(HR_RESAMPLE, HR_RESAMPLE) |
@@ -105,11 +108,11 @@ static void cpu_offer(struct hr__engine *e, const struct hr__picture *pic,
 {
     (void)e;
     *out = (struct hr__offer){.spans = all_spans()};
+    if (!cpu_entropy_takes(pic))
+        out->spans &= ~HR__SPAN_BIT(HR_ENTROPY, HR_ENTROPY);
 #if !HR_HAVE_PNG
     if (pic->data && pic->info.format == HR_FORMAT_PNG)
         *out = (struct hr__offer){.why = HR_WHY_FORMAT};
-#else
-    (void)pic;
 #endif
 }
 
@@ -158,6 +161,19 @@ static void cpu_close(struct hr__engine *e)
     cpu_workers_finish(cpu_engine(e));
 }
 
+static const char *cpu_fingerprint(struct hr__engine *e)
+{
+    (void)e;
+    return cpu_specimen_library();
+}
+
+static bool cpu_specimen(struct hr__engine *e, int i, uint8_t *to, size_t room,
+                         size_t *size)
+{
+    (void)e;
+    return cpu_specimen_make(i, to, room, size);
+}
+
 const struct hr__backend hr__backend_cpu = {
     .name = "cpu",
     .engine_size = sizeof(struct cpu_engine),
@@ -166,4 +182,6 @@ const struct hr__backend hr__backend_cpu = {
     .offer = cpu_offer,
     .submit = cpu_submit,
     .cancel = cpu_cancel,
+    .fingerprint = cpu_fingerprint,
+    .specimen = cpu_specimen,
 };

@@ -120,10 +120,13 @@ static bool sink_payload(struct cpu_run *run, struct sink *s,
     s->bytes = (size_t)rect.w * (size_t)run->pic->channels;
     s->stride = s->bytes;
     out = hr__task_payload(run->task, s->bytes * (size_t)rect.h + CPU_SLACK);
-    if (!out)
+    if (!out) {
+        // The next engine's memory, not ours: somebody else may have room.
+        run->out.why = HR_WHY_MEMORY;
         return cpu_run_fail(run, HR_ENOMEM,
                             "no room for the rows between two "
                             "engines");
+    }
     out->rect = rect;
     out->stride = s->stride;
     s->data = out->data;
@@ -454,21 +457,27 @@ static bool run_steps(struct cpu_run *run, struct sink *final)
 
 // ---- Spans that end or begin elsewhere -----------------------------------------------
 
+bool cpu_run_window(struct cpu_run *run, struct cpu_rect *window)
+{
+    struct resample r = {0};
+
+    if (!build_axes(run, &r, &run->pic->geo.steps[0]))
+        return false;
+    *window = r.x.out && r.y.out ? window_of(&r)
+                                 : (struct cpu_rect){0, 0, 1, 1};
+    return true;
+}
+
 // ..color: the window that the first step reads, as pixels.
 static bool run_decode(struct cpu_run *run)
 {
     const uint8_t *src[CPU_DECODE_ROWS];
-    struct resample r = {0};
     struct cpu_rows rows = {0};
     struct sink s;
     int n;
 
-    if (!build_axes(run, &r, &run->pic->geo.steps[0]))
-        return false;
-    // Even a window that is all padding needs one pixel to stand for it.
-    rows.window = r.x.out && r.y.out ? window_of(&r)
-                                     : (struct cpu_rect){0, 0, 1, 1};
-    if (!sink_payload(run, &s,
+    if (!cpu_run_window(run, &rows.window) ||
+        !sink_payload(run, &s,
                       (struct hr__rect){rows.window.x, rows.window.y,
                                         rows.window.w, rows.window.h}) ||
         !cpu_rows_decode(run, &rows))
@@ -512,6 +521,8 @@ static bool run_span(struct cpu_run *run)
     const struct hr__dst *d = &run->pic->dst;
     struct sink final = {.pic = run->pic};
 
+    if (span->last == HR_ENTROPY)
+        return cpu_run_entropy(run);
     if (span->last == HR_COLOR)
         return run_decode(run);
     if (span->first == HR_STORE)

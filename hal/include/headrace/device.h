@@ -32,6 +32,32 @@ struct hr_caps {
     int batch;         // samples it likes to get together; 1 = any number
     bool host_memory;  // reads and writes host memory in place
     bool exact;        // every span it offers is bit-exact on this machine
+    bool software;     // runs on the host's own processor (PoCL, llvmpipe):
+                       // for tests; "auto" passes it over
+};
+
+// How one span of a device compared with the CPU's readable C, over generated
+// pictures of every JPEG kind. Differences in levels of 0 .. 255, of all
+// elements; a bit that differs in a float counts, too.
+struct hr_span_certificate {
+    struct hr_span span;
+    int pictures;      // compared; 0 = the test could not reach it
+    double differing;  // share of the elements, 0 .. 1; 0 = bit-exact
+    double max, mean;  // difference
+    bool failed;       // the device failed while it was tested
+};
+
+// The certificate of a device: made when it is first opened, kept on disk
+// ($XDG_CACHE_HOME/headrace or ~/.cache/headrace) until device, driver or
+// library change. A span that differs, or was not compared, is not used in
+// tier EXACT; in the other tiers only if it differs by at most 2 levels and
+// begins before resample. A sample that is passed over for that has
+// HR_WHY_CERTIFICATE. The CPU needs none. The variable HEADRACE_CERTIFICATE:
+// "again" = test although there is one; "off" = trust the device untested.
+struct hr_certificate {
+    int64_t tested;  // seconds since 1970; 0 = there is none
+    int num_spans;
+    struct hr_span_certificate spans[HR_NUM_STAGES * (HR_NUM_STAGES + 1) / 2];
 };
 
 struct hr_device_params {
@@ -58,15 +84,18 @@ typedef const struct hr_device_t {
     const char *name;         // "cpu", "opencl:0"
     const char *backend;      // "cpu", "opencl", "vaapi"
     const char *description;  // hardware, driver and its version, one line
-    struct hr_caps caps;
+    struct hr_caps caps;      // what the certificate leaves of them
     struct hr_device_params params;  // defaults filled in
+    struct hr_certificate certificate;
 } *hr_device;
 
 // The one call: sets the default device of this process, which NULL means
 // everywhere. "auto" (or NULL): the variable HEADRACE_BACKEND if it is set,
-// else the first backend of the table that works, the CPU last. A name that
-// cannot open is an error and changes nothing: HR_ENODEVICE or HR_EDEVICE,
-// the reason in hr_last_error(). Work in flight on the old default goes on.
+// else the first backend of the table that works, the CPU last; devices that
+// are this machine's processor by another name (caps.software) are only taken
+// by name. A name that cannot open is an error and changes nothing:
+// HR_ENODEVICE or HR_EDEVICE, the reason in hr_last_error(). Work in flight
+// on the old default goes on.
 // Threads: any.
 HR_API enum hr_status hr_set_image_backend(const char *name);
 
@@ -78,6 +107,7 @@ HR_API const char *hr_get_image_backend(void);
 // Open a device: "cpu", "opencl", "opencl:1", ...; NULL or "auto" as above.
 // params may be NULL. NULL on failure, with hr_last_status() and
 // hr_last_error(). Each open makes a device of its own (threads, budget).
+// The first open of a device tests it, see struct hr_certificate.
 // Pair with hr_device_close(). Threads: any.
 HR_API hr_device hr_device_open(const char *name,
                                 const struct hr_device_params *params);
@@ -111,6 +141,7 @@ struct hr_device_info {
     bool available;
     char reason[192];     // why it is not available; "" if it is
     struct hr_caps caps;  // if available
+    struct hr_certificate certificate;
 };
 // Writes up to max lines in order of preference, returns how many there are.
 // Opens and closes each device. Threads: any.

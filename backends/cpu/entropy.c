@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Span entropy..entropy: packed coefficients for an engine that does the rest.
+#include <stddef.h>
+
+#include "backends/cpu/cpu.h"
+#include "cpu_fallback/coefficients.h"
+
+// What is packed goes out as it is.
+#define SAME(type, field)                           \
+    (offsetof(struct hr__coef##type, field) ==      \
+         offsetof(struct cpu_coef##type, field) &&  \
+     sizeof(((struct hr__coef##type *)0)->field) == \
+         sizeof(((struct cpu_coef##type *)0)->field))
+_Static_assert(sizeof(struct hr__coefficients) ==
+                       sizeof(struct cpu_coefficients) &&
+                   SAME(ficients, magic) && SAME(ficients, num_components) &&
+                   SAME(ficients, color) && SAME(ficients, h_max) &&
+                   SAME(ficients, v_max) && SAME(ficients, x) &&
+                   SAME(ficients, y) && SAME(ficients, w) &&
+                   SAME(ficients, h) && SAME(ficients, num_blocks) &&
+                   SAME(ficients, blocks_at) && SAME(ficients, values_at) &&
+                   SAME(ficients, values_size) && SAME(ficients, range) &&
+                   SAME(ficients, comp),
+               "the headers of HAL and CPU have one layout");
+_Static_assert(sizeof(struct hr__coef_component) ==
+                       sizeof(struct cpu_coef_component) &&
+                   SAME(_component, h) && SAME(_component, v) &&
+                   SAME(_component, width) && SAME(_component, height) &&
+                   SAME(_component, block_x) && SAME(_component, block_y) &&
+                   SAME(_component, blocks_w) && SAME(_component, blocks_h) &&
+                   SAME(_component, first) && SAME(_component, quant),
+               "the components of HAL and CPU have one layout");
+_Static_assert(sizeof(struct hr__coef_block) == sizeof(struct cpu_coef_block) &&
+                   SAME(_block, values) && SAME(_block, dc) &&
+                   SAME(_block, reserved) && SAME(_block, mask),
+               "the records of HAL and CPU have one layout");
+#undef SAME
+_Static_assert((int)HR__COEF_MAGIC == (int)CPU_COEF_MAGIC &&
+                   (int)HR_COLOR_GRAY == (int)CPU_COEF_GRAY &&
+                   (int)HR_COLOR_YCC == (int)CPU_COEF_YCC &&
+                   (int)HR_COLOR_RGB == (int)CPU_COEF_RGB,
+               "magic and colours of HAL and CPU are the same");
+
+// ---- What it offers --------------------------------------------------------
+
+static bool step_is_empty(const struct hr__step *s)
+{
+    return s->win.x >= s->rs_w || s->win.x + s->win.w <= 0 ||
+           s->win.y >= s->rs_h || s->win.y + s->win.h <= 0;
+}
+
+static bool sampling_is_integral(const struct hr_info *info)
+{
+    int h = 1, v = 1;
+
+    for (int i = 0; i < info->components; i++) {
+        h = info->h[i] > h ? info->h[i] : h;
+        v = info->v[i] > v ? info->v[i] : v;
+    }
+    for (int i = 0; i < info->components; i++)
+        if (!info->h[i] || !info->v[i] || h % info->h[i] || v % info->v[i])
+            return false;
+    return true;
+}
+
+bool cpu_entropy_takes(const struct hr__picture *pic)
+{
+    const struct hr_info *info = &pic->info;
+    bool gray = info->components == 1 && info->color == HR_COLOR_GRAY;
+    bool color = info->components == 3 &&
+                 (info->color == HR_COLOR_YCC || info->color == HR_COLOR_RGB);
+
+    // A file without an end must be searched for where it stops: for rows.
+    return pic->data && info->format == HR_FORMAT_JPEG && info->ends &&
+           (info->process == HR_PROCESS_BASELINE ||
+            info->process == HR_PROCESS_EXTENDED) &&
+           !info->arithmetic && info->precision == 8 && info->interleaved &&
+           (gray || color) && sampling_is_integral(info) &&
+           !step_is_empty(&pic->geo.steps[0]);
+}
+
+// ---- The span --------------------------------------------------------------
+
+// The CPU mends damage, and says how much, in its own way: then it makes the
+// picture as a whole.
+static bool failed(struct cpu_run *run, const struct cpu_decode_error *err)
+{
+    run->out.offset = err->offset;
+    if (err->result == CPU_STOPPED)
+        return cpu_run_stops(run), false;
+    if (err->result == CPU_NOMEM)
+        return cpu_run_fail(run, HR_ENOMEM, err->text);
+    run->out.why = HR_WHY_DAMAGED;
+    return cpu_run_fail(run, HR_EUNSUPPORTED, err->text);
+}
+
+bool cpu_run_entropy(struct cpu_run *run)
+{
+    const struct hr__picture *pic = run->pic;
+    struct cpu_worker *w = run->w;
+    struct cpu_decode_params p = {.data = pic->data,
+                                  .size = pic->size,
+                                  .width = pic->width,
+                                  .height = pic->height,
+                                  .channels = pic->channels,
+                                  .stop = cpu_run_stops,
+                                  .stop_ctx = run,
+                                  .jpeg = w->jpeg};
+    struct cpu_decode_error err = {.offset = -1};
+    struct cpu_packed packed;
+    struct hr__payload *out;
+
+    if (!cpu_run_window(run, &p.window))
+        return false;
+    run->out.stage = HR_ENTROPY;
+    if (cpu_coef_decode(&p, &w->engine->ops, &w->arena, &packed, &err))
+        return failed(run, &err);
+    out = hr__task_payload(run->task, packed.size);
+    if (!out) {
+        // The next engine's memory, not ours: somebody else may have room.
+        run->out.why = HR_WHY_MEMORY;
+        return cpu_run_fail(run, HR_ENOMEM,
+                            "no room for the coefficients "
+                            "between two engines");
+    }
+    out->rect = (struct hr__rect){p.window.x, p.window.y, p.window.w,
+                                  p.window.h};
+    cpu_coef_write(&packed, out->data);
+    return true;
+}

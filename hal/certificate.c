@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a device may do, by how its pictures compared with the CPU's: the
+// certificate is made or read when the device opens, and from then on
+// narrows what the engine offers.
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "hal/hal.h"
+
+// Changes with the pictures and the judgement below.
+enum { PROBE_VERSION = 1 };
+
+static const double CLOSE_LEVELS = 2;
+
+// ---- Judgement -------------------------------------------------------------
+
+static bool is_exact(const struct hr_span_certificate *s)
+{
+    return s->pictures && !s->failed && !(s->differing > 0);
+}
+
+// Outside EXACT an inverse DCT may be another one, within limits; resample
+// and store may not.
+static bool allowed(const struct hr_span_certificate *s, enum hr_tier tier)
+{
+    if (is_exact(s))
+        return true;
+    return tier != HR_EXACT && s->pictures && !s->failed &&
+           s->span.first < HR_RESAMPLE && s->max <= CLOSE_LEVELS;
+}
+
+static void judge(struct hr__device *dev)
+{
+    const struct hr_certificate *cert = &dev->pub.certificate;
+    struct hr_caps *caps = &dev->pub.caps;
+
+    for (int i = 0; i < cert->num_spans; i++) {
+        const struct hr_span_certificate *s = &cert->spans[i];
+
+        for (int tier = 0; tier <= HR_FAST; tier++)
+            if (!allowed(s, (enum hr_tier)tier))
+                dev->refused[tier] |= HR__SPAN_BIT(s->span.first, s->span.last);
+        if (!is_exact(s))
+            caps->exact = false;
+    }
+    for (int tier = 0; tier <= HR_FAST; tier++)
+        caps->spans[tier] &= ~dev->refused[tier];
+}
+
+void hr__device_offer(struct hr__device *dev, int i,
+                      const struct hr__picture *pic, struct hr__offer *out)
+{
+    struct hr__engine *e = dev->engines[i];
+    uint32_t refused = i ? 0 : dev->refused[pic->tier];
+
+    e->backend->offer(e, pic, out);
+    if (i == 0 && dev->probing)
+        out->spans &= dev->probing;
+    if (out->spans & refused)
+        out->why |= HR_WHY_CERTIFICATE;
+    out->spans &= ~refused;
+}
+
+// ---- Opening ---------------------------------------------------------------
+
+static void make_key(const struct hr__device *dev,
+                     char key[HR__CERTIFICATE_KEY])
+{
+    struct hr__engine *e = dev->engines[0];
+    struct hr__engine *host = hr__host((struct hr__device *)dev);
+    const char *of_engine = "", *of_host = "";
+
+    if (e->backend->fingerprint)
+        of_engine = e->backend->fingerprint(e);
+    if (host->backend->fingerprint)
+        of_host = host->backend->fingerprint(host);
+    // The last line ends in a newline, cut or not.
+    snprintf(key, HR__CERTIFICATE_KEY - 1,
+             "%d\nheadrace %s %d\n%s\n%s\n%" PRIx32 " %" PRIx32 "\n%s\n%s",
+             PROBE_VERSION, hr_version(), HR_API_VERSION, e->backend->name,
+             e->description, e->caps.spans[HR_EXACT], e->caps.spans[HR_CLOSE],
+             of_host, of_engine ? of_engine : "");
+    strcat(key, "\n");
+}
+
+static void log_span(struct hr__device *dev,
+                     const struct hr_span_certificate *s)
+{
+    const char *first = hr_stage_name(s->span.first);
+    const char *last = hr_stage_name(s->span.last);
+
+    if (is_exact(s))
+        hr__log(dev, HR_LOG_INFO, "%s: %s..%s is exact, %d pictures compared",
+                dev->pub.name, first, last, s->pictures);
+    else if (s->failed || !s->pictures)
+        hr__log(dev, HR_LOG_WARN, "%s: %s..%s %s, it is not used",
+                dev->pub.name, first, last,
+                s->failed ? "failed its test" : "could not be tested");
+    else
+        hr__log(dev, HR_LOG_WARN,
+                "%s: %s..%s differs from the CPU in %.4f %% of %d pictures' "
+                "elements, by %.3f levels at most: %s",
+                dev->pub.name, first, last, 100 * s->differing, s->pictures,
+                s->max,
+                allowed(s, HR_CLOSE) ? "not used in tier exact" : "not used");
+}
+
+static enum hr_status test(struct hr__device *dev, const char *key)
+{
+    struct hr_certificate *cert = &dev->pub.certificate;
+    int64_t start = hr__now();
+    enum hr_status status;
+    bool keep = false;
+
+    if ((status = hr__certificate_probe(dev, cert, &keep)))
+        return status;
+    cert->tested = (int64_t)time(NULL);
+    for (int i = 0; i < cert->num_spans; i++)
+        log_span(dev, &cert->spans[i]);
+    hr__log(dev, HR_LOG_INFO, "%s: tested in %d ms", dev->pub.name,
+            (int)((hr__now() - start) / 1000000));
+    if (keep && !hr__certificate_save(key, cert))
+        hr__log(dev, HR_LOG_INFO, "%s: its certificate cannot be kept: %s",
+                dev->pub.name, strerror(errno));
+    return HR_OK;
+}
+
+enum hr_status hr__certify(struct hr__device *dev)
+{
+    const char *wish = getenv("HEADRACE_CERTIFICATE");
+    struct hr__engine *e = dev->engines[0];
+    char key[HR__CERTIFICATE_KEY];
+    enum hr_status status;
+
+    wish = wish ? wish : "";
+    if (e->backend->trusted)
+        return HR_OK;
+    if (!strcmp(wish, "off")) {
+        hr__log(dev, HR_LOG_WARN,
+                "%s: HEADRACE_CERTIFICATE=off, its pictures "
+                "are not compared with the CPU's",
+                dev->pub.name);
+        return HR_OK;
+    }
+    make_key(dev, key);
+    if ((!strcmp(wish, "again") ||
+         !hr__certificate_load(key, &dev->pub.certificate)) &&
+        (status = test(dev, key)))
+        return status;
+    judge(dev);
+    return HR_OK;
+}
