@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// OpenCL's codes: their names, and what they mean here. The one place where
+// they are translated.
+#include <stdio.h>
+
+#include "backends/opencl/opencl.h"
+
+#include <CL/cl_ext.h>  // after the header that chooses the version
+
+// Codes that some driver has returned; the others print as a number. LOST:
+// nothing made on this context will work again.
+static const struct {
+    cl_int code;
+    const char *name;
+    enum hr_why why;
+} codes[] = {
+#define X(name, why)                         \
+    {                                        \
+        CL_##name, "CL_" #name, HR_WHY_##why \
+    }
+    X(DEVICE_NOT_FOUND, LOST),
+    X(DEVICE_NOT_AVAILABLE, LOST),
+    X(COMPILER_NOT_AVAILABLE, FAILED),
+    X(MEM_OBJECT_ALLOCATION_FAILURE, MEMORY),
+    X(OUT_OF_RESOURCES, LOST),
+    X(OUT_OF_HOST_MEMORY, MEMORY),
+    X(BUILD_PROGRAM_FAILURE, FAILED),
+    X(MAP_FAILURE, FAILED),
+    X(EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, FAILED),
+    X(INVALID_VALUE, FAILED),
+    X(INVALID_DEVICE, LOST),
+    X(INVALID_CONTEXT, LOST),
+    X(INVALID_COMMAND_QUEUE, LOST),
+    X(INVALID_MEM_OBJECT, FAILED),
+    X(INVALID_BINARY, FAILED),
+    X(INVALID_BUILD_OPTIONS, FAILED),
+    X(INVALID_PROGRAM, FAILED),
+    X(INVALID_PROGRAM_EXECUTABLE, FAILED),
+    X(INVALID_KERNEL_NAME, FAILED),
+    X(INVALID_KERNEL, FAILED),
+    X(INVALID_ARG_INDEX, FAILED),
+    X(INVALID_ARG_VALUE, FAILED),
+    X(INVALID_ARG_SIZE, FAILED),
+    X(INVALID_KERNEL_ARGS, FAILED),
+    X(INVALID_WORK_DIMENSION, FAILED),
+    X(INVALID_WORK_GROUP_SIZE, FAILED),
+    X(INVALID_WORK_ITEM_SIZE, FAILED),
+    X(INVALID_EVENT_WAIT_LIST, FAILED),
+    X(INVALID_EVENT, FAILED),
+    X(INVALID_OPERATION, FAILED),
+    X(INVALID_BUFFER_SIZE, MEMORY),
+    X(INVALID_GLOBAL_WORK_SIZE, FAILED),
+    X(PLATFORM_NOT_FOUND_KHR, FAILED),
+#undef X
+};
+
+const char *ocl_error_name(cl_int code, char number[24])
+{
+    for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)
+        if (codes[i].code == code)
+            return codes[i].name;
+    snprintf(number, 24, "OpenCL error %d", (int)code);
+    return number;
+}
+
+unsigned ocl_error_why(cl_int code)
+{
+    for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)
+        if (codes[i].code == code)
+            return HR_WHY_FAILED | codes[i].why;
+    return HR_WHY_FAILED;
+}
+
+bool ocl_failed(struct ocl_fault *fault, cl_int code, const char *call)
+{
+    char number[24];
+
+    if (code == CL_SUCCESS)
+        return false;
+    // The first one counts; what follows is a consequence.
+    if (!fault->why) {
+        fault->why = ocl_error_why(code);
+        snprintf(fault->text, sizeof(fault->text), "%s: %s", call,
+                 ocl_error_name(code, number));
+    }
+    return true;
+}

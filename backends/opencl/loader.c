@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// libOpenCL, found at run time on first use. Every device gets a table of its
+// own; the library itself is never unloaded, drivers do not survive that.
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backends/opencl/opencl.h"
+
+// The process that has used OpenCL. A driver that was touched before fork()
+// hangs the child, on every implementation tried; so the child is told.
+static _Atomic pid_t user;
+
+static const struct {
+    const char *name;
+    size_t at;
+} entries[] = {
+#define X(name) {#name, offsetof(struct ocl_api, name)},
+    OCL_ENTRY_POINTS(X)
+#undef X
+};
+
+enum hr_status ocl_api_check(void)
+{
+    pid_t first = atomic_load(&user);
+
+    if (!first || first == getpid())
+        return HR_OK;
+    return hr__fail(HR_EFORK,
+                    "the parent process has used OpenCL before fork; use it "
+                    "first in the child (with Python: multiprocessing spawn "
+                    "or forkserver)");
+}
+
+static enum hr_status load_entries(struct ocl_api *api, void *library)
+{
+    for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++) {
+        void *entry = dlsym(library, entries[i].name);
+
+        if (!entry)
+            return hr__fail(HR_ENODEVICE, "the OpenCL library has no %s",
+                            entries[i].name);
+        memcpy((char *)api + entries[i].at, &entry, sizeof(entry));
+    }
+    return HR_OK;
+}
+
+enum hr_status ocl_api_load(struct ocl_api *api)
+{
+    const char *name = getenv("HEADRACE_OPENCL_LIBRARY");
+    pid_t none = 0;
+    void *library;
+
+    if (ocl_api_check())
+        return HR_EFORK;
+    name = name && *name ? name : "libOpenCL.so.1";
+    if (!(library = dlopen(name, RTLD_NOW | RTLD_LOCAL)))
+        return hr__fail(HR_ENODEVICE, "no OpenCL loader: %s", dlerror());
+    atomic_compare_exchange_strong(&user, &none, getpid());
+    return load_entries(api, library);
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of payloads: what the CPU leaves for this engine. Kept by size, so
+// that a steady state allocates nothing; bounded, so that one burst of large
+// pictures is not paid for ever.
+#include "backends/opencl/opencl.h"
+
+// In front of what is handed out; a cache line, for alignment.
+struct ocl_block {
+    struct ocl_block *next;
+    size_t size;  // with this header
+};
+enum { HEADER = 64, SMALLEST_SHIFT = 14 };
+#define KEEP ((size_t)96 << 20)
+
+// Four sizes per power of two: little is wasted, and few sizes are looked for.
+static int class_of(size_t size, size_t *rounded)
+{
+    size_t step = (size_t)1 << (SMALLEST_SHIFT - 2), at = 4 * step;
+    int class = 0;
+
+    while (at < size) {
+        at += step;
+        if (++class % 4 == 0)
+            step *= 2;
+    }
+    *rounded = at;
+    return class;
+}
+
+void *ocl_buffer_alloc(struct hr__engine *e, size_t size)
+{
+    struct ocl_pool *pool = &ocl_of(e)->pool;
+    struct ocl_block *b;
+    size_t rounded;
+    int class;
+
+    if (size > (size_t)1 << 40)
+        return NULL;
+    class = class_of(size + HEADER, &rounded);
+    pthread_mutex_lock(&pool->lock);
+    if ((b = pool->free[class])) {
+        pool->free[class] = b->next;
+        pool->kept -= b->size;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    if (!b && !(b = hr__alloc(e->device, rounded)))
+        return NULL;
+    b->size = rounded;
+    return (char *)b + HEADER;
+}
+
+void ocl_buffer_free(struct hr__engine *e, void *data, size_t size)
+{
+    struct ocl_pool *pool = &ocl_of(e)->pool;
+    struct ocl_block *b;
+    size_t rounded;
+    int class;
+
+    (void)size;
+    if (!data)
+        return;
+    b = (struct ocl_block *)((char *)data - HEADER);
+    class = class_of(b->size, &rounded);
+    pthread_mutex_lock(&pool->lock);
+    if (pool->kept + b->size <= KEEP) {
+        pool->kept += b->size;
+        b->next = pool->free[class];
+        pool->free[class] = b;
+        b = NULL;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    hr__free(b);
+}
+
+void ocl_pool_init(struct ocl_pool *pool)
+{
+    pthread_mutex_init(&pool->lock, NULL);
+}
+
+void ocl_pool_finish(struct ocl_pool *pool)
+{
+    for (int i = 0; i < OCL_CLASSES; i++) {
+        struct ocl_block *b;
+
+        while ((b = pool->free[i])) {
+            pool->free[i] = b->next;
+            hr__free(b);
+        }
+    }
+    pthread_mutex_destroy(&pool->lock);
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// The nurse: delivers what has landed, and ends what the driver does not give
+// back in time. It never calls OpenCL.
+#include <stdio.h>
+
+#include "backends/opencl/opencl.h"
+
+void ocl_end(struct hr__task *list, unsigned why, const char *text)
+{
+    struct hr__outcome out = {.status = HR_EDEVICE, .why = why, .offset = -1};
+
+    snprintf(out.text, sizeof(out.text), "%s", text);
+    for (struct hr__task *next; list; list = next) {
+        next = list->next;
+        out.stage = list->span.first;
+        hr__task_done(list, &out);
+    }
+}
+
+// ---- The nurse -----------------------------------------------------------------------
+
+static void CL_CALLBACK on_downloaded(cl_event event, cl_int result, void *arg)
+{
+    struct ocl_slot *slot = arg;
+    struct ocl *o = slot->o;
+
+    (void)event;
+    pthread_mutex_lock(&o->lock);
+    slot->result = result;
+    slot->state = OCL_LANDED;
+    pthread_cond_signal(&o->landed);
+    pthread_mutex_unlock(&o->lock);
+}
+
+bool ocl_fly(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault)
+{
+    cl_int err;
+
+    // Before the callback is there: it may come at once, on this thread.
+    pthread_mutex_lock(&o->lock);
+    slot->state = OCL_FLYING;
+    slot->since = hr__now();
+    pthread_mutex_unlock(&o->lock);
+    err = o->api.clSetEventCallback(slot->downloaded, CL_COMPLETE,
+                                    on_downloaded, slot);
+    if (!ocl_failed(fault, err, "clSetEventCallback"))
+        return true;
+    pthread_mutex_lock(&o->lock);
+    slot->state = OCL_BUSY;
+    pthread_mutex_unlock(&o->lock);
+    return false;
+}
+
+// ocl->lock is held; it is not while the pictures are copied.
+static void deliver(struct ocl *o, struct ocl_slot *slot)
+{
+    struct hr__task *failed = NULL;
+    struct ocl_fault fault = {0};
+    int n = slot->num_items;
+
+    slot->state = OCL_DELIVERING;
+    if (ocl_failed(&fault, slot->result, "a batch")) {
+        failed = ocl_take_items(slot, 0);
+        o->lost |= (fault.why & HR_WHY_LOST) != 0;
+    }
+    // A batch that was given up has had its strike.
+    if (n)
+        ocl_breaker_note(&o->breaker, !failed, hr__now());
+    pthread_mutex_unlock(&o->lock);
+    if (failed) {
+        ocl_log(o, HR_LOG_WARN, "a batch failed: %s", fault.text);
+        ocl_end(failed, fault.why, fault.text);
+    } else {
+        ocl_deliver(o, slot);
+    }
+    pthread_mutex_lock(&o->lock);
+    slot->num_items = 0;
+    slot->state = OCL_FREE;
+    pthread_cond_signal(&o->work);
+}
+
+// The driver thread has been in one call for too long: it is left behind, and
+// what it and its slots hold, the CPU can make.
+static struct hr__task *declare_dead(struct ocl *o)
+{
+    struct hr__task *list = ocl_take_queue(o), **end = &list;
+
+    o->dead = true;
+    while (*end)
+        end = &(*end)->next;
+    for (int i = 0; i < OCL_SLOTS; i++)
+        if (o->slots[i].state == OCL_BUSY || o->slots[i].state == OCL_FLYING) {
+            *end = ocl_take_items(&o->slots[i], 0);
+            while (*end)
+                end = &(*end)->next;
+        }
+    return list;
+}
+
+// While a new program is being completed nothing else is begun. What the HAL
+// has given up meanwhile goes back, or its job would wait for the compiler.
+static struct hr__task *given_up(struct ocl *o)
+{
+    struct hr__task *list = NULL, **end = &list, **at;
+
+    for (at = &o->head; *at;) {
+        struct hr__task *t = *at;
+
+        if (hr__task_claim(t)) {
+            hr__task_unclaim(t);
+            at = &t->next;
+            continue;
+        }
+        *at = t->next;
+        *end = t;
+        end = &t->next;
+    }
+    *end = NULL;
+    o->tail = at;
+    if (list)
+        ocl_breaker_note(&o->breaker, false, hr__now());
+    return list;
+}
+
+// Tasks that the device has had for too long; *due = when to look again.
+static struct hr__task *overdue(struct ocl *o, int64_t *due)
+{
+    struct hr__task *list = NULL, **end = &list;
+    int64_t now = hr__now(), at;
+
+    *due = INT64_MAX;
+    if (o->compiling && o->head) {
+        if ((list = given_up(o)))
+            return list;
+        *due = now + o->deadline;
+    }
+    if (o->busy_since && !o->dead) {
+        at = o->busy_since + o->deadline;
+        if (now >= at)
+            return declare_dead(o);
+        *due = at < *due ? at : *due;
+    }
+    for (int i = 0; i < OCL_SLOTS; i++) {
+        struct ocl_slot *slot = &o->slots[i];
+
+        at = slot->since + o->deadline;
+        if (slot->state != OCL_FLYING || !slot->num_items)
+            continue;
+        if (now < at) {
+            *due = at < *due ? at : *due;
+            continue;
+        }
+        *end = ocl_take_items(slot, 0);
+        while (*end)
+            end = &(*end)->next;
+        ocl_breaker_note(&o->breaker, false, now);
+    }
+    return list;
+}
+
+void *ocl_nurse(void *arg)
+{
+    struct ocl *o = arg;
+    struct ocl_slot *slot;
+    struct hr__task *late, *left;
+    int64_t due;
+
+    pthread_mutex_lock(&o->lock);
+    while (!o->driver_gone && !o->abandoned) {
+        if ((slot = ocl_find_slot(o, OCL_LANDED))) {
+            deliver(o, slot);
+            continue;
+        }
+        late = overdue(o, &due);
+        left = ocl_hopeless(o) ? ocl_take_queue(o) : NULL;
+        if (late || left) {
+            pthread_mutex_unlock(&o->lock);
+            ocl_end(late, HR_WHY_FAILED | HR_WHY_TIMEOUT,
+                    "the device did not answer in time");
+            ocl_end(left, HR_WHY_FAILED | HR_WHY_LOST,
+                    "the device does not answer any more");
+            pthread_mutex_lock(&o->lock);
+            continue;
+        }
+        o->nurse_due = due;
+        ocl_cond_wait(&o->landed, &o->lock, due);
+    }
+    pthread_mutex_unlock(&o->lock);
+    return NULL;
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the engine takes of a picture, and why not more. Spans it could do but
+// not of this picture are named by reasons; what the CPU has decoded it takes
+// at resample.
+#include "backends/opencl/opencl.h"
+
+#define FROM_COEFFICIENTS HR__SPAN_BIT(HR_RECONSTRUCT, HR_STORE)
+#define FROM_PIXELS HR__SPAN_BIT(HR_RESAMPLE, HR_STORE)
+
+uint32_t ocl_spans(void)
+{
+    return FROM_COEFFICIENTS | FROM_PIXELS;
+}
+
+static unsigned why_not_coefficients(const struct hr_info *info)
+{
+    unsigned why = 0;
+
+    if (info->format != HR_FORMAT_JPEG)
+        return HR_WHY_FORMAT;
+    if (info->process == HR_PROCESS_PROGRESSIVE)
+        why |= HR_WHY_PROGRESSIVE;
+    if (info->process == HR_PROCESS_LOSSLESS)
+        why |= HR_WHY_LOSSLESS;
+    if (info->arithmetic)
+        why |= HR_WHY_ARITHMETIC;
+    if (info->precision != 8)
+        why |= HR_WHY_PRECISION;
+    if (info->color == HR_COLOR_CMYK || info->color == HR_COLOR_YCCK ||
+        (info->components != 1 && info->components != 3))
+        why |= HR_WHY_COLOR;
+    if (!info->interleaved && info->process != HR_PROCESS_PROGRESSIVE)
+        why |= HR_WHY_MULTISCAN;
+    return why;
+}
+
+// libjpeg upsamples by whole numbers only.
+static unsigned why_not_chroma(const struct hr_info *info)
+{
+    int h = 1, v = 1;
+
+    if (info->components > 3)
+        return 0;
+    for (int i = 0; i < info->components; i++) {
+        h = info->h[i] > h ? info->h[i] : h;
+        v = info->v[i] > v ? info->v[i] : v;
+    }
+    for (int i = 0; i < info->components; i++)
+        if (!info->h[i] || !info->v[i] || h % info->h[i] || v % info->v[i])
+            return HR_WHY_CHROMA;
+    return 0;
+}
+
+static uint64_t out_bytes(const struct hr__picture *pic)
+{
+    const struct hr__step *step = &pic->geo.steps[0];
+
+    // Before a job has a destination: the largest it can be.
+    return (uint64_t)step->out_w * (uint64_t)step->out_h *
+           (uint64_t)pic->channels *
+           (pic->dst.w ? hr_dtype_size(pic->dst.dtype) : 4);
+}
+
+// An upper estimate of what submit.c will plan.
+static unsigned why_not_size(const struct ocl *o, const struct hr__picture *pic)
+{
+    const struct hr__step *step = &pic->geo.steps[0];
+    const struct hr__rect *r = step->resized ? &step->src : &step->win;
+    uint64_t w = (uint64_t)(r->w > 0 ? r->w : 0) + 64;
+    uint64_t h = (uint64_t)(r->h > 0 ? r->h : 0) + 64;
+    uint64_t samples = w * h * 3;
+    uint64_t tmp = step->v_first ? ((uint64_t)step->win.h + 64) * w * 3
+                                 : ((uint64_t)step->win.w + 64) * h * 3;
+
+    if (2 * samples + tmp > o->work_bytes || samples > o->slot_bytes ||
+        out_bytes(pic) > o->slot_bytes)
+        return HR_WHY_SIZE;
+    return 0;
+}
+
+// The kernels loop over at most HR__MAX_TAPS taps.
+static unsigned why_not_filter(const struct hr__step *step)
+{
+    // Lanczos, the widest, reaches 3 samples to each side, times the scale.
+    int reach = step->resized && step->filter != HR_NEAREST ? 6 : 0;
+
+    if (reach * (step->src.w / step->rs_w + 1) + 2 > HR__MAX_TAPS ||
+        reach * (step->src.h / step->rs_h + 1) + 2 > HR__MAX_TAPS)
+        return HR_WHY_FILTER;
+    return 0;
+}
+
+void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
+               struct hr__offer *out)
+{
+    struct ocl *o = ocl_of(e);
+    unsigned why = 0, rest = 0, size;
+
+    *out = (struct hr__offer){0};
+    if (pic->data)
+        why = why_not_coefficients(&pic->info) | why_not_chroma(&pic->info) |
+              (pic->info.ends ? 0 : HR_WHY_DAMAGED);
+    if (pic->geo.num_steps != 1)
+        rest |= HR_WHY_GEOMETRY;
+    else if ((size = why_not_size(o, pic)))
+        rest |= size;
+    else
+        rest |= why_not_filter(&pic->geo.steps[0]);
+    if (!rest) {
+        pthread_mutex_lock(&o->lock);
+        rest |= o->dead ? HR_WHY_LOST : ocl_breaker_ask(&o->breaker, hr__now());
+        pthread_mutex_unlock(&o->lock);
+    }
+    out->why = why | rest;
+    if (rest)
+        return;
+    out->spans = FROM_PIXELS | (pic->data && !why ? FROM_COEFFICIENTS : 0);
+}

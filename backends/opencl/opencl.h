@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+// The OpenCL backend: pictures from coefficients or pixels to tensors, many at
+// once.
+//
+//   loader.c   libOpenCL at run time
+//   error.c    OpenCL's codes
+//   device.c   which devices there are; open, close, describe
+//   offer.c    what it takes of a picture
+//   program.c  kernels: built, or from the cache on disk
+//   thread.c   its queue and the driver thread; start and stop
+//   nurse.c    what has landed; what does not come back in time
+//   errand.c   waiting with a deadline, calls that may be left behind
+//   breaker.c  resting after failures
+//   ring.c     slots: memory of one batch on its way
+//   submit.c   one batch: packed, one upload, the kernels, one download
+//   pack.c     one picture: what the kernels must know of it
+//   memory.c   what payloads lie in
+//   deliver.c  from pinned memory to where the tensors shall be
+//   warm.c     kernels run once, when the device is opened
+//
+// Who calls OpenCL. Only the driver thread (and, for the list of devices, an
+// errand's thread): a driver may hang in any call, and then that thread is
+// left behind with all it can reach, never waited for. The HAL's threads push
+// to the queue and return. The nurse thread delivers what has landed and looks
+// at the clock; it never calls OpenCL, so it never hangs. An event callback
+// only marks its slot and wakes the nurse.
+//
+//   submit() -> queue -> driver thread: slot FREE -> BUSY -> FLYING
+//                -> callback: LANDED -> nurse: DELIVERING -> FREE
+//
+// Locks: ocl->lock guards what is marked so below; ocl->hal guards the way
+// back to the HAL's structs, which an abandoned thread must not touch. They
+// are never taken together, and neither is held in a call to OpenCL or in
+// hr__task_done().
+#ifndef HR_OPENCL_H
+#define HR_OPENCL_H
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define CL_TARGET_OPENCL_VERSION 120
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS  // clCreateCommandQueue
+#include <CL/cl.h>
+
+#include "hal/backend.h"
+#include "kernels/layout.h"
+
+struct ocl;  // one opened device
+
+// ---- loader.c ----------------------------------------------------------------
+
+#define OCL_ENTRY_POINTS(X)                                                   \
+    X(clGetPlatformIDs)                                                       \
+    X(clGetPlatformInfo)                                                      \
+    X(clGetDeviceIDs)                                                         \
+    X(clGetDeviceInfo)                                                        \
+    X(clCreateContext) X(clReleaseContext) X(clCreateCommandQueue)            \
+        X(clReleaseCommandQueue) X(clCreateBuffer) X(clReleaseMemObject)      \
+            X(clCreateProgramWithSource) X(clCreateProgramWithBinary)         \
+                X(clBuildProgram) X(clReleaseProgram) X(clGetProgramInfo)     \
+                    X(clGetProgramBuildInfo) X(clCreateKernel)                \
+                        X(clReleaseKernel) X(clSetKernelArg)                  \
+                            X(clEnqueueNDRangeKernel) X(clEnqueueWriteBuffer) \
+                                X(clEnqueueReadBuffer) X(clEnqueueMapBuffer)  \
+                                    X(clEnqueueUnmapMemObject)                \
+                                        X(clReleaseEvent)                     \
+                                            X(clSetEventCallback) X(clFlush)  \
+                                                X(clFinish)
+
+struct ocl_api {
+#define X(name) __typeof__(&name) name;
+    OCL_ENTRY_POINTS(X)
+#undef X
+};
+
+// HR_ENODEVICE or HR_EFORK with the reason. HEADRACE_OPENCL_LIBRARY names
+// another library than libOpenCL.so.1.
+enum hr_status ocl_api_load(struct ocl_api *api);
+// HR_EFORK if a parent of this process has used OpenCL.
+enum hr_status ocl_api_check(void);
+
+// ---- error.c -----------------------------------------------------------------
+
+// The first thing that went wrong. why == 0: nothing.
+struct ocl_fault {
+    unsigned why;
+    char text[96];
+};
+
+const char *ocl_error_name(cl_int code, char number[24]);
+unsigned ocl_error_why(cl_int code);
+// True, and noted, unless code is CL_SUCCESS.
+bool ocl_failed(struct ocl_fault *fault, cl_int code, const char *call);
+
+// ---- device.c ----------------------------------------------------------------
+
+enum { OCL_MAX_DEVICES = 16, OCL_TEXT = 128 };
+
+// One device, as its driver describes it.
+struct ocl_facts {
+    cl_platform_id platform_id;
+    cl_device_id device;
+    cl_device_type type;
+    int index;  // over all platforms
+    char platform[OCL_TEXT], platform_version[OCL_TEXT], vendor[OCL_TEXT];
+    char name[OCL_TEXT], driver[OCL_TEXT];
+    cl_uint units;
+    size_t max_group;
+    cl_ulong max_alloc, global, local;
+    bool usable;   // a compiler, little endian
+    bool unified;  // its memory is the host's
+};
+
+// On the driver thread: o->facts of the device that o->which names.
+enum hr_status ocl_find(struct ocl *o);
+bool ocl_context_open(struct ocl *o, struct ocl_fault *fault);
+void ocl_context_close(struct ocl *o);
+// All devices of all platforms, at most OCL_MAX_DEVICES. Calls OpenCL.
+int ocl_find_devices(const struct ocl_api *api, struct ocl_facts *facts);
+// The one that which names; HR_ENODEVICE with the names there are.
+enum hr_status ocl_choose(const struct ocl_facts *facts, int n,
+                          const char *which, int *chosen);
+
+// ---- program.c -----------------------------------------------------------------
+
+enum { OCL_KEY_BYTES = 1024, OCL_PATH_BYTES = 1024 };
+
+extern const char ocl_kernels_source[];  // made by CMake from kernels/*.cl
+
+// On the driver thread. False: the fault says why.
+bool ocl_program_open(struct ocl *o, struct ocl_fault *fault);
+// Keeps the binary on disk, after every kernel has run once: some drivers
+// compile when a kernel is first launched and only then have it all.
+void ocl_program_save(struct ocl *o);
+void ocl_program_close(struct ocl *o);
+
+// ---- ring.c ----------------------------------------------------------------------
+
+enum { OCL_SLOTS = 3, OCL_BATCH = 64, OCL_LAUNCHES = 5 };
+
+// Device memory, and pinned host memory mapped for as long as it lives.
+struct ocl_buffer {
+    cl_mem mem;
+    size_t size;
+    void *host;  // of pinned buffers
+};
+
+enum ocl_slot_state {
+    OCL_FREE,
+    OCL_BUSY,
+    OCL_FLYING,
+    OCL_LANDED,
+    OCL_DELIVERING
+};
+
+struct ocl_item {
+    struct hr__task *task;
+    size_t in_at, in_bytes;  // in the upload, behind the plan
+    struct hr__rect window;  // of pixels
+    size_t out_at;           // in the download
+    bool dropped;            // given up, it was not packed
+};
+
+struct ocl_slot {
+    struct ocl *o;
+    struct ocl_buffer up, in;     // pinned, and what the kernels read
+    struct ocl_buffer out, down;  // what they write, and pinned; unified
+                                  // memory has only the pinned ones
+    cl_event uploaded, computed, downloaded;
+    struct ocl_item items[OCL_BATCH];
+    uint32_t lists[OCL_LAUNCHES + 1];  // words of the plan: the groups of
+                                       // launch k are lists[k] .. lists[k + 1]
+
+    // ocl->lock
+    enum ocl_slot_state state;
+    int num_items;  // 0 while FLYING: given up, see nurse
+    cl_int result;  // of the download
+    int64_t since;  // FLYING: from when on
+};
+
+bool ocl_ring_open(struct ocl *o, struct ocl_fault *fault);
+void ocl_ring_close(struct ocl *o);
+// Makes a buffer at least that large. Its old contents are lost.
+bool ocl_buffer_grow(struct ocl *o, struct ocl_buffer *b, size_t size,
+                     bool pinned, struct ocl_fault *fault);
+void ocl_buffer_drop(struct ocl *o, struct ocl_buffer *b);
+void ocl_slot_release_events(struct ocl *o, struct ocl_slot *slot);
+// The three queues run what they have. Waits: only after a failure.
+void ocl_ring_drain(struct ocl *o);
+
+// ---- pack.c --------------------------------------------------------------------------
+
+// What the kernels are told of a batch, in host memory: pictures, then axes
+// and tables. Offsets count from its start.
+struct ocl_plan {
+    struct hr__device *dev;  // pays for memory
+    uint8_t *data;
+    size_t size, room;
+    uint64_t in, work, out;  // bytes of the other buffers so far
+    uint32_t groups;         // of all kernels, all pictures
+    // Of the picture before, for the next may be the same
+    const struct hr__table *table;
+    uint32_t table_at;
+    struct hr__step step;
+    struct hr__axis x, y;
+    bool have_axes;
+};
+
+// Begins a batch of n.
+bool ocl_plan_begin(struct ocl_plan *plan, int n);
+struct hr__kernel_picture *ocl_plan_picture(struct ocl_plan *plan, int i);
+// Adds picture i. in is NULL for images. False: no memory, or the payload is
+// not what it should be.
+bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
+                  const struct hr__payload *in, struct ocl_item *item);
+// Copies its coefficients or pixels to where the plan wants them.
+void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,
+              const struct hr__payload *in, uint8_t *to);
+
+// The tensor as the kernels write it: without gaps.
+struct hr__dst ocl_packed(const struct hr__dst *d, size_t *size);
+
+// ---- memory.c -------------------------------------------------------------------------
+
+enum { OCL_CLASSES = 4 * 28 };
+
+struct ocl_pool {
+    pthread_mutex_t lock;  // taken alone
+    struct ocl_block *free[OCL_CLASSES];
+    size_t kept;
+};
+
+void ocl_pool_init(struct ocl_pool *pool);
+void ocl_pool_finish(struct ocl_pool *pool);
+void *ocl_buffer_alloc(struct hr__engine *e, size_t size);
+void ocl_buffer_free(struct hr__engine *e, void *data, size_t size);
+
+// ---- The device ----------------------------------------------------------------------
+
+enum { OCL_UPLOAD, OCL_COMPUTE, OCL_DOWNLOAD, OCL_QUEUES };
+
+// Failures in a row, and the rest they earn. ocl->lock
+struct ocl_breaker {
+    int strikes;
+    bool open;
+    int64_t until, rest;  // ns
+    int tokens;           // samples let in on probation
+};
+
+// What a hung driver thread may still touch: it is its own memory, left behind
+// on purpose if that thread does not come back.
+struct ocl {
+    pthread_mutex_t hal;
+    struct hr__engine *e;  // hal; NULL: left behind
+    struct ocl_pool pool;
+
+    struct ocl_api api;  // below: the driver thread's
+    struct ocl_facts facts;
+    char which[OCL_TEXT];
+    cl_context context;
+    cl_command_queue queues[OCL_QUEUES];
+    cl_program program;
+    cl_kernel kernels[HR__NUM_KERNELS];
+    bool program_cached;
+    char key[OCL_KEY_BYTES];
+    struct ocl_slot slots[OCL_SLOTS];
+    struct ocl_buffer planes;  // between kernels; of all slots, for the
+                               // compute queue runs in order
+    struct ocl_plan plan;      // of the batch in the making
+    int batch;                 // most samples of one, <= OCL_BATCH
+    size_t slot_bytes;         // most that one buffer may take,
+    size_t work_bytes;         // and the one between kernels
+
+    pthread_mutex_t lock;
+    pthread_cond_t work;            // the driver thread waits here,
+    pthread_cond_t landed;          // the nurse,
+    pthread_cond_t changed;         // and who opens and closes. CLOCK_MONOTONIC
+    struct hr__task *head, **tail;  // lock, and all that follows
+    bool opened, stop, abandoned;
+    bool compiling;  // open, but still busy with its new program
+    bool dead;       // the driver thread was in a call for too
+                     // long; nothing is its any more
+    bool lost;       // the context must be made again
+    bool driver_gone, left_behind;
+    enum hr_status open_status;
+    char open_text[192];
+    int64_t busy_since;  // the driver thread is at work; 0 = idle
+    int64_t deadline;    // ns that it may be
+    int64_t nurse_due;   // when the nurse will look again
+    struct ocl_breaker breaker;
+    bool have_driver, have_nurse;
+    pthread_t driver, nurse;
+
+    _Atomic uint64_t batches, launches, transfers;  // for tests
+};
+
+struct ocl_engine {  // what the HAL allocates
+    struct ocl *o;
+};
+
+struct ocl *ocl_of(struct hr__engine *e);
+
+// To the log, unless this thread was left behind.
+void ocl_log(struct ocl *o, enum hr_log_level level, const char *fmt, ...)
+    HR_PRINTF(3, 4);
+
+// ---- thread.c, nurse.c -------------------------------------------------------------
+
+// Starts both threads and waits until the device is open. What goes wrong is
+// in hr_last_error().
+enum hr_status ocl_start(struct ocl *o);
+// Bounded in time. False: a thread hangs, or memory is still in the driver's
+// hands; *o must be left as it is.
+bool ocl_stop(struct ocl *o);
+void ocl_push(struct ocl *o, struct hr__task *list);
+void ocl_cancel_queued(struct ocl *o);
+
+// Around calls to OpenCL on the driver thread, so that the nurse sees how long
+// they take. leave: false = too long, the tasks are gone: return at once.
+void ocl_enter(struct ocl *o);
+bool ocl_leave(struct ocl *o);
+
+// The first slot in that state, or NULL. ocl->lock
+struct ocl_slot *ocl_find_slot(struct ocl *o, enum ocl_slot_state state);
+// Lets go of a slot whose download is on its way; do not touch it afterwards.
+bool ocl_fly(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault);
+// Items from .. as a list, off the slot. ocl->lock, or the slot is BUSY.
+struct hr__task *ocl_take_items(struct ocl_slot *slot, int from);
+// No slot will come back: what waits for one need not. ocl->lock
+bool ocl_hopeless(const struct ocl *o);
+// The whole queue as a list. ocl->lock
+struct hr__task *ocl_take_queue(struct ocl *o);
+// Ends tasks that were not delivered.
+void ocl_end(struct hr__task *list, unsigned why, const char *text);
+void *ocl_nurse(void *o);
+
+// ---- errand.c ------------------------------------------------------------------------
+
+void ocl_cond_init(pthread_cond_t *cond);
+// False if the deadline (hr__now()) has passed; INT64_MAX = never.
+bool ocl_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
+                   int64_t deadline);
+// Runs fn on a thread of its own; false if it has not come back in time (it
+// then still uses arg, which must be left to it).
+bool ocl_errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
+
+// ---- breaker.c (all under ocl->lock) ---------------------------------------------------
+
+// 0 = offer; else HR_WHY_BREAKER. A sample that is let in on probation uses
+// one token.
+unsigned ocl_breaker_ask(struct ocl_breaker *b, int64_t now);
+void ocl_breaker_note(struct ocl_breaker *b, bool ok, int64_t now);
+
+// ---- offer.c, submit.c, warm.c, deliver.c --------------------------------------------------
+
+void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
+               struct hr__offer *out);
+uint32_t ocl_spans(void);
+
+// On the driver thread: puts the tasks of a BUSY slot on their way. *rest:
+// those that did not fit. False with a fault: they are still the slot's.
+bool ocl_run_batch(struct ocl *o, struct ocl_slot *slot, struct hr__task **rest,
+                   struct ocl_fault *fault);
+// The planned batch: its plan into pinned memory, behind which the sources
+// lie; then upload, kernels, download.
+void ocl_fill(struct ocl *o, struct ocl_slot *slot, enum hr_stage first);
+bool ocl_enqueue(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault);
+bool ocl_grow(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault);
+// After a failure: waits for what was enqueued, and makes the slot usable.
+void ocl_mend(struct ocl *o, struct ocl_slot *slot);
+// Behind the pictures, axes and tables of the plan come lists of groups.
+size_t ocl_plan_bytes(const struct ocl_plan *plan);
+// Every kernel, on pictures made up here, in a FREE slot. Waits for them.
+bool ocl_warm_up(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault);
+
+// On the nurse: to the tensors, and the tasks' end.
+void ocl_deliver(struct ocl *o, struct ocl_slot *slot);
+
+#endif

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels as a program for one device: from the cache on disk if it is
+// there and whole, else built from source. A file that does not fit is never
+// an error: it is built again and replaced.
+//
+// A cache file is a head, the key as text, the binary. Its name is the hash of
+// the key; the text in it tells two keys with one hash apart.
+#define _GNU_SOURCE  // mkostemp()
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "backends/opencl/opencl.h"
+
+enum { CACHE_MAGIC = 0x4c435248, CACHE_VERSION = 1, LOG_BYTES = 400 };
+#define MAX_BINARY ((size_t)64 << 20)
+
+struct cache_head {
+    uint32_t magic, version;
+    uint64_t key_size, binary_size;
+    uint64_t hash;  // XXH3 of what follows
+};
+
+// ---- Where -----------------------------------------------------------------
+
+static void make_key(const struct ocl *o, const char *options,
+                     char key[OCL_KEY_BYTES])
+{
+    snprintf(key, OCL_KEY_BYTES, "%d\n%016llx\n%s\n%s\n%s\n%s\n%s\n",
+             CACHE_VERSION,
+             (unsigned long long)XXH3_64bits(ocl_kernels_source,
+                                             strlen(ocl_kernels_source)),
+             options, o->facts.platform, o->facts.platform_version,
+             o->facts.name, o->facts.driver);
+}
+
+// The folder for the cache, made if it is not there. False: no cache.
+static bool cache_folder(char *path, size_t size)
+{
+    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n;
+
+    // The XDG base directory specification ignores relative paths.
+    if (base && base[0] == '/')
+        n = snprintf(path, size, "%s", base);
+    else if (home && home[0] == '/')
+        n = snprintf(path, size, "%s/.cache", home);
+    else
+        return false;
+    if (n < 0 || (size_t)n + sizeof("/headrace") > size)
+        return false;
+    if (mkdir(path, 0700) && errno != EEXIST)
+        return false;
+    strcat(path, "/headrace");
+    return !mkdir(path, 0700) || errno == EEXIST;
+}
+
+static bool cache_path(const char *key, char *path, size_t size)
+{
+    size_t n;
+
+    if (!cache_folder(path, size))
+        return false;
+    n = strlen(path);
+    return snprintf(path + n, size - n, "/opencl-%016llx.bin",
+                    (unsigned long long)XXH3_64bits(key, strlen(key))) <
+           (int)(size - n);
+}
+
+// ---- Files -----------------------------------------------------------------
+
+static bool read_all(int fd, void *to, size_t size)
+{
+    while (size) {
+        ssize_t n = read(fd, to, size);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        to = (char *)to + n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+static bool write_all(int fd, const void *from, size_t size)
+{
+    while (size) {
+        ssize_t n = write(fd, from, size);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        from = (const char *)from + n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+static uint64_t hash_of(const char *key, const void *binary, size_t size)
+{
+    XXH3_state_t state;
+
+    XXH3_64bits_reset(&state);
+    XXH3_64bits_update(&state, key, strlen(key));
+    XXH3_64bits_update(&state, binary, size);
+    return XXH3_64bits_digest(&state);
+}
+
+// What stands behind the head; NULL if anything is not as it should be.
+static unsigned char *read_binary(int fd, const char *key, size_t *size)
+{
+    struct cache_head head;
+    char other[OCL_KEY_BYTES];
+    unsigned char *binary = NULL;
+    struct stat st;
+
+    if (fstat(fd, &st) || !read_all(fd, &head, sizeof(head)) ||
+        head.magic != CACHE_MAGIC || head.version != CACHE_VERSION ||
+        head.key_size != strlen(key) || !head.binary_size ||
+        head.binary_size > MAX_BINARY ||
+        (uint64_t)st.st_size !=
+            sizeof(head) + head.key_size + head.binary_size ||
+        !read_all(fd, other, head.key_size) ||
+        memcmp(other, key, head.key_size))
+        return NULL;
+    *size = (size_t)head.binary_size;
+    if (!(binary = hr__alloc(NULL, *size)) || !read_all(fd, binary, *size) ||
+        hash_of(key, binary, *size) != head.hash) {
+        hr__free(binary);
+        return NULL;
+    }
+    return binary;
+}
+
+static unsigned char *load_binary(const char *key, size_t *size)
+{
+    char path[OCL_PATH_BYTES];
+    unsigned char *binary;
+    int fd;
+
+    if (!cache_path(key, path, sizeof(path)) ||
+        (fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+        return NULL;
+    binary = read_binary(fd, key, size);
+    close(fd);
+    return binary;
+}
+
+// Written beside it and renamed, so that nobody ever reads half a file.
+static bool store_binary(const char *key, const void *binary, size_t size)
+{
+    struct cache_head head = {CACHE_MAGIC, CACHE_VERSION, strlen(key), size,
+                              hash_of(key, binary, size)};
+    char path[OCL_PATH_BYTES], temp[OCL_PATH_BYTES + 8];
+    bool ok;
+    int fd;
+
+    if (!cache_path(key, path, sizeof(path)))
+        return false;
+    snprintf(temp, sizeof(temp), "%s.XXXXXX", path);
+    if ((fd = mkostemp(temp, O_CLOEXEC)) < 0)
+        return false;
+    ok = write_all(fd, &head, sizeof(head)) &&
+         write_all(fd, key, strlen(key)) && write_all(fd, binary, size);
+    ok = !close(fd) && ok && !rename(temp, path);
+    if (!ok)
+        unlink(temp);
+    return ok;
+}
+
+// ---- Building ----------------------------------------------------------------
+
+static const char *const names[HR__NUM_KERNELS] = {
+#define X(name, text) [HR__KERNEL_##name] = text,
+    HR__KERNELS(X)
+#undef X
+};
+
+static bool make_kernels(struct ocl *o, struct ocl_fault *fault)
+{
+    cl_int err;
+
+    for (int i = 0; i < HR__NUM_KERNELS; i++) {
+        o->kernels[i] = o->api.clCreateKernel(o->program, names[i], &err);
+        if (ocl_failed(fault, err, "clCreateKernel"))
+            return false;
+    }
+    return true;
+}
+
+static void drop_program(struct ocl *o)
+{
+    for (int i = 0; i < HR__NUM_KERNELS; i++) {
+        if (o->kernels[i])
+            o->api.clReleaseKernel(o->kernels[i]);
+        o->kernels[i] = NULL;
+    }
+    if (o->program)
+        o->api.clReleaseProgram(o->program);
+    o->program = NULL;
+}
+
+static bool from_binary(struct ocl *o, const char *key, const char *options)
+{
+    struct ocl_fault fault = {0};
+    cl_int err, status = 0;
+    unsigned char *binary;
+    size_t size;
+    bool ok;
+
+    if (!(binary = load_binary(key, &size)))
+        return false;
+    o->program = o->api.clCreateProgramWithBinary(
+        o->context, 1, &o->facts.device, &size, (const unsigned char **)&binary,
+        &status, &err);
+    hr__free(binary);
+    ok = !err && !status &&
+         !o->api.clBuildProgram(o->program, 1, &o->facts.device, options, NULL,
+                                NULL) &&
+         make_kernels(o, &fault);
+    if (!ok) {
+        ocl_log(o, HR_LOG_INFO, "the driver refuses its cached binary");
+        drop_program(o);
+    }
+    return ok;
+}
+
+// The end of a build log is where the errors stand.
+static void log_build(struct ocl *o)
+{
+    char *text;
+    size_t size = 0;
+
+    if (o->api.clGetProgramBuildInfo(o->program, o->facts.device,
+                                     CL_PROGRAM_BUILD_LOG, 0, NULL, &size) ||
+        !size || !(text = hr__alloc(NULL, size + 1)))
+        return;
+    if (!o->api.clGetProgramBuildInfo(o->program, o->facts.device,
+                                      CL_PROGRAM_BUILD_LOG, size, text, NULL)) {
+        text[size] = '\0';
+        ocl_log(o, HR_LOG_ERROR, "kernels do not build: %s",
+                size > LOG_BYTES ? text + size - LOG_BYTES : text);
+    }
+    hr__free(text);
+}
+
+static bool from_source(struct ocl *o, const char *options,
+                        struct ocl_fault *fault)
+{
+    const char *source = ocl_kernels_source;
+    cl_int err;
+
+    o->program = o->api.clCreateProgramWithSource(o->context, 1, &source, NULL,
+                                                  &err);
+    if (ocl_failed(fault, err, "clCreateProgramWithSource"))
+        return false;
+    err = o->api.clBuildProgram(o->program, 1, &o->facts.device, options, NULL,
+                                NULL);
+    if (ocl_failed(fault, err, "clBuildProgram")) {
+        log_build(o);
+        return false;
+    }
+    return make_kernels(o, fault);
+}
+
+bool ocl_program_open(struct ocl *o, struct ocl_fault *fault)
+{
+    static const char options[] = "-cl-std=CL1.2";
+
+    make_key(o, options, o->key);
+    o->program_cached = from_binary(o, o->key, options);
+    return o->program_cached || from_source(o, options, fault);
+}
+
+void ocl_program_save(struct ocl *o)
+{
+    unsigned char *binary = NULL;
+    size_t size = 0;
+
+    if (o->program_cached ||
+        o->api.clGetProgramInfo(o->program, CL_PROGRAM_BINARY_SIZES,
+                                sizeof(size), &size, NULL) ||
+        !size || size > MAX_BINARY || !(binary = hr__alloc(NULL, size)))
+        return;
+    if (o->api.clGetProgramInfo(o->program, CL_PROGRAM_BINARIES, sizeof(binary),
+                                &binary, NULL) ||
+        !store_binary(o->key, binary, size))
+        ocl_log(o, HR_LOG_INFO, "the kernels could not be cached on disk");
+    hr__free(binary);
+}
+
+void ocl_program_close(struct ocl *o)
+{
+    drop_program(o);
+}

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+// One batch on its way: planned on the host, packed into pinned memory, one
+// upload, one launch per stage, one download. Nothing here waits but for the
+// driver to take a command.
+#include <stdio.h>
+#include <string.h>
+
+#include "backends/opencl/opencl.h"
+#include "kernels/plan.h"
+
+static bool fits(const struct ocl *o, const struct ocl_plan *plan)
+{
+    return ocl_plan_bytes(plan) + plan->in <= o->slot_bytes &&
+           plan->out <= o->slot_bytes &&
+           plan->work + HR__SLACK <= o->work_bytes;
+}
+
+// ---- Planning -----------------------------------------------------------------
+
+static void end_one(struct hr__task *task, enum hr_status status, unsigned why,
+                    const char *text)
+{
+    struct hr__outcome out = {
+        .status = status, .why = why, .offset = -1, .stage = task->span.first};
+
+    snprintf(out.text, sizeof(out.text), "%s", text);
+    hr__task_done(task, &out);
+}
+
+// Adds one item. False: it has been ended.
+static bool plan_one(struct ocl *o, int i, struct ocl_item *item)
+{
+    struct hr__task *task = item->task;
+    bool ok;
+
+    if (hr__task_stop(task)) {
+        end_one(task, hr__task_stop_status(task), 0, "");
+        return false;
+    }
+    if (!hr__task_claim(task)) {
+        end_one(task, HR_ETIMEDOUT, HR_WHY_TIMEOUT, "");
+        return false;
+    }
+    ok = ocl_plan_add(&o->plan, i, task->pic, task->in, item);
+    hr__task_unclaim(task);
+    if (!ok)
+        end_one(task, HR_EDEVICE, HR_WHY_FAILED | HR_WHY_MEMORY,
+                "the batch could not be planned");
+    return ok;
+}
+
+// Items that were ended leave the slot, those that do not fit go to *rest.
+static void plan_batch(struct ocl *o, struct ocl_slot *slot,
+                       struct hr__task **rest)
+{
+    struct ocl_plan *plan = &o->plan;
+    int n = slot->num_items, kept = 0;
+
+    for (int i = 0; i < n; i++) {
+        struct ocl_item item = slot->items[i];
+        struct ocl_plan before = *plan;
+
+        if (!plan_one(o, kept, &item))
+            continue;
+        if (!fits(o, plan)) {
+            // Memory may have moved; what lies in it may stay.
+            plan->in = before.in;
+            plan->out = before.out;
+            plan->work = before.work;
+            plan->groups = before.groups;
+            if (!kept) {
+                end_one(item.task, HR_EDEVICE, HR_WHY_SIZE,
+                        "larger than the device's buffers");
+                ocl_plan_begin(plan, n);
+                continue;
+            }
+            *rest = ocl_take_items(slot, i);
+            break;
+        }
+        slot->items[kept++] = item;
+    }
+    slot->num_items = kept;
+}
+
+// ---- Packing --------------------------------------------------------------------
+
+// Payloads lie behind the plan, in the same upload.
+static void shift(struct hr__kernel_picture *p, uint32_t by)
+{
+    p->values += by;
+    p->pixels += by;
+    for (int i = 0; i < 3; i++) {
+        p->comp[i].records += by;
+        p->comp[i].quant += by;
+    }
+}
+
+// Those that were given up meanwhile stay in the plan, but no group works at
+// them; the nurse ends them with the others.
+static void pack_batch(struct ocl *o, struct ocl_slot *slot)
+{
+    size_t base = ocl_plan_bytes(&o->plan);
+    uint8_t *up = slot->up.host;
+
+    for (int i = 0; i < slot->num_items; i++) {
+        struct ocl_item *item = &slot->items[i];
+
+        item->dropped = !hr__task_claim(item->task);
+        if (item->dropped)
+            continue;
+        ocl_pack(item, item->task->pic, item->task->in,
+                 up + base + item->in_at);
+        hr__task_unclaim(item->task);
+    }
+}
+
+// ---- Launching -------------------------------------------------------------------
+
+// Which kernels a span runs, in order.
+static const struct {
+    enum hr_stage first;
+    int kernel;
+} stages[] = {
+    {HR_RECONSTRUCT, HR__KERNEL_RECONSTRUCT},
+    {HR_RECONSTRUCT, HR__KERNEL_COLOR},
+    {HR_RESAMPLE, HR__KERNEL_PIXELS},
+    {HR_NUM_STAGES, HR__KERNEL_RESAMPLE},
+    {HR_NUM_STAGES, HR__KERNEL_STORE},
+};
+enum { NUM_STAGES = OCL_LAUNCHES };
+_Static_assert(sizeof(stages) / sizeof(*stages) == OCL_LAUNCHES,
+               "a slot has a list for each");
+
+static bool runs(int stage, enum hr_stage first)
+{
+    return stages[stage].first == first || stages[stage].first == HR_NUM_STAGES;
+}
+
+// Writes the lists of groups behind the plan.
+static void write_lists(struct ocl *o, struct ocl_slot *slot,
+                        enum hr_stage first)
+{
+    uint32_t *lists = slot->lists;
+    uint32_t *words = slot->up.host, *end = words + o->plan.size / 4;
+
+    for (int s = 0; s < NUM_STAGES; s++) {
+        uint32_t *list = end;
+
+        lists[s] = (uint32_t)(list - words);
+        if (!runs(s, first))
+            continue;
+        for (int i = 0; i < slot->num_items; i++) {
+            struct hr__kernel_picture *p = ocl_plan_picture(&o->plan, i);
+
+            if (!slot->items[i].dropped)
+                end = hr__kernel_list(end, (uint32_t)i,
+                                      hr__kernel_groups(p, stages[s].kernel));
+        }
+        end = hr__kernel_pad(list, end);
+    }
+    lists[NUM_STAGES] = (uint32_t)(end - words);
+}
+
+static bool set_args(struct ocl *o, struct ocl_slot *slot, int kernel,
+                     cl_uint list, struct ocl_fault *fault)
+{
+    cl_kernel k = o->kernels[kernel];
+    bool unified = o->facts.unified;
+    cl_mem in = unified ? slot->up.mem : slot->in.mem;
+    cl_mem out = unified ? slot->down.mem : slot->out.mem;
+    cl_mem work = o->planes.mem;
+    cl_uint at = HR__ARG_FIRST_BUFFER;
+    cl_int err = 0;
+
+    err |= o->api.clSetKernelArg(k, HR__ARG_PLAN, sizeof(in), &in);
+    err |= o->api.clSetKernelArg(k, HR__ARG_LIST, sizeof(list), &list);
+    if (kernel == HR__KERNEL_RECONSTRUCT || kernel == HR__KERNEL_PIXELS)
+        err |= o->api.clSetKernelArg(k, at++, sizeof(in), &in);
+    err |= o->api.clSetKernelArg(k, at++, sizeof(work), &work);
+    if (kernel == HR__KERNEL_STORE)
+        err |= o->api.clSetKernelArg(k, at++, sizeof(out), &out);
+    return !ocl_failed(fault, err ? CL_INVALID_KERNEL_ARGS : 0,
+                       "clSetKernelArg");
+}
+
+// The last launch's event is slot->computed.
+static bool launch(struct ocl *o, struct ocl_slot *slot,
+                   struct ocl_fault *fault)
+{
+    const uint32_t *lists = slot->lists;
+    static const size_t local[2] = {HR__GROUP, 1};
+    bool waited = false;
+
+    for (int s = 0; s < NUM_STAGES; s++) {
+        size_t global[2], groups = (lists[s + 1] - lists[s]) / 2;
+        bool last = s == NUM_STAGES - 1;
+        cl_int err;
+
+        if (!groups)
+            continue;
+        global[1] = hr__kernel_rows(groups, &global[0]);
+        global[0] *= HR__GROUP;
+        if (!set_args(o, slot, stages[s].kernel, lists[s], fault))
+            return false;
+        err = o->api.clEnqueueNDRangeKernel(o->queues[OCL_COMPUTE],
+                                            o->kernels[stages[s].kernel], 2,
+                                            NULL, global, local, waited ? 0 : 1,
+                                            waited ? NULL : &slot->uploaded,
+                                            last ? &slot->computed : NULL);
+        if (ocl_failed(fault, err, "clEnqueueNDRangeKernel"))
+            return false;
+        waited = true;
+        atomic_fetch_add(&o->launches, 1);
+    }
+    return true;
+}
+
+// Where the device has no memory of its own, handing a buffer over is a copy
+// that costs nothing.
+static bool enqueue_upload(struct ocl *o, struct ocl_slot *slot, size_t size,
+                           struct ocl_fault *fault)
+{
+    cl_command_queue q = o->queues[OCL_UPLOAD];
+    void *host = slot->up.host;
+    cl_int err;
+
+    if (o->facts.unified) {
+        slot->up.host = NULL;
+        if (ocl_failed(fault,
+                       o->api.clEnqueueUnmapMemObject(
+                           q, slot->down.mem, slot->down.host, 0, NULL, NULL),
+                       "clEnqueueUnmapMemObject"))
+            return false;
+        slot->down.host = NULL;
+        err = o->api.clEnqueueUnmapMemObject(q, slot->up.mem, host, 0, NULL,
+                                             &slot->uploaded);
+        return !ocl_failed(fault, err, "clEnqueueUnmapMemObject");
+    }
+    err = o->api.clEnqueueWriteBuffer(q, slot->in.mem, CL_FALSE, 0, size, host,
+                                      0, NULL, &slot->uploaded);
+    return !ocl_failed(fault, err, "clEnqueueWriteBuffer");
+}
+
+static void *enqueue_map(struct ocl *o, struct ocl_buffer *b, cl_map_flags how,
+                         cl_event after, cl_event *done,
+                         struct ocl_fault *fault)
+{
+    cl_int err;
+
+    // Not blocking: the pointer is known at once, and good after the event.
+    b->host = o->api.clEnqueueMapBuffer(o->queues[OCL_DOWNLOAD], b->mem,
+                                        CL_FALSE, how, 0, b->size, 1, &after,
+                                        done, &err);
+    if (ocl_failed(fault, err, "clEnqueueMapBuffer"))
+        b->host = NULL;
+    return b->host;
+}
+
+static bool enqueue_download(struct ocl *o, struct ocl_slot *slot, size_t size,
+                             struct ocl_fault *fault)
+{
+    cl_int err;
+
+    if (o->facts.unified)
+        return enqueue_map(o, &slot->up, CL_MAP_WRITE, slot->computed, NULL,
+                           fault) &&
+               enqueue_map(o, &slot->down, CL_MAP_READ, slot->computed,
+                           &slot->downloaded, fault);
+    err = o->api.clEnqueueReadBuffer(o->queues[OCL_DOWNLOAD], slot->out.mem,
+                                     CL_FALSE, 0, size, slot->down.host, 1,
+                                     &slot->computed, &slot->downloaded);
+    return !ocl_failed(fault, err, "clEnqueueReadBuffer");
+}
+
+void ocl_fill(struct ocl *o, struct ocl_slot *slot, enum hr_stage first)
+{
+    size_t base = ocl_plan_bytes(&o->plan);
+
+    for (int i = 0; i < slot->num_items; i++)
+        shift(ocl_plan_picture(&o->plan, i), (uint32_t)base);
+    write_lists(o, slot, first);
+    memcpy(slot->up.host, o->plan.data, o->plan.size);
+}
+
+bool ocl_enqueue(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault)
+{
+    size_t in = ocl_plan_bytes(&o->plan) + (size_t)o->plan.in;
+
+    // A queue that others wait for must be flushed, or they may stall.
+    if (!enqueue_upload(o, slot, in, fault) ||
+        ocl_failed(fault, o->api.clFlush(o->queues[OCL_UPLOAD]), "clFlush") ||
+        !launch(o, slot, fault) ||
+        ocl_failed(fault, o->api.clFlush(o->queues[OCL_COMPUTE]), "clFlush") ||
+        !enqueue_download(o, slot, (size_t)o->plan.out, fault))
+        return false;
+    atomic_fetch_add(&o->transfers, 2);
+    atomic_fetch_add(&o->batches, 1);
+    return true;
+}
+
+void ocl_mend(struct ocl *o, struct ocl_slot *slot)
+{
+    ocl_ring_drain(o);
+    // Nobody knows which of them are mapped.
+    ocl_buffer_drop(o, &slot->up);
+    ocl_buffer_drop(o, &slot->down);
+}
+
+bool ocl_grow(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault)
+{
+    const struct ocl_plan *plan = &o->plan;
+    size_t in = ocl_plan_bytes(plan) + (size_t)plan->in;
+    size_t out = (size_t)plan->out;
+
+    return ocl_buffer_grow(o, &slot->up, in, true, fault) &&
+           ocl_buffer_grow(o, &slot->down, out, true, fault) &&
+           (o->facts.unified ||
+            (ocl_buffer_grow(o, &slot->in, in, false, fault) &&
+             ocl_buffer_grow(o, &slot->out, out, false, fault))) &&
+           ocl_buffer_grow(o, &o->planes, (size_t)plan->work + HR__SLACK, false,
+                           fault);
+}
+
+// ---- The whole way ----------------------------------------------------------------
+
+static bool some_packed(const struct ocl_slot *slot)
+{
+    for (int i = 0; i < slot->num_items; i++)
+        if (!slot->items[i].dropped)
+            return true;
+    return false;
+}
+
+// Every task of the slot was given up: nothing to launch.
+static void nothing_left(struct ocl *o, struct ocl_slot *slot)
+{
+    struct hr__task *list;
+
+    pthread_mutex_lock(&o->lock);
+    list = ocl_take_items(slot, 0);
+    slot->state = OCL_FREE;
+    pthread_mutex_unlock(&o->lock);
+    ocl_end(list, HR_WHY_TIMEOUT, "");
+}
+
+bool ocl_run_batch(struct ocl *o, struct ocl_slot *slot, struct hr__task **rest,
+                   struct ocl_fault *fault)
+{
+    enum hr_stage first = slot->items[0].task->span.first;
+    bool ok;
+
+    if (!ocl_plan_begin(&o->plan, slot->num_items)) {
+        *fault = (struct ocl_fault){HR_WHY_FAILED | HR_WHY_MEMORY,
+                                    "out of memory"};
+        return false;
+    }
+    plan_batch(o, slot, rest);
+    if (!slot->num_items) {
+        nothing_left(o, slot);
+        return true;
+    }
+    ocl_enter(o);
+    ocl_slot_release_events(o, slot);
+    ok = ocl_grow(o, slot, fault);
+    if (!ocl_leave(o) || !ok)
+        return false;
+    pack_batch(o, slot);
+    if (!some_packed(slot)) {
+        nothing_left(o, slot);
+        return true;
+    }
+    ocl_fill(o, slot, first);
+    // From here on the items may be taken away at any time.
+    ocl_enter(o);
+    ok = ocl_enqueue(o, slot, fault) && ocl_fly(o, slot, fault);
+    if (ok)
+        // After the callback is there: on some drivers the flush runs it.
+        o->api.clFlush(o->queues[OCL_DOWNLOAD]);
+    else
+        // What was enqueued reads and writes the slot: the next batch in it
+        // must not meet that.
+        ocl_mend(o, slot);
+    return ocl_leave(o) && ok;
+}

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0
+// The queue and the driver thread; opencl.h draws how the threads work together.
+#include <stdio.h>
+#include <string.h>
+
+#include "backends/opencl/opencl.h"
+
+#define OPEN_NS INT64_C(60000000000)
+#define STOP_NS INT64_C(2000000000)
+#define COMPILE_NS INT64_C(15000000000)
+#define LAND_NS INT64_C(1500000000)  // < STOP_NS
+
+// ---- The queue ------------------------------------------------------------------
+
+bool ocl_hopeless(const struct ocl *o)
+{
+    for (int i = 0; i < OCL_SLOTS; i++)
+        if (o->slots[i].state != OCL_FLYING || o->slots[i].num_items)
+            return o->dead;
+    return true;
+}
+
+void ocl_push(struct ocl *o, struct hr__task *list)
+{
+    pthread_mutex_lock(&o->lock);
+    *o->tail = list;
+    while (*o->tail)
+        o->tail = &(*o->tail)->next;
+    // If nobody else will, the nurse ends them.
+    pthread_cond_signal(ocl_hopeless(o) || o->compiling ? &o->landed
+                                                        : &o->work);
+    pthread_mutex_unlock(&o->lock);
+}
+
+// What did not fit into a batch goes first into the next.
+static void put_back(struct ocl *o, struct hr__task *list)
+{
+    struct hr__task **end = &list;
+
+    if (!list)
+        return;
+    while (*end)
+        end = &(*end)->next;
+    pthread_mutex_lock(&o->lock);
+    *end = o->head;
+    if (!o->head)
+        o->tail = end;
+    o->head = list;
+    // The nurse may have emptied the queue for good in the meantime.
+    if (ocl_hopeless(o))
+        pthread_cond_signal(&o->landed);
+    pthread_mutex_unlock(&o->lock);
+}
+
+static void end_stopped(struct hr__task *list)
+{
+    struct hr__outcome out = {.offset = -1};
+
+    for (struct hr__task *next; list; list = next) {
+        next = list->next;
+        out.status = hr__task_stop_status(list);
+        out.stage = list->span.first;
+        hr__task_done(list, &out);
+    }
+}
+
+void ocl_cancel_queued(struct ocl *o)
+{
+    struct hr__task **at, *stopped = NULL, **end = &stopped;
+
+    pthread_mutex_lock(&o->lock);
+    for (at = &o->head; *at;) {
+        struct hr__task *t = *at;
+
+        if (!hr__task_stop(t)) {
+            at = &t->next;
+            continue;
+        }
+        *at = t->next;
+        *end = t;
+        end = &t->next;
+        *end = NULL;
+    }
+    o->tail = at;
+    pthread_mutex_unlock(&o->lock);
+    end_stopped(stopped);
+}
+
+struct hr__task *ocl_take_queue(struct ocl *o)
+{
+    struct hr__task *list = o->head;
+
+    o->head = NULL;
+    o->tail = &o->head;
+    return list;
+}
+
+// Fills a slot with one run of equal spans.
+static void take_batch(struct ocl *o, struct ocl_slot *slot)
+{
+    struct hr_span span = o->head->span;
+    struct hr__task *t;
+
+    slot->num_items = 0;
+    while (slot->num_items < o->batch && (t = o->head) &&
+           t->span.first == span.first && t->span.last == span.last) {
+        o->head = t->next;
+        slot->items[slot->num_items++] = (struct ocl_item){.task = t};
+    }
+    if (!o->head)
+        o->tail = &o->head;
+    slot->state = OCL_BUSY;
+}
+
+struct hr__task *ocl_take_items(struct ocl_slot *slot, int from)
+{
+    struct hr__task *list = NULL;
+
+    for (int i = slot->num_items - 1; i >= from; i--) {
+        slot->items[i].task->next = list;
+        list = slot->items[i].task;
+    }
+    slot->num_items = from;
+    return list;
+}
+
+// ---- The driver thread ------------------------------------------------------------
+
+struct ocl_slot *ocl_find_slot(struct ocl *o, enum ocl_slot_state state)
+{
+    for (int i = 0; i < OCL_SLOTS; i++)
+        if (o->slots[i].state == state)
+            return &o->slots[i];
+    return NULL;
+}
+
+static bool all_free(struct ocl *o)
+{
+    for (int i = 0; i < OCL_SLOTS; i++)
+        if (o->slots[i].state != OCL_FREE)
+            return false;
+    return true;
+}
+
+void ocl_enter(struct ocl *o)
+{
+    pthread_mutex_lock(&o->lock);
+    o->busy_since = hr__now();
+    // It looks again when it wakes; mostly it would wake early enough.
+    if (o->nurse_due > o->busy_since + o->deadline)
+        pthread_cond_signal(&o->landed);
+    pthread_mutex_unlock(&o->lock);
+}
+
+bool ocl_leave(struct ocl *o)
+{
+    bool alive;
+
+    pthread_mutex_lock(&o->lock);
+    o->busy_since = 0;
+    alive = !o->dead;
+    pthread_mutex_unlock(&o->lock);
+    return alive;
+}
+
+// Waits for work and for a slot to do it in. NULL: stop.
+static struct ocl_slot *next_batch(struct ocl *o)
+{
+    struct ocl_slot *slot = NULL;
+
+    pthread_mutex_lock(&o->lock);
+    while (!o->stop && !o->dead &&
+           (!o->head || !(slot = ocl_find_slot(o, OCL_FREE))))
+        ocl_cond_wait(&o->work, &o->lock, INT64_MAX);
+    if (o->stop || o->dead)
+        slot = NULL;
+    else
+        take_batch(o, slot);
+    pthread_mutex_unlock(&o->lock);
+    return slot;
+}
+
+// slot: a FREE one, to try the device with.
+static bool open_all(struct ocl *o, struct ocl_slot *slot,
+                     struct ocl_fault *fault)
+{
+    return ocl_context_open(o, fault) && ocl_ring_open(o, fault) &&
+           ocl_program_open(o, fault) && ocl_warm_up(o, slot, fault);
+}
+
+// Some drivers compile once more for the binary. Whoever opened the device
+// need not wait; who closes it at once does, or it would never be kept.
+static void keep_program(struct ocl *o)
+{
+    if (o->program_cached)
+        return;
+    ocl_program_save(o);
+    pthread_mutex_lock(&o->lock);
+    o->compiling = false;
+    pthread_mutex_unlock(&o->lock);
+}
+
+static void close_all(struct ocl *o)
+{
+    ocl_ring_close(o);
+    ocl_program_close(o);
+    ocl_context_close(o);
+}
+
+// Waits for what is on its way in the other slots. False: something will not
+// come back. In a call to the driver, as far as the nurse can tell.
+static bool others_free(struct ocl *o, const struct ocl_slot *mine)
+{
+    int64_t deadline = hr__now() + o->deadline / 4;
+    bool wait = true, free = false;
+
+    pthread_mutex_lock(&o->lock);
+    while (wait && !free && !o->dead) {
+        free = true;
+        for (int i = 0; i < OCL_SLOTS; i++) {
+            const struct ocl_slot *slot = &o->slots[i];
+
+            free &= slot == mine || slot->state == OCL_FREE;
+            // Given up by the nurse.
+            wait &= slot->state != OCL_FLYING || slot->num_items;
+        }
+        if (wait && !free)
+            wait = ocl_cond_wait(&o->work, &o->lock, deadline);
+    }
+    pthread_mutex_unlock(&o->lock);
+    return free;
+}
+
+// A lost context does not come back; a new one may. Not while the old one
+// still holds a slot: its callback would come into the new one's.
+static bool open_again(struct ocl *o, struct ocl_slot *mine,
+                       struct ocl_fault *fault)
+{
+    bool ok;
+
+    if (!others_free(o, mine)) {
+        *fault = (struct ocl_fault){HR_WHY_FAILED | HR_WHY_LOST,
+                                    "the device was lost"};
+        return false;
+    }
+    ocl_log(o, HR_LOG_WARN, "opening the device again");
+    close_all(o);
+    ok = open_all(o, &o->slots[mine == &o->slots[0]], fault);
+    pthread_mutex_lock(&o->lock);
+    o->lost = !ok;
+    pthread_mutex_unlock(&o->lock);
+    return ok;
+}
+
+// The slot goes back, unless the nurse has taken everything away.
+static void batch_failed(struct ocl *o, struct ocl_slot *slot,
+                         const struct ocl_fault *fault)
+{
+    struct hr__task *list;
+
+    pthread_mutex_lock(&o->lock);
+    list = ocl_take_items(slot, 0);
+    slot->state = OCL_FREE;
+    o->lost |= (fault->why & HR_WHY_LOST) != 0;
+    ocl_breaker_note(&o->breaker, false, hr__now());
+    pthread_mutex_unlock(&o->lock);
+    if (!list)
+        return;
+    ocl_log(o, HR_LOG_WARN, "a batch failed: %s", fault->text);
+    ocl_end(list, fault->why, fault->text);
+}
+
+static bool is_lost(struct ocl *o)
+{
+    bool lost;
+
+    pthread_mutex_lock(&o->lock);
+    lost = o->lost;
+    pthread_mutex_unlock(&o->lock);
+    return lost;
+}
+
+// The last batch in this slot failed on its way: nobody knows whether its
+// pinned memory is mapped. False: left behind.
+static bool mend_failed(struct ocl *o, struct ocl_slot *slot)
+{
+    if (slot->result == CL_COMPLETE)
+        return true;
+    slot->result = CL_COMPLETE;
+    ocl_enter(o);
+    ocl_mend(o, slot);
+    return ocl_leave(o);
+}
+
+static void serve(struct ocl *o)
+{
+    struct ocl_slot *slot;
+
+    while ((slot = next_batch(o))) {
+        struct ocl_fault fault = {0};
+        struct hr__task *rest = NULL;
+        bool ok = true;
+
+        if (!mend_failed(o, slot))
+            break;
+        if (is_lost(o)) {
+            ocl_enter(o);
+            ok = open_again(o, slot, &fault);
+            if (!ocl_leave(o))
+                break;
+        }
+        if (!ok || !ocl_run_batch(o, slot, &rest, &fault))
+            batch_failed(o, slot, &fault);
+        put_back(o, rest);
+    }
+}
+
+// True: nothing of ours is in the driver's hands any more.
+static bool all_landed(struct ocl *o)
+{
+    int64_t deadline = hr__now() + LAND_NS;
+    bool ok;
+
+    pthread_mutex_lock(&o->lock);
+    while (!o->dead && !(ok = all_free(o)) &&
+           ocl_cond_wait(&o->work, &o->lock, deadline))
+        ;
+    ok = !o->dead && all_free(o);
+    pthread_mutex_unlock(&o->lock);
+    return ok;
+}
+
+static void open_done(struct ocl *o, enum hr_status status, const char *text)
+{
+    pthread_mutex_lock(&o->lock);
+    o->open_status = status;
+    snprintf(o->open_text, sizeof(o->open_text), "%s", text);
+    o->opened = true;
+    o->compiling = !status && !o->program_cached;
+    pthread_cond_broadcast(&o->changed);
+    pthread_mutex_unlock(&o->lock);
+}
+
+static bool open_first(struct ocl *o)
+{
+    struct ocl_fault fault = {0};
+    enum hr_status status;
+
+    if ((status = ocl_api_load(&o->api)) || (status = ocl_find(o))) {
+        open_done(o, status, hr_last_error());
+        return false;
+    }
+    if (!open_all(o, &o->slots[0], &fault)) {
+        close_all(o);
+        open_done(o, HR_EDEVICE, fault.text);
+        return false;
+    }
+    open_done(o, HR_OK, "");
+    return true;
+}
+
+static void *drive(void *arg)
+{
+    struct ocl *o = arg;
+
+    if (open_first(o)) {
+        keep_program(o);
+        serve(o);
+        if (all_landed(o))
+            close_all(o);
+        else
+            o->left_behind = true;
+    }
+    pthread_mutex_lock(&o->lock);
+    o->driver_gone = true;
+    pthread_cond_broadcast(&o->changed);
+    pthread_cond_signal(&o->landed);
+    pthread_mutex_unlock(&o->lock);
+    return NULL;
+}
+
+// ---- Start and stop ---------------------------------------------------------------------
+
+static void init(struct ocl *o)
+{
+    pthread_mutex_init(&o->hal, NULL);
+    pthread_mutex_init(&o->lock, NULL);
+    ocl_cond_init(&o->work);
+    ocl_cond_init(&o->landed);
+    ocl_cond_init(&o->changed);
+    o->tail = &o->head;
+    for (int i = 0; i < OCL_SLOTS; i++)
+        o->slots[i].o = o;
+}
+
+enum hr_status ocl_start(struct ocl *o)
+{
+    int64_t deadline = hr__now() + OPEN_NS;
+    bool opened;
+
+    init(o);
+    if (!(o->have_driver = hr__thread_start(&o->driver, drive, o)))
+        return hr__fail(HR_ENOMEM, "no thread for the driver");
+    pthread_mutex_lock(&o->lock);
+    while (!o->opened && ocl_cond_wait(&o->changed, &o->lock, deadline))
+        ;
+    opened = o->opened;
+    pthread_mutex_unlock(&o->lock);
+    if (!opened)
+        return hr__fail(HR_EDEVICE, "the driver did not answer in %d s",
+                        (int)(OPEN_NS / 1000000000));
+    if (o->open_status)
+        return hr__fail(o->open_status, "%s", o->open_text);
+    if (!(o->have_nurse = hr__thread_start(&o->nurse, ocl_nurse, o)))
+        return hr__fail(HR_ENOMEM, "no thread to deliver on");
+    return HR_OK;
+}
+
+bool ocl_stop(struct ocl *o)
+{
+    int64_t deadline;
+    bool gone;
+
+    pthread_mutex_lock(&o->lock);
+    deadline = hr__now() + (o->compiling ? COMPILE_NS : STOP_NS);
+    o->stop = true;
+    pthread_cond_signal(&o->work);
+    while (o->have_driver && !o->driver_gone &&
+           ocl_cond_wait(&o->changed, &o->lock, deadline))
+        ;
+    gone = !o->have_driver || o->driver_gone;
+    o->abandoned = !gone;
+    pthread_cond_signal(&o->landed);
+    pthread_mutex_unlock(&o->lock);
+    if (o->have_nurse)
+        pthread_join(o->nurse, NULL);
+    if (o->have_driver && gone)
+        pthread_join(o->driver, NULL);
+    else if (o->have_driver)
+        pthread_detach(o->driver);
+    return gone && !o->dead && !o->left_behind;
+}
