@@ -31,7 +31,14 @@ Keys of rows: train_transform, train_transform_{c,avx2,avx512},
 train_transform_tensor, eval_transform, decode_rgb, resize_bilinear,
 resize_bicubic, resize_lanczos, resize_large, normalize, two_threads,
 submit_256, submit_256_p99, job_overhead, heap_allocations, malloc_calls,
-probe, device_open, peak_rss, rss_growth.
+probe, device_open, peak_rss, rss_growth. With an OpenCL device, and with it
+the key opencl{device, description} (else opencl{not_run}): opencl_{1,16,256}
+(pictures per second; the peer is the CPU engine, with as many threads and
+jobs in flight, and the ratio how many times faster OpenCL is),
+opencl_cpu_{1,16,256} (CPU-seconds of the process per 1000 pictures),
+opencl_open_first (nothing cached), opencl_open_second (in another process),
+opencl_launches (of kernels per batch), opencl_heap_allocations,
+opencl_submit.
 """
 import argparse
 import datetime
@@ -360,18 +367,21 @@ def thread_row(b):
                    "ours with 1 thread", 1.85)
 
 
-def submit_rows(b):
+def submit_us(b, dev):
     """256 small JPEG files with the ops of the train transform: submit never
     looks into the data, so their size does not matter."""
     small = io.BytesIO()
     Image.new("RGB", (16, 16), (90, 120, 30)).save(small, "JPEG")
     ops = [decode(), crop(1, 2, 12, 12), resize(8, 8), flip(True),
            normalize(MEAN, STD)]
-    dev = b.lib.open(threads=0)
     out = np.zeros((256, 3, 8, 8), np.float32)
     job = hrshim.Set(dev, [(small.getvalue(), ops)] * 256, out, "nchw")
     job.time(20)
-    us = np.sort(job.time(100 if b.quick else 500, submit=True)) / 1e3
+    return np.sort(job.time(100 if b.quick else 500, submit=True)) / 1e3
+
+
+def submit_rows(b):
+    us = submit_us(b, b.lib.open(threads=0))
     b.table.add("submit_256", "hr_submit() of 256 samples, median", "us",
                 float(np.median(us)), at_most=1000)
     b.table.add("submit_256_p99", "  99th percentile", "us",
@@ -471,6 +481,117 @@ def open_row(b):
                 statistics.median(ms))
 
 
+# ---- OpenCL beside the CPU --------------------------------------------------
+
+IN_FLIGHT = 4
+
+
+class Stream:
+    """The train transform in jobs of one size, a few of them in flight."""
+
+    def __init__(self, dev, files, size, n):
+        samples = (train_samples(files) * (n // files.n + 1))[:n]
+        outs = [np.zeros((size, 3, 224, 224), np.float32)
+                for _ in range(IN_FLIGHT)]
+        self.sets = [hrshim.Set(dev, samples[i:i + size],
+                                outs[i // size % IN_FLIGHT], "nchw")
+                     for i in range(0, n, size)]
+        self.cpu = []
+
+    def __call__(self):
+        start = time.process_time()
+        hrshim.stream(self.sets, IN_FLIGHT)
+        self.cpu.append(time.process_time() - start)
+
+
+def stream_rows(b, cpu, ocl, size):
+    n = 512 if size > 1 else 256
+    streams = [Stream(dev, b.files, size, n) for dev in (ocl, cpu)]
+    rounds = max(3, b.rounds // 2)
+    ours, peer = interleave(rounds, *streams)
+    text = f"batches of {size}" if size > 1 else "one by one"
+    b.table.add(f"opencl_{size}", f"train transform on OpenCL, {text}",
+                "img/s", n / statistics.median(ours),
+                n / statistics.median(peer), "ours on the CPU",
+                [p / o for o, p in zip(ours, peer)], 0.35)
+    ours, peer = (s.cpu[1:] for s in streams)
+    b.table.add(f"opencl_cpu_{size}", "  CPU-seconds per 1000", "s",
+                statistics.median(ours) * 1000 / n,
+                statistics.median(peer) * 1000 / n, "ours on the CPU",
+                [p / o for o, p in zip(ours, peer)])
+    return streams[0]
+
+
+def opencl_rows(b):
+    if not b.opencl:
+        return
+    opencl_open_rows(b)
+    cpu, ocl = b.lib.open("cpu", 0), b.lib.open(b.options.opencl, 0)
+    for size in (1, 16, 256):
+        stream = stream_rows(b, cpu, ocl, size)
+    settle(ocl, stream)
+    heap, (batches, launches) = ocl.heap_allocations(), ocl.opencl_counts()
+    for _ in range(5):
+        stream()
+    now = ocl.opencl_counts()
+    b.table.add("opencl_launches", "  launches of kernels per batch", "",
+                (now[1] - launches) / (now[0] - batches), at_most=6)
+    b.table.add("opencl_heap_allocations",
+                "  heap allocations, steady state", "",
+                ocl.heap_allocations() - heap, at_most=0)
+    b.table.add("opencl_submit", "  hr_submit() per picture, in batches "
+                "of 256", "us",
+                float(np.median(submit_us(b, ocl))) / 256, at_most=2)
+
+
+def settle(dev, run):
+    """How many threads are at the same buffer at once is chance, so this
+    has no fixed length: until three times in a row nothing is allocated."""
+    clean = 0
+    for _ in range(25):
+        before = dev.heap_allocations()
+        run()
+        clean = clean + 1 if dev.heap_allocations() == before else 0
+        if clean == 3:
+            break
+
+
+def opencl_open_rows(b):
+    """With caches of their own, and each in a process of its own."""
+    first, second = [], []
+    for _ in range(1 if b.quick else 3):
+        with tempfile.TemporaryDirectory(prefix="headrace-bench-") as cache:
+            first.append(opencl_open(b, cache))
+            second += [opencl_open(b, cache) for _ in range(3)]
+    b.table.add("opencl_open_first", "OpenCL device opened, nothing cached",
+                "ms", statistics.median(first), at_most=3000)
+    b.table.add("opencl_open_second", "  again, in another process", "ms",
+                statistics.median(second), at_most=60)
+
+
+def opencl_open(b, cache):
+    child = subprocess.run(
+        [sys.executable, os.path.abspath(__file__), "--build", b.build,
+         "--child", "open", "--opencl", b.options.opencl],
+        env=dict(os.environ, XDG_CACHE_HOME=cache,
+                 POCL_CACHE_DIR=os.path.join(cache, "pocl")),
+        stdout=subprocess.PIPE, check=True)
+    return float(child.stdout) / 1e6
+
+
+def opencl_facts(lib, name):
+    """In this process, for its caches are warm then."""
+    try:
+        dev = lib.open(name, 0)
+    except hrshim.HrError as e:
+        return {"not_run": str(e)}
+    facts = {"device": dev.name(), "description": dev.description()}
+    dev.close()
+    return facts
+
+
+# ---- memory -----------------------------------------------------------------
+
 def rss_kib(pid):
     """(now, highest so far) resident, or None if the process has ended."""
     with open(f"/proc/{pid}/status") as f:
@@ -529,7 +650,7 @@ class Bench:
         self.rounds = 3 if o.quick else 9
         self.lib = hrshim.Shim(o.build)
         self.files = workload(o)
-        self.table = Table()
+        self.table, self.opencl = Table(), None
         self.pillow = f"Pillow {Image.__version__}"
         self.torchvision = (f"torchvision {torchvision.__version__} + "
                             f"{self.pillow}")
@@ -542,6 +663,13 @@ class Bench:
         for rows in [thread_row, submit_rows, allocation_rows, open_row] + (
                 [] if self.quick else [rss_rows]):
             self.measure(rows)
+        self.measure_opencl()
+
+    def measure_opencl(self):
+        """Last: drivers start threads that stay."""
+        self.opencl = opencl_facts(self.lib, self.options.opencl)
+        if "not_run" not in self.opencl:
+            self.measure(opencl_rows)
 
     def measure(self, rows):
         if sys.stderr.isatty():
@@ -567,6 +695,7 @@ class Bench:
                 "torch": torch.__version__,
                 "libjpeg_turbo": features.version_feature("libjpeg_turbo")},
             "workload": self.files.facts, "rounds": self.rounds,
+            "opencl": self.opencl,
             "rows": self.table.rows}
 
 
@@ -577,6 +706,10 @@ def parse():
     a.add_argument("--files", help="folder of pictures to measure with")
     a.add_argument("--quick", action="store_true",
                    help="3 rounds, no long run for memory")
+    a.add_argument("--opencl", default="opencl", metavar="NAME",
+                   help="OpenCL device [opencl]")
+    a.add_argument("--only-opencl", action="store_true",
+                   help="no other rows")
     a.add_argument("--child", choices=["open", "mallocs"],
                    help=argparse.SUPPRESS)
     return a.parse_args()
@@ -585,13 +718,20 @@ def parse():
 def main():
     o = parse()
     if o.child == "open":
-        print(hrshim.Shim(o.build).lib.shim_open_ns(b"cpu", 0))
+        name = (o.opencl if "--opencl" in sys.argv else "cpu").encode()
+        print(hrshim.Shim(o.build).lib.shim_open_ns(name, 0))
         return 0
     if o.child == "mallocs":
         child_mallocs(o, hrshim.Shim(o.build))
         return 0
-    b = Bench(o)
-    b.run()
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as caches:
+        os.environ["XDG_CACHE_HOME"] = caches
+        os.environ["POCL_CACHE_DIR"] = os.path.join(caches, "pocl")
+        b = Bench(o)
+        if o.only_opencl:
+            b.measure_opencl()
+        else:
+            b.run()
     facts = b.facts()
     if o.json:
         print(json.dumps(facts, indent=1))
@@ -604,6 +744,9 @@ def main():
           f"{w['mean_pixels'] / 1e6:.2f} Mpixel on average; medians of "
           f"{facts['rounds']} rounds\n")
     b.table.show()
+    opencl = facts["opencl"]
+    print("\nOpenCL: " + (opencl.get("description") or
+                          f"not measured: {opencl['not_run']}"))
     return 0
 
 

@@ -16,6 +16,10 @@
 #include <headrace/headrace.h>
 
 #include "cpu_fallback/cpu_ops.h"
+#include "hal/hal.h"
+#if HR_HAVE_OPENCL
+#include "backends/opencl/opencl.h"
+#endif
 
 #define SHIM __attribute__((visibility("default")))
 
@@ -160,11 +164,16 @@ EXPORT(unsigned, shim_cpu_sets, void)
 }
 
 EXPORT(hr_device, shim_open, const char *name, int threads, unsigned cpu_mask,
-       size_t budget)
+       size_t budget, int strict)
 {
     return hr_device_open(
         name, hr_device_params(.threads = threads, .cpu_mask = cpu_mask,
-                               .budget = budget, .strict = true));
+                               .budget = budget, .strict = strict != 0));
+}
+
+EXPORT(const char *, shim_name, hr_device dev)
+{
+    return dev->name;
 }
 
 EXPORT(const char *, shim_description, hr_device dev)
@@ -284,13 +293,34 @@ static double now_ns(void)
     return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
 }
 
-// Submits and waits. statuses[n] and messages[n][384] may be NULL.
+// What a sample's result says of who made it, as hrshim.py Made.
+struct shim_made {
+    uint32_t why;
+    int32_t by_device;  // spans that an engine other than the CPU did
+    int32_t fallbacks;
+};
+
+static struct shim_made made_of(const struct hr_result *r)
+{
+    struct shim_made made = {.why = r->why, .fallbacks = r->fallbacks};
+
+    for (int i = 0; i < r->num_spans; i++)
+        made.by_device += strcmp(r->spans[i].device, "cpu") != 0;
+    return made;
+}
+
+EXPORT(const char *, shim_why_text, unsigned why)
+{
+    return hr_why_text(why);
+}
+
+// Submits and waits. statuses[n], messages[n][384] and made[n] may be NULL.
 EXPORT(int, shim_set_run, struct shim_set *set, int32_t *statuses,
-       char (*messages)[384])
+       char (*messages)[384], struct shim_made *made)
 {
     enum hr_status status;
     hr_job job = hr_submit(set->dev, set->samples, set->n, set->batch,
-                           hr_job_params(.tier = HR_EXACT, .strict = true,
+                           hr_job_params(.tier = HR_EXACT,
                                          .wait_for_room = true));
 
     if (!job) {
@@ -308,6 +338,8 @@ EXPORT(int, shim_set_run, struct shim_set *set, int32_t *statuses,
             statuses[i] = job->results[i].status;
         if (messages)
             memcpy(messages[i], job->results[i].message, 384);
+        if (made)
+            made[i] = made_of(&job->results[i]);
     }
     hr_job_release(&job);
     return status;
@@ -337,6 +369,59 @@ EXPORT(int, shim_set_time, struct shim_set *set, int rounds, double *run_ns,
             submit_ns[r] = submitted - start;
     }
     return HR_OK;
+}
+
+// Submits one set after the other, as a loader that prefetches: with at most
+// depth jobs in flight. submit_ns: of all hr_submit() together. The first bad
+// status, or HR_OK.
+EXPORT(int, shim_stream, struct shim_set *const *sets, int n, int depth,
+       double *submit_ns)
+{
+    hr_job jobs[16] = {0};
+    enum hr_status status = HR_OK;
+
+    depth = depth > 16 ? 16 : depth;
+    *submit_ns = 0;
+    for (int i = 0; i < n + depth; i++) {
+        hr_job *job = &jobs[i % depth];
+
+        if (*job) {
+            enum hr_status one = hr_job_wait(*job, HR_FOREVER);
+
+            status = status ? status : one;
+            hr_job_release(job);
+        }
+        if (i < n) {
+            double start = now_ns();
+
+            *job = hr_submit(
+                sets[i]->dev, sets[i]->samples, sets[i]->n, sets[i]->batch,
+                hr_job_params(.tier = HR_EXACT, .wait_for_room = true));
+            *submit_ns += now_ns() - start;
+            if (!*job)
+                status = hr_last_status();
+        }
+    }
+    return status;
+}
+
+// Batches and launches of kernels since an OpenCL device was opened; false if
+// dev is none.
+EXPORT(int, shim_opencl_counts, hr_device dev, uint64_t *batches,
+       uint64_t *launches)
+{
+#if HR_HAVE_OPENCL
+    if (!strcmp(dev->backend, "opencl")) {
+        struct ocl *o = ocl_of(
+            ((struct hr__device *)(uintptr_t)dev)->engines[0]);
+
+        *batches = atomic_load(&o->batches);
+        *launches = atomic_load(&o->launches);
+        return true;
+    }
+#endif
+    *batches = *launches = 0;
+    return false;
 }
 
 // Calls of malloc and the like in the process during rounds runs; -1: one

@@ -16,14 +16,17 @@ rules_of()
     backends/cpu/*)         may='hal/include/headrace/* hal/backend.h
                                  backends/cpu/* cpu_fallback/*' libs='-' ;;
     backends/opencl/*)      may='hal/include/headrace/* hal/backend.h
-                                 backends/opencl/*' libs='CL/*' ;;
+                                 backends/opencl/* kernels/*'
+                            libs='CL/* xxhash.h' ;;
     backends/vaapi/*)       may='hal/include/headrace/* hal/backend.h
                                  backends/vaapi/*' libs='va/*' ;;
     backends/*/*)           may="hal/include/headrace/* hal/backend.h
                                  $(dirname "$1")/*" libs='*' ;;
     cpu_fallback/*)         may='cpu_fallback/*'
                             libs='jpeglib.h jerror.h png.h' ;;
-    kernels/*)              may='kernels/*' libs='-' ;;
+    kernels/*.cl)           may='kernels/layout.h kernels/*.cl' libs='-' ;;
+    kernels/*)              may='hal/include/headrace/* hal/backend.h
+                                 kernels/*' libs='-' ;;
     loader/*)               may='hal/include/headrace/* loader/*'
                             libs='archive.h archive_entry.h Random123/*' ;;
     tools/*)                may='hal/include/headrace/* tools/*'
@@ -114,10 +117,10 @@ self_test()
     trap "rm -rf '$tmp'" EXIT
     cd "$tmp"
     mkdir -p hal/include/headrace backends/{cpu,opencl,vaapi} cpu_fallback \
-             loader tools tests
+             kernels loader tools tests
     touch hal/include/headrace/job.h hal/{backend,plan}.h loader/loader.h \
           backends/{cpu/cpu,opencl/opencl,vaapi/vaapi}.h \
-          cpu_fallback/cpu_ops.h tools/tool.h
+          cpu_fallback/cpu_ops.h kernels/layout.h tools/tool.h
     while read -r file text; do
         echo "$text" >>"$file"
     done <<'END'
@@ -127,6 +130,10 @@ hal/registry.c extern const struct hr__backend hr__backend_cpu;
 backends/cpu/job.c #include "cpu_fallback/cpu_ops.h"
 backends/opencl/job.c #include "backend.h"
 backends/opencl/job.c #include <CL/cl.h>
+backends/opencl/job.c #include <xxhash.h>
+backends/opencl/job.c #include "kernels/layout.h"
+kernels/plan.h #include "hal/backend.h"
+kernels/plan.h #include "kernels/layout.h"
 cpu_fallback/jpeg.c #include <jpeglib.h>
 loader/loader.c #include <headrace/job.h>
 tools/run.c #include <popt.h>
@@ -159,6 +166,14 @@ backends/opencl/bad.c #include "../vaapi/vaapi.h"
 backends/opencl/bad.c #include "plan.h"
 backends/opencl/bad.c #include "cpu_fallback/cpu_ops.h"
 backends/opencl/bad.c #include <va/va.h>
+backends/cpu/bad.c #include "kernels/layout.h"
+backends/vaapi/bad.c #include <xxhash.h>
+kernels/bad.h #include "hal/plan.h"
+kernels/bad.h #include "backends/opencl/opencl.h"
+kernels/bad.cl #include "hal/backend.h"
+kernels/bad.h #include <CL/cl.h>
+hal/bad.c #include "kernels/layout.h"
+hal/bad.c #include <xxhash.h>
 backends/cpu/bad.c #include "hal/plan.h"
 cpu_fallback/bad.c #include <headrace/job.h>
 cpu_fallback/bad.c #include "../hal/plan.h"

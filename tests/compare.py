@@ -10,6 +10,11 @@ libjpeg-turbo release for damaged pictures to agree.
 
     tests/compare.py --build build           a minute: a choice by random
     tests/compare.py --build build --long    all kinds, filters, types
+    tests/compare.py --build build --backend opencl
+
+Another backend than the CPU's is compared on one level, named after it; what
+it hands to the CPU is compared, too, and the reasons are counted. It fails if
+the device itself made less than half of the pictures.
 
 The corpus is HEADRACE_CORPUS, or ../shared/corpus beside the source tree:
 photos/, kinds/ and bad/ with JPEG and PNG files. Exit code 1 if anything
@@ -138,15 +143,31 @@ def refusal_fault(name, refused, ours):
 state = {}  # of a worker process
 
 
+def mask_of(level):
+    """A backend's own name is no instruction set."""
+    return level if level in hrshim.LEVELS else None
+
+
 def start_worker(build, backend, levels, seed, long):
     lib = hrshim.Shim(build)
     state.update(lib=lib, seed=seed, long=long, devs={
-        level: lib.open(backend, 1, level) for level in levels})
+        level: lib.open(backend, 1, mask_of(level)) for level in levels})
 
 
 def compare_file(job):
-    """All checks of one file, on every level: (rows, notes)."""
-    path, name, group = job
+    """All checks of one file, on every level: (rows, notes, made)."""
+    rows, notes = compare_one(*job)
+    made = [0, 0, collections.Counter()]
+    for dev in state["devs"].values():
+        made[0] += dev.samples
+        made[1] += dev.by_device
+        made[2] += dev.reasons
+        dev.samples, dev.by_device = 0, 0
+        dev.reasons.clear()
+    return rows, notes, made
+
+
+def compare_one(path, name, group):
     tally = Tally()
     rng = random.Random(f"{state['seed']}:{name}")
     with open(path, "rb") as f:
@@ -195,7 +216,7 @@ def strided(rng, n, c, h, w, dtype, layout):
 def memory_checks(lib, tally, files, levels, backend, rng):
     """Caller's memory with strides: right inside, untouched outside."""
     for level in levels:
-        dev = lib.open(backend, 2, level)
+        dev = lib.open(backend, 2, mask_of(level))
         for dtype in hrshim.DTYPES:
             for layout in hrshim.LAYOUTS:
                 for gray in (False, True):
@@ -245,7 +266,7 @@ def thread_checks(lib, tally, files, levels, backend):
     for level in levels:
         first = None
         for threads in (1, 2, 8):
-            dev = lib.open(backend, threads, level)
+            dev = lib.open(backend, threads, mask_of(level))
             out = np.full((len(files), 3, 112, 112), np.nan, np.float32)
             job = hrshim.Set(dev, samples, out, "nchw")
             job.run()
@@ -259,11 +280,11 @@ def thread_checks(lib, tally, files, levels, backend):
                       f"threads {threads}, {level}: {bad} bytes differ")
 
 
-def variable_checks(lib, tally, levels, backend):
+def variable_checks(lib, tally, levels):
     """HEADRACE_CPU chooses the kernels that cpu_mask = 0 leaves open."""
     for level in levels:
         os.environ["HEADRACE_CPU"] = level
-        dev = lib.open(backend, 1)
+        dev = lib.open("cpu", 1)
         del os.environ["HEADRACE_CPU"]
         bad = f"{level} kernels" not in dev.description()
         tally.add("HEADRACE_CPU", level, level, int(bad), bad and
@@ -298,16 +319,20 @@ def parse():
     a.add_argument("--only", default="", help="files whose name has this")
     a.add_argument("--level", help="one instruction set: c, avx2, avx512")
     a.add_argument("--jobs", type=int, help="processes [usable cores]")
+    a.add_argument("--part", type=int, default=1, metavar="N",
+                   help="of the files every N-th only [1]")
+    a.add_argument("--groups", default="photos,kinds,bad",
+                   help="folders to take [photos,kinds,bad]")
     return a.parse_args()
 
 
 def report(tally, skips):
-    print(f"{'check':20s} {'level':7s} {'files':>6s} {'compared':>9s} "
+    print(f"{'check':20s} {'level':12s} {'files':>6s} {'compared':>9s} "
           f"{'differing':>10s}")
     failed = 0
     for (check, level), (names, n, bad) in sorted(tally.rows.items()):
         failed += bad > 0
-        print(f"{check:20s} {level:7s} {len(names):6d} {n:9d} {bad:10d}"
+        print(f"{check:20s} {level:12s} {len(names):6d} {n:9d} {bad:10d}"
               f"{'  FAILED' if bad else ''}")
     # Few of each check, so that one fault does not hide another.
     shown = collections.Counter()
@@ -325,14 +350,46 @@ def report(tally, skips):
     return 1 if failed or not tally.rows else 0
 
 
+def cannot_open(lib, o):
+    """Why the backend does not open; None if it does. In a process of its
+    own, for drivers do not survive a fork."""
+    child = subprocess.run(
+        [sys.executable, "-c", "import sys, hrshim\n"
+         "try: hrshim.Shim(sys.argv[1]).open(sys.argv[2]).close()\n"
+         "except hrshim.HrError as e: print(e)", os.path.abspath(o.build),
+         o.backend],
+        cwd=os.path.dirname(os.path.abspath(__file__)),
+        stdout=subprocess.PIPE)
+    if child.returncode:
+        return f"opening {o.backend} ended with {child.returncode}"
+    return child.stdout.decode().strip() or None
+
+
+def made_check(tally, backend, samples, by_device, reasons):
+    print(f"{samples} pictures made, {by_device} of them by {backend}; left "
+          "to the CPU, by reason (a picture may have several):")
+    for reason, n in reasons.most_common():
+        print(f"  {n:6d} {reason}")
+    bad = by_device * 2 < samples
+    tally.add("made by the device", backend, backend, int(bad), bad and
+              f"only {by_device} of {samples} by {backend}")
+
+
 def main():
     o = parse()
     start = time.monotonic()
     lib = hrshim.Shim(o.build)
     skips = []
     levels = [o.level] if o.level else lib.levels()
-    skips += [f"level {n}: this machine has no {n}, or it was not asked for"
-              for n in hrshim.LEVELS if n not in levels]
+    if o.backend != "cpu":
+        levels = [o.backend]
+        reason = cannot_open(lib, o)
+        if reason:
+            print(f"not run: {reason}\n0 passed, 0 failed, 1 skipped")
+            return 77
+    else:
+        skips += [f"level {n}: this machine has no {n}, or it was not asked "
+                  "for" for n in hrshim.LEVELS if n not in levels]
     print(f"seed {o.seed}; Pillow {Image.__version__} with libjpeg-turbo "
           f"{features.version_feature('libjpeg_turbo')}, torchvision "
           f"{torchvision.__version__}; libheadrace "
@@ -348,16 +405,21 @@ def main():
             roots.append(corpus)
         else:
             skips.append("the corpus: set HEADRACE_CORPUS to its folder")
-        jobs = [job for root in roots for group in ("photos", "kinds", "bad")
+        jobs = [job for root in roots for group in o.groups.split(",")
                 for job in tree(os.path.join(root, group), group)
-                if o.only in job[1]]
+                if o.only in job[1]][::o.part]
+        if o.part > 1:
+            skips.append(f"of the files all but every {o.part}th")
+        made = [0, 0, collections.Counter()]
         jobs.sort(key=lambda j: -os.path.getsize(j[0]))
         workers = o.jobs or len(os.sched_getaffinity(0))
         with multiprocessing.get_context("fork").Pool(
                 workers, start_worker,
                 (o.build, o.backend, levels, o.seed, o.long)) as pool:
-            for rows, notes in pool.imap_unordered(compare_file, jobs, 4):
+            for rows, notes, one in pool.imap_unordered(compare_file, jobs,
+                                                        4):
                 tally.merge(rows, notes)
+                made = [a + b for a, b in zip(made, one)]
         photos = [path for path, _, group in jobs if group == "photos"]
         if len(photos) >= 3:
             rng = random.Random(f"{o.seed}:memory")
@@ -366,7 +428,10 @@ def main():
                           o.backend)
         else:
             skips.append("caller memory and threads: fewer than 3 photos")
-        variable_checks(lib, tally, levels, o.backend)
+        if o.backend == "cpu":
+            variable_checks(lib, tally, levels)
+        else:
+            made_check(tally, o.backend, *made)
     print(f"{len(jobs)} files, {time.monotonic() - start:.0f} s")
     return report(tally, skips)
 

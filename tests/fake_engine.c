@@ -117,7 +117,7 @@ static void work(struct fake *f, struct hr__task *task, int k,
     }
     fake_pixels(task, out);
     if (f->s.wrong && !out->status && task->span.last == HR_STORE)
-        task->pic->dst.data[0] ^= 1;
+        task->pic->dst.data[0] ^= f->s.wrong_bits ? f->s.wrong_bits : 1;
     if (!out->status && f->s.fail_late &&
         within(k, f->s.fail_from, f->s.fail_to))
         fail(out, f, k);
@@ -212,6 +212,7 @@ static enum hr_status fake_open(struct hr__engine *e, const char *which)
     e->caps.batch = f->s.batch;
     e->caps.host_memory = true;
     e->caps.exact = true;
+    e->caps.software = f->s.software;
     memcpy(e->caps.spans, f->s.spans, sizeof(f->s.spans));
     snprintf(e->name, sizeof(e->name), "fake:0");
     snprintf(e->description, sizeof(e->description), "scripted engine");
@@ -330,6 +331,11 @@ static void fake_buffer_free(struct hr__engine *e, void *data, size_t size)
     atomic_fetch_sub(&fake_counts.buffers, 1);
 }
 
+static const char *fake_fingerprint(struct hr__engine *e)
+{
+    return ((const struct fake *)e->priv)->s.fingerprint;
+}
+
 static const struct hr__backend plain = {
     .name = "fake",
     .engine_size = sizeof(struct fake),
@@ -338,9 +344,10 @@ static const struct hr__backend plain = {
     .offer = fake_offer,
     .submit = fake_submit,
     .cancel = fake_cancel,
+    .fingerprint = fake_fingerprint,
 };
 
-// The registry holds this one; own_buffers changes it between devices.
+// The registry holds this one; scripts change it between devices.
 static struct hr__backend backend;
 
 // Threads of the library may still be closing devices of the last script.
@@ -366,6 +373,7 @@ void fake_reset(const struct fake_script *s)
     gate.open = false;
     pthread_mutex_unlock(&gate.lock);
     backend = plain;
+    backend.trusted = !s->tested;
     if (s->own_buffers) {
         backend.buffer_alloc = fake_buffer_alloc;
         backend.buffer_free = fake_buffer_free;

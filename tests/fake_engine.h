@@ -38,7 +38,11 @@ struct fake_script {
     bool own_buffers;      // buffer_alloc of its own
     bool buffers_fail;     // .. that says no
     bool wrong;            // one bit of the first byte of each result
-    bool deaf;             // does not look at hr__task_stop()
+    uint8_t wrong_bits;    // .. or these
+    bool tested;           // not trusted: it needs a certificate
+    const char *fingerprint;
+    bool software;  // caps.software
+    bool deaf;      // does not look at hr__task_stop()
 };
 
 // What happened, of all fake engines since fake_reset().

@@ -8,6 +8,7 @@
 Not the Python package of the project: no asynchrony, no images, no speed of
 its own. What is timed runs inside the shim.
 """
+import collections
 import ctypes as C
 import os
 import sys
@@ -70,6 +71,12 @@ class Planes:
         self.array = array
 
 
+class Made(C.Structure):
+    """Who made a sample, and why not the engine that was asked for."""
+    _fields_ = [("why", C.c_uint32), ("by_device", C.c_int32),
+                ("fallbacks", C.c_int32)]
+
+
 class Source(C.Structure):
     _fields_ = [("data", C.c_void_p), ("size", C.c_size_t),
                 ("image", C.c_void_p), ("ops", C.c_void_p),
@@ -127,7 +134,9 @@ class Shim:
                 ("shim_op_flip", None, [p, i, i, i]),
                 ("shim_op_normalize", None, [p, p, p, i, p]),
                 ("shim_cpu_sets", C.c_uint, []),
-                ("shim_open", p, [C.c_char_p, i, C.c_uint, z]),
+                ("shim_open", p, [C.c_char_p, i, C.c_uint, z, i]),
+                ("shim_name", C.c_char_p, [p]),
+                ("shim_why_text", C.c_char_p, [C.c_uint]),
                 ("shim_description", C.c_char_p, [p]),
                 ("shim_heap_allocations", C.c_uint64, [p]),
                 ("shim_image", p, [p, p, i, i, i, i, z, z]),
@@ -137,9 +146,11 @@ class Shim:
                 ("shim_probe", i, [p, z, p, i, p]),
                 ("shim_set_create", p, [p, p, i, p]),
                 ("shim_set_free", None, [p]),
-                ("shim_set_run", i, [p, p, p]),
+                ("shim_set_run", i, [p, p, p, p]),
                 ("shim_set_time", i, [p, i, p, p]),
                 ("shim_set_mallocs", C.c_int64, [p, i]),
+                ("shim_stream", i, [p, i, i, p]),
+                ("shim_opencl_counts", i, [p, p, p]),
                 ("shim_probe_ns", C.c_double, [p, i, i]),
                 ("shim_open_ns", C.c_double, [C.c_char_p, i]),
                 ("hr_last_status", i, []),
@@ -158,9 +169,17 @@ class Shim:
         return HrError(self.lib.hr_last_status(),
                        self.lib.hr_last_error().decode(errors="replace"))
 
-    def open(self, name="cpu", threads=1, level=None, budget=0):
+    def open(self, name="cpu", threads=1, level=None, budget=0, strict=None):
+        """strict: nothing may fall back; by default on the CPU only."""
+        if strict is None:
+            strict = name == "cpu"
         return Device(self, name, threads, LEVELS[level] if level else 0,
-                      budget)
+                      budget, strict)
+
+    def reasons(self, why):
+        """Words for each bit of a result's why."""
+        bits = [1 << b for b in range(32) if why >> b & 1]
+        return [self.lib.shim_why_text(bit).decode() for bit in bits]
 
     def probe(self, data, ops):
         """(w, h) that ops make of encoded bytes; source w, h, orientation."""
@@ -180,9 +199,14 @@ def strides_of(array, layout):
 
 
 class Device:
-    def __init__(self, shim, name, threads, mask, budget):
+    def __init__(self, shim, name, threads, mask, budget, strict):
         self.shim, self.lib = shim, shim.lib
-        self.handle = self.lib.shim_open(name.encode(), threads, mask, budget)
+        # Of what run() has made: samples, those of which the device itself
+        # did a span, those that were not all its own by reason.
+        self.samples, self.by_device = 0, 0
+        self.reasons = collections.Counter()
+        self.handle = self.lib.shim_open(name.encode(), threads, mask, budget,
+                                         strict)
         if not self.handle:
             raise shim.error()
 
@@ -191,11 +215,27 @@ class Device:
         self.lib.hr_device_close(C.byref(handle))
         self.handle = None
 
+    def name(self):
+        return self.lib.shim_name(self.handle).decode()
+
     def description(self):
         return self.lib.shim_description(self.handle).decode()
 
     def heap_allocations(self):
         return self.lib.shim_heap_allocations(self.handle)
+
+    def opencl_counts(self):
+        """(batches, launches) so far of an OpenCL device."""
+        counts = (C.c_uint64 * 2)()
+        self.lib.shim_opencl_counts(self.handle, C.byref(counts),
+                                    C.byref(counts, 8))
+        return counts[0], counts[1]
+
+    def note(self, made):
+        self.samples += len(made)
+        self.by_device += sum(m.by_device > 0 for m in made)
+        for m in made:
+            self.reasons.update(self.shim.reasons(m.why))
 
     def make(self, source, ops, dtype="u8", layout="nhwc", out=None,
              size=None):
@@ -214,6 +254,18 @@ class Device:
         job = Set(self, [(source, ops)], out[None], layout)
         job.run()
         return out
+
+
+def stream(sets, depth):
+    """Runs sets with that many jobs in flight; the nanoseconds that were
+    spent in hr_submit()."""
+    array = (C.c_void_p * len(sets))(*(s.set for s in sets))
+    submit = C.c_double()
+    status = sets[0].lib.shim_stream(array, len(sets), depth,
+                                     C.byref(submit))
+    if status:
+        raise HrError(status, sets[0].lib.hr_last_error().decode())
+    return submit.value
 
 
 class Set:
@@ -268,7 +320,9 @@ class Set:
     def run(self):
         statuses = (C.c_int32 * self.n)()
         messages = C.create_string_buffer(384 * self.n)
-        status = self.lib.shim_set_run(self.set, statuses, messages)
+        made = (Made * self.n)()
+        status = self.lib.shim_set_run(self.set, statuses, messages, made)
+        self.dev.note(made)
         if status:
             for i, s in enumerate(statuses):
                 if s:

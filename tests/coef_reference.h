@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stages reconstruct and color as scalar C, from the packed coefficients
+// of hal/backend.h alone: what kernels that read that form must equal. Written
+// to be read; nothing here is fast.
+#ifndef HEADRACE_TESTS_COEF_REFERENCE_H
+#define HEADRACE_TESTS_COEF_REFERENCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hal/backend.h"
+
+// Whether the form holds together: sizes, records, values, escapes. NULL, or
+// what is wrong.
+const char *coef_reference_check(const void *data, size_t size);
+
+// The coefficients of one block (x, y in the component's own grid), natural
+// order. false: it is not there.
+bool coef_reference_block(const struct hr__coefficients *c, int comp,
+                          uint32_t x, uint32_t y, int16_t out[64]);
+
+// Dequantise and inverse DCT of one block to 8 rows of 8 samples, with the
+// 16-bit wraps and saturations of libjpeg-turbo's x86 code (jidctint-sse2.asm,
+// jidctint-avx2.asm).
+void coef_reference_idct(const int16_t coef[64], const uint16_t quant[64],
+                         uint8_t out[64]);
+// The same in plain 32-bit arithmetic with one clamp at the end: the same
+// samples where hr__coefficients.range is 0.
+void coef_reference_idct32(const int16_t coef[64], const uint16_t quant[64],
+                           uint8_t out[64]);
+
+// The window: w * h pixels of `channels` (3 = RGB, 1 = grey) bytes each, no
+// gaps. plain: by idct32. false: a block that it needs is not there, or out of
+// memory.
+bool coef_reference_window(const struct hr__coefficients *c, int channels,
+                           bool plain, uint8_t *out);
+
+#endif

@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every entry point the engine uses, in three steps: what the script says of
+// this call; the driver; what that made or took away.
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fault_opencl.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define CALL EXPORT CL_API_CALL
+
+enum { MAX_OBJECTS = 1 << 14 };
+
+static struct ocl_api real;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static __thread bool marked;
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct fault_rule rules[FAULT_RULES];
+    int num_rules;
+    struct fault_counts counts;
+    int launches;         // since the last callback was set
+    unsigned generation;  // of those that wait
+    bool discrete;
+    const void *objects[MAX_OBJECTS];
+} f = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void load(void)
+{
+    void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+
+#define X(name)                                               \
+    {                                                         \
+        void *entry = library ? dlsym(library, #name) : NULL; \
+                                                              \
+        memcpy(&real.name, &entry, sizeof(entry));            \
+    }
+    OCL_ENTRY_POINTS(X)
+#undef X
+}
+
+// ---- The script ------------------------------------------------------------
+
+// f.lock
+static const struct fault_rule *find_rule(enum fault_entry entry)
+{
+    for (int i = 0; i < f.num_rules; i++) {
+        const struct fault_rule *r = &f.rules[i];
+        int call = f.counts.calls[r->entry];
+
+        if ((r->entry == entry || r->entry == FAULT_ANY) && call >= r->first &&
+            (!r->last || call <= r->last))
+            return r;
+    }
+    return NULL;
+}
+
+// f.lock
+static void hang(void)
+{
+    unsigned generation = f.generation;
+
+    f.counts.hung++;
+    while (generation == f.generation)
+        pthread_cond_wait(&f.changed, &f.lock);
+    f.counts.hung--;
+    pthread_cond_broadcast(&f.changed);
+}
+
+static void hang_now(void)
+{
+    pthread_mutex_lock(&f.lock);
+    hang();
+    pthread_mutex_unlock(&f.lock);
+}
+
+static struct fault_rule begin(enum fault_entry entry)
+{
+    struct fault_rule rule = {.action = FAULT_FAIL, .code = CL_SUCCESS};
+    const struct fault_rule *found;
+
+    pthread_once(&once, load);
+    pthread_mutex_lock(&f.lock);
+    f.counts.calls[entry]++;
+    f.counts.calls[FAULT_ANY]++;
+    f.counts.on_marked += marked;
+    if ((found = find_rule(entry))) {
+        rule = *found;
+        f.counts.hits++;
+        if (rule.action == FAULT_HANG)
+            hang();
+    }
+    pthread_mutex_unlock(&f.lock);
+    if (rule.action != FAULT_FAIL && rule.action != FAULT_EVENT)
+        rule.code = CL_SUCCESS;
+    return rule;
+}
+
+static void finish(const struct fault_rule *rule)
+{
+    if (rule->action == FAULT_HANG_AFTER)
+        hang_now();
+}
+
+// ---- Objects ---------------------------------------------------------------
+
+// The driver may use an address again, and for objects of another kind.
+static const void **find_object(const void *object)
+{
+    for (int i = 0; i < MAX_OBJECTS; i++)
+        if (f.objects[i] == object)
+            return &f.objects[i];
+    return NULL;
+}
+
+static void made(const void *object)
+{
+    const void **at;
+
+    pthread_mutex_lock(&f.lock);
+    if (!object || !(at = find_object(NULL))) {
+        fprintf(stderr, "fault_opencl: no object, or too many\n");
+        abort();
+    }
+    *at = object;
+    f.counts.live++;
+    pthread_mutex_unlock(&f.lock);
+}
+
+// True if it was alive. A misuse never reaches the driver, which would crash.
+static bool use(const void *object, bool release)
+{
+    const void **at;
+
+    pthread_mutex_lock(&f.lock);
+    at = object ? find_object(object) : NULL;
+    if (!at) {
+        f.counts.misused++;
+    } else if (release) {
+        *at = NULL;
+        f.counts.live--;
+    }
+    pthread_mutex_unlock(&f.lock);
+    return at != NULL;
+}
+
+static bool use_events(cl_uint n, const cl_event *events)
+{
+    for (cl_uint i = 0; i < n; i++)
+        if (!use(events[i], false))
+            return false;
+    return true;
+}
+
+static cl_int made_event(cl_int code, const cl_event *event)
+{
+    if (!code && event)
+        made(*event);
+    return code;
+}
+
+static void note_blocking(cl_bool blocking)
+{
+    pthread_mutex_lock(&f.lock);
+    f.counts.blocking += blocking != CL_FALSE;
+    pthread_mutex_unlock(&f.lock);
+}
+
+static void note_launch(void)
+{
+    pthread_mutex_lock(&f.lock);
+    f.launches++;
+    pthread_mutex_unlock(&f.lock);
+}
+
+static void note_batch(void)
+{
+    pthread_mutex_lock(&f.lock);
+    if (f.launches > f.counts.batch_launches)
+        f.counts.batch_launches = f.launches;
+    f.launches = 0;
+    pthread_mutex_unlock(&f.lock);
+}
+
+// ---- What all entry points have in common ----------------------------------
+
+// Those that return a code. alive: the objects they are given.
+#define PLAIN(name, params, args, alive)              \
+    CALL cl_int name params                           \
+    {                                                 \
+        struct fault_rule rule = begin(FAULT_##name); \
+                                                      \
+        if (!rule.code && !(alive))                   \
+            rule.code = CL_INVALID_VALUE;             \
+        if (!rule.code)                               \
+            rule.code = real.name args;               \
+        finish(&rule);                                \
+        return rule.code;                             \
+    }
+
+// Those that take an object away. One that fails counts as having done so:
+// nobody can do more than call it.
+#define RELEASE(name, type)                           \
+    CALL cl_int name(type object)                     \
+    {                                                 \
+        struct fault_rule rule = begin(FAULT_##name); \
+                                                      \
+        if (!use(object, true))                       \
+            return CL_INVALID_VALUE;                  \
+        if (!rule.code)                               \
+            rule.code = real.name(object);            \
+        finish(&rule);                                \
+        return rule.code;                             \
+    }
+
+// Those that make one; the last argument of args is &code.
+#define CREATE(type, name, params, args, alive)       \
+    CALL type name params                             \
+    {                                                 \
+        struct fault_rule rule = begin(FAULT_##name); \
+        cl_int code = rule.code;                      \
+        type object = NULL;                           \
+                                                      \
+        if (!code && !(alive))                        \
+            code = CL_INVALID_VALUE;                  \
+        if (!code)                                    \
+            object = real.name args;                  \
+        if (!code)                                    \
+            made(object);                             \
+        finish(&rule);                                \
+        if (err)                                      \
+            *err = code;                              \
+        return object;                                \
+    }
+
+// Those that may make an event.
+#define ENQUEUE(name, params, args, object)                              \
+    CALL cl_int name params                                              \
+    {                                                                    \
+        struct fault_rule rule = begin(FAULT_##name);                    \
+                                                                         \
+        if (!rule.code && !(use(queue, false) && use((object), false) && \
+                            use_events(n, wait)))                        \
+            rule.code = CL_INVALID_EVENT_WAIT_LIST;                      \
+        if (!rule.code)                                                  \
+            rule.code = made_event(real.name args, event);               \
+        finish(&rule);                                                   \
+        return rule.code;                                                \
+    }
+
+// ---- Platforms and devices -------------------------------------------------
+
+PLAIN(clGetPlatformIDs, (cl_uint max, cl_platform_id *ids, cl_uint *n),
+      (max, ids, n), true)
+PLAIN(clGetPlatformInfo,
+      (cl_platform_id id, cl_platform_info what, size_t size, void *value,
+       size_t *used),
+      (id, what, size, value, used), true)
+PLAIN(clGetDeviceIDs,
+      (cl_platform_id id, cl_device_type type, cl_uint max, cl_device_id *ids,
+       cl_uint *n),
+      (id, type, max, ids, n), true)
+
+static cl_int device_info(cl_device_id id, cl_device_info what, size_t size,
+                          void *value, size_t *used)
+{
+    cl_int code = real.clGetDeviceInfo(id, what, size, value, used);
+
+    pthread_mutex_lock(&f.lock);
+    if (f.discrete && !code && value && what == CL_DEVICE_HOST_UNIFIED_MEMORY)
+        memset(value, 0, sizeof(cl_bool));
+    pthread_mutex_unlock(&f.lock);
+    return code;
+}
+
+CALL cl_int clGetDeviceInfo(cl_device_id id, cl_device_info what, size_t size,
+                            void *value, size_t *used)
+{
+    struct fault_rule rule = begin(FAULT_clGetDeviceInfo);
+
+    if (!rule.code)
+        rule.code = device_info(id, what, size, value, used);
+    finish(&rule);
+    return rule.code;
+}
+
+// ---- Objects made and released ---------------------------------------------
+
+typedef void(CL_CALLBACK *context_notify)(const char *, const void *, size_t,
+                                          void *);
+typedef void(CL_CALLBACK *program_notify)(cl_program, void *);
+
+CREATE(cl_context, clCreateContext,
+       (const cl_context_properties *properties, cl_uint n,
+        const cl_device_id *ids, context_notify notify, void *arg, cl_int *err),
+       (properties, n, ids, notify, arg, &code), true)
+CREATE(cl_command_queue, clCreateCommandQueue,
+       (cl_context context, cl_device_id id,
+        cl_command_queue_properties properties, cl_int *err),
+       (context, id, properties, &code), use(context, false))
+CREATE(cl_mem, clCreateBuffer,
+       (cl_context context, cl_mem_flags flags, size_t size, void *host,
+        cl_int *err),
+       (context, flags, size, host, &code), use(context, false))
+CREATE(cl_program, clCreateProgramWithSource,
+       (cl_context context, cl_uint n, const char **text, const size_t *sizes,
+        cl_int *err),
+       (context, n, text, sizes, &code), use(context, false))
+CREATE(cl_program, clCreateProgramWithBinary,
+       (cl_context context, cl_uint n, const cl_device_id *ids,
+        const size_t *sizes, const unsigned char **data, cl_int *status,
+        cl_int *err),
+       (context, n, ids, sizes, data, status, &code), use(context, false))
+CREATE(cl_kernel, clCreateKernel,
+       (cl_program program, const char *name, cl_int *err),
+       (program, name, &code), use(program, false))
+
+RELEASE(clReleaseContext, cl_context)
+RELEASE(clReleaseCommandQueue, cl_command_queue)
+RELEASE(clReleaseMemObject, cl_mem)
+RELEASE(clReleaseProgram, cl_program)
+RELEASE(clReleaseKernel, cl_kernel)
+RELEASE(clReleaseEvent, cl_event)
+
+// ---- Programs and kernels --------------------------------------------------
+
+PLAIN(clBuildProgram,
+      (cl_program program, cl_uint n, const cl_device_id *ids,
+       const char *options, program_notify notify, void *arg),
+      (program, n, ids, options, notify, arg), use(program, false))
+PLAIN(clGetProgramInfo,
+      (cl_program program, cl_program_info what, size_t size, void *value,
+       size_t *used),
+      (program, what, size, value, used), use(program, false))
+PLAIN(clGetProgramBuildInfo,
+      (cl_program program, cl_device_id id, cl_program_build_info what,
+       size_t size, void *value, size_t *used),
+      (program, id, what, size, value, used), use(program, false))
+PLAIN(clSetKernelArg,
+      (cl_kernel kernel, cl_uint at, size_t size, const void *value),
+      (kernel, at, size, value), use(kernel, false))
+
+// ---- Queues ----------------------------------------------------------------
+
+PLAIN(clFlush, (cl_command_queue queue), (queue), use(queue, false))
+PLAIN(clFinish, (cl_command_queue queue), (queue), use(queue, false))
+
+ENQUEUE(clEnqueueNDRangeKernel,
+        (cl_command_queue queue, cl_kernel kernel, cl_uint dim,
+         const size_t *offset, const size_t *global, const size_t *local,
+         cl_uint n, const cl_event *wait, cl_event *event),
+        ((note_launch(), queue), kernel, dim, offset, global, local, n, wait,
+         event),
+        kernel)
+ENQUEUE(clEnqueueWriteBuffer,
+        (cl_command_queue queue, cl_mem mem, cl_bool blocking, size_t at,
+         size_t size, const void *from, cl_uint n, const cl_event *wait,
+         cl_event *event),
+        (queue, mem, (note_blocking(blocking), blocking), at, size, from, n,
+         wait, event),
+        mem)
+ENQUEUE(clEnqueueReadBuffer,
+        (cl_command_queue queue, cl_mem mem, cl_bool blocking, size_t at,
+         size_t size, void *to, cl_uint n, const cl_event *wait,
+         cl_event *event),
+        (queue, mem, (note_blocking(blocking), blocking), at, size, to, n, wait,
+         event),
+        mem)
+ENQUEUE(clEnqueueUnmapMemObject,
+        (cl_command_queue queue, cl_mem mem, void *mapped, cl_uint n,
+         const cl_event *wait, cl_event *event),
+        (queue, mem, mapped, n, wait, event), mem)
+
+CALL void *clEnqueueMapBuffer(cl_command_queue queue, cl_mem mem,
+                              cl_bool blocking, cl_map_flags how, size_t at,
+                              size_t size, cl_uint n, const cl_event *wait,
+                              cl_event *event, cl_int *err)
+{
+    struct fault_rule rule = begin(FAULT_clEnqueueMapBuffer);
+    cl_int code = rule.code;
+    void *to = NULL;
+
+    note_blocking(blocking);
+    if (!code && !(use(queue, false) && use(mem, false) && use_events(n, wait)))
+        code = CL_INVALID_EVENT_WAIT_LIST;
+    if (!code)
+        to = real.clEnqueueMapBuffer(queue, mem, blocking, how, at, size, n,
+                                     wait, event, &code);
+    made_event(code || !to ? CL_MAP_FAILURE : code, event);
+    finish(&rule);
+    if (err)
+        *err = code;
+    return to;
+}
+
+// ---- Callbacks -------------------------------------------------------------
+
+struct callback {
+    void(CL_CALLBACK *fn)(cl_event, cl_int, void *);
+    void *arg;
+    cl_event event;
+    struct fault_rule rule;
+};
+
+static void *call_late(void *arg)
+{
+    struct callback *c = arg;
+
+    hang_now();
+    c->fn(c->event, CL_COMPLETE, c->arg);
+    free(c);
+    return NULL;
+}
+
+static void CL_CALLBACK on_event(cl_event event, cl_int status, void *arg)
+{
+    struct callback *c = arg;
+    pthread_t thread;
+
+    c->event = event;
+    if (c->rule.action == FAULT_LATE &&
+        !pthread_create(&thread, NULL, call_late, c)) {
+        pthread_detach(thread);
+        return;
+    }
+    if (c->rule.action == FAULT_EVENT)
+        status = c->rule.code;
+    if (c->rule.action != FAULT_SILENT)
+        c->fn(event, status, c->arg);
+    free(c);
+}
+
+CALL cl_int clSetEventCallback(cl_event event, cl_int type,
+                               void(CL_CALLBACK *fn)(cl_event, cl_int, void *),
+                               void *arg)
+{
+    struct fault_rule rule = begin(FAULT_clSetEventCallback);
+    struct callback *c;
+
+    note_batch();
+    if (rule.action == FAULT_FAIL && rule.code)
+        return rule.code;
+    if (!use(event, false) || !(c = malloc(sizeof(*c))))
+        return CL_INVALID_EVENT;
+    *c = (struct callback){.fn = fn, .arg = arg, .rule = rule};
+    rule.code = real.clSetEventCallback(event, type, on_event, c);
+    if (rule.code)
+        free(c);
+    finish(&rule);
+    return rule.code;
+}
+
+// ---- Control ---------------------------------------------------------------
+
+static void set(const struct fault_rule *rules, int n)
+{
+    pthread_mutex_lock(&f.lock);
+    f.num_rules = n < FAULT_RULES ? n : FAULT_RULES;
+    if (n)
+        memcpy(f.rules, rules, (size_t)f.num_rules * sizeof(*rules));
+    memset(f.counts.calls, 0, sizeof(f.counts.calls));
+    f.counts.hits = f.counts.blocking = f.counts.on_marked = 0;
+    f.counts.batch_launches = f.launches = 0;
+    pthread_mutex_unlock(&f.lock);
+}
+
+static void counts(struct fault_counts *out)
+{
+    pthread_mutex_lock(&f.lock);
+    *out = f.counts;
+    pthread_mutex_unlock(&f.lock);
+}
+
+static void release(void)
+{
+    pthread_mutex_lock(&f.lock);
+    f.generation++;
+    pthread_cond_broadcast(&f.changed);
+    while (f.counts.hung)
+        pthread_cond_wait(&f.changed, &f.lock);
+    pthread_mutex_unlock(&f.lock);
+}
+
+static void mark_thread(void)
+{
+    marked = true;
+}
+
+static void discrete(bool on)
+{
+    pthread_mutex_lock(&f.lock);
+    f.discrete = on;
+    pthread_mutex_unlock(&f.lock);
+}
+
+EXPORT void fault_control(struct fault_control *out)
+{
+    *out = (struct fault_control){.set = set,
+                                  .counts = counts,
+                                  .release = release,
+                                  .mark_thread = mark_thread,
+                                  .discrete = discrete};
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between the OpenCL engine and the driver: a library that HEADRACE_OPENCL_
+// LIBRARY may name instead of libOpenCL.so.1. It hands every call on, unless a
+// script says otherwise, and counts. Tests find the functions below with
+// dlsym(); they are safe from any thread.
+#ifndef HEADRACE_TESTS_FAULT_OPENCL_H
+#define HEADRACE_TESTS_FAULT_OPENCL_H
+
+#include "backends/opencl/opencl.h"
+
+enum fault_entry {
+#define X(name) FAULT_##name,
+    OCL_ENTRY_POINTS(X)
+#undef X
+        FAULT_ENTRIES,
+    FAULT_ANY = FAULT_ENTRIES  // in a rule: all of them, counted together
+};
+
+enum fault_action {
+    FAULT_FAIL,        // returns the code, the driver is not called
+    FAULT_HANG,        // waits for fault_release(), then calls the driver
+    FAULT_HANG_AFTER,  // calls the driver, then waits
+    // Of clSetEventCallback only:
+    FAULT_EVENT,   // the callback gets the code as its status
+    FAULT_LATE,    // the callback comes after fault_release()
+    FAULT_SILENT,  // the callback never comes
+};
+
+struct fault_rule {
+    enum fault_entry entry;
+    int first, last;  // calls since the script was set, from 1; last 0 = ever
+    enum fault_action action;
+    cl_int code;
+};
+
+enum { FAULT_RULES = 4 };
+
+struct fault_counts {
+    int calls[FAULT_ENTRIES + 1];  // since the script was set; last: all
+    int hits;                      // calls that a rule changed
+    int blocking;                  // enqueue calls with CL_TRUE
+    int on_marked;                 // calls on the thread of fault_mark_thread()
+    int batch_launches;            // most launches between two callbacks set
+    // Since the library was loaded
+    int live;     // objects made and not released
+    int misused;  // objects used or released that are not alive
+    int hung;     // threads that wait now
+};
+
+struct fault_control {
+    // Sets the script, at most FAULT_RULES; counts begin again.
+    void (*set)(const struct fault_rule *rules, int n);
+    void (*counts)(struct fault_counts *out);
+    // Lets all go on that wait, and waits until they have.
+    void (*release)(void);
+    void (*mark_thread)(void);
+    // The device says that it has memory of its own.
+    void (*discrete)(bool on);
+};
+
+// The one symbol besides OpenCL's.
+void fault_control(struct fault_control *out);
+
+#endif

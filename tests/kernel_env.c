@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+#if HR_HAVE_OPENCL
+#include "kernel_env.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+extern const char ocl_kernels_source[];
+
+static const char *const names[] = {
+#define X(name, text) text,
+    HR__KERNELS(X)
+#undef X
+};
+
+bool kernel_cl_load(struct kernel_cl *cl)
+{
+    // A simulator may have been loaded before us.
+    cl->library = dlopen(NULL, RTLD_NOW);
+    if (!dlsym(cl->library, "clGetPlatformIDs"))
+        cl->library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!cl->library)
+        return false;
+#define X(name)                                                     \
+    if (!(cl->name = (__typeof__(&name))dlsym(cl->library, #name))) \
+        return false;
+    KERNEL_ENTRY_POINTS(X)
+#undef X
+    return true;
+}
+
+int kernel_devices(const struct kernel_cl *cl, struct kernel_device *devices,
+                   int max)
+{
+    cl_platform_id platforms[16];
+    cl_uint num_platforms = 0, num;
+    int n = 0;
+
+    if (cl->clGetPlatformIDs(16, platforms, &num_platforms))
+        return 0;
+    for (cl_uint i = 0; i < num_platforms && i < 16 && n < max; i++) {
+        struct kernel_device *d = &devices[n];
+
+        if (cl->clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, 1, &d->device,
+                               &num) ||
+            !num)
+            continue;
+        d->platform = platforms[i];
+        cl->clGetPlatformInfo(platforms[i], CL_PLATFORM_NAME,
+                              sizeof(d->platform_name), d->platform_name, NULL);
+        cl->clGetDeviceInfo(d->device, CL_DEVICE_NAME, sizeof(d->name), d->name,
+                            NULL);
+        n++;
+    }
+    return n;
+}
+
+static bool failed(cl_int code, const char *what)
+{
+    if (code)
+        fprintf(stderr, "%s: %d\n", what, (int)code);
+    return code != CL_SUCCESS;
+}
+
+static bool build(struct kernel_env *env, cl_device_id device)
+{
+    static char log[4096];
+    const char *source = ocl_kernels_source;
+    cl_int err;
+
+    env->program = env->cl.clCreateProgramWithSource(env->context, 1, &source,
+                                                     NULL, &err);
+    if (failed(err, "clCreateProgramWithSource"))
+        return false;
+    err = env->cl.clBuildProgram(env->program, 1, &device, "-cl-std=CL1.2",
+                                 NULL, NULL);
+    if (failed(err, "clBuildProgram")) {
+        env->cl.clGetProgramBuildInfo(env->program, device,
+                                      CL_PROGRAM_BUILD_LOG, sizeof(log) - 1,
+                                      log, NULL);
+        fprintf(stderr, "%s\n", log);
+        return false;
+    }
+    for (int i = 0; i < HR__NUM_KERNELS; i++) {
+        env->kernels[i] = env->cl.clCreateKernel(env->program, names[i], &err);
+        if (failed(err, names[i]))
+            return false;
+    }
+    return true;
+}
+
+bool kernel_env_open(struct kernel_env *env, const struct kernel_cl *cl,
+                     const struct kernel_device *device)
+{
+    cl_context_properties props[] = {CL_CONTEXT_PLATFORM,
+                                     (cl_context_properties)device->platform,
+                                     0};
+    cl_int err;
+
+    memset(env, 0, sizeof(*env));
+    env->cl = *cl;
+    env->context = cl->clCreateContext(props, 1, &device->device, NULL, NULL,
+                                       &err);
+    if (failed(err, "clCreateContext"))
+        return false;
+    env->queue = cl->clCreateCommandQueue(env->context, device->device,
+                                          CL_QUEUE_PROFILING_ENABLE, &err);
+    return !failed(err, "clCreateCommandQueue") && build(env, device->device);
+}
+
+void kernel_env_close(struct kernel_env *env)
+{
+    for (int i = 0; i < HR__NUM_KERNELS; i++)
+        if (env->kernels[i])
+            env->cl.clReleaseKernel(env->kernels[i]);
+    if (env->program)
+        env->cl.clReleaseProgram(env->program);
+    if (env->queue)
+        env->cl.clReleaseCommandQueue(env->queue);
+    if (env->context)
+        env->cl.clReleaseContext(env->context);
+    free(env->pics);
+    free(env->work);
+    memset(env, 0, sizeof(*env));
+}
+
+// ---- A batch ---------------------------------------------------------------
+
+enum { GUARD = 64, GUARD_BYTE = 0xa5 };  // behind every tensor
+
+struct bytes {
+    uint8_t *data;
+    size_t size, room;
+};
+
+// Room for size more bytes at a multiple of 64; their offset.
+static size_t take(struct bytes *b, size_t size)
+{
+    size_t at = (b->size + 63) & ~(size_t)63, room;
+
+    if (at + size > b->room) {
+        room = (at + size) * 2;
+        b->data = realloc(b->data, room);
+        if (!b->data)
+            abort();
+        memset(b->data + b->room, 0, room - b->room);
+        b->room = room;
+    }
+    b->size = at + size;
+    return at;
+}
+
+struct batch {
+    struct bytes plan, in, out;
+    uint64_t work;
+    size_t lists[HR__NUM_KERNELS], groups[HR__NUM_KERNELS];
+};
+
+struct hr__rect kernel_window(const struct hr__step *step)
+{
+    struct hr__axis a[2];
+    struct hr__rect r;
+
+    for (int i = 0; i < 2; i++) {
+        void *mem = malloc(hr__axis_size(step, i) + 1);
+
+        hr__axis_build(&a[i], step, i, mem);
+        free(mem);
+    }
+    if (!a[0].out || !a[1].out)
+        return (struct hr__rect){0, 0, 1, 1};
+    r = (struct hr__rect){a[0].src_lo, a[1].src_lo, a[0].src_hi - a[0].src_lo,
+                          a[1].src_hi - a[1].src_lo};
+    return r;
+}
+
+static uint32_t put_table(struct batch *b, const struct kernel_item *item)
+{
+    const struct hr__table *t = item->table;
+    const void *src = t->f32;
+    size_t size = sizeof(t->f32), at;
+
+    if (item->dst.dtype == HR_F16)
+        src = t->f16, size = sizeof(t->f16);
+    else if (item->dst.dtype == HR_U8)
+        src = t->u8, size = sizeof(t->u8);
+    at = take(&b->plan, size);
+    memcpy(b->plan.data + at, src, size);
+    return (uint32_t)(at / 4);
+}
+
+static void source(struct batch *b, struct hr__kernel_picture *p,
+                   const struct kernel_item *item)
+{
+    struct hr__rect win = kernel_window(&item->step);
+    size_t at;
+
+    if (item->coefs) {
+        at = take(&b->in, item->coef_size);
+        memcpy(b->in.data + at, item->coefs, item->coef_size);
+        b->work = hr__kernel_coefficients(p, item->coefs, at, item->gray,
+                                          b->work);
+        return;
+    }
+    at = take(&b->in, item->next_y * (size_t)item->step.in_h +
+                          item->next_c * (size_t)item->planes);
+    for (int y = 0; y < item->step.in_h; y++)
+        for (int x = 0; x < item->step.in_w; x++)
+            for (int c = 0; c < item->planes; c++) {
+                size_t o = (size_t)y * item->next_y + (size_t)x * item->next_x +
+                           (size_t)c * item->next_c;
+                b->in.data[at + o] = item->pixels[o];
+            }
+    at += (size_t)win.y * item->next_y + (size_t)win.x * item->next_x;
+    b->work = hr__kernel_pixels(p, win, (unsigned)item->planes, at,
+                                item->next_x, item->next_y, item->next_c,
+                                b->work);
+}
+
+static void describe(struct batch *b, int i, const struct kernel_item *item)
+{
+    struct hr__kernel_picture p = {0};
+    struct hr__axis a[2];
+    size_t at[2], out;
+    uint32_t table = put_table(b, item);
+
+    for (int k = 0; k < 2; k++)
+        at[k] = take(&b->plan, hr__axis_size(&item->step, k));
+    for (int k = 0; k < 2; k++)
+        hr__axis_build(&a[k], &item->step, k, b->plan.data + at[k]);
+    source(b, &p, item);
+    b->work = hr__kernel_axes(&p, &item->step, &a[0], &a[1], b->plan.data,
+                              b->work);
+    out = take(&b->out, item->dst_size + GUARD);
+    memcpy(b->out.data + out, item->dst.data, item->dst_size);
+    memset(b->out.data + out + item->dst_size, GUARD_BYTE, GUARD);
+    hr__kernel_store(&p, &item->step, &item->dst, out, table,
+                     item->table->u8_identity);
+    memcpy(b->plan.data + (size_t)i * sizeof(p), &p, sizeof(p));
+    b->work = hr__kernel_round(b->work, 16);
+}
+
+static bool uses(const struct kernel_item *item, int kernel)
+{
+    if (kernel == HR__KERNEL_RECONSTRUCT || kernel == HR__KERNEL_COLOR)
+        return item->coefs;
+    return kernel != HR__KERNEL_PIXELS || !item->coefs;
+}
+
+static void lists(struct batch *b, const struct kernel_item *items, int n)
+{
+    for (int k = 0; k < HR__NUM_KERNELS; k++) {
+        const struct hr__kernel_picture *p = (const void *)b->plan.data;
+        uint32_t *first, *list;
+        size_t at, width;
+
+        b->groups[k] = 0;
+        for (int i = 0; i < n; i++)
+            if (uses(&items[i], k))
+                b->groups[k] += hr__kernel_groups(&p[i], k);
+        at = take(&b->plan,
+                  8 * (b->groups[k] + hr__kernel_rows(b->groups[k], &width)));
+        p = (const void *)b->plan.data;
+        first = list = (uint32_t *)(void *)(b->plan.data + at);
+        for (int i = 0; i < n; i++)
+            if (uses(&items[i], k))
+                list = hr__kernel_list(list, (uint32_t)i,
+                                       hr__kernel_groups(&p[i], k));
+        b->groups[k] = (size_t)(hr__kernel_pad(first, list) - first) / 2;
+        b->lists[k] = at / 4;
+    }
+}
+
+enum { BUF_PLAN, BUF_IN, BUF_WORK, BUF_OUT, BUF_N };
+
+static cl_mem buffer(struct kernel_env *env, const void *data, size_t size)
+{
+    cl_int err;
+    cl_mem mem = env->cl.clCreateBuffer(
+        env->context, CL_MEM_READ_WRITE | (data ? CL_MEM_COPY_HOST_PTR : 0),
+        size ? size : 64, (void *)(uintptr_t)data, &err);
+
+    return failed(err, "clCreateBuffer") ? NULL : mem;
+}
+
+static bool launch(struct kernel_env *env, int k, cl_mem mem[BUF_N],
+                   const struct batch *b)
+{
+    static const int buffers[HR__NUM_KERNELS][2] = {
+        [HR__KERNEL_RECONSTRUCT] = {BUF_IN, BUF_WORK},
+        [HR__KERNEL_COLOR] = {BUF_WORK, -1},
+        [HR__KERNEL_PIXELS] = {BUF_IN, BUF_WORK},
+        [HR__KERNEL_RESAMPLE] = {BUF_WORK, -1},
+        [HR__KERNEL_STORE] = {BUF_WORK, BUF_OUT},
+    };
+    cl_kernel kernel = env->kernels[k];
+    cl_uint list = (cl_uint)b->lists[k];
+    size_t local[2] = {HR__GROUP, 1}, global[2];
+    cl_ulong t0 = 0, t1 = 0;
+    cl_event event;
+    cl_int err;
+
+    if (!b->groups[k])
+        return true;
+    global[1] = hr__kernel_rows(b->groups[k], &global[0]);
+    global[0] *= HR__GROUP;
+    if (global[1] > env->most_rows)
+        env->most_rows = global[1];
+    err = env->cl.clSetKernelArg(kernel, HR__ARG_PLAN, sizeof(cl_mem),
+                                 &mem[BUF_PLAN]);
+    err |= env->cl.clSetKernelArg(kernel, HR__ARG_LIST, sizeof(list), &list);
+    for (unsigned i = 0; i < 2 && buffers[k][i] >= 0; i++)
+        err |= env->cl.clSetKernelArg(kernel, HR__ARG_FIRST_BUFFER + i,
+                                      sizeof(cl_mem), &mem[buffers[k][i]]);
+    if (failed(err, "clSetKernelArg"))
+        return false;
+    err = env->cl.clEnqueueNDRangeKernel(env->queue, kernel, 2, NULL, global,
+                                         local, 0, NULL, &event);
+    if (failed(err, names[k]) ||
+        failed(env->cl.clWaitForEvents(1, &event), names[k]))
+        return false;
+    env->cl.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START,
+                                    sizeof(t0), &t0, NULL);
+    env->cl.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof(t1),
+                                    &t1, NULL);
+    env->cl.clReleaseEvent(event);
+    if (!env->us[k] || (double)(t1 - t0) / 1000 < env->us[k])
+        env->us[k] = (double)(t1 - t0) / 1000;
+    env->launches++;
+    return true;
+}
+
+static bool run_all(struct kernel_env *env, cl_mem mem[BUF_N], struct batch *b)
+{
+    for (int i = 0; i < BUF_N; i++)
+        if (!mem[i])
+            return false;
+    memset(env->us, 0, sizeof(env->us));
+    for (int r = 0; r < (env->rounds ? env->rounds : 1); r++) {
+        env->launches = 0;
+        for (int k = 0; k < HR__NUM_KERNELS; k++)
+            if (!launch(env, k, mem, b))
+                return false;
+    }
+    free(env->work);
+    env->work = malloc(b->work);
+    return env->work &&
+           !failed(env->cl.clEnqueueReadBuffer(env->queue, mem[BUF_WORK],
+                                               CL_TRUE, 0, b->work, env->work,
+                                               0, NULL, NULL),
+                   "clEnqueueReadBuffer") &&
+           !failed(env->cl.clEnqueueReadBuffer(env->queue, mem[BUF_OUT],
+                                               CL_TRUE, 0, b->out.size,
+                                               b->out.data, 0, NULL, NULL),
+                   "clEnqueueReadBuffer");
+}
+
+static bool give(const struct kernel_item *item, const uint8_t *out)
+{
+    bool whole = true;
+
+    memcpy(item->dst.data, out, item->dst_size);
+    for (int i = 0; i < GUARD; i++)
+        whole = whole && out[item->dst_size + (size_t)i] == GUARD_BYTE;
+    if (!whole)
+        fprintf(stderr, "written behind the end of a tensor\n");
+    return whole;
+}
+
+bool kernel_run(struct kernel_env *env, struct kernel_item *items, int n)
+{
+    struct batch b = {.work = HR__SLACK};
+    cl_mem mem[BUF_N];
+    bool ok;
+
+    take(&b.plan, (size_t)n * sizeof(struct hr__kernel_picture));
+    for (int i = 0; i < n; i++)
+        describe(&b, i, &items[i]);
+    lists(&b, items, n);
+    b.work += HR__SLACK;
+    free(env->pics);
+    env->pics = malloc((size_t)n * sizeof(*env->pics));
+    memcpy(env->pics, b.plan.data, (size_t)n * sizeof(*env->pics));
+    take(&b.in, 0);
+    mem[BUF_PLAN] = buffer(env, b.plan.data, b.plan.size);
+    mem[BUF_IN] = buffer(env, b.in.size ? b.in.data : NULL, b.in.size);
+    mem[BUF_WORK] = buffer(env, NULL, b.work);
+    mem[BUF_OUT] = buffer(env, b.out.data, b.out.size);
+    ok = run_all(env, mem, &b);
+    for (int i = 0; ok && i < n; i++)
+        ok = give(&items[i], b.out.data + env->pics[i].out);
+    for (int i = 0; i < BUF_N; i++)
+        if (mem[i])
+            env->cl.clReleaseMemObject(mem[i]);
+    free(b.plan.data);
+    free(b.in.data);
+    free(b.out.data);
+    return ok;
+}
+#endif

@@ -1,0 +1,120 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The OpenCL engine on the drivers of this machine. Exit code 77, after a line
+# "not run: REASON": what is needed is not here.
+#   opencl_platforms.sh BUILD pocl       the conformance suite on PoCL
+#   opencl_platforms.sh BUILD rusticl    a part of it on Mesa's rusticl
+#   opencl_platforms.sh BUILD races      the kernels in Oclgrind, which sees
+#                                        races and accesses out of bounds
+#   opencl_platforms.sh BUILD same [NAME] [PICTURES...]
+#                                        headrace run on it and on the CPU: the
+#                                        same bytes, the reasons for what is not
+#                                        the device's (its samples, if no
+#                                        pictures are named)
+# Drivers and the engine keep their caches in BUILD.
+set -euo pipefail
+build=$(realpath "${1:?usage: opencl_platforms.sh BUILD WHAT}")
+export XDG_CACHE_HOME=$build/opencl-cache POCL_CACHE_DIR=$build/opencl-cache/pocl
+mkdir -p "$POCL_CACHE_DIR"
+unset HEADRACE_BACKEND HEADRACE_OPENCL_DEVICE
+python=/usr/bin/python3
+[[ -x $python ]] || python=python3
+
+not_run() { echo "not run: $*"; exit 77; }
+
+# Opening says best whether a device is there, and why not.
+needs_device()  # name
+{
+    local why rc=0 picture=$build/no-picture.jpg
+    echo "not a picture" >"$picture"
+    why=$("$build/headrace" run --backend "$1" --out none --quiet "$picture" \
+              2>&1 >/dev/null) || rc=$?
+    # 1: the device is there, the picture is none. 2: no device.
+    ((rc != 2)) || not_run "${why#headrace: }"
+}
+
+conformance()  # name scale
+{
+    local log
+    needs_device "$1"
+    log=$(mktemp "$build/opencl-XXXXXX.log")
+    HEADRACE_TEST_DEVICE=$1 HEADRACE_TEST_SCALE=$2 \
+        "$build/tests/test_conformance" 2>&1 | tee "$log"
+    # The suite passes, too, where it found nothing to run.
+    grep -qE '^ +opencl:[0-9]+ \(.* [1-9][0-9]* by the device, 0 different' \
+        "$log" || { echo "nothing was made by $1"; exit 1; }
+    rm "$log"
+}
+
+races()
+{
+    local log
+    command -v oclgrind >/dev/null || not_run "oclgrind is not installed"
+    log=$(mktemp "$build/opencl-XXXXXX.log")
+    HEADRACE_TEST_SMALL=1 HEADRACE_TEST_OPENCL=Oclgrind \
+        oclgrind --data-races --check-api --log "$log" \
+        "$build/tests/test_kernels"
+    # What it finds does not change the exit code.
+    if [[ -s $log ]]; then
+        head -n 60 "$log"
+        exit 1
+    fi
+    rm "$log"
+}
+
+# ---- same -------------------------------------------------------------------
+
+make_both()  # folder backend ops dtype layout inputs...
+{
+    local to=$1 name=$2 ops=$3 dtype=$4 layout=$5 which rc
+    shift 5
+    rm -rf "$to"
+    mkdir -p "$to"
+    for which in cpu "$name"; do
+        rc=0
+        "$build/headrace" run --backend "$which" --ops "$ops" --seed 11 \
+            --dtype "$dtype" --layout "$layout" --on-error zero --json \
+            --out "$to/${which%%:*}.npy" "$@" \
+            >"$to/${which%%:*}.summary" 2>"$to/${which%%:*}.errors" || rc=$?
+        # 2: none of the pictures could be read at all.
+        ((rc <= 1)) || { cat "$to/${which%%:*}.errors"; exit 1; }
+    done
+}
+
+same()  # name inputs...
+{
+    local name=$1 bad=0 dtype layout filter tail
+    shift
+    needs_device "$name"
+    if (($# == 0)); then
+        [[ -e $build/fuzz-samples/samples.json ]] ||
+            "$build/headrace" samples --count 8 "$build/fuzz-samples" \
+                >/dev/null
+        set -- "$build/fuzz-samples"
+    fi
+    while read -r dtype layout filter tail; do
+        make_both "$build/opencl-same" "$name" \
+            "decode,random_resized_crop=${filter},random_hflip$tail" \
+            "$dtype" "$layout" "$@"
+        echo "$dtype $layout $filter"
+        "$python" "$(dirname "$0")/opencl_same.py" "$build/opencl-same" ||
+            bad=1
+    done <<'END'
+f32 nchw 224:bilinear ,normalize=imagenet
+f32 nhwc 160x96:lanczos ,normalize=imagenet:v2
+f16 nchw 224:bicubic ,normalize=imagenet
+f16 nhwc 96:box ,to_tensor
+u8 nchw 128:hamming
+u8 nhwc 224:nearest
+END
+    rm -rf "$build/opencl-same"
+    exit $bad
+}
+
+case ${2-} in
+pocl)    conformance opencl:pocl "${HEADRACE_TEST_SCALE:-1}" ;;
+rusticl) RUSTICL_ENABLE=llvmpipe conformance opencl:rusticl 0.1 ;;
+races)   races ;;
+same)    shift 2; same "${1:-opencl}" "${@:2}" ;;
+*)       sed -n '3,16s/^# \?//p' "$0"; exit 2 ;;
+esac

@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/ against libjpeg-turbo and the CPU engine, byte for byte: each stage
+// by itself, then whole chains in batches. On PoCL; with
+// HEADRACE_TEST_OPENCL=all on every platform, with =NAME on those whose name
+// has it. HEADRACE_TEST_SEED repeats a run, HEADRACE_TEST_SMALL=1 makes it
+// tiny (for simulators).
+//
+//   test_kernels --bench FOLDER [N]   microseconds per picture and kernel
+#include <stdio.h>
+#include <stdlib.h>
+
+#if !HR_HAVE_OPENCL
+int main(void)
+{
+    puts("not run: built without OpenCL kernels");
+    return 77;
+}
+#else
+#include <dirent.h>
+#include <strings.h>
+#include <time.h>
+
+#include <CUnit/Basic.h>
+
+#include "kernel_picture.h"
+
+// CUnit's tests take no argument.
+static struct kernel_env env;
+static hr_device cpu;
+static bool small;
+
+static void run_and_compare(struct kernel_picture *p, int n)
+{
+    struct kernel_item items[KERNEL_MAX_BATCH];
+
+    for (int i = 0; i < n; i++)
+        items[i] = p[i].item;
+    CU_ASSERT_TRUE(kernel_cpu_run(cpu, p, n));
+    CU_ASSERT_TRUE(kernel_run(&env, items, n));
+    CU_ASSERT_TRUE(env.launches <= 6);
+    CU_ASSERT_EQUAL(kernel_compare(p, n), 0);
+    for (int i = 0; i < n; i++)
+        kernel_picture_free(&p[i]);
+}
+
+// ---- Stages ----------------------------------------------------------------
+
+static int check_planes(const struct kernel_jpeg *j)
+{
+    const struct hr__kernel_picture *p = &env.pics[0];
+    struct kernel_planes raw;
+    int bad = 0;
+
+    CU_ASSERT_TRUE_FATAL(kernel_raw(j, &raw));
+    for (int i = 0; i < j->components; i++) {
+        const struct hr__kernel_component *k = &p->comp[i];
+
+        for (int x = k->x; x < k->x + (int)k->blocks_w * 8; x++)
+            for (int y = k->y; y < k->y + (int)k->blocks_h * 8; y++)
+                bad += env.work[k->plane + (size_t)(x - k->x) * k->stride +
+                                (size_t)(y - k->y)] !=
+                       raw.plane[i][raw.stride[i] * (size_t)y + (size_t)x];
+    }
+    free(raw.plane[0]);
+    return bad;
+}
+
+static int check_colors(const struct kernel_jpeg *j, struct hr__rect w)
+{
+    const struct hr__kernel_picture *p = &env.pics[0];
+    uint8_t *rgb = kernel_rgb(j);
+    int bad = 0;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(rgb);
+    for (int y = w.y; y < w.y + w.h; y++)
+        for (int x = w.x; x < w.x + w.w; x++)
+            for (int c = 0; c < 3; c++) {
+                size_t o = p->rgb + (size_t)c * p->rgb_plane +
+                           (size_t)(x - p->x) * p->rgb_stride +
+                           (size_t)(y - p->y);
+                bad += p->color != HR__KERNEL_GRAY &&
+                       env.work[o] !=
+                           rgb[((size_t)y * (size_t)j->w + (size_t)x) * 3 +
+                               (size_t)c];
+            }
+    free(rgb);
+    return bad;
+}
+
+// A random window of the picture, no resize: its planes are looked at.
+static void check_stages(int layout, int w, int h, bool harsh)
+{
+    struct kernel_jpeg_params j = kernel_params(layout, w, h);
+    struct kernel_picture p = {.w = w, .h = h, .c = 3};
+    struct hr__rect win;
+    char text[128];
+    int planes, colors;
+
+    j.harsh = harsh;
+    CU_ASSERT_TRUE_FATAL(kernel_jpeg_make(&p.jpeg, &j));
+    p.ops[p.num_ops++] = hr_op_decode(0);
+    if (kernel_pick(0, 2))
+        p.ops[p.num_ops++] = kernel_random_crop(w, h, false);
+    CU_ASSERT_EQUAL(hr__geometry_build(&p.geo, p.ops, p.num_ops, w, h, 1, text),
+                    HR_OK);
+    kernel_random_out(&p);
+    kernel_random_table(&p);
+    kernel_make_item(&p);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(p.item.coefs);
+    win = kernel_window(&p.item.step);
+    CU_ASSERT_TRUE_FATAL(kernel_run(&env, &p.item, 1));
+    planes = check_planes(&p.jpeg);
+    colors = check_colors(&p.jpeg, win);
+    CU_ASSERT_EQUAL(planes, 0);
+    CU_ASSERT_EQUAL(colors, 0);
+    if (planes || colors)
+        printf("    layout %d %dx%d window %d,%d %dx%d harsh %d: %d samples, "
+               "%d colours differ\n",
+               layout, w, h, win.x, win.y, win.w, win.h, harsh, planes, colors);
+    kernel_picture_free(&p);
+}
+
+static void test_stages(void)
+{
+    for (int layout = 0; layout < KERNEL_LAYOUTS; layout++)
+        for (int i = 0; i < (small ? 1 : 12); i++)
+            check_stages(layout, kernel_pick(1, small ? 20 : 70),
+                         kernel_pick(1, small ? 20 : 70), false);
+}
+
+static void test_harsh_stages(void)
+{
+    for (int layout = 0; layout < KERNEL_LAYOUTS; layout++)
+        for (int i = 0; i < (small ? 1 : 12); i++)
+            check_stages(layout, kernel_pick(1, small ? 20 : 200),
+                         kernel_pick(1, small ? 20 : 200), true);
+}
+
+// Every size of the smallest pictures, where upsampling has its exceptions.
+static void test_tiny_stages(void)
+{
+    for (int layout = 0; layout < KERNEL_LAYOUTS; layout++)
+        for (int w = 1; w <= (small ? 2 : 6); w++)
+            for (int h = 1; h <= (small ? 2 : 6); h++)
+                check_stages(layout, w, h, false);
+}
+
+// ---- Chains ----------------------------------------------------------------
+
+static void test_chain(void)
+{
+    struct kernel_picture p[KERNEL_MAX_BATCH];
+
+    for (int i = 0; i < (small ? 4 : 250); i++) {
+        CU_ASSERT_TRUE_FATAL(kernel_random_picture(
+            &p[0], i % KERNEL_LAYOUTS, small ? 20 : 70, false, false));
+        run_and_compare(p, 1);
+    }
+}
+
+// The vertical pass first, beside pictures of the other order.
+static void test_v_first(void)
+{
+    struct kernel_picture p[2];
+
+    for (int i = 0; i < (small ? 12 : 150); i++) {
+        for (bool ok = false; !ok;) {
+            CU_ASSERT_TRUE_FATAL(kernel_random_picture(
+                &p[0], i % KERNEL_LAYOUTS, small ? 20 : 90, false, i % 3 == 0));
+            ok = p[0].geo.steps[0].v_first;
+            if (!ok)
+                kernel_picture_free(&p[0]);
+        }
+        CU_ASSERT_TRUE_FATAL(kernel_random_picture(
+            &p[1], i % KERNEL_LAYOUTS, small ? 20 : 90, false, i % 3 == 0));
+        run_and_compare(p, 2);
+    }
+}
+
+static void test_batches(void)
+{
+    struct kernel_picture p[KERNEL_MAX_BATCH];
+
+    for (int n = 1; n <= (small ? 3 : 33); n++) {
+        int most = small ? 20 : kernel_pick(0, 3) ? 70 : 300;
+
+        for (int i = 0; i < n; i++)
+            CU_ASSERT_TRUE_FATAL(
+                kernel_random_picture(&p[i], kernel_pick(0, KERNEL_LAYOUTS - 1),
+                                      most, kernel_pick(0, 3) == 0, false));
+        run_and_compare(p, n);
+    }
+}
+
+// Launches of many rows.
+static void test_large(void)
+{
+    for (int i = 0; i < (small ? 0 : 2); i++) {
+        struct kernel_picture p = {.w = 1500, .h = 1100, .c = 3};
+        char text[128];
+
+        kernel_random_pixels(&p);
+        p.ops[p.num_ops++] = hr_op_flip(.horizontal = true, .transpose = i);
+        CU_ASSERT_EQUAL(hr__geometry_build(&p.geo, p.ops, p.num_ops, p.w, p.h,
+                                           1, text),
+                        HR_OK);
+        kernel_random_out(&p);
+        kernel_random_table(&p);
+        kernel_make_item(&p);
+        env.most_rows = 0;
+        run_and_compare(&p, 1);
+        CU_ASSERT_TRUE(env.most_rows > 1);
+    }
+}
+
+// Enough pixels that the sums of luma meet their rounding.
+static void test_luma(void)
+{
+    for (int i = 0; i < (small ? 0 : 8); i++) {
+        struct kernel_jpeg_params j = kernel_params(i % 2, 400, 300);
+        struct kernel_picture p = {.w = 400, .h = 300, .c = 1, .mode = HR_GRAY};
+        char text[128];
+
+        j.noise = true;
+        j.quality = 95;
+        CU_ASSERT_TRUE_FATAL(kernel_jpeg_make(&p.jpeg, &j));
+        p.ops[p.num_ops++] = hr_op_decode(.mode = HR_GRAY);
+        CU_ASSERT_EQUAL(hr__geometry_build(&p.geo, p.ops, p.num_ops, p.w, p.h,
+                                           1, text),
+                        HR_OK);
+        kernel_random_out(&p);
+        kernel_random_table(&p);
+        kernel_make_item(&p);
+        run_and_compare(&p, 1);
+    }
+}
+
+// As many weights as the kernels take, in either order of the passes.
+static void test_long(void)
+{
+    static const int sides[][2] = {{4000, 9}, {9, 4000}, {3999, 1}};
+
+    for (int i = 0; i < (small ? 0 : 6); i++) {
+        struct kernel_picture p = {.w = sides[i % 3][0],
+                                   .h = sides[i % 3][1],
+                                   .c = 3};
+        char text[128];
+
+        kernel_random_pixels(&p);
+        if (i >= 3)
+            p.ops[p.num_ops++] = hr_op_flip(.transpose = true);
+        p.ops[p.num_ops++] = hr_op_resize(.w = 3, .h = 2, .filter = HR_LANCZOS);
+        CU_ASSERT_EQUAL(hr__geometry_build(&p.geo, p.ops, p.num_ops, p.w, p.h,
+                                           1, text),
+                        HR_OK);
+        kernel_random_out(&p);
+        kernel_random_table(&p);
+        kernel_make_item(&p);
+        run_and_compare(&p, 1);
+    }
+}
+
+// Pixels and coefficients in one batch.
+static void test_pixels(void)
+{
+    struct kernel_picture p[KERNEL_MAX_BATCH];
+
+    for (int i = 0; i < (small ? 3 : 100); i++) {
+        int n = kernel_pick(1, small ? 2 : 8);
+
+        for (int k = 0; k < n; k++)
+            CU_ASSERT_TRUE_FATAL(kernel_random_picture(
+                &p[k], kernel_pick(0, KERNEL_LAYOUTS - 1), small ? 20 : 90,
+                false, kernel_pick(0, 5) != 0));
+        run_and_compare(p, n);
+    }
+}
+
+// The structs that device code reads as they are.
+static void test_layout(void)
+{
+    CU_ASSERT_EQUAL(sizeof(struct hr__coef_block), 16);
+    CU_ASSERT_EQUAL(sizeof(struct hr__coef_component) % 4, 0);
+    CU_ASSERT_EQUAL(sizeof(struct hr__kernel_picture) % 4, 0);
+    CU_ASSERT_EQUAL((int)HR__KERNEL_F32, (int)HR_F32);
+    CU_ASSERT_EQUAL((int)HR__KERNEL_F16, (int)HR_F16);
+    CU_ASSERT_EQUAL((int)HR__KERNEL_U8, (int)HR_U8);
+}
+
+// Lists that fill whole rows, the last of them with idle groups.
+static void test_rows(void)
+{
+    for (size_t n = 0; n <= 5 * HR__ROW_GROUPS; n++) {
+        hr__u32 list[2 * 5 * HR__ROW_GROUPS + 16];
+        hr__u32 *end = hr__kernel_list(list, 7, (hr__u32)n);
+        size_t width, again, rows = hr__kernel_rows(n, &width), all;
+        bool ok = rows * width >= n && rows * width < n + (rows ? rows : 1) &&
+                  width <= HR__ROW_GROUPS;
+
+        all = (size_t)(hr__kernel_pad(list, end) - list) / 2;
+        for (size_t i = n; i < all; i++)
+            ok = ok && list[2 * i] == 7 && list[2 * i + 1] >= n;
+        ok = ok && all == rows * width &&
+             hr__kernel_rows(all, &again) == rows && again == width;
+        CU_ASSERT_TRUE(ok);
+        if (!ok)
+            return;
+    }
+}
+
+// ---- Benchmark -------------------------------------------------------------
+
+enum bench_kind { BENCH_EVAL, BENCH_TRAIN, BENCH_PIXELS, BENCH_TURNED };
+
+// The picture as pixels instead of coefficients.
+static void bench_pixels(struct kernel_picture *p)
+{
+    p->num_ops = 0;
+    p->pixels = kernel_rgb(&p->jpeg);
+    kernel_jpeg_free(&p->jpeg);
+    p->source = (struct hr_image_params){.w = p->w,
+                                         .h = p->h,
+                                         .c = 3,
+                                         .dtype = HR_U8,
+                                         .layout = HR_NHWC,
+                                         .stride_h = (size_t)p->w * 3,
+                                         .data = p->pixels};
+}
+
+static bool bench_picture(struct kernel_picture *p, const char *path,
+                          enum bench_kind kind)
+{
+    char text[128];
+
+    memset(p, 0, sizeof(*p));
+    if (!kernel_jpeg_read(&p->jpeg, path))
+        return false;
+    p->w = p->jpeg.w, p->h = p->jpeg.h, p->c = 3;
+    p->ops[p->num_ops++] = hr_op_decode(0);
+    if (kind == BENCH_PIXELS)
+        bench_pixels(p);
+    if (kind == BENCH_TURNED)
+        p->ops[p->num_ops++] = hr_op_flip(.transpose = true);
+    if (kind != BENCH_TRAIN) {
+        p->ops[p->num_ops++] = hr_op_resize(.short_side = 256);
+        p->ops[p->num_ops++] = hr_op_crop(.center = true, .w = 224, .h = 224);
+    } else {
+        // About the mean of RandomResizedCrop(scale = (0.08, 1)).
+        int w = (int)(p->w * (0.4 + kernel_pick(0, 60) / 100.));
+        int h = (int)(p->h * (0.4 + kernel_pick(0, 60) / 100.));
+
+        p->ops[p->num_ops++] = hr_op_crop(.x = kernel_pick(0, p->w - w),
+                                          .y = kernel_pick(0, p->h - h), .w = w,
+                                          .h = h);
+        p->ops[p->num_ops++] = hr_op_resize(.w = 224, .h = 224);
+        p->ops[p->num_ops++] = hr_op_flip(.horizontal = kernel_pick(0, 1));
+    }
+    if (hr__geometry_build(&p->geo, p->ops, p->num_ops, p->w, p->h, 1, text))
+        return false;
+    p->out = (struct hr_image_params){.w = 224,
+                                      .h = 224,
+                                      .c = 3,
+                                      .stride_h = 224 * 4,
+                                      .stride_c = 224 * 224 * 4};
+    p->out_size = 224 * 224 * 12;
+    p->want = malloc(p->out_size);
+    p->got = malloc(p->out_size);
+    p->ops[p->num_ops++] = hr_op_normalize(.mean = {.485f, .456f, .406f},
+                                           .std = {.229f, .224f, .225f});
+    hr__table_build(&p->table, &p->ops[p->num_ops - 1].normalize, 3, HR_F32);
+    kernel_make_item(p);
+    return p->item.coefs || p->pixels;
+}
+
+static void bench_batch(struct kernel_picture *p, int n, double *us)
+{
+    struct kernel_item items[KERNEL_MAX_BATCH];
+    int bad;
+
+    for (int i = 0; i < n; i++)
+        items[i] = p[i].item;
+    env.rounds = 10;
+    kernel_run(&env, items, n);
+    for (int k = 0; k < HR__NUM_KERNELS; k++)
+        us[k] += env.us[k];
+    kernel_cpu_run(cpu, p, n);
+    if ((bad = kernel_compare(p, n)))
+        printf("    %d of %d pictures differ\n", bad, n);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static char **list_folder(const char *folder, int *n)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *d;
+    char **names = NULL;
+
+    for (*n = 0; dir && (d = readdir(dir));)
+        if (d->d_name[0] != '.') {
+            names = realloc(names, sizeof(*names) * (size_t)(*n + 1));
+            names[*n] = malloc(strlen(folder) + strlen(d->d_name) + 2);
+            sprintf(names[(*n)++], "%s/%s", folder, d->d_name);
+        }
+    if (dir)
+        closedir(dir);
+    if (*n)
+        qsort(names, (size_t)*n, sizeof(*names), by_name);
+    return names;
+}
+
+static void bench(const char *folder, enum bench_kind kind, int most, int batch)
+{
+    static const char *const kinds[] = {"eval", "train", "pixels", "turned"};
+    struct kernel_picture p[KERNEL_MAX_BATCH];
+    double us[HR__NUM_KERNELS] = {0}, sum = 0;
+    int n, num = 0, done = 0;
+    char **files = list_folder(folder, &n);
+    static const char *const text[] = {
+#define X(name, string) string,
+        HR__KERNELS(X)
+#undef X
+    };
+
+    for (int i = 0; i < n; i++) {
+        if (done + num < most && bench_picture(&p[num], files[i], kind))
+            num++;
+        if (num == batch || (i == n - 1 && num)) {
+            bench_batch(p, num, us);
+            done += num;
+            for (; num > 0; num--)
+                kernel_picture_free(&p[num - 1]);
+        }
+        free(files[i]);
+    }
+    free(files);
+    printf("%s, batches of %d, %d pictures, us per picture:", kinds[kind],
+           batch, done);
+    for (int k = 0; k < HR__NUM_KERNELS; k++) {
+        printf(" %s %.0f", text[k], us[k] / done);
+        sum += us[k] / done;
+    }
+    printf(" sum %.0f\n", sum);
+}
+
+// ---- Main ------------------------------------------------------------------
+
+static bool wanted(const struct kernel_device *d)
+{
+    const char *want = getenv("HEADRACE_TEST_OPENCL");
+
+    if (!want || !*want)
+        want = "Portable Computing Language";
+    return !strcmp(want, "all") || strstr(d->platform_name, want);
+}
+
+static int run_tests(void)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } tests[] = {
+        {"layout", test_layout},    {"stages", test_stages},
+        {"tiny", test_tiny_stages}, {"harsh", test_harsh_stages},
+        {"rows", test_rows},        {"chain", test_chain},
+        {"v first", test_v_first},  {"batches", test_batches},
+        {"luma", test_luma},        {"pixels", test_pixels},
+        {"long", test_long},        {"large", test_large},
+    };
+    CU_pSuite suite;
+    int failures;
+
+    if (CU_initialize_registry())
+        return -1;
+    suite = CU_add_suite("kernels", NULL, NULL);
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        CU_add_test(suite, tests[i].name, tests[i].run);
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    failures = (int)CU_get_number_of_failures();
+    CU_cleanup_registry();
+    return failures;
+}
+
+static bool run_device(const struct kernel_cl *cl,
+                       const struct kernel_device *d, const char *folder,
+                       int most)
+{
+    bool ok;
+
+    printf("device: %s, %s\n", d->platform_name, d->name);
+    ok = kernel_env_open(&env, cl, d);
+    if (ok && folder) {
+        for (int k = BENCH_EVAL; k <= BENCH_TURNED; k++)
+            bench(folder, (enum bench_kind)k, most, 32);
+    } else {
+        ok = ok && run_tests() == 0;
+    }
+    kernel_env_close(&env);
+    return ok;
+}
+
+int main(int argc, char **argv)
+{
+    const char *seed = getenv("HEADRACE_TEST_SEED");
+    struct kernel_device devices[8];
+    struct kernel_cl cl;
+    int n, run = 0, bad = 0;
+
+    setbuf(stdout, NULL);  // what is said before a crash counts
+    small = getenv("HEADRACE_TEST_SMALL") != NULL;
+    kernel_seed = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL);
+    printf("seed %llu\n", (unsigned long long)kernel_seed);
+    kernel_seed = kernel_seed * 0x9e3779b97f4a7c15u + 1;
+    if (!kernel_cl_load(&cl) || !(n = kernel_devices(&cl, devices, 8))) {
+        puts("not run: no OpenCL device");
+        return 77;
+    }
+    cpu = hr_device_open("cpu", NULL);
+    if (!cpu)
+        return 1;
+    for (int i = 0; i < n; i++) {
+        if (!wanted(&devices[i])) {
+            printf("not run: %s\n", devices[i].platform_name);
+            continue;
+        }
+        run++;
+        bad += !run_device(&cl, &devices[i], argc > 2 ? argv[2] : NULL,
+                           argc > 3 ? atoi(argv[3]) : 96);
+    }
+    hr_device_close(&cpu);
+    return bad ? 1 : run ? 0 : 77;
+}
+#endif

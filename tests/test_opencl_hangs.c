@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// The OpenCL engine over a driver that hangs in a call, or never calls back:
+// the CPU makes what it holds, closing is bounded, and when it goes on after
+// all it meets only memory of its own. HEADRACE_TEST_LONG=1: every call, and
+// hangs while opening, which take a minute.
+#include <stdlib.h>
+#include <string.h>
+
+#include "opencl_faults.h"
+
+#define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
+
+enum { N = FAULTS_SAMPLES, MAX_HUNG = 512 };
+
+struct hung {
+    hr_device dev;
+    char label[160];
+    pthread_t thread;
+    int64_t begin, took;
+    atomic_bool left;  // the engine has said that it gave the driver up
+};
+static struct hung hung[MAX_HUNG];
+static int num_hung;
+
+static void on_log(void *ctx, enum hr_log_level level, const char *text)
+{
+    struct hung *h = ctx;
+
+    if (level == HR_LOG_ERROR && strstr(text, "left behind"))
+        atomic_store(&h->left, true);
+}
+
+static void *close_hung(void *arg)
+{
+    struct hung *h = arg;
+
+    h->begin = hr__now();
+    hr_device_close(&h->dev);
+    // Its last job may hold it for a moment longer.
+    while (!atomic_load(&h->left) && hr__now() - h->begin < 8 * SECOND)
+        test_sleep(5 * TEST_MS);
+    h->took = hr__now() - h->begin;
+    return NULL;
+}
+
+static struct hung *open_hung(int64_t deadline, enum scene_source source)
+{
+    struct hung *h = &hung[num_hung];
+
+    if (num_hung == MAX_HUNG)
+        abort();
+    faults_calm();
+    h->dev = hr_device_open(
+        "opencl", hr_device_params(.threads = 2, .deadline_ns = deadline,
+                                   .log = on_log, .log_ctx = h));
+    CHECK(h->dev, "open: %s", hr_last_error());
+    if (h->dev)
+        scene_init(&faults.scene, h->dev, N, source);
+    return h->dev ? h : NULL;
+}
+
+// On a thread: each takes two seconds.
+static void close_later(struct hung *h)
+{
+    scene_finish(&faults.scene);
+    num_hung++;
+    if (pthread_create(&h->thread, NULL, close_hung, h))
+        abort();
+}
+
+// Two jobs over a driver that hangs.
+static void work_hung(struct hung *h, const struct fault_rule *r)
+{
+    snprintf(faults.label, sizeof(faults.label), "%s, call %d, hangs (%d)",
+             faults_names[r->entry], r->first, r->action);
+    snprintf(h->label, sizeof(h->label), "%s", faults.label);
+    faults.ctl.set(r, 1);
+    faults_run(3 * SECOND);
+    faults_run(3 * SECOND);
+    if (!faults_hit(r->entry)) {
+        scene_finish(&faults.scene);
+        hr_device_close(&h->dev);
+        return;
+    }
+    close_later(h);
+}
+
+// All closed in time; and when the driver goes on after all, nothing breaks.
+static void end_hung(void)
+{
+    int64_t longest = 0;
+    int live;
+
+    for (int i = 0; i < num_hung; i++) {
+        pthread_join(hung[i].thread, NULL);
+        longest = hung[i].took > longest ? hung[i].took : longest;
+        CHECK(hung[i].took < 4 * SECOND, "%s: closing took %.1f s",
+              hung[i].label, (double)hung[i].took / 1e9);
+    }
+    faults_calm();
+    faults.ctl.release();
+    test_sleep(300 * TEST_MS);
+    live = faults_now().live;
+    hung[num_hung = 0].dev = faults_open_scene(0, SCENE_MIXED);
+    snprintf(faults.label, sizeof(faults.label), "after the hangs");
+    CHECK(faults_run(5 * SECOND) > 0, "the device made nothing");
+    faults_close(&hung[0].dev, live);
+    memset(hung, 0, sizeof(hung));
+    printf("\n  %d cases so far; closed in %.1f s at most ", faults.cases,
+           (double)longest / 1e9);
+}
+
+static void hang_entry(int entry, int calls, enum fault_action action)
+{
+    for (int call = 1; call <= (faults.all ? calls : 1); call++) {
+        struct fault_rule r = faults_rule(entry,
+                                          faults.all ? call : (calls + 1) / 2,
+                                          false, action, 0);
+        struct hung *h = open_hung(100 * TEST_MS, SCENE_MIXED);
+
+        if (h)
+            work_hung(h, &r);
+    }
+}
+
+static void job_hangs(void)
+{
+    struct fault_counts c[2];
+    hr_device dev;
+
+    for (int d = 0; d < 2; d++) {
+        int live = faults_now().live;
+
+        faults.ctl.discrete(d);
+        dev = faults_open_scene(0, SCENE_MIXED);
+        faults_count(&c[d]);
+        faults_close(&dev, live);
+    }
+    for (int entry = 0; entry < FAULT_ENTRIES; entry++)
+        for (int d = 0; d < 2; d++) {
+            if (!c[d].calls[entry] || (!faults.all && d && c[0].calls[entry]))
+                continue;
+            faults.ctl.discrete(d);
+            hang_entry(entry, c[d].calls[entry], FAULT_HANG);
+            if (faults.all || entry % 2)
+                hang_entry(entry, c[d].calls[entry], FAULT_HANG_AFTER);
+        }
+    faults.ctl.discrete(false);
+    end_hung();
+}
+
+// Callbacks that come late, or never: once, and for every batch.
+static void lost_callbacks(void)
+{
+    for (int i = 0; i < 4; i++) {
+        struct fault_rule r = faults_rule(FAULT_clSetEventCallback, 1, i % 2,
+                                          i / 2 ? FAULT_SILENT : FAULT_LATE, 0);
+        struct hung *h = open_hung(100 * TEST_MS, SCENE_MIXED);
+
+        if (h)
+            work_hung(h, &r);
+    }
+    end_hung();
+}
+
+// It hangs when it is opened again, or when a new program is completed.
+static void reopen_hangs(void)
+{
+    static const int entries[] = {FAULT_clCreateContext, FAULT_clReleaseContext,
+                                  FAULT_clBuildProgram, FAULT_clFinish,
+                                  FAULT_clEnqueueMapBuffer};
+    struct fault_rule r;
+    struct hung *h;
+
+    for (int i = 0; i < COUNT(entries); i++) {
+        if (!(h = open_hung(300 * TEST_MS, SCENE_IMAGE)))
+            continue;
+        faults_set(FAULT_clEnqueueNDRangeKernel, 1, false, CL_OUT_OF_RESOURCES);
+        faults_run(5 * SECOND);
+        r = faults_rule(entries[i], 1, false, FAULT_HANG, 0);
+        work_hung(h, &r);
+    }
+    end_hung();
+}
+
+// Keeping a new program is the one thing done after the open that may take
+// long: the samples do not wait for it, and closing does so for 15 s.
+static void completion_hangs(void)
+{
+    struct fault_rule r = faults_rule(FAULT_clGetProgramInfo, 1, false,
+                                      FAULT_HANG, 0);
+    int64_t begin;
+    int live = faults_now().live;
+    hr_device dev;
+
+    faults_new_cache();
+    faults.ctl.set(&r, 1);
+    dev = faults_open(100 * TEST_MS);
+    faults_cache("cache");
+    if (!dev) {
+        // It was to be tried before it is used, and that could not wait.
+        CHECK(strstr(hr_last_error(), "answer"), "open: %s", hr_last_error());
+        faults_hit(r.entry);
+        faults.ctl.release();
+        faults_check_objects(live);
+        return;
+    }
+    while (!faults_now().hung)
+        test_sleep(TEST_MS);
+    scene_init(&faults.scene, dev, N, SCENE_MIXED);
+    snprintf(faults.label, sizeof(faults.label),
+             "a new program that is never complete");
+    for (int i = 0; i < 3; i++)
+        faults_run(3 * SECOND);
+    faults_hit(r.entry);
+    if (!faults.all) {
+        faults.ctl.release();
+        faults_close(&dev, live);
+        return;
+    }
+    scene_finish(&faults.scene);
+    begin = hr__now();
+    hr_device_close(&dev);
+    CHECK(hr__now() - begin < 18 * SECOND, "closing took %.1f s",
+          (double)(hr__now() - begin) / 1e9);
+    faults.ctl.release();
+}
+
+// Opening and listing give a driver up, too, after 60 s and 10 s.
+static void *open_for_ever(void *arg)
+{
+    struct hung *h = arg;
+
+    h->begin = hr__now();
+    h->dev = hr_device_open("opencl", NULL);
+    h->took = hr__now() - h->begin;
+    CHECK(!h->dev && hr_last_status() == HR_EDEVICE &&
+              strstr(hr_last_error(), "did not answer"),
+          "%s: %s", h->label, hr_last_error());
+    return NULL;
+}
+
+static void list_for_ever(void)
+{
+    struct fault_rule r = faults_rule(FAULT_clGetPlatformIDs, 1, false,
+                                      FAULT_HANG, 0);
+    struct hr_device_info infos[8];
+    int64_t begin = hr__now();
+    bool said = false;
+    int n;
+
+    faults.ctl.set(&r, 1);
+    n = hr_device_list(infos, COUNT(infos));
+    for (int i = 0; i < n && i < COUNT(infos); i++)
+        said |= !infos[i].available && strstr(infos[i].reason, "answer");
+    CHECK(said, "a driver that hangs is listed");
+    CHECK(hr__now() - begin < 13 * SECOND, "listing took %.1f s",
+          (double)(hr__now() - begin) / 1e9);
+    faults_hit(r.entry);
+}
+
+static void open_hangs(void)
+{
+    static const int entries[] = {FAULT_clGetPlatformIDs, FAULT_clGetDeviceInfo,
+                                  FAULT_clCreateContext, FAULT_clBuildProgram,
+                                  FAULT_clFinish};
+
+    if (!faults.all)
+        return test_not_run("a hang while opening takes a minute: "
+                            "HEADRACE_TEST_LONG=1");
+    for (int i = 0; i < COUNT(entries); i++) {
+        struct fault_rule r = faults_rule(entries[i], 1, false, FAULT_HANG, 0);
+        struct hung *h = &hung[i];
+
+        snprintf(h->label, sizeof(h->label), "%s hangs",
+                 faults_names[entries[i]]);
+        faults.ctl.set(&r, 1);
+        if (pthread_create(&h->thread, NULL, open_for_ever, h))
+            abort();
+        while (faults_now().hung <= i)
+            test_sleep(TEST_MS);
+        faults_hit(entries[i]);
+    }
+    list_for_ever();
+    for (int i = 0; i < COUNT(entries); i++) {
+        pthread_join(hung[i].thread, NULL);
+        CHECK(hung[i].took < 65 * SECOND, "%s: opening took %.1f s",
+              hung[i].label, (double)hung[i].took / 1e9);
+    }
+    end_hung();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case table[] = {
+        TEST_CASE(job_hangs),    TEST_CASE(lost_callbacks),
+        TEST_CASE(reopen_hangs), TEST_CASE(completion_hangs),
+        TEST_CASE(open_hangs),
+    };
+
+    return faults_main("opencl hangs", HR_FAULT_LIBRARY, table, COUNT(table),
+                       argc, argv);
+}
