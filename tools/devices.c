@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// headrace devices: what is here, what each engine offers, and why something
-// is absent.
+// headrace devices: what is here, what each engine offers, how it compared with
+// the CPU, and why something is absent.
 #include <jansson.h>
 #include <popt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "manifest.h"
 #include "tools.h"
@@ -39,6 +40,46 @@ static json_t *spans_json(uint32_t spans)
     return json;
 }
 
+// "2026-01-31T12:00:00Z"; false: there is no certificate.
+static bool tested_text(const struct hr_certificate *cert, char text[32])
+{
+    time_t when = (time_t)cert->tested;
+    struct tm tm;
+
+    return cert->tested && gmtime_r(&when, &tm) &&
+           strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
+}
+
+static json_t *certificate_json(const struct hr_certificate *cert)
+{
+    json_t *json = json_object(), *spans = json_array();
+    char text[64], when[32];
+
+    if (!tested_text(cert, when)) {
+        json_decref(json);
+        json_decref(spans);
+        return json_null();
+    }
+    for (int i = 0; i < cert->num_spans; i++) {
+        const struct hr_span_certificate *s = &cert->spans[i];
+        json_t *span = json_object();
+        bool exact = s->pictures && !s->failed && !(s->differing > 0);
+
+        tools_span_text(text, sizeof(text), s->span);
+        json_object_set_new(span, "span", json_string(text));
+        json_object_set_new(span, "exact", json_boolean(exact));
+        json_object_set_new(span, "failed", json_boolean(s->failed));
+        json_object_set_new(span, "pictures", json_integer(s->pictures));
+        json_object_set_new(span, "differing", json_real(s->differing));
+        json_object_set_new(span, "max", json_real(s->max));
+        json_object_set_new(span, "mean", json_real(s->mean));
+        json_array_append_new(spans, span);
+    }
+    json_object_set_new(json, "tested", json_string(when));
+    json_object_set_new(json, "spans", spans);
+    return json;
+}
+
 static json_t *info_json(const struct hr_device_info *info)
 {
     const struct hr_caps *caps = &info->caps;
@@ -53,6 +94,7 @@ static json_t *info_json(const struct hr_device_info *info)
         return json;
     }
     json_object_set_new(json, "exact", json_boolean(caps->exact));
+    json_object_set_new(json, "software", json_boolean(caps->software));
     json_object_set_new(json, "threads", json_integer(caps->threads));
     json_object_set_new(json, "max_side",
                         json_integer(caps->max_side ? caps->max_side
@@ -64,6 +106,8 @@ static json_t *info_json(const struct hr_device_info *info)
         json_object_set_new(spans, tier_names[tier],
                             spans_json(caps->spans[tier]));
     json_object_set_new(json, "spans", spans);
+    json_object_set_new(json, "certificate",
+                        certificate_json(&info->certificate));
     return json;
 }
 
@@ -107,6 +151,30 @@ static void print_spans(uint32_t spans)
         fputs("nothing", stdout);
 }
 
+static void print_certificate(const struct hr_certificate *cert)
+{
+    char text[64], when[32];
+
+    if (!tested_text(cert, when))
+        return;
+    for (int i = 0; i < cert->num_spans; i++) {
+        const struct hr_span_certificate *s = &cert->spans[i];
+
+        tools_span_text(text, sizeof(text), s->span);
+        printf("%-12s tested %s: %s ", "", when, text);
+        if (s->failed)
+            puts("failed, not used");
+        else if (!s->pictures)
+            puts("could not be compared, not used");
+        else if (!(s->differing > 0))
+            printf("exact, %d pictures\n", s->pictures);
+        else
+            printf("differs in %.4f %% of %d pictures' elements, by %.3f of "
+                   "256 levels at most, %.3g on average\n",
+                   100 * s->differing, s->pictures, s->max, s->mean);
+    }
+}
+
 static void print_info(const struct hr_device_info *info)
 {
     char text[256];
@@ -135,6 +203,11 @@ static void print_info(const struct hr_device_info *info)
         print_spans(spans);
         putchar('\n');
     }
+    if (info->caps.software)
+        printf("%-12s runs on this machine's own processor: not chosen by "
+               "\"auto\"\n",
+               "");
+    print_certificate(&info->certificate);
 }
 
 static int list(bool json)

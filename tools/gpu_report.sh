@@ -1,0 +1,111 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# One table about every OpenCL device of this machine: is it exact, how fast is
+# it, what does it cost the host, what crosses the bus. Needs a built tree with
+# its tests, bash and python3, and nothing else.
+#
+#   tools/gpu_report.sh [-b BUILD] [-e EPOCHS] [BUS_GBPS [PICTURES...]]
+#
+# BUS_GBPS: what the bus to the device can carry, in 10^9 bytes per second and
+# direction (PCIe 4.0 x16: about 25); the report says how much of it is used.
+# PICTURES: files and folders to measure with; else photos are made.
+# HEADRACE_REPORT_DEVICES: names of devices, instead of all that there are.
+set -euo pipefail
+root=$(cd "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/.." && pwd)
+build=${HEADRACE_BUILD:-$root/build} epochs=5
+while getopts b:e:h option; do
+    case $option in
+    b) build=$OPTARG ;;
+    e) epochs=$OPTARG ;;
+    *) sed -n '3,13s/^# \?//p' "$0"; exit 2 ;;
+    esac
+done
+shift $((OPTIND - 1))
+bus=${1-}
+(($# == 0)) || shift
+[[ -z $bus || $bus =~ ^[0-9]+(\.[0-9]+)?$ ]] ||
+    { echo "gpu_report: BUS_GBPS is no number: $bus" >&2; exit 2; }
+headrace=$build/headrace conformance=$build/tests/test_conformance
+trace=$build/tests/libbench_trace.so
+[[ -x $headrace ]] || { echo "gpu_report: no $headrace" >&2; exit 2; }
+command -v python3 >/dev/null || { echo "gpu_report: no python3" >&2; exit 2; }
+
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+export XDG_CACHE_HOME=$tmp/cache POCL_CACHE_DIR=$tmp/cache/pocl
+mkdir -p "$POCL_CACHE_DIR"
+unset HEADRACE_BACKEND HEADRACE_OPENCL_DEVICE HEADRACE_OPENCL_LIBRARY
+
+pictures=("$@")
+if ((${#pictures[@]} == 0)); then
+    "$headrace" samples --photos-only --count 200 "$tmp/photos" >/dev/null
+    pictures=("$tmp/photos")
+fi
+ops=decode,random_resized_crop=224,random_hflip,normalize=imagenet
+
+measure()  # device batch epochs > JSON
+{
+    "$headrace" run --backend "$1" --out none --ops "$ops" --on-error zero \
+        --batch "$2" --epochs "$3" --json "${pictures[@]}"
+}
+
+exactness()  # device log -> yes, NO, or why that is not known
+{
+    if [[ ! -x $conformance ]]; then
+        echo "not tested: no test_conformance"
+    elif HEADRACE_TEST_DEVICE=$1 "$conformance" >"$2" 2>&1; then
+        if grep -qE '^ +opencl.* [1-9][0-9]* by the device, 0 diff' "$2"; then
+            echo yes
+        else
+            echo "not tested: the suite did not run there"
+        fi
+    else
+        echo NO
+    fi
+}
+
+# Twice, so that what is only at the start falls out of the difference.
+traced()  # device folder
+{
+    local n
+    if [[ ! -e $trace ]]; then
+        echo "no libbench_trace.so: OpenCL's loader was not there to build it" \
+            >"$2/no-trace"
+        return 0
+    fi
+    for n in 1 $((epochs + 1)); do
+        HEADRACE_TRACE=$2/trace-$n.json HEADRACE_OPENCL_LIBRARY=$trace \
+            measure "$1" 64 "$n" >"$2/traced-$n.json" 2>"$2/errors" ||
+            { head -n 1 "$2/errors" >"$2/no-trace"; return 0; }
+    done
+}
+
+"$headrace" devices --json >"$tmp/devices.json"
+if [[ ${HEADRACE_REPORT_DEVICES-} ]]; then
+    read -ra names <<<"$HEADRACE_REPORT_DEVICES"
+else
+    mapfile -t names < <(python3 -c '
+import json, sys
+for d in json.load(open(sys.argv[1]))["devices"]:
+    if d["backend"] == "opencl" and d["available"]: print(d["name"])
+    elif d["backend"] == "opencl": print(d["name"], "absent:", d["reason"],
+                                         file=sys.stderr)' "$tmp/devices.json")
+fi
+((${#names[@]})) || { echo "gpu_report: no OpenCL device here" >&2; exit 77; }
+
+for name in cpu "${names[@]}"; do
+    echo "measuring $name" >&2
+    folder=$tmp/${name//[:\/]/-}
+    mkdir "$folder"
+    measure "$name" 64 1 >/dev/null 2>"$folder/errors" ||
+        { echo "gpu_report: $(head -n 1 "$folder/errors")" >&2; exit 1; }
+    for batch in 1 16 256; do
+        measure "$name" "$batch" "$epochs" >"$folder/run-$batch.json" \
+            2>/dev/null
+    done
+    [[ $name != cpu ]] || continue
+    exactness "$name" "$folder/conformance.log" >"$folder/exact"
+    traced "$name" "$folder"
+done
+
+python3 "$root/tools/gpu_report.py" "$tmp" "$epochs" "${bus:-0}" "${names[@]}"
