@@ -24,12 +24,16 @@ static void check_steady(bool discrete)
     faults.ctl.discrete(discrete);
     dev = faults_open_scene(0, SCENE_MIXED);
     faults.ctl.mark_thread();
-    for (int i = 0; i < 3; i++)
-        CHECK(faults_run(SECOND) > 0, "the device made nothing");
-    faults_calm();
-    for (int i = 0; i < 10; i++)
-        CHECK(faults_run(SECOND) > 0, "the device made nothing");
-    c = faults_now();
+    // A slot of the ring gets its buffers when it is first needed, which may be
+    // late; the slots are few, so one of these rounds finds them all there.
+    for (int round = 0; round < 6; round++) {
+        faults_calm();
+        for (int i = 0; i < 10; i++)
+            CHECK(faults_run(SECOND) > 0, "the device made nothing");
+        c = faults_now();
+        if (!c.calls[FAULT_clCreateBuffer])
+            break;
+    }
     CHECK(c.on_marked == 0, "%d calls on the submitting thread", c.on_marked);
     CHECK(c.calls[FAULT_clFinish] == 0 && c.blocking == 0,
           "%d clFinish, %d calls that block", c.calls[FAULT_clFinish],
