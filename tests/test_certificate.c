@@ -370,7 +370,9 @@ static void broken_files(void)
         else if (i % 2)
             n = (size_t)(seed >> 33) % size;
         else
-            bad[(size_t)(seed >> 33) % size] ^= (char)(1 << (seed >> 61));
+            // (Without the high bit it may be a hexadecimal digit's case.)
+            bad[(size_t)(seed >> 33) % size] ^=
+                (char)(0x80 | 1 << (seed >> 61) % 7);
         spill(path, bad, n);
         CHECK(probes() > 0, "broken in way %d, %zu bytes", i, n);
         CHECK(the_file(path) == 1, "files");
