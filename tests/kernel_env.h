@@ -15,19 +15,33 @@
 
 // ---- kernel_env.c: a device, and batches on it -----------------------------
 
-#define KERNEL_ENTRY_POINTS(X)                                                 \
-    X(clGetPlatformIDs)                                                        \
-    X(clGetPlatformInfo)                                                       \
-    X(clGetDeviceIDs) X(clGetDeviceInfo) X(clCreateContext)                    \
-        X(clReleaseContext) X(clCreateCommandQueue) X(clReleaseCommandQueue)   \
-            X(clCreateBuffer) X(clReleaseMemObject)                            \
-                X(clCreateProgramWithSource) X(clBuildProgram)                 \
-                    X(clReleaseProgram) X(clGetProgramBuildInfo)               \
-                        X(clCreateKernel) X(clReleaseKernel) X(clSetKernelArg) \
-                            X(clEnqueueNDRangeKernel) X(clEnqueueWriteBuffer)  \
-                                X(clEnqueueReadBuffer) X(clFinish)             \
-                                    X(clReleaseEvent) X(clWaitForEvents)       \
-                                        X(clGetEventProfilingInfo)
+// clang-format off
+#define KERNEL_ENTRY_POINTS(X) \
+    X(clGetPlatformIDs) \
+    X(clGetPlatformInfo) \
+    X(clGetDeviceIDs) \
+    X(clGetDeviceInfo) \
+    X(clCreateContext) \
+    X(clReleaseContext) \
+    X(clCreateCommandQueue) \
+    X(clReleaseCommandQueue) \
+    X(clCreateBuffer) \
+    X(clReleaseMemObject) \
+    X(clCreateProgramWithSource) \
+    X(clBuildProgram) \
+    X(clReleaseProgram) \
+    X(clGetProgramBuildInfo) \
+    X(clCreateKernel) \
+    X(clReleaseKernel) \
+    X(clSetKernelArg) \
+    X(clEnqueueNDRangeKernel) \
+    X(clEnqueueWriteBuffer) \
+    X(clEnqueueReadBuffer) \
+    X(clFinish) \
+    X(clReleaseEvent) \
+    X(clWaitForEvents) \
+    X(clGetEventProfilingInfo)
+// clang-format on
 
 struct kernel_cl {
     void *library;

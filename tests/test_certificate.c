@@ -371,8 +371,8 @@ static void broken_files(void)
             n = (size_t)(seed >> 33) % size;
         else
             // (Without the high bit it may be a hexadecimal digit's case.)
-            bad[(size_t)(seed >> 33) % size] ^=
-                (char)(0x80 | 1 << (seed >> 61) % 7);
+            bad[(size_t)(seed >> 33) % size] ^= (char)(0x80 |
+                                                       1 << (seed >> 61) % 7);
         spill(path, bad, n);
         CHECK(probes() > 0, "broken in way %d, %zu bytes", i, n);
         CHECK(the_file(path) == 1, "files");

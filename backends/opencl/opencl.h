@@ -50,23 +50,37 @@ struct ocl;  // one opened device
 
 // ---- loader.c ----------------------------------------------------------------
 
-#define OCL_ENTRY_POINTS(X)                                                   \
-    X(clGetPlatformIDs)                                                       \
-    X(clGetPlatformInfo)                                                      \
-    X(clGetDeviceIDs)                                                         \
-    X(clGetDeviceInfo)                                                        \
-    X(clCreateContext) X(clReleaseContext) X(clCreateCommandQueue)            \
-        X(clReleaseCommandQueue) X(clCreateBuffer) X(clReleaseMemObject)      \
-            X(clCreateProgramWithSource) X(clCreateProgramWithBinary)         \
-                X(clBuildProgram) X(clReleaseProgram) X(clGetProgramInfo)     \
-                    X(clGetProgramBuildInfo) X(clCreateKernel)                \
-                        X(clReleaseKernel) X(clSetKernelArg)                  \
-                            X(clEnqueueNDRangeKernel) X(clEnqueueWriteBuffer) \
-                                X(clEnqueueReadBuffer) X(clEnqueueMapBuffer)  \
-                                    X(clEnqueueUnmapMemObject)                \
-                                        X(clReleaseEvent)                     \
-                                            X(clSetEventCallback) X(clFlush)  \
-                                                X(clFinish)
+// clang-format off
+#define OCL_ENTRY_POINTS(X) \
+    X(clGetPlatformIDs) \
+    X(clGetPlatformInfo) \
+    X(clGetDeviceIDs) \
+    X(clGetDeviceInfo) \
+    X(clCreateContext) \
+    X(clReleaseContext) \
+    X(clCreateCommandQueue) \
+    X(clReleaseCommandQueue) \
+    X(clCreateBuffer) \
+    X(clReleaseMemObject) \
+    X(clCreateProgramWithSource) \
+    X(clCreateProgramWithBinary) \
+    X(clBuildProgram) \
+    X(clReleaseProgram) \
+    X(clGetProgramInfo) \
+    X(clGetProgramBuildInfo) \
+    X(clCreateKernel) \
+    X(clReleaseKernel) \
+    X(clSetKernelArg) \
+    X(clEnqueueNDRangeKernel) \
+    X(clEnqueueWriteBuffer) \
+    X(clEnqueueReadBuffer) \
+    X(clEnqueueMapBuffer) \
+    X(clEnqueueUnmapMemObject) \
+    X(clReleaseEvent) \
+    X(clSetEventCallback) \
+    X(clFlush) \
+    X(clFinish)
+// clang-format on
 
 struct ocl_api {
 #define X(name) __typeof__(&name) name;
