@@ -125,8 +125,12 @@ struct hr__payload {
     struct hr__rect rect;  // after COLOR: the window of the picture that is
                            // there; after RESAMPLE: the whole output
     size_t stride;         // bytes from row to row (pixels: interleaved u8)
-    void *extra;           // for formats of coefficients and planes
+    void *extra;           // after RECONSTRUCT: struct hr__planes
     struct hr__engine *owner;
+    // Set by an engine whose own memory this is (a mapped surface): called
+    // instead of freeing data, on any thread, no lock held.
+    void (*release)(struct hr__payload *payload);
+    void *release_ctx;
 };
 
 // What a span that ends in ENTROPY leaves in its payload: one block of memory,
@@ -171,6 +175,31 @@ struct hr__coefficients {
     uint32_t range;  // 1: some sum may leave 16 bits, where
                      // decoders differ (SIMD semantics decide)
     struct hr__coef_component comp[3];
+};
+
+// What a span that ends in RECONSTRUCT leaves: the samples of each component
+// as the IDCT made them, before upsampling. This header is at payload.extra;
+// the samples begin at payload.data + comp[i].at. Packed by an engine of ours
+// the header is the beginning of data; a surface that is mapped as it lies has
+// its header elsewhere. Interleaved chroma (NV12) has step 2. What is there
+// covers the window of the picture that the geometry needs and one more sample
+// of every component on each side where the picture goes on.
+struct hr__plane {
+    uint32_t h, v;           // sampling factors
+    uint32_t width, height;  // samples of the whole component, unpadded:
+                             // upsampling clamps its neighbours to them
+    uint32_t x, y;           // the first sample that is here
+    uint32_t cols, rows;     // how many are
+    uint32_t stride, step;   // bytes from row to row, sample to sample
+    uint64_t at;             // bytes from data to sample (x, y)
+};
+
+struct hr__planes {
+    uint32_t num_components;  // 1 or 3
+    uint32_t color;           // enum hr_color: GRAY, YCC or RGB
+    uint32_t h_max, v_max;
+    uint32_t x, y, w, h;  // the window, in pixels
+    struct hr__plane comp[3];
 };
 
 // ---- Tasks -------------------------------------------------------------------
@@ -226,6 +255,11 @@ bool hr__task_prepare(struct hr__task *task);
 // Memory for the payload this span makes, from the next span's engine. NULL:
 // out of memory. Free with the task by the HAL.
 struct hr__payload *hr__task_payload(struct hr__task *task, size_t size);
+// The same with memory of the engine's own, which stays valid until release()
+// is called: exactly once, on any thread, no lock held.
+struct hr__payload *hr__task_payload_own(
+    struct hr__task *task, void *data, size_t size,
+    void (*release)(struct hr__payload *payload), void *ctx);
 
 // ---- The engine table ----------------------------------------------------------
 

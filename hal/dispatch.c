@@ -271,6 +271,24 @@ struct hr__payload *hr__task_payload(struct hr__task *task, size_t size)
     return p->data ? p : NULL;
 }
 
+struct hr__payload *hr__task_payload_own(
+    struct hr__task *task, void *data, size_t size,
+    void (*release)(struct hr__payload *payload), void *ctx)
+{
+    struct hr__work *work = work_of(task);
+    struct hr__device *dev = work->job->dev;
+    struct hr__payload *p = &work->payloads[work->at];
+
+    *p = (struct hr__payload){
+        .after = task->span.last,
+        .data = data,
+        .size = size,
+        .owner = dev->engines[work->plan.spans[work->at + 1].engine],
+        .release = release,
+        .release_ctx = ctx};
+    return p;
+}
+
 static void free_payloads(struct hr__work *work, struct hr__payload *payloads,
                           int n)
 {
@@ -279,7 +297,9 @@ static void free_payloads(struct hr__work *work, struct hr__payload *payloads,
     for (int i = 0; i < n; i++) {
         struct hr__payload *p = &payloads[i];
 
-        if (p->data && p->owner->backend->buffer_alloc)
+        if (p->data && p->release)
+            p->release(p);
+        else if (p->data && p->owner->backend->buffer_alloc)
             p->owner->backend->buffer_free(p->owner, p->data, p->size);
         else
             hr__pool_put(pool, p->data);
