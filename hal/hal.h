@@ -109,9 +109,9 @@ void hr__pool_finish(struct hr__pool *pool);
 void *hr__pool_get(struct hr__pool *pool, size_t size);  // 64-byte aligned
 void hr__pool_put(struct hr__pool *pool, void *mem);     // NULL is fine
 
-// ---- Works and jobs (job.c, submit.c, dispatch.c, prepare.c) ------------------------------
+// ---- Works and jobs (job, submit, prepare, dispatch, outcome .c) ------------------------------
 
-// Where a task is; changed in dispatch.c only.
+// Where a task is; changed in dispatch.c and outcome.c only.
 //   IDLE -> RUNNING <-> CLAIMED -> IDLE
 //                  \-> GIVEN_UP (by the watchdog, for ever)
 // The host's tasks are CLAIMED from the start: nobody takes memory from them.
@@ -240,6 +240,11 @@ struct hr__work *hr__track_remove(struct hr__access *a);
 // A writer ends before its turn: those who wanted its pixels shall know.
 void hr__track_drop(struct hr__access *a, enum hr_status status);
 
+static inline struct hr__work *hr__work_of(const struct hr__task *task)
+{
+    return ((const struct hr__slot *)task)->work;
+}
+
 // dispatch.c
 // A work is upstream while the host works at it and it may still come to a
 // list of tasks for another engine; such a list is submitted when nothing is
@@ -249,15 +254,20 @@ bool hr__upstream_leave(struct hr__work *work);
 void hr__flush(struct hr__job *job);
 void hr__dispatch_new(struct hr__work *list);  // prepared == false
 bool hr__dispatch_planned(struct hr__work *work, bool on_host);
+bool hr__job_stops(const struct hr__job *job);
+
+// outcome.c
 void hr__work_end(struct hr__work *work, const struct hr__outcome *outcome);
 // Watchdog: takes the sample from an engine that does not answer. False: it
 // has just answered, or is at the memory.
 bool hr__give_up(struct hr__slot *slot);
 // prepare.c: plan again without the excluded engines; false: *out says why.
 bool hr__replan(struct hr__work *work, struct hr__outcome *out);
-bool hr__job_stops(const struct hr__job *job);
 
-// dispatch.c: frees what a work holds besides its turns.
+// payload.c
+void hr__payloads_free(struct hr__work *work, struct hr__payload *payloads,
+                       int n);
+// Frees what a work holds besides its turns.
 void hr__work_free(struct hr__work *work);
 
 // job.c
