@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Admission by bytes. Two kinds share one budget: what a job holds from
 // submission to its end (source bytes, destinations, its own records), and
-// what a sample needs while it is at work (file, decoder). Jobs may take three
-// quarters, so that work always has room; one of each kind is always let in,
+// what a sample needs while it is at work (file, decoder, what lies between two
+// engines). Jobs may take three quarters, so that work always has room; one of each kind is always let in,
 // however large, so that nothing can wait for ever.
 #include "hal/hal.h"
 
@@ -122,6 +122,22 @@ bool hr__budget_grant(struct hr__work *work, size_t bytes)
     if (flush)
         hr__flush(job);
     return ok;
+}
+
+void hr__budget_charge(struct hr__work *work, size_t bytes)
+{
+    struct hr__device *dev = work->job->dev;
+    size_t from_spare = bytes < work->spare ? bytes : work->spare;
+
+    work->spare -= from_spare;
+    bytes -= from_spare;
+    if (!bytes)
+        return;
+    pthread_mutex_lock(&dev->lock);
+    work->granted += bytes;
+    took(dev, bytes);
+    dev->working += bytes;
+    pthread_mutex_unlock(&dev->lock);
 }
 
 void hr__budget_ungrant(struct hr__work *work)

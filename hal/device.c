@@ -9,7 +9,7 @@
 #include "hal/hal.h"
 #include "hal/header.h"
 
-enum { POOL_CAP = 24 << 20, DEFAULT_BUDGET = 256 << 20 };
+enum { POOL_CAP = 64 << 20, DEFAULT_BUDGET = 256 << 20 };
 #define DEFAULT_DEADLINE INT64_C(10000000000)
 
 bool hr__device_forked(const struct hr__device *dev)

@@ -140,6 +140,7 @@ struct hr__work {
     bool upstream;   // device->lock
     bool given_up;   // some engine may still read its memory
     size_t granted;  // working bytes taken from the budget
+    size_t spare;    // .. of them for payloads, not yet made
     size_t needs;    // working bytes it waits for
     struct hr__payload payloads[HR_NUM_STAGES];   // [i] = made by span i
     struct hr__payload kept[HR__MAX_ENGINES][2];  // in and out of spans that
@@ -229,6 +230,9 @@ void hr__budget_return(struct hr__device *dev, size_t bytes);
 // True: granted. False: the work is on the waiting list and is dispatched
 // again when there is room.
 bool hr__budget_grant(struct hr__work *work, size_t bytes);
+// A payload of a work: out of what it was granted, and more if it must be; it
+// is under way and cannot wait, those behind it do.
+void hr__budget_charge(struct hr__work *work, size_t bytes);
 void hr__budget_ungrant(struct hr__work *work);
 struct hr__work *hr__budget_unwait(struct hr__job *job);
 

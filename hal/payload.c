@@ -17,7 +17,10 @@ struct hr__payload *hr__task_payload(struct hr__task *task, size_t size)
     p->data = next->backend->buffer_alloc
                   ? next->backend->buffer_alloc(next, size)
                   : hr__pool_get(&dev->pool, size);
-    return p->data ? p : NULL;
+    if (!p->data)
+        return NULL;
+    hr__budget_charge(work, size);
+    return p;
 }
 
 struct hr__payload *hr__task_payload_own(

@@ -58,6 +58,37 @@ static size_t working_bytes(struct hr__work *work, const struct hr_info *info)
     return bytes + hr__geometry_bytes(&geo, work->pic.channels);
 }
 
+// What will lie between two engines: pixels, or packed coefficients, of which a
+// block is 16 bytes and values that are seldom twice as long as their code.
+static size_t between_bytes(const struct hr__work *work,
+                            const struct hr_info *info, size_t encoded)
+{
+    const struct hr__device *dev = work->job->dev;
+    size_t pixels = (size_t)info->width * (size_t)info->height *
+                    (size_t)work->pic.channels;
+    uint32_t spans = 0;
+
+    if (dev->num_engines == 1)
+        return 0;
+    for (int i = 0; i < dev->num_engines - 1; i++)
+        spans |= dev->engines[i]->caps.spans[work->pic.tier];
+    if (spans & HR__SPAN_BIT(HR_RECONSTRUCT, HR_STORE))
+        return pixels / 4 + 2 * encoded;
+    return pixels;
+}
+
+// All that the sample will need at work; work->spare is the part of it that
+// is not used before there is a payload.
+static size_t all_bytes(struct hr__work *work, const struct hr_info *info,
+                        size_t encoded)
+{
+    size_t bytes = working_bytes(work, info);
+
+    work->spare = between_bytes(work, info, encoded);
+    return bytes > SIZE_MAX / 2 - work->spare ? SIZE_MAX / 2
+                                              : bytes + work->spare;
+}
+
 // ---- Reading a file --------------------------------------------------------------
 
 static bool read_at(int fd, uint8_t *to, size_t size, size_t at)
@@ -125,7 +156,7 @@ static bool read_head(struct hr__work *work, int fd, size_t size,
                                   &info, &err);
     }
     *n = have;
-    *needs = size + (status ? 0 : working_bytes(work, &info));
+    *needs = size + (status ? 0 : all_bytes(work, &info, size));
     return true;
 }
 
@@ -302,7 +333,7 @@ static bool prepare(struct hr__work *work, struct hr__outcome *out)
     if (!parse(work, out))
         return false;
     if (!work->sample.path &&
-        !hr__budget_grant(work, working_bytes(work, &pic->info)))
+        !hr__budget_grant(work, all_bytes(work, &pic->info, pic->size)))
         return out->status = HR_PENDING, false;
     return fold(work, out) && plan(work, out);
 }

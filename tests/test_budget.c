@@ -26,7 +26,7 @@ static struct hr_stats stats_of(hr_device dev)
 static void over_budget(void)
 {
     enum { MAX = 400 };
-    size_t budget = 1 << 20;
+    size_t budget = 2 << 20;
     hr_job jobs[MAX];
     hr_device dev;
     int n = 0;
@@ -157,6 +157,48 @@ static void tiny_budgets(void)
             scene_finish(&scene);
             hr_device_close(&dev);
         }
+}
+
+// What lies between two engines counts: an engine that does not go on stops
+// the host's decoding at the budget, and not at the end of memory.
+static void between_engines(void)
+{
+    enum { N = 64, SIDE = 400 };
+    uint64_t seed = test_seed;
+    size_t one = SIDE * SIDE * 3, budget = 8 * one;
+    struct bytes jpeg = test_jpeg(SIDE, SIDE, &seed);
+    const struct hr_op ops[] = {hr_op_decode(0),
+                                hr_op_resize(.w = 16, .h = 16)};
+    struct hr_sample s[N];
+    int live = -1;
+    hr_device dev;
+    hr_batch batch;
+    hr_job job;
+
+    fake_reset(&(struct fake_script){
+        .spans = ALL(FAKE_RS), .gate = true, .own_buffers = true});
+    dev = test_device("fake", 2, budget);
+    batch = hr_batch_create(dev,
+                            hr_batch_params(.n = N, .c = 3, .h = 16, .w = 16));
+    for (int i = 0; i < N; i++)
+        s[i] = (struct hr_sample){
+            .data = jpeg.data, .size = jpeg.size, .ops = ops, .num_ops = 2};
+    job = hr_submit(dev, s, N, batch, NULL);
+    CHECK(job, "%s", hr_last_error());
+    while (live < 2 || live != atomic_load(&fake_counts.buffers)) {
+        live = atomic_load(&fake_counts.buffers);
+        test_sleep(100 * TEST_MS);
+    }
+    CHECK(live <= 8 + 2, "%d payloads live, the budget is for 8", live);
+    CHECK(stats_of(dev).bytes_in_flight >= (size_t)live * one, "%zu counted",
+          stats_of(dev).bytes_in_flight);
+    fake_gate_open();
+    CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());
+    hr_job_release(&job);
+    check_idle(dev);
+    hr_batch_destroy(&batch);
+    hr_device_close(&dev);
+    free(jpeg.data);
 }
 
 // No sample takes more than a quarter: the peak stays below the budget.
@@ -356,9 +398,13 @@ static void many_threads(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(over_budget),  TEST_CASE(wait_for_room),
-        TEST_CASE(one_huge),     TEST_CASE(tiny_budgets),
-        TEST_CASE(peak),         TEST_CASE(submit_from_callback),
+        TEST_CASE(over_budget),
+        TEST_CASE(wait_for_room),
+        TEST_CASE(one_huge),
+        TEST_CASE(tiny_budgets),
+        TEST_CASE(peak),
+        TEST_CASE(between_engines),
+        TEST_CASE(submit_from_callback),
         TEST_CASE(many_threads),
     };
 

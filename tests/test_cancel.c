@@ -165,7 +165,7 @@ static void waiting_for_bytes(void)
     int64_t start = hr__now();
 
     fake_reset(&(struct fake_script){.spans = BOTH(FAKE_RS), .gate = true});
-    dev = test_device("fake", 2, 1 << 20);
+    dev = test_device("fake", 2, 3 << 20);
     batch = hr_batch_create(dev,
                             hr_batch_params(.n = 3, .c = 3, .h = 8, .w = 8));
     a = hr_submit(dev, &s, 1, batch, NULL);
