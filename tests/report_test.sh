@@ -36,16 +36,34 @@ attribute()  # name file
     grep -oE "data-$1=\"[^\"]*\"" "$2" | head -n 1 | cut -d'"' -f2
 }
 
-# The page says of itself whether it came up whole (tools/report.h).
+# A window of Chromium's is 500 pixels wide at least, a frame in it is not.
+# What the page says of itself (tools/report.h) is copied out of the frame.
+frame()  # page width height
+{
+    cat >"$tmp/frame.htm" <<END
+<!DOCTYPE html><html style="color-scheme: light dark"><body
+style="margin:0"><iframe id="f" src="file://$1" width="$2" height="$3"
+style="border:0; display:block"></iframe><script>
+setInterval(() => Object.assign(document.documentElement.dataset,
+    document.getElementById("f").contentDocument.documentElement.dataset), 50);
+</script></body></html>
+END
+}
+
 open_page()  # file width at-least-charts scheme
 {
-    local page=$1 width=$2 charts=$3 dark=() found
+    local page=$1 width=$2 charts=$3 dark=() found height=${HEIGHT:-3600}
+    local local_files=(--disable-web-security --allow-file-access-from-files)
     opened=$((opened + 1))
     [[ ${4-} != dark ]] || dark=(--blink-settings=preferredColorScheme=0)
-    chrome "$width" "${dark[@]}" --dump-dom "file://$page" >"$tmp/dom" \
-        2>"$tmp/log" || complain "$page at $width: chromium failed"
+    frame "$page" "$width" "$height"
+    chrome "$width" "${dark[@]}" "${local_files[@]}" --dump-dom \
+        "file://$tmp/frame.htm" >"$tmp/dom" 2>"$tmp/log" ||
+        complain "$page at $width: chromium failed"
     found=$(attribute selfcheck "$tmp/dom")
     [[ $found == ok ]] || complain "$page at $width: ${found:-no self-check}"
+    found=$(attribute width "$tmp/dom")
+    [[ $found == "$width" ]] || complain "$page: is ${found:-?} wide, not $width"
     found=$(attribute charts "$tmp/dom")
     ((${found:-0} >= charts)) || complain "$page: ${found:-0} charts"
     if grep -E 'CONSOLE' "$tmp/log"; then
@@ -53,9 +71,9 @@ open_page()  # file width at-least-charts scheme
     fi
     if [[ $shots ]]; then
         mkdir -p "$shots"
-        chrome "$width" "${dark[@]}" --window-size="$width,${height:-3600}" \
+        chrome "$width" "${dark[@]}" --window-size="$width,$height" \
             --screenshot="$shots/$(basename "$page" .html)-$width${4-}.png" \
-            "file://$page" >/dev/null 2>&1
+            "file://$tmp/frame.htm" >/dev/null 2>&1
     fi
 }
 

@@ -26,7 +26,7 @@
 //
 // How a script knows that a page came up whole: <html data-selfcheck="ok">;
 // anything else it says is what went wrong. data-charts, data-tables,
-// data-images and data-timelines count what was drawn.
+// data-images and data-timelines count what was drawn, data-width is how wide.
 //
 // Threads: one report belongs to one thread.
 #ifndef HEADRACE_TOOLS_REPORT_H

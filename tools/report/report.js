@@ -58,6 +58,10 @@
         return text + (unit || "");
     }
 
+    function short(text, most) {
+        return text.length > most ? text.slice(0, most - 1) + "\u2026" : text;
+    }
+
     function box(title, text) {
         return el("section", { class: "box" }, el("h3", {}, title),
                   text ? el("p", {}, text) : null);
@@ -166,7 +170,7 @@
         });
     }
 
-    function axis(item, which, title, isValue) {
+    function axis(item, title, isValue) {
         const lines = item.kind === "lines";
         const stacked = item.kind === "stacked" || item.kind === "rows";
         const a = {
@@ -179,30 +183,35 @@
 
         if (isValue) {
             a.type = item.log ? "logarithmic" : "linear";
-            if (item.log)
+            if (item.log) {
+                a.min = 1;
                 a.ticks.callback = (v) => Number.isInteger(Math.log10(v))
                     ? v.toLocaleString("en") : "";
-            else
+            } else {
                 a.beginAtZero = true;
+            }
         } else {
             a.type = lines ? "linear" : "category";
-            if (lines)
+            if (lines) {
                 a.beginAtZero = true;
-            else
+            } else {
                 a.ticks.autoSkip = item.kind === "histogram";
+                a.ticks.callback = (v) => short(item.labels[v], 22);
+            }
         }
         return a;
     }
 
     function options(item) {
         const lie = item.kind === "rows";
-        const x = axis(item, "x", item.x, lie), y = axis(item, "y", item.y, !lie);
+        const names = axis(item, item.x, false);
+        const values = axis(item, item.y, true);
 
         return {
             animation: false,
             maintainAspectRatio: false,
             indexAxis: lie ? "y" : "x",
-            scales: { x, y },
+            scales: lie ? { x: values, y: names } : { x: names, y: values },
             plugins: {
                 legend: { display: item.series.length > 1, align: "start",
                           labels: { color: color("ink"), boxWidth: 12,
@@ -294,8 +303,7 @@
 
         item.lanes.forEach((name, i) => {
             const text = svg("text", { x: 0, y: 26 + i * lane + 17 });
-            text.textContent = name.length > 24 ? name.slice(0, 23) + "\u2026"
-                                                : name;
+            text.textContent = short(name, 24);
             out.append(text, svg("rect", { class: "lane", x: left, rx: 2,
                 y: 26 + i * lane + 2, width: width - left - 24,
                 height: lane - 4 }));
@@ -436,6 +444,7 @@
             errors.push("the page is wider than its window");
         for (const [key, value] of Object.entries(made))
             root.dataset[key] = value;
+        root.dataset.width = root.clientWidth;
         root.dataset.selfcheck = errors.length ? errors.join("; ") : "ok";
     }
 
