@@ -264,6 +264,8 @@ static bool plan(struct hr__work *work, struct hr__outcome *out)
         if (work->excluded & 1u << i)
             continue;
         hr__device_offer(dev, i, &work->pic, &offers[i]);
+        if (!e->host && work->job->params.spans)
+            offers[i].spans &= work->job->params.spans;
         if (!e->host || dev->num_engines == 1)
             work->why |= offers[i].why;
     }
