@@ -173,7 +173,8 @@ void report_device(struct report *r, const char *name, hr_device dev)
     char text[64] = "";
     struct tm tm;
 
-    report_fact(r, name, "%s: %s", dev->name, dev->description);
+    if (name)
+        report_fact(r, name, "%s: %s", dev->name, dev->description);
     if (!cert->tested)
         return;
     if (gmtime_r(&when, &tm))

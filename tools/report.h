@@ -55,8 +55,8 @@ void report_verdict(struct report *r, enum report_tone tone,
 // A line of the head: device, driver, library. In order of the calls.
 void report_fact(struct report *r, const char *name, const char *format, ...)
     HR_PRINTF(3, 4);
-// The certificate and driver of a device as facts, and its certificate as a
-// section with a table (if it has one).
+// A device and its driver as a fact under that name (NULL: no fact), and its
+// certificate, if it has one, as a section with a table.
 void report_device(struct report *r, const char *name, hr_device dev);
 
 // A large number with a word and, if note is not NULL, a remark. Figures in a

@@ -166,7 +166,7 @@ static bool put_data(struct out_file *file, const char *json)
             return false;
         json += plain;
         if (*json) {
-            snprintf(escape, sizeof(escape), "\\u%04x", (unsigned)*json++);
+            snprintf(escape, sizeof(escape), "\\u%04x", (unsigned char)*json++);
             if (!put(file, escape, 6))
                 return false;
         }
