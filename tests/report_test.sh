@@ -45,7 +45,7 @@ frame()  # page width height
 style="margin:0"><iframe id="f" src="file://$1" width="$2" height="$3"
 style="border:0; display:block"></iframe><script>
 setInterval(() => Object.assign(document.documentElement.dataset,
-    document.getElementById("f").contentDocument.documentElement.dataset), 50);
+    document.getElementById("f").contentDocument?.documentElement?.dataset), 50);
 </script></body></html>
 END
 }
@@ -99,6 +99,14 @@ fi
 open_page "$tmp/sample.html" 1280 $charts
 open_page "$tmp/sample.html" 400 $charts
 open_page "$tmp/sample.html" 1280 $charts dark
+# What the commands write, of pictures with findings and of none.
+if "$build/tests/test_validate" --sample "$tmp/validate.html"; then
+    ((!charts)) || charts=2
+    open_page "$tmp/validate.html" 1280 $charts
+    open_page "$tmp/validate.html" 400 $charts
+else
+    complain "no report of findings"
+fi
 self_test
 for page in "$tmp"/*.html; do
     (($(stat -c %s "$page") <= 2000000)) || complain "$page is too large"

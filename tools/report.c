@@ -19,7 +19,7 @@
 #define TO_TEXT(x) #x
 #define AS_TEXT(x) TO_TEXT(x)
 
-static const char *tone_name(enum report_tone tone)
+const char *report_tone_name(enum report_tone tone)
 {
     static const char *const names[] = {"plain", "good", "warn", "bad"};
 
@@ -120,7 +120,7 @@ void report_verdict(struct report *r, enum report_tone tone,
         json_decref(verdict);
         return;
     }
-    report_set(r, verdict, "tone", json_string(tone_name(tone)));
+    report_set(r, verdict, "tone", json_string(report_tone_name(tone)));
     report_set(r, verdict, "text", manifest_text(sentence));
     report_set(r, r->root, "verdict", verdict);
 }
@@ -223,7 +223,7 @@ static void add_text(struct report *r, enum report_tone tone,
 {
     json_t *item = report_item(r, "text");
 
-    report_set(r, item, "tone", json_string(tone_name(tone)));
+    report_set(r, item, "tone", json_string(report_tone_name(tone)));
     report_set(r, item, "text", vtext(format, args));
 }
 
@@ -321,5 +321,5 @@ void report_tone_row(struct report *r, enum report_tone tone)
         return;
     snprintf(row, sizeof(row), "%zu", (cells - 1) / (size_t)r->num_columns);
     report_set(r, json_object_get(r->last, "tones"), row,
-               json_string(tone_name(tone)));
+               json_string(report_tone_name(tone)));
 }

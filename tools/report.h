@@ -114,6 +114,8 @@ void report_chart(struct report *r, const struct report_chart *chart);
 // One value per label. NAN: a gap.
 void report_series(struct report *r, const char *name, const double *values,
                    int num);
+// Gives the last series the colour of a tone, where it means one.
+void report_series_tone(struct report *r, enum report_tone tone);
 // For REPORT_LINES.
 void report_points(struct report *r, const char *name, const double *x,
                    const double *y, int num);

@@ -58,6 +58,17 @@ void report_series(struct report *r, const char *name, const double *values,
         report_append(r, list, report_number(values[i]));
 }
 
+void report_series_tone(struct report *r, enum report_tone tone)
+{
+    json_t *list;
+
+    if (!r)
+        return;
+    list = json_object_get(r->last, "series");
+    report_set(r, json_array_get(list, json_array_size(list) - 1), "tone",
+               json_string(report_tone_name(tone)));
+}
+
 void report_points(struct report *r, const char *name, const double *x,
                    const double *y, int num)
 {

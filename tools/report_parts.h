@@ -27,6 +27,7 @@ void report_set(struct report *r, json_t *object, const char *key,
 void report_append(struct report *r, json_t *array, json_t *value);
 // A new object at the end, with "is": kind; also r->last.
 json_t *report_item(struct report *r, const char *kind);
+const char *report_tone_name(enum report_tone tone);
 json_t *report_number(double value);  // null if it is none
 
 // The page on both sides of the data, as the build put it together.

@@ -131,7 +131,7 @@ static bool run_all(struct validate *v)
 
 static int finish(struct validate *v, bool ran)
 {
-    char sentence[1024];
+    char sentence[VALIDATE_SENTENCE];
 
     if (!ran || run_stop_signal()) {
         validate_out_end(v, "interrupted");

@@ -12,12 +12,16 @@
 //   validate_page.c     the picture report
 //
 // How the stage is found. The chain is run to its end, and cut: after
-// reconstruct (decoded as grey, which for YCbCr is the luma as the inverse DCT
-// made it), after color (decoded), after resample (everything but normalize
-// and type). The first cut that differs names a stage; but a span that ends
-// behind the cut takes part in it, with nothing to do. So for what differs
-// each span that the device offers is also run alone, the CPU doing the rest
-// (hr_job_params.spans): spans that are equal clear their stages.
+// reconstruct (grey JPEGs, which are their luma), after color (decoded), after
+// resample (everything but normalize and type). The first cut that differs
+// names a stage, with two corrections:
+//  - A span that ends behind the cut takes part in it, with nothing to do. So
+//    for what differs each span that the device offers is also run alone, the
+//    CPU doing the rest (hr_job_params.spans): spans that are equal clear
+//    their stages.
+//  - No job ends at the planes of a colour JPEG. But R, G and B are the luma
+//    and something of the chroma each: where all three moved by the same, the
+//    luma was another one before color came.
 //
 // JSON (also what `python3 -m headrace.validate` of the Python package prints,
 // which compares with Pillow and torchvision themselves): one object with
@@ -44,6 +48,7 @@ enum {
     VALIDATE_KINDS = 64,    // rows of the table by kind; the rest is one row
     VALIDATE_MADE = 32,     // likewise, ways in which pictures were made
     VALIDATE_BINS = 10,
+    VALIDATE_SENTENCE = 2048,
     VALIDATE_RECENT = 256,  // results that a stale picture may be equal to
 };
 
@@ -73,6 +78,9 @@ struct validate_stats {
     uint64_t samples, differing;
     double max, sum, squares;
     uint64_t bins[VALIDATE_BINS];
+    // Of RGB bytes: pixels that differ, and those of them in which all three
+    // moved by the same.
+    uint64_t pixels, alike;
 };
 // "0", "< 1", "1", "2", "3-4", ..., "129-255"
 extern const char *const validate_bin_names[VALIDATE_BINS];

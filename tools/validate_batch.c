@@ -36,12 +36,12 @@ static int cut_ops(const struct validate_picture *p, int cut,
     return n;
 }
 
-// Grey of a YCbCr JPEG is its luma plane; of others it is made by color.
+// Grey of a colour JPEG is made from its RGB, so only that of a grey one ends
+// behind reconstruct.
 static void choose_cuts(struct validate_picture *p)
 {
-    const struct hr_info *info = &p->info;
-    bool luma = info->format == HR_FORMAT_JPEG &&
-                (info->color == HR_COLOR_YCC || info->color == HR_COLOR_GRAY);
+    bool luma = p->info.format == HR_FORMAT_JPEG &&
+                p->info.color == HR_COLOR_GRAY;
 
     memset(p->cut, 0, sizeof(p->cut));
     p->cut[HR_STORE] = true;

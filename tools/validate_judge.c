@@ -2,14 +2,17 @@
 // From numbers to words: where a difference begins, whether the contract
 // holds, and the totals.
 #include <inttypes.h>
-#include <math.h>
+#include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "options.h"
 #include "tools.h"
 #include "validate.h"
 
 #define CLOSE_LEVELS 2.0  // as device.h says of certificates
+#define SAID_NAMES 3      // in the verdict
 #define FAST_PSNR 30.0    // the tier promises nothing; this is no picture
 
 // ---- Kinds -----------------------------------------------------------------
@@ -93,16 +96,23 @@ static uint32_t stages_of(uint32_t spans, bool all)
 }
 
 // The first cut that differs, unless spans that were run alone say that it
-// cannot be there.
+// cannot be there. Behind color, a luma that is another one in at least every
+// tenth pixel is no accident of the conversion.
 static int find_begin(const struct validate_picture *p)
 {
     uint32_t suspects = stages_of(p->spans_differ, true) &
                         ~stages_of(p->spans_equal, false);
+    const struct validate_stats *color = &p->at[HR_COLOR];
     int first = VALIDATE_FIRST_CUT;
 
     while (first < HR_STORE && !p->at[first].differing)
         first++;
-    if (!p->spans_differ || !suspects || suspects >> first & 1)
+    if (!p->spans_differ || !suspects)
+        suspects = UINT32_MAX;
+    if (first == HR_COLOR && color->alike * 10 >= color->pixels &&
+        suspects >> HR_RECONSTRUCT & 1)
+        return HR_RECONSTRUCT;
+    if (suspects >> first & 1)
         return first;
     for (int s = VALIDATE_FIRST_CUT; s <= HR_STORE; s++)
         if (suspects >> s & 1)
@@ -217,66 +227,81 @@ const char *validate_against_text(const struct validate *v)
     return v->opt.against == VALIDATE_C ? "the readable C" : "the CPU";
 }
 
-static void list_stages(const struct validate *v, char *out, size_t size)
-{
-    const char *before = "; begins at ";
-    size_t used = 0;
+// Appends to text of size bytes; what does not fit is cut.
+static void say(char *text, size_t size, const char *format, ...)
+    HR_PRINTF(3, 4);
 
-    *out = '\0';
-    for (int s = 0; s < HR_NUM_STAGES && used < size; s++)
-        if (v->begins[s]) {
-            used += (size_t)snprintf(out + used, size - used,
-                                     "%s%s (%" PRIu64 ")", before,
-                                     hr_stage_name((enum hr_stage)s),
-                                     v->begins[s]);
-            before = ", ";
-        }
+static void say(char *text, size_t size, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text + used, size - used, format, args);
+    va_end(args);
 }
 
-static void list_findings(const struct validate *v, char *out, size_t size)
+static void say_names(const struct validate *v, char *out, size_t size)
 {
-    size_t used = 0;
+    int n = v->num_names < SAID_NAMES ? v->num_names : SAID_NAMES;
+    char path[PATH_MAX], name[4 * PATH_MAX];
 
-    list_stages(v, out, size);
-    used = strlen(out);
-    if (v->status_differs && used < size)
-        used += (size_t)snprintf(out + used, size - used,
-                                 "; %" PRIu64 " end otherwise than on the CPU",
-                                 v->status_differs);
-    if (v->stale && used < size)
-        snprintf(out + used, size - used,
-                 "; %" PRIu64 " have another picture's pixels", v->stale);
+    for (int i = 0; i < n; i++) {
+        const char *text = inputs_name(&v->in, v->names[i], path, sizeof(path));
+
+        tools_escape(name, sizeof(name), text ? text : "?");
+        say(out, size, "%s%.200s", i ? ", " : ": ", name);
+    }
+    if (v->outside > (uint64_t)n)
+        say(out, size, " and %" PRIu64 " more", v->outside - (uint64_t)n);
+}
+
+static void say_findings(const struct validate *v, char *out, size_t size)
+{
+    const char *before = "; from ";
+
+    for (int s = 0; s < HR_NUM_STAGES; s++)
+        if (v->begins[s]) {
+            say(out, size, "%s%s on (%" PRIu64 ")", before,
+                hr_stage_name((enum hr_stage)s), v->begins[s]);
+            before = ", ";
+        }
+    if (v->status_differs)
+        say(out, size, "; %" PRIu64 " end otherwise than on the CPU",
+            v->status_differs);
+    if (v->stale)
+        say(out, size, "; %" PRIu64 " have another picture's pixels", v->stale);
 }
 
 bool validate_verdict(const struct validate *v, char *out, size_t size)
 {
-    static const char *const tiers[] = {"close", "exact", "fast"};
+    const char *tier = options_tiers[v->opt.tier];
     const struct validate_stats *end = &v->at[HR_STORE];
     uint64_t differ = 0;
-    char findings[512];
 
     for (int s = 0; s < HR_NUM_STAGES; s++)
         differ += v->begins[s];
-    list_findings(v, findings, sizeof(findings));
-    if (v->outside)
-        snprintf(out, size,
-                 "not %s: %" PRIu64 " of %" PRIu64 " pictures do "
-                 "not hold to the tier%s",
-                 tiers[v->opt.tier], v->outside, v->done, findings);
-    else if (!end->pictures)
-        snprintf(out, size,
-                 "nothing to compare: none of %" PRIu64
-                 " pictures could be made, on both sides alike",
-                 v->done);
-    else if (differ)
-        snprintf(out, size,
-                 "within tier %s: %" PRIu64 " of %" PRIu64
-                 " pictures differ, by %.3g levels at most%s",
-                 tiers[v->opt.tier], differ, v->done, end->max, findings);
-    else
-        snprintf(out, size,
-                 "exact: 0 of %" PRIu64 " samples differ in %" PRIu64
-                 " pictures",
-                 end->samples, end->pictures);
+    *out = '\0';
+    if (v->outside) {
+        say(out, size, "not %s: %" PRIu64 " of %" PRIu64 " pictures", tier,
+            v->outside, v->done);
+        say_findings(v, out, size);
+        say_names(v, out, size);
+    } else if (!end->pictures) {
+        say(out, size,
+            "nothing to compare: none of %" PRIu64
+            " pictures could be made, on both sides alike",
+            v->done);
+    } else if (differ) {
+        say(out, size,
+            "%s: %" PRIu64 " of %" PRIu64
+            " pictures differ, by %.3g levels at most",
+            tier, differ, v->done, end->max);
+        say_findings(v, out, size);
+    } else {
+        say(out, size,
+            "exact: 0 of %" PRIu64 " samples differ in %" PRIu64 " pictures",
+            end->samples, end->pictures);
+    }
     return !v->outside;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "manifest.h"
+#include "options.h"
 #include "validate.h"
 
 // ---- JSON ------------------------------------------------------------------
@@ -139,9 +140,8 @@ static void add_counts(const struct validate *v, json_t *json)
 
 json_t *validate_tail_json(const struct validate *v)
 {
-    static const char *const tiers[] = {"close", "exact", "fast"};
     hr_device dev = v->dev[VALIDATE_DEVICE];
-    char sentence[1024];
+    char sentence[VALIDATE_SENTENCE];
     bool good = validate_verdict(v, sentence, sizeof(sentence));
     json_t *json = json_object();
 
@@ -154,7 +154,7 @@ json_t *validate_tail_json(const struct validate *v)
     json_object_set_new(json, "ops", manifest_text(v->opt.ops_text));
     json_object_set_new(json, "dtype",
                         json_string(hr_dtype_name(v->opt.dtype)));
-    json_object_set_new(json, "tier", json_string(tiers[v->opt.tier]));
+    json_object_set_new(json, "tier", json_string(options_tiers[v->opt.tier]));
     json_object_set_new(json, "checked", json_integer((json_int_t)v->done));
     json_object_set_new(json, "by_device",
                         json_integer((json_int_t)v->by_device));
@@ -167,7 +167,7 @@ json_t *validate_tail_json(const struct validate *v)
     json_object_set_new(json, "stages", stages_json(v->at, NULL));
     json_object_set_new(json, "kinds", kinds_json(v));
     add_counts(v, json);
-    json_object_set_new(json, "verdict", json_string(sentence));
+    json_object_set_new(json, "verdict", manifest_text(sentence));
     json_object_set_new(json, "within", json_boolean(good));
     return json;
 }
@@ -295,7 +295,7 @@ void validate_out_picture(struct validate *v, const struct validate_picture *p)
 
 int validate_out_end(struct validate *v, const char *error)
 {
-    char sentence[1024];
+    char sentence[VALIDATE_SENTENCE];
 
     if (error) {
         if (v->opt.json)

@@ -90,10 +90,11 @@ static void add_stages(const struct validate *v, struct report *r)
                    "The chain, run to its end and cut behind each stage. A "
                    "picture begins to differ at the first cut that differs, "
                    "unless running each of the device's spans by itself says "
-                   "that it must be another stage.");
+                   "that it must be another stage. Only grey JPEGs can be cut "
+                   "behind reconstruct; in colour ones a wrong luma tells.");
     report_table(r, "Stages", columns, 8);
     for (int s = VALIDATE_FIRST_CUT; s <= HR_STORE; s++) {
-        if (!v->at[s].pictures)
+        if (!v->at[s].pictures && !v->begins[s])
             continue;
         report_text_cell(r, "%s",
                          s == HR_STORE ? "store (end to end)"
@@ -157,8 +158,9 @@ static void add_kinds_chart(const struct validate *v, struct report *r)
                                            .labels = labels,
                                            .num_labels = v->num_kinds});
     report_series(r, "the device, alone or with the CPU", device, v->num_kinds);
-    report_series(r, "not as the contract says", bad, v->num_kinds);
     report_series(r, "the CPU, or nobody", cpu, v->num_kinds);
+    report_series(r, "not as the contract says", bad, v->num_kinds);
+    report_series_tone(r, REPORT_BAD);
 }
 
 static void add_kinds(const struct validate *v, struct report *r)
@@ -263,7 +265,7 @@ static void add_head(const struct validate *v, struct report *r)
         "fast: no bound; below 30 dB is no picture",
     };
     hr_device reference = v->dev[VALIDATE_REFERENCE];
-    char sentence[1024];
+    char sentence[VALIDATE_SENTENCE];
     bool good = validate_verdict(v, sentence, sizeof(sentence));
     uint64_t differ = v->at[HR_STORE].differing;
 
@@ -272,6 +274,8 @@ static void add_head(const struct validate *v, struct report *r)
                    : differ ? REPORT_WARN
                             : REPORT_GOOD,
                    sentence);
+    report_fact(r, "device", "%s: %s", v->dev[VALIDATE_DEVICE]->name,
+                v->dev[VALIDATE_DEVICE]->description);
     report_fact(r, "compared with", "%s (%s)", reference->description,
                 v->opt.against == VALIDATE_C ? "the readable C"
                                              : "as it is used");
@@ -311,8 +315,6 @@ bool validate_page(struct validate *v)
     bool ok;
 
     add_head(v, r);
-    report_fact(r, "device", "%s: %s", v->dev[VALIDATE_DEVICE]->name,
-                v->dev[VALIDATE_DEVICE]->description);
     add_figures(v, r);
     add_notes(v, r);
     add_outside(v, r);

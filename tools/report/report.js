@@ -154,7 +154,7 @@
 
     function datasets(item) {
         return item.series.map((s, i) => {
-            const ink = color(series(i));
+            const ink = color(s.tone || series(i));
             if (item.kind === "lines")
                 return { label: s.name, borderColor: ink, backgroundColor: ink,
                          borderWidth: 2, pointRadius: 3, tension: 0,
@@ -170,6 +170,8 @@
         });
     }
 
+    const isPower = (v) => Number.isInteger(Math.log10(v));
+
     function axis(item, title, isValue) {
         const lines = item.kind === "lines";
         const stacked = item.kind === "stacked" || item.kind === "rows";
@@ -177,18 +179,25 @@
             stacked,
             title: { display: !!title, text: title, color: color("soft") },
             ticks: { color: color("soft"), maxRotation: 60 },
-            grid: { color: color("line"), display: isValue || lines,
-                    borderColor: color("line") },
+            grid: { color: (c) => isValue && item.log && !isPower(c.tick.value)
+                        ? "transparent" : color("line"),
+                    display: isValue || lines, borderColor: color("line") },
         };
 
         if (isValue) {
             a.type = item.log ? "logarithmic" : "linear";
             if (item.log) {
+                const values = item.series.flatMap((s) => s.values || []);
                 a.min = 1;
-                a.ticks.callback = (v) => Number.isInteger(Math.log10(v))
-                    ? v.toLocaleString("en") : "";
+                a.max = Math.pow(10, Math.ceil(Math.log10(
+                    Math.max(10, ...values))));
+                a.ticks.callback = (v) => isPower(v) ? v.toLocaleString("en")
+                                                     : "";
             } else {
                 a.beginAtZero = true;
+                if (item.series.every((s) => (s.values || [.5])
+                    .every((v) => v === null || Number.isInteger(v))))
+                    a.ticks.precision = 0;
             }
         } else {
             a.type = lines ? "linear" : "category";
@@ -196,7 +205,8 @@
                 a.beginAtZero = true;
             } else {
                 a.ticks.autoSkip = item.kind === "histogram";
-                a.ticks.callback = (v) => short(item.labels[v], 22);
+                a.ticks.callback = (v) => short(item.labels[v],
+                                                innerWidth < 600 ? 22 : 34);
             }
         }
         return a;
