@@ -13,6 +13,8 @@ static const struct command {
      cmd_devices},
     {"validate", "headrace validate", "are the device's pictures the CPU's?",
      cmd_validate},
+    {"profile", "headrace profile", "what a device gains, and why",
+     cmd_profile},
     {"samples", "headrace samples", "write test pictures of every kind",
      cmd_samples},
 };

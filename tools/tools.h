@@ -22,6 +22,7 @@ enum tools_exit {
 int cmd_run(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_samples(int argc, char **argv);
+int cmd_profile(int argc, char **argv);
 int cmd_validate(int argc, char **argv);
 
 // Prints "headrace: TEXT" and a newline to stderr. Control bytes in it (names
