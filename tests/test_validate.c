@@ -292,9 +292,10 @@ static void one_picture(void)
     CHECK(strstr(r.out, "/in/d'") != NULL, "%s", r.out);
     CHECK(!strstr(r.out, "/in/a.jpg"), "%s", r.out);
     CHECK(strstr(r.out, "differs from color on") != NULL, "%s", r.out);
-    CHECK(strstr(r.out, "verdict: not close: 1 of 6 pictures") != NULL, "%s",
-          r.out);
-    CHECK(strstr(r.out, "; from color on (1): d'") != NULL, "%s", r.out);
+    CHECK(strstr(r.out, "verdict: not within tier close: 1 of 6 pictures") !=
+              NULL,
+          "%s", r.out);
+    CHECK(strstr(r.out, ", from color on (1): d'") != NULL, "%s", r.out);
     CHECK(strstr(r.out, "entropy..store on fake:0") != NULL, "%s", r.out);
     done(&r);
 }

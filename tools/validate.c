@@ -129,10 +129,20 @@ static bool run_all(struct validate *v)
     return true;
 }
 
+static int by_pictures(const void *a, const void *b)
+{
+    const struct validate_kind *l = a, *r = b;
+
+    if (l->pictures != r->pictures)
+        return l->pictures > r->pictures ? -1 : 1;
+    return strcmp(l->name, r->name);
+}
+
 static int finish(struct validate *v, bool ran)
 {
     char sentence[VALIDATE_SENTENCE];
 
+    qsort(v->kinds, (size_t)v->num_kinds, sizeof(v->kinds[0]), by_pictures);
     if (!ran || run_stop_signal()) {
         validate_out_end(v, "interrupted");
         if (!ran)

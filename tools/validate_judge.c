@@ -258,7 +258,7 @@ static void say_names(const struct validate *v, char *out, size_t size)
 
 static void say_findings(const struct validate *v, char *out, size_t size)
 {
-    const char *before = "; from ";
+    const char *before = ", from ";
 
     for (int s = 0; s < HR_NUM_STAGES; s++)
         if (v->begins[s]) {
@@ -283,7 +283,8 @@ bool validate_verdict(const struct validate *v, char *out, size_t size)
         differ += v->begins[s];
     *out = '\0';
     if (v->outside) {
-        say(out, size, "not %s: %" PRIu64 " of %" PRIu64 " pictures", tier,
+        say(out, size,
+            "not within tier %s: %" PRIu64 " of %" PRIu64 " pictures", tier,
             v->outside, v->done);
         say_findings(v, out, size);
         say_names(v, out, size);
@@ -294,7 +295,7 @@ bool validate_verdict(const struct validate *v, char *out, size_t size)
             v->done);
     } else if (differ) {
         say(out, size,
-            "%s: %" PRIu64 " of %" PRIu64
+            "within tier %s: %" PRIu64 " of %" PRIu64
             " pictures differ, by %.3g levels at most",
             tier, differ, v->done, end->max);
         say_findings(v, out, size);

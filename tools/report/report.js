@@ -44,15 +44,17 @@
     function number(v, digits, unit) {
         if (v === null || v === undefined)
             return "\u2013";
+        if (v === 0)
+            return "0" + (unit || "");
         const a = Math.abs(v);
         let few = digits;
 
         if (few === null || few === undefined)
-            few = a === 0 || a >= 100 || Number.isInteger(v) ? 0
+            few = a >= 100 || Number.isInteger(v) ? 0
                 : Math.min(6, 2 - Math.floor(Math.log10(a)));
         // What is not zero must not read as zero.
         const least = Math.pow(10, -few);
-        const text = a > 0 && a < least / 2 ? "< " + least.toFixed(few)
+        const text = a < least / 2 ? "< " + least.toFixed(few)
             : v.toLocaleString("en", { minimumFractionDigits: few,
                                        maximumFractionDigits: few });
         return text + (unit || "");
