@@ -44,8 +44,9 @@ frame()  # page width height
 <!DOCTYPE html><html style="color-scheme: light dark"><body
 style="margin:0"><iframe id="f" src="file://$1" width="$2" height="$3"
 style="border:0; display:block"></iframe><script>
+const inside = document.getElementById("f");
 setInterval(() => Object.assign(document.documentElement.dataset,
-    document.getElementById("f").contentDocument?.documentElement?.dataset), 50);
+    inside.contentDocument?.documentElement?.dataset), 50);
 </script></body></html>
 END
 }

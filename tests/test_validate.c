@@ -295,7 +295,7 @@ static void one_picture(void)
     CHECK(strstr(r.out, "verdict: not within tier close: 1 of 6 pictures") !=
               NULL,
           "%s", r.out);
-    CHECK(strstr(r.out, ", from color on (1): d'") != NULL, "%s", r.out);
+    CHECK(strstr(r.out, "; begins at color (1): d'") != NULL, "%s", r.out);
     CHECK(strstr(r.out, "entropy..store on fake:0") != NULL, "%s", r.out);
     done(&r);
 }

@@ -184,8 +184,8 @@ void report_device(struct report *r, const char *name, hr_device dev)
     report_section(r, "Certificate of the device",
                    "How each span compared with the CPU's readable C, over "
                    "generated pictures of every JPEG kind, when the device was "
-                   "first opened. What differs is not used where a picture must "
-                   "be exact.");
+                   "first opened. What differs is not used where a picture "
+                   "must be exact.");
     report_text(r, "%s, tested %s.", dev->name, text);
     report_table(r, "Spans", columns, 5);
     for (int i = 0; i < cert->num_spans; i++)

@@ -117,6 +117,7 @@ struct validate_picture {
 struct validate_kind {
     char name[64];
     uint64_t pictures, by_device, outside;
+    uint64_t begins[HR_NUM_STAGES];
     struct validate_stats stats;
 };
 
@@ -208,6 +209,9 @@ void validate_kind_name(const struct hr_info *info, char out[64]);
 void validate_judge(struct validate *v, struct validate_picture *p);
 bool validate_by_device(const struct validate *v, const struct hr_result *r);
 void validate_made_text(const struct hr_result *r, char *out, size_t size);
+// "color (3), store (1)"; "" if nothing differs.
+void validate_begins_text(const uint64_t begins[HR_NUM_STAGES], char *out,
+                          size_t size);
 // One sentence for people. True: within the contract.
 bool validate_verdict(const struct validate *v, char *out, size_t size);
 const char *validate_against_text(const struct validate *v);

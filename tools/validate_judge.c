@@ -199,6 +199,7 @@ void validate_judge(struct validate *v, struct validate_picture *p)
     if (p->differs) {
         p->begins = find_begin(p);
         v->begins[p->begins]++;
+        kind->begins[p->begins]++;
         note_worst(v, p);
     }
     p->within = holds(v, p);
@@ -256,16 +257,23 @@ static void say_names(const struct validate *v, char *out, size_t size)
         say(out, size, " and %" PRIu64 " more", v->outside - (uint64_t)n);
 }
 
+void validate_begins_text(const uint64_t begins[HR_NUM_STAGES], char *out,
+                          size_t size)
+{
+    *out = '\0';
+    for (int s = 0; s < HR_NUM_STAGES; s++)
+        if (begins[s])
+            say(out, size, "%s%s (%" PRIu64 ")", *out ? ", " : "",
+                hr_stage_name((enum hr_stage)s), begins[s]);
+}
+
 static void say_findings(const struct validate *v, char *out, size_t size)
 {
-    const char *before = ", from ";
+    char begins[128];
 
-    for (int s = 0; s < HR_NUM_STAGES; s++)
-        if (v->begins[s]) {
-            say(out, size, "%s%s on (%" PRIu64 ")", before,
-                hr_stage_name((enum hr_stage)s), v->begins[s]);
-            before = ", ";
-        }
+    validate_begins_text(v->begins, begins, sizeof(begins));
+    if (*begins)
+        say(out, size, "; begins at %s", begins);
     if (v->status_differs)
         say(out, size, "; %" PRIu64 " end otherwise than on the CPU",
             v->status_differs);

@@ -96,6 +96,17 @@ static json_t *picture_json(const struct validate *v,
     return json;
 }
 
+static json_t *begins_json(const uint64_t begins[HR_NUM_STAGES])
+{
+    json_t *json = json_object();
+
+    for (int s = 0; s < HR_NUM_STAGES; s++)
+        if (begins[s])
+            json_object_set_new(json, hr_stage_name((enum hr_stage)s),
+                                json_integer((json_int_t)begins[s]));
+    return json;
+}
+
 static json_t *kinds_json(const struct validate *v)
 {
     json_t *list = json_array();
@@ -107,6 +118,7 @@ static json_t *kinds_json(const struct validate *v)
                                  "by_device", (json_int_t)k->by_device,
                                  "outside", (json_int_t)k->outside);
 
+        json_object_set_new(json, "begins", begins_json(k->begins));
         json_object_set_new(json, "end_to_end", stats_json(&k->stats));
         json_array_append_new(list, json);
     }
@@ -115,13 +127,9 @@ static json_t *kinds_json(const struct validate *v)
 
 static void add_counts(const struct validate *v, json_t *json)
 {
-    json_t *begins = json_object(), *made = json_object();
-    json_t *fallbacks = json_object(), *bins = json_object();
+    json_t *made = json_object(), *fallbacks = json_object();
+    json_t *bins = json_object();
 
-    for (int s = 0; s < HR_NUM_STAGES; s++)
-        if (v->begins[s])
-            json_object_set_new(begins, hr_stage_name((enum hr_stage)s),
-                                json_integer((json_int_t)v->begins[s]));
     for (int i = 0; i < v->num_made; i++)
         json_object_set_new(made, v->made[i].text,
                             json_integer((json_int_t)v->made[i].pictures));
@@ -132,7 +140,7 @@ static void add_counts(const struct validate *v, json_t *json)
     for (int i = 0; i < VALIDATE_BINS; i++)
         json_object_set_new(bins, validate_bin_names[i],
                             json_integer((json_int_t)v->at[HR_STORE].bins[i]));
-    json_object_set_new(json, "begins", begins);
+    json_object_set_new(json, "begins", begins_json(v->begins));
     json_object_set_new(json, "made_by", made);
     json_object_set_new(json, "fallbacks", fallbacks);
     json_object_set_new(json, "histogram", bins);

@@ -174,18 +174,22 @@ static void add_kinds(const struct validate *v, struct report *r)
         {.title = "kind"},
         {.title = "pictures", .number = true},
         {.title = "by the device", .number = true},
+        {.title = "begins at"},
         STATS_COLUMNS,
     };
+    char begins[128];
 
     report_section(r, "By kind of picture", NULL);
     add_kinds_chart(v, r);
-    report_table(r, "Kinds, end to end", columns, 8);
+    report_table(r, "Kinds, end to end", columns, 9);
     for (int i = 0; i < v->num_kinds; i++) {
         const struct validate_kind *k = &v->kinds[i];
 
         report_text_cell(r, "%s", k->name);
         report_number_cell(r, (double)k->pictures);
         report_number_cell(r, (double)k->by_device);
+        validate_begins_text(k->begins, begins, sizeof(begins));
+        report_text_cell(r, "%s", *begins ? begins : "\u2013");
         stats_cells(r, &k->stats);
         report_tone_row(r, k->outside                    ? REPORT_BAD
                            : k->stats.differing_pictures ? REPORT_WARN
