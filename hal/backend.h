@@ -14,6 +14,7 @@
 
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -274,6 +275,17 @@ struct hr__offer {
 struct hr__backend;
 struct hr__device;
 
+// What an engine's work comes to (hal/meter.c); relaxed atomics, any thread.
+struct hr__meter {
+    const char *_Atomic name;  // of the engine, interned
+    uint32_t serial;           // two of one name are two
+    _Atomic uint64_t ns[HR_NUM_PARTS], times[HR_NUM_PARTS];
+    _Atomic uint64_t tasks, batches, launches, bytes_up, bytes_down, idle_ns;
+    atomic_bool device_times;
+    atomic_int num_threads;
+    _Atomic(clockid_t) clocks[HR_PROFILE_THREADS];  // their CPU time
+};
+
 // A backend opened as part of a device. The HAL makes it.
 struct hr__engine {
     const struct hr__backend *backend;
@@ -285,6 +297,7 @@ struct hr__engine {
     struct hr_caps caps;
     struct hr_device_params params;  // defaults filled in
     void *priv;                      // backend->engine_size bytes, zeroed
+    struct hr__meter meter;
 };
 
 struct hr__backend {
@@ -345,6 +358,56 @@ void hr__log(struct hr__device *dev, enum hr_log_level level, const char *fmt,
 
 // CLOCK_MONOTONIC in nanoseconds.
 int64_t hr__now(void);
+
+// ---- Watching (meter.c, trace.c) ------------------------------------------------
+//
+// How an engine tells what it does. Each function may be called on any thread,
+// under any lock, costs one load if nobody watches, and never fails.
+//
+//   int64_t begin = hr__watch_begin();        // 0: nobody watches
+//   ... the work ...
+//   hr__watch_task(task, begin);              // a span of one sample, or
+//   hr__watch_part(e, HR_PART_PACK, begin);   // what is not a sample's alone
+//
+// Both end now, on the thread that began, nested or apart. What a device did
+// in its own time goes to hr__watch_device(), on one row per queue.
+
+enum { HR__WATCH_TRACE = 1, HR__WATCH_TIMES = 2 };
+extern _Atomic unsigned hr__watch;  // bits
+
+static inline unsigned hr__watched(void)
+{
+#if HR_NO_WATCH  // tests/trace_cost.py: what does all this cost?
+    return 0;
+#endif
+    return atomic_load_explicit(&hr__watch, memory_order_relaxed);
+}
+
+static inline int64_t hr__watch_begin(void)
+{
+    return hr__watched() ? hr__now() : 0;
+}
+
+static inline void hr__count(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+// First thing on a host thread of an engine: its name (printf) in the trace,
+// and its CPU time in the profile. e NULL: a thread of no engine.
+void hr__watch_thread(struct hr__engine *e, const char *format, ...)
+    HR_PRINTF(2, 3);
+void hr__watch_task(const struct hr__task *task, int64_t begin);
+void hr__watch_part(struct hr__engine *e, enum hr_part part, int64_t begin);
+// A part that is in pieces, or within a span that is reported: only summed.
+void hr__watch_sum(struct hr__engine *e, enum hr_part part, int64_t ns);
+// A thread waited for work. Only worth reporting if it did.
+void hr__watch_idle(struct hr__engine *e, int64_t begin);
+// On a device, in hr__now()'s time as far as that can be told; on one queue in
+// order and apart. queue: static text, "compute". batch: which, from 1 on.
+void hr__watch_device(struct hr__engine *e, const char *queue,
+                      enum hr_part part, uint64_t batch, int64_t begin,
+                      int64_t end);
 
 // The only way the library gets heap memory: counted, and failed on purpose
 // by tests. dev may be NULL. Memory is 64-byte aligned, not cleared.

@@ -9,6 +9,7 @@
 static void took(struct hr__device *dev, size_t bytes)
 {
     dev->used += bytes;
+    hr__watch_bytes(dev);
     if (dev->used > dev->stats.peak_bytes)
         dev->stats.peak_bytes = dev->used;
 }
@@ -25,6 +26,7 @@ static bool job_fits(const struct hr__device *dev, size_t bytes)
 enum hr_status hr__budget_admit(struct hr__device *dev, size_t bytes, bool wait)
 {
     enum hr_status status = HR_OK;
+    int64_t begin = 0;
 
     // A callback must not wait: it may be on the thread that makes room.
     wait = wait && !hr__on_library_thread();
@@ -33,8 +35,10 @@ enum hr_status hr__budget_admit(struct hr__device *dev, size_t bytes, bool wait)
         // In turn, so that small jobs do not pass a large one for ever.
         uint64_t ticket = dev->tickets++;
 
-        while (dev->serving != ticket || !job_fits(dev, bytes))
+        while (dev->serving != ticket || !job_fits(dev, bytes)) {
+            begin = begin ? begin : hr__watch_begin();
             pthread_cond_wait(&dev->room, &dev->lock);
+        }
         dev->serving++;
         pthread_cond_broadcast(&dev->room);
     } else if (dev->serving != dev->tickets || !job_fits(dev, bytes)) {
@@ -43,6 +47,7 @@ enum hr_status hr__budget_admit(struct hr__device *dev, size_t bytes, bool wait)
     if (!status)
         took(dev, bytes);
     pthread_mutex_unlock(&dev->lock);
+    hr__watch_wait(dev, HR__WAIT_ROOM, begin);
     return status;
 }
 
@@ -77,6 +82,7 @@ static void give_back(struct hr__device *dev, size_t bytes, size_t working)
 
     pthread_mutex_lock(&dev->lock);
     dev->used -= bytes;
+    hr__watch_bytes(dev);
     dev->working -= working;
     ready = take_waiters(dev);
     pthread_cond_broadcast(&dev->room);

@@ -151,10 +151,12 @@ static enum hr_status add_engine(struct hr__device *dev,
         return hr__fail(HR_ENOMEM, "device %s: out of memory", b->name);
     }
     memset(e->priv, 0, b->engine_size);
+    hr__meter_engine(e);
     if ((status = b->open(e, which))) {
         close_engine(e);
         return status;
     }
+    hr__meter_engine(e);
     dev->engines[dev->num_engines++] = e;
     return HR_OK;
 }

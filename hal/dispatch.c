@@ -68,6 +68,7 @@ static struct hr__task *arm(struct hr__work *work, int engine)
     int64_t ns = e->host ? 0 : e->params.deadline_ns;
 
     slot->work = work;
+    slot->begun = e->host ? 0 : hr__watch_begin();
     slot->task.next = NULL;
     slot->task.pic = &work->pic;
     slot->task.prepared = work->prepared;

@@ -124,6 +124,7 @@ struct hr__slot {
     struct hr__work *work;
     atomic_int state;          // enum hr__state
     _Atomic int64_t deadline;  // of the span, for the watchdog; 0 = none
+    int64_t begun;             // when an engine got it; 0 = not watched
 };
 
 struct hr__work {
@@ -159,6 +160,8 @@ struct hr__staged {
 struct hr__job {
     struct hr_job_t pub;  // first
     struct hr__device *dev;
+    uint64_t id;      // from 1 on, in the process
+    int64_t begun;    // for the trace; 0 = not watched
     atomic_int refs;  // the user, the job itself until done, and
                       // every task that was given up
     struct hr_job_params params;
@@ -208,9 +211,12 @@ struct hr__device {
     size_t used, working;       // bytes in flight; of them granted to works
     struct hr__work *waiting, **waiting_tail;  // for working bytes
     struct hr__job *jobs;                      // in flight
-    int num_jobs;
+    int num_jobs, num_samples, peak_jobs, peak_samples;
     struct hr_stats stats;
     _Atomic uint64_t heap_allocations;  // without the lock
+
+    // Without the lock, by enum hr__wait.
+    _Atomic uint64_t waits[2], wait_ns[2];
 
     // watchdog.c
     pthread_t watchdog;
@@ -300,6 +306,21 @@ enum { HR__CERTIFICATE_KEY = 2048 };
 bool hr__certificate_load(const char *key, struct hr_certificate *cert);
 // False with errno: it could not be kept.
 bool hr__certificate_save(const char *key, const struct hr_certificate *cert);
+
+// meter.c: the library's own reports, see backend.h
+enum hr__wait { HR__WAIT_ROOM, HR__WAIT_RESULT };
+void hr__meter_engine(struct hr__engine *e);  // its name is known
+void hr__watch_work(const struct hr__work *work, enum hr_part part,
+                    int64_t begin);
+void hr__watch_submit(struct hr__job *job, int64_t begin);
+void hr__watch_callback(const struct hr__job *job, int64_t begin);
+void hr__watch_done(const struct hr__job *job, int64_t begin);
+void hr__watch_wait(struct hr__device *dev, enum hr__wait what, int64_t begin);
+// A span of an engine that is not the host ends.
+void hr__watch_slot(const struct hr__slot *slot, struct hr__engine *e);
+// device->lock held: counts have changed.
+void hr__watch_jobs(struct hr__device *dev);
+void hr__watch_bytes(struct hr__device *dev);
 
 // registry.c
 const struct hr__backend *const *hr__backends(int *n);

@@ -65,6 +65,8 @@ static void delist(struct hr__job *job)
     if (job->next)
         job->next->prev = job->prev;
     dev->num_jobs--;
+    dev->num_samples -= job->pub.num_samples;
+    hr__watch_jobs(dev);
     pthread_cond_broadcast(&dev->room);
     pthread_mutex_unlock(&dev->lock);
 }
@@ -80,6 +82,7 @@ static void ring(int fd)
 void hr__job_ended(struct hr__job *job)
 {
     struct hr__batch *batch = job->batch;
+    int64_t begin = hr__watch_begin(), call;
 
     pthread_mutex_lock(&job->lock);
     job->status = status_of(job);
@@ -90,8 +93,11 @@ void hr__job_ended(struct hr__job *job)
     // Bytes first: a callback that submits again shall find room.
     hr__batch_unref(batch);
     hr__budget_return(job->dev, job->bytes);
+    call = begin && job->params.on_done ? hr__now() : 0;
     if (job->params.on_done)
         job->params.on_done(job->params.ctx, &job->pub);
+    hr__watch_callback(job, call);
+    hr__watch_done(job, begin);
     // After delist nobody finds the job by its device any more; hr_wait_all()
     // returns, so everything the user may want to free comes before it.
     pthread_mutex_lock(&job->lock);
@@ -111,8 +117,10 @@ void hr__job_ended(struct hr__job *job)
 static enum hr_status poll_until(struct hr__job *job, int64_t deadline)
 {
     enum hr_status status = HR_PENDING;
+    int64_t begin;
 
     pthread_mutex_lock(&job->lock);
+    begin = job->done ? 0 : hr__watch_begin();
     while (!job->done &&
            !(job->ended && pthread_equal(job->caller, pthread_self())))
         if (!hr__cond_wait(&job->done_cond, &job->lock, deadline))
@@ -120,6 +128,7 @@ static enum hr_status poll_until(struct hr__job *job, int64_t deadline)
     if (job->done || (job->ended && pthread_equal(job->caller, pthread_self())))
         status = job->status;
     pthread_mutex_unlock(&job->lock);
+    hr__watch_wait(job->dev, HR__WAIT_RESULT, begin);
     return status;
 }
 

@@ -237,6 +237,7 @@ void hr__task_done(struct hr__task *task, const struct hr__outcome *out)
         return;
     }
     atomic_store(&slot->deadline, 0);
+    hr__watch_slot(slot, work->job->dev->engines[engine]);
     if (out->status == HR_OK)
         span_done(work, engine, out);
     else

@@ -199,6 +199,7 @@ static bool read_fd(struct hr__work *work, int fd, struct hr__outcome *out)
 static bool read_file(struct hr__work *work, struct hr__outcome *out)
 {
     // Not blocking: the name may be a FIFO that nobody writes.
+    int64_t begin = hr__watch_begin();
     int fd = open(work->sample.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     bool ok;
 
@@ -206,6 +207,9 @@ static bool read_file(struct hr__work *work, struct hr__outcome *out)
         return FAIL(out, HR_EIO, "%s", strerror(errno));
     ok = read_fd(work, fd, out);
     close(fd);
+    // What waits for bytes is somebody else's already.
+    if (out->status != HR_PENDING)
+        hr__watch_work(work, HR_PART_READ, begin);
     return ok;
 }
 
@@ -291,6 +295,8 @@ static bool plan(struct hr__work *work, struct hr__outcome *out)
         if (work->excluded & 1u << i)
             continue;
         hr__device_offer(dev, i, &work->pic, &offers[i]);
+        if (!e->host && work->job->params.spans)
+            offers[i].spans &= work->job->params.spans;
         if (!e->host || dev->num_engines == 1)
             work->why |= offers[i].why;
     }
@@ -318,12 +324,10 @@ bool hr__replan(struct hr__work *work, struct hr__outcome *out)
     return plan(work, out);
 }
 
-static bool prepare(struct hr__work *work, struct hr__outcome *out)
+static bool prepare_picture(struct hr__work *work, struct hr__outcome *out)
 {
     struct hr__picture *pic = &work->pic;
 
-    if (work->sample.path && !read_file(work, out))
-        return false;
     if (work->sample.image)
         return take_image(work, out) && fold(work, out) && plan(work, out);
     if (work->sample.data) {
@@ -336,6 +340,20 @@ static bool prepare(struct hr__work *work, struct hr__outcome *out)
         !hr__budget_grant(work, all_bytes(work, &pic->info, pic->size)))
         return out->status = HR_PENDING, false;
     return fold(work, out) && plan(work, out);
+}
+
+static bool prepare(struct hr__work *work, struct hr__outcome *out)
+{
+    int64_t begin;
+    bool ok;
+
+    if (work->sample.path && !read_file(work, out))
+        return false;
+    begin = hr__watch_begin();
+    ok = prepare_picture(work, out);
+    if (out->status != HR_PENDING)
+        hr__watch_work(work, HR_PART_PREPARE, begin);
+    return ok;
 }
 
 bool hr__task_prepare(struct hr__task *task)

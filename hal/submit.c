@@ -259,6 +259,13 @@ static void fill_job(struct hr__job *job, const struct sizes *z,
     }
 }
 
+static uint64_t next_id(void)
+{
+    static _Atomic uint64_t last;
+
+    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
+
 // graph lock held: from here on the watchdog knows the job, and it must not
 // look for blocked works before the turns are taken.
 static void enlist(struct hr__job *job)
@@ -271,6 +278,8 @@ static void enlist(struct hr__job *job)
         dev->jobs->prev = job;
     dev->jobs = job;
     dev->num_jobs++;
+    dev->num_samples += job->pub.num_samples;
+    hr__watch_jobs(dev);
     if (dev->watchdog_runs)
         pthread_cond_signal(&dev->watchdog_cond);
     pthread_mutex_unlock(&dev->lock);
@@ -311,6 +320,7 @@ static struct hr__job *submit(struct hr__device *dev,
 {
     struct hr__job *job;
     struct hr__work *ready;
+    int64_t begin = hr__watch_begin();
     struct sizes z;
 
     if (!measure(&z, samples, n, dev, batch, params))
@@ -328,11 +338,14 @@ static struct hr__job *submit(struct hr__device *dev,
         return hr__fail(HR_ENOMEM, "out of memory for a job of %d", n), NULL;
     }
     fill_job(job, &z, samples, n, dev, batch, params);
+    job->id = next_id();
+    job->begun = begin;
     if (batch)
         atomic_fetch_add(&batch->refs, 1);
     ready = take_turns(job);
     if (ready)
         hr__dispatch_new(ready);
+    hr__watch_submit(job, begin);
     return job;
 }
 

@@ -66,6 +66,7 @@ static void *watch(void *arg)
     struct hr__device *dev = arg;
     struct due due;
 
+    hr__watch_thread(NULL, "watchdog");
     pthread_mutex_lock(&dev->lock);
     while (!dev->watchdog_stop) {
         if (!dev->jobs) {

@@ -78,7 +78,7 @@ one=$(find "$photos" -type f | sort | head -n 1)
 
 run 0 --version
 says out "headrace 0."
-for command in "" run devices samples; do
+for command in "" run devices validate samples; do
     # shellcheck disable=SC2086
     run 0 $command --help
     says out "Example"
@@ -161,6 +161,21 @@ expect "no half array" [ ! -e raw.npy ]
 expect "no half manifest" [ ! -e raw.json ]
 run 0 run "$photos" --out none --ops decode
 run 0 run "$photos" --out raw/ --ops decode=gray,resize=99 --layout nhwc
+
+# ---- validate -------------------------------------------------------------
+
+run 0 validate "$photos" --backend cpu --report validate.html
+says out "verdict: exact: 0 of"
+expect "a report" grep -q data-selfcheck validate.html
+run 0 validate "$photos" --backend cpu --against cpu --limit 5 --json
+json out 'd["within"] and d["checked"] == 5 == len(d["pictures"]) and
+          d["stages"]["end_to_end"]["differing"] == 0'
+cp out again
+run 0 validate "$photos" --backend cpu --against cpu --limit 5 --json
+expect "the choice of pictures repeats" same out again
+run 2 validate "$photos" --backend quantum
+run 2 validate "$photos" --backend cpu --report /nowhere/report.html
+expect "nothing is printed before" [ ! -s out ]
 
 # ---- random ops -----------------------------------------------------------
 

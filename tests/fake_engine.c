@@ -21,7 +21,9 @@ struct fake {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     struct hr__task *head, **tail;
-    int begun;  // tasks, under the lock
+    int begun;      // tasks, under the lock
+    uint8_t *last;  // what the last task left, for stale_width
+    size_t last_size;
 };
 
 // One gate and one alarm clock for all engines of the program.
@@ -104,10 +106,29 @@ static void end(struct hr__task *task, const struct hr__outcome *out)
     hr__task_done(task, out);
 }
 
+// Pictures of equal size only: the others are right.
+static void be_stale(struct fake *f, const struct hr__picture *pic)
+{
+    const struct hr__dst *d = &pic->dst;
+    size_t size = d->layout == HR_NCHW ? d->stride_c * (size_t)d->c
+                                       : d->stride_h * (size_t)d->h;
+
+    if (pic->width == f->s.stale_width && size == f->last_size) {
+        memcpy(d->data, f->last, size);
+        return;
+    }
+    free(f->last);
+    f->last_size = (f->last = malloc(size)) ? size : 0;
+    if (f->last)
+        memcpy(f->last, d->data, size);
+}
+
 // Claimed: nobody takes the memory away.
 static void work(struct fake *f, struct hr__task *task, int k,
                  struct hr__outcome *out)
 {
+    bool spoiled;
+
     if (f->s.hang_claimed && within(k, f->s.hang_from, f->s.hang_to))
         hang(f);
     if (!f->s.deaf && hr__task_stop(task)) {
@@ -115,7 +136,12 @@ static void work(struct fake *f, struct hr__task *task, int k,
         out->status = hr__task_stop_status(task);
         return;
     }
-    fake_pixels(task, out);
+    spoiled = !f->s.fault_width || task->pic->width == f->s.fault_width;
+    fake_pixels(task, spoiled ? f->s.fault : FAKE_RIGHT, out);
+    if (f->s.never_fails)
+        out->status = HR_OK;
+    if (f->s.stale_width && !out->status && task->span.last == HR_STORE)
+        be_stale(f, task->pic);
     if (f->s.wrong && !out->status && task->span.last == HR_STORE)
         task->pic->dst.data[0] ^= f->s.wrong_bits ? f->s.wrong_bits : 1;
     if (!out->status && f->s.fail_late &&
@@ -193,6 +219,7 @@ static void fake_close(struct hr__engine *e)
         pthread_cond_destroy(&f->wake);
         pthread_mutex_destroy(&f->lock);
     }
+    free(f->last);
     atomic_fetch_add(&fake_counts.closes, 1);
 }
 

@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 
+#include "fake_pixels.h"
 #include "hal/backend.h"
 
 enum fake_where {
@@ -33,13 +34,17 @@ struct fake_script {
     int64_t hang_ns;         // fake_wake()
     bool hang_claimed;       // they hang with the memory claimed
     bool claims_twice;
-    bool done_after_lost;  // a failed claim is followed by a plausible result
-    bool takes_every_2nd;  // by the picture's width: even ones
-    bool own_buffers;      // buffer_alloc of its own
-    bool buffers_fail;     // .. that says no
-    bool wrong;            // one bit of the first byte of each result
-    uint8_t wrong_bits;    // .. or these
-    bool tested;           // not trusted: it needs a certificate
+    bool done_after_lost;   // a failed claim is followed by a plausible result
+    bool takes_every_2nd;   // by the picture's width: even ones
+    bool own_buffers;       // buffer_alloc of its own
+    bool buffers_fail;      // .. that says no
+    bool wrong;             // one bit of the first byte of each result
+    uint8_t wrong_bits;     // .. or these
+    enum fake_fault fault;  // what it gets wrong ..
+    int fault_width;        // .. in pictures that wide; 0 = all
+    int stale_width;        // of these it delivers what it made before
+    bool never_fails;       // what it cannot make it calls made
+    bool tested;            // not trusted: it needs a certificate
     const char *fingerprint;
     bool software;  // caps.software
     bool deaf;      // does not look at hr__task_stop()

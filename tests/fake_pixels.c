@@ -98,6 +98,66 @@ static void from_payload(const struct hr__payload *in, int c, struct pixels *p)
                          .stride_x = (size_t)c};
 }
 
+// ---- Mistakes ------------------------------------------------------------------
+
+static bool is_hit(int x, int y)
+{
+    return (x + 3 * y) % 16 == 0;
+}
+
+static void one_off(struct pixels *p, int channels)
+{
+    for (int y = p->y0; y < p->y0 + p->h; y++)
+        for (int x = p->x0; x < p->x0 + p->w; x++)
+            for (int c = 0; is_hit(x, y) && c < channels; c++) {
+                uint8_t *v = at(p, x, y, c);
+
+                *v = (uint8_t)(*v < 128 ? *v + 1 : *v - 1);
+            }
+}
+
+static uint8_t to_byte(double v)
+{
+    return v < 0 ? 0 : v > 255 ? 255 : (uint8_t)(v + .5);
+}
+
+// ITU-R 601 there, and back with Cb for Cr.
+static void swap_chroma(struct pixels *p)
+{
+    for (int y = p->y0; y < p->y0 + p->h; y++)
+        for (int x = p->x0; x < p->x0 + p->w; x++) {
+            uint8_t *r = at(p, x, y, 0), *g = at(p, x, y, 1);
+            uint8_t *b = at(p, x, y, 2);
+            double luma = .299 * *r + .587 * *g + .114 * *b;
+            double cr = (*b - luma) / 1.772, cb = (*r - luma) / 1.402;
+
+            *r = to_byte(luma + 1.402 * cr);
+            *g = to_byte(luma - .344136 * cb - .714136 * cr);
+            *b = to_byte(luma + 1.772 * cb);
+        }
+}
+
+static void spoil_decoded(struct pixels *p, enum fake_fault fault)
+{
+    if (fault == FAKE_FAULT_RECONSTRUCT)
+        one_off(p, p->c);
+    else if (fault == FAKE_FAULT_COLOR && p->c == 3)
+        one_off(p, 1);
+    else if (fault == FAKE_FAULT_CHROMA && p->c == 3)
+        swap_chroma(p);
+}
+
+static void spoil_resampled(struct pixels *p, const struct hr__picture *pic,
+                            enum fake_fault fault)
+{
+    bool resized = false;
+
+    for (int i = 0; i < pic->geo.num_steps; i++)
+        resized |= pic->geo.steps[i].resized;
+    if (resized && fault == FAKE_FAULT_RESAMPLE)
+        one_off(p, p->c);
+}
+
 // ---- Resample -------------------------------------------------------------------
 
 static uint8_t clip(int64_t sum)
@@ -219,7 +279,8 @@ static bool resampled(struct pixels *p, const struct hr__picture *pic,
 
 // ---- Results --------------------------------------------------------------------
 
-static void store(const struct pixels *p, const struct hr__picture *pic)
+static void store(const struct pixels *p, const struct hr__picture *pic,
+                  enum fake_fault fault)
 {
     const struct hr__dst *d = &pic->dst;
     size_t e = hr_dtype_size(d->dtype);
@@ -227,7 +288,9 @@ static void store(const struct pixels *p, const struct hr__picture *pic)
     for (int y = 0; y < d->h; y++)
         for (int x = 0; x < d->w; x++)
             for (int c = 0; c < d->c; c++) {
-                uint8_t v = *at(p, x, y, c);
+                bool off = fault == FAKE_FAULT_STORE && is_hit(x, y) &&
+                           d->dtype != HR_U8;
+                uint8_t v = *at(p, x, y, c) ^ off;
                 uint8_t *to = d->data + (size_t)y * d->stride_h;
 
                 to += d->layout == HR_NCHW
@@ -258,7 +321,8 @@ static bool hand_on(struct hr__task *task, const struct pixels *p,
     return true;
 }
 
-void fake_pixels(struct hr__task *task, struct hr__outcome *out)
+void fake_pixels(struct hr__task *task, enum fake_fault fault,
+                 struct hr__outcome *out)
 {
     const struct hr__picture *pic = task->pic;
     struct pixels p = {0};
@@ -270,10 +334,16 @@ void fake_pixels(struct hr__task *task, struct hr__outcome *out)
         ok = decoded(pic, &p, out);
     else
         from_image(pic, &p);
-    if (ok && task->span.first <= HR_RESAMPLE && task->span.last >= HR_RESAMPLE)
+    if (ok && task->span.first <= HR_COLOR && pic->data)
+        spoil_decoded(&p, fault);
+    if (ok && task->span.first <= HR_RESAMPLE &&
+        task->span.last >= HR_RESAMPLE) {
         ok = resampled(&p, pic, out);
+        if (ok)
+            spoil_resampled(&p, pic, fault);
+    }
     if (ok && task->span.last == HR_STORE)
-        store(&p, pic);
+        store(&p, pic, fault);
     else if (ok)
         hand_on(task, &p, out);
     drop(&p);

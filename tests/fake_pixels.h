@@ -6,7 +6,19 @@
 
 #include "hal/backend.h"
 
+// Mistakes it makes on purpose, each in the stage of its name, whatever the
+// span: one level off in every 16th pixel, or red and blue chroma swapped.
+enum fake_fault {
+    FAKE_RIGHT,
+    FAKE_FAULT_RECONSTRUCT,  // of the luma
+    FAKE_FAULT_COLOR,        // of red
+    FAKE_FAULT_CHROMA,
+    FAKE_FAULT_RESAMPLE,  // where something is resized
+    FAKE_FAULT_STORE,     // where bytes become floats
+};
+
 // Runs task->span; *out says how it went.
-void fake_pixels(struct hr__task *task, struct hr__outcome *out);
+void fake_pixels(struct hr__task *task, enum fake_fault fault,
+                 struct hr__outcome *out);
 
 #endif

@@ -336,6 +336,10 @@ PLAIN(clGetProgramInfo,
       (cl_program program, cl_program_info what, size_t size, void *value,
        size_t *used),
       (program, what, size, value, used), use(program, false))
+PLAIN(clGetEventProfilingInfo,
+      (cl_event event, cl_profiling_info what, size_t size, void *value,
+       size_t *used),
+      (event, what, size, value, used), use(event, false))
 PLAIN(clGetProgramBuildInfo,
       (cl_program program, cl_device_id id, cl_program_build_info what,
        size_t size, void *value, size_t *used),

@@ -144,6 +144,29 @@ static void event_failures(void)
     printf("\n  %d cases so far ", faults.cases);
 }
 
+// A driver that does not say when it did what harms nobody.
+static void times_failures(void)
+{
+    int live = faults_now().live, entry = FAULT_clGetEventProfilingInfo;
+    hr_device dev;
+
+    faults.ctl.discrete(false);
+    hr_profile_times(true);
+    dev = faults_open_scene(0, SCENE_MIXED);
+    for (int i = 0; i < faults_num_codes(entry); i++) {
+        faults_set(entry, 1, true, faults_codes[entry][i]);
+        // Times are read when a batch is back, or its slot is used again.
+        for (int k = 0; k < 2; k++)
+            CHECK(faults_run(5 * SECOND) > 0, "%s: the device made nothing",
+                  faults.label);
+        test_sleep(20 * TEST_MS);
+        CHECK(faults_hit(entry), "%s: not called", faults.label);
+        faults_calm();
+    }
+    faults_close(&dev, live);
+    hr_profile_times(false);
+}
+
 // The context is lost; then opening it again fails. Images make one batch, so
 // that this is the next job's.
 static void reopen_once(int entry, int call, bool ever, cl_int code)
@@ -344,10 +367,15 @@ static void complete(void)
 int main(int argc, char **argv)
 {
     static const struct test_case table[] = {
-        TEST_CASE(no_faults),      TEST_CASE(job_failures),
-        TEST_CASE(event_failures), TEST_CASE(reopen_failures),
-        TEST_CASE(open_failures),  TEST_CASE(first_open_failures),
-        TEST_CASE(breaker),        TEST_CASE(complete),
+        TEST_CASE(no_faults),
+        TEST_CASE(job_failures),
+        TEST_CASE(event_failures),
+        TEST_CASE(times_failures),
+        TEST_CASE(reopen_failures),
+        TEST_CASE(open_failures),
+        TEST_CASE(first_open_failures),
+        TEST_CASE(breaker),
+        TEST_CASE(complete),
     };
 
     return faults_main("opencl faults", HR_FAULT_LIBRARY, table, COUNT(table),

@@ -11,6 +11,10 @@ static const struct command {
     {"run", "headrace run", "pictures in, tensors out", cmd_run},
     {"devices", "headrace devices", "what this machine can do it on",
      cmd_devices},
+    {"validate", "headrace validate", "are the device's pictures the CPU's?",
+     cmd_validate},
+    {"profile", "headrace profile", "what a device gains, and why",
+     cmd_profile},
     {"samples", "headrace samples", "write test pictures of every kind",
      cmd_samples},
 };
@@ -53,11 +57,11 @@ int main(int argc, char **argv)
         return commands[i].run(argc - 1, argv + 1);
     }
     if (*name)
-        tools_warn("'%s' is not a command (run, devices, samples); see "
+        tools_warn("'%s' is not a command (run, devices, validate, samples); see "
                    "headrace --help",
                    name);
     else
-        tools_warn("name a command (run, devices, samples); see "
+        tools_warn("name a command (run, devices, validate, samples); see "
                    "headrace --help");
     return TOOLS_CANNOT;
 }

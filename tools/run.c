@@ -101,23 +101,26 @@ static bool size_ring(struct run *run)
     return true;
 }
 
+bool run_prepare(struct run *run)
+{
+    if (!check_inputs(run) || !open_device(run))
+        return false;
+    find_shape(run);
+    return size_ring(run) && run_pipe_open(run);
+}
+
 static bool prepare(struct run *run)
 {
-    if (!check_inputs(run))
-        return false;
     run->epochs = calloc((size_t)run->opt.epochs, sizeof(*run->epochs));
     if (!run->epochs) {
         tools_warn("out of memory");
         return false;
     }
-    if (!open_device(run))
-        return false;
-    find_shape(run);
-    if (!size_ring(run))
+    if (!run_prepare(run))
         return false;
     // From here on there are files that a signal must not leave behind.
     run_stop_install();
-    return run_sink_open(run) && run_pipe_open(run);
+    return run_sink_open(run);
 }
 
 // An array that ends early would pass for a whole one; a folder holds whole

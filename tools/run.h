@@ -137,6 +137,8 @@ void run_sink_discard(struct run *run);
 // Size of what picture i becomes, by its header. False: it has none.
 bool run_output_size(struct run *run, size_t i, int *w, int *h);
 
+// Inputs, device, shape, ring; false: a message was printed.
+bool run_prepare(struct run *run);
 bool run_pipe_open(struct run *run);   // slots and scratch memory
 bool run_pipe_epoch(struct run *run);  // false: stop with TOOLS_CANNOT
 void run_pipe_close(struct run *run);

@@ -3,12 +3,12 @@
 
 #include <math.h>
 #include <popt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "options.h"
 #include "tools.h"
 
 static const char example[] =
@@ -23,47 +23,23 @@ static const char example[] =
     "  headrace run train/ --out none --epochs 3 --ops \\\n"
     "    decode,random_resized_crop=224,random_hflip,normalize=imagenet\n";
 
-static int usage(const char *format, ...) HR_PRINTF(1, 2);
-
-static int usage(const char *format, ...)
-{
-    char text[512];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    tools_warn("run: %s", text);
-    return TOOLS_CANNOT;
-}
-
-// Index of word in a list that ends with NULL; -1 with a message.
 static int choose(const char *option, const char *word, const char *const *list)
 {
-    char all[128] = "";
-
-    for (int i = 0; list[i]; i++) {
-        if (!strcmp(word, list[i]))
-            return i;
-        snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s",
-                 i ? ", " : "", list[i]);
-    }
-    usage("%s: '%s' is none of %s", option, word, all);
-    return -1;
+    return options_choose("run", option, word, list);
 }
 
 static int read_words(struct run_options *opt, const struct run_words *words)
 {
-    static const char *const dtypes[] = {"f32", "f16", "u8", NULL};
     static const char *const layouts[] = {"nchw", "nhwc", NULL};
     static const char *const policies[] = {"fail", "zero", "skip", NULL};
-    static const char *const tiers[] = {"close", "exact", "fast", NULL};
-    int dtype = choose("--dtype", words->dtype ? words->dtype : "f32", dtypes);
+    int dtype = choose("--dtype", words->dtype ? words->dtype : "f32",
+                       options_dtypes);
     int layout = choose("--layout", words->layout ? words->layout : "nchw",
                         layouts);
     int policy = choose("--on-error",
                         words->on_error ? words->on_error : "fail", policies);
-    int tier = choose("--tier", words->tier ? words->tier : "close", tiers);
+    int tier = choose("--tier", words->tier ? words->tier : "close",
+                      options_tiers);
 
     if (dtype < 0 || layout < 0 || policy < 0 || tier < 0)
         return TOOLS_CANNOT;
@@ -80,28 +56,31 @@ static int read_timeout(struct run_options *opt, const char *text)
     double seconds = strtod(text, &end);
 
     if (end == text || *end || !(seconds > 0 && seconds <= 1e9))
-        return usage("--timeout: '%s' is no number of seconds above 0", text);
+        return options_fail("run",
+                            "--timeout: '%s' is no number of seconds above 0",
+                            text);
     opt->timeout_ns = (int64_t)ceil(seconds * 1e9);
     return TOOLS_OK;
 }
 
 static int read_numbers(struct run_options *opt, const struct run_words *words)
 {
-    if (words->seed && !tools_parse_u64(words->seed, &opt->seed))
-        return usage("--seed: '%s' is not a number in 0 .. 2^64 - 1",
-                     words->seed);
-    if (words->limit &&
-        (!tools_parse_u64(words->limit, &opt->limit) || !opt->limit))
-        return usage("--limit: '%s' is not a number above 0", words->limit);
+    if (!options_seed("run", words->seed, &opt->seed) ||
+        !options_count("run", "--limit", words->limit, &opt->limit))
+        return TOOLS_CANNOT;
     if (words->budget && !tools_parse_size(words->budget, &opt->budget))
-        return usage("--budget: '%s' is not a size such as 64M or 1G",
-                     words->budget);
+        return options_fail("run",
+                            "--budget: '%s' is not a size such as 64M or 1G",
+                            words->budget);
     if (words->threads < 0 || words->threads > 4096)
-        return usage("--threads: %d is not in 0 .. 4096", words->threads);
+        return options_fail("run", "--threads: %d is not in 0 .. 4096",
+                            words->threads);
     if (words->batch < 1 || words->batch > 65536)
-        return usage("--batch: %d is not in 1 .. 65536", words->batch);
+        return options_fail("run", "--batch: %d is not in 1 .. 65536",
+                            words->batch);
     if (words->epochs < 1 || words->epochs > 1000000)
-        return usage("--epochs: %d is not in 1 .. 1000000", words->epochs);
+        return options_fail("run", "--epochs: %d is not in 1 .. 1000000",
+                            words->epochs);
     opt->threads = words->threads;
     opt->batch = words->batch;
     opt->epochs = words->epochs;
@@ -114,7 +93,7 @@ static int read_out(struct run_options *opt, const char *out)
     struct stat st;
 
     if (!length)
-        return usage("--out is missing: FILE.npy, DIR/ or none");
+        return options_fail("run", "--out is missing: FILE.npy, DIR/ or none");
     opt->out = out;
     if (!strcmp(out, "none"))
         opt->out_kind = RUN_OUT_NONE;
@@ -134,22 +113,7 @@ static int read_ops(struct run_options *opt, const char *text)
                     : opt->dtype == HR_U8 ? OPS_EVALUATION_U8
                                           : OPS_EVALUATION;
     if (!ops_parse(&opt->ops, opt->ops_text, error, sizeof(error)))
-        return usage("--ops: %s", error);
-    return TOOLS_OK;
-}
-
-static int read_inputs(struct run *run, poptContext con)
-{
-    const char *input;
-
-    if (!poptPeekArg(con))
-        return usage("name a folder or a picture (see headrace run --help)");
-    while ((input = poptGetArg(con))) {
-        if (!inputs_add(&run->in, input)) {
-            tools_warn("%s", run->in.error);
-            return TOOLS_CANNOT;
-        }
-    }
+        return options_fail("run", "--ops: %s", error);
     return TOOLS_OK;
 }
 
@@ -165,7 +129,7 @@ static int read_all(struct run *run, const struct run_words *words,
     if (read_words(opt, words) || read_numbers(opt, words) ||
         read_out(opt, words->out) || read_ops(opt, words->ops))
         return TOOLS_CANNOT;
-    return read_inputs(run, con);
+    return options_inputs("run", con, &run->in) ? TOOLS_OK : TOOLS_CANNOT;
 }
 
 enum { OPTION_HELP = 1 };
@@ -182,8 +146,9 @@ static int act(struct run *run, const struct run_words *t, poptContext con,
         return tools_flush_stdout();
     }
     if (rc < -1)
-        return usage("%s: %s", poptBadOption(con, POPT_BADOPTION_NOALIAS),
-                     poptStrerror(rc));
+        return options_fail("run", "%s: %s",
+                            poptBadOption(con, POPT_BADOPTION_NOALIAS),
+                            poptStrerror(rc));
     return read_all(run, t, con);
 }
 
@@ -229,7 +194,7 @@ static int parse(struct run *run, struct run_words *t, int argc, char **argv,
     int code;
 
     if (!con)
-        return usage("out of memory");
+        return options_fail("run", "out of memory");
     poptSetOtherOptionHelp(con,
                            "INPUT... --out FILE.npy|DIR/|none [OPTION...]");
     code = act(run, t, con, done);

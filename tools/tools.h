@@ -22,6 +22,8 @@ enum tools_exit {
 int cmd_run(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_samples(int argc, char **argv);
+int cmd_profile(int argc, char **argv);
+int cmd_validate(int argc, char **argv);
 
 // Prints "headrace: TEXT" and a newline to stderr. Control bytes in it (names
 // of files may hold any) come out as \xNN, so that one message is one line.

@@ -91,8 +91,22 @@ struct cpu_run {
     const struct hr__picture *pic;
     int64_t deadline;  // item_ms
     unsigned asked;    // how often cpu_run_stops() was
+    int64_t lap;       // if somebody watches: when the last part ended,
+    int64_t spent[HR_NUM_PARTS];  // and ns of each
     struct hr__outcome out;
 };
+
+// A part of the run ends here.
+static inline void cpu_lap(struct cpu_run *run, enum hr_part part)
+{
+    int64_t now;
+
+    if (!run->lap)
+        return;
+    now = hr__now();
+    run->spent[part] += now - run->lap;
+    run->lap = now;
+}
 
 bool cpu_run_fail(struct cpu_run *run, enum hr_status status, const char *text);
 bool cpu_run_stops(void *run);  // struct cpu_run *

@@ -286,7 +286,11 @@ static const uint8_t *output_row(struct cpu_run *run, struct resample *r)
 static void emit(struct cpu_run *run, struct resample *r, const struct sink *s)
 {
     while (r->left && r->y.lo[r->at] + r->y.n[r->at] - r->y.src_lo <= r->done) {
-        sink_row(run, s, r->y.pad_before + r->at, output_row(run, r));
+        const uint8_t *row = output_row(run, r);
+
+        cpu_lap(run, HR_PART_RESAMPLE);
+        sink_row(run, s, r->y.pad_before + r->at, row);
+        cpu_lap(run, s->pic ? HR_PART_STORE : HR_PART_RESAMPLE);
         r->at += r->ahead;
         r->left--;
     }
@@ -314,6 +318,7 @@ static void pass_through(struct cpu_run *run, struct resample *r,
     for (int i = 0; i < n; i++)
         sink_row(run, s, r->y.pad_before + r->done + i,
                  with_margins(r, src[i]));
+    cpu_lap(run, s->pic ? HR_PART_STORE : HR_PART_RESAMPLE);
     r->done += n;
     r->left -= n;
 }
@@ -337,6 +342,7 @@ static bool resample_rows(struct cpu_run *run, struct resample *r,
     while (r->left) {
         if (!(n = cpu_rows_read(run, rows, src, CPU_DECODE_ROWS)))
             return false;
+        cpu_lap(run, rows->decode ? HR_PART_DECODE : HR_PART_RESAMPLE);
         if (through) {
             pass_through(run, r, src, n, s);
         } else {
@@ -405,6 +411,7 @@ static bool run_step(struct cpu_run *run, const struct hr__step *step,
                                  from->stride * (size_t)step->in_h)
                : open_source(run, &rows)))
         return false;
+    cpu_lap(run, rows.decode ? HR_PART_DECODE : HR_PART_RESAMPLE);
     ok = resample_rows(run, &r, &rows, to);
     return cpu_rows_finish(run, &rows) && ok;
 }
@@ -533,14 +540,38 @@ static bool run_span(struct cpu_run *run)
     return run_steps(run, &final);
 }
 
+// What the laps did not see: the end of a decoder, a span of one stage.
+static enum hr_part last_part(const struct cpu_run *run)
+{
+    const struct hr_span *span = &run->task->span;
+
+    return span->last == HR_ENTROPY     ? HR_PART_ENTROPY
+           : span->first == HR_STORE    ? HR_PART_STORE
+           : span->first == HR_RESAMPLE ? HR_PART_RESAMPLE
+                                        : HR_PART_DECODE;
+}
+
+static void report(struct cpu_run *run, int64_t begin)
+{
+    cpu_lap(run, last_part(run));
+    for (int i = 0; run->lap && i < HR_NUM_PARTS; i++)
+        if (run->spent[i])
+            hr__watch_sum(run->w->engine->e, (enum hr_part)i, run->spent[i]);
+    hr__watch_task(run->task, begin);
+}
+
 void cpu_run(struct cpu_worker *w, struct hr__task *task)
 {
     struct cpu_run run = {.w = w, .task = task, .pic = task->pic};
+    int64_t begin = hr__watch_begin();
+
+    run.lap = hr__watched() & HR__WATCH_TIMES ? begin : 0;
 
     run.out = (struct hr__outcome){.offset = -1, .stage = task->span.first};
     run.deadline = hr__now() + (int64_t)task->pic->limits->item_ms * 1000000;
     if (!run_span(&run) && !run.out.status)
         cpu_run_fail(&run, HR_ECORRUPT, "");
     cpu_arena_clear(&w->arena, CPU_KEEP);
+    report(&run, begin);
     hr__task_done(task, &run.out);
 }

@@ -55,9 +55,11 @@ void cpu_cancel(struct hr__engine *e)
 static struct hr__task *take(struct cpu_engine *c)
 {
     struct hr__task *t;
+    int64_t begin = 0;
 
     pthread_mutex_lock(&c->lock);
     while (!c->head && !c->stop) {
+        begin = begin ? begin : hr__watch_begin();
         c->idle++;
         pthread_cond_wait(&c->wake, &c->lock);
         c->idle--;
@@ -68,6 +70,7 @@ static struct hr__task *take(struct cpu_engine *c)
         t->next = NULL;
     }
     pthread_mutex_unlock(&c->lock);
+    hr__watch_idle(c->e, begin);
     return t;
 }
 
@@ -76,6 +79,8 @@ static void *work(void *arg)
     struct cpu_worker *w = arg;
     struct hr__task *t;
 
+    hr__watch_thread(w->engine->e, "cpu worker %d",
+                     (int)(w - w->engine->workers));
     while ((t = take(w->engine)))
         if (hr__task_prepare(t))
             cpu_run(w, t);

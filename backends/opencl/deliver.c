@@ -33,11 +33,19 @@ static void copy_tensor(const struct hr__dst *d, const uint8_t *from)
                    packed.stride_h, d->h);
 }
 
+static void deliver_one(struct ocl *o, const struct hr__dst *d,
+                        const uint8_t *from)
+{
+    int64_t begin = hr__watch_begin();
+
+    copy_tensor(d, from);
+    ocl_times_host(o, HR_PART_DELIVER, begin);
+}
+
 void ocl_deliver(struct ocl *o, struct ocl_slot *slot)
 {
     struct hr__outcome out = {.offset = -1, .stage = HR_STORE};
 
-    (void)o;
     for (int i = 0; i < slot->num_items; i++) {
         struct ocl_item *item = &slot->items[i];
         struct hr__task *task = item->task;
@@ -47,7 +55,7 @@ void ocl_deliver(struct ocl *o, struct ocl_slot *slot)
         if (item->dropped || !hr__task_claim(task))
             out.status = HR_ETIMEDOUT;
         else
-            copy_tensor(&task->pic->dst,
+            deliver_one(o, &task->pic->dst,
                         (const uint8_t *)slot->down.host + item->out_at);
         hr__task_done(task, &out);
     }

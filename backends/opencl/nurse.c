@@ -165,6 +165,7 @@ void *ocl_nurse(void *arg)
     struct hr__task *late, *left;
     int64_t due;
 
+    ocl_times_thread(o, "opencl nurse");
     pthread_mutex_lock(&o->lock);
     while (!o->driver_gone && !o->abandoned) {
         if ((slot = ocl_find_slot(o, OCL_LANDED))) {

@@ -17,6 +17,7 @@
 //   memory.c   what payloads lie in
 //   deliver.c  from pinned memory to where the tensors shall be
 //   warm.c     kernels run once, when the device is opened
+//   times.c    when the device did what, for traces and profiles
 //
 // Who calls OpenCL. Only the driver thread (and, for the list of devices, an
 // errand's thread): a driver may hang in any call, and then that thread is
@@ -78,6 +79,7 @@ struct ocl;  // one opened device
     X(clEnqueueUnmapMemObject) \
     X(clReleaseEvent) \
     X(clSetEventCallback) \
+    X(clGetEventProfilingInfo) \
     X(clFlush) \
     X(clFinish)
 // clang-format on
@@ -176,12 +178,22 @@ struct ocl_item {
     bool dropped;            // given up, it was not packed
 };
 
+// When its batch did what (times.c); the driver thread's.
+struct ocl_times_slot {
+    bool pending;           // to be read when it is back
+    uint64_t batch;         // which, from 1 on
+    int64_t before, after;  // host time around the enqueued upload
+    cl_event kernels[OCL_LAUNCHES];
+    enum hr_part parts[OCL_LAUNCHES];
+};
+
 struct ocl_slot {
     struct ocl *o;
     struct ocl_buffer up, in;     // pinned, and what the kernels read
     struct ocl_buffer out, down;  // what they write, and pinned; unified
                                   // memory has only the pinned ones
     cl_event uploaded, computed, downloaded;
+    struct ocl_times_slot times;
     struct ocl_item items[OCL_BATCH];
     uint32_t lists[OCL_LAUNCHES + 1];  // words of the plan: the groups of
                                        // launch k are lists[k] .. lists[k + 1]
@@ -254,6 +266,14 @@ void ocl_buffer_free(struct hr__engine *e, void *data, size_t size);
 
 enum { OCL_UPLOAD, OCL_COMPUTE, OCL_DOWNLOAD, OCL_QUEUES };
 
+// The device's time (times.c); the driver thread's.
+struct ocl_clock {
+    bool on;                   // the queues tell
+    int64_t low, high;         // host's clock less the device's
+    int64_t last[OCL_QUEUES];  // when the last command ended
+    uint64_t launches;         // before this batch
+};
+
 // Failures in a row, and the rest they earn. ocl->lock
 struct ocl_breaker {
     int strikes;
@@ -285,6 +305,7 @@ struct ocl {
     int batch;                 // most samples of one, <= OCL_BATCH
     size_t slot_bytes;         // most that one buffer may take,
     size_t work_bytes;         // and the one between kernels
+    struct ocl_clock times;
 
     pthread_mutex_t lock;
     pthread_cond_t work;            // the driver thread waits here,
@@ -348,6 +369,29 @@ struct hr__task *ocl_take_queue(struct ocl *o);
 // Ends tasks that were not delivered.
 void ocl_end(struct hr__task *list, unsigned why, const char *text);
 void *ocl_nurse(void *o);
+
+// ---- times.c (on the driver thread) ----------------------------------------------------
+
+// Properties of a queue that is made now.
+cl_command_queue_properties ocl_times_queue(struct ocl *o);
+// Around a batch: before its upload is enqueued, after, and all of it.
+void ocl_times_begin(struct ocl *o, struct ocl_slot *slot);
+void ocl_times_uploaded(struct ocl_slot *slot);
+void ocl_times_sent(struct ocl *o, struct ocl_slot *slot, size_t up,
+                    size_t down);
+// Where the event of a launch goes; NULL: nobody wants it.
+cl_event *ocl_times_kernel(struct ocl *o, struct ocl_slot *slot, int launch,
+                           int kernel);
+// Before the slot's events are released: reports and lets go of its own.
+void ocl_times_read(struct ocl *o, struct ocl_slot *slot);
+// ocl->lock, which it gives up for a while: reads a slot that has come back.
+// False: there is none.
+bool ocl_times_idle(struct ocl *o);
+
+// Any thread of ours: a host part that began then, unless nobody watched; its
+// name and CPU time.
+void ocl_times_host(struct ocl *o, enum hr_part part, int64_t begin);
+void ocl_times_thread(struct ocl *o, const char *name);
 
 // ---- errand.c ------------------------------------------------------------------------
 

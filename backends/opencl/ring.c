@@ -66,6 +66,7 @@ void ocl_slot_release_events(struct ocl *o, struct ocl_slot *slot)
 {
     cl_event *events[] = {&slot->uploaded, &slot->computed, &slot->downloaded};
 
+    ocl_times_read(o, slot);
     for (int i = 0; i < 3; i++) {
         if (*events[i])
             o->api.clReleaseEvent(*events[i]);
@@ -75,11 +76,12 @@ void ocl_slot_release_events(struct ocl *o, struct ocl_slot *slot)
 
 bool ocl_ring_open(struct ocl *o, struct ocl_fault *fault)
 {
+    cl_command_queue_properties how = ocl_times_queue(o);
     cl_int err;
 
     for (int i = 0; i < OCL_QUEUES; i++) {
         o->queues[i] = o->api.clCreateCommandQueue(o->context, o->facts.device,
-                                                   0, &err);
+                                                   how, &err);
         if (ocl_failed(fault, err, "clCreateCommandQueue")) {
             o->queues[i] = NULL;
             return false;

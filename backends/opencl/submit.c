@@ -194,10 +194,12 @@ static bool launch(struct ocl *o, struct ocl_slot *slot,
     for (int s = 0; s < NUM_STAGES; s++) {
         size_t global[2], groups = (lists[s + 1] - lists[s]) / 2;
         bool last = s == NUM_STAGES - 1;
+        cl_event *event;
         cl_int err;
 
         if (!groups)
             continue;
+        event = ocl_times_kernel(o, slot, s, stages[s].kernel);
         global[1] = hr__kernel_rows(groups, &global[0]);
         global[0] *= HR__GROUP;
         if (!set_args(o, slot, stages[s].kernel, lists[s], fault))
@@ -206,7 +208,7 @@ static bool launch(struct ocl *o, struct ocl_slot *slot,
                                             o->kernels[stages[s].kernel], 2,
                                             NULL, global, local, waited ? 0 : 1,
                                             waited ? NULL : &slot->uploaded,
-                                            last ? &slot->computed : NULL);
+                                            last ? &slot->computed : event);
         if (ocl_failed(fault, err, "clEnqueueNDRangeKernel"))
             return false;
         waited = true;
@@ -287,14 +289,16 @@ bool ocl_enqueue(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault)
     size_t in = ocl_plan_bytes(&o->plan) + (size_t)o->plan.in;
 
     // A queue that others wait for must be flushed, or they may stall.
+    ocl_times_begin(o, slot);
     if (!enqueue_upload(o, slot, in, fault) ||
         ocl_failed(fault, o->api.clFlush(o->queues[OCL_UPLOAD]), "clFlush") ||
-        !launch(o, slot, fault) ||
+        !(ocl_times_uploaded(slot), launch(o, slot, fault)) ||
         ocl_failed(fault, o->api.clFlush(o->queues[OCL_COMPUTE]), "clFlush") ||
         !enqueue_download(o, slot, (size_t)o->plan.out, fault))
         return false;
     atomic_fetch_add(&o->transfers, 2);
     atomic_fetch_add(&o->batches, 1);
+    ocl_times_sent(o, slot, in, (size_t)o->plan.out);
     return true;
 }
 
@@ -347,6 +351,7 @@ bool ocl_run_batch(struct ocl *o, struct ocl_slot *slot, struct hr__task **rest,
                    struct ocl_fault *fault)
 {
     enum hr_stage first = slot->items[0].task->span.first;
+    int64_t begin;
     bool ok;
 
     if (!ocl_plan_begin(&o->plan, slot->num_items)) {
@@ -364,7 +369,9 @@ bool ocl_run_batch(struct ocl *o, struct ocl_slot *slot, struct hr__task **rest,
     ok = ocl_grow(o, slot, fault);
     if (!ocl_leave(o) || !ok)
         return false;
+    begin = hr__watch_begin();
     pack_batch(o, slot);
+    ocl_times_host(o, HR_PART_PACK, begin);
     if (!some_packed(slot)) {
         nothing_left(o, slot);
         return true;

@@ -171,7 +171,8 @@ static struct ocl_slot *next_batch(struct ocl *o)
     pthread_mutex_lock(&o->lock);
     while (!o->stop && !o->dead &&
            (!o->head || !(slot = ocl_find_slot(o, OCL_FREE))))
-        ocl_cond_wait(&o->work, &o->lock, INT64_MAX);
+        if (!ocl_times_idle(o))
+            ocl_cond_wait(&o->work, &o->lock, INT64_MAX);
     if (o->stop || o->dead)
         slot = NULL;
     else
@@ -363,6 +364,7 @@ static void *drive(void *arg)
 {
     struct ocl *o = arg;
 
+    ocl_times_thread(o, "opencl driver");
     if (open_first(o)) {
         keep_program(o);
         serve(o);

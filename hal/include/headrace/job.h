@@ -83,6 +83,10 @@ struct hr_job_params {
     bool wait_for_room;  // over budget: wait instead of HR_EAGAIN
     int first_slot;      // of the batch
     int64_t timeout_ns;  // for the whole job, from submission; 0 = none
+    // Which spans engines other than the CPU may do, as bits of
+    // hr_caps.spans; 0 = all they offer. The CPU does the rest. To find out
+    // what an engine's span makes by itself.
+    uint32_t spans;
     // Called exactly once when the job has ended, on a thread of the library,
     // before any poll or wait says so: whoever waited may free ctx. It may
     // poll its own job, submit and release, but must not wait or close

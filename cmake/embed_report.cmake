@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+cmake_minimum_required(VERSION 3.18)
+# Writes C source OUT that holds the page of reports, in two parts around its
+# data: DIR/page.html with the files it names put in. CHART and LICENCE may be
+# missing: then there are no charts.
+file(READ "${DIR}/page.html" page)
+file(READ "${DIR}/report.css" css)
+file(READ "${DIR}/report.js" js)
+set(chart "")
+set(licence "")
+set(has_charts 0)
+if(EXISTS "${CHART}" AND EXISTS "${LICENCE}")
+    file(READ "${CHART}" chart)
+    file(READ "${LICENCE}" licence)
+    set(has_charts 1)
+endif()
+string(FIND "${page}" "@DATA@" at)
+string(SUBSTRING "${page}" 0 ${at} head)
+math(EXPR at "${at} + 6")
+string(SUBSTRING "${page}" ${at} -1 tail)
+
+set(text "// Made from tools/report/ by cmake/embed_report.cmake.\n")
+foreach(part head tail)
+    set(body "${${part}}")
+    string(REPLACE "@CSS@" "${css}" body "${body}")
+    string(REPLACE "@LICENCE@" "${licence}" body "${body}")
+    string(REPLACE "@CHART@" "${chart}" body "${body}")
+    string(REPLACE "@JS@" "${js}" body "${body}")
+    string(REPLACE "\\" "\\\\" body "${body}")
+    string(REPLACE "\"" "\\\"" body "${body}")
+    string(REPLACE "\n" "\\n\"\n    \"" body "${body}")
+    string(APPEND text "extern const char report_page_${part}[];\n"
+           "const char report_page_${part}[] =\n    \"${body}\";\n")
+endforeach()
+string(APPEND text "extern const int report_page_charts;\n"
+       "const int report_page_charts = ${has_charts};\n")
+file(WRITE "${OUT}" "${text}")

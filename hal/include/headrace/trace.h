@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the time goes: a trace of every span, copy, wait and callback for a
+// timeline viewer, and sums per device. Both are off until somebody asks; then
+// every place that could report reads one word of memory, and that is all.
+#ifndef HEADRACE_TRACE_H
+#define HEADRACE_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <headrace/device.h>
+
+HR_BEGIN_DECLS
+
+// ---- Trace -------------------------------------------------------------------
+//
+// Chrome's trace event format, as JSON: ui.perfetto.dev and chrome://tracing
+// open it. Each thread of the library has a row with what it did (job and
+// sample are in the arguments), each queue of a device one with its kernels
+// and copies, in the device's own time laid over the host's; arrows lead from
+// the submission of a job to its end; curves show jobs and bytes in flight.
+//
+// Times are of CLOCK_MONOTONIC, in microseconds. otherData holds what to add
+// for wall time (wall_minus_monotonic_ns, as text); with params.wall_time it
+// is added already, and the file lies on the time axis of torch.profiler's.
+
+struct hr_trace_params {
+    size_t thread_bytes;  // kept of each thread, the oldest events go first;
+                          // 0 = 1 MiB (16384 events). Taken when a thread
+                          // reports for the first time
+    bool wall_time;       // see above
+};
+#define hr_trace_params(...) (&(struct hr_trace_params){__VA_ARGS__})
+
+// Begins a new trace and forgets the one before; one per process. params may
+// be NULL. HR_EINVAL if one is running. Devices that are opened from now on
+// report kernels and copies in device time; those that were open before report
+// them only if hr_profile_times() was on then. A child after fork() has no
+// trace. Threads: any.
+HR_API enum hr_status hr_trace_start(const struct hr_trace_params *params);
+
+// Ends it. What was collected stays until the next start. Threads: any.
+HR_API void hr_trace_stop(void);
+
+// Writes what there is to path; a trace may still be running. HR_EIO or
+// HR_ENOMEM with hr_last_error(). Threads: any.
+HR_API enum hr_status hr_trace_write(const char *path);
+
+// Adds a span of the program's own to the row of this thread, e.g. a step of
+// its network: begin and end in ns of CLOCK_MONOTONIC. Spans of one thread
+// must be nested or apart. name is borrowed until the next start. Nothing
+// happens while no trace runs. Threads: any.
+HR_API void hr_trace_span(const char *name, int64_t begin_ns, int64_t end_ns);
+
+struct hr_trace_info {
+    bool running;
+    uint64_t events;   // that are kept
+    uint64_t dropped;  // for want of room
+    int threads;       // that have reported
+};
+HR_API void hr_trace_get(struct hr_trace_info *info);
+
+// ---- Sums --------------------------------------------------------------------
+
+// What time is spent on. The CPU engine decodes in one go, so decode is
+// entropy..color there; entropy..color alone are of engines that split.
+enum hr_part {
+    HR_PART_READ,     // files
+    HR_PART_PREPARE,  // header, geometry, plan
+    HR_PART_DECODE,   // entropy..color in one go
+    HR_PART_ENTROPY,  // these five: a stage by itself
+    HR_PART_RECONSTRUCT,
+    HR_PART_COLOR,
+    HR_PART_RESAMPLE,
+    HR_PART_STORE,
+    HR_PART_PACK,      // host: a batch put together for a device
+    HR_PART_UPLOAD,    // to a device's memory
+    HR_PART_DOWNLOAD,  // and back
+    HR_PART_DELIVER,   // host: from pinned memory to the tensors
+    HR_NUM_PARTS,
+};
+// "read", "prepare", ...; static storage. Threads: any.
+HR_API const char *hr_part_name(enum hr_part part);
+
+// Clocks are read for hr_device_profile() while this is on; off at first. A
+// device must be opened while it is on to report device time.
+// Threads: any.
+HR_API void hr_profile_times(bool on);
+
+enum { HR_PROFILE_ENGINES = 4, HR_PROFILE_THREADS = 64 };
+
+struct hr_part_profile {
+    uint64_t ns;     // host threads' parts: of all threads together
+    uint64_t times;  // how often
+};
+
+// One engine of a device's chain. Counts are kept always, ns of parts and
+// idle_ns only while hr_profile_times() is on.
+struct hr_engine_profile {
+    const char *name;   // "cpu", "opencl:0"; lives as long as the process
+    bool device_times;  // upload, download and stages are the device's time
+    struct hr_part_profile parts[HR_NUM_PARTS];
+    uint64_t tasks;                 // spans of samples that were done
+    uint64_t batches;               // that were sent to the device
+    uint64_t launches;              // of kernels
+    uint64_t bytes_up, bytes_down;  // handed to the device and back, also
+                                    // where memory is shared
+    uint64_t idle_ns;               // of its host threads, waiting for work
+    int num_threads;                // host threads of its own
+    uint64_t cpu_ns[HR_PROFILE_THREADS];  // CPU time of each, since it began
+};
+
+// Sums since the device was opened.
+struct hr_profile {
+    int num_engines;
+    struct hr_engine_profile engines[HR_PROFILE_ENGINES];
+    uint64_t room_waits, room_wait_ns;      // hr_submit() waiting for room
+    uint64_t result_waits, result_wait_ns;  // hr_job_poll() and _wait()
+    int jobs_in_flight, peak_jobs;
+    int samples_in_flight, peak_samples;
+    size_t bytes_in_flight, peak_bytes;
+};
+
+// Reads counters; costs a few system calls (one per thread). Threads: any.
+HR_API void hr_device_profile(hr_device dev, struct hr_profile *profile);
+
+HR_END_DECLS
+#endif

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the library and its engines report: to the trace, and to sums.
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "hal/trace.h"
+
+const char *hr_part_name(enum hr_part part)
+{
+    static const char *const names[] = {
+        "read",     "prepare", "decode", "entropy", "reconstruct", "color",
+        "resample", "store",   "pack",   "upload",  "download",    "deliver",
+    };
+    _Static_assert(sizeof(names) / sizeof(*names) == HR_NUM_PARTS,
+                   "a name for each part");
+
+    return (unsigned)part < HR_NUM_PARTS ? names[part] : "?";
+}
+
+void hr_profile_times(bool on)
+{
+    if (on)
+        atomic_fetch_or(&hr__watch, (unsigned)HR__WATCH_TIMES);
+    else
+        atomic_fetch_and(&hr__watch, ~(unsigned)HR__WATCH_TIMES);
+}
+
+static bool traced(void)
+{
+    return hr__watched() & HR__WATCH_TRACE;
+}
+
+static bool timed(void)
+{
+    return hr__watched() & HR__WATCH_TIMES;
+}
+
+static struct hr__event event_of(enum hr__event_kind kind, const char *name,
+                                 int64_t begin, int64_t end)
+{
+    return (struct hr__event){.name = name,
+                              .begin = begin,
+                              .end = end,
+                              .sample = -1,
+                              .kind = (uint8_t)kind,
+                              .first = HR_NUM_STAGES,
+                              .last = HR_NUM_STAGES};
+}
+
+static void of_engine(struct hr__event *event, struct hr__engine *e)
+{
+    event->track = atomic_load_explicit(&e->meter.name, memory_order_relaxed);
+    event->serial = e->meter.serial;
+}
+
+static void of_work(struct hr__event *event, const struct hr__work *work)
+{
+    event->job = work->job->id;
+    event->sample = work->index;
+}
+
+// ---- Engines ---------------------------------------------------------------
+
+void hr__meter_engine(struct hr__engine *e)
+{
+    static _Atomic uint32_t serial;
+
+    if (!e->meter.serial)
+        e->meter.serial = atomic_fetch_add(&serial, 1) + 1;
+    atomic_store(&e->meter.name, hr__intern(e->name));
+}
+
+void hr__watch_thread(struct hr__engine *e, const char *format, ...)
+{
+    clockid_t clock;
+    char name[32];
+    va_list args;
+    int i;
+
+    va_start(args, format);
+    vsnprintf(name, sizeof(name), format, args);
+    va_end(args);
+    hr__trace_thread(name);
+    if (!e)
+        return;
+    i = atomic_fetch_add(&e->meter.num_threads, 1);
+    if (i < HR_PROFILE_THREADS &&
+        !pthread_getcpuclockid(pthread_self(), &clock))
+        atomic_store(&e->meter.clocks[i], clock);
+}
+
+static void add(struct hr__engine *e, enum hr_part part, int64_t ns)
+{
+    hr__count(&e->meter.ns[part], ns > 0 ? (uint64_t)ns : 0);
+    hr__count(&e->meter.times[part], 1);
+}
+
+void hr__watch_sum(struct hr__engine *e, enum hr_part part, int64_t ns)
+{
+    if (timed())
+        add(e, part, ns);
+}
+
+void hr__watch_part(struct hr__engine *e, enum hr_part part, int64_t begin)
+{
+    struct hr__event event;
+
+    if (!begin)
+        return;
+    event = event_of(HR__EVENT_SPAN, hr_part_name(part), begin, hr__now());
+    of_engine(&event, e);
+    if (timed())
+        add(e, part, event.end - begin);
+    if (traced())
+        hr__trace(&event);
+}
+
+void hr__watch_task(const struct hr__task *task, int64_t begin)
+{
+    const struct hr__slot *slot = (const struct hr__slot *)task;
+    struct hr__event event;
+
+    if (!begin || !traced())
+        return;
+    event = event_of(HR__EVENT_SPAN, NULL, begin, hr__now());
+    event.first = (uint8_t)task->span.first;
+    event.last = (uint8_t)task->span.last;
+    of_work(&event, slot->work);
+    of_engine(&event, slot->work->job->dev->engines[slot - slot->work->slots]);
+    hr__trace(&event);
+}
+
+void hr__watch_idle(struct hr__engine *e, int64_t begin)
+{
+    struct hr__event event;
+
+    if (!begin)
+        return;
+    event = event_of(HR__EVENT_SPAN, "idle", begin, hr__now());
+    of_engine(&event, e);
+    if (timed())
+        hr__count(&e->meter.idle_ns, (uint64_t)(event.end - begin));
+    if (traced())
+        hr__trace(&event);
+}
+
+void hr__watch_device(struct hr__engine *e, const char *queue,
+                      enum hr_part part, uint64_t batch, int64_t begin,
+                      int64_t end)
+{
+    struct hr__event event = event_of(HR__EVENT_DEVICE, hr_part_name(part),
+                                      begin, end);
+    char track[64];
+
+    if (timed())
+        add(e, part, end - begin);
+    if (!traced())
+        return;
+    snprintf(track, sizeof(track), "%.40s %.20s", e->name, queue);
+    event.track = hr__intern(track);
+    event.serial = e->meter.serial;
+    event.job = batch;
+    hr__trace(&event);
+}
+
+// ---- The core --------------------------------------------------------------
+
+void hr__watch_work(const struct hr__work *work, enum hr_part part,
+                    int64_t begin)
+{
+    struct hr__engine *host = hr__host(work->job->dev);
+    struct hr__event event;
+
+    if (!begin)
+        return;
+    event = event_of(HR__EVENT_SPAN, hr_part_name(part), begin, hr__now());
+    of_work(&event, work);
+    of_engine(&event, host);
+    if (timed())
+        add(host, part, event.end - begin);
+    if (traced())
+        hr__trace(&event);
+}
+
+void hr__watch_slot(const struct hr__slot *slot, struct hr__engine *e)
+{
+    struct hr__event event;
+
+    hr__count(&e->meter.tasks, 1);
+    if (e->host || !slot->begun || !traced())
+        return;
+    event = event_of(HR__EVENT_ASYNC, NULL, slot->begun, hr__now());
+    event.first = (uint8_t)slot->task.span.first;
+    event.last = (uint8_t)slot->task.span.last;
+    of_work(&event, slot->work);
+    of_engine(&event, e);
+    hr__trace(&event);
+}
+
+static void job_event(const struct hr__job *job, struct hr__event event)
+{
+    event.job = job->id;
+    of_engine(&event, job->dev->engines[0]);
+    hr__trace(&event);
+}
+
+void hr__watch_submit(struct hr__job *job, int64_t begin)
+{
+    if (!begin || !traced())
+        return;
+    job_event(job, event_of(HR__EVENT_SPAN, "submit", begin, hr__now()));
+    job_event(job, event_of(HR__EVENT_SUBMIT, "job", begin, begin));
+}
+
+void hr__watch_callback(const struct hr__job *job, int64_t begin)
+{
+    if (begin && traced())
+        job_event(job, event_of(HR__EVENT_SPAN, "callback", begin, hr__now()));
+}
+
+void hr__watch_done(const struct hr__job *job, int64_t begin)
+{
+    int64_t now;
+
+    if (!begin || !traced())
+        return;
+    now = hr__now();
+    job_event(job, event_of(HR__EVENT_SPAN, "done", begin, now));
+    job_event(job, event_of(HR__EVENT_DONE, "job", begin, begin));
+    if (job->begun)
+        job_event(job, event_of(HR__EVENT_ASYNC, "job", job->begun, begin));
+}
+
+void hr__watch_wait(struct hr__device *dev, enum hr__wait what, int64_t begin)
+{
+    static const char *const names[] = {"wait for room", "wait for results"};
+    struct hr__event event;
+
+    if (!begin)
+        return;
+    event = event_of(HR__EVENT_SPAN, names[what], begin, hr__now());
+    of_engine(&event, dev->engines[0]);
+    hr__count(&dev->waits[what], 1);
+    hr__count(&dev->wait_ns[what], (uint64_t)(event.end - begin));
+    if (traced())
+        hr__trace(&event);
+}
+
+static void count_event(struct hr__device *dev, const char *name, int64_t value)
+{
+    struct hr__event event = event_of(HR__EVENT_COUNTER, name, hr__now(),
+                                      value);
+
+    // Not while it is being opened.
+    if (!dev->num_engines)
+        return;
+    of_engine(&event, dev->engines[0]);
+    hr__trace(&event);
+}
+
+void hr__watch_jobs(struct hr__device *dev)
+{
+    if (dev->num_jobs > dev->peak_jobs)
+        dev->peak_jobs = dev->num_jobs;
+    if (dev->num_samples > dev->peak_samples)
+        dev->peak_samples = dev->num_samples;
+    if (traced())
+        count_event(dev, "jobs in flight", dev->num_jobs);
+}
+
+void hr__watch_bytes(struct hr__device *dev)
+{
+    if (traced())
+        count_event(dev, "bytes in flight", (int64_t)dev->used);
+}
+
+// ---- Sums ------------------------------------------------------------------
+
+static uint64_t cpu_time(clockid_t clock)
+{
+    struct timespec t;
+
+    // 0 is another clock: the thread has not said which is its own.
+    if (!clock || clock_gettime(clock, &t))
+        return 0;
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static void read_meter(struct hr__meter *m, struct hr_engine_profile *out)
+{
+    out->name = atomic_load(&m->name);
+    out->device_times = atomic_load(&m->device_times);
+    for (int i = 0; i < HR_NUM_PARTS; i++) {
+        out->parts[i].ns = atomic_load(&m->ns[i]);
+        out->parts[i].times = atomic_load(&m->times[i]);
+    }
+    out->tasks = atomic_load(&m->tasks);
+    out->batches = atomic_load(&m->batches);
+    out->launches = atomic_load(&m->launches);
+    out->bytes_up = atomic_load(&m->bytes_up);
+    out->bytes_down = atomic_load(&m->bytes_down);
+    out->idle_ns = atomic_load(&m->idle_ns);
+    out->num_threads = atomic_load(&m->num_threads);
+    for (int i = 0; i < HR_PROFILE_THREADS; i++)
+        out->cpu_ns[i] = cpu_time(atomic_load(&m->clocks[i]));
+}
+
+void hr_device_profile(hr_device handle, struct hr_profile *out)
+{
+    struct hr__device *dev = hr__device_get(handle);
+
+    _Static_assert((int)HR_PROFILE_ENGINES == (int)HR__MAX_ENGINES,
+                   "room for the whole chain");
+    memset(out, 0, sizeof(*out));
+    if (!dev)
+        return;
+    out->num_engines = dev->num_engines;
+    for (int i = 0; i < dev->num_engines; i++)
+        read_meter(&dev->engines[i]->meter, &out->engines[i]);
+    out->room_waits = atomic_load(&dev->waits[HR__WAIT_ROOM]);
+    out->room_wait_ns = atomic_load(&dev->wait_ns[HR__WAIT_ROOM]);
+    out->result_waits = atomic_load(&dev->waits[HR__WAIT_RESULT]);
+    out->result_wait_ns = atomic_load(&dev->wait_ns[HR__WAIT_RESULT]);
+    pthread_mutex_lock(&dev->lock);
+    out->jobs_in_flight = dev->num_jobs;
+    out->peak_jobs = dev->peak_jobs;
+    out->samples_in_flight = dev->num_samples;
+    out->peak_samples = dev->peak_samples;
+    out->bytes_in_flight = dev->used;
+    out->peak_bytes = dev->stats.peak_bytes;
+    pthread_mutex_unlock(&dev->lock);
+    hr__device_unref(dev);
+}

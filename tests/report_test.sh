@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Opens reports in a headless Chromium: no console error, every chart drawn,
+# nothing wider than the window, at 1280 and at 400 pixels, light and dark.
+#   report_test.sh BUILD [SHOTS]   SHOTS: a folder that gets the screenshots
+# Exit code 77: not run.
+set -uo pipefail
+export LC_ALL=C
+
+build=$(readlink -f "${1:?usage: report_test.sh BUILD [SHOTS]}")
+shots=${2-}
+browser=$(command -v chromium || command -v chromium-browser || true)
+if [[ -z $browser ]]; then
+    echo "not run: chromium is not installed"
+    exit 77
+fi
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+export HOME=$tmp XDG_CACHE_HOME=$tmp/cache XDG_CONFIG_HOME=$tmp/config
+failed=0 opened=0
+
+complain() { echo "FAILED: $*"; failed=$((failed + 1)); }
+
+chrome()  # width arguments...
+{
+    local width=$1
+    shift
+    timeout 60 "$browser" --headless --no-sandbox --disable-gpu \
+        --disable-dev-shm-usage --no-first-run --hide-scrollbars \
+        --user-data-dir="$tmp/profile" --window-size="$width,1000" \
+        --virtual-time-budget=5000 --enable-logging=stderr --v=0 "$@"
+}
+
+attribute()  # name file
+{
+    grep -oE "data-$1=\"[^\"]*\"" "$2" | head -n 1 | cut -d'"' -f2
+}
+
+# A window of Chromium's is 500 pixels wide at least, a frame in it is not.
+# What the page says of itself (tools/report.h) is copied out of the frame.
+frame()  # page width height
+{
+    cat >"$tmp/frame.htm" <<END
+<!DOCTYPE html><html style="color-scheme: light dark"><body
+style="margin:0"><iframe id="f" src="file://$1" width="$2" height="$3"
+style="border:0; display:block"></iframe><script>
+const inside = document.getElementById("f");
+setInterval(() => Object.assign(document.documentElement.dataset,
+    inside.contentDocument?.documentElement?.dataset), 50);
+</script></body></html>
+END
+}
+
+open_page()  # file width at-least-charts scheme
+{
+    local page=$1 width=$2 charts=$3 dark=() found height=${HEIGHT:-3600}
+    local local_files=(--disable-web-security --allow-file-access-from-files)
+    opened=$((opened + 1))
+    [[ ${4-} != dark ]] || dark=(--blink-settings=preferredColorScheme=0)
+    frame "$page" "$width" "$height"
+    chrome "$width" "${dark[@]}" "${local_files[@]}" --dump-dom \
+        "file://$tmp/frame.htm" >"$tmp/dom" 2>"$tmp/log" ||
+        complain "$page at $width: chromium failed"
+    found=$(attribute selfcheck "$tmp/dom")
+    [[ $found == ok ]] || complain "$page at $width: ${found:-no self-check}"
+    found=$(attribute width "$tmp/dom")
+    [[ $found == "$width" ]] || complain "$page: is ${found:-?} wide, not $width"
+    found=$(attribute charts "$tmp/dom")
+    ((${found:-0} >= charts)) || complain "$page: ${found:-0} charts"
+    if grep -E 'CONSOLE' "$tmp/log"; then
+        complain "$page at $width: said something on the console"
+    fi
+    if [[ $shots ]]; then
+        mkdir -p "$shots"
+        chrome "$width" "${dark[@]}" --window-size="$width,$height" \
+            --screenshot="$shots/$(basename "$page" .html)-$width${4-}.png" \
+            "file://$tmp/frame.htm" >/dev/null 2>&1
+    fi
+}
+
+# A page with an error must not pass: what finds errors is tested, too.
+self_test()
+{
+    sed 's/const series = /nothing.at.all(); const series = /' \
+        "$tmp/sample.html" >"$tmp/broken.html"
+    chrome 1280 --dump-dom "file://$tmp/broken.html" >"$tmp/dom" 2>"$tmp/log"
+    [[ $(attribute selfcheck "$tmp/dom") != ok ]] ||
+        complain "a broken page passes its self-check"
+    grep -q CONSOLE "$tmp/log" || complain "a broken page's error is not seen"
+}
+
+charts=5
+"$build/tests/test_report" --sample "$tmp/sample.html" ||
+    complain "no sample report"
+if ! grep -q 'id="licence">.*' "$tmp/sample.html" ||
+   ! grep -q 'Chart.js v' "$tmp/sample.html"; then
+    echo "this build has no Chart.js: charts are not looked at"
+    charts=0
+fi
+open_page "$tmp/sample.html" 1280 $charts
+open_page "$tmp/sample.html" 400 $charts
+open_page "$tmp/sample.html" 1280 $charts dark
+# What the commands write, of pictures with findings and of none.
+if "$build/tests/test_validate" --sample "$tmp/validate.html"; then
+    ((!charts)) || charts=2
+    open_page "$tmp/validate.html" 1280 $charts
+    open_page "$tmp/validate.html" 400 $charts
+else
+    complain "no report of findings"
+fi
+self_test
+for page in "$tmp"/*.html; do
+    (($(stat -c %s "$page") <= 2000000)) || complain "$page is too large"
+done
+echo "$opened pages opened, $failed failed"
+((!failed))

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *const options_dtypes[] = {"f32", "f16", "u8", NULL};
+const char *const options_tiers[] = {"close", "exact", "fast", NULL};
+
+int options_fail(const char *command, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    tools_warn("%s: %s", command, text);
+    return TOOLS_CANNOT;
+}
+
+int options_choose(const char *command, const char *option, const char *word,
+                   const char *const *list)
+{
+    char all[128] = "";
+
+    for (int i = 0; list[i]; i++) {
+        if (!strcmp(word, list[i]))
+            return i;
+        snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s",
+                 i ? ", " : "", list[i]);
+    }
+    options_fail(command, "%s: '%s' is none of %s", option, word, all);
+    return -1;
+}
+
+bool options_count(const char *command, const char *option, const char *text,
+                   uint64_t *value)
+{
+    if (!text || (tools_parse_u64(text, value) && *value))
+        return true;
+    options_fail(command, "%s: '%s' is not a number above 0", option, text);
+    return false;
+}
+
+bool options_seed(const char *command, const char *text, uint64_t *value)
+{
+    if (!text || tools_parse_u64(text, value))
+        return true;
+    options_fail(command, "--seed: '%s' is not a number in 0 .. 2^64 - 1",
+                 text);
+    return false;
+}
+
+bool options_inputs(const char *command, poptContext con, struct inputs *inputs)
+{
+    const char *input;
+
+    if (!poptPeekArg(con)) {
+        options_fail(command,
+                     "name a folder or a picture (see headrace %s --help)",
+                     command);
+        return false;
+    }
+    while ((input = poptGetArg(con)))
+        if (!inputs_add(inputs, input)) {
+            tools_warn("%s", inputs->error);
+            return false;
+        }
+    return true;
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the command lines of all subcommands have in common.
+#ifndef HEADRACE_TOOLS_OPTIONS_H
+#define HEADRACE_TOOLS_OPTIONS_H
+
+#include <popt.h>
+
+#include "inputs.h"
+#include "tools.h"
+
+// Prints "headrace: COMMAND: TEXT" and returns TOOLS_CANNOT.
+int options_fail(const char *command, const char *format, ...) HR_PRINTF(2, 3);
+
+// Index of word in a list that ends with NULL; -1 with a message.
+int options_choose(const char *command, const char *option, const char *word,
+                   const char *const *list);
+
+// By --dtype, --tier: the words and their order are those of the enums.
+extern const char *const options_dtypes[], *const options_tiers[];
+
+// A number above 0, or at all, from text; NULL leaves *value as it is. False
+// with a message.
+bool options_count(const char *command, const char *option, const char *text,
+                   uint64_t *value);
+bool options_seed(const char *command, const char *text, uint64_t *value);
+
+// The words that are left are files and folders; there must be one. False
+// with a message.
+bool options_inputs(const char *command, poptContext con,
+                    struct inputs *inputs);
+
+#endif

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// headrace profile: what an engine gains on the user's own pictures. Private
+// to the profile*.c files.
+//
+//   profile_options.c  the command line
+//   profile.c          which configurations, in turns, and what they say
+//   profile_child.c    the process that measures one configuration
+//   profile_source.c   its pictures: files, memory, decoded
+//   profile_eager.c    one op at a time
+//   profile_entropy.c  what entropy decoding alone takes
+//   profile_process.c  starting children and talking to them
+//   profile_trace.c    what a trace tells: overlap, queue, a timeline
+//   profile_summary.c  medians of all of it, the case for the advice
+//   profile_advice.c   quantiles, how many threads, one sentence; pure
+//   profile_print.c    table and JSON
+//   profile_report.c   the page
+//
+// How it is measured. Each configuration is a process of its own (--measure,
+// hidden), which opens its device, warms up and then waits. The parent lets
+// them measure in turns, so that a machine that gets slower harms all; what is
+// shown is the median of the rounds. Clocks inside the library are read in one
+// more process per backend, apart from the rates.
+#ifndef HEADRACE_PROFILE_H
+#define HEADRACE_PROFILE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "report.h"
+#include "run.h"
+
+enum {
+    PROFILE_BACKENDS = 8,
+    PROFILE_THREADS = 16,
+    PROFILE_ROUNDS = 3,
+    PROFILE_CONFIGS = PROFILE_BACKENDS * (PROFILE_THREADS + 4),
+    PROFILE_SPANS = 3000,  // of a timeline
+};
+
+enum profile_mode {
+    PROFILE_PLANNED,  // a batch is one job
+    PROFILE_EAGER,    // one op at a time
+    PROFILE_MEMORY,   // planned; a source that costs nothing
+    PROFILE_DECODED,  // planned; decode is done already
+    PROFILE_WATCHED,  // planned; with trace and clocks
+};
+extern const char *const profile_modes[];
+
+struct profile_options {
+    struct run_options run;  // ops, batch, dtype, ...; not backend, threads
+    char *backends[PROFILE_BACKENDS];
+    int num_backends;
+    int threads[PROFILE_THREADS], num_threads;
+    double seconds;
+    double consumer_ms;  // 0 = none
+    int consumer_cpu;    // per cent of one core
+    bool memory;
+    const char *trace, *report;
+    bool json, quiet;
+};
+
+struct profile_words {
+    char *backends, *ops, *threads, *trace, *report, *limit, *dtype, *tier;
+    char *consumer;
+    double seconds;
+    int batch, consumer_cpu, memory, json, quiet, measure;
+};
+
+// One measurement of a child.
+struct profile_sample {
+    double seconds, cpu_seconds, rate;  // pictures per second
+    double busy;                        // of the consumer, 0 .. 1
+    double consumer_seconds;
+    double wait_submit, wait_results;  // seconds of the measuring thread
+    uint64_t images, failed, batches, fallbacks;
+    double launches, device_batches, bytes_up, bytes_down, peak_rss;
+    double others;      // share of the machine that other processes took
+    double *latencies;  // ms, of each batch
+    size_t num_latencies;
+};
+
+struct profile_config {
+    int backend;  // index of options.backends
+    enum profile_mode mode;
+    int threads;
+    // What its process said.
+    char device[64], description[192];
+    int batch, ring;
+    bool software;
+    double pictures;
+    struct profile_sample rounds[PROFILE_ROUNDS];
+    int num_rounds;
+    struct profile_sample fed[PROFILE_ROUNDS];  // with the consumer
+    int num_fed;
+    // Medians.
+    double rate, noise, cpu_per_1000, p50, p99, launches_per_batch;
+    double bytes_per_image, peak_rss, busy, fed_rate;
+    uint64_t fallbacks;  // samples the CPU had to make, of all rounds
+    uint64_t images;
+    // The process.
+    pid_t pid;
+    int to, from;
+    char *line;  // what was read from it
+    size_t line_room, line_used;
+};
+
+// What the watched run of a backend tells.
+struct profile_part {
+    char engine[64], name[16];
+    double ms_per_1000;  // pictures
+    double share;        // of all parts of that engine
+    bool device;         // the device's own time
+};
+struct profile_lane_span {
+    int lane;
+    char name[32];
+    double begin_ms, end_ms;
+};
+struct profile_watch {
+    bool valid;
+    struct profile_part parts[4 * HR_NUM_PARTS];
+    int num_parts;
+    double worker_cpu[HR_PROFILE_THREADS];  // share of the time, 0 .. 1
+    int num_workers;
+    double idle;       // share of the workers' time
+    double entropy;    // share of decode on the CPU, estimated
+    double overlap;    // hidden share of device and copies; < 0: none
+    double occupancy;  // jobs in flight, mean
+    double empty;      // share of the time with none
+    double wait_submit, wait_results;  // shares of the time
+    double rate;
+    char lanes[24][48];
+    int num_lanes;
+    struct profile_lane_span *spans;
+    int num_spans;
+};
+
+struct profile {
+    struct profile_options opt;
+    struct profile_words words;
+    struct inputs in;
+    char **paths;  // the arguments
+    int num_paths;
+    struct profile_config configs[PROFILE_CONFIGS];
+    int num_configs;
+    struct profile_watch watch[PROFILE_BACKENDS];
+    json_t *events;  // of all traces, for --trace
+    double others;   // median
+    double noise;    // the worst of the planned ones
+    char advice[640];
+    int argc;
+    char **argv;
+};
+
+int profile_options(struct profile *p, int argc, char **argv, bool *done);
+void profile_options_finish(struct profile *p);
+
+// ---- The child ---------------------------------------------------------------
+
+int profile_child(void);
+
+struct profile_child {
+    struct run run;
+    enum profile_mode mode;
+    void **data;  // MEMORY: encoded bytes of each picture
+    size_t *sizes;
+    hr_image *images;  // DECODED
+    size_t num_sources;
+    int64_t submitted[RUN_RING_MAX];  // ns
+    _Atomic int64_t ended[RUN_RING_MAX];
+    void **file;  // EAGER: bytes that jobs borrow, [ring][batch]
+    double consumer_ms, consumer_cpu;
+    double burnt;  // CPU seconds of the consumer
+    bool warm;     // it has measured before
+};
+
+// After run_prepare(): loads or decodes; pictures that cannot be are taken out
+// of the list. False: a message was printed.
+bool profile_source_open(struct profile_child *c);
+void profile_source_close(struct profile_child *c);
+// The samples that run_fill() made, from that source.
+void profile_source_fill(struct profile_child *c, const struct run_slot *slot);
+// NULL with errno; free().
+void *profile_read_file(const char *path, size_t *size);
+
+bool profile_eager_submit(struct profile_child *c, struct run_slot *slot);
+// Waits for all of slot; returns how many failed.
+int profile_eager_collect(struct profile_child *c, struct run_slot *slot);
+
+// Seconds of entropy decoding as a share of all decoding with libjpeg, over a
+// few JPEG files of the list; < 0: none could be read.
+double profile_entropy_share(struct inputs *in);
+
+// ---- Children, from the parent's side ------------------------------------------
+
+bool profile_start(struct profile *p, struct profile_config *c);
+// Sends a command, waits for the answer. NULL: a message was printed.
+json_t *profile_ask(struct profile *p, struct profile_config *c,
+                    json_t *command, double seconds);
+void profile_end(struct profile_config *c);
+
+// ---- What is known then --------------------------------------------------------
+
+double profile_median(const double *values, int n);
+// In place. q = 0.99: the value that 99 of 100 do not exceed.
+double profile_quantile(double *values, size_t n, double q);
+
+// The fewest threads whose rate is at least need; if none is, more than were
+// measured, by the last step's growth, and *measured = false. 0: never, for
+// the rate does not grow.
+int profile_threads_enough(const int *threads, const double *rates, int n,
+                           double need, bool *measured);
+
+struct profile_case {
+    const char *backend;       // that the sentence is about
+    int threads, cores;        // most that were measured; of the machine
+    double consumer_ms, busy;  // 0 = no consumer; share of the time
+    double rate, need;         // pictures per second; need 0 = no consumer
+    const char *part;          // largest part of its CPU time
+    double part_share;
+    int enough;         // threads that suffice; 0 = no number does
+    bool measured;      // and were measured
+    const char *other;  // a backend that would do better, or NULL
+    double other_rate;
+    int other_enough;
+    const char *offload;   // spans that would take the part over
+    double best_cpu_rate;  // of any thread count
+    bool software;         // backend runs on the host's processor
+};
+enum profile_bound { PROFILE_NO_CONSUMER, PROFILE_DATA, PROFILE_CONSUMER };
+enum profile_bound profile_bound(double consumer_ms, double busy);
+void profile_advise(const struct profile_case *c, char *out, size_t size);
+
+// Fills watch from a trace's file, window in seconds of CLOCK_MONOTONIC; adds
+// its events to p->events. False: a message was printed.
+bool profile_read_trace(struct profile *p, struct profile_config *c,
+                        struct profile_watch *w, const char *path, double from,
+                        double to);
+// Share of the device's time (queues: kind 0 .. 7) in which another queue or
+// the host (kind -1) is at work, too; < 0: the device has none.
+struct profile_interval {
+    double begin, end;
+    int kind;
+};
+double profile_overlap(const struct profile_interval *intervals, size_t n);
+
+void profile_summarize(struct profile *p);
+const struct profile_config *profile_find(const struct profile *p, int backend,
+                                          enum profile_mode mode, int threads);
+int profile_most_threads(const struct profile *p);
+int profile_cpu(const struct profile *p);  // index of that backend
+const struct profile_config *profile_best_cpu(const struct profile *p);
+int profile_enough(const struct profile *p, int backend, bool *measured);
+
+int profile_print(struct profile *p);
+bool profile_report(struct profile *p);
+
+#endif

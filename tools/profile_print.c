@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+
+#include "profile.h"
+#include "tools.h"
+
+#define MIB (1.0 / (1 << 20))
+
+static const char *bound_name(const struct profile *p,
+                              const struct profile_config *c)
+{
+    switch (profile_bound(p->opt.consumer_ms, c->busy)) {
+    case PROFILE_DATA:
+        return "data";
+    case PROFILE_CONSUMER:
+        return "consumer";
+    case PROFILE_NO_CONSUMER:
+        break;
+    }
+    return "-";
+}
+
+// ---- Tables ----------------------------------------------------------------
+
+static void rates(const struct profile *p)
+{
+    const struct profile_config *one = profile_find(p, profile_cpu(p),
+                                                    PROFILE_PLANNED, 1);
+    const struct profile_config *best = profile_best_cpu(p);
+
+    printf("%-14s %3s %-8s %9s %5s %8s %8s %9s %9s %7s %8s %8s %6s %6s\n",
+           "device", "thr", "mode", "img/s", "+-%", "p50 ms", "p99 ms",
+           "CPU-s/1k", "KiB/img", "launch", "peak MiB", "fallback", "x 1thr",
+           "x CPU");
+    for (int i = 0; i < p->num_configs; i++) {
+        const struct profile_config *c = &p->configs[i];
+
+        if (c->mode == PROFILE_WATCHED)
+            continue;
+        printf("%-14s %3d %-8s %9.1f %5.1f %8.2f %8.2f %9.3f %9.1f %7.1f %8.1f "
+               "%8llu %6.2f %6.2f\n",
+               c->device, c->threads, profile_modes[c->mode], c->rate,
+               100 * c->noise, c->p50, c->p99, c->cpu_per_1000,
+               c->bytes_per_image / 1024, c->launches_per_batch,
+               c->peak_rss * MIB, (unsigned long long)c->fallbacks,
+               one->rate > 0 ? c->rate / one->rate : 0,
+               best->rate > 0 ? c->rate / best->rate : 0);
+    }
+    puts("\nplanned: a batch is one job; eager: one op at a time; memory: a "
+         "source that\ncosts nothing; decoded: decode is done already. KiB/img "
+         "and launches (per\nbatch) are of the device.");
+}
+
+static void consumers(const struct profile *p)
+{
+    double batch = p->configs[0].batch;
+
+    if (p->opt.consumer_ms <= 0)
+        return;
+    printf("\nA consumer of %g ms per batch of %.0f", p->opt.consumer_ms,
+           batch);
+    if (p->opt.consumer_cpu)
+        printf(", using %d %% of a core", p->opt.consumer_cpu);
+    printf(" (at most %.1f img/s)\n\n", 1000 * batch / p->opt.consumer_ms);
+    printf("%-14s %3s %9s %8s %9s\n", "device", "thr", "img/s", "busy %",
+           "bound");
+    for (int i = 0; i < p->num_configs; i++) {
+        const struct profile_config *c = &p->configs[i];
+
+        if (c->mode == PROFILE_PLANNED)
+            printf("%-14s %3d %9.1f %8.1f %9s\n", c->device, c->threads,
+                   c->fed_rate, 100 * c->busy, bound_name(p, c));
+    }
+    putchar('\n');
+    for (int b = 0; b < p->opt.num_backends; b++) {
+        bool measured;
+        int n = profile_enough(p, b, &measured);
+
+        if (n)
+            printf("%s: %d thread%s keep%s it fed%s\n", p->opt.backends[b], n,
+                   n == 1 ? "" : "s", n == 1 ? "s" : "",
+                   measured ? "" : " (estimated)");
+        else
+            printf("%s: more threads do not keep it fed\n", p->opt.backends[b]);
+    }
+}
+
+static void watched(const struct profile *p, int backend)
+{
+    const struct profile_watch *w = &p->watch[backend];
+
+    if (!w->valid)
+        return;
+    printf("\nWhere the time goes on %s, %d threads (ms per 1000 pictures)\n\n",
+           p->opt.backends[backend], profile_most_threads(p));
+    for (int i = 0; i < w->num_parts; i++) {
+        const struct profile_part *part = &w->parts[i];
+
+        printf("  %-12s %-12s %10.1f %5.1f %%  %s\n", part->engine, part->name,
+               part->ms_per_1000, 100 * part->share,
+               part->device ? "device time" : "host threads");
+        if (!strcmp(part->name, "decode") && w->entropy >= 0)
+            printf("  %-12s  %-11s %10.1f %5.1f %%  estimated: as libjpeg "
+                   "alone\n",
+                   "", "entropy", part->ms_per_1000 * w->entropy,
+                   100 * part->share * w->entropy);
+    }
+    printf("  worker threads: CPU");
+    for (int i = 0; i < w->num_workers; i++)
+        printf(" %.0f %%", 100 * w->worker_cpu[i]);
+    printf(", idle %.0f %% of the time\n", 100 * w->idle);
+    printf("  queue: %.1f jobs in flight on average, empty %.0f %% of the "
+           "time\n",
+           w->occupancy, 100 * w->empty);
+    printf("  waiting: %.0f %% to submit, %.0f %% for results\n",
+           100 * w->wait_submit, 100 * w->wait_results);
+    if (w->overlap >= 0)
+        printf("  overlap: %.0f %% of the device's and copies' time is hidden "
+               "behind other work\n",
+               100 * w->overlap);
+}
+
+static int print_text(const struct profile *p)
+{
+    printf("%.0f pictures, batches of %d, %s\n\n", p->configs[0].pictures,
+           p->configs[0].batch, p->opt.run.ops_text);
+    rates(p);
+    consumers(p);
+    for (int b = 0; b < p->opt.num_backends; b++)
+        watched(p, b);
+    printf("\nRounds differ by up to +-%.0f %%; other processes took %.0f %% "
+           "of the machine%s.\n",
+           100 * p->noise, 100 * p->others,
+           p->noise > 0.1 || p->others > 0.1 ? ": measure again on a quiet one"
+                                             : "");
+    printf("\n%s\n", p->advice);
+    return tools_flush_stdout();
+}
+
+// ---- JSON ------------------------------------------------------------------
+
+static json_t *config_json(const struct profile *p,
+                           const struct profile_config *c)
+{
+    const struct profile_config *one = profile_find(p, profile_cpu(p),
+                                                    PROFILE_PLANNED, 1);
+    const struct profile_config *best = profile_best_cpu(p);
+    uint64_t failed = 0;
+    json_t *json;
+
+    for (int i = 0; i < c->num_rounds; i++)
+        failed += c->rounds[i].failed;
+    json = json_pack(
+        "{s:s s:s s:i s:i s:i s:f s:f s:f s:f s:f s:f s:f s:f s:I s:I s:I "
+        "s:f s:f}",
+        "device", c->device, "mode", profile_modes[c->mode], "threads",
+        c->threads, "batch", c->batch, "in_flight", c->ring, "img_per_s",
+        c->rate, "noise", c->noise, "latency_p50_ms", c->p50, "latency_p99_ms",
+        c->p99, "cpu_s_per_1000", c->cpu_per_1000, "bytes_per_image",
+        c->bytes_per_image, "launches_per_batch", c->launches_per_batch,
+        "peak_rss_bytes", c->peak_rss, "fallbacks", (json_int_t)c->fallbacks,
+        "images", (json_int_t)c->images, "failed", (json_int_t)failed,
+        "times_cpu_1_thread", one->rate > 0 ? c->rate / one->rate : 0,
+        "times_best_cpu", best->rate > 0 ? c->rate / best->rate : 0);
+    if (c->num_fed) {
+        json_object_set_new(json, "consumer_busy", json_real(c->busy));
+        json_object_set_new(json, "consumer_img_per_s", json_real(c->fed_rate));
+        json_object_set_new(json, "bound", json_string(bound_name(p, c)));
+    }
+    return json;
+}
+
+static json_t *parts_json(const struct profile_watch *w)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < w->num_parts; i++)
+        json_array_append_new(list, json_pack("{s:s s:s s:f s:f s:b}", "engine",
+                                              w->parts[i].engine, "part",
+                                              w->parts[i].name, "ms_per_1000",
+                                              w->parts[i].ms_per_1000, "share",
+                                              w->parts[i].share, "device_time",
+                                              w->parts[i].device));
+    return list;
+}
+
+static json_t *backend_json(const struct profile *p, int b)
+{
+    const struct profile_watch *w = &p->watch[b];
+    json_t *json, *cpu = json_array();
+
+    for (int i = 0; i < w->num_workers; i++)
+        json_array_append_new(cpu, json_real(w->worker_cpu[i]));
+    json = json_pack("{s:s s:o s:o s:f s:f s:f s:f s:f s:o s:o}", "backend",
+                     p->opt.backends[b], "parts", parts_json(w), "worker_cpu",
+                     cpu, "worker_idle", w->idle, "jobs_in_flight",
+                     w->occupancy, "queue_empty", w->empty, "wait_submit",
+                     w->wait_submit, "wait_results", w->wait_results, "overlap",
+                     w->overlap >= 0 ? json_real(w->overlap) : json_null(),
+                     "entropy_of_decode",
+                     w->entropy >= 0 ? json_real(w->entropy) : json_null());
+    if (p->opt.consumer_ms > 0) {
+        bool measured;
+        int n = profile_enough(p, b, &measured);
+
+        json_object_set_new(json, "threads_enough",
+                            n ? json_integer(n) : json_null());
+        json_object_set_new(json, "threads_enough_measured",
+                            json_boolean(n && measured));
+    }
+    return json;
+}
+
+static int print_json(const struct profile *p)
+{
+    json_t *configs = json_array(), *backends = json_array(), *json;
+    int rc;
+
+    for (int i = 0; i < p->num_configs; i++)
+        if (p->configs[i].mode != PROFILE_WATCHED)
+            json_array_append_new(configs, config_json(p, &p->configs[i]));
+    for (int b = 0; b < p->opt.num_backends; b++)
+        json_array_append_new(backends, backend_json(p, b));
+    json = json_pack("{s:s s:s s:f s:i s:f s:i s:f s:f s:o s:o s:s}", "version",
+                     hr_version(), "ops", p->opt.run.ops_text, "pictures",
+                     p->configs[0].pictures, "rounds", PROFILE_ROUNDS,
+                     "consumer_ms", p->opt.consumer_ms, "consumer_cpu",
+                     p->opt.consumer_cpu, "noise", p->noise, "others",
+                     p->others, "configurations", configs, "backends", backends,
+                     "advice", p->advice);
+    rc = json
+             ? json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9))
+             : -1;
+    json_decref(json);
+    if (rc < 0) {
+        tools_warn("standard output: the summary could not be written");
+        return TOOLS_CANNOT;
+    }
+    putchar('\n');
+    return tools_flush_stdout();
+}
+
+int profile_print(struct profile *p)
+{
+    return p->opt.json ? print_json(p) : print_text(p);
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "profile.h"
+#include "tools.h"
+
+// A driver may compile its kernels when it is first opened.
+#define OPEN_SECONDS 120.0
+
+static void become_child(const int to[2], const int from[2])
+{
+    static char name[] = "headrace", command[] = "profile",
+                hidden[] = "--measure";
+    char *argv[] = {name, command, hidden, NULL};
+
+    dup2(to[0], STDIN_FILENO);
+    dup2(from[1], STDOUT_FILENO);
+    for (int i = 0; i < 2; i++) {
+        close(to[i]);
+        close(from[i]);
+    }
+    execv("/proc/self/exe", argv);
+    _exit(127);
+}
+
+static bool spawn(struct profile_config *c)
+{
+    int to[2], from[2];
+
+    if (pipe2(to, O_CLOEXEC) < 0)
+        return false;
+    if (pipe2(from, O_CLOEXEC) < 0) {
+        close(to[0]);
+        close(to[1]);
+        return false;
+    }
+    fflush(stdout);
+    c->pid = fork();
+    if (c->pid == 0)
+        become_child(to, from);
+    close(to[0]);
+    close(from[1]);
+    if (c->pid < 0) {
+        close(to[1]);
+        close(from[0]);
+        return false;
+    }
+    c->to = to[1];
+    c->from = from[0];
+    return true;
+}
+
+static bool send_line(struct profile_config *c, const json_t *json)
+{
+    char *text = json_dumps(json, JSON_COMPACT);
+    size_t size = text ? strlen(text) : 0, done = 0;
+    bool ok = text != NULL;
+
+    if (text)
+        text[size++] = '\n';
+    while (ok && done < size) {
+        ssize_t n = write(c->to, text + done, size - done);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        ok = n > 0;
+        done += ok ? (size_t)n : 0;
+    }
+    free(text);
+    return ok;
+}
+
+static bool read_some(struct profile_config *c, double until)
+{
+    struct pollfd p = {.fd = c->from, .events = POLLIN};
+    double left = until - tools_seconds();
+    ssize_t n;
+
+    if (c->line_used + 65536 > c->line_room) {
+        size_t room = c->line_room + (1 << 20);
+        char *more = realloc(c->line, room);
+
+        if (!more)
+            return false;
+        c->line = more;
+        c->line_room = room;
+    }
+    if (left <= 0 || poll(&p, 1, (int)(left * 1000) + 1) == 0)
+        return false;
+    n = read(c->from, c->line + c->line_used, 65536);
+    if (n < 0 && errno == EINTR)
+        return true;
+    if (n <= 0)
+        return false;
+    c->line_used += (size_t)n;
+    return true;
+}
+
+static json_t *receive(struct profile_config *c, double seconds)
+{
+    double until = tools_seconds() + seconds;
+
+    c->line_used = 0;
+    while (!c->line_used || c->line[c->line_used - 1] != '\n')
+        if (!read_some(c, until))
+            return NULL;
+    return json_loadb(c->line, c->line_used, 0, NULL);
+}
+
+// What a child could not do it has said on standard error; a child that was
+// killed, or hangs, could not.
+static void lost(struct profile *p, struct profile_config *c)
+{
+    int status = 0;
+    pid_t gone = waitpid(c->pid, &status, WNOHANG);
+
+    for (int i = 0; gone == 0 && i < 20; i++) {
+        usleep(10000);
+        gone = waitpid(c->pid, &status, WNOHANG);
+    }
+    if (gone == 0) {
+        kill(c->pid, SIGKILL);
+        waitpid(c->pid, &status, 0);
+        tools_warn("profile: %s with %d threads does not answer",
+                   p->opt.backends[c->backend], c->threads);
+    } else if (WIFSIGNALED(status)) {
+        tools_warn("profile: %s with %d threads was killed by signal %d",
+                   p->opt.backends[c->backend], c->threads, WTERMSIG(status));
+    }
+    c->pid = 0;
+}
+
+static json_t *config_json(const struct profile *p,
+                           const struct profile_config *c)
+{
+    const struct run_options *run = &p->opt.run;
+    json_t *inputs = json_array();
+
+    for (int i = 0; i < p->num_paths; i++)
+        json_array_append_new(
+            inputs, json_stringn_nocheck(p->paths[i], strlen(p->paths[i])));
+    return json_pack("{s:s s:s s:i s:i s:i s:i s:i s:i s:b s:o}", "ops",
+                     run->ops_text, "backend", p->opt.backends[c->backend],
+                     "batch", run->batch, "threads", c->threads, "dtype",
+                     (int)run->dtype, "tier", (int)run->tier, "mode",
+                     (int)c->mode, "limit", run->limit ? (int)run->limit : 4096,
+                     "memory", p->opt.memory, "inputs", inputs);
+}
+
+bool profile_start(struct profile *p, struct profile_config *c)
+{
+    json_t *config, *ready = NULL;
+
+    if (!spawn(c)) {
+        tools_warn("profile: no process to measure in: %s", strerror(errno));
+        return false;
+    }
+    config = config_json(p, c);
+    if (config && send_line(c, config))
+        ready = receive(c, OPEN_SECONDS);
+    json_decref(config);
+    if (!ready) {
+        lost(p, c);
+        return false;
+    }
+    snprintf(c->device, sizeof(c->device), "%s",
+             json_string_value(json_object_get(ready, "device")));
+    snprintf(c->description, sizeof(c->description), "%s",
+             json_string_value(json_object_get(ready, "description")));
+    c->batch = (int)json_integer_value(json_object_get(ready, "batch"));
+    c->ring = (int)json_integer_value(json_object_get(ready, "ring"));
+    c->software = json_is_true(json_object_get(ready, "software"));
+    c->pictures = json_number_value(json_object_get(ready, "pictures"));
+    json_decref(ready);
+    return true;
+}
+
+json_t *profile_ask(struct profile *p, struct profile_config *c,
+                    json_t *command, double seconds)
+{
+    json_t *answer = NULL;
+
+    if (command && send_line(c, command))
+        answer = receive(c, seconds + OPEN_SECONDS);
+    json_decref(command);
+    if (!answer)
+        lost(p, c);
+    return answer;
+}
+
+void profile_end(struct profile_config *c)
+{
+    if (c->pid > 0) {
+        close(c->to);
+        waitpid(c->pid, NULL, 0);
+        close(c->from);
+    }
+    c->pid = 0;
+    free(c->line);
+    c->line = NULL;
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "profile.h"
+#include "tools.h"
+
+#define MIB (1.0 / (1 << 20))
+
+static void head(struct profile *p, struct report *r)
+{
+    const struct profile_config *one = profile_find(p, profile_cpu(p),
+                                                    PROFILE_PLANNED, 1);
+    enum report_tone tone = REPORT_PLAIN;
+    char value[32], note[96];
+
+    for (int b = 0; b < p->opt.num_backends; b++) {
+        const struct profile_config *c = profile_find(p, b, PROFILE_PLANNED,
+                                                      profile_most_threads(p));
+
+        report_fact(r, c->device, "%s", c->description);
+        snprintf(value, sizeof(value), "%.0f", c->rate);
+        snprintf(note, sizeof(note), "%d threads, %.2f x one CPU thread",
+                 c->threads, one->rate > 0 ? c->rate / one->rate : 0);
+        report_figure(r, c->device, value, note);
+        if (p->opt.consumer_ms <= 0)
+            continue;
+        snprintf(value, sizeof(value), "%.0f %%", 100 * c->busy);
+        report_figure(r, "consumer busy", value, c->device);
+        if (profile_bound(p->opt.consumer_ms, c->busy) == PROFILE_CONSUMER)
+            tone = REPORT_GOOD;
+        else if (tone == REPORT_PLAIN)
+            tone = REPORT_WARN;
+    }
+    report_fact(r, "pictures", "%.0f, batches of %d", p->configs[0].pictures,
+                p->configs[0].batch);
+    report_fact(r, "ops", "%s", p->opt.run.ops_text);
+    report_fact(r, "noise",
+                "rounds differ by up to +-%.0f %%, other processes took %.0f %% "
+                "of the machine",
+                100 * p->noise, 100 * p->others);
+    report_verdict(r, tone, p->advice);
+}
+
+static void speed_bars(struct profile *p, struct report *r)
+{
+    char names[PROFILE_CONFIGS][96];
+    const char *labels[PROFILE_CONFIGS];
+    double values[PROFILE_CONFIGS];
+    const struct profile_config *one = profile_find(p, profile_cpu(p),
+                                                    PROFILE_PLANNED, 1);
+    int n = 0;
+
+    for (int i = 0; i < p->num_configs; i++) {
+        const struct profile_config *c = &p->configs[i];
+
+        if (c->mode == PROFILE_WATCHED)
+            continue;
+        snprintf(names[n], sizeof(names[n]), "%s %d %s", c->device, c->threads,
+                 profile_modes[c->mode]);
+        labels[n] = names[n];
+        values[n++] = one->rate > 0 ? c->rate / one->rate : NAN;
+    }
+    report_chart(r, &(struct report_chart){
+                        .kind = REPORT_ROWS,
+                        .title = "Speed-up against one CPU thread",
+                        .text = "Memory: a source that costs nothing. Decoded: "
+                                "decode is done already.",
+                        .x_title = "times",
+                        .labels = labels,
+                        .num_labels = n});
+    report_series(r, "speed-up", values, n);
+}
+
+static void scaling(struct profile *p, struct report *r)
+{
+    report_chart(r, &(struct report_chart){.kind = REPORT_LINES,
+                                           .title = "Thread scaling",
+                                           .x_title = "host threads",
+                                           .y_title = "pictures per second"});
+    for (int b = 0; b < p->opt.num_backends; b++) {
+        double x[PROFILE_THREADS + 1], y[PROFILE_THREADS + 1];
+        int n = 0;
+
+        for (int i = 0; i < p->num_configs; i++)
+            if (p->configs[i].backend == b &&
+                p->configs[i].mode == PROFILE_PLANNED) {
+                x[n] = p->configs[i].threads;
+                y[n++] = p->configs[i].rate;
+            }
+        report_points(r, p->opt.backends[b], x, y, n);
+    }
+}
+
+static void table(struct profile *p, struct report *r)
+{
+    static const struct report_column columns[] = {
+        {.title = "device"},
+        {.title = "threads", .number = true},
+        {.title = "mode"},
+        {.title = "img/s", .number = true, .bars = true, .digits = 1},
+        {.title = "+- %", .number = true, .digits = 1},
+        {.title = "p50 ms", .number = true, .auto_digits = true},
+        {.title = "p99 ms", .number = true, .auto_digits = true},
+        {.title = "CPU-s per 1000", .number = true, .auto_digits = true},
+        {.title = "KiB per picture", .number = true, .digits = 1},
+        {.title = "launches per batch", .number = true, .digits = 1},
+        {.title = "peak MiB", .number = true, .digits = 0},
+        {.title = "fallbacks", .number = true},
+    };
+
+    report_table(r, "Measured", columns, sizeof(columns) / sizeof(*columns));
+    for (int i = 0; i < p->num_configs; i++) {
+        const struct profile_config *c = &p->configs[i];
+        const double numbers[] = {c->rate,
+                                  100 * c->noise,
+                                  c->p50,
+                                  c->p99,
+                                  c->cpu_per_1000,
+                                  c->bytes_per_image / 1024,
+                                  c->launches_per_batch,
+                                  c->peak_rss * MIB,
+                                  (double)c->fallbacks};
+
+        if (c->mode == PROFILE_WATCHED)
+            continue;
+        report_text_cell(r, "%s", c->device);
+        report_number_cell(r, c->threads);
+        report_text_cell(r, "%s", profile_modes[c->mode]);
+        for (size_t k = 0; k < sizeof(numbers) / sizeof(*numbers); k++)
+            report_number_cell(r, numbers[k]);
+    }
+}
+
+static void consumer(struct profile *p, struct report *r)
+{
+    static const struct report_column columns[] = {
+        {.title = "device"},
+        {.title = "threads", .number = true},
+        {.title = "img/s", .number = true, .digits = 1},
+        {.title = "consumer busy",
+         .number = true,
+         .bars = true,
+         .digits = 1,
+         .unit = "%"},
+    };
+
+    if (p->opt.consumer_ms <= 0)
+        return;
+    report_section(r, "Beside a network", NULL);
+    report_text(r, "A consumer that takes %g ms per batch%s.",
+                p->opt.consumer_ms,
+                p->opt.consumer_cpu ? " and loads the host" : "");
+    report_table(r, "How busy it is kept", columns, 4);
+    for (int i = 0; i < p->num_configs; i++) {
+        const struct profile_config *c = &p->configs[i];
+
+        if (c->mode != PROFILE_PLANNED)
+            continue;
+        report_text_cell(r, "%s", c->device);
+        report_number_cell(r, c->threads);
+        report_number_cell(r, c->fed_rate);
+        report_number_cell(r, 100 * c->busy);
+        report_tone_row(r, profile_bound(p->opt.consumer_ms, c->busy) ==
+                                   PROFILE_CONSUMER
+                               ? REPORT_GOOD
+                               : REPORT_PLAIN);
+    }
+    for (int b = 0; b < p->opt.num_backends; b++) {
+        bool measured;
+        int n = profile_enough(p, b, &measured);
+
+        if (n)
+            report_text(r, "%s: %d threads suffice%s.", p->opt.backends[b], n,
+                        measured ? "" : " (estimated)");
+        else
+            report_text(r, "%s: more threads do not keep it fed.",
+                        p->opt.backends[b]);
+    }
+}
+
+// One bar per backend and kind of time, cut into its parts.
+static void breakdown(struct profile *p, struct report *r)
+{
+    char names[2 * PROFILE_BACKENDS][96];
+    const char *labels[2 * PROFILE_BACKENDS];
+    int n = 2 * p->opt.num_backends;
+
+    for (int i = 0; i < n; i++) {
+        snprintf(names[i], sizeof(names[i]), "%s: %s", p->opt.backends[i / 2],
+                 i % 2 ? "device" : "host threads");
+        labels[i] = names[i];
+    }
+    report_chart(r,
+                 &(struct report_chart){
+                     .kind = REPORT_ROWS,
+                     .title = "Where the time goes",
+                     .text = "Busy time per 1000 pictures; what runs side by "
+                             "side is added up.",
+                     .x_title = "ms per 1000 pictures",
+                     .labels = labels,
+                     .num_labels = n});
+    for (int part = 0; part < HR_NUM_PARTS; part++) {
+        double values[2 * PROFILE_BACKENDS] = {0}, sum = 0;
+        const char *name = hr_part_name((enum hr_part)part);
+
+        for (int b = 0; b < p->opt.num_backends; b++)
+            for (int i = 0; i < p->watch[b].num_parts; i++) {
+                const struct profile_part *at = &p->watch[b].parts[i];
+
+                if (strcmp(at->name, name))
+                    continue;
+                values[2 * b + at->device] += at->ms_per_1000;
+                sum += at->ms_per_1000;
+            }
+        if (sum > 0)
+            report_series(r, name, values, n);
+    }
+}
+
+static void facts_of(struct profile *p, struct report *r, int b)
+{
+    const struct profile_watch *w = &p->watch[b];
+
+    report_text(r,
+                "%s: %.1f jobs in flight on average, the queue was empty %.0f "
+                "%% of the time; %.0f %% of the time went into submitting, %.0f "
+                "%% into waiting for results; the workers were idle %.0f %%.",
+                p->opt.backends[b], w->occupancy, 100 * w->empty,
+                100 * w->wait_submit, 100 * w->wait_results, 100 * w->idle);
+    if (w->overlap >= 0)
+        report_text(r,
+                    "%s: %.0f %% of the device's and copies' time is hidden "
+                    "behind other work.",
+                    p->opt.backends[b], 100 * w->overlap);
+    if (w->entropy >= 0)
+        report_text(r,
+                    "Of decoding, entropy decoding is about %.0f %% (libjpeg "
+                    "alone, on a few of the pictures).",
+                    100 * w->entropy);
+}
+
+static void timeline(struct profile *p, struct report *r, int b)
+{
+    const struct profile_watch *w = &p->watch[b];
+    char title[128];
+
+    snprintf(title, sizeof(title), "A few batches on %s", p->opt.backends[b]);
+    report_timeline(r, title, NULL);
+    for (int i = 0; i < w->num_lanes; i++)
+        report_lane(r, w->lanes[i]);
+    for (int i = 0; i < w->num_spans; i++)
+        report_span(r, w->spans[i].lane, w->spans[i].name, w->spans[i].begin_ms,
+                    w->spans[i].end_ms, NULL);
+}
+
+bool profile_report(struct profile *p)
+{
+    struct report *r;
+    bool ok;
+
+    if (!p->opt.report)
+        return true;
+    r = report_new("headrace profile", p->argc, p->argv);
+    head(p, r);
+    report_section(r, "Speed", NULL);
+    speed_bars(p, r);
+    scaling(p, r);
+    table(p, r);
+    consumer(p, r);
+    report_section(r, "Where the time goes", NULL);
+    breakdown(p, r);
+    for (int b = 0; b < p->opt.num_backends; b++)
+        facts_of(p, r, b);
+    report_section(r, "Timeline", "From the watched run of each backend.");
+    for (int b = 0; b < p->opt.num_backends; b++)
+        timeline(p, r, b);
+    ok = report_write(r, p->opt.report);
+    if (!ok)
+        tools_warn("%s: cannot be written: %s", p->opt.report, strerror(errno));
+    report_free(&r);
+    return ok;
+}

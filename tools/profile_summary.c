@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// From what was measured to what is shown: medians, and the case that the
+// advice is about.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "profile.h"
+
+int profile_most_threads(const struct profile *p)
+{
+    return p->opt.threads[p->opt.num_threads - 1];
+}
+
+int profile_cpu(const struct profile *p)
+{
+    for (int i = 0; i < p->opt.num_backends; i++)
+        if (!strcmp(p->opt.backends[i], "cpu"))
+            return i;
+    return 0;
+}
+
+const struct profile_config *profile_find(const struct profile *p, int backend,
+                                          enum profile_mode mode, int threads)
+{
+    for (int i = 0; i < p->num_configs; i++) {
+        const struct profile_config *c = &p->configs[i];
+
+        if (c->backend == backend && c->mode == mode && c->threads == threads)
+            return c;
+    }
+    return NULL;
+}
+
+const struct profile_config *profile_best_cpu(const struct profile *p)
+{
+    const struct profile_config *best = NULL;
+
+    for (int i = 0; i < p->num_configs; i++) {
+        const struct profile_config *c = &p->configs[i];
+
+        if (c->backend == profile_cpu(p) && c->mode == PROFILE_PLANNED &&
+            (!best || c->rate > best->rate))
+            best = c;
+    }
+    return best;
+}
+
+// ---- Summaries -------------------------------------------------------------
+
+static double median_of(const struct profile_sample *s, int n, size_t field)
+{
+    double values[PROFILE_ROUNDS];
+
+    for (int i = 0; i < n; i++)
+        memcpy(&values[i], (const char *)&s[i] + field, sizeof(double));
+    return profile_median(values, n);
+}
+#define MEDIAN(s, n, field) \
+    median_of(s, n, offsetof(struct profile_sample, field))
+
+static void latencies(struct profile_config *c)
+{
+    size_t n = 0, at = 0;
+    double *all;
+
+    for (int i = 0; i < c->num_rounds; i++)
+        n += c->rounds[i].num_latencies;
+    if (!(all = calloc(n + 1, sizeof(*all))))
+        return;
+    for (int i = 0; i < c->num_rounds; i++) {
+        memcpy(all + at, c->rounds[i].latencies,
+               c->rounds[i].num_latencies * sizeof(*all));
+        at += c->rounds[i].num_latencies;
+    }
+    c->p50 = profile_quantile(all, n, 0.5);
+    c->p99 = profile_quantile(all, n, 0.99);
+    free(all);
+}
+
+static void summarize(struct profile_config *c)
+{
+    double low = HUGE_VAL, high = 0, cpu = 0, up = 0, down = 0, launches = 0;
+    double batches = 0, images = 0;
+
+    for (int i = 0; i < c->num_rounds; i++) {
+        const struct profile_sample *s = &c->rounds[i];
+
+        low = s->rate < low ? s->rate : low;
+        high = s->rate > high ? s->rate : high;
+        cpu += s->cpu_seconds;
+        images += (double)s->images;
+        up += s->bytes_up;
+        down += s->bytes_down;
+        launches += s->launches;
+        batches += s->device_batches;
+        c->fallbacks += s->fallbacks;
+        c->peak_rss = s->peak_rss > c->peak_rss ? s->peak_rss : c->peak_rss;
+    }
+    c->images = (uint64_t)images;
+    c->rate = MEDIAN(c->rounds, c->num_rounds, rate);
+    c->noise = c->rate > 0 && c->num_rounds ? (high - low) / 2 / c->rate : 0;
+    c->cpu_per_1000 = images > 0 ? 1000 * cpu / images : 0;
+    c->bytes_per_image = images > 0 ? (up + down) / images : 0;
+    c->launches_per_batch = batches > 0 ? launches / batches : 0;
+    c->busy = MEDIAN(c->fed, c->num_fed, busy);
+    c->fed_rate = MEDIAN(c->fed, c->num_fed, rate);
+    latencies(c);
+}
+
+static double need(const struct profile *p)
+{
+    double batch = p->configs[0].batch;
+
+    return p->opt.consumer_ms > 0 ? 1000 * batch / p->opt.consumer_ms : 0;
+}
+
+// By what the consumer got while it was there: its CPU load counts.
+int profile_enough(const struct profile *p, int backend, bool *measured)
+{
+    int threads[PROFILE_THREADS + 1], n = 0;
+    double rates[PROFILE_THREADS + 1];
+
+    for (int i = 0; i < p->num_configs; i++) {
+        const struct profile_config *c = &p->configs[i];
+        bool fed = profile_bound(p->opt.consumer_ms, c->busy) ==
+                   PROFILE_CONSUMER;
+
+        if (c->backend != backend || c->mode != PROFILE_PLANNED)
+            continue;
+        threads[n] = c->threads;
+        rates[n++] = fed                     ? need(p)
+                     : c->fed_rate < need(p) ? c->fed_rate * .999
+                                             : need(p) * .999;
+    }
+    return profile_threads_enough(threads, rates, n, need(p), measured);
+}
+
+// The largest part of what host threads do; decode is cut in two by what
+// libjpeg takes.
+static const char *largest_part(const struct profile *p, int backend,
+                                double *share)
+{
+    static const char *const whole = "decode", *const entropy =
+                                                   "entropy decoding";
+    const struct profile_watch *w = &p->watch[backend];
+    const char *name = NULL;
+    double sum = 0, largest = 0;
+
+    for (int i = 0; i < w->num_parts; i++) {
+        const struct profile_part *part = &w->parts[i];
+        bool decode = !strcmp(part->name, "decode");
+        double ms = part->ms_per_1000;
+
+        if (part->device)
+            continue;
+        sum += ms;
+        if (decode && w->entropy > 0.5)
+            ms *= w->entropy;
+        if (ms > largest) {
+            largest = ms;
+            name = !decode ? part->name : w->entropy > 0.5 ? entropy : whole;
+            if (!strcmp(part->name, "entropy"))
+                name = entropy;
+        }
+    }
+    *share = sum > 0 ? largest / sum : 0;
+    return name;
+}
+
+// Threads with which a backend was seen to feed the consumer; 0: with none.
+static int fed_with(const struct profile *p, int backend)
+{
+    bool measured;
+    int n = p->opt.consumer_ms > 0 ? profile_enough(p, backend, &measured) : 0;
+
+    return n && measured ? n : 0;
+}
+
+// Whether a is what the user would rather take: with a consumer what feeds it
+// with the fewest threads, or keeps it busiest; else what is fastest.
+static bool better(const struct profile *p, const struct profile_config *a,
+                   const struct profile_config *b)
+{
+    int with_a = fed_with(p, a->backend), with_b = fed_with(p, b->backend);
+
+    if (p->opt.consumer_ms <= 0)
+        return a->rate > b->rate;
+    if (with_a && with_b)
+        return with_a < with_b;
+    if (with_a || with_b)
+        return with_a != 0;
+    return a->busy > b->busy + 0.02;
+}
+
+static int best_backend(const struct profile *p)
+{
+    int best = profile_cpu(p), most = profile_most_threads(p);
+
+    for (int b = 0; b < p->opt.num_backends; b++)
+        if (better(p, profile_find(p, b, PROFILE_PLANNED, most),
+                   profile_find(p, best, PROFILE_PLANNED, most)))
+            best = b;
+    return best;
+}
+
+// Another backend that feeds the consumer, with the fewest threads.
+static void find_other(const struct profile *p, int backend,
+                       struct profile_case *c)
+{
+    for (int b = 0; b < p->opt.num_backends; b++) {
+        bool measured;
+        int enough = profile_enough(p, b, &measured);
+
+        if (b == backend || !enough || !measured ||
+            (c->other_enough && enough >= c->other_enough))
+            continue;
+        c->other = p->opt.backends[b];
+        c->other_enough = enough;
+    }
+}
+
+static void advise(struct profile *p)
+{
+    int b = best_backend(p), fed = fed_with(p, b);
+    int threads = fed ? fed : profile_most_threads(p);
+    const struct profile_config *c = profile_find(p, b, PROFILE_PLANNED,
+                                                  threads);
+    const struct profile_config *cpu = profile_best_cpu(p);
+    bool on_cpu = b == profile_cpu(p);
+    struct profile_case k = {
+        .backend = p->opt.backends[b],
+        .threads = threads,
+        .cores = (int)sysconf(_SC_NPROCESSORS_ONLN),
+        .consumer_ms = p->opt.consumer_ms,
+        .busy = c->busy,
+        .rate = p->opt.consumer_ms > 0 ? c->fed_rate : c->rate,
+        .need = need(p),
+        .best_cpu_rate = cpu->rate,
+        .software = c->software,
+    };
+
+    k.part = largest_part(p, b, &k.part_share);
+    // What would take the largest part off the host.
+    if (k.part)
+        k.offload = strstr(k.part, "entropy") ? "entropy..reconstruct"
+                    : !strcmp(k.part, "decode")
+                        ? on_cpu ? "reconstruct..store" : "entropy..color"
+                    : !strcmp(k.part, "resample") ? "resample..store"
+                                                  : NULL;
+    if (k.need > 0) {
+        k.enough = profile_enough(p, b, &k.measured);
+        find_other(p, b, &k);
+    }
+    profile_advise(&k, p->advice, sizeof(p->advice));
+}
+
+void profile_summarize(struct profile *p)
+{
+    double others[PROFILE_CONFIGS] = {0};
+    int n = 0;
+
+    for (int i = 0; i < p->num_configs; i++) {
+        struct profile_config *c = &p->configs[i];
+
+        summarize(c);
+        if (n < 64)
+            others[n++] = MEDIAN(c->rounds, c->num_rounds, others);
+        if (c->mode == PROFILE_PLANNED && c->noise > p->noise)
+            p->noise = c->noise;
+    }
+    p->others = profile_median(others, n);
+    advise(p);
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// headrace validate, from start to end.
+#include "validate.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run.h"
+
+// ---- Which pictures --------------------------------------------------------
+
+struct ticket {
+    uint64_t draw;
+    size_t index;
+};
+
+// FNV-1a (Fowler, Noll, Vo), then the finisher of splitmix64 (Steele, Lea,
+// Flood 2014), so that near names and seeds are far apart.
+static uint64_t draw(uint64_t seed, const char *name)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+
+    for (; *name; name++)
+        h = (h ^ (unsigned char)*name) * 0x100000001b3u;
+    h += (seed + 1) * 0x9e3779b97f4a7c15u;
+    h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9u;
+    h = (h ^ h >> 27) * 0x94d049bb133111ebu;
+    return h ^ h >> 31;
+}
+
+static int by_draw(const void *a, const void *b)
+{
+    const struct ticket *l = a, *r = b;
+
+    if (l->draw != r->draw)
+        return l->draw < r->draw ? -1 : 1;
+    return (l->index > r->index) - (l->index < r->index);
+}
+
+static int by_index(const void *a, const void *b)
+{
+    size_t l = *(const size_t *)a, r = *(const size_t *)b;
+
+    return (l > r) - (l < r);
+}
+
+bool validate_choose(struct validate *v)
+{
+    struct ticket *tickets = calloc(v->in.num, sizeof(*tickets));
+    bool all = !v->opt.limit || v->opt.limit >= v->in.num;
+    char name[PATH_MAX];
+
+    v->total = all ? v->in.num : (size_t)v->opt.limit;
+    v->chosen = calloc(v->total, sizeof(*v->chosen));
+    if (!tickets || !v->chosen) {
+        free(tickets);
+        tools_warn("out of memory");
+        return false;
+    }
+    for (size_t i = 0; i < v->in.num; i++) {
+        const char *text = inputs_name(&v->in, i, name, sizeof(name));
+
+        tickets[i].index = i;
+        tickets[i].draw = all ? i : draw(v->opt.seed, text ? text : "");
+    }
+    qsort(tickets, v->in.num, sizeof(*tickets), by_draw);
+    for (size_t i = 0; i < v->total; i++)
+        v->chosen[i] = tickets[i].index;
+    free(tickets);
+    qsort(v->chosen, v->total, sizeof(*v->chosen), by_index);
+    return true;
+}
+
+// ---- From start to end -----------------------------------------------------
+
+static bool open_devices(struct validate *v)
+{
+    struct hr_device_params params = {.threads = v->opt.threads};
+
+    v->dev[VALIDATE_DEVICE] = hr_device_open(v->opt.backend, &params);
+    if (v->dev[VALIDATE_DEVICE]) {
+        params.cpu_mask = v->opt.against == VALIDATE_C ? HR_CPU_C : 0;
+        v->dev[VALIDATE_REFERENCE] = hr_device_open("cpu", &params);
+    }
+    if (!v->dev[VALIDATE_REFERENCE])
+        tools_warn("%s", hr_last_error());
+    return v->dev[VALIDATE_REFERENCE] != NULL;
+}
+
+static bool prepare(struct validate *v)
+{
+    if (v->in.skipped && !v->opt.quiet)
+        tools_warn("passed over %zu entries that are no regular files (the "
+                   "first is %s)",
+                   v->in.skipped,
+                   v->in.first_skipped ? v->in.first_skipped : "?");
+    if (!v->in.num) {
+        tools_warn("no pictures found (.jpg .jpeg .jpe .jfif .png .mpo)");
+        return false;
+    }
+    v->pictures = calloc(VALIDATE_BATCH, sizeof(*v->pictures));
+    if (!v->pictures) {
+        tools_warn("out of memory");
+        return false;
+    }
+    return validate_choose(v) && open_devices(v);
+}
+
+static bool run_all(struct validate *v)
+{
+    size_t at = 0;
+
+    progress_begin(&v->progress, v->total, !v->opt.quiet);
+    while (at < v->total && !run_stop_signal()) {
+        int n = v->total - at < VALIDATE_BATCH ? (int)(v->total - at)
+                                               : VALIDATE_BATCH;
+
+        if (!validate_batch(v, at, &n))
+            return false;
+        for (int i = 0; i < n; i++) {
+            validate_judge(v, &v->pictures[i]);
+            validate_out_picture(v, &v->pictures[i]);
+        }
+        at += (size_t)n;
+        progress_update(&v->progress, at, v->outside);
+    }
+    progress_clear(&v->progress);
+    return true;
+}
+
+static int by_pictures(const void *a, const void *b)
+{
+    const struct validate_kind *l = a, *r = b;
+
+    if (l->pictures != r->pictures)
+        return l->pictures > r->pictures ? -1 : 1;
+    return strcmp(l->name, r->name);
+}
+
+static int finish(struct validate *v, bool ran)
+{
+    char sentence[VALIDATE_SENTENCE];
+
+    qsort(v->kinds, (size_t)v->num_kinds, sizeof(v->kinds[0]), by_pictures);
+    if (!ran || run_stop_signal()) {
+        validate_out_end(v, "interrupted");
+        if (!ran)
+            return TOOLS_CANNOT;
+        tools_warn("interrupted after %llu of %zu pictures",
+                   (unsigned long long)v->done, v->total);
+        return 128 + run_stop_signal();
+    }
+    if (validate_out_end(v, NULL) || (v->opt.report && !validate_page(v)))
+        return TOOLS_CANNOT;
+    if (!validate_verdict(v, sentence, sizeof(sentence)))
+        return TOOLS_FAILED;
+    // Whoever asked about pictures must not take this for a yes.
+    return v->at[HR_STORE].pictures ? TOOLS_OK : TOOLS_CANNOT;
+}
+
+static int run(struct validate *v)
+{
+    bool ran;
+
+    if (!prepare(v))
+        return TOOLS_CANNOT;
+    run_stop_install();
+    validate_out_begin(v);
+    ran = run_all(v);
+    return finish(v, ran);
+}
+
+int cmd_validate(int argc, char **argv)
+{
+    struct validate *v = calloc(1, sizeof(*v));
+    bool done = false;
+    int code;
+
+    if (!v) {
+        tools_warn("out of memory");
+        return TOOLS_CANNOT;
+    }
+    v->argc = argc;
+    v->argv = argv;
+    code = validate_options(v, argc, argv, &done);
+    if (code == TOOLS_OK && !done)
+        code = run(v);
+    validate_release(v);
+    validate_worst_finish(v);
+    for (int side = 0; side < VALIDATE_SIDES; side++)
+        hr_device_close(&v->dev[side]);
+    inputs_finish(&v->in);
+    validate_words_finish(&v->words);
+    free(v->pictures);
+    free(v->chosen);
+    free(v);
+    return code;
+}

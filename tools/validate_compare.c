@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two images of one picture, number by number.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "validate.h"
+
+const char *const validate_bin_names[VALIDATE_BINS] = {
+    "0", "< 1", "1", "2", "3-4", "5-8", "9-16", "17-32", "33-128", "129-255",
+};
+
+void validate_add(struct validate_stats *to, const struct validate_stats *more)
+{
+    to->pictures += more->pictures;
+    to->differing_pictures += more->differing_pictures;
+    to->samples += more->samples;
+    to->differing += more->differing;
+    to->max = more->max > to->max ? more->max : to->max;
+    to->sum += more->sum;
+    to->squares += more->squares;
+    for (int i = 0; i < VALIDATE_BINS; i++)
+        to->bins[i] += more->bins[i];
+    to->pixels += more->pixels;
+    to->alike += more->alike;
+}
+
+double validate_mean(const struct validate_stats *stats)
+{
+    return stats->samples ? stats->sum / (double)stats->samples : 0;
+}
+
+double validate_percent(const struct validate_stats *stats)
+{
+    return stats->samples
+               ? 100 * (double)stats->differing / (double)stats->samples
+               : 0;
+}
+
+double validate_psnr(const struct validate_stats *stats)
+{
+    if (!(stats->squares > 0))
+        return (double)INFINITY;
+    return 10 * log10(255.0 * 255 * (double)stats->samples / stats->squares);
+}
+
+static int bin_of(double levels)
+{
+    static const double upto[] = {0, .5, 1.5, 2.5, 4.5, 8.5, 16.5, 32.5, 128.5};
+    int bin = 1;  // bits differ
+
+    while (bin < VALIDATE_BINS - 1 && levels >= upto[bin])
+        bin++;
+    return bin;
+}
+
+// ---- What a number means ---------------------------------------------------
+
+// value = (level / 255 - mean) / std, so level = value * scale + offset.
+struct meaning {
+    double scale[3], offset[3];
+};
+
+static struct meaning meaning_of(const struct validate_picture *p,
+                                 const struct hr_image_params *image)
+{
+    struct meaning m = {{1, 1, 1}, {0, 0, 0}};
+    const struct hr_normalize *n;
+
+    if (image->dtype == HR_U8 || !p->num_ops ||
+        p->ops[p->num_ops - 1].type != HR_OP_NORMALIZE)
+        return m;
+    n = &p->ops[p->num_ops - 1].normalize;
+    for (int c = 0; c < 3; c++) {
+        bool scaled = n->std[0] > 0 || n->std[1] > 0 || n->std[2] > 0;
+
+        m.scale[c] = 255 * (scaled ? (double)n->std[c] : 1);
+        m.offset[c] = 255 * (double)n->mean[c];
+    }
+    return m;
+}
+
+static double from_f16(uint16_t h)
+{
+    int exponent = h >> 10 & 31, fraction = h & 1023;
+    double x = exponent == 31 ? (double)NAN
+               : exponent     ? ldexp(fraction + 1024, exponent - 25)
+                              : ldexp(fraction, -24);
+
+    return h & 0x8000 ? -x : x;
+}
+
+static double number(const struct hr_image_params *p, const uint8_t *at)
+{
+    uint16_t h;
+    float f;
+
+    switch (p->dtype) {
+    case HR_F32:
+        memcpy(&f, at, sizeof(f));
+        return (double)f;
+    case HR_F16:
+        memcpy(&h, at, sizeof(h));
+        return from_f16(h);
+    default:
+        return *at;
+    }
+}
+
+static const uint8_t *address(const struct hr_image_params *p, int x, int y,
+                              int c)
+{
+    size_t e = hr_dtype_size(p->dtype);
+    const uint8_t *row = (const uint8_t *)p->data + (size_t)y * p->stride_h;
+
+    return p->layout == HR_NCHW
+               ? row + (size_t)c * p->stride_c + (size_t)x * e
+               : row + ((size_t)x * (size_t)p->c + (size_t)c) * e;
+}
+
+// ---- Comparing -------------------------------------------------------------
+
+// Images of this command are packed, so equal pictures are equal memory.
+bool validate_equal(hr_image a, hr_image b)
+{
+    return a->size == b->size &&
+           !memcmp(a->params.data, b->params.data, a->size);
+}
+
+static void count(struct validate_stats *stats, double levels)
+{
+    levels = levels < 255 ? levels : 255;  // also what is not a number
+    stats->differing++;
+    stats->sum += levels;
+    stats->squares += levels * levels;
+    stats->max = levels > stats->max ? levels : stats->max;
+    stats->bins[bin_of(levels)]++;
+}
+
+static void compare_row(const struct meaning *m, hr_image a, hr_image b, int y,
+                        int c, struct validate_stats *stats)
+{
+    size_t e = hr_dtype_size(a->params.dtype);
+
+    for (int x = 0; x < a->params.w; x++) {
+        const uint8_t *left = address(&a->params, x, y, c);
+        const uint8_t *right = address(&b->params, x, y, c);
+
+        if (memcmp(left, right, e))
+            count(stats,
+                  fabs(number(&a->params, left) - number(&b->params, right)) *
+                      m->scale[c]);
+    }
+}
+
+// A channel at its limit may have been held back by it.
+static bool is_alike(const uint8_t *a, const uint8_t *b)
+{
+    int moved = 0;
+    bool known = false;
+
+    for (int c = 0; c < 3; c++) {
+        if (b[c] == 0 || b[c] == 255)
+            continue;
+        if (known && b[c] - a[c] != moved)
+            return false;
+        moved = b[c] - a[c];
+        known = true;
+    }
+    return known && moved;
+}
+
+static void count_alike(hr_image a, hr_image b, struct validate_stats *stats)
+{
+    const uint8_t *left = a->params.data, *right = b->params.data;
+
+    for (size_t i = 0; i + 3 <= a->size; i += 3) {
+        if (!memcmp(left + i, right + i, 3))
+            continue;
+        stats->pixels++;
+        stats->alike += is_alike(left + i, right + i);
+    }
+}
+
+void validate_compare(const struct validate_picture *p, hr_image a, hr_image b,
+                      struct validate_stats *stats)
+{
+    struct meaning m = meaning_of(p, &a->params);
+    uint64_t pixels = (uint64_t)a->params.w * (uint64_t)a->params.h;
+
+    *stats = (struct validate_stats){.pictures = 1};
+    stats->samples = pixels * (uint64_t)a->params.c;
+    if (!validate_equal(a, b))
+        for (int c = 0; c < a->params.c; c++)
+            for (int y = 0; y < a->params.h; y++)
+                compare_row(&m, a, b, y, c, stats);
+    if (stats->differing && a->params.dtype == HR_U8 &&
+        a->params.layout == HR_NHWC && a->params.c == 3)
+        count_alike(a, b, stats);
+    stats->differing_pictures = stats->differing > 0;
+    stats->bins[0] = stats->samples - stats->differing;
+}
+
+// 64 bits of all bytes: multiply and fold, eight at a time. It tells pictures
+// of one run apart; nobody attacks it.
+uint64_t validate_hash(hr_image image)
+{
+    const uint8_t *data = image->params.data;
+    uint64_t h = 0x9e3779b97f4a7c15u ^ image->size, word;
+
+    for (size_t i = 0; i < image->size; i += sizeof(word)) {
+        size_t left = image->size - i;
+
+        word = 0;
+        memcpy(&word, data + i, left < sizeof(word) ? left : sizeof(word));
+        h = (h ^ word) * 0xff51afd7ed558ccdu;
+        h ^= h >> 32;
+    }
+    return h;
+}
+
+// ---- The worst -------------------------------------------------------------
+
+static uint8_t level(const struct meaning *m, const struct hr_image_params *p,
+                     int x, int y, int c)
+{
+    double v = number(p, address(p, x, y, c)) * m->scale[c] + m->offset[c];
+
+    return v > 255 ? 255 : v > 0 ? (uint8_t)(v + .5) : 0;
+}
+
+static void find_peak(const struct meaning *m, hr_image a, hr_image b, int *px,
+                      int *py)
+{
+    double most = -1;
+
+    for (int y = 0; y < a->params.h; y++)
+        for (int x = 0; x < a->params.w; x++)
+            for (int c = 0; c < a->params.c; c++) {
+                const uint8_t *left = address(&a->params, x, y, c);
+                const uint8_t *right = address(&b->params, x, y, c);
+                double d;
+
+                if (!memcmp(left, right, hr_dtype_size(a->params.dtype)))
+                    continue;
+                d = fabs(number(&a->params, left) - number(&b->params, right)) *
+                    m->scale[c];
+                if (d > most) {
+                    most = d;
+                    *px = x;
+                    *py = y;
+                }
+            }
+}
+
+static int window_start(int peak, int size, int window)
+{
+    int at = peak - window / 2;
+
+    return at < 0 ? 0 : at > size - window ? size - window : at;
+}
+
+static uint8_t *copy_window(const struct meaning *m, hr_image image,
+                            const struct validate_worst *w)
+{
+    uint8_t *out = malloc((size_t)w->w * (size_t)w->h * (size_t)w->c),
+            *at = out;
+
+    for (int y = 0; out && y < w->h; y++)
+        for (int x = 0; x < w->w; x++)
+            for (int c = 0; c < w->c; c++)
+                *at++ = level(m, &image->params, w->x + x, w->y + y, c);
+    return out;
+}
+
+static void drop(struct validate_worst *w)
+{
+    for (int side = 0; side < VALIDATE_SIDES; side++)
+        free(w->pixels[side]);
+    *w = (struct validate_worst){0};
+}
+
+// Where to keep it; NULL: there are worse ones.
+static struct validate_worst *place(struct validate *v, double score)
+{
+    struct validate_worst *least = &v->worst[0];
+
+    if (v->num_worst < VALIDATE_WORST)
+        return &v->worst[v->num_worst++];
+    for (int i = 1; i < VALIDATE_WORST; i++)
+        if (v->worst[i].score < least->score)
+            least = &v->worst[i];
+    if (least->score >= score)
+        return NULL;
+    drop(least);
+    return least;
+}
+
+void validate_show(struct validate *v, struct validate_picture *p, hr_image a,
+                   hr_image b, const struct validate_stats *stats)
+{
+    struct meaning m = meaning_of(p, &a->params);
+    const struct hr_image_params *size = &a->params;
+    struct validate_worst *w;
+    int x = 0, y = 0;
+
+    if (!v->opt.report || p->shown ||
+        !(w = place(v, stats->squares / (double)stats->samples)))
+        return;
+    find_peak(&m, a, b, &x, &y);
+    w->index = p->index;
+    w->score = stats->squares / (double)stats->samples;
+    w->w = size->w < VALIDATE_WINDOW ? size->w : VALIDATE_WINDOW;
+    w->h = size->h < VALIDATE_WINDOW ? size->h : VALIDATE_WINDOW;
+    w->c = size->c;
+    w->x = window_start(x, size->w, w->w);
+    w->y = window_start(y, size->h, w->h);
+    w->pixels[VALIDATE_REFERENCE] = copy_window(&m, a, w);
+    w->pixels[VALIDATE_DEVICE] = copy_window(&m, b, w);
+    p->shown = true;
+}
+
+void validate_worst_finish(struct validate *v)
+{
+    for (int i = 0; i < v->num_worst; i++)
+        drop(&v->worst[i]);
+    v->num_worst = 0;
+}

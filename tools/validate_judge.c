@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// From numbers to words: where a difference begins, whether the contract
+// holds, and the totals.
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "options.h"
+#include "tools.h"
+#include "validate.h"
+
+#define CLOSE_LEVELS 2.0  // as device.h says of certificates
+#define SAID_NAMES 3      // in the verdict
+#define FAST_PSNR 30.0    // the tier promises nothing; this is no picture
+
+// ---- Kinds -----------------------------------------------------------------
+
+static const char *sampling(const struct hr_info *info)
+{
+    int h = info->h[0], v = info->v[0];
+
+    for (int i = 1; i < 3; i++)
+        if (info->h[i] != 1 || info->v[i] != 1)
+            return info->h[1] == h && info->h[2] == h && info->v[1] == v &&
+                           info->v[2] == v
+                       ? "4:4:4"
+                       : "odd sampling";
+    return h == 1 && v == 1   ? "4:4:4"
+           : h == 2 && v == 2 ? "4:2:0"
+           : h == 2 && v == 1 ? "4:2:2"
+           : h == 1 && v == 2 ? "4:4:0"
+           : h == 4 && v == 1 ? "4:1:1"
+                              : "odd sampling";
+}
+
+void validate_kind_name(const struct hr_info *info, char out[64])
+{
+    static const char *const processes[] = {"baseline", "extended",
+                                            "progressive", "lossless"};
+    static const char *const colors[] = {"grey", "YCbCr", "RGB", "CMYK",
+                                         "YCCK"};
+    bool color = info->components == 3;
+
+    if (info->format != HR_FORMAT_JPEG) {
+        snprintf(out, 64, "PNG%s", info->adam7 ? ", interlaced" : "");
+        return;
+    }
+    snprintf(out, 64, "JPEG %s %s%s%s%s%s", processes[info->process],
+             colors[info->color], color ? " " : "", color ? sampling(info) : "",
+             info->arithmetic ? ", arithmetic" : "",
+             info->restart_interval ? ", restarts" : "");
+}
+
+// ---- Engines ---------------------------------------------------------------
+
+bool validate_by_device(const struct validate *v, const struct hr_result *r)
+{
+    for (int i = 0; i < r->num_spans; i++)
+        if (!strcmp(r->spans[i].device, v->dev[VALIDATE_DEVICE]->name))
+            return true;
+    return false;
+}
+
+void validate_made_text(const struct hr_result *r, char *out, size_t size)
+{
+    size_t used = 0;
+
+    snprintf(out, size, "nothing");
+    for (int i = 0; i < r->num_spans && used < size; i++) {
+        char span[64];
+
+        tools_span_text(span, sizeof(span), r->spans[i].span);
+        used += (size_t)snprintf(out + used, size - used, "%s%s on %s",
+                                 i ? ", " : "", span, r->spans[i].device);
+    }
+}
+
+// ---- One picture -----------------------------------------------------------
+
+static uint32_t stages_of(uint32_t spans, bool all)
+{
+    uint32_t stages = all ? (UINT32_C(1) << HR_NUM_STAGES) - 1 : 0;
+
+    for (int bit = 0; bit < HR_NUM_STAGES * HR_NUM_STAGES; bit++) {
+        uint32_t these = 0;
+
+        if (!(spans >> bit & 1))
+            continue;
+        for (int s = bit / HR_NUM_STAGES; s <= bit % HR_NUM_STAGES; s++)
+            these |= UINT32_C(1) << s;
+        stages = all ? stages & these : stages | these;
+    }
+    return stages;
+}
+
+// The first cut that differs, unless spans that were run alone say that it
+// cannot be there. Behind color, a luma that is another one in at least every
+// tenth pixel is no accident of the conversion.
+static int find_begin(const struct validate_picture *p)
+{
+    uint32_t suspects = stages_of(p->spans_differ, true) &
+                        ~stages_of(p->spans_equal, false);
+    const struct validate_stats *color = &p->at[HR_COLOR];
+    int first = VALIDATE_FIRST_CUT;
+
+    while (first < HR_STORE && !p->at[first].differing)
+        first++;
+    if (!p->spans_differ || !suspects)
+        suspects = UINT32_MAX;
+    if (first == HR_COLOR && color->alike * 10 >= color->pixels &&
+        suspects >> HR_RECONSTRUCT & 1)
+        return HR_RECONSTRUCT;
+    if (suspects >> first & 1)
+        return first;
+    for (int s = VALIDATE_FIRST_CUT; s <= HR_STORE; s++)
+        if (suspects >> s & 1)
+            return s;
+    return first;
+}
+
+static bool holds(const struct validate *v, const struct validate_picture *p)
+{
+    if (p->status_differs)
+        return false;
+    if (!p->differs)
+        return true;
+    if (p->stale_of >= 0 || v->opt.tier == HR_EXACT)
+        return false;
+    if (v->opt.tier == HR_FAST)
+        return validate_psnr(&p->at[HR_STORE]) >= FAST_PSNR;
+    for (int cut = VALIDATE_FIRST_CUT; cut <= HR_STORE; cut++)
+        if (p->at[cut].max > CLOSE_LEVELS)
+            return false;
+    return p->begins < HR_RESAMPLE;
+}
+
+static struct validate_kind *kind_of(struct validate *v, const char *name)
+{
+    for (int i = 0; i < v->num_kinds; i++)
+        if (!strcmp(v->kinds[i].name, name))
+            return &v->kinds[i];
+    if (v->num_kinds == VALIDATE_KINDS)
+        return &v->kinds[VALIDATE_KINDS - 1];
+    if (v->num_kinds == VALIDATE_KINDS - 1)
+        name = "other kinds";
+    strcpy(v->kinds[v->num_kinds].name, name);
+    return &v->kinds[v->num_kinds++];
+}
+
+static void count_made(struct validate *v, const struct hr_result *r)
+{
+    char text[160];
+    int i = 0;
+
+    validate_made_text(r, text, sizeof(text));
+    while (i < v->num_made && strcmp(v->made[i].text, text))
+        i++;
+    if (i == v->num_made && i == VALIDATE_MADE)
+        return;
+    if (i == v->num_made)
+        strcpy(v->made[v->num_made++].text, text);
+    v->made[i].pictures++;
+}
+
+static void count_status(struct validate *v, const struct validate_picture *p)
+{
+    const struct hr_result *b = &p->results[VALIDATE_DEVICE];
+
+    if (p->status_differs)
+        v->status_differs++;
+    else if (b->status)
+        v->failed_both++;
+    for (int bit = 0; bit < 32; bit++)
+        v->fallbacks[bit] += b->why >> bit & 1;
+    if (!b->status)
+        count_made(v, b);
+}
+
+static void note_worst(struct validate *v, const struct validate_picture *p)
+{
+    for (int i = 0; i < v->num_worst; i++)
+        if (v->worst[i].index == p->index)
+            snprintf(v->worst[i].note, sizeof(v->worst[i].note),
+                     "%s. From %s on; %.4f %% of %" PRIu64
+                     " samples differ, by %.3g levels at most, PSNR %.1f dB.",
+                     p->kind, hr_stage_name((enum hr_stage)p->begins),
+                     validate_percent(&p->at[HR_STORE]),
+                     p->at[HR_STORE].samples, p->at[HR_STORE].max,
+                     validate_psnr(&p->at[HR_STORE]));
+}
+
+void validate_judge(struct validate *v, struct validate_picture *p)
+{
+    struct validate_kind *kind = kind_of(v, p->kind);
+    bool device = validate_by_device(v, &p->results[VALIDATE_DEVICE]);
+
+    if (p->differs) {
+        p->begins = find_begin(p);
+        v->begins[p->begins]++;
+        kind->begins[p->begins]++;
+        note_worst(v, p);
+    }
+    p->within = holds(v, p);
+    v->done++;
+    v->by_device += device;
+    kind->pictures++;
+    kind->by_device += device;
+    kind->outside += !p->within;
+    validate_add(&kind->stats, &p->at[HR_STORE]);
+    for (int cut = VALIDATE_FIRST_CUT; cut <= HR_STORE; cut++)
+        validate_add(&v->at[cut], &p->at[cut]);
+    count_status(v, p);
+    v->stale += p->stale_of >= 0;
+    v->passing += p->looked && !p->repeats && p->at[HR_STORE].differing;
+    if (!p->within) {
+        v->outside++;
+        if (v->num_names < VALIDATE_NAMES)
+            v->names[v->num_names++] = p->index;
+    }
+}
+
+// ---- Verdict ---------------------------------------------------------------
+
+const char *validate_against_text(const struct validate *v)
+{
+    return v->opt.against == VALIDATE_C ? "the readable C" : "the CPU";
+}
+
+// Appends to text of size bytes; what does not fit is cut.
+static void say(char *text, size_t size, const char *format, ...)
+    HR_PRINTF(3, 4);
+
+static void say(char *text, size_t size, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text + used, size - used, format, args);
+    va_end(args);
+}
+
+static void say_names(const struct validate *v, char *out, size_t size)
+{
+    int n = v->num_names < SAID_NAMES ? v->num_names : SAID_NAMES;
+    char path[PATH_MAX], name[4 * PATH_MAX];
+
+    for (int i = 0; i < n; i++) {
+        const char *text = inputs_name(&v->in, v->names[i], path, sizeof(path));
+
+        tools_escape(name, sizeof(name), text ? text : "?");
+        say(out, size, "%s%.200s", i ? ", " : ": ", name);
+    }
+    if (v->outside > (uint64_t)n)
+        say(out, size, " and %" PRIu64 " more", v->outside - (uint64_t)n);
+}
+
+void validate_begins_text(const uint64_t begins[HR_NUM_STAGES], char *out,
+                          size_t size)
+{
+    *out = '\0';
+    for (int s = 0; s < HR_NUM_STAGES; s++)
+        if (begins[s])
+            say(out, size, "%s%s (%" PRIu64 ")", *out ? ", " : "",
+                hr_stage_name((enum hr_stage)s), begins[s]);
+}
+
+static void say_findings(const struct validate *v, char *out, size_t size)
+{
+    char begins[128];
+
+    validate_begins_text(v->begins, begins, sizeof(begins));
+    if (*begins)
+        say(out, size, "; begins at %s", begins);
+    if (v->status_differs)
+        say(out, size, "; %" PRIu64 " end otherwise than on the CPU",
+            v->status_differs);
+    if (v->stale)
+        say(out, size, "; %" PRIu64 " have another picture's pixels", v->stale);
+}
+
+bool validate_verdict(const struct validate *v, char *out, size_t size)
+{
+    const char *tier = options_tiers[v->opt.tier];
+    const struct validate_stats *end = &v->at[HR_STORE];
+    uint64_t differ = 0;
+
+    for (int s = 0; s < HR_NUM_STAGES; s++)
+        differ += v->begins[s];
+    *out = '\0';
+    if (v->outside) {
+        say(out, size,
+            "not within tier %s: %" PRIu64 " of %" PRIu64 " pictures", tier,
+            v->outside, v->done);
+        say_findings(v, out, size);
+        say_names(v, out, size);
+    } else if (!end->pictures) {
+        say(out, size,
+            "nothing to compare: none of %" PRIu64
+            " pictures could be made, on both sides alike",
+            v->done);
+    } else if (differ) {
+        say(out, size,
+            "within tier %s: %" PRIu64 " of %" PRIu64
+            " pictures differ, by %.3g levels at most",
+            tier, differ, v->done, end->max);
+        say_findings(v, out, size);
+    } else {
+        say(out, size,
+            "exact: 0 of %" PRIu64 " samples differ in %" PRIu64 " pictures",
+            end->samples, end->pictures);
+    }
+    return !v->outside;
+}
