@@ -76,7 +76,7 @@ static void from_image(const struct hr__picture *pic, struct pixels *p)
     const struct hr_image_params *i = &pic->image->params;
     bool planar = i->layout == HR_NCHW;
 
-    *p = (struct pixels){.data = i->data,
+    *p = (struct pixels){.data = (uint8_t *)pic->pixels,
                          .w = i->w,
                          .h = i->h,
                          .c = i->c,
