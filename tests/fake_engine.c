@@ -22,6 +22,7 @@ struct fake {
     pthread_cond_t wake;
     struct hr__task *head, **tail;
     int begun;  // tasks, under the lock
+    int copies;
 };
 
 // One gate and one alarm clock for all engines of the program.
@@ -117,10 +118,51 @@ static void work(struct fake *f, struct hr__task *task, int k,
     }
     fake_pixels(task, out);
     if (f->s.wrong && !out->status && task->span.last == HR_STORE)
-        task->pic->dst.data[0] ^= f->s.wrong_bits ? f->s.wrong_bits : 1;
+        *fake_dst(&task->pic->dst) ^= f->s.wrong_bits ? f->s.wrong_bits : 1;
     if (!out->status && f->s.fail_late &&
         within(k, f->s.fail_from, f->s.fail_to))
         fail(out, f, k);
+}
+
+static void do_copy(const struct hr__copy *copy)
+{
+    uint8_t *mem = (uint8_t *)copy->memory->native.memory + copy->at;
+
+    if (copy->to)
+        memcpy(copy->to, mem, copy->size);
+    else if (copy->from)
+        memcpy(mem, copy->from, copy->size);
+    else
+        memset(mem, 0, copy->size);
+    atomic_fetch_add(copy->to     ? &fake_counts.copies_down
+                     : copy->from ? &fake_counts.copies_up
+                                  : &fake_counts.clears,
+                     1);
+}
+
+static void run_copy(struct fake *f, struct hr__task *task)
+{
+    struct hr__outcome out = {.offset = -1, .stage = HR_STORE};
+    int k;
+
+    pthread_mutex_lock(&f->lock);
+    k = ++f->copies;
+    pthread_mutex_unlock(&f->lock);
+    if (f->s.copy_bytes && task->copy.size > f->s.copy_bytes)
+        abort();
+    if (within(k, f->s.copy_hang_from, f->s.copy_hang_to))
+        wait_for_wake();
+    if (within(k, f->s.copy_fail_from, f->s.copy_fail_to)) {
+        fail(&out, f, k);
+    } else if (!f->s.deaf && hr__task_stop(task)) {
+        out.status = hr__task_stop_status(task);
+    } else if (!hr__task_claim(task)) {
+        atomic_fetch_add(&fake_counts.claims_lost, 1);
+        out.status = HR_EDEVICE;
+    } else {
+        do_copy(&task->copy);
+    }
+    hr__task_done(task, &out);
 }
 
 static void run(struct fake *f, struct hr__task *task)
@@ -128,6 +170,10 @@ static void run(struct fake *f, struct hr__task *task)
     struct hr__outcome out = {.offset = -1, .stage = task->span.first};
     int k;
 
+    if (task->copy.memory) {
+        run_copy(f, task);
+        return;
+    }
     pthread_mutex_lock(&f->lock);
     k = ++f->begun;
     pthread_mutex_unlock(&f->lock);
@@ -213,6 +259,7 @@ static enum hr_status fake_open(struct hr__engine *e, const char *which)
     e->caps.host_memory = true;
     e->caps.exact = true;
     e->caps.software = f->s.software;
+    e->copy_bytes = f->s.copy_bytes;
     memcpy(e->caps.spans, f->s.spans, sizeof(f->s.spans));
     snprintf(e->name, sizeof(e->name), "fake:0");
     snprintf(e->description, sizeof(e->description), "scripted engine");
@@ -259,11 +306,10 @@ static void count_list(const struct hr__task *list)
         ;
 }
 
-static void fake_submit(struct hr__engine *e, struct hr__task *list)
+static void fake_copy(struct hr__engine *e, struct hr__task *list)
 {
     struct fake *f = e->priv;
 
-    count_list(list);
     if (f->s.where == FAKE_INSIDE) {
         for (struct hr__task *next; list; list = next) {
             next = list->next;
@@ -278,6 +324,46 @@ static void fake_submit(struct hr__engine *e, struct hr__task *list)
     f->tail = &list->next;
     pthread_cond_signal(&f->wake);
     pthread_mutex_unlock(&f->lock);
+}
+
+static void fake_submit(struct hr__engine *e, struct hr__task *list)
+{
+    count_list(list);
+    fake_copy(e, list);
+}
+
+static struct hr__memory *fake_memory_alloc(struct hr__engine *e,
+                                            enum hr_memory kind, size_t size,
+                                            bool clear, bool apart,
+                                            int64_t deadline)
+{
+    const struct fake *f = e->priv;
+    struct hr__memory *m;
+
+    (void)apart;
+    (void)deadline;
+    m = f->s.memory_fails ? NULL : hr__alloc(e->device, sizeof(*m) + size);
+    if (!m) {
+        hr__fail(HR_ENOMEM, "the fake device has no memory");
+        return NULL;
+    }
+    *m = (struct hr__memory){
+        .owner = e,
+        .size = size,
+        .native = {.api = "fake", .memory = m + 1},
+        .host = kind == HR_MEMORY_PINNED ? m + 1 : NULL};
+    memset(m + 1, clear ? 0 : 0xdd, size);
+    atomic_fetch_add(&fake_counts.memory, 1);
+    atomic_fetch_add(&fake_counts.memory_made, 1);
+    return m;
+}
+
+static void fake_memory_free(struct hr__engine *e, struct hr__memory *m)
+{
+    (void)e;
+    memset(m + 1, 0xdd, m->size);
+    hr__free(m);
+    atomic_fetch_sub(&fake_counts.memory, 1);
 }
 
 static void fake_cancel(struct hr__engine *e)
@@ -377,6 +463,11 @@ void fake_reset(const struct fake_script *s)
     if (s->own_buffers) {
         backend.buffer_alloc = fake_buffer_alloc;
         backend.buffer_free = fake_buffer_free;
+    }
+    if (s->memory) {
+        backend.memory_alloc = fake_memory_alloc;
+        backend.memory_free = fake_memory_free;
+        backend.copy = fake_copy;
     }
     if (!registered)
         hr__registry_add(&backend);

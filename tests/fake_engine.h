@@ -37,6 +37,12 @@ struct fake_script {
     bool takes_every_2nd;  // by the picture's width: even ones
     bool own_buffers;      // buffer_alloc of its own
     bool buffers_fail;     // .. that says no
+    bool memory;           // device and pinned memory of its own
+    bool memory_fails;     // .. that says no
+    // Copies are counted from 1, too.
+    int copy_fail_from, copy_fail_to;
+    int copy_hang_from, copy_hang_to;  // till fake_wake()
+    size_t copy_bytes;                 // most of one copy
     bool wrong;            // one bit of the first byte of each result
     uint8_t wrong_bits;    // .. or these
     bool tested;           // not trusted: it needs a certificate
@@ -53,6 +59,8 @@ struct fake_counts {
     atomic_int claims_lost;
     atomic_int buffers, buffers_made;  // live, ever
     atomic_int hanging;                // asleep right now
+    atomic_int memory, memory_made;    // pieces: live, ever
+    atomic_int copies_up, copies_down, clears;  // that went well
 };
 extern struct fake_counts fake_counts;
 

@@ -76,7 +76,9 @@ static void from_image(const struct hr__picture *pic, struct pixels *p)
     const struct hr_image_params *i = &pic->image->params;
     bool planar = i->layout == HR_NCHW;
 
-    *p = (struct pixels){.data = (uint8_t *)pic->pixels,
+    *p = (struct pixels){.data = (uint8_t *)(pic->pixels
+                                               ? pic->pixels
+                                               : pic->memory->native.memory),
                          .w = i->w,
                          .h = i->h,
                          .c = i->c,
@@ -219,16 +221,22 @@ static bool resampled(struct pixels *p, const struct hr__picture *pic,
 
 // ---- Results --------------------------------------------------------------------
 
+uint8_t *fake_dst(const struct hr__dst *d)
+{
+    return d->data ? d->data : (uint8_t *)d->memory->native.memory + d->at;
+}
+
 static void store(const struct pixels *p, const struct hr__picture *pic)
 {
     const struct hr__dst *d = &pic->dst;
     size_t e = hr_dtype_size(d->dtype);
+    uint8_t *base = fake_dst(d);
 
     for (int y = 0; y < d->h; y++)
         for (int x = 0; x < d->w; x++)
             for (int c = 0; c < d->c; c++) {
                 uint8_t v = *at(p, x, y, c);
-                uint8_t *to = d->data + (size_t)y * d->stride_h;
+                uint8_t *to = base + (size_t)y * d->stride_h;
 
                 to += d->layout == HR_NCHW
                           ? (size_t)c * d->stride_c + (size_t)x * e

@@ -8,5 +8,7 @@
 
 // Runs task->span; *out says how it went.
 void fake_pixels(struct hr__task *task, struct hr__outcome *out);
+// Where the first element goes, also if that is the fake's own memory.
+uint8_t *fake_dst(const struct hr__dst *dst);
 
 #endif

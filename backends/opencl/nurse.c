@@ -86,6 +86,7 @@ static struct hr__task *declare_dead(struct ocl *o)
     struct hr__task *list = ocl_take_queue(o), **end = &list;
 
     o->dead = true;
+    pthread_cond_broadcast(&o->changed);
     while (*end)
         end = &(*end)->next;
     for (int i = 0; i < OCL_SLOTS; i++)

@@ -15,6 +15,8 @@
 //   submit.c   one batch: packed, one upload, the kernels, one download
 //   pack.c     one picture: what the kernels must know of it
 //   memory.c   what payloads lie in
+//   device_memory.c   what images and batches lie in, if not in the host's
+//   copy.c     batches of copies from and to that
 //   deliver.c  from pinned memory to where the tensors shall be
 //   warm.c     kernels run once, when the device is opened
 //
@@ -173,6 +175,8 @@ struct ocl_item {
     size_t in_at, in_bytes;  // in the upload, behind the plan
     struct hr__rect window;  // of pixels
     size_t out_at;           // in the download
+    cl_mem src, dst;         // memory of images; NULL: upload, download
+    size_t copy_at;          // of a copy: where in dst
     bool dropped;            // given up, it was not packed
 };
 
@@ -183,6 +187,7 @@ struct ocl_slot {
                                   // memory has only the pinned ones
     cl_event uploaded, computed, downloaded;
     struct ocl_item items[OCL_BATCH];
+    cl_mem src, dst;                   // of all items
     uint32_t lists[OCL_LAUNCHES + 1];  // words of the plan: the groups of
                                        // launch k are lists[k] .. lists[k + 1]
 
@@ -250,6 +255,50 @@ void ocl_pool_finish(struct ocl_pool *pool);
 void *ocl_buffer_alloc(struct hr__engine *e, size_t size);
 void ocl_buffer_free(struct hr__engine *e, void *data, size_t size);
 
+// ---- device_memory.c ------------------------------------------------------------------
+
+// Memory of one image or batch.
+struct ocl_memory {
+    struct hr__memory pub;  // first
+    struct ocl_slab *slab;
+    struct ocl_memory *next;  // free in its slab; ocl->lock
+};
+
+struct ocl_slab {
+    struct ocl_slab *next;  // ocl->lock
+    cl_mem mem;
+    cl_context context;  // that it was made in
+    void *host;          // mapped; of pinned memory
+    size_t size, block;  // bytes: all of it; of each of num
+    int num;
+    int used;     // ocl->lock
+    bool listed;  // ocl->lock
+    struct ocl_memory *free;
+    struct ocl_memory blocks[];
+};
+
+struct hr__memory *ocl_memory_alloc(struct hr__engine *e, enum hr_memory kind,
+                                    size_t size, bool clears, bool apart,
+                                    int64_t deadline);
+void ocl_memory_free(struct hr__engine *e, struct hr__memory *memory);
+void ocl_native(struct hr__engine *e, struct hr_native_device *out);
+
+// On the driver thread: does what it is asked, or fails it with *fault.
+void ocl_memory_serve(struct ocl *o, const struct ocl_fault *fault);
+// There is a (new) context.
+void ocl_memory_renew(struct ocl *o);
+// Lets go of everything, while the queues are still there.
+void ocl_memory_close(struct ocl *o);
+// Its object; NULL: it was lost with its context. While the task that names
+// the memory is claimed.
+cl_mem ocl_memory_object(const struct ocl *o, const struct hr__memory *memory);
+
+// ---- copy.c ----------------------------------------------------------------------------
+
+// As ocl_run_batch(), for tasks that are copies.
+bool ocl_run_copies(struct ocl *o, struct ocl_slot *slot,
+                    struct hr__task **rest, struct ocl_fault *fault);
+
 // ---- The device ----------------------------------------------------------------------
 
 enum { OCL_UPLOAD, OCL_COMPUTE, OCL_DOWNLOAD, OCL_QUEUES };
@@ -296,6 +345,11 @@ struct ocl {
     bool dead;       // the driver thread was in a call for too
                      // long; nothing is its any more
     bool lost;       // the context must be made again
+    cl_context current;
+    struct ocl_slab *slabs;          // that have users, or may have
+    struct ocl_slab *old_slabs;      // to be let go by the driver thread
+    int empty_slabs;                 // of those in slabs
+    struct ocl_request *requests;    // for the driver thread
     bool driver_gone, left_behind;
     enum hr_status open_status;
     char open_text[192];
@@ -365,6 +419,17 @@ bool ocl_errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
 // one token.
 unsigned ocl_breaker_ask(struct ocl_breaker *b, int64_t now);
 void ocl_breaker_note(struct ocl_breaker *b, bool ok, int64_t now);
+
+// Ends one task that was not delivered.
+void ocl_end_one(struct hr__task *task, enum hr_status status, unsigned why,
+                 const char *text);
+// Lets go of a planned slot: to be called between ocl_enter() and ocl_leave(),
+// when everything is enqueued (or ok is false). The queue that ends with
+// slot->downloaded is flushed.
+bool ocl_depart(struct ocl *o, struct ocl_slot *slot, int queue, bool ok,
+                struct ocl_fault *fault);
+// Its tasks were all given up.
+void ocl_nothing_left(struct ocl *o, struct ocl_slot *slot);
 
 // ---- offer.c, submit.c, warm.c, deliver.c --------------------------------------------------
 
