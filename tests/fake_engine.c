@@ -332,6 +332,14 @@ static void fake_submit(struct hr__engine *e, struct hr__task *list)
     fake_copy(e, list);
 }
 
+enum { HEADER = 64 };  // in front of memory, for alignment
+_Static_assert(sizeof(struct hr__memory) <= HEADER, "it fits");
+
+static void fake_native(struct hr__engine *e, struct hr_native_device *out)
+{
+    *out = (struct hr_native_device){.api = "fake", .device = e};
+}
+
 static struct hr__memory *fake_memory_alloc(struct hr__engine *e,
                                             enum hr_memory kind, size_t size,
                                             bool clear, bool apart,
@@ -342,7 +350,7 @@ static struct hr__memory *fake_memory_alloc(struct hr__engine *e,
 
     (void)apart;
     (void)deadline;
-    m = f->s.memory_fails ? NULL : hr__alloc(e->device, sizeof(*m) + size);
+    m = f->s.memory_fails ? NULL : hr__alloc(e->device, HEADER + size);
     if (!m) {
         hr__fail(HR_ENOMEM, "the fake device has no memory");
         return NULL;
@@ -350,9 +358,9 @@ static struct hr__memory *fake_memory_alloc(struct hr__engine *e,
     *m = (struct hr__memory){
         .owner = e,
         .size = size,
-        .native = {.api = "fake", .memory = m + 1},
-        .host = kind == HR_MEMORY_PINNED ? m + 1 : NULL};
-    memset(m + 1, clear ? 0 : 0xdd, size);
+        .native = {.api = "fake", .memory = (char *)m + HEADER},
+        .host = kind == HR_MEMORY_PINNED ? (char *)m + HEADER : NULL};
+    memset(m->native.memory, clear ? 0 : 0xdd, size);
     atomic_fetch_add(&fake_counts.memory, 1);
     atomic_fetch_add(&fake_counts.memory_made, 1);
     return m;
@@ -361,7 +369,7 @@ static struct hr__memory *fake_memory_alloc(struct hr__engine *e,
 static void fake_memory_free(struct hr__engine *e, struct hr__memory *m)
 {
     (void)e;
-    memset(m + 1, 0xdd, m->size);
+    memset(m->native.memory, 0xdd, m->size);
     hr__free(m);
     atomic_fetch_sub(&fake_counts.memory, 1);
 }
@@ -468,6 +476,7 @@ void fake_reset(const struct fake_script *s)
         backend.memory_alloc = fake_memory_alloc;
         backend.memory_free = fake_memory_free;
         backend.copy = fake_copy;
+        backend.native = fake_native;
     }
     if (!registered)
         hr__registry_add(&backend);

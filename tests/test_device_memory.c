@@ -17,7 +17,8 @@
 static const struct hr_op to_float[] = {
     hr_op_decode(0),
     hr_op_resize(.w = 40, .h = 30),
-    hr_op_normalize(.mean = {.485f, .456f, .406f}, .std = {.229f, .224f, .225f}),
+    hr_op_normalize(.mean = {.485f, .456f, .406f},
+                    .std = {.229f, .224f, .225f}),
 };
 
 // ---- Files of several kinds ------------------------------------------------------
@@ -247,9 +248,8 @@ static void chain_on(hr_device dev, int file)
         CHECK(i[k]->params.memory == HR_MEMORY_DEVICE && !i[k]->params.data &&
                   i[k]->native.memory && i[k]->native.offset % 4096 == 0,
               "image %d is not on the device", k);
-    planned = hr_image_create(dev, &(struct hr_image_params){.w = 40,
-                                                             .h = 30,
-                                                             .c = 3});
+    planned = hr_image_create(
+        dev, &(struct hr_image_params){.w = 40, .h = 30, .c = 3});
     s.out = planned;
     CHECK(run(dev, &s, 1, NULL, NULL, NULL) == HR_OK, "%s", hr_last_error());
     a = image_bytes(i[4]);

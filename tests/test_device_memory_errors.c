@@ -88,9 +88,9 @@ static struct hr_result finish(hr_job job)
 static void expected(uint8_t to[W * H * 3])
 {
     hr_device cpu = test_device("cpu", 1, 0);
-    hr_image out = hr_image_create(
-        cpu, hr_image_params(.w = W, .h = H, .c = 3, .dtype = HR_U8,
-                             .layout = HR_NHWC));
+    hr_image out = hr_image_create(cpu, hr_image_params(.w = W, .h = H, .c = 3,
+                                                        .dtype = HR_U8,
+                                                        .layout = HR_NHWC));
     struct hr_result r = finish(start(cpu, &good, out, NULL));
 
     CHECK(!r.status, "%s", r.message);
@@ -138,8 +138,8 @@ static void falls_back(void)
         struct hr_result r = finish(start(dev, &good, a, NULL));
         unsigned both = HR_WHY_LOST | HR_WHY_PLACE;
 
-        CHECK(r.status == HR_OK && r.fallbacks == 1 &&
-                  (r.why & both) == both && !strcmp(r.spans[0].device, "cpu"),
+        CHECK(r.status == HR_OK && r.fallbacks == 1 && (r.why & both) == both &&
+                  !strcmp(r.spans[0].device, "cpu"),
               "%d: why %#x, %s", i, r.why, r.message);
         CHECK(reads_as(a, right), "%d: other pixels", i);
         // A source in device memory comes to the CPU, the result goes back.
@@ -192,14 +192,13 @@ static void clears(void)
         bool skip = policy == HR_ON_ERROR_SKIP;
         hr_device dev = open_fake(&(struct fake_script){.spans = SPANS}, 0);
         hr_batch batch = hr_batch_create(
-            dev, hr_batch_params(.n = 1, .c = 3, .h = H, .w = W, .dtype = HR_U8,
-                                 .layout = HR_NHWC, .memory = HR_MEMORY_DEVICE));
+            dev,
+            hr_batch_params(.n = 1, .c = 3, .h = H, .w = W, .dtype = HR_U8,
+                            .layout = HR_NHWC, .memory = HR_MEMORY_DEVICE));
         const struct hr_job_params params = {
             .on_error = (enum hr_on_error)policy};
-        struct hr_sample s = {.data = good.data,
-                              .size = good.size,
-                              .ops = ops,
-                              .num_ops = 2};
+        struct hr_sample s = {
+            .data = good.data, .size = good.size, .ops = ops, .num_ops = 2};
         uint8_t mine[W * H * 3];
 
         CHECK(batch, "%s", hr_last_error());
@@ -212,10 +211,10 @@ static void clears(void)
         CHECK(finish(hr_submit(dev, &s, 1, batch, &params)).status ==
                   HR_ETRUNCATED,
               "policy %d", policy);
-        CHECK(!hr_batch_read(batch, 0, 1, mine, sizeof(mine), SECOND),
-              "%s", hr_last_error());
-        CHECK(!memcmp(mine, skip ? right : zero, sizeof(mine)),
-              "policy %d: %s", policy, skip ? "kept" : "cleared");
+        CHECK(!hr_batch_read(batch, 0, 1, mine, sizeof(mine), SECOND), "%s",
+              hr_last_error());
+        CHECK(!memcmp(mine, skip ? right : zero, sizeof(mine)), "policy %d: %s",
+              policy, skip ? "kept" : "cleared");
         hr_batch_destroy(&batch);
         close_fake(&dev);
     }
@@ -225,10 +224,10 @@ static void clears(void)
 
 static void failing_copies(void)
 {
-    hr_device dev = open_fake(
-        &(struct fake_script){
-            .spans = SPANS, .fail_from = 1, .copy_fail_from = 1},
-        0);
+    hr_device dev = open_fake(&(struct fake_script){.spans = SPANS,
+                                                    .fail_from = 1,
+                                                    .copy_fail_from = 1},
+                              0);
     hr_image a = device_image(dev), b;
     struct test_done done = {0};
     uint8_t mine[W * H * 3];
@@ -268,10 +267,10 @@ static void failing_copies(void)
 
 static void hung_reads(void)
 {
-    hr_device dev = open_fake(
-        &(struct fake_script){
-            .spans = SPANS, .copy_hang_from = 1, .copy_hang_to = 1},
-        0);
+    hr_device dev = open_fake(&(struct fake_script){.spans = SPANS,
+                                                    .copy_hang_from = 1,
+                                                    .copy_hang_to = 1},
+                              0);
     hr_image a = device_image(dev);
     uint8_t *mine = malloc(W * H * 3), right[W * H * 3];
     int64_t begin;
@@ -352,9 +351,9 @@ static void asynchronous(void)
     job[0] = hr_image_write_begin(a, one, sizeof(one), NULL);
     job[1] = hr_image_read_begin(a, got[0], sizeof(one), NULL);
     job[2] = hr_image_write_begin(a, two, sizeof(two), NULL);
-    job[3] = hr_image_read_begin(
-        a, got[1], sizeof(one),
-        hr_job_params(.on_done = test_on_done, .ctx = &done));
+    job[3] = hr_image_read_begin(a, got[1], sizeof(one),
+                                 hr_job_params(.on_done = test_on_done,
+                                               .ctx = &done));
     job[4] = hr_image_read_begin(a, got[2], sizeof(one), NULL);
     fd.fd = hr_job_fd(job[4]);
     CHECK(poll(&fd, 1, 20000) == 1, "fd");
@@ -375,8 +374,8 @@ static void asynchronous(void)
 
 static void canceled(void)
 {
-    hr_device dev = open_fake(
-        &(struct fake_script){.spans = SPANS, .gate = true}, 0);
+    hr_device dev =
+        open_fake(&(struct fake_script){.spans = SPANS, .gate = true}, 0);
     hr_image a = device_image(dev);
     uint8_t mine[W * H * 3];
     hr_job first = start(dev, &good, a, NULL);
@@ -394,10 +393,9 @@ static void canceled(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(falls_back),   TEST_CASE(cuts),
-        TEST_CASE(clears),       TEST_CASE(failing_copies),
-        TEST_CASE(hung_reads),   TEST_CASE(hung_spans),
-        TEST_CASE(asynchronous), TEST_CASE(canceled),
+        TEST_CASE(falls_back),     TEST_CASE(cuts),       TEST_CASE(clears),
+        TEST_CASE(failing_copies), TEST_CASE(hung_reads), TEST_CASE(hung_spans),
+        TEST_CASE(asynchronous),   TEST_CASE(canceled),
     };
     uint64_t seed = 5;
     int failed;

@@ -67,8 +67,8 @@ static void place_all(struct ocl *o, struct ocl_slot *slot,
         size_t size = item.task->copy.size;
 
         // Each alone fits, see copy_bytes.
-        if (kept && (*up + size > o->slot_bytes ||
-                     *down + size > o->slot_bytes)) {
+        if (kept &&
+            (*up + size > o->slot_bytes || *down + size > o->slot_bytes)) {
             *rest = ocl_take_items(slot, i);
             break;
         }
@@ -109,24 +109,24 @@ static bool enqueue_run(struct ocl *o, struct ocl_slot *slot,
 
     atomic_fetch_add(&o->transfers, 1);
     if (r->down)
-        return !ocl_failed(fault,
-                           o->api.clEnqueueReadBuffer(
-                               q, r->mem, CL_FALSE, r->at, r->size,
-                               (uint8_t *)slot->down.host + r->slot_at, 0,
-                               NULL, done),
-                           "clEnqueueReadBuffer");
-    return !ocl_failed(fault,
-                       o->api.clEnqueueWriteBuffer(
-                           q, r->mem, CL_FALSE, r->at, r->size,
-                           (uint8_t *)slot->up.host + r->slot_at, 0, NULL,
-                           done),
-                       "clEnqueueWriteBuffer");
+        return !ocl_failed(
+            fault,
+            o->api.clEnqueueReadBuffer(q, r->mem, CL_FALSE, r->at, r->size,
+                                       (uint8_t *)slot->down.host + r->slot_at,
+                                       0, NULL, done),
+            "clEnqueueReadBuffer");
+    return !ocl_failed(
+        fault,
+        o->api.clEnqueueWriteBuffer(q, r->mem, CL_FALSE, r->at, r->size,
+                                    (uint8_t *)slot->up.host + r->slot_at, 0,
+                                    NULL, done),
+        "clEnqueueWriteBuffer");
 }
 
 static bool joins(const struct run *a, const struct run *b)
 {
-    return a->mem == b->mem && a->down == b->down &&
-           a->at + a->size == b->at && a->slot_at + a->size == b->slot_at;
+    return a->mem == b->mem && a->down == b->down && a->at + a->size == b->at &&
+           a->slot_at + a->size == b->slot_at;
 }
 
 static void make_runs(const struct ocl_slot *slot, struct runs *runs)

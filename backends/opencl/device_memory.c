@@ -114,9 +114,8 @@ static struct ocl_slab *new_slab(struct hr__engine *e, size_t size, bool apart)
     size_t block = block_of(size);
     bool own = apart || block > slab / PER_SLAB;
     int num = own ? 1 : (int)(slab / block);
-    struct ocl_slab *s = hr__alloc(e->device,
-                                   sizeof(*s) +
-                                       (size_t)num * sizeof(s->blocks[0]));
+    struct ocl_slab *s =
+        hr__alloc(e->device, sizeof(*s) + (size_t)num * sizeof(s->blocks[0]));
 
     if (!s)
         return NULL;
@@ -191,9 +190,9 @@ static bool clear(struct ocl *o, const struct ocl_memory *m,
     for (size_t n; at < end; at += n) {
         n = end - at < ZEROS ? end - at : ZEROS;
         if (ocl_failed(fault,
-                       o->api.clEnqueueWriteBuffer(
-                           o->queues[OCL_COMPUTE], m->slab->mem, at + n == end,
-                           at, n, zeros, 0, NULL, NULL),
+                       o->api.clEnqueueWriteBuffer(o->queues[OCL_COMPUTE],
+                                                   m->slab->mem, at + n == end,
+                                                   at, n, zeros, 0, NULL, NULL),
                        "clEnqueueWriteBuffer"))
             return false;
     }
