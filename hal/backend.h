@@ -109,14 +109,14 @@ struct hr__dst {
 struct hr__picture {
     const uint8_t *data;  // encoded source, NULL if it is pixels
     size_t size;
-    struct hr_info info;  // of the encoded source
-    hr_image image;       // or the source pixels (u8): its size and layout
-    const uint8_t *pixels;      // and where it begins on the host; NULL only
+    struct hr_info info;    // of the encoded source
+    hr_image image;         // or the source pixels (u8): its size and layout
+    const uint8_t *pixels;  // and where it begins on the host; NULL only
     struct hr__memory *memory;  // for the engine that owns its memory, where
                                 // it begins at byte 0
-    int width, height;    // of the source
-    enum hr_mode mode;    // of the decode
-    int channels;         // 3 or 1, what color..store carry
+    int width, height;          // of the source
+    enum hr_mode mode;          // of the decode
+    int channels;               // 3 or 1, what color..store carry
     struct hr__geometry geo;
     const struct hr__table *table;
     struct hr__dst dst;

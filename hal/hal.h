@@ -46,8 +46,8 @@ struct hr__image {
     atomic_int refs;
     struct hr__device *dev;  // the graph lock that guards track
     struct hr__track track;
-    pthread_cond_t idle;  // with the graph lock: no writer left
-    void *memory;         // ours, or NULL
+    pthread_cond_t idle;        // with the graph lock: no writer left
+    void *memory;               // ours, or NULL
     struct hr__memory *device;  // or of an engine: pinned, or the device's
 };
 

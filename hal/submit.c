@@ -213,9 +213,8 @@ static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
     hr_image_retain(s[i].out);
     if (s[i].image)
         w->reads.track = &((struct hr__image *)s[i].image)->track;
-    w->writes.track = s[i].out
-                          ? &((struct hr__image *)s[i].out)->track
-                          : &job->batch->slots[job->params.first_slot + i];
+    w->writes.track = s[i].out ? &((struct hr__image *)s[i].out)->track
+                               : &job->batch->slots[job->params.first_slot + i];
     if (i && same_ops(&s[i], &s[i - 1])) {
         w->sample.ops = job->works[i - 1].sample.ops;
     } else {

@@ -225,10 +225,9 @@ static struct hr_sample sample_of(const struct sources *s, int i,
                                             .std = {.229f, .224f, .225f});
     if (hr_ops_output_size(ops, to.num_ops, s->w[i], s->h[i], 1, &w, &h))
         abort();
-    to.out = hr_image_create(dev, hr_image_params(.w = w, .h = h, .c = c,
-                                                  .dtype = r->dtype,
-                                                  .layout = r->layout,
-                                                  .memory = memory));
+    to.out = hr_image_create(
+        dev, hr_image_params(.w = w, .h = h, .c = c, .dtype = r->dtype,
+                             .layout = r->layout, .memory = memory));
     if (!to.out)
         abort();
     return to;

@@ -124,22 +124,6 @@ static void work(struct fake *f, struct hr__task *task, int k,
         fail(out, f, k);
 }
 
-static void do_copy(const struct hr__copy *copy)
-{
-    uint8_t *mem = (uint8_t *)copy->memory->native.memory + copy->at;
-
-    if (copy->to)
-        memcpy(copy->to, mem, copy->size);
-    else if (copy->from)
-        memcpy(mem, copy->from, copy->size);
-    else
-        memset(mem, 0, copy->size);
-    atomic_fetch_add(copy->to     ? &fake_counts.copies_down
-                     : copy->from ? &fake_counts.copies_up
-                                  : &fake_counts.clears,
-                     1);
-}
-
 static void run_copy(struct fake *f, struct hr__task *task)
 {
     struct hr__outcome out = {.offset = -1, .stage = HR_STORE};
@@ -160,7 +144,7 @@ static void run_copy(struct fake *f, struct hr__task *task)
         atomic_fetch_add(&fake_counts.claims_lost, 1);
         out.status = HR_EDEVICE;
     } else {
-        do_copy(&task->copy);
+        fake_do_copy(&task->copy);
     }
     hr__task_done(task, &out);
 }
@@ -332,46 +316,19 @@ static void fake_submit(struct hr__engine *e, struct hr__task *list)
     fake_copy(e, list);
 }
 
-enum { HEADER = 64 };  // in front of memory, for alignment
-_Static_assert(sizeof(struct hr__memory) <= HEADER, "it fits");
-
-static void fake_native(struct hr__engine *e, struct hr_native_device *out)
-{
-    *out = (struct hr_native_device){.api = "fake", .device = e};
-}
-
 static struct hr__memory *fake_memory_alloc(struct hr__engine *e,
                                             enum hr_memory kind, size_t size,
                                             bool clear, bool apart,
                                             int64_t deadline)
 {
     const struct fake *f = e->priv;
-    struct hr__memory *m;
 
     (void)apart;
     (void)deadline;
-    m = f->s.memory_fails ? NULL : hr__alloc(e->device, HEADER + size);
-    if (!m) {
-        hr__fail(HR_ENOMEM, "the fake device has no memory");
-        return NULL;
-    }
-    *m = (struct hr__memory){
-        .owner = e,
-        .size = size,
-        .native = {.api = "fake", .memory = (char *)m + HEADER},
-        .host = kind == HR_MEMORY_PINNED ? (char *)m + HEADER : NULL};
-    memset(m->native.memory, clear ? 0 : 0xdd, size);
-    atomic_fetch_add(&fake_counts.memory, 1);
-    atomic_fetch_add(&fake_counts.memory_made, 1);
-    return m;
-}
-
-static void fake_memory_free(struct hr__engine *e, struct hr__memory *m)
-{
-    (void)e;
-    memset(m->native.memory, 0xdd, m->size);
-    hr__free(m);
-    atomic_fetch_sub(&fake_counts.memory, 1);
+    if (!f->s.memory_fails)
+        return fake_memory(e, kind, size, clear);
+    hr__fail(HR_ENOMEM, "the fake device has no memory");
+    return NULL;
 }
 
 static void fake_cancel(struct hr__engine *e)

@@ -43,9 +43,9 @@ struct fake_script {
     int copy_fail_from, copy_fail_to;
     int copy_hang_from, copy_hang_to;  // till fake_wake()
     size_t copy_bytes;                 // most of one copy
-    bool wrong;            // one bit of the first byte of each result
-    uint8_t wrong_bits;    // .. or these
-    bool tested;           // not trusted: it needs a certificate
+    bool wrong;          // one bit of the first byte of each result
+    uint8_t wrong_bits;  // .. or these
+    bool tested;         // not trusted: it needs a certificate
     const char *fingerprint;
     bool software;  // caps.software
     bool deaf;      // does not look at hr__task_stop()
@@ -57,9 +57,9 @@ struct fake_counts {
     atomic_int lists, tasks, longest, empty, mixed;  // mixed: unequal spans
     atomic_int begun, ended, stopped, canceled;      // canceled: by cancel()
     atomic_int claims_lost;
-    atomic_int buffers, buffers_made;  // live, ever
-    atomic_int hanging;                // asleep right now
-    atomic_int memory, memory_made;    // pieces: live, ever
+    atomic_int buffers, buffers_made;           // live, ever
+    atomic_int hanging;                         // asleep right now
+    atomic_int memory, memory_made;             // pieces: live, ever
     atomic_int copies_up, copies_down, clears;  // that went well
 };
 extern struct fake_counts fake_counts;

@@ -4,7 +4,7 @@
 // taken away from it at any time.
 #include <string.h>
 
-#include "backends/opencl/opencl.h"
+#include "backends/opencl/device_memory.h"
 
 // One command; neighbours in memory that are neighbours in the slot share one.
 struct run {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/opencl/device_memory.h"
 #include "backends/opencl/opencl.h"
 
 extern const struct hr__backend hr__backend_opencl;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/opencl/device_memory.h"
 #include "backends/opencl/opencl.h"
 
 #define OPEN_NS INT64_C(60000000000)
@@ -144,27 +145,6 @@ static bool all_free(struct ocl *o)
     return true;
 }
 
-void ocl_enter(struct ocl *o)
-{
-    pthread_mutex_lock(&o->lock);
-    o->busy_since = hr__now();
-    // It looks again when it wakes; mostly it would wake early enough.
-    if (o->nurse_due > o->busy_since + o->deadline)
-        pthread_cond_signal(&o->landed);
-    pthread_mutex_unlock(&o->lock);
-}
-
-bool ocl_leave(struct ocl *o)
-{
-    bool alive;
-
-    pthread_mutex_lock(&o->lock);
-    o->busy_since = 0;
-    alive = !o->dead;
-    pthread_mutex_unlock(&o->lock);
-    return alive;
-}
-
 // slot: a FREE one, to try the device with.
 static bool open_all(struct ocl *o, struct ocl_slot *slot,
                      struct ocl_fault *fault)
@@ -263,8 +243,7 @@ static void serve_memory(struct ocl *o)
     ocl_leave(o);
 }
 
-// Waits for work and for a slot to do it in. NULL: stop. What is asked of its
-// memory comes first.
+// Waits for work and a slot to do it in; memory comes first. NULL: stop.
 static struct ocl_slot *next_batch(struct ocl *o)
 {
     struct ocl_slot *slot = NULL;
@@ -394,11 +373,10 @@ static void *drive(void *arg)
     if (open_first(o)) {
         keep_program(o);
         serve(o);
-        if (all_landed(o)) {
+        o->left_behind = !all_landed(o);
+        if (!o->left_behind) {
             ocl_memory_close(o);
             close_all(o);
-        } else {
-            o->left_behind = true;
         }
     }
     pthread_mutex_lock(&o->lock);

@@ -23,8 +23,7 @@ HR_BEGIN_DECLS
 HR_API hr_image hr_decode(hr_device dev, const void *data, size_t size,
                           const struct hr_decode *op);
 HR_API hr_image hr_decode_to(hr_device dev, const void *data, size_t size,
-                             const struct hr_decode *op,
-                             enum hr_memory memory);
+                             const struct hr_decode *op, enum hr_memory memory);
 HR_API hr_image hr_crop(hr_device dev, hr_image src, const struct hr_crop *op);
 HR_API hr_image hr_resize(hr_device dev, hr_image src,
                           const struct hr_resize *op);

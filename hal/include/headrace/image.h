@@ -20,7 +20,9 @@ HR_API const char *hr_dtype_name(enum hr_dtype dtype);  // "f32" ...
 // device: with another they are refused (HR_EINVAL); read it to the host and
 // write it there (transfer.h). A sample that the device's engine cannot make,
 // or does not finish, is made by the next engine on the host all the same, and
-// its pixels are taken over: same bytes, and a reason in the result.
+// its pixels are taken over: same bytes, and HR_WHY_PLACE in the result. If the
+// device does not answer any more, or refuses, its memory cannot be reached:
+// the sample fails, and what lies there is undefined.
 enum hr_memory {
     HR_MEMORY_HOST,    // the process's own; also what the caller's own pointer
                        // is
