@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../tools/tools.h"
 #include "fake_engine.h"
 #include "testing.h"
 
@@ -308,7 +309,6 @@ static void runs_out(void)
             CHECK(failed > 3 && scenario(dev, right), "%d failed", failed);
             hr_device_close(&dev);
         }
-    fake_reset(&(struct fake_script){.memory = true});
 }
 
 static void no_memory(void)
@@ -324,6 +324,53 @@ static void no_memory(void)
               hr_last_status() == HR_ENOMEM,
           "%s", hr_last_error());
     hr_device_close(&dev);
+    // For what comes next.
+    dev = open_device(false);
+    hr_device_close(&dev);
+}
+
+// ---- headrace run --memory ---------------------------------------------------------------
+
+// The array that the command makes of the picture; free(). NULL: it failed.
+static uint8_t *by_command(const char *device, const char *memory, size_t *size)
+{
+    const struct bytes none = {(uint8_t *)"", 1};
+    const char *in = test_file(&jpeg, ".jpg"), *out = test_file(&none, ".npy");
+    char *argv[] = {"headrace run", (char *)in,     "--backend",
+                    (char *)device, "--memory",     (char *)memory,
+                    "--out",        (char *)out,    "--quiet",
+                    "--ops",        "resize=40x30", NULL};
+    char json[160];
+    uint8_t *data = NULL;
+    FILE *f;
+
+    snprintf(json, sizeof(json), "%.*s.json", (int)strlen(out) - 4, out);
+    if (!cmd_run(11, argv) && (f = fopen(out, "rb"))) {
+        data = malloc(1 << 16);
+        *size = data ? fread(data, 1, 1 << 16, f) : 0;
+        fclose(f);
+    }
+    unlink(json);
+    return data;
+}
+
+static void command(void)
+{
+    size_t size = 0, same = 0;
+    uint8_t *want = by_command("cpu", "host", &size), *got;
+
+    CHECK(want && size > 30 * 40 * 3 * 4, "%zu bytes", size);
+    for (int d = 0; d <= real; d++)
+        for (int k = 0; k < 3; k++) {
+            const char *const memories[] = {"host", "pinned", "device"};
+
+            got = by_command(d ? real_name() : "fake", memories[k], &same);
+            CHECK(got && same == size && !memcmp(got, want, size), "%s on %d",
+                  memories[k], d);
+            free(got);
+        }
+    free(want);
+    CHECK(!by_command("cpu", "elsewhere", &same), "an unknown word");
 }
 
 int main(int argc, char **argv)
@@ -331,7 +378,7 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         TEST_CASE(refused),  TEST_CASE(too_large), TEST_CASE(pinned),
         TEST_CASE(outlives), TEST_CASE(runs_out),  TEST_CASE(no_memory),
-        TEST_CASE(forks),
+        TEST_CASE(command),  TEST_CASE(forks),
     };
     uint64_t seed = 5;
     hr_device dev = hr_device_open(real_name(), NULL);

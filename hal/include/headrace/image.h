@@ -27,7 +27,8 @@ enum hr_memory {
     HR_MEMORY_HOST,    // the process's own; also what the caller's own pointer
                        // is
     HR_MEMORY_PINNED,  // the process's, too, and made by the device's driver,
-                       // which copies it fastest; data is set
+                       // which copies it fastest to where it goes next; data
+                       // is set
     HR_MEMORY_DEVICE,  // the device's. data is NULL; see struct hr_native
 };  // On a device without memory of its own (cpu) all are HR_MEMORY_HOST, and
     // params.memory of what was made says so.
