@@ -86,22 +86,38 @@ struct hr__table {
     bool u8_identity;
 };
 
+// Memory that an engine made, see memory_alloc. What else it must know of it
+// the engine keeps behind this struct.
+struct hr__memory {
+    struct hr__engine *owner;
+    size_t size;
+    void *host;  // NULL: device memory; else the host may use it as its own
+    struct hr_native native;
+};
+
+// Where the tensor shall be. data is NULL only for the engine whose own memory
+// that is: it writes it in place, at byte `at`. Everybody else has data.
 struct hr__dst {
     uint8_t *data;
     size_t stride_c, stride_h;  // bytes
     int w, h, c;
     enum hr_dtype dtype;
     enum hr_layout layout;
+    struct hr__memory *memory;  // NULL: ordinary host memory
+    size_t at;
 };
 
 struct hr__picture {
     const uint8_t *data;  // encoded source, NULL if it is pixels
     size_t size;
-    struct hr_info info;  // of the encoded source
-    hr_image image;       // or the source pixels (u8)
-    int width, height;    // of the source
-    enum hr_mode mode;    // of the decode
-    int channels;         // 3 or 1, what color..store carry
+    struct hr_info info;    // of the encoded source
+    hr_image image;         // or the source pixels (u8): its size and layout
+    const uint8_t *pixels;  // and where it begins on the host; NULL only
+    struct hr__memory *memory;  // for the engine that owns its memory, where
+                                // it begins at byte 0
+    int width, height;          // of the source
+    enum hr_mode mode;          // of the decode
+    int channels;               // 3 or 1, what color..store carry
     struct hr__geometry geo;
     const struct hr__table *table;
     struct hr__dst dst;
@@ -205,13 +221,23 @@ struct hr__planes {
 
 // ---- Tasks -------------------------------------------------------------------
 
-// One span of one sample in the hands of one engine.
+// A copy between an engine's memory and the host. Neither to nor from: the
+// bytes of memory become 0.
+struct hr__copy {
+    struct hr__memory *memory;  // NULL: the task is a span
+    size_t at, size;
+    uint8_t *to;
+    const uint8_t *from;
+};
+
+// One span of one sample in the hands of one engine; or one copy.
 struct hr__task {
     struct hr__task *next;  // the engine's list while it holds the task
     const struct hr__picture *pic;
     struct hr_span span;
     struct hr__payload *in;  // NULL if the span starts the plan
     bool prepared;           // see hr__task_prepare()
+    struct hr__copy copy;    // then pic, span and in mean nothing
     void *engine_data[2];    // the engine's own
 };
 
@@ -234,7 +260,9 @@ void hr__task_done(struct hr__task *task, const struct hr__outcome *outcome);
 // only between claim and unclaim (or done): a watchdog that gives a hung span
 // up cannot take the memory away in between. false = given up: drop the
 // memory at once and end the task with hr__task_done() when the driver
-// returns it; its outcome is ignored.
+// returns it; its outcome is ignored. An engine's own memory is not the host's:
+// a task that was given up may still write it until it ends. What comes later
+// to the same memory, also in its next life, must not be overtaken by that.
 bool hr__task_claim(struct hr__task *task);
 void hr__task_unclaim(struct hr__task *task);
 
@@ -295,6 +323,7 @@ struct hr__engine {
     char name[64];  // "cpu", "opencl:0": open() fills these
     char description[192];
     struct hr_caps caps;
+    size_t copy_bytes;               // most of one copy task; open() fills it
     struct hr_device_params params;  // defaults filled in
     void *priv;                      // backend->engine_size bytes, zeroed
     struct hr__meter meter;
@@ -331,6 +360,23 @@ struct hr__backend {
     // Optional. Memory this engine reads payloads from fastest; NULL = heap.
     void *(*buffer_alloc)(struct hr__engine *e, size_t size);
     void (*buffer_free)(struct hr__engine *e, void *data, size_t size);
+
+    // Optional, all or none: memory for images and batches, HR_MEMORY_PINNED or
+    // HR_MEMORY_DEVICE. alloc may wait for the device, not beyond the deadline
+    // (hr__now()); NULL with hr__fail(). clear: all zero. apart: a memory
+    // object of its own. free: any thread, no lock held, does not wait; the
+    // last use of the memory may have been given up. What a hung driver still
+    // has is left behind.
+    struct hr__memory *(*memory_alloc)(struct hr__engine *e,
+                                       enum hr_memory kind, size_t size,
+                                       bool clear, bool apart,
+                                       int64_t deadline);
+    void (*memory_free)(struct hr__engine *e, struct hr__memory *memory);
+    // As submit, for tasks that are copies of device memory; of at most
+    // e->copy_bytes each. They may end in any order.
+    void (*copy)(struct hr__engine *e, struct hr__task *list);
+    // The objects that device memory belongs to.
+    void (*native)(struct hr__engine *e, struct hr_native_device *out);
 
     // Every engine that is not the host is tested at its first open, and its
     // spans are used as far as they proved exact (hal/certificate.c). true:

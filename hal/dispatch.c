@@ -34,6 +34,11 @@ void hr__task_begun(struct hr__task *task)
 
 bool hr__task_stop(const struct hr__task *task)
 {
+    const struct hr__copy *copy = &task->copy;
+
+    // What failed is cleared, whatever becomes of its job.
+    if (copy->memory && !copy->to && !copy->from)
+        return false;
     // The watchdog looks at the clock.
     return hr__job_stops(hr__work_of(task)->job);
 }
@@ -72,6 +77,7 @@ static struct hr__task *arm(struct hr__work *work, int engine)
     slot->task.next = NULL;
     slot->task.pic = &work->pic;
     slot->task.prepared = work->prepared;
+    slot->task.copy = (struct hr__copy){0};
     if (work->prepared) {
         slot->task.span = work->plan.spans[work->at].span;
         slot->task.in = work->at ? &work->payloads[work->at - 1] : NULL;
@@ -90,9 +96,15 @@ void hr__dispatch_new(struct hr__work *list)
         struct hr__engine *host = hr__host(dev);
         struct hr__task *head = NULL, **tail = &head;
 
+        // Nothing for the host to prepare.
+        if (work->transfer == HR__MOVE) {
+            next = work->next;
+            hr__transfer_begin(work);
+            continue;
+        }
         // Works of one device in a row go in one list.
         pthread_mutex_lock(&dev->lock);
-        for (; work && work->job->dev == dev; work = next) {
+        for (; work && work->job->dev == dev && !work->transfer; work = next) {
             next = work->next;
             work->upstream = true;
             work->job->upstream++;
@@ -226,6 +238,8 @@ bool hr__dispatch_planned(struct hr__work *work, bool on_host)
     struct hr__task *task;
     bool flush = false;
 
+    if (!hr__reach(work))
+        return false;
     if (!e->host) {
         stage(work, e);
         return false;

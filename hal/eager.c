@@ -5,7 +5,8 @@
 static hr_image run(hr_device dev, const struct hr_sample *sample,
                     const struct hr_image_params *params)
 {
-    hr_image out = hr_image_create(dev, params);
+    // Written whole, or cleared because that failed.
+    hr_image out = hr__image_make(dev, params, false);
     struct hr_sample s = *sample;
     hr_job job;
 
@@ -24,6 +25,12 @@ static hr_image run(hr_device dev, const struct hr_sample *sample,
 hr_image hr_decode(hr_device handle, const void *data, size_t size,
                    const struct hr_decode *params)
 {
+    return hr_decode_to(handle, data, size, params, HR_MEMORY_HOST);
+}
+
+hr_image hr_decode_to(hr_device handle, const void *data, size_t size,
+                      const struct hr_decode *params, enum hr_memory memory)
+{
     // Held throughout: another thread may change the default device.
     struct hr__device *dev = hr__device_get(handle);
     hr_image out = NULL;
@@ -40,12 +47,13 @@ hr_image hr_decode(hr_device handle, const void *data, size_t size,
         out = run(&dev->pub, &s,
                   hr_image_params(.w = w, .h = h,
                                   .c = op.decode.mode == HR_GRAY ? 1 : 3,
-                                  .dtype = HR_U8, .layout = HR_NHWC));
+                                  .dtype = HR_U8, .layout = HR_NHWC,
+                                  .memory = memory));
     hr__device_unref(dev);
     return out;
 }
 
-// From an image by one op to a new one of the same channels.
+// From an image by one op to a new one of the same channels, beside it.
 static hr_image step(hr_device handle, hr_image src, const struct hr_op *op,
                      enum hr_dtype dtype, enum hr_layout layout)
 {
@@ -64,7 +72,8 @@ static hr_image step(hr_device handle, hr_image src, const struct hr_op *op,
         return NULL;
     out = run(&dev->pub, &s,
               hr_image_params(.w = w, .h = h, .c = src->params.c,
-                              .dtype = dtype, .layout = layout));
+                              .dtype = dtype, .layout = layout,
+                              .memory = src->params.memory));
     hr__device_unref(dev);
     return out;
 }

@@ -46,8 +46,9 @@ struct hr__image {
     atomic_int refs;
     struct hr__device *dev;  // the graph lock that guards track
     struct hr__track track;
-    pthread_cond_t idle;  // with the graph lock: no writer left
-    void *memory;         // ours, or NULL
+    pthread_cond_t idle;        // with the graph lock: no writer left
+    void *memory;               // ours, or NULL
+    struct hr__memory *device;  // or of an engine: pinned, or the device's
 };
 
 struct hr__batch {
@@ -55,9 +56,14 @@ struct hr__batch {
     atomic_int refs;
     struct hr__device *dev;
     void *memory;
+    struct hr__memory *device;
     struct hr__track slots[];  // [n]
 };
 
+// clear: false if the first to write it writes all of it; host memory is zero
+// all the same.
+hr_image hr__image_make(hr_device dev, const struct hr_image_params *params,
+                        bool clear);
 void hr__image_unref(struct hr__image *image);
 void hr__batch_unref(struct hr__batch *batch);
 
@@ -109,6 +115,20 @@ void hr__pool_finish(struct hr__pool *pool);
 void *hr__pool_get(struct hr__pool *pool, size_t size);  // 64-byte aligned
 void hr__pool_put(struct hr__pool *pool, void *mem);     // NULL is fine
 
+// memory.c. Memory of the device's first engine that has some. *made = NULL with
+// HR_OK: none has, host memory will do.
+enum hr_status hr__memory_alloc(struct hr__device *dev, enum hr_memory kind,
+                                size_t size, bool clear, bool apart,
+                                struct hr__memory **made);
+void hr__memory_free(struct hr__memory *memory);  // NULL is fine
+// Only an engine reaches it.
+static inline bool hr__on_device(const struct hr__memory *memory)
+{
+    return memory && !memory->host;
+}
+// From the first element of a picture to the end of its last.
+size_t hr__dst_bytes(const struct hr__dst *dst);
+
 // ---- Works and jobs (job, submit, prepare, dispatch, outcome .c) ------------------------------
 
 // Where a task is; changed in dispatch.c and outcome.c only.
@@ -116,6 +136,16 @@ void hr__pool_put(struct hr__pool *pool, void *mem);     // NULL is fine
 //                  \-> GIVEN_UP (by the watchdog, for ever)
 // The host's tasks are CLAIMED from the start: nobody takes memory from them.
 enum hr__state { HR__IDLE, HR__RUNNING, HR__CLAIMED, HR__GIVEN_UP };
+
+// Why a work moves bytes between an engine's memory and the host.
+enum hr__transfer {
+    HR__NO_TRANSFER,
+    HR__FETCH,  // its source, for an engine that cannot reach it
+    HR__BRING,  // its result, made by an engine that cannot reach where it
+                // belongs
+    HR__CLEAR,  // its destination, because it failed
+    HR__MOVE,   // it has no other purpose (transfer_job.c)
+};
 
 // One task struct per engine of the chain, so that one that a hung engine
 // still holds is never used again.
@@ -147,6 +177,12 @@ struct hr__work {
     struct hr__payload kept[HR__MAX_ENGINES][2];  // in and out of spans that
                                                   // were given up
     void *file;  // encoded bytes read from path, of the pool
+    enum hr__transfer transfer;
+    struct hr__copy copy;       // of it; memory NULL: from host to host
+    size_t moved;               // bytes of it that are done
+    uint8_t *source, *result;   // of the pool: pixels of device memory, on the
+                                // host for engines that cannot reach them
+    struct hr__outcome ending;  // how it ends, when the transfer is done
     struct hr__access reads, writes;
     int blockers;           // accesses whose turn has not come; graph lock
     struct hr__work *next;  // in staged or waiting lists
@@ -266,12 +302,42 @@ void hr__dispatch_new(struct hr__work *list);  // prepared == false
 bool hr__dispatch_planned(struct hr__work *work, bool on_host);
 bool hr__job_stops(const struct hr__job *job);
 
+// transfer.c
+// Makes device memory reachable for the engine that is next. False: the work
+// is on its way to come back here, or has ended.
+bool hr__reach(struct hr__work *work);
+// Starts work->transfer with work->copy.
+void hr__transfer_begin(struct hr__work *work);
+// Its next task has ended, in time or not.
+void hr__transfer_done(struct hr__work *work, const struct hr__outcome *out);
+// True: on its way, and the work ends as *out says when it is over.
+bool hr__clear_begin(struct hr__work *work, const struct hr__outcome *out);
+bool hr__bring_begin(struct hr__work *work, const struct hr__outcome *out);
+
+// submit.c
+// False: the job needs the watchdog, and it cannot be started.
+bool hr__job_watched(struct hr__device *dev,
+                     const struct hr_job_params *params);
+// A job of n works in a block of size bytes of the pool, and what all jobs are
+// at first. dev's reference is the caller's. bytes: taken from the budget.
+struct hr__job *hr__job_make(struct hr__device *dev, int n, size_t size,
+                             size_t bytes, const struct hr_job_params *params);
+// Queues for the turns named by reads.track and writes.track of its works, and
+// hands over what may start.
+// begin: when the call began, of hr__watch_begin().
+void hr__job_begin(struct hr__job *job, int64_t begin);
+
 // outcome.c
 void hr__work_end(struct hr__work *work, const struct hr__outcome *outcome);
+// The same, when nothing is left to be cleared.
+void hr__work_finish(struct hr__work *work, const struct hr__outcome *outcome);
 // Watchdog: takes the sample from an engine that does not answer. False: it
 // has just answered, or is at the memory.
 bool hr__give_up(struct hr__slot *slot);
-// prepare.c: plan again without the excluded engines; false: *out says why.
+// prepare.c: whether the image that a work reads could be made, now that it is
+// the work's turn.
+enum hr_status hr__input_status(struct hr__work *work);
+// plan again without the excluded engines; false: *out says why.
 bool hr__replan(struct hr__work *work, struct hr__outcome *out);
 
 // payload.c

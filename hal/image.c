@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Images and batches: pixels with a queue of turns.
+#include <stdio.h>
 #include <string.h>
 
 #include "hal/hal.h"
@@ -54,7 +55,47 @@ static bool plane_layout(struct plane *p, size_t *size)
     return true;
 }
 
-hr_image hr_image_create(hr_device handle, const struct hr_image_params *params)
+// The memory that params ask for, if it is not the caller's: *heap or *made,
+// and *data of it.
+static enum hr_status get_memory(struct hr__device *dev, enum hr_memory *kind,
+                                 size_t size, bool clear, bool apart,
+                                 void **data, void **heap,
+                                 struct hr__memory **made)
+{
+    enum hr_status status;
+
+    if (*data)
+        return HR_OK;
+    if (*kind) {
+        status = hr__memory_alloc(dev, *kind, size, clear, apart, made);
+        if (status)
+            return status;
+        if (*made)
+            return *data = (*made)->host, HR_OK;
+        *kind = HR_MEMORY_HOST;
+    }
+    if (!(*heap = *data = hr__alloc(dev, size)))
+        return hr__fail(HR_ENOMEM, "out of memory");
+    memset(*heap, 0, size);
+    return HR_OK;
+}
+
+static bool memory_valid(enum hr_memory memory, const void *data)
+{
+    return (unsigned)memory <= HR_MEMORY_DEVICE && !(memory && data);
+}
+
+// The reason is in hr_last_error(); says of what.
+static void fail_of(const char *what, int w, int h, int c)
+{
+    char text[192];
+
+    snprintf(text, sizeof(text), "%s", hr_last_error());
+    hr__fail(hr_last_status(), "%s of %dx%dx%d: %s", what, w, h, c, text);
+}
+
+hr_image hr__image_make(hr_device handle, const struct hr_image_params *params,
+                        bool clear)
 {
     struct hr__device *dev = NULL;
     struct hr__image *image = NULL;
@@ -69,22 +110,25 @@ hr_image hr_image_create(hr_device handle, const struct hr_image_params *params)
     p = *params;
     plane = (struct plane){p.w,      p.h,         p.c,         p.dtype,
                            p.layout, &p.stride_c, &p.stride_h, p.data};
-    if (!plane_layout(&plane, &size)) {
-        hr__fail(HR_EINVAL, "image of %dx%dx%d: size, type or strides", p.w,
-                 p.h, p.c);
+    if (!memory_valid(p.memory, p.data) || !plane_layout(&plane, &size)) {
+        hr__fail(HR_EINVAL, "image of %dx%dx%d: size, type, memory or strides",
+                 p.w, p.h, p.c);
         return NULL;
     }
     if (!(dev = hr__device_get(handle)))
         return NULL;
-    if (!(image = hr__alloc(dev, sizeof(*image))))
+    if (!(image = hr__alloc(dev, sizeof(*image)))) {
+        hr__fail(HR_ENOMEM, "out of memory");
         goto error;
+    }
     memset(image, 0, sizeof(*image));
-    if (!p.data && !(image->memory = p.data = hr__alloc(dev, size)))
+    if (get_memory(dev, &p.memory, size, clear, false, &p.data, &image->memory,
+                   &image->device))
         goto error;
-    if (image->memory)
-        memset(image->memory, 0, size);
     image->pub.params = p;
     image->pub.size = size;
+    if (hr__on_device(image->device))
+        image->pub.native = image->device->native;
     image->dev = dev;
     atomic_init(&image->refs, 1);
     hr__cond_init(&image->idle);
@@ -92,8 +136,13 @@ hr_image hr_image_create(hr_device handle, const struct hr_image_params *params)
 error:
     hr__free(image);
     hr__device_unref(dev);
-    hr__fail(HR_ENOMEM, "image of %dx%dx%d: out of memory", p.w, p.h, p.c);
+    fail_of("image", p.w, p.h, p.c);
     return NULL;
+}
+
+hr_image hr_image_create(hr_device dev, const struct hr_image_params *params)
+{
+    return hr__image_make(dev, params, true);
 }
 
 hr_image hr_image_retain(hr_image handle)
@@ -114,6 +163,7 @@ void hr__image_unref(struct hr__image *image)
         image->pub.params.free_fn(image->pub.params.free_ctx);
     pthread_cond_destroy(&image->idle);
     hr__free(image->memory);
+    hr__memory_free(image->device);
     hr__free(image);
     hr__device_unref(dev);
 }
@@ -189,31 +239,34 @@ hr_batch hr_batch_create(hr_device handle, const struct hr_batch_params *params)
         return NULL;
     }
     p = *params;
-    if (!batch_layout(&p, &size)) {
-        hr__fail(HR_EINVAL, "batch of %dx%dx%dx%d: size, type or strides", p.n,
+    if (!memory_valid(p.memory, p.data) || !batch_layout(&p, &size)) {
+        hr__fail(HR_EINVAL,
+                 "batch of %dx%dx%dx%d: size, type, memory or strides", p.n,
                  p.c, p.h, p.w);
         return NULL;
     }
     if (!(dev = hr__device_get(handle)))
         return NULL;
     if (!hr__mul(&slots, sizeof(batch->slots[0]), (size_t)p.n) ||
-        !(batch = hr__alloc(dev, sizeof(*batch) + slots)))
+        !(batch = hr__alloc(dev, sizeof(*batch) + slots))) {
+        hr__fail(HR_ENOMEM, "out of memory");
         goto error;
+    }
     memset(batch, 0, sizeof(*batch) + slots);
-    if (!p.data && !(batch->memory = p.data = hr__alloc(dev, size)))
+    if (get_memory(dev, &p.memory, size, true, true, &p.data, &batch->memory,
+                   &batch->device))
         goto error;
-    if (batch->memory)
-        memset(batch->memory, 0, size);
     batch->pub.params = p;
     batch->pub.size = size;
+    if (hr__on_device(batch->device))
+        batch->pub.native = batch->device->native;
     batch->dev = dev;
     atomic_init(&batch->refs, 1);
     return &batch->pub;
 error:
     hr__free(batch);
     hr__device_unref(dev);
-    hr__fail(HR_ENOMEM, "batch of %dx%dx%dx%d: out of memory", p.n, p.c, p.h,
-             p.w);
+    fail_of("batch", p.w, p.h, p.c);
     return NULL;
 }
 
@@ -225,6 +278,7 @@ void hr__batch_unref(struct hr__batch *batch)
         return;
     dev = batch->dev;
     hr__free(batch->memory);
+    hr__memory_free(batch->device);
     hr__free(batch);
     hr__device_unref(dev);
 }

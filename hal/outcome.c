@@ -79,7 +79,7 @@ static void leave_tracks(struct hr__work *work, enum hr_status status)
     pthread_mutex_lock(&dev->graph);
     if (work->writes.open)
         work->writes.track->status = status;
-    else
+    else if (work->writes.track)
         hr__track_drop(&work->writes, status);
     a = hr__track_remove(&work->reads);
     while (*end)
@@ -107,7 +107,25 @@ static void count(struct hr__work *work, enum hr_status status)
     pthread_mutex_unlock(&work->job->dev->lock);
 }
 
+static bool clears(const struct hr__work *work, const struct hr__outcome *out)
+{
+    // Without its turn the memory belongs to others.
+    return out->status && work->pic.dst.w &&
+           work->job->params.on_error != HR_ON_ERROR_SKIP && has_turn(work);
+}
+
 void hr__work_end(struct hr__work *work, const struct hr__outcome *out)
+{
+    if (clears(work, out)) {
+        if (hr__clear_begin(work, out))
+            return;
+        if (!hr__on_device(work->pic.dst.memory))
+            clear_dst(&work->pic.dst);
+    }
+    hr__work_finish(work, out);
+}
+
+void hr__work_finish(struct hr__work *work, const struct hr__outcome *out)
 {
     struct hr__job *job = work->job;
     struct hr__device *dev = job->dev;
@@ -124,9 +142,6 @@ void hr__work_end(struct hr__work *work, const struct hr__outcome *out)
     if (out->status) {
         r->num_spans = 0;
         write_message(work, out);
-        // Without its turn the memory belongs to others.
-        if (job->params.on_error != HR_ON_ERROR_SKIP && has_turn(work))
-            clear_dst(&work->pic.dst);
         hr__log(dev, HR_LOG_INFO, "%s", r->message);
     }
     if (!work->given_up)
@@ -219,10 +234,10 @@ static void span_done(struct hr__work *work, int engine,
 
     r->spans[r->num_spans++] = (struct hr_span_result){
         work->plan.spans[work->at].span, work->job->dev->engines[engine]->name};
-    if (++work->at == work->plan.num_spans)
-        hr__work_end(work, out);
-    else
+    if (++work->at < work->plan.num_spans)
         hr__dispatch_planned(work, false);
+    else if (!hr__bring_begin(work, out))
+        hr__work_end(work, out);
 }
 
 void hr__task_done(struct hr__task *task, const struct hr__outcome *out)
@@ -238,7 +253,9 @@ void hr__task_done(struct hr__task *task, const struct hr__outcome *out)
     }
     atomic_store(&slot->deadline, 0);
     hr__watch_slot(slot, work->job->dev->engines[engine]);
-    if (out->status == HR_OK)
+    if (task->copy.memory)
+        hr__transfer_done(work, out);
+    else if (out->status == HR_OK)
         span_done(work, engine, out);
     else
         span_failed(work, engine, out);
@@ -278,10 +295,14 @@ bool hr__give_up(struct hr__slot *slot)
     }
     out.stage = slot->task.span.first;
     work->given_up = true;
-    keep_payloads(work, engine);
+    if (!slot->task.copy.memory)
+        keep_payloads(work, engine);
     pthread_mutex_lock(&job->dev->lock);
     job->dev->stats.abandoned++;
     pthread_mutex_unlock(&job->dev->lock);
-    span_failed(work, engine, &out);
+    if (slot->task.copy.memory)
+        hr__transfer_done(work, &out);
+    else
+        span_failed(work, engine, &out);
     return true;
 }

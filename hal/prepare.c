@@ -235,17 +235,27 @@ static bool parse(struct hr__work *work, struct hr__outcome *out)
     return true;
 }
 
-static bool take_image(struct hr__work *work, struct hr__outcome *out)
+enum hr_status hr__input_status(struct hr__work *work)
 {
-    struct hr__picture *pic = &work->pic;
     struct hr__image *image = (struct hr__image *)work->sample.image;
-    struct hr_result *result = &work->job->results[work->index];
     enum hr_status status;
 
     pthread_mutex_lock(&image->dev->graph);
     status = work->reads.input ? work->reads.input : image->track.status;
     pthread_mutex_unlock(&image->dev->graph);
+    return status;
+}
+
+static bool take_image(struct hr__work *work, struct hr__outcome *out)
+{
+    struct hr__picture *pic = &work->pic;
+    struct hr__image *image = (struct hr__image *)work->sample.image;
+    struct hr_result *result = &work->job->results[work->index];
+    enum hr_status status = hr__input_status(work);
+
     pic->image = work->sample.image;
+    pic->pixels = pic->image->params.data;
+    pic->memory = image->device;
     result->width = pic->width = pic->image->params.w;
     result->height = pic->height = pic->image->params.h;
     pic->channels = pic->image->params.c;

@@ -33,8 +33,16 @@ static bool find_dst(const struct hr_sample *s, int i, struct hr__device *dev,
 
         if (!of_device(s->out, i, dev))
             return false;
-        *dst = (struct hr__dst){p->data, p->stride_c, p->stride_h, p->w,
-                                p->h,    p->c,        p->dtype,    p->layout};
+        *dst = (struct hr__dst){
+            .data = p->data,
+            .stride_c = p->stride_c,
+            .stride_h = p->stride_h,
+            .w = p->w,
+            .h = p->h,
+            .c = p->c,
+            .dtype = p->dtype,
+            .layout = p->layout,
+            .memory = ((const struct hr__image *)s->out)->device};
         return true;
     }
     if (!batch || slot < 0 || slot >= batch->pub.params.n)
@@ -43,14 +51,17 @@ static bool find_dst(const struct hr_sample *s, int i, struct hr__device *dev,
                         (long long)slot, batch ? batch->pub.params.n : 0),
                false;
     const struct hr_batch_params *p = &batch->pub.params;
-    *dst = (struct hr__dst){(uint8_t *)p->data + p->stride_n * (size_t)slot,
-                            p->stride_c,
-                            p->stride_h,
-                            p->w,
-                            p->h,
-                            p->c,
-                            p->dtype,
-                            p->layout};
+    size_t at = p->stride_n * (size_t)slot;
+    *dst = (struct hr__dst){.data = p->data ? (uint8_t *)p->data + at : NULL,
+                            .stride_c = p->stride_c,
+                            .stride_h = p->stride_h,
+                            .w = p->w,
+                            .h = p->h,
+                            .c = p->c,
+                            .dtype = p->dtype,
+                            .layout = p->layout,
+                            .memory = batch->device,
+                            .at = at};
     return true;
 }
 
@@ -145,6 +156,9 @@ static bool measure(struct sizes *z, const struct hr_sample *s, int n,
         z->text += s[i].name ? strlen(s[i].name) + 1 : 0;
         z->bytes += s[i].size + (size_t)dst.w * (size_t)dst.h * (size_t)dst.c *
                                     hr_dtype_size(dst.dtype);
+        // It may have to come to the host.
+        if (s[i].image && !s[i].image->params.data)
+            z->bytes += s[i].image->size;
         last = dst;
     }
     z->total = round64(sizeof(struct hr__job)) +
@@ -192,13 +206,15 @@ static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
 {
     struct hr__work *w = &job->works[i];
 
-    w->job = job;
-    w->index = i;
     w->sample = s[i];
     w->sample.path = copy_text(f, s[i].path);
     w->sample.name = copy_text(f, s[i].name);
     hr_image_retain(s[i].image);
     hr_image_retain(s[i].out);
+    if (s[i].image)
+        w->reads.track = &((struct hr__image *)s[i].image)->track;
+    w->writes.track = s[i].out ? &((struct hr__image *)s[i].out)->track
+                               : &job->batch->slots[job->params.first_slot + i];
     if (i && same_ops(&s[i], &s[i - 1])) {
         w->sample.ops = job->works[i - 1].sample.ops;
     } else {
@@ -212,40 +228,27 @@ static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
                         dst->dtype);
     w->pic.table = &job->tables[f->tables - 1];
     fill_picture(w, dst);
-    for (int e = 0; e < HR__MAX_ENGINES; e++)
-        w->slots[e].work = w;
-    job->results[i].stage = HR_ENTROPY;
-    job->results[i].offset = -1;
-    job->results[i].status = HR_PENDING;
 }
 
-static void fill_job(struct hr__job *job, const struct sizes *z,
-                     const struct hr_sample *s, int n, struct hr__device *dev,
-                     struct hr__batch *batch,
-                     const struct hr_job_params *params)
+struct hr__job *hr__job_make(struct hr__device *dev, int n, size_t size,
+                             size_t bytes, const struct hr_job_params *params)
 {
-    char *at = (char *)job + round64(sizeof(*job));
-    struct fill f = {0};
-    struct hr__dst dst;
+    struct hr__job *job = hr__pool_get(&dev->pool, size);
+    size_t works = round64(sizeof(struct hr__work) * (size_t)n), head;
 
-    job->works = (struct hr__work *)at;
-    at += round64(sizeof(struct hr__work) * (size_t)n);
-    job->results = (struct hr_result *)at;
-    at += round64(sizeof(struct hr_result) * (size_t)n);
+    if (!job)
+        return hr__fail(HR_ENOMEM, "out of memory for a job of %d", n), NULL;
+    head = round64(sizeof(*job)) + works +
+           round64(sizeof(struct hr_result) * (size_t)n);
     // Tables are written whole; the rest must start as zero.
-    memset(job, 0, (size_t)(at - (char *)job));
+    memset(job, 0, head);
     job->works = (struct hr__work *)((char *)job + round64(sizeof(*job)));
-    job->results = (struct hr_result *)(at - round64(sizeof(struct hr_result) *
-                                                     (size_t)n));
-    job->tables = (struct hr__table *)at;
-    at += round64(sizeof(struct hr__table) * z->tables);
-    f.ops = (struct hr_op *)at;
-    f.text = at + round64(z->ops);
+    job->results = (struct hr_result *)((char *)job->works + works);
+    job->tables = (struct hr__table *)((char *)job + head);
     job->pub = (struct hr_job_t){&dev->pub, n, job->results, params->ctx};
     job->dev = dev;
     job->params = *params;
-    job->batch = batch;
-    job->bytes = z->bytes;
+    job->bytes = bytes;
     job->fd = -1;
     job->deadline = params->timeout_ns > 0 ? hr__deadline(params->timeout_ns)
                                            : INT64_MAX;
@@ -254,7 +257,30 @@ static void fill_job(struct hr__job *job, const struct sizes *z,
     pthread_mutex_init(&job->lock, NULL);
     hr__cond_init(&job->done_cond);
     for (int i = 0; i < n; i++) {
-        find_dst(&s[i], i, dev, batch, params, &dst);
+        struct hr__work *w = &job->works[i];
+
+        w->job = job;
+        w->index = i;
+        for (int e = 0; e < HR__MAX_ENGINES; e++)
+            w->slots[e].work = w;
+        job->results[i].stage = HR_ENTROPY;
+        job->results[i].offset = -1;
+        job->results[i].status = HR_PENDING;
+    }
+    return job;
+}
+
+static void fill_job(struct hr__job *job, const struct sizes *z,
+                     const struct hr_sample *s, int n)
+{
+    struct fill f = {0};
+    struct hr__dst dst;
+
+    f.ops = (struct hr_op *)((char *)job->tables +
+                             round64(sizeof(struct hr__table) * z->tables));
+    f.text = (char *)f.ops + round64(z->ops);
+    for (int i = 0; i < n; i++) {
+        find_dst(&s[i], i, job->dev, job->batch, &job->params, &dst);
         fill_work(job, i, s, &dst, &f);
     }
 }
@@ -290,19 +316,15 @@ static void enlist(struct hr__job *job)
 static struct hr__work *take_turns(struct hr__job *job)
 {
     struct hr__work *ready = NULL, **end = &ready;
-    struct hr__batch *batch = job->batch;
 
     pthread_mutex_lock(&job->dev->graph);
     enlist(job);
     for (int i = 0; i < job->pub.num_samples; i++) {
         struct hr__work *w = &job->works[i];
-        struct hr__image *in = (struct hr__image *)w->sample.image;
-        struct hr__image *out = (struct hr__image *)w->sample.out;
-        struct hr__track *to = out ? &out->track
-                                   : &batch->slots[job->params.first_slot + i];
+        struct hr__track *from = w->reads.track, *to = w->writes.track;
 
-        w->blockers = in && !hr__track_add(&in->track, &w->reads, w, false);
-        w->blockers += !hr__track_add(to, &w->writes, w, true);
+        w->blockers = from && !hr__track_add(from, &w->reads, w, false);
+        w->blockers += to && !hr__track_add(to, &w->writes, w, true);
         if (w->blockers)
             continue;
         *end = w;
@@ -313,39 +335,52 @@ static struct hr__work *take_turns(struct hr__job *job)
     return ready;
 }
 
+bool hr__job_watched(struct hr__device *dev, const struct hr_job_params *params)
+{
+    // Deadlines need somebody who looks at the clock.
+    if ((params->timeout_ns > 0 || dev->num_engines > 1) &&
+        !hr__watchdog_start(dev))
+        return hr__fail(HR_ENOMEM, "cannot start the watchdog"), false;
+    return true;
+}
+
+void hr__job_begin(struct hr__job *job, int64_t begin)
+{
+    struct hr__work *ready;
+
+    job->id = next_id();
+    job->begun = begin;
+    ready = take_turns(job);
+    if (ready)
+        hr__dispatch_new(ready);
+    hr__watch_submit(job, begin);
+}
+
 static struct hr__job *submit(struct hr__device *dev,
                               const struct hr_sample *samples, int n,
                               struct hr__batch *batch,
                               const struct hr_job_params *params)
 {
     struct hr__job *job;
-    struct hr__work *ready;
     int64_t begin = hr__watch_begin();
     struct sizes z;
 
-    if (!measure(&z, samples, n, dev, batch, params))
+    if (!measure(&z, samples, n, dev, batch, params) ||
+        !hr__job_watched(dev, params))
         return NULL;
-    // Deadlines need somebody who looks at the clock.
-    if ((params->timeout_ns > 0 || dev->num_engines > 1) &&
-        !hr__watchdog_start(dev))
-        return hr__fail(HR_ENOMEM, "cannot start the watchdog"), NULL;
     if (hr__budget_admit(dev, z.bytes, params->wait_for_room))
         return hr__fail(HR_EAGAIN, "over the budget of %zu bytes",
                         dev->pub.params.budget),
                NULL;
-    if (!(job = hr__pool_get(&dev->pool, z.total))) {
+    if (!(job = hr__job_make(dev, n, z.total, z.bytes, params))) {
         hr__budget_return(dev, z.bytes);
-        return hr__fail(HR_ENOMEM, "out of memory for a job of %d", n), NULL;
+        return NULL;
     }
-    fill_job(job, &z, samples, n, dev, batch, params);
-    job->id = next_id();
-    job->begun = begin;
+    job->batch = batch;
     if (batch)
         atomic_fetch_add(&batch->refs, 1);
-    ready = take_turns(job);
-    if (ready)
-        hr__dispatch_new(ready);
-    hr__watch_submit(job, begin);
+    fill_job(job, &z, samples, n);
+    hr__job_begin(job, begin);
     return job;
 }
 

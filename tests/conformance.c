@@ -82,32 +82,36 @@ static void make_bytes(struct sources *s, uint64_t *seed)
     s->w[PNG] = 83, s->h[PNG] = 59;
 }
 
-static hr_image image_on(hr_device dev, int i, uint64_t seed)
+static hr_image image_on(hr_device dev, int i, enum hr_memory memory,
+                         uint64_t seed)
 {
     hr_image image = hr_image_create(
         dev, hr_image_params(.w = 70 + i, .h = 45, .dtype = HR_U8,
                              .c = i == IMAGE_GRAY ? 1 : 3,
-                             .layout = i == IMAGE_PLANES ? HR_NCHW : HR_NHWC));
-    uint8_t *p;
+                             .layout = i == IMAGE_PLANES ? HR_NCHW : HR_NHWC,
+                             .memory = memory));
+    uint8_t *p = image ? malloc(image->size) : NULL;
 
-    if (!image)
+    if (!p)
         abort();
-    p = image->params.data;
     for (size_t k = 0; k < image->size; k++)
         p[k] = (uint8_t)next_random(&seed);
+    CHECK(hr_image_write(image, p, image->size, HR_FOREVER) == HR_OK, "%s",
+          hr_last_error());
+    free(p);
     return image;
 }
 
 static void make_sources(struct sources *s, hr_device dev, hr_device ref,
-                         uint64_t *seed)
+                         enum hr_memory memory, uint64_t *seed)
 {
     memset(s, 0, sizeof(*s));
     make_bytes(s, seed);
     for (int i = IMAGE_RGB; i < SOURCES; i++) {
         uint64_t pixels = next_random(seed);
 
-        s->on_dev[i] = image_on(dev, i, pixels);
-        s->on_ref[i] = image_on(ref, i, pixels);
+        s->on_dev[i] = image_on(dev, i, memory, pixels);
+        s->on_ref[i] = image_on(ref, i, HR_MEMORY_HOST, pixels);
         s->w[i] = s->on_dev[i]->params.w;
         s->h[i] = s->on_dev[i]->params.h;
     }
@@ -198,11 +202,13 @@ struct round {
     enum hr_layout layout;
     bool normalize, gray, oriented;
     enum hr_tier tier;
+    enum hr_memory memory;  // of the device's results
 };
 
 static struct hr_sample sample_of(const struct sources *s, int i,
                                   const struct round *r, hr_image image,
-                                  hr_device dev, struct hr_op *ops)
+                                  hr_device dev, enum hr_memory memory,
+                                  struct hr_op *ops)
 {
     struct hr_sample to = {.ops = ops, .image = image};
     int c = image ? image->params.c : r->gray ? 1 : 3, w, h;
@@ -219,22 +225,22 @@ static struct hr_sample sample_of(const struct sources *s, int i,
                                             .std = {.229f, .224f, .225f});
     if (hr_ops_output_size(ops, to.num_ops, s->w[i], s->h[i], 1, &w, &h))
         abort();
-    to.out = hr_image_create(dev, hr_image_params(.w = w, .h = h, .c = c,
-                                                  .dtype = r->dtype,
-                                                  .layout = r->layout));
+    to.out = hr_image_create(
+        dev, hr_image_params(.w = w, .h = h, .c = c, .dtype = r->dtype,
+                             .layout = r->layout, .memory = memory));
     if (!to.out)
         abort();
     return to;
 }
 
 static hr_job run(hr_device dev, const struct sources *s, const hr_image *on,
-                  const struct round *r, struct hr_sample *samples,
-                  struct hr_op ops[][MAX_LIST])
+                  const struct round *r, enum hr_memory memory,
+                  struct hr_sample *samples, struct hr_op ops[][MAX_LIST])
 {
     hr_job job;
 
     for (int i = 0; i < SOURCES; i++)
-        samples[i] = sample_of(s, i, r, on[i], dev, ops[i]);
+        samples[i] = sample_of(s, i, r, on[i], dev, memory, ops[i]);
     job = hr_submit(dev, samples, SOURCES, NULL,
                     hr_job_params(.tier = r->tier, .wait_for_room = true,
                                   .on_error = HR_ON_ERROR_ZERO));
@@ -251,6 +257,20 @@ static bool by_device(hr_device dev, const struct hr_result *r)
     return false;
 }
 
+// The image's bytes, and where they are to be freed, or NULL.
+static const uint8_t *bytes_of(hr_image image, uint8_t **copy)
+{
+    *copy = NULL;
+    if (image->params.data)
+        return image->params.data;
+    if (!(*copy = malloc(image->size)))
+        abort();
+    // (That of a sample that failed says so; it is all zero.)
+    memset(*copy, 0, image->size);
+    hr_image_read(image, *copy, image->size, HR_FOREVER);
+    return *copy;
+}
+
 static void compare(hr_device dev, const struct round *r, int i,
                     const struct hr_sample *a, const struct hr_sample *b,
                     const struct hr_result *ra, const struct hr_result *rb,
@@ -258,7 +278,8 @@ static void compare(hr_device dev, const struct round *r, int i,
 {
     bool exact = r->tier == HR_EXACT ||
                  (r->tier == HR_CLOSE && dev->caps.exact);
-    const uint8_t *pa = a->out->params.data, *pb = b->out->params.data;
+    uint8_t *copy;
+    const uint8_t *pa = bytes_of(a->out, &copy), *pb = b->out->params.data;
     bool same = !memcmp(pa, pb, a->out->size);
     size_t at = 0;
 
@@ -267,11 +288,12 @@ static void compare(hr_device dev, const struct round *r, int i,
     CHECK(ra->status == rb->status, "%s: source %d, list %d: %s, not %s: %s",
           dev->name, i, r->list, hr_status_name(ra->status),
           hr_status_name(rb->status), ra->message);
+    while (!same && pa[at] == pb[at])
+        at++;
+    free(copy);
     if (same)
         return;
     sum->different++;
-    while (pa[at] == pb[at])
-        at++;
     CHECK(!exact,
           "%s: source %d, list %d, %s %s%s%s: byte %zu of %zu (%d x %d)",
           dev->name, i, r->list, hr_dtype_name(r->dtype),
@@ -285,8 +307,8 @@ static void one_round(hr_device dev, hr_device ref, const struct sources *s,
 {
     static struct hr_op ops[2][SOURCES][MAX_LIST];
     struct hr_sample a[SOURCES], b[SOURCES];
-    hr_job ja = run(dev, s, s->on_dev, r, a, ops[0]);
-    hr_job jb = run(ref, s, s->on_ref, r, b, ops[1]);
+    hr_job ja = run(dev, s, s->on_dev, r, r->memory, a, ops[0]);
+    hr_job jb = run(ref, s, s->on_ref, r, HR_MEMORY_HOST, b, ops[1]);
 
     for (int i = 0; i < SOURCES; i++) {
         compare(dev, r, i, &a[i], &b[i], &ja->results[i], &jb->results[i], sum);
@@ -301,13 +323,19 @@ static void one_round(hr_device dev, hr_device ref, const struct sources *s,
 struct conformance conformance_run(hr_device dev, enum hr_tier tier,
                                    uint64_t seed)
 {
+    return conformance_run_in(dev, tier, HR_MEMORY_HOST, seed);
+}
+
+struct conformance conformance_run_in(hr_device dev, enum hr_tier tier,
+                                      enum hr_memory memory, uint64_t seed)
+{
     hr_device ref = hr_device_open(
         "cpu", &(struct hr_device_params){.threads = 1, .cpu_mask = HR_CPU_C});
     struct conformance sum = {0};
     struct sources s;
     int k = 0;
 
-    make_sources(&s, dev, ref, &seed);
+    make_sources(&s, dev, ref, memory, &seed);
     // All lists; types and layouts take turns.
     for (int list = 0; list < LISTS; list++)
         for (int i = 0; i < 6; i++, k++) {
@@ -317,7 +345,8 @@ struct conformance conformance_run(hr_device dev, enum hr_tier tier,
                               .normalize = (list + i) % 2,
                               .gray = (list + i) % 4 == 3,
                               .oriented = k % 5 == 0,
-                              .tier = tier};
+                              .tier = tier,
+                              .memory = memory};
 
             one_round(dev, ref, &s, &r, &sum);
         }

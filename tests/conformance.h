@@ -17,5 +17,8 @@ struct conformance {
 // it is exact.
 struct conformance conformance_run(hr_device dev, enum hr_tier tier,
                                    uint64_t seed);
+// The same with source images and results of dev in that memory.
+struct conformance conformance_run_in(hr_device dev, enum hr_tier tier,
+                                      enum hr_memory memory, uint64_t seed);
 
 #endif

@@ -21,7 +21,8 @@ struct fake {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     struct hr__task *head, **tail;
-    int begun;      // tasks, under the lock
+    int begun;  // tasks, under the lock
+    int copies;
     uint8_t *last;  // what the last task left, for stale_width
     size_t last_size;
 };
@@ -143,10 +144,35 @@ static void work(struct fake *f, struct hr__task *task, int k,
     if (f->s.stale_width && !out->status && task->span.last == HR_STORE)
         be_stale(f, task->pic);
     if (f->s.wrong && !out->status && task->span.last == HR_STORE)
-        task->pic->dst.data[0] ^= f->s.wrong_bits ? f->s.wrong_bits : 1;
+        *fake_dst(&task->pic->dst) ^= f->s.wrong_bits ? f->s.wrong_bits : 1;
     if (!out->status && f->s.fail_late &&
         within(k, f->s.fail_from, f->s.fail_to))
         fail(out, f, k);
+}
+
+static void run_copy(struct fake *f, struct hr__task *task)
+{
+    struct hr__outcome out = {.offset = -1, .stage = HR_STORE};
+    int k;
+
+    pthread_mutex_lock(&f->lock);
+    k = ++f->copies;
+    pthread_mutex_unlock(&f->lock);
+    if (f->s.copy_bytes && task->copy.size > f->s.copy_bytes)
+        abort();
+    if (within(k, f->s.copy_hang_from, f->s.copy_hang_to))
+        wait_for_wake();
+    if (within(k, f->s.copy_fail_from, f->s.copy_fail_to)) {
+        fail(&out, f, k);
+    } else if (!f->s.deaf && hr__task_stop(task)) {
+        out.status = hr__task_stop_status(task);
+    } else if (!hr__task_claim(task)) {
+        atomic_fetch_add(&fake_counts.claims_lost, 1);
+        out.status = HR_EDEVICE;
+    } else {
+        fake_do_copy(&task->copy);
+    }
+    hr__task_done(task, &out);
 }
 
 static void run(struct fake *f, struct hr__task *task)
@@ -154,6 +180,10 @@ static void run(struct fake *f, struct hr__task *task)
     struct hr__outcome out = {.offset = -1, .stage = task->span.first};
     int k;
 
+    if (task->copy.memory) {
+        run_copy(f, task);
+        return;
+    }
     pthread_mutex_lock(&f->lock);
     k = ++f->begun;
     pthread_mutex_unlock(&f->lock);
@@ -240,6 +270,7 @@ static enum hr_status fake_open(struct hr__engine *e, const char *which)
     e->caps.host_memory = true;
     e->caps.exact = true;
     e->caps.software = f->s.software;
+    e->copy_bytes = f->s.copy_bytes;
     memcpy(e->caps.spans, f->s.spans, sizeof(f->s.spans));
     snprintf(e->name, sizeof(e->name), "fake:0");
     snprintf(e->description, sizeof(e->description), "scripted engine");
@@ -286,11 +317,10 @@ static void count_list(const struct hr__task *list)
         ;
 }
 
-static void fake_submit(struct hr__engine *e, struct hr__task *list)
+static void fake_copy(struct hr__engine *e, struct hr__task *list)
 {
     struct fake *f = e->priv;
 
-    count_list(list);
     if (f->s.where == FAKE_INSIDE) {
         for (struct hr__task *next; list; list = next) {
             next = list->next;
@@ -305,6 +335,27 @@ static void fake_submit(struct hr__engine *e, struct hr__task *list)
     f->tail = &list->next;
     pthread_cond_signal(&f->wake);
     pthread_mutex_unlock(&f->lock);
+}
+
+static void fake_submit(struct hr__engine *e, struct hr__task *list)
+{
+    count_list(list);
+    fake_copy(e, list);
+}
+
+static struct hr__memory *fake_memory_alloc(struct hr__engine *e,
+                                            enum hr_memory kind, size_t size,
+                                            bool clear, bool apart,
+                                            int64_t deadline)
+{
+    const struct fake *f = e->priv;
+
+    (void)apart;
+    (void)deadline;
+    if (!f->s.memory_fails)
+        return fake_memory(e, kind, size, clear);
+    hr__fail(HR_ENOMEM, "the fake device has no memory");
+    return NULL;
 }
 
 static void fake_cancel(struct hr__engine *e)
@@ -404,6 +455,12 @@ void fake_reset(const struct fake_script *s)
     if (s->own_buffers) {
         backend.buffer_alloc = fake_buffer_alloc;
         backend.buffer_free = fake_buffer_free;
+    }
+    if (s->memory) {
+        backend.memory_alloc = fake_memory_alloc;
+        backend.memory_free = fake_memory_free;
+        backend.copy = fake_copy;
+        backend.native = fake_native;
     }
     if (!registered)
         hr__registry_add(&backend);

@@ -34,10 +34,16 @@ struct fake_script {
     int64_t hang_ns;         // fake_wake()
     bool hang_claimed;       // they hang with the memory claimed
     bool claims_twice;
-    bool done_after_lost;   // a failed claim is followed by a plausible result
-    bool takes_every_2nd;   // by the picture's width: even ones
-    bool own_buffers;       // buffer_alloc of its own
-    bool buffers_fail;      // .. that says no
+    bool done_after_lost;  // a failed claim is followed by a plausible result
+    bool takes_every_2nd;  // by the picture's width: even ones
+    bool own_buffers;      // buffer_alloc of its own
+    bool buffers_fail;     // .. that says no
+    bool memory;           // device and pinned memory of its own
+    bool memory_fails;     // .. that says no
+    // Copies are counted from 1, too.
+    int copy_fail_from, copy_fail_to;
+    int copy_hang_from, copy_hang_to;  // till fake_wake()
+    size_t copy_bytes;                 // most of one copy
     bool wrong;             // one bit of the first byte of each result
     uint8_t wrong_bits;     // .. or these
     enum fake_fault fault;  // what it gets wrong ..
@@ -56,8 +62,10 @@ struct fake_counts {
     atomic_int lists, tasks, longest, empty, mixed;  // mixed: unequal spans
     atomic_int begun, ended, stopped, canceled;      // canceled: by cancel()
     atomic_int claims_lost;
-    atomic_int buffers, buffers_made;  // live, ever
-    atomic_int hanging;                // asleep right now
+    atomic_int buffers, buffers_made;           // live, ever
+    atomic_int hanging;                         // asleep right now
+    atomic_int memory, memory_made;             // pieces: live, ever
+    atomic_int copies_up, copies_down, clears;  // that went well
 };
 extern struct fake_counts fake_counts;
 

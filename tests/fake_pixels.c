@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "decode_files.h"
+#include "fake_engine.h"
 
 // u8 pixels in memory; x0, y0 is where in the picture they begin.
 struct pixels {
@@ -76,7 +77,9 @@ static void from_image(const struct hr__picture *pic, struct pixels *p)
     const struct hr_image_params *i = &pic->image->params;
     bool planar = i->layout == HR_NCHW;
 
-    *p = (struct pixels){.data = i->data,
+    *p = (struct pixels){.data = (uint8_t *)(pic->pixels
+                                                 ? pic->pixels
+                                                 : pic->memory->native.memory),
                          .w = i->w,
                          .h = i->h,
                          .c = i->c,
@@ -279,11 +282,17 @@ static bool resampled(struct pixels *p, const struct hr__picture *pic,
 
 // ---- Results --------------------------------------------------------------------
 
+uint8_t *fake_dst(const struct hr__dst *d)
+{
+    return d->data ? d->data : (uint8_t *)d->memory->native.memory + d->at;
+}
+
 static void store(const struct pixels *p, const struct hr__picture *pic,
                   enum fake_fault fault)
 {
     const struct hr__dst *d = &pic->dst;
     size_t e = hr_dtype_size(d->dtype);
+    uint8_t *base = fake_dst(d);
 
     for (int y = 0; y < d->h; y++)
         for (int x = 0; x < d->w; x++)
@@ -291,7 +300,7 @@ static void store(const struct pixels *p, const struct hr__picture *pic,
                 bool off = fault == FAKE_FAULT_STORE && is_hit(x, y) &&
                            d->dtype != HR_U8;
                 uint8_t v = *at(p, x, y, c) ^ off;
-                uint8_t *to = d->data + (size_t)y * d->stride_h;
+                uint8_t *to = base + (size_t)y * d->stride_h;
 
                 to += d->layout == HR_NCHW
                           ? (size_t)c * d->stride_c + (size_t)x * e
@@ -347,4 +356,58 @@ void fake_pixels(struct hr__task *task, enum fake_fault fault,
     else if (ok)
         hand_on(task, &p, out);
     drop(&p);
+}
+
+// ---- Memory of its own ----------------------------------------------------------
+
+enum { HEADER = 64 };  // in front of memory, for alignment
+_Static_assert(sizeof(struct hr__memory) <= HEADER, "it fits");
+
+void fake_native(struct hr__engine *e, struct hr_native_device *out)
+{
+    *out = (struct hr_native_device){.api = "fake", .device = e};
+}
+
+struct hr__memory *fake_memory(struct hr__engine *e, enum hr_memory kind,
+                               size_t size, bool clear)
+{
+    struct hr__memory *m = hr__alloc(e->device, HEADER + size);
+
+    if (!m) {
+        hr__fail(HR_ENOMEM, "out of memory");
+        return NULL;
+    }
+    *m = (struct hr__memory){
+        .owner = e,
+        .size = size,
+        .native = {.api = "fake", .memory = (char *)m + HEADER},
+        .host = kind == HR_MEMORY_PINNED ? (char *)m + HEADER : NULL};
+    memset(m->native.memory, clear ? 0 : 0xdd, size);
+    atomic_fetch_add(&fake_counts.memory, 1);
+    atomic_fetch_add(&fake_counts.memory_made, 1);
+    return m;
+}
+
+void fake_memory_free(struct hr__engine *e, struct hr__memory *m)
+{
+    (void)e;
+    memset(m->native.memory, 0xdd, m->size);
+    hr__free(m);
+    atomic_fetch_sub(&fake_counts.memory, 1);
+}
+
+void fake_do_copy(const struct hr__copy *copy)
+{
+    uint8_t *mem = (uint8_t *)copy->memory->native.memory + copy->at;
+
+    if (copy->to)
+        memcpy(copy->to, mem, copy->size);
+    else if (copy->from)
+        memcpy(mem, copy->from, copy->size);
+    else
+        memset(mem, 0, copy->size);
+    atomic_fetch_add(copy->to     ? &fake_counts.copies_down
+                     : copy->from ? &fake_counts.copies_up
+                                  : &fake_counts.clears,
+                     1);
 }

@@ -20,5 +20,14 @@ enum fake_fault {
 // Runs task->span; *out says how it went.
 void fake_pixels(struct hr__task *task, enum fake_fault fault,
                  struct hr__outcome *out);
+// Where the first element goes, also if that is the fake's own memory.
+uint8_t *fake_dst(const struct hr__dst *dst);
+
+// Memory of the fake's own, and copies of it; counted.
+struct hr__memory *fake_memory(struct hr__engine *e, enum hr_memory kind,
+                               size_t size, bool clear);
+void fake_memory_free(struct hr__engine *e, struct hr__memory *memory);
+void fake_native(struct hr__engine *e, struct hr_native_device *out);
+void fake_do_copy(const struct hr__copy *copy);
 
 #endif

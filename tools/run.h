@@ -36,7 +36,7 @@ enum run_out { RUN_OUT_NONE, RUN_OUT_ARRAY, RUN_OUT_FOLDER };
 // The command line as typed; popt allocates the words.
 struct run_words {
     char *ops, *out, *backend, *seed, *budget, *limit, *dtype, *layout,
-        *on_error, *tier, *timeout;
+        *on_error, *tier, *timeout, *memory;
     int threads, batch, epochs, json, quiet, strict;
 };
 
@@ -52,6 +52,7 @@ struct run_options {
     enum hr_layout layout;
     enum hr_on_error on_error;
     enum hr_tier tier;
+    enum hr_memory memory;
     int64_t timeout_ns;
     bool json, quiet, strict;
 };
@@ -112,6 +113,8 @@ struct run {
     struct run_picture *pictures;  // [batch]
     char *paths;
     size_t paths_size;
+    unsigned char *tensor;  // one, read from device memory
+    size_t tensor_size;
     struct run_sink sink;
     struct progress progress;
     struct run_epoch *epochs;

@@ -146,9 +146,9 @@ static bool make_images(struct run *run, struct run_slot *slot, size_t bytes)
 {
     unsigned char *at;
 
-    if (!reserve(run, slot, bytes))
+    if (!run->opt.memory && !reserve(run, slot, bytes))
         return false;
-    at = slot->pixels;
+    at = run->opt.memory ? NULL : slot->pixels;
     for (int i = 0; i < slot->num; i++) {
         const struct run_picture *picture = &run->pictures[i];
         struct hr_image_params params = {
@@ -157,6 +157,7 @@ static bool make_images(struct run *run, struct run_slot *slot, size_t bytes)
             .c = run->c,
             .dtype = run->opt.dtype,
             .layout = run->opt.layout,
+            .memory = run->opt.memory,
             .data = at,
         };
 
@@ -166,7 +167,7 @@ static bool make_images(struct run *run, struct run_slot *slot, size_t bytes)
             return false;
         }
         run->samples[i].out = slot->images[i];
-        at += picture->bytes;
+        at += at ? picture->bytes : 0;
     }
     return true;
 }

@@ -32,6 +32,9 @@ static int read_words(struct run_options *opt, const struct run_words *words)
 {
     static const char *const layouts[] = {"nchw", "nhwc", NULL};
     static const char *const policies[] = {"fail", "zero", "skip", NULL};
+    static const char *const memories[] = {"host", "pinned", "device", NULL};
+    int memory = choose("--memory", words->memory ? words->memory : "host",
+                        memories);
     int dtype = choose("--dtype", words->dtype ? words->dtype : "f32",
                        options_dtypes);
     int layout = choose("--layout", words->layout ? words->layout : "nchw",
@@ -41,8 +44,9 @@ static int read_words(struct run_options *opt, const struct run_words *words)
     int tier = choose("--tier", words->tier ? words->tier : "close",
                       options_tiers);
 
-    if (dtype < 0 || layout < 0 || policy < 0 || tier < 0)
+    if (dtype < 0 || layout < 0 || policy < 0 || tier < 0 || memory < 0)
         return TOOLS_CANNOT;
+    opt->memory = (enum hr_memory)memory;
     opt->dtype = (enum hr_dtype)dtype;
     opt->layout = (enum hr_layout)layout;
     opt->on_error = (enum hr_on_error)policy;
@@ -176,6 +180,8 @@ static int parse(struct run *run, struct run_words *t, int argc, char **argv,
         TEXT("layout", layout, "order of the axes [nchw]", "nchw|nhwc"),
         TEXT("on-error", on_error, "of a bad picture [fail]", "fail|skip|zero"),
         TEXT("tier", tier, "how exact [close]", "exact|close|fast"),
+        TEXT("memory", memory, "where tensors are made [host]",
+             "host|pinned|device"),
         {"strict", 0, POPT_ARG_NONE, &t->strict, 0,
          "never fall back to another engine", NULL},
         TEXT("budget", budget, "memory for pictures in flight, as 64M or 1G",
@@ -221,4 +227,5 @@ void run_words_finish(struct run_words *words)
     free(words->on_error);
     free(words->tier);
     free(words->timeout);
+    free(words->memory);
 }

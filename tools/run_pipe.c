@@ -47,7 +47,8 @@ static bool open_slot(struct run *run, struct run_slot *slot)
     slot->batch = hr_batch_create(
         run->dev,
         hr_batch_params(.n = run->batch, .c = run->c, .h = run->h, .w = run->w,
-                        .dtype = run->opt.dtype, .layout = run->opt.layout));
+                        .dtype = run->opt.dtype, .layout = run->opt.layout,
+                        .memory = run->opt.memory));
     if (!slot->batch)
         tools_warn("%s", hr_last_error());
     return slot->batch != NULL;
@@ -106,6 +107,8 @@ void run_pipe_close(struct run *run)
     free(run->pictures);
     free(run->ops);
     free(run->paths);
+    free(run->tensor);
+    run->tensor = NULL;
     run->samples = NULL;
     run->pictures = NULL;
     run->ops = NULL;
@@ -136,7 +139,46 @@ static void count(struct run *run, const struct hr_result *result)
         run->fallbacks[bit] += result->why >> bit & 1;
 }
 
-// The tensor of picture i of a slot. NULL: none of a known size was made.
+// Where a tensor from device memory goes; NULL with a message.
+static unsigned char *room(struct run *run, size_t size)
+{
+    unsigned char *mem = size > run->tensor_size ? realloc(run->tensor, size)
+                                                 : run->tensor;
+
+    if (!mem) {
+        tools_warn("no memory for %zu bytes", size);
+        return NULL;
+    }
+    run->tensor = mem;
+    run->tensor_size = size > run->tensor_size ? size : run->tensor_size;
+    return mem;
+}
+
+// Picture i of a slot, to the host. NULL: a message was printed.
+static const void *read_tensor(struct run *run, const struct run_slot *slot,
+                               int i)
+{
+    size_t size = run->equal_shapes ? slot->batch->params.stride_n
+                                    : slot->images[i]->size;
+    unsigned char *to = room(run, size);
+    enum hr_status status;
+
+    if (!to)
+        return NULL;
+    status = run->equal_shapes
+                 ? hr_batch_read(slot->batch, i, 1, to, size, HR_FOREVER)
+                 : hr_image_read(slot->images[i], to, size, HR_FOREVER);
+    // What became of a picture that failed is in its result.
+    if (status == HR_EINPUT)
+        return memset(to, 0, size);
+    if (status == HR_OK)
+        return to;
+    tools_warn("%s", hr_last_error());
+    return NULL;
+}
+
+// The tensor of picture i of a slot, on the host. NULL: none of a known size
+// was made, or it is nobody's business.
 static const void *tensor(const struct run *run, const struct run_slot *slot,
                           int i, int *w, int *h)
 {
@@ -146,8 +188,10 @@ static const void *tensor(const struct run *run, const struct run_slot *slot,
     *w = run->w;
     *h = run->h;
     if (run->equal_shapes)
-        return (const unsigned char *)slot->batch->params.data +
-               slot->batch->params.stride_n * (size_t)i;
+        return slot->batch->params.data
+                   ? (const unsigned char *)slot->batch->params.data +
+                         slot->batch->params.stride_n * (size_t)i
+                   : NULL;
     image = slot->images[i];
     *w = image->params.w;
     *h = image->params.h;
@@ -155,6 +199,18 @@ static const void *tensor(const struct run *run, const struct run_slot *slot,
     if (result->status != HR_OK && *w == 1 && *h == 1)
         return NULL;
     return image->params.data;
+}
+
+// Its tensor must be read: somebody wants it.
+static bool on_device(const struct run *run, const struct run_slot *slot, int i)
+{
+    if (run->opt.out_kind == RUN_OUT_NONE)
+        return false;
+    if (run->equal_shapes)
+        return !slot->batch->params.data;
+    return !slot->images[i]->params.data &&
+           (slot->job->results[i].status == HR_OK ||
+            slot->images[i]->params.w != 1 || slot->images[i]->params.h != 1);
 }
 
 static bool deliver(struct run *run, const struct run_slot *slot)
@@ -170,6 +226,8 @@ static bool deliver(struct run *run, const struct run_slot *slot)
             continue;
         count(run, &results[i]);
         pixels = tensor(run, slot, i, &w, &h);
+        if (on_device(run, slot, i) && !(pixels = read_tensor(run, slot, i)))
+            return false;
         if (!run_sink_put(run, slot->first + (size_t)i, &results[i], pixels, w,
                           h))
             return false;

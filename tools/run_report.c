@@ -100,6 +100,11 @@ static int report_json(const struct run *run)
     json_object_set_new(json, "threads",
                         json_integer(run->dev->params.threads));
     json_object_set_new(json, "batch", json_integer(run->batch));
+    json_object_set_new(json, "memory",
+                        json_string(run->opt.memory == HR_MEMORY_DEVICE
+                                        ? "device"
+                                    : run->opt.memory ? "pinned"
+                                                      : "host"));
     json_object_set_new(json, "images", json_integer((json_int_t)run->images));
     json_object_set_new(json, "failed", json_integer((json_int_t)run->failed));
     json_object_set_new(json, "failures", failures_json(run));

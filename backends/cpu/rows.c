@@ -96,7 +96,7 @@ bool cpu_rows_image(struct cpu_run *run, struct cpu_rows *rows)
     const struct hr_image_params *p = &image->params;
 
     rows->channels = p->c;
-    rows->data = p->data;
+    rows->data = run->pic->pixels;
     rows->stride_h = p->stride_h;
     rows->stride_c = p->layout == HR_NCHW && p->c > 1 ? p->stride_c : 0;
     rows->end = rows->data + image->size;

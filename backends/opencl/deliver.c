@@ -54,7 +54,11 @@ void ocl_deliver(struct ocl *o, struct ocl_slot *slot)
         // Given up: its end is all that is left to say.
         if (item->dropped || !hr__task_claim(task))
             out.status = HR_ETIMEDOUT;
-        else
+        else if (task->copy.to)
+            memcpy(task->copy.to,
+                   (const uint8_t *)slot->down.host + item->out_at,
+                   task->copy.size);
+        else if (!task->copy.memory && !item->dst)
             deliver_one(o, &task->pic->dst,
                         (const uint8_t *)slot->down.host + item->out_at);
         hr__task_done(task, &out);

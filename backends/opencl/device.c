@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/opencl/device_memory.h"
 #include "backends/opencl/opencl.h"
 
 extern const struct hr__backend hr__backend_opencl;
@@ -14,6 +15,7 @@ enum { MAX_PLATFORMS = 8, MAX_SIDE = 16384 };
 // Most memory of one buffer of a slot, which has four, and of planes.
 #define SLOT_BYTES ((size_t)64 << 20)
 #define WORK_BYTES ((size_t)256 << 20)
+#define COPY_BYTES ((size_t)16 << 20)
 
 struct ocl *ocl_of(struct hr__engine *e)
 {
@@ -322,6 +324,7 @@ static void fill_caps(struct hr__engine *e, const struct ocl *o)
     e->caps.batch = o->batch;
     e->caps.max_side = MAX_SIDE;
     e->caps.exact = true;
+    e->copy_bytes = o->slot_bytes < COPY_BYTES ? o->slot_bytes : COPY_BYTES;
     e->caps.software = is_software(f);
     for (int tier = 0; tier <= HR_FAST; tier++)
         e->caps.spans[tier] = ocl_spans();
@@ -406,5 +409,9 @@ const struct hr__backend hr__backend_opencl = {
     .cancel = ocl_cancel,
     .buffer_alloc = ocl_buffer_alloc,
     .buffer_free = ocl_buffer_free,
+    .memory_alloc = ocl_memory_alloc,
+    .memory_free = ocl_memory_free,
+    .copy = ocl_submit,
+    .native = ocl_native,
     .fingerprint = ocl_fingerprint,
 };

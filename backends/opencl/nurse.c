@@ -17,6 +17,29 @@ void ocl_end(struct hr__task *list, unsigned why, const char *text)
     }
 }
 
+// ---- What she looks at ---------------------------------------------------------------
+
+void ocl_enter(struct ocl *o)
+{
+    pthread_mutex_lock(&o->lock);
+    o->busy_since = hr__now();
+    // It looks again when it wakes; mostly it would wake early enough.
+    if (o->nurse_due > o->busy_since + o->deadline)
+        pthread_cond_signal(&o->landed);
+    pthread_mutex_unlock(&o->lock);
+}
+
+bool ocl_leave(struct ocl *o)
+{
+    bool alive;
+
+    pthread_mutex_lock(&o->lock);
+    o->busy_since = 0;
+    alive = !o->dead;
+    pthread_mutex_unlock(&o->lock);
+    return alive;
+}
+
 // ---- The nurse -----------------------------------------------------------------------
 
 static void CL_CALLBACK on_downloaded(cl_event event, cl_int result, void *arg)
@@ -86,6 +109,7 @@ static struct hr__task *declare_dead(struct ocl *o)
     struct hr__task *list = ocl_take_queue(o), **end = &list;
 
     o->dead = true;
+    pthread_cond_broadcast(&o->changed);
     while (*end)
         end = &(*end)->next;
     for (int i = 0; i < OCL_SLOTS; i++)

@@ -73,7 +73,8 @@ static unsigned why_not_size(const struct ocl *o, const struct hr__picture *pic)
                                  : ((uint64_t)step->win.w + 64) * h * 3;
 
     if (2 * samples + tmp > o->work_bytes || samples > o->slot_bytes ||
-        out_bytes(pic) > o->slot_bytes)
+        (!(pic->dst.memory && !pic->dst.memory->host) &&
+         out_bytes(pic) > o->slot_bytes))
         return HR_WHY_SIZE;
     return 0;
 }

@@ -15,6 +15,8 @@
 //   submit.c   one batch: packed, one upload, the kernels, one download
 //   pack.c     one picture: what the kernels must know of it
 //   memory.c   what payloads lie in
+//   device_memory.c   what images and batches lie in, if not in the host's
+//   copy.c     batches of copies from and to that
 //   deliver.c  from pinned memory to where the tensors shall be
 //   warm.c     kernels run once, when the device is opened
 //   times.c    when the device did what, for traces and profiles
@@ -175,6 +177,8 @@ struct ocl_item {
     size_t in_at, in_bytes;  // in the upload, behind the plan
     struct hr__rect window;  // of pixels
     size_t out_at;           // in the download
+    cl_mem src, dst;         // memory of images; NULL: upload, download
+    size_t copy_at;          // of a copy: where in dst
     bool dropped;            // given up, it was not packed
 };
 
@@ -195,6 +199,7 @@ struct ocl_slot {
     cl_event uploaded, computed, downloaded;
     struct ocl_times_slot times;
     struct ocl_item items[OCL_BATCH];
+    cl_mem src, dst;                   // of all items
     uint32_t lists[OCL_LAUNCHES + 1];  // words of the plan: the groups of
                                        // launch k are lists[k] .. lists[k + 1]
 
@@ -317,6 +322,11 @@ struct ocl {
     bool dead;       // the driver thread was in a call for too
                      // long; nothing is its any more
     bool lost;       // the context must be made again
+    cl_context current;
+    struct ocl_slab *slabs;        // that have users, or may have
+    struct ocl_slab *old_slabs;    // to be let go by the driver thread
+    int empty_slabs;               // of those in slabs
+    struct ocl_request *requests;  // for the driver thread
     bool driver_gone, left_behind;
     enum hr_status open_status;
     char open_text[192];
@@ -409,6 +419,17 @@ bool ocl_errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
 // one token.
 unsigned ocl_breaker_ask(struct ocl_breaker *b, int64_t now);
 void ocl_breaker_note(struct ocl_breaker *b, bool ok, int64_t now);
+
+// Ends one task that was not delivered.
+void ocl_end_one(struct hr__task *task, enum hr_status status, unsigned why,
+                 const char *text);
+// Lets go of a planned slot: to be called between ocl_enter() and ocl_leave(),
+// when everything is enqueued (or ok is false). The queue that ends with
+// slot->downloaded is flushed.
+bool ocl_depart(struct ocl *o, struct ocl_slot *slot, int queue, bool ok,
+                struct ocl_fault *fault);
+// Its tasks were all given up.
+void ocl_nothing_left(struct ocl *o, struct ocl_slot *slot);
 
 // ---- offer.c, submit.c, warm.c, deliver.c --------------------------------------------------
 

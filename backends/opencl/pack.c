@@ -166,6 +166,7 @@ static bool plan_pixels(struct ocl_plan *plan, struct hr__kernel_picture *p,
     const struct hr__axis *x = &plan->x, *y = &plan->y;
     size_t c = (size_t)pic->channels, w, h;
     bool planar = pic->image && pic->image->params.layout == HR_NCHW;
+    const struct hr_image_params *im = item->src ? &pic->image->params : NULL;
 
     item->window = x->out && y->out ? (struct hr__rect){x->src_lo, y->src_lo,
                                                         x->src_hi - x->src_lo,
@@ -173,6 +174,17 @@ static bool plan_pixels(struct ocl_plan *plan, struct hr__kernel_picture *p,
                                     : (struct hr__rect){0};
     w = (size_t)item->window.w;
     h = (size_t)item->window.h;
+    if (im) {  // read where it lies
+        size_t pixel = planar ? 1 : c;
+        size_t at = pic->memory->native.offset +
+                    (size_t)item->window.y * im->stride_h +
+                    (size_t)item->window.x * pixel;
+
+        plan->work = hr__kernel_pixels(p, item->window, (unsigned)c, at, pixel,
+                                       im->stride_h, planar ? im->stride_c : 1,
+                                       plan->work);
+        return true;
+    }
     item->in_at = (size_t)plan->in;
     item->in_bytes = w * h * c;
     plan->work = hr__kernel_pixels(p, item->window, (unsigned)c, plan->in,
@@ -220,12 +232,18 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
         return false;
     plan->work = hr__kernel_axes(p, step, &plan->x, &plan->y, plan->data,
                                  plan->work);
-    packed = ocl_packed(&pic->dst, &out_bytes);
-    item->out_at = (size_t)plan->out;
-    hr__kernel_store(p, step, &packed, plan->out, plan->table_at,
-                     pic->table->u8_identity);
     plan->in += aligned(item->in_bytes);
-    plan->out += aligned(out_bytes);
+    if (item->dst) {  // written where it shall lie
+        hr__kernel_store(p, step, &pic->dst,
+                         pic->dst.memory->native.offset + pic->dst.at,
+                         plan->table_at, pic->table->u8_identity);
+    } else {
+        packed = ocl_packed(&pic->dst, &out_bytes);
+        item->out_at = (size_t)plan->out;
+        hr__kernel_store(p, step, &packed, plan->out, plan->table_at,
+                         pic->table->u8_identity);
+        plan->out += aligned(out_bytes);
+    }
     plan->groups += groups_of(p);
     return true;
 }
@@ -240,7 +258,7 @@ static void copy_rows(uint8_t *to, const uint8_t *from, size_t bytes, int rows,
 }
 
 static void pack_image(const struct ocl_item *item, const struct hr_image_t *im,
-                       uint8_t *to)
+                       const uint8_t *from, uint8_t *to)
 {
     const struct hr_image_params *p = &im->params;
     const struct hr__rect *r = &item->window;
@@ -249,8 +267,7 @@ static void pack_image(const struct ocl_item *item, const struct hr_image_t *im,
 
     for (int c = 0; c < (planar ? p->c : 1); c++)
         copy_rows(to + bytes * (size_t)r->h * (size_t)c,
-                  (const uint8_t *)p->data +
-                      (planar ? p->stride_c * (size_t)c : 0) +
+                  from + (planar ? p->stride_c * (size_t)c : 0) +
                       p->stride_h * (size_t)r->y + (size_t)r->x * pixel,
                   bytes, r->h, p->stride_h);
 }
@@ -264,7 +281,7 @@ void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,
     if (!item->in_bytes)
         return;
     if (!in)
-        pack_image(item, pic->image, to);
+        pack_image(item, pic->image, pic->pixels, to);
     else if (in->after == HR_ENTROPY)
         memcpy(to, in->data, item->in_bytes);
     else

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/opencl/device_memory.h"
 #include "backends/opencl/opencl.h"
 #include "kernels/plan.h"
 
@@ -17,8 +18,8 @@ static bool fits(const struct ocl *o, const struct ocl_plan *plan)
 
 // ---- Planning -----------------------------------------------------------------
 
-static void end_one(struct hr__task *task, enum hr_status status, unsigned why,
-                    const char *text)
+void ocl_end_one(struct hr__task *task, enum hr_status status, unsigned why,
+                 const char *text)
 {
     struct hr__outcome out = {
         .status = status, .why = why, .offset = -1, .stage = task->span.first};
@@ -27,26 +28,49 @@ static void end_one(struct hr__task *task, enum hr_status status, unsigned why,
     hr__task_done(task, &out);
 }
 
-// Adds one item. False: it has been ended.
-static bool plan_one(struct ocl *o, int i, struct ocl_item *item)
+// Where its pixels come from and go to, if that is device memory.
+static bool find_memory(const struct ocl *o, struct ocl_item *item)
+{
+    const struct hr__picture *pic = item->task->pic;
+    bool in_place = !pic->dst.data, reads = pic->image && !pic->pixels;
+
+    item->dst = in_place ? ocl_memory_object(o, pic->dst.memory) : NULL;
+    item->src = reads ? ocl_memory_object(o, pic->memory) : NULL;
+    return (item->dst || !in_place) && (item->src || !reads);
+}
+
+enum planned { ENDED, LATER, PLANNED };
+
+// Adds one item as number i. LATER: one launch does not reach its memory and
+// that of those before it.
+static enum planned plan_one(struct ocl *o, struct ocl_slot *slot, int i,
+                             struct ocl_item *item)
 {
     struct hr__task *task = item->task;
-    bool ok;
+    bool ok, found, later;
 
     if (hr__task_stop(task)) {
-        end_one(task, hr__task_stop_status(task), 0, "");
-        return false;
+        ocl_end_one(task, hr__task_stop_status(task), 0, "");
+        return ENDED;
     }
     if (!hr__task_claim(task)) {
-        end_one(task, HR_ETIMEDOUT, HR_WHY_TIMEOUT, "");
-        return false;
+        ocl_end_one(task, HR_ETIMEDOUT, HR_WHY_TIMEOUT, "");
+        return ENDED;
     }
-    ok = ocl_plan_add(&o->plan, i, task->pic, task->in, item);
+    found = find_memory(o, item);
+    later = found && i && (item->dst != slot->dst || item->src != slot->src);
+    ok = found && !later &&
+         ocl_plan_add(&o->plan, i, task->pic, task->in, item);
     hr__task_unclaim(task);
-    if (!ok)
-        end_one(task, HR_EDEVICE, HR_WHY_FAILED | HR_WHY_MEMORY,
-                "the batch could not be planned");
-    return ok;
+    if (later)
+        return LATER;
+    if (!found)
+        ocl_end_one(task, HR_EDEVICE, HR_WHY_FAILED | HR_WHY_LOST,
+                    "its memory was lost with the device");
+    else if (!ok)
+        ocl_end_one(task, HR_EDEVICE, HR_WHY_FAILED | HR_WHY_MEMORY,
+                    "the batch could not be planned");
+    return ok ? PLANNED : ENDED;
 }
 
 // Items that were ended leave the slot, those that do not fit go to *rest.
@@ -59,8 +83,14 @@ static void plan_batch(struct ocl *o, struct ocl_slot *slot,
     for (int i = 0; i < n; i++) {
         struct ocl_item item = slot->items[i];
         struct ocl_plan before = *plan;
+        enum planned planned = plan_one(o, slot, kept, &item);
 
-        if (!plan_one(o, kept, &item))
+        if (planned == LATER) {
+            *rest = item.task;
+            rest = &item.task->next;
+            *rest = NULL;
+        }
+        if (planned != PLANNED)
             continue;
         if (!fits(o, plan)) {
             // Memory may have moved; what lies in it may stay.
@@ -69,14 +99,16 @@ static void plan_batch(struct ocl *o, struct ocl_slot *slot,
             plan->work = before.work;
             plan->groups = before.groups;
             if (!kept) {
-                end_one(item.task, HR_EDEVICE, HR_WHY_SIZE,
-                        "larger than the device's buffers");
+                ocl_end_one(item.task, HR_EDEVICE, HR_WHY_SIZE,
+                            "larger than the device's buffers");
                 ocl_plan_begin(plan, n);
                 continue;
             }
             *rest = ocl_take_items(slot, i);
             break;
         }
+        slot->dst = item.dst;
+        slot->src = item.src;
         slot->items[kept++] = item;
     }
     slot->num_items = kept;
@@ -167,15 +199,17 @@ static bool set_args(struct ocl *o, struct ocl_slot *slot, int kernel,
     cl_kernel k = o->kernels[kernel];
     bool unified = o->facts.unified;
     cl_mem in = unified ? slot->up.mem : slot->in.mem;
-    cl_mem out = unified ? slot->down.mem : slot->out.mem;
-    cl_mem work = o->planes.mem;
+    cl_mem out = slot->dst ? slot->dst
+                 : unified ? slot->down.mem
+                           : slot->out.mem;
+    cl_mem work = o->planes.mem, from = slot->src ? slot->src : in;
     cl_uint at = HR__ARG_FIRST_BUFFER;
     cl_int err = 0;
 
     err |= o->api.clSetKernelArg(k, HR__ARG_PLAN, sizeof(in), &in);
     err |= o->api.clSetKernelArg(k, HR__ARG_LIST, sizeof(list), &list);
     if (kernel == HR__KERNEL_RECONSTRUCT || kernel == HR__KERNEL_PIXELS)
-        err |= o->api.clSetKernelArg(k, at++, sizeof(in), &in);
+        err |= o->api.clSetKernelArg(k, at++, sizeof(from), &from);
     err |= o->api.clSetKernelArg(k, at++, sizeof(work), &work);
     if (kernel == HR__KERNEL_STORE)
         err |= o->api.clSetKernelArg(k, at++, sizeof(out), &out);
@@ -268,6 +302,11 @@ static bool enqueue_download(struct ocl *o, struct ocl_slot *slot, size_t size,
                            fault) &&
                enqueue_map(o, &slot->down, CL_MAP_READ, slot->computed,
                            &slot->downloaded, fault);
+    if (!size) {  // all of it stays on the device
+        slot->downloaded = slot->computed;
+        slot->computed = NULL;
+        return true;
+    }
     err = o->api.clEnqueueReadBuffer(o->queues[OCL_DOWNLOAD], slot->out.mem,
                                      CL_FALSE, 0, size, slot->down.host, 1,
                                      &slot->computed, &slot->downloaded);
@@ -278,7 +317,7 @@ void ocl_fill(struct ocl *o, struct ocl_slot *slot, enum hr_stage first)
 {
     size_t base = ocl_plan_bytes(&o->plan);
 
-    for (int i = 0; i < slot->num_items; i++)
+    for (int i = 0; i < slot->num_items && !slot->src; i++)
         shift(ocl_plan_picture(&o->plan, i), (uint32_t)base);
     write_lists(o, slot, first);
     memcpy(slot->up.host, o->plan.data, o->plan.size);
@@ -335,8 +374,7 @@ static bool some_packed(const struct ocl_slot *slot)
     return false;
 }
 
-// Every task of the slot was given up: nothing to launch.
-static void nothing_left(struct ocl *o, struct ocl_slot *slot)
+void ocl_nothing_left(struct ocl *o, struct ocl_slot *slot)
 {
     struct hr__task *list;
 
@@ -347,6 +385,20 @@ static void nothing_left(struct ocl *o, struct ocl_slot *slot)
     ocl_end(list, HR_WHY_TIMEOUT, "");
 }
 
+bool ocl_depart(struct ocl *o, struct ocl_slot *slot, int queue, bool ok,
+                struct ocl_fault *fault)
+{
+    ok = ok && ocl_fly(o, slot, fault);
+    if (ok)
+        // After the callback is there: on some drivers the flush runs it.
+        o->api.clFlush(o->queues[queue]);
+    else
+        // What was enqueued reads and writes the slot: the next batch in it
+        // must not meet that.
+        ocl_mend(o, slot);
+    return ok;
+}
+
 bool ocl_run_batch(struct ocl *o, struct ocl_slot *slot, struct hr__task **rest,
                    struct ocl_fault *fault)
 {
@@ -354,6 +406,8 @@ bool ocl_run_batch(struct ocl *o, struct ocl_slot *slot, struct hr__task **rest,
     int64_t begin;
     bool ok;
 
+    if (slot->items[0].task->copy.memory)
+        return ocl_run_copies(o, slot, rest, fault);
     if (!ocl_plan_begin(&o->plan, slot->num_items)) {
         *fault = (struct ocl_fault){HR_WHY_FAILED | HR_WHY_MEMORY,
                                     "out of memory"};
@@ -361,7 +415,7 @@ bool ocl_run_batch(struct ocl *o, struct ocl_slot *slot, struct hr__task **rest,
     }
     plan_batch(o, slot, rest);
     if (!slot->num_items) {
-        nothing_left(o, slot);
+        ocl_nothing_left(o, slot);
         return true;
     }
     ocl_enter(o);
@@ -373,19 +427,12 @@ bool ocl_run_batch(struct ocl *o, struct ocl_slot *slot, struct hr__task **rest,
     pack_batch(o, slot);
     ocl_times_host(o, HR_PART_PACK, begin);
     if (!some_packed(slot)) {
-        nothing_left(o, slot);
+        ocl_nothing_left(o, slot);
         return true;
     }
     ocl_fill(o, slot, first);
     // From here on the items may be taken away at any time.
     ocl_enter(o);
-    ok = ocl_enqueue(o, slot, fault) && ocl_fly(o, slot, fault);
-    if (ok)
-        // After the callback is there: on some drivers the flush runs it.
-        o->api.clFlush(o->queues[OCL_DOWNLOAD]);
-    else
-        // What was enqueued reads and writes the slot: the next batch in it
-        // must not meet that.
-        ocl_mend(o, slot);
+    ok = ocl_depart(o, slot, OCL_DOWNLOAD, ocl_enqueue(o, slot, fault), fault);
     return ocl_leave(o) && ok;
 }

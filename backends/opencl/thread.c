@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/opencl/device_memory.h"
 #include "backends/opencl/opencl.h"
 
 #define OPEN_NS INT64_C(60000000000)
@@ -99,11 +100,13 @@ struct hr__task *ocl_take_queue(struct ocl *o)
 static void take_batch(struct ocl *o, struct ocl_slot *slot)
 {
     struct hr_span span = o->head->span;
+    const struct hr__memory *copy = o->head->copy.memory;
     struct hr__task *t;
 
     slot->num_items = 0;
     while (slot->num_items < o->batch && (t = o->head) &&
-           t->span.first == span.first && t->span.last == span.last) {
+           t->span.first == span.first && t->span.last == span.last &&
+           !t->copy.memory == !copy) {
         o->head = t->next;
         slot->items[slot->num_items++] = (struct ocl_item){.task = t};
     }
@@ -140,45 +143,6 @@ static bool all_free(struct ocl *o)
         if (o->slots[i].state != OCL_FREE)
             return false;
     return true;
-}
-
-void ocl_enter(struct ocl *o)
-{
-    pthread_mutex_lock(&o->lock);
-    o->busy_since = hr__now();
-    // It looks again when it wakes; mostly it would wake early enough.
-    if (o->nurse_due > o->busy_since + o->deadline)
-        pthread_cond_signal(&o->landed);
-    pthread_mutex_unlock(&o->lock);
-}
-
-bool ocl_leave(struct ocl *o)
-{
-    bool alive;
-
-    pthread_mutex_lock(&o->lock);
-    o->busy_since = 0;
-    alive = !o->dead;
-    pthread_mutex_unlock(&o->lock);
-    return alive;
-}
-
-// Waits for work and for a slot to do it in. NULL: stop.
-static struct ocl_slot *next_batch(struct ocl *o)
-{
-    struct ocl_slot *slot = NULL;
-
-    pthread_mutex_lock(&o->lock);
-    while (!o->stop && !o->dead &&
-           (!o->head || !(slot = ocl_find_slot(o, OCL_FREE))))
-        if (!ocl_times_idle(o))
-            ocl_cond_wait(&o->work, &o->lock, INT64_MAX);
-    if (o->stop || o->dead)
-        slot = NULL;
-    else
-        take_batch(o, slot);
-    pthread_mutex_unlock(&o->lock);
-    return slot;
 }
 
 // slot: a FREE one, to try the device with.
@@ -247,10 +211,62 @@ static bool open_again(struct ocl *o, struct ocl_slot *mine,
     ocl_log(o, HR_LOG_WARN, "opening the device again");
     close_all(o);
     ok = open_all(o, &o->slots[mine == &o->slots[0]], fault);
+    ocl_memory_renew(o);
     pthread_mutex_lock(&o->lock);
     o->lost = !ok;
     pthread_mutex_unlock(&o->lock);
     return ok;
+}
+
+static bool is_lost(struct ocl *o)
+{
+    bool lost;
+
+    pthread_mutex_lock(&o->lock);
+    lost = o->lost;
+    pthread_mutex_unlock(&o->lock);
+    return lost;
+}
+
+static void serve_memory(struct ocl *o)
+{
+    struct ocl_fault fault = {0};
+    bool ok = true, asked;
+
+    pthread_mutex_lock(&o->lock);
+    asked = o->requests;
+    pthread_mutex_unlock(&o->lock);
+    ocl_enter(o);
+    if (asked && is_lost(o))
+        ok = open_again(o, NULL, &fault);
+    ocl_memory_serve(o, ok ? NULL : &fault);
+    ocl_leave(o);
+}
+
+// Waits for work and a slot to do it in; memory comes first. NULL: stop.
+static struct ocl_slot *next_batch(struct ocl *o)
+{
+    struct ocl_slot *slot = NULL;
+
+    pthread_mutex_lock(&o->lock);
+    while (!o->stop && !o->dead &&
+           (o->requests || o->old_slabs || !o->head ||
+            !(slot = ocl_find_slot(o, OCL_FREE)))) {
+        if (!o->requests && !o->old_slabs) {
+            if (!ocl_times_idle(o))
+                ocl_cond_wait(&o->work, &o->lock, INT64_MAX);
+            continue;
+        }
+        pthread_mutex_unlock(&o->lock);
+        serve_memory(o);
+        pthread_mutex_lock(&o->lock);
+    }
+    if (o->stop || o->dead)
+        slot = NULL;
+    else
+        take_batch(o, slot);
+    pthread_mutex_unlock(&o->lock);
+    return slot;
 }
 
 // The slot goes back, unless the nurse has taken everything away.
@@ -269,16 +285,6 @@ static void batch_failed(struct ocl *o, struct ocl_slot *slot,
         return;
     ocl_log(o, HR_LOG_WARN, "a batch failed: %s", fault->text);
     ocl_end(list, fault->why, fault->text);
-}
-
-static bool is_lost(struct ocl *o)
-{
-    bool lost;
-
-    pthread_mutex_lock(&o->lock);
-    lost = o->lost;
-    pthread_mutex_unlock(&o->lock);
-    return lost;
 }
 
 // The last batch in this slot failed on its way: nobody knows whether its
@@ -356,6 +362,7 @@ static bool open_first(struct ocl *o)
         open_done(o, HR_EDEVICE, fault.text);
         return false;
     }
+    ocl_memory_renew(o);
     open_done(o, HR_OK, "");
     return true;
 }
@@ -368,10 +375,11 @@ static void *drive(void *arg)
     if (open_first(o)) {
         keep_program(o);
         serve(o);
-        if (all_landed(o))
+        o->left_behind = !all_landed(o);
+        if (!o->left_behind) {
+            ocl_memory_close(o);
             close_all(o);
-        else
-            o->left_behind = true;
+        }
     }
     pthread_mutex_lock(&o->lock);
     o->driver_gone = true;

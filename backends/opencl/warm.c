@@ -82,6 +82,7 @@ static bool run(struct ocl *o, struct ocl_slot *slot,
     bool ok;
 
     slot->items[0] = (struct ocl_item){0};
+    slot->src = slot->dst = NULL;
     if (!ocl_plan_begin(&o->plan, 1) ||
         !ocl_plan_add(&o->plan, 0, pic, in, &slot->items[0])) {
         *fault = (struct ocl_fault){HR_WHY_MEMORY, "out of memory"};

@@ -42,7 +42,7 @@
 // the library's threads with no lock held.
 //
 // Headers by tier, each needs only those before it: version, status, stage,
-// op, probe | device, image, job | eager, trace.
+// op, probe | device, image, job | eager, transfer, trace.
 #ifndef HEADRACE_HEADRACE_H
 #define HEADRACE_HEADRACE_H
 
@@ -55,6 +55,7 @@
 #include <headrace/image.h>
 #include <headrace/job.h>
 #include <headrace/eager.h>
+#include <headrace/transfer.h>
 #include <headrace/trace.h>
 
 #endif

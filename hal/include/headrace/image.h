@@ -16,30 +16,66 @@ enum hr_layout { HR_NCHW, HR_NHWC };      // planes, or interleaved pixels
 HR_API size_t hr_dtype_size(enum hr_dtype dtype);       // bytes
 HR_API const char *hr_dtype_name(enum hr_dtype dtype);  // "f32" ...
 
-// One contiguous tensor for n pictures of c x h x w, host memory.
+// Where pixels lie. Memory is made by a device, and is only for jobs of that
+// device: with another they are refused (HR_EINVAL); read it to the host and
+// write it there (transfer.h). A sample that the device's engine cannot make,
+// or does not finish, is made by the next engine on the host all the same, and
+// its pixels are taken over: same bytes, and HR_WHY_PLACE in the result. If the
+// device does not answer any more, or refuses, its memory cannot be reached:
+// the sample fails, and what lies there is undefined.
+enum hr_memory {
+    HR_MEMORY_HOST,    // the process's own; also what the caller's own pointer
+                       // is
+    HR_MEMORY_PINNED,  // the process's, too, and made by the device's driver,
+                       // which copies it fastest to where it goes next; data
+                       // is set
+    HR_MEMORY_DEVICE,  // the device's. data is NULL; see struct hr_native
+};  // On a device without memory of its own (cpu) all are HR_MEMORY_HOST, and
+    // params.memory of what was made says so.
+
+// Memory of the device by its driver's own name, for programs that go on with
+// the pixels there. It belongs to the image or batch: valid as long as that
+// lives, not to be released. What the device's jobs do with it and what others
+// do is ordered by nobody: wait for the job or the image before a command of
+// your own reads it, and for your commands before a job writes it.
+struct hr_native {
+    const char *api;  // "opencl"; NULL: none, this is host memory
+    void *memory;     // opencl: the cl_mem
+    size_t offset;    // bytes from its start to the first element; a multiple
+                      // of 4096. Batches have a memory object of their own: 0
+};
+
+// One contiguous tensor for n pictures of c x h x w.
 struct hr_batch_params {
     int n, c, h, w;  // > 0; c is 1 or 3
     enum hr_dtype dtype;
     enum hr_layout layout;
+    enum hr_memory memory;
     // The caller's own memory instead of ours: it must outlive the batch.
+    // Only HR_MEMORY_HOST.
     void *data;
     // Bytes from one picture, channel, row to the next; 0 = packed. Elements
     // of a row are packed: NCHW rows hold w elements, NHWC rows w pixels of c
-    // elements. stride_c is for NCHW only.
+    // elements. stride_c is for NCHW only. In device memory what lies between
+    // the elements of one picture may be overwritten.
     size_t stride_n, stride_c, stride_h;
 };
 #define hr_batch_params(...) (&(struct hr_batch_params){__VA_ARGS__})
 
-// A batch. data is 64-byte aligned if the library made it, and all zero then.
+// A batch. If the library made the memory it is 64-byte aligned and all zero.
 // Its slots are ordered: a job that writes a slot waits for earlier jobs that
 // write it. Threads: the handle is safe; the bytes belong to the job that
 // writes them until it is done.
 typedef const struct hr_batch_t {
-    struct hr_batch_params params;  // strides and data filled in
+    struct hr_batch_params params;  // strides, data and memory filled in
     size_t size;                    // bytes from data to the last element's end
+    struct hr_native native;        // of device memory
 } *hr_batch;
 
-// dev NULL = the default device. NULL on failure (hr_last_error()).
+// dev NULL = the default device. NULL on failure (hr_last_error()). Pinned and
+// device memory may have to be waited for: bounded by the device's deadline_ns,
+// then HR_ETIMEDOUT. HR_ELIMIT: more than the device makes in one piece, or
+// 4 GiB.
 HR_API hr_batch hr_batch_create(hr_device dev,
                                 const struct hr_batch_params *params);
 
@@ -52,7 +88,9 @@ struct hr_image_params {
     int w, h, c;            // > 0; c is 1 (grey) or 3 (RGB)
     enum hr_dtype dtype;    // HR_U8 for sources of crop, resize and flip
     enum hr_layout layout;  // HR_NHWC for u8 that resample reads fastest
+    enum hr_memory memory;
     // The caller's own memory instead of ours, until release (see free_fn).
+    // Only HR_MEMORY_HOST.
     void *data;
     size_t stride_c, stride_h;   // bytes; 0 = packed
     void (*free_fn)(void *ctx);  // if set, called once when the last
@@ -61,10 +99,12 @@ struct hr_image_params {
 #define hr_image_params(...) (&(struct hr_image_params){__VA_ARGS__})
 
 typedef const struct hr_image_t {
-    struct hr_image_params params;  // strides and data filled in
+    struct hr_image_params params;  // strides, data and memory filled in
     size_t size;
+    struct hr_native native;  // of device memory
 } *hr_image;
 
+// As hr_batch_create(). The image keeps its device alive.
 HR_API hr_image hr_image_create(hr_device dev,
                                 const struct hr_image_params *params);
 HR_API hr_image hr_image_retain(hr_image image);
@@ -73,8 +113,23 @@ HR_API void hr_image_release(hr_image *image);
 
 // Waits until nothing in flight writes the image any more. HR_OK, the status
 // of the sample that failed to make it, or HR_ETIMEDOUT. 0 = just look.
-// After HR_OK the pixels may be read on the host. Threads: any but callbacks.
+// After HR_OK the pixels may be read where they lie. Threads: any but
+// callbacks.
 HR_API enum hr_status hr_image_wait(hr_image image, int64_t timeout_ns);
+
+// The driver's objects that device memory of dev (NULL = the default device)
+// belongs to. They are the library's: retain what shall outlive the device
+// (clRetainContext). Commands on the memory need a queue of your own on this
+// context and device. After the driver has lost the device a new context is
+// made: what lay in the old one can only be released.
+struct hr_native_device {
+    const char *api;  // "opencl"; NULL: it has no memory of its own
+    void *platform;   // cl_platform_id
+    void *device;     // cl_device_id
+    void *context;    // cl_context
+};
+HR_API enum hr_status hr_device_native(hr_device dev,
+                                       struct hr_native_device *out);
 
 HR_END_DECLS
 #endif

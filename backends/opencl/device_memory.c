@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory for images and batches. Small images share memory objects (slabs), so
+// that one launch reaches many of them; what is larger, and every batch, has
+// one of its own. Objects are made and let go by the driver thread, asked by
+// requests that may be left to it; taking a block of a slab asks nobody.
+//
+// All commands on device memory go through the compute queue. That is what
+// orders them: a kernel whose task was given up runs before anything that is
+// enqueued later, also to the same block when it belongs to another image.
+#include <stdio.h>
+#include <string.h>
+
+#include "backends/opencl/device_memory.h"
+
+enum { BLOCK = 4096, PER_SLAB = 8, KEEP_EMPTY = 2, ZEROS = 1 << 20 };
+#define SLAB ((size_t)32 << 20)
+#define MOST (((size_t)1 << 32) - ((size_t)1 << 16))  // offsets have 32 bits
+
+static const uint8_t zeros[ZEROS];
+
+// What the driver thread shall do: make a slab (mem == NULL), clear a block.
+struct ocl_request {
+    struct ocl_request *next;
+    struct ocl_memory *memory;
+    enum hr_memory kind;
+    bool clear;
+    // ocl->lock
+    bool done, left;
+    struct ocl_fault fault;
+};
+
+// ---- Blocks (ocl->lock) -----------------------------------------------------------
+
+// Sizes that slabs have blocks of: four per power of two.
+static size_t block_of(size_t size)
+{
+    size_t step = BLOCK, at = 4 * step;
+
+    for (int i = 1; at < size; i++) {
+        at += step;
+        if (i % 4 == 0)
+            step *= 2;
+    }
+    return at;
+}
+
+static struct ocl_memory *take_block(struct ocl *o, size_t block)
+{
+    for (struct ocl_slab *s = o->slabs; s; s = s->next)
+        if (s->num > 1 && s->block == block && s->free &&
+            s->context == o->current) {
+            struct ocl_memory *m = s->free;
+
+            s->free = m->next;
+            o->empty_slabs -= !s->used;
+            s->used++;
+            return m;
+        }
+    return NULL;
+}
+
+// Nobody uses it: for the driver thread to let go.
+static void retire(struct ocl *o, struct ocl_slab *slab)
+{
+    struct ocl_slab **at = &o->slabs;
+
+    while (*at && *at != slab)
+        at = &(*at)->next;
+    if (*at)
+        *at = slab->next;
+    slab->next = o->old_slabs;
+    o->old_slabs = slab;
+}
+
+// True: the driver thread has something to let go.
+static bool give_block(struct ocl *o, struct ocl_memory *m)
+{
+    struct ocl_slab *s = m->slab;
+
+    m->next = s->free;
+    s->free = m;
+    if (--s->used)
+        return false;
+    if (s->listed && s->num > 1 && s->context == o->current &&
+        o->empty_slabs < KEEP_EMPTY) {
+        o->empty_slabs++;
+        return false;
+    }
+    retire(o, s);
+    return true;
+}
+
+void ocl_memory_renew(struct ocl *o)
+{
+    struct ocl_slab *s, *next;
+
+    pthread_mutex_lock(&o->lock);
+    o->current = o->context;
+    o->empty_slabs = 0;
+    for (s = o->slabs; s; s = next) {
+        next = s->next;
+        if (!s->used)
+            retire(o, s);
+    }
+    pthread_mutex_unlock(&o->lock);
+}
+
+// ---- Slabs -------------------------------------------------------------------------
+
+static struct ocl_slab *new_slab(struct hr__engine *e, size_t size, bool apart)
+{
+    const struct ocl *o = ocl_of(e);
+    size_t slab = SLAB < o->slot_bytes ? SLAB : o->slot_bytes;
+    size_t block = block_of(size);
+    bool own = apart || block > slab / PER_SLAB;
+    int num = own ? 1 : (int)(slab / block);
+    struct ocl_slab *s =
+        hr__alloc(e->device, sizeof(*s) + (size_t)num * sizeof(s->blocks[0]));
+
+    if (!s)
+        return NULL;
+    memset(s, 0, sizeof(*s) + (size_t)num * sizeof(s->blocks[0]));
+    s->num = num;
+    s->block = block;
+    s->size = own ? (size + BLOCK - 1) & ~(size_t)(BLOCK - 1)
+                  : (size_t)num * block;
+    s->used = 1;
+    for (int i = num - 1; i >= 0; i--) {
+        struct ocl_memory *m = &s->blocks[i];
+
+        m->slab = s;
+        m->pub.owner = e;
+        m->pub.native.api = "opencl";
+        m->pub.native.offset = (size_t)i * block;
+        if (i) {
+            m->next = s->free;
+            s->free = m;
+        }
+    }
+    return s;
+}
+
+// On the driver thread.
+static bool make_slab(struct ocl *o, struct ocl_slab *s, enum hr_memory kind,
+                      struct ocl_fault *fault)
+{
+    bool pinned = kind == HR_MEMORY_PINNED;
+    cl_mem_flags flags = CL_MEM_READ_WRITE |
+                         (pinned ? CL_MEM_ALLOC_HOST_PTR : 0);
+    cl_int err;
+
+    s->context = o->context;
+    s->mem = o->api.clCreateBuffer(o->context, flags, s->size, NULL, &err);
+    if (ocl_failed(fault, err, "clCreateBuffer"))
+        return s->mem = NULL, false;
+    if (pinned) {
+        s->host = o->api.clEnqueueMapBuffer(o->queues[OCL_UPLOAD], s->mem,
+                                            CL_TRUE, CL_MAP_READ | CL_MAP_WRITE,
+                                            0, s->size, 0, NULL, NULL, &err);
+        if (ocl_failed(fault, err, "clEnqueueMapBuffer"))
+            return s->host = NULL, false;
+    }
+    for (int i = 0; i < s->num; i++) {
+        s->blocks[i].pub.native.memory = s->mem;
+        s->blocks[i].pub.host = s->host;
+    }
+    return true;
+}
+
+static void drop_slab(struct ocl *o, struct ocl_slab *s)
+{
+    // What is mapped of a context that was lost is left behind: taking it away
+    // crashes drivers.
+    if (s->host && s->context != o->context)
+        s->mem = NULL;
+    else if (s->host)
+        o->api.clEnqueueUnmapMemObject(o->queues[OCL_UPLOAD], s->mem, s->host,
+                                       0, NULL, NULL);
+    if (s->mem)
+        o->api.clReleaseMemObject(s->mem);
+    hr__free(s);
+}
+
+static bool clear(struct ocl *o, const struct ocl_memory *m,
+                  struct ocl_fault *fault)
+{
+    size_t at = m->pub.native.offset, end = at + m->pub.size;
+
+    // Waits, but only for memory that a user asks for, not for a sample.
+    for (size_t n; at < end; at += n) {
+        n = end - at < ZEROS ? end - at : ZEROS;
+        if (ocl_failed(fault,
+                       o->api.clEnqueueWriteBuffer(o->queues[OCL_COMPUTE],
+                                                   m->slab->mem, at + n == end,
+                                                   at, n, zeros, 0, NULL, NULL),
+                       "clEnqueueWriteBuffer"))
+            return false;
+    }
+    return true;
+}
+
+// ---- Requests ----------------------------------------------------------------------
+
+static void run_request(struct ocl *o, struct ocl_request *r)
+{
+    struct ocl_slab *s = r->memory->slab;
+
+    if (!r->fault.why && (s->mem || make_slab(o, s, r->kind, &r->fault)) &&
+        r->clear && !s->host)
+        clear(o, r->memory, &r->fault);
+}
+
+static bool is_left(struct ocl *o, struct ocl_request *r)
+{
+    bool left;
+
+    pthread_mutex_lock(&o->lock);
+    left = r->left;
+    r->done = true;
+    if (left)
+        give_block(o, r->memory);
+    pthread_cond_broadcast(&o->changed);
+    pthread_mutex_unlock(&o->lock);
+    return left;
+}
+
+void ocl_memory_serve(struct ocl *o, const struct ocl_fault *fault)
+{
+    struct ocl_request *r, *next;
+    struct ocl_slab *old, *s;
+
+    pthread_mutex_lock(&o->lock);
+    r = o->requests;
+    old = o->old_slabs;
+    o->requests = NULL;
+    o->old_slabs = NULL;
+    pthread_mutex_unlock(&o->lock);
+    while ((s = old)) {
+        old = s->next;
+        drop_slab(o, s);
+    }
+    for (; r; r = next) {
+        next = r->next;
+        if (fault)
+            r->fault = *fault;
+        run_request(o, r);
+        if (is_left(o, r))
+            hr__free(r);
+    }
+}
+
+void ocl_memory_close(struct ocl *o)
+{
+    struct ocl_slab *s;
+
+    ocl_memory_serve(o, NULL);
+    while ((s = o->slabs)) {
+        o->slabs = s->next;
+        drop_slab(o, s);
+    }
+    ocl_memory_serve(o, NULL);
+}
+
+// Waits until the driver thread has done it. False with hr__fail(); then the
+// request and its memory are not the caller's any more.
+static bool ask(struct ocl *o, struct ocl_request *r, int64_t deadline)
+{
+    struct ocl_request **end = &o->requests;
+    bool waits = true;
+
+    pthread_mutex_lock(&o->lock);
+    while (*end)
+        end = &(*end)->next;
+    *end = r;
+    pthread_cond_signal(&o->work);
+    // A callback of a job that ended there: nobody else will do it.
+    if (pthread_equal(pthread_self(), o->driver)) {
+        pthread_mutex_unlock(&o->lock);
+        ocl_memory_serve(o, NULL);
+        pthread_mutex_lock(&o->lock);
+    }
+    while (!r->done && !o->dead && waits)
+        waits = ocl_cond_wait(&o->changed, &o->lock, deadline);
+    if (r->done && !r->fault.why) {
+        struct ocl_slab *s = r->memory->slab;
+
+        if (!s->listed) {
+            s->next = o->slabs;
+            o->slabs = s;
+            s->listed = true;
+        }
+        pthread_mutex_unlock(&o->lock);
+        return true;
+    }
+    if (r->done && give_block(o, r->memory))
+        pthread_cond_signal(&o->work);
+    r->left = !r->done;
+    pthread_mutex_unlock(&o->lock);
+    if (r->left) {
+        hr__fail(waits ? HR_EDEVICE : HR_ETIMEDOUT,
+                 "the device does not answer");
+        return false;
+    }
+    hr__fail(r->fault.why & HR_WHY_MEMORY ? HR_ENOMEM : HR_EDEVICE, "%s",
+             r->fault.text);
+    hr__free(r);
+    return false;
+}
+
+// A new slab, or a block that has to be cleared.
+static struct hr__memory *by_request(struct hr__engine *e, struct ocl_memory *m,
+                                     enum hr_memory kind, bool clears,
+                                     int64_t deadline)
+{
+    struct ocl *o = ocl_of(e);
+    struct ocl_request *r = hr__alloc(e->device, sizeof(*r));
+
+    if (!r) {
+        hr__fail(HR_ENOMEM, "out of memory");
+        pthread_mutex_lock(&o->lock);
+        give_block(o, m);
+        pthread_mutex_unlock(&o->lock);
+        return NULL;
+    }
+    *r = (struct ocl_request){.memory = m, .kind = kind, .clear = clears};
+    if (!ask(o, r, deadline))
+        return NULL;
+    hr__free(r);
+    if (m->pub.host)
+        memset(m->pub.host, 0, m->pub.size);
+    return &m->pub;
+}
+
+// ---- For the HAL ---------------------------------------------------------------------
+
+struct hr__memory *ocl_memory_alloc(struct hr__engine *e, enum hr_memory kind,
+                                    size_t size, bool clears, bool apart,
+                                    int64_t deadline)
+{
+    struct ocl *o = ocl_of(e);
+    size_t most = o->facts.max_alloc < MOST ? (size_t)o->facts.max_alloc : MOST;
+    bool own = apart || kind == HR_MEMORY_PINNED, fresh = false;
+    struct ocl_memory *m = NULL;
+    struct ocl_slab *s;
+
+    if (size > most - BLOCK) {
+        hr__fail(HR_ELIMIT, "%zu bytes, the device makes %zu in one piece",
+                 size, most - BLOCK);
+        return NULL;
+    }
+    if (!own) {
+        pthread_mutex_lock(&o->lock);
+        m = take_block(o, block_of(size));
+        pthread_mutex_unlock(&o->lock);
+    }
+    if (!m) {
+        if (!(s = new_slab(e, size, own))) {
+            hr__fail(HR_ENOMEM, "out of memory");
+            return NULL;
+        }
+        m = &s->blocks[0];
+        fresh = true;
+    }
+    m->pub.size = size;
+    return fresh || clears ? by_request(e, m, kind, clears, deadline) : &m->pub;
+}
+
+void ocl_memory_free(struct hr__engine *e, struct hr__memory *memory)
+{
+    struct ocl *o = ocl_of(e);
+
+    pthread_mutex_lock(&o->lock);
+    if (give_block(o, (struct ocl_memory *)memory))
+        pthread_cond_signal(&o->work);
+    pthread_mutex_unlock(&o->lock);
+}
+
+cl_mem ocl_memory_object(const struct ocl *o, const struct hr__memory *memory)
+{
+    const struct ocl_slab *s = ((const struct ocl_memory *)memory)->slab;
+
+    return s->context == o->context ? s->mem : NULL;
+}
+
+void ocl_native(struct hr__engine *e, struct hr_native_device *out)
+{
+    struct ocl *o = ocl_of(e);
+
+    pthread_mutex_lock(&o->lock);
+    *out = (struct hr_native_device){.api = "opencl",
+                                     .platform = o->facts.platform_id,
+                                     .device = o->facts.device,
+                                     .context = o->current};
+    pthread_mutex_unlock(&o->lock);
+}

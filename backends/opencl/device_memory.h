@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of images and batches in OpenCL objects, and copies of it.
+#ifndef HR_OPENCL_DEVICE_MEMORY_H
+#define HR_OPENCL_DEVICE_MEMORY_H
+
+#include "backends/opencl/opencl.h"
+
+// ---- device_memory.c ------------------------------------------------------------------
+
+// Memory of one image or batch.
+struct ocl_memory {
+    struct hr__memory pub;  // first
+    struct ocl_slab *slab;
+    struct ocl_memory *next;  // free in its slab; ocl->lock
+};
+
+struct ocl_slab {
+    struct ocl_slab *next;  // ocl->lock
+    cl_mem mem;
+    cl_context context;  // that it was made in
+    void *host;          // mapped; of pinned memory
+    size_t size, block;  // bytes: all of it; of each of num
+    int num;
+    int used;     // ocl->lock
+    bool listed;  // ocl->lock
+    struct ocl_memory *free;
+    struct ocl_memory blocks[];
+};
+
+struct hr__memory *ocl_memory_alloc(struct hr__engine *e, enum hr_memory kind,
+                                    size_t size, bool clears, bool apart,
+                                    int64_t deadline);
+void ocl_memory_free(struct hr__engine *e, struct hr__memory *memory);
+void ocl_native(struct hr__engine *e, struct hr_native_device *out);
+
+// On the driver thread: does what it is asked, or fails it with *fault.
+void ocl_memory_serve(struct ocl *o, const struct ocl_fault *fault);
+// There is a (new) context.
+void ocl_memory_renew(struct ocl *o);
+// Lets go of everything, while the queues are still there.
+void ocl_memory_close(struct ocl *o);
+// Its object; NULL: it was lost with its context. While the task that names
+// the memory is claimed.
+cl_mem ocl_memory_object(const struct ocl *o, const struct hr__memory *memory);
+
+// ---- copy.c ----------------------------------------------------------------------------
+
+// As ocl_run_batch(), for tasks that are copies.
+bool ocl_run_copies(struct ocl *o, struct ocl_slot *slot,
+                    struct hr__task **rest, struct ocl_fault *fault);
+
+#endif

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs that only move bytes: hr_image_read() and its sisters. Their works take
+// turns as samples do, and need no engine but the one that owns the memory.
+#include "hal/hal.h"
+
+static size_t round64(size_t n)
+{
+    return (n + 63) & ~(size_t)63;
+}
+
+static const struct hr_job_params none;
+
+// A job of n works that are still to be filled in. dev is retained by it. It
+// takes nothing from the budget: the memory is the user's.
+static struct hr__job *make(struct hr__device *dev, int n,
+                            const struct hr_job_params *params)
+{
+    struct hr__job *job;
+    size_t size = round64(sizeof(*job)) +
+                  round64(sizeof(struct hr__work) * (size_t)n) +
+                  round64(sizeof(struct hr_result) * (size_t)n);
+
+    params = params ? params : &none;
+    if (!hr__job_watched(dev, params) ||
+        !(job = hr__job_make(dev, n, size, 0, params)))
+        return NULL;
+    job->params.on_error = HR_ON_ERROR_FAIL;
+    atomic_fetch_add(&dev->refs, 1);
+    for (int i = 0; i < n; i++) {
+        job->works[i].transfer = HR__MOVE;
+        job->works[i].prepared = true;
+        job->results[i].stage = HR_STORE;
+    }
+    return job;
+}
+
+// ---- Images ---------------------------------------------------------------------
+
+static struct hr__image *usable(hr_image handle, const void *host, size_t size)
+{
+    struct hr__image *image = (struct hr__image *)handle;
+
+    if (!image || !host)
+        return hr__fail(HR_EINVAL, "no image, or no memory"), NULL;
+    if (hr__device_forked(image->dev))
+        return hr__fail(HR_EFORK, "image made before fork"), NULL;
+    if (size < handle->size)
+        return hr__fail(HR_EINVAL, "%zu bytes, the image has %zu", size,
+                        handle->size),
+               NULL;
+    return image;
+}
+
+hr_job hr_image_read_begin(hr_image handle, void *to, size_t size,
+                           const struct hr_job_params *params)
+{
+    struct hr__image *image = usable(handle, to, size);
+    struct hr__job *job;
+    struct hr__work *w;
+
+    if (!image || !(job = make(image->dev, 1, params)))
+        return NULL;
+    w = &job->works[0];
+    w->sample.image = hr_image_retain(handle);
+    w->reads.track = &image->track;
+    w->copy = (struct hr__copy){.size = handle->size,
+                                .to = to,
+                                .from = handle->params.data};
+    if (!handle->params.data)
+        w->copy.memory = image->device;
+    hr__job_begin(job, hr__watch_begin());
+    return &job->pub;
+}
+
+hr_job hr_image_write_begin(hr_image handle, const void *from, size_t size,
+                            const struct hr_job_params *params)
+{
+    struct hr__image *image = usable(handle, from, size);
+    struct hr__job *job;
+    struct hr__work *w;
+
+    if (!image || !(job = make(image->dev, 1, params)))
+        return NULL;
+    w = &job->works[0];
+    w->sample.out = hr_image_retain(handle);
+    w->writes.track = &image->track;
+    w->copy = (struct hr__copy){.size = handle->size,
+                                .to = handle->params.data,
+                                .from = from};
+    if (!handle->params.data)
+        w->copy.memory = image->device;
+    hr__job_begin(job, hr__watch_begin());
+    return &job->pub;
+}
+
+// One of the two is on the host.
+static bool move(struct hr__image *to, struct hr__image *from)
+{
+    struct hr__job *job = make(from->dev, 1, NULL);
+    const struct hr_image_params *p = &to->pub.params, *q = &from->pub.params;
+    struct hr__work *w;
+    hr_job handle;
+
+    if (!job)
+        return false;
+    w = &job->works[0];
+    w->sample.image = hr_image_retain(&from->pub);
+    w->sample.out = hr_image_retain(&to->pub);
+    w->reads.track = &from->track;
+    w->writes.track = &to->track;
+    w->copy = (struct hr__copy){.size = from->pub.size,
+                                .to = p->data,
+                                .from = q->data,
+                                .memory = !p->data   ? to->device
+                                          : !q->data ? from->device
+                                                     : NULL};
+    hr__job_begin(job, hr__watch_begin());
+    handle = &job->pub;
+    hr_job_release(&handle);
+    return true;
+}
+
+hr_image hr_move(hr_device handle, hr_image src, enum hr_memory memory)
+{
+    struct hr__device *dev = NULL;
+    struct hr_image_params p;
+    hr_image out = NULL;
+
+    if (!src) {
+        hr__fail(HR_EINVAL, "no image");
+        return NULL;
+    }
+    if (!(dev = hr__device_get(handle)))
+        return NULL;
+    if (((struct hr__image *)src)->dev != dev) {
+        hr__fail(HR_EINVAL, "an image of another device");
+    } else if (src->params.memory == memory) {
+        out = hr_image_retain(src);
+    } else {
+        p = src->params;
+        p.memory = memory;
+        p.data = NULL;
+        p.free_fn = NULL;
+        out = hr__image_make(&dev->pub, &p, false);
+        if (out && !move((struct hr__image *)out, (struct hr__image *)src))
+            hr_image_release(&out);
+    }
+    hr__device_unref(dev);
+    return out;
+}
+
+// ---- Batches --------------------------------------------------------------------
+
+static struct hr__batch *usable_batch(hr_batch handle, int first, int n,
+                                      const void *to, size_t size, size_t *one)
+{
+    struct hr__batch *batch = (struct hr__batch *)handle;
+    const struct hr_batch_params *p;
+
+    if (!batch || !to)
+        return hr__fail(HR_EINVAL, "no batch, or no memory"), NULL;
+    p = &handle->params;
+    if (hr__device_forked(batch->dev))
+        return hr__fail(HR_EFORK, "batch made before fork"), NULL;
+    if (first < 0 || n < 1 || first > p->n - n)
+        return hr__fail(HR_EINVAL, "slots %d .. %d of %d", first, first + n,
+                        p->n),
+               NULL;
+    *one = handle->size - p->stride_n * (size_t)(p->n - 1);
+    if (size < p->stride_n * (size_t)(n - 1) + *one)
+        return hr__fail(HR_EINVAL, "%zu bytes, the slots have %zu", size,
+                        p->stride_n * (size_t)(n - 1) + *one),
+               NULL;
+    return batch;
+}
+
+hr_job hr_batch_read_begin(hr_batch handle, int first, int n, void *to,
+                           size_t size, const struct hr_job_params *params)
+{
+    size_t one = 0, next;
+    struct hr__batch *batch = usable_batch(handle, first, n, to, size, &one);
+    struct hr__job *job;
+
+    if (!batch || !(job = make(batch->dev, n, params)))
+        return NULL;
+    next = handle->params.stride_n;
+    job->batch = batch;
+    atomic_fetch_add(&batch->refs, 1);
+    for (int i = 0; i < n; i++) {
+        struct hr__work *w = &job->works[i];
+        size_t at = next * (size_t)(first + i);
+
+        w->reads.track = &batch->slots[first + i];
+        w->copy = (struct hr__copy){.at = at,
+                                    .size = one,
+                                    .to = (uint8_t *)to + next * (size_t)i};
+        if (handle->params.data)
+            w->copy.from = (const uint8_t *)handle->params.data + at;
+        else
+            w->copy.memory = batch->device;
+    }
+    hr__job_begin(job, hr__watch_begin());
+    return &job->pub;
+}
+
+// ---- And wait --------------------------------------------------------------------
+
+// The job ends by its own timeout, also if the device does not answer: only
+// then the host memory is the caller's again.
+static enum hr_status wait_for(hr_job job)
+{
+    enum hr_status status;
+
+    if (!job)
+        return hr_last_status();
+    status = hr_job_wait(job, HR_FOREVER);
+    if (status)
+        for (int i = 0; i < job->num_samples; i++)
+            if (job->results[i].status) {
+                hr__fail(status, "%s", job->results[i].message);
+                break;
+            }
+    hr_job_release(&job);
+    return status;
+}
+
+static struct hr_job_params timed(int64_t timeout_ns)
+{
+    // 0 means none to a job; to a caller that it must not take any time.
+    return (struct hr_job_params){.timeout_ns = timeout_ns < 0    ? 0
+                                                : timeout_ns == 0 ? 1
+                                                                  : timeout_ns};
+}
+
+enum hr_status hr_image_read(hr_image image, void *to, size_t size,
+                             int64_t timeout_ns)
+{
+    struct hr_job_params params = timed(timeout_ns);
+
+    return wait_for(hr_image_read_begin(image, to, size, &params));
+}
+
+enum hr_status hr_image_write(hr_image image, const void *from, size_t size,
+                              int64_t timeout_ns)
+{
+    struct hr_job_params params = timed(timeout_ns);
+
+    return wait_for(hr_image_write_begin(image, from, size, &params));
+}
+
+enum hr_status hr_batch_read(hr_batch batch, int first, int n, void *to,
+                             size_t size, int64_t timeout_ns)
+{
+    struct hr_job_params params = timed(timeout_ns);
+
+    return wait_for(hr_batch_read_begin(batch, first, n, to, size, &params));
+}
