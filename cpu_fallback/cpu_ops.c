@@ -31,6 +31,13 @@ void cpu_ops_init_c(struct cpu_ops *ops)
         .store = cpu_store_c,
         .cmyk_to_rgb = cpu_cmyk_to_rgb_c,
         .rgb_to_gray = cpu_rgb_to_gray_c,
+        .gather = cpu_gather_c,
+        .replicate = cpu_replicate_c,
+        .upsample_h2v1 = cpu_upsample_h2v1_c,
+        .upsample_h1v2 = cpu_upsample_h1v2_c,
+        .upsample_h2v2 = cpu_upsample_h2v2_c,
+        .ycc_to_rgb = cpu_ycc_to_rgb_c,
+        .join_rgb = cpu_join_rgb_c,
         .pack_blocks = cpu_pack_blocks_c,
     };
 }

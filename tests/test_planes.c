@@ -1,0 +1,607 @@
+// SPDX-License-Identifier: Apache-2.0
+// Planes between engines. Bytes to planes to rows gives what bytes to rows
+// gives, for every kind of JPEG, any window, in every form that planes come in
+// (packed, interleaved chroma, with gaps, of the whole picture), at every
+// instruction set; a header that lies is refused, and nothing behind the data
+// is read. Then the same through the HAL, cut between reconstruct and color.
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "conformance.h"
+#include "cpu_fallback/planes.h"
+
+// ---- Memory that ends where it may no longer be read -----------------------
+
+struct fenced {
+    uint8_t *map;
+    size_t size;
+};
+
+static uint8_t *fenced_copy(struct fenced *f, const uint8_t *from, size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t body = (size + page - 1) / page * page;
+
+    f->size = body + page;
+    f->map = mmap(NULL, f->size, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (f->map == MAP_FAILED || mprotect(f->map + body, page, PROT_NONE))
+        abort();
+    if (size)
+        memcpy(f->map + body - size, from, size);
+    return f->map + body - size;
+}
+
+static void fenced_finish(struct fenced *f)
+{
+    munmap(f->map, f->size);
+}
+
+// ---- A worker without a device ---------------------------------------------
+
+static void *heap_alloc(void *ctx, size_t size)
+{
+    void *p = NULL;
+
+    (void)ctx;
+    return posix_memalign(&p, CPU_ALIGN, size) ? NULL : p;
+}
+
+static void heap_free(void *ctx, void *block, size_t size)
+{
+    (void)ctx;
+    (void)size;
+    free(block);
+}
+
+static const struct cpu_heap heap = {heap_alloc, heap_free, NULL};
+static struct cpu_arena arena;
+static uint64_t seed;
+
+static int pick(int from, int to)  // both included
+{
+    return from + random_below(&seed, to - from + 1);
+}
+
+struct level {
+    const char *name;
+    unsigned flags;
+};
+static const struct level levels[] = {
+    {"c", CPU_FLAG_C},
+    {"avx2", CPU_FLAG_C | CPU_FLAG_AVX2},
+    {"avx512", CPU_FLAG_C | CPU_FLAG_AVX2 | CPU_FLAG_AVX512},
+};
+
+// False, said once, if this machine has not got it.
+static bool level_ops(int i, struct cpu_ops *ops)
+{
+    static bool said[3];
+
+    cpu_ops_init(ops, levels[i].flags);
+    if (!strcmp(ops->name, levels[i].name))
+        return true;
+    if (!said[i])
+        test_not_run(levels[i].name);
+    said[i] = true;
+    return false;
+}
+
+// ---- Rows of both ways -----------------------------------------------------
+
+struct picture {
+    const uint8_t *data;
+    size_t size;
+    int w, h, channels;
+};
+
+static struct cpu_decode_params params_of(const struct picture *p,
+                                          struct cpu_rect window)
+{
+    return (struct cpu_decode_params){.data = p->data,
+                                      .size = p->size,
+                                      .width = p->w,
+                                      .height = p->h,
+                                      .window = window,
+                                      .channels = p->channels};
+}
+
+// free()
+static uint8_t *direct(const struct picture *p, struct cpu_rect window)
+{
+    struct cpu_decode_params params = params_of(p, window);
+    size_t bytes = (size_t)(window.w * p->channels);
+    uint8_t *all = malloc(bytes * (size_t)window.h);
+    struct cpu_decode_error err;
+    struct cpu_decode *d;
+    const uint8_t *rows[CPU_DECODE_ROWS];
+    struct cpu_ops ops;
+    int y = 0, n = 1;
+
+    cpu_ops_init(&ops, CPU_FLAG_C);
+    d = cpu_jpeg_open(&params, &ops, &arena, &err);
+    while (d && all && y < window.h && n) {
+        n = cpu_decode_rows(d, rows, CPU_DECODE_ROWS, &err);
+        for (int i = 0; i < n; i++)
+            memcpy(all + bytes * (size_t)(y + i), rows[i], bytes);
+        y += n;
+    }
+    if (d)
+        cpu_decode_close(d, false, &err);
+    CHECK(y == window.h, "%s", err.text);
+    return all;
+}
+
+// Bytes that differ; -1: refused.
+static int differs(const struct picture *p, const struct cpu_planes *planes,
+                   const uint8_t *data, size_t size, struct cpu_rect window,
+                   const struct cpu_ops *ops, const uint8_t *want)
+{
+    struct cpu_planes_params params = {planes, data,   size,       p->w,
+                                       p->h,   window, p->channels};
+    size_t bytes = (size_t)(window.w * p->channels);
+    const uint8_t *rows[CPU_DECODE_ROWS];
+    struct cpu_planes_rows *r;
+    int bad = 0;
+
+    if (cpu_planes_open(&params, ops, &arena, &r))
+        return -1;
+    for (int y = 0, n; y < window.h; y += n) {
+        n = cpu_planes_read(r, rows, pick(1, CPU_DECODE_ROWS));
+        for (int i = 0; i < n; i++)
+            bad += want &&
+                   memcmp(rows[i], want + bytes * (size_t)(y + i), bytes) != 0;
+    }
+    return bad;
+}
+
+// ---- Other forms of the same planes ----------------------------------------
+
+static uint8_t sample(const struct cpu_planes *p, const uint8_t *data, int i,
+                      uint32_t x, uint32_t y)
+{
+    const struct cpu_plane *c = &p->comp[i];
+
+    return data[c->at + (uint64_t)(y - c->y) * c->stride +
+                (uint64_t)(x - c->x) * c->step];
+}
+
+enum { PACKED, GAPS, PAIRS, ONE_PLANE, FORMS };
+
+// Where the samples of component i begin and how far apart they are. form:
+// GAPS: each plane with a stride of its own, backwards in memory. PAIRS: NV12,
+// or NV21. ONE_PLANE: as YUY2 has them, if the sampling is 2 x 1.
+static size_t lay_out(struct cpu_planes *p, int form)
+{
+    struct cpu_plane *c = p->comp;
+    bool three = p->num_components == 3;
+    bool pairs = three && c[1].cols == c[2].cols && c[1].rows == c[2].rows;
+    bool yuy2 = pairs && p->h_max == 2 && p->v_max == 1 && c[0].h == 2 &&
+                c[1].h == 1 && c[1].rows == c[0].rows && c[0].x % 2 == 0;
+    size_t at = (size_t)pick(0, 40), size = at;
+
+    for (int k = 0; k < (int)p->num_components; k++) {
+        int i = form == GAPS ? (int)p->num_components - 1 - k : k;
+
+        c[i].step = 1;
+        c[i].stride = c[i].cols + (uint32_t)(form == PACKED ? 0 : pick(0, 70));
+        c[i].at = size;
+        if (form == PAIRS && pairs && i) {
+            c[i].step = 2;
+            c[i].stride = 2 * c[1].cols + 5;
+            c[i].at = c[0].at + (size_t)c[0].stride * c[0].rows +
+                      (uint64_t)(i == pick(1, 2) ? 1 : 0);
+            if (i == 2)
+                c[i].at = c[1].at ^ 1;
+        }
+        size += (size_t)c[i].stride * c[i].rows;
+    }
+    if (form == ONE_PLANE && yuy2) {
+        for (int i = 0; i < 3; i++) {
+            c[i].step = i ? 4 : 2;
+            c[i].stride = 4 * ((c[0].cols + 1) / 2 + c[1].cols);
+            c[i].at = at + (i ? 2 * (size_t)i - 1 : 0);
+        }
+        // Chroma may begin a sample before or after the luma.
+        c[0].at += 2 * (size_t)(c[0].x > 2 * c[1].x ? c[0].x - 2 * c[1].x : 0);
+        size = at + (size_t)c[0].stride * c[0].rows + 8;
+    }
+    return size;
+}
+
+// To exactly as many bytes as it takes, before a page that faults.
+static uint8_t *in_form(const struct cpu_planes *p, const uint8_t *data,
+                        int form, struct cpu_planes *out, struct fenced *f,
+                        size_t *size)
+{
+    size_t room, last = 0;
+    uint8_t *to, *copy;
+
+    *out = *p;
+    room = lay_out(out, form) + 16;
+    to = malloc(room);
+    for (size_t i = 0; i < room; i++)
+        to[i] = (uint8_t)next_random(&seed);
+    for (int i = 0; i < (int)p->num_components; i++) {
+        const struct cpu_plane *c = &out->comp[i];
+
+        for (uint32_t y = 0; y < c->rows; y++)
+            for (uint32_t x = 0; x < c->cols; x++) {
+                size_t at = c->at + (size_t)y * c->stride + (size_t)x * c->step;
+
+                if (at >= room)
+                    abort();
+                to[at] = sample(p, data, i, c->x + x, c->y + y);
+                last = at > last ? at : last;
+            }
+    }
+    *size = last + 1;
+    copy = fenced_copy(f, to, *size);
+    free(to);
+    return copy;
+}
+
+// ---- One window ------------------------------------------------------------
+
+static int compared, forms_seen[FORMS];
+
+static void check_window(const struct picture *p, struct cpu_rect window,
+                         const struct cpu_planes *planes, size_t size,
+                         const char *name)
+{
+    uint8_t *want = direct(p, window);
+    struct cpu_planes other;
+    struct cpu_ops ops;
+    struct fenced f;
+
+    for (int i = 0; i < 3; i++) {
+        int form = pick(0, FORMS - 1), bad;
+        struct cpu_mark mark = cpu_arena_mark(&arena);
+        uint8_t *data;
+        size_t bytes;
+
+        if (!level_ops(i, &ops))
+            continue;
+        bad = differs(p, planes, (const uint8_t *)planes, size, window, &ops,
+                      want);
+        CHECK(!bad, "%s %s: window %d,%d %dx%d, %d rows differ", name, ops.name,
+              window.x, window.y, window.w, window.h, bad);
+        data = in_form(planes, (const uint8_t *)planes, form, &other, &f,
+                       &bytes);
+        bad = differs(p, &other, data, bytes, window, &ops, want);
+        CHECK(!bad, "%s %s: form %d, window %d,%d %dx%d, %d rows differ", name,
+              ops.name, form, window.x, window.y, window.w, window.h, bad);
+        forms_seen[form]++;
+        compared += 2;
+        fenced_finish(&f);
+        cpu_arena_reset(&arena, mark);
+    }
+    free(want);
+}
+
+static struct cpu_rect random_window(int w, int h)
+{
+    struct cpu_rect r = {.w = pick(1, w), .h = pick(1, h)};
+
+    if (pick(0, 3) == 0)
+        r.w = pick(1, w < 4 ? w : 4);
+    if (pick(0, 3) == 0)
+        r.h = pick(1, h < 4 ? h : 4);
+    r.x = pick(0, w - r.w);
+    r.y = pick(0, h - r.h);
+    return r;
+}
+
+// Planes of the window alone, and of the whole picture.
+static void check_picture(const struct picture *from, int windows,
+                          const char *name)
+{
+    struct picture p = *from;
+
+    for (int i = 0; i < windows; i++) {
+        struct cpu_rect all = {0, 0, p.w, p.h};
+        struct cpu_rect window = i ? random_window(p.w, p.h) : all;
+        struct cpu_decode_params params;
+        struct cpu_decode_error err;
+        struct cpu_planes *planes;
+        struct cpu_ops ops;
+        size_t size;
+
+        p.channels = i % 3 == 2 ? 1 : 3;
+        params = params_of(&p, i % 2 ? window : all);
+        cpu_ops_init(&ops, CPU_FLAG_C);
+        CHECK(!cpu_planes_decode(&params, &ops, &arena, &planes, &size, &err),
+              "%s: %s", name, err.text);
+        if (!err.result)
+            check_window(&p, window, planes, size, name);
+        cpu_arena_clear(&arena, SIZE_MAX);
+    }
+}
+
+// ---- Cases -----------------------------------------------------------------
+
+static const uint8_t samplings[][4] = {
+    {0x11, 0x11, 0x11}, {0x21, 0x11, 0x11}, {0x22, 0x11, 0x11},
+    {0x12, 0x11, 0x11}, {0x41, 0x11, 0x11}, {0x22, 0x12, 0x12},
+    {0x22, 0x21, 0x21}, {0x42, 0x11, 0x11}, {0x14, 0x11, 0x11},
+    {0x24, 0x11, 0x11}, {0x11, 0x21, 0x11}, {0x22, 0x11, 0x22},
+    {0x12, 0x21, 0x11}, {0x42, 0x21, 0x22},
+};
+
+static void every_kind(void)
+{
+    int n = (int)(sizeof(samplings) / sizeof(*samplings)), made = 0;
+
+    seed = test_seed;
+    for (int i = 0; i < test_loops(420); i++) {
+        // Few samples in a component: its own rules.
+        int most = i % 4 ? 90 : 9;
+        struct jpeg_spec spec = {.w = pick(1, most),
+                                 .h = pick(1, most),
+                                 .space = i % 5 == 4 ? JCS_RGB : JCS_YCbCr,
+                                 .progressive = i % 7 == 3,
+                                 .separate = i % 11 == 5,
+                                 .restart = i % 6 == 1 ? pick(1, 5) : 0,
+                                 .quality = pick(0, 1) ? pick(60, 100) : 20};
+        struct bytes file;
+        char name[80];
+
+        memcpy(spec.factors, samplings[i % n], 4);
+        if (i % 23 == 22) {
+            spec.space = JCS_GRAYSCALE;
+            spec.factors[0] = i % 2 ? 0x22 : 0x11;
+        }
+        if (i % 31 == 7) {
+            spec.w = pick(200, 700);
+            spec.h = pick(20, 90);
+        }
+        if (!make_jpeg(&spec, &seed, &file))
+            continue;
+        made++;
+        snprintf(name, sizeof(name), "%dx%d %x/%x/%x", spec.w, spec.h,
+                 spec.factors[0], spec.factors[1], spec.factors[2]);
+        check_picture(&(struct picture){file.data, file.size, spec.w, spec.h,
+                                        3},
+                      4, name);
+        free(file.data);
+    }
+    CHECK(made > test_loops(420) / 2, "only %d files", made);
+    for (int i = 0; i < FORMS && made > 50; i++)
+        CHECK(forms_seen[i] > 0, "form %d", i);
+    printf("\n  %d files, %d comparisons ", made, compared);
+}
+
+// Such a file is for those who decode to rows.
+static bool is_damaged(const struct picture *p)
+{
+    struct cpu_decode_params params =
+        params_of(p, (struct cpu_rect){0, p->h - 1, 1, 1});
+    const uint8_t *row;
+    struct cpu_decode_error err;
+    struct cpu_decode *d;
+    struct cpu_ops ops;
+
+    cpu_ops_init(&ops, CPU_FLAG_C);
+    d = cpu_jpeg_open(&params, &ops, &arena, &err);
+    if (d && cpu_decode_rows(d, &row, 1, &err))
+        cpu_decode_close(d, true, &err);
+    else if (d)
+        cpu_decode_close(d, false, &err);
+    cpu_arena_clear(&arena, SIZE_MAX);
+    return err.result || err.warnings;
+}
+
+// The corpus' files of every kind, where they are planes at all.
+static void corpus(void)
+{
+    const char *root = getenv("HEADRACE_CORPUS");
+    char path[1024];
+    struct dirent *entry;
+    int used = 0, damaged = 0;
+    DIR *dir;
+
+    seed = test_seed;
+    snprintf(path, sizeof(path), "%s/kinds",
+             root ? root : HR_SOURCE_DIR "/../shared/corpus");
+    if (!(dir = opendir(path))) {
+        test_not_run("no corpus");
+        return;
+    }
+    while ((entry = readdir(dir))) {
+        struct bytes file;
+        struct hr_info info;
+        char name[2048];
+
+        snprintf(name, sizeof(name), "%s/%s", path, entry->d_name);
+        if (entry->d_name[0] == '.' || !read_file(name, &file))
+            continue;
+        if (!hr_probe(file.data, file.size, NULL, &info) &&
+            info.format == HR_FORMAT_JPEG && info.precision == 8 &&
+            (info.components == 1 || info.components == 3) &&
+            info.color <= HR_COLOR_RGB && info.ends &&
+            (int64_t)info.width * info.height < 2000000) {
+            struct picture p = {file.data, file.size, info.width, info.height,
+                                3};
+
+            if (is_damaged(&p)) {
+                damaged++;
+            } else {
+                used++;
+                check_picture(&p, 3, entry->d_name);
+            }
+        }
+        free(file.data);
+    }
+    closedir(dir);
+    printf("\n  %d files, %d are damaged ", used, damaged);
+    CHECK(used > 10 && damaged < used / 4, "%d files", used);
+}
+
+// Numbers where headers break.
+static uint32_t odd_number(void)
+{
+    static const uint32_t odd[] = {0,          1,          2,
+                                   3,          4,          5,
+                                   255,        65535,      0x7fffffff,
+                                   0x80000000, 0xfffffffe, 0xffffffff};
+
+    return pick(0, 2) ? odd[pick(0, 11)] : (uint32_t)next_random(&seed);
+}
+
+// A wrong header is refused, or what it says is in the data: no fault.
+static void lying_headers(void)
+{
+    int refused = 0, n = test_loops(20000);
+    struct jpeg_spec spec = {
+        .w = 61, .h = 47, .space = JCS_YCbCr, .factors = {0x22}, .quality = 80};
+    struct bytes file = test_jpeg_of(&spec, &test_seed);
+    struct picture p = {file.data, file.size, spec.w, spec.h, 3};
+    struct cpu_decode_params params =
+        params_of(&p, (struct cpu_rect){0, 0, spec.w, spec.h});
+    struct cpu_decode_error err;
+    struct cpu_planes *planes, copy;
+    struct cpu_mark mark;
+    struct cpu_ops ops;
+    struct fenced f;
+    uint8_t *data;
+    size_t size;
+
+    seed = test_seed;
+    cpu_ops_init(&ops, ~0u);
+    if (cpu_planes_decode(&params, &ops, &arena, &planes, &size, &err))
+        abort();
+    data = fenced_copy(&f, (uint8_t *)planes, size);
+    mark = cpu_arena_mark(&arena);
+    for (int i = 0; i < n; i++) {
+        uint32_t *words = (uint32_t *)&copy;
+
+        copy = *planes;
+        for (int k = pick(1, 3); k; k--)
+            words[pick(0, (int)sizeof(copy) / 4 - 1)] = odd_number();
+        p.channels = i % 2 ? 1 : 3;
+        refused += differs(&p, &copy, data, size - (size_t)pick(0, 200),
+                           random_window(p.w, p.h), &ops, NULL) < 0;
+        cpu_arena_reset(&arena, mark);
+    }
+    printf("\n  %d of %d refused ", refused, n);
+    CHECK(refused > n / 2 && refused < n, "%d of %d", refused, n);
+    fenced_finish(&f);
+    cpu_arena_clear(&arena, SIZE_MAX);
+    free(file.data);
+}
+
+// What is mended when it is decoded to rows is refused here.
+static void damage(void)
+{
+    int refused = 0;
+
+    seed = test_seed;
+    for (int i = 0; i < test_loops(200); i++) {
+        struct bytes file = test_jpeg(80, 60, &seed);
+        struct picture p = {file.data, file.size, 80, 60, 3};
+        struct cpu_rect window = random_window(80, 60);
+        struct cpu_decode_params params = params_of(&p, window);
+        struct cpu_decode_error err;
+        struct cpu_planes *planes;
+        struct cpu_ops ops;
+        size_t size, at = file.size / 3 +
+                          next_random(&seed) % (file.size - file.size / 3 - 2);
+
+        file.data[at] = i % 3 ? (uint8_t)next_random(&seed) : 0xff;
+        cpu_ops_init(&ops, ~0u);
+        if (cpu_planes_decode(&params, &ops, &arena, &planes, &size, &err)) {
+            refused++;
+            CHECK(err.text[0] != 0, "no reason");
+        } else {
+            check_window(&p, window, planes, size, "damaged");
+        }
+        cpu_arena_clear(&arena, SIZE_MAX);
+        free(file.data);
+    }
+    printf("\n  %d refused ", refused);
+    CHECK(refused > test_loops(200) / 20, "%d", refused);
+}
+
+// ---- Through the HAL -------------------------------------------------------
+
+// The CPU alone, told to cut what it does. What planes are not for goes the
+// longer way.
+static void cuts(void)
+{
+#define CUT(a, b) HR__SPAN_BIT(HR_##a, HR_##b)
+    static const uint32_t ways[] = {CUT(COLOR, STORE),
+                                    CUT(COLOR, RESAMPLE) | CUT(STORE, STORE),
+                                    CUT(COLOR, COLOR) | CUT(RESAMPLE, STORE)};
+    static const uint32_t rest = CUT(ENTROPY, RECONSTRUCT) |
+                                 CUT(ENTROPY, COLOR) | CUT(RESAMPLE, RESAMPLE) |
+                                 CUT(STORE, STORE);
+#undef CUT
+
+    for (int i = 0; i < 9; i++) {
+        hr_device dev;
+        struct conformance c;
+
+        // A sanitizer build does one of each.
+        if (test_loops(9) < 9 && i % 4)
+            continue;
+        dev = hr_device_open(
+            "cpu", &(struct hr_device_params){.threads = 2,
+                                              .cpu_mask = levels[i / 3].flags});
+        // (A mask is as good as one span.)
+        ((struct hr__device *)dev)->probing = ways[i % 3] | rest;
+        c = conformance_run(dev, HR_EXACT, test_seed);
+        CHECK(c.by_device > c.samples / 2 && !c.different, "%d", c.by_device);
+        printf("\n  way %d (%s): %d samples ", i % 3, levels[i / 3].name,
+               c.samples);
+        hr_device_close(&dev);
+    }
+}
+
+// Which way a picture goes when it is told to.
+static void the_plan(void)
+{
+    struct bytes file = test_jpeg(50, 40, &seed);
+    const struct hr_op ops[] = {hr_op_decode(0), hr_op_resize(.w = 9, .h = 9)};
+    hr_device dev = test_device("cpu", 1, 0);
+    struct hr_sample s = {
+        .data = file.data, .size = file.size, .ops = ops, .num_ops = 2};
+
+    for (int i = 0; i < 2; i++) {
+        hr_batch out = hr_batch_create(dev, hr_batch_params(.n = 1, .c = 3,
+                                                            .h = 9, .w = 9));
+        hr_job job;
+        const struct hr_result *r;
+
+        ((struct hr__device *)dev)->probing =
+            i ? HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT) |
+                    HR__SPAN_BIT(HR_COLOR, HR_STORE)
+              : 0;
+        job = hr_submit(dev, &s, 1, out, NULL);
+        CHECK(job && !hr_job_wait(job, HR_FOREVER), "%s", hr_last_error());
+        r = &job->results[0];
+        CHECK(r->num_spans == 1 + i, "%d spans", r->num_spans);
+        CHECK(!i || (r->spans[0].span.last == HR_RECONSTRUCT &&
+                     r->spans[1].span.first == HR_COLOR),
+              "cut elsewhere");
+        hr_job_release(&job);
+        hr_batch_destroy(&out);
+    }
+    hr_device_close(&dev);
+    free(file.data);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(every_kind), TEST_CASE(corpus),   TEST_CASE(lying_headers),
+        TEST_CASE(damage),     TEST_CASE(the_plan), TEST_CASE(cuts)};
+    int result;
+
+    cpu_arena_init(&arena, &heap);
+    result = test_main("planes", cases, 6, argc, argv);
+    cpu_arena_finish(&arena);
+    return result;
+}
