@@ -50,6 +50,13 @@ void cpu_ops_init_avx2(struct cpu_ops *ops)
     ops->resample_h = cpu_resample_h_avx2;
     ops->resample_v = cpu_resample_v_avx2;
     ops->store = cpu_store_avx2;
+    ops->gather = cpu_gather_avx2;
+    ops->replicate = cpu_replicate_avx2;
+    ops->upsample_h2v1 = cpu_upsample_h2v1_avx2;
+    ops->upsample_h1v2 = cpu_upsample_h1v2_avx2;
+    ops->upsample_h2v2 = cpu_upsample_h2v2_avx2;
+    ops->ycc_to_rgb = cpu_ycc_to_rgb_avx2;
+    ops->join_rgb = cpu_join_rgb_avx2;
     ops->pack_blocks = cpu_pack_blocks_avx2;
 }
 
