@@ -277,6 +277,8 @@ struct hr__offer {
 #define HR__SPAN_BIT(first, last) \
     (UINT32_C(1) << ((first)*HR_NUM_STAGES + (last)))
 
+enum { HR__SPECIMENS_LARGE = 1000 };
+
 struct hr__backend;
 struct hr__device;
 
@@ -339,7 +341,8 @@ struct hr__backend {
     // when open() has returned.
     const char *(*fingerprint)(struct hr__engine *e);
     // Only the host. Encoded picture number i (0, 1, ...) for the test, in
-    // room bytes at to; the same each time. False: there are no more.
+    // room bytes at to; the same each time. False: there are no more. From
+    // HR__SPECIMENS_LARGE on: at least 64 x 64, for engines with a lower limit.
     bool (*specimen)(struct hr__engine *e, int i, uint8_t *to, size_t room,
                      size_t *size);
 };

@@ -107,14 +107,16 @@ static void count(struct hr__work *work, enum hr_status status)
     pthread_mutex_unlock(&work->job->dev->lock);
 }
 
-void hr__work_end(struct hr__work *work, const struct hr__outcome *out)
+void hr__work_end(struct hr__work *work, const struct hr__outcome *outcome)
 {
     struct hr__job *job = work->job;
     struct hr__device *dev = job->dev;
+    struct hr__outcome end = *outcome, *out = &end;
     struct hr_result *r = &job->results[work->index];
     hr_image in = work->sample.image, dst = work->sample.out;
     bool flush;
 
+    hr__check_end(work, out);
     r->status = out->status;
     r->why = work->why | out->why;
     work->why = r->why;
@@ -216,13 +218,17 @@ static void span_done(struct hr__work *work, int engine,
                       const struct hr__outcome *out)
 {
     struct hr_result *r = &work->job->results[work->index];
+    const struct hr__task *task = &work->slots[engine].task;
 
     r->spans[r->num_spans++] = (struct hr_span_result){
         work->plan.spans[work->at].span, work->job->dev->engines[engine]->name};
-    if (++work->at == work->plan.num_spans)
-        hr__work_end(work, out);
-    else
+    if (task->span.last == HR_RECONSTRUCT && work->job->dev->tap)
+        work->job->dev->tap(work->job->dev->tap_ctx, work->index,
+                            &work->payloads[work->at]);
+    if (++work->at < work->plan.num_spans)
         hr__dispatch_planned(work, false);
+    else if (!hr__check_begin(work))
+        hr__work_end(work, out);
 }
 
 void hr__task_done(struct hr__task *task, const struct hr__outcome *out)
