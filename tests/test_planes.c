@@ -182,6 +182,7 @@ static size_t lay_out(struct cpu_planes *p, int form)
     bool yuy2 = pairs && p->h_max == 2 && p->v_max == 1 && c[0].h == 2 &&
                 c[1].h == 1 && c[1].rows == c[0].rows && c[0].x % 2 == 0;
     size_t at = (size_t)pick(0, 40), size = at;
+    int first = pick(1, 2);  // of a pair
 
     for (int k = 0; k < (int)p->num_components; k++) {
         int i = form == GAPS ? (int)p->num_components - 1 - k : k;
@@ -193,9 +194,7 @@ static size_t lay_out(struct cpu_planes *p, int form)
             c[i].step = 2;
             c[i].stride = 2 * c[1].cols + 5;
             c[i].at = c[0].at + (size_t)c[0].stride * c[0].rows +
-                      (uint64_t)(i == pick(1, 2) ? 1 : 0);
-            if (i == 2)
-                c[i].at = c[1].at ^ 1;
+                      (uint64_t)(i == first ? 0 : 1);
         }
         size += (size_t)c[i].stride * c[i].rows;
     }
@@ -328,7 +327,8 @@ static const uint8_t samplings[][4] = {
     {0x12, 0x11, 0x11}, {0x41, 0x11, 0x11}, {0x22, 0x12, 0x12},
     {0x22, 0x21, 0x21}, {0x42, 0x11, 0x11}, {0x14, 0x11, 0x11},
     {0x24, 0x11, 0x11}, {0x11, 0x21, 0x11}, {0x22, 0x11, 0x22},
-    {0x12, 0x21, 0x11}, {0x42, 0x21, 0x22},
+    {0x12, 0x21, 0x11}, {0x42, 0x21, 0x22}, {0x31, 0x11, 0x11},
+    {0x13, 0x11, 0x11},
 };
 
 static void every_kind(void)
