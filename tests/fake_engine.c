@@ -115,7 +115,10 @@ static void work(struct fake *f, struct hr__task *task, int k,
         out->status = hr__task_stop_status(task);
         return;
     }
-    fake_pixels(task, out);
+    if (task->span.last == HR_RECONSTRUCT)
+        fake_planes(task, f->s.planes_form, out);
+    else
+        fake_pixels(task, out);
     if (f->s.wrong && !out->status && task->span.last == HR_STORE)
         task->pic->dst.data[0] ^= f->s.wrong_bits ? f->s.wrong_bits : 1;
     if (!out->status && f->s.fail_late &&
@@ -228,13 +231,18 @@ static void fake_offer(struct hr__engine *e, const struct hr__picture *pic,
                        struct hr__offer *out)
 {
     const struct fake *f = e->priv;
-    uint32_t decodes = FAKE_D | FAKE_DR | FAKE_DRS;
+    uint32_t decodes = FAKE_D | FAKE_DR | FAKE_DRS | FAKE_P;
 
     *out = (struct hr__offer){.spans = f->s.spans[pic->tier]};
     if (pic->data && pic->info.format != HR_FORMAT_JPEG &&
         (out->spans & decodes)) {
         out->spans &= ~decodes;
         out->why |= HR_WHY_FORMAT;
+    }
+    if ((out->spans & FAKE_P) &&
+        (pic->info.color > HR_COLOR_RGB || !pic->info.ends)) {
+        out->spans &= ~FAKE_P;
+        out->why |= HR_WHY_COLOR;
     }
     if (f->s.takes_every_2nd && pic->width % 2) {
         out->spans = 0;

@@ -9,4 +9,8 @@
 // Runs task->span; *out says how it went.
 void fake_pixels(struct hr__task *task, struct hr__outcome *out);
 
+// The same for entropy..reconstruct: planes of the whole picture in memory of
+// its own, in a form of planes_forms.h.
+void fake_planes(struct hr__task *task, int form, struct hr__outcome *out);
+
 #endif

@@ -12,6 +12,8 @@
 
 #include "conformance.h"
 #include "cpu_fallback/planes.h"
+#include "fake_engine.h"
+#include "planes_forms.h"
 
 // ---- Memory that ends where it may no longer be read -----------------------
 
@@ -158,94 +160,26 @@ static int differs(const struct picture *p, const struct cpu_planes *planes,
     return bad;
 }
 
-// ---- Other forms of the same planes ----------------------------------------
-
-static uint8_t sample(const struct cpu_planes *p, const uint8_t *data, int i,
-                      uint32_t x, uint32_t y)
+// In another form, before a page that faults.
+static uint8_t *in_form(const struct cpu_planes *p, enum planes_form form,
+                        struct cpu_planes *out, struct fenced *f, size_t *size)
 {
-    const struct cpu_plane *c = &p->comp[i];
+    // (backends/cpu/planes.c holds both headers to one layout.)
+    uint8_t *data = planes_in_form((const struct hr__planes *)p,
+                                   (const uint8_t *)p, form, &seed,
+                                   (struct hr__planes *)out, size);
+    uint8_t *copy;
 
-    return data[c->at + (uint64_t)(y - c->y) * c->stride +
-                (uint64_t)(x - c->x) * c->step];
-}
-
-enum { PACKED, GAPS, PAIRS, ONE_PLANE, FORMS };
-
-// Where the samples of component i begin and how far apart they are. form:
-// GAPS: each plane with a stride of its own, backwards in memory. PAIRS: NV12,
-// or NV21. ONE_PLANE: as YUY2 has them, if the sampling is 2 x 1.
-static size_t lay_out(struct cpu_planes *p, int form)
-{
-    struct cpu_plane *c = p->comp;
-    bool three = p->num_components == 3;
-    bool pairs = three && c[1].cols == c[2].cols && c[1].rows == c[2].rows;
-    bool yuy2 = pairs && p->h_max == 2 && p->v_max == 1 && c[0].h == 2 &&
-                c[1].h == 1 && c[1].rows == c[0].rows && c[0].x % 2 == 0;
-    size_t at = (size_t)pick(0, 40), size = at;
-    int first = pick(1, 2);  // of a pair
-
-    for (int k = 0; k < (int)p->num_components; k++) {
-        int i = form == GAPS ? (int)p->num_components - 1 - k : k;
-
-        c[i].step = 1;
-        c[i].stride = c[i].cols + (uint32_t)(form == PACKED ? 0 : pick(0, 70));
-        c[i].at = size;
-        if (form == PAIRS && pairs && i) {
-            c[i].step = 2;
-            c[i].stride = 2 * c[1].cols + 5;
-            c[i].at = c[0].at + (size_t)c[0].stride * c[0].rows +
-                      (uint64_t)(i == first ? 0 : 1);
-        }
-        size += (size_t)c[i].stride * c[i].rows;
-    }
-    if (form == ONE_PLANE && yuy2) {
-        for (int i = 0; i < 3; i++) {
-            c[i].step = i ? 4 : 2;
-            c[i].stride = 4 * ((c[0].cols + 1) / 2 + c[1].cols);
-            c[i].at = at + (i ? 2 * (size_t)i - 1 : 0);
-        }
-        // Chroma may begin a sample before or after the luma.
-        c[0].at += 2 * (size_t)(c[0].x > 2 * c[1].x ? c[0].x - 2 * c[1].x : 0);
-        size = at + (size_t)c[0].stride * c[0].rows + 8;
-    }
-    return size;
-}
-
-// To exactly as many bytes as it takes, before a page that faults.
-static uint8_t *in_form(const struct cpu_planes *p, const uint8_t *data,
-                        int form, struct cpu_planes *out, struct fenced *f,
-                        size_t *size)
-{
-    size_t room, last = 0;
-    uint8_t *to, *copy;
-
-    *out = *p;
-    room = lay_out(out, form) + 16;
-    to = malloc(room);
-    for (size_t i = 0; i < room; i++)
-        to[i] = (uint8_t)next_random(&seed);
-    for (int i = 0; i < (int)p->num_components; i++) {
-        const struct cpu_plane *c = &out->comp[i];
-
-        for (uint32_t y = 0; y < c->rows; y++)
-            for (uint32_t x = 0; x < c->cols; x++) {
-                size_t at = c->at + (size_t)y * c->stride + (size_t)x * c->step;
-
-                if (at >= room)
-                    abort();
-                to[at] = sample(p, data, i, c->x + x, c->y + y);
-                last = at > last ? at : last;
-            }
-    }
-    *size = last + 1;
-    copy = fenced_copy(f, to, *size);
-    free(to);
+    if (!data)
+        abort();
+    copy = fenced_copy(f, data, *size);
+    free(data);
     return copy;
 }
 
 // ---- One window ------------------------------------------------------------
 
-static int compared, forms_seen[FORMS];
+static int compared, forms_seen[NUM_FORMS];
 
 static void check_window(const struct picture *p, struct cpu_rect window,
                          const struct cpu_planes *planes, size_t size,
@@ -257,7 +191,7 @@ static void check_window(const struct picture *p, struct cpu_rect window,
     struct fenced f;
 
     for (int i = 0; i < 3; i++) {
-        int form = pick(0, FORMS - 1), bad;
+        int form = pick(0, NUM_FORMS - 1), bad;
         struct cpu_mark mark = cpu_arena_mark(&arena);
         uint8_t *data;
         size_t bytes;
@@ -268,8 +202,7 @@ static void check_window(const struct picture *p, struct cpu_rect window,
                       want);
         CHECK(!bad, "%s %s: window %d,%d %dx%d, %d rows differ", name, ops.name,
               window.x, window.y, window.w, window.h, bad);
-        data = in_form(planes, (const uint8_t *)planes, form, &other, &f,
-                       &bytes);
+        data = in_form(planes, (enum planes_form)form, &other, &f, &bytes);
         bad = differs(p, &other, data, bytes, window, &ops, want);
         CHECK(!bad, "%s %s: form %d, window %d,%d %dx%d, %d rows differ", name,
               ops.name, form, window.x, window.y, window.w, window.h, bad);
@@ -369,7 +302,7 @@ static void every_kind(void)
         free(file.data);
     }
     CHECK(made > test_loops(420) / 2, "only %d files", made);
-    for (int i = 0; i < FORMS && made > 50; i++)
+    for (int i = 0; i < NUM_FORMS && made > 50; i++)
         CHECK(forms_seen[i] > 0, "form %d", i);
     printf("\n  %d files, %d comparisons ", made, compared);
 }
@@ -593,15 +526,78 @@ static void the_plan(void)
     free(file.data);
 }
 
+// An engine in front of the CPU that leaves its own memory, as media engines
+// do: of the whole picture, in the form of a surface.
+static void surfaces(void)
+{
+    for (int form = 0; form < NUM_FORMS; form++) {
+        hr_device dev;
+        struct conformance c;
+
+        if (test_loops(4) < 4 && form != FORM_PAIRS)
+            continue;
+        fake_reset(&(struct fake_script){.spans = {FAKE_P, FAKE_P, FAKE_P},
+                                         .planes_form = form});
+        dev = test_device("fake", 2, 0);
+        c = conformance_run(dev, HR_EXACT, test_seed);
+        CHECK(c.by_device > c.samples / 3 && !c.different, "%d", c.by_device);
+        printf("\n  form %d: %d of %d samples from surfaces ", form,
+               c.by_device, c.samples);
+        hr_device_close(&dev);
+        CHECK(atomic_load(&fake_counts.surfaces_made) >= c.by_device &&
+                  !atomic_load(&fake_counts.surfaces),
+              "%d of %d surfaces kept", atomic_load(&fake_counts.surfaces),
+              atomic_load(&fake_counts.surfaces_made));
+    }
+}
+
+// Every allocation fails in turn: a clear answer, and nothing is touched.
+static void no_memory(void)
+{
+    struct bytes file = test_jpeg(200, 150, &test_seed);
+    struct picture p = {file.data, file.size, 200, 150, 3};
+    struct cpu_rect all = {0, 0, 200, 150};
+    struct cpu_decode_params params = params_of(&p, all);
+    struct cpu_decode_error err;
+    struct cpu_planes *planes;
+    struct cpu_ops ops;
+    size_t size;
+    int failed = 0;
+
+    cpu_ops_init(&ops, ~0u);
+    for (size_t limit = 1000; limit < 2000000; limit += limit / 3) {
+        enum cpu_result result;
+
+        arena.limit = limit;
+        result = cpu_planes_decode(&params, &ops, &arena, &planes, &size, &err);
+        CHECK(result == CPU_OK || result == CPU_NOMEM, "%s", err.text);
+        failed += result == CPU_NOMEM;
+        if (!result) {
+            struct cpu_planes_params q = {
+                planes, (const uint8_t *)planes, size, 200, 150, all, 3};
+            struct cpu_planes_rows *rows;
+
+            result = cpu_planes_open(&q, &ops, &arena, &rows);
+            CHECK(result == CPU_OK || result == CPU_NOMEM, "%d", result);
+            failed += result == CPU_NOMEM;
+        }
+        cpu_arena_clear(&arena, SIZE_MAX);
+    }
+    arena.limit = 0;
+    CHECK(failed > 5, "%d", failed);
+    free(file.data);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(every_kind), TEST_CASE(corpus),   TEST_CASE(lying_headers),
-        TEST_CASE(damage),     TEST_CASE(the_plan), TEST_CASE(cuts)};
+        TEST_CASE(every_kind), TEST_CASE(corpus),    TEST_CASE(lying_headers),
+        TEST_CASE(damage),     TEST_CASE(no_memory), TEST_CASE(surfaces),
+        TEST_CASE(the_plan),   TEST_CASE(cuts)};
     int result;
 
     cpu_arena_init(&arena, &heap);
-    result = test_main("planes", cases, 6, argc, argv);
+    result = test_main("planes", cases, 8, argc, argv);
     cpu_arena_finish(&arena);
     return result;
 }
