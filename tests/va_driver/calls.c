@@ -47,7 +47,7 @@ static VAStatus thunk_CreateSurfaces2(VADriverContextP c, unsigned rt,
     return status;
 }
 
-// ---- what is there because libva wants it ------------------------------------
+// ---- what is there because libva wants it -----------------------------------
 
 #define NOT_HERE VA_STATUS_ERROR_UNIMPLEMENTED
 

@@ -14,6 +14,15 @@ void picture_free(struct picture *p)
     free(p);
 }
 
+// 0 is for any size: video processors are opened so.
+static bool takes(const struct display *d, const struct config *c, int side)
+{
+    bool vld = c->entrypoint == VAEntrypointVLD;
+
+    return side <= d->person.max_size &&
+           (!side || !vld || side >= d->person.min_size);
+}
+
 VAStatus call_CreateContext(VADriverContextP ctx, VAConfigID config, int w,
                             int h, int flags, VASurfaceID *targets, int n,
                             VAContextID *id)
@@ -30,7 +39,7 @@ VAStatus call_CreateContext(VADriverContextP ctx, VAConfigID config, int w,
     from = object_get(d, KIND_CONFIG, config);
     if (!from)
         status = VA_STATUS_ERROR_INVALID_CONFIG;
-    else if (w > d->person.max_size || h > d->person.max_size)
+    else if (!takes(d, from, w) || !takes(d, from, h))
         status = VA_STATUS_ERROR_RESOLUTION_NOT_SUPPORTED;
     else if (n > d->person.max_targets)
         status = VA_STATUS_ERROR_MAX_NUM_EXCEEDED;
@@ -77,7 +86,7 @@ VAStatus call_DestroyContext(VADriverContextP ctx, VAContextID id)
     return c ? VA_STATUS_SUCCESS : VA_STATUS_ERROR_INVALID_CONTEXT;
 }
 
-// ---- Begin, Render, End ------------------------------------------------------
+// ---- Begin, Render, End -----------------------------------------------------
 
 // Enters one of the three under the lock. Two threads in them at once, or a
 // thread that goes on with another's picture, break libva's rule.

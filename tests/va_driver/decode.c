@@ -106,7 +106,7 @@ out:
     return planes;
 }
 
-// ---- what is not libjpeg's doing ---------------------------------------------
+// ---- what is not libjpeg's doing --------------------------------------------
 
 // Off by up to `by` in a pattern, as another IDCT might be.
 static void deviate(struct memory *m, int by)

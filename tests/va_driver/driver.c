@@ -11,7 +11,7 @@ struct display *display_of(VADriverContextP ctx)
     return ctx->pDriverData;
 }
 
-// ---- configurations ----------------------------------------------------------
+// ---- configurations ---------------------------------------------------------
 
 static bool is_jpeg(VAProfile p)
 {
@@ -181,7 +181,7 @@ VAStatus call_QueryConfigAttributes(VADriverContextP ctx, VAConfigID id,
     return c ? VA_STATUS_SUCCESS : VA_STATUS_ERROR_INVALID_CONFIG;
 }
 
-// ---- loading and unloading ---------------------------------------------------
+// ---- loading and unloading --------------------------------------------------
 
 static void display_free(struct display *d)
 {
@@ -248,6 +248,7 @@ VAStatus call_Terminate(VADriverContextP ctx)
     sweep(d);
     pthread_mutex_unlock(&d->lock);
     ctx->pDriverData = NULL;
+    log_end();
     count(&counters.displays, -1);
     display_free(d);
     return VA_STATUS_SUCCESS;

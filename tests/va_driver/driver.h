@@ -102,6 +102,7 @@ enum {
     PERSON_CONVERT_NV12 = 1 << 17,  // GetImage: NV12 to I420, YV12 only
     PERSON_FAKE_YUYV = 1 << 18,     // says 'YUYV' where it means YUY2
     PERSON_NO_EXPORT = 1 << 19,
+    PERSON_LIKE_DERIVED = 1 << 20,  // images are laid out as surfaces
 };
 
 struct personality {
@@ -310,11 +311,15 @@ VAStatus decode_run(struct display *d, struct picture *p);
 VAStatus vpp_run(struct display *d, struct picture *p);
 void log_open(const char *path);
 void log_picture(const struct picture *p);
+void log_end(void);
 
 // A JPEG file of the buffers; the caller frees it. NULL: no memory.
 uint8_t *jpeg_assemble(const struct picture *p, size_t *size);
 // Index into by_sampling[]; -1: none of those.
 int jpeg_sampling(const VAPictureParameterBufferJPEGBaseline *pp);
+
+// The exported one of control.h.
+va_driver_control_fn headrace_va_control;
 
 // ---- the calls, behind the thunks of calls.c --------------------------------
 

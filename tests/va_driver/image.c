@@ -14,7 +14,7 @@ uint32_t said_fourcc(const struct display *d, uint32_t fourcc)
     return fake && fourcc == VA_FOURCC_YUY2 ? (uint32_t)YUYV : fourcc;
 }
 
-// ---- buffers -----------------------------------------------------------------
+// ---- buffers ----------------------------------------------------------------
 
 void buffer_free(struct buffer *b)
 {
@@ -136,7 +136,7 @@ VAStatus call_DestroyBuffer(VADriverContextP ctx, VABufferID id)
     return b ? VA_STATUS_SUCCESS : VA_STATUS_ERROR_INVALID_BUFFER;
 }
 
-// ---- images ------------------------------------------------------------------
+// ---- images -----------------------------------------------------------------
 
 static VAImageFormat image_format(uint32_t fourcc)
 {
@@ -216,6 +216,7 @@ VAStatus call_CreateImage(VADriverContextP ctx, VAImageFormat *format, int w,
     struct layout l;
     struct memory *m;
     VAStatus status;
+    int wide, high;
 
     if (!format || !to)
         return VA_STATUS_ERROR_INVALID_PARAMETER;
@@ -226,9 +227,12 @@ VAStatus call_CreateImage(VADriverContextP ctx, VAImageFormat *format, int w,
         return VA_STATUS_ERROR_INVALID_IMAGE_FORMAT;
     if (w < 1 || h < 1 || w > 65535 || h > 65535)
         return VA_STATUS_ERROR_INVALID_PARAMETER;
-    // Room for whole chroma samples.
-    layout_make(&l, f, (w + 3) & ~3, (h + 1) & ~1, (uint32_t)d->options.pitch,
-                0);
+    // Room for whole chroma samples, or as surfaces are: GStreamer takes the
+    // one for the other with drivers that it does not know.
+    wide = d->person.flags & PERSON_LIKE_DERIVED ? d->person.align : 4;
+    high = d->person.flags & PERSON_LIKE_DERIVED ? d->person.align : 2;
+    layout_make(&l, f, (w + wide - 1) / wide * wide,
+                (h + high - 1) / high * high, (uint32_t)d->options.pitch, 0);
     m = memory_create(&l, false);
     if (!m)
         return VA_STATUS_ERROR_ALLOCATION_FAILED;
@@ -289,7 +293,7 @@ VAStatus call_DestroyImage(VADriverContextP ctx, VAImageID id)
     return status;
 }
 
-// ---- between surfaces and images ---------------------------------------------
+// ---- between surfaces and images --------------------------------------------
 
 // Some drivers convert little or nothing.
 static bool converts(const struct personality *p, uint32_t from, uint32_t to)

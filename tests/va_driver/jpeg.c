@@ -6,7 +6,7 @@
 
 #include "driver.h"
 
-// ---- collecting --------------------------------------------------------------
+// ---- collecting -------------------------------------------------------------
 
 static void take_iq(struct context *c, const struct buffer *b)
 {
@@ -104,7 +104,7 @@ VAStatus render_jpeg(struct display *d, struct context *c, struct buffer *b)
     }
 }
 
-// ---- checking ----------------------------------------------------------------
+// ---- checking ---------------------------------------------------------------
 
 int jpeg_sampling(const VAPictureParameterBufferJPEGBaseline *pp)
 {
@@ -189,7 +189,7 @@ VAStatus jpeg_check(const struct display *d, const struct picture *p)
     return VA_STATUS_SUCCESS;
 }
 
-// ---- putting together --------------------------------------------------------
+// ---- putting together -------------------------------------------------------
 
 struct writer {
     uint8_t *bytes;

@@ -235,3 +235,21 @@ void log_picture(const struct picture *p)
         fflush(file);
     pthread_mutex_unlock(&lock);
 }
+
+// What a display leaves behind: for programs that cannot ask for counters.
+void log_end(void)
+{
+    struct va_driver_counters c;
+
+    headrace_va_control(NULL, &c);
+    pthread_mutex_lock(&lock);
+    if (file) {
+        fprintf(file,
+                "end: decoded %ld processed %ld failed %ld at once %ld "
+                "left %ld bad_ids %ld violations %ld remarks %ld\n",
+                c.decoded, c.processed, c.failed, c.max_in_flight, c.left,
+                c.bad_ids, c.thread_violations, c.remarks);
+        fflush(file);
+    }
+    pthread_mutex_unlock(&lock);
+}

@@ -9,6 +9,8 @@
 
 #include "calls.h"
 
+enum { MAX_SIDE = 16384 };  // of a surface; engines may take less
+
 // A new layout, new memory: what was exported before is the client's alone.
 VAStatus surface_reshape(struct display *d, struct surface *s, uint32_t fourcc)
 {
@@ -48,7 +50,7 @@ void surface_wait(struct display *d, struct surface *s)
     pthread_cond_broadcast(&d->change);
 }
 
-// ---- create, destroy ---------------------------------------------------------
+// ---- create, destroy --------------------------------------------------------
 
 static uint32_t default_fourcc(const struct personality *p, uint32_t rt)
 {
@@ -121,7 +123,7 @@ VAStatus call_CreateSurfaces2(VADriverContextP ctx, unsigned rt, unsigned w,
         return VA_STATUS_ERROR_INVALID_PARAMETER;
     if (!(rt & (d->person.decode_rt | d->person.vpp_rt)) || (rt & (rt - 1)))
         return VA_STATUS_ERROR_UNSUPPORTED_RT_FORMAT;
-    if (w > (unsigned)d->person.max_size || h > (unsigned)d->person.max_size)
+    if (w > MAX_SIDE || h > MAX_SIDE)
         return VA_STATUS_ERROR_RESOLUTION_NOT_SUPPORTED;
     status = read_attribs(&d->person, list, num_list, &fourcc);
     if (status != VA_STATUS_SUCCESS)
@@ -174,7 +176,7 @@ VAStatus call_DestroySurfaces(VADriverContextP ctx, VASurfaceID *ids, int n)
     return status;
 }
 
-// ---- attributes --------------------------------------------------------------
+// ---- attributes -------------------------------------------------------------
 
 static VASurfaceAttrib attrib(VASurfaceAttribType type, bool settable,
                               int32_t value)
@@ -236,7 +238,7 @@ VAStatus call_QuerySurfaceAttributes(VADriverContextP ctx, VAConfigID id,
     return VA_STATUS_SUCCESS;
 }
 
-// ---- waiting -----------------------------------------------------------------
+// ---- waiting ----------------------------------------------------------------
 
 static struct timespec after(uint64_t ns)
 {

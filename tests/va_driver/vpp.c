@@ -9,7 +9,7 @@
 
 #include "calls.h"
 
-// ---- what it says of itself --------------------------------------------------
+// ---- what it says of itself -------------------------------------------------
 
 VAStatus call_QueryVideoProcFilters(VADriverContextP ctx, VAContextID id,
                                     VAProcFilterType *list, unsigned *n)
@@ -89,7 +89,7 @@ VAStatus call_QueryVideoProcPipelineCaps(VADriverContextP ctx, VAContextID id,
     return VA_STATUS_SUCCESS;
 }
 
-// ---- collecting --------------------------------------------------------------
+// ---- collecting -------------------------------------------------------------
 
 static bool fits(const VARectangle *r, const struct surface *s)
 {
@@ -160,7 +160,7 @@ VAStatus render_pipeline(struct display *d, struct context *c, struct buffer *b)
     return status;
 }
 
-// ---- pixels ------------------------------------------------------------------
+// ---- pixels -----------------------------------------------------------------
 
 // Between which two samples of the source a sample of the target lies.
 struct tap {
