@@ -67,6 +67,13 @@ void cpu_resample_v_avx512(uint8_t *dst, const uint8_t *const *rows,
 void cpu_store_avx512(void *const dst[3], const uint8_t *src, int w,
                       int channels, bool planar, enum cpu_type type,
                       const struct cpu_store_table *table);
+void cpu_upsample_h2v1_avx512(uint8_t *dst, const uint8_t *src, int n);
+void cpu_upsample_h1v2_avx512(uint8_t *dst, const uint8_t *near,
+                              const uint8_t *far, int n, bool lower);
+void cpu_upsample_h2v2_avx512(uint8_t *dst, const uint8_t *near,
+                              const uint8_t *far, int n);
+void cpu_ycc_to_rgb_avx512(uint8_t *dst, const uint8_t *y, const uint8_t *cb,
+                           const uint8_t *cr, int w);
 
 // The horizontal pass of an identity axis. dst may be src.
 static inline void cpu_copy_rows(uint8_t *const *dst, const uint8_t *const *src,

@@ -67,6 +67,10 @@ void cpu_ops_init_avx512(struct cpu_ops *ops)
     ops->resample_h = cpu_resample_h_avx512;
     ops->resample_v = cpu_resample_v_avx512;
     ops->store = cpu_store_avx512;
+    ops->upsample_h2v1 = cpu_upsample_h2v1_avx512;
+    ops->upsample_h1v2 = cpu_upsample_h1v2_avx512;
+    ops->upsample_h2v2 = cpu_upsample_h2v2_avx512;
+    ops->ycc_to_rgb = cpu_ycc_to_rgb_avx512;
 }
 #endif
 
