@@ -182,7 +182,8 @@ static bool may_fall_back(const struct hr__work *work, int engine)
 }
 
 // Whom a failed sample leaves: the engine that failed it; or, if the host
-// could not make what another engine was to go on with and says why, that one.
+// could not make what another engine was to go on with, or could not go on
+// with what another has made, and says why, that one.
 static int engine_to_leave(const struct hr__work *work, int engine,
                            const struct hr__outcome *out)
 {
@@ -191,6 +192,9 @@ static int engine_to_leave(const struct hr__work *work, int engine,
     if (!dev->engines[engine]->host || !out->why)
         return engine;
     for (int i = work->at + 1; i < work->plan.num_spans; i++)
+        if (!dev->engines[work->plan.spans[i].engine]->host)
+            return work->plan.spans[i].engine;
+    for (int i = work->at - 1; i >= 0; i--)
         if (!dev->engines[work->plan.spans[i].engine]->host)
             return work->plan.spans[i].engine;
     return engine;

@@ -79,6 +79,9 @@ void fake_planes(struct hr__task *task, int form, struct hr__outcome *out)
         free(s);
         return;
     }
+    // One row more than there is.
+    if (form == NUM_FORMS)
+        s->head.comp[0].rows++;
     to = hr__task_payload_own(task, s->data, size, release, s);
     to->rect = (struct hr__rect){0, 0, task->pic->width, task->pic->height};
     to->extra = &s->head;

@@ -551,6 +551,86 @@ static void surfaces(void)
     }
 }
 
+// What cannot be true is not used: the CPU makes the picture, and says so.
+static void wrong_surfaces(void)
+{
+    struct bytes file = test_jpeg(50, 40, &test_seed);
+    const struct hr_op ops[] = {hr_op_decode(0), hr_op_resize(.w = 9, .h = 9)};
+    struct hr_sample s = {
+        .data = file.data, .size = file.size, .ops = ops, .num_ops = 2};
+    hr_device dev[2];
+    hr_batch out[2];
+
+    fake_reset(&(struct fake_script){.spans = {FAKE_P, FAKE_P, FAKE_P},
+                                     .planes_form = NUM_FORMS});
+    for (int i = 0; i < 2; i++) {
+        const struct hr_result *r;
+        hr_job job;
+
+        dev[i] = test_device(i ? "cpu" : "fake", 1, 0);
+        out[i] = hr_batch_create(dev[i], hr_batch_params(.n = 1, .c = 3, .h = 9,
+                                                         .w = 9));
+        job = hr_submit(dev[i], &s, 1, out[i], NULL);
+        CHECK(job && !hr_job_wait(job, HR_FOREVER), "%s", hr_last_error());
+        r = &job->results[0];
+        CHECK(i || (r->fallbacks == 1 && (r->why & HR_WHY_FAILED) &&
+                    r->num_spans == 1),
+              "%d fallbacks, why %x", r->fallbacks, r->why);
+        hr_job_release(&job);
+    }
+    CHECK(!memcmp(out[0]->params.data, out[1]->params.data,
+                  9 * 9 * 3 * sizeof(float)),
+          "other pixels");
+    for (int i = 0; i < 2; i++) {
+        hr_batch_destroy(&out[i]);
+        hr_device_close(&dev[i]);
+    }
+    CHECK(!atomic_load(&fake_counts.surfaces), "a surface was kept");
+    free(file.data);
+}
+
+// The fewest of many times: memory may return to the pool late.
+static uint64_t allocations(hr_device dev, const struct bytes *file)
+{
+    const struct hr_op op = hr_op_decode(0);
+    struct hr_sample s = {
+        .data = file->data, .size = file->size, .ops = &op, .num_ops = 1};
+    hr_batch out = hr_batch_create(dev, hr_batch_params(.n = 1, .c = 3,
+                                                        .h = 200, .w = 300));
+    uint64_t least = UINT64_MAX;
+
+    for (int i = 0; i < 30; i++) {
+        struct hr_stats before, after;
+        hr_job job;
+
+        hr_device_stats(dev, &before);
+        job = hr_submit(dev, &s, 1, out, NULL);
+        CHECK(job && !hr_job_wait(job, HR_FOREVER), "%s", hr_last_error());
+        hr_job_release(&job);
+        hr_device_stats(dev, &after);
+        if (after.heap_allocations - before.heap_allocations < least)
+            least = after.heap_allocations - before.heap_allocations;
+    }
+    hr_batch_destroy(&out);
+    return least;
+}
+
+// A cut costs nothing in a steady state.
+static void steady(void)
+{
+    struct bytes file = test_jpeg(300, 200, &test_seed);
+    hr_device dev = test_device("cpu", 1, 0);
+    uint64_t whole = allocations(dev, &file), cut;
+
+    ((struct hr__device *)dev)->probing = HR__SPAN_BIT(HR_ENTROPY,
+                                                       HR_RECONSTRUCT) |
+                                          HR__SPAN_BIT(HR_COLOR, HR_STORE);
+    cut = allocations(dev, &file);
+    CHECK(cut == whole, "%d allocations, %d uncut", (int)cut, (int)whole);
+    hr_device_close(&dev);
+    free(file.data);
+}
+
 // Every allocation fails in turn: a clear answer, and nothing is touched.
 static void no_memory(void)
 {
@@ -591,13 +671,15 @@ static void no_memory(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(every_kind), TEST_CASE(corpus),    TEST_CASE(lying_headers),
-        TEST_CASE(damage),     TEST_CASE(no_memory), TEST_CASE(surfaces),
-        TEST_CASE(the_plan),   TEST_CASE(cuts)};
+        TEST_CASE(every_kind),     TEST_CASE(corpus),
+        TEST_CASE(lying_headers),  TEST_CASE(damage),
+        TEST_CASE(no_memory),      TEST_CASE(surfaces),
+        TEST_CASE(wrong_surfaces), TEST_CASE(steady),
+        TEST_CASE(the_plan),       TEST_CASE(cuts)};
     int result;
 
     cpu_arena_init(&arena, &heap);
-    result = test_main("planes", cases, 8, argc, argv);
+    result = test_main("planes", cases, 10, argc, argv);
     cpu_arena_finish(&arena);
     return result;
 }

@@ -62,8 +62,11 @@ bool cpu_run_damaged(struct cpu_run *run, const struct cpu_decode_error *err)
     run->out.offset = err->offset;
     if (err->result == CPU_STOPPED)
         return cpu_run_stops(run), false;
-    if (err->result == CPU_NOMEM)
+    if (err->result == CPU_NOMEM) {
+        // As rows it takes less.
+        run->out.why = HR_WHY_MEMORY;
         return cpu_run_fail(run, HR_ENOMEM, err->text);
+    }
     run->out.why = HR_WHY_DAMAGED;
     return cpu_run_fail(run, HR_EUNSUPPORTED, err->text);
 }
