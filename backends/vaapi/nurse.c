@@ -73,12 +73,12 @@ static struct hr__task *overdue(struct va *va, int64_t *due)
         }
         take(s, &list);
         va_breaker_note(&va->breaker, false, now);
+        pthread_cond_signal(&va->work);
     }
     return list;
 }
 
-// Nothing that is in the queue will be taken up.
-static bool hopeless(const struct va *va)
+bool va_hopeless(const struct va *va)
 {
     int stuck = 0;
 
@@ -96,7 +96,7 @@ void *va_nurse(void *arg)
     pthread_mutex_lock(&va->lock);
     while (!va->abandoned && !(va->gone[VA_DRIVER] && va->gone[VA_WAITER])) {
         late = overdue(va, &due);
-        left = hopeless(va) ? va_take_queue(va) : NULL;
+        left = va_hopeless(va) ? va_take_queue(va) : NULL;
         if (late || left) {
             pthread_mutex_unlock(&va->lock);
             va_fail_tasks(late, HR_WHY_FAILED | HR_WHY_TIMEOUT,

@@ -11,7 +11,8 @@
 //   jpeg.c      a file's tables and scan, for the driver
 //   offer.c     what it takes of a picture
 //   surface.c   slots: surfaces of pictures on their way
-//   decode.c    one picture submitted
+//   submit.c    a task into a slot and on its way
+//   decode.c    one picture to the driver
 //   readback.c  one picture's samples, as the next engine reads them
 //   vpp.c       crop, scale, flip and colour by the driver (tier FAST)
 //   thread.c    the queue and the driver thread; start and stop
@@ -346,8 +347,9 @@ struct va {
     pthread_cond_t changed;         // and who opens and closes. CLOCK_MONOTONIC
     struct hr__task *head, **tail;  // lock, and all that follows
     bool opened, stop, abandoned;
-    bool dead;  // a thread was in a call for too long; nothing is its any more
-    bool lost;  // the context must be made again
+    bool dead;   // a thread was in a call for too long; nothing is its any more
+    bool lost;   // the context must be made again
+    bool waits;  // the driver thread, for its turn to submit
     bool gone[VA_THREADS], left_behind;
     enum hr_status open_status;
     char open_text[192];
@@ -382,7 +384,7 @@ void va_offer(struct hr__engine *e, const struct hr__picture *pic,
 void va_key_of(const struct va *va, const struct hr_info *info,
                struct va_key *key);
 
-// ---- thread.c, waiter.c, nurse.c ---------------------------------------------
+// ---- thread.c, submit.c, waiter.c, nurse.c -----------------------------------
 
 enum hr_status va_device_start(struct va *va);
 // Bounded in time. False: a thread hangs, *va must be left as it is.
@@ -395,6 +397,18 @@ void va_cancel_queued(struct va *va);
 void va_enter(struct va *va, int thread);
 bool va_leave(struct va *va, int thread);
 
+// Waits for work and for a slot to do it in. NULL: stop.
+struct va_slot *va_next_picture(struct va *va);
+// Submits the picture of a BUSY slot, or ends its task.
+void va_take_up(struct va *va, struct va_slot *slot);
+// All slots but one are back; false: not until then. va->lock
+bool va_all_free(struct va *va, const struct va_slot *but, int64_t deadline);
+void va_close_all(struct va *va);
+
+// Ends a task that was cancelled; NULL is fine.
+void va_end_stopped(struct hr__task *task);
+// Nothing that is in the queue will be taken up. va->lock
+bool va_hopeless(const struct va *va);
 // The whole queue as a list. va->lock
 struct hr__task *va_take_queue(struct va *va);
 // Ends tasks that the device did not make.

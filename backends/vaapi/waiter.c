@@ -223,30 +223,24 @@ static VAStatus wait_for(struct va *va, struct va_slot *slot)
 // to submit.
 static bool others_first(const struct va *va)
 {
-    bool safe = va->facts.driver->quirks & VA_QUIRK_SAFE;
-
-    if (safe || !va->head || va->stop)
+    if (va->facts.driver->quirks & VA_QUIRK_SAFE || va->waits || va->stop)
         return false;
-    return va_count_slots(va, VA_BUSY) ||
-           va_count_slots(va, VA_FLYING) < va->depth / 2;
+    return va_count_slots(va, VA_BUSY) > 0 &&
+           va_count_slots(va, VA_FLYING) < va->depth;
 }
 
 // False: there is nothing to do any more.
 static bool one_turn(struct va *va)
 {
     struct va_slot *slot = va_find_slot(va, VA_RETURNED);
-    int64_t now = hr__now();
     VAStatus status;
     bool alive, again;
 
-    if (slot || (slot = va_oldest(va)))
-        ;
-    else
+    if (!slot && !(slot = va_oldest(va)))
         return va_cond_wait(&va->flown, &va->lock, INT64_MAX), true;
     if (slot->state == VA_FLYING && others_first(va)) {
-        va_cond_wait(&va->flown, &va->lock, now + SLICE_NS / 10);
-        if (others_first(va) && va_count_slots(va, VA_BUSY))
-            return true;
+        va_cond_wait(&va->flown, &va->lock, hr__now() + SLICE_NS / 10);
+        return true;
     }
     if (slot->state == VA_RETURNED) {
         slot->state = VA_READING;
@@ -266,6 +260,9 @@ static bool one_turn(struct va *va)
     if (!alive || again)
         return alive;
     slot->state = VA_READING;
+    // There is room for the next one; it shall go in front of our next wait.
+    va->waits = false;
+    pthread_cond_signal(&va->work);
     pthread_mutex_unlock(&va->lock);
     alive = land(va, slot, status);
     pthread_mutex_lock(&va->lock);
