@@ -152,6 +152,13 @@ static unsigned read_dht(struct reader *r, const uint8_t *p, size_t n)
     return 0;
 }
 
+// Frame and scan need only agree; FFmpeg counts from 0 (libavcodec/mjpegdec.c),
+// and with its numbers every driver has been used.
+static uint8_t id_of(uint8_t id)
+{
+    return (uint8_t)(id - 1);
+}
+
 static unsigned read_sof(struct reader *r, const uint8_t *p, size_t n)
 {
     VAPictureParameterBufferJPEGBaseline *pic = &r->out->picture;
@@ -178,7 +185,7 @@ static unsigned read_sof(struct reader *r, const uint8_t *p, size_t n)
 
         if (!h || h > 4 || !v || v > 4 || p[2] > 3)
             return HR_WHY_DAMAGED;
-        pic->components[i].component_id = p[0];
+        pic->components[i].component_id = id_of(p[0]);
         pic->components[i].h_sampling_factor = (uint8_t)h;
         pic->components[i].v_sampling_factor = (uint8_t)v;
         pic->components[i].quantiser_table_selector = p[2];
@@ -201,11 +208,11 @@ static unsigned read_sos(struct reader *r, const uint8_t *p, size_t n)
         const uint8_t *c = p + 1 + 2 * (size_t)i;
 
         // In the frame's order, each once: what every driver was tried with.
-        if (c[0] != pic->components[i].component_id)
+        if (id_of(c[0]) != pic->components[i].component_id)
             return HR_WHY_MULTISCAN;
         if (c[1] >> 4 > 1 || (c[1] & 15) > 1)
             return HR_WHY_TABLES;
-        s->components[i].component_selector = c[0];
+        s->components[i].component_selector = id_of(c[0]);
         s->components[i].dc_table_selector = c[1] >> 4;
         s->components[i].ac_table_selector = c[1] & 15;
         if (!(r->quant >> pic->components[i].quantiser_table_selector & 1))
