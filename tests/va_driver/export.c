@@ -94,7 +94,7 @@ VAStatus call_ExportSurfaceHandle(VADriverContextP ctx, VASurfaceID id,
         return VA_STATUS_ERROR_INVALID_PARAMETER;
     pthread_mutex_lock(&d->lock);
     s = object_get(d, KIND_SURFACE, id);
-    if (s && (d->person.flags & PERSON_RESHAPE))
+    if (s && (d->person.flags & (PERSON_RESHAPE | PERSON_444)))
         surface_wait(d, s);
     if (s)
         status = describe(d, s, flags, to);

@@ -254,7 +254,7 @@ VAStatus call_DeriveImage(VADriverContextP ctx, VASurfaceID id, VAImage *to)
     pthread_mutex_lock(&d->lock);
     s = object_get(d, KIND_SURFACE, id);
     // Its layout may be the last picture's doing.
-    if (s && (d->person.flags & PERSON_RESHAPE))
+    if (s && (d->person.flags & (PERSON_RESHAPE | PERSON_444)))
         surface_wait(d, s);
     if (s && s->memory->modifier)
         status = VA_STATUS_ERROR_OPERATION_FAILED;

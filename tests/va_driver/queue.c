@@ -93,21 +93,14 @@ static uint64_t finish_due(struct display *d)
 
 static void make(struct display *d, struct picture *p)
 {
-    enum va_driver_call call = p->entrypoint == VAEntrypointVLD
-                                   ? VA_DRIVER_Decode
-                                   : VA_DRIVER_Process;
-    long ms;
-
     p->due = now_ns() + (uint64_t)d->options.latency_us * 1000;
-    p->fault = fault_next(call);
-    ms = p->fault.what == FAULT_SLEEP ? p->fault.value : 0;
-    p->due += (uint64_t)ms * MS;
-    p->generation = fault_generation();
+    if (p->fault.what == FAULT_SLEEP)
+        p->due += (uint64_t)p->fault.value * MS;
     if (p->fault.what == FAULT_STATUS)
         p->status = (VAStatus)p->fault.value;
     else if (p->fault.what == FAULT_HANG)
         p->status = VA_STATUS_ERROR_HW_BUSY;
-    else if (call == VA_DRIVER_Decode)
+    else if (p->entrypoint == VAEntrypointVLD)
         p->status = decode_run(d, p);
     else
         p->status = vpp_run(d, p);
@@ -156,6 +149,11 @@ VAStatus queue_add(struct display *d, struct picture *p)
     }
     if (!d->num_workers)
         return VA_STATUS_ERROR_ALLOCATION_FAILED;
+    // Here and not in the worker: which picture is the Nth must not depend on
+    // which worker comes first.
+    p->fault = fault_next(p->entrypoint == VAEntrypointVLD ? VA_DRIVER_Decode
+                                                           : VA_DRIVER_Process);
+    p->generation = fault_generation();
     p->ticket = p->target->issued++;
     p->target->decoding = p->entrypoint == VAEntrypointVLD;
     for (int i = 0; i < p->num_regions; i++)
