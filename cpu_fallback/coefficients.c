@@ -71,7 +71,7 @@ static uint8_t *put_value(uint8_t *to, int value)
     }
     *to++ = (uint8_t)CPU_COEF_ESCAPE;
     *to++ = (uint8_t)value;
-    *to++ = (uint8_t)(value >> 8);
+    *to++ = (uint8_t)((unsigned)value >> 8);
     return to;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stage color: planes of components -> planes of the window, RGB or grey. One
-// item makes HR__LANES rows of some columns. hr_planes brings it the planes that
-// another engine has made. hr_pixels is its counterpart for pictures that
+// item makes HR__LANES rows of some columns. hr_planes brings it the planes
+// that another engine has made. hr_pixels is its counterpart for pictures that
 // already are pixels.
 
 // Samples that upsampling needs beside the component's own edge are copies of
