@@ -69,6 +69,8 @@ static bool open_node(struct va *va, const char *path, struct va_fault *fault)
     if (va_failed(fault, va->api.vaInitialize(va->display, &major, &minor),
                   "vaInitialize"))
         return false;
+    if (va->known)
+        return true;
     va->facts.major = major;
     va->facts.minor = minor;
     snprintf(va->node, sizeof(va->node), "%s", path);
@@ -279,9 +281,11 @@ bool va_config_open(struct va *va, struct va_fault *fault)
 {
     const char *vendor = va->api.vaQueryVendorString(va->display);
 
-    snprintf(va->facts.vendor, sizeof(va->facts.vendor), "%s",
-             vendor ? vendor : "");
-    va->facts.driver = va_driver_of(va->facts.vendor);
+    if (!va->known) {
+        snprintf(va->facts.vendor, sizeof(va->facts.vendor), "%s",
+                 vendor ? vendor : "");
+        va->facts.driver = va_driver_of(va->facts.vendor);
+    }
     if (!has_entrypoint(va, VAProfileJPEGBaseline, VAEntrypointVLD))
         return fail(fault, "the driver", "it does not decode JPEG");
     // As FFmpeg: without attributes, the surface's format decides.
@@ -293,8 +297,9 @@ bool va_config_open(struct va *va, struct va_fault *fault)
         va->config = VA_INVALID_ID;
         return false;
     }
-    if (query(va, fault))
-        return true;
+    // Opened again, it is what it was: others read the facts meanwhile.
+    if (va->known || query(va, fault))
+        return va->known = true;
     va_config_close(va);
     return false;
 }

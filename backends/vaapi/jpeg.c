@@ -296,7 +296,7 @@ unsigned va_jpeg_read(const uint8_t *data, size_t size,
         size_t n;
 
         // The strict reading of T.81: markers follow each other.
-        if (size - r.pos < 4 || data[r.pos] != 0xFF)
+        if (size < r.pos + 4 || data[r.pos] != 0xFF)
             return HR_WHY_DAMAGED;
         marker = data[r.pos + 1];
         if (marker == 0xFF) {

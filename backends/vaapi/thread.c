@@ -102,13 +102,36 @@ bool va_leave(struct va *va, int thread)
 
 // ---- The driver thread -----------------------------------------------------
 
-// True: nothing of ours is in the driver's hands any more.
-static bool all_landed(struct va *va)
+// What is left is pictures that were given up.
+static bool all_landed(const struct va *va)
 {
+    for (int i = 0; i < va->num_slots; i++) {
+        const struct va_slot *s = &va->slots[i];
+
+        if (s->state != VA_FREE && (s->state != VA_FLYING || s->task))
+            return false;
+    }
+    return true;
+}
+
+// True: nobody else will use the display any more. The driver may still wait
+// for a picture that was given up when its surface is destroyed: then that
+// call is left behind.
+static bool may_close(struct va *va)
+{
+    int64_t deadline = hr__now() + STOP_NS / 8;
     bool ok;
 
     pthread_mutex_lock(&va->lock);
-    ok = va_all_free(va, NULL, hr__now() + STOP_NS / 4) && !va->dead;
+    while (!va->dead && !all_landed(va) &&
+           va_cond_wait(&va->work, &va->lock, deadline))
+        ;
+    ok = all_landed(va);
+    va->closing = true;
+    pthread_cond_broadcast(&va->flown);
+    while (ok && !va->dead && va->have[VA_WAITER] && !va->gone[VA_WAITER])
+        ok = va_cond_wait(&va->work, &va->lock, deadline + STOP_NS / 8);
+    ok = ok && !va->dead;
     pthread_mutex_unlock(&va->lock);
     return ok;
 }
@@ -150,7 +173,7 @@ static void *drive(void *arg)
     if (open_first(va)) {
         while ((slot = va_next_picture(va)))
             va_take_up(va, slot);
-        if (all_landed(va)) {
+        if (may_close(va)) {
             va_enter(va, VA_DRIVER);
             va_close_all(va);
             va_leave(va, VA_DRIVER);

@@ -328,6 +328,7 @@ struct va {
     VADisplay display;
     int fd;
     bool initialized;
+    bool known;  // the facts are there, and do not change any more
     struct va_facts facts;
     VAConfigID config;
     VAContextID context;
@@ -347,6 +348,7 @@ struct va {
     pthread_cond_t changed;         // and who opens and closes. CLOCK_MONOTONIC
     struct hr__task *head, **tail;  // lock, and all that follows
     bool opened, stop, abandoned;
+    bool closing;  // nothing is waited for any more
     bool dead;   // a thread was in a call for too long; nothing is its any more
     bool lost;   // the context must be made again
     bool waits;  // the driver thread, for its turn to submit

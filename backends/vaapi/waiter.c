@@ -274,9 +274,10 @@ void *va_wait_for_pictures(void *arg)
     struct va *va = arg;
 
     pthread_mutex_lock(&va->lock);
-    while (!va->dead && !va->gone[VA_DRIVER] && one_turn(va))
+    while (!va->dead && !va->closing && !va->gone[VA_DRIVER] && one_turn(va))
         ;
     va->gone[VA_WAITER] = true;
+    pthread_cond_broadcast(&va->work);
     pthread_cond_broadcast(&va->changed);
     pthread_cond_signal(&va->nurse_c);
     pthread_mutex_unlock(&va->lock);
