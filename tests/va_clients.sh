@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Programs that know nothing of Headrace use the software VA driver through the
 # stock libva: the proof that it is a VA driver and not merely what our engine
-# expects. What is missing is named "not run"; exit code 77 if nothing ran.
+# expects. And our engine must submit what they submit. What is missing is
+# named "not run"; exit code 77 if nothing ran.
 #   va_clients.sh BUILD
 # HEADRACE_TEST_VA_API: a test_va_api of libva-utils, if not in the path (no
 # Debian package has it).
@@ -346,6 +347,7 @@ gst_compare()  # element column
 
 check_gst_vaapi()
 {
+    local file person
     have Xvfb || { not_run "vaapijpegdec: Xvfb is not installed"; return; }
     with_log vaapijpegdec
     if ! with_x env LD_PRELOAD="$preload" timeout 60 \
@@ -355,6 +357,14 @@ check_gst_vaapi()
     fi
     with_x gst_pictures vaapijpegdec 3
     gst_compare vaapijpegdec 3
+    file=$(picture baseline-420)
+    for person in ihd i965 mesa22; do
+        with_log "vaapijpegdec-$person" "personality=$person"
+        with_x gst_decode vaapijpegdec "$file" NV12 "$scratch/gst.$person" ||
+            true
+        same "vaapijpegdec, $person" "$(size_of "$file")" \
+             "$scratch/gst.$person:NV12" "$scratch/baseline-420.va:yuv420p"
+    done
 }
 
 # The plugin looks for a DRM node in udev; umockdev shows it one.
@@ -390,6 +400,47 @@ check_gstreamer()
     check_gst_vaapi
     check_gst_va
 }
+
+# ---- our engine --------------------------------------------------------------
+
+# What the engine submits for a file is what FFmpeg submits: the driver's log
+# without the lines that may differ (va_driver/README.md, "The log").
+check_submissions()
+{
+    local kind file
+    have ffmpeg || { not_run "submissions: ffmpeg is not installed"; return; }
+    if ! ours baseline-420 || [[ ! -s $scratch/ours.log ]]; then
+        tail -n 2 "$scratch/ours.out"
+        not_run "submissions: this build has no VA-API engine"
+        return
+    fi
+    while read -r kind _; do
+        file=$(picture "$kind")
+        rm -f "$scratch/ours.log" "$scratch/theirs.log"
+        ours "$kind" || true
+        with_log theirs
+        ffmpeg_va "$file" hwdownload,format=nv12 -f null - || true
+        if [[ $(grep -c '^picture' "$scratch/theirs.log") != 1 ]]; then
+            fail "submission of $kind: ffmpeg does not make one"
+        elif diff -u --label ffmpeg <(submitted theirs) \
+                  --label headrace <(submitted ours) | cut -c1-200; then
+            pass "submission of $kind: $(submitted ours | wc -l) lines equal"
+        else
+            fail "submission of $kind"
+        fi
+    done <<<"$kinds"
+}
+
+# Untested, so that the certificate's pictures are not in the log.
+ours()  # kind
+{
+    with_log ours
+    LD_PRELOAD=$node HEADRACE_CERTIFICATE=off timeout 30 "$build/headrace" \
+        run --backend vaapi:/dev/null --out none --quiet "$(picture "$1")" \
+        >"$scratch/ours.out" 2>&1
+}
+
+submitted() { grep -vE '^(\+|end:)' "$scratch/$1.log"; }
 
 # ---- libva-utils -------------------------------------------------------------
 
@@ -440,7 +491,7 @@ check_left()
 {
     local ends
     ends=$(cat "$scratch"/{ffmpeg,late,ihd,mesa22,nvidia,processor}.log \
-               "$scratch"/va*jpegdec.log 2>/dev/null | grep '^end:' || true)
+               "$scratch"/va*jpegdec*.log 2>/dev/null | grep '^end:' || true)
     if [[ ! $ends ]]; then
         not_run "leaks: no program ended"
     elif grep -vE ' left 0 bad_ids 0 violations 0 remarks 0$' <<<"$ends"; then
@@ -463,6 +514,7 @@ make_pictures
 check_vainfo
 check_ffmpeg
 check_gstreamer
+check_submissions
 check_test_va_api
 check_left
 echo "$passed passed, $failed failed, $missing not run"

@@ -30,6 +30,16 @@ VTABLE_CALLS(X)
 VPP_CALLS(X)
 #undef X
 
+// libva forgets the display whatever this returns, so a fault does not keep it.
+static VAStatus thunk_Terminate(VADriverContextP c)
+{
+    VAStatus status = fault_enter(VA_DRIVER_Terminate);
+
+    go_in(display_of(c));
+    call_Terminate(c);
+    return status;
+}
+
 // As CreateSurfaces: a client sees one call, whichever libva takes.
 static VAStatus thunk_CreateSurfaces2(VADriverContextP c, unsigned rt,
                                       unsigned w, unsigned h, VASurfaceID *ids,
@@ -168,6 +178,7 @@ void calls_init(VADriverContextP ctx, const struct personality *person)
 #define X(name, params, args) v->va##name = thunk_##name;
     VTABLE_CALLS(X)
 #undef X
+    v->vaTerminate = thunk_Terminate;
     v->vaCreateSurfaces2 = thunk_CreateSurfaces2;
     v->vaSetImagePalette = set_palette;
     v->vaQuerySubpictureFormats = query_subpicture_formats;

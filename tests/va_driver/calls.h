@@ -7,7 +7,6 @@
 
 // clang-format off
 #define VTABLE_CALLS(X)                                                        \
-    X(Terminate, (VADriverContextP c), (c))                                    \
     X(QueryConfigProfiles, (VADriverContextP c, VAProfile *p, int *n),         \
       (c, p, n))                                                               \
     X(QueryConfigEntrypoints,                                                  \
@@ -91,6 +90,7 @@ VPP_CALLS(X)
 #undef X
 // clang-format on
 
+VAStatus call_Terminate(VADriverContextP ctx);
 VAStatus call_CreateSurfaces2(VADriverContextP ctx, unsigned rt, unsigned w,
                               unsigned h, VASurfaceID *ids, unsigned n,
                               VASurfaceAttrib *list, unsigned num_list);

@@ -300,6 +300,10 @@ static bool converts(const struct personality *p, uint32_t from, uint32_t to)
 {
     if (from == to)
         return true;
+    if ((p->flags & PERSON_CONVERT_420) &&
+        format_of(from)->rt == VA_RT_FORMAT_YUV420 &&
+        format_of(to)->rt == VA_RT_FORMAT_YUV420)
+        return true;
     if (p->flags & PERSON_NO_CONVERT)
         return false;
     if (p->flags & PERSON_CONVERT_NV12)

@@ -82,7 +82,7 @@ const struct personality personalities[] = {
      .align = 32,
      .rotation_flags = TURNS,
      .flags = PERSON_SERIAL | PERSON_NO_SYNC2 | PERSON_RESHAPE |
-              PERSON_NO_FOURCC | PERSON_NO_CONVERT},
+              PERSON_NO_FOURCC | PERSON_NO_CONVERT | PERSON_CONVERT_420},
     {.name = "mesa22",
      .vendor = "Mesa Gallium driver 22.3.6 for AMD Radeon RX 6600 "
                "(navi23, LLVM 15.0.6, DRM 3.49, 6.1.0)",
