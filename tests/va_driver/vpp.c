@@ -31,13 +31,15 @@ VAStatus call_QueryVideoProcFilterCaps(VADriverContextP ctx, VAContextID id,
                                        VAProcFilterType type, void *to,
                                        unsigned *n)
 {
-    VAProcFilterCap cap = {.range = {0, 64, 0, 1}};
+    VAProcFilterCap cap = {0};
 
     (void)ctx, (void)id;
     if (type != VAProcFilterNoiseReduction)
         return VA_STATUS_ERROR_UNSUPPORTED_FILTER;
     if (!to || !n || *n < 1)
         return VA_STATUS_ERROR_INVALID_PARAMETER;
+    cap.range.max_value = 64;
+    cap.range.step = 1;
     memcpy(to, &cap, sizeof(cap));
     *n = 1;
     return VA_STATUS_SUCCESS;
