@@ -120,15 +120,13 @@ static enum cpu_coef_color color_of(struct coef_decode *d)
     cpu_jpeg_refuse(&d->j, CPU_UNSUPPORTED, "colour space");
 }
 
-// Blocks under the samples that pixels [from, from + len) need, and their
-// neighbours.
+// Blocks under those samples.
 static void cover(unsigned from, unsigned len, unsigned ratio, unsigned samples,
                   uint32_t *block, uint32_t *blocks)
 {
-    unsigned lo = from / ratio, hi = (from + len - 1) / ratio;
+    unsigned lo, hi;
 
-    lo -= lo > 0;
-    hi += hi + 1 < samples;
+    cpu_jpeg_cover(from, len, ratio, samples, &lo, &hi);
     *block = lo / DCTSIZE;
     *blocks = hi / DCTSIZE - lo / DCTSIZE + 1;
 }
@@ -164,18 +162,6 @@ static void plan_component(struct coef_decode *d, int i)
     }
 }
 
-// The rows of iMCUs that decoding the window to rows would read, at least: to
-// give out the last group of rows of an iMCU that it upsamples, libjpeg wants
-// the one below (jdmainct.c, context rows). No block of the window lies lower.
-static int rows_to_read(const struct cpu_coefficients *head, unsigned total)
-{
-    unsigned end = head->y + head->h;
-    unsigned next = (end + head->v_max - 1) / head->v_max * head->v_max;
-    unsigned row = next / (DCTSIZE * head->v_max);
-
-    return (int)(row < total ? row + 1 : total);
-}
-
 static void plan(struct coef_decode *d)
 {
     const struct jpeg_decompress_struct *cinfo = &d->j.cinfo;
@@ -196,7 +182,7 @@ static void plan(struct coef_decode *d)
     };
     for (int i = 0; i < cinfo->num_components; i++)
         plan_component(d, i);
-    d->rows = rows_to_read(head, cinfo->total_iMCU_rows);
+    d->rows = cpu_jpeg_rows_to_read(&d->j);
     head->values_at = (uint32_t)(BLOCKS_AT + head->num_blocks *
                                                  sizeof(struct cpu_coef_block));
     d->packed.blocks = cpu_arena_array(d->j.base.pool.arena, head->num_blocks,
@@ -286,25 +272,19 @@ static void pack_row(struct coef_decode *d, uint32_t r)
     }
 }
 
-static void refuse_damage(struct cpu_decode *base)
-{
-    if (base->err.warnings)
-        cpu_jpeg_refuse(cpu_jpeg_of(base), CPU_CORRUPT, base->warning);
-}
-
 static void rows_step(struct cpu_decode *base)
 {
     struct coef_decode *d = coef_decode(base);
     struct jpeg_decompress_struct *cinfo = &d->j.cinfo;
     struct cpu_packed *packed = &d->packed;
 
-    refuse_damage(base);
+    cpu_jpeg_refuse_damage(&d->j);
     for (int r = 0; r < d->rows; r++) {
         int got = jpeg_consume_input(cinfo);
 
         if (got != JPEG_ROW_COMPLETED && got != JPEG_SCAN_COMPLETED)
             cpu_jpeg_refuse(&d->j, CPU_CORRUPT, "no more rows");
-        refuse_damage(base);
+        cpu_jpeg_refuse_damage(&d->j);
         pack_row(d, (uint32_t)r);
         cpu_decode_check_stop(base);
     }
@@ -312,7 +292,7 @@ static void rows_step(struct cpu_decode *base)
         d->j.tail = true;
         while (jpeg_consume_input(cinfo) != JPEG_REACHED_EOI)
             continue;
-        refuse_damage(base);
+        cpu_jpeg_refuse_damage(&d->j);
     }
     packed->head.values_size = (uint32_t)d->values;
     packed->size = (packed->head.values_at + d->values + CPU_COEF_ALIGN - 1) &

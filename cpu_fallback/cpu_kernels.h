@@ -21,6 +21,17 @@ void cpu_store_c(void *const dst[3], const uint8_t *src, int w, int channels,
                  const struct cpu_store_table *table);
 void cpu_cmyk_to_rgb_c(uint8_t *dst, const uint8_t *src, int w);
 void cpu_rgb_to_gray_c(uint8_t *dst, const uint8_t *src, int w);
+void cpu_gather_c(uint8_t *dst, const uint8_t *src, int n, int step);
+void cpu_replicate_c(uint8_t *dst, const uint8_t *src, int n, int times);
+void cpu_upsample_h2v1_c(uint8_t *dst, const uint8_t *src, int n);
+void cpu_upsample_h1v2_c(uint8_t *dst, const uint8_t *near, const uint8_t *far,
+                         int n, bool lower);
+void cpu_upsample_h2v2_c(uint8_t *dst, const uint8_t *near, const uint8_t *far,
+                         int n);
+void cpu_ycc_to_rgb_c(uint8_t *dst, const uint8_t *y, const uint8_t *cb,
+                      const uint8_t *cr, int w);
+void cpu_join_rgb_c(uint8_t *dst, const uint8_t *r, const uint8_t *g,
+                    const uint8_t *b, int w);
 void cpu_pack_blocks_c(struct cpu_coef_sink *sink, struct cpu_coef_block *out,
                        const int16_t (*blocks)[64], int n);
 
@@ -32,6 +43,17 @@ void cpu_resample_v_avx2(uint8_t *dst, const uint8_t *const *rows,
 void cpu_store_avx2(void *const dst[3], const uint8_t *src, int w, int channels,
                     bool planar, enum cpu_type type,
                     const struct cpu_store_table *table);
+void cpu_gather_avx2(uint8_t *dst, const uint8_t *src, int n, int step);
+void cpu_replicate_avx2(uint8_t *dst, const uint8_t *src, int n, int times);
+void cpu_upsample_h2v1_avx2(uint8_t *dst, const uint8_t *src, int n);
+void cpu_upsample_h1v2_avx2(uint8_t *dst, const uint8_t *near,
+                            const uint8_t *far, int n, bool lower);
+void cpu_upsample_h2v2_avx2(uint8_t *dst, const uint8_t *near,
+                            const uint8_t *far, int n);
+void cpu_ycc_to_rgb_avx2(uint8_t *dst, const uint8_t *y, const uint8_t *cb,
+                         const uint8_t *cr, int w);
+void cpu_join_rgb_avx2(uint8_t *dst, const uint8_t *r, const uint8_t *g,
+                       const uint8_t *b, int w);
 void cpu_pack_blocks_avx2(struct cpu_coef_sink *sink,
                           struct cpu_coef_block *out,
                           const int16_t (*blocks)[64], int n);
@@ -45,6 +67,13 @@ void cpu_resample_v_avx512(uint8_t *dst, const uint8_t *const *rows,
 void cpu_store_avx512(void *const dst[3], const uint8_t *src, int w,
                       int channels, bool planar, enum cpu_type type,
                       const struct cpu_store_table *table);
+void cpu_upsample_h2v1_avx512(uint8_t *dst, const uint8_t *src, int n);
+void cpu_upsample_h1v2_avx512(uint8_t *dst, const uint8_t *near,
+                              const uint8_t *far, int n, bool lower);
+void cpu_upsample_h2v2_avx512(uint8_t *dst, const uint8_t *near,
+                              const uint8_t *far, int n);
+void cpu_ycc_to_rgb_avx512(uint8_t *dst, const uint8_t *y, const uint8_t *cb,
+                           const uint8_t *cr, int w);
 
 // The horizontal pass of an identity axis. dst may be src.
 static inline void cpu_copy_rows(uint8_t *const *dst, const uint8_t *const *src,

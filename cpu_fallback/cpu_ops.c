@@ -31,6 +31,13 @@ void cpu_ops_init_c(struct cpu_ops *ops)
         .store = cpu_store_c,
         .cmyk_to_rgb = cpu_cmyk_to_rgb_c,
         .rgb_to_gray = cpu_rgb_to_gray_c,
+        .gather = cpu_gather_c,
+        .replicate = cpu_replicate_c,
+        .upsample_h2v1 = cpu_upsample_h2v1_c,
+        .upsample_h1v2 = cpu_upsample_h1v2_c,
+        .upsample_h2v2 = cpu_upsample_h2v2_c,
+        .ycc_to_rgb = cpu_ycc_to_rgb_c,
+        .join_rgb = cpu_join_rgb_c,
         .pack_blocks = cpu_pack_blocks_c,
     };
 }
@@ -43,6 +50,13 @@ void cpu_ops_init_avx2(struct cpu_ops *ops)
     ops->resample_h = cpu_resample_h_avx2;
     ops->resample_v = cpu_resample_v_avx2;
     ops->store = cpu_store_avx2;
+    ops->gather = cpu_gather_avx2;
+    ops->replicate = cpu_replicate_avx2;
+    ops->upsample_h2v1 = cpu_upsample_h2v1_avx2;
+    ops->upsample_h1v2 = cpu_upsample_h1v2_avx2;
+    ops->upsample_h2v2 = cpu_upsample_h2v2_avx2;
+    ops->ycc_to_rgb = cpu_ycc_to_rgb_avx2;
+    ops->join_rgb = cpu_join_rgb_avx2;
     ops->pack_blocks = cpu_pack_blocks_avx2;
 }
 
@@ -53,6 +67,10 @@ void cpu_ops_init_avx512(struct cpu_ops *ops)
     ops->resample_h = cpu_resample_h_avx512;
     ops->resample_v = cpu_resample_v_avx512;
     ops->store = cpu_store_avx512;
+    ops->upsample_h2v1 = cpu_upsample_h2v1_avx512;
+    ops->upsample_h1v2 = cpu_upsample_h1v2_avx512;
+    ops->upsample_h2v2 = cpu_upsample_h2v2_avx512;
+    ops->ycc_to_rgb = cpu_ycc_to_rgb_avx512;
 }
 #endif
 

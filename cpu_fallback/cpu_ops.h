@@ -80,6 +80,32 @@ struct cpu_ops {
     // RGB -> L as Pillow's rgb2l: (19595 R + 38470 G + 7471 B + 32768) >> 16.
     void (*rgb_to_gray)(uint8_t *dst, const uint8_t *src, int w);
 
+    // Stage color, from planes of components: rows are samples, one byte each,
+    // and no row overlaps another. "fancy" is libjpeg-turbo src/jdsample.c;
+    // around a row lies what it needs beside the samples it is asked for: the
+    // neighbours, or at the component's edge copies of the edge.
+    //
+    // n samples that lie `step` (1, 2, 4) bytes apart, next to each other. The
+    // source has NO slack: it ends with its last sample.
+    void (*gather)(uint8_t *dst, const uint8_t *src, int n, int step);
+    // Each of n samples `times` (1 .. 4) times.
+    void (*replicate)(uint8_t *dst, const uint8_t *src, int n, int times);
+    // Two for each of n samples; reads src[-1] to src[n].
+    void (*upsample_h2v1)(uint8_t *dst, const uint8_t *src, int n);
+    // A row between two rows: near weighs 3, far 1. lower: it is the lower
+    // one of the two rows that are made of near, so far is below it.
+    void (*upsample_h1v2)(uint8_t *dst, const uint8_t *near, const uint8_t *far,
+                          int n, bool lower);
+    // Both; reads [-1] to [n] of both rows.
+    void (*upsample_h2v2)(uint8_t *dst, const uint8_t *near, const uint8_t *far,
+                          int n);
+    // w pixels of YCbCr, src/jdcolext.c ycc_rgb_convert.
+    void (*ycc_to_rgb)(uint8_t *dst, const uint8_t *y, const uint8_t *cb,
+                       const uint8_t *cr, int w);
+    // w pixels of channels that are RGB already; grey is r = g = b.
+    void (*join_rgb)(uint8_t *dst, const uint8_t *r, const uint8_t *g,
+                     const uint8_t *b, int w);
+
     // Stage entropy: n blocks of coefficients (natural order, at multiples of
     // CPU_ALIGN) to the packed form of coefficients.h: records to out, values
     // and what they count to the sink.

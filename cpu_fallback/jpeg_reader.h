@@ -43,4 +43,18 @@ void cpu_jpeg_close(struct cpu_decode *base);
 _Noreturn void cpu_jpeg_refuse(struct cpu_jpeg *d, enum cpu_result result,
                                const char *text);
 
+// ---- What a window needs, for decoders that do not make rows ----
+
+// Samples lo .. hi that pixels [from, from + len) are made of: those under
+// them, and one more on each side where the component goes on.
+void cpu_jpeg_cover(unsigned from, unsigned len, unsigned ratio,
+                    unsigned samples, unsigned *lo, unsigned *hi);
+
+// How many rows of iMCUs decoding the window to rows reads, at least. No
+// sample of the window's, or beside it, lies lower.
+int cpu_jpeg_rows_to_read(const struct cpu_jpeg *d);
+
+// Throws CPU_CORRUPT if there was a fault, mended or not.
+void cpu_jpeg_refuse_damage(struct cpu_jpeg *d);
+
 #endif

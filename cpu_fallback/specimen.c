@@ -43,6 +43,25 @@ static const struct kind {
     {161, 123, 2, 2, JCS_YCbCr, 80, 0, SMOOTH},
 };
 
+// From CPU_SPECIMEN_LARGE on: every sampling, at least 64 x 64.
+static const struct kind large[] = {
+    {83, 77, 1, 1, JCS_YCbCr, 90, 0, SMOOTH},
+    {94, 70, 2, 1, JCS_YCbCr, 85, 5, SMOOTH},
+    {89, 95, 2, 2, JCS_YCbCr, 85, 0, SMOOTH},
+    {70, 101, 1, 2, JCS_YCbCr, 85, 0, SMOOTH},
+    {127, 66, 4, 1, JCS_YCbCr, 85, 0, SMOOTH},
+    {75, 81, 1, 1, JCS_GRAYSCALE, 80, 0, SMOOTH},
+    {81, 69, 1, 1, JCS_YCbCr, 95, 0, HARSH},
+    {77, 73, 2, 1, JCS_YCbCr, 60, 3, HARSH},
+    {99, 65, 2, 2, JCS_YCbCr, 100, 0, HARSH},
+    {65, 99, 1, 2, JCS_YCbCr, 90, 0, HARSH},
+    {131, 71, 4, 1, JCS_YCbCr, 90, 2, HARSH},
+    {67, 67, 1, 1, JCS_GRAYSCALE, 100, 0, HARSH},
+    {96, 80, 2, 2, JCS_YCbCr, 90, 0, COEFS},
+    {80, 80, 1, 1, JCS_YCbCr, 90, 0, COEFS},
+    {96, 72, 2, 1, JCS_YCbCr, 90, 0, COEFS},
+};
+
 struct writer {
     struct jpeg_compress_struct cinfo;  // first: the error handler casts
     struct jpeg_error_mgr error;
@@ -218,12 +237,14 @@ int cpu_specimen_count(void)
 
 bool cpu_specimen_make(int i, uint8_t *to, size_t room, size_t *size)
 {
+    int num_large = (int)(sizeof(large) / sizeof(*large));
+    int k = i - CPU_SPECIMEN_LARGE;
     struct writer w;
 
-    if (i < 0 || i >= cpu_specimen_count())
+    if (i < 0 || (i >= cpu_specimen_count() && (k < 0 || k >= num_large)))
         return false;
     memset(&w, 0, sizeof(w));
-    w.kind = &kinds[i];
+    w.kind = k < 0 ? &kinds[i] : &large[k];
     w.random = (uint64_t)i + 1;
     return encode(&w, to, room, size);
 }

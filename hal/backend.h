@@ -195,27 +195,33 @@ struct hr__coefficients {
 };
 
 // What a span that ends in RECONSTRUCT leaves: the samples of each component
-// as the IDCT made them, before upsampling. This header is at payload.extra;
-// the samples begin at payload.data + comp[i].at. Packed by an engine of ours
-// the header is the beginning of data; a surface that is mapped as it lies has
-// its header elsewhere. Interleaved chroma (NV12) has step 2. What is there
-// covers the window of the picture that the geometry needs and one more sample
-// of every component on each side where the picture goes on.
+// as the IDCT made them, before upsampling. This header is at payload.extra
+// (its memory is the payload's, or lives as long); the sample in column c and
+// row r of component i is the byte comp[i].at + (r - y) * stride +
+// (c - x) * step of payload.data. Packed by an engine of ours the header is the
+// beginning of data; a surface that is mapped as it lies has its header
+// elsewhere. Interleaved chroma (NV12) has step 2, that of YUY2 step 4. What
+// is there covers the window of the picture that the geometry needs and one
+// more sample of every component on each side where the picture goes on; it
+// may be more, up to width and height, and nothing behind payload.size is
+// read. Who reads it checks it: a header that cannot be true ends the span.
 struct hr__plane {
-    uint32_t h, v;           // sampling factors
+    uint32_t h, v;           // sampling factors, 1 .. 4
     uint32_t width, height;  // samples of the whole component, unpadded:
-                             // upsampling clamps its neighbours to them
+                             // upsampling clamps its neighbours to them.
+                             // ceil(picture * h / h_max), .. * v / v_max
     uint32_t x, y;           // the first sample that is here
-    uint32_t cols, rows;     // how many are
-    uint32_t stride, step;   // bytes from row to row, sample to sample
+    uint32_t cols, rows;     // how many are: x + cols <= width, ..
+    uint32_t stride, step;   // bytes from row to row; sample to sample: 1, 2, 4
     uint64_t at;             // bytes from data to sample (x, y)
 };
 
 struct hr__planes {
     uint32_t num_components;  // 1 or 3
     uint32_t color;           // enum hr_color: GRAY, YCC or RGB
-    uint32_t h_max, v_max;
-    uint32_t x, y, w, h;  // the window, in pixels
+    uint32_t h_max, v_max;    // multiples of every h, v; equal to those of an
+                              // only component
+    uint32_t x, y, w, h;      // the window that was wanted, in pixels
     struct hr__plane comp[3];
 };
 
@@ -300,6 +306,8 @@ struct hr__offer {
 #define HR__SPAN_BIT(first, last) \
     (UINT32_C(1) << ((first)*HR_NUM_STAGES + (last)))
 
+enum { HR__SPECIMENS_LARGE = 1000 };
+
 struct hr__backend;
 struct hr__device;
 
@@ -382,12 +390,18 @@ struct hr__backend {
     // spans are used as far as they proved exact (hal/certificate.c). true:
     // trusted without a test; for scripted engines of tests.
     bool trusted;
+    // It makes planes and leaves the rest to others: an engine that goes on
+    // from there is put behind it (hal/device.c), its certificate is kept by
+    // kinds of JPEG, and its pictures are compared now and then
+    // (hal/crosscheck.c).
+    bool media;
     // Optional. What its pixels depend on besides the library's version and
     // e->description: the hash of its kernels. Text, valid until close. Called
     // when open() has returned.
     const char *(*fingerprint)(struct hr__engine *e);
     // Only the host. Encoded picture number i (0, 1, ...) for the test, in
-    // room bytes at to; the same each time. False: there are no more.
+    // room bytes at to; the same each time. False: there are no more. From
+    // HR__SPECIMENS_LARGE on: at least 64 x 64, for engines with a lower limit.
     bool (*specimen)(struct hr__engine *e, int i, uint8_t *to, size_t room,
                      size_t *size);
 };

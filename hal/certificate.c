@@ -33,44 +33,91 @@ static bool allowed(const struct hr_span_certificate *s, enum hr_tier tier)
            s->span.first < HR_RESAMPLE && s->max <= CLOSE_LEVELS;
 }
 
-static void judge(struct hr__device *dev)
+// Media engines: kinds of JPEG one by one, and the span if it failed, or if no
+// kind is left.
+static void judge_media(struct hr__device *dev,
+                        const struct hr_certificate *cert)
 {
-    const struct hr_certificate *cert = &dev->pub.certificate;
+    const struct hr_span_certificate *s = &cert->spans[0];
     struct hr_caps *caps = &dev->pub.caps;
+    bool exact = true;
 
+    for (int tier = 0; tier <= HR_FAST; tier++) {
+        double most = tier == HR_EXACT ? 0 : CLOSE_LEVELS;
+        bool any = false;
+
+        for (int k = 0; k < HR_NUM_KINDS; k++) {
+            const struct hr_kind_certificate *kind = &cert->kinds[k];
+
+            if (!s->failed && kind->pictures && kind->max <= most)
+                any = true;
+            else
+                dev->refused_kinds[tier] |= 1u << k;
+            exact = exact && !(kind->max > 0);
+        }
+        if (!any)
+            dev->refused[0][tier] = UINT32_MAX;
+        caps->spans[tier] &= ~dev->refused[0][tier];
+    }
+    caps->exact = exact && !s->failed && s->pictures;
+}
+
+// Of engine k; what the device can do is what its first engine can.
+static void judge(struct hr__device *dev, int k,
+                  const struct hr_certificate *cert)
+{
+    struct hr_caps *caps = &dev->pub.caps;
+    uint32_t *refused = dev->refused[k];
+
+    if (dev->engines[k]->backend->media) {
+        judge_media(dev, cert);
+        return;
+    }
     for (int i = 0; i < cert->num_spans; i++) {
         const struct hr_span_certificate *s = &cert->spans[i];
 
         for (int tier = 0; tier <= HR_FAST; tier++)
             if (!allowed(s, (enum hr_tier)tier))
-                dev->refused[tier] |= HR__SPAN_BIT(s->span.first, s->span.last);
+                refused[tier] |= HR__SPAN_BIT(s->span.first, s->span.last);
         if (!is_exact(s))
             caps->exact = false;
     }
-    for (int tier = 0; tier <= HR_FAST; tier++)
-        caps->spans[tier] &= ~dev->refused[tier];
+    for (int tier = 0; tier <= HR_FAST && !k; tier++)
+        caps->spans[tier] &= ~refused[tier];
 }
 
 void hr__device_offer(struct hr__device *dev, int i,
                       const struct hr__picture *pic, struct hr__offer *out)
 {
     struct hr__engine *e = dev->engines[i];
-    uint32_t refused = i ? 0 : dev->refused[pic->tier];
+    uint32_t refused = dev->refused[i][pic->tier];
 
     e->backend->offer(e, pic, out);
-    if (i == 0 && dev->probing)
+    if (dev->probing && !e->host)
+        out->spans &= i ? 0 : dev->probing;
+    else if (dev->probing && dev->num_engines == 1)
         out->spans &= dev->probing;
+    if (e->backend->media && pic->data && !dev->probing) {
+        int kind = hr__jpeg_kind(&pic->info);
+
+        if (kind >= 0 && dev->refused_kinds[pic->tier] >> kind & 1)
+            refused = UINT32_MAX;
+    }
     if (out->spans & refused)
         out->why |= HR_WHY_CERTIFICATE;
     out->spans &= ~refused;
+    if (atomic_load(&dev->liars) >> i & 1) {
+        out->spans = 0;
+        out->why |= HR_WHY_LIED;
+    }
 }
 
 // ---- Opening ---------------------------------------------------------------
 
-static void make_key(const struct hr__device *dev,
+static void make_key(const struct hr__device *dev, int k,
                      char key[HR__CERTIFICATE_KEY])
 {
-    struct hr__engine *e = dev->engines[0];
+    struct hr__engine *e = dev->engines[k];
     struct hr__engine *host = hr__host((struct hr__device *)dev);
     const char *of_engine = "", *of_host = "";
 
@@ -109,6 +156,17 @@ static void log_span(struct hr__device *dev,
                 allowed(s, HR_CLOSE) ? "not used in tier exact" : "not used");
 }
 
+static void log_kind(struct hr__device *dev, enum hr_jpeg_kind kind,
+                     const struct hr_kind_certificate *k)
+{
+    if (k->pictures)
+        hr__log(dev, HR_LOG_INFO,
+                "%s: %s differs by %.0f levels at most, %.4f on average, %d "
+                "pictures compared",
+                dev->pub.name, hr_jpeg_kind_name(kind), k->max, k->mean,
+                k->pictures);
+}
+
 static enum hr_status test(struct hr__device *dev, const char *key)
 {
     struct hr_certificate *cert = &dev->pub.certificate;
@@ -116,11 +174,18 @@ static enum hr_status test(struct hr__device *dev, const char *key)
     enum hr_status status;
     bool keep = false;
 
-    if ((status = hr__certificate_probe(dev, cert, &keep)))
+    if (dev->engines[0]->backend->media) {
+        if ((status = hr__certificate_kinds(dev, cert)))
+            return status;
+        keep = !cert->spans[0].failed;  // it may do better the next time
+    } else if ((status = hr__certificate_probe(dev, cert, &keep))) {
         return status;
+    }
     cert->tested = (int64_t)time(NULL);
     for (int i = 0; i < cert->num_spans; i++)
         log_span(dev, &cert->spans[i]);
+    for (int i = 0; i < HR_NUM_KINDS; i++)
+        log_kind(dev, (enum hr_jpeg_kind)i, &cert->kinds[i]);
     hr__log(dev, HR_LOG_INFO, "%s: tested in %d ms", dev->pub.name,
             (int)((hr__now() - start) / 1000000));
     if (keep && !hr__certificate_save(key, cert))
@@ -129,16 +194,46 @@ static enum hr_status test(struct hr__device *dev, const char *key)
     return HR_OK;
 }
 
-enum hr_status hr__certify(struct hr__device *dev)
+// An engine behind the first is tested as a device of its own: there the CPU
+// makes what it goes on from.
+static enum hr_status test_alone(struct hr__device *dev, int k,
+                                 struct hr_certificate *cert)
 {
-    const char *wish = getenv("HEADRACE_CERTIFICATE");
-    struct hr__engine *e = dev->engines[0];
+    struct hr_device_params params = dev->pub.params;
+    hr_device alone;
+
+    params.threads = 1;
+    params.va_display = NULL;
+    if (!(alone = hr_device_open(dev->engines[k]->name, &params)))
+        return hr_last_status();
+    *cert = alone->certificate;
+    hr_device_close(&alone);
+    return HR_OK;
+}
+
+static enum hr_status certify(struct hr__device *dev, int k, const char *wish)
+{
+    struct hr_certificate *cert = &dev->pub.certificate, of_second;
     char key[HR__CERTIFICATE_KEY];
     enum hr_status status;
 
-    wish = wish ? wish : "";
-    if (e->backend->trusted)
+    if (dev->engines[k]->backend->trusted)
         return HR_OK;
+    cert = k ? &of_second : cert;
+    make_key(dev, k, key);
+    if ((!strcmp(wish, "again") || !hr__certificate_load(key, cert)) &&
+        (status = k ? test_alone(dev, k, cert) : test(dev, key)))
+        return status;
+    judge(dev, k, cert);
+    return HR_OK;
+}
+
+enum hr_status hr__certify(struct hr__device *dev)
+{
+    const char *wish = getenv("HEADRACE_CERTIFICATE");
+    enum hr_status status = HR_OK;
+
+    wish = wish ? wish : "";
     if (!strcmp(wish, "off")) {
         hr__log(dev, HR_LOG_WARN,
                 "%s: HEADRACE_CERTIFICATE=off, its pictures "
@@ -146,11 +241,7 @@ enum hr_status hr__certify(struct hr__device *dev)
                 dev->pub.name);
         return HR_OK;
     }
-    make_key(dev, key);
-    if ((!strcmp(wish, "again") ||
-         !hr__certificate_load(key, &dev->pub.certificate)) &&
-        (status = test(dev, key)))
-        return status;
-    judge(dev);
-    return HR_OK;
+    for (int k = 0; k < dev->num_engines - 1 && !status; k++)
+        status = certify(dev, k, wish);
+    return status;
 }

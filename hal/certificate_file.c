@@ -5,6 +5,7 @@
 //   <the key, line by line>
 //   tested <seconds since 1970>
 //   span <first> <last> <pictures> <differing> <max> <mean>
+//   kind <kind> <pictures> <max> <mean>
 //   sum <hash of all lines before>
 //
 // Numbers with a fraction are counted in 1e-9, so that no locale matters. A
@@ -111,6 +112,23 @@ static bool read_span(const char **at, struct hr_span_certificate *s)
     return true;
 }
 
+static bool read_kind(const char **at, struct hr_certificate *cert)
+{
+    int64_t max, mean;
+    int kind, pictures, used = 0;
+
+    if (sscanf(*at, "kind %d %d %" SCNd64 " %" SCNd64 "%n", &kind, &pictures,
+               &max, &mean, &used) != 4 ||
+        (*at)[used] != '\n' || kind < 0 || kind >= HR_NUM_KINDS ||
+        pictures < 0 || max < 0 || mean < 0)
+        return false;
+    cert->kinds[kind] = (struct hr_kind_certificate){pictures,
+                                                     (double)max / 1e9,
+                                                     (double)mean / 1e9};
+    *at += used + 1;
+    return true;
+}
+
 // at: behind the key.
 static bool read_body(const char *text, const char *at,
                       struct hr_certificate *cert)
@@ -124,6 +142,9 @@ static bool read_body(const char *text, const char *at,
     for (at += used + 1; !strncmp(at, "span ", 5); cert->num_spans++)
         if (cert->num_spans == most ||
             !read_span(&at, &cert->spans[cert->num_spans]))
+            return false;
+    while (!strncmp(at, "kind ", 5))
+        if (!read_kind(&at, cert))
             return false;
     used = 0;
     return sscanf(at, "sum %" SCNx64 "%n", &sum, &used) == 1 &&
@@ -160,6 +181,14 @@ static size_t write_text(const char *key, const struct hr_certificate *cert,
                               (int)s->span.first, (int)s->span.last,
                               s->pictures, s->differing * 1e9, s->max * 1e9,
                               s->mean * 1e9);
+    }
+    for (int i = 0; i < HR_NUM_KINDS && n < FILE_BYTES; i++) {
+        const struct hr_kind_certificate *k = &cert->kinds[i];
+
+        if (k->pictures)
+            n += (size_t)snprintf(text + n, FILE_BYTES - n,
+                                  "kind %d %d %.0f %.0f\n", i, k->pictures,
+                                  k->max * 1e9, k->mean * 1e9);
     }
     if (n < FILE_BYTES)
         n += (size_t)snprintf(text + n, FILE_BYTES - n, "sum %016" PRIx64 "\n",

@@ -161,6 +161,15 @@ static enum hr_status add_engine(struct hr__device *dev,
     return HR_OK;
 }
 
+// The CPU, the last of the table.
+static const struct hr__backend *host_backend(void)
+{
+    int n;
+    const struct hr__backend *const *table = hr__backends(&n);
+
+    return table[n - 1];
+}
+
 static const struct hr__backend *find_backend(const char *name, size_t len)
 {
     int n;
@@ -173,34 +182,140 @@ static const struct hr__backend *find_backend(const char *name, size_t len)
     return NULL;
 }
 
-// The named engine first, the CPU (the last of the table) as host and last
-// resort behind it.
-static struct hr__device *open_chain(const struct hr__backend *b,
-                                     const char *which,
-                                     const struct hr_device_params *params)
+// ---- The chain ---------------------------------------------------------------
+
+// One engine that a name asks for: "backend" or "backend:which".
+struct part {
+    const struct hr__backend *backend;
+    char which[128];
+};
+
+static enum hr_status read_part(const char *text, size_t len, struct part *out)
 {
-    struct hr__device *dev = make_device(params);
-    struct hr__engine *first, *host;
+    size_t name = strcspn(text, ":+");
+
+    if (!(out->backend = find_backend(text, name)))
+        return hr__fail(HR_ENODEVICE, "this build has no such backend");
+    if (name < len)
+        name++;  // the colon
+    if (len - name >= sizeof(out->which))
+        return hr__fail(HR_ENODEVICE, "its name has %zu bytes", len);
+    memcpy(out->which, text + name, len - name);
+    out->which[len - name] = '\0';
+    return HR_OK;
+}
+
+// Reads "first+second+..."; the CPU may stand last.
+static enum hr_status read_chain(const char *name,
+                                 struct part parts[HR__MAX_ENGINES], int *n)
+{
+    enum hr_status status;
+    size_t len;
+
+    for (*n = 0;; name += len + 1) {
+        len = strcspn(name, "+");
+        if (*n == HR__MAX_ENGINES)
+            return hr__fail(HR_EINVAL, "more than %d engines", *n);
+        if (*n && parts[*n - 1].backend == host_backend())
+            return hr__fail(HR_EINVAL, "the CPU comes last");
+        if ((status = read_part(name, len, &parts[*n])))
+            return status;
+        ++*n;
+        if (!name[len])
+            break;
+    }
+    if (*n == HR__MAX_ENGINES && parts[*n - 1].backend != host_backend())
+        return hr__fail(HR_EINVAL, "more than %d engines", *n - 1);
+    return HR_OK;
+}
+
+static bool all_software(const struct hr__backend *b);
+
+// Behind a media engine comes one that can go on from its planes faster than
+// the CPU, if there is one. It is no fault if there is none.
+static void add_second(struct hr__device *dev)
+{
     int n;
     const struct hr__backend *const *table = hr__backends(&n);
 
+    for (int i = 0; i < n - 1; i++) {
+        struct hr__engine *e;
+
+        if (table[i]->media || !table[i]->list || all_software(table[i]))
+            continue;
+        if (add_engine(dev, table[i], "")) {
+            hr__log(dev, HR_LOG_INFO, "%s: %s is not put behind it: %s",
+                    dev->engines[0]->name, table[i]->name, hr_last_error());
+            continue;
+        }
+        e = dev->engines[dev->num_engines - 1];
+        if (!e->caps.software)
+            return;
+        dev->num_engines--;
+        close_engine(e);
+    }
+}
+
+// The engines that were asked for, the CPU as host and last resort behind.
+static enum hr_status add_engines(struct hr__device *dev,
+                                  const struct part *parts, int n)
+{
+    const struct hr__backend *cpu = host_backend();
+
+    for (int i = 0; i < n; i++) {
+        enum hr_status status = add_engine(dev, parts[i].backend,
+                                           parts[i].which);
+
+        if (status)
+            return status;
+    }
+    if (n == 1 && parts[0].backend->media)
+        add_second(dev);
+    if (parts[n - 1].backend == cpu)
+        return HR_OK;
+    return add_engine(dev, cpu, "");
+}
+
+static void publish(struct hr__device *dev)
+{
+    struct hr__engine *first = dev->engines[0], *host = hr__host(dev);
+    struct hr_device_t *pub = &dev->pub;
+
+    host->host = true;
+    pub->name = first->name;
+    pub->backend = first->backend->name;
+    pub->description = first->description;
+    pub->caps = first->caps;
+    pub->caps.threads = host->caps.threads;
+    pub->params.threads = host->caps.threads;
+    if (dev->num_engines < 3)
+        return;
+    // Of a longer chain all are named; that is what opens it again.
+    for (int i = 0; i < dev->num_engines - 1; i++) {
+        size_t name = strlen(dev->name), text = strlen(dev->description);
+
+        snprintf(dev->name + name, sizeof(dev->name) - name, "%s%s",
+                 i ? "+" : "", dev->engines[i]->name);
+        snprintf(dev->description + text, sizeof(dev->description) - text,
+                 "%s%s", i ? " + " : "", dev->engines[i]->description);
+    }
+    pub->name = dev->name;
+    pub->description = dev->description;
+}
+
+static struct hr__device *open_parts(const struct part *parts, int n,
+                                     const struct hr_device_params *params)
+{
+    struct hr__device *dev = make_device(params);
+
     if (!dev)
         return NULL;
-    if (add_engine(dev, b, which) ||
-        (b != table[n - 1] && add_engine(dev, table[n - 1], ""))) {
+    if (add_engines(dev, parts, n)) {
         tear_down(dev);
         return NULL;
     }
-    first = dev->engines[0];
-    host = hr__host(dev);
-    host->host = true;
-    dev->pub.name = first->name;
-    dev->pub.backend = b->name;
-    dev->pub.description = first->description;
-    dev->pub.caps = first->caps;
-    dev->pub.caps.threads = host->caps.threads;
-    dev->pub.params.threads = host->caps.threads;
-    if (first != host && hr__certify(dev)) {
+    publish(dev);
+    if (dev->num_engines > 1 && hr__certify(dev)) {
         // A hung engine may hold tasks, and with them the device.
         hr__device_unref(dev);
         return NULL;
@@ -208,20 +323,22 @@ static struct hr__device *open_chain(const struct hr__backend *b,
     return dev;
 }
 
+static struct hr__device *open_chain(const struct hr__backend *b,
+                                     const struct hr_device_params *params)
+{
+    return open_parts(&(struct part){.backend = b}, 1, params);
+}
+
 static hr_device open_named(const char *name,
                             const struct hr_device_params *params)
 {
-    size_t len = strcspn(name, ":");
-    const struct hr__backend *b = find_backend(name, len);
-    struct hr__device *dev;
+    struct part parts[HR__MAX_ENGINES] = {0};
+    struct hr__device *dev = NULL;
     char text[sizeof(((struct hr_device_info *)0)->reason)];
+    int n;
 
-    if (!b) {
-        hr__fail(HR_ENODEVICE, "device '%.64s': this build has no such backend",
-                 name);
-        return NULL;
-    }
-    dev = open_chain(b, name[len] ? name + len + 1 : "", params);
+    if (!read_chain(name, parts, &n))
+        dev = open_parts(parts, n, params);
     if (dev)
         return &dev->pub;
     snprintf(text, sizeof(text), "%.191s", hr_last_error());
@@ -267,7 +384,7 @@ static hr_device open_any(const struct hr_device_params *params)
 
     for (int i = 0; i < n; i++) {
         bool host = i == n - 1, slow = !host && all_software(table[i]);
-        struct hr__device *dev = slow ? NULL : open_chain(table[i], "", params);
+        struct hr__device *dev = slow ? NULL : open_chain(table[i], params);
         const char *why = slow   ? software
                           : !dev ? hr_last_error()
                           : host ? NULL

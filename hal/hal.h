@@ -183,6 +183,7 @@ struct hr__work {
     uint8_t *source, *result;   // of the pool: pixels of device memory, on the
                                 // host for engines that cannot reach them
     struct hr__outcome ending;  // how it ends, when the transfer is done
+    struct hr__check *check;    // its picture, while the CPU makes it again
     struct hr__access reads, writes;
     int blockers;           // accesses whose turn has not come; graph lock
     struct hr__work *next;  // in staged or waiting lists
@@ -233,9 +234,17 @@ struct hr__device {
     pid_t pid;
     int num_engines;
     struct hr__engine *engines[HR__MAX_ENGINES];
-    // Of the first engine, per tier; what its certificate denies it.
-    uint32_t refused[3];
+    char name[128], description[512];  // of a chain of several
+    // Of each engine, per tier; what its certificate denies it.
+    uint32_t refused[HR__MAX_ENGINES][3];
     uint32_t probing;  // not 0: only this span, while it is tested
+    // Of media engines, per tier: kinds of JPEG that are denied, by bits.
+    uint32_t refused_kinds[3];
+    // While it is tested: told of sample i's planes.
+    void (*tap)(void *ctx, int i, const struct hr__payload *planes);
+    void *tap_ctx;
+    atomic_uint liars;  // engines found out by crosscheck.c, by bits
+    _Atomic uint64_t media_pictures;
     struct hr__pool pool;
     hr_log_fn log;
     void *log_ctx;
@@ -366,6 +375,28 @@ void hr__device_offer(struct hr__device *dev, int i,
 // certificate_probe.c: fills spans. *keep: it would end so again.
 enum hr_status hr__certificate_probe(struct hr__device *dev,
                                      struct hr_certificate *cert, bool *keep);
+
+// certificate_kinds.c
+// The kind of a JPEG, enum hr_jpeg_kind; -1: none of them.
+int hr__jpeg_kind(const struct hr_info *info);
+// How the planes of the first engine, a media engine, compare with the host's.
+enum hr_status hr__certificate_kinds(struct hr__device *dev,
+                                     struct hr_certificate *cert);
+
+// crosscheck.c
+// What a media engine made of a sample, while the CPU makes it again.
+struct hr__check {
+    int engine, num_spans;
+    unsigned excluded;
+    struct hr__plan plan;
+    struct hr_span_result spans[HR_NUM_STAGES];
+    uint8_t picture[];  // packed
+};
+// A sample has been made. True: it is to be made again, and on its way.
+bool hr__check_begin(struct hr__work *work);
+// It has: judges, if it was made again; *out may become a failure.
+void hr__check_end(struct hr__work *work, struct hr__outcome *out);
+void hr__check_drop(struct hr__work *work);
 
 // certificate_file.c: keys are text that ends in a newline.
 enum { HR__CERTIFICATE_KEY = 2048 };

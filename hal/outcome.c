@@ -114,8 +114,11 @@ static bool clears(const struct hr__work *work, const struct hr__outcome *out)
            work->job->params.on_error != HR_ON_ERROR_SKIP && has_turn(work);
 }
 
-void hr__work_end(struct hr__work *work, const struct hr__outcome *out)
+void hr__work_end(struct hr__work *work, const struct hr__outcome *outcome)
 {
+    struct hr__outcome end = *outcome, *out = &end;
+
+    hr__check_end(work, out);
     if (clears(work, out)) {
         if (hr__clear_begin(work, out))
             return;
@@ -195,7 +198,8 @@ static bool may_fall_back(const struct hr__work *work, int engine)
 }
 
 // Whom a failed sample leaves: the engine that failed it; or, if the host
-// could not make what another engine was to go on with and says why, that one.
+// could not make what another engine was to go on with, or could not go on
+// with what another has made, and says why, that one.
 static int engine_to_leave(const struct hr__work *work, int engine,
                            const struct hr__outcome *out)
 {
@@ -204,6 +208,9 @@ static int engine_to_leave(const struct hr__work *work, int engine,
     if (!dev->engines[engine]->host || !out->why)
         return engine;
     for (int i = work->at + 1; i < work->plan.num_spans; i++)
+        if (!dev->engines[work->plan.spans[i].engine]->host)
+            return work->plan.spans[i].engine;
+    for (int i = work->at - 1; i >= 0; i--)
         if (!dev->engines[work->plan.spans[i].engine]->host)
             return work->plan.spans[i].engine;
     return engine;
@@ -227,17 +234,31 @@ static void span_failed(struct hr__work *work, int engine,
     }
 }
 
+// What a check has to say comes before the result leaves the host.
+static void picture_made(struct hr__work *work, const struct hr__outcome *out)
+{
+    struct hr__outcome end = *out;
+
+    hr__check_end(work, &end);
+    if (end.status || !hr__bring_begin(work, &end))
+        hr__work_end(work, &end);
+}
+
 static void span_done(struct hr__work *work, int engine,
                       const struct hr__outcome *out)
 {
     struct hr_result *r = &work->job->results[work->index];
+    const struct hr__task *task = &work->slots[engine].task;
 
     r->spans[r->num_spans++] = (struct hr_span_result){
         work->plan.spans[work->at].span, work->job->dev->engines[engine]->name};
+    if (task->span.last == HR_RECONSTRUCT && work->job->dev->tap)
+        work->job->dev->tap(work->job->dev->tap_ctx, work->index,
+                            &work->payloads[work->at]);
     if (++work->at < work->plan.num_spans)
         hr__dispatch_planned(work, false);
-    else if (!hr__bring_begin(work, out))
-        hr__work_end(work, out);
+    else if (!hr__check_begin(work))
+        picture_made(work, out);
 }
 
 void hr__task_done(struct hr__task *task, const struct hr__outcome *out)

@@ -320,7 +320,8 @@ static bool plan(struct hr__work *work, struct hr__outcome *out)
                     why ? hr_why_text(why) : "none offers its stages");
     }
     work->at = 0;
-    if (!strict || dev->num_engines == 1)
+    // A check is the CPU's.
+    if (!strict || dev->num_engines == 1 || work->check)
         return true;
     for (int i = 0; i < work->plan.num_spans; i++)
         if (work->plan.spans[i].engine == 0)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stage color: planes of components -> planes of the window, RGB or grey. One
-// item makes HR__LANES rows of some columns. hr_pixels is its counterpart for
-// pictures that already are pixels.
+// item makes HR__LANES rows of some columns. hr_planes brings it the planes
+// that another engine has made. hr_pixels is its counterpart for pictures that
+// already are pixels.
 
 // Samples that upsampling needs beside the component's own edge are copies of
 // the edge: that makes every special case of libjpeg-turbo src/jdsample.c and
@@ -92,6 +93,43 @@ static inline void hr__ycc_to_rgb(int16 *r, int16 *g, int16 *b)
     *b = clamp(y + ((cb * 116130 + 32768) >> 16), (int16)(0), (int16)(255));
 }
 
+// HR__LANES rows from `src` on, of which there are that many.
+static inline uchar16 hr__down(__global const uchar *src, uint next, int rows)
+{
+    uchar column[16];
+
+    for (int k = 0; k < 16; k++)
+        column[k] = src[(uint)min(k, rows - 1) * next];
+    return vload16(0, column);
+}
+
+// The samples of another engine's planes, of one component after the other.
+__kernel void hr_planes(__global const uint *restrict plan, uint list,
+                        __global const uchar *restrict in,
+                        __global uchar *restrict work)
+{
+    struct hr__job job = hr__job_of(plan, list);
+    __global const struct hr__kernel_picture *pic = job.pic;
+    __global const struct hr__kernel_component *comp = pic->comp;
+
+    if (job.item >= pic->num_blocks)
+        return;
+    comp += job.item >= comp[0].end;
+    comp += job.item >= comp->end;
+
+    uint item = job.item - comp->begin, strips = hr__strips(comp->rows);
+    uint part = item / strips, strip = item - part * strips;
+    int from = (int)part * HR__PIXEL_COLUMNS;
+    int to = min(from + HR__PIXEL_COLUMNS, comp->cols);
+    __global const uchar *src =
+        in + comp->samples + strip * 16 * comp->samples_y;
+
+    for (int i = from; i < to; i++)
+        vstore16(hr__down(src + (uint)i * comp->samples_x, comp->samples_y,
+                          comp->rows - (int)strip * 16),
+                 0, work + comp->plane + (uint)i * comp->stride + strip * 16);
+}
+
 __kernel void hr_color(__global const uint *restrict plan, uint list,
                        __global uchar *restrict work)
 {
@@ -135,8 +173,7 @@ __kernel void hr_pixels(__global const uint *restrict plan, uint list,
     uint planes = pic->planes, next = pic->pixels_y;
     int from = (int)part * HR__PIXEL_COLUMNS;
     int to = min(from + HR__PIXEL_COLUMNS, pic->w);
-    int rows = min(pic->h - (int)strip * 16, 16);
-    uchar column[16];
+    int rows = pic->h - (int)strip * 16;
 
     for (int i = from; i < to; i++)
         for (uint c = 0; c < planes; c++) {
@@ -144,9 +181,7 @@ __kernel void hr_pixels(__global const uint *restrict plan, uint list,
                                         (uint)i * pic->pixels_x +
                                         c * pic->pixels_c + strip * 16 * next;
 
-            for (int k = 0; k < 16; k++)
-                column[k] = src[(uint)min(k, rows - 1) * next];
-            vstore16(vload16(0, column), 0,
+            vstore16(hr__down(src, next, rows), 0,
                      work + pic->rgb + c * pic->rgb_plane +
                          (uint)i * pic->rgb_stride + strip * 16);
         }

@@ -10,6 +10,7 @@
 // launched alone. Groups have HR__GROUP x 1 items and lie in rows.
 //
 //   hr_reconstruct   in: coefficients      -> work: planes of components
+//   hr_planes        in: samples           -> work: planes of components
 //   hr_color         work: those planes    -> work: planes of the window
 //   hr_pixels        in: u8 pixels         -> work: planes of the window
 //   hr_resample      work: those           -> work: rows, after one pass
@@ -41,7 +42,7 @@ enum {
     HR__ROW_GROUPS = 1023,
     HR__LANES = 16,         // rows or columns that an item makes at once
     HR__COLOR_COLUMNS = 4,  // columns per item of hr_color
-    HR__PIXEL_COLUMNS = 4,  // and of hr_pixels
+    HR__PIXEL_COLUMNS = 4,  // and of hr_pixels and hr_planes
     HR__SLACK = 64,
     // Of one output. Some drivers end the loops of an item, silently, after
     // 65535 rounds in all; hr_resample goes through 16 outputs.
@@ -51,6 +52,7 @@ enum {
 // Kernels, in the order of the stages; their names are hr_reconstruct, ...
 #define HR__KERNELS(X) \
     X(RECONSTRUCT, "hr_reconstruct") \
+    X(PLANES,      "hr_planes") \
     X(COLOR,       "hr_color") \
     X(PIXELS,      "hr_pixels") \
     X(RESAMPLE,    "hr_resample") \
@@ -64,6 +66,7 @@ enum {
 
 // Arguments. LIST is the list's first word in plan. Not every kernel has all:
 //   hr_reconstruct  plan list in work
+//   hr_planes       plan list in work
 //   hr_color        plan list work
 //   hr_pixels       plan list in work
 //   hr_resample     plan list work
@@ -91,7 +94,8 @@ enum {                      // hr__kernel_picture.flags
 enum { HR__KERNEL_F32, HR__KERNEL_F16, HR__KERNEL_U8 };
 
 struct hr__kernel_component {
-    hr__u32 begin, end;     // its blocks among those of the picture
+    hr__u32 begin, end;     // its blocks, or items of hr_planes, among those
+                            // of the picture
     hr__u32 records;        // in: its first record (multiple of 4)
     hr__u32 quant;          // in: quant[64], u16 (multiple of 2)
     hr__u32 blocks_w, blocks_h;
@@ -101,6 +105,10 @@ struct hr__kernel_component {
     hr__i32 width, height;  // of the whole component, unpadded
     hr__u32 step_x, step_y; // pixels per sample
     hr__u32 fancy;
+    // hr_planes: in: its first sample that is wanted, bytes to the next column
+    // and row, and how many columns and rows are wanted.
+    hr__u32 samples, samples_x, samples_y;
+    hr__i32 cols, rows;
 };
 
 // One axis: words of plan.
@@ -111,8 +119,8 @@ struct hr__kernel_axis {
 };
 
 struct hr__kernel_picture {
-    // reconstruct
-    hr__u32 num_blocks;
+    // reconstruct, planes
+    hr__u32 num_blocks;     // or items of hr_planes
     hr__u32 values;         // in: the packed values
     struct hr__kernel_component comp[3];
     // color, pixels: window -> planes; plane i is at rgb + i * rgb_plane

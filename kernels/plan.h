@@ -3,12 +3,12 @@
 // a descriptor. Pure functions; offsets are the caller's, and so are checks
 // that buffers stay below 4 GiB.
 //
-//   hr__kernel_coefficients() or hr__kernel_pixels(): where pixels come from
+//   hr__kernel_coefficients(), _planes() or _pixels(): where pixels come from
 //   hr__kernel_axes():  the resample step
 //   hr__kernel_store(): where they go
 //   hr__kernel_groups(), _list(), _pad(), _rows(): the launches
 //
-// The first two and hr__kernel_axes() take and return the next free byte of
+// The first three and hr__kernel_axes() take and return the next free byte of
 // the work buffer, which begins at HR__SLACK.
 #ifndef HR__KERNELS_PLAN_H
 #define HR__KERNELS_PLAN_H
@@ -48,6 +48,21 @@ static inline uint64_t hr__kernel_window(struct hr__kernel_picture *p,
     return work + (uint64_t)planes * p->rgb_plane + HR__SLACK;
 }
 
+// Of a component whose size is known. libjpeg-turbo src/jdsample.c
+// jinit_upsampler.
+static inline void hr__kernel_upsampling(struct hr__kernel_component *k,
+                                         hr__u32 step_x, hr__u32 step_y)
+{
+    k->step_x = step_x;
+    k->step_y = step_y;
+    if (step_x == 2 && step_y <= 2 && k->width > 2)
+        k->fancy = HR__FANCY_X | (step_y == 2 ? HR__FANCY_Y : 0);
+    else if (step_x == 1 && step_y == 2)
+        k->fancy = HR__FANCY_Y;
+    else
+        k->fancy = 0;
+}
+
 static inline void hr__kernel_component_of(struct hr__kernel_component *k,
                                            const struct hr__coefficients *c,
                                            int i)
@@ -62,15 +77,34 @@ static inline void hr__kernel_component_of(struct hr__kernel_component *k,
     k->y = (hr__i32)comp->block_y * 8;
     k->width = (hr__i32)comp->width;
     k->height = (hr__i32)comp->height;
-    k->step_x = one ? 1 : c->h_max / comp->h;
-    k->step_y = one ? 1 : c->v_max / comp->v;
-    // libjpeg-turbo src/jdsample.c jinit_upsampler
-    if (k->step_x == 2 && k->step_y <= 2 && k->width > 2)
-        k->fancy = HR__FANCY_X | (k->step_y == 2 ? HR__FANCY_Y : 0);
-    else if (k->step_x == 1 && k->step_y == 2)
-        k->fancy = HR__FANCY_Y;
-    else
-        k->fancy = 0;
+    hr__kernel_upsampling(k, one ? 1 : c->h_max / comp->h,
+                          one ? 1 : c->v_max / comp->v);
+}
+
+// The window of a picture whose components are planned. gray: one plane.
+static inline uint64_t hr__kernel_colors(struct hr__kernel_picture *p,
+                                         hr__u32 components, hr__u32 color,
+                                         struct hr__rect w, bool gray,
+                                         uint64_t work)
+{
+    if (components > 1) {
+        p->color = color == HR_COLOR_YCC ? HR__KERNEL_YCC : HR__KERNEL_RGB;
+        return hr__kernel_window(p, w.x, w.y, w.w, w.h, gray ? 1 : 3, work);
+    }
+    // Resample reads the only component as it is.
+    p->color = HR__KERNEL_GRAY;
+    p->planes = 1;
+    p->w = p->h = 0;
+    p->src = p->comp[0].plane +
+             (hr__u32)(w.x - p->comp[0].x) * p->comp[0].stride +
+             (hr__u32)(w.y - p->comp[0].y);
+    p->src_plane = 0;
+    p->src_stride = p->comp[0].stride;
+    p->src_lane = 1;
+    p->src_x = w.x;
+    p->src_y = w.y;
+    p->rows = w.h;
+    return work;
 }
 
 // A payload of packed coefficients that lies at byte in_at of `in` (a multiple
@@ -101,25 +135,71 @@ static inline uint64_t hr__kernel_coefficients(
     for (uint32_t i = n; i < 3; i++)
         p->comp[i].end = begin;
     p->num_blocks = begin;
-    if (n > 1) {
-        p->color = c->color == HR_COLOR_YCC ? HR__KERNEL_YCC : HR__KERNEL_RGB;
-        return hr__kernel_window(p, (int)c->x, (int)c->y, (int)c->w,
-                                 (int)c->h, gray ? 1 : 3, work);
+    return hr__kernel_colors(p, n, c->color,
+                             (struct hr__rect){(int)c->x, (int)c->y,
+                                               (int)c->w, (int)c->h},
+                             gray, work);
+}
+
+// Samples that pixels [from, from + len) of a picture are made of, and one
+// more on each side where the component goes on.
+static inline void hr__kernel_cover(int from, int len, int step, int samples,
+                                    int *first, int *count)
+{
+    int lo = from / step, hi = (from + len - 1) / step;
+
+    lo -= lo > 0;
+    hi += hi + 1 < samples;
+    *first = lo;
+    *count = hi - lo + 1;
+}
+
+// Where the wanted samples of a component begin in `in`, and the bytes to the
+// next column and row.
+struct hr__kernel_samples {
+    struct hr__rect want;
+    uint64_t at;
+    uint32_t next_x, next_y;
+};
+
+static inline uint64_t hr__kernel_planes(struct hr__kernel_picture *p,
+                                         const struct hr__planes *c,
+                                         const struct hr__kernel_samples s[3],
+                                         struct hr__rect window, bool gray,
+                                         uint64_t work)
+{
+    uint32_t items = 0, n = c->num_components;
+
+    for (uint32_t i = 0; i < 3; i++) {
+        struct hr__kernel_component *k = &p->comp[i];
+
+        if (i >= n) {
+            k->end = items;
+            continue;
+        }
+        k->samples = (hr__u32)s[i].at;
+        k->samples_x = s[i].next_x;
+        k->samples_y = s[i].next_y;
+        k->x = s[i].want.x;
+        k->y = s[i].want.y;
+        k->cols = s[i].want.w;
+        k->rows = s[i].want.h;
+        k->width = (hr__i32)c->comp[i].width;
+        k->height = (hr__i32)c->comp[i].height;
+        hr__kernel_upsampling(k, c->h_max / c->comp[i].h,
+                              c->v_max / c->comp[i].v);
+        k->stride = (hr__u32)hr__kernel_round((uint64_t)k->rows, HR__LANES);
+        k->plane = (hr__u32)work;
+        work += (uint64_t)k->stride * (uint64_t)k->cols + HR__SLACK;
+        k->begin = items;
+        items += k->stride / HR__LANES *
+                 (uint32_t)(hr__kernel_round((uint64_t)k->cols,
+                                             HR__PIXEL_COLUMNS) /
+                            HR__PIXEL_COLUMNS);
+        k->end = items;
     }
-    // Resample reads the only component as it is.
-    p->color = HR__KERNEL_GRAY;
-    p->planes = 1;
-    p->w = p->h = 0;
-    p->src = p->comp[0].plane +
-             (c->x - (uint32_t)p->comp[0].x) * p->comp[0].stride +
-             (c->y - (uint32_t)p->comp[0].y);
-    p->src_plane = 0;
-    p->src_stride = p->comp[0].stride;
-    p->src_lane = 1;
-    p->src_x = (hr__i32)c->x;
-    p->src_y = (hr__i32)c->y;
-    p->rows = (hr__i32)c->h;
-    return work;
+    p->num_blocks = items;
+    return hr__kernel_colors(p, n, c->color, window, gray, work);
 }
 
 // u8 pixels: the window's first is at byte in_at of `in`; bytes to the next
@@ -236,6 +316,7 @@ static inline hr__u32 hr__kernel_groups(const struct hr__kernel_picture *p,
 
     switch (kernel) {
     case HR__KERNEL_RECONSTRUCT:
+    case HR__KERNEL_PLANES:
         items = p->num_blocks;
         break;
     case HR__KERNEL_COLOR:

@@ -15,6 +15,7 @@
 #include "cpu_fallback/cpu_ops.h"
 #include "simd_axes.h"
 #include "simd_bench.h"
+#include "simd_color.h"
 
 #define MAX_ROWS 16
 #define GUARD 64  // bytes watched around every destination
@@ -460,6 +461,16 @@ static void test_gray(void)
     check_gray(&tested);
 }
 
+static void test_color(void)
+{
+    CU_ASSERT_EQUAL(test_simd_color(&tested, CASES), 0);
+}
+
+static void test_ycc(void)
+{
+    CU_ASSERT_EQUAL(test_simd_ycc(&tested), 0);
+}
+
 static int use_c(void)
 {
     cpu_ops_init(&tested, CPU_FLAG_C);
@@ -478,10 +489,11 @@ static int use_avx512(void)
 
 static bool add_suites(void)
 {
-    // Colour exists in C only, against a formula of its own.
+    // Some of colour exists in C only, against a formula of its own.
     CU_pSuite c = CU_add_suite("c", use_c, NULL);
     if (!c || !CU_add_test(c, "cmyk_to_rgb", test_cmyk) ||
-        !CU_add_test(c, "rgb_to_gray", test_gray))
+        !CU_add_test(c, "rgb_to_gray", test_gray) ||
+        !CU_add_test(c, "ycc_to_rgb, all chroma", test_ycc))
         return false;
     int (*const use[NUM_LEVELS])(void) = {use_avx2, use_avx512};
     for (size_t i = 0; i < NUM_LEVELS; i++) {
@@ -496,7 +508,9 @@ static bool add_suites(void)
             !CU_add_test(s, "resample_h without packed weights",
                          test_h_unpacked) ||
             !CU_add_test(s, "resample_v", test_v) ||
-            !CU_add_test(s, "store", test_store))
+            !CU_add_test(s, "store", test_store) ||
+            !CU_add_test(s, "planes to pixels", test_color) ||
+            !CU_add_test(s, "ycc_to_rgb, all chroma", test_ycc))
             return false;
     }
     return true;
@@ -526,6 +540,6 @@ int main(int argc, char **argv)
                   CU_get_number_of_suites_failed();
     CU_cleanup_registry();
     if (want_bench)
-        test_simd_bench();
+        test_simd_bench(), test_simd_color_bench();
     return failed;
 }

@@ -138,7 +138,10 @@ static void work(struct fake *f, struct hr__task *task, int k,
         return;
     }
     spoiled = !f->s.fault_width || task->pic->width == f->s.fault_width;
-    fake_pixels(task, spoiled ? f->s.fault : FAKE_RIGHT, out);
+    if (task->span.last == HR_RECONSTRUCT)
+        fake_planes(task, f->s.planes_form, out);
+    else
+        fake_pixels(task, spoiled ? f->s.fault : FAKE_RIGHT, out);
     if (f->s.never_fails)
         out->status = HR_OK;
     if (f->s.stale_width && !out->status && task->span.last == HR_STORE)
@@ -286,13 +289,18 @@ static void fake_offer(struct hr__engine *e, const struct hr__picture *pic,
                        struct hr__offer *out)
 {
     const struct fake *f = e->priv;
-    uint32_t decodes = FAKE_D | FAKE_DR | FAKE_DRS;
+    uint32_t decodes = FAKE_D | FAKE_DR | FAKE_DRS | FAKE_P;
 
     *out = (struct hr__offer){.spans = f->s.spans[pic->tier]};
     if (pic->data && pic->info.format != HR_FORMAT_JPEG &&
         (out->spans & decodes)) {
         out->spans &= ~decodes;
         out->why |= HR_WHY_FORMAT;
+    }
+    if ((out->spans & FAKE_P) &&
+        (pic->info.color > HR_COLOR_RGB || !pic->info.ends)) {
+        out->spans &= ~FAKE_P;
+        out->why |= HR_WHY_COLOR;
     }
     if (f->s.takes_every_2nd && pic->width % 2) {
         out->spans = 0;

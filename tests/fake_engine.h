@@ -52,8 +52,10 @@ struct fake_script {
     bool never_fails;       // what it cannot make it calls made
     bool tested;            // not trusted: it needs a certificate
     const char *fingerprint;
-    bool software;  // caps.software
-    bool deaf;      // does not look at hr__task_stop()
+    bool software;    // caps.software
+    int planes_form;  // enum planes_form, of what FAKE_P leaves;
+                      // NUM_FORMS: with a header that is wrong
+    bool deaf;        // does not look at hr__task_stop()
 };
 
 // What happened, of all fake engines since fake_reset().
@@ -63,14 +65,18 @@ struct fake_counts {
     atomic_int begun, ended, stopped, canceled;      // canceled: by cancel()
     atomic_int claims_lost;
     atomic_int buffers, buffers_made;           // live, ever
+    atomic_int surfaces, surfaces_made;         // memory of its own, left as
+                                                // payload
     atomic_int hanging;                         // asleep right now
     atomic_int memory, memory_made;             // pieces: live, ever
     atomic_int copies_up, copies_down, clears;  // that went well
 };
 extern struct fake_counts fake_counts;
 
-// Every way to cut a picture: decode, resample, store, joined or not.
+// Every way to cut a picture: decode, resample, store, joined or not; and
+// planes, for others to go on from.
 #define FAKE_D HR__SPAN_BIT(HR_ENTROPY, HR_COLOR)
+#define FAKE_P HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT)
 #define FAKE_DR HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE)
 #define FAKE_DRS HR__SPAN_BIT(HR_ENTROPY, HR_STORE)
 #define FAKE_R HR__SPAN_BIT(HR_RESAMPLE, HR_RESAMPLE)

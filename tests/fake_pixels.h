@@ -30,4 +30,8 @@ void fake_memory_free(struct hr__engine *e, struct hr__memory *memory);
 void fake_native(struct hr__engine *e, struct hr_native_device *out);
 void fake_do_copy(const struct hr__copy *copy);
 
+// The same for entropy..reconstruct: planes of the whole picture in memory of
+// its own, in a form of planes_forms.h.
+void fake_planes(struct hr__task *task, int form, struct hr__outcome *out);
+
 #endif

@@ -189,6 +189,31 @@ static uint32_t put_table(struct batch *b, const struct kernel_item *item)
     return (uint32_t)(at / 4);
 }
 
+static void source_planes(struct batch *b, struct hr__kernel_picture *p,
+                          const struct kernel_item *item)
+{
+    const struct hr__planes *c = item->planes_of;
+    struct hr__rect win = kernel_window(&item->step);
+    struct hr__kernel_samples s[3] = {0};
+    size_t at = take(&b->in, item->samples_size);
+
+    memcpy(b->in.data + at, item->samples, item->samples_size);
+    for (uint32_t i = 0; i < c->num_components; i++) {
+        const struct hr__plane *k = &c->comp[i];
+        struct hr__rect *w = &s[i].want;
+
+        hr__kernel_cover(win.x, win.w, (int)(c->h_max / k->h), (int)k->width,
+                         &w->x, &w->w);
+        hr__kernel_cover(win.y, win.h, (int)(c->v_max / k->v), (int)k->height,
+                         &w->y, &w->h);
+        s[i].at = at + k->at + (size_t)(w->y - (int)k->y) * k->stride +
+                  (size_t)(w->x - (int)k->x) * k->step;
+        s[i].next_x = k->step;
+        s[i].next_y = k->stride;
+    }
+    b->work = hr__kernel_planes(p, c, s, win, item->gray, b->work);
+}
+
 static void source(struct batch *b, struct hr__kernel_picture *p,
                    const struct kernel_item *item)
 {
@@ -200,6 +225,10 @@ static void source(struct batch *b, struct hr__kernel_picture *p,
         memcpy(b->in.data + at, item->coefs, item->coef_size);
         b->work = hr__kernel_coefficients(p, item->coefs, at, item->gray,
                                           b->work);
+        return;
+    }
+    if (item->planes_of) {
+        source_planes(b, p, item);
         return;
     }
     at = take(&b->in, item->next_y * (size_t)item->step.in_h +
@@ -242,9 +271,18 @@ static void describe(struct batch *b, int i, const struct kernel_item *item)
 
 static bool uses(const struct kernel_item *item, int kernel)
 {
-    if (kernel == HR__KERNEL_RECONSTRUCT || kernel == HR__KERNEL_COLOR)
+    switch (kernel) {
+    case HR__KERNEL_RECONSTRUCT:
         return item->coefs;
-    return kernel != HR__KERNEL_PIXELS || !item->coefs;
+    case HR__KERNEL_PLANES:
+        return item->planes_of;
+    case HR__KERNEL_COLOR:
+        return item->coefs || item->planes_of;
+    case HR__KERNEL_PIXELS:
+        return item->pixels;
+    default:
+        return true;
+    }
 }
 
 static void lists(struct batch *b, const struct kernel_item *items, int n)
@@ -288,6 +326,7 @@ static bool launch(struct kernel_env *env, int k, cl_mem mem[BUF_N],
 {
     static const int buffers[HR__NUM_KERNELS][2] = {
         [HR__KERNEL_RECONSTRUCT] = {BUF_IN, BUF_WORK},
+        [HR__KERNEL_PLANES] = {BUF_IN, BUF_WORK},
         [HR__KERNEL_COLOR] = {BUF_WORK, -1},
         [HR__KERNEL_PIXELS] = {BUF_IN, BUF_WORK},
         [HR__KERNEL_RESAMPLE] = {BUF_WORK, -1},

@@ -80,10 +80,13 @@ bool kernel_env_open(struct kernel_env *env, const struct kernel_cl *cl,
                      const struct kernel_device *device);
 void kernel_env_close(struct kernel_env *env);
 
-// One picture: from coefficients, or from pixels.
+// One picture: from coefficients, from planes, or from pixels.
 struct kernel_item {
     struct hr__coefficients *coefs;  // NULL: pixels
     size_t coef_size;
+    struct hr__planes *planes_of;  // or these planes,
+    uint8_t *samples;              // in here
+    size_t samples_size;
     const uint8_t *pixels;  // the whole picture, step.in_w x in_h
     size_t next_x, next_y, next_c;
     int planes;  // 3 or 1

@@ -50,6 +50,8 @@ void kernel_picture_free(struct kernel_picture *p)
     free(p->want);
     free(p->got);
     free(p->item.coefs);
+    free(p->item.planes_of);
+    free(p->item.samples);
     memset(p, 0, sizeof(*p));
 }
 
@@ -229,6 +231,63 @@ bool kernel_random_picture(struct kernel_picture *p, int layout, int most,
     kernel_random_table(p);
     kernel_make_item(p);
     return pixels || p->item.coefs;
+}
+
+// Where they lie: pairs of chroma have step 2.
+static size_t planes_form(struct hr__planes *c, bool pairs)
+{
+    size_t at = (size_t)kernel_pick(0, 40);
+
+    for (uint32_t i = 0; i < c->num_components; i++) {
+        struct hr__plane *k = &c->comp[i];
+
+        k->cols = k->width;
+        k->rows = k->height;
+        k->step = pairs && i ? 2 : 1;
+        k->stride = k->cols * k->step + (uint32_t)kernel_pick(0, 30);
+        k->at = at;
+        if (pairs && i == 2) {
+            k->stride = c->comp[1].stride;
+            k->at = c->comp[1].at++;
+        }
+        at += (size_t)k->stride * k->rows;
+    }
+    return at + 1;
+}
+
+bool kernel_use_planes(struct kernel_picture *p)
+{
+    const struct hr__coefficients *from = p->item.coefs;
+    struct hr__planes *c = calloc(1, sizeof(*c));
+    struct kernel_planes raw;
+    bool pairs = from->num_components == 3 && kernel_pick(0, 1) &&
+                 from->comp[1].width == from->comp[2].width &&
+                 from->comp[1].height == from->comp[2].height;
+
+    if (!c || !kernel_raw(&p->jpeg, &raw))
+        return false;
+    c->num_components = from->num_components;
+    c->color = from->color;
+    c->h_max = c->num_components == 1 ? from->comp[0].h : from->h_max;
+    c->v_max = c->num_components == 1 ? from->comp[0].v : from->v_max;
+    for (uint32_t i = 0; i < c->num_components; i++)
+        c->comp[i] = (struct hr__plane){.h = from->comp[i].h,
+                                        .v = from->comp[i].v,
+                                        .width = from->comp[i].width,
+                                        .height = from->comp[i].height};
+    p->item.samples_size = planes_form(c, pairs);
+    p->item.samples = calloc(1, p->item.samples_size);
+    for (uint32_t i = 0; i < c->num_components; i++)
+        for (size_t y = 0; y < c->comp[i].rows; y++)
+            for (size_t x = 0; x < c->comp[i].cols; x++)
+                p->item.samples[c->comp[i].at + y * c->comp[i].stride +
+                                x * c->comp[i].step] =
+                    raw.plane[i][y * raw.stride[i] + x];
+    free(raw.plane[0]);
+    free(p->item.coefs);
+    p->item.coefs = NULL;
+    p->item.planes_of = c;
+    return true;
 }
 
 bool kernel_cpu_run(hr_device cpu, struct kernel_picture *p, int n)

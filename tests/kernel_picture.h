@@ -40,6 +40,10 @@ void kernel_random_out(struct kernel_picture *p);
 void kernel_random_table(struct kernel_picture *p);
 void kernel_make_item(struct kernel_picture *p);
 
+// Takes the coefficients away and gives planes instead, as engines leave them:
+// packed, with gaps, chroma by pairs; of the whole picture.
+bool kernel_use_planes(struct kernel_picture *p);
+
 // Makes want of n pictures.
 bool kernel_cpu_run(hr_device cpu, struct kernel_picture *p, int n);
 // How many differ; says where the first one does.

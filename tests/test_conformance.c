@@ -73,6 +73,25 @@ static void finds_faults(void)
     hr_device_close(&dev);
 }
 
+// What it would do of planes, which the CPU makes here; and where there are
+// none, of pixels.
+static void from_planes(hr_device dev)
+{
+    uint32_t planes = HR__SPAN_BIT(HR_COLOR, HR_STORE);
+    struct conformance c;
+
+    if (!(dev->caps.spans[HR_EXACT] & planes))
+        return;
+    ((struct hr__device *)dev)->probing = planes |
+                                          HR__SPAN_BIT(HR_RESAMPLE, HR_STORE);
+    c = conformance_run(dev, HR_EXACT, test_seed);
+    CHECK(c.by_device > c.samples / 2 && c.different == 0, "by_device %d",
+          c.by_device);
+    printf("\n  from planes:");
+    report(dev, &c);
+    ((struct hr__device *)dev)->probing = 0;
+}
+
 static void run_other(const char *name)
 {
     hr_device dev = hr_device_open(name, NULL);
@@ -86,6 +105,7 @@ static void run_other(const char *name)
     report(dev, &c);
     c = conformance_run(dev, HR_CLOSE, test_seed);
     report(dev, &c);
+    from_planes(dev);
     hr_device_close(&dev);
 }
 

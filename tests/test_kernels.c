@@ -158,6 +158,28 @@ static void test_chain(void)
     }
 }
 
+// From planes that another engine has made, alone and beside coefficients and
+// pixels.
+static void test_planes(void)
+{
+    struct kernel_picture p[3];
+
+    for (int i = 0; i < (small ? 6 : 250); i++) {
+        int layout = i % KERNEL_LAYOUTS, most = small ? 20 : i % 4 ? 70 : 7;
+
+        CU_ASSERT_TRUE_FATAL(
+            kernel_random_picture(&p[0], layout, most, false, false));
+        CU_ASSERT_TRUE_FATAL(kernel_use_planes(&p[0]));
+        if (i % 3 == 0) {
+            CU_ASSERT_TRUE_FATAL(
+                kernel_random_picture(&p[1], layout, most, false, false));
+            CU_ASSERT_TRUE_FATAL(
+                kernel_random_picture(&p[2], layout, most, false, true));
+        }
+        run_and_compare(p, i % 3 ? 1 : 3);
+    }
+}
+
 // The vertical pass first, beside pictures of the other order.
 static void test_v_first(void)
 {
@@ -466,9 +488,10 @@ static int run_tests(void)
         {"layout", test_layout},    {"stages", test_stages},
         {"tiny", test_tiny_stages}, {"harsh", test_harsh_stages},
         {"rows", test_rows},        {"chain", test_chain},
-        {"v first", test_v_first},  {"batches", test_batches},
-        {"luma", test_luma},        {"pixels", test_pixels},
-        {"long", test_long},        {"large", test_large},
+        {"planes", test_planes},    {"v first", test_v_first},
+        {"batches", test_batches},  {"luma", test_luma},
+        {"pixels", test_pixels},    {"long", test_long},
+        {"large", test_large},
     };
     CU_pSuite suite;
     int failures;

@@ -154,11 +154,52 @@ static void known(void)
           "the CPU alone");
 }
 
+// What media engine, device and CPU really offer of a plain JPEG: planes are
+// for those who begin or go on with them; nobody else's plan changes.
+static void planes(void)
+{
+#define CUT(a, b) HR__SPAN_BIT(HR_##a, HR_##b)
+    const struct hr__offer media = {CUT(ENTROPY, RECONSTRUCT), 0};
+    const struct hr__offer device = {
+        CUT(RECONSTRUCT, STORE) | CUT(COLOR, STORE) | CUT(RESAMPLE, STORE), 0};
+    const struct hr__offer cpu = {
+        CUT(ENTROPY, ENTROPY) | CUT(ENTROPY, RECONSTRUCT) |
+            CUT(ENTROPY, COLOR) | CUT(ENTROPY, RESAMPLE) | CUT(ENTROPY, STORE) |
+            CUT(COLOR, COLOR) | CUT(COLOR, RESAMPLE) | CUT(COLOR, STORE) |
+            CUT(RESAMPLE, RESAMPLE) | CUT(RESAMPLE, STORE) | CUT(STORE, STORE),
+        0};
+#undef CUT
+    const struct {
+        struct hr__offer offers[3];
+        int n, spans;
+        enum hr_stage begins;  // the last span
+    } cases[] = {
+        {{cpu}, 1, 1, HR_ENTROPY},
+        {{device, cpu}, 2, 2, HR_RECONSTRUCT},
+        {{media, cpu}, 2, 2, HR_COLOR},
+        {{media, device, cpu}, 3, 2, HR_COLOR},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct hr__plan p;
+        enum hr_status status = hr__plan_build(&p, HR_ENTROPY, cases[i].offers,
+                                               cases[i].n);
+
+        CHECK(!status && p.num_spans == cases[i].spans &&
+                  p.spans[p.num_spans - 1].span.first == cases[i].begins &&
+                  p.spans[p.num_spans - 1].engine == (cases[i].n == 3 ? 1
+                                                      : i == 2        ? 1
+                                                                      : 0),
+              "case %zu: %d spans", i, p.num_spans);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {TEST_CASE(every_offer),
                                              TEST_CASE(random_offers),
-                                             TEST_CASE(known)};
+                                             TEST_CASE(known),
+                                             TEST_CASE(planes)};
 
-    return test_main("plan", cases, 3, argc, argv);
+    return test_main("plan", cases, 4, argc, argv);
 }

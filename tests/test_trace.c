@@ -64,6 +64,8 @@ static void run_jobs(struct scene *s, int n)
         CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s",
               hr_last_error());
         hr_job_release(&job);
+        // A job that is done may still be on the list of those in flight.
+        hr_wait_all(s->dev, HR_FOREVER);
     }
 }
 

@@ -50,6 +50,27 @@ static bool tested_text(const struct hr_certificate *cert, char text[32])
            strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
 }
 
+static json_t *kinds_json(const struct hr_certificate *cert)
+{
+    json_t *json = json_array();
+
+    for (int i = 0; i < HR_NUM_KINDS; i++) {
+        const struct hr_kind_certificate *k = &cert->kinds[i];
+        const char *name = hr_jpeg_kind_name((enum hr_jpeg_kind)i);
+        json_t *kind = json_object();
+
+        json_object_set_new(kind, "kind", json_string(name));
+        json_object_set_new(kind, "pictures", json_integer(k->pictures));
+        json_object_set_new(kind, "max", json_real(k->max));
+        json_object_set_new(kind, "mean", json_real(k->mean));
+        if (k->pictures)
+            json_array_append_new(json, kind);
+        else
+            json_decref(kind);
+    }
+    return json;
+}
+
 static json_t *certificate_json(const struct hr_certificate *cert)
 {
     json_t *json = json_object(), *spans = json_array();
@@ -77,6 +98,7 @@ static json_t *certificate_json(const struct hr_certificate *cert)
     }
     json_object_set_new(json, "tested", json_string(when));
     json_object_set_new(json, "spans", spans);
+    json_object_set_new(json, "kinds", kinds_json(cert));
     return json;
 }
 
@@ -151,6 +173,25 @@ static void print_spans(uint32_t spans)
         fputs("nothing", stdout);
 }
 
+static void print_kinds(const struct hr_certificate *cert)
+{
+    const char *before = "levels at most, by kind: ";
+
+    for (int i = 0; i < HR_NUM_KINDS; i++) {
+        const struct hr_kind_certificate *k = &cert->kinds[i];
+
+        if (!k->pictures)
+            continue;
+        if (*before == 'l')
+            printf("%-12s ", "");
+        printf("%s%s %g (mean %.3g)", before,
+               hr_jpeg_kind_name((enum hr_jpeg_kind)i), k->max, k->mean);
+        before = ", ";
+    }
+    if (*before != 'l')
+        putchar('\n');
+}
+
 static void print_certificate(const struct hr_certificate *cert)
 {
     char text[64], when[32];
@@ -173,6 +214,7 @@ static void print_certificate(const struct hr_certificate *cert)
                    "256 levels at most, %.3g on average\n",
                    100 * s->differing, s->pictures, s->max, s->mean);
     }
+    print_kinds(cert);
 }
 
 static void print_info(const struct hr_device_info *info)

@@ -93,6 +93,7 @@ static void rates(const struct run *run, double *img_per_s, double *cpu)
 static int report_json(const struct run *run)
 {
     json_t *json = run_head_json(run);
+    struct hr_stats stats;
     double img_per_s, cpu;
 
     rates(run, &img_per_s, &cpu);
@@ -109,6 +110,10 @@ static int report_json(const struct run *run)
     json_object_set_new(json, "failed", json_integer((json_int_t)run->failed));
     json_object_set_new(json, "failures", failures_json(run));
     json_object_set_new(json, "fallbacks", fallbacks_json(run));
+    hr_device_stats(run->dev, &stats);
+    json_object_set_new(json, "checked",
+                        json_integer((json_int_t)stats.checked));
+    json_object_set_new(json, "lies", json_integer((json_int_t)stats.lies));
     json_object_set_new(json, "epochs", epochs_json(run));
     json_object_set_new(json, "img_per_s", json_real(img_per_s));
     json_object_set_new(json, "cpu_s_per_1000", json_real(cpu));
@@ -144,6 +149,17 @@ static int report_line(const struct run *run)
         before = ", ";
     }
     puts(run->failed ? ")" : "");
+    // What another engine than the device made, or a part of it, and why.
+    before = "passed on: ";
+    for (int i = 0; i < RUN_NUM_WHY; i++) {
+        if (!run->fallbacks[i])
+            continue;
+        printf("%s%llu %s", before, (unsigned long long)run->fallbacks[i],
+               hr_why_text(1u << i));
+        before = ", ";
+    }
+    if (before[0] == ',')
+        putchar('\n');
     return tools_flush_stdout();
 }
 

@@ -7,6 +7,7 @@
 //   workers.c  the queue and the threads
 //   span.c     one task: rows in, geometry, rows out
 //   entropy.c  one task: packed coefficients out
+//   planes.c   one task: planes out; and rows from planes
 //   rows.c     where rows come from: a decoder, an image, a payload
 #ifndef HR_CPU_H
 #define HR_CPU_H
@@ -61,9 +62,10 @@ void cpu_run(struct cpu_worker *w, struct hr__task *task);
 // bytes readable behind each row.
 struct cpu_rows {
     struct cpu_rect window;
-    int channels, next;         // next row of the window, 0 = its first
-    struct cpu_decode *decode;  // from a decoder,
-    const uint8_t *data;        // or from memory that begins at pixel x0, y0
+    int channels, next;              // next row of the window, 0 = its first
+    struct cpu_decode *decode;       // from a decoder,
+    struct cpu_planes_rows *planes;  // or from planes,
+    const uint8_t *data;  // or from memory that begins at pixel x0, y0
     int x0, y0;
     size_t stride_h;
     size_t stride_c;     // > 0: planes
@@ -80,6 +82,7 @@ int cpu_rows_read(struct cpu_run *run, struct cpu_rows *rows,
 bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows);
 bool cpu_rows_image(struct cpu_run *run, struct cpu_rows *rows);
 bool cpu_rows_payload(struct cpu_run *run, struct cpu_rows *rows);
+bool cpu_rows_planes(struct cpu_run *run, struct cpu_rows *rows);  // planes.c
 bool cpu_rows_memory(struct cpu_run *run, struct cpu_rows *rows,
                      const uint8_t *data, size_t stride, size_t size);
 // Ends a decoder; false if it found damage at the end.
@@ -113,9 +116,22 @@ bool cpu_run_stops(void *run);  // struct cpu_run *
 // The pixels that the first step reads; one, if its window is all padding.
 bool cpu_run_window(struct cpu_run *run, struct cpu_rect *window);
 
+// What decoders must know, but for the window.
+struct cpu_decode_params cpu_run_decode(struct cpu_run *run);
+
 // ---- Stage entropy alone (entropy.c) -----------------------------------------
 
 bool cpu_entropy_takes(const struct hr__picture *pic);
 bool cpu_run_entropy(struct cpu_run *run);
+// Ends a span that makes coefficients or planes. Always false.
+bool cpu_run_damaged(struct cpu_run *run, const struct cpu_decode_error *err);
+
+// ---- Planes (planes.c) -------------------------------------------------------
+
+// Whether planes of such a picture are a thing between engines, and whether
+// this engine makes them.
+bool cpu_planes_color(const struct hr__picture *pic);
+bool cpu_planes_takes(const struct hr__picture *pic);
+bool cpu_run_planes(struct cpu_run *run);
 
 #endif

@@ -90,11 +90,17 @@ static void describe(struct hr__engine *e, const struct cpu_ops *ops)
 
 // ---- What it offers --------------------------------------------------------------------
 
-// Every run of stages that begins with the bytes, with pixels, or at the end;
-// and the bytes' coefficients, for engines that go on from there.
+#define FROM_PLANES                                                           \
+    (HR__SPAN_BIT(HR_COLOR, HR_COLOR) | HR__SPAN_BIT(HR_COLOR, HR_RESAMPLE) | \
+     HR__SPAN_BIT(HR_COLOR, HR_STORE))
+
+// Every run of stages that begins with the bytes, with planes, with pixels, or
+// at the end; but of those that end in the middle of a decode and begin there
+// only the ones that other engines go on from, or leave.
 static uint32_t all_spans(void)
 {
-    return HR__SPAN_BIT(HR_ENTROPY, HR_ENTROPY) |
+    return FROM_PLANES | HR__SPAN_BIT(HR_ENTROPY, HR_ENTROPY) |
+           HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT) |
            HR__SPAN_BIT(HR_ENTROPY, HR_COLOR) |
            HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE) |
            HR__SPAN_BIT(HR_ENTROPY, HR_STORE) |
@@ -110,6 +116,10 @@ static void cpu_offer(struct hr__engine *e, const struct hr__picture *pic,
     *out = (struct hr__offer){.spans = all_spans()};
     if (!cpu_entropy_takes(pic))
         out->spans &= ~HR__SPAN_BIT(HR_ENTROPY, HR_ENTROPY);
+    if (!cpu_planes_takes(pic))
+        out->spans &= ~HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT);
+    if (!cpu_planes_color(pic))
+        out->spans &= ~FROM_PLANES;
 #if !HR_HAVE_PNG
     if (pic->data && pic->info.format == HR_FORMAT_PNG)
         *out = (struct hr__offer){.why = HR_WHY_FORMAT};

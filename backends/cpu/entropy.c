@@ -43,69 +43,38 @@ _Static_assert((int)HR__COEF_MAGIC == (int)CPU_COEF_MAGIC &&
 
 // ---- What it offers --------------------------------------------------------
 
-static bool step_is_empty(const struct hr__step *s)
-{
-    return s->win.x >= s->rs_w || s->win.x + s->win.w <= 0 ||
-           s->win.y >= s->rs_h || s->win.y + s->win.h <= 0;
-}
-
-static bool sampling_is_integral(const struct hr_info *info)
-{
-    int h = 1, v = 1;
-
-    for (int i = 0; i < info->components; i++) {
-        h = info->h[i] > h ? info->h[i] : h;
-        v = info->v[i] > v ? info->v[i] : v;
-    }
-    for (int i = 0; i < info->components; i++)
-        if (!info->h[i] || !info->v[i] || h % info->h[i] || v % info->v[i])
-            return false;
-    return true;
-}
-
 bool cpu_entropy_takes(const struct hr__picture *pic)
 {
     const struct hr_info *info = &pic->info;
-    bool gray = info->components == 1 && info->color == HR_COLOR_GRAY;
-    bool color = info->components == 3 &&
-                 (info->color == HR_COLOR_YCC || info->color == HR_COLOR_RGB);
 
-    // A file without an end must be searched for where it stops: for rows.
-    return pic->data && info->format == HR_FORMAT_JPEG && info->ends &&
+    return cpu_planes_takes(pic) &&
            (info->process == HR_PROCESS_BASELINE ||
             info->process == HR_PROCESS_EXTENDED) &&
-           !info->arithmetic && info->precision == 8 && info->interleaved &&
-           (gray || color) && sampling_is_integral(info) &&
-           !step_is_empty(&pic->geo.steps[0]);
+           !info->arithmetic && info->interleaved;
 }
 
 // ---- The span --------------------------------------------------------------
 
 // The CPU mends damage, and says how much, in its own way: then it makes the
 // picture as a whole.
-static bool failed(struct cpu_run *run, const struct cpu_decode_error *err)
+bool cpu_run_damaged(struct cpu_run *run, const struct cpu_decode_error *err)
 {
     run->out.offset = err->offset;
     if (err->result == CPU_STOPPED)
         return cpu_run_stops(run), false;
-    if (err->result == CPU_NOMEM)
+    if (err->result == CPU_NOMEM) {
+        // As rows it takes less.
+        run->out.why = HR_WHY_MEMORY;
         return cpu_run_fail(run, HR_ENOMEM, err->text);
+    }
     run->out.why = HR_WHY_DAMAGED;
     return cpu_run_fail(run, HR_EUNSUPPORTED, err->text);
 }
 
 bool cpu_run_entropy(struct cpu_run *run)
 {
-    const struct hr__picture *pic = run->pic;
     struct cpu_worker *w = run->w;
-    struct cpu_decode_params p = {.data = pic->data,
-                                  .size = pic->size,
-                                  .width = pic->width,
-                                  .height = pic->height,
-                                  .channels = pic->channels,
-                                  .stop = cpu_run_stops,
-                                  .stop_ctx = run,
-                                  .jpeg = w->jpeg};
+    struct cpu_decode_params p = cpu_run_decode(run);
     struct cpu_decode_error err = {.offset = -1};
     struct cpu_packed packed;
     struct hr__payload *out;
@@ -114,7 +83,7 @@ bool cpu_run_entropy(struct cpu_run *run)
         return false;
     run->out.stage = HR_ENTROPY;
     if (cpu_coef_decode(&p, &w->engine->ops, &w->arena, &packed, &err))
-        return failed(run, &err);
+        return cpu_run_damaged(run, &err);
     out = hr__task_payload(run->task, packed.size);
     if (!out) {
         // The next engine's memory, not ours: somebody else may have room.

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
+#include "cpu_fallback/planes.h"
 
 static enum hr_status status_of(enum cpu_result result)
 {
@@ -35,21 +36,28 @@ static bool decode_failed(struct cpu_run *run,
     return cpu_run_fail(run, status_of(err->result), err->text);
 }
 
+struct cpu_decode_params cpu_run_decode(struct cpu_run *run)
+{
+    const struct hr__picture *pic = run->pic;
+
+    return (struct cpu_decode_params){.data = pic->data,
+                                      .size = pic->size,
+                                      .width = pic->width,
+                                      .height = pic->height,
+                                      .channels = pic->channels,
+                                      .stop = cpu_run_stops,
+                                      .stop_ctx = run,
+                                      .jpeg = run->w->jpeg};
+}
+
 bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows)
 {
     const struct hr__picture *pic = run->pic;
     struct cpu_worker *w = run->w;
-    struct cpu_decode_params p = {.data = pic->data,
-                                  .size = pic->size,
-                                  .width = pic->width,
-                                  .height = pic->height,
-                                  .window = rows->window,
-                                  .channels = pic->channels,
-                                  .stop = cpu_run_stops,
-                                  .stop_ctx = run,
-                                  .jpeg = w->jpeg};
+    struct cpu_decode_params p = cpu_run_decode(run);
     struct cpu_decode_error err = {.offset = -1};
 
+    p.window = rows->window;
     rows->channels = pic->channels;
 #if HR_HAVE_PNG
     if (pic->info.format == HR_FORMAT_PNG)
@@ -155,6 +163,8 @@ int cpu_rows_read(struct cpu_run *run, struct cpu_rows *rows,
         n = cpu_decode_rows(rows->decode, out, n, &err);
         if (n == 0)
             decode_failed(run, &err);
+    } else if (rows->planes) {
+        n = cpu_planes_read(rows->planes, out, n);
     } else {
         for (int i = 0; i < n; i++)
             out[i] = memory_row(rows, rows->window.y + rows->next + i,

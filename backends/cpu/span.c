@@ -358,7 +358,9 @@ static bool resample_rows(struct cpu_run *run, struct resample *r,
 static bool open_source(struct cpu_run *run, struct cpu_rows *rows)
 {
     if (run->task->in)
-        return cpu_rows_payload(run, rows);
+        return run->task->in->after == HR_RECONSTRUCT
+                   ? cpu_rows_planes(run, rows)
+                   : cpu_rows_payload(run, rows);
     return run->pic->data ? cpu_rows_decode(run, rows)
                           : cpu_rows_image(run, rows);
 }
@@ -487,7 +489,7 @@ static bool run_decode(struct cpu_run *run)
         !sink_payload(run, &s,
                       (struct hr__rect){rows.window.x, rows.window.y,
                                         rows.window.w, rows.window.h}) ||
-        !cpu_rows_decode(run, &rows))
+        !open_source(run, &rows))
         return false;
     while (rows.next < rows.window.h) {
         int y = rows.next;
@@ -530,6 +532,8 @@ static bool run_span(struct cpu_run *run)
 
     if (span->last == HR_ENTROPY)
         return cpu_run_entropy(run);
+    if (span->last == HR_RECONSTRUCT)
+        return cpu_run_planes(run);
     if (span->last == HR_COLOR)
         return run_decode(run);
     if (span->first == HR_STORE)

@@ -5,11 +5,12 @@
 #include "backends/opencl/opencl.h"
 
 #define FROM_COEFFICIENTS HR__SPAN_BIT(HR_RECONSTRUCT, HR_STORE)
+#define FROM_PLANES HR__SPAN_BIT(HR_COLOR, HR_STORE)
 #define FROM_PIXELS HR__SPAN_BIT(HR_RESAMPLE, HR_STORE)
 
 uint32_t ocl_spans(void)
 {
-    return FROM_COEFFICIENTS | FROM_PIXELS;
+    return FROM_COEFFICIENTS | FROM_PLANES | FROM_PIXELS;
 }
 
 static unsigned why_not_coefficients(const struct hr_info *info)
@@ -115,5 +116,9 @@ void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
     out->why = why | rest;
     if (rest)
         return;
-    out->spans = FROM_PIXELS | (pic->data && !why ? FROM_COEFFICIENTS : 0);
+    out->spans = FROM_PIXELS;
+    // Planes of other pictures it could take, but who makes them (the CPU)
+    // does no less work than for pixels.
+    if (pic->data && !why)
+        out->spans |= FROM_COEFFICIENTS | FROM_PLANES;
 }

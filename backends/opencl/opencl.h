@@ -155,7 +155,7 @@ void ocl_program_close(struct ocl *o);
 
 // ---- ring.c ----------------------------------------------------------------------
 
-enum { OCL_SLOTS = 3, OCL_BATCH = 64, OCL_LAUNCHES = 5 };
+enum { OCL_SLOTS = 3, OCL_BATCH = 64, OCL_LAUNCHES = 6 };
 
 // Device memory, and pinned host memory mapped for as long as it lives.
 struct ocl_buffer {
@@ -245,7 +245,7 @@ struct hr__kernel_picture *ocl_plan_picture(struct ocl_plan *plan, int i);
 // not what it should be.
 bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
                   const struct hr__payload *in, struct ocl_item *item);
-// Copies its coefficients or pixels to where the plan wants them.
+// Copies its coefficients, planes or pixels to where the plan wants them.
 void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,
               const struct hr__payload *in, uint8_t *to);
 

@@ -159,19 +159,163 @@ static bool plan_coefficients(struct ocl_plan *plan,
     return true;
 }
 
+// Planes as they are uploaded: the rows that are wanted, without gaps.
+// Components that lie between each other's samples share a region.
+struct region {
+    size_t from, end;  // in the payload: bytes of its first row
+    size_t stride, rows;
+    size_t at;  // in the upload, from the item's start
+};
+
+struct planes_layout {
+    struct hr__kernel_samples comp[3];
+    struct region regions[3];
+    int num_regions;
+    size_t bytes;
+};
+
+// Whether component i can be true, and what the window needs of it is there.
+// Other engines made it, and nothing here may overflow.
+static bool plane_fits(const struct hr__payload *in,
+                       const struct hr__picture *pic, int i,
+                       struct hr__rect window, struct hr__rect *want)
+{
+    const struct hr__planes *p = in->extra;
+    const struct hr__plane *c = &p->comp[i];
+    uint32_t x, y;
+    uint64_t last;
+
+    if (p->h_max > 4 || p->v_max > 4 || !c->h || !c->v || p->h_max < c->h ||
+        p->v_max < c->v || p->h_max % c->h || p->v_max % c->v)
+        return false;
+    x = p->h_max / c->h;
+    y = p->v_max / c->v;
+    if (c->width != ((uint32_t)pic->width + x - 1) / x ||
+        c->height != ((uint32_t)pic->height + y - 1) / y || !c->cols ||
+        !c->rows || c->x >= c->width || c->y >= c->height ||
+        c->cols > c->width - c->x || c->rows > c->height - c->y ||
+        (c->step != 1 && c->step != 2 && c->step != 4))
+        return false;
+    last = (uint64_t)(c->rows - 1) * c->stride +
+           (uint64_t)(c->cols - 1) * c->step;
+    hr__kernel_cover(window.x, window.w, (int)x, (int)c->width, &want->x,
+                     &want->w);
+    hr__kernel_cover(window.y, window.h, (int)y, (int)c->height, &want->y,
+                     &want->h);
+    return c->at < in->size && last < in->size - c->at &&
+           want->x >= (int)c->x && want->y >= (int)c->y &&
+           (uint32_t)(want->x + want->w) <= c->x + c->cols &&
+           (uint32_t)(want->y + want->h) <= c->y + c->rows;
+}
+
+static struct region *region_of(struct planes_layout *l, size_t from,
+                                size_t end, size_t stride, size_t rows)
+{
+    struct region *r = l->regions;
+
+    for (; r < l->regions + l->num_regions; r++)
+        if (r->stride == stride && r->rows == rows && from < r->end &&
+            r->from < end) {
+            r->from = from < r->from ? from : r->from;
+            r->end = end > r->end ? end : r->end;
+            return r;
+        }
+    *r = (struct region){from, end, stride, rows, 0};
+    l->num_regions++;
+    return r;
+}
+
+static bool is_gray(const struct hr__planes *p)
+{
+    return p->color == HR_COLOR_GRAY && p->h_max == p->comp[0].h &&
+           p->v_max == p->comp[0].v;
+}
+
+static bool is_color(const struct hr__planes *p)
+{
+    return p->num_components == 3 &&
+           (p->color == HR_COLOR_YCC || p->color == HR_COLOR_RGB);
+}
+
+// False: the payload is not what it should be.
+static bool lay_out(struct planes_layout *l, const struct hr__payload *in,
+                    const struct hr__picture *pic, struct hr__rect window)
+{
+    const struct hr__planes *p = in->extra;
+    struct region *of[3];
+    size_t from[3];
+
+    *l = (struct planes_layout){0};
+    if (!p || (p->num_components == 1 ? !is_gray(p) : !is_color(p)))
+        return false;
+    for (int i = 0; i < (int)p->num_components; i++) {
+        struct hr__rect *want = &l->comp[i].want;
+        const struct hr__plane *c = &p->comp[i];
+
+        if (!plane_fits(in, pic, i, window, want))
+            return false;
+        from[i] = (size_t)c->at + (size_t)(want->y - (int)c->y) * c->stride +
+                  (size_t)(want->x - (int)c->x) * c->step;
+        of[i] = region_of(l, from[i],
+                          from[i] + (size_t)(want->w - 1) * c->step + 1,
+                          c->stride, (size_t)want->h);
+    }
+    for (int i = 0; i < l->num_regions; i++) {
+        struct region *r = &l->regions[i];
+
+        r->at = l->bytes;
+        l->bytes += (r->end - r->from) * r->rows;
+    }
+    for (int i = 0; i < (int)p->num_components; i++) {
+        l->comp[i].at = of[i]->at + from[i] - of[i]->from;
+        l->comp[i].next_x = p->comp[i].step;
+        l->comp[i].next_y = (uint32_t)(of[i]->end - of[i]->from);
+    }
+    return true;
+}
+
+static struct hr__rect axes_window(const struct ocl_plan *plan)
+{
+    const struct hr__axis *x = &plan->x, *y = &plan->y;
+
+    if (!x->out || !y->out)
+        return (struct hr__rect){0};
+    return (struct hr__rect){x->src_lo, y->src_lo, x->src_hi - x->src_lo,
+                             y->src_hi - y->src_lo};
+}
+
+static bool plan_planes(struct ocl_plan *plan, struct hr__kernel_picture *p,
+                        const struct hr__picture *pic,
+                        const struct hr__payload *in, struct ocl_item *item)
+{
+    struct planes_layout l;
+
+    item->window = axes_window(plan);
+    item->in_at = (size_t)plan->in;
+    if (!item->window.w) {
+        // All padding: nothing is read.
+        p->planes = (uint32_t)pic->channels;
+        return true;
+    }
+    if (!lay_out(&l, in, pic, item->window))
+        return false;
+    item->in_bytes = l.bytes;
+    for (int i = 0; i < 3; i++)
+        l.comp[i].at += plan->in;
+    plan->work = hr__kernel_planes(p, in->extra, l.comp, item->window,
+                                   pic->channels == 1, plan->work);
+    return true;
+}
+
 // Only the window that the axes read is taken along.
 static bool plan_pixels(struct ocl_plan *plan, struct hr__kernel_picture *p,
                         const struct hr__picture *pic, struct ocl_item *item)
 {
-    const struct hr__axis *x = &plan->x, *y = &plan->y;
     size_t c = (size_t)pic->channels, w, h;
     bool planar = pic->image && pic->image->params.layout == HR_NCHW;
     const struct hr_image_params *im = item->src ? &pic->image->params : NULL;
 
-    item->window = x->out && y->out ? (struct hr__rect){x->src_lo, y->src_lo,
-                                                        x->src_hi - x->src_lo,
-                                                        y->src_hi - y->src_lo}
-                                    : (struct hr__rect){0};
+    item->window = axes_window(plan);
     w = (size_t)item->window.w;
     h = (size_t)item->window.h;
     if (im) {  // read where it lies
@@ -214,6 +358,17 @@ static uint32_t groups_of(const struct hr__kernel_picture *p)
     return n;
 }
 
+static bool plan_source(struct ocl_plan *plan, struct hr__kernel_picture *p,
+                        const struct hr__picture *pic,
+                        const struct hr__payload *in, struct ocl_item *item)
+{
+    if (in && in->after == HR_ENTROPY)
+        return plan_coefficients(plan, p, pic, in, item);
+    if (in && in->after == HR_RECONSTRUCT)
+        return plan_planes(plan, p, pic, in, item);
+    return plan_pixels(plan, p, pic, item);
+}
+
 bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
                   const struct hr__payload *in, struct ocl_item *item)
 {
@@ -226,9 +381,7 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
         return false;
     p = ocl_plan_picture(plan, i);
     memset(p, 0, sizeof(*p));
-    if (!(in && in->after == HR_ENTROPY
-              ? plan_coefficients(plan, p, pic, in, item)
-              : plan_pixels(plan, p, pic, item)))
+    if (!plan_source(plan, p, pic, in, item))
         return false;
     plan->work = hr__kernel_axes(p, step, &plan->x, &plan->y, plan->data,
                                  plan->work);
@@ -272,6 +425,23 @@ static void pack_image(const struct ocl_item *item, const struct hr_image_t *im,
                   bytes, r->h, p->stride_h);
 }
 
+static void pack_planes(const struct ocl_item *item,
+                        const struct hr__picture *pic,
+                        const struct hr__payload *in, uint8_t *to)
+{
+    struct planes_layout l;
+
+    // It was planned so; and cannot be another one meanwhile.
+    if (!lay_out(&l, in, pic, item->window))
+        return;
+    for (int i = 0; i < l.num_regions; i++) {
+        const struct region *r = &l.regions[i];
+
+        copy_rows(to + r->at, (const uint8_t *)in->data + r->from,
+                  r->end - r->from, (int)r->rows, r->stride);
+    }
+}
+
 void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,
               const struct hr__payload *in, uint8_t *to)
 {
@@ -284,6 +454,8 @@ void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,
         pack_image(item, pic->image, pic->pixels, to);
     else if (in->after == HR_ENTROPY)
         memcpy(to, in->data, item->in_bytes);
+    else if (in->after == HR_RECONSTRUCT)
+        pack_planes(item, pic, in, to);
     else
         copy_rows(to,
                   (const uint8_t *)in->data +

@@ -124,6 +124,7 @@ static void shift(struct hr__kernel_picture *p, uint32_t by)
     for (int i = 0; i < 3; i++) {
         p->comp[i].records += by;
         p->comp[i].quant += by;
+        p->comp[i].samples += by;
     }
 }
 
@@ -148,24 +149,27 @@ static void pack_batch(struct ocl *o, struct ocl_slot *slot)
 
 // ---- Launching -------------------------------------------------------------------
 
-// Which kernels a span runs, in order.
+// Which kernels a span runs, in order, by the stage that it begins with.
+#define FIRST(stage) (1u << HR_##stage)
 static const struct {
-    enum hr_stage first;
+    unsigned first;
     int kernel;
 } stages[] = {
-    {HR_RECONSTRUCT, HR__KERNEL_RECONSTRUCT},
-    {HR_RECONSTRUCT, HR__KERNEL_COLOR},
-    {HR_RESAMPLE, HR__KERNEL_PIXELS},
-    {HR_NUM_STAGES, HR__KERNEL_RESAMPLE},
-    {HR_NUM_STAGES, HR__KERNEL_STORE},
+    {FIRST(RECONSTRUCT), HR__KERNEL_RECONSTRUCT},
+    {FIRST(COLOR), HR__KERNEL_PLANES},
+    {FIRST(RECONSTRUCT) | FIRST(COLOR), HR__KERNEL_COLOR},
+    {FIRST(RESAMPLE), HR__KERNEL_PIXELS},
+    {~0u, HR__KERNEL_RESAMPLE},
+    {~0u, HR__KERNEL_STORE},
 };
+#undef FIRST
 enum { NUM_STAGES = OCL_LAUNCHES };
 _Static_assert(sizeof(stages) / sizeof(*stages) == OCL_LAUNCHES,
                "a slot has a list for each");
 
 static bool runs(int stage, enum hr_stage first)
 {
-    return stages[stage].first == first || stages[stage].first == HR_NUM_STAGES;
+    return stages[stage].first >> first & 1;
 }
 
 // Writes the lists of groups behind the plan.
@@ -208,7 +212,8 @@ static bool set_args(struct ocl *o, struct ocl_slot *slot, int kernel,
 
     err |= o->api.clSetKernelArg(k, HR__ARG_PLAN, sizeof(in), &in);
     err |= o->api.clSetKernelArg(k, HR__ARG_LIST, sizeof(list), &list);
-    if (kernel == HR__KERNEL_RECONSTRUCT || kernel == HR__KERNEL_PIXELS)
+    if (kernel == HR__KERNEL_RECONSTRUCT || kernel == HR__KERNEL_PLANES ||
+        kernel == HR__KERNEL_PIXELS)
         err |= o->api.clSetKernelArg(k, at++, sizeof(from), &from);
     err |= o->api.clSetKernelArg(k, at++, sizeof(work), &work);
     if (kernel == HR__KERNEL_STORE)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every kernel once, on made-up pictures of both kinds, when a device is
+// Every kernel once, on made-up pictures of every kind, when a device is
 // opened: some drivers compile a kernel when it is first launched, and a
 // device that cannot run them must be known now and not by a sample.
 #include <string.h>
@@ -47,6 +47,26 @@ static void make_coefficients(struct sample *s)
     memset(s->values, 7, sizeof(s->values));
 }
 
+static void make_planes(struct hr__planes *p)
+{
+    *p = (struct hr__planes){.num_components = 3,
+                             .color = HR_COLOR_YCC,
+                             .h_max = 1,
+                             .v_max = 1,
+                             .w = SIDE,
+                             .h = SIDE};
+    for (uint32_t i = 0; i < 3; i++)
+        p->comp[i] = (struct hr__plane){.h = 1,
+                                        .v = 1,
+                                        .width = SIDE,
+                                        .height = SIDE,
+                                        .cols = SIDE,
+                                        .rows = SIDE,
+                                        .stride = SIDE,
+                                        .step = 1,
+                                        .at = (uint64_t)i * SIDE * SIDE};
+}
+
 static void make_picture(struct hr__picture *pic, const struct hr__table *table)
 {
     struct hr__step *step = &pic->geo.steps[0];
@@ -77,8 +97,7 @@ static bool run(struct ocl *o, struct ocl_slot *slot,
                 const struct hr__picture *pic, const struct hr__payload *in,
                 struct ocl_fault *fault)
 {
-    enum hr_stage first = in->after == HR_ENTROPY ? HR_RECONSTRUCT
-                                                  : HR_RESAMPLE;
+    enum hr_stage first = (enum hr_stage)(in->after + 1);
     bool ok;
 
     slot->items[0] = (struct ocl_item){0};
@@ -109,6 +128,7 @@ bool ocl_warm_up(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault)
         struct hr__table table;
         struct sample sample;
         struct hr__picture pic;
+        struct hr__planes planes;
         uint8_t pixels[SIDE * SIDE * 3];
     } *w = hr__alloc(NULL, sizeof(*w));
     struct hr__payload in;
@@ -130,6 +150,12 @@ bool ocl_warm_up(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault)
                               .size = sizeof(w->pixels),
                               .rect = {0, 0, SIDE, SIDE},
                               .stride = SIDE * 3};
+    ok = ok && run(o, slot, &w->pic, &in, fault);
+    make_planes(&w->planes);
+    in = (struct hr__payload){.after = HR_RECONSTRUCT,
+                              .data = w->pixels,
+                              .size = sizeof(w->pixels),
+                              .extra = &w->planes};
     ok = ok && run(o, slot, &w->pic, &in, fault);
     hr__free(w);
     return ok;

@@ -47,17 +47,41 @@ struct hr_span_certificate {
     bool failed;       // the device failed while it was tested
 };
 
+// Kinds of JPEG: how their components are sampled.
+enum hr_jpeg_kind {
+    HR_KIND_GRAY,
+    HR_KIND_420,
+    HR_KIND_422,
+    HR_KIND_440,
+    HR_KIND_444,
+    HR_KIND_411,
+    HR_NUM_KINDS
+};
+
+// "gray", "4:2:0", ...; static storage. Threads: any.
+HR_API const char *hr_jpeg_kind_name(enum hr_jpeg_kind kind);
+
+// How a media engine's samples of one kind compared with libjpeg-turbo's, as
+// the inverse DCT leaves them, in levels of 0 .. 255.
+struct hr_kind_certificate {
+    int pictures;      // compared; 0 = it takes none of this kind
+    double max, mean;  // difference
+};
+
 // The certificate of a device: made when it is first opened, kept on disk
 // ($XDG_CACHE_HOME/headrace or ~/.cache/headrace) until device, driver or
 // library change. A span that differs, or was not compared, is not used in
 // tier EXACT; in the other tiers only if it differs by at most 2 levels and
 // begins before resample. A sample that is passed over for that has
-// HR_WHY_CERTIFICATE. The CPU needs none. The variable HEADRACE_CERTIFICATE:
+// HR_WHY_CERTIFICATE. Of media engines each kind of JPEG is judged by itself:
+// used in EXACT if its samples do not differ, in the other tiers if they do by
+// at most 2 levels. The CPU needs none. The variable HEADRACE_CERTIFICATE:
 // "again" = test although there is one; "off" = trust the device untested.
 struct hr_certificate {
     int64_t tested;  // seconds since 1970; 0 = there is none
     int num_spans;
     struct hr_span_certificate spans[HR_NUM_STAGES * (HR_NUM_STAGES + 1) / 2];
+    struct hr_kind_certificate kinds[HR_NUM_KINDS];  // of a media engine
 };
 
 struct hr_device_params {
@@ -69,6 +93,10 @@ struct hr_device_params {
                           // 0 = all there are (or HEADRACE_CPU: c, avx2)
     bool strict;          // never fall back to another engine
     int64_t deadline_ns;  // per span on a device that is not the CPU; 0 = 10 s
+    int depth;            // pictures in flight on a media engine; 0 = 8, up
+                          // to 24
+    void *va_display;     // the caller's VADisplay, initialised, for "vaapi";
+                          // it must outlive the device. NULL = our own
     struct hr_limits limits;
     hr_log_fn log;  // NULL = the process default of hr_set_log()
     void *log_ctx;
@@ -131,6 +159,9 @@ struct hr_stats {
     uint64_t fallback_reasons[32];  // per HR_WHY bit
     uint64_t heap_allocations;      // by the library, for this device
     uint64_t abandoned;             // spans given up on a hung device
+    uint64_t checked, lies;         // pictures of a media engine that the CPU
+                                    // made again, and that differed: then the
+                                    // engine is left, see HR_WHY_LIED
     size_t bytes_in_flight, peak_bytes;
 };
 HR_API void hr_device_stats(hr_device dev, struct hr_stats *stats);

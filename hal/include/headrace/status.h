@@ -77,7 +77,9 @@ HR_API const char *hr_last_error(void);
     X(LOST,        19, "the device is gone")                                \
     X(BREAKER,     20, "the device failed too often and rests")             \
     X(CERTIFICATE, 21, "its pictures differed when it was tested")          \
-    X(PLACE,       22, "memory that this engine cannot reach")
+    X(PLACE,       22, "memory that this engine cannot reach")              \
+    X(TABLES,      23, "tables that this engine cannot be told")            \
+    X(LIED,        24, "the device gave wrong pictures and is not used")
 // clang-format on
 
 enum hr_why {

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between the stages reconstruct and color: planes out for an engine that goes
+// on from there, rows in from planes that another engine has made.
+#include <stddef.h>
+#include <string.h>
+
+#include "backends/cpu/cpu.h"
+#include "cpu_fallback/planes.h"
+
+// The HAL's header is handed to the functions of cpu_fallback as it is, and
+// theirs to the next engine.
+#define SAME(type, field)                       \
+    (offsetof(struct hr__##type, field) ==      \
+         offsetof(struct cpu_##type, field) &&  \
+     sizeof(((struct hr__##type *)0)->field) == \
+         sizeof(((struct cpu_##type *)0)->field))
+_Static_assert(sizeof(struct hr__planes) == sizeof(struct cpu_planes) &&
+                   SAME(planes, num_components) && SAME(planes, color) &&
+                   SAME(planes, h_max) && SAME(planes, v_max) &&
+                   SAME(planes, x) && SAME(planes, y) && SAME(planes, w) &&
+                   SAME(planes, h) && SAME(planes, comp),
+               "the headers of HAL and CPU have one layout");
+_Static_assert(sizeof(struct hr__plane) == sizeof(struct cpu_plane) &&
+                   SAME(plane, h) && SAME(plane, v) && SAME(plane, width) &&
+                   SAME(plane, height) && SAME(plane, x) && SAME(plane, y) &&
+                   SAME(plane, cols) && SAME(plane, rows) &&
+                   SAME(plane, stride) && SAME(plane, step) && SAME(plane, at),
+               "the components of HAL and CPU have one layout");
+#undef SAME
+_Static_assert((int)HR_COLOR_GRAY == (int)CPU_PLANES_GRAY &&
+                   (int)HR_COLOR_YCC == (int)CPU_PLANES_YCC &&
+                   (int)HR_COLOR_RGB == (int)CPU_PLANES_RGB,
+               "the colours of HAL and CPU are the same");
+
+// ---- What it offers --------------------------------------------------------
+
+static bool sampling_is_integral(const struct hr_info *info)
+{
+    int h = 1, v = 1;
+
+    for (int i = 0; i < info->components; i++) {
+        h = info->h[i] > h ? info->h[i] : h;
+        v = info->v[i] > v ? info->v[i] : v;
+    }
+    for (int i = 0; i < info->components; i++)
+        if (!info->h[i] || !info->v[i] || h % info->h[i] || v % info->v[i])
+            return false;
+    return true;
+}
+
+bool cpu_planes_color(const struct hr__picture *pic)
+{
+    const struct hr_info *info = &pic->info;
+    bool gray = info->components == 1 && info->color == HR_COLOR_GRAY;
+    bool color = info->components == 3 &&
+                 (info->color == HR_COLOR_YCC || info->color == HR_COLOR_RGB);
+
+    return pic->data && info->format == HR_FORMAT_JPEG &&
+           info->precision == 8 && (gray || color) &&
+           sampling_is_integral(info);
+}
+
+static bool step_is_empty(const struct hr__step *s)
+{
+    return s->win.x >= s->rs_w || s->win.x + s->win.w <= 0 ||
+           s->win.y >= s->rs_h || s->win.y + s->win.h <= 0;
+}
+
+bool cpu_planes_takes(const struct hr__picture *pic)
+{
+    // A file without an end must be searched for where it stops: for rows.
+    return cpu_planes_color(pic) && pic->info.ends &&
+           pic->info.process != HR_PROCESS_LOSSLESS &&
+           !step_is_empty(&pic->geo.steps[0]);
+}
+
+// ---- entropy..reconstruct --------------------------------------------------
+
+bool cpu_run_planes(struct cpu_run *run)
+{
+    struct cpu_worker *w = run->w;
+    struct cpu_decode_params p = cpu_run_decode(run);
+    struct cpu_decode_error err = {.offset = -1};
+    struct cpu_planes *planes;
+    struct hr__payload *out;
+    size_t size;
+
+    if (!cpu_run_window(run, &p.window))
+        return false;
+    run->out.stage = HR_ENTROPY;
+    if (cpu_planes_decode(&p, &w->engine->ops, &w->arena, &planes, &size, &err))
+        return cpu_run_damaged(run, &err);
+    out = hr__task_payload(run->task, size);
+    if (!out) {
+        // The next engine's memory, not ours: somebody else may have room.
+        run->out.why = HR_WHY_MEMORY;
+        return cpu_run_fail(run, HR_ENOMEM,
+                            "no room for the planes between two engines");
+    }
+    out->rect = (struct hr__rect){p.window.x, p.window.y, p.window.w,
+                                  p.window.h};
+    memcpy(out->data, planes, size);
+    out->extra = out->data;
+    return true;
+}
+
+// ---- color.. ---------------------------------------------------------------
+
+bool cpu_rows_planes(struct cpu_run *run, struct cpu_rows *rows)
+{
+    const struct hr__payload *in = run->task->in;
+    struct cpu_planes_params p = {.planes = in->extra,
+                                  .data = in->data,
+                                  .size = in->size,
+                                  .width = run->pic->width,
+                                  .height = run->pic->height,
+                                  .window = rows->window,
+                                  .channels = run->pic->channels};
+
+    rows->channels = run->pic->channels;
+    run->out.stage = HR_COLOR;
+    switch (p.planes ? cpu_planes_open(&p, &run->w->engine->ops, &run->w->arena,
+                                       &rows->planes)
+                     : CPU_CORRUPT) {
+    case CPU_OK:
+        return true;
+    case CPU_NOMEM:
+        return cpu_run_fail(run, HR_ENOMEM, "no room for rows");
+    default:
+        // Not the file's fault.
+        run->out.why = HR_WHY_FAILED;
+        return cpu_run_fail(run, HR_EDEVICE,
+                            "the engine before left wrong planes");
+    }
+}

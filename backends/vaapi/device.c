@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which VA-API devices there are; opening, describing, closing one.
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backends/vaapi/vaapi.h"
+
+extern const struct hr__backend hr__backend_vaapi;
+
+enum { FIRST_NODE = 128, NODES = 16 };
+
+struct va *va_of(struct hr__engine *e)
+{
+    assert(e->backend == &hr__backend_vaapi);
+    return ((struct va_engine *)e->priv)->va;
+}
+
+void va_log(struct va *va, enum hr_log_level level, const char *fmt, ...)
+{
+    char text[480];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    // Who has left this thread behind waits here until the line is out.
+    pthread_mutex_lock(&va->hal);
+    if (va->e)
+        hr__log(va->e->device, level, "%s: %s", va->e->name, text);
+    pthread_mutex_unlock(&va->hal);
+}
+
+// ---- Listing ---------------------------------------------------------------
+
+static const char *wanted(const char *which)
+{
+    const char *name = getenv("HEADRACE_VAAPI_DEVICE");
+
+    return *which || !name ? which : name;
+}
+
+// Nodes by their names only: the HAL opens them to be sure.
+static int va_list_devices(struct hr_device_info *infos, int max)
+{
+    int n = 0;
+
+    if (*wanted("") && max > 0) {
+        memset(infos, 0, sizeof(*infos));
+        snprintf(infos->name, sizeof(infos->name), "vaapi:%.50s", wanted(""));
+        n = 1;
+    }
+    for (int i = 0; i < NODES; i++) {
+        char path[32];
+
+        snprintf(path, sizeof(path), "/dev/dri/renderD%d", FIRST_NODE + i);
+        if (access(path, F_OK))
+            continue;
+        if (n < max) {
+            memset(&infos[n], 0, sizeof(*infos));
+            snprintf(infos[n].name, sizeof(infos[n].name), "vaapi:%s", path);
+        }
+        n++;
+    }
+    if (!n && max > 0) {
+        memset(infos, 0, sizeof(*infos));
+        snprintf(infos->name, sizeof(infos->name), "vaapi");
+        snprintf(infos->reason, sizeof(infos->reason),
+                 "no /dev/dri/renderD* on this machine");
+    }
+    return n ? n : 1;
+}
+
+// ---- Opening and closing ---------------------------------------------------
+
+static void set_depth(struct va *va)
+{
+    int most = va->facts.driver->max_surfaces, wish = va->wish;
+
+    va->depth = wish <= 0             ? VA_DEPTH
+                : wish < VA_MAX_DEPTH ? wish
+                                      : VA_MAX_DEPTH;
+    // As many again may be read by the next engine.
+    va->num_slots = 2 * va->depth < VA_SLOTS ? 2 * va->depth : VA_SLOTS;
+    if (most && va->num_slots > most)
+        va->num_slots = most;
+    va->depth = va->depth < va->num_slots ? va->depth : va->num_slots - 1;
+}
+
+static void describe(struct hr__engine *e, const struct va *va)
+{
+    const struct va_facts *f = &va->facts;
+
+    snprintf(e->name, sizeof(e->name), "vaapi%s%.57s", va->node[0] ? ":" : "",
+             va->node);
+    snprintf(e->description, sizeof(e->description),
+             "%.90s, VA-API %d.%d, %d in flight, %s", f->vendor, f->major,
+             f->minor, va->depth, va_rung_name(va->rung));
+    e->caps.batch = 1;
+    e->caps.max_side = f->max_w < f->max_h ? f->max_w : f->max_h;
+    for (int tier = 0; tier <= HR_FAST; tier++)
+        e->caps.spans[tier] = HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT);
+}
+
+static void choose_rung(struct va *va)
+{
+    const char *wish = getenv("HEADRACE_VAAPI_READ");
+    unsigned quirks = va->facts.driver->quirks;
+
+    va->rung = quirks & VA_QUIRK_DERIVE_FIRST ? VA_RUNG_DERIVE : VA_RUNG_GET;
+    if (wish && !strcmp(wish, "derive"))
+        va->rung = VA_RUNG_DERIVE;
+    else if (wish && !strcmp(wish, "get"))
+        va->rung = VA_RUNG_GET;
+    else if (wish && !strcmp(wish, "copy"))
+        va->rung = VA_RUNG_COPY;
+}
+
+void va_choose(struct va *va)
+{
+    set_depth(va);
+    choose_rung(va);
+    va->sync2 = va->api.vaSyncSurface2 != NULL;
+}
+
+static enum hr_status va_open(struct hr__engine *e, const char *which)
+{
+    struct va *va;
+    enum hr_status status;
+
+    if ((status = va_api_check()))
+        return status;
+    if (!(va = hr__alloc(e->device, sizeof(*va))))
+        return hr__fail(HR_ENOMEM, "out of memory");
+    memset(va, 0, sizeof(*va));
+    ((struct va_engine *)e->priv)->va = va;
+    va->e = e;
+    // The HAL's watchdog comes first.
+    va->deadline = e->params.deadline_ns + e->params.deadline_ns / 8;
+    va->foreign = *which ? NULL : e->params.va_display;
+    snprintf(va->which, sizeof(va->which), "%s",
+             va->foreign ? "" : wanted(which));
+    va->wish = e->params.depth;
+    if (!(status = va_device_start(va)))
+        describe(e, va);
+    return status;
+}
+
+static void va_close(struct hr__engine *e)
+{
+    struct va *va = va_of(e);
+
+    if (!va)
+        return;
+    if (va_device_stop(va)) {
+        for (int i = 0; i < VA_SLOTS; i++)
+            hr__free(va->slots[i].bytes);
+        hr__free(va);
+        return;
+    }
+    hr__log(e->device, HR_LOG_ERROR,
+            "%s: the driver does not answer, its threads and %zu bytes are "
+            "left behind",
+            e->name, sizeof(*va));
+    pthread_mutex_lock(&va->hal);
+    va->e = NULL;
+    pthread_mutex_unlock(&va->hal);
+}
+
+static void va_submit(struct hr__engine *e, struct hr__task *list)
+{
+    va_push(va_of(e), list);
+}
+
+static void va_cancel(struct hr__engine *e)
+{
+    va_cancel_queued(va_of(e));
+}
+
+const struct hr__backend hr__backend_vaapi = {
+    .name = "vaapi",
+    .engine_size = sizeof(struct va_engine),
+    .list = va_list_devices,
+    .open = va_open,
+    .close = va_close,
+    .offer = va_offer,
+    .submit = va_submit,
+    .cancel = va_cancel,
+    .media = true,
+};

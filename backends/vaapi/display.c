@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+// A display and what its driver says it can do; its configuration and context.
+// All of it on the driver thread.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backends/vaapi/vaapi.h"
+
+enum {
+    MAX_PROFILES = 256,
+    MAX_ATTRIBUTES = 256,
+    DEFAULT_SIDE = 4096,
+    MAX_SIDE = 16384,
+    FIRST_NODE = 128,
+    NODES = 16
+};
+
+// ---- Messages of driver and library ----------------------------------------
+
+static void message(struct va *va, enum hr_log_level level, const char *text)
+{
+    int n = (int)strcspn(text, "\n");
+
+    if (n)
+        va_log(va, level, "driver: %.*s", n > 300 ? 300 : n, text);
+}
+
+static void on_error(void *va, const char *text)
+{
+    message(va, HR_LOG_WARN, text);
+}
+
+static void on_info(void *va, const char *text)
+{
+    message(va, HR_LOG_DEBUG, text);
+}
+
+// ---- A display -------------------------------------------------------------
+
+static bool fail(struct va_fault *fault, const char *what, const char *reason)
+{
+    if (!fault->why) {
+        fault->why = HR_WHY_FAILED;
+        snprintf(fault->text, sizeof(fault->text), "%.60s: %.45s", what,
+                 reason);
+    }
+    return false;
+}
+
+static bool open_node(struct va *va, const char *path, struct va_fault *fault)
+{
+    int major, minor;
+
+    if ((va->fd = open(path, O_RDWR | O_CLOEXEC)) < 0)
+        return fail(fault, path, strerror(errno));
+    if (!(va->display = va->api.vaGetDisplayDRM(va->fd)))
+        return fail(fault, path, "not a DRM device");
+    // They come back at once, in the calls that have something to say.
+    if (va->api.vaSetErrorCallback)
+        va->api.vaSetErrorCallback(va->display, on_error, va);
+    if (va->api.vaSetInfoCallback)
+        va->api.vaSetInfoCallback(va->display, on_info, va);
+    // From here on vaTerminate() frees what it made, whatever it says.
+    va->initialized = true;
+    if (va_failed(fault, va->api.vaInitialize(va->display, &major, &minor),
+                  "vaInitialize"))
+        return false;
+    if (va->known)
+        return true;
+    va->facts.major = major;
+    va->facts.minor = minor;
+    snprintf(va->node, sizeof(va->node), "%s", path);
+    return true;
+}
+
+void va_display_close(struct va *va)
+{
+    if (va->initialized && !va->foreign)
+        va->api.vaTerminate(va->display);
+    if (va->fd >= 0)
+        close(va->fd);
+    va->initialized = false;
+    va->display = NULL;
+    va->fd = -1;
+}
+
+static void path_of(const char *which, char path[VA_TEXT])
+{
+    char *end;
+    long index = strtol(which, &end, 10);
+
+    if (end != which && !*end && index >= 0 && index < NODES)
+        snprintf(path, VA_TEXT, "/dev/dri/renderD%ld", FIRST_NODE + index);
+    else
+        snprintf(path, VA_TEXT, "%s%.110s",
+                 which[0] == '/' || which[0] == '.' ? "" : "/dev/dri/", which);
+}
+
+static bool open_path(struct va *va, const char *path, struct va_fault *fault)
+{
+    if (open_node(va, path, fault) && va_config_open(va, fault))
+        return true;
+    va_display_close(va);
+    return false;
+}
+
+static bool open_first(struct va *va, struct va_fault *fault)
+{
+    char path[VA_TEXT];
+    bool any = false;
+
+    for (int i = 0; i < NODES; i++) {
+        snprintf(path, sizeof(path), "/dev/dri/renderD%d", FIRST_NODE + i);
+        if (access(path, F_OK))
+            continue;
+        any = true;
+        if (open_path(va, path, fault))
+            return true;
+    }
+    return any ? false
+               : fail(fault, "/dev/dri/renderD*", "no such device node");
+}
+
+bool va_display_open(struct va *va, struct va_fault *fault)
+{
+    char path[VA_TEXT];
+
+    va->fd = -1;
+    if (va->foreign) {
+        va->display = va->foreign;
+        if (!va->api.vaDisplayIsValid(va->display) ||
+            !va->api.vaQueryVendorString(va->display))
+            return fail(fault, "the caller's VADisplay", "not initialised");
+        va->node[0] = '\0';
+        return va_config_open(va, fault);
+    }
+    // Opened before: the same again.
+    if (va->node[0]) {
+        snprintf(path, sizeof(path), "%s", va->node);
+        return open_path(va, path, fault);
+    }
+    if (!va->which[0])
+        return open_first(va, fault);
+    path_of(va->which, path);
+    return open_path(va, path, fault);
+}
+
+// ---- Capabilities ----------------------------------------------------------
+
+static bool has_entrypoint(struct va *va, VAProfile profile,
+                           VAEntrypoint wanted)
+{
+    int most = va->api.vaMaxNumEntrypoints(va->display), n = 0;
+    VAEntrypoint *list;
+    bool found = false;
+
+    if (most < 1 || most > MAX_PROFILES ||
+        !(list = hr__alloc(NULL, (size_t)most * sizeof(*list))))
+        return false;
+    if (!va->api.vaQueryConfigEntrypoints(va->display, profile, list, &n))
+        for (int i = 0; i < n && i < most; i++)
+            found |= list[i] == wanted;
+    hr__free(list);
+    return found;
+}
+
+static void note_attribute(struct va_facts *f, const VASurfaceAttrib *a)
+{
+    int value = a->value.value.i;
+
+    switch (a->type) {
+    case VASurfaceAttribPixelFormat:
+        if (f->num_fourccs < VA_MAX_FORMATS)
+            f->fourccs[f->num_fourccs++] = (uint32_t)value;
+        break;
+    case VASurfaceAttribMinWidth:
+        f->min_w = value;
+        break;
+    case VASurfaceAttribMinHeight:
+        f->min_h = value;
+        break;
+    case VASurfaceAttribMaxWidth:
+        f->max_w = value;
+        break;
+    case VASurfaceAttribMaxHeight:
+        f->max_h = value;
+        break;
+    default:
+        break;
+    }
+}
+
+static bool query_surfaces(struct va *va, struct va_fault *fault)
+{
+    VASurfaceAttrib *list;
+    unsigned n = 0, room;
+    VAStatus status = va->api.vaQuerySurfaceAttributes(va->display, va->config,
+                                                       NULL, &n);
+
+    if (va_failed(fault, status, "vaQuerySurfaceAttributes"))
+        return false;
+    if (!n || n > MAX_ATTRIBUTES)
+        return fail(fault, "the driver", "no surface attributes");
+    room = n;
+    if (!(list = hr__alloc(NULL, room * sizeof(*list))))
+        return fail(fault, "surface attributes", "out of memory");
+    memset(list, 0, room * sizeof(*list));
+    status = va->api.vaQuerySurfaceAttributes(va->display, va->config, list,
+                                              &n);
+    if (!va_failed(fault, status, "vaQuerySurfaceAttributes"))
+        for (unsigned i = 0; i < n && i < room; i++)
+            note_attribute(&va->facts, &list[i]);
+    hr__free(list);
+    return !status;
+}
+
+static void query_images(struct va *va)
+{
+    int most = va->api.vaMaxNumImageFormats(va->display), n = 0;
+    VAImageFormat *list;
+
+    if (most < 1 || most > 1024 ||
+        !(list = hr__alloc(NULL, (size_t)most * sizeof(*list))))
+        return;
+    memset(list, 0, (size_t)most * sizeof(*list));
+    if (!va->api.vaQueryImageFormats(va->display, list, &n))
+        for (int i = 0; i < n && i < most && i < VA_MAX_IMAGE_FORMATS; i++)
+            va->facts.images[va->facts.num_images++] = list[i];
+    hr__free(list);
+}
+
+static int limit(int value, int other, int none)
+{
+    value = value > 0 ? value : other;
+    return value > 0 && value < MAX_SIDE ? value : value > 0 ? MAX_SIDE : none;
+}
+
+static bool query(struct va *va, struct va_fault *fault)
+{
+    struct va_facts *f = &va->facts;
+    VAConfigAttrib attributes[] = {
+        {.type = VAConfigAttribRTFormat},
+        {.type = VAConfigAttribMaxPictureWidth},
+        {.type = VAConfigAttribMaxPictureHeight},
+    };
+    const uint32_t none = VA_ATTRIB_NOT_SUPPORTED;
+
+    f->num_fourccs = f->num_images = 0;
+    f->min_w = f->min_h = f->max_w = f->max_h = 0;
+    if (va_failed(fault,
+                  va->api.vaGetConfigAttributes(va->display,
+                                                VAProfileJPEGBaseline,
+                                                VAEntrypointVLD, attributes, 3),
+                  "vaGetConfigAttributes") ||
+        !query_surfaces(va, fault))
+        return false;
+    query_images(va);
+    f->rt_formats = attributes[0].value == none ? 0 : attributes[0].value;
+    for (int i = 1; i < 3; i++)
+        attributes[i].value = attributes[i].value == none
+                                  ? 0
+                                  : attributes[i].value & INT32_MAX;
+    f->max_w = limit(f->max_w, (int)attributes[1].value, DEFAULT_SIDE);
+    f->max_h = limit(f->max_h, (int)attributes[2].value, DEFAULT_SIDE);
+    f->min_w = f->min_w > f->driver->min_side ? f->min_w : f->driver->min_side;
+    f->min_h = f->min_h > f->driver->min_side ? f->min_h : f->driver->min_side;
+    for (int k = 0; k < VA_KINDS; k++)
+        f->kinds[k] = f->rt_formats & va_kind_rt_format((enum va_kind)k)
+                          ? va_kind_fourcc((enum va_kind)k, f->fourccs,
+                                           f->num_fourccs)
+                          : 0;
+    f->vpp = has_entrypoint(va, VAProfileNone, VAEntrypointVideoProc);
+    return true;
+}
+
+bool va_config_open(struct va *va, struct va_fault *fault)
+{
+    const char *vendor = va->api.vaQueryVendorString(va->display);
+
+    if (!va->known) {
+        snprintf(va->facts.vendor, sizeof(va->facts.vendor), "%s",
+                 vendor ? vendor : "");
+        va->facts.driver = va_driver_of(va->facts.vendor);
+    }
+    if (!has_entrypoint(va, VAProfileJPEGBaseline, VAEntrypointVLD))
+        return fail(fault, "the driver", "it does not decode JPEG");
+    // As FFmpeg: without attributes, the surface's format decides.
+    va->config = VA_INVALID_ID;
+    if (va_failed(fault,
+                  va->api.vaCreateConfig(va->display, VAProfileJPEGBaseline,
+                                         VAEntrypointVLD, NULL, 0, &va->config),
+                  "vaCreateConfig")) {
+        va->config = VA_INVALID_ID;
+        return false;
+    }
+    // Opened again, it is what it was: others read the facts meanwhile.
+    if (va->known || query(va, fault))
+        return va->known = true;
+    va_config_close(va);
+    return false;
+}
+
+void va_config_close(struct va *va)
+{
+    if (va->config != VA_INVALID_ID)
+        va->api.vaDestroyConfig(va->display, va->config);
+    va->config = VA_INVALID_ID;
+}
+
+// ---- Context ---------------------------------------------------------------
+
+bool va_context_fits(const struct va *va, int w, int h)
+{
+    return va->context != VA_INVALID_ID && w <= va->context_w &&
+           h <= va->context_h;
+}
+
+// Grows by halves, so that it is not made anew for every picture.
+static int grown(int have, int want, int most)
+{
+    int n = have > 0 ? have : 1024;
+
+    while (n < want)
+        n += n / 2;
+    n = (n + 15) & ~15;
+    return n < most ? n : want > most ? want : most;
+}
+
+bool va_context_open(struct va *va, int w, int h, struct va_fault *fault)
+{
+    if (va_context_fits(va, w, h))
+        return true;
+    w = grown(va->context_w, w, va->facts.max_w);
+    h = grown(va->context_h, h, va->facts.max_h);
+    va_context_close(va);
+    // Without targets: surfaces come and go with the sizes of pictures.
+    if (va_failed(fault,
+                  va->api.vaCreateContext(va->display, va->config, w, h,
+                                          VA_PROGRESSIVE, NULL, 0,
+                                          &va->context),
+                  "vaCreateContext")) {
+        va->context = VA_INVALID_ID;
+        return false;
+    }
+    va->context_w = w;
+    va->context_h = h;
+    return true;
+}
+
+void va_context_close(struct va *va)
+{
+    if (va->context != VA_INVALID_ID)
+        va->api.vaDestroyContext(va->display, va->context);
+    va->context = VA_INVALID_ID;
+    va->context_w = va->context_h = 0;
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Surfaces: which fourcc a picture of a kind is decoded to, and where each
+// component's samples lie in an image of it.
+#include <string.h>
+
+#include "backends/vaapi/vaapi.h"
+
+enum { MAX_FOURCCS = 5 };
+
+static const struct {
+    const char *name;
+    uint8_t h, v;  // of the first component; the others have 1 x 1
+    int components;
+    unsigned rt_format;
+    uint32_t fourccs[MAX_FOURCCS];  // best first
+} kinds[VA_KINDS] = {
+    [VA_KIND_GRAY] = {"gray", 1, 1, 1, VA_RT_FORMAT_YUV400, {VA_FOURCC_Y800}},
+    [VA_KIND_420] = {"4:2:0",
+                     2,
+                     2,
+                     3,
+                     VA_RT_FORMAT_YUV420,
+                     {VA_FOURCC_NV12, VA_FOURCC_IMC3, VA_FOURCC_I420,
+                      VA_FOURCC_YV12}},
+    [VA_KIND_422] = {"4:2:2",
+                     2,
+                     1,
+                     3,
+                     VA_RT_FORMAT_YUV422,
+                     {VA_FOURCC_422H, VA_FOURCC_YUY2, VA_FOURCC_UYVY}},
+    [VA_KIND_440] = {"4:4:0", 1, 2, 3, VA_RT_FORMAT_YUV422, {VA_FOURCC_422V}},
+    [VA_KIND_444] = {"4:4:4", 1, 1, 3, VA_RT_FORMAT_YUV444, {VA_FOURCC_444P}},
+    [VA_KIND_411] = {"4:1:1", 4, 1, 3, VA_RT_FORMAT_YUV411, {VA_FOURCC_411P}},
+};
+
+enum va_kind va_kind_of(const struct hr_info *info)
+{
+    // The factors of the only component mean nothing.
+    if (info->components == 1)
+        return VA_KIND_GRAY;
+    if (info->components != 3 || info->h[1] != 1 || info->v[1] != 1 ||
+        info->h[2] != 1 || info->v[2] != 1)
+        return VA_KIND_NONE;
+    for (int k = VA_KIND_420; k < VA_KINDS; k++)
+        if (kinds[k].h == info->h[0] && kinds[k].v == info->v[0])
+            return (enum va_kind)k;
+    return VA_KIND_NONE;
+}
+
+unsigned va_kind_rt_format(enum va_kind kind)
+{
+    return kinds[kind].rt_format;
+}
+
+const char *va_kind_name(enum va_kind kind)
+{
+    return kinds[kind].name;
+}
+
+uint32_t va_kind_fourcc(enum va_kind kind, const uint32_t *fourccs, int n)
+{
+    for (int i = 0; i < MAX_FOURCCS && kinds[kind].fourccs[i]; i++)
+        for (int k = 0; k < n; k++)
+            if (fourccs[k] == kinds[kind].fourccs[i])
+                return fourccs[k];
+    return 0;
+}
+
+// ---- Samples ---------------------------------------------------------------
+
+// sampling[kind] says which kinds an image of this fourcc can hold; VA_FOURCC_
+// 422H is also what 'YV16' is elsewhere. Planes: Y, then U, then V as the
+// VAImage numbers them.
+static const struct {
+    uint32_t fourcc;
+    enum va_kind kind;
+    struct va_samples comp[3];
+} layouts[] = {
+    {VA_FOURCC_Y800, VA_KIND_GRAY, {{0, 0, 1}}},
+    {VA_FOURCC_Y8, VA_KIND_GRAY, {{0, 0, 1}}},
+    {VA_FOURCC_NV12, VA_KIND_420, {{0, 0, 1}, {1, 0, 2}, {1, 1, 2}}},
+    {VA_FOURCC_NV21, VA_KIND_420, {{0, 0, 1}, {1, 1, 2}, {1, 0, 2}}},
+    {VA_FOURCC_IMC3, VA_KIND_420, {{0, 0, 1}, {1, 0, 1}, {2, 0, 1}}},
+    {VA_FOURCC_I420, VA_KIND_420, {{0, 0, 1}, {1, 0, 1}, {2, 0, 1}}},
+    {VA_FOURCC_IYUV, VA_KIND_420, {{0, 0, 1}, {1, 0, 1}, {2, 0, 1}}},
+    {VA_FOURCC_YV12, VA_KIND_420, {{0, 0, 1}, {2, 0, 1}, {1, 0, 1}}},
+    {VA_FOURCC_422H, VA_KIND_422, {{0, 0, 1}, {1, 0, 1}, {2, 0, 1}}},
+    {VA_FOURCC_YUY2, VA_KIND_422, {{0, 0, 2}, {0, 1, 4}, {0, 3, 4}}},
+    {VA_FOURCC('Y', 'U', 'Y', 'V'),  // what Mesa says for YUY2
+     VA_KIND_422,
+     {{0, 0, 2}, {0, 1, 4}, {0, 3, 4}}},
+    {VA_FOURCC_UYVY, VA_KIND_422, {{0, 1, 2}, {0, 0, 4}, {0, 2, 4}}},
+    {VA_FOURCC_422V, VA_KIND_440, {{0, 0, 1}, {1, 0, 1}, {2, 0, 1}}},
+    {VA_FOURCC_444P, VA_KIND_444, {{0, 0, 1}, {1, 0, 1}, {2, 0, 1}}},
+    {VA_FOURCC_411P, VA_KIND_411, {{0, 0, 1}, {1, 0, 1}, {2, 0, 1}}},
+};
+
+bool va_samples_of(uint32_t fourcc, enum va_kind kind, int c,
+                   struct va_samples *out)
+{
+    for (size_t i = 0; i < sizeof(layouts) / sizeof(*layouts); i++)
+        if (layouts[i].fourcc == fourcc && layouts[i].kind == kind) {
+            *out = layouts[i].comp[c];
+            return true;
+        }
+    return false;
+}
+
+void va_fourcc_text(uint32_t fourcc, char text[8])
+{
+    for (int i = 0; i < 4; i++) {
+        char c = (char)(fourcc >> 8 * i & 0xff);
+
+        text[i] = c > ' ' && c < 127 ? c : '?';
+    }
+    text[4] = '\0';
+}

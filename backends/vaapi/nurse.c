@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The nurse: ends what the driver does not give back in time. It never calls
+// libva.
+#include <stdio.h>
+
+#include "backends/vaapi/vaapi.h"
+
+void va_fail_tasks(struct hr__task *list, unsigned why, const char *text)
+{
+    struct hr__outcome out = {.status = HR_EDEVICE, .why = why, .offset = -1};
+
+    snprintf(out.text, sizeof(out.text), "%s", text);
+    for (struct hr__task *next; list; list = next) {
+        next = list->next;
+        out.stage = list->span.first;
+        hr__task_done(list, &out);
+    }
+}
+
+// Takes the slot's task, in front of a list.
+static void take(struct va_slot *slot, struct hr__task **list)
+{
+    if (!slot->task)
+        return;
+    slot->task->next = *list;
+    *list = slot->task;
+    slot->task = NULL;
+}
+
+// A thread has been in one call for too long: both are left behind. What the
+// other one holds it ends itself.
+static struct hr__task *declare_dead(struct va *va, int64_t now)
+{
+    struct hr__task *list = va_take_queue(va);
+
+    va->dead = true;
+    for (int i = 0; i < va->num_slots; i++) {
+        struct va_slot *s = &va->slots[i];
+        int of = s->state == VA_BUSY ? VA_DRIVER : VA_WAITER;
+        int64_t since = va->busy_since[of];
+
+        if (s->state == VA_FLYING || (since && now >= since + va->deadline))
+            take(s, &list);
+    }
+    pthread_cond_broadcast(&va->work);
+    pthread_cond_broadcast(&va->flown);
+    return list;
+}
+
+static struct hr__task *overdue(struct va *va, int64_t *due)
+{
+    struct hr__task *list = NULL;
+    int64_t now = hr__now(), at;
+
+    *due = INT64_MAX;
+    for (int i = 0; i < VA_THREADS && !va->dead; i++) {
+        if (!va->busy_since[i])
+            continue;
+        at = va->busy_since[i] + va->deadline;
+        if (now >= at)
+            return declare_dead(va, now);
+        *due = at < *due ? at : *due;
+    }
+    for (int i = 0; i < va->num_slots; i++) {
+        struct va_slot *s = &va->slots[i];
+
+        at = s->since + va->deadline;
+        if (s->state != VA_FLYING || !s->task)
+            continue;
+        if (now < at) {
+            *due = at < *due ? at : *due;
+            continue;
+        }
+        take(s, &list);
+        va_breaker_note(&va->breaker, false, now);
+        pthread_cond_signal(&va->work);
+    }
+    return list;
+}
+
+bool va_hopeless(const struct va *va)
+{
+    int stuck = 0;
+
+    for (int i = 0; i < va->num_slots; i++)
+        stuck += va->slots[i].state == VA_FLYING && !va->slots[i].task;
+    return va->dead || stuck >= va->depth;
+}
+
+void *va_nurse(void *arg)
+{
+    struct va *va = arg;
+    struct hr__task *late, *left;
+    int64_t due;
+
+    pthread_mutex_lock(&va->lock);
+    while (!va->abandoned && !(va->gone[VA_DRIVER] && va->gone[VA_WAITER])) {
+        late = overdue(va, &due);
+        left = va_hopeless(va) ? va_take_queue(va) : NULL;
+        if (late || left) {
+            pthread_mutex_unlock(&va->lock);
+            va_fail_tasks(late, HR_WHY_FAILED | HR_WHY_TIMEOUT,
+                          "the device did not answer in time");
+            va_fail_tasks(left, HR_WHY_FAILED | HR_WHY_LOST,
+                          "the device does not answer any more");
+            pthread_mutex_lock(&va->lock);
+            continue;
+        }
+        va->nurse_due = due;
+        va_cond_wait(&va->nurse_c, &va->lock, due);
+    }
+    pthread_mutex_unlock(&va->lock);
+    return NULL;
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the engine takes of a picture, and why not more: decided here, before
+// anything is submitted.
+#include "backends/vaapi/vaapi.h"
+
+#define TO_PLANES HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT)
+
+static unsigned why_not_coding(const struct hr_info *info)
+{
+    unsigned why = 0;
+
+    if (info->format != HR_FORMAT_JPEG)
+        return HR_WHY_FORMAT;
+    if (info->process == HR_PROCESS_PROGRESSIVE)
+        why |= HR_WHY_PROGRESSIVE;
+    if (info->process == HR_PROCESS_LOSSLESS)
+        why |= HR_WHY_LOSSLESS;
+    if (info->arithmetic)
+        why |= HR_WHY_ARITHMETIC;
+    if (info->precision != 8)
+        why |= HR_WHY_PRECISION;
+    // Two of three of this colour come without JFIF: drivers ignore it.
+    if (info->color != HR_COLOR_GRAY && info->color != HR_COLOR_YCC &&
+        info->color != HR_COLOR_RGB)
+        why |= HR_WHY_COLOR;
+    if (!info->interleaved && info->process != HR_PROCESS_PROGRESSIVE)
+        why |= HR_WHY_MULTISCAN;
+    if (!info->ends)
+        why |= HR_WHY_DAMAGED;
+    return why;
+}
+
+static unsigned why_not_surface(const struct va *va, const struct hr_info *info)
+{
+    const struct va_facts *f = &va->facts;
+    enum va_kind kind = va_kind_of(info);
+
+    if (info->components != 1 && info->components != 3)
+        return HR_WHY_COLOR;
+    if (kind == VA_KIND_NONE || !f->kinds[kind])
+        return HR_WHY_CHROMA;
+    if (info->width < f->min_w || info->height < f->min_h ||
+        info->width > f->max_w || info->height > f->max_h)
+        return HR_WHY_SIZE;
+    return 0;
+}
+
+void va_key_of(const struct va *va, const struct hr_info *info,
+               struct va_key *key)
+{
+    enum va_kind kind = va_kind_of(info);
+    int gray = info->components == 1;
+    int mcu_w = gray ? 8 : 8 * info->h[0], mcu_h = gray ? 8 : 8 * info->v[0];
+
+    // Drivers write whole MCUs; even rows, for formats that halve them.
+    mcu_w = mcu_w < 16 ? 16 : mcu_w;
+    mcu_h = mcu_h < 16 ? 16 : mcu_h;
+    *key = (struct va_key){.rt_format = va_kind_rt_format(kind),
+                           .fourcc = va->facts.kinds[kind],
+                           .w = (info->width + mcu_w - 1) / mcu_w * mcu_w,
+                           .h = (info->height + mcu_h - 1) / mcu_h * mcu_h};
+}
+
+void va_offer(struct hr__engine *e, const struct hr__picture *pic,
+              struct hr__offer *out)
+{
+    struct va *va = va_of(e);
+    struct va_jpeg jpeg;
+
+    *out = (struct hr__offer){0};
+    // Pixels are nothing to a decoder; that is no fault of the picture.
+    if (!pic->data) {
+        out->why = HR_WHY_FORMAT;
+        return;
+    }
+    out->why = why_not_coding(&pic->info);
+    if (!(out->why & HR_WHY_FORMAT))
+        out->why |= why_not_surface(va, &pic->info);
+    if (!out->why)
+        out->why = va_jpeg_read(pic->data, pic->size, &pic->info, &jpeg);
+    if (out->why)
+        return;
+    pthread_mutex_lock(&va->lock);
+    out->why = va->dead ? HR_WHY_LOST : va_breaker_ask(&va->breaker, hr__now());
+    pthread_mutex_unlock(&va->lock);
+    if (!out->why)
+        out->spans = TO_PLANES;
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known of drivers, by how their vendor string begins. Each line names
+// where it was learnt.
+#include <string.h>
+
+#include "backends/vaapi/vaapi.h"
+
+static const struct va_driver drivers[] = {
+    // Thread-safe: Chromium media/gpu/vaapi/vaapi_wrapper.cc. Derived images
+    // are uncached: FFmpeg libavutil/hwcontext_vaapi.c.
+    {"Intel iHD driver", "iHD", VA_QUIRK_SAFE, 127, 1},
+    // gst-plugins vaapi: GST_VA_HACK_SURFACE_NO_FOURCC; not thread-safe, and
+    // its GetImage breaks 4:2:2 (Chromium).
+    {"Intel i965 driver", "i965", VA_QUIRK_NO_FOURCC | VA_QUIRK_DERIVE_FIRST, 0,
+     1},
+    // Smallest side: rocJPEG. YUV to RGB expands limited range only: mesa
+    // src/gallium/frontends/va/context.c, auxiliary/vl/vl_csc.c.
+    {"Mesa Gallium driver", "Mesa", VA_QUIRK_SAFE | VA_QUIRK_NO_VPP, 0, 64},
+    // elFarto/nvidia-vaapi-driver src/vabackend.c: surfaces of a decoder.
+    {"VA-API NVDEC driver", "NVDEC", VA_QUIRK_NO_VPP, 32, 1},
+    {"", "unknown", 0, 0, 1},
+};
+
+const struct va_driver *va_driver_of(const char *vendor)
+{
+    const struct va_driver *d = drivers;
+
+    while (strncmp(vendor, d->vendor, strlen(d->vendor)))
+        d++;
+    return d;
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the driver thread does with a task: its bytes into a slot, the slot's
+// surface to the driver.
+#include <string.h>
+
+#include "backends/vaapi/vaapi.h"
+
+// ---- Which picture is next -------------------------------------------------
+
+// A slot for the first task of the queue. NULL: none now.
+static struct va_slot *slot_for_head(struct va *va)
+{
+    struct va_slot *slot;
+    struct va_key key;
+
+    va_key_of(va, &va->head->pic->info, &key);
+    if (!(slot = va_slot_take(va, &key)))
+        return NULL;
+    slot->task = va->head;
+    va->head = slot->task->next;
+    if (!va->head)
+        va->tail = &va->head;
+    return slot;
+}
+
+struct va_slot *va_next_picture(struct va *va)
+{
+    struct va_slot *slot = NULL;
+
+    pthread_mutex_lock(&va->lock);
+    while (!va->stop && !va->dead && (!va->head || !(slot = slot_for_head(va))))
+        va_cond_wait(&va->work, &va->lock, INT64_MAX);
+    pthread_mutex_unlock(&va->lock);
+    return slot;
+}
+
+// The slot goes back; its task, if the nurse has not taken it, is the
+// caller's to end.
+static struct hr__task *give_back(struct va *va, struct va_slot *slot)
+{
+    struct hr__task *task;
+
+    pthread_mutex_lock(&va->lock);
+    task = slot->task;
+    slot->task = NULL;
+    slot->state = VA_FREE;
+    pthread_cond_signal(&va->work);
+    pthread_mutex_unlock(&va->lock);
+    if (task)
+        task->next = NULL;
+    return task;
+}
+
+static void picture_failed(struct va *va, struct va_slot *slot,
+                           const struct va_fault *fault)
+{
+    struct hr__task *task = give_back(va, slot);
+
+    pthread_mutex_lock(&va->lock);
+    va->lost |= (fault->why & HR_WHY_LOST) != 0;
+    if (!(fault->why & HR_WHY_DAMAGED))
+        va_breaker_note(&va->breaker, false, hr__now());
+    pthread_mutex_unlock(&va->lock);
+    if (!task)
+        return;
+    va_log(va, HR_LOG_WARN, "a picture failed: %s", fault->text);
+    va_fail_tasks(task, fault->why, fault->text);
+}
+
+static void plan_planes(struct va_slot *slot, const struct hr_info *info)
+{
+    struct hr__planes *p = &slot->planes;
+
+    *p = (struct hr__planes){.num_components = (uint32_t)info->components,
+                             .color = (uint32_t)info->color,
+                             .h_max = 1,
+                             .v_max = 1,
+                             .w = (uint32_t)info->width,
+                             .h = (uint32_t)info->height};
+    for (uint32_t i = 0; i < p->num_components; i++) {
+        // The only component's factors mean nothing.
+        p->comp[i].h = p->num_components == 1 ? 1 : info->h[i];
+        p->comp[i].v = p->num_components == 1 ? 1 : info->v[i];
+        p->h_max = p->comp[i].h > p->h_max ? p->comp[i].h : p->h_max;
+        p->v_max = p->comp[i].v > p->v_max ? p->comp[i].v : p->v_max;
+    }
+    for (uint32_t i = 0; i < p->num_components; i++) {
+        struct hr__plane *c = &p->comp[i];
+
+        c->width = (p->w * c->h + p->h_max - 1) / p->h_max;
+        c->height = (p->h * c->v + p->v_max - 1) / p->v_max;
+        c->cols = c->width;
+        c->rows = c->height;
+    }
+    slot->kind = va_kind_of(info);
+}
+
+// The task's bytes and tables into the slot: then the driver may take its
+// time, and the HAL may give the task up. False: it has ended, or failed.
+static bool take_bytes(struct va *va, struct va_slot *slot,
+                       struct va_fault *fault)
+{
+    const struct hr__picture *pic = slot->task->pic;
+    unsigned why = va_jpeg_read(pic->data, pic->size, &pic->info, &slot->jpeg);
+    size_t size = slot->jpeg.scan_size;
+
+    if (why) {
+        *fault = (struct va_fault){why, "the file changed"};
+        return false;
+    }
+    if (size > slot->room) {
+        hr__free(slot->bytes);
+        // By halves, so that it does not grow every time.
+        slot->room = size + size / 2;
+        pthread_mutex_lock(&va->hal);
+        slot->bytes = va->e ? hr__alloc(va->e->device, slot->room) : NULL;
+        pthread_mutex_unlock(&va->hal);
+        if (!slot->bytes) {
+            slot->room = 0;
+            *fault = (struct va_fault){HR_WHY_MEMORY, "out of memory"};
+            return false;
+        }
+    }
+    memcpy(slot->bytes, pic->data + slot->jpeg.scan_at, size);
+    plan_planes(slot, &pic->info);
+    return true;
+}
+
+bool va_all_free(struct va *va, const struct va_slot *but, int64_t deadline)
+{
+    for (;;) {
+        int busy = 0;
+
+        for (int i = 0; i < va->num_slots; i++)
+            busy += va->slots[i].state != VA_FREE && &va->slots[i] != but;
+        if (!busy)
+            return true;
+        if (va->dead || !va_cond_wait(&va->work, &va->lock, deadline))
+            return false;
+    }
+}
+
+void va_close_all(struct va *va)
+{
+    for (int i = 0; i < va->num_slots; i++)
+        va_surface_drop(va, &va->slots[i]);
+    va_context_close(va);
+    va_config_close(va);
+    va_display_close(va);
+}
+
+// What was lost does not come back; a new display may work. Not while somebody
+// still reads from a surface of the old one.
+static bool open_again(struct va *va, struct va_slot *mine,
+                       struct va_fault *fault)
+{
+    bool free, ok;
+
+    pthread_mutex_lock(&va->lock);
+    free = va_all_free(va, mine, hr__now() + va->deadline / 4);
+    pthread_mutex_unlock(&va->lock);
+    if (!free) {
+        *fault = (struct va_fault){HR_WHY_FAILED | HR_WHY_LOST,
+                                   "the device was lost"};
+        return false;
+    }
+    va_log(va, HR_LOG_WARN, "opening the device again");
+    va_enter(va, VA_DRIVER);
+    va_close_all(va);
+    ok = va_display_open(va, fault);
+    ok = va_leave(va, VA_DRIVER) && ok;
+    pthread_mutex_lock(&va->lock);
+    va->lost = !ok;
+    pthread_mutex_unlock(&va->lock);
+    return ok;
+}
+
+// What is ready waits here until fewer pictures than may be are the driver's,
+// those included that were given up. A larger context, and a new one after a
+// failure, is made when nothing uses the one that is there.
+static bool wait_for_turn(struct va *va, const struct va_key *key,
+                          struct va_fault *fault)
+{
+    bool go = false;
+    int flying;
+
+    pthread_mutex_lock(&va->lock);
+    while (!va_hopeless(va) && !go) {
+        flying = va_count_slots(va, VA_FLYING);
+        go = !flying || (flying < va->depth && !va->lost &&
+                         va_context_fits(va, key->w, key->h));
+        if (go)
+            break;
+        va->waits = true;
+        va_cond_wait(&va->work, &va->lock, INT64_MAX);
+        va->waits = false;
+    }
+    pthread_mutex_unlock(&va->lock);
+    if (!go)
+        *fault = (struct va_fault){HR_WHY_FAILED | HR_WHY_LOST,
+                                   "the device does not answer any more"};
+    return go;
+}
+
+// In the driver: the surface, the context, the picture.
+static bool submit_picture(struct va *va, struct va_slot *slot,
+                           const struct va_key *key, struct va_fault *fault)
+{
+    bool ok;
+
+    va_enter(va, VA_DRIVER);
+    ok = va_surface_fit(va, slot, key, fault) &&
+         va_context_open(va, key->w, key->h, fault) &&
+         va_decode(va, slot, fault);
+    if (va_leave(va, VA_DRIVER))
+        return ok;
+    if (!fault->why)
+        *fault = (struct va_fault){HR_WHY_FAILED | HR_WHY_LOST,
+                                   "the device does not answer any more"};
+    return false;
+}
+
+static void fly(struct va *va, struct va_slot *slot)
+{
+    uint64_t flying;
+
+    pthread_mutex_lock(&va->lock);
+    slot->state = VA_FLYING;
+    slot->since = hr__now();
+    slot->number = slot->used = ++va->next_number;
+    flying = (uint64_t)va_count_slots(va, VA_FLYING);
+    pthread_cond_signal(&va->flown);
+    if (va->nurse_due > slot->since + va->deadline)
+        pthread_cond_signal(&va->nurse_c);
+    pthread_mutex_unlock(&va->lock);
+    if (flying > atomic_load(&va->most_in_flight))
+        atomic_store(&va->most_in_flight, flying);
+}
+
+static bool is_lost(struct va *va)
+{
+    bool lost;
+
+    pthread_mutex_lock(&va->lock);
+    lost = va->lost;
+    pthread_mutex_unlock(&va->lock);
+    return lost;
+}
+
+void va_take_up(struct va *va, struct va_slot *slot)
+{
+    struct va_fault fault = {0};
+    struct hr__task *task = slot->task;
+    struct va_key key;
+    bool ok;
+
+    if (!hr__task_claim(task)) {
+        va_fail_tasks(give_back(va, slot), HR_WHY_TIMEOUT, "");
+        return;
+    }
+    if (hr__task_stop(task)) {
+        va_end_stopped(give_back(va, slot));
+        return;
+    }
+    ok = take_bytes(va, slot, &fault);
+    va_key_of(va, &task->pic->info, &key);
+    hr__task_begun(task);
+    hr__task_unclaim(task);
+    // From here on the nurse may take it.
+    ok = ok && wait_for_turn(va, &key, &fault) &&
+         (!is_lost(va) || open_again(va, slot, &fault)) &&
+         submit_picture(va, slot, &key, &fault);
+    if (ok)
+        fly(va, slot);
+    else
+        picture_failed(va, slot, &fault);
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// The queue, the driver thread and its start and stop; vaapi.h draws how the
+// threads work together, submit.c is what the driver thread does.
+#include <stdio.h>
+#include <string.h>
+
+#include "backends/vaapi/vaapi.h"
+
+#define OPEN_NS INT64_C(15000000000)
+#define STOP_NS INT64_C(2000000000)
+
+// ---- The queue -------------------------------------------------------------
+
+void va_push(struct va *va, struct hr__task *list)
+{
+    pthread_mutex_lock(&va->lock);
+    *va->tail = list;
+    while (*va->tail)
+        va->tail = &(*va->tail)->next;
+    pthread_cond_signal(&va->work);
+    // If nobody else will, the nurse ends them.
+    pthread_cond_signal(&va->nurse_c);
+    pthread_mutex_unlock(&va->lock);
+}
+
+struct hr__task *va_take_queue(struct va *va)
+{
+    struct hr__task *list = va->head;
+
+    va->head = NULL;
+    va->tail = &va->head;
+    return list;
+}
+
+void va_end_stopped(struct hr__task *task)
+{
+    struct hr__outcome out = {.offset = -1};
+
+    if (!task)
+        return;
+    out.status = hr__task_stop_status(task);
+    out.stage = task->span.first;
+    hr__task_done(task, &out);
+}
+
+void va_cancel_queued(struct va *va)
+{
+    struct hr__task **at, *stopped = NULL, *next;
+
+    pthread_mutex_lock(&va->lock);
+    for (at = &va->head; *at;) {
+        struct hr__task *t = *at;
+
+        if (!hr__task_stop(t)) {
+            at = &t->next;
+            continue;
+        }
+        *at = t->next;
+        t->next = stopped;
+        stopped = t;
+    }
+    va->tail = at;
+    pthread_mutex_unlock(&va->lock);
+    for (; stopped; stopped = next) {
+        next = stopped->next;
+        va_end_stopped(stopped);
+    }
+}
+
+// ---- Around calls ----------------------------------------------------------
+
+static bool one_at_a_time(const struct va *va)
+{
+    // (Before the vendor is known there is one thread only.)
+    return va->facts.driver && !(va->facts.driver->quirks & VA_QUIRK_SAFE);
+}
+
+void va_enter(struct va *va, int thread)
+{
+    pthread_mutex_lock(&va->lock);
+    va->busy_since[thread] = hr__now();
+    // It looks again when it wakes; mostly it would wake early enough.
+    if (va->nurse_due > va->busy_since[thread] + va->deadline)
+        pthread_cond_signal(&va->nurse_c);
+    pthread_mutex_unlock(&va->lock);
+    if (one_at_a_time(va))
+        pthread_mutex_lock(&va->calls);
+}
+
+bool va_leave(struct va *va, int thread)
+{
+    bool alive;
+
+    if (one_at_a_time(va))
+        pthread_mutex_unlock(&va->calls);
+    pthread_mutex_lock(&va->lock);
+    va->busy_since[thread] = 0;
+    alive = !va->dead;
+    pthread_mutex_unlock(&va->lock);
+    return alive;
+}
+
+// ---- The driver thread -----------------------------------------------------
+
+// What is left is pictures that were given up.
+static bool all_landed(const struct va *va)
+{
+    for (int i = 0; i < va->num_slots; i++) {
+        const struct va_slot *s = &va->slots[i];
+
+        if (s->state != VA_FREE && (s->state != VA_FLYING || s->task))
+            return false;
+    }
+    return true;
+}
+
+// True: nobody else will use the display any more. The driver may still wait
+// for a picture that was given up when its surface is destroyed: then that
+// call is left behind.
+static bool may_close(struct va *va)
+{
+    int64_t deadline = hr__now() + STOP_NS / 8;
+    bool ok;
+
+    pthread_mutex_lock(&va->lock);
+    while (!va->dead && !all_landed(va) &&
+           va_cond_wait(&va->work, &va->lock, deadline))
+        ;
+    ok = all_landed(va);
+    va->closing = true;
+    pthread_cond_broadcast(&va->flown);
+    while (ok && !va->dead && va->have[VA_WAITER] && !va->gone[VA_WAITER])
+        ok = va_cond_wait(&va->work, &va->lock, deadline + STOP_NS / 8);
+    ok = ok && !va->dead;
+    pthread_mutex_unlock(&va->lock);
+    return ok;
+}
+
+static void open_done(struct va *va, enum hr_status status, const char *text)
+{
+    pthread_mutex_lock(&va->lock);
+    va->open_status = status;
+    snprintf(va->open_text, sizeof(va->open_text), "%s", text);
+    va->opened = true;
+    pthread_cond_broadcast(&va->changed);
+    pthread_mutex_unlock(&va->lock);
+}
+
+static bool open_first(struct va *va)
+{
+    struct va_fault fault = {0};
+    enum hr_status status;
+
+    if ((status = va_api_load(&va->api))) {
+        open_done(va, status, hr_last_error());
+        return false;
+    }
+    if (!va_display_open(va, &fault)) {
+        va_close_all(va);
+        open_done(va, HR_EDEVICE, fault.text);
+        return false;
+    }
+    va_choose(va);
+    open_done(va, HR_OK, "");
+    return true;
+}
+
+static void *drive(void *arg)
+{
+    struct va *va = arg;
+    struct va_slot *slot;
+
+    if (open_first(va)) {
+        while ((slot = va_next_picture(va)))
+            va_take_up(va, slot);
+        if (may_close(va)) {
+            va_enter(va, VA_DRIVER);
+            va_close_all(va);
+            va_leave(va, VA_DRIVER);
+        } else {
+            va->left_behind = true;
+        }
+    }
+    pthread_mutex_lock(&va->lock);
+    va->gone[VA_DRIVER] = true;
+    pthread_cond_broadcast(&va->changed);
+    pthread_cond_broadcast(&va->flown);
+    pthread_cond_signal(&va->nurse_c);
+    pthread_mutex_unlock(&va->lock);
+    return NULL;
+}
+
+// ---- Start and stop --------------------------------------------------------
+
+static void init(struct va *va)
+{
+    pthread_mutex_init(&va->hal, NULL);
+    pthread_mutex_init(&va->lock, NULL);
+    pthread_mutex_init(&va->calls, NULL);
+    va_cond_init(&va->work);
+    va_cond_init(&va->flown);
+    va_cond_init(&va->nurse_c);
+    va_cond_init(&va->changed);
+    va->tail = &va->head;
+    va->fd = -1;
+    va->config = va->context = VA_INVALID_ID;
+    for (int i = 0; i < VA_SLOTS; i++) {
+        va->slots[i].va = va;
+        va->slots[i].surface = VA_INVALID_ID;
+    }
+}
+
+enum hr_status va_device_start(struct va *va)
+{
+    int64_t deadline = hr__now() + OPEN_NS;
+    bool opened;
+
+    init(va);
+    if (!(va->have[VA_DRIVER] = hr__thread_start(&va->threads[VA_DRIVER], drive,
+                                                 va)))
+        return hr__fail(HR_ENOMEM, "no thread for the driver");
+    pthread_mutex_lock(&va->lock);
+    while (!va->opened && va_cond_wait(&va->changed, &va->lock, deadline))
+        ;
+    opened = va->opened;
+    pthread_mutex_unlock(&va->lock);
+    if (!opened)
+        return hr__fail(HR_EDEVICE, "the driver did not answer in %d s",
+                        (int)(OPEN_NS / 1000000000));
+    if (va->open_status)
+        return hr__fail(va->open_status, "%s", va->open_text);
+    if (!(va->have[VA_WAITER] = hr__thread_start(&va->threads[VA_WAITER],
+                                                 va_wait_for_pictures, va)))
+        return hr__fail(HR_ENOMEM, "no thread to wait on");
+    if (!(va->have_nurse = hr__thread_start(&va->nurse, va_nurse, va)))
+        return hr__fail(HR_ENOMEM, "no thread for the clock");
+    return HR_OK;
+}
+
+static bool all_gone(const struct va *va)
+{
+    for (int i = 0; i < VA_THREADS; i++)
+        if (va->have[i] && !va->gone[i])
+            return false;
+    return true;
+}
+
+bool va_device_stop(struct va *va)
+{
+    int64_t most = va->deadline / 2 + STOP_NS / 4, deadline;
+    bool gone;
+
+    deadline = hr__now() + (most < STOP_NS ? most : STOP_NS);
+    pthread_mutex_lock(&va->lock);
+    va->stop = true;
+    pthread_cond_broadcast(&va->work);
+    pthread_cond_broadcast(&va->flown);
+    while (!all_gone(va) && va_cond_wait(&va->changed, &va->lock, deadline))
+        ;
+    gone = all_gone(va);
+    va->abandoned = true;
+    pthread_cond_signal(&va->nurse_c);
+    pthread_mutex_unlock(&va->lock);
+    if (va->have_nurse)
+        pthread_join(va->nurse, NULL);
+    for (int i = 0; i < VA_THREADS; i++) {
+        if (!va->have[i])
+            continue;
+        if (gone)
+            pthread_join(va->threads[i], NULL);
+        else
+            pthread_detach(va->threads[i]);
+    }
+    return gone && !va->dead && !va->left_behind;
+}

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+// The VA-API backend: JPEG bytes to component planes on a media engine, many
+// pictures at once. Upsampling, colour and all that follows is done by others.
+//
+//   loader.c    libva and libva-drm at run time
+//   error.c     VA-API's codes
+//   quirk.c     what is known of drivers
+//   format.c    surfaces: which for which picture, where their samples lie
+//   device.c    which devices there are; open, close, describe
+//   display.c   a display, its capabilities, its context
+//   jpeg.c      a file's tables and scan, for the driver
+//   offer.c     what it takes of a picture
+//   surface.c   slots: surfaces of pictures on their way
+//   submit.c    a task into a slot and on its way
+//   decode.c    one picture to the driver
+//   readback.c  one picture's samples, as the next engine reads them
+//   vpp.c       crop, scale, flip and colour by the driver (tier FAST)
+//   thread.c    the queue and the driver thread; start and stop
+//   waiter.c    waits for pictures, hands their samples on
+//   nurse.c     what does not come back in time
+//   errand.c    waiting with a deadline, calls that may be left behind
+//   breaker.c   resting after failures
+//
+// Who calls libva. The driver thread opens the display, submits pictures and
+// closes; the waiter waits for pictures and reads them back; for the list of
+// devices, an errand's thread. A driver may hang in any call: then both threads
+// are left behind with all they can reach. The HAL's threads push to the queue
+// and return; whoever gives a mapped surface back marks its slot and returns.
+// The nurse looks at the clock and never calls libva, so it never hangs.
+//
+//   submit() -> queue -> driver thread: slot FREE -> BUSY -> FLYING
+//                -> waiter: READING -> LENT (planes go on as they lie)
+//                -> release(): RETURNED -> waiter: READING -> FREE
+//
+// Locks: va->lock guards what is marked so below; va->hal the way back to the
+// HAL's structs, which an abandoned thread must not touch; va->calls is held
+// around calls to drivers that are not known to be safe with two threads.
+// va->calls may be held when va->lock or va->hal is taken; no other two are
+// held together, and none in hr__task_done().
+#ifndef HR_VAAPI_H
+#define HR_VAAPI_H
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <va/va.h>
+#include <va/va_drm.h>
+#include <va/va_drmcommon.h>
+#include <va/va_vpp.h>
+
+#include "hal/backend.h"
+
+struct va;  // one opened device
+
+// ---- loader.c ----------------------------------------------------------------
+
+// clang-format off
+#define VA_ENTRY_POINTS(X) \
+    X(vaInitialize) \
+    X(vaTerminate) \
+    X(vaDisplayIsValid) \
+    X(vaQueryVendorString) \
+    X(vaMaxNumProfiles) \
+    X(vaMaxNumEntrypoints) \
+    X(vaMaxNumImageFormats) \
+    X(vaQueryConfigProfiles) \
+    X(vaQueryConfigEntrypoints) \
+    X(vaGetConfigAttributes) \
+    X(vaCreateConfig) \
+    X(vaDestroyConfig) \
+    X(vaQuerySurfaceAttributes) \
+    X(vaCreateSurfaces) \
+    X(vaDestroySurfaces) \
+    X(vaCreateContext) \
+    X(vaDestroyContext) \
+    X(vaCreateBuffer) \
+    X(vaMapBuffer) \
+    X(vaUnmapBuffer) \
+    X(vaDestroyBuffer) \
+    X(vaBeginPicture) \
+    X(vaRenderPicture) \
+    X(vaEndPicture) \
+    X(vaSyncSurface) \
+    X(vaQuerySurfaceError) \
+    X(vaQueryImageFormats) \
+    X(vaCreateImage) \
+    X(vaDeriveImage) \
+    X(vaDestroyImage) \
+    X(vaGetImage) \
+    X(vaErrorStr)
+// A library may lack these.
+#define VA_OPTIONAL_ENTRY_POINTS(X) \
+    X(vaSyncSurface2) \
+    X(vaSetErrorCallback) \
+    X(vaSetInfoCallback)
+// clang-format on
+
+struct va_api {
+#define X(name) __typeof__(&name) name;
+    VA_ENTRY_POINTS(X)
+    VA_OPTIONAL_ENTRY_POINTS(X)
+#undef X
+    VADisplay (*vaGetDisplayDRM)(int fd);
+};
+
+// HR_ENODEVICE with the reason. HEADRACE_VAAPI_LIBRARY and
+// HEADRACE_VAAPI_DRM_LIBRARY name others than libva.so.2 and libva-drm.so.2.
+enum hr_status va_api_load(struct va_api *api);
+// HR_EFORK if a parent of this process has used libva.
+enum hr_status va_api_check(void);
+
+// ---- error.c -----------------------------------------------------------------
+
+// The first thing that went wrong. why == 0: nothing.
+struct va_fault {
+    unsigned why;
+    char text[112];
+};
+
+const char *va_error_name(VAStatus code, char number[24]);
+unsigned va_error_why(VAStatus code);
+// True, and noted, unless code is VA_STATUS_SUCCESS.
+bool va_failed(struct va_fault *fault, VAStatus code, const char *call);
+
+// ---- quirk.c -----------------------------------------------------------------
+
+enum va_quirk {
+    VA_QUIRK_SAFE = 1,          // two threads may call it
+    VA_QUIRK_NO_FOURCC = 2,     // surfaces are made without a pixel format
+    VA_QUIRK_DERIVE_FIRST = 4,  // mapped surfaces are cached; else GetImage
+    VA_QUIRK_NO_DERIVE = 8,     // derived images are wrong or not there
+    VA_QUIRK_NO_VPP = 16,       // its colours are known to be wrong
+};
+
+struct va_driver {
+    const char *vendor;  // how its vendor string begins
+    const char *name;    // what we call it
+    unsigned quirks;
+    int max_surfaces;  // of one context, 0 = no limit known
+    int min_side;      // smallest side it decodes
+};
+
+// The entry for a vendor string; unknown drivers have one, too.
+const struct va_driver *va_driver_of(const char *vendor);
+
+// ---- format.c ----------------------------------------------------------------
+
+// JPEG kinds by their sampling; the order of hr_jpeg_kind.
+enum va_kind {
+    VA_KIND_GRAY,
+    VA_KIND_420,
+    VA_KIND_422,
+    VA_KIND_440,
+    VA_KIND_444,
+    VA_KIND_411,
+    VA_KINDS,
+    VA_KIND_NONE = -1
+};
+
+// Of what header facts say; NONE: no media engine has surfaces for it.
+enum va_kind va_kind_of(const struct hr_info *info);
+unsigned va_kind_rt_format(enum va_kind kind);
+const char *va_kind_name(enum va_kind kind);
+
+enum { VA_MAX_FORMATS = 32 };
+
+// Which of the fourccs a driver lists a picture of that kind is decoded to; 0:
+// none of them.
+uint32_t va_kind_fourcc(enum va_kind kind, const uint32_t *fourccs, int n);
+
+// Where the samples of component c lie in an image, if its fourcc can hold a
+// picture of that kind; false if it cannot.
+struct va_samples {
+    uint32_t plane, first, step;  // plane of the image, bytes
+};
+bool va_samples_of(uint32_t fourcc, enum va_kind kind, int c,
+                   struct va_samples *out);
+// "NV12"
+void va_fourcc_text(uint32_t fourcc, char text[8]);
+
+// ---- jpeg.c ------------------------------------------------------------------
+
+// What a driver must be told of a file. Fields as FFmpeg fills them.
+struct va_jpeg {
+    VAPictureParameterBufferJPEGBaseline picture;
+    VAIQMatrixBufferJPEGBaseline quant;
+    VAHuffmanTableBufferJPEGBaseline huffman;
+    VASliceParameterBufferJPEGBaseline slice;
+    size_t scan_at, scan_size;  // the entropy data, with the end marker
+};
+
+// Reads a baseline file that hr_probe() has accepted. 0, or why no media
+// engine takes it. Every byte is checked again. Threads: any.
+unsigned va_jpeg_read(const uint8_t *data, size_t size,
+                      const struct hr_info *info, struct va_jpeg *out);
+
+// ---- display.c ---------------------------------------------------------------
+
+enum { VA_TEXT = 128, VA_MAX_IMAGE_FORMATS = 64 };
+
+struct va_facts {
+    char vendor[VA_TEXT];
+    int major, minor;
+    const struct va_driver *driver;
+    uint32_t fourccs[VA_MAX_FORMATS];  // that surfaces may have
+    int num_fourccs;
+    unsigned rt_formats;
+    int min_w, min_h, max_w, max_h;
+    VAImageFormat images[VA_MAX_IMAGE_FORMATS];
+    int num_images;
+    bool vpp;                  // there is a video processor
+    uint32_t kinds[VA_KINDS];  // the surface's fourcc for each; 0 = not
+};
+
+// All on the driver thread.
+bool va_display_open(struct va *va, struct va_fault *fault);
+void va_display_close(struct va *va);
+bool va_config_open(struct va *va, struct va_fault *fault);
+void va_config_close(struct va *va);
+// A context for pictures of that size at least. Nothing is in flight if it has
+// to be made again.
+bool va_context_fits(const struct va *va, int w, int h);
+bool va_context_open(struct va *va, int w, int h, struct va_fault *fault);
+void va_context_close(struct va *va);
+
+// ---- surface.c ---------------------------------------------------------------
+
+enum { VA_SLOTS = 32, VA_DEPTH = 8, VA_MAX_DEPTH = 24 };
+
+enum va_slot_state {
+    VA_FREE,
+    VA_BUSY,     // the driver thread's
+    VA_FLYING,   // submitted; the waiter's
+    VA_READING,  // the waiter's
+    VA_LENT,     // the next engine reads it
+    VA_RETURNED  // and has done; the waiter's
+};
+
+struct va_key {
+    unsigned rt_format;
+    uint32_t fourcc;
+    int w, h;  // whole MCUs
+};
+
+struct va_slot {
+    struct va *va;
+    struct va_key key;    // of its surface
+    VASurfaceID surface;  // VA_INVALID_ID: none
+    VAImage image;        // for GetImage, of the same size
+    bool have_image;      // it is there
+    VAImage derived;      // while the surface is mapped
+    bool have_derived;
+    uint64_t used;  // when last, for choosing which one goes
+    enum va_kind kind;
+    struct hr__planes planes;
+    uint8_t *bytes;  // the picture's entropy data, our own copy
+    size_t room;
+    struct va_jpeg jpeg;
+
+    // va->lock
+    enum va_slot_state state;
+    struct hr__task *task;  // NULL while FLYING: given up, see nurse
+    int64_t since;          // FLYING: from when on
+    uint64_t number;        // of the picture, in order of submission
+};
+
+// A FREE slot for that key, BUSY; NULL: none now. *make: it has another
+// surface or none.
+struct va_slot *va_slot_take(struct va *va, const struct va_key *key);
+// On the driver thread: gives the slot a surface of that key.
+bool va_surface_fit(struct va *va, struct va_slot *slot,
+                    const struct va_key *key, struct va_fault *fault);
+void va_surface_drop(struct va *va, struct va_slot *slot);
+struct va_slot *va_find_slot(struct va *va, enum va_slot_state state);
+// A slot with a task that flies, the oldest; or one that was given up. va->lock
+struct va_slot *va_oldest(struct va *va);
+int va_count_slots(const struct va *va, enum va_slot_state state);
+
+// ---- decode.c, readback.c ----------------------------------------------------
+
+// On the driver thread: the picture of slot->task, whose tables and bytes the
+// slot holds, to its surface.
+bool va_decode(struct va *va, struct va_slot *slot, struct va_fault *fault);
+
+// The way samples come back, best first.
+enum va_rung {
+    VA_RUNG_SHARED,  // the next engine reads the surface itself
+    VA_RUNG_DERIVE,  // the surface is mapped and read as it lies
+    VA_RUNG_GET,     // the driver copies to an image, which is read as it lies
+    VA_RUNG_COPY,    // and from there to the next engine's memory
+    VA_RUNGS
+};
+const char *va_rung_name(enum va_rung rung);
+// On the waiter: slot->planes and where they lie. False: the fault says why.
+bool va_map(struct va *va, struct va_slot *slot, uint8_t **data, size_t *size,
+            struct va_fault *fault);
+void va_unmap(struct va *va, struct va_slot *slot);
+
+// ---- breaker.c (all under va->lock) ------------------------------------------
+
+struct va_breaker {
+    int strikes;
+    bool open;
+    int64_t until, rest;  // ns
+    int tokens;           // samples let in on probation
+};
+
+// 0 = offer; else HR_WHY_BREAKER. A sample that is let in on probation uses
+// one token.
+unsigned va_breaker_ask(struct va_breaker *b, int64_t now);
+void va_breaker_note(struct va_breaker *b, bool ok, int64_t now);
+
+// ---- The device --------------------------------------------------------------
+
+enum { VA_DRIVER, VA_WAITER, VA_THREADS };
+
+// What hung threads may still touch: it is their own memory, left behind on
+// purpose if they do not come back.
+struct va {
+    pthread_mutex_t hal;
+    struct hr__engine *e;  // hal; NULL: left behind
+
+    struct va_api api;
+    char which[VA_TEXT];
+    char node[VA_TEXT];  // the path that was opened, "" = caller's display
+    VADisplay foreign;   // the caller's own display, or NULL
+    VADisplay display;
+    int fd;
+    bool initialized;
+    bool known;  // the facts are there, and do not change any more
+    struct va_facts facts;
+    VAConfigID config;
+    VAContextID context;
+    int context_w, context_h;
+    struct va_slot slots[VA_SLOTS];
+    int num_slots, depth, wish;  // wish: the depth the user wants, 0 = any
+    size_t surface_bytes;        // of all slots, as far as we can tell
+    enum va_rung rung;           // the one in use; of the waiter
+    int forced_rung;             // by HEADRACE_VAAPI_READ; -1 = none
+    bool sync2;                  // vaSyncSurface2 works; of the waiter
+    pthread_mutex_t calls;
+
+    pthread_mutex_t lock;
+    pthread_cond_t work;            // the driver thread waits here,
+    pthread_cond_t flown;           // the waiter,
+    pthread_cond_t nurse_c;         // the nurse,
+    pthread_cond_t changed;         // and who opens and closes. CLOCK_MONOTONIC
+    struct hr__task *head, **tail;  // lock, and all that follows
+    bool opened, stop, abandoned;
+    bool closing;  // nothing is waited for any more
+    bool dead;   // a thread was in a call for too long; nothing is its any more
+    bool lost;   // the context must be made again
+    bool waits;  // the driver thread, for its turn to submit
+    bool gone[VA_THREADS], left_behind;
+    enum hr_status open_status;
+    char open_text[192];
+    int64_t busy_since[VA_THREADS];  // in a call to the driver; 0 = not
+    int64_t deadline;                // ns that it may be
+    int64_t nurse_due;
+    uint64_t next_number;
+    struct va_breaker breaker;
+    bool have[VA_THREADS], have_nurse;
+    pthread_t threads[VA_THREADS], nurse;
+
+    _Atomic uint64_t pictures, most_in_flight;  // for tests
+    atomic_int used_rung;                       // enum va_rung, for reports
+};
+
+struct va_engine {  // what the HAL allocates
+    struct va *va;
+};
+
+struct va *va_of(struct hr__engine *e);
+// On the driver thread, once the driver is known: depth and rung.
+void va_choose(struct va *va);
+// To the log, unless this thread was left behind.
+void va_log(struct va *va, enum hr_log_level level, const char *fmt, ...)
+    HR_PRINTF(3, 4);
+
+// ---- offer.c -----------------------------------------------------------------
+
+void va_offer(struct hr__engine *e, const struct hr__picture *pic,
+              struct hr__offer *out);
+// Which surface a picture needs.
+void va_key_of(const struct va *va, const struct hr_info *info,
+               struct va_key *key);
+
+// ---- thread.c, submit.c, waiter.c, nurse.c -----------------------------------
+
+enum hr_status va_device_start(struct va *va);
+// Bounded in time. False: a thread hangs, *va must be left as it is.
+bool va_device_stop(struct va *va);
+void va_push(struct va *va, struct hr__task *list);
+void va_cancel_queued(struct va *va);
+
+// Around calls to libva, so that the nurse sees how long they take. leave:
+// false = too long, the tasks are gone: return at once.
+void va_enter(struct va *va, int thread);
+bool va_leave(struct va *va, int thread);
+
+// Waits for work and for a slot to do it in. NULL: stop.
+struct va_slot *va_next_picture(struct va *va);
+// Submits the picture of a BUSY slot, or ends its task.
+void va_take_up(struct va *va, struct va_slot *slot);
+// All slots but one are back; false: not until then. va->lock
+bool va_all_free(struct va *va, const struct va_slot *but, int64_t deadline);
+void va_close_all(struct va *va);
+
+// Ends a task that was cancelled; NULL is fine.
+void va_end_stopped(struct hr__task *task);
+// Nothing that is in the queue will be taken up. va->lock
+bool va_hopeless(const struct va *va);
+// The whole queue as a list. va->lock
+struct hr__task *va_take_queue(struct va *va);
+// Ends tasks that the device did not make.
+void va_fail_tasks(struct hr__task *list, unsigned why, const char *text);
+void *va_nurse(void *va);
+void *va_wait_for_pictures(void *va);
+
+// ---- errand.c ----------------------------------------------------------------
+
+void va_cond_init(pthread_cond_t *cond);
+// False if the deadline (hr__now()) has passed; INT64_MAX = never.
+bool va_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
+                  int64_t deadline);
+// Runs fn on a thread of its own; false if it has not come back in time (it
+// then still uses arg, which must be left to it).
+bool va_errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
+
+#endif

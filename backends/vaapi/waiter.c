@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// The waiter: waits for pictures in the order in which they were submitted,
+// has their samples read back, and hands them on as they lie.
+#include <string.h>
+
+#include "backends/vaapi/vaapi.h"
+
+#define SLICE_NS INT64_C(10000000)  // of one wait
+
+// ---- Given back ------------------------------------------------------------
+
+static void set_state(struct va *va, struct va_slot *slot,
+                      enum va_slot_state state)
+{
+    pthread_mutex_lock(&va->lock);
+    slot->state = state;
+    pthread_cond_signal(&va->work);
+    pthread_mutex_unlock(&va->lock);
+}
+
+// The next engine has read the planes. On any thread, so nothing is called.
+static void on_released(struct hr__payload *payload)
+{
+    struct va_slot *slot = payload->release_ctx;
+    struct va *va = slot->va;
+
+    pthread_mutex_lock(&va->lock);
+    slot->state = VA_RETURNED;
+    pthread_cond_signal(&va->flown);
+    pthread_mutex_unlock(&va->lock);
+}
+
+static bool unmap(struct va *va, struct va_slot *slot)
+{
+    bool alive;
+
+    va_enter(va, VA_WAITER);
+    va_unmap(va, slot);
+    alive = va_leave(va, VA_WAITER);
+    set_state(va, slot, VA_FREE);
+    return alive;
+}
+
+// ---- One picture -----------------------------------------------------------
+
+static struct hr__task *take_task(struct va *va, struct va_slot *slot)
+{
+    struct hr__task *task;
+
+    pthread_mutex_lock(&va->lock);
+    task = slot->task;
+    slot->task = NULL;
+    pthread_mutex_unlock(&va->lock);
+    if (task)
+        task->next = NULL;
+    return task;
+}
+
+static void failed(struct va *va, struct va_slot *slot,
+                   const struct va_fault *fault)
+{
+    struct hr__task *task = take_task(va, slot);
+
+    pthread_mutex_lock(&va->lock);
+    slot->state = VA_FREE;
+    va->lost |= (fault->why & HR_WHY_LOST) != 0;
+    // One that was given up has had its strike; a damaged file is no failure.
+    if (task && !(fault->why & HR_WHY_DAMAGED))
+        va_breaker_note(&va->breaker, false, hr__now());
+    pthread_cond_signal(&va->work);
+    pthread_mutex_unlock(&va->lock);
+    if (!task)
+        return;
+    va_log(va, HR_LOG_WARN, "a picture failed: %s", fault->text);
+    va_fail_tasks(task, fault->why, fault->text);
+}
+
+// What the driver found out about the picture, also if the wait went well.
+static void ask_for_errors(struct va *va, struct va_slot *slot,
+                           struct va_fault *fault)
+{
+    VASurfaceDecodeMBErrors *list = NULL;
+    void *info = NULL;
+
+    if (va->api.vaQuerySurfaceError(va->display, slot->surface,
+                                    VA_STATUS_ERROR_DECODING_ERROR, &info) ||
+        !(list = info) || list->status == -1)
+        return;
+    va_failed(fault, VA_STATUS_ERROR_DECODING_ERROR, "vaQuerySurfaceError");
+    va_log(va, HR_LOG_INFO, "blocks %u .. %u of a picture are damaged",
+           list->start_mb, list->end_mb);
+}
+
+static bool pack(struct hr__task *task, const struct va_slot *slot,
+                 const uint8_t *from)
+{
+    const struct hr__planes *in = &slot->planes;
+    struct hr__planes *out;
+    struct hr__payload *payload;
+    size_t size = sizeof(*out);
+
+    for (uint32_t i = 0; i < in->num_components; i++)
+        size += ((size_t)in->comp[i].cols + 63) / 64 * 64 * in->comp[i].rows;
+    if (!(payload = hr__task_payload(task, size)))
+        return false;
+    out = payload->data;
+    *out = *in;
+    size = sizeof(*out);
+    for (uint32_t i = 0; i < in->num_components; i++) {
+        struct hr__plane *p = &out->comp[i];
+
+        p->at = size;
+        p->step = 1;
+        p->stride = (p->cols + 63) / 64 * 64;
+        for (uint32_t y = 0; y < p->rows; y++) {
+            const uint8_t *src = from + in->comp[i].at +
+                                 (size_t)in->comp[i].stride * y;
+            uint8_t *dst = (uint8_t *)payload->data + p->at +
+                           (size_t)p->stride * y;
+
+            if (in->comp[i].step == 1)
+                memcpy(dst, src, p->cols);
+            else
+                for (uint32_t x = 0; x < p->cols; x++)
+                    dst[x] = src[(size_t)x * in->comp[i].step];
+        }
+        size += (size_t)p->stride * p->rows;
+    }
+    payload->extra = out;
+    payload->rect = (struct hr__rect){0, 0, (int)in->w, (int)in->h};
+    return true;
+}
+
+// Surfaces that are lent are missing for decoding: some stay.
+static bool must_copy(struct va *va)
+{
+    bool few;
+
+    pthread_mutex_lock(&va->lock);
+    few = va_count_slots(va, VA_LENT) >= va->num_slots - va->depth;
+    pthread_mutex_unlock(&va->lock);
+    return few || va->rung == VA_RUNG_COPY;
+}
+
+// The samples are mapped at data. True: they are lent, else they can go.
+static bool hand_on(struct va *va, struct va_slot *slot, uint8_t *data,
+                    size_t size)
+{
+    struct hr__outcome out = {.stage = HR_RECONSTRUCT, .offset = -1};
+    struct hr__task *task = take_task(va, slot);
+    struct hr__payload *payload;
+    bool lent;
+
+    if (!task)
+        return false;
+    // Given up: its end is all that is left to say.
+    if (!hr__task_claim(task)) {
+        va_fail_tasks(task, HR_WHY_TIMEOUT, "");
+        return false;
+    }
+    lent = !must_copy(va);
+    if (lent) {
+        payload = hr__task_payload_own(task, data, size, on_released, slot);
+        payload->extra = &slot->planes;
+        payload->rect = (struct hr__rect){0, 0, (int)slot->planes.w,
+                                          (int)slot->planes.h};
+        set_state(va, slot, VA_LENT);
+    } else if (!pack(task, slot, data)) {
+        va_fail_tasks(task, HR_WHY_MEMORY,
+                      "no room for the planes between engines");
+        return false;
+    }
+    pthread_mutex_lock(&va->lock);
+    va_breaker_note(&va->breaker, true, hr__now());
+    pthread_mutex_unlock(&va->lock);
+    atomic_fetch_add(&va->pictures, 1);
+    hr__task_done(task, &out);
+    return lent;
+}
+
+// The surface is ready, or has failed. False: stop.
+static bool land(struct va *va, struct va_slot *slot, VAStatus status)
+{
+    struct va_fault fault = {0};
+    uint8_t *data = NULL;
+    size_t size = 0;
+    bool ok, alive;
+
+    va_enter(va, VA_WAITER);
+    va_failed(&fault, status, "vaSyncSurface");
+    ask_for_errors(va, slot, &fault);
+    ok = !fault.why && va_map(va, slot, &data, &size, &fault);
+    alive = va_leave(va, VA_WAITER);
+    if (!ok) {
+        failed(va, slot, &fault);
+        return alive;
+    }
+    return hand_on(va, slot, data, size) || unmap(va, slot);
+}
+
+// ---- The thread ------------------------------------------------------------
+
+// For drivers without a timeout: they may say themselves that it takes longer.
+static VAStatus wait_long(struct va *va, struct va_slot *slot)
+{
+    return va->api.vaSyncSurface(va->display, slot->surface);
+}
+
+static VAStatus wait_for(struct va *va, struct va_slot *slot)
+{
+    VAStatus status;
+
+    if (!va->sync2)
+        return wait_long(va, slot);
+    status = va->api.vaSyncSurface2(va->display, slot->surface, SLICE_NS);
+    if (status != VA_STATUS_ERROR_UNIMPLEMENTED)
+        return status;
+    va->sync2 = false;
+    return wait_long(va, slot);
+}
+
+// Where a wait keeps the driver thread out, it waits till that one has no more
+// to submit.
+static bool others_first(const struct va *va)
+{
+    if (va->facts.driver->quirks & VA_QUIRK_SAFE || va->waits || va->stop)
+        return false;
+    return va_count_slots(va, VA_BUSY) > 0 &&
+           va_count_slots(va, VA_FLYING) < va->depth;
+}
+
+// False: there is nothing to do any more.
+static bool one_turn(struct va *va)
+{
+    struct va_slot *slot = va_find_slot(va, VA_RETURNED);
+    VAStatus status;
+    bool alive, again;
+
+    if (!slot && !(slot = va_oldest(va)))
+        return va_cond_wait(&va->flown, &va->lock, INT64_MAX), true;
+    if (slot->state == VA_FLYING && others_first(va)) {
+        va_cond_wait(&va->flown, &va->lock, hr__now() + SLICE_NS / 10);
+        return true;
+    }
+    if (slot->state == VA_RETURNED) {
+        slot->state = VA_READING;
+        pthread_mutex_unlock(&va->lock);
+        alive = unmap(va, slot);
+        pthread_mutex_lock(&va->lock);
+        return alive;
+    }
+    pthread_mutex_unlock(&va->lock);
+    va_enter(va, VA_WAITER);
+    status = wait_for(va, slot);
+    alive = va_leave(va, VA_WAITER);
+    pthread_mutex_lock(&va->lock);
+    again = status == VA_STATUS_ERROR_TIMEDOUT;
+    if (again && !va->sync2)
+        va_cond_wait(&va->flown, &va->lock, hr__now() + SLICE_NS / 10);
+    if (!alive || again)
+        return alive;
+    slot->state = VA_READING;
+    // There is room for the next one; it shall go in front of our next wait.
+    va->waits = false;
+    pthread_cond_signal(&va->work);
+    pthread_mutex_unlock(&va->lock);
+    alive = land(va, slot, status);
+    pthread_mutex_lock(&va->lock);
+    return alive;
+}
+
+void *va_wait_for_pictures(void *arg)
+{
+    struct va *va = arg;
+
+    pthread_mutex_lock(&va->lock);
+    while (!va->dead && !va->closing && !va->gone[VA_DRIVER] && one_turn(va))
+        ;
+    va->gone[VA_WAITER] = true;
+    pthread_cond_broadcast(&va->work);
+    pthread_cond_broadcast(&va->changed);
+    pthread_cond_signal(&va->nurse_c);
+    pthread_mutex_unlock(&va->lock);
+    return NULL;
+}

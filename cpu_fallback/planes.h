@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Planes of samples, as the inverse DCT leaves them: between the stages
+// reconstruct and color. decode_planes.c makes them of encoded bytes, planes.c
+// makes rows of RGB or grey of them, whoever made them; both together give the
+// bytes that decoding to rows (decode.h) does.
+#ifndef CPU_PLANES_H
+#define CPU_PLANES_H
+
+#include "decode.h"
+
+// ---- The form ----
+
+enum cpu_planes_color { CPU_PLANES_GRAY, CPU_PLANES_YCC, CPU_PLANES_RGB };
+
+// One component. The sample in column c and row r of it (0 = the picture's
+// first) lies at byte at + (r - y) * stride + (c - x) * step of the data.
+struct cpu_plane {
+    uint32_t h, v;           // sampling factors
+    uint32_t width, height;  // samples of the whole component, unpadded
+    uint32_t x, y;           // the first sample that is here
+    uint32_t cols, rows;     // how many are
+    uint32_t stride, step;   // step: 1, 2 or 4
+    uint64_t at;
+};
+
+struct cpu_planes {
+    uint32_t num_components;  // 1 or 3
+    uint32_t color;           // enum cpu_planes_color
+    uint32_t h_max, v_max;    // largest factors
+    uint32_t x, y, w, h;      // the window that was wanted, in pixels
+    struct cpu_plane comp[3];
+};
+
+// ---- Planes from bytes (decode_planes.c) ----
+
+// The planes that p->window needs: its samples, and around them one more of
+// every component on each side where the component goes on. In memory of the
+// arena: struct cpu_planes, then the samples, CPU_SLACK bytes behind the last
+// included. Any coding and any number of scans, but grey, YCbCr or RGB, and
+// not one fault: those who mend faults decode to rows.
+// p->channels means nothing here.
+// *err as of cpu_decode_close(). CPU_CORRUPT, also for a fault that decoding
+// to rows would mend and count as a warning. CPU_UNSUPPORTED: no picture for
+// this form. On failure the arena is as it was.
+enum cpu_result cpu_planes_decode(const struct cpu_decode_params *p,
+                                  const struct cpu_ops *ops,
+                                  struct cpu_arena *arena,
+                                  struct cpu_planes **out, size_t *size,
+                                  struct cpu_decode_error *err);
+
+// ---- Rows from planes (planes.c) ----
+
+struct cpu_planes_params {
+    const struct cpu_planes *planes;
+    const uint8_t *data;
+    size_t size;             // of the data: nothing behind it is read
+    int width, height;       // of the picture
+    struct cpu_rect window;  // inside the picture, not empty
+    int channels;            // 3 = RGB, 1 = grey
+};
+
+// What a window needs of component i, by the planes' sampling: its samples
+// and one more on each side where the component goes on. False: the header
+// makes no sense for such a picture, or those samples are not in the data.
+bool cpu_planes_need(const struct cpu_planes_params *p, int i,
+                     struct cpu_rect *samples);
+
+// Lives in the arena. The planes' header is not needed after open(), the data
+// until the last read.
+struct cpu_planes_rows;
+
+// CPU_OK; CPU_CORRUPT: the planes are not what they should be; CPU_NOMEM.
+enum cpu_result cpu_planes_open(const struct cpu_planes_params *p,
+                                const struct cpu_ops *ops,
+                                struct cpu_arena *arena,
+                                struct cpu_planes_rows **out);
+
+// The next rows of the window, top to bottom: min(max, those that are left),
+// max at most CPU_DECODE_ROWS. Valid until the next call; CPU_SLACK bytes
+// behind each may be read. Returns how many.
+int cpu_planes_read(struct cpu_planes_rows *r, const uint8_t **rows, int max);
+
+#endif

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// Planes on the host side of the OpenCL engine, without a device: what is
+// uploaded of a payload, in whatever form it lies, holds each sample that the
+// window needs where the descriptor says; interleaved components are taken
+// along once; a header that lies is refused, and nothing behind the data is
+// read.
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "backends/opencl/opencl.h"
+#include "kernels/plan.h"
+#include "planes_forms.h"
+#include "testing.h"
+
+static uint64_t seed;
+
+static int pick(int from, int to)  // both included
+{
+    return from + random_below(&seed, to - from + 1);
+}
+
+static const uint8_t samplings[][3] = {
+    {0x11, 0x11, 0x11}, {0x21, 0x11, 0x11}, {0x22, 0x11, 0x11},
+    {0x12, 0x11, 0x11}, {0x41, 0x11, 0x11}, {0x31, 0x11, 0x11},
+    {0x22, 0x21, 0x12}, {0x11, 0x22, 0x22}, {0x44, 0x11, 0x11},
+};
+
+static uint32_t ceil_div(uint32_t a, uint32_t b)
+{
+    return (a + b - 1) / b;
+}
+
+// Noise of the whole picture, packed. free()
+static uint8_t *make_planes(struct hr__planes *p, int w, int h, int kind)
+{
+    const uint8_t *f = samplings[kind];
+    uint32_t n = pick(0, 5) ? 3 : 1;
+    size_t size = 0;
+    uint8_t *data;
+
+    *p = (struct hr__planes){.num_components = n,
+                             .color = n == 1       ? HR_COLOR_GRAY
+                                      : pick(0, 1) ? HR_COLOR_YCC
+                                                   : HR_COLOR_RGB};
+    for (uint32_t i = 0; i < n; i++) {
+        p->comp[i].h = f[i] >> 4;
+        p->comp[i].v = f[i] & 15;
+        p->h_max = p->comp[i].h > p->h_max ? p->comp[i].h : p->h_max;
+        p->v_max = p->comp[i].v > p->v_max ? p->comp[i].v : p->v_max;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        struct hr__plane *c = &p->comp[i];
+
+        c->width = c->cols = ceil_div((uint32_t)w, p->h_max / c->h);
+        c->height = c->rows = ceil_div((uint32_t)h, p->v_max / c->v);
+        c->stride = c->cols;
+        c->step = 1;
+        c->at = size;
+        size += (size_t)c->stride * c->rows;
+    }
+    data = malloc(size);
+    for (size_t i = 0; i < size; i++)
+        data[i] = (uint8_t)next_random(&seed);
+    return data;
+}
+
+// A crop of the picture.
+static void make_picture(struct hr__picture *pic, struct hr__table *table,
+                         int w, int h)
+{
+    struct hr__step *s = &pic->geo.steps[0];
+    struct hr__rect win = {.w = pick(1, w), .h = pick(1, h)};
+
+    win.x = pick(0, w - win.w);
+    win.y = pick(0, h - win.h);
+    memset(pic, 0, sizeof(*pic));
+    pic->width = w;
+    pic->height = h;
+    pic->channels = pick(0, 1) ? 3 : 1;
+    pic->table = table;
+    pic->dst = (struct hr__dst){.w = win.w,
+                                .h = win.h,
+                                .c = pic->channels,
+                                .dtype = HR_U8,
+                                .layout = HR_NHWC};
+    pic->geo.num_steps = 1;
+    *s = (struct hr__step){.in_w = w,
+                           .in_h = h,
+                           .src = {0, 0, w, h},
+                           .rs_w = w,
+                           .rs_h = h,
+                           .win = win,
+                           .out_w = win.w,
+                           .out_h = win.h};
+}
+
+// Samples that are not where the descriptor says.
+static int misplaced(const struct hr__kernel_picture *k,
+                     const struct hr__planes *p, const uint8_t *data,
+                     const uint8_t *packed, size_t bytes)
+{
+    int bad = 0;
+
+    for (int i = 0; i < (int)p->num_components; i++) {
+        const struct hr__kernel_component *c = &k->comp[i];
+
+        for (int y = 0; y < c->rows; y++)
+            for (int x = 0; x < c->cols; x++) {
+                size_t at = c->samples + (size_t)x * c->samples_x +
+                            (size_t)y * c->samples_y;
+
+                bad += at >= bytes ||
+                       packed[at] != planes_sample(p, data, i,
+                                                   (uint32_t)(c->x + x),
+                                                   (uint32_t)(c->y + y));
+            }
+    }
+    return bad;
+}
+
+// What upsampling reads of component i for the window is all there.
+static bool covers(const struct hr__kernel_picture *k,
+                   const struct hr__planes *p, const struct hr__rect *w)
+{
+    for (int i = 0; i < (int)p->num_components; i++) {
+        const struct hr__kernel_component *c = &k->comp[i];
+        int x0 = w->x / (int)c->step_x, y0 = w->y / (int)c->step_y;
+        int x1 = (w->x + w->w - 1) / (int)c->step_x;
+        int y1 = (w->y + w->h - 1) / (int)c->step_y;
+
+        if (c->x > x0 - (x0 > 0) || c->y > y0 - (y0 > 0) ||
+            c->x + c->cols <= x1 + (x1 + 1 < c->width) ||
+            c->y + c->rows <= y1 + (y1 + 1 < c->height))
+            return false;
+    }
+    return true;
+}
+
+struct batch {
+    struct ocl_plan plan;
+    struct ocl_item item;
+    struct hr__table table;
+};
+
+static bool add(struct batch *b, const struct hr__picture *pic,
+                const struct hr__payload *in)
+{
+    memset(&b->item, 0, sizeof(b->item));
+    return ocl_plan_begin(&b->plan, 1) &&
+           ocl_plan_add(&b->plan, 0, pic, in, &b->item);
+}
+
+static void one_picture(struct batch *b, int kind)
+{
+    struct hr__picture pic;
+    struct hr__planes p, form;
+    struct hr__payload in = {.after = HR_RECONSTRUCT, .extra = &form};
+    int w = pick(1, 60), h = pick(1, 60), f = pick(0, NUM_FORMS - 1);
+    uint8_t *data = make_planes(&p, w, h, kind), *to;
+    const struct hr__kernel_picture *k;
+
+    make_picture(&pic, &b->table, w, h);
+    in.data = planes_in_form(&p, data, (enum planes_form)f, &seed, &form,
+                             &in.size);
+    if (!add(b, &pic, &in)) {
+        CHECK(false, "form %d refused", f);
+    } else {
+        to = malloc(b->item.in_bytes);
+        ocl_pack(&b->item, &pic, &in, to);
+        k = ocl_plan_picture(&b->plan, 0);
+        CHECK(!misplaced(k, &p, data, to, b->item.in_bytes) &&
+                  covers(k, &p, &pic.geo.steps[0].win),
+              "kind %d, form %d, %dx%d", kind, f, w, h);
+        // Nothing is taken along twice.
+        CHECK(b->item.in_bytes <= 4 * (size_t)(w * h) ||
+                  p.num_components == 1 || p.comp[1].width > p.comp[0].width,
+              "%zu bytes for %dx%d", b->item.in_bytes, w, h);
+        free(to);
+    }
+    free(data);
+    free(in.data);
+}
+
+static void forms(void)
+{
+    struct batch *b = calloc(1, sizeof(*b));
+
+    seed = test_seed;
+    for (int i = 0; i < test_loops(4000); i++)
+        one_picture(b, i % (int)(sizeof(samplings) / sizeof(*samplings)));
+    hr__free(b->plan.data);
+    free(b);
+}
+
+// NV12 of 4:2:0 is uploaded as it lies: one and a half bytes per pixel, and
+// YUY2 two.
+static void shared_regions(void)
+{
+    static const int kinds[] = {2, 1}, as[] = {FORM_PAIRS, FORM_ONE_PLANE};
+    struct batch *b = calloc(1, sizeof(*b));
+
+    seed = test_seed;
+    for (int i = 0; i < 2; i++) {
+        struct hr__picture pic;
+        struct hr__planes p, form;
+        struct hr__payload in = {.after = HR_RECONSTRUCT, .extra = &form};
+        uint8_t *data;
+
+        do {
+            data = make_planes(&p, 64, 32, kinds[i]);
+            if (p.num_components == 1)
+                free(data);
+        } while (p.num_components == 1);
+        make_picture(&pic, &b->table, 64, 32);
+        pic.geo.steps[0].win = (struct hr__rect){0, 0, 64, 32};
+        in.data = planes_in_form(&p, data, (enum planes_form)as[i], &seed,
+                                 &form, &in.size);
+        CHECK(add(b, &pic, &in) &&
+                  b->item.in_bytes <= (size_t)(64 * 32 * (i ? 4 : 3) / 2),
+              "%zu bytes", b->item.in_bytes);
+        free(data);
+        free(in.data);
+    }
+    hr__free(b->plan.data);
+    free(b);
+}
+
+// Numbers where headers break.
+static uint32_t odd_number(void)
+{
+    static const uint32_t odd[] = {0,          1,          2,          3,
+                                   4,          5,          255,        65535,
+                                   0x7fffffff, 0x80000000, 0xfffffffe, ~0u};
+
+    return pick(0, 2) ? odd[pick(0, 11)] : (uint32_t)next_random(&seed);
+}
+
+// A wrong header is refused, or what it says is in the data: no fault.
+static void lying_headers(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), size, room;
+    int refused = 0, n = test_loops(20000), w = 61, h = 47;
+    struct batch *b = calloc(1, sizeof(*b));
+    struct hr__planes p, form, lie;
+    uint8_t *data, *packed, *map;
+
+    seed = test_seed;
+    data = make_planes(&p, w, h, 2);
+    packed = planes_in_form(&p, data, FORM_PAIRS, &seed, &form, &size);
+    room = (size + page - 1) / page * page;
+    map = mmap(NULL, room + page, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(map != MAP_FAILED && !mprotect(map + room, page, PROT_NONE), "mmap");
+    memcpy(map + room - size, packed, size);
+    for (int i = 0; i < n; i++) {
+        struct hr__payload in = {.after = HR_RECONSTRUCT,
+                                 .data = map + room - size,
+                                 .size = size - (size_t)pick(0, 100),
+                                 .extra = &lie};
+        struct hr__picture pic;
+        uint32_t *words = (uint32_t *)&lie;
+        uint8_t *to;
+
+        lie = form;
+        for (int k = pick(1, 3); k; k--)
+            words[pick(0, (int)sizeof(lie) / 4 - 1)] = odd_number();
+        make_picture(&pic, &b->table, w, h);
+        if (!add(b, &pic, &in)) {
+            refused++;
+            continue;
+        }
+        to = malloc(b->item.in_bytes);
+        ocl_pack(&b->item, &pic, &in, to);
+        free(to);
+    }
+    printf("\n  %d of %d refused ", refused, n);
+    CHECK(refused > n / 2 && refused < n, "%d of %d", refused, n);
+    munmap(map, room + page);
+    hr__free(b->plan.data);
+    free(b);
+    free(data);
+    free(packed);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {TEST_CASE(forms),
+                                             TEST_CASE(shared_regions),
+                                             TEST_CASE(lying_headers)};
+
+    return test_main("opencl_planes", cases, 3, argc, argv);
+}

@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: Apache-2.0
+// Planes between engines. Bytes to planes to rows gives what bytes to rows
+// gives, for every kind of JPEG, any window, in every form that planes come in
+// (packed, interleaved chroma, with gaps, of the whole picture), at every
+// instruction set; a header that lies is refused, and nothing behind the data
+// is read. test_planes_hal.c goes through the HAL.
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cpu_fallback/planes.h"
+#include "planes_forms.h"
+#include "testing.h"
+
+// ---- Memory that ends where it may no longer be read -----------------------
+
+struct fenced {
+    uint8_t *map;
+    size_t size;
+};
+
+static uint8_t *fenced_copy(struct fenced *f, const uint8_t *from, size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t body = (size + page - 1) / page * page;
+
+    f->size = body + page;
+    f->map = mmap(NULL, f->size, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (f->map == MAP_FAILED || mprotect(f->map + body, page, PROT_NONE))
+        abort();
+    if (size)
+        memcpy(f->map + body - size, from, size);
+    return f->map + body - size;
+}
+
+static void fenced_finish(struct fenced *f)
+{
+    munmap(f->map, f->size);
+}
+
+// ---- A worker without a device ---------------------------------------------
+
+static void *heap_alloc(void *ctx, size_t size)
+{
+    void *p = NULL;
+
+    (void)ctx;
+    return posix_memalign(&p, CPU_ALIGN, size) ? NULL : p;
+}
+
+static void heap_free(void *ctx, void *block, size_t size)
+{
+    (void)ctx;
+    (void)size;
+    free(block);
+}
+
+static const struct cpu_heap heap = {heap_alloc, heap_free, NULL};
+static struct cpu_arena arena;
+static uint64_t seed;
+
+static int pick(int from, int to)  // both included
+{
+    return from + random_below(&seed, to - from + 1);
+}
+
+struct level {
+    const char *name;
+    unsigned flags;
+};
+static const struct level levels[] = {
+    {"c", CPU_FLAG_C},
+    {"avx2", CPU_FLAG_C | CPU_FLAG_AVX2},
+    {"avx512", CPU_FLAG_C | CPU_FLAG_AVX2 | CPU_FLAG_AVX512},
+};
+
+// False, said once, if this machine has not got it.
+static bool level_ops(int i, struct cpu_ops *ops)
+{
+    static bool said[3];
+
+    cpu_ops_init(ops, levels[i].flags);
+    if (!strcmp(ops->name, levels[i].name))
+        return true;
+    if (!said[i])
+        test_not_run(levels[i].name);
+    said[i] = true;
+    return false;
+}
+
+// ---- Rows of both ways -----------------------------------------------------
+
+struct picture {
+    const uint8_t *data;
+    size_t size;
+    int w, h, channels;
+};
+
+static struct cpu_decode_params params_of(const struct picture *p,
+                                          struct cpu_rect window)
+{
+    return (struct cpu_decode_params){.data = p->data,
+                                      .size = p->size,
+                                      .width = p->w,
+                                      .height = p->h,
+                                      .window = window,
+                                      .channels = p->channels};
+}
+
+// free()
+static uint8_t *direct(const struct picture *p, struct cpu_rect window)
+{
+    struct cpu_decode_params params = params_of(p, window);
+    size_t bytes = (size_t)(window.w * p->channels);
+    uint8_t *all = malloc(bytes * (size_t)window.h);
+    struct cpu_decode_error err;
+    struct cpu_decode *d;
+    const uint8_t *rows[CPU_DECODE_ROWS];
+    struct cpu_ops ops;
+    int y = 0, n = 1;
+
+    cpu_ops_init(&ops, CPU_FLAG_C);
+    d = cpu_jpeg_open(&params, &ops, &arena, &err);
+    while (d && all && y < window.h && n) {
+        n = cpu_decode_rows(d, rows, CPU_DECODE_ROWS, &err);
+        for (int i = 0; i < n; i++)
+            memcpy(all + bytes * (size_t)(y + i), rows[i], bytes);
+        y += n;
+    }
+    if (d)
+        cpu_decode_close(d, false, &err);
+    CHECK(y == window.h, "%s", err.text);
+    return all;
+}
+
+// Bytes that differ; -1: refused.
+static int differs(const struct picture *p, const struct cpu_planes *planes,
+                   const uint8_t *data, size_t size, struct cpu_rect window,
+                   const struct cpu_ops *ops, const uint8_t *want)
+{
+    struct cpu_planes_params params = {planes, data,   size,       p->w,
+                                       p->h,   window, p->channels};
+    size_t bytes = (size_t)(window.w * p->channels);
+    const uint8_t *rows[CPU_DECODE_ROWS];
+    struct cpu_planes_rows *r;
+    int bad = 0;
+
+    if (cpu_planes_open(&params, ops, &arena, &r))
+        return -1;
+    for (int y = 0, n; y < window.h; y += n) {
+        n = cpu_planes_read(r, rows, pick(1, CPU_DECODE_ROWS));
+        for (int i = 0; i < n; i++)
+            bad += want &&
+                   memcmp(rows[i], want + bytes * (size_t)(y + i), bytes) != 0;
+    }
+    return bad;
+}
+
+// In another form, before a page that faults.
+static uint8_t *in_form(const struct cpu_planes *p, enum planes_form form,
+                        struct cpu_planes *out, struct fenced *f, size_t *size)
+{
+    // (backends/cpu/planes.c holds both headers to one layout.)
+    uint8_t *data = planes_in_form((const struct hr__planes *)p,
+                                   (const uint8_t *)p, form, &seed,
+                                   (struct hr__planes *)out, size);
+    uint8_t *copy;
+
+    if (!data)
+        abort();
+    copy = fenced_copy(f, data, *size);
+    free(data);
+    return copy;
+}
+
+// ---- One window ------------------------------------------------------------
+
+static int compared, forms_seen[NUM_FORMS];
+
+static void check_window(const struct picture *p, struct cpu_rect window,
+                         const struct cpu_planes *planes, size_t size,
+                         const char *name)
+{
+    uint8_t *want = direct(p, window);
+    struct cpu_planes other;
+    struct cpu_ops ops;
+    struct fenced f;
+
+    for (int i = 0; i < 3; i++) {
+        int form = pick(0, NUM_FORMS - 1), bad;
+        struct cpu_mark mark = cpu_arena_mark(&arena);
+        uint8_t *data;
+        size_t bytes;
+
+        if (!level_ops(i, &ops))
+            continue;
+        bad = differs(p, planes, (const uint8_t *)planes, size, window, &ops,
+                      want);
+        CHECK(!bad, "%s %s: window %d,%d %dx%d, %d rows differ", name, ops.name,
+              window.x, window.y, window.w, window.h, bad);
+        data = in_form(planes, (enum planes_form)form, &other, &f, &bytes);
+        bad = differs(p, &other, data, bytes, window, &ops, want);
+        CHECK(!bad, "%s %s: form %d, window %d,%d %dx%d, %d rows differ", name,
+              ops.name, form, window.x, window.y, window.w, window.h, bad);
+        forms_seen[form]++;
+        compared += 2;
+        fenced_finish(&f);
+        cpu_arena_reset(&arena, mark);
+    }
+    free(want);
+}
+
+static struct cpu_rect random_window(int w, int h)
+{
+    struct cpu_rect r = {.w = pick(1, w), .h = pick(1, h)};
+
+    if (pick(0, 3) == 0)
+        r.w = pick(1, w < 4 ? w : 4);
+    if (pick(0, 3) == 0)
+        r.h = pick(1, h < 4 ? h : 4);
+    r.x = pick(0, w - r.w);
+    r.y = pick(0, h - r.h);
+    return r;
+}
+
+// Planes of the window alone, and of the whole picture.
+static void check_picture(const struct picture *from, int windows,
+                          const char *name)
+{
+    struct picture p = *from;
+
+    for (int i = 0; i < windows; i++) {
+        struct cpu_rect all = {0, 0, p.w, p.h};
+        struct cpu_rect window = i ? random_window(p.w, p.h) : all;
+        struct cpu_decode_params params;
+        struct cpu_decode_error err;
+        struct cpu_planes *planes;
+        struct cpu_ops ops;
+        size_t size;
+
+        p.channels = i % 3 == 2 ? 1 : 3;
+        params = params_of(&p, i % 2 ? window : all);
+        cpu_ops_init(&ops, CPU_FLAG_C);
+        CHECK(!cpu_planes_decode(&params, &ops, &arena, &planes, &size, &err),
+              "%s: %s", name, err.text);
+        if (!err.result)
+            check_window(&p, window, planes, size, name);
+        cpu_arena_clear(&arena, SIZE_MAX);
+    }
+}
+
+// ---- Cases -----------------------------------------------------------------
+
+static const uint8_t samplings[][4] = {
+    {0x11, 0x11, 0x11}, {0x21, 0x11, 0x11}, {0x22, 0x11, 0x11},
+    {0x12, 0x11, 0x11}, {0x41, 0x11, 0x11}, {0x22, 0x12, 0x12},
+    {0x22, 0x21, 0x21}, {0x42, 0x11, 0x11}, {0x14, 0x11, 0x11},
+    {0x24, 0x11, 0x11}, {0x11, 0x21, 0x11}, {0x22, 0x11, 0x22},
+    {0x12, 0x21, 0x11}, {0x42, 0x21, 0x22}, {0x31, 0x11, 0x11},
+    {0x13, 0x11, 0x11},
+};
+
+static void every_kind(void)
+{
+    int n = (int)(sizeof(samplings) / sizeof(*samplings)), made = 0;
+
+    seed = test_seed;
+    for (int i = 0; i < test_loops(420); i++) {
+        // Few samples in a component: its own rules.
+        int most = i % 4 ? 90 : 9;
+        struct jpeg_spec spec = {.w = pick(1, most),
+                                 .h = pick(1, most),
+                                 .space = i % 5 == 4 ? JCS_RGB : JCS_YCbCr,
+                                 .progressive = i % 7 == 3,
+                                 .separate = i % 11 == 5,
+                                 .restart = i % 6 == 1 ? pick(1, 5) : 0,
+                                 .quality = pick(0, 1) ? pick(60, 100) : 20};
+        struct bytes file;
+        char name[80];
+
+        memcpy(spec.factors, samplings[i % n], 4);
+        if (i % 23 == 22) {
+            spec.space = JCS_GRAYSCALE;
+            spec.factors[0] = i % 2 ? 0x22 : 0x11;
+        }
+        if (i % 31 == 7) {
+            spec.w = pick(200, 700);
+            spec.h = pick(20, 90);
+        }
+        if (!make_jpeg(&spec, &seed, &file))
+            continue;
+        made++;
+        snprintf(name, sizeof(name), "%dx%d %x/%x/%x", spec.w, spec.h,
+                 spec.factors[0], spec.factors[1], spec.factors[2]);
+        check_picture(&(struct picture){file.data, file.size, spec.w, spec.h,
+                                        3},
+                      4, name);
+        free(file.data);
+    }
+    CHECK(made > test_loops(420) / 2, "only %d files", made);
+    for (int i = 0; i < NUM_FORMS && made > 50; i++)
+        CHECK(forms_seen[i] > 0, "form %d", i);
+    printf("\n  %d files, %d comparisons ", made, compared);
+}
+
+// Such a file is for those who decode to rows.
+static bool is_damaged(const struct picture *p)
+{
+    struct cpu_decode_params params =
+        params_of(p, (struct cpu_rect){0, p->h - 1, 1, 1});
+    const uint8_t *row;
+    struct cpu_decode_error err;
+    struct cpu_decode *d;
+    struct cpu_ops ops;
+
+    cpu_ops_init(&ops, CPU_FLAG_C);
+    d = cpu_jpeg_open(&params, &ops, &arena, &err);
+    if (d && cpu_decode_rows(d, &row, 1, &err))
+        cpu_decode_close(d, true, &err);
+    else if (d)
+        cpu_decode_close(d, false, &err);
+    cpu_arena_clear(&arena, SIZE_MAX);
+    return err.result || err.warnings;
+}
+
+// The corpus' files of every kind, where they are planes at all.
+static void corpus(void)
+{
+    const char *root = getenv("HEADRACE_CORPUS");
+    char path[1024];
+    struct dirent *entry;
+    int used = 0, damaged = 0;
+    DIR *dir;
+
+    seed = test_seed;
+    snprintf(path, sizeof(path), "%s/kinds",
+             root ? root : HR_SOURCE_DIR "/../shared/corpus");
+    if (!(dir = opendir(path))) {
+        test_not_run("no corpus");
+        return;
+    }
+    while ((entry = readdir(dir))) {
+        struct bytes file;
+        struct hr_info info;
+        char name[2048];
+
+        snprintf(name, sizeof(name), "%s/%s", path, entry->d_name);
+        if (entry->d_name[0] == '.' || !read_file(name, &file))
+            continue;
+        if (!hr_probe(file.data, file.size, NULL, &info) &&
+            info.format == HR_FORMAT_JPEG && info.precision == 8 &&
+            (info.components == 1 || info.components == 3) &&
+            info.color <= HR_COLOR_RGB && info.ends &&
+            (int64_t)info.width * info.height < 2000000) {
+            struct picture p = {file.data, file.size, info.width, info.height,
+                                3};
+
+            if (is_damaged(&p)) {
+                damaged++;
+            } else {
+                used++;
+                check_picture(&p, 3, entry->d_name);
+            }
+        }
+        free(file.data);
+    }
+    closedir(dir);
+    printf("\n  %d files, %d are damaged ", used, damaged);
+    CHECK(used > 10 && damaged < used / 4, "%d files", used);
+}
+
+// Numbers where headers break.
+static uint32_t odd_number(void)
+{
+    static const uint32_t odd[] = {0,          1,          2,
+                                   3,          4,          5,
+                                   255,        65535,      0x7fffffff,
+                                   0x80000000, 0xfffffffe, 0xffffffff};
+
+    return pick(0, 2) ? odd[pick(0, 11)] : (uint32_t)next_random(&seed);
+}
+
+// A wrong header is refused, or what it says is in the data: no fault.
+static void lying_headers(void)
+{
+    int refused = 0, n = test_loops(20000);
+    struct jpeg_spec spec = {
+        .w = 61, .h = 47, .space = JCS_YCbCr, .factors = {0x22}, .quality = 80};
+    struct bytes file = test_jpeg_of(&spec, &test_seed);
+    struct picture p = {file.data, file.size, spec.w, spec.h, 3};
+    struct cpu_decode_params params =
+        params_of(&p, (struct cpu_rect){0, 0, spec.w, spec.h});
+    struct cpu_decode_error err;
+    struct cpu_planes *planes, copy;
+    struct cpu_mark mark;
+    struct cpu_ops ops;
+    struct fenced f;
+    uint8_t *data;
+    size_t size;
+
+    seed = test_seed;
+    cpu_ops_init(&ops, ~0u);
+    if (cpu_planes_decode(&params, &ops, &arena, &planes, &size, &err))
+        abort();
+    data = fenced_copy(&f, (uint8_t *)planes, size);
+    mark = cpu_arena_mark(&arena);
+    for (int i = 0; i < n; i++) {
+        uint32_t *words = (uint32_t *)&copy;
+
+        copy = *planes;
+        for (int k = pick(1, 3); k; k--)
+            words[pick(0, (int)sizeof(copy) / 4 - 1)] = odd_number();
+        p.channels = i % 2 ? 1 : 3;
+        refused += differs(&p, &copy, data, size - (size_t)pick(0, 200),
+                           random_window(p.w, p.h), &ops, NULL) < 0;
+        cpu_arena_reset(&arena, mark);
+    }
+    printf("\n  %d of %d refused ", refused, n);
+    CHECK(refused > n / 2 && refused < n, "%d of %d", refused, n);
+    fenced_finish(&f);
+    cpu_arena_clear(&arena, SIZE_MAX);
+    free(file.data);
+}
+
+// What is mended when it is decoded to rows is refused here.
+static void damage(void)
+{
+    int refused = 0;
+
+    seed = test_seed;
+    for (int i = 0; i < test_loops(200); i++) {
+        struct bytes file = test_jpeg(80, 60, &seed);
+        struct picture p = {file.data, file.size, 80, 60, 3};
+        struct cpu_rect window = random_window(80, 60);
+        struct cpu_decode_params params = params_of(&p, window);
+        struct cpu_decode_error err;
+        struct cpu_planes *planes;
+        struct cpu_ops ops;
+        size_t size, at = file.size / 3 +
+                          next_random(&seed) % (file.size - file.size / 3 - 2);
+
+        file.data[at] = i % 3 ? (uint8_t)next_random(&seed) : 0xff;
+        cpu_ops_init(&ops, ~0u);
+        if (cpu_planes_decode(&params, &ops, &arena, &planes, &size, &err)) {
+            refused++;
+            CHECK(err.text[0] != 0, "no reason");
+        } else {
+            check_window(&p, window, planes, size, "damaged");
+        }
+        cpu_arena_clear(&arena, SIZE_MAX);
+        free(file.data);
+    }
+    printf("\n  %d refused ", refused);
+    CHECK(refused > test_loops(200) / 20, "%d", refused);
+}
+
+// Every allocation fails in turn: a clear answer, and nothing is touched.
+static void no_memory(void)
+{
+    struct bytes file = test_jpeg(200, 150, &test_seed);
+    struct picture p = {file.data, file.size, 200, 150, 3};
+    struct cpu_rect all = {0, 0, 200, 150};
+    struct cpu_decode_params params = params_of(&p, all);
+    struct cpu_decode_error err;
+    struct cpu_planes *planes;
+    struct cpu_ops ops;
+    size_t size;
+    int failed = 0;
+
+    cpu_ops_init(&ops, ~0u);
+    for (size_t limit = 1000; limit < 2000000; limit += limit / 3) {
+        enum cpu_result result;
+
+        arena.limit = limit;
+        result = cpu_planes_decode(&params, &ops, &arena, &planes, &size, &err);
+        CHECK(result == CPU_OK || result == CPU_NOMEM, "%s", err.text);
+        failed += result == CPU_NOMEM;
+        if (!result) {
+            struct cpu_planes_params q = {
+                planes, (const uint8_t *)planes, size, 200, 150, all, 3};
+            struct cpu_planes_rows *rows;
+
+            result = cpu_planes_open(&q, &ops, &arena, &rows);
+            CHECK(result == CPU_OK || result == CPU_NOMEM, "%d", result);
+            failed += result == CPU_NOMEM;
+        }
+        cpu_arena_clear(&arena, SIZE_MAX);
+    }
+    arena.limit = 0;
+    CHECK(failed > 5, "%d", failed);
+    free(file.data);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(every_kind), TEST_CASE(corpus), TEST_CASE(lying_headers),
+        TEST_CASE(damage), TEST_CASE(no_memory)};
+    int result;
+
+    cpu_arena_init(&arena, &heap);
+    result = test_main("planes", cases, 5, argc, argv);
+    cpu_arena_finish(&arena);
+    return result;
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Planes between engines through the HAL: the CPU told to cut between
+// reconstruct and color, and an engine in front of it that leaves surfaces as
+// media engines do, gives the bytes that the CPU alone gives.
+#include <stdlib.h>
+#include <string.h>
+
+#include "conformance.h"
+#include "fake_engine.h"
+#include "planes_forms.h"
+
+static const struct level {
+    const char *name;
+    unsigned mask;
+} levels[] = {{"c", HR_CPU_C},
+              {"avx2", HR_CPU_AVX2},
+              {"avx512", HR_CPU_AVX2 | HR_CPU_AVX512}};
+
+// The CPU alone, told to cut what it does. What planes are not for goes the
+// longer way.
+static void cuts(void)
+{
+#define CUT(a, b) HR__SPAN_BIT(HR_##a, HR_##b)
+    static const uint32_t ways[] = {CUT(COLOR, STORE),
+                                    CUT(COLOR, RESAMPLE) | CUT(STORE, STORE),
+                                    CUT(COLOR, COLOR) | CUT(RESAMPLE, STORE)};
+    static const uint32_t rest = CUT(ENTROPY, RECONSTRUCT) |
+                                 CUT(ENTROPY, COLOR) | CUT(RESAMPLE, RESAMPLE) |
+                                 CUT(STORE, STORE);
+#undef CUT
+
+    for (int i = 0; i < 9; i++) {
+        hr_device dev;
+        struct conformance c;
+
+        // A sanitizer build does one of each.
+        if (test_loops(9) < 9 && i % 4)
+            continue;
+        dev = hr_device_open(
+            "cpu", &(struct hr_device_params){.threads = 2,
+                                              .cpu_mask = levels[i / 3].mask});
+        // (A mask is as good as one span.)
+        ((struct hr__device *)dev)->probing = ways[i % 3] | rest;
+        c = conformance_run(dev, HR_EXACT, test_seed);
+        CHECK(c.by_device > c.samples / 2 && !c.different, "%d", c.by_device);
+        printf("\n  way %d (%s): %d samples ", i % 3, levels[i / 3].name,
+               c.samples);
+        hr_device_close(&dev);
+    }
+}
+
+// Which way a picture goes when it is told to.
+static void the_plan(void)
+{
+    struct bytes file = test_jpeg(50, 40, &test_seed);
+    const struct hr_op ops[] = {hr_op_decode(0), hr_op_resize(.w = 9, .h = 9)};
+    hr_device dev = test_device("cpu", 1, 0);
+    struct hr_sample s = {
+        .data = file.data, .size = file.size, .ops = ops, .num_ops = 2};
+
+    for (int i = 0; i < 2; i++) {
+        hr_batch out = hr_batch_create(dev, hr_batch_params(.n = 1, .c = 3,
+                                                            .h = 9, .w = 9));
+        hr_job job;
+        const struct hr_result *r;
+
+        ((struct hr__device *)dev)->probing =
+            i ? HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT) |
+                    HR__SPAN_BIT(HR_COLOR, HR_STORE)
+              : 0;
+        job = hr_submit(dev, &s, 1, out, NULL);
+        CHECK(job && !hr_job_wait(job, HR_FOREVER), "%s", hr_last_error());
+        r = &job->results[0];
+        CHECK(r->num_spans == 1 + i, "%d spans", r->num_spans);
+        CHECK(!i || (r->spans[0].span.last == HR_RECONSTRUCT &&
+                     r->spans[1].span.first == HR_COLOR),
+              "cut elsewhere");
+        hr_job_release(&job);
+        hr_batch_destroy(&out);
+    }
+    hr_device_close(&dev);
+    free(file.data);
+}
+
+// An engine in front of the CPU that leaves its own memory, as media engines
+// do: of the whole picture, in the form of a surface.
+static void surfaces(void)
+{
+    for (int form = 0; form < NUM_FORMS; form++) {
+        hr_device dev;
+        struct conformance c;
+
+        if (test_loops(4) < 4 && form != FORM_PAIRS)
+            continue;
+        fake_reset(&(struct fake_script){.spans = {FAKE_P, FAKE_P, FAKE_P},
+                                         .planes_form = form});
+        dev = test_device("fake", 2, 0);
+        c = conformance_run(dev, HR_EXACT, test_seed);
+        CHECK(c.by_device > c.samples / 3 && !c.different, "%d", c.by_device);
+        printf("\n  form %d: %d of %d samples from surfaces ", form,
+               c.by_device, c.samples);
+        hr_device_close(&dev);
+        CHECK(atomic_load(&fake_counts.surfaces_made) >= c.by_device &&
+                  !atomic_load(&fake_counts.surfaces),
+              "%d of %d surfaces kept", atomic_load(&fake_counts.surfaces),
+              atomic_load(&fake_counts.surfaces_made));
+    }
+}
+
+// What cannot be true is not used: the CPU makes the picture, and says so.
+static void wrong_surfaces(void)
+{
+    struct bytes file = test_jpeg(50, 40, &test_seed);
+    const struct hr_op ops[] = {hr_op_decode(0), hr_op_resize(.w = 9, .h = 9)};
+    struct hr_sample s = {
+        .data = file.data, .size = file.size, .ops = ops, .num_ops = 2};
+    hr_device dev[2];
+    hr_batch out[2];
+
+    fake_reset(&(struct fake_script){.spans = {FAKE_P, FAKE_P, FAKE_P},
+                                     .planes_form = NUM_FORMS});
+    for (int i = 0; i < 2; i++) {
+        const struct hr_result *r;
+        hr_job job;
+
+        dev[i] = test_device(i ? "cpu" : "fake", 1, 0);
+        out[i] = hr_batch_create(dev[i], hr_batch_params(.n = 1, .c = 3, .h = 9,
+                                                         .w = 9));
+        job = hr_submit(dev[i], &s, 1, out[i], NULL);
+        CHECK(job && !hr_job_wait(job, HR_FOREVER), "%s", hr_last_error());
+        r = &job->results[0];
+        CHECK(i || (r->fallbacks == 1 && (r->why & HR_WHY_FAILED) &&
+                    r->num_spans == 1),
+              "%d fallbacks, why %x", r->fallbacks, r->why);
+        hr_job_release(&job);
+    }
+    CHECK(!memcmp(out[0]->params.data, out[1]->params.data,
+                  9 * 9 * 3 * sizeof(float)),
+          "other pixels");
+    for (int i = 0; i < 2; i++) {
+        hr_batch_destroy(&out[i]);
+        hr_device_close(&dev[i]);
+    }
+    CHECK(!atomic_load(&fake_counts.surfaces), "a surface was kept");
+    free(file.data);
+}
+
+// The fewest of many times: memory may return to the pool late.
+static uint64_t allocations(hr_device dev, const struct bytes *file)
+{
+    const struct hr_op op = hr_op_decode(0);
+    struct hr_sample s = {
+        .data = file->data, .size = file->size, .ops = &op, .num_ops = 1};
+    hr_batch out = hr_batch_create(dev, hr_batch_params(.n = 1, .c = 3,
+                                                        .h = 200, .w = 300));
+    uint64_t least = UINT64_MAX;
+
+    for (int i = 0; i < 30; i++) {
+        struct hr_stats before, after;
+        hr_job job;
+
+        hr_device_stats(dev, &before);
+        job = hr_submit(dev, &s, 1, out, NULL);
+        CHECK(job && !hr_job_wait(job, HR_FOREVER), "%s", hr_last_error());
+        hr_job_release(&job);
+        hr_device_stats(dev, &after);
+        if (after.heap_allocations - before.heap_allocations < least)
+            least = after.heap_allocations - before.heap_allocations;
+    }
+    hr_batch_destroy(&out);
+    return least;
+}
+
+// A cut costs nothing in a steady state.
+static void steady(void)
+{
+    struct bytes file = test_jpeg(300, 200, &test_seed);
+    hr_device dev = test_device("cpu", 1, 0);
+    uint64_t whole = allocations(dev, &file), cut;
+
+    ((struct hr__device *)dev)->probing = HR__SPAN_BIT(HR_ENTROPY,
+                                                       HR_RECONSTRUCT) |
+                                          HR__SPAN_BIT(HR_COLOR, HR_STORE);
+    cut = allocations(dev, &file);
+    CHECK(cut == whole, "%d allocations, %d uncut", (int)cut, (int)whole);
+    hr_device_close(&dev);
+    free(file.data);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(the_plan), TEST_CASE(cuts), TEST_CASE(surfaces),
+        TEST_CASE(wrong_surfaces), TEST_CASE(steady)};
+
+    return test_main("planes_hal", cases, 5, argc, argv);
+}

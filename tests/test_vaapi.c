@@ -1,0 +1,515 @@
+// SPDX-License-Identifier: Apache-2.0
+// The VA-API engine through the stock libva, on the software driver
+// (tests/va_driver): pixels, plans, certificates, and who waits for whom.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "backends/vaapi/vaapi.h"
+#include "conformance.h"
+#include "vaapi_env.h"
+
+static const char *const personalities[] = {"plain", "ihd", "i965", "mesa22",
+                                            "nvidia"};
+enum { PERSONALITIES = sizeof(personalities) / sizeof(*personalities) };
+
+// ---- Pixels ----------------------------------------------------------------
+
+// Every picture of the suite takes a planned route, and none differs.
+static void check_suite(hr_device dev, const char *name)
+{
+    for (int tier = 0; tier < 2; tier++) {
+        struct conformance c = conformance_run(dev, (enum hr_tier)tier,
+                                               test_seed);
+        struct hr_stats stats;
+
+        CHECK(c.different == 0, "%s: %d of %d differ", name, c.different,
+              c.samples);
+        CHECK(c.by_device > 0, "%s: none by the device", name);
+        hr_device_stats(dev, &stats);
+        CHECK(stats.fallbacks == 0 && stats.lies == 0,
+              "%s: %d fell back on the way, %d lies", name,
+              (int)stats.fallbacks, (int)stats.lies);
+        printf("\n  %s: %d samples, %d by the device ", name, c.samples,
+               c.by_device);
+    }
+}
+
+static void conformance(void)
+{
+    for (int i = 0; i < PERSONALITIES; i++) {
+        hr_device dev;
+
+        vaapi_driver("default,reset");
+        dev = vaapi_open(personalities[i]);
+        check_suite(dev, personalities[i]);
+        CHECK(vaapi_counters().decoded > 0, "the driver decoded nothing");
+        vaapi_close(&dev);
+    }
+}
+
+// One job of n samples of one kind, in one tier; how many the device made.
+static int run_kind(hr_device dev, const struct jpeg_spec *spec, int n,
+                    enum hr_tier tier, unsigned *why)
+{
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg_of(spec, &seed);
+    const struct hr_op ops[] = {hr_op_decode(0),
+                                hr_op_resize(.w = 40, .h = 30)};
+    hr_device cpu = test_device("cpu", 1, 0);
+    struct hr_sample s[64];
+    hr_batch out[2];
+    hr_job job;
+    int by_device = 0;
+
+    *why = 0;
+    for (int k = 0; k < 2; k++) {
+        hr_device d = k ? dev : cpu;
+
+        out[k] = hr_batch_create(d, hr_batch_params(.n = n, .c = 3, .h = 30,
+                                                    .w = 40));
+        for (int i = 0; i < n; i++)
+            s[i] = (struct hr_sample){
+                .data = b.data, .size = b.size, .ops = ops, .num_ops = 2};
+        job = hr_submit(d, s, n, out[k], hr_job_params(.tier = tier));
+        CHECK(hr_job_wait(job, 20000 * TEST_MS) == HR_OK, "%s",
+              job->results[0].message);
+        for (int i = 0; k && i < n; i++) {
+            by_device += job->results[i].num_spans &&
+                         !strncmp(job->results[i].spans[0].device, "vaapi", 5);
+            *why |= job->results[i].why;
+        }
+        hr_job_release(&job);
+    }
+    if (tier == HR_EXACT)
+        CHECK(!memcmp(out[0]->params.data, out[1]->params.data, out[0]->size),
+              "pixels differ");
+    for (int k = 0; k < 2; k++)
+        hr_batch_destroy(&out[k]);
+    hr_device_close(&cpu);
+    free(b.data);
+    return by_device;
+}
+
+#define KIND(...) (&(struct jpeg_spec){.w = 100, .h = 90, __VA_ARGS__})
+#define YCC(...) KIND(.space = JCS_YCbCr, .quality = 90, __VA_ARGS__)
+
+// How samples come back: each way, odd pitches, offsets.
+static void rungs(void)
+{
+    static const char *const ways[] = {"derive", "get", "copy"};
+    static const uint8_t factors[] = {0x22, 0x21, 0x11, 0x12, 0x41};
+    unsigned why = 0;
+
+    for (int i = 0; i < 3; i++)
+        for (int odd = 0; odd < 2; odd++) {
+            hr_device dev;
+
+            setenv("HEADRACE_VAAPI_READ", ways[i], 1);
+            vaapi_driver("default,reset,pitch=%d,offset=%d", odd ? 100 : 64,
+                         odd ? 4096 : 0);
+            dev = vaapi_open("plain");
+            for (size_t k = 0; k < sizeof(factors); k++)
+                CHECK(run_kind(dev, YCC(.factors = {factors[k]}), 20, HR_EXACT,
+                               &why) == 20,
+                      "%s: factors %#x: why %#x", ways[i], factors[k], why);
+            vaapi_close(&dev);
+        }
+    unsetenv("HEADRACE_VAAPI_READ");
+}
+
+// ---- What is passed on, and why --------------------------------------------
+
+static void reasons(void)
+{
+    static const struct {
+        struct jpeg_spec spec;
+        const char *personality;
+        unsigned why;
+    } cases[] = {
+        {{.space = JCS_YCbCr, .factors = {0x22}}, "plain", 0},
+        {{.space = JCS_RGB}, "plain", 0},
+        {{.space = JCS_GRAYSCALE}, "plain", 0},
+        {{.space = JCS_YCbCr, .factors = {0x21}, .restart = 2}, "plain", 0},
+        {{.space = JCS_YCbCr, .progressive = true}, "plain", HR_WHY_PROGRESSIVE},
+        {{.space = JCS_YCbCr, .separate = true}, "plain", HR_WHY_MULTISCAN},
+        {{.space = JCS_CMYK}, "plain", HR_WHY_COLOR},
+        {{.space = JCS_YCCK}, "plain", HR_WHY_COLOR},
+        {{.space = JCS_YCbCr, .factors = {0x22, 0x12, 0x12}},
+         "plain",
+         HR_WHY_CHROMA},
+        {{.space = JCS_YCbCr, .factors = {0x21}}, "nvidia", HR_WHY_CHROMA},
+        {{.space = JCS_YCbCr, .factors = {0x41}}, "mesa22", HR_WHY_CHROMA},
+        {{.w = 63, .space = JCS_YCbCr, .factors = {0x22}},
+         "mesa22",
+         HR_WHY_SIZE},
+        {{.w = 4097, .space = JCS_YCbCr, .factors = {0x22}},
+         "i965",
+         HR_WHY_SIZE},
+    };
+    const struct hr_op op = hr_op_decode(0);
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct jpeg_spec spec = cases[i].spec;
+        uint64_t seed = test_seed;
+        struct bytes b;
+        hr_device dev;
+        unsigned why = 0;
+
+        spec.w = spec.w ? spec.w : 80;
+        spec.h = 72;
+        spec.quality = 85;
+        b = test_jpeg_of(&spec, &seed);
+        vaapi_driver("default,reset");
+        dev = vaapi_open(cases[i].personality);
+        why = hr_device_check(dev, &(struct hr_sample){.data = b.data,
+                                                       .size = b.size,
+                                                       .ops = &op,
+                                                       .num_ops = 1});
+        CHECK(cases[i].why ? (why & cases[i].why) != 0 : why == 0,
+              "case %d: why %#x, not %#x", (int)i, why, cases[i].why);
+        vaapi_close(&dev);
+        free(b.data);
+    }
+}
+
+// ---- Tables for the driver -------------------------------------------------
+
+// In memory of just its size, where sanitizers see one byte too many.
+static unsigned read_tables(const uint8_t *data, size_t size,
+                            const struct hr_info *info)
+{
+    uint8_t *copy = malloc(size ? size : 1);
+    struct va_jpeg jpeg;
+    unsigned why;
+
+    if (!copy)
+        abort();
+    memcpy(copy, data, size);
+    why = va_jpeg_read(copy, size, info, &jpeg);
+    CHECK(why || (jpeg.scan_at < size && jpeg.scan_size <= size - jpeg.scan_at),
+          "%zu bytes at %zu of %zu", jpeg.scan_size, jpeg.scan_at, size);
+    free(copy);
+    return why;
+}
+
+static void tables(void)
+{
+    static const struct jpeg_spec specs[] = {
+        {.space = JCS_YCbCr, .factors = {0x22}, .restart = 3, .optimize = true},
+        {.space = JCS_GRAYSCALE},
+        {.space = JCS_YCbCr, .factors = {0x41}},
+    };
+    uint64_t seed = test_seed;
+
+    for (int k = 0; k < 3; k++) {
+        struct jpeg_spec spec = specs[k];
+        struct hr_info info, other;
+        struct bytes b;
+        int loops = test_loops(20000), taken = 0;
+
+        spec.w = 61;
+        spec.h = 45;
+        spec.quality = 70;
+        b = test_jpeg_of(&spec, &seed);
+        CHECK(!hr_probe(b.data, b.size, NULL, &info), "%s", hr_last_error());
+        CHECK(!read_tables(b.data, b.size, &info), "a good file");
+        for (size_t n = 0; n < b.size; n++)
+            CHECK(read_tables(b.data, n, &info), "cut to %zu", n);
+        for (int i = 0; i < loops; i++) {
+            size_t at = next_random(&seed) % b.size;
+            uint8_t was = b.data[at];
+
+            b.data[at] = (uint8_t)next_random(&seed);
+            taken += !read_tables(b.data, b.size, &info);
+            if (!hr_probe(b.data, b.size, NULL, &other) &&
+                (other.components == 1 || other.components == 3))
+                read_tables(b.data, b.size, &other);
+            b.data[at] = was;
+        }
+        CHECK(taken < loops, "every damage was taken");
+        free(b.data);
+    }
+}
+
+// What drivers are not told of, in files that the CPU decodes.
+static void odd_tables(void)
+{
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
+    struct hr_info info;
+
+    hr_probe(b.data, b.size, NULL, &info);
+    for (size_t i = 0; i + 4 < info.header_size; i++) {
+        uint8_t *p = b.data + i;
+
+        // The table of DC 0: one code of 13 bits instead of 9.
+        if (p[0] == 0xFF && p[1] == 0xC4 && p[4] == 0x00 && p[5 + 8] == 1) {
+            p[5 + 8] = 0;
+            p[5 + 12] = 1;
+            CHECK(read_tables(b.data, b.size, &info) == HR_WHY_TABLES,
+                  "DC codes of 13 bits");
+            p[5 + 8] = 1;
+            p[5 + 12] = 0;
+        }
+        // A quantiser that no table has.
+        if (p[0] == 0xFF && p[1] == 0xDB && p[4] == 0x01) {
+            p[4] = 0x02;
+            CHECK(read_tables(b.data, b.size, &info) == HR_WHY_TABLES,
+                  "a table is missing");
+            p[4] = 0x01;
+        }
+    }
+    CHECK(!read_tables(b.data, b.size, &info), "as it was");
+    free(b.data);
+}
+
+// ---- Certificates ----------------------------------------------------------
+
+static void certificates(void)
+{
+    static const struct {
+        const char *options;
+        double max;
+        bool exact, close;
+    } cases[] = {
+        {"deviate=0", 0, true, true},
+        {"deviate=1", 1, false, true},
+        {"deviate=2", 2, false, true},
+        {"deviate=3", 3, false, false},
+    };
+    unsigned why = 0;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        hr_device dev;
+        struct hr_stats stats;
+        const struct hr_certificate *cert;
+
+        vaapi_new_cache();
+        vaapi_driver("default,reset,%s", cases[i].options);
+        // The second time it is read from disk.
+        for (int again = 0; again < 2; again++) {
+            dev = vaapi_open("plain");
+            cert = &dev->certificate;
+            for (int k = 0; k < HR_NUM_KINDS; k++)
+                CHECK(cert->kinds[k].pictures > 0 &&
+                          cert->kinds[k].max <= cases[i].max &&
+                          (k == HR_KIND_GRAY || cert->kinds[k].max > 0 ||
+                           !(cases[i].max > 0)),
+                      "%s: %s: %d pictures, max %g", cases[i].options,
+                      hr_jpeg_kind_name((enum hr_jpeg_kind)k),
+                      cert->kinds[k].pictures, cert->kinds[k].max);
+            CHECK((run_kind(dev, YCC(.factors = {0x22}), 20, HR_EXACT, &why) >
+                   0) == cases[i].exact,
+                  "%s: exact", cases[i].options);
+            CHECK(cases[i].exact || why & HR_WHY_CERTIFICATE, "why %#x", why);
+            CHECK((run_kind(dev, YCC(.factors = {0x22}), 20, HR_CLOSE, &why) >
+                   0) == cases[i].close,
+                  "%s: close", cases[i].options);
+            hr_device_stats(dev, &stats);
+            CHECK(stats.lies == 0 && (stats.checked > 0) == cases[i].close,
+                  "%s: %d lies of %d", cases[i].options, (int)stats.lies,
+                  (int)stats.checked);
+            vaapi_close(&dev);
+        }
+    }
+    vaapi_new_cache();
+}
+
+// Success, and other pixels: the sample has the CPU's, the device is left.
+static void lies(void)
+{
+    static const char *const faults[] = {"wrong", "zero", "stale"};
+    unsigned why = 0;
+
+    for (int i = 0; i < 3; i++) {
+        hr_device dev;
+        struct hr_stats stats;
+
+        vaapi_driver("default,reset");
+        dev = vaapi_open("plain");
+        // (What a new surface holds is 0: a stale one must have been used.)
+        run_kind(dev,
+                 KIND(.space = JCS_YCbCr, .factors = {0x22}, .quality = 30), 8,
+                 HR_EXACT, &why);
+        vaapi_driver("fault=Decode:%s:2-5", faults[i]);
+        CHECK(run_kind(dev, YCC(.factors = {0x22}), 6, HR_EXACT, &why) < 6,
+              "%s", faults[i]);
+        CHECK(why & HR_WHY_LIED, "%s: why %#x", faults[i], why);
+        CHECK(run_kind(dev, YCC(.factors = {0x22}), 4, HR_EXACT, &why) == 0,
+              "%s: still used", faults[i]);
+        CHECK(why & HR_WHY_LIED, "%s: why %#x", faults[i], why);
+        hr_device_stats(dev, &stats);
+        CHECK(stats.lies >= 1 && stats.checked >= 14, "%s: %d lies of %d",
+              faults[i], (int)stats.lies, (int)stats.checked);
+        vaapi_close(&dev);
+    }
+}
+
+// ---- Time ------------------------------------------------------------------
+
+enum { DEPTH = 8, LATENCY = 20, ENOUGH = 9 * DEPTH * 100 / LATENCY };
+
+static void check_rate(const char *personality)
+{
+    enum { N = 256, ROUNDS = 8 };
+    struct va_driver_counters c;
+    int64_t start, took, best = INT64_MAX;
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
+    const struct hr_op ops[] = {hr_op_decode(0),
+                                hr_op_resize(.w = 16, .h = 16)};
+    struct hr_sample s[N];
+    hr_device dev;
+    double rate = 0;
+
+    vaapi_driver("default,reset");
+    dev = vaapi_open(personality);
+    hr_device_close(&dev);
+    vaapi_driver("reset,latency=%d", LATENCY);
+    dev = vaapi_open(personality);
+    for (int i = 0; i < N; i++)
+        s[i] = (struct hr_sample){
+            .data = b.data, .size = b.size, .ops = ops, .num_ops = 2};
+    // A busy machine gets some more tries.
+    for (int round = 0; round < ROUNDS && rate < ENOUGH; round++) {
+        hr_batch out = hr_batch_create(dev, hr_batch_params(.n = N, .c = 3,
+                                                            .h = 16, .w = 16));
+        hr_job job;
+
+        start = hr__now();
+        job = hr_submit(dev, s, N, out, NULL);
+        took = hr__now() - start;
+        CHECK(took < 10 * TEST_MS || TEST_SANITIZED, "submit took %d us",
+              (int)(took / 1000));
+        CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "%s",
+              job->results[0].message);
+        took = hr__now() - start;
+        best = took < best ? took : best;
+        rate = N / ((double)best / 1e9);
+        hr_job_release(&job);
+        hr_batch_destroy(&out);
+    }
+    c = vaapi_counters();
+    printf("\n  %s: %.0f pictures/s of %.0f, %ld in flight ", personality, rate,
+           DEPTH * 1000. / LATENCY, c.max_in_flight);
+    CHECK(c.max_in_flight == DEPTH, "%ld in flight", c.max_in_flight);
+    CHECK(rate >= ENOUGH || TEST_SANITIZED, "%.0f/s", rate);
+    vaapi_close(&dev);
+    free(b.data);
+}
+
+// Drivers that may be called by two threads, and one that may not.
+static void in_flight(void)
+{
+    check_rate("ihd");
+    check_rate("plain");
+}
+
+// ---- Names and displays ----------------------------------------------------
+
+static void names(void)
+{
+    static const struct {
+        const char *name;
+        enum hr_status status;
+    } bad[] = {
+        {"vaapi:/nowhere/at/all", HR_EDEVICE},
+        {"vaapi:/dev/null+nonsense", HR_ENODEVICE},
+        {"cpu+vaapi", HR_EINVAL},
+        {"vaapi+", HR_ENODEVICE},
+    };
+    hr_device dev;
+
+    vaapi_driver("default,reset");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        CHECK(!hr_device_open(bad[i].name, NULL), "%s opens", bad[i].name);
+        CHECK(hr_last_status() == bad[i].status, "%s: %s", bad[i].name,
+              hr_last_error());
+    }
+    dev = hr_device_open("vaapi:/dev/null+cpu", NULL);
+    CHECK(dev && !strcmp(dev->name, "vaapi:/dev/null"), "%s",
+          dev ? dev->name : hr_last_error());
+    hr_device_close(&dev);
+    vaapi_driver("fault=Init:1:always");
+    CHECK(!hr_device_open("vaapi", NULL) && hr_last_status() == HR_EDEVICE,
+          "%s", hr_last_error());
+    vaapi_driver("default");
+    vaapi_check_empty("names");
+}
+
+// The caller's own display, which stays the caller's.
+static void foreign_display(void)
+{
+    void *va = dlopen("libva.so.2", RTLD_NOW),
+         *drm = dlopen("libva-drm.so.2", RTLD_NOW);
+    void *(*get)(int) = drm ? (void *(*)(int))dlsym(drm, "vaGetDisplayDRM")
+                            : NULL;
+    int (*init)(void *, int *, int *) =
+        va ? (int (*)(void *, int *, int *))dlsym(va, "vaInitialize") : NULL;
+    int (*end)(void *) = va ? (int (*)(void *))dlsym(va, "vaTerminate") : NULL;
+    int fd = memfd_create("node", MFD_CLOEXEC), major, minor;
+    void *display;
+    hr_device dev;
+    unsigned why = 0;
+
+    if (!get || !init || !end) {
+        test_not_run("no libva-drm");
+        return;
+    }
+    vaapi_driver("default,reset");
+    display = get(fd);
+    CHECK(!vaapi_open_with(hr_device_params(.va_display = display)),
+          "not initialised, and opens");
+    CHECK(display && !init(display, &major, &minor), "vaInitialize");
+    dev = vaapi_open_with(hr_device_params(.va_display = display, .depth = 3));
+    CHECK(dev && !strcmp(dev->name, "vaapi"), "%s", hr_last_error());
+    CHECK(run_kind(dev, YCC(.factors = {0x22}), 30, HR_EXACT, &why) == 30,
+          "why %#x", why);
+    CHECK(vaapi_counters().max_in_flight == 3, "%ld in flight",
+          vaapi_counters().max_in_flight);
+    hr_device_close(&dev);
+    CHECK(vaapi_counters().displays == 1, "the display is gone");
+    end(display);
+    close(fd);
+    vaapi_check_empty("a caller's display");
+}
+
+// With OpenCL behind it: three engines, the same pixels.
+static void with_opencl(void)
+{
+    hr_device dev;
+    unsigned why = 0;
+
+    vaapi_driver("default,reset");
+    dev = hr_device_open("vaapi+opencl:pocl", NULL);
+    if (!dev) {
+        test_not_run(hr_last_error());
+        return;
+    }
+    CHECK(strstr(dev->name, "+opencl:") != NULL, "%s", dev->name);
+    CHECK(run_kind(dev, YCC(.factors = {0x22}), 20, HR_EXACT, &why) == 20,
+          "why %#x", why);
+    run_kind(dev, YCC(.progressive = true), 4, HR_EXACT, &why);
+    vaapi_close(&dev);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(conformance), TEST_CASE(rungs),
+        TEST_CASE(reasons),     TEST_CASE(tables),
+        TEST_CASE(odd_tables),  TEST_CASE(certificates),
+        TEST_CASE(lies),        TEST_CASE(in_flight),
+        TEST_CASE(names),       TEST_CASE(foreign_display),
+        TEST_CASE(with_opencl),
+    };
+
+    if (!vaapi_init())
+        return TEST_NOT_RUN;
+    return test_main("vaapi", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
+}

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+// The VA-API engine over a driver that fails: the software driver's calls fail
+// one by one, with every code that libva's headers name, once, later and for
+// ever, while the device opens and while it works; pictures end in errors, come
+// late, never, or as other pixels. Every sample ends once, with the right
+// pixels, nothing is left in the driver, and close returns in time.
+// HEADRACE_TEST_LONG=1: every call with every code.
+#include <stdlib.h>
+#include <string.h>
+
+#include "scene.h"
+#include "vaapi_env.h"
+
+// Of a scene's samples, one is progressive.
+enum { N = 6, MADE = 5, DEADLINE_MS = 400, SLACK_MS = 1000 };
+
+static const char *const calls[] = {
+#define X(name) #name,
+    VA_DRIVER_CALLS(X)
+#undef X
+};
+
+// Calls whose failure at close is the driver's own: it could not be told.
+static const struct code {
+    unsigned code;
+    const char *name;
+} codes[] = {
+    {0x01, "OPERATION_FAILED"},
+    {0x02, "ALLOCATION_FAILED"},
+    {0x03, "INVALID_DISPLAY"},
+    {0x04, "INVALID_CONFIG"},
+    {0x05, "INVALID_CONTEXT"},
+    {0x06, "INVALID_SURFACE"},
+    {0x07, "INVALID_BUFFER"},
+    {0x08, "INVALID_IMAGE"},
+    {0x0a, "ATTR_NOT_SUPPORTED"},
+    {0x0b, "MAX_NUM_EXCEEDED"},
+    {0x0c, "UNSUPPORTED_PROFILE"},
+    {0x0d, "UNSUPPORTED_ENTRYPOINT"},
+    {0x0e, "UNSUPPORTED_RT_FORMAT"},
+    {0x0f, "UNSUPPORTED_BUFFERTYPE"},
+    {0x10, "SURFACE_BUSY"},
+    {0x12, "INVALID_PARAMETER"},
+    {0x13, "RESOLUTION_NOT_SUPPORTED"},
+    {0x14, "UNIMPLEMENTED"},
+    {0x16, "INVALID_IMAGE_FORMAT"},
+    {0x17, "DECODING_ERROR"},
+    {0x19, "INVALID_VALUE"},
+    {0x22, "HW_BUSY"},
+    {0x24, "UNSUPPORTED_MEMORY_TYPE"},
+    {0x26, "TIMEDOUT"},
+    {0xffffffff, "UNKNOWN"},
+};
+enum { CODES = sizeof(codes) / sizeof(*codes) };
+
+static struct {
+    struct scene scene;
+    bool all;
+    bool hit[VA_DRIVER_NUM_CALLS];
+    int cases;
+    unsigned why;
+    char label[160];
+} f;
+
+// ---- One job under a fault -------------------------------------------------
+
+// How many of its samples the device made.
+static int run(int64_t most_ms)
+{
+    struct watched w;
+    int64_t start = hr__now();
+    int by_device = 0;
+
+    scene_fill(&f.scene);
+    if (!watch_submit(&w, &f.scene, hr_job_params(.tier = HR_EXACT))) {
+        CHECK(false, "%s: refused: %s", f.label, hr_last_error());
+        return 0;
+    }
+    CHECK(watch_wait(&w) == HR_OK, "%s: %s", f.label,
+          w.job->results[0].message);
+    CHECK((hr__now() - start) / TEST_MS <= most_ms, "%s: took %d ms", f.label,
+          (int)((hr__now() - start) / TEST_MS));
+    f.why = 0;
+    for (int i = 0; i < N; i++) {
+        const struct hr_result *r = &w.job->results[i];
+
+        CHECK(!r->status && scene_right(&f.scene, i), "%s: sample %d: %s",
+              f.label, i, r->status ? r->message : "wrong pixels");
+        f.why |= r->why;
+        by_device += r->num_spans && !strncmp(r->spans[0].device, "vaapi", 5);
+    }
+    watch_finish(&w);
+    return by_device;
+}
+
+static bool was_hit(int call)
+{
+    if (!vaapi_counters().faults)
+        return false;
+    f.hit[call] = true;
+    f.cases++;
+    return true;
+}
+
+static hr_device try_open(void)
+{
+    return vaapi_open_with(
+        hr_device_params(.threads = 1, .deadline_ns = DEADLINE_MS * TEST_MS));
+}
+
+static void open_scene(void)
+{
+    hr_device dev = try_open();
+
+    if (!dev) {
+        fprintf(stderr, "%s: %s\n", f.label, hr_last_error());
+        exit(1);
+    }
+    scene_init(&f.scene, dev, N, SCENE_BYTES);
+}
+
+// Until nothing changes any more: a closing thread may be on its way.
+static void settle(void)
+{
+    struct va_driver_counters a, b = vaapi_counters();
+
+    do {
+        a = b;
+        test_sleep(15 * TEST_MS);
+        b = vaapi_counters();
+    } while (a.displays != b.displays || a.surfaces != b.surfaces ||
+             a.images != b.images || a.contexts != b.contexts);
+    vaapi_forget_left();
+}
+
+// In time, and all that was made is gone. may_leave: a call that takes things
+// away failed, or hung; they cannot be.
+static void close_scene(bool may_leave)
+{
+    int64_t start = hr__now(), took;
+    hr_device dev = f.scene.dev;
+
+    scene_finish(&f.scene);
+    hr_device_close(&dev);
+    took = (hr__now() - start) / TEST_MS;
+    CHECK(took <= DEADLINE_MS + SLACK_MS, "%s: close took %d ms", f.label,
+          (int)took);
+    vaapi_driver("release");
+    if (!may_leave)
+        vaapi_check_empty(f.label);
+    else
+        settle();
+}
+
+// What destroys; if it fails its object stays.
+static bool takes_away(int call)
+{
+    return call == VA_DRIVER_Terminate || call == VA_DRIVER_DestroyConfig ||
+           call == VA_DRIVER_DestroySurfaces ||
+           call == VA_DRIVER_DestroyContext ||
+           call == VA_DRIVER_DestroyBuffer || call == VA_DRIVER_DestroyImage;
+}
+
+// ---- While it works --------------------------------------------------------
+
+static void new_device(const char *personality)
+{
+    if (f.scene.dev)
+        close_scene(true);
+    vaapi_driver("default,reset,personality=%s", personality);
+    open_scene();
+}
+
+static void one_case(int call, const struct code *code, const char *when,
+                     const char *personality)
+{
+    int recovered;
+
+    snprintf(f.label, sizeof(f.label), "%s, %s, %s, %s", personality,
+             calls[call], code->name, when);
+    vaapi_driver("reset,fault=%s:%#x:%s", calls[call], code->code, when);
+    run(5000);
+    was_hit(call);
+    vaapi_driver("fault=none");
+    recovered = run(5000);
+    // It may rest, after three in a row; and what it could not take away is
+    // still there.
+    if (takes_away(call) || !recovered)
+        new_device(personality);
+}
+
+// The calls that a job makes, and opening again after a loss.
+static bool is_used(int call, const struct va_driver_counters *c)
+{
+    return c->calls[call] || call == VA_DRIVER_Decode ||
+           call == VA_DRIVER_CreateSurfaces || call == VA_DRIVER_CreateImage ||
+           call == VA_DRIVER_CreateContext;
+}
+
+static void work_failures(void)
+{
+    static const char *const whens[] = {"1", "always", "2", "3+"};
+    static const char *const personalities[] = {"ihd", "plain", "i965"};
+    struct va_driver_counters c;
+
+    for (int p = 0; p < (f.all ? 3 : 1); p++) {
+        new_device(personalities[p]);
+        vaapi_driver("reset");
+        run(5000);
+        c = vaapi_counters();
+        for (int call = 0; call < VA_DRIVER_NUM_CALLS; call++)
+            for (int i = 0; i < CODES && is_used(call, &c); i++)
+                for (int k = 0; k < (p ? 2 : 4); k++)
+                    if (f.all || (i + call + k) % 11 == 0)
+                        one_case(call, &codes[i], whens[k], personalities[p]);
+    }
+    close_scene(true);
+    f.scene.dev = NULL;
+    printf("\n  %d cases so far ", f.cases);
+}
+
+// ---- While it opens --------------------------------------------------------
+
+static void open_failures(void)
+{
+    for (int call = 0; call < VA_DRIVER_NUM_CALLS; call++)
+        for (int i = 0; i < CODES; i++) {
+            static const char *const whens[] = {"1", "always", "2"};
+            const char *when = whens[i % 3];
+            hr_device dev;
+            bool ok;
+
+            if (!f.all && (i + call) % 5)
+                continue;
+            snprintf(f.label, sizeof(f.label), "open: %s, %s, %s", calls[call],
+                     codes[i].name, when);
+            vaapi_new_cache();
+            vaapi_driver("default,reset,personality=ihd,fault=%s:%#x:%s",
+                         calls[call], codes[i].code, when);
+            dev = try_open();
+            ok = was_hit(call);
+            if (!dev) {
+                CHECK(ok && strlen(hr_last_error()) > 10, "%s: '%s'", f.label,
+                      hr_last_error());
+            } else {
+                scene_init(&f.scene, dev, N, SCENE_BYTES);
+                run(5000);
+                close_scene(takes_away(call));
+            }
+            vaapi_driver("default");
+            if (takes_away(call))
+                settle();
+            else
+                vaapi_check_empty(f.label);
+        }
+    vaapi_new_cache();
+    printf("\n  %d cases so far ", f.cases);
+}
+
+// ---- Hangs and late pictures -----------------------------------------------
+
+static void hangs(void)
+{
+    static const int sites[] = {
+        VA_DRIVER_CreateBuffer,
+        VA_DRIVER_BeginPicture,
+        VA_DRIVER_RenderPicture,
+        VA_DRIVER_EndPicture,
+        VA_DRIVER_SyncSurface,
+        VA_DRIVER_SyncSurface2,
+        VA_DRIVER_QuerySurfaceError,
+        VA_DRIVER_GetImage,
+        VA_DRIVER_MapBuffer,
+        VA_DRIVER_UnmapBuffer,
+        VA_DRIVER_DestroyBuffer,
+        VA_DRIVER_CreateSurfaces,
+        VA_DRIVER_DestroySurfaces,
+        VA_DRIVER_Terminate,
+        VA_DRIVER_CreateImage,
+        VA_DRIVER_DestroyImage,
+        VA_DRIVER_Decode,
+    };
+    int n = (int)(sizeof(sites) / sizeof(*sites));
+
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < (f.all ? 3 : 1); k++) {
+            static const char *const persons[] = {"ihd", "plain", "mesa22"};
+
+            snprintf(f.label, sizeof(f.label), "%s hangs, %s", calls[sites[i]],
+                     persons[k]);
+            vaapi_driver("default,reset,personality=%s", persons[k]);
+            open_scene();
+            vaapi_driver("fault=%s:hang:%s", calls[sites[i]],
+                         i % 2 ? "2" : "1");
+            run(2 * DEADLINE_MS + 2000);
+            run(2 * DEADLINE_MS + 2000);
+            close_scene(true);
+            was_hit(sites[i]);
+            // What hung is let go; what is left of it goes in its own time.
+            vaapi_driver("release");
+            test_sleep(30 * TEST_MS);
+        }
+    printf("\n  %d cases so far ", f.cases);
+}
+
+// Late is not failed, and TIMEDOUT is only "again".
+static void late(void)
+{
+    vaapi_driver("default,reset,personality=ihd");
+    snprintf(f.label, sizeof(f.label), "late");
+    open_scene();
+    vaapi_driver("reset,fault=Decode:sleep100:1");
+    CHECK(run(5000) == MADE, "late: why %#x", f.why);
+    vaapi_driver("reset,fault=SyncSurface2:0x26:1-5");
+    CHECK(run(5000) == MADE, "TIMEDOUT five times: why %#x", f.why);
+    vaapi_driver("reset,fault=SyncSurface2:0x14:always");
+    CHECK(run(5000) == MADE, "no vaSyncSurface2: why %#x", f.why);
+    f.cases += 3;
+    vaapi_driver("fault=none");
+    close_scene(false);
+}
+
+// Later ones: the first sixteen are checked anyway.
+static void pixels(void)
+{
+    static const char *const what[] = {"stale", "zero", "wrong"};
+    static const char *const when[] = {"1", "2", "3", "always"};
+
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 4; k++) {
+            snprintf(f.label, sizeof(f.label), "%s, %s", what[i], when[k]);
+            vaapi_driver("default,reset,personality=plain");
+            open_scene();
+            vaapi_driver("reset,fault=Decode:%s:%s", what[i], when[k]);
+            run(5000);
+            was_hit(VA_DRIVER_Decode);
+            vaapi_driver("fault=none");
+            run(5000);
+            close_scene(false);
+        }
+    printf("\n  %d cases ", f.cases);
+}
+
+static void complete(void)
+{
+    // What the engine calls; each has been failed.
+    static const int used[] = {
+        VA_DRIVER_QueryConfigProfiles,
+        VA_DRIVER_QueryConfigEntrypoints,
+        VA_DRIVER_GetConfigAttributes,
+        VA_DRIVER_CreateConfig,
+        VA_DRIVER_CreateSurfaces,
+        VA_DRIVER_CreateContext,
+        VA_DRIVER_CreateBuffer,
+        VA_DRIVER_MapBuffer,
+        VA_DRIVER_UnmapBuffer,
+        VA_DRIVER_DestroyBuffer,
+        VA_DRIVER_BeginPicture,
+        VA_DRIVER_RenderPicture,
+        VA_DRIVER_EndPicture,
+        VA_DRIVER_SyncSurface2,
+        VA_DRIVER_QuerySurfaceError,
+        VA_DRIVER_QuerySurfaceAttributes,
+        VA_DRIVER_QueryImageFormats,
+        VA_DRIVER_CreateImage,
+        VA_DRIVER_GetImage,
+        VA_DRIVER_Decode,
+    };
+
+    for (size_t i = 1; i < sizeof(used) / sizeof(*used); i++)
+        CHECK(f.hit[used[i]] || !f.all, "%s was never failed", calls[used[i]]);
+    CHECK(!f.all || f.cases >= 2000, "%d cases", f.cases);
+    printf("\n  %d cases ", f.cases);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(late),          TEST_CASE(pixels),        TEST_CASE(hangs),
+        TEST_CASE(open_failures), TEST_CASE(work_failures), TEST_CASE(complete),
+    };
+
+    if (!vaapi_init())
+        return TEST_NOT_RUN;
+    f.all = getenv("HEADRACE_TEST_LONG") != NULL;
+    return test_main("vaapi faults", cases, 6, argc, argv);
+}

@@ -1,0 +1,522 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Programs that know nothing of Headrace use the software VA driver through the
+# stock libva: the proof that it is a VA driver and not merely what our engine
+# expects. And our engine must submit what they submit. What is missing is
+# named "not run"; exit code 77 if nothing ran.
+#   va_clients.sh BUILD
+# HEADRACE_TEST_VA_API: a test_va_api of libva-utils, if not in the path (no
+# Debian package has it).
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+build=$(realpath "${1:?usage: va_clients.sh BUILD}")
+driver=$build/tests/va_driver
+scratch=$build/va-clients
+python=/usr/bin/python3
+[[ -x $python ]] || python=python3
+
+[[ ${2-} == --inside ]] || unset HEADRACE_VA_DRIVER
+unset DISPLAY WAYLAND_DISPLAY LIBVA_TRACE
+export LIBVA_DRIVERS_PATH=$driver LIBVA_DRIVER_NAME=headrace
+export LIBVA_MESSAGING_LEVEL=0 GST_VAAPI_ALL_DRIVERS=1
+[[ ${2-} == --inside ]] || rm -rf "$scratch"
+mkdir -p "$scratch"
+# GStreamer remembers what plugins could do: a registry per run.
+export GST_REGISTRY=$scratch/registry.bin XDG_RUNTIME_DIR=$scratch
+export HOME=$scratch XDG_CACHE_HOME=$scratch/cache
+
+passed=0 failed=0 missing=0
+pass() { passed=$((passed + 1)); printf 'pass     %s\n' "$*"; }
+fail() { failed=$((failed + 1)); printf 'FAIL     %s\n' "$*"; }
+not_run() { missing=$((missing + 1)); printf 'not run: %s\n' "$*"; }
+have() { command -v "$1" >/dev/null; }
+with_log() { export HEADRACE_VA_DRIVER="log=$scratch/$1.log ${2-}"; }
+
+if [[ ! -e $driver/headrace_drv_video.so ]]; then
+    not_run "$driver/headrace_drv_video.so was not built"
+    exit 77
+fi
+
+# A driver that was built with AddressSanitizer needs it in every client.
+preload=$(ldd "$driver/headrace_drv_video.so" |
+          awk '/lib[at]san/ {print $3}')
+export ASAN_OPTIONS=detect_leaks=0
+node=${preload:+$preload:}$driver/libva_node_type.so
+
+# ---- pictures ----------------------------------------------------------------
+
+# kind, FFmpeg's format of it, GStreamer's in vaapijpegdec and vajpegdec ("-":
+# that one cannot: 4:4:0, 4:1:1; DRI before SOS in vajpegdec).
+kinds="baseline-420 yuv420p NV12 NV12
+       baseline-422 yuv422p YUY2 Y42B
+       baseline-444 yuv444p Y444 Y444
+       baseline-440 yuv440p - -
+       baseline-411 yuv411p - -
+       gray gray GRAY8 GRAY8
+       restart-rows yuv420p NV12 -
+       restart-every-mcu yuv444p Y444 -
+       restart-5 yuv422p YUY2 -
+       optimized-420 yuv420p NV12 NV12
+       optimized-444 yuv444p Y444 Y444
+       baseline-420-aligned yuv420p NV12 NV12"
+pictures=$scratch/pictures
+
+make_pictures()
+{
+    local names
+    names=$(awk '{printf "%s%s", sep, $1; sep=","}' <<<"$kinds")
+    "$build/headrace" samples --count 0 --kinds "$names" "$pictures" \
+        >/dev/null 2>&1 ||
+        "$build/headrace" samples --count 1 "$pictures" >/dev/null
+}
+
+picture() { echo "$pictures/kinds/$1.jpg"; }
+
+size_of()  # picture -> WxH
+{
+    "$python" - "$1" <<'END'
+import sys
+from PIL import Image
+print("%dx%d" % Image.open(sys.argv[1]).size)
+END
+}
+
+same()  # what WxH file:format file:format [limit]
+{
+    local what=$1 said
+    shift
+    if said=$("$python" "$here/va_planes.py" "$@" 2>&1); then
+        pass "$what: $said"
+    else
+        fail "$what: $said"
+    fi
+}
+
+# ---- vainfo ------------------------------------------------------------------
+
+vainfo_lists()  # what command...
+{
+    local what=$1 out=$scratch/vainfo.out
+    shift
+    "$@" >"$out" 2>&1 || true
+    if grep -q 'VAProfileJPEGBaseline.*VAEntrypointVLD' "$out" &&
+       grep -q 'VAProfileNone.*VAEntrypointVideoProc' "$out"; then
+        pass "$what lists JPEG decode and the video processor"
+    else
+        tail -n 5 "$out"
+        fail "$what"
+    fi
+}
+
+check_vainfo()
+{
+    have vainfo || { not_run "vainfo is not installed"; return; }
+    with_log vainfo
+    vainfo_lists "vainfo, DRM" \
+        env LD_PRELOAD="$node" timeout 20 vainfo -a --display drm \
+        --device /dev/null
+    if have Xvfb; then
+        vainfo_lists "vainfo, X11" with_x env LD_PRELOAD="$preload" timeout 20 \
+            vainfo --display x11
+    else
+        not_run "vainfo on X11: Xvfb is not installed"
+    fi
+}
+
+# Runs a command with an X server of its own, on a display nobody has.
+with_x()  # command...
+{
+    local number pid rc=0
+    mkfifo "$scratch/display" 2>/dev/null || true
+    exec 9<>"$scratch/display"
+    Xvfb -displayfd 9 -screen 0 640x480x24 -nolisten tcp \
+        >"$scratch/xvfb.log" 2>&1 &
+    pid=$!
+    read -r -t 20 number <&9 || number=
+    if [[ $number ]]; then
+        DISPLAY=:$number "$@" || rc=$?
+    else
+        echo "Xvfb does not start"
+        rc=1
+    fi
+    exec 9>&-
+    kill "$pid" 2>/dev/null || true
+    wait "$pid" 2>/dev/null || true
+    return $rc
+}
+
+# ---- FFmpeg ------------------------------------------------------------------
+
+# FFmpeg that may not fall back: a frame that is no surface is an error.
+ffmpeg_va()  # picture filters output-arguments...
+{
+    local file=$1 filters=$2
+    shift 2
+    LD_PRELOAD=$node timeout 30 ffmpeg -nostdin -v error -y \
+        -init_hw_device vaapi=va:/dev/null -hwaccel vaapi \
+        -hwaccel_device va -hwaccel_output_format vaapi \
+        "${input[@]}" -i "$file" -vf "$filters" "$@"
+}
+input=()
+
+ffmpeg_software()  # picture filters format out
+{
+    timeout 30 ffmpeg -nostdin -v error -y -i "$1" -vf "$2" -pix_fmt "$3" \
+        -f rawvideo "$4"
+}
+
+check_decode()
+{
+    local kind format file size
+    with_log ffmpeg
+    while read -r kind format _; do
+        file=$(picture "$kind")
+        size=$(size_of "$file")
+        if ffmpeg_va "$file" "hwdownload,format=$format" -f rawvideo \
+                     "$scratch/$kind.va" &&
+           timeout 30 ffmpeg -nostdin -v error -y -i "$file" -f rawvideo \
+                   "$scratch/$kind.software"; then
+            same "ffmpeg $kind, against its software decoder" "$size" \
+                 "$scratch/$kind.va:$format" \
+                 "$scratch/$kind.software:$format" 1
+        else
+            fail "ffmpeg $kind"
+        fi
+    done <<<"$kinds"
+}
+
+# The same picture again and again, late, several at a time.
+check_late()
+{
+    local file out=$scratch/late
+    file=$(picture baseline-420)
+    with_log once
+    ffmpeg_va "$file" "hwdownload,format=yuv420p" -f framemd5 "$out.once" ||
+        true
+    with_log late "latency=50 workers=2"
+    input=(-extra_hw_frames 16 -stream_loop 7 -f image2)
+    ffmpeg_va "$file" "hwdownload,format=yuv420p" -f framemd5 "$out.many" ||
+        true
+    input=()
+    if [[ -s $out.once && $(grep -vc '^#' "$out.many") == 8 ]] &&
+       [[ $(sums "$out.once") == $(sums "$out.many") ]]; then
+        pass "ffmpeg, 8 pictures with 50 ms latency each: the same pixels"
+    else
+        fail "ffmpeg with latency: $(sums "$out.many" | wc -l) different"
+    fi
+}
+
+sums() { grep -v '^#' "$1" | awk '{print $NF}' | sort -u; }
+
+check_personalities()
+{
+    local person file size
+    file=$(picture baseline-420)
+    size=$(size_of "$file")
+    for person in ihd mesa22 nvidia; do
+        with_log "$person" "personality=$person"
+        ffmpeg_va "$file" "hwdownload,format=nv12" -f rawvideo \
+                  "$scratch/$person.va" || true
+        same "ffmpeg, $person" "$size" "$scratch/$person.va:nv12" \
+             "$scratch/baseline-420.software:yuv420p" 1
+    done
+}
+
+# What only moves pixels is equal, what scales is near.
+check_processor()
+{
+    local file w h even out=$scratch/vpp get=hwdownload,format=nv12
+    file=$(picture baseline-420)
+    IFS=x read -r w h <<<"$(size_of "$file")"
+    with_log processor
+    moved()  # what hardware software WxH
+    {
+        if ffmpeg_va "$file" "$2,$get" -f rawvideo "$out.va" &&
+           ffmpeg_va "$file" "$get,$3" -f rawvideo "$out.software"; then
+            same "ffmpeg $1" "$4" "$out.va:nv12" "$out.software:nv12"
+        else
+            fail "ffmpeg $1"
+        fi
+    }
+    moved crop "crop=96:64:32:16,scale_vaapi=w=96:h=64:format=nv12" \
+          "crop=96:64:32:16" 96x64
+    # Of an even size: which chroma a half pixel at the edge gets is nobody's
+    # promise.
+    w=$((w / 2 * 2)) h=$((h / 2 * 2))
+    even=crop=$w:$h:0:0,scale_vaapi=w=$w:h=$h
+    moved hflip "$even,transpose_vaapi=dir=hflip" "crop=$w:$h:0:0,hflip" \
+          "${w}x$h"
+    moved "turned by 90 degrees" "$even,transpose_vaapi=dir=clock" \
+          "crop=$w:$h:0:0,transpose=clock" "${h}x$w"
+    if ffmpeg_va "$file" "scale_vaapi=w=96:h=64:format=nv12,$get" \
+                 -f rawvideo "$out.va" &&
+       ffmpeg_software "$file" "scale=96:64:flags=bilinear:out_range=full" \
+                       nv12 "$out.software"; then
+        same "ffmpeg scale_vaapi, near swscale" 96x64 "$out.va:nv12" \
+             "$out.software:nv12" mean=6
+    else
+        fail "ffmpeg scale_vaapi"
+    fi
+    if ffmpeg_va "$(picture baseline-444)" \
+           "scale_vaapi=format=rgba,hwdownload,format=rgba" \
+           -f rawvideo "$out.va" &&
+       ffmpeg_software "$(picture baseline-444)" \
+           "scale=flags=accurate_rnd+full_chroma_int" rgba "$out.software"; then
+        same "ffmpeg scale_vaapi to RGB, near swscale" \
+             "$(size_of "$(picture baseline-444)")" "$out.va:rgba" \
+             "$out.software:rgba" 4
+    else
+        fail "ffmpeg scale_vaapi to RGB"
+    fi
+}
+
+# That the checks above can fail.
+check_can_fail()
+{
+    local file size
+    file=$(picture baseline-420)
+    size=$(size_of "$file")
+    with_log wrong "fault=Decode:wrong:always"
+    ffmpeg_va "$file" "hwdownload,format=yuv420p" -f rawvideo \
+              "$scratch/wrong.va" || true
+    if "$python" "$here/va_planes.py" "$size" "$scratch/wrong.va:yuv420p" \
+           "$scratch/baseline-420.software:yuv420p" 1 >/dev/null 2>&1; then
+        fail "wrong pixels pass"
+    else
+        pass "wrong pixels are found"
+    fi
+    with_log refused "fault=CreateContext:2:always"
+    rm -f "$scratch/refused.va"
+    if ffmpeg_va "$file" "hwdownload,format=yuv420p" -f rawvideo \
+                 "$scratch/refused.va" 2>/dev/null &&
+       [[ -s $scratch/refused.va ]]; then
+        fail "ffmpeg without a context makes a picture: it is not ours"
+    else
+        pass "ffmpeg without a context makes nothing"
+    fi
+}
+
+check_ffmpeg()
+{
+    have ffmpeg || { not_run "ffmpeg is not installed"; return; }
+    check_decode
+    check_late
+    check_personalities
+    check_processor
+    check_can_fail
+}
+
+# ---- GStreamer ---------------------------------------------------------------
+
+gst_decode()  # element picture format out
+{
+    LD_PRELOAD=${LD_PRELOAD-}${LD_PRELOAD:+:}$preload \
+        timeout 30 gst-launch-1.0 -q filesrc location="$2" ! jpegparse ! \
+        "$1" ! "video/x-raw,format=$3" ! filesink location="$4" >/dev/null 2>&1
+}
+
+# Inside with_x or umockdev-run: all pictures with one element.
+gst_pictures()  # element column
+{
+    local element=$1 column=$2 kind line format
+    while read -r line; do
+        kind=$(awk '{print $1}' <<<"$line")
+        format=$(awk -v c="$column" '{print $c}' <<<"$line")
+        [[ $format != - ]] || continue
+        gst_decode "$element" "$(picture "$kind")" "$format" \
+                   "$scratch/$kind.$element" || true
+    done <<<"$kinds"
+}
+
+gst_compare()  # element column
+{
+    local element=$1 column=$2 kind ours format
+    while read -r line; do
+        read -r kind ours _ <<<"$line"
+        format=$(awk -v c="$column" '{print $c}' <<<"$line")
+        [[ $format != - ]] || continue
+        if [[ ! -s $scratch/$kind.$element ]]; then
+            fail "$element $kind: no picture"
+            continue
+        fi
+        same "$element $kind, against ffmpeg on this driver" \
+             "$(size_of "$(picture "$kind")")" \
+             "$scratch/$kind.$element:$format" "$scratch/$kind.va:$ours"
+    done <<<"$kinds"
+}
+
+check_gst_vaapi()
+{
+    local file person
+    have Xvfb || { not_run "vaapijpegdec: Xvfb is not installed"; return; }
+    with_log vaapijpegdec
+    if ! with_x env LD_PRELOAD="$preload" timeout 60 \
+            gst-inspect-1.0 vaapijpegdec >/dev/null 2>&1; then
+        not_run "vaapijpegdec: gstreamer1.0-vaapi does not offer it"
+        return
+    fi
+    with_x gst_pictures vaapijpegdec 3
+    gst_compare vaapijpegdec 3
+    file=$(picture baseline-420)
+    for person in ihd i965 mesa22; do
+        with_log "vaapijpegdec-$person" "personality=$person"
+        with_x gst_decode vaapijpegdec "$file" NV12 "$scratch/gst.$person" ||
+            true
+        same "vaapijpegdec, $person" "$(size_of "$file")" \
+             "$scratch/gst.$person:NV12" "$scratch/baseline-420.va:yuv420p"
+    done
+}
+
+# The plugin looks for a DRM node in udev; umockdev shows it one.
+check_gst_va()
+{
+    have umockdev-run || { not_run "vajpegdec: umockdev is not installed"
+                           return; }
+    cat >"$scratch/node.umockdev" <<'END'
+P: /devices/virtual/drm/renderD128
+N: dri/renderD128
+E: DEVNAME=/dev/dri/renderD128
+E: DEVTYPE=drm_minor
+E: SUBSYSTEM=drm
+E: MAJOR=226
+E: MINOR=128
+A: dev=226:128
+
+END
+    with_log vajpegdec
+    timeout 120 umockdev-run -d "$scratch/node.umockdev" -- \
+        bash "$here/va_clients.sh" "$build" --inside vajpegdec 4 \
+        >"$scratch/umockdev.log" 2>&1 || true
+    if grep -q '^nothing$' "$scratch/umockdev.log"; then
+        not_run "vajpegdec: gstreamer1.0-plugins-bad does not offer it"
+        return
+    fi
+    gst_compare vajpegdec 4
+}
+
+check_gstreamer()
+{
+    have gst-launch-1.0 || { not_run "GStreamer is not installed"; return; }
+    check_gst_vaapi
+    check_gst_va
+}
+
+# ---- our engine --------------------------------------------------------------
+
+# What the engine submits for a file is what FFmpeg submits: the driver's log
+# without the lines that may differ (va_driver/README.md, "The log").
+check_submissions()
+{
+    local kind file
+    have ffmpeg || { not_run "submissions: ffmpeg is not installed"; return; }
+    if ! ours baseline-420 || [[ ! -s $scratch/ours.log ]]; then
+        tail -n 2 "$scratch/ours.out"
+        not_run "submissions: this build has no VA-API engine"
+        return
+    fi
+    while read -r kind _; do
+        file=$(picture "$kind")
+        rm -f "$scratch/ours.log" "$scratch/theirs.log"
+        ours "$kind" || true
+        with_log theirs
+        ffmpeg_va "$file" hwdownload,format=nv12 -f null - || true
+        if [[ $(grep -c '^picture' "$scratch/theirs.log") != 1 ]]; then
+            fail "submission of $kind: ffmpeg does not make one"
+        elif diff -u --label ffmpeg <(submitted theirs) \
+                  --label headrace <(submitted ours) | cut -c1-200; then
+            pass "submission of $kind: $(submitted ours | wc -l) lines equal"
+        else
+            fail "submission of $kind"
+        fi
+    done <<<"$kinds"
+}
+
+# Untested, so that the certificate's pictures are not in the log.
+ours()  # kind
+{
+    with_log ours
+    LD_PRELOAD=$node HEADRACE_CERTIFICATE=off timeout 30 "$build/headrace" \
+        run --backend vaapi:/dev/null --out none --quiet "$(picture "$1")" \
+        >"$scratch/ours.out" 2>&1
+}
+
+submitted() { grep -vE '^(\+|end:)' "$scratch/$1.log"; }
+
+# ---- libva-utils -------------------------------------------------------------
+
+# It opens /dev/dri/renderD128 and nothing else: a mount namespace shows it
+# /dev/null under that name, and what libdrm asks of a node in /sys.
+check_test_va_api()
+{
+    local tool=${HEADRACE_TEST_VA_API-} log=$scratch/test_va_api.out person
+    [[ $tool ]] || tool=$(command -v test_va_api || true)
+    if [[ ! -x $tool ]]; then
+        not_run "test_va_api: no Debian package has it; HEADRACE_TEST_VA_API" \
+                "may name one"
+        return
+    fi
+    for person in plain ihd i965 mesa22 nvidia; do
+        with_log test_va_api "personality=$person"
+        # shellcheck disable=SC2016
+        LD_PRELOAD=$preload timeout 120 unshare -rm bash -c '
+            set -e
+            mount -t tmpfs none /sys/dev/char
+            mkdir -p /sys/dev/char/1:3/device/drm
+            mkdir -p "$1/dri"
+            for node in null zero urandom dri/renderD128; do
+                touch "$1/$node"
+                from=/dev/$node
+                [[ -e $from ]] && [[ $node != dri/* ]] || from=/dev/null
+                mount --bind "$from" "$1/$node"
+            done
+            mount --rbind "$1" /dev
+            exec "$0"' "$tool" "$scratch/dev" >"$log" 2>&1 || true
+        if ! grep -qE 'tests from .* ran' "$log"; then
+            not_run "test_va_api, $person: $(tail -n 1 "$log")"
+        elif grep -q 'FAILED  ]' "$log"; then
+            grep 'FAILED  ]' "$log" | head -n 5
+            fail "test_va_api, $person"
+        else
+            pass "test_va_api, $person: $(grep -oE '[0-9]+ tests from .* ran' \
+                                               "$log")"
+        fi
+    done
+}
+
+# ---- what they left ----------------------------------------------------------
+
+# Programs end with vaTerminate: whatever the driver still holds then, they
+# leaked, and what it complains of is theirs or its own.
+check_left()
+{
+    local ends
+    ends=$(cat "$scratch"/{ffmpeg,late,ihd,mesa22,nvidia,processor}.log \
+               "$scratch"/va*jpegdec*.log 2>/dev/null | grep '^end:' || true)
+    if [[ ! $ends ]]; then
+        not_run "leaks: no program ended"
+    elif grep -vE ' left 0 bad_ids 0 violations 0 remarks 0$' <<<"$ends"; then
+        fail "programs end with something left or misused"
+    else
+        pass "$(wc -l <<<"$ends") displays closed, nothing left or misused"
+    fi
+}
+
+# What check_gst_va runs where a DRM node is to be seen.
+if [[ ${2-} == --inside ]]; then
+    export LD_PRELOAD=$node:${LD_PRELOAD-}
+    preload=
+    gst-inspect-1.0 "$3" >/dev/null 2>&1 || { echo nothing; exit 0; }
+    gst_pictures "$3" "$4"
+    exit 0
+fi
+
+make_pictures
+check_vainfo
+check_ffmpeg
+check_gstreamer
+check_submissions
+check_test_va_api
+check_left
+echo "$passed passed, $failed failed, $missing not run"
+((failed == 0)) || exit 1
+((passed > 0)) || exit 77

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vaapi_env.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static va_driver_control_fn *control;
+static char folder[64] = "/tmp/hr-vaapi-XXXXXX";
+
+// libva-drm asks libdrm what a file descriptor is; this program answers for
+// it, so that any file is a render node. Exported: the linker's -rdynamic.
+int drmGetNodeTypeFromFd(int fd);
+__attribute__((visibility("default"))) int drmGetNodeTypeFromFd(int fd)
+{
+    (void)fd;
+    return 2;
+}
+
+static void remove_folder(void)
+{
+    char command[128];
+
+    snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+    if (system(command))
+        fprintf(stderr, "%s stays\n", folder);
+}
+
+void vaapi_new_cache(void)
+{
+    static int n;
+    char path[96];
+
+    snprintf(path, sizeof(path), "%s/%d", folder, n++);
+    mkdir(path, 0700);
+    setenv("XDG_CACHE_HOME", path, 1);
+}
+
+bool vaapi_init(void)
+{
+    void *driver = dlopen(HR_VA_DRIVER_DIR "/headrace_drv_video.so", RTLD_NOW);
+    void *libva = dlopen("libva.so.2", RTLD_NOW | RTLD_LOCAL);
+    void *entry = driver ? dlsym(driver, VA_DRIVER_CONTROL) : NULL;
+
+    if (!libva || !entry) {
+        test_not_run(dlerror());
+        return false;
+    }
+    memcpy(&control, &entry, sizeof(entry));
+    setenv("LIBVA_DRIVERS_PATH", HR_VA_DRIVER_DIR, 1);
+    setenv("LIBVA_DRIVER_NAME", "headrace", 1);
+    setenv("HEADRACE_VAAPI_DEVICE", "/dev/null", 1);
+    unsetenv("HEADRACE_VAAPI_READ");
+    unsetenv("HEADRACE_CERTIFICATE");
+    if (!mkdtemp(folder))
+        abort();
+    atexit(remove_folder);
+    vaapi_new_cache();
+    return true;
+}
+
+void vaapi_driver(const char *fmt, ...)
+{
+    char text[256];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    CHECK(!control(text, NULL), "driver option '%s'", text);
+}
+
+struct va_driver_counters vaapi_counters(void)
+{
+    struct va_driver_counters c;
+
+    memset(&c, 0, sizeof(c));
+    control(NULL, &c);
+    return c;
+}
+
+hr_device vaapi_open_with(const struct hr_device_params *params)
+{
+    return hr_device_open("vaapi+cpu", params);
+}
+
+hr_device vaapi_open(const char *personality)
+{
+    hr_device dev;
+
+    vaapi_driver("personality=%s", personality);
+    if ((dev = vaapi_open_with(NULL)))
+        return dev;
+    fprintf(stderr, "vaapi as %s: %s\n", personality, hr_last_error());
+    exit(1);
+}
+
+static struct va_driver_counters left;  // what a fault did not let go
+
+void vaapi_forget_left(void)
+{
+    left = vaapi_counters();
+}
+
+// No more than before; what went late after all is not expected again.
+static bool is_empty(const struct va_driver_counters *c)
+{
+    bool empty = c->displays <= left.displays && c->configs <= left.configs &&
+                 c->contexts <= left.contexts && c->surfaces <= left.surfaces &&
+                 c->buffers <= left.buffers && c->images <= left.images &&
+                 c->memfds <= left.memfds && c->in_flight <= left.in_flight;
+
+    if (empty)
+        left = *c;
+    return empty;
+}
+
+void vaapi_check_empty(const char *after)
+{
+    struct va_driver_counters c = vaapi_counters();
+
+    // The last job may still hold the device, and then a thread closes it.
+    for (int i = 0; i < 100 && !is_empty(&c); i++) {
+        test_sleep(10 * TEST_MS);
+        c = vaapi_counters();
+    }
+    CHECK(is_empty(&c) && !c.left,
+          "%s: %ld displays, %ld configs, %ld contexts, %ld surfaces, "
+          "%ld buffers, %ld images, %ld memfds, %ld in flight, %ld left",
+          after, c.displays, c.configs, c.contexts, c.surfaces, c.buffers,
+          c.images, c.memfds, c.in_flight, c.left);
+    CHECK(!c.bad_ids && !c.thread_violations && !c.remarks,
+          "%s: %ld bad ids, %ld thread violations, %ld remarks", after,
+          c.bad_ids, c.thread_violations, c.remarks);
+}
+
+void vaapi_close(hr_device *dev)
+{
+    char name[64];
+
+    snprintf(name, sizeof(name), "%.63s", (*dev)->description);
+    hr_device_close(dev);
+    vaapi_check_empty(name);
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The VA-API engine over the software driver: how tests open it without a DRM
+// node, and speak to the driver. (va_driver/README.md, va_driver/control.h)
+#ifndef HEADRACE_TESTS_VAAPI_ENV_H
+#define HEADRACE_TESTS_VAAPI_ENV_H
+
+#include "testing.h"
+#include "va_driver/control.h"
+
+// Variables, the driver and its control. Once, before anything is opened.
+// False: libva is not here (the caller says so and exits with TEST_NOT_RUN).
+bool vaapi_init(void);
+
+// Options of the driver, checked.
+void vaapi_driver(const char *fmt, ...) HR_PRINTF(1, 2);
+struct va_driver_counters vaapi_counters(void);
+
+// A device "vaapi" on a driver of that personality; other options first. Ends
+// the program if it does not open.
+hr_device vaapi_open(const char *personality);
+// params may be NULL. NULL: it does not open.
+hr_device vaapi_open_with(const struct hr_device_params *params);
+// Closes it; nothing may be left in the driver, and no rule was broken.
+void vaapi_close(hr_device *dev);
+// The same without a device: all of the driver's counters of what lives are 0.
+void vaapi_check_empty(const char *after);
+// What is there now does not count: a fault has kept it.
+void vaapi_forget_left(void);
+// Certificates from here on are made anew, and not kept.
+void vaapi_new_cache(void);
+
+#endif
