@@ -347,6 +347,29 @@ static void sums(void)
     scene_close(&s);
 }
 
+static bool has_opencl(void)
+{
+    hr_device dev = hr_device_open("opencl", hr_device_params(.threads = 1));
+    bool has = dev != NULL;
+
+    if (!has)
+        test_not_run(hr_last_error());
+    hr_device_close(&dev);
+    return has;
+}
+
+// The times of the last batches are read when all is quiet.
+static void all_read(struct scene *s, struct hr_profile *p)
+{
+    for (int i = 0; i < 100; i++) {
+        hr_device_profile(s->dev, p);
+        if (p->engines[0].parts[HR_PART_DOWNLOAD].times >=
+            p->engines[0].batches)
+            return;
+        test_sleep(10 * TEST_MS);
+    }
+}
+
 // Where there is an OpenCL driver: rows of its queues, in the host's time.
 static void device_rows(void)
 {
@@ -354,28 +377,17 @@ static void device_rows(void)
     struct hr_profile p;
     struct scene s;
     const json_t *events;
-    hr_device dev;
     json_t *json;
     int rows = 0;
 
-    hr_profile_times(true);
-    dev = hr_device_open("opencl", hr_device_params(.threads = 1));
-    if (!dev) {
-        hr_profile_times(false);
-        test_not_run(hr_last_error());
+    if (!has_opencl())
         return;
-    }
-    hr_device_close(&dev);
+    hr_profile_times(true);
     scene_open(&s, "opencl");
     begin = hr__now();
     CHECK(hr_trace_start(NULL) == HR_OK, "%s", hr_last_error());
     run_jobs(&s, JOBS);
-    for (int i = 0; i < 100; i++) {  // the last is read when all is quiet
-        hr_device_profile(s.dev, &p);
-        if (p.engines[0].parts[HR_PART_DOWNLOAD].times >= p.engines[0].batches)
-            break;
-        test_sleep(10 * TEST_MS);
-    }
+    all_read(&s, &p);
     hr_trace_stop();
     hr_profile_times(false);
     end = hr__now();

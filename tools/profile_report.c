@@ -176,7 +176,8 @@ static void consumer(struct profile *p, struct report *r)
         int n = profile_enough(p, b, &measured);
 
         if (n)
-            report_text(r, "%s: %d threads suffice%s.", p->opt.backends[b], n,
+            report_text(r, "%s: %d thread%s%s.", p->opt.backends[b], n,
+                        n == 1 ? " suffices" : "s suffice",
                         measured ? "" : " (estimated)");
         else
             report_text(r, "%s: more threads do not keep it fed.",
@@ -266,7 +267,7 @@ static void facts_of(struct profile *p, struct report *r, int b)
                     "%s: %.0f %% of the device's and copies' time is hidden "
                     "behind other work.",
                     p->opt.backends[b], 100 * w->overlap);
-    if (w->entropy >= 0)
+    if (w->entropy >= 0 && b == profile_cpu(p))
         report_text(r,
                     "Of decoding, entropy decoding is about %.0f %% (libjpeg "
                     "alone, on a few of the pictures).",
