@@ -142,6 +142,9 @@ def to_wall(trace):
 
 
 def merge(ours, torch):
+    if isinstance(torch, list):
+        sys.exit("this torch has no Kineto: its trace counts from its own "
+                 "start, nobody knows when that was")
     base = int(torch.get("baseTimeNanoseconds", 0)) / 1000
     events = [{**e, "ts": e["ts"] - base} if "ts" in e else e
               for e in to_wall(ours)]

@@ -78,7 +78,7 @@ one=$(find "$photos" -type f | sort | head -n 1)
 
 run 0 --version
 says out "headrace 0."
-for command in "" run devices validate samples; do
+for command in "" run devices validate profile samples; do
     # shellcheck disable=SC2086
     run 0 $command --help
     says out "Example"
@@ -176,6 +176,36 @@ expect "the choice of pictures repeats" same out again
 run 2 validate "$photos" --backend quantum
 run 2 validate "$photos" --backend cpu --report /nowhere/report.html
 expect "nothing is printed before" [ ! -s out ]
+
+# ---- profile --------------------------------------------------------------
+
+run 0 profile "$photos" --backends cpu --threads 1,2 --seconds 1 --batch 4 \
+    --consumer 2 --json --report profile.html --trace profile.json
+json out 'd["pictures"] == 12 and len(d["advice"]) > 20 and
+          {c["mode"] for c in d["configurations"]} ==
+          {"planned", "eager", "memory", "decoded"} and
+          all(c["img_per_s"] > 0 and c["failed"] == 0 and
+              c["latency_p99_ms"] >= c["latency_p50_ms"] > 0 and
+              c["cpu_s_per_1000"] > 0 for c in d["configurations"])'
+json out '{p["part"] for p in d["backends"][0]["parts"]} >=
+          {"read", "prepare", "decode", "resample", "store"}'
+json out 'all(0 < c["consumer_busy"] <= 1 for c in d["configurations"]
+              if c["mode"] == "planned")'
+expect "a report" grep -q data-selfcheck profile.html
+run 0 profile "$photos" --threads 1 --seconds 0.5 -q --memory
+says out "pictures, batches of"
+run 2 profile "$photos" --backends quantum
+says err "no such backend"
+run 2 profile /nowhere
+mkdir -p no-pictures
+run 2 profile no-pictures
+says err "no pictures found"
+run 2 profile "$photos" --report /nowhere/report.html
+says err "cannot be written"
+run 2 profile "$photos" --trace /nowhere/trace.json
+says err "cannot be written"
+run 2 profile "$photos" --threads 0
+run 2 profile "$photos" --consumer never
 
 # ---- random ops -----------------------------------------------------------
 

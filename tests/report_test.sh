@@ -108,6 +108,15 @@ if "$build/tests/test_validate" --sample "$tmp/validate.html"; then
 else
     complain "no report of findings"
 fi
+"$build/headrace" samples --count 8 "$tmp/pictures" >/dev/null
+if "$build/headrace" profile "$tmp/pictures" --backends cpu --seconds 2 \
+       --batch 8 --consumer 10 -q --report "$tmp/profile.html" >/dev/null; then
+    ((!charts)) || charts=3
+    open_page "$tmp/profile.html" 1280 $charts
+    open_page "$tmp/profile.html" 400 $charts
+else
+    complain "no report of a profile"
+fi
 self_test
 for page in "$tmp"/*.html; do
     (($(stat -c %s "$page") <= 2000000)) || complain "$page is too large"

@@ -195,7 +195,7 @@ static void read_engines(struct profile_watch *w, const json_t *answer)
     double tasks = json_number_value(json_object_get(host, "tasks"));
 
     for (size_t i = 0; i < n; i++)
-        read_parts(w, json_array_get(engines, i), tasks ? 1000 / tasks : 0);
+        read_parts(w, json_array_get(engines, i), tasks > 0 ? 1000 / tasks : 0);
     for (size_t i = 0; i < json_array_size(cpu) && elapsed > 0; i++)
         w->worker_cpu[w->num_workers++] =
             json_number_value(json_array_get(cpu, i)) / elapsed;

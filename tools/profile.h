@@ -5,6 +5,7 @@
 //   profile_options.c  the command line
 //   profile.c          which configurations, in turns, and what they say
 //   profile_child.c    the process that measures one configuration
+//   profile_measure.c  its pipeline, with a consumer at the end
 //   profile_source.c   its pictures: files, memory, decoded
 //   profile_eager.c    one op at a time
 //   profile_entropy.c  what entropy decoding alone takes
@@ -176,6 +177,26 @@ struct profile_child {
     double burnt;  // CPU seconds of the consumer
     bool warm;     // it has measured before
 };
+
+// profile_measure.c: one measurement at work.
+struct profile_measure {
+    double warm, until;  // tools_seconds()
+    double begun, ended;
+    double cpu, burnt;  // at the beginning
+    struct hr_profile before;
+    uint64_t others;  // jiffies
+    struct profile_sample s;
+    size_t room;
+    bool counts;  // the ring is warm
+};
+
+// Runs the pipeline; when it is warm, counts for so long. *all: jiffies of the
+// machine then. False: a message was printed.
+bool profile_run_for(struct profile_child *c, struct profile_measure *m,
+                     double seconds, uint64_t *all);
+void profile_end_counting(struct profile_child *c, struct profile_measure *m,
+                          uint64_t all_before);
+bool profile_drain(struct profile_child *c);  // what is still in flight
 
 // After run_prepare(): loads or decodes; pictures that cannot be are taken out
 // of the list. False: a message was printed.

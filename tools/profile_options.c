@@ -116,7 +116,7 @@ static int read_consumer(struct profile_options *opt,
     if (opt->consumer_cpu < 0 || opt->consumer_cpu > 100)
         return options_fail("profile", "--consumer-cpu: %d is not in 0 .. 100",
                             opt->consumer_cpu);
-    if (opt->consumer_cpu && !opt->consumer_ms)
+    if (opt->consumer_cpu && opt->consumer_ms <= 0)
         return options_fail("profile", "--consumer-cpu needs --consumer MS");
     return TOOLS_OK;
 }

@@ -146,14 +146,16 @@ static json_t *config_json(const struct profile *p,
     const struct profile_config *one = profile_find(p, profile_cpu(p),
                                                     PROFILE_PLANNED, 1);
     const struct profile_config *best = profile_best_cpu(p);
-    uint64_t failed = 0;
+    uint64_t failed = 0, batches = 0;
     json_t *json;
 
-    for (int i = 0; i < c->num_rounds; i++)
+    for (int i = 0; i < c->num_rounds; i++) {
         failed += c->rounds[i].failed;
+        batches += c->rounds[i].batches;
+    }
     json = json_pack(
         "{s:s s:s s:i s:i s:i s:f s:f s:f s:f s:f s:f s:f s:f s:I s:I s:I "
-        "s:f s:f}",
+        "s:I s:f s:f}",
         "device", c->device, "mode", profile_modes[c->mode], "threads",
         c->threads, "batch", c->batch, "in_flight", c->ring, "img_per_s",
         c->rate, "noise", c->noise, "latency_p50_ms", c->p50, "latency_p99_ms",
@@ -161,8 +163,9 @@ static json_t *config_json(const struct profile *p,
         c->bytes_per_image, "launches_per_batch", c->launches_per_batch,
         "peak_rss_bytes", c->peak_rss, "fallbacks", (json_int_t)c->fallbacks,
         "images", (json_int_t)c->images, "failed", (json_int_t)failed,
-        "times_cpu_1_thread", one->rate > 0 ? c->rate / one->rate : 0,
-        "times_best_cpu", best->rate > 0 ? c->rate / best->rate : 0);
+        "batches", (json_int_t)batches, "times_cpu_1_thread",
+        one->rate > 0 ? c->rate / one->rate : 0, "times_best_cpu",
+        best->rate > 0 ? c->rate / best->rate : 0);
     if (c->num_fed) {
         json_object_set_new(json, "consumer_busy", json_real(c->busy));
         json_object_set_new(json, "consumer_img_per_s", json_real(c->fed_rate));

@@ -68,7 +68,7 @@ static void speed_bars(struct profile *p, struct report *r)
                         .title = "Speed-up against one CPU thread",
                         .text = "Memory: a source that costs nothing. Decoded: "
                                 "decode is done already.",
-                        .x_title = "times",
+                        .y_title = "times",
                         .labels = labels,
                         .num_labels = n});
     report_series(r, "speed-up", values, n);
@@ -104,13 +104,16 @@ static void table(struct profile *p, struct report *r)
         {.title = "+- %", .number = true, .digits = 1},
         {.title = "p50 ms", .number = true, .auto_digits = true},
         {.title = "p99 ms", .number = true, .auto_digits = true},
-        {.title = "CPU-s per 1000", .number = true, .auto_digits = true},
-        {.title = "KiB per picture", .number = true, .digits = 1},
-        {.title = "launches per batch", .number = true, .digits = 1},
-        {.title = "peak MiB", .number = true, .digits = 0},
+        {.title = "CPU-s/1k", .number = true, .auto_digits = true},
+        {.title = "KiB/img", .number = true, .digits = 1},
+        {.title = "launches", .number = true, .digits = 1},
+        {.title = "MiB", .number = true, .digits = 0},
         {.title = "fallbacks", .number = true},
     };
 
+    report_text(r, "CPU-s/1k: CPU seconds per 1000 pictures. KiB/img: to the "
+                   "device and back. launches: of kernels per batch. MiB: peak "
+                   "memory of the process.");
     report_table(r, "Measured", columns, sizeof(columns) / sizeof(*columns));
     for (int i = 0; i < p->num_configs; i++) {
         const struct profile_config *c = &p->configs[i];
@@ -173,7 +176,8 @@ static void consumer(struct profile *p, struct report *r)
         int n = profile_enough(p, b, &measured);
 
         if (n)
-            report_text(r, "%s: %d threads suffice%s.", p->opt.backends[b], n,
+            report_text(r, "%s: %d thread%s%s.", p->opt.backends[b], n,
+                        n == 1 ? " suffices" : "s suffice",
                         measured ? "" : " (estimated)");
         else
             report_text(r, "%s: more threads do not keep it fed.",
@@ -181,42 +185,70 @@ static void consumer(struct profile *p, struct report *r)
     }
 }
 
+struct bars {
+    char names[2 * PROFILE_BACKENDS][96];
+    const char *labels[2 * PROFILE_BACKENDS];
+    int of[PROFILE_BACKENDS][2];  // bar of host threads and device; -1: none
+    int n;
+};
+
+static void find_bars(const struct profile *p, struct bars *bars)
+{
+    for (int b = 0; b < p->opt.num_backends; b++)
+        for (int device = 0; device < 2; device++) {
+            bool any = false;
+
+            for (int i = 0; i < p->watch[b].num_parts; i++)
+                any |= p->watch[b].parts[i].device == device;
+            bars->of[b][device] = any ? bars->n : -1;
+            if (!any)
+                continue;
+            snprintf(bars->names[bars->n], sizeof(bars->names[0]), "%s: %s",
+                     p->opt.backends[b], device ? "device" : "host threads");
+            bars->labels[bars->n] = bars->names[bars->n];
+            bars->n++;
+        }
+}
+
+// ms per 1000 pictures of a part, per bar; their sum.
+static double part_values(const struct profile *p, const struct bars *bars,
+                          const char *name, double *values)
+{
+    double sum = 0;
+
+    for (int b = 0; b < p->opt.num_backends; b++)
+        for (int i = 0; i < p->watch[b].num_parts; i++) {
+            const struct profile_part *at = &p->watch[b].parts[i];
+
+            if (strcmp(at->name, name))
+                continue;
+            values[bars->of[b][at->device]] += at->ms_per_1000;
+            sum += at->ms_per_1000;
+        }
+    return sum;
+}
+
 // One bar per backend and kind of time, cut into its parts.
 static void breakdown(struct profile *p, struct report *r)
 {
-    char names[2 * PROFILE_BACKENDS][96];
-    const char *labels[2 * PROFILE_BACKENDS];
-    int n = 2 * p->opt.num_backends;
+    struct bars bars = {.n = 0};
 
-    for (int i = 0; i < n; i++) {
-        snprintf(names[i], sizeof(names[i]), "%s: %s", p->opt.backends[i / 2],
-                 i % 2 ? "device" : "host threads");
-        labels[i] = names[i];
-    }
+    find_bars(p, &bars);
     report_chart(r,
                  &(struct report_chart){
                      .kind = REPORT_ROWS,
                      .title = "Where the time goes",
                      .text = "Busy time per 1000 pictures; what runs side by "
                              "side is added up.",
-                     .x_title = "ms per 1000 pictures",
-                     .labels = labels,
-                     .num_labels = n});
+                     .y_title = "ms per 1000 pictures",
+                     .labels = bars.labels,
+                     .num_labels = bars.n});
     for (int part = 0; part < HR_NUM_PARTS; part++) {
-        double values[2 * PROFILE_BACKENDS] = {0}, sum = 0;
+        double values[2 * PROFILE_BACKENDS] = {0};
         const char *name = hr_part_name((enum hr_part)part);
 
-        for (int b = 0; b < p->opt.num_backends; b++)
-            for (int i = 0; i < p->watch[b].num_parts; i++) {
-                const struct profile_part *at = &p->watch[b].parts[i];
-
-                if (strcmp(at->name, name))
-                    continue;
-                values[2 * b + at->device] += at->ms_per_1000;
-                sum += at->ms_per_1000;
-            }
-        if (sum > 0)
-            report_series(r, name, values, n);
+        if (part_values(p, &bars, name, values) > 0)
+            report_series(r, name, values, bars.n);
     }
 }
 
@@ -235,7 +267,7 @@ static void facts_of(struct profile *p, struct report *r, int b)
                     "%s: %.0f %% of the device's and copies' time is hidden "
                     "behind other work.",
                     p->opt.backends[b], 100 * w->overlap);
-    if (w->entropy >= 0)
+    if (w->entropy >= 0 && b == profile_cpu(p))
         report_text(r,
                     "Of decoding, entropy decoding is about %.0f %% (libjpeg "
                     "alone, on a few of the pictures).",

@@ -23,7 +23,8 @@ HR_BEGIN_DECLS
 //
 // Times are of CLOCK_MONOTONIC, in microseconds. otherData holds what to add
 // for wall time (wall_minus_monotonic_ns, as text); with params.wall_time it
-// is added already, and the file lies on the time axis of torch.profiler's.
+// is added already, and the file lies on the time axis of torch.profiler's
+// (with Kineto); tests/check_trace.py --merge makes one file of two.
 
 struct hr_trace_params {
     size_t thread_bytes;  // kept of each thread, the oldest events go first;

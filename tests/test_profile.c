@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// What headrace profile concludes from its numbers. Nothing is measured here.
+#include <CUnit/Basic.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "profile.h"
+#include "testing.h"
+
+static void medians(void)
+{
+    double v[] = {5, 1, 4, 2, 3}, w[100];
+
+    CU_ASSERT_EQUAL(profile_median(v, 5), 3);
+    CU_ASSERT_EQUAL(profile_median(v, 4), 3);  // of 5 1 4 2
+    CU_ASSERT_EQUAL(profile_median(v, 0), 0);
+    for (int i = 0; i < 100; i++)
+        w[i] = 100 - i;
+    CU_ASSERT_EQUAL(profile_quantile(w, 100, 0.5), 50);
+    CU_ASSERT_EQUAL(profile_quantile(w, 100, 0.99), 99);
+    CU_ASSERT_EQUAL(profile_quantile(w, 1, 0.99), 1);
+    CU_ASSERT_EQUAL(profile_quantile(w, 0, 0.99), 0);
+}
+
+static void threads_that_suffice(void)
+{
+    static const int threads[] = {1, 2, 4};
+    static const double grows[] = {100, 190, 360}, flat[] = {100, 101, 101},
+                        one[] = {100};
+    bool measured;
+
+    CU_ASSERT_EQUAL(profile_threads_enough(threads, grows, 3, 50, &measured),
+                    1);
+    CU_ASSERT(measured);
+    CU_ASSERT_EQUAL(profile_threads_enough(threads, grows, 3, 190, &measured),
+                    2);
+    CU_ASSERT(measured);
+    CU_ASSERT_EQUAL(profile_threads_enough(threads, grows, 3, 360, &measured),
+                    4);
+    CU_ASSERT(measured);
+    // The last step brought 85 per thread: 360 + 2 * 85 = 530.
+    CU_ASSERT_EQUAL(profile_threads_enough(threads, grows, 3, 530, &measured),
+                    6);
+    CU_ASSERT(!measured);
+    CU_ASSERT_EQUAL(profile_threads_enough(threads, grows, 3, 531, &measured),
+                    7);
+    // What does not grow never gets there.
+    CU_ASSERT_EQUAL(profile_threads_enough(threads, flat, 3, 500, &measured),
+                    0);
+    CU_ASSERT_EQUAL(profile_threads_enough(threads, one, 1, 600, &measured), 6);
+    CU_ASSERT(!measured);
+    CU_ASSERT_EQUAL(profile_threads_enough(threads, one, 0, 600, &measured), 0);
+}
+
+static void bounds(void)
+{
+    CU_ASSERT_EQUAL(profile_bound(0, 0), PROFILE_NO_CONSUMER);
+    CU_ASSERT_EQUAL(profile_bound(30, 0.5), PROFILE_DATA);
+    CU_ASSERT_EQUAL(profile_bound(30, 0.96), PROFILE_DATA);
+    CU_ASSERT_EQUAL(profile_bound(30, 0.98), PROFILE_CONSUMER);
+}
+
+static void overlap(void)
+{
+    const struct profile_interval alone[] = {{0, 10, 0}},
+                                  host[] = {{5, 20, -1}, {0, 10, 0}},
+                                  lanes[] = {{0, 4, 0}, {2, 6, 1}, {6, 8, 1}},
+                                  nested[] = {{0, 9, -1},
+                                              {1, 8, -1},
+                                              {2, 12, 0}};
+
+    CU_ASSERT_EQUAL(profile_overlap(alone, 1), 0);
+    CU_ASSERT_DOUBLE_EQUAL(profile_overlap(host, 2), 0.5, 1e-12);
+    CU_ASSERT_DOUBLE_EQUAL(profile_overlap(lanes, 3), 0.25, 1e-12);
+    CU_ASSERT_DOUBLE_EQUAL(profile_overlap(nested, 3), 0.7, 1e-12);
+    CU_ASSERT(profile_overlap(host, 1) < 0);  // no device
+    CU_ASSERT(profile_overlap(alone, 0) < 0);
+}
+
+// Prints what was said if it is not said.
+static void says(const struct profile_case *c, const char *const *words)
+{
+    char text[640];
+
+    profile_advise(c, text, sizeof(text));
+    for (int i = 0; words[i]; i++)
+        if (!strstr(text, words[i])) {
+            printf("\n    '%s' is not in: %s\n", words[i], text);
+            CU_FAIL("advice");
+        }
+    // One sentence, or few: it ends, and on one line.
+    CU_ASSERT_EQUAL(text[strlen(text) - 1], '.');
+    CU_ASSERT_PTR_NULL(strchr(text, '\n'));
+}
+
+static void advice(void)
+{
+    struct profile_case c = {.backend = "cpu",
+                             .threads = 4,
+                             .cores = 8,
+                             .consumer_ms = 30,
+                             .busy = 0.66,
+                             .rate = 1400,
+                             .need = 2133,
+                             .part = "entropy decoding",
+                             .part_share = 0.71,
+                             .enough = 6,
+                             .offload = "entropy..reconstruct"};
+
+    says(&c, (const char *[]){"The data side is the limit",
+                              "entropy decoding takes 71 % of CPU time",
+                              "66 % busy", "about 2 more threads",
+                              "or an engine with entropy..reconstruct",
+                              "would feed it", NULL});
+    c.cores = 4;
+    says(&c, (const char *[]){"more cores than this machine has", NULL});
+    c.other = "opencl:0";
+    c.other_enough = 1;
+    says(&c, (const char *[]){"or opencl:0 with 1 thread would feed it", NULL});
+    c.other = NULL;
+    c.enough = 0;
+    says(&c, (const char *[]){"more threads do not help", "but an engine with",
+                              NULL});
+    c.offload = NULL;
+    c.part = NULL;
+    says(&c, (const char *[]){"more threads do not help.", NULL});
+    c.busy = 0.99;
+    c.enough = 2;
+    says(&c, (const char *[]){"The consumer is the limit", "99 % busy",
+                              "2 threads suffice.", NULL});
+    c.other = "opencl:0";
+    c.other_enough = 1;
+    says(&c, (const char *[]){"opencl:0 would do it with 1.", NULL});
+    c = (struct profile_case){.backend = "opencl:0",
+                              .threads = 2,
+                              .rate = 3000,
+                              .best_cpu_rate = 1500,
+                              .software = true};
+    says(&c, (const char *[]){"2.00 times", "host's own processor",
+                              "--consumer", NULL});
+    c.backend = "cpu";
+    says(&c, (const char *[]){"The CPU with 2 threads is the fastest", NULL});
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(medians), TEST_CASE(threads_that_suffice),
+        TEST_CASE(bounds),  TEST_CASE(overlap),
+        TEST_CASE(advice),
+    };
+
+    return test_main("profile", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// A measurement is of a pipeline that runs: it begins when a batch has come out
+// (the first time, when the ring has gone round once) and ends with the batch
+// that comes out after the time is over.
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "profile.h"
+#include "tools.h"
+
+static double seconds_of(int64_t ns)
+{
+    return 1e-9 * (double)ns;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+// ---- The consumer ------------------------------------------------------------
+
+static double thread_cpu(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void sleep_until(int64_t ns)
+{
+    struct timespec t = {ns / 1000000000, ns % 1000000000};
+
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+        ;
+}
+
+// Slices of a millisecond, a part of each at work. Returns when it began.
+static int64_t consume(struct profile_child *c)
+{
+    const int64_t begin = now_ns(), slice = 1000000;
+    const int64_t end = begin + (int64_t)(c->consumer_ms * 1e6);
+    double cpu = thread_cpu();
+
+    for (int64_t at = begin; at < end; at += slice) {
+        int64_t stop = at + (int64_t)((double)slice * c->consumer_cpu / 100);
+
+        while (c->consumer_cpu > 0 && now_ns() < stop)
+            ;
+        sleep_until(c->consumer_cpu > 0 && at + slice < end ? at + slice : end);
+        if (c->consumer_cpu <= 0)
+            break;
+    }
+    c->burnt += thread_cpu() - cpu;
+    hr_trace_span("consumer", begin, now_ns());
+    return begin;
+}
+
+// ---- The pipeline --------------------------------------------------------------
+
+static void on_done(void *ctx, const struct hr_job_t *job)
+{
+    (void)job;
+    atomic_store((_Atomic int64_t *)ctx, now_ns());
+}
+
+static bool submit(struct profile_child *c)
+{
+    struct run *run = &c->run;
+    size_t at = run->submitted % (size_t)run->ring;
+    struct run_slot *slot = &run->slots[at];
+    struct hr_job_params params = {
+        .tier = run->opt.tier,
+        .on_error = HR_ON_ERROR_ZERO,
+        .wait_for_room = true,
+        .on_done = on_done,
+        .ctx = &c->ended[at],
+    };
+
+    if (run->next >= run->total) {
+        run->next = 0;
+        run->epoch++;
+    }
+    if (!run_fill(run, slot))
+        return false;
+    profile_source_fill(c, slot);
+    c->submitted[at] = now_ns();
+    run->submitted++;
+    if (c->mode == PROFILE_EAGER)
+        return profile_eager_submit(c, slot);
+    slot->job = hr_submit(run->dev, run->samples, slot->num, slot->batch,
+                          &params);
+    if (!slot->job)
+        tools_warn("%s", hr_last_error());
+    return slot->job != NULL;
+}
+
+static bool keep_latency(struct profile_measure *m, double ms)
+{
+    struct profile_sample *s = &m->s;
+
+    if (s->num_latencies == m->room) {
+        size_t room = m->room ? 2 * m->room : 256;
+        double *more = realloc(s->latencies, room * sizeof(*more));
+
+        if (!more)
+            return false;
+        s->latencies = more;
+        m->room = room;
+    }
+    s->latencies[s->num_latencies++] = ms;
+    return true;
+}
+
+static void count(struct profile_measure *m, const struct run_slot *slot,
+                  int failed)
+{
+    if (!m->counts)
+        return;
+    m->s.batches++;
+    m->s.failed += (uint64_t)failed;
+    m->s.images += (uint64_t)(slot->num - failed);
+    for (int i = 0; slot->job && i < slot->num; i++)
+        m->s.fallbacks += slot->job->results[i].status == HR_OK &&
+                          slot->job->results[i].why != 0;
+}
+
+// Waits for the oldest batch and hands it to the consumer.
+static bool collect(struct profile_child *c, struct profile_measure *m)
+{
+    struct run *run = &c->run;
+    size_t at = run->collected % (size_t)run->ring;
+    struct run_slot *slot = &run->slots[at];
+    int64_t begin = now_ns();
+    int failed = 0;
+
+    if (c->mode == PROFILE_EAGER) {
+        failed = profile_eager_collect(c, slot);
+        atomic_store(&c->ended[at], now_ns());
+    } else {
+        while (hr_job_poll(slot->job, HR_FOREVER) == HR_PENDING)
+            ;
+        for (int i = 0; i < slot->num; i++)
+            failed += slot->job->results[i].status != HR_OK;
+    }
+    m->s.wait_results += seconds_of(now_ns() - begin);
+    count(m, slot, failed);
+    if (m->counts &&
+        !keep_latency(m, 1e-6 * (double)(atomic_load(&c->ended[at]) -
+                                         c->submitted[at])))
+        return false;
+    hr_job_release(&slot->job);
+    if (c->mode != PROFILE_EAGER)
+        for (int i = 0; slot->images && i < slot->num; i++)
+            hr_image_release(&slot->images[i]);
+    run->collected++;
+    if (c->consumer_ms > 0) {
+        begin = consume(c);
+        m->s.consumer_seconds += seconds_of(now_ns() - begin);
+    }
+    return true;
+}
+
+// ---- One measurement -----------------------------------------------------------
+
+// Jiffies of all processes of the machine but not of this one.
+static uint64_t others(uint64_t *all)
+{
+    unsigned long long v[8] = {0};
+    FILE *f = fopen("/proc/stat", "re");
+    uint64_t busy = 0;
+    double mine = tools_cpu_seconds() * (double)sysconf(_SC_CLK_TCK);
+
+    *all = 0;
+    if (f && fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0],
+                    &v[1], &v[2], &v[3], &v[4], &v[5], &v[6], &v[7]) == 8)
+        for (int i = 0; i < 8; i++) {
+            *all += v[i];
+            busy += i == 3 || i == 4 ? 0 : v[i];
+        }
+    if (f)
+        fclose(f);
+    return busy > (uint64_t)mine ? busy - (uint64_t)mine : 0;
+}
+
+static void begin_counting(struct profile_child *c, struct profile_measure *m,
+                           uint64_t *all, double seconds)
+{
+    m->s.wait_results = m->s.wait_submit = m->s.consumer_seconds = 0;
+    m->others = others(all);
+    hr_device_profile(c->run.dev, &m->before);
+    m->burnt = c->burnt;
+    m->counts = true;
+    m->cpu = tools_cpu_seconds();
+    m->begun = tools_seconds();
+    m->until = m->begun + seconds;
+}
+
+bool profile_run_for(struct profile_child *c, struct profile_measure *m,
+                     double seconds, uint64_t *all)
+{
+    struct run *run = &c->run;
+    // The first time until it is warm: a ring, and a while. Then one batch.
+    double warm = tools_seconds() + (c->warm ? 0 : 0.1);
+    size_t first = c->warm ? 1 : (size_t)run->ring;
+    double begin;
+
+    run->submitted = run->collected = 0;
+    while (!m->counts || tools_seconds() < m->until) {
+        while (run->submitted - run->collected < (size_t)run->ring) {
+            begin = tools_seconds();
+            if (!submit(c))
+                return false;
+            m->s.wait_submit += tools_seconds() - begin;
+        }
+        if (!collect(c, m))
+            return false;
+        if (!m->counts && run->collected >= first && tools_seconds() >= warm)
+            begin_counting(c, m, all, seconds);
+    }
+    return true;
+}
+
+void profile_end_counting(struct profile_child *c, struct profile_measure *m,
+                          uint64_t all_before)
+{
+    struct profile_sample *s = &m->s;
+    struct hr_profile p;
+    uint64_t all, other;
+
+    m->ended = tools_seconds();
+    s->seconds = m->ended - m->begun;
+    s->cpu_seconds = tools_cpu_seconds() - m->cpu - (c->burnt - m->burnt);
+    other = others(&all);
+    if (all > all_before && other > m->others)
+        s->others = (double)(other - m->others) / (double)(all - all_before);
+    s->rate = (double)s->images / s->seconds;
+    s->busy = s->consumer_seconds / s->seconds;
+    s->peak_rss = (double)tools_peak_rss();
+    hr_device_profile(c->run.dev, &p);
+    for (int i = 0; i < p.num_engines; i++) {
+        const struct hr_engine_profile *a = &m->before.engines[i];
+        const struct hr_engine_profile *b = &p.engines[i];
+
+        s->launches += (double)(b->launches - a->launches);
+        s->device_batches += (double)(b->batches - a->batches);
+        s->bytes_up += (double)(b->bytes_up - a->bytes_up);
+        s->bytes_down += (double)(b->bytes_down - a->bytes_down);
+    }
+}
+
+bool profile_drain(struct profile_child *c)
+{
+    struct profile_measure none = {0};
+    double ms = c->consumer_ms;
+    bool ok = true;
+
+    c->consumer_ms = 0;
+    while (c->run.collected < c->run.submitted)
+        if (c->mode == PROFILE_EAGER ||
+            c->run.slots[c->run.collected % (size_t)c->run.ring].job)
+            ok &= collect(c, &none);
+        else
+            c->run.collected++;
+    c->consumer_ms = ms;
+    return ok;
+}
