@@ -141,6 +141,7 @@ static void close_scene(bool may_leave)
     hr_device dev = f.scene.dev;
 
     scene_finish(&f.scene);
+    f.scene.dev = NULL;
     hr_device_close(&dev);
     took = (hr__now() - start) / TEST_MS;
     CHECK(took <= DEADLINE_MS + SLACK_MS, "%s: close took %d ms", f.label,
@@ -215,7 +216,6 @@ static void work_failures(void)
                         one_case(call, &codes[i], whens[k], personalities[p]);
     }
     close_scene(true);
-    f.scene.dev = NULL;
     printf("\n  %d cases so far ", f.cases);
 }
 
