@@ -176,6 +176,103 @@ static void reasons(void)
     }
 }
 
+// ---- The video processor ---------------------------------------------------
+
+// One picture to u8 in that tier; its last pixels free(). *last: the last
+// stage of the first span, if the device made it.
+static uint8_t *fast_pixels(hr_device dev, const struct bytes *b, bool flip,
+                            bool half, enum hr_tier tier, size_t *size,
+                            int *last)
+{
+    struct hr_op ops[4] = {hr_op_decode(0),
+                           hr_op_crop(.x = 16, .y = 8, .w = 64, .h = 48)};
+    int n = 2, w = half ? 32 : 64, h = half ? 24 : 48;
+    struct hr_sample s;
+    hr_image out;
+    hr_job job;
+    uint8_t *copy;
+
+    if (half)
+        ops[n++] = (struct hr_op)hr_op_resize(.w = w, .h = h);
+    if (flip)
+        ops[n++] = (struct hr_op)hr_op_flip(.horizontal = true);
+    out = hr_image_create(dev, hr_image_params(.w = w, .h = h, .c = 3,
+                                               .dtype = HR_U8));
+    s = (struct hr_sample){
+        .data = b->data, .size = b->size, .ops = ops, .num_ops = n, .out = out};
+    job = hr_submit(dev, &s, 1, NULL, hr_job_params(.tier = tier));
+    CHECK(hr_job_wait(job, 20000 * TEST_MS) == HR_OK, "%s",
+          job->results[0].message);
+    *last = strncmp(job->results[0].spans[0].device, "vaapi", 5)
+                ? -1
+                : (int)job->results[0].spans[0].span.last;
+    *size = out->size;
+    copy = test_copy(out->params.data, out->size);
+    hr_job_release(&job);
+    hr_image_release(&out);
+    return copy;
+}
+
+static double mean_difference(const uint8_t *a, const uint8_t *b, size_t n)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += abs(a[i] - b[i]);
+    return sum / (double)n;
+}
+
+static void check_processor(const char *options, bool there)
+{
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
+    hr_device dev, cpu = test_device("cpu", 1, 0);
+    size_t size;
+    int last;
+
+    vaapi_driver("default,reset,%s", options);
+    dev = vaapi_open_with(NULL);
+    CHECK(dev != NULL, "%s", hr_last_error());
+    for (int i = 0; i < 4; i++) {
+        bool flip = i % 2, half = i / 2;
+        uint8_t *want = fast_pixels(cpu, &b, flip, half, HR_EXACT, &size,
+                                    &last);
+        uint8_t *other = fast_pixels(cpu, &b, !flip, half, HR_EXACT, &size,
+                                     &last);
+        uint8_t *got = fast_pixels(dev, &b, flip, half, HR_FAST, &size, &last);
+        double right = mean_difference(got, want, size);
+        double wrong = mean_difference(got, other, size);
+
+        CHECK(last == (there ? HR_RESAMPLE : HR_RECONSTRUCT),
+              "%s: ends with %d", options, last);
+        CHECK(there ? right * 3 < wrong : !(right > 0),
+              "%s: %.2f levels off, %.2f mirrored", options, right, wrong);
+        free(got);
+        // In the other tiers it is not asked.
+        got = fast_pixels(dev, &b, flip, half, HR_CLOSE, &size, &last);
+        CHECK(last == HR_RECONSTRUCT && !memcmp(got, want, size), "%s: close",
+              options);
+        free(got);
+        free(want);
+        free(other);
+    }
+    vaapi_close(&dev);
+    hr_device_close(&cpu);
+    free(b.data);
+}
+
+static void video_processor(void)
+{
+    check_processor("personality=plain", true);
+    check_processor("personality=ihd", true);
+    check_processor("personality=i965", false);
+    check_processor("personality=mesa22", false);
+    check_processor("personality=nvidia", false);
+    // Its probe finds out: limited range, and none at all.
+    check_processor("personality=ihd,limited=1", false);
+    check_processor("personality=ihd,no_vpp=1", false);
+}
+
 // ---- Tables for the driver -------------------------------------------------
 
 // In memory of just its size, where sanitizers see one byte too many.
@@ -500,12 +597,12 @@ static void with_opencl(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(conformance), TEST_CASE(rungs),
-        TEST_CASE(reasons),     TEST_CASE(tables),
-        TEST_CASE(odd_tables),  TEST_CASE(certificates),
-        TEST_CASE(lies),        TEST_CASE(in_flight),
-        TEST_CASE(names),       TEST_CASE(foreign_display),
-        TEST_CASE(with_opencl),
+        TEST_CASE(conformance),     TEST_CASE(rungs),
+        TEST_CASE(reasons),         TEST_CASE(video_processor),
+        TEST_CASE(tables),          TEST_CASE(odd_tables),
+        TEST_CASE(certificates),    TEST_CASE(lies),
+        TEST_CASE(in_flight),       TEST_CASE(names),
+        TEST_CASE(foreign_display), TEST_CASE(with_opencl),
     };
 
     if (!vaapi_init())

@@ -141,6 +141,7 @@ static void close_scene(bool may_leave)
     hr_device dev = f.scene.dev;
 
     scene_finish(&f.scene);
+    f.scene.dev = NULL;
     hr_device_close(&dev);
     took = (hr__now() - start) / TEST_MS;
     CHECK(took <= DEADLINE_MS + SLACK_MS, "%s: close took %d ms", f.label,
@@ -215,7 +216,6 @@ static void work_failures(void)
                         one_case(call, &codes[i], whens[k], personalities[p]);
     }
     close_scene(true);
-    f.scene.dev = NULL;
     printf("\n  %d cases so far ", f.cases);
 }
 
@@ -341,6 +341,58 @@ static void pixels(void)
     printf("\n  %d cases ", f.cases);
 }
 
+// Memory and threads of our own, one after the other, while it opens and works.
+static void allocations(void)
+{
+    int opened = 0, tries = f.all ? 200 : 60;
+
+    for (int nth = 1; nth <= tries; nth++) {
+        hr_device dev;
+
+        snprintf(f.label, sizeof(f.label), "allocation %d", nth);
+        vaapi_driver("default,reset,personality=ihd");
+        hr__test_fail_alloc(nth, false);
+        dev = try_open();
+        hr__test_fail_alloc(0, false);
+        if (dev) {
+            opened++;
+            scene_init(&f.scene, dev, N, SCENE_BYTES);
+            run(5000);
+            close_scene(false);
+        } else {
+            CHECK(hr_last_status() == HR_ENOMEM || strlen(hr_last_error()) > 10,
+                  "%s: '%s'", f.label, hr_last_error());
+            vaapi_check_empty(f.label);
+        }
+    }
+    CHECK(opened > 0, "never opened");
+    printf("\n  opened %d of %d times ", opened, tries);
+}
+
+// When every surface and buffer is there, a job allocates nothing.
+static void steady(void)
+{
+    struct hr_stats before, after;
+    int round;
+
+    vaapi_driver("default,reset,personality=ihd");
+    snprintf(f.label, sizeof(f.label), "steady");
+    open_scene();
+    for (round = 0; round < 40; round++) {
+        hr_device_stats(f.scene.dev, &before);
+        for (int i = 0; i < 5; i++)
+            run(5000);
+        hr_device_stats(f.scene.dev, &after);
+        if (after.heap_allocations == before.heap_allocations)
+            break;
+    }
+    CHECK(round < 40, "%d allocations in five jobs",
+          (int)(after.heap_allocations - before.heap_allocations));
+    printf("\n  %d allocations in five jobs ",
+           (int)(after.heap_allocations - before.heap_allocations));
+    close_scene(false);
+}
+
 static void complete(void)
 {
     // What the engine calls; each has been failed.
@@ -376,12 +428,14 @@ static void complete(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(late),          TEST_CASE(pixels),        TEST_CASE(hangs),
-        TEST_CASE(open_failures), TEST_CASE(work_failures), TEST_CASE(complete),
+        TEST_CASE(allocations),   TEST_CASE(steady),   TEST_CASE(late),
+        TEST_CASE(pixels),        TEST_CASE(hangs),    TEST_CASE(open_failures),
+        TEST_CASE(work_failures), TEST_CASE(complete),
     };
 
     if (!vaapi_init())
         return TEST_NOT_RUN;
     f.all = getenv("HEADRACE_TEST_LONG") != NULL;
-    return test_main("vaapi faults", cases, 6, argc, argv);
+    return test_main("vaapi faults", cases,
+                     (int)(sizeof(cases) / sizeof(*cases)), argc, argv);
 }

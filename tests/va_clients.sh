@@ -126,12 +126,12 @@ check_vainfo()
 # Runs a command with an X server of its own, on a display nobody has.
 with_x()  # command...
 {
-    local number pid rc=0
+    local number rc=0
     mkfifo "$scratch/display" 2>/dev/null || true
     exec 9<>"$scratch/display"
     Xvfb -displayfd 9 -screen 0 640x480x24 -nolisten tcp \
         >"$scratch/xvfb.log" 2>&1 &
-    pid=$!
+    x_pid=$!
     read -r -t 20 number <&9 || number=
     if [[ $number ]]; then
         DISPLAY=:$number "$@" || rc=$?
@@ -140,10 +140,13 @@ with_x()  # command...
         rc=1
     fi
     exec 9>&-
-    kill "$pid" 2>/dev/null || true
-    wait "$pid" 2>/dev/null || true
+    kill "$x_pid" 2>/dev/null || true
+    wait "$x_pid" 2>/dev/null || true
+    x_pid=
     return $rc
 }
+x_pid=
+trap '[[ ! $x_pid ]] || kill "$x_pid" 2>/dev/null' EXIT
 
 # ---- FFmpeg ------------------------------------------------------------------
 

@@ -96,12 +96,17 @@ static void describe(struct hr__engine *e, const struct va *va)
     snprintf(e->name, sizeof(e->name), "vaapi%s%.57s", va->node[0] ? ":" : "",
              va->node);
     snprintf(e->description, sizeof(e->description),
-             "%.90s, VA-API %d.%d, %d in flight, %s", f->vendor, f->major,
-             f->minor, va->depth, va_rung_name(va->rung));
+             "%.90s, VA-API %d.%d, %d in flight, %s%s", f->vendor, f->major,
+             f->minor, va->depth, va_rung_name(va->rung),
+             !va->vpp.color ? ""
+             : va->vpp.flip ? ", video processor"
+                            : ", video processor without flips");
     e->caps.batch = 1;
     e->caps.max_side = f->max_w < f->max_h ? f->max_w : f->max_h;
     for (int tier = 0; tier <= HR_FAST; tier++)
         e->caps.spans[tier] = HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT);
+    if (va->vpp.color)
+        e->caps.spans[HR_FAST] |= HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE);
 }
 
 static void choose_rung(struct va *va)

@@ -298,8 +298,10 @@ bool va_config_open(struct va *va, struct va_fault *fault)
         return false;
     }
     // Opened again, it is what it was: others read the facts meanwhile.
-    if (va->known || query(va, fault))
+    if (va->known || query(va, fault)) {
+        va_vpp_open(va);
         return va->known = true;
+    }
     va_config_close(va);
     return false;
 }
@@ -309,6 +311,7 @@ void va_config_close(struct va *va)
     if (va->config != VA_INVALID_ID)
         va->api.vaDestroyConfig(va->display, va->config);
     va->config = VA_INVALID_ID;
+    va_vpp_close(va);
 }
 
 // ---- Context ---------------------------------------------------------------

@@ -12,9 +12,9 @@ static const struct {
     const char *name;
     unsigned why;
 } codes[] = {
-#define X(name, why)                             \
-    {                                            \
-        VA_STATUS_ERROR_##name, "VA_" #name, why \
+#define X(name, why)                                        \
+    {                                                       \
+        (VAStatus) VA_STATUS_ERROR_##name, "VA_" #name, why \
     }
     X(OPERATION_FAILED, HR_WHY_FAILED),
     X(ALLOCATION_FAILED, HR_WHY_FAILED | HR_WHY_MEMORY),

@@ -4,6 +4,7 @@
 #include "backends/vaapi/vaapi.h"
 
 #define TO_PLANES HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT)
+#define TO_PIXELS HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE)
 
 static unsigned why_not_coding(const struct hr_info *info)
 {
@@ -83,6 +84,9 @@ void va_offer(struct hr__engine *e, const struct hr__picture *pic,
     pthread_mutex_lock(&va->lock);
     out->why = va->dead ? HR_WHY_LOST : va_breaker_ask(&va->breaker, hr__now());
     pthread_mutex_unlock(&va->lock);
-    if (!out->why)
-        out->spans = TO_PLANES;
+    if (out->why)
+        return;
+    out->spans = TO_PLANES;
+    if (va_vpp_takes(va, pic))
+        out->spans |= TO_PIXELS;
 }

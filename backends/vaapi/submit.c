@@ -123,6 +123,8 @@ static bool take_bytes(struct va *va, struct va_slot *slot,
     }
     memcpy(slot->bytes, pic->data + slot->jpeg.scan_at, size);
     plan_planes(slot, &pic->info);
+    if ((slot->pixels = slot->task->span.last == HR_RESAMPLE))
+        va_vpp_plan(slot, pic);
     return true;
 }
 
@@ -211,7 +213,11 @@ static bool submit_picture(struct va *va, struct va_slot *slot,
     va_enter(va, VA_DRIVER);
     ok = va_surface_fit(va, slot, key, fault) &&
          va_context_open(va, key->w, key->h, fault) &&
-         va_decode(va, slot, fault);
+         (!slot->pixels ||
+          va_vpp_fit(va, &slot->out, slot->out_w, slot->out_h, fault)) &&
+         va_decode(va, slot, fault) &&
+         (!slot->pixels || va_vpp_run(va, slot->surface, &slot->crop,
+                                      slot->mirror, &slot->out, fault));
     if (va_leave(va, VA_DRIVER))
         return ok;
     if (!fault->why)

@@ -204,9 +204,11 @@ static void init(struct va *va)
     va->tail = &va->head;
     va->fd = -1;
     va->config = va->context = VA_INVALID_ID;
+    va->vpp.config = va->vpp.context = VA_INVALID_ID;
     for (int i = 0; i < VA_SLOTS; i++) {
         va->slots[i].va = va;
         va->slots[i].surface = VA_INVALID_ID;
+        va->slots[i].out.surface = VA_INVALID_ID;
     }
 }
 

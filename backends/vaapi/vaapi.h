@@ -93,7 +93,8 @@ struct va;  // one opened device
 #define VA_OPTIONAL_ENTRY_POINTS(X) \
     X(vaSyncSurface2) \
     X(vaSetErrorCallback) \
-    X(vaSetInfoCallback)
+    X(vaSetInfoCallback) \
+    X(vaPutImage)
 // clang-format on
 
 struct va_api {
@@ -243,6 +244,14 @@ struct va_key {
     int w, h;  // whole MCUs
 };
 
+// Where the video processor writes: RGB, and an image to get it by.
+struct va_output {
+    VASurfaceID surface;
+    VAImage image;
+    bool have_image;
+    int w, h;
+};
+
 struct va_slot {
     struct va *va;
     struct va_key key;    // of its surface
@@ -257,6 +266,11 @@ struct va_slot {
     uint8_t *bytes;  // the picture's entropy data, our own copy
     size_t room;
     struct va_jpeg jpeg;
+    bool pixels;  // it goes on to the video processor:
+    VARectangle crop;
+    unsigned mirror;
+    int out_w, out_h;
+    struct va_output out;
 
     // va->lock
     enum va_slot_state state;
@@ -297,6 +311,28 @@ bool va_map(struct va *va, struct va_slot *slot, uint8_t **data, size_t *size,
             struct va_fault *fault);
 void va_unmap(struct va *va, struct va_slot *slot);
 
+// ---- vpp.c -------------------------------------------------------------------
+
+// On the driver thread: opens the processor, and tries it the first time.
+void va_vpp_open(struct va *va);
+void va_vpp_close(struct va *va);
+// Whether it makes the picture's pixels, up to resample.
+bool va_vpp_takes(const struct va *va, const struct hr__picture *pic);
+void va_vpp_plan(struct va_slot *slot, const struct hr__picture *pic);
+bool va_vpp_fit(struct va *va, struct va_output *o, int w, int h,
+                struct va_fault *fault);
+void va_vpp_drop(struct va *va, struct va_output *o);
+// crop: NULL = all. mirror: VA_MIRROR_*.
+bool va_vpp_run(struct va *va, VASurfaceID from, const VARectangle *crop,
+                unsigned mirror, const struct va_output *o,
+                struct va_fault *fault);
+// The output's pixels, 4 bytes each; unmap the image's buffer afterwards.
+bool va_vpp_map(struct va *va, const struct va_output *o, uint8_t **data,
+                struct va_fault *fault);
+// To 3 bytes each, without gaps.
+void va_vpp_pack(const struct va *va, const struct va_output *o,
+                 const uint8_t *from, uint8_t *to);
+
 // ---- breaker.c (all under va->lock) ------------------------------------------
 
 struct va_breaker {
@@ -333,6 +369,13 @@ struct va {
     VAConfigID config;
     VAContextID context;
     int context_w, context_h;
+    struct {
+        VAConfigID config;
+        VAContextID context;
+        int format;        // of what comes out
+        bool tried;        // once; then these are known:
+        bool color, flip;  // they come out right
+    } vpp;
     struct va_slot slots[VA_SLOTS];
     int num_slots, depth, wish;  // wish: the depth the user wants, 0 = any
     size_t surface_bytes;        // of all slots, as far as we can tell

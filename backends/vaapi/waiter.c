@@ -35,7 +35,10 @@ static bool unmap(struct va *va, struct va_slot *slot)
     bool alive;
 
     va_enter(va, VA_WAITER);
-    va_unmap(va, slot);
+    if (slot->pixels)
+        va->api.vaUnmapBuffer(va->display, slot->out.image.buf);
+    else
+        va_unmap(va, slot);
     alive = va_leave(va, VA_WAITER);
     set_state(va, slot, VA_FREE);
     return alive;
@@ -131,6 +134,21 @@ static bool pack(struct hr__task *task, const struct va_slot *slot,
     return true;
 }
 
+static bool pack_pixels(struct va *va, struct hr__task *task,
+                        const struct va_slot *slot, const uint8_t *from)
+{
+    size_t stride = (size_t)slot->out_w * 3;
+    struct hr__payload *payload =
+        hr__task_payload(task, stride * (size_t)slot->out_h);
+
+    if (!payload)
+        return false;
+    payload->rect = (struct hr__rect){0, 0, slot->out_w, slot->out_h};
+    payload->stride = stride;
+    va_vpp_pack(va, &slot->out, from, payload->data);
+    return true;
+}
+
 // Surfaces that are lent are missing for decoding: some stay.
 static bool must_copy(struct va *va)
 {
@@ -158,14 +176,16 @@ static bool hand_on(struct va *va, struct va_slot *slot, uint8_t *data,
         va_fail_tasks(task, HR_WHY_TIMEOUT, "");
         return false;
     }
-    lent = !must_copy(va);
+    out.stage = task->span.last;
+    lent = !slot->pixels && !must_copy(va);
     if (lent) {
         payload = hr__task_payload_own(task, data, size, on_released, slot);
         payload->extra = &slot->planes;
         payload->rect = (struct hr__rect){0, 0, (int)slot->planes.w,
                                           (int)slot->planes.h};
         set_state(va, slot, VA_LENT);
-    } else if (!pack(task, slot, data)) {
+    } else if (slot->pixels ? !pack_pixels(va, task, slot, data)
+                            : !pack(task, slot, data)) {
         va_fail_tasks(task, HR_WHY_MEMORY,
                       "no room for the planes between engines");
         return false;
@@ -189,7 +209,8 @@ static bool land(struct va *va, struct va_slot *slot, VAStatus status)
     va_enter(va, VA_WAITER);
     va_failed(&fault, status, "vaSyncSurface");
     ask_for_errors(va, slot, &fault);
-    ok = !fault.why && va_map(va, slot, &data, &size, &fault);
+    ok = !fault.why && (slot->pixels ? va_vpp_map(va, &slot->out, &data, &fault)
+                                     : va_map(va, slot, &data, &size, &fault));
     alive = va_leave(va, VA_WAITER);
     if (!ok) {
         failed(va, slot, &fault);
@@ -200,10 +221,16 @@ static bool land(struct va *va, struct va_slot *slot, VAStatus status)
 
 // ---- The thread ------------------------------------------------------------
 
+// The one that is ready when all is.
+static VASurfaceID last_surface(const struct va_slot *slot)
+{
+    return slot->pixels ? slot->out.surface : slot->surface;
+}
+
 // For drivers without a timeout: they may say themselves that it takes longer.
 static VAStatus wait_long(struct va *va, struct va_slot *slot)
 {
-    return va->api.vaSyncSurface(va->display, slot->surface);
+    return va->api.vaSyncSurface(va->display, last_surface(slot));
 }
 
 static VAStatus wait_for(struct va *va, struct va_slot *slot)
@@ -212,7 +239,7 @@ static VAStatus wait_for(struct va *va, struct va_slot *slot)
 
     if (!va->sync2)
         return wait_long(va, slot);
-    status = va->api.vaSyncSurface2(va->display, slot->surface, SLICE_NS);
+    status = va->api.vaSyncSurface2(va->display, last_surface(slot), SLICE_NS);
     if (status != VA_STATUS_ERROR_UNIMPLEMENTED)
         return status;
     va->sync2 = false;
