@@ -92,6 +92,28 @@ static bool holds(hr_image image)
 
 // ---- What it costs --------------------------------------------------------------
 
+// Five jobs that allocate nothing; how many there were before them.
+static bool run_steadily(hr_device dev, const struct hr_sample *s,
+                         hr_batch batch, uint64_t *launches, uint64_t *batches)
+{
+    struct hr_stats before, after;
+    bool steady = false;
+
+    // How many buffers are in use at once is chance, so the warm-up has no
+    // fixed length.
+    for (int i = 0; i < 20 && !steady; i++) {
+        *launches = atomic_load(&private_of(dev)->launches);
+        *batches = atomic_load(&private_of(dev)->batches);
+        faults_calm();
+        hr_device_stats(dev, &before);
+        for (int k = 0; k < 5; k++)
+            CHECK(run(dev, s, N, batch, NULL) == HR_OK, "%s", hr_last_error());
+        hr_device_stats(dev, &after);
+        steady = after.heap_allocations == before.heap_allocations;
+    }
+    return steady;
+}
+
 static void count_calls(bool discrete, bool images)
 {
     int live = settled();
@@ -104,7 +126,6 @@ static void count_calls(bool discrete, bool images)
             : hr_batch_create(dev, hr_batch_params(.n = N, .c = 3, .h = H,
                                                    .w = W, .dtype = HR_F32,
                                                    .memory = HR_MEMORY_DEVICE));
-    struct hr_stats before, after;
     uint64_t launches = 0, batches = 0;
     struct fault_counts c;
     bool steady = false;
@@ -115,18 +136,7 @@ static void count_calls(bool discrete, bool images)
             out[i] = image_on(dev);
         s[i] = sample_to(out[i]);
     }
-    // How many buffers are in use at once is chance, so the warm-up has no
-    // fixed length.
-    for (int i = 0; i < 20 && !steady; i++) {
-        launches = atomic_load(&private_of(dev)->launches);
-        batches = atomic_load(&private_of(dev)->batches);
-        faults_calm();
-        hr_device_stats(dev, &before);
-        for (int k = 0; k < 5; k++)
-            CHECK(run(dev, s, N, batch, NULL) == HR_OK, "%s", hr_last_error());
-        hr_device_stats(dev, &after);
-        steady = after.heap_allocations == before.heap_allocations;
-    }
+    steady = run_steadily(dev, s, batch, &launches, &batches);
     c = faults_now();
     launches = atomic_load(&private_of(dev)->launches) - launches;
     batches = atomic_load(&private_of(dev)->batches) - batches;
