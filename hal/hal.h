@@ -207,6 +207,7 @@ struct hr__job {
     struct hr__work *works;
     struct hr_result *results;
     size_t bytes;     // charged to the budget
+    bool moves;       // it only moves bytes: not counted, nothing is cleared
     atomic_int left;  // works that have not ended
     atomic_bool canceled;
     atomic_bool expired;

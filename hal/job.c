@@ -49,10 +49,12 @@ static enum hr_status status_of(const struct hr__job *job)
     return job->params.on_error == HR_ON_ERROR_FAIL ? first : HR_OK;
 }
 
-static void count_job(struct hr__device *dev)
+static void count_job(const struct hr__job *job)
 {
+    struct hr__device *dev = job->dev;
+
     pthread_mutex_lock(&dev->lock);
-    dev->stats.jobs++;
+    dev->stats.jobs += !job->moves;
     pthread_mutex_unlock(&dev->lock);
 }
 
@@ -89,7 +91,7 @@ void hr__job_ended(struct hr__job *job)
     job->caller = pthread_self();
     job->ended = true;
     pthread_mutex_unlock(&job->lock);
-    count_job(job->dev);
+    count_job(job);
     // Bytes first: a callback that submits again shall find room.
     hr__batch_unref(batch);
     hr__budget_return(job->dev, job->bytes);

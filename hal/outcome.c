@@ -97,6 +97,8 @@ static void count(struct hr__work *work, enum hr_status status)
 {
     struct hr_stats *s = &work->job->dev->stats;
 
+    if (work->job->moves)
+        return;
     pthread_mutex_lock(&work->job->dev->lock);
     s->samples++;
     s->failed += status != HR_OK && status != HR_ECANCELED;
@@ -110,7 +112,7 @@ static void count(struct hr__work *work, enum hr_status status)
 static bool clears(const struct hr__work *work, const struct hr__outcome *out)
 {
     // Without its turn the memory belongs to others.
-    return out->status && work->pic.dst.w &&
+    return out->status && !work->job->moves &&
            work->job->params.on_error != HR_ON_ERROR_SKIP && has_turn(work);
 }
 

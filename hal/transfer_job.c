@@ -25,6 +25,7 @@ static struct hr__job *make(struct hr__device *dev, int n,
         !(job = hr__job_make(dev, n, size, 0, params)))
         return NULL;
     job->params.on_error = HR_ON_ERROR_FAIL;
+    job->moves = true;
     atomic_fetch_add(&dev->refs, 1);
     for (int i = 0; i < n; i++) {
         job->works[i].transfer = HR__MOVE;

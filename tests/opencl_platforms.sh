@@ -44,6 +44,9 @@ conformance()  # name scale
     grep -qE '^ +opencl:[0-9]+ \(.* [1-9][0-9]* by the device, 0 different' \
         "$log" || { echo "nothing was made by $1"; exit 1; }
     rm "$log"
+    # The same, and more, in the device's own memory.
+    HEADRACE_TEST_DEVICE=$1 HEADRACE_TEST_SCALE=$2 \
+        "$build/tests/test_device_memory"
 }
 
 races()

@@ -343,6 +343,7 @@ static void asynchronous(void)
     uint8_t one[W * H * 3], two[W * H * 3], got[3][W * H * 3];
     struct test_done done = {0};
     struct pollfd fd = {.events = POLLIN};
+    struct hr_stats stats;
     hr_job job[5];
 
     memset(one, 1, sizeof(one));
@@ -361,6 +362,8 @@ static void asynchronous(void)
         CHECK(job[i] && hr_job_wait(job[i], 20 * SECOND) == HR_OK, "job %d", i);
         hr_job_release(&job[i]);
     }
+    hr_device_stats(dev, &stats);
+    CHECK(!stats.samples && !stats.jobs, "these are no samples");
     CHECK(!memcmp(got[0], one, sizeof(one)) &&
               !memcmp(got[1], two, sizeof(two)) &&
               !memcmp(got[2], two, sizeof(two)),

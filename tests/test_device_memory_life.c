@@ -370,7 +370,9 @@ static void command(void)
             free(got);
         }
     free(want);
-    CHECK(!by_command("cpu", "elsewhere", &same), "an unknown word");
+    got = by_command("cpu", "elsewhere", &same);
+    CHECK(!got, "an unknown word");
+    free(got);
 }
 
 int main(int argc, char **argv)
