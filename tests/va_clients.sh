@@ -40,7 +40,8 @@ fi
 # A driver that was built with AddressSanitizer needs it in every client.
 preload=$(ldd "$driver/headrace_drv_video.so" |
           awk '/lib[at]san/ {print $3}')
-export ASAN_OPTIONS=detect_leaks=0
+# (PoCL's compiler has signal stacks of its own.)
+export ASAN_OPTIONS=detect_leaks=0:use_sigaltstack=0
 node=${preload:+$preload:}$driver/libva_node_type.so
 
 # ---- pictures ----------------------------------------------------------------
@@ -412,15 +413,14 @@ check_submissions()
 {
     local kind file
     have ffmpeg || { not_run "submissions: ffmpeg is not installed"; return; }
-    if ! ours baseline-420 || [[ ! -s $scratch/ours.log ]]; then
-        tail -n 2 "$scratch/ours.out"
+    if [[ ! -x $build/tests/test_vaapi ]]; then
         not_run "submissions: this build has no VA-API engine"
         return
     fi
     while read -r kind _; do
         file=$(picture "$kind")
         rm -f "$scratch/ours.log" "$scratch/theirs.log"
-        ours "$kind" || true
+        ours "$kind" || tail -n 3 "$scratch/ours.out"
         with_log theirs
         ffmpeg_va "$file" hwdownload,format=nv12 -f null - || true
         if [[ $(grep -c '^picture' "$scratch/theirs.log") != 1 ]]; then
