@@ -194,8 +194,8 @@ static void open_under_script(int entry, int live)
     }
     scene_init(&faults.scene, dev, N, SCENE_MIXED);
     faults_run(5 * SECOND);
-    faults_hit(entry);
     faults_close(&dev, live);
+    faults_hit(entry);  // a new program is kept when it closes
 }
 
 static void open_once(int entry, int call, bool ever, cl_int code)

@@ -36,7 +36,7 @@ void ocl_log(struct ocl *o, enum hr_log_level level, const char *fmt, ...)
     pthread_mutex_unlock(&o->hal);
 }
 
-// ---- Finding ---------------------------------------------------------------------
+// ---- Finding --------------------------------------------------------------
 
 static void platform_text(const struct ocl_api *api, cl_platform_id id,
                           cl_platform_info what, char text[OCL_TEXT])
@@ -112,7 +112,7 @@ int ocl_find_devices(const struct ocl_api *api, struct ocl_facts *facts)
     return n;
 }
 
-// ---- Choosing ----------------------------------------------------------------------
+// ---- Choosing -------------------------------------------------------------
 
 static bool contains(const char *text, const char *part)
 {
@@ -214,7 +214,7 @@ enum hr_status ocl_find(struct ocl *o)
     return status;
 }
 
-// ---- Listing ------------------------------------------------------------------------
+// ---- Listing --------------------------------------------------------------
 
 struct listing {
     enum hr_status status;
@@ -282,7 +282,7 @@ static int ocl_list(struct hr_device_info *infos, int max)
     return n;
 }
 
-// ---- Opening and closing ------------------------------------------------------------------
+// ---- Opening and closing --------------------------------------------------
 
 bool ocl_context_open(struct ocl *o, struct ocl_fault *fault)
 {

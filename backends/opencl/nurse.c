@@ -17,7 +17,7 @@ void ocl_end(struct hr__task *list, unsigned why, const char *text)
     }
 }
 
-// ---- The nurse -----------------------------------------------------------------------
+// ---- The nurse ------------------------------------------------------------
 
 static void CL_CALLBACK on_downloaded(cl_event event, cl_int result, void *arg)
 {
@@ -86,6 +86,7 @@ static struct hr__task *declare_dead(struct ocl *o)
     struct hr__task *list = ocl_take_queue(o), **end = &list;
 
     o->dead = true;
+    pthread_cond_broadcast(&o->changed);
     while (*end)
         end = &(*end)->next;
     for (int i = 0; i < OCL_SLOTS; i++)

@@ -48,7 +48,7 @@
 
 struct ocl;  // one opened device
 
-// ---- loader.c ----------------------------------------------------------------
+// ---- loader.c -------------------------------------------------------------
 
 // clang-format off
 #define OCL_ENTRY_POINTS(X) \
@@ -94,7 +94,7 @@ enum hr_status ocl_api_load(struct ocl_api *api);
 // HR_EFORK if a parent of this process has used OpenCL.
 enum hr_status ocl_api_check(void);
 
-// ---- error.c -----------------------------------------------------------------
+// ---- error.c --------------------------------------------------------------
 
 // The first thing that went wrong. why == 0: nothing.
 struct ocl_fault {
@@ -107,7 +107,7 @@ unsigned ocl_error_why(cl_int code);
 // True, and noted, unless code is CL_SUCCESS.
 bool ocl_failed(struct ocl_fault *fault, cl_int code, const char *call);
 
-// ---- device.c ----------------------------------------------------------------
+// ---- device.c -------------------------------------------------------------
 
 enum { OCL_MAX_DEVICES = 16, OCL_TEXT = 128 };
 
@@ -136,7 +136,7 @@ int ocl_find_devices(const struct ocl_api *api, struct ocl_facts *facts);
 enum hr_status ocl_choose(const struct ocl_facts *facts, int n,
                           const char *which, int *chosen);
 
-// ---- program.c -----------------------------------------------------------------
+// ---- program.c ------------------------------------------------------------
 
 enum { OCL_KEY_BYTES = 1024, OCL_PATH_BYTES = 1024 };
 
@@ -149,7 +149,7 @@ bool ocl_program_open(struct ocl *o, struct ocl_fault *fault);
 void ocl_program_save(struct ocl *o);
 void ocl_program_close(struct ocl *o);
 
-// ---- ring.c ----------------------------------------------------------------------
+// ---- ring.c ---------------------------------------------------------------
 
 enum { OCL_SLOTS = 3, OCL_BATCH = 64, OCL_LAUNCHES = 5 };
 
@@ -200,10 +200,11 @@ bool ocl_buffer_grow(struct ocl *o, struct ocl_buffer *b, size_t size,
                      bool pinned, struct ocl_fault *fault);
 void ocl_buffer_drop(struct ocl *o, struct ocl_buffer *b);
 void ocl_slot_release_events(struct ocl *o, struct ocl_slot *slot);
-// The three queues run what they have. Waits: only after a failure.
-void ocl_ring_drain(struct ocl *o);
+// The three queues run what they have. Waits: only after a failure. False:
+// one cannot be waited for; what they hold is left behind.
+bool ocl_ring_drain(struct ocl *o);
 
-// ---- pack.c --------------------------------------------------------------------------
+// ---- pack.c ---------------------------------------------------------------
 
 // What the kernels are told of a batch, in host memory: pictures, then axes
 // and tables. Offsets count from its start.
@@ -235,7 +236,7 @@ void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,
 // The tensor as the kernels write it: without gaps.
 struct hr__dst ocl_packed(const struct hr__dst *d, size_t *size);
 
-// ---- memory.c -------------------------------------------------------------------------
+// ---- memory.c -------------------------------------------------------------
 
 enum { OCL_CLASSES = 4 * 28 };
 
@@ -250,7 +251,7 @@ void ocl_pool_finish(struct ocl_pool *pool);
 void *ocl_buffer_alloc(struct hr__engine *e, size_t size);
 void ocl_buffer_free(struct hr__engine *e, void *data, size_t size);
 
-// ---- The device ----------------------------------------------------------------------
+// ---- The device -----------------------------------------------------------
 
 enum { OCL_UPLOAD, OCL_COMPUTE, OCL_DOWNLOAD, OCL_QUEUES };
 
@@ -292,7 +293,8 @@ struct ocl {
     pthread_cond_t changed;         // and who opens and closes. CLOCK_MONOTONIC
     struct hr__task *head, **tail;  // lock, and all that follows
     bool opened, stop, abandoned;
-    bool compiling;  // open, but still busy with its new program
+    bool unkept;     // its program is new and not on disk yet
+    bool compiling;  // the driver completes it, nothing else is begun
     bool dead;       // the driver thread was in a call for too
                      // long; nothing is its any more
     bool lost;       // the context must be made again
@@ -319,7 +321,7 @@ struct ocl *ocl_of(struct hr__engine *e);
 void ocl_log(struct ocl *o, enum hr_log_level level, const char *fmt, ...)
     HR_PRINTF(3, 4);
 
-// ---- thread.c, nurse.c -------------------------------------------------------------
+// ---- thread.c, nurse.c ----------------------------------------------------
 
 // Starts both threads and waits until the device is open. What goes wrong is
 // in hr_last_error().
@@ -349,7 +351,7 @@ struct hr__task *ocl_take_queue(struct ocl *o);
 void ocl_end(struct hr__task *list, unsigned why, const char *text);
 void *ocl_nurse(void *o);
 
-// ---- errand.c ------------------------------------------------------------------------
+// ---- errand.c -------------------------------------------------------------
 
 void ocl_cond_init(pthread_cond_t *cond);
 // False if the deadline (hr__now()) has passed; INT64_MAX = never.
@@ -359,14 +361,14 @@ bool ocl_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
 // then still uses arg, which must be left to it).
 bool ocl_errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
 
-// ---- breaker.c (all under ocl->lock) ---------------------------------------------------
+// ---- breaker.c (all under ocl->lock) --------------------------------------
 
 // 0 = offer; else HR_WHY_BREAKER. A sample that is let in on probation uses
 // one token.
 unsigned ocl_breaker_ask(struct ocl_breaker *b, int64_t now);
 void ocl_breaker_note(struct ocl_breaker *b, bool ok, int64_t now);
 
-// ---- offer.c, submit.c, warm.c, deliver.c --------------------------------------------------
+// ---- offer.c, submit.c, warm.c, deliver.c ---------------------------------
 
 void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
                struct hr__offer *out);

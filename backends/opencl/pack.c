@@ -13,7 +13,7 @@ static size_t aligned(size_t n)
     return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
-// ---- Memory of the plan ---------------------------------------------------------
+// ---- Memory of the plan ---------------------------------------------------
 
 static void rebase(struct hr__axis *a, const uint8_t *from, uint8_t *to)
 {
@@ -81,7 +81,7 @@ size_t ocl_plan_bytes(const struct ocl_plan *plan)
     return aligned(plan->size + groups * 2 * sizeof(uint32_t));
 }
 
-// ---- Axes and tables ---------------------------------------------------------------
+// ---- Axes and tables ------------------------------------------------------
 
 // Pictures of one geometry share their axes.
 static bool add_axes(struct ocl_plan *plan, const struct hr__step *step)
@@ -118,7 +118,7 @@ static bool add_table(struct ocl_plan *plan, const struct hr__picture *pic)
     return true;
 }
 
-// ---- Sources -----------------------------------------------------------------------
+// ---- Sources --------------------------------------------------------------
 
 // They come from our own CPU engine; but a wrong one must not make a kernel
 // read what is not there.
@@ -230,7 +230,7 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
     return true;
 }
 
-// ---- Bytes -----------------------------------------------------------------------------
+// ---- Bytes ----------------------------------------------------------------
 
 static void copy_rows(uint8_t *to, const uint8_t *from, size_t bytes, int rows,
                       size_t stride)

@@ -28,7 +28,7 @@ struct cache_head {
     uint64_t hash;  // XXH3 of what follows
 };
 
-// ---- Where -----------------------------------------------------------------
+// ---- Where ----------------------------------------------------------------
 
 static void make_key(const struct ocl *o, const char *options,
                      char key[OCL_KEY_BYTES])
@@ -74,7 +74,7 @@ static bool cache_path(const char *key, char *path, size_t size)
            (int)(size - n);
 }
 
-// ---- Files -----------------------------------------------------------------
+// ---- Files ----------------------------------------------------------------
 
 static bool read_all(int fd, void *to, size_t size)
 {
@@ -178,7 +178,7 @@ static bool store_binary(const char *key, const void *binary, size_t size)
     return ok;
 }
 
-// ---- Building ----------------------------------------------------------------
+// ---- Building -------------------------------------------------------------
 
 static const char *const names[HR__NUM_KERNELS] = {
 #define X(name, text) [HR__KERNEL_##name] = text,

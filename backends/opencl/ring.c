@@ -129,7 +129,7 @@ static void not_drained(struct ocl *o)
             "behind");
 }
 
-void ocl_ring_drain(struct ocl *o)
+bool ocl_ring_drain(struct ocl *o)
 {
     bool ok = true;
 
@@ -137,4 +137,5 @@ void ocl_ring_drain(struct ocl *o)
         ok &= !o->queues[i] || !o->api.clFinish(o->queues[i]);
     if (!ok)
         not_drained(o);
+    return ok;
 }

@@ -15,7 +15,7 @@ static bool fits(const struct ocl *o, const struct ocl_plan *plan)
            plan->work + HR__SLACK <= o->work_bytes;
 }
 
-// ---- Planning -----------------------------------------------------------------
+// ---- Planning -------------------------------------------------------------
 
 static void end_one(struct hr__task *task, enum hr_status status, unsigned why,
                     const char *text)
@@ -82,7 +82,7 @@ static void plan_batch(struct ocl *o, struct ocl_slot *slot,
     slot->num_items = kept;
 }
 
-// ---- Packing --------------------------------------------------------------------
+// ---- Packing --------------------------------------------------------------
 
 // Payloads lie behind the plan, in the same upload.
 static void shift(struct hr__kernel_picture *p, uint32_t by)
@@ -114,7 +114,7 @@ static void pack_batch(struct ocl *o, struct ocl_slot *slot)
     }
 }
 
-// ---- Launching -------------------------------------------------------------------
+// ---- Launching ------------------------------------------------------------
 
 // Which kernels a span runs, in order.
 static const struct {
@@ -161,6 +161,13 @@ static void write_lists(struct ocl *o, struct ocl_slot *slot,
     lists[NUM_STAGES] = (uint32_t)(end - words);
 }
 
+static bool set_arg(struct ocl *o, cl_kernel k, cl_uint at, size_t size,
+                    const void *value, struct ocl_fault *fault)
+{
+    return !ocl_failed(fault, o->api.clSetKernelArg(k, at, size, value),
+                       "clSetKernelArg");
+}
+
 static bool set_args(struct ocl *o, struct ocl_slot *slot, int kernel,
                      cl_uint list, struct ocl_fault *fault)
 {
@@ -170,17 +177,15 @@ static bool set_args(struct ocl *o, struct ocl_slot *slot, int kernel,
     cl_mem out = unified ? slot->down.mem : slot->out.mem;
     cl_mem work = o->planes.mem;
     cl_uint at = HR__ARG_FIRST_BUFFER;
-    cl_int err = 0;
+    bool reads = kernel == HR__KERNEL_RECONSTRUCT ||
+                 kernel == HR__KERNEL_PIXELS;
 
-    err |= o->api.clSetKernelArg(k, HR__ARG_PLAN, sizeof(in), &in);
-    err |= o->api.clSetKernelArg(k, HR__ARG_LIST, sizeof(list), &list);
-    if (kernel == HR__KERNEL_RECONSTRUCT || kernel == HR__KERNEL_PIXELS)
-        err |= o->api.clSetKernelArg(k, at++, sizeof(in), &in);
-    err |= o->api.clSetKernelArg(k, at++, sizeof(work), &work);
-    if (kernel == HR__KERNEL_STORE)
-        err |= o->api.clSetKernelArg(k, at++, sizeof(out), &out);
-    return !ocl_failed(fault, err ? CL_INVALID_KERNEL_ARGS : 0,
-                       "clSetKernelArg");
+    return set_arg(o, k, HR__ARG_PLAN, sizeof(in), &in, fault) &&
+           set_arg(o, k, HR__ARG_LIST, sizeof(list), &list, fault) &&
+           (!reads || set_arg(o, k, at++, sizeof(in), &in, fault)) &&
+           set_arg(o, k, at++, sizeof(work), &work, fault) &&
+           (kernel != HR__KERNEL_STORE ||
+            set_arg(o, k, at++, sizeof(out), &out, fault));
 }
 
 // The last launch's event is slot->computed.
@@ -321,7 +326,7 @@ bool ocl_grow(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault)
                            fault);
 }
 
-// ---- The whole way ----------------------------------------------------------------
+// ---- The whole way --------------------------------------------------------
 
 static bool some_packed(const struct ocl_slot *slot)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queue and the driver thread; opencl.h draws how the threads work together.
+// The queue and the driver thread; opencl.h draws how the threads work.
 #include <stdio.h>
 #include <string.h>
 
@@ -9,8 +9,9 @@
 #define STOP_NS INT64_C(2000000000)
 #define COMPILE_NS INT64_C(15000000000)
 #define LAND_NS INT64_C(1500000000)  // < STOP_NS
+#define IDLE_NS INT64_C(500000000)
 
-// ---- The queue ------------------------------------------------------------------
+// ---- The queue ------------------------------------------------------------
 
 bool ocl_hopeless(const struct ocl *o)
 {
@@ -124,7 +125,7 @@ struct hr__task *ocl_take_items(struct ocl_slot *slot, int from)
     return list;
 }
 
-// ---- The driver thread ------------------------------------------------------------
+// ---- The driver thread ----------------------------------------------------
 
 struct ocl_slot *ocl_find_slot(struct ocl *o, enum ocl_slot_state state)
 {
@@ -163,6 +164,36 @@ bool ocl_leave(struct ocl *o)
     return alive;
 }
 
+// Keeps a new program on disk. Some drivers compile once more for that, which
+// takes longer than everything before; so it is done when there has been
+// nothing else to do, or at the end.
+static void keep_program(struct ocl *o)
+{
+    bool keep;
+
+    pthread_mutex_lock(&o->lock);
+    keep = o->unkept && !o->dead && !o->lost;
+    o->unkept = false;
+    o->compiling = keep;
+    pthread_mutex_unlock(&o->lock);
+    if (!keep)
+        return;
+    ocl_program_save(o);
+    pthread_mutex_lock(&o->lock);
+    o->compiling = false;
+    pthread_mutex_unlock(&o->lock);
+}
+
+// False: nothing has come for so long that the program may be kept.
+static bool wait_for_work(struct ocl *o)
+{
+    int64_t deadline = INT64_MAX;
+
+    if (o->unkept && !o->head && all_free(o))
+        deadline = hr__now() + IDLE_NS;
+    return ocl_cond_wait(&o->work, &o->lock, deadline) || o->head || o->stop;
+}
+
 // Waits for work and for a slot to do it in. NULL: stop.
 static struct ocl_slot *next_batch(struct ocl *o)
 {
@@ -170,8 +201,13 @@ static struct ocl_slot *next_batch(struct ocl *o)
 
     pthread_mutex_lock(&o->lock);
     while (!o->stop && !o->dead &&
-           (!o->head || !(slot = ocl_find_slot(o, OCL_FREE))))
-        ocl_cond_wait(&o->work, &o->lock, INT64_MAX);
+           (!o->head || !(slot = ocl_find_slot(o, OCL_FREE)))) {
+        if (wait_for_work(o))
+            continue;
+        pthread_mutex_unlock(&o->lock);
+        keep_program(o);
+        pthread_mutex_lock(&o->lock);
+    }
     if (o->stop || o->dead)
         slot = NULL;
     else
@@ -184,20 +220,13 @@ static struct ocl_slot *next_batch(struct ocl *o)
 static bool open_all(struct ocl *o, struct ocl_slot *slot,
                      struct ocl_fault *fault)
 {
-    return ocl_context_open(o, fault) && ocl_ring_open(o, fault) &&
-           ocl_program_open(o, fault) && ocl_warm_up(o, slot, fault);
-}
-
-// Some drivers compile once more for the binary. Whoever opened the device
-// need not wait; who closes it at once does, or it would never be kept.
-static void keep_program(struct ocl *o)
-{
-    if (o->program_cached)
-        return;
-    ocl_program_save(o);
+    if (!ocl_context_open(o, fault) || !ocl_ring_open(o, fault) ||
+        !ocl_program_open(o, fault) || !ocl_warm_up(o, slot, fault))
+        return false;
     pthread_mutex_lock(&o->lock);
-    o->compiling = false;
+    o->unkept = !o->program_cached;
     pthread_mutex_unlock(&o->lock);
+    return true;
 }
 
 static void close_all(struct ocl *o)
@@ -336,7 +365,6 @@ static void open_done(struct ocl *o, enum hr_status status, const char *text)
     o->open_status = status;
     snprintf(o->open_text, sizeof(o->open_text), "%s", text);
     o->opened = true;
-    o->compiling = !status && !o->program_cached;
     pthread_cond_broadcast(&o->changed);
     pthread_mutex_unlock(&o->lock);
 }
@@ -364,12 +392,13 @@ static void *drive(void *arg)
     struct ocl *o = arg;
 
     if (open_first(o)) {
-        keep_program(o);
         serve(o);
-        if (all_landed(o))
+        if (all_landed(o)) {
+            keep_program(o);
             close_all(o);
-        else
+        } else {
             o->left_behind = true;
+        }
     }
     pthread_mutex_lock(&o->lock);
     o->driver_gone = true;
@@ -379,7 +408,7 @@ static void *drive(void *arg)
     return NULL;
 }
 
-// ---- Start and stop ---------------------------------------------------------------------
+// ---- Start and stop -------------------------------------------------------
 
 static void init(struct ocl *o)
 {
@@ -422,10 +451,12 @@ bool ocl_stop(struct ocl *o)
     bool gone;
 
     pthread_mutex_lock(&o->lock);
-    deadline = hr__now() + (o->compiling ? COMPILE_NS : STOP_NS);
+    deadline = hr__now() +
+               (o->compiling || o->unkept ? COMPILE_NS : STOP_NS);
     o->stop = true;
     pthread_cond_signal(&o->work);
-    while (o->have_driver && !o->driver_gone &&
+    // What is dead stays where it is, and is left behind in any case.
+    while (o->have_driver && !o->driver_gone && !o->dead &&
            ocl_cond_wait(&o->changed, &o->lock, deadline))
         ;
     gone = !o->have_driver || o->driver_gone;

@@ -95,7 +95,10 @@ static bool run(struct ocl *o, struct ocl_slot *slot,
     ocl_fill(o, slot, first);
     ok = ocl_enqueue(o, slot, fault);
     slot->num_items = 0;
-    ocl_ring_drain(o);
+    if (!ocl_ring_drain(o) && ok) {
+        *fault = (struct ocl_fault){HR_WHY_FAILED, "clFinish failed"};
+        ok = false;
+    }
     if (!ok)
         ocl_mend(o, slot);
     ocl_slot_release_events(o, slot);
