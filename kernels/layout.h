@@ -11,6 +11,8 @@
 //
 //   hr_reconstruct   in: coefficients      -> work: planes of components
 //   hr_color         work: those planes    -> work: planes of the window
+//   hr_reconstruct_color: both in one, for pictures that hr__kernel_fusible()
+//                    says so of, in programs built with HR__FUSED
 //   hr_pixels        in: u8 pixels         -> work: planes of the window
 //   hr_resample      work: those           -> work: rows, after one pass
 //   hr_store         work: those rows      -> out: the tensor
@@ -51,6 +53,7 @@ enum {
 // Kernels, in the order of the stages; their names are hr_reconstruct, ...
 #define HR__KERNELS(X) \
     X(RECONSTRUCT, "hr_reconstruct") \
+    X(FUSED,       "hr_reconstruct_color") \
     X(COLOR,       "hr_color") \
     X(PIXELS,      "hr_pixels") \
     X(RESAMPLE,    "hr_resample") \
@@ -63,7 +66,8 @@ enum {
 };
 
 // Arguments. LIST is the list's first word in plan. Not every kernel has all:
-//   hr_reconstruct  plan list in work
+//   hr_reconstruct, hr_reconstruct_color
+//                   plan list in work
 //   hr_color        plan list work
 //   hr_pixels       plan list in work
 //   hr_resample     plan list work
@@ -113,6 +117,8 @@ struct hr__kernel_axis {
 struct hr__kernel_picture {
     // reconstruct
     hr__u32 num_blocks;
+    hr__u32 fused_blocks;   // of one component: hr_reconstruct_color makes
+                            // them, and num_blocks is 0
     hr__u32 values;         // in: the packed values
     struct hr__kernel_component comp[3];
     // color, pixels: window -> planes; plane i is at rgb + i * rgb_plane

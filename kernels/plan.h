@@ -73,11 +73,58 @@ static inline void hr__kernel_component_of(struct hr__kernel_component *k,
         k->fancy = 0;
 }
 
+// What resample reads are planes that are there from the first block on.
+static inline void hr__kernel_blocks(struct hr__kernel_picture *p,
+                                     const struct hr__coefficients *c)
+{
+    const struct hr__kernel_component *k = &p->comp[0];
+
+    p->w = p->h = 0;  // hr_color has nothing to do
+    p->src = k->plane + (c->x - (uint32_t)k->x) * k->stride +
+             (c->y - (uint32_t)k->y);
+    p->src_stride = k->stride;
+    p->src_lane = 1;
+    p->src_x = (hr__i32)c->x;
+    p->src_y = (hr__i32)c->y;
+    p->rows = (hr__i32)c->h;
+}
+
+// Components with a sample for every pixel, and the same blocks of each.
+static inline bool hr__kernel_fusible(const struct hr__kernel_picture *p)
+{
+    const struct hr__kernel_component *k = p->comp;
+
+    for (int i = 0; i < 3; i++)
+        if (k[i].step_x != 1 || k[i].step_y != 1 || k[i].x != k[0].x ||
+            k[i].y != k[0].y || k[i].blocks_w != k[0].blocks_w ||
+            k[i].blocks_h != k[0].blocks_h)
+            return false;
+    return true;
+}
+
+// Planes of the window lie where those of components would.
+static inline void hr__kernel_fuse(struct hr__kernel_picture *p,
+                                   const struct hr__coefficients *c, bool gray)
+{
+    const struct hr__kernel_component *k = p->comp;
+
+    p->fused_blocks = k[0].blocks_w * k[0].blocks_h;
+    p->num_blocks = 0;
+    p->x = k[0].x;
+    p->y = k[0].y;
+    p->planes = gray ? 1 : 3;
+    p->rgb = k[0].plane;
+    p->rgb_plane = k[1].plane - k[0].plane;
+    p->rgb_stride = k[0].stride;
+    p->src_plane = p->rgb_plane;
+    hr__kernel_blocks(p, c);
+}
+
 // A payload of packed coefficients that lies at byte in_at of `in` (a multiple
-// of 4). gray: one plane of luma.
+// of 4). gray: one plane of luma. fuse: hr_reconstruct_color is there.
 static inline uint64_t hr__kernel_coefficients(
     struct hr__kernel_picture *p, const struct hr__coefficients *c,
-    uint64_t in_at, bool gray, uint64_t work)
+    uint64_t in_at, bool gray, bool fuse, uint64_t work)
 {
     uint32_t begin = 0, n = c->num_components;
 
@@ -101,24 +148,20 @@ static inline uint64_t hr__kernel_coefficients(
     for (uint32_t i = n; i < 3; i++)
         p->comp[i].end = begin;
     p->num_blocks = begin;
-    if (n > 1) {
+    if (n > 1)
         p->color = c->color == HR_COLOR_YCC ? HR__KERNEL_YCC : HR__KERNEL_RGB;
+    if (n > 1 && fuse && hr__kernel_fusible(p)) {
+        hr__kernel_fuse(p, c, gray);
+        return work;
+    }
+    if (n > 1)
         return hr__kernel_window(p, (int)c->x, (int)c->y, (int)c->w,
                                  (int)c->h, gray ? 1 : 3, work);
-    }
     // Resample reads the only component as it is.
     p->color = HR__KERNEL_GRAY;
     p->planes = 1;
-    p->w = p->h = 0;
-    p->src = p->comp[0].plane +
-             (c->x - (uint32_t)p->comp[0].x) * p->comp[0].stride +
-             (c->y - (uint32_t)p->comp[0].y);
     p->src_plane = 0;
-    p->src_stride = p->comp[0].stride;
-    p->src_lane = 1;
-    p->src_x = (hr__i32)c->x;
-    p->src_y = (hr__i32)c->y;
-    p->rows = (hr__i32)c->h;
+    hr__kernel_blocks(p, c);
     return work;
 }
 
@@ -188,7 +231,7 @@ static inline uint64_t hr__kernel_axes(struct hr__kernel_picture *p,
     if (!x->out || !y->out) {
         p->flags |= HR__NO_PIXELS;
         p->rows = 0;
-        p->num_blocks = 0;
+        p->num_blocks = p->fused_blocks = 0;
         p->w = p->h = 0;
         p->tmp = p->tmp_plane = p->tmp_stride = 0;
         return work;
@@ -237,6 +280,9 @@ static inline hr__u32 hr__kernel_groups(const struct hr__kernel_picture *p,
     switch (kernel) {
     case HR__KERNEL_RECONSTRUCT:
         items = p->num_blocks;
+        break;
+    case HR__KERNEL_FUSED:
+        items = p->fused_blocks;
         break;
     case HR__KERNEL_COLOR:
         items = strips * hr__kernel_round((uint64_t)p->w, HR__COLOR_COLUMNS) /

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The OpenCL engine on the drivers of this machine. Exit code 77, after a line
 # "not run: REASON": what is needed is not here.
-#   opencl_platforms.sh BUILD pocl       the conformance suite on PoCL
+#   opencl_platforms.sh BUILD pocl       the conformance suite on PoCL, with
+#                                        each variant of the kernels
 #   opencl_platforms.sh BUILD rusticl    a part of it on Mesa's rusticl
 #   opencl_platforms.sh BUILD races      the kernels in Oclgrind, which sees
 #                                        races and accesses out of bounds
@@ -112,9 +113,12 @@ END
 }
 
 case ${2-} in
-pocl)    conformance opencl:pocl "${HEADRACE_TEST_SCALE:-1}" ;;
+pocl)
+    conformance opencl:pocl "${HEADRACE_TEST_SCALE:-1}"
+    HEADRACE_OPENCL_VARIANT=fused conformance opencl:pocl 0.3
+    ;;
 rusticl) RUSTICL_ENABLE=llvmpipe conformance opencl:rusticl 0.1 ;;
 races)   races ;;
 same)    shift 2; same "${1:-opencl}" "${@:2}" ;;
-*)       sed -n '3,16s/^# \?//p' "$0"; exit 2 ;;
+*)       sed -n '3,17s/^# \?//p' "$0"; exit 2 ;;
 esac

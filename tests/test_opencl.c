@@ -305,9 +305,8 @@ static void test_short_deadline(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
     CU_ASSERT_TRUE(dev->caps.exact && dev->certificate.tested);
     for (int i = 0; i < N; i++)
-        samples[i] = (struct hr_sample){.path = t.files[i],
-                                        .ops = ops,
-                                        .num_ops = 2};
+        samples[i] =
+            (struct hr_sample){.path = t.files[i], .ops = ops, .num_ops = 2};
     r = start(dev, samples, N,
               hr_batch_params(.n = N, .c = 3, .h = SIDE, .w = SIDE));
     CU_ASSERT_EQUAL(hr_job_wait(r.job, 60 * INT64_C(1000000000)), HR_OK);
@@ -536,6 +535,62 @@ static void test_batches(void)
         finish(&a);
         finish(&b);
     }
+}
+
+// ---- Variants of the kernels ------------------------------------------------
+
+static hr_device open_variant(const char *name)
+{
+    hr_device dev;
+
+    setenv("HEADRACE_OPENCL_VARIANT", name, 1);
+    dev = hr_device_open("opencl", NULL);
+    unsetenv("HEADRACE_OPENCL_VARIANT");
+    return dev;
+}
+
+// Whatever the kernels are, the bytes are the same.
+static void test_variants(void)
+{
+    static const char *const names[] = {"staged", "fused"};
+    hr_device usual = t.ocl;
+
+    for (int i = 0; i < COUNT(names); i++) {
+        CU_ASSERT_PTR_NOT_NULL_FATAL(t.ocl = open_variant(names[i]));
+        CU_ASSERT_PTR_NOT_NULL(strstr(t.ocl->description, names[i]));
+        CU_ASSERT_TRUE(t.ocl->caps.exact && t.ocl->certificate.tested);
+        test_types();
+        test_geometries();
+        test_batches();
+        hr_device_close(&t.ocl);
+    }
+    t.ocl = usual;
+    CU_ASSERT_PTR_NULL(open_variant("fastest"));
+    CU_ASSERT_EQUAL(hr_last_status(), HR_EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(hr_last_error(), "'fastest'"));
+}
+
+// The faster one is found once, and then known from disk.
+static void test_timed(void)
+{
+    enum ocl_variant timed = OCL_UNKNOWN;
+
+    for (int i = 0; i < 3; i++) {
+        hr_device dev = open_variant("timed");
+        struct ocl *o;
+
+        CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
+        o = private_of(dev);
+        CU_ASSERT_EQUAL(o->timed_now, i == 0);
+        CU_ASSERT(o->timed == OCL_STAGED || o->timed == OCL_FUSED);
+        CU_ASSERT(i == 0 || (o->program_cached && o->timed == timed));
+        CU_ASSERT_EQUAL(o->plan.fuse, o->timed == OCL_FUSED);
+        CU_ASSERT_PTR_NOT_NULL(
+            strstr(dev->description, ocl_variant_name(o->timed)));
+        timed = o->timed;
+        hr_device_close(&dev);
+    }
+    printf("\n  here it is %s; ", ocl_variant_name(timed));
 }
 
 static void test_two_jobs(void)
@@ -854,6 +909,8 @@ static const struct {
     {"reasons", test_reasons},
     {"images", test_images},
     {"batches", test_batches},
+    {"variants", test_variants},
+    {"timed", test_timed},
     {"two jobs", test_two_jobs},
     {"strides", test_strides},
     {"no allocations", test_no_allocations},

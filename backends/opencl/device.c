@@ -317,8 +317,9 @@ static void fill_caps(struct hr__engine *e, const struct ocl *o)
 
     snprintf(e->name, sizeof(e->name), "opencl:%d", f->index);
     snprintf(e->description, sizeof(e->description),
-             "%.80s, %.50s, driver %.40s", f->name, f->platform_version,
-             f->driver);
+             "%.80s, %.44s, driver %.40s, %s", f->name, f->platform_version,
+             f->driver,
+             ocl_variant_name(o->plan.fuse ? OCL_FUSED : OCL_STAGED));
     e->caps.batch = o->batch;
     e->caps.max_side = MAX_SIDE;
     e->caps.exact = true;
@@ -336,16 +337,18 @@ static const char *wanted(const char *which)
 
 static enum hr_status ocl_open(struct hr__engine *e, const char *which)
 {
-    struct ocl *o;
+    enum ocl_variant wish;
     enum hr_status status;
+    struct ocl *o;
 
-    if ((status = ocl_api_check()))
+    if ((status = ocl_api_check()) || (status = ocl_variant_wanted(&wish)))
         return status;
     if (!(o = hr__alloc(e->device, sizeof(*o))))
         return hr__fail(HR_ENOMEM, "out of memory");
     memset(o, 0, sizeof(*o));
     ((struct ocl_engine *)e->priv)->o = o;
     o->e = e;
+    o->wish = wish;
     o->plan.dev = e->device;
     ocl_pool_init(&o->pool);
     // The HAL's watchdog comes first.

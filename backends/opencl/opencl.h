@@ -17,6 +17,7 @@
 //   memory.c   what payloads lie in
 //   deliver.c  from pinned memory to where the tensors shall be
 //   warm.c     kernels run once, when the device is opened
+//   variant.c  which kernels suit the device
 //
 // Who calls OpenCL. Only the driver thread (and, for the list of devices, an
 // errand's thread): a driver may hang in any call, and then that thread is
@@ -47,6 +48,7 @@
 #include "kernels/layout.h"
 
 struct ocl;  // one opened device
+struct ocl_slot;
 
 // ---- loader.c -------------------------------------------------------------
 
@@ -136,6 +138,22 @@ int ocl_find_devices(const struct ocl_api *api, struct ocl_facts *facts);
 enum hr_status ocl_choose(const struct ocl_facts *facts, int n,
                           const char *which, int *chosen);
 
+// ---- variant.c ---------------------------------------------------------------
+
+// Which kernels make a picture: one per stage, or reconstruct and color in one
+// where the picture allows it. The same bytes, another speed.
+enum ocl_variant { OCL_UNKNOWN, OCL_STAGED, OCL_FUSED, OCL_TIMED };
+
+const char *ocl_variant_name(enum ocl_variant variant);
+// HEADRACE_OPENCL_VARIANT; OCL_UNKNOWN if there is none. HR_EINVAL: no name.
+enum hr_status ocl_variant_wanted(enum ocl_variant *wanted);
+// o->wish, once the device is known: what its program must have.
+void ocl_variant_settle(struct ocl *o);
+// On the driver thread, in a FREE slot: o->plan.fuse, as wished, as found out
+// before, or as a short timing says. False: the fault says why.
+bool ocl_variant_choose(struct ocl *o, struct ocl_slot *slot,
+                        struct ocl_fault *fault);
+
 // ---- program.c ------------------------------------------------------------
 
 enum { OCL_KEY_BYTES = 1024, OCL_PATH_BYTES = 1024 };
@@ -151,7 +169,7 @@ void ocl_program_close(struct ocl *o);
 
 // ---- ring.c ---------------------------------------------------------------
 
-enum { OCL_SLOTS = 3, OCL_BATCH = 64, OCL_LAUNCHES = 5 };
+enum { OCL_SLOTS = 3, OCL_BATCH = 64, OCL_LAUNCHES = 6 };
 
 // Device memory, and pinned host memory mapped for as long as it lives.
 struct ocl_buffer {
@@ -214,6 +232,7 @@ struct ocl_plan {
     size_t size, room;
     uint64_t in, work, out;  // bytes of the other buffers so far
     uint32_t groups;         // of all kernels, all pictures
+    bool fuse;               // by the fused kernel what it can make
     // Of the picture before, for the next may be the same
     const struct hr__table *table;
     uint32_t table_at;
@@ -278,6 +297,9 @@ struct ocl {
     cl_program program;
     cl_kernel kernels[HR__NUM_KERNELS];
     bool program_cached;
+    enum ocl_variant wish;   // OCL_TIMED: the faster one
+    enum ocl_variant timed;  // which that is, kept with the program
+    bool timed_now;          // at this open, for tests
     char key[OCL_KEY_BYTES];
     struct ocl_slot slots[OCL_SLOTS];
     struct ocl_buffer planes;  // between kernels; of all slots, for the
@@ -387,7 +409,12 @@ bool ocl_grow(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault);
 void ocl_mend(struct ocl *o, struct ocl_slot *slot);
 // Behind the pictures, axes and tables of the plan come lists of groups.
 size_t ocl_plan_bytes(const struct ocl_plan *plan);
-// Every kernel, on pictures made up here, in a FREE slot. Waits for them.
+// A batch of n times the same picture in a FREE slot; waits for it. *ns: how
+// long it took from the upload on.
+bool ocl_try(struct ocl *o, struct ocl_slot *slot,
+             const struct hr__picture *pic, const struct hr__payload *in, int n,
+             int64_t *ns, struct ocl_fault *fault);
+// Every kernel, on pictures made up here.
 bool ocl_warm_up(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault);
 
 // On the nurse: to the tensors, and the tasks' end.

@@ -155,7 +155,8 @@ static bool plan_coefficients(struct ocl_plan *plan,
     item->in_at = (size_t)plan->in;
     item->in_bytes = in->size;
     plan->work = hr__kernel_coefficients(p, in->data, plan->in,
-                                         pic->channels == 1, plan->work);
+                                         pic->channels == 1, plan->fuse,
+                                         plan->work);
     return true;
 }
 

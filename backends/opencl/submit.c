@@ -122,6 +122,7 @@ static const struct {
     int kernel;
 } stages[] = {
     {HR_RECONSTRUCT, HR__KERNEL_RECONSTRUCT},
+    {HR_RECONSTRUCT, HR__KERNEL_FUSED},
     {HR_RECONSTRUCT, HR__KERNEL_COLOR},
     {HR_RESAMPLE, HR__KERNEL_PIXELS},
     {HR_NUM_STAGES, HR__KERNEL_RESAMPLE},
@@ -178,7 +179,7 @@ static bool set_args(struct ocl *o, struct ocl_slot *slot, int kernel,
     cl_mem work = o->planes.mem;
     cl_uint at = HR__ARG_FIRST_BUFFER;
     bool reads = kernel == HR__KERNEL_RECONSTRUCT ||
-                 kernel == HR__KERNEL_PIXELS;
+                 kernel == HR__KERNEL_FUSED || kernel == HR__KERNEL_PIXELS;
 
     return set_arg(o, k, HR__ARG_PLAN, sizeof(in), &in, fault) &&
            set_arg(o, k, HR__ARG_LIST, sizeof(list), &list, fault) &&

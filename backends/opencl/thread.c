@@ -221,10 +221,11 @@ static bool open_all(struct ocl *o, struct ocl_slot *slot,
                      struct ocl_fault *fault)
 {
     if (!ocl_context_open(o, fault) || !ocl_ring_open(o, fault) ||
-        !ocl_program_open(o, fault) || !ocl_warm_up(o, slot, fault))
+        !ocl_program_open(o, fault) || !ocl_warm_up(o, slot, fault) ||
+        !ocl_variant_choose(o, slot, fault))
         return false;
     pthread_mutex_lock(&o->lock);
-    o->unkept = !o->program_cached;
+    o->unkept = !o->program_cached || o->timed_now;
     pthread_mutex_unlock(&o->lock);
     return true;
 }
@@ -378,6 +379,7 @@ static bool open_first(struct ocl *o)
         open_done(o, status, hr_last_error());
         return false;
     }
+    ocl_variant_settle(o);
     if (!open_all(o, &o->slots[0], &fault)) {
         close_all(o);
         open_done(o, HR_EDEVICE, fault.text);
@@ -451,8 +453,7 @@ bool ocl_stop(struct ocl *o)
     bool gone;
 
     pthread_mutex_lock(&o->lock);
-    deadline = hr__now() +
-               (o->compiling || o->unkept ? COMPILE_NS : STOP_NS);
+    deadline = hr__now() + (o->compiling || o->unkept ? COMPILE_NS : STOP_NS);
     o->stop = true;
     pthread_cond_signal(&o->work);
     // What is dead stays where it is, and is left behind in any case.
