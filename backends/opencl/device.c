@@ -351,6 +351,7 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
     o->wish = wish;
     o->plan.dev = e->device;
     ocl_pool_init(&o->pool);
+    ocl_pinned_init(&o->pinned);
     // The HAL's watchdog comes first.
     o->deadline = e->params.deadline_ns + e->params.deadline_ns / 8;
     snprintf(o->which, sizeof(o->which), "%s", wanted(which));
@@ -369,6 +370,7 @@ static void ocl_close(struct hr__engine *e)
     stopped = ocl_stop(o);
     ocl_pool_finish(&o->pool);
     if (stopped) {
+        ocl_pinned_finish(&o->pinned);
         hr__free(o->plan.data);
         hr__free(o);
         return;

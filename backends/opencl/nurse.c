@@ -73,6 +73,7 @@ static void deliver(struct ocl *o, struct ocl_slot *slot)
     } else {
         ocl_deliver(o, slot);
     }
+    ocl_pinned_let(&o->pinned, slot);
     pthread_mutex_lock(&o->lock);
     slot->num_items = 0;
     slot->state = OCL_FREE;

@@ -15,6 +15,7 @@
 //   submit.c   one batch: packed, one upload, the kernels, one download
 //   pack.c     one picture: what the kernels must know of it
 //   memory.c   what payloads lie in
+//   pinned.c   the same where the device can fetch it
 //   deliver.c  from pinned memory to where the tensors shall be
 //   warm.c     kernels run once, when the device is opened
 //   variant.c  which kernels suit the device
@@ -191,7 +192,15 @@ struct ocl_item {
     size_t in_at, in_bytes;  // in the upload, behind the plan
     struct hr__rect window;  // of pixels
     size_t out_at;           // in the download
+    const uint8_t *pinned;   // its payload if that is uploaded from where it
+                             // is: then in_at counts from the upload's start
     bool dropped;            // given up, it was not packed
+};
+
+// Payloads that lie one behind the other in pinned memory.
+struct ocl_run {
+    const uint8_t *from;
+    size_t size, to;  // to: in the upload
 };
 
 struct ocl_slot {
@@ -201,6 +210,9 @@ struct ocl_slot {
                                   // memory has only the pinned ones
     cl_event uploaded, computed, downloaded;
     struct ocl_item items[OCL_BATCH];
+    struct ocl_run runs[OCL_BATCH];
+    int num_runs;
+    unsigned held;  // pinned chunks that its upload reads, bit per chunk
     uint32_t lists[OCL_LAUNCHES + 1];  // words of the plan: the groups of
                                        // launch k are lists[k] .. lists[k + 1]
 
@@ -231,6 +243,7 @@ struct ocl_plan {
     uint8_t *data;
     size_t size, room;
     uint64_t in, work, out;  // bytes of the other buffers so far
+    uint64_t pinned;         // and of payloads that are not copied to in
     uint32_t groups;         // of all kernels, all pictures
     bool fuse;               // by the fused kernel what it can make
     // Of the picture before, for the next may be the same
@@ -270,6 +283,47 @@ void ocl_pool_finish(struct ocl_pool *pool);
 void *ocl_buffer_alloc(struct hr__engine *e, size_t size);
 void ocl_buffer_free(struct hr__engine *e, void *data, size_t size);
 
+// ---- pinned.c --------------------------------------------------------------
+
+enum { OCL_CHUNKS = 6 };
+#define OCL_CHUNK_BYTES ((size_t)16 << 20)
+
+struct ocl_chunk {
+    struct ocl_buffer buffer;
+    size_t used;
+    int holders;   // payloads in it, and slots whose upload reads it
+    bool retired;  // of a context that was closed
+};
+
+struct ocl_pinned {
+    pthread_mutex_t lock;  // taken alone
+    struct ocl_chunk chunks[OCL_CHUNKS];
+    int filling;
+    bool wanted;  // somebody found no room
+    atomic_bool on;
+};
+
+void ocl_pinned_init(struct ocl_pinned *p);
+void ocl_pinned_finish(struct ocl_pinned *p);
+// NULL: there is no room, or none for such a device.
+void *ocl_pinned_alloc(struct ocl_pinned *p, size_t size);
+// False: it is not from here.
+bool ocl_pinned_free(struct ocl_pinned *p, void *data);
+// True: the device can fetch it.
+bool ocl_pinned_has(struct ocl_pinned *p, const void *data);
+// The chunk of data is the slot's, too, until it lets go of all it holds.
+void ocl_pinned_hold(struct ocl_pinned *p, struct ocl_slot *slot,
+                     const void *data);
+void ocl_pinned_let(struct ocl_pinned *p, struct ocl_slot *slot);
+// On the driver thread, as the context opens and closes, and before a batch:
+// makes a chunk if one was wanted.
+void ocl_pinned_open(struct ocl *o);
+void ocl_pinned_close(struct ocl *o);
+void ocl_pinned_grow(struct ocl *o);
+// Puts a batch's pinned payloads into as few runs as there are gaps between
+// them, and those one behind the other from byte base of the upload on.
+void ocl_pinned_arrange(struct ocl_slot *slot, size_t base);
+
 // ---- The device -----------------------------------------------------------
 
 enum { OCL_UPLOAD, OCL_COMPUTE, OCL_DOWNLOAD, OCL_QUEUES };
@@ -288,6 +342,7 @@ struct ocl {
     pthread_mutex_t hal;
     struct hr__engine *e;  // hal; NULL: left behind
     struct ocl_pool pool;
+    struct ocl_pinned pinned;
 
     struct ocl_api api;  // below: the driver thread's
     struct ocl_facts facts;

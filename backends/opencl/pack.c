@@ -60,7 +60,7 @@ bool ocl_plan_begin(struct ocl_plan *plan, int n)
     size_t at;
 
     plan->size = 0;
-    plan->in = plan->out = 0;
+    plan->in = plan->out = plan->pinned = 0;
     plan->work = HR__SLACK;
     plan->groups = 0;
     plan->table = NULL;
@@ -152,9 +152,10 @@ static bool plan_coefficients(struct ocl_plan *plan,
 {
     if (!coefficients_fit(in))
         return false;
-    item->in_at = (size_t)plan->in;
+    // Where a pinned one comes to lie is known when all are.
+    item->in_at = item->pinned ? 0 : (size_t)plan->in;
     item->in_bytes = in->size;
-    plan->work = hr__kernel_coefficients(p, in->data, plan->in,
+    plan->work = hr__kernel_coefficients(p, in->data, item->in_at,
                                          pic->channels == 1, plan->fuse,
                                          plan->work);
     return true;
@@ -225,7 +226,7 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
     item->out_at = (size_t)plan->out;
     hr__kernel_store(p, step, &packed, plan->out, plan->table_at,
                      pic->table->u8_identity);
-    plan->in += aligned(item->in_bytes);
+    *(item->pinned ? &plan->pinned : &plan->in) += aligned(item->in_bytes);
     plan->out += aligned(out_bytes);
     plan->groups += groups_of(p);
     return true;

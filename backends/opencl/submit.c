@@ -10,7 +10,7 @@
 
 static bool fits(const struct ocl *o, const struct ocl_plan *plan)
 {
-    return ocl_plan_bytes(plan) + plan->in <= o->slot_bytes &&
+    return ocl_plan_bytes(plan) + plan->in + plan->pinned <= o->slot_bytes &&
            plan->out <= o->slot_bytes &&
            plan->work + HR__SLACK <= o->work_bytes;
 }
@@ -41,6 +41,10 @@ static bool plan_one(struct ocl *o, int i, struct ocl_item *item)
         end_one(task, HR_ETIMEDOUT, HR_WHY_TIMEOUT, "");
         return false;
     }
+    item->pinned = NULL;
+    if (task->in && task->in->after == HR_ENTROPY &&
+        ocl_pinned_has(&o->pinned, task->in->data))
+        item->pinned = task->in->data;
     ok = ocl_plan_add(&o->plan, i, task->pic, task->in, item);
     hr__task_unclaim(task);
     if (!ok)
@@ -65,6 +69,7 @@ static void plan_batch(struct ocl *o, struct ocl_slot *slot,
         if (!fits(o, plan)) {
             // Memory may have moved; what lies in it may stay.
             plan->in = before.in;
+            plan->pinned = before.pinned;
             plan->out = before.out;
             plan->work = before.work;
             plan->groups = before.groups;
@@ -108,10 +113,14 @@ static void pack_batch(struct ocl *o, struct ocl_slot *slot)
         item->dropped = !hr__task_claim(item->task);
         if (item->dropped)
             continue;
-        ocl_pack(item, item->task->pic, item->task->in,
-                 up + base + item->in_at);
+        if (item->pinned)
+            ocl_pinned_hold(&o->pinned, slot, item->pinned);
+        else
+            ocl_pack(item, item->task->pic, item->task->in,
+                     up + base + item->in_at);
         hr__task_unclaim(item->task);
     }
+    ocl_pinned_arrange(slot, base + (size_t)o->plan.in);
 }
 
 // ---- Launching ------------------------------------------------------------
@@ -242,8 +251,18 @@ static bool enqueue_upload(struct ocl *o, struct ocl_slot *slot, size_t size,
                                              &slot->uploaded);
         return !ocl_failed(fault, err, "clEnqueueUnmapMemObject");
     }
+    for (int i = 0; i < slot->num_runs; i++) {
+        const struct ocl_run *run = &slot->runs[i];
+
+        err = o->api.clEnqueueWriteBuffer(q, slot->in.mem, CL_FALSE, run->to,
+                                          run->size, run->from, 0, NULL, NULL);
+        if (ocl_failed(fault, err, "clEnqueueWriteBuffer"))
+            return false;
+    }
+    // The queue runs in order: when this is there, all is.
     err = o->api.clEnqueueWriteBuffer(q, slot->in.mem, CL_FALSE, 0, size, host,
                                       0, NULL, &slot->uploaded);
+    atomic_fetch_add(&o->transfers, (uint64_t)slot->num_runs);
     return !ocl_failed(fault, err, "clEnqueueWriteBuffer");
 }
 
@@ -282,8 +301,12 @@ void ocl_fill(struct ocl *o, struct ocl_slot *slot, enum hr_stage first)
 {
     size_t base = ocl_plan_bytes(&o->plan);
 
-    for (int i = 0; i < slot->num_items; i++)
-        shift(ocl_plan_picture(&o->plan, i), (uint32_t)base);
+    for (int i = 0; i < slot->num_items; i++) {
+        const struct ocl_item *item = &slot->items[i];
+
+        shift(ocl_plan_picture(&o->plan, i),
+              (uint32_t)(item->pinned ? item->in_at : base));
+    }
     write_lists(o, slot, first);
     memcpy(slot->up.host, o->plan.data, o->plan.size);
 }
@@ -315,10 +338,10 @@ void ocl_mend(struct ocl *o, struct ocl_slot *slot)
 bool ocl_grow(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault)
 {
     const struct ocl_plan *plan = &o->plan;
-    size_t in = ocl_plan_bytes(plan) + (size_t)plan->in;
-    size_t out = (size_t)plan->out;
+    size_t up = ocl_plan_bytes(plan) + (size_t)plan->in;
+    size_t in = up + (size_t)plan->pinned, out = (size_t)plan->out;
 
-    return ocl_buffer_grow(o, &slot->up, in, true, fault) &&
+    return ocl_buffer_grow(o, &slot->up, up, true, fault) &&
            ocl_buffer_grow(o, &slot->down, out, true, fault) &&
            (o->facts.unified ||
             (ocl_buffer_grow(o, &slot->in, in, false, fault) &&
@@ -346,6 +369,7 @@ static void nothing_left(struct ocl *o, struct ocl_slot *slot)
     list = ocl_take_items(slot, 0);
     slot->state = OCL_FREE;
     pthread_mutex_unlock(&o->lock);
+    ocl_pinned_let(&o->pinned, slot);
     ocl_end(list, HR_WHY_TIMEOUT, "");
 }
 
@@ -368,6 +392,7 @@ bool ocl_run_batch(struct ocl *o, struct ocl_slot *slot, struct hr__task **rest,
     ocl_enter(o);
     ocl_slot_release_events(o, slot);
     ok = ocl_grow(o, slot, fault);
+    ocl_pinned_grow(o);
     if (!ocl_leave(o) || !ok)
         return false;
     pack_batch(o, slot);

@@ -287,7 +287,13 @@ static void batch_failed(struct ocl *o, struct ocl_slot *slot,
                          const struct ocl_fault *fault)
 {
     struct hr__task *list;
+    bool dead;
 
+    pthread_mutex_lock(&o->lock);
+    dead = o->dead;
+    pthread_mutex_unlock(&o->lock);
+    if (!dead)  // it has been mended, nothing reads its payloads
+        ocl_pinned_let(&o->pinned, slot);
     pthread_mutex_lock(&o->lock);
     list = ocl_take_items(slot, 0);
     slot->state = OCL_FREE;

@@ -92,6 +92,7 @@ bool ocl_try(struct ocl *o, struct ocl_slot *slot,
     if (!ocl_grow(o, slot, fault))
         return false;
     slot->num_items = n;
+    slot->num_runs = 0;
     for (int i = 0; i < n; i++)
         ocl_pack(&slot->items[i], pic, in,
                  (uint8_t *)slot->up.host + ocl_plan_bytes(&o->plan) +
