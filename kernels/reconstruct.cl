@@ -49,9 +49,10 @@ static inline uchar8 hr__sample(int8 v)
     return convert_uchar8(clamp(v + 128, (int8)(0), (int8)(255)));
 }
 
-// The values of half a block; returns where the other half's begin.
+// The values of half a block; returns where the other half's begin. (Oclgrind
+// cannot make kernels with restrict in what they call.)
 static inline uint hr__unpack(short *c, uint mask,
-                              __global const uchar *restrict in, uint at)
+                              __global const uchar *in, uint at)
 {
     while (mask) {
         uint rest = mask & (mask - 1);
@@ -118,8 +119,8 @@ static inline void hr__dequantise(const short *c, ushort8 d[8],
 // The samples of the block at column bx, row by of those that are here.
 static inline void hr__block(__global const struct hr__kernel_picture *pic,
                              __global const struct hr__kernel_component *comp,
-                             uint bx, uint by,
-                             __global const uchar *restrict in, uchar8 s[8])
+                             uint bx, uint by, __global const uchar *in,
+                             uchar8 s[8])
 {
     uint4 block = vload4(
         by * comp->blocks_w + bx,
