@@ -12,6 +12,8 @@
 //   hr_reconstruct   in: coefficients      -> work: planes of components
 //   hr_planes        in: samples           -> work: planes of components
 //   hr_color         work: those planes    -> work: planes of the window
+//   hr_reconstruct_color: both in one, for pictures that hr__kernel_fusible()
+//                    says so of, in programs built with HR__FUSED
 //   hr_pixels        in: u8 pixels         -> work: planes of the window
 //   hr_resample      work: those           -> work: rows, after one pass
 //   hr_store         work: those rows      -> out: the tensor
@@ -36,7 +38,7 @@ typedef int32_t hr__i32;
 #endif
 
 enum {
-    HR__GROUP = 64,         // local size of every kernel
+    HR__GROUP = 64,  // local size of every kernel
     // PoCL compiles a kernel once more for launches wider than 65535 items
     // (lib/CL/pocl_cl.h, grid_width_specialization_limit).
     HR__ROW_GROUPS = 1023,
@@ -50,60 +52,61 @@ enum {
 };
 
 // Kernels, in the order of the stages; their names are hr_reconstruct, ...
-#define HR__KERNELS(X) \
+#define HR__KERNELS(X)               \
     X(RECONSTRUCT, "hr_reconstruct") \
-    X(PLANES,      "hr_planes") \
-    X(COLOR,       "hr_color") \
-    X(PIXELS,      "hr_pixels") \
-    X(RESAMPLE,    "hr_resample") \
-    X(STORE,       "hr_store")
+    X(PLANES, "hr_planes")           \
+    X(FUSED, "hr_reconstruct_color") \
+    X(COLOR, "hr_color")             \
+    X(PIXELS, "hr_pixels")           \
+    X(RESAMPLE, "hr_resample")       \
+    X(STORE, "hr_store")
 enum {
 #define X(name, text) HR__KERNEL_##name,
     HR__KERNELS(X)
 #undef X
-    HR__NUM_KERNELS
+        HR__NUM_KERNELS
 };
 
 // Arguments. LIST is the list's first word in plan. Not every kernel has all:
-//   hr_reconstruct  plan list in work
-//   hr_planes       plan list in work
+//   hr_reconstruct, hr_reconstruct_color, hr_planes
+//                   plan list in work
 //   hr_color        plan list work
 //   hr_pixels       plan list in work
 //   hr_resample     plan list work
 //   hr_store        plan list work out
 enum { HR__ARG_PLAN, HR__ARG_LIST, HR__ARG_FIRST_BUFFER };
 
-enum {                      // hr__kernel_picture.color
-    HR__KERNEL_GRAY = 0,    // one component: hr_color has nothing to do
+enum {                    // hr__kernel_picture.color
+    HR__KERNEL_GRAY = 0,  // one component: hr_color has nothing to do
     HR__KERNEL_YCC,
     HR__KERNEL_RGB,
 };
 
-enum {                      // hr__kernel_component.fancy
+enum {  // hr__kernel_component.fancy
     HR__FANCY_X = 1,
     HR__FANCY_Y = 2,
 };
 
-enum {                      // hr__kernel_picture.flags
-    HR__IDENTITY_X = 1,     // output x is source column src_x + x
+enum {                   // hr__kernel_picture.flags
+    HR__IDENTITY_X = 1,  // output x is source column src_x + x
     HR__IDENTITY_Y = 2,
-    HR__TABLE_IDENTITY = 4, // u8 as it is
-    HR__NO_PIXELS = 8,      // all padding
+    HR__TABLE_IDENTITY = 4,  // u8 as it is
+    HR__NO_PIXELS = 8,       // all padding
 };
 
 enum { HR__KERNEL_F32, HR__KERNEL_F16, HR__KERNEL_U8 };
 
 struct hr__kernel_component {
-    hr__u32 begin, end;     // its blocks, or items of hr_planes, among those
-                            // of the picture
-    hr__u32 records;        // in: its first record (multiple of 4)
-    hr__u32 quant;          // in: quant[64], u16 (multiple of 2)
+    hr__u32 begin, end;  // its blocks, or items of hr_planes, among those
+                         // of the picture
+    hr__u32 records;     // in: its first record (multiple of 4)
+    hr__u32 quant;       // in: quant[64], u16 (multiple of 2)
     hr__u32 blocks_w, blocks_h;
-    hr__u32 plane;          // work: its first sample
-    hr__u32 stride;         // bytes from column to column
-    hr__i32 x, y;           // of that sample in the whole component
-    hr__i32 width, height;  // of the whole component, unpadded
-    hr__u32 step_x, step_y; // pixels per sample
+    hr__u32 plane;           // work: its first sample
+    hr__u32 stride;          // bytes from column to column
+    hr__i32 x, y;            // of that sample in the whole component
+    hr__i32 width, height;   // of the whole component, unpadded
+    hr__u32 step_x, step_y;  // pixels per sample
     hr__u32 fancy;
     // hr_planes: in: its first sample that is wanted, bytes to the next column
     // and row, and how many columns and rows are wanted.
@@ -113,35 +116,37 @@ struct hr__kernel_component {
 
 // One axis: words of plan.
 struct hr__kernel_axis {
-    hr__u32 lo, n, w;       // lo counts from src_x or src_y of the picture
-    hr__u32 stride;         // weights from output to output
-    hr__i32 out, pad;       // outputs that are pixels, and how many precede
+    hr__u32 lo, n, w;  // lo counts from src_x or src_y of the picture
+    hr__u32 stride;    // weights from output to output
+    hr__i32 out, pad;  // outputs that are pixels, and how many precede
 };
 
 struct hr__kernel_picture {
     // reconstruct, planes
-    hr__u32 num_blocks;     // or items of hr_planes
-    hr__u32 values;         // in: the packed values
+    hr__u32 num_blocks;    // or items of hr_planes
+    hr__u32 fused_blocks;  // of one component: hr_reconstruct_color makes
+                           // them, and num_blocks is 0
+    hr__u32 values;        // in: the packed values
     struct hr__kernel_component comp[3];
     // color, pixels: window -> planes; plane i is at rgb + i * rgb_plane
     hr__u32 color;
-    hr__u32 planes;         // 3 or 1, also for resample
-    hr__i32 x, y, w, h;     // window made; y is even
+    hr__u32 planes;      // 3 or 1, also for resample
+    hr__i32 x, y, w, h;  // window made; y is even
     hr__u32 rgb, rgb_plane, rgb_stride;
     // pixels: in
     hr__u32 pixels, pixels_x, pixels_y, pixels_c;  // bytes to the next
     // resample: plane i of the source is at src + i * src_plane
-    hr__u32 src, src_plane;  // src: column src_x, row src_y
-    hr__u32 src_stride, src_lane;        // bytes to the next x, y
-    hr__i32 src_x, src_y, rows;          // rows that the second pass reads
+    hr__u32 src, src_plane;        // src: column src_x, row src_y
+    hr__u32 src_stride, src_lane;  // bytes to the next x, y
+    hr__i32 src_x, src_y, rows;    // rows that the second pass reads
     struct hr__kernel_axis ax, ay;
     hr__u32 flags;
-    hr__i32 win_w, win_h;   // output, padding included, before it is turned
+    hr__i32 win_w, win_h;  // output, padding included, before it is turned
     hr__u32 tmp, tmp_plane, tmp_stride;  // work: rows after one pass
     // store
-    hr__u32 out, out_x, out_y, out_c;    // bytes to the next
-    hr__u32 channels;       // > planes: grey is repeated
-    hr__u32 type, table;    // plan: word of 3 x 256 entries of the type
+    hr__u32 out, out_x, out_y, out_c;  // bytes to the next
+    hr__u32 channels;                  // > planes: grey is repeated
+    hr__u32 type, table;  // plan: word of 3 x 256 entries of the type
 };
 
 #endif

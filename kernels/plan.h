@@ -26,9 +26,9 @@ static inline uint64_t hr__kernel_round(uint64_t n, unsigned to)
 }
 
 // Planes of the window [x, x + w) x [y, y + h) behind `work`.
-static inline uint64_t hr__kernel_window(struct hr__kernel_picture *p,
-                                         int x, int y, int w, int h,
-                                         unsigned planes, uint64_t work)
+static inline uint64_t hr__kernel_window(struct hr__kernel_picture *p, int x,
+                                         int y, int w, int h, unsigned planes,
+                                         uint64_t work)
 {
     p->x = x;
     p->y = y & ~1;
@@ -81,6 +81,22 @@ static inline void hr__kernel_component_of(struct hr__kernel_component *k,
                           one ? 1 : c->v_max / comp->v);
 }
 
+// What resample reads are planes that are there, from the first block on.
+static inline void hr__kernel_blocks(struct hr__kernel_picture *p,
+                                     struct hr__rect w)
+{
+    const struct hr__kernel_component *k = &p->comp[0];
+
+    p->w = p->h = 0;  // hr_color has nothing to do
+    p->src = k->plane + (hr__u32)(w.x - k->x) * k->stride +
+             (hr__u32)(w.y - k->y);
+    p->src_stride = k->stride;
+    p->src_lane = 1;
+    p->src_x = w.x;
+    p->src_y = w.y;
+    p->rows = w.h;
+}
+
 // The window of a picture whose components are planned. gray: one plane.
 static inline uint64_t hr__kernel_colors(struct hr__kernel_picture *p,
                                          hr__u32 components, hr__u32 color,
@@ -94,25 +110,50 @@ static inline uint64_t hr__kernel_colors(struct hr__kernel_picture *p,
     // Resample reads the only component as it is.
     p->color = HR__KERNEL_GRAY;
     p->planes = 1;
-    p->w = p->h = 0;
-    p->src = p->comp[0].plane +
-             (hr__u32)(w.x - p->comp[0].x) * p->comp[0].stride +
-             (hr__u32)(w.y - p->comp[0].y);
     p->src_plane = 0;
-    p->src_stride = p->comp[0].stride;
-    p->src_lane = 1;
-    p->src_x = w.x;
-    p->src_y = w.y;
-    p->rows = w.h;
+    hr__kernel_blocks(p, w);
     return work;
 }
 
-// A payload of packed coefficients that lies at byte in_at of `in` (a multiple
-// of 4). gray: one plane of luma.
-static inline uint64_t hr__kernel_coefficients(
-    struct hr__kernel_picture *p, const struct hr__coefficients *c,
-    uint64_t in_at, bool gray, uint64_t work)
+// Components with a sample for every pixel, and the same blocks of each.
+static inline bool hr__kernel_fusible(const struct hr__kernel_picture *p)
 {
+    const struct hr__kernel_component *k = p->comp;
+
+    for (int i = 0; i < 3; i++)
+        if (k[i].step_x != 1 || k[i].step_y != 1 || k[i].x != k[0].x ||
+            k[i].y != k[0].y || k[i].blocks_w != k[0].blocks_w ||
+            k[i].blocks_h != k[0].blocks_h)
+            return false;
+    return true;
+}
+
+// Planes of the window lie where those of components would.
+static inline void hr__kernel_fuse(struct hr__kernel_picture *p,
+                                   struct hr__rect w, bool gray)
+{
+    const struct hr__kernel_component *k = p->comp;
+
+    p->fused_blocks = k[0].blocks_w * k[0].blocks_h;
+    p->num_blocks = 0;
+    p->x = k[0].x;
+    p->y = k[0].y;
+    p->planes = gray ? 1 : 3;
+    p->rgb = k[0].plane;
+    p->rgb_plane = k[1].plane - k[0].plane;
+    p->rgb_stride = k[0].stride;
+    p->src_plane = p->rgb_plane;
+    hr__kernel_blocks(p, w);
+}
+
+// A payload of packed coefficients that lies at byte in_at of `in` (a multiple
+// of 4). gray: one plane of luma. fuse: hr_reconstruct_color is there.
+static inline uint64_t hr__kernel_coefficients(struct hr__kernel_picture *p,
+                                               const struct hr__coefficients *c,
+                                               uint64_t in_at, bool gray,
+                                               bool fuse, uint64_t work)
+{
+    struct hr__rect window = {(int)c->x, (int)c->y, (int)c->w, (int)c->h};
     uint32_t begin = 0, n = c->num_components;
 
     p->values = (hr__u32)(in_at + c->values_at);
@@ -122,10 +163,10 @@ static inline uint64_t hr__kernel_coefficients(
         hr__kernel_component_of(k, c, (int)i);
         k->begin = begin;
         begin += k->blocks_w * k->blocks_h;
-        k->records = (hr__u32)(in_at + c->blocks_at + c->comp[i].first *
-                               sizeof(struct hr__coef_block));
-        k->quant = (hr__u32)(in_at +
-                             offsetof(struct hr__coefficients, comp) +
+        k->records = (hr__u32)(in_at + c->blocks_at +
+                               c->comp[i].first *
+                                   sizeof(struct hr__coef_block));
+        k->quant = (hr__u32)(in_at + offsetof(struct hr__coefficients, comp) +
                              i * sizeof(struct hr__coef_component) +
                              offsetof(struct hr__coef_component, quant));
         k->plane = (hr__u32)work;
@@ -135,10 +176,12 @@ static inline uint64_t hr__kernel_coefficients(
     for (uint32_t i = n; i < 3; i++)
         p->comp[i].end = begin;
     p->num_blocks = begin;
-    return hr__kernel_colors(p, n, c->color,
-                             (struct hr__rect){(int)c->x, (int)c->y,
-                                               (int)c->w, (int)c->h},
-                             gray, work);
+    if (n > 1 && fuse && hr__kernel_fusible(p)) {
+        p->color = c->color == HR_COLOR_YCC ? HR__KERNEL_YCC : HR__KERNEL_RGB;
+        hr__kernel_fuse(p, window, gray);
+        return work;
+    }
+    return hr__kernel_colors(p, n, c->color, window, gray, work);
 }
 
 // Samples that pixels [from, from + len) of a picture are made of, and one
@@ -210,8 +253,8 @@ static inline uint64_t hr__kernel_pixels(struct hr__kernel_picture *p,
                                          size_t next_x, size_t next_y,
                                          size_t next_c, uint64_t work)
 {
-    work = hr__kernel_window(p, window.x, window.y, window.w, window.h,
-                             planes, work);
+    work = hr__kernel_window(p, window.x, window.y, window.w, window.h, planes,
+                             work);
     // Sources have no row to spare in front: planes begin with the window.
     p->src -= (hr__u32)(window.y & 1);
     p->y = window.y;
@@ -268,7 +311,7 @@ static inline uint64_t hr__kernel_axes(struct hr__kernel_picture *p,
     if (!x->out || !y->out) {
         p->flags |= HR__NO_PIXELS;
         p->rows = 0;
-        p->num_blocks = 0;
+        p->num_blocks = p->fused_blocks = 0;
         p->w = p->h = 0;
         p->tmp = p->tmp_plane = p->tmp_stride = 0;
         return work;
@@ -319,6 +362,9 @@ static inline hr__u32 hr__kernel_groups(const struct hr__kernel_picture *p,
     case HR__KERNEL_PLANES:
         items = p->num_blocks;
         break;
+    case HR__KERNEL_FUSED:
+        items = p->fused_blocks;
+        break;
     case HR__KERNEL_COLOR:
         items = strips * hr__kernel_round((uint64_t)p->w, HR__COLOR_COLUMNS) /
                 HR__COLOR_COLUMNS;
@@ -339,8 +385,7 @@ static inline hr__u32 hr__kernel_groups(const struct hr__kernel_picture *p,
 }
 
 // Appends the groups of picture number i to a list; returns its new end.
-static inline hr__u32 *hr__kernel_list(hr__u32 *list, hr__u32 i,
-                                       hr__u32 groups)
+static inline hr__u32 *hr__kernel_list(hr__u32 *list, hr__u32 i, hr__u32 groups)
 {
     for (hr__u32 g = 0; g < groups; g++) {
         *list++ = i;

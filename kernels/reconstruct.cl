@@ -49,9 +49,10 @@ static inline uchar8 hr__sample(int8 v)
     return convert_uchar8(clamp(v + 128, (int8)(0), (int8)(255)));
 }
 
-// The values of half a block; returns where the other half's begin.
+// The values of half a block; returns where the other half's begin. (Oclgrind
+// cannot make kernels with restrict in what they call.)
 static inline uint hr__unpack(short *c, uint mask,
-                              __global const uchar *restrict in, uint at)
+                              __global const uchar *in, uint at)
 {
     while (mask) {
         uint rest = mask & (mask - 1);
@@ -68,8 +69,7 @@ static inline uint hr__unpack(short *c, uint mask,
 }
 
 // Dequantised coefficients in, eight columns of samples out.
-static inline void hr__inverse(ushort8 d[8], bool one_row,
-                               __global uchar *out, uint stride)
+static inline void hr__inverse(ushort8 d[8], bool one_row, uchar8 s[8])
 {
     int8 y[8];
 
@@ -87,26 +87,20 @@ static inline void hr__inverse(ushort8 d[8], bool one_row,
     }
     hr__transpose8(d);
     HR__IDCT(d, y, 18);
-    vstore8(hr__sample(y[0]), 0, out);
-    vstore8(hr__sample(y[1]), 0, out + stride);
-    vstore8(hr__sample(y[2]), 0, out + 2 * stride);
-    vstore8(hr__sample(y[3]), 0, out + 3 * stride);
-    vstore8(hr__sample(y[4]), 0, out + 4 * stride);
-    vstore8(hr__sample(y[5]), 0, out + 5 * stride);
-    vstore8(hr__sample(y[6]), 0, out + 6 * stride);
-    vstore8(hr__sample(y[7]), 0, out + 7 * stride);
+    s[0] = hr__sample(y[0]), s[1] = hr__sample(y[1]);
+    s[2] = hr__sample(y[2]), s[3] = hr__sample(y[3]);
+    s[4] = hr__sample(y[4]), s[5] = hr__sample(y[5]);
+    s[6] = hr__sample(y[6]), s[7] = hr__sample(y[7]);
 }
 
 // Only the first coefficient: all samples are equal.
-static inline void hr__inverse_dc(short dc, ushort quant,
-                                  __global uchar *out, uint stride)
+static inline void hr__inverse_dc(short dc, ushort quant, uchar8 s[8])
 {
     short d = (short)(ushort)(((uint)(ushort)dc * quant) << 2);
     int v = clamp(((d + 16) >> 5) + 128, 0, 255);
-    uchar8 s = (uchar8)((uchar)v);
 
-    for (uint i = 0; i < 8; i++)
-        vstore8(s, 0, out + i * stride);
+    s[0] = s[1] = s[2] = s[3] = (uchar8)((uchar)v);
+    s[4] = s[5] = s[6] = s[7] = (uchar8)((uchar)v);
 }
 
 static inline void hr__dequantise(const short *c, ushort8 d[8],
@@ -122,32 +116,21 @@ static inline void hr__dequantise(const short *c, ushort8 d[8],
     d[7] = as_ushort8(vload8(7, c)) * vload8(7, q);
 }
 
-// Neighbouring items go down a column of blocks, as the planes do.
-__kernel void hr_reconstruct(__global const uint *restrict plan, uint list,
-                             __global const uchar *restrict in,
-                             __global uchar *restrict work)
+// The samples of the block at column bx, row by of those that are here.
+static inline void hr__block(__global const struct hr__kernel_picture *pic,
+                             __global const struct hr__kernel_component *comp,
+                             uint bx, uint by, __global const uchar *in,
+                             uchar8 s[8])
 {
-    struct hr__job job = hr__job_of(plan, list);
-    __global const struct hr__kernel_picture *pic = job.pic;
-    __global const struct hr__kernel_component *comp = pic->comp;
-    short c[64];
-    ushort8 d[8];
-
-    if (job.item >= pic->num_blocks)
-        return;
-    comp += job.item >= comp[0].end;
-    comp += job.item >= comp->end;
-
-    uint i = job.item - comp->begin, h = comp->blocks_h, stride = comp->stride;
-    uint bx = i / h, by = i - bx * h;
     uint4 block = vload4(
         by * comp->blocks_w + bx,
         (__global const uint *)(in + comp->records));
     __global const ushort *q = (__global const ushort *)(in + comp->quant);
-    __global uchar *out = work + comp->plane + bx * 8 * stride + by * 8;
+    short c[64];
+    ushort8 d[8];
 
     if (!(block.z | block.w)) {
-        hr__inverse_dc((short)(ushort)block.y, q[0], out, stride);
+        hr__inverse_dc((short)(ushort)block.y, q[0], s);
         return;
     }
     for (uint k = 0; k < 4; k++)
@@ -156,5 +139,35 @@ __kernel void hr_reconstruct(__global const uint *restrict plan, uint list,
     uint at = hr__unpack(c, block.z, in, pic->values + block.x);
     hr__unpack(c + 32, block.w, in, at);
     hr__dequantise(c, d, q);
-    hr__inverse(d, !(block.z >> 8 | block.w), out, stride);
+    hr__inverse(d, !(block.z >> 8 | block.w), s);
+}
+
+// Neighbouring items go down a column of blocks, as the planes do.
+__kernel void hr_reconstruct(__global const uint *restrict plan, uint list,
+                             __global const uchar *restrict in,
+                             __global uchar *restrict work)
+{
+    struct hr__job job = hr__job_of(plan, list);
+    __global const struct hr__kernel_picture *pic = job.pic;
+    __global const struct hr__kernel_component *comp = pic->comp;
+    uchar8 s[8];
+
+    if (job.item >= pic->num_blocks)
+        return;
+    comp += job.item >= comp[0].end;
+    comp += job.item >= comp->end;
+
+    uint i = job.item - comp->begin, h = comp->blocks_h, stride = comp->stride;
+    uint bx = i / h, by = i - bx * h;
+    __global uchar *out = work + comp->plane + bx * 8 * stride + by * 8;
+
+    hr__block(pic, comp, bx, by, in, s);
+    vstore8(s[0], 0, out);
+    vstore8(s[1], 0, out + stride);
+    vstore8(s[2], 0, out + 2 * stride);
+    vstore8(s[3], 0, out + 3 * stride);
+    vstore8(s[4], 0, out + 4 * stride);
+    vstore8(s[5], 0, out + 5 * stride);
+    vstore8(s[6], 0, out + 6 * stride);
+    vstore8(s[7], 0, out + 7 * stride);
 }

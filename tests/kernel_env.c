@@ -72,7 +72,9 @@ static bool build(struct kernel_env *env, cl_device_id device)
                                                      NULL, &err);
     if (failed(err, "clCreateProgramWithSource"))
         return false;
-    err = env->cl.clBuildProgram(env->program, 1, &device, "-cl-std=CL1.2",
+    err = env->cl.clBuildProgram(env->program, 1, &device,
+                                 env->fuse ? "-cl-std=CL1.2 -D HR__FUSED"
+                                           : "-cl-std=CL1.2",
                                  NULL, NULL);
     if (failed(err, "clBuildProgram")) {
         env->cl.clGetProgramBuildInfo(env->program, device,
@@ -82,6 +84,8 @@ static bool build(struct kernel_env *env, cl_device_id device)
         return false;
     }
     for (int i = 0; i < HR__NUM_KERNELS; i++) {
+        if (i == HR__KERNEL_FUSED && !env->fuse)
+            continue;
         env->kernels[i] = env->cl.clCreateKernel(env->program, names[i], &err);
         if (failed(err, names[i]))
             return false;
@@ -90,7 +94,7 @@ static bool build(struct kernel_env *env, cl_device_id device)
 }
 
 bool kernel_env_open(struct kernel_env *env, const struct kernel_cl *cl,
-                     const struct kernel_device *device)
+                     const struct kernel_device *device, bool fuse)
 {
     cl_context_properties props[] = {CL_CONTEXT_PLATFORM,
                                      (cl_context_properties)device->platform,
@@ -99,6 +103,7 @@ bool kernel_env_open(struct kernel_env *env, const struct kernel_cl *cl,
 
     memset(env, 0, sizeof(*env));
     env->cl = *cl;
+    env->fuse = fuse;
     env->context = cl->clCreateContext(props, 1, &device->device, NULL, NULL,
                                        &err);
     if (failed(err, "clCreateContext"))
@@ -153,6 +158,7 @@ static size_t take(struct bytes *b, size_t size)
 struct batch {
     struct bytes plan, in, out;
     uint64_t work;
+    bool fuse;
     size_t lists[HR__NUM_KERNELS], groups[HR__NUM_KERNELS];
 };
 
@@ -224,7 +230,7 @@ static void source(struct batch *b, struct hr__kernel_picture *p,
         at = take(&b->in, item->coef_size);
         memcpy(b->in.data + at, item->coefs, item->coef_size);
         b->work = hr__kernel_coefficients(p, item->coefs, at, item->gray,
-                                          b->work);
+                                          b->fuse, b->work);
         return;
     }
     if (item->planes_of) {
@@ -273,6 +279,7 @@ static bool uses(const struct kernel_item *item, int kernel)
 {
     switch (kernel) {
     case HR__KERNEL_RECONSTRUCT:
+    case HR__KERNEL_FUSED:
         return item->coefs;
     case HR__KERNEL_PLANES:
         return item->planes_of;
@@ -327,6 +334,7 @@ static bool launch(struct kernel_env *env, int k, cl_mem mem[BUF_N],
     static const int buffers[HR__NUM_KERNELS][2] = {
         [HR__KERNEL_RECONSTRUCT] = {BUF_IN, BUF_WORK},
         [HR__KERNEL_PLANES] = {BUF_IN, BUF_WORK},
+        [HR__KERNEL_FUSED] = {BUF_IN, BUF_WORK},
         [HR__KERNEL_COLOR] = {BUF_WORK, -1},
         [HR__KERNEL_PIXELS] = {BUF_IN, BUF_WORK},
         [HR__KERNEL_RESAMPLE] = {BUF_WORK, -1},
@@ -408,7 +416,7 @@ static bool give(const struct kernel_item *item, const uint8_t *out)
 
 bool kernel_run(struct kernel_env *env, struct kernel_item *items, int n)
 {
-    struct batch b = {.work = HR__SLACK};
+    struct batch b = {.work = HR__SLACK, .fuse = env->fuse};
     cl_mem mem[BUF_N];
     bool ok;
 

@@ -68,6 +68,7 @@ struct kernel_env {
     double us[HR__NUM_KERNELS];  // on the device, best of the rounds
     int launches;                // per round
     size_t most_rows;            // of a launch of any run
+    bool fuse;                   // hr_reconstruct_color where it can be
     int rounds;                  // how often a run is repeated; 0 = 1
 };
 
@@ -77,7 +78,7 @@ bool kernel_cl_load(struct kernel_cl *cl);
 int kernel_devices(const struct kernel_cl *cl, struct kernel_device *devices,
                    int max);
 bool kernel_env_open(struct kernel_env *env, const struct kernel_cl *cl,
-                     const struct kernel_device *device);
+                     const struct kernel_device *device, bool fuse);
 void kernel_env_close(struct kernel_env *env);
 
 // One picture: from coefficients, from planes, or from pixels.

@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # The OpenCL engine on the drivers of this machine. Exit code 77, after a line
 # "not run: REASON": what is needed is not here.
-#   opencl_platforms.sh BUILD pocl       the conformance suite on PoCL
+#   opencl_platforms.sh BUILD pocl       the conformance suite on PoCL, with
+#                                        each variant of the kernels
 #   opencl_platforms.sh BUILD rusticl    a part of it on Mesa's rusticl
 #   opencl_platforms.sh BUILD races      the kernels in Oclgrind, which sees
 #                                        races and accesses out of bounds
+#   opencl_platforms.sh BUILD engine-races
+#                                        the engine in it, with a few pictures
 #   opencl_platforms.sh BUILD same [NAME] [PICTURES...]
 #                                        headrace run on it and on the CPU: the
 #                                        same bytes, the reasons for what is not
@@ -67,6 +70,12 @@ races()
 
 # ---- same -------------------------------------------------------------------
 
+make_samples()
+{
+    [[ -e $build/fuzz-samples/samples.json ]] ||
+        "$build/headrace" samples --count 8 "$build/fuzz-samples" >/dev/null
+}
+
 make_both()  # folder backend ops dtype layout inputs...
 {
     local to=$1 name=$2 ops=$3 dtype=$4 layout=$5 which rc
@@ -77,6 +86,7 @@ make_both()  # folder backend ops dtype layout inputs...
         rc=0
         "$build/headrace" run --backend "$which" --ops "$ops" --seed 11 \
             --dtype "$dtype" --layout "$layout" --on-error zero --json \
+            --batch "${batch:-64}" \
             --out "$to/${which%%:*}.npy" "$@" \
             >"$to/${which%%:*}.summary" 2>"$to/${which%%:*}.errors" || rc=$?
         # 2: none of the pictures could be read at all.
@@ -90,9 +100,7 @@ same()  # name inputs...
     shift
     needs_device "$name"
     if (($# == 0)); then
-        [[ -e $build/fuzz-samples/samples.json ]] ||
-            "$build/headrace" samples --count 8 "$build/fuzz-samples" \
-                >/dev/null
+        make_samples
         set -- "$build/fuzz-samples"
     fi
     while read -r dtype layout filter tail; do
@@ -114,10 +122,54 @@ END
     exit $bad
 }
 
+# ---- engine-races -----------------------------------------------------------
+
+# By itself Oclgrind is loaded before the program and handed to all of it; as
+# the engine's library it has only the driver thread to do with, and more than
+# one it does not stand.
+engine_races()
+{
+    local library log=$build/engine-races.log bad=0 variant dtype layout ops
+    local kinds=$build/fuzz-samples/kinds batch=2
+    library=$(find /usr/lib /usr/local/lib -path '*oclgrind*' \
+                   -name liboclgrind-rt.so 2>/dev/null | head -n 1)
+    [[ $library ]] || not_run "Oclgrind's liboclgrind-rt.so is not here"
+    make_samples
+    rm -f "$log"
+    export HEADRACE_OPENCL_LIBRARY=$library HEADRACE_CERTIFICATE=off
+    export OCLGRIND_DATA_RACES=1 OCLGRIND_CHECK_API=1 OCLGRIND_LOG=$log
+    export OCLGRIND_NUM_THREADS=1
+    needs_device opencl:oclgrind
+    while read -r variant dtype layout ops; do
+        HEADRACE_OPENCL_VARIANT=$variant make_both "$build/engine-races" \
+            opencl:oclgrind "$ops" "$dtype" "$layout" "$kinds/tiny-16x16.jpg" \
+            "$kinds/tiny-444.jpg" "$kinds/tiny-7x7.jpg" \
+            "$kinds/gray-2x2.jpg" "$kinds/png-gray1.png"
+        echo "$variant $dtype $layout $ops"
+        "$python" "$(dirname "$0")/opencl_same.py" "$build/engine-races" ||
+            bad=1
+    done <<'END'
+staged f32 nchw decode,resize=12x10,hflip,normalize=imagenet
+fused f16 nhwc decode,random_resized_crop=9:lanczos,normalize=imagenet
+staged u8 nhwc decode,center_crop=21x17
+fused u8 nchw decode,transpose,resize=7x11:bicubic
+END
+    rm -rf "$build/engine-races"
+    if [[ -s $log ]]; then
+        head -n 60 "$log"
+        bad=1
+    fi
+    exit $bad
+}
+
 case ${2-} in
-pocl)    conformance opencl:pocl "${HEADRACE_TEST_SCALE:-1}" ;;
+pocl)
+    conformance opencl:pocl "${HEADRACE_TEST_SCALE:-1}"
+    HEADRACE_OPENCL_VARIANT=fused conformance opencl:pocl 0.3
+    ;;
 rusticl) RUSTICL_ENABLE=llvmpipe conformance opencl:rusticl 0.1 ;;
 races)   races ;;
+engine-races) engine_races ;;
 same)    shift 2; same "${1:-opencl}" "${@:2}" ;;
-*)       sed -n '3,16s/^# \?//p' "$0"; exit 2 ;;
+*)       sed -n '3,19s/^# \?//p' "$0"; exit 2 ;;
 esac

@@ -283,6 +283,38 @@ static int count_spans(const struct run *r, int n, enum hr_stage first)
     return count;
 }
 
+// The compiler takes longer than a sample may: that is not held against the
+// device, neither by its test nor by the first job.
+static void test_short_deadline(void)
+{
+    enum { N = 10 };
+    static const struct hr_op ops[] = {hr_op_decode(0),
+                                       hr_op_resize(.w = SIDE, .h = SIDE)};
+    char cache[128], fresh[160];
+    struct hr_sample samples[N];
+    hr_device dev;
+    struct run r;
+
+    snprintf(cache, sizeof(cache), "%s/cache", t.root);
+    snprintf(fresh, sizeof(fresh), "%s/fresh", t.root);
+    mkdir(fresh, 0700);
+    setenv("XDG_CACHE_HOME", fresh, 1);
+    setenv("POCL_CACHE_DIR", fresh, 1);
+    dev = hr_device_open("opencl", hr_device_params(.deadline_ns = 400000000));
+    setenv("XDG_CACHE_HOME", cache, 1);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
+    CU_ASSERT_TRUE(dev->caps.exact && dev->certificate.tested);
+    for (int i = 0; i < N; i++)
+        samples[i] =
+            (struct hr_sample){.path = t.files[i], .ops = ops, .num_ops = 2};
+    r = start(dev, samples, N,
+              hr_batch_params(.n = N, .c = 3, .h = SIDE, .w = SIDE));
+    CU_ASSERT_EQUAL(hr_job_wait(r.job, 60 * INT64_C(1000000000)), HR_OK);
+    CU_ASSERT_EQUAL(count_spans(&r, N, HR_RECONSTRUCT), N);
+    finish(&r);
+    hr_device_close(&dev);
+}
+
 // All files by one op list on both devices.
 static void compare_files(const struct hr_op *ops, int num_ops, int w, int h,
                           int c, enum hr_dtype dtype, enum hr_layout layout,
@@ -350,6 +382,10 @@ static void test_geometries(void)
     const struct hr_op turned[] = {
         hr_op_decode(0), hr_op_resize(.w = 70, .h = 55),
         hr_op_flip(.transpose = true, .horizontal = true), NORMALIZE};
+    // Turned, then resized: the vertical pass of the file comes first.
+    const struct hr_op turned_first[] = {
+        hr_op_decode(0), hr_op_flip(.transpose = true),
+        hr_op_resize(.w = 52, .h = 71, .filter = HR_BICUBIC), NORMALIZE};
     const struct hr_op twice[] = {hr_op_decode(0),
                                   hr_op_resize(.w = 70, .h = 55),
                                   hr_op_resize(.w = 20, .h = 30)};
@@ -359,6 +395,7 @@ static void test_geometries(void)
     compare_files(padded, 2, SIDE, SIDE, 3, HR_F32, HR_NCHW, "padded");
     compare_files(gray, 4, 33, 50, 1, HR_F32, HR_NCHW, "gray");
     compare_files(turned, 4, 55, 70, 3, HR_F16, HR_NHWC, "turned");
+    compare_files(turned_first, 4, 52, 71, 3, HR_F32, HR_NCHW, "v_first");
     // Two steps are the CPU's, and the reason is given.
     for (int i = 0; i < t.num_files; i++)
         s[i] =
@@ -401,6 +438,9 @@ static void test_reasons(void)
                       hr_batch_params(.n = 1, .c = 3, .h = 20, .w = 20));
             hr_job_wait(r.job, HR_FOREVER);
             CU_ASSERT(r.job->results[0].why & known[k].why);
+            // What is no JPEG has no chroma that could be laid out wrongly.
+            CU_ASSERT(known[k].why != HR_WHY_FORMAT ||
+                      r.job->results[0].why == HR_WHY_FORMAT);
             finish(&r);
             seen++;
         }
@@ -495,6 +535,62 @@ static void test_batches(void)
         finish(&a);
         finish(&b);
     }
+}
+
+// ---- Variants of the kernels ------------------------------------------------
+
+static hr_device open_variant(const char *name)
+{
+    hr_device dev;
+
+    setenv("HEADRACE_OPENCL_VARIANT", name, 1);
+    dev = hr_device_open("opencl", NULL);
+    unsetenv("HEADRACE_OPENCL_VARIANT");
+    return dev;
+}
+
+// Whatever the kernels are, the bytes are the same.
+static void test_variants(void)
+{
+    static const char *const names[] = {"staged", "fused"};
+    hr_device usual = t.ocl;
+
+    for (int i = 0; i < COUNT(names); i++) {
+        CU_ASSERT_PTR_NOT_NULL_FATAL(t.ocl = open_variant(names[i]));
+        CU_ASSERT_PTR_NOT_NULL(strstr(t.ocl->description, names[i]));
+        CU_ASSERT_TRUE(t.ocl->caps.exact && t.ocl->certificate.tested);
+        test_types();
+        test_geometries();
+        test_batches();
+        hr_device_close(&t.ocl);
+    }
+    t.ocl = usual;
+    CU_ASSERT_PTR_NULL(open_variant("fastest"));
+    CU_ASSERT_EQUAL(hr_last_status(), HR_EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(hr_last_error(), "'fastest'"));
+}
+
+// The faster one is found once, and then known from disk.
+static void test_timed(void)
+{
+    enum ocl_variant timed = OCL_UNKNOWN;
+
+    for (int i = 0; i < 3; i++) {
+        hr_device dev = open_variant("timed");
+        struct ocl *o;
+
+        CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
+        o = private_of(dev);
+        CU_ASSERT_EQUAL(o->timed_now, i == 0);
+        CU_ASSERT(o->timed == OCL_STAGED || o->timed == OCL_FUSED);
+        CU_ASSERT(i == 0 || (o->program_cached && o->timed == timed));
+        CU_ASSERT_EQUAL(o->plan.fuse, o->timed == OCL_FUSED);
+        CU_ASSERT_PTR_NOT_NULL(
+            strstr(dev->description, ocl_variant_name(o->timed)));
+        timed = o->timed;
+        hr_device_close(&dev);
+    }
+    printf("\n  here it is %s; ", ocl_variant_name(timed));
 }
 
 static void test_two_jobs(void)
@@ -806,12 +902,15 @@ static const struct {
     {"fork", test_fork},
     {"cache", test_cache},
     {"cache folder", test_cache_folder},
+    {"short deadline", test_short_deadline},
     {"types", test_types},
     {"filters", test_filters},
     {"geometries", test_geometries},
     {"reasons", test_reasons},
     {"images", test_images},
     {"batches", test_batches},
+    {"variants", test_variants},
+    {"timed", test_timed},
     {"two jobs", test_two_jobs},
     {"strides", test_strides},
     {"no allocations", test_no_allocations},

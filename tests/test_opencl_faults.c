@@ -55,6 +55,86 @@ static void no_faults(void)
     printf("\n  at most 6 launches in a batch, nothing blocks ");
 }
 
+// ---- Payloads in pinned memory ----------------------------------------------
+
+static struct ocl *private_of(hr_device dev)
+{
+    return ocl_of(((struct hr__device *)(uintptr_t)dev)->engines[0]);
+}
+
+static int chunks(struct ocl *o, int *holders)
+{
+    int n = 0;
+
+    *holders = 0;
+    pthread_mutex_lock(&o->pinned.lock);
+    for (int i = 0; i < OCL_CHUNKS; i++) {
+        n += o->pinned.chunks[i].buffer.mem != NULL;
+        *holders += o->pinned.chunks[i].holders;
+    }
+    pthread_mutex_unlock(&o->pinned.lock);
+    return n;
+}
+
+// What the last task and slot held goes a moment after the job has ended.
+static void check_let_go(struct ocl *o, int left)
+{
+    int64_t begin = hr__now();
+    int holders;
+
+    while (chunks(o, &holders), holders != left && hr__now() - begin < SECOND)
+        test_sleep(TEST_MS);
+    CHECK(holders == left, "%d hold pinned memory, not %d", holders, left);
+}
+
+// A device with memory of its own fetches coefficients where the CPU wrote
+// them, in fewer commands than there are pictures; without room they are
+// copied. A chunk that is held outlives a lost context.
+static void pinned_payloads(void)
+{
+    int live = faults_now().live, holders, taken = 0;
+    static void *all[OCL_CHUNKS * 64];
+    hr_device dev;
+    struct ocl *o;
+
+    snprintf(faults.label, sizeof(faults.label), "pinned payloads");
+    faults.ctl.discrete(true);
+    dev = faults_open_scene(0, SCENE_BYTES);
+    o = private_of(dev);
+    for (int i = 0; i < 3; i++)
+        faults_run(SECOND);
+    CHECK(chunks(o, &holders) >= 1, "no payload is pinned");
+    faults_calm();
+    CHECK(faults_run(SECOND) > 0, "the device made nothing");
+    CHECK(o->transfers > 2 * o->batches, "nothing was fetched");
+    check_let_go(o, 0);
+    // Others have it all.
+    for (int round = 0; round < OCL_CHUNKS + 1; round++) {
+        while (taken < (int)(sizeof(all) / sizeof(*all)) &&
+               (all[taken] = ocl_pinned_alloc(&o->pinned, OCL_CHUNK_BYTES / 2)))
+            taken++;
+        CHECK(faults_run(SECOND) > 0, "no room: the device made nothing");
+    }
+    CHECK(chunks(o, &holders) == OCL_CHUNKS, "%d chunks", chunks(o, &holders));
+    faults_calm();
+    CHECK(faults_run(SECOND) > 0, "no room: the device made nothing");
+    // Lost while all of it is held.
+    faults_set(FAULT_clEnqueueNDRangeKernel, 1, false, CL_OUT_OF_RESOURCES);
+    faults_run(5 * SECOND);
+    faults_hit(FAULT_clEnqueueNDRangeKernel);
+    faults_calm();
+    CHECK(faults_run(5 * SECOND) > 0, "it was not opened again");
+    memset(all[0], 0xa5, OCL_CHUNK_BYTES / 2);  // still there
+    check_let_go(o, taken);
+    while (taken)
+        CHECK(ocl_pinned_free(&o->pinned, all[--taken]), "not from there");
+    for (int i = 0; i < 3; i++)
+        CHECK(faults_run(SECOND) > 0, "let go: the device made nothing");
+    check_let_go(o, 0);
+    faults_close(&dev, live);
+    faults.ctl.discrete(false);
+}
+
 // ---- Failures while it works -----------------------------------------------
 
 // A job under the fault, and one without: that is the device's again. Two
@@ -217,8 +297,8 @@ static void open_under_script(int entry, int live)
     }
     scene_init(&faults.scene, dev, N, SCENE_MIXED);
     faults_run(5 * SECOND);
-    faults_hit(entry);
     faults_close(&dev, live);
+    faults_hit(entry);  // a new program is kept when it closes
 }
 
 static void open_once(int entry, int call, bool ever, cl_int code)
@@ -367,15 +447,11 @@ static void complete(void)
 int main(int argc, char **argv)
 {
     static const struct test_case table[] = {
-        TEST_CASE(no_faults),
-        TEST_CASE(job_failures),
-        TEST_CASE(event_failures),
-        TEST_CASE(times_failures),
-        TEST_CASE(reopen_failures),
-        TEST_CASE(open_failures),
-        TEST_CASE(first_open_failures),
-        TEST_CASE(breaker),
-        TEST_CASE(complete),
+        TEST_CASE(no_faults),      TEST_CASE(pinned_payloads),
+        TEST_CASE(job_failures),   TEST_CASE(event_failures),
+        TEST_CASE(times_failures), TEST_CASE(reopen_failures),
+        TEST_CASE(open_failures),  TEST_CASE(first_open_failures),
+        TEST_CASE(breaker),        TEST_CASE(complete),
     };
 
     return faults_main("opencl faults", HR_FAULT_LIBRARY, table, COUNT(table),

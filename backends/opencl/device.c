@@ -38,7 +38,7 @@ void ocl_log(struct ocl *o, enum hr_log_level level, const char *fmt, ...)
     pthread_mutex_unlock(&o->hal);
 }
 
-// ---- Finding ---------------------------------------------------------------------
+// ---- Finding --------------------------------------------------------------
 
 static void platform_text(const struct ocl_api *api, cl_platform_id id,
                           cl_platform_info what, char text[OCL_TEXT])
@@ -114,7 +114,7 @@ int ocl_find_devices(const struct ocl_api *api, struct ocl_facts *facts)
     return n;
 }
 
-// ---- Choosing ----------------------------------------------------------------------
+// ---- Choosing -------------------------------------------------------------
 
 static bool contains(const char *text, const char *part)
 {
@@ -216,7 +216,7 @@ enum hr_status ocl_find(struct ocl *o)
     return status;
 }
 
-// ---- Listing ------------------------------------------------------------------------
+// ---- Listing --------------------------------------------------------------
 
 struct listing {
     enum hr_status status;
@@ -284,7 +284,7 @@ static int ocl_list(struct hr_device_info *infos, int max)
     return n;
 }
 
-// ---- Opening and closing ------------------------------------------------------------------
+// ---- Opening and closing --------------------------------------------------
 
 bool ocl_context_open(struct ocl *o, struct ocl_fault *fault)
 {
@@ -319,8 +319,9 @@ static void fill_caps(struct hr__engine *e, const struct ocl *o)
 
     snprintf(e->name, sizeof(e->name), "opencl:%d", f->index);
     snprintf(e->description, sizeof(e->description),
-             "%.80s, %.50s, driver %.40s", f->name, f->platform_version,
-             f->driver);
+             "%.80s, %.44s, driver %.40s, %s", f->name, f->platform_version,
+             f->driver,
+             ocl_variant_name(o->plan.fuse ? OCL_FUSED : OCL_STAGED));
     e->caps.batch = o->batch;
     e->caps.max_side = MAX_SIDE;
     e->caps.exact = true;
@@ -339,18 +340,21 @@ static const char *wanted(const char *which)
 
 static enum hr_status ocl_open(struct hr__engine *e, const char *which)
 {
-    struct ocl *o;
+    enum ocl_variant wish;
     enum hr_status status;
+    struct ocl *o;
 
-    if ((status = ocl_api_check()))
+    if ((status = ocl_api_check()) || (status = ocl_variant_wanted(&wish)))
         return status;
     if (!(o = hr__alloc(e->device, sizeof(*o))))
         return hr__fail(HR_ENOMEM, "out of memory");
     memset(o, 0, sizeof(*o));
     ((struct ocl_engine *)e->priv)->o = o;
     o->e = e;
+    o->wish = wish;
     o->plan.dev = e->device;
     ocl_pool_init(&o->pool);
+    ocl_pinned_init(&o->pinned);
     // The HAL's watchdog comes first.
     o->deadline = e->params.deadline_ns + e->params.deadline_ns / 8;
     snprintf(o->which, sizeof(o->which), "%s", wanted(which));
@@ -369,6 +373,7 @@ static void ocl_close(struct hr__engine *e)
     stopped = ocl_stop(o);
     ocl_pool_finish(&o->pool);
     if (stopped) {
+        ocl_pinned_finish(&o->pinned);
         hr__free(o->plan.data);
         hr__free(o);
         return;

@@ -25,7 +25,7 @@ bool ocl_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
     return pthread_cond_timedwait(cond, lock, &t) != ETIMEDOUT;
 }
 
-// ---- Errands ------------------------------------------------------------------------------
+// ---- Errands --------------------------------------------------------------
 
 struct errand {
     void (*fn)(void *arg);

@@ -30,10 +30,13 @@ static int class_of(size_t size, size_t *rounded)
 void *ocl_buffer_alloc(struct hr__engine *e, size_t size)
 {
     struct ocl_pool *pool = &ocl_of(e)->pool;
+    void *pinned = ocl_pinned_alloc(&ocl_of(e)->pinned, size);
     struct ocl_block *b;
     size_t rounded;
     int class;
 
+    if (pinned)
+        return pinned;
     if (size > (size_t)1 << 40)
         return NULL;
     class = class_of(size + HEADER, &rounded);
@@ -57,7 +60,7 @@ void ocl_buffer_free(struct hr__engine *e, void *data, size_t size)
     int class;
 
     (void)size;
-    if (!data)
+    if (!data || ocl_pinned_free(&ocl_of(e)->pinned, data))
         return;
     b = (struct ocl_block *)((char *)data - HEADER);
     class = class_of(b->size, &rounded);

@@ -17,7 +17,7 @@ void ocl_end(struct hr__task *list, unsigned why, const char *text)
     }
 }
 
-// ---- What she looks at ---------------------------------------------------------------
+// ---- What she looks at ------------------------------------------------------
 
 void ocl_enter(struct ocl *o)
 {
@@ -40,7 +40,7 @@ bool ocl_leave(struct ocl *o)
     return alive;
 }
 
-// ---- The nurse -----------------------------------------------------------------------
+// ---- The nurse ------------------------------------------------------------
 
 static void CL_CALLBACK on_downloaded(cl_event event, cl_int result, void *arg)
 {
@@ -96,6 +96,7 @@ static void deliver(struct ocl *o, struct ocl_slot *slot)
     } else {
         ocl_deliver(o, slot);
     }
+    ocl_pinned_let(&o->pinned, slot);
     pthread_mutex_lock(&o->lock);
     slot->num_items = 0;
     slot->state = OCL_FREE;

@@ -40,7 +40,7 @@ static unsigned why_not_chroma(const struct hr_info *info)
 {
     int h = 1, v = 1;
 
-    if (info->components > 3)
+    if (info->format != HR_FORMAT_JPEG || info->components > 3)
         return 0;
     for (int i = 0; i < info->components; i++) {
         h = info->h[i] > h ? info->h[i] : h;

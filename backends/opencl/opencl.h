@@ -15,10 +15,12 @@
 //   submit.c   one batch: packed, one upload, the kernels, one download
 //   pack.c     one picture: what the kernels must know of it
 //   memory.c   what payloads lie in
+//   pinned.c   the same where the device can fetch it
 //   device_memory.c   what images and batches lie in, if not in the host's
 //   copy.c     batches of copies from and to that
 //   deliver.c  from pinned memory to where the tensors shall be
 //   warm.c     kernels run once, when the device is opened
+//   variant.c  which kernels suit the device
 //   times.c    when the device did what, for traces and profiles
 //
 // Who calls OpenCL. Only the driver thread (and, for the list of devices, an
@@ -50,8 +52,9 @@
 #include "kernels/layout.h"
 
 struct ocl;  // one opened device
+struct ocl_slot;
 
-// ---- loader.c ----------------------------------------------------------------
+// ---- loader.c -------------------------------------------------------------
 
 // clang-format off
 #define OCL_ENTRY_POINTS(X) \
@@ -98,7 +101,7 @@ enum hr_status ocl_api_load(struct ocl_api *api);
 // HR_EFORK if a parent of this process has used OpenCL.
 enum hr_status ocl_api_check(void);
 
-// ---- error.c -----------------------------------------------------------------
+// ---- error.c --------------------------------------------------------------
 
 // The first thing that went wrong. why == 0: nothing.
 struct ocl_fault {
@@ -111,7 +114,7 @@ unsigned ocl_error_why(cl_int code);
 // True, and noted, unless code is CL_SUCCESS.
 bool ocl_failed(struct ocl_fault *fault, cl_int code, const char *call);
 
-// ---- device.c ----------------------------------------------------------------
+// ---- device.c -------------------------------------------------------------
 
 enum { OCL_MAX_DEVICES = 16, OCL_TEXT = 128 };
 
@@ -140,7 +143,23 @@ int ocl_find_devices(const struct ocl_api *api, struct ocl_facts *facts);
 enum hr_status ocl_choose(const struct ocl_facts *facts, int n,
                           const char *which, int *chosen);
 
-// ---- program.c -----------------------------------------------------------------
+// ---- variant.c ---------------------------------------------------------------
+
+// Which kernels make a picture: one per stage, or reconstruct and color in one
+// where the picture allows it. The same bytes, another speed.
+enum ocl_variant { OCL_UNKNOWN, OCL_STAGED, OCL_FUSED, OCL_TIMED };
+
+const char *ocl_variant_name(enum ocl_variant variant);
+// HEADRACE_OPENCL_VARIANT; OCL_UNKNOWN if there is none. HR_EINVAL: no name.
+enum hr_status ocl_variant_wanted(enum ocl_variant *wanted);
+// o->wish, once the device is known: what its program must have.
+void ocl_variant_settle(struct ocl *o);
+// On the driver thread, in a FREE slot: o->plan.fuse, as wished, as found out
+// before, or as a short timing says. False: the fault says why.
+bool ocl_variant_choose(struct ocl *o, struct ocl_slot *slot,
+                        struct ocl_fault *fault);
+
+// ---- program.c ------------------------------------------------------------
 
 enum { OCL_KEY_BYTES = 1024, OCL_PATH_BYTES = 1024 };
 
@@ -153,9 +172,9 @@ bool ocl_program_open(struct ocl *o, struct ocl_fault *fault);
 void ocl_program_save(struct ocl *o);
 void ocl_program_close(struct ocl *o);
 
-// ---- ring.c ----------------------------------------------------------------------
+// ---- ring.c ---------------------------------------------------------------
 
-enum { OCL_SLOTS = 3, OCL_BATCH = 64, OCL_LAUNCHES = 6 };
+enum { OCL_SLOTS = 3, OCL_BATCH = 64, OCL_LAUNCHES = 7 };
 
 // Device memory, and pinned host memory mapped for as long as it lives.
 struct ocl_buffer {
@@ -179,7 +198,15 @@ struct ocl_item {
     size_t out_at;           // in the download
     cl_mem src, dst;         // memory of images; NULL: upload, download
     size_t copy_at;          // of a copy: where in dst
+    const uint8_t *pinned;   // its payload if that is uploaded from where it
+                             // is: then in_at counts from the upload's start
     bool dropped;            // given up, it was not packed
+};
+
+// Payloads that lie one behind the other in pinned memory.
+struct ocl_run {
+    const uint8_t *from;
+    size_t size, to;  // to: in the upload
 };
 
 // When its batch did what (times.c); the driver thread's.
@@ -199,7 +226,10 @@ struct ocl_slot {
     cl_event uploaded, computed, downloaded;
     struct ocl_times_slot times;
     struct ocl_item items[OCL_BATCH];
-    cl_mem src, dst;                   // of all items
+    cl_mem src, dst;  // of all items
+    struct ocl_run runs[OCL_BATCH];
+    int num_runs;
+    unsigned held;  // pinned chunks that its upload reads, bit per chunk
     uint32_t lists[OCL_LAUNCHES + 1];  // words of the plan: the groups of
                                        // launch k are lists[k] .. lists[k + 1]
 
@@ -217,10 +247,11 @@ bool ocl_buffer_grow(struct ocl *o, struct ocl_buffer *b, size_t size,
                      bool pinned, struct ocl_fault *fault);
 void ocl_buffer_drop(struct ocl *o, struct ocl_buffer *b);
 void ocl_slot_release_events(struct ocl *o, struct ocl_slot *slot);
-// The three queues run what they have. Waits: only after a failure.
-void ocl_ring_drain(struct ocl *o);
+// The three queues run what they have. Waits: only after a failure. False:
+// one cannot be waited for; what they hold is left behind.
+bool ocl_ring_drain(struct ocl *o);
 
-// ---- pack.c --------------------------------------------------------------------------
+// ---- pack.c ---------------------------------------------------------------
 
 // What the kernels are told of a batch, in host memory: pictures, then axes
 // and tables. Offsets count from its start.
@@ -229,7 +260,9 @@ struct ocl_plan {
     uint8_t *data;
     size_t size, room;
     uint64_t in, work, out;  // bytes of the other buffers so far
+    uint64_t pinned;         // and of payloads that are not copied to in
     uint32_t groups;         // of all kernels, all pictures
+    bool fuse;               // by the fused kernel what it can make
     // Of the picture before, for the next may be the same
     const struct hr__table *table;
     uint32_t table_at;
@@ -252,7 +285,7 @@ void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,
 // The tensor as the kernels write it: without gaps.
 struct hr__dst ocl_packed(const struct hr__dst *d, size_t *size);
 
-// ---- memory.c -------------------------------------------------------------------------
+// ---- memory.c -------------------------------------------------------------
 
 enum { OCL_CLASSES = 4 * 28 };
 
@@ -267,7 +300,48 @@ void ocl_pool_finish(struct ocl_pool *pool);
 void *ocl_buffer_alloc(struct hr__engine *e, size_t size);
 void ocl_buffer_free(struct hr__engine *e, void *data, size_t size);
 
-// ---- The device ----------------------------------------------------------------------
+// ---- pinned.c --------------------------------------------------------------
+
+enum { OCL_CHUNKS = 6 };
+#define OCL_CHUNK_BYTES ((size_t)16 << 20)
+
+struct ocl_chunk {
+    struct ocl_buffer buffer;
+    size_t used;
+    int holders;   // payloads in it, and slots whose upload reads it
+    bool retired;  // of a context that was closed
+};
+
+struct ocl_pinned {
+    pthread_mutex_t lock;  // taken alone
+    struct ocl_chunk chunks[OCL_CHUNKS];
+    int filling;
+    bool wanted;  // somebody found no room
+    atomic_bool on;
+};
+
+void ocl_pinned_init(struct ocl_pinned *p);
+void ocl_pinned_finish(struct ocl_pinned *p);
+// NULL: there is no room, or none for such a device.
+void *ocl_pinned_alloc(struct ocl_pinned *p, size_t size);
+// False: it is not from here.
+bool ocl_pinned_free(struct ocl_pinned *p, void *data);
+// True: the device can fetch it.
+bool ocl_pinned_has(struct ocl_pinned *p, const void *data);
+// The chunk of data is the slot's, too, until it lets go of all it holds.
+void ocl_pinned_hold(struct ocl_pinned *p, struct ocl_slot *slot,
+                     const void *data);
+void ocl_pinned_let(struct ocl_pinned *p, struct ocl_slot *slot);
+// On the driver thread, as the context opens and closes, and before a batch:
+// makes a chunk if one was wanted.
+void ocl_pinned_open(struct ocl *o);
+void ocl_pinned_close(struct ocl *o);
+void ocl_pinned_grow(struct ocl *o);
+// Puts a batch's pinned payloads into as few runs as there are gaps between
+// them, and those one behind the other from byte base of the upload on.
+void ocl_pinned_arrange(struct ocl_slot *slot, size_t base);
+
+// ---- The device -----------------------------------------------------------
 
 enum { OCL_UPLOAD, OCL_COMPUTE, OCL_DOWNLOAD, OCL_QUEUES };
 
@@ -293,6 +367,7 @@ struct ocl {
     pthread_mutex_t hal;
     struct hr__engine *e;  // hal; NULL: left behind
     struct ocl_pool pool;
+    struct ocl_pinned pinned;
 
     struct ocl_api api;  // below: the driver thread's
     struct ocl_facts facts;
@@ -302,6 +377,9 @@ struct ocl {
     cl_program program;
     cl_kernel kernels[HR__NUM_KERNELS];
     bool program_cached;
+    enum ocl_variant wish;   // OCL_TIMED: the faster one
+    enum ocl_variant timed;  // which that is, kept with the program
+    bool timed_now;          // at this open, for tests
     char key[OCL_KEY_BYTES];
     struct ocl_slot slots[OCL_SLOTS];
     struct ocl_buffer planes;  // between kernels; of all slots, for the
@@ -318,7 +396,8 @@ struct ocl {
     pthread_cond_t changed;         // and who opens and closes. CLOCK_MONOTONIC
     struct hr__task *head, **tail;  // lock, and all that follows
     bool opened, stop, abandoned;
-    bool compiling;  // open, but still busy with its new program
+    bool unkept;     // its program is new and not on disk yet
+    bool compiling;  // the driver completes it, nothing else is begun
     bool dead;       // the driver thread was in a call for too
                      // long; nothing is its any more
     bool lost;       // the context must be made again
@@ -350,7 +429,7 @@ struct ocl *ocl_of(struct hr__engine *e);
 void ocl_log(struct ocl *o, enum hr_log_level level, const char *fmt, ...)
     HR_PRINTF(3, 4);
 
-// ---- thread.c, nurse.c -------------------------------------------------------------
+// ---- thread.c, nurse.c ----------------------------------------------------
 
 // Starts both threads and waits until the device is open. What goes wrong is
 // in hr_last_error().
@@ -403,7 +482,7 @@ bool ocl_times_idle(struct ocl *o);
 void ocl_times_host(struct ocl *o, enum hr_part part, int64_t begin);
 void ocl_times_thread(struct ocl *o, const char *name);
 
-// ---- errand.c ------------------------------------------------------------------------
+// ---- errand.c -------------------------------------------------------------
 
 void ocl_cond_init(pthread_cond_t *cond);
 // False if the deadline (hr__now()) has passed; INT64_MAX = never.
@@ -413,7 +492,7 @@ bool ocl_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
 // then still uses arg, which must be left to it).
 bool ocl_errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
 
-// ---- breaker.c (all under ocl->lock) ---------------------------------------------------
+// ---- breaker.c (all under ocl->lock) --------------------------------------
 
 // 0 = offer; else HR_WHY_BREAKER. A sample that is let in on probation uses
 // one token.
@@ -431,7 +510,7 @@ bool ocl_depart(struct ocl *o, struct ocl_slot *slot, int queue, bool ok,
 // Its tasks were all given up.
 void ocl_nothing_left(struct ocl *o, struct ocl_slot *slot);
 
-// ---- offer.c, submit.c, warm.c, deliver.c --------------------------------------------------
+// ---- offer.c, submit.c, warm.c, deliver.c ---------------------------------
 
 void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
                struct hr__offer *out);
@@ -450,7 +529,12 @@ bool ocl_grow(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault);
 void ocl_mend(struct ocl *o, struct ocl_slot *slot);
 // Behind the pictures, axes and tables of the plan come lists of groups.
 size_t ocl_plan_bytes(const struct ocl_plan *plan);
-// Every kernel, on pictures made up here, in a FREE slot. Waits for them.
+// A batch of n times the same picture in a FREE slot; waits for it. *ns: how
+// long it took from the upload on.
+bool ocl_try(struct ocl *o, struct ocl_slot *slot,
+             const struct hr__picture *pic, const struct hr__payload *in, int n,
+             int64_t *ns, struct ocl_fault *fault);
+// Every kernel, on pictures made up here.
 bool ocl_warm_up(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault);
 
 // On the nurse: to the tensors, and the tasks' end.

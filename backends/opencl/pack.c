@@ -13,7 +13,7 @@ static size_t aligned(size_t n)
     return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
-// ---- Memory of the plan ---------------------------------------------------------
+// ---- Memory of the plan ---------------------------------------------------
 
 static void rebase(struct hr__axis *a, const uint8_t *from, uint8_t *to)
 {
@@ -60,7 +60,7 @@ bool ocl_plan_begin(struct ocl_plan *plan, int n)
     size_t at;
 
     plan->size = 0;
-    plan->in = plan->out = 0;
+    plan->in = plan->out = plan->pinned = 0;
     plan->work = HR__SLACK;
     plan->groups = 0;
     plan->table = NULL;
@@ -81,7 +81,7 @@ size_t ocl_plan_bytes(const struct ocl_plan *plan)
     return aligned(plan->size + groups * 2 * sizeof(uint32_t));
 }
 
-// ---- Axes and tables ---------------------------------------------------------------
+// ---- Axes and tables ------------------------------------------------------
 
 // Pictures of one geometry share their axes.
 static bool add_axes(struct ocl_plan *plan, const struct hr__step *step)
@@ -118,7 +118,7 @@ static bool add_table(struct ocl_plan *plan, const struct hr__picture *pic)
     return true;
 }
 
-// ---- Sources -----------------------------------------------------------------------
+// ---- Sources --------------------------------------------------------------
 
 // They come from our own CPU engine; but a wrong one must not make a kernel
 // read what is not there.
@@ -152,10 +152,12 @@ static bool plan_coefficients(struct ocl_plan *plan,
 {
     if (!coefficients_fit(in))
         return false;
-    item->in_at = (size_t)plan->in;
+    // Where a pinned one comes to lie is known when all are.
+    item->in_at = item->pinned ? 0 : (size_t)plan->in;
     item->in_bytes = in->size;
-    plan->work = hr__kernel_coefficients(p, in->data, plan->in,
-                                         pic->channels == 1, plan->work);
+    plan->work = hr__kernel_coefficients(p, in->data, item->in_at,
+                                         pic->channels == 1, plan->fuse,
+                                         plan->work);
     return true;
 }
 
@@ -385,7 +387,7 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
         return false;
     plan->work = hr__kernel_axes(p, step, &plan->x, &plan->y, plan->data,
                                  plan->work);
-    plan->in += aligned(item->in_bytes);
+    *(item->pinned ? &plan->pinned : &plan->in) += aligned(item->in_bytes);
     if (item->dst) {  // written where it shall lie
         hr__kernel_store(p, step, &pic->dst,
                          pic->dst.memory->native.offset + pic->dst.at,
@@ -401,7 +403,7 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
     return true;
 }
 
-// ---- Bytes -----------------------------------------------------------------------------
+// ---- Bytes ----------------------------------------------------------------
 
 static void copy_rows(uint8_t *to, const uint8_t *from, size_t bytes, int rows,
                       size_t stride)

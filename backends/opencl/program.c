@@ -19,16 +19,17 @@
 
 #include "backends/opencl/opencl.h"
 
-enum { CACHE_MAGIC = 0x4c435248, CACHE_VERSION = 1, LOG_BYTES = 400 };
+enum { CACHE_MAGIC = 0x4c435248, CACHE_VERSION = 2, LOG_BYTES = 400 };
 #define MAX_BINARY ((size_t)64 << 20)
 
 struct cache_head {
     uint32_t magic, version;
+    uint64_t variant;  // the faster one, OCL_UNKNOWN: not timed
     uint64_t key_size, binary_size;
     uint64_t hash;  // XXH3 of what follows
 };
 
-// ---- Where -----------------------------------------------------------------
+// ---- Where ----------------------------------------------------------------
 
 static void make_key(const struct ocl *o, const char *options,
                      char key[OCL_KEY_BYTES])
@@ -74,7 +75,7 @@ static bool cache_path(const char *key, char *path, size_t size)
            (int)(size - n);
 }
 
-// ---- Files -----------------------------------------------------------------
+// ---- Files ----------------------------------------------------------------
 
 static bool read_all(int fd, void *to, size_t size)
 {
@@ -106,18 +107,21 @@ static bool write_all(int fd, const void *from, size_t size)
     return true;
 }
 
-static uint64_t hash_of(const char *key, const void *binary, size_t size)
+static uint64_t hash_of(const char *key, uint64_t variant, const void *binary,
+                        size_t size)
 {
     XXH3_state_t state;
 
     XXH3_64bits_reset(&state);
+    XXH3_64bits_update(&state, &variant, sizeof(variant));
     XXH3_64bits_update(&state, key, strlen(key));
     XXH3_64bits_update(&state, binary, size);
     return XXH3_64bits_digest(&state);
 }
 
 // What stands behind the head; NULL if anything is not as it should be.
-static unsigned char *read_binary(int fd, const char *key, size_t *size)
+static unsigned char *read_binary(int fd, const char *key, size_t *size,
+                                  enum ocl_variant *timed)
 {
     struct cache_head head;
     char other[OCL_KEY_BYTES];
@@ -127,7 +131,7 @@ static unsigned char *read_binary(int fd, const char *key, size_t *size)
     if (fstat(fd, &st) || !read_all(fd, &head, sizeof(head)) ||
         head.magic != CACHE_MAGIC || head.version != CACHE_VERSION ||
         head.key_size != strlen(key) || !head.binary_size ||
-        head.binary_size > MAX_BINARY ||
+        head.binary_size > MAX_BINARY || head.variant > OCL_FUSED ||
         (uint64_t)st.st_size !=
             sizeof(head) + head.key_size + head.binary_size ||
         !read_all(fd, other, head.key_size) ||
@@ -135,14 +139,16 @@ static unsigned char *read_binary(int fd, const char *key, size_t *size)
         return NULL;
     *size = (size_t)head.binary_size;
     if (!(binary = hr__alloc(NULL, *size)) || !read_all(fd, binary, *size) ||
-        hash_of(key, binary, *size) != head.hash) {
+        hash_of(key, head.variant, binary, *size) != head.hash) {
         hr__free(binary);
         return NULL;
     }
+    *timed = (enum ocl_variant)head.variant;
     return binary;
 }
 
-static unsigned char *load_binary(const char *key, size_t *size)
+static unsigned char *load_binary(const char *key, size_t *size,
+                                  enum ocl_variant *timed)
 {
     char path[OCL_PATH_BYTES];
     unsigned char *binary;
@@ -151,16 +157,18 @@ static unsigned char *load_binary(const char *key, size_t *size)
     if (!cache_path(key, path, sizeof(path)) ||
         (fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
         return NULL;
-    binary = read_binary(fd, key, size);
+    binary = read_binary(fd, key, size, timed);
     close(fd);
     return binary;
 }
 
 // Written beside it and renamed, so that nobody ever reads half a file.
-static bool store_binary(const char *key, const void *binary, size_t size)
+static bool store_binary(const char *key, enum ocl_variant timed,
+                         const void *binary, size_t size)
 {
-    struct cache_head head = {CACHE_MAGIC, CACHE_VERSION, strlen(key), size,
-                              hash_of(key, binary, size)};
+    struct cache_head head = {CACHE_MAGIC, CACHE_VERSION,
+                              timed,       strlen(key),
+                              size,        hash_of(key, timed, binary, size)};
     char path[OCL_PATH_BYTES], temp[OCL_PATH_BYTES + 8];
     bool ok;
     int fd;
@@ -178,7 +186,7 @@ static bool store_binary(const char *key, const void *binary, size_t size)
     return ok;
 }
 
-// ---- Building ----------------------------------------------------------------
+// ---- Building -------------------------------------------------------------
 
 static const char *const names[HR__NUM_KERNELS] = {
 #define X(name, text) [HR__KERNEL_##name] = text,
@@ -191,6 +199,8 @@ static bool make_kernels(struct ocl *o, struct ocl_fault *fault)
     cl_int err;
 
     for (int i = 0; i < HR__NUM_KERNELS; i++) {
+        if (i == HR__KERNEL_FUSED && o->wish == OCL_STAGED)
+            continue;
         o->kernels[i] = o->api.clCreateKernel(o->program, names[i], &err);
         if (ocl_failed(fault, err, "clCreateKernel"))
             return false;
@@ -212,13 +222,14 @@ static void drop_program(struct ocl *o)
 
 static bool from_binary(struct ocl *o, const char *key, const char *options)
 {
+    enum ocl_variant timed = OCL_UNKNOWN;
     struct ocl_fault fault = {0};
     cl_int err, status = 0;
     unsigned char *binary;
     size_t size;
     bool ok;
 
-    if (!(binary = load_binary(key, &size)))
+    if (!(binary = load_binary(key, &size, &timed)))
         return false;
     o->program = o->api.clCreateProgramWithBinary(
         o->context, 1, &o->facts.device, &size, (const unsigned char **)&binary,
@@ -231,6 +242,8 @@ static bool from_binary(struct ocl *o, const char *key, const char *options)
     if (!ok) {
         ocl_log(o, HR_LOG_INFO, "the driver refuses its cached binary");
         drop_program(o);
+    } else if (timed) {
+        o->timed = timed;
     }
     return ok;
 }
@@ -275,7 +288,8 @@ static bool from_source(struct ocl *o, const char *options,
 
 bool ocl_program_open(struct ocl *o, struct ocl_fault *fault)
 {
-    static const char options[] = "-cl-std=CL1.2";
+    const char *options = o->wish == OCL_STAGED ? "-cl-std=CL1.2"
+                                                : "-cl-std=CL1.2 -D HR__FUSED";
 
     make_key(o, options, o->key);
     o->program_cached = from_binary(o, o->key, options);
@@ -287,14 +301,13 @@ void ocl_program_save(struct ocl *o)
     unsigned char *binary = NULL;
     size_t size = 0;
 
-    if (o->program_cached ||
-        o->api.clGetProgramInfo(o->program, CL_PROGRAM_BINARY_SIZES,
+    if (o->api.clGetProgramInfo(o->program, CL_PROGRAM_BINARY_SIZES,
                                 sizeof(size), &size, NULL) ||
         !size || size > MAX_BINARY || !(binary = hr__alloc(NULL, size)))
         return;
     if (o->api.clGetProgramInfo(o->program, CL_PROGRAM_BINARIES, sizeof(binary),
                                 &binary, NULL) ||
-        !store_binary(o->key, binary, size))
+        !store_binary(o->key, o->timed, binary, size))
         ocl_log(o, HR_LOG_INFO, "the kernels could not be cached on disk");
     hr__free(binary);
 }

@@ -87,6 +87,7 @@ bool ocl_ring_open(struct ocl *o, struct ocl_fault *fault)
             return false;
         }
     }
+    ocl_pinned_open(o);
     return true;
 }
 
@@ -102,6 +103,7 @@ void ocl_ring_close(struct ocl *o)
         ocl_buffer_drop(o, &slot->down);
     }
     ocl_buffer_drop(o, &o->planes);
+    ocl_pinned_close(o);
     for (int i = 0; i < OCL_QUEUES; i++) {
         if (o->queues[i])
             o->api.clReleaseCommandQueue(o->queues[i]);
@@ -122,16 +124,17 @@ static void not_drained(struct ocl *o)
         ours = slot->state == OCL_FREE || slot->state == OCL_BUSY;
         o->lost = true;
         pthread_mutex_unlock(&o->lock);
-        if (ours)
-            slot->up = slot->in = slot->out = slot->down = (struct ocl_buffer){
-                0};
+        if (!ours)
+            continue;
+        slot->up = slot->in = slot->out = slot->down = (struct ocl_buffer){0};
+        slot->held = 0;  // for ever
     }
     ocl_log(o, HR_LOG_WARN,
             "a queue cannot be waited for, buffers are left "
             "behind");
 }
 
-void ocl_ring_drain(struct ocl *o)
+bool ocl_ring_drain(struct ocl *o)
 {
     bool ok = true;
 
@@ -139,4 +142,5 @@ void ocl_ring_drain(struct ocl *o)
         ok &= !o->queues[i] || !o->api.clFinish(o->queues[i]);
     if (!ok)
         not_drained(o);
+    return ok;
 }

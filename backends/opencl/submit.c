@@ -11,12 +11,12 @@
 
 static bool fits(const struct ocl *o, const struct ocl_plan *plan)
 {
-    return ocl_plan_bytes(plan) + plan->in <= o->slot_bytes &&
+    return ocl_plan_bytes(plan) + plan->in + plan->pinned <= o->slot_bytes &&
            plan->out <= o->slot_bytes &&
            plan->work + HR__SLACK <= o->work_bytes;
 }
 
-// ---- Planning -----------------------------------------------------------------
+// ---- Planning -------------------------------------------------------------
 
 void ocl_end_one(struct hr__task *task, enum hr_status status, unsigned why,
                  const char *text)
@@ -57,6 +57,10 @@ static enum planned plan_one(struct ocl *o, struct ocl_slot *slot, int i,
         ocl_end_one(task, HR_ETIMEDOUT, HR_WHY_TIMEOUT, "");
         return ENDED;
     }
+    item->pinned = NULL;
+    if (task->in && task->in->after == HR_ENTROPY &&
+        ocl_pinned_has(&o->pinned, task->in->data))
+        item->pinned = task->in->data;
     found = find_memory(o, item);
     later = found && i && (item->dst != slot->dst || item->src != slot->src);
     ok = found && !later &&
@@ -95,6 +99,7 @@ static void plan_batch(struct ocl *o, struct ocl_slot *slot,
         if (!fits(o, plan)) {
             // Memory may have moved; what lies in it may stay.
             plan->in = before.in;
+            plan->pinned = before.pinned;
             plan->out = before.out;
             plan->work = before.work;
             plan->groups = before.groups;
@@ -114,7 +119,7 @@ static void plan_batch(struct ocl *o, struct ocl_slot *slot,
     slot->num_items = kept;
 }
 
-// ---- Packing --------------------------------------------------------------------
+// ---- Packing --------------------------------------------------------------
 
 // Payloads lie behind the plan, in the same upload.
 static void shift(struct hr__kernel_picture *p, uint32_t by)
@@ -141,13 +146,17 @@ static void pack_batch(struct ocl *o, struct ocl_slot *slot)
         item->dropped = !hr__task_claim(item->task);
         if (item->dropped)
             continue;
-        ocl_pack(item, item->task->pic, item->task->in,
-                 up + base + item->in_at);
+        if (item->pinned)
+            ocl_pinned_hold(&o->pinned, slot, item->pinned);
+        else
+            ocl_pack(item, item->task->pic, item->task->in,
+                     up + base + item->in_at);
         hr__task_unclaim(item->task);
     }
+    ocl_pinned_arrange(slot, base + (size_t)o->plan.in);
 }
 
-// ---- Launching -------------------------------------------------------------------
+// ---- Launching ------------------------------------------------------------
 
 // Which kernels a span runs, in order, by the stage that it begins with.
 #define FIRST(stage) (1u << HR_##stage)
@@ -156,6 +165,7 @@ static const struct {
     int kernel;
 } stages[] = {
     {FIRST(RECONSTRUCT), HR__KERNEL_RECONSTRUCT},
+    {FIRST(RECONSTRUCT), HR__KERNEL_FUSED},
     {FIRST(COLOR), HR__KERNEL_PLANES},
     {FIRST(RECONSTRUCT) | FIRST(COLOR), HR__KERNEL_COLOR},
     {FIRST(RESAMPLE), HR__KERNEL_PIXELS},
@@ -197,6 +207,13 @@ static void write_lists(struct ocl *o, struct ocl_slot *slot,
     lists[NUM_STAGES] = (uint32_t)(end - words);
 }
 
+static bool set_arg(struct ocl *o, cl_kernel k, cl_uint at, size_t size,
+                    const void *value, struct ocl_fault *fault)
+{
+    return !ocl_failed(fault, o->api.clSetKernelArg(k, at, size, value),
+                       "clSetKernelArg");
+}
+
 static bool set_args(struct ocl *o, struct ocl_slot *slot, int kernel,
                      cl_uint list, struct ocl_fault *fault)
 {
@@ -208,18 +225,16 @@ static bool set_args(struct ocl *o, struct ocl_slot *slot, int kernel,
                            : slot->out.mem;
     cl_mem work = o->planes.mem, from = slot->src ? slot->src : in;
     cl_uint at = HR__ARG_FIRST_BUFFER;
-    cl_int err = 0;
+    bool reads = kernel == HR__KERNEL_RECONSTRUCT ||
+                 kernel == HR__KERNEL_FUSED || kernel == HR__KERNEL_PLANES ||
+                 kernel == HR__KERNEL_PIXELS;
 
-    err |= o->api.clSetKernelArg(k, HR__ARG_PLAN, sizeof(in), &in);
-    err |= o->api.clSetKernelArg(k, HR__ARG_LIST, sizeof(list), &list);
-    if (kernel == HR__KERNEL_RECONSTRUCT || kernel == HR__KERNEL_PLANES ||
-        kernel == HR__KERNEL_PIXELS)
-        err |= o->api.clSetKernelArg(k, at++, sizeof(from), &from);
-    err |= o->api.clSetKernelArg(k, at++, sizeof(work), &work);
-    if (kernel == HR__KERNEL_STORE)
-        err |= o->api.clSetKernelArg(k, at++, sizeof(out), &out);
-    return !ocl_failed(fault, err ? CL_INVALID_KERNEL_ARGS : 0,
-                       "clSetKernelArg");
+    return set_arg(o, k, HR__ARG_PLAN, sizeof(in), &in, fault) &&
+           set_arg(o, k, HR__ARG_LIST, sizeof(list), &list, fault) &&
+           (!reads || set_arg(o, k, at++, sizeof(from), &from, fault)) &&
+           set_arg(o, k, at++, sizeof(work), &work, fault) &&
+           (kernel != HR__KERNEL_STORE ||
+            set_arg(o, k, at++, sizeof(out), &out, fault));
 }
 
 // The last launch's event is slot->computed.
@@ -277,8 +292,18 @@ static bool enqueue_upload(struct ocl *o, struct ocl_slot *slot, size_t size,
                                              &slot->uploaded);
         return !ocl_failed(fault, err, "clEnqueueUnmapMemObject");
     }
+    for (int i = 0; i < slot->num_runs; i++) {
+        const struct ocl_run *run = &slot->runs[i];
+
+        err = o->api.clEnqueueWriteBuffer(q, slot->in.mem, CL_FALSE, run->to,
+                                          run->size, run->from, 0, NULL, NULL);
+        if (ocl_failed(fault, err, "clEnqueueWriteBuffer"))
+            return false;
+    }
+    // The queue runs in order: when this is there, all is.
     err = o->api.clEnqueueWriteBuffer(q, slot->in.mem, CL_FALSE, 0, size, host,
                                       0, NULL, &slot->uploaded);
+    atomic_fetch_add(&o->transfers, (uint64_t)slot->num_runs);
     return !ocl_failed(fault, err, "clEnqueueWriteBuffer");
 }
 
@@ -322,8 +347,12 @@ void ocl_fill(struct ocl *o, struct ocl_slot *slot, enum hr_stage first)
 {
     size_t base = ocl_plan_bytes(&o->plan);
 
-    for (int i = 0; i < slot->num_items && !slot->src; i++)
-        shift(ocl_plan_picture(&o->plan, i), (uint32_t)base);
+    for (int i = 0; i < slot->num_items && !slot->src; i++) {
+        const struct ocl_item *item = &slot->items[i];
+
+        shift(ocl_plan_picture(&o->plan, i),
+              (uint32_t)(item->pinned ? item->in_at : base));
+    }
     write_lists(o, slot, first);
     memcpy(slot->up.host, o->plan.data, o->plan.size);
 }
@@ -357,10 +386,10 @@ void ocl_mend(struct ocl *o, struct ocl_slot *slot)
 bool ocl_grow(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault)
 {
     const struct ocl_plan *plan = &o->plan;
-    size_t in = ocl_plan_bytes(plan) + (size_t)plan->in;
-    size_t out = (size_t)plan->out;
+    size_t up = ocl_plan_bytes(plan) + (size_t)plan->in;
+    size_t in = up + (size_t)plan->pinned, out = (size_t)plan->out;
 
-    return ocl_buffer_grow(o, &slot->up, in, true, fault) &&
+    return ocl_buffer_grow(o, &slot->up, up, true, fault) &&
            ocl_buffer_grow(o, &slot->down, out, true, fault) &&
            (o->facts.unified ||
             (ocl_buffer_grow(o, &slot->in, in, false, fault) &&
@@ -369,7 +398,7 @@ bool ocl_grow(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault)
                            fault);
 }
 
-// ---- The whole way ----------------------------------------------------------------
+// ---- The whole way --------------------------------------------------------
 
 static bool some_packed(const struct ocl_slot *slot)
 {
@@ -387,6 +416,7 @@ void ocl_nothing_left(struct ocl *o, struct ocl_slot *slot)
     list = ocl_take_items(slot, 0);
     slot->state = OCL_FREE;
     pthread_mutex_unlock(&o->lock);
+    ocl_pinned_let(&o->pinned, slot);
     ocl_end(list, HR_WHY_TIMEOUT, "");
 }
 
@@ -426,6 +456,7 @@ bool ocl_run_batch(struct ocl *o, struct ocl_slot *slot, struct hr__task **rest,
     ocl_enter(o);
     ocl_slot_release_events(o, slot);
     ok = ocl_grow(o, slot, fault);
+    ocl_pinned_grow(o);
     if (!ocl_leave(o) || !ok)
         return false;
     begin = hr__watch_begin();

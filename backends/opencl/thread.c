@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queue and the driver thread; opencl.h draws how the threads work together.
+// The queue and the driver thread; opencl.h draws how the threads work.
 #include <stdio.h>
 #include <string.h>
 
@@ -10,8 +10,9 @@
 #define STOP_NS INT64_C(2000000000)
 #define COMPILE_NS INT64_C(15000000000)
 #define LAND_NS INT64_C(1500000000)  // < STOP_NS
+#define IDLE_NS INT64_C(500000000)
 
-// ---- The queue ------------------------------------------------------------------
+// ---- The queue ------------------------------------------------------------
 
 bool ocl_hopeless(const struct ocl *o)
 {
@@ -127,7 +128,7 @@ struct hr__task *ocl_take_items(struct ocl_slot *slot, int from)
     return list;
 }
 
-// ---- The driver thread ------------------------------------------------------------
+// ---- The driver thread ----------------------------------------------------
 
 struct ocl_slot *ocl_find_slot(struct ocl *o, enum ocl_slot_state state)
 {
@@ -145,24 +146,49 @@ static bool all_free(struct ocl *o)
     return true;
 }
 
-// slot: a FREE one, to try the device with.
-static bool open_all(struct ocl *o, struct ocl_slot *slot,
-                     struct ocl_fault *fault)
-{
-    return ocl_context_open(o, fault) && ocl_ring_open(o, fault) &&
-           ocl_program_open(o, fault) && ocl_warm_up(o, slot, fault);
-}
-
-// Some drivers compile once more for the binary. Whoever opened the device
-// need not wait; who closes it at once does, or it would never be kept.
+// Keeps a new program on disk. Some drivers compile once more for that, which
+// takes longer than everything before; so it is done when there has been
+// nothing else to do, or at the end.
 static void keep_program(struct ocl *o)
 {
-    if (o->program_cached)
+    bool keep;
+
+    pthread_mutex_lock(&o->lock);
+    keep = o->unkept && !o->dead && !o->lost;
+    o->unkept = false;
+    o->compiling = keep;
+    pthread_mutex_unlock(&o->lock);
+    if (!keep)
         return;
     ocl_program_save(o);
     pthread_mutex_lock(&o->lock);
     o->compiling = false;
     pthread_mutex_unlock(&o->lock);
+}
+
+// False: nothing has come for so long that the program may be kept.
+static bool wait_for_work(struct ocl *o)
+{
+    int64_t deadline = INT64_MAX;
+
+    if (o->unkept && !o->head && all_free(o))
+        deadline = hr__now() + IDLE_NS;
+    return ocl_cond_wait(&o->work, &o->lock, deadline) || o->head || o->stop ||
+           o->requests || o->old_slabs;
+}
+
+// slot: a FREE one, to try the device with.
+static bool open_all(struct ocl *o, struct ocl_slot *slot,
+                     struct ocl_fault *fault)
+{
+    if (!ocl_context_open(o, fault) || !ocl_ring_open(o, fault) ||
+        !ocl_program_open(o, fault) || !ocl_warm_up(o, slot, fault) ||
+        !ocl_variant_choose(o, slot, fault))
+        return false;
+    pthread_mutex_lock(&o->lock);
+    o->unkept = !o->program_cached || o->timed_now;
+    pthread_mutex_unlock(&o->lock);
+    return true;
 }
 
 static void close_all(struct ocl *o)
@@ -252,13 +278,15 @@ static struct ocl_slot *next_batch(struct ocl *o)
     while (!o->stop && !o->dead &&
            (o->requests || o->old_slabs || !o->head ||
             !(slot = ocl_find_slot(o, OCL_FREE)))) {
-        if (!o->requests && !o->old_slabs) {
-            if (!ocl_times_idle(o))
-                ocl_cond_wait(&o->work, &o->lock, INT64_MAX);
+        bool asked = o->requests || o->old_slabs;
+
+        if (!asked && (ocl_times_idle(o) || wait_for_work(o)))
             continue;
-        }
         pthread_mutex_unlock(&o->lock);
-        serve_memory(o);
+        if (asked)
+            serve_memory(o);
+        else
+            keep_program(o);
         pthread_mutex_lock(&o->lock);
     }
     if (o->stop || o->dead)
@@ -274,7 +302,13 @@ static void batch_failed(struct ocl *o, struct ocl_slot *slot,
                          const struct ocl_fault *fault)
 {
     struct hr__task *list;
+    bool dead;
 
+    pthread_mutex_lock(&o->lock);
+    dead = o->dead;
+    pthread_mutex_unlock(&o->lock);
+    if (!dead)  // it has been mended, nothing reads its payloads
+        ocl_pinned_let(&o->pinned, slot);
     pthread_mutex_lock(&o->lock);
     list = ocl_take_items(slot, 0);
     slot->state = OCL_FREE;
@@ -343,7 +377,6 @@ static void open_done(struct ocl *o, enum hr_status status, const char *text)
     o->open_status = status;
     snprintf(o->open_text, sizeof(o->open_text), "%s", text);
     o->opened = true;
-    o->compiling = !status && !o->program_cached;
     pthread_cond_broadcast(&o->changed);
     pthread_mutex_unlock(&o->lock);
 }
@@ -357,6 +390,7 @@ static bool open_first(struct ocl *o)
         open_done(o, status, hr_last_error());
         return false;
     }
+    ocl_variant_settle(o);
     if (!open_all(o, &o->slots[0], &fault)) {
         close_all(o);
         open_done(o, HR_EDEVICE, fault.text);
@@ -373,10 +407,10 @@ static void *drive(void *arg)
 
     ocl_times_thread(o, "opencl driver");
     if (open_first(o)) {
-        keep_program(o);
         serve(o);
         o->left_behind = !all_landed(o);
         if (!o->left_behind) {
+            keep_program(o);
             ocl_memory_close(o);
             close_all(o);
         }
@@ -389,7 +423,7 @@ static void *drive(void *arg)
     return NULL;
 }
 
-// ---- Start and stop ---------------------------------------------------------------------
+// ---- Start and stop -------------------------------------------------------
 
 static void init(struct ocl *o)
 {
@@ -432,10 +466,11 @@ bool ocl_stop(struct ocl *o)
     bool gone;
 
     pthread_mutex_lock(&o->lock);
-    deadline = hr__now() + (o->compiling ? COMPILE_NS : STOP_NS);
+    deadline = hr__now() + (o->compiling || o->unkept ? COMPILE_NS : STOP_NS);
     o->stop = true;
     pthread_cond_signal(&o->work);
-    while (o->have_driver && !o->driver_gone &&
+    // What is dead stays where it is, and is left behind in any case.
+    while (o->have_driver && !o->driver_gone && !o->dead &&
            ocl_cond_wait(&o->changed, &o->lock, deadline))
         ;
     gone = !o->have_driver || o->driver_gone;

@@ -33,6 +33,8 @@ cl_event *ocl_times_kernel(struct ocl *o, struct ocl_slot *slot, int launch,
 {
     static const enum hr_part parts[HR__NUM_KERNELS] = {
         [HR__KERNEL_RECONSTRUCT] = HR_PART_RECONSTRUCT,
+        [HR__KERNEL_FUSED] = HR_PART_RECONSTRUCT,
+        [HR__KERNEL_PLANES] = HR_PART_COLOR,
         [HR__KERNEL_COLOR] = HR_PART_COLOR,
         [HR__KERNEL_PIXELS] = HR_PART_COLOR,
         [HR__KERNEL_RESAMPLE] = HR_PART_RESAMPLE,

@@ -93,29 +93,39 @@ static void make_picture(struct hr__picture *pic, const struct hr__table *table)
                               .out_h = SIDE / 2};
 }
 
-static bool run(struct ocl *o, struct ocl_slot *slot,
-                const struct hr__picture *pic, const struct hr__payload *in,
-                struct ocl_fault *fault)
+bool ocl_try(struct ocl *o, struct ocl_slot *slot,
+             const struct hr__picture *pic, const struct hr__payload *in, int n,
+             int64_t *ns, struct ocl_fault *fault)
 {
     enum hr_stage first = (enum hr_stage)(in->after + 1);
-    bool ok;
+    bool ok = ocl_plan_begin(&o->plan, n);
 
-    slot->items[0] = (struct ocl_item){0};
     slot->src = slot->dst = NULL;
-    if (!ocl_plan_begin(&o->plan, 1) ||
-        !ocl_plan_add(&o->plan, 0, pic, in, &slot->items[0])) {
+    for (int i = 0; ok && i < n; i++) {
+        slot->items[i] = (struct ocl_item){0};
+        ok = ocl_plan_add(&o->plan, i, pic, in, &slot->items[i]);
+    }
+    if (!ok) {
         *fault = (struct ocl_fault){HR_WHY_MEMORY, "out of memory"};
         return false;
     }
     if (!ocl_grow(o, slot, fault))
         return false;
-    slot->num_items = 1;
-    ocl_pack(&slot->items[0], pic, in,
-             (uint8_t *)slot->up.host + ocl_plan_bytes(&o->plan));
+    slot->num_items = n;
+    slot->num_runs = 0;
+    for (int i = 0; i < n; i++)
+        ocl_pack(&slot->items[i], pic, in,
+                 (uint8_t *)slot->up.host + ocl_plan_bytes(&o->plan) +
+                     slot->items[i].in_at);
     ocl_fill(o, slot, first);
+    *ns = -hr__now();
     ok = ocl_enqueue(o, slot, fault);
     slot->num_items = 0;
-    ocl_ring_drain(o);
+    if (!ocl_ring_drain(o) && ok) {
+        *fault = (struct ocl_fault){HR_WHY_FAILED, "clFinish failed"};
+        ok = false;
+    }
+    *ns += hr__now();
     if (!ok)
         ocl_mend(o, slot);
     ocl_slot_release_events(o, slot);
@@ -132,6 +142,7 @@ bool ocl_warm_up(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault)
         uint8_t pixels[SIDE * SIDE * 3];
     } *w = hr__alloc(NULL, sizeof(*w));
     struct hr__payload in;
+    int64_t ns;
     bool ok;
 
     if (!w) {
@@ -144,19 +155,23 @@ bool ocl_warm_up(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault)
     in = (struct hr__payload){.after = HR_ENTROPY,
                               .data = &w->sample,
                               .size = sizeof(w->sample)};
-    ok = run(o, slot, &w->pic, &in, fault);
+    o->plan.fuse = false;
+    ok = ocl_try(o, slot, &w->pic, &in, 1, &ns, fault);
+    o->plan.fuse = true;
+    if (o->kernels[HR__KERNEL_FUSED])
+        ok = ok && ocl_try(o, slot, &w->pic, &in, 1, &ns, fault);
     in = (struct hr__payload){.after = HR_COLOR,
                               .data = w->pixels,
                               .size = sizeof(w->pixels),
                               .rect = {0, 0, SIDE, SIDE},
                               .stride = SIDE * 3};
-    ok = ok && run(o, slot, &w->pic, &in, fault);
+    ok = ok && ocl_try(o, slot, &w->pic, &in, 1, &ns, fault);
     make_planes(&w->planes);
     in = (struct hr__payload){.after = HR_RECONSTRUCT,
                               .data = w->pixels,
                               .size = sizeof(w->pixels),
                               .extra = &w->planes};
-    ok = ok && run(o, slot, &w->pic, &in, fault);
+    ok = ok && ocl_try(o, slot, &w->pic, &in, 1, &ns, fault);
     hr__free(w);
     return ok;
 }

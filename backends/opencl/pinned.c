@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Payloads in pinned memory, so that the host writes their bytes once and the
+// device fetches them from there. For devices with memory of their own: what
+// shares the host's reads a slot's upload in place, and may not read what is
+// mapped for others to write.
+//
+// Chunks are filled from front to back by whoever makes payloads, and begin
+// again when nobody holds any of it: payloads not yet freed, and slots whose
+// upload may still read it. Only the driver thread makes and releases them; so
+// when there is no room a payload lies on the heap, and the next batch makes
+// another chunk, up to OCL_CHUNKS. A chunk that is held when the device is lost
+// takes nothing new and goes when it is let go.
+#include <string.h>
+
+#include "backends/opencl/opencl.h"
+
+enum { ALIGN = 64 };
+
+void ocl_pinned_init(struct ocl_pinned *p)
+{
+    pthread_mutex_init(&p->lock, NULL);
+}
+
+void ocl_pinned_finish(struct ocl_pinned *p)
+{
+    pthread_mutex_destroy(&p->lock);
+}
+
+static size_t aligned(size_t n)
+{
+    return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+}
+
+// ---- Any thread --------------------------------------------------------------
+
+// All but the driver thread only look at chunks; p->lock.
+static struct ocl_chunk *chunk_of(struct ocl_pinned *p, const void *data)
+{
+    for (int i = 0; i < OCL_CHUNKS; i++) {
+        struct ocl_chunk *c = &p->chunks[i];
+        uintptr_t at = (uintptr_t)c->buffer.host;
+
+        if (at && (uintptr_t)data >= at &&
+            (uintptr_t)data - at < c->buffer.size)
+            return c;
+    }
+    return NULL;
+}
+
+static void *take(struct ocl_chunk *c, size_t size)
+{
+    uint8_t *data = c->buffer.host;
+
+    if (!c->holders)
+        c->used = 0;
+    if (!data || c->retired || c->buffer.size - c->used < size)
+        return NULL;
+    data += c->used;
+    c->used += size;
+    c->holders++;
+    return data;
+}
+
+void *ocl_pinned_alloc(struct ocl_pinned *p, size_t size)
+{
+    void *data = NULL;
+
+    if (!atomic_load_explicit(&p->on, memory_order_relaxed) ||
+        size > OCL_CHUNK_BYTES)
+        return NULL;
+    pthread_mutex_lock(&p->lock);
+    // The one in use first: payloads of one batch shall lie together.
+    for (int i = 0; i < OCL_CHUNKS && !data; i++) {
+        int k = (p->filling + i) % OCL_CHUNKS;
+
+        if ((data = take(&p->chunks[k], aligned(size))))
+            p->filling = k;
+    }
+    p->wanted |= !data;
+    pthread_mutex_unlock(&p->lock);
+    return data;
+}
+
+bool ocl_pinned_free(struct ocl_pinned *p, void *data)
+{
+    struct ocl_chunk *c;
+
+    pthread_mutex_lock(&p->lock);
+    if ((c = chunk_of(p, data)))
+        c->holders--;
+    pthread_mutex_unlock(&p->lock);
+    return c;
+}
+
+bool ocl_pinned_has(struct ocl_pinned *p, const void *data)
+{
+    bool has;
+    struct ocl_chunk *c;
+
+    pthread_mutex_lock(&p->lock);
+    c = chunk_of(p, data);
+    has = c && !c->retired;
+    pthread_mutex_unlock(&p->lock);
+    return has;
+}
+
+void ocl_pinned_hold(struct ocl_pinned *p, struct ocl_slot *slot,
+                     const void *data)
+{
+    struct ocl_chunk *c;
+    unsigned bit;
+
+    pthread_mutex_lock(&p->lock);
+    if ((c = chunk_of(p, data))) {
+        bit = 1u << (c - p->chunks);
+        c->holders += !(slot->held & bit);
+        slot->held |= bit;
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
+void ocl_pinned_let(struct ocl_pinned *p, struct ocl_slot *slot)
+{
+    if (!slot->held)
+        return;
+    pthread_mutex_lock(&p->lock);
+    for (int i = 0; i < OCL_CHUNKS; i++)
+        p->chunks[i].holders -= (int)(slot->held >> i & 1);
+    pthread_mutex_unlock(&p->lock);
+    slot->held = 0;
+}
+
+// ---- The driver thread -------------------------------------------------------
+
+static void put(struct ocl_pinned *p, struct ocl_chunk *c,
+                const struct ocl_buffer *buffer)
+{
+    pthread_mutex_lock(&p->lock);
+    *c = (struct ocl_chunk){.buffer = *buffer};
+    p->wanted = false;
+    pthread_mutex_unlock(&p->lock);
+}
+
+// Those that were held when their context was closed, and are not any more.
+// Their queues are gone: they are released as they are.
+static void release_retired(struct ocl *o)
+{
+    struct ocl_pinned *p = &o->pinned;
+
+    for (int i = 0; i < OCL_CHUNKS; i++) {
+        struct ocl_chunk *c = &p->chunks[i];
+        cl_mem mem = NULL;
+
+        pthread_mutex_lock(&p->lock);
+        if (c->retired && !c->holders) {
+            mem = c->buffer.mem;
+            *c = (struct ocl_chunk){0};
+        }
+        pthread_mutex_unlock(&p->lock);
+        if (mem)
+            o->api.clReleaseMemObject(mem);
+    }
+}
+
+void ocl_pinned_grow(struct ocl *o)
+{
+    struct ocl_pinned *p = &o->pinned;
+    struct ocl_fault fault = {0};
+    struct ocl_buffer buffer = {0};
+    struct ocl_chunk *c = NULL;
+    bool wanted;
+
+    pthread_mutex_lock(&p->lock);
+    wanted = p->wanted;
+    pthread_mutex_unlock(&p->lock);
+    if (!wanted)
+        return;
+    release_retired(o);
+    // Only this thread changes what they are.
+    for (int i = 0; i < OCL_CHUNKS && !c; i++)
+        if (!p->chunks[i].buffer.mem)
+            c = &p->chunks[i];
+    if (c && ocl_buffer_grow(o, &buffer, OCL_CHUNK_BYTES, true, &fault))
+        put(p, c, &buffer);
+    else if (c)
+        // It works without; and is not asked again and again.
+        atomic_store(&p->on, false);
+}
+
+void ocl_pinned_open(struct ocl *o)
+{
+    atomic_store(&o->pinned.on,
+                 !o->facts.unified && o->slot_bytes >= OCL_CHUNK_BYTES);
+}
+
+void ocl_pinned_close(struct ocl *o)
+{
+    struct ocl_pinned *p = &o->pinned;
+
+    atomic_store(&p->on, false);
+    for (int i = 0; i < OCL_CHUNKS; i++) {
+        struct ocl_chunk *c = &p->chunks[i];
+        struct ocl_buffer buffer = {0};
+
+        pthread_mutex_lock(&p->lock);
+        c->retired = c->buffer.mem;
+        if (!c->holders) {
+            buffer = c->buffer;
+            *c = (struct ocl_chunk){0};
+        }
+        pthread_mutex_unlock(&p->lock);
+        ocl_buffer_drop(o, &buffer);
+    }
+}
+
+// ---- Of one batch ------------------------------------------------------------
+
+// Their order in memory.
+static int sort_items(struct ocl_slot *slot, struct ocl_item *sorted[OCL_BATCH])
+{
+    int n = 0;
+
+    for (int i = 0; i < slot->num_items; i++) {
+        struct ocl_item *item = &slot->items[i];
+        int at = n;
+
+        if (!item->pinned || item->dropped)
+            continue;
+        for (; at && sorted[at - 1]->pinned > item->pinned; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = item;
+        n++;
+    }
+    return n;
+}
+
+void ocl_pinned_arrange(struct ocl_slot *slot, size_t base)
+{
+    struct ocl_item *sorted[OCL_BATCH];
+    struct ocl_run *run = NULL;
+    int n = sort_items(slot, sorted);
+
+    slot->num_runs = 0;
+    for (int i = 0; i < n; i++) {
+        struct ocl_item *item = sorted[i];
+        size_t size = aligned(item->in_bytes);
+
+        if (!run || item->pinned != run->from + run->size) {
+            run = &slot->runs[slot->num_runs++];
+            *run = (struct ocl_run){.from = item->pinned, .to = base};
+        }
+        item->in_at = base;
+        base += size;
+        run->size += size;
+    }
+}

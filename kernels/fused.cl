@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stages reconstruct and color in one go, for pictures whose components have a
+// sample for every pixel: then a block needs nothing of its neighbours, and
+// the planes of components are never written. Only in programs built with
+// HR__FUSED; whether that pays is the device's to show.
+
+#ifdef HR__FUSED
+// Two columns of the window's planes.
+static inline void hr__put_pixels(__global const struct hr__kernel_picture *pic,
+                                  uchar16 c0, uchar16 c1, uchar16 c2,
+                                  __global uchar *out)
+{
+    int16 r = convert_int16(c0), g = convert_int16(c1), b = convert_int16(c2);
+    uint stride = pic->rgb_stride, plane = pic->rgb_plane;
+
+    if (pic->color == HR__KERNEL_YCC)
+        hr__ycc_to_rgb(&r, &g, &b);
+    if (pic->planes == 1) {
+        c0 = hr__luma(r, g, b);
+        vstore8(c0.lo, 0, out);
+        vstore8(c0.hi, 0, out + stride);
+        return;
+    }
+    c0 = convert_uchar16(r);
+    c1 = convert_uchar16(g);
+    c2 = convert_uchar16(b);
+    vstore8(c0.lo, 0, out);
+    vstore8(c0.hi, 0, out + stride);
+    vstore8(c1.lo, 0, out + plane);
+    vstore8(c1.hi, 0, out + plane + stride);
+    vstore8(c2.lo, 0, out + 2 * plane);
+    vstore8(c2.hi, 0, out + 2 * plane + stride);
+}
+
+// One item makes 8 x 8 pixels.
+__kernel void hr_reconstruct_color(__global const uint *restrict plan,
+                                   uint list,
+                                   __global const uchar *restrict in,
+                                   __global uchar *restrict work)
+{
+    struct hr__job job = hr__job_of(plan, list);
+    __global const struct hr__kernel_picture *pic = job.pic;
+    uint h = pic->comp[0].blocks_h, stride = pic->rgb_stride;
+    uint bx = job.item / h, by = job.item - bx * h;
+    __global uchar *out = work + pic->rgb + bx * 8 * stride + by * 8;
+    uchar8 s[3][8];
+
+    if (job.item >= pic->fused_blocks)
+        return;
+    for (uint c = 0; c < 3; c++)
+        hr__block(pic, &pic->comp[c], bx, by, in, s[c]);
+    for (uint x = 0; x < 8; x += 2)
+        hr__put_pixels(pic, (uchar16)(s[0][x], s[0][x + 1]),
+                       (uchar16)(s[1][x], s[1][x + 1]),
+                       (uchar16)(s[2][x], s[2][x + 1]), out + x * stride);
+}
+#endif
