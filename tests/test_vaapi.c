@@ -21,7 +21,7 @@ enum { PERSONALITIES = sizeof(personalities) / sizeof(*personalities) };
 // Every picture of the suite takes a planned route, and none differs.
 static void check_suite(hr_device dev, const char *name)
 {
-    for (int tier = 0; tier < 2; tier++) {
+    for (int tier = TEST_SANITIZED; tier < 2; tier++) {
         struct conformance c = conformance_run(dev, (enum hr_tier)tier,
                                                test_seed);
         struct hr_stats stats;
@@ -40,7 +40,8 @@ static void check_suite(hr_device dev, const char *name)
 
 static void conformance(void)
 {
-    for (int i = 0; i < PERSONALITIES; i++) {
+    // A sanitizer build does fewer.
+    for (int i = 0; i < test_loops(PERSONALITIES); i++) {
         hr_device dev;
 
         vaapi_driver("default,reset");
