@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the VA-API engine tells a driver of a file: no byte behind the file is
+// read, whatever is in it, and what drivers cannot be told is refused.
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/vaapi/vaapi.h"
+#include "testing.h"
+
+// ---- Tables for the driver -------------------------------------------------
+
+// In memory of just its size, where sanitizers see one byte too many.
+static unsigned read_tables(const uint8_t *data, size_t size,
+                            const struct hr_info *info)
+{
+    uint8_t *copy = malloc(size ? size : 1);
+    struct va_jpeg jpeg;
+    unsigned why;
+
+    if (!copy)
+        abort();
+    memcpy(copy, data, size);
+    why = va_jpeg_read(copy, size, info, &jpeg);
+    CHECK(why || (jpeg.scan_at < size && jpeg.scan_size <= size - jpeg.scan_at),
+          "%zu bytes at %zu of %zu", jpeg.scan_size, jpeg.scan_at, size);
+    free(copy);
+    return why;
+}
+
+static void tables(void)
+{
+    static const struct jpeg_spec specs[] = {
+        {.space = JCS_YCbCr, .factors = {0x22}, .restart = 3, .optimize = true},
+        {.space = JCS_GRAYSCALE},
+        {.space = JCS_YCbCr, .factors = {0x41}},
+    };
+    uint64_t seed = test_seed;
+
+    for (int k = 0; k < 3; k++) {
+        struct jpeg_spec spec = specs[k];
+        struct hr_info info, other;
+        struct bytes b;
+        int loops = test_loops(20000), taken = 0;
+
+        spec.w = 61;
+        spec.h = 45;
+        spec.quality = 70;
+        b = test_jpeg_of(&spec, &seed);
+        CHECK(!hr_probe(b.data, b.size, NULL, &info), "%s", hr_last_error());
+        CHECK(!read_tables(b.data, b.size, &info), "a good file");
+        for (size_t n = 0; n < b.size; n++)
+            CHECK(read_tables(b.data, n, &info), "cut to %zu", n);
+        for (int i = 0; i < loops; i++) {
+            size_t at = next_random(&seed) % b.size;
+            uint8_t was = b.data[at];
+
+            b.data[at] = (uint8_t)next_random(&seed);
+            taken += !read_tables(b.data, b.size, &info);
+            if (!hr_probe(b.data, b.size, NULL, &other) &&
+                (other.components == 1 || other.components == 3))
+                read_tables(b.data, b.size, &other);
+            b.data[at] = was;
+        }
+        CHECK(taken < loops, "every damage was taken");
+        free(b.data);
+    }
+}
+
+// What drivers are not told of, in files that the CPU decodes.
+static void odd_tables(void)
+{
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg_of(&(struct jpeg_spec){.w = 100,
+                                                      .h = 90,
+                                                      .space = JCS_YCbCr,
+                                                      .factors = {0x22},
+                                                      .quality = 90},
+                                  &seed);
+    struct hr_info info;
+
+    hr_probe(b.data, b.size, NULL, &info);
+    for (size_t i = 0; i + 4 < info.header_size; i++) {
+        uint8_t *p = b.data + i;
+
+        // The table of DC 0: one code of 13 bits instead of 9.
+        if (p[0] == 0xFF && p[1] == 0xC4 && p[4] == 0x00 && p[5 + 8] == 1) {
+            p[5 + 8] = 0;
+            p[5 + 12] = 1;
+            CHECK(read_tables(b.data, b.size, &info) == HR_WHY_TABLES,
+                  "DC codes of 13 bits");
+            p[5 + 8] = 1;
+            p[5 + 12] = 0;
+        }
+        // A quantiser that no table has.
+        if (p[0] == 0xFF && p[1] == 0xDB && p[4] == 0x01) {
+            p[4] = 0x02;
+            CHECK(read_tables(b.data, b.size, &info) == HR_WHY_TABLES,
+                  "a table is missing");
+            p[4] = 0x01;
+        }
+    }
+    CHECK(!read_tables(b.data, b.size, &info), "as it was");
+    free(b.data);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {TEST_CASE(tables),
+                                             TEST_CASE(odd_tables)};
+
+    return test_main("vaapi jpeg", cases, 2, argc, argv);
+}
