@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What headrace profile concludes from its numbers. Nothing is measured here.
+// What headrace profile concludes from its numbers, and how busy its consumer
+// is beside an engine whose speed is known.
 #include <CUnit/Basic.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "fake_engine.h"
 #include "profile.h"
 #include "testing.h"
 
@@ -143,12 +146,83 @@ static void advice(void)
     says(&c, (const char *[]){"The CPU with 2 threads is the fastest", NULL});
 }
 
+// ---- A consumer against arithmetic -----------------------------------------
+
+enum { PICTURES = 8, BATCH = 4 };
+
+static double pipeline(struct profile_child *c, double consumer_ms,
+                       double *period_ms)
+{
+    struct profile_measure m = {0};
+    uint64_t all = 0;
+    bool ok;
+
+    c->consumer_ms = consumer_ms;
+    ok = profile_run_for(c, &m, 0.8, &all);
+    CHECK(ok, "the pipeline stopped");
+    profile_end_counting(c, &m, all);
+    CHECK(profile_drain(c), "what was in flight");
+    CHECK(m.s.failed == 0 && m.s.images == BATCH * m.s.batches, "%d failed",
+          (int)m.s.failed);
+    *period_ms = 1000 * m.s.seconds / (double)m.s.batches;
+    free(m.s.latencies);
+    return m.s.busy;
+}
+
+// An engine that takes 5 ms per picture, whatever the machine does besides:
+// the data side's time is known.
+static void consumers(void)
+{
+    struct profile_child *c = calloc(1, sizeof(*c));
+    struct fake_script script = {.spans = {FAKE_DRS, FAKE_DRS, FAKE_DRS},
+                                 .delay_ns = 5 * TEST_MS};
+    struct run_options *opt = &c->run.opt;
+    uint64_t seed = test_seed;
+    double data, with, busy;
+    char error[320];
+
+    fake_reset(&script);
+    for (int i = 0; i < PICTURES; i++) {
+        struct bytes b = test_jpeg(16, 16, &seed);
+
+        CHECK(inputs_add(&c->run.in, test_file(&b, ".jpg")), "%s",
+              c->run.in.error);
+        free(b.data);
+    }
+    opt->backend = "fake";
+    opt->ops_text = "decode,resize=8x8";
+    opt->batch = BATCH;
+    opt->threads = opt->epochs = 1;
+    CHECK(ops_parse(&opt->ops, opt->ops_text, error, sizeof(error)), "%s",
+          error);
+    CHECK(run_prepare(&c->run), "does not open");
+    pipeline(c, 0, &data);
+    CHECK(data >= 5 * BATCH, "%f ms per batch", data);
+    for (int i = 0; i < 2; i++) {
+        double ms = data * (i ? 2 : 0.5), right = i ? 1 : 0.5;
+
+        // Again, if the machine had other things to do.
+        for (int k = 0; k < 3; k++) {
+            busy = pipeline(c, ms, &with);
+            if (fabs(busy - right) <= 0.03)
+                break;
+        }
+        CHECK(fabs(busy - right) <= 0.03, "%.1f ms for %.1f: %.1f %% busy", ms,
+              data, 100 * busy);
+    }
+    run_pipe_close(&c->run);
+    profile_source_close(c);
+    hr_device_close(&c->run.dev);
+    inputs_finish(&c->run.in);
+    free(c);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(medians), TEST_CASE(threads_that_suffice),
         TEST_CASE(bounds),  TEST_CASE(overlap),
-        TEST_CASE(advice),
+        TEST_CASE(advice),  TEST_CASE(consumers),
     };
 
     return test_main("profile", cases, sizeof(cases) / sizeof(*cases), argc,
