@@ -7,6 +7,7 @@
 // says that its memory is its own, so that bytes move where they need not.
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,16 +19,21 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { MAX_KERNELS = 32 };
+enum { MAX_KERNELS = 32, ROUNDS = 4 };
+#define COPY_BYTES ((size_t)64 << 20)
 
 static struct {
     pthread_mutex_t lock;
     uint64_t up, down;  // bytes
+    // 10^9 bytes per second, 0 = not known: of memory when the device copies
+    // (read and written), and of the bus from and to pinned memory
+    double copy_rate, up_rate, down_rate;
+    bool measured;
     int n;
     struct {
         cl_kernel handle;
         char name[64];
-        uint64_t launches, timed, ns;
+        uint64_t launches, timed, ns, items;
     } kernels[MAX_KERNELS];
 } t = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -66,15 +72,100 @@ EXPORT cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what,
     return err;
 }
 
+// ---- What the device could do ----------------------------------------------
+
+// Waits for the event and takes it; 0 if that failed.
+static double rate(cl_int err, cl_event event, size_t bytes)
+{
+    cl_ulong from = 0, to = 0;
+
+    if (err)
+        return 0;
+    err = clWaitForEvents(1, &event);
+    err |= clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START,
+                                   sizeof(from), &from, NULL);
+    err |= clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof(to),
+                                   &to, NULL);
+    clReleaseEvent(event);
+    return !err && to > from ? (double)bytes / (double)(to - from) : 0;
+}
+
+static void best(double *of, double x)
+{
+    *of = x > *of ? x : *of;
+}
+
+static void measure_copies(cl_command_queue queue, cl_mem mem[2], void *pinned)
+{
+    cl_event event;
+    cl_int err;
+
+    REAL(clEnqueueWriteBuffer)
+    REAL(clEnqueueReadBuffer)
+    for (int i = 0; i < ROUNDS; i++) {
+        err = clEnqueueCopyBuffer(queue, mem[0], mem[1], 0, 0, COPY_BYTES, 0,
+                                  NULL, &event);
+        best(&t.copy_rate, rate(err, event, 2 * COPY_BYTES));
+        if (!pinned)
+            continue;
+        err = real_clEnqueueWriteBuffer(queue, mem[0], CL_FALSE, 0, COPY_BYTES,
+                                        pinned, 0, NULL, &event);
+        best(&t.up_rate, rate(err, event, COPY_BYTES));
+        err = real_clEnqueueReadBuffer(queue, mem[0], CL_FALSE, 0, COPY_BYTES,
+                                       pinned, 0, NULL, &event);
+        best(&t.down_rate, rate(err, event, COPY_BYTES));
+    }
+}
+
+// Once, while the device is opened and nothing else runs on it.
+static void measure(cl_context context, cl_command_queue queue)
+{
+    cl_mem mem[3];
+    void *pinned = NULL;
+    cl_int err, bad = 0;
+
+    for (int i = 0; i < 3; i++) {
+        mem[i] = clCreateBuffer(context,
+                                CL_MEM_READ_WRITE |
+                                    (i == 2 ? CL_MEM_ALLOC_HOST_PTR : 0),
+                                COPY_BYTES, NULL, &err);
+        bad |= err;
+    }
+    if (!bad)
+        pinned = clEnqueueMapBuffer(queue, mem[2], CL_TRUE,
+                                    CL_MAP_READ | CL_MAP_WRITE, 0, COPY_BYTES,
+                                    0, NULL, NULL, &err);
+    if (!bad)
+        measure_copies(queue, mem, err ? NULL : pinned);
+    if (pinned)
+        clEnqueueUnmapMemObject(queue, mem[2], pinned, 0, NULL, NULL);
+    clFinish(queue);
+    for (int i = 0; i < 3; i++)
+        if (mem[i])
+            clReleaseMemObject(mem[i]);
+}
+
 EXPORT cl_command_queue
 clCreateCommandQueue(cl_context context, cl_device_id device,
                      cl_command_queue_properties properties, cl_int *err)
 {
+    cl_command_queue queue;
+    bool first;
+
     REAL(clCreateCommandQueue)
-    return real_clCreateCommandQueue(context, device,
-                                     properties | CL_QUEUE_PROFILING_ENABLE,
-                                     err);
+    queue = real_clCreateCommandQueue(context, device,
+                                      properties | CL_QUEUE_PROFILING_ENABLE,
+                                      err);
+    pthread_mutex_lock(&t.lock);
+    first = queue && !t.measured;
+    t.measured |= first;
+    pthread_mutex_unlock(&t.lock);
+    if (first)
+        measure(context, queue);
+    return queue;
 }
+
+// ---- What it does -----------------------------------------------------------
 
 EXPORT cl_kernel clCreateKernel(cl_program program, const char *name,
                                 cl_int *err)
@@ -114,7 +205,7 @@ static void CL_CALLBACK ended(cl_event event, cl_int status, void *arg)
     clReleaseEvent(event);
 }
 
-static int find(cl_kernel kernel)
+static int find(cl_kernel kernel, size_t items)
 {
     int found = -1;
 
@@ -122,8 +213,10 @@ static int find(cl_kernel kernel)
     for (int i = 0; i < t.n; i++)
         if (t.kernels[i].handle == kernel)
             found = i;
-    if (found >= 0)
+    if (found >= 0) {
         t.kernels[found].launches++;
+        t.kernels[found].items += items;
+    }
     pthread_mutex_unlock(&t.lock);
     return found;
 }
@@ -135,10 +228,14 @@ EXPORT cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel,
                                      cl_event *event)
 {
     cl_event own = NULL;
-    int i = find(kernel);
+    size_t items = 1;
     cl_int err;
+    int i;
 
     REAL(clEnqueueNDRangeKernel)
+    for (cl_uint d = 0; d < dims; d++)
+        items *= global[d];
+    i = find(kernel, items);
     err = real_clEnqueueNDRangeKernel(queue, kernel, dims, offset, global,
                                       local, num_events, events, &own);
     if (err)
@@ -190,16 +287,21 @@ __attribute__((destructor)) static void report(void)
     if (!f)
         return;
     pthread_mutex_lock(&t.lock);
-    fprintf(f, "{\"up_bytes\": %llu, \"down_bytes\": %llu, \"kernels\": {",
-            (unsigned long long)t.up, (unsigned long long)t.down);
+    fprintf(f,
+            "{\"up_bytes\": %llu, \"down_bytes\": %llu, "
+            "\"copy_gbps\": %.3f, \"up_gbps\": %.3f, \"down_gbps\": %.3f, "
+            "\"kernels\": {",
+            (unsigned long long)t.up, (unsigned long long)t.down, t.copy_rate,
+            t.up_rate, t.down_rate);
     for (int i = 0; i < t.n; i++)
         fprintf(f,
                 "%s\"%s\": {\"launches\": %llu, \"timed\": %llu, "
-                "\"ns\": %llu}",
+                "\"ns\": %llu, \"items\": %llu}",
                 i ? ", " : "", t.kernels[i].name,
                 (unsigned long long)t.kernels[i].launches,
                 (unsigned long long)t.kernels[i].timed,
-                (unsigned long long)t.kernels[i].ns);
+                (unsigned long long)t.kernels[i].ns,
+                (unsigned long long)t.kernels[i].items);
     fprintf(f, "}}\n");
     pthread_mutex_unlock(&t.lock);
     fclose(f);

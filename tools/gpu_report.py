@@ -19,6 +19,50 @@ def text(*path):
         return f.read().strip()
 
 
+# What an item of a kernel writes, in bytes (kernels/layout.h): a block of
+# samples or of pixels, 4 columns of 16 pixels, a tile of 16 x 16, 16 floats.
+# Items that complete a group count, too; they are few.
+WRITES = {"hr_reconstruct": 64, "hr_reconstruct_color": 192, "hr_color": 192,
+          "hr_pixels": 192, "hr_resample": 256, "hr_store": 64}
+
+
+def floors(kernels, up):
+    """Bytes that each kernel must move at least: it writes what it makes and
+    reads what the one before has made, once. up: bytes of the pictures that
+    come in."""
+    made = {k: kernels.get(k, 0) * WRITES[k] for k in WRITES}
+    planes = made["hr_reconstruct"]
+    sources = ["hr_reconstruct", "hr_reconstruct_color", "hr_pixels"]
+    blocks = sum(made[k] for k in sources)
+    moved = dict(made)
+    for k in sources:  # what came in, shared out among those who read it
+        moved[k] += up * made[k] / blocks if blocks else 0
+    moved["hr_color"] += planes if made["hr_color"] else 0
+    window = (made["hr_color"] + made["hr_reconstruct_color"] +
+              made["hr_pixels"])
+    moved["hr_resample"] += window or planes
+    moved["hr_store"] += made["hr_resample"]
+    return {k: v for k, v in moved.items() if made[k]}
+
+
+def bus_rows(moved, trace, bus, rate):
+    if not any(moved.values()):
+        return [("bytes moved", "none: it works in the host's memory")]
+    rows = []
+    for way, words in (("up", "to the device"), ("down", "back")):
+        gbps = bus or trace[way + "_gbps"]
+        rows.append((f"bytes per picture {words}", f"{moved[way]:.0f}"))
+        if not gbps:
+            continue
+        which = "given" if bus else "measured"
+        used = moved[way] * rate / (gbps * 1e9)
+        rows.append((f"  share of a bus of {gbps:.1f} GB/s ({which})",
+                     f"{used:.1%}"))
+        rows.append(("  its floor, us per picture",
+                     f"{moved[way] / gbps / 1e3:.2f}"))
+    return rows
+
+
 def trace_rows(folder, epochs, bus, rate):
     """(what, value) of bytes and kernels, per picture."""
     reason = text(folder, "no-trace")
@@ -27,29 +71,29 @@ def trace_rows(folder, epochs, bus, rate):
     one, all_ = (load(folder, f"trace-{n}.json") for n in (1, epochs + 1))
     n = (load(folder, f"traced-{epochs + 1}.json")["images"] -
          load(folder, "traced-1.json")["images"])
-    rows, moved = [], {}
-    for way in ("up", "down"):
-        moved[way] = (all_[way + "_bytes"] - one[way + "_bytes"]) / n
-    if not any(moved.values()):
-        rows.append(("bytes moved", "none: it works in the host's memory"))
-    else:
-        for way, words in (("up", "to the device"), ("down", "back")):
-            rows.append((f"bytes per picture {words}", f"{moved[way]:.0f}"))
-        if bus:
-            used = max(moved.values()) * rate / (bus * 1e9)
-            rows.append((f"share of a bus of {bus:g} GB/s", f"{used:.1%}"))
-            floor = max(moved.values()) / (bus * 1e9) * 1e6
-            rows.append(("  its floor, us per picture", f"{floor:.2f}"))
-    total = 0
-    for name, k in all_["kernels"].items():
-        before = one["kernels"].get(name, {"ns": 0, "timed": 0})
-        if k["ns"] == before["ns"]:  # not run, or the driver has no clock
+    moved = {way: (all_[way + "_bytes"] - one[way + "_bytes"]) / n
+             for way in ("up", "down")}
+    rows = bus_rows(moved, all_, bus, rate)
+    none = {"ns": 0, "items": 0}
+    used = {name: {what: (k[what] - one["kernels"].get(name, none)[what]) / n
+                   for what in none} for name, k in all_["kernels"].items()}
+    least = floors({name: u["items"] for name, u in used.items()}, moved["up"])
+    memory = all_["copy_gbps"]
+    rows.append(("memory, when the device copies",
+                 f"{memory:.1f} GB/s" if memory else "not measured"))
+    total = floor = 0
+    for name, u in used.items():
+        # Only at the start, or the driver has no clock.
+        if u["ns"] <= 0 or name not in least:
             continue
-        us = (k["ns"] - before["ns"]) / 1e3 / n
-        total += us
-        rows.append((f"  {name}, us per picture", f"{us:.2f}"))
-    rows.append(("kernels together, us per picture",
-                 f"{total:.2f}" if total else "not measured: the driver has no times"))
+        us = u["ns"] / 1e3
+        us_least = least[name] / memory / 1e3 if memory else 0
+        total, floor = total + us, floor + us_least
+        rows.append((f"  {name}, us per picture (memory floor, share)",
+                     f"{us:.2f} ({us_least:.2f}, {us_least / us:.0%})"))
+    rows.append(("kernels together, us per picture (memory floor, share)",
+                 f"{total:.2f} ({floor:.2f}, {floor / total:.0%})" if total
+                 else "not measured: the driver has no times"))
     return rows
 
 

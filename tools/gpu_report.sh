@@ -8,6 +8,8 @@
 #
 # BUS_GBPS: what the bus to the device can carry, in 10^9 bytes per second and
 # direction (PCIe 4.0 x16: about 25); the report says how much of it is used.
+# Without it the bus is measured, as the device's memory always is: how long
+# kernels would take if they did nothing but move their bytes is their floor.
 # PICTURES: files and folders to measure with; else photos are made.
 # HEADRACE_REPORT_DEVICES: names of devices, instead of all that there are.
 set -euo pipefail
@@ -17,7 +19,7 @@ while getopts b:e:h option; do
     case $option in
     b) build=$OPTARG ;;
     e) epochs=$OPTARG ;;
-    *) sed -n '3,13s/^# \?//p' "$0"; exit 2 ;;
+    *) sed -n '3,15s/^# \?//p' "$0"; exit 2 ;;
     esac
 done
 shift $((OPTIND - 1))
