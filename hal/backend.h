@@ -418,6 +418,28 @@ void hr__log(struct hr__device *dev, enum hr_log_level level, const char *fmt,
 
 // CLOCK_MONOTONIC in nanoseconds.
 int64_t hr__now(void);
+// Conditions by that clock. wait: false if the deadline has passed; INT64_MAX =
+// never.
+void hr__cond_init(pthread_cond_t *cond);
+bool hr__cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
+                   int64_t deadline);
+
+// Runs fn, which may hang in a driver, on a thread of its own; false if it has
+// not come back in time (it then still uses arg, which must be left to it).
+bool hr__errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
+
+// Failures of an engine in a row, and the rest they earn; zeroed it is closed.
+// Guarded by a lock of the engine's.
+struct hr__breaker {
+    int strikes;
+    bool open;
+    int64_t until, rest;  // ns
+    int tokens;           // samples let in on probation
+};
+// 0 = offer; else HR_WHY_BREAKER. After a rest so many samples (`tokens`) are
+// let in, one per call.
+unsigned hr__breaker_ask(struct hr__breaker *b, int tokens, int64_t now);
+void hr__breaker_note(struct hr__breaker *b, bool ok, int64_t now);
 
 // ---- Watching (meter.c, trace.c) ------------------------------------------------
 //

@@ -427,10 +427,6 @@ void hr__registry_add(const struct hr__backend *backend);  // tests
 // clock.c: CLOCK_MONOTONIC, nanoseconds; INT64_MAX = never.
 int64_t hr__now(void);
 int64_t hr__deadline(int64_t timeout_ns);  // now + timeout; < 0: never
-void hr__cond_init(pthread_cond_t *cond);
-// False if the deadline has passed (then it did not wait).
-bool hr__cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
-                   int64_t deadline);
 bool hr__on_library_thread(void);
 
 #endif

@@ -789,26 +789,26 @@ static void test_hang(void)
 
 static void test_breaker(void)
 {
-    struct ocl_breaker b = {0};
+    struct hr__breaker b = {0};
     const int64_t s = 1000000000;
     int let_in = 0;
 
     for (int i = 0; i < 2; i++)
-        ocl_breaker_note(&b, false, 0);
-    CU_ASSERT_EQUAL(ocl_breaker_ask(&b, 0), 0);
-    ocl_breaker_note(&b, false, 0);
-    CU_ASSERT_EQUAL(ocl_breaker_ask(&b, s - 1), HR_WHY_BREAKER);
+        hr__breaker_note(&b, false, 0);
+    CU_ASSERT_EQUAL(hr__breaker_ask(&b, OCL_BATCH, 0), 0);
+    hr__breaker_note(&b, false, 0);
+    CU_ASSERT_EQUAL(hr__breaker_ask(&b, OCL_BATCH, s - 1), HR_WHY_BREAKER);
     for (int i = 0; i < 1000; i++)
-        let_in += !ocl_breaker_ask(&b, s);
+        let_in += !hr__breaker_ask(&b, OCL_BATCH, s);
     CU_ASSERT_EQUAL(let_in, OCL_BATCH);
-    ocl_breaker_note(&b, false, s);
-    CU_ASSERT_EQUAL(ocl_breaker_ask(&b, 3 * s - 1), HR_WHY_BREAKER);
-    CU_ASSERT_EQUAL(ocl_breaker_ask(&b, 3 * s), 0);
+    hr__breaker_note(&b, false, s);
+    CU_ASSERT_EQUAL(hr__breaker_ask(&b, OCL_BATCH, 3 * s - 1), HR_WHY_BREAKER);
+    CU_ASSERT_EQUAL(hr__breaker_ask(&b, OCL_BATCH, 3 * s), 0);
     for (int i = 0; i < 20; i++)
-        ocl_breaker_note(&b, false, 3 * s);
+        hr__breaker_note(&b, false, 3 * s);
     CU_ASSERT_EQUAL(b.rest, 60 * s);
-    ocl_breaker_note(&b, true, 3 * s);
-    CU_ASSERT_EQUAL(ocl_breaker_ask(&b, 3 * s), 0);
+    hr__breaker_note(&b, true, 3 * s);
+    CU_ASSERT_EQUAL(hr__breaker_ask(&b, OCL_BATCH, 3 * s), 0);
     CU_ASSERT_EQUAL(b.strikes, 0);
 }
 

@@ -273,7 +273,7 @@ static int ocl_list(struct hr_device_info *infos, int max)
     if (!(l = hr__alloc(NULL, sizeof(*l))))
         return list_none(infos, max, "out of memory");
     memset(l, 0, sizeof(*l));
-    if (!ocl_errand(list_devices, l, LIST_NS))
+    if (!hr__errand(list_devices, l, LIST_NS))
         return list_none(infos, max, "a driver does not answer");  // keeps *l
     n = l->status ? list_none(infos, max, l->text)
         : l->n    ? list_some(infos, max, l)

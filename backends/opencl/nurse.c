@@ -88,7 +88,7 @@ static void deliver(struct ocl *o, struct ocl_slot *slot)
     }
     // A batch that was given up has had its strike.
     if (n)
-        ocl_breaker_note(&o->breaker, !failed, hr__now());
+        hr__breaker_note(&o->breaker, !failed, hr__now());
     pthread_mutex_unlock(&o->lock);
     if (failed) {
         ocl_log(o, HR_LOG_WARN, "a batch failed: %s", fault.text);
@@ -143,7 +143,7 @@ static struct hr__task *given_up(struct ocl *o)
     *end = NULL;
     o->tail = at;
     if (list)
-        ocl_breaker_note(&o->breaker, false, hr__now());
+        hr__breaker_note(&o->breaker, false, hr__now());
     return list;
 }
 
@@ -178,7 +178,7 @@ static struct hr__task *overdue(struct ocl *o, int64_t *due)
         *end = ocl_take_items(slot, 0);
         while (*end)
             end = &(*end)->next;
-        ocl_breaker_note(&o->breaker, false, now);
+        hr__breaker_note(&o->breaker, false, now);
     }
     return list;
 }
@@ -209,7 +209,7 @@ void *ocl_nurse(void *arg)
             continue;
         }
         o->nurse_due = due;
-        ocl_cond_wait(&o->landed, &o->lock, due);
+        hr__cond_wait(&o->landed, &o->lock, due);
     }
     pthread_mutex_unlock(&o->lock);
     return NULL;

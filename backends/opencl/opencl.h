@@ -9,8 +9,6 @@
 //   program.c  kernels: built, or from the cache on disk
 //   thread.c   its queue and the driver thread; start and stop
 //   nurse.c    what has landed; what does not come back in time
-//   errand.c   waiting with a deadline, calls that may be left behind
-//   breaker.c  resting after failures
 //   ring.c     slots: memory of one batch on its way
 //   submit.c   one batch: packed, one upload, the kernels, one download
 //   pack.c     one picture: what the kernels must know of it
@@ -353,14 +351,6 @@ struct ocl_clock {
     uint64_t launches;         // before this batch
 };
 
-// Failures in a row, and the rest they earn. ocl->lock
-struct ocl_breaker {
-    int strikes;
-    bool open;
-    int64_t until, rest;  // ns
-    int tokens;           // samples let in on probation
-};
-
 // What a hung driver thread may still touch: it is its own memory, left behind
 // on purpose if that thread does not come back.
 struct ocl {
@@ -409,10 +399,10 @@ struct ocl {
     bool driver_gone, left_behind;
     enum hr_status open_status;
     char open_text[192];
-    int64_t busy_since;  // the driver thread is at work; 0 = idle
-    int64_t deadline;    // ns that it may be
-    int64_t nurse_due;   // when the nurse will look again
-    struct ocl_breaker breaker;
+    int64_t busy_since;          // the driver thread is at work; 0 = idle
+    int64_t deadline;            // ns that it may be
+    int64_t nurse_due;           // when the nurse will look again
+    struct hr__breaker breaker;  // ocl->lock
     bool have_driver, have_nurse;
     pthread_t driver, nurse;
 
@@ -482,22 +472,7 @@ bool ocl_times_idle(struct ocl *o);
 void ocl_times_host(struct ocl *o, enum hr_part part, int64_t begin);
 void ocl_times_thread(struct ocl *o, const char *name);
 
-// ---- errand.c -------------------------------------------------------------
-
-void ocl_cond_init(pthread_cond_t *cond);
-// False if the deadline (hr__now()) has passed; INT64_MAX = never.
-bool ocl_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
-                   int64_t deadline);
-// Runs fn on a thread of its own; false if it has not come back in time (it
-// then still uses arg, which must be left to it).
-bool ocl_errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
-
-// ---- breaker.c (all under ocl->lock) --------------------------------------
-
-// 0 = offer; else HR_WHY_BREAKER. A sample that is let in on probation uses
-// one token.
-unsigned ocl_breaker_ask(struct ocl_breaker *b, int64_t now);
-void ocl_breaker_note(struct ocl_breaker *b, bool ok, int64_t now);
+// ---- submit.c ----------------------------------------------------------------
 
 // Ends one task that was not delivered.
 void ocl_end_one(struct hr__task *task, enum hr_status status, unsigned why,

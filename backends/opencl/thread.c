@@ -173,7 +173,7 @@ static bool wait_for_work(struct ocl *o)
 
     if (o->unkept && !o->head && all_free(o))
         deadline = hr__now() + IDLE_NS;
-    return ocl_cond_wait(&o->work, &o->lock, deadline) || o->head || o->stop ||
+    return hr__cond_wait(&o->work, &o->lock, deadline) || o->head || o->stop ||
            o->requests || o->old_slabs;
 }
 
@@ -216,7 +216,7 @@ static bool others_free(struct ocl *o, const struct ocl_slot *mine)
             wait &= slot->state != OCL_FLYING || slot->num_items;
         }
         if (wait && !free)
-            wait = ocl_cond_wait(&o->work, &o->lock, deadline);
+            wait = hr__cond_wait(&o->work, &o->lock, deadline);
     }
     pthread_mutex_unlock(&o->lock);
     return free;
@@ -313,7 +313,7 @@ static void batch_failed(struct ocl *o, struct ocl_slot *slot,
     list = ocl_take_items(slot, 0);
     slot->state = OCL_FREE;
     o->lost |= (fault->why & HR_WHY_LOST) != 0;
-    ocl_breaker_note(&o->breaker, false, hr__now());
+    hr__breaker_note(&o->breaker, false, hr__now());
     pthread_mutex_unlock(&o->lock);
     if (!list)
         return;
@@ -364,7 +364,7 @@ static bool all_landed(struct ocl *o)
 
     pthread_mutex_lock(&o->lock);
     while (!o->dead && !(ok = all_free(o)) &&
-           ocl_cond_wait(&o->work, &o->lock, deadline))
+           hr__cond_wait(&o->work, &o->lock, deadline))
         ;
     ok = !o->dead && all_free(o);
     pthread_mutex_unlock(&o->lock);
@@ -429,9 +429,9 @@ static void init(struct ocl *o)
 {
     pthread_mutex_init(&o->hal, NULL);
     pthread_mutex_init(&o->lock, NULL);
-    ocl_cond_init(&o->work);
-    ocl_cond_init(&o->landed);
-    ocl_cond_init(&o->changed);
+    hr__cond_init(&o->work);
+    hr__cond_init(&o->landed);
+    hr__cond_init(&o->changed);
     o->tail = &o->head;
     for (int i = 0; i < OCL_SLOTS; i++)
         o->slots[i].o = o;
@@ -446,7 +446,7 @@ enum hr_status ocl_start(struct ocl *o)
     if (!(o->have_driver = hr__thread_start(&o->driver, drive, o)))
         return hr__fail(HR_ENOMEM, "no thread for the driver");
     pthread_mutex_lock(&o->lock);
-    while (!o->opened && ocl_cond_wait(&o->changed, &o->lock, deadline))
+    while (!o->opened && hr__cond_wait(&o->changed, &o->lock, deadline))
         ;
     opened = o->opened;
     pthread_mutex_unlock(&o->lock);
@@ -471,7 +471,7 @@ bool ocl_stop(struct ocl *o)
     pthread_cond_signal(&o->work);
     // What is dead stays where it is, and is left behind in any case.
     while (o->have_driver && !o->driver_gone && !o->dead &&
-           ocl_cond_wait(&o->changed, &o->lock, deadline))
+           hr__cond_wait(&o->changed, &o->lock, deadline))
         ;
     gone = !o->have_driver || o->driver_gone;
     o->abandoned = !gone;

@@ -72,7 +72,7 @@ static struct hr__task *overdue(struct va *va, int64_t *due)
             continue;
         }
         take(s, &list);
-        va_breaker_note(&va->breaker, false, now);
+        hr__breaker_note(&va->breaker, false, now);
         pthread_cond_signal(&va->work);
     }
     return list;
@@ -107,7 +107,7 @@ void *va_nurse(void *arg)
             continue;
         }
         va->nurse_due = due;
-        va_cond_wait(&va->nurse_c, &va->lock, due);
+        hr__cond_wait(&va->nurse_c, &va->lock, due);
     }
     pthread_mutex_unlock(&va->lock);
     return NULL;

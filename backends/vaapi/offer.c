@@ -82,7 +82,8 @@ void va_offer(struct hr__engine *e, const struct hr__picture *pic,
     if (out->why)
         return;
     pthread_mutex_lock(&va->lock);
-    out->why = va->dead ? HR_WHY_LOST : va_breaker_ask(&va->breaker, hr__now());
+    out->why = va->dead ? HR_WHY_LOST
+                        : hr__breaker_ask(&va->breaker, VA_SLOTS, hr__now());
     pthread_mutex_unlock(&va->lock);
     if (out->why)
         return;

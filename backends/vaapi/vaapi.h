@@ -18,8 +18,6 @@
 //   thread.c    the queue and the driver thread; start and stop
 //   waiter.c    waits for pictures, hands their samples on
 //   nurse.c     what does not come back in time
-//   errand.c    waiting with a deadline, calls that may be left behind
-//   breaker.c   resting after failures
 //
 // Who calls libva. The driver thread opens the display, submits pictures and
 // closes; the waiter waits for pictures and reads them back; for the list of
@@ -333,20 +331,6 @@ bool va_vpp_map(struct va *va, const struct va_output *o, uint8_t **data,
 void va_vpp_pack(const struct va *va, const struct va_output *o,
                  const uint8_t *from, uint8_t *to);
 
-// ---- breaker.c (all under va->lock) ------------------------------------------
-
-struct va_breaker {
-    int strikes;
-    bool open;
-    int64_t until, rest;  // ns
-    int tokens;           // samples let in on probation
-};
-
-// 0 = offer; else HR_WHY_BREAKER. A sample that is let in on probation uses
-// one token.
-unsigned va_breaker_ask(struct va_breaker *b, int64_t now);
-void va_breaker_note(struct va_breaker *b, bool ok, int64_t now);
-
 // ---- The device --------------------------------------------------------------
 
 enum { VA_DRIVER, VA_WAITER, VA_THREADS };
@@ -402,7 +386,7 @@ struct va {
     int64_t deadline;                // ns that it may be
     int64_t nurse_due;
     uint64_t next_number;
-    struct va_breaker breaker;
+    struct hr__breaker breaker;
     bool have[VA_THREADS], have_nurse;
     pthread_t threads[VA_THREADS], nurse;
 
@@ -460,15 +444,5 @@ struct hr__task *va_take_queue(struct va *va);
 void va_fail_tasks(struct hr__task *list, unsigned why, const char *text);
 void *va_nurse(void *va);
 void *va_wait_for_pictures(void *va);
-
-// ---- errand.c ----------------------------------------------------------------
-
-void va_cond_init(pthread_cond_t *cond);
-// False if the deadline (hr__now()) has passed; INT64_MAX = never.
-bool va_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
-                  int64_t deadline);
-// Runs fn on a thread of its own; false if it has not come back in time (it
-// then still uses arg, which must be left to it).
-bool va_errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
 
 #endif

@@ -69,7 +69,7 @@ static void failed(struct va *va, struct va_slot *slot,
     va->lost |= (fault->why & HR_WHY_LOST) != 0;
     // One that was given up has had its strike; a damaged file is no failure.
     if (task && !(fault->why & HR_WHY_DAMAGED))
-        va_breaker_note(&va->breaker, false, hr__now());
+        hr__breaker_note(&va->breaker, false, hr__now());
     pthread_cond_signal(&va->work);
     pthread_mutex_unlock(&va->lock);
     if (!task)
@@ -191,7 +191,7 @@ static bool hand_on(struct va *va, struct va_slot *slot, uint8_t *data,
         return false;
     }
     pthread_mutex_lock(&va->lock);
-    va_breaker_note(&va->breaker, true, hr__now());
+    hr__breaker_note(&va->breaker, true, hr__now());
     pthread_mutex_unlock(&va->lock);
     atomic_fetch_add(&va->pictures, 1);
     hr__task_done(task, &out);
@@ -264,9 +264,9 @@ static bool one_turn(struct va *va)
     bool alive, again;
 
     if (!slot && !(slot = va_oldest(va)))
-        return va_cond_wait(&va->flown, &va->lock, INT64_MAX), true;
+        return hr__cond_wait(&va->flown, &va->lock, INT64_MAX), true;
     if (slot->state == VA_FLYING && others_first(va)) {
-        va_cond_wait(&va->flown, &va->lock, hr__now() + SLICE_NS / 10);
+        hr__cond_wait(&va->flown, &va->lock, hr__now() + SLICE_NS / 10);
         return true;
     }
     if (slot->state == VA_RETURNED) {
@@ -283,7 +283,7 @@ static bool one_turn(struct va *va)
     pthread_mutex_lock(&va->lock);
     again = status == VA_STATUS_ERROR_TIMEDOUT;
     if (again && !va->sync2)
-        va_cond_wait(&va->flown, &va->lock, hr__now() + SLICE_NS / 10);
+        hr__cond_wait(&va->flown, &va->lock, hr__now() + SLICE_NS / 10);
     if (!alive || again)
         return alive;
     slot->state = VA_READING;
