@@ -42,7 +42,7 @@ static double ms_since(int64_t start)
     return (double)(hr__now() - start) / 1e6;
 }
 
-// ---- Opening ---------------------------------------------------------------------
+// ---- Opening --------------------------------------------------------------
 
 static void test_names(void)
 {
@@ -131,7 +131,7 @@ static void test_fork(void)
     CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-// ---- The cache --------------------------------------------------------------------
+// ---- The cache ------------------------------------------------------------
 
 static bool find_cache(char *path, size_t size)
 {
@@ -211,7 +211,7 @@ static void test_cache_folder(void)
     CU_ASSERT_EQUAL(open_cached(NULL), 1);
 }
 
-// ---- The same bytes -----------------------------------------------------------------
+// ---- The same bytes -------------------------------------------------------
 
 struct run {
     hr_batch batch;
@@ -448,7 +448,7 @@ static void test_reasons(void)
     }
 }
 
-// ---- Pixels, batches, jobs -----------------------------------------------------------
+// ---- Pixels, batches, jobs ------------------------------------------------
 
 static void test_images(void)
 {
@@ -537,7 +537,7 @@ static void test_batches(void)
     }
 }
 
-// ---- Variants of the kernels ------------------------------------------------
+// ---- Variants of the kernels ----------------------------------------------
 
 static hr_device open_variant(const char *name)
 {
@@ -654,7 +654,7 @@ static void test_no_allocations(void)
     hr_batch_destroy(&batch);
 }
 
-// ---- Drivers that fail -----------------------------------------------------------------
+// ---- Drivers that fail ----------------------------------------------------
 
 static _Atomic int failures;
 static _Atomic cl_int failure;
@@ -812,7 +812,7 @@ static void test_breaker(void)
     CU_ASSERT_EQUAL(b.strikes, 0);
 }
 
-// ---- The suite -------------------------------------------------------------------------
+// ---- The suite ------------------------------------------------------------
 
 static bool list_samples(const char *dir)
 {

@@ -7,7 +7,8 @@
 //   device.c   which devices there are; open, close, describe
 //   offer.c    what it takes of a picture
 //   program.c  kernels: built, or from the cache on disk
-//   thread.c   its queue and the driver thread; start and stop
+//   queue.c    tasks that wait
+//   thread.c   the driver thread; start and stop
 //   nurse.c    what has landed; what does not come back in time
 //   ring.c     slots: memory of one batch on its way
 //   submit.c   one batch: packed, one upload, the kernels, one download
@@ -141,7 +142,7 @@ int ocl_find_devices(const struct ocl_api *api, struct ocl_facts *facts);
 enum hr_status ocl_choose(const struct ocl_facts *facts, int n,
                           const char *which, int *chosen);
 
-// ---- variant.c ---------------------------------------------------------------
+// ---- variant.c ------------------------------------------------------------
 
 // Which kernels make a picture: one per stage, or reconstruct and color in one
 // where the picture allows it. The same bytes, another speed.
@@ -298,7 +299,7 @@ void ocl_pool_finish(struct ocl_pool *pool);
 void *ocl_buffer_alloc(struct hr__engine *e, size_t size);
 void ocl_buffer_free(struct hr__engine *e, void *data, size_t size);
 
-// ---- pinned.c --------------------------------------------------------------
+// ---- pinned.c -------------------------------------------------------------
 
 enum { OCL_CHUNKS = 6 };
 #define OCL_CHUNK_BYTES ((size_t)16 << 20)
@@ -419,7 +420,7 @@ struct ocl *ocl_of(struct hr__engine *e);
 void ocl_log(struct ocl *o, enum hr_log_level level, const char *fmt, ...)
     HR_PRINTF(3, 4);
 
-// ---- thread.c, nurse.c ----------------------------------------------------
+// ---- queue.c, thread.c, nurse.c -------------------------------------------
 
 // Starts both threads and waits until the device is open. What goes wrong is
 // in hr_last_error().

@@ -31,7 +31,7 @@ static size_t aligned(size_t n)
     return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
-// ---- Any thread --------------------------------------------------------------
+// ---- Any thread -----------------------------------------------------------
 
 // All but the driver thread only look at chunks; p->lock.
 static struct ocl_chunk *chunk_of(struct ocl_pinned *p, const void *data)
@@ -130,7 +130,7 @@ void ocl_pinned_let(struct ocl_pinned *p, struct ocl_slot *slot)
     slot->held = 0;
 }
 
-// ---- The driver thread -------------------------------------------------------
+// ---- The driver thread ----------------------------------------------------
 
 static void put(struct ocl_pinned *p, struct ocl_chunk *c,
                 const struct ocl_buffer *buffer)
@@ -213,7 +213,7 @@ void ocl_pinned_close(struct ocl *o)
     }
 }
 
-// ---- Of one batch ------------------------------------------------------------
+// ---- Of one batch ---------------------------------------------------------
 
 // Their order in memory.
 static int sort_items(struct ocl_slot *slot, struct ocl_item *sorted[OCL_BATCH])
