@@ -333,6 +333,8 @@ struct hr__engine {
     struct hr_caps caps;
     size_t copy_bytes;               // most of one copy task; open() fills it
     struct hr_device_params params;  // defaults filled in
+    bool left_behind;                // close() says so: a driver hangs, and has
+                                     // all that it was given
     void *priv;                      // backend->engine_size bytes, zeroed
     struct hr__meter meter;
 };

@@ -204,6 +204,7 @@ static enum hr_status test_alone(struct hr__device *dev, int k,
 
     params.threads = 1;
     params.va_display = NULL;
+    params.on_closed = NULL;
     if (!(alone = hr_device_open(dev->engines[k]->name, &params)))
         return hr_last_status();
     *cert = alone->certificate;

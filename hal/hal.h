@@ -233,6 +233,7 @@ struct hr__device {
     atomic_int refs;         // handles + jobs + images + batches
     struct hr__device *next_orphan;
     pid_t pid;
+    bool opened;  // the user has had it
     int num_engines;
     struct hr__engine *engines[HR__MAX_ENGINES];
     char name[128], description[512];  // of a chain of several

@@ -448,6 +448,11 @@ static void names(void)
 }
 
 // The caller's own display, which stays the caller's.
+static void closed(void *ctx, bool left_behind)
+{
+    atomic_store((atomic_int *)ctx, left_behind ? 2 : 1);
+}
+
 static void foreign_display(void)
 {
     void *va = dlopen("libva.so.2", RTLD_NOW),
@@ -458,6 +463,7 @@ static void foreign_display(void)
         va ? (int (*)(void *, int *, int *))dlsym(va, "vaInitialize") : NULL;
     int (*end)(void *) = va ? (int (*)(void *))dlsym(va, "vaTerminate") : NULL;
     int fd = memfd_create("node", MFD_CLOEXEC), major, minor;
+    atomic_int down = 0;
     void *display;
     hr_device dev;
     unsigned why = 0;
@@ -471,13 +477,17 @@ static void foreign_display(void)
     CHECK(!vaapi_open_with(hr_device_params(.va_display = display)),
           "not initialised, and opens");
     CHECK(display && !init(display, &major, &minor), "vaInitialize");
-    dev = vaapi_open_with(hr_device_params(.va_display = display, .depth = 3));
+    dev = vaapi_open_with(hr_device_params(.va_display = display, .depth = 3,
+                                           .on_closed = closed,
+                                           .closed_ctx = &down));
     CHECK(dev && !strcmp(dev->name, "vaapi"), "%s", hr_last_error());
     CHECK(run_kind(dev, YCC(.factors = {0x22}), 30, HR_EXACT, &why) == 30,
           "why %#x", why);
     CHECK(vaapi_counters().max_in_flight == 3, "%ld in flight",
           vaapi_counters().max_in_flight);
+    CHECK(!atomic_load(&down), "down before it is closed");
     hr_device_close(&dev);
+    CHECK(test_reaches(&down, 1) && atomic_load(&down) == 1, "not down");
     CHECK(vaapi_counters().displays == 1, "the display is gone");
     end(display);
     close(fd);

@@ -378,6 +378,7 @@ static void ocl_close(struct hr__engine *e)
         hr__free(o);
         return;
     }
+    e->left_behind = true;
     hr__log(e->device, HR_LOG_ERROR,
             "%s: the driver does not answer, its "
             "thread and %zu bytes are left behind",

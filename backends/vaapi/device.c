@@ -165,6 +165,7 @@ static void va_close(struct hr__engine *e)
         hr__free(va);
         return;
     }
+    e->left_behind = true;
     hr__log(e->device, HR_LOG_ERROR,
             "%s: the driver does not answer, its threads and %zu bytes are "
             "left behind",

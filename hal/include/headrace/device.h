@@ -96,10 +96,16 @@ struct hr_device_params {
     int depth;            // pictures in flight on a media engine; 0 = 8, up
                           // to 24
     void *va_display;     // the caller's VADisplay, initialised, for "vaapi";
-                          // it must outlive the device. NULL = our own
+                          // it must outlive the device (see on_closed). NULL =
+                          // our own
     struct hr_limits limits;
     hr_log_fn log;  // NULL = the process default of hr_set_log()
     void *log_ctx;
+    // Called once when a device that was opened is down: nothing of the
+    // caller's (display, log) is used any more, unless left_behind: a driver
+    // hangs with it. On any thread; it may not use the library.
+    void (*on_closed)(void *ctx, bool left_behind);
+    void *closed_ctx;
 };
 #define hr_device_params(...) (&(struct hr_device_params){__VA_ARGS__})
 
