@@ -463,6 +463,48 @@ static void hanging(void)
     }
 }
 
+// A machine that is busy is slow at every picture: as long as they come, the
+// clock starts again with each job.
+static void slow(void)
+{
+    hr_device dev;
+
+    empty_cache();
+    fake_reset(&(struct fake_script){
+        .spans = ALL(FAKE_RS), .tested = true, .delay_ns = 8 * TEST_MS});
+    hr__test_probe_limits(100 * TEST_MS, 0);
+    CHECK(open_fake(&dev, hr_device_params(.deadline_ns = 500 * TEST_MS)) > 200,
+          "%s", hr_last_error());
+    hr__test_probe_limits(0, 0);
+    CHECK(dev && dev->caps.exact, "%s", hr_last_error());
+    hr_device_close(&dev);
+}
+
+// It opens, too, if it is never through; but what was not compared is not
+// used, and the next open tries again.
+static void too_slow(void)
+{
+    hr_device dev;
+    char path[1024];
+
+    empty_cache();
+    fake_reset(&(struct fake_script){
+        .spans = ALL(FAKE_D | FAKE_RS), .tested = true, .delay_ns = TEST_MS});
+    hr__test_probe_limits(0, 100 * TEST_MS);
+    CHECK(open_fake(&dev, NULL) > 0, "not tested");
+    hr__test_probe_limits(0, 0);
+    CHECK(dev && !dev->caps.exact, "%s", hr_last_error());
+    for (int t = 0; dev && t <= HR_FAST; t++) {
+        CHECK(dev->caps.spans[t] == 0, "tier %d", t);
+        CHECK(by_fake(dev, (enum hr_tier)t, SCENE_MIXED) == 0, "used");
+    }
+    CHECK(dev && dev->certificate.spans[0].pictures == 0, "compared");
+    hr_device_close(&dev);
+    CHECK(the_file(path) == 0, "kept, though it may do better");
+    reset_right(NULL);
+    CHECK(probes() > 0, "tested anew");
+}
+
 static void small_params(void)
 {
     hr_device dev;
@@ -600,6 +642,7 @@ int main(int argc, char **argv)
         TEST_CASE(kept),         TEST_CASE(off),
         TEST_CASE(broken_files), TEST_CASE(no_folder),
         TEST_CASE(failing),      TEST_CASE(hanging),
+        TEST_CASE(slow),         TEST_CASE(too_slow),
         TEST_CASE(small_params), TEST_CASE(no_memory),
         TEST_CASE(automatic),    TEST_CASE(on_opencl),
     };
