@@ -579,7 +579,7 @@ static void on_opencl(void)
     hr_device dev = hr_device_open("opencl", NULL);
 
     if (!dev) {
-        test_not_run(hr_last_error());
+        test_no_device();
         return;
     }
     CHECK(dev->caps.exact, "%s is not exact", dev->description);
