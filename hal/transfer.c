@@ -41,7 +41,6 @@ static struct hr__task *arm(struct hr__work *work, struct hr__slot *slot,
     int64_t deadline = hr__deadline(e->params.deadline_ns);
     size_t left = work->copy.size - work->moved;
 
-    slot->begun = 0;  // the span before has been reported
     task->next = NULL;
     task->pic = &work->pic;
     task->span = (struct hr_span){HR_STORE, HR_STORE};

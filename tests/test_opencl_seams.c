@@ -223,6 +223,44 @@ static void mixed(void)
     }
 }
 
+// Payloads that the device fetches from where they were made are counted, and
+// timed, as those that are packed.
+static void counted(void)
+{
+    enum { ROUNDS = 6 };
+    uint64_t up[ROUNDS], runs = 0, before, tasks, bytes = 0;
+    int live = settled();
+    struct ocl *o;
+    hr_device dev;
+
+    for (int i = 0; i < N; i++)
+        bytes += wants[i].size;
+    hr_profile_times(true);
+    dev = open_variant(true, false, 0);
+    o = private_of(dev);
+    for (int i = 0; i < ROUNDS; i++) {
+        uint64_t transfers = o->transfers, batches = o->batches;
+
+        before = o->e->meter.bytes_up;
+        CHECK(run(dev, HR_MEMORY_PINNED, true) == N, "%s", faults.label);
+        up[i] = o->e->meter.bytes_up - before;
+        runs = o->transfers - transfers - 2 * (o->batches - batches);
+    }
+    before = o->e->meter.bytes_down;
+    tasks = o->e->meter.tasks;
+    CHECK(run(dev, HR_MEMORY_DEVICE, true) == N, "%s", faults.label);
+    CHECK(o->e->meter.bytes_down - before == bytes, "%llu of %llu bytes",
+          (unsigned long long)(o->e->meter.bytes_down - before),
+          (unsigned long long)bytes);
+    CHECK(o->e->meter.tasks - tasks <= N, "copies are no spans of samples");
+    CHECK(runs > 0, "nothing was fetched from where it was made");
+    CHECK(up[ROUNDS - 1] > up[0] / 10 * 9, "%llu bytes, then %llu",
+          (unsigned long long)up[0], (unsigned long long)up[ROUNDS - 1]);
+    hr_device_close(&dev);
+    hr_profile_times(false);
+    faults_check_objects(live);
+}
+
 // ---- While it is not --------------------------------------------------------
 
 struct runner {
@@ -388,6 +426,7 @@ int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(mixed),
+        TEST_CASE(counted),
         TEST_CASE(troubled),
         TEST_CASE(memory_meanwhile),
     };

@@ -214,6 +214,7 @@ struct ocl_times_slot {
     bool pending;           // to be read when it is back
     uint64_t batch;         // which, from 1 on
     int64_t before, after;  // host time around the enqueued upload
+    cl_event upload;        // its first command, if it has several
     cl_event kernels[OCL_LAUNCHES];
     enum hr_part parts[OCL_LAUNCHES];
 };
@@ -473,7 +474,11 @@ void ocl_times_begin(struct ocl *o, struct ocl_slot *slot);
 void ocl_times_uploaded(struct ocl_slot *slot);
 void ocl_times_sent(struct ocl *o, struct ocl_slot *slot, size_t up,
                     size_t down);
-// Where the event of a launch goes; NULL: nobody wants it.
+// Of copies only the bytes are counted.
+void ocl_times_moved(struct ocl *o, size_t up, size_t down);
+// Where the event of command i of an upload of several goes; of a launch.
+// NULL: nobody wants it.
+cl_event *ocl_times_upload(struct ocl *o, struct ocl_slot *slot, int i);
 cl_event *ocl_times_kernel(struct ocl *o, struct ocl_slot *slot, int launch,
                            int kernel);
 // Before the slot's events are released: reports and lets go of its own.
