@@ -332,7 +332,8 @@ struct hr__engine {
     char description[192];
     struct hr_caps caps;
     size_t copy_bytes;               // most of one copy task; open() fills it
-    struct hr_device_params params;  // defaults filled in
+    struct hr_device_params params;  // defaults filled in; deadline_ns may be
+                                     // longer while the device is tested
     bool left_behind;                // close() says so: a driver hangs, and has
                                      // all that it was given
     void *priv;                      // backend->engine_size bytes, zeroed

@@ -14,7 +14,7 @@
 #include "hal/header.h"
 
 enum { MAX_PICTURES = 64, SOURCE_BYTES = 64 << 10 };
-#define TOTAL_NS INT64_C(10000000000)  // and two deadlines of a span,
+#define JOB_NS INT64_C(20000000000)  // and two deadlines of a span,
 #define MAX_SPAN_NS INT64_C(60000000000)
 
 static const char *const names[HR_NUM_KINDS] = {"gray",  "4:2:0", "4:2:2",
@@ -56,7 +56,7 @@ struct picture {
 struct probe {
     struct hr__device *dev[2];
     struct hr_certificate *cert;
-    int64_t deadline;
+    int64_t job_ns;
     int n;
     struct picture pictures[MAX_PICTURES];
     struct hr_op op;
@@ -208,7 +208,6 @@ static enum hr_status look(struct probe *p, hr_job job)
 static enum hr_status run(struct probe *p, int k)
 {
     struct hr__device *dev = p->dev[k];
-    int64_t left = p->deadline - hr__now();
     uint32_t cut = HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT);
     enum hr_status status = HR_OK;
     hr_job job;
@@ -220,15 +219,15 @@ static enum hr_status run(struct probe *p, int k)
     job = hr_submit(&dev->pub, p->samples[k], p->n, NULL,
                     hr_job_params(.tier = HR_CLOSE, .strict = k == 1,
                                   .on_error = HR_ON_ERROR_ZERO,
-                                  .timeout_ns = left > 0 ? left : 1,
-                                  .on_done = drop, .ctx = p));
+                                  .timeout_ns = p->job_ns, .on_done = drop,
+                                  .ctx = p));
     if (!job) {
         drop(p, NULL);
         return hr_last_status();
     }
     // A job of a hung device ends by the deadlines of its spans; or not even
     // so, then it is left behind, and p with it.
-    hr_job_wait(job, left + 2000000000);
+    hr_job_wait(job, p->job_ns + 2000000000);
     if (hr_job_poll(job, 0) == HR_PENDING)
         status = gave_up("it does not answer");
     else if (k)
@@ -334,7 +333,7 @@ enum hr_status hr__certificate_kinds(struct hr__device *dev,
     memset(p, 0, sizeof(*p));
     atomic_init(&p->refs, 1);
     p->cert = cert;
-    p->deadline = hr__deadline(TOTAL_NS + 2 * span_ns);
+    p->job_ns = JOB_NS + 2 * span_ns;
     cpu = hr_device_open(hr__host(dev)->backend->name,
                          hr_device_params(.threads = 1, .cpu_mask = HR_CPU_C,
                                           .log = dev->log,

@@ -377,6 +377,9 @@ void hr__device_offer(struct hr__device *dev, int i,
 // certificate_probe.c: fills spans. *keep: it would end so again.
 enum hr_status hr__certificate_probe(struct hr__device *dev,
                                      struct hr_certificate *cert, bool *keep);
+// Set by tests: the shortest deadline of a span in it, how long one job may
+// take besides, and when all of it has taken too long. 0: as ever.
+void hr__test_probe_limits(int64_t span_ns, int64_t job_ns, int64_t total_ns);
 
 // certificate_kinds.c
 // The kind of a JPEG, enum hr_jpeg_kind; -1: none of them.

@@ -275,10 +275,12 @@ void hr__task_done(struct hr__task *task, const struct hr__outcome *out)
         return;
     }
     atomic_store(&slot->deadline, 0);
-    hr__watch_slot(slot, work->job->dev->engines[engine]);
-    if (task->copy.memory)
+    if (task->copy.memory) {
         hr__transfer_done(work, out);
-    else if (out->status == HR_OK)
+        return;
+    }
+    hr__watch_slot(slot, work->job->dev->engines[engine]);
+    if (out->status == HR_OK)
         span_done(work, engine, out);
     else
         span_failed(work, engine, out);

@@ -384,6 +384,9 @@ def main():
     if o.backend != "cpu":
         levels = [o.backend]
         reason = cannot_open(lib, o)
+        if reason and not reason.startswith("HR_ENODEVICE"):
+            print(f"FAILED: {reason}\n0 passed, 1 failed, 0 skipped")
+            return 1
         if reason:
             print(f"not run: {reason}\n0 passed, 0 failed, 1 skipped")
             return 77

@@ -355,7 +355,7 @@ static bool has_opencl(void)
     bool has = dev != NULL;
 
     if (!has)
-        test_not_run(hr_last_error());
+        test_no_device();
     hr_device_close(&dev);
     return has;
 }

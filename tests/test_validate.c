@@ -503,7 +503,10 @@ static void corpus(void)
     snprintf(path, sizeof(path), "%s/photos",
              given ? given : HR_SOURCE_DIR "/../shared/corpus");
     if (!dev || access(path, R_OK) < 0) {
-        test_not_run(dev ? "the corpus is not there" : "PoCL is not there");
+        if (dev)
+            test_not_run("the corpus is not there");
+        else
+            test_no_device();
         hr_device_close(&dev);
         return;
     }

@@ -47,6 +47,21 @@ void test_not_run(const char *why)
     not_run++;
 }
 
+bool test_is_absent(void)
+{
+    if (hr_last_status() == HR_ENODEVICE)
+        return true;
+    fprintf(stderr, "a device does not open: %s\n", hr_last_error());
+    return false;
+}
+
+void test_no_device(void)
+{
+    CHECK(hr_last_status() == HR_ENODEVICE, "open: %s", hr_last_error());
+    if (hr_last_status() == HR_ENODEVICE)
+        test_not_run(hr_last_error());
+}
+
 static void hung(int sig)
 {
     static const char text[] = "\nhung in test case ";

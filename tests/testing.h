@@ -53,6 +53,11 @@ int test_main(const char *suite, const struct test_case *cases, int n, int argc,
               char **argv);
 // Says why a case or a part of it was not run.
 void test_not_run(const char *why);
+// A device did not open. True: there is none here. Whatever else keeps it from
+// opening is a failure, and is printed.
+bool test_is_absent(void);
+// In a case: not run if there is none, else failed.
+void test_no_device(void);
 
 // Encoded pictures; free .data. Abort the program if libjpeg refuses.
 struct bytes test_jpeg(int w, int h, uint64_t *seed);

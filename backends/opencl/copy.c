@@ -192,5 +192,7 @@ bool ocl_run_copies(struct ocl *o, struct ocl_slot *slot,
     ocl_enter(o);
     ok = ocl_depart(o, slot, OCL_COMPUTE, enqueue(o, slot, &runs, fault),
                     fault);
+    if (ok)
+        ocl_times_moved(o, up, down);
     return ocl_leave(o) && ok;
 }

@@ -338,6 +338,12 @@ static const char *wanted(const char *which)
     return *which || !name ? which : name;
 }
 
+// The HAL's watchdog comes first.
+static int64_t deadline_of(const struct hr__engine *e)
+{
+    return e->params.deadline_ns + e->params.deadline_ns / 8;
+}
+
 static enum hr_status ocl_open(struct hr__engine *e, const char *which)
 {
     enum ocl_variant wish;
@@ -355,8 +361,7 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
     o->plan.dev = e->device;
     ocl_pool_init(&o->pool);
     ocl_pinned_init(&o->pinned);
-    // The HAL's watchdog comes first.
-    o->deadline = e->params.deadline_ns + e->params.deadline_ns / 8;
+    o->deadline = deadline_of(e);
     snprintf(o->which, sizeof(o->which), "%s", wanted(which));
     if (!(status = ocl_start(o)))
         fill_caps(e, o);
@@ -390,7 +395,7 @@ static void ocl_close(struct hr__engine *e)
 
 static void ocl_submit(struct hr__engine *e, struct hr__task *list)
 {
-    ocl_push(ocl_of(e), list);
+    ocl_push(ocl_of(e), list, deadline_of(e));
 }
 
 static void ocl_cancel(struct hr__engine *e)

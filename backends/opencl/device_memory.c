@@ -279,8 +279,14 @@ static bool ask(struct ocl *o, struct ocl_request *r, int64_t deadline)
         ocl_memory_serve(o, NULL);
         pthread_mutex_lock(&o->lock);
     }
-    while (!r->done && !o->dead && waits)
+    while (!r->done && !o->dead && waits) {
         waits = hr__cond_wait(&o->changed, &o->lock, deadline);
+        // That is not held against the device.
+        if (!waits && o->compiling && deadline < o->compiled) {
+            deadline = o->compiled;
+            waits = true;
+        }
+    }
     if (r->done && !r->fault.why) {
         struct ocl_slab *s = r->memory->slab;
 

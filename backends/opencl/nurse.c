@@ -122,9 +122,18 @@ static struct hr__task *declare_dead(struct ocl *o)
     return list;
 }
 
+// Nobody else can do it: its bytes are device memory.
+static bool only_here(const struct hr__task *t)
+{
+    const struct hr__picture *pic = t->pic;
+
+    return t->copy.memory || !pic->dst.data || (pic->image && !pic->pixels);
+}
+
 // While a new program is being completed nothing else is begun. What the HAL
-// has given up meanwhile goes back, or its job would wait for the compiler.
-static struct hr__task *given_up(struct ocl *o)
+// has given up meanwhile goes back, or its job would wait for the compiler. The
+// clock of what only the device can do does not run.
+static struct hr__task *given_up(struct ocl *o, int64_t now)
 {
     struct hr__task *list = NULL, **end = &list, **at;
 
@@ -132,6 +141,8 @@ static struct hr__task *given_up(struct ocl *o)
         struct hr__task *t = *at;
 
         if (hr__task_claim(t)) {
+            if (only_here(t) && now < o->compiled)
+                hr__task_begun(t);
             hr__task_unclaim(t);
             at = &t->next;
             continue;
@@ -155,9 +166,9 @@ static struct hr__task *overdue(struct ocl *o, int64_t *due)
 
     *due = INT64_MAX;
     if (o->compiling && o->head) {
-        if ((list = given_up(o)))
+        if ((list = given_up(o, now)))
             return list;
-        *due = now + o->deadline;
+        *due = now + o->deadline / 3;
     }
     if (o->busy_since && !o->dead) {
         at = o->busy_since + o->deadline;

@@ -213,6 +213,7 @@ struct ocl_times_slot {
     bool pending;           // to be read when it is back
     uint64_t batch;         // which, from 1 on
     int64_t before, after;  // host time around the enqueued upload
+    cl_event upload;        // its first command, if it has several
     cl_event kernels[OCL_LAUNCHES];
     enum hr_part parts[OCL_LAUNCHES];
 };
@@ -387,11 +388,12 @@ struct ocl {
     pthread_cond_t changed;         // and who opens and closes. CLOCK_MONOTONIC
     struct hr__task *head, **tail;  // lock, and all that follows
     bool opened, stop, abandoned;
-    bool unkept;     // its program is new and not on disk yet
-    bool compiling;  // the driver completes it, nothing else is begun
-    bool dead;       // the driver thread was in a call for too
-                     // long; nothing is its any more
-    bool lost;       // the context must be made again
+    bool unkept;       // its program is new and not on disk yet
+    bool compiling;    // the driver completes it, nothing else is begun
+    int64_t compiled;  // .. until then at most
+    bool dead;         // the driver thread was in a call for too
+                       // long; nothing is its any more
+    bool lost;         // the context must be made again
     cl_context current;
     struct ocl_slab *slabs;        // that have users, or may have
     struct ocl_slab *old_slabs;    // to be let go by the driver thread
@@ -422,13 +424,17 @@ void ocl_log(struct ocl *o, enum hr_log_level level, const char *fmt, ...)
 
 // ---- queue.c, thread.c, nurse.c -------------------------------------------
 
+// How long a new program's completion may keep others waiting.
+#define OCL_COMPILE_NS INT64_C(15000000000)
+
 // Starts both threads and waits until the device is open. What goes wrong is
 // in hr_last_error().
 enum hr_status ocl_start(struct ocl *o);
 // Bounded in time. False: a thread hangs, or memory is still in the driver's
 // hands; *o must be left as it is.
 bool ocl_stop(struct ocl *o);
-void ocl_push(struct ocl *o, struct hr__task *list);
+// deadline: of these and of what comes after them.
+void ocl_push(struct ocl *o, struct hr__task *list, int64_t deadline);
 void ocl_cancel_queued(struct ocl *o);
 
 // Around calls to OpenCL on the driver thread, so that the nurse sees how long
@@ -459,7 +465,11 @@ void ocl_times_begin(struct ocl *o, struct ocl_slot *slot);
 void ocl_times_uploaded(struct ocl_slot *slot);
 void ocl_times_sent(struct ocl *o, struct ocl_slot *slot, size_t up,
                     size_t down);
-// Where the event of a launch goes; NULL: nobody wants it.
+// Of copies only the bytes are counted.
+void ocl_times_moved(struct ocl *o, size_t up, size_t down);
+// Where the event of command i of an upload of several goes; of a launch.
+// NULL: nobody wants it.
+cl_event *ocl_times_upload(struct ocl *o, struct ocl_slot *slot, int i);
 cl_event *ocl_times_kernel(struct ocl *o, struct ocl_slot *slot, int launch,
                            int kernel);
 // Before the slot's events are released: reports and lets go of its own.

@@ -53,7 +53,9 @@ static void *take(struct ocl_chunk *c, size_t size)
 
     if (!c->holders)
         c->used = 0;
-    if (!data || c->retired || c->buffer.size - c->used < size)
+    // Never to the end: what follows may be another chunk's, and drivers refuse
+    // a command that reads from two.
+    if (!data || c->retired || c->buffer.size - c->used < size + ALIGN)
         return NULL;
     data += c->used;
     c->used += size;
@@ -66,7 +68,7 @@ void *ocl_pinned_alloc(struct ocl_pinned *p, size_t size)
     void *data = NULL;
 
     if (!atomic_load_explicit(&p->on, memory_order_relaxed) ||
-        size > OCL_CHUNK_BYTES)
+        size > OCL_CHUNK_BYTES - 2 * ALIGN)
         return NULL;
     pthread_mutex_lock(&p->lock);
     // The one in use first: payloads of one batch shall lie together.

@@ -10,9 +10,10 @@ bool ocl_hopeless(const struct ocl *o)
     return true;
 }
 
-void ocl_push(struct ocl *o, struct hr__task *list)
+void ocl_push(struct ocl *o, struct hr__task *list, int64_t deadline)
 {
     pthread_mutex_lock(&o->lock);
+    o->deadline = deadline;
     *o->tail = list;
     while (*o->tail)
         o->tail = &(*o->tail)->next;

@@ -296,7 +296,8 @@ static bool enqueue_upload(struct ocl *o, struct ocl_slot *slot, size_t size,
         const struct ocl_run *run = &slot->runs[i];
 
         err = o->api.clEnqueueWriteBuffer(q, slot->in.mem, CL_FALSE, run->to,
-                                          run->size, run->from, 0, NULL, NULL);
+                                          run->size, run->from, 0, NULL,
+                                          ocl_times_upload(o, slot, i));
         if (ocl_failed(fault, err, "clEnqueueWriteBuffer"))
             return false;
     }
@@ -371,6 +372,8 @@ bool ocl_enqueue(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault)
         return false;
     atomic_fetch_add(&o->transfers, 2);
     atomic_fetch_add(&o->batches, 1);
+    for (int i = 0; i < slot->num_runs; i++)
+        in += slot->runs[i].size;
     ocl_times_sent(o, slot, in, (size_t)o->plan.out);
     return true;
 }

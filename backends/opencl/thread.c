@@ -8,7 +8,6 @@
 
 #define OPEN_NS INT64_C(60000000000)
 #define STOP_NS INT64_C(2000000000)
-#define COMPILE_NS INT64_C(15000000000)
 #define LAND_NS INT64_C(1500000000)  // < STOP_NS
 #define IDLE_NS INT64_C(500000000)
 
@@ -94,6 +93,7 @@ static void keep_program(struct ocl *o)
     keep = o->unkept && !o->dead && !o->lost;
     o->unkept = false;
     o->compiling = keep;
+    o->compiled = hr__now() + OCL_COMPILE_NS;
     pthread_mutex_unlock(&o->lock);
     if (!keep)
         return;
@@ -139,10 +139,11 @@ static void close_all(struct ocl *o)
 // come back. In a call to the driver, as far as the nurse can tell.
 static bool others_free(struct ocl *o, const struct ocl_slot *mine)
 {
-    int64_t deadline = hr__now() + o->deadline / 4;
     bool wait = true, free = false;
+    int64_t deadline;
 
     pthread_mutex_lock(&o->lock);
+    deadline = hr__now() + o->deadline / 4;
     while (wait && !free && !o->dead) {
         free = true;
         for (int i = 0; i < OCL_SLOTS; i++) {
@@ -403,7 +404,8 @@ bool ocl_stop(struct ocl *o)
     bool gone;
 
     pthread_mutex_lock(&o->lock);
-    deadline = hr__now() + (o->compiling || o->unkept ? COMPILE_NS : STOP_NS);
+    deadline = hr__now() +
+               (o->compiling || o->unkept ? OCL_COMPILE_NS : STOP_NS);
     o->stop = true;
     pthread_cond_signal(&o->work);
     // What is dead stays where it is, and is left behind in any case.

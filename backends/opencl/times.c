@@ -28,6 +28,11 @@ void ocl_times_uploaded(struct ocl_slot *slot)
     slot->times.after = hr__now();
 }
 
+cl_event *ocl_times_upload(struct ocl *o, struct ocl_slot *slot, int i)
+{
+    return o->times.on && i == 0 ? &slot->times.upload : NULL;
+}
+
 cl_event *ocl_times_kernel(struct ocl *o, struct ocl_slot *slot, int launch,
                            int kernel)
 {
@@ -58,6 +63,16 @@ void ocl_times_sent(struct ocl *o, struct ocl_slot *slot, size_t up,
         hr__count(&m->launches, atomic_load(&o->launches) - o->times.launches);
         hr__count(&m->bytes_up, up);
         hr__count(&m->bytes_down, down);
+    }
+    pthread_mutex_unlock(&o->hal);
+}
+
+void ocl_times_moved(struct ocl *o, size_t up, size_t down)
+{
+    pthread_mutex_lock(&o->hal);
+    if (o->e) {
+        hr__count(&o->e->meter.bytes_up, up);
+        hr__count(&o->e->meter.bytes_down, down);
     }
     pthread_mutex_unlock(&o->hal);
 }
@@ -95,15 +110,16 @@ static void compare_clocks(struct ocl *o, const struct ocl_slot *slot)
     o->times.high = high < o->times.high ? high : o->times.high;
 }
 
-static void report(struct ocl *o, int queue, const struct ocl_slot *slot,
-                   cl_event event, enum hr_part part)
+// From the beginning of the first to the end of the last.
+static void report_both(struct ocl *o, int queue, const struct ocl_slot *slot,
+                        cl_event first, cl_event last, enum hr_part part)
 {
     static const char *const names[] = {"upload", "compute", "download"};
     int64_t begin, end, shift;
 
     if (o->times.low == INT64_MIN ||
-        !ask(o, event, CL_PROFILING_COMMAND_START, &begin) ||
-        !ask(o, event, CL_PROFILING_COMMAND_END, &end))
+        !ask(o, first, CL_PROFILING_COMMAND_START, &begin) ||
+        !ask(o, last, CL_PROFILING_COMMAND_END, &end))
         return;
     shift = o->times.low + (o->times.high - o->times.low) / 2;
     begin += shift;
@@ -121,13 +137,20 @@ static void report(struct ocl *o, int queue, const struct ocl_slot *slot,
     pthread_mutex_unlock(&o->hal);
 }
 
+static void report(struct ocl *o, int queue, const struct ocl_slot *slot,
+                   cl_event event, enum hr_part part)
+{
+    report_both(o, queue, slot, event, event, part);
+}
+
 void ocl_times_read(struct ocl *o, struct ocl_slot *slot)
 {
     struct ocl_times_slot *t = &slot->times;
 
     if (t->pending) {
         compare_clocks(o, slot);
-        report(o, OCL_UPLOAD, slot, slot->uploaded, HR_PART_UPLOAD);
+        report_both(o, OCL_UPLOAD, slot, t->upload ? t->upload : slot->uploaded,
+                    slot->uploaded, HR_PART_UPLOAD);
         for (int i = 0; i < OCL_LAUNCHES - 1; i++)
             report(o, OCL_COMPUTE, slot, t->kernels[i], t->parts[i]);
         report(o, OCL_COMPUTE, slot, slot->computed,
@@ -135,6 +158,9 @@ void ocl_times_read(struct ocl *o, struct ocl_slot *slot)
         report(o, OCL_DOWNLOAD, slot, slot->downloaded, HR_PART_DOWNLOAD);
     }
     t->pending = false;
+    if (t->upload)
+        o->api.clReleaseEvent(t->upload);
+    t->upload = NULL;
     for (int i = 0; i < OCL_LAUNCHES; i++) {
         if (t->kernels[i])
             o->api.clReleaseEvent(t->kernels[i]);

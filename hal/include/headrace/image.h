@@ -73,8 +73,9 @@ typedef const struct hr_batch_t {
 } *hr_batch;
 
 // dev NULL = the default device. NULL on failure (hr_last_error()). Pinned and
-// device memory may have to be waited for: bounded by the device's deadline_ns,
-// then HR_ETIMEDOUT. HR_ELIMIT: more than the device makes in one piece, or
+// device memory may have to be waited for: bounded by the device's deadline_ns
+// (15 s while a driver completes a program that was new at open), then
+// HR_ETIMEDOUT. HR_ELIMIT: more than the device makes in one piece, or
 // 4 GiB.
 HR_API hr_batch hr_batch_create(hr_device dev,
                                 const struct hr_batch_params *params);

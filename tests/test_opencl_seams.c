@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the OpenCL engine together: kernels of both kinds, devices with
+// memory of their own and without, pictures of every kind in one batch, going
+// to host, pinned and device memory; the same while the driver fails now and
+// then, loses the device and is late. The layer of fault_opencl.c lies between.
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "opencl_faults.h"
+
+#define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
+
+enum { N = 60, KINDS = 8, MAX_SIDE = 96, THREADS = 2 };
+
+// One sample, and what it must come to.
+struct want {
+    struct hr_op ops[4];
+    int num_ops, kind, w, h, c;
+    enum hr_dtype dtype;
+    enum hr_layout layout;
+    uint8_t *right;
+    size_t size;
+};
+
+static struct bytes files[KINDS];
+static struct want wants[N];
+
+static struct ocl *private_of(hr_device dev)
+{
+    return ocl_of(((struct hr__device *)(uintptr_t)dev)->engines[0]);
+}
+
+static void make_files(void)
+{
+    static const struct jpeg_spec specs[KINDS] = {
+        {.w = 90, .h = 70, .space = JCS_YCbCr, .factors = {0x22}},
+        {.w = 61, .h = 83, .space = JCS_YCbCr, .factors = {0x11}},
+        {.w = 77, .h = 40, .space = JCS_GRAYSCALE},
+        {.w = 64, .h = 64, .space = JCS_RGB},
+        {.w = 95, .h = 33, .space = JCS_YCbCr, .factors = {0x21}},
+        {.w = 33, .h = 95, .space = JCS_YCbCr, .factors = {0x12}},
+        {.w = 80, .h = 60, .space = JCS_YCbCr, .progressive = true},
+        {.w = 200, .h = 150, .space = JCS_YCbCr, .factors = {0x22}},
+    };
+
+    for (int i = 0; i < KINDS; i++) {
+        struct jpeg_spec spec = specs[i];
+
+        spec.quality = 80;
+        files[i] = test_jpeg_of(&spec, &test_seed);
+    }
+}
+
+// Windows, grey, turned, padded; every type.
+static void make_want(struct want *t, int i)
+{
+    bool gray = i % 5 == 3;
+    int n = 0, w = 24 + i % 40, h = 20 + i % 33;
+
+    t->kind = i % KINDS;
+    t->c = gray ? 1 : 3;
+    t->w = w;
+    t->h = h;
+    t->dtype = (enum hr_dtype)(i % 3);
+    t->layout = (enum hr_layout)(i / 3 % 2);
+    t->ops[n++] = (struct hr_op)hr_op_decode(.mode = gray ? HR_GRAY : HR_RGB);
+    if (i % 4 == 1)
+        t->ops[n++] = (struct hr_op)hr_op_crop(.x = 1 + i % 7, .y = 5, .w = 25,
+                                               .h = 22);
+    if (i % 6 == 4)
+        t->ops[n++] = (struct hr_op)hr_op_crop(.x = -4, .y = 2, .w = w, .h = h,
+                                               .pad = true);
+    else
+        t->ops[n++] = (struct hr_op)hr_op_resize(.w = w, .h = h,
+                                                 .filter = (enum hr_filter)(
+                                                     i % HR_NUM_FILTERS));
+    if (i % 3 == 2)
+        t->ops[n++] = (struct hr_op)hr_op_flip(.horizontal = i % 2 != 0,
+                                               .vertical = true);
+    t->num_ops = n;
+}
+
+static hr_image image_of(hr_device dev, const struct want *t,
+                         enum hr_memory memory)
+{
+    return hr_image_create(
+        dev, hr_image_params(.w = t->w, .h = t->h, .c = t->c, .dtype = t->dtype,
+                             .layout = t->layout, .memory = memory));
+}
+
+static struct hr_sample sample_of(const struct want *t, hr_image out)
+{
+    return (struct hr_sample){.data = files[t->kind].data,
+                              .size = files[t->kind].size,
+                              .ops = t->ops,
+                              .num_ops = t->num_ops,
+                              .out = out};
+}
+
+static void make_wants(void)
+{
+    hr_device cpu = test_device("cpu", 1, 0);
+
+    for (int i = 0; i < N; i++) {
+        struct want *t = &wants[i];
+        struct hr_sample s;
+        hr_image out;
+        hr_job job;
+
+        make_want(t, i);
+        out = image_of(cpu, t, HR_MEMORY_HOST);
+        s = sample_of(t, out);
+        job = hr_submit(cpu, &s, 1, NULL, NULL);
+        if (hr_job_wait(job, HR_FOREVER))
+            abort();
+        hr_job_release(&job);
+        t->size = out->size;
+        t->right = malloc(t->size);
+        memcpy(t->right, out->params.data, t->size);
+        hr_image_release(&out);
+    }
+    hr_device_close(&cpu);
+}
+
+// One job of them all to such memory; how many are right. Whatever is called
+// right must be; without a script all are.
+static int run(hr_device dev, enum hr_memory memory, bool calm)
+{
+    static _Thread_local uint8_t mine[MAX_SIDE * MAX_SIDE * 3 * 4];
+    struct hr_sample samples[N];
+    hr_image out[N] = {0};
+    int n = 0, good = 0, which[N];
+    hr_job job;
+
+    for (int i = 0; i < N; i++) {
+        if (!(out[n] = image_of(dev, &wants[i], memory)))
+            continue;
+        which[n] = i;
+        samples[n] = sample_of(&wants[i], out[n]);
+        n++;
+    }
+    if (!n)
+        return 0;
+    job = hr_submit(dev, samples, n, NULL,
+                    hr_job_params(.wait_for_room = true,
+                                  .on_error = HR_ON_ERROR_ZERO));
+    if (hr_job_wait(job, 60 * SECOND) == HR_ETIMEDOUT)
+        abort();
+    for (int i = 0; i < n; i++) {
+        const struct want *t = &wants[which[i]];
+        enum hr_status status = job->results[i].status;
+        bool same;
+
+        if (!status)
+            status = hr_image_read(out[i], mine, t->size, 30 * SECOND);
+        same = !status && !memcmp(mine, t->right, t->size);
+        if (!status && !same)
+            fprintf(stderr, "\n%s: memory %d: sample %d is wrong, why %#x\n",
+                    faults.label, memory, which[i], job->results[i].why);
+        if (calm && status)
+            fprintf(stderr, "\n%s: memory %d: sample %d: %s\n", faults.label,
+                    memory, which[i], job->results[i].message);
+        good += same;
+        if (!status && !same)
+            good = -1000;
+    }
+    hr_job_release(&job);
+    for (int i = 0; i < n; i++)
+        hr_image_release(&out[i]);
+    return good;
+}
+
+static hr_device open_variant(bool discrete, bool fused, int64_t deadline)
+{
+    hr_device dev;
+
+    faults_calm();
+    faults.ctl.discrete(discrete);
+    setenv("HEADRACE_OPENCL_VARIANT", fused ? "fused" : "staged", 1);
+    dev = faults_open(deadline);
+    unsetenv("HEADRACE_OPENCL_VARIANT");
+    if (!dev) {
+        fprintf(stderr, "open: %s\n", hr_last_error());
+        abort();
+    }
+    snprintf(faults.label, sizeof(faults.label), "%s, %s memory",
+             fused ? "fused" : "staged", discrete ? "own" : "shared");
+    return dev;
+}
+
+static int settled(void)
+{
+    int live = -1;
+
+    for (int i = 0; i < 60 && live != faults_now().live; i++) {
+        live = faults_now().live;
+        test_sleep(50 * TEST_MS);
+    }
+    return live;
+}
+
+// ---- While all is well ------------------------------------------------------
+
+static void mixed(void)
+{
+    for (int v = 0; v < 4; v++) {
+        int live = settled();
+        hr_device dev = open_variant(v % 2, v / 2, 0);
+
+        for (int m = 0; m < 9; m++) {
+            struct ocl *o = private_of(dev);
+            uint64_t launches = o->launches, batches = o->batches;
+
+            CHECK(run(dev, (enum hr_memory)(m % 3), true) == N, "%s",
+                  faults.label);
+            CHECK(o->launches - launches <= 6 * (o->batches - batches),
+                  "%s: %d launches in %d batches", faults.label,
+                  (int)(o->launches - launches), (int)(o->batches - batches));
+        }
+        hr_device_close(&dev);
+        faults_check_objects(live);
+    }
+}
+
+// Payloads that the device fetches from where they were made are counted, and
+// timed, as those that are packed.
+static void counted(void)
+{
+    enum { ROUNDS = 6 };
+    uint64_t up[ROUNDS], runs = 0, before, tasks, bytes = 0;
+    int live = settled();
+    struct ocl *o;
+    hr_device dev;
+
+    for (int i = 0; i < N; i++)
+        bytes += wants[i].size;
+    hr_profile_times(true);
+    dev = open_variant(true, false, 0);
+    o = private_of(dev);
+    for (int i = 0; i < ROUNDS; i++) {
+        uint64_t transfers = o->transfers, batches = o->batches;
+
+        before = o->e->meter.bytes_up;
+        CHECK(run(dev, HR_MEMORY_PINNED, true) == N, "%s", faults.label);
+        up[i] = o->e->meter.bytes_up - before;
+        runs = o->transfers - transfers - 2 * (o->batches - batches);
+    }
+    before = o->e->meter.bytes_down;
+    tasks = o->e->meter.tasks;
+    CHECK(run(dev, HR_MEMORY_DEVICE, true) == N, "%s", faults.label);
+    CHECK(o->e->meter.bytes_down - before == bytes, "%llu of %llu bytes",
+          (unsigned long long)(o->e->meter.bytes_down - before),
+          (unsigned long long)bytes);
+    CHECK(o->e->meter.tasks - tasks <= N, "copies are no spans of samples");
+    CHECK(runs > 0, "nothing was fetched from where it was made");
+    CHECK(up[ROUNDS - 1] > up[0] / 10 * 9, "%llu bytes, then %llu",
+          (unsigned long long)up[0], (unsigned long long)up[ROUNDS - 1]);
+    hr_device_close(&dev);
+    hr_profile_times(false);
+    faults_check_objects(live);
+}
+
+// ---- While it is not --------------------------------------------------------
+
+struct runner {
+    hr_device dev;
+    pthread_t thread;
+    int good, runs;
+    atomic_bool *stop;
+};
+
+static void *keep_running(void *arg)
+{
+    struct runner *r = arg;
+
+    while (!atomic_load(r->stop)) {
+        int good = run(r->dev, (enum hr_memory)(r->runs++ % 3), false);
+
+        r->good += good;
+    }
+    return NULL;
+}
+
+static void trouble(hr_device dev, uint64_t *seed, int64_t ns)
+{
+    static const struct {
+        int entry;
+        enum fault_action action;
+        cl_int code;
+    } faulty[] = {
+        {FAULT_clEnqueueNDRangeKernel, FAULT_FAIL, CL_OUT_OF_RESOURCES},
+        {FAULT_clEnqueueWriteBuffer, FAULT_FAIL, CL_OUT_OF_RESOURCES},
+        {FAULT_clEnqueueReadBuffer, FAULT_FAIL, CL_OUT_OF_HOST_MEMORY},
+        {FAULT_clCreateBuffer, FAULT_FAIL, CL_MEM_OBJECT_ALLOCATION_FAILURE},
+        {FAULT_clSetEventCallback, FAULT_EVENT, CL_OUT_OF_RESOURCES},
+        {FAULT_clSetEventCallback, FAULT_LATE, 0},
+        {FAULT_clSetEventCallback, FAULT_FAIL, CL_OUT_OF_HOST_MEMORY},
+        {FAULT_clEnqueueMapBuffer, FAULT_FAIL, CL_MAP_FAILURE},
+    };
+    int64_t end = hr__now() + ns;
+    struct ocl *o = private_of(dev);
+
+    while (hr__now() < end) {
+        int k = random_below(seed, COUNT(faulty));
+        struct fault_rule r = faults_rule(faulty[k].entry,
+                                          1 + random_below(seed, 4), false,
+                                          faulty[k].action, faulty[k].code);
+
+        faults.ctl.set(&r, 1);
+        test_sleep((20 + random_below(seed, 150)) * TEST_MS);
+        faults_calm();
+        if (faulty[k].action == FAULT_LATE)
+            faults.ctl.release();
+        // It shall be used, not rest.
+        pthread_mutex_lock(&o->lock);
+        hr__breaker_note(&o->breaker, true, hr__now());
+        pthread_mutex_unlock(&o->lock);
+    }
+}
+
+static void troubled(void)
+{
+    uint64_t seed = test_seed;
+    int64_t ns = test_loops(100) * 40 * TEST_MS;
+
+    for (int v = 0; v < 4; v++) {
+        int live = settled();
+        hr_device dev = open_variant(v % 2, v / 2, SECOND / 2);
+        struct runner runners[THREADS];
+        atomic_bool stop = false;
+        int64_t begin;
+
+        for (int i = 0; i < THREADS; i++) {
+            runners[i] = (struct runner){.dev = dev, .stop = &stop};
+            if (pthread_create(&runners[i].thread, NULL, keep_running,
+                               &runners[i]))
+                abort();
+        }
+        trouble(dev, &seed, ns);
+        atomic_store(&stop, true);
+        for (int i = 0; i < THREADS; i++) {
+            pthread_join(runners[i].thread, NULL);
+            CHECK(runners[i].good > 0, "%s: %d good in %d runs", faults.label,
+                  runners[i].good, runners[i].runs);
+            printf("\n  %s: %d of %d", faults.label, runners[i].good,
+                   N * runners[i].runs);
+        }
+        test_sleep(100 * TEST_MS);
+        for (int m = 0; m < 3; m++) {
+            int good = run(dev, (enum hr_memory)m, true);
+
+            CHECK(good == N, "%s, afterwards: %d, memory %d", faults.label,
+                  good, m);
+        }
+        begin = hr__now();
+        hr_device_close(&dev);
+        CHECK(hr__now() - begin < 3 * SECOND, "closing took long");
+        faults.may_leak = true;
+        faults_check_objects(live);
+        faults.may_leak = false;
+    }
+    faults.ctl.discrete(false);
+}
+
+// ---- A new program ------------------------------------------------------------
+
+static void *release_soon(void *arg)
+{
+    test_sleep(SECOND);
+    faults.ctl.release();
+    return arg;
+}
+
+// It is completed when there is nothing else to do, and some drivers take
+// long: memory that is asked for meanwhile is waited for.
+static void memory_meanwhile(void)
+{
+    struct fault_rule r = faults_rule(FAULT_clGetProgramInfo, 1, false,
+                                      FAULT_HANG, 0);
+    uint8_t bytes[60 * 40 * 3] = {1}, same[sizeof(bytes)] = {0};
+    int live = settled();
+    pthread_t thread;
+    hr_device dev;
+    hr_image image;
+    hr_job job;
+
+    faults_new_cache();
+    dev = open_variant(false, false, 300 * TEST_MS);
+    faults_cache("cache");
+    faults.ctl.set(&r, 1);
+    image = hr_image_create(dev, hr_image_params(.w = 60, .h = 40, .c = 3,
+                                                 .dtype = HR_U8,
+                                                 .memory = HR_MEMORY_DEVICE));
+    for (int i = 0; i < 500 && !faults_now().hung; i++)
+        test_sleep(10 * TEST_MS);
+    CHECK(image && faults_now().hung, "it does not keep its program");
+    job = hr_image_write_begin(image, bytes, sizeof(bytes), NULL);
+    if (pthread_create(&thread, NULL, release_soon, NULL))
+        abort();
+    CHECK(run(dev, HR_MEMORY_DEVICE, true) == N, "%s", hr_last_error());
+    pthread_join(thread, NULL);
+    CHECK(hr_job_wait(job, 30 * SECOND) == HR_OK, "%s", hr_last_error());
+    hr_job_release(&job);
+    CHECK(hr_image_read(image, same, sizeof(same), 30 * SECOND) == HR_OK &&
+              !memcmp(same, bytes, sizeof(same)),
+          "%s", hr_last_error());
+    hr_image_release(&image);
+    hr_device_close(&dev);
+    faults_check_objects(live);
+}
+
+static const char *library(void)
+{
+    static char path[512];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 32);
+
+    if (n < 0)
+        abort();
+    path[n] = '\0';
+    strcpy(strrchr(path, '/'), "/libfault_opencl.so");
+    return path;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(mixed),
+        TEST_CASE(counted),
+        TEST_CASE(troubled),
+        TEST_CASE(memory_meanwhile),
+    };
+    int failed;
+
+    test_seed = 17;
+    make_files();
+    make_wants();
+    failed = faults_main("opencl seams", library(), cases, COUNT(cases), argc,
+                         argv);
+    for (int i = 0; i < N; i++)
+        free(wants[i].right);
+    for (int i = 0; i < KINDS; i++)
+        free(files[i].data);
+    return failed;
+}
