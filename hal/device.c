@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "hal/hal.h"
@@ -11,6 +12,7 @@
 
 enum { POOL_CAP = 64 << 20, DEFAULT_BUDGET = 256 << 20 };
 #define DEFAULT_DEADLINE INT64_C(10000000000)
+#define OTHERS_NS INT64_C(1000000000)
 
 bool hr__device_forked(const struct hr__device *dev)
 {
@@ -88,6 +90,19 @@ void hr__device_unref(struct hr__device *dev)
         leave_orphan(dev);
 }
 
+// Jobs that have ended let go of the device a moment later, on a thread of
+// ours. Whoever lent us a display has no other way to know when it is his.
+static void wait_for_others(struct hr__device *dev)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+    int64_t deadline = hr__deadline(OTHERS_NS);
+
+    if (hr__on_library_thread())
+        return;
+    while (atomic_load(&dev->refs) > 1 && hr__now() < deadline)
+        nanosleep(&moment, NULL);
+}
+
 void hr_device_close(hr_device *handle)
 {
     struct hr__device *dev;
@@ -96,8 +111,11 @@ void hr_device_close(hr_device *handle)
         return;
     dev = (struct hr__device *)*handle;
     *handle = NULL;
-    if (!hr__device_forked(dev))
+    if (!hr__device_forked(dev)) {
+        if (dev->pub.params.va_display)
+            wait_for_others(dev);
         hr__device_unref(dev);
+    }
     take_down_orphans();
 }
 
