@@ -87,6 +87,7 @@ static void reasons(void)
         {{.space = JCS_YCbCr, .factors = {0x22}}, "plain", 0},
         {{.space = JCS_RGB}, "plain", 0},
         {{.space = JCS_GRAYSCALE}, "plain", 0},
+        {{.space = JCS_GRAYSCALE}, "nvidia", 0},
         {{.space = JCS_YCbCr, .factors = {0x21}, .restart = 2}, "plain", 0},
         {{.space = JCS_YCbCr, .progressive = true}, "plain", HR_WHY_PROGRESSIVE},
         {{.space = JCS_YCbCr, .separate = true}, "plain", HR_WHY_MULTISCAN},
