@@ -259,7 +259,7 @@ static void span_done(struct hr__work *work, int engine,
                             &work->payloads[work->at]);
     if (++work->at < work->plan.num_spans)
         hr__dispatch_planned(work, false);
-    else if (!hr__check_begin(work))
+    else if (!hr__check_begin(work, out))
         picture_made(work, out);
 }
 

@@ -12,8 +12,11 @@
 #include "validate.h"
 
 #define CLOSE_LEVELS 2.0  // as device.h says of certificates
-#define SAID_NAMES 3      // in the verdict
-#define FAST_PSNR 30.0    // the tier promises nothing; this is no picture
+// What colour makes of them: B = Y + 1.772 Cb, and a rounding; and a filter's
+// lobes, at most a quarter more.
+#define CLOSE_COLOR_LEVELS 8.0
+#define SAID_NAMES 3    // in the verdict
+#define FAST_PSNR 30.0  // the tier promises nothing; this is no picture
 
 // ---- Kinds -----------------------------------------------------------------
 
@@ -120,6 +123,14 @@ static int find_begin(const struct validate_picture *p)
     return first;
 }
 
+// Of a media engine the samples of each component are promised.
+static double close_levels(const struct validate_picture *p, int cut)
+{
+    return p->begins == HR_RECONSTRUCT && cut > HR_RECONSTRUCT
+               ? CLOSE_COLOR_LEVELS
+               : CLOSE_LEVELS;
+}
+
 static bool holds(const struct validate *v, const struct validate_picture *p)
 {
     if (p->status_differs)
@@ -131,7 +142,7 @@ static bool holds(const struct validate *v, const struct validate_picture *p)
     if (v->opt.tier == HR_FAST)
         return validate_psnr(&p->at[HR_STORE]) >= FAST_PSNR;
     for (int cut = VALIDATE_FIRST_CUT; cut <= HR_STORE; cut++)
-        if (p->at[cut].max > CLOSE_LEVELS)
+        if (p->at[cut].max > close_levels(p, cut))
             return false;
     return p->begins < HR_RESAMPLE;
 }
