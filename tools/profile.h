@@ -174,8 +174,9 @@ struct profile_child {
     _Atomic int64_t ended[RUN_RING_MAX];
     void **file;  // EAGER: bytes that jobs borrow, [ring][batch]
     double consumer_ms, consumer_cpu;
-    double burnt;  // CPU seconds of the consumer
-    bool warm;     // it has measured before
+    double burnt;      // CPU seconds of the consumer
+    bool warm;         // it has measured before
+    uint64_t drained;  // pictures that came out after the last measurement
 };
 
 // profile_measure.c: one measurement at work.
@@ -228,6 +229,7 @@ void profile_end(struct profile_config *c);
 double profile_median(const double *values, int n);
 // In place. q = 0.99: the value that 99 of 100 do not exceed.
 double profile_quantile(double *values, size_t n, double q);
+double profile_fallback_percent(const struct profile_config *c);
 
 // The fewest threads whose rate is at least need; if none is, more than were
 // measured, by the last step's growth, and *measured = false. 0: never, for
@@ -250,7 +252,9 @@ struct profile_case {
     const char *offload;   // spans that would take the part over
     double best_cpu_rate;  // of any thread count
     bool software;         // backend runs on the host's processor
+    double others, noise;  // of the machine; of the rounds
 };
+#define PROFILE_QUIET 0.1  // above: a remark goes with the advice
 enum profile_bound { PROFILE_NO_CONSUMER, PROFILE_DATA, PROFILE_CONSUMER };
 enum profile_bound profile_bound(double consumer_ms, double busy);
 void profile_advise(const struct profile_case *c, char *out, size_t size);

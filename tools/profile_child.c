@@ -85,6 +85,9 @@ static void add_engines(struct profile_child *c,
         json_array_append_new(engines, engine_json(&m->before.engines[i],
                                                    &p.engines[i]));
     json_object_set_new(answer, "engines", engines);
+    json_object_set_new(
+        answer, "pictures",
+        json_integer((json_int_t)(m->s.images + m->s.failed + c->drained)));
     json_object_set_new(answer, "elapsed",
                         json_real(tools_seconds() - m->begun));
 }
@@ -98,6 +101,20 @@ static void settle(struct profile_child *c)
     nanosleep(&ms, NULL);
 }
 
+// So that the clocks begin with nothing in flight.
+static bool warm_up(struct profile_child *c)
+{
+    struct profile_measure m = {0};
+    uint64_t all;
+    bool ok = profile_run_for(c, &m, 0, &all);
+
+    free(m.s.latencies);
+    ok &= profile_drain(c);
+    settle(c);
+    c->warm = true;
+    return ok;
+}
+
 static json_t *measure(struct profile_child *c, json_t *command)
 {
     const char *trace = json_string_value(json_object_get(command, "trace"));
@@ -109,6 +126,8 @@ static json_t *measure(struct profile_child *c, json_t *command)
     c->consumer_ms = json_number_value(json_object_get(command, "consumer_ms"));
     c->consumer_cpu = json_number_value(
         json_object_get(command, "consumer_cpu"));
+    if (c->mode == PROFILE_WATCHED && !warm_up(c))
+        return NULL;
     if (trace && hr_trace_start(NULL)) {
         tools_warn("%s", hr_last_error());
         return NULL;
@@ -162,6 +181,26 @@ static void thin_out(struct inputs *in, size_t limit)
     in->num = limit;
 }
 
+// In an order that is the same for all: however few of a sorted folder's
+// pictures there is time for, they are of all kinds.
+static void shuffle(struct inputs *in)
+{
+    uint64_t state = 1;
+
+    for (size_t i = in->num; i > 1; i--) {
+        size_t k;
+
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        k = (size_t)((state >> 33) % i);
+        if (k != i - 1) {
+            struct inputs_item item = in->items[i - 1];
+
+            in->items[i - 1] = in->items[k];
+            in->items[k] = item;
+        }
+    }
+}
+
 static bool read_config(struct profile_child *c, const json_t *config)
 {
     struct run_options *opt = &c->run.opt;
@@ -188,6 +227,7 @@ static bool read_config(struct profile_child *c, const json_t *config)
             return false;
         }
     thin_out(&c->run.in, (size_t)number_of(config, "limit"));
+    shuffle(&c->run.in);
     return true;
 }
 

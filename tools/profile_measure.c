@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A measurement is of a pipeline that runs: it begins when a batch has come out
 // (the first time, when the ring has gone round once) and ends with the batch
-// that comes out after the time is over.
+// that comes out after the time is over; if the list can be gone through to its
+// end in as long again, there: then every configuration has made the same
+// pictures. (Lists that are longer are in random order.) With clocks it begins
+// and ends with nothing in flight, so that they count whole pictures.
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -204,6 +207,24 @@ static void begin_counting(struct profile_child *c, struct profile_measure *m,
     m->until = m->begun + seconds;
 }
 
+enum { LEAST_BATCHES = 4 };  // fewer say nothing, unless they take for ever
+
+static bool is_over(const struct profile_child *c,
+                    const struct profile_measure *m, double seconds)
+{
+    size_t batch = (size_t)c->run.batch;
+    uint64_t round = (c->run.total + batch - 1) / batch, done = m->s.batches;
+    double now = tools_seconds(), rate = (double)done / (now - m->begun), left;
+
+    if (!m->counts || now < m->until)
+        return false;
+    if (done < LEAST_BATCHES)
+        return done && now >= m->until + 4 * seconds;
+    left = (double)((round - done % round) % round);
+    // Twice: batches of few pictures come in bursts.
+    return left <= 0 || left / rate > seconds || now >= m->until + 2 * seconds;
+}
+
 bool profile_run_for(struct profile_child *c, struct profile_measure *m,
                      double seconds, uint64_t *all)
 {
@@ -213,8 +234,10 @@ bool profile_run_for(struct profile_child *c, struct profile_measure *m,
     size_t first = c->warm ? 1 : (size_t)run->ring;
     double begin;
 
-    run->submitted = run->collected = 0;
-    while (!m->counts || tools_seconds() < m->until) {
+    run->submitted = run->collected = run->next = 0;
+    if (c->mode == PROFILE_WATCHED && c->warm)
+        begin_counting(c, m, all, seconds);
+    while (!is_over(c, m, seconds)) {
         while (run->submitted - run->collected < (size_t)run->ring) {
             begin = tools_seconds();
             if (!submit(c))
@@ -259,7 +282,7 @@ void profile_end_counting(struct profile_child *c, struct profile_measure *m,
 
 bool profile_drain(struct profile_child *c)
 {
-    struct profile_measure none = {0};
+    struct profile_measure rest = {.counts = true};
     double ms = c->consumer_ms;
     bool ok = true;
 
@@ -267,9 +290,11 @@ bool profile_drain(struct profile_child *c)
     while (c->run.collected < c->run.submitted)
         if (c->mode == PROFILE_EAGER ||
             c->run.slots[c->run.collected % (size_t)c->run.ring].job)
-            ok &= collect(c, &none);
+            ok &= collect(c, &rest);
         else
             c->run.collected++;
     c->consumer_ms = ms;
+    c->drained = rest.s.images + rest.s.failed;
+    free(rest.s.latencies);
     return ok;
 }
