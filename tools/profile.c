@@ -80,6 +80,7 @@ static bool read_sample(struct profile_sample *s, const json_t *a)
     NUMBER(bytes_up);
     NUMBER(bytes_down);
     NUMBER(peak_rss);
+    COUNT(made);
     NUMBER(others);
 #undef NUMBER
 #undef COUNT

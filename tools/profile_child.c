@@ -36,7 +36,7 @@ static json_t *sample_json(const struct profile_measure *m)
 
     return json_pack(
         "{s:f s:f s:f s:f s:f s:f s:f s:I s:I s:I s:I s:f s:f s:f s:f s:f s:f "
-        "s:f s:f s:f s:o}",
+        "s:f s:f s:f s:I s:o}",
         "seconds", s->seconds, "cpu_seconds", s->cpu_seconds, "rate", s->rate,
         "busy", s->busy, "consumer_seconds", s->consumer_seconds, "wait_submit",
         s->wait_submit, "wait_results", s->wait_results, "images",
@@ -45,8 +45,8 @@ static json_t *sample_json(const struct profile_measure *m)
         "launches", s->launches, "device_batches", s->device_batches,
         "bytes_up", s->bytes_up, "bytes_down", s->bytes_down, "peak_rss",
         s->peak_rss, "others", s->others, "begun", m->begun, "ended", m->ended,
-        "total_cpu", tools_cpu_seconds(), "latencies",
-        numbers(s->latencies, s->num_latencies));
+        "total_cpu", tools_cpu_seconds(), "made", (json_int_t)s->made,
+        "latencies", numbers(s->latencies, s->num_latencies));
 }
 
 // ---- With the clocks on ----------------------------------------------------------
@@ -136,11 +136,13 @@ static json_t *measure(struct profile_child *c, json_t *command)
                          json_number_value(json_object_get(command, "seconds")),
                          &all);
     c->warm = true;
-    if (ok) {
+    if (ok)
         profile_end_counting(c, &m, all);
+    ok &= profile_drain(c);
+    if (ok) {
+        profile_count_device(c, &m.s);
         answer = sample_json(&m);
     }
-    ok &= profile_drain(c);
     if (ok && c->mode == PROFILE_WATCHED)
         settle(c);
     if (ok && c->mode == PROFILE_WATCHED)
@@ -243,7 +245,6 @@ static bool say(json_t *answer)
 static bool open_all(struct profile_child *c, bool memory)
 {
     struct run *run = &c->run;
-    struct hr_profile p;
 
     pthread_setname_np(pthread_self(), "main");
     // Before the device is opened, or it has no times of its own.
@@ -257,7 +258,7 @@ static bool open_all(struct profile_child *c, bool memory)
     if ((size_t)run->batch > run->total)
         run->batch = (int)run->total;
     c->file = calloc((size_t)run->ring * (size_t)run->batch, sizeof(*c->file));
-    hr_device_profile(run->dev, &p);
+    hr_device_profile(run->dev, &c->opened);
     return c->file &&
            say(json_pack("{s:s s:s s:i s:i s:I s:b}", "device", run->dev->name,
                          "description", run->dev->description, "batch",

@@ -165,6 +165,7 @@ static bool collect(struct profile_child *c, struct profile_measure *m)
         for (int i = 0; slot->images && i < slot->num; i++)
             hr_image_release(&slot->images[i]);
     run->collected++;
+    c->made += (uint64_t)slot->num;
     if (c->consumer_ms > 0) {
         begin = consume(c);
         m->s.consumer_seconds += seconds_of(now_ns() - begin);
@@ -256,7 +257,6 @@ void profile_end_counting(struct profile_child *c, struct profile_measure *m,
                           uint64_t all_before)
 {
     struct profile_sample *s = &m->s;
-    struct hr_profile p;
     uint64_t all, other;
 
     m->ended = tools_seconds();
@@ -268,9 +268,18 @@ void profile_end_counting(struct profile_child *c, struct profile_measure *m,
     s->rate = (double)s->images / s->seconds;
     s->busy = s->consumer_seconds / s->seconds;
     s->peak_rss = (double)tools_peak_rss();
+}
+
+// Since the device was opened, with nothing in flight: exact, unlike what a
+// window cuts out.
+void profile_count_device(struct profile_child *c, struct profile_sample *s)
+{
+    struct hr_profile p;
+
     hr_device_profile(c->run.dev, &p);
+    s->made = c->made;
     for (int i = 0; i < p.num_engines; i++) {
-        const struct hr_engine_profile *a = &m->before.engines[i];
+        const struct hr_engine_profile *a = &c->opened.engines[i];
         const struct hr_engine_profile *b = &p.engines[i];
 
         s->launches += (double)(b->launches - a->launches);

@@ -81,8 +81,9 @@ static void latencies(struct profile_config *c)
 
 static void summarize(struct profile_config *c)
 {
-    double low = HUGE_VAL, high = 0, cpu = 0, up = 0, down = 0, launches = 0;
-    double batches = 0, images = 0;
+    const struct profile_sample *last =
+        &c->rounds[c->num_rounds ? c->num_rounds - 1 : 0];
+    double low = HUGE_VAL, high = 0, cpu = 0, images = 0;
 
     for (int i = 0; i < c->num_rounds; i++) {
         const struct profile_sample *s = &c->rounds[i];
@@ -91,10 +92,6 @@ static void summarize(struct profile_config *c)
         high = s->rate > high ? s->rate : high;
         cpu += s->cpu_seconds;
         images += (double)s->images;
-        up += s->bytes_up;
-        down += s->bytes_down;
-        launches += s->launches;
-        batches += s->device_batches;
         c->fallbacks += s->fallbacks;
         c->peak_rss = s->peak_rss > c->peak_rss ? s->peak_rss : c->peak_rss;
     }
@@ -102,8 +99,11 @@ static void summarize(struct profile_config *c)
     c->rate = MEDIAN(c->rounds, c->num_rounds, rate);
     c->noise = c->rate > 0 && c->num_rounds ? (high - low) / 2 / c->rate : 0;
     c->cpu_per_1000 = images > 0 ? 1000 * cpu / images : 0;
-    c->bytes_per_image = images > 0 ? (up + down) / images : 0;
-    c->launches_per_batch = batches > 0 ? launches / batches : 0;
+    if (c->num_rounds && last->made)
+        c->bytes_per_image = (last->bytes_up + last->bytes_down) /
+                             (double)last->made;
+    if (c->num_rounds && last->device_batches > 0)
+        c->launches_per_batch = last->launches / last->device_batches;
     c->busy = MEDIAN(c->fed, c->num_fed, busy);
     c->fed_rate = MEDIAN(c->fed, c->num_fed, rate);
     latencies(c);
