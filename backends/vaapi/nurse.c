@@ -65,12 +65,14 @@ static struct hr__task *overdue(struct va *va, int64_t *due)
         struct va_slot *s = &va->slots[i];
 
         at = s->since + va->deadline;
-        if (s->state != VA_FLYING || !s->task)
+        if (s->state != VA_HELD && (s->state != VA_FLYING || !s->task))
             continue;
         if (now < at) {
             *due = at < *due ? at : *due;
             continue;
         }
+        if (s->state == VA_HELD)
+            continue;
         take(s, &list);
         va_breaker_note(&va->breaker, false, now);
         pthread_cond_signal(&va->work);
@@ -80,11 +82,21 @@ static struct hr__task *overdue(struct va *va, int64_t *due)
 
 bool va_hopeless(const struct va *va)
 {
-    int stuck = 0;
+    int stuck = 0, held = 0;
+    int64_t now = 0;
 
-    for (int i = 0; i < va->num_slots; i++)
-        stuck += va->slots[i].state == VA_FLYING && !va->slots[i].task;
-    return va->dead || stuck >= va->depth;
+    for (int i = 0; i < va->num_slots; i++) {
+        const struct va_slot *s = &va->slots[i];
+
+        stuck += s->state == VA_FLYING && !s->task;
+        if (s->state != VA_HELD)
+            continue;
+        // Its reader hangs, and so does every surface that is left.
+        now = now ? now : hr__now();
+        held += now >= s->since + va->deadline;
+    }
+    return va->dead || stuck >= va->depth ||
+           (held && stuck + held >= va->num_slots);
 }
 
 void *va_nurse(void *arg)
