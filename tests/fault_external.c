@@ -54,8 +54,8 @@ cl_int fault_extensions(cl_device_id id, size_t size, void *value, size_t *used)
     cl_int code;
 
     if (!is_on())
-        return fault_real.clGetDeviceInfo(id, CL_DEVICE_EXTENSIONS, size,
-                                          value, used);
+        return fault_real.clGetDeviceInfo(id, CL_DEVICE_EXTENSIONS, size, value,
+                                          used);
     code = fault_real.clGetDeviceInfo(id, CL_DEVICE_EXTENSIONS, 0, NULL, &own);
     n = own + sizeof(words) - 1;
     if (used)
@@ -142,10 +142,10 @@ EXPORT cl_mem CL_API_CALL clCreateBufferWithProperties(
     cl_int code = rule.code;
     cl_mem mem = NULL;
 
-    if (!code && (!is_on() || host || !fault_use(context, false) ||
-                  !properties ||
-                  properties[0] != CL_EXTERNAL_MEMORY_HANDLE_DMA_BUF_KHR ||
-                  properties[2])) {
+    if (!code &&
+        (!is_on() || host || !fault_use(context, false) || !properties ||
+         properties[0] != CL_EXTERNAL_MEMORY_HANDLE_DMA_BUF_KHR ||
+         properties[2])) {
         fault_note(1, 0, 0);
         code = CL_INVALID_VALUE;
     }
@@ -204,8 +204,8 @@ static cl_int CL_API_CALL acquire(cl_command_queue queue, cl_uint n,
                                   const cl_mem *mems, cl_uint num_wait,
                                   const cl_event *wait, cl_event *event)
 {
-    struct fault_rule rule =
-        fault_begin(FAULT_clEnqueueAcquireExternalMemObjectsKHR);
+    struct fault_rule rule = fault_begin(
+        FAULT_clEnqueueAcquireExternalMemObjectsKHR);
 
     if (!rule.code && (!fault_use(queue, false) || move(n, mems, NULL, queue)))
         rule.code = CL_INVALID_MEM_OBJECT;
@@ -220,8 +220,8 @@ static cl_int CL_API_CALL release(cl_command_queue queue, cl_uint n,
                                   const cl_mem *mems, cl_uint num_wait,
                                   const cl_event *wait, cl_event *event)
 {
-    struct fault_rule rule =
-        fault_begin(FAULT_clEnqueueReleaseExternalMemObjectsKHR);
+    struct fault_rule rule = fault_begin(
+        FAULT_clEnqueueReleaseExternalMemObjectsKHR);
 
     if (!fault_use(queue, false) || move(n, mems, queue, NULL))
         rule.code = CL_INVALID_MEM_OBJECT;
@@ -235,9 +235,8 @@ CALL cl_int clEnqueueCopyBufferRect(cl_command_queue queue, cl_mem from,
                                     cl_mem to, const size_t *from_at,
                                     const size_t *to_at, const size_t *region,
                                     size_t from_pitch, size_t from_slice,
-                                    size_t to_pitch, size_t to_slice,
-                                    cl_uint n, const cl_event *wait,
-                                    cl_event *event)
+                                    size_t to_pitch, size_t to_slice, cl_uint n,
+                                    const cl_event *wait, cl_event *event)
 {
     struct fault_rule rule = fault_begin(FAULT_clEnqueueCopyBufferRect);
     const struct object *o;

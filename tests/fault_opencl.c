@@ -188,67 +188,68 @@ static void note_batch(void)
 // ---- What all entry points have in common ----------------------------------
 
 // Those that return a code. alive: the objects they are given.
-#define PLAIN(name, params, args, alive)              \
-    CALL cl_int name params                           \
-    {                                                 \
+#define PLAIN(name, params, args, alive)                    \
+    CALL cl_int name params                                 \
+    {                                                       \
         struct fault_rule rule = fault_begin(FAULT_##name); \
-                                                      \
-        if (!rule.code && !(alive))                   \
-            rule.code = CL_INVALID_VALUE;             \
-        if (!rule.code)                               \
-            rule.code = real.name args;               \
+                                                            \
+        if (!rule.code && !(alive))                         \
+            rule.code = CL_INVALID_VALUE;                   \
+        if (!rule.code)                                     \
+            rule.code = real.name args;                     \
         fault_finish(&rule);                                \
-        return rule.code;                             \
+        return rule.code;                                   \
     }
 
 // Those that take an object away. One that fails counts as having done so:
 // nobody can do more than call it.
-#define RELEASE(name, type)                           \
-    CALL cl_int name(type object)                     \
-    {                                                 \
+#define RELEASE(name, type)                                 \
+    CALL cl_int name(type object)                           \
+    {                                                       \
         struct fault_rule rule = fault_begin(FAULT_##name); \
-                                                      \
+                                                            \
         if (!fault_use(object, true))                       \
-            return CL_INVALID_VALUE;                  \
-        if (!rule.code)                               \
-            rule.code = real.name(object);            \
+            return CL_INVALID_VALUE;                        \
+        if (!rule.code)                                     \
+            rule.code = real.name(object);                  \
         fault_finish(&rule);                                \
-        return rule.code;                             \
+        return rule.code;                                   \
     }
 
 // Those that make one; the last argument of args is &code.
-#define CREATE(type, name, params, args, alive)       \
-    CALL type name params                             \
-    {                                                 \
+#define CREATE(type, name, params, args, alive)             \
+    CALL type name params                                   \
+    {                                                       \
         struct fault_rule rule = fault_begin(FAULT_##name); \
-        cl_int code = rule.code;                      \
-        type object = NULL;                           \
-                                                      \
-        if (!code && !(alive))                        \
-            code = CL_INVALID_VALUE;                  \
-        if (!code)                                    \
-            object = real.name args;                  \
-        if (!code)                                    \
+        cl_int code = rule.code;                            \
+        type object = NULL;                                 \
+                                                            \
+        if (!code && !(alive))                              \
+            code = CL_INVALID_VALUE;                        \
+        if (!code)                                          \
+            object = real.name args;                        \
+        if (!code)                                          \
             fault_made(object);                             \
         fault_finish(&rule);                                \
-        if (err)                                      \
-            *err = code;                              \
-        return object;                                \
+        if (err)                                            \
+            *err = code;                                    \
+        return object;                                      \
     }
 
 // Those that may make an event.
-#define ENQUEUE(name, params, args, object)                              \
-    CALL cl_int name params                                              \
-    {                                                                    \
-        struct fault_rule rule = fault_begin(FAULT_##name);                    \
-                                                                         \
-        if (!rule.code && !(fault_use(queue, false) && fault_use((object), false) && \
-                            use_events(n, wait)))                        \
-            rule.code = CL_INVALID_EVENT_WAIT_LIST;                      \
-        if (!rule.code)                                                  \
-            rule.code = made_event(real.name args, event);               \
-        fault_finish(&rule);                                                   \
-        return rule.code;                                                \
+#define ENQUEUE(name, params, args, object)                            \
+    CALL cl_int name params                                            \
+    {                                                                  \
+        struct fault_rule rule = fault_begin(FAULT_##name);            \
+                                                                       \
+        if (!rule.code &&                                              \
+            !(fault_use(queue, false) && fault_use((object), false) && \
+              use_events(n, wait)))                                    \
+            rule.code = CL_INVALID_EVENT_WAIT_LIST;                    \
+        if (!rule.code)                                                \
+            rule.code = made_event(real.name args, event);             \
+        fault_finish(&rule);                                           \
+        return rule.code;                                              \
     }
 
 // ---- Platforms and devices -------------------------------------------------
@@ -390,7 +391,8 @@ CALL void *clEnqueueMapBuffer(cl_command_queue queue, cl_mem mem,
     void *to = NULL;
 
     note_blocking(blocking);
-    if (!code && !(fault_use(queue, false) && fault_use(mem, false) && use_events(n, wait)))
+    if (!code && !(fault_use(queue, false) && fault_use(mem, false) &&
+                   use_events(n, wait)))
         code = CL_INVALID_EVENT_WAIT_LIST;
     if (!code)
         to = real.clEnqueueMapBuffer(queue, mem, blocking, how, at, size, n,

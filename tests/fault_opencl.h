@@ -48,9 +48,9 @@ struct fault_counts {
     int on_marked;                 // calls on the thread of fault_mark_thread()
     int batch_launches;            // most launches between two callbacks set
     // Since the library was loaded
-    int live;     // objects made and not released
-    int misused;  // objects used or released that are not alive
-    int hung;     // threads that wait now
+    int live;      // objects made and not released
+    int misused;   // objects used or released that are not alive
+    int hung;      // threads that wait now
     int imported;  // descriptors that are the driver's
     int acquired;  // objects that are acquired now
 };

@@ -78,6 +78,7 @@ struct profile_sample {
     double wait_submit, wait_results;  // seconds of the measuring thread
     uint64_t images, failed, batches, fallbacks;
     double launches, device_batches, bytes_up, bytes_down, peak_rss;
+    double bytes_imported, import_falls;
     double others;      // share of the machine that other processes took
     double *latencies;  // ms, of each batch
     size_t num_latencies;
@@ -98,7 +99,8 @@ struct profile_config {
     int num_fed;
     // Medians.
     double rate, noise, cpu_per_1000, p50, p99, launches_per_batch;
-    double bytes_per_image, peak_rss, busy, fed_rate;
+    double bytes_per_image, imported_per_image, import_falls;
+    double peak_rss, busy, fed_rate;
     uint64_t fallbacks;  // samples the CPU had to make, of all rounds
     uint64_t images;
     // The process.

@@ -82,7 +82,7 @@ static void latencies(struct profile_config *c)
 static void summarize(struct profile_config *c)
 {
     double low = HUGE_VAL, high = 0, cpu = 0, up = 0, down = 0, launches = 0;
-    double batches = 0, images = 0;
+    double batches = 0, images = 0, imported = 0;
 
     for (int i = 0; i < c->num_rounds; i++) {
         const struct profile_sample *s = &c->rounds[i];
@@ -93,6 +93,8 @@ static void summarize(struct profile_config *c)
         images += (double)s->images;
         up += s->bytes_up;
         down += s->bytes_down;
+        imported += s->bytes_imported;
+        c->import_falls += s->import_falls;
         launches += s->launches;
         batches += s->device_batches;
         c->fallbacks += s->fallbacks;
@@ -103,6 +105,7 @@ static void summarize(struct profile_config *c)
     c->noise = c->rate > 0 && c->num_rounds ? (high - low) / 2 / c->rate : 0;
     c->cpu_per_1000 = images > 0 ? 1000 * cpu / images : 0;
     c->bytes_per_image = images > 0 ? (up + down) / images : 0;
+    c->imported_per_image = images > 0 ? imported / images : 0;
     c->launches_per_batch = batches > 0 ? launches / batches : 0;
     c->busy = MEDIAN(c->fed, c->num_fed, busy);
     c->fed_rate = MEDIAN(c->fed, c->num_fed, rate);

@@ -132,7 +132,10 @@ static void import(struct ocl *o, struct wish *w)
     mem = o->api.clCreateBufferWithProperties(o->context, properties,
                                               CL_MEM_READ_ONLY, w->of.size,
                                               NULL, &err);
-    if (ocl_failed(&fault, mem ? err : err ? err : CL_INVALID_VALUE,
+    if (ocl_failed(&fault,
+                   mem   ? err
+                   : err ? err
+                         : CL_INVALID_VALUE,
                    "clCreateBufferWithProperties")) {
         ocl_import_give_up(o, &fault);
         return;

@@ -205,13 +205,13 @@ enum ocl_slot_state {
 
 struct ocl_item {
     struct hr__task *task;
-    size_t in_at, in_bytes;  // in the upload, behind the plan
-    struct hr__rect window;  // of pixels
-    size_t out_at;           // in the download
-    cl_mem src, dst;         // memory of images; NULL: upload, download
-    size_t copy_at;          // of a copy: where in dst
-    const uint8_t *pinned;   // its payload if that is uploaded from where it
-                             // is: then in_at counts from the upload's start
+    size_t in_at, in_bytes;     // in the upload, behind the plan
+    struct hr__rect window;     // of pixels
+    size_t out_at;              // in the download
+    cl_mem src, dst;            // memory of images; NULL: upload, download
+    size_t copy_at;             // of a copy: where in dst
+    const uint8_t *pinned;      // its payload if that is uploaded from where it
+                                // is: then in_at counts from the upload's start
     struct ocl_import *import;  // its payload's memory, if it is copied from
                                 // where it is: in_at as for pinned ones
     int first_copy, end_copy;   // of the slot's, then

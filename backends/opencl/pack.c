@@ -387,8 +387,8 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
         return false;
     plan->work = hr__kernel_axes(p, step, &plan->x, &plan->y, plan->data,
                                  plan->work);
-    *(item->pinned || item->import ? &plan->pinned : &plan->in) +=
-        aligned(item->in_bytes);
+    *(item->pinned || item->import ? &plan->pinned
+                                   : &plan->in) += aligned(item->in_bytes);
     if (item->dst) {  // written where it shall lie
         hr__kernel_store(p, step, &pic->dst,
                          pic->dst.memory->native.offset + pic->dst.at,

@@ -47,12 +47,39 @@ static struct hr__task *declare_dead(struct va *va, int64_t now)
     return list;
 }
 
+// While all surfaces are lent nothing is taken up. What the HAL has given up
+// meanwhile goes back: its job may be what keeps the surfaces.
+static struct hr__task *given_up(struct va *va)
+{
+    struct hr__task *list = NULL, **at = &va->head;
+
+    while (*at) {
+        struct hr__task *t = *at;
+
+        if (hr__task_claim(t)) {
+            hr__task_unclaim(t);
+            at = &t->next;
+            continue;
+        }
+        *at = t->next;
+        t->next = list;
+        list = t;
+    }
+    va->tail = at;
+    return list;
+}
+
 static struct hr__task *overdue(struct va *va, int64_t *due)
 {
     struct hr__task *list = NULL;
     int64_t now = hr__now(), at;
 
     *due = INT64_MAX;
+    if (va->head) {
+        if (!va_find_slot(va, VA_FREE) && (list = given_up(va)))
+            return list;
+        *due = now + va->deadline / 4;
+    }
     for (int i = 0; i < VA_THREADS && !va->dead; i++) {
         if (!va->busy_since[i])
             continue;

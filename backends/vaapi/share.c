@@ -107,14 +107,13 @@ static bool export(struct va *va, VASurfaceID surface,
     const char *why = NULL;
 
     memset(d, 0, sizeof(*d));
-    if (va_failed(fault,
-                  va->api.vaExportSurfaceHandle(
-                      va->display, surface,
-                      VA_SURFACE_ATTRIB_MEM_TYPE_DRM_PRIME_2,
-                      VA_EXPORT_SURFACE_READ_ONLY |
-                          VA_EXPORT_SURFACE_SEPARATE_LAYERS,
-                      d),
-                  "vaExportSurfaceHandle"))
+    if (va_failed(
+            fault,
+            va->api.vaExportSurfaceHandle(
+                va->display, surface, VA_SURFACE_ATTRIB_MEM_TYPE_DRM_PRIME_2,
+                VA_EXPORT_SURFACE_READ_ONLY | VA_EXPORT_SURFACE_SEPARATE_LAYERS,
+                d),
+            "vaExportSurfaceHandle"))
         return false;
     if (d->num_objects != 1 || d->objects[0].fd < 0)
         why = "the surface is several objects";
@@ -175,9 +174,8 @@ static void fell(struct va *va, struct va_slot *slot,
     slot->unshared = true;
     va_count_fall(va);
     va_log(va, va->fell ? HR_LOG_DEBUG : HR_LOG_WARN,
-           "%s failed (%s): %s instead",
-           va_rung_name(VA_RUNG_SHARED), fault->text,
-           va_rung_name(va->next_rung));
+           "%s failed (%s): %s instead", va_rung_name(VA_RUNG_SHARED),
+           fault->text, va_rung_name(va->next_rung));
     va->fell = true;
 }
 

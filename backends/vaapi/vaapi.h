@@ -235,10 +235,10 @@ enum { VA_SLOTS = 32, VA_DEPTH = 8, VA_MAX_DEPTH = 24 };
 
 enum va_slot_state {
     VA_FREE,
-    VA_BUSY,     // the driver thread's
-    VA_FLYING,   // submitted; the waiter's
-    VA_READING,  // the waiter's
-    VA_LENT,     // the next engine reads it
+    VA_BUSY,      // the driver thread's
+    VA_FLYING,    // submitted; the waiter's
+    VA_READING,   // the waiter's
+    VA_LENT,      // the next engine reads it
     VA_RETURNED,  // and has done; the waiter's
     VA_HELD       // its task has ended, but not what reads the surface
 };
@@ -283,7 +283,7 @@ struct va_slot {
 
     // va->lock
     enum va_slot_state state;
-    int readers;  // of a shared surface that is LENT or HELD
+    int readers;            // of a shared surface that is LENT or HELD
     struct hr__task *task;  // NULL while FLYING: given up, see nurse
     int64_t since;          // FLYING, HELD: from when on
     uint64_t number;        // of the picture, in order of submission

@@ -111,8 +111,8 @@ struct hr_engine_profile {
                               // past the host; not in bytes_up
     uint64_t import_falls;    // times that such a way failed, and another
                               // was taken from then on
-    uint64_t idle_ns;               // of its host threads, waiting for work
-    int num_threads;                // host threads of its own
+    uint64_t idle_ns;         // of its host threads, waiting for work
+    int num_threads;          // host threads of its own
     uint64_t cpu_ns[HR_PROFILE_THREADS];  // CPU time of each, since it began
 };
 
