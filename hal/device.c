@@ -323,6 +323,9 @@ static struct hr__device *open_parts(const struct part *parts, int n,
         tear_down(dev);
         return NULL;
     }
+    for (int i = 0; i < dev->num_engines; i++)
+        if (dev->engines[i]->backend->chained)
+            dev->engines[i]->backend->chained(dev->engines[i]);
     publish(dev);
     if (dev->num_engines > 1 && hr__certify(dev)) {
         // A hung engine may hold tasks, and with them the device.

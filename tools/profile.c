@@ -79,6 +79,8 @@ static bool read_sample(struct profile_sample *s, const json_t *a)
     NUMBER(device_batches);
     NUMBER(bytes_up);
     NUMBER(bytes_down);
+    NUMBER(bytes_imported);
+    NUMBER(import_falls);
     NUMBER(peak_rss);
     COUNT(made);
     NUMBER(others);

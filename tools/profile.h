@@ -80,6 +80,7 @@ struct profile_sample {
     double peak_rss;
     // Of the process so far, and of how many pictures.
     double launches, device_batches, bytes_up, bytes_down;
+    double bytes_imported, import_falls;
     uint64_t made;
     double others;      // share of the machine that other processes took
     double *latencies;  // ms, of each batch
@@ -101,7 +102,8 @@ struct profile_config {
     int num_fed;
     // Medians.
     double rate, noise, cpu_per_1000, p50, p99, launches_per_batch;
-    double bytes_per_image, peak_rss, busy, fed_rate;
+    double bytes_per_image, imported_per_image, import_falls;
+    double peak_rss, busy, fed_rate;
     uint64_t fallbacks;  // samples the CPU had to make, of all rounds
     uint64_t images;
     // The process.

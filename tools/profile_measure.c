@@ -286,6 +286,8 @@ void profile_count_device(struct profile_child *c, struct profile_sample *s)
         s->device_batches += (double)(b->batches - a->batches);
         s->bytes_up += (double)(b->bytes_up - a->bytes_up);
         s->bytes_down += (double)(b->bytes_down - a->bytes_down);
+        s->bytes_imported += (double)(b->bytes_imported - a->bytes_imported);
+        s->import_falls += (double)(b->import_falls - a->import_falls);
     }
 }
 

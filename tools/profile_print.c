@@ -181,7 +181,7 @@ static json_t *config_json(const struct profile *p,
     }
     json = json_pack(
         "{s:s s:s s:i s:i s:i s:f s:f s:f s:f s:f s:f s:f s:f s:I s:I s:I "
-        "s:I s:f s:f}",
+        "s:I s:f s:f s:f s:f}",
         "device", c->device, "mode", profile_modes[c->mode], "threads",
         c->threads, "batch", c->batch, "in_flight", c->ring, "img_per_s",
         c->rate, "noise", c->noise, "latency_p50_ms", c->p50, "latency_p99_ms",
@@ -191,7 +191,8 @@ static json_t *config_json(const struct profile *p,
         "images", (json_int_t)c->images, "failed", (json_int_t)failed,
         "batches", (json_int_t)batches, "times_cpu_1_thread",
         one->rate > 0 ? c->rate / one->rate : 0, "times_best_cpu",
-        best->rate > 0 ? c->rate / best->rate : 0);
+        best->rate > 0 ? c->rate / best->rate : 0, "imported_bytes_per_image",
+        c->imported_per_image, "import_falls", c->import_falls);
     if (c->num_fed) {
         json_object_set_new(json, "consumer_busy", json_real(c->busy));
         json_object_set_new(json, "consumer_img_per_s", json_real(c->fed_rate));

@@ -99,11 +99,15 @@ static void summarize(struct profile_config *c)
     c->rate = MEDIAN(c->rounds, c->num_rounds, rate);
     c->noise = c->rate > 0 && c->num_rounds ? (high - low) / 2 / c->rate : 0;
     c->cpu_per_1000 = images > 0 ? 1000 * cpu / images : 0;
-    if (c->num_rounds && last->made)
+    if (c->num_rounds && last->made) {
         c->bytes_per_image = (last->bytes_up + last->bytes_down) /
                              (double)last->made;
+        c->imported_per_image = last->bytes_imported / (double)last->made;
+    }
     if (c->num_rounds && last->device_batches > 0)
         c->launches_per_batch = last->launches / last->device_batches;
+    if (c->num_rounds)
+        c->import_falls = last->import_falls;
     c->busy = MEDIAN(c->fed, c->num_fed, busy);
     c->fed_rate = MEDIAN(c->fed, c->num_fed, rate);
     latencies(c);

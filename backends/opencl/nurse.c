@@ -90,6 +90,11 @@ static void deliver(struct ocl *o, struct ocl_slot *slot)
     if (n)
         hr__breaker_note(&o->breaker, !failed, hr__now());
     pthread_mutex_unlock(&o->lock);
+    // Nobody knows whether it was for that.
+    if (failed && slot->num_holds && !(fault.why & HR_WHY_LOST))
+        ocl_import_give_up(o, &fault);
+    // Its commands have run: surfaces need not wait for the delivery.
+    ocl_import_let(slot);
     if (failed) {
         ocl_log(o, HR_LOG_WARN, "a batch failed: %s", fault.text);
         ocl_end(failed, fault.why, fault.text);
@@ -110,6 +115,7 @@ static struct hr__task *declare_dead(struct ocl *o)
     struct hr__task *list = ocl_take_queue(o), **end = &list;
 
     o->dead = true;
+    atomic_store(&o->imports.on, false);
     pthread_cond_broadcast(&o->changed);
     while (*end)
         end = &(*end)->next;

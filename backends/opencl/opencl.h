@@ -16,6 +16,7 @@
 //   memory.c   what payloads lie in
 //   pinned.c   the same where the device can fetch it
 //   device_memory.c   what images and batches lie in, if not in the host's
+//   import.c   memory of other engines, read where it lies
 //   copy.c     batches of copies from and to that
 //   deliver.c  from pinned memory to where the tensors shall be
 //   warm.c     kernels run once, when the device is opened
@@ -46,6 +47,8 @@
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS  // clCreateCommandQueue
 #include <CL/cl.h>
+// After the header that chooses the version
+#include <CL/cl_ext.h>
 
 #include "hal/backend.h"
 #include "kernels/layout.h"
@@ -86,12 +89,21 @@ struct ocl_slot;
     X(clGetEventProfilingInfo) \
     X(clFlush) \
     X(clFinish)
+// A library may lack these.
+#define OCL_OPTIONAL_ENTRY_POINTS(X) \
+    X(clEnqueueCopyBufferRect) \
+    X(clGetExtensionFunctionAddressForPlatform)
 // clang-format on
 
 struct ocl_api {
 #define X(name) __typeof__(&name) name;
     OCL_ENTRY_POINTS(X)
+    OCL_OPTIONAL_ENTRY_POINTS(X)
 #undef X
+    // Of version 3.0, whose headers would deprecate half of the others.
+    cl_mem(CL_API_CALL *clCreateBufferWithProperties)(
+        cl_context context, const cl_ulong *properties, cl_mem_flags flags,
+        size_t size, void *host, cl_int *err);
 };
 
 // HR_ENODEVICE or HR_EFORK with the reason. HEADRACE_OPENCL_LIBRARY names
@@ -192,20 +204,31 @@ enum ocl_slot_state {
 
 struct ocl_item {
     struct hr__task *task;
-    size_t in_at, in_bytes;  // in the upload, behind the plan
-    struct hr__rect window;  // of pixels
-    size_t out_at;           // in the download
-    cl_mem src, dst;         // memory of images; NULL: upload, download
-    size_t copy_at;          // of a copy: where in dst
-    const uint8_t *pinned;   // its payload if that is uploaded from where it
-                             // is: then in_at counts from the upload's start
-    bool dropped;            // given up, it was not packed
+    size_t in_at, in_bytes;     // in the upload, behind the plan
+    struct hr__rect window;     // of pixels
+    size_t out_at;              // in the download
+    cl_mem src, dst;            // memory of images; NULL: upload, download
+    size_t copy_at;             // of a copy: where in dst
+    const uint8_t *pinned;      // its payload if that is uploaded from where it
+                                // is: then in_at counts from the upload's start
+    struct ocl_import *import;  // its payload's memory, if it is copied from
+                                // where it is: in_at as for pinned ones
+    int first_copy, end_copy;   // of the slot's, then
+    bool dropped;               // given up, it was not packed
 };
 
 // Payloads that lie one behind the other in pinned memory.
 struct ocl_run {
     const uint8_t *from;
     size_t size, to;  // to: in the upload
+};
+
+// Rows of imported memory, on their way into what the kernels read.
+struct ocl_copy {
+    cl_mem mem;
+    size_t from, stride;  // in mem
+    size_t width, rows;   // bytes of a row; they lie there without gaps
+    size_t to;            // in the upload
 };
 
 // When its batch did what (times.c); the driver thread's.
@@ -229,6 +252,10 @@ struct ocl_slot {
     cl_mem src, dst;  // of all items
     struct ocl_run runs[OCL_BATCH];
     int num_runs;
+    struct hr__external holds[OCL_BATCH];  // that its commands read
+    cl_mem imports[OCL_BATCH];             // the same, as objects
+    struct ocl_copy copies[OCL_BATCH * 3];
+    int num_holds, num_imports, num_copies;
     unsigned held;  // pinned chunks that its upload reads, bit per chunk
     uint32_t lists[OCL_LAUNCHES + 1];  // words of the plan: the groups of
                                        // launch k are lists[k] .. lists[k + 1]
@@ -260,7 +287,7 @@ struct ocl_plan {
     uint8_t *data;
     size_t size, room;
     uint64_t in, work, out;  // bytes of the other buffers so far
-    uint64_t pinned;         // and of payloads that are not copied to in
+    uint64_t pinned;         // and of payloads that the host does not copy
     uint32_t groups;         // of all kernels, all pictures
     bool fuse;               // by the fused kernel what it can make
     // Of the picture before, for the next may be the same
@@ -281,6 +308,11 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
 // Copies its coefficients, planes or pixels to where the plan wants them.
 void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,
               const struct hr__payload *in, uint8_t *to);
+
+// The rows of it that the plan wants, from imported memory; `to` counts from
+// the item's start. How many.
+int ocl_pack_copies(const struct ocl_item *item, const struct hr__picture *pic,
+                    const struct hr__payload *in, struct ocl_copy copies[3]);
 
 // The tensor as the kernels write it: without gaps.
 struct hr__dst ocl_packed(const struct hr__dst *d, size_t *size);
@@ -338,8 +370,52 @@ void ocl_pinned_open(struct ocl *o);
 void ocl_pinned_close(struct ocl *o);
 void ocl_pinned_grow(struct ocl *o);
 // Puts a batch's pinned payloads into as few runs as there are gaps between
-// them, and those one behind the other from byte base of the upload on.
-void ocl_pinned_arrange(struct ocl_slot *slot, size_t base);
+// them, and those one behind the other from byte base of the upload on. Where
+// they end.
+size_t ocl_pinned_arrange(struct ocl_slot *slot, size_t base);
+
+// ---- import.c --------------------------------------------------------------
+
+enum { OCL_IMPORTS = 32 };
+
+struct ocl_import {
+    cl_mem mem;
+    uint64_t id;  // struct hr__external
+    size_t size;
+};
+
+struct ocl_imports {
+    bool can;  // the driver thread's
+    atomic_bool failed, on;
+    clEnqueueAcquireExternalMemObjectsKHR_fn acquire;
+    clEnqueueReleaseExternalMemObjectsKHR_fn release;
+    // By the place of what was imported. What is at no place any more stays
+    // until another comes to it, or the device is closed.
+    struct ocl_import of[OCL_IMPORTS];
+};
+
+// On the driver thread, as the context opens and closes.
+void ocl_import_open(struct ocl *o);
+void ocl_import_close(struct ocl *o);
+unsigned ocl_import_kinds(struct hr__engine *e);
+// From now on all comes through the host; counted.
+void ocl_import_give_up(struct ocl *o, const struct ocl_fault *fault);
+// Before a batch is planned: objects for all that it shall read. False: the
+// driver did not answer, as ocl_leave().
+bool ocl_import_all(struct ocl *o, struct ocl_slot *slot);
+// The object of a claimed payload; NULL: it goes through the host.
+struct ocl_import *ocl_import_of(struct ocl *o, const struct hr__payload *in);
+// While its task is claimed: the item's memory is the slot's, too, until it
+// lets go of all it holds. forget: it never does, a driver may still read.
+void ocl_import_hold(struct ocl_slot *slot, struct ocl_item *item,
+                     const struct hr__payload *in);
+void ocl_import_let(struct ocl_slot *slot);
+void ocl_import_forget(struct ocl_slot *slot);
+// Where in the upload its items come to lie: from byte base on.
+void ocl_import_arrange(struct ocl_slot *slot, size_t base);
+// In the upload queue. done: the last command's event, if there is any.
+bool ocl_import_enqueue(struct ocl *o, struct ocl_slot *slot, cl_mem to,
+                        cl_event *done, struct ocl_fault *fault);
 
 // ---- The device -----------------------------------------------------------
 
@@ -360,6 +436,7 @@ struct ocl {
     struct hr__engine *e;  // hal; NULL: left behind
     struct ocl_pool pool;
     struct ocl_pinned pinned;
+    struct ocl_imports imports;
 
     struct ocl_api api;  // below: the driver thread's
     struct ocl_facts facts;

@@ -236,7 +236,7 @@ static int sort_items(struct ocl_slot *slot, struct ocl_item *sorted[OCL_BATCH])
     return n;
 }
 
-void ocl_pinned_arrange(struct ocl_slot *slot, size_t base)
+size_t ocl_pinned_arrange(struct ocl_slot *slot, size_t base)
 {
     struct ocl_item *sorted[OCL_BATCH];
     struct ocl_run *run = NULL;
@@ -255,4 +255,5 @@ void ocl_pinned_arrange(struct ocl_slot *slot, size_t base)
         base += size;
         run->size += size;
     }
+    return base;
 }

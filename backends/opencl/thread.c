@@ -235,6 +235,12 @@ static struct ocl_slot *next_batch(struct ocl *o)
     return slot;
 }
 
+static void let_go(struct ocl *o, struct ocl_slot *slot)
+{
+    ocl_pinned_let(&o->pinned, slot);
+    ocl_import_let(slot);
+}
+
 // The slot goes back, unless the nurse has taken everything away.
 static void batch_failed(struct ocl *o, struct ocl_slot *slot,
                          const struct ocl_fault *fault)
@@ -246,7 +252,7 @@ static void batch_failed(struct ocl *o, struct ocl_slot *slot,
     dead = o->dead;
     pthread_mutex_unlock(&o->lock);
     if (!dead)  // it has been mended, nothing reads its payloads
-        ocl_pinned_let(&o->pinned, slot);
+        let_go(o, slot);
     pthread_mutex_lock(&o->lock);
     list = ocl_take_items(slot, 0);
     slot->state = OCL_FREE;

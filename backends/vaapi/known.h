@@ -50,6 +50,7 @@
 // A library may lack these.
 #define VA_OPTIONAL_ENTRY_POINTS(X) \
     X(vaSyncSurface2) \
+    X(vaExportSurfaceHandle) \
     X(vaSetErrorCallback) \
     X(vaSetInfoCallback) \
     X(vaPutImage)
@@ -90,6 +91,7 @@ enum va_quirk {
     VA_QUIRK_DERIVE_FIRST = 4,  // mapped surfaces are cached; else GetImage
     VA_QUIRK_NO_DERIVE = 8,     // derived images are wrong or not there
     VA_QUIRK_NO_VPP = 16,       // its colours are known to be wrong
+    VA_QUIRK_NO_SYNC = 32,      // vaSyncSurface does not wait for decodes
 };
 
 struct va_driver {

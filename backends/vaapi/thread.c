@@ -161,6 +161,7 @@ static bool open_first(struct va *va)
         return false;
     }
     va_choose(va);
+    va_share_try(va);
     open_done(va, HR_OK, "");
     return true;
 }

@@ -14,6 +14,7 @@
 //   submit.c    a task into a slot and on its way
 //   decode.c    one picture to the driver
 //   readback.c  one picture's samples, as the next engine reads them
+//   share.c     a surface as memory that the next engine reads itself
 //   vpp.c       crop, scale, flip and colour by the driver (tier FAST)
 //   thread.c    the queue and the driver thread; start and stop
 //   waiter.c    waits for pictures, hands their samples on
@@ -29,6 +30,7 @@
 //   submit() -> queue -> driver thread: slot FREE -> BUSY -> FLYING
 //                -> waiter: READING -> LENT (planes go on as they lie)
 //                -> release(): RETURNED -> waiter: READING -> FREE
+//                   or, of a surface that is shared: HELD -> FREE
 //
 // Locks: va->lock guards what is marked so below; va->hal the way back to the
 // HAL's structs, which an abandoned thread must not touch; va->calls is held
@@ -81,11 +83,12 @@ enum { VA_SLOTS = 32, VA_DEPTH = 8, VA_MAX_DEPTH = 24 };
 
 enum va_slot_state {
     VA_FREE,
-    VA_BUSY,     // the driver thread's
-    VA_FLYING,   // submitted; the waiter's
-    VA_READING,  // the waiter's
-    VA_LENT,     // the next engine reads it
-    VA_RETURNED  // and has done; the waiter's
+    VA_BUSY,      // the driver thread's
+    VA_FLYING,    // submitted; the waiter's
+    VA_READING,   // the waiter's
+    VA_LENT,      // the next engine reads it
+    VA_RETURNED,  // and has done; the waiter's
+    VA_HELD       // its task has ended, but not what reads the surface
 };
 
 struct va_key {
@@ -121,11 +124,16 @@ struct va_slot {
     unsigned mirror;
     int out_w, out_h;
     struct va_output out;
+    struct hr__external shared;  // id 0: it is not
+    VAImage layout;              // of it
+    bool unshared;               // it could not be shared, and is not tried
+    bool wanted;                 // the next engine imports this picture
 
     // va->lock
     enum va_slot_state state;
+    int readers;            // of a shared surface that is LENT or HELD
     struct hr__task *task;  // NULL while FLYING: given up, see nurse
-    int64_t since;          // FLYING: from when on
+    int64_t since;          // FLYING, HELD: from when on
     uint64_t number;        // of the picture, in order of submission
 };
 
@@ -149,7 +157,7 @@ bool va_decode(struct va *va, struct va_slot *slot, struct va_fault *fault);
 
 // The way samples come back, best first.
 enum va_rung {
-    VA_RUNG_SHARED,  // the next engine reads the surface itself
+    VA_RUNG_SHARED,  // the next engine imports the surface
     VA_RUNG_DERIVE,  // the surface is mapped and read as it lies
     VA_RUNG_GET,     // the driver copies to an image, which is read as it lies
     VA_RUNG_COPY,    // and from there to the next engine's memory
@@ -160,6 +168,22 @@ const char *va_rung_name(enum va_rung rung);
 bool va_map(struct va *va, struct va_slot *slot, uint8_t **data, size_t *size,
             struct va_fault *fault);
 void va_unmap(struct va *va, struct va_slot *slot);
+// Where the planes of slot->planes lie in such an image.
+bool va_place_all(struct va_slot *slot, const VAImage *image,
+                  struct va_fault *fault);
+
+// ---- share.c -----------------------------------------------------------------
+
+// On the driver thread, at open: va->shares, whether a surface can be.
+void va_share_try(struct va *va);
+bool va_share_may(const struct va *va);
+// On the waiter: slot->shared and slot->planes. False: the next rung.
+bool va_share(struct va *va, struct va_slot *slot);
+// With its surface.
+void va_unshare(struct va_slot *slot);
+void va_on_shared_released(struct hr__payload *payload);
+// A picture that was to be shared goes by the next rung.
+void va_count_fall(struct va *va);
 
 // ---- vpp.c -------------------------------------------------------------------
 
@@ -215,7 +239,10 @@ struct va {
     struct va_slot slots[VA_SLOTS];
     int num_slots, depth, wish;  // wish: the depth the user wants, 0 = any
     size_t surface_bytes;        // of all slots, as far as we can tell
-    enum va_rung rung;           // the one in use; of the waiter
+    bool fell;                   // it has been said
+    bool shares;                 // surfaces can be exported, as far as tried
+    enum va_rung rung;           // the one in use; lock, or the waiter
+    enum va_rung next_rung;      // if it is SHARED: where that fails
     int forced_rung;             // by HEADRACE_VAAPI_READ; -1 = none
     bool sync2;                  // vaSyncSurface2 works; of the waiter
     pthread_mutex_t calls;
