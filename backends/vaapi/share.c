@@ -145,12 +145,12 @@ void va_share_try(struct va *va)
     int kind = VA_KIND_420;
 
     va->shares = false;
-    while (kind < VA_KINDS && !va->facts.kinds[kind])
+    while (kind < VA_KINDS && !va->facts.kinds[kind].fourcc)
         kind++;
     if (!va_share_may(va) || kind == VA_KINDS)
         return;
-    key = (struct va_key){.rt_format = va_kind_rt_format((enum va_kind)kind),
-                          .fourcc = va->facts.kinds[kind],
+    key = (struct va_key){.rt_format = va->facts.kinds[kind].rt_format,
+                          .fourcc = va->facts.kinds[kind].fourcc,
                           .w = (va->facts.min_w + 63) / 64 * 64,
                           .h = (va->facts.min_h + 63) / 64 * 64};
     if (va_surface_fit(va, &slot, &key, &fault) &&
