@@ -410,6 +410,15 @@ static void memory_meanwhile(void)
     faults_check_objects(live);
 }
 
+// What a driver may still use is left behind on purpose; PoCL's compiler has
+// signal stacks of its own.
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "detect_leaks=0:use_sigaltstack=0";
+}
+
+// Beside this program.
 static const char *library(void)
 {
     static char path[512];
