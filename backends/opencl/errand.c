@@ -5,6 +5,8 @@
 
 #include "backends/opencl/opencl.h"
 
+#define PATIENCE_STEP INT64_C(2000000000)
+
 void ocl_cond_init(pthread_cond_t *cond)
 {
     pthread_condattr_t attr;
@@ -23,6 +25,28 @@ bool ocl_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
     if (deadline == INT64_MAX)
         return !pthread_cond_wait(cond, lock);
     return pthread_cond_timedwait(cond, lock, &t) != ETIMEDOUT;
+}
+
+// ---- Patience ----
+
+static int64_t cpu_time(void)
+{
+    struct timespec t = {0};
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+bool ocl_wait_longer(struct ocl_patience *p)
+{
+    int64_t now = hr__now(), cpu = cpu_time();
+    bool works = !p->looks++ || cpu - p->cpu >= PATIENCE_STEP / 100;
+
+    if (!works || now >= p->most)
+        return false;
+    p->cpu = cpu;
+    p->deadline = now + PATIENCE_STEP;
+    return true;
 }
 
 // ---- Errands --------------------------------------------------------------

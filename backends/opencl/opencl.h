@@ -433,8 +433,9 @@ void ocl_log(struct ocl *o, enum hr_log_level level, const char *fmt, ...)
 
 // ---- thread.c, nurse.c ----------------------------------------------------
 
-// How long a new program's completion may keep others waiting.
-#define OCL_COMPILE_NS INT64_C(15000000000)
+// How long a new program's completion may keep those waiting whom nobody else
+// can serve.
+#define OCL_COMPILE_NS INT64_C(60000000000)
 
 // Starts both threads and waits until the device is open. What goes wrong is
 // in hr_last_error().
@@ -498,6 +499,15 @@ void ocl_cond_init(pthread_cond_t *cond);
 // False if the deadline (hr__now()) has passed; INT64_MAX = never.
 bool ocl_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
                    int64_t deadline);
+// For what may take long because others use the machine: after the deadline
+// there is another one as long as this process does something (a driver that
+// hangs mostly sleeps, one that compiles does not), and the most has not passed.
+struct ocl_patience {
+    int64_t deadline, most;
+    int64_t cpu;  // ours, when it was looked at last
+    int looks;
+};
+bool ocl_wait_longer(struct ocl_patience *p);
 // Runs fn on a thread of its own; false if it has not come back in time (it
 // then still uses arg, which must be left to it).
 bool ocl_errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
