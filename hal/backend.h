@@ -477,6 +477,16 @@ void hr__cond_init(pthread_cond_t *cond);
 bool hr__cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
                    int64_t deadline);
 
+// For what may take long because others use the machine: after the deadline
+// there is another one as long as this process does something (a driver that
+// hangs mostly sleeps, one that compiles does not), and the most has not passed.
+struct hr__patience {
+    int64_t deadline, most;
+    int64_t cpu;  // ours, when it was looked at last
+    int looks;
+};
+bool hr__wait_longer(struct hr__patience *p);
+
 // Runs fn, which may hang in a driver, on a thread of its own; false if it has
 // not come back in time (it then still uses arg, which must be left to it).
 bool hr__errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns);

@@ -1,6 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls into drivers, on threads that may be left behind.
+#include <time.h>
+
 #include "hal/backend.h"
+
+#define PATIENCE_STEP INT64_C(2000000000)
+
+// ---- Patience -------------------------------------------------------------
+
+static int64_t cpu_time(void)
+{
+    struct timespec t = {0};
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+bool hr__wait_longer(struct hr__patience *p)
+{
+    int64_t now = hr__now(), cpu = cpu_time();
+    bool works = !p->looks++ || cpu - p->cpu >= PATIENCE_STEP / 100;
+
+    if (!works || now >= p->most)
+        return false;
+    p->cpu = cpu;
+    p->deadline = now + PATIENCE_STEP;
+    return true;
+}
+
+// ---- Errands --------------------------------------------------------------
 
 struct errand {
     void (*fn)(void *arg);

@@ -501,8 +501,9 @@ void ocl_log(struct ocl *o, enum hr_log_level level, const char *fmt, ...)
 
 // ---- queue.c, thread.c, nurse.c -------------------------------------------
 
-// How long a new program's completion may keep others waiting.
-#define OCL_COMPILE_NS INT64_C(15000000000)
+// How long a new program's completion may keep those waiting whom nobody else
+// can serve.
+#define OCL_COMPILE_NS INT64_C(60000000000)
 
 // Starts both threads and waits until the device is open. What goes wrong is
 // in hr_last_error().

@@ -8,7 +8,9 @@
 
 #define OPEN_NS INT64_C(60000000000)
 #define STOP_NS INT64_C(2000000000)
-#define LAND_NS INT64_C(1500000000)  // < STOP_NS
+#define KEEP_NS INT64_C(15000000000)   // to stop with a program to be kept
+#define MOST_NS INT64_C(300000000000)  // of either, on a busy machine
+#define LAND_NS INT64_C(1500000000)    // < STOP_NS
 #define IDLE_NS INT64_C(500000000)
 
 // ---- The queue ------------------------------------------------------------
@@ -383,14 +385,15 @@ static void init(struct ocl *o)
 
 enum hr_status ocl_start(struct ocl *o)
 {
-    int64_t deadline = hr__now() + OPEN_NS;
+    struct hr__patience p = {hr__now() + OPEN_NS, hr__now() + MOST_NS, 0, 0};
     bool opened;
 
     init(o);
     if (!(o->have_driver = hr__thread_start(&o->driver, drive, o)))
         return hr__fail(HR_ENOMEM, "no thread for the driver");
     pthread_mutex_lock(&o->lock);
-    while (!o->opened && hr__cond_wait(&o->changed, &o->lock, deadline))
+    while (!o->opened && (hr__cond_wait(&o->changed, &o->lock, p.deadline) ||
+                          hr__wait_longer(&p)))
         ;
     opened = o->opened;
     pthread_mutex_unlock(&o->lock);
@@ -406,17 +409,20 @@ enum hr_status ocl_start(struct ocl *o)
 
 bool ocl_stop(struct ocl *o)
 {
-    int64_t deadline;
+    int64_t now = hr__now();
+    struct hr__patience p = {now + STOP_NS, now, 0, 0};
     bool gone;
 
     pthread_mutex_lock(&o->lock);
-    deadline = hr__now() +
-               (o->compiling || o->unkept ? OCL_COMPILE_NS : STOP_NS);
+    // Left behind, a compiler may crash when the process ends.
+    if (o->compiling || o->unkept)
+        p = (struct hr__patience){now + KEEP_NS, now + MOST_NS, 0, 0};
     o->stop = true;
     pthread_cond_signal(&o->work);
     // What is dead stays where it is, and is left behind in any case.
     while (o->have_driver && !o->driver_gone && !o->dead &&
-           hr__cond_wait(&o->changed, &o->lock, deadline))
+           (hr__cond_wait(&o->changed, &o->lock, p.deadline) ||
+            hr__wait_longer(&p)))
         ;
     gone = !o->have_driver || o->driver_gone;
     o->abandoned = !gone;

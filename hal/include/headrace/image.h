@@ -74,7 +74,7 @@ typedef const struct hr_batch_t {
 
 // dev NULL = the default device. NULL on failure (hr_last_error()). Pinned and
 // device memory may have to be waited for: bounded by the device's deadline_ns
-// (15 s while a driver completes a program that was new at open), then
+// (a minute while a driver completes a program that was new at open), then
 // HR_ETIMEDOUT. HR_ELIMIT: more than the device makes in one piece, or
 // 4 GiB.
 HR_API hr_batch hr_batch_create(hr_device dev,
