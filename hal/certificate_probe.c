@@ -15,6 +15,7 @@
 
 #include "hal/hal.h"
 #include "hal/header.h"
+#include "hal/likeness.h"
 
 enum { NUM_CASES = 20, MAX_OPS = 5, SOURCE_BYTES = 64 << 10 };
 #define TOTAL_NS INT64_C(10000000000)     // and two deadlines of a span,
