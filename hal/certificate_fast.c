@@ -9,6 +9,7 @@
 
 #include "hal/hal.h"
 #include "hal/header.h"
+#include "hal/likeness.h"
 
 enum {
     PICTURES = 3,

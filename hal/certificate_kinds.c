@@ -12,6 +12,7 @@
 
 #include "hal/hal.h"
 #include "hal/header.h"
+#include "hal/likeness.h"
 
 enum { MAX_PICTURES = 64, SOURCE_BYTES = 64 << 10 };
 #define JOB_NS INT64_C(20000000000)  // and two deadlines of a span,

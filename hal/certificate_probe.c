@@ -17,6 +17,7 @@
 
 #include "hal/hal.h"
 #include "hal/header.h"
+#include "hal/likeness.h"
 
 enum { NUM_CASES = 20, MAX_OPS = 5, SOURCE_BYTES = 64 << 10 };
 // Of one job, besides two deadlines of a span. These are the user's, as far as

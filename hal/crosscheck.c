@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "hal/hal.h"
+#include "hal/likeness.h"
 
 enum { FIRST = 16, EVERY = 1000 };
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "hal/hal.h"
+#include "hal/likeness.h"
 
 // How far off a picture may be whose scaling is not ours: some levels, and a
 // share of what its own neighbours differ by. Honest bilinear scaling of the

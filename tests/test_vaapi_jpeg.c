@@ -66,6 +66,32 @@ static void tables(void)
     }
 }
 
+// The table of DC 0, at p: one code of 13 bits instead of 9, and worse.
+static void odd_codes(const struct bytes *b, uint8_t *p,
+                      const struct hr_info *info)
+{
+    p[5 + 8] = 0;
+    p[5 + 12] = 1;
+    CHECK(read_tables(b->data, b->size, info) == HR_WHY_TABLES,
+          "DC codes of 13 bits");
+    p[5 + 8] = 1;
+    p[5 + 12] = 0;
+    // One of 9 bits, of ones only; and a difference of 12 bits.
+    p[5 + 8] = 2;
+    p[5 + 7] = 0;
+    CHECK(read_tables(b->data, b->size, info) == 0, "two of 9 bits");
+    p[5]++;
+    p[5 + 7] = p[5 + 8] = 0;
+    CHECK(read_tables(b->data, b->size, info) == HR_WHY_DAMAGED,
+          "more codes than there are");
+    p[5]--;
+    p[5 + 7] = p[5 + 8] = 1;
+    p[5 + 16] += 12;
+    CHECK(read_tables(b->data, b->size, info) == HR_WHY_TABLES,
+          "a difference of 12 bits");
+    p[5 + 16] -= 12;
+}
+
 // What drivers are not told of, in files that the CPU decodes.
 static void odd_tables(void)
 {
@@ -82,29 +108,8 @@ static void odd_tables(void)
     for (size_t i = 0; i + 4 < info.header_size; i++) {
         uint8_t *p = b.data + i;
 
-        // The table of DC 0: one code of 13 bits instead of 9.
-        if (p[0] == 0xFF && p[1] == 0xC4 && p[4] == 0x00 && p[5 + 8] == 1) {
-            p[5 + 8] = 0;
-            p[5 + 12] = 1;
-            CHECK(read_tables(b.data, b.size, &info) == HR_WHY_TABLES,
-                  "DC codes of 13 bits");
-            p[5 + 8] = 1;
-            p[5 + 12] = 0;
-            // One of 9 bits, of ones only; and a difference of 12 bits.
-            p[5 + 8] = 2;
-            p[5 + 7] = 0;
-            CHECK(read_tables(b.data, b.size, &info) == 0, "two of 9 bits");
-            p[5]++;
-            p[5 + 7] = p[5 + 8] = 0;
-            CHECK(read_tables(b.data, b.size, &info) == HR_WHY_DAMAGED,
-                  "more codes than there are");
-            p[5]--;
-            p[5 + 7] = p[5 + 8] = 1;
-            p[5 + 16] += 12;
-            CHECK(read_tables(b.data, b.size, &info) == HR_WHY_TABLES,
-                  "a difference of 12 bits");
-            p[5 + 16] -= 12;
-        }
+        if (p[0] == 0xFF && p[1] == 0xC4 && p[4] == 0x00 && p[5 + 8] == 1)
+            odd_codes(&b, p, &info);
         // Two components of one number.
         if (p[0] == 0xFF && p[1] == 0xC0) {
             p[13]--;
