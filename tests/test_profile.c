@@ -140,18 +140,31 @@ static void advice(void)
     c.offload = NULL;
     c.part = NULL;
     says(&c, (const char *[]){"more threads do not help.", NULL});
-    c.busy = 0.99;
-    c.enough = 2;
+}
+
+static void advice_fed(void)
+{
+    struct profile_case c = {.backend = "cpu",
+                             .threads = 2,
+                             .consumer_ms = 30,
+                             .busy = 0.99,
+                             .enough = 2};
+
     says(&c, (const char *[]){"The consumer is the limit", "99 % busy",
                               "2 threads suffice.", NULL});
     c.other = "opencl:0";
     c.other_enough = 1;
     says(&c, (const char *[]){"opencl:0 would do it with 1.", NULL});
-    c = (struct profile_case){.backend = "opencl:0",
-                              .threads = 2,
-                              .rate = 3000,
-                              .best_cpu_rate = 1500,
-                              .software = true};
+}
+
+static void advice_alone(void)
+{
+    struct profile_case c = {.backend = "opencl:0",
+                             .threads = 2,
+                             .rate = 3000,
+                             .best_cpu_rate = 1500,
+                             .software = true};
+
     says(&c, (const char *[]){"2.00 times", "host's own processor",
                               "--consumer", NULL});
     c.noise = 0.2;
@@ -237,9 +250,10 @@ static void consumers(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(medians), TEST_CASE(threads_that_suffice),
-        TEST_CASE(bounds),  TEST_CASE(overlap),
-        TEST_CASE(advice),  TEST_CASE(consumers),
+        TEST_CASE(medians),      TEST_CASE(threads_that_suffice),
+        TEST_CASE(bounds),       TEST_CASE(overlap),
+        TEST_CASE(advice),       TEST_CASE(advice_fed),
+        TEST_CASE(advice_alone), TEST_CASE(consumers),
     };
 
     return test_main("profile", cases, sizeof(cases) / sizeof(*cases), argc,
