@@ -192,6 +192,11 @@ static double pipeline(struct profile_child *c, double consumer_ms,
     CHECK(ok, "the pipeline stopped");
     profile_end_counting(c, &m, all);
     CHECK(profile_drain(c), "what was in flight");
+    // To the end of the list: every configuration makes the same pictures.
+    CHECK(m.s.batches % (PICTURES / BATCH) == 0, "%d batches",
+          (int)m.s.batches);
+    CHECK(c->drained <= BATCH * RUN_RING_MAX && c->made > m.s.images,
+          "%d came later, of %d", (int)c->drained, (int)c->made);
     CHECK(m.s.failed == 0 && m.s.images == BATCH * m.s.batches, "%d failed",
           (int)m.s.failed);
     *period_ms = 1000 * m.s.seconds / (double)m.s.batches;
