@@ -231,18 +231,18 @@ static void consumers(void)
     CHECK(ops_parse(&opt->ops, opt->ops_text, error, sizeof(error)), "%s",
           error);
     CHECK(run_prepare(&c->run), "does not open");
-    pipeline(c, 0, &data);
-    CHECK(data >= 5 * BATCH, "%f ms per batch", data);
     for (int i = 0; i < 2; i++) {
-        double ms = data * (i ? 2 : 0.5), right = i ? 1 : 0.5;
+        double right = i ? 1 : 0.5;
 
-        // Again, if the machine had other things to do.
-        for (int k = 0; k < 3; k++) {
-            busy = pipeline(c, ms, &with);
+        // Both again, if the machine had other things to do in between.
+        for (int k = 0; k < 5; k++) {
+            pipeline(c, 0, &data);
+            CHECK(data >= 5 * BATCH, "%f ms per batch", data);
+            busy = pipeline(c, data * (i ? 2 : 0.5), &with);
             if (fabs(busy - right) <= 0.03)
                 break;
         }
-        CHECK(fabs(busy - right) <= 0.03, "%.1f ms for %.1f: %.1f %% busy", ms,
+        CHECK(fabs(busy - right) <= 0.03, "data takes %.1f ms: %.1f %% busy",
               data, 100 * busy);
     }
     run_pipe_close(&c->run);
