@@ -57,11 +57,11 @@ int main(int argc, char **argv)
         return commands[i].run(argc - 1, argv + 1);
     }
     if (*name)
-        tools_warn("'%s' is not a command (run, devices, validate, samples); see "
-                   "headrace --help",
+        tools_warn("'%s' is not a command (run, devices, validate, profile, "
+                   "samples); see headrace --help",
                    name);
     else
-        tools_warn("name a command (run, devices, validate, samples); see "
-                   "headrace --help");
+        tools_warn("name a command (run, devices, validate, profile, "
+                   "samples); see headrace --help");
     return TOOLS_CANNOT;
 }

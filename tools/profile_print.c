@@ -23,6 +23,17 @@ static const char *bound_name(const struct profile *p,
 
 // ---- Tables ----------------------------------------------------------------
 
+static const char legend[] =
+    "\nplanned: a batch is one job; eager: one op at a time; memory: planned,\n"
+    "from a source that costs nothing; decoded: planned, with decode done\n"
+    "already (both hold the pictures in memory). thr: host threads. +-%: half\n"
+    "the spread of the rounds. p50, p99: from submission to end of a batch.\n"
+    "CPU-s/1k: CPU seconds of the process per 1000 pictures. KiB/img: to the\n"
+    "device and back; launch: of kernels, per batch. peak MiB: host memory of\n"
+    "the process. fallb %: pictures that the device left to the CPU, in part\n"
+    "or whole. x 1thr, x CPU: times the rate of one CPU thread, of the CPU's\n"
+    "best.";
+
 static void rates(const struct profile *p)
 {
     const struct profile_config *one = profile_find(p, profile_cpu(p),
@@ -47,16 +58,7 @@ static void rates(const struct profile *p)
                one->rate > 0 ? c->rate / one->rate : 0,
                best->rate > 0 ? c->rate / best->rate : 0);
     }
-    puts(
-        "\nplanned: a batch is one job; eager: one op at a time; memory: planned, "
-        "from a\nsource that costs nothing; decoded: planned, with decode done "
-        "already (both hold\nthe pictures in memory). thr: host threads. +-%: "
-        "half the spread of the rounds.\np50, p99: from submission to end of a "
-        "batch. CPU-s/1k: CPU seconds of the process\nper 1000 pictures. KiB/img: "
-        "to the device and back; launch: of kernels, per batch.\npeak MiB: host "
-        "memory of the process. fallb %: pictures that the device left to the\n"
-        "CPU, in part or whole. x 1thr, x CPU: times the rate of one CPU thread, "
-        "of the\nCPU's best.");
+    puts(legend);
 }
 
 static void consumers(const struct profile *p)
@@ -116,11 +118,10 @@ static void watched(const struct profile *p, int backend)
 
     if (!w->valid)
         return;
-    printf(
-        "\nWhere the time goes on %s, %d thread%s (ms per 1000 pictures, and of "
-        "each engine's)\n\n",
-        p->opt.backends[backend], profile_most_threads(p),
-        profile_most_threads(p) == 1 ? "" : "s");
+    printf("\nWhere the time goes on %s, %d thread%s (ms per 1000 pictures; "
+           "of each\nengine's)\n\n",
+           p->opt.backends[backend], profile_most_threads(p),
+           profile_most_threads(p) == 1 ? "" : "s");
     for (int i = 0; i < w->num_parts; i++) {
         const struct profile_part *part = &w->parts[i];
 

@@ -120,6 +120,25 @@ static void scaling(struct profile *p, struct report *r)
     }
 }
 
+static void table_row(struct report *r, const struct profile_config *c)
+{
+    const double numbers[] = {c->rate,
+                              100 * c->noise,
+                              c->p50,
+                              c->p99,
+                              c->cpu_per_1000,
+                              c->bytes_per_image / 1024,
+                              c->launches_per_batch,
+                              c->peak_rss * MIB,
+                              profile_fallback_percent(c)};
+
+    report_text_cell(r, "%s", c->device);
+    report_number_cell(r, c->threads);
+    report_text_cell(r, "%s", profile_modes[c->mode]);
+    for (size_t k = 0; k < sizeof(numbers) / sizeof(*numbers); k++)
+        report_number_cell(r, numbers[k]);
+}
+
 static void table(struct profile *p, struct report *r)
 {
     static const struct report_column columns[] = {
@@ -145,25 +164,25 @@ static void table(struct profile *p, struct report *r)
                 "the process. fallback: pictures that the device left to the "
                 "CPU, in part or whole.");
     report_table(r, "Measured", columns, sizeof(columns) / sizeof(*columns));
-    for (int i = 0; i < p->num_configs; i++) {
-        const struct profile_config *c = &p->configs[i];
-        const double numbers[] = {c->rate,
-                                  100 * c->noise,
-                                  c->p50,
-                                  c->p99,
-                                  c->cpu_per_1000,
-                                  c->bytes_per_image / 1024,
-                                  c->launches_per_batch,
-                                  c->peak_rss * MIB,
-                                  profile_fallback_percent(c)};
+    for (int i = 0; i < p->num_configs; i++)
+        if (p->configs[i].mode != PROFILE_WATCHED)
+            table_row(r, &p->configs[i]);
+}
 
-        if (c->mode == PROFILE_WATCHED)
-            continue;
-        report_text_cell(r, "%s", c->device);
-        report_number_cell(r, c->threads);
-        report_text_cell(r, "%s", profile_modes[c->mode]);
-        for (size_t k = 0; k < sizeof(numbers) / sizeof(*numbers); k++)
-            report_number_cell(r, numbers[k]);
+// The "6 instead of 12" number.
+static void threads_enough(const struct profile *p, struct report *r)
+{
+    for (int b = 0; b < p->opt.num_backends; b++) {
+        bool measured;
+        int n = profile_enough(p, b, &measured);
+
+        if (n)
+            report_text(r, "%s: %d thread%s%s.", p->opt.backends[b], n,
+                        n == 1 ? " suffices" : "s suffice",
+                        measured ? "" : " (estimated)");
+        else
+            report_text(r, "%s: more threads do not keep it fed.",
+                        p->opt.backends[b]);
     }
 }
 
@@ -183,12 +202,11 @@ static void consumer(struct profile *p, struct report *r)
     if (p->opt.consumer_ms <= 0)
         return;
     report_section(r, "Beside a network", NULL);
-    report_text(r, "A consumer that takes %g ms per batch%s.",
-                p->opt.consumer_ms,
-                p->opt.consumer_cpu ? " and loads the host" : "");
     report_text(r,
-                "It can take %.0f pictures per second; from 97 %% on it is "
-                "fed, and the limit itself.",
+                "A consumer that takes %g ms per batch%s: %.0f pictures per "
+                "second at most. From 97 %% on it is the limit itself.",
+                p->opt.consumer_ms,
+                p->opt.consumer_cpu ? " and loads the host" : "",
                 1000.0 * p->configs[0].batch / p->opt.consumer_ms);
     report_table(r, "How busy it is kept", columns, 4);
     for (int i = 0; i < p->num_configs; i++) {
@@ -205,18 +223,7 @@ static void consumer(struct profile *p, struct report *r)
                                ? REPORT_GOOD
                                : REPORT_PLAIN);
     }
-    for (int b = 0; b < p->opt.num_backends; b++) {
-        bool measured;
-        int n = profile_enough(p, b, &measured);
-
-        if (n)
-            report_text(r, "%s: %d thread%s%s.", p->opt.backends[b], n,
-                        n == 1 ? " suffices" : "s suffice",
-                        measured ? "" : " (estimated)");
-        else
-            report_text(r, "%s: more threads do not keep it fed.",
-                        p->opt.backends[b]);
-    }
+    threads_enough(p, r);
 }
 
 struct bars {
@@ -318,10 +325,11 @@ static void facts(struct profile *p, struct report *r)
                 "both, in per cent. Hidden: the share of the device's and "
                 "copies' time in which something else was at work, too.");
     if (entropy >= 0)
-        report_text(r,
-                    "Where the CPU decodes in one go, entropy decoding is about "
-                    "%.0f %% of it (libjpeg alone, on a few of the pictures).",
-                    100 * entropy);
+        report_text(
+            r,
+            "Where the CPU decodes in one go, entropy decoding is "
+            "about %.0f %% of it (libjpeg alone, on a few of the pictures).",
+            100 * entropy);
 }
 
 static void timeline(struct profile *p, struct report *r, int b)

@@ -269,8 +269,7 @@ static void add_outside(const struct validate *v, struct report *r)
 static void add_head(const struct validate *v, struct report *r)
 {
     static const char *const tiers[] = {
-        "close: an inverse DCT that is 2 levels off at most, and what color "
-        "and resample make of that; these two exact",
+        "close: an inverse DCT 2 levels off at most; the rest exact",
         "exact: not a bit",
         "fast: no bound; below 30 dB is no picture",
     };
