@@ -148,6 +148,34 @@ struct hr__payload {
     // instead of freeing data, on any thread, no lock held.
     void (*release)(struct hr__payload *payload);
     void *release_ctx;
+    // Not NULL: it lies in memory of the engine that made it, and there is no
+    // data until hr__payload_map() is asked for it. As long as the payload.
+    const struct hr__external *external;
+    bool mapped;  // by hr__payload_map()
+};
+
+// Memory of one engine that another one reads where it lies. The maker has
+// waited for its own writes before the payload goes on, and does not write
+// again before the payload is released and everybody has let go. Who keeps the
+// descriptor longer than the payload makes a copy of it; the copy keeps the
+// memory, but does not keep its contents.
+enum { HR__DMA_BUF = 1 };  // kinds, as bits
+
+struct hr__external {
+    unsigned kind;
+    int fd;             // the maker's; of a kind that has one
+    uint64_t modifier;  // DRM's: 0, its bytes lie as hr__planes says
+    size_t size;        // bytes, from the descriptor's byte 0 on
+    uint64_t id;        // of this memory, in this process never used again
+    int place;          // at the maker, from 0 on: memory with another id at
+                        // the same place means that the one before is gone
+    void *ctx;          // the maker's
+    // An engine that reads it by commands holds it while the task is claimed,
+    // and lets go when the last of them has run; also if the task has ended
+    // long since, and also after the maker was closed. One whose driver does
+    // not answer never lets go. Any thread, no lock held, does not wait.
+    void (*hold)(const struct hr__external *external);
+    void (*let)(const struct hr__external *external);
 };
 
 // What a span that ends in ENTROPY leaves in its payload: one block of memory,
@@ -295,6 +323,18 @@ struct hr__payload *hr__task_payload(struct hr__task *task, size_t size);
 struct hr__payload *hr__task_payload_own(
     struct hr__task *task, void *data, size_t size,
     void (*release)(struct hr__payload *payload), void *ctx);
+// The same where the next engine imports that kind, see hr__task_imports().
+struct hr__payload *hr__task_payload_external(
+    struct hr__task *task, const struct hr__external *external,
+    void (*release)(struct hr__payload *payload), void *ctx);
+// Kinds of memory that the engine which goes on from the task's span imports
+// now; 0 also if there is none. The task is claimed.
+unsigned hr__task_imports(const struct hr__task *task);
+// Kinds that some engine behind e in its chain imports.
+unsigned hr__chain_imports(const struct hr__engine *e);
+// Makes an external payload reachable for the host: then it has data, until it
+// is freed. False: that cannot be. Whoever holds the task, claimed.
+bool hr__payload_map(struct hr__payload *payload);
 
 // ---- The engine table ----------------------------------------------------------
 
@@ -317,6 +357,7 @@ struct hr__meter {
     uint32_t serial;           // two of one name are two
     _Atomic uint64_t ns[HR_NUM_PARTS], times[HR_NUM_PARTS];
     _Atomic uint64_t tasks, batches, launches, bytes_up, bytes_down, idle_ns;
+    _Atomic uint64_t bytes_imported, import_falls;
     atomic_bool device_times;
     atomic_int num_threads;
     _Atomic(clockid_t) clocks[HR_PROFILE_THREADS];  // their CPU time
@@ -334,6 +375,8 @@ struct hr__engine {
     size_t copy_bytes;               // most of one copy task; open() fills it
     struct hr_device_params params;  // defaults filled in; deadline_ns may be
                                      // longer while the device is tested
+    bool left_behind;                // close() says so: a driver hangs, and has
+                                     // all that it was given
     void *priv;                      // backend->engine_size bytes, zeroed
     struct hr__meter meter;
 };
@@ -387,6 +430,15 @@ struct hr__backend {
     // The objects that device memory belongs to.
     void (*native)(struct hr__engine *e, struct hr_native_device *out);
 
+    // Optional. Kinds of other engines' memory (HR__DMA_BUF) that payloads may
+    // come in now: it reads them without the host, or, if that fails after
+    // all, by hr__payload_map(). May change; any thread, does not wait.
+    unsigned (*imports)(struct hr__engine *e);
+    // Optional. All engines of the chain are open, and nobody knows the device
+    // yet: it chooses how it hands on what it makes. e->description may change
+    // here.
+    void (*chained)(struct hr__engine *e);
+
     // Every engine that is not the host is tested at its first open, and its
     // spans are used as far as they proved exact (hal/certificate.c). true:
     // trusted without a test; for scripted engines of tests.
@@ -419,6 +471,28 @@ void hr__log(struct hr__device *dev, enum hr_log_level level, const char *fmt,
 
 // CLOCK_MONOTONIC in nanoseconds.
 int64_t hr__now(void);
+// Conditions by that clock. wait: false if the deadline has passed; INT64_MAX =
+// never.
+void hr__cond_init(pthread_cond_t *cond);
+bool hr__cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
+                   int64_t deadline);
+
+// Runs fn, which may hang in a driver, on a thread of its own; false if it has
+// not come back in time (it then still uses arg, which must be left to it).
+bool hr__errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
+
+// Failures of an engine in a row, and the rest they earn; zeroed it is closed.
+// Guarded by a lock of the engine's.
+struct hr__breaker {
+    int strikes;
+    bool open;
+    int64_t until, rest;  // ns
+    int tokens;           // samples let in on probation
+};
+// 0 = offer; else HR_WHY_BREAKER. After a rest so many samples (`tokens`) are
+// let in, one per call.
+unsigned hr__breaker_ask(struct hr__breaker *b, int tokens, int64_t now);
+void hr__breaker_note(struct hr__breaker *b, bool ok, int64_t now);
 
 // ---- Watching (meter.c, trace.c) ------------------------------------------------
 //

@@ -12,7 +12,7 @@
 #include "hal/hal.h"
 
 // Changes with the pictures and the judgement below.
-enum { PROBE_VERSION = 1 };
+enum { PROBE_VERSION = 2 };
 
 static const double CLOSE_LEVELS = 2;
 
@@ -57,8 +57,14 @@ static void judge_media(struct hr__device *dev,
         }
         if (!any)
             dev->refused[0][tier] = UINT32_MAX;
-        caps->spans[tier] &= ~dev->refused[0][tier];
     }
+    // The video processor, certificate_fast.c.
+    for (int i = 1; i < cert->num_spans; i++)
+        if (cert->spans[i].failed || !cert->spans[i].pictures)
+            dev->refused[0][HR_FAST] |= HR__SPAN_BIT(cert->spans[i].span.first,
+                                                     cert->spans[i].span.last);
+    for (int tier = 0; tier <= HR_FAST; tier++)
+        caps->spans[tier] &= ~dev->refused[0][tier];
     caps->exact = exact && !s->failed && s->pictures;
 }
 
@@ -134,6 +140,13 @@ static void make_key(const struct hr__device *dev, int k,
     strcat(key, "\n");
 }
 
+// A media engine's video processor.
+static bool scales(const struct hr__device *dev,
+                   const struct hr_span_certificate *s)
+{
+    return dev->engines[0]->backend->media && s->span.last == HR_RESAMPLE;
+}
+
 static void log_span(struct hr__device *dev,
                      const struct hr_span_certificate *s)
 {
@@ -153,7 +166,9 @@ static void log_span(struct hr__device *dev,
                 "elements, by %.3f levels at most: %s",
                 dev->pub.name, first, last, 100 * s->differing, s->pictures,
                 s->max,
-                allowed(s, HR_CLOSE) ? "not used in tier exact" : "not used");
+                scales(dev, s)         ? "used in tier fast only"
+                : allowed(s, HR_CLOSE) ? "not used in tier exact"
+                                       : "not used");
 }
 
 static void log_kind(struct hr__device *dev, enum hr_jpeg_kind kind,
@@ -177,7 +192,11 @@ static enum hr_status test(struct hr__device *dev, const char *key)
     if (dev->engines[0]->backend->media) {
         if ((status = hr__certificate_kinds(dev, cert)))
             return status;
-        keep = !cert->spans[0].failed;  // it may do better the next time
+        if ((status = hr__certificate_fast(dev, cert)))
+            return status;
+        keep = true;
+        for (int i = 0; i < cert->num_spans; i++)
+            keep = keep && !cert->spans[i].failed;  // it may do better
     } else if ((status = hr__certificate_probe(dev, cert, &keep))) {
         return status;
     }
@@ -204,6 +223,7 @@ static enum hr_status test_alone(struct hr__device *dev, int k,
 
     params.threads = 1;
     params.va_display = NULL;
+    params.on_closed = NULL;
     if (!(alone = hr_device_open(dev->engines[k]->name, &params)))
         return hr_last_status();
     *cert = alone->certificate;

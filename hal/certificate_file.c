@@ -94,20 +94,23 @@ static size_t read_text(const char *path, char text[FILE_BYTES])
 
 static bool read_span(const char **at, struct hr_span_certificate *s)
 {
-    int64_t differing, max, mean;
+    int64_t differing, max, mean, psnr;
     int first, last, used = 0;
 
-    if (sscanf(*at, "span %d %d %d %" SCNd64 " %" SCNd64 " %" SCNd64 "%n",
-               &first, &last, &s->pictures, &differing, &max, &mean,
-               &used) != 6 ||
+    if (sscanf(*at,
+               "span %d %d %d %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64
+               "%n",
+               &first, &last, &s->pictures, &differing, &max, &mean, &psnr,
+               &used) != 7 ||
         (*at)[used] != '\n' || first < 0 || last < first ||
         last >= HR_NUM_STAGES || s->pictures < 0 || differing < 0 || max < 0 ||
-        mean < 0)
+        mean < 0 || psnr < 0)
         return false;
     s->span = (struct hr_span){(enum hr_stage)first, (enum hr_stage)last};
     s->differing = (double)differing / 1e9;
     s->max = (double)max / 1e9;
     s->mean = (double)mean / 1e9;
+    s->psnr = (double)psnr / 1e9;
     *at += used + 1;
     return true;
 }
@@ -177,10 +180,10 @@ static size_t write_text(const char *key, const struct hr_certificate *cert,
         const struct hr_span_certificate *s = &cert->spans[i];
 
         n += (size_t)snprintf(text + n, FILE_BYTES - n,
-                              "span %d %d %d %.0f %.0f %.0f\n",
+                              "span %d %d %d %.0f %.0f %.0f %.0f\n",
                               (int)s->span.first, (int)s->span.last,
                               s->pictures, s->differing * 1e9, s->max * 1e9,
-                              s->mean * 1e9);
+                              s->mean * 1e9, s->psnr * 1e9);
     }
     for (int i = 0; i < HR_NUM_KINDS && n < FILE_BYTES; i++) {
         const struct hr_kind_certificate *k = &cert->kinds[i];

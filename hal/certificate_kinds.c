@@ -253,7 +253,7 @@ static void compare(struct probe *p)
     struct hr_certificate *cert = p->cert;
     struct hr_span_certificate *s = &cert->spans[0];
     double sums[HR_NUM_KINDS] = {0}, counts[HR_NUM_KINDS] = {0};
-    double sum = 0, count = 0, differing = 0;
+    double sum = 0, count = 0, differing = 0, squares = 0;
 
     for (int i = 0; i < p->n; i++) {
         const struct picture *pic = &p->pictures[i];
@@ -270,6 +270,7 @@ static void compare(struct probe *p)
 
             diff = diff < 0 ? -diff : diff;
             differing += diff != 0;
+            squares += diff * diff;
             sums[kind] += diff;
             k->max = diff > k->max ? diff : k->max;
         }
@@ -284,6 +285,7 @@ static void compare(struct probe *p)
     }
     s->mean = count > 0 ? rounded(sum / count) : 0;
     s->differing = count > 0 ? rounded(differing / count) : 0;
+    s->psnr = hr__psnr(squares, count);
 }
 
 // Nobody has submitted anything yet.

@@ -35,7 +35,7 @@ static struct {
 
 struct sums {
     uint64_t elements, differing;
-    double sum;
+    double sum, squares;
 };
 
 struct probe {
@@ -215,6 +215,7 @@ static void compare(struct probe *p, int k, int i)
         diff = diff < 255 ? diff : 255;  // also what is not a number
         p->sums[k].differing++;
         p->sums[k].sum += diff;
+        p->sums[k].squares += diff * diff;
         s->max = diff > s->max ? diff : s->max;
     }
 }
@@ -424,6 +425,7 @@ static bool sum_up(struct probe *p)
         s->differing = n > 0 ? rounded((double)p->sums[k].differing / n) : 0;
         s->mean = n > 0 ? rounded(p->sums[k].sum / n) : 0;
         s->max = rounded(s->max);
+        s->psnr = hr__psnr(p->sums[k].squares, n);
         if (p->late)
             s->pictures = 0;
         keep = keep && !s->failed;  // it may do better the next time

@@ -45,8 +45,7 @@ bool hr__cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
     }
     if (hr__now() >= deadline)
         return false;
-    pthread_cond_timedwait(cond, lock, &t);
-    return true;
+    return pthread_cond_timedwait(cond, lock, &t) != ETIMEDOUT;
 }
 
 // ---- Threads -----------------------------------------------------------------

@@ -19,28 +19,37 @@ bool hr__device_forked(const struct hr__device *dev)
 
 // ---- Closing ------------------------------------------------------------------------
 
-static void close_engine(struct hr__engine *e)
+// True: a hung driver was left behind.
+static bool close_engine(struct hr__engine *e)
 {
+    bool left;
+
     if (!e)
-        return;
+        return false;
     e->backend->close(e);
+    left = e->left_behind;
     hr__free(e->priv);
     hr__free(e);
+    return left;
 }
 
 static void *tear_down(void *arg)
 {
     struct hr__device *dev = arg;
+    struct hr_device_params params = dev->pub.params;
+    bool tell = dev->opened && params.on_closed, left = false;
 
     hr__watchdog_finish(dev);
     for (int i = 0; i < dev->num_engines; i++)
-        close_engine(dev->engines[i]);
+        left |= close_engine(dev->engines[i]);
     hr__pool_finish(&dev->pool);
     pthread_cond_destroy(&dev->watchdog_cond);
     pthread_cond_destroy(&dev->room);
     pthread_mutex_destroy(&dev->lock);
     pthread_mutex_destroy(&dev->graph);
     hr__free(dev);
+    if (tell)
+        params.on_closed(params.closed_ctx, left);
     return NULL;
 }
 
@@ -314,6 +323,9 @@ static struct hr__device *open_parts(const struct part *parts, int n,
         tear_down(dev);
         return NULL;
     }
+    for (int i = 0; i < dev->num_engines; i++)
+        if (dev->engines[i]->backend->chained)
+            dev->engines[i]->backend->chained(dev->engines[i]);
     publish(dev);
     if (dev->num_engines > 1 && hr__certify(dev)) {
         // A hung engine may hold tasks, and with them the device.
@@ -399,16 +411,26 @@ static hr_device open_any(const struct hr_device_params *params)
     return NULL;
 }
 
-hr_device hr_device_open(const char *name,
-                         const struct hr_device_params *params)
+static hr_device open_device(const char *name,
+                             const struct hr_device_params *params)
 {
-    take_down_orphans();
     if (!name || !strcmp(name, "auto")) {
         name = getenv("HEADRACE_BACKEND");
         if (!name || !*name || !strcmp(name, "auto"))
             return open_any(params);
     }
     return open_named(name, params);
+}
+
+hr_device hr_device_open(const char *name,
+                         const struct hr_device_params *params)
+{
+    hr_device dev;
+
+    take_down_orphans();
+    if ((dev = open_device(name, params)))
+        ((struct hr__device *)dev)->opened = true;
+    return dev;
 }
 
 void hr_device_stats(hr_device handle, struct hr_stats *stats)

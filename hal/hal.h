@@ -144,6 +144,7 @@ enum hr__transfer {
     HR__BRING,  // its result, made by an engine that cannot reach where it
                 // belongs
     HR__CLEAR,  // its destination, because it failed
+    HR__LOOK,   // its result, which shall be checked (crosscheck.c)
     HR__MOVE,   // it has no other purpose (transfer_job.c)
 };
 
@@ -233,6 +234,7 @@ struct hr__device {
     atomic_int refs;         // handles + jobs + images + batches
     struct hr__device *next_orphan;
     pid_t pid;
+    bool opened;  // the user has had it
     int num_engines;
     struct hr__engine *engines[HR__MAX_ENGINES];
     char name[128], description[512];  // of a chain of several
@@ -323,6 +325,26 @@ void hr__transfer_done(struct hr__work *work, const struct hr__outcome *out);
 // True: on its way, and the work ends as *out says when it is over.
 bool hr__clear_begin(struct hr__work *work, const struct hr__outcome *out);
 bool hr__bring_begin(struct hr__work *work, const struct hr__outcome *out);
+// True: its result is on its way to the host, hr__check_looked() comes next.
+bool hr__look_begin(struct hr__work *work, const struct hr__outcome *out);
+
+// likeness.c: two pictures of one destination, one at dst->data, the other
+// packed: rows without gaps.
+struct hr__likeness {
+    size_t elements, differing;
+    double sum, squares, max;  // of differences, in levels of 0 .. 255
+    double busy;  // of dst's own elements from those right of and below them
+};
+size_t hr__dst_row_bytes(const struct hr__dst *dst);
+int hr__dst_rows(const struct hr__dst *dst);
+uint8_t *hr__dst_row(const struct hr__dst *dst, int i);
+// table: what the elements mean; NULL for u8.
+void hr__liken(const struct hr__dst *dst, const struct hr__table *table,
+               const uint8_t *packed, struct hr__likeness *out);
+// As like as another way of scaling makes them.
+bool hr__alike(const struct hr__likeness *likeness);
+// As struct hr_span_certificate says; squares: the sum of the differences'.
+double hr__psnr(double squares, double elements);
 
 // submit.c
 // False: the job needs the watchdog, and it cannot be started.
@@ -387,17 +409,26 @@ int hr__jpeg_kind(const struct hr_info *info);
 enum hr_status hr__certificate_kinds(struct hr__device *dev,
                                      struct hr_certificate *cert);
 
+// certificate_fast.c: adds the span of its video processor, if it has one.
+enum hr_status hr__certificate_fast(struct hr__device *dev,
+                                    struct hr_certificate *cert);
+
 // crosscheck.c
 // What a media engine made of a sample, while the CPU makes it again.
 struct hr__check {
     int engine, num_spans;
-    unsigned excluded;
+    enum hr_stage last;  // of the media engine's span
+    bool looked;         // the result is in device memory
+    unsigned excluded, why;
     struct hr__plan plan;
     struct hr_span_result spans[HR_NUM_STAGES];
     uint8_t picture[];  // packed
 };
-// A sample has been made. True: it is to be made again, and on its way.
-bool hr__check_begin(struct hr__work *work);
+// A sample has been made, and ends as *out says. True: it is to be made again,
+// and on its way.
+bool hr__check_begin(struct hr__work *work, const struct hr__outcome *out);
+// The same, once its result has come from device memory to work->result.
+bool hr__check_looked(struct hr__work *work);
 // It has: judges, if it was made again; *out may become a failure.
 void hr__check_end(struct hr__work *work, struct hr__outcome *out);
 void hr__check_drop(struct hr__work *work);
@@ -430,10 +461,6 @@ void hr__registry_add(const struct hr__backend *backend);  // tests
 // clock.c: CLOCK_MONOTONIC, nanoseconds; INT64_MAX = never.
 int64_t hr__now(void);
 int64_t hr__deadline(int64_t timeout_ns);  // now + timeout; < 0: never
-void hr__cond_init(pthread_cond_t *cond);
-// False if the deadline has passed (then it did not wait).
-bool hr__cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
-                   int64_t deadline);
 bool hr__on_library_thread(void);
 
 #endif

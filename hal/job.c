@@ -173,7 +173,7 @@ enum hr_status hr_wait_all(hr_device handle, int64_t timeout_ns)
         return hr_last_status();
     pthread_mutex_lock(&dev->lock);
     while (dev->num_jobs && !status)
-        if (!hr__cond_wait(&dev->room, &dev->lock, deadline))
+        if (!hr__cond_wait(&dev->room, &dev->lock, deadline) && dev->num_jobs)
             status = HR_ETIMEDOUT;
     pthread_mutex_unlock(&dev->lock);
     hr__device_unref(dev);

@@ -301,6 +301,8 @@ static void read_meter(struct hr__meter *m, struct hr_engine_profile *out)
     out->launches = atomic_load(&m->launches);
     out->bytes_up = atomic_load(&m->bytes_up);
     out->bytes_down = atomic_load(&m->bytes_down);
+    out->bytes_imported = atomic_load(&m->bytes_imported);
+    out->import_falls = atomic_load(&m->import_falls);
     out->idle_ns = atomic_load(&m->idle_ns);
     out->num_threads = atomic_load(&m->num_threads);
     for (int i = 0; i < HR_PROFILE_THREADS; i++)

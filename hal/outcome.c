@@ -254,12 +254,13 @@ static void span_done(struct hr__work *work, int engine,
 
     r->spans[r->num_spans++] = (struct hr_span_result){
         work->plan.spans[work->at].span, work->job->dev->engines[engine]->name};
-    if (task->span.last == HR_RECONSTRUCT && work->job->dev->tap)
+    if (task->span.last == HR_RECONSTRUCT && work->job->dev->tap &&
+        hr__payload_map(&work->payloads[work->at]))
         work->job->dev->tap(work->job->dev->tap_ctx, work->index,
                             &work->payloads[work->at]);
     if (++work->at < work->plan.num_spans)
         hr__dispatch_planned(work, false);
-    else if (!hr__check_begin(work))
+    else if (!hr__check_begin(work, out))
         picture_made(work, out);
 }
 
@@ -295,7 +296,7 @@ static void keep_payloads(struct hr__work *work, int engine)
         if (made_by < 0)
             continue;
         work->kept[engine][i] = work->payloads[made_by];
-        work->payloads[made_by].data = NULL;
+        work->payloads[made_by] = (struct hr__payload){0};
     }
 }
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one span leaves for the next: memory of the next engine, or the
-// engine's own.
+// engine's own, or of one engine in the hands of another.
+#include <linux/dma-buf.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
 #include "hal/hal.h"
 
 struct hr__payload *hr__task_payload(struct hr__task *task, size_t size)
@@ -41,6 +45,75 @@ struct hr__payload *hr__task_payload_own(
     return p;
 }
 
+struct hr__payload *hr__task_payload_external(
+    struct hr__task *task, const struct hr__external *external,
+    void (*release)(struct hr__payload *payload), void *ctx)
+{
+    struct hr__payload *p = hr__task_payload_own(task, NULL, external->size,
+                                                 release, ctx);
+
+    p->external = external;
+    return p;
+}
+
+// ---- Memory of other engines -------------------------------------------------
+
+static unsigned imports(struct hr__engine *e)
+{
+    return e->backend->imports ? e->backend->imports(e) : 0;
+}
+
+unsigned hr__task_imports(const struct hr__task *task)
+{
+    const struct hr__work *work = hr__work_of(task);
+
+    if (work->at + 1 >= work->plan.num_spans)
+        return 0;
+    return imports(
+        work->job->dev->engines[work->plan.spans[work->at + 1].engine]);
+}
+
+unsigned hr__chain_imports(const struct hr__engine *e)
+{
+    unsigned kinds = 0;
+
+    for (int i = e->index + 1; i < e->device->num_engines; i++)
+        kinds |= imports(e->device->engines[i]);
+    return kinds;
+}
+
+// Only drivers whose memory is not coherent do anything here; what is no
+// dma-buf (a memfd) refuses.
+static void sync_for_host(const struct hr__payload *p, uint64_t when)
+{
+    struct dma_buf_sync sync = {.flags = when | DMA_BUF_SYNC_READ};
+
+    ioctl(p->external->fd, DMA_BUF_IOCTL_SYNC, &sync);
+}
+
+bool hr__payload_map(struct hr__payload *p)
+{
+    void *data;
+
+    if (p->data)
+        return true;
+    if (!p->external || p->external->kind != HR__DMA_BUF ||
+        p->external->modifier)
+        return false;
+    data = mmap(NULL, p->size, PROT_READ, MAP_SHARED, p->external->fd, 0);
+    if (data == MAP_FAILED)
+        return false;
+    sync_for_host(p, DMA_BUF_SYNC_START);
+    p->data = data;
+    return p->mapped = true;
+}
+
+static void unmap(struct hr__payload *p)
+{
+    sync_for_host(p, DMA_BUF_SYNC_END);
+    munmap(p->data, p->size);
+}
+
 void hr__payloads_free(struct hr__work *work, struct hr__payload *payloads,
                        int n)
 {
@@ -49,13 +122,15 @@ void hr__payloads_free(struct hr__work *work, struct hr__payload *payloads,
     for (int i = 0; i < n; i++) {
         struct hr__payload *p = &payloads[i];
 
-        if (p->data && p->release)
+        if (p->mapped)
+            unmap(p);
+        if (p->release)
             p->release(p);
         else if (p->data && p->owner->backend->buffer_alloc)
             p->owner->backend->buffer_free(p->owner, p->data, p->size);
         else
             hr__pool_put(pool, p->data);
-        p->data = NULL;
+        *p = (struct hr__payload){0};
     }
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes of a work between an engine's memory and the host: its source comes
 // (FETCH) or its result goes (BRING) where the next engine cannot reach; what
-// failed is cleared (CLEAR); or moving them is all there is to do (MOVE). Each
-// is a row of copy tasks, one at a time, on the slot of the engine that owns
-// the memory, so the watchdog looks after them as it does after spans.
+// failed is cleared (CLEAR); what shall be checked is looked at (LOOK); or
+// moving them is all there is to do (MOVE). Each is a row of copy tasks, one at
+// a time, on the slot of the engine that owns the memory, so the watchdog looks
+// after them as it does after spans.
 #include <stdio.h>
 #include <string.h>
 
@@ -131,6 +132,10 @@ static void transfer_over(struct hr__work *work, enum hr__transfer was,
                     work->index,
                     out->text[0] ? out->text : hr_status_text(out->status));
         hr__work_finish(work, &work->ending);
+    } else if (was == HR__LOOK) {
+        // What cannot be looked at has been made nevertheless.
+        if (out->status || !hr__check_looked(work))
+            hr__work_end(work, &work->ending);
     } else if (out->status) {
         failed.stage = was == HR__FETCH ? HR_RESAMPLE : HR_STORE;
         hr__work_end(work, &failed);
@@ -166,6 +171,11 @@ static struct hr__engine *engine_at(const struct hr__work *work, int span)
     return work->job->dev->engines[work->plan.spans[span].engine];
 }
 
+static bool staged(struct hr__work *work, uint8_t **mem, size_t size)
+{
+    return *mem || (*mem = hr__pool_get(&work->job->dev->pool, size));
+}
+
 static bool staging(struct hr__work *work, uint8_t **mem, size_t size)
 {
     struct hr__outcome out = {.status = HR_ENOMEM,
@@ -173,7 +183,7 @@ static bool staging(struct hr__work *work, uint8_t **mem, size_t size)
                               .stage = HR_STORE,
                               .text = "pixels on their way to the host"};
 
-    if (*mem || (*mem = hr__pool_get(&work->job->dev->pool, size)))
+    if (staged(work, mem, size))
         return true;
     hr__work_end(work, &out);
     return false;
@@ -232,6 +242,22 @@ bool hr__bring_begin(struct hr__work *work, const struct hr__outcome *out)
                                    .at = d->at,
                                    .size = hr__dst_bytes(d),
                                    .from = d->data};
+    hr__transfer_begin(work);
+    return true;
+}
+
+bool hr__look_begin(struct hr__work *work, const struct hr__outcome *out)
+{
+    const struct hr__dst *d = &work->pic.dst;
+
+    if (!staged(work, &work->result, hr__dst_bytes(d)))
+        return false;
+    work->ending = *out;
+    work->transfer = HR__LOOK;
+    work->copy = (struct hr__copy){.memory = d->memory,
+                                   .at = d->at,
+                                   .size = hr__dst_bytes(d),
+                                   .to = work->result};
     hr__transfer_begin(work);
     return true;
 }

@@ -49,28 +49,27 @@ static inline short16 hr__column(
     return convert_short16(vload16(0, rows));
 }
 
-// One component at picture column x, rows from y on.
+// One component at picture column x, rows from y on. Few calls of
+// hr__column(): a compiler inlines each, and that is what it takes longest for.
 static inline short16 hr__upsample(
     __global const struct hr__kernel_component *comp,
     __global const uchar *work, int x, int y)
 {
     uint fancy = comp->fancy;
+    int i = x / (int)comp->step_x;
     short16 odd = (short16)(0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1);
-    short16 a, b;
+    short16 a = hr__column(comp, work, i, y), b;
 
-    if (comp->step_x == 1) {
-        a = hr__column(comp, work, x, y);
+    if (!(fancy & HR__FANCY_X)) {
         if (fancy & HR__FANCY_Y)
             a = (a + odd + (short16)(1)) >> (short16)(2);
         return a;
     }
-    if (!(fancy & HR__FANCY_X))
-        return hr__column(comp, work, x / (int)comp->step_x, y);
 
-    int i = x >> 1, right = x & 1;
+    int right = x & 1;
     int beside = clamp(right ? i + 1 : i - 1, 0, comp->width - 1);
-    a = hr__column(comp, work, i, y) * (short16)(3);
     b = hr__column(comp, work, beside, y);
+    a *= (short16)(3);
     if (fancy & HR__FANCY_Y)
         return (a + b + (short16)((short)(8 - right))) >> (short16)(4);
     return (a + b + (short16)((short)(1 + right))) >> (short16)(2);
@@ -145,11 +144,12 @@ __kernel void hr_color(__global const uint *restrict plan, uint list,
     for (int i = from; i < to; i++) {
         __global uchar *out =
             work + pic->rgb + (uint)i * stride + strip * 16;
-        int16 r, g, b;
+        int16 v[3], r, g, b;
 
-        r = convert_int16(hr__upsample(&pic->comp[0], work, pic->x + i, y));
-        g = convert_int16(hr__upsample(&pic->comp[1], work, pic->x + i, y));
-        b = convert_int16(hr__upsample(&pic->comp[2], work, pic->x + i, y));
+        for (int c = 0; c < 3; c++)
+            v[c] = convert_int16(
+                hr__upsample(&pic->comp[c], work, pic->x + i, y));
+        r = v[0], g = v[1], b = v[2];
         if (color == HR__KERNEL_YCC)
             hr__ycc_to_rgb(&r, &g, &b);
         if (planes == 1) {

@@ -124,6 +124,27 @@ static uint8_t to_byte(double v)
     return v < 0 ? 0 : v > 255 ? 255 : (uint8_t)(v + .5);
 }
 
+// As if the planes of an inverse DCT were so many levels off.
+static void move_planes(struct pixels *p, int luma, int chroma)
+{
+    for (int y = p->y0; y < p->y0 + p->h; y++)
+        for (int x = p->x0; x < p->x0 + p->w; x++) {
+            int move = x % 2 ? luma : -luma, more = x % 3 ? 0 : chroma;
+
+            if (p->c == 1) {
+                *at(p, x, y, 0) = to_byte(*at(p, x, y, 0) + move);
+                continue;
+            }
+            // Of a grey picture, as a rule.
+            if (*at(p, x, y, 0) == *at(p, x, y, 1) &&
+                *at(p, x, y, 1) == *at(p, x, y, 2))
+                more = 0;
+            *at(p, x, y, 0) = to_byte(*at(p, x, y, 0) + move + 1.402 * more);
+            *at(p, x, y, 1) = to_byte(*at(p, x, y, 1) + move - 1.058 * more);
+            *at(p, x, y, 2) = to_byte(*at(p, x, y, 2) + move + 1.772 * more);
+        }
+}
+
 // ITU-R 601 there, and back with Cb for Cr.
 static void swap_chroma(struct pixels *p)
 {
@@ -148,6 +169,10 @@ static void spoil_decoded(struct pixels *p, enum fake_fault fault)
         one_off(p, 1);
     else if (fault == FAKE_FAULT_CHROMA && p->c == 3)
         swap_chroma(p);
+    else if (fault == FAKE_FAULT_IDCT)
+        move_planes(p, 2, 2);
+    else if (fault == FAKE_FAULT_LUMA)
+        move_planes(p, 3, 0);
 }
 
 static void spoil_resampled(struct pixels *p, const struct hr__picture *pic,

@@ -12,6 +12,8 @@ enum fake_fault {
     FAKE_RIGHT,
     FAKE_FAULT_RECONSTRUCT,  // of the luma
     FAKE_FAULT_COLOR,        // of red
+    FAKE_FAULT_IDCT,         // 2 levels, luma and chroma, in every pixel
+    FAKE_FAULT_LUMA,         // 3 levels
     FAKE_FAULT_CHROMA,
     FAKE_FAULT_RESAMPLE,  // where something is resized
     FAKE_FAULT_STORE,     // where bytes become floats

@@ -6,14 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fault_opencl.h"
-
-#define EXPORT __attribute__((visibility("default")))
-#define CALL EXPORT CL_API_CALL
+#include "fault_calls.h"
 
 enum { MAX_OBJECTS = 1 << 14 };
 
-static struct ocl_api real;
+struct ocl_api fault_real;
+#define real fault_real
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static __thread bool marked;
 
@@ -40,6 +38,7 @@ static void load(void)
         memcpy(&real.name, &entry, sizeof(entry));            \
     }
     OCL_ENTRY_POINTS(X)
+    OCL_OPTIONAL_ENTRY_POINTS(X)
 #undef X
 }
 
@@ -78,7 +77,7 @@ static void hang_now(void)
     pthread_mutex_unlock(&f.lock);
 }
 
-static struct fault_rule begin(enum fault_entry entry)
+struct fault_rule fault_begin(enum fault_entry entry)
 {
     struct fault_rule rule = {.action = FAULT_FAIL, .code = CL_SUCCESS};
     const struct fault_rule *found;
@@ -100,7 +99,7 @@ static struct fault_rule begin(enum fault_entry entry)
     return rule;
 }
 
-static void finish(const struct fault_rule *rule)
+void fault_finish(const struct fault_rule *rule)
 {
     if (rule->action == FAULT_HANG_AFTER)
         hang_now();
@@ -117,7 +116,7 @@ static const void **find_object(const void *object)
     return NULL;
 }
 
-static void made(const void *object)
+void fault_made(const void *object)
 {
     const void **at;
 
@@ -132,7 +131,7 @@ static void made(const void *object)
 }
 
 // True if it was alive. A misuse never reaches the driver, which would crash.
-static bool use(const void *object, bool release)
+bool fault_use(const void *object, bool release)
 {
     const void **at;
 
@@ -151,7 +150,7 @@ static bool use(const void *object, bool release)
 static bool use_events(cl_uint n, const cl_event *events)
 {
     for (cl_uint i = 0; i < n; i++)
-        if (!use(events[i], false))
+        if (!fault_use(events[i], false))
             return false;
     return true;
 }
@@ -159,7 +158,7 @@ static bool use_events(cl_uint n, const cl_event *events)
 static cl_int made_event(cl_int code, const cl_event *event)
 {
     if (!code && event)
-        made(*event);
+        fault_made(*event);
     return code;
 }
 
@@ -189,67 +188,68 @@ static void note_batch(void)
 // ---- What all entry points have in common ----------------------------------
 
 // Those that return a code. alive: the objects they are given.
-#define PLAIN(name, params, args, alive)              \
-    CALL cl_int name params                           \
-    {                                                 \
-        struct fault_rule rule = begin(FAULT_##name); \
-                                                      \
-        if (!rule.code && !(alive))                   \
-            rule.code = CL_INVALID_VALUE;             \
-        if (!rule.code)                               \
-            rule.code = real.name args;               \
-        finish(&rule);                                \
-        return rule.code;                             \
+#define PLAIN(name, params, args, alive)                    \
+    CALL cl_int name params                                 \
+    {                                                       \
+        struct fault_rule rule = fault_begin(FAULT_##name); \
+                                                            \
+        if (!rule.code && !(alive))                         \
+            rule.code = CL_INVALID_VALUE;                   \
+        if (!rule.code)                                     \
+            rule.code = real.name args;                     \
+        fault_finish(&rule);                                \
+        return rule.code;                                   \
     }
 
 // Those that take an object away. One that fails counts as having done so:
 // nobody can do more than call it.
-#define RELEASE(name, type)                           \
-    CALL cl_int name(type object)                     \
-    {                                                 \
-        struct fault_rule rule = begin(FAULT_##name); \
-                                                      \
-        if (!use(object, true))                       \
-            return CL_INVALID_VALUE;                  \
-        if (!rule.code)                               \
-            rule.code = real.name(object);            \
-        finish(&rule);                                \
-        return rule.code;                             \
+#define RELEASE(name, type)                                 \
+    CALL cl_int name(type object)                           \
+    {                                                       \
+        struct fault_rule rule = fault_begin(FAULT_##name); \
+                                                            \
+        if (!fault_use(object, true))                       \
+            return CL_INVALID_VALUE;                        \
+        if (!rule.code)                                     \
+            rule.code = real.name(object);                  \
+        fault_finish(&rule);                                \
+        return rule.code;                                   \
     }
 
 // Those that make one; the last argument of args is &code.
-#define CREATE(type, name, params, args, alive)       \
-    CALL type name params                             \
-    {                                                 \
-        struct fault_rule rule = begin(FAULT_##name); \
-        cl_int code = rule.code;                      \
-        type object = NULL;                           \
-                                                      \
-        if (!code && !(alive))                        \
-            code = CL_INVALID_VALUE;                  \
-        if (!code)                                    \
-            object = real.name args;                  \
-        if (!code)                                    \
-            made(object);                             \
-        finish(&rule);                                \
-        if (err)                                      \
-            *err = code;                              \
-        return object;                                \
+#define CREATE(type, name, params, args, alive)             \
+    CALL type name params                                   \
+    {                                                       \
+        struct fault_rule rule = fault_begin(FAULT_##name); \
+        cl_int code = rule.code;                            \
+        type object = NULL;                                 \
+                                                            \
+        if (!code && !(alive))                              \
+            code = CL_INVALID_VALUE;                        \
+        if (!code)                                          \
+            object = real.name args;                        \
+        if (!code)                                          \
+            fault_made(object);                             \
+        fault_finish(&rule);                                \
+        if (err)                                            \
+            *err = code;                                    \
+        return object;                                      \
     }
 
 // Those that may make an event.
-#define ENQUEUE(name, params, args, object)                              \
-    CALL cl_int name params                                              \
-    {                                                                    \
-        struct fault_rule rule = begin(FAULT_##name);                    \
-                                                                         \
-        if (!rule.code && !(use(queue, false) && use((object), false) && \
-                            use_events(n, wait)))                        \
-            rule.code = CL_INVALID_EVENT_WAIT_LIST;                      \
-        if (!rule.code)                                                  \
-            rule.code = made_event(real.name args, event);               \
-        finish(&rule);                                                   \
-        return rule.code;                                                \
+#define ENQUEUE(name, params, args, object)                            \
+    CALL cl_int name params                                            \
+    {                                                                  \
+        struct fault_rule rule = fault_begin(FAULT_##name);            \
+                                                                       \
+        if (!rule.code &&                                              \
+            !(fault_use(queue, false) && fault_use((object), false) && \
+              use_events(n, wait)))                                    \
+            rule.code = CL_INVALID_EVENT_WAIT_LIST;                    \
+        if (!rule.code)                                                \
+            rule.code = made_event(real.name args, event);             \
+        fault_finish(&rule);                                           \
+        return rule.code;                                              \
     }
 
 // ---- Platforms and devices -------------------------------------------------
@@ -280,11 +280,13 @@ static cl_int device_info(cl_device_id id, cl_device_info what, size_t size,
 CALL cl_int clGetDeviceInfo(cl_device_id id, cl_device_info what, size_t size,
                             void *value, size_t *used)
 {
-    struct fault_rule rule = begin(FAULT_clGetDeviceInfo);
+    struct fault_rule rule = fault_begin(FAULT_clGetDeviceInfo);
 
     if (!rule.code)
-        rule.code = device_info(id, what, size, value, used);
-    finish(&rule);
+        rule.code = what == CL_DEVICE_EXTENSIONS
+                        ? fault_extensions(id, size, value, used)
+                        : device_info(id, what, size, value, used);
+    fault_finish(&rule);
     return rule.code;
 }
 
@@ -301,23 +303,23 @@ CREATE(cl_context, clCreateContext,
 CREATE(cl_command_queue, clCreateCommandQueue,
        (cl_context context, cl_device_id id,
         cl_command_queue_properties properties, cl_int *err),
-       (context, id, properties, &code), use(context, false))
+       (context, id, properties, &code), fault_use(context, false))
 CREATE(cl_mem, clCreateBuffer,
        (cl_context context, cl_mem_flags flags, size_t size, void *host,
         cl_int *err),
-       (context, flags, size, host, &code), use(context, false))
+       (context, flags, size, host, &code), fault_use(context, false))
 CREATE(cl_program, clCreateProgramWithSource,
        (cl_context context, cl_uint n, const char **text, const size_t *sizes,
         cl_int *err),
-       (context, n, text, sizes, &code), use(context, false))
+       (context, n, text, sizes, &code), fault_use(context, false))
 CREATE(cl_program, clCreateProgramWithBinary,
        (cl_context context, cl_uint n, const cl_device_id *ids,
         const size_t *sizes, const unsigned char **data, cl_int *status,
         cl_int *err),
-       (context, n, ids, sizes, data, status, &code), use(context, false))
+       (context, n, ids, sizes, data, status, &code), fault_use(context, false))
 CREATE(cl_kernel, clCreateKernel,
        (cl_program program, const char *name, cl_int *err),
-       (program, name, &code), use(program, false))
+       (program, name, &code), fault_use(program, false))
 
 RELEASE(clReleaseContext, cl_context)
 RELEASE(clReleaseCommandQueue, cl_command_queue)
@@ -331,27 +333,27 @@ RELEASE(clReleaseEvent, cl_event)
 PLAIN(clBuildProgram,
       (cl_program program, cl_uint n, const cl_device_id *ids,
        const char *options, program_notify notify, void *arg),
-      (program, n, ids, options, notify, arg), use(program, false))
+      (program, n, ids, options, notify, arg), fault_use(program, false))
 PLAIN(clGetProgramInfo,
       (cl_program program, cl_program_info what, size_t size, void *value,
        size_t *used),
-      (program, what, size, value, used), use(program, false))
+      (program, what, size, value, used), fault_use(program, false))
 PLAIN(clGetEventProfilingInfo,
       (cl_event event, cl_profiling_info what, size_t size, void *value,
        size_t *used),
-      (event, what, size, value, used), use(event, false))
+      (event, what, size, value, used), fault_use(event, false))
 PLAIN(clGetProgramBuildInfo,
       (cl_program program, cl_device_id id, cl_program_build_info what,
        size_t size, void *value, size_t *used),
-      (program, id, what, size, value, used), use(program, false))
+      (program, id, what, size, value, used), fault_use(program, false))
 PLAIN(clSetKernelArg,
       (cl_kernel kernel, cl_uint at, size_t size, const void *value),
-      (kernel, at, size, value), use(kernel, false))
+      (kernel, at, size, value), fault_use(kernel, false))
 
 // ---- Queues ----------------------------------------------------------------
 
-PLAIN(clFlush, (cl_command_queue queue), (queue), use(queue, false))
-PLAIN(clFinish, (cl_command_queue queue), (queue), use(queue, false))
+PLAIN(clFlush, (cl_command_queue queue), (queue), fault_use(queue, false))
+PLAIN(clFinish, (cl_command_queue queue), (queue), fault_use(queue, false))
 
 ENQUEUE(clEnqueueNDRangeKernel,
         (cl_command_queue queue, cl_kernel kernel, cl_uint dim,
@@ -384,18 +386,19 @@ CALL void *clEnqueueMapBuffer(cl_command_queue queue, cl_mem mem,
                               size_t size, cl_uint n, const cl_event *wait,
                               cl_event *event, cl_int *err)
 {
-    struct fault_rule rule = begin(FAULT_clEnqueueMapBuffer);
+    struct fault_rule rule = fault_begin(FAULT_clEnqueueMapBuffer);
     cl_int code = rule.code;
     void *to = NULL;
 
     note_blocking(blocking);
-    if (!code && !(use(queue, false) && use(mem, false) && use_events(n, wait)))
+    if (!code && !(fault_use(queue, false) && fault_use(mem, false) &&
+                   use_events(n, wait)))
         code = CL_INVALID_EVENT_WAIT_LIST;
     if (!code)
         to = real.clEnqueueMapBuffer(queue, mem, blocking, how, at, size, n,
                                      wait, event, &code);
     made_event(code || !to ? CL_MAP_FAILURE : code, event);
-    finish(&rule);
+    fault_finish(&rule);
     if (err)
         *err = code;
     return to;
@@ -442,19 +445,19 @@ CALL cl_int clSetEventCallback(cl_event event, cl_int type,
                                void(CL_CALLBACK *fn)(cl_event, cl_int, void *),
                                void *arg)
 {
-    struct fault_rule rule = begin(FAULT_clSetEventCallback);
+    struct fault_rule rule = fault_begin(FAULT_clSetEventCallback);
     struct callback *c;
 
     note_batch();
     if (rule.action == FAULT_FAIL && rule.code)
         return rule.code;
-    if (!use(event, false) || !(c = malloc(sizeof(*c))))
+    if (!fault_use(event, false) || !(c = malloc(sizeof(*c))))
         return CL_INVALID_EVENT;
     *c = (struct callback){.fn = fn, .arg = arg, .rule = rule};
     rule.code = real.clSetEventCallback(event, type, on_event, c);
     if (rule.code)
         free(c);
-    finish(&rule);
+    fault_finish(&rule);
     return rule.code;
 }
 
@@ -476,6 +479,15 @@ static void counts(struct fault_counts *out)
 {
     pthread_mutex_lock(&f.lock);
     *out = f.counts;
+    pthread_mutex_unlock(&f.lock);
+}
+
+void fault_note(int misused, int imported, int acquired)
+{
+    pthread_mutex_lock(&f.lock);
+    f.counts.misused += misused;
+    f.counts.imported += imported;
+    f.counts.acquired += acquired;
     pthread_mutex_unlock(&f.lock);
 }
 
@@ -507,5 +519,6 @@ EXPORT void fault_control(struct fault_control *out)
                                   .counts = counts,
                                   .release = release,
                                   .mark_thread = mark_thread,
-                                  .discrete = discrete};
+                                  .discrete = discrete,
+                                  .external = fault_external};
 }

@@ -13,7 +13,13 @@ enum fault_entry {
     OCL_ENTRY_POINTS(X)
 #undef X
         FAULT_ENTRIES,
-    FAULT_ANY = FAULT_ENTRIES  // in a rule: all of them, counted together
+    FAULT_ANY = FAULT_ENTRIES,  // in a rule: all of them, counted together
+    // Of memory of other engines; emulated, see external()
+    FAULT_clCreateBufferWithProperties,
+    FAULT_clEnqueueCopyBufferRect,
+    FAULT_clEnqueueAcquireExternalMemObjectsKHR,
+    FAULT_clEnqueueReleaseExternalMemObjectsKHR,
+    FAULT_ALL_ENTRIES
 };
 
 enum fault_action {
@@ -36,15 +42,17 @@ struct fault_rule {
 enum { FAULT_RULES = 4 };
 
 struct fault_counts {
-    int calls[FAULT_ENTRIES + 1];  // since the script was set; last: all
+    int calls[FAULT_ALL_ENTRIES];  // since the script was set
     int hits;                      // calls that a rule changed
     int blocking;                  // enqueue calls with CL_TRUE
     int on_marked;                 // calls on the thread of fault_mark_thread()
     int batch_launches;            // most launches between two callbacks set
     // Since the library was loaded
-    int live;     // objects made and not released
-    int misused;  // objects used or released that are not alive
-    int hung;     // threads that wait now
+    int live;      // objects made and not released
+    int misused;   // objects used or released that are not alive
+    int hung;      // threads that wait now
+    int imported;  // descriptors that are the driver's
+    int acquired;  // objects that are acquired now
 };
 
 struct fault_control {
@@ -56,6 +64,10 @@ struct fault_control {
     void (*mark_thread)(void);
     // The device says that it has memory of its own.
     void (*discrete)(bool on);
+    // The driver has cl_khr_external_memory_dma_buf: any descriptor that can
+    // be mapped will do. What it is given must be acquired before it is used,
+    // released afterwards, on one queue; else it counts as misused.
+    void (*external)(bool on);
 };
 
 // The one symbol besides OpenCL's.

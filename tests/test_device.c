@@ -203,12 +203,42 @@ static void many_devices(void)
           "%d opened", atomic_load(&fake_counts.opens));
 }
 
+static void count_close(void *ctx, bool left_behind)
+{
+    atomic_fetch_add((atomic_int *)ctx, left_behind ? 100 : 1);
+}
+
+// Who gave a device something hears when it is free again: when the last user
+// of the device is gone, whoever that is.
+static void told_of_the_end(void)
+{
+    struct hr_device_params params = {.threads = 1, .on_closed = count_close};
+    atomic_int told = 0;
+    hr_image image;
+    hr_device dev;
+
+    params.closed_ctx = &told;
+    fake_reset(&(struct fake_script){.open_fails = true});
+    CHECK(!hr_device_open("fake", &params), "opened");
+    CHECK(!atomic_load(&told), "told of a device that nobody had");
+    fake_reset_spans(FAKE_RS);
+    dev = hr_device_open("fake", &params);
+    image = hr_image_create(dev, hr_image_params(.w = 2, .h = 2, .c = 3));
+    CHECK(dev && image, "%s", hr_last_error());
+    hr_device_close(&dev);
+    CHECK(!atomic_load(&told), "an image still has it");
+    hr_image_release(&image);
+    CHECK(test_reaches(&told, 1) && atomic_load(&told) == 1, "told %d times",
+          atomic_load(&told));
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(names),        TEST_CASE(facts), TEST_CASE(limits),
-        TEST_CASE(the_default),  TEST_CASE(list),  TEST_CASE(checks),
-        TEST_CASE(many_devices),
+        TEST_CASE(names),        TEST_CASE(facts),
+        TEST_CASE(limits),       TEST_CASE(the_default),
+        TEST_CASE(list),         TEST_CASE(checks),
+        TEST_CASE(many_devices), TEST_CASE(told_of_the_end),
     };
 
     return test_main("device", cases, sizeof(cases) / sizeof(*cases), argc,

@@ -43,7 +43,7 @@ static double ms_since(int64_t start)
     return (double)(hr__now() - start) / 1e6;
 }
 
-// ---- Opening ---------------------------------------------------------------------
+// ---- Opening --------------------------------------------------------------
 
 static void test_names(void)
 {
@@ -132,7 +132,7 @@ static void test_fork(void)
     CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-// ---- The cache --------------------------------------------------------------------
+// ---- The cache ------------------------------------------------------------
 
 static bool find_cache(char *path, size_t size)
 {
@@ -212,7 +212,7 @@ static void test_cache_folder(void)
     CU_ASSERT_EQUAL(open_cached(NULL), 1);
 }
 
-// ---- The same bytes -----------------------------------------------------------------
+// ---- The same bytes -------------------------------------------------------
 
 struct run {
     hr_batch batch;
@@ -449,7 +449,7 @@ static void test_reasons(void)
     }
 }
 
-// ---- Pixels, batches, jobs -----------------------------------------------------------
+// ---- Pixels, batches, jobs ------------------------------------------------
 
 static void test_images(void)
 {
@@ -538,7 +538,7 @@ static void test_batches(void)
     }
 }
 
-// ---- Variants of the kernels ------------------------------------------------
+// ---- Variants of the kernels ----------------------------------------------
 
 static hr_device open_variant(const char *name)
 {
@@ -655,7 +655,7 @@ static void test_no_allocations(void)
     hr_batch_destroy(&batch);
 }
 
-// ---- Drivers that fail -----------------------------------------------------------------
+// ---- Drivers that fail ----------------------------------------------------
 
 static _Atomic int failures;
 static _Atomic cl_int failure;
@@ -790,30 +790,30 @@ static void test_hang(void)
 
 static void test_breaker(void)
 {
-    struct ocl_breaker b = {0};
+    struct hr__breaker b = {0};
     const int64_t s = 1000000000;
     int let_in = 0;
 
     for (int i = 0; i < 2; i++)
-        ocl_breaker_note(&b, false, 0);
-    CU_ASSERT_EQUAL(ocl_breaker_ask(&b, 0), 0);
-    ocl_breaker_note(&b, false, 0);
-    CU_ASSERT_EQUAL(ocl_breaker_ask(&b, s - 1), HR_WHY_BREAKER);
+        hr__breaker_note(&b, false, 0);
+    CU_ASSERT_EQUAL(hr__breaker_ask(&b, OCL_BATCH, 0), 0);
+    hr__breaker_note(&b, false, 0);
+    CU_ASSERT_EQUAL(hr__breaker_ask(&b, OCL_BATCH, s - 1), HR_WHY_BREAKER);
     for (int i = 0; i < 1000; i++)
-        let_in += !ocl_breaker_ask(&b, s);
+        let_in += !hr__breaker_ask(&b, OCL_BATCH, s);
     CU_ASSERT_EQUAL(let_in, OCL_BATCH);
-    ocl_breaker_note(&b, false, s);
-    CU_ASSERT_EQUAL(ocl_breaker_ask(&b, 3 * s - 1), HR_WHY_BREAKER);
-    CU_ASSERT_EQUAL(ocl_breaker_ask(&b, 3 * s), 0);
+    hr__breaker_note(&b, false, s);
+    CU_ASSERT_EQUAL(hr__breaker_ask(&b, OCL_BATCH, 3 * s - 1), HR_WHY_BREAKER);
+    CU_ASSERT_EQUAL(hr__breaker_ask(&b, OCL_BATCH, 3 * s), 0);
     for (int i = 0; i < 20; i++)
-        ocl_breaker_note(&b, false, 3 * s);
+        hr__breaker_note(&b, false, 3 * s);
     CU_ASSERT_EQUAL(b.rest, 60 * s);
-    ocl_breaker_note(&b, true, 3 * s);
-    CU_ASSERT_EQUAL(ocl_breaker_ask(&b, 3 * s), 0);
+    hr__breaker_note(&b, true, 3 * s);
+    CU_ASSERT_EQUAL(hr__breaker_ask(&b, OCL_BATCH, 3 * s), 0);
     CU_ASSERT_EQUAL(b.strikes, 0);
 }
 
-// ---- The suite -------------------------------------------------------------------------
+// ---- The suite ------------------------------------------------------------
 
 static bool list_samples(const char *dir)
 {

@@ -29,7 +29,7 @@ static void check_steady(bool discrete)
     for (int round = 0; round < 6; round++) {
         faults_calm();
         for (int i = 0; i < 10; i++)
-            CHECK(faults_run(SECOND) > 0, "the device made nothing");
+            CHECK(faults_run(5 * SECOND) > 0, "the device made nothing");
         c = faults_now();
         if (!c.calls[FAULT_clCreateBuffer])
             break;
@@ -102,10 +102,10 @@ static void pinned_payloads(void)
     dev = faults_open_scene(0, SCENE_BYTES);
     o = private_of(dev);
     for (int i = 0; i < 3; i++)
-        faults_run(SECOND);
+        faults_run(5 * SECOND);
     CHECK(chunks(o, &holders) >= 1, "no payload is pinned");
     faults_calm();
-    CHECK(faults_run(SECOND) > 0, "the device made nothing");
+    CHECK(faults_run(5 * SECOND) > 0, "the device made nothing");
     CHECK(o->transfers > 2 * o->batches, "nothing was fetched");
     check_let_go(o, 0);
     // Others have it all.
@@ -113,11 +113,11 @@ static void pinned_payloads(void)
         while (taken < (int)(sizeof(all) / sizeof(*all)) &&
                (all[taken] = ocl_pinned_alloc(&o->pinned, OCL_CHUNK_BYTES / 2)))
             taken++;
-        CHECK(faults_run(SECOND) > 0, "no room: the device made nothing");
+        CHECK(faults_run(5 * SECOND) > 0, "no room: the device made nothing");
     }
     CHECK(chunks(o, &holders) == OCL_CHUNKS, "%d chunks", chunks(o, &holders));
     faults_calm();
-    CHECK(faults_run(SECOND) > 0, "no room: the device made nothing");
+    CHECK(faults_run(5 * SECOND) > 0, "no room: the device made nothing");
     // Lost while all of it is held.
     faults_set(FAULT_clEnqueueNDRangeKernel, 1, false, CL_OUT_OF_RESOURCES);
     faults_run(5 * SECOND);
@@ -129,7 +129,7 @@ static void pinned_payloads(void)
     while (taken)
         CHECK(ocl_pinned_free(&o->pinned, all[--taken]), "not from there");
     for (int i = 0; i < 3; i++)
-        CHECK(faults_run(SECOND) > 0, "let go: the device made nothing");
+        CHECK(faults_run(5 * SECOND) > 0, "let go: the device made nothing");
     check_let_go(o, 0);
     faults_close(&dev, live);
     faults.ctl.discrete(false);

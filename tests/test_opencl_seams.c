@@ -341,7 +341,7 @@ static void trouble(hr_device dev, uint64_t *seed, int64_t ns)
             faults.ctl.release();
         // It shall be used, not rest.
         pthread_mutex_lock(&o->lock);
-        ocl_breaker_note(&o->breaker, true, hr__now());
+        hr__breaker_note(&o->breaker, true, hr__now());
         pthread_mutex_unlock(&o->lock);
     }
 }

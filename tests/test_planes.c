@@ -7,88 +7,17 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include "cpu_fallback/planes.h"
 #include "planes_forms.h"
+#include "planes_worker.h"
 #include "testing.h"
 
-// ---- Memory that ends where it may no longer be read -----------------------
-
-struct fenced {
-    uint8_t *map;
-    size_t size;
-};
-
-static uint8_t *fenced_copy(struct fenced *f, const uint8_t *from, size_t size)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t body = (size + page - 1) / page * page;
-
-    f->size = body + page;
-    f->map = mmap(NULL, f->size, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (f->map == MAP_FAILED || mprotect(f->map + body, page, PROT_NONE))
-        abort();
-    if (size)
-        memcpy(f->map + body - size, from, size);
-    return f->map + body - size;
-}
-
-static void fenced_finish(struct fenced *f)
-{
-    munmap(f->map, f->size);
-}
-
-// ---- A worker without a device ---------------------------------------------
-
-static void *heap_alloc(void *ctx, size_t size)
-{
-    void *p = NULL;
-
-    (void)ctx;
-    return posix_memalign(&p, CPU_ALIGN, size) ? NULL : p;
-}
-
-static void heap_free(void *ctx, void *block, size_t size)
-{
-    (void)ctx;
-    (void)size;
-    free(block);
-}
-
-static const struct cpu_heap heap = {heap_alloc, heap_free, NULL};
 static struct cpu_arena arena;
 static uint64_t seed;
 
 static int pick(int from, int to)  // both included
 {
     return from + random_below(&seed, to - from + 1);
-}
-
-struct level {
-    const char *name;
-    unsigned flags;
-};
-static const struct level levels[] = {
-    {"c", CPU_FLAG_C},
-    {"avx2", CPU_FLAG_C | CPU_FLAG_AVX2},
-    {"avx512", CPU_FLAG_C | CPU_FLAG_AVX2 | CPU_FLAG_AVX512},
-};
-
-// False, said once, if this machine has not got it.
-static bool level_ops(int i, struct cpu_ops *ops)
-{
-    static bool said[3];
-
-    cpu_ops_init(ops, levels[i].flags);
-    if (!strcmp(ops->name, levels[i].name))
-        return true;
-    if (!said[i])
-        test_not_run(levels[i].name);
-    said[i] = true;
-    return false;
 }
 
 // ---- Rows of both ways -----------------------------------------------------
@@ -195,7 +124,7 @@ static void check_window(const struct picture *p, struct cpu_rect window,
         uint8_t *data;
         size_t bytes;
 
-        if (!level_ops(i, &ops))
+        if (!planes_level_ops(i, &ops))
             continue;
         bad = differs(p, planes, (const uint8_t *)planes, size, window, &ops,
                       want);
@@ -501,7 +430,7 @@ int main(int argc, char **argv)
         TEST_CASE(damage), TEST_CASE(no_memory)};
     int result;
 
-    cpu_arena_init(&arena, &heap);
+    cpu_arena_init(&arena, &planes_heap);
     result = test_main("planes", cases, 5, argc, argv);
     cpu_arena_finish(&arena);
     return result;

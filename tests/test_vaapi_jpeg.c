@@ -90,6 +90,27 @@ static void odd_tables(void)
                   "DC codes of 13 bits");
             p[5 + 8] = 1;
             p[5 + 12] = 0;
+            // One of 9 bits, of ones only; and a difference of 12 bits.
+            p[5 + 8] = 2;
+            p[5 + 7] = 0;
+            CHECK(read_tables(b.data, b.size, &info) == 0, "two of 9 bits");
+            p[5]++;
+            p[5 + 7] = p[5 + 8] = 0;
+            CHECK(read_tables(b.data, b.size, &info) == HR_WHY_DAMAGED,
+                  "more codes than there are");
+            p[5]--;
+            p[5 + 7] = p[5 + 8] = 1;
+            p[5 + 16] += 12;
+            CHECK(read_tables(b.data, b.size, &info) == HR_WHY_TABLES,
+                  "a difference of 12 bits");
+            p[5 + 16] -= 12;
+        }
+        // Two components of one number.
+        if (p[0] == 0xFF && p[1] == 0xC0) {
+            p[13]--;
+            CHECK(read_tables(b.data, b.size, &info) == HR_WHY_TABLES,
+                  "a number twice");
+            p[13]++;
         }
         // A quantiser that no table has.
         if (p[0] == 0xFF && p[1] == 0xDB && p[4] == 0x01) {

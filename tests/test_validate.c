@@ -317,7 +317,8 @@ static void stale_picture(void)
     json_decref(json);
 }
 
-// One level is within close if it comes from before resample.
+// One level is within close if it comes from before resample; so is an inverse
+// DCT that is 2 levels off, whatever color and resample make of that.
 static void tiers(void)
 {
     static const struct {
@@ -328,6 +329,7 @@ static void tiers(void)
         {"exact", FAKE_FAULT_RECONSTRUCT, 1}, {"close", FAKE_FAULT_COLOR, 0},
         {"close", FAKE_FAULT_RECONSTRUCT, 0}, {"close", FAKE_FAULT_RESAMPLE, 1},
         {"close", FAKE_FAULT_STORE, 1},       {"close", FAKE_FAULT_CHROMA, 1},
+        {"close", FAKE_FAULT_IDCT, 0},        {"close", FAKE_FAULT_LUMA, 1},
         {"fast", FAKE_FAULT_RESAMPLE, 0},     {"fast", FAKE_FAULT_CHROMA, 1},
     };
 

@@ -144,3 +144,45 @@ void vaapi_close(hr_device *dev)
     hr_device_close(dev);
     vaapi_check_empty(name);
 }
+
+int vaapi_run_kind(hr_device dev, const struct jpeg_spec *spec, int n,
+                   enum hr_tier tier, unsigned *why)
+{
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg_of(spec, &seed);
+    const struct hr_op ops[] = {hr_op_decode(0),
+                                hr_op_resize(.w = 40, .h = 30)};
+    hr_device cpu = test_device("cpu", 1, 0);
+    struct hr_sample s[64];
+    hr_batch out[2];
+    hr_job job;
+    int by_device = 0;
+
+    *why = 0;
+    for (int k = 0; k < 2; k++) {
+        hr_device d = k ? dev : cpu;
+
+        out[k] = hr_batch_create(d, hr_batch_params(.n = n, .c = 3, .h = 30,
+                                                    .w = 40));
+        for (int i = 0; i < n; i++)
+            s[i] = (struct hr_sample){
+                .data = b.data, .size = b.size, .ops = ops, .num_ops = 2};
+        job = hr_submit(d, s, n, out[k], hr_job_params(.tier = tier));
+        CHECK(hr_job_wait(job, 20000 * TEST_MS) == HR_OK, "%s",
+              job->results[0].message);
+        for (int i = 0; k && i < n; i++) {
+            by_device += job->results[i].num_spans &&
+                         !strncmp(job->results[i].spans[0].device, "vaapi", 5);
+            *why |= job->results[i].why;
+        }
+        hr_job_release(&job);
+    }
+    if (tier == HR_EXACT)
+        CHECK(!memcmp(out[0]->params.data, out[1]->params.data, out[0]->size),
+              "pixels differ");
+    for (int k = 0; k < 2; k++)
+        hr_batch_destroy(&out[k]);
+    hr_device_close(&cpu);
+    free(b.data);
+    return by_device;
+}

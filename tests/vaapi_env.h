@@ -29,4 +29,12 @@ void vaapi_forget_left(void);
 // Certificates from here on are made anew, and not kept.
 void vaapi_new_cache(void);
 
+// One job of n samples of one kind, in one tier, and the same on the CPU; how
+// many the device made. EXACT: the pixels must be equal. *why: all reasons.
+int vaapi_run_kind(hr_device dev, const struct jpeg_spec *spec, int n,
+                   enum hr_tier tier, unsigned *why);
+
+#define KIND(...) (&(struct jpeg_spec){.w = 100, .h = 90, __VA_ARGS__})
+#define YCC(...) KIND(.space = JCS_YCbCr, .quality = 90, __VA_ARGS__)
+
 #endif

@@ -94,6 +94,8 @@ static json_t *certificate_json(const struct hr_certificate *cert)
         json_object_set_new(span, "differing", json_real(s->differing));
         json_object_set_new(span, "max", json_real(s->max));
         json_object_set_new(span, "mean", json_real(s->mean));
+        json_object_set_new(span, "psnr",
+                            s->psnr > 0 ? json_real(s->psnr) : json_null());
         json_array_append_new(spans, span);
     }
     json_object_set_new(json, "tested", json_string(when));
@@ -204,15 +206,15 @@ static void print_certificate(const struct hr_certificate *cert)
         tools_span_text(text, sizeof(text), s->span);
         printf("%-12s tested %s: %s ", "", when, text);
         if (s->failed)
-            puts("failed, not used");
+            puts("failed or too far off, not used");
         else if (!s->pictures)
             puts("could not be compared, not used");
         else if (!(s->differing > 0))
             printf("exact, %d pictures\n", s->pictures);
         else
             printf("differs in %.4f %% of %d pictures' elements, by %.3f of "
-                   "256 levels at most, %.3g on average\n",
-                   100 * s->differing, s->pictures, s->max, s->mean);
+                   "256 levels at most, %.3g on average, PSNR %.1f dB\n",
+                   100 * s->differing, s->pictures, s->max, s->mean, s->psnr);
     }
     print_kinds(cert);
 }

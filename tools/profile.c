@@ -79,7 +79,10 @@ static bool read_sample(struct profile_sample *s, const json_t *a)
     NUMBER(device_batches);
     NUMBER(bytes_up);
     NUMBER(bytes_down);
+    NUMBER(bytes_imported);
+    NUMBER(import_falls);
     NUMBER(peak_rss);
+    COUNT(made);
     NUMBER(others);
 #undef NUMBER
 #undef COUNT
@@ -192,10 +195,11 @@ static void read_engines(struct profile_watch *w, const json_t *answer)
     const json_t *host = json_array_get(engines, n ? n - 1 : 0);
     const json_t *cpu = json_object_get(host, "cpu");
     double elapsed = json_number_value(json_object_get(answer, "elapsed"));
-    double tasks = json_number_value(json_object_get(host, "tasks"));
+    double pictures = json_number_value(json_object_get(answer, "pictures"));
 
     for (size_t i = 0; i < n; i++)
-        read_parts(w, json_array_get(engines, i), tasks > 0 ? 1000 / tasks : 0);
+        read_parts(w, json_array_get(engines, i),
+                   pictures > 0 ? 1000 / pictures : 0);
     for (size_t i = 0; i < json_array_size(cpu) && elapsed > 0; i++)
         w->worker_cpu[w->num_workers++] =
             json_number_value(json_array_get(cpu, i)) / elapsed;

@@ -77,7 +77,11 @@ struct profile_sample {
     double consumer_seconds;
     double wait_submit, wait_results;  // seconds of the measuring thread
     uint64_t images, failed, batches, fallbacks;
-    double launches, device_batches, bytes_up, bytes_down, peak_rss;
+    double peak_rss;
+    // Of the process so far, and of how many pictures.
+    double launches, device_batches, bytes_up, bytes_down;
+    double bytes_imported, import_falls;
+    uint64_t made;
     double others;      // share of the machine that other processes took
     double *latencies;  // ms, of each batch
     size_t num_latencies;
@@ -98,7 +102,8 @@ struct profile_config {
     int num_fed;
     // Medians.
     double rate, noise, cpu_per_1000, p50, p99, launches_per_batch;
-    double bytes_per_image, peak_rss, busy, fed_rate;
+    double bytes_per_image, imported_per_image, import_falls;
+    double peak_rss, busy, fed_rate;
     uint64_t fallbacks;  // samples the CPU had to make, of all rounds
     uint64_t images;
     // The process.
@@ -174,8 +179,11 @@ struct profile_child {
     _Atomic int64_t ended[RUN_RING_MAX];
     void **file;  // EAGER: bytes that jobs borrow, [ring][batch]
     double consumer_ms, consumer_cpu;
-    double burnt;  // CPU seconds of the consumer
-    bool warm;     // it has measured before
+    double burnt;   // CPU seconds of the consumer
+    bool warm;      // it has measured before
+    uint64_t made;  // pictures, ever
+    struct hr_profile opened;
+    uint64_t drained;  // pictures that came out after the last measurement
 };
 
 // profile_measure.c: one measurement at work.
@@ -196,6 +204,8 @@ bool profile_run_for(struct profile_child *c, struct profile_measure *m,
                      double seconds, uint64_t *all);
 void profile_end_counting(struct profile_child *c, struct profile_measure *m,
                           uint64_t all_before);
+// After profile_drain().
+void profile_count_device(struct profile_child *c, struct profile_sample *s);
 bool profile_drain(struct profile_child *c);  // what is still in flight
 
 // After run_prepare(): loads or decodes; pictures that cannot be are taken out
@@ -228,6 +238,7 @@ void profile_end(struct profile_config *c);
 double profile_median(const double *values, int n);
 // In place. q = 0.99: the value that 99 of 100 do not exceed.
 double profile_quantile(double *values, size_t n, double q);
+double profile_fallback_percent(const struct profile_config *c);
 
 // The fewest threads whose rate is at least need; if none is, more than were
 // measured, by the last step's growth, and *measured = false. 0: never, for
@@ -250,7 +261,9 @@ struct profile_case {
     const char *offload;   // spans that would take the part over
     double best_cpu_rate;  // of any thread count
     bool software;         // backend runs on the host's processor
+    double others, noise;  // of the machine; of the rounds
 };
+#define PROFILE_QUIET 0.1  // above: a remark goes with the advice
 enum profile_bound { PROFILE_NO_CONSUMER, PROFILE_DATA, PROFILE_CONSUMER };
 enum profile_bound profile_bound(double consumer_ms, double busy);
 void profile_advise(const struct profile_case *c, char *out, size_t size);

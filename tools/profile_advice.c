@@ -71,6 +71,12 @@ enum profile_bound profile_bound(double consumer_ms, double busy)
     return busy >= FED ? PROFILE_CONSUMER : PROFILE_DATA;
 }
 
+// Pictures per second if the largest part cost the host nothing.
+static double without_part(const struct profile_case *c)
+{
+    return c->part_share < 1 ? c->rate / (1 - c->part_share) : HUGE_VAL;
+}
+
 // "12 more threads", or how many cores that would take.
 static void more_threads(const struct profile_case *c, char *out, size_t size)
 {
@@ -82,16 +88,20 @@ static void more_threads(const struct profile_case *c, char *out, size_t size)
 
 static void advise_data(const struct profile_case *c, char *out, size_t size)
 {
-    char part[96] = "", threads[96], or_else[160] = "";
+    char part[128] = "", threads[96], or_else[160] = "";
+    bool feeds = true;
 
     if (c->part)
-        snprintf(part, sizeof(part), ": %s takes %.0f %% of CPU time", c->part,
+        snprintf(part, sizeof(part),
+                 ": %s takes %.0f %% of the host threads' time", c->part,
                  100 * c->part_share);
     if (c->other && c->other_enough)
         snprintf(or_else, sizeof(or_else), "%s with %d thread%s", c->other,
                  c->other_enough, c->other_enough == 1 ? "" : "s");
-    else if (c->offload)
+    else if (c->offload) {
+        feeds = without_part(c) >= c->need;
         snprintf(or_else, sizeof(or_else), "an engine with %s", c->offload);
+    }
     more_threads(c, threads, sizeof(threads));
     snprintf(out, size,
              "The data side is the limit%s; %s kept the consumer %.0f %% busy "
@@ -99,8 +109,13 @@ static void advise_data(const struct profile_case *c, char *out, size_t size)
              part, c->backend, 100 * c->busy, c->threads,
              c->threads == 1 ? "" : "s", c->rate, c->need,
              c->enough ? threads : "more threads do not help",
-             or_else[0] ? c->enough ? " or " : ", but " : "", or_else,
-             c->enough || or_else[0] ? " would feed it" : "");
+             !or_else[0] || (!feeds && c->enough) ? ""
+             : c->enough                          ? " or "
+                                                  : ", but ",
+             feeds || !c->enough ? or_else : "",
+             !feeds && !c->enough      ? " would help, not feed it"
+             : c->enough || or_else[0] ? " would feed it"
+                                       : "");
 }
 
 static void advise_consumer(const struct profile_case *c, char *out,
@@ -124,8 +139,9 @@ static void advise_alone(const struct profile_case *c, char *out, size_t size)
     double gain = c->best_cpu_rate > 0 ? c->rate / c->best_cpu_rate : 0;
 
     if (c->part)
-        snprintf(part, sizeof(part), " %s takes %.0f %% of the CPU time.",
-                 c->part, 100 * c->part_share);
+        snprintf(part, sizeof(part),
+                 " Of the host threads' time %s takes %.0f %%.", c->part,
+                 100 * c->part_share);
     if (!strcmp(c->backend, "cpu"))
         snprintf(out, size,
                  "The CPU with %d thread%s is the fastest here (%.0f pictures "
@@ -144,6 +160,20 @@ static void advise_alone(const struct profile_case *c, char *out, size_t size)
                  part);
 }
 
+static void caution(const struct profile_case *c, char *out, size_t size)
+{
+    size_t used = strlen(out);
+
+    if (c->others > PROFILE_QUIET)
+        snprintf(out + used, size - used,
+                 " Measure again: other processes took %.0f %% of the machine.",
+                 100 * c->others);
+    else if (c->noise > PROFILE_QUIET)
+        snprintf(out + used, size - used,
+                 " Measure again, for longer: rounds differ by +-%.0f %%.",
+                 100 * c->noise);
+}
+
 void profile_advise(const struct profile_case *c, char *out, size_t size)
 {
     switch (profile_bound(c->consumer_ms, c->busy)) {
@@ -157,6 +187,7 @@ void profile_advise(const struct profile_case *c, char *out, size_t size)
         advise_alone(c, out, size);
         break;
     }
+    caution(c, out, size);
 }
 
 // ---- Overlap ---------------------------------------------------------------

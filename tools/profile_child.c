@@ -36,17 +36,18 @@ static json_t *sample_json(const struct profile_measure *m)
 
     return json_pack(
         "{s:f s:f s:f s:f s:f s:f s:f s:I s:I s:I s:I s:f s:f s:f s:f s:f s:f "
-        "s:f s:f s:f s:o}",
+        "s:f s:f s:f s:f s:f s:I s:o}",
         "seconds", s->seconds, "cpu_seconds", s->cpu_seconds, "rate", s->rate,
         "busy", s->busy, "consumer_seconds", s->consumer_seconds, "wait_submit",
         s->wait_submit, "wait_results", s->wait_results, "images",
         (json_int_t)s->images, "failed", (json_int_t)s->failed, "batches",
         (json_int_t)s->batches, "fallbacks", (json_int_t)s->fallbacks,
         "launches", s->launches, "device_batches", s->device_batches,
-        "bytes_up", s->bytes_up, "bytes_down", s->bytes_down, "peak_rss",
+        "bytes_up", s->bytes_up, "bytes_down", s->bytes_down, "bytes_imported",
+        s->bytes_imported, "import_falls", s->import_falls, "peak_rss",
         s->peak_rss, "others", s->others, "begun", m->begun, "ended", m->ended,
-        "total_cpu", tools_cpu_seconds(), "latencies",
-        numbers(s->latencies, s->num_latencies));
+        "total_cpu", tools_cpu_seconds(), "made", (json_int_t)s->made,
+        "latencies", numbers(s->latencies, s->num_latencies));
 }
 
 // ---- With the clocks on ----------------------------------------------------------
@@ -85,6 +86,9 @@ static void add_engines(struct profile_child *c,
         json_array_append_new(engines, engine_json(&m->before.engines[i],
                                                    &p.engines[i]));
     json_object_set_new(answer, "engines", engines);
+    json_object_set_new(
+        answer, "pictures",
+        json_integer((json_int_t)(m->s.images + m->s.failed + c->drained)));
     json_object_set_new(answer, "elapsed",
                         json_real(tools_seconds() - m->begun));
 }
@@ -98,6 +102,20 @@ static void settle(struct profile_child *c)
     nanosleep(&ms, NULL);
 }
 
+// So that the clocks begin with nothing in flight.
+static bool warm_up(struct profile_child *c)
+{
+    struct profile_measure m = {0};
+    uint64_t all;
+    bool ok = profile_run_for(c, &m, 0, &all);
+
+    free(m.s.latencies);
+    ok &= profile_drain(c);
+    settle(c);
+    c->warm = true;
+    return ok;
+}
+
 static json_t *measure(struct profile_child *c, json_t *command)
 {
     const char *trace = json_string_value(json_object_get(command, "trace"));
@@ -109,6 +127,8 @@ static json_t *measure(struct profile_child *c, json_t *command)
     c->consumer_ms = json_number_value(json_object_get(command, "consumer_ms"));
     c->consumer_cpu = json_number_value(
         json_object_get(command, "consumer_cpu"));
+    if (c->mode == PROFILE_WATCHED && !warm_up(c))
+        return NULL;
     if (trace && hr_trace_start(NULL)) {
         tools_warn("%s", hr_last_error());
         return NULL;
@@ -117,11 +137,13 @@ static json_t *measure(struct profile_child *c, json_t *command)
                          json_number_value(json_object_get(command, "seconds")),
                          &all);
     c->warm = true;
-    if (ok) {
+    if (ok)
         profile_end_counting(c, &m, all);
+    ok &= profile_drain(c);
+    if (ok) {
+        profile_count_device(c, &m.s);
         answer = sample_json(&m);
     }
-    ok &= profile_drain(c);
     if (ok && c->mode == PROFILE_WATCHED)
         settle(c);
     if (ok && c->mode == PROFILE_WATCHED)
@@ -162,6 +184,26 @@ static void thin_out(struct inputs *in, size_t limit)
     in->num = limit;
 }
 
+// In an order that is the same for all: however few of a sorted folder's
+// pictures there is time for, they are of all kinds.
+static void shuffle(struct inputs *in)
+{
+    uint64_t state = 1;
+
+    for (size_t i = in->num; i > 1; i--) {
+        size_t k;
+
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        k = (size_t)((state >> 33) % i);
+        if (k != i - 1) {
+            struct inputs_item item = in->items[i - 1];
+
+            in->items[i - 1] = in->items[k];
+            in->items[k] = item;
+        }
+    }
+}
+
 static bool read_config(struct profile_child *c, const json_t *config)
 {
     struct run_options *opt = &c->run.opt;
@@ -188,6 +230,7 @@ static bool read_config(struct profile_child *c, const json_t *config)
             return false;
         }
     thin_out(&c->run.in, (size_t)number_of(config, "limit"));
+    shuffle(&c->run.in);
     return true;
 }
 
@@ -203,7 +246,6 @@ static bool say(json_t *answer)
 static bool open_all(struct profile_child *c, bool memory)
 {
     struct run *run = &c->run;
-    struct hr_profile p;
 
     pthread_setname_np(pthread_self(), "main");
     // Before the device is opened, or it has no times of its own.
@@ -217,7 +259,7 @@ static bool open_all(struct profile_child *c, bool memory)
     if ((size_t)run->batch > run->total)
         run->batch = (int)run->total;
     c->file = calloc((size_t)run->ring * (size_t)run->batch, sizeof(*c->file));
-    hr_device_profile(run->dev, &p);
+    hr_device_profile(run->dev, &c->opened);
     return c->file &&
            say(json_pack("{s:s s:s s:i s:i s:I s:b}", "device", run->dev->name,
                          "description", run->dev->description, "batch",

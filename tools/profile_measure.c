@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A measurement is of a pipeline that runs: it begins when a batch has come out
 // (the first time, when the ring has gone round once) and ends with the batch
-// that comes out after the time is over.
+// that comes out after the time is over; if the list can be gone through to its
+// end in as long again, there: then every configuration has made the same
+// pictures. (Lists that are longer are in random order.) With clocks it begins
+// and ends with nothing in flight, so that they count whole pictures.
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -162,6 +165,7 @@ static bool collect(struct profile_child *c, struct profile_measure *m)
         for (int i = 0; slot->images && i < slot->num; i++)
             hr_image_release(&slot->images[i]);
     run->collected++;
+    c->made += (uint64_t)slot->num;
     if (c->consumer_ms > 0) {
         begin = consume(c);
         m->s.consumer_seconds += seconds_of(now_ns() - begin);
@@ -204,6 +208,24 @@ static void begin_counting(struct profile_child *c, struct profile_measure *m,
     m->until = m->begun + seconds;
 }
 
+enum { LEAST_BATCHES = 4 };  // fewer say nothing, unless they take for ever
+
+static bool is_over(const struct profile_child *c,
+                    const struct profile_measure *m, double seconds)
+{
+    size_t batch = (size_t)c->run.batch;
+    uint64_t round = (c->run.total + batch - 1) / batch, done = m->s.batches;
+    double now = tools_seconds(), rate = (double)done / (now - m->begun), left;
+
+    if (!m->counts || now < m->until)
+        return false;
+    if (done < LEAST_BATCHES)
+        return done && now >= m->until + 4 * seconds;
+    left = (double)((round - done % round) % round);
+    // Twice: batches of few pictures come in bursts.
+    return left <= 0 || left / rate > seconds || now >= m->until + 2 * seconds;
+}
+
 bool profile_run_for(struct profile_child *c, struct profile_measure *m,
                      double seconds, uint64_t *all)
 {
@@ -213,8 +235,10 @@ bool profile_run_for(struct profile_child *c, struct profile_measure *m,
     size_t first = c->warm ? 1 : (size_t)run->ring;
     double begin;
 
-    run->submitted = run->collected = 0;
-    while (!m->counts || tools_seconds() < m->until) {
+    run->submitted = run->collected = run->next = 0;
+    if (c->mode == PROFILE_WATCHED && c->warm)
+        begin_counting(c, m, all, seconds);
+    while (!is_over(c, m, seconds)) {
         while (run->submitted - run->collected < (size_t)run->ring) {
             begin = tools_seconds();
             if (!submit(c))
@@ -233,7 +257,6 @@ void profile_end_counting(struct profile_child *c, struct profile_measure *m,
                           uint64_t all_before)
 {
     struct profile_sample *s = &m->s;
-    struct hr_profile p;
     uint64_t all, other;
 
     m->ended = tools_seconds();
@@ -245,21 +268,32 @@ void profile_end_counting(struct profile_child *c, struct profile_measure *m,
     s->rate = (double)s->images / s->seconds;
     s->busy = s->consumer_seconds / s->seconds;
     s->peak_rss = (double)tools_peak_rss();
+}
+
+// Since the device was opened, with nothing in flight: exact, unlike what a
+// window cuts out.
+void profile_count_device(struct profile_child *c, struct profile_sample *s)
+{
+    struct hr_profile p;
+
     hr_device_profile(c->run.dev, &p);
+    s->made = c->made;
     for (int i = 0; i < p.num_engines; i++) {
-        const struct hr_engine_profile *a = &m->before.engines[i];
+        const struct hr_engine_profile *a = &c->opened.engines[i];
         const struct hr_engine_profile *b = &p.engines[i];
 
         s->launches += (double)(b->launches - a->launches);
         s->device_batches += (double)(b->batches - a->batches);
         s->bytes_up += (double)(b->bytes_up - a->bytes_up);
         s->bytes_down += (double)(b->bytes_down - a->bytes_down);
+        s->bytes_imported += (double)(b->bytes_imported - a->bytes_imported);
+        s->import_falls += (double)(b->import_falls - a->import_falls);
     }
 }
 
 bool profile_drain(struct profile_child *c)
 {
-    struct profile_measure none = {0};
+    struct profile_measure rest = {.counts = true};
     double ms = c->consumer_ms;
     bool ok = true;
 
@@ -267,9 +301,11 @@ bool profile_drain(struct profile_child *c)
     while (c->run.collected < c->run.submitted)
         if (c->mode == PROFILE_EAGER ||
             c->run.slots[c->run.collected % (size_t)c->run.ring].job)
-            ok &= collect(c, &none);
+            ok &= collect(c, &rest);
         else
             c->run.collected++;
     c->consumer_ms = ms;
+    c->drained = rest.s.images + rest.s.failed;
+    free(rest.s.latencies);
     return ok;
 }

@@ -240,15 +240,16 @@ int profile_options(struct profile *p, int argc, char **argv, bool *done)
     {                                                    \
         name, 0, POPT_ARG_NONE, &w->field, 0, what, NULL \
     }
-        TEXT("backends", backends, "devices to compare with cpu [auto]",
-             "NAME,..."),
+        TEXT("backends", backends,
+             "devices besides cpu, which always is [auto]", "NAME,..."),
         TEXT("ops", ops, "what to do with each picture [" OPS_EVALUATION "]",
              "LIST"),
         {"batch", 0, POPT_ARG_INT, &w->batch, 0, "pictures per job [64]", "N"},
         TEXT("threads", threads, "host threads [1,2,4,.. cores]", "N,..."),
-        TEXT("consumer", consumer, "a network takes so long per batch", "MS"),
+        TEXT("consumer", consumer, "play a network that takes MS per batch",
+             "MS"),
         {"consumer-cpu", 0, POPT_ARG_INT, &w->consumer_cpu, 0,
-         "and so much of one core meanwhile [0]", "PCT"},
+         "and takes PCT % of one core meanwhile [0]", "PCT"},
         {"seconds", 0, POPT_ARG_DOUBLE, &w->seconds, 0,
          "to measure, about, all in all [20]", "S"},
         FLAG("memory", memory, "pictures are read before, not on the way"),

@@ -29,9 +29,9 @@ static void rates(const struct profile *p)
                                                     PROFILE_PLANNED, 1);
     const struct profile_config *best = profile_best_cpu(p);
 
-    printf("%-14s %3s %-8s %9s %5s %8s %8s %9s %9s %7s %8s %8s %6s %6s\n",
+    printf("%-14s %3s %-8s %9s %5s %8s %8s %9s %9s %7s %8s %7s %6s %6s\n",
            "device", "thr", "mode", "img/s", "+-%", "p50 ms", "p99 ms",
-           "CPU-s/1k", "KiB/img", "launch", "peak MiB", "fallback", "x 1thr",
+           "CPU-s/1k", "KiB/img", "launch", "peak MiB", "fallb %", "x 1thr",
            "x CPU");
     for (int i = 0; i < p->num_configs; i++) {
         const struct profile_config *c = &p->configs[i];
@@ -39,17 +39,24 @@ static void rates(const struct profile *p)
         if (c->mode == PROFILE_WATCHED)
             continue;
         printf("%-14s %3d %-8s %9.1f %5.1f %8.2f %8.2f %9.3f %9.1f %7.1f %8.1f "
-               "%8llu %6.2f %6.2f\n",
+               "%7.1f %6.2f %6.2f\n",
                c->device, c->threads, profile_modes[c->mode], c->rate,
                100 * c->noise, c->p50, c->p99, c->cpu_per_1000,
                c->bytes_per_image / 1024, c->launches_per_batch,
-               c->peak_rss * MIB, (unsigned long long)c->fallbacks,
+               c->peak_rss * MIB, profile_fallback_percent(c),
                one->rate > 0 ? c->rate / one->rate : 0,
                best->rate > 0 ? c->rate / best->rate : 0);
     }
-    puts("\nplanned: a batch is one job; eager: one op at a time; memory: a "
-         "source that\ncosts nothing; decoded: decode is done already. KiB/img "
-         "and launches (per\nbatch) are of the device.");
+    puts(
+        "\nplanned: a batch is one job; eager: one op at a time; memory: planned, "
+        "from a\nsource that costs nothing; decoded: planned, with decode done "
+        "already (both hold\nthe pictures in memory). thr: host threads. +-%: "
+        "half the spread of the rounds.\np50, p99: from submission to end of a "
+        "batch. CPU-s/1k: CPU seconds of the process\nper 1000 pictures. KiB/img: "
+        "to the device and back; launch: of kernels, per batch.\npeak MiB: host "
+        "memory of the process. fallb %: pictures that the device left to the\n"
+        "CPU, in part or whole. x 1thr, x CPU: times the rate of one CPU thread, "
+        "of the\nCPU's best.");
 }
 
 static void consumers(const struct profile *p)
@@ -86,30 +93,47 @@ static void consumers(const struct profile *p)
     }
 }
 
+// What is neither is a thread that waits for a core or a disk.
+static void workers(const struct profile_watch *w)
+{
+    double cpu = 0, rest;
+
+    printf("  worker threads: on a core");
+    for (int i = 0; i < w->num_workers; i++) {
+        printf(" %.0f %%", 100 * w->worker_cpu[i]);
+        cpu += w->worker_cpu[i] / w->num_workers;
+    }
+    rest = 1 - cpu - w->idle;
+    printf(", idle %.0f %%", 100 * w->idle);
+    if (rest > 0.05)
+        printf(", waiting for a core or a disk %.0f %%", 100 * rest);
+    puts(" of the time");
+}
+
 static void watched(const struct profile *p, int backend)
 {
     const struct profile_watch *w = &p->watch[backend];
 
     if (!w->valid)
         return;
-    printf("\nWhere the time goes on %s, %d threads (ms per 1000 pictures)\n\n",
-           p->opt.backends[backend], profile_most_threads(p));
+    printf(
+        "\nWhere the time goes on %s, %d thread%s (ms per 1000 pictures, and of "
+        "each engine's)\n\n",
+        p->opt.backends[backend], profile_most_threads(p),
+        profile_most_threads(p) == 1 ? "" : "s");
     for (int i = 0; i < w->num_parts; i++) {
         const struct profile_part *part = &w->parts[i];
 
         printf("  %-12s %-12s %10.1f %5.1f %%  %s\n", part->engine, part->name,
                part->ms_per_1000, 100 * part->share,
-               part->device ? "device time" : "host threads");
+               part->device ? "device's clock" : "host threads, by the clock");
         if (!strcmp(part->name, "decode") && w->entropy >= 0)
             printf("  %-12s  %-11s %10.1f %5.1f %%  estimated: as libjpeg "
                    "alone\n",
                    "", "entropy", part->ms_per_1000 * w->entropy,
                    100 * part->share * w->entropy);
     }
-    printf("  worker threads: CPU");
-    for (int i = 0; i < w->num_workers; i++)
-        printf(" %.0f %%", 100 * w->worker_cpu[i]);
-    printf(", idle %.0f %% of the time\n", 100 * w->idle);
+    workers(w);
     printf("  queue: %.1f jobs in flight on average, empty %.0f %% of the "
            "time\n",
            w->occupancy, 100 * w->empty);
@@ -123,8 +147,9 @@ static void watched(const struct profile *p, int backend)
 
 static int print_text(const struct profile *p)
 {
-    printf("%.0f pictures, batches of %d, %s\n\n", p->configs[0].pictures,
-           p->configs[0].batch, p->opt.run.ops_text);
+    printf("%.0f pictures, batches of %d, %d of them in flight, %s\n\n",
+           p->configs[0].pictures, p->configs[0].batch, p->configs[0].ring,
+           p->opt.run.ops_text);
     rates(p);
     consumers(p);
     for (int b = 0; b < p->opt.num_backends; b++)
@@ -132,8 +157,9 @@ static int print_text(const struct profile *p)
     printf("\nRounds differ by up to +-%.0f %%; other processes took %.0f %% "
            "of the machine%s.\n",
            100 * p->noise, 100 * p->others,
-           p->noise > 0.1 || p->others > 0.1 ? ": measure again on a quiet one"
-                                             : "");
+           p->noise > PROFILE_QUIET || p->others > PROFILE_QUIET
+               ? ": measure again on a quiet one"
+               : "");
     printf("\n%s\n", p->advice);
     return tools_flush_stdout();
 }
@@ -155,7 +181,7 @@ static json_t *config_json(const struct profile *p,
     }
     json = json_pack(
         "{s:s s:s s:i s:i s:i s:f s:f s:f s:f s:f s:f s:f s:f s:I s:I s:I "
-        "s:I s:f s:f}",
+        "s:I s:f s:f s:f s:f}",
         "device", c->device, "mode", profile_modes[c->mode], "threads",
         c->threads, "batch", c->batch, "in_flight", c->ring, "img_per_s",
         c->rate, "noise", c->noise, "latency_p50_ms", c->p50, "latency_p99_ms",
@@ -165,7 +191,8 @@ static json_t *config_json(const struct profile *p,
         "images", (json_int_t)c->images, "failed", (json_int_t)failed,
         "batches", (json_int_t)batches, "times_cpu_1_thread",
         one->rate > 0 ? c->rate / one->rate : 0, "times_best_cpu",
-        best->rate > 0 ? c->rate / best->rate : 0);
+        best->rate > 0 ? c->rate / best->rate : 0, "imported_bytes_per_image",
+        c->imported_per_image, "import_falls", c->import_falls);
     if (c->num_fed) {
         json_object_set_new(json, "consumer_busy", json_real(c->busy));
         json_object_set_new(json, "consumer_img_per_s", json_real(c->fed_rate));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -142,8 +143,10 @@ static json_t *config_json(const struct profile *p,
                            const struct profile_config *c)
 {
     const struct run_options *run = &p->opt.run;
+    uint64_t limit = run->limit ? run->limit : 4096;
     json_t *inputs = json_array();
 
+    limit = limit < INT_MAX ? limit : INT_MAX;
     for (int i = 0; i < p->num_paths; i++)
         json_array_append_new(
             inputs, json_stringn_nocheck(p->paths[i], strlen(p->paths[i])));
@@ -151,8 +154,8 @@ static json_t *config_json(const struct profile *p,
                      run->ops_text, "backend", p->opt.backends[c->backend],
                      "batch", run->batch, "threads", c->threads, "dtype",
                      (int)run->dtype, "tier", (int)run->tier, "mode",
-                     (int)c->mode, "limit", run->limit ? (int)run->limit : 4096,
-                     "memory", p->opt.memory, "inputs", inputs);
+                     (int)c->mode, "limit", (int)limit, "memory", p->opt.memory,
+                     "inputs", inputs);
 }
 
 bool profile_start(struct profile *p, struct profile_config *c)

@@ -21,14 +21,17 @@ static void head(struct profile *p, struct report *r)
                                                       profile_most_threads(p));
 
         report_fact(r, c->device, "%s", c->description);
-        snprintf(value, sizeof(value), "%.0f", c->rate);
-        snprintf(note, sizeof(note), "%d threads, %.2f x one CPU thread",
-                 c->threads, one->rate > 0 ? c->rate / one->rate : 0);
+        snprintf(value, sizeof(value), "%.0f img/s", c->rate);
+        snprintf(note, sizeof(note), "%d thread%s, %.2f times one CPU thread",
+                 c->threads, c->threads == 1 ? "" : "s",
+                 one->rate > 0 ? c->rate / one->rate : 0);
         report_figure(r, c->device, value, note);
         if (p->opt.consumer_ms <= 0)
             continue;
         snprintf(value, sizeof(value), "%.0f %%", 100 * c->busy);
-        report_figure(r, "consumer busy", value, c->device);
+        snprintf(note, sizeof(note), "by %s, %d thread%s", c->device,
+                 c->threads, c->threads == 1 ? "" : "s");
+        report_figure(r, "consumer busy", value, note);
         if (profile_bound(p->opt.consumer_ms, c->busy) == PROFILE_CONSUMER)
             tone = REPORT_GOOD;
         else if (tone == REPORT_PLAIN)
@@ -37,38 +40,61 @@ static void head(struct profile *p, struct report *r)
     report_fact(r, "pictures", "%.0f, batches of %d", p->configs[0].pictures,
                 p->configs[0].batch);
     report_fact(r, "ops", "%s", p->opt.run.ops_text);
-    report_fact(r, "noise",
-                "rounds differ by up to +-%.0f %%, other processes took %.0f %% "
-                "of the machine",
-                100 * p->noise, 100 * p->others);
+    report_fact(
+        r, "noise",
+        "rounds differ by up to \u00b1%.0f %%, other processes took %.0f %% "
+        "of the machine",
+        100 * p->noise, 100 * p->others);
     report_verdict(r, tone, p->advice);
 }
 
-static void speed_bars(struct profile *p, struct report *r)
+// Apart: what is to be had with better sources and decoders would make all
+// other bars look alike.
+static bool is_headspace(const struct profile_config *c)
 {
-    char names[PROFILE_CONFIGS][96];
+    return c->mode == PROFILE_MEMORY || c->mode == PROFILE_DECODED;
+}
+
+// Short: a telephone shows 22 letters.
+static void bar_name(char *out, size_t size, const struct profile_config *c)
+{
+    if (c->mode == PROFILE_PLANNED)
+        snprintf(out, size, "%s, %d thread%s", c->device, c->threads,
+                 c->threads == 1 ? "" : "s");
+    else
+        snprintf(out, size, "%s, %s", c->device, profile_modes[c->mode]);
+}
+
+static void speed_bars(struct profile *p, struct report *r, bool headspace)
+{
+    char names[PROFILE_CONFIGS][96], text[192];
     const char *labels[PROFILE_CONFIGS];
     double values[PROFILE_CONFIGS];
     const struct profile_config *one = profile_find(p, profile_cpu(p),
                                                     PROFILE_PLANNED, 1);
-    int n = 0;
+    int n = 0, most = profile_most_threads(p);
 
     for (int i = 0; i < p->num_configs; i++) {
         const struct profile_config *c = &p->configs[i];
 
-        if (c->mode == PROFILE_WATCHED)
+        if (c->mode == PROFILE_WATCHED || is_headspace(c) != headspace)
             continue;
-        snprintf(names[n], sizeof(names[n]), "%s %d %s", c->device, c->threads,
-                 profile_modes[c->mode]);
+        bar_name(names[n], sizeof(names[n]), c);
         labels[n] = names[n];
         values[n++] = one->rate > 0 ? c->rate / one->rate : NAN;
     }
+    snprintf(text, sizeof(text), "%s; %d thread%s.",
+             headspace ? "Memory: a source that costs nothing. Decoded: decode "
+                         "is done already"
+                       : "A batch is one job. Eager: one op at a time",
+             most, most == 1 ? "" : "s");
     report_chart(r, &(struct report_chart){
                         .kind = REPORT_ROWS,
-                        .title = "Speed-up against one CPU thread",
-                        .text = "Memory: a source that costs nothing. Decoded: "
-                                "decode is done already.",
-                        .y_title = "times",
+                        .title = headspace ? "Head-space: with a better source "
+                                             "or decoder at most"
+                                           : "Speed-up against one CPU thread",
+                        .text = text,
+                        .y_title = "times one CPU thread",
                         .labels = labels,
                         .num_labels = n});
     report_series(r, "speed-up", values, n);
@@ -100,20 +126,24 @@ static void table(struct profile *p, struct report *r)
         {.title = "device"},
         {.title = "threads", .number = true},
         {.title = "mode"},
-        {.title = "img/s", .number = true, .bars = true, .digits = 1},
-        {.title = "+- %", .number = true, .digits = 1},
+        {.title = "img/s", .number = true, .digits = 0},
+        {.title = "\u00b1 %", .number = true, .digits = 0},
         {.title = "p50 ms", .number = true, .auto_digits = true},
         {.title = "p99 ms", .number = true, .auto_digits = true},
         {.title = "CPU-s/1k", .number = true, .auto_digits = true},
-        {.title = "KiB/img", .number = true, .digits = 1},
+        {.title = "KiB/img", .number = true, .digits = 0},
         {.title = "launches", .number = true, .digits = 1},
         {.title = "MiB", .number = true, .digits = 0},
-        {.title = "fallbacks", .number = true},
+        {.title = "fallback", .number = true, .digits = 1, .unit = " %"},
     };
 
-    report_text(r, "CPU-s/1k: CPU seconds per 1000 pictures. KiB/img: to the "
-                   "device and back. launches: of kernels per batch. MiB: peak "
-                   "memory of the process.");
+    report_text(r,
+                "\u00b1 %%: half the spread of the rounds. p50, p99: from "
+                "submission to end of a batch. CPU-s/1k: CPU seconds of the "
+                "process per 1000 pictures. KiB/img: to the device and back. "
+                "launches: of kernels, per batch. MiB: peak host memory of "
+                "the process. fallback: pictures that the device left to the "
+                "CPU, in part or whole.");
     report_table(r, "Measured", columns, sizeof(columns) / sizeof(*columns));
     for (int i = 0; i < p->num_configs; i++) {
         const struct profile_config *c = &p->configs[i];
@@ -125,7 +155,7 @@ static void table(struct profile *p, struct report *r)
                                   c->bytes_per_image / 1024,
                                   c->launches_per_batch,
                                   c->peak_rss * MIB,
-                                  (double)c->fallbacks};
+                                  profile_fallback_percent(c)};
 
         if (c->mode == PROFILE_WATCHED)
             continue;
@@ -147,7 +177,7 @@ static void consumer(struct profile *p, struct report *r)
          .number = true,
          .bars = true,
          .digits = 1,
-         .unit = "%"},
+         .unit = " %"},
     };
 
     if (p->opt.consumer_ms <= 0)
@@ -156,6 +186,10 @@ static void consumer(struct profile *p, struct report *r)
     report_text(r, "A consumer that takes %g ms per batch%s.",
                 p->opt.consumer_ms,
                 p->opt.consumer_cpu ? " and loads the host" : "");
+    report_text(r,
+                "It can take %.0f pictures per second; from 97 %% on it is "
+                "fed, and the limit itself.",
+                1000.0 * p->configs[0].batch / p->opt.consumer_ms);
     report_table(r, "How busy it is kept", columns, 4);
     for (int i = 0; i < p->num_configs; i++) {
         const struct profile_config *c = &p->configs[i];
@@ -234,15 +268,14 @@ static void breakdown(struct profile *p, struct report *r)
     struct bars bars = {.n = 0};
 
     find_bars(p, &bars);
-    report_chart(r,
-                 &(struct report_chart){
-                     .kind = REPORT_ROWS,
-                     .title = "Where the time goes",
-                     .text = "Busy time per 1000 pictures; what runs side by "
-                             "side is added up.",
-                     .y_title = "ms per 1000 pictures",
-                     .labels = bars.labels,
-                     .num_labels = bars.n});
+    report_chart(r, &(struct report_chart){
+                        .kind = REPORT_ROWS,
+                        .title = "Where the time goes",
+                        .text = "Time by the clock; what runs side by side is "
+                                "added up.",
+                        .y_title = "ms per 1000 pictures",
+                        .labels = bars.labels,
+                        .num_labels = bars.n});
     for (int part = 0; part < HR_NUM_PARTS; part++) {
         double values[2 * PROFILE_BACKENDS] = {0};
         const char *name = hr_part_name((enum hr_part)part);
@@ -252,26 +285,43 @@ static void breakdown(struct profile *p, struct report *r)
     }
 }
 
-static void facts_of(struct profile *p, struct report *r, int b)
+static void facts(struct profile *p, struct report *r)
 {
-    const struct profile_watch *w = &p->watch[b];
+    static const struct report_column columns[] = {
+        {.title = "device"},
+        {.title = "jobs in flight", .number = true, .digits = 1},
+        {.title = "queue empty", .number = true, .digits = 0, .unit = " %"},
+        {.title = "submitting", .number = true, .digits = 0, .unit = " %"},
+        {.title = "waiting for results",
+         .number = true,
+         .digits = 0,
+         .unit = " %"},
+        {.title = "workers idle", .number = true, .digits = 0, .unit = " %"},
+        {.title = "hidden", .number = true, .digits = 0, .unit = " %"},
+    };
+    double entropy = p->watch[profile_cpu(p)].entropy;
 
+    report_table(r, "Queue and waiting", columns, 7);
+    for (int b = 0; b < p->opt.num_backends; b++) {
+        const struct profile_watch *w = &p->watch[b];
+
+        report_text_cell(r, "%s", p->opt.backends[b]);
+        report_number_cell(r, w->occupancy);
+        report_number_cell(r, 100 * w->empty);
+        report_number_cell(r, 100 * w->wait_submit);
+        report_number_cell(r, 100 * w->wait_results);
+        report_number_cell(r, 100 * w->idle);
+        report_number_cell(r, w->overlap >= 0 ? 100 * w->overlap : (double)NAN);
+    }
     report_text(r,
-                "%s: %.1f jobs in flight on average, the queue was empty %.0f "
-                "%% of the time; %.0f %% of the time went into submitting, %.0f "
-                "%% into waiting for results; the workers were idle %.0f %%.",
-                p->opt.backends[b], w->occupancy, 100 * w->empty,
-                100 * w->wait_submit, 100 * w->wait_results, 100 * w->idle);
-    if (w->overlap >= 0)
+                "Submitting and waiting: of the time of the thread that does "
+                "both, in per cent. Hidden: the share of the device's and "
+                "copies' time in which something else was at work, too.");
+    if (entropy >= 0)
         report_text(r,
-                    "%s: %.0f %% of the device's and copies' time is hidden "
-                    "behind other work.",
-                    p->opt.backends[b], 100 * w->overlap);
-    if (w->entropy >= 0 && b == profile_cpu(p))
-        report_text(r,
-                    "Of decoding, entropy decoding is about %.0f %% (libjpeg "
-                    "alone, on a few of the pictures).",
-                    100 * w->entropy);
+                    "Where the CPU decodes in one go, entropy decoding is about "
+                    "%.0f %% of it (libjpeg alone, on a few of the pictures).",
+                    100 * entropy);
 }
 
 static void timeline(struct profile *p, struct report *r, int b)
@@ -279,6 +329,8 @@ static void timeline(struct profile *p, struct report *r, int b)
     const struct profile_watch *w = &p->watch[b];
     char title[128];
 
+    if (!w->num_spans)
+        return;
     snprintf(title, sizeof(title), "A few batches on %s", p->opt.backends[b]);
     report_timeline(r, title, NULL);
     for (int i = 0; i < w->num_lanes; i++)
@@ -298,14 +350,15 @@ bool profile_report(struct profile *p)
     r = report_new("headrace profile", p->argc, p->argv);
     head(p, r);
     report_section(r, "Speed", NULL);
-    speed_bars(p, r);
-    scaling(p, r);
+    speed_bars(p, r, false);
+    speed_bars(p, r, true);
+    if (p->opt.num_threads > 1)
+        scaling(p, r);
     table(p, r);
     consumer(p, r);
     report_section(r, "Where the time goes", NULL);
     breakdown(p, r);
-    for (int b = 0; b < p->opt.num_backends; b++)
-        facts_of(p, r, b);
+    facts(p, r);
     report_section(r, "Timeline", "From the watched run of each backend.");
     for (int b = 0; b < p->opt.num_backends; b++)
         timeline(p, r, b);

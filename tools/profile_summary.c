@@ -81,8 +81,9 @@ static void latencies(struct profile_config *c)
 
 static void summarize(struct profile_config *c)
 {
-    double low = HUGE_VAL, high = 0, cpu = 0, up = 0, down = 0, launches = 0;
-    double batches = 0, images = 0;
+    const struct profile_sample *last =
+        &c->rounds[c->num_rounds ? c->num_rounds - 1 : 0];
+    double low = HUGE_VAL, high = 0, cpu = 0, images = 0;
 
     for (int i = 0; i < c->num_rounds; i++) {
         const struct profile_sample *s = &c->rounds[i];
@@ -91,10 +92,6 @@ static void summarize(struct profile_config *c)
         high = s->rate > high ? s->rate : high;
         cpu += s->cpu_seconds;
         images += (double)s->images;
-        up += s->bytes_up;
-        down += s->bytes_down;
-        launches += s->launches;
-        batches += s->device_batches;
         c->fallbacks += s->fallbacks;
         c->peak_rss = s->peak_rss > c->peak_rss ? s->peak_rss : c->peak_rss;
     }
@@ -102,11 +99,23 @@ static void summarize(struct profile_config *c)
     c->rate = MEDIAN(c->rounds, c->num_rounds, rate);
     c->noise = c->rate > 0 && c->num_rounds ? (high - low) / 2 / c->rate : 0;
     c->cpu_per_1000 = images > 0 ? 1000 * cpu / images : 0;
-    c->bytes_per_image = images > 0 ? (up + down) / images : 0;
-    c->launches_per_batch = batches > 0 ? launches / batches : 0;
+    if (c->num_rounds && last->made) {
+        c->bytes_per_image = (last->bytes_up + last->bytes_down) /
+                             (double)last->made;
+        c->imported_per_image = last->bytes_imported / (double)last->made;
+    }
+    if (c->num_rounds && last->device_batches > 0)
+        c->launches_per_batch = last->launches / last->device_batches;
+    if (c->num_rounds)
+        c->import_falls = last->import_falls;
     c->busy = MEDIAN(c->fed, c->num_fed, busy);
     c->fed_rate = MEDIAN(c->fed, c->num_fed, rate);
     latencies(c);
+}
+
+double profile_fallback_percent(const struct profile_config *c)
+{
+    return c->images ? 100 * (double)c->fallbacks / (double)c->images : 0;
 }
 
 static double need(const struct profile *p)
@@ -194,13 +203,31 @@ static bool better(const struct profile *p, const struct profile_config *a,
     return a->busy > b->busy + 0.02;
 }
 
+// What feeds the consumer with the fewest threads; else what does best.
+static const struct profile_config *best_of(const struct profile *p, int b)
+{
+    const struct profile_config *best = NULL;
+    int fed = fed_with(p, b);
+
+    if (fed)
+        return profile_find(p, b, PROFILE_PLANNED, fed);
+    for (int i = 0; i < p->num_configs; i++) {
+        const struct profile_config *c = &p->configs[i];
+
+        if (c->backend == b && c->mode == PROFILE_PLANNED &&
+            (!best || (p->opt.consumer_ms > 0 ? c->busy > best->busy
+                                              : c->rate > best->rate)))
+            best = c;
+    }
+    return best;
+}
+
 static int best_backend(const struct profile *p)
 {
-    int best = profile_cpu(p), most = profile_most_threads(p);
+    int best = profile_cpu(p);
 
     for (int b = 0; b < p->opt.num_backends; b++)
-        if (better(p, profile_find(p, b, PROFILE_PLANNED, most),
-                   profile_find(p, best, PROFILE_PLANNED, most)))
+        if (better(p, best_of(p, b), best_of(p, best)))
             best = b;
     return best;
 }
@@ -223,15 +250,13 @@ static void find_other(const struct profile *p, int backend,
 
 static void advise(struct profile *p)
 {
-    int b = best_backend(p), fed = fed_with(p, b);
-    int threads = fed ? fed : profile_most_threads(p);
-    const struct profile_config *c = profile_find(p, b, PROFILE_PLANNED,
-                                                  threads);
+    int b = best_backend(p);
+    const struct profile_config *c = best_of(p, b);
     const struct profile_config *cpu = profile_best_cpu(p);
     bool on_cpu = b == profile_cpu(p);
     struct profile_case k = {
         .backend = p->opt.backends[b],
-        .threads = threads,
+        .threads = c->threads,
         .cores = (int)sysconf(_SC_NPROCESSORS_ONLN),
         .consumer_ms = p->opt.consumer_ms,
         .busy = c->busy,
@@ -239,6 +264,8 @@ static void advise(struct profile *p)
         .need = need(p),
         .best_cpu_rate = cpu->rate,
         .software = c->software,
+        .others = p->others,
+        .noise = p->noise,
     };
 
     k.part = largest_part(p, b, &k.part_share);

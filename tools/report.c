@@ -161,6 +161,41 @@ static void certificate_row(struct report *r,
     report_tone_row(r, exact ? REPORT_PLAIN : REPORT_WARN);
 }
 
+// Of a media engine: its decoder is not ours.
+static void certificate_kinds(struct report *r,
+                              const struct hr_certificate *cert)
+{
+    static const struct report_column columns[] = {
+        {.title = "kind of JPEG"},
+        {.title = "used"},
+        {.title = "pictures", .number = true},
+        {.title = "largest", .number = true, .digits = 0, .unit = " levels"},
+        {.title = "mean", .number = true, .digits = 4, .unit = " levels"},
+    };
+    bool any = false;
+
+    for (int i = 0; i < HR_NUM_KINDS; i++)
+        any |= cert->kinds[i].pictures > 0;
+    if (!any)
+        return;
+    report_table(r, "Samples as the inverse DCT leaves them, by kind of JPEG",
+                 columns, 5);
+    for (int i = 0; i < HR_NUM_KINDS; i++) {
+        const struct hr_kind_certificate *k = &cert->kinds[i];
+
+        report_text_cell(r, "%s", hr_jpeg_kind_name((enum hr_jpeg_kind)i));
+        report_text_cell(r, "%s",
+                         !k->pictures    ? "no: the device takes none"
+                         : !(k->max > 0) ? "in every tier"
+                         : k->max <= 2   ? "not in tier exact"
+                                         : "no: too far off");
+        report_number_cell(r, k->pictures);
+        report_number_cell(r, k->pictures ? k->max : (double)NAN);
+        report_number_cell(r, k->pictures ? k->mean : (double)NAN);
+        report_tone_row(r, k->max > 0 ? REPORT_WARN : REPORT_PLAIN);
+    }
+}
+
 void report_device(struct report *r, const char *name, hr_device dev)
 {
     static const struct report_column columns[] = {
@@ -190,6 +225,7 @@ void report_device(struct report *r, const char *name, hr_device dev)
     report_table(r, "Spans", columns, 5);
     for (int i = 0; i < cert->num_spans; i++)
         certificate_row(r, &cert->spans[i]);
+    certificate_kinds(r, cert);
 }
 
 // ---- Text ------------------------------------------------------------------

@@ -79,8 +79,9 @@ struct validate_stats {
     double max, sum, squares;
     uint64_t bins[VALIDATE_BINS];
     // Of RGB bytes: pixels that differ, and those of them in which all three
-    // moved by the same.
+    // moved by the same: luma did, by so much at most.
     uint64_t pixels, alike;
+    double luma;
 };
 // "0", "< 1", "1", "2", "3-4", ..., "129-255"
 extern const char *const validate_bin_names[VALIDATE_BINS];

@@ -23,6 +23,7 @@ void validate_add(struct validate_stats *to, const struct validate_stats *more)
         to->bins[i] += more->bins[i];
     to->pixels += more->pixels;
     to->alike += more->alike;
+    to->luma = more->luma > to->luma ? more->luma : to->luma;
 }
 
 double validate_mean(const struct validate_stats *stats)
@@ -153,8 +154,9 @@ static void compare_row(const struct meaning *m, hr_image a, hr_image b, int y,
     }
 }
 
-// A channel at its limit may have been held back by it.
-static bool is_alike(const uint8_t *a, const uint8_t *b)
+// By how much all three moved; 0 = not alike. A channel at its limit may have
+// been held back by it.
+static int alike(const uint8_t *a, const uint8_t *b)
 {
     int moved = 0;
     bool known = false;
@@ -163,11 +165,20 @@ static bool is_alike(const uint8_t *a, const uint8_t *b)
         if (b[c] == 0 || b[c] == 255)
             continue;
         if (known && b[c] - a[c] != moved)
-            return false;
+            return 0;
         moved = b[c] - a[c];
         known = true;
     }
-    return known && moved;
+    return moved;
+}
+
+// No channel at its limit: where all moved alike, chroma did not move.
+static bool is_free(const uint8_t *v)
+{
+    for (int c = 0; c < 3; c++)
+        if (v[c] == 0 || v[c] == 255)
+            return false;
+    return true;
 }
 
 static void count_alike(hr_image a, hr_image b, struct validate_stats *stats)
@@ -175,10 +186,15 @@ static void count_alike(hr_image a, hr_image b, struct validate_stats *stats)
     const uint8_t *left = a->params.data, *right = b->params.data;
 
     for (size_t i = 0; i + 3 <= a->size; i += 3) {
+        int moved;
+
         if (!memcmp(left + i, right + i, 3))
             continue;
         stats->pixels++;
-        stats->alike += is_alike(left + i, right + i);
+        moved = abs(alike(left + i, right + i));
+        stats->alike += moved > 0;
+        if (moved > stats->luma && is_free(left + i) && is_free(right + i))
+            stats->luma = moved;
     }
 }
 

@@ -259,6 +259,9 @@ static void print_totals(const struct validate *v)
            validate_against_text(v), v->opt.ops_text,
            hr_dtype_name(v->opt.dtype));
     print_stages(v);
+    if (v->at[HR_RECONSTRUCT].pictures < v->at[HR_COLOR].pictures)
+        puts("(only grey JPEGs can be cut after reconstruct; max and mean in "
+             "levels of 255)");
     for (int i = 0; i < v->num_made; i++)
         printf("%" PRIu64 " made by %s\n", v->made[i].pictures,
                v->made[i].text);
@@ -323,8 +326,8 @@ int validate_out_end(struct validate *v, const char *error)
     if (!v->opt.quiet)
         print_totals(v);
     if (!v->by_device && v->done > v->failed_both)
-        puts("warning: the device made none of them, so this says nothing of "
-             "its pictures");
+        puts("warning: the CPU made them all, for the reasons above: this says "
+             "nothing of the device's pictures");
     printf("verdict: %s\n", sentence);
     return tools_flush_stdout();
 }

@@ -269,7 +269,8 @@ static void add_outside(const struct validate *v, struct report *r)
 static void add_head(const struct validate *v, struct report *r)
 {
     static const char *const tiers[] = {
-        "close: 2 levels at most, from before resample",
+        "close: an inverse DCT that is 2 levels off at most, and what color "
+        "and resample make of that; these two exact",
         "exact: not a bit",
         "fast: no bound; below 30 dB is no picture",
     };
@@ -279,9 +280,9 @@ static void add_head(const struct validate *v, struct report *r)
     uint64_t differ = v->at[HR_STORE].differing;
 
     report_verdict(r,
-                   !good    ? REPORT_BAD
-                   : differ ? REPORT_WARN
-                            : REPORT_GOOD,
+                   !good                     ? REPORT_BAD
+                   : differ || !v->by_device ? REPORT_WARN
+                                             : REPORT_GOOD,
                    sentence);
     report_fact(r, "device", "%s: %s", v->dev[VALIDATE_DEVICE]->name,
                 v->dev[VALIDATE_DEVICE]->description);
@@ -299,8 +300,9 @@ static void add_notes(const struct validate *v, struct report *r)
 {
     if (!v->by_device && v->done > v->failed_both)
         report_note(r, REPORT_WARN,
-                    "The device made none of them, so this says nothing of "
-                    "its pictures.");
+                    "The CPU made them all, so this says nothing of the "
+                    "device's pictures. Why: see \u201cWhich engine did "
+                    "what\u201d.");
     if (v->failed_both)
         report_text(r,
                     "%" PRIu64 " cannot be made, on both sides alike: bad "

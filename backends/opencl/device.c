@@ -273,7 +273,7 @@ static int ocl_list(struct hr_device_info *infos, int max)
     if (!(l = hr__alloc(NULL, sizeof(*l))))
         return list_none(infos, max, "out of memory");
     memset(l, 0, sizeof(*l));
-    if (!ocl_errand(list_devices, l, LIST_NS))
+    if (!hr__errand(list_devices, l, LIST_NS))
         return list_none(infos, max, "a driver does not answer");  // keeps *l
     n = l->status ? list_none(infos, max, l->text)
         : l->n    ? list_some(infos, max, l)
@@ -383,6 +383,7 @@ static void ocl_close(struct hr__engine *e)
         hr__free(o);
         return;
     }
+    e->left_behind = true;
     hr__log(e->device, HR_LOG_ERROR,
             "%s: the driver does not answer, its "
             "thread and %zu bytes are left behind",
@@ -423,5 +424,6 @@ const struct hr__backend hr__backend_opencl = {
     .memory_free = ocl_memory_free,
     .copy = ocl_submit,
     .native = ocl_native,
+    .imports = ocl_import_kinds,
     .fingerprint = ocl_fingerprint,
 };

@@ -280,7 +280,7 @@ static bool ask(struct ocl *o, struct ocl_request *r, int64_t deadline)
         pthread_mutex_lock(&o->lock);
     }
     while (!r->done && !o->dead && waits) {
-        waits = ocl_cond_wait(&o->changed, &o->lock, deadline);
+        waits = hr__cond_wait(&o->changed, &o->lock, deadline);
         // That is not held against the device.
         if (!waits && o->compiling && deadline < o->compiled) {
             deadline = o->compiled;

@@ -5,8 +5,6 @@
 
 #include "backends/opencl/opencl.h"
 
-#include <CL/cl_ext.h>  // after the header that chooses the version
-
 // Codes that some driver has returned; the others print as a number. LOST:
 // nothing made on this context will work again.
 static const struct {

@@ -47,6 +47,18 @@ static enum hr_status load_entries(struct ocl_api *api, void *library)
     return HR_OK;
 }
 
+static void load_optional(struct ocl_api *api, void *library)
+{
+    void *entry;
+
+#define X(name)                    \
+    entry = dlsym(library, #name); \
+    memcpy(&api->name, &entry, sizeof(entry));
+    OCL_OPTIONAL_ENTRY_POINTS(X)
+    X(clCreateBufferWithProperties)
+#undef X
+}
+
 enum hr_status ocl_api_load(struct ocl_api *api)
 {
     const char *name = getenv("HEADRACE_OPENCL_LIBRARY");
@@ -59,5 +71,6 @@ enum hr_status ocl_api_load(struct ocl_api *api)
     if (!(library = dlopen(name, RTLD_NOW | RTLD_LOCAL)))
         return hr__fail(HR_ENODEVICE, "no OpenCL loader: %s", dlerror());
     atomic_compare_exchange_strong(&user, &none, getpid());
+    load_optional(api, library);
     return load_entries(api, library);
 }

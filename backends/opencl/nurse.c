@@ -88,8 +88,13 @@ static void deliver(struct ocl *o, struct ocl_slot *slot)
     }
     // A batch that was given up has had its strike.
     if (n)
-        ocl_breaker_note(&o->breaker, !failed, hr__now());
+        hr__breaker_note(&o->breaker, !failed, hr__now());
     pthread_mutex_unlock(&o->lock);
+    // Nobody knows whether it was for that.
+    if (failed && slot->num_holds && !(fault.why & HR_WHY_LOST))
+        ocl_import_give_up(o, &fault);
+    // Its commands have run: surfaces need not wait for the delivery.
+    ocl_import_let(slot);
     if (failed) {
         ocl_log(o, HR_LOG_WARN, "a batch failed: %s", fault.text);
         ocl_end(failed, fault.why, fault.text);
@@ -110,6 +115,7 @@ static struct hr__task *declare_dead(struct ocl *o)
     struct hr__task *list = ocl_take_queue(o), **end = &list;
 
     o->dead = true;
+    atomic_store(&o->imports.on, false);
     pthread_cond_broadcast(&o->changed);
     while (*end)
         end = &(*end)->next;
@@ -154,7 +160,7 @@ static struct hr__task *given_up(struct ocl *o, int64_t now)
     *end = NULL;
     o->tail = at;
     if (list)
-        ocl_breaker_note(&o->breaker, false, hr__now());
+        hr__breaker_note(&o->breaker, false, hr__now());
     return list;
 }
 
@@ -189,7 +195,7 @@ static struct hr__task *overdue(struct ocl *o, int64_t *due)
         *end = ocl_take_items(slot, 0);
         while (*end)
             end = &(*end)->next;
-        ocl_breaker_note(&o->breaker, false, now);
+        hr__breaker_note(&o->breaker, false, now);
     }
     return list;
 }
@@ -220,7 +226,7 @@ void *ocl_nurse(void *arg)
             continue;
         }
         o->nurse_due = due;
-        ocl_cond_wait(&o->landed, &o->lock, due);
+        hr__cond_wait(&o->landed, &o->lock, due);
     }
     pthread_mutex_unlock(&o->lock);
     return NULL;

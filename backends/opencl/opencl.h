@@ -7,16 +7,17 @@
 //   device.c   which devices there are; open, close, describe
 //   offer.c    what it takes of a picture
 //   program.c  kernels: built, or from the cache on disk
-//   thread.c   its queue and the driver thread; start and stop
+//   queue.c    tasks that wait
+//   thread.c   the driver thread; start and stop
 //   nurse.c    what has landed; what does not come back in time
-//   errand.c   waiting with a deadline, calls that may be left behind
-//   breaker.c  resting after failures
+//   patience.c deadlines on a busy machine
 //   ring.c     slots: memory of one batch on its way
 //   submit.c   one batch: packed, one upload, the kernels, one download
 //   pack.c     one picture: what the kernels must know of it
 //   memory.c   what payloads lie in
 //   pinned.c   the same where the device can fetch it
 //   device_memory.c   what images and batches lie in, if not in the host's
+//   import.c   memory of other engines, read where it lies
 //   copy.c     batches of copies from and to that
 //   deliver.c  from pinned memory to where the tensors shall be
 //   warm.c     kernels run once, when the device is opened
@@ -47,6 +48,8 @@
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS  // clCreateCommandQueue
 #include <CL/cl.h>
+// After the header that chooses the version
+#include <CL/cl_ext.h>
 
 #include "hal/backend.h"
 #include "kernels/layout.h"
@@ -87,12 +90,21 @@ struct ocl_slot;
     X(clGetEventProfilingInfo) \
     X(clFlush) \
     X(clFinish)
+// A library may lack these.
+#define OCL_OPTIONAL_ENTRY_POINTS(X) \
+    X(clEnqueueCopyBufferRect) \
+    X(clGetExtensionFunctionAddressForPlatform)
 // clang-format on
 
 struct ocl_api {
 #define X(name) __typeof__(&name) name;
     OCL_ENTRY_POINTS(X)
+    OCL_OPTIONAL_ENTRY_POINTS(X)
 #undef X
+    // Of version 3.0, whose headers would deprecate half of the others.
+    cl_mem(CL_API_CALL *clCreateBufferWithProperties)(
+        cl_context context, const cl_ulong *properties, cl_mem_flags flags,
+        size_t size, void *host, cl_int *err);
 };
 
 // HR_ENODEVICE or HR_EFORK with the reason. HEADRACE_OPENCL_LIBRARY names
@@ -143,7 +155,7 @@ int ocl_find_devices(const struct ocl_api *api, struct ocl_facts *facts);
 enum hr_status ocl_choose(const struct ocl_facts *facts, int n,
                           const char *which, int *chosen);
 
-// ---- variant.c ---------------------------------------------------------------
+// ---- variant.c ------------------------------------------------------------
 
 // Which kernels make a picture: one per stage, or reconstruct and color in one
 // where the picture allows it. The same bytes, another speed.
@@ -193,20 +205,31 @@ enum ocl_slot_state {
 
 struct ocl_item {
     struct hr__task *task;
-    size_t in_at, in_bytes;  // in the upload, behind the plan
-    struct hr__rect window;  // of pixels
-    size_t out_at;           // in the download
-    cl_mem src, dst;         // memory of images; NULL: upload, download
-    size_t copy_at;          // of a copy: where in dst
-    const uint8_t *pinned;   // its payload if that is uploaded from where it
-                             // is: then in_at counts from the upload's start
-    bool dropped;            // given up, it was not packed
+    size_t in_at, in_bytes;     // in the upload, behind the plan
+    struct hr__rect window;     // of pixels
+    size_t out_at;              // in the download
+    cl_mem src, dst;            // memory of images; NULL: upload, download
+    size_t copy_at;             // of a copy: where in dst
+    const uint8_t *pinned;      // its payload if that is uploaded from where it
+                                // is: then in_at counts from the upload's start
+    struct ocl_import *import;  // its payload's memory, if it is copied from
+                                // where it is: in_at as for pinned ones
+    int first_copy, end_copy;   // of the slot's, then
+    bool dropped;               // given up, it was not packed
 };
 
 // Payloads that lie one behind the other in pinned memory.
 struct ocl_run {
     const uint8_t *from;
     size_t size, to;  // to: in the upload
+};
+
+// Rows of imported memory, on their way into what the kernels read.
+struct ocl_copy {
+    cl_mem mem;
+    size_t from, stride;  // in mem
+    size_t width, rows;   // bytes of a row; they lie there without gaps
+    size_t to;            // in the upload
 };
 
 // When its batch did what (times.c); the driver thread's.
@@ -230,6 +253,10 @@ struct ocl_slot {
     cl_mem src, dst;  // of all items
     struct ocl_run runs[OCL_BATCH];
     int num_runs;
+    struct hr__external holds[OCL_BATCH];  // that its commands read
+    cl_mem imports[OCL_BATCH];             // the same, as objects
+    struct ocl_copy copies[OCL_BATCH * 3];
+    int num_holds, num_imports, num_copies;
     unsigned held;  // pinned chunks that its upload reads, bit per chunk
     uint32_t lists[OCL_LAUNCHES + 1];  // words of the plan: the groups of
                                        // launch k are lists[k] .. lists[k + 1]
@@ -261,7 +288,7 @@ struct ocl_plan {
     uint8_t *data;
     size_t size, room;
     uint64_t in, work, out;  // bytes of the other buffers so far
-    uint64_t pinned;         // and of payloads that are not copied to in
+    uint64_t pinned;         // and of payloads that the host does not copy
     uint32_t groups;         // of all kernels, all pictures
     bool fuse;               // by the fused kernel what it can make
     // Of the picture before, for the next may be the same
@@ -283,6 +310,11 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
 void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,
               const struct hr__payload *in, uint8_t *to);
 
+// The rows of it that the plan wants, from imported memory; `to` counts from
+// the item's start. How many.
+int ocl_pack_copies(const struct ocl_item *item, const struct hr__picture *pic,
+                    const struct hr__payload *in, struct ocl_copy copies[3]);
+
 // The tensor as the kernels write it: without gaps.
 struct hr__dst ocl_packed(const struct hr__dst *d, size_t *size);
 
@@ -301,7 +333,7 @@ void ocl_pool_finish(struct ocl_pool *pool);
 void *ocl_buffer_alloc(struct hr__engine *e, size_t size);
 void ocl_buffer_free(struct hr__engine *e, void *data, size_t size);
 
-// ---- pinned.c --------------------------------------------------------------
+// ---- pinned.c -------------------------------------------------------------
 
 enum { OCL_CHUNKS = 6 };
 #define OCL_CHUNK_BYTES ((size_t)16 << 20)
@@ -339,8 +371,52 @@ void ocl_pinned_open(struct ocl *o);
 void ocl_pinned_close(struct ocl *o);
 void ocl_pinned_grow(struct ocl *o);
 // Puts a batch's pinned payloads into as few runs as there are gaps between
-// them, and those one behind the other from byte base of the upload on.
-void ocl_pinned_arrange(struct ocl_slot *slot, size_t base);
+// them, and those one behind the other from byte base of the upload on. Where
+// they end.
+size_t ocl_pinned_arrange(struct ocl_slot *slot, size_t base);
+
+// ---- import.c --------------------------------------------------------------
+
+enum { OCL_IMPORTS = 32 };
+
+struct ocl_import {
+    cl_mem mem;
+    uint64_t id;  // struct hr__external
+    size_t size;
+};
+
+struct ocl_imports {
+    bool can;  // the driver thread's
+    atomic_bool failed, on;
+    clEnqueueAcquireExternalMemObjectsKHR_fn acquire;
+    clEnqueueReleaseExternalMemObjectsKHR_fn release;
+    // By the place of what was imported. What is at no place any more stays
+    // until another comes to it, or the device is closed.
+    struct ocl_import of[OCL_IMPORTS];
+};
+
+// On the driver thread, as the context opens and closes.
+void ocl_import_open(struct ocl *o);
+void ocl_import_close(struct ocl *o);
+unsigned ocl_import_kinds(struct hr__engine *e);
+// From now on all comes through the host; counted.
+void ocl_import_give_up(struct ocl *o, const struct ocl_fault *fault);
+// Before a batch is planned: objects for all that it shall read. False: the
+// driver did not answer, as ocl_leave().
+bool ocl_import_all(struct ocl *o, struct ocl_slot *slot);
+// The object of a claimed payload; NULL: it goes through the host.
+struct ocl_import *ocl_import_of(struct ocl *o, const struct hr__payload *in);
+// While its task is claimed: the item's memory is the slot's, too, until it
+// lets go of all it holds. forget: it never does, a driver may still read.
+void ocl_import_hold(struct ocl_slot *slot, struct ocl_item *item,
+                     const struct hr__payload *in);
+void ocl_import_let(struct ocl_slot *slot);
+void ocl_import_forget(struct ocl_slot *slot);
+// Where in the upload its items come to lie: from byte base on.
+void ocl_import_arrange(struct ocl_slot *slot, size_t base);
+// In the upload queue. done: the last command's event, if there is any.
+bool ocl_import_enqueue(struct ocl *o, struct ocl_slot *slot, cl_mem to,
+                        cl_event *done, struct ocl_fault *fault);
 
 // ---- The device -----------------------------------------------------------
 
@@ -354,14 +430,6 @@ struct ocl_clock {
     uint64_t launches;         // before this batch
 };
 
-// Failures in a row, and the rest they earn. ocl->lock
-struct ocl_breaker {
-    int strikes;
-    bool open;
-    int64_t until, rest;  // ns
-    int tokens;           // samples let in on probation
-};
-
 // What a hung driver thread may still touch: it is its own memory, left behind
 // on purpose if that thread does not come back.
 struct ocl {
@@ -369,6 +437,7 @@ struct ocl {
     struct hr__engine *e;  // hal; NULL: left behind
     struct ocl_pool pool;
     struct ocl_pinned pinned;
+    struct ocl_imports imports;
 
     struct ocl_api api;  // below: the driver thread's
     struct ocl_facts facts;
@@ -411,10 +480,10 @@ struct ocl {
     bool driver_gone, left_behind;
     enum hr_status open_status;
     char open_text[192];
-    int64_t busy_since;  // the driver thread is at work; 0 = idle
-    int64_t deadline;    // ns that it may be
-    int64_t nurse_due;   // when the nurse will look again
-    struct ocl_breaker breaker;
+    int64_t busy_since;          // the driver thread is at work; 0 = idle
+    int64_t deadline;            // ns that it may be
+    int64_t nurse_due;           // when the nurse will look again
+    struct hr__breaker breaker;  // ocl->lock
     bool have_driver, have_nurse;
     pthread_t driver, nurse;
 
@@ -431,7 +500,7 @@ struct ocl *ocl_of(struct hr__engine *e);
 void ocl_log(struct ocl *o, enum hr_log_level level, const char *fmt, ...)
     HR_PRINTF(3, 4);
 
-// ---- thread.c, nurse.c ----------------------------------------------------
+// ---- queue.c, thread.c, nurse.c -------------------------------------------
 
 // How long a new program's completion may keep those waiting whom nobody else
 // can serve.
@@ -493,12 +562,8 @@ bool ocl_times_idle(struct ocl *o);
 void ocl_times_host(struct ocl *o, enum hr_part part, int64_t begin);
 void ocl_times_thread(struct ocl *o, const char *name);
 
-// ---- errand.c -------------------------------------------------------------
+// ---- patience.c ------------------------------------------------------------
 
-void ocl_cond_init(pthread_cond_t *cond);
-// False if the deadline (hr__now()) has passed; INT64_MAX = never.
-bool ocl_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
-                   int64_t deadline);
 // For what may take long because others use the machine: after the deadline
 // there is another one as long as this process does something (a driver that
 // hangs mostly sleeps, one that compiles does not), and the most has not passed.
@@ -508,16 +573,8 @@ struct ocl_patience {
     int looks;
 };
 bool ocl_wait_longer(struct ocl_patience *p);
-// Runs fn on a thread of its own; false if it has not come back in time (it
-// then still uses arg, which must be left to it).
-bool ocl_errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
 
-// ---- breaker.c (all under ocl->lock) --------------------------------------
-
-// 0 = offer; else HR_WHY_BREAKER. A sample that is let in on probation uses
-// one token.
-unsigned ocl_breaker_ask(struct ocl_breaker *b, int64_t now);
-void ocl_breaker_note(struct ocl_breaker *b, bool ok, int64_t now);
+// ---- submit.c ----------------------------------------------------------------
 
 // Ends one task that was not delivered.
 void ocl_end_one(struct hr__task *task, enum hr_status status, unsigned why,

@@ -293,7 +293,7 @@ static bool plan_planes(struct ocl_plan *plan, struct hr__kernel_picture *p,
     struct planes_layout l;
 
     item->window = axes_window(plan);
-    item->in_at = (size_t)plan->in;
+    item->in_at = item->import ? 0 : (size_t)plan->in;
     if (!item->window.w) {
         // All padding: nothing is read.
         p->planes = (uint32_t)pic->channels;
@@ -303,7 +303,7 @@ static bool plan_planes(struct ocl_plan *plan, struct hr__kernel_picture *p,
         return false;
     item->in_bytes = l.bytes;
     for (int i = 0; i < 3; i++)
-        l.comp[i].at += plan->in;
+        l.comp[i].at += item->in_at;
     plan->work = hr__kernel_planes(p, in->extra, l.comp, item->window,
                                    pic->channels == 1, plan->work);
     return true;
@@ -387,7 +387,8 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
         return false;
     plan->work = hr__kernel_axes(p, step, &plan->x, &plan->y, plan->data,
                                  plan->work);
-    *(item->pinned ? &plan->pinned : &plan->in) += aligned(item->in_bytes);
+    *(item->pinned || item->import ? &plan->pinned
+                                   : &plan->in) += aligned(item->in_bytes);
     if (item->dst) {  // written where it shall lie
         hr__kernel_store(p, step, &pic->dst,
                          pic->dst.memory->native.offset + pic->dst.at,
@@ -442,6 +443,26 @@ static void pack_planes(const struct ocl_item *item,
         copy_rows(to + r->at, (const uint8_t *)in->data + r->from,
                   r->end - r->from, (int)r->rows, r->stride);
     }
+}
+
+int ocl_pack_copies(const struct ocl_item *item, const struct hr__picture *pic,
+                    const struct hr__payload *in, struct ocl_copy copies[3])
+{
+    struct planes_layout l;
+
+    if (!item->in_bytes || !lay_out(&l, in, pic, item->window))
+        return 0;
+    for (int i = 0; i < l.num_regions; i++) {
+        const struct region *r = &l.regions[i];
+
+        copies[i] = (struct ocl_copy){.mem = item->import->mem,
+                                      .from = r->from,
+                                      .stride = r->stride,
+                                      .width = r->end - r->from,
+                                      .rows = r->rows,
+                                      .to = r->at};
+    }
+    return l.num_regions;
 }
 
 void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,

@@ -31,7 +31,7 @@ static size_t aligned(size_t n)
     return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
-// ---- Any thread --------------------------------------------------------------
+// ---- Any thread -----------------------------------------------------------
 
 // All but the driver thread only look at chunks; p->lock.
 static struct ocl_chunk *chunk_of(struct ocl_pinned *p, const void *data)
@@ -132,7 +132,7 @@ void ocl_pinned_let(struct ocl_pinned *p, struct ocl_slot *slot)
     slot->held = 0;
 }
 
-// ---- The driver thread -------------------------------------------------------
+// ---- The driver thread ----------------------------------------------------
 
 static void put(struct ocl_pinned *p, struct ocl_chunk *c,
                 const struct ocl_buffer *buffer)
@@ -215,7 +215,7 @@ void ocl_pinned_close(struct ocl *o)
     }
 }
 
-// ---- Of one batch ------------------------------------------------------------
+// ---- Of one batch ---------------------------------------------------------
 
 // Their order in memory.
 static int sort_items(struct ocl_slot *slot, struct ocl_item *sorted[OCL_BATCH])
@@ -236,7 +236,7 @@ static int sort_items(struct ocl_slot *slot, struct ocl_item *sorted[OCL_BATCH])
     return n;
 }
 
-void ocl_pinned_arrange(struct ocl_slot *slot, size_t base)
+size_t ocl_pinned_arrange(struct ocl_slot *slot, size_t base)
 {
     struct ocl_item *sorted[OCL_BATCH];
     struct ocl_run *run = NULL;
@@ -255,4 +255,5 @@ void ocl_pinned_arrange(struct ocl_slot *slot, size_t base)
         base += size;
         run->size += size;
     }
+    return base;
 }

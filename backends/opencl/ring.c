@@ -88,6 +88,7 @@ bool ocl_ring_open(struct ocl *o, struct ocl_fault *fault)
         }
     }
     ocl_pinned_open(o);
+    ocl_import_open(o);
     return true;
 }
 
@@ -104,6 +105,7 @@ void ocl_ring_close(struct ocl *o)
     }
     ocl_buffer_drop(o, &o->planes);
     ocl_pinned_close(o);
+    ocl_import_close(o);
     for (int i = 0; i < OCL_QUEUES; i++) {
         if (o->queues[i])
             o->api.clReleaseCommandQueue(o->queues[i]);
@@ -128,6 +130,7 @@ static void not_drained(struct ocl *o)
             continue;
         slot->up = slot->in = slot->out = slot->down = (struct ocl_buffer){0};
         slot->held = 0;  // for ever
+        ocl_import_forget(slot);
     }
     ocl_log(o, HR_LOG_WARN,
             "a queue cannot be waited for, buffers are left "

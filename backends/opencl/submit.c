@@ -39,6 +39,14 @@ static bool find_memory(const struct ocl *o, struct ocl_item *item)
     return (item->dst || !in_place) && (item->src || !reads);
 }
 
+// Planes in another engine's memory that are not imported the host can read.
+static bool find_planes(const struct ocl_item *item)
+{
+    struct hr__payload *in = item->task->in;
+
+    return !in || !in->external || item->import || hr__payload_map(in);
+}
+
 enum planned { ENDED, LATER, PLANNED };
 
 // Adds one item as number i. LATER: one launch does not reach its memory and
@@ -61,7 +69,8 @@ static enum planned plan_one(struct ocl *o, struct ocl_slot *slot, int i,
     if (task->in && task->in->after == HR_ENTROPY &&
         ocl_pinned_has(&o->pinned, task->in->data))
         item->pinned = task->in->data;
-    found = find_memory(o, item);
+    item->import = ocl_import_of(o, task->in);
+    found = find_memory(o, item) && find_planes(item);
     later = found && i && (item->dst != slot->dst || item->src != slot->src);
     ok = found && !later &&
          ocl_plan_add(&o->plan, i, task->pic, task->in, item);
@@ -148,12 +157,15 @@ static void pack_batch(struct ocl *o, struct ocl_slot *slot)
             continue;
         if (item->pinned)
             ocl_pinned_hold(&o->pinned, slot, item->pinned);
+        else if (item->import)
+            ocl_import_hold(slot, item, item->task->in);
         else
             ocl_pack(item, item->task->pic, item->task->in,
                      up + base + item->in_at);
         hr__task_unclaim(item->task);
     }
-    ocl_pinned_arrange(slot, base + (size_t)o->plan.in);
+    ocl_import_arrange(slot,
+                       ocl_pinned_arrange(slot, base + (size_t)o->plan.in));
 }
 
 // ---- Launching ------------------------------------------------------------
@@ -277,6 +289,7 @@ static bool enqueue_upload(struct ocl *o, struct ocl_slot *slot, size_t size,
                            struct ocl_fault *fault)
 {
     cl_command_queue q = o->queues[OCL_UPLOAD];
+    cl_event *done = slot->num_imports ? NULL : &slot->uploaded;
     void *host = slot->up.host;
     cl_int err;
 
@@ -289,8 +302,10 @@ static bool enqueue_upload(struct ocl *o, struct ocl_slot *slot, size_t size,
             return false;
         slot->down.host = NULL;
         err = o->api.clEnqueueUnmapMemObject(q, slot->up.mem, host, 0, NULL,
-                                             &slot->uploaded);
-        return !ocl_failed(fault, err, "clEnqueueUnmapMemObject");
+                                             done);
+        return !ocl_failed(fault, err, "clEnqueueUnmapMemObject") &&
+               ocl_import_enqueue(o, slot, slot->up.mem, &slot->uploaded,
+                                  fault);
     }
     for (int i = 0; i < slot->num_runs; i++) {
         const struct ocl_run *run = &slot->runs[i];
@@ -303,9 +318,10 @@ static bool enqueue_upload(struct ocl *o, struct ocl_slot *slot, size_t size,
     }
     // The queue runs in order: when this is there, all is.
     err = o->api.clEnqueueWriteBuffer(q, slot->in.mem, CL_FALSE, 0, size, host,
-                                      0, NULL, &slot->uploaded);
+                                      0, NULL, done);
     atomic_fetch_add(&o->transfers, (uint64_t)slot->num_runs);
-    return !ocl_failed(fault, err, "clEnqueueWriteBuffer");
+    return !ocl_failed(fault, err, "clEnqueueWriteBuffer") &&
+           ocl_import_enqueue(o, slot, slot->in.mem, &slot->uploaded, fault);
 }
 
 static void *enqueue_map(struct ocl *o, struct ocl_buffer *b, cl_map_flags how,
@@ -352,7 +368,7 @@ void ocl_fill(struct ocl *o, struct ocl_slot *slot, enum hr_stage first)
         const struct ocl_item *item = &slot->items[i];
 
         shift(ocl_plan_picture(&o->plan, i),
-              (uint32_t)(item->pinned ? item->in_at : base));
+              (uint32_t)(item->pinned || item->import ? item->in_at : base));
     }
     write_lists(o, slot, first);
     memcpy(slot->up.host, o->plan.data, o->plan.size);
@@ -392,7 +408,9 @@ bool ocl_grow(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault)
     size_t up = ocl_plan_bytes(plan) + (size_t)plan->in;
     size_t in = up + (size_t)plan->pinned, out = (size_t)plan->out;
 
-    return ocl_buffer_grow(o, &slot->up, up, true, fault) &&
+    // Without an input of its own, what is not uploaded comes here, too.
+    return ocl_buffer_grow(o, &slot->up, o->facts.unified ? in : up, true,
+                           fault) &&
            ocl_buffer_grow(o, &slot->down, out, true, fault) &&
            (o->facts.unified ||
             (ocl_buffer_grow(o, &slot->in, in, false, fault) &&
@@ -420,6 +438,7 @@ void ocl_nothing_left(struct ocl *o, struct ocl_slot *slot)
     slot->state = OCL_FREE;
     pthread_mutex_unlock(&o->lock);
     ocl_pinned_let(&o->pinned, slot);
+    ocl_import_let(slot);
     ocl_end(list, HR_WHY_TIMEOUT, "");
 }
 
@@ -437,15 +456,15 @@ bool ocl_depart(struct ocl *o, struct ocl_slot *slot, int queue, bool ok,
     return ok;
 }
 
-bool ocl_run_batch(struct ocl *o, struct ocl_slot *slot, struct hr__task **rest,
-                   struct ocl_fault *fault)
+static bool run_pictures(struct ocl *o, struct ocl_slot *slot,
+                         struct hr__task **rest, struct ocl_fault *fault)
 {
     enum hr_stage first = slot->items[0].task->span.first;
     int64_t begin;
     bool ok;
 
-    if (slot->items[0].task->copy.memory)
-        return ocl_run_copies(o, slot, rest, fault);
+    if (!ocl_import_all(o, slot))
+        return false;
     if (!ocl_plan_begin(&o->plan, slot->num_items)) {
         *fault = (struct ocl_fault){HR_WHY_FAILED | HR_WHY_MEMORY,
                                     "out of memory"};
@@ -474,4 +493,42 @@ bool ocl_run_batch(struct ocl *o, struct ocl_slot *slot, struct hr__task **rest,
     ocl_enter(o);
     ok = ocl_depart(o, slot, OCL_DOWNLOAD, ocl_enqueue(o, slot, fault), fault);
     return ocl_leave(o) && ok;
+}
+
+static struct hr__task **last_of(struct hr__task **list)
+{
+    while (*list)
+        list = &(*list)->next;
+    return list;
+}
+
+// Reading other engines' memory failed, and nothing else: the same pictures
+// can come through the host.
+static bool again(struct ocl *o, struct ocl_slot *slot)
+{
+    bool ok;
+
+    if (!slot->num_imports || atomic_load(&o->imports.on))
+        return false;
+    pthread_mutex_lock(&o->lock);
+    ok = !o->dead && !o->lost && slot->num_items;
+    pthread_mutex_unlock(&o->lock);
+    if (!ok)
+        return false;
+    ocl_pinned_let(&o->pinned, slot);
+    ocl_import_let(slot);
+    return true;
+}
+
+bool ocl_run_batch(struct ocl *o, struct ocl_slot *slot, struct hr__task **rest,
+                   struct ocl_fault *fault)
+{
+    if (slot->items[0].task->copy.memory)
+        return ocl_run_copies(o, slot, rest, fault);
+    if (run_pictures(o, slot, rest, fault))
+        return true;
+    if (!again(o, slot))
+        return false;
+    *fault = (struct ocl_fault){0};
+    return run_pictures(o, slot, last_of(rest), fault);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queue and the driver thread; opencl.h draws how the threads work.
+// The driver thread; opencl.h draws how the threads work.
 #include <stdio.h>
 #include <string.h>
 
@@ -14,27 +14,6 @@
 #define IDLE_NS INT64_C(500000000)
 
 // ---- The queue ------------------------------------------------------------
-
-bool ocl_hopeless(const struct ocl *o)
-{
-    for (int i = 0; i < OCL_SLOTS; i++)
-        if (o->slots[i].state != OCL_FLYING || o->slots[i].num_items)
-            return o->dead;
-    return true;
-}
-
-void ocl_push(struct ocl *o, struct hr__task *list, int64_t deadline)
-{
-    pthread_mutex_lock(&o->lock);
-    o->deadline = deadline;
-    *o->tail = list;
-    while (*o->tail)
-        o->tail = &(*o->tail)->next;
-    // If nobody else will, the nurse ends them.
-    pthread_cond_signal(ocl_hopeless(o) || o->compiling ? &o->landed
-                                                        : &o->work);
-    pthread_mutex_unlock(&o->lock);
-}
 
 // What did not fit into a batch goes first into the next.
 static void put_back(struct ocl *o, struct hr__task *list)
@@ -54,49 +33,6 @@ static void put_back(struct ocl *o, struct hr__task *list)
     if (ocl_hopeless(o))
         pthread_cond_signal(&o->landed);
     pthread_mutex_unlock(&o->lock);
-}
-
-static void end_stopped(struct hr__task *list)
-{
-    struct hr__outcome out = {.offset = -1};
-
-    for (struct hr__task *next; list; list = next) {
-        next = list->next;
-        out.status = hr__task_stop_status(list);
-        out.stage = list->span.first;
-        hr__task_done(list, &out);
-    }
-}
-
-void ocl_cancel_queued(struct ocl *o)
-{
-    struct hr__task **at, *stopped = NULL, **end = &stopped;
-
-    pthread_mutex_lock(&o->lock);
-    for (at = &o->head; *at;) {
-        struct hr__task *t = *at;
-
-        if (!hr__task_stop(t)) {
-            at = &t->next;
-            continue;
-        }
-        *at = t->next;
-        *end = t;
-        end = &t->next;
-        *end = NULL;
-    }
-    o->tail = at;
-    pthread_mutex_unlock(&o->lock);
-    end_stopped(stopped);
-}
-
-struct hr__task *ocl_take_queue(struct ocl *o)
-{
-    struct hr__task *list = o->head;
-
-    o->head = NULL;
-    o->tail = &o->head;
-    return list;
 }
 
 // Fills a slot with one run of equal spans.
@@ -176,7 +112,7 @@ static bool wait_for_work(struct ocl *o)
 
     if (o->unkept && !o->head && all_free(o))
         deadline = hr__now() + IDLE_NS;
-    return ocl_cond_wait(&o->work, &o->lock, deadline) || o->head || o->stop ||
+    return hr__cond_wait(&o->work, &o->lock, deadline) || o->head || o->stop ||
            o->requests || o->old_slabs;
 }
 
@@ -220,7 +156,7 @@ static bool others_free(struct ocl *o, const struct ocl_slot *mine)
             wait &= slot->state != OCL_FLYING || slot->num_items;
         }
         if (wait && !free)
-            wait = ocl_cond_wait(&o->work, &o->lock, deadline);
+            wait = hr__cond_wait(&o->work, &o->lock, deadline);
     }
     pthread_mutex_unlock(&o->lock);
     return free;
@@ -301,6 +237,12 @@ static struct ocl_slot *next_batch(struct ocl *o)
     return slot;
 }
 
+static void let_go(struct ocl *o, struct ocl_slot *slot)
+{
+    ocl_pinned_let(&o->pinned, slot);
+    ocl_import_let(slot);
+}
+
 // The slot goes back, unless the nurse has taken everything away.
 static void batch_failed(struct ocl *o, struct ocl_slot *slot,
                          const struct ocl_fault *fault)
@@ -312,12 +254,12 @@ static void batch_failed(struct ocl *o, struct ocl_slot *slot,
     dead = o->dead;
     pthread_mutex_unlock(&o->lock);
     if (!dead)  // it has been mended, nothing reads its payloads
-        ocl_pinned_let(&o->pinned, slot);
+        let_go(o, slot);
     pthread_mutex_lock(&o->lock);
     list = ocl_take_items(slot, 0);
     slot->state = OCL_FREE;
     o->lost |= (fault->why & HR_WHY_LOST) != 0;
-    ocl_breaker_note(&o->breaker, false, hr__now());
+    hr__breaker_note(&o->breaker, false, hr__now());
     pthread_mutex_unlock(&o->lock);
     if (!list)
         return;
@@ -368,7 +310,7 @@ static bool all_landed(struct ocl *o)
 
     pthread_mutex_lock(&o->lock);
     while (!o->dead && !(ok = all_free(o)) &&
-           ocl_cond_wait(&o->work, &o->lock, deadline))
+           hr__cond_wait(&o->work, &o->lock, deadline))
         ;
     ok = !o->dead && all_free(o);
     pthread_mutex_unlock(&o->lock);
@@ -433,9 +375,9 @@ static void init(struct ocl *o)
 {
     pthread_mutex_init(&o->hal, NULL);
     pthread_mutex_init(&o->lock, NULL);
-    ocl_cond_init(&o->work);
-    ocl_cond_init(&o->landed);
-    ocl_cond_init(&o->changed);
+    hr__cond_init(&o->work);
+    hr__cond_init(&o->landed);
+    hr__cond_init(&o->changed);
     o->tail = &o->head;
     for (int i = 0; i < OCL_SLOTS; i++)
         o->slots[i].o = o;
@@ -450,7 +392,7 @@ enum hr_status ocl_start(struct ocl *o)
     if (!(o->have_driver = hr__thread_start(&o->driver, drive, o)))
         return hr__fail(HR_ENOMEM, "no thread for the driver");
     pthread_mutex_lock(&o->lock);
-    while (!o->opened && (ocl_cond_wait(&o->changed, &o->lock, p.deadline) ||
+    while (!o->opened && (hr__cond_wait(&o->changed, &o->lock, p.deadline) ||
                           ocl_wait_longer(&p)))
         ;
     opened = o->opened;
@@ -479,7 +421,7 @@ bool ocl_stop(struct ocl *o)
     pthread_cond_signal(&o->work);
     // What is dead stays where it is, and is left behind in any case.
     while (o->have_driver && !o->driver_gone && !o->dead &&
-           (ocl_cond_wait(&o->changed, &o->lock, p.deadline) ||
+           (hr__cond_wait(&o->changed, &o->lock, p.deadline) ||
             ocl_wait_longer(&p)))
         ;
     gone = !o->have_driver || o->driver_gone;

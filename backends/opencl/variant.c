@@ -59,7 +59,7 @@ void ocl_variant_settle(struct ocl *o)
         o->wish = o->facts.type & CL_DEVICE_TYPE_CPU ? OCL_STAGED : OCL_TIMED;
 }
 
-// ---- A realistic picture -----------------------------------------------------
+// ---- A realistic picture --------------------------------------------------
 
 struct sample {
     struct hr__table table;
@@ -137,7 +137,7 @@ static void make_picture(struct sample *s)
                                             .out_h = OUT};
 }
 
-// ---- Timing ------------------------------------------------------------------
+// ---- Timing ---------------------------------------------------------------
 
 // The best of some rounds after one that does not count.
 static bool time_one(struct ocl *o, struct ocl_slot *slot, struct sample *s,

@@ -114,6 +114,7 @@ static void choose_rung(struct va *va)
     const char *wish = getenv("HEADRACE_VAAPI_READ");
     unsigned quirks = va->facts.driver->quirks;
 
+    // Whether the next engine imports is known when that one is open, too.
     va->rung = quirks & VA_QUIRK_DERIVE_FIRST ? VA_RUNG_DERIVE : VA_RUNG_GET;
     if (wish && !strcmp(wish, "derive"))
         va->rung = VA_RUNG_DERIVE;
@@ -121,6 +122,43 @@ static void choose_rung(struct va *va)
         va->rung = VA_RUNG_GET;
     else if (wish && !strcmp(wish, "copy"))
         va->rung = VA_RUNG_COPY;
+}
+
+// HEADRACE_VAAPI_READ may name a rung below, and then that is the one.
+static void va_chained(struct hr__engine *e)
+{
+    const char *wish = getenv("HEADRACE_VAAPI_READ");
+    bool forced = wish && !strcmp(wish, "import");
+    bool imports = hr__chain_imports(e) & HR__DMA_BUF;
+    struct va *va = va_of(e);
+    int most = va->facts.driver->max_surfaces;
+
+    if (wish && *wish && !forced)
+        return;
+    if (!imports || !va->shares) {
+        if (forced)
+            hr__log(e->device, HR_LOG_WARN,
+                    "%s: surfaces cannot be imported: %s", e->name,
+                    imports ? "the driver does not export linear ones"
+                            : "no engine behind it can");
+        return;
+    }
+    pthread_mutex_lock(&va->lock);
+    va->next_rung = va->rung;
+    va->rung = VA_RUNG_SHARED;
+    atomic_store(&va->used_rung, VA_RUNG_SHARED);
+    // The next engine's batches hold them for longer than a copy takes.
+    va->num_slots = most && most < VA_SLOTS ? most : VA_SLOTS;
+    pthread_mutex_unlock(&va->lock);
+    describe(e, va);
+}
+
+void va_count_fall(struct va *va)
+{
+    pthread_mutex_lock(&va->hal);
+    if (va->e)
+        hr__count(&va->e->meter.import_falls, 1);
+    pthread_mutex_unlock(&va->hal);
 }
 
 void va_choose(struct va *va)
@@ -165,6 +203,7 @@ static void va_close(struct hr__engine *e)
         hr__free(va);
         return;
     }
+    e->left_behind = true;
     hr__log(e->device, HR_LOG_ERROR,
             "%s: the driver does not answer, its threads and %zu bytes are "
             "left behind",
@@ -193,5 +232,6 @@ const struct hr__backend hr__backend_vaapi = {
     .offer = va_offer,
     .submit = va_submit,
     .cancel = va_cancel,
+    .chained = va_chained,
     .media = true,
 };

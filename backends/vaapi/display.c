@@ -269,10 +269,8 @@ static bool query(struct va *va, struct va_fault *fault)
     f->min_w = f->min_w > f->driver->min_side ? f->min_w : f->driver->min_side;
     f->min_h = f->min_h > f->driver->min_side ? f->min_h : f->driver->min_side;
     for (int k = 0; k < VA_KINDS; k++)
-        f->kinds[k] = f->rt_formats & va_kind_rt_format((enum va_kind)k)
-                          ? va_kind_fourcc((enum va_kind)k, f->fourccs,
-                                           f->num_fourccs)
-                          : 0;
+        va_kind_surface((enum va_kind)k, f->rt_formats, f->fourccs,
+                        f->num_fourccs, &f->kinds[k]);
     f->vpp = has_entrypoint(va, VAProfileNone, VAEntrypointVideoProc);
     return true;
 }

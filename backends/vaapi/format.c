@@ -47,30 +47,41 @@ enum va_kind va_kind_of(const struct hr_info *info)
     return VA_KIND_NONE;
 }
 
-unsigned va_kind_rt_format(enum va_kind kind)
-{
-    return kinds[kind].rt_format;
-}
-
 const char *va_kind_name(enum va_kind kind)
 {
     return kinds[kind].name;
 }
 
-uint32_t va_kind_fourcc(enum va_kind kind, const uint32_t *fourccs, int n)
+static bool surface_of(enum va_kind kind, unsigned rt_formats,
+                       const uint32_t *fourccs, int n,
+                       struct va_surface_kind *out)
 {
+    if (!(rt_formats & kinds[kind].rt_format))
+        return false;
     for (int i = 0; i < MAX_FOURCCS && kinds[kind].fourccs[i]; i++)
         for (int k = 0; k < n; k++)
-            if (fourccs[k] == kinds[kind].fourccs[i])
-                return fourccs[k];
-    return 0;
+            if (fourccs[k] == kinds[kind].fourccs[i]) {
+                out->rt_format = kinds[kind].rt_format;
+                out->fourcc = fourccs[k];
+                return true;
+            }
+    return false;
+}
+
+bool va_kind_surface(enum va_kind kind, unsigned rt_formats,
+                     const uint32_t *fourccs, int n,
+                     struct va_surface_kind *out)
+{
+    *out = (struct va_surface_kind){0};
+    return surface_of(kind, rt_formats, fourccs, n, out) ||
+           (kind == VA_KIND_GRAY &&
+            surface_of(VA_KIND_420, rt_formats, fourccs, n, out));
 }
 
 // ---- Samples ---------------------------------------------------------------
 
-// sampling[kind] says which kinds an image of this fourcc can hold; VA_FOURCC_
-// 422H is also what 'YV16' is elsewhere. Planes: Y, then U, then V as the
-// VAImage numbers them.
+// Which kind an image of this fourcc holds; grey is the luma of any. Planes as
+// the VAImage numbers them.
 static const struct {
     uint32_t fourcc;
     enum va_kind kind;
@@ -99,7 +110,8 @@ bool va_samples_of(uint32_t fourcc, enum va_kind kind, int c,
                    struct va_samples *out)
 {
     for (size_t i = 0; i < sizeof(layouts) / sizeof(*layouts); i++)
-        if (layouts[i].fourcc == fourcc && layouts[i].kind == kind) {
+        if (layouts[i].fourcc == fourcc &&
+            (layouts[i].kind == kind || kind == VA_KIND_GRAY)) {
             *out = layouts[i].comp[c];
             return true;
         }

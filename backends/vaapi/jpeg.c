@@ -114,6 +114,28 @@ static unsigned read_dqt(struct reader *r, const uint8_t *p, size_t n)
     return 0;
 }
 
+// No more codes of a length than are left, and none of ones only (T.81, C.2):
+// nobody knows what a driver makes of others.
+static bool codes_fit(const uint8_t counts[16])
+{
+    unsigned code = 0;
+
+    for (unsigned length = 1; length <= 16; length++, code <<= 1) {
+        code += counts[length - 1];
+        if (code >= 1u << length && counts[length - 1])
+            return false;
+    }
+    return true;
+}
+
+static bool largest_is(const uint8_t *values, unsigned n, uint8_t most)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (values[i] > most)
+            return false;
+    return true;
+}
+
 static unsigned read_dht(struct reader *r, const uint8_t *p, size_t n)
 {
     while (n) {
@@ -125,8 +147,11 @@ static unsigned read_dht(struct reader *r, const uint8_t *p, size_t n)
             count += p[i];
             longest = p[i] ? i : longest;
         }
-        if (count > n - 17)
+        if (count > n - 17 || !codes_fit(p + 1))
             return HR_WHY_DAMAGED;
+        // Differences of 8-bit samples have 11 bits at most.
+        if (!ac && !largest_is(p + 17, count, 11))
+            return HR_WHY_TABLES;
         // iHD keeps 12 lengths of DC codes only.
         if (index > 1 || count > (ac ? AC_VALUES : DC_VALUES) ||
             (!ac && longest > DC_VALUES))
@@ -185,6 +210,10 @@ static unsigned read_sof(struct reader *r, const uint8_t *p, size_t n)
 
         if (!h || h > 4 || !v || v > 4 || p[2] > 3)
             return HR_WHY_DAMAGED;
+        // (The scan names them by their numbers.)
+        for (int k = 0; k < i; k++)
+            if (pic->components[k].component_id == id_of(p[0]))
+                return HR_WHY_TABLES;
         pic->components[i].component_id = id_of(p[0]);
         pic->components[i].h_sampling_factor = (uint8_t)h;
         pic->components[i].v_sampling_factor = (uint8_t)v;

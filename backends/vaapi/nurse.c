@@ -47,12 +47,39 @@ static struct hr__task *declare_dead(struct va *va, int64_t now)
     return list;
 }
 
+// While all surfaces are lent nothing is taken up. What the HAL has given up
+// meanwhile goes back: its job may be what keeps the surfaces.
+static struct hr__task *given_up(struct va *va)
+{
+    struct hr__task *list = NULL, **at = &va->head;
+
+    while (*at) {
+        struct hr__task *t = *at;
+
+        if (hr__task_claim(t)) {
+            hr__task_unclaim(t);
+            at = &t->next;
+            continue;
+        }
+        *at = t->next;
+        t->next = list;
+        list = t;
+    }
+    va->tail = at;
+    return list;
+}
+
 static struct hr__task *overdue(struct va *va, int64_t *due)
 {
     struct hr__task *list = NULL;
     int64_t now = hr__now(), at;
 
     *due = INT64_MAX;
+    if (va->head) {
+        if (!va_find_slot(va, VA_FREE) && (list = given_up(va)))
+            return list;
+        *due = now + va->deadline / 4;
+    }
     for (int i = 0; i < VA_THREADS && !va->dead; i++) {
         if (!va->busy_since[i])
             continue;
@@ -65,14 +92,16 @@ static struct hr__task *overdue(struct va *va, int64_t *due)
         struct va_slot *s = &va->slots[i];
 
         at = s->since + va->deadline;
-        if (s->state != VA_FLYING || !s->task)
+        if (s->state != VA_HELD && (s->state != VA_FLYING || !s->task))
             continue;
         if (now < at) {
             *due = at < *due ? at : *due;
             continue;
         }
+        if (s->state == VA_HELD)
+            continue;
         take(s, &list);
-        va_breaker_note(&va->breaker, false, now);
+        hr__breaker_note(&va->breaker, false, now);
         pthread_cond_signal(&va->work);
     }
     return list;
@@ -80,11 +109,21 @@ static struct hr__task *overdue(struct va *va, int64_t *due)
 
 bool va_hopeless(const struct va *va)
 {
-    int stuck = 0;
+    int stuck = 0, held = 0;
+    int64_t now = 0;
 
-    for (int i = 0; i < va->num_slots; i++)
-        stuck += va->slots[i].state == VA_FLYING && !va->slots[i].task;
-    return va->dead || stuck >= va->depth;
+    for (int i = 0; i < va->num_slots; i++) {
+        const struct va_slot *s = &va->slots[i];
+
+        stuck += s->state == VA_FLYING && !s->task;
+        if (s->state != VA_HELD)
+            continue;
+        // Its reader hangs, and so does every surface that is left.
+        now = now ? now : hr__now();
+        held += now >= s->since + va->deadline;
+    }
+    return va->dead || stuck >= va->depth ||
+           (held && stuck + held >= va->num_slots);
 }
 
 void *va_nurse(void *arg)
@@ -107,7 +146,7 @@ void *va_nurse(void *arg)
             continue;
         }
         va->nurse_due = due;
-        va_cond_wait(&va->nurse_c, &va->lock, due);
+        hr__cond_wait(&va->nurse_c, &va->lock, due);
     }
     pthread_mutex_unlock(&va->lock);
     return NULL;

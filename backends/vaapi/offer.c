@@ -38,7 +38,7 @@ static unsigned why_not_surface(const struct va *va, const struct hr_info *info)
 
     if (info->components != 1 && info->components != 3)
         return HR_WHY_COLOR;
-    if (kind == VA_KIND_NONE || !f->kinds[kind])
+    if (kind == VA_KIND_NONE || !f->kinds[kind].fourcc)
         return HR_WHY_CHROMA;
     if (info->width < f->min_w || info->height < f->min_h ||
         info->width > f->max_w || info->height > f->max_h)
@@ -56,8 +56,8 @@ void va_key_of(const struct va *va, const struct hr_info *info,
     // Drivers write whole MCUs; even rows, for formats that halve them.
     mcu_w = mcu_w < 16 ? 16 : mcu_w;
     mcu_h = mcu_h < 16 ? 16 : mcu_h;
-    *key = (struct va_key){.rt_format = va_kind_rt_format(kind),
-                           .fourcc = va->facts.kinds[kind],
+    *key = (struct va_key){.rt_format = va->facts.kinds[kind].rt_format,
+                           .fourcc = va->facts.kinds[kind].fourcc,
                            .w = (info->width + mcu_w - 1) / mcu_w * mcu_w,
                            .h = (info->height + mcu_h - 1) / mcu_h * mcu_h};
 }
@@ -82,7 +82,8 @@ void va_offer(struct hr__engine *e, const struct hr__picture *pic,
     if (out->why)
         return;
     pthread_mutex_lock(&va->lock);
-    out->why = va->dead ? HR_WHY_LOST : va_breaker_ask(&va->breaker, hr__now());
+    out->why = va->dead ? HR_WHY_LOST
+                        : hr__breaker_ask(&va->breaker, VA_SLOTS, hr__now());
     pthread_mutex_unlock(&va->lock);
     if (out->why)
         return;

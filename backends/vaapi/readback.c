@@ -8,7 +8,7 @@
 #include "backends/vaapi/vaapi.h"
 
 static const char *const names[VA_RUNGS] = {
-    [VA_RUNG_SHARED] = "shared with the next engine",
+    [VA_RUNG_SHARED] = "imported as dma-buf by the next engine",
     [VA_RUNG_DERIVE] = "surface mapped",
     [VA_RUNG_GET] = "image got from the driver",
     [VA_RUNG_COPY] = "image got and copied",
@@ -46,8 +46,8 @@ static bool place(const VAImage *image, enum va_kind kind, int c,
     return p->stride >= row && last < image->data_size;
 }
 
-static bool place_all(struct va_slot *slot, const VAImage *image,
-                      struct va_fault *fault)
+bool va_place_all(struct va_slot *slot, const VAImage *image,
+                  struct va_fault *fault)
 {
     if (image->width < slot->planes.w || image->height < slot->planes.h)
         return wrong(fault, "the driver's image is too small");
@@ -76,7 +76,7 @@ static bool map_derived(struct va *va, struct va_slot *slot, uint8_t **data,
                                         &slot->derived),
                   "vaDeriveImage"))
         return false;
-    if (!place_all(slot, &slot->derived, fault) ||
+    if (!va_place_all(slot, &slot->derived, fault) ||
         va_failed(fault,
                   va->api.vaMapBuffer(va->display, slot->derived.buf, &at),
                   "vaMapBuffer")) {
@@ -115,7 +115,7 @@ static bool map_got(struct va *va, struct va_slot *slot, uint8_t **data,
             return false;
         slot->have_image = true;
     }
-    if (!place_all(slot, &slot->image, fault) ||
+    if (!va_place_all(slot, &slot->image, fault) ||
         va_failed(fault,
                   va->api.vaGetImage(va->display, slot->surface, 0, 0,
                                      (unsigned)w, (unsigned)h,
@@ -149,8 +149,8 @@ bool va_map(struct va *va, struct va_slot *slot, uint8_t **data, size_t *size,
             struct va_fault *fault)
 {
     struct va_fault first = {0};
-    enum va_rung rung = va->rung == VA_RUNG_DERIVE ? VA_RUNG_DERIVE
-                                                   : VA_RUNG_GET;
+    enum va_rung set = va->rung == VA_RUNG_SHARED ? va->next_rung : va->rung;
+    enum va_rung rung = set == VA_RUNG_DERIVE ? VA_RUNG_DERIVE : VA_RUNG_GET;
     enum va_rung other = rung == VA_RUNG_DERIVE ? VA_RUNG_GET : VA_RUNG_DERIVE;
 
     if (rung == VA_RUNG_GET && !format_of(va, slot->key.fourcc)) {

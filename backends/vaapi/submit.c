@@ -29,7 +29,7 @@ struct va_slot *va_next_picture(struct va *va)
 
     pthread_mutex_lock(&va->lock);
     while (!va->stop && !va->dead && (!va->head || !(slot = slot_for_head(va))))
-        va_cond_wait(&va->work, &va->lock, INT64_MAX);
+        hr__cond_wait(&va->work, &va->lock, INT64_MAX);
     pthread_mutex_unlock(&va->lock);
     return slot;
 }
@@ -59,7 +59,7 @@ static void picture_failed(struct va *va, struct va_slot *slot,
     pthread_mutex_lock(&va->lock);
     va->lost |= (fault->why & HR_WHY_LOST) != 0;
     if (!(fault->why & HR_WHY_DAMAGED))
-        va_breaker_note(&va->breaker, false, hr__now());
+        hr__breaker_note(&va->breaker, false, hr__now());
     pthread_mutex_unlock(&va->lock);
     if (!task)
         return;
@@ -137,7 +137,7 @@ bool va_all_free(struct va *va, const struct va_slot *but, int64_t deadline)
             busy += va->slots[i].state != VA_FREE && &va->slots[i] != but;
         if (!busy)
             return true;
-        if (va->dead || !va_cond_wait(&va->work, &va->lock, deadline))
+        if (va->dead || !hr__cond_wait(&va->work, &va->lock, deadline))
             return false;
     }
 }
@@ -194,7 +194,7 @@ static bool wait_for_turn(struct va *va, const struct va_key *key,
         if (go)
             break;
         va->waits = true;
-        va_cond_wait(&va->work, &va->lock, INT64_MAX);
+        hr__cond_wait(&va->work, &va->lock, INT64_MAX);
         va->waits = false;
     }
     pthread_mutex_unlock(&va->lock);
@@ -270,6 +270,7 @@ void va_take_up(struct va *va, struct va_slot *slot)
     }
     ok = take_bytes(va, slot, &fault);
     va_key_of(va, &task->pic->info, &key);
+    slot->wanted = hr__task_imports(task) & HR__DMA_BUF;
     hr__task_begun(task);
     hr__task_unclaim(task);
     // From here on the nurse may take it.

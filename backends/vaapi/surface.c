@@ -83,6 +83,7 @@ void va_surface_drop(struct va *va, struct va_slot *slot)
     if (slot->have_image)
         va->api.vaDestroyImage(va->display, slot->image.image_id);
     slot->have_image = false;
+    va_unshare(slot);
     va_vpp_drop(va, &slot->out);
     if (slot->surface == VA_INVALID_ID)
         return;

@@ -124,13 +124,13 @@ static bool may_close(struct va *va)
 
     pthread_mutex_lock(&va->lock);
     while (!va->dead && !all_landed(va) &&
-           va_cond_wait(&va->work, &va->lock, deadline))
+           hr__cond_wait(&va->work, &va->lock, deadline))
         ;
     ok = all_landed(va);
     va->closing = true;
     pthread_cond_broadcast(&va->flown);
     while (ok && !va->dead && va->have[VA_WAITER] && !va->gone[VA_WAITER])
-        ok = va_cond_wait(&va->work, &va->lock, deadline + STOP_NS / 8);
+        ok = hr__cond_wait(&va->work, &va->lock, deadline + STOP_NS / 8);
     ok = ok && !va->dead;
     pthread_mutex_unlock(&va->lock);
     return ok;
@@ -161,6 +161,7 @@ static bool open_first(struct va *va)
         return false;
     }
     va_choose(va);
+    va_share_try(va);
     open_done(va, HR_OK, "");
     return true;
 }
@@ -197,10 +198,10 @@ static void init(struct va *va)
     pthread_mutex_init(&va->hal, NULL);
     pthread_mutex_init(&va->lock, NULL);
     pthread_mutex_init(&va->calls, NULL);
-    va_cond_init(&va->work);
-    va_cond_init(&va->flown);
-    va_cond_init(&va->nurse_c);
-    va_cond_init(&va->changed);
+    hr__cond_init(&va->work);
+    hr__cond_init(&va->flown);
+    hr__cond_init(&va->nurse_c);
+    hr__cond_init(&va->changed);
     va->tail = &va->head;
     va->fd = -1;
     va->config = va->context = VA_INVALID_ID;
@@ -222,7 +223,7 @@ enum hr_status va_device_start(struct va *va)
                                                  va)))
         return hr__fail(HR_ENOMEM, "no thread for the driver");
     pthread_mutex_lock(&va->lock);
-    while (!va->opened && va_cond_wait(&va->changed, &va->lock, deadline))
+    while (!va->opened && hr__cond_wait(&va->changed, &va->lock, deadline))
         ;
     opened = va->opened;
     pthread_mutex_unlock(&va->lock);
@@ -257,7 +258,7 @@ bool va_device_stop(struct va *va)
     va->stop = true;
     pthread_cond_broadcast(&va->work);
     pthread_cond_broadcast(&va->flown);
-    while (!all_gone(va) && va_cond_wait(&va->changed, &va->lock, deadline))
+    while (!all_gone(va) && hr__cond_wait(&va->changed, &va->lock, deadline))
         ;
     gone = all_gone(va);
     va->abandoned = true;

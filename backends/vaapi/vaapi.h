@@ -14,12 +14,11 @@
 //   submit.c    a task into a slot and on its way
 //   decode.c    one picture to the driver
 //   readback.c  one picture's samples, as the next engine reads them
+//   share.c     a surface as memory that the next engine reads itself
 //   vpp.c       crop, scale, flip and colour by the driver (tier FAST)
 //   thread.c    the queue and the driver thread; start and stop
 //   waiter.c    waits for pictures, hands their samples on
 //   nurse.c     what does not come back in time
-//   errand.c    waiting with a deadline, calls that may be left behind
-//   breaker.c   resting after failures
 //
 // Who calls libva. The driver thread opens the display, submits pictures and
 // closes; the waiter waits for pictures and reads them back; for the list of
@@ -31,6 +30,7 @@
 //   submit() -> queue -> driver thread: slot FREE -> BUSY -> FLYING
 //                -> waiter: READING -> LENT (planes go on as they lie)
 //                -> release(): RETURNED -> waiter: READING -> FREE
+//                   or, of a surface that is shared: HELD -> FREE
 //
 // Locks: va->lock guards what is marked so below; va->hal the way back to the
 // HAL's structs, which an abandoned thread must not touch; va->calls is held
@@ -44,157 +44,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include <va/va.h>
-#include <va/va_drm.h>
-#include <va/va_drmcommon.h>
-#include <va/va_vpp.h>
-
-#include "hal/backend.h"
+#include "backends/vaapi/known.h"
 
 struct va;  // one opened device
-
-// ---- loader.c ----------------------------------------------------------------
-
-// clang-format off
-#define VA_ENTRY_POINTS(X) \
-    X(vaInitialize) \
-    X(vaTerminate) \
-    X(vaDisplayIsValid) \
-    X(vaQueryVendorString) \
-    X(vaMaxNumProfiles) \
-    X(vaMaxNumEntrypoints) \
-    X(vaMaxNumImageFormats) \
-    X(vaQueryConfigProfiles) \
-    X(vaQueryConfigEntrypoints) \
-    X(vaGetConfigAttributes) \
-    X(vaCreateConfig) \
-    X(vaDestroyConfig) \
-    X(vaQuerySurfaceAttributes) \
-    X(vaCreateSurfaces) \
-    X(vaDestroySurfaces) \
-    X(vaCreateContext) \
-    X(vaDestroyContext) \
-    X(vaCreateBuffer) \
-    X(vaMapBuffer) \
-    X(vaUnmapBuffer) \
-    X(vaDestroyBuffer) \
-    X(vaBeginPicture) \
-    X(vaRenderPicture) \
-    X(vaEndPicture) \
-    X(vaSyncSurface) \
-    X(vaQuerySurfaceError) \
-    X(vaQueryImageFormats) \
-    X(vaCreateImage) \
-    X(vaDeriveImage) \
-    X(vaDestroyImage) \
-    X(vaGetImage) \
-    X(vaErrorStr)
-// A library may lack these.
-#define VA_OPTIONAL_ENTRY_POINTS(X) \
-    X(vaSyncSurface2) \
-    X(vaSetErrorCallback) \
-    X(vaSetInfoCallback) \
-    X(vaPutImage)
-// clang-format on
-
-struct va_api {
-#define X(name) __typeof__(&name) name;
-    VA_ENTRY_POINTS(X)
-    VA_OPTIONAL_ENTRY_POINTS(X)
-#undef X
-    VADisplay (*vaGetDisplayDRM)(int fd);
-};
-
-// HR_ENODEVICE with the reason. HEADRACE_VAAPI_LIBRARY and
-// HEADRACE_VAAPI_DRM_LIBRARY name others than libva.so.2 and libva-drm.so.2.
-enum hr_status va_api_load(struct va_api *api);
-// HR_EFORK if a parent of this process has used libva.
-enum hr_status va_api_check(void);
-
-// ---- error.c -----------------------------------------------------------------
-
-// The first thing that went wrong. why == 0: nothing.
-struct va_fault {
-    unsigned why;
-    char text[112];
-};
-
-const char *va_error_name(VAStatus code, char number[24]);
-unsigned va_error_why(VAStatus code);
-// True, and noted, unless code is VA_STATUS_SUCCESS.
-bool va_failed(struct va_fault *fault, VAStatus code, const char *call);
-
-// ---- quirk.c -----------------------------------------------------------------
-
-enum va_quirk {
-    VA_QUIRK_SAFE = 1,          // two threads may call it
-    VA_QUIRK_NO_FOURCC = 2,     // surfaces are made without a pixel format
-    VA_QUIRK_DERIVE_FIRST = 4,  // mapped surfaces are cached; else GetImage
-    VA_QUIRK_NO_DERIVE = 8,     // derived images are wrong or not there
-    VA_QUIRK_NO_VPP = 16,       // its colours are known to be wrong
-};
-
-struct va_driver {
-    const char *vendor;  // how its vendor string begins
-    const char *name;    // what we call it
-    unsigned quirks;
-    int max_surfaces;  // of one context, 0 = no limit known
-    int min_side;      // smallest side it decodes
-};
-
-// The entry for a vendor string; unknown drivers have one, too.
-const struct va_driver *va_driver_of(const char *vendor);
-
-// ---- format.c ----------------------------------------------------------------
-
-// JPEG kinds by their sampling; the order of hr_jpeg_kind.
-enum va_kind {
-    VA_KIND_GRAY,
-    VA_KIND_420,
-    VA_KIND_422,
-    VA_KIND_440,
-    VA_KIND_444,
-    VA_KIND_411,
-    VA_KINDS,
-    VA_KIND_NONE = -1
-};
-
-// Of what header facts say; NONE: no media engine has surfaces for it.
-enum va_kind va_kind_of(const struct hr_info *info);
-unsigned va_kind_rt_format(enum va_kind kind);
-const char *va_kind_name(enum va_kind kind);
-
-enum { VA_MAX_FORMATS = 32 };
-
-// Which of the fourccs a driver lists a picture of that kind is decoded to; 0:
-// none of them.
-uint32_t va_kind_fourcc(enum va_kind kind, const uint32_t *fourccs, int n);
-
-// Where the samples of component c lie in an image, if its fourcc can hold a
-// picture of that kind; false if it cannot.
-struct va_samples {
-    uint32_t plane, first, step;  // plane of the image, bytes
-};
-bool va_samples_of(uint32_t fourcc, enum va_kind kind, int c,
-                   struct va_samples *out);
-// "NV12"
-void va_fourcc_text(uint32_t fourcc, char text[8]);
-
-// ---- jpeg.c ------------------------------------------------------------------
-
-// What a driver must be told of a file. Fields as FFmpeg fills them.
-struct va_jpeg {
-    VAPictureParameterBufferJPEGBaseline picture;
-    VAIQMatrixBufferJPEGBaseline quant;
-    VAHuffmanTableBufferJPEGBaseline huffman;
-    VASliceParameterBufferJPEGBaseline slice;
-    size_t scan_at, scan_size;  // the entropy data, with the end marker
-};
-
-// Reads a baseline file that hr_probe() has accepted. 0, or why no media
-// engine takes it. Every byte is checked again. Threads: any.
-unsigned va_jpeg_read(const uint8_t *data, size_t size,
-                      const struct hr_info *info, struct va_jpeg *out);
 
 // ---- display.c ---------------------------------------------------------------
 
@@ -210,8 +62,8 @@ struct va_facts {
     int min_w, min_h, max_w, max_h;
     VAImageFormat images[VA_MAX_IMAGE_FORMATS];
     int num_images;
-    bool vpp;                  // there is a video processor
-    uint32_t kinds[VA_KINDS];  // the surface's fourcc for each; 0 = not
+    bool vpp;                                // there is a video processor
+    struct va_surface_kind kinds[VA_KINDS];  // fourcc 0 = not
 };
 
 // All on the driver thread.
@@ -231,11 +83,12 @@ enum { VA_SLOTS = 32, VA_DEPTH = 8, VA_MAX_DEPTH = 24 };
 
 enum va_slot_state {
     VA_FREE,
-    VA_BUSY,     // the driver thread's
-    VA_FLYING,   // submitted; the waiter's
-    VA_READING,  // the waiter's
-    VA_LENT,     // the next engine reads it
-    VA_RETURNED  // and has done; the waiter's
+    VA_BUSY,      // the driver thread's
+    VA_FLYING,    // submitted; the waiter's
+    VA_READING,   // the waiter's
+    VA_LENT,      // the next engine reads it
+    VA_RETURNED,  // and has done; the waiter's
+    VA_HELD       // its task has ended, but not what reads the surface
 };
 
 struct va_key {
@@ -271,11 +124,16 @@ struct va_slot {
     unsigned mirror;
     int out_w, out_h;
     struct va_output out;
+    struct hr__external shared;  // id 0: it is not
+    VAImage layout;              // of it
+    bool unshared;               // it could not be shared, and is not tried
+    bool wanted;                 // the next engine imports this picture
 
     // va->lock
     enum va_slot_state state;
+    int readers;            // of a shared surface that is LENT or HELD
     struct hr__task *task;  // NULL while FLYING: given up, see nurse
-    int64_t since;          // FLYING: from when on
+    int64_t since;          // FLYING, HELD: from when on
     uint64_t number;        // of the picture, in order of submission
 };
 
@@ -299,7 +157,7 @@ bool va_decode(struct va *va, struct va_slot *slot, struct va_fault *fault);
 
 // The way samples come back, best first.
 enum va_rung {
-    VA_RUNG_SHARED,  // the next engine reads the surface itself
+    VA_RUNG_SHARED,  // the next engine imports the surface
     VA_RUNG_DERIVE,  // the surface is mapped and read as it lies
     VA_RUNG_GET,     // the driver copies to an image, which is read as it lies
     VA_RUNG_COPY,    // and from there to the next engine's memory
@@ -310,6 +168,22 @@ const char *va_rung_name(enum va_rung rung);
 bool va_map(struct va *va, struct va_slot *slot, uint8_t **data, size_t *size,
             struct va_fault *fault);
 void va_unmap(struct va *va, struct va_slot *slot);
+// Where the planes of slot->planes lie in such an image.
+bool va_place_all(struct va_slot *slot, const VAImage *image,
+                  struct va_fault *fault);
+
+// ---- share.c -----------------------------------------------------------------
+
+// On the driver thread, at open: va->shares, whether a surface can be.
+void va_share_try(struct va *va);
+bool va_share_may(const struct va *va);
+// On the waiter: slot->shared and slot->planes. False: the next rung.
+bool va_share(struct va *va, struct va_slot *slot);
+// With its surface.
+void va_unshare(struct va_slot *slot);
+void va_on_shared_released(struct hr__payload *payload);
+// A picture that was to be shared goes by the next rung.
+void va_count_fall(struct va *va);
 
 // ---- vpp.c -------------------------------------------------------------------
 
@@ -332,20 +206,6 @@ bool va_vpp_map(struct va *va, const struct va_output *o, uint8_t **data,
 // To 3 bytes each, without gaps.
 void va_vpp_pack(const struct va *va, const struct va_output *o,
                  const uint8_t *from, uint8_t *to);
-
-// ---- breaker.c (all under va->lock) ------------------------------------------
-
-struct va_breaker {
-    int strikes;
-    bool open;
-    int64_t until, rest;  // ns
-    int tokens;           // samples let in on probation
-};
-
-// 0 = offer; else HR_WHY_BREAKER. A sample that is let in on probation uses
-// one token.
-unsigned va_breaker_ask(struct va_breaker *b, int64_t now);
-void va_breaker_note(struct va_breaker *b, bool ok, int64_t now);
 
 // ---- The device --------------------------------------------------------------
 
@@ -379,7 +239,10 @@ struct va {
     struct va_slot slots[VA_SLOTS];
     int num_slots, depth, wish;  // wish: the depth the user wants, 0 = any
     size_t surface_bytes;        // of all slots, as far as we can tell
-    enum va_rung rung;           // the one in use; of the waiter
+    bool fell;                   // it has been said
+    bool shares;                 // surfaces can be exported, as far as tried
+    enum va_rung rung;           // the one in use; lock, or the waiter
+    enum va_rung next_rung;      // if it is SHARED: where that fails
     int forced_rung;             // by HEADRACE_VAAPI_READ; -1 = none
     bool sync2;                  // vaSyncSurface2 works; of the waiter
     pthread_mutex_t calls;
@@ -402,7 +265,7 @@ struct va {
     int64_t deadline;                // ns that it may be
     int64_t nurse_due;
     uint64_t next_number;
-    struct va_breaker breaker;
+    struct hr__breaker breaker;
     bool have[VA_THREADS], have_nurse;
     pthread_t threads[VA_THREADS], nurse;
 
@@ -460,15 +323,5 @@ struct hr__task *va_take_queue(struct va *va);
 void va_fail_tasks(struct hr__task *list, unsigned why, const char *text);
 void *va_nurse(void *va);
 void *va_wait_for_pictures(void *va);
-
-// ---- errand.c ----------------------------------------------------------------
-
-void va_cond_init(pthread_cond_t *cond);
-// False if the deadline (hr__now()) has passed; INT64_MAX = never.
-bool va_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
-                  int64_t deadline);
-// Runs fn on a thread of its own; false if it has not come back in time (it
-// then still uses arg, which must be left to it).
-bool va_errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
 
 #endif

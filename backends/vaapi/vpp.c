@@ -192,9 +192,13 @@ bool va_vpp_map(struct va *va, const struct va_output *o, uint8_t **data,
                                      image->image_id),
                   "vaGetImage (RGB)") ||
         va_failed(fault, va->api.vaMapBuffer(va->display, image->buf, &at),
-                  "vaMapBuffer (RGB)") ||
-        !at)
+                  "vaMapBuffer (RGB)"))
         return false;
+    if (!at) {
+        va->api.vaUnmapBuffer(va->display, image->buf);
+        *fault = (struct va_fault){HR_WHY_FAILED, "vaMapBuffer (RGB): nothing"};
+        return false;
+    }
     *data = (uint8_t *)at + image->offsets[0];
     return true;
 }
@@ -332,7 +336,7 @@ void va_vpp_open(struct va *va)
     bool known = va->vpp.tried;
 
     if (!va->facts.vpp || !va->api.vaPutImage ||
-        va->facts.kinds[VA_KIND_420] != VA_FOURCC_NV12 ||
+        va->facts.kinds[VA_KIND_420].fourcc != VA_FOURCC_NV12 ||
         va->facts.driver->quirks & (VA_QUIRK_NO_VPP | VA_QUIRK_NO_FOURCC) ||
         (known && !va->vpp.color))
         return;

@@ -69,7 +69,7 @@ static void failed(struct va *va, struct va_slot *slot,
     va->lost |= (fault->why & HR_WHY_LOST) != 0;
     // One that was given up has had its strike; a damaged file is no failure.
     if (task && !(fault->why & HR_WHY_DAMAGED))
-        va_breaker_note(&va->breaker, false, hr__now());
+        hr__breaker_note(&va->breaker, false, hr__now());
     pthread_cond_signal(&va->work);
     pthread_mutex_unlock(&va->lock);
     if (!task)
@@ -160,13 +160,30 @@ static bool must_copy(struct va *va)
     return few || va->rung == VA_RUNG_COPY;
 }
 
-// The samples are mapped at data. True: they are lent, else they can go.
+// Its planes lie at data; or, without data, in the surface, which stays away
+// until the next engine has read it: then decoding waits, nothing is copied.
+static void lend(struct va *va, struct va_slot *slot, struct hr__task *task,
+                 uint8_t *data, size_t size)
+{
+    struct hr__payload *payload =
+        data ? hr__task_payload_own(task, data, size, on_released, slot)
+             : hr__task_payload_external(task, &slot->shared,
+                                         va_on_shared_released, slot);
+
+    payload->extra = &slot->planes;
+    payload->rect = (struct hr__rect){0, 0, (int)slot->planes.w,
+                                      (int)slot->planes.h};
+    slot->readers = 1;
+    set_state(va, slot, VA_LENT);
+}
+
+// The samples are mapped at data, or shared (NULL). True: they are lent, else
+// they can go.
 static bool hand_on(struct va *va, struct va_slot *slot, uint8_t *data,
                     size_t size)
 {
     struct hr__outcome out = {.stage = HR_RECONSTRUCT, .offset = -1};
     struct hr__task *task = take_task(va, slot);
-    struct hr__payload *payload;
     bool lent;
 
     if (!task)
@@ -177,13 +194,9 @@ static bool hand_on(struct va *va, struct va_slot *slot, uint8_t *data,
         return false;
     }
     out.stage = task->span.last;
-    lent = !slot->pixels && !must_copy(va);
+    lent = !slot->pixels && (!data || !must_copy(va));
     if (lent) {
-        payload = hr__task_payload_own(task, data, size, on_released, slot);
-        payload->extra = &slot->planes;
-        payload->rect = (struct hr__rect){0, 0, (int)slot->planes.w,
-                                          (int)slot->planes.h};
-        set_state(va, slot, VA_LENT);
+        lend(va, slot, task, data, size);
     } else if (slot->pixels ? !pack_pixels(va, task, slot, data)
                             : !pack(task, slot, data)) {
         va_fail_tasks(task, HR_WHY_MEMORY,
@@ -191,7 +204,7 @@ static bool hand_on(struct va *va, struct va_slot *slot, uint8_t *data,
         return false;
     }
     pthread_mutex_lock(&va->lock);
-    va_breaker_note(&va->breaker, true, hr__now());
+    hr__breaker_note(&va->breaker, true, hr__now());
     pthread_mutex_unlock(&va->lock);
     atomic_fetch_add(&va->pictures, 1);
     hr__task_done(task, &out);
@@ -204,19 +217,26 @@ static bool land(struct va *va, struct va_slot *slot, VAStatus status)
     struct va_fault fault = {0};
     uint8_t *data = NULL;
     size_t size = 0;
-    bool ok, alive;
+    bool ok, alive, shared;
 
     va_enter(va, VA_WAITER);
     va_failed(&fault, status, "vaSyncSurface");
     ask_for_errors(va, slot, &fault);
+    shared = !fault.why && !slot->pixels && va_share(va, slot);
     ok = !fault.why && (slot->pixels ? va_vpp_map(va, &slot->out, &data, &fault)
+                        : shared     ? true
                                      : va_map(va, slot, &data, &size, &fault));
     alive = va_leave(va, VA_WAITER);
     if (!ok) {
         failed(va, slot, &fault);
         return alive;
     }
-    return hand_on(va, slot, data, size) || unmap(va, slot);
+    if (hand_on(va, slot, data, size))
+        return true;
+    if (!shared)
+        return unmap(va, slot);
+    set_state(va, slot, VA_FREE);
+    return true;
 }
 
 // ---- The thread ------------------------------------------------------------
@@ -264,9 +284,9 @@ static bool one_turn(struct va *va)
     bool alive, again;
 
     if (!slot && !(slot = va_oldest(va)))
-        return va_cond_wait(&va->flown, &va->lock, INT64_MAX), true;
+        return hr__cond_wait(&va->flown, &va->lock, INT64_MAX), true;
     if (slot->state == VA_FLYING && others_first(va)) {
-        va_cond_wait(&va->flown, &va->lock, hr__now() + SLICE_NS / 10);
+        hr__cond_wait(&va->flown, &va->lock, hr__now() + SLICE_NS / 10);
         return true;
     }
     if (slot->state == VA_RETURNED) {
@@ -283,7 +303,7 @@ static bool one_turn(struct va *va)
     pthread_mutex_lock(&va->lock);
     again = status == VA_STATUS_ERROR_TIMEDOUT;
     if (again && !va->sync2)
-        va_cond_wait(&va->flown, &va->lock, hr__now() + SLICE_NS / 10);
+        hr__cond_wait(&va->flown, &va->lock, hr__now() + SLICE_NS / 10);
     if (!alive || again)
         return alive;
     slot->state = VA_READING;

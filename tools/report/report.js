@@ -38,7 +38,17 @@
         return getComputedStyle(root).getPropertyValue("--" + name).trim();
     }
 
-    const series = (i) => "s" + (i % 8);
+    const series = (i) => "s" + (i % 12);
+
+    // Parts of something have one colour in all drawings; waiting has none.
+    const parts = [];
+    function part(name) {
+        if (/^(idle|wait)/.test(name))
+            return "idle";
+        if (!parts.includes(name))
+            parts.push(name);
+        return series(parts.indexOf(name));
+    }
 
     // 12345.678 as a person writes it; digits null = three that count.
     function number(v, digits, unit) {
@@ -127,7 +137,8 @@
         if (sorts)
             sortable(body, heads, rows);
         made.tables++;
-        return scroll(caption, el("table", { "aria-label": caption },
+        return scroll(caption, el("table", { "aria-label": caption,
+                                         class: n > 9 ? "wide" : "" },
                       el("thead", {}, el("tr", {}, ...heads)), body));
     }
 
@@ -156,7 +167,8 @@
 
     function datasets(item) {
         return item.series.map((s, i) => {
-            const ink = color(s.tone || series(i));
+            const many = item.kind === "rows" && item.series.length > 1;
+            const ink = color(s.tone || (many ? part(s.name) : series(i)));
             if (item.kind === "lines")
                 return { label: s.name, borderColor: ink, backgroundColor: ink,
                          borderWidth: 2, pointRadius: 3, tension: 0,
@@ -204,7 +216,11 @@
         } else {
             a.type = lines ? "linear" : "category";
             if (lines) {
+                const xs = item.series.flatMap((s) => s.points.map(
+                    (p) => p[0]));
                 a.beginAtZero = true;
+                if (xs.every(Number.isInteger))
+                    a.ticks.precision = 0;
             } else {
                 a.ticks.autoSkip = item.kind === "histogram";
                 a.ticks.callback = (v) => short(item.labels[v],
@@ -259,6 +275,8 @@
         const canvas = el("canvas", { role: "img", "aria-label":
             item.title + (item.text ? ". " + item.text : "") });
         const place = el("div", { class: "canvas" }, canvas);
+        if (item.kind === "rows" && item.series.length > 1)
+            item.series.filter((s) => !s.tone).forEach((s) => part(s.name));
         if (item.kind === "rows")
             place.style.height = 84 + 30 * item.labels.length + "px";
         b.append(place, el("details", {}, el("summary", {}, "Numbers"),
@@ -291,7 +309,7 @@
         const rect = svg("rect", {
             x: left + (s[2] - begin) * scale, y: 26 + s[0] * lane + 3,
             width, height: lane - 6, rx: width > 6 ? 2 : 0,
-            style: "fill:var(--" + series(s[1]) + ")" });
+            style: "fill:var(--" + part(item.names[s[1]]) + ")" });
         const title = svg("title");
 
         title.textContent = item.names[s[1]] + ": " +
@@ -341,9 +359,9 @@
             return b;
         }
         b.append(scroll(item.title, timelineDrawing(item)),
-                 el("div", { class: "legend" }, ...item.names.map((n, i) =>
+                 el("div", { class: "legend" }, ...item.names.map((n) =>
                      el("span", {}, el("i", { style: "background:var(--" +
-                                              series(i) + ")" }), n))));
+                                              part(n) + ")" }), n))));
         if (item.dropped)
             b.append(el("p", {}, number(item.dropped, 0) +
                                  " more spans are left out."));

@@ -44,7 +44,9 @@ struct hr_span_certificate {
     int pictures;      // compared; 0 = the test could not reach it
     double differing;  // share of the elements, 0 .. 1; 0 = bit-exact
     double max, mean;  // difference
-    bool failed;       // the device failed while it was tested
+    double psnr;       // in dB, over all elements; 0 = nothing differs
+    bool failed;       // the device failed while it was tested, or was too
+                       // far off
 };
 
 // Kinds of JPEG: how their components are sampled.
@@ -75,7 +77,10 @@ struct hr_kind_certificate {
 // begins before resample. A sample that is passed over for that has
 // HR_WHY_CERTIFICATE. Of media engines each kind of JPEG is judged by itself:
 // used in EXACT if its samples do not differ, in the other tiers if they do by
-// at most 2 levels. The CPU needs none. The variable HEADRACE_CERTIFICATE:
+// at most 2 levels. Its video processor, for tier FAST, scales in its own way:
+// how far off is measured, and it is not used if some picture is, on average,
+// farther from the CPU's than 4 levels and 3/8 of what that one's pixels differ
+// by from those right of and below them. The CPU needs none. The variable HEADRACE_CERTIFICATE:
 // "again" = test although there is one; "off" = trust the device untested.
 struct hr_certificate {
     int64_t tested;  // seconds since 1970; 0 = there is none
@@ -96,10 +101,16 @@ struct hr_device_params {
     int depth;            // pictures in flight on a media engine; 0 = 8, up
                           // to 24
     void *va_display;     // the caller's VADisplay, initialised, for "vaapi";
-                          // it must outlive the device. NULL = our own
+                          // it must outlive the device (see on_closed). NULL =
+                          // our own
     struct hr_limits limits;
     hr_log_fn log;  // NULL = the process default of hr_set_log()
     void *log_ctx;
+    // Called once when a device that was opened is down: nothing of the
+    // caller's (display, log) is used any more, unless left_behind: a driver
+    // hangs with it. On any thread; it may not use the library.
+    void (*on_closed)(void *ctx, bool left_behind);
+    void *closed_ctx;
 };
 #define hr_device_params(...) (&(struct hr_device_params){__VA_ARGS__})
 

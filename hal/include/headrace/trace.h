@@ -107,8 +107,12 @@ struct hr_engine_profile {
     uint64_t launches;              // of kernels
     uint64_t bytes_up, bytes_down;  // handed to the device and back, also
                                     // where memory is shared
-    uint64_t idle_ns;               // of its host threads, waiting for work
-    int num_threads;                // host threads of its own
+    uint64_t bytes_imported;  // that it took from another engine's memory,
+                              // past the host; not in bytes_up
+    uint64_t import_falls;    // times that such a way failed, and another
+                              // was taken from then on
+    uint64_t idle_ns;         // of its host threads, waiting for work
+    int num_threads;          // host threads of its own
     uint64_t cpu_ns[HR_PROFILE_THREADS];  // CPU time of each, since it began
 };
 

@@ -1,30 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waiting with a deadline, and calls on threads that may be left behind.
-#include <errno.h>
-#include <time.h>
-
-#include "backends/vaapi/vaapi.h"
-
-void va_cond_init(pthread_cond_t *cond)
-{
-    pthread_condattr_t attr;
-
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(cond, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
-bool va_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t deadline)
-{
-    struct timespec t = {deadline / 1000000000, deadline % 1000000000};
-
-    if (deadline == INT64_MAX)
-        return !pthread_cond_wait(cond, lock);
-    return pthread_cond_timedwait(cond, lock, &t) != ETIMEDOUT;
-}
-
-// ---- Errands ------------------------------------------------------------------------------
+// Calls into drivers, on threads that may be left behind.
+#include "hal/backend.h"
 
 struct errand {
     void (*fn)(void *arg);
@@ -57,7 +33,7 @@ static void *run_errand(void *arg)
     return NULL;
 }
 
-bool va_errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns)
+bool hr__errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns)
 {
     int64_t deadline = hr__now() + timeout_ns;
     struct errand *x = hr__alloc(NULL, sizeof(*x));
@@ -68,13 +44,13 @@ bool va_errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns)
         return false;
     *x = (struct errand){.fn = fn, .arg = arg};
     pthread_mutex_init(&x->lock, NULL);
-    va_cond_init(&x->changed);
+    hr__cond_init(&x->changed);
     if (!hr__thread_start(&thread, run_errand, x)) {
         free_errand(x);
         return false;
     }
     pthread_mutex_lock(&x->lock);
-    while (!x->done && va_cond_wait(&x->changed, &x->lock, deadline))
+    while (!x->done && hr__cond_wait(&x->changed, &x->lock, deadline))
         ;
     done = x->done;
     x->left = !done;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Three failures in a row and the engine rests: samples are planned without it
-// instead of failing on it one by one. When the rest is over one batch is let
-// in on probation; if it fails too, the next rest is twice as long.
+// instead of failing on it one by one. When the rest is over some are let in on
+// probation; if they fail too, the next rest is twice as long.
 //
 //   CLOSED --3 strikes--> OPEN --rest over--> probation --ok--> CLOSED
 //                          ^----------------- failed ------------|
-#include "backends/opencl/opencl.h"
+#include "hal/backend.h"
 
 enum { STRIKES = 3 };
 #define REST_MIN INT64_C(1000000000)
 #define REST_MAX INT64_C(60000000000)
 
-unsigned ocl_breaker_ask(struct ocl_breaker *b, int64_t now)
+unsigned hr__breaker_ask(struct hr__breaker *b, int tokens, int64_t now)
 {
     if (!b->open)
         return 0;
@@ -22,15 +22,15 @@ unsigned ocl_breaker_ask(struct ocl_breaker *b, int64_t now)
     if (now < b->until)
         return HR_WHY_BREAKER;
     // If none of these is ever heard of again, the next come after a rest.
-    b->tokens = OCL_BATCH - 1;
+    b->tokens = tokens - 1;
     b->until = now + b->rest;
     return 0;
 }
 
-void ocl_breaker_note(struct ocl_breaker *b, bool ok, int64_t now)
+void hr__breaker_note(struct hr__breaker *b, bool ok, int64_t now)
 {
     if (ok) {
-        *b = (struct ocl_breaker){0};
+        *b = (struct hr__breaker){0};
         return;
     }
     if (++b->strikes < STRIKES)

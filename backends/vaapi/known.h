@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known without a device: libva's functions and codes, drivers and
+// their quirks, surface formats, and what a driver must be told of a file.
+#ifndef HR_VAAPI_KNOWN_H
+#define HR_VAAPI_KNOWN_H
+
+#include <va/va.h>
+#include <va/va_drm.h>
+#include <va/va_drmcommon.h>
+#include <va/va_vpp.h>
+
+#include "hal/backend.h"
+
+// ---- loader.c ----------------------------------------------------------------
+
+// clang-format off
+#define VA_ENTRY_POINTS(X) \
+    X(vaInitialize) \
+    X(vaTerminate) \
+    X(vaDisplayIsValid) \
+    X(vaQueryVendorString) \
+    X(vaMaxNumProfiles) \
+    X(vaMaxNumEntrypoints) \
+    X(vaMaxNumImageFormats) \
+    X(vaQueryConfigProfiles) \
+    X(vaQueryConfigEntrypoints) \
+    X(vaGetConfigAttributes) \
+    X(vaCreateConfig) \
+    X(vaDestroyConfig) \
+    X(vaQuerySurfaceAttributes) \
+    X(vaCreateSurfaces) \
+    X(vaDestroySurfaces) \
+    X(vaCreateContext) \
+    X(vaDestroyContext) \
+    X(vaCreateBuffer) \
+    X(vaMapBuffer) \
+    X(vaUnmapBuffer) \
+    X(vaDestroyBuffer) \
+    X(vaBeginPicture) \
+    X(vaRenderPicture) \
+    X(vaEndPicture) \
+    X(vaSyncSurface) \
+    X(vaQuerySurfaceError) \
+    X(vaQueryImageFormats) \
+    X(vaCreateImage) \
+    X(vaDeriveImage) \
+    X(vaDestroyImage) \
+    X(vaGetImage) \
+    X(vaErrorStr)
+// A library may lack these.
+#define VA_OPTIONAL_ENTRY_POINTS(X) \
+    X(vaSyncSurface2) \
+    X(vaExportSurfaceHandle) \
+    X(vaSetErrorCallback) \
+    X(vaSetInfoCallback) \
+    X(vaPutImage)
+// clang-format on
+
+struct va_api {
+#define X(name) __typeof__(&name) name;
+    VA_ENTRY_POINTS(X)
+    VA_OPTIONAL_ENTRY_POINTS(X)
+#undef X
+    VADisplay (*vaGetDisplayDRM)(int fd);
+};
+
+// HR_ENODEVICE with the reason. HEADRACE_VAAPI_LIBRARY and
+// HEADRACE_VAAPI_DRM_LIBRARY name others than libva.so.2 and libva-drm.so.2.
+enum hr_status va_api_load(struct va_api *api);
+// HR_EFORK if a parent of this process has used libva.
+enum hr_status va_api_check(void);
+
+// ---- error.c -----------------------------------------------------------------
+
+// The first thing that went wrong. why == 0: nothing.
+struct va_fault {
+    unsigned why;
+    char text[112];
+};
+
+const char *va_error_name(VAStatus code, char number[24]);
+unsigned va_error_why(VAStatus code);
+// True, and noted, unless code is VA_STATUS_SUCCESS.
+bool va_failed(struct va_fault *fault, VAStatus code, const char *call);
+
+// ---- quirk.c -----------------------------------------------------------------
+
+enum va_quirk {
+    VA_QUIRK_SAFE = 1,          // two threads may call it
+    VA_QUIRK_NO_FOURCC = 2,     // surfaces are made without a pixel format
+    VA_QUIRK_DERIVE_FIRST = 4,  // mapped surfaces are cached; else GetImage
+    VA_QUIRK_NO_DERIVE = 8,     // derived images are wrong or not there
+    VA_QUIRK_NO_VPP = 16,       // its colours are known to be wrong
+    VA_QUIRK_NO_SYNC = 32,      // vaSyncSurface does not wait for decodes
+};
+
+struct va_driver {
+    const char *vendor;  // how its vendor string begins
+    const char *name;    // what we call it
+    unsigned quirks;
+    int max_surfaces;  // of one context, 0 = no limit known
+    int min_side;      // smallest side it decodes
+};
+
+// The entry for a vendor string; unknown drivers have one, too.
+const struct va_driver *va_driver_of(const char *vendor);
+
+// ---- format.c ----------------------------------------------------------------
+
+// JPEG kinds by their sampling; the order of hr_jpeg_kind.
+enum va_kind {
+    VA_KIND_GRAY,
+    VA_KIND_420,
+    VA_KIND_422,
+    VA_KIND_440,
+    VA_KIND_444,
+    VA_KIND_411,
+    VA_KINDS,
+    VA_KIND_NONE = -1
+};
+
+// Of what header facts say; NONE: no media engine has surfaces for it.
+enum va_kind va_kind_of(const struct hr_info *info);
+const char *va_kind_name(enum va_kind kind);
+
+enum { VA_MAX_FORMATS = 32 };
+
+// What surfaces a picture of that kind is decoded to, of the formats that a
+// driver lists: true and *out, or none. Grey may be the luma of 4:2:0.
+struct va_surface_kind {
+    unsigned rt_format;
+    uint32_t fourcc;  // 0: no surface
+};
+bool va_kind_surface(enum va_kind kind, unsigned rt_formats,
+                     const uint32_t *fourccs, int n,
+                     struct va_surface_kind *out);
+
+// Where the samples of component c lie in an image, if its fourcc can hold a
+// picture of that kind; false if it cannot.
+struct va_samples {
+    uint32_t plane, first, step;  // plane of the image, bytes
+};
+bool va_samples_of(uint32_t fourcc, enum va_kind kind, int c,
+                   struct va_samples *out);
+// "NV12"
+void va_fourcc_text(uint32_t fourcc, char text[8]);
+
+// ---- jpeg.c ------------------------------------------------------------------
+
+// What a driver must be told of a file. Fields as FFmpeg fills them.
+struct va_jpeg {
+    VAPictureParameterBufferJPEGBaseline picture;
+    VAIQMatrixBufferJPEGBaseline quant;
+    VAHuffmanTableBufferJPEGBaseline huffman;
+    VASliceParameterBufferJPEGBaseline slice;
+    size_t scan_at, scan_size;  // the entropy data, with the end marker
+};
+
+// Reads a baseline file that hr_probe() has accepted. 0, or why no media
+// engine takes it. Every byte is checked again. Threads: any.
+unsigned va_jpeg_read(const uint8_t *data, size_t size,
+                      const struct hr_info *info, struct va_jpeg *out);
+
+#endif

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// The test of a media engine's video processor: generated pictures cropped,
+// scaled and mirrored by it in tier FAST, and by the readable C of a CPU
+// device. Nobody says how a processor scales, so it is not asked for bits: how
+// far off it is is measured, and hr__alike() says what is too far.
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hal/hal.h"
+#include "hal/header.h"
+
+enum {
+    PICTURES = 3,
+    CASES = 5,
+    MOST = PICTURES * CASES,
+    SOURCE_BYTES = 64 << 10
+};
+#define TOTAL_NS INT64_C(10000000000)  // and two deadlines of a span
+#define MAX_SPAN_NS INT64_C(60000000000)
+#define FAST_SPAN HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE)
+
+struct probe {
+    struct hr__device *dev[2];  // [0] the CPU
+    struct hr_span_certificate *cert;
+    int64_t deadline;
+    int n, pictures;
+    double sum, squares, elements, differing;
+    struct hr_op ops[MOST][4];
+    struct hr_sample samples[2][MOST];
+    hr_image out[2][MOST];
+    uint8_t bytes[PICTURES][SOURCE_BYTES];
+    atomic_int refs;  // ours and one per job, which may hang for ever
+};
+
+// ---- Cases -----------------------------------------------------------------
+
+// Corners on whole chroma, scaled by less than 2: what is asked of it later.
+static int make_ops(int i, int w, int h, struct hr_op *ops)
+{
+    int n = 0;
+
+    ops[n++] = (struct hr_op)hr_op_decode(0);
+    if (i == 1 || i == 3)
+        ops[n++] = (struct hr_op)hr_op_crop(.x = 8, .y = 4, .w = w - 24,
+                                            .h = h - 12);
+    if (i == 2 || i == 3)
+        ops[n++] = (struct hr_op)hr_op_resize(.w = w * 2 / 3, .h = h * 5 / 8);
+    if (i == 4)
+        ops[n++] = (struct hr_op)hr_op_resize(.w = w * 3 / 2, .h = h * 4 / 3);
+    if (i == 1)
+        ops[n++] = (struct hr_op)hr_op_flip(.horizontal = true);
+    if (i == 2)
+        ops[n++] = (struct hr_op)hr_op_flip(.vertical = true);
+    return n;
+}
+
+static enum hr_status make_case(struct probe *p, size_t size,
+                                const struct hr_info *info)
+{
+    struct hr_op *ops = p->ops[p->n];
+    int n = make_ops(p->n % CASES, info->width, info->height, ops), w, h;
+
+    if (hr_ops_output_size(ops, n, info->width, info->height, 1, &w, &h))
+        return hr_last_status();
+    for (int k = 0; k < 2; k++) {
+        p->out[k][p->n] = hr_image_create(
+            &p->dev[k]->pub,
+            hr_image_params(.w = w, .h = h, .c = 3, .dtype = HR_U8));
+        if (!p->out[k][p->n])
+            return hr_last_status();
+        p->samples[k][p->n] = (struct hr_sample){.data = p->bytes[p->pictures],
+                                                 .size = size,
+                                                 .ops = ops,
+                                                 .num_ops = n,
+                                                 .out = p->out[k][p->n],
+                                                 .name = "test picture"};
+    }
+    p->n++;
+    return HR_OK;
+}
+
+// Those with two chroma samples in each direction: no others are its.
+static enum hr_status make_cases(struct probe *p)
+{
+    struct hr__engine *host = hr__host(p->dev[1]);
+    enum hr_status status = HR_OK;
+    struct hr_info info;
+    size_t size;
+
+    for (int i = HR__SPECIMENS_LARGE;
+         p->pictures < PICTURES && host->backend->specimen &&
+         host->backend->specimen(host, i, p->bytes[p->pictures], SOURCE_BYTES,
+                                 &size);
+         i++) {
+        if (hr_probe(p->bytes[p->pictures], size, NULL, &info) ||
+            hr__jpeg_kind(&info) != HR_KIND_420)
+            continue;
+        for (int k = 0; k < CASES && !status; k++)
+            status = make_case(p, size, &info);
+        if (status)
+            return status;
+        p->pictures++;
+    }
+    return HR_OK;
+}
+
+static void drop(void *ctx, const struct hr_job_t *job)
+{
+    struct probe *p = ctx;
+
+    (void)job;
+    if (atomic_fetch_sub(&p->refs, 1) == 1)
+        hr__free(p);
+}
+
+// ---- Comparing -------------------------------------------------------------
+
+static void compare(struct probe *p, int i)
+{
+    const struct hr_image_params *a = &p->out[0][i]->params;
+    struct hr__dst d = {.data = a->data,
+                        .stride_c = a->stride_c,
+                        .stride_h = a->stride_h,
+                        .w = a->w,
+                        .h = a->h,
+                        .c = a->c,
+                        .dtype = a->dtype,
+                        .layout = a->layout};
+    struct hr__likeness l;
+
+    hr__liken(&d, NULL, p->out[1][i]->params.data, &l);
+    p->cert->pictures++;
+    p->cert->failed = p->cert->failed || !hr__alike(&l);
+    p->cert->max = l.max > p->cert->max ? l.max : p->cert->max;
+    p->sum += l.sum;
+    p->squares += l.squares;
+    p->elements += (double)l.elements;
+    p->differing += (double)l.differing;
+}
+
+static enum hr_status gave_up(const char *text)
+{
+    return hr__fail(HR_EDEVICE, "its test ended early: %s", text);
+}
+
+// Samples that it does not take say nothing.
+static enum hr_status look(struct probe *p, hr_job cpu, hr_job job)
+{
+    for (int i = 0; i < p->n; i++) {
+        const struct hr_result *r = &job->results[i];
+
+        if (cpu->results[i].status || r->status == HR_EUNSUPPORTED)
+            continue;
+        if (r->status == HR_ENOMEM)
+            return hr__fail(HR_ENOMEM, "out of memory for its test");
+        if (r->status == HR_ETIMEDOUT ||
+            (r->status && r->why & (HR_WHY_TIMEOUT | HR_WHY_LOST)))
+            return gave_up(r->message);
+        if (r->status)
+            p->cert->failed = true;
+        else
+            compare(p, i);
+    }
+    return HR_OK;
+}
+
+// ---- Running ---------------------------------------------------------------
+
+// NULL: hr_last_status(). A job that hangs for ever is left behind, and p.
+static hr_job run(struct probe *p, int k)
+{
+    int64_t left = p->deadline - hr__now();
+    hr_job job;
+
+    atomic_fetch_add(&p->refs, 1);
+    job = hr_submit(&p->dev[k]->pub, p->samples[k], p->n, NULL,
+                    hr_job_params(.tier = k ? HR_FAST : HR_EXACT,
+                                  .strict = k == 1,
+                                  .on_error = HR_ON_ERROR_ZERO,
+                                  .timeout_ns = left > 0 ? left : 1,
+                                  .on_done = drop, .ctx = p));
+    if (!job) {
+        drop(p, NULL);
+        return NULL;
+    }
+    hr_job_wait(job, (left > 0 ? left : 0) + 2000000000);
+    if (hr_job_poll(job, 0) != HR_PENDING)
+        return job;
+    hr_job_release(&job);
+    gave_up("it does not answer");
+    return NULL;
+}
+
+static enum hr_status run_both(struct probe *p)
+{
+    hr_job cpu, job = NULL;
+    enum hr_status status = make_cases(p);
+
+    if (status || !p->n)
+        return status;
+    p->dev[1]->probing = FAST_SPAN;
+    if ((cpu = run(p, 0)) && (job = run(p, 1)))
+        status = look(p, cpu, job);
+    else
+        status = hr_last_status();
+    // (What hangs goes on looking at what it may do.)
+    if (job)
+        p->dev[1]->probing = 0;
+    hr_job_release(&cpu);
+    hr_job_release(&job);
+    return status;
+}
+
+// Rounded up to 1e-9, as the file keeps them: what is not 0 stays so.
+static double rounded(double x)
+{
+    return ceil(x * 1e9) / 1e9;
+}
+
+static enum hr_status run_lifted(struct probe *p)
+{
+    struct hr__device *dev = p->dev[1];
+    struct hr_device_params *params = &dev->pub.params, mine = *params;
+    enum hr_status status;
+
+    // What the user limited is lifted meanwhile.
+    memset(&params->limits, 0, sizeof(params->limits));
+    hr__limits_default(&params->limits, &params->limits);
+    if (params->budget < (size_t)64 << 20)
+        params->budget = (size_t)64 << 20;
+    if ((status = run_both(p)))
+        return status;
+    // Nobody else has submitted anything yet.
+    hr_wait_all(&dev->pub, HR_FOREVER);
+    pthread_mutex_lock(&dev->lock);
+    memset(&dev->stats, 0, sizeof(dev->stats));
+    pthread_mutex_unlock(&dev->lock);
+    atomic_store(&dev->heap_allocations, 0);
+    *params = mine;
+    if (!p->cert->pictures)
+        return HR_OK;
+    p->cert->mean = rounded(p->sum / p->elements);
+    p->cert->max = rounded(p->cert->max);
+    p->cert->differing = rounded(p->differing / p->elements);
+    p->cert->psnr = hr__psnr(p->squares, p->elements);
+    return HR_OK;
+}
+
+enum hr_status hr__certificate_fast(struct hr__device *dev,
+                                    struct hr_certificate *cert)
+{
+    int64_t span_ns = dev->pub.params.deadline_ns < MAX_SPAN_NS
+                          ? dev->pub.params.deadline_ns
+                          : MAX_SPAN_NS;
+    enum hr_status status;
+    struct probe *p;
+    hr_device cpu;
+
+    if (!(dev->engines[0]->caps.spans[HR_FAST] & FAST_SPAN))
+        return HR_OK;
+    if (!(p = hr__alloc(NULL, sizeof(*p))))
+        return hr__fail(HR_ENOMEM, "out of memory for its test");
+    memset(p, 0, sizeof(*p));
+    atomic_init(&p->refs, 1);
+    p->cert = &cert->spans[cert->num_spans++];
+    p->cert->span = (struct hr_span){HR_ENTROPY, HR_RESAMPLE};
+    p->deadline = hr__deadline(TOTAL_NS + 2 * span_ns);
+    cpu = hr_device_open(hr__host(dev)->backend->name,
+                         hr_device_params(.threads = 1, .cpu_mask = HR_CPU_C,
+                                          .log = dev->log,
+                                          .log_ctx = dev->log_ctx));
+    p->dev[0] = (struct hr__device *)cpu;
+    p->dev[1] = dev;
+    status = cpu ? run_lifted(p) : hr_last_status();
+    for (int i = 0; i < MOST; i++)
+        for (int k = 0; k < 2; k++)
+            hr_image_release(&p->out[k][i]);
+    hr_device_close(&cpu);
+    drop(p, NULL);
+    return status;
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the library fault_opencl share.
+#ifndef HEADRACE_TESTS_FAULT_CALLS_H
+#define HEADRACE_TESTS_FAULT_CALLS_H
+
+#include "fault_opencl.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define CALL EXPORT CL_API_CALL
+
+extern struct ocl_api fault_real;  // the driver's, once a call has begun
+
+// Around every call: what the script says of it.
+struct fault_rule fault_begin(enum fault_entry entry);
+void fault_finish(const struct fault_rule *rule);
+// Objects that are alive. use: true if it is; else it counts as misused.
+void fault_made(const void *object);
+bool fault_use(const void *object, bool release);
+// Adds to those counts.
+void fault_note(int misused, int imported, int acquired);
+
+// fault_external.c
+void fault_external(bool on);
+cl_int fault_extensions(cl_device_id id, size_t size, void *value,
+                        size_t *used);
+
+#endif

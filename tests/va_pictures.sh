@@ -1,0 +1,83 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Real pictures on the VA-API engine over the software driver, and on the CPU:
+# the same bytes, every picture's way planned, and the reasons for what is not
+# the device's. Exit code 77, after a line "not run: REASON": what is needed is
+# not here.
+#   va_pictures.sh BUILD [--long] [CORPUS]
+# CORPUS has kinds/ and photos/; without it, what headrace samples makes.
+# Of the photos one in eight, on one kind of driver; --long: all, on each.
+set -euo pipefail
+build=$(realpath "${1:?usage: va_pictures.sh BUILD [--long] [CORPUS]}")
+here=$(cd "$(dirname "$0")" && pwd)
+long=
+shift
+[[ ${1-} != --long ]] || { long=1; shift; }
+corpus=${1-}
+scratch=$build/va-pictures
+driver=$build/tests/va_driver
+python=/usr/bin/python3
+[[ -x $python ]] || python=python3
+
+not_run() { echo "not run: $*"; exit 77; }
+
+[[ -e $driver/headrace_drv_video.so ]] ||
+    not_run "$driver/headrace_drv_video.so was not built"
+rm -rf "$scratch"
+mkdir -p "$scratch/cache" "$scratch/few"
+unset HEADRACE_VA_DRIVER HEADRACE_BACKEND HEADRACE_CERTIFICATE
+unset HEADRACE_VAAPI_DEVICE HEADRACE_VAAPI_READ
+export XDG_CACHE_HOME=$scratch/cache
+export LIBVA_DRIVERS_PATH=$driver LIBVA_DRIVER_NAME=headrace
+export LIBVA_MESSAGING_LEVEL=0 ASAN_OPTIONS=detect_leaks=0:use_sigaltstack=0
+# A driver that was built with a sanitizer needs it first.
+node=$(ldd "$driver/headrace_drv_video.so" | awk '/lib[at]san/ {print $3}')
+node=${node:+$node:}$driver/libva_node_type.so
+
+run()  # name backend ops pictures...
+{
+    local name=$1 backend=$2 ops=$3 rc=0
+    shift 3
+    LD_PRELOAD=$node timeout 600 "$build/headrace" run --tier exact \
+        --backend "$backend" --ops "$ops" --json --quiet \
+        --out "$scratch/$name.npy" "$@" >"$scratch/$name.summary" \
+        2>"$scratch/$name.err" || rc=$?
+    # 1: some pictures cannot be made by anybody.
+    ((rc <= 1)) || { cat "$scratch/$name.err"; return 1; }
+}
+
+bad=0
+same()  # what least ops personalities pictures...
+{
+    local what=$1 least=$2 ops=$3 persons=$4 person
+    shift 4
+    run cpu cpu "$ops" "$@"
+    for person in $persons; do
+        export HEADRACE_VA_DRIVER=personality=$person
+        run device vaapi:/dev/null+cpu "$ops" "$@" || { bad=1; continue; }
+        "$python" "$here/va_pictures.py" "$scratch" "$what, $person" \
+            "$least" || bad=1
+    done
+}
+
+all="plain ihd i965 mesa22 nvidia"
+ops=decode,resize=256,center_crop=224,normalize=imagenet
+if [[ -d $corpus/kinds && -d $corpus/photos ]]; then
+    same kinds 20 "$ops" "$all" "$corpus/kinds"
+    if [[ $long ]]; then
+        same photos 50 "$ops" "$all" "$corpus/photos"
+        same "photos, whole" 50 decode,resize=512x512 plain "$corpus/photos"
+    else
+        find "$corpus/photos" -type f | sort | awk 'NR % 8 == 1' |
+            while read -r file; do
+                ln -s "$file" "$scratch/few/$(basename "$(dirname "$file")")-$(
+                    basename "$file")"
+            done
+        same "one in eight photos" 50 "$ops" plain "$scratch/few"
+    fi
+else
+    "$build/headrace" samples --count 8 "$scratch/samples" >/dev/null
+    same samples 10 "$ops" "$all" "$scratch/samples"
+fi
+rm -rf "$scratch"
+exit $bad
