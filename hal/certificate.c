@@ -15,7 +15,7 @@
 enum { PROBE_VERSION = 2 };
 
 static const double CLOSE_LEVELS = 2;
-#define QUEUE_NS INT64_C(3000000000)
+#define QUEUE_NS INT64_C(10000000000)
 
 // ---- Judgement -------------------------------------------------------------
 

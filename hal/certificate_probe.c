@@ -167,16 +167,6 @@ static enum hr_status make_cases(struct probe *p)
 
 // ---- Comparing -------------------------------------------------------------
 
-static double from_f16(uint16_t h)
-{
-    int exponent = h >> 10 & 31, fraction = h & 1023;
-    double x = exponent == 31 ? NAN
-               : exponent     ? ldexp(fraction + 1024, exponent - 25)
-                              : ldexp(fraction, -24);
-
-    return h & 0x8000 ? -x : x;
-}
-
 static double element(const struct hr_image_params *p, size_t i)
 {
     float f;
@@ -186,7 +176,7 @@ static double element(const struct hr_image_params *p, size_t i)
         memcpy(&f, (const uint8_t *)p->data + 4 * i, sizeof(f));
         return f;
     case HR_F16:
-        return from_f16(((const uint16_t *)p->data)[i]);
+        return hr__from_f16(((const uint16_t *)p->data)[i]);
     default:
         return ((const uint8_t *)p->data)[i];
     }

@@ -34,16 +34,6 @@ uint8_t *hr__dst_row(const struct hr__dst *d, int i)
 
 // ---- Levels ----------------------------------------------------------------
 
-static double from_f16(uint16_t h)
-{
-    int exponent = h >> 10 & 31, fraction = h & 1023;
-    double x = exponent == 31 ? NAN
-               : exponent     ? ldexp(fraction + 1024, exponent - 25)
-                              : ldexp(fraction, -24);
-
-    return h & 0x8000 ? -x : x;
-}
-
 static double value(const struct hr__dst *d, const uint8_t *at)
 {
     uint16_t half;
@@ -55,7 +45,7 @@ static double value(const struct hr__dst *d, const uint8_t *at)
         return f;
     case HR_F16:
         memcpy(&half, at, sizeof(half));
-        return from_f16(half);
+        return hr__from_f16(half);
     default:
         return *at;
     }
@@ -69,7 +59,8 @@ static double level(const struct hr__dst *d, const struct hr__table *t, int c)
     if (d->dtype == HR_F32)
         step = ((double)t->f32[c][255] - (double)t->f32[c][0]) / 255;
     else if (d->dtype == HR_F16)
-        step = (from_f16(t->f16[c][255]) - from_f16(t->f16[c][0])) / 255;
+        step = (hr__from_f16(t->f16[c][255]) - hr__from_f16(t->f16[c][0])) /
+               255;
     return fabs(step) > 0 ? fabs(step) : 1;
 }
 

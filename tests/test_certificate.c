@@ -489,13 +489,14 @@ static void short_deadline(void)
 // clock starts again with each job.
 static void slow(void)
 {
+    int64_t ms = TEST_MS * (TEST_SANITIZED ? 8 : 1);
     hr_device dev;
 
     empty_cache();
     fake_reset(&(struct fake_script){
         .spans = ALL(FAKE_RS), .tested = true, .delay_ns = 8 * TEST_MS});
-    hr__test_probe_limits(TEST_MS, 100 * TEST_MS, 0);
-    CHECK(open_fake(&dev, hr_device_params(.deadline_ns = 500 * TEST_MS)) > 200,
+    hr__test_probe_limits(TEST_MS, 100 * ms, 0);
+    CHECK(open_fake(&dev, hr_device_params(.deadline_ns = 500 * ms)) > 200,
           "%s", hr_last_error());
     hr__test_probe_limits(0, 0, 0);
     CHECK(dev && dev->caps.exact, "%s", hr_last_error());

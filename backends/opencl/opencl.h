@@ -10,7 +10,6 @@
 //   queue.c    tasks that wait
 //   thread.c   the driver thread; start and stop
 //   nurse.c    what has landed; what does not come back in time
-//   patience.c deadlines on a busy machine
 //   ring.c     slots: memory of one batch on its way
 //   submit.c   one batch: packed, one upload, the kernels, one download
 //   pack.c     one picture: what the kernels must know of it
