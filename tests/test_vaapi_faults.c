@@ -224,12 +224,28 @@ static void work_failures(void)
 
 // ---- While it opens --------------------------------------------------------
 
+// A busy machine may be late for so short a deadline before the driver fails.
+static hr_device open_failing(const char *fault, int call, bool *hit)
+{
+    hr_device dev = NULL;
+
+    *hit = false;
+    for (int i = 0; i < 4 && !dev && !*hit; i++) {
+        vaapi_new_cache();
+        vaapi_driver("default,reset,personality=ihd,fault=%s", fault);
+        dev = try_open();
+        *hit = was_hit(call);
+    }
+    return dev;
+}
+
 static void open_failures(void)
 {
     for (int call = 0; call < VA_DRIVER_NUM_CALLS; call++)
         for (int i = 0; i < CODES; i++) {
             static const char *const whens[] = {"1", "always", "2"};
             const char *when = whens[i % 3];
+            char fault[80];
             hr_device dev;
             bool ok;
 
@@ -237,11 +253,9 @@ static void open_failures(void)
                 continue;
             snprintf(f.label, sizeof(f.label), "open: %s, %s, %s", calls[call],
                      codes[i].name, when);
-            vaapi_new_cache();
-            vaapi_driver("default,reset,personality=ihd,fault=%s:%#x:%s",
-                         calls[call], codes[i].code, when);
-            dev = try_open();
-            ok = was_hit(call);
+            snprintf(fault, sizeof(fault), "%s:%#x:%s", calls[call],
+                     codes[i].code, when);
+            dev = open_failing(fault, call, &ok);
             if (!dev) {
                 CHECK(ok && strlen(hr_last_error()) > 10, "%s: '%s'", f.label,
                       hr_last_error());
