@@ -13,6 +13,7 @@
 #include <CUnit/Basic.h>
 
 #include "cpu_fallback/cpu_ops.h"
+#include "heaps.h"
 #include "simd_axes.h"
 #include "simd_bench.h"
 #include "simd_color.h"
@@ -203,7 +204,7 @@ static void check_h(const struct cpu_ops *ops)
     struct rows src;
     struct targets want, got;
     struct cpu_arena arena;
-    cpu_arena_init(&arena, &test_heap);
+    cpu_arena_init(&arena, &plain_heap);
     CU_ASSERT_FATAL(rows_init(&src, MAX_BYTES));
     targets_init(&want);
     targets_init(&got);
@@ -227,7 +228,7 @@ static void check_h_unpacked(const struct cpu_ops *ops)
     struct axis x;
     struct cpu_ops c;
     cpu_ops_init(&c, CPU_FLAG_C);
-    cpu_arena_init(&arena, &test_heap);
+    cpu_arena_init(&arena, &plain_heap);
     CU_ASSERT_FATAL(rows_init(&src, MAX_BYTES));
     targets_init(&want);
     targets_init(&got);

@@ -30,25 +30,6 @@ void fenced_finish(struct fenced *f)
     munmap(f->map, f->size);
 }
 
-// ---- A heap ------------------------------------------------------------------
-
-static void *heap_alloc(void *ctx, size_t size)
-{
-    void *p = NULL;
-
-    (void)ctx;
-    return posix_memalign(&p, CPU_ALIGN, size) ? NULL : p;
-}
-
-static void heap_free(void *ctx, void *block, size_t size)
-{
-    (void)ctx;
-    (void)size;
-    free(block);
-}
-
-const struct cpu_heap planes_heap = {heap_alloc, heap_free, NULL};
-
 // ---- Instruction sets ------------------------------------------------------
 
 const struct planes_level planes_levels[PLANES_LEVELS] = {

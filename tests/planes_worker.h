@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of planes work with, without a device: a heap, instruction sets,
-// and memory that ends where it may no longer be read.
+// What tests of planes work with, without a device: instruction sets, and
+// memory that ends where it may no longer be read.
 #ifndef HEADRACE_TESTS_PLANES_WORKER_H
 #define HEADRACE_TESTS_PLANES_WORKER_H
 
@@ -14,8 +14,6 @@ struct fenced {
 // A copy right in front of a page that faults.
 uint8_t *fenced_copy(struct fenced *f, const uint8_t *from, size_t size);
 void fenced_finish(struct fenced *f);
-
-extern const struct cpu_heap planes_heap;
 
 enum { PLANES_LEVELS = 3 };
 extern const struct planes_level {

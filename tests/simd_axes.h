@@ -10,8 +10,6 @@ void test_rnd_seed(uint64_t seed);
 uint32_t test_rnd(void);
 int test_rnd_int(int low, int high);  // both included
 
-extern const struct cpu_heap test_heap;  // for arenas
-
 struct axis {
     struct cpu_axis a;
     int32_t *lo, *n, *w;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "heaps.h"
 #include "simd_axes.h"
 
 #define MAX_ROWS 16  // that the horizontal pass gets at a time
@@ -167,7 +168,7 @@ static void bench_size(int w, int h, int out, int channels, int filter,
 void test_simd_bench(void)
 {
     struct cpu_arena arena;
-    cpu_arena_init(&arena, &test_heap);
+    cpu_arena_init(&arena, &plain_heap);
     bench_size(500, 375, 224, 3, TEST_BILINEAR, "bilinear", &arena);
     bench_size(280, 280, 224, 3, TEST_BILINEAR, "bilinear", &arena);
     bench_size(120, 120, 224, 3, TEST_BILINEAR, "bilinear", &arena);

@@ -7,39 +7,11 @@
 
 #include <CUnit/Basic.h>
 
-#include "cpu_fallback/arena.h"
-
-struct counting_heap {
-    struct cpu_heap heap;
-    size_t bytes, blocks, allocs;
-    size_t fail_at;  // this allocation, from 1, and all after it; 0 = none
-};
-
-static void *counting_alloc(void *ctx, size_t size)
-{
-    struct counting_heap *h = ctx;
-    void *p = NULL;
-    h->allocs++;
-    if ((h->fail_at && h->allocs >= h->fail_at) ||
-        posix_memalign(&p, CPU_ALIGN, size))
-        return NULL;
-    h->bytes += size;
-    h->blocks++;
-    return p;
-}
-
-// The size must be the one that was asked for: budgets are kept with it.
-static void counting_free(void *ctx, void *block, size_t size)
-{
-    struct counting_heap *h = ctx;
-    h->bytes -= size;
-    h->blocks--;
-    free(block);
-}
+#include "heaps.h"
 
 static void set_up(struct counting_heap *h, struct cpu_arena *a)
 {
-    *h = (struct counting_heap){.heap = {counting_alloc, counting_free, h}};
+    counting_heap_init(h);
     cpu_arena_init(a, &h->heap);
 }
 

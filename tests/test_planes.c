@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "heaps.h"
 #include "planes_forms.h"
 #include "planes_worker.h"
 #include "testing.h"
@@ -430,7 +431,7 @@ int main(int argc, char **argv)
         TEST_CASE(damage), TEST_CASE(no_memory)};
     int result;
 
-    cpu_arena_init(&arena, &planes_heap);
+    cpu_arena_init(&arena, &plain_heap);
     result = test_main("planes", cases, 5, argc, argv);
     cpu_arena_finish(&arena);
     return result;
