@@ -8,9 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu_fallback/planes.h"
+#include "fenced.h"
 #include "heaps.h"
 #include "planes_forms.h"
-#include "planes_worker.h"
+#include "simd_levels.h"
 #include "testing.h"
 
 static struct cpu_arena arena;
@@ -119,13 +121,13 @@ static void check_window(const struct picture *p, struct cpu_rect window,
     struct cpu_ops ops;
     struct fenced f;
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < SIMD_LEVELS; i++) {
         int form = pick(0, NUM_FORMS - 1), bad;
         struct cpu_mark mark = cpu_arena_mark(&arena);
         uint8_t *data;
         size_t bytes;
 
-        if (!planes_level_ops(i, &ops))
+        if (!simd_level_ops(i, &ops))
             continue;
         bad = differs(p, planes, (const uint8_t *)planes, size, window, &ops,
                       want);
