@@ -12,11 +12,6 @@
 
 struct opencl_env env;
 
-struct ocl *opencl_private(hr_device dev)
-{
-    return ocl_of(((struct hr__device *)(uintptr_t)dev)->engines[0]);
-}
-
 double opencl_ms_since(int64_t start)
 {
     return (double)(hr__now() - start) / 1e6;

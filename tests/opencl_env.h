@@ -5,7 +5,7 @@
 #ifndef HEADRACE_TESTS_OPENCL_ENV_H
 #define HEADRACE_TESTS_OPENCL_ENV_H
 
-#include "backends/opencl/opencl.h"
+#include "opencl_private.h"
 #include "testing.h"
 
 enum { OPENCL_FILES = 400, OPENCL_SIDE = 96 };
@@ -17,9 +17,6 @@ extern struct opencl_env {
     int num_files;
     hr_device cpu, ocl;  // ocl: opened first, with nothing cached
 } env;
-
-// What the backend keeps of an opened device.
-struct ocl *opencl_private(hr_device dev);
 
 double opencl_ms_since(int64_t start);
 

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <CUnit/Basic.h>
-
 #include "heaps.h"
+#include "testing.h"
 
 static void set_up(struct counting_heap *h, struct cpu_arena *a)
 {
@@ -173,22 +172,18 @@ static void test_failing_heap(void)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    if (CU_initialize_registry() != CUE_SUCCESS)
-        return 2;
-    CU_pSuite s = CU_add_suite("arena", NULL, NULL);
-    if (!s || !CU_add_test(s, "alloc", test_alloc) ||
-        !CU_add_test(s, "overflow", test_overflow) ||
-        !CU_add_test(s, "limit", test_limit) ||
-        !CU_add_test(s, "reset", test_reset) ||
-        !CU_add_test(s, "steady state", test_steady) ||
-        !CU_add_test(s, "keep", test_keep) ||
-        !CU_add_test(s, "failing heap", test_failing_heap))
-        return 2;
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    bool failed = CU_get_number_of_failures() != 0;
-    CU_cleanup_registry();
-    return failed;
+    static const struct test_case cases[] = {
+        {"alloc", test_alloc},
+        {"overflow", test_overflow},
+        {"limit", test_limit},
+        {"reset", test_reset},
+        {"steady_state", test_steady},
+        {"keep", test_keep},
+        {"failing_heap", test_failing_heap},
+    };
+
+    return test_main("arena", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
 }

@@ -57,11 +57,6 @@ static void no_faults(void)
 
 // ---- Payloads in pinned memory ----------------------------------------------
 
-static struct ocl *private_of(hr_device dev)
-{
-    return ocl_of(((struct hr__device *)(uintptr_t)dev)->engines[0]);
-}
-
 static int chunks(struct ocl *o, int *holders)
 {
     int n = 0;
@@ -100,7 +95,7 @@ static void pinned_payloads(void)
     snprintf(faults.label, sizeof(faults.label), "pinned payloads");
     faults.ctl.discrete(true);
     dev = faults_open_scene(0, SCENE_BYTES);
-    o = private_of(dev);
+    o = opencl_private(dev);
     for (int i = 0; i < 3; i++)
         faults_run(5 * SECOND);
     CHECK(chunks(o, &holders) >= 1, "no payload is pinned");
