@@ -26,8 +26,10 @@ static void *counting_alloc(void *ctx, size_t size)
     void *p;
 
     h->allocs++;
-    if ((h->fail_at && h->allocs >= h->fail_at) ||
-        !(p = plain_alloc(NULL, size)))
+    if (h->fail_at &&
+        (h->fail_once ? h->allocs == h->fail_at : h->allocs >= h->fail_at))
+        return NULL;
+    if (!(p = plain_alloc(NULL, size)))
         return NULL;
     h->bytes += size;
     h->blocks++;

@@ -4,6 +4,8 @@
 #ifndef HEADRACE_TESTS_HEAPS_H
 #define HEADRACE_TESTS_HEAPS_H
 
+#include <stdbool.h>
+
 #include "cpu_fallback/arena.h"
 
 extern const struct cpu_heap plain_heap;
@@ -15,6 +17,7 @@ struct counting_heap {
     size_t bytes, blocks;  // now
     size_t allocs;         // so far
     size_t fail_at;  // this allocation, from 1, and all after it; 0 = none
+    bool fail_once;  // .. not those after it
 };
 void counting_heap_init(struct counting_heap *h);
 

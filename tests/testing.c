@@ -17,6 +17,18 @@ static int complaints, not_run;
 
 // ---- Running ------------------------------------------------------------------
 
+void test_begin(void)
+{
+    const char *text = getenv("HEADRACE_SEED");
+    static bool begun;
+
+    if (begun)
+        return;
+    begun = true;
+    test_seed = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL);
+    fprintf(stderr, "HEADRACE_SEED=%llu\n", (unsigned long long)test_seed);
+}
+
 int test_loops(int n)
 {
     const char *text = getenv("HEADRACE_TEST_SCALE");
@@ -125,12 +137,10 @@ static void next_case(void)
 int test_main(const char *suite, const struct test_case *cases, int n, int argc,
               char **argv)
 {
-    const char *text = getenv("HEADRACE_SEED");
     unsigned failures = 0, asserts = 0;
     int run = 0;
 
-    test_seed = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL);
-    fprintf(stderr, "HEADRACE_SEED=%llu\n", (unsigned long long)test_seed);
+    test_begin();
     signal(SIGALRM, hung);
     table = cases;
     for (at = 0; at < n; at++) {

@@ -28,8 +28,10 @@ enum { TEST_NOT_RUN = 77 };
 #define TEST_SANITIZED 0
 #endif
 
-// Of HEADRACE_SEED or the clock; printed by test_main().
+// Of HEADRACE_SEED or the clock; drawn and printed by test_main(), or before
+// it by test_begin().
 extern uint64_t test_seed;
+void test_begin(void);
 // n loops, or fewer by HEADRACE_TEST_SCALE (0 < scale <= 1); at least 1.
 int test_loops(int n);
 
