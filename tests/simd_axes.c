@@ -180,7 +180,7 @@ static void axis_identity(struct axis *x, int in, int out, int from)
     x->a.identity = true;
 }
 
-void test_axis_mirror(struct axis *x)
+static void test_axis_mirror(struct axis *x)
 {
     int out = x->a.out, stride = x->a.stride;
     for (int i = 0; i < out / 2; i++) {

@@ -26,7 +26,6 @@ enum {
 
 // The weights Pillow would make. Pair each with test_axis_finish().
 void test_axis_filter(struct axis *x, int in, int out, int filter);
-void test_axis_mirror(struct axis *x);
 void test_axis_finish(struct axis *x);
 
 // Any filter, identity, or numbers without sense that the contract allows;

@@ -73,7 +73,7 @@ static bool holds(hr_image image)
            !memcmp(mine, right, SIZE);
 }
 
-// ---- What it costs --------------------------------------------------------------
+// ---- What it costs --------------------------------------------------------
 
 // Five jobs that allocate nothing; how many there were before them.
 static bool run_steadily(hr_device dev, const struct hr_sample *s,
@@ -172,7 +172,7 @@ static void eager_stays(void)
     faults.ctl.discrete(false);
 }
 
-// ---- What fails -----------------------------------------------------------------
+// ---- What fails -----------------------------------------------------------
 
 // Whatever fails, it ends, in time, and nothing wrong is called right.
 static void under_script(hr_device dev, int *failed)
@@ -258,6 +258,8 @@ static void lost(void)
     CHECK(b, "after: %s", hr_last_error());
     if (hr_image_read(a, mine, SIZE, 30 * SECOND))
         CHECK(strstr(hr_last_error(), "lost"), "%s", hr_last_error());
+    else
+        CHECK(!memcmp(mine, right, SIZE), "not lost, and not as it was");
     s = sample_to(b);
     CHECK(run(dev, &s, 1, NULL, NULL) == HR_OK && holds(b), "%s",
           hr_last_error());
