@@ -28,7 +28,7 @@ int coef_pick(int from, int to)
     return from + (int)(coef_random() % (uint32_t)(to - from + 1));
 }
 
-// ---- A worker --------------------------------------------------------------
+// ---- A worker -------------------------------------------------------------
 
 void coef_worker_init(struct coef_worker *b, unsigned flags)
 {
@@ -48,7 +48,7 @@ void coef_worker_finish(struct coef_worker *b)
     CU_ASSERT_EQUAL(b->heap.bytes, 0);
 }
 
-// ---- Files -----------------------------------------------------------------
+// ---- Files ----------------------------------------------------------------
 
 #define KIND(name, ...) \
     {                   \

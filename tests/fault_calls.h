@@ -8,7 +8,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define CALL EXPORT CL_API_CALL
 
-// ---- fault_script.c --------------------------------------------------------
+// ---- fault_script.c -------------------------------------------------------
 
 extern struct ocl_api fault_real;  // the driver's, once a call has begun
 
@@ -29,7 +29,7 @@ void fault_note_batch(void);
 // Adds to those counts.
 void fault_note(int misused, int imported, int acquired);
 
-// ---- fault_external.c ------------------------------------------------------
+// ---- fault_external.c -----------------------------------------------------
 
 void fault_external(bool on);
 cl_int fault_extensions(cl_device_id id, size_t size, void *value,

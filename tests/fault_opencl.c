@@ -8,7 +8,7 @@
 
 #define real fault_real
 
-// ---- What all entry points have in common ----------------------------------
+// ---- What all entry points have in common ---------------------------------
 
 static bool use_events(cl_uint n, const cl_event *events)
 {
@@ -90,7 +90,7 @@ static cl_int made_event(cl_int code, const cl_event *event)
         return rule.code;                                              \
     }
 
-// ---- Platforms and devices -------------------------------------------------
+// ---- Platforms and devices ------------------------------------------------
 
 PLAIN(clGetPlatformIDs, (cl_uint max, cl_platform_id *ids, cl_uint *n),
       (max, ids, n), true)
@@ -127,7 +127,7 @@ CALL cl_int clGetDeviceInfo(cl_device_id id, cl_device_info what, size_t size,
     return rule.code;
 }
 
-// ---- Objects made and released ---------------------------------------------
+// ---- Objects made and released --------------------------------------------
 
 typedef void(CL_CALLBACK *context_notify)(const char *, const void *, size_t,
                                           void *);
@@ -165,7 +165,7 @@ RELEASE(clReleaseProgram, cl_program)
 RELEASE(clReleaseKernel, cl_kernel)
 RELEASE(clReleaseEvent, cl_event)
 
-// ---- Programs and kernels --------------------------------------------------
+// ---- Programs and kernels -------------------------------------------------
 
 PLAIN(clBuildProgram,
       (cl_program program, cl_uint n, const cl_device_id *ids,
@@ -187,7 +187,7 @@ PLAIN(clSetKernelArg,
       (cl_kernel kernel, cl_uint at, size_t size, const void *value),
       (kernel, at, size, value), fault_use(kernel, false))
 
-// ---- Queues ----------------------------------------------------------------
+// ---- Queues ---------------------------------------------------------------
 
 PLAIN(clFlush, (cl_command_queue queue), (queue), fault_use(queue, false))
 PLAIN(clFinish, (cl_command_queue queue), (queue), fault_use(queue, false))
@@ -241,7 +241,7 @@ CALL void *clEnqueueMapBuffer(cl_command_queue queue, cl_mem mem,
     return to;
 }
 
-// ---- Callbacks -------------------------------------------------------------
+// ---- Callbacks ------------------------------------------------------------
 
 struct callback {
     void(CL_CALLBACK *fn)(cl_event, cl_int, void *);

@@ -41,7 +41,7 @@ static void load(void)
 #undef X
 }
 
-// ---- The script ------------------------------------------------------------
+// ---- The script -----------------------------------------------------------
 
 // f.lock
 static const struct fault_rule *find_rule(enum fault_entry entry)
@@ -104,7 +104,7 @@ void fault_finish(const struct fault_rule *rule)
         fault_hang_now();
 }
 
-// ---- Objects ---------------------------------------------------------------
+// ---- Objects --------------------------------------------------------------
 
 // The driver may use an address again, and for objects of another kind.
 static const void **find_object(const void *object)
@@ -169,7 +169,7 @@ void fault_note_batch(void)
     pthread_mutex_unlock(&f.lock);
 }
 
-// ---- Control ---------------------------------------------------------------
+// ---- Control --------------------------------------------------------------
 
 static void set(const struct fault_rule *rules, int n)
 {

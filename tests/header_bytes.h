@@ -42,7 +42,7 @@ static inline void drop(struct growing *b)
     *b = (struct growing){0};
 }
 
-// ---- JPEG --------------------------------------------------------------------
+// ---- JPEG -----------------------------------------------------------------
 
 static inline void segment(struct growing *b, unsigned marker, const void *p,
                            size_t n)
@@ -168,7 +168,7 @@ static inline void progressive(struct growing *b, int w, int h, int scans)
     eoi(b);
 }
 
-// ---- PNG ---------------------------------------------------------------------
+// ---- PNG ------------------------------------------------------------------
 
 static inline uint32_t crc_of(const uint8_t *p, size_t n)
 {
@@ -215,7 +215,7 @@ static inline void png_end(struct growing *b)
     chunk(b, "IEND", NULL, 0);
 }
 
-// ---- EXIF --------------------------------------------------------------------
+// ---- EXIF -----------------------------------------------------------------
 
 // A TIFF structure with one entry for the orientation.
 static inline void tiff(struct growing *b, int big, uint16_t type,

@@ -129,7 +129,7 @@ void kernel_env_close(struct kernel_env *env)
     memset(env, 0, sizeof(*env));
 }
 
-// ---- A batch ---------------------------------------------------------------
+// ---- A batch --------------------------------------------------------------
 
 enum { GUARD = 64, GUARD_BYTE = 0xa5 };  // behind every tensor
 

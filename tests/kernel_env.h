@@ -13,7 +13,7 @@
 #include "hal/hal.h"
 #include "kernels/plan.h"
 
-// ---- kernel_env.c: a device, and batches on it -----------------------------
+// ---- kernel_env.c: a device, and batches on it ----------------------------
 
 // clang-format off
 #define KERNEL_ENTRY_POINTS(X) \
@@ -104,7 +104,7 @@ bool kernel_run(struct kernel_env *env, struct kernel_item *items, int n);
 // What a step reads of its source.
 struct hr__rect kernel_window(const struct hr__step *step);
 
-// ---- kernel_jpeg.c: files and coefficients ---------------------------------
+// ---- kernel_jpeg.c: files and coefficients --------------------------------
 
 struct kernel_jpeg {
     unsigned char *data;

@@ -17,7 +17,7 @@ double opencl_ms_since(int64_t start)
     return (double)(hr__now() - start) / 1e6;
 }
 
-// ---- Jobs ------------------------------------------------------------------
+// ---- Jobs -----------------------------------------------------------------
 
 struct opencl_run opencl_start(hr_device dev, const struct hr_sample *samples,
                                int n, const struct hr_batch_params *params)
@@ -109,7 +109,7 @@ void opencl_fill(struct hr_sample *s, struct hr_op (*ops)[4], int n)
     }
 }
 
-// ---- The program -----------------------------------------------------------
+// ---- The program ----------------------------------------------------------
 
 static bool list_samples(const char *dir)
 {

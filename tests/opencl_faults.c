@@ -15,7 +15,7 @@ const char *const faults_names[FAULT_ENTRIES] = {
 #undef X
 };
 
-// ---- What may go wrong: as the OpenCL 1.2 reference pages name it ----------
+// ---- What may go wrong: as the OpenCL 1.2 reference pages name it ---------
 
 #define ALWAYS CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY
 #define ENQUEUE                                                         \
@@ -98,7 +98,7 @@ int faults_num_codes(int entry)
     return n;
 }
 
-// ---- Steps of a case -------------------------------------------------------
+// ---- Steps of a case ------------------------------------------------------
 
 struct fault_counts faults_now(void)
 {
@@ -261,7 +261,7 @@ void faults_new_cache(void)
     faults_cache(name);
 }
 
-// ---- The program -----------------------------------------------------------
+// ---- The program ----------------------------------------------------------
 
 static bool set_up(const char *path)
 {

@@ -167,7 +167,7 @@ int test_simd_ycc(const struct cpu_ops *ops)
     return bad;
 }
 
-// ---- Times -----------------------------------------------------------------
+// ---- Times ----------------------------------------------------------------
 
 enum { BENCH_W = 1920, BENCH_H = 1080, BENCH_ROW = BENCH_W + 2 * CPU_SLACK };
 

@@ -55,7 +55,7 @@ static hr_batch make_batch(hr_device dev)
                            hr_batch_params(.n = 4, .c = 3, .h = 9, .w = 11));
 }
 
-// ---- Scenarios ------------------------------------------------------------------
+// ---- Scenarios ------------------------------------------------------------
 
 static bool failed(int *bad)
 {
@@ -192,7 +192,7 @@ static bool timeout_job(int *bad)
     return ok;
 }
 
-// ---- Walking ----------------------------------------------------------------------
+// ---- Walking --------------------------------------------------------------
 
 static const struct scenario scenarios[] = {
     {"cpu job", cpu_job},

@@ -21,7 +21,7 @@ static struct hr_stats stats_of(hr_device dev)
     return s;
 }
 
-// ---- Admission ------------------------------------------------------------------------
+// ---- Admission ------------------------------------------------------------
 
 static void over_budget(void)
 {
@@ -119,7 +119,7 @@ static void one_huge(void)
     free(jpeg.data);
 }
 
-// ---- Working bytes ----------------------------------------------------------------------
+// ---- Working bytes --------------------------------------------------------
 
 // Each sample alone nearly fills the budget, or is over it.
 static void tiny_budgets(void)
@@ -235,7 +235,7 @@ static void peak(void)
     free(jpeg.data);
 }
 
-// ---- Callbacks that submit -----------------------------------------------------------------
+// ---- Callbacks that submit ------------------------------------------------
 
 struct relay {
     struct scene *s;
@@ -294,7 +294,7 @@ static void submit_from_callback(void)
     }
 }
 
-// ---- Many threads ----------------------------------------------------------------------------
+// ---- Many threads ---------------------------------------------------------
 
 enum { USERS = 6 };
 

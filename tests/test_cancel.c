@@ -28,7 +28,7 @@ static int count_status(hr_job job, enum hr_status status)
     return n;
 }
 
-// ---- The only host thread is busy ---------------------------------------------------
+// ---- The only host thread is busy -----------------------------------------
 
 static atomic_int in_callback;
 static atomic_bool let_go;
@@ -243,7 +243,7 @@ static void while_decoding(void)
     free(jpeg.data);
 }
 
-// ---- Timeouts --------------------------------------------------------------------------
+// ---- Timeouts -------------------------------------------------------------
 
 static void job_timeout(void)
 {
@@ -350,7 +350,7 @@ static void hung_strict(void)
     CHECK(test_reaches(&fake_counts.closes, 1), "never closed");
 }
 
-// ---- Letting go ------------------------------------------------------------------------
+// ---- Letting go -----------------------------------------------------------
 
 // Everything is given up right after the submission, in any order; the last
 // user of the device is a thread of its own.

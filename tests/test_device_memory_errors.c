@@ -108,7 +108,7 @@ static bool reads_as(hr_image image, const uint8_t *bytes)
            !memcmp(mine, bytes, sizeof(mine));
 }
 
-// ---- The CPU makes it ----------------------------------------------------------------
+// ---- The CPU makes it -----------------------------------------------------
 
 static void falls_back(void)
 {
@@ -180,7 +180,7 @@ static void cuts(void)
     }
 }
 
-// ---- Clearing ---------------------------------------------------------------------------
+// ---- Clearing -------------------------------------------------------------
 
 static void clears(void)
 {
@@ -220,7 +220,7 @@ static void clears(void)
     }
 }
 
-// ---- Copies that fail ------------------------------------------------------------------
+// ---- Copies that fail -----------------------------------------------------
 
 static void failing_copies(void)
 {
@@ -263,7 +263,7 @@ static void failing_copies(void)
     close_fake(&dev);
 }
 
-// ---- Devices that hang -----------------------------------------------------------------
+// ---- Devices that hang ----------------------------------------------------
 
 static void hung_reads(void)
 {
@@ -334,7 +334,7 @@ static void hung_spans(void)
     close_fake(&dev);
 }
 
-// ---- Jobs of copies -----------------------------------------------------------------------
+// ---- Jobs of copies -------------------------------------------------------
 
 static void asynchronous(void)
 {

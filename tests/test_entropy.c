@@ -11,7 +11,7 @@
 #include "samples_scene.h"
 #include "testing.h"
 
-// ---- The toy engine: reconstruct..store of crops, u8, NHWC -----------------
+// ---- The toy engine: reconstruct..store of crops, u8, NHWC ----------------
 
 static int wrong_payloads;
 static const char *wrong_text;
@@ -88,7 +88,7 @@ static const struct hr__backend toy = {
     .buffer_free = toy_free,
 };
 
-// ---- One picture on both devices -------------------------------------------
+// ---- One picture on both devices ------------------------------------------
 
 static hr_device devices[2];  // toy, cpu
 
@@ -184,7 +184,7 @@ static struct hr_crop random_crop(int w, int h)
     return c;
 }
 
-// ---- Cases -----------------------------------------------------------------
+// ---- Cases ----------------------------------------------------------------
 
 static void test_plain(void)
 {

@@ -14,7 +14,7 @@
 
 static struct scene scene;
 
-// ---- Cuts ------------------------------------------------------------------------
+// ---- Cuts -----------------------------------------------------------------
 
 static bool by_fake(const struct hr_result *r, enum hr_stage stage)
 {
@@ -112,7 +112,7 @@ static void tiers(void)
     hr_device_close(&dev);
 }
 
-// ---- Lists ------------------------------------------------------------------------
+// ---- Lists ----------------------------------------------------------------
 
 static void one_list(enum scene_source source, int n, int batch, int lists)
 {
@@ -207,7 +207,7 @@ static void lists_of_equal_spans(void)
     hr_device_close(&dev);
 }
 
-// ---- Failures at every place ----------------------------------------------------------
+// ---- Failures at every place ----------------------------------------------
 
 static void fails_at_every_task(void)
 {

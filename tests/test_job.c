@@ -9,7 +9,7 @@
 
 static struct scene scene;
 
-// ---- Exactly one end -------------------------------------------------------------
+// ---- Exactly one end ------------------------------------------------------
 
 struct scenario {
     const char *name;
@@ -156,7 +156,7 @@ static void strict_jobs_end_once(void)
                      true, 2);
 }
 
-// ---- on_error ----------------------------------------------------------------------
+// ---- on_error -------------------------------------------------------------
 
 static void policies(void)
 {
@@ -196,7 +196,7 @@ static void policies(void)
     free(bad.data);
 }
 
-// ---- Refused submissions ---------------------------------------------------------------
+// ---- Refused submissions --------------------------------------------------
 
 static atomic_int freed;
 
@@ -356,7 +356,7 @@ static void null_handles(void)
     CHECK(hr_image_wait(NULL, 0) == HR_EINVAL, "image_wait NULL");
 }
 
-// ---- Facts in results -------------------------------------------------------------------
+// ---- Facts in results -----------------------------------------------------
 
 // What is only known when the header was read fails its sample alone.
 static void late_errors(void)

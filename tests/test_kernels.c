@@ -41,7 +41,7 @@ static void run_and_compare(struct kernel_picture *p, int n)
         kernel_picture_free(&p[i]);
 }
 
-// ---- Stages ----------------------------------------------------------------
+// ---- Stages ---------------------------------------------------------------
 
 static int check_planes(const struct kernel_jpeg *j)
 {
@@ -145,7 +145,7 @@ static void test_tiny_stages(void)
                 check_stages(layout, w, h, false);
 }
 
-// ---- Chains ----------------------------------------------------------------
+// ---- Chains ---------------------------------------------------------------
 
 static void test_chain(void)
 {
@@ -330,7 +330,7 @@ static void test_rows(void)
     }
 }
 
-// ---- Main ------------------------------------------------------------------
+// ---- Main -----------------------------------------------------------------
 
 static bool wanted(const struct kernel_device *d)
 {

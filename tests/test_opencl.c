@@ -9,7 +9,7 @@
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
 
-// ---- The same bytes --------------------------------------------------------
+// ---- The same bytes -------------------------------------------------------
 
 // All files by one op list on both devices.
 static void compare_files(const struct hr_op *ops, int num_ops, int w, int h,
@@ -146,7 +146,7 @@ static void test_reasons(void)
         CU_ASSERT(seen > 0);
     }
 }
-// ---- Pixels, batches, jobs -------------------------------------------------
+// ---- Pixels, batches, jobs ------------------------------------------------
 
 static void test_images(void)
 {
@@ -275,7 +275,7 @@ static void test_no_allocations(void)
     CU_ASSERT_EQUAL(after.heap_allocations, before.heap_allocations);
     hr_batch_destroy(&batch);
 }
-// ---- Variants of the kernels -----------------------------------------------
+// ---- Variants of the kernels ----------------------------------------------
 
 static hr_device open_variant(const char *name)
 {

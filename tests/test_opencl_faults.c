@@ -12,7 +12,7 @@
 #define N FAULTS_SAMPLES
 #define ALWAYS CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY
 
-// ---- Without faults --------------------------------------------------------
+// ---- Without faults -------------------------------------------------------
 
 static void check_steady(bool discrete)
 {
@@ -55,7 +55,7 @@ static void no_faults(void)
     printf("\n  at most 6 launches in a batch, nothing blocks ");
 }
 
-// ---- Payloads in pinned memory ----------------------------------------------
+// ---- Payloads in pinned memory --------------------------------------------
 
 static int chunks(struct ocl *o, int *holders)
 {
@@ -130,7 +130,7 @@ static void pinned_payloads(void)
     faults.ctl.discrete(false);
 }
 
-// ---- Failures while it works -----------------------------------------------
+// ---- Failures while it works ----------------------------------------------
 
 // A job under the fault, and one without: that is the device's again. Two
 // batches at most: three failures would be one too many.
@@ -273,7 +273,7 @@ static void reopen_failures(void)
     printf("\n  %d cases so far ", faults.cases);
 }
 
-// ---- Failures while it opens -----------------------------------------------
+// ---- Failures while it opens ----------------------------------------------
 
 // It opens and works, or says why not.
 static void open_under_script(int entry, int live)
@@ -381,7 +381,7 @@ static void first_open_failures(void)
     printf("\n  %d cases so far ", faults.cases);
 }
 
-// ---- The breaker -----------------------------------------------------------
+// ---- The breaker ----------------------------------------------------------
 
 static void strike(int n)
 {

@@ -14,7 +14,7 @@
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
 
-// ---- Names -----------------------------------------------------------------
+// ---- Names ----------------------------------------------------------------
 
 static void test_names(void)
 {
@@ -102,7 +102,7 @@ static void test_fork(void)
     CU_ASSERT(child > 0 && waitpid(child, &status, 0) == child);
     CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
-// ---- The cache -------------------------------------------------------------
+// ---- The cache ------------------------------------------------------------
 
 static bool find_cache(char *path, size_t size)
 {
@@ -181,7 +181,7 @@ static void test_cache_folder(void)
     setenv("XDG_CACHE_HOME", cache, 1);
     CU_ASSERT_EQUAL(open_cached(NULL), 1);
 }
-// ---- The first job ---------------------------------------------------------
+// ---- The first job --------------------------------------------------------
 
 // The compiler takes longer than a sample may: that is not held against the
 // device, neither by its test nor by the first job.

@@ -17,7 +17,7 @@ static struct hr_op many_ops[N][4];
 
 static __typeof__(&clEnqueueNDRangeKernel) real_launch;
 
-// ---- Launches that fail ----------------------------------------------------
+// ---- Launches that fail ---------------------------------------------------
 
 static _Atomic int failures;
 static _Atomic cl_int failure;
@@ -92,7 +92,7 @@ static void test_failures(void)
     hr_device_close(&dev);
 }
 
-// ---- Launches that hang ----------------------------------------------------
+// ---- Launches that hang ---------------------------------------------------
 
 static pthread_mutex_t hang = PTHREAD_MUTEX_INITIALIZER;
 
@@ -155,7 +155,7 @@ static void test_hang(void)
     usleep(300 * 1000);
 }
 
-// ---- Rest ------------------------------------------------------------------
+// ---- Rest -----------------------------------------------------------------
 
 static void test_breaker(void)
 {

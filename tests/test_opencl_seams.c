@@ -213,7 +213,7 @@ static void patience(void)
     CHECK(!hr__wait_longer(&p), "at the end");
 }
 
-// ---- While all is well ------------------------------------------------------
+// ---- While all is well ----------------------------------------------------
 
 static void mixed(void)
 {
@@ -272,7 +272,7 @@ static void counted(void)
     hr_profile_times(false);
 }
 
-// ---- While it is not --------------------------------------------------------
+// ---- While it is not ------------------------------------------------------
 
 struct runner {
     hr_device dev;
@@ -369,7 +369,7 @@ static void troubled(void)
     faults.ctl.discrete(false);
 }
 
-// ---- A new program ------------------------------------------------------------
+// ---- A new program --------------------------------------------------------
 
 static void *release_soon(void *arg)
 {

@@ -35,7 +35,7 @@ static hr_job copy_job(hr_device dev, hr_image from, hr_image to,
     return job;
 }
 
-// ---- Chains by the eager API -----------------------------------------------------
+// ---- Chains by the eager API ----------------------------------------------
 
 static void chain_on(hr_device dev, const struct bytes *jpeg)
 {
@@ -92,7 +92,7 @@ static void eager_chains(void)
     free(jpeg.data);
 }
 
-// ---- Turns -------------------------------------------------------------------------
+// ---- Turns ----------------------------------------------------------------
 
 // Readers of one image run together; the writer behind them waits.
 static void write_after_read(void)
@@ -208,7 +208,7 @@ static void within_one_job(void)
     hr_device_close(&dev);
 }
 
-// ---- Failures on the way ------------------------------------------------------------
+// ---- Failures on the way --------------------------------------------------
 
 static void failed_producers(void)
 {
@@ -328,7 +328,7 @@ static void cancelled_behind_a_reader(void)
     free(before);
 }
 
-// ---- Memory of the caller's ----------------------------------------------------------
+// ---- Memory of the caller's -----------------------------------------------
 
 static atomic_int freed;
 
@@ -380,7 +380,7 @@ static void freed_once(void)
     hr_device_close(&dev);
 }
 
-// ---- Random graphs ---------------------------------------------------------------------
+// ---- Random graphs --------------------------------------------------------
 
 enum { IMAGES = 6, STEPS = 40 };
 

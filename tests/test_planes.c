@@ -23,7 +23,7 @@ static int pick(int from, int to)  // both included
     return from + random_below(&seed, to - from + 1);
 }
 
-// ---- Rows of both ways -----------------------------------------------------
+// ---- Rows of both ways ----------------------------------------------------
 
 struct picture {
     const uint8_t *data;
@@ -108,7 +108,7 @@ static uint8_t *in_form(const struct cpu_planes *p, enum planes_form form,
     return copy;
 }
 
-// ---- One window ------------------------------------------------------------
+// ---- One window -----------------------------------------------------------
 
 static int compared, forms_seen[NUM_FORMS];
 
@@ -184,7 +184,7 @@ static void check_picture(const struct picture *from, int windows,
     }
 }
 
-// ---- Cases -----------------------------------------------------------------
+// ---- Cases ----------------------------------------------------------------
 
 static const uint8_t samplings[][4] = {
     {0x11, 0x11, 0x11}, {0x21, 0x11, 0x11}, {0x22, 0x11, 0x11},

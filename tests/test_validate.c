@@ -14,7 +14,7 @@
 
 enum { ODD_ONE = 3 };
 
-// ---- Right -----------------------------------------------------------------
+// ---- Right ----------------------------------------------------------------
 
 static void exact_engine(void)
 {
@@ -38,7 +38,7 @@ static void exact_engine(void)
     }
 }
 
-// ---- Wrong -----------------------------------------------------------------
+// ---- Wrong ----------------------------------------------------------------
 
 static void expect_stage(const char *stage, uint32_t spans,
                          enum fake_fault fault, int least)
@@ -182,7 +182,7 @@ static void tiers(void)
     }
 }
 
-// ---- Status ----------------------------------------------------------------
+// ---- Status ---------------------------------------------------------------
 
 // The CPU says that the file ends early, the device that all is well.
 static void fails_on_one_side(void)
@@ -250,7 +250,7 @@ static void bad_pictures(void)
     free(bad.data);
 }
 
-// ---- Words -----------------------------------------------------------------
+// ---- Words ----------------------------------------------------------------
 
 static void expect_words(const char *what, const char *const *words)
 {
@@ -335,7 +335,7 @@ static void against_reference(void)
     validate_done(&r);
 }
 
-// ---- The corpus ------------------------------------------------------------
+// ---- The corpus -----------------------------------------------------------
 
 static void corpus(void)
 {

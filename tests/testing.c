@@ -15,7 +15,7 @@ uint64_t test_seed;
 static const char *current = "?";
 static int complaints, not_run;
 
-// ---- Running ------------------------------------------------------------------
+// ---- Running --------------------------------------------------------------
 
 void test_begin(void)
 {
@@ -171,7 +171,7 @@ int test_main(const char *suite, const struct test_case *cases, int n, int argc,
     return failures || !run ? 1 : 0;
 }
 
-// ---- Pictures --------------------------------------------------------------------
+// ---- Pictures -------------------------------------------------------------
 
 struct bytes test_jpeg_of(const struct jpeg_spec *spec, uint64_t *seed)
 {
@@ -223,7 +223,7 @@ struct bytes test_damaged(int w, int h, uint64_t *seed)
     return b;
 }
 
-// ---- Devices and jobs -----------------------------------------------------------------
+// ---- Devices and jobs -----------------------------------------------------
 
 hr_device test_device(const char *name, int threads, size_t budget)
 {

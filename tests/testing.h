@@ -68,7 +68,7 @@ struct bytes test_png(int w, int h, uint64_t *seed);
 // A JPEG of which the second half is missing: HR_ETRUNCATED.
 struct bytes test_damaged(int w, int h, uint64_t *seed);
 
-// ---- testing_files.c -------------------------------------------------------
+// ---- testing_files.c ------------------------------------------------------
 // Both live until the program ends, and are removed then, with all that was
 // put there. They end the program if they cannot be made.
 const char *test_folder(void);  // a new one, of which nobody else knows
