@@ -114,7 +114,7 @@ static bool wanted(const char *name, int argc, char **argv)
 static void print_failures(void)
 {
     for (CU_pFailureRecord f = CU_get_failure_list(); f; f = f->pNext)
-        if (f->strCondition && f->strCondition[0])
+        if (f->strFileName && f->strFileName[0])
             fprintf(stderr, "\n%s:%u: %s", f->strFileName, f->uiLineNumber,
                     f->strCondition);
 }
