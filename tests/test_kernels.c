@@ -370,9 +370,8 @@ static int run_tests(void)
     return failures;
 }
 
-static bool run_device(const struct kernel_cl *cl,
-                       const struct kernel_device *d, bool fuse,
-                       const char *folder, int most)
+static bool run_device(const struct ocl_api *cl, const struct kernel_device *d,
+                       bool fuse, const char *folder, int most)
 {
     bool ok;
 
@@ -392,7 +391,7 @@ int main(int argc, char **argv)
 {
     const char *seed = getenv("HEADRACE_SEED");
     struct kernel_device devices[8];
-    struct kernel_cl cl;
+    struct ocl_api cl;
     int n, run = 0, bad = 0;
 
     setbuf(stdout, NULL);  // what is said before a crash counts
