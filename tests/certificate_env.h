@@ -6,12 +6,6 @@
 
 #include "scene.h"
 
-// Of a script: the same spans in every tier.
-#define FAKE_ALL(x)   \
-    {                 \
-        (x), (x), (x) \
-    }
-
 // The folder of the environment while certificate_main() runs.
 extern const char *certificate_cache;
 // The one file in it, or "" and how many there are.

@@ -477,5 +477,5 @@ void fake_reset(const struct fake_script *s)
 
 void fake_reset_spans(uint32_t spans)
 {
-    fake_reset(&(struct fake_script){.spans = {spans, spans, spans}});
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(spans)});
 }

@@ -327,8 +327,8 @@ int main(int argc, char **argv)
     png = test_png(90, 70, &seed);
     path = test_file(&baseline, ".jpg");
     make_expected();
-    fake_reset(&(struct fake_script){.spans = {FAKE_R, FAKE_R, FAKE_R},
-                                     .own_buffers = true});
+    fake_reset(
+        &(struct fake_script){.spans = FAKE_ALL(FAKE_R), .own_buffers = true});
     result = test_main("alloc_fail", cases, 3, argc, argv);
     for (int i = 0; i < 4; i++)
         free(expected[i]);

@@ -76,7 +76,7 @@ static void fake_script(const struct fake_script *script)
 
 static void fake_plain(void)
 {
-    fake_script(&(struct fake_script){.spans = {FAKE_RS, FAKE_RS, FAKE_RS}});
+    fake_script(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS)});
 }
 
 // ---- Comparing ------------------------------------------------------------

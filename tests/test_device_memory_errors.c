@@ -166,7 +166,8 @@ static void cuts(void)
     expected(right);
     for (int i = 0; i < 5; i++) {
         uint32_t s = spans[i];
-        hr_device dev = open_fake(&(struct fake_script){.spans = {s, s, s}}, 0);
+        hr_device dev = open_fake(&(struct fake_script){.spans = FAKE_ALL(s)},
+                                  0);
         hr_image a = device_image(dev), b, c;
 
         finish(start(dev, &good, a, NULL));

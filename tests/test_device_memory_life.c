@@ -36,8 +36,8 @@ static const char *real_name(void)
 
 static hr_device open_device(bool is_real)
 {
-    static const struct fake_script script = {
-        .spans = {FAKE_RS, FAKE_RS, FAKE_RS}, .memory = true};
+    static const struct fake_script script = {.spans = FAKE_ALL(FAKE_RS),
+                                              .memory = true};
 
     if (!is_real)
         fake_reset(&script);

@@ -45,8 +45,7 @@ static void expect_stage(const char *stage, uint32_t spans,
 {
     json_t *json, *begins;
 
-    fake_reset(
-        &(struct fake_script){.spans = {spans, spans, spans}, .fault = fault});
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(spans), .fault = fault});
     json = validate_json("exact", 1);
     begins = json_object_get(json, "begins");
     CHECK(number_at(begins, stage) >= least && json_object_size(begins) == 1,
@@ -111,8 +110,7 @@ static void span_tells(void)
     static const uint32_t spans = FAKE_D | FAKE_R | FAKE_S;
     json_t *json;
 
-    fake_reset(
-        &(struct fake_script){.spans = {spans, spans, spans}, .wrong = true});
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(spans), .wrong = true});
     json = validate_json("exact", 1);
     CHECK(number_at(json_object_get(json, "begins"), "store") ==
               VALIDATE_PICTURES,
@@ -124,7 +122,7 @@ static void one_picture(void)
 {
     struct validate_ran r;
 
-    fake_reset(&(struct fake_script){.spans = {FAKE_DRS, FAKE_DRS, FAKE_DRS},
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS),
                                      .fault = FAKE_FAULT_CHROMA,
                                      .fault_width = validate_width(ODD_ONE)});
     r = validate_run(
@@ -146,7 +144,7 @@ static void stale_picture(void)
 {
     json_t *json, *p;
 
-    fake_reset(&(struct fake_script){.spans = {FAKE_DRS, FAKE_DRS, FAKE_DRS},
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS),
                                      .stale_width = validate_width(ODD_ONE)});
     json = validate_json("close", 1);
     p = picture_at(json, ODD_ONE);
@@ -176,8 +174,8 @@ static void tiers(void)
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        fake_reset(&(struct fake_script){
-            .spans = {FAKE_DRS, FAKE_DRS, FAKE_DRS}, .fault = cases[i].fault});
+        fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS),
+                                         .fault = cases[i].fault});
         json_decref(validate_json(cases[i].tier, cases[i].code));
     }
 }
@@ -193,7 +191,7 @@ static void fails_on_one_side(void)
     char path[300];
 
     validate_put("y.jpg", &bad);
-    fake_reset(&(struct fake_script){.spans = {FAKE_DRS, FAKE_DRS, FAKE_DRS},
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS),
                                      .never_fails = true});
     json = validate_json("close", 1);
     p = picture_at(json, VALIDATE_PICTURES);
@@ -215,8 +213,8 @@ static void falls_back(void)
 {
     json_t *json;
 
-    fake_reset(&(struct fake_script){.spans = {FAKE_DRS, FAKE_DRS, FAKE_DRS},
-                                     .fail_from = 1});
+    fake_reset(
+        &(struct fake_script){.spans = FAKE_ALL(FAKE_DRS), .fail_from = 1});
     json = validate_json("exact", 0);
     CU_ASSERT_EQUAL(number_at(json, "by_device"), 0);
     CU_ASSERT(json_object_size(json_object_get(json, "fallbacks")) > 0);
@@ -370,7 +368,7 @@ static int sample(const char *path)
 {
     struct validate_ran r;
 
-    fake_reset(&(struct fake_script){.spans = {FAKE_D, FAKE_D, FAKE_D},
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_D),
                                      .fault = FAKE_FAULT_CHROMA,
                                      .fault_width = validate_width(ODD_ONE)});
     r = validate_run((const char *const[]){validate_in, "--backend", "fake",
