@@ -420,6 +420,7 @@ EXPORT(int, shim_opencl_counts, hr_device dev, uint64_t *batches,
         return true;
     }
 #endif
+    (void)dev;  // as without OpenCL
     *batches = *launches = 0;
     return false;
 }

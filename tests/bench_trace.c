@@ -72,7 +72,7 @@ EXPORT cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what,
     return err;
 }
 
-// ---- What the device could do ----------------------------------------------
+// ---- What the device could do ---------------------------------------------
 
 // Waits for the event and takes it; 0 if that failed.
 static double rate(cl_int err, cl_event event, size_t bytes)
@@ -165,7 +165,7 @@ clCreateCommandQueue(cl_context context, cl_device_id device,
     return queue;
 }
 
-// ---- What it does -----------------------------------------------------------
+// ---- What it does ---------------------------------------------------------
 
 EXPORT cl_kernel clCreateKernel(cl_program program, const char *name,
                                 cl_int *err)

@@ -3,28 +3,11 @@
 // what may be written; and that CPU_COEF_RANGE promises what it says.
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include <CUnit/Basic.h>
-
+#include "coef_files.h"
 #include "coef_reference.h"
-#include "cpu_fallback/coefficients.h"
 #include "cpu_fallback/cpu_kernels.h"
-
-static uint64_t seed;
-
-static uint32_t random32(void)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (uint32_t)(seed >> 32);
-}
-
-static int pick(int from, int to)  // both included
-{
-    return from + (int)(random32() % (uint32_t)(to - from + 1));
-}
+#include "testing.h"
 
 enum { RUN = 40 };
 
@@ -32,24 +15,29 @@ static int16_t random_value(int style)
 {
     switch (style) {
     case 0:
-        return (int16_t)(pick(0, 3) ? 0 : pick(-3, 3));
+        return (int16_t)(coef_pick(0, 3) ? 0 : coef_pick(-3, 3));
     case 1:
-        return (int16_t)(pick(0, 9) ? 0 : pick(-300, 300));
+        return (int16_t)(coef_pick(0, 9) ? 0 : coef_pick(-300, 300));
     case 2:
-        return (int16_t)(pick(0, 1) ? 0 : pick(-2, 2) * 64 + pick(-2, 2));
+        return (int16_t)(coef_pick(0, 1)
+                             ? 0
+                             : coef_pick(-2, 2) * 64 + coef_pick(-2, 2));
     case 3:
-        return (int16_t)random32();
+        return (int16_t)coef_random();
     default:
-        return (int16_t)(pick(0, 30) ? 0 : pick(0, 1) ? -32768 : 32767);
+        return (int16_t)(coef_pick(0, 30)  ? 0
+                         : coef_pick(0, 1) ? -32768
+                                           : 32767);
     }
 }
 
 static void fill_blocks(int16_t (*blocks)[64], int n)
 {
-    int most = pick(0, 4);
+    int most = coef_pick(0, 4);
 
     for (int i = 0; i < n; i++) {
-        int style = pick(0, most), last = pick(0, 1) ? 64 : pick(0, 64);
+        int style = coef_pick(0, most),
+            last = coef_pick(0, 1) ? 64 : coef_pick(0, 64);
 
         memset(blocks[i], 0, sizeof(blocks[i]));
         for (int k = 0; k < last; k++)
@@ -91,17 +79,18 @@ static void test_simd(void)
 
     cpu_ops_init(&ops, ~0u);
     if (ops.pack_blocks == cpu_pack_blocks_c) {
-        printf("\n  not run: this machine has no SIMD to compare with; ");
+        test_not_run("this machine has no SIMD to compare with");
         return;
     }
+    coef_seed(test_seed);
     for (int r = 0; r < rounds; r++) {
-        int n = pick(1, pick(0, 1) ? RUN : 2);
-        int most = pick(0, 2) ? 255 : 65535;
+        int n = coef_pick(1, coef_pick(0, 1) ? RUN : 2);
+        int most = coef_pick(0, 2) ? 255 : 65535;
         uint16_t quant[64];
         struct cpu_coef_sink a = {.quant = quant}, b;
 
         for (int k = 0; k < 64; k++) {
-            quant[k] = (uint16_t)pick(1, pick(0, 3) ? 9 : most);
+            quant[k] = (uint16_t)coef_pick(1, coef_pick(0, 3) ? 9 : most);
             a.quant8[k] = (uint8_t)quant[k];
             a.wide |= quant[k] > 255;
         }
@@ -124,17 +113,18 @@ static void test_simd(void)
 // sum: few large ones, signs at random.
 static void limit_block(int16_t block[64], const uint16_t quant[64])
 {
-    int left = CPU_COEF_RANGE, n = pick(1, 12);
+    int left = CPU_COEF_RANGE, n = coef_pick(1, 12);
 
     memset(block, 0, 64 * sizeof(*block));
     while (n-- && left > 0) {
-        int k = pick(0, 1) ? pick(0, 63) : 8 * pick(0, 7), most, value;
+        int k = coef_pick(0, 1) ? coef_pick(0, 63) : 8 * coef_pick(0, 7), most,
+            value;
 
         if (block[k])
             continue;
         most = left / quant[k];
-        value = n ? pick(0, most) : most;
-        block[k] = (int16_t)(pick(0, 1) ? value : -value);
+        value = n ? coef_pick(0, most) : most;
+        block[k] = (int16_t)(coef_pick(0, 1) ? value : -value);
         left -= value * quant[k];
     }
 }
@@ -165,6 +155,7 @@ static void test_limit(void)
 
     cpu_ops_init(&ops[0], CPU_FLAG_C);
     cpu_ops_init(&ops[1], ~0u);
+    coef_seed(test_seed);
     for (int k = 0; k < 64; k++)
         ones[k] = 1;
     for (int r = 0; r < 20000; r++) {
@@ -173,7 +164,7 @@ static void test_limit(void)
         } else {  // all of them fit into 8 bits
             block[0] = 0;
             for (int k = 1; k < 64; k++)
-                block[k] = (int16_t)pick(-90, 90);
+                block[k] = (int16_t)coef_pick(-90, 90);
         }
         for (int i = 0; i < 2; i++)
             bad += range_at(block, CPU_COEF_RANGE, &ops[i]) ||
@@ -190,11 +181,12 @@ static void test_range(void)
     int16_t block[64] __attribute__((aligned(CPU_ALIGN)));
     int bad = 0, differ = 0;
 
+    coef_seed(test_seed);
     for (int r = 0; r < 200000; r++) {
         struct cpu_coef_sink sink = {.quant = quant, .to = to, .wide = true};
 
         for (int k = 0; k < 64; k++)
-            quant[k] = (uint16_t)(r % 2 ? 1 : pick(1, 99));
+            quant[k] = (uint16_t)(r % 2 ? 1 : coef_pick(1, 99));
         limit_block(block, quant);
         cpu_pack_blocks_c(&sink, &out, (const int16_t(*)[64]) & block, 1);
         coef_reference_idct(block, quant, a);
@@ -211,25 +203,14 @@ static void test_range(void)
     CU_ASSERT(differ > 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    const char *given = getenv("HEADRACE_SEED");
-    unsigned failures;
-    CU_pSuite s;
+    static const struct test_case cases[] = {
+        {"c_against_simd", test_simd},
+        {"limit_of_range", test_limit},
+        {"range", test_range},
+    };
 
-    seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
-    printf("seed: %llu (HEADRACE_SEED)\n", (unsigned long long)seed);
-    seed = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15) | 1;
-    if (CU_initialize_registry() != CUE_SUCCESS)
-        return 2;
-    s = CU_add_suite("packing", NULL, NULL);
-    if (!s || !CU_add_test(s, "C against SIMD", test_simd) ||
-        !CU_add_test(s, "limit of range", test_limit) ||
-        !CU_add_test(s, "range", test_range))
-        return 2;
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures != 0;
+    return test_main("packing", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
 }

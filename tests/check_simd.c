@@ -1,193 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 // The SIMD kernels against the readable C, byte by byte, on random and on
-// worst-case input; and the scratch arena. check_simd [--bench] [--seed N]
+// worst-case input. check_simd --bench times them, and does nothing else.
 #include <math.h>
-#include <stdio.h>
 #include <stddef.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
 
-#include <CUnit/Basic.h>
-
-#include "cpu_fallback/cpu_ops.h"
+#include "heaps.h"
 #include "simd_axes.h"
 #include "simd_bench.h"
 #include "simd_color.h"
+#include "simd_levels.h"
+#include "simd_rows.h"
+#include "testing.h"
 
-#define MAX_ROWS 16
-#define GUARD 64  // bytes watched around every destination
-#define FILL 0x99
+#define CASES 6000  // per kernel and level
 
-static const struct level {
-    const char *name;
-    unsigned flags;
-} levels[] = {
-    {"avx2", CPU_FLAG_C | CPU_FLAG_AVX2},
-    {"avx512", CPU_FLAG_C | CPU_FLAG_AVX2 | CPU_FLAG_AVX512},
-};
-#define NUM_LEVELS (sizeof levels / sizeof levels[0])
-
-// Sets up ops for a level; false if this machine has not got it.
-static bool level_ops(const struct level *level, struct cpu_ops *ops)
-{
-    cpu_ops_init(ops, level->flags);
-    return strcmp(ops->name, level->name) == 0;
-}
-
-// ---- memory that ends where it may no longer be read ----
-
-struct fenced {
-    uint8_t *map, *end;  // end: first byte that faults
-    size_t map_size;
-};
-
-static bool fenced_init(struct fenced *f, size_t size)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t body = (size + page - 1) / page * page;
-    f->map_size = body + page;
-    f->map = mmap(NULL, f->map_size, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (f->map == MAP_FAILED)
-        return false;
-    f->end = f->map + body;
-    return mprotect(f->end, page, PROT_NONE) == 0;
-}
-
-static void fenced_finish(struct fenced *f)
-{
-    munmap(f->map, f->map_size);
-}
-
-// ---- horizontal pass ----
-
-// Rows of random length position: each ends at most CPU_SLACK before a page
-// that faults. All rows of a case share one buffer of bytes.
-struct rows {
-    struct fenced f[MAX_ROWS];
-    const uint8_t *row[MAX_ROWS];
-};
-
-static bool rows_init(struct rows *rows, size_t size)
-{
-    for (int r = 0; r < MAX_ROWS; r++)
-        if (!fenced_init(&rows->f[r], size + CPU_SLACK))
-            return false;
-    return true;
-}
-
-static void rows_finish(struct rows *rows)
-{
-    for (int r = 0; r < MAX_ROWS; r++)
-        fenced_finish(&rows->f[r]);
-}
-
-// The slack is not zero: kernels must not let it into a result.
-static void rows_fill(struct rows *rows, size_t bytes)
-{
-    int kind = test_rnd_int(0, 5);
-    for (int r = 0; r < MAX_ROWS; r++) {
-        uint8_t *p = rows->f[r].end - CPU_SLACK - bytes;
-        rows->row[r] = p;
-        for (size_t i = 0; i < bytes; i++)
-            p[i] = (uint8_t)(kind == 0   ? 0
-                             : kind == 1 ? 255
-                             : kind == 2 ? (i & 1) * 255
-                             : kind == 3 ? (i / 3 & 1) * 255
-                                         : test_rnd());
-        for (size_t i = 0; i < CPU_SLACK; i++)
-            p[bytes + i] = (uint8_t)test_rnd();
-    }
-}
-
-// A destination row with watched bytes before it and behind its slack.
-struct target {
-    uint8_t *buf;
-    size_t room;
-};
-
-static uint8_t *target_row(struct target *t, int misalign)
-{
-    memset(t->buf, FILL, t->room);
-    return t->buf + GUARD + misalign;
-}
-
-static bool target_intact(const struct target *t, const uint8_t *row,
-                          size_t bytes, size_t slack)
-{
-    const uint8_t *end = row + bytes + slack;
-    for (const uint8_t *p = t->buf; p < row; p++)
-        if (*p != FILL)
-            return false;
-    for (const uint8_t *p = end; p < end + GUARD; p++)
-        if (*p != FILL)
-            return false;
-    return true;
-}
-
-#define MAX_BYTES 8192
-
-struct targets {
-    struct target t[MAX_ROWS];
-    uint8_t *row[MAX_ROWS];
-};
-
-static void targets_init(struct targets *t)
-{
-    for (int r = 0; r < MAX_ROWS; r++) {
-        t->t[r].room = MAX_BYTES + 3 * GUARD + CPU_SLACK;
-        t->t[r].buf = malloc(t->t[r].room);
-        if (!t->t[r].buf)
-            abort();
-    }
-}
-
-static void targets_finish(struct targets *t)
-{
-    for (int r = 0; r < MAX_ROWS; r++)
-        free(t->t[r].buf);
-}
-
-static void targets_clear(struct targets *t)
-{
-    for (int r = 0; r < MAX_ROWS; r++)
-        t->row[r] = target_row(&t->t[r], test_rnd_int(0, 63));
-}
-
-static bool targets_equal(const struct targets *want, const struct targets *got,
-                          int rows, size_t bytes)
-{
-    for (int r = 0; r < MAX_ROWS; r++) {
-        size_t m = r < rows ? bytes : 0;
-        if (memcmp(want->row[r], got->row[r], m) != 0 ||
-            !target_intact(&got->t[r], got->row[r], m,
-                           r < rows ? CPU_SLACK : 0))
-            return false;
-    }
-    return true;
-}
+// ---- Horizontal pass ------------------------------------------------------
 
 static bool one_h(const struct cpu_ops *ops, struct cpu_arena *arena,
-                  struct rows *src, struct targets *want, struct targets *got)
+                  struct simd_rows *src, struct simd_targets *want,
+                  struct simd_targets *got)
 {
     struct cpu_ops c;
     cpu_ops_init(&c, CPU_FLAG_C);
     struct axis x;
     char text[80];
     test_axis_random(&x, text, sizeof text);
-    int channels = test_rnd() % 2 ? 3 : 1, rows = test_rnd_int(1, MAX_ROWS);
+    int channels = test_rnd() % 2 ? 3 : 1, rows = test_rnd_int(1, SIMD_ROWS);
     size_t bytes = (size_t)x.a.out * channels;
-    rows_fill(src, (size_t)x.a.in * channels);
-    targets_clear(want);
-    targets_clear(got);
+    simd_rows_fill(src, (size_t)x.a.in * channels);
+    simd_targets_clear(want);
+    simd_targets_clear(got);
 
     c.resample_h(want->row, src->row, rows, channels, &x.a);
     bool packed = !ops->pack_h || ops->pack_h(&x.a, channels, arena);
     ops->resample_h(got->row, src->row, rows, channels, &x.a);
-    bool ok = packed && targets_equal(want, got, rows, bytes);
+    bool ok = packed && simd_targets_equal(want, got, rows, bytes);
     if (!ok)
         printf("  %s resample_h differs: %s, %d channels, %d rows\n", ops->name,
                text, channels, rows);
@@ -196,24 +45,22 @@ static bool one_h(const struct cpu_ops *ops, struct cpu_arena *arena,
     return ok;
 }
 
-#define CASES 6000  // per kernel and level
-
 static void check_h(const struct cpu_ops *ops)
 {
-    struct rows src;
-    struct targets want, got;
+    struct simd_rows src;
+    struct simd_targets want, got;
     struct cpu_arena arena;
-    cpu_arena_init(&arena, &test_heap);
-    CU_ASSERT_FATAL(rows_init(&src, MAX_BYTES));
-    targets_init(&want);
-    targets_init(&got);
+    cpu_arena_init(&arena, &plain_heap);
+    simd_rows_init(&src, SIMD_BYTES);
+    simd_targets_init(&want);
+    simd_targets_init(&got);
     int bad = 0;
     for (int i = 0; i < CASES && bad < 5; i++)
         bad += !one_h(ops, &arena, &src, &want, &got);
     CU_ASSERT_EQUAL(bad, 0);
-    targets_finish(&want);
-    targets_finish(&got);
-    rows_finish(&src);
+    simd_targets_finish(&want);
+    simd_targets_finish(&got);
+    simd_rows_finish(&src);
     cpu_arena_finish(&arena);
 }
 
@@ -221,18 +68,18 @@ static void check_h(const struct cpu_ops *ops)
 // point of its work.
 static void check_h_unpacked(const struct cpu_ops *ops)
 {
-    struct rows src;
-    struct targets want, got;
+    struct simd_rows src;
+    struct simd_targets want, got;
     struct cpu_arena arena;
     struct axis x;
     struct cpu_ops c;
     cpu_ops_init(&c, CPU_FLAG_C);
-    cpu_arena_init(&arena, &test_heap);
-    CU_ASSERT_FATAL(rows_init(&src, MAX_BYTES));
-    targets_init(&want);
-    targets_init(&got);
+    cpu_arena_init(&arena, &plain_heap);
+    simd_rows_init(&src, SIMD_BYTES);
+    simd_targets_init(&want);
+    simd_targets_init(&got);
     test_axis_filter(&x, 2400, 600, TEST_LANCZOS);
-    rows_fill(&src, 2400 * 3);
+    simd_rows_fill(&src, 2400 * 3);
     bool packed = false;
     int refused = 0;
     for (arena.limit = 64; !packed; arena.limit *= 2) {
@@ -240,22 +87,22 @@ static void check_h_unpacked(const struct cpu_ops *ops)
         packed = ops->pack_h(&x.a, 3, &arena);
         refused += !packed;
         CU_ASSERT_EQUAL(packed, x.a.packed != NULL);
-        targets_clear(&want);
-        targets_clear(&got);
+        simd_targets_clear(&want);
+        simd_targets_clear(&got);
         c.resample_h(want.row, src.row, 5, 3, &x.a);
         ops->resample_h(got.row, src.row, 5, 3, &x.a);
-        CU_ASSERT(targets_equal(&want, &got, 5, 1800));
+        CU_ASSERT(simd_targets_equal(&want, &got, 5, 1800));
         cpu_arena_clear(&arena, SIZE_MAX);
     }
     CU_ASSERT(refused > 3);
     test_axis_finish(&x);
     cpu_arena_finish(&arena);
-    targets_finish(&want);
-    targets_finish(&got);
-    rows_finish(&src);
+    simd_targets_finish(&want);
+    simd_targets_finish(&got);
+    simd_rows_finish(&src);
 }
 
-// ---- vertical pass ----
+// ---- Vertical pass --------------------------------------------------------
 
 static void v_weights(int32_t *w, int n)
 {
@@ -270,8 +117,8 @@ static void v_weights(int32_t *w, int n)
         w[0] = 1 << 22;
 }
 
-static bool one_v(const struct cpu_ops *ops, struct rows *src,
-                  struct targets *want, struct targets *got)
+static bool one_v(const struct cpu_ops *ops, struct simd_rows *src,
+                  struct simd_targets *want, struct simd_targets *got)
 {
     enum { MAX_N = 1100 };
     static const uint8_t *rows[MAX_N];
@@ -281,18 +128,17 @@ static bool one_v(const struct cpu_ops *ops, struct rows *src,
     size_t bytes = (size_t)test_rnd_int(1, test_rnd() % 4 ? 240 : 1800);
     // Weights end at the fence: not one may be read behind n.
     struct fenced fw;
-    if (!fenced_init(&fw, (size_t)n * sizeof(int32_t)))
-        return false;
+    fenced_init(&fw, (size_t)n * sizeof(int32_t));
     int32_t *w = (int32_t *)(void *)fw.end - n;
     v_weights(w, n);
-    rows_fill(src, bytes);
+    simd_rows_fill(src, bytes);
     for (int k = 0; k < n; k++)
-        rows[k] = src->row[test_rnd() % MAX_ROWS];
-    targets_clear(want);
-    targets_clear(got);
+        rows[k] = src->row[test_rnd() % SIMD_ROWS];
+    simd_targets_clear(want);
+    simd_targets_clear(got);
     c.resample_v(want->row[0], rows, w, n, bytes);
     ops->resample_v(got->row[0], rows, w, n, bytes);
-    bool ok = targets_equal(want, got, 1, bytes);
+    bool ok = simd_targets_equal(want, got, 1, bytes);
     if (!ok)
         printf("  %s resample_v differs: %d rows of %zu bytes\n", ops->name, n,
                bytes);
@@ -302,21 +148,21 @@ static bool one_v(const struct cpu_ops *ops, struct rows *src,
 
 static void check_v(const struct cpu_ops *ops)
 {
-    struct rows src;
-    struct targets want, got;
-    CU_ASSERT_FATAL(rows_init(&src, MAX_BYTES));
-    targets_init(&want);
-    targets_init(&got);
+    struct simd_rows src;
+    struct simd_targets want, got;
+    simd_rows_init(&src, SIMD_BYTES);
+    simd_targets_init(&want);
+    simd_targets_init(&got);
     int bad = 0;
     for (int i = 0; i < CASES && bad < 5; i++)
         bad += !one_v(ops, &src, &want, &got);
     CU_ASSERT_EQUAL(bad, 0);
-    targets_finish(&want);
-    targets_finish(&got);
-    rows_finish(&src);
+    simd_targets_finish(&want);
+    simd_targets_finish(&got);
+    simd_rows_finish(&src);
 }
 
-// ---- store ----
+// ---- Store ----------------------------------------------------------------
 
 // Random bits: NaNs and denormals must come through as they are.
 static void random_table(struct cpu_store_table *t)
@@ -330,8 +176,8 @@ static void random_table(struct cpu_store_table *t)
             t->u8[i / 256][i % 256] = (uint8_t)i;
 }
 
-static bool one_store(const struct cpu_ops *ops, struct rows *src,
-                      struct targets *want, struct targets *got)
+static bool one_store(const struct cpu_ops *ops, struct simd_rows *src,
+                      struct simd_targets *want, struct simd_targets *got)
 {
     static const int sizes[] = {4, 2, 1};
     static struct cpu_store_table table;
@@ -343,13 +189,13 @@ static bool one_store(const struct cpu_ops *ops, struct rows *src,
     int w = test_rnd_int(1, test_rnd() % 4 ? 90 : 600), size = sizes[type];
     int num_dst = planar ? channels : 1;
     size_t bytes = (size_t)w * size * (planar ? 1 : channels);
-    rows_fill(src, (size_t)w * channels);
-    targets_clear(want);
-    targets_clear(got);
+    simd_rows_fill(src, (size_t)w * channels);
+    simd_targets_clear(want);
+    simd_targets_clear(got);
     void *to_want[3] = {0}, *to_got[3] = {0};
     for (int i = 0; i < num_dst; i++) {
-        want->row[i] = want->t[i].buf + GUARD + test_rnd_int(0, 15) * size;
-        got->row[i] = got->t[i].buf + GUARD + test_rnd_int(0, 15) * size;
+        want->row[i] = want->t[i].buf + SIMD_GUARD + test_rnd_int(0, 15) * size;
+        got->row[i] = got->t[i].buf + SIMD_GUARD + test_rnd_int(0, 15) * size;
         to_want[i] = want->row[i];
         to_got[i] = got->row[i];
     }
@@ -359,8 +205,8 @@ static bool one_store(const struct cpu_ops *ops, struct rows *src,
     bool ok = true;
     for (int i = 0; i < num_dst; i++)
         ok = ok && memcmp(want->row[i], got->row[i], bytes) == 0 &&
-             target_intact(&want->t[i], want->row[i], bytes, 0) &&
-             target_intact(&got->t[i], got->row[i], bytes, 0);
+             simd_target_intact(&want->t[i], want->row[i], bytes, 0) &&
+             simd_target_intact(&got->t[i], got->row[i], bytes, 0);
     if (!ok)
         printf("  %s store differs: w %d, %d channels, planar %d, type %d\n",
                ops->name, w, channels, planar, type);
@@ -369,21 +215,21 @@ static bool one_store(const struct cpu_ops *ops, struct rows *src,
 
 static void check_store(const struct cpu_ops *ops)
 {
-    struct rows src;
-    struct targets want, got;
-    CU_ASSERT_FATAL(rows_init(&src, MAX_BYTES));
-    targets_init(&want);
-    targets_init(&got);
+    struct simd_rows src;
+    struct simd_targets want, got;
+    simd_rows_init(&src, SIMD_BYTES);
+    simd_targets_init(&want);
+    simd_targets_init(&got);
     int bad = 0;
     for (int i = 0; i < CASES && bad < 5; i++)
         bad += !one_store(ops, &src, &want, &got);
     CU_ASSERT_EQUAL(bad, 0);
-    targets_finish(&want);
-    targets_finish(&got);
-    rows_finish(&src);
+    simd_targets_finish(&want);
+    simd_targets_finish(&got);
+    simd_rows_finish(&src);
 }
 
-// ---- colour ----
+// ---- Color ----------------------------------------------------------------
 
 static int muldiv255(int a, int b)
 {
@@ -426,120 +272,101 @@ static void check_gray(const struct cpu_ops *ops)
     CU_ASSERT_EQUAL(bad, 0);
 }
 
-// ---- the program ----
-
-// CUnit hands nothing to a test; a suite's set-up fills this.
-static struct cpu_ops tested;
-
-static void test_h(void)
+static void check_color(const struct cpu_ops *ops)
 {
-    check_h(&tested);
+    CU_ASSERT_EQUAL(test_simd_color(ops, CASES), 0);
 }
 
-static void test_h_unpacked(void)
+static void check_ycc(const struct cpu_ops *ops)
 {
-    check_h_unpacked(&tested);
+    CU_ASSERT_EQUAL(test_simd_ycc(ops), 0);
 }
 
-static void test_v(void)
-{
-    check_v(&tested);
-}
+// ---- The program ----------------------------------------------------------
 
-static void test_store(void)
+// On C and all that this machine has, or only on what is compared with C.
+static void on_levels(int first, void (*check)(const struct cpu_ops *ops))
 {
-    check_store(&tested);
-}
+    struct cpu_ops ops;
+    int run = 0;
 
-static void test_cmyk(void)
-{
-    check_cmyk(&tested);
-}
-
-static void test_gray(void)
-{
-    check_gray(&tested);
-}
-
-static void test_color(void)
-{
-    CU_ASSERT_EQUAL(test_simd_color(&tested, CASES), 0);
-}
-
-static void test_ycc(void)
-{
-    CU_ASSERT_EQUAL(test_simd_ycc(&tested), 0);
-}
-
-static int use_c(void)
-{
-    cpu_ops_init(&tested, CPU_FLAG_C);
-    return 0;
-}
-
-static int use_avx2(void)
-{
-    return level_ops(&levels[0], &tested) ? 0 : 1;
-}
-
-static int use_avx512(void)
-{
-    return level_ops(&levels[1], &tested) ? 0 : 1;
-}
-
-static bool add_suites(void)
-{
-    // Some of colour exists in C only, against a formula of its own.
-    CU_pSuite c = CU_add_suite("c", use_c, NULL);
-    if (!c || !CU_add_test(c, "cmyk_to_rgb", test_cmyk) ||
-        !CU_add_test(c, "rgb_to_gray", test_gray) ||
-        !CU_add_test(c, "ycc_to_rgb, all chroma", test_ycc))
-        return false;
-    int (*const use[NUM_LEVELS])(void) = {use_avx2, use_avx512};
-    for (size_t i = 0; i < NUM_LEVELS; i++) {
-        struct cpu_ops ops;
-        if (!level_ops(&levels[i], &ops)) {
-            printf("NOT RUN: %s, this machine has not got it\n",
-                   levels[i].name);
-            continue;
+    test_rnd_seed(test_seed);
+    for (int i = first; i < SIMD_LEVELS; i++)
+        if (simd_level_ops(i, &ops)) {
+            check(&ops);
+            run++;
         }
-        CU_pSuite s = CU_add_suite(levels[i].name, use[i], NULL);
-        if (!s || !CU_add_test(s, "resample_h", test_h) ||
-            !CU_add_test(s, "resample_h without packed weights",
-                         test_h_unpacked) ||
-            !CU_add_test(s, "resample_v", test_v) ||
-            !CU_add_test(s, "store", test_store) ||
-            !CU_add_test(s, "planes to pixels", test_color) ||
-            !CU_add_test(s, "ycc_to_rgb, all chroma", test_ycc))
-            return false;
-    }
-    return true;
+    if (!run)
+        test_not_run("there is nothing but C here");
+}
+
+// Some of colour exists in C only, against a formula of its own.
+static void on_c(void (*check)(const struct cpu_ops *ops))
+{
+    struct cpu_ops ops;
+
+    test_rnd_seed(test_seed);
+    cpu_ops_init(&ops, CPU_FLAG_C);
+    check(&ops);
+}
+
+static void cmyk_to_rgb(void)
+{
+    on_c(check_cmyk);
+}
+
+static void rgb_to_gray(void)
+{
+    on_c(check_gray);
+}
+
+static void ycc_to_rgb(void)
+{
+    on_levels(0, check_ycc);
+}
+
+static void resample_h(void)
+{
+    on_levels(1, check_h);
+}
+
+static void resample_h_unpacked(void)
+{
+    on_levels(1, check_h_unpacked);
+}
+
+static void resample_v(void)
+{
+    on_levels(1, check_v);
+}
+
+static void store(void)
+{
+    on_levels(1, check_store);
+}
+
+static void planes_to_pixels(void)
+{
+    on_levels(1, check_color);
 }
 
 int main(int argc, char **argv)
 {
-    uint64_t seed = (uint64_t)time(NULL) ^ (uint64_t)getpid() << 32;
-    bool want_bench = false;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--bench") == 0) {
-            want_bench = true;
-        } else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
-            seed = strtoull(argv[++i], NULL, 0);
-        } else {
-            fprintf(stderr, "usage: %s [--bench] [--seed N]\n", argv[0]);
-            return 2;
-        }
+    static const struct test_case cases[] = {
+        TEST_CASE(cmyk_to_rgb),
+        TEST_CASE(rgb_to_gray),
+        TEST_CASE(ycc_to_rgb),
+        TEST_CASE(resample_h),
+        TEST_CASE(resample_h_unpacked),
+        TEST_CASE(resample_v),
+        TEST_CASE(store),
+        TEST_CASE(planes_to_pixels),
+    };
+
+    if (argc == 2 && !strcmp(argv[1], "--bench")) {
+        test_simd_bench();
+        test_simd_color_bench();
+        return 0;
     }
-    printf("seed %llu\n", (unsigned long long)seed);
-    test_rnd_seed(seed);
-    if (CU_initialize_registry() != CUE_SUCCESS || !add_suites())
-        return 2;
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    bool failed = CU_get_number_of_failures() || CU_get_error() ||
-                  CU_get_number_of_suites_failed();
-    CU_cleanup_registry();
-    if (want_bench)
-        test_simd_bench(), test_simd_color_bench();
-    return failed;
+    return test_main("simd", cases, sizeof(cases) / sizeof(*cases), argc, argv);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- The packed form -------------------------------------------------------
+// ---- The packed form ------------------------------------------------------
 
 static const struct hr__coef_block *records(const struct hr__coefficients *c)
 {
@@ -130,7 +130,7 @@ bool coef_reference_block(const struct hr__coefficients *c, int comp,
     return unpack(b, values(c) + b->values, values(c) + c->values_size, out);
 }
 
-// ---- Reconstruct -----------------------------------------------------------
+// ---- Reconstruct ----------------------------------------------------------
 
 // How the two kinds of arithmetic treat what may not fit into 16 bits.
 struct arithmetic {
@@ -249,7 +249,7 @@ void coef_reference_idct32(const int16_t coef[64], const uint16_t quant[64],
     idct(&(struct arithmetic){keep, keep}, coef, quant, out);
 }
 
-// ---- Color -----------------------------------------------------------------
+// ---- Color ----------------------------------------------------------------
 
 // The samples of the blocks of one component that are there.
 struct plane {

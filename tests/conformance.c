@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- Sources ---------------------------------------------------------------------
+// ---- Sources --------------------------------------------------------------
 
 static const struct jpeg_spec kinds[] = {
     {.w = 131, .h = 97, .space = JCS_YCbCr, .factors = {0x11}},
@@ -127,7 +127,7 @@ static void free_sources(struct sources *s)
     }
 }
 
-// ---- Op lists --------------------------------------------------------------------
+// ---- Op lists -------------------------------------------------------------
 
 enum { LISTS = 14, MAX_LIST = 7 };
 
@@ -194,7 +194,7 @@ static int fill_list(struct hr_op *ops, int list, int w, int h)
     return n;
 }
 
-// ---- One job on both devices ----------------------------------------------------------
+// ---- One job on both devices ----------------------------------------------
 
 struct round {
     int list;

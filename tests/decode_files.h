@@ -35,6 +35,8 @@ struct jpeg_spec {
 // false: libjpeg refused.
 bool make_jpeg(const struct jpeg_spec *spec, uint64_t *seed, struct bytes *out);
 
+// ---- plain_decode.c --------------------------------------------------------
+
 enum plain_class { PLAIN_OK, PLAIN_TRUNCATED, PLAIN_REFUSED, PLAIN_NOT_RUN };
 
 struct plain {
@@ -55,6 +57,8 @@ void plain_free(struct plain *p);
 
 // Pillow's RGB -> L of n pixels.
 void plain_gray(uint8_t *dst, const uint8_t *rgb, size_t n);
+
+// ---- decode_files.c --------------------------------------------------------
 
 struct png_spec {
     int w, h, bits, type;  // type as in IHDR

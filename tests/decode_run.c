@@ -1,59 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "decode_run.h"
 
-#include <CUnit/Basic.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 uint64_t dt_seed;
 struct cpu_ops dt_ops;
 struct cpu_arena dt_arena;
 struct cpu_jpeg_state *dt_state;
-struct dt_heap_state dt_heap_state;
+struct counting_heap dt_heap;
 const struct cpu_rect dt_everything;  // w = 0: the whole picture
-
-static int complaints;
-
-void dt_check(bool holds, const char *func, int line, const char *fmt, ...)
-{
-    va_list args;
-
-    if (!holds && complaints++ < 20) {
-        fprintf(stderr, "\n%s:%d: ", func, line);
-        va_start(args, fmt);
-        vfprintf(stderr, fmt, args);
-        va_end(args);
-    }
-    CU_assertImplementation(holds, (unsigned)line, func, "", "", CU_FALSE);
-}
-
-// ---- heap ----
-
-static void *heap_alloc(void *ctx, size_t size)
-{
-    size_t whole = (size + CPU_ALIGN - 1) & ~(size_t)(CPU_ALIGN - 1);
-    void *p;
-
-    (void)ctx;
-    if (++dt_heap_state.count == dt_heap_state.fail_at)
-        return NULL;
-    p = aligned_alloc(CPU_ALIGN, whole);
-    if (p)
-        dt_heap_state.live++;
-    return p;
-}
-
-static void heap_free(void *ctx, void *block, size_t size)
-{
-    (void)ctx;
-    (void)size;
-    dt_heap_state.live -= block != NULL;
-    free(block);
-}
-
-const struct cpu_heap dt_heap = {heap_alloc, heap_free, NULL};
 
 // ---- decoding and comparing ----
 
@@ -243,29 +199,23 @@ bool dt_make_png(int form, struct bytes *file, struct plain *full)
 
 // ---- running ----
 
-int dt_main(const char *suite, const struct dt_case *cases, int n)
+int dt_main(const char *suite, const struct test_case *cases, int n, int argc,
+            char **argv)
 {
-    const char *text = getenv("HEADRACE_SEED");
-    unsigned failures;
-    CU_pSuite s;
+    int failed;
 
-    dt_seed = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL);
-    fprintf(stderr, "HEADRACE_SEED=%llu\n", (unsigned long long)dt_seed);
+    test_begin();
+    dt_seed = test_seed;
     cpu_ops_init(&dt_ops, ~0u);
-    cpu_arena_init(&dt_arena, &dt_heap);
-    dt_state = cpu_jpeg_state_create(&dt_heap);
-    if (!dt_state || CU_initialize_registry() != CUE_SUCCESS)
-        return 1;
-    s = CU_add_suite(suite, NULL, NULL);
-    for (int i = 0; i < n; i++)
-        CU_add_test(s, cases[i].name, cases[i].run);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
+    counting_heap_init(&dt_heap);
+    cpu_arena_init(&dt_arena, &dt_heap.heap);
+    if (!(dt_state = cpu_jpeg_state_create(&dt_heap.heap)))
+        abort();
+    failed = test_main(suite, cases, n, argc, argv);
     cpu_jpeg_state_destroy(&dt_state);
     cpu_arena_finish(&dt_arena);
-    if (dt_heap_state.live != 0)
-        fprintf(stderr, "%ld blocks of the heap leaked\n", dt_heap_state.live);
-    return failures != 0 || dt_heap_state.live != 0;
+    if (dt_heap.blocks || dt_heap.bytes)
+        fprintf(stderr, "%zu blocks of the heap leaked, %zu bytes\n",
+                dt_heap.blocks, dt_heap.bytes);
+    return failed || dt_heap.blocks || dt_heap.bytes;
 }

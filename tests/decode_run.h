@@ -4,38 +4,20 @@
 #ifndef HEADRACE_TESTS_DECODE_RUN_H
 #define HEADRACE_TESTS_DECODE_RUN_H
 
-#include <CUnit/CUnit.h>
-
 #include "cpu_fallback/decode.h"
-#include "decode_files.h"
+#include "heaps.h"
+#include "testing.h"
 
-#define CHECK(cond, ...) dt_check((cond), __func__, __LINE__, __VA_ARGS__)
-void dt_check(bool holds, const char *func, int line, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-
-// Of HEADRACE_SEED or the clock; printed by dt_main().
+// At first test_seed.
 extern uint64_t dt_seed;
 extern struct cpu_ops dt_ops;
 extern struct cpu_arena dt_arena;
 extern struct cpu_jpeg_state *dt_state;
-extern const struct cpu_heap dt_heap;
-extern struct dt_heap_state {
-    long count;    // allocations so far
-    long fail_at;  // this one fails; 0 = none
-    long live;     // blocks
-} dt_heap_state;
-
-struct dt_case {
-    const char *name;
-    void (*run)(void);
-};
-#define DT_CASE(name) \
-    {                 \
-#name, name   \
-    }
+extern struct counting_heap dt_heap;  // of which these two are
 
 // Sets everything up, runs the cases, returns what main() returns.
-int dt_main(const char *suite, const struct dt_case *cases, int n);
+int dt_main(const char *suite, const struct test_case *cases, int n, int argc,
+            char **argv);
 
 typedef struct cpu_decode *(*dt_open_fn)(const struct cpu_decode_params *,
                                          const struct cpu_ops *,

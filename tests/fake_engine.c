@@ -79,7 +79,7 @@ static void sleep_ns(int64_t ns)
         nanosleep(&t, NULL);
 }
 
-// ---- One task -------------------------------------------------------------------
+// ---- One task -------------------------------------------------------------
 
 static bool within(int k, int from, int to)
 {
@@ -235,7 +235,7 @@ static void *loop(void *arg)
     }
 }
 
-// ---- The table ---------------------------------------------------------------------
+// ---- The table ------------------------------------------------------------
 
 static void fake_close(struct hr__engine *e)
 {
@@ -477,5 +477,5 @@ void fake_reset(const struct fake_script *s)
 
 void fake_reset_spans(uint32_t spans)
 {
-    fake_reset(&(struct fake_script){.spans = {spans, spans, spans}});
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(spans)});
 }

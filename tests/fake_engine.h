@@ -83,6 +83,12 @@ extern struct fake_counts fake_counts;
 #define FAKE_RS HR__SPAN_BIT(HR_RESAMPLE, HR_STORE)
 #define FAKE_S HR__SPAN_BIT(HR_STORE, HR_STORE)
 
+// Of a script: the same spans in every tier.
+#define FAKE_ALL(x)   \
+    {                 \
+        (x), (x), (x) \
+    }
+
 // Registers the backend once and sets the script of the devices opened from
 // now on. Counts start again.
 void fake_reset(const struct fake_script *script);

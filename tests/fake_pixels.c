@@ -43,7 +43,7 @@ static uint8_t *at(const struct pixels *p, int x, int y, int c)
            (size_t)(x - p->x0) * p->stride_x + (size_t)c * p->stride_c;
 }
 
-// ---- Sources -------------------------------------------------------------------
+// ---- Sources --------------------------------------------------------------
 
 static bool fail(struct hr__outcome *out, enum hr_status status,
                  const char *text)
@@ -101,7 +101,7 @@ static void from_payload(const struct hr__payload *in, int c, struct pixels *p)
                          .stride_x = (size_t)c};
 }
 
-// ---- Mistakes ------------------------------------------------------------------
+// ---- Mistakes -------------------------------------------------------------
 
 static bool is_hit(int x, int y)
 {
@@ -186,7 +186,7 @@ static void spoil_resampled(struct pixels *p, const struct hr__picture *pic,
         one_off(p, p->c);
 }
 
-// ---- Resample -------------------------------------------------------------------
+// ---- Resample -------------------------------------------------------------
 
 static uint8_t clip(int64_t sum)
 {
@@ -305,7 +305,7 @@ static bool resampled(struct pixels *p, const struct hr__picture *pic,
     return true;
 }
 
-// ---- Results --------------------------------------------------------------------
+// ---- Results --------------------------------------------------------------
 
 uint8_t *fake_dst(const struct hr__dst *d)
 {
@@ -383,7 +383,7 @@ void fake_pixels(struct hr__task *task, enum fake_fault fault,
     drop(&p);
 }
 
-// ---- Memory of its own ----------------------------------------------------------
+// ---- Memory of its own ----------------------------------------------------
 
 enum { HEADER = 64 };  // in front of memory, for alignment
 _Static_assert(sizeof(struct hr__memory) <= HEADER, "it fits");

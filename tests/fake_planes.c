@@ -5,6 +5,7 @@
 #include "cpu_fallback/planes.h"
 #include "fake_engine.h"
 #include "fake_pixels.h"
+#include "heaps.h"
 #include "planes_forms.h"
 
 // What a media engine keeps while somebody reads its surface.
@@ -22,25 +23,9 @@ static void release(struct hr__payload *payload)
     free(s);
 }
 
-static void *heap_alloc(void *ctx, size_t size)
-{
-    void *p = NULL;
-
-    (void)ctx;
-    return posix_memalign(&p, CPU_ALIGN, size) ? NULL : p;
-}
-
-static void heap_free(void *ctx, void *block, size_t size)
-{
-    (void)ctx;
-    (void)size;
-    free(block);
-}
-
 static bool decode(struct hr__task *task, int form, struct surface *s,
                    size_t *size, struct hr__outcome *out)
 {
-    static const struct cpu_heap heap = {heap_alloc, heap_free, NULL};
     const struct hr__picture *pic = task->pic;
     struct cpu_decode_params p = {.data = pic->data,
                                   .size = pic->size,
@@ -54,7 +39,7 @@ static bool decode(struct hr__task *task, int form, struct surface *s,
     struct cpu_ops ops;
     uint64_t seed = pic->size;
 
-    cpu_arena_init(&arena, &heap);
+    cpu_arena_init(&arena, &plain_heap);
     cpu_ops_init(&ops, CPU_FLAG_C);
     if (cpu_planes_decode(&p, &ops, &arena, &planes, size, &err)) {
         out->status = HR_ECORRUPT;

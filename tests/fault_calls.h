@@ -8,6 +8,8 @@
 #define EXPORT __attribute__((visibility("default")))
 #define CALL EXPORT CL_API_CALL
 
+// ---- fault_script.c -------------------------------------------------------
+
 extern struct ocl_api fault_real;  // the driver's, once a call has begun
 
 // Around every call: what the script says of it.
@@ -16,10 +18,19 @@ void fault_finish(const struct fault_rule *rule);
 // Objects that are alive. use: true if it is; else it counts as misused.
 void fault_made(const void *object);
 bool fault_use(const void *object, bool release);
+// Sleeps till release().
+void fault_hang_now(void);
+// Whether the device shall say that its memory is not the host's.
+bool fault_discrete(void);
+// Launches since the last callback was set are one batch.
+void fault_note_blocking(cl_bool blocking);
+void fault_note_launch(void);
+void fault_note_batch(void);
 // Adds to those counts.
 void fault_note(int misused, int imported, int acquired);
 
-// fault_external.c
+// ---- fault_external.c -----------------------------------------------------
+
 void fault_external(bool on);
 cl_int fault_extensions(cl_device_id id, size_t size, void *value,
                         size_t *used);

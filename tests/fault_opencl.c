@@ -1,151 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every entry point the engine uses, in three steps: what the script says of
 // this call; the driver; what that made or took away.
-#include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fault_calls.h"
 
-enum { MAX_OBJECTS = 1 << 14 };
-
-struct ocl_api fault_real;
 #define real fault_real
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static __thread bool marked;
 
-static struct {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    struct fault_rule rules[FAULT_RULES];
-    int num_rules;
-    struct fault_counts counts;
-    int launches;         // since the last callback was set
-    unsigned generation;  // of those that wait
-    bool discrete;
-    const void *objects[MAX_OBJECTS];
-} f = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-
-static void load(void)
-{
-    void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
-
-#define X(name)                                               \
-    {                                                         \
-        void *entry = library ? dlsym(library, #name) : NULL; \
-                                                              \
-        memcpy(&real.name, &entry, sizeof(entry));            \
-    }
-    OCL_ENTRY_POINTS(X)
-    OCL_OPTIONAL_ENTRY_POINTS(X)
-#undef X
-}
-
-// ---- The script ------------------------------------------------------------
-
-// f.lock
-static const struct fault_rule *find_rule(enum fault_entry entry)
-{
-    for (int i = 0; i < f.num_rules; i++) {
-        const struct fault_rule *r = &f.rules[i];
-        int call = f.counts.calls[r->entry];
-
-        if ((r->entry == entry || r->entry == FAULT_ANY) && call >= r->first &&
-            (!r->last || call <= r->last))
-            return r;
-    }
-    return NULL;
-}
-
-// f.lock
-static void hang(void)
-{
-    unsigned generation = f.generation;
-
-    f.counts.hung++;
-    while (generation == f.generation)
-        pthread_cond_wait(&f.changed, &f.lock);
-    f.counts.hung--;
-    pthread_cond_broadcast(&f.changed);
-}
-
-static void hang_now(void)
-{
-    pthread_mutex_lock(&f.lock);
-    hang();
-    pthread_mutex_unlock(&f.lock);
-}
-
-struct fault_rule fault_begin(enum fault_entry entry)
-{
-    struct fault_rule rule = {.action = FAULT_FAIL, .code = CL_SUCCESS};
-    const struct fault_rule *found;
-
-    pthread_once(&once, load);
-    pthread_mutex_lock(&f.lock);
-    f.counts.calls[entry]++;
-    f.counts.calls[FAULT_ANY]++;
-    f.counts.on_marked += marked;
-    if ((found = find_rule(entry))) {
-        rule = *found;
-        f.counts.hits++;
-        if (rule.action == FAULT_HANG)
-            hang();
-    }
-    pthread_mutex_unlock(&f.lock);
-    if (rule.action != FAULT_FAIL && rule.action != FAULT_EVENT)
-        rule.code = CL_SUCCESS;
-    return rule;
-}
-
-void fault_finish(const struct fault_rule *rule)
-{
-    if (rule->action == FAULT_HANG_AFTER)
-        hang_now();
-}
-
-// ---- Objects ---------------------------------------------------------------
-
-// The driver may use an address again, and for objects of another kind.
-static const void **find_object(const void *object)
-{
-    for (int i = 0; i < MAX_OBJECTS; i++)
-        if (f.objects[i] == object)
-            return &f.objects[i];
-    return NULL;
-}
-
-void fault_made(const void *object)
-{
-    const void **at;
-
-    pthread_mutex_lock(&f.lock);
-    if (!object || !(at = find_object(NULL))) {
-        fprintf(stderr, "fault_opencl: no object, or too many\n");
-        abort();
-    }
-    *at = object;
-    f.counts.live++;
-    pthread_mutex_unlock(&f.lock);
-}
-
-// True if it was alive. A misuse never reaches the driver, which would crash.
-bool fault_use(const void *object, bool release)
-{
-    const void **at;
-
-    pthread_mutex_lock(&f.lock);
-    at = object ? find_object(object) : NULL;
-    if (!at) {
-        f.counts.misused++;
-    } else if (release) {
-        *at = NULL;
-        f.counts.live--;
-    }
-    pthread_mutex_unlock(&f.lock);
-    return at != NULL;
-}
+// ---- What all entry points have in common ---------------------------------
 
 static bool use_events(cl_uint n, const cl_event *events)
 {
@@ -161,31 +24,6 @@ static cl_int made_event(cl_int code, const cl_event *event)
         fault_made(*event);
     return code;
 }
-
-static void note_blocking(cl_bool blocking)
-{
-    pthread_mutex_lock(&f.lock);
-    f.counts.blocking += blocking != CL_FALSE;
-    pthread_mutex_unlock(&f.lock);
-}
-
-static void note_launch(void)
-{
-    pthread_mutex_lock(&f.lock);
-    f.launches++;
-    pthread_mutex_unlock(&f.lock);
-}
-
-static void note_batch(void)
-{
-    pthread_mutex_lock(&f.lock);
-    if (f.launches > f.counts.batch_launches)
-        f.counts.batch_launches = f.launches;
-    f.launches = 0;
-    pthread_mutex_unlock(&f.lock);
-}
-
-// ---- What all entry points have in common ----------------------------------
 
 // Those that return a code. alive: the objects they are given.
 #define PLAIN(name, params, args, alive)                    \
@@ -252,7 +90,7 @@ static void note_batch(void)
         return rule.code;                                              \
     }
 
-// ---- Platforms and devices -------------------------------------------------
+// ---- Platforms and devices ------------------------------------------------
 
 PLAIN(clGetPlatformIDs, (cl_uint max, cl_platform_id *ids, cl_uint *n),
       (max, ids, n), true)
@@ -270,10 +108,9 @@ static cl_int device_info(cl_device_id id, cl_device_info what, size_t size,
 {
     cl_int code = real.clGetDeviceInfo(id, what, size, value, used);
 
-    pthread_mutex_lock(&f.lock);
-    if (f.discrete && !code && value && what == CL_DEVICE_HOST_UNIFIED_MEMORY)
+    if (!code && value && what == CL_DEVICE_HOST_UNIFIED_MEMORY &&
+        fault_discrete())
         memset(value, 0, sizeof(cl_bool));
-    pthread_mutex_unlock(&f.lock);
     return code;
 }
 
@@ -290,7 +127,7 @@ CALL cl_int clGetDeviceInfo(cl_device_id id, cl_device_info what, size_t size,
     return rule.code;
 }
 
-// ---- Objects made and released ---------------------------------------------
+// ---- Objects made and released --------------------------------------------
 
 typedef void(CL_CALLBACK *context_notify)(const char *, const void *, size_t,
                                           void *);
@@ -328,7 +165,7 @@ RELEASE(clReleaseProgram, cl_program)
 RELEASE(clReleaseKernel, cl_kernel)
 RELEASE(clReleaseEvent, cl_event)
 
-// ---- Programs and kernels --------------------------------------------------
+// ---- Programs and kernels -------------------------------------------------
 
 PLAIN(clBuildProgram,
       (cl_program program, cl_uint n, const cl_device_id *ids,
@@ -350,7 +187,7 @@ PLAIN(clSetKernelArg,
       (cl_kernel kernel, cl_uint at, size_t size, const void *value),
       (kernel, at, size, value), fault_use(kernel, false))
 
-// ---- Queues ----------------------------------------------------------------
+// ---- Queues ---------------------------------------------------------------
 
 PLAIN(clFlush, (cl_command_queue queue), (queue), fault_use(queue, false))
 PLAIN(clFinish, (cl_command_queue queue), (queue), fault_use(queue, false))
@@ -359,22 +196,22 @@ ENQUEUE(clEnqueueNDRangeKernel,
         (cl_command_queue queue, cl_kernel kernel, cl_uint dim,
          const size_t *offset, const size_t *global, const size_t *local,
          cl_uint n, const cl_event *wait, cl_event *event),
-        ((note_launch(), queue), kernel, dim, offset, global, local, n, wait,
-         event),
+        ((fault_note_launch(), queue), kernel, dim, offset, global, local, n,
+         wait, event),
         kernel)
 ENQUEUE(clEnqueueWriteBuffer,
         (cl_command_queue queue, cl_mem mem, cl_bool blocking, size_t at,
          size_t size, const void *from, cl_uint n, const cl_event *wait,
          cl_event *event),
-        (queue, mem, (note_blocking(blocking), blocking), at, size, from, n,
-         wait, event),
+        (queue, mem, (fault_note_blocking(blocking), blocking), at, size, from,
+         n, wait, event),
         mem)
 ENQUEUE(clEnqueueReadBuffer,
         (cl_command_queue queue, cl_mem mem, cl_bool blocking, size_t at,
          size_t size, void *to, cl_uint n, const cl_event *wait,
          cl_event *event),
-        (queue, mem, (note_blocking(blocking), blocking), at, size, to, n, wait,
-         event),
+        (queue, mem, (fault_note_blocking(blocking), blocking), at, size, to, n,
+         wait, event),
         mem)
 ENQUEUE(clEnqueueUnmapMemObject,
         (cl_command_queue queue, cl_mem mem, void *mapped, cl_uint n,
@@ -390,7 +227,7 @@ CALL void *clEnqueueMapBuffer(cl_command_queue queue, cl_mem mem,
     cl_int code = rule.code;
     void *to = NULL;
 
-    note_blocking(blocking);
+    fault_note_blocking(blocking);
     if (!code && !(fault_use(queue, false) && fault_use(mem, false) &&
                    use_events(n, wait)))
         code = CL_INVALID_EVENT_WAIT_LIST;
@@ -404,7 +241,7 @@ CALL void *clEnqueueMapBuffer(cl_command_queue queue, cl_mem mem,
     return to;
 }
 
-// ---- Callbacks -------------------------------------------------------------
+// ---- Callbacks ------------------------------------------------------------
 
 struct callback {
     void(CL_CALLBACK *fn)(cl_event, cl_int, void *);
@@ -417,7 +254,7 @@ static void *call_late(void *arg)
 {
     struct callback *c = arg;
 
-    hang_now();
+    fault_hang_now();
     c->fn(c->event, CL_COMPLETE, c->arg);
     free(c);
     return NULL;
@@ -448,7 +285,7 @@ CALL cl_int clSetEventCallback(cl_event event, cl_int type,
     struct fault_rule rule = fault_begin(FAULT_clSetEventCallback);
     struct callback *c;
 
-    note_batch();
+    fault_note_batch();
     if (rule.action == FAULT_FAIL && rule.code)
         return rule.code;
     if (!fault_use(event, false) || !(c = malloc(sizeof(*c))))
@@ -459,66 +296,4 @@ CALL cl_int clSetEventCallback(cl_event event, cl_int type,
         free(c);
     fault_finish(&rule);
     return rule.code;
-}
-
-// ---- Control ---------------------------------------------------------------
-
-static void set(const struct fault_rule *rules, int n)
-{
-    pthread_mutex_lock(&f.lock);
-    f.num_rules = n < FAULT_RULES ? n : FAULT_RULES;
-    if (n)
-        memcpy(f.rules, rules, (size_t)f.num_rules * sizeof(*rules));
-    memset(f.counts.calls, 0, sizeof(f.counts.calls));
-    f.counts.hits = f.counts.blocking = f.counts.on_marked = 0;
-    f.counts.batch_launches = f.launches = 0;
-    pthread_mutex_unlock(&f.lock);
-}
-
-static void counts(struct fault_counts *out)
-{
-    pthread_mutex_lock(&f.lock);
-    *out = f.counts;
-    pthread_mutex_unlock(&f.lock);
-}
-
-void fault_note(int misused, int imported, int acquired)
-{
-    pthread_mutex_lock(&f.lock);
-    f.counts.misused += misused;
-    f.counts.imported += imported;
-    f.counts.acquired += acquired;
-    pthread_mutex_unlock(&f.lock);
-}
-
-static void release(void)
-{
-    pthread_mutex_lock(&f.lock);
-    f.generation++;
-    pthread_cond_broadcast(&f.changed);
-    while (f.counts.hung)
-        pthread_cond_wait(&f.changed, &f.lock);
-    pthread_mutex_unlock(&f.lock);
-}
-
-static void mark_thread(void)
-{
-    marked = true;
-}
-
-static void discrete(bool on)
-{
-    pthread_mutex_lock(&f.lock);
-    f.discrete = on;
-    pthread_mutex_unlock(&f.lock);
-}
-
-EXPORT void fault_control(struct fault_control *out)
-{
-    *out = (struct fault_control){.set = set,
-                                  .counts = counts,
-                                  .release = release,
-                                  .mark_thread = mark_thread,
-                                  .discrete = discrete,
-                                  .external = fault_external};
 }

@@ -7,15 +7,8 @@
 #include <string.h>
 
 #include "fake_engine.h"
+#include "fuzz.h"
 #include "hal/hal.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define promise(x)   \
-    do {             \
-        if (!(x))    \
-            abort(); \
-    } while (0)
 
 enum { CONTROL = 24, DEVICES = 3, MAX_LIST = 6 };
 
@@ -41,7 +34,7 @@ static void open_devices(void)
     promise(devices[0] && devices[1] && devices[2]);
 }
 
-// ---- From bytes to ops ---------------------------------------------------------
+// ---- From bytes to ops ----------------------------------------------------
 
 static int small(const uint8_t **at, int n)
 {
@@ -95,7 +88,7 @@ static void read_wish(struct wish *to, const uint8_t *at)
         to->ops[to->num_ops++] = hr_op_normalize(.std = {.5f, .25f, .125f});
 }
 
-// ---- One input -------------------------------------------------------------------
+// ---- One input ------------------------------------------------------------
 
 struct end {
     enum hr_status status;

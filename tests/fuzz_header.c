@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzz target of the header parser: any bytes. Beside what the sanitizers see
 // it holds the parser to its contract; a broken promise aborts.
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
 #include "hal/header.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define promise(x)   \
-    do {             \
-        if (!(x))    \
-            abort(); \
-    } while (0)
 
 static void check_good(const struct hr_info *info, size_t size)
 {

@@ -6,13 +6,12 @@
 // Exit code 77: there was nothing to run.
 #include <dirent.h>
 #include <errno.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 struct counts {
     unsigned long files, folders, unreadable, missing;

@@ -2,18 +2,8 @@
 // Fuzz target of what the VA-API engine tells a driver of a file: any bytes
 // that the header parser accepts. A driver believes what it is told, so every
 // field is held to its bounds; a broken one aborts.
-#include <stdlib.h>
-#include <string.h>
-
 #include "backends/vaapi/vaapi.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define promise(x)   \
-    do {             \
-        if (!(x))    \
-            abort(); \
-    } while (0)
+#include "fuzz.h"
 
 static void check_codes(const uint8_t *counts, unsigned most)
 {

@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct bytes {
+struct growing {  // {0} is empty; drop()
     uint8_t *p;
     size_t n, capacity;
 };
 
-static inline void add(struct bytes *b, const void *p, size_t n)
+static inline void add(struct growing *b, const void *p, size_t n)
 {
     if (b->n + n > b->capacity) {
         b->capacity = 2 * (b->n + n) + 64;
@@ -30,21 +30,21 @@ static inline void add(struct bytes *b, const void *p, size_t n)
     add(b, (const uint8_t[]){__VA_ARGS__}, \
         sizeof((const uint8_t[]){__VA_ARGS__}))
 
-static inline void add_be(struct bytes *b, uint32_t v, int n)
+static inline void add_be(struct growing *b, uint32_t v, int n)
 {
     while (n--)
         add_bytes(b, (uint8_t)(v >> 8 * n));
 }
 
-static inline void drop(struct bytes *b)
+static inline void drop(struct growing *b)
 {
     free(b->p);
-    *b = (struct bytes){0};
+    *b = (struct growing){0};
 }
 
-// ---- JPEG --------------------------------------------------------------------
+// ---- JPEG -----------------------------------------------------------------
 
-static inline void segment(struct bytes *b, unsigned marker, const void *p,
+static inline void segment(struct growing *b, unsigned marker, const void *p,
                            size_t n)
 {
     add_bytes(b, 0xFF, (uint8_t)marker);
@@ -52,21 +52,21 @@ static inline void segment(struct bytes *b, unsigned marker, const void *p,
     add(b, p, n);
 }
 
-static inline void soi(struct bytes *b)
+static inline void soi(struct growing *b)
 {
     add_bytes(b, 0xFF, 0xD8);
 }
-static inline void eoi(struct bytes *b)
+static inline void eoi(struct growing *b)
 {
     add_bytes(b, 0xFF, 0xD9);
 }
 
-static inline void jfif(struct bytes *b)
+static inline void jfif(struct growing *b)
 {
     segment(b, 0xE0, "JFIF\0\1\1\0\0\1\0\1\0\0", 14);
 }
 
-static inline void adobe(struct bytes *b, uint8_t transform)
+static inline void adobe(struct growing *b, uint8_t transform)
 {
     uint8_t p[12] = {'A', 'd', 'o', 'b', 'e', 0, 100};
 
@@ -74,7 +74,7 @@ static inline void adobe(struct bytes *b, uint8_t transform)
     segment(b, 0xEE, p, 12);
 }
 
-static inline void dqt(struct bytes *b, uint8_t index)
+static inline void dqt(struct growing *b, uint8_t index)
 {
     uint8_t p[65];
 
@@ -83,7 +83,7 @@ static inline void dqt(struct bytes *b, uint8_t index)
     segment(b, 0xDB, p, 65);
 }
 
-static inline void dht(struct bytes *b, uint8_t index)
+static inline void dht(struct growing *b, uint8_t index)
 {
     uint8_t p[19] = {0};
 
@@ -94,7 +94,7 @@ static inline void dht(struct bytes *b, uint8_t index)
 }
 
 // id, factors (h << 4 | v) of each component; table 0 for all.
-static inline void sof(struct bytes *b, unsigned marker, int w, int h, int n,
+static inline void sof(struct growing *b, unsigned marker, int w, int h, int n,
                        const uint8_t *ids, const uint8_t *factors)
 {
     uint8_t p[6 + 3 * 255] = {8,          (uint8_t)(h >> 8),
@@ -108,7 +108,7 @@ static inline void sof(struct bytes *b, unsigned marker, int w, int h, int n,
     segment(b, marker, p, 6 + 3 * (size_t)n);
 }
 
-static inline void sos(struct bytes *b, int n, const uint8_t *ids, uint8_t ss,
+static inline void sos(struct growing *b, int n, const uint8_t *ids, uint8_t ss,
                        uint8_t se, uint8_t ahal)
 {
     uint8_t p[4 + 2 * 4] = {(uint8_t)n};
@@ -124,7 +124,7 @@ static inline void sos(struct bytes *b, int n, const uint8_t *ids, uint8_t ss,
 static const uint8_t ids123[4] = {1, 2, 3, 4};
 static const uint8_t f420[4] = {0x22, 0x11, 0x11, 0x22};
 
-static inline void tables(struct bytes *b)
+static inline void tables(struct growing *b)
 {
     dqt(b, 0);
     dht(b, 0x00);
@@ -132,7 +132,7 @@ static inline void tables(struct bytes *b)
 }
 
 // Noise without markers, but with stuffed bytes.
-static inline void noise(struct bytes *b, size_t n)
+static inline void noise(struct growing *b, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (i % 97 == 96)
@@ -142,7 +142,7 @@ static inline void noise(struct bytes *b, size_t n)
 }
 
 // A 4:2:0 picture as encoders write it.
-static inline void baseline(struct bytes *b, int w, int h, size_t data)
+static inline void baseline(struct growing *b, int w, int h, size_t data)
 {
     soi(b);
     jfif(b);
@@ -154,7 +154,7 @@ static inline void baseline(struct bytes *b, int w, int h, size_t data)
 }
 
 // DC scan of all, then AC scans of the first component.
-static inline void progressive(struct bytes *b, int w, int h, int scans)
+static inline void progressive(struct growing *b, int w, int h, int scans)
 {
     soi(b);
     tables(b);
@@ -168,7 +168,7 @@ static inline void progressive(struct bytes *b, int w, int h, int scans)
     eoi(b);
 }
 
-// ---- PNG ---------------------------------------------------------------------
+// ---- PNG ------------------------------------------------------------------
 
 static inline uint32_t crc_of(const uint8_t *p, size_t n)
 {
@@ -182,7 +182,7 @@ static inline uint32_t crc_of(const uint8_t *p, size_t n)
     return ~crc;
 }
 
-static inline void chunk(struct bytes *b, const char *type, const void *p,
+static inline void chunk(struct growing *b, const char *type, const void *p,
                          size_t n)
 {
     add_be(b, (uint32_t)n, 4);
@@ -191,8 +191,8 @@ static inline void chunk(struct bytes *b, const char *type, const void *p,
     add_be(b, crc_of(b->p + b->n - n - 4, n + 4), 4);
 }
 
-static inline void ihdr(struct bytes *b, uint32_t w, uint32_t h, uint8_t depth,
-                        uint8_t type)
+static inline void ihdr(struct growing *b, uint32_t w, uint32_t h,
+                        uint8_t depth, uint8_t type)
 {
     uint8_t p[13] = {(uint8_t)(w >> 24),
                      (uint8_t)(w >> 16),
@@ -209,17 +209,17 @@ static inline void ihdr(struct bytes *b, uint32_t w, uint32_t h, uint8_t depth,
     chunk(b, "IHDR", p, 13);
 }
 
-static inline void png_end(struct bytes *b)
+static inline void png_end(struct growing *b)
 {
     chunk(b, "IDAT", "some bytes", 10);
     chunk(b, "IEND", NULL, 0);
 }
 
-// ---- EXIF --------------------------------------------------------------------
+// ---- EXIF -----------------------------------------------------------------
 
 // A TIFF structure with one entry for the orientation.
-static inline void tiff(struct bytes *b, int big, uint16_t type, uint32_t count,
-                        uint32_t value)
+static inline void tiff(struct growing *b, int big, uint16_t type,
+                        uint32_t count, uint32_t value)
 {
     uint8_t p[26] = {0};
     const struct {

@@ -13,23 +13,25 @@ static const char *const names[] = {
 #undef X
 };
 
-bool kernel_cl_load(struct kernel_cl *cl)
+// Not as the engine does it: a simulator may have been loaded before us.
+bool kernel_cl_load(struct ocl_api *cl)
 {
-    // A simulator may have been loaded before us.
-    cl->library = dlopen(NULL, RTLD_NOW);
-    if (!dlsym(cl->library, "clGetPlatformIDs"))
-        cl->library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!cl->library)
+    void *library = dlopen(NULL, RTLD_NOW);
+
+    if (!dlsym(library, "clGetPlatformIDs"))
+        library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
         return false;
-#define X(name)                                                     \
-    if (!(cl->name = (__typeof__(&name))dlsym(cl->library, #name))) \
+    memset(cl, 0, sizeof(*cl));
+#define X(name)                                                 \
+    if (!(cl->name = (__typeof__(&name))dlsym(library, #name))) \
         return false;
-    KERNEL_ENTRY_POINTS(X)
+    OCL_ENTRY_POINTS(X)
 #undef X
     return true;
 }
 
-int kernel_devices(const struct kernel_cl *cl, struct kernel_device *devices,
+int kernel_devices(const struct ocl_api *cl, struct kernel_device *devices,
                    int max)
 {
     cl_platform_id platforms[16];
@@ -93,7 +95,7 @@ static bool build(struct kernel_env *env, cl_device_id device)
     return true;
 }
 
-bool kernel_env_open(struct kernel_env *env, const struct kernel_cl *cl,
+bool kernel_env_open(struct kernel_env *env, const struct ocl_api *cl,
                      const struct kernel_device *device, bool fuse)
 {
     cl_context_properties props[] = {CL_CONTEXT_PLATFORM,
@@ -129,7 +131,7 @@ void kernel_env_close(struct kernel_env *env)
     memset(env, 0, sizeof(*env));
 }
 
-// ---- A batch ---------------------------------------------------------------
+// ---- A batch --------------------------------------------------------------
 
 enum { GUARD = 64, GUARD_BYTE = 0xa5 };  // behind every tensor
 
@@ -363,8 +365,7 @@ static bool launch(struct kernel_env *env, int k, cl_mem mem[BUF_N],
         return false;
     err = env->cl.clEnqueueNDRangeKernel(env->queue, kernel, 2, NULL, global,
                                          local, 0, NULL, &event);
-    if (failed(err, names[k]) ||
-        failed(env->cl.clWaitForEvents(1, &event), names[k]))
+    if (failed(err, names[k]) || failed(env->cl.clFinish(env->queue), names[k]))
         return false;
     env->cl.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START,
                                     sizeof(t0), &t0, NULL);

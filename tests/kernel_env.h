@@ -1,54 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests of kernels/: OpenCL without the backend, JPEG files of every
-// layout, and their coefficients packed as backend.h says.
+// For tests of kernels/: OpenCL (of the backend only the table of calls), JPEG
+// files of every layout, and their coefficients packed as backend.h says.
 #ifndef KERNEL_ENV_H
 #define KERNEL_ENV_H
 
 #include <stdbool.h>
 #include <stdio.h>
 
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
-
+#include "backends/opencl/opencl.h"
 #include "hal/hal.h"
 #include "kernels/plan.h"
 
-// ---- kernel_env.c: a device, and batches on it -----------------------------
-
-// clang-format off
-#define KERNEL_ENTRY_POINTS(X) \
-    X(clGetPlatformIDs) \
-    X(clGetPlatformInfo) \
-    X(clGetDeviceIDs) \
-    X(clGetDeviceInfo) \
-    X(clCreateContext) \
-    X(clReleaseContext) \
-    X(clCreateCommandQueue) \
-    X(clReleaseCommandQueue) \
-    X(clCreateBuffer) \
-    X(clReleaseMemObject) \
-    X(clCreateProgramWithSource) \
-    X(clBuildProgram) \
-    X(clReleaseProgram) \
-    X(clGetProgramBuildInfo) \
-    X(clCreateKernel) \
-    X(clReleaseKernel) \
-    X(clSetKernelArg) \
-    X(clEnqueueNDRangeKernel) \
-    X(clEnqueueWriteBuffer) \
-    X(clEnqueueReadBuffer) \
-    X(clFinish) \
-    X(clReleaseEvent) \
-    X(clWaitForEvents) \
-    X(clGetEventProfilingInfo)
-// clang-format on
-
-struct kernel_cl {
-    void *library;
-#define X(name) __typeof__(&name) name;
-    KERNEL_ENTRY_POINTS(X)
-#undef X
-};
+// ---- kernel_env.c: a device, and batches on it ----------------------------
 
 struct kernel_device {
     cl_platform_id platform;
@@ -57,7 +20,7 @@ struct kernel_device {
 };
 
 struct kernel_env {
-    struct kernel_cl cl;
+    struct ocl_api cl;
     cl_context context;
     cl_command_queue queue;
     cl_program program;
@@ -73,11 +36,11 @@ struct kernel_env {
 };
 
 // False without a libOpenCL.
-bool kernel_cl_load(struct kernel_cl *cl);
+bool kernel_cl_load(struct ocl_api *cl);
 // At most max devices of all platforms.
-int kernel_devices(const struct kernel_cl *cl, struct kernel_device *devices,
+int kernel_devices(const struct ocl_api *cl, struct kernel_device *devices,
                    int max);
-bool kernel_env_open(struct kernel_env *env, const struct kernel_cl *cl,
+bool kernel_env_open(struct kernel_env *env, const struct ocl_api *cl,
                      const struct kernel_device *device, bool fuse);
 void kernel_env_close(struct kernel_env *env);
 
@@ -104,7 +67,7 @@ bool kernel_run(struct kernel_env *env, struct kernel_item *items, int n);
 // What a step reads of its source.
 struct hr__rect kernel_window(const struct hr__step *step);
 
-// ---- kernel_jpeg.c: files and coefficients ---------------------------------
+// ---- kernel_jpeg.c: files and coefficients --------------------------------
 
 struct kernel_jpeg {
     unsigned char *data;

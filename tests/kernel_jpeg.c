@@ -45,7 +45,7 @@ static struct jpeg_error_mgr *error_init(struct error *e)
     return &e->mgr;
 }
 
-// ---- Files -----------------------------------------------------------------
+// ---- Files ----------------------------------------------------------------
 
 static void draw_row(unsigned char *row, const struct kernel_jpeg_params *p,
                      int y, const int *slope)
@@ -225,7 +225,7 @@ void kernel_jpeg_free(struct kernel_jpeg *j)
     j->data = NULL;
 }
 
-// ---- Coefficients ----------------------------------------------------------
+// ---- Coefficients ---------------------------------------------------------
 
 // Blocks of samples [from / step - 1, to / step + 1], inside the component.
 static void range(uint32_t from, uint32_t len, uint32_t step, uint32_t size,
@@ -350,7 +350,7 @@ struct hr__coefficients *kernel_pack(const struct kernel_jpeg *j,
     return c;
 }
 
-// ---- References ------------------------------------------------------------
+// ---- References -----------------------------------------------------------
 
 static void raw_group(struct jpeg_decompress_struct *d,
                       struct kernel_planes *planes, JDIMENSION group)

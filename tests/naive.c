@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- Filters -------------------------------------------------------------------
+// ---- Filters --------------------------------------------------------------
 
 static double sinc(double x)
 {
@@ -99,7 +99,7 @@ int naive_nearest(int in, int out, double box0, double box1, int i)
     return pos < 0.0 || (int)pos >= in ? -1 : (int)pos;
 }
 
-// ---- Pictures ---------------------------------------------------------------------
+// ---- Pictures -------------------------------------------------------------
 
 static struct picture blank(int w, int h, int c)
 {

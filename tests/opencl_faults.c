@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#define _GNU_SOURCE  // nftw()
 #include "opencl_faults.h"
 
 #include <dlfcn.h>
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 struct faults faults;
-static char root[64];
+static const char *root;
 
 const char *const faults_names[FAULT_ENTRIES] = {
 #define X(name) #name,
@@ -17,7 +15,7 @@ const char *const faults_names[FAULT_ENTRIES] = {
 #undef X
 };
 
-// ---- What may go wrong: as the OpenCL 1.2 reference pages name it ----------
+// ---- What may go wrong: as the OpenCL 1.2 reference pages name it ---------
 
 #define ALWAYS CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY
 #define ENQUEUE                                                         \
@@ -100,7 +98,7 @@ int faults_num_codes(int entry)
     return n;
 }
 
-// ---- Steps of a case -------------------------------------------------------
+// ---- Steps of a case ------------------------------------------------------
 
 struct fault_counts faults_now(void)
 {
@@ -199,6 +197,17 @@ void faults_check_objects(int live)
     CHECK(!c.misused, "%s: %d dead objects used", faults.label, c.misused);
 }
 
+int faults_settled(void)
+{
+    int live = -1;
+
+    for (int i = 0; i < 60 && live != faults_now().live; i++) {
+        live = faults_now().live;
+        test_sleep(50 * TEST_MS);
+    }
+    return live;
+}
+
 void faults_close(hr_device *dev, int live)
 {
     int64_t begin = hr__now();
@@ -235,7 +244,7 @@ void faults_count(struct fault_counts *c)
 
 void faults_cache(const char *name)
 {
-    char path[128];
+    char path[256];
 
     snprintf(path, sizeof(path), "%s/%s", root, name);
     mkdir(path, 0700);
@@ -252,28 +261,13 @@ void faults_new_cache(void)
     faults_cache(name);
 }
 
-// ---- The program -----------------------------------------------------------
-
-static int remove_one(const char *path, const struct stat *st, int type,
-                      struct FTW *place)
-{
-    (void)st;
-    (void)type;
-    (void)place;
-    return remove(path);
-}
-
-static void remove_folder(void)
-{
-    nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
+// ---- The program ----------------------------------------------------------
 
 static bool set_up(const char *path)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     void *entry = library ? dlsym(library, "fault_control") : NULL;
     void (*control)(struct fault_control *);
-    const char *tmp = getenv("TMPDIR");
 
     if (!entry) {
         fprintf(stderr, "%s\n", dlerror());
@@ -281,10 +275,7 @@ static bool set_up(const char *path)
     }
     memcpy(&control, &entry, sizeof(control));
     control(&faults.ctl);
-    if (snprintf(root, sizeof(root), "%s/headrace-faults-XXXXXX",
-                 tmp && *tmp ? tmp : "/tmp") >= (int)sizeof(root) ||
-        !mkdtemp(root))
-        return false;
+    root = test_folder();
     faults_cache("pocl");
     setenv("POCL_CACHE_DIR", getenv("XDG_CACHE_HOME"), 1);
     faults_cache("cache");
@@ -297,12 +288,10 @@ int faults_main(const char *suite, const char *library,
 {
     const char *text = getenv("HEADRACE_TEST_LONG");
     hr_device dev;
-    int failed;
 
     if (!set_up(library))
         return 1;
     if (!(dev = faults_open(0))) {
-        remove_folder();
         if (!test_is_absent())
             return 1;
         printf("not run: %s\n", hr_last_error());
@@ -311,7 +300,5 @@ int faults_main(const char *suite, const char *library,
     printf("%s: %s\n", dev->name, dev->description);
     hr_device_close(&dev);
     faults.all = text && *text && strcmp(text, "0") != 0;
-    failed = test_main(suite, table, n, argc, argv);
-    remove_folder();
-    return failed;
+    return test_main(suite, table, n, argc, argv);
 }

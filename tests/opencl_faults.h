@@ -5,6 +5,7 @@
 #define HEADRACE_TESTS_OPENCL_FAULTS_H
 
 #include "fault_opencl.h"
+#include "opencl_private.h"
 #include "scene.h"
 
 #define SECOND INT64_C(1000000000)
@@ -50,6 +51,8 @@ hr_device faults_open_scene(int64_t deadline, enum scene_source source);
 int faults_run(int64_t most_ns);
 // Which calls such a job makes, once its buffers are there.
 void faults_count(struct fault_counts *c);
+// How many objects are alive, when those of the device before are gone.
+int faults_settled(void);
 // Closes scene and device in time; of all that was made since there were
 // live objects nothing is left.
 void faults_close(hr_device *dev, int live);

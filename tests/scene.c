@@ -187,7 +187,7 @@ void scene_fill(struct scene *s)
     memset(s->out->params.data, PATTERN, s->out->size);
 }
 
-// ---- One job ------------------------------------------------------------------
+// ---- One job --------------------------------------------------------------
 
 bool watch_submit(struct watched *w, struct scene *s,
                   const struct hr_job_params *params)

@@ -27,22 +27,6 @@ int test_rnd_int(int low, int high)
     return low + (int)(test_rnd() % (uint32_t)(high - low + 1));
 }
 
-static void *heap_alloc(void *ctx, size_t size)
-{
-    void *p = NULL;
-    (void)ctx;
-    return posix_memalign(&p, CPU_ALIGN, size) ? NULL : p;
-}
-
-static void heap_free(void *ctx, void *block, size_t size)
-{
-    (void)ctx;
-    (void)size;
-    free(block);
-}
-
-const struct cpu_heap test_heap = {heap_alloc, heap_free, NULL};
-
 // Filters of Pillow src/libImaging/Resample.c.
 static double f_box(double x)
 {
@@ -196,7 +180,7 @@ static void axis_identity(struct axis *x, int in, int out, int from)
     x->a.identity = true;
 }
 
-void test_axis_mirror(struct axis *x)
+static void test_axis_mirror(struct axis *x)
 {
     int out = x->a.out, stride = x->a.stride;
     for (int i = 0; i < out / 2; i++) {

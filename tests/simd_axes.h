@@ -10,8 +10,6 @@ void test_rnd_seed(uint64_t seed);
 uint32_t test_rnd(void);
 int test_rnd_int(int low, int high);  // both included
 
-extern const struct cpu_heap test_heap;  // for arenas
-
 struct axis {
     struct cpu_axis a;
     int32_t *lo, *n, *w;
@@ -28,7 +26,6 @@ enum {
 
 // The weights Pillow would make. Pair each with test_axis_finish().
 void test_axis_filter(struct axis *x, int in, int out, int filter);
-void test_axis_mirror(struct axis *x);
 void test_axis_finish(struct axis *x);
 
 // Any filter, identity, or numbers without sense that the contract allows;

@@ -3,9 +3,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "heaps.h"
 #include "simd_axes.h"
+#include "simd_time.h"
 
 #define MAX_ROWS 16  // that the horizontal pass gets at a time
 
@@ -21,15 +22,24 @@ struct bench {
     struct cpu_store_table table;
 };
 
-static void bench_pack(struct bench *b)
+static void pack(void *bench)
 {
+    struct bench *b = bench;
+
     cpu_arena_clear(b->arena, SIZE_MAX);
     if (b->ops->pack_h && !b->ops->pack_h(&b->h.a, b->channels, b->arena))
         abort();
 }
 
-static void bench_h(struct bench *b)
+static void use(void *bench, const struct cpu_ops *ops)
 {
+    ((struct bench *)bench)->ops = ops;
+    pack(bench);
+}
+
+static void bench_h(void *bench)
+{
+    struct bench *b = bench;
     for (int y = 0; y < b->v.a.in; y += MAX_ROWS) {
         uint8_t *dst[MAX_ROWS];
         const uint8_t *src[MAX_ROWS];
@@ -42,8 +52,9 @@ static void bench_h(struct bench *b)
     }
 }
 
-static void bench_v(struct bench *b)
+static void bench_v(void *bench)
 {
+    struct bench *b = bench;
     const uint8_t *rows[4096];
     const struct cpu_axis *v = &b->v.a;
     for (int y = 0; y < v->out; y++) {
@@ -55,8 +66,9 @@ static void bench_v(struct bench *b)
     }
 }
 
-static void bench_store(struct bench *b)
+static void bench_store(void *bench)
 {
+    struct bench *b = bench;
     static const size_t sizes[] = {4, 2, 1};
     size_t w = (size_t)b->h.a.out, h = (size_t)b->v.a.out;
     size_t size = sizes[b->type], plane = w * h * size;
@@ -67,55 +79,6 @@ static void bench_store(struct bench *b)
         b->ops->store(dst, b->out + y * b->out_stride, (int)w, b->channels,
                       b->planar, b->type, &b->table);
     }
-}
-
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-// Best of many: others use the machine too.
-static double best_ns(void (*f)(struct bench *), struct bench *b)
-{
-    double best = 1e18, start = now_ns();
-    for (int i = 0; i < 5 || (i < 300 && now_ns() - start < 6e7); i++) {
-        double t = now_ns();
-        f(b);
-        t = now_ns() - t;
-        best = t < best ? t : best;
-    }
-    return best;
-}
-
-// One line: the time of C, if it does this at all, and of every level that
-// this machine has.
-static void bench_line(const char *name, void (*f)(struct bench *),
-                       struct bench *b)
-{
-    struct cpu_ops ops;
-    double c = 0;
-    b->ops = &ops;
-    cpu_ops_init(&ops, CPU_FLAG_C);
-    bench_pack(b);
-    if (f == bench_pack) {
-        printf("  %-33s c      none   ", name);
-    } else {
-        c = best_ns(f, b);
-        printf("  %-33s c %9.0f ns", name, c);
-    }
-    for (unsigned set = CPU_FLAG_AVX2; set <= CPU_FLAG_AVX512; set *= 2) {
-        if (!(cpu_detect() & set))
-            continue;
-        cpu_ops_init(&ops, set);
-        bench_pack(b);
-        double t = best_ns(f, b);
-        printf("   %s %8.0f ns", ops.name, t);
-        if (c > 0)
-            printf(" %5.1fx", c / t);
-    }
-    printf("\n");
 }
 
 static void bench_size(int w, int h, int out, int channels, int filter,
@@ -142,19 +105,19 @@ static void bench_size(int w, int h, int out, int channels, int filter,
     }
 
     printf("%s %dx%d -> %dx%d, %d channels\n", name, w, h, out, out, channels);
-    bench_line("pack_h", bench_pack, &b);
-    bench_line("resample_h, all rows", bench_h, &b);
-    bench_line("resample_v, all rows", bench_v, &b);
+    simd_time_without_c("pack_h", pack, use, &b);
+    simd_time("resample_h, all rows", bench_h, use, &b);
+    simd_time("resample_v, all rows", bench_v, use, &b);
     if (filter == TEST_BILINEAR) {
         b.planar = true;
-        bench_line("store f32 planar, all rows", bench_store, &b);
+        simd_time("store f32 planar, all rows", bench_store, use, &b);
         b.type = CPU_TYPE_F16;
-        bench_line("store f16 planar, all rows", bench_store, &b);
+        simd_time("store f16 planar, all rows", bench_store, use, &b);
         b.type = CPU_TYPE_U8;
-        bench_line("store u8 planar, all rows", bench_store, &b);
+        simd_time("store u8 planar, all rows", bench_store, use, &b);
         b.planar = false;
         b.type = CPU_TYPE_F32;
-        bench_line("store f32 interleaved, all rows", bench_store, &b);
+        simd_time("store f32 interleaved, all rows", bench_store, use, &b);
     }
     test_axis_finish(&b.h);
     test_axis_finish(&b.v);
@@ -167,7 +130,7 @@ static void bench_size(int w, int h, int out, int channels, int filter,
 void test_simd_bench(void)
 {
     struct cpu_arena arena;
-    cpu_arena_init(&arena, &test_heap);
+    cpu_arena_init(&arena, &plain_heap);
     bench_size(500, 375, 224, 3, TEST_BILINEAR, "bilinear", &arena);
     bench_size(280, 280, 224, 3, TEST_BILINEAR, "bilinear", &arena);
     bench_size(120, 120, 224, 3, TEST_BILINEAR, "bilinear", &arena);

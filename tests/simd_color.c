@@ -4,32 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "fenced.h"
 #include "simd_axes.h"
+#include "simd_time.h"
 
-enum { MOST = 700, GUARD = 64, FILL = 0x99, ROWS = 3, PAGE = 65536 };
+enum { MOST = 700, GUARD = 64, FILL = 0x99, ROWS = 3, SOURCE = 65536 };
 
 // A row of the source: `before` bytes, n, `behind`, then a page that faults.
-struct source {
-    uint8_t *map, *end;
-};
-
-static struct source source_make(void)
-{
-    struct source s;
-
-    s.map = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (s.map == MAP_FAILED || mprotect(s.map + PAGE, PAGE, PROT_NONE))
-        abort();
-    s.end = s.map + PAGE;
-    return s;
-}
-
-static const uint8_t *source_fill(const struct source *s, size_t bytes,
+static const uint8_t *source_fill(const struct fenced *s, size_t bytes,
                                   size_t behind, int kind)
 {
     uint8_t *row = s->end - behind - bytes;
@@ -103,7 +86,7 @@ static size_t call(const struct cpu_ops *ops, enum kernel k, uint8_t *dst,
 }
 
 static bool one(const struct cpu_ops *ops, const struct cpu_ops *c,
-                const struct source *sources, enum kernel k)
+                const struct fenced *sources, enum kernel k)
 {
     static struct target want, got;
     int n = test_rnd_int(1, test_rnd() % 4 ? 80 : MOST);
@@ -130,18 +113,18 @@ static bool one(const struct cpu_ops *ops, const struct cpu_ops *c,
 
 int test_simd_color(const struct cpu_ops *ops, int cases)
 {
-    struct source sources[ROWS];
+    struct fenced sources[ROWS];
     struct cpu_ops c;
     int bad = 0;
 
     cpu_ops_init(&c, CPU_FLAG_C);
     for (int i = 0; i < ROWS; i++)
-        sources[i] = source_make();
+        fenced_init(&sources[i], SOURCE);
     for (int k = 0; k < KERNELS; k++)
         for (int i = 0; i < cases && bad < 9; i++)
             bad += !one(ops, &c, sources, (enum kernel)k);
     for (int i = 0; i < ROWS; i++)
-        munmap(sources[i].map, 2 * PAGE);
+        fenced_finish(&sources[i]);
     return bad;
 }
 
@@ -184,7 +167,7 @@ int test_simd_ycc(const struct cpu_ops *ops)
     return bad;
 }
 
-// ---- Times -----------------------------------------------------------------
+// ---- Times ----------------------------------------------------------------
 
 enum { BENCH_W = 1920, BENCH_H = 1080, BENCH_ROW = BENCH_W + 2 * CPU_SLACK };
 
@@ -206,14 +189,18 @@ static void convert(const struct bench *b, int y, const uint8_t *cb,
                        plane_row(b, y), cb, cr, BENCH_W);
 }
 
-static void bench_444(struct bench *b)
+static void bench_444(void *bench)
 {
+    const struct bench *b = bench;
+
     for (int y = 0; y < BENCH_H; y++)
         convert(b, y, plane_row(b, y / 2), plane_row(b, BENCH_H + y / 2));
 }
 
-static void bench_422(struct bench *b)
+static void bench_422(void *bench)
 {
+    const struct bench *b = bench;
+
     for (int y = 0; y < BENCH_H; y++) {
         b->ops->upsample_h2v1(b->cb, plane_row(b, y), BENCH_W / 2);
         b->ops->upsample_h2v1(b->cr, plane_row(b, y) + BENCH_W / 2,
@@ -222,8 +209,10 @@ static void bench_422(struct bench *b)
     }
 }
 
-static void bench_440(struct bench *b)
+static void bench_440(void *bench)
 {
+    const struct bench *b = bench;
+
     for (int y = 0; y < BENCH_H; y++) {
         const uint8_t *near = plane_row(b, BENCH_H + y / 2);
         const uint8_t *far = plane_row(b, BENCH_H + y / 2 + 1);
@@ -234,8 +223,10 @@ static void bench_440(struct bench *b)
     }
 }
 
-static void bench_420(struct bench *b)
+static void bench_420(void *bench)
 {
+    const struct bench *b = bench;
+
     for (int y = 0; y < BENCH_H; y++) {
         const uint8_t *near = plane_row(b, BENCH_H + y / 2);
         const uint8_t *far = plane_row(b, BENCH_H + y / 2 + 1);
@@ -247,8 +238,10 @@ static void bench_420(struct bench *b)
     }
 }
 
-static void bench_411(struct bench *b)
+static void bench_411(void *bench)
 {
+    const struct bench *b = bench;
+
     for (int y = 0; y < BENCH_H; y++) {
         b->ops->replicate(b->cb, plane_row(b, y), BENCH_W / 4, 4);
         b->ops->replicate(b->cr, plane_row(b, y) + BENCH_W / 2, BENCH_W / 4, 4);
@@ -256,65 +249,29 @@ static void bench_411(struct bench *b)
     }
 }
 
-static void bench_rgb(struct bench *b)
+static void bench_rgb(void *bench)
 {
+    const struct bench *b = bench;
+
     for (int y = 0; y < BENCH_H; y++)
         b->ops->join_rgb(b->rgb + (size_t)(y & 15) * 3 * BENCH_ROW,
                          plane_row(b, y), plane_row(b, y + 1),
                          plane_row(b, y + 2), BENCH_W);
 }
 
-static void bench_gather(struct bench *b)
+static void bench_gather(void *bench)
 {
+    const struct bench *b = bench;
+
     for (int y = 0; y < BENCH_H / 2; y++) {
         b->ops->gather(b->cb, plane_row(b, y), BENCH_W / 2, 2);
         b->ops->gather(b->cr, plane_row(b, y) + 1, BENCH_W / 2, 2);
     }
 }
 
-static double now_ns(void)
+static void use(void *bench, const struct cpu_ops *ops)
 {
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-// Best of many: others use the machine too.
-static double best_ns(void (*f)(struct bench *), struct bench *b)
-{
-    double best = 1e18, start = now_ns();
-
-    for (int i = 0; i < 5 || (i < 300 && now_ns() - start < 1e8); i++) {
-        double t = now_ns();
-
-        f(b);
-        t = now_ns() - t;
-        best = t < best ? t : best;
-    }
-    return best;
-}
-
-static void bench_line(const char *name, void (*f)(struct bench *),
-                       struct bench *b)
-{
-    struct cpu_ops ops;
-    double c;
-
-    b->ops = &ops;
-    cpu_ops_init(&ops, CPU_FLAG_C);
-    c = best_ns(f, b);
-    printf("  %-33s c %9.0f ns", name, c);
-    for (unsigned set = CPU_FLAG_AVX2; set <= CPU_FLAG_AVX512; set *= 2) {
-        double t;
-
-        if (!(cpu_detect() & set))
-            continue;
-        cpu_ops_init(&ops, set | CPU_FLAG_AVX2);
-        t = best_ns(f, b);
-        printf("   %s %8.0f ns %5.1fx", ops.name, t, c / t);
-    }
-    printf("\n");
+    ((struct bench *)bench)->ops = ops;
 }
 
 void test_simd_color_bench(void)
@@ -330,13 +287,13 @@ void test_simd_color_bench(void)
     for (size_t i = 0; i < size; i++)
         b.planes[i] = (uint8_t)test_rnd();
     printf("planes %dx%d -> RGB\n", BENCH_W, BENCH_H);
-    bench_line("4:4:4, all rows", bench_444, &b);
-    bench_line("4:2:2 fancy, all rows", bench_422, &b);
-    bench_line("4:4:0 fancy, all rows", bench_440, &b);
-    bench_line("4:2:0 fancy, all rows", bench_420, &b);
-    bench_line("4:1:1, all rows", bench_411, &b);
-    bench_line("RGB, all rows", bench_rgb, &b);
-    bench_line("NV12's chroma apart, all rows", bench_gather, &b);
+    simd_time("4:4:4, all rows", bench_444, use, &b);
+    simd_time("4:2:2 fancy, all rows", bench_422, use, &b);
+    simd_time("4:4:0 fancy, all rows", bench_440, use, &b);
+    simd_time("4:2:0 fancy, all rows", bench_420, use, &b);
+    simd_time("4:1:1, all rows", bench_411, use, &b);
+    simd_time("RGB, all rows", bench_rgb, use, &b);
+    simd_time("NV12's chroma apart, all rows", bench_gather, use, &b);
     free(b.planes);
     free(b.cb);
     free(b.cr);

@@ -55,7 +55,7 @@ static hr_batch make_batch(hr_device dev)
                            hr_batch_params(.n = 4, .c = 3, .h = 9, .w = 11));
 }
 
-// ---- Scenarios ------------------------------------------------------------------
+// ---- Scenarios ------------------------------------------------------------
 
 static bool failed(int *bad)
 {
@@ -192,7 +192,7 @@ static bool timeout_job(int *bad)
     return ok;
 }
 
-// ---- Walking ----------------------------------------------------------------------
+// ---- Walking --------------------------------------------------------------
 
 static const struct scenario scenarios[] = {
     {"cpu job", cpu_job},
@@ -327,8 +327,8 @@ int main(int argc, char **argv)
     png = test_png(90, 70, &seed);
     path = test_file(&baseline, ".jpg");
     make_expected();
-    fake_reset(&(struct fake_script){.spans = {FAKE_R, FAKE_R, FAKE_R},
-                                     .own_buffers = true});
+    fake_reset(
+        &(struct fake_script){.spans = FAKE_ALL(FAKE_R), .own_buffers = true});
     result = test_main("alloc_fail", cases, 3, argc, argv);
     for (int i = 0; i < 4; i++)
         free(expected[i]);

@@ -5,41 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <CUnit/Basic.h>
-
-#include "cpu_fallback/arena.h"
-
-struct counting_heap {
-    struct cpu_heap heap;
-    size_t bytes, blocks, allocs;
-    size_t fail_at;  // this allocation, from 1, and all after it; 0 = none
-};
-
-static void *counting_alloc(void *ctx, size_t size)
-{
-    struct counting_heap *h = ctx;
-    void *p = NULL;
-    h->allocs++;
-    if ((h->fail_at && h->allocs >= h->fail_at) ||
-        posix_memalign(&p, CPU_ALIGN, size))
-        return NULL;
-    h->bytes += size;
-    h->blocks++;
-    return p;
-}
-
-// The size must be the one that was asked for: budgets are kept with it.
-static void counting_free(void *ctx, void *block, size_t size)
-{
-    struct counting_heap *h = ctx;
-    h->bytes -= size;
-    h->blocks--;
-    free(block);
-}
+#include "heaps.h"
+#include "testing.h"
 
 static void set_up(struct counting_heap *h, struct cpu_arena *a)
 {
-    *h = (struct counting_heap){.heap = {counting_alloc, counting_free, h}};
+    counting_heap_init(h);
     cpu_arena_init(a, &h->heap);
 }
 
@@ -201,22 +172,18 @@ static void test_failing_heap(void)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    if (CU_initialize_registry() != CUE_SUCCESS)
-        return 2;
-    CU_pSuite s = CU_add_suite("arena", NULL, NULL);
-    if (!s || !CU_add_test(s, "alloc", test_alloc) ||
-        !CU_add_test(s, "overflow", test_overflow) ||
-        !CU_add_test(s, "limit", test_limit) ||
-        !CU_add_test(s, "reset", test_reset) ||
-        !CU_add_test(s, "steady state", test_steady) ||
-        !CU_add_test(s, "keep", test_keep) ||
-        !CU_add_test(s, "failing heap", test_failing_heap))
-        return 2;
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    bool failed = CU_get_number_of_failures() != 0;
-    CU_cleanup_registry();
-    return failed;
+    static const struct test_case cases[] = {
+        {"alloc", test_alloc},
+        {"overflow", test_overflow},
+        {"limit", test_limit},
+        {"reset", test_reset},
+        {"steady_state", test_steady},
+        {"keep", test_keep},
+        {"failing_heap", test_failing_heap},
+    };
+
+    return test_main("arena", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
 }

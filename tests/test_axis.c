@@ -123,7 +123,7 @@ static void equals_naive(const struct hr__axis *a, int in, int out, double box0,
     free(w);
 }
 
-// ---- Whole axes ------------------------------------------------------------------
+// ---- Whole axes -----------------------------------------------------------
 
 static void one(int which, int in, int out, float box0, float box1,
                 enum hr_filter f)
@@ -200,7 +200,7 @@ static void sums(void)
     }
 }
 
-// ---- Parts, mirrored -------------------------------------------------------------------
+// ---- Parts, mirrored ------------------------------------------------------
 
 // In long double, without Pillow's order of operations: no weight may be off
 // by more than its rounding.

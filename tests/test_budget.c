@@ -6,11 +6,6 @@
 
 #include "scene.h"
 
-#define ALL(x)        \
-    {                 \
-        (x), (x), (x) \
-    }
-
 static struct scene scene;
 
 static struct hr_stats stats_of(hr_device dev)
@@ -21,7 +16,7 @@ static struct hr_stats stats_of(hr_device dev)
     return s;
 }
 
-// ---- Admission ------------------------------------------------------------------------
+// ---- Admission ------------------------------------------------------------
 
 static void over_budget(void)
 {
@@ -31,7 +26,7 @@ static void over_budget(void)
     hr_device dev;
     int n = 0;
 
-    fake_reset(&(struct fake_script){.spans = ALL(FAKE_RS), .gate = true});
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
     dev = test_device("fake", 2, budget);
     scene_init(&scene, dev, 4, SCENE_BYTES);
     while (n < MAX &&
@@ -65,8 +60,8 @@ static void wait_for_room(void)
     struct test_done done = {0};
     hr_device dev;
 
-    fake_reset(
-        &(struct fake_script){.spans = ALL(FAKE_RS), .delay_ns = TEST_MS / 10});
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
+                                     .delay_ns = TEST_MS / 10});
     dev = test_device("fake", 2, budget);
     scene_init(&scene, dev, 3, SCENE_MIXED);
     for (int i = 0; i < JOBS; i++) {
@@ -119,7 +114,7 @@ static void one_huge(void)
     free(jpeg.data);
 }
 
-// ---- Working bytes ----------------------------------------------------------------------
+// ---- Working bytes --------------------------------------------------------
 
 // Each sample alone nearly fills the budget, or is over it.
 static void tiny_budgets(void)
@@ -133,7 +128,7 @@ static void tiny_budgets(void)
             hr_device dev;
             hr_job jobs[4];
 
-            fake_reset(&(struct fake_script){.spans = ALL(spans[k % 5]),
+            fake_reset(&(struct fake_script){.spans = FAKE_ALL(spans[k % 5]),
                                              .batch = k % 3,
                                              .takes_every_2nd = k % 2,
                                              .fail_from = k % 7,
@@ -176,7 +171,7 @@ static void between_engines(void)
     hr_job job;
 
     fake_reset(&(struct fake_script){
-        .spans = ALL(FAKE_RS), .gate = true, .own_buffers = true});
+        .spans = FAKE_ALL(FAKE_RS), .gate = true, .own_buffers = true});
     dev = test_device("fake", 2, budget);
     batch = hr_batch_create(dev,
                             hr_batch_params(.n = N, .c = 3, .h = 16, .w = 16));
@@ -235,7 +230,7 @@ static void peak(void)
     free(jpeg.data);
 }
 
-// ---- Callbacks that submit -----------------------------------------------------------------
+// ---- Callbacks that submit ------------------------------------------------
 
 struct relay {
     struct scene *s;
@@ -276,7 +271,7 @@ static void submit_from_callback(void)
         hr_device dev;
 
         fake_reset(
-            &(struct fake_script){.spans = ALL(spans[k % 2]),
+            &(struct fake_script){.spans = FAKE_ALL(spans[k % 2]),
                                   .where = k / 2 ? FAKE_INSIDE : FAKE_THREAD});
         // Room for one job at a time.
         dev = test_device("fake", 1, 40 << 10);
@@ -294,7 +289,7 @@ static void submit_from_callback(void)
     }
 }
 
-// ---- Many threads ----------------------------------------------------------------------------
+// ---- Many threads ---------------------------------------------------------
 
 enum { USERS = 6 };
 
@@ -366,7 +361,7 @@ static void many_threads(void)
         int canceled = 0, refused = 0;
 
         fake_reset(
-            &(struct fake_script){.spans = ALL(spans[k % 3]),
+            &(struct fake_script){.spans = FAKE_ALL(spans[k % 3]),
                                   .takes_every_2nd = k % 2,
                                   .own_buffers = k % 2,
                                   .fail_from = 20,

@@ -7,11 +7,6 @@
 
 #include "scene.h"
 
-#define BOTH(x)       \
-    {                 \
-        (x), (x), (x) \
-    }
-
 static struct scene scene;
 
 static double seconds_of(int64_t since)
@@ -28,7 +23,7 @@ static int count_status(hr_job job, enum hr_status status)
     return n;
 }
 
-// ---- The only host thread is busy ---------------------------------------------------
+// ---- The only host thread is busy -----------------------------------------
 
 static atomic_int in_callback;
 static atomic_bool let_go;
@@ -107,7 +102,7 @@ static void inside_the_engine(void)
     hr_device dev;
     struct watched w;
 
-    fake_reset(&(struct fake_script){.spans = BOTH(FAKE_RS), .gate = true});
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
     dev = test_device("fake", 2, 0);
     scene_init(&scene, dev, 6, SCENE_MIXED);
     watch_submit(&w, &scene, NULL);
@@ -134,8 +129,8 @@ static void deaf_engine(void)
     struct watched w;
     enum hr_status status;
 
-    fake_reset(&(
-        struct fake_script){.spans = BOTH(FAKE_R), .gate = true, .deaf = true});
+    fake_reset(&(struct fake_script){
+        .spans = FAKE_ALL(FAKE_R), .gate = true, .deaf = true});
     dev = test_device("fake", 2, 0);
     scene_init(&scene, dev, 6, SCENE_BYTES);
     watch_submit(&w, &scene, NULL);
@@ -164,7 +159,7 @@ static void waiting_for_bytes(void)
     hr_job a, b, c;
     int64_t start = hr__now();
 
-    fake_reset(&(struct fake_script){.spans = BOTH(FAKE_RS), .gate = true});
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
     dev = test_device("fake", 2, 3 << 20);
     batch = hr_batch_create(dev,
                             hr_batch_params(.n = 3, .c = 3, .h = 8, .w = 8));
@@ -243,7 +238,7 @@ static void while_decoding(void)
     free(jpeg.data);
 }
 
-// ---- Timeouts --------------------------------------------------------------------------
+// ---- Timeouts -------------------------------------------------------------
 
 static void job_timeout(void)
 {
@@ -251,7 +246,7 @@ static void job_timeout(void)
     struct watched w;
     int64_t start = hr__now();
 
-    fake_reset(&(struct fake_script){.spans = BOTH(FAKE_RS),
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
                                      .delay_ns = 30 * TEST_MS});
     dev = test_device("fake", 2, 0);
     scene_init(&scene, dev, 40, SCENE_MIXED);
@@ -282,7 +277,7 @@ static void hung_engine(void)
     int64_t start;
     int timeouts = 0;
 
-    fake_reset(&(struct fake_script){.spans = BOTH(FAKE_RS),
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
                                      .hang_from = 3,
                                      .hang_to = 3,
                                      .own_buffers = true});
@@ -335,7 +330,7 @@ static void hung_strict(void)
     struct watched w;
 
     fake_reset(&(struct fake_script){
-        .spans = BOTH(FAKE_RS), .hang_from = 1, .hang_to = 1});
+        .spans = FAKE_ALL(FAKE_RS), .hang_from = 1, .hang_to = 1});
     dev = hr_device_open("fake", &p);
     scene_init(&scene, dev, 3, SCENE_PATH);
     watch_submit(&w, &scene, NULL);
@@ -350,7 +345,7 @@ static void hung_strict(void)
     CHECK(test_reaches(&fake_counts.closes, 1), "never closed");
 }
 
-// ---- Letting go ------------------------------------------------------------------------
+// ---- Letting go -----------------------------------------------------------
 
 // Everything is given up right after the submission, in any order; the last
 // user of the device is a thread of its own.
@@ -366,7 +361,7 @@ static void early_release(void)
         hr_job job;
 
         fake_reset(&(struct fake_script){
-            .spans = BOTH(spans),
+            .spans = FAKE_ALL(spans),
             .own_buffers = round % 2,
             .where = round % 5 == 0 ? FAKE_INSIDE : FAKE_THREAD});
         dev = test_device("fake", 1 + round % 3, 0);
@@ -402,7 +397,7 @@ static void random_cancels(void)
         enum hr_status status;
 
         fake_reset(
-            &(struct fake_script){.spans = BOTH(round % 4 ? FAKE_RS : 0),
+            &(struct fake_script){.spans = FAKE_ALL(round % 4 ? FAKE_RS : 0),
                                   .delay_ns = random_below(&seed, 200000),
                                   .deaf = random_below(&seed, 4) == 0,
                                   .fail_from = random_below(&seed, 8),

@@ -5,227 +5,12 @@
 // out. check_pack.c holds C against SIMD.
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include <CUnit/Basic.h>
-
+#include "coef_files.h"
 #include "coef_reference.h"
-#include "cpu_fallback/coefficients.h"
-#include "cpu_fallback/jpeg_reader.h"
-#include "samples_jpeg.h"
-#include "samples_scene.h"
+#include "testing.h"
 
-static uint64_t seed;
-
-static uint32_t random32(void)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (uint32_t)(seed >> 32);
-}
-
-static int pick(int from, int to)  // both included
-{
-    return from + (int)(random32() % (uint32_t)(to - from + 1));
-}
-
-// ---- Memory that counts and fails ------------------------------------------
-
-struct counting_heap {
-    struct cpu_heap heap;
-    size_t blocks, allocs;
-    size_t fail_at;  // this allocation, from 1, and all after it; 0 = none
-};
-
-static void *counting_alloc(void *ctx, size_t size)
-{
-    struct counting_heap *h = ctx;
-    void *p = NULL;
-
-    h->allocs++;
-    if ((h->fail_at && h->allocs >= h->fail_at) ||
-        posix_memalign(&p, CPU_ALIGN, size))
-        return NULL;
-    h->blocks++;
-    return p;
-}
-
-static void counting_free(void *ctx, void *block, size_t size)
-{
-    (void)size;
-    ((struct counting_heap *)ctx)->blocks--;
-    free(block);
-}
-
-// What a worker has.
-struct bench {
-    struct counting_heap heap;
-    struct cpu_arena arena;
-    struct cpu_ops ops;
-    struct cpu_jpeg_state *jpeg;
-};
-
-static void bench_init(struct bench *b, unsigned flags)
-{
-    *b = (struct bench){.heap.heap = {counting_alloc, counting_free, &b->heap}};
-    cpu_arena_init(&b->arena, &b->heap.heap);
-    cpu_ops_init(&b->ops, flags);
-    b->jpeg = cpu_jpeg_state_create(&b->heap.heap);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(b->jpeg);
-}
-
-static void bench_finish(struct bench *b)
-{
-    cpu_jpeg_state_destroy(&b->jpeg);
-    cpu_arena_finish(&b->arena);
-    CU_ASSERT_EQUAL(b->heap.blocks, 0);
-}
-
-// ---- Files -----------------------------------------------------------------
-
-struct kind {
-    const char *name;
-    struct samples_jpeg jpeg;
-};
-
-#define KIND(name, ...) \
-    {                   \
-        name,           \
-        {               \
-            __VA_ARGS__ \
-        }               \
-    }
-static const struct kind kinds[] = {
-    KIND("444", .quality = 95),
-    KIND("422", .sampling = 0x21, .quality = 90),
-    KIND("420", .sampling = 0x22, .quality = 85),
-    KIND("440", .sampling = 0x12, .quality = 85),
-    KIND("411", .sampling = 0x41),
-    KIND("410", .sampling = 0x42),
-    KIND("441", .sampling = 0x14),
-    KIND("3x1", .sampling = 0x31),
-    KIND("1x3", .sampling = 0x13),
-    KIND("all 2x1", .sampling = 0x212121),
-    KIND("luma less", .sampling = 0x112222),
-    KIND("uneven", .sampling = 0x222112),
-    KIND("4 high, context", .sampling = 0x141211),
-    KIND("gray", .color = SAMPLES_GRAY, .quality = 90),
-    KIND("gray 2x2", .color = SAMPLES_GRAY, .sampling = 0x22),
-    KIND("rgb", .color = SAMPLES_RGB, .quality = 90),
-    KIND("rgb without Adobe", .color = SAMPLES_RGB, .no_adobe = true),
-    KIND("420 restart", .sampling = 0x22, .restart_mcus = 3),
-    KIND("444 restart", .restart_rows = 1, .quality = 98),
-    KIND("420 optimized", .sampling = 0x22, .optimize = true),
-    KIND("444 q100", .quality = 100),
-    KIND("420 q3", .sampling = 0x22, .quality = 3),
-    KIND("444 wide tables", .quality = 1, .wide_quant = true),
-};
-#undef KIND
-enum { NUM_KINDS = sizeof(kinds) / sizeof(*kinds) };
-
-struct file {
-    struct samples_bytes bytes;
-    int w, h;
-};
-
-// false: libjpeg does not write such a file.
-static bool file_make(struct file *f, const struct samples_jpeg *jpeg, int w,
-                      int h, bool harsh)
-{
-    struct samples_picture p;
-    bool ok;
-
-    *f = (struct file){.w = w, .h = h};
-    ok = harsh ? samples_harsh_make(&p, w, h, random32())
-               : samples_scene_make(&p, w, h, pick(0, SAMPLES_THEMES - 1),
-                                    random32());
-    CU_ASSERT_FATAL(ok);
-    ok = samples_jpeg_encode(jpeg, &p, &f->bytes);
-    samples_picture_finish(&p);
-    return ok;
-}
-
-static void file_finish(struct file *f)
-{
-    samples_bytes_finish(&f->bytes);
-}
-
-static struct cpu_rect window_of(const struct file *f)
-{
-    struct cpu_rect r = {0, 0, f->w, f->h};
-
-    if (pick(0, 3) == 0)
-        return r;
-    r.w = pick(1, f->w);
-    r.h = pick(1, f->h);
-    r.x = pick(0, f->w - r.w);
-    r.y = pick(0, f->h - r.h);
-    return r;
-}
-
-static struct cpu_decode_params params_of(const struct bench *b,
-                                          const struct file *f,
-                                          struct cpu_rect window, int channels)
-{
-    return (struct cpu_decode_params){.data = f->bytes.data,
-                                      .size = f->bytes.size,
-                                      .width = f->w,
-                                      .height = f->h,
-                                      .window = window,
-                                      .channels = channels,
-                                      .jpeg = b->jpeg};
-}
-
-// Packed, in memory of exactly its size; free(). NULL: *err says why.
-static struct hr__coefficients *pack(struct bench *b, const struct file *f,
-                                     struct cpu_rect window, size_t *size,
-                                     struct cpu_decode_error *err)
-{
-    struct cpu_decode_params p = params_of(b, f, window, 3);
-    struct cpu_packed packed;
-    void *data = NULL;
-
-    *err = (struct cpu_decode_error){.offset = -1};
-    if (!cpu_coef_decode(&p, &b->ops, &b->arena, &packed, err)) {
-        data = malloc(packed.size);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(data);
-        cpu_coef_write(&packed, data);
-        *size = packed.size;
-    } else {
-        CU_ASSERT_EQUAL(b->arena.used, 0);
-    }
-    cpu_arena_clear(&b->arena, 4 << 20);
-    return data;
-}
-
-// The window as rows decode it, up to the end if the window has the last row;
-// free(). NULL: it failed.
-static uint8_t *rows_of(struct bench *b, const struct file *f,
-                        struct cpu_rect w, int channels,
-                        struct cpu_decode_error *err)
-{
-    struct cpu_decode_params p = params_of(b, f, w, channels);
-    struct cpu_decode *d = cpu_jpeg_open(&p, &b->ops, &b->arena, err);
-    size_t row = (size_t)w.w * (size_t)channels;
-    uint8_t *out = malloc(row * (size_t)w.h);
-    const uint8_t *rows[CPU_DECODE_ROWS];
-    int done = 0, n = 1;
-
-    CU_ASSERT_PTR_NOT_NULL_FATAL(out);
-    while (d && done < w.h &&
-           (n = cpu_decode_rows(d, rows, CPU_DECODE_ROWS, err)))
-        for (int i = 0; i < n; i++)
-            memcpy(out + row * (size_t)done++, rows[i], row);
-    if (!d || cpu_decode_close(d, n && w.y + w.h == f->h, err)) {
-        free(out);
-        out = NULL;
-    }
-    cpu_arena_clear(&b->arena, 4 << 20);
-    return out;
-}
-
-// ---- What is in them -------------------------------------------------------
+// ---- What is in them ------------------------------------------------------
 
 static int num_covered, num_blocks;
 
@@ -284,7 +69,7 @@ static bool same_component(struct jpeg_decompress_struct *cinfo,
 }
 
 // The file is sound, so libjpeg's own error handling never runs.
-static bool same_as_libjpeg(const struct file *f,
+static bool same_as_libjpeg(const struct coef_file *f,
                             const struct hr__coefficients *c)
 {
     struct jpeg_decompress_struct cinfo;
@@ -310,14 +95,14 @@ static bool same_as_libjpeg(const struct file *f,
 
 static int same_pixels, num_range;
 
-static void check_pixels(struct bench *b, const struct file *f,
+static void check_pixels(struct coef_worker *b, const struct coef_file *f,
                          const struct hr__coefficients *c, const char *name)
 {
     struct cpu_rect w = {(int)c->x, (int)c->y, (int)c->w, (int)c->h};
-    int channels = pick(0, 3) ? 3 : 1;
+    int channels = coef_pick(0, 3) ? 3 : 1;
     size_t size = (size_t)w.w * (size_t)w.h * (size_t)channels;
     struct cpu_decode_error err = {.offset = -1};
-    uint8_t *want = rows_of(b, f, w, channels, &err), *got = malloc(size);
+    uint8_t *want = coef_rows(b, f, w, channels, &err), *got = malloc(size);
 
     CU_ASSERT_PTR_NOT_NULL_FATAL(want);
     CU_ASSERT_PTR_NOT_NULL_FATAL(got);
@@ -336,12 +121,13 @@ static void check_pixels(struct bench *b, const struct file *f,
     free(got);
 }
 
-static void check_file(struct bench *b, const struct file *f, const char *name)
+static void check_file(struct coef_worker *b, const struct coef_file *f,
+                       const char *name)
 {
     struct cpu_decode_error err;
-    struct cpu_rect w = window_of(f);
+    struct cpu_rect w = coef_window(f);
     size_t size = 0;
-    struct hr__coefficients *c = pack(b, f, w, &size, &err);
+    struct hr__coefficients *c = coef_pack(b, f, w, &size, &err);
     const char *wrong;
 
     if (!c) {
@@ -364,49 +150,52 @@ static void check_file(struct bench *b, const struct file *f, const char *name)
 
 static void all_kinds(unsigned flags, int rounds)
 {
-    struct bench b;
-    struct file f;
+    struct coef_worker b;
+    struct coef_file f;
 
-    bench_init(&b, flags);
-    for (int k = 0; k < NUM_KINDS; k++)
+    coef_worker_init(&b, flags);
+    for (int k = 0; k < COEF_KINDS; k++)
         for (int i = 0; i < rounds; i++) {
             int most = i % 2 ? 24 : 150;
 
-            if (!file_make(&f, &kinds[k].jpeg, pick(1, most), pick(1, most),
-                           i % 5 == 4)) {
+            if (!coef_file_make(&f, &coef_kinds[k].jpeg, coef_pick(1, most),
+                                coef_pick(1, most), i % 5 == 4)) {
                 CU_FAIL("not encoded");
-                printf("\n  %s", kinds[k].name);
+                printf("\n  %s", coef_kinds[k].name);
                 continue;
             }
             for (int n = 0; n < 3; n++)
-                check_file(&b, &f, kinds[k].name);
-            file_finish(&f);
+                check_file(&b, &f, coef_kinds[k].name);
+            coef_file_finish(&f);
         }
-    bench_finish(&b);
+    coef_worker_finish(&b);
 }
 
 static void test_kinds(void)
 {
+    coef_seed(test_seed);
     num_covered = num_blocks = same_pixels = num_range = 0;
     all_kinds(~0u, 20);
     all_kinds(CPU_FLAG_C, 4);
     printf("\n  %d blocks as libjpeg's, %d windows of components, %d of "
            "pixels, %d of them with range set; ",
            num_blocks, num_covered, same_pixels, num_range);
+    CU_ASSERT(num_blocks > 0 && num_covered > 0);
     CU_ASSERT(num_range > 0 && num_range < same_pixels / 2);
 }
 
-// ---- Damage, and what is not for this form ---------------------------------
+// ---- Damage, and what is not for this form --------------------------------
 
 // What the HAL relies on: what is packed without complaint, rows would decode
 // without one, to the same pixels.
-static void check_damaged(struct bench *b, const struct file *f, int count[3])
+static void check_damaged(struct coef_worker *b, const struct coef_file *f,
+                          int count[3])
 {
     struct cpu_decode_error err, rows_err = {.offset = -1};
-    struct cpu_rect w = window_of(f);
+    struct cpu_rect w = coef_window(f);
     size_t size = 0, bytes = (size_t)w.w * (size_t)w.h * 3;
-    struct hr__coefficients *c = pack(b, f, w, &size, &err);
-    uint8_t *want = rows_of(b, f, w, 3, &rows_err), *got;
+    struct hr__coefficients *c = coef_pack(b, f, w, &size, &err);
+    uint8_t *want = coef_rows(b, f, w, 3, &rows_err), *got;
 
     if (!c) {
         CU_ASSERT(err.result == CPU_CORRUPT || err.result == CPU_TRUNCATED ||
@@ -430,12 +219,12 @@ static void check_damaged(struct bench *b, const struct file *f, int count[3])
     free(want);
 }
 
-static void damage(struct file *f)
+static void damage(struct coef_file *f)
 {
     size_t at = f->bytes.size / 5 +
-                random32() % (f->bytes.size - f->bytes.size / 5);
+                coef_random() % (f->bytes.size - f->bytes.size / 5);
 
-    switch (pick(0, 4)) {
+    switch (coef_pick(0, 4)) {
     case 0:
         f->bytes.size = at;
         break;
@@ -448,34 +237,37 @@ static void damage(struct file *f)
         f->bytes.size--;
         break;
     default:
-        f->bytes.data[at] ^= (uint8_t)(1 << pick(0, 7));
+        f->bytes.data[at] ^= (uint8_t)(1 << coef_pick(0, 7));
     }
 }
 
 static void test_damage(void)
 {
     int count[3] = {0};
-    struct bench b;
-    struct file f, sound;
+    struct coef_worker b;
+    struct coef_file f, sound;
 
-    bench_init(&b, ~0u);
+    coef_seed(test_seed);
+    coef_worker_init(&b, ~0u);
     for (int i = 0; i < 600; i++) {
-        int k = i % NUM_KINDS;
+        int k = i % COEF_KINDS;
 
-        CU_ASSERT_FATAL(
-            file_make(&f, &kinds[k].jpeg, pick(1, 130), pick(1, 130), false));
+        CU_ASSERT_FATAL(coef_file_make(&f, &coef_kinds[k].jpeg,
+                                       coef_pick(1, 130), coef_pick(1, 130),
+                                       false));
         damage(&f);
         for (int n = 0; n < 3; n++)
             check_damaged(&b, &f, count);
-        file_finish(&f);
+        coef_file_finish(&f);
         // Nothing of it stays in libjpeg's objects.
         if (i % 50 == 0) {
-            CU_ASSERT_FATAL(file_make(&sound, &kinds[0].jpeg, 40, 30, false));
+            CU_ASSERT_FATAL(
+                coef_file_make(&sound, &coef_kinds[0].jpeg, 40, 30, false));
             check_file(&b, &sound, "after a damaged one");
-            file_finish(&sound);
+            coef_file_finish(&sound);
         }
     }
-    bench_finish(&b);
+    coef_worker_finish(&b);
     printf("\n  packed %d, damage seen by both %d, outside of what rows read "
            "%d; ",
            count[0], count[1], count[2]);
@@ -485,7 +277,7 @@ static void test_damage(void)
 
 static void test_foreign(void)
 {
-    static const struct kind foreign[] = {
+    static const struct coef_kind foreign[] = {
         {"progressive", {.order = SAMPLES_PROGRESSIVE}},
         {"scan per component", {.order = SAMPLES_SEPARATE}},
         {"partly interleaved", {.order = SAMPLES_PARTLY}},
@@ -494,22 +286,24 @@ static void test_foreign(void)
         {"YCCK", {.color = SAMPLES_YCCK}},
     };
     struct cpu_decode_error err;
-    struct bench b;
-    struct file f;
+    struct coef_worker b;
+    struct coef_file f;
     size_t size;
 
-    bench_init(&b, ~0u);
+    coef_seed(test_seed);
+    coef_worker_init(&b, ~0u);
+    // Not every libjpeg writes arithmetic coding.
     for (size_t i = 0; i < sizeof(foreign) / sizeof(*foreign); i++) {
-        if (!file_make(&f, &foreign[i].jpeg, 40, 30, false)) {
-            printf("\n  not run, libjpeg does not write it: %s; ",
-                   foreign[i].name);
+        if (!coef_file_make(&f, &foreign[i].jpeg, 40, 30, false)) {
+            test_not_run(foreign[i].name);
+            CU_ASSERT(foreign[i].jpeg.arithmetic);
             continue;
         }
-        CU_ASSERT_PTR_NULL(pack(&b, &f, window_of(&f), &size, &err));
+        CU_ASSERT_PTR_NULL(coef_pack(&b, &f, coef_window(&f), &size, &err));
         CU_ASSERT_EQUAL(err.result, CPU_UNSUPPORTED);
-        file_finish(&f);
+        coef_file_finish(&f);
     }
-    bench_finish(&b);
+    coef_worker_finish(&b);
 }
 
 static bool stop_at_once(void *ctx)
@@ -522,41 +316,43 @@ static void test_stop(void)
 {
     struct cpu_decode_error err = {.offset = -1};
     struct cpu_packed packed;
-    struct bench b;
-    struct file f;
+    struct coef_worker b;
+    struct coef_file f;
     int asked = 0;
 
-    bench_init(&b, ~0u);
-    CU_ASSERT_FATAL(file_make(&f, &kinds[2].jpeg, 90, 90, false));
-    struct cpu_decode_params p = params_of(&b, &f,
-                                           (struct cpu_rect){0, 0, 90, 90}, 3);
+    coef_seed(test_seed);
+    coef_worker_init(&b, ~0u);
+    CU_ASSERT_FATAL(coef_file_make(&f, &coef_kinds[2].jpeg, 90, 90, false));
+    struct cpu_decode_params p =
+        coef_params(&b, &f, (struct cpu_rect){0, 0, 90, 90}, 3);
     p.stop = stop_at_once;
     p.stop_ctx = &asked;
     CU_ASSERT_EQUAL(cpu_coef_decode(&p, &b.ops, &b.arena, &packed, &err),
                     CPU_STOPPED);
     CU_ASSERT_EQUAL(asked, 1);
     CU_ASSERT_EQUAL(b.arena.used, 0);
-    file_finish(&f);
-    bench_finish(&b);
+    coef_file_finish(&f);
+    coef_worker_finish(&b);
 }
 
-// ---- Memory ----------------------------------------------------------------
+// ---- Memory ---------------------------------------------------------------
 
 static void test_steady(void)
 {
     struct cpu_decode_error err;
-    struct bench b;
-    struct file f[4];
+    struct coef_worker b;
+    struct coef_file f[4];
     size_t size, allocs = 0;
 
-    bench_init(&b, ~0u);
+    coef_seed(test_seed);
+    coef_worker_init(&b, ~0u);
     for (int i = 0; i < 4; i++)
-        CU_ASSERT_FATAL(
-            file_make(&f[i], &kinds[i].jpeg, 500 - 40 * i, 375, false));
+        CU_ASSERT_FATAL(coef_file_make(&f[i], &coef_kinds[i].jpeg, 500 - 40 * i,
+                                       375, false));
     for (int round = 0; round < 4; round++) {
         for (int i = 0; i < 4; i++) {
             struct cpu_rect all = {0, 0, f[i].w, f[i].h};
-            void *c = pack(&b, &f[i], all, &size, &err);
+            void *c = coef_pack(&b, &f[i], all, &size, &err);
 
             CU_ASSERT_PTR_NOT_NULL(c);
             free(c);
@@ -566,26 +362,27 @@ static void test_steady(void)
         CU_ASSERT_EQUAL(b.heap.allocs, allocs);
     }
     for (int i = 0; i < 4; i++)
-        file_finish(&f[i]);
-    bench_finish(&b);
+        coef_file_finish(&f[i]);
+    coef_worker_finish(&b);
 }
 
 static void test_no_memory(void)
 {
     struct cpu_decode_error err;
-    struct bench b;
-    struct file f;
+    struct coef_worker b;
+    struct coef_file f;
     struct hr__coefficients *c = NULL;
     size_t size, failures = 0, limits = 0;
 
-    bench_init(&b, ~0u);
-    CU_ASSERT_FATAL(file_make(&f, &kinds[20].jpeg, 700, 500, true));
+    coef_seed(test_seed);
+    coef_worker_init(&b, ~0u);
+    CU_ASSERT_FATAL(coef_file_make(&f, &coef_kinds[20].jpeg, 700, 500, true));
     struct cpu_rect all = {0, 0, f.w, f.h};
     for (; !c; failures++) {
         cpu_arena_clear(&b.arena, 0);
         b.heap.allocs = 0;
         b.heap.fail_at = failures + 1;
-        c = pack(&b, &f, all, &size, &err);
+        c = coef_pack(&b, &f, all, &size, &err);
         if (!c)
             CU_ASSERT_EQUAL(err.result, CPU_NOMEM);
     }
@@ -594,7 +391,7 @@ static void test_no_memory(void)
     b.heap.fail_at = 0;
     for (; !c; limits++) {
         b.arena.limit = 1000 + 20000 * limits;
-        c = pack(&b, &f, all, &size, &err);
+        c = coef_pack(&b, &f, all, &size, &err);
         if (!c)
             CU_ASSERT_EQUAL(err.result, CPU_NOMEM);
     }
@@ -604,32 +401,18 @@ static void test_no_memory(void)
     printf("\n  %zu allocations failed, %zu limits; ", failures - 1,
            limits - 1);
     free(c);
-    file_finish(&f);
-    bench_finish(&b);
+    coef_file_finish(&f);
+    coef_worker_finish(&b);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    const char *given = getenv("HEADRACE_SEED");
-    unsigned failures;
-    CU_pSuite s;
+    static const struct test_case cases[] = {
+        {"kinds", test_kinds},         {"damage", test_damage},
+        {"foreign", test_foreign},     {"stop", test_stop},
+        {"steady_state", test_steady}, {"no_memory", test_no_memory},
+    };
 
-    seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
-    printf("seed: %llu (HEADRACE_SEED)\n", (unsigned long long)seed);
-    seed = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15) | 1;
-    if (CU_initialize_registry() != CUE_SUCCESS)
-        return 2;
-    s = CU_add_suite("coefficients", NULL, NULL);
-    if (!s || !CU_add_test(s, "kinds", test_kinds) ||
-        !CU_add_test(s, "damage", test_damage) ||
-        !CU_add_test(s, "foreign", test_foreign) ||
-        !CU_add_test(s, "stop", test_stop) ||
-        !CU_add_test(s, "steady state", test_steady) ||
-        !CU_add_test(s, "no memory", test_no_memory))
-        return 2;
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures != 0;
+    return test_main("coefficients", cases, sizeof(cases) / sizeof(*cases),
+                     argc, argv);
 }

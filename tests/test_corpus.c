@@ -12,7 +12,7 @@
 
 enum { COLUMNS = 12, FILE_NAME = 0, PILLOW = 10 };
 
-// ---- Where we differ from Pillow on purpose -------------------------------------
+// ---- Where we differ from Pillow on purpose -------------------------------
 
 static const struct exception {
     const char *name;       // the end of it
@@ -50,7 +50,7 @@ static const struct exception *exception_of(const char *name)
     return NULL;
 }
 
-// ---- The manifest -----------------------------------------------------------------
+// ---- The manifest ---------------------------------------------------------
 
 static char corpus[1024];
 static FILE *manifest;
@@ -80,7 +80,7 @@ static bool next_entry(struct entry *e)
     return true;
 }
 
-// ---- One file ------------------------------------------------------------------------
+// ---- One file -------------------------------------------------------------
 
 struct outcome {
     enum hr_status status;
@@ -178,7 +178,7 @@ static void decode(const char *path, struct outcome *o)
     hr_device_close(&dev);
 }
 
-// ---- All files --------------------------------------------------------------------------
+// ---- All files ------------------------------------------------------------
 
 static void gate(void)
 {
@@ -235,7 +235,7 @@ int main(int argc, char **argv)
              given ? given : HR_SOURCE_DIR "/../shared/corpus");
     snprintf(path, sizeof(path), "%s/MANIFEST.tsv", corpus);
     if (!(manifest = fopen(path, "r"))) {
-        printf("%s is not there: nothing was run (HEADRACE_CORPUS)\n", path);
+        printf("not run: %s is not there (HEADRACE_CORPUS)\n", path);
         return TEST_NOT_RUN;
     }
     result = test_main("corpus", cases, 1, argc, argv);

@@ -352,7 +352,7 @@ static void test_corpus(void)
     n = corpus_folder(root, "kinds", 1, 4, 8);
     n += corpus_folder(root, "photos/imagenet-sample", 3, 3, 8);
     if (n == 0)
-        fprintf(stderr, " not run: no corpus at %s", root);
+        test_not_run("no corpus");
     else
         fprintf(stderr, " %d files", n);
     if (getenv("HEADRACE_TEST_LONG"))
@@ -361,20 +361,20 @@ static void test_corpus(void)
                     corpus_folder(root, "bad/afl", 1, 0, 600));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    static const struct dt_case cases[] = {
-        DT_CASE(test_jpeg_windows),
-        DT_CASE(test_jpeg_factors),
-        DT_CASE(test_jpeg_truncated),
-        DT_CASE(test_jpeg_above_the_cut),
-        DT_CASE(test_jpeg_flips),
-        DT_CASE(test_jpeg_refused),
-        DT_CASE(test_jpeg_state_is_clean),
-        DT_CASE(test_jpeg_two_at_once),
-        DT_CASE(test_corpus),
+    static const struct test_case cases[] = {
+        TEST_CASE(test_jpeg_windows),
+        TEST_CASE(test_jpeg_factors),
+        TEST_CASE(test_jpeg_truncated),
+        TEST_CASE(test_jpeg_above_the_cut),
+        TEST_CASE(test_jpeg_flips),
+        TEST_CASE(test_jpeg_refused),
+        TEST_CASE(test_jpeg_state_is_clean),
+        TEST_CASE(test_jpeg_two_at_once),
+        TEST_CASE(test_corpus),
     };
 
-    return dt_main("decode_jpeg", cases,
-                   (int)(sizeof(cases) / sizeof(cases[0])));
+    return dt_main("decode_jpeg", cases, sizeof(cases) / sizeof(*cases), argc,
+                   argv);
 }

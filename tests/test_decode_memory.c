@@ -83,27 +83,28 @@ static void starve(dt_open_fn open, const struct bytes *file, int w, int h)
     struct cpu_arena saved = dt_arena;
     struct cpu_decode_error err;
     enum cpu_result result = CPU_NOMEM;
-    long at = 1, live = dt_heap_state.live;
+    size_t at = 1, live = dt_heap.blocks;
     size_t limit = 256;
 
     p.jpeg = NULL;
+    dt_heap.fail_once = true;
     for (; result == CPU_NOMEM && at < 100; at++) {
-        cpu_arena_init(&dt_arena, &dt_heap);
-        dt_heap_state.fail_at = dt_heap_state.count + at;
+        cpu_arena_init(&dt_arena, &dt_heap.heap);
+        dt_heap.fail_at = dt_heap.allocs + at;
         result = dt_decode(open, &p, true, NULL, &err);
         cpu_arena_finish(&dt_arena);
-        CU_ASSERT(dt_heap_state.live == live);
+        CU_ASSERT(dt_heap.blocks == live);
     }
-    dt_heap_state.fail_at = 0;
+    dt_heap.fail_at = 0;
     CU_ASSERT(at > 2 && result == CPU_OK);
     for (result = CPU_NOMEM; result == CPU_NOMEM && limit < 1 << 28;
          limit += limit / 16) {
-        cpu_arena_init(&dt_arena, &dt_heap);
+        cpu_arena_init(&dt_arena, &dt_heap.heap);
         dt_arena.limit = limit;
         result = dt_decode(open, &p, true, NULL, &err);
         CU_ASSERT(dt_arena.used == 0);
         cpu_arena_finish(&dt_arena);
-        CU_ASSERT(dt_heap_state.live == live);
+        CU_ASSERT(dt_heap.blocks == live);
     }
     CU_ASSERT(limit > 4096 && result == CPU_OK);
     dt_arena = saved;
@@ -114,16 +115,16 @@ static void no_allocation(dt_open_fn open, const struct bytes *file, int w,
 {
     struct cpu_decode_params p = dt_params(file, w, h, dt_everything, 3);
     struct cpu_decode_error err;
-    long before;
+    size_t before;
 
     CU_ASSERT(dt_decode(open, &p, true, NULL, &err) == CPU_OK);
-    before = dt_heap_state.count;
+    before = dt_heap.allocs;
 #if COUNTS_MALLOC
     long mallocs_before = mallocs;
 #endif
     for (int i = 0; i < 5; i++)
         CU_ASSERT(dt_decode(open, &p, true, NULL, &err) == CPU_OK);
-    CU_ASSERT(dt_heap_state.count == before);
+    CU_ASSERT(dt_heap.allocs == before);
 #if COUNTS_MALLOC
     // CUnit notes an assertion only when it fails.
     CHECK(mallocs == mallocs_before, "%ld calls of malloc",
@@ -233,14 +234,14 @@ static void test_arena_between(void)
 #endif
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    static const struct dt_case cases[] = {
-        DT_CASE(test_stop_and_memory),
-        DT_CASE(test_stop_in_skip),
-        DT_CASE(test_arena_between),
+    static const struct test_case cases[] = {
+        TEST_CASE(test_stop_and_memory),
+        TEST_CASE(test_stop_in_skip),
+        TEST_CASE(test_arena_between),
     };
 
-    return dt_main("decode_memory", cases,
-                   (int)(sizeof(cases) / sizeof(cases[0])));
+    return dt_main("decode_memory", cases, sizeof(cases) / sizeof(*cases), argc,
+                   argv);
 }

@@ -110,17 +110,17 @@ static void test_png_sums(void)
     free(file.data);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    static const struct dt_case cases[] = {
-        DT_CASE(test_png_windows),
-        DT_CASE(test_png_damage),
-        DT_CASE(test_png_tail),
-        DT_CASE(test_png_sums),
+    static const struct test_case cases[] = {
+        TEST_CASE(test_png_windows),
+        TEST_CASE(test_png_damage),
+        TEST_CASE(test_png_tail),
+        TEST_CASE(test_png_sums),
     };
 
-    return dt_main("decode_png", cases,
-                   (int)(sizeof(cases) / sizeof(cases[0])));
+    return dt_main("decode_png", cases, sizeof(cases) / sizeof(*cases), argc,
+                   argv);
 }
 
 #else

@@ -5,11 +5,6 @@
 
 #include "scene.h"
 
-#define ALL(x)        \
-    {                 \
-        (x), (x), (x) \
-    }
-
 static void names(void)
 {
     static const char *const bad[] = {"",     "nothing", "cpu:1", "cp",

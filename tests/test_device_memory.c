@@ -21,7 +21,7 @@ static const struct hr_op to_float[] = {
                     .std = {.229f, .224f, .225f}),
 };
 
-// ---- Files of several kinds ------------------------------------------------------
+// ---- Files of several kinds -----------------------------------------------
 
 enum { BASELINE, PROGRESSIVE, CMYK, PNG, DAMAGED, FILES };
 
@@ -54,7 +54,7 @@ static struct hr_sample sample_of(int file, const struct hr_op *ops, int n)
                               .num_ops = n};
 }
 
-// ---- Devices ----------------------------------------------------------------------
+// ---- Devices --------------------------------------------------------------
 
 // The second is NULL where there is none.
 static hr_device devices[2];
@@ -76,10 +76,10 @@ static void fake_script(const struct fake_script *script)
 
 static void fake_plain(void)
 {
-    fake_script(&(struct fake_script){.spans = {FAKE_RS, FAKE_RS, FAKE_RS}});
+    fake_script(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS)});
 }
 
-// ---- Comparing ---------------------------------------------------------------------
+// ---- Comparing ------------------------------------------------------------
 
 static uint8_t *image_bytes(hr_image image)
 {
@@ -151,7 +151,7 @@ static enum hr_status run(hr_device dev, const struct hr_sample *s, int n,
     return status;
 }
 
-// ---- Batches: types, layouts, strides, several jobs --------------------------------
+// ---- Batches: types, layouts, strides, several jobs -----------------------
 
 // All files into device memory, by two jobs, and into host memory by the CPU.
 static void compare_batch(hr_device dev, const struct hr_batch_params *like)
@@ -222,7 +222,7 @@ static void batches(void)
         }
 }
 
-// ---- Images, one op after the other --------------------------------------------------
+// ---- Images, one op after the other ---------------------------------------
 
 static void chain_on(hr_device dev, int file)
 {

@@ -108,7 +108,7 @@ static bool reads_as(hr_image image, const uint8_t *bytes)
            !memcmp(mine, bytes, sizeof(mine));
 }
 
-// ---- The CPU makes it ----------------------------------------------------------------
+// ---- The CPU makes it -----------------------------------------------------
 
 static void falls_back(void)
 {
@@ -166,7 +166,8 @@ static void cuts(void)
     expected(right);
     for (int i = 0; i < 5; i++) {
         uint32_t s = spans[i];
-        hr_device dev = open_fake(&(struct fake_script){.spans = {s, s, s}}, 0);
+        hr_device dev = open_fake(&(struct fake_script){.spans = FAKE_ALL(s)},
+                                  0);
         hr_image a = device_image(dev), b, c;
 
         finish(start(dev, &good, a, NULL));
@@ -180,7 +181,7 @@ static void cuts(void)
     }
 }
 
-// ---- Clearing ---------------------------------------------------------------------------
+// ---- Clearing -------------------------------------------------------------
 
 static void clears(void)
 {
@@ -220,7 +221,7 @@ static void clears(void)
     }
 }
 
-// ---- Copies that fail ------------------------------------------------------------------
+// ---- Copies that fail -----------------------------------------------------
 
 static void failing_copies(void)
 {
@@ -263,7 +264,7 @@ static void failing_copies(void)
     close_fake(&dev);
 }
 
-// ---- Devices that hang -----------------------------------------------------------------
+// ---- Devices that hang ----------------------------------------------------
 
 static void hung_reads(void)
 {
@@ -334,7 +335,7 @@ static void hung_spans(void)
     close_fake(&dev);
 }
 
-// ---- Jobs of copies -----------------------------------------------------------------------
+// ---- Jobs of copies -------------------------------------------------------
 
 static void asynchronous(void)
 {

@@ -36,8 +36,8 @@ static const char *real_name(void)
 
 static hr_device open_device(bool is_real)
 {
-    static const struct fake_script script = {
-        .spans = {FAKE_RS, FAKE_RS, FAKE_RS}, .memory = true};
+    static const struct fake_script script = {.spans = FAKE_ALL(FAKE_RS),
+                                              .memory = true};
 
     if (!is_real)
         fake_reset(&script);
@@ -93,7 +93,7 @@ static bool holds(hr_image image, const uint8_t *bytes)
            !memcmp(mine, bytes, SIZE);
 }
 
-// ---- What is refused -----------------------------------------------------------------
+// ---- What is refused ------------------------------------------------------
 
 static void refuse(hr_device dev)
 {
@@ -168,7 +168,7 @@ static void too_large(void)
     hr_device_close(&dev);
 }
 
-// ---- Pinned, and from one to the other --------------------------------------------------
+// ---- Pinned, and from one to the other ------------------------------------
 
 static void pinned(void)
 {
@@ -202,7 +202,7 @@ static void pinned(void)
     }
 }
 
-// ---- Ends ---------------------------------------------------------------------------------
+// ---- Ends -----------------------------------------------------------------
 
 // An image is enough to keep its device alive.
 static void outlives(void)
@@ -255,7 +255,7 @@ static void forks(void)
     }
 }
 
-// ---- Memory that runs out -------------------------------------------------------------------
+// ---- Memory that runs out -------------------------------------------------
 
 // False: something said that it failed, as it should.
 static bool scenario(hr_device dev, const uint8_t *right)
@@ -329,7 +329,7 @@ static void no_memory(void)
     hr_device_close(&dev);
 }
 
-// ---- headrace run --memory ---------------------------------------------------------------
+// ---- headrace run --memory ------------------------------------------------
 
 // The array that the command makes of the picture; free(). NULL: it failed.
 static uint8_t *by_command(const char *device, const char *memory, size_t *size)

@@ -5,31 +5,13 @@
 // as on the CPU, with the reason.
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include <CUnit/Basic.h>
-
+#include "coef_files.h"
 #include "coef_reference.h"
-#include "hal/hal.h"
-#include "samples_jpeg.h"
 #include "samples_scene.h"
+#include "testing.h"
 
-static uint64_t seed;
-
-static uint32_t random32(void)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (uint32_t)(seed >> 32);
-}
-
-static int pick(int from, int to)  // both included
-{
-    return from + (int)(random32() % (uint32_t)(to - from + 1));
-}
-
-// ---- The toy engine: reconstruct..store of crops, u8, NHWC -----------------
+// ---- The toy engine: reconstruct..store of crops, u8, NHWC ----------------
 
 static int wrong_payloads;
 static const char *wrong_text;
@@ -106,7 +88,7 @@ static const struct hr__backend toy = {
     .buffer_free = toy_free,
 };
 
-// ---- One picture on both devices -------------------------------------------
+// ---- One picture on both devices ------------------------------------------
 
 static hr_device devices[2];  // toy, cpu
 
@@ -186,8 +168,8 @@ static struct samples_bytes encode(const struct samples_jpeg *params, int w,
     struct samples_bytes bytes = {0};
     struct samples_picture p;
 
-    CU_ASSERT_FATAL(
-        samples_scene_make(&p, w, h, pick(0, SAMPLES_THEMES - 1), random32()));
+    CU_ASSERT_FATAL(samples_scene_make(
+        &p, w, h, coef_pick(0, SAMPLES_THEMES - 1), coef_random()));
     CU_ASSERT_FATAL(samples_jpeg_encode(params, &p, &bytes));
     samples_picture_finish(&p);
     return bytes;
@@ -195,14 +177,14 @@ static struct samples_bytes encode(const struct samples_jpeg *params, int w,
 
 static struct hr_crop random_crop(int w, int h)
 {
-    struct hr_crop c = {.w = pick(1, w), .h = pick(1, h)};
+    struct hr_crop c = {.w = coef_pick(1, w), .h = coef_pick(1, h)};
 
-    c.x = pick(0, w - c.w);
-    c.y = pick(0, h - c.h);
+    c.x = coef_pick(0, w - c.w);
+    c.y = coef_pick(0, h - c.h);
     return c;
 }
 
-// ---- Cases -----------------------------------------------------------------
+// ---- Cases ----------------------------------------------------------------
 
 static void test_plain(void)
 {
@@ -211,8 +193,9 @@ static void test_plain(void)
         {.sampling = 0x12}, {.color = SAMPLES_GRAY}, {.color = SAMPLES_RGB},
     };
 
+    coef_seed(test_seed);
     for (int i = 0; i < 60; i++) {
-        int w = pick(1, 200), h = pick(1, 200);
+        int w = coef_pick(1, 200), h = coef_pick(1, 200);
         struct samples_bytes jpeg = encode(&params[i % 6], w, h);
         struct hr_result r = both(&jpeg, random_crop(w, h),
                                   i % 4 == 3 ? HR_GRAY : HR_RGB);
@@ -234,6 +217,7 @@ static void test_not_for_it(void)
     struct samples_bytes jpeg;
     struct hr_result r;
 
+    coef_seed(test_seed);
     for (size_t i = 0; i < sizeof(params) / sizeof(*params); i++) {
         jpeg = encode(&params[i], 90, 70);
         r = both(&jpeg, random_crop(90, 70), HR_RGB);
@@ -253,15 +237,16 @@ static void test_damage(void)
 {
     int fell_back = 0, failed = 0, strict_failed = 0;
 
+    coef_seed(test_seed);
     for (int i = 0; i < 150; i++) {
         struct samples_bytes jpeg = encode(
             &(struct samples_jpeg){.sampling = i % 2 ? 0x22 : 0x11}, 80, 60);
         struct hr_crop crop = random_crop(80, 60);
-        size_t at = jpeg.size / 3 + random32() % (jpeg.size - jpeg.size / 3);
+        size_t at = jpeg.size / 3 + coef_random() % (jpeg.size - jpeg.size / 3);
         struct hr_result r;
         struct made strict;
 
-        jpeg.data[at] = i % 3 ? (uint8_t)random32() : 0xff;
+        jpeg.data[at] = i % 3 ? (uint8_t)coef_random() : 0xff;
         r = both(&jpeg, crop, HR_RGB);
         if (r.fallbacks) {
             CU_ASSERT(r.fallbacks == 1 && r.why == HR_WHY_DAMAGED);
@@ -397,47 +382,23 @@ static void test_no_buffer(void)
     samples_bytes_finish(&jpeg);
 }
 
-static int suite_init(void)
+int main(int argc, char **argv)
 {
-    struct hr_device_params params = {.threads = 1};
+    static const struct test_case cases[] = {
+        {"plain", test_plain},         {"not_for_it", test_not_for_it},
+        {"damage", test_damage},       {"steady_state", test_steady},
+        {"no_memory", test_no_memory}, {"no_buffer", test_no_buffer},
+    };
+    int failed;
 
     hr__registry_add(&toy);
-    devices[0] = hr_device_open("toy", &params);
-    devices[1] = hr_device_open("cpu", &params);
-    return devices[0] && devices[1] ? 0 : 1;
-}
-
-static int suite_finish(void)
-{
+    devices[0] = test_device("toy", 1, 0);
+    devices[1] = test_device("cpu", 1, 0);
+    failed = test_main("entropy", cases, sizeof(cases) / sizeof(*cases), argc,
+                       argv);
     hr_device_close(&devices[0]);
     hr_device_close(&devices[1]);
     if (wrong_payloads)
-        printf("\n  %d payloads were wrong: %s\n", wrong_payloads, wrong_text);
-    return wrong_payloads != 0;
-}
-
-int main(void)
-{
-    const char *given = getenv("HEADRACE_SEED");
-    unsigned failures;
-    CU_pSuite s;
-
-    seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
-    printf("seed: %llu (HEADRACE_SEED)\n", (unsigned long long)seed);
-    seed = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15) | 1;
-    if (CU_initialize_registry() != CUE_SUCCESS)
-        return 2;
-    s = CU_add_suite("entropy", suite_init, suite_finish);
-    if (!s || !CU_add_test(s, "plain", test_plain) ||
-        !CU_add_test(s, "not for it", test_not_for_it) ||
-        !CU_add_test(s, "damage", test_damage) ||
-        !CU_add_test(s, "steady state", test_steady) ||
-        !CU_add_test(s, "no memory", test_no_memory) ||
-        !CU_add_test(s, "no buffer", test_no_buffer))
-        return 2;
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    failures = CU_get_number_of_failures() + CU_get_number_of_suites_failed();
-    CU_cleanup_registry();
-    return failures != 0;
+        printf("%d payloads were wrong: %s\n", wrong_payloads, wrong_text);
+    return failed || wrong_payloads;
 }

@@ -7,14 +7,9 @@
 
 #include "scene.h"
 
-#define ALL(x)        \
-    {                 \
-        (x), (x), (x) \
-    }
-
 static struct scene scene;
 
-// ---- Cuts ------------------------------------------------------------------------
+// ---- Cuts -----------------------------------------------------------------
 
 static bool by_fake(const struct hr_result *r, enum hr_stage stage)
 {
@@ -68,7 +63,7 @@ static void cuts(void)
 
         for (int i = 0; i < 6; i++)
             spans |= set & 1 << i ? each[i] : 0;
-        fake_reset(&(struct fake_script){.spans = ALL(spans),
+        fake_reset(&(struct fake_script){.spans = FAKE_ALL(spans),
                                          .own_buffers = set % 2,
                                          .where = set % 3 ? FAKE_THREAD
                                                           : FAKE_INSIDE});
@@ -112,14 +107,15 @@ static void tiers(void)
     hr_device_close(&dev);
 }
 
-// ---- Lists ------------------------------------------------------------------------
+// ---- Lists ----------------------------------------------------------------
 
 static void one_list(enum scene_source source, int n, int batch, int lists)
 {
     hr_device dev;
     struct watched w;
 
-    fake_reset(&(struct fake_script){.spans = ALL(FAKE_RS), .batch = batch});
+    fake_reset(
+        &(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .batch = batch});
     dev = test_device("fake", 3, 0);
     scene_init(&scene, dev, n, source);
     watch_submit(&w, &scene, NULL);
@@ -160,7 +156,7 @@ static void lists_with_gaps(void)
         struct watched w;
         int ok;
 
-        fake_reset(&(struct fake_script){.spans = ALL(FAKE_RS),
+        fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
                                          .takes_every_2nd = true});
         dev = test_device("fake", 1 + round % 4, 0);
         scene_init(&scene, dev, 16, SCENE_MIXED);
@@ -191,7 +187,7 @@ static void lists_of_equal_spans(void)
     hr_device dev;
     struct watched w;
 
-    fake_reset(&(struct fake_script){.spans = ALL(FAKE_DRS | FAKE_RS)});
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS | FAKE_RS)});
     dev = test_device("fake", 2, 0);
     scene_init(&scene, dev, 12, SCENE_MIXED);
     watch_submit(&w, &scene, NULL);
@@ -207,7 +203,7 @@ static void lists_of_equal_spans(void)
     hr_device_close(&dev);
 }
 
-// ---- Failures at every place ----------------------------------------------------------
+// ---- Failures at every place ----------------------------------------------
 
 static void fails_at_every_task(void)
 {
@@ -219,7 +215,7 @@ static void fails_at_every_task(void)
 
     for (int k = 1; k <= 2 * n; k++)
         for (int round = 0; round < 8; round++) {
-            struct fake_script script = {.spans = ALL(spans[round % 4]),
+            struct fake_script script = {.spans = FAKE_ALL(spans[round % 4]),
                                          .fail_from = k,
                                          .fail_to = round % 3 ? k : 0,
                                          .fail_late = round % 2,
@@ -267,8 +263,8 @@ static void reasons(void)
     hr_device dev;
     struct watched w;
 
-    fake_reset(
-        &(struct fake_script){.spans = ALL(FAKE_RS), .takes_every_2nd = true});
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
+                                     .takes_every_2nd = true});
     dev = test_device("fake", 2, 0);
     scene_init(&scene, dev, 8, SCENE_BYTES);
     CHECK(hr_device_check(dev, &scene.samples[0]) == 0, "120 is even");

@@ -9,11 +9,6 @@
 
 #include "scene.h"
 
-#define ALL(x)        \
-    {                 \
-        (x), (x), (x) \
-    }
-
 static struct scene scene;
 
 // What the child finds wrong, as its exit code.
@@ -148,8 +143,8 @@ static void busy_cpu(void)
 
 static void busy_engine(void)
 {
-    fake_reset(
-        &(struct fake_script){.spans = ALL(FAKE_RS), .delay_ns = TEST_MS / 5});
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
+                                     .delay_ns = TEST_MS / 5});
     rounds_on("fake", test_loops(60));
 }
 

@@ -14,7 +14,7 @@ enum { MAX_OPS = 7 };
 
 static hr_device cpu, fake;
 
-// ---- Random lists --------------------------------------------------------------------
+// ---- Random lists ---------------------------------------------------------
 
 static struct hr_op random_crop(uint64_t *seed, int w, int h)
 {
@@ -118,7 +118,7 @@ static int random_list(struct hr_op *ops, struct picture *p, uint64_t *seed)
     return n;
 }
 
-// ---- The whole list at once ------------------------------------------------------------
+// ---- The whole list at once -----------------------------------------------
 
 static bool equal(hr_image image, const struct picture *p)
 {
@@ -212,7 +212,7 @@ static void random_lists(void)
         one_list(&seed, i);
 }
 
-// ---- From a JPEG: only the window is decoded ----------------------------------------------
+// ---- From a JPEG: only the window is decoded ------------------------------
 
 static void from_jpeg(void)
 {
@@ -256,7 +256,7 @@ static void from_jpeg(void)
     }
 }
 
-// ---- Orientation -------------------------------------------------------------------------
+// ---- Orientation ----------------------------------------------------------
 
 static void orientations(void)
 {
@@ -299,7 +299,7 @@ static void orientations(void)
     }
 }
 
-// ---- What is not a list --------------------------------------------------------------------
+// ---- What is not a list ---------------------------------------------------
 
 static void refused(void)
 {

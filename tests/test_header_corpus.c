@@ -3,8 +3,6 @@
 // ../shared/corpus beside the sources. What djpeg (libjpeg-turbo 2.1.5)
 // decodes must be accepted with the size that the manifest has, or be on the
 // list below; of the rest nothing is asked but an answer, quickly.
-#include <CUnit/CUnit.h>
-#include <CUnit/Basic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +10,13 @@
 #include <time.h>
 
 #include "hal/header.h"
+#include "testing.h"
 
 #ifndef HR_SOURCE_DIR
 #define HR_SOURCE_DIR "."
 #endif
 
-enum { SKIPPED = 77, COLUMNS = 12 };
+enum { COLUMNS = 12 };
 enum { FILE_NAME, WIDTH = 4, HEIGHT, KIND, DJPEG = 8 };
 
 static char corpus[1024];
@@ -271,29 +270,28 @@ static void paths_as_bytes(void)
     rewind(manifest);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    static const struct test_case cases[] = {
+        {"accepts_what_djpeg_decodes", accepts_what_djpeg_decodes},
+        {"orientation_and_scans_are_the_manifests",
+         orientation_and_scans_are_the_manifests},
+        {"parts_of_files", parts_of_files},
+        {"paths_as_bytes", paths_as_bytes},
+    };
     const char *given = getenv("HEADRACE_CORPUS");
     char path[2048];
+    int failed;
 
     snprintf(corpus, sizeof(corpus), "%s",
              given ? given : HR_SOURCE_DIR "/../shared/corpus");
     snprintf(path, sizeof(path), "%s/MANIFEST.tsv", corpus);
-    manifest = fopen(path, "r");
-    if (!manifest) {
-        printf("%s is not there: nothing was run (HEADRACE_CORPUS)\n", path);
-        return SKIPPED;
+    if (!(manifest = fopen(path, "r"))) {
+        printf("not run: %s is not there (HEADRACE_CORPUS)\n", path);
+        return TEST_NOT_RUN;
     }
-    CU_initialize_registry();
-    CU_pSuite s = CU_add_suite("header_corpus", NULL, NULL);
-    CU_ADD_TEST(s, accepts_what_djpeg_decodes);
-    CU_ADD_TEST(s, orientation_and_scans_are_the_manifests);
-    CU_ADD_TEST(s, parts_of_files);
-    CU_ADD_TEST(s, paths_as_bytes);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    unsigned failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
+    failed = test_main("header_corpus", cases, sizeof(cases) / sizeof(*cases),
+                       argc, argv);
     fclose(manifest);
-    return failures || CU_get_error() ? 1 : 0;
+    return failed;
 }

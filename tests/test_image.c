@@ -8,7 +8,7 @@
 
 static hr_device dev;
 
-// ---- What is refused -----------------------------------------------------------------
+// ---- What is refused ------------------------------------------------------
 
 static void bad_images(void)
 {
@@ -83,7 +83,7 @@ static void bad_batches(void)
     CHECK(!batch && hr_last_status() == HR_ENOMEM, "10^16 bytes");
 }
 
-// ---- Every layout, inside and outside -----------------------------------------------------
+// ---- Every layout, inside and outside -------------------------------------
 
 enum { N = 2, W = 13, H = 7, GUARD = 0xee };
 
@@ -243,7 +243,7 @@ static void source_layouts(void)
     }
 }
 
-// ---- References ----------------------------------------------------------------------------
+// ---- References -----------------------------------------------------------
 
 static atomic_int freed;
 

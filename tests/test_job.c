@@ -9,7 +9,7 @@
 
 static struct scene scene;
 
-// ---- Exactly one end -------------------------------------------------------------
+// ---- Exactly one end ------------------------------------------------------
 
 struct scenario {
     const char *name;
@@ -20,71 +20,69 @@ struct scenario {
     bool always;  // .. and also when not
 };
 
-#define ALL(x)        \
-    {                 \
-        (x), (x), (x) \
-    }
 static const struct scenario scenarios[] = {
     {"cpu alone", .cpu_only = true},
     {"no spans", .script = {.spans = {0}}, .fails = true},
-    {"thread", .script = {.spans = ALL(FAKE_RS)}},
-    {"inside", .script = {.spans = ALL(FAKE_RS), .where = FAKE_INSIDE}},
+    {"thread", .script = {.spans = FAKE_ALL(FAKE_RS)}},
+    {"inside", .script = {.spans = FAKE_ALL(FAKE_RS), .where = FAKE_INSIDE}},
     {"inside, in the middle",
-     .script = {.spans = ALL(FAKE_R), .where = FAKE_INSIDE}},
-    {"everything", .script = {.spans = ALL(FAKE_DRS)}, .fails = true},
-    {"delayed", .script = {.spans = ALL(FAKE_S), .delay_ns = TEST_MS}},
-    {"fails all", .script = {.spans = ALL(FAKE_RS), .fail_from = 1},
+     .script = {.spans = FAKE_ALL(FAKE_R), .where = FAKE_INSIDE}},
+    {"everything", .script = {.spans = FAKE_ALL(FAKE_DRS)}, .fails = true},
+    {"delayed", .script = {.spans = FAKE_ALL(FAKE_S), .delay_ns = TEST_MS}},
+    {"fails all", .script = {.spans = FAKE_ALL(FAKE_RS), .fail_from = 1},
      .fails = true},
     {"fails all inside",
-     .script = {.spans = ALL(FAKE_R | FAKE_S),
+     .script = {.spans = FAKE_ALL(FAKE_R | FAKE_S),
                 .fail_from = 1,
                 .where = FAKE_INSIDE},
      .fails = true},
     {"fails the 3rd late",
-     .script = {.spans = ALL(FAKE_RS),
+     .script = {.spans = FAKE_ALL(FAKE_RS),
                 .fail_from = 3,
                 .fail_to = 3,
                 .fail_late = true,
                 .fail_status = HR_ENOMEM},
      .fails = true},
     {"fails two after the decode",
-     .script = {.spans = ALL(FAKE_DR),
+     .script = {.spans = FAKE_ALL(FAKE_DR),
                 .fail_from = 2,
                 .fail_to = 3,
                 .fail_status = HR_ECORRUPT,
                 .fail_why = HR_WHY_DAMAGED},
      .fails = true},
     {"hangs once",
-     .script = {.spans = ALL(FAKE_RS),
+     .script = {.spans = FAKE_ALL(FAKE_RS),
                 .hang_from = 2,
                 .hang_to = 2,
                 .hang_ns = 120 * TEST_MS},
      .deadline_ns = 30 * TEST_MS, .fails = true},
     {"hangs once, lies later",
-     .script = {.spans = ALL(FAKE_RS),
+     .script = {.spans = FAKE_ALL(FAKE_RS),
                 .hang_from = 1,
                 .hang_to = 1,
                 .hang_ns = 120 * TEST_MS,
                 .done_after_lost = true},
      .deadline_ns = 30 * TEST_MS, .fails = true},
     {"hangs with the memory",
-     .script = {.spans = ALL(FAKE_RS),
+     .script = {.spans = FAKE_ALL(FAKE_RS),
                 .hang_from = 2,
                 .hang_to = 2,
                 .hang_ns = 60 * TEST_MS,
                 .hang_claimed = true},
      .deadline_ns = 20 * TEST_MS, .fails = true},
-    {"claims twice", .script = {.spans = ALL(FAKE_RS), .claims_twice = true}},
+    {"claims twice",
+     .script = {.spans = FAKE_ALL(FAKE_RS), .claims_twice = true}},
     {"takes every 2nd",
-     .script = {.spans = ALL(FAKE_RS), .takes_every_2nd = true}, .fails = true},
+     .script = {.spans = FAKE_ALL(FAKE_RS), .takes_every_2nd = true},
+     .fails = true},
     {"buffers of its own",
-     .script = {.spans = ALL(FAKE_R), .own_buffers = true}},
+     .script = {.spans = FAKE_ALL(FAKE_R), .own_buffers = true}},
     {"buffers that fail",
-     .script = {.spans = ALL(FAKE_RS),
+     .script = {.spans = FAKE_ALL(FAKE_RS),
                 .own_buffers = true,
                 .buffers_fail = true},
      .fails = true, .always = true},
-    {"likes two", .script = {.spans = ALL(FAKE_RS), .batch = 2}},
+    {"likes two", .script = {.spans = FAKE_ALL(FAKE_RS), .batch = 2}},
 };
 enum { SCENARIOS = sizeof(scenarios) / sizeof(*scenarios) };
 
@@ -156,7 +154,7 @@ static void strict_jobs_end_once(void)
                      true, 2);
 }
 
-// ---- on_error ----------------------------------------------------------------------
+// ---- on_error -------------------------------------------------------------
 
 static void policies(void)
 {
@@ -196,7 +194,7 @@ static void policies(void)
     free(bad.data);
 }
 
-// ---- Refused submissions ---------------------------------------------------------------
+// ---- Refused submissions --------------------------------------------------
 
 static atomic_int freed;
 
@@ -356,7 +354,7 @@ static void null_handles(void)
     CHECK(hr_image_wait(NULL, 0) == HR_EINVAL, "image_wait NULL");
 }
 
-// ---- Facts in results -------------------------------------------------------------------
+// ---- Facts in results -----------------------------------------------------
 
 // What is only known when the header was read fails its sample alone.
 static void late_errors(void)
@@ -391,7 +389,7 @@ static void waits(void)
     struct watched w;
     struct hr_stats stats;
 
-    fake_reset(&(struct fake_script){.spans = ALL(FAKE_RS), .gate = true});
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
     dev = test_device("fake", 1, 0);
     scene_init(&scene, dev, 3, SCENE_BYTES);
     CHECK(watch_submit(&w, &scene, NULL), "%s", hr_last_error());

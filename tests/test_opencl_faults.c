@@ -12,7 +12,7 @@
 #define N FAULTS_SAMPLES
 #define ALWAYS CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY
 
-// ---- Without faults --------------------------------------------------------
+// ---- Without faults -------------------------------------------------------
 
 static void check_steady(bool discrete)
 {
@@ -55,12 +55,7 @@ static void no_faults(void)
     printf("\n  at most 6 launches in a batch, nothing blocks ");
 }
 
-// ---- Payloads in pinned memory ----------------------------------------------
-
-static struct ocl *private_of(hr_device dev)
-{
-    return ocl_of(((struct hr__device *)(uintptr_t)dev)->engines[0]);
-}
+// ---- Payloads in pinned memory --------------------------------------------
 
 static int chunks(struct ocl *o, int *holders)
 {
@@ -100,7 +95,7 @@ static void pinned_payloads(void)
     snprintf(faults.label, sizeof(faults.label), "pinned payloads");
     faults.ctl.discrete(true);
     dev = faults_open_scene(0, SCENE_BYTES);
-    o = private_of(dev);
+    o = opencl_private(dev);
     for (int i = 0; i < 3; i++)
         faults_run(5 * SECOND);
     CHECK(chunks(o, &holders) >= 1, "no payload is pinned");
@@ -135,7 +130,7 @@ static void pinned_payloads(void)
     faults.ctl.discrete(false);
 }
 
-// ---- Failures while it works -----------------------------------------------
+// ---- Failures while it works ----------------------------------------------
 
 // A job under the fault, and one without: that is the device's again. Two
 // batches at most: three failures would be one too many.
@@ -278,7 +273,7 @@ static void reopen_failures(void)
     printf("\n  %d cases so far ", faults.cases);
 }
 
-// ---- Failures while it opens -----------------------------------------------
+// ---- Failures while it opens ----------------------------------------------
 
 // It opens and works, or says why not.
 static void open_under_script(int entry, int live)
@@ -386,7 +381,7 @@ static void first_open_failures(void)
     printf("\n  %d cases so far ", faults.cases);
 }
 
-// ---- The breaker -----------------------------------------------------------
+// ---- The breaker ----------------------------------------------------------
 
 static void strike(int n)
 {

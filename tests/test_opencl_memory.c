@@ -15,11 +15,6 @@ static const struct hr_op ops[] = {hr_op_decode(0),
 static struct bytes jpeg;
 static uint8_t right[SIZE];
 
-static struct ocl *private_of(hr_device dev)
-{
-    return ocl_of(((struct hr__device *)(uintptr_t)dev)->engines[0]);
-}
-
 static hr_device open_device(bool discrete, int64_t deadline)
 {
     hr_device dev;
@@ -29,18 +24,6 @@ static hr_device open_device(bool discrete, int64_t deadline)
     if (!(dev = faults_open(deadline)))
         abort();
     return dev;
-}
-
-// Objects alive, when those of the device before are gone.
-static int settled(void)
-{
-    int live = -1;
-
-    for (int i = 0; i < 60 && live != faults_now().live; i++) {
-        live = faults_now().live;
-        test_sleep(50 * TEST_MS);
-    }
-    return live;
 }
 
 static void close_device(hr_device *dev, int live)
@@ -90,7 +73,7 @@ static bool holds(hr_image image)
            !memcmp(mine, right, SIZE);
 }
 
-// ---- What it costs --------------------------------------------------------------
+// ---- What it costs --------------------------------------------------------
 
 // Five jobs that allocate nothing; how many there were before them.
 static bool run_steadily(hr_device dev, const struct hr_sample *s,
@@ -102,8 +85,8 @@ static bool run_steadily(hr_device dev, const struct hr_sample *s,
     // How many buffers are in use at once is chance, so the warm-up has no
     // fixed length.
     for (int i = 0; i < 20 && !steady; i++) {
-        *launches = atomic_load(&private_of(dev)->launches);
-        *batches = atomic_load(&private_of(dev)->batches);
+        *launches = atomic_load(&opencl_private(dev)->launches);
+        *batches = atomic_load(&opencl_private(dev)->batches);
         faults_calm();
         hr_device_stats(dev, &before);
         for (int k = 0; k < 5; k++)
@@ -116,7 +99,7 @@ static bool run_steadily(hr_device dev, const struct hr_sample *s,
 
 static void count_calls(bool discrete, bool images)
 {
-    int live = settled();
+    int live = faults_settled();
     hr_device dev = open_device(discrete, 0);
     struct hr_sample s[N];
     hr_image out[N] = {0};
@@ -138,8 +121,8 @@ static void count_calls(bool discrete, bool images)
     }
     steady = run_steadily(dev, s, batch, &launches, &batches);
     c = faults_now();
-    launches = atomic_load(&private_of(dev)->launches) - launches;
-    batches = atomic_load(&private_of(dev)->batches) - batches;
+    launches = atomic_load(&opencl_private(dev)->launches) - launches;
+    batches = atomic_load(&opencl_private(dev)->batches) - batches;
     CHECK(batches >= 5 && batches <= 6 && launches <= 6 * batches,
           "%llu launches in %llu batches of %d, into %s",
           (unsigned long long)launches, (unsigned long long)batches, N,
@@ -165,7 +148,7 @@ static void costs(void)
 // From op to op no pixel comes to the host.
 static void eager_stays(void)
 {
-    int live = settled();
+    int live = faults_settled();
     hr_device dev = open_device(true, 0);
     hr_image a = hr_decode_to(dev, jpeg.data, jpeg.size, NULL,
                               HR_MEMORY_DEVICE);
@@ -189,7 +172,7 @@ static void eager_stays(void)
     faults.ctl.discrete(false);
 }
 
-// ---- What fails -----------------------------------------------------------------
+// ---- What fails -----------------------------------------------------------
 
 // Whatever fails, it ends, in time, and nothing wrong is called right.
 static void under_script(hr_device dev, int *failed)
@@ -227,7 +210,7 @@ static void failures(void)
         FAULT_clEnqueueMapBuffer,  FAULT_clEnqueueUnmapMemObject};
 
     for (int discrete = 0; discrete < 2; discrete++) {
-        int live = settled(), failed = 0, cases = 0;
+        int live = faults_settled(), failed = 0, cases = 0;
         // What a driver was never told to begin is given up by then.
         hr_device dev = open_device(discrete, 2 * SECOND);
 
@@ -261,7 +244,7 @@ static void failures(void)
 // new memory works.
 static void lost(void)
 {
-    int live = settled();
+    int live = faults_settled();
     hr_device dev = open_device(true, 0);
     hr_image a = image_on(dev), b;
     struct hr_sample s = sample_to(a);
@@ -275,6 +258,8 @@ static void lost(void)
     CHECK(b, "after: %s", hr_last_error());
     if (hr_image_read(a, mine, SIZE, 30 * SECOND))
         CHECK(strstr(hr_last_error(), "lost"), "%s", hr_last_error());
+    else
+        CHECK(!memcmp(mine, right, SIZE), "not lost, and not as it was");
     s = sample_to(b);
     CHECK(run(dev, &s, 1, NULL, NULL) == HR_OK && holds(b), "%s",
           hr_last_error());

@@ -27,11 +27,6 @@ struct want {
 static struct bytes files[KINDS];
 static struct want wants[N];
 
-static struct ocl *private_of(hr_device dev)
-{
-    return ocl_of(((struct hr__device *)(uintptr_t)dev)->engines[0]);
-}
-
 static void make_files(void)
 {
     static const struct jpeg_spec specs[KINDS] = {
@@ -190,17 +185,6 @@ static hr_device open_variant(bool discrete, bool fused, int64_t deadline)
     return dev;
 }
 
-static int settled(void)
-{
-    int live = -1;
-
-    for (int i = 0; i < 60 && live != faults_now().live; i++) {
-        live = faults_now().live;
-        test_sleep(50 * TEST_MS);
-    }
-    return live;
-}
-
 // Its last job may hold it for a moment, and then it keeps a new program.
 static void close_device(hr_device *dev, int live)
 {
@@ -229,16 +213,16 @@ static void patience(void)
     CHECK(!hr__wait_longer(&p), "at the end");
 }
 
-// ---- While all is well ------------------------------------------------------
+// ---- While all is well ----------------------------------------------------
 
 static void mixed(void)
 {
     for (int v = 0; v < 4; v++) {
-        int live = settled();
+        int live = faults_settled();
         hr_device dev = open_variant(v % 2, v / 2, 0);
 
         for (int m = 0; m < 9; m++) {
-            struct ocl *o = private_of(dev);
+            struct ocl *o = opencl_private(dev);
             uint64_t launches = o->launches, batches = o->batches;
 
             CHECK(run(dev, (enum hr_memory)(m % 3), true) == N, "%s",
@@ -257,7 +241,7 @@ static void counted(void)
 {
     enum { ROUNDS = 6 };
     uint64_t up[ROUNDS], runs = 0, before, tasks, bytes = 0;
-    int live = settled();
+    int live = faults_settled();
     struct ocl *o;
     hr_device dev;
 
@@ -265,7 +249,7 @@ static void counted(void)
         bytes += wants[i].size;
     hr_profile_times(true);
     dev = open_variant(true, false, 0);
-    o = private_of(dev);
+    o = opencl_private(dev);
     for (int i = 0; i < ROUNDS; i++) {
         uint64_t transfers = o->transfers, batches = o->batches;
 
@@ -288,7 +272,7 @@ static void counted(void)
     hr_profile_times(false);
 }
 
-// ---- While it is not --------------------------------------------------------
+// ---- While it is not ------------------------------------------------------
 
 struct runner {
     hr_device dev;
@@ -326,7 +310,7 @@ static void trouble(hr_device dev, uint64_t *seed, int64_t ns)
         {FAULT_clEnqueueMapBuffer, FAULT_FAIL, CL_MAP_FAILURE},
     };
     int64_t end = hr__now() + ns;
-    struct ocl *o = private_of(dev);
+    struct ocl *o = opencl_private(dev);
 
     while (hr__now() < end) {
         int k = random_below(seed, COUNT(faulty));
@@ -352,7 +336,7 @@ static void troubled(void)
     int64_t ns = test_loops(100) * 40 * TEST_MS;
 
     for (int v = 0; v < 4; v++) {
-        int live = settled();
+        int live = faults_settled();
         hr_device dev = open_variant(v % 2, v / 2, SECOND / 2);
         struct runner runners[THREADS];
         atomic_bool stop = false;
@@ -385,7 +369,7 @@ static void troubled(void)
     faults.ctl.discrete(false);
 }
 
-// ---- A new program ------------------------------------------------------------
+// ---- A new program --------------------------------------------------------
 
 static void *release_soon(void *arg)
 {
@@ -401,7 +385,7 @@ static void memory_meanwhile(void)
     struct fault_rule r = faults_rule(FAULT_clGetProgramInfo, 1, false,
                                       FAULT_HANG, 0);
     uint8_t bytes[60 * 40 * 3] = {1}, same[sizeof(bytes)] = {0};
-    int live = settled();
+    int live = faults_settled();
     pthread_t thread;
     hr_device dev;
     hr_image image;

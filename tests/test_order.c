@@ -7,11 +7,6 @@
 #include "scene.h"
 
 enum { SIDE = 16 };
-#define BOTH(x)       \
-    {                 \
-        (x), (x), (x) \
-    }
-
 static hr_image blank(hr_device dev)
 {
     hr_image image = hr_image_create(
@@ -35,7 +30,7 @@ static hr_job copy_job(hr_device dev, hr_image from, hr_image to,
     return job;
 }
 
-// ---- Chains by the eager API -----------------------------------------------------
+// ---- Chains by the eager API ----------------------------------------------
 
 static void chain_on(hr_device dev, const struct bytes *jpeg)
 {
@@ -83,7 +78,7 @@ static void eager_chains(void)
     for (size_t i = 0; i < sizeof(spans) / sizeof(*spans); i++) {
         hr_device dev;
 
-        fake_reset(&(struct fake_script){.spans = BOTH(spans[i]),
+        fake_reset(&(struct fake_script){.spans = FAKE_ALL(spans[i]),
                                          .delay_ns = TEST_MS});
         dev = test_device("fake", 1 + (int)i % 3, 0);
         chain_on(dev, &jpeg);
@@ -92,7 +87,7 @@ static void eager_chains(void)
     free(jpeg.data);
 }
 
-// ---- Turns -------------------------------------------------------------------------
+// ---- Turns ----------------------------------------------------------------
 
 // Readers of one image run together; the writer behind them waits.
 static void write_after_read(void)
@@ -103,7 +98,7 @@ static void write_after_read(void)
     hr_job jobs[5];
     uint8_t *before;
 
-    fake_reset(&(struct fake_script){.spans = BOTH(FAKE_RS), .gate = true});
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
     dev = test_device("fake", 2, 0);
     x = test_image(dev, SIDE, SIDE, 3, &seed);
     y = test_image(dev, SIDE, SIDE, 3, &seed);
@@ -145,7 +140,7 @@ static void write_after_write(void)
     hr_job jobs[6];
     hr_batch batch;
 
-    fake_reset(&(struct fake_script){.spans = BOTH(FAKE_RS),
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
                                      .takes_every_2nd = true,
                                      .delay_ns = 3 * TEST_MS});
     dev = test_device("fake", 3, 0);
@@ -208,7 +203,7 @@ static void within_one_job(void)
     hr_device_close(&dev);
 }
 
-// ---- Failures on the way ------------------------------------------------------------
+// ---- Failures on the way --------------------------------------------------
 
 static void failed_producers(void)
 {
@@ -252,7 +247,7 @@ static void cancelled_before_its_turn(void)
     hr_image a, b, x, y, z;
     hr_job first, reader, second, third, last;
 
-    fake_reset(&(struct fake_script){.spans = BOTH(FAKE_RS), .gate = true});
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
     dev = test_device("fake", 2, 0);
     a = test_image(dev, SIDE, SIDE, 3, &seed);
     b = test_image(dev, SIDE, SIDE, 3, &seed);
@@ -304,7 +299,7 @@ static void cancelled_behind_a_reader(void)
     hr_job reader, writer;
     uint8_t *before;
 
-    fake_reset(&(struct fake_script){.spans = BOTH(FAKE_RS), .gate = true});
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
     dev = test_device("fake", 2, 0);
     x = test_image(dev, SIDE, SIDE, 3, &seed);
     y = test_image(dev, SIDE, SIDE, 3, &seed);
@@ -328,7 +323,7 @@ static void cancelled_behind_a_reader(void)
     free(before);
 }
 
-// ---- Memory of the caller's ----------------------------------------------------------
+// ---- Memory of the caller's -----------------------------------------------
 
 static atomic_int freed;
 
@@ -356,7 +351,7 @@ static void freed_once(void)
     int n = 8;
 
     atomic_store(&freed, 0);
-    fake_reset(&(struct fake_script){.spans = BOTH(FAKE_RS), .gate = true});
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
     dev = test_device("fake", 2, 0);
     in = own_image(dev);
     out = own_image(dev);
@@ -380,7 +375,7 @@ static void freed_once(void)
     hr_device_close(&dev);
 }
 
-// ---- Random graphs ---------------------------------------------------------------------
+// ---- Random graphs --------------------------------------------------------
 
 enum { IMAGES = 6, STEPS = 40 };
 
@@ -444,7 +439,7 @@ static void random_graphs(void)
     hr_device ref = test_device("cpu", 1, 0), dev;
     struct step steps[STEPS];
 
-    fake_reset(&(struct fake_script){.spans = BOTH(FAKE_RS),
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
                                      .takes_every_2nd = false});
     dev = test_device("fake", 2, 0);
     for (int round = 0; round < test_loops(60); round++) {

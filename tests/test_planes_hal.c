@@ -92,7 +92,7 @@ static void surfaces(void)
 
         if (test_loops(4) < 4 && form != FORM_PAIRS)
             continue;
-        fake_reset(&(struct fake_script){.spans = {FAKE_P, FAKE_P, FAKE_P},
+        fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_P),
                                          .planes_form = form});
         dev = test_device("fake", 2, 0);
         c = conformance_run(dev, HR_EXACT, test_seed);
@@ -117,7 +117,7 @@ static void wrong_surfaces(void)
     hr_device dev[2];
     hr_batch out[2];
 
-    fake_reset(&(struct fake_script){.spans = {FAKE_P, FAKE_P, FAKE_P},
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_P),
                                      .planes_form = NUM_FORMS});
     for (int i = 0; i < 2; i++) {
         const struct hr_result *r;

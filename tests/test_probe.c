@@ -1,27 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// hr_probe() and hr_probe_path(): PNG, EXIF, foreign formats, files of all
-// kinds, and how long a header takes.
+// hr_probe(): PNG, EXIF, foreign formats, arguments.
 #include <CUnit/CUnit.h>
-#include <CUnit/Basic.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "hal/header_parts.h"
 #include "header_bytes.h"
+#include "testing.h"
 
 static struct hr_info info;
-static unsigned long long seed;
-
-static uint32_t next_random(void)
-{
-    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-    return (uint32_t)(seed >> 33);
-}
 
 // hr_probe() of a heap block of exactly n bytes.
 static enum hr_status probe(const uint8_t *p, size_t n,
@@ -37,7 +23,7 @@ static enum hr_status probe(const uint8_t *p, size_t n,
     return status;
 }
 
-static void expect(struct bytes *b, const char *what, enum hr_status wanted,
+static void expect(struct growing *b, const char *what, enum hr_status wanted,
                    const char *text)
 {
     enum hr_status status = probe(b->p, b->n, NULL);
@@ -51,7 +37,7 @@ static void expect(struct bytes *b, const char *what, enum hr_status wanted,
     drop(b);
 }
 
-// ---- PNG ---------------------------------------------------------------------
+// ---- PNG ------------------------------------------------------------------
 
 static void png_color_types(void)
 {
@@ -62,7 +48,7 @@ static void png_color_types(void)
 
     for (int type = 0; type < 8; type++)
         for (int depth = 0; depth <= 32; depth++) {
-            struct bytes b = {0};
+            struct growing b = {0};
             bool good = depth && strchr(depths[type], depth);
 
             ihdr(&b, 300, 200, (uint8_t)depth, (uint8_t)type);
@@ -82,7 +68,7 @@ static void png_color_types(void)
 
 static void png_damage(void)
 {
-    struct bytes b = {0};
+    struct growing b = {0};
 
     ihdr(&b, 0, 5, 8, 2);
     expect(&b, "width 0", HR_ECORRUPT, "size 0 x 5");
@@ -137,7 +123,7 @@ static void png_damage(void)
 
 static void png_exif_and_end(void)
 {
-    struct bytes b = {0}, t = {0};
+    struct growing b = {0}, t = {0};
     size_t header;
 
     tiff(&t, 1, 3, 1, 6);
@@ -169,9 +155,9 @@ static void png_exif_and_end(void)
     drop(&t);
 }
 
-// ---- EXIF --------------------------------------------------------------------
+// ---- EXIF -----------------------------------------------------------------
 
-static int orientation_of(const struct bytes *t)
+static int orientation_of(const struct growing *t)
 {
     uint8_t *exact = malloc(t->n ? t->n : 1);
     int found;
@@ -185,13 +171,15 @@ static int orientation_of(const struct bytes *t)
 
 static int orientation(int big, uint16_t type, uint32_t count, uint32_t value)
 {
-    struct bytes t = {0};
+    struct growing t = {0};
 
     tiff(&t, big, type, count, value);
     int found = orientation_of(&t);
     drop(&t);
     return found;
 }
+
+// What Pillow's getexif() makes of each was looked up there.
 
 // What Pillow's getexif() makes of each was looked up there.
 static void exif_values(void)
@@ -221,7 +209,7 @@ static void exif_values(void)
 
 static void exif_directories(void)
 {
-    struct bytes t = {0};
+    struct growing t = {0};
 
     tiff(&t, 0, 3, 1, 8);
     t.p[4] = 0;  // a directory on top of the header
@@ -275,15 +263,20 @@ static void exif_directories(void)
 
 static void exif_damage(void)
 {
+    uint64_t seed = test_seed;
     int moved = 0;
 
     for (int i = 0; i < 50000; i++) {
-        struct bytes t = {0};
+        struct growing t = {0};
 
-        tiff(&t, i & 1, (uint16_t)(3 + i % 3), 1 + next_random() % 9, 6);
-        t.n = next_random() % 4 ? t.n : next_random() % (t.n + 1);
-        for (unsigned k = next_random() % 4; k && t.n; k--)
-            t.p[next_random() % t.n] = (uint8_t)next_random();
+        tiff(&t, i & 1, (uint16_t)(3 + i % 3),
+             1 + (uint32_t)next_random(&seed) % 9, 6);
+        t.n = (uint32_t)next_random(&seed) % 4
+                  ? t.n
+                  : (uint32_t)next_random(&seed) % (t.n + 1);
+        for (unsigned k = (uint32_t)next_random(&seed) % 4; k && t.n; k--)
+            t.p[(uint32_t)next_random(&seed) % t.n] =
+                (uint8_t)(uint32_t)next_random(&seed);
         int found = orientation_of(&t);
         CU_ASSERT(found >= 1 && found <= 8);
         moved += found > 1;
@@ -292,7 +285,7 @@ static void exif_damage(void)
     CU_ASSERT(moved > 100);
 }
 
-// ---- Other formats -------------------------------------------------------------
+// ---- Other formats --------------------------------------------------------
 
 static void foreign_formats(void)
 {
@@ -321,7 +314,7 @@ static void foreign_formats(void)
     };
 
     for (size_t i = 0; i < sizeof(f) / sizeof(*f); i++) {
-        struct bytes b = {0};
+        struct growing b = {0};
 
         add(&b, f[i].bytes, f[i].n);
         expect(&b, f[i].text, HR_EFORMAT, f[i].text);
@@ -339,197 +332,15 @@ static void arguments(void)
     CU_ASSERT(strstr(hr_last_error(), "no info") != NULL);
 }
 
-// ---- Files -------------------------------------------------------------------
-
-static char dir[64];
-
-static const char *in_dir(const char *name)
+int main(int argc, char **argv)
 {
-    static char path[128];
+    static const struct test_case cases[] = {
+        TEST_CASE(png_color_types),  TEST_CASE(png_damage),
+        TEST_CASE(png_exif_and_end), TEST_CASE(exif_values),
+        TEST_CASE(exif_directories), TEST_CASE(exif_damage),
+        TEST_CASE(foreign_formats),  TEST_CASE(arguments),
+    };
 
-    snprintf(path, sizeof(path), "%s/%s", dir, name);
-    return path;
-}
-
-// Writes and drops b, probes the file, removes it.
-static enum hr_status probe_file(struct bytes *b,
-                                 const struct hr_limits *limits)
-{
-    const char *path = in_dir("picture");
-    FILE *f = fopen(path, "wb");
-
-    CU_ASSERT_FATAL(f != NULL);
-    CU_ASSERT_FATAL(!b->n || fwrite(b->p, 1, b->n, f) == b->n);
-    CU_ASSERT_FATAL(fclose(f) == 0);
-    drop(b);
-    enum hr_status status = hr_probe_path(path, limits, &info);
-    unlink(path);
-    return status;
-}
-
-static void long_header(struct bytes *b, int segments, size_t data)
-{
-    static uint8_t payload[65533];
-    struct bytes plain = {0};
-
-    baseline(&plain, 321, 123, data);
-    soi(b);
-    for (int i = 0; i < segments; i++)
-        segment(b, 0xE2, payload, sizeof(payload));
-    add(b, plain.p + 2, plain.n - 2);
-    drop(&plain);
-}
-
-static void files(void)
-{
-    struct bytes b = {0};
-
-    for (int segments = 0; segments < 40; segments += segments + 1) {
-        for (size_t data = 10; data < 200000; data *= 1000) {
-            long_header(&b, segments, data);
-            CU_ASSERT(probe_file(&b, NULL) == HR_OK);
-            CU_ASSERT(info.width == 321 && info.height == 123 && info.ends);
-            long_header(&b, segments, data);
-            b.n--;
-            CU_ASSERT(probe_file(&b, NULL) == HR_OK);
-            CU_ASSERT(info.width == 321 && !info.ends);
-        }
-        long_header(&b, segments, 0);
-        b.n = 2 + (size_t)segments * 65537 + 9;
-        CU_ASSERT(probe_file(&b, NULL) == HR_ETRUNCATED);
-    }
-    long_header(&b, 300, 10);
-    CU_ASSERT(probe_file(&b, NULL) == HR_ELIMIT);
-    CU_ASSERT(strstr(hr_last_error(), "/picture: offset ") != NULL);
-    baseline(&b, 9, 9, 100);
-    CU_ASSERT(probe_file(&b, &(struct hr_limits){.file_bytes = 99}) ==
-              HR_ELIMIT);
-    progressive(&b, 64, 64, 200);
-    CU_ASSERT(probe_file(&b, NULL) == HR_ELIMIT);
-    ihdr(&b, 9, 8, 8, 2);
-    chunk(&b, "iCCP", dir, 50);
-    noise(&b, 100000);  // after this IDAT would come a broken chunk
-    memcpy(b.p + 33 + 62, "\0\1\0\0IDAT", 8);
-    chunk(&b, "IEND", NULL, 0);
-    CU_ASSERT(probe_file(&b, NULL) == HR_OK);
-    CU_ASSERT(info.width == 9 && info.ends);
-}
-
-static void not_files(void)
-{
-    struct bytes b = {0};
-
-    CU_ASSERT(hr_probe_path(in_dir("nothing"), NULL, &info) == HR_EIO);
-    CU_ASSERT(strstr(hr_last_error(), "nothing: ") != NULL);
-    CU_ASSERT(hr_probe_path(dir, NULL, &info) == HR_EIO);
-    CU_ASSERT(strstr(hr_last_error(), "a directory") != NULL);
-    CU_ASSERT(hr_probe_path("/dev/null", NULL, &info) == HR_EIO);
-    CU_ASSERT(strstr(hr_last_error(), "a device") != NULL);
-    CU_ASSERT_FATAL(mkfifo(in_dir("fifo"), 0600) == 0);
-    struct timespec a, z;
-    clock_gettime(CLOCK_MONOTONIC, &a);
-    CU_ASSERT(hr_probe_path(in_dir("fifo"), NULL, &info) == HR_EIO);
-    clock_gettime(CLOCK_MONOTONIC, &z);
-    CU_ASSERT(strstr(hr_last_error(), "a FIFO") != NULL);
-    CU_ASSERT(z.tv_sec - a.tv_sec < 2);
-    unlink(in_dir("fifo"));
-    CU_ASSERT(probe_file(&b, NULL) == HR_EFORMAT);
-    CU_ASSERT(strstr(hr_last_error(), "empty") != NULL);
-    if (geteuid()) {
-        close(open(in_dir("closed"), O_CREAT | O_WRONLY, 0));
-        CU_ASSERT(hr_probe_path(in_dir("closed"), NULL, &info) == HR_EIO);
-        unlink(in_dir("closed"));
-    } else {
-        printf("\n  an unreadable file: not run as root");
-    }
-    // No descriptor is left open.
-    int fd = open("/dev/null", O_RDONLY);
-    for (int i = 0; i < 50; i++)
-        hr_probe_path(i & 1 ? dir : "/dev/null", NULL, &info);
-    int again = open("/dev/null", O_RDONLY);
-    CU_ASSERT(again == fd + 1);
-    close(again);
-    close(fd);
-}
-
-// ---- Time --------------------------------------------------------------------
-
-static double us_per_probe(const struct bytes *b)
-{
-    double best = 1e9;
-    int bad = 0;
-
-    for (int k = 0; k < 5; k++) {
-        struct timespec a, z;
-        enum { ROUNDS = 2000 };
-
-        clock_gettime(CLOCK_MONOTONIC, &a);
-        for (int i = 0; i < ROUNDS; i++)
-            bad += hr_probe(b->p, b->n, NULL, &info) != HR_OK;
-        clock_gettime(CLOCK_MONOTONIC, &z);
-        double us = ((double)(z.tv_sec - a.tv_sec) * 1e9 +
-                     (double)(z.tv_nsec - a.tv_nsec)) /
-                    1e3 / ROUNDS;
-        best = us < best ? us : best;
-    }
-    CU_ASSERT(bad == 0);
-    return best;
-}
-
-// Ten times the target, for sanitizers and machines that are busy.
-static void speed(void)
-{
-    struct bytes b = {0};
-    double us;
-
-    baseline(&b, 500, 375, 110000);
-    us = us_per_probe(&b);
-    printf("\n  baseline, %zu bytes: %.3f us per probe", b.n, us);
-    CU_ASSERT(us < 30);
-    drop(&b);
-    progressive(&b, 500, 375, 10);
-    b.n -= 2;
-    noise(&b, 110000);
-    eoi(&b);
-    us = us_per_probe(&b);
-    printf("\n  progressive (all scans visited), %zu bytes: %.3f us", b.n, us);
-    drop(&b);
-    ihdr(&b, 500, 375, 8, 2);
-    png_end(&b);
-    us = us_per_probe(&b);
-    printf("\n  PNG: %.3f us", us);
-    CU_ASSERT(us < 30);
-    drop(&b);
-}
-
-int main(void)
-{
-    const char *given = getenv("HEADRACE_SEED"), *tmp = getenv("TMPDIR");
-
-    seed = given ? strtoull(given, NULL, 0) : (unsigned long long)time(NULL);
-    printf("seed %llu (HEADRACE_SEED)\n", seed);
-    snprintf(dir, sizeof(dir), "%.40s/hr_probe.XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(dir)) {
-        printf("no folder for temporary files: %s\n", strerror(errno));
-        return 1;
-    }
-    CU_initialize_registry();
-    CU_pSuite s = CU_add_suite("probe", NULL, NULL);
-    CU_ADD_TEST(s, png_color_types);
-    CU_ADD_TEST(s, png_damage);
-    CU_ADD_TEST(s, png_exif_and_end);
-    CU_ADD_TEST(s, exif_values);
-    CU_ADD_TEST(s, exif_directories);
-    CU_ADD_TEST(s, exif_damage);
-    CU_ADD_TEST(s, foreign_formats);
-    CU_ADD_TEST(s, arguments);
-    CU_ADD_TEST(s, files);
-    CU_ADD_TEST(s, not_files);
-    CU_ADD_TEST(s, speed);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    unsigned failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    rmdir(dir);
-    return failures || CU_get_error() ? 1 : 0;
+    return test_main("probe", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
 }

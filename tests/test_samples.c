@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // headrace samples: the same bytes for the same seed, and every file is what
 // samples.json says it is. Decodes with libjpeg and libpng alone.
-#define _XOPEN_SOURCE 700  // nftw()
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <CUnit/Basic.h>
 #include <jansson.h>
 #include <jerror.h>
 #include <jpeglib.h>
 #include <png.h>
 
 #include "../tools/tools.h"
+#include "testing.h"
 
 #define SEED "20"
 #define OTHER_SEED "21"
@@ -27,7 +24,8 @@
 #define MOST_VISITS 50000000.0
 
 struct test {
-    char root[64], path[4096];
+    const char *root;
+    char path[4096];
     json_t *list;  // of the folder a
 };
 
@@ -296,57 +294,35 @@ static void test_photo_weight(void)
     printf("\n  4:4:4 photos: %.2f bytes per pixel; ", bytes_per_pixel);
 }
 
-static int suite_init(void)
+static bool make_folder(void)
 {
     json_error_t error;
-    const char *tmp = getenv("TMPDIR");
-    int n = snprintf(t.root, sizeof(t.root), "%s/headrace-samples-XXXXXX",
-                     tmp && *tmp ? tmp : "/tmp");
-    if (n >= (int)sizeof(t.root) || !mkdtemp(t.root))
-        return 1;
+
+    t.root = test_folder();
     if (samples("a", "--seed", SEED, "--count", "8") != TOOLS_OK)
-        return 1;
+        return false;
     snprintf(t.path, sizeof(t.path), "%s/a/samples.json", t.root);
-    t.list = json_load_file(t.path, 0, &error);
-    return t.list ? 0 : 1;
+    return (t.list = json_load_file(t.path, 0, &error)) != NULL;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type,
-                      struct FTW *place)
+int main(int argc, char **argv)
 {
-    (void)st;
-    (void)type;
-    (void)place;
-    return remove(path);
-}
+    static const struct test_case cases[] = {
+        {"same_seed_same_bytes", test_same_seed},
+        {"other_seed_other_bytes", test_other_seed},
+        {"options", test_options},
+        {"files_are_as_listed", test_as_listed},
+        {"photos_weigh_what_photos_weigh", test_photo_weight},
+    };
+    int failed;
 
-static int suite_finish(void)
-{
-    json_decref(t.list);
-    return nftw(t.root, remove_one, 8, FTW_DEPTH | FTW_PHYS) ? 1 : 0;
-}
-
-int main(void)
-{
-    unsigned failures;
-    CU_pSuite suite;
     printf("seeds: %s and %s\n", SEED, OTHER_SEED);
-    if (CU_initialize_registry() != CUE_SUCCESS)
-        return 1;
-    suite = CU_add_suite("samples", suite_init, suite_finish);
-    if (!suite ||
-        !CU_add_test(suite, "same seed, same bytes", test_same_seed) ||
-        !CU_add_test(suite, "other seed, other bytes", test_other_seed) ||
-        !CU_add_test(suite, "options", test_options) ||
-        !CU_add_test(suite, "files are as listed", test_as_listed) ||
-        !CU_add_test(suite, "photos weigh what photos weigh",
-                     test_photo_weight)) {
-        CU_cleanup_registry();
+    if (!make_folder()) {
+        fprintf(stderr, "the samples cannot be made\n");
         return 1;
     }
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    failures = CU_get_number_of_failures() + CU_get_number_of_suites_failed();
-    CU_cleanup_registry();
-    return failures ? 1 : 0;
+    failed = test_main("samples", cases, sizeof(cases) / sizeof(*cases), argc,
+                       argv);
+    json_decref(t.list);
+    return failed;
 }

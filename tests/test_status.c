@@ -89,7 +89,7 @@ static void last_error(void)
     CHECK(strlen(hr_last_error()) < sizeof(text) - 1, "cut");
 }
 
-// ---- Log ---------------------------------------------------------------------------
+// ---- Log ------------------------------------------------------------------
 
 struct seen {
     atomic_int lines, least;

@@ -57,7 +57,7 @@ int posix_memalign(void **p, size_t align, size_t size)
 enum { COUNTS = 0 };
 #endif
 
-// ---- Jobs that repeat -------------------------------------------------------------
+// ---- Jobs that repeat -----------------------------------------------------
 
 enum { N = 8, W = 96, H = 96 };
 

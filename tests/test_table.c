@@ -27,7 +27,7 @@ static uint32_t bits_of(float x)
     return bits;
 }
 
-// ---- f16 -------------------------------------------------------------------------
+// ---- f16 ------------------------------------------------------------------
 
 // Exact value of a half; no rounding involved.
 static double half_value(uint16_t h)
@@ -148,7 +148,7 @@ static void as_hardware(void)
 #endif
 }
 
-// ---- Tables ---------------------------------------------------------------------------
+// ---- Tables ---------------------------------------------------------------
 
 // torchvision: to_tensor, then normalize; the volatiles keep each rounding.
 static float v1(int x, float mean, float std, bool has_std)

@@ -5,11 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <CUnit/Basic.h>
-
 #include "augment.h"
 #include "ops_text.h"
 #include "progress.h"
+#include "testing.h"
 #include "tools.h"
 
 // ---- ops ------------------------------------------------------------------
@@ -336,10 +335,9 @@ static void sizes(void)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         uint64_t bytes = 0;
         bool ok = tools_parse_size(cases[i].text, &bytes);
-        if (ok != !!cases[i].bytes || (ok && bytes != cases[i].bytes)) {
-            printf("\n    '%s'\n", cases[i].text);
-            CU_FAIL("size");
-        }
+
+        CHECK(ok == !!cases[i].bytes && (!ok || bytes == cases[i].bytes),
+              "'%s'", cases[i].text);
     }
 }
 
@@ -386,47 +384,24 @@ static void progress_line(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(line, "0/0"));
 }
 
-static int run_suites(CU_SuiteInfo *suites)
+int main(int argc, char **argv)
 {
-    unsigned failures;
-
-    if (CU_initialize_registry() != CUE_SUCCESS ||
-        CU_register_suites(suites) != CUE_SUCCESS)
-        return 2;
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures ? 1 : 0;
-}
-
-int main(void)
-{
-    static CU_TestInfo ops[] = {
-        {"every form", ops_forms},
+    static const struct test_case cases[] = {
+        {"every_form", ops_forms},
         {"numbers", ops_numbers},
-        {"errors with position", ops_errors},
-        {"too many", ops_too_many},
-        {"fixed sizes", ops_sizes},
-        CU_TEST_INFO_NULL,
-    };
-    static CU_TestInfo augment[] = {
-        {"known answers", augment_vectors}, {"keys", augment_keys},
-        {"windows", augment_windows},       {"narrow", augment_narrow},
-        {"lists", augment_lists},           CU_TEST_INFO_NULL,
-    };
-    static CU_TestInfo texts[] = {
+        {"errors_with_position", ops_errors},
+        {"too_many", ops_too_many},
+        {"fixed_sizes", ops_sizes},
+        {"known_answers", augment_vectors},
+        {"keys", augment_keys},
+        {"windows", augment_windows},
+        {"narrow", augment_narrow},
+        {"lists", augment_lists},
         {"sizes", sizes},
         {"numbers", numbers},
         {"progress", progress_line},
-        CU_TEST_INFO_NULL,
-    };
-    CU_SuiteInfo suites[] = {
-        {"ops", NULL, NULL, NULL, NULL, ops},
-        {"augment", NULL, NULL, NULL, NULL, augment},
-        {"texts", NULL, NULL, NULL, NULL, texts},
-        CU_SUITE_INFO_NULL,
     };
 
-    return run_suites(suites);
+    return test_main("tools", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
 }

@@ -9,12 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <CUnit/Basic.h>
-
 #include "inputs.h"
 #include "manifest.h"
 #include "npy.h"
 #include "out_file.h"
+#include "testing.h"
 
 // ---- files ----------------------------------------------------------------
 
@@ -44,22 +43,6 @@ static void npy_bytes(void)
     CU_ASSERT(memmem(head, sizeof(head), "(7,)", 4) != NULL);
 }
 
-// A folder of its own for each test; removed with what the test put there.
-static char *temp_dir(char *buffer)
-{
-    strcpy(buffer, "/tmp/test_tools.XXXXXX");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(buffer));
-    return buffer;
-}
-
-static void remove_tree(const char *path)
-{
-    char command[300];
-
-    snprintf(command, sizeof(command), "rm -rf '%s'", path);
-    CU_ASSERT_EQUAL(system(command), 0);
-}
-
 static size_t file_text(const char *path, char *out, size_t size)
 {
     FILE *file = fopen(path, "r");
@@ -73,11 +56,12 @@ static size_t file_text(const char *path, char *out, size_t size)
 
 static void out_files(void)
 {
-    char dir[64], path[96], text[64];
+    const char *dir = test_folder();
+    char path[256], text[64];
     struct out_file file;
     char *large = calloc(1, 200000);
 
-    snprintf(path, sizeof(path), "%s/x", temp_dir(dir));
+    snprintf(path, sizeof(path), "%s/x", dir);
     CU_ASSERT(out_file_open(&file, path));
     CU_ASSERT(out_file_write(&file, "wrong", 5));
     CU_ASSERT(out_file_write(&file, large, 200000));
@@ -99,7 +83,8 @@ static void out_files(void)
     out_file_discard(&file);
     CU_ASSERT_EQUAL(file_text(path, text, sizeof(text)), 9);
     CU_ASSERT_EQUAL(unlink(path), 0);
-    CU_ASSERT_EQUAL(rmdir(dir), 0);  // nothing else was left behind
+    // Nothing else was left behind.
+    CU_ASSERT_EQUAL(rmdir(dir), 0);
     CU_ASSERT(!out_file_open(&file, "/no-such-folder/x"));
     CU_ASSERT_EQUAL(errno, ENOENT);
     CU_ASSERT(!out_file_open(&file, "/dev/null"));
@@ -144,10 +129,10 @@ static void walk_folder(void)
         "b/bad\xff.jpe", "b/nl\n.jpg",  "b/up.jpg", "c/2.JPG",
         "c/1.jpeg",      "d.jpg/q.mpo", "e.jfif",   "z.PnG",
     };
-    char dir[64], path[300], name[300], slashes[80];
+    const char *dir = test_folder();
+    char path[300], name[300], slashes[80];
     struct inputs in = {0};
 
-    temp_dir(dir);
     for (size_t i = 0; i < sizeof(make_these) / sizeof(char *); i++)
         make(dir, make_these[i]);
     make_link(dir, "..", "b/loop");
@@ -170,21 +155,20 @@ static void walk_folder(void)
     }
     CU_ASSERT_EQUAL(in.skipped, 3);
     CU_ASSERT_STRING_EQUAL(inputs_label(&in, 1), "b-");
-    CU_ASSERT_STRING_EQUAL(inputs_label(&in, 0), dir + strlen("/tmp/"));
+    CU_ASSERT_STRING_EQUAL(inputs_label(&in, 0), strrchr(dir, '/') + 1);
     inputs_output(&in, 1, name, sizeof(name));
     CU_ASSERT_STRING_EQUAL(name, "b-/x.npy");
     inputs_output(&in, 0, name, sizeof(name));
     CU_ASSERT_STRING_EQUAL(name, ".jpg.npy");
     inputs_finish(&in);
-    remove_tree(dir);
 }
 
 static void walk_links(void)
 {
-    char dir[64], name[300];
+    const char *dir = test_folder();
+    char name[300];
     struct inputs in = {0};
 
-    temp_dir(dir);
     make(dir, "a/");
     make(dir, "a/1.jpg");
     make_link(dir, "a", "b");  // a second way, no loop
@@ -202,16 +186,15 @@ static void walk_links(void)
     CU_ASSERT(inputs_add(&in, dir));
     CU_ASSERT(in.num >= 3 && in.num < 100);
     inputs_finish(&in);
-    remove_tree(dir);
 }
 
 static void explicit_inputs(void)
 {
-    char dir[64], path[300], name[300];
+    const char *dir = test_folder();
+    char path[300], name[300];
     struct inputs in = {0};
     size_t a = 9, b = 9;
 
-    temp_dir(dir);
     make(dir, "x.jpg");
     make(dir, "x.data");
     make(dir, "y.png");
@@ -237,7 +220,6 @@ static void explicit_inputs(void)
     CU_ASSERT(!inputs_add(&in, "/no/such/file.jpg"));
     CU_ASSERT(strstr(in.error, "/no/such/file.jpg: ") == in.error);
     inputs_finish(&in);
-    remove_tree(dir);
 }
 
 // ---- manifest -------------------------------------------------------------
@@ -279,12 +261,13 @@ static void manifest_file(void)
                             .message = "x\xff: bad"};
     struct manifest_entry entry = {"d/1.jpg", "d", NULL, 0, &good};
     struct manifest manifest;
-    char dir[64], path[96];
+    const char *dir = test_folder();
+    char path[256];
     json_t *json, *pictures, *one;
 
     good.spans[0] = (struct hr_span_result){{HR_ENTROPY, HR_ENTROPY}, "cpu"};
     good.spans[1] = (struct hr_span_result){{HR_RECONSTRUCT, HR_STORE}, "gpu"};
-    snprintf(path, sizeof(path), "%s/m.json", temp_dir(dir));
+    snprintf(path, sizeof(path), "%s/m.json", dir);
     CU_ASSERT(manifest_open(&manifest, path));
     for (int epoch = 0; epoch < 2; epoch++) {
         CU_ASSERT(
@@ -318,16 +301,16 @@ static void manifest_file(void)
     CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(one, "reason")),
                            "x\\xff: bad");
     json_decref(json);
-    remove_tree(dir);
 }
 
 static void manifest_empty(void)
 {
     struct manifest manifest;
-    char dir[64], path[96];
+    const char *dir = test_folder();
+    char path[256];
     json_t *json;
 
-    snprintf(path, sizeof(path), "%s/m.json", temp_dir(dir));
+    snprintf(path, sizeof(path), "%s/m.json", dir);
     CU_ASSERT(manifest_open(&manifest, path));
     CU_ASSERT(manifest_begin(&manifest, json_pack("{s:i}", "epoch", 0)));
     CU_ASSERT(manifest_end(&manifest, json_pack("{s:i}", "images", 0)));
@@ -337,48 +320,17 @@ static void manifest_empty(void)
     CU_ASSERT_PTR_NOT_NULL(json);
     CU_ASSERT_EQUAL(json_array_size(json_object_get(json, "pictures")), 0);
     json_decref(json);
-    remove_tree(dir);
 }
 
-static int run_suites(CU_SuiteInfo *suites)
+int main(int argc, char **argv)
 {
-    unsigned failures;
-
-    if (CU_initialize_registry() != CUE_SUCCESS ||
-        CU_register_suites(suites) != CUE_SUCCESS)
-        return 2;
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures ? 1 : 0;
-}
-
-int main(void)
-{
-    static CU_TestInfo files[] = {
-        {"npy header", npy_bytes},
-        {"whole or not at all", out_files},
-        CU_TEST_INFO_NULL,
-    };
-    static CU_TestInfo walks[] = {
-        {"walk", walk_folder},
-        {"walk links", walk_links},
-        {"explicit", explicit_inputs},
-        CU_TEST_INFO_NULL,
-    };
-    static CU_TestInfo manifests[] = {
-        {"escaping", manifest_escaping},
-        {"entries", manifest_file},
-        {"empty", manifest_empty},
-        CU_TEST_INFO_NULL,
-    };
-    CU_SuiteInfo suites[] = {
-        {"files", NULL, NULL, NULL, NULL, files},
-        {"inputs", NULL, NULL, NULL, NULL, walks},
-        {"manifest", NULL, NULL, NULL, NULL, manifests},
-        CU_SUITE_INFO_NULL,
+    static const struct test_case cases[] = {
+        {"npy_header", npy_bytes},     {"whole_or_not_at_all", out_files},
+        {"walk", walk_folder},         {"walk_links", walk_links},
+        {"explicit", explicit_inputs}, {"escaping", manifest_escaping},
+        {"entries", manifest_file},    {"empty", manifest_empty},
     };
 
-    return run_suites(suites);
+    return test_main("tools_files", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
 }

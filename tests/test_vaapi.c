@@ -15,7 +15,7 @@ static const char *const personalities[] = {"plain", "ihd", "i965", "mesa22",
                                             "nvidia"};
 enum { PERSONALITIES = sizeof(personalities) / sizeof(*personalities) };
 
-// ---- Pixels ----------------------------------------------------------------
+// ---- Pixels ---------------------------------------------------------------
 
 // Every picture of the suite takes a planned route, and none differs.
 static void check_suite(hr_device dev, const char *name)
@@ -75,7 +75,7 @@ static void rungs(void)
     unsetenv("HEADRACE_VAAPI_READ");
 }
 
-// ---- What is passed on, and why --------------------------------------------
+// ---- What is passed on, and why -------------------------------------------
 
 static void reasons(void)
 {
@@ -131,7 +131,7 @@ static void reasons(void)
     }
 }
 
-// ---- Time ------------------------------------------------------------------
+// ---- Time -----------------------------------------------------------------
 
 enum { DEPTH = 8, LATENCY = 20, ENOUGH = 9 * DEPTH * 100 / LATENCY };
 
@@ -191,7 +191,7 @@ static void in_flight(void)
     check_rate("plain");
 }
 
-// ---- Names and displays ----------------------------------------------------
+// ---- Names and displays ---------------------------------------------------
 
 static void names(void)
 {

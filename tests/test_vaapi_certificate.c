@@ -6,7 +6,7 @@
 
 #include "vaapi_env.h"
 
-// ---- The video processor ---------------------------------------------------
+// ---- The video processor --------------------------------------------------
 
 // One picture to u8 in that tier; its last pixels free(). *last: the last
 // stage of the first span, if the device made it.
@@ -103,7 +103,7 @@ static void video_processor(void)
     check_processor("personality=ihd,no_vpp=1", false);
 }
 
-// ---- Certificates ----------------------------------------------------------
+// ---- Certificates ---------------------------------------------------------
 
 static void certificates(void)
 {
@@ -187,7 +187,7 @@ static void lies(void)
     }
 }
 
-// ---- What the video processor makes ----------------------------------------
+// ---- What the video processor makes ---------------------------------------
 
 // It is measured, and told; kept on disk like the rest.
 static void scaled(void)
@@ -307,7 +307,7 @@ static void scaled_lies(void)
     hr_device_close(&cpu);
 }
 
-// ---- Results in device memory ----------------------------------------------
+// ---- Results in device memory ---------------------------------------------
 
 enum { IN_MEMORY = 6 };
 

@@ -62,7 +62,7 @@ static struct {
     char label[160];
 } f;
 
-// ---- One job under a fault -------------------------------------------------
+// ---- One job under a fault ------------------------------------------------
 
 // How many of its samples the device made.
 static int run(int64_t most_ms)
@@ -165,7 +165,7 @@ static bool takes_away(int call)
            call == VA_DRIVER_DestroyBuffer || call == VA_DRIVER_DestroyImage;
 }
 
-// ---- While it works --------------------------------------------------------
+// ---- While it works -------------------------------------------------------
 
 static void new_device(const char *personality)
 {
@@ -222,7 +222,7 @@ static void work_failures(void)
     printf("\n  %d cases so far ", f.cases);
 }
 
-// ---- While it opens --------------------------------------------------------
+// ---- While it opens -------------------------------------------------------
 
 // A busy machine may be late for so short a deadline before the driver fails.
 static hr_device open_failing(const char *fault, int call, bool *hit)
@@ -274,7 +274,7 @@ static void open_failures(void)
     printf("\n  %d cases so far ", f.cases);
 }
 
-// ---- Hangs and late pictures -----------------------------------------------
+// ---- Hangs and late pictures ----------------------------------------------
 
 static void hangs(void)
 {

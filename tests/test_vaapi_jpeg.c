@@ -7,7 +7,7 @@
 #include "backends/vaapi/vaapi.h"
 #include "testing.h"
 
-// ---- Tables for the driver -------------------------------------------------
+// ---- Tables for the driver ------------------------------------------------
 
 // In memory of just its size, where sanitizers see one byte too many.
 static unsigned read_tables(const uint8_t *data, size_t size,

@@ -8,177 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <jansson.h>
-
 #include "fake_engine.h"
 #include "report.h"
-#include "testing.h"
-#include "tools.h"
+#include "validate_run.h"
 
-enum { PICTURES = 6, ODD_ONE = 3, MAX_WORDS = 16 };
+enum { ODD_ONE = 3 };
 
-static char folder[64], report[96];
-static const char *const names[PICTURES] = {
-    "a.jpg", "b<script>&.jpg", "c.jpg", "d'\xff.jpg", "e.jpg", "grey.jpg",
-};
-
-// All equal in shape behind the ops; picture number ODD_ONE is known by its
-// width.
-static int width_of(int i)
-{
-    return 120 + 10 * i;
-}
-
-static void remove_folder(void)
-{
-    char command[128];
-
-    snprintf(command, sizeof(command), "rm -rf '%s'", folder);
-    if (system(command))
-        fprintf(stderr, "%s is left behind\n", folder);
-}
-
-static void put(const char *name, const struct bytes *b)
-{
-    char path[256];
-    FILE *file;
-
-    snprintf(path, sizeof(path), "%s/in/%s", folder, name);
-    file = fopen(path, "w");
-    if (!file || fwrite(b->data, 1, b->size, file) != b->size || fclose(file))
-        abort();
-}
-
-static void make_folder(void)
-{
-    uint64_t seed = 5;
-    char path[128];
-
-    strcpy(folder, "/tmp/test_validate.XXXXXX");
-    if (!mkdtemp(folder))
-        abort();
-    atexit(remove_folder);
-    snprintf(report, sizeof(report), "%s/report.html", folder);
-    snprintf(path, sizeof(path), "%s/in", folder);
-    mkdir(path, 0700);
-    for (int i = 0; i < PICTURES; i++) {
-        struct jpeg_spec spec = {.w = width_of(i),
-                                 .h = 90,
-                                 .quality = 90,
-                                 .space = JCS_YCbCr,
-                                 .factors = {0x22}};
-        struct bytes b;
-
-        if (i == PICTURES - 1)
-            spec = (struct jpeg_spec){.w = width_of(i),
-                                      .h = 90,
-                                      .quality = 90,
-                                      .space = JCS_GRAYSCALE};
-        b = test_jpeg_of(&spec, &seed);
-        put(names[i], &b);
-        free(b.data);
-    }
-}
-
-// ---- Running it ------------------------------------------------------------
-
-struct ran {
-    int code;
-    char *out, *err;
-};
-
-static char *take(FILE *file)
-{
-    long size = ftell(file);
-    char *text = calloc(1, (size_t)size + 1);
-
-    rewind(file);
-    if (!text || fread(text, 1, (size_t)size, file) != (size_t)size)
-        abort();
-    fclose(file);
-    return text;
-}
-
-// Swaps stdout and stderr for files while the command runs.
-static struct ran run(const char *const *words)
-{
-    char *argv[MAX_WORDS + 2] = {(char *)"headrace validate"};
-    int argc = 1, old[2] = {dup(1), dup(2)};
-    FILE *out = tmpfile(), *err = tmpfile();
-    struct ran r;
-
-    while (words[argc - 1]) {
-        argv[argc] = (char *)words[argc - 1];
-        argc++;
-    }
-    fflush(NULL);
-    dup2(fileno(out), 1);
-    dup2(fileno(err), 2);
-    r.code = cmd_validate(argc, argv);
-    fflush(NULL);
-    dup2(old[0], 1);
-    dup2(old[1], 2);
-    close(old[0]);
-    close(old[1]);
-    fseek(out, 0, SEEK_END);
-    fseek(err, 0, SEEK_END);
-    r.out = take(out);
-    r.err = take(err);
-    return r;
-}
-
-static void done(struct ran *r)
-{
-    free(r->out);
-    free(r->err);
-}
-
-#define RUN(...)                         \
-    run((const char *const[]){           \
-        __VA_ARGS__, "--quiet", "--ops", \
-        "decode,resize=64,center_crop=48,normalize=imagenet", NULL})
-
-static char *input(void)
-{
-    static char path[96];
-
-    snprintf(path, sizeof(path), "%s/in", folder);
-    return path;
-}
-
-// The --json of a run on the fake engine; NULL: none. Compared with exit.
-static json_t *json_of(const char *tier, int code)
-{
-    struct ran r = RUN(input(), "--backend", "fake", "--tier", tier, "--json",
-                       "--report", report);
-    json_error_t error;
-    json_t *json = json_loads(r.out, 0, &error);
-
-    CHECK(r.code == code, "exit %d, not %d: %s", r.code, code, r.err);
-    CHECK(json != NULL, "no JSON: %s in %.200s", error.text, r.out);
-    CHECK(access(report, F_OK) == 0, "no report");
-    done(&r);
-    return json;
-}
-
-static const char *text_at(json_t *json, const char *key)
-{
-    const char *text = json_string_value(json_object_get(json, key));
-
-    return text ? text : "";
-}
-
-static json_int_t number_at(json_t *json, const char *key)
-{
-    return json_integer_value(json_object_get(json, key));
-}
-
-static json_t *picture_at(json_t *json, int i)
-{
-    return json_array_get(json_object_get(json, "pictures"), (size_t)i);
-}
-
-// ---- Right -----------------------------------------------------------------
+// ---- Right ----------------------------------------------------------------
 
 static void exact_engine(void)
 {
@@ -189,28 +25,28 @@ static void exact_engine(void)
         json_t *json, *end;
 
         fake_reset_spans(spans[i]);
-        json = json_of("exact", 0);
+        json = validate_json("exact", 0);
         end = json_object_get(json_object_get(json, "stages"), "end_to_end");
-        CU_ASSERT_EQUAL(number_at(json, "checked"), PICTURES);
-        CU_ASSERT_EQUAL(number_at(json, "by_device"), PICTURES);
+        CU_ASSERT_EQUAL(number_at(json, "checked"), VALIDATE_PICTURES);
+        CU_ASSERT_EQUAL(number_at(json, "by_device"), VALIDATE_PICTURES);
         CU_ASSERT_EQUAL(number_at(end, "differing"), 0);
-        CU_ASSERT_EQUAL(number_at(end, "samples"), PICTURES * 3 * 48 * 48);
+        CU_ASSERT_EQUAL(number_at(end, "samples"),
+                        VALIDATE_PICTURES * 3 * 48 * 48);
         CU_ASSERT(!strncmp(text_at(json, "verdict"), "exact: 0 of ", 12));
         CU_ASSERT(json_is_true(json_object_get(json, "within")));
         json_decref(json);
     }
 }
 
-// ---- Wrong -----------------------------------------------------------------
+// ---- Wrong ----------------------------------------------------------------
 
 static void expect_stage(const char *stage, uint32_t spans,
                          enum fake_fault fault, int least)
 {
     json_t *json, *begins;
 
-    fake_reset(
-        &(struct fake_script){.spans = {spans, spans, spans}, .fault = fault});
-    json = json_of("exact", 1);
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(spans), .fault = fault});
+    json = validate_json("exact", 1);
     begins = json_object_get(json, "begins");
     CHECK(number_at(begins, stage) >= least && json_object_size(begins) == 1,
           "fault %d, spans %x: %s, expected %s", fault, spans,
@@ -241,21 +77,24 @@ static void stage_is_named(void)
     } cases[] = {
         {"reconstruct",
          FAKE_FAULT_RECONSTRUCT,
-         PICTURES,
+         VALIDATE_PICTURES,
          {FAKE_D, FAKE_DR, FAKE_DRS, all}},
         {"color",
          FAKE_FAULT_COLOR,
-         PICTURES - 1,
+         VALIDATE_PICTURES - 1,
          {FAKE_D, FAKE_DR, FAKE_DRS, all}},
         {"color",
          FAKE_FAULT_CHROMA,
-         PICTURES - 1,
+         VALIDATE_PICTURES - 1,
          {FAKE_D, FAKE_DR, FAKE_DRS, all}},
         {"resample",
          FAKE_FAULT_RESAMPLE,
-         PICTURES,
+         VALIDATE_PICTURES,
          {FAKE_R, FAKE_RS, FAKE_DRS, all}},
-        {"store", FAKE_FAULT_STORE, PICTURES, {FAKE_S, FAKE_RS, FAKE_DRS, all}},
+        {"store",
+         FAKE_FAULT_STORE,
+         VALIDATE_PICTURES,
+         {FAKE_S, FAKE_RS, FAKE_DRS, all}},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -271,23 +110,24 @@ static void span_tells(void)
     static const uint32_t spans = FAKE_D | FAKE_R | FAKE_S;
     json_t *json;
 
-    fake_reset(
-        &(struct fake_script){.spans = {spans, spans, spans}, .wrong = true});
-    json = json_of("exact", 1);
-    CHECK(number_at(json_object_get(json, "begins"), "store") == PICTURES, "%s",
-          text_at(json, "verdict"));
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(spans), .wrong = true});
+    json = validate_json("exact", 1);
+    CHECK(number_at(json_object_get(json, "begins"), "store") ==
+              VALIDATE_PICTURES,
+          "%s", text_at(json, "verdict"));
     json_decref(json);
 }
 
 static void one_picture(void)
 {
-    struct ran r;
+    struct validate_ran r;
 
-    fake_reset(&(struct fake_script){.spans = {FAKE_DRS, FAKE_DRS, FAKE_DRS},
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS),
                                      .fault = FAKE_FAULT_CHROMA,
-                                     .fault_width = width_of(ODD_ONE)});
-    r = run((const char *const[]){input(), "--backend", "fake", "--ops",
-                                  "decode,resize=64,center_crop=48", NULL});
+                                     .fault_width = validate_width(ODD_ONE)});
+    r = validate_run(
+        (const char *const[]){validate_in, "--backend", "fake", "--ops",
+                              "decode,resize=64,center_crop=48", NULL});
     CU_ASSERT_EQUAL(r.code, 1);
     CHECK(strstr(r.out, "/in/d'") != NULL, "%s", r.out);
     CHECK(!strstr(r.out, "/in/a.jpg"), "%s", r.out);
@@ -297,16 +137,16 @@ static void one_picture(void)
           "%s", r.out);
     CHECK(strstr(r.out, "; begins at color (1): d'") != NULL, "%s", r.out);
     CHECK(strstr(r.out, "entropy..store on fake:0") != NULL, "%s", r.out);
-    done(&r);
+    validate_done(&r);
 }
 
 static void stale_picture(void)
 {
     json_t *json, *p;
 
-    fake_reset(&(struct fake_script){.spans = {FAKE_DRS, FAKE_DRS, FAKE_DRS},
-                                     .stale_width = width_of(ODD_ONE)});
-    json = json_of("close", 1);
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS),
+                                     .stale_width = validate_width(ODD_ONE)});
+    json = validate_json("close", 1);
     p = picture_at(json, ODD_ONE);
     CU_ASSERT_EQUAL(number_at(json, "stale"), 1);
     CU_ASSERT_EQUAL(number_at(json, "outside"), 1);
@@ -334,13 +174,13 @@ static void tiers(void)
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        fake_reset(&(struct fake_script){
-            .spans = {FAKE_DRS, FAKE_DRS, FAKE_DRS}, .fault = cases[i].fault});
-        json_decref(json_of(cases[i].tier, cases[i].code));
+        fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS),
+                                         .fault = cases[i].fault});
+        json_decref(validate_json(cases[i].tier, cases[i].code));
     }
 }
 
-// ---- Status ----------------------------------------------------------------
+// ---- Status ---------------------------------------------------------------
 
 // The CPU says that the file ends early, the device that all is well.
 static void fails_on_one_side(void)
@@ -348,13 +188,13 @@ static void fails_on_one_side(void)
     uint64_t seed = 9;
     struct bytes bad = test_damaged(150, 110, &seed);
     json_t *json, *p;
-    char path[128];
+    char path[300];
 
-    put("y.jpg", &bad);
-    fake_reset(&(struct fake_script){.spans = {FAKE_DRS, FAKE_DRS, FAKE_DRS},
+    validate_put("y.jpg", &bad);
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS),
                                      .never_fails = true});
-    json = json_of("close", 1);
-    p = picture_at(json, PICTURES);
+    json = validate_json("close", 1);
+    p = picture_at(json, VALIDATE_PICTURES);
     CU_ASSERT_EQUAL(number_at(json, "status_differs"), 1);
     CU_ASSERT_EQUAL(number_at(json, "outside"), 1);
     CHECK(!strcmp(text_at(p, "reference_status"), "HR_ETRUNCATED"), "%s",
@@ -363,7 +203,7 @@ static void fails_on_one_side(void)
     CHECK(strstr(text_at(json, "verdict"), "1 end otherwise") != NULL, "%s",
           text_at(json, "verdict"));
     json_decref(json);
-    snprintf(path, sizeof(path), "%s/in/y.jpg", folder);
+    snprintf(path, sizeof(path), "%s/y.jpg", validate_in);
     unlink(path);
     free(bad.data);
 }
@@ -373,9 +213,9 @@ static void falls_back(void)
 {
     json_t *json;
 
-    fake_reset(&(struct fake_script){.spans = {FAKE_DRS, FAKE_DRS, FAKE_DRS},
-                                     .fail_from = 1});
-    json = json_of("exact", 0);
+    fake_reset(
+        &(struct fake_script){.spans = FAKE_ALL(FAKE_DRS), .fail_from = 1});
+    json = validate_json("exact", 0);
     CU_ASSERT_EQUAL(number_at(json, "by_device"), 0);
     CU_ASSERT(json_object_size(json_object_get(json, "fallbacks")) > 0);
     json_decref(json);
@@ -386,40 +226,40 @@ static void bad_pictures(void)
     uint64_t seed = test_seed;
     struct bytes bad = test_damaged(150, 110, &seed);
     struct bytes none = {.data = (uint8_t *)"no picture", .size = 10};
-    char half[128], text[128];
+    char half[300], text[300];
     json_t *json;
-    struct ran r;
+    struct validate_ran r;
 
-    put("y.jpg", &bad);
-    put("z.jpg", &none);
+    validate_put("y.jpg", &bad);
+    validate_put("z.jpg", &none);
     fake_reset_spans(FAKE_RS);
-    json = json_of("exact", 0);
-    CU_ASSERT_EQUAL(number_at(json, "checked"), PICTURES + 2);
+    json = validate_json("exact", 0);
+    CU_ASSERT_EQUAL(number_at(json, "checked"), VALIDATE_PICTURES + 2);
     CU_ASSERT_EQUAL(number_at(json, "failed_alike"), 2);
     json_decref(json);
-    snprintf(half, sizeof(half), "%s/in/y.jpg", folder);
-    snprintf(text, sizeof(text), "%s/in/z.jpg", folder);
-    r = RUN(half, text, "--backend", "fake");
+    snprintf(half, sizeof(half), "%s/y.jpg", validate_in);
+    snprintf(text, sizeof(text), "%s/z.jpg", validate_in);
+    r = VALIDATE_RUN(half, text, "--backend", "fake");
     CU_ASSERT_EQUAL(r.code, 2);  // nothing was compared
     CHECK(strstr(r.out, "nothing to compare") != NULL, "%s", r.out);
-    done(&r);
+    validate_done(&r);
     unlink(half);
     unlink(text);
     free(bad.data);
 }
 
-// ---- Words -----------------------------------------------------------------
+// ---- Words ----------------------------------------------------------------
 
 static void expect_words(const char *what, const char *const *words)
 {
-    struct ran r = run(words);
+    struct validate_ran r = validate_run(words);
 
     CHECK(r.code == 2, "%s: exit %d", what, r.code);
     CHECK(strstr(r.err, what) != NULL, "'%s' is not in '%s'", what, r.err);
     CHECK(strchr(r.err, '\n') == r.err + strlen(r.err) - 1,
           "not one sentence: %s", r.err);
     CHECK(!*r.out, "%s prints %s", what, r.out);
-    done(&r);
+    validate_done(&r);
 }
 
 #define WORDS(what, ...) \
@@ -427,10 +267,10 @@ static void expect_words(const char *what, const char *const *words)
 
 static void bad_words(void)
 {
-    char empty[96], locked[96];
+    char empty[256], locked[256];
 
-    snprintf(empty, sizeof(empty), "%s/empty", folder);
-    snprintf(locked, sizeof(locked), "%s/locked", folder);
+    snprintf(empty, sizeof(empty), "%s/empty", validate_folder);
+    snprintf(locked, sizeof(locked), "%s/locked", validate_folder);
     mkdir(empty, 0700);
     mkdir(locked, 0);
     WORDS("no pictures found", empty, "--backend", "cpu");
@@ -439,16 +279,16 @@ static void bad_words(void)
         WORDS("Permission denied", locked, "--backend", "cpu");
     else
         test_not_run("an unreadable folder: this user may read all of them");
-    WORDS("quantum", input(), "--backend", "quantum");
-    WORDS("report cannot be written", input(), "--backend", "cpu", "--report",
-          "/nowhere/at/all.html");
-    WORDS("report cannot be written", input(), "--backend", "cpu", "--report",
-          folder);
-    WORDS("none of cpu, reference", input(), "--against", "gpu");
-    WORDS("none of close, exact, fast", input(), "--tier", "sloppy");
-    WORDS("--limit", input(), "--limit", "0");
-    WORDS("--seed", input(), "--seed", "x");
-    WORDS("--ops", input(), "--ops", "resise=2");
+    WORDS("quantum", validate_in, "--backend", "quantum");
+    WORDS("report cannot be written", validate_in, "--backend", "cpu",
+          "--report", "/nowhere/at/all.html");
+    WORDS("report cannot be written", validate_in, "--backend", "cpu",
+          "--report", validate_folder);
+    WORDS("none of cpu, reference", validate_in, "--against", "gpu");
+    WORDS("none of close, exact, fast", validate_in, "--tier", "sloppy");
+    WORDS("--limit", validate_in, "--limit", "0");
+    WORDS("--seed", validate_in, "--seed", "x");
+    WORDS("--ops", validate_in, "--ops", "resise=2");
     WORDS("name a folder", "--backend", "cpu");
     rmdir(empty);
     rmdir(locked);
@@ -463,8 +303,9 @@ static void limited(void)
     fake_reset_spans(FAKE_DRS);
     for (int i = 0; i < 4; i++) {
         const char *seed = i == 0 || i == 1 ? "1" : i == 2 ? "2" : "3";
-        struct ran r = RUN(input(), "--backend", "fake", "--limit", "2",
-                           "--seed", seed, "--json");
+        struct validate_ran r = VALIDATE_RUN(validate_in, "--backend", "fake",
+                                             "--limit", "2", "--seed", seed,
+                                             "--json");
         json_t *json = json_loads(r.out, 0, NULL);
 
         CU_ASSERT_EQUAL(number_at(json, "checked"), 2);
@@ -472,7 +313,7 @@ static void limited(void)
                  text_at(picture_at(json, 0), "path"),
                  text_at(picture_at(json, 1), "path"));
         json_decref(json);
-        done(&r);
+        validate_done(&r);
     }
     CU_ASSERT_STRING_EQUAL(chosen[0], chosen[1]);
     for (int i = 2; i < 4; i++)
@@ -482,17 +323,17 @@ static void limited(void)
 
 static void against_reference(void)
 {
-    struct ran r = run((const char *const[]){input(), "--backend", "cpu",
-                                             "--dtype", "f16", NULL});
+    struct validate_ran r = validate_run((const char *const[]){
+        validate_in, "--backend", "cpu", "--dtype", "f16", NULL});
 
     CU_ASSERT_EQUAL(r.code, 0);
     CHECK(strstr(r.out, "the readable C") != NULL, "%s", r.out);
     CHECK(strstr(r.out, "python3 -m headrace.validate") != NULL, "%s", r.out);
     CHECK(strstr(r.out, "verdict: exact: 0 of") != NULL, "%s", r.out);
-    done(&r);
+    validate_done(&r);
 }
 
-// ---- The corpus ------------------------------------------------------------
+// ---- The corpus -----------------------------------------------------------
 
 static void corpus(void)
 {
@@ -500,7 +341,7 @@ static void corpus(void)
     bool all = getenv("HEADRACE_TEST_LONG") != NULL;
     char path[512];
     hr_device dev = hr_device_open("opencl:pocl", NULL);
-    struct ran r;
+    struct validate_ran r;
 
     snprintf(path, sizeof(path), "%s/photos",
              given ? given : HR_SOURCE_DIR "/../shared/corpus");
@@ -513,24 +354,25 @@ static void corpus(void)
         return;
     }
     hr_device_close(&dev);
-    r = run((const char *const[]){path, "--backend", "opencl:pocl", "--tier",
-                                  "exact", "--limit", all ? "1000000" : "24",
-                                  "--seed", "7", NULL});
+    r = validate_run((const char *const[]){path, "--backend", "opencl:pocl",
+                                           "--tier", "exact", "--limit",
+                                           all ? "1000000" : "24", "--seed",
+                                           "7", NULL});
     CHECK(r.code == 0, "%s", r.err);
     CHECK(strstr(r.out, "verdict: exact: 0 of") != NULL, "%s", r.out);
-    done(&r);
+    validate_done(&r);
 }
 
 // A report of findings, for tests/report_test.sh to look at.
 static int sample(const char *path)
 {
-    struct ran r;
+    struct validate_ran r;
 
-    fake_reset(&(struct fake_script){.spans = {FAKE_D, FAKE_D, FAKE_D},
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_D),
                                      .fault = FAKE_FAULT_CHROMA,
-                                     .fault_width = width_of(ODD_ONE)});
-    r = run((const char *const[]){input(), "--backend", "fake", "--report",
-                                  path, NULL});
+                                     .fault_width = validate_width(ODD_ONE)});
+    r = validate_run((const char *const[]){validate_in, "--backend", "fake",
+                                           "--report", path, NULL});
     return r.code == 1 ? 0 : 1;
 }
 
@@ -552,7 +394,7 @@ int main(int argc, char **argv)
         TEST_CASE(corpus),
     };
 
-    make_folder();
+    validate_init();
     if (argc == 3 && !strcmp(argv[1], "--sample"))
         return sample(argv[2]);
     return test_main("validate", cases, sizeof(cases) / sizeof(cases[0]), argc,

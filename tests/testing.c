@@ -15,7 +15,19 @@ uint64_t test_seed;
 static const char *current = "?";
 static int complaints, not_run;
 
-// ---- Running ------------------------------------------------------------------
+// ---- Running --------------------------------------------------------------
+
+void test_begin(void)
+{
+    const char *text = getenv("HEADRACE_SEED");
+    static bool begun;
+
+    if (begun)
+        return;
+    begun = true;
+    test_seed = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL);
+    fprintf(stderr, "HEADRACE_SEED=%llu\n", (unsigned long long)test_seed);
+}
 
 int test_loops(int n)
 {
@@ -98,6 +110,24 @@ static bool wanted(const char *name, int argc, char **argv)
     return false;
 }
 
+// What CHECK() has not printed itself: CU_ASSERT() and the like.
+static void print_failures(void)
+{
+    for (CU_pFailureRecord f = CU_get_failure_list(); f; f = f->pNext)
+        if (f->strFileName && f->strFileName[0])
+            fprintf(stderr, "\n%s:%u: %s", f->strFileName, f->uiLineNumber,
+                    f->strCondition);
+}
+
+// A case that asserts nothing and does not say that it was not run.
+static bool empty_case(int not_run_before)
+{
+    if (CU_get_number_of_asserts() || not_run > not_run_before)
+        return false;
+    fprintf(stderr, "\n%s asserts nothing", current);
+    return true;
+}
+
 // CUnit gives a test function no argument, so each case is run by itself.
 static void next_case(void)
 {
@@ -107,16 +137,16 @@ static void next_case(void)
 int test_main(const char *suite, const struct test_case *cases, int n, int argc,
               char **argv)
 {
-    const char *text = getenv("HEADRACE_SEED");
     unsigned failures = 0, asserts = 0;
     int run = 0;
 
-    test_seed = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL);
-    fprintf(stderr, "HEADRACE_SEED=%llu\n", (unsigned long long)test_seed);
+    test_begin();
     signal(SIGALRM, hung);
     table = cases;
     for (at = 0; at < n; at++) {
+        int before = not_run;
         CU_pSuite s;
+        unsigned bad;
 
         if (!wanted(cases[at].name, argc, argv))
             continue;
@@ -127,9 +157,11 @@ int test_main(const char *suite, const struct test_case *cases, int n, int argc,
         printf("%s %s ...", suite, cases[at].name);
         fflush(stdout);
         CU_run_all_tests();
-        printf(" %s\n", CU_get_number_of_failures() ? "FAILED" : "passed");
+        print_failures();
+        bad = CU_get_number_of_failures() + empty_case(before);
+        printf(" %s\n", bad ? "FAILED" : "passed");
         fflush(stdout);
-        failures += CU_get_number_of_failures();
+        failures += bad;
         asserts += CU_get_number_of_asserts();
         CU_cleanup_registry();
         run++;
@@ -139,7 +171,7 @@ int test_main(const char *suite, const struct test_case *cases, int n, int argc,
     return failures || !run ? 1 : 0;
 }
 
-// ---- Pictures --------------------------------------------------------------------
+// ---- Pictures -------------------------------------------------------------
 
 struct bytes test_jpeg_of(const struct jpeg_spec *spec, uint64_t *seed)
 {
@@ -191,42 +223,7 @@ struct bytes test_damaged(int w, int h, uint64_t *seed)
     return b;
 }
 
-// ---- Files -------------------------------------------------------------------------
-
-static char folder[64];
-static char *files[256];
-static int num_files;
-
-static void remove_files(void)
-{
-    for (int i = 0; i < num_files; i++) {
-        unlink(files[i]);
-        free(files[i]);
-    }
-    rmdir(folder);
-}
-
-const char *test_file(const struct bytes *b, const char *suffix)
-{
-    char path[128];
-    FILE *f;
-
-    if (!folder[0]) {
-        snprintf(folder, sizeof(folder), "/tmp/headrace-test-XXXXXX");
-        if (!mkdtemp(folder))
-            abort();
-        atexit(remove_files);
-    }
-    if (num_files == (int)(sizeof(files) / sizeof(*files)))
-        abort();
-    snprintf(path, sizeof(path), "%s/%d%s", folder, num_files, suffix);
-    if (!(f = fopen(path, "wb")) || fwrite(b->data, 1, b->size, f) != b->size)
-        abort();
-    fclose(f);
-    return files[num_files++] = strdup(path);
-}
-
-// ---- Devices and jobs -----------------------------------------------------------------
+// ---- Devices and jobs -----------------------------------------------------
 
 hr_device test_device(const char *name, int threads, size_t budget)
 {

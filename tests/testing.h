@@ -28,8 +28,10 @@ enum { TEST_NOT_RUN = 77 };
 #define TEST_SANITIZED 0
 #endif
 
-// Of HEADRACE_SEED or the clock; printed by test_main().
+// Of HEADRACE_SEED or the clock; drawn and printed by test_main(), or before
+// it by test_begin().
 extern uint64_t test_seed;
+void test_begin(void);
 // n loops, or fewer by HEADRACE_TEST_SCALE (0 < scale <= 1); at least 1.
 int test_loops(int n);
 
@@ -66,7 +68,10 @@ struct bytes test_png(int w, int h, uint64_t *seed);
 // A JPEG of which the second half is missing: HR_ETRUNCATED.
 struct bytes test_damaged(int w, int h, uint64_t *seed);
 
-// Writes a file that is removed at the end; the path lives until then.
+// ---- testing_files.c ------------------------------------------------------
+// Both live until the program ends, and are removed then, with all that was
+// put there. They end the program if they cannot be made.
+const char *test_folder(void);  // a new one, of which nobody else knows
 const char *test_file(const struct bytes *b, const char *suffix);
 
 // A device, or the program ends: threads host threads, budget bytes.

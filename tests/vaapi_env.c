@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 static va_driver_control_fn *control;
-static char folder[64] = "/tmp/hr-vaapi-XXXXXX";
+static const char *folder;
 
 // libva-drm asks libdrm what a file descriptor is; this program answers for
 // it, so that any file is a render node. Exported: the linker's -rdynamic.
@@ -19,19 +19,10 @@ __attribute__((visibility("default"))) int drmGetNodeTypeFromFd(int fd)
     return 2;
 }
 
-static void remove_folder(void)
-{
-    char command[128];
-
-    snprintf(command, sizeof(command), "rm -rf '%s'", folder);
-    if (system(command))
-        fprintf(stderr, "%s stays\n", folder);
-}
-
 void vaapi_new_cache(void)
 {
     static int n;
-    char path[96];
+    char path[256];
 
     snprintf(path, sizeof(path), "%s/%d", folder, n++);
     mkdir(path, 0700);
@@ -54,9 +45,7 @@ bool vaapi_init(void)
     setenv("HEADRACE_VAAPI_DEVICE", "/dev/null", 1);
     unsetenv("HEADRACE_VAAPI_READ");
     unsetenv("HEADRACE_CERTIFICATE");
-    if (!mkdtemp(folder))
-        abort();
-    atexit(remove_folder);
+    folder = test_folder();
     vaapi_new_cache();
     return true;
 }

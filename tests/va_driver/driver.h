@@ -167,7 +167,6 @@ struct fault fault_next(enum va_driver_call call);
 VAStatus fault_enter(enum va_driver_call call);
 void fault_release(void);
 unsigned long fault_generation(void);
-void call_counted(enum va_driver_call call);
 
 // ---- objects (objects.c) ----------------------------------------------------
 

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tests of certificates share: the folder in which they are kept, the
+// fake engine opened over it, and whether it is used.
+#ifndef HEADRACE_TESTS_CERTIFICATE_ENV_H
+#define HEADRACE_TESTS_CERTIFICATE_ENV_H
+
+#include "scene.h"
+
+// The folder of the environment while certificate_main() runs.
+extern const char *certificate_cache;
+// The one file in it, or "" and how many there are.
+int certificate_file(char path[1024]);
+// None is left.
+void certificate_forget(void);
+
+// A script that is right, RS only. fingerprint: of the device, or NULL.
+void certificate_right(const char *fingerprint);
+// Opens "fake" and returns how many tasks that took; *dev may be NULL.
+int certificate_open(hr_device *dev, const struct hr_device_params *params);
+// The same with a device that must have a good certificate then; closes it.
+int certificate_probes(void);
+
+// Of the span with that bit, or NULL.
+const struct hr_span_certificate *certificate_of(hr_device dev, uint32_t bit);
+// All samples of a job in that tier come out right; returns how many the fake
+// engine had a part in, and checks that why has CERTIFICATE for the others.
+int certificate_by_fake(hr_device dev, enum hr_tier tier,
+                        enum scene_source source);
+
+// test_main() with that folder.
+int certificate_main(const char *suite, const struct test_case *cases, int n,
+                     int argc, char **argv);
+
+#endif

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coef_files.h"
+
+#include <CUnit/CUnit.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/samples_scene.h"
+
+static uint64_t state = 1;
+
+void coef_seed(uint64_t seed)
+{
+    state = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+}
+
+// xorshift64
+uint32_t coef_random(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (uint32_t)(state >> 32);
+}
+
+int coef_pick(int from, int to)
+{
+    return from + (int)(coef_random() % (uint32_t)(to - from + 1));
+}
+
+// ---- A worker -------------------------------------------------------------
+
+void coef_worker_init(struct coef_worker *b, unsigned flags)
+{
+    *b = (struct coef_worker){.jpeg = NULL};
+    counting_heap_init(&b->heap);
+    cpu_arena_init(&b->arena, &b->heap.heap);
+    cpu_ops_init(&b->ops, flags);
+    b->jpeg = cpu_jpeg_state_create(&b->heap.heap);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(b->jpeg);
+}
+
+void coef_worker_finish(struct coef_worker *b)
+{
+    cpu_jpeg_state_destroy(&b->jpeg);
+    cpu_arena_finish(&b->arena);
+    CU_ASSERT_EQUAL(b->heap.blocks, 0);
+    CU_ASSERT_EQUAL(b->heap.bytes, 0);
+}
+
+// ---- Files ----------------------------------------------------------------
+
+#define KIND(name, ...) \
+    {                   \
+        name,           \
+        {               \
+            __VA_ARGS__ \
+        }               \
+    }
+const struct coef_kind coef_kinds[COEF_KINDS] = {
+    KIND("444", .quality = 95),
+    KIND("422", .sampling = 0x21, .quality = 90),
+    KIND("420", .sampling = 0x22, .quality = 85),
+    KIND("440", .sampling = 0x12, .quality = 85),
+    KIND("411", .sampling = 0x41),
+    KIND("410", .sampling = 0x42),
+    KIND("441", .sampling = 0x14),
+    KIND("3x1", .sampling = 0x31),
+    KIND("1x3", .sampling = 0x13),
+    KIND("all 2x1", .sampling = 0x212121),
+    KIND("luma less", .sampling = 0x112222),
+    KIND("uneven", .sampling = 0x222112),
+    KIND("4 high, context", .sampling = 0x141211),
+    KIND("gray", .color = SAMPLES_GRAY, .quality = 90),
+    KIND("gray 2x2", .color = SAMPLES_GRAY, .sampling = 0x22),
+    KIND("rgb", .color = SAMPLES_RGB, .quality = 90),
+    KIND("rgb without Adobe", .color = SAMPLES_RGB, .no_adobe = true),
+    KIND("420 restart", .sampling = 0x22, .restart_mcus = 3),
+    KIND("444 restart", .restart_rows = 1, .quality = 98),
+    KIND("420 optimized", .sampling = 0x22, .optimize = true),
+    KIND("444 q100", .quality = 100),
+    KIND("420 q3", .sampling = 0x22, .quality = 3),
+    KIND("444 wide tables", .quality = 1, .wide_quant = true),
+};
+#undef KIND
+
+bool coef_file_make(struct coef_file *f, const struct samples_jpeg *jpeg, int w,
+                    int h, bool harsh)
+{
+    struct samples_picture p;
+    bool ok;
+
+    *f = (struct coef_file){.w = w, .h = h};
+    ok = harsh ? samples_harsh_make(&p, w, h, coef_random())
+               : samples_scene_make(&p, w, h, coef_pick(0, SAMPLES_THEMES - 1),
+                                    coef_random());
+    CU_ASSERT_FATAL(ok);
+    ok = samples_jpeg_encode(jpeg, &p, &f->bytes);
+    samples_picture_finish(&p);
+    return ok;
+}
+
+void coef_file_finish(struct coef_file *f)
+{
+    samples_bytes_finish(&f->bytes);
+}
+
+struct cpu_rect coef_window(const struct coef_file *f)
+{
+    struct cpu_rect r = {0, 0, f->w, f->h};
+
+    if (coef_pick(0, 3) == 0)
+        return r;
+    r.w = coef_pick(1, f->w);
+    r.h = coef_pick(1, f->h);
+    r.x = coef_pick(0, f->w - r.w);
+    r.y = coef_pick(0, f->h - r.h);
+    return r;
+}
+
+struct cpu_decode_params coef_params(const struct coef_worker *b,
+                                     const struct coef_file *f,
+                                     struct cpu_rect window, int channels)
+{
+    return (struct cpu_decode_params){.data = f->bytes.data,
+                                      .size = f->bytes.size,
+                                      .width = f->w,
+                                      .height = f->h,
+                                      .window = window,
+                                      .channels = channels,
+                                      .jpeg = b->jpeg};
+}
+
+struct hr__coefficients *coef_pack(struct coef_worker *b,
+                                   const struct coef_file *f,
+                                   struct cpu_rect window, size_t *size,
+                                   struct cpu_decode_error *err)
+{
+    struct cpu_decode_params p = coef_params(b, f, window, 3);
+    struct cpu_packed packed;
+    void *data = NULL;
+
+    *err = (struct cpu_decode_error){.offset = -1};
+    if (!cpu_coef_decode(&p, &b->ops, &b->arena, &packed, err)) {
+        data = malloc(packed.size);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(data);
+        cpu_coef_write(&packed, data);
+        *size = packed.size;
+    } else {
+        CU_ASSERT_EQUAL(b->arena.used, 0);
+    }
+    cpu_arena_clear(&b->arena, 4 << 20);
+    return data;
+}
+
+uint8_t *coef_rows(struct coef_worker *b, const struct coef_file *f,
+                   struct cpu_rect w, int channels,
+                   struct cpu_decode_error *err)
+{
+    struct cpu_decode_params p = coef_params(b, f, w, channels);
+    struct cpu_decode *d = cpu_jpeg_open(&p, &b->ops, &b->arena, err);
+    size_t row = (size_t)w.w * (size_t)channels;
+    uint8_t *out = malloc(row * (size_t)w.h);
+    const uint8_t *rows[CPU_DECODE_ROWS];
+    int done = 0, n = 1;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(out);
+    while (d && done < w.h &&
+           (n = cpu_decode_rows(d, rows, CPU_DECODE_ROWS, err)))
+        for (int i = 0; i < n; i++)
+            memcpy(out + row * (size_t)done++, rows[i], row);
+    if (!d || cpu_decode_close(d, n && w.y + w.h == f->h, err)) {
+        free(out);
+        out = NULL;
+    }
+    cpu_arena_clear(&b->arena, 4 << 20);
+    return out;
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the OpenCL backend keeps of an opened device, for tests to look at.
+#ifndef HEADRACE_TESTS_OPENCL_PRIVATE_H
+#define HEADRACE_TESTS_OPENCL_PRIVATE_H
+
+#include "backends/opencl/opencl.h"
+#include "hal/hal.h"
+
+static inline struct ocl *opencl_private(hr_device dev)
+{
+    return ocl_of(((struct hr__device *)(uintptr_t)dev)->engines[0]);
+}
+
+#endif

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Certificates on disk: a device is tested once and then known from there,
+// whatever happens to the file, and works without a folder.
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "certificate_env.h"
+
+static size_t slurp(const char *path, char *to, size_t room)
+{
+    FILE *f = fopen(path, "rb");
+    size_t n = f ? fread(to, 1, room, f) : 0;
+
+    if (f)
+        fclose(f);
+    return n;
+}
+
+static void spill(const char *path, const char *data, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+
+    if (!f || fwrite(data, 1, size, f) != size || fclose(f)) {
+        perror(path);
+        abort();
+    }
+}
+
+static void kept(void)
+{
+    char path[1024];
+    struct stat st;
+
+    certificate_forget();
+    certificate_right(NULL);
+    CHECK(certificate_probes() > 0, "the first open");
+    CHECK(certificate_file(path) == 1, "files in the cache");
+    CHECK(!stat(path, &st) && (st.st_mode & 077) == 0, "others may read it");
+    CHECK(certificate_probes() == 0, "the second open");
+    setenv("HEADRACE_CERTIFICATE", "again", 1);
+    CHECK(certificate_probes() > 0, "again");
+    unsetenv("HEADRACE_CERTIFICATE");
+    CHECK(certificate_file(path) == 1, "replaced");
+    certificate_right("kernels 1");
+    CHECK(certificate_probes() > 0, "another fingerprint");
+    CHECK(certificate_probes() == 0, "the same one");
+    certificate_right("kernels 2");
+    CHECK(certificate_probes() > 0, "yet another");
+    certificate_right("kernels 1");
+    CHECK(certificate_probes() == 0, "as before");
+    CHECK(certificate_file(path) == 3, "files");
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_R | FAKE_S),
+                                     .tested = true});
+    CHECK(certificate_probes() > 0, "other spans");
+}
+
+static void off(void)
+{
+    hr_device dev;
+
+    fake_reset(&(struct fake_script){
+        .spans = FAKE_ALL(FAKE_RS), .tested = true, .wrong = true});
+    setenv("HEADRACE_CERTIFICATE", "off", 1);
+    CHECK(certificate_open(&dev, NULL) == 0, "tested");
+    unsetenv("HEADRACE_CERTIFICATE");
+    CHECK(dev && !dev->certificate.tested &&
+              dev->caps.spans[HR_EXACT] == FAKE_RS,
+          "refused");
+    hr_device_close(&dev);
+}
+
+static void broken_files(void)
+{
+    char path[1024], good[4096], bad[8192];
+    size_t size;
+    uint64_t seed = test_seed;
+
+    certificate_forget();
+    certificate_right(NULL);
+    certificate_probes();
+    CHECK(certificate_file(path) == 1, "files");
+    size = slurp(path, good, sizeof(good));
+    CHECK(size > 40 && size < sizeof(good), "%zu bytes", size);
+    for (int i = 0; i < test_loops(24); i++) {
+        size_t n = size;
+
+        memcpy(bad, good, size);
+        memset(bad + size, '1', sizeof(bad) - size);
+        seed = seed * UINT64_C(6364136223846793005) + 1;
+        if (i == 0)
+            n = 0;
+        else if (i == 1)
+            n = sizeof(bad);
+        else if (i == 2)
+            n = size + 1;
+        else if (i % 2)
+            n = (size_t)(seed >> 33) % size;
+        else
+            // (Without the high bit it may be a hexadecimal digit's case.)
+            bad[(size_t)(seed >> 33) % size] ^= (char)(0x80 |
+                                                       1 << (seed >> 61) % 7);
+        spill(path, bad, n);
+        CHECK(certificate_probes() > 0, "broken in way %d, %zu bytes", i, n);
+        CHECK(certificate_file(path) == 1, "files");
+        CHECK(certificate_probes() == 0, "mended after way %d", i);
+    }
+    unlink(path);
+    CHECK(!mkdir(path, 0700), "folder");
+    CHECK(certificate_probes() > 0 && certificate_probes() > 0,
+          "a folder in its place");
+    rmdir(path);
+}
+
+static void no_folder(void)
+{
+    static const char *const places[] = {"/dev/null", "/proc/self", "/proc",
+                                         "/no/such/place"};
+    char path[1024];
+
+    certificate_right("elsewhere");
+    for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+        setenv("XDG_CACHE_HOME", places[i], 1);
+        CHECK(certificate_probes() > 0 && certificate_probes() > 0, "%s",
+              places[i]);
+    }
+    setenv("XDG_CACHE_HOME", certificate_cache, 1);
+    certificate_forget();
+    if (geteuid() == 0) {
+        test_not_run("a folder without write permission: we are root");
+        return;
+    }
+    certificate_probes();
+    certificate_file(path);
+    *strrchr(path, '/') = '\0';
+    certificate_forget();
+    chmod(path, 0500);
+    CHECK(certificate_probes() > 0 && certificate_probes() > 0, "read-only");
+    chmod(path, 0700);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(kept),
+        TEST_CASE(off),
+        TEST_CASE(broken_files),
+        TEST_CASE(no_folder),
+    };
+
+    return certificate_main("certificate_files", cases,
+                            sizeof(cases) / sizeof(*cases), argc, argv);
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device that fails while it is tested, hangs, is slow or short of memory:
+// it does not open or is not used, and what may do better is not kept.
+#include <stdlib.h>
+#include <string.h>
+
+#include "certificate_env.h"
+
+static void failing(void)
+{
+    hr_device dev;
+    char path[1024];
+
+    certificate_forget();
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
+                                     .tested = true,
+                                     .fail_from = 3,
+                                     .fail_to = 3});
+    CHECK(certificate_open(&dev, NULL) > 0, "not tested");
+    CHECK(dev && certificate_of(dev, FAKE_RS)->failed, "failed");
+    CHECK(dev->caps.spans[HR_FAST] == 0 && !dev->caps.exact, "offered");
+    CHECK(certificate_by_fake(dev, HR_CLOSE, SCENE_BYTES) == 0, "used");
+    hr_device_close(&dev);
+    CHECK(certificate_file(path) == 0, "kept, though it may do better");
+    certificate_right(NULL);
+    CHECK(certificate_probes() > 0, "tested anew");
+}
+
+static void hanging(void)
+{
+    for (int claimed = 0; claimed < 2; claimed++) {
+        int64_t start = hr__now();
+        hr_device dev;
+        char path[1024];
+
+        certificate_forget();
+        fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
+                                         .tested = true,
+                                         .hang_from = 5,
+                                         .hang_to = 5,
+                                         .hang_claimed = claimed});
+        // Memory that is claimed cannot be taken away: the clock of the job
+        // ends that.
+        hr__test_probe_limits(TEST_MS, (1000 * TEST_MS), 0);
+        certificate_open(&dev, hr_device_params(.deadline_ns = 200 * TEST_MS));
+        CHECK(!dev && hr_last_status() == HR_EDEVICE, "status %d",
+              hr_last_status());
+        CHECK(strstr(hr_last_error(), "fake") &&
+                  strstr(hr_last_error(), "its test ended early"),
+              "%s", hr_last_error());
+        hr__test_probe_limits(0, 0, 0);
+        CHECK(hr__now() - start < 8 * (1000 * TEST_MS), "%d ms",
+              (int)((hr__now() - start) / TEST_MS));
+        CHECK(certificate_file(path) == 0, "kept");
+        fake_wake();
+        CHECK(test_reaches(&fake_counts.closes, 1), "never closed");
+    }
+}
+
+// The deadline of a span is for work, when no driver compiles any more.
+static void short_deadline(void)
+{
+    static struct scene scene;
+    struct watched w;
+    unsigned why = 0;
+    hr_device dev;
+
+    certificate_forget();
+    fake_reset(&(struct fake_script){
+        .spans = FAKE_ALL(FAKE_RS), .tested = true, .delay_ns = 4 * TEST_MS});
+    certificate_open(&dev, hr_device_params(.deadline_ns = TEST_MS));
+    CHECK(dev && dev->caps.exact, "%s", hr_last_error());
+    // Then it counts.
+    scene_init(&scene, dev, 12, SCENE_BYTES);
+    watch_submit(&w, &scene, NULL);
+    CHECK(watch_wait(&w) == HR_OK, "%s", w.job->results[0].message);
+    for (int i = 0; i < 12; i++)
+        why |= w.job->results[i].why;
+    CHECK(why & HR_WHY_TIMEOUT, "why %#x", why);
+    watch_finish(&w);
+    scene_finish(&scene);
+    hr_device_close(&dev);
+}
+
+// A machine that is busy is slow at every picture: as long as they come, the
+// clock starts again with each job.
+static void slow(void)
+{
+    int64_t ms = TEST_MS * (TEST_SANITIZED ? 8 : 1);
+    hr_device dev;
+
+    certificate_forget();
+    fake_reset(&(struct fake_script){
+        .spans = FAKE_ALL(FAKE_RS), .tested = true, .delay_ns = 8 * TEST_MS});
+    hr__test_probe_limits(TEST_MS, 100 * ms, 0);
+    CHECK(certificate_open(&dev, hr_device_params(.deadline_ns = 500 * ms)) >
+              200,
+          "%s", hr_last_error());
+    hr__test_probe_limits(0, 0, 0);
+    CHECK(dev && dev->caps.exact, "%s", hr_last_error());
+    hr_device_close(&dev);
+}
+
+// It opens, too, if it is never through; but what was not compared is not
+// used, and the next open tries again.
+static void too_slow(void)
+{
+    hr_device dev;
+    char path[1024];
+
+    certificate_forget();
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_D | FAKE_RS),
+                                     .tested = true,
+                                     .delay_ns = TEST_MS});
+    hr__test_probe_limits(0, 0, 100 * TEST_MS);
+    CHECK(certificate_open(&dev, NULL) > 0, "not tested");
+    hr__test_probe_limits(0, 0, 0);
+    CHECK(dev && !dev->caps.exact, "%s", hr_last_error());
+    for (int t = 0; dev && t <= HR_FAST; t++) {
+        CHECK(dev->caps.spans[t] == 0, "tier %d", t);
+        CHECK(certificate_by_fake(dev, (enum hr_tier)t, SCENE_MIXED) == 0,
+              "used");
+    }
+    CHECK(dev && dev->certificate.spans[0].pictures == 0, "compared");
+    hr_device_close(&dev);
+    CHECK(certificate_file(path) == 0, "kept, though it may do better");
+    certificate_right(NULL);
+    CHECK(certificate_probes() > 0, "tested anew");
+}
+
+static void no_memory(void)
+{
+    int opened = 0;
+
+    for (int n = 1; n < 100000 && opened < 3;
+         n += n < 60 ? 1 : 1 + n / (4 * test_loops(8))) {
+        hr_device dev;
+
+        certificate_forget();
+        certificate_right(NULL);
+        hr__test_fail_alloc(n, n % 3 == 0);
+        dev = hr_device_open("fake", NULL);
+        hr__test_fail_alloc(0, false);
+        CHECK(dev || hr_last_status() == HR_ENOMEM, "%d: %s", n,
+              hr_last_error());
+        // A span that was short of memory must not be called wrong for good.
+        opened += dev && dev->caps.exact;
+        hr_device_close(&dev);
+    }
+    CHECK(opened == 3, "never enough memory");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(failing), TEST_CASE(hanging),  TEST_CASE(short_deadline),
+        TEST_CASE(slow),    TEST_CASE(too_slow), TEST_CASE(no_memory),
+    };
+
+    return certificate_main("certificate_trouble", cases,
+                            sizeof(cases) / sizeof(*cases), argc, argv);
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files and folders of tests, which go away with the program.
+#define _GNU_SOURCE  // nftw()
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "testing.h"
+
+enum { MAX_FOLDERS = 64, MAX_FILES = 256 };
+
+static char *folders[MAX_FOLDERS], *files[MAX_FILES];
+static int num_folders, num_files;
+static pid_t maker;
+
+static int remove_one(const char *path, const struct stat *st, int type,
+                      struct FTW *place)
+{
+    (void)st;
+    (void)type;
+    (void)place;
+    return remove(path);
+}
+
+// Children of fork() leave them to who made them.
+static void remove_all(void)
+{
+    for (int i = 0; i < num_folders; i++) {
+        if (getpid() == maker)
+            nftw(folders[i], remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        free(folders[i]);
+    }
+    for (int i = 0; i < num_files; i++)
+        free(files[i]);
+}
+
+const char *test_folder(void)
+{
+    const char *tmp = getenv("TMPDIR");
+    char path[200];
+    int n = snprintf(path, sizeof(path), "%s/headrace-test-XXXXXX",
+                     tmp && *tmp ? tmp : "/tmp");
+
+    if (n >= (int)sizeof(path) || num_folders == MAX_FOLDERS ||
+        !mkdtemp(path)) {
+        perror(path);
+        abort();
+    }
+    if (!num_folders) {
+        maker = getpid();
+        atexit(remove_all);
+    }
+    return folders[num_folders++] = strdup(path);
+}
+
+const char *test_file(const struct bytes *b, const char *suffix)
+{
+    static const char *folder;
+    char path[256];
+    FILE *f;
+
+    if (!folder)
+        folder = test_folder();
+    if (num_files == MAX_FILES)
+        abort();
+    snprintf(path, sizeof(path), "%s/%d%s", folder, num_files, suffix);
+    if (!(f = fopen(path, "wb")) || fwrite(b->data, 1, b->size, f) != b->size)
+        abort();
+    fclose(f);
+    return files[num_files++] = strdup(path);
+}
