@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "options.h"
 #include "run.h"
 
 // ---- Which pictures --------------------------------------------------------
@@ -90,15 +91,8 @@ static bool open_devices(struct validate *v)
 
 static bool prepare(struct validate *v)
 {
-    if (v->in.skipped && !v->opt.quiet)
-        tools_warn("passed over %zu entries that are no regular files (the "
-                   "first is %s)",
-                   v->in.skipped,
-                   v->in.first_skipped ? v->in.first_skipped : "?");
-    if (!v->in.num) {
-        tools_warn("no pictures found (.jpg .jpeg .jpe .jfif .png .mpo)");
+    if (!options_pictures(&v->in, v->opt.quiet))
         return false;
-    }
     v->pictures = calloc(VALIDATE_BATCH, sizeof(*v->pictures));
     if (!v->pictures) {
         tools_warn("out of memory");
