@@ -69,6 +69,7 @@ static bool read_sample(struct profile_sample *s, const json_t *a)
     NUMBER(rate);
     NUMBER(busy);
     NUMBER(consumer_seconds);
+    NUMBER(consumer_cpu);
     NUMBER(wait_submit);
     NUMBER(wait_results);
     COUNT(images);

@@ -39,6 +39,10 @@ static void head(struct profile *p, struct report *r)
     }
     report_fact(r, "pictures", "%.0f, batches of %d", p->configs[0].pictures,
                 p->configs[0].batch);
+    if (profile_failing(p) > 0)
+        report_fact(r, "cannot be made",
+                    "%.3g %% of them: they take time, but do not count",
+                    100 * profile_failing(p));
     report_fact(r, "ops", "%s", p->opt.run.ops_text);
     report_fact(
         r, "noise",
@@ -162,7 +166,7 @@ static void table(struct profile *p, struct report *r)
                 "process per 1000 pictures. KiB/img: to the device and back. "
                 "launches: of kernels, per batch. MiB: peak host memory of "
                 "the process. fallback: pictures that the device left to the "
-                "CPU, in part or whole.");
+                "CPU, in part or whole; not known of eager.");
     report_table(r, "Measured", columns, sizeof(columns) / sizeof(*columns));
     for (int i = 0; i < p->num_configs; i++)
         if (p->configs[i].mode != PROFILE_WATCHED)
@@ -198,16 +202,18 @@ static void consumer(struct profile *p, struct report *r)
          .digits = 1,
          .unit = " %"},
     };
+    char load[48] = "";
 
     if (p->opt.consumer_ms <= 0)
         return;
+    if (p->opt.consumer_cpu)
+        snprintf(load, sizeof(load), " and %d %% of a core meanwhile",
+                 p->opt.consumer_cpu);
     report_section(r, "Beside a network", NULL);
     report_text(r,
                 "A consumer that takes %g ms per batch%s: %.0f pictures per "
                 "second at most. From 97 %% on it is the limit itself.",
-                p->opt.consumer_ms,
-                p->opt.consumer_cpu ? " and loads the host" : "",
-                1000.0 * p->configs[0].batch / p->opt.consumer_ms);
+                p->opt.consumer_ms, load, profile_need(p));
     report_table(r, "How busy it is kept", columns, 4);
     for (int i = 0; i < p->num_configs; i++) {
         const struct profile_config *c = &p->configs[i];

@@ -84,6 +84,7 @@ static void summarize(struct profile_config *c)
     const struct profile_sample *last =
         &c->rounds[c->num_rounds ? c->num_rounds - 1 : 0];
     double low = HUGE_VAL, high = 0, cpu = 0, images = 0;
+    double shares[PROFILE_ROUNDS];
 
     for (int i = 0; i < c->num_rounds; i++) {
         const struct profile_sample *s = &c->rounds[i];
@@ -93,6 +94,8 @@ static void summarize(struct profile_config *c)
         cpu += s->cpu_seconds;
         images += (double)s->images;
         c->fallbacks += s->fallbacks;
+        c->failed += s->failed;
+        c->batches += s->batches;
         c->peak_rss = s->peak_rss > c->peak_rss ? s->peak_rss : c->peak_rss;
     }
     c->images = (uint64_t)images;
@@ -110,19 +113,57 @@ static void summarize(struct profile_config *c)
         c->import_falls = last->import_falls;
     c->busy = MEDIAN(c->fed, c->num_fed, busy);
     c->fed_rate = MEDIAN(c->fed, c->num_fed, rate);
+    for (int i = 0; i < c->num_fed; i++) {
+        const struct profile_sample *s = &c->fed[i];
+
+        shares[i] = s->consumer_seconds > 0
+                        ? s->consumer_cpu / s->consumer_seconds
+                        : 0;
+    }
+    c->consumer_cpu = profile_median(shares, c->num_fed);
     latencies(c);
 }
 
 double profile_fallback_percent(const struct profile_config *c)
 {
+    if (c->mode == PROFILE_EAGER)
+        return (double)NAN;
     return c->images ? 100 * (double)c->fallbacks / (double)c->images : 0;
 }
 
-static double need(const struct profile *p)
+static void totals(const struct profile *p, double *images, double *failed,
+                   double *batches)
 {
-    double batch = p->configs[0].batch;
+    *images = *failed = *batches = 0;
+    for (int i = 0; i < p->num_configs; i++)
+        if (p->configs[i].mode == PROFILE_PLANNED) {
+            *images += (double)p->configs[i].images;
+            *failed += (double)p->configs[i].failed;
+            *batches += (double)p->configs[i].batches;
+        }
+}
 
-    return p->opt.consumer_ms > 0 ? 1000 * batch / p->opt.consumer_ms : 0;
+double profile_per_batch(const struct profile *p)
+{
+    double images, failed, batches;
+
+    totals(p, &images, &failed, &batches);
+    return batches > 0 ? images / batches : 0;
+}
+
+double profile_need(const struct profile *p)
+{
+    return p->opt.consumer_ms > 0
+               ? 1000 * profile_per_batch(p) / p->opt.consumer_ms
+               : 0;
+}
+
+double profile_failing(const struct profile *p)
+{
+    double images, failed, batches;
+
+    totals(p, &images, &failed, &batches);
+    return failed > 0 ? failed / (images + failed) : 0;
 }
 
 // By what the consumer got while it was there: its CPU load counts.
@@ -139,11 +180,11 @@ int profile_enough(const struct profile *p, int backend, bool *measured)
         if (c->backend != backend || c->mode != PROFILE_PLANNED)
             continue;
         threads[n] = c->threads;
-        rates[n++] = fed                     ? need(p)
-                     : c->fed_rate < need(p) ? c->fed_rate * .999
-                                             : need(p) * .999;
+        rates[n++] = fed                             ? profile_need(p)
+                     : c->fed_rate < profile_need(p) ? c->fed_rate * .999
+                                                     : profile_need(p) * .999;
     }
-    return profile_threads_enough(threads, rates, n, need(p), measured);
+    return profile_threads_enough(threads, rates, n, profile_need(p), measured);
 }
 
 // The largest part of what host threads do; decode is cut in two by what
@@ -261,7 +302,7 @@ static void advise(struct profile *p)
         .consumer_ms = p->opt.consumer_ms,
         .busy = c->busy,
         .rate = p->opt.consumer_ms > 0 ? c->fed_rate : c->rate,
-        .need = need(p),
+        .need = profile_need(p),
         .best_cpu_rate = cpu->rate,
         .software = c->software,
         .others = p->others,

@@ -329,8 +329,8 @@ bool validate_verdict(const struct validate *v, char *out, size_t size)
         say_findings(v, out, size);
     } else {
         say(out, size,
-            "exact: 0 of %" PRIu64 " samples differ in %" PRIu64 " pictures%s",
-            end->samples, end->pictures,
+            "exact: 0 of %" PRIu64 " samples differ in %" PRIu64 " picture%s%s",
+            end->samples, end->pictures, end->pictures > 1 ? "s" : "",
             v->by_device ? "" : ", but the device made none of them");
     }
     return !v->outside;
