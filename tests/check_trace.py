@@ -9,10 +9,17 @@
 
 Checks: every event has what its phase needs; every async begin has its end
 and every arrow both ends, in order; spans of one row are nested or apart;
-rows and processes have names; counters only have numbers. --merge puts our
-trace on the time axis of torch.profiler's (wall time, or its
-baseTimeNanoseconds) and writes both as one. Exit code 1: something is wrong;
-77: Perfetto's parser is not here.
+rows and processes have names; counters only have numbers; no two processes
+use one id. --merge puts our trace on the time axis of torch.profiler's (wall
+time, or its baseTimeNanoseconds) and writes both as one. A torch without
+Kineto (Debian's) counts from its own start: there the program must leave marks
+of our clock in torch's trace, and where there are some, they count:
+
+    for _ in range(3):      # the first is slow; the quickest is taken
+        with record_function(f"headrace clock {time.monotonic_ns()}"):
+            pass
+
+Exit code 1: something is wrong; 77: Perfetto's parser is not here.
 """
 import argparse
 import collections
@@ -57,18 +64,18 @@ def check_pairs(events):
     open_, arrows = {}, collections.defaultdict(dict)
     for e in sorted((e for e in events if e["ph"] in "be"),
                     key=lambda e: (ns(e["ts"]), e["ph"] != "b")):
-        key = (e["pid"], e["cat"], e["id"], e["name"])
+        key = (e["cat"], e["id"], e["name"])
         if e["ph"] == "b":
             if key in open_:
                 yield f"{key} begins twice"
-            open_[key] = e["ts"]
-        elif open_.pop(key, None) is None:
-            yield f"{key} ends without a begin"
+            open_[key] = e["pid"]
+        elif open_.pop(key, None) != e["pid"]:
+            yield f"{key} ends without a begin in its process"
     for key in open_:
         yield f"{key} never ends"
     for e in events:
         if e["ph"] in "sf":
-            ends = arrows[e["pid"], e["cat"], e["id"]]
+            ends = arrows[e["cat"], e["id"]]
             if e["ph"] in ends:
                 yield f"arrow {e['id']} has two {e['ph']}"
             ends[e["ph"]] = e["ts"]
@@ -132,23 +139,31 @@ def check(trace):
             for text in part(events)] + list(check_head(trace))
 
 
-def to_wall(trace):
-    """The events with wall-clock times in microseconds."""
-    other = trace["otherData"]
-    shift = (0 if other["clock"] == "wall"
-             else int(other["wall_minus_monotonic_ns"]) / 1000)
-    return [{**e, "ts": e["ts"] + shift} if "ts" in e else e
-            for e in trace["traceEvents"]]
+def mark_shift(events):
+    """Microseconds from CLOCK_MONOTONIC to the axis of events, by the marks in
+    them; None: there are none. What delayed a mark made its time later."""
+    return min((e["ts"] - int(e["name"].split()[2]) / 1000 for e in events
+                if "ts" in e and
+                str(e.get("name")).startswith("headrace clock ")),
+               default=None)
 
 
 def merge(ours, torch):
-    if isinstance(torch, list):
-        sys.exit("this torch has no Kineto: its trace counts from its own "
-                 "start, nobody knows when that was")
-    base = int(torch.get("baseTimeNanoseconds", 0)) / 1000
-    events = [{**e, "ts": e["ts"] - base} if "ts" in e else e
-              for e in to_wall(ours)]
-    return {**torch, "traceEvents": torch["traceEvents"] + events}
+    kineto = isinstance(torch, dict)
+    theirs = torch["traceEvents"] if kineto else torch
+    other = ours["otherData"]
+    wall = int(other["wall_minus_monotonic_ns"]) / 1000
+    shift = mark_shift(theirs)
+    if shift is None:
+        if not kineto:
+            sys.exit("this torch has no Kineto: its trace counts from its own "
+                     "start. Leave a mark in it (see --help)")
+        shift = wall - int(torch.get("baseTimeNanoseconds", 0)) / 1000
+    if other["clock"] == "wall":
+        shift -= wall
+    events = theirs + [{**e, "ts": e["ts"] + shift} if "ts" in e else e
+                       for e in ours["traceEvents"]]
+    return {**(torch if kineto else {}), "traceEvents": events}
 
 
 def good():
@@ -185,12 +200,17 @@ def self_test():
               harm(5, id="2"), harm(6, id="2"), harm(6, ts=9),
               harm(7, id="2"), harm(8, ts=9), harm(8, bp=None),
               harm(9, args={"value": "3"}), {"traceEvents": []},
-              {**good(), "otherData": {}}]
+              {**good(), "otherData": {}},
+              {**good(), "traceEvents": good()["traceEvents"] +
+               [{**e, "pid": 3} for e in good()["traceEvents"]]}]
     for i, trace in enumerate(harmed):
         assert check(trace), f"harm {i} was not noticed"
     both = merge(good(), {"baseTimeNanoseconds": 1700000000000000000,
                           "traceEvents": [{"ph": "X", "ts": 1}]})
     assert both["traceEvents"][3]["ts"] == 10.5, both["traceEvents"][3]
+    marked = merge(good(), [{"ph": "X", "ts": 7, "name":
+                             "headrace clock 10000"}])
+    assert marked["traceEvents"][3]["ts"] == 7.5, marked["traceEvents"][3]
     print(f"self-test: {len(harmed)} kinds of harm noticed")
 
 
@@ -207,7 +227,8 @@ def perfetto(path):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("trace", nargs="*")
     p.add_argument("--perfetto", action="store_true")
     p.add_argument("--merge", action="store_true")
