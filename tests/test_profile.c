@@ -56,6 +56,43 @@ static void threads_that_suffice(void)
     CU_ASSERT_EQUAL(profile_threads_enough(threads, one, 0, 600, &measured), 0);
 }
 
+static void largest_part(void)
+{
+    // An engine that splits, and pictures that it leaves to the CPU.
+    struct profile_watch w = {
+        .parts = {{.name = "store", .ms_per_1000 = 900, .device = true},
+                  {.name = "entropy", .ms_per_1000 = 300},
+                  {.name = "decode", .ms_per_1000 = 400},
+                  {.name = "resample", .ms_per_1000 = 300}},
+        .num_parts = 4,
+        .entropy = 0.75};
+    double share;
+
+    CU_ASSERT_STRING_EQUAL(profile_largest_part(&w, &share),
+                           "entropy decoding");
+    CU_ASSERT_DOUBLE_EQUAL(share, 0.6, 1e-12);
+    w.entropy = -1;  // unknown
+    CU_ASSERT_STRING_EQUAL(profile_largest_part(&w, &share), "decode");
+    CU_ASSERT_DOUBLE_EQUAL(share, 0.4, 1e-12);
+    w.num_parts = 1;
+    CU_ASSERT_PTR_NULL(profile_largest_part(&w, &share));
+}
+
+static void enough_in_words(void)
+{
+    char text[128];
+
+    profile_enough_text("cpu", 0, false, 4, text, sizeof(text));
+    CU_ASSERT_STRING_EQUAL(text, "cpu: more threads do not keep it fed");
+    profile_enough_text("cpu", 1, true, 4, text, sizeof(text));
+    CU_ASSERT_STRING_EQUAL(text, "cpu: 1 thread keeps it fed");
+    profile_enough_text("opencl", 3, false, 4, text, sizeof(text));
+    CU_ASSERT_STRING_EQUAL(text, "opencl: 3 threads keep it fed (estimated)");
+    profile_enough_text("cpu", 43, false, 2, text, sizeof(text));
+    CU_ASSERT_STRING_EQUAL(text, "cpu: 43 threads keep it fed (estimated; this "
+                                 "machine has fewer cores)");
+}
+
 static void bounds(void)
 {
     CU_ASSERT_EQUAL(profile_bound(0, 0), PROFILE_NO_CONSUMER);
@@ -321,6 +358,7 @@ int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(medians),        TEST_CASE(threads_that_suffice),
+        TEST_CASE(largest_part),   TEST_CASE(enough_in_words),
         TEST_CASE(bounds),         TEST_CASE(overlap),
         TEST_CASE(advice),         TEST_CASE(advice_fed),
         TEST_CASE(advice_alone),   TEST_CASE(consumers),

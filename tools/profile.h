@@ -248,6 +248,10 @@ double profile_need(const struct profile *p);
 // Share of the pictures that cannot be made, 0 .. 1.
 double profile_failing(const struct profile *p);
 
+// Of what host threads do, and its share of that; NULL: they do nothing. Where
+// entropy decoding is known to be most of decode, it is taken out of it.
+const char *profile_largest_part(const struct profile_watch *w, double *share);
+
 // The fewest threads whose rate is at least need; if none is, more than were
 // measured, by the last step's growth, and *measured = false. 0: never, for
 // the rate does not grow.
@@ -292,10 +296,14 @@ double profile_overlap(const struct profile_interval *intervals, size_t n);
 void profile_summarize(struct profile *p);
 const struct profile_config *profile_find(const struct profile *p, int backend,
                                           enum profile_mode mode, int threads);
+int profile_cores(void);  // of the machine
 int profile_most_threads(const struct profile *p);
 int profile_cpu(const struct profile *p);  // index of that backend
 const struct profile_config *profile_best_cpu(const struct profile *p);
 int profile_enough(const struct profile *p, int backend, bool *measured);
+// "opencl: 3 threads keep it fed (estimated)"
+void profile_enough_text(const char *backend, int threads, bool measured,
+                         int cores, char *out, size_t size);
 
 int profile_print(struct profile *p);
 bool profile_report(struct profile *p);

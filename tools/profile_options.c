@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "options.h"
 #include "profile.h"
@@ -64,7 +63,7 @@ static int compare_ints(const void *a, const void *b)
 
 static void default_threads(struct profile_options *opt)
 {
-    int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int cores = profile_cores();
 
     for (int n = 1; n < cores && opt->num_threads < PROFILE_THREADS - 1; n *= 2)
         opt->threads[opt->num_threads++] = n;

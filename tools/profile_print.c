@@ -104,15 +104,13 @@ static void consumers(const struct profile *p)
         consumer_load(p);
     putchar('\n');
     for (int b = 0; b < p->opt.num_backends; b++) {
+        char text[128];
         bool measured;
         int n = profile_enough(p, b, &measured);
 
-        if (n)
-            printf("%s: %d thread%s keep%s it fed%s\n", p->opt.backends[b], n,
-                   n == 1 ? "" : "s", n == 1 ? "s" : "",
-                   measured ? "" : " (estimated)");
-        else
-            printf("%s: more threads do not keep it fed\n", p->opt.backends[b]);
+        profile_enough_text(p->opt.backends[b], n, measured, profile_cores(),
+                            text, sizeof(text));
+        puts(text);
     }
 }
 

@@ -8,6 +8,11 @@
 
 #include "profile.h"
 
+int profile_cores(void)
+{
+    return (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 int profile_most_threads(const struct profile *p)
 {
     return p->opt.threads[p->opt.num_threads - 1];
@@ -187,38 +192,6 @@ int profile_enough(const struct profile *p, int backend, bool *measured)
     return profile_threads_enough(threads, rates, n, profile_need(p), measured);
 }
 
-// The largest part of what host threads do; decode is cut in two by what
-// libjpeg takes.
-static const char *largest_part(const struct profile *p, int backend,
-                                double *share)
-{
-    static const char *const whole = "decode", *const entropy =
-                                                   "entropy decoding";
-    const struct profile_watch *w = &p->watch[backend];
-    const char *name = NULL;
-    double sum = 0, largest = 0;
-
-    for (int i = 0; i < w->num_parts; i++) {
-        const struct profile_part *part = &w->parts[i];
-        bool decode = !strcmp(part->name, "decode");
-        double ms = part->ms_per_1000;
-
-        if (part->device)
-            continue;
-        sum += ms;
-        if (decode && w->entropy > 0.5)
-            ms *= w->entropy;
-        if (ms > largest) {
-            largest = ms;
-            name = !decode ? part->name : w->entropy > 0.5 ? entropy : whole;
-            if (!strcmp(part->name, "entropy"))
-                name = entropy;
-        }
-    }
-    *share = sum > 0 ? largest / sum : 0;
-    return name;
-}
-
 // Threads with which a backend was seen to feed the consumer; 0: with none.
 static int fed_with(const struct profile *p, int backend)
 {
@@ -298,7 +271,7 @@ static void advise(struct profile *p)
     struct profile_case k = {
         .backend = p->opt.backends[b],
         .threads = c->threads,
-        .cores = (int)sysconf(_SC_NPROCESSORS_ONLN),
+        .cores = profile_cores(),
         .consumer_ms = p->opt.consumer_ms,
         .busy = c->busy,
         .rate = p->opt.consumer_ms > 0 ? c->fed_rate : c->rate,
@@ -309,7 +282,7 @@ static void advise(struct profile *p)
         .noise = p->noise,
     };
 
-    k.part = largest_part(p, b, &k.part_share);
+    k.part = profile_largest_part(&p->watch[b], &k.part_share);
     // What would take the largest part off the host.
     if (k.part)
         k.offload = strstr(k.part, "entropy") ? "entropy..reconstruct"
