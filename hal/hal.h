@@ -99,7 +99,6 @@ enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, bool encoded,
 void hr__table_build(struct hr__table *out,
                      const struct hr_normalize *normalize, int channels,
                      enum hr_dtype dtype);
-double hr__from_f16(uint16_t h);
 uint16_t hr__f16_from_f32(float x);  // round half to even, IEEE binary16
 
 // ---- Memory (pool.c, budget.c) ----------------------------------------------------------
