@@ -309,14 +309,12 @@ static int run(struct profile *p)
 
 int cmd_profile(int argc, char **argv)
 {
-    struct profile *p = calloc(1, sizeof(*p));
+    struct profile *p = tools_new(sizeof(*p));
     bool done = false;
     int code;
 
-    if (!p) {
-        tools_warn("out of memory");
+    if (!p)
         return TOOLS_CANNOT;
-    }
     p->argc = argc;
     p->argv = argv;
     code = profile_options(p, argc, argv, &done);

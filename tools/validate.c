@@ -93,12 +93,8 @@ static bool prepare(struct validate *v)
 {
     if (!options_pictures(&v->in, v->opt.quiet))
         return false;
-    v->pictures = calloc(VALIDATE_BATCH, sizeof(*v->pictures));
-    if (!v->pictures) {
-        tools_warn("out of memory");
-        return false;
-    }
-    return validate_choose(v) && open_devices(v);
+    v->pictures = tools_new(VALIDATE_BATCH * sizeof(*v->pictures));
+    return v->pictures && validate_choose(v) && open_devices(v);
 }
 
 static bool run_all(struct validate *v)
@@ -167,14 +163,12 @@ static int run(struct validate *v)
 
 int cmd_validate(int argc, char **argv)
 {
-    struct validate *v = calloc(1, sizeof(*v));
+    struct validate *v = tools_new(sizeof(*v));
     bool done = false;
     int code;
 
-    if (!v) {
-        tools_warn("out of memory");
+    if (!v)
         return TOOLS_CANNOT;
-    }
     v->argc = argc;
     v->argv = argv;
     code = validate_options(v, argc, argv, &done);
