@@ -10,7 +10,7 @@
 Checks: every event has what its phase needs; every async begin has its end
 and every arrow both ends, in order; spans of one row are nested or apart;
 rows and processes have names; counters only have numbers; no two processes
-use one id. --merge puts our trace on the time axis of torch.profiler's (wall
+use one id; what is of a job, a sample or a device's batch says of which. --merge puts our trace on the time axis of torch.profiler's (wall
 time, or its baseTimeNanoseconds) and writes both as one. A torch without
 Kineto (Debian's) counts from its own start: there the program must leave marks
 of our clock in torch's trace, and where there are some, they count:
@@ -33,6 +33,10 @@ NEEDS = {"X": ("name", "ts", "dur", "pid", "tid"),
          "f": ("name", "cat", "id", "ts", "pid", "tid", "bp"),
          "C": ("name", "ts", "pid", "args"),
          "M": ("name", "pid", "args")}
+
+
+IDS = {"host": ("job",), "device": ("batch",), "sample": ("job", "sample"),
+       "job": ("job",)}
 
 
 def ns(us):
@@ -118,6 +122,25 @@ def check_names(events):
             return
 
 
+def check_ids(events):
+    """Of which job and sample, or batch of a device, is it?"""
+    for e in events:
+        # Who is idle has none, who waits for room none yet; batches are put
+        # together and delivered by an engine's own threads.
+        if (e["ph"] not in "Xb" or e.get("cat") not in IDS or
+                e["name"] in ("idle", "wait for room", "pack", "deliver")):
+            continue
+        needs, args = IDS[e["cat"]], e.get("args", {})
+        if e["cat"] == "host" and "engine" not in args:
+            continue  # the program's own
+        if e["name"] in ("read", "prepare") or ".." in e["name"]:
+            needs += ("sample",)
+        for key in needs:
+            if key not in args:
+                yield f"{e['name']} at {e['ts']}: of which {key}?"
+                return
+
+
 def check_head(trace):
     other = trace.get("otherData", {})
     for key in ("wall_minus_monotonic_ns", "dropped_events"):
@@ -135,7 +158,8 @@ def check(trace):
     wrong = list(check_form(events))
     if wrong:
         return wrong
-    return [text for part in (check_pairs, check_nesting, check_names)
+    return [text for part in (check_pairs, check_nesting, check_names,
+                              check_ids)
             for text in part(events)] + list(check_head(trace))
 
 
@@ -169,8 +193,9 @@ def merge(ours, torch):
 def good():
     """A small trace that is right."""
     row = {"pid": 1, "tid": 2}
-    span = {"ph": "X", "name": "a", "ts": 10.5, "dur": 5, **row}
-    pair = {"name": "job", "cat": "job", "id": "1", **row}
+    span = {"ph": "X", "name": "a", "ts": 10.5, "dur": 5, "cat": "host",
+            "args": {"engine": "cpu", "job": 1, "sample": 0}, **row}
+    pair = {"name": "job", "cat": "job", "id": "1", "args": {"job": 1}, **row}
     return {"traceEvents": [
         {"ph": "M", "name": "process_name", "args": {"name": "p"}, **row},
         {"ph": "M", "name": "thread_name", "args": {"name": "t"}, **row},
@@ -199,6 +224,9 @@ def self_test():
               harm(3, dur=6.2), harm(1, name="other"), harm(0, name="other"),
               harm(5, id="2"), harm(6, id="2"), harm(6, ts=9),
               harm(7, id="2"), harm(8, ts=9), harm(8, bp=None),
+              harm(2, args={"engine": "cpu"}),
+              harm(2, name="read", args={"engine": "cpu", "job": 1}),
+              harm(2, cat="device"), harm(5, args={}),
               harm(9, args={"value": "3"}), {"traceEvents": []},
               {**good(), "otherData": {}},
               {**good(), "traceEvents": good()["traceEvents"] +
