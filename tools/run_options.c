@@ -126,6 +126,14 @@ static int read_all(struct run *run, const struct run_words *words,
                                                                  : TOOLS_CANNOT;
 }
 
+static int act(struct run *run, const struct run_words *t, poptContext con,
+               bool *done)
+{
+    int code = options_read("run", con, example, done);
+
+    return code || *done ? code : read_all(run, t, con);
+}
+
 static int parse(struct run *run, struct run_words *t, int argc, char **argv,
                  bool *done)
 {
@@ -171,9 +179,7 @@ static int parse(struct run *run, struct run_words *t, int argc, char **argv,
         return options_fail("run", "out of memory");
     poptSetOtherOptionHelp(con,
                            "INPUT... --out FILE.npy|DIR/|none [OPTION...]");
-    code = options_read("run", con, example, done);
-    if (code == TOOLS_OK && !*done)
-        code = read_all(run, t, con);
+    code = act(run, t, con, done);
     poptFreeContext(con);
     return code;
 }
