@@ -47,7 +47,7 @@ enum hr_status hr__budget_admit(struct hr__device *dev, size_t bytes, bool wait)
     if (!status)
         took(dev, bytes);
     pthread_mutex_unlock(&dev->lock);
-    hr__watch_wait(dev, HR__WAIT_ROOM, begin);
+    hr__watch_wait(dev, HR__WAIT_ROOM, 0, begin);
     return status;
 }
 

@@ -176,7 +176,7 @@ static double element(const struct hr_image_params *p, size_t i)
         memcpy(&f, (const uint8_t *)p->data + 4 * i, sizeof(f));
         return f;
     case HR_F16:
-        return hr__from_f16(((const uint16_t *)p->data)[i]);
+        return hr_f16_value(((const uint16_t *)p->data)[i]);
     default:
         return ((const uint8_t *)p->data)[i];
     }

@@ -99,7 +99,6 @@ enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, bool encoded,
 void hr__table_build(struct hr__table *out,
                      const struct hr_normalize *normalize, int channels,
                      enum hr_dtype dtype);
-double hr__from_f16(uint16_t h);
 uint16_t hr__f16_from_f32(float x);  // round half to even, IEEE binary16
 
 // ---- Memory (pool.c, budget.c) ----------------------------------------------------------
@@ -430,7 +429,9 @@ void hr__watch_work(const struct hr__work *work, enum hr_part part,
 void hr__watch_submit(struct hr__job *job, int64_t begin);
 void hr__watch_callback(const struct hr__job *job, int64_t begin);
 void hr__watch_done(const struct hr__job *job, int64_t begin);
-void hr__watch_wait(struct hr__device *dev, enum hr__wait what, int64_t begin);
+void hr__watch_wait(struct hr__device *dev, enum hr__wait what,
+                    uint64_t job,  // its id; 0: it has none yet
+                    int64_t begin);
 // A span of an engine that is not the host ends.
 void hr__watch_slot(const struct hr__slot *slot, struct hr__engine *e);
 // device->lock held: counts have changed.

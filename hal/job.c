@@ -130,7 +130,7 @@ static enum hr_status poll_until(struct hr__job *job, int64_t deadline)
     if (job->done || (job->ended && pthread_equal(job->caller, pthread_self())))
         status = job->status;
     pthread_mutex_unlock(&job->lock);
-    hr__watch_wait(job->dev, HR__WAIT_RESULT, begin);
+    hr__watch_wait(job->dev, HR__WAIT_RESULT, job->id, begin);
     return status;
 }
 

@@ -45,7 +45,7 @@ static double value(const struct hr__dst *d, const uint8_t *at)
         return f;
     case HR_F16:
         memcpy(&half, at, sizeof(half));
-        return hr__from_f16(half);
+        return hr_f16_value(half);
     default:
         return *at;
     }
@@ -59,9 +59,10 @@ static double level(const struct hr__dst *d, const struct hr__table *t, int c)
     if (d->dtype == HR_F32)
         step = ((double)t->f32[c][255] - (double)t->f32[c][0]) / 255;
     else if (d->dtype == HR_F16)
-        step = (hr__from_f16(t->f16[c][255]) - hr__from_f16(t->f16[c][0])) /
+        step = (hr_f16_value(t->f16[c][255]) - hr_f16_value(t->f16[c][0])) /
                255;
-    return fabs(step) > 0 ? fabs(step) : 1;
+    // A table may hold what is beyond the type.
+    return isfinite(step) && fabs(step) > 0 ? fabs(step) : 1;
 }
 
 // At most all levels there are; that is what no number comes to, too.

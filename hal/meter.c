@@ -233,7 +233,8 @@ void hr__watch_done(const struct hr__job *job, int64_t begin)
         job_event(job, event_of(HR__EVENT_ASYNC, "job", job->begun, begin));
 }
 
-void hr__watch_wait(struct hr__device *dev, enum hr__wait what, int64_t begin)
+void hr__watch_wait(struct hr__device *dev, enum hr__wait what, uint64_t job,
+                    int64_t begin)
 {
     static const char *const names[] = {"wait for room", "wait for results"};
     struct hr__event event;
@@ -241,6 +242,7 @@ void hr__watch_wait(struct hr__device *dev, enum hr__wait what, int64_t begin)
     if (!begin)
         return;
     event = event_of(HR__EVENT_SPAN, names[what], begin, hr__now());
+    event.job = job;
     of_engine(&event, dev->engines[0]);
     hr__count(&dev->waits[what], 1);
     hr__count(&dev->wait_ns[what], (uint64_t)(event.end - begin));

@@ -40,16 +40,6 @@ uint16_t hr__f16_from_f32(float x)
     return (uint16_t)(sign | half);
 }
 
-double hr__from_f16(uint16_t h)
-{
-    int exponent = h >> 10 & 31, fraction = h & 1023;
-    double x = exponent == 31 ? NAN
-               : exponent     ? ldexp(fraction + 1024, exponent - 25)
-                              : ldexp(fraction, -24);
-
-    return h & 0x8000 ? -x : x;
-}
-
 static uint8_t u8_from_f32(float x)
 {
     if (!(x > 0))

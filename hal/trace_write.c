@@ -229,6 +229,15 @@ static void write_span(struct writer *w, const struct line *line)
     args(w, event);
 }
 
+// Viewers take equal ids for one thing, whatever process they come from.
+static void write_id(struct writer *w, const struct hr__event *event)
+{
+    fprintf(w->f, ",\"id\":\"%d.%" PRIu64, w->pid, event->job);
+    if (event->kind == HR__EVENT_ASYNC)
+        fprintf(w->f, ".%d", (int)event->sample);
+    putc('"', w->f);
+}
+
 static void write_async(struct writer *w, const struct line *line)
 {
     const struct hr__event *event = &line->event;
@@ -238,8 +247,8 @@ static void write_async(struct writer *w, const struct line *line)
     span_name(event, name);
     for (int end = 0; end < 2; end++) {
         begin(w, end ? "e" : "b", name, line->tid);
-        fprintf(w->f, ",\"cat\":\"%s\",\"id\":\"%" PRIu64 ".%d\"", cat,
-                event->job, (int)event->sample);
+        fprintf(w->f, ",\"cat\":\"%s\"", cat);
+        write_id(w, event);
         micros(w, "ts", (end ? event->end : event->begin) + w->shift);
         args(w, event);
     }
@@ -264,8 +273,8 @@ static void write_arrow(struct writer *w, const struct line *line)
         !has_job(w->dones, w->num_dones, event->job))
         return;
     begin(w, from ? "s" : "f", event->name, line->tid);
-    fprintf(w->f, ",\"cat\":\"job\",\"id\":%" PRIu64 "%s", event->job,
-            from ? "" : ",\"bp\":\"e\"");
+    fprintf(w->f, ",\"cat\":\"job\"%s", from ? "" : ",\"bp\":\"e\"");
+    write_id(w, event);
     micros(w, "ts", event->begin + w->shift);
     putc('}', w->f);
 }

@@ -9,10 +9,17 @@
 
 Checks: every event has what its phase needs; every async begin has its end
 and every arrow both ends, in order; spans of one row are nested or apart;
-rows and processes have names; counters only have numbers. --merge puts our
-trace on the time axis of torch.profiler's (wall time, or its
-baseTimeNanoseconds) and writes both as one. Exit code 1: something is wrong;
-77: Perfetto's parser is not here.
+rows and processes have names; counters only have numbers; no two processes
+use one id; what is of a job, a sample or a device's batch says of which. --merge puts our trace on the time axis of torch.profiler's (wall
+time, or its baseTimeNanoseconds) and writes both as one. A torch without
+Kineto (Debian's) counts from its own start: there the program must leave marks
+of our clock in torch's trace, and where there are some, they count:
+
+    for _ in range(3):      # the first is slow; the quickest is taken
+        with record_function(f"headrace clock {time.monotonic_ns()}"):
+            pass
+
+Exit code 1: something is wrong; 77: Perfetto's parser is not here.
 """
 import argparse
 import collections
@@ -26,6 +33,10 @@ NEEDS = {"X": ("name", "ts", "dur", "pid", "tid"),
          "f": ("name", "cat", "id", "ts", "pid", "tid", "bp"),
          "C": ("name", "ts", "pid", "args"),
          "M": ("name", "pid", "args")}
+
+
+IDS = {"host": ("job",), "device": ("batch",), "sample": ("job", "sample"),
+       "job": ("job",)}
 
 
 def ns(us):
@@ -57,18 +68,18 @@ def check_pairs(events):
     open_, arrows = {}, collections.defaultdict(dict)
     for e in sorted((e for e in events if e["ph"] in "be"),
                     key=lambda e: (ns(e["ts"]), e["ph"] != "b")):
-        key = (e["pid"], e["cat"], e["id"], e["name"])
+        key = (e["cat"], e["id"], e["name"])
         if e["ph"] == "b":
             if key in open_:
                 yield f"{key} begins twice"
-            open_[key] = e["ts"]
-        elif open_.pop(key, None) is None:
-            yield f"{key} ends without a begin"
+            open_[key] = e["pid"]
+        elif open_.pop(key, None) != e["pid"]:
+            yield f"{key} ends without a begin in its process"
     for key in open_:
         yield f"{key} never ends"
     for e in events:
         if e["ph"] in "sf":
-            ends = arrows[e["pid"], e["cat"], e["id"]]
+            ends = arrows[e["cat"], e["id"]]
             if e["ph"] in ends:
                 yield f"arrow {e['id']} has two {e['ph']}"
             ends[e["ph"]] = e["ts"]
@@ -111,6 +122,25 @@ def check_names(events):
             return
 
 
+def check_ids(events):
+    """Of which job and sample, or batch of a device, is it?"""
+    for e in events:
+        # Who is idle has none, who waits for room none yet; batches are put
+        # together and delivered by an engine's own threads.
+        if (e["ph"] not in "Xb" or e.get("cat") not in IDS or
+                e["name"] in ("idle", "wait for room", "pack", "deliver")):
+            continue
+        needs, args = IDS[e["cat"]], e.get("args", {})
+        if e["cat"] == "host" and "engine" not in args:
+            continue  # the program's own
+        if e["name"] in ("read", "prepare") or ".." in e["name"]:
+            needs += ("sample",)
+        for key in needs:
+            if key not in args:
+                yield f"{e['name']} at {e['ts']}: of which {key}?"
+                return
+
+
 def check_head(trace):
     other = trace.get("otherData", {})
     for key in ("wall_minus_monotonic_ns", "dropped_events"):
@@ -128,34 +158,44 @@ def check(trace):
     wrong = list(check_form(events))
     if wrong:
         return wrong
-    return [text for part in (check_pairs, check_nesting, check_names)
+    return [text for part in (check_pairs, check_nesting, check_names,
+                              check_ids)
             for text in part(events)] + list(check_head(trace))
 
 
-def to_wall(trace):
-    """The events with wall-clock times in microseconds."""
-    other = trace["otherData"]
-    shift = (0 if other["clock"] == "wall"
-             else int(other["wall_minus_monotonic_ns"]) / 1000)
-    return [{**e, "ts": e["ts"] + shift} if "ts" in e else e
-            for e in trace["traceEvents"]]
+def mark_shift(events):
+    """Microseconds from CLOCK_MONOTONIC to the axis of events, by the marks in
+    them; None: there are none. What delayed a mark made its time later."""
+    return min((e["ts"] - int(e["name"].split()[2]) / 1000 for e in events
+                if "ts" in e and
+                str(e.get("name")).startswith("headrace clock ")),
+               default=None)
 
 
 def merge(ours, torch):
-    if isinstance(torch, list):
-        sys.exit("this torch has no Kineto: its trace counts from its own "
-                 "start, nobody knows when that was")
-    base = int(torch.get("baseTimeNanoseconds", 0)) / 1000
-    events = [{**e, "ts": e["ts"] - base} if "ts" in e else e
-              for e in to_wall(ours)]
-    return {**torch, "traceEvents": torch["traceEvents"] + events}
+    kineto = isinstance(torch, dict)
+    theirs = torch["traceEvents"] if kineto else torch
+    other = ours["otherData"]
+    wall = int(other["wall_minus_monotonic_ns"]) / 1000
+    shift = mark_shift(theirs)
+    if shift is None:
+        if not kineto:
+            sys.exit("this torch has no Kineto: its trace counts from its own "
+                     "start. Leave a mark in it (see --help)")
+        shift = wall - int(torch.get("baseTimeNanoseconds", 0)) / 1000
+    if other["clock"] == "wall":
+        shift -= wall
+    events = theirs + [{**e, "ts": e["ts"] + shift} if "ts" in e else e
+                       for e in ours["traceEvents"]]
+    return {**(torch if kineto else {}), "traceEvents": events}
 
 
 def good():
     """A small trace that is right."""
     row = {"pid": 1, "tid": 2}
-    span = {"ph": "X", "name": "a", "ts": 10.5, "dur": 5, **row}
-    pair = {"name": "job", "cat": "job", "id": "1", **row}
+    span = {"ph": "X", "name": "a", "ts": 10.5, "dur": 5, "cat": "host",
+            "args": {"engine": "cpu", "job": 1, "sample": 0}, **row}
+    pair = {"name": "job", "cat": "job", "id": "1", "args": {"job": 1}, **row}
     return {"traceEvents": [
         {"ph": "M", "name": "process_name", "args": {"name": "p"}, **row},
         {"ph": "M", "name": "thread_name", "args": {"name": "t"}, **row},
@@ -184,13 +224,21 @@ def self_test():
               harm(3, dur=6.2), harm(1, name="other"), harm(0, name="other"),
               harm(5, id="2"), harm(6, id="2"), harm(6, ts=9),
               harm(7, id="2"), harm(8, ts=9), harm(8, bp=None),
+              harm(2, args={"engine": "cpu"}),
+              harm(2, name="read", args={"engine": "cpu", "job": 1}),
+              harm(2, cat="device"), harm(5, args={}),
               harm(9, args={"value": "3"}), {"traceEvents": []},
-              {**good(), "otherData": {}}]
+              {**good(), "otherData": {}},
+              {**good(), "traceEvents": good()["traceEvents"] +
+               [{**e, "pid": 3} for e in good()["traceEvents"]]}]
     for i, trace in enumerate(harmed):
         assert check(trace), f"harm {i} was not noticed"
     both = merge(good(), {"baseTimeNanoseconds": 1700000000000000000,
                           "traceEvents": [{"ph": "X", "ts": 1}]})
     assert both["traceEvents"][3]["ts"] == 10.5, both["traceEvents"][3]
+    marked = merge(good(), [{"ph": "X", "ts": 7, "name":
+                             "headrace clock 10000"}])
+    assert marked["traceEvents"][3]["ts"] == 7.5, marked["traceEvents"][3]
     print(f"self-test: {len(harmed)} kinds of harm noticed")
 
 
@@ -207,7 +255,8 @@ def perfetto(path):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("trace", nargs="*")
     p.add_argument("--perfetto", action="store_true")
     p.add_argument("--merge", action="store_true")

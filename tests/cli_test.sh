@@ -194,6 +194,27 @@ json out 'all(0 < c["consumer_busy"] <= 1 for c in d["configurations"]
 expect "a report" grep -q data-selfcheck profile.html
 run 0 profile "$photos" --threads 1 --seconds 0.5 -q --memory
 says out "pictures, batches of"
+# Damaged files take time, but are no pictures, neither made nor needed.
+mkdir -p damaged only-damaged
+cp "$photos"/*/*.jpg damaged 2>/dev/null || cp "$photos"/*.jpg damaged
+for i in 1 2 3 4; do
+    head -c 900 "$one" >"damaged/short$i.jpg"
+    head -c 900 "$one" >"only-damaged/short$i.jpg"
+done
+run 0 profile damaged --backends cpu --threads 1 --seconds 1 --batch 16 \
+    --consumer 4 --consumer-cpu 30 --json
+json out 'abs(d["failing"] - 4 / d["pictures"]) < 0.01'
+json out 'abs(d["consumer_img_per_s"] - 1000 / 4 * (d["pictures"] - 4)) < 0.1'
+json out 'all(0 < c["consumer_cpu"] < 0.4 for c in d["configurations"]
+              if c["mode"] == "planned")'
+json out 'all((c["fallbacks"] is None) == (c["mode"] == "eager")
+              for c in d["configurations"])'
+run 0 profile damaged --backends cpu --threads 1 --seconds 1 -q \
+    --consumer 4 --consumer-cpu 30
+says out "cannot be made"
+says out "of a core."
+run 2 profile only-damaged --backends cpu --threads 1 --seconds 1
+says err "none of the pictures could be read"
 run 2 profile "$photos" --backends quantum
 says err "no such backend"
 run 2 profile /nowhere
@@ -204,8 +225,44 @@ run 2 profile "$photos" --report /nowhere/report.html
 says err "cannot be written"
 run 2 profile "$photos" --trace /nowhere/trace.json
 says err "cannot be written"
-run 2 profile "$photos" --threads 0
-run 2 profile "$photos" --consumer never
+# Who may read everything asks as somebody else.
+mkdir locked
+chmod 0 locked
+chmod 711 "$tmp"
+as=()
+[ "$(id -u)" != 0 ] || as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+if "${as[@]}" "$headrace" --version >/dev/null 2>&1; then
+    for command in run validate profile; do
+        "${as[@]}" "$headrace" $command "$tmp/locked" >out 2>err
+        expect "an unreadable folder ends $command with 2" [ $? = 2 ]
+        expect "one sentence of $command" [ "$(wc -l <err)" = 1 ]
+        [ $command = run ] || says err "locked: Permission denied"
+    done
+else
+    skip "an unreadable folder: no user here that may not read it"
+fi
+chmod 700 locked
+# One clear sentence, and nothing measured before it.
+one_sentence() {
+    run 2 profile "$@"
+    expect "one sentence of: profile $*" [ "$(wc -l <err)" = 1 ]
+    expect "nothing is printed of: profile $*" [ ! -s out ]
+}
+one_sentence "$photos" --backends quantum
+one_sentence "$photos" --backends cpu,quantum
+one_sentence /nowhere
+one_sentence no-pictures
+one_sentence "$photos" --report /nowhere/report.html
+one_sentence "$photos" --trace /nowhere/trace.json
+one_sentence "$photos" --threads 0
+one_sentence "$photos" --threads 1,two
+one_sentence "$photos" --consumer never
+one_sentence "$photos" --consumer-cpu 50
+one_sentence "$photos" --consumer 5 --consumer-cpu 101
+one_sentence "$photos" --ops resise=2
+one_sentence "$photos" --tier sloppy
+one_sentence "$photos" --batch 0
+one_sentence "$photos" --seconds 0
 
 # ---- random ops -----------------------------------------------------------
 

@@ -78,6 +78,20 @@ open_page()  # file width at-least-charts scheme
     fi
 }
 
+# What has a name of its own in a timeline has a colour of its own.
+colors()  # file
+{
+    local legends=0 line twice
+    chrome 1280 --dump-dom "file://$1" >"$tmp/dom" 2>/dev/null
+    while read -r line; do
+        legends=$((legends + 1))
+        twice=$(grep -oE 'var\(--s[0-9]+\)' <<<"$line" | sort | uniq -d)
+        [[ -z $twice ]] || complain "$1: parts of one colour in ${line:0:400}"
+    done < <(grep -oE '<div class="legend">(<span><i[^>]*></i>[^<]*</span>)+' \
+                  "$tmp/dom")
+    ((legends)) || complain "$1: no timeline with a legend"
+}
+
 # A page with an error must not pass: what finds errors is tested, too.
 self_test()
 {
@@ -100,6 +114,7 @@ fi
 open_page "$tmp/sample.html" 1280 $charts
 open_page "$tmp/sample.html" 400 $charts
 open_page "$tmp/sample.html" 1280 $charts dark
+colors "$tmp/sample.html"
 # What the commands write, of pictures with findings and of none.
 if "$build/tests/test_validate" --sample "$tmp/validate.html"; then
     ((!charts)) || charts=2
@@ -114,6 +129,7 @@ if "$build/headrace" profile "$tmp/pictures" --backends cpu --seconds 2 \
     ((!charts)) || charts=3
     open_page "$tmp/profile.html" 1280 $charts
     open_page "$tmp/profile.html" 400 $charts
+    colors "$tmp/profile.html"
 else
     complain "no report of a profile"
 fi

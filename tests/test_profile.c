@@ -56,6 +56,43 @@ static void threads_that_suffice(void)
     CU_ASSERT_EQUAL(profile_threads_enough(threads, one, 0, 600, &measured), 0);
 }
 
+static void largest_part(void)
+{
+    // An engine that splits, and pictures that it leaves to the CPU.
+    struct profile_watch w = {
+        .parts = {{.name = "store", .ms_per_1000 = 900, .device = true},
+                  {.name = "entropy", .ms_per_1000 = 300},
+                  {.name = "decode", .ms_per_1000 = 400},
+                  {.name = "resample", .ms_per_1000 = 300}},
+        .num_parts = 4,
+        .entropy = 0.75};
+    double share;
+
+    CU_ASSERT_STRING_EQUAL(profile_largest_part(&w, &share),
+                           "entropy decoding");
+    CU_ASSERT_DOUBLE_EQUAL(share, 0.6, 1e-12);
+    w.entropy = -1;  // unknown
+    CU_ASSERT_STRING_EQUAL(profile_largest_part(&w, &share), "decode");
+    CU_ASSERT_DOUBLE_EQUAL(share, 0.4, 1e-12);
+    w.num_parts = 1;
+    CU_ASSERT_PTR_NULL(profile_largest_part(&w, &share));
+}
+
+static void enough_in_words(void)
+{
+    char text[128];
+
+    profile_enough_text("cpu", 0, false, 4, text, sizeof(text));
+    CU_ASSERT_STRING_EQUAL(text, "cpu: more threads do not keep it fed");
+    profile_enough_text("cpu", 1, true, 4, text, sizeof(text));
+    CU_ASSERT_STRING_EQUAL(text, "cpu: 1 thread keeps it fed");
+    profile_enough_text("opencl", 3, false, 4, text, sizeof(text));
+    CU_ASSERT_STRING_EQUAL(text, "opencl: 3 threads keep it fed (estimated)");
+    profile_enough_text("cpu", 43, false, 2, text, sizeof(text));
+    CU_ASSERT_STRING_EQUAL(text, "cpu: 43 threads keep it fed (estimated; this "
+                                 "machine has fewer cores)");
+}
+
 static void bounds(void)
 {
     CU_ASSERT_EQUAL(profile_bound(0, 0), PROFILE_NO_CONSUMER);
@@ -180,8 +217,8 @@ static void advice_alone(void)
 
 enum { PICTURES = 8, BATCH = 4 };
 
-static double pipeline(struct profile_child *c, double consumer_ms,
-                       double *period_ms)
+static struct profile_sample pipeline(struct profile_child *c,
+                                      double consumer_ms, double *period_ms)
 {
     struct profile_measure m = {0};
     uint64_t all = 0;
@@ -201,19 +238,18 @@ static double pipeline(struct profile_child *c, double consumer_ms,
           (int)m.s.failed);
     *period_ms = 1000 * m.s.seconds / (double)m.s.batches;
     free(m.s.latencies);
-    return m.s.busy;
+    return m.s;
 }
 
 // An engine that takes 5 ms per picture, whatever the machine does besides:
 // the data side's time is known.
-static void consumers(void)
+static struct profile_child *open_child(void)
 {
     struct profile_child *c = calloc(1, sizeof(*c));
     struct fake_script script = {.spans = {FAKE_DRS, FAKE_DRS, FAKE_DRS},
                                  .delay_ns = 5 * TEST_MS};
     struct run_options *opt = &c->run.opt;
     uint64_t seed = test_seed;
-    double data, with, busy;
     char error[320];
 
     fake_reset(&script);
@@ -231,20 +267,11 @@ static void consumers(void)
     CHECK(ops_parse(&opt->ops, opt->ops_text, error, sizeof(error)), "%s",
           error);
     CHECK(run_prepare(&c->run), "does not open");
-    for (int i = 0; i < 2; i++) {
-        double right = i ? 1 : 0.5;
+    return c;
+}
 
-        // Both again, if the machine had other things to do in between.
-        for (int k = 0; k < 5; k++) {
-            pipeline(c, 0, &data);
-            CHECK(data >= 5 * BATCH, "%f ms per batch", data);
-            busy = pipeline(c, data * (i ? 2 : 0.5), &with);
-            if (fabs(busy - right) <= 0.03)
-                break;
-        }
-        CHECK(fabs(busy - right) <= 0.03, "data takes %.1f ms: %.1f %% busy",
-              data, 100 * busy);
-    }
+static void close_child(struct profile_child *c)
+{
     run_pipe_close(&c->run);
     profile_source_close(c);
     hr_device_close(&c->run.dev);
@@ -252,13 +279,90 @@ static void consumers(void)
     free(c);
 }
 
+static void consumers(void)
+{
+    struct profile_child *c = open_child();
+    double data, with, busy;
+
+    for (int i = 0; i < 2; i++) {
+        double right = i ? 1 : 0.5;
+
+        // Both again, if the machine had other things to do in between.
+        for (int k = 0; k < 5; k++) {
+            pipeline(c, 0, &data);
+            CHECK(data >= 5 * BATCH, "%f ms per batch", data);
+            busy = pipeline(c, data * (i ? 2 : 0.5), &with).busy;
+            if (fabs(busy - right) <= 0.03)
+                break;
+        }
+        CHECK(fabs(busy - right) <= 0.03, "data takes %.1f ms: %.1f %% busy",
+              data, 100 * busy);
+    }
+    close_child(c);
+}
+
+// Seconds that this thread was ready and had no core; 0 if nobody counts them.
+static double without_core(void)
+{
+    unsigned long long ran, waited = 0;
+    FILE *f = fopen("/proc/thread-self/schedstat", "re");
+
+    if (f && fscanf(f, "%llu %llu", &ran, &waited) != 2)
+        waited = 0;
+    if (f)
+        fclose(f);
+    return 1e-9 * (double)waited;
+}
+
+// What a consumer takes of a core, by its thread's clock: what it is told, but
+// for the time that others had the cores. What the kernel counts for the
+// process beyond that is the data side's: it is little here, so the consumer
+// took no more than it says, and no less.
+static void loads(struct profile_child *c, double per_cent)
+{
+    const double part = per_cent / 100;
+    double mine = 0, data = 0, lost = 1, period;
+
+    c->consumer_cpu = per_cent;
+    // Again, if the machine had other things to do.
+    for (int k = 0; k < 5 && lost > 0.01 + part / 4; k++) {
+        double waited = without_core();
+        struct profile_sample s = pipeline(c, 20, &period);
+
+        CHECK((double)s.batches * 0.020 <= s.consumer_seconds,
+              "%d batches took %f s", (int)s.batches, s.consumer_seconds);
+        lost = (without_core() - waited) / s.consumer_seconds;
+        mine = s.consumer_cpu / s.consumer_seconds;
+        data = s.cpu_seconds / s.consumer_seconds;
+    }
+    CHECK(mine < part + 0.03 && mine > part - 0.03 - lost,
+          "%.1f %% of a core, not %.0f; it waited for one for %.1f %%",
+          100 * mine, per_cent, 100 * lost);
+    CHECK(data > -0.01 && data < 0.3, "the data side has %.1f %% of a core",
+          100 * data);
+    if (part > 0 && lost > part)
+        test_not_run("the consumer's load: others have the cores");
+}
+
+static void consumer_loads(void)
+{
+    struct profile_child *c = open_child();
+
+    loads(c, 0);
+    loads(c, 20);
+    loads(c, 60);
+    close_child(c);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(medians),      TEST_CASE(threads_that_suffice),
-        TEST_CASE(bounds),       TEST_CASE(overlap),
-        TEST_CASE(advice),       TEST_CASE(advice_fed),
-        TEST_CASE(advice_alone), TEST_CASE(consumers),
+        TEST_CASE(medians),        TEST_CASE(threads_that_suffice),
+        TEST_CASE(largest_part),   TEST_CASE(enough_in_words),
+        TEST_CASE(bounds),         TEST_CASE(overlap),
+        TEST_CASE(advice),         TEST_CASE(advice_fed),
+        TEST_CASE(advice_alone),   TEST_CASE(consumers),
+        TEST_CASE(consumer_loads),
     };
 
     return test_main("profile", cases, sizeof(cases) / sizeof(*cases), argc,

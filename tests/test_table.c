@@ -67,7 +67,12 @@ static void all_halves(void)
         if ((h & 0x7c00) == 0x7c00)
             continue;
         CHECK(hr__f16_from_f32((float)half_value((uint16_t)h)) == h, "%#x", h);
+        CHECK(memcmp(&(double){hr_f16_value((uint16_t)h)},
+                     &(double){half_value((uint16_t)h)}, sizeof(double)) == 0,
+              "%#x is not %g", h, hr_f16_value((uint16_t)h));
     }
+    CHECK(hr_f16_value(0xfc00) == -HUGE_VAL && isnan(hr_f16_value(0x7c01)),
+          "what is no number");
     CHECK(hr__f16_from_f32(INFINITY) == 0x7c00, "inf");
     CHECK(hr__f16_from_f32(-INFINITY) == 0xfc00, "-inf");
     CHECK((hr__f16_from_f32(NAN) & 0x7fff) > 0x7c00, "nan");

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "manifest.h"
+#include "options.h"
 #include "tools.h"
 
 static const char *const tier_names[] = {"close", "exact", "fast"};
@@ -284,10 +285,11 @@ static int list(bool json)
 
 int cmd_devices(int argc, char **argv)
 {
-    int json = 0, help = 0, rc, code;
+    int json = 0, code;
+    bool done = false;
     const struct poptOption table[] = {
         {"json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL},
-        {"help", 'h', POPT_ARG_NONE, &help, 0, "show this", NULL},
+        {"help", 'h', POPT_ARG_NONE, NULL, OPTIONS_HELP, "show this", NULL},
         POPT_TABLEEND};
     poptContext con = poptGetContext(NULL, argc, (const char **)argv, table, 0);
 
@@ -296,22 +298,12 @@ int cmd_devices(int argc, char **argv)
         return TOOLS_CANNOT;
     }
     poptSetOtherOptionHelp(con, "[OPTION...]");
-    rc = poptGetNextOpt(con);
-    if (rc < -1) {
-        tools_warn("devices: %s: %s",
-                   poptBadOption(con, POPT_BADOPTION_NOALIAS),
-                   poptStrerror(rc));
-        code = TOOLS_CANNOT;
-    } else if (help) {
-        poptPrintHelp(con, stdout, 0);
-        fputs(example, stdout);
-        code = tools_flush_stdout();
-    } else if (poptPeekArg(con)) {
-        tools_warn("devices: '%s' was not expected", poptPeekArg(con));
-        code = TOOLS_CANNOT;
-    } else {
-        code = list(json);
-    }
+    code = options_read("devices", con, example, &done);
+    if (code == TOOLS_OK && !done)
+        code = poptPeekArg(con)
+                   ? options_fail("devices", "'%s' was not expected",
+                                  poptPeekArg(con))
+                   : list(json);
     poptFreeContext(con);
     return code;
 }

@@ -20,6 +20,23 @@ int options_fail(const char *command, const char *format, ...)
     return TOOLS_CANNOT;
 }
 
+int options_read(const char *command, poptContext con, const char *example,
+                 bool *done)
+{
+    int rc = poptGetNextOpt(con);
+
+    if (rc < -1)
+        return options_fail(command, "%s: %s",
+                            poptBadOption(con, POPT_BADOPTION_NOALIAS),
+                            poptStrerror(rc));
+    *done = rc == OPTIONS_HELP;
+    if (!*done)
+        return TOOLS_OK;
+    poptPrintHelp(con, stdout, 0);
+    fputs(example, stdout);
+    return tools_flush_stdout();
+}
+
 int options_choose(const char *command, const char *option, const char *word,
                    const char *const *list)
 {
@@ -53,6 +70,19 @@ bool options_seed(const char *command, const char *text, uint64_t *value)
     return false;
 }
 
+const char *options_ops(const char *command, const char *text,
+                        enum hr_dtype dtype, struct ops_list *list)
+{
+    char error[320];
+
+    if (!text)
+        text = dtype == HR_U8 ? OPS_EVALUATION_U8 : OPS_EVALUATION;
+    if (ops_parse(list, text, error, sizeof(error)))
+        return text;
+    options_fail(command, "--ops: %s", error);
+    return NULL;
+}
+
 bool options_inputs(const char *command, poptContext con, struct inputs *inputs)
 {
     const char *input;
@@ -69,4 +99,16 @@ bool options_inputs(const char *command, poptContext con, struct inputs *inputs)
             return false;
         }
     return true;
+}
+
+bool options_pictures(const struct inputs *inputs, bool quiet)
+{
+    if (inputs->skipped && !quiet)
+        tools_warn("passed over %zu entries that are no regular files (the "
+                   "first is %s)",
+                   inputs->skipped,
+                   inputs->first_skipped ? inputs->first_skipped : "?");
+    if (!inputs->num)
+        tools_warn("no pictures found (.jpg .jpeg .jpe .jfif .png .mpo)");
+    return inputs->num > 0;
 }

@@ -6,10 +6,18 @@
 #include <popt.h>
 
 #include "inputs.h"
+#include "ops_text.h"
 #include "tools.h"
 
 // Prints "headrace: COMMAND: TEXT" and returns TOOLS_CANNOT.
 int options_fail(const char *command, const char *format, ...) HR_PRINTF(2, 3);
+
+// Reads the options of con into its table, where --help has this value. A bad
+// option is an error; --help is printed, with example behind it, and *done is
+// set. Else TOOLS_OK.
+enum { OPTIONS_HELP = 1 };
+int options_read(const char *command, poptContext con, const char *example,
+                 bool *done);
 
 // Index of word in a list that ends with NULL; -1 with a message.
 int options_choose(const char *command, const char *option, const char *word,
@@ -24,9 +32,17 @@ bool options_count(const char *command, const char *option, const char *text,
                    uint64_t *value);
 bool options_seed(const char *command, const char *text, uint64_t *value);
 
+// --ops, or the evaluation transform for that type: its text, which list then
+// holds. NULL with a message.
+const char *options_ops(const char *command, const char *text,
+                        enum hr_dtype dtype, struct ops_list *list);
+
 // The words that are left are files and folders; there must be one. False
 // with a message.
 bool options_inputs(const char *command, poptContext con,
                     struct inputs *inputs);
+// Whether there are pictures among them; else a message. Unless quiet, tells
+// what was passed over.
+bool options_pictures(const struct inputs *inputs, bool quiet);
 
 #endif

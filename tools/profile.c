@@ -69,6 +69,7 @@ static bool read_sample(struct profile_sample *s, const json_t *a)
     NUMBER(rate);
     NUMBER(busy);
     NUMBER(consumer_seconds);
+    NUMBER(consumer_cpu);
     NUMBER(wait_submit);
     NUMBER(wait_results);
     COUNT(images);
@@ -308,14 +309,12 @@ static int run(struct profile *p)
 
 int cmd_profile(int argc, char **argv)
 {
-    struct profile *p = calloc(1, sizeof(*p));
+    struct profile *p = tools_new(sizeof(*p));
     bool done = false;
     int code;
 
-    if (!p) {
-        tools_warn("out of memory");
+    if (!p)
         return TOOLS_CANNOT;
-    }
     p->argc = argc;
     p->argv = argv;
     code = profile_options(p, argc, argv, &done);

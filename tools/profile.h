@@ -72,10 +72,10 @@ struct profile_words {
 
 // One measurement of a child.
 struct profile_sample {
-    double seconds, cpu_seconds, rate;  // pictures per second
-    double busy;                        // of the consumer, 0 .. 1
-    double consumer_seconds;
-    double wait_submit, wait_results;  // seconds of the measuring thread
+    double seconds, cpu_seconds, rate;      // pictures per second
+    double busy;                            // of the consumer, 0 .. 1
+    double consumer_seconds, consumer_cpu;  // and of CPU time
+    double wait_submit, wait_results;       // seconds of the measuring thread
     uint64_t images, failed, batches, fallbacks;
     double peak_rss;
     // Of the process so far, and of how many pictures.
@@ -104,8 +104,9 @@ struct profile_config {
     double rate, noise, cpu_per_1000, p50, p99, launches_per_batch;
     double bytes_per_image, imported_per_image, import_falls;
     double peak_rss, busy, fed_rate;
-    uint64_t fallbacks;  // samples the CPU had to make, of all rounds
-    uint64_t images;
+    double consumer_cpu;  // share of a core that the consumer used, 0 .. 1
+    uint64_t fallbacks;   // samples the CPU had to make, of all rounds
+    uint64_t images, failed, batches;
     // The process.
     pid_t pid;
     int to, from;
@@ -238,7 +239,18 @@ void profile_end(struct profile_config *c);
 double profile_median(const double *values, int n);
 // In place. q = 0.99: the value that 99 of 100 do not exceed.
 double profile_quantile(double *values, size_t n, double q);
+// NAN: nobody knows, for images do not say who made them.
 double profile_fallback_percent(const struct profile_config *c);
+// Pictures that come out of a batch, and per second if the consumer is always
+// busy; of those that were measured. 0: no consumer.
+double profile_per_batch(const struct profile *p);
+double profile_need(const struct profile *p);
+// Share of the pictures that cannot be made, 0 .. 1.
+double profile_failing(const struct profile *p);
+
+// Of what host threads do, and its share of that; NULL: they do nothing. Where
+// entropy decoding is known to be most of decode, it is taken out of it.
+const char *profile_largest_part(const struct profile_watch *w, double *share);
 
 // The fewest threads whose rate is at least need; if none is, more than were
 // measured, by the last step's growth, and *measured = false. 0: never, for
@@ -284,10 +296,14 @@ double profile_overlap(const struct profile_interval *intervals, size_t n);
 void profile_summarize(struct profile *p);
 const struct profile_config *profile_find(const struct profile *p, int backend,
                                           enum profile_mode mode, int threads);
+int profile_cores(void);  // of the machine
 int profile_most_threads(const struct profile *p);
 int profile_cpu(const struct profile *p);  // index of that backend
 const struct profile_config *profile_best_cpu(const struct profile *p);
 int profile_enough(const struct profile *p, int backend, bool *measured);
+// "opencl: 3 threads keep it fed (estimated)"
+void profile_enough_text(const char *backend, int threads, bool measured,
+                         int cores, char *out, size_t size);
 
 int profile_print(struct profile *p);
 bool profile_report(struct profile *p);

@@ -64,6 +64,50 @@ int profile_threads_enough(const int *threads, const double *rates, int n,
     return threads[n - 1] + (int)ceil((need - last) / per_thread - 1e-9);
 }
 
+const char *profile_largest_part(const struct profile_watch *w, double *share)
+{
+    bool cut = w->entropy > 0.5;
+    double sum = 0, entropy = 0, largest = 0;
+    const char *name = NULL;
+
+    for (int i = 0; i < w->num_parts; i++) {
+        const struct profile_part *part = &w->parts[i];
+        double ms = part->ms_per_1000;
+
+        if (part->device)
+            continue;
+        sum += ms;
+        if (!strcmp(part->name, "entropy")) {
+            entropy += ms;
+        } else if (!strcmp(part->name, "decode") && cut) {
+            entropy += ms * w->entropy;
+        } else if (ms > largest) {
+            largest = ms;
+            name = part->name;
+        }
+    }
+    if (entropy > largest) {
+        largest = entropy;
+        name = "entropy decoding";
+    }
+    *share = sum > 0 ? largest / sum : 0;
+    return name;
+}
+
+void profile_enough_text(const char *backend, int threads, bool measured,
+                         int cores, char *out, size_t size)
+{
+    if (!threads)
+        snprintf(out, size, "%s: more threads do not keep it fed", backend);
+    else
+        snprintf(out, size, "%s: %d thread%s keep%s it fed%s", backend, threads,
+                 threads == 1 ? "" : "s", threads == 1 ? "s" : "",
+                 measured          ? ""
+                 : threads > cores ? " (estimated; this machine has fewer "
+                                     "cores)"
+                                   : " (estimated)");
+}
+
 enum profile_bound profile_bound(double consumer_ms, double busy)
 {
     if (consumer_ms <= 0)

@@ -35,19 +35,20 @@ static json_t *sample_json(const struct profile_measure *m)
     const struct profile_sample *s = &m->s;
 
     return json_pack(
-        "{s:f s:f s:f s:f s:f s:f s:f s:I s:I s:I s:I s:f s:f s:f s:f s:f s:f "
-        "s:f s:f s:f s:f s:f s:I s:o}",
+        "{s:f s:f s:f s:f s:f s:f s:f s:f s:I s:I s:I s:I s:f s:f s:f s:f s:f "
+        "s:f s:f s:f s:f s:f s:f s:I s:o}",
         "seconds", s->seconds, "cpu_seconds", s->cpu_seconds, "rate", s->rate,
-        "busy", s->busy, "consumer_seconds", s->consumer_seconds, "wait_submit",
-        s->wait_submit, "wait_results", s->wait_results, "images",
-        (json_int_t)s->images, "failed", (json_int_t)s->failed, "batches",
-        (json_int_t)s->batches, "fallbacks", (json_int_t)s->fallbacks,
-        "launches", s->launches, "device_batches", s->device_batches,
-        "bytes_up", s->bytes_up, "bytes_down", s->bytes_down, "bytes_imported",
-        s->bytes_imported, "import_falls", s->import_falls, "peak_rss",
-        s->peak_rss, "others", s->others, "begun", m->begun, "ended", m->ended,
-        "total_cpu", tools_cpu_seconds(), "made", (json_int_t)s->made,
-        "latencies", numbers(s->latencies, s->num_latencies));
+        "busy", s->busy, "consumer_seconds", s->consumer_seconds,
+        "consumer_cpu", s->consumer_cpu, "wait_submit", s->wait_submit,
+        "wait_results", s->wait_results, "images", (json_int_t)s->images,
+        "failed", (json_int_t)s->failed, "batches", (json_int_t)s->batches,
+        "fallbacks", (json_int_t)s->fallbacks, "launches", s->launches,
+        "device_batches", s->device_batches, "bytes_up", s->bytes_up,
+        "bytes_down", s->bytes_down, "bytes_imported", s->bytes_imported,
+        "import_falls", s->import_falls, "peak_rss", s->peak_rss, "others",
+        s->others, "begun", m->begun, "ended", m->ended, "total_cpu",
+        tools_cpu_seconds(), "made", (json_int_t)s->made, "latencies",
+        numbers(s->latencies, s->num_latencies));
 }
 
 // ---- With the clocks on ----------------------------------------------------------

@@ -46,25 +46,26 @@ static void sleep_until(int64_t ns)
         ;
 }
 
-// Slices of a millisecond, a part of each at work. Returns when it began.
-static int64_t consume(struct profile_child *c)
+// Takes its time, and of a core what it was told: in slices of a millisecond,
+// each until its part of CPU time is used up. What others kept it from using it
+// catches up with, but not beyond the end.
+static void consume(struct profile_child *c)
 {
     const int64_t begin = now_ns(), slice = 1000000;
     const int64_t end = begin + (int64_t)(c->consumer_ms * 1e6);
-    double cpu = thread_cpu();
+    const double part = c->consumer_cpu / 100, cpu = thread_cpu();
 
-    for (int64_t at = begin; at < end; at += slice) {
-        int64_t stop = at + (int64_t)((double)slice * c->consumer_cpu / 100);
+    for (int64_t at = begin; part > 0 && at < end; at += slice) {
+        int64_t stop = at + slice < end ? at + slice : end;
+        double due = part * seconds_of(stop - begin);
 
-        while (c->consumer_cpu > 0 && now_ns() < stop)
+        while (thread_cpu() - cpu < due && now_ns() < end)
             ;
-        sleep_until(c->consumer_cpu > 0 && at + slice < end ? at + slice : end);
-        if (c->consumer_cpu <= 0)
-            break;
+        sleep_until(stop);
     }
+    sleep_until(end);
     c->burnt += thread_cpu() - cpu;
     hr_trace_span("consumer", begin, now_ns());
-    return begin;
 }
 
 // ---- The pipeline --------------------------------------------------------------
@@ -167,7 +168,8 @@ static bool collect(struct profile_child *c, struct profile_measure *m)
     run->collected++;
     c->made += (uint64_t)slot->num;
     if (c->consumer_ms > 0) {
-        begin = consume(c);
+        begin = now_ns();
+        consume(c);
         m->s.consumer_seconds += seconds_of(now_ns() - begin);
     }
     return true;
@@ -261,7 +263,8 @@ void profile_end_counting(struct profile_child *c, struct profile_measure *m,
 
     m->ended = tools_seconds();
     s->seconds = m->ended - m->begun;
-    s->cpu_seconds = tools_cpu_seconds() - m->cpu - (c->burnt - m->burnt);
+    s->consumer_cpu = c->burnt - m->burnt;
+    s->cpu_seconds = tools_cpu_seconds() - m->cpu - s->consumer_cpu;
     other = others(&all);
     if (all > all_before && other > m->others)
         s->others = (double)(other - m->others) / (double)(all - all_before);

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "options.h"
 #include "profile.h"
@@ -64,7 +63,7 @@ static int compare_ints(const void *a, const void *b)
 
 static void default_threads(struct profile_options *opt)
 {
-    int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int cores = profile_cores();
 
     for (int n = 1; n < cores && opt->num_threads < PROFILE_THREADS - 1; n *= 2)
         opt->threads[opt->num_threads++] = n;
@@ -127,7 +126,6 @@ static int read_run(struct run_options *run, const struct profile_words *w)
                                w->dtype ? w->dtype : "f32", options_dtypes);
     int tier = options_choose("profile", "--tier", w->tier ? w->tier : "close",
                               options_tiers);
-    char error[320];
 
     if (dtype < 0 || tier < 0 ||
         !options_count("profile", "--limit", w->limit, &run->limit))
@@ -139,12 +137,8 @@ static int read_run(struct run_options *run, const struct profile_words *w)
     run->epochs = 1;
     run->dtype = (enum hr_dtype)dtype;
     run->tier = (enum hr_tier)tier;
-    run->ops_text = w->ops                ? w->ops
-                    : run->dtype == HR_U8 ? OPS_EVALUATION_U8
-                                          : OPS_EVALUATION;
-    if (!ops_parse(&run->ops, run->ops_text, error, sizeof(error)))
-        return options_fail("profile", "--ops: %s", error);
-    return TOOLS_OK;
+    run->ops_text = options_ops("profile", w->ops, run->dtype, &run->ops);
+    return run->ops_text ? TOOLS_OK : TOOLS_CANNOT;
 }
 
 // Before anything is measured.
@@ -181,10 +175,7 @@ static int read_paths(struct profile *p, poptContext con)
         if (!(p->paths[p->num_paths++] = strdup(args[i])))
             return options_fail("profile", "out of memory");
     }
-    if (p->in.num)
-        return TOOLS_OK;
-    tools_warn("no pictures found (.jpg .jpeg .jpe .jfif .png .mpo)");
-    return TOOLS_CANNOT;
+    return options_pictures(&p->in, p->opt.quiet) ? TOOLS_OK : TOOLS_CANNOT;
 }
 
 static int read_all(struct profile *p, poptContext con)
@@ -207,22 +198,12 @@ static int read_all(struct profile *p, poptContext con)
     return check_outputs(opt);
 }
 
-enum { OPTION_HELP = 1 };
-
 static int act(struct profile *p, poptContext con, bool *done)
 {
-    int rc = poptGetNextOpt(con);
+    int code = options_read("profile", con, example, done);
 
-    if (rc == OPTION_HELP) {
-        poptPrintHelp(con, stdout, 0);
-        fputs(example, stdout);
-        *done = true;
-        return tools_flush_stdout();
-    }
-    if (rc < -1)
-        return options_fail("profile", "%s: %s",
-                            poptBadOption(con, POPT_BADOPTION_NOALIAS),
-                            poptStrerror(rc));
+    if (code || *done)
+        return code;
     if (p->words.measure) {
         *done = true;
         return profile_child();
@@ -261,7 +242,7 @@ int profile_options(struct profile *p, int argc, char **argv, bool *done)
         {"quiet", 'q', POPT_ARG_NONE, &w->quiet, 0, "no progress", NULL},
         {"measure", 0, POPT_ARG_NONE | POPT_ARGFLAG_DOC_HIDDEN, &w->measure, 0,
          NULL, NULL},
-        {"help", 'h', POPT_ARG_NONE, NULL, OPTION_HELP, "show this", NULL},
+        {"help", 'h', POPT_ARG_NONE, NULL, OPTIONS_HELP, "show this", NULL},
         POPT_TABLEEND
 #undef TEXT
 #undef FLAG

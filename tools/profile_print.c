@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,14 +32,15 @@ static const char legend[] =
     "CPU-s/1k: CPU seconds of the process per 1000 pictures. KiB/img: to the\n"
     "device and back; launch: of kernels, per batch. peak MiB: host memory of\n"
     "the process. fallb %: pictures that the device left to the CPU, in part\n"
-    "or whole. x 1thr, x CPU: times the rate of one CPU thread, of the CPU's\n"
-    "best.";
+    "or whole (not known of eager). x 1thr, x CPU: times the rate of one CPU\n"
+    "thread, of the CPU's best.";
 
 static void rates(const struct profile *p)
 {
     const struct profile_config *one = profile_find(p, profile_cpu(p),
                                                     PROFILE_PLANNED, 1);
     const struct profile_config *best = profile_best_cpu(p);
+    char fallback[32];
 
     printf("%-14s %3s %-8s %9s %5s %8s %8s %9s %9s %7s %8s %7s %6s %6s\n",
            "device", "thr", "mode", "img/s", "+-%", "p50 ms", "p99 ms",
@@ -49,29 +51,46 @@ static void rates(const struct profile *p)
 
         if (c->mode == PROFILE_WATCHED)
             continue;
+        snprintf(fallback, sizeof(fallback), "%.1f",
+                 profile_fallback_percent(c));
         printf("%-14s %3d %-8s %9.1f %5.1f %8.2f %8.2f %9.3f %9.1f %7.1f %8.1f "
-               "%7.1f %6.2f %6.2f\n",
+               "%7s %6.2f %6.2f\n",
                c->device, c->threads, profile_modes[c->mode], c->rate,
                100 * c->noise, c->p50, c->p99, c->cpu_per_1000,
                c->bytes_per_image / 1024, c->launches_per_batch,
-               c->peak_rss * MIB, profile_fallback_percent(c),
+               c->peak_rss * MIB, c->mode == PROFILE_EAGER ? "-" : fallback,
                one->rate > 0 ? c->rate / one->rate : 0,
                best->rate > 0 ? c->rate / best->rate : 0);
     }
     puts(legend);
 }
 
+// A machine that has no core to spare cannot be loaded as was asked.
+static void consumer_load(const struct profile *p)
+{
+    double least = HUGE_VAL, most = 0;
+
+    for (int i = 0; i < p->num_configs; i++) {
+        const struct profile_config *c = &p->configs[i];
+
+        if (c->mode != PROFILE_PLANNED)
+            continue;
+        least = fmin(least, c->consumer_cpu);
+        most = fmax(most, c->consumer_cpu);
+    }
+    printf("It was given %.0f to %.0f %% of a core.\n", 100 * least,
+           100 * most);
+}
+
 static void consumers(const struct profile *p)
 {
-    double batch = p->configs[0].batch;
-
     if (p->opt.consumer_ms <= 0)
         return;
-    printf("\nA consumer of %g ms per batch of %.0f", p->opt.consumer_ms,
-           batch);
+    printf("\nA consumer of %g ms per batch of %.3g", p->opt.consumer_ms,
+           profile_per_batch(p));
     if (p->opt.consumer_cpu)
         printf(", using %d %% of a core", p->opt.consumer_cpu);
-    printf(" (at most %.1f img/s)\n\n", 1000 * batch / p->opt.consumer_ms);
+    printf(" (at most %.1f img/s)\n\n", profile_need(p));
     printf("%-14s %3s %9s %8s %9s\n", "device", "thr", "img/s", "busy %",
            "bound");
     for (int i = 0; i < p->num_configs; i++) {
@@ -81,17 +100,17 @@ static void consumers(const struct profile *p)
             printf("%-14s %3d %9.1f %8.1f %9s\n", c->device, c->threads,
                    c->fed_rate, 100 * c->busy, bound_name(p, c));
     }
+    if (p->opt.consumer_cpu)
+        consumer_load(p);
     putchar('\n');
     for (int b = 0; b < p->opt.num_backends; b++) {
+        char text[128];
         bool measured;
         int n = profile_enough(p, b, &measured);
 
-        if (n)
-            printf("%s: %d thread%s keep%s it fed%s\n", p->opt.backends[b], n,
-                   n == 1 ? "" : "s", n == 1 ? "s" : "",
-                   measured ? "" : " (estimated)");
-        else
-            printf("%s: more threads do not keep it fed\n", p->opt.backends[b]);
+        profile_enough_text(p->opt.backends[b], n, measured, profile_cores(),
+                            text, sizeof(text));
+        puts(text);
     }
 }
 
@@ -148,9 +167,16 @@ static void watched(const struct profile *p, int backend)
 
 static int print_text(const struct profile *p)
 {
-    printf("%.0f pictures, batches of %d, %d of them in flight, %s\n\n",
-           p->configs[0].pictures, p->configs[0].batch, p->configs[0].ring,
-           p->opt.run.ops_text);
+    const struct profile_config *first = &p->configs[0];
+
+    printf("%.0f picture%s, batches of %d, %d of them in flight, %s\n",
+           first->pictures, first->pictures > 1 ? "s" : "", first->batch,
+           first->ring, p->opt.run.ops_text);
+    if (profile_failing(p) > 0)
+        printf("%.3g %% of them cannot be made: they take time, but do not "
+               "count as pictures\n",
+               100 * profile_failing(p));
+    putchar('\n');
     rates(p);
     consumers(p);
     for (int b = 0; b < p->opt.num_backends; b++)
@@ -173,30 +199,26 @@ static json_t *config_json(const struct profile *p,
     const struct profile_config *one = profile_find(p, profile_cpu(p),
                                                     PROFILE_PLANNED, 1);
     const struct profile_config *best = profile_best_cpu(p);
-    uint64_t failed = 0, batches = 0;
-    json_t *json;
-
-    for (int i = 0; i < c->num_rounds; i++) {
-        failed += c->rounds[i].failed;
-        batches += c->rounds[i].batches;
-    }
-    json = json_pack(
-        "{s:s s:s s:i s:i s:i s:f s:f s:f s:f s:f s:f s:f s:f s:I s:I s:I "
+    json_t *json = json_pack(
+        "{s:s s:s s:i s:i s:i s:f s:f s:f s:f s:f s:f s:f s:f s:o s:I s:I "
         "s:I s:f s:f s:f s:f}",
         "device", c->device, "mode", profile_modes[c->mode], "threads",
         c->threads, "batch", c->batch, "in_flight", c->ring, "img_per_s",
         c->rate, "noise", c->noise, "latency_p50_ms", c->p50, "latency_p99_ms",
         c->p99, "cpu_s_per_1000", c->cpu_per_1000, "bytes_per_image",
         c->bytes_per_image, "launches_per_batch", c->launches_per_batch,
-        "peak_rss_bytes", c->peak_rss, "fallbacks", (json_int_t)c->fallbacks,
-        "images", (json_int_t)c->images, "failed", (json_int_t)failed,
-        "batches", (json_int_t)batches, "times_cpu_1_thread",
+        "peak_rss_bytes", c->peak_rss, "fallbacks",
+        c->mode == PROFILE_EAGER ? json_null()
+                                 : json_integer((json_int_t)c->fallbacks),
+        "images", (json_int_t)c->images, "failed", (json_int_t)c->failed,
+        "batches", (json_int_t)c->batches, "times_cpu_1_thread",
         one->rate > 0 ? c->rate / one->rate : 0, "times_best_cpu",
         best->rate > 0 ? c->rate / best->rate : 0, "imported_bytes_per_image",
         c->imported_per_image, "import_falls", c->import_falls);
     if (c->num_fed) {
         json_object_set_new(json, "consumer_busy", json_real(c->busy));
         json_object_set_new(json, "consumer_img_per_s", json_real(c->fed_rate));
+        json_object_set_new(json, "consumer_cpu", json_real(c->consumer_cpu));
         json_object_set_new(json, "bound", json_string(bound_name(p, c)));
     }
     return json;
@@ -253,13 +275,14 @@ static int print_json(const struct profile *p)
             json_array_append_new(configs, config_json(p, &p->configs[i]));
     for (int b = 0; b < p->opt.num_backends; b++)
         json_array_append_new(backends, backend_json(p, b));
-    json = json_pack("{s:s s:s s:f s:i s:f s:i s:f s:f s:o s:o s:s}", "version",
-                     hr_version(), "ops", p->opt.run.ops_text, "pictures",
-                     p->configs[0].pictures, "rounds", PROFILE_ROUNDS,
-                     "consumer_ms", p->opt.consumer_ms, "consumer_cpu",
-                     p->opt.consumer_cpu, "noise", p->noise, "others",
-                     p->others, "configurations", configs, "backends", backends,
-                     "advice", p->advice);
+    json = json_pack("{s:s s:s s:f s:f s:i s:f s:f s:i s:f s:f s:o s:o s:s}",
+                     "version", hr_version(), "ops", p->opt.run.ops_text,
+                     "pictures", p->configs[0].pictures, "failing",
+                     profile_failing(p), "rounds", PROFILE_ROUNDS,
+                     "consumer_ms", p->opt.consumer_ms, "consumer_img_per_s",
+                     profile_need(p), "consumer_cpu", p->opt.consumer_cpu,
+                     "noise", p->noise, "others", p->others, "configurations",
+                     configs, "backends", backends, "advice", p->advice);
     rc = json
              ? json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9))
              : -1;

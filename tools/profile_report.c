@@ -39,6 +39,10 @@ static void head(struct profile *p, struct report *r)
     }
     report_fact(r, "pictures", "%.0f, batches of %d", p->configs[0].pictures,
                 p->configs[0].batch);
+    if (profile_failing(p) > 0)
+        report_fact(r, "cannot be made",
+                    "%.3g %% of them: they take time, but do not count",
+                    100 * profile_failing(p));
     report_fact(r, "ops", "%s", p->opt.run.ops_text);
     report_fact(
         r, "noise",
@@ -162,7 +166,7 @@ static void table(struct profile *p, struct report *r)
                 "process per 1000 pictures. KiB/img: to the device and back. "
                 "launches: of kernels, per batch. MiB: peak host memory of "
                 "the process. fallback: pictures that the device left to the "
-                "CPU, in part or whole.");
+                "CPU, in part or whole; not known of eager.");
     report_table(r, "Measured", columns, sizeof(columns) / sizeof(*columns));
     for (int i = 0; i < p->num_configs; i++)
         if (p->configs[i].mode != PROFILE_WATCHED)
@@ -173,16 +177,13 @@ static void table(struct profile *p, struct report *r)
 static void threads_enough(const struct profile *p, struct report *r)
 {
     for (int b = 0; b < p->opt.num_backends; b++) {
+        char text[128];
         bool measured;
         int n = profile_enough(p, b, &measured);
 
-        if (n)
-            report_text(r, "%s: %d thread%s%s.", p->opt.backends[b], n,
-                        n == 1 ? " suffices" : "s suffice",
-                        measured ? "" : " (estimated)");
-        else
-            report_text(r, "%s: more threads do not keep it fed.",
-                        p->opt.backends[b]);
+        profile_enough_text(p->opt.backends[b], n, measured, profile_cores(),
+                            text, sizeof(text));
+        report_text(r, "%s.", text);
     }
 }
 
@@ -198,16 +199,18 @@ static void consumer(struct profile *p, struct report *r)
          .digits = 1,
          .unit = " %"},
     };
+    char load[48] = "";
 
     if (p->opt.consumer_ms <= 0)
         return;
+    if (p->opt.consumer_cpu)
+        snprintf(load, sizeof(load), " and %d %% of a core meanwhile",
+                 p->opt.consumer_cpu);
     report_section(r, "Beside a network", NULL);
     report_text(r,
                 "A consumer that takes %g ms per batch%s: %.0f pictures per "
                 "second at most. From 97 %% on it is the limit itself.",
-                p->opt.consumer_ms,
-                p->opt.consumer_cpu ? " and loads the host" : "",
-                1000.0 * p->configs[0].batch / p->opt.consumer_ms);
+                p->opt.consumer_ms, load, profile_need(p));
     report_table(r, "How busy it is kept", columns, 4);
     for (int i = 0; i < p->num_configs; i++) {
         const struct profile_config *c = &p->configs[i];
@@ -292,6 +295,16 @@ static void breakdown(struct profile *p, struct report *r)
     }
 }
 
+// Of the worker threads, on average.
+static double on_a_core(const struct profile_watch *w)
+{
+    double sum = 0;
+
+    for (int i = 0; i < w->num_workers; i++)
+        sum += w->worker_cpu[i] / w->num_workers;
+    return sum;
+}
+
 static void facts(struct profile *p, struct report *r)
 {
     static const struct report_column columns[] = {
@@ -304,11 +317,12 @@ static void facts(struct profile *p, struct report *r)
          .digits = 0,
          .unit = " %"},
         {.title = "workers idle", .number = true, .digits = 0, .unit = " %"},
+        {.title = "on a core", .number = true, .digits = 0, .unit = " %"},
         {.title = "hidden", .number = true, .digits = 0, .unit = " %"},
     };
     double entropy = p->watch[profile_cpu(p)].entropy;
 
-    report_table(r, "Queue and waiting", columns, 7);
+    report_table(r, "Queue and waiting", columns, 8);
     for (int b = 0; b < p->opt.num_backends; b++) {
         const struct profile_watch *w = &p->watch[b];
 
@@ -318,11 +332,13 @@ static void facts(struct profile *p, struct report *r)
         report_number_cell(r, 100 * w->wait_submit);
         report_number_cell(r, 100 * w->wait_results);
         report_number_cell(r, 100 * w->idle);
+        report_number_cell(r, 100 * on_a_core(w));
         report_number_cell(r, w->overlap >= 0 ? 100 * w->overlap : (double)NAN);
     }
     report_text(r,
                 "Submitting and waiting: of the time of the thread that does "
-                "both, in per cent. Hidden: the share of the device's and "
+                "both. Workers that are neither idle nor on a core wait for "
+                "one, or for a disk. Hidden: the share of the device's and "
                 "copies' time in which something else was at work, too.");
     if (entropy >= 0)
         report_text(

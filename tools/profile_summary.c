@@ -8,6 +8,11 @@
 
 #include "profile.h"
 
+int profile_cores(void)
+{
+    return (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 int profile_most_threads(const struct profile *p)
 {
     return p->opt.threads[p->opt.num_threads - 1];
@@ -84,6 +89,7 @@ static void summarize(struct profile_config *c)
     const struct profile_sample *last =
         &c->rounds[c->num_rounds ? c->num_rounds - 1 : 0];
     double low = HUGE_VAL, high = 0, cpu = 0, images = 0;
+    double shares[PROFILE_ROUNDS];
 
     for (int i = 0; i < c->num_rounds; i++) {
         const struct profile_sample *s = &c->rounds[i];
@@ -93,6 +99,8 @@ static void summarize(struct profile_config *c)
         cpu += s->cpu_seconds;
         images += (double)s->images;
         c->fallbacks += s->fallbacks;
+        c->failed += s->failed;
+        c->batches += s->batches;
         c->peak_rss = s->peak_rss > c->peak_rss ? s->peak_rss : c->peak_rss;
     }
     c->images = (uint64_t)images;
@@ -110,19 +118,57 @@ static void summarize(struct profile_config *c)
         c->import_falls = last->import_falls;
     c->busy = MEDIAN(c->fed, c->num_fed, busy);
     c->fed_rate = MEDIAN(c->fed, c->num_fed, rate);
+    for (int i = 0; i < c->num_fed; i++) {
+        const struct profile_sample *s = &c->fed[i];
+
+        shares[i] = s->consumer_seconds > 0
+                        ? s->consumer_cpu / s->consumer_seconds
+                        : 0;
+    }
+    c->consumer_cpu = profile_median(shares, c->num_fed);
     latencies(c);
 }
 
 double profile_fallback_percent(const struct profile_config *c)
 {
+    if (c->mode == PROFILE_EAGER)
+        return (double)NAN;
     return c->images ? 100 * (double)c->fallbacks / (double)c->images : 0;
 }
 
-static double need(const struct profile *p)
+static void totals(const struct profile *p, double *images, double *failed,
+                   double *batches)
 {
-    double batch = p->configs[0].batch;
+    *images = *failed = *batches = 0;
+    for (int i = 0; i < p->num_configs; i++)
+        if (p->configs[i].mode == PROFILE_PLANNED) {
+            *images += (double)p->configs[i].images;
+            *failed += (double)p->configs[i].failed;
+            *batches += (double)p->configs[i].batches;
+        }
+}
 
-    return p->opt.consumer_ms > 0 ? 1000 * batch / p->opt.consumer_ms : 0;
+double profile_per_batch(const struct profile *p)
+{
+    double images, failed, batches;
+
+    totals(p, &images, &failed, &batches);
+    return batches > 0 ? images / batches : 0;
+}
+
+double profile_need(const struct profile *p)
+{
+    return p->opt.consumer_ms > 0
+               ? 1000 * profile_per_batch(p) / p->opt.consumer_ms
+               : 0;
+}
+
+double profile_failing(const struct profile *p)
+{
+    double images, failed, batches;
+
+    totals(p, &images, &failed, &batches);
+    return failed > 0 ? failed / (images + failed) : 0;
 }
 
 // By what the consumer got while it was there: its CPU load counts.
@@ -139,43 +185,11 @@ int profile_enough(const struct profile *p, int backend, bool *measured)
         if (c->backend != backend || c->mode != PROFILE_PLANNED)
             continue;
         threads[n] = c->threads;
-        rates[n++] = fed                     ? need(p)
-                     : c->fed_rate < need(p) ? c->fed_rate * .999
-                                             : need(p) * .999;
+        rates[n++] = fed                             ? profile_need(p)
+                     : c->fed_rate < profile_need(p) ? c->fed_rate * .999
+                                                     : profile_need(p) * .999;
     }
-    return profile_threads_enough(threads, rates, n, need(p), measured);
-}
-
-// The largest part of what host threads do; decode is cut in two by what
-// libjpeg takes.
-static const char *largest_part(const struct profile *p, int backend,
-                                double *share)
-{
-    static const char *const whole = "decode", *const entropy =
-                                                   "entropy decoding";
-    const struct profile_watch *w = &p->watch[backend];
-    const char *name = NULL;
-    double sum = 0, largest = 0;
-
-    for (int i = 0; i < w->num_parts; i++) {
-        const struct profile_part *part = &w->parts[i];
-        bool decode = !strcmp(part->name, "decode");
-        double ms = part->ms_per_1000;
-
-        if (part->device)
-            continue;
-        sum += ms;
-        if (decode && w->entropy > 0.5)
-            ms *= w->entropy;
-        if (ms > largest) {
-            largest = ms;
-            name = !decode ? part->name : w->entropy > 0.5 ? entropy : whole;
-            if (!strcmp(part->name, "entropy"))
-                name = entropy;
-        }
-    }
-    *share = sum > 0 ? largest / sum : 0;
-    return name;
+    return profile_threads_enough(threads, rates, n, profile_need(p), measured);
 }
 
 // Threads with which a backend was seen to feed the consumer; 0: with none.
@@ -257,18 +271,18 @@ static void advise(struct profile *p)
     struct profile_case k = {
         .backend = p->opt.backends[b],
         .threads = c->threads,
-        .cores = (int)sysconf(_SC_NPROCESSORS_ONLN),
+        .cores = profile_cores(),
         .consumer_ms = p->opt.consumer_ms,
         .busy = c->busy,
         .rate = p->opt.consumer_ms > 0 ? c->fed_rate : c->rate,
-        .need = need(p),
+        .need = profile_need(p),
         .best_cpu_rate = cpu->rate,
         .software = c->software,
         .others = p->others,
         .noise = p->noise,
     };
 
-    k.part = largest_part(p, b, &k.part_share);
+    k.part = profile_largest_part(&p->watch[b], &k.part_share);
     // What would take the largest part off the host.
     if (k.part)
         k.offload = strstr(k.part, "entropy") ? "entropy..reconstruct"

@@ -3,23 +3,16 @@
 
 #include <stdlib.h>
 
+#include "options.h"
 #include "tools.h"
 
 #define BUDGET ((uint64_t)256 << 20)  // if none is given, as the device's
 
 static bool check_inputs(struct run *run)
 {
-    const struct inputs *in = &run->in;
-
-    if (in->skipped && !run->opt.quiet)
-        tools_warn("passed over %zu entries that are no regular files (the "
-                   "first is %s)",
-                   in->skipped, in->first_skipped ? in->first_skipped : "?");
-    if (!in->num) {
-        tools_warn("no pictures found (.jpg .jpeg .jpe .jfif .png .mpo)");
+    if (!options_pictures(&run->in, run->opt.quiet))
         return false;
-    }
-    run->total = in->num;
+    run->total = run->in.num;
     if (run->opt.limit && run->opt.limit < run->total)
         run->total = run->opt.limit;
     run->in.num = run->total;

@@ -109,18 +109,6 @@ static int read_out(struct run_options *opt, const char *out)
     return TOOLS_OK;
 }
 
-static int read_ops(struct run_options *opt, const char *text)
-{
-    char error[320];
-
-    opt->ops_text = text                  ? text
-                    : opt->dtype == HR_U8 ? OPS_EVALUATION_U8
-                                          : OPS_EVALUATION;
-    if (!ops_parse(&opt->ops, opt->ops_text, error, sizeof(error)))
-        return options_fail("run", "--ops: %s", error);
-    return TOOLS_OK;
-}
-
 static int read_all(struct run *run, const struct run_words *words,
                     poptContext con)
 {
@@ -131,29 +119,19 @@ static int read_all(struct run *run, const struct run_words *words,
     opt->strict = words->strict;
     opt->backend = words->backend;
     if (read_words(opt, words) || read_numbers(opt, words) ||
-        read_out(opt, words->out) || read_ops(opt, words->ops))
+        read_out(opt, words->out))
         return TOOLS_CANNOT;
-    return options_inputs("run", con, &run->in) ? TOOLS_OK : TOOLS_CANNOT;
+    opt->ops_text = options_ops("run", words->ops, opt->dtype, &opt->ops);
+    return opt->ops_text && options_inputs("run", con, &run->in) ? TOOLS_OK
+                                                                 : TOOLS_CANNOT;
 }
-
-enum { OPTION_HELP = 1 };
 
 static int act(struct run *run, const struct run_words *t, poptContext con,
                bool *done)
 {
-    int rc = poptGetNextOpt(con);
+    int code = options_read("run", con, example, done);
 
-    if (rc == OPTION_HELP) {
-        poptPrintHelp(con, stdout, 0);
-        fputs(example, stdout);
-        *done = true;
-        return tools_flush_stdout();
-    }
-    if (rc < -1)
-        return options_fail("run", "%s: %s",
-                            poptBadOption(con, POPT_BADOPTION_NOALIAS),
-                            poptStrerror(rc));
-    return read_all(run, t, con);
+    return code || *done ? code : read_all(run, t, con);
 }
 
 static int parse(struct run *run, struct run_words *t, int argc, char **argv,
@@ -189,7 +167,7 @@ static int parse(struct run *run, struct run_words *t, int argc, char **argv,
          "print the summary as one JSON object", NULL},
         {"quiet", 'q', POPT_ARG_NONE, &t->quiet, 0,
          "no progress, no summary; errors only", NULL},
-        {"help", 'h', POPT_ARG_NONE, NULL, OPTION_HELP, "show this", NULL},
+        {"help", 'h', POPT_ARG_NONE, NULL, OPTIONS_HELP, "show this", NULL},
         POPT_TABLEEND
 #undef TEXT
 #undef NUMBER

@@ -49,6 +49,9 @@ int tools_flush_stdout(void);
 // "entropy..store", or "store" if the span is one stage.
 void tools_span_text(char *out, size_t size, struct hr_span span);
 
+// Zeroes; free(). NULL: a message was printed.
+void *tools_new(size_t size);
+
 // a * b, or false if it does not fit.
 bool tools_mul(size_t *out, size_t a, size_t b);
 

@@ -145,3 +145,12 @@ bool tools_mul(size_t *out, size_t a, size_t b)
 {
     return !__builtin_mul_overflow(a, b, out);
 }
+
+void *tools_new(size_t size)
+{
+    void *memory = calloc(1, size);
+
+    if (!memory)
+        tools_warn("out of memory");
+    return memory;
+}

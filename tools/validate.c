@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "options.h"
 #include "run.h"
 
 // ---- Which pictures --------------------------------------------------------
@@ -90,21 +91,10 @@ static bool open_devices(struct validate *v)
 
 static bool prepare(struct validate *v)
 {
-    if (v->in.skipped && !v->opt.quiet)
-        tools_warn("passed over %zu entries that are no regular files (the "
-                   "first is %s)",
-                   v->in.skipped,
-                   v->in.first_skipped ? v->in.first_skipped : "?");
-    if (!v->in.num) {
-        tools_warn("no pictures found (.jpg .jpeg .jpe .jfif .png .mpo)");
+    if (!options_pictures(&v->in, v->opt.quiet))
         return false;
-    }
-    v->pictures = calloc(VALIDATE_BATCH, sizeof(*v->pictures));
-    if (!v->pictures) {
-        tools_warn("out of memory");
-        return false;
-    }
-    return validate_choose(v) && open_devices(v);
+    v->pictures = tools_new(VALIDATE_BATCH * sizeof(*v->pictures));
+    return v->pictures && validate_choose(v) && open_devices(v);
 }
 
 static bool run_all(struct validate *v)
@@ -173,14 +163,12 @@ static int run(struct validate *v)
 
 int cmd_validate(int argc, char **argv)
 {
-    struct validate *v = calloc(1, sizeof(*v));
+    struct validate *v = tools_new(sizeof(*v));
     bool done = false;
     int code;
 
-    if (!v) {
-        tools_warn("out of memory");
+    if (!v)
         return TOOLS_CANNOT;
-    }
     v->argc = argc;
     v->argv = argv;
     code = validate_options(v, argc, argv, &done);

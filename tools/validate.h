@@ -104,7 +104,9 @@ struct validate_picture {
     bool cut[HR_NUM_STAGES];                   // was compared
     struct validate_stats at[HR_NUM_STAGES];   // .. with this result
     struct hr_result results[VALIDATE_SIDES];  // of the whole chain
-    bool status_differs;
+    bool status_differs;                       // at some cut:
+    int status_cut;                            // .. this one, and so
+    enum hr_status status[VALIDATE_SIDES];
     bool differs;  // at some cut
     bool looked;   // its spans were run alone
     bool repeats;  // the whole chain differs a second time

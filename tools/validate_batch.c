@@ -239,8 +239,12 @@ static void look(struct validate *v, int i, int cut, const struct hr_result *a,
         p->results[VALIDATE_REFERENCE] = *a;
         p->results[VALIDATE_DEVICE] = *b;
     }
-    if (a->status != b->status)
+    if (a->status != b->status && !p->status_differs) {
         p->status_differs = true;
+        p->status_cut = cut;
+        p->status[VALIDATE_REFERENCE] = a->status;
+        p->status[VALIDATE_DEVICE] = b->status;
+    }
     if (a->status || b->status) {
         p->cut[cut] = false;
         return;

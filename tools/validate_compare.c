@@ -81,16 +81,6 @@ static struct meaning meaning_of(const struct validate_picture *p,
     return m;
 }
 
-static double from_f16(uint16_t h)
-{
-    int exponent = h >> 10 & 31, fraction = h & 1023;
-    double x = exponent == 31 ? (double)NAN
-               : exponent     ? ldexp(fraction + 1024, exponent - 25)
-                              : ldexp(fraction, -24);
-
-    return h & 0x8000 ? -x : x;
-}
-
 static double number(const struct hr_image_params *p, const uint8_t *at)
 {
     uint16_t h;
@@ -102,7 +92,7 @@ static double number(const struct hr_image_params *p, const uint8_t *at)
         return (double)f;
     case HR_F16:
         memcpy(&h, at, sizeof(h));
-        return from_f16(h);
+        return hr_f16_value(h);
     default:
         return *at;
     }

@@ -177,8 +177,10 @@ static void count_made(struct validate *v, const struct hr_result *r)
     validate_made_text(r, text, sizeof(text));
     while (i < v->num_made && strcmp(v->made[i].text, text))
         i++;
-    if (i == v->num_made && i == VALIDATE_MADE)
-        return;
+    if (i == VALIDATE_MADE)
+        i--;
+    else if (i == VALIDATE_MADE - 1)
+        strcpy(text, "other ways");
     if (i == v->num_made)
         strcpy(v->made[v->num_made++].text, text);
     v->made[i].pictures++;
@@ -329,8 +331,8 @@ bool validate_verdict(const struct validate *v, char *out, size_t size)
         say_findings(v, out, size);
     } else {
         say(out, size,
-            "exact: 0 of %" PRIu64 " samples differ in %" PRIu64 " pictures%s",
-            end->samples, end->pictures,
+            "exact: 0 of %" PRIu64 " samples differ in %" PRIu64 " picture%s%s",
+            end->samples, end->pictures, end->pictures > 1 ? "s" : "",
             v->by_device ? "" : ", but the device made none of them");
     }
     return !v->outside;

@@ -45,8 +45,6 @@ static int read_words(struct validate_options *opt,
 static int read_rest(struct validate_options *opt,
                      const struct validate_words *words)
 {
-    char error[320];
-
     if (!options_count("validate", "--limit", words->limit, &opt->limit) ||
         !options_seed("validate", words->seed, &opt->seed))
         return TOOLS_CANNOT;
@@ -58,11 +56,9 @@ static int read_rest(struct validate_options *opt,
     opt->quiet = words->quiet;
     opt->backend = words->backend;
     opt->report = words->report;
-    opt->ops_text = words->ops            ? words->ops
-                    : opt->dtype == HR_U8 ? OPS_EVALUATION_U8
-                                          : OPS_EVALUATION;
-    if (!ops_parse(&opt->ops, opt->ops_text, error, sizeof(error)))
-        return options_fail("validate", "--ops: %s", error);
+    opt->ops_text = options_ops("validate", words->ops, opt->dtype, &opt->ops);
+    if (!opt->ops_text)
+        return TOOLS_CANNOT;
     if (opt->report && !report_writable(opt->report)) {
         tools_warn("%s: the report cannot be written: %s", opt->report,
                    strerror(errno));
@@ -77,25 +73,6 @@ static int read_all(struct validate *v, poptContext con)
         !options_inputs("validate", con, &v->in))
         return TOOLS_CANNOT;
     return TOOLS_OK;
-}
-
-enum { OPTION_HELP = 1 };
-
-static int act(struct validate *v, poptContext con, bool *done)
-{
-    int rc = poptGetNextOpt(con);
-
-    if (rc == OPTION_HELP) {
-        poptPrintHelp(con, stdout, 0);
-        fputs(example, stdout);
-        *done = true;
-        return tools_flush_stdout();
-    }
-    if (rc < -1)
-        return options_fail("validate", "%s: %s",
-                            poptBadOption(con, POPT_BADOPTION_NOALIAS),
-                            poptStrerror(rc));
-    return read_all(v, con);
 }
 
 int validate_options(struct validate *v, int argc, char **argv, bool *done)
@@ -123,7 +100,7 @@ int validate_options(struct validate *v, int argc, char **argv, bool *done)
          "host threads; 0 = usable cores [0]", "N"},
         FLAG("json", 0, json, "print one JSON object"),
         FLAG("quiet", 'q', quiet, "only the verdict, no progress"),
-        {"help", 'h', POPT_ARG_NONE, NULL, OPTION_HELP, "show this", NULL},
+        {"help", 'h', POPT_ARG_NONE, NULL, OPTIONS_HELP, "show this", NULL},
         POPT_TABLEEND
 #undef TEXT
 #undef FLAG
@@ -134,7 +111,9 @@ int validate_options(struct validate *v, int argc, char **argv, bool *done)
     if (!con)
         return options_fail("validate", "out of memory");
     poptSetOtherOptionHelp(con, "INPUT... [--backend NAME] [OPTION...]");
-    code = act(v, con, done);
+    code = options_read("validate", con, example, done);
+    if (code == TOOLS_OK && !*done)
+        code = read_all(v, con);
     poptFreeContext(con);
     return code;
 }

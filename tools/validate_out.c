@@ -78,6 +78,10 @@ static json_t *picture_json(const struct validate *v,
     json_object_set_new(json, "kind", json_string(p->kind));
     json_object_set_new(json, "reference_status",
                         json_string(hr_status_name(reference)));
+    if (p->status_differs && p->status_cut != HR_STORE)
+        json_object_set_new(json, "status_differs_after",
+                            json_string(
+                                hr_stage_name((enum hr_stage)p->status_cut)));
     json_object_set_new(json, "within", json_boolean(p->within));
     json_object_set_new(json, "stages", stages_json(p->at, p->cut));
     json_object_set_new(
@@ -216,8 +220,12 @@ static void print_picture(const struct validate *v,
     printf("%s: ", name);
     if (p->status_differs) {
         printf("%s on the CPU, %s on the device",
-               hr_status_text(p->results[VALIDATE_REFERENCE].status),
-               hr_status_text(p->results[VALIDATE_DEVICE].status));
+               hr_status_text(p->status[VALIDATE_REFERENCE]),
+               hr_status_text(p->status[VALIDATE_DEVICE]));
+        // Damage below the window that is wanted ends only the whole decode.
+        if (p->status_cut != HR_STORE)
+            printf(", if cut after %s",
+                   hr_stage_name((enum hr_stage)p->status_cut));
     } else {
         printf("differs from %s on, %.4f %% of samples, max %.4g, mean %.3g, "
                "PSNR %.1f dB",

@@ -38,9 +38,11 @@
         return getComputedStyle(root).getPropertyValue("--" + name).trim();
     }
 
-    const series = (i) => "s" + (i % 12);
+    const COLORS = 18;      // --s0 .. of report.css
+    const series = (i) => "s" + (i % COLORS);
 
-    // Parts of something have one colour in all drawings; waiting has none.
+    // Parts of something have one colour in all drawings, and no other part has
+    // it as long as there are colours; waiting has none.
     const parts = [];
     function part(name) {
         if (/^(idle|wait)/.test(name))
@@ -278,11 +280,20 @@
         if (item.kind === "rows" && item.series.length > 1)
             item.series.filter((s) => !s.tone).forEach((s) => part(s.name));
         if (item.kind === "rows")
-            place.style.height = 84 + 30 * item.labels.length + "px";
+            place.style.height = 84 + 30 * item.labels.length +
+                                 22 * legendLines(item) + "px";
         b.append(place, el("details", {}, el("summary", {}, "Numbers"),
                            chartTable(item)));
         charts.push({ item, canvas });
         return b;
+    }
+
+    // Beyond the first, roughly: the bars shall keep their room beside it.
+    function legendLines(item) {
+        const wide = item.series.reduce((w, s) => w + 7 * s.name.length + 34,
+                                        0);
+
+        return Math.floor(wide / Math.max(200, Math.min(innerWidth - 60, 960)));
     }
 
     // A picture of something has at least one pixel that is not clear.
@@ -325,7 +336,8 @@
         const span = end > begin ? end - begin : 1;
         const left = 16 + 7.2 * item.lanes.reduce(
             (m, n) => Math.max(m, Math.min(n.length, 24)), 4);
-        const width = 1000, lane = 26, scale = (width - left - 24) / span;
+        const width = 980, right = 28, lane = 26;
+        const scale = (width - left - right) / span;
         const height = 30 + lane * item.lanes.length;
         const out = svg("svg", { viewBox: `0 0 ${width} ${height}`, width,
                                  height, role: "img",
@@ -335,7 +347,7 @@
             const text = svg("text", { x: 0, y: 26 + i * lane + 17 });
             text.textContent = short(name, 24);
             out.append(text, svg("rect", { class: "lane", x: left, rx: 2,
-                y: 26 + i * lane + 2, width: width - left - 24,
+                y: 26 + i * lane + 2, width: width - left - right,
                 height: lane - 4 }));
         });
         const step = ticks(span);
