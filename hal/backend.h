@@ -300,9 +300,18 @@ void hr__task_done(struct hr__task *task, const struct hr__outcome *outcome);
 bool hr__task_claim(struct hr__task *task);
 void hr__task_unclaim(struct hr__task *task);
 
-// Restarts the clock of the task's deadline. It runs from submit(); an engine
-// that queues tasks calls this when the device takes one up.
+// Restarts the clock of the task's deadline, that is of how long one span may
+// take. An engine that queues tasks calls this when the device takes one up,
+// and again when what the device has taken up before is out of the way. Until
+// the first call the task waits, and is overdue only if the engine has begun
+// and ended nothing for so long. Also under a lock, and if it was given up.
 void hr__task_begun(struct hr__task *task);
+// It still waits, and that is not the device's fault: the clock restarts.
+void hr__task_waits(struct hr__task *task);
+// Whether another engine makes it if this one ends it with HR_EDEVICE. Whether
+// its job has a time limit, which runs in any case.
+bool hr__task_may_leave(const struct hr__task *task);
+bool hr__task_is_timed(const struct hr__task *task);
 
 // True if the task should end early (cancelled, job timed out): asked between
 // rows; then end it with hr__task_stop_status(). Cheap.

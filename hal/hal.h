@@ -154,9 +154,14 @@ enum hr__transfer {
 struct hr__slot {
     struct hr__task task;  // first
     struct hr__work *work;
-    atomic_int state;          // enum hr__state
-    _Atomic int64_t deadline;  // of the span, for the watchdog; 0 = none
-    int64_t begun;             // when an engine got it; 0 = not watched
+    atomic_int state;  // enum hr__state
+    // For the watchdog: when the engine must have ended it; 0 = never. While
+    // it waits in a queue, as far as is known, only if the engine has not got
+    // on with anything else for so long.
+    _Atomic int64_t deadline;
+    _Atomic int64_t latest;  // .. but not later than that
+    atomic_bool waits;
+    int64_t begun;  // when an engine got it; 0 = not watched
 };
 
 struct hr__work {
@@ -248,6 +253,8 @@ struct hr__device {
     void (*tap)(void *ctx, int i, const struct hr__payload *planes);
     void *tap_ctx;
     atomic_uint liars;  // engines found out by crosscheck.c, by bits
+    // When an engine was last seen to begin a task, or to end one.
+    _Atomic int64_t alive[HR__MAX_ENGINES];
     _Atomic uint64_t media_pictures;
     struct hr__pool pool;
     hr_log_fn log;
@@ -341,6 +348,13 @@ struct hr__job *hr__job_make(struct hr__device *dev, int n, size_t size,
 // hands over what may start.
 // begin: when the call began, of hr__watch_begin().
 void hr__job_begin(struct hr__job *job, int64_t begin);
+
+// watchdog.c: the task is in the engine's hands from now on, which must have
+// ended it at `latest`.
+void hr__clock_start(struct hr__slot *slot, int64_t latest);
+// The engine does something.
+void hr__clock_alive(const struct hr__slot *slot);
+bool hr__clock_over(const struct hr__slot *slot, int64_t now);
 
 // outcome.c
 void hr__work_end(struct hr__work *work, const struct hr__outcome *outcome);

@@ -39,7 +39,6 @@ static struct hr__task *arm(struct hr__work *work, struct hr__slot *slot,
                             const struct hr__engine *e)
 {
     struct hr__task *task = &slot->task;
-    int64_t deadline = hr__deadline(e->params.deadline_ns);
     size_t left = work->copy.size - work->moved;
 
     task->next = NULL;
@@ -56,9 +55,8 @@ static struct hr__task *arm(struct hr__work *work, struct hr__slot *slot,
     if (task->copy.from)
         task->copy.from += work->moved;
     // A failed sample is cleared also when its job has run out of time.
-    if (work->transfer != HR__CLEAR && deadline > work->job->deadline)
-        deadline = work->job->deadline;
-    atomic_store(&slot->deadline, deadline);
+    hr__clock_start(slot, work->transfer == HR__CLEAR ? INT64_MAX
+                                                      : work->job->deadline);
     atomic_store(&slot->state, HR__RUNNING);
     return task;
 }

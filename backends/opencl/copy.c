@@ -89,6 +89,7 @@ static bool pack(struct ocl_slot *slot)
 
         if ((item->dropped = !hr__task_claim(item->task)))
             continue;
+        hr__task_begun(item->task);
         some = true;
         if (copy->from)
             memcpy(to, copy->from, copy->size);

@@ -155,6 +155,7 @@ static void pack_batch(struct ocl *o, struct ocl_slot *slot)
         item->dropped = !hr__task_claim(item->task);
         if (item->dropped)
             continue;
+        hr__task_begun(item->task);
         if (item->pinned)
             ocl_pinned_hold(&o->pinned, slot, item->pinned);
         else if (item->import)

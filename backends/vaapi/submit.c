@@ -233,6 +233,8 @@ static void fly(struct va *va, struct va_slot *slot)
     pthread_mutex_lock(&va->lock);
     slot->state = VA_FLYING;
     slot->since = hr__now();
+    if (slot->task)  // it has waited for its turn
+        hr__task_begun(slot->task);
     slot->number = slot->used = ++va->next_number;
     flying = (uint64_t)va_count_slots(va, VA_FLYING);
     pthread_cond_signal(&va->flown);

@@ -211,6 +211,25 @@ static bool hand_on(struct va *va, struct va_slot *slot, uint8_t *data,
     return lent;
 }
 
+// What was submitted behind a picture that is through now has had to wait for
+// it: its turn begins.
+static void start_clocks(struct va *va, uint64_t through)
+{
+    int64_t now = hr__now();
+
+    pthread_mutex_lock(&va->lock);
+    for (int i = 0; i < va->num_slots; i++) {
+        struct va_slot *s = &va->slots[i];
+
+        if (!s->task || (s->state != VA_BUSY &&
+                         (s->state != VA_FLYING || s->number < through)))
+            continue;
+        s->since = now;
+        hr__task_begun(s->task);
+    }
+    pthread_mutex_unlock(&va->lock);
+}
+
 // The surface is ready, or has failed. False: stop.
 static bool land(struct va *va, struct va_slot *slot, VAStatus status)
 {
@@ -281,6 +300,7 @@ static bool one_turn(struct va *va)
 {
     struct va_slot *slot = va_find_slot(va, VA_RETURNED);
     VAStatus status;
+    uint64_t number;
     bool alive, again;
 
     if (!slot && !(slot = va_oldest(va)))
@@ -307,11 +327,13 @@ static bool one_turn(struct va *va)
     if (!alive || again)
         return alive;
     slot->state = VA_READING;
+    number = slot->number;
     // There is room for the next one; it shall go in front of our next wait.
     va->waits = false;
     pthread_cond_signal(&va->work);
     pthread_mutex_unlock(&va->lock);
     alive = land(va, slot, status);
+    start_clocks(va, number);
     pthread_mutex_lock(&va->lock);
     return alive;
 }
