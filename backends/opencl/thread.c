@@ -86,12 +86,17 @@ static bool all_free(struct ocl *o)
 
 // Keeps a new program on disk. Some drivers compile once more for that, which
 // takes longer than everything before; so it is done when there has been
-// nothing else to do, or at the end.
+// nothing else to do, or at the end. What comes meanwhile waits or goes on
+// elsewhere, as the nurse decides.
 static void keep_program(struct ocl *o)
 {
     bool keep;
 
     pthread_mutex_lock(&o->lock);
+    if (o->head && !o->stop) {  // it has just come
+        pthread_mutex_unlock(&o->lock);
+        return;
+    }
     keep = o->unkept && !o->dead && !o->lost;
     o->unkept = false;
     o->compiling = keep;
