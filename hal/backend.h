@@ -500,6 +500,22 @@ bool hr__wait_longer(struct hr__patience *p);
 // not come back in time (it then still uses arg, which must be left to it).
 bool hr__errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
 
+// The way back to the HAL's structs, for threads that may be left behind with a
+// driver: they keep off when it is closed. What only counts does so under the
+// lock; what calls into the HAL (the log calls the user) passes: e is valid
+// between pass, unless that returns NULL, and passed.
+struct hr__way {
+    pthread_mutex_t lock;  // taken alone
+    pthread_cond_t empty;
+    struct hr__engine *e;  // NULL: closed
+    int passing;
+};
+void hr__way_open(struct hr__way *way, struct hr__engine *e);
+struct hr__engine *hr__way_pass(struct hr__way *way);
+void hr__way_passed(struct hr__way *way);
+// Waits for those who pass.
+void hr__way_close(struct hr__way *way);
+
 // Failures of an engine in a row, and the rest they earn; zeroed it is closed.
 // Guarded by a lock of the engine's.
 struct hr__breaker {

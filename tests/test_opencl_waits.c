@@ -228,13 +228,76 @@ static void no_strikes(void)
     free(b.data);
 }
 
+// ---- The log ---------------------------------------------------------------
+
+static struct {
+    _Atomic(struct ocl *) o;
+    atomic_int lines, held;
+} said;
+
+// Nobody keeps it for as long as a second, but who called this.
+static bool is_held(pthread_mutex_t *lock)
+{
+    for (int i = 0; i < 1000; i++) {
+        if (!pthread_mutex_trylock(lock)) {
+            pthread_mutex_unlock(lock);
+            return false;
+        }
+        test_sleep(TEST_MS);
+    }
+    return true;
+}
+
+static void on_log(void *ctx, enum hr_log_level level, const char *text)
+{
+    struct ocl *o = atomic_load(&said.o);
+
+    (void)ctx;
+    (void)level;
+    if (!o || !strstr(text, "a batch failed"))
+        return;
+    atomic_fetch_add(&said.lines, 1);
+    atomic_fetch_add(&said.held, is_held(&o->hal.lock) + is_held(&o->lock));
+}
+
+// The user's function is called without a lock.
+static void log_without_locks(void)
+{
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(96, 64, &seed);
+    int live = faults_now().live;
+    unsigned why = 0;
+    hr_device dev;
+    hr_batch out;
+
+    faults_calm();
+    dev = hr_device_open("opencl",
+                         hr_device_params(.threads = 2, .log = on_log));
+    CHECK(dev != NULL, "%s", hr_last_error());
+    if (!dev)
+        abort();
+    atomic_store(&said.o, ocl_of(((struct hr__device *)dev)->engines[0]));
+    out = make_batch(dev, 4);
+    faults_set(FAULT_clEnqueueNDRangeKernel, 1, false, CL_OUT_OF_HOST_MEMORY);
+    CHECK(made(submit(dev, out, &b, 4, NULL), &why) == 0 && why & HR_WHY_MEMORY,
+          "why %#x", why);
+    CHECK(atomic_load(&said.lines) > 0 && !atomic_load(&said.held),
+          "%d locks held in %d lines", atomic_load(&said.held),
+          atomic_load(&said.lines));
+    atomic_store(&said.o, NULL);
+    faults_calm();
+    hr_batch_destroy(&out);
+    hr_device_close(&dev);
+    faults_check_objects(live);
+    free(b.data);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(slow_device),
-        TEST_CASE(strict_waits),
-        TEST_CASE(timed_leaves),
-        TEST_CASE(no_strikes),
+        TEST_CASE(slow_device),       TEST_CASE(strict_waits),
+        TEST_CASE(timed_leaves),      TEST_CASE(no_strikes),
+        TEST_CASE(log_without_locks),
     };
 
     return faults_main("opencl waits", HR_FAULT_LIBRARY, cases,

@@ -33,10 +33,10 @@
 //   submit() -> queue -> driver thread: slot FREE -> BUSY -> FLYING
 //                -> callback: LANDED -> nurse: DELIVERING -> FREE
 //
-// Locks: ocl->lock guards what is marked so below; ocl->hal guards the way
-// back to the HAL's structs, which an abandoned thread must not touch. They
-// are never taken together, and neither is held in a call to OpenCL or in
-// hr__task_done().
+// Locks: ocl->lock guards what is marked so below; ocl->hal is the way back to
+// the HAL's structs, which an abandoned thread must not touch. They are never
+// taken together, and neither is held in a call to OpenCL, in hr__task_done()
+// or in the log.
 #ifndef HR_OPENCL_H
 #define HR_OPENCL_H
 
@@ -432,8 +432,7 @@ struct ocl_clock {
 // What a hung driver thread may still touch: it is its own memory, left behind
 // on purpose if that thread does not come back.
 struct ocl {
-    pthread_mutex_t hal;
-    struct hr__engine *e;  // hal; NULL: left behind
+    struct hr__way hal;
     struct ocl_pool pool;
     struct ocl_pinned pinned;
     struct ocl_imports imports;

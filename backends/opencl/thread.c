@@ -378,7 +378,6 @@ static void *drive(void *arg)
 
 static void init(struct ocl *o)
 {
-    pthread_mutex_init(&o->hal, NULL);
     pthread_mutex_init(&o->lock, NULL);
     hr__cond_init(&o->work);
     hr__cond_init(&o->landed);

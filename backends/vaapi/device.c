@@ -18,21 +18,6 @@ struct va *va_of(struct hr__engine *e)
     return ((struct va_engine *)e->priv)->va;
 }
 
-void va_log(struct va *va, enum hr_log_level level, const char *fmt, ...)
-{
-    char text[480];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
-    // Who has left this thread behind waits here until the line is out.
-    pthread_mutex_lock(&va->hal);
-    if (va->e)
-        hr__log(va->e->device, level, "%s: %s", va->e->name, text);
-    pthread_mutex_unlock(&va->hal);
-}
-
 // ---- Listing ---------------------------------------------------------------
 
 static const char *wanted(const char *which)
@@ -155,10 +140,10 @@ static void va_chained(struct hr__engine *e)
 
 void va_count_fall(struct va *va)
 {
-    pthread_mutex_lock(&va->hal);
-    if (va->e)
-        hr__count(&va->e->meter.import_falls, 1);
-    pthread_mutex_unlock(&va->hal);
+    pthread_mutex_lock(&va->hal.lock);
+    if (va->hal.e)
+        hr__count(&va->hal.e->meter.import_falls, 1);
+    pthread_mutex_unlock(&va->hal.lock);
 }
 
 void va_choose(struct va *va)
@@ -179,7 +164,7 @@ static enum hr_status va_open(struct hr__engine *e, const char *which)
         return hr__fail(HR_ENOMEM, "out of memory");
     memset(va, 0, sizeof(*va));
     ((struct va_engine *)e->priv)->va = va;
-    va->e = e;
+    hr__way_open(&va->hal, e);
     // The HAL's watchdog comes first.
     va->deadline = e->params.deadline_ns + e->params.deadline_ns / 8;
     va->foreign = *which ? NULL : e->params.va_display;
@@ -208,9 +193,7 @@ static void va_close(struct hr__engine *e)
             "%s: the driver does not answer, its threads and %zu bytes are "
             "left behind",
             e->name, sizeof(*va));
-    pthread_mutex_lock(&va->hal);
-    va->e = NULL;
-    pthread_mutex_unlock(&va->hal);
+    hr__way_close(&va->hal);
 }
 
 static void va_submit(struct hr__engine *e, struct hr__task *list)

@@ -112,9 +112,10 @@ static bool take_bytes(struct va *va, struct va_slot *slot,
         hr__free(slot->bytes);
         // By halves, so that it does not grow every time.
         slot->room = size + size / 2;
-        pthread_mutex_lock(&va->hal);
-        slot->bytes = va->e ? hr__alloc(va->e->device, slot->room) : NULL;
-        pthread_mutex_unlock(&va->hal);
+        pthread_mutex_lock(&va->hal.lock);
+        slot->bytes = va->hal.e ? hr__alloc(va->hal.e->device, slot->room)
+                                : NULL;
+        pthread_mutex_unlock(&va->hal.lock);
         if (!slot->bytes) {
             slot->room = 0;
             *fault = (struct va_fault){HR_WHY_MEMORY, "out of memory"};

@@ -83,8 +83,10 @@ void va_enter(struct va *va, int thread)
     if (va->nurse_due > va->busy_since[thread] + va->deadline)
         pthread_cond_signal(&va->nurse_c);
     pthread_mutex_unlock(&va->lock);
-    if (one_at_a_time(va))
+    if (one_at_a_time(va)) {
         pthread_mutex_lock(&va->calls);
+        va_log_keep(&va->lines[thread]);
+    }
 }
 
 bool va_leave(struct va *va, int thread)
@@ -97,6 +99,7 @@ bool va_leave(struct va *va, int thread)
     va->busy_since[thread] = 0;
     alive = !va->dead;
     pthread_mutex_unlock(&va->lock);
+    va_log_say(va, &va->lines[thread]);
     return alive;
 }
 
@@ -195,7 +198,6 @@ static void *drive(void *arg)
 
 static void init(struct va *va)
 {
-    pthread_mutex_init(&va->hal, NULL);
     pthread_mutex_init(&va->lock, NULL);
     pthread_mutex_init(&va->calls, NULL);
     hr__cond_init(&va->work);
