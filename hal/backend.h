@@ -458,8 +458,8 @@ struct hr__backend {
     // (hal/crosscheck.c).
     bool media;
     // Optional. What its pixels depend on besides the library's version and
-    // e->description: the hash of its kernels. Text, valid until close. Called
-    // when open() has returned.
+    // e->description: the hash of its kernels, the driver's file. Text, valid
+    // until close. Called when open() has returned.
     const char *(*fingerprint)(struct hr__engine *e);
     // Only the host. Encoded picture number i (0, 1, ...) for the test, in
     // room bytes at to; the same each time. False: there are no more. From
@@ -515,6 +515,10 @@ struct hr__engine *hr__way_pass(struct hr__way *way);
 void hr__way_passed(struct hr__way *way);
 // Waits for those who pass.
 void hr__way_close(struct hr__way *way);
+
+// Which loaded library has that address: its build id, or else its file's size,
+// date and name. One line without its end; "" if none has it.
+void hr__library_text(uintptr_t address, char *text, size_t size);
 
 // Failures of an engine in a row, and the rest they earn; zeroed it is closed.
 // Guarded by a lock of the engine's.

@@ -146,10 +146,28 @@ void va_count_fall(struct va *va)
     pthread_mutex_unlock(&va->hal.lock);
 }
 
+// By where its entry is, which is named by the version of VA-API that it was
+// made for. (Nobody says the version of a display that is the caller's.)
+static void find_file(struct va *va)
+{
+    enum { NEWEST = 99 };
+    char name[48];
+    VAPrivFunc entry = NULL;
+
+    for (int minor = NEWEST; minor >= 0 && !entry && va->api.vaGetLibFunc;
+         minor--) {
+        snprintf(name, sizeof(name), "__vaDriverInit_%d_%d", VA_MAJOR_VERSION,
+                 minor);
+        entry = va->api.vaGetLibFunc(va->display, name);
+    }
+    hr__library_text((uintptr_t)entry, va->file, sizeof(va->file));
+}
+
 void va_choose(struct va *va)
 {
     set_depth(va);
     choose_rung(va);
+    find_file(va);
     va->sync2 = va->api.vaSyncSurface2 != NULL;
 }
 
@@ -196,6 +214,11 @@ static void va_close(struct hr__engine *e)
     hr__way_close(&va->hal);
 }
 
+static const char *va_fingerprint(struct hr__engine *e)
+{
+    return va_of(e)->file;
+}
+
 static void va_submit(struct hr__engine *e, struct hr__task *list)
 {
     va_push(va_of(e), list);
@@ -217,4 +240,5 @@ const struct hr__backend hr__backend_vaapi = {
     .cancel = va_cancel,
     .chained = va_chained,
     .media = true,
+    .fingerprint = va_fingerprint,
 };

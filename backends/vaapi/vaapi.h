@@ -248,6 +248,7 @@ struct va {
     bool initialized;
     bool known;  // the facts are there, and do not change any more
     struct va_facts facts;
+    char file[256];                     // the driver's, hr__library_text()
     struct va_lines lines[VA_THREADS];  // each its thread's
     VAConfigID config;
     VAContextID context;
@@ -301,7 +302,7 @@ struct va_engine {  // what the HAL allocates
 };
 
 struct va *va_of(struct hr__engine *e);
-// On the driver thread, once the driver is known: depth and rung.
+// On the driver thread, once the driver is known: depth, rung, its file.
 void va_choose(struct va *va);
 
 // ---- offer.c -----------------------------------------------------------------
