@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "hal/hal.h"
+#include "hal/certificate.h"
 
 // Changes with the pictures and the judgement below.
 enum { PROBE_VERSION = 2 };

@@ -392,9 +392,7 @@ enum hr_status hr__certify(struct hr__device *dev);
 void hr__device_offer(struct hr__device *dev, int i,
                       const struct hr__picture *pic, struct hr__offer *out);
 
-// certificate_probe.c: fills spans. *keep: it would end so again.
-enum hr_status hr__certificate_probe(struct hr__device *dev,
-                                     struct hr_certificate *cert, bool *keep);
+// certificate_probe.c
 // Set by tests: the shortest deadline of a span in it, how long one job may
 // take besides, and when all of it has taken too long. 0: as ever.
 void hr__test_probe_limits(int64_t span_ns, int64_t job_ns, int64_t total_ns);
@@ -402,13 +400,6 @@ void hr__test_probe_limits(int64_t span_ns, int64_t job_ns, int64_t total_ns);
 // certificate_kinds.c
 // The kind of a JPEG, enum hr_jpeg_kind; -1: none of them.
 int hr__jpeg_kind(const struct hr_info *info);
-// How the planes of the first engine, a media engine, compare with the host's.
-enum hr_status hr__certificate_kinds(struct hr__device *dev,
-                                     struct hr_certificate *cert);
-
-// certificate_fast.c: adds the span of its video processor, if it has one.
-enum hr_status hr__certificate_fast(struct hr__device *dev,
-                                    struct hr_certificate *cert);
 
 // crosscheck.c
 // What a media engine made of a sample, while the CPU makes it again.
@@ -429,12 +420,6 @@ bool hr__check_looked(struct hr__work *work);
 // It has: judges, if it was made again; *out may become a failure.
 void hr__check_end(struct hr__work *work, struct hr__outcome *out);
 void hr__check_drop(struct hr__work *work);
-
-// certificate_file.c: keys are text that ends in a newline.
-enum { HR__CERTIFICATE_KEY = 2048 };
-bool hr__certificate_load(const char *key, struct hr_certificate *cert);
-// False with errno: it could not be kept.
-bool hr__certificate_save(const char *key, const struct hr_certificate *cert);
 
 // meter.c: the library's own reports, see backend.h
 enum hr__wait { HR__WAIT_ROOM, HR__WAIT_RESULT };
