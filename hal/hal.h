@@ -155,12 +155,10 @@ struct hr__slot {
     struct hr__task task;  // first
     struct hr__work *work;
     atomic_int state;  // enum hr__state
-    // For the watchdog: when the engine must have ended it; 0 = never. While
-    // it waits in a queue, as far as is known, only if the engine has not got
-    // on with anything else for so long.
+    // For the watchdog: when the engine must have ended it; 0 = never. Negative
+    // while it waits in a queue, as far as is known: then only if the engine
+    // has not got on with anything else for so long.
     _Atomic int64_t deadline;
-    _Atomic int64_t latest;  // .. but not later than that
-    atomic_bool waits;
     int64_t begun;  // when an engine got it; 0 = not watched
 };
 
@@ -186,6 +184,8 @@ struct hr__work {
     void *file;  // encoded bytes read from path, of the pool
     enum hr__transfer transfer;
     struct hr__copy copy;       // of it; memory NULL: from host to host
+    _Atomic int64_t latest;     // its task is overdue then, whatever the slot
+                                // says
     size_t moved;               // bytes of it that are done
     uint8_t *source, *result;   // of the pool: pixels of device memory, on the
                                 // host for engines that cannot reach them

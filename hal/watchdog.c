@@ -34,15 +34,14 @@ static int64_t allowed(const struct hr__slot *slot)
 
 static void set_clock(struct hr__slot *slot, bool waits)
 {
-    int64_t ns = allowed(slot);
+    int64_t ns = allowed(slot), deadline = ns ? hr__deadline(ns) : 0;
 
-    atomic_store(&slot->waits, waits);
-    atomic_store(&slot->deadline, ns ? hr__deadline(ns) : 0);
+    atomic_store(&slot->deadline, waits ? -deadline : deadline);
 }
 
 void hr__clock_start(struct hr__slot *slot, int64_t latest)
 {
-    atomic_store(&slot->latest, latest);
+    atomic_store(&slot->work->latest, latest);
     set_clock(slot, true);
 }
 
@@ -67,18 +66,17 @@ void hr__task_waits(struct hr__task *task)
 
 bool hr__clock_over(const struct hr__slot *slot, int64_t now)
 {
-    int64_t deadline = atomic_load(&slot->deadline), alive, latest;
+    int64_t deadline = atomic_load(&slot->deadline), alive;
 
     if (!deadline)
         return false;
-    latest = atomic_load(&slot->latest);
-    if (deadline <= now && latest > now && atomic_load(&slot->waits)) {
-        alive = atomic_load(
-            &slot->work->job->dev->alive[engine_of(slot)->index]);
-        // (It may have been seen alive since `now`.)
-        return alive <= now && now - alive >= allowed(slot);
-    }
-    return deadline <= now || latest <= now;
+    if (atomic_load(&slot->work->latest) <= now)
+        return true;
+    if (deadline > 0)
+        return deadline <= now;
+    alive = atomic_load(&slot->work->job->dev->alive[engine_of(slot)->index]);
+    // (It may have been seen alive since `now`.)
+    return -deadline <= now && alive <= now && now - alive >= allowed(slot);
 }
 
 // ---- What is due -----------------------------------------------------------
