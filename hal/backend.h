@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <headrace/headrace.h>
 
@@ -290,6 +291,11 @@ struct hr__outcome {
 // thread must hand over to one. The task is not touched afterwards.
 void hr__task_done(struct hr__task *task, const struct hr__outcome *outcome);
 
+// Ends each of a list: HR_EDEVICE with that reason and text; or, of a list that
+// was stopped, as it was stopped. NULL is fine.
+void hr__tasks_failed(struct hr__task *list, unsigned why, const char *text);
+void hr__tasks_stopped(struct hr__task *list);
+
 // A sample's memory (source bytes, payload, dst) may be touched by the host
 // only between claim and unclaim (or done): a watchdog that gives a hung span
 // up cannot take the memory away in between. false = given up: drop the
@@ -515,6 +521,15 @@ struct hr__engine *hr__way_pass(struct hr__way *way);
 void hr__way_passed(struct hr__way *way);
 // Waits for those who pass.
 void hr__way_close(struct hr__way *way);
+
+// What keeps a JPEG decoder of whole scans, Huffman and 8 bits from it, besides
+// colours and chroma: HR_WHY_*; HR_WHY_FORMAT alone, if it is no JPEG.
+unsigned hr__why_not_baseline(const struct hr_info *info);
+
+// Drivers that were touched before fork() hang the child. *user: the process
+// that has used this one, from the first call with use. HR_EFORK with the
+// reason: a parent has.
+enum hr_status hr__fork_check(_Atomic pid_t *user, bool use, const char *what);
 
 // Which loaded library has that address: its build id, or else its file's size,
 // date and name. One line without its end; "" if none has it.

@@ -8,7 +8,7 @@
 
 enum { HR__SOURCE_BYTES = 64 << 10 };  // of a generated picture, at most
 
-// ---- The tests ---------------------------------------------------------------
+// ---- The tests ------------------------------------------------------------
 
 // certificate_probe.c: fills spans. *keep: it would end so again.
 enum hr_status hr__certificate_probe(struct hr__device *dev,
@@ -21,7 +21,7 @@ enum hr_status hr__certificate_kinds(struct hr__device *dev,
 enum hr_status hr__certificate_fast(struct hr__device *dev,
                                     struct hr_certificate *cert);
 
-// ---- certificate_test.c: what they share -------------------------------------
+// ---- certificate_test.c: what they share ----------------------------------
 
 // The CPU device to compare with: one thread, the readable C.
 hr_device hr__certificate_cpu(struct hr__device *dev);
@@ -45,7 +45,7 @@ double hr__certificate_rounded(double x);
 enum { HR__CASES = 20, HR__CASE_OPS = 3 };
 int hr__certificate_case(int i, int w, int h, struct hr_op *ops);
 
-// ---- certificate_file.c: keys are text that ends in a newline ----------------
+// ---- certificate_file.c: keys are text that ends in a newline -------------
 
 enum { HR__CERTIFICATE_KEY = 2048 };
 bool hr__certificate_load(const char *key, struct hr_certificate *cert);

@@ -27,7 +27,7 @@ static bool holds(const struct dl_phdr_info *object, uintptr_t at)
     return false;
 }
 
-static size_t whole(ElfW(Word) size)
+static size_t whole(uint32_t size)
 {
     return ((size_t)size + 3) / 4 * 4;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands of a packed batch: one upload, one launch per stage with the list
-// of groups that it works at, one download.
+// The commands of a packed batch: one upload, one launch per stage with the
+// list of groups that it works at, one download.
 #include <string.h>
 
 #include "backends/opencl/opencl.h"

@@ -1,21 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The nurse: delivers what has landed, and ends what the driver does not give
 // back in time. It never calls OpenCL.
-#include <stdio.h>
-
 #include "backends/opencl/opencl.h"
-
-void ocl_end(struct hr__task *list, unsigned why, const char *text)
-{
-    struct hr__outcome out = {.status = HR_EDEVICE, .why = why, .offset = -1};
-
-    snprintf(out.text, sizeof(out.text), "%s", text);
-    for (struct hr__task *next; list; list = next) {
-        next = list->next;
-        out.stage = list->span.first;
-        hr__task_done(list, &out);
-    }
-}
 
 // ---- What she looks at ------------------------------------------------------
 
@@ -115,7 +101,7 @@ static void deliver(struct ocl *o, struct ocl_slot *slot)
     ocl_import_let(slot);
     if (failed) {
         ocl_log(o, HR_LOG_WARN, "a batch failed: %s", fault.text);
-        ocl_end(failed, fault.why, fault.text);
+        hr__tasks_failed(failed, fault.why, fault.text);
     } else {
         ocl_deliver(o, slot);
     }
@@ -157,8 +143,8 @@ static bool only_here(const struct hr__task *t)
 
 // While a new program is being completed nothing else is begun, and the device
 // is not to blame for that. What only it can do waits, and its clock does not
-// run; what has a time limit goes on elsewhere at once, and so does what the HAL
-// has given up. True: it may stay in the queue.
+// run; what has a time limit goes on elsewhere at once, and so does what the
+// HAL has given up. True: it may stay in the queue.
 static bool may_stay(const struct ocl *o, struct hr__task *t, int64_t now)
 {
     bool stays;
@@ -248,11 +234,12 @@ void *ocl_nurse(void *arg)
         gone = go_elsewhere(o);
         if (late || left || gone) {
             pthread_mutex_unlock(&o->lock);
-            ocl_end(gone, HR_WHY_TIMEOUT, "the device completes its program");
-            ocl_end(late, HR_WHY_FAILED | HR_WHY_TIMEOUT,
-                    "the device did not answer in time");
-            ocl_end(left, HR_WHY_FAILED | HR_WHY_LOST,
-                    "the device does not answer any more");
+            hr__tasks_failed(gone, HR_WHY_TIMEOUT,
+                             "the device completes its program");
+            hr__tasks_failed(late, HR_WHY_FAILED | HR_WHY_TIMEOUT,
+                             "the device did not answer in time");
+            hr__tasks_failed(left, HR_WHY_FAILED | HR_WHY_LOST,
+                             "the device does not answer any more");
             pthread_mutex_lock(&o->lock);
             continue;
         }

@@ -540,8 +540,6 @@ struct hr__task *ocl_take_items(struct ocl_slot *slot, int from);
 bool ocl_hopeless(const struct ocl *o);
 // The whole queue as a list. ocl->lock
 struct hr__task *ocl_take_queue(struct ocl *o);
-// Ends tasks that were not delivered.
-void ocl_end(struct hr__task *list, unsigned why, const char *text);
 void *ocl_nurse(void *o);
 
 // ---- times.c (on the driver thread) ----------------------------------------------------

@@ -204,7 +204,7 @@ void ocl_nothing_left(struct ocl *o, struct ocl_slot *slot)
     pthread_mutex_unlock(&o->lock);
     ocl_pinned_let(&o->pinned, slot);
     ocl_import_let(slot);
-    ocl_end(list, HR_WHY_TIMEOUT, "");
+    hr__tasks_failed(list, HR_WHY_TIMEOUT, "");
 }
 
 bool ocl_depart(struct ocl *o, struct ocl_slot *slot, int queue, bool ok,

@@ -269,7 +269,7 @@ static void batch_failed(struct ocl *o, struct ocl_slot *slot,
     if (!list)
         return;
     ocl_log(o, HR_LOG_WARN, "a batch failed: %s", fault->text);
-    ocl_end(list, fault->why, fault->text);
+    hr__tasks_failed(list, fault->why, fault->text);
 }
 
 // The last batch in this slot failed on its way: nobody knows whether its

@@ -64,7 +64,7 @@ static void picture_failed(struct va *va, struct va_slot *slot,
     if (!task)
         return;
     va_log(va, HR_LOG_WARN, "a picture failed: %s", fault->text);
-    va_fail_tasks(task, fault->why, fault->text);
+    hr__tasks_failed(task, fault->why, fault->text);
 }
 
 static void plan_planes(struct va_slot *slot, const struct hr_info *info)
@@ -264,11 +264,11 @@ void va_take_up(struct va *va, struct va_slot *slot)
     bool ok;
 
     if (!hr__task_claim(task)) {
-        va_fail_tasks(give_back(va, slot), HR_WHY_TIMEOUT, "");
+        hr__tasks_failed(give_back(va, slot), HR_WHY_TIMEOUT, "");
         return;
     }
     if (hr__task_stop(task)) {
-        va_end_stopped(give_back(va, slot));
+        hr__tasks_stopped(give_back(va, slot));
         return;
     }
     ok = take_bytes(va, slot, &fault);

@@ -32,20 +32,9 @@ struct hr__task *va_take_queue(struct va *va)
     return list;
 }
 
-void va_end_stopped(struct hr__task *task)
-{
-    struct hr__outcome out = {.offset = -1};
-
-    if (!task)
-        return;
-    out.status = hr__task_stop_status(task);
-    out.stage = task->span.first;
-    hr__task_done(task, &out);
-}
-
 void va_cancel_queued(struct va *va)
 {
-    struct hr__task **at, *stopped = NULL, *next;
+    struct hr__task **at, *stopped = NULL;
 
     pthread_mutex_lock(&va->lock);
     for (at = &va->head; *at;) {
@@ -61,10 +50,7 @@ void va_cancel_queued(struct va *va)
     }
     va->tail = at;
     pthread_mutex_unlock(&va->lock);
-    for (; stopped; stopped = next) {
-        next = stopped->next;
-        va_end_stopped(stopped);
-    }
+    hr__tasks_stopped(stopped);
 }
 
 // ---- Around calls ----------------------------------------------------------

@@ -34,8 +34,8 @@
 //                   or, of a surface that is shared: HELD -> FREE
 //
 // Locks: va->lock guards what is marked so below; va->hal is the way back to
-// the HAL's structs, which an abandoned thread must not touch; va->calls is held
-// around calls to drivers that are not known to be safe with two threads.
+// the HAL's structs, which an abandoned thread must not touch; va->calls is
+// held around calls to drivers that are not known to be safe with two threads.
 // va->calls may be held when va->lock or va->hal is taken; no other two are
 // held together, and none in hr__task_done() or in the log.
 #ifndef HR_VAAPI_H
@@ -208,7 +208,7 @@ bool va_vpp_map(struct va *va, const struct va_output *o, uint8_t **data,
 void va_vpp_pack(const struct va *va, const struct va_output *o,
                  const uint8_t *from, uint8_t *to);
 
-// ---- log.c -------------------------------------------------------------------
+// ---- log.c -----------------------------------------------------------------
 
 enum { VA_LINES = 6, VA_LINE = 320 };
 
@@ -334,14 +334,10 @@ void va_take_up(struct va *va, struct va_slot *slot);
 bool va_all_free(struct va *va, const struct va_slot *but, int64_t deadline);
 void va_close_all(struct va *va);
 
-// Ends a task that was cancelled; NULL is fine.
-void va_end_stopped(struct hr__task *task);
 // Nothing that is in the queue will be taken up. va->lock
 bool va_hopeless(const struct va *va);
 // The whole queue as a list. va->lock
 struct hr__task *va_take_queue(struct va *va);
-// Ends tasks that the device did not make.
-void va_fail_tasks(struct hr__task *list, unsigned why, const char *text);
 void *va_nurse(void *va);
 void *va_wait_for_pictures(void *va);
 

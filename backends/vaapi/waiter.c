@@ -75,7 +75,7 @@ static void failed(struct va *va, struct va_slot *slot,
     if (!task)
         return;
     va_log(va, HR_LOG_WARN, "a picture failed: %s", fault->text);
-    va_fail_tasks(task, fault->why, fault->text);
+    hr__tasks_failed(task, fault->why, fault->text);
 }
 
 // What the driver found out about the picture, also if the wait went well.
@@ -190,7 +190,7 @@ static bool hand_on(struct va *va, struct va_slot *slot, uint8_t *data,
         return false;
     // Given up: its end is all that is left to say.
     if (!hr__task_claim(task)) {
-        va_fail_tasks(task, HR_WHY_TIMEOUT, "");
+        hr__tasks_failed(task, HR_WHY_TIMEOUT, "");
         return false;
     }
     out.stage = task->span.last;
@@ -199,8 +199,8 @@ static bool hand_on(struct va *va, struct va_slot *slot, uint8_t *data,
         lend(va, slot, task, data, size);
     } else if (slot->pixels ? !pack_pixels(va, task, slot, data)
                             : !pack(task, slot, data)) {
-        va_fail_tasks(task, HR_WHY_MEMORY,
-                      "no room for the planes between engines");
+        hr__tasks_failed(task, HR_WHY_MEMORY,
+                         "no room for the planes between engines");
         return false;
     }
     pthread_mutex_lock(&va->lock);
