@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <headrace/headrace.h>
 
@@ -290,6 +291,11 @@ struct hr__outcome {
 // thread must hand over to one. The task is not touched afterwards.
 void hr__task_done(struct hr__task *task, const struct hr__outcome *outcome);
 
+// Ends each of a list: HR_EDEVICE with that reason and text; or, of a list that
+// was stopped, as it was stopped. NULL is fine.
+void hr__tasks_failed(struct hr__task *list, unsigned why, const char *text);
+void hr__tasks_stopped(struct hr__task *list);
+
 // A sample's memory (source bytes, payload, dst) may be touched by the host
 // only between claim and unclaim (or done): a watchdog that gives a hung span
 // up cannot take the memory away in between. false = given up: drop the
@@ -300,9 +306,18 @@ void hr__task_done(struct hr__task *task, const struct hr__outcome *outcome);
 bool hr__task_claim(struct hr__task *task);
 void hr__task_unclaim(struct hr__task *task);
 
-// Restarts the clock of the task's deadline. It runs from submit(); an engine
-// that queues tasks calls this when the device takes one up.
+// Restarts the clock of the task's deadline, that is of how long one span may
+// take. An engine that queues tasks calls this when the device takes one up,
+// and again when what the device has taken up before is out of the way. Until
+// the first call the task waits, and is overdue only if the engine has begun
+// and ended nothing for so long. Also under a lock, and if it was given up.
 void hr__task_begun(struct hr__task *task);
+// It still waits, and that is not the device's fault: the clock restarts.
+void hr__task_waits(struct hr__task *task);
+// Whether another engine makes it if this one ends it with HR_EDEVICE. Whether
+// its job has a time limit, which runs in any case.
+bool hr__task_may_leave(const struct hr__task *task);
+bool hr__task_is_timed(const struct hr__task *task);
 
 // True if the task should end early (cancelled, job timed out): asked between
 // rows; then end it with hr__task_stop_status(). Cheap.
@@ -449,8 +464,8 @@ struct hr__backend {
     // (hal/crosscheck.c).
     bool media;
     // Optional. What its pixels depend on besides the library's version and
-    // e->description: the hash of its kernels. Text, valid until close. Called
-    // when open() has returned.
+    // e->description: the hash of its kernels, the driver's file. Text, valid
+    // until close. Called when open() has returned.
     const char *(*fingerprint)(struct hr__engine *e);
     // Only the host. Encoded picture number i (0, 1, ...) for the test, in
     // room bytes at to; the same each time. False: there are no more. From
@@ -490,6 +505,35 @@ bool hr__wait_longer(struct hr__patience *p);
 // Runs fn, which may hang in a driver, on a thread of its own; false if it has
 // not come back in time (it then still uses arg, which must be left to it).
 bool hr__errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
+
+// The way back to the HAL's structs, for threads that may be left behind with a
+// driver: they keep off when it is closed. What only counts does so under the
+// lock; what calls into the HAL (the log calls the user) passes: e is valid
+// between pass, unless that returns NULL, and passed.
+struct hr__way {
+    pthread_mutex_t lock;  // taken alone
+    pthread_cond_t empty;
+    struct hr__engine *e;  // NULL: closed
+    int passing;
+};
+void hr__way_open(struct hr__way *way, struct hr__engine *e);
+struct hr__engine *hr__way_pass(struct hr__way *way);
+void hr__way_passed(struct hr__way *way);
+// Waits for those who pass.
+void hr__way_close(struct hr__way *way);
+
+// What keeps a JPEG decoder of whole scans, Huffman and 8 bits from it, besides
+// colours and chroma: HR_WHY_*; HR_WHY_FORMAT alone, if it is no JPEG.
+unsigned hr__why_not_baseline(const struct hr_info *info);
+
+// Drivers that were touched before fork() hang the child. *user: the process
+// that has used this one, from the first call with use. HR_EFORK with the
+// reason: a parent has.
+enum hr_status hr__fork_check(_Atomic pid_t *user, bool use, const char *what);
+
+// Which loaded library has that address: its build id, or else its file's size,
+// date and name. One line without its end; "" if none has it.
+void hr__library_text(uintptr_t address, char *text, size_t size);
 
 // Failures of an engine in a row, and the rest they earn; zeroed it is closed.
 // Guarded by a lock of the engine's.

@@ -3,22 +3,14 @@
 // scaled and mirrored by it in tier FAST, and by the readable C of a CPU
 // device. Nobody says how a processor scales, so it is not asked for bits: how
 // far off it is is measured, and hr__alike() says what is too far.
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "hal/hal.h"
-#include "hal/header.h"
+#include "hal/certificate.h"
 #include "hal/likeness.h"
 
-enum {
-    PICTURES = 3,
-    CASES = 5,
-    MOST = PICTURES * CASES,
-    SOURCE_BYTES = 64 << 10
-};
+enum { PICTURES = 3, CASES = 5, MOST = PICTURES * CASES };
 #define TOTAL_NS INT64_C(10000000000)  // and two deadlines of a span
-#define MAX_SPAN_NS INT64_C(60000000000)
 #define FAST_SPAN HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE)
 
 struct probe {
@@ -30,7 +22,7 @@ struct probe {
     struct hr_op ops[MOST][4];
     struct hr_sample samples[2][MOST];
     hr_image out[2][MOST];
-    uint8_t bytes[PICTURES][SOURCE_BYTES];
+    uint8_t bytes[PICTURES][HR__SOURCE_BYTES];
     atomic_int refs;  // ours and one per job, which may hang for ever
 };
 
@@ -91,8 +83,8 @@ static enum hr_status make_cases(struct probe *p)
 
     for (int i = HR__SPECIMENS_LARGE;
          p->pictures < PICTURES && host->backend->specimen &&
-         host->backend->specimen(host, i, p->bytes[p->pictures], SOURCE_BYTES,
-                                 &size);
+         host->backend->specimen(host, i, p->bytes[p->pictures],
+                                 HR__SOURCE_BYTES, &size);
          i++) {
         if (hr_probe(p->bytes[p->pictures], size, NULL, &info) ||
             hr__jpeg_kind(&info) != HR_KIND_420)
@@ -140,28 +132,23 @@ static void compare(struct probe *p, int i)
     p->differing += (double)l.differing;
 }
 
-static enum hr_status gave_up(const char *text)
-{
-    return hr__fail(HR_EDEVICE, "its test ended early: %s", text);
-}
-
 // Samples that it does not take say nothing.
 static enum hr_status look(struct probe *p, hr_job cpu, hr_job job)
 {
+    enum hr_status status;
+
     for (int i = 0; i < p->n; i++) {
         const struct hr_result *r = &job->results[i];
 
         if (cpu->results[i].status || r->status == HR_EUNSUPPORTED)
             continue;
-        if (r->status == HR_ENOMEM)
-            return hr__fail(HR_ENOMEM, "out of memory for its test");
-        if (r->status == HR_ETIMEDOUT ||
-            (r->status && r->why & (HR_WHY_TIMEOUT | HR_WHY_LOST)))
-            return gave_up(r->message);
-        if (r->status)
-            p->cert->failed = true;
-        else
+        if (!r->status) {
             compare(p, i);
+            continue;
+        }
+        if ((status = hr__certificate_failed(r)))
+            return status;
+        p->cert->failed = true;
     }
     return HR_OK;
 }
@@ -189,7 +176,7 @@ static hr_job run(struct probe *p, int k)
     if (hr_job_poll(job, 0) != HR_PENDING)
         return job;
     hr_job_release(&job);
-    gave_up("it does not answer");
+    hr__certificate_gave_up("it does not answer");
     return NULL;
 }
 
@@ -213,37 +200,19 @@ static enum hr_status run_both(struct probe *p)
     return status;
 }
 
-// Rounded up to 1e-9, as the file keeps them: what is not 0 stays so.
-static double rounded(double x)
-{
-    return ceil(x * 1e9) / 1e9;
-}
-
 static enum hr_status run_lifted(struct probe *p)
 {
-    struct hr__device *dev = p->dev[1];
-    struct hr_device_params *params = &dev->pub.params, mine = *params;
+    struct hr_device_params mine = hr__certificate_lift(p->dev[1]);
     enum hr_status status;
 
-    // What the user limited is lifted meanwhile.
-    memset(&params->limits, 0, sizeof(params->limits));
-    hr__limits_default(&params->limits, &params->limits);
-    if (params->budget < (size_t)64 << 20)
-        params->budget = (size_t)64 << 20;
     if ((status = run_both(p)))
         return status;
-    // Nobody else has submitted anything yet.
-    hr_wait_all(&dev->pub, HR_FOREVER);
-    pthread_mutex_lock(&dev->lock);
-    memset(&dev->stats, 0, sizeof(dev->stats));
-    pthread_mutex_unlock(&dev->lock);
-    atomic_store(&dev->heap_allocations, 0);
-    *params = mine;
+    hr__certificate_end(p->dev[1], &mine);
     if (!p->cert->pictures)
         return HR_OK;
-    p->cert->mean = rounded(p->sum / p->elements);
-    p->cert->max = rounded(p->cert->max);
-    p->cert->differing = rounded(p->differing / p->elements);
+    p->cert->mean = hr__certificate_rounded(p->sum / p->elements);
+    p->cert->max = hr__certificate_rounded(p->cert->max);
+    p->cert->differing = hr__certificate_rounded(p->differing / p->elements);
     p->cert->psnr = hr__psnr(p->squares, p->elements);
     return HR_OK;
 }
@@ -251,9 +220,6 @@ static enum hr_status run_lifted(struct probe *p)
 enum hr_status hr__certificate_fast(struct hr__device *dev,
                                     struct hr_certificate *cert)
 {
-    int64_t span_ns = dev->pub.params.deadline_ns < MAX_SPAN_NS
-                          ? dev->pub.params.deadline_ns
-                          : MAX_SPAN_NS;
     enum hr_status status;
     struct probe *p;
     hr_device cpu;
@@ -266,11 +232,8 @@ enum hr_status hr__certificate_fast(struct hr__device *dev,
     atomic_init(&p->refs, 1);
     p->cert = &cert->spans[cert->num_spans++];
     p->cert->span = (struct hr_span){HR_ENTROPY, HR_RESAMPLE};
-    p->deadline = hr__deadline(TOTAL_NS + 2 * span_ns);
-    cpu = hr_device_open(hr__host(dev)->backend->name,
-                         hr_device_params(.threads = 1, .cpu_mask = HR_CPU_C,
-                                          .log = dev->log,
-                                          .log_ctx = dev->log_ctx));
+    p->deadline = hr__deadline(TOTAL_NS + 2 * hr__certificate_span_ns(dev));
+    cpu = hr__certificate_cpu(dev);
     p->dev[0] = (struct hr__device *)cpu;
     p->dev[1] = dev;
     status = cpu ? run_lifted(p) : hr_last_status();

@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "hal/hal.h"
+#include "hal/certificate.h"
 
 enum { PATH_BYTES = 1024, FILE_BYTES = HR__CERTIFICATE_KEY + 2048 };
 

@@ -6,17 +6,14 @@
 //
 // Each side is one job on a device that nobody else knows yet, cut so that
 // planes go from one engine to another, where dev->tap copies them.
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "hal/hal.h"
-#include "hal/header.h"
+#include "hal/certificate.h"
 #include "hal/likeness.h"
 
-enum { MAX_PICTURES = 64, SOURCE_BYTES = 64 << 10 };
-#define JOB_NS INT64_C(20000000000)  // and two deadlines of a span,
-#define MAX_SPAN_NS INT64_C(60000000000)
+enum { MAX_PICTURES = 64 };
+#define JOB_NS INT64_C(20000000000)  // and two deadlines of a span
 
 static const char *const names[HR_NUM_KINDS] = {"gray",  "4:2:0", "4:2:2",
                                                 "4:4:0", "4:4:4", "4:1:1"};
@@ -62,7 +59,7 @@ struct probe {
     struct picture pictures[MAX_PICTURES];
     struct hr_op op;
     struct hr_sample samples[2][MAX_PICTURES];
-    uint8_t room[SOURCE_BYTES];
+    uint8_t room[HR__SOURCE_BYTES];
     atomic_int refs;  // ours and one per job, which may hang for ever
 };
 
@@ -129,7 +126,7 @@ static enum hr_status make_pictures(struct probe *p)
     for (int k = 0; k < 2 && host->backend->specimen; k++)
         for (int i = from[k];
              p->n < MAX_PICTURES &&
-             host->backend->specimen(host, i, p->room, SOURCE_BYTES, &size);
+             host->backend->specimen(host, i, p->room, HR__SOURCE_BYTES, &size);
              i++) {
             enum hr_status status = add_picture(p, size);
 
@@ -183,24 +180,19 @@ static void tap_device(void *ctx, int i, const struct hr__payload *payload)
     copy_planes(&((struct probe *)ctx)->pictures[i], 1, payload);
 }
 
-static enum hr_status gave_up(const char *text)
-{
-    return hr__fail(HR_EDEVICE, "its test ended early: %s", text);
-}
-
 // What the results of the device say. Samples that it does not take say
 // nothing.
 static enum hr_status look(struct probe *p, hr_job job)
 {
+    enum hr_status status;
+
     for (int i = 0; i < p->n; i++) {
         const struct hr_result *r = &job->results[i];
 
         if (!r->status || r->status == HR_EUNSUPPORTED)
             continue;
-        if (r->status == HR_ENOMEM)
-            return hr__fail(HR_ENOMEM, "out of memory for its test");
-        if (r->why & (HR_WHY_TIMEOUT | HR_WHY_LOST))
-            return gave_up(r->message);
+        if ((status = hr__certificate_failed(r)))
+            return status;
         p->cert->spans[0].failed = true;
     }
     return HR_OK;
@@ -230,7 +222,7 @@ static enum hr_status run(struct probe *p, int k)
     // so, then it is left behind, and p with it.
     hr_job_wait(job, p->job_ns + 2000000000);
     if (hr_job_poll(job, 0) == HR_PENDING)
-        status = gave_up("it does not answer");
+        status = hr__certificate_gave_up("it does not answer");
     else if (k)
         status = look(p, job);
     hr_job_release(&job);
@@ -242,12 +234,6 @@ static enum hr_status run(struct probe *p, int k)
 }
 
 // ---- Comparing -------------------------------------------------------------
-
-// Rounded up to 1e-9, as the file keeps them: what is not 0 stays so.
-static double rounded(double x)
-{
-    return ceil(x * 1e9) / 1e9;
-}
 
 static void compare(struct probe *p)
 {
@@ -279,51 +265,33 @@ static void compare(struct probe *p)
     for (int k = 0; k < HR_NUM_KINDS; k++) {
         struct hr_kind_certificate *c = &cert->kinds[k];
 
-        c->mean = counts[k] > 0 ? rounded(sums[k] / counts[k]) : 0;
+        c->mean = counts[k] > 0 ? hr__certificate_rounded(sums[k] / counts[k])
+                                : 0;
         s->max = c->max > s->max ? c->max : s->max;
         sum += sums[k];
         count += counts[k];
     }
-    s->mean = count > 0 ? rounded(sum / count) : 0;
-    s->differing = count > 0 ? rounded(differing / count) : 0;
+    s->mean = count > 0 ? hr__certificate_rounded(sum / count) : 0;
+    s->differing = count > 0 ? hr__certificate_rounded(differing / count) : 0;
     s->psnr = hr__psnr(squares, count);
-}
-
-// Nobody has submitted anything yet.
-static void forget_counts(struct hr__device *dev)
-{
-    hr_wait_all(&dev->pub, HR_FOREVER);
-    pthread_mutex_lock(&dev->lock);
-    memset(&dev->stats, 0, sizeof(dev->stats));
-    pthread_mutex_unlock(&dev->lock);
-    atomic_store(&dev->heap_allocations, 0);
 }
 
 static enum hr_status run_both(struct probe *p)
 {
-    struct hr_device_params *params = &p->dev[1]->pub.params, mine = *params;
+    struct hr_device_params mine = hr__certificate_lift(p->dev[1]);
     enum hr_status status;
 
-    // What the user limited is lifted meanwhile.
-    memset(&params->limits, 0, sizeof(params->limits));
-    hr__limits_default(&params->limits, &params->limits);
-    if (params->budget < (size_t)64 << 20)
-        params->budget = (size_t)64 << 20;
     if ((status = make_pictures(p)) || (status = run(p, 0)) ||
         (status = run(p, 1)))
         return status;
     compare(p);
-    forget_counts(p->dev[1]);
-    *params = mine;
+    hr__certificate_end(p->dev[1], &mine);
     return HR_OK;
 }
 
 enum hr_status hr__certificate_kinds(struct hr__device *dev,
                                      struct hr_certificate *cert)
 {
-    int64_t span_ns = dev->pub.params.deadline_ns < MAX_SPAN_NS
-                          ? dev->pub.params.deadline_ns
-                          : MAX_SPAN_NS;
     struct probe *p = hr__alloc(NULL, sizeof(*p));
     enum hr_status status;
     hr_device cpu;
@@ -336,11 +304,8 @@ enum hr_status hr__certificate_kinds(struct hr__device *dev,
     memset(p, 0, sizeof(*p));
     atomic_init(&p->refs, 1);
     p->cert = cert;
-    p->job_ns = JOB_NS + 2 * span_ns;
-    cpu = hr_device_open(hr__host(dev)->backend->name,
-                         hr_device_params(.threads = 1, .cpu_mask = HR_CPU_C,
-                                          .log = dev->log,
-                                          .log_ctx = dev->log_ctx));
+    p->job_ns = JOB_NS + 2 * hr__certificate_span_ns(dev);
+    cpu = hr__certificate_cpu(dev);
     p->dev[0] = (struct hr__device *)cpu;
     p->dev[1] = dev;
     status = cpu ? run_both(p) : hr_last_status();

@@ -15,11 +15,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hal/hal.h"
-#include "hal/header.h"
+#include "hal/certificate.h"
 #include "hal/likeness.h"
 
-enum { NUM_CASES = 20, MAX_OPS = 5, SOURCE_BYTES = 64 << 10 };
+enum { NUM_CASES = HR__CASES, MAX_OPS = HR__CASE_OPS + 2 };
 // Of one job, besides two deadlines of a span. These are the user's, as far as
 // they are neither for ever nor short: some drivers still compile.
 #define JOB_NS INT64_C(10000000000)
@@ -60,55 +59,10 @@ struct probe {
 
     atomic_int refs;  // ours and one per job: a job that hangs for ever
                       // still reads bytes
-    uint8_t bytes[SOURCE_BYTES];
+    uint8_t bytes[HR__SOURCE_BYTES];
 };
 
 // ---- Cases -----------------------------------------------------------------
-
-// Geometry number i of a picture of w x h. Returns the number of ops.
-static int geometry(int i, int w, int h, struct hr_op *ops)
-{
-    enum hr_filter filter = (enum hr_filter)(i % HR_NUM_FILTERS);
-    struct hr_crop crop = {
-        .x = w / 5, .y = h / 7, .w = (w + 1) / 2, .h = (h + 1) / 2};
-    struct hr_crop around = {
-        .x = -3, .y = -2, .w = w + 7, .h = h + 4, .pad = true};
-    struct hr_resize down = {.w = w * 2 / 5 + 1,
-                             .h = h / 3 + 1,
-                             .filter = filter};
-    struct hr_resize up = {.w = w * 7 / 5 + 2,
-                           .h = h * 3 / 2 + 1,
-                           .filter = filter};
-    const struct hr_op op_crop = {.type = HR_OP_CROP, .crop = crop};
-    int n = 0;
-
-    if (i < 6) {  // all filters, smaller and larger
-        ops[n++] = (struct hr_op){.type = HR_OP_RESIZE, .resize = down};
-    } else if (i < 12) {
-        ops[n++] = (struct hr_op){.type = HR_OP_RESIZE, .resize = up};
-    } else if (i == 13) {
-        ops[n++] = op_crop;
-    } else if (i == 14) {
-        ops[n++] = hr_op_flip(.horizontal = true);
-    } else if (i == 15) {
-        ops[n++] = hr_op_flip(.transpose = true, .vertical = true);
-    } else if (i == 16) {
-        ops[n++] = (struct hr_op){.type = HR_OP_CROP, .crop = around};
-    } else if (i == 17) {
-        ops[n++] = op_crop;
-        ops[n++] = hr_op_resize(.w = 24, .h = 24);
-        ops[n++] = hr_op_flip(.horizontal = true);
-    } else if (i == 18) {
-        ops[n++] = hr_op_resize(.w = 21, .h = 30, .filter = HR_BICUBIC,
-                                .box = {(float)w * .1f, (float)h * .2f,
-                                        (float)w * .8f, (float)h * .9f});
-        ops[n++] = hr_op_flip(.transpose = true);
-    } else if (i == 19) {
-        ops[n++] = hr_op_resize(.w = 26, .h = 22);
-        ops[n++] = hr_op_crop(.w = 30, .h = 18, .center = true, .pad = true);
-    }
-    return n;  // 12: as it is
-}
 
 // Case i of the picture at hand; false: out of memory, or not a valid list.
 static bool make_case(struct probe *p, int i)
@@ -121,7 +75,7 @@ static bool make_case(struct probe *p, int i)
 
     if (p->size)
         ops[n++] = hr_op_decode(.mode = gray ? HR_GRAY : HR_RGB);
-    n += geometry(i, p->w, p->h, ops + n);
+    n += hr__certificate_case(i, p->w, p->h, ops + n);
     if (hr_ops_output_size(ops, n, p->w, p->h, 1, &w, &h))
         return false;
     p->normalized[i] = dtype != HR_U8 && (i + p->number) / 2 % 2;
@@ -213,11 +167,6 @@ static void compare(struct probe *p, int k, int i)
 
 // ---- Running ---------------------------------------------------------------
 
-static enum hr_status gave_up(const char *text)
-{
-    return hr__fail(HR_EDEVICE, "its test ended early: %s", text);
-}
-
 static void drop(void *ctx, const struct hr_job_t *job)
 {
     struct probe *p = ctx;
@@ -254,21 +203,20 @@ static hr_job start(struct probe *p, int k, enum hr_tier tier)
 // those that even the CPU could not make, say nothing.
 static enum hr_status look(struct probe *p, int k, hr_job cpu, hr_job job)
 {
-    const unsigned hung = HR_WHY_TIMEOUT | HR_WHY_LOST;
+    enum hr_status status;
 
     for (int i = 0; i < p->n; i++) {
         const struct hr_result *r = &job->results[i];
 
         if (cpu->results[i].status || r->status == HR_EUNSUPPORTED)
             continue;
-        if (r->status == HR_ENOMEM)
-            return hr__fail(HR_ENOMEM, "out of memory for its test");
-        if (r->status == HR_ETIMEDOUT || (r->status && r->why & hung))
-            return gave_up(r->message);
-        if (r->status)
-            p->cert->spans[k].failed = true;
-        else
+        if (!r->status) {
             compare(p, k, i);
+            continue;
+        }
+        if ((status = hr__certificate_failed(r)))
+            return status;
+        p->cert->spans[k].failed = true;
     }
     return HR_OK;
 }
@@ -288,7 +236,7 @@ static enum hr_status run_span(struct probe *p, int k, hr_job cpu)
     if (!(job = start(p, 1, exact ? HR_EXACT : HR_CLOSE)))
         return hr_last_status();
     if (!wait_for(p, job))
-        status = gave_up("it does not answer");
+        status = hr__certificate_gave_up("it does not answer");
     else
         status = look(p, k, cpu, job);
     hr_job_release(&job);
@@ -306,7 +254,7 @@ static enum hr_status run_picture(struct probe *p)
     if (!(cpu = start(p, 0, HR_EXACT)))
         return hr_last_status();
     if (!wait_for(p, cpu))
-        status = gave_up("the CPU is too slow for it");
+        status = hr__certificate_gave_up("the CPU is too slow for it");
     for (int k = 0; k < p->cert->num_spans && !status; k++)
         if (p->size || p->cert->spans[k].span.first >= HR_RESAMPLE)
             status = run_span(p, k, cpu);
@@ -399,12 +347,6 @@ static void list_spans(struct probe *p)
                     (struct hr_span){(enum hr_stage)first, (enum hr_stage)last};
 }
 
-// Rounded up to 1e-9, as the file keeps them: what is not 0 stays so.
-static double rounded(double x)
-{
-    return ceil(x * 1e9) / 1e9;
-}
-
 static bool sum_up(struct probe *p)
 {
     bool keep = !p->late;
@@ -413,9 +355,11 @@ static bool sum_up(struct probe *p)
         struct hr_span_certificate *s = &p->cert->spans[k];
         double n = (double)p->sums[k].elements;
 
-        s->differing = n > 0 ? rounded((double)p->sums[k].differing / n) : 0;
-        s->mean = n > 0 ? rounded(p->sums[k].sum / n) : 0;
-        s->max = rounded(s->max);
+        s->differing = n > 0 ? hr__certificate_rounded(
+                                   (double)p->sums[k].differing / n)
+                             : 0;
+        s->mean = n > 0 ? hr__certificate_rounded(p->sums[k].sum / n) : 0;
+        s->max = hr__certificate_rounded(s->max);
         s->psnr = hr__psnr(p->sums[k].squares, n);
         if (p->late)
             s->pictures = 0;
@@ -425,16 +369,6 @@ static bool sum_up(struct probe *p)
         hr__log(p->dev, HR_LOG_WARN, "%s: not through with its test in %d s",
                 p->dev->pub.name, (int)(limits.total_ns / 1000000000));
     return keep;
-}
-
-// Nobody has submitted anything yet.
-static void forget_counts(struct hr__device *dev)
-{
-    hr_wait_all(&dev->pub, HR_FOREVER);
-    pthread_mutex_lock(&dev->lock);
-    memset(&dev->stats, 0, sizeof(dev->stats));
-    pthread_mutex_unlock(&dev->lock);
-    atomic_store(&dev->heap_allocations, 0);
 }
 
 // Returns what it was. Nothing is in flight.
@@ -449,22 +383,17 @@ static int64_t set_deadline(struct hr__device *dev, int64_t ns)
 
 static enum hr_status run_lifted(struct probe *p)
 {
-    struct hr_device_params *params = &p->dev->pub.params, mine = *params;
+    struct hr_device_params mine = hr__certificate_lift(p->dev);
     enum hr_status status;
     int64_t deadline;
 
-    memset(&params->limits, 0, sizeof(params->limits));
-    hr__limits_default(&params->limits, &params->limits);
-    if (params->budget < (size_t)64 << 20)
-        params->budget = (size_t)64 << 20;
     deadline = set_deadline(p->dev, p->span_ns);
     status = run_all(p);
     p->dev->probing = 0;
     if (status)
         return status;  // jobs may be left, which look at the limits
-    forget_counts(p->dev);
+    hr__certificate_end(p->dev, &mine);
     set_deadline(p->dev, deadline);
-    *params = mine;
     return HR_OK;
 }
 
@@ -495,10 +424,7 @@ enum hr_status hr__certificate_probe(struct hr__device *dev,
                 2 * (span_ns < MAX_SPAN_NS ? span_ns : MAX_SPAN_NS);
     p->deadline = hr__deadline(limits.total_ns);
     list_spans(p);
-    p->cpu = hr_device_open(hr__host(dev)->backend->name,
-                            hr_device_params(.threads = 1, .cpu_mask = HR_CPU_C,
-                                             .log = dev->log,
-                                             .log_ctx = dev->log_ctx));
+    p->cpu = hr__certificate_cpu(dev);
     status = p->cpu ? run_lifted(p) : hr_last_status();
     if (!status)
         *keep = sum_up(p);

@@ -23,15 +23,6 @@ bool hr__job_stops(const struct hr__job *job)
            atomic_load_explicit(&job->expired, memory_order_relaxed);
 }
 
-void hr__task_begun(struct hr__task *task)
-{
-    int64_t ns = engine_of(task)->host ? 0
-                                       : engine_of(task)->params.deadline_ns;
-
-    atomic_store(&((struct hr__slot *)task)->deadline,
-                 ns ? hr__deadline(ns) : 0);
-}
-
 bool hr__task_stop(const struct hr__task *task)
 {
     const struct hr__copy *copy = &task->copy;
@@ -70,7 +61,6 @@ static struct hr__task *arm(struct hr__work *work, int engine)
 {
     struct hr__slot *slot = &work->slots[engine];
     struct hr__engine *e = work->job->dev->engines[engine];
-    int64_t ns = e->host ? 0 : e->params.deadline_ns;
 
     slot->work = work;
     slot->begun = e->host ? 0 : hr__watch_begin();
@@ -82,7 +72,7 @@ static struct hr__task *arm(struct hr__work *work, int engine)
         slot->task.span = work->plan.spans[work->at].span;
         slot->task.in = work->at ? &work->payloads[work->at - 1] : NULL;
     }
-    atomic_store(&slot->deadline, ns ? hr__deadline(ns) : 0);
+    hr__clock_start(slot, INT64_MAX);
     atomic_store(&slot->state, e->host ? HR__CLAIMED : HR__RUNNING);
     return &slot->task;
 }

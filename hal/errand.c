@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls into drivers, on threads that may be left behind.
+// Calls into drivers, on threads that may be left behind; and their way back.
 #include <time.h>
 
 #include "hal/backend.h"
@@ -90,4 +90,41 @@ bool hr__errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns)
     pthread_join(thread, NULL);
     free_errand(x);
     return true;
+}
+
+// ---- The way back ---------------------------------------------------------
+
+void hr__way_open(struct hr__way *way, struct hr__engine *e)
+{
+    pthread_mutex_init(&way->lock, NULL);
+    hr__cond_init(&way->empty);
+    way->e = e;
+}
+
+struct hr__engine *hr__way_pass(struct hr__way *way)
+{
+    struct hr__engine *e;
+
+    pthread_mutex_lock(&way->lock);
+    e = way->e;
+    way->passing += e != NULL;
+    pthread_mutex_unlock(&way->lock);
+    return e;
+}
+
+void hr__way_passed(struct hr__way *way)
+{
+    pthread_mutex_lock(&way->lock);
+    if (!--way->passing)
+        pthread_cond_broadcast(&way->empty);
+    pthread_mutex_unlock(&way->lock);
+}
+
+void hr__way_close(struct hr__way *way)
+{
+    pthread_mutex_lock(&way->lock);
+    way->e = NULL;
+    while (way->passing)
+        pthread_cond_wait(&way->empty, &way->lock);
+    pthread_mutex_unlock(&way->lock);
 }

@@ -153,9 +153,12 @@ enum hr__transfer {
 struct hr__slot {
     struct hr__task task;  // first
     struct hr__work *work;
-    atomic_int state;          // enum hr__state
-    _Atomic int64_t deadline;  // of the span, for the watchdog; 0 = none
-    int64_t begun;             // when an engine got it; 0 = not watched
+    atomic_int state;  // enum hr__state
+    // For the watchdog: when the engine must have ended it; 0 = never. Negative
+    // while it waits in a queue, as far as is known: then only if the engine
+    // has not got on with anything else for so long.
+    _Atomic int64_t deadline;
+    int64_t begun;  // when an engine got it; 0 = not watched
 };
 
 struct hr__work {
@@ -180,6 +183,8 @@ struct hr__work {
     void *file;  // encoded bytes read from path, of the pool
     enum hr__transfer transfer;
     struct hr__copy copy;       // of it; memory NULL: from host to host
+    _Atomic int64_t latest;     // its task is overdue then, whatever the slot
+                                // says
     size_t moved;               // bytes of it that are done
     uint8_t *source, *result;   // of the pool: pixels of device memory, on the
                                 // host for engines that cannot reach them
@@ -247,6 +252,8 @@ struct hr__device {
     void (*tap)(void *ctx, int i, const struct hr__payload *planes);
     void *tap_ctx;
     atomic_uint liars;  // engines found out by crosscheck.c, by bits
+    // When an engine was last seen to begin a task, or to end one.
+    _Atomic int64_t alive[HR__MAX_ENGINES];
     _Atomic uint64_t media_pictures;
     struct hr__pool pool;
     hr_log_fn log;
@@ -341,6 +348,13 @@ struct hr__job *hr__job_make(struct hr__device *dev, int n, size_t size,
 // begin: when the call began, of hr__watch_begin().
 void hr__job_begin(struct hr__job *job, int64_t begin);
 
+// watchdog.c: the task is in the engine's hands from now on, which must have
+// ended it at `latest`.
+void hr__clock_start(struct hr__slot *slot, int64_t latest);
+// The engine does something.
+void hr__clock_alive(const struct hr__slot *slot);
+bool hr__clock_over(const struct hr__slot *slot, int64_t now);
+
 // outcome.c
 void hr__work_end(struct hr__work *work, const struct hr__outcome *outcome);
 // The same, when nothing is left to be cleared.
@@ -377,9 +391,7 @@ enum hr_status hr__certify(struct hr__device *dev);
 void hr__device_offer(struct hr__device *dev, int i,
                       const struct hr__picture *pic, struct hr__offer *out);
 
-// certificate_probe.c: fills spans. *keep: it would end so again.
-enum hr_status hr__certificate_probe(struct hr__device *dev,
-                                     struct hr_certificate *cert, bool *keep);
+// certificate_probe.c
 // Set by tests: the shortest deadline of a span in it, how long one job may
 // take besides, and when all of it has taken too long. 0: as ever.
 void hr__test_probe_limits(int64_t span_ns, int64_t job_ns, int64_t total_ns);
@@ -387,13 +399,6 @@ void hr__test_probe_limits(int64_t span_ns, int64_t job_ns, int64_t total_ns);
 // certificate_kinds.c
 // The kind of a JPEG, enum hr_jpeg_kind; -1: none of them.
 int hr__jpeg_kind(const struct hr_info *info);
-// How the planes of the first engine, a media engine, compare with the host's.
-enum hr_status hr__certificate_kinds(struct hr__device *dev,
-                                     struct hr_certificate *cert);
-
-// certificate_fast.c: adds the span of its video processor, if it has one.
-enum hr_status hr__certificate_fast(struct hr__device *dev,
-                                    struct hr_certificate *cert);
 
 // crosscheck.c
 // What a media engine made of a sample, while the CPU makes it again.
@@ -414,12 +419,6 @@ bool hr__check_looked(struct hr__work *work);
 // It has: judges, if it was made again; *out may become a failure.
 void hr__check_end(struct hr__work *work, struct hr__outcome *out);
 void hr__check_drop(struct hr__work *work);
-
-// certificate_file.c: keys are text that ends in a newline.
-enum { HR__CERTIFICATE_KEY = 2048 };
-bool hr__certificate_load(const char *key, struct hr_certificate *cert);
-// False with errno: it could not be kept.
-bool hr__certificate_save(const char *key, const struct hr_certificate *cert);
 
 // meter.c: the library's own reports, see backend.h
 enum hr__wait { HR__WAIT_ROOM, HR__WAIT_RESULT };

@@ -199,6 +199,19 @@ static bool may_fall_back(const struct hr__work *work, int engine)
            !job->dev->pub.params.strict;
 }
 
+bool hr__task_may_leave(const struct hr__task *task)
+{
+    const struct hr__slot *slot = (const struct hr__slot *)task;
+
+    return !task->copy.memory &&
+           may_fall_back(slot->work, (int)(slot - slot->work->slots));
+}
+
+bool hr__task_is_timed(const struct hr__task *task)
+{
+    return hr__work_of(task)->job->deadline < INT64_MAX;
+}
+
 // Whom a failed sample leaves: the engine that failed it; or, if the host
 // could not make what another engine was to go on with, or could not go on
 // with what another has made, and says why, that one.
@@ -276,6 +289,9 @@ void hr__task_done(struct hr__task *task, const struct hr__outcome *out)
         return;
     }
     atomic_store(&slot->deadline, 0);
+    // What is only taken from a queue is no sign of life.
+    if (!hr__task_stop(task))
+        hr__clock_alive(slot);
     if (task->copy.memory) {
         hr__transfer_done(work, out);
         return;
@@ -311,7 +327,7 @@ bool hr__give_up(struct hr__slot *slot)
                               .text = "the device did not answer in time"};
 
     // It may have come back since, and hold the work's next span.
-    if (atomic_load(&slot->deadline) > hr__now())
+    if (!hr__clock_over(slot, hr__now()))
         return false;
     // Before the exchange: the engine may come back right after it.
     atomic_fetch_add(&job->refs, 1);

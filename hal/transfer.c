@@ -39,7 +39,6 @@ static struct hr__task *arm(struct hr__work *work, struct hr__slot *slot,
                             const struct hr__engine *e)
 {
     struct hr__task *task = &slot->task;
-    int64_t deadline = hr__deadline(e->params.deadline_ns);
     size_t left = work->copy.size - work->moved;
 
     task->next = NULL;
@@ -56,9 +55,8 @@ static struct hr__task *arm(struct hr__work *work, struct hr__slot *slot,
     if (task->copy.from)
         task->copy.from += work->moved;
     // A failed sample is cleared also when its job has run out of time.
-    if (work->transfer != HR__CLEAR && deadline > work->job->deadline)
-        deadline = work->job->deadline;
-    atomic_store(&slot->deadline, deadline);
+    hr__clock_start(slot, work->transfer == HR__CLEAR ? INT64_MAX
+                                                      : work->job->deadline);
     atomic_store(&slot->state, HR__RUNNING);
     return task;
 }
@@ -230,20 +228,31 @@ bool hr__reach(struct hr__work *work)
     return false;
 }
 
+// The work ends as *out says when its result has been moved; neither to nor
+// from: cleared.
+static bool move_result(struct hr__work *work, const struct hr__outcome *out,
+                        enum hr__transfer why, uint8_t *to, const uint8_t *from)
+{
+    const struct hr__dst *d = &work->pic.dst;
+
+    work->ending = *out;
+    work->transfer = why;
+    work->copy = (struct hr__copy){.memory = d->memory,
+                                   .at = d->at,
+                                   .size = hr__dst_bytes(d),
+                                   .to = to,
+                                   .from = from};
+    hr__transfer_begin(work);
+    return true;
+}
+
 bool hr__bring_begin(struct hr__work *work, const struct hr__outcome *out)
 {
     const struct hr__dst *d = &work->pic.dst;
 
     if (!hr__on_device(d->memory) || !d->data)
         return false;
-    work->ending = *out;
-    work->transfer = HR__BRING;
-    work->copy = (struct hr__copy){.memory = d->memory,
-                                   .at = d->at,
-                                   .size = hr__dst_bytes(d),
-                                   .from = d->data};
-    hr__transfer_begin(work);
-    return true;
+    return move_result(work, out, HR__BRING, NULL, d->data);
 }
 
 bool hr__look_begin(struct hr__work *work, const struct hr__outcome *out)
@@ -252,14 +261,7 @@ bool hr__look_begin(struct hr__work *work, const struct hr__outcome *out)
 
     if (!staged(work, &work->result, hr__dst_bytes(d)))
         return false;
-    work->ending = *out;
-    work->transfer = HR__LOOK;
-    work->copy = (struct hr__copy){.memory = d->memory,
-                                   .at = d->at,
-                                   .size = hr__dst_bytes(d),
-                                   .to = work->result};
-    hr__transfer_begin(work);
-    return true;
+    return move_result(work, out, HR__LOOK, work->result, NULL);
 }
 
 bool hr__clear_begin(struct hr__work *work, const struct hr__outcome *out)
@@ -271,11 +273,5 @@ bool hr__clear_begin(struct hr__work *work, const struct hr__outcome *out)
         atomic_load(&work->slots[d->memory->owner->index].state) ==
             HR__GIVEN_UP)
         return false;
-    work->ending = *out;
-    work->transfer = HR__CLEAR;
-    work->copy = (struct hr__copy){.memory = d->memory,
-                                   .at = d->at,
-                                   .size = hr__dst_bytes(d)};
-    hr__transfer_begin(work);
-    return true;
+    return move_result(work, out, HR__CLEAR, NULL, NULL);
 }

@@ -253,18 +253,18 @@ static void counted(void)
     for (int i = 0; i < ROUNDS; i++) {
         uint64_t transfers = o->transfers, batches = o->batches;
 
-        before = o->e->meter.bytes_up;
+        before = o->hal.e->meter.bytes_up;
         CHECK(run(dev, HR_MEMORY_PINNED, true) == N, "%s", faults.label);
-        up[i] = o->e->meter.bytes_up - before;
+        up[i] = o->hal.e->meter.bytes_up - before;
         runs = o->transfers - transfers - 2 * (o->batches - batches);
     }
-    before = o->e->meter.bytes_down;
-    tasks = o->e->meter.tasks;
+    before = o->hal.e->meter.bytes_down;
+    tasks = o->hal.e->meter.tasks;
     CHECK(run(dev, HR_MEMORY_DEVICE, true) == N, "%s", faults.label);
-    CHECK(o->e->meter.bytes_down - before == bytes, "%llu of %llu bytes",
-          (unsigned long long)(o->e->meter.bytes_down - before),
+    CHECK(o->hal.e->meter.bytes_down - before == bytes, "%llu of %llu bytes",
+          (unsigned long long)(o->hal.e->meter.bytes_down - before),
           (unsigned long long)bytes);
-    CHECK(o->e->meter.tasks - tasks <= N, "copies are no spans of samples");
+    CHECK(o->hal.e->meter.tasks - tasks <= N, "copies are no spans of samples");
     CHECK(runs > 0, "nothing was fetched from where it was made");
     CHECK(up[ROUNDS - 1] > up[0] / 10 * 9, "%llu bytes, then %llu",
           (unsigned long long)up[0], (unsigned long long)up[ROUNDS - 1]);

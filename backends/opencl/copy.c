@@ -19,11 +19,6 @@ struct runs {
     struct run run[OCL_BATCH];
 };
 
-static size_t aligned(size_t n)
-{
-    return (n + 63) & ~(size_t)63;
-}
-
 // ---- Which, and where in the slot ----------------------------------------------
 
 // False: it has been ended. in_at or out_at is where it lies in the slot.
@@ -89,6 +84,7 @@ static bool pack(struct ocl_slot *slot)
 
         if ((item->dropped = !hr__task_claim(item->task)))
             continue;
+        hr__task_begun(item->task);
         some = true;
         if (copy->from)
             memcpy(to, copy->from, copy->size);
@@ -179,8 +175,8 @@ bool ocl_run_copies(struct ocl *o, struct ocl_slot *slot,
     }
     ocl_enter(o);
     ocl_slot_release_events(o, slot);
-    ok = ocl_buffer_grow(o, &slot->up, aligned(up), true, fault) &&
-         ocl_buffer_grow(o, &slot->down, aligned(down), true, fault);
+    ok = ocl_buffer_grow(o, &slot->up, ocl_aligned(up), true, fault) &&
+         ocl_buffer_grow(o, &slot->down, ocl_aligned(down), true, fault);
     if (!ocl_leave(o) || !ok)
         return false;
     if (!pack(slot)) {

@@ -25,17 +25,18 @@ struct ocl *ocl_of(struct hr__engine *e)
 
 void ocl_log(struct ocl *o, enum hr_log_level level, const char *fmt, ...)
 {
+    struct hr__engine *e;
     char text[480];
     va_list args;
 
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    // Who has left this thread behind waits here until the line is out.
-    pthread_mutex_lock(&o->hal);
-    if (o->e)
-        hr__log(o->e->device, level, "opencl:%d: %s", o->facts.index, text);
-    pthread_mutex_unlock(&o->hal);
+    // Who leaves this thread behind waits until the line is out.
+    if (!(e = hr__way_pass(&o->hal)))
+        return;
+    hr__log(e->device, level, "opencl:%d: %s", o->facts.index, text);
+    hr__way_passed(&o->hal);
 }
 
 // ---- Finding --------------------------------------------------------------
@@ -356,7 +357,7 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
         return hr__fail(HR_ENOMEM, "out of memory");
     memset(o, 0, sizeof(*o));
     ((struct ocl_engine *)e->priv)->o = o;
-    o->e = e;
+    hr__way_open(&o->hal, e);
     o->wish = wish;
     o->plan.dev = e->device;
     ocl_pool_init(&o->pool);
@@ -388,9 +389,7 @@ static void ocl_close(struct hr__engine *e)
             "%s: the driver does not answer, its "
             "thread and %zu bytes are left behind",
             e->name, sizeof(*o));
-    pthread_mutex_lock(&o->hal);
-    o->e = NULL;
-    pthread_mutex_unlock(&o->hal);
+    hr__way_close(&o->hal);
 }
 
 static void ocl_submit(struct hr__engine *e, struct hr__task *list)

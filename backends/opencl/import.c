@@ -85,10 +85,10 @@ void ocl_import_give_up(struct ocl *o, const struct ocl_fault *fault)
 {
     atomic_store(&o->imports.failed, true);
     atomic_store(&o->imports.on, false);
-    pthread_mutex_lock(&o->hal);
-    if (o->e)
-        hr__count(&o->e->meter.import_falls, 1);
-    pthread_mutex_unlock(&o->hal);
+    pthread_mutex_lock(&o->hal.lock);
+    if (o->hal.e)
+        hr__count(&o->hal.e->meter.import_falls, 1);
+    pthread_mutex_unlock(&o->hal.lock);
     ocl_log(o, HR_LOG_WARN,
             "memory of other engines goes through the host from now on: %s",
             fault->text);
@@ -264,10 +264,10 @@ static bool enqueue(struct ocl *o, struct ocl_slot *slot, cl_mem to,
                    "clEnqueueReleaseExternalMemObjectsKHR") ||
         !ok)
         return false;
-    pthread_mutex_lock(&o->hal);
-    if (o->e)
-        hr__count(&o->e->meter.bytes_imported, bytes);
-    pthread_mutex_unlock(&o->hal);
+    pthread_mutex_lock(&o->hal.lock);
+    if (o->hal.e)
+        hr__count(&o->hal.e->meter.bytes_imported, bytes);
+    pthread_mutex_unlock(&o->hal.lock);
     return true;
 }
 

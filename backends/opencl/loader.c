@@ -2,10 +2,8 @@
 // libOpenCL, found at run time on first use. Every device gets a table of its
 // own; the library itself is never unloaded, drivers do not survive that.
 #include <dlfcn.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "backends/opencl/opencl.h"
 
@@ -24,14 +22,7 @@ static const struct {
 
 enum hr_status ocl_api_check(void)
 {
-    pid_t first = atomic_load(&user);
-
-    if (!first || first == getpid())
-        return HR_OK;
-    return hr__fail(HR_EFORK,
-                    "the parent process has used OpenCL before fork; use it "
-                    "first in the child (with Python: multiprocessing spawn "
-                    "or forkserver)");
+    return hr__fork_check(&user, false, "OpenCL");
 }
 
 static enum hr_status load_entries(struct ocl_api *api, void *library)
@@ -62,7 +53,6 @@ static void load_optional(struct ocl_api *api, void *library)
 enum hr_status ocl_api_load(struct ocl_api *api)
 {
     const char *name = getenv("HEADRACE_OPENCL_LIBRARY");
-    pid_t none = 0;
     void *library;
 
     if (ocl_api_check())
@@ -70,7 +60,7 @@ enum hr_status ocl_api_load(struct ocl_api *api)
     name = name && *name ? name : "libOpenCL.so.1";
     if (!(library = dlopen(name, RTLD_NOW | RTLD_LOCAL)))
         return hr__fail(HR_ENODEVICE, "no OpenCL loader: %s", dlerror());
-    atomic_compare_exchange_strong(&user, &none, getpid());
+    hr__fork_check(&user, true, "OpenCL");
     load_optional(api, library);
     return load_entries(api, library);
 }

@@ -1,21 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The nurse: delivers what has landed, and ends what the driver does not give
 // back in time. It never calls OpenCL.
-#include <stdio.h>
-
 #include "backends/opencl/opencl.h"
-
-void ocl_end(struct hr__task *list, unsigned why, const char *text)
-{
-    struct hr__outcome out = {.status = HR_EDEVICE, .why = why, .offset = -1};
-
-    snprintf(out.text, sizeof(out.text), "%s", text);
-    for (struct hr__task *next; list; list = next) {
-        next = list->next;
-        out.stage = list->span.first;
-        hr__task_done(list, &out);
-    }
-}
 
 // ---- What she looks at ------------------------------------------------------
 
@@ -74,6 +60,23 @@ bool ocl_fly(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault)
     return false;
 }
 
+// What has been enqueued behind a batch that is through now has had to wait for
+// it: its turn begins. ocl->lock
+static void start_clocks(struct ocl *o, const struct ocl_slot *through)
+{
+    int64_t now = hr__now();
+
+    for (int i = 0; i < OCL_SLOTS; i++) {
+        struct ocl_slot *slot = &o->slots[i];
+
+        if (slot->state != OCL_FLYING || slot->since < through->since)
+            continue;
+        slot->since = now;
+        for (int k = 0; k < slot->num_items; k++)
+            hr__task_begun(slot->items[k].task);
+    }
+}
+
 // ocl->lock is held; it is not while the pictures are copied.
 static void deliver(struct ocl *o, struct ocl_slot *slot)
 {
@@ -82,6 +85,7 @@ static void deliver(struct ocl *o, struct ocl_slot *slot)
     int n = slot->num_items;
 
     slot->state = OCL_DELIVERING;
+    start_clocks(o, slot);
     if (ocl_failed(&fault, slot->result, "a batch")) {
         failed = ocl_take_items(slot, 0);
         o->lost |= (fault.why & HR_WHY_LOST) != 0;
@@ -97,7 +101,7 @@ static void deliver(struct ocl *o, struct ocl_slot *slot)
     ocl_import_let(slot);
     if (failed) {
         ocl_log(o, HR_LOG_WARN, "a batch failed: %s", fault.text);
-        ocl_end(failed, fault.why, fault.text);
+        hr__tasks_failed(failed, fault.why, fault.text);
     } else {
         ocl_deliver(o, slot);
     }
@@ -128,28 +132,43 @@ static struct hr__task *declare_dead(struct ocl *o)
     return list;
 }
 
-// Nobody else can do it: its bytes are device memory.
+// Nobody else can do it: its bytes are device memory; or may.
 static bool only_here(const struct hr__task *t)
 {
     const struct hr__picture *pic = t->pic;
 
-    return t->copy.memory || !pic->dst.data || (pic->image && !pic->pixels);
+    return !hr__task_may_leave(t) || !pic->dst.data ||
+           (pic->image && !pic->pixels);
 }
 
-// While a new program is being completed nothing else is begun. What the HAL
-// has given up meanwhile goes back, or its job would wait for the compiler. The
-// clock of what only the device can do does not run.
-static struct hr__task *given_up(struct ocl *o, int64_t now)
+// While a new program is being completed nothing else is begun, and the device
+// is not to blame for that. What only it can do waits, and its clock does not
+// run; what has a time limit goes on elsewhere at once, and so does what the
+// HAL has given up. True: it may stay in the queue.
+static bool may_stay(const struct ocl *o, struct hr__task *t, int64_t now)
+{
+    bool stays;
+
+    if (!hr__task_claim(t))
+        return false;
+    stays = only_here(t) || !hr__task_is_timed(t);
+    if (only_here(t) && now < o->compiled)
+        hr__task_waits(t);
+    hr__task_unclaim(t);
+    return stays;
+}
+
+static struct hr__task *go_elsewhere(struct ocl *o)
 {
     struct hr__task *list = NULL, **end = &list, **at;
+    int64_t now = hr__now();
 
+    if (!o->compiling)
+        return NULL;
     for (at = &o->head; *at;) {
         struct hr__task *t = *at;
 
-        if (hr__task_claim(t)) {
-            if (only_here(t) && now < o->compiled)
-                hr__task_begun(t);
-            hr__task_unclaim(t);
+        if (may_stay(o, t, now)) {
             at = &t->next;
             continue;
         }
@@ -159,8 +178,9 @@ static struct hr__task *given_up(struct ocl *o, int64_t now)
     }
     *end = NULL;
     o->tail = at;
-    if (list)
-        hr__breaker_note(&o->breaker, false, hr__now());
+    // So long that it must be a driver that hangs.
+    if (list && now >= o->compiled)
+        hr__breaker_note(&o->breaker, false, now);
     return list;
 }
 
@@ -170,12 +190,7 @@ static struct hr__task *overdue(struct ocl *o, int64_t *due)
     struct hr__task *list = NULL, **end = &list;
     int64_t now = hr__now(), at;
 
-    *due = INT64_MAX;
-    if (o->compiling && o->head) {
-        if ((list = given_up(o, now)))
-            return list;
-        *due = now + o->deadline / 3;
-    }
+    *due = o->compiling && o->head ? now + o->deadline / 3 : INT64_MAX;
     if (o->busy_since && !o->dead) {
         at = o->busy_since + o->deadline;
         if (now >= at)
@@ -204,7 +219,7 @@ void *ocl_nurse(void *arg)
 {
     struct ocl *o = arg;
     struct ocl_slot *slot;
-    struct hr__task *late, *left;
+    struct hr__task *late, *left, *gone;
     int64_t due;
 
     ocl_times_thread(o, "opencl nurse");
@@ -216,12 +231,15 @@ void *ocl_nurse(void *arg)
         }
         late = overdue(o, &due);
         left = ocl_hopeless(o) ? ocl_take_queue(o) : NULL;
-        if (late || left) {
+        gone = go_elsewhere(o);
+        if (late || left || gone) {
             pthread_mutex_unlock(&o->lock);
-            ocl_end(late, HR_WHY_FAILED | HR_WHY_TIMEOUT,
-                    "the device did not answer in time");
-            ocl_end(left, HR_WHY_FAILED | HR_WHY_LOST,
-                    "the device does not answer any more");
+            hr__tasks_failed(gone, HR_WHY_TIMEOUT,
+                             "the device completes its program");
+            hr__tasks_failed(late, HR_WHY_FAILED | HR_WHY_TIMEOUT,
+                             "the device did not answer in time");
+            hr__tasks_failed(left, HR_WHY_FAILED | HR_WHY_LOST,
+                             "the device does not answer any more");
             pthread_mutex_lock(&o->lock);
             continue;
         }

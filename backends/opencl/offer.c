@@ -15,23 +15,13 @@ uint32_t ocl_spans(void)
 
 static unsigned why_not_coefficients(const struct hr_info *info)
 {
-    unsigned why = 0;
+    unsigned why = hr__why_not_baseline(info);
 
-    if (info->format != HR_FORMAT_JPEG)
-        return HR_WHY_FORMAT;
-    if (info->process == HR_PROCESS_PROGRESSIVE)
-        why |= HR_WHY_PROGRESSIVE;
-    if (info->process == HR_PROCESS_LOSSLESS)
-        why |= HR_WHY_LOSSLESS;
-    if (info->arithmetic)
-        why |= HR_WHY_ARITHMETIC;
-    if (info->precision != 8)
-        why |= HR_WHY_PRECISION;
+    if (why & HR_WHY_FORMAT)
+        return why;
     if (info->color == HR_COLOR_CMYK || info->color == HR_COLOR_YCCK ||
         (info->components != 1 && info->components != 3))
         why |= HR_WHY_COLOR;
-    if (!info->interleaved && info->process != HR_PROCESS_PROGRESSIVE)
-        why |= HR_WHY_MULTISCAN;
     return why;
 }
 

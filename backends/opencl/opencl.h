@@ -11,7 +11,9 @@
 //   thread.c   the driver thread; start and stop
 //   nurse.c    what has landed; what does not come back in time
 //   ring.c     slots: memory of one batch on its way
-//   submit.c   one batch: packed, one upload, the kernels, one download
+//   submit.c   one batch: planned, packed, on its way
+//   enqueue.c  its commands: one upload, the kernels, one download
+//   plan.c     what the kernels are told, as memory
 //   pack.c     one picture: what the kernels must know of it
 //   memory.c   what payloads lie in
 //   pinned.c   the same where the device can fetch it
@@ -33,10 +35,10 @@
 //   submit() -> queue -> driver thread: slot FREE -> BUSY -> FLYING
 //                -> callback: LANDED -> nurse: DELIVERING -> FREE
 //
-// Locks: ocl->lock guards what is marked so below; ocl->hal guards the way
-// back to the HAL's structs, which an abandoned thread must not touch. They
-// are never taken together, and neither is held in a call to OpenCL or in
-// hr__task_done().
+// Locks: ocl->lock guards what is marked so below; ocl->hal is the way back to
+// the HAL's structs, which an abandoned thread must not touch. They are never
+// taken together, and neither is held in a call to OpenCL, in hr__task_done()
+// or in the log.
 #ifndef HR_OPENCL_H
 #define HR_OPENCL_H
 
@@ -278,7 +280,13 @@ void ocl_slot_release_events(struct ocl *o, struct ocl_slot *slot);
 // one cannot be waited for; what they hold is left behind.
 bool ocl_ring_drain(struct ocl *o);
 
-// ---- pack.c ---------------------------------------------------------------
+// ---- plan.c, pack.c -------------------------------------------------------
+
+// What lies behind something else begins at such a multiple.
+static inline size_t ocl_aligned(size_t n)
+{
+    return (n + 63) / 64 * 64;
+}
 
 // What the kernels are told of a batch, in host memory: pictures, then axes
 // and tables. Offsets count from its start.
@@ -301,6 +309,9 @@ struct ocl_plan {
 // Begins a batch of n.
 bool ocl_plan_begin(struct ocl_plan *plan, int n);
 struct hr__kernel_picture *ocl_plan_picture(struct ocl_plan *plan, int i);
+// plan->x and y, plan->table_at. Pictures of one geometry share their axes.
+bool ocl_plan_axes(struct ocl_plan *plan, const struct hr__step *step);
+bool ocl_plan_table(struct ocl_plan *plan, const struct hr__picture *pic);
 // Adds picture i. in is NULL for images. False: no memory, or the payload is
 // not what it should be.
 bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
@@ -432,8 +443,7 @@ struct ocl_clock {
 // What a hung driver thread may still touch: it is its own memory, left behind
 // on purpose if that thread does not come back.
 struct ocl {
-    pthread_mutex_t hal;
-    struct hr__engine *e;  // hal; NULL: left behind
+    struct hr__way hal;
     struct ocl_pool pool;
     struct ocl_pinned pinned;
     struct ocl_imports imports;
@@ -530,8 +540,6 @@ struct hr__task *ocl_take_items(struct ocl_slot *slot, int from);
 bool ocl_hopeless(const struct ocl *o);
 // The whole queue as a list. ocl->lock
 struct hr__task *ocl_take_queue(struct ocl *o);
-// Ends tasks that were not delivered.
-void ocl_end(struct hr__task *list, unsigned why, const char *text);
 void *ocl_nurse(void *o);
 
 // ---- times.c (on the driver thread) ----------------------------------------------------
@@ -574,7 +582,7 @@ bool ocl_depart(struct ocl *o, struct ocl_slot *slot, int queue, bool ok,
 // Its tasks were all given up.
 void ocl_nothing_left(struct ocl *o, struct ocl_slot *slot);
 
-// ---- offer.c, submit.c, warm.c, deliver.c ---------------------------------
+// ---- offer.c, submit.c, enqueue.c, warm.c, deliver.c ------------------------
 
 void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
                struct hr__offer *out);

@@ -6,118 +6,6 @@
 #include "backends/opencl/opencl.h"
 #include "kernels/plan.h"
 
-enum { ALIGN = 64, PLAN_MIN = 256 << 10 };
-
-static size_t aligned(size_t n)
-{
-    return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1);
-}
-
-// ---- Memory of the plan ---------------------------------------------------
-
-static void rebase(struct hr__axis *a, const uint8_t *from, uint8_t *to)
-{
-    a->lo = (int32_t *)(to + ((uint8_t *)a->lo - from));
-    a->n = (int32_t *)(to + ((uint8_t *)a->n - from));
-    a->w = (int32_t *)(to + ((uint8_t *)a->w - from));
-}
-
-static bool grow(struct ocl_plan *plan, size_t size)
-{
-    size_t room = plan->room ? plan->room : PLAN_MIN;
-    uint8_t *data;
-
-    if (size <= plan->room)
-        return true;
-    while (room < size)
-        room *= 2;
-    if (!(data = hr__alloc(plan->dev, room)))
-        return false;
-    if (plan->size)
-        memcpy(data, plan->data, plan->size);
-    if (plan->have_axes) {
-        rebase(&plan->x, plan->data, data);
-        rebase(&plan->y, plan->data, data);
-    }
-    hr__free(plan->data);
-    plan->data = data;
-    plan->room = room;
-    return true;
-}
-
-// Room for size bytes at *at.
-static bool take(struct ocl_plan *plan, size_t size, size_t *at)
-{
-    *at = plan->size;
-    if (!grow(plan, plan->size + aligned(size)))
-        return false;
-    plan->size += aligned(size);
-    return true;
-}
-
-bool ocl_plan_begin(struct ocl_plan *plan, int n)
-{
-    size_t at;
-
-    plan->size = 0;
-    plan->in = plan->out = plan->pinned = 0;
-    plan->work = HR__SLACK;
-    plan->groups = 0;
-    plan->table = NULL;
-    plan->have_axes = false;
-    return take(plan, (size_t)n * sizeof(struct hr__kernel_picture), &at);
-}
-
-struct hr__kernel_picture *ocl_plan_picture(struct ocl_plan *plan, int i)
-{
-    return (struct hr__kernel_picture *)plan->data + i;
-}
-
-size_t ocl_plan_bytes(const struct ocl_plan *plan)
-{
-    size_t rows = plan->groups / HR__ROW_GROUPS + HR__NUM_KERNELS;
-    size_t groups = plan->groups + rows;  // the last of each may be completed
-
-    return aligned(plan->size + groups * 2 * sizeof(uint32_t));
-}
-
-// ---- Axes and tables ------------------------------------------------------
-
-// Pictures of one geometry share their axes.
-static bool add_axes(struct ocl_plan *plan, const struct hr__step *step)
-{
-    size_t x_size = aligned(hr__axis_size(step, 0)), at;
-
-    if (plan->have_axes && !memcmp(&plan->step, step, sizeof(*step)))
-        return true;
-    plan->have_axes = false;
-    if (!take(plan, x_size + hr__axis_size(step, 1), &at))
-        return false;
-    plan->step = *step;
-    hr__axis_build(&plan->x, step, 0, plan->data + at);
-    hr__axis_build(&plan->y, step, 1, plan->data + at + x_size);
-    plan->have_axes = true;
-    return true;
-}
-
-static bool add_table(struct ocl_plan *plan, const struct hr__picture *pic)
-{
-    const struct hr__table *t = pic->table;
-    size_t channel = 256 * hr_dtype_size(pic->dst.dtype), at;
-    const void *from = pic->dst.dtype == HR_F32   ? (const void *)t->f32
-                       : pic->dst.dtype == HR_F16 ? (const void *)t->f16
-                                                  : (const void *)t->u8;
-
-    if (plan->table == t)
-        return true;
-    if (!take(plan, 3 * channel, &at))
-        return false;
-    memcpy(plan->data + at, from, channel * (size_t)pic->dst.c);
-    plan->table = t;
-    plan->table_at = (uint32_t)(at / sizeof(uint32_t));
-    return true;
-}
-
 // ---- Sources --------------------------------------------------------------
 
 // They come from our own CPU engine; but a wrong one must not make a kernel
@@ -379,7 +267,7 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
     struct hr__dst packed;
     size_t out_bytes;
 
-    if (!add_table(plan, pic) || !add_axes(plan, step))
+    if (!ocl_plan_table(plan, pic) || !ocl_plan_axes(plan, step))
         return false;
     p = ocl_plan_picture(plan, i);
     memset(p, 0, sizeof(*p));
@@ -388,7 +276,7 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
     plan->work = hr__kernel_axes(p, step, &plan->x, &plan->y, plan->data,
                                  plan->work);
     *(item->pinned || item->import ? &plan->pinned
-                                   : &plan->in) += aligned(item->in_bytes);
+                                   : &plan->in) += ocl_aligned(item->in_bytes);
     if (item->dst) {  // written where it shall lie
         hr__kernel_store(p, step, &pic->dst,
                          pic->dst.memory->native.offset + pic->dst.at,
@@ -398,7 +286,7 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
         item->out_at = (size_t)plan->out;
         hr__kernel_store(p, step, &packed, plan->out, plan->table_at,
                          pic->table->u8_identity);
-        plan->out += aligned(out_bytes);
+        plan->out += ocl_aligned(out_bytes);
     }
     plan->groups += groups_of(p);
     return true;

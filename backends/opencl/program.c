@@ -31,15 +31,24 @@ struct cache_head {
 
 // ---- Where ----------------------------------------------------------------
 
+// Names and versions are not all: the driver's file, by where its entry for
+// loaders is.
 static void make_key(const struct ocl *o, const char *options,
                      char key[OCL_KEY_BYTES])
 {
-    snprintf(key, OCL_KEY_BYTES, "%d\n%016llx\n%s\n%s\n%s\n%s\n%s\n",
+    char file[256] = "";
+
+    if (o->api.clGetExtensionFunctionAddressForPlatform)
+        hr__library_text(
+            (uintptr_t)o->api.clGetExtensionFunctionAddressForPlatform(
+                o->facts.platform_id, "clIcdGetPlatformIDsKHR"),
+            file, sizeof(file));
+    snprintf(key, OCL_KEY_BYTES, "%d\n%016llx\n%s\n%s\n%s\n%s\n%s\n%s\n",
              CACHE_VERSION,
              (unsigned long long)XXH3_64bits(ocl_kernels_source,
                                              strlen(ocl_kernels_source)),
              options, o->facts.platform, o->facts.platform_version,
-             o->facts.name, o->facts.driver);
+             o->facts.name, o->facts.driver, file);
 }
 
 // The folder for the cache, made if it is not there. False: no cache.

@@ -23,18 +23,6 @@ void ocl_push(struct ocl *o, struct hr__task *list, int64_t deadline)
     pthread_mutex_unlock(&o->lock);
 }
 
-static void end_stopped(struct hr__task *list)
-{
-    struct hr__outcome out = {.offset = -1};
-
-    for (struct hr__task *next; list; list = next) {
-        next = list->next;
-        out.status = hr__task_stop_status(list);
-        out.stage = list->span.first;
-        hr__task_done(list, &out);
-    }
-}
-
 void ocl_cancel_queued(struct ocl *o)
 {
     struct hr__task **at, *stopped = NULL, **end = &stopped;
@@ -54,7 +42,7 @@ void ocl_cancel_queued(struct ocl *o)
     }
     o->tail = at;
     pthread_mutex_unlock(&o->lock);
-    end_stopped(stopped);
+    hr__tasks_stopped(stopped);
 }
 
 struct hr__task *ocl_take_queue(struct ocl *o)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One batch on its way: planned on the host, packed into pinned memory, one
-// upload, one launch per stage, one download. Nothing here waits but for the
-// driver to take a command.
+// One batch on its way: planned on the host, packed into pinned memory, put on
+// the queues (enqueue.c). Nothing here waits but for the driver to take a
+// command.
 #include <stdio.h>
 #include <string.h>
 
@@ -130,18 +130,6 @@ static void plan_batch(struct ocl *o, struct ocl_slot *slot,
 
 // ---- Packing --------------------------------------------------------------
 
-// Payloads lie behind the plan, in the same upload.
-static void shift(struct hr__kernel_picture *p, uint32_t by)
-{
-    p->values += by;
-    p->pixels += by;
-    for (int i = 0; i < 3; i++) {
-        p->comp[i].records += by;
-        p->comp[i].quant += by;
-        p->comp[i].samples += by;
-    }
-}
-
 // Those that were given up meanwhile stay in the plan, but no group works at
 // them; the nurse ends them with the others.
 static void pack_batch(struct ocl *o, struct ocl_slot *slot)
@@ -155,6 +143,7 @@ static void pack_batch(struct ocl *o, struct ocl_slot *slot)
         item->dropped = !hr__task_claim(item->task);
         if (item->dropped)
             continue;
+        hr__task_begun(item->task);
         if (item->pinned)
             ocl_pinned_hold(&o->pinned, slot, item->pinned);
         else if (item->import)
@@ -168,231 +157,7 @@ static void pack_batch(struct ocl *o, struct ocl_slot *slot)
                        ocl_pinned_arrange(slot, base + (size_t)o->plan.in));
 }
 
-// ---- Launching ------------------------------------------------------------
-
-// Which kernels a span runs, in order, by the stage that it begins with.
-#define FIRST(stage) (1u << HR_##stage)
-static const struct {
-    unsigned first;
-    int kernel;
-} stages[] = {
-    {FIRST(RECONSTRUCT), HR__KERNEL_RECONSTRUCT},
-    {FIRST(RECONSTRUCT), HR__KERNEL_FUSED},
-    {FIRST(COLOR), HR__KERNEL_PLANES},
-    {FIRST(RECONSTRUCT) | FIRST(COLOR), HR__KERNEL_COLOR},
-    {FIRST(RESAMPLE), HR__KERNEL_PIXELS},
-    {~0u, HR__KERNEL_RESAMPLE},
-    {~0u, HR__KERNEL_STORE},
-};
-#undef FIRST
-enum { NUM_STAGES = OCL_LAUNCHES };
-_Static_assert(sizeof(stages) / sizeof(*stages) == OCL_LAUNCHES,
-               "a slot has a list for each");
-
-static bool runs(int stage, enum hr_stage first)
-{
-    return stages[stage].first >> first & 1;
-}
-
-// Writes the lists of groups behind the plan.
-static void write_lists(struct ocl *o, struct ocl_slot *slot,
-                        enum hr_stage first)
-{
-    uint32_t *lists = slot->lists;
-    uint32_t *words = slot->up.host, *end = words + o->plan.size / 4;
-
-    for (int s = 0; s < NUM_STAGES; s++) {
-        uint32_t *list = end;
-
-        lists[s] = (uint32_t)(list - words);
-        if (!runs(s, first))
-            continue;
-        for (int i = 0; i < slot->num_items; i++) {
-            struct hr__kernel_picture *p = ocl_plan_picture(&o->plan, i);
-
-            if (!slot->items[i].dropped)
-                end = hr__kernel_list(end, (uint32_t)i,
-                                      hr__kernel_groups(p, stages[s].kernel));
-        }
-        end = hr__kernel_pad(list, end);
-    }
-    lists[NUM_STAGES] = (uint32_t)(end - words);
-}
-
-static bool set_arg(struct ocl *o, cl_kernel k, cl_uint at, size_t size,
-                    const void *value, struct ocl_fault *fault)
-{
-    return !ocl_failed(fault, o->api.clSetKernelArg(k, at, size, value),
-                       "clSetKernelArg");
-}
-
-static bool set_args(struct ocl *o, struct ocl_slot *slot, int kernel,
-                     cl_uint list, struct ocl_fault *fault)
-{
-    cl_kernel k = o->kernels[kernel];
-    bool unified = o->facts.unified;
-    cl_mem in = unified ? slot->up.mem : slot->in.mem;
-    cl_mem out = slot->dst ? slot->dst
-                 : unified ? slot->down.mem
-                           : slot->out.mem;
-    cl_mem work = o->planes.mem, from = slot->src ? slot->src : in;
-    cl_uint at = HR__ARG_FIRST_BUFFER;
-    bool reads = kernel == HR__KERNEL_RECONSTRUCT ||
-                 kernel == HR__KERNEL_FUSED || kernel == HR__KERNEL_PLANES ||
-                 kernel == HR__KERNEL_PIXELS;
-
-    return set_arg(o, k, HR__ARG_PLAN, sizeof(in), &in, fault) &&
-           set_arg(o, k, HR__ARG_LIST, sizeof(list), &list, fault) &&
-           (!reads || set_arg(o, k, at++, sizeof(from), &from, fault)) &&
-           set_arg(o, k, at++, sizeof(work), &work, fault) &&
-           (kernel != HR__KERNEL_STORE ||
-            set_arg(o, k, at++, sizeof(out), &out, fault));
-}
-
-// The last launch's event is slot->computed.
-static bool launch(struct ocl *o, struct ocl_slot *slot,
-                   struct ocl_fault *fault)
-{
-    const uint32_t *lists = slot->lists;
-    static const size_t local[2] = {HR__GROUP, 1};
-    bool waited = false;
-
-    for (int s = 0; s < NUM_STAGES; s++) {
-        size_t global[2], groups = (lists[s + 1] - lists[s]) / 2;
-        bool last = s == NUM_STAGES - 1;
-        cl_event *event;
-        cl_int err;
-
-        if (!groups)
-            continue;
-        event = ocl_times_kernel(o, slot, s, stages[s].kernel);
-        global[1] = hr__kernel_rows(groups, &global[0]);
-        global[0] *= HR__GROUP;
-        if (!set_args(o, slot, stages[s].kernel, lists[s], fault))
-            return false;
-        err = o->api.clEnqueueNDRangeKernel(o->queues[OCL_COMPUTE],
-                                            o->kernels[stages[s].kernel], 2,
-                                            NULL, global, local, waited ? 0 : 1,
-                                            waited ? NULL : &slot->uploaded,
-                                            last ? &slot->computed : event);
-        if (ocl_failed(fault, err, "clEnqueueNDRangeKernel"))
-            return false;
-        waited = true;
-        atomic_fetch_add(&o->launches, 1);
-    }
-    return true;
-}
-
-// Where the device has no memory of its own, handing a buffer over is a copy
-// that costs nothing.
-static bool enqueue_upload(struct ocl *o, struct ocl_slot *slot, size_t size,
-                           struct ocl_fault *fault)
-{
-    cl_command_queue q = o->queues[OCL_UPLOAD];
-    cl_event *done = slot->num_imports ? NULL : &slot->uploaded;
-    void *host = slot->up.host;
-    cl_int err;
-
-    if (o->facts.unified) {
-        slot->up.host = NULL;
-        if (ocl_failed(fault,
-                       o->api.clEnqueueUnmapMemObject(
-                           q, slot->down.mem, slot->down.host, 0, NULL, NULL),
-                       "clEnqueueUnmapMemObject"))
-            return false;
-        slot->down.host = NULL;
-        err = o->api.clEnqueueUnmapMemObject(q, slot->up.mem, host, 0, NULL,
-                                             done);
-        return !ocl_failed(fault, err, "clEnqueueUnmapMemObject") &&
-               ocl_import_enqueue(o, slot, slot->up.mem, &slot->uploaded,
-                                  fault);
-    }
-    for (int i = 0; i < slot->num_runs; i++) {
-        const struct ocl_run *run = &slot->runs[i];
-
-        err = o->api.clEnqueueWriteBuffer(q, slot->in.mem, CL_FALSE, run->to,
-                                          run->size, run->from, 0, NULL,
-                                          ocl_times_upload(o, slot, i));
-        if (ocl_failed(fault, err, "clEnqueueWriteBuffer"))
-            return false;
-    }
-    // The queue runs in order: when this is there, all is.
-    err = o->api.clEnqueueWriteBuffer(q, slot->in.mem, CL_FALSE, 0, size, host,
-                                      0, NULL, done);
-    atomic_fetch_add(&o->transfers, (uint64_t)slot->num_runs);
-    return !ocl_failed(fault, err, "clEnqueueWriteBuffer") &&
-           ocl_import_enqueue(o, slot, slot->in.mem, &slot->uploaded, fault);
-}
-
-static void *enqueue_map(struct ocl *o, struct ocl_buffer *b, cl_map_flags how,
-                         cl_event after, cl_event *done,
-                         struct ocl_fault *fault)
-{
-    cl_int err;
-
-    // Not blocking: the pointer is known at once, and good after the event.
-    b->host = o->api.clEnqueueMapBuffer(o->queues[OCL_DOWNLOAD], b->mem,
-                                        CL_FALSE, how, 0, b->size, 1, &after,
-                                        done, &err);
-    if (ocl_failed(fault, err, "clEnqueueMapBuffer"))
-        b->host = NULL;
-    return b->host;
-}
-
-static bool enqueue_download(struct ocl *o, struct ocl_slot *slot, size_t size,
-                             struct ocl_fault *fault)
-{
-    cl_int err;
-
-    if (o->facts.unified)
-        return enqueue_map(o, &slot->up, CL_MAP_WRITE, slot->computed, NULL,
-                           fault) &&
-               enqueue_map(o, &slot->down, CL_MAP_READ, slot->computed,
-                           &slot->downloaded, fault);
-    if (!size) {  // all of it stays on the device
-        slot->downloaded = slot->computed;
-        slot->computed = NULL;
-        return true;
-    }
-    err = o->api.clEnqueueReadBuffer(o->queues[OCL_DOWNLOAD], slot->out.mem,
-                                     CL_FALSE, 0, size, slot->down.host, 1,
-                                     &slot->computed, &slot->downloaded);
-    return !ocl_failed(fault, err, "clEnqueueReadBuffer");
-}
-
-void ocl_fill(struct ocl *o, struct ocl_slot *slot, enum hr_stage first)
-{
-    size_t base = ocl_plan_bytes(&o->plan);
-
-    for (int i = 0; i < slot->num_items && !slot->src; i++) {
-        const struct ocl_item *item = &slot->items[i];
-
-        shift(ocl_plan_picture(&o->plan, i),
-              (uint32_t)(item->pinned || item->import ? item->in_at : base));
-    }
-    write_lists(o, slot, first);
-    memcpy(slot->up.host, o->plan.data, o->plan.size);
-}
-
-bool ocl_enqueue(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault)
-{
-    size_t in = ocl_plan_bytes(&o->plan) + (size_t)o->plan.in;
-
-    // A queue that others wait for must be flushed, or they may stall.
-    ocl_times_begin(o, slot);
-    if (!enqueue_upload(o, slot, in, fault) ||
-        ocl_failed(fault, o->api.clFlush(o->queues[OCL_UPLOAD]), "clFlush") ||
-        !(ocl_times_uploaded(slot), launch(o, slot, fault)) ||
-        ocl_failed(fault, o->api.clFlush(o->queues[OCL_COMPUTE]), "clFlush") ||
-        !enqueue_download(o, slot, (size_t)o->plan.out, fault))
-        return false;
-    atomic_fetch_add(&o->transfers, 2);
-    atomic_fetch_add(&o->batches, 1);
-    for (int i = 0; i < slot->num_runs; i++)
-        in += slot->runs[i].size;
-    ocl_times_sent(o, slot, in, (size_t)o->plan.out);
-    return true;
-}
+// ---- Memory --------------------------------------------------------------
 
 void ocl_mend(struct ocl *o, struct ocl_slot *slot)
 {
@@ -439,7 +204,7 @@ void ocl_nothing_left(struct ocl *o, struct ocl_slot *slot)
     pthread_mutex_unlock(&o->lock);
     ocl_pinned_let(&o->pinned, slot);
     ocl_import_let(slot);
-    ocl_end(list, HR_WHY_TIMEOUT, "");
+    hr__tasks_failed(list, HR_WHY_TIMEOUT, "");
 }
 
 bool ocl_depart(struct ocl *o, struct ocl_slot *slot, int queue, bool ok,

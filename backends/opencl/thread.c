@@ -86,12 +86,17 @@ static bool all_free(struct ocl *o)
 
 // Keeps a new program on disk. Some drivers compile once more for that, which
 // takes longer than everything before; so it is done when there has been
-// nothing else to do, or at the end.
+// nothing else to do, or at the end. What comes meanwhile waits or goes on
+// elsewhere, as the nurse decides.
 static void keep_program(struct ocl *o)
 {
     bool keep;
 
     pthread_mutex_lock(&o->lock);
+    if (o->head && !o->stop) {  // it has just come
+        pthread_mutex_unlock(&o->lock);
+        return;
+    }
     keep = o->unkept && !o->dead && !o->lost;
     o->unkept = false;
     o->compiling = keep;
@@ -264,7 +269,7 @@ static void batch_failed(struct ocl *o, struct ocl_slot *slot,
     if (!list)
         return;
     ocl_log(o, HR_LOG_WARN, "a batch failed: %s", fault->text);
-    ocl_end(list, fault->why, fault->text);
+    hr__tasks_failed(list, fault->why, fault->text);
 }
 
 // The last batch in this slot failed on its way: nobody knows whether its
@@ -373,7 +378,6 @@ static void *drive(void *arg)
 
 static void init(struct ocl *o)
 {
-    pthread_mutex_init(&o->hal, NULL);
     pthread_mutex_init(&o->lock, NULL);
     hr__cond_init(&o->work);
     hr__cond_init(&o->landed);

@@ -10,10 +10,10 @@ cl_command_queue_properties ocl_times_queue(struct ocl *o)
     o->times.on = hr__watched() != 0;
     o->times.low = INT64_MIN;
     o->times.high = INT64_MAX;
-    pthread_mutex_lock(&o->hal);
-    if (o->e)
-        atomic_store(&o->e->meter.device_times, o->times.on);
-    pthread_mutex_unlock(&o->hal);
+    pthread_mutex_lock(&o->hal.lock);
+    if (o->hal.e)
+        atomic_store(&o->hal.e->meter.device_times, o->times.on);
+    pthread_mutex_unlock(&o->hal.lock);
     return o->times.on ? CL_QUEUE_PROFILING_ENABLE : 0;
 }
 
@@ -55,26 +55,26 @@ void ocl_times_sent(struct ocl *o, struct ocl_slot *slot, size_t up,
 {
     slot->times.batch = atomic_load(&o->batches);
     slot->times.pending = o->times.on;
-    pthread_mutex_lock(&o->hal);
-    if (o->e) {
-        struct hr__meter *m = &o->e->meter;
+    pthread_mutex_lock(&o->hal.lock);
+    if (o->hal.e) {
+        struct hr__meter *m = &o->hal.e->meter;
 
         hr__count(&m->batches, 1);
         hr__count(&m->launches, atomic_load(&o->launches) - o->times.launches);
         hr__count(&m->bytes_up, up);
         hr__count(&m->bytes_down, down);
     }
-    pthread_mutex_unlock(&o->hal);
+    pthread_mutex_unlock(&o->hal.lock);
 }
 
 void ocl_times_moved(struct ocl *o, size_t up, size_t down)
 {
-    pthread_mutex_lock(&o->hal);
-    if (o->e) {
-        hr__count(&o->e->meter.bytes_up, up);
-        hr__count(&o->e->meter.bytes_down, down);
+    pthread_mutex_lock(&o->hal.lock);
+    if (o->hal.e) {
+        hr__count(&o->hal.e->meter.bytes_up, up);
+        hr__count(&o->hal.e->meter.bytes_down, down);
     }
-    pthread_mutex_unlock(&o->hal);
+    pthread_mutex_unlock(&o->hal.lock);
 }
 
 // ---- Reading ---------------------------------------------------------------
@@ -130,11 +130,11 @@ static void report_both(struct ocl *o, int queue, const struct ocl_slot *slot,
     if (end < begin)
         end = begin;
     o->times.last[queue] = end;
-    pthread_mutex_lock(&o->hal);
-    if (o->e)
-        hr__watch_device(o->e, names[queue], part, slot->times.batch, begin,
+    pthread_mutex_lock(&o->hal.lock);
+    if (o->hal.e)
+        hr__watch_device(o->hal.e, names[queue], part, slot->times.batch, begin,
                          end);
-    pthread_mutex_unlock(&o->hal);
+    pthread_mutex_unlock(&o->hal.lock);
 }
 
 static void report(struct ocl *o, int queue, const struct ocl_slot *slot,
@@ -192,15 +192,15 @@ void ocl_times_host(struct ocl *o, enum hr_part part, int64_t begin)
 {
     if (!begin)
         return;
-    pthread_mutex_lock(&o->hal);
-    if (o->e)
-        hr__watch_part(o->e, part, begin);
-    pthread_mutex_unlock(&o->hal);
+    pthread_mutex_lock(&o->hal.lock);
+    if (o->hal.e)
+        hr__watch_part(o->hal.e, part, begin);
+    pthread_mutex_unlock(&o->hal.lock);
 }
 
 void ocl_times_thread(struct ocl *o, const char *name)
 {
-    pthread_mutex_lock(&o->hal);
-    hr__watch_thread(o->e, "%s", name);
-    pthread_mutex_unlock(&o->hal);
+    pthread_mutex_lock(&o->hal.lock);
+    hr__watch_thread(o->hal.e, "%s", name);
+    pthread_mutex_unlock(&o->hal.lock);
 }

@@ -18,21 +18,6 @@ struct va *va_of(struct hr__engine *e)
     return ((struct va_engine *)e->priv)->va;
 }
 
-void va_log(struct va *va, enum hr_log_level level, const char *fmt, ...)
-{
-    char text[480];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
-    // Who has left this thread behind waits here until the line is out.
-    pthread_mutex_lock(&va->hal);
-    if (va->e)
-        hr__log(va->e->device, level, "%s: %s", va->e->name, text);
-    pthread_mutex_unlock(&va->hal);
-}
-
 // ---- Listing ---------------------------------------------------------------
 
 static const char *wanted(const char *which)
@@ -155,16 +140,34 @@ static void va_chained(struct hr__engine *e)
 
 void va_count_fall(struct va *va)
 {
-    pthread_mutex_lock(&va->hal);
-    if (va->e)
-        hr__count(&va->e->meter.import_falls, 1);
-    pthread_mutex_unlock(&va->hal);
+    pthread_mutex_lock(&va->hal.lock);
+    if (va->hal.e)
+        hr__count(&va->hal.e->meter.import_falls, 1);
+    pthread_mutex_unlock(&va->hal.lock);
+}
+
+// By where its entry is, which is named by the version of VA-API that it was
+// made for. (Nobody says the version of a display that is the caller's.)
+static void find_file(struct va *va)
+{
+    enum { NEWEST = 99 };
+    char name[48];
+    VAPrivFunc entry = NULL;
+
+    for (int minor = NEWEST; minor >= 0 && !entry && va->api.vaGetLibFunc;
+         minor--) {
+        snprintf(name, sizeof(name), "__vaDriverInit_%d_%d", VA_MAJOR_VERSION,
+                 minor);
+        entry = va->api.vaGetLibFunc(va->display, name);
+    }
+    hr__library_text((uintptr_t)entry, va->file, sizeof(va->file));
 }
 
 void va_choose(struct va *va)
 {
     set_depth(va);
     choose_rung(va);
+    find_file(va);
     va->sync2 = va->api.vaSyncSurface2 != NULL;
 }
 
@@ -179,7 +182,7 @@ static enum hr_status va_open(struct hr__engine *e, const char *which)
         return hr__fail(HR_ENOMEM, "out of memory");
     memset(va, 0, sizeof(*va));
     ((struct va_engine *)e->priv)->va = va;
-    va->e = e;
+    hr__way_open(&va->hal, e);
     // The HAL's watchdog comes first.
     va->deadline = e->params.deadline_ns + e->params.deadline_ns / 8;
     va->foreign = *which ? NULL : e->params.va_display;
@@ -208,9 +211,12 @@ static void va_close(struct hr__engine *e)
             "%s: the driver does not answer, its threads and %zu bytes are "
             "left behind",
             e->name, sizeof(*va));
-    pthread_mutex_lock(&va->hal);
-    va->e = NULL;
-    pthread_mutex_unlock(&va->hal);
+    hr__way_close(&va->hal);
+}
+
+static const char *va_fingerprint(struct hr__engine *e)
+{
+    return va_of(e)->file;
 }
 
 static void va_submit(struct hr__engine *e, struct hr__task *list)
@@ -234,4 +240,5 @@ const struct hr__backend hr__backend_vaapi = {
     .cancel = va_cancel,
     .chained = va_chained,
     .media = true,
+    .fingerprint = va_fingerprint,
 };

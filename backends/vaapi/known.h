@@ -53,7 +53,8 @@
     X(vaExportSurfaceHandle) \
     X(vaSetErrorCallback) \
     X(vaSetInfoCallback) \
-    X(vaPutImage)
+    X(vaPutImage) \
+    X(vaGetLibFunc)
 // clang-format on
 
 struct va_api {

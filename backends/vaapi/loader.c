@@ -3,10 +3,8 @@
 // table of its own; the libraries are never unloaded, drivers do not survive
 // that.
 #include <dlfcn.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "backends/vaapi/vaapi.h"
 
@@ -29,14 +27,7 @@ static const struct {
 
 enum hr_status va_api_check(void)
 {
-    pid_t first = atomic_load(&user);
-
-    if (!first || first == getpid())
-        return HR_OK;
-    return hr__fail(HR_EFORK,
-                    "the parent process has used VA-API before fork; use it "
-                    "first in the child (with Python: multiprocessing spawn "
-                    "or forkserver)");
+    return hr__fork_check(&user, false, "VA-API");
 }
 
 static void *load(const char *variable, const char *name)
@@ -53,14 +44,13 @@ static void *load(const char *variable, const char *name)
 enum hr_status va_api_load(struct va_api *api)
 {
     void *va, *drm, *entry;
-    pid_t none = 0;
 
     if (va_api_check())
         return HR_EFORK;
     if (!(va = load("HEADRACE_VAAPI_LIBRARY", "libva.so.2")) ||
         !(drm = load("HEADRACE_VAAPI_DRM_LIBRARY", "libva-drm.so.2")))
         return HR_ENODEVICE;
-    atomic_compare_exchange_strong(&user, &none, getpid());
+    hr__fork_check(&user, true, "VA-API");
     for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++) {
         entry = dlsym(va, entries[i].name);
         if (!entry && !entries[i].optional)

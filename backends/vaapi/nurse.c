@@ -1,21 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The nurse: ends what the driver does not give back in time. It never calls
 // libva.
-#include <stdio.h>
-
 #include "backends/vaapi/vaapi.h"
-
-void va_fail_tasks(struct hr__task *list, unsigned why, const char *text)
-{
-    struct hr__outcome out = {.status = HR_EDEVICE, .why = why, .offset = -1};
-
-    snprintf(out.text, sizeof(out.text), "%s", text);
-    for (struct hr__task *next; list; list = next) {
-        next = list->next;
-        out.stage = list->span.first;
-        hr__task_done(list, &out);
-    }
-}
 
 // Takes the slot's task, in front of a list.
 static void take(struct va_slot *slot, struct hr__task **list)
@@ -138,10 +124,10 @@ void *va_nurse(void *arg)
         left = va_hopeless(va) ? va_take_queue(va) : NULL;
         if (late || left) {
             pthread_mutex_unlock(&va->lock);
-            va_fail_tasks(late, HR_WHY_FAILED | HR_WHY_TIMEOUT,
-                          "the device did not answer in time");
-            va_fail_tasks(left, HR_WHY_FAILED | HR_WHY_LOST,
-                          "the device does not answer any more");
+            hr__tasks_failed(late, HR_WHY_FAILED | HR_WHY_TIMEOUT,
+                             "the device did not answer in time");
+            hr__tasks_failed(left, HR_WHY_FAILED | HR_WHY_LOST,
+                             "the device does not answer any more");
             pthread_mutex_lock(&va->lock);
             continue;
         }

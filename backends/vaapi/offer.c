@@ -8,24 +8,14 @@
 
 static unsigned why_not_coding(const struct hr_info *info)
 {
-    unsigned why = 0;
+    unsigned why = hr__why_not_baseline(info);
 
-    if (info->format != HR_FORMAT_JPEG)
-        return HR_WHY_FORMAT;
-    if (info->process == HR_PROCESS_PROGRESSIVE)
-        why |= HR_WHY_PROGRESSIVE;
-    if (info->process == HR_PROCESS_LOSSLESS)
-        why |= HR_WHY_LOSSLESS;
-    if (info->arithmetic)
-        why |= HR_WHY_ARITHMETIC;
-    if (info->precision != 8)
-        why |= HR_WHY_PRECISION;
+    if (why & HR_WHY_FORMAT)
+        return why;
     // Two of three of this colour come without JFIF: drivers ignore it.
     if (info->color != HR_COLOR_GRAY && info->color != HR_COLOR_YCC &&
         info->color != HR_COLOR_RGB)
         why |= HR_WHY_COLOR;
-    if (!info->interleaved && info->process != HR_PROCESS_PROGRESSIVE)
-        why |= HR_WHY_MULTISCAN;
     if (!info->ends)
         why |= HR_WHY_DAMAGED;
     return why;

@@ -64,7 +64,7 @@ static void picture_failed(struct va *va, struct va_slot *slot,
     if (!task)
         return;
     va_log(va, HR_LOG_WARN, "a picture failed: %s", fault->text);
-    va_fail_tasks(task, fault->why, fault->text);
+    hr__tasks_failed(task, fault->why, fault->text);
 }
 
 static void plan_planes(struct va_slot *slot, const struct hr_info *info)
@@ -112,9 +112,10 @@ static bool take_bytes(struct va *va, struct va_slot *slot,
         hr__free(slot->bytes);
         // By halves, so that it does not grow every time.
         slot->room = size + size / 2;
-        pthread_mutex_lock(&va->hal);
-        slot->bytes = va->e ? hr__alloc(va->e->device, slot->room) : NULL;
-        pthread_mutex_unlock(&va->hal);
+        pthread_mutex_lock(&va->hal.lock);
+        slot->bytes = va->hal.e ? hr__alloc(va->hal.e->device, slot->room)
+                                : NULL;
+        pthread_mutex_unlock(&va->hal.lock);
         if (!slot->bytes) {
             slot->room = 0;
             *fault = (struct va_fault){HR_WHY_MEMORY, "out of memory"};
@@ -233,6 +234,8 @@ static void fly(struct va *va, struct va_slot *slot)
     pthread_mutex_lock(&va->lock);
     slot->state = VA_FLYING;
     slot->since = hr__now();
+    if (slot->task)  // it has waited for its turn
+        hr__task_begun(slot->task);
     slot->number = slot->used = ++va->next_number;
     flying = (uint64_t)va_count_slots(va, VA_FLYING);
     pthread_cond_signal(&va->flown);
@@ -261,11 +264,11 @@ void va_take_up(struct va *va, struct va_slot *slot)
     bool ok;
 
     if (!hr__task_claim(task)) {
-        va_fail_tasks(give_back(va, slot), HR_WHY_TIMEOUT, "");
+        hr__tasks_failed(give_back(va, slot), HR_WHY_TIMEOUT, "");
         return;
     }
     if (hr__task_stop(task)) {
-        va_end_stopped(give_back(va, slot));
+        hr__tasks_stopped(give_back(va, slot));
         return;
     }
     ok = take_bytes(va, slot, &fault);

@@ -32,20 +32,9 @@ struct hr__task *va_take_queue(struct va *va)
     return list;
 }
 
-void va_end_stopped(struct hr__task *task)
-{
-    struct hr__outcome out = {.offset = -1};
-
-    if (!task)
-        return;
-    out.status = hr__task_stop_status(task);
-    out.stage = task->span.first;
-    hr__task_done(task, &out);
-}
-
 void va_cancel_queued(struct va *va)
 {
-    struct hr__task **at, *stopped = NULL, *next;
+    struct hr__task **at, *stopped = NULL;
 
     pthread_mutex_lock(&va->lock);
     for (at = &va->head; *at;) {
@@ -61,10 +50,7 @@ void va_cancel_queued(struct va *va)
     }
     va->tail = at;
     pthread_mutex_unlock(&va->lock);
-    for (; stopped; stopped = next) {
-        next = stopped->next;
-        va_end_stopped(stopped);
-    }
+    hr__tasks_stopped(stopped);
 }
 
 // ---- Around calls ----------------------------------------------------------
@@ -83,8 +69,10 @@ void va_enter(struct va *va, int thread)
     if (va->nurse_due > va->busy_since[thread] + va->deadline)
         pthread_cond_signal(&va->nurse_c);
     pthread_mutex_unlock(&va->lock);
-    if (one_at_a_time(va))
+    if (one_at_a_time(va)) {
         pthread_mutex_lock(&va->calls);
+        va_log_keep(&va->lines[thread]);
+    }
 }
 
 bool va_leave(struct va *va, int thread)
@@ -97,6 +85,7 @@ bool va_leave(struct va *va, int thread)
     va->busy_since[thread] = 0;
     alive = !va->dead;
     pthread_mutex_unlock(&va->lock);
+    va_log_say(va, &va->lines[thread]);
     return alive;
 }
 
@@ -195,7 +184,6 @@ static void *drive(void *arg)
 
 static void init(struct va *va)
 {
-    pthread_mutex_init(&va->hal, NULL);
     pthread_mutex_init(&va->lock, NULL);
     pthread_mutex_init(&va->calls, NULL);
     hr__cond_init(&va->work);

@@ -19,6 +19,7 @@
 //   thread.c    the queue and the driver thread; start and stop
 //   waiter.c    waits for pictures, hands their samples on
 //   nurse.c     what does not come back in time
+//   log.c       lines for the user's log
 //
 // Who calls libva. The driver thread opens the display, submits pictures and
 // closes; the waiter waits for pictures and reads them back; for the list of
@@ -32,11 +33,11 @@
 //                -> release(): RETURNED -> waiter: READING -> FREE
 //                   or, of a surface that is shared: HELD -> FREE
 //
-// Locks: va->lock guards what is marked so below; va->hal the way back to the
-// HAL's structs, which an abandoned thread must not touch; va->calls is held
-// around calls to drivers that are not known to be safe with two threads.
+// Locks: va->lock guards what is marked so below; va->hal is the way back to
+// the HAL's structs, which an abandoned thread must not touch; va->calls is
+// held around calls to drivers that are not known to be safe with two threads.
 // va->calls may be held when va->lock or va->hal is taken; no other two are
-// held together, and none in hr__task_done().
+// held together, and none in hr__task_done() or in the log.
 #ifndef HR_VAAPI_H
 #define HR_VAAPI_H
 
@@ -207,6 +208,28 @@ bool va_vpp_map(struct va *va, const struct va_output *o, uint8_t **data,
 void va_vpp_pack(const struct va *va, const struct va_output *o,
                  const uint8_t *from, uint8_t *to);
 
+// ---- log.c -----------------------------------------------------------------
+
+enum { VA_LINES = 6, VA_LINE = 320 };
+
+// Said while va->calls was held: they wait until it is not, for the log is the
+// user's.
+struct va_lines {
+    int n, lost;
+    struct {
+        enum hr_log_level level;
+        char text[VA_LINE];
+    } line[VA_LINES];
+};
+
+// To the log, unless this thread was left behind.
+void va_log(struct va *va, enum hr_log_level level, const char *fmt, ...)
+    HR_PRINTF(3, 4);
+// Around calls under va->calls: this thread's lines go to that list; then they
+// are said.
+void va_log_keep(struct va_lines *lines);
+void va_log_say(struct va *va, struct va_lines *lines);
+
 // ---- The device --------------------------------------------------------------
 
 enum { VA_DRIVER, VA_WAITER, VA_THREADS };
@@ -214,8 +237,7 @@ enum { VA_DRIVER, VA_WAITER, VA_THREADS };
 // What hung threads may still touch: it is their own memory, left behind on
 // purpose if they do not come back.
 struct va {
-    pthread_mutex_t hal;
-    struct hr__engine *e;  // hal; NULL: left behind
+    struct hr__way hal;
 
     struct va_api api;
     char which[VA_TEXT];
@@ -226,6 +248,8 @@ struct va {
     bool initialized;
     bool known;  // the facts are there, and do not change any more
     struct va_facts facts;
+    char file[256];                     // the driver's, hr__library_text()
+    struct va_lines lines[VA_THREADS];  // each its thread's
     VAConfigID config;
     VAContextID context;
     int context_w, context_h;
@@ -278,11 +302,8 @@ struct va_engine {  // what the HAL allocates
 };
 
 struct va *va_of(struct hr__engine *e);
-// On the driver thread, once the driver is known: depth and rung.
+// On the driver thread, once the driver is known: depth, rung, its file.
 void va_choose(struct va *va);
-// To the log, unless this thread was left behind.
-void va_log(struct va *va, enum hr_log_level level, const char *fmt, ...)
-    HR_PRINTF(3, 4);
 
 // ---- offer.c -----------------------------------------------------------------
 
@@ -313,14 +334,10 @@ void va_take_up(struct va *va, struct va_slot *slot);
 bool va_all_free(struct va *va, const struct va_slot *but, int64_t deadline);
 void va_close_all(struct va *va);
 
-// Ends a task that was cancelled; NULL is fine.
-void va_end_stopped(struct hr__task *task);
 // Nothing that is in the queue will be taken up. va->lock
 bool va_hopeless(const struct va *va);
 // The whole queue as a list. va->lock
 struct hr__task *va_take_queue(struct va *va);
-// Ends tasks that the device did not make.
-void va_fail_tasks(struct hr__task *list, unsigned why, const char *text);
 void *va_nurse(void *va);
 void *va_wait_for_pictures(void *va);
 

@@ -75,7 +75,7 @@ static void failed(struct va *va, struct va_slot *slot,
     if (!task)
         return;
     va_log(va, HR_LOG_WARN, "a picture failed: %s", fault->text);
-    va_fail_tasks(task, fault->why, fault->text);
+    hr__tasks_failed(task, fault->why, fault->text);
 }
 
 // What the driver found out about the picture, also if the wait went well.
@@ -190,7 +190,7 @@ static bool hand_on(struct va *va, struct va_slot *slot, uint8_t *data,
         return false;
     // Given up: its end is all that is left to say.
     if (!hr__task_claim(task)) {
-        va_fail_tasks(task, HR_WHY_TIMEOUT, "");
+        hr__tasks_failed(task, HR_WHY_TIMEOUT, "");
         return false;
     }
     out.stage = task->span.last;
@@ -199,8 +199,8 @@ static bool hand_on(struct va *va, struct va_slot *slot, uint8_t *data,
         lend(va, slot, task, data, size);
     } else if (slot->pixels ? !pack_pixels(va, task, slot, data)
                             : !pack(task, slot, data)) {
-        va_fail_tasks(task, HR_WHY_MEMORY,
-                      "no room for the planes between engines");
+        hr__tasks_failed(task, HR_WHY_MEMORY,
+                         "no room for the planes between engines");
         return false;
     }
     pthread_mutex_lock(&va->lock);
@@ -209,6 +209,25 @@ static bool hand_on(struct va *va, struct va_slot *slot, uint8_t *data,
     atomic_fetch_add(&va->pictures, 1);
     hr__task_done(task, &out);
     return lent;
+}
+
+// What was submitted behind a picture that is through now has had to wait for
+// it: its turn begins.
+static void start_clocks(struct va *va, uint64_t through)
+{
+    int64_t now = hr__now();
+
+    pthread_mutex_lock(&va->lock);
+    for (int i = 0; i < va->num_slots; i++) {
+        struct va_slot *s = &va->slots[i];
+
+        if (!s->task || (s->state != VA_BUSY &&
+                         (s->state != VA_FLYING || s->number < through)))
+            continue;
+        s->since = now;
+        hr__task_begun(s->task);
+    }
+    pthread_mutex_unlock(&va->lock);
 }
 
 // The surface is ready, or has failed. False: stop.
@@ -281,6 +300,7 @@ static bool one_turn(struct va *va)
 {
     struct va_slot *slot = va_find_slot(va, VA_RETURNED);
     VAStatus status;
+    uint64_t number;
     bool alive, again;
 
     if (!slot && !(slot = va_oldest(va)))
@@ -307,11 +327,13 @@ static bool one_turn(struct va *va)
     if (!alive || again)
         return alive;
     slot->state = VA_READING;
+    number = slot->number;
     // There is room for the next one; it shall go in front of our next wait.
     va->waits = false;
     pthread_cond_signal(&va->work);
     pthread_mutex_unlock(&va->lock);
     alive = land(va, slot, status);
+    start_clocks(va, number);
     pthread_mutex_lock(&va->lock);
     return alive;
 }

@@ -97,7 +97,9 @@ struct hr_device_params {
     unsigned cpu_mask;    // instruction sets the CPU engine may use, HR_CPU_*;
                           // 0 = all there are (or HEADRACE_CPU: c, avx2)
     bool strict;          // never fall back to another engine
-    int64_t deadline_ns;  // per span on a device that is not the CPU; 0 = 10 s
+    int64_t deadline_ns;  // per span on a device that is not the CPU; 0 = 10 s.
+                          // From when the device takes it up: waiting behind
+                          // others counts only if it does not get on with them
     int depth;            // pictures in flight on a media engine; 0 = 8, up
                           // to 24
     void *va_display;     // the caller's VADisplay, initialised, for "vaapi";

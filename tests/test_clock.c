@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// The clock of a span runs from when its engine takes it up: a queue of any
+// length is no hang, a hang in front of a queue is one, and the time limit that
+// a job was given counts from its submission all the same.
+#include <stdlib.h>
+#include <string.h>
+
+#include "scene.h"
+
+enum { N = 24, DELAY_MS = 30, DEADLINE_MS = 200 };
+
+static hr_device open_fake(const struct fake_script *script)
+{
+    hr_device dev;
+
+    fake_reset(script);
+    dev = hr_device_open(
+        "fake",
+        hr_device_params(.threads = 2, .deadline_ns = DEADLINE_MS * TEST_MS));
+    CHECK(dev != NULL, "%s", hr_last_error());
+    return dev;
+}
+
+static uint64_t abandoned(hr_device dev)
+{
+    struct hr_stats stats;
+
+    hr_device_stats(dev, &stats);
+    return stats.abandoned;
+}
+
+// One after the other, four times as long as one of them may take.
+static struct fake_script slow_script(void)
+{
+    return (struct fake_script){.spans = {FAKE_DRS, FAKE_DRS, FAKE_DRS},
+                                .delay_ns = DELAY_MS * TEST_MS};
+}
+
+static void long_queue(void)
+{
+    struct fake_script script = slow_script();
+    hr_device dev = open_fake(&script);
+    struct scene scenes[2];
+    struct watched w[2];
+
+    // What the second job waits for is the first.
+    for (int k = 0; k < 2; k++) {
+        scene_init(&scenes[k], dev, N, SCENE_BYTES);
+        scene_fill(&scenes[k]);
+    }
+    for (int k = 0; k < 2; k++)
+        CHECK(watch_submit(&w[k], &scenes[k], hr_job_params(.strict = true)),
+              "%s", hr_last_error());
+    for (int k = 0; k < 2; k++) {
+        CHECK(watch_wait(&w[k]) == HR_OK, "job %d: %s", k,
+              w[k].job->results[N - 1].message);
+        CHECK(scene_check_results(&scenes[k], w[k].job, HR_ON_ERROR_ZERO) == N,
+              "job %d", k);
+        watch_finish(&w[k]);
+    }
+    CHECK(abandoned(dev) == 0, "%d given up", (int)abandoned(dev));
+    for (int k = 0; k < 2; k++)
+        scene_finish(&scenes[k]);
+    hr_device_close(&dev);
+}
+
+// A copy waits behind spans in the same queue.
+static void copies(void)
+{
+    struct fake_script script = slow_script();
+    uint8_t bytes[40 * 30 * 3] = {1}, same[sizeof(bytes)] = {0};
+    struct scene scene;
+    struct watched w;
+    hr_device dev;
+    hr_image image;
+
+    script.memory = true;
+    dev = open_fake(&script);
+    image = hr_image_create(dev, hr_image_params(.w = 40, .h = 30, .c = 3,
+                                                 .dtype = HR_U8,
+                                                 .memory = HR_MEMORY_DEVICE));
+    scene_init(&scene, dev, N, SCENE_BYTES);
+    scene_fill(&scene);
+    CHECK(watch_submit(&w, &scene, hr_job_params(.strict = true)), "%s",
+          hr_last_error());
+    // (All of them are in the queue when the first has begun.)
+    test_reaches(&fake_counts.begun, 1);
+    CHECK(image && !hr_image_write(image, bytes, sizeof(bytes), HR_FOREVER) &&
+              !hr_image_read(image, same, sizeof(same), HR_FOREVER) &&
+              !memcmp(bytes, same, sizeof(same)),
+          "%s", hr_last_error());
+    CHECK(watch_wait(&w) == HR_OK, "%s", w.job->results[N - 1].message);
+    watch_finish(&w);
+    CHECK(abandoned(dev) == 0, "%d given up", (int)abandoned(dev));
+    hr_image_release(&image);
+    scene_finish(&scene);
+    hr_device_close(&dev);
+}
+
+// The user's own limit is one of the queue, too.
+static void time_limit(void)
+{
+    struct fake_script script = slow_script();
+    hr_device dev = open_fake(&script);
+    int64_t begin, took;
+    struct scene scene;
+    struct watched w;
+    int late = 0;
+
+    scene_init(&scene, dev, N, SCENE_BYTES);
+    scene_fill(&scene);
+    begin = hr__now();
+    CHECK(watch_submit(&w, &scene, hr_job_params(.timeout_ns = 150 * TEST_MS)),
+          "%s", hr_last_error());
+    watch_wait(&w);
+    took = hr__now() - begin;
+    for (int i = 0; i < N; i++)
+        late += w.job->results[i].status == HR_ETIMEDOUT;
+    CHECK(late >= N / 2, "%d of %d are late", late, N);
+    CHECK(took < (N - 4) * DELAY_MS * TEST_MS, "it took %d ms",
+          (int)(took / TEST_MS));
+    watch_finish(&w);
+    scene_finish(&scene);
+    hr_device_close(&dev);
+}
+
+// Nothing comes from the engine any more: all that waits goes on elsewhere,
+// and not one deadline after the other.
+static void hang_in_front(void)
+{
+    struct fake_script script = slow_script();
+    hr_device dev;
+    int64_t begin, took;
+    struct scene scene;
+    struct watched w;
+
+    script.delay_ns = 0;
+    script.hang_from = script.hang_to = 4;
+    dev = open_fake(&script);
+    scene_init(&scene, dev, N, SCENE_BYTES);
+    scene_fill(&scene);
+    begin = hr__now();
+    CHECK(watch_submit(&w, &scene, NULL), "%s", hr_last_error());
+    CHECK(watch_wait(&w) == HR_OK, "%s", w.job->results[N - 1].message);
+    took = hr__now() - begin;
+    CHECK(scene_check_results(&scene, w.job, HR_ON_ERROR_ZERO) == N, "results");
+    CHECK(abandoned(dev) == N - 3, "%d given up", (int)abandoned(dev));
+    CHECK(took >= DEADLINE_MS * TEST_MS && took < 10 * DEADLINE_MS * TEST_MS,
+          "it took %d ms", (int)(took / TEST_MS));
+    watch_finish(&w);
+    scene_finish(&scene);
+    fake_wake();
+    hr_device_close(&dev);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(long_queue),
+        TEST_CASE(copies),
+        TEST_CASE(time_limit),
+        TEST_CASE(hang_in_front),
+    };
+
+    return test_main("clock", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+// Samples that have to wait at the OpenCL engine: in a long queue, and behind a
+// driver that completes a new program. Neither is a failure of theirs, and not
+// one of the device's.
+#include <stdlib.h>
+#include <string.h>
+
+#include "opencl_faults.h"
+
+enum { JOBS = 12, MANY = 64, W = 40, H = 30, LAUNCH_MS = 150 };
+
+static hr_job submit(hr_device dev, hr_batch out, const struct bytes *b, int n,
+                     const struct hr_job_params *params)
+{
+    static const struct hr_op ops[] = {hr_op_decode(0),
+                                       hr_op_resize(.w = W, .h = H)};
+    struct hr_sample s[MANY];
+    hr_job job;
+
+    for (int i = 0; i < n; i++)
+        s[i] = (struct hr_sample){
+            .data = b->data, .size = b->size, .ops = ops, .num_ops = 2};
+    job = hr_submit(dev, s, n, out, params);
+    CHECK(job != NULL, "%s", hr_last_error());
+    return job;
+}
+
+// How many of its samples the device made. Waits, and lets the job go.
+static int made(hr_job job, unsigned *why)
+{
+    int n = 0;
+
+    CHECK(hr_job_wait(job, 60 * SECOND) == HR_OK, "%s",
+          job->results[job->num_samples - 1].message);
+    for (int i = 0; i < job->num_samples; i++) {
+        const struct hr_result *r = &job->results[i];
+
+        *why |= r->why;
+        for (int k = 0; k < r->num_spans; k++)
+            n += !strncmp(r->spans[k].device, "opencl", 6);
+    }
+    hr_job_release(&job);
+    return n;
+}
+
+static hr_batch make_batch(hr_device dev, int n)
+{
+    return hr_batch_create(dev, hr_batch_params(.n = n, .c = 3, .h = H, .w = W,
+                                                .dtype = HR_U8));
+}
+
+// ---- A long queue ----------------------------------------------------------
+
+static const struct fault_rule slow = {FAULT_clEnqueueNDRangeKernel, 1, 0,
+                                       FAULT_HANG, 0};
+static atomic_bool stop_letting;
+static atomic_int let;
+
+static void *let_go_on(void *arg)
+{
+    while (!atomic_load(&stop_letting)) {
+        faults.ctl.set(&slow, 1);
+        test_sleep(LAUNCH_MS * TEST_MS);
+        atomic_fetch_add(&let, faults_now().hung);
+        faults_calm();
+        faults.ctl.release();
+    }
+    return arg;
+}
+
+// One launch of each batch takes 150 ms, or two: no batch takes longer than it
+// may, but all of them do.
+static void slow_device(void)
+{
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(96, 64, &seed);
+    int live = faults_now().live, n = 0, took;
+    hr_batch out[JOBS];
+    struct hr_stats stats;
+    hr_job jobs[JOBS];
+    unsigned why = 0;
+    pthread_t thread;
+    hr_device dev;
+    int64_t begin;
+
+    snprintf(faults.label, sizeof(faults.label), "a slow device");
+    faults_calm();
+    dev = faults_open(900 * TEST_MS);
+    CHECK(dev != NULL, "%s", hr_last_error());
+    atomic_store(&stop_letting, false);
+    if (!dev || pthread_create(&thread, NULL, let_go_on, NULL))
+        abort();
+    begin = hr__now();
+    for (int i = 0; i < JOBS; i++) {
+        out[i] = make_batch(dev, MANY);
+        jobs[i] = submit(dev, out[i], &b, MANY,
+                         hr_job_params(.strict = true, .wait_for_room = true));
+    }
+    for (int i = 0; i < JOBS; i++)
+        n += made(jobs[i], &why);
+    took = (int)((hr__now() - begin) / TEST_MS);
+    CHECK(n == JOBS * MANY && !why, "%d of %d on the device, why %#x", n,
+          JOBS * MANY, why);
+    hr_device_stats(dev, &stats);
+    CHECK(!stats.abandoned, "%d given up", (int)stats.abandoned);
+    atomic_store(&stop_letting, true);
+    pthread_join(thread, NULL);
+    CHECK(atomic_load(&let) > 0 && took > 1000, "%d launches waited, %d ms",
+          atomic_load(&let), took);
+    for (int i = 0; i < JOBS; i++)
+        hr_batch_destroy(&out[i]);
+    hr_device_close(&dev);
+    faults_check_objects(live);
+    free(b.data);
+}
+
+// ---- A new program ---------------------------------------------------------
+
+// A device whose driver completes its program, and does not come to an end
+// before it is let go. NULL: the case is over.
+static hr_device open_completing(int64_t deadline)
+{
+    struct fault_rule r = faults_rule(FAULT_clGetProgramInfo, 1, false,
+                                      FAULT_HANG, 0);
+    hr_device dev;
+
+    faults_calm();
+    faults_new_cache();
+    dev = faults_open(deadline);
+    faults_cache("cache");
+    CHECK(dev != NULL, "%s", hr_last_error());
+    if (!dev)
+        return NULL;
+    faults.ctl.set(&r, 1);
+    for (int i = 0; i < 1000 && !faults_now().hung; i++)
+        test_sleep(10 * TEST_MS);
+    CHECK(faults_now().hung, "it does not keep its program");
+    return dev;
+}
+
+static void *release_later(void *ns)
+{
+    test_sleep(*(int64_t *)ns);
+    faults.ctl.release();
+    return NULL;
+}
+
+static void end_completing(hr_device *dev, int live)
+{
+    faults.ctl.release();
+    faults_calm();
+    hr_device_close(dev);
+    faults_check_objects(live);
+}
+
+// What may not go on elsewhere waits, for five times as long as it may take.
+static void strict_waits(void)
+{
+    int64_t later = 1000 * TEST_MS;
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(96, 64, &seed);
+    int live = faults_now().live;
+    hr_device dev = open_completing(200 * TEST_MS);
+    unsigned why = 0;
+    pthread_t thread;
+    hr_batch out;
+
+    snprintf(faults.label, sizeof(faults.label), "strict");
+    if (!dev || pthread_create(&thread, NULL, release_later, &later))
+        abort();
+    out = make_batch(dev, 4);
+    CHECK(made(submit(dev, out, &b, 4, hr_job_params(.strict = true)), &why) ==
+                  4 &&
+              !why,
+          "why %#x", why);
+    pthread_join(thread, NULL);
+    hr_batch_destroy(&out);
+    end_completing(&dev, live);
+    free(b.data);
+}
+
+// What has a time limit does not wait for it.
+static void timed_leaves(void)
+{
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(96, 64, &seed);
+    int live = faults_now().live;
+    hr_device dev = open_completing(0);
+    unsigned why = 0;
+    hr_batch out;
+
+    snprintf(faults.label, sizeof(faults.label), "with a time limit");
+    if (!dev)
+        abort();
+    out = make_batch(dev, 4);
+    CHECK(made(submit(dev, out, &b, 4, hr_job_params(.timeout_ns = 4 * SECOND)),
+               &why) == 0 &&
+              why == HR_WHY_TIMEOUT,
+          "why %#x", why);
+    hr_batch_destroy(&out);
+    end_completing(&dev, live);
+    free(b.data);
+}
+
+// However many have given it up meanwhile, afterwards the device is used.
+static void no_strikes(void)
+{
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(96, 64, &seed);
+    int live = faults_now().live;
+    hr_device dev = open_completing(100 * TEST_MS);
+    unsigned why = 0;
+    hr_batch out;
+
+    snprintf(faults.label, sizeof(faults.label), "no strikes");
+    if (!dev)
+        abort();
+    out = make_batch(dev, 4);
+    for (int i = 0; i < 5; i++)
+        CHECK(made(submit(dev, out, &b, 4, NULL), &why) == 0, "job %d", i);
+    CHECK(!(why & HR_WHY_BREAKER), "why %#x", why);
+    faults.ctl.release();
+    faults_calm();
+    why = 0;
+    CHECK(made(submit(dev, out, &b, 4, hr_job_params(.strict = true)), &why) ==
+                  4 &&
+              !why,
+          "why %#x", why);
+    hr_batch_destroy(&out);
+    end_completing(&dev, live);
+    free(b.data);
+}
+
+// ---- The log ---------------------------------------------------------------
+
+static struct {
+    _Atomic(struct ocl *) o;
+    atomic_int lines, held;
+} said;
+
+// Nobody keeps it for as long as a second, but who called this.
+static bool is_held(pthread_mutex_t *lock)
+{
+    for (int i = 0; i < 1000; i++) {
+        if (!pthread_mutex_trylock(lock)) {
+            pthread_mutex_unlock(lock);
+            return false;
+        }
+        test_sleep(TEST_MS);
+    }
+    return true;
+}
+
+static void on_log(void *ctx, enum hr_log_level level, const char *text)
+{
+    struct ocl *o = atomic_load(&said.o);
+
+    (void)ctx;
+    (void)level;
+    if (!o || !strstr(text, "a batch failed"))
+        return;
+    atomic_fetch_add(&said.lines, 1);
+    atomic_fetch_add(&said.held, is_held(&o->hal.lock) + is_held(&o->lock));
+}
+
+// The user's function is called without a lock.
+static void log_without_locks(void)
+{
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(96, 64, &seed);
+    int live = faults_now().live;
+    unsigned why = 0;
+    hr_device dev;
+    hr_batch out;
+
+    faults_calm();
+    dev = hr_device_open("opencl",
+                         hr_device_params(.threads = 2, .log = on_log));
+    CHECK(dev != NULL, "%s", hr_last_error());
+    if (!dev)
+        abort();
+    atomic_store(&said.o, ocl_of(((struct hr__device *)dev)->engines[0]));
+    out = make_batch(dev, 4);
+    faults_set(FAULT_clEnqueueNDRangeKernel, 1, false, CL_OUT_OF_HOST_MEMORY);
+    CHECK(made(submit(dev, out, &b, 4, NULL), &why) == 0 && why & HR_WHY_MEMORY,
+          "why %#x", why);
+    CHECK(atomic_load(&said.lines) > 0 && !atomic_load(&said.held),
+          "%d locks held in %d lines", atomic_load(&said.held),
+          atomic_load(&said.lines));
+    atomic_store(&said.o, NULL);
+    faults_calm();
+    hr_batch_destroy(&out);
+    hr_device_close(&dev);
+    faults_check_objects(live);
+    free(b.data);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(slow_device),       TEST_CASE(strict_waits),
+        TEST_CASE(timed_leaves),      TEST_CASE(no_strikes),
+        TEST_CASE(log_without_locks),
+    };
+
+    return faults_main("opencl waits", HR_FAULT_LIBRARY, cases,
+                       sizeof(cases) / sizeof(*cases), argc, argv);
+}

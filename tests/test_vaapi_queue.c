@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The VA-API engine on a driver that is slow, one picture after the other: many
+// wait in the queue, some in the driver, and each has its time from when those
+// before it are through.
+#include <stdlib.h>
+#include <string.h>
+
+#include "vaapi_env.h"
+
+enum { N = 24, LATENCY_MS = 100, DEADLINE_MS = 400 };
+
+static hr_job submit(hr_device dev, hr_batch out, const struct bytes *b)
+{
+    static const struct hr_op ops[] = {hr_op_decode(0),
+                                       hr_op_resize(.w = 40, .h = 30)};
+    struct hr_sample s[N];
+
+    for (int i = 0; i < N; i++)
+        s[i] = (struct hr_sample){
+            .data = b->data, .size = b->size, .ops = ops, .num_ops = 2};
+    return hr_submit(dev, s, N, out, hr_job_params(.strict = true));
+}
+
+// depth pictures are in the driver at a time.
+static void slow(int depth, const struct bytes *b)
+{
+    struct hr_stats stats;
+    hr_device dev;
+    hr_batch out;
+    hr_job job;
+
+    vaapi_driver("default,reset,personality=ihd,cores=1");
+    dev = vaapi_open_with(
+        hr_device_params(.threads = 1, .depth = depth,
+                         .deadline_ns = DEADLINE_MS * TEST_MS));
+    CHECK(dev != NULL, "%s", hr_last_error());
+    if (!dev)
+        return;
+    out = hr_batch_create(dev,
+                          hr_batch_params(.n = N, .c = 3, .h = 30, .w = 40));
+    // (Not before: the device's test need not take so long.)
+    vaapi_driver("fault=Decode:sleep%d:always", LATENCY_MS);
+    job = submit(dev, out, b);
+    CHECK(hr_job_wait(job, 60000 * TEST_MS) == HR_OK, "depth %d: %s", depth,
+          job->results[N - 1].message);
+    for (int i = 0; i < N; i++)
+        CHECK(job->results[i].num_spans == 2, "depth %d, sample %d: %s", depth,
+              i, job->results[i].message);
+    hr_job_release(&job);
+    hr_device_stats(dev, &stats);
+    CHECK(stats.abandoned == 0, "depth %d: %d given up", depth,
+          (int)stats.abandoned);
+    hr_batch_destroy(&out);
+    vaapi_driver("fault=none");
+    vaapi_close(&dev);
+}
+
+static void slow_driver(void)
+{
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
+
+    slow(2, &b);
+    slow(8, &b);
+    free(b.data);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {TEST_CASE(slow_driver)};
+
+    if (!vaapi_init())
+        return TEST_NOT_RUN;
+    return test_main("vaapi queue", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
+}
