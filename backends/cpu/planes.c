@@ -27,9 +27,9 @@ _Static_assert(sizeof(struct hr__plane) == sizeof(struct cpu_plane) &&
                    SAME(plane, stride) && SAME(plane, step) && SAME(plane, at),
                "the components of HAL and CPU have one layout");
 #undef SAME
-_Static_assert((int)HR_COLOR_GRAY == (int)CPU_PLANES_GRAY &&
-                   (int)HR_COLOR_YCC == (int)CPU_PLANES_YCC &&
-                   (int)HR_COLOR_RGB == (int)CPU_PLANES_RGB,
+_Static_assert((int)HR_COLOR_GRAY == (int)CPU_COLOR_GRAY &&
+                   (int)HR_COLOR_YCC == (int)CPU_COLOR_YCC &&
+                   (int)HR_COLOR_RGB == (int)CPU_COLOR_RGB,
                "the colours of HAL and CPU are the same");
 
 // ---- What it offers --------------------------------------------------------
