@@ -76,7 +76,7 @@ bool cpu_run_entropy(struct cpu_run *run)
     struct cpu_packed packed;
     struct hr__payload *out;
 
-    if (!cpu_run_window(run, &p.window))
+    if (!cpu_step_window(run, &p.window))
         return false;
     run->out.stage = HR_ENTROPY;
     if (cpu_coef_decode(&p, &w->engine->ops, &w->arena, &packed, &err))

@@ -85,7 +85,7 @@ bool cpu_run_planes(struct cpu_run *run)
     struct hr__payload *out;
     size_t size;
 
-    if (!cpu_run_window(run, &p.window))
+    if (!cpu_step_window(run, &p.window))
         return false;
     run->out.stage = HR_ENTROPY;
     if (cpu_planes_decode(&p, &w->engine->ops, &w->arena, &planes, &size, &err))
