@@ -58,7 +58,7 @@ void cpu_cancel(struct hr__engine *e);
 // Runs a prepared task to its end, hr__task_done() included.
 void cpu_run(struct cpu_worker *w, struct hr__task *task);
 
-// ---- Rows (rows.c) ---------------------------------------------------------------
+// ---- Rows (rows.c) ----------------------------------------------------------
 
 // A window of u8 rows, delivered top to bottom; pixels interleaved, CPU_SLACK
 // bytes readable behind each row.
@@ -92,7 +92,7 @@ bool cpu_rows_memory(struct cpu_run *run, struct cpu_rows *rows,
 // Ends a decoder; false if it found damage at the end.
 bool cpu_rows_finish(struct cpu_run *run, struct cpu_rows *rows);
 
-// ---- One task (span.c) -----------------------------------------------------------
+// ---- One task (span.c) ------------------------------------------------------
 
 struct cpu_run {
     struct cpu_worker *w;
@@ -122,7 +122,7 @@ bool cpu_run_stops(void *run);  // struct cpu_run *
 // What decoders must know, but for the window.
 struct cpu_decode_params cpu_run_decode(struct cpu_run *run);
 
-// ---- Where rows go (sink.c) ------------------------------------------------------
+// ---- Where rows go (sink.c) -------------------------------------------------
 
 struct cpu_sink {
     const struct hr__picture *pic;  // a tensor,
@@ -140,7 +140,7 @@ bool cpu_sink_memory(struct cpu_run *run, struct cpu_sink *s, int w, int h);
 bool cpu_sink_payload(struct cpu_run *run, struct cpu_sink *s,
                       struct hr__rect rect);
 
-// ---- One step (step.c) -----------------------------------------------------------
+// ---- One step (step.c) ------------------------------------------------------
 
 // from: what the step before made, NULL for the first.
 bool cpu_step_run(struct cpu_run *run, const struct hr__step *step,
@@ -148,14 +148,14 @@ bool cpu_step_run(struct cpu_run *run, const struct hr__step *step,
 // The pixels that the first step reads; one, if its window is all padding.
 bool cpu_step_window(struct cpu_run *run, struct cpu_rect *window);
 
-// ---- Stage entropy alone (entropy.c) -----------------------------------------
+// ---- Stage entropy alone (entropy.c) ----------------------------------------
 
 bool cpu_entropy_takes(const struct hr__picture *pic);
 bool cpu_run_entropy(struct cpu_run *run);
 // Ends a span that makes coefficients or planes. Always false.
 bool cpu_run_damaged(struct cpu_run *run, const struct cpu_decode_error *err);
 
-// ---- Planes (planes.c) -------------------------------------------------------
+// ---- Planes (planes.c) ------------------------------------------------------
 
 // Whether planes of such a picture are a thing between engines, and whether
 // this engine makes them.

@@ -33,7 +33,7 @@ bool cpu_run_stops(void *ctx)
     return run->out.status != HR_OK;
 }
 
-// ---- The steps of a span ----
+// ---- The steps of a span ----------------------------------------------------
 
 // A step whose output is turned goes through memory, then row by row to `to`
 // if that is not memory itself.
@@ -82,7 +82,7 @@ static bool run_steps(struct cpu_run *run, struct cpu_sink *final)
     return true;
 }
 
-// ---- Spans that end or begin elsewhere ----
+// ---- Spans that end or begin elsewhere --------------------------------------
 
 // ..color: the window that the first step reads, as pixels.
 static bool run_decode(struct cpu_run *run)

@@ -225,7 +225,7 @@ static bool resample_rows(struct cpu_run *run, struct resample *r,
     return true;
 }
 
-// ---- The whole step ----
+// ---- The whole step ---------------------------------------------------------
 
 // Nothing of the picture is wanted. A file that is damaged is refused all the
 // same, as it is by any other cut of the stages.
