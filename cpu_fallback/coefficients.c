@@ -107,19 +107,6 @@ void cpu_pack_blocks_c(struct cpu_coef_sink *sink, struct cpu_coef_block *out,
 
 // ---- opening ----
 
-static enum cpu_coef_color color_of(struct coef_decode *d)
-{
-    const struct jpeg_decompress_struct *cinfo = &d->j.cinfo;
-
-    if (cinfo->jpeg_color_space == JCS_GRAYSCALE && cinfo->num_components == 1)
-        return CPU_COEF_GRAY;
-    if (cinfo->jpeg_color_space == JCS_YCbCr && cinfo->num_components == 3)
-        return CPU_COEF_YCC;
-    if (cinfo->jpeg_color_space == JCS_RGB && cinfo->num_components == 3)
-        return CPU_COEF_RGB;
-    cpu_jpeg_refuse(&d->j, CPU_UNSUPPORTED, "colour space");
-}
-
 // Blocks under those samples.
 static void cover(unsigned from, unsigned len, unsigned ratio, unsigned samples,
                   uint32_t *block, uint32_t *blocks)
@@ -171,7 +158,7 @@ static void plan(struct coef_decode *d)
     *head = (struct cpu_coefficients){
         .magic = CPU_COEF_MAGIC,
         .num_components = (uint32_t)cinfo->num_components,
-        .color = color_of(d),
+        .color = cpu_jpeg_color(&d->j),
         .h_max = (uint32_t)cinfo->max_h_samp_factor,
         .v_max = (uint32_t)cinfo->max_v_samp_factor,
         .x = (uint32_t)w->x,
@@ -304,6 +291,7 @@ static void rows_step(struct cpu_decode *base)
 static const struct cpu_decode_kind coef_kind = {
     .size = sizeof(struct coef_decode),
     .open = open_step,
+    .rows = rows_step,
     .close = cpu_jpeg_close,
 };
 
@@ -312,22 +300,12 @@ enum cpu_result cpu_coef_decode(const struct cpu_decode_params *p,
                                 struct cpu_arena *arena, struct cpu_packed *out,
                                 struct cpu_decode_error *err)
 {
-    struct cpu_mark mark = cpu_arena_mark(arena);
-    struct cpu_decode *d = cpu_decode_open(&coef_kind, p, ops, arena, err);
-    bool ok;
+    struct cpu_decode *d = cpu_jpeg_whole(&coef_kind, p, ops, arena, err);
 
     if (!d)
         return err->result;
-    ok = cpu_decode_guard(d, rows_step);
     *out = coef_decode(d)->packed;
-    cpu_decode_close(d, false, err);
-    if (ok)
-        return CPU_OK;
-    // "No end marker", which rows survive.
-    if (err->result == CPU_OK)
-        err->result = CPU_CORRUPT;
-    cpu_arena_reset(arena, mark);
-    return err->result;
+    return CPU_OK;
 }
 
 void cpu_coef_write(const struct cpu_packed *packed, void *to)

@@ -32,8 +32,6 @@ enum {
     CPU_COEF_RANGE = 5900,
 };
 
-enum cpu_coef_color { CPU_COEF_GRAY, CPU_COEF_YCC, CPU_COEF_RGB };
-
 struct cpu_coef_component {
     uint32_t h, v;                // sampling factors
     uint32_t width, height;       // samples of the whole component, unpadded
@@ -58,7 +56,7 @@ struct cpu_coef_block {
 struct cpu_coefficients {
     uint32_t magic;
     uint32_t num_components;  // 1 or 3
-    uint32_t color;           // enum cpu_coef_color
+    uint32_t color;           // enum cpu_color
     uint32_t h_max, v_max;
     uint32_t x, y, w, h;  // the window, in pixels
     uint32_t num_blocks;

@@ -7,7 +7,6 @@
 #include <immintrin.h>
 
 #include "cpu_fallback/cpu_kernels.h"
-#include "cpu_fallback/resample_pack.h"
 
 CPU_INLINE __m512i load(const uint8_t *p)
 {

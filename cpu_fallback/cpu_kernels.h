@@ -8,6 +8,15 @@
 
 #include "cpu_fallback/cpu_ops.h"
 
+// For loops over the registers of one step, and for the functions that hold
+// them: in memory they would cost more than the step.
+#if defined(__clang__)
+#define CPU_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define CPU_UNROLL _Pragma("GCC unroll 16")
+#endif
+#define CPU_INLINE static inline __attribute__((always_inline))
+
 #define CPU_WEIGHT_BITS 22
 #define CPU_WEIGHT_ONE (1 << CPU_WEIGHT_BITS)
 #define CPU_WEIGHT_HALF (1 << (CPU_WEIGHT_BITS - 1))

@@ -30,6 +30,9 @@ struct cpu_rect {
     int x, y, w, h;
 };
 
+// What the components of coefficients or planes are.
+enum cpu_color { CPU_COLOR_GRAY, CPU_COLOR_YCC, CPU_COLOR_RGB };
+
 // libjpeg's own objects, which it can only make with malloc: made once per
 // worker and used for one JPEG after another, so that decoding allocates
 // nothing. Nothing of one picture stays for the next.

@@ -272,7 +272,43 @@ void cpu_jpeg_refuse(struct cpu_jpeg *d, enum cpu_result result,
     cpu_decode_throw(&d->base, result, text);
 }
 
-// ---- what a window needs ----
+// ---- coefficients and planes ----
+
+struct cpu_decode *cpu_jpeg_whole(const struct cpu_decode_kind *kind,
+                                  const struct cpu_decode_params *p,
+                                  const struct cpu_ops *ops,
+                                  struct cpu_arena *arena,
+                                  struct cpu_decode_error *err)
+{
+    struct cpu_mark mark = cpu_arena_mark(arena);
+    struct cpu_decode *d = cpu_decode_open(kind, p, ops, arena, err);
+    bool ok;
+
+    if (!d)
+        return NULL;
+    ok = cpu_decode_guard(d, kind->rows);
+    cpu_decode_close(d, false, err);
+    if (ok)
+        return d;
+    // "No end marker", which rows survive.
+    if (err->result == CPU_OK)
+        err->result = CPU_CORRUPT;
+    cpu_arena_reset(arena, mark);
+    return NULL;
+}
+
+enum cpu_color cpu_jpeg_color(struct cpu_jpeg *d)
+{
+    const struct jpeg_decompress_struct *cinfo = &d->cinfo;
+
+    if (cinfo->jpeg_color_space == JCS_GRAYSCALE && cinfo->num_components == 1)
+        return CPU_COLOR_GRAY;
+    if (cinfo->jpeg_color_space == JCS_YCbCr && cinfo->num_components == 3)
+        return CPU_COLOR_YCC;
+    if (cinfo->jpeg_color_space == JCS_RGB && cinfo->num_components == 3)
+        return CPU_COLOR_RGB;
+    cpu_jpeg_refuse(d, CPU_UNSUPPORTED, "colour space");
+}
 
 void cpu_jpeg_cover(unsigned from, unsigned len, unsigned ratio,
                     unsigned samples, unsigned *lo, unsigned *hi)

@@ -2,7 +2,7 @@
 // libjpeg set up to read one picture from memory: its errors thrown as those
 // of a decoder, its source with offsets and an end that counts, its memory
 // from the arena. decode_jpeg.c makes rows with it, coefficients.c
-// coefficients.
+// coefficients, decode_planes.c planes.
 #ifndef CPU_JPEG_READER_H
 #define CPU_JPEG_READER_H
 
@@ -43,7 +43,19 @@ void cpu_jpeg_close(struct cpu_decode *base);
 _Noreturn void cpu_jpeg_refuse(struct cpu_jpeg *d, enum cpu_result result,
                                const char *text);
 
-// ---- What a window needs, for decoders that do not make rows ----
+// ---- For decoders that make coefficients or planes, not rows ----
+
+// Open, rows() to the end, close; not one fault is borne. On success the
+// closed decoder, whose struct the arena still has. On failure NULL, *err says
+// why, and the arena is as it was.
+struct cpu_decode *cpu_jpeg_whole(const struct cpu_decode_kind *kind,
+                                  const struct cpu_decode_params *p,
+                                  const struct cpu_ops *ops,
+                                  struct cpu_arena *arena,
+                                  struct cpu_decode_error *err);
+
+// Throws CPU_UNSUPPORTED for another colour space.
+enum cpu_color cpu_jpeg_color(struct cpu_jpeg *d);
 
 // Samples lo .. hi that pixels [from, from + len) are made of: those under
 // them, and one more on each side where the component goes on.

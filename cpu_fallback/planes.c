@@ -33,7 +33,7 @@ struct cpu_planes_rows {
     const struct cpu_ops *ops;
     struct component comp[3];
     int num_components;
-    enum cpu_planes_color color;
+    enum cpu_color color;
     int channels;
     int y, end, x, w;  // of the window; y: the next row
     const uint8_t *data_end;
@@ -162,12 +162,12 @@ static bool open_component(struct cpu_planes_rows *r,
 static bool color_fits(const struct cpu_planes *planes)
 {
     return planes->num_components == 1
-               ? planes->color == CPU_PLANES_GRAY && planes->h_max &&
+               ? planes->color == CPU_COLOR_GRAY && planes->h_max &&
                      planes->v_max && planes->h_max == planes->comp[0].h &&
                      planes->v_max == planes->comp[0].v
                : planes->num_components == 3 &&
-                     (planes->color == CPU_PLANES_YCC ||
-                      planes->color == CPU_PLANES_RGB);
+                     (planes->color == CPU_COLOR_YCC ||
+                      planes->color == CPU_COLOR_RGB);
 }
 
 enum cpu_result cpu_planes_open(const struct cpu_planes_params *p,
@@ -185,7 +185,7 @@ enum cpu_result cpu_planes_open(const struct cpu_planes_params *p,
     *r = (struct cpu_planes_rows){
         .ops = ops,
         .num_components = (int)p->planes->num_components,
-        .color = (enum cpu_planes_color)p->planes->color,
+        .color = (enum cpu_color)p->planes->color,
         .channels = p->channels,
         .x = w->x,
         .y = w->y,
@@ -281,7 +281,7 @@ static const uint8_t *make_row(struct cpu_planes_rows *r, int y, uint8_t *to)
                    : at[0];
     if (r->num_components == 1)
         r->ops->join_rgb(to, at[0], at[0], at[0], r->w);
-    else if (r->color == CPU_PLANES_RGB)
+    else if (r->color == CPU_COLOR_RGB)
         r->ops->join_rgb(to, at[0], at[1], at[2], r->w);
     else
         r->ops->ycc_to_rgb(to, at[0], at[1], at[2], r->w);

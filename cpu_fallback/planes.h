@@ -10,8 +10,6 @@
 
 // ---- The form ----
 
-enum cpu_planes_color { CPU_PLANES_GRAY, CPU_PLANES_YCC, CPU_PLANES_RGB };
-
 // One component. The sample in column c and row r of it (0 = the picture's
 // first) lies at byte at + (r - y) * stride + (c - x) * step of the data.
 struct cpu_plane {
@@ -25,7 +23,7 @@ struct cpu_plane {
 
 struct cpu_planes {
     uint32_t num_components;  // 1 or 3
-    uint32_t color;           // enum cpu_planes_color
+    uint32_t color;           // enum cpu_color
     uint32_t h_max, v_max;    // largest factors
     uint32_t x, y, w, h;      // the window that was wanted, in pixels
     struct cpu_plane comp[3];

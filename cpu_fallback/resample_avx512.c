@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// AVX-512 VBMI + VNNI. A weight is three signed digits to the base 256,
-// w = (d2 << 16) + (d1 << 8) + d0 with -128 <= d < 128; vpdpbusd sums four
-// taps of one digit per 32-bit lane, exactly, modulo 2^32. Weights beyond
-// three digits (2^23, twice what any filter makes) go to the AVX2 sister.
+// AVX-512 VBMI + VNNI, the horizontal pass. What digits of weights are:
+// resample_avx512.h.
 #if defined(__x86_64__)
 
-#include <immintrin.h>
-
-#include "cpu_fallback/cpu_kernels.h"
+#include "cpu_fallback/resample_avx512.h"
 #include "cpu_fallback/resample_pack.h"
 
-#define TAPS 4     // per lane and vpdpbusd
 #define WINDOW 64  // source bytes that one vpermb sees
 #define DIGITS 3
 #define GROUP (DIGITS * 16)  // 32-bit words of weights per step of a piece
@@ -37,27 +32,6 @@ struct packed {
     const int32_t *weights;   // GROUP per step, pieces in order
     struct cpu_axis wide;     // WIDE: the axis as AVX2 wants it
 };
-
-// ---- digits ----
-
-// Four weights -> 32-bit words: four d0, four d1, four d2, and four bytes
-// that are 0 if three digits were enough.
-// Adding 128 to every digit position lets each digit borrow from the next;
-// taking 128 off again inside its byte leaves the digits balanced.
-CPU_INLINE __m128i digits_of(__m128i w)
-{
-    const __m128i bias = _mm_set1_epi32(0x808080);
-    const __m128i by_digit = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10,
-                                           14, 3, 7, 11, 15);
-    w = _mm_xor_si128(_mm_add_epi32(w, bias), bias);
-    return _mm_shuffle_epi8(w, by_digit);
-}
-
-CPU_INLINE __m512i combine(__m512i s0, __m512i s1, __m512i s2)
-{
-    __m512i s = _mm512_add_epi32(_mm512_slli_epi32(s2, 8), s1);
-    return _mm512_add_epi32(_mm512_slli_epi32(s, 8), s0);
-}
 
 // ---- packing ----
 
@@ -269,10 +243,6 @@ bool cpu_pack_h_avx512(struct cpu_axis *axis, int channels, struct cpu_arena *a)
 
 // ---- horizontal pass ----
 
-struct sums {
-    __m512i d0, d1, d2;
-};
-
 // Adds all steps of one piece for num_rows rows. Weights are read once for
 // all of them.
 CPU_INLINE const int32_t *add_steps(struct sums *sums, int num_rows,
@@ -422,109 +392,6 @@ void cpu_resample_h_avx512(uint8_t *const *dst, const uint8_t *const *src,
         cpu_rows_by_four(dst, src, rows, p,
                          channels == 1 ? long_gray : long_rgb, NULL);
     }
-}
-
-// ---- vertical pass ----
-
-#define V_STEPS 256  // of four rows; more go to the AVX2 sister
-
-// Digits of the weights, four rows each: words d0, d1, d2 of every step.
-static bool vertical_digits(int32_t (*digits)[4], const int32_t *w, int n)
-{
-    uint32_t rest = 0;
-    for (int k = 0; k < n; k += TAPS) {
-        int left = n - k < TAPS ? n - k : TAPS;
-        __m128i v = _mm_maskz_loadu_epi32((__mmask8)((1 << left) - 1), w + k);
-        _mm_storeu_si128((__m128i *)digits[k / TAPS], digits_of(v));
-        rest |= (uint32_t)digits[k / TAPS][3];
-    }
-    return rest == 0;
-}
-
-// Adds four rows of 64 bytes each. Interleaving works inside 128-bit lanes,
-// and so does the packing at the end: bytes come out in order.
-CPU_INLINE void add_four(struct sums sums[4], const __m512i row[4],
-                         const int32_t digits[4])
-{
-    __m512i ab_lo = _mm512_unpacklo_epi8(row[0], row[1]);
-    __m512i ab_hi = _mm512_unpackhi_epi8(row[0], row[1]);
-    __m512i cd_lo = _mm512_unpacklo_epi8(row[2], row[3]);
-    __m512i cd_hi = _mm512_unpackhi_epi8(row[2], row[3]);
-    const __m512i v[4] = {
-        _mm512_unpacklo_epi16(ab_lo, cd_lo),
-        _mm512_unpackhi_epi16(ab_lo, cd_lo),
-        _mm512_unpacklo_epi16(ab_hi, cd_hi),
-        _mm512_unpackhi_epi16(ab_hi, cd_hi),
-    };
-    __m512i w0 = _mm512_set1_epi32(digits[0]);
-    __m512i w1 = _mm512_set1_epi32(digits[1]);
-    __m512i w2 = _mm512_set1_epi32(digits[2]);
-    CPU_UNROLL
-    for (int i = 0; i < 4; i++) {
-        sums[i].d0 = _mm512_dpbusd_epi32(sums[i].d0, v[i], w0);
-        sums[i].d1 = _mm512_dpbusd_epi32(sums[i].d1, v[i], w1);
-        sums[i].d2 = _mm512_dpbusd_epi32(sums[i].d2, v[i], w2);
-    }
-}
-
-CPU_INLINE __m512i clip_64(const struct sums sums[4])
-{
-    __m512i v[4];
-    CPU_UNROLL
-    for (int i = 0; i < 4; i++)
-        v[i] = _mm512_srai_epi32(combine(sums[i].d0, sums[i].d1, sums[i].d2),
-                                 CPU_WEIGHT_BITS);
-    return _mm512_packus_epi16(_mm512_packs_epi32(v[0], v[1]),
-                               _mm512_packs_epi32(v[2], v[3]));
-}
-
-CPU_INLINE __m512i vertical_64(const uint8_t *const *rows, size_t x,
-                               const int32_t (*digits)[4], int n)
-{
-    struct sums sums[4];
-    CPU_UNROLL
-    for (int i = 0; i < 4; i++) {
-        sums[i].d0 = _mm512_set1_epi32(CPU_WEIGHT_HALF);
-        sums[i].d1 = sums[i].d2 = _mm512_setzero_si512();
-    }
-    int k = 0;
-    for (; k + 4 <= n; k += 4) {
-        const __m512i row[4] = {
-            _mm512_loadu_si512(rows[k] + x),
-            _mm512_loadu_si512(rows[k + 1] + x),
-            _mm512_loadu_si512(rows[k + 2] + x),
-            _mm512_loadu_si512(rows[k + 3] + x),
-        };
-        add_four(sums, row, digits[k / 4]);
-    }
-    if (k < n) {
-        const __m512i none = _mm512_setzero_si512();
-        const __m512i row[4] = {
-            _mm512_loadu_si512(rows[k] + x),
-            k + 1 < n ? _mm512_loadu_si512(rows[k + 1] + x) : none,
-            k + 2 < n ? _mm512_loadu_si512(rows[k + 2] + x) : none,
-            none,
-        };
-        add_four(sums, row, digits[k / 4]);
-    }
-    return clip_64(sums);
-}
-
-void cpu_resample_v_avx512(uint8_t *dst, const uint8_t *const *rows,
-                           const int32_t *w, int n, size_t bytes)
-{
-    int32_t digits[V_STEPS][4];
-    if (n == 1 && w[0] == CPU_WEIGHT_ONE) {
-        memmove(dst, rows[0], bytes);
-        return;
-    }
-    if (n > V_STEPS * TAPS || !vertical_digits(digits, w, n)) {
-        cpu_resample_v_avx2(dst, rows, w, n, bytes);
-        return;
-    }
-    for (size_t x = 0; x < bytes; x += 64)
-        _mm512_storeu_si512(
-            dst + x, vertical_64(rows, x, (const int32_t(*)[4])digits, n));
 }
 
 #endif

@@ -10,7 +10,7 @@
 #ifndef CPU_RESAMPLE_PACK_H
 #define CPU_RESAMPLE_PACK_H
 
-#include "cpu_fallback/cpu_ops.h"
+#include "cpu_fallback/cpu_kernels.h"
 
 // A walk over output bytes in order.
 struct cpu_walk {
@@ -74,14 +74,6 @@ static inline struct cpu_piece cpu_piece_next(struct cpu_walk *at, int max_m,
     piece.base = low;
     return piece;
 }
-
-#if defined(__clang__)
-#define CPU_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define CPU_UNROLL _Pragma("GCC unroll 16")
-#endif
-
-#define CPU_INLINE static inline __attribute__((always_inline))
 
 #define CPU_ROWS_MAX 4  // rows that share one read of the weights
 

@@ -235,18 +235,25 @@ int cpu_specimen_count(void)
     return (int)(sizeof(kinds) / sizeof(*kinds));
 }
 
-bool cpu_specimen_make(int i, uint8_t *to, size_t room, size_t *size)
+static const struct kind *kind_of(int i)
 {
     int num_large = (int)(sizeof(large) / sizeof(*large));
-    int k = i - CPU_SPECIMEN_LARGE;
+
+    if (i >= 0 && i < cpu_specimen_count())
+        return &kinds[i];
+    if (i >= CPU_SPECIMEN_LARGE && i - CPU_SPECIMEN_LARGE < num_large)
+        return &large[i - CPU_SPECIMEN_LARGE];
+    return NULL;
+}
+
+bool cpu_specimen_make(int i, uint8_t *to, size_t room, size_t *size)
+{
     struct writer w;
 
-    if (i < 0 || (i >= cpu_specimen_count() && (k < 0 || k >= num_large)))
-        return false;
     memset(&w, 0, sizeof(w));
-    w.kind = k < 0 ? &kinds[i] : &large[k];
+    w.kind = kind_of(i);
     w.random = (uint64_t)i + 1;
-    return encode(&w, to, room, size);
+    return w.kind && encode(&w, to, room, size);
 }
 
 #define TEXT_OF(x) #x

@@ -8,7 +8,6 @@
 #include <immintrin.h>
 
 #include "cpu_fallback/cpu_kernels.h"
-#include "cpu_fallback/resample_pack.h"
 
 #define UNROLL 8
 

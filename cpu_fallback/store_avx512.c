@@ -7,7 +7,6 @@
 #include <immintrin.h>
 
 #include "cpu_fallback/cpu_kernels.h"
-#include "cpu_fallback/resample_pack.h"
 
 struct plane {
     __m512i part[4];

@@ -5,10 +5,12 @@
 //
 //   device.c   open, close, what it offers
 //   workers.c  the queue and the threads
-//   span.c     one task: rows in, geometry, rows out
+//   span.c     one task: rows in, its steps, rows out
+//   step.c     one of the steps
 //   entropy.c  one task: packed coefficients out
 //   planes.c   one task: planes out; and rows from planes
 //   rows.c     where rows come from: a decoder, an image, a payload
+//   sink.c     where rows go: a tensor, memory, a payload
 #ifndef HR_CPU_H
 #define HR_CPU_H
 
@@ -56,7 +58,7 @@ void cpu_cancel(struct hr__engine *e);
 // Runs a prepared task to its end, hr__task_done() included.
 void cpu_run(struct cpu_worker *w, struct hr__task *task);
 
-// ---- Rows (rows.c) ---------------------------------------------------------------
+// ---- Rows (rows.c) ----------------------------------------------------------
 
 // A window of u8 rows, delivered top to bottom; pixels interleaved, CPU_SLACK
 // bytes readable behind each row.
@@ -79,14 +81,18 @@ struct cpu_run;  // a task at work, span.c
 // At most CPU_DECODE_ROWS rows; 0 = failed, the run knows why.
 int cpu_rows_read(struct cpu_run *run, struct cpu_rows *rows,
                   const uint8_t **out, int max);
+// From whatever the task begins with: one of those below. All of them want
+// rows->window set and the rest zero; false = failed, the run knows why.
+bool cpu_rows_open(struct cpu_run *run, struct cpu_rows *rows);
 bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows);
-bool cpu_rows_image(struct cpu_run *run, struct cpu_rows *rows);
 bool cpu_rows_payload(struct cpu_run *run, struct cpu_rows *rows);
 bool cpu_rows_planes(struct cpu_run *run, struct cpu_rows *rows);  // planes.c
 bool cpu_rows_memory(struct cpu_run *run, struct cpu_rows *rows,
                      const uint8_t *data, size_t stride, size_t size);
 // Ends a decoder; false if it found damage at the end.
 bool cpu_rows_finish(struct cpu_run *run, struct cpu_rows *rows);
+
+// ---- One task (span.c) ------------------------------------------------------
 
 struct cpu_run {
     struct cpu_worker *w;
@@ -113,20 +119,43 @@ static inline void cpu_lap(struct cpu_run *run, enum hr_part part)
 
 bool cpu_run_fail(struct cpu_run *run, enum hr_status status, const char *text);
 bool cpu_run_stops(void *run);  // struct cpu_run *
-// The pixels that the first step reads; one, if its window is all padding.
-bool cpu_run_window(struct cpu_run *run, struct cpu_rect *window);
-
 // What decoders must know, but for the window.
 struct cpu_decode_params cpu_run_decode(struct cpu_run *run);
 
-// ---- Stage entropy alone (entropy.c) -----------------------------------------
+// ---- Where rows go (sink.c) -------------------------------------------------
+
+struct cpu_sink {
+    const struct hr__picture *pic;  // a tensor,
+    uint8_t *data;                  // or rows of u8 in memory
+    size_t stride, bytes;
+    int column;  // > 0: of memory, and a row coming in is
+};               // a column of it, of so many pixels
+
+// Row y, or column y, comes in.
+void cpu_sink_row(const struct cpu_run *run, const struct cpu_sink *s, int y,
+                  const uint8_t *row);
+// Memory of the arena for w x h pixels; the payload for the next engine. They
+// set *s; false = failed, the run knows why.
+bool cpu_sink_memory(struct cpu_run *run, struct cpu_sink *s, int w, int h);
+bool cpu_sink_payload(struct cpu_run *run, struct cpu_sink *s,
+                      struct hr__rect rect);
+
+// ---- One step (step.c) ------------------------------------------------------
+
+// from: what the step before made, NULL for the first.
+bool cpu_step_run(struct cpu_run *run, const struct hr__step *step,
+                  const struct cpu_sink *from, const struct cpu_sink *to);
+// The pixels that the first step reads; one, if its window is all padding.
+bool cpu_step_window(struct cpu_run *run, struct cpu_rect *window);
+
+// ---- Stage entropy alone (entropy.c) ----------------------------------------
 
 bool cpu_entropy_takes(const struct hr__picture *pic);
 bool cpu_run_entropy(struct cpu_run *run);
 // Ends a span that makes coefficients or planes. Always false.
 bool cpu_run_damaged(struct cpu_run *run, const struct cpu_decode_error *err);
 
-// ---- Planes (planes.c) -------------------------------------------------------
+// ---- Planes (planes.c) ------------------------------------------------------
 
 // Whether planes of such a picture are a thing between engines, and whether
 // this engine makes them.

@@ -18,7 +18,7 @@ struct cpu_engine *cpu_engine(struct hr__engine *e)
     return e->priv;
 }
 
-// ---- How many threads ---------------------------------------------------------------
+// ---- How many threads -------------------------------------------------------
 
 // Cores that the cgroup's quota pays for; 0 = no quota. Version 2 has one file
 // with "quota period", version 1 two.
@@ -58,7 +58,7 @@ static int usable_cores(void)
     return n > 0 ? n : 1;
 }
 
-// ---- Which instructions -----------------------------------------------------------------
+// ---- Which instructions -----------------------------------------------------
 
 // HEADRACE_CPU names the best set that may be used: c, avx2 or avx512. 0: it
 // names none of them.
@@ -88,7 +88,7 @@ static void describe(struct hr__engine *e, const struct cpu_ops *ops)
              e->caps.threads == 1 ? "" : "s", ops->name);
 }
 
-// ---- What it offers --------------------------------------------------------------------
+// ---- What it offers ---------------------------------------------------------
 
 #define FROM_PLANES                                                           \
     (HR__SPAN_BIT(HR_COLOR, HR_COLOR) | HR__SPAN_BIT(HR_COLOR, HR_RESAMPLE) | \
@@ -126,7 +126,7 @@ static void cpu_offer(struct hr__engine *e, const struct hr__picture *pic,
 #endif
 }
 
-// ---- Open, close -------------------------------------------------------------------------
+// ---- Open, close ------------------------------------------------------------
 
 static void *heap_alloc(void *ctx, size_t size)
 {

@@ -35,11 +35,8 @@ _Static_assert(sizeof(struct hr__coef_block) == sizeof(struct cpu_coef_block) &&
                    SAME(_block, reserved) && SAME(_block, mask),
                "the records of HAL and CPU have one layout");
 #undef SAME
-_Static_assert((int)HR__COEF_MAGIC == (int)CPU_COEF_MAGIC &&
-                   (int)HR_COLOR_GRAY == (int)CPU_COEF_GRAY &&
-                   (int)HR_COLOR_YCC == (int)CPU_COEF_YCC &&
-                   (int)HR_COLOR_RGB == (int)CPU_COEF_RGB,
-               "magic and colours of HAL and CPU are the same");
+_Static_assert((int)HR__COEF_MAGIC == (int)CPU_COEF_MAGIC,
+               "the magic of HAL and CPU is the same");
 
 // ---- What it offers --------------------------------------------------------
 
@@ -79,7 +76,7 @@ bool cpu_run_entropy(struct cpu_run *run)
     struct cpu_packed packed;
     struct hr__payload *out;
 
-    if (!cpu_run_window(run, &p.window))
+    if (!cpu_step_window(run, &p.window))
         return false;
     run->out.stage = HR_ENTROPY;
     if (cpu_coef_decode(&p, &w->engine->ops, &w->arena, &packed, &err))

@@ -27,9 +27,9 @@ _Static_assert(sizeof(struct hr__plane) == sizeof(struct cpu_plane) &&
                    SAME(plane, stride) && SAME(plane, step) && SAME(plane, at),
                "the components of HAL and CPU have one layout");
 #undef SAME
-_Static_assert((int)HR_COLOR_GRAY == (int)CPU_PLANES_GRAY &&
-                   (int)HR_COLOR_YCC == (int)CPU_PLANES_YCC &&
-                   (int)HR_COLOR_RGB == (int)CPU_PLANES_RGB,
+_Static_assert((int)HR_COLOR_GRAY == (int)CPU_COLOR_GRAY &&
+                   (int)HR_COLOR_YCC == (int)CPU_COLOR_YCC &&
+                   (int)HR_COLOR_RGB == (int)CPU_COLOR_RGB,
                "the colours of HAL and CPU are the same");
 
 // ---- What it offers --------------------------------------------------------
@@ -85,7 +85,7 @@ bool cpu_run_planes(struct cpu_run *run)
     struct hr__payload *out;
     size_t size;
 
-    if (!cpu_run_window(run, &p.window))
+    if (!cpu_step_window(run, &p.window))
         return false;
     run->out.stage = HR_ENTROPY;
     if (cpu_planes_decode(&p, &w->engine->ops, &w->arena, &planes, &size, &err))

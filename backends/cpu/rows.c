@@ -98,7 +98,7 @@ static bool copies(struct cpu_run *run, struct cpu_rows *rows)
     return rows->copy || cpu_run_fail(run, HR_ENOMEM, "");
 }
 
-bool cpu_rows_image(struct cpu_run *run, struct cpu_rows *rows)
+static bool rows_image(struct cpu_run *run, struct cpu_rows *rows)
 {
     const struct hr_image_t *image = run->pic->image;
     const struct hr_image_params *p = &image->params;
@@ -128,6 +128,15 @@ bool cpu_rows_payload(struct cpu_run *run, struct cpu_rows *rows)
     rows->x0 = in->rect.x;
     rows->y0 = in->rect.y;
     return cpu_rows_memory(run, rows, in->data, in->stride, in->size);
+}
+
+bool cpu_rows_open(struct cpu_run *run, struct cpu_rows *rows)
+{
+    if (run->task->in)
+        return run->task->in->after == HR_RECONSTRUCT
+                   ? cpu_rows_planes(run, rows)
+                   : cpu_rows_payload(run, rows);
+    return run->pic->data ? cpu_rows_decode(run, rows) : rows_image(run, rows);
 }
 
 // One row of the window in memory: as it lies there if nothing speaks against

@@ -80,8 +80,9 @@ struct hr_kind_certificate {
 // at most 2 levels. Its video processor, for tier FAST, scales in its own way:
 // how far off is measured, and it is not used if some picture is, on average,
 // farther from the CPU's than 4 levels and 3/8 of what that one's pixels differ
-// by from those right of and below them. The CPU needs none. The variable HEADRACE_CERTIFICATE:
-// "again" = test although there is one; "off" = trust the device untested.
+// by from those right of and below them. The CPU needs none. The variable
+// HEADRACE_CERTIFICATE: "again" = test although there is one; "off" = trust the
+// device untested.
 struct hr_certificate {
     int64_t tested;  // seconds since 1970; 0 = there is none
     int num_spans;
@@ -95,7 +96,8 @@ struct hr_device_params {
     size_t budget;        // bytes that all jobs in flight may hold; 0 = 256
                           // MiB. One sample alone is always let in
     unsigned cpu_mask;    // instruction sets the CPU engine may use, HR_CPU_*;
-                          // 0 = all there are (or HEADRACE_CPU: c, avx2)
+                          // 0 = all there are, up to the one that the variable
+                          // HEADRACE_CPU names: c, avx2, avx512
     bool strict;          // never fall back to another engine
     int64_t deadline_ns;  // per span on a device that is not the CPU; 0 = 10 s.
                           // From when the device takes it up: waiting behind
@@ -110,7 +112,8 @@ struct hr_device_params {
     void *log_ctx;
     // Called once when a device that was opened is down: nothing of the
     // caller's (display, log) is used any more, unless left_behind: a driver
-    // hangs with it. On any thread; it may not use the library.
+    // hangs with it. On any thread, in hr_device_close() or some time after
+    // it has returned; it may not use the library.
     void (*on_closed)(void *ctx, bool left_behind);
     void *closed_ctx;
 };
@@ -126,7 +129,8 @@ typedef const struct hr_device_t {
     const char *backend;      // "cpu", "opencl", "vaapi"
     const char *description;  // hardware, driver and its version, one line
     struct hr_caps caps;      // what the certificate leaves of them
-    struct hr_device_params params;  // defaults filled in
+    struct hr_device_params params;  // as given; defaults filled in of threads,
+                                     // budget, deadline_ns and limits
     struct hr_certificate certificate;
 } *hr_device;
 
@@ -154,7 +158,8 @@ HR_API hr_device hr_device_open(const char *name,
                                 const struct hr_device_params *params);
 
 // Give up a device and set *dev to NULL. Its jobs go on; the last user takes
-// it down. A hung driver is left behind after its deadline, not waited for.
+// it down, which may be a thread of the library after this has returned (see
+// on_closed). A hung driver is left behind after its deadline, not waited for.
 // NULL and pointers to NULL are fine. Threads: any, but not from a callback.
 HR_API void hr_device_close(hr_device *dev);
 

@@ -23,7 +23,9 @@
 //       NULL, hr_batch_params(.n = 1, .c = 3, .h = 224, .w = 224));
 //   hr_job job = hr_submit(NULL, &s, 1, out, NULL);   // returns at once
 //   ...                                // the neural network runs here
-//   if (hr_job_wait(job, HR_FOREVER) == HR_OK)
+//   if (!job)
+//       puts(hr_last_error());         // of the call that failed last
+//   else if (hr_job_wait(job, HR_FOREVER) == HR_OK)
 //       use(out->params.data);         // 1 x 3 x 224 x 224 floats
 //   else
 //       puts(job->results[0].message); // file, stage, offset, reason
@@ -40,6 +42,10 @@
 //
 // Threads: every handle may be used from several threads. Callbacks run on
 // the library's threads with no lock held.
+//
+// C and C++: everything is for both but the macros that take named arguments,
+// hr_op_...() and hr_..._params(): they are C. In C++ zero the struct, fill it
+// and pass its address.
 //
 // Headers by tier, each needs only those before it: version, status, stage,
 // op, probe | device, image, job | eager, transfer, trace.

@@ -117,8 +117,9 @@ HR_API hr_job hr_submit(hr_device dev, const struct hr_sample *samples, int n,
 
 // Waits up to timeout_ns (0 = just look) and returns HR_PENDING, or how the
 // job ended: HR_OK, HR_ECANCELED, HR_ETIMEDOUT, or by on_error the status of
-// the first sample that failed. May return HR_PENDING early. Threads: any
-// but callbacks.
+// the first sample that failed. May return HR_PENDING early. NULL is not a job:
+// HR_EINVAL, and hr_last_error() says so instead of why none was made.
+// Threads: any; in callbacks with a timeout of 0, or of their own job.
 HR_API enum hr_status hr_job_poll(hr_job job, int64_t timeout_ns);
 
 // Polls until the job is done. HR_ETIMEDOUT: it is still at work (or it ended

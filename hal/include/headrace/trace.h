@@ -13,7 +13,7 @@
 
 HR_BEGIN_DECLS
 
-// ---- Trace -------------------------------------------------------------------
+// ---- Trace ------------------------------------------------------------------
 //
 // Chrome's trace event format, as JSON: ui.perfetto.dev and chrome://tracing
 // open it. Each thread of the library has a row with what it did (job and
@@ -64,7 +64,7 @@ struct hr_trace_info {
 };
 HR_API void hr_trace_get(struct hr_trace_info *info);
 
-// ---- Sums --------------------------------------------------------------------
+// ---- Sums -------------------------------------------------------------------
 
 // What time is spent on. The CPU engine decodes in one go, so decode is
 // entropy..color there; entropy..color alone are of engines that split.

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where rows go: a tensor, the memory between two steps, the payload for the
+// next engine.
+#include <stddef.h>
+#include <string.h>
+
+#include "backends/cpu/cpu.h"
+
+// The HAL's table is handed to the kernels as it is.
+_Static_assert(sizeof(struct hr__table) == sizeof(struct cpu_store_table) &&
+                   offsetof(struct hr__table, f16) ==
+                       offsetof(struct cpu_store_table, f16) &&
+                   offsetof(struct hr__table, u8) ==
+                       offsetof(struct cpu_store_table, u8) &&
+                   offsetof(struct hr__table, u8_identity) ==
+                       offsetof(struct cpu_store_table, u8_identity),
+               "the store tables of HAL and CPU kernels have one layout");
+_Static_assert((int)CPU_TYPE_F32 == (int)HR_F32 &&
+                   (int)CPU_TYPE_F16 == (int)HR_F16 &&
+                   (int)CPU_TYPE_U8 == (int)HR_U8,
+               "the element types of HAL and CPU kernels have one order");
+
+// Rows become columns. What one row touches fits the second level cache, and
+// the next row touches the same lines.
+static void sink_column(const struct cpu_run *run, const struct cpu_sink *s,
+                        int x, const uint8_t *row)
+{
+    size_t c = (size_t)run->pic->channels;
+
+    for (int y = 0; y < s->column; y++)
+        memcpy(s->data + s->stride * (size_t)y + c * (size_t)x,
+               row + c * (size_t)y, c);
+}
+
+void cpu_sink_row(const struct cpu_run *run, const struct cpu_sink *s, int y,
+                  const uint8_t *row)
+{
+    const struct hr__dst *d;
+    uint8_t *at;
+    void *to[3];
+
+    if (s->column) {
+        sink_column(run, s, y, row);
+        return;
+    }
+    if (!s->pic) {
+        memcpy(s->data + s->stride * (size_t)y, row, s->bytes);
+        return;
+    }
+    d = &s->pic->dst;
+    at = d->data + d->stride_h * (size_t)y;
+    for (int c = 0; c < 3; c++)
+        to[c] = at + (c < d->c ? d->stride_c * (size_t)c : 0);
+    run->w->engine->ops.store(to, row, d->w, d->c, d->layout == HR_NCHW,
+                              (enum cpu_type)d->dtype,
+                              (const struct cpu_store_table *)s->pic->table);
+}
+
+bool cpu_sink_memory(struct cpu_run *run, struct cpu_sink *s, int w, int h)
+{
+    size_t size;
+
+    *s = (struct cpu_sink){0};
+    s->bytes = (size_t)w * (size_t)run->pic->channels;
+    s->stride = s->bytes + CPU_SLACK;
+    if (!hr__mul(&size, s->stride, (size_t)h) ||
+        !(s->data = cpu_arena_alloc(&run->w->arena, size)))
+        return cpu_run_fail(run, HR_ENOMEM,
+                            "no room for the picture between "
+                            "two resamplings");
+    return true;
+}
+
+bool cpu_sink_payload(struct cpu_run *run, struct cpu_sink *s,
+                      struct hr__rect rect)
+{
+    struct hr__payload *out;
+
+    *s = (struct cpu_sink){0};
+    s->bytes = (size_t)rect.w * (size_t)run->pic->channels;
+    s->stride = s->bytes;
+    out = hr__task_payload(run->task, s->bytes * (size_t)rect.h + CPU_SLACK);
+    if (!out) {
+        // The next engine's memory, not ours: somebody else may have room.
+        run->out.why = HR_WHY_MEMORY;
+        return cpu_run_fail(run, HR_ENOMEM,
+                            "no room for the rows between two "
+                            "engines");
+    }
+    out->rect = rect;
+    out->stride = s->stride;
+    s->data = out->data;
+    return true;
+}
