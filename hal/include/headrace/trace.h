@@ -79,6 +79,7 @@ enum hr_part {
     HR_PART_UPLOAD,    // to a device's memory
     HR_PART_DOWNLOAD,  // and back
     HR_PART_DELIVER,   // host: from pinned memory to the tensors
+    HR_PART_IMPORT,    // copied from another engine's memory, in the device
     HR_NUM_PARTS,
 };
 // "read", "prepare", ...; static storage. Threads: any.
@@ -111,6 +112,8 @@ struct hr_engine_profile {
                               // past the host; not in bytes_up
     uint64_t import_falls;    // times that such a way failed, and another
                               // was taken from then on
+    const char *rung;         // of a media engine: how samples went on last,
+                              // as its description says it; static, or NULL
     uint64_t idle_ns;         // of its host threads, waiting for work
     int num_threads;          // host threads of its own
     uint64_t cpu_ns[HR_PROFILE_THREADS];  // CPU time of each, since it began
