@@ -289,7 +289,8 @@ static bool enqueue_upload(struct ocl *o, struct ocl_slot *slot, size_t size,
                            struct ocl_fault *fault)
 {
     cl_command_queue q = o->queues[OCL_UPLOAD];
-    cl_event *done = slot->num_imports ? NULL : &slot->uploaded;
+    cl_event *done = slot->num_imports ? ocl_times_upload(o, slot, 0)
+                                       : &slot->uploaded;
     void *host = slot->up.host;
     cl_int err;
 
@@ -508,7 +509,7 @@ static bool again(struct ocl *o, struct ocl_slot *slot)
 {
     bool ok;
 
-    if (!slot->num_imports || atomic_load(&o->imports.on))
+    if (!(ocl_import_used(slot) & ~atomic_load(&o->imports.on)))
         return false;
     pthread_mutex_lock(&o->lock);
     ok = !o->dead && !o->lost && slot->num_items;
