@@ -381,7 +381,10 @@ struct hr__meter {
     _Atomic uint64_t ns[HR_NUM_PARTS], times[HR_NUM_PARTS];
     _Atomic uint64_t tasks, batches, launches, bytes_up, bytes_down, idle_ns;
     _Atomic uint64_t bytes_imported, import_falls;
-    const char *_Atomic rung;  // static text
+    struct {
+        const char *_Atomic name;  // static text, best first
+        _Atomic uint64_t samples;
+    } rungs[HR_PROFILE_RUNGS];
     atomic_bool device_times;
     atomic_int num_threads;
     _Atomic(clockid_t) clocks[HR_PROFILE_THREADS];  // their CPU time

@@ -304,7 +304,9 @@ static void read_meter(struct hr__meter *m, struct hr_engine_profile *out)
     out->bytes_down = atomic_load(&m->bytes_down);
     out->bytes_imported = atomic_load(&m->bytes_imported);
     out->import_falls = atomic_load(&m->import_falls);
-    out->rung = atomic_load(&m->rung);
+    for (int i = 0; i < HR_PROFILE_RUNGS; i++)
+        out->rungs[i] = (struct hr_rung_profile){
+            atomic_load(&m->rungs[i].name), atomic_load(&m->rungs[i].samples)};
     out->idle_ns = atomic_load(&m->idle_ns);
     out->num_threads = atomic_load(&m->num_threads);
     for (int i = 0; i < HR_PROFILE_THREADS; i++)

@@ -27,6 +27,8 @@ static struct {
     int filled;
 } s = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
 static bool is_valid(void *display)
 {
     void *library = dlopen("libva.so.2", RTLD_NOW | RTLD_LOCAL);
@@ -39,8 +41,17 @@ static bool is_valid(void *display)
 
 // ---- How it is -----------------------------------------------------------------
 
+// For programs that have no control of us.
+static void first(void)
+{
+    const char *text = getenv("HEADRACE_FAULT_SHARES");
+
+    s.how = text ? (unsigned)strtoul(text, NULL, 0) : 0;
+}
+
 void fault_sharing(unsigned how)
 {
+    pthread_once(&once, first);
     pthread_mutex_lock(&s.lock);
     s.how = how;
     s.filled = 0;
@@ -51,6 +62,7 @@ unsigned fault_how(void)
 {
     unsigned how;
 
+    pthread_once(&once, first);
     pthread_mutex_lock(&s.lock);
     how = s.how;
     pthread_mutex_unlock(&s.lock);

@@ -32,10 +32,10 @@ struct fault_counts imports_now(void)
 
 hr_device imports_open(void)
 {
+    int ms = imports.deadline_ms ? imports.deadline_ms : IMPORTS_DEADLINE_MS;
     hr_device dev = hr_device_open(
         "vaapi+opencl:pocl",
-        hr_device_params(.threads = 2,
-                         .deadline_ns = IMPORTS_DEADLINE_MS * TEST_MS));
+        hr_device_params(.threads = 2, .deadline_ns = ms * TEST_MS));
 
     if (!dev) {
         fprintf(stderr, "%s: %s\n", imports.label, hr_last_error());

@@ -18,6 +18,7 @@ extern struct imports {
     struct fault_control ctl;
     struct scene scene;  // of the device at hand
     char label[160];     // the case at hand
+    int deadline_ms;     // of devices; 0 = IMPORTS_DEADLINE_MS
 } imports;
 
 // Drivers and variables, library: fault_opencl. Nothing is imported yet. False:

@@ -97,11 +97,12 @@ static enum va_rung top_rung(const struct va *va)
                                       : va->rung;
 }
 
-static void describe(struct hr__engine *e, struct va *va)
+static void describe(struct hr__engine *e, const struct va *va)
 {
     const struct va_facts *f = &va->facts;
 
-    va_note_rung(va, top_rung(va));
+    for (int i = 0; i < VA_RUNGS; i++)
+        atomic_store(&e->meter.rungs[i].name, va_rung_name((enum va_rung)i));
     snprintf(e->name, sizeof(e->name), "vaapi%s%.57s", va->node[0] ? ":" : "",
              va->node);
     snprintf(e->description, sizeof(e->description),
@@ -202,7 +203,6 @@ static enum hr_status va_open(struct hr__engine *e, const char *which)
     snprintf(va->which, sizeof(va->which), "%s",
              va->foreign ? "" : wanted(which));
     va->wish = e->params.depth;
-    va->used_rung = VA_RUNGS;  // none yet
     if (!(status = va_device_start(va)))
         describe(e, va);
     return status;

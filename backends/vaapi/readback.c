@@ -20,13 +20,12 @@ const char *va_rung_name(enum va_rung rung)
     return names[rung];
 }
 
-void va_note_rung(struct va *va, enum va_rung rung)
+void va_count_rung(struct va *va, enum va_rung rung)
 {
-    if (atomic_exchange(&va->used_rung, (int)rung) == (int)rung)
-        return;
+    _Static_assert((int)VA_RUNGS < (int)HR_PROFILE_RUNGS, "NULL ends the list");
     pthread_mutex_lock(&va->hal);
     if (va->e)
-        atomic_store(&va->e->meter.rung, names[rung]);
+        hr__count(&va->e->meter.rungs[rung].samples, 1);
     pthread_mutex_unlock(&va->hal);
 }
 
@@ -168,16 +167,17 @@ bool va_map(struct va *va, struct va_slot *slot, uint8_t **data, size_t *size,
         other = rung;
         rung = VA_RUNG_DERIVE;
     }
-    va_note_rung(va, va->rung == VA_RUNG_COPY ? VA_RUNG_COPY : rung);
-    if (map_by(va, slot, rung, data, size, &first))
+    if (map_by(va, slot, rung, data, size, &first)) {
+        va_count_rung(va, va->rung == VA_RUNG_COPY ? VA_RUNG_COPY : rung);
         return true;
+    }
     *fault = first;
     if (first.why & HR_WHY_LOST ||
         (other == VA_RUNG_GET && !format_of(va, slot->key.fourcc)))
         return false;
-    va_note_rung(va, other);
     if (!map_by(va, slot, other, data, size, &(struct va_fault){0}))
         return false;
+    va_count_rung(va, other);
     va_log(va, HR_LOG_INFO, "%s failed (%s), %s did", va_rung_name(rung),
            first.text, va_rung_name(other));
     return true;

@@ -229,7 +229,7 @@ static bool share_memory(struct va *va, struct va_slot *slot)
         fell(va, slot, &fault);
         return false;
     }
-    va_note_rung(va, VA_RUNG_SHARED);
+    va_count_rung(va, VA_RUNG_SHARED);
     return true;
 }
 
@@ -256,7 +256,7 @@ static bool share_surface(struct va *va, struct va_slot *slot)
     }
     if (!va_place_all(slot, &layout, &(struct va_fault){0}))
         return false;
-    va_note_rung(va, VA_RUNG_SURFACE);
+    va_count_rung(va, VA_RUNG_SURFACE);
     return true;
 }
 

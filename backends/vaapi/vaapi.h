@@ -172,8 +172,8 @@ enum va_rung {
     VA_RUNGS
 };
 const char *va_rung_name(enum va_rung rung);
-// How the last sample went, for reports. On the waiter, or nothing runs yet.
-void va_note_rung(struct va *va, enum va_rung rung);
+// For profiles: a sample went on that way.
+void va_count_rung(struct va *va, enum va_rung rung);
 // On the waiter: slot->planes and where they lie. False: the fault says why.
 bool va_map(struct va *va, struct va_slot *slot, uint8_t **data, size_t *size,
             struct va_fault *fault);
@@ -301,7 +301,6 @@ struct va {
     pthread_t threads[VA_THREADS], nurse;
 
     _Atomic uint64_t pictures, most_in_flight;  // for tests
-    atomic_int used_rung;                       // enum va_rung, for reports
 };
 
 struct va_engine {  // what the HAL allocates
