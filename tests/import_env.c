@@ -151,7 +151,7 @@ bool imports_init(const char *library)
     setenv("POCL_CACHE_DIR", getenv("XDG_CACHE_HOME"), 1);
     // Once before anything is counted: drivers open files of their own.
     if (!(dev = hr_device_open("vaapi+opencl:pocl", NULL))) {
-        test_not_run(hr_last_error());
+        printf("not run: %s\n", hr_last_error());
         return false;
     }
     hr_device_close(&dev);
