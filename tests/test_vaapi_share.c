@@ -251,6 +251,38 @@ static void looked_at(void)
     imports_close_scene(fds);
 }
 
+// A batch that imports has its upload in a trace, and a row of its own.
+static void traced(void)
+{
+    static char text[1 << 22];
+    const struct bytes none = {.data = (uint8_t *)text};
+    const char *path = test_file(&none, ".json");
+    int fds = imports_fds();
+    size_t size;
+    FILE *file;
+
+    for (int flat = 0; flat < 2; flat++) {
+        snprintf(imports.label, sizeof(imports.label), "traced, %s",
+                 flat ? "dma-bufs" : "shared");
+        CHECK(!hr_trace_start(NULL), "%s", hr_last_error());
+        set_up(linear, flat ? 0 : FAULT_SHARES, flat);
+        imports_open_scene(IMPORTS_N);
+        run_together(3);
+        imports_close_scene(fds);
+        hr_trace_stop();
+        CHECK(!hr_trace_write(path), "%s", hr_last_error());
+        if (!(file = fopen(path, "r")))
+            abort();
+        size = fread(text, 1, sizeof(text) - 1, file);
+        fclose(file);
+        text[size] = '\0';
+        CHECK(strstr(text, flat ? "opencl:0 dma-buf" : "opencl:0 shared surf"),
+              "%s: no row of imports", imports.label);
+        CHECK(strstr(text, "\"import\"") && strstr(text, "opencl:0 upload"),
+              "%s: no imports, or no upload", imports.label);
+    }
+}
+
 // ---- The rungs below -------------------------------------------------------------
 
 struct rung {
@@ -526,10 +558,11 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         TEST_CASE(conformance),   TEST_CASE(not_through_the_host),
         TEST_CASE(steady),        TEST_CASE(looked_at),
-        TEST_CASE(below),         TEST_CASE(failing_calls),
-        TEST_CASE(failing_opens), TEST_CASE(failing_media),
-        TEST_CASE(lost_display),  TEST_CASE(lost_context),
-        TEST_CASE(late_batches),  TEST_CASE(hangs),
+        TEST_CASE(traced),        TEST_CASE(below),
+        TEST_CASE(failing_calls), TEST_CASE(failing_opens),
+        TEST_CASE(failing_media), TEST_CASE(lost_display),
+        TEST_CASE(lost_context),  TEST_CASE(late_batches),
+        TEST_CASE(hangs),
     };
 
     if (!imports_init(HR_FAULT_LIBRARY))

@@ -359,18 +359,21 @@ static bool enqueue(struct ocl *o, struct ocl_slot *slot, enum ocl_way way,
 bool ocl_import_enqueue(struct ocl *o, struct ocl_slot *slot, cl_mem to,
                         cl_event *done, struct ocl_fault *fault)
 {
-    enum ocl_way last = slot->acquires[OCL_BY_FD].n ? OCL_BY_FD
-                                                    : OCL_BY_SURFACE;
+    int first = OCL_WAYS, last = 0;
 
-    // The queue runs in order: the last command's event is that of all.
-    for (int i = OCL_WAYS; i-- > 0;) {
+    for (int way = OCL_WAYS; way-- > 0;)
+        if (slot->acquires[way].n) {
+            first = way;
+            last = last > way ? last : way;
+        }
+    // The queue runs in order: the last command's event is that of all. If
+    // there are several ways, the best gives the row its name.
+    for (int i = first; i <= last; i++) {
         enum ocl_way way = (enum ocl_way)i;
+        cl_event *begun = i == first ? ocl_times_import(o, slot, ways[last].row)
+                                     : NULL;
 
-        if (!slot->acquires[way].n ||
-            enqueue(o, slot, way, to,
-                    way == last ? ocl_times_import(o, slot, ways[way].row)
-                                : NULL,
-                    way == last ? done : NULL, fault))
+        if (enqueue(o, slot, way, to, begun, i == last ? done : NULL, fault))
             continue;
         ocl_import_give_up(o, ways[way].kind, fault);
         return false;
