@@ -160,23 +160,43 @@ struct hr__payload {
 // again before the payload is released and everybody has let go. Who keeps the
 // descriptor longer than the payload makes a copy of it; the copy keeps the
 // memory, but does not keep its contents.
-enum { HR__DMA_BUF = 1 };  // kinds, as bits
+enum { HR__DMA_BUF = 1, HR__VA_SURFACE = 2 };  // kinds, as bits
 
 struct hr__external {
     unsigned kind;
     int fd;             // the maker's; of a kind that has one
     uint64_t modifier;  // DRM's: 0, its bytes lie as hr__planes says
     size_t size;        // bytes, from the descriptor's byte 0 on
-    uint64_t id;        // of this memory, in this process never used again
-    int place;          // at the maker, from 0 on: memory with another id at
-                        // the same place means that the one before is gone
-    void *ctx;          // the maker's
+    // Of HR__VA_SURFACE, in NV12; how its bytes lie only drivers know, so
+    // hr__planes says where they would if the surface had rows of `width`
+    // bytes without gaps, and chroma followed after `height` of them.
+    uint32_t surface, width, height;
+    uint64_t id;  // of this memory, in this process never used again
+    int place;    // at the maker, from 0 on: memory with another id at
+                  // the same place means that the one before is gone
+    void *ctx;    // the maker's
     // An engine that reads it by commands holds it while the task is claimed,
     // and lets go when the last of them has run; also if the task has ended
     // long since, and also after the maker was closed. One whose driver does
     // not answer never lets go. Any thread, no lock held, does not wait.
     void (*hold)(const struct hr__external *external);
     void (*let)(const struct hr__external *external);
+    // Not NULL: only its maker makes it reachable for the host; gives the
+    // payload data and size, and hr__planes that fit. May wait for the maker's
+    // driver, not for ever.
+    bool (*map)(struct hr__payload *payload);
+};
+
+// What the memory of an engine belongs to. An engine that opens behind it makes
+// its own objects for that, or does without; it holds the handle before it
+// tells a driver of it, and lets go when no driver has it any more. One whose
+// driver does not answer never lets go, and then the handle stays open.
+struct hr__origin {
+    unsigned kind;  // HR__VA_SURFACE, or 0: there is none
+    void *handle;   // the VADisplay: any thread may call its driver
+    void *ctx;
+    void (*hold)(void *ctx);  // any thread, no lock held, do not wait
+    void (*let)(void *ctx);
 };
 
 // What a span that ends in ENTROPY leaves in its payload: one block of memory,
@@ -347,8 +367,11 @@ struct hr__payload *hr__task_payload_external(
 unsigned hr__task_imports(const struct hr__task *task);
 // Kinds that some engine behind e in its chain imports.
 unsigned hr__chain_imports(const struct hr__engine *e);
+// What the memory of the engines in front of e belongs to.
+void hr__chain_origin(struct hr__engine *e);
 // Makes an external payload reachable for the host: then it has data, until it
-// is freed. False: that cannot be. Whoever holds the task, claimed.
+// is freed, and hr__planes at extra may have changed. False: that cannot be.
+// Whoever holds the task, claimed; a media engine's driver may have to do it.
 bool hr__payload_map(struct hr__payload *payload);
 
 // ---- The engine table ----------------------------------------------------------
@@ -373,6 +396,10 @@ struct hr__meter {
     _Atomic uint64_t ns[HR_NUM_PARTS], times[HR_NUM_PARTS];
     _Atomic uint64_t tasks, batches, launches, bytes_up, bytes_down, idle_ns;
     _Atomic uint64_t bytes_imported, import_falls;
+    struct {
+        const char *_Atomic name;  // static text, best first
+        _Atomic uint64_t samples;
+    } rungs[HR_PROFILE_RUNGS];
     atomic_bool device_times;
     atomic_int num_threads;
     _Atomic(clockid_t) clocks[HR_PROFILE_THREADS];  // their CPU time
@@ -390,6 +417,7 @@ struct hr__engine {
     size_t copy_bytes;               // most of one copy task; open() fills it
     struct hr_device_params params;  // defaults filled in; deadline_ns may be
                                      // longer while the device is tested
+    struct hr__origin origin;        // of the engine in front that has one
     bool left_behind;                // close() says so: a driver hangs, and has
                                      // all that it was given
     void *priv;                      // backend->engine_size bytes, zeroed
@@ -445,10 +473,13 @@ struct hr__backend {
     // The objects that device memory belongs to.
     void (*native)(struct hr__engine *e, struct hr_native_device *out);
 
-    // Optional. Kinds of other engines' memory (HR__DMA_BUF) that payloads may
-    // come in now: it reads them without the host, or, if that fails after
+    // Optional. Kinds of other engines' memory (HR__DMA_BUF, ..) that payloads
+    // may come in now: it reads them without the host, or, if that fails after
     // all, by hr__payload_map(). May change; any thread, does not wait.
     unsigned (*imports)(struct hr__engine *e);
+    // Optional. Called when an engine is about to open behind it. Engines close
+    // in the order from the last of the chain to the first.
+    void (*origin)(struct hr__engine *e, struct hr__origin *out);
     // Optional. All engines of the chain are open, and nobody knows the device
     // yet: it chooses how it hands on what it makes. e->description may change
     // here.

@@ -40,7 +40,7 @@ static void *tear_down(void *arg)
     bool tell = dev->opened && params.on_closed, left = false;
 
     hr__watchdog_finish(dev);
-    for (int i = 0; i < dev->num_engines; i++)
+    for (int i = dev->num_engines; i-- > 0;)
         left |= close_engine(dev->engines[i]);
     hr__pool_finish(&dev->pool);
     pthread_cond_destroy(&dev->watchdog_cond);
@@ -160,6 +160,7 @@ static enum hr_status add_engine(struct hr__device *dev,
         return hr__fail(HR_ENOMEM, "device %s: out of memory", b->name);
     }
     memset(e->priv, 0, b->engine_size);
+    hr__chain_origin(e);
     hr__meter_engine(e);
     if ((status = b->open(e, which))) {
         close_engine(e);
@@ -205,8 +206,7 @@ static enum hr_status read_part(const char *text, size_t len, struct part *out)
 
     if (!(out->backend = find_backend(text, name)))
         return hr__fail(HR_ENODEVICE, "this build has no such backend");
-    if (name < len)
-        name++;  // the colon
+    name += name < len;  // the colon
     if (len - name >= sizeof(out->which))
         return hr__fail(HR_ENODEVICE, "its name has %zu bytes", len);
     memcpy(out->which, text + name, len - name);

@@ -10,8 +10,9 @@
 const char *hr_part_name(enum hr_part part)
 {
     static const char *const names[] = {
-        "read",     "prepare", "decode", "entropy", "reconstruct", "color",
-        "resample", "store",   "pack",   "upload",  "download",    "deliver",
+        "read",     "prepare",  "decode", "entropy", "reconstruct",
+        "color",    "resample", "store",  "pack",    "upload",
+        "download", "deliver",  "import",
     };
     _Static_assert(sizeof(names) / sizeof(*names) == HR_NUM_PARTS,
                    "a name for each part");
@@ -305,6 +306,9 @@ static void read_meter(struct hr__meter *m, struct hr_engine_profile *out)
     out->bytes_down = atomic_load(&m->bytes_down);
     out->bytes_imported = atomic_load(&m->bytes_imported);
     out->import_falls = atomic_load(&m->import_falls);
+    for (int i = 0; i < HR_PROFILE_RUNGS; i++)
+        out->rungs[i] = (struct hr_rung_profile){
+            atomic_load(&m->rungs[i].name), atomic_load(&m->rungs[i].samples)};
     out->idle_ns = atomic_load(&m->idle_ns);
     out->num_threads = atomic_load(&m->num_threads);
     for (int i = 0; i < HR_PROFILE_THREADS; i++)

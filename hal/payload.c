@@ -82,6 +82,16 @@ unsigned hr__chain_imports(const struct hr__engine *e)
     return kinds;
 }
 
+void hr__chain_origin(struct hr__engine *e)
+{
+    for (int i = e->index; i-- > 0 && !e->origin.kind;) {
+        struct hr__engine *front = e->device->engines[i];
+
+        if (front->backend->origin)
+            front->backend->origin(front, &e->origin);
+    }
+}
+
 // Only drivers whose memory is not coherent do anything here; what is no
 // dma-buf (a memfd) refuses.
 static void sync_for_host(const struct hr__payload *p, uint64_t when)
@@ -97,6 +107,8 @@ bool hr__payload_map(struct hr__payload *p)
 
     if (p->data)
         return true;
+    if (p->external && p->external->map)
+        return p->external->map(p);
     if (!p->external || p->external->kind != HR__DMA_BUF ||
         p->external->modifier)
         return false;

@@ -50,14 +50,15 @@ static bool is_on(void)
 
 cl_int fault_extensions(cl_device_id id, size_t size, void *value, size_t *used)
 {
+    char more[FAULT_WORDS + sizeof(words)];
     size_t own = 0, n;
     cl_int code;
 
-    if (!is_on())
-        return fault_real.clGetDeviceInfo(id, CL_DEVICE_EXTENSIONS, size, value,
-                                          used);
+    fault_sharing_words(more);
+    if (is_on())
+        strcat(more, words);
     code = fault_real.clGetDeviceInfo(id, CL_DEVICE_EXTENSIONS, 0, NULL, &own);
-    n = own + sizeof(words) - 1;
+    n = own + strlen(more);
     if (used)
         *used = n;
     if (code || !value)
@@ -66,7 +67,8 @@ cl_int fault_extensions(cl_device_id id, size_t size, void *value, size_t *used)
         return CL_INVALID_VALUE;
     code = fault_real.clGetDeviceInfo(id, CL_DEVICE_EXTENSIONS, size, value,
                                       NULL);
-    memcpy((char *)value + strlen(value), words, sizeof(words));
+    if (!code)
+        strcat(value, more);
     return code;
 }
 
@@ -180,8 +182,8 @@ static int move(cl_uint n, const cl_mem *mems, cl_command_queue from,
     return wrong;
 }
 
-static cl_int marker(cl_command_queue queue, cl_uint n, const cl_event *wait,
-                     cl_event *event)
+cl_int fault_marker(cl_command_queue queue, cl_uint n, const cl_event *wait,
+                    cl_event *event)
 {
     cl_int (*mark)(cl_command_queue, cl_uint, const cl_event *, cl_event *);
     void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -210,7 +212,7 @@ static cl_int CL_API_CALL acquire(cl_command_queue queue, cl_uint n,
     if (!rule.code && (!fault_use(queue, false) || move(n, mems, NULL, queue)))
         rule.code = CL_INVALID_MEM_OBJECT;
     if (!rule.code)
-        rule.code = marker(queue, num_wait, wait, event);
+        rule.code = fault_marker(queue, num_wait, wait, event);
     fault_finish(&rule);
     return rule.code;
 }
@@ -226,7 +228,7 @@ static cl_int CL_API_CALL release(cl_command_queue queue, cl_uint n,
     if (!fault_use(queue, false) || move(n, mems, queue, NULL))
         rule.code = CL_INVALID_MEM_OBJECT;
     if (!rule.code)
-        rule.code = marker(queue, num_wait, wait, event);
+        rule.code = fault_marker(queue, num_wait, wait, event);
     fault_finish(&rule);
     return rule.code;
 }
@@ -265,8 +267,12 @@ CALL void *clGetExtensionFunctionAddressForPlatform(cl_platform_id id,
 {
     cl_int(CL_API_CALL * fn)(cl_command_queue, cl_uint, const cl_mem *, cl_uint,
                              const cl_event *, cl_event *) = NULL;
-    void *entry;
+    void *entry = NULL;
 
+#if HR_FAULT_SHARING
+    if ((entry = fault_sharing_entry(name)))
+        return entry;
+#endif
     if (is_on() && !strcmp(name, "clEnqueueAcquireExternalMemObjectsKHR"))
         fn = acquire;
     if (is_on() && !strcmp(name, "clEnqueueReleaseExternalMemObjectsKHR"))

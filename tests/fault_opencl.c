@@ -129,14 +129,9 @@ CALL cl_int clGetDeviceInfo(cl_device_id id, cl_device_info what, size_t size,
 
 // ---- Objects made and released --------------------------------------------
 
-typedef void(CL_CALLBACK *context_notify)(const char *, const void *, size_t,
-                                          void *);
 typedef void(CL_CALLBACK *program_notify)(cl_program, void *);
 
-CREATE(cl_context, clCreateContext,
-       (const cl_context_properties *properties, cl_uint n,
-        const cl_device_id *ids, context_notify notify, void *arg, cl_int *err),
-       (properties, n, ids, notify, arg, &code), true)
+// (Contexts are made and released in fault_sharing.c.)
 CREATE(cl_command_queue, clCreateCommandQueue,
        (cl_context context, cl_device_id id,
         cl_command_queue_properties properties, cl_int *err),
@@ -158,7 +153,6 @@ CREATE(cl_kernel, clCreateKernel,
        (cl_program program, const char *name, cl_int *err),
        (program, name, &code), fault_use(program, false))
 
-RELEASE(clReleaseContext, cl_context)
 RELEASE(clReleaseCommandQueue, cl_command_queue)
 RELEASE(clReleaseMemObject, cl_mem)
 RELEASE(clReleaseProgram, cl_program)

@@ -19,6 +19,13 @@ enum fault_entry {
     FAULT_clEnqueueCopyBufferRect,
     FAULT_clEnqueueAcquireExternalMemObjectsKHR,
     FAULT_clEnqueueReleaseExternalMemObjectsKHR,
+    // The same, see sharing()
+    FAULT_clEnqueueCopyImageToBuffer,
+    FAULT_clGetDeviceIDsFromVA_APIMediaAdapterINTEL,
+    FAULT_clGetSupportedVA_APIMediaSurfaceFormatsINTEL,
+    FAULT_clCreateFromVA_APIMediaSurfaceINTEL,
+    FAULT_clEnqueueAcquireVA_APIMediaSurfacesINTEL,
+    FAULT_clEnqueueReleaseVA_APIMediaSurfacesINTEL,
     FAULT_ALL_ENTRIES
 };
 
@@ -51,8 +58,19 @@ struct fault_counts {
     int live;      // objects made and not released
     int misused;   // objects used or released that are not alive
     int hung;      // threads that wait now
-    int imported;  // descriptors that are the driver's
+    int imported;  // descriptors that are the driver's, and shared images
     int acquired;  // objects that are acquired now
+    int filled;    // shared images, from their surface; since sharing()
+};
+
+// How a driver shares VA-API surfaces; at first as HEADRACE_FAULT_SHARES says, a
+// number in the environment.
+enum {
+    FAULT_SHARES = 1,            // it does
+    FAULT_SHARES_ELSEWHERE = 2,  // not this device: the adapter has none
+    FAULT_SHARES_REFUSES = 4,    // no context may know a display
+    FAULT_SHARES_NV12 = 8,       // it can be asked, and lists NV12
+    FAULT_SHARES_OTHERS = 16,    // it can be asked, and does not
 };
 
 struct fault_control {
@@ -68,6 +86,14 @@ struct fault_control {
     // be mapped will do. What it is given must be acquired before it is used,
     // released afterwards, on one queue; else it counts as misused.
     void (*external)(bool on);
+    // The driver has cl_intel_va_api_media_sharing, as FAULT_SHARES_* say.
+    // Counted as misused: a context whose display is no display, goes before
+    // it, or waits by itself; an image of a surface that is not ready or was
+    // destroyed, or whose number its client has forgotten, when it is acquired
+    // or copied; a copy that is not between acquire and release on one queue,
+    // or leaves the plane; one that is still acquired when it is released for
+    // good.
+    void (*sharing)(unsigned how);
 };
 
 // The one symbol besides OpenCL's.

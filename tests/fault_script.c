@@ -188,6 +188,7 @@ static void counts(struct fault_counts *out)
     pthread_mutex_lock(&f.lock);
     *out = f.counts;
     pthread_mutex_unlock(&f.lock);
+    out->filled = fault_filled();
 }
 
 void fault_note(int misused, int imported, int acquired)
@@ -238,5 +239,6 @@ EXPORT void fault_control(struct fault_control *out)
                                   .release = release,
                                   .mark_thread = mark_thread,
                                   .discrete = discrete,
-                                  .external = fault_external};
+                                  .external = fault_external,
+                                  .sharing = fault_sharing};
 }

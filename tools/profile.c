@@ -59,6 +59,17 @@ static bool read_latencies(struct profile_sample *s, const json_t *list)
     return s->latencies != NULL;
 }
 
+static void read_rungs(struct profile_sample *s, const json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list) && i < HR_PROFILE_RUNGS; i++) {
+        const json_t *r = json_array_get(list, i);
+
+        snprintf(s->rungs[i].name, sizeof(s->rungs[i].name), "%s",
+                 json_string_value(json_object_get(r, "name")));
+        s->rungs[i].samples = json_number_value(json_object_get(r, "samples"));
+    }
+}
+
 static bool read_sample(struct profile_sample *s, const json_t *a)
 {
 #define NUMBER(name) s->name = json_number_value(json_object_get(a, #name))
@@ -87,6 +98,7 @@ static bool read_sample(struct profile_sample *s, const json_t *a)
     NUMBER(others);
 #undef NUMBER
 #undef COUNT
+    read_rungs(s, json_object_get(a, "rungs"));
     return read_latencies(s, json_object_get(a, "latencies"));
 }
 

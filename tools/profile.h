@@ -70,6 +70,11 @@ struct profile_words {
     int batch, consumer_cpu, memory, json, quiet, measure;
 };
 
+struct profile_rung {
+    char name[64];  // "" ends the list
+    double samples;
+};
+
 // One measurement of a child.
 struct profile_sample {
     double seconds, cpu_seconds, rate;      // pictures per second
@@ -81,6 +86,8 @@ struct profile_sample {
     // Of the process so far, and of how many pictures.
     double launches, device_batches, bytes_up, bytes_down;
     double bytes_imported, import_falls;
+    // Of the process: how a media engine's samples went on, best first.
+    struct profile_rung rungs[HR_PROFILE_RUNGS];
     uint64_t made;
     double others;      // share of the machine that other processes took
     double *latencies;  // ms, of each batch
@@ -103,6 +110,7 @@ struct profile_config {
     // Medians.
     double rate, noise, cpu_per_1000, p50, p99, launches_per_batch;
     double bytes_per_image, imported_per_image, import_falls;
+    char rungs[320];  // of the last round, in words; "": there are none
     double peak_rss, busy, fed_rate;
     double consumer_cpu;  // share of a core that the consumer used, 0 .. 1
     uint64_t fallbacks;   // samples the CPU had to make, of all rounds

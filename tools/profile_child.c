@@ -30,13 +30,24 @@ static json_t *numbers(const double *values, size_t n)
     return list;
 }
 
+static json_t *rungs_json(const struct profile_sample *s)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < HR_PROFILE_RUNGS && s->rungs[i].name[0]; i++)
+        json_array_append_new(list,
+                              json_pack("{s:s s:f}", "name", s->rungs[i].name,
+                                        "samples", s->rungs[i].samples));
+    return list;
+}
+
 static json_t *sample_json(const struct profile_measure *m)
 {
     const struct profile_sample *s = &m->s;
 
     return json_pack(
         "{s:f s:f s:f s:f s:f s:f s:f s:f s:I s:I s:I s:I s:f s:f s:f s:f s:f "
-        "s:f s:f s:f s:f s:f s:f s:I s:o}",
+        "s:f s:f s:f s:f s:f s:f s:I s:o s:o}",
         "seconds", s->seconds, "cpu_seconds", s->cpu_seconds, "rate", s->rate,
         "busy", s->busy, "consumer_seconds", s->consumer_seconds,
         "consumer_cpu", s->consumer_cpu, "wait_submit", s->wait_submit,
@@ -47,8 +58,8 @@ static json_t *sample_json(const struct profile_measure *m)
         "bytes_down", s->bytes_down, "bytes_imported", s->bytes_imported,
         "import_falls", s->import_falls, "peak_rss", s->peak_rss, "others",
         s->others, "begun", m->begun, "ended", m->ended, "total_cpu",
-        tools_cpu_seconds(), "made", (json_int_t)s->made, "latencies",
-        numbers(s->latencies, s->num_latencies));
+        tools_cpu_seconds(), "made", (json_int_t)s->made, "rungs",
+        rungs_json(s), "latencies", numbers(s->latencies, s->num_latencies));
 }
 
 // ---- With the clocks on ----------------------------------------------------------

@@ -291,6 +291,12 @@ void profile_count_device(struct profile_child *c, struct profile_sample *s)
         s->bytes_down += (double)(b->bytes_down - a->bytes_down);
         s->bytes_imported += (double)(b->bytes_imported - a->bytes_imported);
         s->import_falls += (double)(b->import_falls - a->import_falls);
+        for (int k = 0; k < HR_PROFILE_RUNGS && b->rungs[k].name; k++) {
+            struct profile_rung *r = &s->rungs[k];
+
+            snprintf(r->name, sizeof(r->name), "%s", b->rungs[k].name);
+            r->samples = (double)(b->rungs[k].samples - a->rungs[k].samples);
+        }
     }
 }
 

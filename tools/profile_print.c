@@ -30,10 +30,11 @@ static const char legend[] =
     "already (both hold the pictures in memory). thr: host threads. +-%: half\n"
     "the spread of the rounds. p50, p99: from submission to end of a batch.\n"
     "CPU-s/1k: CPU seconds of the process per 1000 pictures. KiB/img: to the\n"
-    "device and back; launch: of kernels, per batch. peak MiB: host memory of\n"
-    "the process. fallb %: pictures that the device left to the CPU, in part\n"
-    "or whole (not known of eager). x 1thr, x CPU: times the rate of one CPU\n"
-    "thread, of the CPU's best.";
+    "device and back; imp: KiB of each that one device read in the memory of\n"
+    "another, past the host; launch: of kernels, per batch. peak MiB: host\n"
+    "memory of the process. fallb %: pictures that the device left to the CPU,\n"
+    "in part or whole (not known of eager). x 1thr, x CPU: times the rate of\n"
+    "one CPU thread, of the CPU's best.";
 
 static void rates(const struct profile *p)
 {
@@ -42,10 +43,10 @@ static void rates(const struct profile *p)
     const struct profile_config *best = profile_best_cpu(p);
     char fallback[32];
 
-    printf("%-14s %3s %-8s %9s %5s %8s %8s %9s %9s %7s %8s %7s %6s %6s\n",
+    printf("%-14s %3s %-8s %9s %5s %8s %8s %9s %9s %7s %7s %8s %7s %6s %6s\n",
            "device", "thr", "mode", "img/s", "+-%", "p50 ms", "p99 ms",
-           "CPU-s/1k", "KiB/img", "launch", "peak MiB", "fallb %", "x 1thr",
-           "x CPU");
+           "CPU-s/1k", "KiB/img", "imp", "launch", "peak MiB", "fallb %",
+           "x 1thr", "x CPU");
     for (int i = 0; i < p->num_configs; i++) {
         const struct profile_config *c = &p->configs[i];
 
@@ -53,12 +54,13 @@ static void rates(const struct profile *p)
             continue;
         snprintf(fallback, sizeof(fallback), "%.1f",
                  profile_fallback_percent(c));
-        printf("%-14s %3d %-8s %9.1f %5.1f %8.2f %8.2f %9.3f %9.1f %7.1f %8.1f "
-               "%7s %6.2f %6.2f\n",
+        printf("%-14s %3d %-8s %9.1f %5.1f %8.2f %8.2f %9.3f %9.1f %7.1f %7.1f "
+               "%8.1f %7s %6.2f %6.2f\n",
                c->device, c->threads, profile_modes[c->mode], c->rate,
                100 * c->noise, c->p50, c->p99, c->cpu_per_1000,
-               c->bytes_per_image / 1024, c->launches_per_batch,
-               c->peak_rss * MIB, c->mode == PROFILE_EAGER ? "-" : fallback,
+               c->bytes_per_image / 1024, c->imported_per_image / 1024,
+               c->launches_per_batch, c->peak_rss * MIB,
+               c->mode == PROFILE_EAGER ? "-" : fallback,
                one->rate > 0 ? c->rate / one->rate : 0,
                best->rate > 0 ? c->rate / best->rate : 0);
     }
@@ -80,6 +82,25 @@ static void consumer_load(const struct profile *p)
     }
     printf("It was given %.0f to %.0f %% of a core.\n", 100 * least,
            100 * most);
+}
+
+// How a media engine's samples went on to the next engine.
+static void rungs(const struct profile *p)
+{
+    const char *before = "\n";
+
+    for (int b = 0; b < p->opt.num_backends; b++) {
+        const struct profile_config *c = profile_find(p, b, PROFILE_PLANNED,
+                                                      profile_most_threads(p));
+
+        if (!c->rungs[0])
+            continue;
+        printf("%s%s: between its engines: %s; "
+               "%.1f KiB per picture imported, %.0f falls\n",
+               before, p->opt.backends[b], c->rungs,
+               c->imported_per_image / 1024, c->import_falls);
+        before = "";
+    }
 }
 
 static void consumers(const struct profile *p)
@@ -178,6 +199,7 @@ static int print_text(const struct profile *p)
                100 * profile_failing(p));
     putchar('\n');
     rates(p);
+    rungs(p);
     consumers(p);
     for (int b = 0; b < p->opt.num_backends; b++)
         watched(p, b);
@@ -192,6 +214,17 @@ static int print_text(const struct profile *p)
 }
 
 // ---- JSON ------------------------------------------------------------------
+
+static json_t *rungs_json(const struct profile_config *c)
+{
+    const struct profile_rung *r =
+        c->rounds[c->num_rounds ? c->num_rounds - 1 : 0].rungs;
+    json_t *json = json_object();
+
+    for (int i = 0; i < HR_PROFILE_RUNGS && r[i].name[0]; i++)
+        json_object_set_new(json, r[i].name, json_real(r[i].samples));
+    return json;
+}
 
 static json_t *config_json(const struct profile *p,
                            const struct profile_config *c)
@@ -215,6 +248,7 @@ static json_t *config_json(const struct profile *p,
         one->rate > 0 ? c->rate / one->rate : 0, "times_best_cpu",
         best->rate > 0 ? c->rate / best->rate : 0, "imported_bytes_per_image",
         c->imported_per_image, "import_falls", c->import_falls);
+    json_object_set_new(json, "rungs", rungs_json(c));
     if (c->num_fed) {
         json_object_set_new(json, "consumer_busy", json_real(c->busy));
         json_object_set_new(json, "consumer_img_per_s", json_real(c->fed_rate));

@@ -26,6 +26,11 @@ static void head(struct profile *p, struct report *r)
                  c->threads, c->threads == 1 ? "" : "s",
                  one->rate > 0 ? c->rate / one->rate : 0);
         report_figure(r, c->device, value, note);
+        if (c->rungs[0])
+            report_fact(r, "between engines",
+                        "%s; %.1f KiB per picture imported, %.0f falls",
+                        c->rungs, c->imported_per_image / 1024,
+                        c->import_falls);
         if (p->opt.consumer_ms <= 0)
             continue;
         snprintf(value, sizeof(value), "%.0f %%", 100 * c->busy);
@@ -132,6 +137,7 @@ static void table_row(struct report *r, const struct profile_config *c)
                               c->p99,
                               c->cpu_per_1000,
                               c->bytes_per_image / 1024,
+                              c->imported_per_image / 1024,
                               c->launches_per_batch,
                               c->peak_rss * MIB,
                               profile_fallback_percent(c)};
@@ -155,6 +161,7 @@ static void table(struct profile *p, struct report *r)
         {.title = "p99 ms", .number = true, .auto_digits = true},
         {.title = "CPU-s/1k", .number = true, .auto_digits = true},
         {.title = "KiB/img", .number = true, .digits = 0},
+        {.title = "imported", .number = true, .digits = 0},
         {.title = "launches", .number = true, .digits = 1},
         {.title = "MiB", .number = true, .digits = 0},
         {.title = "fallback", .number = true, .digits = 1, .unit = " %"},
@@ -164,9 +171,11 @@ static void table(struct profile *p, struct report *r)
                 "\u00b1 %%: half the spread of the rounds. p50, p99: from "
                 "submission to end of a batch. CPU-s/1k: CPU seconds of the "
                 "process per 1000 pictures. KiB/img: to the device and back. "
-                "launches: of kernels, per batch. MiB: peak host memory of "
-                "the process. fallback: pictures that the device left to the "
-                "CPU, in part or whole; not known of eager.");
+                "imported: KiB of each that one device read in the memory of "
+                "another, past the host. launches: of kernels, per batch. "
+                "MiB: peak host memory of the process. fallback: pictures "
+                "that the device left to the CPU, in part or whole; not known "
+                "of eager.");
     report_table(r, "Measured", columns, sizeof(columns) / sizeof(*columns));
     for (int i = 0; i < p->num_configs; i++)
         if (p->configs[i].mode != PROFILE_WATCHED)

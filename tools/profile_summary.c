@@ -84,6 +84,24 @@ static void latencies(struct profile_config *c)
     free(all);
 }
 
+// "shared with the next engine's driver 80 %, image got from the driver 20 %"
+static void rungs_text(struct profile_config *c,
+                       const struct profile_sample *last)
+{
+    double all = 0;
+
+    for (int i = 0; i < HR_PROFILE_RUNGS; i++)
+        all += last->rungs[i].samples;
+    for (int i = 0; i < HR_PROFILE_RUNGS; i++) {
+        const struct profile_rung *r = &last->rungs[i];
+        size_t used = strlen(c->rungs);
+
+        if (r->samples > 0)
+            snprintf(c->rungs + used, sizeof(c->rungs) - used, "%s%s %.3g %%",
+                     used ? ", " : "", r->name, 100 * r->samples / all);
+    }
+}
+
 static void summarize(struct profile_config *c)
 {
     const struct profile_sample *last =
@@ -116,6 +134,7 @@ static void summarize(struct profile_config *c)
         c->launches_per_batch = last->launches / last->device_batches;
     if (c->num_rounds)
         c->import_falls = last->import_falls;
+    rungs_text(c, last);
     c->busy = MEDIAN(c->fed, c->num_fed, busy);
     c->fed_rate = MEDIAN(c->fed, c->num_fed, rate);
     for (int i = 0; i < c->num_fed; i++) {

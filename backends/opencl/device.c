@@ -162,12 +162,15 @@ static enum hr_status none_called(const struct ocl_facts *facts, int n,
                     which, names);
 }
 
-// GPUs before accelerators before CPUs; then the first.
+// GPUs before accelerators before CPUs; then those that the media engine in
+// front shares surfaces with; then the first.
 static int rank(const struct ocl_facts *f)
 {
-    return f->type & CL_DEVICE_TYPE_GPU           ? 3
-           : f->type & CL_DEVICE_TYPE_ACCELERATOR ? 2
-                                                  : 1;
+    int type = f->type & CL_DEVICE_TYPE_GPU           ? 3
+               : f->type & CL_DEVICE_TYPE_ACCELERATOR ? 2
+                                                      : 1;
+
+    return 2 * type + f->shares;
 }
 
 enum hr_status ocl_choose(const struct ocl_facts *facts, int n,
@@ -211,6 +214,7 @@ enum hr_status ocl_find(struct ocl *o)
     if (!facts)
         return hr__fail(HR_ENOMEM, "out of memory");
     n = ocl_find_devices(&o->api, facts);
+    ocl_surface_find(o, facts, n);
     if (!(status = ocl_choose(facts, n, o->which, &chosen)))
         o->facts = facts[chosen];
     hr__free(facts);
@@ -287,19 +291,34 @@ static int ocl_list(struct hr_device_info *infos, int max)
 
 // ---- Opening and closing --------------------------------------------------
 
-bool ocl_context_open(struct ocl *o, struct ocl_fault *fault)
+static bool make_context(struct ocl *o, struct ocl_fault *fault)
 {
-    cl_context_properties properties[] = {
-        CL_CONTEXT_PLATFORM, (cl_context_properties)o->facts.platform_id, 0};
-    cl_ulong most = o->facts.global / 4;
+    cl_context_properties properties[8] = {
+        CL_CONTEXT_PLATFORM, (cl_context_properties)o->facts.platform_id};
     cl_int err;
 
+    o->knows_display = ocl_surface_properties(o, properties + 2) != 0;
     o->context = o->api.clCreateContext(properties, 1, &o->facts.device, NULL,
                                         NULL, &err);
-    if (ocl_failed(fault, err, "clCreateContext")) {
-        o->context = NULL;
-        return false;
+    if (!ocl_failed(fault, err, "clCreateContext"))
+        return true;
+    o->context = NULL;
+    return false;
+}
+
+bool ocl_context_open(struct ocl *o, struct ocl_fault *fault)
+{
+    cl_ulong most = o->facts.global / 4;
+    bool ok = make_context(o, fault);
+
+    if (!ok && o->knows_display) {
+        // Perhaps for the display's sake.
+        ocl_import_give_up(o, HR__VA_SURFACE, fault);
+        *fault = (struct ocl_fault){0};
+        ok = make_context(o, fault);
     }
+    if (!ok)
+        return false;
     most = most < o->facts.max_alloc ? most : o->facts.max_alloc;
     o->batch = OCL_BATCH;
     o->work_bytes = most < WORK_BYTES ? (size_t)most : WORK_BYTES;
@@ -360,6 +379,7 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
     hr__way_open(&o->hal, e);
     o->wish = wish;
     o->plan.dev = e->device;
+    o->origin = e->origin;
     ocl_pool_init(&o->pool);
     ocl_pinned_init(&o->pinned);
     o->deadline = deadline_of(e);

@@ -19,6 +19,7 @@
 //   pinned.c   the same where the device can fetch it
 //   device_memory.c   what images and batches lie in, if not in the host's
 //   import.c   memory of other engines, read where it lies
+//   surface.c  the same of VA-API surfaces
 //   copy.c     batches of copies from and to that
 //   deliver.c  from pinned memory to where the tensors shall be
 //   warm.c     kernels run once, when the device is opened
@@ -94,6 +95,7 @@ struct ocl_slot;
 // A library may lack these.
 #define OCL_OPTIONAL_ENTRY_POINTS(X) \
     X(clEnqueueCopyBufferRect) \
+    X(clEnqueueCopyImageToBuffer) \
     X(clGetExtensionFunctionAddressForPlatform)
 // clang-format on
 
@@ -144,6 +146,7 @@ struct ocl_facts {
     cl_ulong max_alloc, global, local;
     bool usable;   // a compiler, little endian
     bool unified;  // its memory is the host's
+    bool shares;   // surfaces of the engine in front, if the context knows it
 };
 
 // On the driver thread: o->facts of the device that o->which names.
@@ -228,9 +231,19 @@ struct ocl_run {
 // Rows of imported memory, on their way into what the kernels read.
 struct ocl_copy {
     cl_mem mem;
-    size_t from, stride;  // in mem
+    size_t from, stride;  // in mem, if that is a buffer
     size_t width, rows;   // bytes of a row; they lie there without gaps
     size_t to;            // in the upload
+    size_t texel, x, y;   // of an image: bytes of a pixel, else 0; from where
+};
+
+// Ways to import, and what a batch acquires by one of them.
+enum ocl_way { OCL_BY_FD, OCL_BY_SURFACE, OCL_WAYS };
+enum { OCL_PLANES = 2 };  // of a surface
+
+struct ocl_acquire {
+    cl_mem mems[OCL_BATCH * OCL_PLANES];
+    int n;
 };
 
 // When its batch did what (times.c); the driver thread's.
@@ -239,6 +252,8 @@ struct ocl_times_slot {
     uint64_t batch;         // which, from 1 on
     int64_t before, after;  // host time around the enqueued upload
     cl_event upload;        // its first command, if it has several
+    cl_event import;        // where imports begin, if there are any
+    const char *row;        // of those
     cl_event kernels[OCL_LAUNCHES];
     enum hr_part parts[OCL_LAUNCHES];
 };
@@ -255,7 +270,7 @@ struct ocl_slot {
     struct ocl_run runs[OCL_BATCH];
     int num_runs;
     struct hr__external holds[OCL_BATCH];  // that its commands read
-    cl_mem imports[OCL_BATCH];             // the same, as objects
+    struct ocl_acquire acquires[OCL_WAYS];
     struct ocl_copy copies[OCL_BATCH * 3];
     int num_holds, num_imports, num_copies;
     unsigned held;  // pinned chunks that its upload reads, bit per chunk
@@ -390,16 +405,19 @@ size_t ocl_pinned_arrange(struct ocl_slot *slot, size_t base);
 enum { OCL_IMPORTS = 32 };
 
 struct ocl_import {
-    cl_mem mem;
-    uint64_t id;  // struct hr__external
-    size_t size;
+    cl_mem mem, chroma;  // a buffer; or two images
+    struct hr__external of;
+};
+
+struct ocl_way_calls {
+    clEnqueueAcquireExternalMemObjectsKHR_fn acquire;
+    clEnqueueReleaseExternalMemObjectsKHR_fn release;
 };
 
 struct ocl_imports {
-    bool can;  // the driver thread's
-    atomic_bool failed, on;
-    clEnqueueAcquireExternalMemObjectsKHR_fn acquire;
-    clEnqueueReleaseExternalMemObjectsKHR_fn release;
+    atomic_uint failed, on;  // kinds of struct hr__external
+    struct ocl_way_calls ways[OCL_WAYS];
+    void (*from_surface)(void);  // clCreateFromVA_APIMediaSurfaceINTEL
     // By the place of what was imported. What is at no place any more stays
     // until another comes to it, or the device is closed.
     struct ocl_import of[OCL_IMPORTS];
@@ -409,8 +427,15 @@ struct ocl_imports {
 void ocl_import_open(struct ocl *o);
 void ocl_import_close(struct ocl *o);
 unsigned ocl_import_kinds(struct hr__engine *e);
-// From now on all comes through the host; counted.
-void ocl_import_give_up(struct ocl *o, const struct ocl_fault *fault);
+// From now on those kinds are not taken; counted.
+void ocl_import_give_up(struct ocl *o, unsigned kinds,
+                        const struct ocl_fault *fault);
+// The kinds that a batch reads.
+unsigned ocl_import_used(const struct ocl_slot *slot);
+bool ocl_has_extension(struct ocl *o, cl_device_id device, const char *name);
+// *to: a pointer to the function; false: there is none.
+bool ocl_import_entry(struct ocl *o, cl_platform_id platform, const char *name,
+                      void *to);
 // Before a batch is planned: objects for all that it shall read. False: the
 // driver did not answer, as ocl_leave().
 bool ocl_import_all(struct ocl *o, struct ocl_slot *slot);
@@ -428,16 +453,32 @@ void ocl_import_arrange(struct ocl_slot *slot, size_t base);
 bool ocl_import_enqueue(struct ocl *o, struct ocl_slot *slot, cl_mem to,
                         cl_event *done, struct ocl_fault *fault);
 
+// ---- surface.c (on the driver thread) --------------------------------------
+
+// Which devices share surfaces with the engine in front.
+void ocl_surface_find(struct ocl *o, struct ocl_facts *facts, int n);
+// What a context must have for that: how many words, 0 = it is not wanted.
+int ocl_surface_properties(const struct ocl *o, cl_context_properties *to);
+// The context is there: whether surfaces can be imported.
+bool ocl_surface_open(struct ocl *o);
+// Images for m->of. False: the fault says why.
+bool ocl_surface_import(struct ocl *o, struct ocl_import *m,
+                        struct ocl_fault *fault);
+// Finds the rows of a copy in the images.
+void ocl_surface_place(const struct ocl_import *m, struct ocl_copy *c);
+bool ocl_surface_copy(struct ocl *o, cl_mem to, const struct ocl_copy *c,
+                      struct ocl_fault *fault);
+
 // ---- The device -----------------------------------------------------------
 
 enum { OCL_UPLOAD, OCL_COMPUTE, OCL_DOWNLOAD, OCL_QUEUES };
 
 // The device's time (times.c); the driver thread's.
 struct ocl_clock {
-    bool on;                   // the queues tell
-    int64_t low, high;         // host's clock less the device's
-    int64_t last[OCL_QUEUES];  // when the last command ended
-    uint64_t launches;         // before this batch
+    bool on;                       // the queues tell
+    int64_t low, high;             // host's clock less the device's
+    int64_t last[OCL_QUEUES + 1];  // when the last command ended; of imports
+    uint64_t launches;             // before this batch
 };
 
 // What a hung driver thread may still touch: it is its own memory, left behind
@@ -447,11 +488,13 @@ struct ocl {
     struct ocl_pool pool;
     struct ocl_pinned pinned;
     struct ocl_imports imports;
+    struct hr__origin origin;  // held while the driver may have it
 
     struct ocl_api api;  // below: the driver thread's
     struct ocl_facts facts;
     char which[OCL_TEXT];
     cl_context context;
+    bool knows_display;  // the context, of o->origin
     cl_command_queue queues[OCL_QUEUES];
     cl_program program;
     cl_kernel kernels[HR__NUM_KERNELS];
@@ -556,6 +599,9 @@ void ocl_times_moved(struct ocl *o, size_t up, size_t down);
 // Where the event of command i of an upload of several goes; of a launch.
 // NULL: nobody wants it.
 cl_event *ocl_times_upload(struct ocl *o, struct ocl_slot *slot, int i);
+// The event that imports begin with, and the row that they stand on.
+cl_event *ocl_times_import(struct ocl *o, struct ocl_slot *slot,
+                           const char *row);
 cl_event *ocl_times_kernel(struct ocl *o, struct ocl_slot *slot, int launch,
                            int kernel);
 // Before the slot's events are released: reports and lets go of its own.

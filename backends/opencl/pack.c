@@ -50,7 +50,8 @@ static bool plan_coefficients(struct ocl_plan *plan,
 }
 
 // Planes as they are uploaded: the rows that are wanted, without gaps.
-// Components that lie between each other's samples share a region.
+// Components that lie between or beside each other's samples share a region:
+// an image of chroma has pixels of two bytes.
 struct region {
     size_t from, end;  // in the payload: bytes of its first row
     size_t stride, rows;
@@ -104,8 +105,8 @@ static struct region *region_of(struct planes_layout *l, size_t from,
     struct region *r = l->regions;
 
     for (; r < l->regions + l->num_regions; r++)
-        if (r->stride == stride && r->rows == rows && from < r->end &&
-            r->from < end) {
+        if (r->stride == stride && r->rows == rows && from <= r->end &&
+            r->from <= end) {
             r->from = from < r->from ? from : r->from;
             r->end = end > r->end ? end : r->end;
             return r;

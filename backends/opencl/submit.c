@@ -273,7 +273,7 @@ static bool again(struct ocl *o, struct ocl_slot *slot)
 {
     bool ok;
 
-    if (!slot->num_imports || atomic_load(&o->imports.on))
+    if (!(ocl_import_used(slot) & ~atomic_load(&o->imports.on)))
         return false;
     pthread_mutex_lock(&o->lock);
     ok = !o->dead && !o->lost && slot->num_items;

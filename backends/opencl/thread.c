@@ -366,6 +366,8 @@ static void *drive(void *arg)
             close_all(o);
         }
     }
+    if (o->origin.kind && !o->left_behind)
+        o->origin.let(o->origin.ctx);
     pthread_mutex_lock(&o->lock);
     o->driver_gone = true;
     pthread_cond_broadcast(&o->changed);
@@ -393,8 +395,13 @@ enum hr_status ocl_start(struct ocl *o)
     bool opened;
 
     init(o);
-    if (!(o->have_driver = hr__thread_start(&o->driver, drive, o)))
+    if (o->origin.kind)
+        o->origin.hold(o->origin.ctx);
+    if (!(o->have_driver = hr__thread_start(&o->driver, drive, o))) {
+        if (o->origin.kind)
+            o->origin.let(o->origin.ctx);
         return hr__fail(HR_ENOMEM, "no thread for the driver");
+    }
     pthread_mutex_lock(&o->lock);
     while (!o->opened && (hr__cond_wait(&o->changed, &o->lock, p.deadline) ||
                           hr__wait_longer(&p)))

@@ -33,6 +33,13 @@ cl_event *ocl_times_upload(struct ocl *o, struct ocl_slot *slot, int i)
     return o->times.on && i == 0 ? &slot->times.upload : NULL;
 }
 
+cl_event *ocl_times_import(struct ocl *o, struct ocl_slot *slot,
+                           const char *row)
+{
+    slot->times.row = row;
+    return o->times.on ? &slot->times.import : NULL;
+}
+
 cl_event *ocl_times_kernel(struct ocl *o, struct ocl_slot *slot, int launch,
                            int kernel)
 {
@@ -114,7 +121,8 @@ static void compare_clocks(struct ocl *o, const struct ocl_slot *slot)
 static void report_both(struct ocl *o, int queue, const struct ocl_slot *slot,
                         cl_event first, cl_event last, enum hr_part part)
 {
-    static const char *const names[] = {"upload", "compute", "download"};
+    const char *const names[] = {"upload", "compute", "download",
+                                 slot->times.row};
     int64_t begin, end, shift;
 
     if (o->times.low == INT64_MIN ||
@@ -150,7 +158,10 @@ void ocl_times_read(struct ocl *o, struct ocl_slot *slot)
     if (t->pending) {
         compare_clocks(o, slot);
         report_both(o, OCL_UPLOAD, slot, t->upload ? t->upload : slot->uploaded,
-                    slot->uploaded, HR_PART_UPLOAD);
+                    t->import ? t->import : slot->uploaded, HR_PART_UPLOAD);
+        if (t->import)
+            report_both(o, OCL_QUEUES, slot, t->import, slot->uploaded,
+                        HR_PART_IMPORT);
         for (int i = 0; i < OCL_LAUNCHES - 1; i++)
             report(o, OCL_COMPUTE, slot, t->kernels[i], t->parts[i]);
         report(o, OCL_COMPUTE, slot, slot->computed,
@@ -160,7 +171,9 @@ void ocl_times_read(struct ocl *o, struct ocl_slot *slot)
     t->pending = false;
     if (t->upload)
         o->api.clReleaseEvent(t->upload);
-    t->upload = NULL;
+    if (t->import)
+        o->api.clReleaseEvent(t->import);
+    t->upload = t->import = NULL;
     for (int i = 0; i < OCL_LAUNCHES; i++) {
         if (t->kernels[i])
             o->api.clReleaseEvent(t->kernels[i]);

@@ -74,15 +74,25 @@ static void set_depth(struct va *va)
     va->depth = va->depth < va->num_slots ? va->depth : va->num_slots - 1;
 }
 
+// The best rung that there is.
+static enum va_rung top_rung(const struct va *va)
+{
+    return va->kinds & HR__VA_SURFACE ? VA_RUNG_SURFACE
+           : va->kinds                ? VA_RUNG_SHARED
+                                      : va->rung;
+}
+
 static void describe(struct hr__engine *e, const struct va *va)
 {
     const struct va_facts *f = &va->facts;
 
+    for (int i = 0; i < VA_RUNGS; i++)
+        atomic_store(&e->meter.rungs[i].name, va_rung_name((enum va_rung)i));
     snprintf(e->name, sizeof(e->name), "vaapi%s%.57s", va->node[0] ? ":" : "",
              va->node);
     snprintf(e->description, sizeof(e->description),
              "%.90s, VA-API %d.%d, %d in flight, %s%s", f->vendor, f->major,
-             f->minor, va->depth, va_rung_name(va->rung),
+             f->minor, va->depth, va_rung_name(top_rung(va)),
              !va->vpp.color ? ""
              : va->vpp.flip ? ", video processor"
                             : ", video processor without flips");
@@ -109,29 +119,36 @@ static void choose_rung(struct va *va)
         va->rung = VA_RUNG_COPY;
 }
 
-// HEADRACE_VAAPI_READ may name a rung below, and then that is the one.
-static void va_chained(struct hr__engine *e)
+// HEADRACE_VAAPI_READ names a rung that there is not.
+static void tell_why(struct hr__engine *e, const struct va *va)
 {
     const char *wish = getenv("HEADRACE_VAAPI_READ");
-    bool forced = wish && !strcmp(wish, "import");
-    bool imports = hr__chain_imports(e) & HR__DMA_BUF;
+    unsigned imports = hr__chain_imports(e);
+
+    if (wish && !strcmp(wish, "import"))
+        hr__log(e->device, HR_LOG_WARN, "%s: surfaces cannot be imported: %s",
+                e->name,
+                imports & HR__DMA_BUF ? "the driver does not export linear ones"
+                                      : "no engine behind it can");
+    if (wish && !strcmp(wish, "share"))
+        hr__log(e->device, HR_LOG_WARN, "%s: surfaces cannot be shared: %s",
+                e->name,
+                va_origin_may(va) ? "no engine behind it can"
+                                  : "not known to be safe with this driver");
+}
+
+static void va_chained(struct hr__engine *e)
+{
     struct va *va = va_of(e);
+    unsigned kinds = va_share_kinds(va, hr__chain_imports(e));
     int most = va->facts.driver->max_surfaces;
 
-    if (wish && *wish && !forced)
-        return;
-    if (!imports || !va->shares) {
-        if (forced)
-            hr__log(e->device, HR_LOG_WARN,
-                    "%s: surfaces cannot be imported: %s", e->name,
-                    imports ? "the driver does not export linear ones"
-                            : "no engine behind it can");
+    if (!kinds) {
+        tell_why(e, va);
         return;
     }
     pthread_mutex_lock(&va->lock);
-    va->next_rung = va->rung;
-    va->rung = VA_RUNG_SHARED;
-    atomic_store(&va->used_rung, VA_RUNG_SHARED);
+    va->kinds = kinds;
     // The next engine's batches hold them for longer than a copy takes.
     va->num_slots = most && most < VA_SLOTS ? most : VA_SLOTS;
     pthread_mutex_unlock(&va->lock);
@@ -239,6 +256,7 @@ const struct hr__backend hr__backend_vaapi = {
     .submit = va_submit,
     .cancel = va_cancel,
     .chained = va_chained,
+    .origin = va_origin,
     .media = true,
     .fingerprint = va_fingerprint,
 };

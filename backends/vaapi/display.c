@@ -79,10 +79,12 @@ static bool open_node(struct va *va, const char *path, struct va_fault *fault)
 
 void va_display_close(struct va *va)
 {
-    if (va->initialized && !va->foreign)
-        va->api.vaTerminate(va->display);
-    if (va->fd >= 0)
-        close(va->fd);
+    if (!va_origin_retire(va)) {
+        if (va->initialized && !va->foreign)
+            va->api.vaTerminate(va->display);
+        if (va->fd >= 0)
+            close(va->fd);
+    }
     va->initialized = false;
     va->display = NULL;
     va->fd = -1;

@@ -8,6 +8,7 @@
 #include "backends/vaapi/vaapi.h"
 
 static const char *const names[VA_RUNGS] = {
+    [VA_RUNG_SURFACE] = "shared with the next engine's driver",
     [VA_RUNG_SHARED] = "imported as dma-buf by the next engine",
     [VA_RUNG_DERIVE] = "surface mapped",
     [VA_RUNG_GET] = "image got from the driver",
@@ -17,6 +18,15 @@ static const char *const names[VA_RUNGS] = {
 const char *va_rung_name(enum va_rung rung)
 {
     return names[rung];
+}
+
+void va_count_rung(struct va *va, enum va_rung rung)
+{
+    _Static_assert((int)VA_RUNGS < (int)HR_PROFILE_RUNGS, "NULL ends the list");
+    pthread_mutex_lock(&va->hal.lock);
+    if (va->hal.e)
+        hr__count(&va->hal.e->meter.rungs[rung].samples, 1);
+    pthread_mutex_unlock(&va->hal.lock);
 }
 
 static bool wrong(struct va_fault *fault, const char *text)
@@ -149,24 +159,25 @@ bool va_map(struct va *va, struct va_slot *slot, uint8_t **data, size_t *size,
             struct va_fault *fault)
 {
     struct va_fault first = {0};
-    enum va_rung set = va->rung == VA_RUNG_SHARED ? va->next_rung : va->rung;
-    enum va_rung rung = set == VA_RUNG_DERIVE ? VA_RUNG_DERIVE : VA_RUNG_GET;
+    enum va_rung rung = va->rung == VA_RUNG_DERIVE ? VA_RUNG_DERIVE
+                                                   : VA_RUNG_GET;
     enum va_rung other = rung == VA_RUNG_DERIVE ? VA_RUNG_GET : VA_RUNG_DERIVE;
 
     if (rung == VA_RUNG_GET && !format_of(va, slot->key.fourcc)) {
         other = rung;
         rung = VA_RUNG_DERIVE;
     }
-    atomic_store(&va->used_rung, (int)rung);
-    if (map_by(va, slot, rung, data, size, &first))
+    if (map_by(va, slot, rung, data, size, &first)) {
+        va_count_rung(va, va->rung == VA_RUNG_COPY ? VA_RUNG_COPY : rung);
         return true;
+    }
     *fault = first;
     if (first.why & HR_WHY_LOST ||
         (other == VA_RUNG_GET && !format_of(va, slot->key.fourcc)))
         return false;
-    atomic_store(&va->used_rung, (int)other);
     if (!map_by(va, slot, other, data, size, &(struct va_fault){0}))
         return false;
+    va_count_rung(va, other);
     va_log(va, HR_LOG_INFO, "%s failed (%s), %s did", va_rung_name(rung),
            first.text, va_rung_name(other));
     return true;

@@ -4,6 +4,7 @@
 // one object goes on; nobody behind could be told of anything else. Exporting
 // waits for nothing: the waiter has synchronised the surface before.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,7 +15,7 @@
 // On any thread, so nothing is called. va->lock
 static void read_by_one_less(struct va *va, struct va_slot *slot)
 {
-    if (--slot->readers)
+    if (--slot->readers || slot->state != VA_HELD)
         return;
     slot->state = VA_FREE;
     pthread_cond_broadcast(&va->work);
@@ -38,6 +39,7 @@ static void on_let(const struct hr__external *external)
     pthread_mutex_unlock(&slot->va->lock);
 }
 
+// What the waiter has mapped, or is about to, it unmaps first.
 void va_on_shared_released(struct hr__payload *payload)
 {
     struct va_slot *slot = payload->release_ctx;
@@ -45,11 +47,15 @@ void va_on_shared_released(struct hr__payload *payload)
 
     pthread_mutex_lock(&va->lock);
     // Who holds it may never let go; the nurse looks at the clock.
-    slot->state = VA_HELD;
     slot->since = hr__now();
+    slot->over = true;
+    if (slot->state != VA_READING)
+        slot->state = slot->mapped ? VA_RETURNED : VA_HELD;
     read_by_one_less(va, slot);
     if (slot->state == VA_HELD)
         pthread_cond_signal(&va->nurse_c);
+    if (slot->state == VA_RETURNED)
+        pthread_cond_signal(&va->flown);
     pthread_mutex_unlock(&va->lock);
 }
 
@@ -165,8 +171,32 @@ void va_share_try(struct va *va)
 
 // ---- One picture ---------------------------------------------------------------
 
+unsigned va_share_kinds(const struct va *va, unsigned imports)
+{
+    const char *wish = getenv("HEADRACE_VAAPI_READ");
+    unsigned may = (va->shares ? HR__DMA_BUF : 0) |
+                   (va_origin_may(va) ? HR__VA_SURFACE : 0);
+
+    if (wish && *wish)
+        may &= !strcmp(wish, "import")  ? HR__DMA_BUF
+               : !strcmp(wish, "share") ? HR__VA_SURFACE
+                                        : 0u;
+    return imports & may;
+}
+
 // Numbers of memory, in the whole process.
 static _Atomic uint64_t ids = 1;
+
+static struct hr__external external_of(struct va_slot *slot, unsigned kind)
+{
+    return (struct hr__external){.kind = kind,
+                                 .fd = -1,
+                                 .id = atomic_fetch_add(&ids, 1),
+                                 .place = (int)(slot - slot->va->slots),
+                                 .ctx = slot,
+                                 .hold = on_hold,
+                                 .let = on_let};
+}
 
 static void fell(struct va *va, struct va_slot *slot,
                  const struct va_fault *fault)
@@ -175,42 +205,86 @@ static void fell(struct va *va, struct va_slot *slot,
     va_count_fall(va);
     va_log(va, va->fell ? HR_LOG_DEBUG : HR_LOG_WARN,
            "%s failed (%s): %s instead", va_rung_name(VA_RUNG_SHARED),
-           fault->text, va_rung_name(va->next_rung));
+           fault->text, va_rung_name(va->rung));
     va->fell = true;
 }
 
-bool va_share(struct va *va, struct va_slot *slot)
+static bool share_memory(struct va *va, struct va_slot *slot)
 {
     VADRMPRIMESurfaceDescriptor d;
     struct va_fault fault = {0};
 
-    if (va->rung != VA_RUNG_SHARED || !slot->wanted || slot->unshared)
+    if (slot->unshared)
         return false;
     if (!slot->shared.id) {
         if (!export(va, slot->surface, &d, &slot->layout, &fault)) {
             fell(va, slot, &fault);
             return false;
         }
-        slot->shared = (struct hr__external){.kind = HR__DMA_BUF,
-                                             .fd = d.objects[0].fd,
-                                             .size = d.objects[0].size,
-                                             .id = atomic_fetch_add(&ids, 1),
-                                             .place = (int)(slot - va->slots),
-                                             .ctx = slot,
-                                             .hold = on_hold,
-                                             .let = on_let};
+        slot->shared = external_of(slot, HR__DMA_BUF);
+        slot->shared.fd = d.objects[0].fd;
+        slot->shared.size = d.objects[0].size;
     }
     if (!va_place_all(slot, &slot->layout, &fault)) {
         fell(va, slot, &fault);
         return false;
     }
-    atomic_store(&va->used_rung, VA_RUNG_SHARED);
+    va_count_rung(va, VA_RUNG_SHARED);
     return true;
+}
+
+// Where its samples would lie, see hr__external: nobody but drivers looks at
+// the surface, and exporting it is theirs, too.
+static bool share_surface(struct va *va, struct va_slot *slot)
+{
+    uint32_t w = (uint32_t)slot->key.w, h = (uint32_t)slot->key.h;
+    VAImage layout = {.format.fourcc = VA_FOURCC_NV12,
+                      .width = (uint16_t)w,
+                      .height = (uint16_t)h,
+                      .num_planes = 2,
+                      .pitches = {w, w},
+                      .offsets = {0, w * h},
+                      .data_size = w * h + w * (h / 2)};
+
+    if (!slot->shared.id) {
+        slot->shared = external_of(slot, HR__VA_SURFACE);
+        slot->shared.surface = slot->surface;
+        slot->shared.width = w;
+        slot->shared.height = h;
+        slot->shared.size = layout.data_size;
+        slot->shared.map = va_on_map;
+    }
+    if (!va_place_all(slot, &layout, &(struct va_fault){0}))
+        return false;
+    va_count_rung(va, VA_RUNG_SURFACE);
+    return true;
+}
+
+// Other formats go by the rungs below, which is no failure.
+static bool is_nv12(const struct va_slot *slot)
+{
+    return slot->key.fourcc == VA_FOURCC_NV12 && !(slot->key.w & 1) &&
+           !(slot->key.h & 1);
+}
+
+bool va_share(struct va *va, struct va_slot *slot)
+{
+    unsigned kinds = va->kinds & slot->wanted;
+    unsigned kind = kinds & HR__VA_SURFACE && is_nv12(slot) ? HR__VA_SURFACE
+                                                            : HR__DMA_BUF;
+
+    if (!(kinds & kind))
+        return false;
+    // The kind of before has failed, or another engine goes on.
+    if (slot->shared.id && slot->shared.kind != kind)
+        va_unshare(slot);
+    return kind == HR__VA_SURFACE ? share_surface(va, slot)
+                                  : share_memory(va, slot);
 }
 
 void va_unshare(struct va_slot *slot)
 {
-    if (slot->shared.id)
+    if (slot->shared.id && slot->shared.fd >= 0)
         close(slot->shared.fd);
     slot->shared = (struct hr__external){0};
     slot->unshared = false;

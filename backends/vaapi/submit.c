@@ -273,7 +273,7 @@ void va_take_up(struct va *va, struct va_slot *slot)
     }
     ok = take_bytes(va, slot, &fault);
     va_key_of(va, &task->pic->info, &key);
-    slot->wanted = hr__task_imports(task) & HR__DMA_BUF;
+    slot->wanted = hr__task_imports(task);
     hr__task_begun(task);
     hr__task_unclaim(task);
     // From here on the nurse may take it.

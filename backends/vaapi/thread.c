@@ -112,10 +112,10 @@ static bool may_close(struct va *va)
     bool ok;
 
     pthread_mutex_lock(&va->lock);
-    while (!va->dead && !all_landed(va) &&
+    while (!va->dead && !(all_landed(va) && !va->users) &&
            hr__cond_wait(&va->work, &va->lock, deadline))
         ;
-    ok = all_landed(va);
+    ok = all_landed(va) && !va->users;
     va->closing = true;
     pthread_cond_broadcast(&va->flown);
     while (ok && !va->dead && va->have[VA_WAITER] && !va->gone[VA_WAITER])
@@ -166,6 +166,7 @@ static void *drive(void *arg)
         if (may_close(va)) {
             va_enter(va, VA_DRIVER);
             va_close_all(va);
+            va_origin_close(va);
             va_leave(va, VA_DRIVER);
         } else {
             va->left_behind = true;
@@ -191,7 +192,7 @@ static void init(struct va *va)
     hr__cond_init(&va->nurse_c);
     hr__cond_init(&va->changed);
     va->tail = &va->head;
-    va->fd = -1;
+    va->fd = va->retired_fd = -1;
     va->config = va->context = VA_INVALID_ID;
     va->vpp.config = va->vpp.context = VA_INVALID_ID;
     for (int i = 0; i < VA_SLOTS; i++) {

@@ -15,6 +15,8 @@
 //   decode.c    one picture to the driver
 //   readback.c  one picture's samples, as the next engine reads them
 //   share.c     a surface as memory that the next engine reads itself
+//   origin.c    the display in the hands of that engine; what it could not
+//               read after all, for the host
 //   vpp.c       crop, scale, flip and colour by the driver (tier FAST)
 //   thread.c    the queue and the driver thread; start and stop
 //   waiter.c    waits for pictures, hands their samples on
@@ -32,6 +34,7 @@
 //                -> waiter: READING -> LENT (planes go on as they lie)
 //                -> release(): RETURNED -> waiter: READING -> FREE
 //                   or, of a surface that is shared: HELD -> FREE
+//   map(), of a shared one: LENT -> ASKED -> waiter: READING -> LENT
 //
 // Locks: va->lock guards what is marked so below; va->hal is the way back to
 // the HAL's structs, which an abandoned thread must not touch; va->calls is
@@ -89,7 +92,8 @@ enum va_slot_state {
     VA_READING,   // the waiter's
     VA_LENT,      // the next engine reads it
     VA_RETURNED,  // and has done; the waiter's
-    VA_HELD       // its task has ended, but not what reads the surface
+    VA_HELD,      // its task has ended, but not what reads the surface
+    VA_ASKED      // lent, and shall be mapped after all; the waiter's
 };
 
 struct va_key {
@@ -127,12 +131,15 @@ struct va_slot {
     struct va_output out;
     struct hr__external shared;  // id 0: it is not
     VAImage layout;              // of it
-    bool unshared;               // it could not be shared, and is not tried
-    bool wanted;                 // the next engine imports this picture
+    bool unshared;               // it could not be exported, and is not tried
+    unsigned wanted;             // kinds: the next engine imports this picture
 
     // va->lock
     enum va_slot_state state;
-    int readers;            // of a shared surface that is LENT or HELD
+    int readers;      // of a surface that was lent, till it is free
+    bool over;        // its payload is no more
+    uint8_t *mapped;  // a shared one, after all
+    size_t mapped_size;
     struct hr__task *task;  // NULL while FLYING: given up, see nurse
     int64_t since;          // FLYING, HELD: from when on
     uint64_t number;        // of the picture, in order of submission
@@ -158,13 +165,16 @@ bool va_decode(struct va *va, struct va_slot *slot, struct va_fault *fault);
 
 // The way samples come back, best first.
 enum va_rung {
-    VA_RUNG_SHARED,  // the next engine imports the surface
-    VA_RUNG_DERIVE,  // the surface is mapped and read as it lies
-    VA_RUNG_GET,     // the driver copies to an image, which is read as it lies
-    VA_RUNG_COPY,    // and from there to the next engine's memory
+    VA_RUNG_SURFACE,  // the next engine's driver knows the surface
+    VA_RUNG_SHARED,   // the next engine imports the surface as dma-buf
+    VA_RUNG_DERIVE,   // the surface is mapped and read as it lies
+    VA_RUNG_GET,      // the driver copies to an image, which is read as it lies
+    VA_RUNG_COPY,     // and from there to the next engine's memory
     VA_RUNGS
 };
 const char *va_rung_name(enum va_rung rung);
+// For profiles: a sample went on that way.
+void va_count_rung(struct va *va, enum va_rung rung);
 // On the waiter: slot->planes and where they lie. False: the fault says why.
 bool va_map(struct va *va, struct va_slot *slot, uint8_t **data, size_t *size,
             struct va_fault *fault);
@@ -175,9 +185,12 @@ bool va_place_all(struct va_slot *slot, const VAImage *image,
 
 // ---- share.c -----------------------------------------------------------------
 
-// On the driver thread, at open: va->shares, whether a surface can be.
+// On the driver thread, at open: va->shares, whether a surface can be exported.
 void va_share_try(struct va *va);
 bool va_share_may(const struct va *va);
+// Kinds that surfaces may go on as, of those that the next engine imports, and
+// as HEADRACE_VAAPI_READ says.
+unsigned va_share_kinds(const struct va *va, unsigned imports);
 // On the waiter: slot->shared and slot->planes. False: the next rung.
 bool va_share(struct va *va, struct va_slot *slot);
 // With its surface.
@@ -185,6 +198,20 @@ void va_unshare(struct va_slot *slot);
 void va_on_shared_released(struct hr__payload *payload);
 // A picture that was to be shared goes by the next rung.
 void va_count_fall(struct va *va);
+
+// ---- origin.c ------------------------------------------------------------------
+
+void va_origin(struct hr__engine *e, struct hr__origin *out);
+// Whether surfaces may be known to other drivers, but for the next engine.
+bool va_origin_may(const struct va *va);
+// On the driver thread: the display that others may have stays open till
+// va_origin_close(); a new one comes in its place, which they do not know.
+bool va_origin_retire(struct va *va);
+void va_origin_close(struct va *va);
+// struct hr__external: of surfaces that cannot be mapped by anybody else.
+bool va_on_map(struct hr__payload *payload);
+// On the waiter: an ASKED slot, READING now. False: the driver hung.
+bool va_read_shared(struct va *va, struct va_slot *slot);
 
 // ---- vpp.c -------------------------------------------------------------------
 
@@ -265,10 +292,11 @@ struct va {
     size_t surface_bytes;        // of all slots, as far as we can tell
     bool fell;                   // it has been said
     bool shares;                 // surfaces can be exported, as far as tried
-    enum va_rung rung;           // the one in use; lock, or the waiter
-    enum va_rung next_rung;      // if it is SHARED: where that fails
-    int forced_rung;             // by HEADRACE_VAAPI_READ; -1 = none
-    bool sync2;                  // vaSyncSurface2 works; of the waiter
+    unsigned kinds;              // they go on as: lock, or the waiter
+    enum va_rung rung;           // for what does not: lock, or the waiter
+    VADisplay retired;           // others may still have it
+    int retired_fd;
+    bool sync2;  // vaSyncSurface2 works; of the waiter
     pthread_mutex_t calls;
 
     pthread_mutex_t lock;
@@ -279,8 +307,11 @@ struct va {
     struct hr__task *head, **tail;  // lock, and all that follows
     bool opened, stop, abandoned;
     bool closing;  // nothing is waited for any more
-    bool dead;   // a thread was in a call for too long; nothing is its any more
-    bool lost;   // the context must be made again
+    bool dead;  // a thread was in a call for too long; nothing is its any more
+    bool lost;  // the context must be made again
+    int users;  // of the display, or of the one that is retired
+    pthread_t self;  // of the waiter
+    bool have_self;
     bool waits;  // the driver thread, for its turn to submit
     bool gone[VA_THREADS], left_behind;
     enum hr_status open_status;
@@ -294,7 +325,6 @@ struct va {
     pthread_t threads[VA_THREADS], nurse;
 
     _Atomic uint64_t pictures, most_in_flight;  // for tests
-    atomic_int used_rung;                       // enum va_rung, for reports
 };
 
 struct va_engine {  // what the HAL allocates

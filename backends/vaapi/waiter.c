@@ -26,6 +26,7 @@ static void on_released(struct hr__payload *payload)
 
     pthread_mutex_lock(&va->lock);
     slot->state = VA_RETURNED;
+    slot->readers = 0;
     pthread_cond_signal(&va->flown);
     pthread_mutex_unlock(&va->lock);
 }
@@ -40,7 +41,13 @@ static bool unmap(struct va *va, struct va_slot *slot)
     else
         va_unmap(va, slot);
     alive = va_leave(va, VA_WAITER);
-    set_state(va, slot, VA_FREE);
+    pthread_mutex_lock(&va->lock);
+    slot->mapped = NULL;
+    // One that was shared before it was mapped may still be read.
+    slot->state = slot->readers ? VA_HELD : VA_FREE;
+    pthread_cond_signal(&va->work);
+    pthread_cond_signal(&va->nurse_c);
+    pthread_mutex_unlock(&va->lock);
     return alive;
 }
 
@@ -174,6 +181,8 @@ static void lend(struct va *va, struct va_slot *slot, struct hr__task *task,
     payload->rect = (struct hr__rect){0, 0, (int)slot->planes.w,
                                       (int)slot->planes.h};
     slot->readers = 1;
+    slot->over = false;
+    slot->mapped = NULL;
     set_state(va, slot, VA_LENT);
 }
 
@@ -303,16 +312,18 @@ static bool one_turn(struct va *va)
     uint64_t number;
     bool alive, again;
 
+    slot = slot ? slot : va_find_slot(va, VA_ASKED);
     if (!slot && !(slot = va_oldest(va)))
         return hr__cond_wait(&va->flown, &va->lock, INT64_MAX), true;
     if (slot->state == VA_FLYING && others_first(va)) {
         hr__cond_wait(&va->flown, &va->lock, hr__now() + SLICE_NS / 10);
         return true;
     }
-    if (slot->state == VA_RETURNED) {
+    if (slot->state != VA_FLYING) {
+        again = slot->state == VA_ASKED;
         slot->state = VA_READING;
         pthread_mutex_unlock(&va->lock);
-        alive = unmap(va, slot);
+        alive = again ? va_read_shared(va, slot) : unmap(va, slot);
         pthread_mutex_lock(&va->lock);
         return alive;
     }
@@ -343,6 +354,8 @@ void *va_wait_for_pictures(void *arg)
     struct va *va = arg;
 
     pthread_mutex_lock(&va->lock);
+    va->self = pthread_self();
+    va->have_self = true;
     while (!va->dead && !va->closing && !va->gone[VA_DRIVER] && one_turn(va))
         ;
     va->gone[VA_WAITER] = true;

@@ -81,6 +81,7 @@ enum hr_part {
     HR_PART_UPLOAD,    // to a device's memory
     HR_PART_DOWNLOAD,  // and back
     HR_PART_DELIVER,   // host: from pinned memory to the tensors
+    HR_PART_IMPORT,    // copied from another engine's memory, in the device
     HR_NUM_PARTS,
 };
 // "read", "prepare", ...; static storage. Threads: any.
@@ -91,11 +92,16 @@ HR_API const char *hr_part_name(enum hr_part part);
 // Threads: any.
 HR_API void hr_profile_times(bool on);
 
-enum { HR_PROFILE_ENGINES = 4, HR_PROFILE_THREADS = 64 };
+enum { HR_PROFILE_ENGINES = 4, HR_PROFILE_THREADS = 64, HR_PROFILE_RUNGS = 6 };
 
 struct hr_part_profile {
     uint64_t ns;     // host threads' parts: of all threads together
     uint64_t times;  // how often
+};
+
+struct hr_rung_profile {
+    const char *name;  // as the device's description says it; static
+    uint64_t samples;
 };
 
 // One engine of a device's chain. Counts are kept always, ns of parts and
@@ -113,8 +119,11 @@ struct hr_engine_profile {
                               // past the host; not in bytes_up
     uint64_t import_falls;    // times that such a way failed, and another
                               // was taken from then on
-    uint64_t idle_ns;         // of its host threads, waiting for work
-    int num_threads;          // host threads of its own
+    // Of a media engine: how samples went on to the next one, best first;
+    // a name that is NULL ends the list.
+    struct hr_rung_profile rungs[HR_PROFILE_RUNGS];
+    uint64_t idle_ns;  // of its host threads, waiting for work
+    int num_threads;   // host threads of its own
     uint64_t cpu_ns[HR_PROFILE_THREADS];  // CPU time of each, since it began
 };
 

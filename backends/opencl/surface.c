@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// VA-API surfaces of the media engine in front, by
+// cl_intel_va_api_media_sharing: the context knows that engine's display, and
+// each plane of an NV12 surface is an image, whatever its tiling. Images are
+// made once for each surface; a batch copies the rectangle that is wanted of
+// them into its own input, as import.c says. Surfaces come synchronised, so
+// drivers need not wait for them.
+#include <string.h>
+
+#include "backends/opencl/opencl.h"
+
+#if __has_include(<CL/cl_va_api_media_sharing_intel.h>) && \
+    __has_include(<va/va.h>)
+#include <CL/cl_va_api_media_sharing_intel.h>
+
+enum { MAX_FORMATS = 32 };
+
+// ---- The device, the context --------------------------------------------------
+
+// Of the platform's devices those that read that display's surfaces.
+static bool of_adapter(struct ocl *o, const struct ocl_facts *f)
+{
+    clGetDeviceIDsFromVA_APIMediaAdapterINTEL_fn ask;
+    cl_device_id ids[OCL_MAX_DEVICES];
+    cl_uint n = 0;
+    bool found = false;
+
+    if (!ocl_import_entry(o, f->platform_id,
+                          "clGetDeviceIDsFromVA_APIMediaAdapterINTEL", &ask) ||
+        ask(f->platform_id, CL_VA_API_DISPLAY_INTEL, o->origin.handle,
+            CL_PREFERRED_DEVICES_FOR_VA_API_INTEL, OCL_MAX_DEVICES, ids, &n))
+        return false;
+    for (cl_uint i = 0; i < n && i < OCL_MAX_DEVICES; i++)
+        found |= ids[i] == f->device;
+    return found;
+}
+
+void ocl_surface_find(struct ocl *o, struct ocl_facts *facts, int n)
+{
+    if (o->origin.kind != HR__VA_SURFACE ||
+        !o->api.clGetExtensionFunctionAddressForPlatform ||
+        !o->api.clEnqueueCopyImageToBuffer)
+        return;
+    for (int i = 0; i < n; i++)
+        facts[i].shares = facts[i].usable &&
+                          ocl_has_extension(o, facts[i].device,
+                                            "cl_intel_va_api_media_sharing") &&
+                          of_adapter(o, &facts[i]);
+}
+
+int ocl_surface_properties(const struct ocl *o, cl_context_properties *to)
+{
+    if (!o->facts.shares || atomic_load(&o->imports.failed) & HR__VA_SURFACE)
+        return 0;
+    to[0] = CL_CONTEXT_VA_API_DISPLAY_INTEL;
+    to[1] = (cl_context_properties)o->origin.handle;
+    to[2] = CL_CONTEXT_INTEROP_USER_SYNC;
+    to[3] = CL_TRUE;
+    return 4;
+}
+
+// Who does not say takes NV12; the query came later, and its first version had
+// no plane, so it is asked only of drivers that name it.
+static bool takes_nv12(struct ocl *o)
+{
+    static const char name[] = "clGetSupportedVA_APIMediaSurfaceFormatsINTEL";
+    clGetSupportedVA_APIMediaSurfaceFormatsINTEL_fn ask;
+    VAImageFormat formats[MAX_FORMATS];
+    int found = 0;
+
+    if (!ocl_has_extension(o, o->facts.device, "cl_intel_sharing_format_query"))
+        return true;
+    if (!ocl_import_entry(o, o->facts.platform_id, name, &ask))
+        return true;
+    for (cl_uint plane = 0; plane < OCL_PLANES; plane++) {
+        cl_uint n = 0, i = 0;
+
+        memset(formats, 0, sizeof(formats));
+        if (ask(o->context, CL_MEM_READ_ONLY, CL_MEM_OBJECT_IMAGE2D, plane,
+                MAX_FORMATS, formats, &n))
+            return false;
+        n = n < MAX_FORMATS ? n : MAX_FORMATS;
+        while (i < n && formats[i].fourcc != VA_FOURCC_NV12)
+            i++;
+        found += i < n;
+    }
+    return found == OCL_PLANES;
+}
+
+bool ocl_surface_open(struct ocl *o)
+{
+    struct ocl_imports *im = &o->imports;
+    cl_platform_id id = o->facts.platform_id;
+
+    return o->knows_display &&
+           ocl_import_entry(o, id, "clCreateFromVA_APIMediaSurfaceINTEL",
+                            &im->from_surface) &&
+           ocl_import_entry(o, id, "clEnqueueAcquireVA_APIMediaSurfacesINTEL",
+                            &im->ways[OCL_BY_SURFACE].acquire) &&
+           ocl_import_entry(o, id, "clEnqueueReleaseVA_APIMediaSurfacesINTEL",
+                            &im->ways[OCL_BY_SURFACE].release) &&
+           takes_nv12(o);
+}
+
+// ---- Images --------------------------------------------------------------------
+
+static cl_mem make_plane(struct ocl *o, struct ocl_import *m, cl_uint plane,
+                         struct ocl_fault *fault)
+{
+    clCreateFromVA_APIMediaSurfaceINTEL_fn create;
+    cl_int err = CL_SUCCESS;
+    cl_mem mem;
+
+    memcpy(&create, &o->imports.from_surface, sizeof(create));
+    // Drivers keep the pointer, too.
+    mem = create(o->context, CL_MEM_READ_ONLY, &m->of.surface, plane, &err);
+    if (!mem && !err)
+        err = CL_INVALID_VALUE;
+    return ocl_failed(fault, err, "clCreateFromVA_APIMediaSurfaceINTEL") ? NULL
+                                                                         : mem;
+}
+
+bool ocl_surface_import(struct ocl *o, struct ocl_import *m,
+                        struct ocl_fault *fault)
+{
+    if (!(m->mem = make_plane(o, m, 0, fault)))
+        return false;
+    if ((m->chroma = make_plane(o, m, 1, fault)))
+        return true;
+    o->api.clReleaseMemObject(m->mem);
+    m->mem = NULL;
+    return false;
+}
+
+#else  // headers of the extension, or of VA-API, are missing
+
+void ocl_surface_find(struct ocl *o, struct ocl_facts *facts, int n)
+{
+    (void)o, (void)facts, (void)n;
+}
+
+int ocl_surface_properties(const struct ocl *o, cl_context_properties *to)
+{
+    (void)o, (void)to;
+    return 0;
+}
+
+bool ocl_surface_open(struct ocl *o)
+{
+    (void)o;
+    return false;
+}
+
+bool ocl_surface_import(struct ocl *o, struct ocl_import *m,
+                        struct ocl_fault *fault)
+{
+    (void)o, (void)m, (void)fault;
+    return false;
+}
+
+#endif
+
+// ---- Of one batch --------------------------------------------------------------
+
+// Luma has a byte per pixel, chroma two; struct hr__external says where both
+// are in what hr__planes speaks of.
+void ocl_surface_place(const struct ocl_import *m, struct ocl_copy *c)
+{
+    size_t w = m->of.width, luma = w * m->of.height;
+    size_t at = c->from < luma ? c->from : c->from - luma;
+
+    c->mem = c->from < luma ? m->mem : m->chroma;
+    c->texel = c->from < luma ? 1 : 2;
+    c->x = at % w / c->texel;
+    c->y = at / w;
+}
+
+bool ocl_surface_copy(struct ocl *o, cl_mem to, const struct ocl_copy *c,
+                      struct ocl_fault *fault)
+{
+    const size_t from[3] = {c->x, c->y, 0};
+    const size_t region[3] = {c->width / c->texel, c->rows, 1};
+
+    return !ocl_failed(
+        fault,
+        o->api.clEnqueueCopyImageToBuffer(o->queues[OCL_UPLOAD], c->mem, to,
+                                          from, region, c->to, 0, NULL, NULL),
+        "clEnqueueCopyImageToBuffer");
+}
