@@ -7,7 +7,7 @@
 
 #include "opencl_faults.h"
 
-enum { JOBS = 12, MANY = 64, W = 40, H = 30, LAUNCH_MS = 150 };
+enum { JOBS = 16, MANY = 64, W = 40, H = 30, LAUNCH_MS = 150 };
 
 static hr_job submit(hr_device dev, hr_batch out, const struct bytes *b, int n,
                      const struct hr_job_params *params)
