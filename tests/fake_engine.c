@@ -79,6 +79,22 @@ static void sleep_ns(int64_t ns)
         nanosleep(&t, NULL);
 }
 
+static int64_t thread_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static void burn_ns(int64_t ns)
+{
+    int64_t until = thread_ns() + ns;
+
+    while (ns > 0 && thread_ns() < until)
+        ;
+}
+
 // ---- One task -------------------------------------------------------------
 
 static bool within(int k, int from, int to)
@@ -195,6 +211,7 @@ static void run(struct fake *f, struct hr__task *task)
         wait_for_gate();
     hr__task_begun(task);
     sleep_ns(f->s.delay_ns);
+    burn_ns(f->s.burn_ns);
     if (!f->s.fail_late && within(k, f->s.fail_from, f->s.fail_to)) {
         fail(&out, f, k);
         end(task, &out);

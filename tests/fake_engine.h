@@ -25,6 +25,7 @@ struct fake_script {
     bool open_fails;
     bool gate;         // tasks wait for fake_gate_open() before they begin
     int64_t delay_ns;  // in front of each task
+    int64_t burn_ns;   // .. and CPU time of its thread
     // Tasks are counted from 1 as they begin (of one engine).
     int fail_from, fail_to;  // these end with fail_status (to <= 0: and so on)
     bool fail_late;          // .. after the work instead of before it

@@ -242,12 +242,13 @@ static struct profile_sample pipeline(struct profile_child *c,
 }
 
 // An engine that takes 5 ms per picture, whatever the machine does besides:
-// the data side's time is known.
-static struct profile_child *open_child(void)
+// the data side's time is known. So is its CPU time.
+static struct profile_child *open_child(int64_t burn_ns)
 {
     struct profile_child *c = calloc(1, sizeof(*c));
     struct fake_script script = {.spans = {FAKE_DRS, FAKE_DRS, FAKE_DRS},
-                                 .delay_ns = 5 * TEST_MS};
+                                 .delay_ns = 5 * TEST_MS,
+                                 .burn_ns = burn_ns};
     struct run_options *opt = &c->run.opt;
     uint64_t seed = test_seed;
     char error[320];
@@ -279,9 +280,35 @@ static void close_child(struct profile_child *c)
     free(c);
 }
 
+// CPU seconds per picture, of an engine that burns so much for each of them.
+static double cpu_of(int64_t burn_ns)
+{
+    struct profile_child *c = open_child(burn_ns);
+    struct profile_sample s;
+    double period;
+
+    // The first time it warms up.
+    for (int i = 0; i < 2; i++)
+        s = pipeline(c, 0, &period);
+    close_child(c);
+    return s.cpu_seconds / (double)s.images;
+}
+
+// What a picture costs more, if the engine burns 10 ms more for it, is 10 ms:
+// nothing that was counted is missing, or of another window.
+static void cpu_seconds(void)
+{
+    const double burnt = 0.010;
+    double little = cpu_of(0), much = cpu_of((int64_t)(1e9 * burnt));
+
+    CHECK(fabs(much - little - burnt) <= 0.02 * burnt,
+          "%.3f and %.3f ms per picture, not %.0f more", 1000 * little,
+          1000 * much, 1000 * burnt);
+}
+
 static void consumers(void)
 {
-    struct profile_child *c = open_child();
+    struct profile_child *c = open_child(0);
     double data, with, busy;
 
     for (int i = 0; i < 2; i++) {
@@ -347,7 +374,7 @@ static void loads(struct profile_child *c, double per_cent)
 
 static void consumer_loads(void)
 {
-    struct profile_child *c = open_child();
+    struct profile_child *c = open_child(0);
 
     loads(c, 0);
     loads(c, 20);
@@ -358,12 +385,12 @@ static void consumer_loads(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(medians),        TEST_CASE(threads_that_suffice),
-        TEST_CASE(largest_part),   TEST_CASE(enough_in_words),
-        TEST_CASE(bounds),         TEST_CASE(overlap),
-        TEST_CASE(advice),         TEST_CASE(advice_fed),
-        TEST_CASE(advice_alone),   TEST_CASE(consumers),
-        TEST_CASE(consumer_loads),
+        TEST_CASE(medians),      TEST_CASE(threads_that_suffice),
+        TEST_CASE(largest_part), TEST_CASE(enough_in_words),
+        TEST_CASE(bounds),       TEST_CASE(overlap),
+        TEST_CASE(advice),       TEST_CASE(advice_fed),
+        TEST_CASE(advice_alone), TEST_CASE(cpu_seconds),
+        TEST_CASE(consumers),    TEST_CASE(consumer_loads),
     };
 
     return test_main("profile", cases, sizeof(cases) / sizeof(*cases), argc,
