@@ -19,14 +19,15 @@ machine was busy.
 """
 import argparse
 import json
-import math
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 
-TURNS = 5
+from doubt import median_and_doubt
+
+TURNS, RATE_TURNS = 5, 11
 MAY_DOUBT = 3  # times what may be off: then agreeing says nothing, either
 
 
@@ -58,11 +59,11 @@ def run(o, folder, epochs):
     return json.loads(text), usage.ru_utime + usage.ru_stime
 
 
-def profile(o, folder, *more):
+def profile(o, folder, seconds, *more):
     """The planned configuration of the backend, and the whole."""
     text = subprocess.run(
         [o.headrace, "profile", folder, "--backends", o.backend, "--json",
-         "--seconds", str(o.seconds), *more] + options(o),
+         "--seconds", str(seconds), *more] + options(o),
         check=True, stdout=subprocess.PIPE).stdout
     whole = json.loads(text)
     (config,) = (c for c in whole["configurations"]
@@ -77,10 +78,7 @@ class Verdict:
 
     def say(self, what, offs, most, unit):
         """offs: how far each turn is off, in unit."""
-        off = statistics.median(offs)
-        spread = statistics.median(abs(x - off) for x in offs)
-        # The middle one of n normal values, their spread by the median.
-        doubt = 2 * 1.2533 * 1.4826 * spread / math.sqrt(len(offs))
+        off, doubt = median_and_doubt(offs)
         ok = abs(off) <= most
         if not ok and abs(off) - doubt > most:
             word, self.bad = "MISS", self.bad + 1
@@ -105,8 +103,8 @@ def plain(o, folder):
 def rates(o, folder, v):
     offs, offs_cpu = [], []
     before = plain(o, folder)
-    for _ in range(TURNS):
-        config, whole = profile(o, folder)
+    for _ in range(RATE_TURNS):
+        config, whole = profile(o, folder, o.rate_seconds)
         after = plain(o, folder)
         rate, cpu = ((a + b) / 2 for a, b in zip(before, after))
         offs.append(100 * (config["img_per_s"] / rate - 1))
@@ -124,7 +122,8 @@ def consumer(o, folder, v, config):
         offs = []
         for _ in range(TURNS):
             ms = 1000 * factor * per_batch / config["img_per_s"]
-            config, whole = profile(o, folder, "--consumer", f"{ms:.3f}")
+            config, whole = profile(o, folder, o.seconds, "--consumer",
+                                    f"{ms:.3f}")
             v.others.append(whole["others"])
             data = 1000 * per_batch / config["img_per_s"]
             offs.append(100 * (config["consumer_busy"] - min(1, ms / data)))
@@ -141,8 +140,11 @@ def main():
     p.add_argument("--backend", default="cpu")
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--batch", type=int, default=20)
-    p.add_argument("--epochs", type=int, default=4)
+    p.add_argument("--epochs", type=int, default=8)
     p.add_argument("--seconds", type=float, default=8)
+    # The same work of the same process takes CPU time that differs by 7 %
+    # from second to second where others share a core's caches: so, long.
+    p.add_argument("--rate-seconds", type=float, default=16)
     o = p.parse_args()
     o.headrace = os.path.join(o.build, "headrace")
     if not os.path.exists(o.headrace):
