@@ -99,7 +99,7 @@ struct profile_config {
     enum profile_mode mode;
     int threads;
     // What its process said.
-    char device[64], description[192];
+    char device[128], description[512];
     int batch, ring;
     bool software;
     double pictures;
@@ -140,7 +140,10 @@ struct profile_watch {
     int num_parts;
     double worker_cpu[HR_PROFILE_THREADS];  // share of the time, 0 .. 1
     int num_workers;
-    double idle;       // share of the workers' time
+    double idle;  // share of the workers' time
+    // Seconds of all workers that were counted as idle when one was woken, but
+    // were over when the measurement began.
+    double idle_before;
     double entropy;    // share of decode on the CPU, estimated
     double overlap;    // hidden share of device and copies; < 0: none
     double occupancy;  // jobs in flight, mean
