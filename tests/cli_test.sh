@@ -205,6 +205,7 @@ run 0 profile damaged --backends cpu --threads 1 --seconds 1 --batch 16 \
     --consumer 4 --consumer-cpu 30 --json
 json out 'abs(d["failing"] - 4 / d["pictures"]) < 0.01'
 json out 'abs(d["consumer_img_per_s"] - 1000 / 4 * (d["pictures"] - 4)) < 0.1'
+json out 'd["consumer_cpu"] == 0.3 and d["backends"][0]["device"] == "cpu"'
 json out 'all(0 < c["consumer_cpu"] < 0.4 for c in d["configurations"]
               if c["mode"] == "planned")'
 json out 'all((c["fallbacks"] is None) == (c["mode"] == "eager")
