@@ -216,6 +216,13 @@ says out "cannot be made"
 says out "of a core."
 run 2 profile only-damaged --backends cpu --threads 1 --seconds 1
 says err "none of the pictures could be read"
+# The library says of each picture why it failed; a user hears it if asked for.
+run 1 run only-damaged --backend cpu --out none -q
+expect "no log without HEADRACE_LOG" [ "$(grep -c ': info: ' err)" = 0 ]
+HEADRACE_LOG=info run 1 run only-damaged --backend cpu --out none -q
+expect "a log with it" [ "$(grep -c '^headrace: info: .*short' err)" = 4 ]
+HEADRACE_LOG=loud run 2 devices
+says err "HEADRACE_LOG is 'loud', not debug, info, warning or error"
 run 2 profile "$photos" --backends quantum
 says err "no such backend"
 run 2 profile /nowhere
