@@ -176,7 +176,7 @@ struct profile {
 int profile_options(struct profile *p, int argc, char **argv, bool *done);
 void profile_options_finish(struct profile *p);
 
-// ---- The child ---------------------------------------------------------------
+// ---- The child -------------------------------------------------------------
 
 int profile_child(void);
 
@@ -237,7 +237,7 @@ int profile_eager_collect(struct profile_child *c, struct run_slot *slot);
 // few JPEG files of the list; < 0: none could be read.
 double profile_entropy_share(struct inputs *in);
 
-// ---- Children, from the parent's side ------------------------------------------
+// ---- Children, from the parent's side --------------------------------------
 
 bool profile_start(struct profile *p, struct profile_config *c);
 // Sends a command, waits for the answer. NULL: a message was printed.
@@ -245,7 +245,7 @@ json_t *profile_ask(struct profile *p, struct profile_config *c,
                     json_t *command, double seconds);
 void profile_end(struct profile_config *c);
 
-// ---- What is known then --------------------------------------------------------
+// ---- What is known then ----------------------------------------------------
 
 double profile_median(const double *values, int n);
 // In place. q = 0.99: the value that 99 of 100 do not exceed.

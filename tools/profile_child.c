@@ -62,7 +62,7 @@ static json_t *sample_json(const struct profile_measure *m)
         rungs_json(s), "latencies", numbers(s->latencies, s->num_latencies));
 }
 
-// ---- With the clocks on ----------------------------------------------------------
+// ---- With the clocks on ----------------------------------------------------
 
 static json_t *engine_json(const struct hr_engine_profile *a,
                            const struct hr_engine_profile *b)
@@ -173,7 +173,7 @@ static json_t *measure(struct profile_child *c, json_t *command)
     return ok ? answer : NULL;
 }
 
-// ---- The process -----------------------------------------------------------------
+// ---- The process -----------------------------------------------------------
 
 static const char *text_of(const json_t *json, const char *name)
 {

@@ -28,7 +28,7 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-// ---- The consumer ------------------------------------------------------------
+// ---- The consumer ----------------------------------------------------------
 
 static double thread_cpu(void)
 {
@@ -68,7 +68,7 @@ static void consume(struct profile_child *c)
     hr_trace_span("consumer", begin, now_ns());
 }
 
-// ---- The pipeline --------------------------------------------------------------
+// ---- The pipeline ----------------------------------------------------------
 
 static void on_done(void *ctx, const struct hr_job_t *job)
 {
@@ -175,7 +175,7 @@ static bool collect(struct profile_child *c, struct profile_measure *m)
     return true;
 }
 
-// ---- One measurement -----------------------------------------------------------
+// ---- One measurement -------------------------------------------------------
 
 // Jiffies of all processes of the machine but not of this one.
 static uint64_t others(uint64_t *all)

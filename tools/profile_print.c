@@ -32,9 +32,9 @@ static const char legend[] =
     "CPU-s/1k: CPU seconds of the process per 1000 pictures. KiB/img: to the\n"
     "device and back; imp: KiB of each that one device read in the memory of\n"
     "another, past the host; launch: of kernels, per batch. peak MiB: host\n"
-    "memory of the process. fallb %: pictures of which an engine left a part to\n"
-    "the next one or the CPU (not known of eager). x 1thr, x CPU: times the\n"
-    "rate of one CPU thread, of the CPU's best.";
+    "memory of the process. fallb %: pictures of which an engine left a part\n"
+    "to the next one or the CPU (not known of eager). x 1thr, x CPU: times\n"
+    "the rate of one CPU thread, of the CPU's best.";
 
 // Columns of the longest name: a device may be several engines in a row.
 static int name_width(const struct profile *p)
