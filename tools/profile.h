@@ -179,6 +179,7 @@ void profile_options_finish(struct profile *p);
 // ---- The child -------------------------------------------------------------
 
 int profile_child(void);
+double profile_seconds(int64_t ns);
 
 struct profile_child {
     struct run run;
