@@ -10,10 +10,12 @@
 Checks: every event has what its phase needs; every async begin has its end
 and every arrow both ends, in order; spans of one row are nested or apart;
 rows and processes have names; counters only have numbers; no two processes
-use one id; what is of a job, a sample or a device's batch says of which. --merge puts our trace on the time axis of torch.profiler's (wall
-time, or its baseTimeNanoseconds) and writes both as one. A torch without
-Kineto (Debian's) counts from its own start: there the program must leave marks
-of our clock in torch's trace, and where there are some, they count:
+use one id; what is of a job, a sample or a device's batch says of which.
+
+--merge puts our trace on the time axis of torch.profiler's (wall time, or its
+baseTimeNanoseconds) and writes both as one. A torch without Kineto (Debian's)
+counts from its own start: there the program must leave marks of our clock in
+torch's trace, and where there are some, they count:
 
     for _ in range(3):      # the first is slow; the quickest is taken
         with record_function(f"headrace clock {time.monotonic_ns()}"):

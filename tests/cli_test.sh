@@ -205,6 +205,7 @@ run 0 profile damaged --backends cpu --threads 1 --seconds 1 --batch 16 \
     --consumer 4 --consumer-cpu 30 --json
 json out 'abs(d["failing"] - 4 / d["pictures"]) < 0.01'
 json out 'abs(d["consumer_img_per_s"] - 1000 / 4 * (d["pictures"] - 4)) < 0.1'
+json out 'd["consumer_cpu"] == 0.3 and d["backends"][0]["device"] == "cpu"'
 json out 'all(0 < c["consumer_cpu"] < 0.4 for c in d["configurations"]
               if c["mode"] == "planned")'
 json out 'all((c["fallbacks"] is None) == (c["mode"] == "eager")
@@ -215,6 +216,13 @@ says out "cannot be made"
 says out "of a core."
 run 2 profile only-damaged --backends cpu --threads 1 --seconds 1
 says err "none of the pictures could be read"
+# The library says of each picture why it failed; a user hears it if asked for.
+run 1 run only-damaged --backend cpu --out none -q
+expect "no log without HEADRACE_LOG" [ "$(grep -c ': info: ' err)" = 0 ]
+HEADRACE_LOG=info run 1 run only-damaged --backend cpu --out none -q
+expect "a log with it" [ "$(grep -c '^headrace: info: .*short' err)" = 4 ]
+HEADRACE_LOG=loud run 2 devices
+says err "HEADRACE_LOG is 'loud', not debug, info, warning or error"
 run 2 profile "$photos" --backends quantum
 says err "no such backend"
 run 2 profile /nowhere

@@ -38,6 +38,19 @@ static void exact_engine(void)
     }
 }
 
+// A device of several engines is none of them by name.
+static void several_engines(void)
+{
+    struct validate_ran r;
+
+    fake_reset_spans(FAKE_DRS);
+    r = VALIDATE_RUN(validate_in, "--backend", "fake+fake");
+    CHECK(r.code == 0 && !strstr(r.out, "made none of them") &&
+              !strstr(r.out, "warning"),
+          "exit %d: %s%s", r.code, r.err, r.out);
+    validate_done(&r);
+}
+
 // ---- Wrong ----------------------------------------------------------------
 
 static void expect_stage(const char *stage, uint32_t spans,
@@ -380,6 +393,7 @@ int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(exact_engine),
+        TEST_CASE(several_engines),
         TEST_CASE(stage_is_named),
         TEST_CASE(span_tells),
         TEST_CASE(one_picture),

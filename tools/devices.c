@@ -92,7 +92,7 @@ static json_t *certificate_json(const struct hr_certificate *cert)
         json_object_set_new(span, "exact", json_boolean(exact));
         json_object_set_new(span, "failed", json_boolean(s->failed));
         json_object_set_new(span, "pictures", json_integer(s->pictures));
-        json_object_set_new(span, "differing", json_real(s->differing));
+        json_object_set_new(span, "percent", json_real(100 * s->differing));
         json_object_set_new(span, "max", json_real(s->max));
         json_object_set_new(span, "mean", json_real(s->mean));
         json_object_set_new(span, "psnr",

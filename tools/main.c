@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools.h"
@@ -37,6 +38,35 @@ static int help(void)
     return tools_flush_stdout();
 }
 
+// ---- What the library says -------------------------------------------------
+
+static const char *const levels[] = {"debug", "info", "warning", "error"};
+
+// On threads of the library, whose stacks need not be large.
+static void on_log(void *ctx, enum hr_log_level level, const char *msg)
+{
+    char line[2048];
+
+    (void)ctx;
+    tools_escape(line, sizeof(line), msg);
+    fprintf(stderr, "headrace: %s: %s\n", levels[level], line);
+}
+
+static bool set_log(void)
+{
+    const char *wish = getenv("HEADRACE_LOG");
+
+    if (!wish || !*wish)
+        return true;
+    for (int i = HR_LOG_DEBUG; i <= HR_LOG_ERROR; i++)
+        if (!strcmp(wish, levels[i])) {
+            hr_set_log(on_log, NULL, (enum hr_log_level)i);
+            return true;
+        }
+    tools_warn("HEADRACE_LOG is '%s', not debug, info, warning or error", wish);
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
@@ -49,6 +79,8 @@ int main(int argc, char **argv)
     if (!strcmp(name, "--help") || !strcmp(name, "-h") ||
         (!strcmp(name, "help") && argc == 2))
         return help();
+    if (!set_log())
+        return TOOLS_CANNOT;
     for (size_t i = 0; i < NUM_COMMANDS; i++) {
         if (strcmp(name, commands[i].name))
             continue;

@@ -2,6 +2,7 @@
 #include "profile.h"
 
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,8 +218,9 @@ static void read_engines(struct profile_watch *w, const json_t *answer)
         w->worker_cpu[w->num_workers++] =
             json_number_value(json_array_get(cpu, i)) / elapsed;
     if (w->num_workers && elapsed > 0)
-        w->idle = json_number_value(json_object_get(host, "idle")) / elapsed /
-                  w->num_workers;
+        w->idle = fmax(0, json_number_value(json_object_get(host, "idle")) -
+                              w->idle_before) /
+                  elapsed / w->num_workers;
 }
 
 static bool watch_one(struct profile *p, struct profile_config *c,
@@ -245,10 +247,10 @@ static bool watch_one(struct profile *p, struct profile_config *c,
         w->rate = s->rate;
         w->wait_submit = s->wait_submit / s->seconds;
         w->wait_results = s->wait_results / s->seconds;
-        read_engines(w, answer);
         ok = profile_read_trace(
             p, c, w, path, json_number_value(json_object_get(answer, "begun")),
             json_number_value(json_object_get(answer, "ended")));
+        read_engines(w, answer);
         w->valid = ok;
     }
     unlink(path);

@@ -99,7 +99,7 @@ struct profile_config {
     enum profile_mode mode;
     int threads;
     // What its process said.
-    char device[64], description[192];
+    char device[128], description[512];
     int batch, ring;
     bool software;
     double pictures;
@@ -140,7 +140,10 @@ struct profile_watch {
     int num_parts;
     double worker_cpu[HR_PROFILE_THREADS];  // share of the time, 0 .. 1
     int num_workers;
-    double idle;       // share of the workers' time
+    double idle;  // share of the workers' time
+    // Seconds of all workers that were counted as idle when one was woken, but
+    // were over when the measurement began.
+    double idle_before;
     double entropy;    // share of decode on the CPU, estimated
     double overlap;    // hidden share of device and copies; < 0: none
     double occupancy;  // jobs in flight, mean
@@ -173,9 +176,10 @@ struct profile {
 int profile_options(struct profile *p, int argc, char **argv, bool *done);
 void profile_options_finish(struct profile *p);
 
-// ---- The child ---------------------------------------------------------------
+// ---- The child -------------------------------------------------------------
 
 int profile_child(void);
+double profile_seconds(int64_t ns);
 
 struct profile_child {
     struct run run;
@@ -234,7 +238,7 @@ int profile_eager_collect(struct profile_child *c, struct run_slot *slot);
 // few JPEG files of the list; < 0: none could be read.
 double profile_entropy_share(struct inputs *in);
 
-// ---- Children, from the parent's side ------------------------------------------
+// ---- Children, from the parent's side --------------------------------------
 
 bool profile_start(struct profile *p, struct profile_config *c);
 // Sends a command, waits for the answer. NULL: a message was printed.
@@ -242,7 +246,7 @@ json_t *profile_ask(struct profile *p, struct profile_config *c,
                     json_t *command, double seconds);
 void profile_end(struct profile_config *c);
 
-// ---- What is known then --------------------------------------------------------
+// ---- What is known then ----------------------------------------------------
 
 double profile_median(const double *values, int n);
 // In place. q = 0.99: the value that 99 of 100 do not exceed.

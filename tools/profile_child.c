@@ -14,11 +14,6 @@
 const char *const profile_modes[] = {"planned", "eager",   "memory",
                                      "decoded", "watched", NULL};
 
-static double seconds_of(int64_t ns)
-{
-    return 1e-9 * (double)ns;
-}
-
 // ---- Answers ---------------------------------------------------------------
 
 static json_t *numbers(const double *values, size_t n)
@@ -62,7 +57,7 @@ static json_t *sample_json(const struct profile_measure *m)
         rungs_json(s), "latencies", numbers(s->latencies, s->num_latencies));
 }
 
-// ---- With the clocks on ----------------------------------------------------------
+// ---- With the clocks on ----------------------------------------------------
 
 static json_t *engine_json(const struct hr_engine_profile *a,
                            const struct hr_engine_profile *b)
@@ -75,16 +70,16 @@ static json_t *engine_json(const struct hr_engine_profile *a,
         if (b->parts[i].ns > a->parts[i].ns)
             json_object_set_new(
                 parts, hr_part_name((enum hr_part)i),
-                json_real(
-                    seconds_of((int64_t)(b->parts[i].ns - a->parts[i].ns))));
+                json_real(profile_seconds(
+                    (int64_t)(b->parts[i].ns - a->parts[i].ns))));
     for (int i = 0; i < n; i++)
-        json_array_append_new(
-            cpu, json_real(seconds_of((int64_t)(b->cpu_ns[i] - a->cpu_ns[i]))));
+        json_array_append_new(cpu, json_real(profile_seconds((
+                                       int64_t)(b->cpu_ns[i] - a->cpu_ns[i]))));
     return json_pack("{s:s s:b s:I s:f s:o s:o}", "name", b->name,
                      "device_times", b->device_times, "tasks",
                      (json_int_t)(b->tasks - a->tasks), "idle",
-                     seconds_of((int64_t)(b->idle_ns - a->idle_ns)), "parts",
-                     parts, "cpu", cpu);
+                     profile_seconds((int64_t)(b->idle_ns - a->idle_ns)),
+                     "parts", parts, "cpu", cpu);
 }
 
 static void add_engines(struct profile_child *c,
@@ -173,7 +168,7 @@ static json_t *measure(struct profile_child *c, json_t *command)
     return ok ? answer : NULL;
 }
 
-// ---- The process -----------------------------------------------------------------
+// ---- The process -----------------------------------------------------------
 
 static const char *text_of(const json_t *json, const char *name)
 {

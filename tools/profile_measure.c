@@ -15,11 +15,6 @@
 #include "profile.h"
 #include "tools.h"
 
-static double seconds_of(int64_t ns)
-{
-    return 1e-9 * (double)ns;
-}
-
 static int64_t now_ns(void)
 {
     struct timespec t;
@@ -28,7 +23,12 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-// ---- The consumer ------------------------------------------------------------
+double profile_seconds(int64_t ns)
+{
+    return 1e-9 * (double)ns;
+}
+
+// ---- The consumer ----------------------------------------------------------
 
 static double thread_cpu(void)
 {
@@ -57,7 +57,7 @@ static void consume(struct profile_child *c)
 
     for (int64_t at = begin; part > 0 && at < end; at += slice) {
         int64_t stop = at + slice < end ? at + slice : end;
-        double due = part * seconds_of(stop - begin);
+        double due = part * profile_seconds(stop - begin);
 
         while (thread_cpu() - cpu < due && now_ns() < end)
             ;
@@ -68,7 +68,7 @@ static void consume(struct profile_child *c)
     hr_trace_span("consumer", begin, now_ns());
 }
 
-// ---- The pipeline --------------------------------------------------------------
+// ---- The pipeline ----------------------------------------------------------
 
 static void on_done(void *ctx, const struct hr_job_t *job)
 {
@@ -155,7 +155,7 @@ static bool collect(struct profile_child *c, struct profile_measure *m)
         for (int i = 0; i < slot->num; i++)
             failed += slot->job->results[i].status != HR_OK;
     }
-    m->s.wait_results += seconds_of(now_ns() - begin);
+    m->s.wait_results += profile_seconds(now_ns() - begin);
     count(m, slot, failed);
     if (m->counts &&
         !keep_latency(m, 1e-6 * (double)(atomic_load(&c->ended[at]) -
@@ -170,12 +170,12 @@ static bool collect(struct profile_child *c, struct profile_measure *m)
     if (c->consumer_ms > 0) {
         begin = now_ns();
         consume(c);
-        m->s.consumer_seconds += seconds_of(now_ns() - begin);
+        m->s.consumer_seconds += profile_seconds(now_ns() - begin);
     }
     return true;
 }
 
-// ---- One measurement -----------------------------------------------------------
+// ---- One measurement -------------------------------------------------------
 
 // Jiffies of all processes of the machine but not of this one.
 static uint64_t others(uint64_t *all)

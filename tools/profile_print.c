@@ -32,19 +32,31 @@ static const char legend[] =
     "CPU-s/1k: CPU seconds of the process per 1000 pictures. KiB/img: to the\n"
     "device and back; imp: KiB of each that one device read in the memory of\n"
     "another, past the host; launch: of kernels, per batch. peak MiB: host\n"
-    "memory of the process. fallb %: pictures that the device left to the CPU,\n"
-    "in part or whole (not known of eager). x 1thr, x CPU: times the rate of\n"
-    "one CPU thread, of the CPU's best.";
+    "memory of the process. fallb %: pictures of which an engine left a part\n"
+    "to the next one or the CPU (not known of eager). x 1thr, x CPU: times\n"
+    "the rate of one CPU thread, of the CPU's best.";
+
+// Columns of the longest name: a device may be several engines in a row.
+static int name_width(const struct profile *p)
+{
+    size_t width = sizeof("device") - 1;
+
+    for (int i = 0; i < p->num_configs; i++)
+        if (strlen(p->configs[i].device) > width)
+            width = strlen(p->configs[i].device);
+    return (int)width;
+}
 
 static void rates(const struct profile *p)
 {
     const struct profile_config *one = profile_find(p, profile_cpu(p),
                                                     PROFILE_PLANNED, 1);
     const struct profile_config *best = profile_best_cpu(p);
+    int width = name_width(p);
     char fallback[32];
 
-    printf("%-14s %3s %-8s %9s %5s %8s %8s %9s %9s %7s %7s %8s %7s %6s %6s\n",
-           "device", "thr", "mode", "img/s", "+-%", "p50 ms", "p99 ms",
+    printf("%-*s %3s %-8s %9s %5s %8s %8s %9s %9s %7s %7s %8s %7s %6s %6s\n",
+           width, "device", "thr", "mode", "img/s", "+-%", "p50 ms", "p99 ms",
            "CPU-s/1k", "KiB/img", "imp", "launch", "peak MiB", "fallb %",
            "x 1thr", "x CPU");
     for (int i = 0; i < p->num_configs; i++) {
@@ -54,9 +66,9 @@ static void rates(const struct profile *p)
             continue;
         snprintf(fallback, sizeof(fallback), "%.1f",
                  profile_fallback_percent(c));
-        printf("%-14s %3d %-8s %9.1f %5.1f %8.2f %8.2f %9.3f %9.1f %7.1f %7.1f "
+        printf("%-*s %3d %-8s %9.1f %5.1f %8.2f %8.2f %9.3f %9.1f %7.1f %7.1f "
                "%8.1f %7s %6.2f %6.2f\n",
-               c->device, c->threads, profile_modes[c->mode], c->rate,
+               width, c->device, c->threads, profile_modes[c->mode], c->rate,
                100 * c->noise, c->p50, c->p99, c->cpu_per_1000,
                c->bytes_per_image / 1024, c->imported_per_image / 1024,
                c->launches_per_batch, c->peak_rss * MIB,
@@ -105,6 +117,8 @@ static void rungs(const struct profile *p)
 
 static void consumers(const struct profile *p)
 {
+    int width = name_width(p);
+
     if (p->opt.consumer_ms <= 0)
         return;
     printf("\nA consumer of %g ms per batch of %.3g", p->opt.consumer_ms,
@@ -112,13 +126,13 @@ static void consumers(const struct profile *p)
     if (p->opt.consumer_cpu)
         printf(", using %d %% of a core", p->opt.consumer_cpu);
     printf(" (at most %.1f img/s)\n\n", profile_need(p));
-    printf("%-14s %3s %9s %8s %9s\n", "device", "thr", "img/s", "busy %",
+    printf("%-*s %3s %9s %8s %9s\n", width, "device", "thr", "img/s", "busy %",
            "bound");
     for (int i = 0; i < p->num_configs; i++) {
         const struct profile_config *c = &p->configs[i];
 
         if (c->mode == PROFILE_PLANNED)
-            printf("%-14s %3d %9.1f %8.1f %9s\n", c->device, c->threads,
+            printf("%-*s %3d %9.1f %8.1f %9s\n", width, c->device, c->threads,
                    c->fed_rate, 100 * c->busy, bound_name(p, c));
     }
     if (p->opt.consumer_cpu)
@@ -158,8 +172,8 @@ static void watched(const struct profile *p, int backend)
 
     if (!w->valid)
         return;
-    printf("\nWhere the time goes on %s, %d thread%s (ms per 1000 pictures; "
-           "of each\nengine's)\n\n",
+    printf("\nWhere the time goes on %s, %d thread%s (ms per 1000 pictures,\n"
+           "share of the engine's)\n\n",
            p->opt.backends[backend], profile_most_threads(p),
            profile_most_threads(p) == 1 ? "" : "s");
     for (int i = 0; i < w->num_parts; i++) {
@@ -279,14 +293,16 @@ static json_t *backend_json(const struct profile *p, int b)
 
     for (int i = 0; i < w->num_workers; i++)
         json_array_append_new(cpu, json_real(w->worker_cpu[i]));
-    json = json_pack("{s:s s:o s:o s:f s:f s:f s:f s:f s:o s:o}", "backend",
-                     p->opt.backends[b], "parts", parts_json(w), "worker_cpu",
-                     cpu, "worker_idle", w->idle, "jobs_in_flight",
-                     w->occupancy, "queue_empty", w->empty, "wait_submit",
-                     w->wait_submit, "wait_results", w->wait_results, "overlap",
-                     w->overlap >= 0 ? json_real(w->overlap) : json_null(),
-                     "entropy_of_decode",
-                     w->entropy >= 0 ? json_real(w->entropy) : json_null());
+    json = json_pack(
+        "{s:s s:s s:o s:o s:f s:f s:f s:f s:f s:o s:o}", "backend",
+        p->opt.backends[b], "device",
+        profile_find(p, b, PROFILE_PLANNED, profile_most_threads(p))->device,
+        "parts", parts_json(w), "worker_cpu", cpu, "worker_idle", w->idle,
+        "jobs_in_flight", w->occupancy, "queue_empty", w->empty, "wait_submit",
+        w->wait_submit, "wait_results", w->wait_results, "overlap",
+        w->overlap >= 0 ? json_real(w->overlap) : json_null(),
+        "entropy_of_decode",
+        w->entropy >= 0 ? json_real(w->entropy) : json_null());
     if (p->opt.consumer_ms > 0) {
         bool measured;
         int n = profile_enough(p, b, &measured);
@@ -309,14 +325,15 @@ static int print_json(const struct profile *p)
             json_array_append_new(configs, config_json(p, &p->configs[i]));
     for (int b = 0; b < p->opt.num_backends; b++)
         json_array_append_new(backends, backend_json(p, b));
-    json = json_pack("{s:s s:s s:f s:f s:i s:f s:f s:i s:f s:f s:o s:o s:s}",
+    json = json_pack("{s:s s:s s:f s:f s:i s:f s:f s:f s:f s:f s:o s:o s:s}",
                      "version", hr_version(), "ops", p->opt.run.ops_text,
                      "pictures", p->configs[0].pictures, "failing",
                      profile_failing(p), "rounds", PROFILE_ROUNDS,
                      "consumer_ms", p->opt.consumer_ms, "consumer_img_per_s",
-                     profile_need(p), "consumer_cpu", p->opt.consumer_cpu,
-                     "noise", p->noise, "others", p->others, "configurations",
-                     configs, "backends", backends, "advice", p->advice);
+                     profile_need(p), "consumer_cpu",
+                     p->opt.consumer_cpu / 100.0, "noise", p->noise, "others",
+                     p->others, "configurations", configs, "backends", backends,
+                     "advice", p->advice);
     rc = json
              ? json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9))
              : -1;

@@ -14,7 +14,7 @@ static void head(struct profile *p, struct report *r)
     const struct profile_config *one = profile_find(p, profile_cpu(p),
                                                     PROFILE_PLANNED, 1);
     enum report_tone tone = REPORT_PLAIN;
-    char value[32], note[96];
+    char value[32], note[192];
 
     for (int b = 0; b < p->opt.num_backends; b++) {
         const struct profile_config *c = profile_find(p, b, PROFILE_PLANNED,
@@ -76,7 +76,7 @@ static void bar_name(char *out, size_t size, const struct profile_config *c)
 
 static void speed_bars(struct profile *p, struct report *r, bool headspace)
 {
-    char names[PROFILE_CONFIGS][96], text[192];
+    char names[PROFILE_CONFIGS][160], text[192];
     const char *labels[PROFILE_CONFIGS];
     double values[PROFILE_CONFIGS];
     const struct profile_config *one = profile_find(p, profile_cpu(p),
@@ -174,8 +174,8 @@ static void table(struct profile *p, struct report *r)
                 "imported: KiB of each that one device read in the memory of "
                 "another, past the host. launches: of kernels, per batch. "
                 "MiB: peak host memory of the process. fallback: pictures "
-                "that the device left to the CPU, in part or whole; not known "
-                "of eager.");
+                "of which an engine left a part to the next one or the CPU; "
+                "not known of eager.");
     report_table(r, "Measured", columns, sizeof(columns) / sizeof(*columns));
     for (int i = 0; i < p->num_configs; i++)
         if (p->configs[i].mode != PROFILE_WATCHED)
@@ -239,7 +239,7 @@ static void consumer(struct profile *p, struct report *r)
 }
 
 struct bars {
-    char names[2 * PROFILE_BACKENDS][96];
+    char names[2 * PROFILE_BACKENDS][160];
     const char *labels[2 * PROFILE_BACKENDS];
     int of[PROFILE_BACKENDS][2];  // bar of host threads and device; -1: none
     int n;

@@ -41,7 +41,7 @@ void report_append(struct report *r, json_t *array, json_t *value)
         r->failed = true;
 }
 
-static json_t *text_or_null(const char *text)
+json_t *report_or_null(const char *text)
 {
     return text ? manifest_text(text) : json_null();
 }
@@ -241,7 +241,7 @@ void report_figure(struct report *r, const char *name, const char *value,
     report_set(r, figure, "is", json_string("figure"));
     report_set(r, figure, "name", manifest_text(name));
     report_set(r, figure, "value", manifest_text(value));
-    report_set(r, figure, "note", text_or_null(note));
+    report_set(r, figure, "note", report_or_null(note));
     report_append(r, r->items, figure);
 }
 
@@ -253,7 +253,7 @@ void report_section(struct report *r, const char *title, const char *text)
         return;
     item = report_item(r, "section");
     report_set(r, item, "title", manifest_text(title));
-    report_set(r, item, "text", text_or_null(text));
+    report_set(r, item, "text", report_or_null(text));
 }
 
 static void add_text(struct report *r, enum report_tone tone,

@@ -13,11 +13,6 @@ static const char *kind_name(enum report_chart_kind kind)
     return names[kind];
 }
 
-static json_t *text_or_null(const char *text)
-{
-    return text ? manifest_text(text) : json_null();
-}
-
 void report_chart(struct report *r, const struct report_chart *chart)
 {
     json_t *item, *labels;
@@ -27,9 +22,9 @@ void report_chart(struct report *r, const struct report_chart *chart)
     item = report_item(r, "chart");
     report_set(r, item, "kind", json_string(kind_name(chart->kind)));
     report_set(r, item, "title", manifest_text(chart->title));
-    report_set(r, item, "text", text_or_null(chart->text));
-    report_set(r, item, "x", text_or_null(chart->x_title));
-    report_set(r, item, "y", text_or_null(chart->y_title));
+    report_set(r, item, "text", report_or_null(chart->text));
+    report_set(r, item, "x", report_or_null(chart->x_title));
+    report_set(r, item, "y", report_or_null(chart->y_title));
     report_set(r, item, "log", json_boolean(chart->log_y));
     report_set(r, item, "labels", labels = json_array());
     for (int i = 0; i < chart->num_labels; i++)
@@ -96,7 +91,7 @@ void report_timeline(struct report *r, const char *title, const char *text)
         return;
     item = report_item(r, "timeline");
     report_set(r, item, "title", manifest_text(title));
-    report_set(r, item, "text", text_or_null(text));
+    report_set(r, item, "text", report_or_null(text));
     report_set(r, item, "lanes", json_array());
     report_set(r, item, "names", json_array());
     report_set(r, item, "spans", json_array());

@@ -28,7 +28,8 @@ void report_append(struct report *r, json_t *array, json_t *value);
 // A new object at the end, with "is": kind; also r->last.
 json_t *report_item(struct report *r, const char *kind);
 const char *report_tone_name(enum report_tone tone);
-json_t *report_number(double value);  // null if it is none
+json_t *report_number(double value);       // null if it is none
+json_t *report_or_null(const char *text);  // null if it is NULL
 
 // The page on both sides of the data, as the build put it together.
 extern const char report_page_head[], report_page_tail[];

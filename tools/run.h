@@ -8,9 +8,9 @@
 //   run_sink.c      where tensors go: nowhere, one array, a folder
 //   run_report.c    the summary
 //
-// Memory: the slots of the ring hold half of the budget together. The device counts
-// those in flight against its own budget, which is the whole less the one slot
-// that is being written to disk.
+// Memory: the slots of the ring hold half of the budget together. The device
+// counts those in flight against its own budget, which is the whole less the
+// one slot that is being written to disk.
 #ifndef HEADRACE_RUN_H
 #define HEADRACE_RUN_H
 

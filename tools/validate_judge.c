@@ -43,7 +43,7 @@ void validate_kind_name(const struct hr_info *info, char out[64])
 {
     static const char *const processes[] = {"baseline", "extended",
                                             "progressive", "lossless"};
-    static const char *const colors[] = {"grey", "YCbCr", "RGB", "CMYK",
+    static const char *const colors[] = {"gray", "YCbCr", "RGB", "CMYK",
                                          "YCCK"};
     bool color = info->components == 3;
 
@@ -59,10 +59,13 @@ void validate_kind_name(const struct hr_info *info, char out[64])
 
 // ---- Engines ---------------------------------------------------------------
 
+// A device may be several engines in a row; what it leaves goes to the CPU.
 bool validate_by_device(const struct validate *v, const struct hr_result *r)
 {
+    bool cpu = !strcmp(v->dev[VALIDATE_DEVICE]->backend, "cpu");
+
     for (int i = 0; i < r->num_spans; i++)
-        if (!strcmp(r->spans[i].device, v->dev[VALIDATE_DEVICE]->name))
+        if (cpu || strcmp(r->spans[i].device, "cpu") != 0)
             return true;
     return false;
 }

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Charts and timelines of the page. In one function with report.js, before it.
+"use strict";
+
+// ---- Charts ----------------------------------------------------------------
+
+// The numbers of a chart, for those who do not see it.
+function chartTable(item) {
+    if (item.kind === "lines") {
+        const cells = [];
+        item.series.forEach((s) => s.points.forEach((p) =>
+            cells.push(s.name, p[0], p[1])));
+        return table([{ title: "series" },
+                      { title: item.x || "x", number: true, digits: null },
+                      { title: item.y || "y", number: true, digits: null }],
+                     cells, null, item.title);
+    }
+    const cells = [];
+    item.labels.forEach((label, i) => {
+        cells.push(label);
+        item.series.forEach((s) => cells.push(s.values[i] ?? null));
+    });
+    return table([{ title: item.x || "" }].concat(item.series.map((s) =>
+        ({ title: s.name, number: true, digits: null }))), cells, null,
+        item.title);
+}
+
+function datasets(item) {
+    return item.series.map((s, i) => {
+        const many = item.kind === "rows" && item.series.length > 1;
+        const ink = color(s.tone || (many ? part(s.name) : series(i)));
+        if (item.kind === "lines")
+            return { label: s.name, borderColor: ink, backgroundColor: ink,
+                     borderWidth: 2, pointRadius: 3, tension: 0,
+                     data: s.points.map((p) => ({ x: p[0], y: p[1] })) };
+        const touch = item.kind === "histogram";
+        return { label: s.name, backgroundColor: ink,
+                 data: item.log ? s.values.map((v) => v > 0 ? v : null)
+                                : s.values,
+                 categoryPercentage: touch ? 1 : .75,
+                 barPercentage: touch ? .94 : .9,
+                 maxBarThickness: touch ? undefined : 46,
+                 borderRadius: touch ? 0 : 2 };
+    });
+}
+
+const isPower = (v) => Number.isInteger(Math.log10(v));
+
+function axis(item, title, isValue) {
+    const lines = item.kind === "lines";
+    const stacked = item.kind === "stacked" || item.kind === "rows";
+    const a = {
+        stacked,
+        title: { display: !!title, text: title, color: color("soft") },
+        ticks: { color: color("soft"), maxRotation: 60 },
+        grid: { color: (c) => isValue && item.log && !isPower(c.tick.value)
+                    ? "transparent" : color("line"),
+                display: isValue || lines, borderColor: color("line") },
+    };
+
+    if (isValue) {
+        a.type = item.log ? "logarithmic" : "linear";
+        if (item.log) {
+            const values = item.series.flatMap((s) => s.values || []);
+            a.min = 1;
+            a.max = Math.pow(10, Math.ceil(Math.log10(
+                Math.max(10, ...values))));
+            a.ticks.callback = (v) => isPower(v) ? v.toLocaleString("en")
+                                                 : "";
+        } else {
+            a.beginAtZero = true;
+            if (item.series.every((s) => (s.values || [.5])
+                .every((v) => v === null || Number.isInteger(v))))
+                a.ticks.precision = 0;
+        }
+    } else {
+        a.type = lines ? "linear" : "category";
+        if (lines) {
+            const xs = item.series.flatMap((s) => s.points.map(
+                (p) => p[0]));
+            a.beginAtZero = true;
+            if (xs.every(Number.isInteger))
+                a.ticks.precision = 0;
+        } else {
+            a.ticks.autoSkip = item.kind === "histogram";
+            a.ticks.callback = (v) => short(item.labels[v],
+                                            innerWidth < 600 ? 22 : 34);
+        }
+    }
+    return a;
+}
+
+function options(item) {
+    const lie = item.kind === "rows";
+    const names = axis(item, item.x, false);
+    const values = axis(item, item.y, true);
+
+    return {
+        animation: false,
+        maintainAspectRatio: false,
+        indexAxis: lie ? "y" : "x",
+        scales: lie ? { x: values, y: names } : { x: names, y: values },
+        plugins: {
+            legend: { display: item.series.length > 1, align: "start",
+                      labels: { color: color("ink"), boxWidth: 12,
+                                boxHeight: 12 } },
+            tooltip: { callbacks: { label: (c) =>
+                c.dataset.label + ": " +
+                number(lie ? c.parsed.x : c.parsed.y, null) } },
+        },
+    };
+}
+
+function draw(entry) {
+    const type = entry.item.kind === "lines" ? "line" : "bar";
+
+    if (entry.chart)
+        entry.chart.destroy();
+    Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
+    entry.chart = new Chart(entry.canvas, {
+        type,
+        data: { labels: entry.item.labels, datasets: datasets(entry.item) },
+        options: options(entry.item),
+    });
+}
+
+function chart(item) {
+    const b = box(item.title, item.text);
+
+    if (!hasCharts) {
+        b.append(el("p", {}, "Charts are left out: this headrace was " +
+                             "built without Chart.js."), chartTable(item));
+        return b;
+    }
+    const canvas = el("canvas", { role: "img", "aria-label":
+        item.title + (item.text ? ". " + item.text : "") });
+    const place = el("div", { class: "canvas" }, canvas);
+    if (item.kind === "rows" && item.series.length > 1)
+        item.series.filter((s) => !s.tone).forEach((s) => part(s.name));
+    if (item.kind === "rows")
+        place.style.height = 84 + 30 * item.labels.length +
+                             22 * legendLines(item) + "px";
+    b.append(place, el("details", {}, el("summary", {}, "Numbers"),
+                       chartTable(item)));
+    charts.push({ item, canvas });
+    return b;
+}
+
+// Beyond the first, roughly: the bars shall keep their room beside it.
+function legendLines(item) {
+    const wide = item.series.reduce((w, s) => w + 7 * s.name.length + 34,
+                                    0);
+
+    return Math.floor(wide / Math.max(200, Math.min(innerWidth - 60, 960)));
+}
+
+// A picture of something has at least one pixel that is not clear.
+function isDrawn(canvas) {
+    if (!canvas.width || !canvas.height)
+        return false;
+    const px = canvas.getContext("2d").getImageData(0, 0, canvas.width,
+                                                    canvas.height).data;
+    for (let i = 3; i < px.length; i += 4)
+        if (px[i])
+            return true;
+    return false;
+}
+
+// ---- Timelines -------------------------------------------------------------
+
+function ticks(span) {
+    const step = Math.pow(10, Math.floor(Math.log10(span / 5 || 1)));
+    return [1, 2, 5, 10].map((k) => k * step).find((s) => span / s <= 10);
+}
+
+function spanRect(item, s, scale, begin, left, lane) {
+    const width = Math.max(.75, (s[3] - s[2]) * scale);
+    const rect = svg("rect", {
+        x: left + (s[2] - begin) * scale, y: 26 + s[0] * lane + 3,
+        width, height: lane - 6, rx: width > 6 ? 2 : 0,
+        style: "fill:var(--" + part(item.names[s[1]]) + ")" });
+    const title = svg("title");
+
+    title.textContent = item.names[s[1]] + ": " +
+        number(s[3] - s[2], 3, " ms") + " from " + number(s[2], 3, " ms") +
+        (s[4] ? ", " + s[4] : "");
+    rect.append(title);
+    return rect;
+}
+
+function timelineDrawing(item) {
+    const begin = item.spans.reduce((m, s) => Math.min(m, s[2]), Infinity);
+    const end = item.spans.reduce((m, s) => Math.max(m, s[3]), -Infinity);
+    const span = end > begin ? end - begin : 1;
+    const left = 16 + 7.2 * item.lanes.reduce(
+        (m, n) => Math.max(m, Math.min(n.length, 24)), 4);
+    const width = 980, right = 28, lane = 26;
+    const scale = (width - left - right) / span;
+    const height = 30 + lane * item.lanes.length;
+    const out = svg("svg", { viewBox: `0 0 ${width} ${height}`, width,
+                             height, role: "img",
+                             "aria-label": item.title });
+
+    item.lanes.forEach((name, i) => {
+        const text = svg("text", { x: 0, y: 26 + i * lane + 17 });
+        text.textContent = short(name, 24);
+        out.append(text, svg("rect", { class: "lane", x: left, rx: 2,
+            y: 26 + i * lane + 2, width: width - left - right,
+            height: lane - 4 }));
+    });
+    const step = ticks(span);
+    for (let t = 0; t <= span * 1.0001; t += step) {
+        const x = left + t * scale;
+        const text = svg("text", { x, y: 14, "text-anchor": "middle" });
+        text.textContent = number(t, step < 1 ? 1 : 0, " ms");
+        out.append(svg("line", { class: "tick", x1: x, x2: x, y1: 20,
+                                 y2: height }), text);
+    }
+    item.spans.forEach((s) =>
+        out.append(spanRect(item, s, scale, begin, left, lane)));
+    return out;
+}
+
+function timeline(item) {
+    const b = box(item.title, item.text);
+
+    if (!item.spans.length) {
+        b.append(el("p", {}, "Nothing was recorded."));
+        return b;
+    }
+    b.append(scroll(item.title, timelineDrawing(item)),
+             el("div", { class: "legend" }, ...item.names.map((n) =>
+                 el("span", {}, el("i", { style: "background:var(--" +
+                                          part(n) + ")" }), n))));
+    if (item.dropped)
+        b.append(el("p", {}, number(item.dropped, 0) +
+                             " more spans are left out."));
+    made.timelines++;
+    return b;
+}
