@@ -181,8 +181,8 @@ static void watched(const struct profile *p, int backend)
 
         printf("  %-12s %-12s %10.1f %5.1f %%  %s\n", part->engine, part->name,
                part->ms_per_1000, 100 * part->share,
-               part->device ? "device's clock" : "host threads, by the clock");
-        if (!strcmp(part->name, "decode") && w->entropy >= 0)
+               part->device ? "device's time" : "host threads, by the clock");
+        if (!strcmp(part->name, "decode") && !part->device && w->entropy >= 0)
             printf("  %-12s  %-11s %10.1f %5.1f %%  estimated: as libjpeg "
                    "alone\n",
                    "", "entropy", part->ms_per_1000 * w->entropy,

@@ -200,6 +200,7 @@ static enum hr_status va_open(struct hr__engine *e, const char *which)
     memset(va, 0, sizeof(*va));
     ((struct va_engine *)e->priv)->va = va;
     hr__way_open(&va->hal, e);
+    atomic_store(&e->meter.device_times, true);
     // The HAL's watchdog comes first.
     va->deadline = e->params.deadline_ns + e->params.deadline_ns / 8;
     va->foreign = *which ? NULL : e->params.va_display;

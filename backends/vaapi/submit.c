@@ -209,6 +209,7 @@ static bool wait_for_turn(struct va *va, const struct va_key *key,
 static bool submit_picture(struct va *va, struct va_slot *slot,
                            const struct va_key *key, struct va_fault *fault)
 {
+    int64_t begin = hr__watch_begin();
     bool ok;
 
     va_enter(va, VA_DRIVER);
@@ -219,12 +220,14 @@ static bool submit_picture(struct va *va, struct va_slot *slot,
          va_decode(va, slot, fault) &&
          (!slot->pixels || va_vpp_run(va, slot->surface, &slot->crop,
                                       slot->mirror, &slot->out, fault));
-    if (va_leave(va, VA_DRIVER))
-        return ok;
-    if (!fault->why)
-        *fault = (struct va_fault){HR_WHY_FAILED | HR_WHY_LOST,
-                                   "the device does not answer any more"};
-    return false;
+    if (!va_leave(va, VA_DRIVER)) {
+        if (!fault->why)
+            *fault = (struct va_fault){HR_WHY_FAILED | HR_WHY_LOST,
+                                       "the device does not answer any more"};
+        return false;
+    }
+    va_times_host(va, HR_PART_PACK, begin);
+    return ok;
 }
 
 static void fly(struct va *va, struct va_slot *slot)
@@ -234,6 +237,7 @@ static void fly(struct va *va, struct va_slot *slot)
     pthread_mutex_lock(&va->lock);
     slot->state = VA_FLYING;
     slot->since = hr__now();
+    slot->sent = hr__watch_begin();
     if (slot->task)  // it has waited for its turn
         hr__task_begun(slot->task);
     slot->number = slot->used = ++va->next_number;
@@ -261,6 +265,7 @@ void va_take_up(struct va *va, struct va_slot *slot)
     struct va_fault fault = {0};
     struct hr__task *task = slot->task;
     struct va_key key;
+    int64_t begin = hr__watch_begin();
     bool ok;
 
     if (!hr__task_claim(task)) {
@@ -276,6 +281,7 @@ void va_take_up(struct va *va, struct va_slot *slot)
     slot->wanted = hr__task_imports(task);
     hr__task_begun(task);
     hr__task_unclaim(task);
+    va_times_host(va, HR_PART_PACK, begin);
     // From here on the nurse may take it.
     ok = ok && wait_for_turn(va, &key, &fault) &&
          (!is_lost(va) || open_again(va, slot, &fault)) &&

@@ -160,6 +160,7 @@ static void *drive(void *arg)
     struct va *va = arg;
     struct va_slot *slot;
 
+    va_times_thread(va, "vaapi driver");
     if (open_first(va)) {
         while ((slot = va_next_picture(va)))
             va_take_up(va, slot);

@@ -142,6 +142,7 @@ struct va_slot {
     size_t mapped_size;
     struct hr__task *task;  // NULL while FLYING: given up, see nurse
     int64_t since;          // FLYING, HELD: from when on
+    int64_t sent;           // FLYING: when, if anybody watches; else 0
     uint64_t number;        // of the picture, in order of submission
 };
 
@@ -255,6 +256,12 @@ void va_log(struct va *va, enum hr_log_level level, const char *fmt, ...)
 // Around calls under va->calls: this thread's lines go to that list; then they
 // are said.
 void va_log_keep(struct va_lines *lines);
+
+// times.c: for traces and profiles. begin: of hr__watch_begin(), 0 = nothing.
+void va_times_thread(struct va *va, const char *name);
+void va_times_host(struct va *va, enum hr_part part, int64_t begin);
+// The waiter's: the wait for it has ended.
+void va_times_picture(struct va *va, const struct va_slot *slot);
 void va_log_say(struct va *va, struct va_lines *lines);
 
 // ---- The device --------------------------------------------------------------
@@ -320,6 +327,7 @@ struct va {
     int64_t deadline;                // ns that it may be
     int64_t nurse_due;
     uint64_t next_number;
+    int64_t last_seen;  // the waiter's: when a picture was through
     struct hr__breaker breaker;
     bool have[VA_THREADS], have_nurse;
     pthread_t threads[VA_THREADS], nurse;

@@ -310,6 +310,7 @@ static bool one_turn(struct va *va)
     struct va_slot *slot = va_find_slot(va, VA_RETURNED);
     VAStatus status;
     uint64_t number;
+    int64_t begin;
     bool alive, again;
 
     slot = slot ? slot : va_find_slot(va, VA_ASKED);
@@ -343,7 +344,10 @@ static bool one_turn(struct va *va)
     va->waits = false;
     pthread_cond_signal(&va->work);
     pthread_mutex_unlock(&va->lock);
+    va_times_picture(va, slot);
+    begin = hr__watch_begin();
     alive = land(va, slot, status);
+    va_times_host(va, HR_PART_DELIVER, begin);
     start_clocks(va, number);
     pthread_mutex_lock(&va->lock);
     return alive;
@@ -353,6 +357,7 @@ void *va_wait_for_pictures(void *arg)
 {
     struct va *va = arg;
 
+    va_times_thread(va, "vaapi waiter");
     pthread_mutex_lock(&va->lock);
     va->self = pthread_self();
     va->have_self = true;

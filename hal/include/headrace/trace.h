@@ -71,7 +71,8 @@ HR_API void hr_trace_get(struct hr_trace_info *info);
 enum hr_part {
     HR_PART_READ,     // files
     HR_PART_PREPARE,  // header, geometry, plan
-    HR_PART_DECODE,   // entropy..color in one go
+    HR_PART_DECODE,   // entropy..color in one go; of a media engine whatever
+                      // its pictures take there
     HR_PART_ENTROPY,  // these five: a stage by itself
     HR_PART_RECONSTRUCT,
     HR_PART_COLOR,
@@ -80,7 +81,8 @@ enum hr_part {
     HR_PART_PACK,      // host: a batch put together for a device
     HR_PART_UPLOAD,    // to a device's memory
     HR_PART_DOWNLOAD,  // and back
-    HR_PART_DELIVER,   // host: from pinned memory to the tensors
+    HR_PART_DELIVER,   // host: from pinned memory to the tensors; from a
+                       // surface to the next engine
     HR_PART_IMPORT,    // copied from another engine's memory, in the device
     HR_NUM_PARTS,
 };
@@ -108,7 +110,8 @@ struct hr_rung_profile {
 // idle_ns only while hr_profile_times() is on.
 struct hr_engine_profile {
     const char *name;   // "cpu", "opencl:0"; lives as long as the process
-    bool device_times;  // upload, download and stages are the device's time
+    bool device_times;  // upload, download and stages are the device's time;
+                        // a media engine's as the host sees it
     struct hr_part_profile parts[HR_NUM_PARTS];
     uint64_t tasks;                 // spans of samples that were done
     uint64_t batches;               // that were sent to the device

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// What profiles say of the VA-API engine: its own time, and its threads'.
+#include <headrace/trace.h>
+#include <stdlib.h>
+
+#include "vaapi_env.h"
+
+enum { N = 24, DEPTH = 8, LATENCY_MS = 20 };
+
+static void run(hr_device dev)
+{
+    static const struct hr_op ops[] = {hr_op_decode(0),
+                                       hr_op_resize(.w = 40, .h = 30)};
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
+    struct hr_sample s[N];
+    hr_batch out = hr_batch_create(dev, hr_batch_params(.n = N, .c = 3, .h = 30,
+                                                        .w = 40));
+    hr_job job;
+
+    for (int i = 0; i < N; i++)
+        s[i] = (struct hr_sample){
+            .data = b.data, .size = b.size, .ops = ops, .num_ops = 2};
+    job = hr_submit(dev, s, N, out, hr_job_params(.strict = true));
+    CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());
+    hr_job_release(&job);
+    hr_batch_destroy(&out);
+    free(b.data);
+}
+
+// Pictures side by side in the driver: their time is counted once, and all of
+// it is within the job's.
+static void parts(void)
+{
+    static const enum hr_part host[] = {HR_PART_PACK, HR_PART_DELIVER};
+    struct hr_profile before, after;
+    const struct hr_part_profile *a, *b;
+    int64_t begin, took, ns;
+    hr_device dev;
+
+    vaapi_driver("default,reset,personality=ihd,latency=%d", LATENCY_MS);
+    dev = vaapi_open_with(hr_device_params(.threads = 1, .depth = DEPTH));
+    CHECK(dev != NULL, "%s", hr_last_error());
+    if (!dev)
+        return;
+    hr_profile_times(true);
+    hr_device_profile(dev, &before);
+    begin = hr__now();
+    run(dev);
+    took = hr__now() - begin;
+    hr_device_profile(dev, &after);
+    hr_profile_times(false);
+    CHECK(after.engines[0].device_times, "not the device's time");
+    a = &before.engines[0].parts[HR_PART_DECODE];
+    b = &after.engines[0].parts[HR_PART_DECODE];
+    ns = (int64_t)(b->ns - a->ns);
+    CHECK(b->times - a->times == N, "%d pictures", (int)(b->times - a->times));
+    CHECK(ns >= N / DEPTH * LATENCY_MS * TEST_MS && ns <= took,
+          "the decoder worked %d ms of %d", (int)(ns / TEST_MS),
+          (int)(took / TEST_MS));
+    for (int i = 0; i < 2; i++) {
+        a = &before.engines[0].parts[host[i]];
+        b = &after.engines[0].parts[host[i]];
+        CHECK(b->times - a->times >= N && b->ns > a->ns, "%s: %d times",
+              hr_part_name(host[i]), (int)(b->times - a->times));
+    }
+    CHECK(after.engines[0].num_threads == 2, "%d threads",
+          after.engines[0].num_threads);
+    vaapi_driver("default");
+    vaapi_close(&dev);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {TEST_CASE(parts)};
+
+    if (!vaapi_init())
+        return TEST_NOT_RUN;
+    return test_main("vaapi times", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
+}
