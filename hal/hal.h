@@ -369,6 +369,9 @@ enum hr_status hr__input_status(struct hr__work *work);
 bool hr__replan(struct hr__work *work, struct hr__outcome *out);
 
 // payload.c
+// Whether the span that has just ended left what the next one goes on from. What
+// is in coefficients and planes their readers check.
+bool hr__payload_made(const struct hr__work *work);
 void hr__payloads_free(struct hr__work *work, struct hr__payload *payloads,
                        int n);
 // Frees what a work holds besides its turns.

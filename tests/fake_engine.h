@@ -51,6 +51,7 @@ struct fake_script {
     int fault_width;        // .. in pictures that wide; 0 = all
     int stale_width;        // of these it delivers what it made before
     bool never_fails;       // what it cannot make it calls made
+    int empty_from, empty_to;  // these it calls made, and leaves no payload
     bool tested;            // not trusted: it needs a certificate
     const char *fingerprint;
     bool software;    // caps.software
