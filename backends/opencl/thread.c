@@ -332,6 +332,14 @@ static void open_done(struct ocl *o, enum hr_status status, const char *text)
     pthread_mutex_unlock(&o->lock);
 }
 
+// No driver has it, or has it any more.
+static void let_origin(struct ocl *o)
+{
+    if (o->origin.kind)
+        o->origin.let(o->origin.ctx);
+    o->origin = (struct hr__origin){0};
+}
+
 static bool open_first(struct ocl *o)
 {
     struct ocl_fault fault = {0};
@@ -341,6 +349,8 @@ static bool open_first(struct ocl *o)
         open_done(o, status, hr_last_error());
         return false;
     }
+    if (!o->facts.shares)
+        let_origin(o);
     ocl_variant_settle(o);
     if (!open_all(o, &o->slots[0], &fault)) {
         close_all(o);
@@ -366,8 +376,8 @@ static void *drive(void *arg)
             close_all(o);
         }
     }
-    if (o->origin.kind && !o->left_behind)
-        o->origin.let(o->origin.ctx);
+    if (!o->left_behind)
+        let_origin(o);
     pthread_mutex_lock(&o->lock);
     o->driver_gone = true;
     pthread_cond_broadcast(&o->changed);
