@@ -272,9 +272,8 @@ static void leaves_nothing(void)
         struct watched w;
         int ok;
 
-        fake_reset(&(struct fake_script){.spans = FAKE_ALL(spans[k % 5]),
-                                         .empty_from = 1,
-                                         .empty_to = -1});
+        fake_reset(&(struct fake_script){
+            .spans = FAKE_ALL(spans[k % 5]), .empty_from = 1, .empty_to = -1});
         dev = test_device("fake", 2, 0);
         scene_init(&scene, dev, SAMPLES, SCENE_BYTES);
         watch_submit(&w, &scene,

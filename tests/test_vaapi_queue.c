@@ -96,8 +96,8 @@ static void stuck_context(void)
     hr_batch out;
 
     vaapi_driver("default,reset,personality=ihd");
-    dev = vaapi_open_with(hr_device_params(.threads = 1,
-                                           .deadline_ns = LONG_MS * TEST_MS));
+    dev = vaapi_open_with(
+        hr_device_params(.threads = 1, .deadline_ns = LONG_MS * TEST_MS));
     CHECK(dev != NULL, "%s", hr_last_error());
     out = hr_batch_create(dev,
                           hr_batch_params(.n = 1, .c = 3, .h = 30, .w = 40));
