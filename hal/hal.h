@@ -423,7 +423,7 @@ bool hr__check_looked(struct hr__work *work);
 void hr__check_end(struct hr__work *work, struct hr__outcome *out);
 void hr__check_drop(struct hr__work *work);
 
-// meter.c: the library's own reports, see backend.h
+// meter.c: the library's own reports, see service.h
 enum hr__wait { HR__WAIT_ROOM, HR__WAIT_RESULT };
 void hr__meter_engine(struct hr__engine *e);  // its name is known
 void hr__watch_work(const struct hr__work *work, enum hr_part part,
