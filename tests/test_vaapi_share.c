@@ -581,9 +581,9 @@ int main(int argc, char **argv)
         TEST_CASE(steady),        TEST_CASE(looked_at),
         TEST_CASE(traced),        TEST_CASE(below),
         TEST_CASE(failing_calls), TEST_CASE(failing_opens),
-        TEST_CASE(failing_media), TEST_CASE(lost_display), TEST_CASE(lost_alone),
-        TEST_CASE(lost_context),  TEST_CASE(late_batches),
-        TEST_CASE(hangs),
+        TEST_CASE(failing_media), TEST_CASE(lost_display),
+        TEST_CASE(lost_alone),    TEST_CASE(lost_context),
+        TEST_CASE(late_batches),  TEST_CASE(hangs),
     };
 
     if (!imports_init(HR_FAULT_LIBRARY))
