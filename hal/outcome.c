@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hal/crosscheck.h"
 #include "hal/hal.h"
 
 // ---- Ends ------------------------------------------------------------------

@@ -350,6 +350,10 @@ bool ocl_fly(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault);
 struct hr__task *ocl_take_items(struct ocl_slot *slot, int from);
 // No slot will come back: what waits for one need not. ocl->lock
 bool ocl_hopeless(const struct ocl *o);
+// Fills a slot with one run of equal spans. ocl->lock
+void ocl_take_batch(struct ocl *o, struct ocl_slot *slot);
+// What did not fit into a batch goes first into the next.
+void ocl_put_back(struct ocl *o, struct hr__task *list);
 // The whole queue as a list. ocl->lock
 struct hr__task *ocl_take_queue(struct ocl *o);
 void *ocl_nurse(void *o);
