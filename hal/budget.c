@@ -2,8 +2,14 @@
 // Admission by bytes. Two kinds share one budget: what a job holds from
 // submission to its end (source bytes, destinations, its own records), and
 // what a sample needs while it is at work (file, decoder, what lies between two
-// engines). Jobs may take three quarters, so that work always has room; one of each kind is always let in,
-// however large, so that nothing can wait for ever.
+// engines). Jobs may take three quarters, so that work always has room; one of
+// each kind is always let in, however large, so that nothing can wait for ever.
+//
+// So bytes in flight stay within the budget while no job needs more than three
+// quarters of it and no sample more than one. A larger sample goes over by what
+// it needs beyond a quarter, a payload by what it is larger than was expected
+// of it (the few bytes that readers may touch behind it, mostly): those behind
+// it wait till that is back.
 #include "hal/hal.h"
 
 static void took(struct hr__device *dev, size_t bytes)

@@ -11,6 +11,7 @@
 // certificate is a proof; a decoder that is not ours can only be sampled.
 #include <string.h>
 
+#include "hal/crosscheck.h"
 #include "hal/hal.h"
 #include "hal/likeness.h"
 

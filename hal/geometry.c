@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops to geometry: crop, resize and flip become coordinates of a resample
-// step (backend.h draws it). A new step starts only where one cannot say it:
+// step (picture.h draws it). A new step starts only where one cannot say it:
 // a second resize, a resize of a padded picture, padding of a cropped one.
 #include <math.h>
 #include <stdio.h>

@@ -369,6 +369,9 @@ enum hr_status hr__input_status(struct hr__work *work);
 bool hr__replan(struct hr__work *work, struct hr__outcome *out);
 
 // payload.c
+// Whether the span that has just ended left what the next one goes on from. What
+// is in coefficients and planes their readers check.
+bool hr__payload_made(const struct hr__work *work);
 void hr__payloads_free(struct hr__work *work, struct hr__payload *payloads,
                        int n);
 // Frees what a work holds besides its turns.
@@ -400,27 +403,7 @@ void hr__test_probe_limits(int64_t span_ns, int64_t job_ns, int64_t total_ns);
 // The kind of a JPEG, enum hr_jpeg_kind; -1: none of them.
 int hr__jpeg_kind(const struct hr_info *info);
 
-// crosscheck.c
-// What a media engine made of a sample, while the CPU makes it again.
-struct hr__check {
-    int engine, num_spans;
-    enum hr_stage last;  // of the media engine's span
-    bool looked;         // the result is in device memory
-    unsigned excluded, why;
-    struct hr__plan plan;
-    struct hr_span_result spans[HR_NUM_STAGES];
-    uint8_t picture[];  // packed
-};
-// A sample has been made, and ends as *out says. True: it is to be made again,
-// and on its way.
-bool hr__check_begin(struct hr__work *work, const struct hr__outcome *out);
-// The same, once its result has come from device memory to work->result.
-bool hr__check_looked(struct hr__work *work);
-// It has: judges, if it was made again; *out may become a failure.
-void hr__check_end(struct hr__work *work, struct hr__outcome *out);
-void hr__check_drop(struct hr__work *work);
-
-// meter.c: the library's own reports, see backend.h
+// meter.c: the library's own reports, see service.h
 enum hr__wait { HR__WAIT_ROOM, HR__WAIT_RESULT };
 void hr__meter_engine(struct hr__engine *e);  // its name is known
 void hr__watch_work(const struct hr__work *work, enum hr_part part,

@@ -65,10 +65,12 @@ static double level(const struct hr__dst *d, const struct hr__table *t, int c)
     return isfinite(step) && fabs(step) > 0 ? fabs(step) : 1;
 }
 
-// At most all levels there are; that is what no number comes to, too.
+// At most all levels there are; that is what no number comes to, too. A table
+// may hold what has no difference: infinities, and what is no number at all.
 static double distance(double a, double b, double unit)
 {
-    double diff = fabs(a - b) / unit;
+    bool equal = a == b || (isnan(a) && isnan(b));
+    double diff = equal ? 0 : fabs(a - b) / unit;
 
     return diff < 255 ? diff : 255;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hal/crosscheck.h"
 #include "hal/hal.h"
 
 // ---- Ends ------------------------------------------------------------------
@@ -277,6 +278,19 @@ static void span_done(struct hr__work *work, int engine,
         picture_made(work, out);
 }
 
+// The next engine must not be given what is not there.
+static void span_made_nothing(struct hr__work *work, int engine)
+{
+    struct hr__outcome out = {.status = HR_EDEVICE,
+                              .why = HR_WHY_FAILED,
+                              .stage = work->plan.spans[work->at].span.last,
+                              .offset = -1,
+                              .text = "the device reports success, but has "
+                                      "left nothing to go on from"};
+
+    span_failed(work, engine, &out);
+}
+
 void hr__task_done(struct hr__task *task, const struct hr__outcome *out)
 {
     struct hr__slot *slot = (struct hr__slot *)task;
@@ -297,10 +311,12 @@ void hr__task_done(struct hr__task *task, const struct hr__outcome *out)
         return;
     }
     hr__watch_slot(slot, work->job->dev->engines[engine]);
-    if (out->status == HR_OK)
-        span_done(work, engine, out);
-    else
+    if (out->status)
         span_failed(work, engine, out);
+    else if (!hr__payload_made(work))
+        span_made_nothing(work, engine);
+    else
+        span_done(work, engine, out);
 }
 
 // What the hung engine reads and makes must stay till it comes back.

@@ -56,6 +56,36 @@ struct hr__payload *hr__task_payload_external(
     return p;
 }
 
+static bool pixels_fit(const struct hr__work *work, const struct hr__payload *p)
+{
+    size_t row, before;
+
+    return p->rect.w > 0 && p->rect.h > 0 &&
+           hr__mul(&row, (size_t)p->rect.w, (size_t)work->pic.channels) &&
+           row <= p->stride &&
+           hr__mul(&before, p->stride, (size_t)p->rect.h - 1) &&
+           before <= p->size && row <= p->size - before;
+}
+
+bool hr__payload_made(const struct hr__work *work)
+{
+    const struct hr__payload *p = &work->payloads[work->at];
+    enum hr_stage last = work->plan.spans[work->at].span.last;
+
+    if (work->at + 1 == work->plan.num_spans)
+        return true;
+    if (p->after != last || !(p->data || p->external))
+        return false;
+    switch (last) {
+    case HR_ENTROPY:
+        return true;
+    case HR_RECONSTRUCT:
+        return p->extra != NULL;
+    default:
+        return pixels_fit(work, p);
+    }
+}
+
 // ---- Memory of other engines -------------------------------------------------
 
 static unsigned imports(struct hr__engine *e)

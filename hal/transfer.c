@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hal/crosscheck.h"
 #include "hal/hal.h"
 
 size_t hr__dst_bytes(const struct hr__dst *d)

@@ -153,6 +153,9 @@ static void work(struct fake *f, struct hr__task *task, int k,
         out->status = hr__task_stop_status(task);
         return;
     }
+    if (within(k, f->s.empty_from, f->s.empty_to) &&
+        task->span.last != HR_STORE)
+        return;
     spoiled = !f->s.fault_width || task->pic->width == f->s.fault_width;
     if (task->span.last == HR_RECONSTRUCT)
         fake_planes(task, f->s.planes_form, out);

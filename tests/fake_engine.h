@@ -45,13 +45,14 @@ struct fake_script {
     int copy_fail_from, copy_fail_to;
     int copy_hang_from, copy_hang_to;  // till fake_wake()
     size_t copy_bytes;                 // most of one copy
-    bool wrong;             // one bit of the first byte of each result
-    uint8_t wrong_bits;     // .. or these
-    enum fake_fault fault;  // what it gets wrong ..
-    int fault_width;        // .. in pictures that wide; 0 = all
-    int stale_width;        // of these it delivers what it made before
-    bool never_fails;       // what it cannot make it calls made
-    bool tested;            // not trusted: it needs a certificate
+    bool wrong;                // one bit of the first byte of each result
+    uint8_t wrong_bits;        // .. or these
+    enum fake_fault fault;     // what it gets wrong ..
+    int fault_width;           // .. in pictures that wide; 0 = all
+    int stale_width;           // of these it delivers what it made before
+    bool never_fails;          // what it cannot make it calls made
+    int empty_from, empty_to;  // these it calls made, and leaves no payload
+    bool tested;               // not trusted: it needs a certificate
     const char *fingerprint;
     bool software;    // caps.software
     int planes_form;  // enum planes_form, of what FAKE_P leaves;

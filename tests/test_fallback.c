@@ -257,6 +257,48 @@ static void fails_at_every_task(void)
         }
 }
 
+// It calls spans made whose end nobody finds: as any other failure of its own,
+// nobody goes on from there.
+static void leaves_nothing(void)
+{
+    static const uint32_t spans[] = {FAKE_P, FAKE_D, FAKE_DR, FAKE_R | FAKE_S,
+                                     FAKE_D | FAKE_S};
+    enum { SAMPLES = 5 };
+
+    for (int k = 0; k < 10; k++) {
+        bool strict = k / 5;
+        struct hr_stats stats;
+        hr_device dev;
+        struct watched w;
+        int ok;
+
+        fake_reset(&(struct fake_script){
+            .spans = FAKE_ALL(spans[k % 5]), .empty_from = 1, .empty_to = -1});
+        dev = test_device("fake", 2, 0);
+        scene_init(&scene, dev, SAMPLES, SCENE_BYTES);
+        watch_submit(&w, &scene,
+                     hr_job_params(.strict = strict,
+                                   .on_error = HR_ON_ERROR_ZERO));
+        watch_wait(&w);
+        ok = scene_check_results(&scene, w.job, HR_ON_ERROR_ZERO);
+        CHECK(ok == (strict ? 0 : SAMPLES), "case %d: %d made", k, ok);
+        for (int i = 0; i < SAMPLES; i++) {
+            const struct hr_result *r = &w.job->results[i];
+
+            CHECK(r->why & HR_WHY_FAILED && r->fallbacks == !strict,
+                  "case %d: why %#x, %d fallbacks", k, r->why, r->fallbacks);
+            CHECK(!strict || (r->status == HR_EDEVICE &&
+                              strstr(r->message, "left nothing")),
+                  "case %d: %s", k, r->message);
+        }
+        hr_device_stats(dev, &stats);
+        CHECK(stats.fallbacks == (strict ? 0u : SAMPLES), "case %d", k);
+        watch_finish(&w);
+        scene_finish(&scene);
+        hr_device_close(&dev);
+    }
+}
+
 // What passes an engine over is in why, and nothing else is.
 static void reasons(void)
 {
@@ -323,6 +365,7 @@ int main(int argc, char **argv)
         TEST_CASE(lists_with_gaps),
         TEST_CASE(lists_of_equal_spans),
         TEST_CASE(fails_at_every_task),
+        TEST_CASE(leaves_nothing),
         TEST_CASE(reasons),
         TEST_CASE(open_failures),
     };

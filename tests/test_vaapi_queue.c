@@ -7,18 +7,19 @@
 
 #include "vaapi_env.h"
 
-enum { N = 24, LATENCY_MS = 100, DEADLINE_MS = 400 };
+enum { N = 24, LATENCY_MS = 100, DEADLINE_MS = 400, LONG_MS = 1500 };
 
-static hr_job submit(hr_device dev, hr_batch out, const struct bytes *b)
+static hr_job submit(hr_device dev, hr_batch out, const struct bytes *b, int n,
+                     bool strict)
 {
     static const struct hr_op ops[] = {hr_op_decode(0),
                                        hr_op_resize(.w = 40, .h = 30)};
     struct hr_sample s[N];
 
-    for (int i = 0; i < N; i++)
+    for (int i = 0; i < n; i++)
         s[i] = (struct hr_sample){
             .data = b->data, .size = b->size, .ops = ops, .num_ops = 2};
-    return hr_submit(dev, s, N, out, hr_job_params(.strict = true));
+    return hr_submit(dev, s, n, out, hr_job_params(.strict = strict));
 }
 
 // depth pictures are in the driver at a time.
@@ -40,7 +41,7 @@ static void slow(int depth, const struct bytes *b)
                           hr_batch_params(.n = N, .c = 3, .h = 30, .w = 40));
     // (Not before: the device's test need not take so long.)
     vaapi_driver("fault=Decode:sleep%d:always", LATENCY_MS);
-    job = submit(dev, out, b);
+    job = submit(dev, out, b, N, true);
     CHECK(hr_job_wait(job, 60000 * TEST_MS) == HR_OK, "depth %d: %s", depth,
           job->results[N - 1].message);
     for (int i = 0; i < N; i++)
@@ -65,9 +66,57 @@ static void slow_driver(void)
     free(b.data);
 }
 
+static void run_one(hr_device dev, hr_batch out, const struct bytes *b,
+                    const char *what)
+{
+    hr_job job = submit(dev, out, b, 1, false);
+    const struct hr_result *r = job->results;
+
+    CHECK(hr_job_wait(job, 60000 * TEST_MS) == HR_OK, "%s: %s", what,
+          r->message);
+    CHECK(r->fallbacks == 1 && r->why & HR_WHY_TIMEOUT, "%s: why %#x", what,
+          r->why);
+    hr_job_release(&job);
+}
+
+// A picture that never lands keeps the context; one that needs a larger one does
+// not wait for that till the HAL takes it away.
+static void stuck_context(void)
+{
+    uint64_t seed = test_seed;
+    struct bytes small = test_jpeg_of(YCC(.factors = {0x22}), &seed);
+    struct bytes wide = test_jpeg_of(&(struct jpeg_spec){.w = 3000,
+                                                         .h = 64,
+                                                         .space = JCS_YCbCr,
+                                                         .quality = 90,
+                                                         .factors = {0x22}},
+                                     &seed);
+    struct hr_stats stats;
+    hr_device dev;
+    hr_batch out;
+
+    vaapi_driver("default,reset,personality=ihd");
+    dev = vaapi_open_with(
+        hr_device_params(.threads = 1, .deadline_ns = LONG_MS * TEST_MS));
+    CHECK(dev != NULL, "%s", hr_last_error());
+    out = hr_batch_create(dev,
+                          hr_batch_params(.n = 1, .c = 3, .h = 30, .w = 40));
+    vaapi_driver("fault=Decode:hang:1");
+    run_one(dev, out, &small, "it hangs");
+    run_one(dev, out, &wide, "behind it");
+    hr_device_stats(dev, &stats);
+    CHECK(stats.abandoned == 1, "%d given up", (int)stats.abandoned);
+    vaapi_driver("release");
+    hr_batch_destroy(&out);
+    vaapi_close(&dev);
+    free(small.data);
+    free(wide.data);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {TEST_CASE(slow_driver)};
+    static const struct test_case cases[] = {TEST_CASE(slow_driver),
+                                             TEST_CASE(stuck_context)};
 
     if (!vaapi_init())
         return TEST_NOT_RUN;

@@ -451,6 +451,27 @@ static void lost_display(void)
     }
 }
 
+// A display that OpenCL's driver does not have need not stay, and no way past
+// the host has failed.
+static void lost_alone(void)
+{
+    int fds = imports_fds();
+
+    snprintf(imports.label, sizeof(imports.label), "lost, not shared");
+    set_up(linear, 0, false);
+    imports_open_scene(IMPORTS_N);
+    check_top(imports.scene.dev, imported);
+    run_together(2);
+    vaapi_driver("fault=BeginPicture:0x22:1");
+    imports_run(20000);
+    run_together(3);
+    CHECK(vaapi_counters().displays == 1, "%s: %ld displays", imports.label,
+          vaapi_counters().displays);
+    CHECK(!falls(imports.scene.dev), "%s: %d falls", imports.label,
+          falls(imports.scene.dev));
+    imports_close_scene(fds);
+}
+
 // OpenCL's context is lost, and the next one knows the display again.
 static void lost_context(void)
 {
@@ -561,8 +582,8 @@ int main(int argc, char **argv)
         TEST_CASE(traced),        TEST_CASE(below),
         TEST_CASE(failing_calls), TEST_CASE(failing_opens),
         TEST_CASE(failing_media), TEST_CASE(lost_display),
-        TEST_CASE(lost_context),  TEST_CASE(late_batches),
-        TEST_CASE(hangs),
+        TEST_CASE(lost_alone),    TEST_CASE(lost_context),
+        TEST_CASE(late_batches),  TEST_CASE(hangs),
     };
 
     if (!imports_init(HR_FAULT_LIBRARY))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The OpenCL backend: pictures from coefficients or pixels to tensors, many at
-// once.
+// once. Two more rooms come with this header: driver.h is OpenCL itself,
+// batch.h a batch and its plan.
 //
 //   loader.c   libOpenCL at run time
 //   error.c    OpenCL's codes
@@ -47,89 +48,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define CL_TARGET_OPENCL_VERSION 120
-#define CL_USE_DEPRECATED_OPENCL_1_2_APIS  // clCreateCommandQueue
-#include <CL/cl.h>
-// After the header that chooses the version
-#include <CL/cl_ext.h>
-
+#include "backends/opencl/batch.h"
+#include "backends/opencl/driver.h"
 #include "hal/backend.h"
 #include "kernels/layout.h"
 
-struct ocl;  // one opened device
-struct ocl_slot;
-
-// ---- loader.c -------------------------------------------------------------
-
-// clang-format off
-#define OCL_ENTRY_POINTS(X) \
-    X(clGetPlatformIDs) \
-    X(clGetPlatformInfo) \
-    X(clGetDeviceIDs) \
-    X(clGetDeviceInfo) \
-    X(clCreateContext) \
-    X(clReleaseContext) \
-    X(clCreateCommandQueue) \
-    X(clReleaseCommandQueue) \
-    X(clCreateBuffer) \
-    X(clReleaseMemObject) \
-    X(clCreateProgramWithSource) \
-    X(clCreateProgramWithBinary) \
-    X(clBuildProgram) \
-    X(clReleaseProgram) \
-    X(clGetProgramInfo) \
-    X(clGetProgramBuildInfo) \
-    X(clCreateKernel) \
-    X(clReleaseKernel) \
-    X(clSetKernelArg) \
-    X(clEnqueueNDRangeKernel) \
-    X(clEnqueueWriteBuffer) \
-    X(clEnqueueReadBuffer) \
-    X(clEnqueueMapBuffer) \
-    X(clEnqueueUnmapMemObject) \
-    X(clReleaseEvent) \
-    X(clSetEventCallback) \
-    X(clGetEventProfilingInfo) \
-    X(clFlush) \
-    X(clFinish)
-// A library may lack these.
-#define OCL_OPTIONAL_ENTRY_POINTS(X) \
-    X(clEnqueueCopyBufferRect) \
-    X(clEnqueueCopyImageToBuffer) \
-    X(clGetExtensionFunctionAddressForPlatform)
-// clang-format on
-
-struct ocl_api {
-#define X(name) __typeof__(&name) name;
-    OCL_ENTRY_POINTS(X)
-    OCL_OPTIONAL_ENTRY_POINTS(X)
-#undef X
-    // Of version 3.0, whose headers would deprecate half of the others.
-    cl_mem(CL_API_CALL *clCreateBufferWithProperties)(
-        cl_context context, const cl_ulong *properties, cl_mem_flags flags,
-        size_t size, void *host, cl_int *err);
-};
-
-// HR_ENODEVICE or HR_EFORK with the reason. HEADRACE_OPENCL_LIBRARY names
-// another library than libOpenCL.so.1.
-enum hr_status ocl_api_load(struct ocl_api *api);
-// HR_EFORK if a parent of this process has used OpenCL.
-enum hr_status ocl_api_check(void);
-
-// ---- error.c --------------------------------------------------------------
-
-// The first thing that went wrong. why == 0: nothing.
-struct ocl_fault {
-    unsigned why;
-    char text[96];
-};
-
-const char *ocl_error_name(cl_int code, char number[24]);
-unsigned ocl_error_why(cl_int code);
-// True, and noted, unless code is CL_SUCCESS.
-bool ocl_failed(struct ocl_fault *fault, cl_int code, const char *call);
-
-// ---- device.c -------------------------------------------------------------
+// ---- device.c --------------------------------------------------------------
 
 enum { OCL_MAX_DEVICES = 16, OCL_TEXT = 128 };
 
@@ -159,7 +83,7 @@ int ocl_find_devices(const struct ocl_api *api, struct ocl_facts *facts);
 enum hr_status ocl_choose(const struct ocl_facts *facts, int n,
                           const char *which, int *chosen);
 
-// ---- variant.c ------------------------------------------------------------
+// ---- variant.c -------------------------------------------------------------
 
 // Which kernels make a picture: one per stage, or reconstruct and color in one
 // where the picture allows it. The same bytes, another speed.
@@ -175,7 +99,7 @@ void ocl_variant_settle(struct ocl *o);
 bool ocl_variant_choose(struct ocl *o, struct ocl_slot *slot,
                         struct ocl_fault *fault);
 
-// ---- program.c ------------------------------------------------------------
+// ---- program.c -------------------------------------------------------------
 
 enum { OCL_KEY_BYTES = 1024, OCL_PATH_BYTES = 1024 };
 
@@ -188,162 +112,7 @@ bool ocl_program_open(struct ocl *o, struct ocl_fault *fault);
 void ocl_program_save(struct ocl *o);
 void ocl_program_close(struct ocl *o);
 
-// ---- ring.c ---------------------------------------------------------------
-
-enum { OCL_SLOTS = 3, OCL_BATCH = 64, OCL_LAUNCHES = 7 };
-
-// Device memory, and pinned host memory mapped for as long as it lives.
-struct ocl_buffer {
-    cl_mem mem;
-    size_t size;
-    void *host;  // of pinned buffers
-};
-
-enum ocl_slot_state {
-    OCL_FREE,
-    OCL_BUSY,
-    OCL_FLYING,
-    OCL_LANDED,
-    OCL_DELIVERING
-};
-
-struct ocl_item {
-    struct hr__task *task;
-    size_t in_at, in_bytes;     // in the upload, behind the plan
-    struct hr__rect window;     // of pixels
-    size_t out_at;              // in the download
-    cl_mem src, dst;            // memory of images; NULL: upload, download
-    size_t copy_at;             // of a copy: where in dst
-    const uint8_t *pinned;      // its payload if that is uploaded from where it
-                                // is: then in_at counts from the upload's start
-    struct ocl_import *import;  // its payload's memory, if it is copied from
-                                // where it is: in_at as for pinned ones
-    int first_copy, end_copy;   // of the slot's, then
-    bool dropped;               // given up, it was not packed
-};
-
-// Payloads that lie one behind the other in pinned memory.
-struct ocl_run {
-    const uint8_t *from;
-    size_t size, to;  // to: in the upload
-};
-
-// Rows of imported memory, on their way into what the kernels read.
-struct ocl_copy {
-    cl_mem mem;
-    size_t from, stride;  // in mem, if that is a buffer
-    size_t width, rows;   // bytes of a row; they lie there without gaps
-    size_t to;            // in the upload
-    size_t texel, x, y;   // of an image: bytes of a pixel, else 0; from where
-};
-
-// Ways to import, and what a batch acquires by one of them.
-enum ocl_way { OCL_BY_FD, OCL_BY_SURFACE, OCL_WAYS };
-enum { OCL_PLANES = 2 };  // of a surface
-
-struct ocl_acquire {
-    cl_mem mems[OCL_BATCH * OCL_PLANES];
-    int n;
-};
-
-// When its batch did what (times.c); the driver thread's.
-struct ocl_times_slot {
-    bool pending;           // to be read when it is back
-    uint64_t batch;         // which, from 1 on
-    int64_t before, after;  // host time around the enqueued upload
-    cl_event upload;        // its first command, if it has several
-    cl_event import;        // where imports begin, if there are any
-    const char *row;        // of those
-    cl_event kernels[OCL_LAUNCHES];
-    enum hr_part parts[OCL_LAUNCHES];
-};
-
-struct ocl_slot {
-    struct ocl *o;
-    struct ocl_buffer up, in;     // pinned, and what the kernels read
-    struct ocl_buffer out, down;  // what they write, and pinned; unified
-                                  // memory has only the pinned ones
-    cl_event uploaded, computed, downloaded;
-    struct ocl_times_slot times;
-    struct ocl_item items[OCL_BATCH];
-    cl_mem src, dst;  // of all items
-    struct ocl_run runs[OCL_BATCH];
-    int num_runs;
-    struct hr__external holds[OCL_BATCH];  // that its commands read
-    struct ocl_acquire acquires[OCL_WAYS];
-    struct ocl_copy copies[OCL_BATCH * 3];
-    int num_holds, num_imports, num_copies;
-    unsigned held;  // pinned chunks that its upload reads, bit per chunk
-    uint32_t lists[OCL_LAUNCHES + 1];  // words of the plan: the groups of
-                                       // launch k are lists[k] .. lists[k + 1]
-
-    // ocl->lock
-    enum ocl_slot_state state;
-    int num_items;  // 0 while FLYING: given up, see nurse
-    cl_int result;  // of the download
-    int64_t since;  // FLYING: from when on
-};
-
-bool ocl_ring_open(struct ocl *o, struct ocl_fault *fault);
-void ocl_ring_close(struct ocl *o);
-// Makes a buffer at least that large. Its old contents are lost.
-bool ocl_buffer_grow(struct ocl *o, struct ocl_buffer *b, size_t size,
-                     bool pinned, struct ocl_fault *fault);
-void ocl_buffer_drop(struct ocl *o, struct ocl_buffer *b);
-void ocl_slot_release_events(struct ocl *o, struct ocl_slot *slot);
-// The three queues run what they have. Waits: only after a failure. False:
-// one cannot be waited for; what they hold is left behind.
-bool ocl_ring_drain(struct ocl *o);
-
-// ---- plan.c, pack.c -------------------------------------------------------
-
-// What lies behind something else begins at such a multiple.
-static inline size_t ocl_aligned(size_t n)
-{
-    return (n + 63) / 64 * 64;
-}
-
-// What the kernels are told of a batch, in host memory: pictures, then axes
-// and tables. Offsets count from its start.
-struct ocl_plan {
-    struct hr__device *dev;  // pays for memory
-    uint8_t *data;
-    size_t size, room;
-    uint64_t in, work, out;  // bytes of the other buffers so far
-    uint64_t pinned;         // and of payloads that the host does not copy
-    uint32_t groups;         // of all kernels, all pictures
-    bool fuse;               // by the fused kernel what it can make
-    // Of the picture before, for the next may be the same
-    const struct hr__table *table;
-    uint32_t table_at;
-    struct hr__step step;
-    struct hr__axis x, y;
-    bool have_axes;
-};
-
-// Begins a batch of n.
-bool ocl_plan_begin(struct ocl_plan *plan, int n);
-struct hr__kernel_picture *ocl_plan_picture(struct ocl_plan *plan, int i);
-// plan->x and y, plan->table_at. Pictures of one geometry share their axes.
-bool ocl_plan_axes(struct ocl_plan *plan, const struct hr__step *step);
-bool ocl_plan_table(struct ocl_plan *plan, const struct hr__picture *pic);
-// Adds picture i. in is NULL for images. False: no memory, or the payload is
-// not what it should be.
-bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
-                  const struct hr__payload *in, struct ocl_item *item);
-// Copies its coefficients, planes or pixels to where the plan wants them.
-void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,
-              const struct hr__payload *in, uint8_t *to);
-
-// The rows of it that the plan wants, from imported memory; `to` counts from
-// the item's start. How many.
-int ocl_pack_copies(const struct ocl_item *item, const struct hr__picture *pic,
-                    const struct hr__payload *in, struct ocl_copy copies[3]);
-
-// The tensor as the kernels write it: without gaps.
-struct hr__dst ocl_packed(const struct hr__dst *d, size_t *size);
-
-// ---- memory.c -------------------------------------------------------------
+// ---- memory.c --------------------------------------------------------------
 
 enum { OCL_CLASSES = 4 * 28 };
 
@@ -358,7 +127,7 @@ void ocl_pool_finish(struct ocl_pool *pool);
 void *ocl_buffer_alloc(struct hr__engine *e, size_t size);
 void ocl_buffer_free(struct hr__engine *e, void *data, size_t size);
 
-// ---- pinned.c -------------------------------------------------------------
+// ---- pinned.c --------------------------------------------------------------
 
 enum { OCL_CHUNKS = 6 };
 #define OCL_CHUNK_BYTES ((size_t)16 << 20)
@@ -469,7 +238,7 @@ void ocl_surface_place(const struct ocl_import *m, struct ocl_copy *c);
 bool ocl_surface_copy(struct ocl *o, cl_mem to, const struct ocl_copy *c,
                       struct ocl_fault *fault);
 
-// ---- The device -----------------------------------------------------------
+// ---- The device ------------------------------------------------------------
 
 enum { OCL_UPLOAD, OCL_COMPUTE, OCL_DOWNLOAD, OCL_QUEUES };
 
@@ -552,7 +321,7 @@ struct ocl *ocl_of(struct hr__engine *e);
 void ocl_log(struct ocl *o, enum hr_log_level level, const char *fmt, ...)
     HR_PRINTF(3, 4);
 
-// ---- queue.c, thread.c, nurse.c -------------------------------------------
+// ---- queue.c, thread.c, nurse.c --------------------------------------------
 
 // How long a new program's completion may keep those waiting whom nobody else
 // can serve.
@@ -581,11 +350,15 @@ bool ocl_fly(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault);
 struct hr__task *ocl_take_items(struct ocl_slot *slot, int from);
 // No slot will come back: what waits for one need not. ocl->lock
 bool ocl_hopeless(const struct ocl *o);
+// Fills a slot with one run of equal spans. ocl->lock
+void ocl_take_batch(struct ocl *o, struct ocl_slot *slot);
+// What did not fit into a batch goes first into the next.
+void ocl_put_back(struct ocl *o, struct hr__task *list);
 // The whole queue as a list. ocl->lock
 struct hr__task *ocl_take_queue(struct ocl *o);
 void *ocl_nurse(void *o);
 
-// ---- times.c (on the driver thread) ----------------------------------------------------
+// ---- times.c (on the driver thread) ----------------------------------------
 
 // Properties of a queue that is made now.
 cl_command_queue_properties ocl_times_queue(struct ocl *o);
@@ -615,7 +388,7 @@ bool ocl_times_idle(struct ocl *o);
 void ocl_times_host(struct ocl *o, enum hr_part part, int64_t begin);
 void ocl_times_thread(struct ocl *o, const char *name);
 
-// ---- submit.c ----------------------------------------------------------------
+// ---- submit.c --------------------------------------------------------------
 
 // Ends one task that was not delivered.
 void ocl_end_one(struct hr__task *task, enum hr_status status, unsigned why,
@@ -628,7 +401,7 @@ bool ocl_depart(struct ocl *o, struct ocl_slot *slot, int queue, bool ok,
 // Its tasks were all given up.
 void ocl_nothing_left(struct ocl *o, struct ocl_slot *slot);
 
-// ---- offer.c, submit.c, enqueue.c, warm.c, deliver.c ------------------------
+// ---- offer.c, submit.c, enqueue.c, warm.c, deliver.c -----------------------
 
 void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
                struct hr__offer *out);

@@ -13,59 +13,6 @@
 #define LAND_NS INT64_C(1500000000)    // < STOP_NS
 #define IDLE_NS INT64_C(500000000)
 
-// ---- The queue ------------------------------------------------------------
-
-// What did not fit into a batch goes first into the next.
-static void put_back(struct ocl *o, struct hr__task *list)
-{
-    struct hr__task **end = &list;
-
-    if (!list)
-        return;
-    while (*end)
-        end = &(*end)->next;
-    pthread_mutex_lock(&o->lock);
-    *end = o->head;
-    if (!o->head)
-        o->tail = end;
-    o->head = list;
-    // The nurse may have emptied the queue for good in the meantime.
-    if (ocl_hopeless(o))
-        pthread_cond_signal(&o->landed);
-    pthread_mutex_unlock(&o->lock);
-}
-
-// Fills a slot with one run of equal spans.
-static void take_batch(struct ocl *o, struct ocl_slot *slot)
-{
-    struct hr_span span = o->head->span;
-    const struct hr__memory *copy = o->head->copy.memory;
-    struct hr__task *t;
-
-    slot->num_items = 0;
-    while (slot->num_items < o->batch && (t = o->head) &&
-           t->span.first == span.first && t->span.last == span.last &&
-           !t->copy.memory == !copy) {
-        o->head = t->next;
-        slot->items[slot->num_items++] = (struct ocl_item){.task = t};
-    }
-    if (!o->head)
-        o->tail = &o->head;
-    slot->state = OCL_BUSY;
-}
-
-struct hr__task *ocl_take_items(struct ocl_slot *slot, int from)
-{
-    struct hr__task *list = NULL;
-
-    for (int i = slot->num_items - 1; i >= from; i--) {
-        slot->items[i].task->next = list;
-        list = slot->items[i].task;
-    }
-    slot->num_items = from;
-    return list;
-}
-
 // ---- The driver thread ----------------------------------------------------
 
 struct ocl_slot *ocl_find_slot(struct ocl *o, enum ocl_slot_state state)
@@ -237,7 +184,7 @@ static struct ocl_slot *next_batch(struct ocl *o)
     if (o->stop || o->dead)
         slot = NULL;
     else
-        take_batch(o, slot);
+        ocl_take_batch(o, slot);
     pthread_mutex_unlock(&o->lock);
     return slot;
 }
@@ -303,7 +250,7 @@ static void serve(struct ocl *o)
         }
         if (!ok || !ocl_run_batch(o, slot, &rest, &fault))
             batch_failed(o, slot, &fault);
-        put_back(o, rest);
+        ocl_put_back(o, rest);
     }
 }
 
@@ -332,6 +279,14 @@ static void open_done(struct ocl *o, enum hr_status status, const char *text)
     pthread_mutex_unlock(&o->lock);
 }
 
+// No driver has it, or has it any more.
+static void let_origin(struct ocl *o)
+{
+    if (o->origin.kind)
+        o->origin.let(o->origin.ctx);
+    o->origin = (struct hr__origin){0};
+}
+
 static bool open_first(struct ocl *o)
 {
     struct ocl_fault fault = {0};
@@ -341,6 +296,8 @@ static bool open_first(struct ocl *o)
         open_done(o, status, hr_last_error());
         return false;
     }
+    if (!o->facts.shares)
+        let_origin(o);
     ocl_variant_settle(o);
     if (!open_all(o, &o->slots[0], &fault)) {
         close_all(o);
@@ -366,8 +323,8 @@ static void *drive(void *arg)
             close_all(o);
         }
     }
-    if (o->origin.kind && !o->left_behind)
-        o->origin.let(o->origin.ctx);
+    if (!o->left_behind)
+        let_origin(o);
     pthread_mutex_lock(&o->lock);
     o->driver_gone = true;
     pthread_cond_broadcast(&o->changed);

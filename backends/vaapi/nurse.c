@@ -30,6 +30,7 @@ static struct hr__task *declare_dead(struct va *va, int64_t now)
     }
     pthread_cond_broadcast(&va->work);
     pthread_cond_broadcast(&va->flown);
+    pthread_cond_broadcast(&va->changed);
     return list;
 }
 

@@ -178,30 +178,43 @@ static bool open_again(struct va *va, struct va_slot *mine,
     return ok;
 }
 
+// All that fly were given up: perhaps none of them ever lands. va->lock
+static bool none_will_land(const struct va *va)
+{
+    for (int i = 0; i < va->num_slots; i++)
+        if (va->slots[i].state == VA_FLYING && va->slots[i].task)
+            return false;
+    return true;
+}
+
 // What is ready waits here until fewer pictures than may be are the driver's,
 // those included that were given up. A larger context, and a new one after a
-// failure, is made when nothing uses the one that is there.
+// failure, is made when nothing uses the one that is there; not if that may be
+// never.
 static bool wait_for_turn(struct va *va, const struct va_key *key,
                           struct va_fault *fault)
 {
-    bool go = false;
+    bool go = false, hopeless;
     int flying;
 
     pthread_mutex_lock(&va->lock);
-    while (!va_hopeless(va) && !go) {
+    while (!(hopeless = va_hopeless(va)) && !va->stop) {
         flying = va_count_slots(va, VA_FLYING);
         go = !flying || (flying < va->depth && !va->lost &&
                          va_context_fits(va, key->w, key->h));
-        if (go)
+        if (go || none_will_land(va))
             break;
         va->waits = true;
         hr__cond_wait(&va->work, &va->lock, INT64_MAX);
         va->waits = false;
     }
     pthread_mutex_unlock(&va->lock);
-    if (!go)
+    if (hopeless)
         *fault = (struct va_fault){HR_WHY_FAILED | HR_WHY_LOST,
                                    "the device does not answer any more"};
+    else if (!go)
+        *fault = (struct va_fault){HR_WHY_FAILED | HR_WHY_TIMEOUT,
+                                   "an earlier picture does not come back"};
     return go;
 }
 

@@ -94,7 +94,9 @@ struct hr_device_params {
     int threads;          // host worker threads; 0 = usable cores (affinity
                           // mask and cgroup quota)
     size_t budget;        // bytes that all jobs in flight may hold; 0 = 256
-                          // MiB. One sample alone is always let in
+                          // MiB. One job and one sample are always let in:
+                          // one that needs more than a quarter at work may
+                          // go over it
     unsigned cpu_mask;    // instruction sets the CPU engine may use, HR_CPU_*;
                           // 0 = all there are, up to the one that the variable
                           // HEADRACE_CPU names: c, avx2, avx512

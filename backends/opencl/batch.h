@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// One batch on its way: the slot that holds its memory, its items and its
+// events, and the plan that tells kernels of it. opencl.h says who has it when.
+#ifndef HR_OPENCL_BATCH_H
+#define HR_OPENCL_BATCH_H
+
+#include "backends/opencl/driver.h"
+#include "kernels/layout.h"
+
+struct ocl;         // one opened device
+struct ocl_import;  // memory of another engine
+
+// ---- ring.c ----------------------------------------------------------------
+
+enum { OCL_SLOTS = 3, OCL_BATCH = 64, OCL_LAUNCHES = 7 };
+
+// Device memory, and pinned host memory mapped for as long as it lives.
+struct ocl_buffer {
+    cl_mem mem;
+    size_t size;
+    void *host;  // of pinned buffers
+};
+
+enum ocl_slot_state {
+    OCL_FREE,
+    OCL_BUSY,
+    OCL_FLYING,
+    OCL_LANDED,
+    OCL_DELIVERING
+};
+
+struct ocl_item {
+    struct hr__task *task;
+    size_t in_at, in_bytes;     // in the upload, behind the plan
+    struct hr__rect window;     // of pixels
+    size_t out_at;              // in the download
+    cl_mem src, dst;            // memory of images; NULL: upload, download
+    size_t copy_at;             // of a copy: where in dst
+    const uint8_t *pinned;      // its payload if that is uploaded from where it
+                                // is: then in_at counts from the upload's start
+    struct ocl_import *import;  // its payload's memory, if it is copied from
+                                // where it is: in_at as for pinned ones
+    int first_copy, end_copy;   // of the slot's, then
+    bool dropped;               // given up, it was not packed
+};
+
+// Payloads that lie one behind the other in pinned memory.
+struct ocl_run {
+    const uint8_t *from;
+    size_t size, to;  // to: in the upload
+};
+
+// Rows of imported memory, on their way into what the kernels read.
+struct ocl_copy {
+    cl_mem mem;
+    size_t from, stride;  // in mem, if that is a buffer
+    size_t width, rows;   // bytes of a row; they lie there without gaps
+    size_t to;            // in the upload
+    size_t texel, x, y;   // of an image: bytes of a pixel, else 0; from where
+};
+
+// Ways to import, and what a batch acquires by one of them.
+enum ocl_way { OCL_BY_FD, OCL_BY_SURFACE, OCL_WAYS };
+enum { OCL_PLANES = 2 };  // of a surface
+
+struct ocl_acquire {
+    cl_mem mems[OCL_BATCH * OCL_PLANES];
+    int n;
+};
+
+// When its batch did what (times.c); the driver thread's.
+struct ocl_times_slot {
+    bool pending;           // to be read when it is back
+    uint64_t batch;         // which, from 1 on
+    int64_t before, after;  // host time around the enqueued upload
+    cl_event upload;        // its first command, if it has several
+    cl_event import;        // where imports begin, if there are any
+    const char *row;        // of those
+    cl_event kernels[OCL_LAUNCHES];
+    enum hr_part parts[OCL_LAUNCHES];
+};
+
+struct ocl_slot {
+    struct ocl *o;
+    struct ocl_buffer up, in;     // pinned, and what the kernels read
+    struct ocl_buffer out, down;  // what they write, and pinned; unified
+                                  // memory has only the pinned ones
+    cl_event uploaded, computed, downloaded;
+    struct ocl_times_slot times;
+    struct ocl_item items[OCL_BATCH];
+    cl_mem src, dst;  // of all items
+    struct ocl_run runs[OCL_BATCH];
+    int num_runs;
+    struct hr__external holds[OCL_BATCH];  // that its commands read
+    struct ocl_acquire acquires[OCL_WAYS];
+    struct ocl_copy copies[OCL_BATCH * 3];
+    int num_holds, num_imports, num_copies;
+    unsigned held;  // pinned chunks that its upload reads, bit per chunk
+    uint32_t lists[OCL_LAUNCHES + 1];  // words of the plan: the groups of
+                                       // launch k are lists[k] .. lists[k + 1]
+
+    // ocl->lock
+    enum ocl_slot_state state;
+    int num_items;  // 0 while FLYING: given up, see nurse
+    cl_int result;  // of the download
+    int64_t since;  // FLYING: from when on
+};
+
+bool ocl_ring_open(struct ocl *o, struct ocl_fault *fault);
+void ocl_ring_close(struct ocl *o);
+// Makes a buffer at least that large. Its old contents are lost.
+bool ocl_buffer_grow(struct ocl *o, struct ocl_buffer *b, size_t size,
+                     bool pinned, struct ocl_fault *fault);
+void ocl_buffer_drop(struct ocl *o, struct ocl_buffer *b);
+void ocl_slot_release_events(struct ocl *o, struct ocl_slot *slot);
+// The three queues run what they have. Waits: only after a failure. False:
+// one cannot be waited for; what they hold is left behind.
+bool ocl_ring_drain(struct ocl *o);
+
+// ---- plan.c, pack.c --------------------------------------------------------
+
+// What lies behind something else begins at such a multiple.
+static inline size_t ocl_aligned(size_t n)
+{
+    return (n + 63) / 64 * 64;
+}
+
+// What the kernels are told of a batch, in host memory: pictures, then axes
+// and tables. Offsets count from its start.
+struct ocl_plan {
+    struct hr__device *dev;  // pays for memory
+    uint8_t *data;
+    size_t size, room;
+    uint64_t in, work, out;  // bytes of the other buffers so far
+    uint64_t pinned;         // and of payloads that the host does not copy
+    uint32_t groups;         // of all kernels, all pictures
+    bool fuse;               // by the fused kernel what it can make
+    // Of the picture before, for the next may be the same
+    const struct hr__table *table;
+    uint32_t table_at;
+    struct hr__step step;
+    struct hr__axis x, y;
+    bool have_axes;
+};
+
+// Begins a batch of n.
+bool ocl_plan_begin(struct ocl_plan *plan, int n);
+struct hr__kernel_picture *ocl_plan_picture(struct ocl_plan *plan, int i);
+// plan->x and y, plan->table_at. Pictures of one geometry share their axes.
+bool ocl_plan_axes(struct ocl_plan *plan, const struct hr__step *step);
+bool ocl_plan_table(struct ocl_plan *plan, const struct hr__picture *pic);
+// Adds picture i. in is NULL for images. False: no memory, or the payload is
+// not what it should be.
+bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
+                  const struct hr__payload *in, struct ocl_item *item);
+// Copies its coefficients, planes or pixels to where the plan wants them.
+void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,
+              const struct hr__payload *in, uint8_t *to);
+
+// The rows of it that the plan wants, from imported memory; `to` counts from
+// the item's start. How many.
+int ocl_pack_copies(const struct ocl_item *item, const struct hr__picture *pic,
+                    const struct hr__payload *in, struct ocl_copy copies[3]);
+
+// The tensor as the kernels write it: without gaps.
+struct hr__dst ocl_packed(const struct hr__dst *d, size_t *size);
+
+#endif

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// For engines: what the HAL does for all of them, and how they tell what they
+// do. backend.h includes it.
+#ifndef HR__SERVICE_H
+#define HR__SERVICE_H
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <headrace/headrace.h>
+
+struct hr__device;
+struct hr__engine;
+struct hr__task;
+
+// ---- Services --------------------------------------------------------------
+
+// Sets hr_last_status() and hr_last_error() of this thread; returns status.
+enum hr_status hr__fail(enum hr_status status, const char *fmt, ...)
+    HR_PRINTF(2, 3);
+
+// To the device's log.
+void hr__log(struct hr__device *dev, enum hr_log_level level, const char *fmt,
+             ...) HR_PRINTF(3, 4);
+
+// CLOCK_MONOTONIC in nanoseconds.
+int64_t hr__now(void);
+// Conditions by that clock. wait: false if the deadline has passed; INT64_MAX =
+// never.
+void hr__cond_init(pthread_cond_t *cond);
+bool hr__cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
+                   int64_t deadline);
+
+// For what may take long because others use the machine: after the deadline
+// there is another one as long as this process does something (a driver that
+// hangs mostly sleeps, one that compiles does not), and the most has not
+// passed.
+struct hr__patience {
+    int64_t deadline, most;
+    int64_t cpu;  // ours, when it was looked at last
+    int looks;
+};
+bool hr__wait_longer(struct hr__patience *p);
+
+// Runs fn, which may hang in a driver, on a thread of its own; false if it has
+// not come back in time (it then still uses arg, which must be left to it).
+bool hr__errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
+
+// The way back to the HAL's structs, for threads that may be left behind with a
+// driver: they keep off when it is closed. What only counts does so under the
+// lock; what calls into the HAL (the log calls the user) passes: e is valid
+// between pass, unless that returns NULL, and passed.
+struct hr__way {
+    pthread_mutex_t lock;  // taken alone
+    pthread_cond_t empty;
+    struct hr__engine *e;  // NULL: closed
+    int passing;
+};
+void hr__way_open(struct hr__way *way, struct hr__engine *e);
+struct hr__engine *hr__way_pass(struct hr__way *way);
+void hr__way_passed(struct hr__way *way);
+// Waits for those who pass.
+void hr__way_close(struct hr__way *way);
+
+// What keeps a JPEG decoder of whole scans, Huffman and 8 bits from it, besides
+// colours and chroma: HR_WHY_*; HR_WHY_FORMAT alone, if it is no JPEG.
+unsigned hr__why_not_baseline(const struct hr_info *info);
+
+// Drivers that were touched before fork() hang the child. *user: the process
+// that has used this one, from the first call with use. HR_EFORK with the
+// reason: a parent has.
+enum hr_status hr__fork_check(_Atomic pid_t *user, bool use, const char *what);
+
+// Which loaded library has that address: its build id, or else its file's size,
+// date and name. One line without its end; "" if none has it.
+void hr__library_text(uintptr_t address, char *text, size_t size);
+
+// Failures of an engine in a row, and the rest they earn; zeroed it is closed.
+// Guarded by a lock of the engine's.
+struct hr__breaker {
+    int strikes;
+    bool open;
+    int64_t until, rest;  // ns
+    int tokens;           // samples let in on probation
+};
+// 0 = offer; else HR_WHY_BREAKER. After a rest so many samples (`tokens`) are
+// let in, one per call.
+unsigned hr__breaker_ask(struct hr__breaker *b, int tokens, int64_t now);
+void hr__breaker_note(struct hr__breaker *b, bool ok, int64_t now);
+
+// ---- Watching (meter.c, trace.c) -------------------------------------------
+//
+// How an engine tells what it does. Each function may be called on any thread,
+// under any lock, costs one load if nobody watches, and never fails.
+//
+//   int64_t begin = hr__watch_begin();        // 0: nobody watches
+//   ... the work ...
+//   hr__watch_task(task, begin);              // a span of one sample, or
+//   hr__watch_part(e, HR_PART_PACK, begin);   // what is not a sample's alone
+//
+// Both end now, on the thread that began, nested or apart. What a device did
+// in its own time goes to hr__watch_device(), on one row per queue.
+
+enum { HR__WATCH_TRACE = 1, HR__WATCH_TIMES = 2 };
+extern _Atomic unsigned hr__watch;  // bits
+
+static inline unsigned hr__watched(void)
+{
+#if HR_NO_WATCH  // tests/trace_cost.py: what does all this cost?
+    return 0;
+#endif
+    return atomic_load_explicit(&hr__watch, memory_order_relaxed);
+}
+
+static inline int64_t hr__watch_begin(void)
+{
+    return hr__watched() ? hr__now() : 0;
+}
+
+static inline void hr__count(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+// First thing on a host thread of an engine: its name (printf) in the trace,
+// and its CPU time in the profile. e NULL: a thread of no engine.
+void hr__watch_thread(struct hr__engine *e, const char *format, ...)
+    HR_PRINTF(2, 3);
+void hr__watch_task(const struct hr__task *task, int64_t begin);
+void hr__watch_part(struct hr__engine *e, enum hr_part part, int64_t begin);
+// A part that is in pieces, or within a span that is reported: only summed.
+void hr__watch_sum(struct hr__engine *e, enum hr_part part, int64_t ns);
+// A thread waited for work. Only worth reporting if it did.
+void hr__watch_idle(struct hr__engine *e, int64_t begin);
+// On a device, in hr__now()'s time as far as that can be told; on one queue in
+// order and apart. queue: static text, "compute". batch: which, from 1 on.
+void hr__watch_device(struct hr__engine *e, const char *queue,
+                      enum hr_part part, uint64_t batch, int64_t begin,
+                      int64_t end);
+
+// The only way the library gets heap memory: counted, and failed on purpose
+// by tests. dev may be NULL. Memory is 64-byte aligned, not cleared.
+void *hr__alloc(struct hr__device *dev, size_t size);
+void hr__free(void *mem);
+
+// Starts a thread of the library with all signals blocked. The only way: the
+// HAL must know its threads (they may not take a device down), and tests fail
+// them. False if the system says no.
+bool hr__thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg);
+
+// *out = a * b; false if it does not fit.
+static inline bool hr__mul(size_t *out, size_t a, size_t b)
+{
+    return !__builtin_mul_overflow(a, b, out);
+}
+
+// Set by tests: 1 = the next allocation or thread start fails, 2 = the one
+// after it, ...; 0 = none. Each failure is passed on as HR_ENOMEM.
+void hr__test_fail_alloc(int64_t nth, bool for_ever);
+int64_t hr__test_allocs(void);    // so far, of all devices
+bool hr__test_should_fail(void);  // for other resources: threads, fds
+
+#endif
