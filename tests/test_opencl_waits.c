@@ -74,7 +74,7 @@ static void slow_device(void)
 {
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(96, 64, &seed);
-    int live = faults_now().live, n = 0, took;
+    int live = faults_settled(), n = 0, took;
     hr_batch out[JOBS];
     struct hr_stats stats;
     hr_job jobs[JOBS];
@@ -159,7 +159,7 @@ static void strict_waits(void)
     int64_t later = 1000 * TEST_MS;
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(96, 64, &seed);
-    int live = faults_now().live;
+    int live = faults_settled();
     hr_device dev = open_completing(200 * TEST_MS);
     unsigned why = 0;
     pthread_t thread;
@@ -184,7 +184,7 @@ static void timed_leaves(void)
 {
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(96, 64, &seed);
-    int live = faults_now().live;
+    int live = faults_settled();
     hr_device dev = open_completing(0);
     unsigned why = 0;
     hr_batch out;
@@ -207,7 +207,7 @@ static void no_strikes(void)
 {
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(96, 64, &seed);
-    int live = faults_now().live;
+    int live = faults_settled();
     hr_device dev = open_completing(100 * TEST_MS);
     unsigned why = 0;
     hr_batch out;
@@ -268,7 +268,7 @@ static void log_without_locks(void)
 {
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(96, 64, &seed);
-    int live = faults_now().live;
+    int live = faults_settled();
     unsigned why = 0;
     hr_device dev;
     hr_batch out;
