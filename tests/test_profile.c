@@ -299,8 +299,15 @@ static double cpu_of(int64_t burn_ns)
 static void cpu_seconds(void)
 {
     const double burnt = 0.010;
-    double little = cpu_of(0), much = cpu_of((int64_t)(1e9 * burnt));
+    double little, much;
+    int tries = 0;
 
+    // Again, if the machine had other things to do: changing between them
+    // costs the rest of a picture more.
+    do {
+        little = cpu_of(0);
+        much = cpu_of((int64_t)(1e9 * burnt));
+    } while (fabs(much - little - burnt) > 0.02 * burnt && ++tries < 5);
     CHECK(fabs(much - little - burnt) <= 0.02 * burnt,
           "%.3f and %.3f ms per picture, not %.0f more", 1000 * little,
           1000 * much, 1000 * burnt);
