@@ -333,7 +333,9 @@ static void troubled(void)
 
     for (int v = 0; v < 4; v++) {
         int live = faults_settled();
-        hr_device dev = open_variant(v % 2, v / 2, SECOND / 2);
+        // A driver that stays in a call for longer is left for good, and busy
+        // machines open a lost device slowly.
+        hr_device dev = open_variant(v % 2, v / 2, 3 * SECOND);
         struct runner runners[THREADS];
         atomic_bool stop = false;
         for (int i = 0; i < THREADS; i++) {
@@ -355,8 +357,8 @@ static void troubled(void)
         for (int m = 0; m < 3; m++) {
             int good = afterwards(dev, (enum hr_memory)m);
 
-            CHECK(good == N, "%s, afterwards: %d, memory %d", faults.label,
-                  good, m);
+            CHECK(good == N, "%s, afterwards: %d, memory %d: %s", faults.label,
+                  good, m, hr_last_error());
         }
         faults.may_leak = true;
         close_device(&dev, live);
@@ -394,7 +396,7 @@ static void memory_meanwhile(void)
     image = hr_image_create(dev, hr_image_params(.w = 60, .h = 40, .c = 3,
                                                  .dtype = HR_U8,
                                                  .memory = HR_MEMORY_DEVICE));
-    for (int i = 0; i < 500 && !faults_now().hung; i++)
+    for (int i = 0; i < 6000 && !faults_now().hung; i++)
         test_sleep(10 * TEST_MS);
     CHECK(image && faults_now().hung, "it does not keep its program");
     job = hr_image_write_begin(image, bytes, sizeof(bytes), NULL);

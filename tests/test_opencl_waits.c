@@ -132,7 +132,7 @@ static hr_device open_completing(int64_t deadline)
     if (!dev)
         return NULL;
     faults.ctl.set(&r, 1);
-    for (int i = 0; i < 1000 && !faults_now().hung; i++)
+    for (int i = 0; i < 6000 && !faults_now().hung; i++)
         test_sleep(10 * TEST_MS);
     CHECK(faults_now().hung, "it does not keep its program");
     return dev;
