@@ -13,6 +13,12 @@ int certificate_file(char path[1024]);
 // None is left.
 void certificate_forget(void);
 
+// Devices are tested with so many generated files here: all of them, or by
+// HEADRACE_TEST_SCALE fewer.
+extern int certificate_files;
+// So many pictures of a span are compared at least.
+int certificate_least(void);
+
 // A script that is right, RS only. fingerprint: of the device, or NULL.
 void certificate_right(const char *fingerprint);
 // Opens "fake" and returns how many tasks that took; *dev may be NULL.

@@ -12,7 +12,8 @@ struct conformance {
     int different;      // results that differ from the reference
 };
 
-// Runs the suite; CHECKs as it goes (main thread only). `tier` as jobs have
+// Runs the suite, or by HEADRACE_TEST_SCALE a part of it that has every source
+// and every list; CHECKs as it goes (main thread only). `tier` as jobs have
 // it; bytes are compared in HR_EXACT and in HR_CLOSE if the device says that
 // it is exact.
 struct conformance conformance_run(hr_device dev, enum hr_tier tier,

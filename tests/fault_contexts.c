@@ -162,7 +162,7 @@ CALL cl_context clCreateContext(
     cl_context_properties plain[PROPERTIES];
     cl_int code = rule.code;
     cl_context context = NULL;
-    void *display;
+    void *display = NULL;
 
     if (!code && !read_properties(properties, plain, &display)) {
         fault_note(1, 0, 0);

@@ -55,8 +55,8 @@ int opencl_differences(struct opencl_run *a, struct opencl_run *b, int n,
 {
     int bad = 0;
 
-    CU_ASSERT_EQUAL(hr_job_wait(a->job, 120 * INT64_C(1000000000)), HR_OK);
-    CU_ASSERT_EQUAL(hr_job_wait(b->job, 120 * INT64_C(1000000000)), HR_OK);
+    CU_ASSERT_EQUAL(hr_job_wait(a->job, 2 * OPENCL_PATIENCE), HR_OK);
+    CU_ASSERT_EQUAL(hr_job_wait(b->job, 2 * OPENCL_PATIENCE), HR_OK);
     for (int i = 0; i < n; i++) {
         const struct hr_result *x = &a->job->results[i];
         const struct hr_result *y = &b->job->results[i];
@@ -169,7 +169,9 @@ int opencl_main(const char *suite, const struct test_case *cases, int n,
     int failed;
 
     own_caches();
-    if (!(env.ocl = hr_device_open("opencl", NULL))) {
+    env.ocl = hr_device_open("opencl",
+                             hr_device_params(.deadline_ns = OPENCL_PATIENCE));
+    if (!env.ocl) {
         if (!test_is_absent())
             return 1;
         printf("not run: %s\n", hr_last_error());

@@ -10,6 +10,10 @@
 
 enum { OPENCL_FILES = 400, OPENCL_SIDE = 96 };
 
+// Drivers compile, and on a busy machine for longer than samples usually wait
+// before the CPU makes them. These shall be made by the device.
+#define OPENCL_PATIENCE INT64_C(120000000000)
+
 // While opencl_main() runs.
 extern struct opencl_env {
     const char *folder;  // of the caches: cache/ is the engine's, pocl/ PoCL's

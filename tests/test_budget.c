@@ -128,6 +128,9 @@ static void tiny_budgets(void)
             hr_device dev;
             hr_job jobs[4];
 
+            // A sanitizer build does each of them with one number of threads.
+            if (test_loops(20) < 20 && (k + k / 4) % 4 != threads - 1)
+                continue;
             fake_reset(&(struct fake_script){.spans = FAKE_ALL(spans[k % 5]),
                                              .batch = k % 3,
                                              .takes_every_2nd = k % 2,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The clock of a span runs from when its engine takes it up: a queue of any
 // length is no hang, a hang in front of a queue is one, and the time limit that
-// a job was given counts from its submission all the same.
+// a job was given counts from its submission all the same. What works is waited
+// for.
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "scene.h"
 
@@ -153,13 +155,27 @@ static void hang_in_front(void)
     hr_device_close(&dev);
 }
 
+// Time is given to a process that works, and not to one that sleeps.
+static void patience(void)
+{
+    struct hr__patience p = {.most = hr__now() + 60000 * TEST_MS};
+    clock_t begin = clock();
+
+    CHECK(hr__wait_longer(&p) && p.deadline > hr__now(), "at first");
+    while (clock() - begin < CLOCKS_PER_SEC / 5)
+        ;
+    CHECK(hr__wait_longer(&p), "it worked");
+    test_sleep(100 * TEST_MS);
+    CHECK(!hr__wait_longer(&p), "it slept");
+    p = (struct hr__patience){.most = hr__now()};
+    CHECK(!hr__wait_longer(&p), "at the end");
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(long_queue),
-        TEST_CASE(copies),
-        TEST_CASE(time_limit),
-        TEST_CASE(hang_in_front),
+        TEST_CASE(long_queue),    TEST_CASE(copies),   TEST_CASE(time_limit),
+        TEST_CASE(hang_in_front), TEST_CASE(patience),
     };
 
     return test_main("clock", cases, sizeof(cases) / sizeof(*cases), argc,

@@ -282,7 +282,8 @@ static hr_device open_variant(const char *name)
     hr_device dev;
 
     setenv("HEADRACE_OPENCL_VARIANT", name, 1);
-    dev = hr_device_open("opencl", NULL);
+    dev = hr_device_open("opencl",
+                         hr_device_params(.deadline_ns = OPENCL_PATIENCE));
     unsetenv("HEADRACE_OPENCL_VARIANT");
     return dev;
 }

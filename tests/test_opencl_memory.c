@@ -57,7 +57,7 @@ static enum hr_status run(hr_device dev, const struct hr_sample *s, int n,
 {
     hr_job job = hr_submit(dev, s, n, batch,
                            hr_job_params(.wait_for_room = true));
-    enum hr_status status = hr_job_poll(job, 30 * SECOND);
+    enum hr_status status = hr_job_poll(job, 2 * FAULTS_PATIENCE);
 
     if (first)
         *first = job->results[0];
@@ -69,7 +69,7 @@ static bool holds(hr_image image)
 {
     uint8_t mine[SIZE];
 
-    return hr_image_read(image, mine, SIZE, 30 * SECOND) == HR_OK &&
+    return hr_image_read(image, mine, SIZE, FAULTS_PATIENCE) == HR_OK &&
            !memcmp(mine, right, SIZE);
 }
 
@@ -100,7 +100,7 @@ static bool run_steadily(hr_device dev, const struct hr_sample *s,
 static void count_calls(bool discrete, bool images)
 {
     int live = faults_settled();
-    hr_device dev = open_device(discrete, 0);
+    hr_device dev = open_device(discrete, FAULTS_PATIENCE);
     struct hr_sample s[N];
     hr_image out[N] = {0};
     hr_batch batch =
@@ -149,7 +149,7 @@ static void costs(void)
 static void eager_stays(void)
 {
     int live = faults_settled();
-    hr_device dev = open_device(true, 0);
+    hr_device dev = open_device(true, FAULTS_PATIENCE);
     hr_image a = hr_decode_to(dev, jpeg.data, jpeg.size, NULL,
                               HR_MEMORY_DEVICE);
     hr_image b = hr_resize(dev, a, &ops[1].resize), c;
@@ -160,7 +160,7 @@ static void eager_stays(void)
     c = hr_flip(dev, b, &(struct hr_flip){.horizontal = true});
     hr_image_release(&b);
     b = hr_flip(dev, c, &(struct hr_flip){.horizontal = true});
-    CHECK(hr_image_wait(b, 30 * SECOND) == HR_OK, "%s", hr_last_error());
+    CHECK(hr_image_wait(b, FAULTS_PATIENCE) == HR_OK, "%s", hr_last_error());
     counts = faults_now();
     CHECK(!counts.calls[FAULT_clEnqueueReadBuffer], "%d reads",
           counts.calls[FAULT_clEnqueueReadBuffer]);
@@ -186,7 +186,7 @@ static void under_script(hr_device dev, int *failed)
 
     if (a && !run(dev, &s, 1, NULL, &r)) {
         b = hr_flip(dev, a, NULL);
-        status = hr_image_read(a, mine, SIZE, 30 * SECOND);
+        status = hr_image_read(a, mine, SIZE, FAULTS_PATIENCE);
         CHECK(status || !memcmp(mine, right, SIZE), "%s: wrong pixels",
               faults.label);
     }
@@ -194,7 +194,7 @@ static void under_script(hr_device dev, int *failed)
     CHECK(!a || !r.status || r.message[0], "%s: no reason", faults.label);
     hr_image_release(&a);
     hr_image_release(&b);
-    CHECK(hr_wait_all(dev, 30 * SECOND) == HR_OK, "%s: in flight",
+    CHECK(hr_wait_all(dev, FAULTS_PATIENCE) == HR_OK, "%s: in flight",
           faults.label);
     CHECK(hr__now() - begin < 8 * SECOND, "%s: it took %.1f s", faults.label,
           (double)(hr__now() - begin) / 1e9);
@@ -245,7 +245,7 @@ static void failures(void)
 static void lost(void)
 {
     int live = faults_settled();
-    hr_device dev = open_device(true, 0);
+    hr_device dev = open_device(true, FAULTS_PATIENCE);
     hr_image a = image_on(dev), b;
     struct hr_sample s = sample_to(a);
     uint8_t mine[SIZE];
@@ -256,7 +256,7 @@ static void lost(void)
     faults_calm();
     b = image_on(dev);
     CHECK(b, "after: %s", hr_last_error());
-    if (hr_image_read(a, mine, SIZE, 30 * SECOND))
+    if (hr_image_read(a, mine, SIZE, FAULTS_PATIENCE))
         CHECK(strstr(hr_last_error(), "lost"), "%s", hr_last_error());
     else
         CHECK(!memcmp(mine, right, SIZE), "not lost, and not as it was");

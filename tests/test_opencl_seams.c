@@ -5,8 +5,6 @@
 // then, loses the device and is late. The layer of fault_opencl.c lies between.
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "opencl_faults.h"
 
@@ -141,7 +139,7 @@ static int run(hr_device dev, enum hr_memory memory, bool calm)
     job = hr_submit(dev, samples, n, NULL,
                     hr_job_params(.wait_for_room = true,
                                   .on_error = HR_ON_ERROR_ZERO));
-    if (hr_job_wait(job, 60 * SECOND) == HR_ETIMEDOUT)
+    if (hr_job_wait(job, 2 * FAULTS_PATIENCE) == HR_ETIMEDOUT)
         abort();
     for (int i = 0; i < n; i++) {
         const struct want *t = &wants[which[i]];
@@ -154,9 +152,10 @@ static int run(hr_device dev, enum hr_memory memory, bool calm)
         if (!status && !same)
             fprintf(stderr, "\n%s: memory %d: sample %d is wrong, why %#x\n",
                     faults.label, memory, which[i], job->results[i].why);
-        if (calm && status)
-            fprintf(stderr, "\n%s: memory %d: sample %d: %s\n", faults.label,
-                    memory, which[i], job->results[i].message);
+        if (calm && (status || job->results[i].fallbacks))
+            fprintf(stderr, "\n%s: memory %d: sample %d: why %#x: %s\n",
+                    faults.label, memory, which[i], job->results[i].why,
+                    job->results[i].message);
         good += same;
         if (!status && !same)
             good = -1000;
@@ -185,32 +184,15 @@ static hr_device open_variant(bool discrete, bool fused, int64_t deadline)
     return dev;
 }
 
-// Its last job may hold it for a moment, and then it keeps a new program.
 static void close_device(hr_device *dev, int live)
 {
     hr_device_close(dev);
-    for (int i = 0; i < (faults.may_leak ? 20 : 600); i++) {
-        if (faults_now().live == live)
+    for (int i = 0; i < 20 && faults.may_leak; i++) {
+        if (faults_now().live <= live)
             break;
         test_sleep(100 * TEST_MS);
     }
     faults_check_objects(live);
-}
-
-// Time is given to a process that works, and not to one that sleeps.
-static void patience(void)
-{
-    struct hr__patience p = {.most = hr__now() + 60 * SECOND};
-    clock_t begin = clock();
-
-    CHECK(hr__wait_longer(&p) && p.deadline > hr__now(), "at first");
-    while (clock() - begin < CLOCKS_PER_SEC / 5)
-        ;
-    CHECK(hr__wait_longer(&p), "it worked");
-    test_sleep(100 * TEST_MS);
-    CHECK(!hr__wait_longer(&p), "it slept");
-    p = (struct hr__patience){.most = hr__now()};
-    CHECK(!hr__wait_longer(&p), "at the end");
 }
 
 // ---- While all is well ----------------------------------------------------
@@ -219,7 +201,7 @@ static void mixed(void)
 {
     for (int v = 0; v < 4; v++) {
         int live = faults_settled();
-        hr_device dev = open_variant(v % 2, v / 2, 0);
+        hr_device dev = open_variant(v % 2, v / 2, FAULTS_PATIENCE);
 
         for (int m = 0; m < 9; m++) {
             struct ocl *o = opencl_private(dev);
@@ -248,7 +230,7 @@ static void counted(void)
     for (int i = 0; i < N; i++)
         bytes += wants[i].size;
     hr_profile_times(true);
-    dev = open_variant(true, false, 0);
+    dev = open_variant(true, false, FAULTS_PATIENCE);
     o = opencl_private(dev);
     for (int i = 0; i < ROUNDS; i++) {
         uint64_t transfers = o->transfers, batches = o->batches;
@@ -330,6 +312,20 @@ static void trouble(hr_device dev, uint64_t *seed, int64_t ns)
     }
 }
 
+// A device that was lost is opened again, which takes a busy machine long;
+// what has been called right must be, meanwhile, too.
+static int afterwards(hr_device dev, enum hr_memory memory)
+{
+    int64_t end = hr__now() + FAULTS_PATIENCE;
+    int good = run(dev, memory, false);
+
+    while (good >= 0 && good < N && hr__now() < end) {
+        test_sleep(SECOND / 4);
+        good = run(dev, memory, false);
+    }
+    return good;
+}
+
 static void troubled(void)
 {
     uint64_t seed = test_seed;
@@ -337,7 +333,9 @@ static void troubled(void)
 
     for (int v = 0; v < 4; v++) {
         int live = faults_settled();
-        hr_device dev = open_variant(v % 2, v / 2, SECOND / 2);
+        // A driver that stays in a call for longer is left for good, and busy
+        // machines open a lost device slowly.
+        hr_device dev = open_variant(v % 2, v / 2, 3 * SECOND);
         struct runner runners[THREADS];
         atomic_bool stop = false;
         for (int i = 0; i < THREADS; i++) {
@@ -355,12 +353,14 @@ static void troubled(void)
             printf("\n  %s: %d of %d", faults.label, runners[i].good,
                    N * runners[i].runs);
         }
+        // A call that saw the script just before it ended may be late still.
+        faults.ctl.release();
         test_sleep(100 * TEST_MS);
         for (int m = 0; m < 3; m++) {
-            int good = run(dev, (enum hr_memory)m, true);
+            int good = afterwards(dev, (enum hr_memory)m);
 
-            CHECK(good == N, "%s, afterwards: %d, memory %d", faults.label,
-                  good, m);
+            CHECK(good == N, "%s, afterwards: %d, memory %d: %s", faults.label,
+                  good, m, hr_last_error());
         }
         faults.may_leak = true;
         close_device(&dev, live);
@@ -398,7 +398,7 @@ static void memory_meanwhile(void)
     image = hr_image_create(dev, hr_image_params(.w = 60, .h = 40, .c = 3,
                                                  .dtype = HR_U8,
                                                  .memory = HR_MEMORY_DEVICE));
-    for (int i = 0; i < 500 && !faults_now().hung; i++)
+    for (int i = 0; i < 6000 && !faults_now().hung; i++)
         test_sleep(10 * TEST_MS);
     CHECK(image && faults_now().hung, "it does not keep its program");
     job = hr_image_write_begin(image, bytes, sizeof(bytes), NULL);
@@ -423,24 +423,12 @@ const char *__asan_default_options(void)
     return "detect_leaks=0:use_sigaltstack=0";
 }
 
-// Beside this program.
-static const char *library(void)
-{
-    static char path[512];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 32);
-
-    if (n < 0)
-        abort();
-    path[n] = '\0';
-    strcpy(strrchr(path, '/'), "/libfault_opencl.so");
-    return path;
-}
-
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(patience),         TEST_CASE(mixed),
-        TEST_CASE(counted),          TEST_CASE(troubled),
+        TEST_CASE(mixed),
+        TEST_CASE(counted),
+        TEST_CASE(troubled),
         TEST_CASE(memory_meanwhile),
     };
     int failed;
@@ -448,8 +436,8 @@ int main(int argc, char **argv)
     test_seed = 17;
     make_files();
     make_wants();
-    failed = faults_main("opencl seams", library(), cases, COUNT(cases), argc,
-                         argv);
+    failed = faults_main("opencl seams", HR_FAULT_LIBRARY, cases, COUNT(cases),
+                         argc, argv);
     for (int i = 0; i < N; i++)
         free(wants[i].right);
     for (int i = 0; i < KINDS; i++)

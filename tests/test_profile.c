@@ -299,31 +299,51 @@ static double cpu_of(int64_t burn_ns)
 static void cpu_seconds(void)
 {
     const double burnt = 0.010;
-    double little = cpu_of(0), much = cpu_of((int64_t)(1e9 * burnt));
+    double little, much;
+    int tries = 0;
 
+    // Again, if the machine had other things to do: changing between them
+    // costs the rest of a picture more.
+    do {
+        little = cpu_of(0);
+        much = cpu_of((int64_t)(1e9 * burnt));
+    } while (fabs(much - little - burnt) > 0.02 * burnt && ++tries < 5);
     CHECK(fabs(much - little - burnt) <= 0.02 * burnt,
           "%.3f and %.3f ms per picture, not %.0f more", 1000 * little,
           1000 * much, 1000 * burnt);
 }
 
+// How busy a consumer is that takes so much of the data side's time, which is
+// measured first. *others: what other processes took of the machine meanwhile.
+static double busy_at(struct profile_child *c, double part, double *data,
+                      double *others)
+{
+    struct profile_sample alone = pipeline(c, 0, data), fed;
+    double period;
+
+    CHECK(*data >= 5 * BATCH, "%f ms per batch", *data);
+    fed = pipeline(c, *data * part, &period);
+    *others = alone.others > fed.others ? alone.others : fed.others;
+    return fed.busy;
+}
+
 static void consumers(void)
 {
     struct profile_child *c = open_child(0);
-    double data, with, busy;
 
     for (int i = 0; i < 2; i++) {
-        double right = i ? 1 : 0.5;
+        double right = i ? 1 : 0.5, data, others, busy;
+        int tries = 0;
 
         // Both again, if the machine had other things to do in between.
-        for (int k = 0; k < 5; k++) {
-            pipeline(c, 0, &data);
-            CHECK(data >= 5 * BATCH, "%f ms per batch", data);
-            busy = pipeline(c, data * (i ? 2 : 0.5), &with).busy;
-            if (fabs(busy - right) <= 0.03)
-                break;
-        }
-        CHECK(fabs(busy - right) <= 0.03, "data takes %.1f ms: %.1f %% busy",
-              data, 100 * busy);
+        do
+            busy = busy_at(c, i ? 2 : 0.5, &data, &others);
+        while (fabs(busy - right) > 0.03 && ++tries < 5);
+        if (fabs(busy - right) > 0.03 && others > 0.2)
+            test_not_run("the consumer's share: others have the cores");
+        else
+            CHECK(fabs(busy - right) <= 0.03,
+                  "data takes %.1f ms: %.1f %% busy", data, 100 * busy);
     }
     close_child(c);
 }

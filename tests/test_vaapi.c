@@ -133,53 +133,89 @@ static void reasons(void)
 
 // ---- Time -----------------------------------------------------------------
 
-enum { DEPTH = 8, LATENCY = 20, ENOUGH = 9 * DEPTH * 100 / LATENCY };
+enum {
+    DEPTH = 8,
+    LATENCY = 20,
+    ENOUGH = 9 * DEPTH * 100 / LATENCY,
+    PICTURES = 256,
+    SUBMIT_MS = 10,
+};
+
+// One job: milliseconds, and how much later than asked for a sleep ends
+// meanwhile, as a part of it.
+struct rate {
+    double submit, all, late;
+};
+
+static struct rate run_job(hr_device dev, const struct hr_sample *s)
+{
+    enum { SLEEP = 5 };
+    hr_batch out = hr_batch_create(dev, hr_batch_params(.n = PICTURES, .c = 3,
+                                                        .h = 16, .w = 16));
+    int64_t start = hr__now(), slept, now;
+    hr_job job = hr_submit(dev, s, PICTURES, out, NULL);
+    struct rate r = {.submit = (double)(hr__now() - start) / TEST_MS};
+    int sleeps = 0;
+
+    now = slept = hr__now();
+    for (; hr_job_poll(job, 0) == HR_PENDING; now = hr__now(), sleeps++)
+        test_sleep(SLEEP * TEST_MS);
+    r.all = (double)(now - start) / TEST_MS;
+    r.late = sleeps ? (double)(now - slept) / TEST_MS / sleeps / SLEEP - 1 : 0;
+    CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", job->results[0].message);
+    hr_job_release(&job);
+    hr_batch_destroy(&out);
+    return r;
+}
+
+// The best of some jobs: a busy machine gets more tries, and if its sleeps are
+// late even then, it is not the engine that makes the driver wait.
+static void check_jobs(hr_device dev, const struct hr_sample *s,
+                       const char *personality)
+{
+    struct rate best = {1e9, 1e9, 1e9};
+    long in_flight;
+
+    for (int i = 0; i < 8; i++) {
+        struct rate r = run_job(dev, s);
+
+        best.submit = r.submit < best.submit ? r.submit : best.submit;
+        best.all = r.all < best.all ? r.all : best.all;
+        best.late = r.late < best.late ? r.late : best.late;
+        if (best.submit < SUBMIT_MS && PICTURES * 1e3 / best.all >= ENOUGH)
+            break;
+    }
+    in_flight = vaapi_counters().max_in_flight;
+    printf("\n  %s: %.0f pictures/s of %.0f, %ld in flight ", personality,
+           PICTURES * 1e3 / best.all, DEPTH * 1000. / LATENCY, in_flight);
+    CHECK(in_flight == DEPTH, "%ld in flight", in_flight);
+    CHECK(best.submit < SUBMIT_MS || TEST_SANITIZED, "submit took %.1f ms",
+          best.submit);
+    if (PICTURES * 1e3 / best.all < ENOUGH && best.late > 0.1)
+        test_not_run("the rate: others have the cores");
+    else
+        CHECK(PICTURES * 1e3 / best.all >= ENOUGH || TEST_SANITIZED, "%.0f/s",
+              PICTURES * 1e3 / best.all);
+}
 
 static void check_rate(const char *personality)
 {
-    enum { N = 256, ROUNDS = 8 };
-    struct va_driver_counters c;
-    int64_t start, took, best = INT64_MAX;
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
     const struct hr_op ops[] = {hr_op_decode(0),
                                 hr_op_resize(.w = 16, .h = 16)};
-    struct hr_sample s[N];
+    struct hr_sample s[PICTURES];
     hr_device dev;
-    double rate = 0;
 
     vaapi_driver("default,reset");
     dev = vaapi_open(personality);
     hr_device_close(&dev);
     vaapi_driver("reset,latency=%d", LATENCY);
     dev = vaapi_open(personality);
-    for (int i = 0; i < N; i++)
+    for (int i = 0; i < PICTURES; i++)
         s[i] = (struct hr_sample){
             .data = b.data, .size = b.size, .ops = ops, .num_ops = 2};
-    // A busy machine gets some more tries.
-    for (int round = 0; round < ROUNDS && rate < ENOUGH; round++) {
-        hr_batch out = hr_batch_create(dev, hr_batch_params(.n = N, .c = 3,
-                                                            .h = 16, .w = 16));
-        hr_job job;
-
-        start = hr__now();
-        job = hr_submit(dev, s, N, out, NULL);
-        took = hr__now() - start;
-        CHECK(took < 10 * TEST_MS || TEST_SANITIZED, "submit took %d us",
-              (int)(took / 1000));
-        CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "%s",
-              job->results[0].message);
-        took = hr__now() - start;
-        best = took < best ? took : best;
-        rate = N / ((double)best / 1e9);
-        hr_job_release(&job);
-        hr_batch_destroy(&out);
-    }
-    c = vaapi_counters();
-    printf("\n  %s: %.0f pictures/s of %.0f, %ld in flight ", personality, rate,
-           DEPTH * 1000. / LATENCY, c.max_in_flight);
-    CHECK(c.max_in_flight == DEPTH, "%ld in flight", c.max_in_flight);
-    CHECK(rate >= ENOUGH || TEST_SANITIZED, "%.0f/s", rate);
+    check_jobs(dev, s, personality);
     vaapi_close(&dev);
     free(b.data);
 }
@@ -258,8 +294,11 @@ static void foreign_display(void)
                                            .closed_ctx = &down));
     CHECK(dev && !strcmp(dev->name, "vaapi"), "%s", hr_last_error());
     vaapi_driver("reset");
-    CHECK(vaapi_run_kind(dev, YCC(.factors = {0x22}), 30, HR_EXACT, &why) == 30,
-          "why %#x", why);
+    // On a busy machine one may end before the third begins.
+    for (int i = 0; i < 10 && vaapi_counters().max_in_flight < 3; i++)
+        CHECK(vaapi_run_kind(dev, YCC(.factors = {0x22}), 30, HR_EXACT, &why) ==
+                  30,
+              "why %#x", why);
     CHECK(vaapi_counters().max_in_flight == 3, "%ld in flight",
           vaapi_counters().max_in_flight);
     CHECK(!atomic_load(&down), "down before it is closed");

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// Surfaces that OpenCL's driver shares with VA-API's, while one of them fails
+// or does not answer: the next rung makes the right pixels; images, contexts,
+// surfaces and the display go in their order.
+#include <stdlib.h>
+#include <string.h>
+
+#include "hal/hal.h"
+#include "share_env.h"
+
+enum { MANY = 48, DEADLINE_MS = IMPORTS_DEADLINE_MS };
+
+// ---- Failures --------------------------------------------------------------
+
+static const enum fault_entry entries[] = {
+    FAULT_clCreateFromVA_APIMediaSurfaceINTEL,
+    FAULT_clEnqueueCopyImageToBuffer,
+    FAULT_clEnqueueAcquireVA_APIMediaSurfacesINTEL,
+    FAULT_clEnqueueReleaseVA_APIMediaSurfacesINTEL,
+};
+
+static void failing_calls(void)
+{
+    static const cl_int codes[] = {-1099, -1100, CL_OUT_OF_HOST_MEMORY,
+                                   CL_OUT_OF_RESOURCES};
+    int fds = imports_fds();
+
+    for (int i = 0; i < 4 * 4 * 2 * 2; i++) {
+        struct fault_rule r = {.entry = entries[i % 4],
+                               .first = 1 + i / 4 % 2,
+                               .action = FAULT_FAIL,
+                               .code = codes[i / 8 % 4]};
+        bool flat = (i / 8 + i / 32) % 2;
+
+        r.last = i / 16 % 2 ? 0 : r.first;
+        snprintf(imports.label, sizeof(imports.label),
+                 "entry %d, call %d, code %d, %s, %s", i % 4, r.first, r.code,
+                 i / 32 ? "discrete" : "unified", flat ? "linear" : "tiled");
+        share_new_scene(flat ? share_linear : share_tiled, i / 32);
+        imports.ctl.set(&r, 1);
+        share_run_together(3);
+        CHECK(share_falls(imports.scene.dev) == 1 && imports_now().hits > 0,
+              "%s: %d falls, %d hits", imports.label,
+              share_falls(imports.scene.dev), imports_now().hits);
+        imports.ctl.set(NULL, 0);
+        share_check_next(flat ? share_imported : share_got);
+        imports_close_scene(fds);
+    }
+}
+
+// While the device is opened: it opens all the same.
+static void failing_opens(void)
+{
+    static const enum fault_entry opens[] = {
+        FAULT_clCreateContext, FAULT_clGetDeviceIDsFromVA_APIMediaAdapterINTEL,
+        FAULT_clGetSupportedVA_APIMediaSurfaceFormatsINTEL};
+    int fds = imports_fds();
+
+    for (int i = 0; i < 6; i++) {
+        struct fault_rule r = {.entry = opens[i / 2],
+                               .first = 1,
+                               .last = 1,
+                               .action = FAULT_FAIL,
+                               .code = CL_INVALID_VALUE};
+
+        snprintf(imports.label, sizeof(imports.label), "entry %d, %s", i / 2,
+                 i % 2 ? "linear" : "tiled");
+        share_set_up(i % 2 ? share_linear : share_tiled,
+                     FAULT_SHARES | FAULT_SHARES_NV12, false);
+        imports.ctl.set(&r, 1);
+        imports_open_scene(IMPORTS_N);
+        share_check_top(imports.scene.dev, i % 2 ? share_imported : share_got);
+        CHECK(imports_now().hits == 1, "%s: %d hits", imports.label,
+              imports_now().hits);
+        share_run_together(3);
+        imports_close_scene(fds);
+    }
+}
+
+// The media driver fails for OpenCL's: its surfaces, or their pixels.
+static void failing_media(void)
+{
+    static const char *const faults[] = {"fault=ExportSurfaceHandle:0x06:1",
+                                         "fault=ExportSurfaceHandle:0x06:2",
+                                         "fault=CreateImage:0x02:1",
+                                         "fault=GetImage:0x01:2"};
+    int fds = imports_fds();
+
+    for (int i = 0; i < 4; i++) {
+        snprintf(imports.label, sizeof(imports.label), "%s", faults[i]);
+        // (Linear ones nobody else gets images of.)
+        share_new_scene(i < 2 ? share_tiled : share_linear, i % 2);
+        vaapi_driver("%s", faults[i]);
+        share_run_together(3);
+        CHECK(vaapi_counters().faults == 1 &&
+                  share_falls(imports.scene.dev) == 1,
+              "%s: %ld faults, %d falls", imports.label,
+              vaapi_counters().faults, share_falls(imports.scene.dev));
+        vaapi_driver("fault=none");
+        imports_close_scene(fds);
+    }
+}
+
+// A display that was lost is another one afterwards, which OpenCL's context
+// does not know; the old one stays open until that is closed.
+static void lost_display(void)
+{
+    int fds = imports_fds();
+
+    for (int i = 0; i < 2; i++) {
+        snprintf(imports.label, sizeof(imports.label), "lost, %s",
+                 i ? "linear" : "tiled");
+        share_new_scene(i ? share_linear : share_tiled, false);
+        share_run_together(2);
+        vaapi_driver("fault=BeginPicture:0x22:1");
+        imports_run(20000);
+        share_run_together(3);
+        CHECK(vaapi_counters().displays == 2, "%s: %ld displays", imports.label,
+              vaapi_counters().displays);
+        CHECK(share_falls(imports.scene.dev) == 1, "%s: %d falls",
+              imports.label, share_falls(imports.scene.dev));
+        share_check_next(i ? share_imported : share_got);
+        imports_close_scene(fds);
+    }
+}
+
+// A display that OpenCL's driver does not have need not stay, and no way past
+// the host has failed.
+static void lost_alone(void)
+{
+    int fds = imports_fds();
+
+    snprintf(imports.label, sizeof(imports.label), "lost, not shared");
+    share_set_up(share_linear, 0, false);
+    imports_open_scene(IMPORTS_N);
+    share_check_top(imports.scene.dev, share_imported);
+    share_run_together(2);
+    vaapi_driver("fault=BeginPicture:0x22:1");
+    imports_run(20000);
+    share_run_together(3);
+    CHECK(vaapi_counters().displays == 1, "%s: %ld displays", imports.label,
+          vaapi_counters().displays);
+    CHECK(!share_falls(imports.scene.dev), "%s: %d falls", imports.label,
+          share_falls(imports.scene.dev));
+    imports_close_scene(fds);
+}
+
+// OpenCL's context is lost, and the next one knows the display again.
+static void lost_context(void)
+{
+    struct fault_rule r = {.entry = FAULT_clFlush,
+                           .first = 1,
+                           .last = 1,
+                           .action = FAULT_FAIL,
+                           .code = CL_DEVICE_NOT_AVAILABLE};
+    int fds = imports_fds(), before;
+
+    snprintf(imports.label, sizeof(imports.label), "lost context");
+    share_new_scene(share_tiled, false);
+    share_run_together(2);
+    imports.ctl.set(&r, 1);
+    imports_run(20000);
+    imports.ctl.set(NULL, 0);
+    share_run_together(2);
+    before = imports_now().filled;
+    share_run_together(1);
+    CHECK(imports_now().filled > before, "%s: not shared again", imports.label);
+    CHECK(!share_falls(imports.scene.dev), "%s: %d falls", imports.label,
+          share_falls(imports.scene.dev));
+    imports_close_scene(fds);
+}
+
+// ---- A driver that does not answer -----------------------------------------
+
+static void hangs(void)
+{
+    for (int i = 0; i < 4; i++) {
+        struct fault_rule r = {.entry = entries[i],
+                               .first = 1,
+                               .last = 1,
+                               .action = i % 2 ? FAULT_HANG_AFTER : FAULT_HANG};
+        hr_device dev;
+        int64_t start;
+
+        snprintf(imports.label, sizeof(imports.label), "entry %d hangs", i);
+        share_set_up(share_tiled, FAULT_SHARES, false);
+        imports.deadline_ms = DEADLINE_MS;
+        imports_open_scene(IMPORTS_N);
+        imports.ctl.set(&r, 1);
+        for (int k = 0; k < 3; k++)
+            imports_run(3 * DEADLINE_MS + 2000);
+        CHECK(imports_now().hung == 1, "%s: %d hang", imports.label,
+              imports_now().hung);
+        // (The first one is importing, and nothing reads yet.)
+        CHECK(imports_held() == 0 ? i == 0 : i > 0, "%s: %d held",
+              imports.label, imports_held());
+        dev = imports.scene.dev;
+        scene_finish(&imports.scene);
+        start = hr__now();
+        hr_device_close(&dev);
+        CHECK((hr__now() - start) / TEST_MS <= DEADLINE_MS + 3000,
+              "%s: close took %d ms", imports.label,
+              (int)((hr__now() - start) / TEST_MS));
+        // It may still call the media driver: that is there.
+        CHECK(vaapi_counters().displays > 0, "%s: the display is gone",
+              imports.label);
+        imports.ctl.set(NULL, 0);
+        imports.ctl.release();
+        test_sleep(100 * TEST_MS);
+        CHECK(!imports_now().misused, "%s: %d misused", imports.label,
+              imports_now().misused);
+        vaapi_forget_left();
+    }
+}
+
+// Batches do not come back, and neither do their surfaces, until they do.
+static void late_batches(void)
+{
+    int fds = imports_fds(), held;
+
+    struct fault_rule r = {.entry = FAULT_clSetEventCallback,
+                           .first = 1,
+                           .action = FAULT_LATE};
+
+    for (int ever = 0; ever < 2; ever++) {
+        snprintf(imports.label, sizeof(imports.label),
+                 ever ? "late batches" : "late batch");
+        share_set_up(share_tiled, FAULT_SHARES, false);
+        imports.deadline_ms = DEADLINE_MS;
+        imports_open_scene(ever ? MANY : IMPORTS_N);
+        // (One of two is that of the picture that the CPU has decoded.)
+        r.last = ever ? 0 : 2;
+        imports.ctl.set(&r, 1);
+        for (int k = 0; k < 5; k++)
+            imports_run(5 * DEADLINE_MS + 4000);
+        held = imports_held();
+        CHECK(held >= 1 && (ever || held <= IMPORTS_MADE), "%s: %d held",
+              imports.label, held);
+        printf("\n  %s: %d surfaces held ", imports.label, held);
+        imports.ctl.set(NULL, 0);
+        imports.ctl.release();
+        test_sleep(50 * TEST_MS);
+        CHECK(imports_held() == 0, "%s: %d still held", imports.label,
+              imports_held());
+        imports_run(20000);
+        imports_close_scene(fds);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(failing_calls), TEST_CASE(failing_opens),
+        TEST_CASE(failing_media), TEST_CASE(lost_display),
+        TEST_CASE(lost_alone),    TEST_CASE(lost_context),
+        TEST_CASE(late_batches),  TEST_CASE(hangs),
+    };
+
+    if (!imports_init(HR_FAULT_LIBRARY))
+        return TEST_NOT_RUN;
+    return test_main("vaapi share faults", cases,
+                     (int)(sizeof(cases) / sizeof(*cases)), argc, argv);
+}
