@@ -270,6 +270,10 @@ enum hr_status hr__certify(struct hr__device *dev)
                 dev->pub.name);
         return HR_OK;
     }
+    if (dev->num_engines > 1 && *wish && strcmp(wish, "again") != 0)
+        return hr__fail(HR_EINVAL,
+                        "HEADRACE_CERTIFICATE is '%.32s', not again or off",
+                        wish);
     for (int k = 0; k < dev->num_engines - 1 && !status; k++)
         status = certify(dev, k, wish);
     return status;

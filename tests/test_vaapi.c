@@ -248,6 +248,17 @@ static void names(void)
         CHECK(hr_last_status() == bad[i].status, "%s: %s", bad[i].name,
               hr_last_error());
     }
+    for (int i = 0; i < 2; i++) {
+        const char *variable = i ? "HEADRACE_CERTIFICATE"
+                                 : "HEADRACE_VAAPI_READ";
+
+        setenv(variable, "bogus", 1);
+        CHECK(!hr_device_open("vaapi:/dev/null+cpu", NULL) &&
+                  hr_last_status() == HR_EINVAL &&
+                  strstr(hr_last_error(), variable),
+              "%s: %s", variable, hr_last_error());
+        unsetenv(variable);
+    }
     dev = hr_device_open("vaapi:/dev/null+cpu", NULL);
     CHECK(dev && !strcmp(dev->name, "vaapi:/dev/null"), "%s",
           dev ? dev->name : hr_last_error());

@@ -188,12 +188,29 @@ void va_choose(struct va *va)
     va->sync2 = va->api.vaSyncSurface2 != NULL;
 }
 
+static enum hr_status check_wish(void)
+{
+    static const char *const ways[] = {"",    "share",  "import",
+                                       "get", "derive", "copy"};
+    const char *wish = getenv("HEADRACE_VAAPI_READ");
+
+    if (!wish)
+        return HR_OK;
+    for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++)
+        if (!strcmp(wish, ways[i]))
+            return HR_OK;
+    return hr__fail(HR_EINVAL,
+                    "HEADRACE_VAAPI_READ is '%.32s', not share, import, get, "
+                    "derive or copy",
+                    wish);
+}
+
 static enum hr_status va_open(struct hr__engine *e, const char *which)
 {
     struct va *va;
     enum hr_status status;
 
-    if ((status = va_api_check()))
+    if ((status = check_wish()) || (status = va_api_check()))
         return status;
     if (!(va = hr__alloc(e->device, sizeof(*va))))
         return hr__fail(HR_ENOMEM, "out of memory");
