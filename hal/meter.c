@@ -104,13 +104,16 @@ void hr__watch_sum(struct hr__engine *e, enum hr_part part, int64_t ns)
         add(e, part, ns);
 }
 
-void hr__watch_part(struct hr__engine *e, enum hr_part part, int64_t begin)
+void hr__watch_part(struct hr__engine *e, enum hr_part part, uint64_t batch,
+                    int64_t begin)
 {
     struct hr__event event;
 
     if (!begin)
         return;
     event = event_of(HR__EVENT_SPAN, hr_part_name(part), begin, hr__now());
+    event.job = batch;
+    event.of_batch = true;
     of_engine(&event, e);
     if (timed())
         add(e, part, event.end - begin);
@@ -163,6 +166,7 @@ void hr__watch_device(struct hr__engine *e, const char *queue,
     event.track = hr__intern(track);
     event.serial = e->meter.serial;
     event.job = batch;
+    event.of_batch = true;
     hr__trace(&event);
 }
 

@@ -101,7 +101,7 @@ void hr__breaker_note(struct hr__breaker *b, bool ok, int64_t now);
 //   int64_t begin = hr__watch_begin();        // 0: nobody watches
 //   ... the work ...
 //   hr__watch_task(task, begin);              // a span of one sample, or
-//   hr__watch_part(e, HR_PART_PACK, begin);   // what is not a sample's alone
+//   hr__watch_part(e, HR_PART_PACK, batch, begin);  // what is not a sample's
 //
 // Both end now, on the thread that began, nested or apart. What a device did
 // in its own time goes to hr__watch_device(), on one row per queue.
@@ -132,7 +132,9 @@ static inline void hr__count(_Atomic uint64_t *counter, uint64_t n)
 void hr__watch_thread(struct hr__engine *e, const char *format, ...)
     HR_PRINTF(2, 3);
 void hr__watch_task(const struct hr__task *task, int64_t begin);
-void hr__watch_part(struct hr__engine *e, enum hr_part part, int64_t begin);
+// batch: the engine's, from 1 on, as hr__watch_device() has it.
+void hr__watch_part(struct hr__engine *e, enum hr_part part, uint64_t batch,
+                    int64_t begin);
 // A part that is in pieces, or within a span that is reported: only summed.
 void hr__watch_sum(struct hr__engine *e, enum hr_part part, int64_t ns);
 // A thread waited for work. Only worth reporting if it did.

@@ -165,7 +165,7 @@ void hr__trace(const struct hr__event *event)
     words[4] = event->job;
     words[5] = (uint64_t)(uint32_t)event->sample;
     words[6] = (uint64_t)event->kind | (uint64_t)event->first << 8 |
-               (uint64_t)event->last << 16;
+               (uint64_t)event->last << 16 | (uint64_t)event->of_batch << 24;
     words[7] = event->serial;
     head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     at = &ring->words[(head & (ring->capacity - 1)) * HR__EVENT_WORDS];
@@ -196,6 +196,7 @@ static void unpack(struct hr__event *to, const uint64_t *words)
         .kind = (uint8_t)words[6],
         .first = (uint8_t)(words[6] >> 8),
         .last = (uint8_t)(words[6] >> 16),
+        .of_batch = (uint8_t)(words[6] >> 24),
         .serial = (uint32_t)words[7],
     };
 }

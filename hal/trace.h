@@ -26,11 +26,12 @@ struct hr__event {
     const char *name;
     const char *track;    // engine, or the queue's row; NULL = none
     int64_t begin, end;   // hr__now()
-    uint64_t job;         // 0 = none. On a device: the batch
+    uint64_t job;         // or batch; 0 = none
     int32_t sample;       // -1 = none
     uint32_t serial;      // of the engine behind track
     uint8_t kind;         // enum hr__event_kind
     uint8_t first, last;  // stages; HR_NUM_STAGES = none
+    uint8_t of_batch;     // job is the engine's batch, not a job
 };
 
 enum { HR__EVENT_WORDS = 8 };

@@ -195,7 +195,7 @@ static void args(struct writer *w, const struct hr__event *event)
     }
     if (event->job) {
         fprintf(w->f, "%s\"%s\":%" PRIu64, comma,
-                event->kind == HR__EVENT_DEVICE ? "batch" : "job", event->job);
+                event->of_batch ? "batch" : "job", event->job);
         comma = ",";
     }
     if (event->sample >= 0)

@@ -127,12 +127,13 @@ def check_names(events):
 def check_ids(events):
     """Of which job and sample, or batch of a device, is it?"""
     for e in events:
-        # Who is idle has none, who waits for room none yet; batches are put
-        # together and delivered by an engine's own threads.
+        # Who is idle has none, who waits for room none yet.
         if (e["ph"] not in "Xb" or e.get("cat") not in IDS or
-                e["name"] in ("idle", "wait for room", "pack", "deliver")):
+                e["name"] in ("idle", "wait for room")):
             continue
         needs, args = IDS[e["cat"]], e.get("args", {})
+        if e["name"] in ("pack", "deliver"):  # by an engine's own threads
+            needs = ("batch",)
         if e["cat"] == "host" and "engine" not in args:
             continue  # the program's own
         if e["name"] in ("read", "prepare") or ".." in e["name"]:

@@ -33,13 +33,13 @@ static void copy_tensor(const struct hr__dst *d, const uint8_t *from)
                    packed.stride_h, d->h);
 }
 
-static void deliver_one(struct ocl *o, const struct hr__dst *d,
-                        const uint8_t *from)
+static void deliver_one(struct ocl *o, const struct ocl_slot *slot,
+                        const struct hr__dst *d, const uint8_t *from)
 {
     int64_t begin = hr__watch_begin();
 
     copy_tensor(d, from);
-    ocl_times_host(o, HR_PART_DELIVER, begin);
+    ocl_times_host(o, slot, HR_PART_DELIVER, begin);
 }
 
 void ocl_deliver(struct ocl *o, struct ocl_slot *slot)
@@ -59,7 +59,7 @@ void ocl_deliver(struct ocl *o, struct ocl_slot *slot)
                    (const uint8_t *)slot->down.host + item->out_at,
                    task->copy.size);
         else if (!task->copy.memory && !item->dst)
-            deliver_one(o, &task->pic->dst,
+            deliver_one(o, slot, &task->pic->dst,
                         (const uint8_t *)slot->down.host + item->out_at);
         hr__task_done(task, &out);
     }

@@ -385,7 +385,8 @@ bool ocl_times_idle(struct ocl *o);
 
 // Any thread of ours: a host part that began then, unless nobody watched; its
 // name and CPU time.
-void ocl_times_host(struct ocl *o, enum hr_part part, int64_t begin);
+void ocl_times_host(struct ocl *o, const struct ocl_slot *slot,
+                    enum hr_part part, int64_t begin);
 void ocl_times_thread(struct ocl *o, const char *name);
 
 // ---- submit.c --------------------------------------------------------------

@@ -247,8 +247,10 @@ static bool run_pictures(struct ocl *o, struct ocl_slot *slot,
     if (!ocl_leave(o) || !ok)
         return false;
     begin = hr__watch_begin();
+    // (Only this thread sends batches.)
+    slot->times.batch = atomic_load(&o->batches) + 1;
     pack_batch(o, slot);
-    ocl_times_host(o, HR_PART_PACK, begin);
+    ocl_times_host(o, slot, HR_PART_PACK, begin);
     if (!some_packed(slot)) {
         ocl_nothing_left(o, slot);
         return true;

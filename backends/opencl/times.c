@@ -201,13 +201,14 @@ bool ocl_times_idle(struct ocl *o)
 
 // ---- The host's part -------------------------------------------------------
 
-void ocl_times_host(struct ocl *o, enum hr_part part, int64_t begin)
+void ocl_times_host(struct ocl *o, const struct ocl_slot *slot,
+                    enum hr_part part, int64_t begin)
 {
     if (!begin)
         return;
     pthread_mutex_lock(&o->hal.lock);
     if (o->hal.e)
-        hr__watch_part(o->hal.e, part, begin);
+        hr__watch_part(o->hal.e, part, slot->times.batch, begin);
     pthread_mutex_unlock(&o->hal.lock);
 }
 

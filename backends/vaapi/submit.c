@@ -239,7 +239,7 @@ static bool submit_picture(struct va *va, struct va_slot *slot,
                                        "the device does not answer any more"};
         return false;
     }
-    va_times_host(va, HR_PART_PACK, begin);
+    va_times_host(va, HR_PART_PACK, va->next_number + 1, begin);
     return ok;
 }
 
@@ -294,7 +294,7 @@ void va_take_up(struct va *va, struct va_slot *slot)
     slot->wanted = hr__task_imports(task);
     hr__task_begun(task);
     hr__task_unclaim(task);
-    va_times_host(va, HR_PART_PACK, begin);
+    va_times_host(va, HR_PART_PACK, va->next_number + 1, begin);
     // From here on the nurse may take it.
     ok = ok && wait_for_turn(va, &key, &fault) &&
          (!is_lost(va) || open_again(va, slot, &fault)) &&

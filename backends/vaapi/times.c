@@ -13,13 +13,14 @@ void va_times_thread(struct va *va, const char *name)
     pthread_mutex_unlock(&va->hal.lock);
 }
 
-void va_times_host(struct va *va, enum hr_part part, int64_t begin)
+void va_times_host(struct va *va, enum hr_part part, uint64_t picture,
+                   int64_t begin)
 {
     if (!begin)
         return;
     pthread_mutex_lock(&va->hal.lock);
     if (va->hal.e)
-        hr__watch_part(va->hal.e, part, begin);
+        hr__watch_part(va->hal.e, part, picture, begin);
     pthread_mutex_unlock(&va->hal.lock);
 }
 

@@ -259,7 +259,8 @@ void va_log_keep(struct va_lines *lines);
 
 // times.c: for traces and profiles. begin: of hr__watch_begin(), 0 = nothing.
 void va_times_thread(struct va *va, const char *name);
-void va_times_host(struct va *va, enum hr_part part, int64_t begin);
+void va_times_host(struct va *va, enum hr_part part, uint64_t picture,
+                   int64_t begin);
 // The waiter's: the wait for it has ended.
 void va_times_picture(struct va *va, const struct va_slot *slot);
 void va_log_say(struct va *va, struct va_lines *lines);

@@ -347,7 +347,7 @@ static bool one_turn(struct va *va)
     va_times_picture(va, slot);
     begin = hr__watch_begin();
     alive = land(va, slot, status);
-    va_times_host(va, HR_PART_DELIVER, begin);
+    va_times_host(va, HR_PART_DELIVER, number, begin);
     start_clocks(va, number);
     pthread_mutex_lock(&va->lock);
     return alive;
