@@ -155,8 +155,10 @@ static void too_large(void)
     hr_batch batch;
     hr_image a;
 
-    if (!real)
+    if (!real) {
+        test_not_run("no device has memory that is too small");
         return;
+    }
     dev = open_device(true);
     batch = hr_batch_create(dev, hr_batch_params(.n = 1 << 20, .c = 3,
                                                  .h = 6000, .w = 6000,
