@@ -218,7 +218,9 @@ void hr__check_end(struct hr__work *work, struct hr__outcome *out)
     if (!check)
         return;
     // Damage is mended by everybody in their own way: the CPU's counts.
-    if (!out->status && !out->warnings)
+    if (!out->status && out->warnings)
+        work->why |= HR_WHY_DAMAGED;
+    else if (!out->status)
         judge(work, out);
     work->check = NULL;
     hr__pool_put(&work->job->dev->pool, check);
