@@ -157,3 +157,38 @@ bool imports_init(const char *library)
     hr_device_close(&dev);
     return true;
 }
+
+void imports_check_steady(void)
+{
+    struct hr_stats before, after;
+    int round;
+
+    for (round = 0; round < 40; round++) {
+        hr_device_stats(imports.scene.dev, &before);
+        for (int i = 0; i < 5; i++)
+            imports_run(20000);
+        hr_device_stats(imports.scene.dev, &after);
+        if (after.heap_allocations == before.heap_allocations)
+            break;
+    }
+    CHECK(round < 40, "%d allocations in five jobs",
+          (int)(after.heap_allocations - before.heap_allocations));
+}
+
+void imports_check_late(const struct fault_rule *r, int deadline_ms)
+{
+    int held;
+
+    imports.ctl.set(r, 1);
+    for (int k = 0; k < 5; k++)
+        imports_run(5 * deadline_ms + 4000);
+    held = imports_held();
+    CHECK(held >= 1 && (!r->last || held <= IMPORTS_MADE), "%s: %d held",
+          imports.label, held);
+    printf("\n  %s: %d surfaces held ", imports.label, held);
+    imports.ctl.set(NULL, 0);
+    imports.ctl.release();
+    test_sleep(50 * TEST_MS);
+    CHECK(imports_held() == 0, "%s: %d still held", imports.label,
+          imports_held());
+}

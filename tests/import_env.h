@@ -47,4 +47,10 @@ long imports_read_back(void);
 // Surfaces that are not to be written, while no job is under way.
 int imports_held(void);
 
+// With the scene open: sooner or later five jobs allocate nothing.
+void imports_check_steady(void);
+// Batches come back late, by a rule; for ever if its last is 0. Their surfaces
+// are held until then, and not longer.
+void imports_check_late(const struct fault_rule *r, int deadline_ms);
+
 #endif

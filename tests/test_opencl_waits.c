@@ -239,19 +239,6 @@ static struct {
     atomic_int lines, held;
 } said;
 
-// Nobody keeps it for as long as a second, but who called this.
-static bool is_held(pthread_mutex_t *lock)
-{
-    for (int i = 0; i < 1000; i++) {
-        if (!pthread_mutex_trylock(lock)) {
-            pthread_mutex_unlock(lock);
-            return false;
-        }
-        test_sleep(TEST_MS);
-    }
-    return true;
-}
-
 static void on_log(void *ctx, enum hr_log_level level, const char *text)
 {
     struct ocl *o = atomic_load(&said.o);
@@ -261,7 +248,8 @@ static void on_log(void *ctx, enum hr_log_level level, const char *text)
     if (!o || !strstr(text, "a batch failed"))
         return;
     atomic_fetch_add(&said.lines, 1);
-    atomic_fetch_add(&said.held, is_held(&o->hal.lock) + is_held(&o->lock));
+    atomic_fetch_add(&said.held,
+                     test_is_held(&o->hal.lock) + test_is_held(&o->lock));
 }
 
 // The user's function is called without a lock.

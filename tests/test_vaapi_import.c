@@ -112,22 +112,12 @@ static void not_through_the_host(void)
 
 static void steady(void)
 {
-    struct hr_stats before, after;
-    int round, fds = imports_fds();
+    int fds = imports_fds();
 
     snprintf(imports.label, sizeof(imports.label), "steady");
     vaapi_driver("default,reset");
     imports_open_scene(IMPORTS_N);
-    for (round = 0; round < 40; round++) {
-        hr_device_stats(imports.scene.dev, &before);
-        for (int i = 0; i < 5; i++)
-            imports_run(20000);
-        hr_device_stats(imports.scene.dev, &after);
-        if (after.heap_allocations == before.heap_allocations)
-            break;
-    }
-    CHECK(round < 40, "%d allocations in five jobs",
-          (int)(after.heap_allocations - before.heap_allocations));
+    imports_check_steady();
     imports_close_scene(fds);
 }
 
@@ -298,7 +288,7 @@ static void hangs(void)
 // so do the surfaces.
 static void late_batches(void)
 {
-    int fds = imports_fds(), held;
+    int fds = imports_fds();
 
     struct fault_rule r = {.entry = FAULT_clSetEventCallback,
                            .first = 1,
@@ -311,18 +301,7 @@ static void late_batches(void)
         new_scene_of(ever ? MANY : IMPORTS_N, false);
         // (One of two is that of the picture that the CPU has decoded.)
         r.last = ever ? 0 : 2;
-        imports.ctl.set(&r, 1);
-        for (int k = 0; k < 5; k++)
-            imports_run(5 * DEADLINE_MS + 4000);
-        held = imports_held();
-        CHECK(held >= 1 && (ever || held <= IMPORTS_MADE), "%s: %d held",
-              imports.label, held);
-        printf("\n  %s: %d surfaces held ", imports.label, held);
-        imports.ctl.set(NULL, 0);
-        imports.ctl.release();
-        test_sleep(50 * TEST_MS);
-        CHECK(imports_held() == 0, "%s: %d still held", imports.label,
-              imports_held());
+        imports_check_late(&r, DEADLINE_MS);
         imports_run(20000);
         imports_close_scene(fds);
     }

@@ -12,19 +12,6 @@ static struct {
     atomic_int damaged, failed, held;
 } said;
 
-// Nobody keeps it for as long as a second, but who called this.
-static bool is_held(pthread_mutex_t *lock)
-{
-    for (int i = 0; i < 1000; i++) {
-        if (!pthread_mutex_trylock(lock)) {
-            pthread_mutex_unlock(lock);
-            return false;
-        }
-        test_sleep(TEST_MS);
-    }
-    return true;
-}
-
 static void on_log(void *ctx, enum hr_log_level level, const char *text)
 {
     struct va *va = atomic_load(&said.va);
@@ -35,8 +22,9 @@ static void on_log(void *ctx, enum hr_log_level level, const char *text)
         return;
     atomic_fetch_add(&said.damaged, strstr(text, "are damaged") != NULL);
     atomic_fetch_add(&said.failed, strstr(text, "a picture failed") != NULL);
-    atomic_fetch_add(&said.held, is_held(&va->hal.lock) + is_held(&va->calls) +
-                                     is_held(&va->lock));
+    atomic_fetch_add(&said.held, test_is_held(&va->hal.lock) +
+                                     test_is_held(&va->calls) +
+                                     test_is_held(&va->lock));
 }
 
 // Whole enough to be taken, and damaged inside.

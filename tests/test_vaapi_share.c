@@ -129,21 +129,11 @@ static void not_through_the_host(void)
 
 static void steady(void)
 {
-    struct hr_stats before, after;
-    int round, fds = imports_fds();
+    int fds = imports_fds();
 
     snprintf(imports.label, sizeof(imports.label), "steady");
     share_new_scene(share_tiled, false);
-    for (round = 0; round < 40; round++) {
-        hr_device_stats(imports.scene.dev, &before);
-        for (int i = 0; i < 5; i++)
-            imports_run(20000);
-        hr_device_stats(imports.scene.dev, &after);
-        if (after.heap_allocations == before.heap_allocations)
-            break;
-    }
-    CHECK(round < 40, "%d allocations in five jobs",
-          (int)(after.heap_allocations - before.heap_allocations));
+    imports_check_steady();
     imports_close_scene(fds);
 }
 

@@ -215,7 +215,7 @@ static void hangs(void)
 // Batches do not come back, and neither do their surfaces, until they do.
 static void late_batches(void)
 {
-    int fds = imports_fds(), held;
+    int fds = imports_fds();
 
     struct fault_rule r = {.entry = FAULT_clSetEventCallback,
                            .first = 1,
@@ -229,18 +229,7 @@ static void late_batches(void)
         imports_open_scene(ever ? MANY : IMPORTS_N);
         // (One of two is that of the picture that the CPU has decoded.)
         r.last = ever ? 0 : 2;
-        imports.ctl.set(&r, 1);
-        for (int k = 0; k < 5; k++)
-            imports_run(5 * DEADLINE_MS + 4000);
-        held = imports_held();
-        CHECK(held >= 1 && (ever || held <= IMPORTS_MADE), "%s: %d held",
-              imports.label, held);
-        printf("\n  %s: %d surfaces held ", imports.label, held);
-        imports.ctl.set(NULL, 0);
-        imports.ctl.release();
-        test_sleep(50 * TEST_MS);
-        CHECK(imports_held() == 0, "%s: %d still held", imports.label,
-              imports_held());
+        imports_check_late(&r, DEADLINE_MS);
         imports_run(20000);
         imports_close_scene(fds);
     }

@@ -119,6 +119,18 @@ static void print_failures(void)
                     f->strCondition);
 }
 
+bool test_is_held(pthread_mutex_t *lock)
+{
+    for (int i = 0; i < 1000; i++) {
+        if (!pthread_mutex_trylock(lock)) {
+            pthread_mutex_unlock(lock);
+            return false;
+        }
+        test_sleep(TEST_MS);
+    }
+    return true;
+}
+
 // A case that asserts nothing and does not say that it was not run.
 static bool empty_case(int not_run_before)
 {

@@ -6,6 +6,7 @@
 
 #include <CUnit/CUnit.h>
 #include <stdatomic.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -60,6 +61,9 @@ void test_not_run(const char *why);
 bool test_is_absent(void);
 // In a case: not run if there is none, else failed.
 void test_no_device(void);
+// Whether a lock is held by who called this, for nobody else keeps it as long
+// as a second.
+bool test_is_held(pthread_mutex_t *lock);
 
 // Encoded pictures; free .data. Abort the program if libjpeg refuses.
 struct bytes test_jpeg(int w, int h, uint64_t *seed);
