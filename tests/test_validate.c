@@ -153,13 +153,19 @@ static void one_picture(void)
     validate_done(&r);
 }
 
+// By one thread the pictures reach the engine in their order, so that the one
+// made before is known.
 static void stale_picture(void)
 {
+    struct validate_ran r;
     json_t *json, *p;
 
     fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS),
                                      .stale_width = validate_width(ODD_ONE)});
-    json = validate_json("close", 1);
+    r = VALIDATE_RUN(validate_in, "--backend", "fake", "--threads", "1",
+                     "--json");
+    CHECK(r.code == 1, "exit %d: %s", r.code, r.err);
+    json = json_loads(r.out, 0, NULL);
     p = picture_at(json, ODD_ONE);
     CU_ASSERT_EQUAL(number_at(json, "stale"), 1);
     CU_ASSERT_EQUAL(number_at(json, "outside"), 1);
