@@ -162,8 +162,8 @@ static void stale_picture(void)
 
     fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS),
                                      .stale_width = validate_width(ODD_ONE)});
-    r = VALIDATE_RUN(validate_in, "--backend", "fake", "--threads", "1",
-                     "--json");
+    r = VALIDATE_RUN(validate_in, "--backend", "fake", "--tier", "close",
+                     "--threads", "1", "--json");
     CHECK(r.code == 1, "exit %d: %s", r.code, r.err);
     json = json_loads(r.out, 0, NULL);
     p = picture_at(json, ODD_ONE);
@@ -174,6 +174,7 @@ static void stale_picture(void)
     CHECK(strstr(text_at(json, "verdict"), "another picture's pixels") != NULL,
           "%s", text_at(json, "verdict"));
     json_decref(json);
+    validate_done(&r);
 }
 
 // One level is within close if it comes from before resample; so is an inverse
