@@ -224,7 +224,8 @@ expect "a log with it" [ "$(grep -c '^headrace: info: .*short' err)" = 4 ]
 HEADRACE_LOG=loud run 2 devices
 says err "HEADRACE_LOG is 'loud', not debug, info, warning or error"
 run 2 profile "$photos" --backends quantum
-says err "no such backend"
+says err "no such backend; it has: "
+expect "all are named" grep -q 'it has: .*cpu$' err
 run 2 profile /nowhere
 mkdir -p no-pictures
 run 2 profile no-pictures
