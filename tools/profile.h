@@ -65,9 +65,8 @@ struct profile_options {
 
 struct profile_words {
     char *backends, *ops, *threads, *trace, *report, *limit, *dtype, *tier;
-    char *consumer;
-    double seconds;
-    int batch, consumer_cpu, memory, json, quiet, measure;
+    char *consumer, *consumer_cpu, *seconds, *batch;
+    int memory, json, quiet, measure;
 };
 
 struct profile_rung {
