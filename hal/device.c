@@ -28,6 +28,7 @@ static bool close_engine(struct hr__engine *e)
         return false;
     e->backend->close(e);
     left = e->left_behind;
+    hr__meter_finish(e);
     hr__free(e->priv);
     hr__free(e);
     return left;
