@@ -325,14 +325,6 @@ static void cancelled_behind_a_reader(void)
 
 // ---- Memory of the caller's -----------------------------------------------
 
-static atomic_int freed;
-
-static void count_free(void *ctx)
-{
-    free(ctx);
-    atomic_fetch_add(&freed, 1);
-}
-
 static hr_image own_image(hr_device dev)
 {
     void *mem = calloc(SIDE * SIDE, 3);
@@ -340,7 +332,7 @@ static hr_image own_image(hr_device dev)
     return hr_image_create(
         dev, hr_image_params(.w = SIDE, .h = SIDE, .c = 3, .dtype = HR_U8,
                              .layout = HR_NHWC, .data = mem,
-                             .free_fn = count_free, .free_ctx = mem));
+                             .free_fn = test_count_free, .free_ctx = mem));
 }
 
 static void freed_once(void)
@@ -350,7 +342,7 @@ static void freed_once(void)
     hr_job jobs[8];
     int n = 8;
 
-    atomic_store(&freed, 0);
+    atomic_store(&test_freed, 0);
     fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
     dev = test_device("fake", 2, 0);
     in = own_image(dev);
@@ -362,14 +354,14 @@ static void freed_once(void)
     hr_image_release(&out);
     for (int i = 0; i < n; i += 2)
         hr_job_release(&jobs[i]);
-    CHECK(atomic_load(&freed) == 0, "freed in flight");
+    CHECK(atomic_load(&test_freed) == 0, "freed in flight");
     in = (hr_image)((const struct hr__job *)jobs[1])->works[0].sample.image;
     fake_gate_open();
     hr_wait_all(dev, HR_FOREVER);
-    CHECK(test_reaches(&freed, 1), "out was not freed");
-    CHECK(atomic_load(&freed) == 1, "in has one reference left");
+    CHECK(test_reaches(&test_freed, 1), "out was not freed");
+    CHECK(atomic_load(&test_freed) == 1, "in has one reference left");
     hr_image_release(&in);
-    CHECK(atomic_load(&freed) == 2, "freed %d", atomic_load(&freed));
+    CHECK(atomic_load(&test_freed) == 2, "freed %d", atomic_load(&test_freed));
     for (int i = 1; i < n; i += 2)
         hr_job_release(&jobs[i]);
     hr_device_close(&dev);
