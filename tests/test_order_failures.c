@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Order where something goes wrong on the way: a producer fails, a writer is
-// cancelled before its turn. Nobody gets pixels that are not those he waits for.
+// cancelled before its turn. Nobody gets other pixels than he waits for.
 #include <stdlib.h>
 #include <string.h>
 

@@ -197,6 +197,8 @@ static int read_all(struct profile *p, poptContext con)
     opt->memory = w->memory;
     opt->json = w->json;
     opt->quiet = w->quiet;
+    opt->run.batch = 64;
+    opt->seconds = 20;
     if (read_seconds(opt, w->seconds) || read_run(&opt->run, w) ||
         read_backends(opt, w->backends) || read_threads(opt, w->threads) ||
         read_consumer(opt, w) || read_paths(p, con))
@@ -256,8 +258,6 @@ int profile_options(struct profile *p, int argc, char **argv, bool *done)
     int code;
 
     *w = (struct profile_words){0};
-    p->opt.run.batch = 64;
-    p->opt.seconds = 20;
     con = poptGetContext(NULL, argc, (const char **)argv, table, 0);
     if (!con)
         return options_fail("profile", "out of memory");
