@@ -141,7 +141,7 @@ struct hr__meter {
     const char *_Atomic name;  // of the engine, interned
     uint32_t serial;           // two of one name are two
     _Atomic uint64_t ns[HR_NUM_PARTS], times[HR_NUM_PARTS];
-    _Atomic uint64_t tasks, batches, launches, bytes_up, bytes_down, idle_ns;
+    _Atomic uint64_t tasks, batches, launches, bytes_up, bytes_down;
     _Atomic uint64_t bytes_imported, import_falls;
     struct {
         const char *_Atomic name;  // static text, best first
@@ -150,6 +150,9 @@ struct hr__meter {
     atomic_bool device_times;
     atomic_int num_threads;
     _Atomic(clockid_t) clocks[HR_PROFILE_THREADS];  // their CPU time
+    pthread_mutex_t lock;                           // of both below
+    int idle;         // threads that wait for work right now
+    int64_t idle_ns;  // of all, but for now times idle
 };
 
 // A backend opened as part of a device. The HAL makes it.

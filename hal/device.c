@@ -28,6 +28,7 @@ static bool close_engine(struct hr__engine *e)
         return false;
     e->backend->close(e);
     left = e->left_behind;
+    hr__meter_finish(e);
     hr__free(e->priv);
     hr__free(e);
     return left;
@@ -180,18 +181,6 @@ static const struct hr__backend *host_backend(void)
     return table[n - 1];
 }
 
-static const struct hr__backend *find_backend(const char *name, size_t len)
-{
-    int n;
-    const struct hr__backend *const *table = hr__backends(&n);
-
-    for (int i = 0; i < n; i++)
-        if (strlen(table[i]->name) == len &&
-            !strncmp(table[i]->name, name, len))
-            return table[i];
-    return NULL;
-}
-
 // ---- The chain ---------------------------------------------------------------
 
 // One engine that a name asks for: "backend" or "backend:which".
@@ -204,8 +193,8 @@ static enum hr_status read_part(const char *text, size_t len, struct part *out)
 {
     size_t name = strcspn(text, ":+");
 
-    if (!(out->backend = find_backend(text, name)))
-        return hr__fail(HR_ENODEVICE, "this build has no such backend");
+    if (!(out->backend = hr__backend_find(text, name)))
+        return hr_last_status();
     name += name < len;  // the colon
     if (len - name >= sizeof(out->which))
         return hr__fail(HR_ENODEVICE, "its name has %zu bytes", len);

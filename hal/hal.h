@@ -8,6 +8,7 @@
 //   job->lock          state of one job, its condition
 //   device->lock       counts, budget, waiting lists
 //   pool->lock
+// And engine->meter.lock, below all others, also those of engines.
 // None is held in a callback, in a backend function, or in hr__task_done().
 #ifndef HR__HAL_H
 #define HR__HAL_H
@@ -406,6 +407,7 @@ int hr__jpeg_kind(const struct hr_info *info);
 // meter.c: the library's own reports, see service.h
 enum hr__wait { HR__WAIT_ROOM, HR__WAIT_RESULT };
 void hr__meter_engine(struct hr__engine *e);  // its name is known
+void hr__meter_finish(struct hr__engine *e);
 void hr__watch_work(const struct hr__work *work, enum hr_part part,
                     int64_t begin);
 void hr__watch_submit(struct hr__job *job, int64_t begin);
@@ -422,6 +424,8 @@ void hr__watch_bytes(struct hr__device *dev);
 
 // registry.c
 const struct hr__backend *const *hr__backends(int *n);
+// Of that name; NULL with HR_ENODEVICE, which says what there is.
+const struct hr__backend *hr__backend_find(const char *name, size_t len);
 void hr__registry_add(const struct hr__backend *backend);  // tests
 
 // clock.c: CLOCK_MONOTONIC, nanoseconds; INT64_MAX = never.

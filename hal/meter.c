@@ -20,8 +20,29 @@ const char *hr_part_name(enum hr_part part)
     return (unsigned)part < HR_NUM_PARTS ? names[part] : "?";
 }
 
+// A clock that stands while nobody measures, so that a wait counts only as far
+// as it was measured. Below 0 it runs, and is that much behind hr__now().
+static _Atomic int64_t measured;
+
+static int64_t measured_now(void)
+{
+    int64_t clock = atomic_load(&measured);
+
+    return clock < 0 ? clock + hr__now() : clock;
+}
+
+static void run_clock(bool on)
+{
+    int64_t was = atomic_load(&measured), now = hr__now();
+
+    while ((was < 0) != on && !atomic_compare_exchange_weak(
+                                  &measured, &was, on ? was - now : was + now))
+        ;
+}
+
 void hr_profile_times(bool on)
 {
+    run_clock(on);
     if (on)
         atomic_fetch_or(&hr__watch, (unsigned)HR__WATCH_TIMES);
     else
@@ -68,9 +89,16 @@ void hr__meter_engine(struct hr__engine *e)
 {
     static _Atomic uint32_t serial;
 
-    if (!e->meter.serial)
+    if (!e->meter.serial) {
         e->meter.serial = atomic_fetch_add(&serial, 1) + 1;
+        pthread_mutex_init(&e->meter.lock, NULL);
+    }
     atomic_store(&e->meter.name, hr__intern(e->name));
+}
+
+void hr__meter_finish(struct hr__engine *e)
+{
+    pthread_mutex_destroy(&e->meter.lock);
 }
 
 void hr__watch_thread(struct hr__engine *e, const char *format, ...)
@@ -136,18 +164,47 @@ void hr__watch_task(const struct hr__task *task, int64_t begin)
     hr__trace(&event);
 }
 
-void hr__watch_idle(struct hr__engine *e, int64_t begin)
+// The sum holds a thread that waits as minus the time it began, and with now
+// for each of them is right at any moment, not only when a wait has ended.
+static void count_idle(struct hr__meter *m, int one)
+{
+#if !HR_NO_WATCH
+    pthread_mutex_lock(&m->lock);
+    m->idle += one;
+    m->idle_ns -= one * measured_now();
+    pthread_mutex_unlock(&m->lock);
+#else
+    (void)m;
+    (void)one;
+#endif
+}
+
+static uint64_t idle_now(struct hr__meter *m)
+{
+    int64_t ns;
+
+    pthread_mutex_lock(&m->lock);
+    ns = m->idle_ns + m->idle * measured_now();
+    pthread_mutex_unlock(&m->lock);
+    return ns > 0 ? (uint64_t)ns : 0;
+}
+
+int64_t hr__watch_idle_begin(struct hr__engine *e)
+{
+    count_idle(&e->meter, 1);
+    return hr__watch_begin();
+}
+
+void hr__watch_idle_end(struct hr__engine *e, int64_t begin)
 {
     struct hr__event event;
 
-    if (!begin)
+    count_idle(&e->meter, -1);
+    if (!begin || !traced())
         return;
     event = event_of(HR__EVENT_SPAN, "idle", begin, hr__now());
     of_engine(&event, e);
-    if (timed())
-        hr__count(&e->meter.idle_ns, (uint64_t)(event.end - begin));
-    if (traced())
-        hr__trace(&event);
+    hr__trace(&event);
 }
 
 void hr__watch_device(struct hr__engine *e, const char *queue,
@@ -313,7 +370,7 @@ static void read_meter(struct hr__meter *m, struct hr_engine_profile *out)
     for (int i = 0; i < HR_PROFILE_RUNGS; i++)
         out->rungs[i] = (struct hr_rung_profile){
             atomic_load(&m->rungs[i].name), atomic_load(&m->rungs[i].samples)};
-    out->idle_ns = atomic_load(&m->idle_ns);
+    out->idle_ns = idle_now(m);
     out->num_threads = atomic_load(&m->num_threads);
     for (int i = 0; i < HR_PROFILE_THREADS; i++)
         out->cpu_ns[i] = cpu_time(atomic_load(&m->clocks[i]));

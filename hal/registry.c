@@ -52,6 +52,23 @@ void hr__registry_add(const struct hr__backend *backend)
     backends[0] = backend;
 }
 
+const struct hr__backend *hr__backend_find(const char *name, size_t len)
+{
+    char all[16 * MAX_BACKENDS] = "";
+
+    for (int i = 0; i < MAX_BACKENDS && backends[i]; i++) {
+        size_t used = strlen(all);
+
+        if (strlen(backends[i]->name) == len &&
+            !strncmp(backends[i]->name, name, len))
+            return backends[i];
+        snprintf(all + used, sizeof(all) - used, "%s%s", i ? ", " : "",
+                 backends[i]->name);
+    }
+    hr__fail(HR_ENODEVICE, "this build has no such backend; it has: %s", all);
+    return NULL;
+}
+
 // ---- The default device ----------------------------------------------------------
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

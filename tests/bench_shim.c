@@ -1,111 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public API in a flat form for Python's ctypes (hrshim.py): the C
 // compiler lays out structs and unions, Python passes numbers and addresses.
-// Loops that are timed run here, so that no interpreter is in the figures.
+// Loops that are timed run in C, too (bench_times.c), so that no interpreter is
+// in the figures.
 //
 // A set is a prepared job: samples, their ops and the batch they write. It
 // can be run any number of times; the memory its sources and destination
 // point to belongs to the caller.
-#include <errno.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include <headrace/headrace.h>
-
+#include "bench_shim.h"
 #include "cpu_fallback/cpu_ops.h"
 #include "hal/hal.h"
 #if HR_HAVE_OPENCL
 #include "backends/opencl/opencl.h"
 #endif
 
-#define SHIM __attribute__((visibility("default")))
-
-// ---- malloc, counted ------------------------------------------------------
-
-// Interposes only if this library is preloaded: then the count covers every
-// library of the process, libjpeg included. glibc only; sanitizers have
-// allocators of their own.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SHIM_COUNTS 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SHIM_COUNTS 0
-#endif
-#endif
-#if !defined(SHIM_COUNTS) && defined(__GLIBC__)
-#define SHIM_COUNTS 1
-#endif
-
-static atomic_ullong malloc_calls;
-
-#if SHIM_COUNTS
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t size);
-void *__libc_memalign(size_t align, size_t size);
-
-static void count(void)
-{
-    atomic_fetch_add_explicit(&malloc_calls, 1, memory_order_relaxed);
-}
-
-SHIM void *malloc(size_t size)
-{
-    count();
-    return __libc_malloc(size);
-}
-
-SHIM void *calloc(size_t n, size_t size)
-{
-    count();
-    return __libc_calloc(n, size);
-}
-
-SHIM void *realloc(void *p, size_t size)
-{
-    count();
-    return __libc_realloc(p, size);
-}
-
-SHIM void *aligned_alloc(size_t align, size_t size)
-{
-    count();
-    return __libc_memalign(align, size);
-}
-
-SHIM void *memalign(size_t align, size_t size)
-{
-    count();
-    return __libc_memalign(align, size);
-}
-
-SHIM int posix_memalign(void **out, size_t align, size_t size)
-{
-    void *p;
-
-    count();
-    if (!(p = __libc_memalign(align, size)))
-        return ENOMEM;
-    *out = p;
-    return 0;
-}
-#endif
-
-// 0 for ever if the library is not preloaded.
-SHIM unsigned long long shim_malloc_calls(void);
-SHIM unsigned long long shim_malloc_calls(void)
-{
-    return atomic_load(&malloc_calls);
-}
-
 // ---- ops ------------------------------------------------------------------
-
-#define EXPORT(type, name, ...)  \
-    SHIM type name(__VA_ARGS__); \
-    type name(__VA_ARGS__)
 
 EXPORT(size_t, shim_op_size, void)
 {
@@ -242,21 +155,6 @@ EXPORT(int, shim_probe, const void *data, size_t size, const struct hr_op *ops,
 
 // ---- sets -----------------------------------------------------------------
 
-struct shim_source {  // hrshim.py Source; data or image
-    const void *data;
-    size_t size;
-    hr_image image;
-    const struct hr_op *ops;
-    int64_t num_ops;
-};
-
-struct shim_set {
-    hr_device dev;
-    hr_batch batch;
-    int n;
-    struct hr_sample samples[];
-};
-
 // Copies the array, not what it points to. NULL: out of memory.
 EXPORT(struct shim_set *, shim_set_create, hr_device dev,
        const struct shim_source *sources, int n, hr_batch batch)
@@ -283,14 +181,6 @@ EXPORT(struct shim_set *, shim_set_create, hr_device dev,
 EXPORT(void, shim_set_free, struct shim_set *set)
 {
     free(set);
-}
-
-static double now_ns(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
 }
 
 // What a sample's result says of who made it, as hrshim.py Made.
@@ -345,66 +235,6 @@ EXPORT(int, shim_set_run, struct shim_set *set, int32_t *statuses,
     return status;
 }
 
-// Nanoseconds of each of rounds runs (submit, wait, release), and of
-// hr_submit() alone; either may be NULL. Returns the first bad status.
-EXPORT(int, shim_set_time, struct shim_set *set, int rounds, double *run_ns,
-       double *submit_ns)
-{
-    for (int r = 0; r < rounds; r++) {
-        double start = now_ns();
-        hr_job job = hr_submit(set->dev, set->samples, set->n, set->batch,
-                               hr_job_params(.tier = HR_EXACT));
-        double submitted = now_ns();
-        enum hr_status status;
-
-        if (!job)
-            return hr_last_status();
-        status = hr_job_wait(job, HR_FOREVER);
-        hr_job_release(&job);
-        if (status)
-            return status;
-        if (run_ns)
-            run_ns[r] = now_ns() - start;
-        if (submit_ns)
-            submit_ns[r] = submitted - start;
-    }
-    return HR_OK;
-}
-
-// Submits one set after the other, as a loader that prefetches: with at most
-// depth jobs in flight. submit_ns: of all hr_submit() together. The first bad
-// status, or HR_OK.
-EXPORT(int, shim_stream, struct shim_set *const *sets, int n, int depth,
-       double *submit_ns)
-{
-    hr_job jobs[16] = {0};
-    enum hr_status status = HR_OK;
-
-    depth = depth > 16 ? 16 : depth;
-    *submit_ns = 0;
-    for (int i = 0; i < n + depth; i++) {
-        hr_job *job = &jobs[i % depth];
-
-        if (*job) {
-            enum hr_status one = hr_job_wait(*job, HR_FOREVER);
-
-            status = status ? status : one;
-            hr_job_release(job);
-        }
-        if (i < n) {
-            double start = now_ns();
-
-            *job = hr_submit(
-                sets[i]->dev, sets[i]->samples, sets[i]->n, sets[i]->batch,
-                hr_job_params(.tier = HR_EXACT, .wait_for_room = true));
-            *submit_ns += now_ns() - start;
-            if (!*job)
-                status = hr_last_status();
-        }
-    }
-    return status;
-}
-
 // Batches and launches of kernels since an OpenCL device was opened; false if
 // dev is none.
 EXPORT(int, shim_opencl_counts, hr_device dev, uint64_t *batches,
@@ -423,45 +253,4 @@ EXPORT(int, shim_opencl_counts, hr_device dev, uint64_t *batches,
     (void)dev;  // as without OpenCL
     *batches = *launches = 0;
     return false;
-}
-
-// Calls of malloc and the like in the process during rounds runs; -1: one
-// failed. Only counts if this library is preloaded.
-EXPORT(int64_t, shim_set_mallocs, struct shim_set *set, int rounds)
-{
-    unsigned long long before = atomic_load(&malloc_calls);
-
-    if (shim_set_time(set, rounds, NULL, NULL))
-        return -1;
-    return (int64_t)(atomic_load(&malloc_calls) - before);
-}
-
-// Mean nanoseconds of hr_probe() per file.
-EXPORT(double, shim_probe_ns, const struct shim_source *sources, int n,
-       int rounds)
-{
-    double start = now_ns();
-
-    for (int r = 0; r < rounds; r++) {
-        for (int i = 0; i < n; i++) {
-            struct hr_info info;
-
-            if (hr_probe(sources[i].data, sources[i].size, NULL, &info))
-                return -1;
-        }
-    }
-    return (now_ns() - start) / rounds / n;
-}
-
-// Nanoseconds to open a device: what a process pays once.
-EXPORT(double, shim_open_ns, const char *name, int threads)
-{
-    double start = now_ns(), end;
-    hr_device dev = hr_device_open(name, hr_device_params(.threads = threads));
-
-    end = now_ns();
-    if (!dev)
-        return -1;
-    hr_device_close(&dev);
-    return end - start;
 }

@@ -117,6 +117,26 @@ static void v_weights(int32_t *w, int n)
         w[0] = 1 << 22;
 }
 
+typedef bool one_fn(const struct cpu_ops *ops, struct simd_rows *src,
+                    struct simd_targets *want, struct simd_targets *got);
+
+// One random case after the other, of what reads rows and writes targets.
+static void check_rows(const struct cpu_ops *ops, one_fn *one)
+{
+    struct simd_rows src;
+    struct simd_targets want, got;
+    simd_rows_init(&src, SIMD_BYTES);
+    simd_targets_init(&want);
+    simd_targets_init(&got);
+    int bad = 0;
+    for (int i = 0; i < CASES && bad < 5; i++)
+        bad += !one(ops, &src, &want, &got);
+    CU_ASSERT_EQUAL(bad, 0);
+    simd_targets_finish(&want);
+    simd_targets_finish(&got);
+    simd_rows_finish(&src);
+}
+
 static bool one_v(const struct cpu_ops *ops, struct simd_rows *src,
                   struct simd_targets *want, struct simd_targets *got)
 {
@@ -148,18 +168,7 @@ static bool one_v(const struct cpu_ops *ops, struct simd_rows *src,
 
 static void check_v(const struct cpu_ops *ops)
 {
-    struct simd_rows src;
-    struct simd_targets want, got;
-    simd_rows_init(&src, SIMD_BYTES);
-    simd_targets_init(&want);
-    simd_targets_init(&got);
-    int bad = 0;
-    for (int i = 0; i < CASES && bad < 5; i++)
-        bad += !one_v(ops, &src, &want, &got);
-    CU_ASSERT_EQUAL(bad, 0);
-    simd_targets_finish(&want);
-    simd_targets_finish(&got);
-    simd_rows_finish(&src);
+    check_rows(ops, one_v);
 }
 
 // ---- Store ----------------------------------------------------------------
@@ -215,18 +224,7 @@ static bool one_store(const struct cpu_ops *ops, struct simd_rows *src,
 
 static void check_store(const struct cpu_ops *ops)
 {
-    struct simd_rows src;
-    struct simd_targets want, got;
-    simd_rows_init(&src, SIMD_BYTES);
-    simd_targets_init(&want);
-    simd_targets_init(&got);
-    int bad = 0;
-    for (int i = 0; i < CASES && bad < 5; i++)
-        bad += !one_store(ops, &src, &want, &got);
-    CU_ASSERT_EQUAL(bad, 0);
-    simd_targets_finish(&want);
-    simd_targets_finish(&got);
-    simd_rows_finish(&src);
+    check_rows(ops, one_store);
 }
 
 // ---- Color ----------------------------------------------------------------

@@ -224,7 +224,8 @@ expect "a log with it" [ "$(grep -c '^headrace: info: .*short' err)" = 4 ]
 HEADRACE_LOG=loud run 2 devices
 says err "HEADRACE_LOG is 'loud', not debug, info, warning or error"
 run 2 profile "$photos" --backends quantum
-says err "no such backend"
+says err "no such backend; it has: "
+expect "all are named" grep -q 'it has: .*cpu$' err
 run 2 profile /nowhere
 mkdir -p no-pictures
 run 2 profile no-pictures
@@ -354,6 +355,21 @@ run 2 run "$photos" --out none --ops decode,resise=3
 says err "character 8"
 run 2 run "$photos" --out none --batch 0
 run 2 run "$photos" --out none --batch many
+says err "--batch: 'many' is not a number in 1 .. 65536"
+run 2 run "$photos" --out none --threads x
+says err "--threads: 'x' is not a number"
+run 2 run "$photos" --out none --threads=x
+says err "--threads: 'x' is not a number"
+run 2 run "$photos" --out none --epochs 99999999999999999999
+says err "--epochs: '99999999999999999999' is not"
+run 2 validate "$photos" --backend cpu --threads -1
+says err "--threads: '-1' is not a number in 0 .. 4096"
+run 2 profile "$photos" --seconds soon
+says err "--seconds: 'soon' is not a number"
+run 2 profile "$photos" --consumer 5 --consumer-cpu half
+says err "--consumer-cpu: 'half' is not a number"
+run 2 samples --count some pictures
+says err '--count takes 0 to 1000000, not "some"'
 run 2 run "$photos" --out none --budget 64Q
 run 2 run "$photos" --out none --on-error ignore
 run 2 run "$photos" --out none --no-such-option
@@ -361,6 +377,11 @@ run 2 run "$photos" --out none --timeout -1
 run 2 run "$photos" --out /no/such/x.npy
 says err "/no/such/x.npy"
 run 2 run "$photos" --out "$one/"
+run 2 run "$photos" --out x.JPG
+says err "'x.JPG' is named as a picture"
+expect "no folder of that name" [ ! -e x.JPG ]
+run 0 run "$one" --out x.jpg/ --ops decode
+run 0 run "$one" --out x.jpg --ops decode
 run 2 run readonly --out clash/
 says err "readonly/a.jpg and readonly/a.png"
 run 2 run mixed/b/3.png --out none.npy --ops decode

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "decode_files.h"
 
-#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -50,14 +49,9 @@ bool read_file(const char *path, struct bytes *out)
 
 // ---- JPEG: writing ----
 
-struct errors {
-    struct jpeg_error_mgr pub;
-    jmp_buf jump;
-};
-
-static void escape(j_common_ptr cinfo)
+void jpeg_leave(j_common_ptr cinfo)
 {
-    longjmp(((struct errors *)cinfo->err)->jump, 1);
+    longjmp(((struct jpeg_way_out *)cinfo->err)->jump, 1);
 }
 
 static int components_of(J_COLOR_SPACE space)
@@ -147,13 +141,13 @@ static void encode(struct jpeg_compress_struct *c, const struct jpeg_spec *spec,
 bool make_jpeg(const struct jpeg_spec *spec, uint64_t *seed, struct bytes *out)
 {
     struct jpeg_compress_struct c = {0};
-    struct errors errors;
+    struct jpeg_way_out errors;
     unsigned char *data = NULL;
     unsigned long size = 0;
     uint8_t *const row = malloc((size_t)spec->w * 4);
 
     c.err = jpeg_std_error(&errors.pub);
-    errors.pub.error_exit = escape;
+    errors.pub.error_exit = jpeg_leave;
     if (setjmp(errors.jump)) {
         jpeg_destroy_compress(&c);
         free(data);

@@ -4,6 +4,7 @@
 #ifndef HEADRACE_TESTS_DECODE_FILES_H
 #define HEADRACE_TESTS_DECODE_FILES_H
 
+#include <setjmp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,6 +21,14 @@ struct bytes {
 uint64_t next_random(uint64_t *state);
 // In [0, n); n > 0.
 int random_below(uint64_t *state, int n);
+
+// libjpeg's errors end at the setjmp() of who called it: error_exit is
+// jpeg_leave.
+struct jpeg_way_out {
+    struct jpeg_error_mgr pub;
+    jmp_buf jump;
+};
+void jpeg_leave(j_common_ptr cinfo);
 
 struct jpeg_spec {
     int w, h;

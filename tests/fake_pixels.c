@@ -7,6 +7,7 @@
 
 #include "decode_files.h"
 #include "fake_engine.h"
+#include "naive.h"
 
 // u8 pixels in memory; x0, y0 is where in the picture they begin.
 struct pixels {
@@ -188,12 +189,6 @@ static void spoil_resampled(struct pixels *p, const struct hr__picture *pic,
 
 // ---- Resample -------------------------------------------------------------
 
-static uint8_t clip(int64_t sum)
-{
-    sum = (sum + (1 << 21)) >> 22;
-    return sum < 0 ? 0 : sum > 255 ? 255 : (uint8_t)sum;
-}
-
 static bool build(struct hr__axis *a, const struct hr__step *s, int which,
                   void **mem)
 {
@@ -212,7 +207,7 @@ static uint8_t weigh(const struct pixels *in, const struct hr__axis *a, int o,
     for (int k = 0; k < a->n[o]; k++)
         sum += (int64_t)w[k] * (along_x ? *at(in, a->lo[o] + k, other, c)
                                         : *at(in, other, a->lo[o] + k, c));
-    return clip(sum);
+    return naive_round(sum);
 }
 
 // One axis of all that out holds. Along the other axis out keeps the input's

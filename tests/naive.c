@@ -131,7 +131,7 @@ static struct picture transposed(const struct picture *p)
     return t;
 }
 
-static uint8_t clip(int64_t sum)
+uint8_t naive_round(int64_t sum)
 {
     sum = (sum + (1 << 21)) >> 22;
     return sum < 0 ? 0 : sum > 255 ? 255 : (uint8_t)sum;
@@ -153,7 +153,7 @@ static void resize_x(struct picture *p, int out, double box0, double box1,
 
                 for (int k = 0; k < n; k++)
                     sum += (int64_t)w[k] * at(p, lo + k, y)[c];
-                at(&r, i, y)[c] = clip(sum);
+                at(&r, i, y)[c] = naive_round(sum);
             }
     }
     free(w);

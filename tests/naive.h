@@ -23,6 +23,8 @@ int naive_taps(int in, int out, double box0, double box1,
                enum hr_filter filter);
 void naive_weights(int in, int out, double box0, double box1,
                    enum hr_filter filter, int i, int *lo, int *n, int32_t *w);
+// Of a sum of samples times those.
+uint8_t naive_round(int64_t sum);
 // NEAREST: the input of output i, -1 = outside.
 int naive_nearest(int in, int out, double box0, double box1, int i);
 

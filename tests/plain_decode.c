@@ -1,22 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What our decoders are compared with: stock libjpeg.
-#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <jerror.h>
 
 #include "decode_files.h"
-
-struct errors {
-    struct jpeg_error_mgr pub;
-    jmp_buf jump;
-};
-
-static void escape(j_common_ptr cinfo)
-{
-    longjmp(((struct errors *)cinfo->err)->jump, 1);
-}
 
 static void quiet(j_common_ptr cinfo, int level)
 {
@@ -140,7 +129,7 @@ void plain_decode(const uint8_t *data, size_t size, int64_t max_pixels,
                   struct plain *out)
 {
     struct jpeg_decompress_struct d = {0};
-    struct errors errors;
+    struct jpeg_way_out errors;
     struct source source = {.pub = {data, size, nothing, end_of_data,
                                     skip_bytes, jpeg_resync_to_restart,
                                     nothing}};
@@ -150,7 +139,7 @@ void plain_decode(const uint8_t *data, size_t size, int64_t max_pixels,
 
     memset(out, 0, sizeof(*out));
     d.err = jpeg_std_error(&errors.pub);
-    errors.pub.error_exit = escape;
+    errors.pub.error_exit = jpeg_leave;
     errors.pub.emit_message = quiet;
     progress.pub.progress_monitor = watch;
     out->result = PLAIN_REFUSED;

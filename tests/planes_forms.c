@@ -5,6 +5,28 @@
 
 #include "decode_files.h"
 
+void planes_spoil(uint32_t *word, uint64_t *seed)
+{
+    static const uint32_t odd[] = {0,          1,          2,
+                                   3,          4,          5,
+                                   255,        65535,      0x7fffffff,
+                                   0x80000000, 0xfffffffe, 0xffffffff};
+
+    switch (random_below(seed, 9)) {
+    case 0:
+    case 1:
+    case 2:
+        *word += (uint32_t)random_below(seed, 5) - 2;
+        break;
+    case 3:
+    case 4:
+        *word = (uint32_t)next_random(seed);
+        break;
+    default:
+        *word = odd[random_below(seed, 12)];
+    }
+}
+
 uint8_t planes_sample(const struct hr__planes *p, const uint8_t *data, int i,
                       uint32_t x, uint32_t y)
 {

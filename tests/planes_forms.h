@@ -13,6 +13,10 @@ enum planes_form {
     NUM_FORMS,       // (where a form does not fit: with gaps)
 };
 
+// A word of a header becomes a number where headers break, or one that is
+// nearly right: at the bounds.
+void planes_spoil(uint32_t *word, uint64_t *seed);
+
 uint8_t planes_sample(const struct hr__planes *p, const uint8_t *data, int i,
                       uint32_t x, uint32_t y);
 

@@ -288,6 +288,29 @@ int scene_check_results(const struct scene *s, hr_job job,
     return ok;
 }
 
+hr_image scene_blank(hr_device dev, int side)
+{
+    hr_image image = hr_image_create(
+        dev, hr_image_params(.w = side, .h = side, .c = 3, .dtype = HR_U8,
+                             .layout = HR_NHWC));
+
+    if (!image)
+        abort();
+    return image;
+}
+
+hr_job scene_copy(hr_device dev, hr_image from, hr_image to,
+                  const struct hr_op *op)
+{
+    struct hr_sample s = {
+        .image = from, .ops = op, .num_ops = op ? 1 : 0, .out = to};
+    hr_job job = hr_submit(dev, &s, 1, NULL,
+                           hr_job_params(.wait_for_room = true));
+
+    CHECK(job, "submit: %s", hr_last_error());
+    return job;
+}
+
 void check_idle(hr_device dev)
 {
     struct hr_stats stats;

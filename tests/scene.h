@@ -51,6 +51,12 @@ void watch_finish(struct watched *w);
 int scene_check_results(const struct scene *s, hr_job job,
                         enum hr_on_error on_error);
 
+// A picture of RGB bytes, interleaved, with nothing in it; one sample from one
+// image to another, by one op or none. Both end the case if there is none.
+hr_image scene_blank(hr_device dev, int side);
+hr_job scene_copy(hr_device dev, hr_image from, hr_image to,
+                  const struct hr_op *op);
+
 // Bytes in flight are 0 after everything has ended.
 void check_idle(hr_device dev);
 

@@ -95,30 +95,28 @@ static bool job_on(hr_device dev, int *bad)
     return ok;
 }
 
-static bool cpu_job(int *bad)
+static bool on_device(const char *name, int threads,
+                      bool (*work)(hr_device dev, int *bad), int *bad)
 {
-    hr_device dev = hr_device_open("cpu",
-                                   &(struct hr_device_params){.threads = 2});
+    hr_device dev = hr_device_open(name, &(struct hr_device_params){
+                                             .threads = threads});
     bool ok;
 
     if (!dev)
         return failed(bad);
-    ok = job_on(dev, bad);
+    ok = work(dev, bad);
     hr_device_close(&dev);
     return ok;
 }
 
+static bool cpu_job(int *bad)
+{
+    return on_device("cpu", 2, job_on, bad);
+}
+
 static bool fake_job(int *bad)
 {
-    hr_device dev = hr_device_open("fake",
-                                   &(struct hr_device_params){.threads = 1});
-    bool ok;
-
-    if (!dev)
-        return failed(bad);
-    ok = job_on(dev, bad);
-    hr_device_close(&dev);
-    return ok;
+    return on_device("fake", 1, job_on, bad);
 }
 
 // Each step may be NULL; the next is told so.
@@ -153,30 +151,18 @@ static bool chain_on(hr_device dev, int *bad)
 
 static bool eager_chain(int *bad)
 {
-    hr_device dev = hr_device_open("cpu",
-                                   &(struct hr_device_params){.threads = 2});
-    bool ok;
-
-    if (!dev)
-        return failed(bad);
-    ok = chain_on(dev, bad);
-    hr_device_close(&dev);
-    return ok;
+    return on_device("cpu", 2, chain_on, bad);
 }
 
 // With a timeout: the watchdog is started, too.
-static bool timeout_job(int *bad)
+static bool timeout_on(hr_device dev, int *bad)
 {
-    hr_device dev = hr_device_open("cpu",
-                                   &(struct hr_device_params){.threads = 1});
-    hr_image out;
+    hr_image out = hr_image_create(dev,
+                                   hr_image_params(.w = 11, .h = 9, .c = 3));
     struct hr_sample s = source(3);
     hr_job job;
     bool ok;
 
-    if (!dev)
-        return failed(bad);
-    out = hr_image_create(dev, hr_image_params(.w = 11, .h = 9, .c = 3));
     s.out = out;
     job = out ? hr_submit(dev, &s, 1, NULL,
                           hr_job_params(.timeout_ns = 60000 * TEST_MS))
@@ -188,8 +174,12 @@ static bool timeout_job(int *bad)
         failed(bad);
     hr_job_release(&job);
     hr_image_release(&out);
-    hr_device_close(&dev);
     return ok;
+}
+
+static bool timeout_job(int *bad)
+{
+    return on_device("cpu", 1, timeout_on, bad);
 }
 
 // ---- Walking --------------------------------------------------------------

@@ -8,9 +8,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "corpus_list.h"
 #include "testing.h"
 
-enum { COLUMNS = 12, FILE_NAME = 0, PILLOW = 10 };
+enum { PILLOW = 10 };  // column of the manifest
 
 // ---- Where we differ from Pillow on purpose -------------------------------
 
@@ -48,36 +49,6 @@ static const struct exception *exception_of(const char *name)
         }
     }
     return NULL;
-}
-
-// ---- The manifest ---------------------------------------------------------
-
-static char corpus[1024];
-static FILE *manifest;
-
-struct entry {
-    char line[8192];
-    char *columns[COLUMNS];
-    char path[2048];
-};
-
-static bool next_entry(struct entry *e)
-{
-    do {
-        char *p = e->line;
-
-        if (!fgets(e->line, sizeof(e->line), manifest))
-            return false;
-        p[strcspn(p, "\n")] = 0;
-        for (int i = 0; i < COLUMNS; i++) {
-            e->columns[i] = p;
-            p += strcspn(p, "\t");
-            if (*p)
-                *p++ = 0;
-        }
-    } while (!strcmp(e->columns[FILE_NAME], "file"));
-    snprintf(e->path, sizeof(e->path), "%s/%s", corpus, e->columns[FILE_NAME]);
-    return true;
 }
 
 // ---- One file -------------------------------------------------------------
@@ -182,13 +153,13 @@ static void decode(const char *path, struct outcome *o)
 
 static void gate(void)
 {
-    struct entry e;
+    struct corpus_entry e;
     struct outcome o;
     int files = 0, ok = 0, differ = 0;
     double slowest = 0;
 
-    while (next_entry(&e)) {
-        const char *name = e.columns[FILE_NAME];
+    while (corpus_next(&e)) {
+        const char *name = e.columns[CORPUS_FILE];
         const struct exception *x = exception_of(name);
         bool picture = !strstr(name, "archives/");
         bool good = picture && (!strcmp(e.columns[PILLOW], "ok") ||
@@ -227,18 +198,11 @@ static void gate(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {TEST_CASE(gate)};
-    const char *given = getenv("HEADRACE_CORPUS");
-    char path[1100];
     int result;
 
-    snprintf(corpus, sizeof(corpus), "%s",
-             given ? given : HR_SOURCE_DIR "/../shared/corpus");
-    snprintf(path, sizeof(path), "%s/MANIFEST.tsv", corpus);
-    if (!(manifest = fopen(path, "r"))) {
-        printf("not run: %s is not there (HEADRACE_CORPUS)\n", path);
+    if (!corpus_open())
         return TEST_NOT_RUN;
-    }
     result = test_main("corpus", cases, 1, argc, argv);
-    fclose(manifest);
+    corpus_close();
     return result;
 }

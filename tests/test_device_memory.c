@@ -59,13 +59,6 @@ static struct hr_sample sample_of(int file, const struct hr_op *ops, int n)
 // The second is NULL where there is none.
 static hr_device devices[2];
 
-static const char *real_name(void)
-{
-    const char *name = getenv("HEADRACE_TEST_DEVICE");
-
-    return name && *name ? name : "opencl";
-}
-
 static void fake_script(const struct fake_script *script)
 {
     struct fake_script s = *script;
@@ -305,7 +298,7 @@ int main(int argc, char **argv)
     make_files();
     fake_plain();
     devices[0] = test_device("fake", 2, 0);
-    devices[1] = hr_device_open(real_name(), NULL);
+    devices[1] = hr_device_open(test_device_name(), NULL);
     if (!devices[1]) {
         if (!test_is_absent())
             return 1;

@@ -27,13 +27,6 @@ static const struct hr_image_params like = {.w = W,
 static struct bytes jpeg;
 static bool real;
 
-static const char *real_name(void)
-{
-    const char *name = getenv("HEADRACE_TEST_DEVICE");
-
-    return name && *name ? name : "opencl";
-}
-
 static hr_device open_device(bool is_real)
 {
     static const struct fake_script script = {.spans = FAKE_ALL(FAKE_RS),
@@ -41,7 +34,7 @@ static hr_device open_device(bool is_real)
 
     if (!is_real)
         fake_reset(&script);
-    return test_device(is_real ? real_name() : "fake", 2, 0);
+    return test_device(is_real ? test_device_name() : "fake", 2, 0);
 }
 
 static hr_image make(hr_device dev, enum hr_memory memory)
@@ -366,7 +359,8 @@ static void command(void)
         for (int k = 0; k < 3; k++) {
             const char *const memories[] = {"host", "pinned", "device"};
 
-            got = by_command(d ? real_name() : "fake", memories[k], &same);
+            got = by_command(d ? test_device_name() : "fake", memories[k],
+                             &same);
             CHECK(got && same == size && !memcmp(got, want, size), "%s on %d",
                   memories[k], d);
             free(got);
@@ -385,7 +379,7 @@ int main(int argc, char **argv)
         TEST_CASE(command),  TEST_CASE(forks),
     };
     uint64_t seed = 5;
-    hr_device dev = hr_device_open(real_name(), NULL);
+    hr_device dev = hr_device_open(test_device_name(), NULL);
     int failed;
 
     real = dev;

@@ -9,18 +9,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "corpus_list.h"
 #include "hal/header.h"
 #include "testing.h"
 
-#ifndef HR_SOURCE_DIR
-#define HR_SOURCE_DIR "."
-#endif
-
-enum { COLUMNS = 12 };
-enum { FILE_NAME, WIDTH = 4, HEIGHT, KIND, DJPEG = 8 };
-
-static char corpus[1024];
-static FILE *manifest;
+// Columns of the manifest.
+enum { FILE_NAME = CORPUS_FILE, WIDTH = 4, HEIGHT, KIND, DJPEG = 8 };
 
 static const struct refused {
     const char *name;  // the end of it
@@ -61,8 +55,7 @@ static const struct refused *refusal_of(const char *name)
 }
 
 struct entry {
-    char line[8192];
-    char *columns[COLUMNS];
+    struct corpus_entry of;
     uint8_t *data;  // a block of exactly size bytes
     size_t size;
 };
@@ -90,20 +83,10 @@ static bool read_bytes(struct entry *e, const char *path)
 // The next file of the manifest, its path in *path. False: there is none.
 static bool next_entry(struct entry *e, char path[2048])
 {
-    while (fgets(e->line, sizeof(e->line), manifest)) {
-        char *p = e->line;
-
-        p[strcspn(p, "\n")] = 0;
-        for (int i = 0; i < COLUMNS; i++) {
-            e->columns[i] = p;
-            p += strcspn(p, "\t");
-            if (*p)
-                *p++ = 0;
-        }
-        snprintf(path, 2048, "%s/%s", corpus, e->columns[FILE_NAME]);
-        if (strstr(e->columns[FILE_NAME], "archives/") ||
-            !strcmp(e->columns[FILE_NAME], "file"))
+    while (corpus_next(&e->of)) {
+        if (strstr(e->of.columns[FILE_NAME], "archives/"))
             continue;
+        snprintf(path, 2048, "%s", e->of.path);
         if (read_bytes(e, path))
             return true;
         printf("\n  %s cannot be read", path);
@@ -142,8 +125,8 @@ static enum hr_status timed_parse(const struct entry *e, struct hr_info *info,
 static bool as_wanted(const struct entry *e, enum hr_status status,
                       const struct hr_info *info, const char *text)
 {
-    const struct refused *refused = refusal_of(e->columns[FILE_NAME]);
-    int w = atoi(e->columns[WIDTH]), h = atoi(e->columns[HEIGHT]);
+    const struct refused *refused = refusal_of(e->of.columns[FILE_NAME]);
+    int w = atoi(e->of.columns[WIDTH]), h = atoi(e->of.columns[HEIGHT]);
 
     if (refused)
         return status == refused->status && strstr(text, refused->text);
@@ -159,7 +142,7 @@ static void accepts_what_djpeg_decodes(void)
     double worst = 0, sum = 0;
 
     while (next_entry(&e, path)) {
-        const char *djpeg = e.columns[DJPEG];
+        const char *djpeg = e.of.columns[DJPEG];
         struct hr__header_error err;
         struct hr_info info;
         double ms;
@@ -170,10 +153,10 @@ static void accepts_what_djpeg_decodes(void)
 
         if (!good && ++bad < 20)
             printf("\n  %s (djpeg %s): %s %d x %d, %.3f ms \"%s\"",
-                   e.columns[FILE_NAME], djpeg, hr_status_name(status),
+                   e.of.columns[FILE_NAME], djpeg, hr_status_name(status),
                    info.width, info.height, ms, err.text);
         CU_ASSERT(good);
-        refused += decodes && refusal_of(e.columns[FILE_NAME]);
+        refused += decodes && refusal_of(e.of.columns[FILE_NAME]);
         worst = ms > worst ? ms : worst;
         sum += ms;
         wanted += decodes;
@@ -185,7 +168,7 @@ static void accepts_what_djpeg_decodes(void)
            files, wanted, sum * 1e3 / (files ? files : 1), worst);
     CU_ASSERT(wanted > 100);
     CU_ASSERT(refused == REFUSALS);  // none of the list is out of date
-    rewind(manifest);
+    corpus_rewind();
 }
 
 static void orientation_and_scans_are_the_manifests(void)
@@ -196,12 +179,12 @@ static void orientation_and_scans_are_the_manifests(void)
 
     while (next_entry(&e, path)) {
         // label | what its coding is
-        const char *coding = strchr(e.columns[KIND], '|');
+        const char *coding = strchr(e.of.columns[KIND], '|');
         const char *orient = coding ? strstr(coding, " orient") : NULL;
         const char *scans = coding ? strstr(coding, "scans") : NULL;
         struct hr_info info;
 
-        if (strncmp(e.columns[FILE_NAME], "bad/", 4) &&
+        if (strncmp(e.of.columns[FILE_NAME], "bad/", 4) &&
             hr__header_parse(e.data, e.size, true, NULL, &info, NULL) ==
                 HR_OK &&
             info.format == HR_FORMAT_JPEG) {
@@ -211,12 +194,12 @@ static void orientation_and_scans_are_the_manifests(void)
                 scans--;
             CU_ASSERT(!scans || atoi(scans) == info.scans);
             several += info.scans > 1;
-            CU_ASSERT(info.ends == !strstr(e.columns[KIND], "no-eoi"));
+            CU_ASSERT(info.ends == !strstr(e.of.columns[KIND], "no-eoi"));
         }
         free(e.data);
     }
     CU_ASSERT(turned > 5 && several > 5);
-    rewind(manifest);
+    corpus_rewind();
 }
 
 // Parts answer as the whole does, or ask for more.
@@ -247,7 +230,7 @@ static void parts_of_files(void)
         }
         free(e.data);
     }
-    rewind(manifest);
+    corpus_rewind();
 }
 
 static void paths_as_bytes(void)
@@ -268,7 +251,7 @@ static void paths_as_bytes(void)
         CU_ASSERT(a.ends == b.ends || e.size > 65536);
         free(e.data);
     }
-    rewind(manifest);
+    corpus_rewind();
 }
 
 int main(int argc, char **argv)
@@ -280,19 +263,12 @@ int main(int argc, char **argv)
         {"parts_of_files", parts_of_files},
         {"paths_as_bytes", paths_as_bytes},
     };
-    const char *given = getenv("HEADRACE_CORPUS");
-    char path[2048];
     int failed;
 
-    snprintf(corpus, sizeof(corpus), "%s",
-             given ? given : HR_SOURCE_DIR "/../shared/corpus");
-    snprintf(path, sizeof(path), "%s/MANIFEST.tsv", corpus);
-    if (!(manifest = fopen(path, "r"))) {
-        printf("not run: %s is not there (HEADRACE_CORPUS)\n", path);
+    if (!corpus_open())
         return TEST_NOT_RUN;
-    }
     failed = test_main("header_corpus", cases, sizeof(cases) / sizeof(*cases),
                        argc, argv);
-    fclose(manifest);
+    corpus_close();
     return failed;
 }

@@ -245,14 +245,6 @@ static void source_layouts(void)
 
 // ---- References -----------------------------------------------------------
 
-static atomic_int freed;
-
-static void count_free(void *ctx)
-{
-    (void)ctx;
-    atomic_fetch_add(&freed, 1);
-}
-
 static void *retain_release(void *arg)
 {
     hr_image image = arg;
@@ -272,10 +264,10 @@ static void references(void)
     pthread_t threads[4];
     hr_image image;
 
-    atomic_store(&freed, 0);
+    atomic_store(&test_freed, 0);
     image = hr_image_create(dev, hr_image_params(.w = 2, .h = 2, .c = 3,
                                                  .dtype = HR_U8, .data = mem,
-                                                 .free_fn = count_free));
+                                                 .free_fn = test_count_free));
     for (int i = 0; i < 4; i++)
         pthread_create(&threads[i], NULL, retain_release,
                        (void *)hr_image_retain(image));
@@ -283,7 +275,8 @@ static void references(void)
     CHECK(!image, "not NULL");
     for (int i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
-    CHECK(atomic_load(&freed) == 1, "freed %d times", atomic_load(&freed));
+    CHECK(atomic_load(&test_freed) == 1, "freed %d times",
+          atomic_load(&test_freed));
 }
 
 int main(int argc, char **argv)

@@ -196,14 +196,6 @@ static void policies(void)
 
 // ---- Refused submissions --------------------------------------------------
 
-static atomic_int freed;
-
-static void count_free(void *ctx)
-{
-    (void)ctx;
-    atomic_fetch_add(&freed, 1);
-}
-
 struct refusal {
     struct test_done done;
     struct hr_sample s[2];
@@ -294,7 +286,7 @@ static void refused_jobs_leave_nothing(void)
     hr_image image = hr_image_create(
         dev, hr_image_params(.w = 30, .h = 30, .c = 3, .dtype = HR_U8,
                              .layout = HR_NHWC, .data = pixels,
-                             .free_fn = count_free));
+                             .free_fn = test_count_free));
     hr_image foreign = hr_image_create(
         other, hr_image_params(.w = SCENE_W, .h = SCENE_H, .c = 3,
                                .dtype = HR_U8, .layout = HR_NHWC));
@@ -306,7 +298,7 @@ static void refused_jobs_leave_nothing(void)
     struct hr_sample s = {.image = image, .ops = good_ops, .num_ops = 1};
     hr_job job;
 
-    atomic_store(&freed, 0);
+    atomic_store(&test_freed, 0);
     r.s[0] = r.s[1] = s;
     refuse_samples(&r, foreign);
     refuse_params(&r, foreign_batch);
@@ -315,14 +307,15 @@ static void refused_jobs_leave_nothing(void)
           "samples NULL");
     check_idle(dev);
     CHECK(atomic_load(&r.done.calls) == 0, "a refused job called back");
-    CHECK(atomic_load(&freed) == 0, "a refused job freed the image");
+    CHECK(atomic_load(&test_freed) == 0, "a refused job freed the image");
     // And the very same things are fine without the fault.
     job = hr_submit(dev, r.s, 2, batch, NULL);
     CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());
     hr_job_release(&job);
     hr_wait_all(dev, HR_FOREVER);
     hr_image_release(&image);
-    CHECK(atomic_load(&freed) == 1, "freed %d times", atomic_load(&freed));
+    CHECK(atomic_load(&test_freed) == 1, "freed %d times",
+          atomic_load(&test_freed));
     hr_image_release(&foreign);
     hr_batch_destroy(&batch);
     hr_batch_destroy(&foreign_batch);

@@ -87,13 +87,25 @@ static int check_colors(const struct kernel_jpeg *j, struct hr__rect w)
     return bad;
 }
 
+// Its ops are known: the rest by chance.
+static void make_item(struct kernel_picture *p)
+{
+    char text[128];
+
+    CU_ASSERT_EQUAL(hr__geometry_build(&p->geo, p->ops, p->num_ops, p->w, p->h,
+                                       1, text),
+                    HR_OK);
+    kernel_random_out(p);
+    kernel_random_table(p);
+    kernel_make_item(p);
+}
+
 // A random window of the picture, no resize: its planes are looked at.
 static void check_stages(int layout, int w, int h, bool harsh)
 {
     struct kernel_jpeg_params j = kernel_params(layout, w, h);
     struct kernel_picture p = {.w = w, .h = h, .c = 3};
     struct hr__rect win;
-    char text[128];
     int planes, colors;
 
     j.harsh = harsh;
@@ -101,11 +113,7 @@ static void check_stages(int layout, int w, int h, bool harsh)
     p.ops[p.num_ops++] = hr_op_decode(0);
     if (kernel_pick(0, 2))
         p.ops[p.num_ops++] = kernel_random_crop(w, h, false);
-    CU_ASSERT_EQUAL(hr__geometry_build(&p.geo, p.ops, p.num_ops, w, h, 1, text),
-                    HR_OK);
-    kernel_random_out(&p);
-    kernel_random_table(&p);
-    kernel_make_item(&p);
+    make_item(&p);
     CU_ASSERT_PTR_NOT_NULL_FATAL(p.item.coefs);
     win = kernel_window(&p.item.step);
     CU_ASSERT_TRUE_FATAL(kernel_run(&env, &p.item, 1));
@@ -219,16 +227,10 @@ static void test_large(void)
 {
     for (int i = 0; i < (small ? 0 : 2); i++) {
         struct kernel_picture p = {.w = 1500, .h = 1100, .c = 3};
-        char text[128];
 
         kernel_random_pixels(&p);
         p.ops[p.num_ops++] = hr_op_flip(.horizontal = true, .transpose = i);
-        CU_ASSERT_EQUAL(hr__geometry_build(&p.geo, p.ops, p.num_ops, p.w, p.h,
-                                           1, text),
-                        HR_OK);
-        kernel_random_out(&p);
-        kernel_random_table(&p);
-        kernel_make_item(&p);
+        make_item(&p);
         env.most_rows = 0;
         run_and_compare(&p, 1);
         CU_ASSERT_TRUE(env.most_rows > 1);
@@ -241,18 +243,12 @@ static void test_luma(void)
     for (int i = 0; i < (small ? 0 : 8); i++) {
         struct kernel_jpeg_params j = kernel_params(i % 2, 400, 300);
         struct kernel_picture p = {.w = 400, .h = 300, .c = 1, .mode = HR_GRAY};
-        char text[128];
 
         j.noise = true;
         j.quality = 95;
         CU_ASSERT_TRUE_FATAL(kernel_jpeg_make(&p.jpeg, &j));
         p.ops[p.num_ops++] = hr_op_decode(.mode = HR_GRAY);
-        CU_ASSERT_EQUAL(hr__geometry_build(&p.geo, p.ops, p.num_ops, p.w, p.h,
-                                           1, text),
-                        HR_OK);
-        kernel_random_out(&p);
-        kernel_random_table(&p);
-        kernel_make_item(&p);
+        make_item(&p);
         run_and_compare(&p, 1);
     }
 }
@@ -266,18 +262,12 @@ static void test_long(void)
         struct kernel_picture p = {.w = sides[i % 3][0],
                                    .h = sides[i % 3][1],
                                    .c = 3};
-        char text[128];
 
         kernel_random_pixels(&p);
         if (i >= 3)
             p.ops[p.num_ops++] = hr_op_flip(.transpose = true);
         p.ops[p.num_ops++] = hr_op_resize(.w = 3, .h = 2, .filter = HR_LANCZOS);
-        CU_ASSERT_EQUAL(hr__geometry_build(&p.geo, p.ops, p.num_ops, p.w, p.h,
-                                           1, text),
-                        HR_OK);
-        kernel_random_out(&p);
-        kernel_random_table(&p);
-        kernel_make_item(&p);
+        make_item(&p);
         run_and_compare(&p, 1);
     }
 }

@@ -226,22 +226,6 @@ static void shared_regions(void)
     free(b);
 }
 
-// Numbers where headers break.
-static uint32_t odd_number(void)
-{
-    static const uint32_t odd[] = {0,          1,          2,          3,
-                                   4,          5,          255,        65535,
-                                   0x7fffffff, 0x80000000, 0xfffffffe, ~0u};
-
-    return pick(0, 2) ? odd[pick(0, 11)] : (uint32_t)next_random(&seed);
-}
-
-// That, or one that is nearly right: at the bounds.
-static void spoil(uint32_t *word)
-{
-    *word = pick(0, 2) ? odd_number() : *word + (uint32_t)pick(-2, 2);
-}
-
 // A wrong header is refused, or what it says is in the data: no fault.
 static void lying_headers(void)
 {
@@ -268,7 +252,7 @@ static void lying_headers(void)
 
         lie = form;
         for (int k = pick(1, 3); k; k--)
-            spoil(&words[pick(0, (int)sizeof(lie) / 4 - 1)]);
+            planes_spoil(&words[pick(0, (int)sizeof(lie) / 4 - 1)], &seed);
         make_picture(&pic, &b->table, w, h);
         if (!add(b, &pic, &in)) {
             refused++;

@@ -304,23 +304,6 @@ static void corpus(void)
     CHECK(used > 10 && damaged < used / 4, "%d files", used);
 }
 
-// Numbers where headers break.
-static uint32_t odd_number(void)
-{
-    static const uint32_t odd[] = {0,          1,          2,
-                                   3,          4,          5,
-                                   255,        65535,      0x7fffffff,
-                                   0x80000000, 0xfffffffe, 0xffffffff};
-
-    return pick(0, 2) ? odd[pick(0, 11)] : (uint32_t)next_random(&seed);
-}
-
-// That, or one that is nearly right: at the bounds.
-static void spoil(uint32_t *word)
-{
-    *word = pick(0, 2) ? odd_number() : *word + (uint32_t)pick(-2, 2);
-}
-
 // A wrong header is refused, or what it says is in the data: no fault.
 static void lying_headers(void)
 {
@@ -350,7 +333,7 @@ static void lying_headers(void)
 
         copy = *planes;
         for (int k = pick(1, 3); k; k--)
-            spoil(&words[pick(0, (int)sizeof(copy) / 4 - 1)]);
+            planes_spoil(&words[pick(0, (int)sizeof(copy) / 4 - 1)], &seed);
         p.channels = i % 2 ? 1 : 3;
         refused += differs(&p, &copy, data,
                            size - (size_t)(pick(0, 1) ? 0 : pick(0, 200)),

@@ -129,7 +129,8 @@ static void a_trace_has_everything(void)
     hr_trace_span("step of mine", hr__now() - 1000, hr__now());
     hr_trace_stop();
     hr_trace_get(&info);
-    CHECK(!info.running && info.dropped == 0 && info.threads >= 3,
+    // (a worker that came too late for any work has none)
+    CHECK(!info.running && info.dropped == 0 && info.threads >= 2,
           "%d threads, %llu dropped", info.threads,
           (unsigned long long)info.dropped);
     json = written();
@@ -147,7 +148,7 @@ static void a_trace_has_everything(void)
     // (who waits for a job may be told of its end before that is counted)
     CHECK(count(json, "C", "jobs in flight") >= 2 * JOBS - 1, "jobs in flight");
     CHECK(count(json, "C", "bytes in flight") > 0, "bytes in flight");
-    CHECK(count(json, "M", "thread_name") >= 3, "names of threads");
+    CHECK(count(json, "M", "thread_name") >= info.threads, "names of threads");
     CHECK(other(json, "wall_minus_monotonic_ns") > 0, "no offset");
     json_decref(json);
     // Stopped is stopped.
@@ -333,19 +334,28 @@ static void sums(void)
     hr_device_profile(s.dev, &p);
     for (int i = 0; i < HR_PROFILE_THREADS; i++)
         cpu += p.engines[0].cpu_ns[i];
-    CHECK(p.engines[0].num_threads == 2, "%d threads",
-          p.engines[0].num_threads);
     CHECK(p.engines[0].parts[HR_PART_DECODE].ns > 0 &&
               p.engines[0].parts[HR_PART_RESAMPLE].ns > 0 &&
               p.engines[0].parts[HR_PART_STORE].ns > 0,
           "stages without time");
     CHECK(p.engines[0].parts[HR_PART_DECODE].times == 4 * PICTURES, "times");
-    CHECK(p.result_waits > 0 && p.result_wait_ns > 0, "no waits");
     // What was only a part of the CPU's time cannot be more, by far.
     CHECK(cpu > 0 && p.engines[0].parts[HR_PART_RESAMPLE].ns < 100 * cpu,
           "CPU time %llu", (unsigned long long)cpu);
     for (int i = 0; i < HR_NUM_PARTS; i++)
         CHECK(strcmp(hr_part_name((enum hr_part)i), "?") != 0, "part %d", i);
+    // A thread may begin late, and a job be done before anybody waits for it.
+    hr_profile_times(true);
+    for (int i = 0;
+         i < 3000 && (p.engines[0].num_threads < 2 || !p.result_waits); i++) {
+        run_jobs(&s, 1);
+        test_sleep(10 * TEST_MS);
+        hr_device_profile(s.dev, &p);
+    }
+    hr_profile_times(false);
+    CHECK(p.engines[0].num_threads == 2, "%d threads",
+          p.engines[0].num_threads);
+    CHECK(p.result_waits > 0 && p.result_wait_ns > 0, "no waits");
     scene_close(&s);
 }
 
@@ -363,7 +373,7 @@ static bool has_opencl(void)
 // The times of the last batches are read when all is quiet.
 static void all_read(struct scene *s, struct hr_profile *p)
 {
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 3000; i++) {
         hr_device_profile(s->dev, p);
         if (p->engines[0].parts[HR_PART_DOWNLOAD].times >=
             p->engines[0].batches)
@@ -407,8 +417,10 @@ static void device_rows(void)
         if (strcmp(str(e, "cat"), "device") || strcmp(str(e, "name"), "store"))
             continue;
         rows++;
-        // (a slack for the comparison of clocks)
-        CHECK(ts > (double)begin - 5e6 && ts < (double)end + 5e6,
+        // The clocks are compared by an upload that began and ended in the
+        // trace: in the middle of that, so by half of it they may be off.
+        CHECK(ts > (double)begin - (double)(end - begin) / 2 &&
+                  ts < (double)end + (double)(end - begin) / 2,
               "a kernel ran at %f, the trace is %f .. %f", ts, (double)begin,
               (double)end);
     }

@@ -237,6 +237,13 @@ struct bytes test_damaged(int w, int h, uint64_t *seed)
 
 // ---- Devices and jobs -----------------------------------------------------
 
+const char *test_device_name(void)
+{
+    const char *name = getenv("HEADRACE_TEST_DEVICE");
+
+    return name && *name ? name : "opencl";
+}
+
 hr_device test_device(const char *name, int threads, size_t budget)
 {
     hr_device dev = hr_device_open(
@@ -271,6 +278,14 @@ void test_on_done(void *ctx, const struct hr_job_t *job)
     atomic_store(&d->status, hr_job_poll(job, 0));
     atomic_store(&d->on_library, hr__on_library_thread());
     atomic_fetch_add(&d->calls, 1);
+}
+
+atomic_int test_freed;
+
+void test_count_free(void *ctx)
+{
+    free(ctx);
+    atomic_fetch_add(&test_freed, 1);
 }
 
 void test_sleep(int64_t ns)

@@ -78,6 +78,9 @@ struct bytes test_damaged(int w, int h, uint64_t *seed);
 const char *test_folder(void);  // a new one, of which nobody else knows
 const char *test_file(const struct bytes *b, const char *suffix);
 
+// The device that is no fake, where a test wants one: HEADRACE_TEST_DEVICE, or
+// "opencl".
+const char *test_device_name(void);
 // A device, or the program ends: threads host threads, budget bytes.
 hr_device test_device(const char *name, int threads, size_t budget);
 // Random u8 picture, NHWC, on the device.
@@ -90,6 +93,10 @@ struct test_done {
     atomic_bool on_library;  // called on a thread of the library
 };
 void test_on_done(void *ctx, const struct hr_job_t *job);
+
+// For free_fn: frees ctx, which may be NULL, and counts.
+extern atomic_int test_freed;
+void test_count_free(void *ctx);
 
 // True if *value reaches at least n within some seconds.
 bool test_reaches(atomic_int *value, int n);

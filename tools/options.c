@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *const options_dtypes[] = {"f32", "f16", "u8", NULL};
@@ -50,6 +51,24 @@ int options_choose(const char *command, const char *option, const char *word,
     }
     options_fail(command, "%s: '%s' is none of %s", option, word, all);
     return -1;
+}
+
+bool options_int(const char *command, const char *option, const char *text,
+                 int min, int max, int *value)
+{
+    long number;
+    char *end;
+
+    if (!text)
+        return true;
+    number = strtol(text, &end, 10);
+    if (end == text || *end || number < min || number > max) {
+        options_fail(command, "%s: '%s' is not a number in %d .. %d", option,
+                     text, min, max);
+        return false;
+    }
+    *value = (int)number;
+    return true;
 }
 
 bool options_count(const char *command, const char *option, const char *text,

@@ -26,8 +26,11 @@ int options_choose(const char *command, const char *option, const char *word,
 // By --dtype, --tier: the words and their order are those of the enums.
 extern const char *const options_dtypes[], *const options_tiers[];
 
-// A number above 0, or at all, from text; NULL leaves *value as it is. False
-// with a message.
+// All numbers are read here and not by popt, whose messages name the text or
+// the option, never both. NULL leaves *value as it is. False with a message.
+bool options_int(const char *command, const char *option, const char *text,
+                 int min, int max, int *value);
+// A number above 0, or at all.
 bool options_count(const char *command, const char *option, const char *text,
                    uint64_t *value);
 bool options_seed(const char *command, const char *text, uint64_t *value);

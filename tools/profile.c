@@ -218,9 +218,8 @@ static void read_engines(struct profile_watch *w, const json_t *answer)
         w->worker_cpu[w->num_workers++] =
             json_number_value(json_array_get(cpu, i)) / elapsed;
     if (w->num_workers && elapsed > 0)
-        w->idle = fmax(0, json_number_value(json_object_get(host, "idle")) -
-                              w->idle_before) /
-                  elapsed / w->num_workers;
+        w->idle = json_number_value(json_object_get(host, "idle")) / elapsed /
+                  w->num_workers;
 }
 
 static bool watch_one(struct profile *p, struct profile_config *c,

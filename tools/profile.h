@@ -65,9 +65,8 @@ struct profile_options {
 
 struct profile_words {
     char *backends, *ops, *threads, *trace, *report, *limit, *dtype, *tier;
-    char *consumer;
-    double seconds;
-    int batch, consumer_cpu, memory, json, quiet, measure;
+    char *consumer, *consumer_cpu, *seconds, *batch;
+    int memory, json, quiet, measure;
 };
 
 struct profile_rung {
@@ -140,10 +139,7 @@ struct profile_watch {
     int num_parts;
     double worker_cpu[HR_PROFILE_THREADS];  // share of the time, 0 .. 1
     int num_workers;
-    double idle;  // share of the workers' time
-    // Seconds of all workers that were counted as idle when one was woken, but
-    // were over when the measurement began.
-    double idle_before;
+    double idle;       // share of the workers' time
     double entropy;    // share of decode on the CPU, estimated
     double overlap;    // hidden share of device and copies; < 0: none
     double occupancy;  // jobs in flight, mean

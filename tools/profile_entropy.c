@@ -6,11 +6,11 @@
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <jpeglib.h>
 
 #include "profile.h"
+#include "tools.h"
 
 enum { PICTURES = 16, REPEAT = 3 };
 
@@ -43,21 +43,12 @@ static void rows(struct jpeg_decompress_struct *d)
     jpeg_finish_decompress(d);
 }
 
-// Of this thread: whatever else the machine does.
-static double cpu_seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 // Seconds for one decode; < 0: libjpeg refuses.
 static double decode(const void *data, size_t size, bool all)
 {
     struct jpeg_decompress_struct d;
     struct errors errors;
-    volatile double begin = cpu_seconds();
+    volatile double begin = tools_thread_seconds();
 
     d.err = jpeg_std_error(&errors.mgr);
     errors.mgr.error_exit = leave;
@@ -74,7 +65,7 @@ static double decode(const void *data, size_t size, bool all)
     d.scale_denom = all ? 1 : 8;
     rows(&d);
     jpeg_destroy_decompress(&d);
-    return cpu_seconds() - begin;
+    return tools_thread_seconds() - begin;
 }
 
 // The shortest of some tries: others only make it longer.

@@ -30,14 +30,6 @@ double profile_seconds(int64_t ns)
 
 // ---- The consumer ----------------------------------------------------------
 
-static double thread_cpu(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void sleep_until(int64_t ns)
 {
     struct timespec t = {ns / 1000000000, ns % 1000000000};
@@ -53,18 +45,18 @@ static void consume(struct profile_child *c)
 {
     const int64_t begin = now_ns(), slice = 1000000;
     const int64_t end = begin + (int64_t)(c->consumer_ms * 1e6);
-    const double part = c->consumer_cpu / 100, cpu = thread_cpu();
+    const double part = c->consumer_cpu / 100, cpu = tools_thread_seconds();
 
     for (int64_t at = begin; part > 0 && at < end; at += slice) {
         int64_t stop = at + slice < end ? at + slice : end;
         double due = part * profile_seconds(stop - begin);
 
-        while (thread_cpu() - cpu < due && now_ns() < end)
+        while (tools_thread_seconds() - cpu < due && now_ns() < end)
             ;
         sleep_until(stop);
     }
     sleep_until(end);
-    c->burnt += thread_cpu() - cpu;
+    c->burnt += tools_thread_seconds() - cpu;
     hr_trace_span("consumer", begin, now_ns());
 }
 

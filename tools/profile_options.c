@@ -111,12 +111,24 @@ static int read_consumer(struct profile_options *opt,
                         opt->consumer_ms > 60000))
         return fail_option("--consumer", w->consumer,
                            "a time in ms, above 0, at most 60000");
-    opt->consumer_cpu = w->consumer_cpu;
-    if (opt->consumer_cpu < 0 || opt->consumer_cpu > 100)
-        return options_fail("profile", "--consumer-cpu: %d is not in 0 .. 100",
-                            opt->consumer_cpu);
+    if (!options_int("profile", "--consumer-cpu", w->consumer_cpu, 0, 100,
+                     &opt->consumer_cpu))
+        return TOOLS_CANNOT;
     if (opt->consumer_cpu && opt->consumer_ms <= 0)
         return options_fail("profile", "--consumer-cpu needs --consumer MS");
+    return TOOLS_OK;
+}
+
+static int read_seconds(struct profile_options *opt, const char *text)
+{
+    char *end;
+
+    if (!text)
+        return TOOLS_OK;
+    opt->seconds = strtod(text, &end);
+    if (end == text || *end || !(opt->seconds > 0 && opt->seconds <= 86400))
+        return fail_option("--seconds", text,
+                           "a number above 0, at most 86400");
     return TOOLS_OK;
 }
 
@@ -128,12 +140,9 @@ static int read_run(struct run_options *run, const struct profile_words *w)
                               options_tiers);
 
     if (dtype < 0 || tier < 0 ||
-        !options_count("profile", "--limit", w->limit, &run->limit))
+        !options_count("profile", "--limit", w->limit, &run->limit) ||
+        !options_int("profile", "--batch", w->batch, 1, 65536, &run->batch))
         return TOOLS_CANNOT;
-    if (w->batch < 1 || w->batch > 65536)
-        return options_fail("profile", "--batch: %d is not in 1 .. 65536",
-                            w->batch);
-    run->batch = w->batch;
     run->epochs = 1;
     run->dtype = (enum hr_dtype)dtype;
     run->tier = (enum hr_tier)tier;
@@ -188,12 +197,11 @@ static int read_all(struct profile *p, poptContext con)
     opt->memory = w->memory;
     opt->json = w->json;
     opt->quiet = w->quiet;
-    opt->seconds = w->seconds;
-    if (!(opt->seconds > 0 && opt->seconds <= 86400))
-        return options_fail("profile", "--seconds: must be above 0");
-    if (read_run(&opt->run, w) || read_backends(opt, w->backends) ||
-        read_threads(opt, w->threads) || read_consumer(opt, w) ||
-        read_paths(p, con))
+    opt->run.batch = 64;
+    opt->seconds = 20;
+    if (read_seconds(opt, w->seconds) || read_run(&opt->run, w) ||
+        read_backends(opt, w->backends) || read_threads(opt, w->threads) ||
+        read_consumer(opt, w) || read_paths(p, con))
         return TOOLS_CANNOT;
     return check_outputs(opt);
 }
@@ -225,13 +233,12 @@ int profile_options(struct profile *p, int argc, char **argv, bool *done)
              "devices besides cpu, which always is [auto]", "NAME,..."),
         TEXT("ops", ops, "what to do with each picture [" OPS_EVALUATION "]",
              "LIST"),
-        {"batch", 0, POPT_ARG_INT, &w->batch, 0, "pictures per job [64]", "N"},
+        TEXT("batch", batch, "pictures per job [64]", "N"),
         TEXT("threads", threads, "host threads [1,2,4,.. cores]", "N,..."),
         TEXT("consumer", consumer, "a network takes MS per batch", "MS"),
-        {"consumer-cpu", 0, POPT_ARG_INT, &w->consumer_cpu, 0,
-         "and takes PCT % of one core meanwhile [0]", "PCT"},
-        {"seconds", 0, POPT_ARG_DOUBLE, &w->seconds, 0,
-         "to measure, about, all in all [20]", "S"},
+        TEXT("consumer-cpu", consumer_cpu,
+             "and takes PCT % of one core meanwhile [0]", "PCT"),
+        TEXT("seconds", seconds, "to measure, about, all in all [20]", "S"),
         FLAG("memory", memory, "pictures are read before, not on the way"),
         TEXT("limit", limit, "only N pictures, spread over all [4096]", "N"),
         TEXT("dtype", dtype, "element type [f32]", "f32|f16|u8"),
@@ -250,7 +257,7 @@ int profile_options(struct profile *p, int argc, char **argv, bool *done)
     poptContext con;
     int code;
 
-    *w = (struct profile_words){.batch = 64, .seconds = 20};
+    *w = (struct profile_words){0};
     con = poptGetContext(NULL, argc, (const char **)argv, table, 0);
     if (!con)
         return options_fail("profile", "out of memory");
@@ -262,9 +269,12 @@ int profile_options(struct profile *p, int argc, char **argv, bool *done)
 
 void profile_options_finish(struct profile *p)
 {
-    char **words[] = {&p->words.backends, &p->words.ops,    &p->words.threads,
-                      &p->words.trace,    &p->words.report, &p->words.limit,
-                      &p->words.dtype,    &p->words.tier,   &p->words.consumer};
+    char **words[] = {&p->words.backends,     &p->words.ops,
+                      &p->words.threads,      &p->words.trace,
+                      &p->words.report,       &p->words.limit,
+                      &p->words.dtype,        &p->words.tier,
+                      &p->words.consumer,     &p->words.batch,
+                      &p->words.consumer_cpu, &p->words.seconds};
 
     for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
         free(*words[i]);

@@ -19,7 +19,6 @@ struct reader {
     long long tids[24];    // of the lanes
     double jobs_at, jobs;  // counter: since when, how many
     double area, empty;    // of the counter
-    double idle;           // of the CPU engine's threads, before from
 };
 
 static const char *text(const json_t *e, const char *name)
@@ -88,9 +87,6 @@ static void read_span(struct reader *r, const json_t *e)
     double begin = number(e, "ts"), end = begin + number(e, "dur");
 
     show(r, e, begin, end);
-    if (begin < r->from && end > r->from && !strcmp(text(e, "name"), "idle") &&
-        !strcmp(text(json_object_get(e, "args"), "engine"), "cpu"))
-        r->idle += r->from - begin;
     begin = begin > r->from ? begin : r->from;
     end = end < r->to ? end : r->to;
     if (begin >= end || (!device && !is_work(text(e, "name"))))
@@ -209,7 +205,6 @@ bool profile_read_trace(struct profile *p, struct profile_config *c,
                                           : SHOWN_BATCHES);
     ok = read_events(&r, events);
     if (ok) {
-        w->idle_before = r.idle * 1e-6;
         w->overlap = profile_overlap(r.intervals, r.num);
         w->occupancy = r.to > r.from ? r.area / (r.to - r.from) : 0;
         w->empty = r.to > r.from ? r.empty / (r.to - r.from) : 0;

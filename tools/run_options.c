@@ -70,24 +70,17 @@ static int read_timeout(struct run_options *opt, const char *text)
 static int read_numbers(struct run_options *opt, const struct run_words *words)
 {
     if (!options_seed("run", words->seed, &opt->seed) ||
-        !options_count("run", "--limit", words->limit, &opt->limit))
+        !options_count("run", "--limit", words->limit, &opt->limit) ||
+        !options_int("run", "--threads", words->threads, 0, 4096,
+                     &opt->threads) ||
+        !options_int("run", "--batch", words->batch, 1, 65536, &opt->batch) ||
+        !options_int("run", "--epochs", words->epochs, 1, 1000000,
+                     &opt->epochs))
         return TOOLS_CANNOT;
     if (words->budget && !tools_parse_size(words->budget, &opt->budget))
         return options_fail("run",
                             "--budget: '%s' is not a size such as 64M or 1G",
                             words->budget);
-    if (words->threads < 0 || words->threads > 4096)
-        return options_fail("run", "--threads: %d is not in 0 .. 4096",
-                            words->threads);
-    if (words->batch < 1 || words->batch > 65536)
-        return options_fail("run", "--batch: %d is not in 1 .. 65536",
-                            words->batch);
-    if (words->epochs < 1 || words->epochs > 1000000)
-        return options_fail("run", "--epochs: %d is not in 1 .. 1000000",
-                            words->epochs);
-    opt->threads = words->threads;
-    opt->batch = words->batch;
-    opt->epochs = words->epochs;
     return words->timeout ? read_timeout(opt, words->timeout) : TOOLS_OK;
 }
 
@@ -104,6 +97,13 @@ static int read_out(struct run_options *opt, const char *out)
     else if (length > 4 && !strcmp(out + length - 4, ".npy") &&
              (stat(out, &st) < 0 || !S_ISDIR(st.st_mode)))
         opt->out_kind = RUN_OUT_ARRAY;
+    else if (inputs_is_picture(out) &&
+             (stat(out, &st) < 0 || !S_ISDIR(st.st_mode)))
+        // With a slash behind it, or made before, it is meant to be one.
+        return options_fail("run",
+                            "--out: '%s' is named as a picture; arrays are "
+                            "written: FILE.npy, DIR/ or none",
+                            out);
     else
         opt->out_kind = RUN_OUT_FOLDER;
     return TOOLS_OK;
@@ -140,19 +140,15 @@ static int parse(struct run *run, struct run_words *t, int argc, char **argv,
     const struct poptOption table[] = {
 #define TEXT(name, field, what, arg) \
     {name, 0, POPT_ARG_STRING, &t->field, 0, what, arg}
-#define NUMBER(name, field, what)                      \
-    {                                                  \
-        name, 0, POPT_ARG_INT, &t->field, 0, what, "N" \
-    }
         TEXT("ops", ops, "what to do with each picture [" OPS_EVALUATION "]",
              "LIST"),
         TEXT("out", out, "one array, one file per picture, or nothing",
              "FILE.npy|DIR/|none"),
         TEXT("backend", backend, "device [auto]", "NAME"),
-        NUMBER("threads", threads, "host threads; 0 = usable cores [0]"),
-        NUMBER("batch", batch, "pictures per job [64]"),
+        TEXT("threads", threads, "host threads; 0 = usable cores [0]", "N"),
+        TEXT("batch", batch, "pictures per job [64]", "N"),
         TEXT("seed", seed, "of the random ops [0]", "N"),
-        NUMBER("epochs", epochs, "how often; the last is kept [1]"),
+        TEXT("epochs", epochs, "how often; the last is kept [1]", "N"),
         TEXT("limit", limit, "only the first N pictures", "N"),
         TEXT("dtype", dtype, "element type [f32]", "f32|f16|u8"),
         TEXT("layout", layout, "order of the axes [nchw]", "nchw|nhwc"),
@@ -170,7 +166,6 @@ static int parse(struct run *run, struct run_words *t, int argc, char **argv,
         {"help", 'h', POPT_ARG_NONE, NULL, OPTIONS_HELP, "show this", NULL},
         POPT_TABLEEND
 #undef TEXT
-#undef NUMBER
     };
     poptContext con = poptGetContext(NULL, argc, (const char **)argv, table, 0);
     int code;
@@ -186,7 +181,8 @@ static int parse(struct run *run, struct run_words *t, int argc, char **argv,
 
 int run_options(struct run *run, int argc, char **argv, bool *done)
 {
-    run->words = (struct run_words){.batch = 64, .epochs = 1};
+    run->opt.batch = 64;
+    run->opt.epochs = 1;
     return parse(run, &run->words, argc, argv, done);
 }
 
@@ -204,4 +200,7 @@ void run_words_finish(struct run_words *words)
     free(words->tier);
     free(words->timeout);
     free(words->memory);
+    free(words->threads);
+    free(words->batch);
+    free(words->epochs);
 }

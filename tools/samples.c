@@ -18,7 +18,7 @@
 #define MAX_COUNT 1000000
 
 struct options {
-    char *seed_text, *kinds, *size_text;
+    char *seed_text, *count_text, *kinds, *size_text;
     int count, photos_only, json, list;
     uint64_t seed;
     int w, h;  // 0 = of each photo its own
@@ -170,14 +170,20 @@ static bool parse_size(const char *text, int *w, int *h)
 
 static bool check_options(struct options *o)
 {
+    uint64_t count;
+
     if (o->seed_text && !tools_parse_u64(o->seed_text, &o->seed)) {
         tools_warn("--seed takes a whole number, not \"%s\"", o->seed_text);
         return false;
     }
-    if (o->count < 0 || o->count > MAX_COUNT) {
-        tools_warn("--count takes 0 to %d, not %d", MAX_COUNT, o->count);
+    if (o->count_text &&
+        (!tools_parse_u64(o->count_text, &count) || count > MAX_COUNT)) {
+        tools_warn("--count takes 0 to %d, not \"%s\"", MAX_COUNT,
+                   o->count_text);
         return false;
     }
+    if (o->count_text)
+        o->count = (int)count;
     if (o->size_text && !parse_size(o->size_text, &o->w, &o->h)) {
         tools_warn("--size takes WxH with sides up to %d and at most %d "
                    "pixels, not \"%s\"",
@@ -229,8 +235,8 @@ static int parse(int argc, char **argv, struct options *o)
     const struct poptOption table[] = {
         {"seed", 's', POPT_ARG_STRING, &o->seed_text, 0,
          "seed of the random numbers (default 1)", "N"},
-        {"count", 'n', POPT_ARG_INT | POPT_ARGFLAG_SHOW_DEFAULT, &o->count, 0,
-         "number of photos", "N"},
+        {"count", 'n', POPT_ARG_STRING, &o->count_text, 0,
+         "number of photos (default 48)", "N"},
         {"kinds", 'k', POPT_ARG_STRING, &o->kinds, 0,
          "kinds to write besides the photos: names or first parts of names, "
          "such as progressive,bad-truncated (default all)",
@@ -270,6 +276,7 @@ int cmd_samples(int argc, char **argv)
     struct options o = {.seed = 1, .count = 48};
     int status = parse(argc, argv, &o);
     free(o.seed_text);
+    free(o.count_text);
     free(o.kinds);
     free(o.size_text);
     return status;

@@ -41,7 +41,9 @@ bool tools_parse_u64(const char *text, uint64_t *value);
 
 double tools_seconds(void);      // monotonic
 double tools_cpu_seconds(void);  // user + system time of this process
-uint64_t tools_peak_rss(void);   // bytes; 0 = unknown
+// CPU time of this thread: whatever else the machine does.
+double tools_thread_seconds(void);
+uint64_t tools_peak_rss(void);  // bytes; 0 = unknown
 
 // Flushes stdout. TOOLS_OK, or TOOLS_CANNOT with a message.
 int tools_flush_stdout(void);

@@ -108,6 +108,14 @@ double tools_cpu_seconds(void)
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
+double tools_thread_seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 // ru_maxrss survives exec: it would report the size of whoever started us.
 uint64_t tools_peak_rss(void)
 {

@@ -68,7 +68,8 @@ struct validate_options {
 
 struct validate_words {
     char *ops, *backend, *against, *tier, *dtype, *limit, *seed, *report;
-    int threads, json, quiet;
+    char *threads;
+    int json, quiet;
 };
 
 // Differences in levels of 0 .. 255, of each sample (one number of one

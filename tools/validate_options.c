@@ -46,12 +46,10 @@ static int read_rest(struct validate_options *opt,
                      const struct validate_words *words)
 {
     if (!options_count("validate", "--limit", words->limit, &opt->limit) ||
-        !options_seed("validate", words->seed, &opt->seed))
+        !options_seed("validate", words->seed, &opt->seed) ||
+        !options_int("validate", "--threads", words->threads, 0, 4096,
+                     &opt->threads))
         return TOOLS_CANNOT;
-    if (words->threads < 0 || words->threads > 4096)
-        return options_fail("validate", "--threads: %d is not in 0 .. 4096",
-                            words->threads);
-    opt->threads = words->threads;
     opt->json = words->json;
     opt->quiet = words->quiet;
     opt->backend = words->backend;
@@ -96,8 +94,7 @@ int validate_options(struct validate *v, int argc, char **argv, bool *done)
         TEXT("limit", limit, "only N pictures, chosen by the seed", "N"),
         TEXT("seed", seed, "of that choice and of random ops [0]", "N"),
         TEXT("report", report, "write a page to look at", "FILE.html"),
-        {"threads", 0, POPT_ARG_INT, &t->threads, 0,
-         "host threads; 0 = usable cores [0]", "N"},
+        TEXT("threads", threads, "host threads; 0 = usable cores [0]", "N"),
         FLAG("json", 0, json, "print one JSON object"),
         FLAG("quiet", 'q', quiet, "only the verdict, no progress"),
         {"help", 'h', POPT_ARG_NONE, NULL, OPTIONS_HELP, "show this", NULL},
@@ -128,4 +125,5 @@ void validate_words_finish(struct validate_words *words)
     free(words->limit);
     free(words->seed);
     free(words->report);
+    free(words->threads);
 }

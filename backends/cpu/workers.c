@@ -56,10 +56,13 @@ static struct hr__task *take(struct cpu_engine *c)
 {
     struct hr__task *t;
     int64_t begin = 0;
+    bool waited = false;
 
     pthread_mutex_lock(&c->lock);
     while (!c->head && !c->stop) {
-        begin = begin ? begin : hr__watch_begin();
+        if (!waited)
+            begin = hr__watch_idle_begin(c->e);
+        waited = true;
         c->idle++;
         pthread_cond_wait(&c->wake, &c->lock);
         c->idle--;
@@ -70,7 +73,8 @@ static struct hr__task *take(struct cpu_engine *c)
         t->next = NULL;
     }
     pthread_mutex_unlock(&c->lock);
-    hr__watch_idle(c->e, begin);
+    if (waited)
+        hr__watch_idle_end(c->e, begin);
     return t;
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which OpenCL devices there are, choosing one, opening and closing it.
-#include <ctype.h>
+// Which OpenCL devices there are, opening and closing one.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,94 +114,10 @@ int ocl_find_devices(const struct ocl_api *api, struct ocl_facts *facts)
     return n;
 }
 
-// ---- Choosing -------------------------------------------------------------
-
-static bool contains(const char *text, const char *part)
-{
-    size_t n = strlen(part);
-
-    for (; *text; text++) {
-        size_t i = 0;
-
-        while (i < n && tolower((unsigned char)text[i]) ==
-                            tolower((unsigned char)part[i]))
-            i++;
-        if (i == n)
-            return true;
-    }
-    return false;
-}
-
 // The processor of this machine by another name: PoCL, llvmpipe, Oclgrind.
 static bool is_software(const struct ocl_facts *f)
 {
     return f->type & CL_DEVICE_TYPE_CPU;
-}
-
-// By any of its names: "pocl" stands in the version of its platform only.
-static bool is_called(const struct ocl_facts *f, const char *name)
-{
-    return contains(f->platform, name) || contains(f->platform_version, name) ||
-           contains(f->vendor, name) || contains(f->name, name) ||
-           contains(f->driver, name);
-}
-
-static enum hr_status none_called(const struct ocl_facts *facts, int n,
-                                  const char *which)
-{
-    char names[160] = "";
-
-    for (int i = 0; i < n; i++) {
-        size_t used = strlen(names);
-
-        snprintf(names + used, sizeof(names) - used, "%s%d = %.40s",
-                 i ? ", " : "", i, facts[i].name);
-    }
-    return hr__fail(HR_ENODEVICE, "no OpenCL device '%.32s'; there are: %s",
-                    which, names);
-}
-
-// GPUs before accelerators before CPUs; then those that the media engine in
-// front shares surfaces with; then the first.
-static int rank(const struct ocl_facts *f)
-{
-    int type = f->type & CL_DEVICE_TYPE_GPU           ? 3
-               : f->type & CL_DEVICE_TYPE_ACCELERATOR ? 2
-                                                      : 1;
-
-    return 2 * type + f->shares;
-}
-
-enum hr_status ocl_choose(const struct ocl_facts *facts, int n,
-                          const char *which, int *chosen)
-{
-    char *end = NULL;
-    long index = -1;
-
-    if (!n)
-        return hr__fail(HR_ENODEVICE, "no OpenCL driver with a device is "
-                                      "installed");
-    *chosen = -1;
-    if (*which)
-        index = strtol(which, &end, 10);
-    for (int i = 0; i < n; i++) {
-        bool wanted = !*which || (!*end && index == i) ||
-                      (*end && is_called(&facts[i], which));
-
-        if (wanted &&
-            (*chosen < 0 ||
-             (facts[i].usable && (!facts[*chosen].usable ||
-                                  rank(&facts[i]) > rank(&facts[*chosen])))))
-            *chosen = i;
-    }
-    if (*chosen < 0)
-        return none_called(facts, n, which);
-    if (!facts[*chosen].usable)
-        return hr__fail(HR_ENODEVICE,
-                        "OpenCL device %d (%.64s) is not "
-                        "available, or has no compiler",
-                        *chosen, facts[*chosen].name);
-    return HR_OK;
 }
 
 enum hr_status ocl_find(struct ocl *o)

@@ -6,6 +6,7 @@
 //   loader.c   libOpenCL at run time
 //   error.c    OpenCL's codes
 //   device.c   which devices there are; open, close, describe
+//   choose.c   which of them a name means
 //   offer.c    what it takes of a picture
 //   program.c  kernels: built, or from the cache on disk
 //   queue.c    tasks that wait
@@ -79,7 +80,11 @@ bool ocl_context_open(struct ocl *o, struct ocl_fault *fault);
 void ocl_context_close(struct ocl *o);
 // All devices of all platforms, at most OCL_MAX_DEVICES. Calls OpenCL.
 int ocl_find_devices(const struct ocl_api *api, struct ocl_facts *facts);
-// The one that which names; HR_ENODEVICE with the names there are.
+
+// ---- choose.c --------------------------------------------------------------
+
+// The one that which names; HR_ENODEVICE with the names there are, or as many
+// as have room.
 enum hr_status ocl_choose(const struct ocl_facts *facts, int n,
                           const char *which, int *chosen);
 

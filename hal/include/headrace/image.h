@@ -3,9 +3,9 @@
 #ifndef HEADRACE_IMAGE_H
 #define HEADRACE_IMAGE_H
 
-#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <headrace/device.h>
 
@@ -19,12 +19,17 @@ HR_API const char *hr_dtype_name(enum hr_dtype dtype);  // "f32" ...
 // What an HR_F16 number is, for which C has no type. Threads: any.
 static inline double hr_f16_value(uint16_t bits)
 {
-    int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    double x = exponent == 31 ? (double)(fraction ? NAN : INFINITY)
-               : exponent     ? ldexp(fraction + 1024, exponent - 25)
-                              : ldexp(fraction, -24);
+    const uint64_t sign = bits >> 15, exponent = bits >> 10 & 31;
+    const uint64_t fraction = bits & 1023;
+    const uint64_t quiet = exponent == 31 && fraction;  // what is no number
+    uint64_t wide = exponent < 31 ? exponent - 15 + 1023 : 2047;
+    double x = (double)fraction / (1 << 24);
 
-    return bits & 0x8000 ? -x : x;
+    if (!exponent)
+        return sign ? -x : x;
+    wide = sign << 63 | wide << 52 | quiet << 51 | fraction << 42;
+    memcpy(&x, &wide, sizeof(x));
+    return x;
 }
 
 // Where pixels lie. Memory is made by a device, and is only for jobs of that
@@ -81,7 +86,7 @@ typedef const struct hr_batch_t {
     struct hr_batch_params params;  // strides, data and memory filled in
     size_t size;                    // bytes from data to the last element's end
     struct hr_native native;        // of device memory
-} * hr_batch;
+} *hr_batch;
 
 // dev NULL = the default device. NULL on failure (hr_last_error()). Pinned and
 // device memory may have to be waited for: bounded by the device's deadline_ns
@@ -114,7 +119,7 @@ typedef const struct hr_image_t {
     struct hr_image_params params;  // strides, data and memory filled in
     size_t size;
     struct hr_native native;  // of device memory
-} * hr_image;
+} *hr_image;
 
 // As hr_batch_create(). The image keeps its device alive.
 HR_API hr_image hr_image_create(hr_device dev,
