@@ -117,7 +117,6 @@ static void no_folder(void)
 {
     static const char *const places[] = {"/dev/null", "/proc/self", "/proc",
                                          "/no/such/place"};
-    char path[1024];
 
     certificate_right("elsewhere");
     for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
@@ -127,26 +126,38 @@ static void no_folder(void)
     }
     setenv("XDG_CACHE_HOME", certificate_cache, 1);
     certificate_forget();
-    if (geteuid() == 0) {
-        test_not_run("a folder without write permission: we are root");
-        return;
+}
+
+static void read_only(void)
+{
+    const char *before = certificate_cache;
+    char path[1024];
+
+    certificate_right("elsewhere");
+    certificate_cache = test_folder();
+    setenv("XDG_CACHE_HOME", certificate_cache, 1);
+    if (test_drop_root(certificate_cache)) {
+        CHECK(certificate_probes() > 0 && !certificate_probes(), "writable");
+        certificate_file(path);
+        *strrchr(path, '/') = '\0';
+        certificate_forget();
+        chmod(path, 0500);
+        CHECK(certificate_probes() > 0 && certificate_probes() > 0,
+              "read-only");
+        chmod(path, 0700);
+    } else {
+        test_not_run("a folder without write permission: root writes in all");
     }
-    certificate_probes();
-    certificate_file(path);
-    *strrchr(path, '/') = '\0';
-    certificate_forget();
-    chmod(path, 0500);
-    CHECK(certificate_probes() > 0 && certificate_probes() > 0, "read-only");
-    chmod(path, 0700);
+    test_be_root_again();
+    certificate_cache = before;
+    setenv("XDG_CACHE_HOME", certificate_cache, 1);
 }
 
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(kept),
-        TEST_CASE(off),
-        TEST_CASE(broken_files),
-        TEST_CASE(no_folder),
+        TEST_CASE(kept),      TEST_CASE(off),       TEST_CASE(broken_files),
+        TEST_CASE(no_folder), TEST_CASE(read_only),
     };
 
     return certificate_main("certificate_files", cases,

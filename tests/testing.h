@@ -78,6 +78,11 @@ struct bytes test_damaged(int w, int h, uint64_t *seed);
 const char *test_folder(void);  // a new one, of which nobody else knows
 const char *test_file(const struct bytes *b, const char *suffix);
 
+// Root, who may read and write everything, becomes a user to whom the folder
+// then belongs, and root again; nothing for others. False: it cannot be.
+bool test_drop_root(const char *folder);
+void test_be_root_again(void);
+
 // The device that is no fake, where a test wants one: HEADRACE_TEST_DEVICE, or
 // "opencl".
 const char *test_device_name(void);

@@ -54,6 +54,21 @@ const char *test_folder(void)
     return folders[num_folders++] = strdup(path);
 }
 
+bool test_drop_root(const char *folder)
+{
+    static const uid_t nobody = 65534;
+
+    if (geteuid())
+        return true;
+    return !chown(folder, nobody, (gid_t)-1) && !seteuid(nobody);
+}
+
+void test_be_root_again(void)
+{
+    if (!getuid() && seteuid(0))
+        abort();
+}
+
 const char *test_file(const struct bytes *b, const char *suffix)
 {
     static const char *folder;
