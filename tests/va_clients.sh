@@ -217,7 +217,7 @@ check_personalities()
     local person file size
     file=$(picture baseline-420)
     size=$(size_of "$file")
-    for person in ihd mesa22 nvidia; do
+    for person in ihd mesa22 mesa_main nvidia; do
         with_log "$person" "personality=$person"
         ffmpeg_va "$file" "hwdownload,format=nv12" -f rawvideo \
                   "$scratch/$person.va" || true
@@ -458,7 +458,7 @@ check_test_va_api()
                 "may name one"
         return
     fi
-    for person in plain ihd i965 mesa22 nvidia; do
+    for person in plain ihd i965 mesa22 mesa_main nvidia; do
         with_log test_va_api "personality=$person"
         # shellcheck disable=SC2016
         LD_PRELOAD=$preload timeout 120 unshare -rm bash -c '
