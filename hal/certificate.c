@@ -12,9 +12,7 @@
 #include "hal/certificate.h"
 
 // Changes with the pictures and the judgement below.
-enum { PROBE_VERSION = 2 };
-
-static const double CLOSE_LEVELS = 2;
+enum { PROBE_VERSION = 3 };
 
 // ---- Judgement -------------------------------------------------------------
 
@@ -30,7 +28,19 @@ static bool allowed(const struct hr_span_certificate *s, enum hr_tier tier)
     if (is_exact(s))
         return true;
     return tier != HR_EXACT && s->pictures && !s->failed &&
-           s->span.first < HR_RESAMPLE && s->max <= CLOSE_LEVELS;
+           s->span.first < HR_RESAMPLE && s->max <= HR__CLOSE_LEVELS;
+}
+
+// The video processor, certificate_fast.c.
+static void judge_fast(struct hr__device *dev,
+                       const struct hr_certificate *cert)
+{
+    for (int k = 0; k < HR_NUM_KINDS; k++)
+        if (!cert->fast[k].pictures || cert->fast[k].failed)
+            dev->refused_fast |= 1u << k;
+    for (int i = 1; i < cert->num_spans; i++)
+        if (cert->spans[i].failed || !cert->spans[i].pictures)
+            dev->refused[0][HR_FAST] |= HR__FAST_SPAN;
 }
 
 // Media engines: kinds of JPEG one by one, and the span if it failed, or if no
@@ -43,7 +53,7 @@ static void judge_media(struct hr__device *dev,
     bool exact = true;
 
     for (int tier = 0; tier <= HR_FAST; tier++) {
-        double most = tier == HR_EXACT ? 0 : CLOSE_LEVELS;
+        double most = tier == HR_EXACT ? 0 : HR__CLOSE_LEVELS;
         bool any = false;
 
         for (int k = 0; k < HR_NUM_KINDS; k++) {
@@ -58,11 +68,7 @@ static void judge_media(struct hr__device *dev,
         if (!any)
             dev->refused[0][tier] = UINT32_MAX;
     }
-    // The video processor, certificate_fast.c.
-    for (int i = 1; i < cert->num_spans; i++)
-        if (cert->spans[i].failed || !cert->spans[i].pictures)
-            dev->refused[0][HR_FAST] |= HR__SPAN_BIT(cert->spans[i].span.first,
-                                                     cert->spans[i].span.last);
+    judge_fast(dev, cert);
     for (int tier = 0; tier <= HR_FAST; tier++)
         caps->spans[tier] &= ~dev->refused[0][tier];
     caps->exact = exact && !s->failed && s->pictures;
@@ -106,6 +112,8 @@ void hr__device_offer(struct hr__device *dev, int i,
     if (e->backend->media && pic->data && !dev->probing) {
         int kind = hr__jpeg_kind(&pic->info);
 
+        if (kind >= 0 && dev->refused_fast >> kind & 1)
+            refused |= HR__FAST_SPAN;
         if (kind >= 0 && dev->refused_kinds[pic->tier] >> kind & 1)
             refused = UINT32_MAX;
     }
@@ -182,18 +190,32 @@ static void log_kind(struct hr__device *dev, enum hr_jpeg_kind kind,
                 k->pictures);
 }
 
+static void log_fast(struct hr__device *dev, enum hr_jpeg_kind kind,
+                     const struct hr_fast_certificate *f)
+{
+    const char *name = hr_jpeg_kind_name(kind);
+
+    if (f->failed)
+        hr__log(dev, HR_LOG_WARN,
+                "%s: %s is not for its video processor, which failed or was "
+                "too far off: %.3f levels on average",
+                dev->pub.name, name, f->mean);
+    else if (f->pictures)
+        hr__log(dev, HR_LOG_INFO,
+                "%s: %s by its video processor differs by %.0f levels at most, "
+                "%.3f on average, %d pictures compared",
+                dev->pub.name, name, f->max, f->mean, f->pictures);
+}
+
 static enum hr_status test_media(struct hr__device *dev, bool *keep)
 {
     struct hr_certificate *cert = &dev->pub.certificate;
     enum hr_status status;
 
-    if ((status = hr__certificate_kinds(dev, cert)) ||
-        (status = hr__certificate_fast(dev, cert)))
+    if ((status = hr__certificate_kinds(dev, cert)))
         return status;
-    *keep = true;
-    for (int i = 0; i < cert->num_spans; i++)
-        *keep = *keep && !cert->spans[i].failed;  // it may do better
-    return HR_OK;
+    *keep = !cert->spans[0].failed;  // it may do better
+    return hr__certificate_fast(dev, cert, keep);
 }
 
 static enum hr_status test(struct hr__device *dev, const char *key)
@@ -214,6 +236,8 @@ static enum hr_status test(struct hr__device *dev, const char *key)
         log_span(dev, &cert->spans[i]);
     for (int i = 0; i < HR_NUM_KINDS; i++)
         log_kind(dev, (enum hr_jpeg_kind)i, &cert->kinds[i]);
+    for (int i = 0; i < HR_NUM_KINDS; i++)
+        log_fast(dev, (enum hr_jpeg_kind)i, &cert->fast[i]);
     hr__log(dev, HR_LOG_INFO, "%s: tested in %d ms", dev->pub.name,
             (int)((hr__now() - start) / 1000000));
     if (keep && !hr__certificate_save(key, cert))

@@ -8,6 +8,9 @@
 
 enum { HR__SOURCE_BYTES = 64 << 10 };  // of a generated picture, at most
 
+// That an inverse DCT may be off by, outside EXACT.
+#define HR__CLOSE_LEVELS 2.0
+
 // ---- The tests ------------------------------------------------------------
 
 // certificate_probe.c: fills spans. *keep: it would end so again.
@@ -17,9 +20,11 @@ enum hr_status hr__certificate_probe(struct hr__device *dev,
 // compare with the host's.
 enum hr_status hr__certificate_kinds(struct hr__device *dev,
                                      struct hr_certificate *cert);
-// certificate_fast.c: adds the span of its video processor, if it has one.
+// certificate_fast.c: adds the span of its video processor, if it has one, and
+// what that does by kinds. *keep: as above.
+#define HR__FAST_SPAN HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE)
 enum hr_status hr__certificate_fast(struct hr__device *dev,
-                                    struct hr_certificate *cert);
+                                    struct hr_certificate *cert, bool *keep);
 
 // ---- certificate_test.c: what they share ----------------------------------
 

@@ -1,24 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// The test of a media engine's video processor: generated pictures cropped,
-// scaled and mirrored by it in tier FAST, and by the readable C of a CPU
-// device. Nobody says how a processor scales, so it is not asked for bits: how
-// far off it is is measured, and hr__alike() says what is too far.
+// The test of a media engine's video processor: generated pictures of every
+// kind of JPEG cropped, scaled and mirrored by it in tier FAST, and by the
+// readable C of a CPU device. Nobody says how a processor scales, so it is not
+// asked for bits: how far off it is is measured, and hr__alike() says what is
+// too far.
 #include <stdio.h>
 #include <string.h>
 
 #include "hal/certificate.h"
 #include "hal/likeness.h"
 
-enum { PICTURES = 3, CASES = 5, MOST = PICTURES * CASES };
+enum { PICTURES = 16, CASES = 5, MOST = PICTURES * CASES };
 #define TOTAL_NS INT64_C(10000000000)  // and two deadlines of a span
-#define FAST_SPAN HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE)
+
+struct sums {
+    double sum, squares, elements, differing;
+};
 
 struct probe {
     struct hr__device *dev[2];  // [0] the CPU
-    struct hr_span_certificate *cert;
+    struct hr_certificate *cert;
     int64_t deadline;
     int n, pictures;
-    double sum, squares, elements, differing;
+    bool broke;  // the device failed: it may do better
+    struct sums sums[HR_NUM_KINDS];
+    int kinds[PICTURES];
     struct hr_op ops[MOST][4];
     struct hr_sample samples[2][MOST];
     hr_image out[2][MOST];
@@ -73,9 +79,35 @@ static enum hr_status make_case(struct probe *p, size_t size,
     return HR_OK;
 }
 
-// Those with two chroma samples in each direction: no others are its.
+// Whether such a picture as it is would be its: of a kind that is decoded well
+// enough, too.
+static bool takes(const struct probe *p, const struct hr_sample *s,
+                  const struct hr_info *info, int kind)
+{
+    struct hr__device *dev = p->dev[1];
+    struct hr__picture pic = {.data = s->data,
+                              .size = s->size,
+                              .info = *info,
+                              .width = info->width,
+                              .height = info->height,
+                              .channels = 3,
+                              .tier = HR_FAST,
+                              .limits = &dev->pub.params.limits};
+    struct hr__offer offer = {0};
+    char text[128];
+
+    if (kind < 0 || !p->cert->kinds[kind].pictures ||
+        p->cert->kinds[kind].max > HR__CLOSE_LEVELS ||
+        hr__geometry_build(&pic.geo, s->ops, s->num_ops, pic.width, pic.height,
+                           info->orientation, text))
+        return false;
+    hr__device_offer(dev, 0, &pic, &offer);
+    return offer.spans & HR__FAST_SPAN;
+}
+
 static enum hr_status make_cases(struct probe *p)
 {
+    const struct hr_op decode = hr_op_decode(0);
     struct hr__engine *host = hr__host(p->dev[1]);
     enum hr_status status = HR_OK;
     struct hr_info info;
@@ -86,8 +118,15 @@ static enum hr_status make_cases(struct probe *p)
          host->backend->specimen(host, i, p->bytes[p->pictures],
                                  HR__SOURCE_BYTES, &size);
          i++) {
-        if (hr_probe(p->bytes[p->pictures], size, NULL, &info) ||
-            hr__jpeg_kind(&info) != HR_KIND_420)
+        const struct hr_sample plain = {.data = p->bytes[p->pictures],
+                                        .size = size,
+                                        .ops = &decode,
+                                        .num_ops = 1};
+
+        if (hr_probe(plain.data, size, NULL, &info))
+            continue;
+        p->kinds[p->pictures] = hr__jpeg_kind(&info);
+        if (!takes(p, &plain, &info, p->kinds[p->pictures]))
             continue;
         for (int k = 0; k < CASES && !status; k++)
             status = make_case(p, size, &info);
@@ -120,16 +159,19 @@ static void compare(struct probe *p, int i)
                         .c = a->c,
                         .dtype = a->dtype,
                         .layout = a->layout};
+    int kind = p->kinds[i / CASES];
+    struct hr_fast_certificate *cert = &p->cert->fast[kind];
+    struct sums *s = &p->sums[kind];
     struct hr__likeness l;
 
     hr__liken(&d, NULL, p->out[1][i]->params.data, &l);
-    p->cert->pictures++;
-    p->cert->failed = p->cert->failed || !hr__alike(&l);
-    p->cert->max = l.max > p->cert->max ? l.max : p->cert->max;
-    p->sum += l.sum;
-    p->squares += l.squares;
-    p->elements += (double)l.elements;
-    p->differing += (double)l.differing;
+    cert->pictures++;
+    cert->failed = cert->failed || !hr__alike(&l);
+    cert->max = l.max > cert->max ? l.max : cert->max;
+    s->sum += l.sum;
+    s->squares += l.squares;
+    s->elements += (double)l.elements;
+    s->differing += (double)l.differing;
 }
 
 // Samples that it does not take say nothing.
@@ -148,9 +190,51 @@ static enum hr_status look(struct probe *p, hr_job cpu, hr_job job)
         }
         if ((status = hr__certificate_failed(r)))
             return status;
-        p->cert->failed = true;
+        p->cert->fast[p->kinds[i / CASES]].failed = true;
+        p->broke = true;
     }
     return HR_OK;
+}
+
+static void add_up(struct hr_fast_certificate *cert, const struct sums *s)
+{
+    if (!cert->pictures)
+        return;
+    cert->mean = hr__certificate_rounded(s->sum / s->elements);
+    cert->max = hr__certificate_rounded(cert->max);
+    cert->psnr = hr__psnr(s->squares, s->elements);
+}
+
+// The span is what its kinds are that are used; or all, if none is.
+static void sum_up(struct probe *p)
+{
+    struct hr_span_certificate *span = &p->cert->spans[p->cert->num_spans - 1];
+    struct sums all = {0};
+    bool any = false;
+
+    for (int k = 0; k < HR_NUM_KINDS; k++) {
+        add_up(&p->cert->fast[k], &p->sums[k]);
+        any = any || (p->cert->fast[k].pictures && !p->cert->fast[k].failed);
+        span->failed = span->failed || p->cert->fast[k].failed;
+    }
+    span->failed = span->failed && !any;
+    for (int k = 0; k < HR_NUM_KINDS; k++) {
+        const struct hr_fast_certificate *kind = &p->cert->fast[k];
+
+        if (any && kind->failed)
+            continue;
+        span->pictures += kind->pictures;
+        span->max = kind->max > span->max ? kind->max : span->max;
+        all.sum += p->sums[k].sum;
+        all.squares += p->sums[k].squares;
+        all.elements += p->sums[k].elements;
+        all.differing += p->sums[k].differing;
+    }
+    if (!span->pictures)
+        return;
+    span->mean = hr__certificate_rounded(all.sum / all.elements);
+    span->differing = hr__certificate_rounded(all.differing / all.elements);
+    span->psnr = hr__psnr(all.squares, all.elements);
 }
 
 // ---- Running ---------------------------------------------------------------
@@ -187,7 +271,7 @@ static enum hr_status run_both(struct probe *p)
 
     if (status || !p->n)
         return status;
-    p->dev[1]->probing = FAST_SPAN;
+    p->dev[1]->probing = HR__FAST_SPAN;
     if ((cpu = run(p, 0)) && (job = run(p, 1)))
         status = look(p, cpu, job);
     else
@@ -208,35 +292,32 @@ static enum hr_status run_lifted(struct probe *p)
     if ((status = run_both(p)))
         return status;
     hr__certificate_end(p->dev[1], &mine);
-    if (!p->cert->pictures)
-        return HR_OK;
-    p->cert->mean = hr__certificate_rounded(p->sum / p->elements);
-    p->cert->max = hr__certificate_rounded(p->cert->max);
-    p->cert->differing = hr__certificate_rounded(p->differing / p->elements);
-    p->cert->psnr = hr__psnr(p->squares, p->elements);
+    sum_up(p);
     return HR_OK;
 }
 
 enum hr_status hr__certificate_fast(struct hr__device *dev,
-                                    struct hr_certificate *cert)
+                                    struct hr_certificate *cert, bool *keep)
 {
     enum hr_status status;
     struct probe *p;
     hr_device cpu;
 
-    if (!(dev->engines[0]->caps.spans[HR_FAST] & FAST_SPAN))
+    if (!(dev->engines[0]->caps.spans[HR_FAST] & HR__FAST_SPAN))
         return HR_OK;
     if (!(p = hr__alloc(NULL, sizeof(*p))))
         return hr__fail(HR_ENOMEM, "out of memory for its test");
     memset(p, 0, sizeof(*p));
     atomic_init(&p->refs, 1);
-    p->cert = &cert->spans[cert->num_spans++];
-    p->cert->span = (struct hr_span){HR_ENTROPY, HR_RESAMPLE};
+    p->cert = cert;
+    cert->spans[cert->num_spans++].span = (struct hr_span){HR_ENTROPY,
+                                                           HR_RESAMPLE};
     p->deadline = hr__deadline(TOTAL_NS + 2 * hr__certificate_span_ns(dev));
     cpu = hr__certificate_cpu(dev);
     p->dev[0] = (struct hr__device *)cpu;
     p->dev[1] = dev;
     status = cpu ? run_lifted(p) : hr_last_status();
+    *keep = *keep && !p->broke;
     for (int i = 0; i < MOST; i++)
         for (int k = 0; k < 2; k++)
             hr_image_release(&p->out[k][i]);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Certificates on disk, one small text file per key:
 //
-//   headrace certificate 1
+//   headrace certificate 2
 //   <the key, line by line>
 //   tested <seconds since 1970>
-//   span <first> <last> <pictures> <differing> <max> <mean>
+//   span <first> <last> <pictures> <failed> <differing> <max> <mean> <psnr>
 //   kind <kind> <pictures> <max> <mean>
+//   fast <kind> <pictures> <failed> <max> <mean> <psnr>
 //   sum <hash of all lines before>
 //
 // Numbers with a fraction are counted in 1e-9, so that no locale matters. A
@@ -24,7 +25,7 @@
 
 enum { PATH_BYTES = 1024, FILE_BYTES = HR__CERTIFICATE_KEY + 2048 };
 
-static const char first_line[] = "headrace certificate 1\n";
+static const char first_line[] = "headrace certificate 2\n";
 
 // FNV-1a, 64 bits (Fowler, Noll, Vo).
 static uint64_t hash(const char *text, size_t size)
@@ -95,22 +96,23 @@ static size_t read_text(const char *path, char text[FILE_BYTES])
 static bool read_span(const char **at, struct hr_span_certificate *s)
 {
     int64_t differing, max, mean, psnr;
-    int first, last, used = 0;
+    int first, last, failed, used = 0;
 
     if (sscanf(*at,
-               "span %d %d %d %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64
+               "span %d %d %d %d %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64
                "%n",
-               &first, &last, &s->pictures, &differing, &max, &mean, &psnr,
-               &used) != 7 ||
+               &first, &last, &s->pictures, &failed, &differing, &max, &mean,
+               &psnr, &used) != 8 ||
         (*at)[used] != '\n' || first < 0 || last < first ||
-        last >= HR_NUM_STAGES || s->pictures < 0 || differing < 0 || max < 0 ||
-        mean < 0 || psnr < 0)
+        last >= HR_NUM_STAGES || s->pictures < 0 || failed & ~1 ||
+        differing < 0 || max < 0 || mean < 0 || psnr < 0)
         return false;
     s->span = (struct hr_span){(enum hr_stage)first, (enum hr_stage)last};
     s->differing = (double)differing / 1e9;
     s->max = (double)max / 1e9;
     s->mean = (double)mean / 1e9;
     s->psnr = (double)psnr / 1e9;
+    s->failed = failed;
     *at += used + 1;
     return true;
 }
@@ -132,6 +134,25 @@ static bool read_kind(const char **at, struct hr_certificate *cert)
     return true;
 }
 
+static bool read_fast(const char **at, struct hr_certificate *cert)
+{
+    int64_t max, mean, psnr;
+    int kind, pictures, failed, used = 0;
+
+    if (sscanf(*at, "fast %d %d %d %" SCNd64 " %" SCNd64 " %" SCNd64 "%n",
+               &kind, &pictures, &failed, &max, &mean, &psnr, &used) != 6 ||
+        (*at)[used] != '\n' || kind < 0 || kind >= HR_NUM_KINDS ||
+        pictures < 0 || failed & ~1 || max < 0 || mean < 0 || psnr < 0)
+        return false;
+    cert->fast[kind] = (struct hr_fast_certificate){.pictures = pictures,
+                                                    .max = (double)max / 1e9,
+                                                    .mean = (double)mean / 1e9,
+                                                    .psnr = (double)psnr / 1e9,
+                                                    .failed = failed};
+    *at += used + 1;
+    return true;
+}
+
 // at: behind the key.
 static bool read_body(const char *text, const char *at,
                       struct hr_certificate *cert)
@@ -148,6 +169,9 @@ static bool read_body(const char *text, const char *at,
             return false;
     while (!strncmp(at, "kind ", 5))
         if (!read_kind(&at, cert))
+            return false;
+    while (!strncmp(at, "fast ", 5))
+        if (!read_fast(&at, cert))
             return false;
     used = 0;
     return sscanf(at, "sum %" SCNx64 "%n", &sum, &used) == 1 &&
@@ -180,10 +204,10 @@ static size_t write_text(const char *key, const struct hr_certificate *cert,
         const struct hr_span_certificate *s = &cert->spans[i];
 
         n += (size_t)snprintf(text + n, FILE_BYTES - n,
-                              "span %d %d %d %.0f %.0f %.0f %.0f\n",
+                              "span %d %d %d %d %.0f %.0f %.0f %.0f\n",
                               (int)s->span.first, (int)s->span.last,
-                              s->pictures, s->differing * 1e9, s->max * 1e9,
-                              s->mean * 1e9, s->psnr * 1e9);
+                              s->pictures, s->failed, s->differing * 1e9,
+                              s->max * 1e9, s->mean * 1e9, s->psnr * 1e9);
     }
     for (int i = 0; i < HR_NUM_KINDS && n < FILE_BYTES; i++) {
         const struct hr_kind_certificate *k = &cert->kinds[i];
@@ -192,6 +216,15 @@ static size_t write_text(const char *key, const struct hr_certificate *cert,
             n += (size_t)snprintf(text + n, FILE_BYTES - n,
                                   "kind %d %d %.0f %.0f\n", i, k->pictures,
                                   k->max * 1e9, k->mean * 1e9);
+    }
+    for (int i = 0; i < HR_NUM_KINDS && n < FILE_BYTES; i++) {
+        const struct hr_fast_certificate *f = &cert->fast[i];
+
+        if (f->pictures)
+            n += (size_t)snprintf(text + n, FILE_BYTES - n,
+                                  "fast %d %d %d %.0f %.0f %.0f\n", i,
+                                  f->pictures, f->failed, f->max * 1e9,
+                                  f->mean * 1e9, f->psnr * 1e9);
     }
     if (n < FILE_BYTES)
         n += (size_t)snprintf(text + n, FILE_BYTES - n, "sum %016" PRIx64 "\n",

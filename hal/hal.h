@@ -249,6 +249,7 @@ struct hr__device {
     uint32_t probing;  // not 0: only this span, while it is tested
     // Of media engines, per tier: kinds of JPEG that are denied, by bits.
     uint32_t refused_kinds[3];
+    uint32_t refused_fast;  // and kinds that are denied to its video processor
     // While it is tested: told of sample i's planes.
     void (*tap)(void *ctx, int i, const struct hr__payload *planes);
     void *tap_ctx;

@@ -113,6 +113,50 @@ static void broken_files(void)
     rmdir(path);
 }
 
+// FNV-1a, as certificate_file.c ends its files.
+static uint64_t sum_of(const char *text, size_t size)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < size; i++)
+        h = (h ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+// A file that is sound, but as another version of the library wrote it.
+static void other_versions(void)
+{
+    static const char *const first[] = {"headrace certificate 1\n",
+                                        "headrace certificate 3\n",
+                                        "headrace certificate 2\n"};
+    char path[1024], good[4096], text[4096];
+    size_t size, head = strlen(first[0]), n;
+    char *sum;
+
+    certificate_forget();
+    certificate_right(NULL);
+    certificate_probes();
+    CHECK(certificate_file(path) == 1, "files");
+    size = slurp(path, good, sizeof(good) - 1);
+    good[size] = '\0';
+    CHECK(!strncmp(good, first[2], head), "%.24s", good);
+    for (int i = 0; i < 3; i++) {
+        memcpy(text, good, size + 1);
+        memcpy(text, first[i], head);
+        sum = strstr(text, "\nsum ");
+        CHECK(sum != NULL, "no sum");
+        n = (size_t)(sum + 1 - text);
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "sum %016llx\n",
+                              (unsigned long long)sum_of(text, n));
+        spill(path, text, n);
+        CHECK((certificate_probes() > 0) == (i < 2), "version %d", i);
+        CHECK(slurp(path, text, sizeof(text)) == size &&
+                  !strncmp(text, first[2], head),
+              "not renewed, version %d", i);
+        CHECK(certificate_probes() == 0, "tested again, version %d", i);
+    }
+}
+
 static void no_folder(void)
 {
     static const char *const places[] = {"/dev/null", "/proc/self", "/proc",
@@ -156,8 +200,9 @@ static void read_only(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(kept),      TEST_CASE(off),       TEST_CASE(broken_files),
-        TEST_CASE(no_folder), TEST_CASE(read_only),
+        TEST_CASE(kept),         TEST_CASE(off),
+        TEST_CASE(broken_files), TEST_CASE(other_versions),
+        TEST_CASE(no_folder),    TEST_CASE(read_only),
     };
 
     return certificate_main("certificate_files", cases,

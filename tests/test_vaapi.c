@@ -11,8 +11,8 @@
 #include "conformance.h"
 #include "vaapi_env.h"
 
-static const char *const personalities[] = {"plain", "ihd", "i965", "mesa22",
-                                            "nvidia"};
+static const char *const personalities[] = {"plain",  "ihd",       "i965",
+                                            "mesa22", "mesa_main", "nvidia"};
 enum { PERSONALITIES = sizeof(personalities) / sizeof(*personalities) };
 
 // ---- Pixels ---------------------------------------------------------------

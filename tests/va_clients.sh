@@ -209,7 +209,7 @@ check_test_va_api()
                 "may name one"
         return
     fi
-    for person in plain ihd i965 mesa22 nvidia; do
+    for person in plain ihd i965 mesa22 mesa_main nvidia; do
         with_log test_va_api "personality=$person"
         # shellcheck disable=SC2016
         LD_PRELOAD=$preload timeout 120 unshare -rm bash -c '

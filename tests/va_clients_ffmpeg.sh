@@ -69,7 +69,7 @@ check_personalities()
     local person file size
     file=$(picture baseline-420)
     size=$(size_of "$file")
-    for person in ihd mesa22 nvidia; do
+    for person in ihd mesa22 mesa_main nvidia; do
         with_log "$person" "personality=$person"
         ffmpeg_va "$file" "hwdownload,format=nv12" -f rawvideo \
                   "$scratch/$person.va" || true

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Real pictures on the VA-API engine over the software driver, and on the CPU:
 # the same bytes, every picture's way planned, and the reasons for what is not
-# the device's. Exit code 77, after a line "not run: REASON": what is needed is
+# the device's; which kinds are made whole in tier fast. Exit code 77, after a line "not run: REASON": what is needed is
 # not here.
 #   va_pictures.sh BUILD [--long] [CORPUS]
 # CORPUS has kinds/ and photos/; without it, what headrace samples makes.
@@ -60,7 +60,29 @@ same()  # what least ops personalities pictures...
     done
 }
 
-all="plain ihd i965 mesa22 nvidia"
+# Which kinds of JPEG go to the video processor, as headrace devices says.
+processed()  # personality kinds
+{
+    local got
+    got=$(LD_PRELOAD=$node HEADRACE_VAAPI_DEVICE=/dev/null \
+        HEADRACE_VA_DRIVER=personality=$1 "$build/headrace" devices --json |
+        "$python" -c '
+import json, sys
+found = [d for d in json.load(sys.stdin)["devices"] if d["backend"] == "vaapi"]
+fast = [k for d in found for k in d["certificate"]["fast"]]
+assert all(k["pictures"] > 0 and k["max"] > 0 and k["psnr"] > 20 for k in fast)
+print(*(k["kind"] for k in fast if not k["failed"]))') || got=nothing
+    [[ $got == "$2" ]] || { echo "$1: fast takes $got, not $2"; bad=1; }
+}
+
+processed plain "gray 4:2:0 4:2:2 4:4:0 4:4:4 4:1:1"
+processed ihd "4:2:0 4:2:2 4:4:0"
+processed mesa_main "gray 4:2:0 4:2:2 4:4:4"
+for person in i965 mesa22 nvidia; do
+    processed $person ""
+done
+
+all="plain ihd i965 mesa22 mesa_main nvidia"
 ops=decode,resize=256,center_crop=224,normalize=imagenet
 if [[ -d $corpus/kinds && -d $corpus/photos ]]; then
     same kinds 20 "$ops" "$all" "$corpus/kinds"

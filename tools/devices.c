@@ -72,6 +72,30 @@ static json_t *kinds_json(const struct hr_certificate *cert)
     return json;
 }
 
+static json_t *fast_json(const struct hr_certificate *cert)
+{
+    json_t *json = json_array();
+
+    for (int i = 0; i < HR_NUM_KINDS; i++) {
+        const struct hr_fast_certificate *f = &cert->fast[i];
+        const char *name = hr_jpeg_kind_name((enum hr_jpeg_kind)i);
+        json_t *kind;
+
+        if (!f->pictures && !f->failed)
+            continue;
+        kind = json_object();
+        json_object_set_new(kind, "kind", json_string(name));
+        json_object_set_new(kind, "failed", json_boolean(f->failed));
+        json_object_set_new(kind, "pictures", json_integer(f->pictures));
+        json_object_set_new(kind, "max", json_real(f->max));
+        json_object_set_new(kind, "mean", json_real(f->mean));
+        json_object_set_new(kind, "psnr",
+                            f->psnr > 0 ? json_real(f->psnr) : json_null());
+        json_array_append_new(json, kind);
+    }
+    return json;
+}
+
 static json_t *certificate_json(const struct hr_certificate *cert)
 {
     json_t *json = json_object(), *spans = json_array();
@@ -102,6 +126,7 @@ static json_t *certificate_json(const struct hr_certificate *cert)
     json_object_set_new(json, "tested", json_string(when));
     json_object_set_new(json, "spans", spans);
     json_object_set_new(json, "kinds", kinds_json(cert));
+    json_object_set_new(json, "fast", fast_json(cert));
     return json;
 }
 
@@ -195,6 +220,23 @@ static void print_kinds(const struct hr_certificate *cert)
         putchar('\n');
 }
 
+static void print_fast(const struct hr_certificate *cert)
+{
+    for (int i = 0; i < HR_NUM_KINDS; i++) {
+        const struct hr_fast_certificate *f = &cert->fast[i];
+        const char *name = hr_jpeg_kind_name((enum hr_jpeg_kind)i);
+
+        if (f->failed)
+            printf("%-12s tier fast, %s: failed or too far off (%.3g levels on "
+                   "average), not used\n",
+                   "", name, f->mean);
+        else if (f->pictures)
+            printf("%-12s tier fast, %s: %g levels at most, %.3g on average, "
+                   "PSNR %.1f dB\n",
+                   "", name, f->max, f->mean, f->psnr);
+    }
+}
+
 static void print_certificate(const struct hr_certificate *cert)
 {
     char text[64], when[32];
@@ -218,6 +260,7 @@ static void print_certificate(const struct hr_certificate *cert)
                    100 * s->differing, s->pictures, s->max, s->mean, s->psnr);
     }
     print_kinds(cert);
+    print_fast(cert);
 }
 
 static void print_info(const struct hr_device_info *info)

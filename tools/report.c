@@ -196,6 +196,42 @@ static void certificate_kinds(struct report *r,
     }
 }
 
+// Of its video processor, which scales in its own way.
+static void certificate_fast(struct report *r,
+                             const struct hr_certificate *cert)
+{
+    static const struct report_column columns[] = {
+        {.title = "kind of JPEG"},
+        {.title = "used"},
+        {.title = "pictures", .number = true},
+        {.title = "largest", .number = true, .digits = 0, .unit = " levels"},
+        {.title = "mean", .number = true, .digits = 4, .unit = " levels"},
+        {.title = "PSNR", .number = true, .digits = 1, .unit = " dB"},
+    };
+    bool any = false;
+
+    for (int i = 0; i < HR_NUM_KINDS; i++)
+        any |= cert->fast[i].pictures > 0 || cert->fast[i].failed;
+    if (!any)
+        return;
+    report_table(r, "Pictures of the video processor in tier fast, by kind",
+                 columns, 6);
+    for (int i = 0; i < HR_NUM_KINDS; i++) {
+        const struct hr_fast_certificate *f = &cert->fast[i];
+
+        report_text_cell(r, "%s", hr_jpeg_kind_name((enum hr_jpeg_kind)i));
+        report_text_cell(r, "%s",
+                         f->failed     ? "no: failed or too far off"
+                         : f->pictures ? "in tier fast"
+                                       : "no: it takes none");
+        report_number_cell(r, f->pictures);
+        report_number_cell(r, f->pictures ? f->max : (double)NAN);
+        report_number_cell(r, f->pictures ? f->mean : (double)NAN);
+        report_number_cell(r, f->psnr > 0 ? f->psnr : (double)NAN);
+        report_tone_row(r, f->failed ? REPORT_WARN : REPORT_PLAIN);
+    }
+}
+
 void report_device(struct report *r, const char *name, hr_device dev)
 {
     static const struct report_column columns[] = {
@@ -226,6 +262,7 @@ void report_device(struct report *r, const char *name, hr_device dev)
     for (int i = 0; i < cert->num_spans; i++)
         certificate_row(r, &cert->spans[i]);
     certificate_kinds(r, cert);
+    certificate_fast(r, cert);
 }
 
 // ---- Text ------------------------------------------------------------------

@@ -85,22 +85,21 @@ static enum va_rung top_rung(const struct va *va)
 static void describe(struct hr__engine *e, const struct va *va)
 {
     const struct va_facts *f = &va->facts;
+    char processor[VA_PROCESSOR_TEXT] = "";
 
     for (int i = 0; i < VA_RUNGS; i++)
         atomic_store(&e->meter.rungs[i].name, va_rung_name((enum va_rung)i));
     snprintf(e->name, sizeof(e->name), "vaapi%s%.57s", va->node[0] ? ":" : "",
              va->node);
+    va_vpp_text(va, processor);
     snprintf(e->description, sizeof(e->description),
              "%.90s, VA-API %d.%d, %d in flight, %s%s", f->vendor, f->major,
-             f->minor, va->depth, va_rung_name(top_rung(va)),
-             !va->vpp.color ? ""
-             : va->vpp.flip ? ", video processor"
-                            : ", video processor without flips");
+             f->minor, va->depth, va_rung_name(top_rung(va)), processor);
     e->caps.batch = 1;
     e->caps.max_side = f->max_w < f->max_h ? f->max_w : f->max_h;
     for (int tier = 0; tier <= HR_FAST; tier++)
         e->caps.spans[tier] = HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT);
-    if (va->vpp.color)
+    if (va_vpp_any(va))
         e->caps.spans[HR_FAST] |= HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE);
 }
 

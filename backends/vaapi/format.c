@@ -118,6 +118,20 @@ bool va_samples_of(uint32_t fourcc, enum va_kind kind, int c,
     return false;
 }
 
+enum va_kind va_fourcc_kind(uint32_t fourcc)
+{
+    for (size_t i = 0; i < sizeof(layouts) / sizeof(*layouts); i++)
+        if (layouts[i].fourcc == fourcc)
+            return layouts[i].kind;
+    return VA_KIND_NONE;
+}
+
+void va_kind_pixels(enum va_kind kind, int c, int *w, int *h)
+{
+    *w = c ? kinds[kind].h : 1;
+    *h = c ? kinds[kind].v : 1;
+}
+
 void va_fourcc_text(uint32_t fourcc, char text[8])
 {
     for (int i = 0; i < 4; i++) {

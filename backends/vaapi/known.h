@@ -143,6 +143,10 @@ struct va_samples {
 };
 bool va_samples_of(uint32_t fourcc, enum va_kind kind, int c,
                    struct va_samples *out);
+// The kind that such a format is made for; NONE: nobody knows.
+enum va_kind va_fourcc_kind(uint32_t fourcc);
+// How many pixels a sample of component c has, each way.
+void va_kind_pixels(enum va_kind kind, int c, int *w, int *h);
 // "NV12"
 void va_fourcc_text(uint32_t fourcc, char text[8]);
 

@@ -78,6 +78,8 @@ void va_offer(struct hr__engine *e, const struct hr__picture *pic,
     if (out->why)
         return;
     out->spans = TO_PLANES;
-    if (va_vpp_takes(va, pic))
+    if (pic->tier != HR_FAST || !va_vpp_any(va))
+        return;
+    if (!(out->why = va_vpp_why_not(va, pic)))
         out->spans |= TO_PIXELS;
 }

@@ -13,11 +13,11 @@ static const struct va_driver drivers[] = {
     // its GetImage breaks 4:2:2 (Chromium).
     {"Intel i965 driver", "i965", VA_QUIRK_NO_FOURCC | VA_QUIRK_DERIVE_FIRST, 0,
      1},
-    // Smallest side: rocJPEG. YUV to RGB expands limited range only: mesa
-    // src/gallium/frontends/va/context.c, auxiliary/vl/vl_csc.c. Its
-    // vaSyncSurface returns at once for decodes, GetImage waits: surface.c.
-    {"Mesa Gallium driver", "Mesa",
-     VA_QUIRK_SAFE | VA_QUIRK_NO_VPP | VA_QUIRK_NO_SYNC, 0, 64},
+    // Smallest side: rocJPEG. Its vaSyncSurface returns at once for decodes,
+    // GetImage waits: mesa src/gallium/frontends/va/surface.c. (YUV to RGB was
+    // of limited range for years, whatever one said, then of grey only not:
+    // postproc.c; that is for the probe to see.)
+    {"Mesa Gallium driver", "Mesa", VA_QUIRK_SAFE | VA_QUIRK_NO_SYNC, 0, 64},
     // elFarto/nvidia-vaapi-driver src/vabackend.c: surfaces of a decoder.
     {"VA-API NVDEC driver", "NVDEC", VA_QUIRK_NO_VPP, 32, 1},
     {"", "unknown", 0, 0, 1},

@@ -18,6 +18,7 @@
 //   origin.c    the display in the hands of that engine; what it could not
 //               read after all, for the host
 //   vpp.c       crop, scale, flip and colour by the driver (tier FAST)
+//   vpp_probe.c which kinds of pictures that comes out right for
 //   thread.c    the queue and the driver thread; start and stop
 //   waiter.c    waits for pictures, hands their samples on
 //   nurse.c     what does not come back in time
@@ -214,17 +215,30 @@ bool va_on_map(struct hr__payload *payload);
 // On the waiter: an ASKED slot, READING now. False: the driver hung.
 bool va_read_shared(struct va *va, struct va_slot *slot);
 
-// ---- vpp.c -------------------------------------------------------------------
+// ---- vpp.c, vpp_probe.c ------------------------------------------------------
+
+enum { VA_ALL_MIRRORS = 15 };  // va->vpp.mirrors: all that can be asked for
 
 // On the driver thread: opens the processor, and tries it the first time.
 void va_vpp_open(struct va *va);
 void va_vpp_close(struct va *va);
-// Whether it makes the picture's pixels, up to resample.
-bool va_vpp_takes(const struct va *va, const struct hr__picture *pic);
+// There is one, and it is right for some kind of picture.
+bool va_vpp_any(const struct va *va);
+// Why it does not make the picture's pixels, up to resample; 0: it does.
+unsigned va_vpp_why_not(const struct va *va, const struct hr__picture *pic);
+// For a description: ", video processor: 4:2:0, 4:2:2, no flips"; as it was if
+// it is right for none. All kinds are in VA_PROCESSOR_TEXT bytes.
+enum { VA_PROCESSOR_TEXT = 96 };
+void va_vpp_text(const struct va *va, char text[VA_PROCESSOR_TEXT]);
 void va_vpp_plan(struct va_slot *slot, const struct hr__picture *pic);
 bool va_vpp_fit(struct va *va, struct va_output *o, int w, int h,
                 struct va_fault *fault);
 void va_vpp_drop(struct va *va, struct va_output *o);
+// What goes in and comes out: surfaces, and images of the same format.
+bool va_vpp_surface(struct va *va, unsigned rt_format, uint32_t fourcc, int w,
+                    int h, VASurfaceID *out, struct va_fault *fault);
+bool va_vpp_image(struct va *va, uint32_t fourcc, int w, int h, VAImage *out,
+                  struct va_fault *fault);
 // crop: NULL = all. mirror: VA_MIRROR_*.
 bool va_vpp_run(struct va *va, VASurfaceID from, const VARectangle *crop,
                 unsigned mirror, const struct va_output *o,
@@ -235,6 +249,8 @@ bool va_vpp_map(struct va *va, const struct va_output *o, uint8_t **data,
 // To 3 bytes each, without gaps.
 void va_vpp_pack(const struct va *va, const struct va_output *o,
                  const uint8_t *from, uint8_t *to);
+// On the driver thread, once: va->vpp.mirrors of these kinds, by bits.
+void va_vpp_try(struct va *va, unsigned kinds);
 
 // ---- log.c -----------------------------------------------------------------
 
@@ -291,9 +307,11 @@ struct va {
     struct {
         VAConfigID config;
         VAContextID context;
-        int format;        // of what comes out
-        bool tried;        // once; then these are known:
-        bool color, flip;  // they come out right
+        int format;  // of what comes out
+        bool tried;  // once; then these are known:
+        // Of each kind of picture that goes in, what comes out right: bit
+        // VA_MIRROR_*, bit 0 being colours alone. 0: it does not go in.
+        unsigned mirrors[VA_KINDS];
     } vpp;
     struct va_slot slots[VA_SLOTS];
     int num_slots, depth, wish;  // wish: the depth the user wants, 0 = any

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The video processor, for tier FAST: crop, scale, flip and colour in one pass
-// from the decoded surface to RGB. Drivers differ in how they scale, and some
-// are wrong in colours or flips: when a device is opened four colours and a
-// pattern go through it, and what does not come out right is not used.
-#include <stdlib.h>
+// from the decoded surface to RGB. Which kinds of pictures it takes the driver
+// lists, and vpp_probe.c finds out.
+#include <stdio.h>
 #include <string.h>
 
 #include "backends/vaapi/vaapi.h"
 
 enum {
-    SIDE = 64,
     MAX_ATTRIBUTES = 256,
-    TOLERANCE = 3,
     CONTEXT_SIDE = 4096,
     SMALLEST = 16  // of iHD
 };
@@ -45,30 +42,40 @@ static bool lists(const VASurfaceAttrib *list, unsigned n, uint32_t fourcc)
     return false;
 }
 
-// The RGB format that comes out, and whether NV12 goes in.
-static bool choose_format(struct va *va)
+// The RGB format that comes out, and which kinds of surfaces go in, by bits: as
+// the decoder makes them. Grey in the luma of another format is not one: nobody
+// writes its chroma.
+static bool choose_formats(struct va *va, unsigned *kinds)
 {
     unsigned n = MAX_ATTRIBUTES;
     VASurfaceAttrib *list = hr__alloc(NULL, n * sizeof(*list));
 
     va->vpp.format = -1;
+    *kinds = 0;
     if (!list)
         return false;
     memset(list, 0, n * sizeof(*list));
     if (va->api.vaQuerySurfaceAttributes(va->display, va->vpp.config, list,
                                          &n) ||
-        n > MAX_ATTRIBUTES || !lists(list, n, VA_FOURCC_NV12))
+        n > MAX_ATTRIBUTES)
         n = 0;
     for (int i = 3; i >= 0; i--)
         if (lists(list, n, rgb_formats[i].fourcc) &&
             has_image(va, rgb_formats[i].fourcc))
             va->vpp.format = i;
+    for (int k = 0; k < VA_KINDS; k++) {
+        uint32_t fourcc = va->facts.kinds[k].fourcc;
+
+        if (fourcc && (int)va_fourcc_kind(fourcc) == k &&
+            lists(list, n, fourcc) && has_image(va, fourcc))
+            *kinds |= 1u << k;
+    }
     hr__free(list);
-    return va->vpp.format >= 0;
+    return va->vpp.format >= 0 && *kinds;
 }
 
-static bool make_surface(struct va *va, unsigned rt_format, uint32_t fourcc,
-                         int w, int h, VASurfaceID *out, struct va_fault *fault)
+bool va_vpp_surface(struct va *va, unsigned rt_format, uint32_t fourcc, int w,
+                    int h, VASurfaceID *out, struct va_fault *fault)
 {
     VASurfaceAttrib format = {.type = VASurfaceAttribPixelFormat,
                               .flags = VA_SURFACE_ATTRIB_SETTABLE};
@@ -78,14 +85,14 @@ static bool make_surface(struct va *va, unsigned rt_format, uint32_t fourcc,
     if (!va_failed(fault,
                    va->api.vaCreateSurfaces(va->display, rt_format, (unsigned)w,
                                             (unsigned)h, out, 1, &format, 1),
-                   "vaCreateSurfaces (RGB)"))
+                   "vaCreateSurfaces (processor)"))
         return true;
     *out = VA_INVALID_ID;
     return false;
 }
 
-static bool make_image(struct va *va, uint32_t fourcc, int w, int h,
-                       VAImage *out, struct va_fault *fault)
+bool va_vpp_image(struct va *va, uint32_t fourcc, int w, int h, VAImage *out,
+                  struct va_fault *fault)
 {
     for (int i = 0; i < va->facts.num_images; i++) {
         VAImageFormat format = va->facts.images[i];
@@ -93,7 +100,7 @@ static bool make_image(struct va *va, uint32_t fourcc, int w, int h,
         if (format.fourcc == fourcc)
             return !va_failed(
                 fault, va->api.vaCreateImage(va->display, &format, w, h, out),
-                "vaCreateImage (RGB)");
+                "vaCreateImage (processor)");
     }
     return false;
 }
@@ -115,9 +122,9 @@ bool va_vpp_fit(struct va *va, struct va_output *o, int w, int h,
     if (o->surface != VA_INVALID_ID && o->w == w && o->h == h)
         return true;
     va_vpp_drop(va, o);
-    if (!make_surface(va, VA_RT_FORMAT_RGB32, fourcc, w, h, &o->surface,
-                      fault) ||
-        !(o->have_image = make_image(va, fourcc, w, h, &o->image, fault))) {
+    if (!va_vpp_surface(va, VA_RT_FORMAT_RGB32, fourcc, w, h, &o->surface,
+                        fault) ||
+        !(o->have_image = va_vpp_image(va, fourcc, w, h, &o->image, fault))) {
         va_vpp_drop(va, o);
         return false;
     }
@@ -214,119 +221,6 @@ void va_vpp_pack(const struct va *va, const struct va_output *o,
                 to[c] = from[4 * x + at[c]];
 }
 
-// ---- The probe -------------------------------------------------------------
-
-struct trial {
-    VASurfaceID source;
-    VAImage image;
-    bool have_image;
-    struct va_output out;
-    uint8_t pixels[SIDE * SIDE * 3];
-};
-
-// Four fields of one colour or grey each; what comes out of them is in pixels.
-static bool pass(struct va *va, struct trial *t, const uint8_t fields[4][3],
-                 unsigned mirror)
-{
-    struct va_fault fault = {0};
-    const VAImage *image = &t->image;
-    uint8_t *data;
-    void *at = NULL;
-
-    if (va->api.vaMapBuffer(va->display, image->buf, &at) || !at)
-        return false;
-    for (int y = 0; y < SIDE; y++)
-        for (int x = 0; x < SIDE; x++) {
-            const uint8_t *field = fields[y / (SIDE / 2) * 2 + x / (SIDE / 2)];
-            uint8_t *luma = (uint8_t *)at + image->offsets[0] +
-                            image->pitches[0] * (unsigned)y;
-            uint8_t *chroma = (uint8_t *)at + image->offsets[1] +
-                              image->pitches[1] * (unsigned)(y / 2);
-
-            luma[x] = field[0];
-            chroma[x] = field[1 + x % 2];
-        }
-    va->api.vaUnmapBuffer(va->display, image->buf);
-    if (va->api.vaPutImage(va->display, t->source, image->image_id, 0, 0, SIDE,
-                           SIDE, 0, 0, SIDE, SIDE) ||
-        !va_vpp_run(va, t->source, NULL, mirror, &t->out, &fault) ||
-        va->api.vaSyncSurface(va->display, t->out.surface) ||
-        !va_vpp_map(va, &t->out, &data, &fault))
-        return false;
-    va_vpp_pack(va, &t->out, data, t->pixels);
-    va->api.vaUnmapBuffer(va->display, t->out.image.buf);
-    return true;
-}
-
-static bool near(double want, int is)
-{
-    want = want < 0 ? 0 : want > 255 ? 255 : want;
-    return is >= want - TOLERANCE && is <= want + TOLERANCE;
-}
-
-// The middle of field f has the colour of that field (JFIF's equations).
-static bool is_right(const struct trial *t, int f, const uint8_t c[3])
-{
-    const uint8_t *p = t->pixels + 3 * ((f / 2 * SIDE / 2 + SIDE / 4) * SIDE +
-                                        f % 2 * SIDE / 2 + SIDE / 4);
-    double y = c[0], cb = c[1] - 128, cr = c[2] - 128;
-
-    return near(y + 1.402 * cr, p[0]) &&
-           near(y - .344136 * cb - .714136 * cr, p[1]) &&
-           near(y + 1.772 * cb, p[2]);
-}
-
-static void judge(struct va *va, struct trial *t)
-{
-    // Grey at both ends, where a limited range would be cut, and two colours.
-    static const uint8_t colors[4][3] = {
-        {16, 128, 128}, {235, 128, 128}, {120, 90, 160}, {150, 170, 100}};
-    struct {
-        unsigned mirror;
-        int to[4];  // where field i comes from
-    } flips[] = {{VA_MIRROR_NONE, {0, 1, 2, 3}},
-                 {VA_MIRROR_HORIZONTAL, {1, 0, 3, 2}},
-                 {VA_MIRROR_VERTICAL, {2, 3, 0, 1}}};
-
-    va->vpp.color = va->vpp.flip = true;
-    for (int i = 0; i < 3; i++) {
-        bool right = pass(va, t, colors, flips[i].mirror);
-
-        for (int f = 0; f < 4 && right; f++)
-            right = is_right(t, f, colors[flips[i].to[f]]);
-        if (!right && !i)
-            va->vpp.color = false;
-        if (!right)
-            va->vpp.flip = false;
-    }
-}
-
-static void try_it(struct va *va)
-{
-    struct trial *t = hr__alloc(NULL, sizeof(*t));
-    struct va_fault fault = {0};
-
-    if (!t)
-        return;
-    memset(t, 0, sizeof(*t));
-    t->source = t->out.surface = VA_INVALID_ID;
-    if (make_surface(va, VA_RT_FORMAT_YUV420, VA_FOURCC_NV12, SIDE, SIDE,
-                     &t->source, &fault) &&
-        (t->have_image = make_image(va, VA_FOURCC_NV12, SIDE, SIDE, &t->image,
-                                    &fault)) &&
-        t->image.num_planes == 2 &&
-        t->image.offsets[1] + (uint64_t)t->image.pitches[1] * SIDE / 2 <=
-            t->image.data_size &&
-        va_vpp_fit(va, &t->out, SIDE, SIDE, &fault))
-        judge(va, t);
-    va_vpp_drop(va, &t->out);
-    if (t->have_image)
-        va->api.vaDestroyImage(va->display, t->image.image_id);
-    if (t->source != VA_INVALID_ID)
-        va->api.vaDestroySurfaces(va->display, &t->source, 1);
-    hr__free(t);
-}
-
 // ---- Open and close --------------------------------------------------------
 
 void va_vpp_open(struct va *va)
@@ -334,11 +228,11 @@ void va_vpp_open(struct va *va)
     int w = va->facts.max_w < CONTEXT_SIDE ? va->facts.max_w : CONTEXT_SIDE;
     int h = va->facts.max_h < CONTEXT_SIDE ? va->facts.max_h : CONTEXT_SIDE;
     bool known = va->vpp.tried;
+    unsigned kinds;
 
     if (!va->facts.vpp || !va->api.vaPutImage ||
-        va->facts.kinds[VA_KIND_420].fourcc != VA_FOURCC_NV12 ||
         va->facts.driver->quirks & (VA_QUIRK_NO_VPP | VA_QUIRK_NO_FOURCC) ||
-        (known && !va->vpp.color))
+        (known && !va_vpp_any(va)))
         return;
     va->vpp.tried = true;
     if (va->api.vaCreateConfig(va->display, VAProfileNone,
@@ -347,7 +241,7 @@ void va_vpp_open(struct va *va)
         va->vpp.config = VA_INVALID_ID;
         return;
     }
-    if ((!known && !choose_format(va)) ||
+    if ((!known && !choose_formats(va, &kinds)) ||
         va->api.vaCreateContext(va->display, va->vpp.config, w, h,
                                 VA_PROGRESSIVE, NULL, 0, &va->vpp.context)) {
         va->vpp.context = VA_INVALID_ID;
@@ -355,8 +249,8 @@ void va_vpp_open(struct va *va)
         return;
     }
     if (!known)
-        try_it(va);
-    if (!va->vpp.color)
+        va_vpp_try(va, kinds);
+    if (!va_vpp_any(va))
         va_vpp_close(va);
 }
 
@@ -391,27 +285,69 @@ static bool part_of(const struct hr__step *s, struct hr__rect *part)
            win->y + win->h <= s->src.h;
 }
 
-// No more than halved, for the processor's filters look at two samples; and
-// corners on whole chroma.
-static bool step_fits(const struct va *va, const struct hr__step *s)
+static unsigned mirror_of(const struct hr__step *s)
 {
-    bool flipped = s->pre_x != s->post_x || s->pre_y != s->post_y;
-    struct hr__rect r;
-
-    return part_of(s, &r) && !s->transpose && (!flipped || va->vpp.flip) &&
-           !(r.x & 1) && !(r.y & 1) && r.w >= SMALLEST && r.h >= SMALLEST &&
-           s->out_w >= SMALLEST && s->out_h >= SMALLEST &&
-           s->out_w <= CONTEXT_SIDE && s->out_h <= CONTEXT_SIDE &&
-           r.w <= 2 * s->out_w && r.h <= 2 * s->out_h &&
-           (!s->resized || s->filter != HR_NEAREST);
+    return (s->pre_x != s->post_x ? VA_MIRROR_HORIZONTAL : 0u) |
+           (s->pre_y != s->post_y ? VA_MIRROR_VERTICAL : 0u);
 }
 
-bool va_vpp_takes(const struct va *va, const struct hr__picture *pic)
+// Corners are on whole chroma, and even: some drivers round others. No more
+// than halved, for the processor's filters look at two samples.
+static bool part_fits(const struct hr_info *info, const struct hr__rect *r,
+                      const struct hr__step *s)
 {
-    return va->vpp.color && pic->tier == HR_FAST && pic->channels == 3 &&
-           pic->info.color == HR_COLOR_YCC &&
-           va_kind_of(&pic->info) == VA_KIND_420 && pic->geo.num_steps == 1 &&
-           step_fits(va, &pic->geo.steps[0]);
+    int w = info->components == 3 && info->h[0] > 2 ? info->h[0] : 2;
+    int h = info->components == 3 && info->v[0] > 2 ? info->v[0] : 2;
+
+    return r->x % w == 0 && r->y % h == 0 && r->w >= SMALLEST &&
+           r->h >= SMALLEST && s->out_w >= SMALLEST && s->out_h >= SMALLEST &&
+           s->out_w <= CONTEXT_SIDE && s->out_h <= CONTEXT_SIDE &&
+           r->w <= 2 * s->out_w && r->h <= 2 * s->out_h;
+}
+
+bool va_vpp_any(const struct va *va)
+{
+    for (int k = 0; k < VA_KINDS; k++)
+        if (va->vpp.mirrors[k])
+            return true;
+    return false;
+}
+
+unsigned va_vpp_why_not(const struct va *va, const struct hr__picture *pic)
+{
+    const struct hr__step *s = &pic->geo.steps[0];
+    enum va_kind kind = va_kind_of(&pic->info);
+    unsigned mirrors = kind == VA_KIND_NONE ? 0 : va->vpp.mirrors[kind];
+    struct hr__rect r;
+
+    if (!mirrors)
+        return HR_WHY_CHROMA;
+    if (pic->info.color !=
+        (kind == VA_KIND_GRAY ? HR_COLOR_GRAY : HR_COLOR_YCC))
+        return HR_WHY_COLOR;
+    if (pic->channels != 3)
+        return HR_WHY_SPAN;
+    if (pic->geo.num_steps != 1 || !part_of(s, &r) || s->transpose ||
+        !(mirrors >> mirror_of(s) & 1) || !part_fits(&pic->info, &r, s))
+        return HR_WHY_GEOMETRY;
+    return s->resized && s->filter == HR_NEAREST ? HR_WHY_FILTER : 0;
+}
+
+void va_vpp_text(const struct va *va, char text[VA_PROCESSOR_TEXT])
+{
+    unsigned any = 0;
+    size_t n = 0;
+
+    for (int k = 0; k < VA_KINDS; k++) {
+        if (!va->vpp.mirrors[k])
+            continue;
+        n += (size_t)snprintf(text + n, VA_PROCESSOR_TEXT - n, "%s%s",
+                              n ? ", " : ", video processor: ",
+                              va_kind_name((enum va_kind)k));
+        any |= va->vpp.mirrors[k];
+    }
+    if (any == 1)
+        snprintf(text + n, VA_PROCESSOR_TEXT - n, ", no flips");
 }
 
 void va_vpp_plan(struct va_slot *slot, const struct hr__picture *pic)
@@ -422,8 +358,7 @@ void va_vpp_plan(struct va_slot *slot, const struct hr__picture *pic)
     part_of(s, &r);
     slot->crop = (VARectangle){(int16_t)r.x, (int16_t)r.y, (uint16_t)r.w,
                                (uint16_t)r.h};
-    slot->mirror = (s->pre_x != s->post_x ? VA_MIRROR_HORIZONTAL : 0u) |
-                   (s->pre_y != s->post_y ? VA_MIRROR_VERTICAL : 0u);
+    slot->mirror = mirror_of(s);
     slot->out_w = s->out_w;
     slot->out_h = s->out_h;
 }

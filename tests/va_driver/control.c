@@ -115,6 +115,21 @@ static bool set_number(const char *name, const char *value)
     return false;
 }
 
+// A fourcc that the driver knows, or "none".
+static bool set_fourcc(uint32_t *to, const char *value)
+{
+    uint32_t fourcc = 0;
+
+    if (strcmp(value, "none") != 0) {
+        for (int i = 0; i < 4 && value[i]; i++)
+            fourcc |= (uint32_t)(unsigned char)value[i] << 8 * i;
+        if (strlen(value) != 4 || !format_of(fourcc))
+            return false;
+    }
+    *to = fourcc;
+    return true;
+}
+
 static bool set_option(const char *name, const char *value)
 {
     static const char *const idcts[] = {"islow", "ifast", "float"};
@@ -125,6 +140,12 @@ static bool set_option(const char *name, const char *value)
         options.person = p ? p : options.person;
         return p != NULL;
     }
+    if (!strcmp(name, "vpp_swap"))
+        return set_fourcc(&options.vpp_swap, value);
+    if (!strcmp(name, "vpp_no_flip"))
+        return set_fourcc(&options.vpp_no_flip, value);
+    if (!strcmp(name, "vpp_no_crop"))
+        return set_fourcc(&options.vpp_no_crop, value);
     if (!strcmp(name, "modifier")) {
         options.modifier = strtoull(value, NULL, 0);
         return true;

@@ -104,6 +104,7 @@ enum {
     PERSON_NO_EXPORT = 1 << 19,
     PERSON_CONVERT_420 = 1 << 21,   // GetImage between all of 4:2:0
     PERSON_LIKE_DERIVED = 1 << 20,  // images are laid out as surfaces
+    PERSON_ONE_MIRROR = 1 << 22,    // mirrored both ways is not mirrored
 };
 
 struct personality {
@@ -138,6 +139,8 @@ struct options {
     long deviate;
     bool silent_damage;
     uint32_t clear, set;  // PERSON_ flags changed by hand
+    // What is wrong with that input of the video processor; 0: none.
+    uint32_t vpp_swap, vpp_no_flip, vpp_no_crop;
 };
 
 enum fault_what {

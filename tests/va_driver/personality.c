@@ -103,6 +103,31 @@ const struct personality personalities[] = {
      .flags = PERSON_NO_SYNC2 | PERSON_MUTE_STATUS | PERSON_NO_SYNC |
               PERSON_NO_OFFSET | PERSON_LIMITED | PERSON_RESHAPE |
               PERSON_BAD_GREY | PERSON_CONVERT_NV12 | PERSON_FAKE_YUYV},
+    // What src/gallium/frontends/va had become in 2026: postproc.c keeps to
+    // the range, and asks for one mirror or the other; surface.c lists what
+    // shaders sample.
+    {.name = "mesa_main",
+     .vendor = "Mesa Gallium driver 26.0.0-devel for AMD Radeon RX 6600 "
+               "(navi23, LLVM 20.1.2, DRM 3.64, 6.16.0)",
+     .decode_rt = RT(YUV420) | RT(YUV422) | RT(YUV444) | RT(YUV400),
+     .vpp_rt = RT(YUV420) | RT(YUV422) | RT(YUV444) | RT(YUV400) | RT(RGB32),
+     .decode_fourccs = {CC(NV12), CC(YUY2), CC(Y800), CC(444P)},
+     .vpp_fourccs = {CC(NV12), CC(YV12), CC(I420), CC(Y800), CC(UYVY), CC(YUY2),
+                     CC(422V), CC(444P), CC(BGRA), CC(RGBA), CC(BGRX),
+                     CC(RGBX)},
+     .image_fourccs = {CC(NV12), CC(I420), CC(YV12), CC(YUY2), CC(UYVY),
+                       CC(Y800), CC(444P), CC(BGRA), CC(RGBA), CC(BGRX),
+                       CC(RGBX)},
+     .by_sampling = {CC(Y800), CC(NV12), CC(YUY2), 0, CC(444P), 0},
+     .min_size = 64,
+     .max_size = 4096,
+     .vpp_min_size = 16,
+     .max_targets = 127,
+     .align = 16,
+     .rotation_flags = TURNS,
+     .mirror_flags = MIRRORS,
+     .flags = PERSON_NO_SYNC | PERSON_RESHAPE | PERSON_CONVERT_NV12 |
+              PERSON_ONE_MIRROR},
     {.name = "nvidia",
      .vendor = "VA-API NVDEC driver [direct backend]",
      .decode_rt = RT(YUV420),

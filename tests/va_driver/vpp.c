@@ -256,7 +256,7 @@ struct job {
     const struct region *r;
     struct memory *to;
     const struct memory *from;
-    bool cross, to_rgb, limited;
+    bool cross, to_rgb, limited, swap;
     struct tap *taps;  // room for 3 components, both axes
 };
 
@@ -270,6 +270,8 @@ static void sampler_make(const struct job *j, struct sampler *s, int index,
     bool flip_y = r->params.mirror_state & VA_MIRROR_VERTICAL;
     const struct component *c = &j->from->layout.format->components[index];
 
+    if (j->swap && index)
+        c = &j->from->layout.format->components[3 - index];
     *s = (struct sampler){j->from, c, turned(rotation), taps, taps + w};
     // The target's x and y, seen from the picture before it was turned.
     flip_x ^= rotation == VA_ROTATION_180 || rotation == VA_ROTATION_90;
@@ -317,6 +319,23 @@ static void component_run(const struct job *j, int i)
     }
 }
 
+// What this driver gets wrong with input of that format.
+static void go_wrong(const struct display *d, struct job *j, struct region *r)
+{
+    uint32_t fourcc = j->from->layout.format->fourcc;
+    uint32_t *mirror = &r->params.mirror_state;
+
+    j->swap = fourcc == d->options.vpp_swap;
+    if (fourcc == d->options.vpp_no_flip)
+        *mirror = VA_MIRROR_NONE;
+    if (fourcc == d->options.vpp_no_crop)
+        r->from = (VARectangle){0, 0, (uint16_t)r->source->width,
+                                (uint16_t)r->source->height};
+    if ((d->person.flags & PERSON_ONE_MIRROR) &&
+        *mirror == (VA_MIRROR_HORIZONTAL | VA_MIRROR_VERTICAL))
+        *mirror = VA_MIRROR_NONE;
+}
+
 static VAStatus region_run(struct display *d, struct picture *p,
                            struct region *r)
 {
@@ -330,6 +349,7 @@ static VAStatus region_run(struct display *d, struct picture *p,
     j.to_rgb = j.to->layout.format->rgb;
     j.cross = j.to_rgb != j.from->layout.format->rgb;
     j.limited = is_limited(d, r, j.to_rgb);
+    go_wrong(d, &j, r);
     j.taps = malloc(3 * sizeof(*j.taps) *
                     (size_t)(r->to.width + r->to.height + 4));
     if (!lists(d->person.vpp_fourccs, j.to->layout.format->fourcc) ||

@@ -70,6 +70,18 @@ struct hr_kind_certificate {
     double max, mean;  // difference
 };
 
+// How the pictures of a media engine's video processor (tier FAST: crop, scale,
+// flip and colour) compared with the CPU's, of one kind of JPEG, in levels of
+// 0 .. 255 of u8 RGB.
+struct hr_fast_certificate {
+    int pictures;      // compared; 0 = it takes none of this kind, or its
+                       // decoder is not used for it
+    double max, mean;  // difference
+    double psnr;       // in dB, over all elements; 0 = nothing differs
+    bool failed;       // the device failed, or some picture was too far off:
+                       // not used for this kind
+};
+
 // The certificate of a device: made when it is first opened, kept on disk
 // ($XDG_CACHE_HOME/headrace or ~/.cache/headrace) until device, driver or
 // library change. A span that differs, or was not compared, is not used in
@@ -78,16 +90,18 @@ struct hr_kind_certificate {
 // HR_WHY_CERTIFICATE. Of media engines each kind of JPEG is judged by itself:
 // used in EXACT if its samples do not differ, in the other tiers if they do by
 // at most 2 levels. Its video processor, for tier FAST, scales in its own way:
-// how far off is measured, and it is not used if some picture is, on average,
-// farther from the CPU's than 4 levels and 3/8 of what that one's pixels differ
-// by from those right of and below them. The CPU needs none. The variable
-// HEADRACE_CERTIFICATE: "again" = test although there is one; "off" = trust the
-// device untested.
+// how far off is measured, again for each kind of JPEG, and it is not used for
+// one of which some picture is, on average, farther from the CPU's than 4
+// levels and 3/8 of what that one's pixels differ by from those right of and
+// below them. Its span sums up the kinds that are used; it has failed if none
+// is. The CPU needs none. The variable HEADRACE_CERTIFICATE: "again" = test
+// although there is one; "off" = trust the device untested.
 struct hr_certificate {
     int64_t tested;  // seconds since 1970; 0 = there is none
     int num_spans;
     struct hr_span_certificate spans[HR_NUM_STAGES * (HR_NUM_STAGES + 1) / 2];
     struct hr_kind_certificate kinds[HR_NUM_KINDS];  // of a media engine
+    struct hr_fast_certificate fast[HR_NUM_KINDS];   // of its video processor
 };
 
 struct hr_device_params {

@@ -368,7 +368,8 @@ static void options_are_checked(void)
     static const char *const bad[] = {"personality=voodoo", "latency=-1",
                                       "latency=x",          "nonsense",
                                       "fault=Nothing:1",    "fault=Decode",
-                                      "fault=Decode:1:x",   "idct=best"};
+                                      "fault=Decode:1:x",   "idct=best",
+                                      "vpp_swap=ABCD",      "vpp_no_flip=NV1"};
     struct client c;
     va_driver_control_fn *control;
     void *entry;

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tier FAST: for which kinds of JPEG the video processor is used, as drivers
+// list them and get them right; what it makes of them; when it lies.
+#include <stdlib.h>
+#include <string.h>
+
+#include "hal/likeness.h"
+#include "vaapi_env.h"
+
+// ---- One picture -----------------------------------------------------------
+
+static const struct test_kind {
+    const char *name;
+    int specimen;    // the smooth one of its kind, 66 x 66 at least
+    char fourcc[5];  // of its surface as "ihd"
+} kinds[HR_NUM_KINDS] = {
+    [HR_KIND_GRAY] = {"gray", 5, "Y800"}, [HR_KIND_420] = {"4:2:0", 2, "NV12"},
+    [HR_KIND_422] = {"4:2:2", 1, "422H"}, [HR_KIND_440] = {"4:4:0", 3, "422V"},
+    [HR_KIND_444] = {"4:4:4", 0, "444P"}, [HR_KIND_411] = {"4:1:1", 4, "411P"},
+};
+
+// free()
+static struct bytes picture_of(hr_device cpu, int specimen)
+{
+    struct hr__engine *e = ((struct hr__device *)cpu)->engines[0];
+    struct bytes b = {.data = malloc(64 << 10)};
+
+    if (!b.data || !e->backend->specimen(e, HR__SPECIMENS_LARGE + specimen,
+                                         b.data, 64 << 10, &b.size))
+        abort();
+    return b;
+}
+
+// How it is asked for.
+enum { FLIP_X = 1, FLIP_Y = 2, HALF = 4, WAYS = 8 };
+
+struct made {
+    uint8_t *pixels;  // u8, free()
+    int w, h;
+    size_t size;
+    int last;  // stage of the first span, if the device made it; else -1
+    unsigned why;
+};
+
+static struct made make(hr_device dev, const struct bytes *b, int way,
+                        enum hr_tier tier)
+{
+    struct made m = {.w = way & HALF ? 24 : 48, .h = way & HALF ? 24 : 48};
+    struct hr_op ops[5] = {hr_op_decode(0),
+                           hr_op_crop(.x = 16, .y = 8, .w = 48, .h = 48)};
+    struct hr_sample s;
+    hr_image out;
+    hr_job job;
+    int n = 2;
+
+    // (Planes without gaps.)
+    if (way & HALF)
+        ops[n++] = (struct hr_op)hr_op_resize(.w = m.w, .h = m.h);
+    if (way & FLIP_X)
+        ops[n++] = (struct hr_op)hr_op_flip(.horizontal = true);
+    if (way & FLIP_Y)
+        ops[n++] = (struct hr_op)hr_op_flip(.vertical = true);
+    out = hr_image_create(dev, hr_image_params(.w = m.w, .h = m.h, .c = 3,
+                                               .dtype = HR_U8));
+    s = (struct hr_sample){
+        .data = b->data, .size = b->size, .ops = ops, .num_ops = n, .out = out};
+    job = hr_submit(dev, &s, 1, NULL, hr_job_params(.tier = tier));
+    CHECK(hr_job_wait(job, 20000 * TEST_MS) == HR_OK, "%s",
+          job->results[0].message);
+    m.last = strncmp(job->results[0].spans[0].device, "vaapi", 5)
+                 ? -1
+                 : (int)job->results[0].spans[0].span.last;
+    m.why = job->results[0].why;
+    m.size = out->size;
+    m.pixels = test_copy(out->params.data, out->size);
+    hr_job_release(&job);
+    hr_image_release(&out);
+    return m;
+}
+
+// As the tier promises of the processor.
+static bool alike(const struct made *a, const struct made *b)
+{
+    struct hr__dst d = {.data = a->pixels,
+                        .stride_c = (size_t)a->w * (size_t)a->h,
+                        .stride_h = (size_t)a->w,
+                        .w = a->w,
+                        .h = a->h,
+                        .c = 3,
+                        .dtype = HR_U8};
+    struct hr__likeness l;
+
+    hr__liken(&d, NULL, b->pixels, &l);
+    return hr__alike(&l);
+}
+
+static bool equal(const struct made *a, const struct made *b)
+{
+    return a->size == b->size && !memcmp(a->pixels, b->pixels, a->size);
+}
+
+// In tier FAST, in all ways that `by` has: the device makes it, close to the
+// CPU's; else, and in the other tiers, as the CPU does, for that reason.
+static void check_kind(hr_device dev, hr_device cpu, int kind, unsigned by,
+                       unsigned why, const char *what)
+{
+    struct bytes b = picture_of(cpu, kinds[kind].specimen);
+    bool none = !dev->certificate.kinds[kind].pictures;
+    int planes = none ? -1 : HR_RECONSTRUCT;
+
+    for (int way = 0; way < WAYS; way++) {
+        bool whole = by >> way & 1;
+        struct made want = make(cpu, &b, way, HR_EXACT);
+        struct made other = make(cpu, &b, way ^ FLIP_X, HR_EXACT);
+        struct made got = make(dev, &b, way, HR_FAST);
+
+        CHECK(got.last == (whole ? HR_RESAMPLE : planes),
+              "%s, %s, way %d: ends with %d", what, kinds[kind].name, way,
+              got.last);
+        CHECK(whole ? alike(&got, &want) && !alike(&got, &other)
+                    : equal(&got, &want),
+              "%s, %s, way %d: other pixels", what, kinds[kind].name, way);
+        CHECK(got.why == (whole  ? 0
+                          : none ? (unsigned)HR_WHY_CHROMA
+                                 : why),
+              "%s, %s, way %d: why %#x", what, kinds[kind].name, way, got.why);
+        free(got.pixels);
+        // In the other tiers it is not asked.
+        got = make(dev, &b, way, way & 1 ? HR_CLOSE : HR_EXACT);
+        CHECK(got.last == planes && equal(&got, &want) &&
+                  got.why == (none ? (unsigned)HR_WHY_CHROMA : 0),
+              "%s, %s, way %d: ends with %d, why %#x", what, kinds[kind].name,
+              way, got.last, got.why);
+        free(got.pixels);
+        free(want.pixels);
+        free(other.pixels);
+    }
+    free(b.data);
+}
+
+// ---- Kinds -----------------------------------------------------------------
+
+enum {
+    ALL = (1 << WAYS) - 1,
+    NO_FLIPS = 1 << 0 | 1 << HALF,
+    ONE_FLIP = NO_FLIPS | 1 << FLIP_X | 1 << FLIP_Y | 1 << (FLIP_X | HALF) |
+               1 << (FLIP_Y | HALF)
+};
+#define BIT(kind) (1 << HR_KIND_##kind)
+
+static void check_driver(const char *options, unsigned in, unsigned by)
+{
+    hr_device dev, cpu = test_device("cpu", 1, 0);
+    struct hr_stats stats;
+
+    vaapi_driver("default,reset,%s", options);
+    dev = vaapi_open_with(NULL);
+    CHECK(dev != NULL, "%s", hr_last_error());
+    CHECK(!in == !(dev->caps.spans[HR_FAST] &
+                   HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE)),
+          "%s: its spans", options);
+    for (int k = 0; k < HR_NUM_KINDS; k++) {
+        const struct hr_fast_certificate *c = &dev->certificate.fast[k];
+        bool goes_in = in >> k & 1;
+
+        CHECK(!c->failed && (c->pictures >= 5) == goes_in,
+              "%s, %s: %d pictures", options, kinds[k].name, c->pictures);
+        check_kind(dev, cpu, k, goes_in ? by : 0,
+                   goes_in ? HR_WHY_GEOMETRY
+                   : in    ? HR_WHY_CHROMA
+                           : 0,
+                   options);
+    }
+    hr_device_stats(dev, &stats);
+    CHECK(!stats.lies && stats.checked >= 16, "%s: %d lies of %d", options,
+          (int)stats.lies, (int)stats.checked);
+    vaapi_close(&dev);
+    hr_device_close(&cpu);
+}
+
+// As their sources list: media_libva_caps.cpp (m_vpSurfaceAttr) of iHD, and
+// src/gallium/frontends/va/surface.c of Mesa.
+static void by_driver(void)
+{
+    check_driver("personality=plain", (1 << HR_NUM_KINDS) - 1, ALL);
+    check_driver("personality=ihd", BIT(420) | BIT(422) | BIT(440), ALL);
+    check_driver("personality=mesa_main",
+                 BIT(GRAY) | BIT(420) | BIT(422) | BIT(444), ONE_FLIP);
+    check_driver("personality=i965", 0, 0);
+    check_driver("personality=mesa22", 0, 0);
+    check_driver("personality=nvidia", 0, 0);
+    // Its probe finds out: limited range, and none at all.
+    check_driver("personality=ihd,limited=1", 0, 0);
+    check_driver("personality=ihd,no_vpp=1", 0, 0);
+}
+
+// One kind of input is wrong; the others are used.
+static void wrong_input(void)
+{
+    static const struct {
+        const char *option;
+        unsigned by, why;  // of that kind
+        bool failed;       // in its test
+    } cases[] = {
+        {"vpp_swap", 0, HR_WHY_CHROMA, false},
+        {"vpp_no_flip", NO_FLIPS, HR_WHY_GEOMETRY, false},
+        {"vpp_no_crop", 0, HR_WHY_CERTIFICATE, true},
+    };
+    static const int wrong[] = {HR_KIND_422, HR_KIND_420, HR_KIND_444};
+    hr_device cpu = test_device("cpu", 1, 0);
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+        for (size_t j = 0; j < sizeof(wrong) / sizeof(*wrong); j++) {
+            char what[64];
+            hr_device dev;
+
+            snprintf(what, sizeof(what), "%s=%s", cases[i].option,
+                     kinds[wrong[j]].fourcc);
+            vaapi_new_cache();
+            vaapi_driver("default,reset,%s", what);
+            dev = vaapi_open("plain");
+            for (int k = 0; k < HR_NUM_KINDS; k++) {
+                bool is = k == wrong[j];
+
+                CHECK(dev->certificate.fast[k].failed ==
+                          (is && cases[i].failed),
+                      "%s, %s: its test", what, kinds[k].name);
+                check_kind(dev, cpu, k, is ? cases[i].by : ALL, cases[i].why,
+                           what);
+            }
+            vaapi_close(&dev);
+        }
+    hr_device_close(&cpu);
+    vaapi_new_cache();
+}
+
+// What did not go through the processor is counted, by its reason.
+static void counted(void)
+{
+    hr_device dev, cpu = test_device("cpu", 1, 0);
+    struct bytes b[2] = {picture_of(cpu, kinds[HR_KIND_420].specimen),
+                         picture_of(cpu, kinds[HR_KIND_444].specimen)};
+    struct hr_stats stats;
+
+    vaapi_driver("default,reset");
+    dev = vaapi_open("ihd");
+    for (int i = 0; i < 5; i++) {
+        free(make(dev, &b[i % 2], 0, HR_FAST).pixels);
+        free(make(dev, &b[1], 0, HR_CLOSE).pixels);
+    }
+    hr_device_stats(dev, &stats);
+    for (int bit = 0; bit < 32; bit++)
+        CHECK(stats.fallback_reasons[bit] ==
+                  (1u << bit == HR_WHY_CHROMA ? 2 : 0),
+              "reason %d: %d times", bit, (int)stats.fallback_reasons[bit]);
+    CHECK(stats.samples == 10 && !stats.fallbacks && stats.checked == 10,
+          "%d samples, %d fallbacks, %d checked", (int)stats.samples,
+          (int)stats.fallbacks, (int)stats.checked);
+    vaapi_close(&dev);
+    hr_device_close(&cpu);
+    for (int i = 0; i < 2; i++)
+        free(b[i].data);
+}
+
+// ---- Its certificate -------------------------------------------------------
+
+static bool same_number(double a, double b)
+{
+    return !(a < b || a > b);
+}
+
+static bool same_fast(const struct hr_certificate *a,
+                      const struct hr_certificate *b)
+{
+    bool same = a->spans[1].failed == b->spans[1].failed;
+
+    for (int k = 0; k < HR_NUM_KINDS; k++) {
+        const struct hr_fast_certificate *x = &a->fast[k], *y = &b->fast[k];
+
+        same = same && x->pictures == y->pictures && x->failed == y->failed &&
+               same_number(x->max, y->max) && same_number(x->mean, y->mean) &&
+               same_number(x->psnr, y->psnr);
+    }
+    return same;
+}
+
+// How many passes an open took; *cert: what it found.
+static long passes_of_open(struct hr_certificate *cert)
+{
+    hr_device dev;
+    long n;
+
+    vaapi_driver("reset");
+    dev = vaapi_open("ihd");
+    n = vaapi_counters().processed;
+    *cert = dev->certificate;
+    vaapi_close(&dev);
+    return n;
+}
+
+enum { PROBE = 4 * 3 };  // passes of the probe on "ihd": flips, kinds
+
+// It is measured kind by kind, and told; kept on disk like the rest.
+static void scaled(void)
+{
+    struct hr_certificate cert, again;
+    const struct hr_span_certificate *c = &cert.spans[1];
+    int pictures = 0;
+
+    vaapi_new_cache();
+    vaapi_driver("default");
+    CHECK(passes_of_open(&cert) > PROBE, "not tested");
+    CHECK(cert.num_spans == 2 && c->span.last == HR_RESAMPLE, "%d spans",
+          cert.num_spans);
+    for (int k = 0; k < HR_NUM_KINDS; k++) {
+        const struct hr_fast_certificate *f = &cert.fast[k];
+
+        pictures += f->pictures;
+        if (!f->pictures)
+            continue;
+        CHECK(f->pictures >= 10 && f->max > 0 && f->max <= c->max &&
+                  f->mean > 0 && f->mean < 8 && f->psnr > 20 && f->psnr < 60,
+              "%s: %d pictures, max %g, mean %g, %g dB", kinds[k].name,
+              f->pictures, f->max, f->mean, f->psnr);
+        printf("\n  %s: %d pictures, max %g, mean %g, %.1f dB ", kinds[k].name,
+               f->pictures, f->max, f->mean, f->psnr);
+    }
+    CHECK(c->pictures == pictures && !c->failed && c->psnr > 20,
+          "%d pictures of %d, %g dB", c->pictures, pictures, c->psnr);
+    CHECK(passes_of_open(&again) == PROBE, "tested again");
+    CHECK(same_fast(&cert, &again), "other numbers from disk");
+}
+
+// One that is too far off is known from disk, too; what failed is not.
+static void kept(void)
+{
+    struct hr_certificate cert, again;
+
+    vaapi_new_cache();
+    vaapi_driver("default,vpp_no_crop=422V");
+    CHECK(passes_of_open(&cert) > PROBE && cert.fast[HR_KIND_440].failed &&
+              !cert.fast[HR_KIND_422].failed && !cert.spans[1].failed,
+          "not found out");
+    CHECK(cert.spans[1].pictures ==
+              cert.fast[HR_KIND_420].pictures + cert.fast[HR_KIND_422].pictures,
+          "%d pictures", cert.spans[1].pictures);
+    CHECK(passes_of_open(&again) == PROBE && same_fast(&cert, &again),
+          "not kept");
+    vaapi_new_cache();
+    vaapi_driver("default,fault=Process:1:%d", PROBE + 1);
+    passes_of_open(&cert);
+    vaapi_driver("default");
+    CHECK(passes_of_open(&again) > PROBE && !again.spans[1].failed,
+          "a failure was kept");
+    CHECK(!same_fast(&cert, &again), "there was none");
+    vaapi_new_cache();
+}
+
+// Right when it is opened, and not when it is tested: not used.
+static void scaled_wrongly(void)
+{
+    static const char *const faults[] = {"wrong", "zero"};
+    hr_device cpu = test_device("cpu", 1, 0);
+
+    for (int i = 0; i < 2; i++) {
+        hr_device dev;
+
+        vaapi_new_cache();
+        vaapi_driver("default,reset,fault=Process:%s:%d+", faults[i],
+                     PROBE + 1);
+        dev = vaapi_open("ihd");
+        CHECK(dev->certificate.num_spans == 2 &&
+                  dev->certificate.spans[1].failed &&
+                  dev->certificate.spans[1].pictures,
+              "%s: %d spans, mean %g", faults[i], dev->certificate.num_spans,
+              dev->certificate.spans[1].mean);
+        CHECK(!(dev->caps.spans[HR_FAST] &
+                HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE)),
+              "%s: offered", faults[i]);
+        check_kind(dev, cpu, HR_KIND_422, 0, HR_WHY_CERTIFICATE, faults[i]);
+        vaapi_close(&dev);
+    }
+    hr_device_close(&cpu);
+    vaapi_new_cache();
+}
+
+// ---- Lies ------------------------------------------------------------------
+
+// Right all the time, until it is used.
+static void scaled_lies(void)
+{
+    static const char *const faults[] = {"Process:wrong", "Process:zero",
+                                         "Process:stale", "Decode:wrong"};
+    static const struct {
+        int kind;
+        uint8_t factors;
+    } of[] = {{HR_KIND_420, 0x22}, {HR_KIND_422, 0x21}, {HR_KIND_440, 0x12}};
+    hr_device cpu = test_device("cpu", 1, 0);
+    uint64_t seed = test_seed;
+
+    for (int i = 0; i < 12; i++) {
+        const char *fault = faults[i % 4];
+        int kind = of[i / 4].kind;
+        // Noise, and a picture like those that people take.
+        struct bytes noise = test_jpeg_of(YCC(.factors = {of[i / 4].factors}),
+                                          &seed);
+        struct bytes b = picture_of(cpu, kinds[kind].specimen);
+        struct made want = make(cpu, &b, HALF, HR_EXACT), got;
+        struct hr_stats stats;
+        hr_device dev;
+
+        vaapi_driver("default,reset");
+        dev = vaapi_open("ihd");
+        // (In every slot: a stale surface must have been used.)
+        for (int k = 0; k < 3; k++) {
+            got = make(dev, &noise, HALF, HR_FAST);
+            CHECK(got.last == HR_RESAMPLE, "ends with %d", got.last);
+            free(got.pixels);
+        }
+        vaapi_driver("fault=%s:always", fault);
+        got = make(dev, &b, HALF, HR_FAST);
+        CHECK(got.last < 0 && got.why & HR_WHY_LIED && equal(&got, &want),
+              "%s, %s: not found out", kinds[kind].name, fault);
+        hr_device_stats(dev, &stats);
+        CHECK(stats.lies == 1 && stats.checked == 4, "%s, %s: %d lies of %d",
+              kinds[kind].name, fault, (int)stats.lies, (int)stats.checked);
+        free(got.pixels);
+        free(want.pixels);
+        free(b.data);
+        free(noise.data);
+        vaapi_close(&dev);
+    }
+    hr_device_close(&cpu);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(by_driver),   TEST_CASE(wrong_input),
+        TEST_CASE(counted),     TEST_CASE(scaled),
+        TEST_CASE(kept),        TEST_CASE(scaled_wrongly),
+        TEST_CASE(scaled_lies),
+    };
+
+    if (!vaapi_init())
+        return TEST_NOT_RUN;
+    return test_main("vaapi fast", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
+}
