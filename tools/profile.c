@@ -2,8 +2,8 @@
 #include "profile.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,13 +223,22 @@ static void read_engines(struct profile_watch *w, const json_t *answer)
                   elapsed / w->num_workers;
 }
 
+static int temp_file(char path[PATH_MAX])
+{
+    const char *dir = getenv("TMPDIR");
+
+    snprintf(path, PATH_MAX, "%s/headrace-profile-XXXXXX",
+             dir && *dir ? dir : "/tmp");
+    return mkstemp(path);
+}
+
 static bool watch_one(struct profile *p, struct profile_config *c,
                       double seconds)
 {
     struct profile_watch *w = &p->watch[c->backend];
     struct profile_sample *s = &c->rounds[0];
-    char path[] = "/tmp/headrace-profile-XXXXXX";
-    int fd = mkstemp(path);
+    char path[PATH_MAX];
+    int fd = temp_file(path);
     json_t *answer;
     bool ok;
 
@@ -275,16 +284,26 @@ static bool watch_all(struct profile *p, double seconds)
 
 // ---- The command -----------------------------------------------------------
 
+static int put(const char *text, size_t size, void *file)
+{
+    return out_file_write(file, text, size) ? 0 : -1;
+}
+
 static bool write_trace(struct profile *p)
 {
+    struct out_file file = OUT_FILE_CLOSED;
+    bool ok;
+
     if (!p->opt.trace)
         return true;
-    if (p->events &&
-        json_dump_file(p->events, p->opt.trace,
-                       JSON_COMPACT | JSON_REAL_PRECISION(17)) == 0)
-        return true;
-    tools_warn("%s: cannot be written: %s", p->opt.trace, strerror(errno));
-    return false;
+    ok = out_file_open(&file, p->opt.trace) &&
+         json_dump_callback(p->events, put, &file,
+                            JSON_COMPACT | JSON_REAL_PRECISION(17)) == 0 &&
+         out_file_close(&file) && out_file_rename(&file);
+    if (!ok)
+        tools_warn("%s: cannot be written: %s", p->opt.trace, strerror(errno));
+    out_file_discard(&file);
+    return ok;
 }
 
 static void finish(struct profile *p)
@@ -309,12 +328,17 @@ static int run(struct profile *p)
 {
     double seconds;
 
-    // A child that died is told by its silence.
-    signal(SIGPIPE, SIG_IGN);
+    // Also: a child that died is told by its silence, not by SIGPIPE.
+    run_stop_install();
     choose(p);
     seconds = window(p);
-    if (!start_all(p) || !measure_all(p, seconds) || !watch_all(p, seconds))
-        return TOOLS_CANNOT;
+    if (!start_all(p) || !measure_all(p, seconds) || !watch_all(p, seconds)) {
+        progress(p, "", 1, 1);
+        if (!run_stop_signal())
+            return TOOLS_CANNOT;
+        tools_warn("interrupted: nothing was written");
+        return 128 + run_stop_signal();
+    }
     profile_summarize(p);
     if (!write_trace(p) || !profile_report(p))
         return TOOLS_CANNOT;

@@ -183,6 +183,7 @@ double profile_seconds(int64_t ns);
 
 struct profile_child {
     struct run run;
+    char *backend;
     enum profile_mode mode;
     void **data;  // MEMORY: encoded bytes of each picture
     size_t *sizes;
@@ -237,6 +238,11 @@ int profile_eager_collect(struct profile_child *c, struct run_slot *slot);
 // Seconds of entropy decoding as a share of all decoding with libjpeg, over a
 // few JPEG files of the list; < 0: none could be read.
 double profile_entropy_share(struct inputs *in);
+
+// What the user typed may be any bytes, JSON is UTF-8: each byte is a character
+// of its own on the way to a child. profile_bytes(): free(); NULL: no memory.
+json_t *profile_bytes_json(const char *bytes);
+char *profile_bytes(const json_t *json);
 
 // ---- Children, from the parent's side --------------------------------------
 

@@ -146,6 +146,8 @@ static int check_outputs(const struct profile_options *opt)
 {
     const char *paths[] = {opt->report, opt->trace};
 
+    if (opt->report && opt->trace && !strcmp(opt->report, opt->trace))
+        return options_fail("profile", "--report and --trace are one file");
     for (int i = 0; i < 2; i++)
         if (paths[i] && !report_writable(paths[i])) {
             tools_warn("%s: cannot be written: %s", paths[i], strerror(errno));
@@ -190,7 +192,9 @@ static int read_all(struct profile *p, poptContext con)
     opt->quiet = w->quiet;
     opt->seconds = w->seconds;
     if (!(opt->seconds > 0 && opt->seconds <= 86400))
-        return options_fail("profile", "--seconds: must be above 0");
+        return options_fail("profile",
+                            "--seconds: %g is not above 0 and up to 86400",
+                            opt->seconds);
     if (read_run(&opt->run, w) || read_backends(opt, w->backends) ||
         read_threads(opt, w->threads) || read_consumer(opt, w) ||
         read_paths(p, con))

@@ -294,8 +294,8 @@ static json_t *backend_json(const struct profile *p, int b)
     for (int i = 0; i < w->num_workers; i++)
         json_array_append_new(cpu, json_real(w->worker_cpu[i]));
     json = json_pack(
-        "{s:s s:s s:o s:o s:f s:f s:f s:f s:f s:o s:o}", "backend",
-        p->opt.backends[b], "device",
+        "{s:o s:s s:o s:o s:f s:f s:f s:f s:f s:o s:o}", "backend",
+        manifest_text(p->opt.backends[b]), "device",
         profile_find(p, b, PROFILE_PLANNED, profile_most_threads(p))->device,
         "parts", parts_json(w), "worker_cpu", cpu, "worker_idle", w->idle,
         "jobs_in_flight", w->occupancy, "queue_empty", w->empty, "wait_submit",
@@ -325,7 +325,7 @@ static int print_json(const struct profile *p)
             json_array_append_new(configs, config_json(p, &p->configs[i]));
     for (int b = 0; b < p->opt.num_backends; b++)
         json_array_append_new(backends, backend_json(p, b));
-    json = json_pack("{s:s s:s s:f s:f s:i s:f s:f s:f s:f s:f s:o s:o s:s}",
+    json = json_pack("{s:s s:s s:f s:f s:i s:f s:f s:f s:f s:f s:o s:o s:o}",
                      "version", hr_version(), "ops", p->opt.run.ops_text,
                      "pictures", p->configs[0].pictures, "failing",
                      profile_failing(p), "rounds", PROFILE_ROUNDS,
@@ -333,7 +333,7 @@ static int print_json(const struct profile *p)
                      profile_need(p), "consumer_cpu",
                      p->opt.consumer_cpu / 100.0, "noise", p->noise, "others",
                      p->others, "configurations", configs, "backends", backends,
-                     "advice", p->advice);
+                     "advice", manifest_text(p->advice));
     rc = json
              ? json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9))
              : -1;
