@@ -90,6 +90,24 @@ expect "a full disk leaves nothing" [ ! -e large.html ]
 quick 2 "$one" --seconds 100000
 says err "--seconds: 100000 is not above 0 and up to 86400"
 
+# ---- streams --------------------------------------------------------------
+
+"$headrace" validate "$one" --backend cpu --report closed.html >&- 2>err
+expect "a closed output is an error" [ $? = 2 ]
+says err "standard output"
+# What is said of the damaged one must not go to the array.
+head -c 900 "$one" >short.jpg
+run 1 run "$one" short.jpg --backend cpu --out open.npy
+"$headrace" run "$one" short.jpg --backend cpu --out closed.npy >&- 2>err
+expect "a closed output is an error of run" [ $? = 2 ]
+"$headrace" run "$one" short.jpg --backend cpu --out mute.npy >out 2>&-
+expect "what cannot be said is no error of run" [ $? = 1 ]
+expect "nothing is printed to an array" cmp open.npy closed.npy
+expect "nor errors" cmp open.npy mute.npy
+"$headrace" profile "$one" --backends cpu --threads 1 --seconds 0.3 \
+    <&- >out 2>err
+expect "profile reads no input" [ $? = 0 ]
+
 # ---- signals --------------------------------------------------------------
 
 # Background jobs of a script ignore SIGINT unless it has job control.
