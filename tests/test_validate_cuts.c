@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// headrace validate, in this process: what it says of pictures that differ only
+// if their chain is cut.
+#include <string.h>
+
+#include "fake_engine.h"
+#include "validate_run.h"
+
+enum { PAGE = 1 << 20 };
+
+static void read_page(char page[PAGE])
+{
+    FILE *file = fopen(validate_report, "r");
+    size_t size = file ? fread(page, 1, PAGE - 1, file) : 0;
+
+    CU_ASSERT(size > 0);
+    page[size] = '\0';
+    if (file)
+        fclose(file);
+}
+
+// The window has none of what is wrong, the whole decode does.
+static void only_when_cut(void)
+{
+    static const char *const words[] = {
+        "1 of 1 pictures differ, by 1 levels at most; begins at color (1), but "
+        "not at the end",
+        "1 of 1 pictures; begins at color (1), but not at the end"};
+
+    for (int i = 0; i < 2; i++) {
+        const char *tier = i ? "exact" : "close";
+        static char page[PAGE];
+        char path[300];
+        struct validate_ran r;
+
+        snprintf(path, sizeof(path), "%s/a.jpg", validate_in);
+        fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_D),
+                                         .fault = FAKE_FAULT_COLOR});
+        r = validate_run((const char *const[]){path, "--backend", "fake",
+                                               "--ops", "decode,crop=1,0,4,1",
+                                               "--tier", tier, "--report",
+                                               validate_report, NULL});
+        CHECK(r.code == i, "exit %d: %s%s", r.code, r.err, r.out);
+        CHECK(strstr(r.out, words[i]) != NULL, "%s", r.out);
+        CHECK(strstr(r.out, " dB, if cut after color, but not at the end [") &&
+                  !strstr(r.out, "inf dB,"),
+              "%s", r.out);
+        read_page(page);
+        CHECK(strstr(page, "samples differ, if cut after color, but not at the "
+                           "end, by 1 levels at most") != NULL,
+              "the note of the picture");
+        validate_done(&r);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(only_when_cut),
+    };
+
+    validate_init();
+    return test_main("validate_cuts", cases, sizeof(cases) / sizeof(cases[0]),
+                     argc, argv);
+}
