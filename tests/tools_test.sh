@@ -154,6 +154,10 @@ if [ -e "$driver/headrace_drv_video.so" ] &&
     done
     media 0 none
     says out "verdict: exact"
+    media 1 Decode:wrong:always --report lies.html --json
+    says out '"lies": '
+    says out '"verdict": "not within tier close: the library found '
+    expect "the page says so" grep -q '"tone":"bad"' lies.html
     # Two cuts of 20 are right; then come whole pictures.
     for tier in close fast; do
         media 1 Decode:stale:41+ --tier $tier

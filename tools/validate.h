@@ -221,6 +221,8 @@ void validate_made_text(const struct hr_result *r, char *out, size_t size);
 // "color (3), store (1)"; "" if nothing differs.
 void validate_begins_text(const uint64_t begins[HR_NUM_STAGES], char *out,
                           size_t size);
+// Pictures of a media engine that the library itself found wrong.
+uint64_t validate_lies(const struct validate *v);
 // One sentence for people. True: within the contract.
 bool validate_verdict(const struct validate *v, char *out, size_t size);
 const char *validate_against_text(const struct validate *v);

@@ -337,6 +337,10 @@ static void say_findings(const struct validate *v, char *out, size_t size)
             v->status_differs);
     if (v->stale)
         say(out, size, "; %" PRIu64 " have another picture's pixels", v->stale);
+    if (validate_lies(v))
+        say(out, size,
+            "; the library found %" PRIu64 " more and left the device",
+            validate_lies(v));
 }
 
 // Levels: of what the user gets; if that is equal, of the cuts.
@@ -350,11 +354,19 @@ static double most(const struct validate *v)
     return levels;
 }
 
+uint64_t validate_lies(const struct validate *v)
+{
+    struct hr_stats stats = {0};
+
+    hr_device_stats(v->dev[VALIDATE_DEVICE], &stats);
+    return stats.lies;
+}
+
 bool validate_verdict(const struct validate *v, char *out, size_t size)
 {
     const char *tier = options_tiers[v->opt.tier];
     const struct validate_stats *end = &v->at[HR_STORE];
-    uint64_t differ = 0;
+    uint64_t differ = 0, lies = validate_lies(v);
 
     for (int s = 0; s < HR_NUM_STAGES; s++)
         differ += v->begins[s];
@@ -365,6 +377,13 @@ bool validate_verdict(const struct validate *v, char *out, size_t size)
             v->outside, v->done);
         say_findings(v, out, size);
         say_names(v, out, size);
+    } else if (lies) {
+        // The user got the CPU's; what was asked about is the device.
+        say(out, size,
+            "not within tier %s: the library found %" PRIu64
+            " of the device's pictures wrong, gave the CPU's instead and left "
+            "the device",
+            tier, lies);
     } else if (!end->pictures) {
         say(out, size,
             "nothing to compare: none of %" PRIu64
@@ -382,5 +401,5 @@ bool validate_verdict(const struct validate *v, char *out, size_t size)
             end->samples, end->pictures, end->pictures > 1 ? "s" : "",
             v->by_device ? "" : ", but the device made none of them");
     }
-    return !v->outside;
+    return !v->outside && !lies;
 }

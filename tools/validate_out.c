@@ -175,6 +175,8 @@ json_t *validate_tail_json(const struct validate *v)
     json_object_set_new(json, "status_differs",
                         json_integer((json_int_t)v->status_differs));
     json_object_set_new(json, "stale", json_integer((json_int_t)v->stale));
+    json_object_set_new(json, "lies",
+                        json_integer((json_int_t)validate_lies(v)));
     json_object_set_new(json, "outside", json_integer((json_int_t)v->outside));
     json_object_set_new(json, "stages", stages_json(v->at, NULL));
     json_object_set_new(json, "kinds", kinds_json(v));
@@ -334,7 +336,7 @@ int validate_out_end(struct validate *v, const char *error)
                v->listed - VALIDATE_NAMES);
     if (!v->opt.quiet)
         print_totals(v);
-    if (!v->by_device && v->done > v->failed_both)
+    if (!v->by_device && v->done > v->failed_both && !validate_lies(v))
         puts("warning: the CPU made them all, for the reasons above: this says "
              "nothing of the device's pictures");
     printf("verdict: %s\n", sentence);

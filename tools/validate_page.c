@@ -300,7 +300,13 @@ static void add_head(const struct validate *v, struct report *r)
 
 static void add_notes(const struct validate *v, struct report *r)
 {
-    if (!v->by_device && v->done > v->failed_both)
+    if (validate_lies(v))
+        report_note(r, REPORT_BAD,
+                    "%" PRIu64 " pictures of the device were not the CPU's: "
+                    "the library, which makes some of them a second time, "
+                    "delivered the CPU's and does not use the device any more.",
+                    validate_lies(v));
+    else if (!v->by_device && v->done > v->failed_both)
         report_note(r, REPORT_WARN,
                     "The CPU made them all, so this says nothing of the "
                     "device's pictures. Why: see \u201cWhich engine did "
