@@ -166,6 +166,15 @@ if [ -e "$driver/headrace_drv_video.so" ] &&
         media 1 Decode:wrong:41+ --tier $tier
         says out "; begins at "
     done
+    # What a device does not do is not its gain.
+    LIBVA_DRIVERS_PATH=$driver LIBVA_DRIVER_NAME=headrace \
+        LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$driver/libva_node_type.so \
+        HEADRACE_VA_DRIVER=fault=Decode:wrong:always \
+        HEADRACE_CERTIFICATE=off quick 0 same --backends vaapi:/dev/null+cpu \
+        --report lies.html
+    says out "vaapi:/dev/null, 1 thread: passed on: the device gave wrong pict"
+    says out "vaapi:/dev/null+cpu made wrong pictures and was left: see headra"
+    says lies.html "passed on: the device gave wrong pictures"
 else
     not_run=$((not_run + 1))
     echo "not run: a device that lies (no VA-API)"

@@ -100,6 +100,9 @@ static bool read_sample(struct profile_sample *s, const json_t *a)
 #undef NUMBER
 #undef COUNT
     read_rungs(s, json_object_get(a, "rungs"));
+    for (int bit = 0; bit < RUN_NUM_WHY; bit++)
+        s->why[bit] = (uint64_t)json_integer_value(
+            json_array_get(json_object_get(a, "why"), (size_t)bit));
     return read_latencies(s, json_object_get(a, "latencies"));
 }
 

@@ -82,6 +82,7 @@ struct profile_sample {
     double consumer_seconds, consumer_cpu;  // and of CPU time
     double wait_submit, wait_results;       // seconds of the measuring thread
     uint64_t images, failed, batches, fallbacks;
+    uint64_t why[RUN_NUM_WHY];  // fallbacks by reason; one may have several
     double peak_rss;
     // Of the process so far, and of how many pictures.
     double launches, device_batches, bytes_up, bytes_down;
@@ -114,6 +115,7 @@ struct profile_config {
     double peak_rss, busy, fed_rate;
     double consumer_cpu;  // share of a core that the consumer used, 0 .. 1
     uint64_t fallbacks;   // samples the CPU had to make, of all rounds
+    uint64_t why[RUN_NUM_WHY];
     uint64_t images, failed, batches;
     // The process.
     pid_t pid;
@@ -168,7 +170,7 @@ struct profile {
     json_t *events;  // of all traces, for --trace
     double others;   // median
     double noise;    // the worst of the planned ones
-    char advice[640];
+    char advice[1024];
     int argc;
     char **argv;
 };
@@ -259,6 +261,8 @@ double profile_median(const double *values, int n);
 double profile_quantile(double *values, size_t n, double q);
 // NAN: nobody knows, for images do not say who made them.
 double profile_fallback_percent(const struct profile_config *c);
+// "progressive JPEG 4.7 %, picture size 1 %"; "": there are none.
+void profile_why_text(const struct profile_config *c, char *out, size_t size);
 // Pictures that come out of a batch, and per second if the consumer is always
 // busy; of those that were measured. 0: no consumer.
 double profile_per_batch(const struct profile *p);
@@ -292,6 +296,7 @@ struct profile_case {
     double best_cpu_rate;  // of any thread count
     bool software;         // backend runs on the host's processor
     double others, noise;  // of the machine; of the rounds
+    const char *liar;      // a backend that made wrong pictures, or NULL
 };
 #define PROFILE_QUIET 0.1  // above: a remark goes with the advice
 enum profile_bound { PROFILE_NO_CONSUMER, PROFILE_DATA, PROFILE_CONSUMER };

@@ -25,6 +25,15 @@ static json_t *numbers(const double *values, size_t n)
     return list;
 }
 
+static json_t *counts(const uint64_t *values, int n)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < n; i++)
+        json_array_append_new(list, json_integer((json_int_t)values[i]));
+    return list;
+}
+
 static json_t *rungs_json(const struct profile_sample *s)
 {
     json_t *list = json_array();
@@ -42,7 +51,7 @@ static json_t *sample_json(const struct profile_measure *m)
 
     return json_pack(
         "{s:f s:f s:f s:f s:f s:f s:f s:f s:I s:I s:I s:I s:f s:f s:f s:f s:f "
-        "s:f s:f s:f s:f s:f s:f s:I s:o s:o}",
+        "s:f s:f s:f s:f s:f s:f s:I s:o s:o s:o}",
         "seconds", s->seconds, "cpu_seconds", s->cpu_seconds, "rate", s->rate,
         "busy", s->busy, "consumer_seconds", s->consumer_seconds,
         "consumer_cpu", s->consumer_cpu, "wait_submit", s->wait_submit,
@@ -54,7 +63,8 @@ static json_t *sample_json(const struct profile_measure *m)
         "import_falls", s->import_falls, "peak_rss", s->peak_rss, "others",
         s->others, "begun", m->begun, "ended", m->ended, "total_cpu",
         tools_cpu_seconds(), "made", (json_int_t)s->made, "rungs",
-        rungs_json(s), "latencies", numbers(s->latencies, s->num_latencies));
+        rungs_json(s), "why", counts(s->why, RUN_NUM_WHY), "latencies",
+        numbers(s->latencies, s->num_latencies));
 }
 
 // ---- With the clocks on ----------------------------------------------------

@@ -96,6 +96,20 @@ static void consumer_load(const struct profile *p)
            100 * most);
 }
 
+// What is behind the fallbacks, where they are most.
+static void reasons(const struct profile *p)
+{
+    for (int i = 0; i < p->num_configs; i++) {
+        const struct profile_config *c = &p->configs[i];
+        char text[640];
+
+        profile_why_text(c, text, sizeof(text));
+        if (*text && c->mode == PROFILE_PLANNED)
+            printf("%s, %d thread%s: passed on: %s of the pictures\n",
+                   c->device, c->threads, c->threads == 1 ? "" : "s", text);
+    }
+}
+
 // How a media engine's samples went on to the next engine.
 static void rungs(const struct profile *p)
 {
@@ -213,6 +227,7 @@ static int print_text(const struct profile *p)
                100 * profile_failing(p));
     putchar('\n');
     rates(p);
+    reasons(p);
     rungs(p);
     consumers(p);
     for (int b = 0; b < p->opt.num_backends; b++)
@@ -240,6 +255,17 @@ static json_t *rungs_json(const struct profile_config *c)
     return json;
 }
 
+static json_t *reasons_json(const struct profile_config *c)
+{
+    json_t *json = json_object();
+
+    for (int bit = 0; bit < RUN_NUM_WHY; bit++)
+        if (c->why[bit])
+            json_object_set_new(json, hr_why_text(1u << bit),
+                                json_integer((json_int_t)c->why[bit]));
+    return json;
+}
+
 static json_t *config_json(const struct profile *p,
                            const struct profile_config *c)
 {
@@ -263,6 +289,9 @@ static json_t *config_json(const struct profile *p,
         best->rate > 0 ? c->rate / best->rate : 0, "imported_bytes_per_image",
         c->imported_per_image, "import_falls", c->import_falls);
     json_object_set_new(json, "rungs", rungs_json(c));
+    json_object_set_new(json, "fallback_reasons",
+                        c->mode == PROFILE_EAGER ? json_null()
+                                                 : reasons_json(c));
     if (c->num_fed) {
         json_object_set_new(json, "consumer_busy", json_real(c->busy));
         json_object_set_new(json, "consumer_img_per_s", json_real(c->fed_rate));

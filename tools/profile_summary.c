@@ -117,6 +117,8 @@ static void summarize(struct profile_config *c)
         cpu += s->cpu_seconds;
         images += (double)s->images;
         c->fallbacks += s->fallbacks;
+        for (int bit = 0; bit < RUN_NUM_WHY; bit++)
+            c->why[bit] += s->why[bit];
         c->failed += s->failed;
         c->batches += s->batches;
         c->peak_rss = s->peak_rss > c->peak_rss ? s->peak_rss : c->peak_rss;
@@ -153,6 +155,19 @@ double profile_fallback_percent(const struct profile_config *c)
     if (c->mode == PROFILE_EAGER)
         return (double)NAN;
     return c->images ? 100 * (double)c->fallbacks / (double)c->images : 0;
+}
+
+void profile_why_text(const struct profile_config *c, char *out, size_t size)
+{
+    *out = '\0';
+    for (int bit = 0; bit < RUN_NUM_WHY; bit++) {
+        size_t used = strlen(out);
+
+        if (c->why[bit])
+            snprintf(out + used, size - used, "%s%s %.3g %%", used ? ", " : "",
+                     hr_why_text(1u << bit),
+                     100 * (double)c->why[bit] / (double)c->images);
+    }
 }
 
 static void totals(const struct profile *p, double *images, double *failed,
@@ -281,6 +296,16 @@ static void find_other(const struct profile *p, int backend,
     }
 }
 
+// Its rates are those of the engines behind it.
+static const char *find_liar(const struct profile *p)
+{
+    for (int i = 0; i < p->num_configs; i++)
+        for (int bit = 0; bit < RUN_NUM_WHY; bit++)
+            if (p->configs[i].why[bit] && 1u << bit == HR_WHY_LIED)
+                return p->opt.backends[p->configs[i].backend];
+    return NULL;
+}
+
 static void advise(struct profile *p)
 {
     int b = best_backend(p);
@@ -313,6 +338,7 @@ static void advise(struct profile *p)
         k.enough = profile_enough(p, b, &k.measured);
         find_other(p, b, &k);
     }
+    k.liar = find_liar(p);
     profile_advise(&k, p->advice, sizeof(p->advice));
 }
 
