@@ -96,6 +96,7 @@ says err "--seconds: 100000 is not above 0 and up to 86400"
 "$headrace" validate "$one" --backend cpu --report closed.html >&- 2>err
 expect "a closed output is an error" [ $? = 2 ]
 says err "standard output"
+expect "the page is written all the same" grep -q data-selfcheck closed.html
 # What is said of the damaged one must not go to the array.
 head -c 900 "$one" >short.jpg
 run 1 run "$one" short.jpg --backend cpu --out open.npy

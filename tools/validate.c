@@ -131,6 +131,7 @@ static int by_pictures(const void *a, const void *b)
 static int finish(struct validate *v, bool ran)
 {
     char sentence[VALIDATE_SENTENCE];
+    bool printed;
 
     qsort(v->kinds, (size_t)v->num_kinds, sizeof(v->kinds[0]), by_pictures);
     if (!ran || run_stop_signal()) {
@@ -141,7 +142,9 @@ static int finish(struct validate *v, bool ran)
                    (unsigned long long)v->done, v->total);
         return 128 + run_stop_signal();
     }
-    if (validate_out_end(v, NULL) || (v->opt.report && !validate_page(v)))
+    // A reader that has gone is no reason to lose the page.
+    printed = validate_out_end(v, NULL) == TOOLS_OK;
+    if ((v->opt.report && !validate_page(v)) || !printed)
         return TOOLS_CANNOT;
     if (!validate_verdict(v, sentence, sizeof(sentence)))
         return TOOLS_FAILED;
