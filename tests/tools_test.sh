@@ -46,6 +46,19 @@ quick() { run "$1" profile --backends cpu --threads 1 --seconds 0.3 "${@:2}"; }
 run 0 samples --count 3 --seed 5 pictures
 one=$(find pictures/photos -type f | sort | head -n 1)
 
+# ---- what is taken if nothing is said ---------------------------------------
+
+HEADRACE_BACKEND=cpu run 0 validate "$one"
+says out "against the readable C"
+HEADRACE_BACKEND=cpu run 0 validate "$one" --against cpu
+says out "against the CPU"
+# One core is one thread, whatever the machine has.
+core=$(taskset -cp $$ | sed 's/.*: *//; s/[,-].*//')
+taskset -c "$core" "$headrace" profile "$one" --backends cpu --seconds 0.3 \
+    --json >out 2>err
+expect "profile on one core" [ $? = 0 ]
+expect "no more threads than cores" [ -z "$(grep -E '"threads": [^1]' out)" ]
+
 # ---- names ----------------------------------------------------------------
 
 # Of these every byte but / may be in a name.

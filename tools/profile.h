@@ -319,7 +319,7 @@ double profile_overlap(const struct profile_interval *intervals, size_t n);
 void profile_summarize(struct profile *p);
 const struct profile_config *profile_find(const struct profile *p, int backend,
                                           enum profile_mode mode, int threads);
-int profile_cores(void);  // of the machine
+int profile_cores(void);  // that this process may use
 int profile_most_threads(const struct profile *p);
 int profile_cpu(const struct profile *p);  // index of that backend
 const struct profile_config *profile_best_cpu(const struct profile *p);

@@ -81,6 +81,10 @@ static bool open_devices(struct validate *v)
 
     v->dev[VALIDATE_DEVICE] = hr_device_open(v->opt.backend, &params);
     if (v->dev[VALIDATE_DEVICE]) {
+        // The CPU against itself would say nothing, however it was chosen.
+        if (!v->words.against &&
+            !strcmp(v->dev[VALIDATE_DEVICE]->backend, "cpu"))
+            v->opt.against = VALIDATE_C;
         params.cpu_mask = v->opt.against == VALIDATE_C ? HR_CPU_C : 0;
         v->dev[VALIDATE_REFERENCE] = hr_device_open("cpu", &params);
     }
