@@ -104,6 +104,16 @@ expect "a full disk leaves nothing" [ ! -e large.html ]
 quick 2 "$one" --seconds 100000
 says err "--seconds: 100000 is not above 0 and up to 86400"
 
+# Pictures that go away: also if that is before they were opened.
+cp -r pictures/photos gone
+"$headrace" profile gone --backends cpu --threads 1 --seconds 6 >out 2>err &
+sleep 1.5
+rm -r gone
+wait $!
+expect "nothing measured is no success" [ $? = 2 ]
+expect "one sentence says so" [ "$(wc -l <err)" = 1 ]
+expect "and no table" [ ! -s out ]
+
 # ---- streams --------------------------------------------------------------
 
 "$headrace" validate "$one" --backend cpu --report closed.html >&- 2>err

@@ -343,6 +343,11 @@ static int run(struct profile *p)
         return 128 + run_stop_signal();
     }
     profile_summarize(p);
+    // They may have gone meanwhile.
+    if (profile_best_cpu(p)->rate <= 0) {
+        tools_warn("profile: none of the pictures could be made");
+        return TOOLS_CANNOT;
+    }
     if (!write_trace(p) || !profile_report(p))
         return TOOLS_CANNOT;
     return profile_print(p);
