@@ -114,6 +114,7 @@ struct profile_config {
     char rungs[320];  // of the last round, in words; "": there are none
     double peak_rss, busy, fed_rate;
     double consumer_cpu;  // share of a core that the consumer used, 0 .. 1
+    double took_ms;       // by the consumer, per batch
     uint64_t fallbacks;   // samples the CPU had to make, of all rounds
     uint64_t why[RUN_NUM_WHY];
     uint64_t images, failed, batches;
@@ -267,6 +268,8 @@ void profile_why_text(const struct profile_config *c, char *out, size_t size);
 // busy; of those that were measured. 0: no consumer.
 double profile_per_batch(const struct profile *p);
 double profile_need(const struct profile *p);
+// "It took up to 6.1 ms, for its thread woke late."; "": as was asked for.
+void profile_late_text(const struct profile *p, char out[96]);
 // Share of the pictures that cannot be made, 0 .. 1.
 double profile_failing(const struct profile *p);
 

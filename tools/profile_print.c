@@ -132,6 +132,7 @@ static void rungs(const struct profile *p)
 static void consumers(const struct profile *p)
 {
     int width = name_width(p);
+    char late[96];
 
     if (p->opt.consumer_ms <= 0)
         return;
@@ -151,7 +152,8 @@ static void consumers(const struct profile *p)
     }
     if (p->opt.consumer_cpu)
         consumer_load(p);
-    putchar('\n');
+    profile_late_text(p, late);
+    printf("%s%s\n", late, *late ? "\n" : "");
     for (int b = 0; b < p->opt.num_backends; b++) {
         char text[128];
         bool measured;
@@ -296,6 +298,7 @@ static json_t *config_json(const struct profile *p,
         json_object_set_new(json, "consumer_busy", json_real(c->busy));
         json_object_set_new(json, "consumer_img_per_s", json_real(c->fed_rate));
         json_object_set_new(json, "consumer_cpu", json_real(c->consumer_cpu));
+        json_object_set_new(json, "consumer_took_ms", json_real(c->took_ms));
         json_object_set_new(json, "bound", json_string(bound_name(p, c)));
     }
     return json;

@@ -236,18 +236,20 @@ static void consumer(struct profile *p, struct report *r)
          .digits = 1,
          .unit = " %"},
     };
-    char load[48] = "";
+    char load[48] = "", late[96];
 
     if (p->opt.consumer_ms <= 0)
         return;
+    profile_late_text(p, late);
     if (p->opt.consumer_cpu)
         snprintf(load, sizeof(load), " and %d %% of a core meanwhile",
                  p->opt.consumer_cpu);
     report_section(r, "Beside a network", NULL);
     report_text(r,
                 "A consumer that takes %g ms per batch%s: %.0f pictures per "
-                "second at most. From 97 %% on it is the limit itself.",
-                p->opt.consumer_ms, load, profile_need(p));
+                "second at most. %s%sFrom 97 %% on it is the limit itself.",
+                p->opt.consumer_ms, load, profile_need(p), late,
+                *late ? " " : "");
     report_table(r, "How busy it is kept", columns, 4);
     for (int i = 0; i < p->num_configs; i++) {
         const struct profile_config *c = &p->configs[i];

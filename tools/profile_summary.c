@@ -113,7 +113,7 @@ static void summarize(struct profile_config *c)
     const struct profile_sample *last =
         &c->rounds[c->num_rounds ? c->num_rounds - 1 : 0];
     double low = HUGE_VAL, high = 0, cpu = 0, images = 0;
-    double shares[PROFILE_ROUNDS];
+    double shares[PROFILE_ROUNDS], took[PROFILE_ROUNDS];
 
     for (int i = 0; i < c->num_rounds; i++) {
         const struct profile_sample *s = &c->rounds[i];
@@ -151,7 +151,10 @@ static void summarize(struct profile_config *c)
         shares[i] = s->consumer_seconds > 0
                         ? s->consumer_cpu / s->consumer_seconds
                         : 0;
+        took[i] = s->batches ? 1000 * s->consumer_seconds / (double)s->batches
+                             : 0;
     }
+    c->took_ms = profile_median(took, c->num_fed);
     c->consumer_cpu = profile_median(shares, c->num_fed);
     latencies(c);
 }
@@ -209,6 +212,20 @@ double profile_failing(const struct profile *p)
 
     totals(p, &images, &failed, &batches);
     return failed > 0 ? failed / (images + failed) : 0;
+}
+
+// A machine that is busy wakes sleepers late: the consumer was busy, but slower
+// than it would be.
+void profile_late_text(const struct profile *p, char out[96])
+{
+    double most = 0;
+
+    for (int i = 0; i < p->num_configs; i++)
+        most = fmax(most, p->configs[i].took_ms);
+    *out = '\0';
+    if (most > 1.05 * p->opt.consumer_ms)
+        snprintf(out, 96, "It took up to %.3g ms, for its thread woke late.",
+                 most);
 }
 
 // By what the consumer got while it was there: its CPU load counts.
