@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // headrace validate, in this process: what it says of pictures that differ only
-// if their chain is cut.
+// if their chain is cut, and of a chain of engines.
 #include <string.h>
 
 #include "fake_engine.h"
@@ -53,10 +53,31 @@ static void only_when_cut(void)
     }
 }
 
+// Spans by themselves, of a device whose name is no engine's.
+static void of_several_engines(void)
+{
+    struct validate_ran r;
+    json_t *json, *spans;
+
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_D),
+                                     .fault = FAKE_FAULT_RECONSTRUCT});
+    r = VALIDATE_RUN(validate_in, "--backend", "fake+fake", "--json");
+    json = json_loads(r.out, 0, NULL);
+    spans = json_object_get(picture_at(json, 0), "spans_differing");
+    CHECK(r.code == 0, "exit %d: %s", r.code, r.err);
+    CHECK(json_array_size(spans) == 1 &&
+              !strcmp(json_string_value(json_array_get(spans, 0)),
+                      "entropy..color"),
+          "%d spans differ", (int)json_array_size(spans));
+    json_decref(json);
+    validate_done(&r);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(only_when_cut),
+        TEST_CASE(of_several_engines),
     };
 
     validate_init();
