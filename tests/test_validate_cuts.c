@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // headrace validate, in this process: what it says of pictures that differ only
 // if their chain is cut, and of a chain of engines.
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "fake_engine.h"
 #include "validate_run.h"
@@ -73,11 +75,35 @@ static void of_several_engines(void)
     validate_done(&r);
 }
 
+// Of a long name the end is said, which tells it from others.
+static void long_name(void)
+{
+    uint64_t seed = 3;
+    struct bytes jpeg = test_jpeg(64, 64, &seed);
+    char dir[512], name[230];
+    struct validate_ran r;
+
+    memset(name, '0', sizeof(name));  // comes first
+    strcpy(name + sizeof(name) - 8, "/a.jpg");
+    snprintf(dir, sizeof(dir), "%s/%.*s", validate_in, (int)sizeof(name) - 8,
+             name);
+    mkdir(dir, 0700);
+    validate_put(name, &jpeg);
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_D),
+                                     .fault = FAKE_FAULT_COLOR});
+    r = VALIDATE_RUN(validate_in, "--backend", "fake", "--tier", "exact");
+    CHECK(strstr(r.out, ": ...000") && strstr(r.out, "000/a.jpg, "), "%s",
+          r.out);
+    validate_done(&r);
+    free(jpeg.data);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(only_when_cut),
         TEST_CASE(of_several_engines),
+        TEST_CASE(long_name),
     };
 
     validate_init();

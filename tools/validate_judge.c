@@ -17,6 +17,7 @@
 #define CLOSE_COLORS 6.0
 #define CLOSE_FILTERED 9.0
 #define SAID_NAMES 3    // in the verdict
+#define SAID_BYTES 200  // .. of each
 #define FAST_PSNR 30.0  // the tier promises nothing; this is no picture
 
 // ---- Kinds -----------------------------------------------------------------
@@ -299,6 +300,18 @@ static void say(char *text, size_t size, const char *format, ...)
     va_end(args);
 }
 
+// The end of a long name, from a whole character on: that tells it from others.
+static const char *name_end(const char *name)
+{
+    size_t length = strlen(name);
+
+    if (length > SAID_BYTES)
+        name += length - SAID_BYTES;
+    while ((*name & 0xc0) == 0x80)
+        name++;
+    return name;
+}
+
 static void say_names(const struct validate *v, char *out, size_t size)
 {
     int n = v->num_names < SAID_NAMES ? v->num_names : SAID_NAMES;
@@ -307,8 +320,12 @@ static void say_names(const struct validate *v, char *out, size_t size)
     for (int i = 0; i < n; i++) {
         const char *text = inputs_name(&v->in, v->names[i], path, sizeof(path));
 
+        const char *end;
+
         tools_escape(name, sizeof(name), text ? text : "?");
-        say(out, size, "%s%.200s", i ? ", " : ": ", name);
+        end = name_end(name);
+        say(out, size, "%s%s%s", i ? ", " : ": ", end == name ? "" : "...",
+            end);
     }
     if (v->outside > (uint64_t)n)
         say(out, size, " and %" PRIu64 " more", v->outside - (uint64_t)n);
