@@ -101,6 +101,10 @@ expect "nothing is written" [ ! -e one.x ]
 )
 expect "a full disk is an error" [ $? = 0 ]
 expect "a full disk leaves nothing" [ ! -e large.html ]
+before=$SECONDS
+TMPDIR=/nowhere quick 2 "$one" --seconds 20
+says err "/nowhere/headrace-profile-"
+expect "said at once" [ $((SECONDS - before)) -lt 10 ]
 quick 2 "$one" --seconds 100000
 says err "--seconds: 100000 is not above 0 and up to 86400"
 

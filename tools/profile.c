@@ -226,13 +226,19 @@ static void read_engines(struct profile_watch *w, const json_t *answer)
                   elapsed / w->num_workers;
 }
 
-static int temp_file(char path[PATH_MAX])
+// A trace on its way here. False: a message was printed.
+static bool temp_file(char path[PATH_MAX])
 {
     const char *dir = getenv("TMPDIR");
+    int fd;
 
     snprintf(path, PATH_MAX, "%s/headrace-profile-XXXXXX",
              dir && *dir ? dir : "/tmp");
-    return mkstemp(path);
+    if ((fd = mkstemp(path)) >= 0)
+        close(fd);
+    else
+        tools_warn("profile: %s: %s", path, strerror(errno));
+    return fd >= 0;
 }
 
 static bool watch_one(struct profile *p, struct profile_config *c,
@@ -241,15 +247,11 @@ static bool watch_one(struct profile *p, struct profile_config *c,
     struct profile_watch *w = &p->watch[c->backend];
     struct profile_sample *s = &c->rounds[0];
     char path[PATH_MAX];
-    int fd = temp_file(path);
     json_t *answer;
     bool ok;
 
-    if (fd < 0) {
-        tools_warn("profile: %s: %s", path, strerror(errno));
+    if (!temp_file(path))
         return false;
-    }
-    close(fd);
     answer = profile_ask(p, c,
                          command(p, seconds, p->opt.consumer_ms > 0, path),
                          seconds);
@@ -329,8 +331,13 @@ static void finish(struct profile *p)
 
 static int run(struct profile *p)
 {
+    char path[PATH_MAX];
     double seconds;
 
+    // Before the work: whether there is a place for traces.
+    if (!temp_file(path))
+        return TOOLS_CANNOT;
+    unlink(path);
     // Also: a child that died is told by its silence, not by SIGPIPE.
     run_stop_install();
     choose(p);
