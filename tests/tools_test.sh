@@ -87,6 +87,11 @@ expect "a link stays a link" [ -L link.html ]
 expect "what is behind it is written" grep -q data-selfcheck far/report
 run 2 validate "$one" --backend cpu --report ""
 expect "no work before" [ ! -s out ]
+cp "$one" keep.jpg
+run 2 validate --backend cpu --report keep.jpg "$one"
+says err "keep.jpg: the report cannot be written: File exists"
+quick 2 --trace keep.jpg "$one"
+expect "no picture is lost" cmp keep.jpg "$one"
 quick 2 "$one" --report one.x --trace one.x
 says err "are one file"
 expect "nothing is written" [ ! -e one.x ]
