@@ -108,12 +108,31 @@ static void rungs_text(struct profile_config *c,
     }
 }
 
+// With the consumer.
+static void fed(struct profile_config *c)
+{
+    double shares[PROFILE_ROUNDS], took[PROFILE_ROUNDS];
+
+    c->busy = MEDIAN(c->fed, c->num_fed, busy);
+    c->fed_rate = MEDIAN(c->fed, c->num_fed, rate);
+    for (int i = 0; i < c->num_fed; i++) {
+        const struct profile_sample *s = &c->fed[i];
+
+        shares[i] = s->consumer_seconds > 0
+                        ? s->consumer_cpu / s->consumer_seconds
+                        : 0;
+        took[i] = s->batches ? 1000 * s->consumer_seconds / (double)s->batches
+                             : 0;
+    }
+    c->took_ms = profile_median(took, c->num_fed);
+    c->consumer_cpu = profile_median(shares, c->num_fed);
+}
+
 static void summarize(struct profile_config *c)
 {
     const struct profile_sample *last =
         &c->rounds[c->num_rounds ? c->num_rounds - 1 : 0];
     double low = HUGE_VAL, high = 0, cpu = 0, images = 0;
-    double shares[PROFILE_ROUNDS], took[PROFILE_ROUNDS];
 
     for (int i = 0; i < c->num_rounds; i++) {
         const struct profile_sample *s = &c->rounds[i];
@@ -143,19 +162,7 @@ static void summarize(struct profile_config *c)
     if (c->num_rounds)
         c->import_falls = last->import_falls;
     rungs_text(c, last);
-    c->busy = MEDIAN(c->fed, c->num_fed, busy);
-    c->fed_rate = MEDIAN(c->fed, c->num_fed, rate);
-    for (int i = 0; i < c->num_fed; i++) {
-        const struct profile_sample *s = &c->fed[i];
-
-        shares[i] = s->consumer_seconds > 0
-                        ? s->consumer_cpu / s->consumer_seconds
-                        : 0;
-        took[i] = s->batches ? 1000 * s->consumer_seconds / (double)s->batches
-                             : 0;
-    }
-    c->took_ms = profile_median(took, c->num_fed);
-    c->consumer_cpu = profile_median(shares, c->num_fed);
+    fed(c);
     latencies(c);
 }
 
