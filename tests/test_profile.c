@@ -402,15 +402,33 @@ static void consumer_loads(void)
     close_child(c);
 }
 
+static void consumer_is_late(void)
+{
+    struct profile *p = calloc(1, sizeof(*p));
+    char text[96];
+
+    p->opt.consumer_ms = 5;
+    p->num_configs = 2;
+    p->configs[1].took_ms = 5.2;
+    profile_late_text(p, text);
+    CU_ASSERT_STRING_EQUAL(text, "");
+    p->configs[1].took_ms = 6.14;
+    profile_late_text(p, text);
+    CU_ASSERT_STRING_EQUAL(text,
+                           "It took up to 6.14 ms, for its thread woke late.");
+    free(p);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(medians),      TEST_CASE(threads_that_suffice),
-        TEST_CASE(largest_part), TEST_CASE(enough_in_words),
-        TEST_CASE(bounds),       TEST_CASE(overlap),
-        TEST_CASE(advice),       TEST_CASE(advice_fed),
-        TEST_CASE(advice_alone), TEST_CASE(cpu_seconds),
-        TEST_CASE(consumers),    TEST_CASE(consumer_loads),
+        TEST_CASE(medians),          TEST_CASE(threads_that_suffice),
+        TEST_CASE(largest_part),     TEST_CASE(enough_in_words),
+        TEST_CASE(bounds),           TEST_CASE(overlap),
+        TEST_CASE(advice),           TEST_CASE(advice_fed),
+        TEST_CASE(advice_alone),     TEST_CASE(cpu_seconds),
+        TEST_CASE(consumers),        TEST_CASE(consumer_loads),
+        TEST_CASE(consumer_is_late),
     };
 
     return test_main("profile", cases, sizeof(cases) / sizeof(*cases), argc,

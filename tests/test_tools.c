@@ -356,6 +356,8 @@ static void numbers(void)
     CU_ASSERT(!tools_mul(&product, SIZE_MAX, 2));
     tools_escape(text, sizeof(text), "a\n\x7f\xc3\xa9");
     CU_ASSERT_STRING_EQUAL(text, "a\\x0a\\x7f\xc3\xa9");
+    tools_escape(text, sizeof(text), "\xc2\x9b\xc2\xa9\xc3\x9f\xc2");
+    CU_ASSERT_STRING_EQUAL(text, "\\xc2\\x9b\xc2\xa9\xc3\x9f\xc2");
     tools_escape(text, 6, "ab\n");
     CU_ASSERT_STRING_EQUAL(text, "ab");
     CU_ASSERT(tools_peak_rss() > 100000);

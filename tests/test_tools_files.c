@@ -93,6 +93,31 @@ static void out_files(void)
     free(large);
 }
 
+// A link stays what it is; the file behind it is the new one.
+static void out_file_behind_link(void)
+{
+    const char *dir = test_folder();
+    char path[256], link[256], text[64];
+    struct out_file file;
+    struct stat st;
+
+    snprintf(path, sizeof(path), "%s/far", dir);
+    snprintf(link, sizeof(link), "%s/link", dir);
+    fclose(fopen(path, "w"));
+    CU_ASSERT_EQUAL(symlink("far", link), 0);
+    CU_ASSERT(out_file_open(&file, link));
+    CU_ASSERT(out_file_write(&file, "new", 3));
+    CU_ASSERT(out_file_close(&file));
+    CU_ASSERT(out_file_rename(&file));
+    CU_ASSERT(lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
+    CU_ASSERT_EQUAL(file_text(path, text, sizeof(text)), 3);
+    CU_ASSERT_EQUAL(unlink(link), 0);
+    CU_ASSERT_EQUAL(unlink(path), 0);
+    CU_ASSERT_EQUAL(rmdir(dir), 0);
+    CU_ASSERT(!out_file_open(&file, ""));
+    CU_ASSERT_EQUAL(errno, ENOENT);
+}
+
 static void make(const char *dir, const char *name)
 {
     char path[300];
@@ -325,10 +350,15 @@ static void manifest_empty(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        {"npy_header", npy_bytes},     {"whole_or_not_at_all", out_files},
-        {"walk", walk_folder},         {"walk_links", walk_links},
-        {"explicit", explicit_inputs}, {"escaping", manifest_escaping},
-        {"entries", manifest_file},    {"empty", manifest_empty},
+        {"npy_header", npy_bytes},
+        {"whole_or_not_at_all", out_files},
+        {"behind_a_link", out_file_behind_link},
+        {"walk", walk_folder},
+        {"walk_links", walk_links},
+        {"explicit", explicit_inputs},
+        {"escaping", manifest_escaping},
+        {"entries", manifest_file},
+        {"empty", manifest_empty},
     };
 
     return test_main("tools_files", cases, sizeof(cases) / sizeof(*cases), argc,

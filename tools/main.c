@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools.h"
 
@@ -67,11 +70,22 @@ static bool set_log(void)
     return false;
 }
 
+// A stream that the caller closed would be the number of the next file that is
+// opened, and what is printed would go into that. Not to be used, so that a
+// summary that nobody gets is an error still.
+static void hold_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
     char title[64];
 
+    hold_streams();
     if (!strcmp(name, "--version")) {
         printf("headrace %s\n", hr_version());
         return tools_flush_stdout();

@@ -54,21 +54,37 @@ static int open_temp(struct out_file *file, size_t dir_length)
     return -1;
 }
 
+// rename() would put the new file in the place of a link: /dev/stdout is one.
+static char *behind_links(const char *path)
+{
+    struct stat st;
+
+    return !lstat(path, &st) && S_ISLNK(st.st_mode) && !stat(path, &st)
+               ? realpath(path, NULL)
+               : strdup(path);
+}
+
 bool out_file_open(struct out_file *file, const char *path)
 {
-    const char *slash = strrchr(path, '/');
+    const char *slash;
     struct stat st;
     int error;
 
     *file = (struct out_file)OUT_FILE_CLOSED;
-    // rename() would put the new file in the place of a device or a pipe.
+    // .. or of a device or a pipe.
     if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
         errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
         return false;
     }
-    if (!(file->path = strdup(path)) || !(file->buffer = malloc(BUFFER_SIZE)))
+    if (!*path) {
+        errno = ENOENT;
+        return false;
+    }
+    if (!(file->path = behind_links(path)) ||
+        !(file->buffer = malloc(BUFFER_SIZE)))
         goto error;
-    file->fd = open_temp(file, slash ? (size_t)(slash - path) + 1 : 0);
+    slash = strrchr(file->path, '/');
+    file->fd = open_temp(file, slash ? (size_t)(slash - file->path) + 1 : 0);
     if (file->fd >= 0)
         return true;
 error:

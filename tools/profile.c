@@ -2,8 +2,8 @@
 #include "profile.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +100,9 @@ static bool read_sample(struct profile_sample *s, const json_t *a)
 #undef NUMBER
 #undef COUNT
     read_rungs(s, json_object_get(a, "rungs"));
+    for (int bit = 0; bit < RUN_NUM_WHY; bit++)
+        s->why[bit] = (uint64_t)json_integer_value(
+            json_array_get(json_object_get(a, "why"), (size_t)bit));
     return read_latencies(s, json_object_get(a, "latencies"));
 }
 
@@ -222,21 +225,32 @@ static void read_engines(struct profile_watch *w, const json_t *answer)
                   w->num_workers;
 }
 
+// A trace on its way here. False: a message was printed.
+static bool temp_file(char path[PATH_MAX])
+{
+    const char *dir = getenv("TMPDIR");
+    int fd;
+
+    snprintf(path, PATH_MAX, "%s/headrace-profile-XXXXXX",
+             dir && *dir ? dir : "/tmp");
+    if ((fd = mkstemp(path)) >= 0)
+        close(fd);
+    else
+        tools_warn("profile: %s: %s", path, strerror(errno));
+    return fd >= 0;
+}
+
 static bool watch_one(struct profile *p, struct profile_config *c,
                       double seconds)
 {
     struct profile_watch *w = &p->watch[c->backend];
     struct profile_sample *s = &c->rounds[0];
-    char path[] = "/tmp/headrace-profile-XXXXXX";
-    int fd = mkstemp(path);
+    char path[PATH_MAX];
     json_t *answer;
     bool ok;
 
-    if (fd < 0) {
-        tools_warn("profile: %s: %s", path, strerror(errno));
+    if (!temp_file(path))
         return false;
-    }
-    close(fd);
     answer = profile_ask(p, c,
                          command(p, seconds, p->opt.consumer_ms > 0, path),
                          seconds);
@@ -274,16 +288,26 @@ static bool watch_all(struct profile *p, double seconds)
 
 // ---- The command -----------------------------------------------------------
 
+static int put(const char *text, size_t size, void *file)
+{
+    return out_file_write(file, text, size) ? 0 : -1;
+}
+
 static bool write_trace(struct profile *p)
 {
+    struct out_file file = OUT_FILE_CLOSED;
+    bool ok;
+
     if (!p->opt.trace)
         return true;
-    if (p->events &&
-        json_dump_file(p->events, p->opt.trace,
-                       JSON_COMPACT | JSON_REAL_PRECISION(17)) == 0)
-        return true;
-    tools_warn("%s: cannot be written: %s", p->opt.trace, strerror(errno));
-    return false;
+    ok = out_file_open(&file, p->opt.trace) &&
+         json_dump_callback(p->events, put, &file,
+                            JSON_COMPACT | JSON_REAL_PRECISION(17)) == 0 &&
+         out_file_close(&file) && out_file_rename(&file);
+    if (!ok)
+        tools_warn("%s: cannot be written: %s", p->opt.trace, strerror(errno));
+    out_file_discard(&file);
+    return ok;
 }
 
 static void finish(struct profile *p)
@@ -306,15 +330,30 @@ static void finish(struct profile *p)
 
 static int run(struct profile *p)
 {
+    char path[PATH_MAX];
     double seconds;
 
-    // A child that died is told by its silence.
-    signal(SIGPIPE, SIG_IGN);
+    // Before the work: whether there is a place for traces.
+    if (!temp_file(path))
+        return TOOLS_CANNOT;
+    unlink(path);
+    // Also: a child that died is told by its silence, not by SIGPIPE.
+    run_stop_install();
     choose(p);
     seconds = window(p);
-    if (!start_all(p) || !measure_all(p, seconds) || !watch_all(p, seconds))
-        return TOOLS_CANNOT;
+    if (!start_all(p) || !measure_all(p, seconds) || !watch_all(p, seconds)) {
+        progress(p, "", 1, 1);
+        if (!run_stop_signal())
+            return TOOLS_CANNOT;
+        tools_warn("interrupted: nothing was written");
+        return 128 + run_stop_signal();
+    }
     profile_summarize(p);
+    // They may have gone meanwhile.
+    if (profile_best_cpu(p)->rate <= 0) {
+        tools_warn("profile: none of the pictures could be made");
+        return TOOLS_CANNOT;
+    }
     if (!write_trace(p) || !profile_report(p))
         return TOOLS_CANNOT;
     return profile_print(p);

@@ -81,6 +81,7 @@ struct profile_sample {
     double consumer_seconds, consumer_cpu;  // and of CPU time
     double wait_submit, wait_results;       // seconds of the measuring thread
     uint64_t images, failed, batches, fallbacks;
+    uint64_t why[RUN_NUM_WHY];  // fallbacks by reason; one may have several
     double peak_rss;
     // Of the process so far, and of how many pictures.
     double launches, device_batches, bytes_up, bytes_down;
@@ -112,7 +113,9 @@ struct profile_config {
     char rungs[320];  // of the last round, in words; "": there are none
     double peak_rss, busy, fed_rate;
     double consumer_cpu;  // share of a core that the consumer used, 0 .. 1
+    double took_ms;       // by the consumer, per batch
     uint64_t fallbacks;   // samples the CPU had to make, of all rounds
+    uint64_t why[RUN_NUM_WHY];
     uint64_t images, failed, batches;
     // The process.
     pid_t pid;
@@ -164,7 +167,7 @@ struct profile {
     json_t *events;  // of all traces, for --trace
     double others;   // median
     double noise;    // the worst of the planned ones
-    char advice[640];
+    char advice[1024];
     int argc;
     char **argv;
 };
@@ -179,6 +182,7 @@ double profile_seconds(int64_t ns);
 
 struct profile_child {
     struct run run;
+    char *backend;
     enum profile_mode mode;
     void **data;  // MEMORY: encoded bytes of each picture
     size_t *sizes;
@@ -234,6 +238,11 @@ int profile_eager_collect(struct profile_child *c, struct run_slot *slot);
 // few JPEG files of the list; < 0: none could be read.
 double profile_entropy_share(struct inputs *in);
 
+// What the user typed may be any bytes, JSON is UTF-8: each byte is a character
+// of its own on the way to a child. profile_bytes(): free(); NULL: no memory.
+json_t *profile_bytes_json(const char *bytes);
+char *profile_bytes(const json_t *json);
+
 // ---- Children, from the parent's side --------------------------------------
 
 bool profile_start(struct profile *p, struct profile_config *c);
@@ -249,10 +258,14 @@ double profile_median(const double *values, int n);
 double profile_quantile(double *values, size_t n, double q);
 // NAN: nobody knows, for images do not say who made them.
 double profile_fallback_percent(const struct profile_config *c);
+// "progressive JPEG 4.7 %, picture size 1 %"; "": there are none.
+void profile_why_text(const struct profile_config *c, char *out, size_t size);
 // Pictures that come out of a batch, and per second if the consumer is always
 // busy; of those that were measured. 0: no consumer.
 double profile_per_batch(const struct profile *p);
 double profile_need(const struct profile *p);
+// "It took up to 6.1 ms, for its thread woke late."; "": as was asked for.
+void profile_late_text(const struct profile *p, char out[96]);
 // Share of the pictures that cannot be made, 0 .. 1.
 double profile_failing(const struct profile *p);
 
@@ -282,6 +295,7 @@ struct profile_case {
     double best_cpu_rate;  // of any thread count
     bool software;         // backend runs on the host's processor
     double others, noise;  // of the machine; of the rounds
+    const char *liar;      // a backend that made wrong pictures, or NULL
 };
 #define PROFILE_QUIET 0.1  // above: a remark goes with the advice
 enum profile_bound { PROFILE_NO_CONSUMER, PROFILE_DATA, PROFILE_CONSUMER };
@@ -304,7 +318,7 @@ double profile_overlap(const struct profile_interval *intervals, size_t n);
 void profile_summarize(struct profile *p);
 const struct profile_config *profile_find(const struct profile *p, int backend,
                                           enum profile_mode mode, int threads);
-int profile_cores(void);  // of the machine
+int profile_cores(void);  // that this process may use
 int profile_most_threads(const struct profile *p);
 int profile_cpu(const struct profile *p);  // index of that backend
 const struct profile_config *profile_best_cpu(const struct profile *p);

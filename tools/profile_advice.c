@@ -208,6 +208,13 @@ static void caution(const struct profile_case *c, char *out, size_t size)
 {
     size_t used = strlen(out);
 
+    if (c->liar) {
+        used += (size_t)snprintf(out + used, size - used,
+                                 " %s made wrong pictures and was left: see "
+                                 "headrace validate.",
+                                 c->liar);
+        used = used < size ? used : size - 1;
+    }
     if (c->others > PROFILE_QUIET)
         snprintf(out + used, size - used,
                  " Measure again: other processes took %.0f %% of the machine.",

@@ -25,6 +25,15 @@ static json_t *numbers(const double *values, size_t n)
     return list;
 }
 
+static json_t *counts(const uint64_t *values, int n)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < n; i++)
+        json_array_append_new(list, json_integer((json_int_t)values[i]));
+    return list;
+}
+
 static json_t *rungs_json(const struct profile_sample *s)
 {
     json_t *list = json_array();
@@ -42,7 +51,7 @@ static json_t *sample_json(const struct profile_measure *m)
 
     return json_pack(
         "{s:f s:f s:f s:f s:f s:f s:f s:f s:I s:I s:I s:I s:f s:f s:f s:f s:f "
-        "s:f s:f s:f s:f s:f s:f s:I s:o s:o}",
+        "s:f s:f s:f s:f s:f s:f s:I s:o s:o s:o}",
         "seconds", s->seconds, "cpu_seconds", s->cpu_seconds, "rate", s->rate,
         "busy", s->busy, "consumer_seconds", s->consumer_seconds,
         "consumer_cpu", s->consumer_cpu, "wait_submit", s->wait_submit,
@@ -54,7 +63,8 @@ static json_t *sample_json(const struct profile_measure *m)
         "import_falls", s->import_falls, "peak_rss", s->peak_rss, "others",
         s->others, "begun", m->begun, "ended", m->ended, "total_cpu",
         tools_cpu_seconds(), "made", (json_int_t)s->made, "rungs",
-        rungs_json(s), "latencies", numbers(s->latencies, s->num_latencies));
+        rungs_json(s), "why", counts(s->why, RUN_NUM_WHY), "latencies",
+        numbers(s->latencies, s->num_latencies));
 }
 
 // ---- With the clocks on ----------------------------------------------------
@@ -211,6 +221,17 @@ static void shuffle(struct inputs *in)
     }
 }
 
+static bool add_input(struct inputs *in, const json_t *json)
+{
+    char *path = profile_bytes(json);
+    bool ok = path && inputs_add(in, path);
+
+    if (!ok)
+        tools_warn("%s", path ? in->error : "out of memory");
+    free(path);
+    return ok;
+}
+
 static bool read_config(struct profile_child *c, const json_t *config)
 {
     struct run_options *opt = &c->run.opt;
@@ -218,7 +239,8 @@ static bool read_config(struct profile_child *c, const json_t *config)
     char error[320];
 
     opt->ops_text = text_of(config, "ops");
-    opt->backend = text_of(config, "backend");
+    opt->backend = c->backend = profile_bytes(
+        json_object_get(config, "backend"));
     opt->batch = number_of(config, "batch");
     opt->threads = number_of(config, "threads");
     opt->dtype = (enum hr_dtype)number_of(config, "dtype");
@@ -231,11 +253,8 @@ static bool read_config(struct profile_child *c, const json_t *config)
         !ops_parse(&opt->ops, opt->ops_text, error, sizeof(error)))
         return false;
     for (size_t i = 0; i < json_array_size(paths); i++)
-        if (!inputs_add(&c->run.in,
-                        json_string_value(json_array_get(paths, i)))) {
-            tools_warn("%s", c->run.in.error);
+        if (!add_input(&c->run.in, json_array_get(paths, i)))
             return false;
-        }
     thin_out(&c->run.in, (size_t)number_of(config, "limit"));
     shuffle(&c->run.in);
     return true;
@@ -268,8 +287,9 @@ static bool open_all(struct profile_child *c, bool memory)
     c->file = calloc((size_t)run->ring * (size_t)run->batch, sizeof(*c->file));
     hr_device_profile(run->dev, &c->opened);
     return c->file &&
-           say(json_pack("{s:s s:s s:i s:i s:I s:b}", "device", run->dev->name,
-                         "description", run->dev->description, "batch",
+           say(json_pack("{s:o s:o s:i s:i s:I s:b}", "device",
+                         manifest_text(run->dev->name), "description",
+                         manifest_text(run->dev->description), "batch",
                          run->batch, "ring", run->ring, "pictures",
                          (json_int_t)run->total, "software",
                          run->dev->caps.software));
@@ -302,6 +322,7 @@ int profile_child(void)
         hr_device_close(&c->run.dev);
         inputs_finish(&c->run.in);
         free(c->file);
+        free(c->backend);
     }
     json_decref(config);
     free(line);

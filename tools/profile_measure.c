@@ -124,9 +124,15 @@ static void count(struct profile_measure *m, const struct run_slot *slot,
     m->s.batches++;
     m->s.failed += (uint64_t)failed;
     m->s.images += (uint64_t)(slot->num - failed);
-    for (int i = 0; slot->job && i < slot->num; i++)
-        m->s.fallbacks += slot->job->results[i].status == HR_OK &&
-                          slot->job->results[i].why != 0;
+    for (int i = 0; slot->job && i < slot->num; i++) {
+        const struct hr_result *r = &slot->job->results[i];
+
+        if (r->status != HR_OK)
+            continue;
+        m->s.fallbacks += r->why != 0;
+        for (int bit = 0; bit < RUN_NUM_WHY; bit++)
+            m->s.why[bit] += r->why >> bit & 1;
+    }
 }
 
 // Waits for the oldest batch and hands it to the consumer.

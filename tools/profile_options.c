@@ -155,6 +155,8 @@ static int check_outputs(const struct profile_options *opt)
 {
     const char *paths[] = {opt->report, opt->trace};
 
+    if (opt->report && opt->trace && !strcmp(opt->report, opt->trace))
+        return options_fail("profile", "--report and --trace are one file");
     for (int i = 0; i < 2; i++)
         if (paths[i] && !report_writable(paths[i])) {
             tools_warn("%s: cannot be written: %s", paths[i], strerror(errno));

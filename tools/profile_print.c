@@ -96,6 +96,20 @@ static void consumer_load(const struct profile *p)
            100 * most);
 }
 
+// What is behind the fallbacks, where they are most.
+static void reasons(const struct profile *p)
+{
+    for (int i = 0; i < p->num_configs; i++) {
+        const struct profile_config *c = &p->configs[i];
+        char text[640];
+
+        profile_why_text(c, text, sizeof(text));
+        if (*text && c->mode == PROFILE_PLANNED)
+            printf("%s, %d thread%s: passed on: %s of the pictures\n",
+                   c->device, c->threads, c->threads == 1 ? "" : "s", text);
+    }
+}
+
 // How a media engine's samples went on to the next engine.
 static void rungs(const struct profile *p)
 {
@@ -118,6 +132,7 @@ static void rungs(const struct profile *p)
 static void consumers(const struct profile *p)
 {
     int width = name_width(p);
+    char late[96];
 
     if (p->opt.consumer_ms <= 0)
         return;
@@ -137,7 +152,8 @@ static void consumers(const struct profile *p)
     }
     if (p->opt.consumer_cpu)
         consumer_load(p);
-    putchar('\n');
+    profile_late_text(p, late);
+    printf("%s%s\n", late, *late ? "\n" : "");
     for (int b = 0; b < p->opt.num_backends; b++) {
         char text[128];
         bool measured;
@@ -213,6 +229,7 @@ static int print_text(const struct profile *p)
                100 * profile_failing(p));
     putchar('\n');
     rates(p);
+    reasons(p);
     rungs(p);
     consumers(p);
     for (int b = 0; b < p->opt.num_backends; b++)
@@ -240,6 +257,17 @@ static json_t *rungs_json(const struct profile_config *c)
     return json;
 }
 
+static json_t *reasons_json(const struct profile_config *c)
+{
+    json_t *json = json_object();
+
+    for (int bit = 0; bit < RUN_NUM_WHY; bit++)
+        if (c->why[bit])
+            json_object_set_new(json, hr_why_text(1u << bit),
+                                json_integer((json_int_t)c->why[bit]));
+    return json;
+}
+
 static json_t *config_json(const struct profile *p,
                            const struct profile_config *c)
 {
@@ -263,10 +291,14 @@ static json_t *config_json(const struct profile *p,
         best->rate > 0 ? c->rate / best->rate : 0, "imported_bytes_per_image",
         c->imported_per_image, "import_falls", c->import_falls);
     json_object_set_new(json, "rungs", rungs_json(c));
+    json_object_set_new(json, "fallback_reasons",
+                        c->mode == PROFILE_EAGER ? json_null()
+                                                 : reasons_json(c));
     if (c->num_fed) {
         json_object_set_new(json, "consumer_busy", json_real(c->busy));
         json_object_set_new(json, "consumer_img_per_s", json_real(c->fed_rate));
         json_object_set_new(json, "consumer_cpu", json_real(c->consumer_cpu));
+        json_object_set_new(json, "consumer_took_ms", json_real(c->took_ms));
         json_object_set_new(json, "bound", json_string(bound_name(p, c)));
     }
     return json;
@@ -294,8 +326,8 @@ static json_t *backend_json(const struct profile *p, int b)
     for (int i = 0; i < w->num_workers; i++)
         json_array_append_new(cpu, json_real(w->worker_cpu[i]));
     json = json_pack(
-        "{s:s s:s s:o s:o s:f s:f s:f s:f s:f s:o s:o}", "backend",
-        p->opt.backends[b], "device",
+        "{s:o s:s s:o s:o s:f s:f s:f s:f s:f s:o s:o}", "backend",
+        manifest_text(p->opt.backends[b]), "device",
         profile_find(p, b, PROFILE_PLANNED, profile_most_threads(p))->device,
         "parts", parts_json(w), "worker_cpu", cpu, "worker_idle", w->idle,
         "jobs_in_flight", w->occupancy, "queue_empty", w->empty, "wait_submit",
@@ -325,7 +357,7 @@ static int print_json(const struct profile *p)
             json_array_append_new(configs, config_json(p, &p->configs[i]));
     for (int b = 0; b < p->opt.num_backends; b++)
         json_array_append_new(backends, backend_json(p, b));
-    json = json_pack("{s:s s:s s:f s:f s:i s:f s:f s:f s:f s:f s:o s:o s:s}",
+    json = json_pack("{s:s s:s s:f s:f s:i s:f s:f s:f s:f s:f s:o s:o s:o}",
                      "version", hr_version(), "ops", p->opt.run.ops_text,
                      "pictures", p->configs[0].pictures, "failing",
                      profile_failing(p), "rounds", PROFILE_ROUNDS,
@@ -333,7 +365,7 @@ static int print_json(const struct profile *p)
                      profile_need(p), "consumer_cpu",
                      p->opt.consumer_cpu / 100.0, "noise", p->noise, "others",
                      p->others, "configurations", configs, "backends", backends,
-                     "advice", p->advice);
+                     "advice", manifest_text(p->advice));
     rc = json
              ? json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9))
              : -1;

@@ -94,7 +94,9 @@ static bool read_some(struct profile_config *c, double until)
         c->line = more;
         c->line_room = room;
     }
-    if (left <= 0 || poll(&p, 1, (int)(left * 1000) + 1) == 0)
+    // A signal ends poll(), also with SA_RESTART.
+    if (left <= 0 || run_stop_signal() ||
+        poll(&p, 1, (int)(left * 1000) + 1) == 0 || run_stop_signal())
         return false;
     n = read(c->from, c->line + c->line_used, 65536);
     if (n < 0 && errno == EINTR)
@@ -117,26 +119,69 @@ static json_t *receive(struct profile_config *c, double seconds)
 }
 
 // What a child could not do it has said on standard error; a child that was
-// killed, or hangs, could not.
+// killed, or hangs, could not. If the user ends it all nothing need be said.
 static void lost(struct profile *p, struct profile_config *c)
 {
     int status = 0;
+    bool stop = run_stop_signal();
     pid_t gone = waitpid(c->pid, &status, WNOHANG);
 
-    for (int i = 0; gone == 0 && i < 20; i++) {
+    for (int i = 0; gone == 0 && !stop && i < 20; i++) {
         usleep(10000);
         gone = waitpid(c->pid, &status, WNOHANG);
     }
     if (gone == 0) {
         kill(c->pid, SIGKILL);
         waitpid(c->pid, &status, 0);
-        tools_warn("profile: %s with %d threads does not answer",
-                   p->opt.backends[c->backend], c->threads);
-    } else if (WIFSIGNALED(status)) {
-        tools_warn("profile: %s with %d threads was killed by signal %d",
-                   p->opt.backends[c->backend], c->threads, WTERMSIG(status));
+        if (!stop)
+            tools_warn("profile: %s with %d thread%s does not answer",
+                       p->opt.backends[c->backend], c->threads,
+                       c->threads == 1 ? "" : "s");
+    } else if (WIFSIGNALED(status) && !stop) {
+        tools_warn("profile: %s with %d thread%s was killed by signal %d",
+                   p->opt.backends[c->backend], c->threads,
+                   c->threads == 1 ? "" : "s", WTERMSIG(status));
     }
+    close(c->to);
+    close(c->from);
     c->pid = 0;
+}
+
+json_t *profile_bytes_json(const char *bytes)
+{
+    size_t n = 0;
+    char *text = malloc(2 * strlen(bytes) + 1);
+    json_t *json;
+
+    for (; text && *bytes; bytes++) {
+        unsigned char byte = (unsigned char)*bytes;
+
+        if (byte >= 0x80) {
+            text[n++] = (char)(0xc0 | byte >> 6);
+            byte = 0x80 | (byte & 0x3f);
+        }
+        text[n++] = (char)byte;
+    }
+    json = text ? json_stringn(text, n) : NULL;
+    free(text);
+    return json;
+}
+
+char *profile_bytes(const json_t *json)
+{
+    const char *text = json_string_value(json);
+    char *bytes = text ? strdup(text) : NULL, *to = bytes;
+
+    for (; bytes && *text; text++)
+        if ((*text & 0xc0) == 0xc0 && text[1]) {
+            *to++ = (char)((*text & 3) << 6 | (text[1] & 0x3f));
+            text++;
+        } else {
+            *to++ = *text;
+        }
+    if (bytes)
+        *to = '\0';
+    return bytes;
 }
 
 static json_t *config_json(const struct profile *p,
@@ -148,11 +193,11 @@ static json_t *config_json(const struct profile *p,
 
     limit = limit < INT_MAX ? limit : INT_MAX;
     for (int i = 0; i < p->num_paths; i++)
-        json_array_append_new(
-            inputs, json_stringn_nocheck(p->paths[i], strlen(p->paths[i])));
-    return json_pack("{s:s s:s s:i s:i s:i s:i s:i s:i s:b s:o}", "ops",
-                     run->ops_text, "backend", p->opt.backends[c->backend],
-                     "batch", run->batch, "threads", c->threads, "dtype",
+        json_array_append_new(inputs, profile_bytes_json(p->paths[i]));
+    return json_pack("{s:s s:o s:i s:i s:i s:i s:i s:i s:b s:o}", "ops",
+                     run->ops_text, "backend",
+                     profile_bytes_json(p->opt.backends[c->backend]), "batch",
+                     run->batch, "threads", c->threads, "dtype",
                      (int)run->dtype, "tier", (int)run->tier, "mode",
                      (int)c->mode, "limit", (int)limit, "memory", p->opt.memory,
                      "inputs", inputs);

@@ -129,24 +129,40 @@ static void scaling(struct profile *p, struct report *r)
     }
 }
 
-static void table_row(struct report *r, const struct profile_config *c)
+static void table_row(const struct profile *p, struct report *r,
+                      const struct profile_config *c, bool imports)
 {
+    double one = profile_find(p, profile_cpu(p), PROFILE_PLANNED, 1)->rate;
+    double best = profile_best_cpu(p)->rate;
     const double numbers[] = {c->rate,
                               100 * c->noise,
+                              one > 0 ? c->rate / one : (double)NAN,
+                              best > 0 ? c->rate / best : (double)NAN,
                               c->p50,
                               c->p99,
                               c->cpu_per_1000,
                               c->bytes_per_image / 1024,
-                              c->imported_per_image / 1024,
                               c->launches_per_batch,
                               c->peak_rss * MIB,
-                              profile_fallback_percent(c)};
+                              profile_fallback_percent(c),
+                              c->imported_per_image / 1024};
+    size_t n = sizeof(numbers) / sizeof(*numbers) - !imports;
 
     report_text_cell(r, "%s", c->device);
     report_number_cell(r, c->threads);
     report_text_cell(r, "%s", profile_modes[c->mode]);
-    for (size_t k = 0; k < sizeof(numbers) / sizeof(*numbers); k++)
+    for (size_t k = 0; k < n; k++)
         report_number_cell(r, numbers[k]);
+}
+
+static void passed_on(const struct profile_config *c, struct report *r)
+{
+    char text[640];
+
+    profile_why_text(c, text, sizeof(text));
+    if (*text && c->mode == PROFILE_PLANNED)
+        report_text(r, "%s, %d thread%s: passed on: %s of the pictures.",
+                    c->device, c->threads, c->threads == 1 ? "" : "s", text);
 }
 
 static void table(struct profile *p, struct report *r)
@@ -157,29 +173,41 @@ static void table(struct profile *p, struct report *r)
         {.title = "mode"},
         {.title = "img/s", .number = true, .digits = 0},
         {.title = "\u00b1 %", .number = true, .digits = 0},
+        {.title = "x 1 thr", .number = true, .digits = 2},
+        {.title = "x CPU", .number = true, .digits = 2},
         {.title = "p50 ms", .number = true, .auto_digits = true},
         {.title = "p99 ms", .number = true, .auto_digits = true},
         {.title = "CPU-s/1k", .number = true, .auto_digits = true},
         {.title = "KiB/img", .number = true, .digits = 0},
-        {.title = "imported", .number = true, .digits = 0},
         {.title = "launches", .number = true, .digits = 1},
         {.title = "MiB", .number = true, .digits = 0},
         {.title = "fallback", .number = true, .digits = 1, .unit = " %"},
+        // Last, for it is left out where nothing is; so few machines import
+        // that it would only take the room.
+        {.title = "imported", .number = true, .digits = 0},
     };
+    bool imports = false;
 
+    for (int i = 0; i < p->num_configs; i++)
+        imports |= p->configs[i].imported_per_image > 0;
     report_text(r,
-                "\u00b1 %%: half the spread of the rounds. p50, p99: from "
-                "submission to end of a batch. CPU-s/1k: CPU seconds of the "
-                "process per 1000 pictures. KiB/img: to the device and back. "
-                "imported: KiB of each that one device read in the memory of "
-                "another, past the host. launches: of kernels, per batch. "
-                "MiB: peak host memory of the process. fallback: pictures "
-                "of which an engine left a part to the next one or the CPU; "
-                "not known of eager.");
-    report_table(r, "Measured", columns, sizeof(columns) / sizeof(*columns));
+                "\u00b1 %%: half the spread of the rounds. x 1 thr, x CPU: "
+                "times the rate of one CPU thread, of the CPU's best. p50, "
+                "p99: from submission to end of a batch. CPU-s/1k: CPU seconds "
+                "of the process per 1000 pictures. KiB/img: to the device and "
+                "back. launches: of kernels, per batch. MiB: peak host memory "
+                "of the process. fallback: pictures of which an engine left a "
+                "part to the next one or the CPU; not known of eager.%s",
+                imports ? " imported: KiB of each that one device read in the "
+                          "memory of another, past the host."
+                        : "");
+    report_table(r, "Measured", columns,
+                 (int)(sizeof(columns) / sizeof(*columns)) - !imports);
     for (int i = 0; i < p->num_configs; i++)
         if (p->configs[i].mode != PROFILE_WATCHED)
-            table_row(r, &p->configs[i]);
+            table_row(p, r, &p->configs[i], imports);
+    for (int i = 0; i < p->num_configs; i++)
+        passed_on(&p->configs[i], r);
 }
 
 // The "6 instead of 12" number.
@@ -208,18 +236,20 @@ static void consumer(struct profile *p, struct report *r)
          .digits = 1,
          .unit = " %"},
     };
-    char load[48] = "";
+    char load[48] = "", late[96];
 
     if (p->opt.consumer_ms <= 0)
         return;
+    profile_late_text(p, late);
     if (p->opt.consumer_cpu)
         snprintf(load, sizeof(load), " and %d %% of a core meanwhile",
                  p->opt.consumer_cpu);
     report_section(r, "Beside a network", NULL);
     report_text(r,
                 "A consumer that takes %g ms per batch%s: %.0f pictures per "
-                "second at most. From 97 %% on it is the limit itself.",
-                p->opt.consumer_ms, load, profile_need(p));
+                "second at most. %s%sFrom 97 %% on it is the limit itself.",
+                p->opt.consumer_ms, load, profile_need(p), late,
+                *late ? " " : "");
     report_table(r, "How busy it is kept", columns, 4);
     for (int i = 0; i < p->num_configs; i++) {
         const struct profile_config *c = &p->configs[i];

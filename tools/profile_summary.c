@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE  // sched_getaffinity
 // From what was measured to what is shown: medians, and the case that the
 // advice is about.
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +12,10 @@
 
 int profile_cores(void)
 {
+    cpu_set_t set;
+
+    if (!sched_getaffinity(0, sizeof(set), &set))
+        return CPU_COUNT(&set);
     return (int)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
@@ -102,12 +108,31 @@ static void rungs_text(struct profile_config *c,
     }
 }
 
+// With the consumer.
+static void fed(struct profile_config *c)
+{
+    double shares[PROFILE_ROUNDS], took[PROFILE_ROUNDS];
+
+    c->busy = MEDIAN(c->fed, c->num_fed, busy);
+    c->fed_rate = MEDIAN(c->fed, c->num_fed, rate);
+    for (int i = 0; i < c->num_fed; i++) {
+        const struct profile_sample *s = &c->fed[i];
+
+        shares[i] = s->consumer_seconds > 0
+                        ? s->consumer_cpu / s->consumer_seconds
+                        : 0;
+        took[i] = s->batches ? 1000 * s->consumer_seconds / (double)s->batches
+                             : 0;
+    }
+    c->took_ms = profile_median(took, c->num_fed);
+    c->consumer_cpu = profile_median(shares, c->num_fed);
+}
+
 static void summarize(struct profile_config *c)
 {
     const struct profile_sample *last =
         &c->rounds[c->num_rounds ? c->num_rounds - 1 : 0];
     double low = HUGE_VAL, high = 0, cpu = 0, images = 0;
-    double shares[PROFILE_ROUNDS];
 
     for (int i = 0; i < c->num_rounds; i++) {
         const struct profile_sample *s = &c->rounds[i];
@@ -117,6 +142,8 @@ static void summarize(struct profile_config *c)
         cpu += s->cpu_seconds;
         images += (double)s->images;
         c->fallbacks += s->fallbacks;
+        for (int bit = 0; bit < RUN_NUM_WHY; bit++)
+            c->why[bit] += s->why[bit];
         c->failed += s->failed;
         c->batches += s->batches;
         c->peak_rss = s->peak_rss > c->peak_rss ? s->peak_rss : c->peak_rss;
@@ -135,16 +162,7 @@ static void summarize(struct profile_config *c)
     if (c->num_rounds)
         c->import_falls = last->import_falls;
     rungs_text(c, last);
-    c->busy = MEDIAN(c->fed, c->num_fed, busy);
-    c->fed_rate = MEDIAN(c->fed, c->num_fed, rate);
-    for (int i = 0; i < c->num_fed; i++) {
-        const struct profile_sample *s = &c->fed[i];
-
-        shares[i] = s->consumer_seconds > 0
-                        ? s->consumer_cpu / s->consumer_seconds
-                        : 0;
-    }
-    c->consumer_cpu = profile_median(shares, c->num_fed);
+    fed(c);
     latencies(c);
 }
 
@@ -153,6 +171,19 @@ double profile_fallback_percent(const struct profile_config *c)
     if (c->mode == PROFILE_EAGER)
         return (double)NAN;
     return c->images ? 100 * (double)c->fallbacks / (double)c->images : 0;
+}
+
+void profile_why_text(const struct profile_config *c, char *out, size_t size)
+{
+    *out = '\0';
+    for (int bit = 0; bit < RUN_NUM_WHY; bit++) {
+        size_t used = strlen(out);
+
+        if (c->why[bit])
+            snprintf(out + used, size - used, "%s%s %.3g %%", used ? ", " : "",
+                     hr_why_text(1u << bit),
+                     100 * (double)c->why[bit] / (double)c->images);
+    }
 }
 
 static void totals(const struct profile *p, double *images, double *failed,
@@ -188,6 +219,20 @@ double profile_failing(const struct profile *p)
 
     totals(p, &images, &failed, &batches);
     return failed > 0 ? failed / (images + failed) : 0;
+}
+
+// A machine that is busy wakes sleepers late: the consumer was busy, but slower
+// than it would be.
+void profile_late_text(const struct profile *p, char out[96])
+{
+    double most = 0;
+
+    for (int i = 0; i < p->num_configs; i++)
+        most = fmax(most, p->configs[i].took_ms);
+    *out = '\0';
+    if (most > 1.05 * p->opt.consumer_ms)
+        snprintf(out, 96, "It took up to %.3g ms, for its thread woke late.",
+                 most);
 }
 
 // By what the consumer got while it was there: its CPU load counts.
@@ -281,6 +326,16 @@ static void find_other(const struct profile *p, int backend,
     }
 }
 
+// Its rates are those of the engines behind it.
+static const char *find_liar(const struct profile *p)
+{
+    for (int i = 0; i < p->num_configs; i++)
+        for (int bit = 0; bit < RUN_NUM_WHY; bit++)
+            if (p->configs[i].why[bit] && 1u << bit == HR_WHY_LIED)
+                return p->opt.backends[p->configs[i].backend];
+    return NULL;
+}
+
 static void advise(struct profile *p)
 {
     int b = best_backend(p);
@@ -313,6 +368,7 @@ static void advise(struct profile *p)
         k.enough = profile_enough(p, b, &k.measured);
         find_other(p, b, &k);
     }
+    k.liar = find_liar(p);
     profile_advise(&k, p->advice, sizeof(p->advice));
 }
 

@@ -207,9 +207,15 @@ bool report_write(struct report *r, const char *path)
 bool report_writable(const char *path)
 {
     struct out_file file = OUT_FILE_CLOSED;
+    struct hr_info info;
     bool ok = out_file_open(&file, path);
     int error = errno;
 
+    // --report *.jpg means something else.
+    if (ok && hr_probe_path(path, NULL, &info) == HR_OK) {
+        ok = false;
+        error = EEXIST;
+    }
     out_file_discard(&file);
     errno = error;
     return ok;

@@ -10,13 +10,23 @@
 #include <sys/resource.h>
 #include <time.h>
 
+// Of U+0080 .. U+009F in UTF-8 a byte: to some terminals U+009B is what ESC [
+// is.
+static bool is_c1(const char *begin, const char *at)
+{
+    at -= at > begin && (*at & 0xe0) == 0x80;
+    return (unsigned char)at[0] == 0xc2 && (at[1] & 0xe0) == 0x80;
+}
+
 void tools_escape(char *out, size_t size, const char *text)
 {
+    const char *begin = text;
     size_t used = 0;
 
     for (; *text; text++) {
         unsigned char byte = (unsigned char)*text;
-        if (byte >= 0x20 && byte != 0x7f) {
+
+        if (byte >= 0x20 && byte != 0x7f && !is_c1(begin, text)) {
             if (used + 1 >= size)
                 break;
             out[used++] = *text;

@@ -81,6 +81,10 @@ static bool open_devices(struct validate *v)
 
     v->dev[VALIDATE_DEVICE] = hr_device_open(v->opt.backend, &params);
     if (v->dev[VALIDATE_DEVICE]) {
+        // The CPU against itself would say nothing, however it was chosen.
+        if (!v->words.against &&
+            !strcmp(v->dev[VALIDATE_DEVICE]->backend, "cpu"))
+            v->opt.against = VALIDATE_C;
         params.cpu_mask = v->opt.against == VALIDATE_C ? HR_CPU_C : 0;
         v->dev[VALIDATE_REFERENCE] = hr_device_open("cpu", &params);
     }
@@ -131,6 +135,7 @@ static int by_pictures(const void *a, const void *b)
 static int finish(struct validate *v, bool ran)
 {
     char sentence[VALIDATE_SENTENCE];
+    bool printed;
 
     qsort(v->kinds, (size_t)v->num_kinds, sizeof(v->kinds[0]), by_pictures);
     if (!ran || run_stop_signal()) {
@@ -141,7 +146,9 @@ static int finish(struct validate *v, bool ran)
                    (unsigned long long)v->done, v->total);
         return 128 + run_stop_signal();
     }
-    if (validate_out_end(v, NULL) || (v->opt.report && !validate_page(v)))
+    // A reader that has gone is no reason to lose the page.
+    printed = validate_out_end(v, NULL) == TOOLS_OK;
+    if ((v->opt.report && !validate_page(v)) || !printed)
         return TOOLS_CANNOT;
     if (!validate_verdict(v, sentence, sizeof(sentence)))
         return TOOLS_FAILED;

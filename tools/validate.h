@@ -49,7 +49,7 @@ enum {
     VALIDATE_MADE = 32,     // likewise, ways in which pictures were made
     VALIDATE_BINS = 10,
     VALIDATE_SENTENCE = 2048,
-    VALIDATE_RECENT = 256,  // results that a stale picture may be equal to
+    VALIDATE_RECENT = 1024,  // results that a stale picture may be equal to
 };
 
 enum validate_side { VALIDATE_REFERENCE, VALIDATE_DEVICE, VALIDATE_SIDES };
@@ -114,6 +114,7 @@ struct validate_picture {
     uint32_t spans_equal, spans_differ;  // alone; bits of hr_caps.spans
     int begins;                          // stage; -1 = nowhere
     int64_t stale_of;  // index of the picture whose pixels it has; -1
+                       // (at some cut, as all of the above)
     bool within;       // the tier's contract
     bool shown;        // has a place among the worst
 };
@@ -135,7 +136,7 @@ struct validate_worst {
     double score;
     uint8_t *pixels[VALIDATE_SIDES];  // packed, interleaved
     int w, h, c, x, y;                // of the window, in the result
-    char note[192];
+    char note[256];
 };
 
 struct validate {
@@ -209,6 +210,11 @@ void validate_worst_finish(struct validate *v);
 // For the pictures of the batch that differ; images hold the whole chain.
 bool validate_spans(struct validate *v);
 
+// Where a picture that differs is told and shown: at the end, if it differs
+// there, else at the last cut that does.
+int validate_told_cut(const struct validate_picture *p);
+// ", if cut after color, but not at the end"; "" at the end.
+const char *validate_told_text(const struct validate_picture *p, char out[64]);
 void validate_kind_name(const struct hr_info *info, char out[64]);
 void validate_judge(struct validate *v, struct validate_picture *p);
 bool validate_by_device(const struct validate *v, const struct hr_result *r);
@@ -216,6 +222,8 @@ void validate_made_text(const struct hr_result *r, char *out, size_t size);
 // "color (3), store (1)"; "" if nothing differs.
 void validate_begins_text(const uint64_t begins[HR_NUM_STAGES], char *out,
                           size_t size);
+// Pictures of a media engine that the library itself found wrong.
+uint64_t validate_lies(const struct validate *v);
 // One sentence for people. True: within the contract.
 bool validate_verdict(const struct validate *v, char *out, size_t size);
 const char *validate_against_text(const struct validate *v);

@@ -282,10 +282,10 @@ static bool run_cut(struct validate *v, int cut)
 
 // What a device has delivered for another picture of late, it may deliver
 // again: compares with the right results of the last pictures and this batch.
-static void find_stale(struct validate *v)
+static void find_stale(struct validate *v, int cut)
 {
     for (int i = 0; i < v->num; i++)
-        if (v->pictures[i].cut[HR_STORE]) {
+        if (v->pictures[i].cut[cut]) {
             size_t at = v->num_recent++ % VALIDATE_RECENT;
 
             v->recent[at].hash = validate_hash(v->images[0][i]);
@@ -295,7 +295,7 @@ static void find_stale(struct validate *v)
         struct validate_picture *p = &v->pictures[i];
         uint64_t hash;
 
-        if (!p->cut[HR_STORE] || !p->at[HR_STORE].differing)
+        if (!p->cut[cut] || !p->at[cut].differing || p->stale_of >= 0)
             continue;
         hash = validate_hash(v->images[1][i]);
         for (size_t k = 0; k < v->num_recent && k < VALIDATE_RECENT; k++)
@@ -306,15 +306,13 @@ static void find_stale(struct validate *v)
 
 bool validate_batch(struct validate *v, size_t first, int *n)
 {
-    bool ok;
+    bool ok = true;
 
     fill(v, first, n);
     // The end first: what differs there is shown as the user gets it.
-    ok = run_cut(v, HR_STORE);
-    if (ok)
-        find_stale(v);
-    for (int cut = HR_RESAMPLE; ok && cut >= VALIDATE_FIRST_CUT; cut--)
-        ok = run_cut(v, cut);
+    for (int cut = HR_STORE; ok && cut >= VALIDATE_FIRST_CUT; cut--)
+        if ((ok = run_cut(v, cut)))
+            find_stale(v, cut);
     ok = ok && validate_spans(v);
     validate_release(v);
     return ok;

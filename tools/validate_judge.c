@@ -17,6 +17,7 @@
 #define CLOSE_COLORS 6.0
 #define CLOSE_FILTERED 9.0
 #define SAID_NAMES 3    // in the verdict
+#define SAID_BYTES 200  // .. of each
 #define FAST_PSNR 30.0  // the tier promises nothing; this is no picture
 
 // ---- Kinds -----------------------------------------------------------------
@@ -146,6 +147,15 @@ static bool is_close(const struct validate_picture *p)
     return p->begins < HR_RESAMPLE && p->at[HR_COLOR].luma <= CLOSE_LEVELS;
 }
 
+// Of every cut: who asks for less than the whole chain gets that.
+static bool is_a_picture(const struct validate_picture *p)
+{
+    for (int cut = VALIDATE_FIRST_CUT; cut <= HR_STORE; cut++)
+        if (validate_psnr(&p->at[cut]) < FAST_PSNR)
+            return false;
+    return true;
+}
+
 static bool holds(const struct validate *v, const struct validate_picture *p)
 {
     if (p->status_differs)
@@ -155,7 +165,7 @@ static bool holds(const struct validate *v, const struct validate_picture *p)
     if (p->stale_of >= 0 || v->opt.tier == HR_EXACT)
         return false;
     if (v->opt.tier == HR_FAST)
-        return validate_psnr(&p->at[HR_STORE]) >= FAST_PSNR;
+        return is_a_picture(p);
     return is_close(p);
 }
 
@@ -203,17 +213,40 @@ static void count_status(struct validate *v, const struct validate_picture *p)
         count_made(v, b);
 }
 
+int validate_told_cut(const struct validate_picture *p)
+{
+    int cut = HR_STORE;
+
+    while (cut > VALIDATE_FIRST_CUT && !p->at[cut].differing)
+        cut--;
+    return p->at[cut].differing ? cut : HR_STORE;
+}
+
+const char *validate_told_text(const struct validate_picture *p, char out[64])
+{
+    int cut = validate_told_cut(p);
+
+    *out = '\0';
+    if (cut != HR_STORE)
+        snprintf(out, 64, ", if cut after %s%s",
+                 hr_stage_name((enum hr_stage)cut),
+                 p->at[HR_STORE].pictures ? ", but not at the end" : "");
+    return out;
+}
+
 static void note_worst(struct validate *v, const struct validate_picture *p)
 {
+    const struct validate_stats *s = &p->at[validate_told_cut(p)];
+    char cut[64];
+
     for (int i = 0; i < v->num_worst; i++)
         if (v->worst[i].index == p->index)
             snprintf(v->worst[i].note, sizeof(v->worst[i].note),
                      "%s. From %s on; %.4f %% of %" PRIu64
-                     " samples differ, by %.3g levels at most, PSNR %.1f dB.",
+                     " samples differ%s, by %.3g levels at most, PSNR %.1f dB.",
                      p->kind, hr_stage_name((enum hr_stage)p->begins),
-                     validate_percent(&p->at[HR_STORE]),
-                     p->at[HR_STORE].samples, p->at[HR_STORE].max,
-                     validate_psnr(&p->at[HR_STORE]));
+                     validate_percent(s), s->samples,
+                     validate_told_text(p, cut), s->max, validate_psnr(s));
 }
 
 void validate_judge(struct validate *v, struct validate_picture *p)
@@ -267,6 +300,18 @@ static void say(char *text, size_t size, const char *format, ...)
     va_end(args);
 }
 
+// The end of a long name, from a whole character on: that tells it from others.
+static const char *name_end(const char *name)
+{
+    size_t length = strlen(name);
+
+    if (length > SAID_BYTES)
+        name += length - SAID_BYTES;
+    while ((*name & 0xc0) == 0x80)
+        name++;
+    return name;
+}
+
 static void say_names(const struct validate *v, char *out, size_t size)
 {
     int n = v->num_names < SAID_NAMES ? v->num_names : SAID_NAMES;
@@ -275,8 +320,12 @@ static void say_names(const struct validate *v, char *out, size_t size)
     for (int i = 0; i < n; i++) {
         const char *text = inputs_name(&v->in, v->names[i], path, sizeof(path));
 
+        const char *end;
+
         tools_escape(name, sizeof(name), text ? text : "?");
-        say(out, size, "%s%.200s", i ? ", " : ": ", name);
+        end = name_end(name);
+        say(out, size, "%s%s%s", i ? ", " : ": ", end == name ? "" : "...",
+            end);
     }
     if (v->outside > (uint64_t)n)
         say(out, size, " and %" PRIu64 " more", v->outside - (uint64_t)n);
@@ -298,19 +347,43 @@ static void say_findings(const struct validate *v, char *out, size_t size)
 
     validate_begins_text(v->begins, begins, sizeof(begins));
     if (*begins)
-        say(out, size, "; begins at %s", begins);
+        say(out, size, "; begins at %s%s", begins,
+            v->at[HR_STORE].differing ? "" : ", but not at the end");
     if (v->status_differs)
         say(out, size, "; %" PRIu64 " end otherwise than on the CPU",
             v->status_differs);
     if (v->stale)
         say(out, size, "; %" PRIu64 " have another picture's pixels", v->stale);
+    if (validate_lies(v))
+        say(out, size,
+            "; the library found %" PRIu64 " more and left the device",
+            validate_lies(v));
+}
+
+// Levels: of what the user gets; if that is equal, of the cuts.
+static double most(const struct validate *v)
+{
+    double levels = v->at[HR_STORE].max;
+
+    for (int s = VALIDATE_FIRST_CUT; !v->at[HR_STORE].differing && s < HR_STORE;
+         s++)
+        levels = v->at[s].max > levels ? v->at[s].max : levels;
+    return levels;
+}
+
+uint64_t validate_lies(const struct validate *v)
+{
+    struct hr_stats stats = {0};
+
+    hr_device_stats(v->dev[VALIDATE_DEVICE], &stats);
+    return stats.lies;
 }
 
 bool validate_verdict(const struct validate *v, char *out, size_t size)
 {
     const char *tier = options_tiers[v->opt.tier];
     const struct validate_stats *end = &v->at[HR_STORE];
-    uint64_t differ = 0;
+    uint64_t differ = 0, lies = validate_lies(v);
 
     for (int s = 0; s < HR_NUM_STAGES; s++)
         differ += v->begins[s];
@@ -321,6 +394,13 @@ bool validate_verdict(const struct validate *v, char *out, size_t size)
             v->outside, v->done);
         say_findings(v, out, size);
         say_names(v, out, size);
+    } else if (lies) {
+        // The user got the CPU's; what was asked about is the device.
+        say(out, size,
+            "not within tier %s: the library found %" PRIu64
+            " of the device's pictures wrong, gave the CPU's instead and left "
+            "the device",
+            tier, lies);
     } else if (!end->pictures) {
         say(out, size,
             "nothing to compare: none of %" PRIu64
@@ -330,7 +410,7 @@ bool validate_verdict(const struct validate *v, char *out, size_t size)
         say(out, size,
             "within tier %s: %" PRIu64 " of %" PRIu64
             " pictures differ, by %.3g levels at most",
-            tier, differ, v->done, end->max);
+            tier, differ, v->done, most(v));
         say_findings(v, out, size);
     } else {
         say(out, size,
@@ -338,5 +418,5 @@ bool validate_verdict(const struct validate *v, char *out, size_t size)
             end->samples, end->pictures, end->pictures > 1 ? "s" : "",
             v->by_device ? "" : ", but the device made none of them");
     }
-    return !v->outside;
+    return !v->outside && !lies;
 }

@@ -22,11 +22,8 @@ static int read_words(struct validate_options *opt,
                       const struct validate_words *words)
 {
     static const char *const sides[] = {"cpu", "reference", NULL};
-    bool cpu = words->backend && !strcmp(words->backend, "cpu");
-    const char *against = words->against ? words->against
-                          : cpu          ? "reference"
-                                         : "cpu";
-    int side = options_choose("validate", "--against", against, sides);
+    int side = options_choose("validate", "--against",
+                              words->against ? words->against : "cpu", sides);
     int dtype = options_choose("validate", "--dtype",
                                words->dtype ? words->dtype : "f32",
                                options_dtypes);
@@ -85,7 +82,8 @@ int validate_options(struct validate *v, int argc, char **argv, bool *done)
     }
         TEXT("backend", backend, "device to look at [auto]", "NAME"),
         TEXT("against", against,
-             "the CPU engine as it is used, or its readable C [cpu]",
+             "the CPU engine as it is used, or its readable C [cpu; of the "
+             "CPU: reference]",
              "cpu|reference"),
         TEXT("ops", ops, "what to do with each picture [" OPS_EVALUATION "]",
              "LIST"),

@@ -175,6 +175,8 @@ json_t *validate_tail_json(const struct validate *v)
     json_object_set_new(json, "status_differs",
                         json_integer((json_int_t)v->status_differs));
     json_object_set_new(json, "stale", json_integer((json_int_t)v->stale));
+    json_object_set_new(json, "lies",
+                        json_integer((json_int_t)validate_lies(v)));
     json_object_set_new(json, "outside", json_integer((json_int_t)v->outside));
     json_object_set_new(json, "stages", stages_json(v->at, NULL));
     json_object_set_new(json, "kinds", kinds_json(v));
@@ -211,8 +213,8 @@ static void print_engines(const struct validate_picture *p)
 static void print_picture(const struct validate *v,
                           const struct validate_picture *p)
 {
-    const struct validate_stats *s = &p->at[HR_STORE];
-    char path[PATH_MAX], name[4 * PATH_MAX];
+    const struct validate_stats *s = &p->at[validate_told_cut(p)];
+    char path[PATH_MAX], name[4 * PATH_MAX], cut[64];
 
     if (!inputs_path(&v->in, p->index, path, sizeof(path)))
         path[0] = '\0';
@@ -228,16 +230,17 @@ static void print_picture(const struct validate *v,
                    hr_stage_name((enum hr_stage)p->status_cut));
     } else {
         printf("differs from %s on, %.4f %% of samples, max %.4g, mean %.3g, "
-               "PSNR %.1f dB",
+               "PSNR %.1f dB%s",
                hr_stage_name((enum hr_stage)p->begins), validate_percent(s),
-               s->max, validate_mean(s), validate_psnr(s));
+               s->max, validate_mean(s), validate_psnr(s),
+               validate_told_text(p, cut));
     }
     if (p->stale_of >= 0 &&
         inputs_path(&v->in, (size_t)p->stale_of, path, sizeof(path))) {
         tools_escape(name, sizeof(name), path);
         printf("; these are the pixels of %s", name);
     }
-    if (p->looked && !p->repeats && s->differing)
+    if (p->looked && !p->repeats && p->at[HR_STORE].differing)
         printf("; not so the second time");
     print_engines(p);
 }
@@ -333,7 +336,7 @@ int validate_out_end(struct validate *v, const char *error)
                v->listed - VALIDATE_NAMES);
     if (!v->opt.quiet)
         print_totals(v);
-    if (!v->by_device && v->done > v->failed_both)
+    if (!v->by_device && v->done > v->failed_both && !validate_lies(v))
         puts("warning: the CPU made them all, for the reasons above: this says "
              "nothing of the device's pictures");
     printf("verdict: %s\n", sentence);

@@ -116,8 +116,8 @@ static void add_histogram(const struct validate *v, struct report *r)
     report_section(r, "Differences", NULL);
     if (!end->differing) {
         report_text(r,
-                    "All %s samples are equal, bit for bit. There is nothing "
-                    "to draw.",
+                    "All %s samples are equal at the end, bit for bit. There "
+                    "is nothing to draw.",
                     grouped(end->samples, number));
         return;
     }
@@ -234,8 +234,9 @@ static void add_worst(const struct validate *v, struct report *r)
     if (!v->num_worst)
         return;
     report_section(r, "The worst pictures",
-                   "As the user gets them, and where they differ. Of large "
-                   "pictures a part around the largest difference is shown.");
+                   "As the user gets them, or cut after the last stage that "
+                   "shows it, and where they differ. Of large pictures a part "
+                   "around the largest difference is shown.");
     for (int i = 0; i < v->num_worst; i++) {
         const struct validate_worst *w = &v->worst[i];
         const uint8_t *a = w->pixels[VALIDATE_REFERENCE];
@@ -276,8 +277,10 @@ static void add_head(const struct validate *v, struct report *r)
     hr_device reference = v->dev[VALIDATE_REFERENCE];
     char sentence[VALIDATE_SENTENCE];
     bool good = validate_verdict(v, sentence, sizeof(sentence));
-    uint64_t differ = v->at[HR_STORE].differing;
+    uint64_t differ = 0;
 
+    for (int s = VALIDATE_FIRST_CUT; s <= HR_STORE; s++)
+        differ += v->at[s].differing;
     report_verdict(r,
                    !good                     ? REPORT_BAD
                    : differ || !v->by_device ? REPORT_WARN
@@ -297,7 +300,13 @@ static void add_head(const struct validate *v, struct report *r)
 
 static void add_notes(const struct validate *v, struct report *r)
 {
-    if (!v->by_device && v->done > v->failed_both)
+    if (validate_lies(v))
+        report_note(r, REPORT_BAD,
+                    "%" PRIu64 " pictures of the device were not the CPU's: "
+                    "the library, which makes some of them a second time, "
+                    "delivered the CPU's and does not use the device any more.",
+                    validate_lies(v));
+    else if (!v->by_device && v->done > v->failed_both)
         report_note(r, REPORT_WARN,
                     "The CPU made them all, so this says nothing of the "
                     "device's pictures. Why: see \u201cWhich engine did "

@@ -1,0 +1,219 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The command as its users treat it: files and folders of any name, streams
+# that are closed, links, signals, a media engine that lies.
+# Usage: tools_test.sh PATH-OF-HEADRACE
+set -u
+export LC_ALL=C
+unset HEADRACE_BACKEND
+
+headrace=$(readlink -f "${1:?usage: tools_test.sh PATH-OF-HEADRACE}")
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+cd "$tmp" || exit 2
+passed=0 failed=0 not_run=0
+
+pass() { passed=$((passed + 1)); }
+fail() {
+    failed=$((failed + 1))
+    echo "FAILED: $*"
+    sed 's/^/    /' err | head -n 5
+}
+
+# run CODE ARGUMENT...: the command must exit with CODE. Leaves out and err.
+run() {
+    local want=$1 code
+    shift
+    timeout 300 "$headrace" "$@" >out 2>err
+    code=$?
+    if [ "$code" = "$want" ]; then
+        pass
+    else
+        fail "headrace $* (exit $code, not $want)"
+    fi
+}
+says() {    # says FILE TEXT: the output of the last run holds TEXT
+    if grep -qF -- "$2" "$1"; then pass; else fail "'$2' is not in $1"; fi
+}
+expect() {  # expect WHAT COMMAND...
+    local what=$1
+    shift
+    if "$@" >/dev/null 2>&1; then pass; else fail "$what"; fi
+}
+# profile, as short as can be
+quick() { run "$1" profile --backends cpu --threads 1 --seconds 0.3 "${@:2}"; }
+
+run 0 samples --count 3 --seed 5 pictures
+one=$(find pictures/photos -type f | sort | head -n 1)
+
+# ---- what is taken if nothing is said ---------------------------------------
+
+HEADRACE_BACKEND=cpu run 0 validate "$one"
+says out "against the readable C"
+HEADRACE_BACKEND=cpu run 0 validate "$one" --against cpu
+says out "against the CPU"
+# One core is one thread, whatever the machine has.
+core=$(taskset -cp $$ | sed 's/.*: *//; s/[,-].*//')
+taskset -c "$core" "$headrace" profile "$one" --backends cpu --seconds 0.3 \
+    --json >out 2>err
+expect "profile on one core" [ $? = 0 ]
+expect "no more threads than cores" [ -z "$(grep -E '"threads": [^1]' out)" ]
+
+# ---- names ----------------------------------------------------------------
+
+# Of these every byte but / may be in a name.
+folder=$'f\xe9 "quoted"\n<b>&amp;\''
+mkdir "$folder" "$folder/"$'\xff'
+cp "$one" "$folder/"$'\xff/x\xfe.jpg'
+cp "$one" "$folder/%s%n.jpg"
+cp "$one" "$folder/-q.jpg"
+ln -s . "$folder/loop"
+ln -s nowhere "$folder/gone.jpg"
+quick 0 "$folder" --json --report names.html --trace names.json
+says out '"pictures": 3.0'
+run 0 validate "$folder" --backend cpu -q --report names.html
+says out "in 3 pictures"
+run 2 profile "$folder" --backends $'\xff' -q
+expect "one sentence" [ "$(wc -l <err)" = 1 ]
+says err "no such backend"
+
+# ---- where it writes ------------------------------------------------------
+
+mkdir far
+: >far/report
+ln -s far/report link.html
+run 0 validate "$one" --backend cpu --report link.html
+expect "a link stays a link" [ -L link.html ]
+expect "what is behind it is written" grep -q data-selfcheck far/report
+run 2 validate "$one" --backend cpu --report ""
+expect "no work before" [ ! -s out ]
+cp "$one" keep.jpg
+run 2 validate --backend cpu --report keep.jpg "$one"
+says err "keep.jpg: the report cannot be written: File exists"
+quick 2 --trace keep.jpg "$one"
+expect "no picture is lost" cmp keep.jpg "$one"
+quick 2 "$one" --report one.x --trace one.x
+says err "are one file"
+expect "nothing is written" [ ! -e one.x ]
+(
+    failed=0
+    ulimit -f 4
+    run 2 validate "$one" --backend cpu --report large.html
+    says err "large.html: the report cannot be written: File too large"
+    quick 2 "$one"
+    says err "File too large"
+    [ $failed = 0 ]
+)
+expect "a full disk is an error" [ $? = 0 ]
+expect "a full disk leaves nothing" [ ! -e large.html ]
+before=$SECONDS
+TMPDIR=/nowhere quick 2 "$one" --seconds 20
+says err "/nowhere/headrace-profile-"
+expect "said at once" [ $((SECONDS - before)) -lt 10 ]
+quick 2 "$one" --seconds 100000
+says err "--seconds: '100000' is not a number above 0, at most 86400"
+
+# Pictures that go away: also if that is before they were opened.
+cp -r pictures/photos gone
+"$headrace" profile gone --backends cpu --threads 1 --seconds 6 >out 2>err &
+sleep 1.5
+rm -r gone
+wait $!
+expect "nothing measured is no success" [ $? = 2 ]
+expect "one sentence says so" [ "$(wc -l <err)" = 1 ]
+expect "and no table" [ ! -s out ]
+
+# ---- streams --------------------------------------------------------------
+
+"$headrace" validate "$one" --backend cpu --report closed.html >&- 2>err
+expect "a closed output is an error" [ $? = 2 ]
+says err "standard output"
+expect "the page is written all the same" grep -q data-selfcheck closed.html
+# What is said of the damaged one must not go to the array.
+head -c 900 "$one" >short.jpg
+run 1 run "$one" short.jpg --backend cpu --out open.npy
+"$headrace" run "$one" short.jpg --backend cpu --out closed.npy >&- 2>err
+expect "a closed output is an error of run" [ $? = 2 ]
+"$headrace" run "$one" short.jpg --backend cpu --out mute.npy >out 2>&-
+expect "what cannot be said is no error of run" [ $? = 1 ]
+expect "nothing is printed to an array" cmp open.npy closed.npy
+expect "nor errors" cmp open.npy mute.npy
+"$headrace" profile "$one" --backends cpu --threads 1 --seconds 0.3 \
+    <&- >out 2>err
+expect "profile reads no input" [ $? = 0 ]
+
+# ---- signals --------------------------------------------------------------
+
+# Background jobs of a script ignore SIGINT unless it has job control.
+set -m
+for signal in INT TERM; do
+    TMPDIR=$tmp "$headrace" profile pictures --backends cpu --threads 1 \
+        --seconds 20 --report stop.html --trace stop.json >out 2>err &
+    child=$!
+    sleep 1
+    kill -s $signal $child
+    wait $child
+    code=$?
+    expect "$signal ends profile with $code" \
+        [ $code = $((128 + $(kill -l $signal))) ]
+    says err "interrupted"
+    expect "one sentence after $signal" [ "$(wc -l <err)" = 1 ]
+    expect "no file after $signal" [ ! -e stop.html ]
+done
+set +m
+expect "no temporary files are left" \
+    [ -z "$(find . -name '.headrace-*' -o -name 'headrace-profile-*')" ]
+
+# ---- a device that lies ---------------------------------------------------
+
+driver=$(dirname "$headrace")/tests/va_driver
+# media CODE FAULT ARGUMENT...: validate on the media engine in software
+media() {
+    local preload=$driver/libva_node_type.so
+    LIBVA_DRIVERS_PATH=$driver LIBVA_DRIVER_NAME=headrace \
+        LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$preload \
+        HEADRACE_VA_DRIVER=fault=$2 HEADRACE_CERTIFICATE=off \
+        run "$1" validate same --backend vaapi:/dev/null+cpu "${@:3}"
+}
+if [ -e "$driver/headrace_drv_video.so" ] &&
+   "$headrace" devices | grep -q '^vaapi'; then
+    # 20 of one size; the first 16 are looked at by the library itself.
+    "$headrace" samples --count 11 --seed 5 more >/dev/null
+    mkdir same
+    for i in $(seq 10 16); do
+        cp more/photos/meadow/meadow-00002.jpg "same/$i-0.jpg"
+        cp more/photos/meadow/meadow-00008.jpg "same/$i-1.jpg"
+        [ "$i" = 16 ] || cp more/photos/street/street-00010.jpg "same/$i-2.jpg"
+    done
+    media 0 none
+    says out "verdict: exact"
+    media 1 Decode:wrong:always --report lies.html --json
+    says out '"lies": '
+    says out '"verdict": "not within tier close: the library found '
+    expect "the page says so" grep -q '"tone":"bad"' lies.html
+    # Two cuts of 20 are right; then come whole pictures.
+    for tier in close fast; do
+        media 1 Decode:stale:41+ --tier $tier
+        says out "have another picture's pixels"
+        says out ", if cut after color, but not at the end"
+        media 1 Decode:wrong:41+ --tier $tier
+        says out "; begins at "
+    done
+    # What a device does not do is not its gain.
+    LIBVA_DRIVERS_PATH=$driver LIBVA_DRIVER_NAME=headrace \
+        LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$driver/libva_node_type.so \
+        HEADRACE_VA_DRIVER=fault=Decode:wrong:always \
+        HEADRACE_CERTIFICATE=off quick 0 same --backends vaapi:/dev/null+cpu \
+        --report lies.html
+    says out "vaapi:/dev/null, 1 thread: passed on: the device gave wrong pict"
+    says out "vaapi:/dev/null+cpu made wrong pictures and was left: see headra"
+    says lies.html "passed on: the device gave wrong pictures"
+else
+    not_run=$((not_run + 1))
+    echo "not run: a device that lies (no VA-API)"
+fi
+
+summary="$passed passed, $failed failed"
+[ "$not_run" = 0 ] || summary="$summary, $not_run not run"
+echo "$summary"
+[ "$failed" = 0 ]
