@@ -5,10 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/vaapi/vaapi.h"
 #include "hal/hal.h"
 #include "share_env.h"
 
-enum { MANY = 48, DEADLINE_MS = IMPORTS_DEADLINE_MS };
+enum {
+    MANY = 48,
+    DEADLINE_MS = IMPORTS_DEADLINE_MS,
+    SLOW_MS = TEST_SANITIZED ? 4000 : 1500
+};
 
 // ---- Failures --------------------------------------------------------------
 
@@ -170,6 +175,64 @@ static void lost_context(void)
     imports_close_scene(fds);
 }
 
+// ---- A driver that is slow -------------------------------------------------
+
+// The nurse looks at the clock after the HAL does.
+static void wait_until_left(void)
+{
+    struct va *va = va_of(((struct hr__device *)imports.scene.dev)->engines[0]);
+    bool left = false;
+
+    for (int i = 0; i < 2000 && !left; i++) {
+        pthread_mutex_lock(&va->lock);
+        left = va->dead;
+        pthread_mutex_unlock(&va->lock);
+        if (!left)
+            test_sleep(10 * TEST_MS);
+    }
+    CHECK(left, "%s: not left alone", imports.label);
+}
+
+// A call that was only slow leaves the display as it is: OpenCL's driver knows
+// it, and goes on reading its surfaces. One that comes back with an error costs
+// that.
+static void slow_call(void)
+{
+    int fds = imports_fds();
+
+    for (int error = 0; error < 2; error++) {
+        uint64_t shared;
+        int made = 0;
+
+        snprintf(imports.label, sizeof(imports.label), "slow, %s",
+                 error ? "and then an error" : "that was all");
+        share_set_up(share_tiled, FAULT_SHARES, false);
+        imports.deadline_ms = SLOW_MS;
+        imports_open_scene(IMPORTS_N);
+        vaapi_driver("fault=EndPicture:%s:1", error ? "hang" : "wait");
+        imports_run(20000);
+        wait_until_left();
+        vaapi_driver("release");
+        // A busy machine may be late for so short a deadline.
+        for (int i = 0; i < 100 && made < IMPORTS_MADE; i++) {
+            made = imports_run(20000);
+            if (made < IMPORTS_MADE)
+                test_sleep(100 * TEST_MS);
+        }
+        CHECK(made == IMPORTS_MADE, "%s: %d made", imports.label, made);
+        CHECK(vaapi_counters().displays == 1 + error &&
+                  share_falls(imports.scene.dev) == error,
+              "%s: %ld displays, %d falls", imports.label,
+              vaapi_counters().displays, share_falls(imports.scene.dev));
+        shared = share_samples_by(imports.scene.dev, share_shared);
+        share_run_together(1);
+        CHECK((share_samples_by(imports.scene.dev, share_shared) > shared) ==
+                  !error,
+              "%s: shared or not", imports.label);
+        imports_close_scene(fds);
+    }
+}
+
 // ---- A driver that does not answer -----------------------------------------
 
 static void hangs(void)
@@ -241,7 +304,8 @@ int main(int argc, char **argv)
         TEST_CASE(failing_calls), TEST_CASE(failing_opens),
         TEST_CASE(failing_media), TEST_CASE(lost_display),
         TEST_CASE(lost_alone),    TEST_CASE(lost_context),
-        TEST_CASE(late_batches),  TEST_CASE(hangs),
+        TEST_CASE(slow_call),     TEST_CASE(late_batches),
+        TEST_CASE(hangs),
     };
 
     if (!imports_init(HR_FAULT_LIBRARY))
