@@ -11,9 +11,10 @@
 
 // ---- The queue -------------------------------------------------------------
 
-void va_push(struct va *va, struct hr__task *list)
+void va_push(struct va *va, struct hr__task *list, int64_t deadline)
 {
     pthread_mutex_lock(&va->lock);
+    va->deadline = deadline;
     *va->tail = list;
     while (*va->tail)
         va->tail = &(*va->tail)->next;
@@ -248,9 +249,9 @@ static bool all_gone(const struct va *va)
     return true;
 }
 
-bool va_device_stop(struct va *va)
+bool va_device_stop(struct va *va, int64_t deadline)
 {
-    int64_t most = va->deadline / 2 + STOP_NS / 4, deadline;
+    int64_t most = deadline / 2 + STOP_NS / 4;
     bool gone;
 
     deadline = hr__now() + (most < STOP_NS ? most : STOP_NS);

@@ -364,8 +364,9 @@ void va_key_of(const struct va *va, const struct hr_info *info,
 
 enum hr_status va_device_start(struct va *va);
 // Bounded in time. False: a thread hangs, *va must be left as it is.
-bool va_device_stop(struct va *va);
-void va_push(struct va *va, struct hr__task *list);
+bool va_device_stop(struct va *va, int64_t deadline);
+// deadline: of these and of what comes after them.
+void va_push(struct va *va, struct hr__task *list, int64_t deadline);
 void va_cancel_queued(struct va *va);
 
 // Left behind with a display that is the caller's: it may be gone. (One of our
