@@ -79,7 +79,8 @@ void hr__task_unclaim(struct hr__task *task);
 // the first call the task waits, and is overdue only if the engine has begun
 // and ended nothing for so long. Also under a lock, and if it was given up.
 void hr__task_begun(struct hr__task *task);
-// It still waits, and that is not the device's fault: the clock restarts.
+// It still waits, and that is not the device's fault: the clock restarts, and
+// that of what waits for engines in front of this one.
 void hr__task_waits(struct hr__task *task);
 // Whether another engine makes it if this one ends it with HR_EDEVICE. Whether
 // its job has a time limit, which runs in any case.

@@ -87,11 +87,17 @@ struct hr__breaker {
     bool open;
     int64_t until, rest;  // ns
     int tokens;           // samples let in on probation
+    bool doubt;           // the engine's, see below
 };
 // 0 = offer; else HR_WHY_BREAKER. After a rest so many samples (`tokens`) are
 // let in, one per call.
 unsigned hr__breaker_ask(struct hr__breaker *b, int tokens, int64_t now);
 void hr__breaker_note(struct hr__breaker *b, bool ok, int64_t now);
+// A call to the driver has come back so late that it had been given up. Perhaps
+// it was only slow, then the engine goes on with what it has; perhaps there was
+// more to it. Whoever made the call sets `doubt`: what fails now, whatever the
+// driver calls it, means that all is lost and must be made again. A success
+// ends the doubt, and so does the engine that has made all again.
 
 // ---- Watching (meter.c, trace.c) -------------------------------------------
 //

@@ -61,7 +61,14 @@ void hr__task_begun(struct hr__task *task)
 
 void hr__task_waits(struct hr__task *task)
 {
-    set_clock((struct hr__slot *)task, true);
+    struct hr__slot *slot = (struct hr__slot *)task;
+    struct hr__device *dev = slot->work->job->dev;
+
+    set_clock(slot, true);
+    // So does what an engine in front cannot take up while such tasks have its
+    // memory.
+    for (int i = engine_of(slot)->index; i-- > 0;)
+        atomic_store(&dev->alive[i], hr__now());
 }
 
 bool hr__clock_over(const struct hr__slot *slot, int64_t now)

@@ -333,7 +333,7 @@ static void troubled(void)
 
     for (int v = 0; v < 4; v++) {
         int live = faults_settled();
-        // A driver that stays in a call for longer is left for good, and busy
+        // A driver that stays in a call for longer is left alone, and busy
         // machines open a lost device slowly.
         hr_device dev = open_variant(v % 2, v / 2, 3 * SECOND);
         struct runner runners[THREADS];

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The VA-API engine through the stock libva, on the software driver
 // (tests/va_driver): pixels, plans, and who waits for whom.
-#include <dlfcn.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "conformance.h"
 #include "vaapi_env.h"
@@ -278,30 +274,19 @@ static void closed(void *ctx, bool left_behind)
 
 static void foreign_display(void)
 {
-    void *va = dlopen("libva.so.2", RTLD_NOW),
-         *drm = dlopen("libva-drm.so.2", RTLD_NOW);
-    void *(*get)(int) = drm ? (void *(*)(int))dlsym(drm, "vaGetDisplayDRM")
-                            : NULL;
-    int (*init)(void *, int *, int *) =
-        va ? (int (*)(void *, int *, int *))dlsym(va, "vaInitialize") : NULL;
-    int (*end)(void *) = va ? (int (*)(void *))dlsym(va, "vaTerminate") : NULL;
-    int fd = memfd_create("node", MFD_CLOEXEC), major, minor;
+    struct vaapi_own own;
     atomic_int down = 0;
-    void *display;
     hr_device dev;
     unsigned why = 0;
 
-    if (!get || !init || !end) {
-        test_not_run("no libva-drm");
-        return;
-    }
     vaapi_driver("default,reset");
-    display = get(fd);
-    CHECK(!vaapi_open_with(hr_device_params(.va_display = display)),
+    if (!vaapi_own_open(&own))
+        return;
+    CHECK(!vaapi_open_with(hr_device_params(.va_display = own.display)),
           "not initialised, and opens");
-    CHECK(display && !init(display, &major, &minor), "vaInitialize");
-    dev = vaapi_open_with(hr_device_params(.va_display = display, .depth = 3,
-                                           .on_closed = closed,
+    vaapi_own_init(&own);
+    dev = vaapi_open_with(hr_device_params(.va_display = own.display,
+                                           .depth = 3, .on_closed = closed,
                                            .closed_ctx = &down));
     CHECK(dev && !strcmp(dev->name, "vaapi"), "%s", hr_last_error());
     vaapi_driver("reset");
@@ -316,8 +301,7 @@ static void foreign_display(void)
     hr_device_close(&dev);
     CHECK(test_reaches(&down, 1) && atomic_load(&down) == 1, "not down");
     CHECK(vaapi_counters().displays == 1, "the display is gone");
-    end(display);
-    close(fd);
+    vaapi_own_close(&own);
     vaapi_check_empty("a caller's display");
 }
 

@@ -5,10 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/vaapi/vaapi.h"
 #include "hal/hal.h"
 #include "share_env.h"
 
-enum { MANY = 48, DEADLINE_MS = IMPORTS_DEADLINE_MS };
+enum {
+    MANY = 48,
+    DEADLINE_MS = IMPORTS_DEADLINE_MS,
+    SLOW_MS = TEST_SANITIZED ? 4000 : 1500
+};
 
 // ---- Failures --------------------------------------------------------------
 
@@ -170,6 +175,135 @@ static void lost_context(void)
     imports_close_scene(fds);
 }
 
+// ---- A driver that is slow -------------------------------------------------
+
+// The nurse looks at the clock after the HAL does.
+static void wait_until_left(void)
+{
+    struct va *va = va_of(((struct hr__device *)imports.scene.dev)->engines[0]);
+    bool left = false;
+
+    for (int i = 0; i < 2000 && !left; i++) {
+        pthread_mutex_lock(&va->lock);
+        left = va->dead;
+        pthread_mutex_unlock(&va->lock);
+        if (!left)
+            test_sleep(10 * TEST_MS);
+    }
+    CHECK(left, "%s: not left alone", imports.label);
+}
+
+// A call that was only slow leaves the display as it is: OpenCL's driver knows
+// it, and goes on reading its surfaces. One that comes back with an error costs
+// that.
+static void slow_call(void)
+{
+    int fds = imports_fds();
+
+    for (int error = 0; error < 2; error++) {
+        uint64_t shared;
+        int made = 0;
+
+        snprintf(imports.label, sizeof(imports.label), "slow, %s",
+                 error ? "and then an error" : "that was all");
+        share_set_up(share_tiled, FAULT_SHARES, false);
+        imports.deadline_ms = SLOW_MS;
+        imports_open_scene(IMPORTS_N);
+        vaapi_driver("fault=EndPicture:%s:1", error ? "hang" : "wait");
+        imports_run(20000);
+        wait_until_left();
+        vaapi_driver("release");
+        // A busy machine may be late for so short a deadline.
+        for (int i = 0; i < 100 && made < IMPORTS_MADE; i++) {
+            made = imports_run(20000);
+            if (made < IMPORTS_MADE)
+                test_sleep(100 * TEST_MS);
+        }
+        CHECK(made == IMPORTS_MADE, "%s: %d made", imports.label, made);
+        CHECK(vaapi_counters().displays == 1 + error &&
+                  share_falls(imports.scene.dev) == error,
+              "%s: %ld displays, %d falls", imports.label,
+              vaapi_counters().displays, share_falls(imports.scene.dev));
+        shared = share_samples_by(imports.scene.dev, share_shared);
+        share_run_together(1);
+        CHECK((share_samples_by(imports.scene.dev, share_shared) > shared) ==
+                  !error,
+              "%s: shared or not", imports.label);
+        imports_close_scene(fds);
+    }
+}
+
+static void *release_later(void *ns)
+{
+    test_sleep(*(int64_t *)ns);
+    imports.ctl.release();
+    return NULL;
+}
+
+// A device whose driver completes its program until it is let go. (Not while it
+// is tested, which would take long enough on some machines.)
+static hr_device open_completing(void)
+{
+    struct fault_rule r = {.entry = FAULT_clGetProgramInfo,
+                           .first = 1,
+                           .last = 1,
+                           .action = FAULT_HANG};
+    hr_device dev;
+
+    share_set_up(share_tiled, FAULT_SHARES, false);
+    imports.deadline_ms = SLOW_MS;
+    vaapi_new_cache();
+    setenv("HEADRACE_CERTIFICATE", "off", 1);
+    dev = imports_open();
+    unsetenv("HEADRACE_CERTIFICATE");
+    imports.ctl.set(&r, 1);
+    for (int i = 0; i < 6000 && !imports_now().hung; i++)
+        test_sleep(10 * TEST_MS);
+    CHECK(imports_now().hung, "it does not keep its program");
+    return dev;
+}
+
+// OpenCL's driver completes its program, and meanwhile has all the surfaces
+// that there are. Who may be made only there, by both engines, waits for that in
+// either queue.
+static void completing(void)
+{
+    static const struct hr_op ops[] = {hr_op_decode(0),
+                                       hr_op_resize(.w = 40, .h = 30)};
+    int64_t later = 3 * SLOW_MS * TEST_MS;
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
+    int fds = imports_fds(), together = 0;
+    struct hr_sample s[MANY];
+    pthread_t thread;
+    hr_device dev;
+    hr_batch out;
+    hr_job job;
+
+    snprintf(imports.label, sizeof(imports.label), "completing");
+    dev = open_completing();
+    out = hr_batch_create(dev,
+                          hr_batch_params(.n = MANY, .c = 3, .h = 30, .w = 40));
+    for (int i = 0; i < MANY; i++)
+        s[i] = (struct hr_sample){
+            .data = b.data, .size = b.size, .ops = ops, .num_ops = 2};
+    job = hr_submit(dev, s, MANY, out, hr_job_params(.strict = true));
+    if (pthread_create(&thread, NULL, release_later, &later))
+        abort();
+    CHECK(hr_job_wait(job, 60000 * TEST_MS) == HR_OK, "%s", "a sample failed");
+    for (int i = 0; i < MANY; i++) {
+        CHECK(!job->results[i].status, "%s", job->results[i].message);
+        together += job->results[i].num_spans == 2;
+    }
+    CHECK(together == MANY, "%d of %d by both engines", together, MANY);
+    pthread_join(thread, NULL);
+    hr_job_release(&job);
+    hr_batch_destroy(&out);
+    imports.ctl.set(NULL, 0);
+    imports_close(&dev, fds);
+    free(b.data);
+}
+
 // ---- A driver that does not answer -----------------------------------------
 
 static void hangs(void)
@@ -241,6 +375,7 @@ int main(int argc, char **argv)
         TEST_CASE(failing_calls), TEST_CASE(failing_opens),
         TEST_CASE(failing_media), TEST_CASE(lost_display),
         TEST_CASE(lost_alone),    TEST_CASE(lost_context),
+        TEST_CASE(slow_call),     TEST_CASE(completing),
         TEST_CASE(late_batches),  TEST_CASE(hangs),
     };
 

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -132,6 +133,39 @@ void vaapi_close(hr_device *dev)
     snprintf(name, sizeof(name), "%.63s", (*dev)->description);
     hr_device_close(dev);
     vaapi_check_empty(name);
+}
+
+bool vaapi_own_open(struct vaapi_own *own)
+{
+    void *va = dlopen("libva.so.2", RTLD_NOW),
+         *drm = dlopen("libva-drm.so.2", RTLD_NOW);
+    void *(*get)(int) = drm ? (void *(*)(int))dlsym(drm, "vaGetDisplayDRM")
+                            : NULL;
+
+    own->init = va ? (int (*)(void *, int *, int *))dlsym(va, "vaInitialize")
+                   : NULL;
+    own->end = va ? (int (*)(void *))dlsym(va, "vaTerminate") : NULL;
+    if (!get || !own->init || !own->end) {
+        test_not_run("no libva-drm");
+        return false;
+    }
+    own->fd = memfd_create("node", MFD_CLOEXEC);
+    own->display = get(own->fd);
+    return true;
+}
+
+void vaapi_own_init(const struct vaapi_own *own)
+{
+    int major, minor;
+
+    CHECK(own->display && !own->init(own->display, &major, &minor),
+          "vaInitialize");
+}
+
+void vaapi_own_close(struct vaapi_own *own)
+{
+    own->end(own->display);
+    close(own->fd);
 }
 
 int vaapi_run_kind(hr_device dev, const struct jpeg_spec *spec, int n,

@@ -29,6 +29,19 @@ void vaapi_forget_left(void);
 // Certificates from here on are made anew, and not kept.
 void vaapi_new_cache(void);
 
+// A display of the caller's, as programs have it that call libva themselves:
+// not initialised yet. False: there is no libva-drm.
+struct vaapi_own {
+    void *display;
+    int fd;
+    int (*init)(void *display, int *major, int *minor);
+    int (*end)(void *display);
+};
+bool vaapi_own_open(struct vaapi_own *own);
+// Initialises it, checked.
+void vaapi_own_init(const struct vaapi_own *own);
+void vaapi_own_close(struct vaapi_own *own);
+
 // One job of n samples of one kind, in one tier, and the same on the CPU; how
 // many the device made. EXACT: the pixels must be equal. *why: all reasons.
 int vaapi_run_kind(hr_device dev, const struct jpeg_spec *spec, int n,

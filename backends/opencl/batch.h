@@ -104,6 +104,7 @@ struct ocl_slot {
     int num_items;  // 0 while FLYING: given up, see nurse
     cl_int result;  // of the download
     int64_t since;  // FLYING: from when on
+    bool stuck;     // .. for so long that it may never land
 };
 
 bool ocl_ring_open(struct ocl *o, struct ocl_fault *fault);

@@ -190,5 +190,6 @@ bool ocl_run_copies(struct ocl *o, struct ocl_slot *slot,
                     fault);
     if (ok)
         ocl_times_moved(o, up, down);
-    return ocl_leave(o) && ok;
+    ocl_leave(o);
+    return ok;
 }

@@ -84,10 +84,17 @@ static bool open_fd(struct ocl *o)
 void ocl_import_open(struct ocl *o)
 {
     struct ocl_imports *im = &o->imports;
-    unsigned can = (open_fd(o) ? HR__DMA_BUF : 0) |
-                   (ocl_surface_open(o) ? HR__VA_SURFACE : 0);
 
-    atomic_store(&im->on, can & ~atomic_load(&im->failed));
+    im->can = (open_fd(o) ? HR__DMA_BUF : 0) |
+              (ocl_surface_open(o) ? HR__VA_SURFACE : 0);
+    ocl_import_resume(o);
+}
+
+void ocl_import_resume(struct ocl *o)
+{
+    struct ocl_imports *im = &o->imports;
+
+    atomic_store(&im->on, im->can & ~atomic_load(&im->failed));
 }
 
 static void drop(struct ocl *o, struct ocl_import *m)

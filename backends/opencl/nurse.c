@@ -15,15 +15,35 @@ void ocl_enter(struct ocl *o)
     pthread_mutex_unlock(&o->lock);
 }
 
+// The call that was too long has come back. ocl->lock
+static void come_back(struct ocl *o)
+{
+    int64_t now = hr__now();
+
+    o->dead = false;
+    o->breaker.doubt = true;
+    ocl_import_resume(o);
+    for (int i = 0; i < OCL_SLOTS; i++)
+        if (o->slots[i].state == OCL_FLYING && !o->slots[i].stuck)
+            o->slots[i].since = now;
+    pthread_cond_signal(&o->landed);
+}
+
 bool ocl_leave(struct ocl *o)
 {
-    bool alive;
+    bool late, back;
 
     pthread_mutex_lock(&o->lock);
     o->busy_since = 0;
-    alive = !o->dead;
+    late = o->dead;
+    // Who has left this thread behind has given up what it needs to go on.
+    back = late && !o->abandoned;
+    if (back)
+        come_back(o);
     pthread_mutex_unlock(&o->lock);
-    return alive;
+    if (back)
+        ocl_log(o, HR_LOG_WARN, "the driver answers again");
+    return !late;
 }
 
 // ---- The nurse ------------------------------------------------------------
@@ -48,6 +68,7 @@ bool ocl_fly(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault)
     // Before the callback is there: it may come at once, on this thread.
     pthread_mutex_lock(&o->lock);
     slot->state = OCL_FLYING;
+    slot->stuck = false;
     slot->since = hr__now();
     pthread_mutex_unlock(&o->lock);
     err = o->api.clSetEventCallback(slot->downloaded, CL_COMPLETE,
@@ -88,7 +109,7 @@ static void deliver(struct ocl *o, struct ocl_slot *slot)
     start_clocks(o, slot);
     if (ocl_failed(&fault, slot->result, "a batch")) {
         failed = ocl_take_items(slot, 0);
-        o->lost |= (fault.why & HR_WHY_LOST) != 0;
+        o->lost |= fault.why & HR_WHY_LOST || o->breaker.doubt;
     }
     // A batch that was given up has had its strike.
     if (n)
@@ -112,13 +133,14 @@ static void deliver(struct ocl *o, struct ocl_slot *slot)
     pthread_cond_signal(&o->work);
 }
 
-// The driver thread has been in one call for too long: it is left behind, and
-// what it and its slots hold, the CPU can make.
-static struct hr__task *declare_dead(struct ocl *o)
+// The driver thread has been in one call for too long: until it comes back
+// nothing is the device's. What it and its slots hold, the CPU can make.
+static struct hr__task *declare_dead(struct ocl *o, int64_t now)
 {
     struct hr__task *list = ocl_take_queue(o), **end = &list;
 
     o->dead = true;
+    hr__breaker_note(&o->breaker, false, now);
     atomic_store(&o->imports.on, false);
     pthread_cond_broadcast(&o->changed);
     while (*end)
@@ -194,23 +216,25 @@ static struct hr__task *overdue(struct ocl *o, int64_t *due)
     if (o->busy_since && !o->dead) {
         at = o->busy_since + o->deadline;
         if (now >= at)
-            return declare_dead(o);
+            return declare_dead(o, now);
         *due = at < *due ? at : *due;
     }
     for (int i = 0; i < OCL_SLOTS; i++) {
         struct ocl_slot *slot = &o->slots[i];
 
         at = slot->since + o->deadline;
-        if (slot->state != OCL_FLYING || !slot->num_items)
+        if (slot->state != OCL_FLYING || slot->stuck || o->dead)
             continue;
         if (now < at) {
             *due = at < *due ? at : *due;
             continue;
         }
+        slot->stuck = true;
+        if (slot->num_items)
+            hr__breaker_note(&o->breaker, false, now);
         *end = ocl_take_items(slot, 0);
         while (*end)
             end = &(*end)->next;
-        hr__breaker_note(&o->breaker, false, now);
     }
     return list;
 }
@@ -220,6 +244,7 @@ void *ocl_nurse(void *arg)
     struct ocl *o = arg;
     struct ocl_slot *slot;
     struct hr__task *late, *left, *gone;
+    bool was_dead, died;
     int64_t due;
 
     ocl_times_thread(o, "opencl nurse");
@@ -229,11 +254,17 @@ void *ocl_nurse(void *arg)
             deliver(o, slot);
             continue;
         }
+        was_dead = o->dead;
         late = overdue(o, &due);
+        died = o->dead && !was_dead;
         left = ocl_hopeless(o) ? ocl_take_queue(o) : NULL;
         gone = go_elsewhere(o);
-        if (late || left || gone) {
+        if (late || left || gone || died) {
             pthread_mutex_unlock(&o->lock);
+            if (died)
+                ocl_log(o, HR_LOG_WARN,
+                        "the driver does not answer, nothing is given to it "
+                        "until it does");
             hr__tasks_failed(gone, HR_WHY_TIMEOUT,
                              "the device completes its program");
             hr__tasks_failed(late, HR_WHY_FAILED | HR_WHY_TIMEOUT,

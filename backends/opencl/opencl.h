@@ -29,11 +29,16 @@
 //   times.c    when the device did what, for traces and profiles
 //
 // Who calls OpenCL. Only the driver thread (and, for the list of devices, an
-// errand's thread): a driver may hang in any call, and then that thread is
-// left behind with all it can reach, never waited for. The HAL's threads push
-// to the queue and return. The nurse thread delivers what has landed and looks
-// at the clock; it never calls OpenCL, so it never hangs. An event callback
-// only marks its slot and wakes the nurse.
+// errand's thread). The HAL's threads push to the queue and return. The nurse
+// thread delivers what has landed and looks at the clock; it never calls
+// OpenCL, so it never hangs. An event callback only marks its slot and wakes
+// the nurse.
+//
+// A driver may hang in any call. After the deadline the nurse ends what the
+// device has, and nothing is offered to it any more (o->dead). If the call
+// comes back after all, its thread goes on with the same context, and only if
+// something fails now another one is opened. If it has not come back when the
+// device is closed, it is left behind with all it can reach, never waited for.
 //
 //   submit() -> queue -> driver thread: slot FREE -> BUSY -> FLYING
 //                -> callback: LANDED -> nurse: DELIVERING -> FREE
@@ -190,6 +195,7 @@ struct ocl_way_calls {
 
 struct ocl_imports {
     atomic_uint failed, on;  // kinds of struct hr__external
+    unsigned can;            // this context, but for those that failed
     struct ocl_way_calls ways[OCL_WAYS];
     void (*from_surface)(void);  // clCreateFromVA_APIMediaSurfaceINTEL
     // By the place of what was imported. What is at no place any more stays
@@ -200,6 +206,8 @@ struct ocl_imports {
 // On the driver thread, as the context opens and closes.
 void ocl_import_open(struct ocl *o);
 void ocl_import_close(struct ocl *o);
+// They are imported again, after on has been 0 for a while.
+void ocl_import_resume(struct ocl *o);
 unsigned ocl_import_kinds(struct hr__engine *e);
 // From now on those kinds are not taken; counted.
 void ocl_import_give_up(struct ocl *o, unsigned kinds,
@@ -295,8 +303,8 @@ struct ocl {
     bool unkept;       // its program is new and not on disk yet
     bool compiling;    // the driver completes it, nothing else is begun
     int64_t compiled;  // .. until then at most
-    bool dead;         // the driver thread was in a call for too
-                       // long; nothing is its any more
+    bool dead;         // the driver thread is in a call for too
+                       // long: nothing is its until it is back
     bool lost;         // the context must be made again
     cl_context current;
     struct ocl_slab *slabs;        // that have users, or may have
@@ -343,7 +351,7 @@ void ocl_push(struct ocl *o, struct hr__task *list, int64_t deadline);
 void ocl_cancel_queued(struct ocl *o);
 
 // Around calls to OpenCL on the driver thread, so that the nurse sees how long
-// they take. leave: false = too long, the tasks are gone: return at once.
+// they take. leave: false = too long, the tasks of BUSY slots are gone.
 void ocl_enter(struct ocl *o);
 bool ocl_leave(struct ocl *o);
 

@@ -5,7 +5,7 @@
 bool ocl_hopeless(const struct ocl *o)
 {
     for (int i = 0; i < OCL_SLOTS; i++)
-        if (o->slots[i].state != OCL_FLYING || o->slots[i].num_items)
+        if (o->slots[i].state != OCL_FLYING || !o->slots[i].stuck)
             return o->dead;
     return true;
 }

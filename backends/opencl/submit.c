@@ -259,7 +259,9 @@ static bool run_pictures(struct ocl *o, struct ocl_slot *slot,
     // From here on the items may be taken away at any time.
     ocl_enter(o);
     ok = ocl_depart(o, slot, OCL_DOWNLOAD, ocl_enqueue(o, slot, fault), fault);
-    return ocl_leave(o) && ok;
+    // What flies lands, however late it was.
+    ocl_leave(o);
+    return ok;
 }
 
 static struct hr__task **last_of(struct hr__task **list)

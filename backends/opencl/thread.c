@@ -105,7 +105,7 @@ static bool others_free(struct ocl *o, const struct ocl_slot *mine)
 
             free &= slot == mine || slot->state == OCL_FREE;
             // Given up by the nurse.
-            wait &= slot->state != OCL_FLYING || slot->num_items;
+            wait &= slot->state != OCL_FLYING || !slot->stuck;
         }
         if (wait && !free)
             wait = hr__cond_wait(&o->work, &o->lock, deadline);
@@ -132,6 +132,7 @@ static bool open_again(struct ocl *o, struct ocl_slot *mine,
     ocl_memory_renew(o);
     pthread_mutex_lock(&o->lock);
     o->lost = !ok;
+    o->breaker.doubt = false;
     pthread_mutex_unlock(&o->lock);
     return ok;
 }
@@ -210,8 +211,11 @@ static void batch_failed(struct ocl *o, struct ocl_slot *slot,
     pthread_mutex_lock(&o->lock);
     list = ocl_take_items(slot, 0);
     slot->state = OCL_FREE;
-    o->lost |= (fault->why & HR_WHY_LOST) != 0;
-    hr__breaker_note(&o->breaker, false, hr__now());
+    if (fault->why)
+        o->lost |= fault->why & HR_WHY_LOST || o->breaker.doubt;
+    // Who was too late has had a strike for that.
+    if (list)
+        hr__breaker_note(&o->breaker, false, hr__now());
     pthread_mutex_unlock(&o->lock);
     if (!list)
         return;
@@ -220,7 +224,7 @@ static void batch_failed(struct ocl *o, struct ocl_slot *slot,
 }
 
 // The last batch in this slot failed on its way: nobody knows whether its
-// pinned memory is mapped. False: left behind.
+// pinned memory is mapped. False: it took too long.
 static bool mend_failed(struct ocl *o, struct ocl_slot *slot)
 {
     if (slot->result == CL_COMPLETE)
@@ -238,15 +242,12 @@ static void serve(struct ocl *o)
     while ((slot = next_batch(o))) {
         struct ocl_fault fault = {0};
         struct hr__task *rest = NULL;
-        bool ok = true;
+        bool ok = mend_failed(o, slot);
 
-        if (!mend_failed(o, slot))
-            break;
-        if (is_lost(o)) {
+        if (ok && is_lost(o)) {
             ocl_enter(o);
             ok = open_again(o, slot, &fault);
-            if (!ocl_leave(o))
-                break;
+            ok = ocl_leave(o) && ok;
         }
         if (!ok || !ocl_run_batch(o, slot, &rest, &fault))
             batch_failed(o, slot, &fault);
@@ -387,7 +388,7 @@ bool ocl_stop(struct ocl *o)
         p = (struct hr__patience){now + KEEP_NS, now + MOST_NS, 0, 0};
     o->stop = true;
     pthread_cond_signal(&o->work);
-    // What is dead stays where it is, and is left behind in any case.
+    // Who is dead has had its time; it is left behind now.
     while (o->have_driver && !o->driver_gone && !o->dead &&
            (hr__cond_wait(&o->changed, &o->lock, p.deadline) ||
             hr__wait_longer(&p)))

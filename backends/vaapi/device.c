@@ -204,6 +204,12 @@ static enum hr_status check_wish(void)
                     wish);
 }
 
+// The HAL's watchdog comes first.
+static int64_t deadline_of(const struct hr__engine *e)
+{
+    return e->params.deadline_ns + e->params.deadline_ns / 8;
+}
+
 static enum hr_status va_open(struct hr__engine *e, const char *which)
 {
     struct va *va;
@@ -217,8 +223,7 @@ static enum hr_status va_open(struct hr__engine *e, const char *which)
     ((struct va_engine *)e->priv)->va = va;
     hr__way_open(&va->hal, e);
     atomic_store(&e->meter.device_times, true);
-    // The HAL's watchdog comes first.
-    va->deadline = e->params.deadline_ns + e->params.deadline_ns / 8;
+    va->deadline = deadline_of(e);
     va->foreign = *which ? NULL : e->params.va_display;
     snprintf(va->which, sizeof(va->which), "%s",
              va->foreign ? "" : wanted(which));
@@ -234,7 +239,7 @@ static void va_close(struct hr__engine *e)
 
     if (!va)
         return;
-    if (va_device_stop(va)) {
+    if (va_device_stop(va, deadline_of(e))) {
         for (int i = 0; i < VA_SLOTS; i++)
             hr__free(va->slots[i].bytes);
         hr__free(va);
@@ -255,7 +260,7 @@ static const char *va_fingerprint(struct hr__engine *e)
 
 static void va_submit(struct hr__engine *e, struct hr__task *list)
 {
-    va_push(va_of(e), list);
+    va_push(va_of(e), list, deadline_of(e));
 }
 
 static void va_cancel(struct hr__engine *e)

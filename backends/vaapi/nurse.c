@@ -13,25 +13,46 @@ static void take(struct va_slot *slot, struct hr__task **list)
     slot->task = NULL;
 }
 
-// A thread has been in one call for too long: both are left behind. What the
-// other one holds it ends itself.
-static struct hr__task *declare_dead(struct va *va, int64_t now)
+// A thread has been in one call for too long: nothing is the device's until it
+// comes back. What the other one holds it ends itself.
+static struct hr__task *declare_dead(struct va *va, int thread, int64_t now)
 {
     struct hr__task *list = va_take_queue(va);
 
-    va->dead = true;
     for (int i = 0; i < va->num_slots; i++) {
         struct va_slot *s = &va->slots[i];
-        int of = s->state == VA_BUSY ? VA_DRIVER : VA_WAITER;
-        int64_t since = va->busy_since[of];
 
-        if (s->state == VA_FLYING || (since && now >= since + va->deadline))
+        if (s->state == VA_FLYING ||
+            (s->state == VA_BUSY) == (thread == VA_DRIVER))
             take(s, &list);
     }
+    if (!va->dead)
+        hr__breaker_note(&va->breaker, false, now);
+    va->late[thread] = va->dead = true;
     pthread_cond_broadcast(&va->work);
     pthread_cond_broadcast(&va->flown);
     pthread_cond_broadcast(&va->changed);
     return list;
+}
+
+bool va_come_back(struct va *va, int thread)
+{
+    int64_t now = hr__now();
+
+    va->late[thread] = false;
+    for (int i = 0; i < VA_THREADS; i++)
+        if (va->late[i])
+            return false;
+    va->dead = false;
+    va->breaker.doubt = true;
+    // They may land now; the waiter has not looked for so long.
+    for (int i = 0; i < va->num_slots; i++)
+        if (va->slots[i].state == VA_FLYING && !va->slots[i].stuck)
+            va->slots[i].since = now;
+    pthread_cond_broadcast(&va->work);
+    pthread_cond_broadcast(&va->flown);
+    pthread_cond_signal(&va->nurse_c);
+    return true;
 }
 
 // While all surfaces are lent nothing is taken up. What the HAL has given up
@@ -56,6 +77,33 @@ static struct hr__task *given_up(struct va *va)
     return list;
 }
 
+// Pictures that do not land, one by one.
+static struct hr__task *overdue_slots(struct va *va, int64_t now, int64_t *due)
+{
+    struct hr__task *list = NULL;
+
+    for (int i = 0; i < va->num_slots; i++) {
+        struct va_slot *s = &va->slots[i];
+        int64_t at = s->since + va->deadline;
+        bool flies = s->state == VA_FLYING && !s->stuck && !va->dead;
+
+        if (!flies && s->state != VA_HELD)
+            continue;
+        if (now < at) {
+            *due = at < *due ? at : *due;
+            continue;
+        }
+        if (!flies)
+            continue;
+        s->stuck = true;
+        if (s->task)
+            hr__breaker_note(&va->breaker, false, now);
+        take(s, &list);
+        pthread_cond_signal(&va->work);
+    }
+    return list;
+}
+
 static struct hr__task *overdue(struct va *va, int64_t *due)
 {
     struct hr__task *list = NULL;
@@ -67,31 +115,15 @@ static struct hr__task *overdue(struct va *va, int64_t *due)
             return list;
         *due = now + va->deadline / 4;
     }
-    for (int i = 0; i < VA_THREADS && !va->dead; i++) {
-        if (!va->busy_since[i])
+    for (int i = 0; i < VA_THREADS; i++) {
+        if (!va->busy_since[i] || va->late[i])
             continue;
         at = va->busy_since[i] + va->deadline;
         if (now >= at)
-            return declare_dead(va, now);
+            return declare_dead(va, i, now);
         *due = at < *due ? at : *due;
     }
-    for (int i = 0; i < va->num_slots; i++) {
-        struct va_slot *s = &va->slots[i];
-
-        at = s->since + va->deadline;
-        if (s->state != VA_HELD && (s->state != VA_FLYING || !s->task))
-            continue;
-        if (now < at) {
-            *due = at < *due ? at : *due;
-            continue;
-        }
-        if (s->state == VA_HELD)
-            continue;
-        take(s, &list);
-        hr__breaker_note(&va->breaker, false, now);
-        pthread_cond_signal(&va->work);
-    }
-    return list;
+    return overdue_slots(va, now, due);
 }
 
 bool va_hopeless(const struct va *va)
@@ -102,7 +134,7 @@ bool va_hopeless(const struct va *va)
     for (int i = 0; i < va->num_slots; i++) {
         const struct va_slot *s = &va->slots[i];
 
-        stuck += s->state == VA_FLYING && !s->task;
+        stuck += s->state == VA_FLYING && s->stuck;
         if (s->state != VA_HELD)
             continue;
         // Its reader hangs, and so does every surface that is left.
@@ -117,14 +149,21 @@ void *va_nurse(void *arg)
 {
     struct va *va = arg;
     struct hr__task *late, *left;
+    bool was_dead, died;
     int64_t due;
 
     pthread_mutex_lock(&va->lock);
     while (!va->abandoned && !(va->gone[VA_DRIVER] && va->gone[VA_WAITER])) {
+        was_dead = va->dead;
         late = overdue(va, &due);
+        died = va->dead && !was_dead;
         left = va_hopeless(va) ? va_take_queue(va) : NULL;
-        if (late || left) {
+        if (late || left || died) {
             pthread_mutex_unlock(&va->lock);
+            if (died)
+                va_log(va, HR_LOG_WARN,
+                       "the driver does not answer, nothing is given to it "
+                       "until it does");
             hr__tasks_failed(late, HR_WHY_FAILED | HR_WHY_TIMEOUT,
                              "the device did not answer in time");
             hr__tasks_failed(left, HR_WHY_FAILED | HR_WHY_LOST,

@@ -92,11 +92,11 @@ bool va_read_shared(struct va *va, struct va_slot *slot)
     struct va_fault fault = {0};
     uint8_t *data = NULL;
     size_t size = 0;
-    bool ok, alive;
+    bool ok, may;
 
     va_enter(va, VA_WAITER);
     ok = va_map(va, slot, &data, &size, &fault);
-    alive = va_leave(va, VA_WAITER);
+    may = va_leave(va, VA_WAITER);
     if (!ok)
         va_log(va, HR_LOG_WARN, "a surface that was shared: %s", fault.text);
     pthread_mutex_lock(&va->lock);
@@ -109,7 +109,7 @@ bool va_read_shared(struct va *va, struct va_slot *slot)
     pthread_cond_broadcast(&va->changed);
     pthread_cond_broadcast(&va->work);
     pthread_mutex_unlock(&va->lock);
-    return alive;
+    return may;
 }
 
 static bool on_waiter(const struct va *va)

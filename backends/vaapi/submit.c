@@ -28,7 +28,7 @@ struct va_slot *va_next_picture(struct va *va)
     struct va_slot *slot = NULL;
 
     pthread_mutex_lock(&va->lock);
-    while (!va->stop && !va->dead && (!va->head || !(slot = slot_for_head(va))))
+    while (!va->stop && (va->dead || !va->head || !(slot = slot_for_head(va))))
         hr__cond_wait(&va->work, &va->lock, INT64_MAX);
     pthread_mutex_unlock(&va->lock);
     return slot;
@@ -51,14 +51,17 @@ static struct hr__task *give_back(struct va *va, struct va_slot *slot)
     return task;
 }
 
+// tried: the fault is of the driver's calls.
 static void picture_failed(struct va *va, struct va_slot *slot,
-                           const struct va_fault *fault)
+                           const struct va_fault *fault, bool tried)
 {
     struct hr__task *task = give_back(va, slot);
 
     pthread_mutex_lock(&va->lock);
-    va->lost |= (fault->why & HR_WHY_LOST) != 0;
-    if (!(fault->why & HR_WHY_DAMAGED))
+    if (tried && !(fault->why & HR_WHY_DAMAGED))
+        va->lost |= fault->why & HR_WHY_LOST || va->breaker.doubt;
+    // Who does not answer, or was too late, has had a strike for that.
+    if (task && !va->dead && !(fault->why & HR_WHY_DAMAGED))
         hr__breaker_note(&va->breaker, false, hr__now());
     pthread_mutex_unlock(&va->lock);
     if (!task)
@@ -157,7 +160,7 @@ void va_close_all(struct va *va)
 static bool open_again(struct va *va, struct va_slot *mine,
                        struct va_fault *fault)
 {
-    bool free, ok;
+    bool free, ok, may;
 
     pthread_mutex_lock(&va->lock);
     free = va_all_free(va, mine, hr__now() + va->deadline / 4);
@@ -171,18 +174,20 @@ static bool open_again(struct va *va, struct va_slot *mine,
     va_enter(va, VA_DRIVER);
     va_close_all(va);
     ok = va_display_open(va, fault);
-    ok = va_leave(va, VA_DRIVER) && ok;
+    may = va_leave(va, VA_DRIVER);
     pthread_mutex_lock(&va->lock);
     va->lost = !ok;
+    // (Also if it was slow: nobody has seen it fail yet.)
+    va->breaker.doubt = false;
     pthread_mutex_unlock(&va->lock);
-    return ok;
+    return ok && may;
 }
 
-// All that fly were given up: perhaps none of them ever lands. va->lock
+// Perhaps none of those that fly ever lands. va->lock
 static bool none_will_land(const struct va *va)
 {
     for (int i = 0; i < va->num_slots; i++)
-        if (va->slots[i].state == VA_FLYING && va->slots[i].task)
+        if (va->slots[i].state == VA_FLYING && !va->slots[i].stuck)
             return false;
     return true;
 }
@@ -208,6 +213,8 @@ static bool wait_for_turn(struct va *va, const struct va_key *key,
         hr__cond_wait(&va->work, &va->lock, INT64_MAX);
         va->waits = false;
     }
+    // So many that did not land: there may be more to it.
+    va->breaker.doubt |= hopeless;
     pthread_mutex_unlock(&va->lock);
     if (hopeless)
         *fault = (struct va_fault){HR_WHY_FAILED | HR_WHY_LOST,
@@ -233,22 +240,21 @@ static bool submit_picture(struct va *va, struct va_slot *slot,
          va_decode(va, slot, fault) &&
          (!slot->pixels || va_vpp_run(va, slot->surface, &slot->crop,
                                       slot->mirror, &slot->out, fault));
-    if (!va_leave(va, VA_DRIVER)) {
-        if (!fault->why)
-            *fault = (struct va_fault){HR_WHY_FAILED | HR_WHY_LOST,
-                                       "the device does not answer any more"};
+    if (!va_leave(va, VA_DRIVER))
         return false;
-    }
     va_times_host(va, HR_PART_PACK, va->next_number + 1, begin);
     return ok;
 }
 
+// Also what was too late, and has no task any more: its surface must land
+// before it is used again.
 static void fly(struct va *va, struct va_slot *slot)
 {
     uint64_t flying;
 
     pthread_mutex_lock(&va->lock);
     slot->state = VA_FLYING;
+    slot->stuck = false;
     slot->since = hr__now();
     slot->sent = hr__watch_begin();
     if (slot->task)  // it has waited for its turn
@@ -279,7 +285,7 @@ void va_take_up(struct va *va, struct va_slot *slot)
     struct hr__task *task = slot->task;
     struct va_key key;
     int64_t begin = hr__watch_begin();
-    bool ok;
+    bool ready, ok;
 
     if (!hr__task_claim(task)) {
         hr__tasks_failed(give_back(va, slot), HR_WHY_TIMEOUT, "");
@@ -289,18 +295,18 @@ void va_take_up(struct va *va, struct va_slot *slot)
         hr__tasks_stopped(give_back(va, slot));
         return;
     }
-    ok = take_bytes(va, slot, &fault);
+    ready = take_bytes(va, slot, &fault);
     va_key_of(va, &task->pic->info, &key);
     slot->wanted = hr__task_imports(task);
     hr__task_begun(task);
     hr__task_unclaim(task);
     va_times_host(va, HR_PART_PACK, va->next_number + 1, begin);
     // From here on the nurse may take it.
-    ok = ok && wait_for_turn(va, &key, &fault) &&
-         (!is_lost(va) || open_again(va, slot, &fault)) &&
+    ready = ready && wait_for_turn(va, &key, &fault);
+    ok = ready && (!is_lost(va) || open_again(va, slot, &fault)) &&
          submit_picture(va, slot, &key, &fault);
     if (ok)
         fly(va, slot);
     else
-        picture_failed(va, slot, &fault);
+        picture_failed(va, slot, &fault, ready);
 }

@@ -11,9 +11,10 @@
 
 // ---- The queue -------------------------------------------------------------
 
-void va_push(struct va *va, struct hr__task *list)
+void va_push(struct va *va, struct hr__task *list, int64_t deadline)
 {
     pthread_mutex_lock(&va->lock);
+    va->deadline = deadline;
     *va->tail = list;
     while (*va->tail)
         va->tail = &(*va->tail)->next;
@@ -61,6 +62,11 @@ static bool one_at_a_time(const struct va *va)
     return va->facts.driver && !(va->facts.driver->quirks & VA_QUIRK_SAFE);
 }
 
+bool va_barred(const struct va *va)
+{
+    return va->abandoned && va->foreign;
+}
+
 void va_enter(struct va *va, int thread)
 {
     pthread_mutex_lock(&va->lock);
@@ -77,16 +83,19 @@ void va_enter(struct va *va, int thread)
 
 bool va_leave(struct va *va, int thread)
 {
-    bool alive;
+    bool back, may;
 
     if (one_at_a_time(va))
         pthread_mutex_unlock(&va->calls);
     pthread_mutex_lock(&va->lock);
     va->busy_since[thread] = 0;
-    alive = !va->dead;
+    back = va->late[thread] && va_come_back(va, thread);
+    may = !va_barred(va);
     pthread_mutex_unlock(&va->lock);
     va_log_say(va, &va->lines[thread]);
-    return alive;
+    if (back)
+        va_log(va, HR_LOG_WARN, "the driver answers again");
+    return may;
 }
 
 // ---- The driver thread -----------------------------------------------------
@@ -108,19 +117,21 @@ static bool all_landed(const struct va *va)
 // call is left behind.
 static bool may_close(struct va *va)
 {
-    int64_t deadline = hr__now() + STOP_NS / 8;
-    bool ok;
+    int64_t deadline;
+    bool ok = true;
 
     pthread_mutex_lock(&va->lock);
-    while (!va->dead && !(all_landed(va) && !va->users) &&
-           hr__cond_wait(&va->work, &va->lock, deadline))
-        ;
-    ok = all_landed(va) && !va->users;
+    // The waiter's call may come back; who stops us looks at the clock.
+    while (va->dead && !va_barred(va))
+        hr__cond_wait(&va->work, &va->lock, INT64_MAX);
+    deadline = hr__now() + STOP_NS / 8;
+    while (ok && (va->dead || !all_landed(va) || va->users))
+        ok = hr__cond_wait(&va->work, &va->lock, deadline);
     va->closing = true;
     pthread_cond_broadcast(&va->flown);
-    while (ok && !va->dead && va->have[VA_WAITER] && !va->gone[VA_WAITER])
+    while (ok && va->have[VA_WAITER] && !va->gone[VA_WAITER])
         ok = hr__cond_wait(&va->work, &va->lock, deadline + STOP_NS / 8);
-    ok = ok && !va->dead;
+    ok = ok && !va_barred(va);
     pthread_mutex_unlock(&va->lock);
     return ok;
 }
@@ -238,9 +249,9 @@ static bool all_gone(const struct va *va)
     return true;
 }
 
-bool va_device_stop(struct va *va)
+bool va_device_stop(struct va *va, int64_t deadline)
 {
-    int64_t most = va->deadline / 2 + STOP_NS / 4, deadline;
+    int64_t most = deadline / 2 + STOP_NS / 4;
     bool gone;
 
     deadline = hr__now() + (most < STOP_NS ? most : STOP_NS);
@@ -252,6 +263,8 @@ bool va_device_stop(struct va *va)
         ;
     gone = all_gone(va);
     va->abandoned = true;
+    pthread_cond_broadcast(&va->work);
+    pthread_cond_broadcast(&va->flown);
     pthread_cond_signal(&va->nurse_c);
     pthread_mutex_unlock(&va->lock);
     if (va->have_nurse)
@@ -264,5 +277,5 @@ bool va_device_stop(struct va *va)
         else
             pthread_detach(va->threads[i]);
     }
-    return gone && !va->dead && !va->left_behind;
+    return gone && !va->left_behind;
 }

@@ -26,10 +26,16 @@
 //
 // Who calls libva. The driver thread opens the display, submits pictures and
 // closes; the waiter waits for pictures and reads them back; for the list of
-// devices, an errand's thread. A driver may hang in any call: then both threads
-// are left behind with all they can reach. The HAL's threads push to the queue
-// and return; whoever gives a mapped surface back marks its slot and returns.
-// The nurse looks at the clock and never calls libva, so it never hangs.
+// devices, an errand's thread. The HAL's threads push to the queue and return;
+// whoever gives a mapped surface back marks its slot and returns. The nurse
+// looks at the clock and never calls libva, so it never hangs.
+//
+// A driver may hang in any call. After the deadline the nurse ends what the
+// device has, and nothing is offered to it any more (va->dead). If the call
+// comes back after all, its thread goes on with the same display: the surfaces
+// of then are waited for like those of pictures that were given up, and only if
+// something fails now a new display is opened. If it has not come back when the
+// device is closed, both threads are left behind with all they can reach.
 //
 //   submit() -> queue -> driver thread: slot FREE -> BUSY -> FLYING
 //                -> waiter: READING -> LENT (planes go on as they lie)
@@ -142,6 +148,7 @@ struct va_slot {
     uint8_t *mapped;  // a shared one, after all
     size_t mapped_size;
     struct hr__task *task;  // NULL while FLYING: given up, see nurse
+    bool stuck;             // FLYING: for so long that it may never land
     int64_t since;          // FLYING, HELD: from when on
     int64_t sent;           // FLYING: when, if anybody watches; else 0
     uint64_t number;        // of the picture, in order of submission
@@ -212,7 +219,7 @@ bool va_origin_retire(struct va *va);
 void va_origin_close(struct va *va);
 // struct hr__external: of surfaces that cannot be mapped by anybody else.
 bool va_on_map(struct hr__payload *payload);
-// On the waiter: an ASKED slot, READING now. False: the driver hung.
+// On the waiter: an ASKED slot, READING now. False: as va_leave().
 bool va_read_shared(struct va *va, struct va_slot *slot);
 
 // ---- vpp.c, vpp_probe.c ------------------------------------------------------
@@ -332,11 +339,12 @@ struct va {
     pthread_cond_t changed;         // and who opens and closes. CLOCK_MONOTONIC
     struct hr__task *head, **tail;  // lock, and all that follows
     bool opened, stop, abandoned;
-    bool closing;  // nothing is waited for any more
-    bool dead;  // a thread was in a call for too long; nothing is its any more
-    bool lost;  // the context must be made again
-    int users;  // of the display, or of the one that is retired
-    pthread_t self;  // of the waiter
+    bool closing;           // nothing is waited for any more
+    bool late[VA_THREADS];  // in a call for too long, it has not come back
+    bool dead;              // one of them: nothing is the device's till then
+    bool lost;              // the context must be made again
+    int users;              // of the display, or of the one that is retired
+    pthread_t self;         // of the waiter
     bool have_self;
     bool waits;  // the driver thread, for its turn to submit
     bool gone[VA_THREADS], left_behind;
@@ -374,12 +382,16 @@ void va_key_of(const struct va *va, const struct hr_info *info,
 
 enum hr_status va_device_start(struct va *va);
 // Bounded in time. False: a thread hangs, *va must be left as it is.
-bool va_device_stop(struct va *va);
-void va_push(struct va *va, struct hr__task *list);
+bool va_device_stop(struct va *va, int64_t deadline);
+// deadline: of these and of what comes after them.
+void va_push(struct va *va, struct hr__task *list, int64_t deadline);
 void va_cancel_queued(struct va *va);
 
-// Around calls to libva, so that the nurse sees how long they take. leave:
-// false = too long, the tasks are gone: return at once.
+// Left behind with a display that is the caller's: it may be gone. (One of our
+// own the threads close when they can.) va->lock
+bool va_barred(const struct va *va);
+// Around calls to libva, so that the nurse sees how long they take; if too
+// long, the thread's tasks are gone. leave: false = barred, return at once.
 void va_enter(struct va *va, int thread);
 bool va_leave(struct va *va, int thread);
 
@@ -391,8 +403,10 @@ void va_take_up(struct va *va, struct va_slot *slot);
 bool va_all_free(struct va *va, const struct va_slot *but, int64_t deadline);
 void va_close_all(struct va *va);
 
-// Nothing that is in the queue will be taken up. va->lock
+// Nothing that is in the queue will be taken up soon. va->lock
 bool va_hopeless(const struct va *va);
+// A thread that was late has left its call. True: nobody is any more. va->lock
+bool va_come_back(struct va *va, int thread);
 // The whole queue as a list. va->lock
 struct hr__task *va_take_queue(struct va *va);
 void *va_nurse(void *va);

@@ -33,14 +33,14 @@ static void on_released(struct hr__payload *payload)
 
 static bool unmap(struct va *va, struct va_slot *slot)
 {
-    bool alive;
+    bool may;
 
     va_enter(va, VA_WAITER);
     if (slot->pixels)
         va->api.vaUnmapBuffer(va->display, slot->out.image.buf);
     else
         va_unmap(va, slot);
-    alive = va_leave(va, VA_WAITER);
+    may = va_leave(va, VA_WAITER);
     pthread_mutex_lock(&va->lock);
     slot->mapped = NULL;
     // One that was shared before it was mapped may still be read.
@@ -48,7 +48,7 @@ static bool unmap(struct va *va, struct va_slot *slot)
     pthread_cond_signal(&va->work);
     pthread_cond_signal(&va->nurse_c);
     pthread_mutex_unlock(&va->lock);
-    return alive;
+    return may;
 }
 
 // ---- One picture -----------------------------------------------------------
@@ -70,12 +70,14 @@ static void failed(struct va *va, struct va_slot *slot,
                    const struct va_fault *fault)
 {
     struct hr__task *task = take_task(va, slot);
+    bool damaged = fault->why & HR_WHY_DAMAGED;
 
     pthread_mutex_lock(&va->lock);
     slot->state = VA_FREE;
-    va->lost |= (fault->why & HR_WHY_LOST) != 0;
+    if (!damaged)
+        va->lost |= fault->why & HR_WHY_LOST || va->breaker.doubt;
     // One that was given up has had its strike; a damaged file is no failure.
-    if (task && !(fault->why & HR_WHY_DAMAGED))
+    if (task && !damaged)
         hr__breaker_note(&va->breaker, false, hr__now());
     pthread_cond_signal(&va->work);
     pthread_mutex_unlock(&va->lock);
@@ -245,7 +247,7 @@ static bool land(struct va *va, struct va_slot *slot, VAStatus status)
     struct va_fault fault = {0};
     uint8_t *data = NULL;
     size_t size = 0;
-    bool ok, alive, shared;
+    bool ok, may, shared;
 
     va_enter(va, VA_WAITER);
     va_failed(&fault, status, "vaSyncSurface");
@@ -254,11 +256,13 @@ static bool land(struct va *va, struct va_slot *slot, VAStatus status)
     ok = !fault.why && (slot->pixels ? va_vpp_map(va, &slot->out, &data, &fault)
                         : shared     ? true
                                      : va_map(va, slot, &data, &size, &fault));
-    alive = va_leave(va, VA_WAITER);
+    may = va_leave(va, VA_WAITER);
     if (!ok) {
         failed(va, slot, &fault);
-        return alive;
+        return may;
     }
+    if (!may)
+        return false;
     if (hand_on(va, slot, data, size))
         return true;
     if (!shared)
@@ -311,10 +315,10 @@ static bool one_turn(struct va *va)
     VAStatus status;
     uint64_t number;
     int64_t begin;
-    bool alive, again;
+    bool may, again;
 
     slot = slot ? slot : va_find_slot(va, VA_ASKED);
-    if (!slot && !(slot = va_oldest(va)))
+    if (va->dead || (!slot && !(slot = va_oldest(va))))
         return hr__cond_wait(&va->flown, &va->lock, INT64_MAX), true;
     if (slot->state == VA_FLYING && others_first(va)) {
         hr__cond_wait(&va->flown, &va->lock, hr__now() + SLICE_NS / 10);
@@ -324,20 +328,20 @@ static bool one_turn(struct va *va)
         again = slot->state == VA_ASKED;
         slot->state = VA_READING;
         pthread_mutex_unlock(&va->lock);
-        alive = again ? va_read_shared(va, slot) : unmap(va, slot);
+        may = again ? va_read_shared(va, slot) : unmap(va, slot);
         pthread_mutex_lock(&va->lock);
-        return alive;
+        return may;
     }
     pthread_mutex_unlock(&va->lock);
     va_enter(va, VA_WAITER);
     status = wait_for(va, slot);
-    alive = va_leave(va, VA_WAITER);
+    may = va_leave(va, VA_WAITER);
     pthread_mutex_lock(&va->lock);
     again = status == VA_STATUS_ERROR_TIMEDOUT;
     if (again && !va->sync2)
         hr__cond_wait(&va->flown, &va->lock, hr__now() + SLICE_NS / 10);
-    if (!alive || again)
-        return alive;
+    if (!may || again)
+        return may;
     slot->state = VA_READING;
     number = slot->number;
     // There is room for the next one; it shall go in front of our next wait.
@@ -346,11 +350,11 @@ static bool one_turn(struct va *va)
     pthread_mutex_unlock(&va->lock);
     va_times_picture(va, slot);
     begin = hr__watch_begin();
-    alive = land(va, slot, status);
+    may = land(va, slot, status);
     va_times_host(va, HR_PART_DELIVER, number, begin);
     start_clocks(va, number);
     pthread_mutex_lock(&va->lock);
-    return alive;
+    return may;
 }
 
 void *va_wait_for_pictures(void *arg)
@@ -361,7 +365,8 @@ void *va_wait_for_pictures(void *arg)
     pthread_mutex_lock(&va->lock);
     va->self = pthread_self();
     va->have_self = true;
-    while (!va->dead && !va->closing && !va->gone[VA_DRIVER] && one_turn(va))
+    while (!va->closing && !va_barred(va) && !va->gone[VA_DRIVER] &&
+           one_turn(va))
         ;
     va->gone[VA_WAITER] = true;
     pthread_cond_broadcast(&va->work);

@@ -147,6 +147,7 @@ enum fault_what {
     FAULT_NONE,
     FAULT_STATUS,
     FAULT_HANG,
+    FAULT_WAIT,
     FAULT_SLEEP,
     FAULT_STALE,  // these: of pixels
     FAULT_ZERO,

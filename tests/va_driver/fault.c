@@ -34,7 +34,8 @@ void fault_clear(void)
     pthread_mutex_unlock(&lock);
 }
 
-// Ends everything that hangs: calls return an error, pictures end in one.
+// Ends everything that hangs: calls return an error, pictures end in one. What
+// waits goes on.
 void fault_release(void)
 {
     pthread_mutex_lock(&lock);
@@ -60,10 +61,8 @@ static bool parse_what(const char *text, struct fault *f)
         const char *name;
         enum fault_what what;
     } words[] = {
-        {"hang", FAULT_HANG},
-        {"stale", FAULT_STALE},
-        {"zero", FAULT_ZERO},
-        {"wrong", FAULT_WRONG},
+        {"hang", FAULT_HANG}, {"wait", FAULT_WAIT},   {"stale", FAULT_STALE},
+        {"zero", FAULT_ZERO}, {"wrong", FAULT_WRONG},
     };
     char *end;
 
@@ -119,6 +118,10 @@ int fault_parse(const char *text)
     if (p.call == VA_DRIVER_NUM_CALLS || !what || !parse_what(what, &p.fault) ||
         !parse_when(when ? when : "once", &p))
         return -1;
+    // Pictures do not wait, they are late.
+    if (p.fault.what == FAULT_WAIT &&
+        (p.call == VA_DRIVER_Decode || p.call == VA_DRIVER_Process))
+        return -1;
     pthread_mutex_lock(&lock);
     if (num_plans < MAX_FAULTS) {
         plans[num_plans++] = p;
@@ -173,6 +176,9 @@ VAStatus fault_enter(enum va_driver_call call)
         hang();
         // The display may be gone: nothing of it may be touched.
         return VA_STATUS_ERROR_HW_BUSY;
+    case FAULT_WAIT:
+        hang();
+        return VA_STATUS_SUCCESS;
     case FAULT_SLEEP:
         nanosleep(&t, NULL);
         return VA_STATUS_SUCCESS;

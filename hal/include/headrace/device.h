@@ -117,7 +117,9 @@ struct hr_device_params {
     bool strict;          // never fall back to another engine
     int64_t deadline_ns;  // per span on a device that is not the CPU; 0 = 10 s.
                           // From when the device takes it up: waiting behind
-                          // others counts only if it does not get on with them
+                          // others counts only if it does not get on with
+                          // them. A driver that stays in one call for longer
+                          // gets nothing more to do until it comes back
     int depth;            // pictures in flight on a media engine; 0 = 8, up
                           // to 24
     void *va_display;     // the caller's VADisplay, initialised, for "vaapi";

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// The OpenCL engine over a driver that is slow: a call takes longer than the
+// device may, and comes back after all. Until then the CPU does the work, once;
+// then the device does it again, with the context and the memory that it has if
+// nothing fails. Calls are let go by the test, so that no clock decides but the
+// deadline.
+#include <stdlib.h>
+#include <string.h>
+
+#include "opencl_faults.h"
+
+enum { DEADLINE_MS = TEST_SANITIZED ? 3000 : 500 };
+
+static struct {
+    atomic_int left, back;
+    hr_device dev;
+    int made;  // samples of a job, by the device
+} t;
+
+static void on_log(void *ctx, enum hr_log_level level, const char *text)
+{
+    (void)ctx;
+    (void)level;
+    atomic_fetch_add(&t.left, strstr(text, "does not answer, nothing") != NULL);
+    atomic_fetch_add(&t.back, strstr(text, "answers again") != NULL);
+}
+
+// ---- Steps of a case -------------------------------------------------------
+
+// Until the device makes all of it: a busy machine may be late for so short a
+// deadline, or the device rests.
+static void check_works(void)
+{
+    int made = 0;
+
+    for (int i = 0; i < 100 && made < t.made; i++) {
+        made = faults_run(30 * SECOND);
+        if (made < t.made)
+            test_sleep(100 * TEST_MS);
+    }
+    CHECK(made == t.made, "%s: %d made, not %d, why %#x", faults.label, made,
+          t.made, faults.why);
+    CHECK(t.left == t.back, "%s: left %d times, back %d times", faults.label,
+          (int)t.left, (int)t.back);
+}
+
+static void open_scene(void)
+{
+    faults_calm();
+    t.dev = hr_device_open(
+        "opencl", hr_device_params(.threads = 2, .log = on_log,
+                                   .deadline_ns = DEADLINE_MS * TEST_MS));
+    if (!t.dev) {
+        fprintf(stderr, "open: %s\n", hr_last_error());
+        abort();
+    }
+    scene_init(&faults.scene, t.dev, FAULTS_SAMPLES, SCENE_MIXED);
+    t.made = 0;
+    for (int i = 0; i < 5; i++) {
+        int made = faults_run(30 * SECOND);
+
+        t.made = made > t.made ? made : t.made;
+    }
+    CHECK(t.made > 0, "the device makes nothing");
+    check_works();
+    faults_calm();
+    t.left = t.back = 0;
+}
+
+// A job over that call, after which the device is left alone.
+static void slow_job(int entry, enum fault_action action)
+{
+    struct fault_rule r = faults_rule(entry, 1, false, action, 0);
+    int left = atomic_load(&t.left);
+
+    faults.ctl.set(&r, 1);
+    faults_run(30 * SECOND);
+    CHECK(test_reaches(&t.left, left + 1), "%s: nobody says so", faults.label);
+    CHECK(faults_hit(entry), "%s: no such call", faults.label);
+    CHECK(faults_run(30 * SECOND) == 0 && faults.why & HR_WHY_LOST,
+          "%s: why %#x", faults.label, faults.why);
+}
+
+static void let_go(void)
+{
+    int back = atomic_load(&t.back);
+
+    faults_calm();
+    faults.ctl.release();
+    CHECK(test_reaches(&t.back, back + 1), "%s: it does not come back",
+          faults.label);
+}
+
+static void check_opened(int times)
+{
+    CHECK(faults_now().calls[FAULT_clCreateContext] == times, "%s: %d contexts",
+          faults.label, faults_now().calls[FAULT_clCreateContext]);
+}
+
+// ---- Slow, and that was all ------------------------------------------------
+
+static void slow_calls(void)
+{
+    static const int entries[] = {
+        FAULT_clSetKernelArg, FAULT_clEnqueueNDRangeKernel, FAULT_clFlush,
+        FAULT_clSetEventCallback, FAULT_clReleaseEvent,
+        // Of discrete devices only:
+        FAULT_clEnqueueWriteBuffer, FAULT_clEnqueueReadBuffer};
+    int live = faults_settled();
+
+    for (int d = 0; d < 2; d++) {
+        faults.ctl.discrete(d);
+        open_scene();
+        for (int i = 0; i < (d ? 7 : 5); i++) {
+            bool after = (i + d) % 2;
+
+            snprintf(faults.label, sizeof(faults.label), "%s is slow, %s, %s",
+                     faults_names[entries[i]], after ? "after" : "before",
+                     d ? "discrete" : "unified");
+            slow_job(entries[i], after ? FAULT_HANG_AFTER : FAULT_HANG);
+            let_go();
+            check_works();
+            check_opened(0);
+        }
+        faults_close(&t.dev, live);
+    }
+    faults.ctl.discrete(false);
+}
+
+// Device memory is what it was.
+static void memory_stays(void)
+{
+    static const struct hr_op ops[] = {hr_op_decode(0),
+                                       hr_op_resize(.w = 40, .h = 30)};
+    const struct hr_batch_params p = {
+        .n = 1, .c = 3, .h = 30, .w = 40, .memory = HR_MEMORY_DEVICE};
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(96, 64, &seed);
+    struct hr_sample s = {
+        .data = b.data, .size = b.size, .ops = ops, .num_ops = 2};
+    int live = faults_settled();
+    uint8_t *had, *has;
+    hr_batch out;
+    hr_job job;
+
+    snprintf(faults.label, sizeof(faults.label), "memory");
+    open_scene();
+    out = hr_batch_create(t.dev, &p);
+    job = hr_submit(t.dev, &s, 1, out, NULL);
+    CHECK(job && hr_job_wait(job, 30 * SECOND) == HR_OK, "%s", hr_last_error());
+    hr_job_release(&job);
+    had = calloc(2, out->size);
+    has = had + out->size;
+    CHECK(!hr_batch_read(out, 0, 1, had, out->size, 30 * SECOND), "%s",
+          hr_last_error());
+    slow_job(FAULT_clFlush, FAULT_HANG);
+    let_go();
+    check_works();
+    CHECK(!hr_batch_read(out, 0, 1, has, out->size, 30 * SECOND) &&
+              !memcmp(had, has, out->size),
+          "%s", hr_last_error());
+    check_opened(0);
+    hr_batch_destroy(&out);
+    faults_close(&t.dev, live);
+    free(had);
+    free(b.data);
+}
+
+static bool rests(void)
+{
+    struct ocl *o = ocl_of(((struct hr__device *)t.dev)->engines[0]);
+    bool open;
+
+    pthread_mutex_lock(&o->lock);
+    open = o->breaker.open;
+    pthread_mutex_unlock(&o->lock);
+    return open;
+}
+
+// Again and again, and nothing between: it rests, and is tried again.
+static void slow_often(void)
+{
+    int live = faults_settled(), rounds = 0;
+
+    snprintf(faults.label, sizeof(faults.label), "slow often");
+    open_scene();
+    for (; rounds < 3 && !rests(); rounds++) {
+        slow_job(FAULT_clFlush, FAULT_HANG);
+        let_go();
+    }
+    CHECK(rests(), "%d rounds", rounds);
+    check_works();
+    check_opened(0);
+    faults_close(&t.dev, live);
+}
+
+// ---- There was more to it --------------------------------------------------
+
+static void fail_once(void)
+{
+    struct fault_rule r = faults_rule(FAULT_clEnqueueNDRangeKernel, 1, false,
+                                      FAULT_FAIL, CL_INVALID_KERNEL_ARGS);
+
+    faults.ctl.set(&r, 1);
+    CHECK(faults_run(30 * SECOND) < t.made && faults_hit(r.entry),
+          "%s: nothing failed", faults.label);
+    check_works();
+}
+
+// An error that is no loss by itself is one after a slow call, if nothing was
+// made between.
+static void doubt(void)
+{
+    int live = faults_settled();
+
+    snprintf(faults.label, sizeof(faults.label), "doubt");
+    open_scene();
+    fail_once();
+    check_opened(0);
+    slow_job(FAULT_clEnqueueNDRangeKernel, FAULT_HANG);
+    let_go();
+    check_works();
+    fail_once();
+    check_opened(0);
+    slow_job(FAULT_clEnqueueNDRangeKernel, FAULT_HANG);
+    let_go();
+    fail_once();
+    check_opened(1);
+    faults_close(&t.dev, live);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(slow_calls),
+        TEST_CASE(memory_stays),
+        TEST_CASE(slow_often),
+        TEST_CASE(doubt),
+    };
+
+    return faults_main("opencl return", HR_FAULT_LIBRARY, cases,
+                       sizeof(cases) / sizeof(*cases), argc, argv);
+}
