@@ -77,6 +77,18 @@ run 2 profile "$folder" --backends $'\xff' -q
 expect "one sentence" [ "$(wc -l <err)" = 1 ]
 says err "no such backend"
 
+mkdir strange
+cp "$one" strange
+mkfifo strange/pipe.jpg
+run 0 run strange --out none
+says err "passed over 1 entry that is no regular file (strange/pipe.jpg)"
+says out "1 picture on"
+mkfifo strange/queue.jpg
+run 0 run strange --out none --limit 18446744073709551615
+says err "passed over 2 entries that are no regular files (the first is"
+run 2 run strange --out none --limit 18446744073709551616
+says err "'18446744073709551616' is not a number in 1 .. 2^64 - 1"
+
 # ---- where it writes ------------------------------------------------------
 
 mkdir far
