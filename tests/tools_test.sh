@@ -52,6 +52,11 @@ HEADRACE_BACKEND=cpu run 0 validate "$one"
 says out "against the readable C"
 HEADRACE_BACKEND=cpu run 0 validate "$one" --against cpu
 says out "against the CPU"
+# More threads than a profile has CPU times of are idle all the same.
+quick 0 "$one" --threads 100 --json
+idle=$(sed -n 's/.*"worker_idle": \([0-9.]*\).*/\1/p' out)
+expect "idle for $idle of the time" \
+    awk -v idle="$idle" 'BEGIN { exit !(idle > 0 && idle <= 1) }'
 # One core is one thread, whatever the machine has.
 core=$(taskset -cp $$ | sed 's/.*: *//; s/[,-].*//')
 taskset -c "$core" "$headrace" profile "$one" --backends cpu --seconds 0.3 \

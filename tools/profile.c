@@ -213,6 +213,7 @@ static void read_engines(struct profile_watch *w, const json_t *answer)
     const json_t *cpu = json_object_get(host, "cpu");
     double elapsed = json_number_value(json_object_get(answer, "elapsed"));
     double pictures = json_number_value(json_object_get(answer, "pictures"));
+    double threads = json_number_value(json_object_get(host, "threads"));
 
     for (size_t i = 0; i < n; i++)
         read_parts(w, json_array_get(engines, i),
@@ -220,9 +221,10 @@ static void read_engines(struct profile_watch *w, const json_t *answer)
     for (size_t i = 0; i < json_array_size(cpu) && elapsed > 0; i++)
         w->worker_cpu[w->num_workers++] =
             json_number_value(json_array_get(cpu, i)) / elapsed;
-    if (w->num_workers && elapsed > 0)
+    // Of all of them: more than there are CPU times of.
+    if (threads > 0 && elapsed > 0)
         w->idle = json_number_value(json_object_get(host, "idle")) / elapsed /
-                  w->num_workers;
+                  threads;
 }
 
 // A trace on its way here. False: a message was printed.

@@ -85,9 +85,9 @@ static json_t *engine_json(const struct hr_engine_profile *a,
     for (int i = 0; i < n; i++)
         json_array_append_new(cpu, json_real(profile_seconds((
                                        int64_t)(b->cpu_ns[i] - a->cpu_ns[i]))));
-    return json_pack("{s:s s:b s:I s:f s:o s:o}", "name", b->name,
-                     "device_times", b->device_times, "tasks",
-                     (json_int_t)(b->tasks - a->tasks), "idle",
+    return json_pack("{s:s s:b s:i s:I s:f s:o s:o}", "name", b->name,
+                     "device_times", b->device_times, "threads", b->num_threads,
+                     "tasks", (json_int_t)(b->tasks - a->tasks), "idle",
                      profile_seconds((int64_t)(b->idle_ns - a->idle_ns)),
                      "parts", parts, "cpu", cpu);
 }
