@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The command as its users treat it: files and folders of any name, streams
-# that are closed, links, signals, a media engine that lies.
+# that are closed, links, signals, a media engine that lies, or dies.
 # Usage: tools_test.sh PATH-OF-HEADRACE
 set -u
 export LC_ALL=C
@@ -241,6 +241,56 @@ if [ -e "$driver/headrace_drv_video.so" ] &&
 else
     not_run=$((not_run + 1))
     echo "not run: a device that lies (no VA-API)"
+fi
+
+# ---- a device that dies ---------------------------------------------------
+
+# The processes that measure, in the order of their start: one of each mode of
+# the CPU, then of the device.
+children() { cat "/proc/$1/task/$1/children" 2>/dev/null; }
+# dies WHICH COMMAND...: as soon as all are there, the command with the id of
+# that process behind it. Leaves out, err and code.
+dies() {
+    local which=$1 profile i
+    shift
+    LIBVA_DRIVERS_PATH=$driver LIBVA_DRIVER_NAME=headrace \
+        LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$driver/libva_node_type.so \
+        HEADRACE_CERTIFICATE=off "$headrace" profile same --threads 1 \
+        --backends vaapi:/dev/null+cpu --seconds 5 --consumer 5 --json \
+        --report dead.html >out 2>err &
+    profile=$!
+    for ((i = 0; i < 600; i++)); do
+        [ "$(children $profile | wc -w)" = 10 ] && break
+        sleep 0.05
+    done
+    "$@" "$(children $profile | cut -d ' ' -f "$which")" >/dev/null
+    wait $profile
+    code=$?
+}
+limit_files() { prlimit --fsize=1000 --pid "$1"; }
+if [ -e same ] && children $$ >/dev/null; then
+    dies 6 kill -9
+    expect "a device that dies is an error" [ $code = 2 ]
+    says err "profile: vaapi:/dev/null+cpu, 1 thread, planned: killed by sig"
+    expect "one sentence says so" [ "$(wc -l <err)" = 1 ]
+    says out '"reason": "killed by signal 9"'
+    expect "the CPU is measured" grep -q '"device": "cpu"' out
+    expect "and nothing else" [ "$(grep -c '"device": "vaapi' out)" = 0 ]
+    says dead.html "Left out: vaapi:/dev/null+cpu, 1 thread, planned: killed"
+    # What a process could say itself is the reason: its trace has no place.
+    dies 10 limit_files
+    expect "a device that fails is an error" [ $code = 2 ]
+    expect "it said why itself" [ "$(grep -c 'File too large' err)" = 1 ]
+    expect "its reason is kept" grep -q '"reason": ".*File too large"' out
+    rm dead.html
+    dies 1 kill -9
+    expect "without the CPU there is nothing" [ $code = 2 ]
+    says err "profile: cpu, 1 thread, planned: killed by signal 9"
+    expect "to print" [ ! -s out ]
+    expect "nor to draw" [ ! -e dead.html ]
+else
+    not_run=$((not_run + 1))
+    echo "not run: a device that dies (no VA-API, or no list of children)"
 fi
 
 summary="$passed passed, $failed failed"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One configuration in a process of its own. The first line of standard input
 // says which; each line after it asks for one measurement, which is answered
-// with one line; the end of the input is the end.
+// with one line; the end of the input is the end. What cannot be done is the
+// end, too: then the last line says why.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -324,6 +325,9 @@ int profile_child(void)
         free(c->file);
         free(c->backend);
     }
+    // At the end of it all: who reads it need not wait for the process.
+    if (!ok)
+        say(json_pack("{s:o}", "error", manifest_text(tools_last_warning())));
     json_decref(config);
     free(line);
     free(c);
