@@ -33,11 +33,14 @@ static int64_t measured_now(void)
 
 static void run_clock(bool on)
 {
-    int64_t was = atomic_load(&measured), now = hr__now();
+    int64_t was = atomic_load(&measured), now;
 
+    // The time is asked after the clock is read: what it is stopped with may
+    // not be earlier than what another thread has just started it with.
+    do
+        now = hr__now();
     while ((was < 0) != on && !atomic_compare_exchange_weak(
-                                  &measured, &was, on ? was - now : was + now))
-        ;
+                                  &measured, &was, on ? was - now : was + now));
 }
 
 void hr_profile_times(bool on)

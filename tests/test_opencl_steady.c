@@ -71,7 +71,8 @@ static void check_let_go(struct ocl *o, int left)
     int64_t begin = hr__now();
     int holders;
 
-    while (chunks(o, &holders), holders != left && hr__now() - begin < SECOND)
+    while (chunks(o, &holders),
+           holders != left && hr__now() - begin < 30 * SECOND)
         test_sleep(TEST_MS);
     CHECK(holders == left, "%d hold pinned memory, not %d", holders, left);
 }

@@ -98,12 +98,32 @@ static void long_name(void)
     free(jpeg.data);
 }
 
+// Names may begin with any byte; that alone makes none of them a long one.
+static void odd_name(void)
+{
+    uint64_t seed = 4;
+    struct bytes jpeg = test_jpeg(64, 64, &seed);
+    char dir[512];
+    struct validate_ran r;
+
+    snprintf(dir, sizeof(dir), "%s/odd", validate_in);
+    mkdir(dir, 0700);
+    validate_put("odd/\x80\x81.jpg", &jpeg);
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_D),
+                                     .fault = FAKE_FAULT_COLOR});
+    r = VALIDATE_RUN(dir, "--backend", "fake", "--tier", "exact");
+    CHECK(strstr(r.out, ": \x80\x81.jpg") != NULL, "%s", r.out);
+    validate_done(&r);
+    free(jpeg.data);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(only_when_cut),
         TEST_CASE(of_several_engines),
         TEST_CASE(long_name),
+        TEST_CASE(odd_name),
     };
 
     validate_init();

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The command as its users treat it: files and folders of any name, streams
-# that are closed, links, signals, a media engine that lies.
+# that are closed, links, signals, a media engine that lies, or dies.
 # Usage: tools_test.sh PATH-OF-HEADRACE
 set -u
 export LC_ALL=C
@@ -52,6 +52,11 @@ HEADRACE_BACKEND=cpu run 0 validate "$one"
 says out "against the readable C"
 HEADRACE_BACKEND=cpu run 0 validate "$one" --against cpu
 says out "against the CPU"
+# More threads than a profile has CPU times of are idle all the same.
+quick 0 "$one" --threads 100 --json
+idle=$(sed -n 's/.*"worker_idle": \([0-9.]*\).*/\1/p' out)
+expect "idle for $idle of the time" \
+    awk -v idle="$idle" 'BEGIN { exit !(idle > 0 && idle <= 1) }'
 # One core is one thread, whatever the machine has.
 core=$(taskset -cp $$ | sed 's/.*: *//; s/[,-].*//')
 taskset -c "$core" "$headrace" profile "$one" --backends cpu --seconds 0.3 \
@@ -76,6 +81,18 @@ says out "in 3 pictures"
 run 2 profile "$folder" --backends $'\xff' -q
 expect "one sentence" [ "$(wc -l <err)" = 1 ]
 says err "no such backend"
+
+mkdir strange
+cp "$one" strange
+mkfifo strange/pipe.jpg
+run 0 run strange --out none
+says err "passed over 1 entry that is no regular file (strange/pipe.jpg)"
+says out "1 picture on"
+mkfifo strange/queue.jpg
+run 0 run strange --out none --limit 18446744073709551615
+says err "passed over 2 entries that are no regular files (the first is"
+run 2 run strange --out none --limit 18446744073709551616
+says err "'18446744073709551616' is not a number in 1 .. 2^64 - 1"
 
 # ---- where it writes ------------------------------------------------------
 
@@ -144,12 +161,25 @@ expect "profile reads no input" [ $? = 0 ]
 
 # ---- signals --------------------------------------------------------------
 
+# Until process $1 has its handlers: SIGTERM is bit 14 of those it catches. Not
+# the shell that it is at first.
+listens() {
+    local catches i
+    for ((i = 0; i < 600; i++)); do
+        catches=$(sed -n 's/^SigCgt:[[:space:]]*/0x/p' "/proc/$1/status")
+        [ "$(cat "/proc/$1/comm")" = headrace ] &&
+            [ $((catches >> 14 & 1)) = 1 ] && return
+        sleep 0.1
+    done
+    return 1
+}
 # Background jobs of a script ignore SIGINT unless it has job control.
 set -m
 for signal in INT TERM; do
     TMPDIR=$tmp "$headrace" profile pictures --backends cpu --threads 1 \
         --seconds 20 --report stop.html --trace stop.json >out 2>err &
     child=$!
+    expect "it listens" listens $child
     sleep 1
     kill -s $signal $child
     wait $child
@@ -158,7 +188,7 @@ for signal in INT TERM; do
         [ $code = $((128 + $(kill -l $signal))) ]
     says err "interrupted"
     expect "one sentence after $signal" [ "$(wc -l <err)" = 1 ]
-    expect "no file after $signal" [ ! -e stop.html ]
+    expect "no file after $signal" [ ! -e stop.html -a ! -e stop.json ]
 done
 set +m
 expect "no temporary files are left" \
@@ -211,6 +241,56 @@ if [ -e "$driver/headrace_drv_video.so" ] &&
 else
     not_run=$((not_run + 1))
     echo "not run: a device that lies (no VA-API)"
+fi
+
+# ---- a device that dies ---------------------------------------------------
+
+# The processes that measure, in the order of their start: one of each mode of
+# the CPU, then of the device.
+children() { cat "/proc/$1/task/$1/children" 2>/dev/null; }
+# dies WHICH COMMAND...: as soon as all are there, the command with the id of
+# that process behind it. Leaves out, err and code.
+dies() {
+    local which=$1 profile i
+    shift
+    LIBVA_DRIVERS_PATH=$driver LIBVA_DRIVER_NAME=headrace \
+        LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$driver/libva_node_type.so \
+        HEADRACE_CERTIFICATE=off "$headrace" profile same --threads 1 \
+        --backends vaapi:/dev/null+cpu --seconds 5 --consumer 5 --json \
+        --report dead.html >out 2>err &
+    profile=$!
+    for ((i = 0; i < 600; i++)); do
+        [ "$(children $profile | wc -w)" = 10 ] && break
+        sleep 0.05
+    done
+    "$@" "$(children $profile | cut -d ' ' -f "$which")" >/dev/null
+    wait $profile
+    code=$?
+}
+limit_files() { prlimit --fsize=1000 --pid "$1"; }
+if [ -e same ] && children $$ >/dev/null; then
+    dies 6 kill -9
+    expect "a device that dies is an error" [ $code = 2 ]
+    says err "profile: vaapi:/dev/null+cpu, 1 thread, planned: killed by sig"
+    expect "one sentence says so" [ "$(wc -l <err)" = 1 ]
+    says out '"reason": "killed by signal 9"'
+    expect "the CPU is measured" grep -q '"device": "cpu"' out
+    expect "and nothing else" [ "$(grep -c '"device": "vaapi' out)" = 0 ]
+    says dead.html "Left out: vaapi:/dev/null+cpu, 1 thread, planned: killed"
+    # What a process could say itself is the reason: its trace has no place.
+    dies 10 limit_files
+    expect "a device that fails is an error" [ $code = 2 ]
+    expect "it said why itself" [ "$(grep -c 'File too large' err)" = 1 ]
+    expect "its reason is kept" grep -q '"reason": ".*File too large"' out
+    rm dead.html
+    dies 1 kill -9
+    expect "without the CPU there is nothing" [ $code = 2 ]
+    says err "profile: cpu, 1 thread, planned: killed by signal 9"
+    expect "to print" [ ! -s out ]
+    expect "nor to draw" [ ! -e dead.html ]
+else
+    not_run=$((not_run + 1))
+    echo "not run: a device that dies (no VA-API, or no list of children)"
 fi
 
 summary="$passed passed, $failed failed"

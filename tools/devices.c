@@ -230,6 +230,9 @@ static void print_fast(const struct hr_certificate *cert)
             printf("%-12s tier fast, %s: failed or too far off (%.3g levels on "
                    "average), not used\n",
                    "", name, f->mean);
+        else if (f->pictures && !(f->psnr > 0))
+            printf("%-12s tier fast, %s: exact, %d pictures\n", "", name,
+                   f->pictures);
         else if (f->pictures)
             printf("%-12s tier fast, %s: %g levels at most, %.3g on average, "
                    "PSNR %.1f dB\n",

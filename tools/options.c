@@ -76,7 +76,8 @@ bool options_count(const char *command, const char *option, const char *text,
 {
     if (!text || (tools_parse_u64(text, value) && *value))
         return true;
-    options_fail(command, "%s: '%s' is not a number above 0", option, text);
+    options_fail(command, "%s: '%s' is not a number in 1 .. 2^64 - 1", option,
+                 text);
     return false;
 }
 
@@ -123,9 +124,10 @@ bool options_inputs(const char *command, poptContext con, struct inputs *inputs)
 bool options_pictures(const struct inputs *inputs, bool quiet)
 {
     if (inputs->skipped && !quiet)
-        tools_warn("passed over %zu entries that are no regular files (the "
-                   "first is %s)",
-                   inputs->skipped,
+        tools_warn("passed over %zu %s (%s%s)", inputs->skipped,
+                   inputs->skipped == 1 ? "entry that is no regular file"
+                                        : "entries that are no regular files",
+                   inputs->skipped == 1 ? "" : "the first is ",
                    inputs->first_skipped ? inputs->first_skipped : "?");
     if (!inputs->num)
         tools_warn("no pictures found (.jpg .jpeg .jpe .jfif .png .mpo)");

@@ -147,6 +147,23 @@ static bool measure(struct profile *p, struct profile_config *c, double seconds,
     return ok;
 }
 
+// Those that want to know of five devices get the other four. Not without the
+// CPU: everything is compared with it.
+static bool goes_on(const struct profile *p, int backend)
+{
+    return profile_is_lost(p, backend) && backend != profile_cpu(p) &&
+           !run_stop_signal();
+}
+
+// With the consumer, too, if there is one.
+static bool measure_both(struct profile *p, struct profile_config *c,
+                         double seconds)
+{
+    return measure(p, c, seconds, false) &&
+           (p->opt.consumer_ms <= 0 || c->mode != PROFILE_PLANNED ||
+            measure(p, c, seconds, true));
+}
+
 // In turns; every second round the other way round.
 static bool measure_all(struct profile *p, double seconds)
 {
@@ -157,12 +174,9 @@ static bool measure_all(struct profile *p, double seconds)
             struct profile_config *c = &p->configs[round % 2 ? n - 1 - k : k];
 
             progress(p, "measuring", round * n + k + 1, n * PROFILE_ROUNDS);
-            if (c->mode == PROFILE_WATCHED)
+            if (c->mode == PROFILE_WATCHED || profile_is_lost(p, c->backend))
                 continue;
-            if (!measure(p, c, seconds, false))
-                return false;
-            if (p->opt.consumer_ms > 0 && c->mode == PROFILE_PLANNED &&
-                !measure(p, c, seconds, true))
+            if (!measure_both(p, c, seconds) && !goes_on(p, c->backend))
                 return false;
         }
     return true;
@@ -213,6 +227,7 @@ static void read_engines(struct profile_watch *w, const json_t *answer)
     const json_t *cpu = json_object_get(host, "cpu");
     double elapsed = json_number_value(json_object_get(answer, "elapsed"));
     double pictures = json_number_value(json_object_get(answer, "pictures"));
+    double threads = json_number_value(json_object_get(host, "threads"));
 
     for (size_t i = 0; i < n; i++)
         read_parts(w, json_array_get(engines, i),
@@ -220,9 +235,10 @@ static void read_engines(struct profile_watch *w, const json_t *answer)
     for (size_t i = 0; i < json_array_size(cpu) && elapsed > 0; i++)
         w->worker_cpu[w->num_workers++] =
             json_number_value(json_array_get(cpu, i)) / elapsed;
-    if (w->num_workers && elapsed > 0)
+    // Of all of them: more than there are CPU times of.
+    if (threads > 0 && elapsed > 0)
         w->idle = json_number_value(json_object_get(host, "idle")) / elapsed /
-                  w->num_workers;
+                  threads;
 }
 
 // A trace on its way here. False: a message was printed.
@@ -278,8 +294,9 @@ static bool watch_all(struct profile *p, double seconds)
     for (int i = 0; i < p->num_configs; i++) {
         struct profile_config *c = &p->configs[i];
 
-        if (c->mode == PROFILE_WATCHED &&
-            !watch_one(p, c, seconds > 1 ? 1 : seconds))
+        if (c->mode == PROFILE_WATCHED && !profile_is_lost(p, c->backend) &&
+            !watch_one(p, c, seconds > 1 ? 1 : seconds) &&
+            !goes_on(p, c->backend))
             return false;
         p->watch[c->backend].entropy = share;
     }
@@ -312,15 +329,11 @@ static bool write_trace(struct profile *p)
 
 static void finish(struct profile *p)
 {
-    for (int i = 0; i < p->num_configs; i++) {
-        struct profile_config *c = &p->configs[i];
-
-        profile_end(c);
-        for (int k = 0; k < PROFILE_ROUNDS; k++) {
-            free(c->rounds[k].latencies);
-            free(c->fed[k].latencies);
-        }
-    }
+    for (int i = 0; i < p->num_configs; i++)
+        profile_end(&p->configs[i]);
+    for (int i = 0; i < p->num_losses; i++)
+        if (p->losses[i].backend < 0)
+            free(p->losses[i].name);
     for (int b = 0; b < PROFILE_BACKENDS; b++)
         free(p->watch[b].spans);
     json_decref(p->events);
@@ -332,6 +345,7 @@ static int run(struct profile *p)
 {
     char path[PATH_MAX];
     double seconds;
+    int code;
 
     // Before the work: whether there is a place for traces.
     if (!temp_file(path))
@@ -348,6 +362,7 @@ static int run(struct profile *p)
         tools_warn("interrupted: nothing was written");
         return 128 + run_stop_signal();
     }
+    profile_drop_lost(p);
     profile_summarize(p);
     // They may have gone meanwhile.
     if (profile_best_cpu(p)->rate <= 0) {
@@ -356,7 +371,8 @@ static int run(struct profile *p)
     }
     if (!write_trace(p) || !profile_report(p))
         return TOOLS_CANNOT;
-    return profile_print(p);
+    code = profile_print(p);
+    return p->num_losses ? TOOLS_CANNOT : code;
 }
 
 int cmd_profile(int argc, char **argv)

@@ -155,6 +155,15 @@ struct profile_watch {
     int num_spans;
 };
 
+// A backend of which a process died, or did not answer.
+struct profile_loss {
+    int backend;  // index of options.backends, until it is dropped
+    char *name;
+    int threads;
+    enum profile_mode mode;
+    char why[512];
+};
+
 struct profile {
     struct profile_options opt;
     struct profile_words words;
@@ -164,6 +173,8 @@ struct profile {
     struct profile_config configs[PROFILE_CONFIGS];
     int num_configs;
     struct profile_watch watch[PROFILE_BACKENDS];
+    struct profile_loss losses[PROFILE_BACKENDS];
+    int num_losses;
     json_t *events;  // of all traces, for --trace
     double others;   // median
     double noise;    // the worst of the planned ones
@@ -246,10 +257,17 @@ char *profile_bytes(const json_t *json);
 // ---- Children, from the parent's side --------------------------------------
 
 bool profile_start(struct profile *p, struct profile_config *c);
-// Sends a command, waits for the answer. NULL: a message was printed.
+// Sends a command, waits for the answer. NULL: a message was printed; if it was
+// the process that failed, its backend is lost.
 json_t *profile_ask(struct profile *p, struct profile_config *c,
                     json_t *command, double seconds);
-void profile_end(struct profile_config *c);
+void profile_end(struct profile_config *c);  // frees all that is its
+bool profile_is_lost(const struct profile *p, int backend);
+// As if they had not been asked for: what half of its processes say of a
+// backend is not what it does.
+void profile_drop_lost(struct profile *p);
+// "opencl, 2 threads, eager: killed by signal 9"
+void profile_loss_text(const struct profile_loss *loss, char *out, size_t size);
 
 // ---- What is known then ----------------------------------------------------
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One configuration in a process of its own. The first line of standard input
 // says which; each line after it asks for one measurement, which is answered
-// with one line; the end of the input is the end.
+// with one line; the end of the input is the end. What cannot be done is the
+// end, too: then the last line says why.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,9 +86,9 @@ static json_t *engine_json(const struct hr_engine_profile *a,
     for (int i = 0; i < n; i++)
         json_array_append_new(cpu, json_real(profile_seconds((
                                        int64_t)(b->cpu_ns[i] - a->cpu_ns[i]))));
-    return json_pack("{s:s s:b s:I s:f s:o s:o}", "name", b->name,
-                     "device_times", b->device_times, "tasks",
-                     (json_int_t)(b->tasks - a->tasks), "idle",
+    return json_pack("{s:s s:b s:i s:I s:f s:o s:o}", "name", b->name,
+                     "device_times", b->device_times, "threads", b->num_threads,
+                     "tasks", (json_int_t)(b->tasks - a->tasks), "idle",
                      profile_seconds((int64_t)(b->idle_ns - a->idle_ns)),
                      "parts", parts, "cpu", cpu);
 }
@@ -324,6 +325,9 @@ int profile_child(void)
         free(c->file);
         free(c->backend);
     }
+    // At the end of it all: who reads it need not wait for the process.
+    if (!ok)
+        say(json_pack("{s:o}", "error", manifest_text(tools_last_warning())));
     json_decref(config);
     free(line);
     free(c);

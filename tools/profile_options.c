@@ -210,8 +210,12 @@ static int read_all(struct profile *p, poptContext con)
 
 static int act(struct profile *p, poptContext con, bool *done)
 {
-    int code = options_read("profile", con, example, done);
+    int code;
 
+    if (!con)
+        return options_fail("profile", "out of memory");
+    poptSetOtherOptionHelp(con, "INPUT... [OPTION...]");
+    code = options_read("profile", con, example, done);
     if (code || *done)
         return code;
     if (p->words.measure) {
@@ -261,9 +265,6 @@ int profile_options(struct profile *p, int argc, char **argv, bool *done)
 
     *w = (struct profile_words){0};
     con = poptGetContext(NULL, argc, (const char **)argv, table, 0);
-    if (!con)
-        return options_fail("profile", "out of memory");
-    poptSetOtherOptionHelp(con, "INPUT... [OPTION...]");
     code = act(p, con, done);
     poptFreeContext(con);
     return code;

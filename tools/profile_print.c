@@ -110,6 +110,17 @@ static void reasons(const struct profile *p)
     }
 }
 
+static void losses(const struct profile *p)
+{
+    char text[768], line[4 * sizeof(text)];
+
+    for (int i = 0; i < p->num_losses; i++) {
+        profile_loss_text(&p->losses[i], text, sizeof(text));
+        tools_escape(line, sizeof(line), text);
+        printf("Left out: %s\n", line);
+    }
+}
+
 // How a media engine's samples went on to the next engine.
 static void rungs(const struct profile *p)
 {
@@ -230,6 +241,7 @@ static int print_text(const struct profile *p)
     putchar('\n');
     rates(p);
     reasons(p);
+    losses(p);
     rungs(p);
     consumers(p);
     for (int b = 0; b < p->opt.num_backends; b++)
@@ -347,6 +359,22 @@ static json_t *backend_json(const struct profile *p, int b)
     return json;
 }
 
+static json_t *losses_json(const struct profile *p)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < p->num_losses; i++) {
+        const struct profile_loss *loss = &p->losses[i];
+
+        json_array_append_new(
+            list, json_pack("{s:o s:i s:s s:o}", "backend",
+                            manifest_text(loss->name), "threads", loss->threads,
+                            "mode", profile_modes[loss->mode], "reason",
+                            manifest_text(loss->why)));
+    }
+    return list;
+}
+
 static int print_json(const struct profile *p)
 {
     json_t *configs = json_array(), *backends = json_array(), *json;
@@ -357,15 +385,14 @@ static int print_json(const struct profile *p)
             json_array_append_new(configs, config_json(p, &p->configs[i]));
     for (int b = 0; b < p->opt.num_backends; b++)
         json_array_append_new(backends, backend_json(p, b));
-    json = json_pack("{s:s s:s s:f s:f s:i s:f s:f s:f s:f s:f s:o s:o s:o}",
-                     "version", hr_version(), "ops", p->opt.run.ops_text,
-                     "pictures", p->configs[0].pictures, "failing",
-                     profile_failing(p), "rounds", PROFILE_ROUNDS,
-                     "consumer_ms", p->opt.consumer_ms, "consumer_img_per_s",
-                     profile_need(p), "consumer_cpu",
-                     p->opt.consumer_cpu / 100.0, "noise", p->noise, "others",
-                     p->others, "configurations", configs, "backends", backends,
-                     "advice", manifest_text(p->advice));
+    json = json_pack(
+        "{s:s s:s s:f s:f s:i s:f s:f s:f s:f s:f s:o s:o s:o s:o}", "version",
+        hr_version(), "ops", p->opt.run.ops_text, "pictures",
+        p->configs[0].pictures, "failing", profile_failing(p), "rounds",
+        PROFILE_ROUNDS, "consumer_ms", p->opt.consumer_ms, "consumer_img_per_s",
+        profile_need(p), "consumer_cpu", p->opt.consumer_cpu / 100.0, "noise",
+        p->noise, "others", p->others, "configurations", configs, "backends",
+        backends, "lost", losses_json(p), "advice", manifest_text(p->advice));
     rc = json
              ? json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9))
              : -1;

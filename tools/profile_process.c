@@ -84,6 +84,7 @@ static bool read_some(struct profile_config *c, double until)
     struct pollfd p = {.fd = c->from, .events = POLLIN};
     double left = until - tools_seconds();
     ssize_t n;
+    int ready;
 
     if (c->line_used + 65536 > c->line_room) {
         size_t room = c->line_room + (1 << 20);
@@ -94,10 +95,15 @@ static bool read_some(struct profile_config *c, double until)
         c->line = more;
         c->line_room = room;
     }
-    // A signal ends poll(), also with SA_RESTART.
-    if (left <= 0 || run_stop_signal() ||
-        poll(&p, 1, (int)(left * 1000) + 1) == 0 || run_stop_signal())
+    if (left <= 0 || run_stop_signal())
         return false;
+    // A signal ends poll(), also with SA_RESTART: SIGCONT, too, and then there
+    // may be nothing to read yet.
+    ready = poll(&p, 1, (int)(left * 1000) + 1);
+    if (ready == 0 || run_stop_signal())
+        return false;
+    if (ready < 0)
+        return errno == EINTR;
     n = read(c->from, c->line + c->line_used, 65536);
     if (n < 0 && errno == EINTR)
         return true;
@@ -118,13 +124,50 @@ static json_t *receive(struct profile_config *c, double seconds)
     return json_loadb(c->line, c->line_used, 0, NULL);
 }
 
-// What a child could not do it has said on standard error; a child that was
-// killed, or hangs, could not. If the user ends it all nothing need be said.
-static void lost(struct profile *p, struct profile_config *c)
+// ---- Children that are gone ------------------------------------------------
+
+bool profile_is_lost(const struct profile *p, int backend)
+{
+    for (int i = 0; i < p->num_losses; i++)
+        if (p->losses[i].backend == backend)
+            return true;
+    return false;
+}
+
+void profile_loss_text(const struct profile_loss *loss, char *out, size_t size)
+{
+    snprintf(out, size, "%s, %d thread%s, %s: %s", loss->name, loss->threads,
+             loss->threads == 1 ? "" : "s", profile_modes[loss->mode],
+             loss->why);
+}
+
+// said: by the child itself, also on standard error; NULL: it could not.
+static void note_loss(struct profile *p, const struct profile_config *c,
+                      const char *said, const char *why)
+{
+    struct profile_loss *loss = &p->losses[p->num_losses];
+    char text[768];
+
+    if (profile_is_lost(p, c->backend))
+        return;
+    *loss = (struct profile_loss){.backend = c->backend,
+                                  .name = p->opt.backends[c->backend],
+                                  .threads = c->threads,
+                                  .mode = c->mode};
+    p->num_losses++;
+    snprintf(loss->why, sizeof(loss->why), "%s", said ? said : why);
+    profile_loss_text(loss, text, sizeof(text));
+    if (!said)
+        tools_warn("profile: %s", text);
+}
+
+// If the user ends it all nothing need be said.
+static void lost(struct profile *p, struct profile_config *c, const char *said)
 {
     int status = 0;
     bool stop = run_stop_signal();
     pid_t gone = waitpid(c->pid, &status, WNOHANG);
+    char why[64] = "no answer";
 
     for (int i = 0; gone == 0 && !stop && i < 20; i++) {
         usleep(10000);
@@ -133,18 +176,69 @@ static void lost(struct profile *p, struct profile_config *c)
     if (gone == 0) {
         kill(c->pid, SIGKILL);
         waitpid(c->pid, &status, 0);
-        if (!stop)
-            tools_warn("profile: %s with %d thread%s does not answer",
-                       p->opt.backends[c->backend], c->threads,
-                       c->threads == 1 ? "" : "s");
-    } else if (WIFSIGNALED(status) && !stop) {
-        tools_warn("profile: %s with %d thread%s was killed by signal %d",
-                   p->opt.backends[c->backend], c->threads,
-                   c->threads == 1 ? "" : "s", WTERMSIG(status));
+    } else if (WIFSIGNALED(status)) {
+        snprintf(why, sizeof(why), "killed by signal %d", WTERMSIG(status));
+    } else {
+        snprintf(why, sizeof(why), "ended with code %d", WEXITSTATUS(status));
     }
+    if (!stop)
+        note_loss(p, c, said, why);
     close(c->to);
     close(c->from);
     c->pid = 0;
+}
+
+static void drop(struct profile *p, int backend)
+{
+    int last = --p->opt.num_backends, n = 0;
+
+    for (int i = 0; i < p->num_configs; i++) {
+        struct profile_config *c = &p->configs[i];
+
+        if (c->backend == backend) {
+            profile_end(c);
+            continue;
+        }
+        c->backend -= c->backend > backend;
+        if (n != i)
+            p->configs[n] = *c;
+        n++;
+    }
+    p->num_configs = n;
+    free(p->watch[backend].spans);
+    for (int b = backend; b < last; b++) {
+        p->opt.backends[b] = p->opt.backends[b + 1];
+        p->watch[b] = p->watch[b + 1];
+    }
+    p->watch[last] = (struct profile_watch){.valid = false};
+}
+
+void profile_drop_lost(struct profile *p)
+{
+    for (int i = 0; i < p->num_losses; i++) {
+        int backend = p->losses[i].backend;
+
+        drop(p, backend);
+        p->losses[i].backend = -1;  // its name is the loss's from here on
+        for (int k = i + 1; k < p->num_losses; k++)
+            p->losses[k].backend -= p->losses[k].backend > backend;
+    }
+}
+
+// ---- Talking ---------------------------------------------------------------
+
+// NULL: the child is lost.
+static json_t *answer_of(struct profile *p, struct profile_config *c, bool sent,
+                         double seconds)
+{
+    json_t *answer = sent ? receive(c, seconds) : NULL;
+    const char *said = json_string_value(json_object_get(answer, "error"));
+
+    if (answer && !said)
+        return answer;
+    lost(p, c, said && *said ? said : NULL);
+    json_decref(answer);
+    return NULL;
 }
 
 json_t *profile_bytes_json(const char *bytes)
@@ -205,20 +299,17 @@ static json_t *config_json(const struct profile *p,
 
 bool profile_start(struct profile *p, struct profile_config *c)
 {
-    json_t *config, *ready = NULL;
+    json_t *config, *ready;
 
     if (!spawn(c)) {
         tools_warn("profile: no process to measure in: %s", strerror(errno));
         return false;
     }
     config = config_json(p, c);
-    if (config && send_line(c, config))
-        ready = receive(c, OPEN_SECONDS);
+    ready = answer_of(p, c, config && send_line(c, config), OPEN_SECONDS);
     json_decref(config);
-    if (!ready) {
-        lost(p, c);
+    if (!ready)
         return false;
-    }
     snprintf(c->device, sizeof(c->device), "%s",
              json_string_value(json_object_get(ready, "device")));
     snprintf(c->description, sizeof(c->description), "%s",
@@ -234,13 +325,10 @@ bool profile_start(struct profile *p, struct profile_config *c)
 json_t *profile_ask(struct profile *p, struct profile_config *c,
                     json_t *command, double seconds)
 {
-    json_t *answer = NULL;
+    json_t *answer = answer_of(p, c, command && send_line(c, command),
+                               seconds + OPEN_SECONDS);
 
-    if (command && send_line(c, command))
-        answer = receive(c, seconds + OPEN_SECONDS);
     json_decref(command);
-    if (!answer)
-        lost(p, c);
     return answer;
 }
 
@@ -254,4 +342,9 @@ void profile_end(struct profile_config *c)
     c->pid = 0;
     free(c->line);
     c->line = NULL;
+    for (int i = 0; i < PROFILE_ROUNDS; i++) {
+        free(c->rounds[i].latencies);
+        free(c->fed[i].latencies);
+        c->rounds[i].latencies = c->fed[i].latencies = NULL;
+    }
 }

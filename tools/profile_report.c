@@ -9,39 +9,45 @@
 
 #define MIB (1.0 / (1 << 20))
 
-static void head(struct profile *p, struct report *r)
+// With most threads; *tone is good if one of them keeps the consumer busy.
+static void backend_figures(const struct profile *p, struct report *r, int b,
+                            enum report_tone *tone)
 {
     const struct profile_config *one = profile_find(p, profile_cpu(p),
                                                     PROFILE_PLANNED, 1);
-    enum report_tone tone = REPORT_PLAIN;
+    const struct profile_config *c = profile_find(p, b, PROFILE_PLANNED,
+                                                  profile_most_threads(p));
     char value[32], note[192];
 
-    for (int b = 0; b < p->opt.num_backends; b++) {
-        const struct profile_config *c = profile_find(p, b, PROFILE_PLANNED,
-                                                      profile_most_threads(p));
+    report_fact(r, c->device, "%s", c->description);
+    snprintf(value, sizeof(value), "%.0f img/s", c->rate);
+    snprintf(note, sizeof(note), "%d thread%s, %.2f times one CPU thread",
+             c->threads, c->threads == 1 ? "" : "s",
+             one->rate > 0 ? c->rate / one->rate : 0);
+    report_figure(r, c->device, value, note);
+    if (c->rungs[0])
+        report_fact(r, "between engines",
+                    "%s; %.1f KiB per picture imported, %.0f falls", c->rungs,
+                    c->imported_per_image / 1024, c->import_falls);
+    if (p->opt.consumer_ms <= 0)
+        return;
+    snprintf(value, sizeof(value), "%.0f %%", 100 * c->busy);
+    snprintf(note, sizeof(note), "by %s, %d thread%s", c->device, c->threads,
+             c->threads == 1 ? "" : "s");
+    report_figure(r, "consumer busy", value, note);
+    if (profile_bound(p->opt.consumer_ms, c->busy) == PROFILE_CONSUMER)
+        *tone = REPORT_GOOD;
+    else if (*tone == REPORT_PLAIN)
+        *tone = REPORT_WARN;
+}
 
-        report_fact(r, c->device, "%s", c->description);
-        snprintf(value, sizeof(value), "%.0f img/s", c->rate);
-        snprintf(note, sizeof(note), "%d thread%s, %.2f times one CPU thread",
-                 c->threads, c->threads == 1 ? "" : "s",
-                 one->rate > 0 ? c->rate / one->rate : 0);
-        report_figure(r, c->device, value, note);
-        if (c->rungs[0])
-            report_fact(r, "between engines",
-                        "%s; %.1f KiB per picture imported, %.0f falls",
-                        c->rungs, c->imported_per_image / 1024,
-                        c->import_falls);
-        if (p->opt.consumer_ms <= 0)
-            continue;
-        snprintf(value, sizeof(value), "%.0f %%", 100 * c->busy);
-        snprintf(note, sizeof(note), "by %s, %d thread%s", c->device,
-                 c->threads, c->threads == 1 ? "" : "s");
-        report_figure(r, "consumer busy", value, note);
-        if (profile_bound(p->opt.consumer_ms, c->busy) == PROFILE_CONSUMER)
-            tone = REPORT_GOOD;
-        else if (tone == REPORT_PLAIN)
-            tone = REPORT_WARN;
-    }
+static void head(struct profile *p, struct report *r)
+{
+    enum report_tone tone = REPORT_PLAIN;
+    char text[768];
+
+    for (int b = 0; b < p->opt.num_backends; b++)
+        backend_figures(p, r, b, &tone);
     report_fact(r, "pictures", "%.0f, batches of %d", p->configs[0].pictures,
                 p->configs[0].batch);
     if (profile_failing(p) > 0)
@@ -55,6 +61,10 @@ static void head(struct profile *p, struct report *r)
         "of the machine",
         100 * p->noise, 100 * p->others);
     report_verdict(r, tone, p->advice);
+    for (int i = 0; i < p->num_losses; i++) {
+        profile_loss_text(&p->losses[i], text, sizeof(text));
+        report_note(r, REPORT_BAD, "Left out: %s.", text);
+    }
 }
 
 // Apart: what is to be had with better sources and decoders would make all

@@ -232,6 +232,22 @@ static void certificate_fast(struct report *r,
     }
 }
 
+// A certificate is one engine's: of several in a row the device has that of the
+// first, and the others theirs where they are opened alone.
+static void certificate_owner(struct report *r, hr_device dev, const char *when)
+{
+    struct hr_profile engines;
+
+    hr_device_profile(dev, &engines);
+    report_text(r, "%s, tested %s.", engines.engines[0].name, when);
+    // The last is the CPU, which needs none.
+    for (int i = 1; i < engines.num_engines - 1; i++)
+        report_text(r,
+                    "%s, which goes on from there, has a certificate of its "
+                    "own: headrace devices shows it.",
+                    engines.engines[i].name);
+}
+
 void report_device(struct report *r, const char *name, hr_device dev)
 {
     static const struct report_column columns[] = {
@@ -257,7 +273,7 @@ void report_device(struct report *r, const char *name, hr_device dev)
                    "generated pictures of every JPEG kind, when the device was "
                    "first opened. What differs is not used where a picture "
                    "must be exact.");
-    report_text(r, "%s, tested %s.", dev->name, text);
+    certificate_owner(r, dev, text);
     report_table(r, "Spans", columns, 5);
     for (int i = 0; i < cert->num_spans; i++)
         certificate_row(r, &cert->spans[i]);

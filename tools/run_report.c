@@ -138,9 +138,9 @@ static int report_line(const struct run *run)
     const char *before = " (";
 
     rates(run, &img_per_s, &cpu);
-    printf("%llu pictures on %s, %.1f img/s, %.2f CPU-s per 1000, %llu failed",
-           (unsigned long long)run->images, run->dev->name, img_per_s, cpu,
-           (unsigned long long)run->failed);
+    printf("%llu picture%s on %s, %.1f img/s, %.2f CPU-s per 1000, %llu failed",
+           (unsigned long long)run->images, run->images == 1 ? "" : "s",
+           run->dev->name, img_per_s, cpu, (unsigned long long)run->failed);
     for (int i = 1; i < RUN_NUM_STATUS; i++) {
         if (!run->failures[i])
             continue;

@@ -40,6 +40,8 @@ void tools_escape(char *out, size_t size, const char *text)
         out[used] = '\0';
 }
 
+static _Thread_local char last_warning[512];
+
 void tools_warn(const char *format, ...)
 {
     // A path may be 4096 bytes long, and each of its bytes may need four.
@@ -51,6 +53,12 @@ void tools_warn(const char *format, ...)
     va_end(args);
     tools_escape(line, sizeof(line), text);
     fprintf(stderr, "headrace: %s\n", line);
+    snprintf(last_warning, sizeof(last_warning), "%.511s", line);
+}
+
+const char *tools_last_warning(void)
+{
+    return last_warning;
 }
 
 static int unit_shift(const char *unit)

@@ -305,8 +305,9 @@ static const char *name_end(const char *name)
 {
     size_t length = strlen(name);
 
-    if (length > SAID_BYTES)
-        name += length - SAID_BYTES;
+    if (length <= SAID_BYTES)
+        return name;  // whatever its first byte is
+    name += length - SAID_BYTES;
     while ((*name & 0xc0) == 0x80)
         name++;
     return name;
@@ -319,7 +320,6 @@ static void say_names(const struct validate *v, char *out, size_t size)
 
     for (int i = 0; i < n; i++) {
         const char *text = inputs_name(&v->in, v->names[i], path, sizeof(path));
-
         const char *end;
 
         tools_escape(name, sizeof(name), text ? text : "?");

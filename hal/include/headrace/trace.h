@@ -125,8 +125,9 @@ struct hr_engine_profile {
     // Of a media engine: how samples went on to the next one, best first;
     // a name that is NULL ends the list.
     struct hr_rung_profile rungs[HR_PROFILE_RUNGS];
-    uint64_t idle_ns;  // of its host threads, waiting for work
-    int num_threads;   // host threads of its own
+    uint64_t idle_ns;  // of all its host threads, waiting for work; waits that
+                       // have not ended count up to now
+    int num_threads;   // host threads of its own, also beyond those of cpu_ns
     uint64_t cpu_ns[HR_PROFILE_THREADS];  // CPU time of each, since it began
 };
 
