@@ -2,15 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The command from end to end. Usage: cli_test.sh PATH-OF-HEADRACE
 # Prints what was not run, and at the end: N passed, N failed[, N not run].
-set -u
-export LC_ALL=C
-unset HEADRACE_BACKEND
-
-headrace=$(readlink -f "${1:?usage: cli_test.sh PATH-OF-HEADRACE}")
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-cd "$tmp" || exit 2
-passed=0 failed=0 not_run=0
+# shellcheck source=tests/command_env.sh
+. "$(dirname "$0")/command_env.sh"
 
 # The distribution's Python has numpy more often than others.
 python=
@@ -21,37 +14,6 @@ for candidate in /usr/bin/python3 python3; do
     fi
 done
 
-pass() { passed=$((passed + 1)); }
-fail() {
-    failed=$((failed + 1))
-    echo "FAILED: $*"
-    sed 's/^/    /' err | head -n 5
-}
-skip() {
-    not_run=$((not_run + 1))
-    echo "not run: $*"
-}
-
-# run CODE ARGUMENT...: the command must exit with CODE. Leaves out and err.
-run() {
-    local want=$1 code
-    shift
-    timeout 300 "$headrace" "$@" >out 2>err
-    code=$?
-    if [ "$code" = "$want" ]; then
-        pass
-    else
-        fail "headrace $* (exit $code, not $want)"
-    fi
-}
-says() {    # says FILE TEXT: the output of the last run holds TEXT
-    if grep -qF -- "$2" "$1"; then pass; else fail "'$2' is not in $1"; fi
-}
-expect() {  # expect WHAT COMMAND...
-    local what=$1
-    shift
-    if "$@" >/dev/null 2>&1; then pass; else fail "$what"; fi
-}
 json() {    # json FILE EXPRESSION: of the object d
     if [ -z "$python" ]; then skip "json: $2"; return; fi
     if "$python" -c '
@@ -430,7 +392,4 @@ set +m
 
 expect "no temporary files are left" no_parts
 
-summary="$passed passed, $failed failed"
-[ "$not_run" = 0 ] || summary="$summary, $not_run not run"
-echo "$summary"
-[ "$failed" = 0 ]
+summary

@@ -3,43 +3,9 @@
 # The command as its users treat it: files and folders of any name, streams
 # that are closed, links, signals, a media engine that lies, or dies.
 # Usage: tools_test.sh PATH-OF-HEADRACE
-set -u
-export LC_ALL=C
-unset HEADRACE_BACKEND
+# shellcheck source=tests/command_env.sh
+. "$(dirname "$0")/command_env.sh"
 
-headrace=$(readlink -f "${1:?usage: tools_test.sh PATH-OF-HEADRACE}")
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-cd "$tmp" || exit 2
-passed=0 failed=0 not_run=0
-
-pass() { passed=$((passed + 1)); }
-fail() {
-    failed=$((failed + 1))
-    echo "FAILED: $*"
-    sed 's/^/    /' err | head -n 5
-}
-
-# run CODE ARGUMENT...: the command must exit with CODE. Leaves out and err.
-run() {
-    local want=$1 code
-    shift
-    timeout 300 "$headrace" "$@" >out 2>err
-    code=$?
-    if [ "$code" = "$want" ]; then
-        pass
-    else
-        fail "headrace $* (exit $code, not $want)"
-    fi
-}
-says() {    # says FILE TEXT: the output of the last run holds TEXT
-    if grep -qF -- "$2" "$1"; then pass; else fail "'$2' is not in $1"; fi
-}
-expect() {  # expect WHAT COMMAND...
-    local what=$1
-    shift
-    if "$@" >/dev/null 2>&1; then pass; else fail "$what"; fi
-}
 # profile, as short as can be
 quick() { run "$1" profile --backends cpu --threads 1 --seconds 0.3 "${@:2}"; }
 
@@ -239,8 +205,7 @@ if [ -e "$driver/headrace_drv_video.so" ] &&
     says out "vaapi:/dev/null+cpu made wrong pictures and was left: see headra"
     says lies.html "passed on: the device gave wrong pictures"
 else
-    not_run=$((not_run + 1))
-    echo "not run: a device that lies (no VA-API)"
+    skip "a device that lies (no VA-API)"
 fi
 
 # ---- a device that dies ---------------------------------------------------
@@ -289,11 +254,7 @@ if [ -e same ] && children $$ >/dev/null; then
     expect "to print" [ ! -s out ]
     expect "nor to draw" [ ! -e dead.html ]
 else
-    not_run=$((not_run + 1))
-    echo "not run: a device that dies (no VA-API, or no list of children)"
+    skip "a device that dies (no VA-API, or no list of children)"
 fi
 
-summary="$passed passed, $failed failed"
-[ "$not_run" = 0 ] || summary="$summary, $not_run not run"
-echo "$summary"
-[ "$failed" = 0 ]
+summary
