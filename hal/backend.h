@@ -163,7 +163,7 @@ struct hr__engine {
     int index;      // in the device's chain
     bool host;      // the last of the chain: the CPU
     char name[64];  // "cpu", "opencl:0": open() fills these
-    char description[192];
+    char description[272];
     struct hr_caps caps;
     size_t copy_bytes;               // most of one copy task; open() fills it
     struct hr_device_params params;  // defaults filled in; deadline_ns may be

@@ -10,7 +10,9 @@
 struct hr__likeness {
     size_t elements, differing;
     double sum, squares, max;  // of differences, in levels of 0 .. 255
-    double busy;  // of dst's own elements from those right of and below them
+    double even;   // of differences' sums over blocks, without their signs
+    double busy;   // of dst's own elements from those right of and below them
+    double rough;  // the same squared, of both pictures
 };
 size_t hr__dst_row_bytes(const struct hr__dst *dst);
 int hr__dst_rows(const struct hr__dst *dst);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How alike two pictures are: levels, whatever the elements, and what is no
-// number.
+// number; which filters are alike, and which pictures are not.
 #include <math.h>
 
 #include "hal/likeness.h"
@@ -66,11 +66,107 @@ static void levels(void)
           l.sum);
 }
 
+// ---- Scaled by two filters -------------------------------------------------
+
+enum { SIDE = 40, CHANNELS = 3 };
+
+struct pixels {
+    uint8_t at[CHANNELS][SIDE][SIDE];
+};
+
+// The sample of a picture twice as large: smooth with edges, or noise.
+static int source(bool noise, uint64_t seed, int c, int y, int x)
+{
+    uint64_t z = seed + (uint64_t)((c * 4096 + y) * 4096 + x);
+
+    if (!noise)
+        return (x + 2 * y + 40 * c) % 90 + (x / 24 + y / 16) % 3 * 70;
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z >> 40 & 1 ? 255 : 0;
+}
+
+// Halved: the CPU looks at four samples each way, a processor at two, and not
+// from their middle, as when a size is not quite halved.
+static void halve(struct pixels *p, bool noise, uint64_t seed, bool wide)
+{
+    static const int weights[2][4] = {{0, 2, 6, 0}, {1, 3, 3, 1}};
+    const int *w = weights[wide];
+
+    for (int c = 0; c < CHANNELS; c++)
+        for (int y = 0; y < SIDE; y++)
+            for (int x = 0; x < SIDE; x++) {
+                int sum = 32;
+
+                for (int v = 0; v < 4; v++)
+                    for (int h = 0; h < 4; h++)
+                        sum += w[v] * w[h] *
+                               source(noise, seed, c, 2 * y + v, 2 * x + h);
+                p->at[c][y][x] = (uint8_t)(sum / 64);
+            }
+}
+
+static bool alike(struct pixels *a, const struct pixels *b)
+{
+    struct hr__dst d = {.data = a->at[0][0],
+                        .stride_c = SIDE * SIDE,
+                        .stride_h = SIDE,
+                        .w = SIDE,
+                        .h = SIDE,
+                        .c = CHANNELS,
+                        .dtype = HR_U8};
+    struct hr__likeness l;
+
+    hr__liken(&d, NULL, b->at[0][0], &l);
+    return hr__alike(&l);
+}
+
+enum wrong { FLIPPED, SHIFTED, SWAPPED, BRIGHTER, ZERO, WRONGS };
+
+static void go_wrong(struct pixels *to, const struct pixels *from, int how)
+{
+    for (int c = 0; c < CHANNELS; c++)
+        for (int y = 0; y < SIDE; y++)
+            for (int x = 0; x < SIDE; x++) {
+                int v = from->at[c][y][x];
+
+                v = how == FLIPPED    ? from->at[c][y][SIDE - 1 - x]
+                    : how == SHIFTED  ? from->at[c][y][(x + 4) % SIDE]
+                    : how == SWAPPED  ? from->at[2 - c][y][x]
+                    : how == BRIGHTER ? (v < 220 ? v + 35 : 255)
+                                      : 0;
+                to->at[c][y][x] = (uint8_t)v;
+            }
+}
+
+// Other filters are alike, whatever is in the picture; other pictures are not.
+static void filters(void)
+{
+    for (uint64_t seed = 0; seed < 20; seed++)
+        for (int noise = 0; noise < 2; noise++) {
+            struct pixels cpu, device, wrong;
+
+            halve(&cpu, noise, test_seed + (seed << 32), true);
+            halve(&device, noise, test_seed + (seed << 32), false);
+            CHECK(alike(&cpu, &device), "noise %d: not alike", noise);
+            for (int how = 0; how < WRONGS; how++) {
+                go_wrong(&wrong, &device, how);
+                CHECK(!alike(&cpu, &wrong), "noise %d: alike, wrong %d", noise,
+                      how);
+            }
+            halve(&wrong, !noise, test_seed, false);
+            CHECK(!alike(&cpu, &wrong), "noise %d: alike, another kind", noise);
+            halve(&wrong, true, test_seed + ((seed + 99) << 32), false);
+            CHECK(!alike(&cpu, &wrong), "noise %d: alike, other noise", noise);
+        }
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(levels),
         TEST_CASE(no_numbers),
+        TEST_CASE(filters),
     };
 
     hr__table_build(&table, NULL, 1, HR_F32);

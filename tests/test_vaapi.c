@@ -93,6 +93,7 @@ static void reasons(void)
          "plain",
          HR_WHY_CHROMA},
         {{.space = JCS_YCbCr, .factors = {0x21}}, "nvidia", HR_WHY_CHROMA},
+        {{.space = JCS_YCbCr, .factors = {0x21}}, "mesa22", 0},
         {{.space = JCS_YCbCr, .factors = {0x41}}, "mesa22", HR_WHY_CHROMA},
         {{.w = 63, .space = JCS_YCbCr, .factors = {0x22}},
          "mesa22",

@@ -9,7 +9,7 @@
 
 static struct {
     _Atomic(struct va *) va;
-    atomic_int damaged, failed, held;
+    atomic_int damaged, failed, held, processor, more;
 } said;
 
 static void on_log(void *ctx, enum hr_log_level level, const char *text)
@@ -18,6 +18,9 @@ static void on_log(void *ctx, enum hr_log_level level, const char *text)
 
     (void)ctx;
     (void)level;
+    atomic_fetch_add(&said.processor,
+                     strstr(text, "video processor is not used") != NULL);
+    atomic_fetch_add(&said.more, strstr(text, "lines more") != NULL);
     if (!va || strncmp(text, "vaapi", 5))
         return;
     atomic_fetch_add(&said.damaged, strstr(text, "are damaged") != NULL);
@@ -83,9 +86,42 @@ static void log_without_locks(void)
     without_locks("i965");
 }
 
+// Why there is none in tier fast is said, whatever failed.
+static void no_processor(void)
+{
+    static const struct {
+        const char *options;
+        int lines;
+    } cases[] = {
+        {"personality=ihd", 0},
+        {"personality=plain,limited=1", 6},
+        {"personality=ihd,fault=CreateConfig:1:2", 1},
+        {"personality=ihd,fault=CreateContext:2:1", 1},
+        {"personality=ihd,fault=CreateSurfaces:2:1", 1},
+        {"personality=ihd,fault=CreateSurfaces:2:3", 1},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        hr_device dev;
+
+        atomic_store(&said.processor, 0);
+        atomic_store(&said.more, 0);
+        vaapi_driver("default,reset,%s", cases[i].options);
+        dev = vaapi_open_with(hr_device_params(.log = on_log));
+        CHECK(dev != NULL, "%s", hr_last_error());
+        CHECK(atomic_load(&said.processor) == cases[i].lines &&
+                  !atomic_load(&said.more),
+              "%s: said %d times", cases[i].options,
+              atomic_load(&said.processor));
+        vaapi_close(&dev);
+        vaapi_driver("fault=none");
+    }
+}
+
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {TEST_CASE(log_without_locks)};
+    static const struct test_case cases[] = {TEST_CASE(log_without_locks),
+                                             TEST_CASE(no_processor)};
 
     if (!vaapi_init())
         return TEST_NOT_RUN;

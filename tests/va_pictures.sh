@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Real pictures on the VA-API engine over the software driver, and on the CPU:
 # the same bytes, every picture's way planned, and the reasons for what is not
-# the device's; which kinds are made whole in tier fast. Exit code 77, after a line "not run: REASON": what is needed is
-# not here.
+# the device's; which kinds are made whole in tier fast. Exit code 77, after a
+# line "not run: REASON": what is needed is not here.
 #   va_pictures.sh BUILD [--long] [CORPUS]
 # CORPUS has kinds/ and photos/; without it, what headrace samples makes.
 # Of the photos one in eight, on one kind of driver; --long: all, on each.

@@ -92,6 +92,9 @@ static void describe(struct hr__engine *e, const struct va *va)
     snprintf(e->name, sizeof(e->name), "vaapi%s%.57s", va->node[0] ? ":" : "",
              va->node);
     va_vpp_text(va, processor);
+    // Whole: a certificate belongs to it.
+    _Static_assert(sizeof(e->description) >= 90 + 32 + 40 + sizeof(processor),
+                   "vendor, version and depth, rung, processor");
     snprintf(e->description, sizeof(e->description),
              "%.90s, VA-API %d.%d, %d in flight, %s%s", f->vendor, f->major,
              f->minor, va->depth, va_rung_name(top_rung(va)), processor);

@@ -261,7 +261,7 @@ void va_vpp_try(struct va *va, unsigned kinds);
 
 // ---- log.c -----------------------------------------------------------------
 
-enum { VA_LINES = 6, VA_LINE = 320 };
+enum { VA_LINES = 8, VA_LINE = 320 };
 
 // Said while va->calls was held: they wait until it is not, for the log is the
 // user's.

@@ -223,11 +223,37 @@ void va_vpp_pack(const struct va *va, const struct va_output *o,
 
 // ---- Open and close --------------------------------------------------------
 
-void va_vpp_open(struct va *va)
+static bool open_config(struct va *va, struct va_fault *fault)
+{
+    if (!va_failed(fault,
+                   va->api.vaCreateConfig(va->display, VAProfileNone,
+                                          VAEntrypointVideoProc, NULL, 0,
+                                          &va->vpp.config),
+                   "vaCreateConfig (processor)"))
+        return true;
+    va->vpp.config = VA_INVALID_ID;
+    return false;
+}
+
+static bool open_context(struct va *va, struct va_fault *fault)
 {
     int w = va->facts.max_w < CONTEXT_SIDE ? va->facts.max_w : CONTEXT_SIDE;
     int h = va->facts.max_h < CONTEXT_SIDE ? va->facts.max_h : CONTEXT_SIDE;
+
+    if (!va_failed(fault,
+                   va->api.vaCreateContext(va->display, va->vpp.config, w, h,
+                                           VA_PROGRESSIVE, NULL, 0,
+                                           &va->vpp.context),
+                   "vaCreateContext (processor)"))
+        return true;
+    va->vpp.context = VA_INVALID_ID;
+    return false;
+}
+
+void va_vpp_open(struct va *va)
+{
     bool known = va->vpp.tried;
+    struct va_fault fault = {0};
     unsigned kinds;
 
     if (!va->facts.vpp || !va->api.vaPutImage ||
@@ -235,17 +261,12 @@ void va_vpp_open(struct va *va)
         (known && !va_vpp_any(va)))
         return;
     va->vpp.tried = true;
-    if (va->api.vaCreateConfig(va->display, VAProfileNone,
-                               VAEntrypointVideoProc, NULL, 0,
-                               &va->vpp.config)) {
-        va->vpp.config = VA_INVALID_ID;
-        return;
-    }
-    if ((!known && !choose_formats(va, &kinds)) ||
-        va->api.vaCreateContext(va->display, va->vpp.config, w, h,
-                                VA_PROGRESSIVE, NULL, 0, &va->vpp.context)) {
-        va->vpp.context = VA_INVALID_ID;
+    if (!open_config(va, &fault) || (!known && !choose_formats(va, &kinds)) ||
+        !open_context(va, &fault)) {
         va_vpp_close(va);
+        if (fault.why)
+            va_log(va, HR_LOG_WARN, "the video processor is not used: %s",
+                   fault.text);
         return;
     }
     if (!known)

@@ -192,8 +192,11 @@ void va_vpp_try(struct va *va, unsigned kinds)
     struct trial *t = hr__alloc(NULL, sizeof(*t));
     struct va_fault fault = {0};
 
-    if (!t)
+    if (!t) {
+        va_log(va, HR_LOG_WARN, "the video processor is not used: %s",
+               "out of memory");
         return;
+    }
     memset(t, 0, sizeof(*t));
     t->out.surface = VA_INVALID_ID;
     if (va_vpp_fit(va, &t->out, SIDE, SIDE, &fault))
@@ -204,6 +207,9 @@ void va_vpp_try(struct va *va, unsigned kinds)
             va->vpp.mirrors[k] = try_kind(va, t);
             tell(va, t, va->vpp.mirrors[k]);
         }
+    else
+        va_log(va, HR_LOG_WARN, "the video processor is not used: %s",
+               fault.text);
     va_vpp_drop(va, &t->out);
     hr__free(t);
 }

@@ -100,7 +100,7 @@ enum {
     PERSON_NO_VPP = 1 << 15,
     PERSON_BAD_GREY = 1 << 16,      // grey with factors other than 1x1 fails
     PERSON_CONVERT_NV12 = 1 << 17,  // GetImage: NV12 to I420, YV12 only
-    PERSON_FAKE_YUYV = 1 << 18,     // says 'YUYV' where it means YUY2
+    PERSON_FAKE_YUYV = 1 << 18,     // derives and exports YUY2 as 'YUYV'
     PERSON_NO_EXPORT = 1 << 19,
     PERSON_CONVERT_420 = 1 << 21,   // GetImage between all of 4:2:0
     PERSON_LIKE_DERIVED = 1 << 20,  // images are laid out as surfaces

@@ -204,7 +204,7 @@ static unsigned list_attribs(const struct display *d, const struct config *c,
     for (int i = 0; i < MAX_FOURCCS && fourccs[i]; i++)
         if (format_of(fourccs[i])->rt & c->rt)
             list[n++] = attrib(VASurfaceAttribPixelFormat, true,
-                               (int32_t)said_fourcc(d, fourccs[i]));
+                               (int32_t)fourccs[i]);
     list[n++] = attrib(VASurfaceAttribMinWidth, false, least);
     list[n++] = attrib(VASurfaceAttribMinHeight, false, least);
     list[n++] = attrib(VASurfaceAttribMaxWidth, false, p->max_size);

@@ -91,10 +91,12 @@ struct hr_fast_certificate {
 // used in EXACT if its samples do not differ, in the other tiers if they do by
 // at most 2 levels. Its video processor, for tier FAST, scales in its own way:
 // how far off is measured, again for each kind of JPEG, and it is not used for
-// one of which some picture is, on average, farther from the CPU's than 4
-// levels and 3/8 of what that one's pixels differ by from those right of and
-// below them. Its span sums up the kinds that are used; it has failed if none
-// is. The CPU needs none. The variable HEADRACE_CERTIFICATE: "again" = test
+// one of which some picture is too far from the CPU's: in the mean square, by
+// more than 4 levels and .35 of what neighbours in both differ by; or on
+// average, by more than 4 levels and 3/8 of what the CPU's neighbours differ
+// by, unless that nearly vanishes where 4 x 4 elements are averaged, as it does
+// in noise. Its span sums up the kinds that are used; it has failed if none is.
+// The CPU needs none. The variable HEADRACE_CERTIFICATE: "again" = test
 // although there is one; "off" = trust the device untested.
 struct hr_certificate {
     int64_t tested;  // seconds since 1970; 0 = there is none
