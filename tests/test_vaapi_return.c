@@ -15,6 +15,7 @@ enum { N = 6, DEADLINE_MS = TEST_SANITIZED ? 1500 : 400 };
 static struct {
     struct scene scene;
     int made;  // of its samples, by the device: one is progressive
+    int depth;
     atomic_int left, back, behind, down;
     char label[120];
     unsigned why;
@@ -42,6 +43,7 @@ static void open_scene(const char *personality, void *display)
 {
     struct hr_device_params p = {.threads = 1,
                                  .deadline_ns = DEADLINE_MS * TEST_MS,
+                                 .depth = t.depth,
                                  .va_display = display,
                                  .log = on_log,
                                  .on_closed = on_closed};
@@ -314,6 +316,19 @@ static void own_display(void)
     vaapi_check_empty(t.label);
 }
 
+// A picture that was in its call when the waiter was late: it ends, too, or the
+// device could never be closed.
+static void sent_too_late(void)
+{
+    snprintf(t.label, sizeof(t.label), "sent while the waiter is late");
+    open_scene("ihd", NULL);
+    vaapi_driver("fault=EndPicture:sleep%d:1+", DEADLINE_MS * 7 / 10);
+    slow_job("SyncSurface2:wait:1");
+    CHECK(close_device() == 2, "%s: not left behind", t.label);
+    vaapi_driver("release");
+    vaapi_check_empty(t.label);
+}
+
 // ---- While it is closed ----------------------------------------------------
 
 static void *release_soon(void *arg)
@@ -377,18 +392,23 @@ static void own_after_close(void)
 {
     static const char *const faults[] = {"DestroyBuffer:hang:5",
                                          "SyncSurface2:hang:1",
-                                         "UnmapBuffer:hang:2"};
+                                         "UnmapBuffer:hang:2",
+                                         // The other thread waits for it.
+                                         "DeriveImage:hang:1"};
     struct vaapi_own own;
     long before;
 
-    for (int i = 0; i < 3; i++) {
-        vaapi_driver("default,reset,personality=ihd");
+    for (int i = 0; i < 4; i++) {
+        const char *personality = i < 3 ? "ihd" : "i965";
+
+        t.depth = i < 3 ? 0 : 1;
+        vaapi_driver("default,reset,personality=%s", personality);
         if (!vaapi_own_open(&own))
             return;
         vaapi_own_init(&own);
         snprintf(t.label, sizeof(t.label), "own display, closed before %s",
                  faults[i]);
-        open_scene("ihd", own.display);
+        open_scene(personality, own.display);
         slow_job(faults[i]);
         CHECK(close_device() == 2, "%s: not left behind", t.label);
         before = all_calls();
@@ -400,15 +420,21 @@ static void own_after_close(void)
         vaapi_driver("reset");
         vaapi_forget_left();
     }
+    t.depth = 0;
 }
 
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(slow_calls),      TEST_CASE(both_slow),
-        TEST_CASE(slow_often),      TEST_CASE(errors),
-        TEST_CASE(doubt),           TEST_CASE(own_display),
-        TEST_CASE(back_in_close),   TEST_CASE(back_after_close),
+        TEST_CASE(slow_calls),
+        TEST_CASE(both_slow),
+        TEST_CASE(slow_often),
+        TEST_CASE(errors),
+        TEST_CASE(doubt),
+        TEST_CASE(own_display),
+        TEST_CASE(sent_too_late),
+        TEST_CASE(back_in_close),
+        TEST_CASE(back_after_close),
         TEST_CASE(own_after_close),
     };
 
