@@ -85,14 +85,21 @@ void hr__library_text(uintptr_t address, char *text, size_t size);
 struct hr__breaker {
     int strikes;
     bool open;
-    int64_t until, rest;  // ns
-    int tokens;           // samples let in on probation
-    bool doubt;           // the engine's, see below
+    int64_t until, rest;   // ns
+    int tokens;            // samples let in on probation
+    int64_t slow, resume;  // of slow calls: what they have used up, see
+                           // breaker.c, and till when the engine rests for it
+    bool doubt;            // the engine's, see below
 };
 // 0 = offer; else HR_WHY_BREAKER. After a rest so many samples (`tokens`) are
 // let in, one per call.
 unsigned hr__breaker_ask(struct hr__breaker *b, int tokens, int64_t now);
 void hr__breaker_note(struct hr__breaker *b, bool ok, int64_t now);
+// A call to the driver is given up after so many ns: a strike, and time that is
+// lost for those who use the engine. Three such calls may come at once; over
+// time they may take a tenth of it, and the engine rests for the remainder,
+// whatever succeeds between them.
+void hr__breaker_slow(struct hr__breaker *b, int64_t ns, int64_t now);
 // A call to the driver has come back so late that it had been given up. Perhaps
 // it was only slow, then the engine goes on with what it has; perhaps there was
 // more to it. Whoever made the call sets `doubt`: what fails now, whatever the

@@ -22,6 +22,7 @@ static struct {
     struct fault_counts counts;
     int launches;         // since the last callback was set
     unsigned generation;  // of those that wait
+    unsigned gone;        // that waited
     bool discrete;
     const void *objects[MAX_OBJECTS];
 } f = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -66,6 +67,7 @@ static void hang(void)
     while (generation == f.generation)
         pthread_cond_wait(&f.changed, &f.lock);
     f.counts.hung--;
+    f.gone++;
     pthread_cond_broadcast(&f.changed);
 }
 
@@ -202,10 +204,14 @@ void fault_note(int misused, int imported, int acquired)
 
 static void release(void)
 {
+    unsigned all;
+
     pthread_mutex_lock(&f.lock);
     f.generation++;
     pthread_cond_broadcast(&f.changed);
-    while (f.counts.hung)
+    // Those that hang now; they may hang again before we look.
+    all = f.gone + (unsigned)f.counts.hung;
+    while ((int)(f.gone - all) < 0)
         pthread_cond_wait(&f.changed, &f.lock);
     pthread_mutex_unlock(&f.lock);
 }

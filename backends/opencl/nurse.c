@@ -140,7 +140,7 @@ static struct hr__task *declare_dead(struct ocl *o, int64_t now)
     struct hr__task *list = ocl_take_queue(o), **end = &list;
 
     o->dead = true;
-    hr__breaker_note(&o->breaker, false, now);
+    hr__breaker_slow(&o->breaker, o->deadline, now);
     atomic_store(&o->imports.on, false);
     pthread_cond_broadcast(&o->changed);
     while (*end)

@@ -27,7 +27,7 @@ static struct hr__task *declare_dead(struct va *va, int thread, int64_t now)
             take(s, &list);
     }
     if (!va->dead)
-        hr__breaker_note(&va->breaker, false, now);
+        hr__breaker_slow(&va->breaker, va->deadline, now);
     va->late[thread] = va->dead = true;
     pthread_cond_broadcast(&va->work);
     pthread_cond_broadcast(&va->flown);

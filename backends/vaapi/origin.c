@@ -94,8 +94,7 @@ bool va_read_shared(struct va *va, struct va_slot *slot)
     size_t size = 0;
     bool ok, may;
 
-    va_enter(va, VA_WAITER);
-    ok = va_map(va, slot, &data, &size, &fault);
+    ok = va_enter(va, VA_WAITER) && va_map(va, slot, &data, &size, &fault);
     may = va_leave(va, VA_WAITER);
     if (!ok)
         va_log(va, HR_LOG_WARN, "a surface that was shared: %s", fault.text);

@@ -171,9 +171,10 @@ static bool open_again(struct va *va, struct va_slot *mine,
         return false;
     }
     va_log(va, HR_LOG_WARN, "opening the device again");
-    va_enter(va, VA_DRIVER);
-    va_close_all(va);
-    ok = va_display_open(va, fault);
+    if ((ok = va_enter(va, VA_DRIVER))) {
+        va_close_all(va);
+        ok = va_display_open(va, fault);
+    }
     may = va_leave(va, VA_DRIVER);
     pthread_mutex_lock(&va->lock);
     va->lost = !ok;
@@ -232,8 +233,7 @@ static bool submit_picture(struct va *va, struct va_slot *slot,
     int64_t begin = hr__watch_begin();
     bool ok;
 
-    va_enter(va, VA_DRIVER);
-    ok = va_surface_fit(va, slot, key, fault) &&
+    ok = va_enter(va, VA_DRIVER) && va_surface_fit(va, slot, key, fault) &&
          va_context_open(va, key->w, key->h, fault) &&
          (!slot->pixels ||
           va_vpp_fit(va, &slot->out, slot->out_w, slot->out_h, fault)) &&
@@ -247,9 +247,11 @@ static bool submit_picture(struct va *va, struct va_slot *slot,
 }
 
 // Also what was too late, and has no task any more: its surface must land
-// before it is used again.
+// before it is used again. While the waiter is late nobody looks for it, so
+// then its task ends here.
 static void fly(struct va *va, struct va_slot *slot)
 {
+    struct hr__task *lost = NULL;
     uint64_t flying;
 
     pthread_mutex_lock(&va->lock);
@@ -259,6 +261,10 @@ static void fly(struct va *va, struct va_slot *slot)
     slot->sent = hr__watch_begin();
     if (slot->task)  // it has waited for its turn
         hr__task_begun(slot->task);
+    if (va->dead && (lost = slot->task)) {
+        slot->task = NULL;
+        lost->next = NULL;
+    }
     slot->number = slot->used = ++va->next_number;
     flying = (uint64_t)va_count_slots(va, VA_FLYING);
     pthread_cond_signal(&va->flown);
@@ -267,6 +273,8 @@ static void fly(struct va *va, struct va_slot *slot)
     pthread_mutex_unlock(&va->lock);
     if (flying > atomic_load(&va->most_in_flight))
         atomic_store(&va->most_in_flight, flying);
+    hr__tasks_failed(lost, HR_WHY_FAILED | HR_WHY_LOST,
+                     "the device does not answer any more");
 }
 
 static bool is_lost(struct va *va)

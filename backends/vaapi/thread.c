@@ -67,8 +67,10 @@ bool va_barred(const struct va *va)
     return va->abandoned && va->foreign;
 }
 
-void va_enter(struct va *va, int thread)
+bool va_enter(struct va *va, int thread)
 {
+    bool may;
+
     pthread_mutex_lock(&va->lock);
     va->busy_since[thread] = hr__now();
     // It looks again when it wakes; mostly it would wake early enough.
@@ -79,6 +81,11 @@ void va_enter(struct va *va, int thread)
         pthread_mutex_lock(&va->calls);
         va_log_keep(&va->lines[thread]);
     }
+    // Perhaps the other thread hung in there till now.
+    pthread_mutex_lock(&va->lock);
+    may = !va_barred(va);
+    pthread_mutex_unlock(&va->lock);
+    return may;
 }
 
 bool va_leave(struct va *va, int thread)
@@ -176,9 +183,10 @@ static void *drive(void *arg)
         while ((slot = va_next_picture(va)))
             va_take_up(va, slot);
         if (may_close(va)) {
-            va_enter(va, VA_DRIVER);
-            va_close_all(va);
-            va_origin_close(va);
+            if (va_enter(va, VA_DRIVER)) {
+                va_close_all(va);
+                va_origin_close(va);
+            }
             va_leave(va, VA_DRIVER);
         } else {
             va->left_behind = true;

@@ -391,8 +391,9 @@ void va_cancel_queued(struct va *va);
 // own the threads close when they can.) va->lock
 bool va_barred(const struct va *va);
 // Around calls to libva, so that the nurse sees how long they take; if too
-// long, the thread's tasks are gone. leave: false = barred, return at once.
-void va_enter(struct va *va, int thread);
+// long, the thread's tasks are gone. False: barred; call nothing (but leave),
+// return at once.
+bool va_enter(struct va *va, int thread);
 bool va_leave(struct va *va, int thread);
 
 // Waits for work and for a slot to do it in. NULL: stop.

@@ -35,10 +35,10 @@ static bool unmap(struct va *va, struct va_slot *slot)
 {
     bool may;
 
-    va_enter(va, VA_WAITER);
-    if (slot->pixels)
+    may = va_enter(va, VA_WAITER);
+    if (may && slot->pixels)
         va->api.vaUnmapBuffer(va->display, slot->out.image.buf);
-    else
+    else if (may)
         va_unmap(va, slot);
     may = va_leave(va, VA_WAITER);
     pthread_mutex_lock(&va->lock);
@@ -249,13 +249,15 @@ static bool land(struct va *va, struct va_slot *slot, VAStatus status)
     size_t size = 0;
     bool ok, may, shared;
 
-    va_enter(va, VA_WAITER);
+    may = va_enter(va, VA_WAITER);
     va_failed(&fault, status, "vaSyncSurface");
-    ask_for_errors(va, slot, &fault);
-    shared = !fault.why && !slot->pixels && va_share(va, slot);
-    ok = !fault.why && (slot->pixels ? va_vpp_map(va, &slot->out, &data, &fault)
-                        : shared     ? true
-                                     : va_map(va, slot, &data, &size, &fault));
+    if (may)
+        ask_for_errors(va, slot, &fault);
+    ok = may && !fault.why;
+    shared = ok && !slot->pixels && va_share(va, slot);
+    ok = ok && (slot->pixels ? va_vpp_map(va, &slot->out, &data, &fault)
+                : shared     ? true
+                             : va_map(va, slot, &data, &size, &fault));
     may = va_leave(va, VA_WAITER);
     if (!ok) {
         failed(va, slot, &fault);
@@ -333,8 +335,8 @@ static bool one_turn(struct va *va)
         return may;
     }
     pthread_mutex_unlock(&va->lock);
-    va_enter(va, VA_WAITER);
-    status = wait_for(va, slot);
+    status = va_enter(va, VA_WAITER) ? wait_for(va, slot)
+                                     : VA_STATUS_ERROR_TIMEDOUT;
     may = va_leave(va, VA_WAITER);
     pthread_mutex_lock(&va->lock);
     again = status == VA_STATUS_ERROR_TIMEDOUT;
