@@ -254,7 +254,7 @@ void va_vpp_open(struct va *va)
 {
     bool known = va->vpp.tried;
     struct va_fault fault = {0};
-    unsigned kinds;
+    unsigned kinds = 0;
 
     if (!va->facts.vpp || !va->api.vaPutImage ||
         va->facts.driver->quirks & (VA_QUIRK_NO_VPP | VA_QUIRK_NO_FOURCC) ||
