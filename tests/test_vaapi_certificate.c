@@ -87,8 +87,10 @@ static void lies(void)
               "%s: still used", faults[i]);
         CHECK(why & HR_WHY_LIED, "%s: why %#x", faults[i], why);
         hr_device_stats(dev, &stats);
-        CHECK(stats.lies >= 1 && stats.checked >= 14, "%s: %d lies of %d",
-              faults[i], (int)stats.lies, (int)stats.checked);
+        // (Once one is caught, the next are not the device's any more.)
+        CHECK(stats.lies >= 1 && stats.checked >= 8 + stats.lies,
+              "%s: %d lies of %d", faults[i], (int)stats.lies,
+              (int)stats.checked);
         vaapi_close(&dev);
     }
 }
