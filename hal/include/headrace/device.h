@@ -206,7 +206,7 @@ HR_API void hr_device_stats(hr_device dev, struct hr_stats *stats);
 
 // One line per device that could exist, also for those that do not.
 struct hr_device_info {
-    char name[64], backend[16], description[192];
+    char name[64], backend[16], description[512];
     bool available;
     char reason[192];     // why it is not available; "" if it is
     struct hr_caps caps;  // if available
