@@ -2,15 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Are the pictures the reference's pictures, to the bit?
 
-Compares the library with Pillow (decode, resize, crop, flip) and torchvision
-(transforms, ToTensor, Normalize) on generated samples and, where it is there,
-on the corpus; once for every instruction set of this machine. The pass
-condition is 0 differing bytes. Pillow and libheadrace must use the same
-libjpeg-turbo release for damaged pictures to agree.
+Compares the library with Pillow (decode, resize, crop, flip) and, where it is
+there, torchvision (transforms v1 and v2, their tensors) on generated samples
+and on the corpus; once for every instruction set of this machine. The pass
+condition is 0 differing bytes. It runs in any Python that has NumPy and
+Pillow; which order of passes that Pillow has it finds out by probing.
 
     tests/compare.py --build build           a minute: a choice by random
     tests/compare.py --build build --long    all kinds, filters, types
     tests/compare.py --build build --backend opencl
+    tests/compare.py --build build --jpeg pillow
+
+Damaged and incomplete pictures agree only if Pillow and libheadrace use the
+same release of libjpeg-turbo. --jpeg pillow runs the library with the one that
+Pillow's wheel carries.
 
 Another backend than the CPU's is compared on one level, named after it; what
 it hands to the CPU is compared, too, and the reasons are counted. It fails if
@@ -22,6 +27,7 @@ differs, 77 if there is nothing to compare with.
 """
 import argparse
 import collections
+import glob
 import io
 import multiprocessing
 import os
@@ -34,20 +40,20 @@ import warnings
 
 try:
     import numpy as np
-    import torch
     from PIL import Image, features
-    import torchvision
     import compare_cases as cases
 except ImportError as e:
     print(f"not run: {e}")
     print("0 passed, 0 failed, 1 skipped")
     sys.exit(77)
 
+import compare_stacks
 import hrshim
 from hrshim import center_crop, decode, normalize, resize, resize_short
 
 warnings.simplefilter("ignore")
-torch.set_num_threads(1)
+if "torch" in sys.modules:
+    sys.modules["torch"].set_num_threads(1)
 # Pillow refuses above twice this; the library's default limit is 100 million.
 Image.MAX_IMAGE_PIXELS = 50_000_000
 
@@ -68,6 +74,9 @@ EXCEPTIONS = {
     "imagetestsuite__jpeg-decoder__a7326ba8f3f455": (
         "pillow", "a marker of length 1"),
 }
+# Pillow opens these where its libjpeg-turbo is 3.0 or newer.
+LOSSLESS = {name: ("headrace", "lossless coding") for name in (
+    "lossless-8bit-", "lossless-conformance-O1", "lossless-rgb")}
 
 
 # ---- running ---------------------------------------------------------------
@@ -243,8 +252,8 @@ def stride_check(dev, tally, level, files, dtype, layout, gray, rng):
             data = f.read()
         im = Image.open(io.BytesIO(data)).convert("L" if gray else "RGB")
         resized = cases.pillow_step(im, ops[1])
-        slot[...] = cases.as_type(cases.tv_tensor(resized, mean, std), dtype,
-                                  layout)
+        slot[...] = cases.as_type(cases.PLAIN.tensor(resized, mean, std),
+                                  dtype, layout)
         samples.append((data, ops))
     job = hrshim.Set(dev, samples, out, layout)
     job.run()
@@ -323,7 +332,56 @@ def parse():
                    help="of the files every N-th only [1]")
     a.add_argument("--groups", default="photos,kinds,bad",
                    help="folders to take [photos,kinds,bad]")
+    a.add_argument("--jpeg", choices=("own", "pillow"), default="own",
+                   help="libjpeg-turbo to run the library with [own]")
     return a.parse_args()
+
+
+# ---- Pillow's own libjpeg-turbo --------------------------------------------
+
+def jpeg_version():
+    """Of Pillow's, as numbers."""
+    text = features.version_feature("libjpeg_turbo") or "0"
+    return tuple(int(n) for n in text.split("."))
+
+
+def pillow_jpeg():
+    """The file that Pillow's wheel carries; None if it carries none."""
+    site = os.path.dirname(os.path.dirname(os.path.abspath(Image.__file__)))
+    for folder in ("pillow.libs", "Pillow.libs"):
+        found = glob.glob(os.path.join(site, folder, "libjpeg-*.so.62*"))
+        if found:
+            return found[0]
+    return None
+
+
+def run_with_pillows_jpeg():
+    """Begins anew with that library in the place of libjpeg.so.62, which it
+    is compatible with. The variable says that this has been done."""
+    if os.environ.get("HEADRACE_COMPARE_JPEG"):
+        return
+    found = pillow_jpeg()
+    if not found:
+        print("not run: this Pillow carries no libjpeg.so.62\n"
+              "0 passed, 0 failed, 1 skipped")
+        sys.exit(77)
+    folder = tempfile.mkdtemp(prefix="headrace-jpeg-")
+    os.symlink(found, os.path.join(folder, "libjpeg.so.62"))
+    env = dict(os.environ, HEADRACE_COMPARE_JPEG=folder)
+    env["LD_LIBRARY_PATH"] = os.pathsep.join(
+        [folder] + env.get("LD_LIBRARY_PATH", "").split(os.pathsep))
+    done = subprocess.run([sys.executable] + sys.argv, env=env)
+    os.unlink(os.path.join(folder, "libjpeg.so.62"))
+    os.rmdir(folder)
+    sys.exit(done.returncode)
+
+
+def mapped_jpeg():
+    """The libjpeg.so.62 of this process, real paths. (torchvision's is .8.)"""
+    with open("/proc/self/maps") as maps:
+        paths = {line.split(None, 5)[-1].strip() for line in maps
+                 if "libjpeg" in line and ".so.62" in line}
+    return sorted(os.path.realpath(path) for path in paths)
 
 
 def report(tally, skips):
@@ -365,6 +423,26 @@ def cannot_open(lib, o):
     return child.stdout.decode().strip() or None
 
 
+def same_jpeg_check(tally, o):
+    """--jpeg pillow is no empty word."""
+    if o.jpeg == "pillow":
+        found = mapped_jpeg()
+        bad = found != [os.path.realpath(pillow_jpeg())]
+        tally.add("one libjpeg", "pillow", "maps", int(bad), bad and
+                  f"this process has {found}")
+
+
+def stack_checks(tally, rng):
+    pictures = [Image.fromarray(np.array(
+        [[[rng.randrange(256) for _ in range(3)] for _ in range(w)]
+         for _ in range(h)], np.uint8)) for w, h in
+        ((37, 61), (50, 50), (61, 37), (8, 90))]
+    pictures += [pictures[0].convert("L")]
+    faults = compare_stacks.test_plain(cases.STACKS, pictures, rng)
+    tally.add("sizes and tables", "plain", "stacks", len(faults),
+              faults and "; ".join(faults[:4]))
+
+
 def made_check(tally, backend, samples, by_device, reasons):
     print(f"{samples} pictures made, {by_device} of them by {backend}; left "
           "to the CPU, by reason (a picture may have several):")
@@ -377,9 +455,13 @@ def made_check(tally, backend, samples, by_device, reasons):
 
 def main():
     o = parse()
+    if o.jpeg == "pillow":
+        run_with_pillows_jpeg()
     start = time.monotonic()
     lib = hrshim.Shim(o.build)
-    skips = []
+    skips = list(cases.MISSING)
+    if jpeg_version() >= (3, 0):
+        EXCEPTIONS.update(LOSSLESS)
     levels = [o.level] if o.level else lib.levels()
     if o.backend != "cpu":
         levels = [o.backend]
@@ -393,11 +475,14 @@ def main():
     else:
         skips += [f"level {n}: this machine has no {n}, or it was not asked "
                   "for" for n in hrshim.LEVELS if n not in levels]
+    stacks = [s.describe() for s in cases.STACKS]
     print(f"seed {o.seed}; Pillow {Image.__version__} with libjpeg-turbo "
-          f"{features.version_feature('libjpeg_turbo')}, torchvision "
-          f"{torchvision.__version__}; libheadrace "
-          f"{lib.lib.hr_version().decode()}, levels {' '.join(levels)}")
+          f"{features.version_feature('libjpeg_turbo')}; {', '.join(stacks)}; "
+          f"libheadrace {lib.lib.hr_version().decode()}, levels "
+          f"{' '.join(levels)}")
     tally = Tally()
+    same_jpeg_check(tally, o)
+    stack_checks(tally, random.Random(f"{o.seed}:stacks"))
     with tempfile.TemporaryDirectory(prefix="headrace-compare-") as samples:
         subprocess.run([os.path.join(o.build, "headrace"), "samples",
                         "--seed", "7", samples], check=True,

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What compare.py compares: op lists, and the pictures Pillow and
-torchvision make of them."""
+"""What compare.py compares: op lists, and the pictures that Pillow and the
+stacks of compare_stacks.py make of them."""
 import io
 
 import numpy as np
 from PIL import Image, ImageOps
-from torchvision.transforms import functional as F
 
+import compare_stacks
 import hrshim
+from compare_stacks import PILLOW_FILTERS, hwc
 from hrshim import (center_crop, crop, decode, flip, normalize, resize,
                     resize_short)
 
-PILLOW_FILTERS = {
-    "bilinear": Image.Resampling.BILINEAR, "nearest": Image.Resampling.NEAREST,
-    "box": Image.Resampling.BOX, "hamming": Image.Resampling.HAMMING,
-    "bicubic": Image.Resampling.BICUBIC, "lanczos": Image.Resampling.LANCZOS}
+STACKS, MISSING = compare_stacks.available()
+PLAIN = STACKS[0]
 IMAGENET = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
 LARGE = 6_000_000  # pixels; above, only decode and one window are compared
 
@@ -33,12 +32,7 @@ class Case:
         return (s[2], s[1]) if self.layout == "nchw" else (s[1], s[0])
 
 
-def hwc(image):
-    a = np.asarray(image)
-    return a[:, :, None] if a.ndim == 2 else a
-
-
-# ---- Pillow and torchvision say how it should be ---------------------------
+# ---- Pillow says how it should be ------------------------------------------
 
 def pillow_step(im, op):
     """The same op, done by Pillow."""
@@ -46,8 +40,7 @@ def pillow_step(im, op):
     if name == "crop":
         return im.crop((a[0], a[1], a[0] + a[2], a[1] + a[3]))
     if name == "resize" and a[2]:
-        return F.resize(im, a[2], interpolation=tv_filter(
-            hrshim.FILTERS[a[3]]))
+        return PLAIN.resize_short(im, a[2], hrshim.FILTERS[a[3]])
     if name == "resize":
         return im.resize((a[0], a[1]), PILLOW_FILTERS[hrshim.FILTERS[a[3]]],
                          box=a[4])
@@ -60,31 +53,6 @@ def pillow_step(im, op):
             im = im.transpose(Image.Transpose.FLIP_TOP_BOTTOM)
         return im
     raise ValueError(name)
-
-
-def tv_filter(name):
-    return F._interpolation_modes_from_int(
-        {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "box": 4,
-         "hamming": 5}[name])
-
-
-def tv_tensor(im, mean, std):
-    """torchvision v1: ToTensor, Normalize; C x H x W float32."""
-    t = F.to_tensor(im)
-    if mean is not None:
-        n = t.shape[0]
-        t = F.normalize(t, mean[:n], std[:n])
-    return t.numpy()
-
-
-def v2_tensor(im, mean, std):
-    """torchvision v2 ToDtype(scale=True), Normalize; C x H x W float32."""
-    x = hwc(im).transpose(2, 0, 1).astype(np.float32)
-    x = x * np.float32(1.0 / 255)
-    n = x.shape[0]
-    m = np.array(mean[:n], np.float32)[:, None, None]
-    s = np.array(std[:n], np.float32)[:, None, None]
-    return (x - m) / s
 
 
 def as_type(tensor, dtype, layout):
@@ -248,24 +216,30 @@ def train_cases(p, rng, long):
         mean, std = pick_norm(rng)
         ops = head + [crop(x, y, cw, ch),
                       resize(side[1], side[0], filter), flip(*turn)]
-        out = F.resized_crop(im, y, x, ch, cw, side,
-                             interpolation=tv_filter(filter))
+        stack = pick_stack(rng)
+        out = stack.resized_crop(im, x, y, cw, ch, side, filter)
         if turn[2]:
             out = out.transpose(Image.Transpose.TRANSPOSE)
         if turn[0]:
-            out = F.hflip(out)
+            out = stack.hflip(out)
         if turn[1]:
-            out = F.vflip(out)
-        yield from store_cases("train", source, ops, out, mean, std, rng,
-                               long)
+            out = stack.vflip(out)
+        yield from store_cases(stack, source, ops, out, mean, std, rng, long)
 
 
-def store_cases(check, source, ops, im, mean, std, rng, long):
-    """The float32 tensor as torchvision makes it, and one (or all) of the
+def pick_stack(rng):
+    """One of the real ones, or Plain where there is none."""
+    return rng.choice(STACKS[1:] or STACKS)
+
+
+def store_cases(stack, source, ops, im, mean, std, rng, long):
+    """The float32 tensor as the stack makes it, and one (or all) of the
     other stores of the same picture."""
-    f32 = tv_tensor(im, mean, std)
-    norm = [normalize(mean, std)]
-    yield Case(check, source, ops + norm, f32, "f32", "nchw")
+    mul = rng.random() < 0.5 if stack.mul is None else stack.mul
+    yield Case("train " + stack.name, source,
+               ops + [normalize(mean, std, mul)],
+               stack.tensor(im, mean, std, mul), "f32", "nchw")
+    f32, norm = PLAIN.tensor(im, mean, std), [normalize(mean, std)]
     table = np.array([[rng.uniform(-300, 300) for _ in range(256)]
                       for _ in range(3)], np.float32)
     c = f32.shape[0]
@@ -273,9 +247,10 @@ def store_cases(check, source, ops, im, mean, std, rng, long):
     stores = [
         ("store f16", norm, f32, "f16"),
         ("store u8", norm, f32, "u8"),
-        ("store v2", [normalize(mean, std, mul=True)],
-         v2_tensor(im, mean, std), "f32"),
-        ("store ToTensor", [normalize()], tv_tensor(im, None, None), "f32"),
+        ("store divided", norm, f32, "f32"),
+        ("store multiplied", [normalize(mean, std, mul=True)],
+         PLAIN.tensor(im, mean, std, True), "f32"),
+        ("store ToTensor", [normalize()], PLAIN.tensor(im), "f32"),
         ("store bytes", [], hwc(im).transpose(2, 0, 1).astype(np.float32),
          rng.choice(["f32", "f16", "u8"])),
         ("store table", [normalize(table=table)], looked_up,
@@ -303,10 +278,13 @@ def eval_case(p, rng, check, resized, side, mean, std):
                         else p.of(rng))
     if max(im.size) / min(im.size) > 40:  # no need for 65535 pixels wide
         resized = min(resized, 16)
-    out = F.center_crop(F.resize(im, resized), side)
+    stack = pick_stack(rng)
+    mul = rng.random() < 0.5 if stack.mul is None else stack.mul
+    out = stack.center_crop(stack.resize_short(im, resized, "bilinear"), side)
     ops = head + [resize_short(resized), center_crop(side[1], side[0], True),
-                  normalize(mean, std)]
-    return Case(check, source, ops, tv_tensor(out, mean, std), "f32", "nchw")
+                  normalize(mean, std, mul)]
+    return Case(f"{check} {stack.name}", source, ops,
+                stack.tensor(out, mean, std, mul), "f32", "nchw")
 
 
 def chain_cases(p, rng, long):
