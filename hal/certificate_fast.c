@@ -98,8 +98,8 @@ static bool takes(const struct probe *p, const struct hr_sample *s,
 
     if (kind < 0 || !p->cert->kinds[kind].pictures ||
         p->cert->kinds[kind].max > HR__CLOSE_LEVELS ||
-        hr__geometry_build(&pic.geo, s->ops, s->num_ops, pic.width, pic.height,
-                           info->orientation, text))
+        hr__geometry_build(&pic.geo, s->ops, s->num_ops, HR_REFERENCE_DEFAULT,
+                           pic.width, pic.height, info->orientation, text))
         return false;
     hr__device_offer(dev, 0, &pic, &offer);
     return offer.spans & HR__FAST_SPAN;

@@ -63,7 +63,8 @@ static unsigned facts(struct hr__device *dev, const struct hr_sample *s,
     } else {
         why = probe(dev, s, pic);
     }
-    if (!why && hr__geometry_build(&pic->geo, s->ops, s->num_ops, pic->width,
+    if (!why && hr__geometry_build(&pic->geo, s->ops, s->num_ops,
+                                   hr_device_reference(&dev->pub), pic->width,
                                    pic->height, pic->info.orientation, text))
         why = HR_WHY_GEOMETRY;
     return why;

@@ -126,6 +126,11 @@ static struct hr__device *make_device(const struct hr_device_params *params)
     p = &dev->pub.params;
     if (params)
         *p = *params;
+    if ((unsigned)p->reference >= HR_NUM_REFERENCES) {
+        hr__fail(HR_EINVAL, "device: unknown reference %d", (int)p->reference);
+        hr__free(dev);
+        return NULL;
+    }
     p->budget = p->budget ? p->budget : DEFAULT_BUDGET;
     p->deadline_ns = p->deadline_ns > 0 ? p->deadline_ns : DEFAULT_DEADLINE;
     hr__limits_default(&p->limits, &p->limits);

@@ -11,6 +11,7 @@
 // State of the fold: the last step of geo is the one being built.
 struct fold {
     struct hr__geometry *geo;
+    enum hr_reference reference;
     char *text;  // [128]
 };
 
@@ -159,14 +160,15 @@ static void swap_floats(float *a, float *b)
 // Crop, turn, then resize: the window so far is what the filter sees, and the
 // turn happens before it. A transposed picture is filtered as it lies, with
 // the axes exchanged and the passes in the other order, and transposed after.
+// v_first: of the picture as its user sees it.
 static void begin_filter(struct hr__step *s, enum hr_filter filter,
-                         float box[4], int rw, int rh)
+                         bool v_first, float box[4], int rw, int rh)
 {
     s->src = s->win;
     s->pre_x = s->transpose ? s->post_y : s->post_x;
     s->pre_y = s->transpose ? s->post_x : s->post_y;
     s->post_x = s->post_y = false;
-    s->v_first = s->transpose;
+    s->v_first = s->transpose != v_first;
     if (s->transpose) {
         swap_floats(&box[0], &box[1]);
         swap_floats(&box[2], &box[3]);
@@ -178,6 +180,23 @@ static void begin_filter(struct hr__step *s, enum hr_filter filter,
     s->filter = filter;
     s->win = (struct hr__rect){0, 0, s->rs_w, s->rs_h};
     set_out(s);
+}
+
+// Of a picture of w x h; box may be all of it. With one pass only there is no
+// order, and NEAREST takes every pixel from its place: then the passes stay in
+// the order that costs less.
+static bool vertical_first(const struct fold *f, const struct hr_resize *op,
+                           const float box[4], int w, int h, int rw, int rh)
+{
+    bool x = rw != w || box[0] != 0 || box[2] != (float)w;
+    bool y = rh != h || box[1] != 0 || box[3] != (float)h;
+    enum hr_order order = op->order;
+
+    if (!x || !y || op->filter == HR_NEAREST)
+        return false;
+    if (order == HR_ORDER_REFERENCE)
+        order = hr_resize_order(f->reference, w, h, rw, rh);
+    return order == HR_ORDER_VERTICAL;
 }
 
 static enum hr_status fold_resize(struct fold *f, const struct hr_resize *op)
@@ -205,7 +224,8 @@ static enum hr_status fold_resize(struct fold *f, const struct hr_resize *op)
             return status;
         s = current(f);
     }
-    begin_filter(s, op->filter, box, rw, rh);
+    begin_filter(s, op->filter, vertical_first(f, op, box, w, h, rw, rh), box,
+                 rw, rh);
     return HR_OK;
 }
 
@@ -286,10 +306,11 @@ static void drop_unseen(struct hr__geometry *geo)
 }
 
 enum hr_status hr__geometry_build(struct hr__geometry *out,
-                                  const struct hr_op *ops, int num_ops, int w,
-                                  int h, int orientation, char text[128])
+                                  const struct hr_op *ops, int num_ops,
+                                  enum hr_reference reference, int w, int h,
+                                  int orientation, char text[128])
 {
-    struct fold f = {.geo = out, .text = text};
+    struct fold f = {.geo = out, .reference = reference, .text = text};
     enum hr_status status;
 
     text[0] = '\0';
@@ -334,8 +355,8 @@ enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
                            num_ops > 0 && ops && ops[0].type == HR_OP_DECODE,
                            text);
     if (!status)
-        status = hr__geometry_build(&geo, ops, num_ops, width, height,
-                                    orientation, text);
+        status = hr__geometry_build(&geo, ops, num_ops, HR_REFERENCE_DEFAULT,
+                                    width, height, orientation, text);
     if (status)
         return hr__fail(status, "%s", text);
     hr__geometry_size(&geo, out_w, out_h);

@@ -87,9 +87,12 @@ enum hr_status hr__plan_build(struct hr__plan *out, enum hr_stage first,
 // ---- Geometry (geometry.c) and tables (table.c) ---------------------------------------
 
 // Folds ops to steps for a picture of w x h. On failure *text is the reason.
+// reference: whose order of passes resizes have that do not say one; it does
+// not change the size of anything.
 enum hr_status hr__geometry_build(struct hr__geometry *out,
-                                  const struct hr_op *ops, int num_ops, int w,
-                                  int h, int orientation, char text[128]);
+                                  const struct hr_op *ops, int num_ops,
+                                  enum hr_reference reference, int w, int h,
+                                  int orientation, char text[128]);
 void hr__geometry_size(const struct hr__geometry *geo, int *w, int *h);
 // Bytes of the u8 pictures between its steps, as the CPU engine keeps them.
 size_t hr__geometry_bytes(const struct hr__geometry *geo, int channels);

@@ -26,6 +26,8 @@ static enum hr_status check_resize(const struct hr_resize *r, char text[128])
             ? r->short_side < 1 || r->short_side > HR_MAX_SIDE || r->w || r->h
             : r->w < 1 || r->h < 1 || r->w > HR_MAX_SIDE || r->h > HR_MAX_SIDE)
         return BAD("resize to %dx%d, short side %d", r->w, r->h, r->short_side);
+    if ((unsigned)r->order > HR_ORDER_VERTICAL)
+        return BAD("resize: unknown order of passes %d", (int)r->order);
     for (int i = 0; i < 4; i++)
         if (!isfinite(r->box[i]))
             return BAD("resize: box is not finite");

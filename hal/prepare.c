@@ -53,7 +53,8 @@ static size_t working_bytes(struct hr__work *work, const struct hr_info *info)
     size_t bytes = decode_bytes(info);
 
     if (hr__geometry_build(&geo, work->sample.ops, work->sample.num_ops,
-                           info->width, info->height, info->orientation, text))
+                           work->job->pub.reference, info->width, info->height,
+                           info->orientation, text))
         return bytes;  // it will be refused before it needs any
     return bytes + hr__geometry_bytes(&geo, work->pic.channels);
 }
@@ -272,8 +273,9 @@ static bool fold(struct hr__work *work, struct hr__outcome *out)
     enum hr_status status;
 
     status = hr__geometry_build(&pic->geo, work->sample.ops,
-                                work->sample.num_ops, pic->width, pic->height,
-                                orientation, out->text);
+                                work->sample.num_ops, work->job->pub.reference,
+                                pic->width, pic->height, orientation,
+                                out->text);
     out->stage = HR_RESAMPLE;
     if (status)
         return out->status = status, false;

@@ -245,7 +245,8 @@ struct hr__job *hr__job_make(struct hr__device *dev, int n, size_t size,
     job->works = (struct hr__work *)((char *)job + round64(sizeof(*job)));
     job->results = (struct hr_result *)((char *)job->works + works);
     job->tables = (struct hr__table *)((char *)job + head);
-    job->pub = (struct hr_job_t){&dev->pub, n, job->results, params->ctx};
+    job->pub = (struct hr_job_t){&dev->pub, n, job->results, params->ctx,
+                                 hr_device_reference(&dev->pub)};
     job->dev = dev;
     job->params = *params;
     job->bytes = bytes;

@@ -118,7 +118,8 @@ class Ops:
 
 
 class Shim:
-    def __init__(self, build):
+    def __init__(self, build, reference="pillow-12"):
+        """reference: of this process; Debian's Pillow is a pillow-12."""
         path = os.path.join(build, "tests", "libbench_shim.so")
         if not os.path.exists(path):
             sys.exit(f"{path} is missing: build the target bench_shim")
@@ -156,9 +157,12 @@ class Shim:
                 ("hr_last_status", i, []),
                 ("hr_last_error", C.c_char_p, []),
                 ("hr_version", C.c_char_p, []),
+                ("hr_reference_find", i, [C.c_char_p]),
+                ("hr_set_reference", i, [i]),
                 ("hr_device_close", None, [p])):
             function = getattr(lib, name)
             function.restype, function.argtypes = result, args
+        lib.hr_set_reference(lib.hr_reference_find(reference.encode()))
 
     def levels(self):
         """Names of the instruction sets this machine has, C first."""

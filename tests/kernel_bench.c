@@ -53,7 +53,8 @@ static bool bench_picture(struct kernel_picture *p, const char *path,
         p->ops[p->num_ops++] = hr_op_resize(.w = 224, .h = 224);
         p->ops[p->num_ops++] = hr_op_flip(.horizontal = kernel_pick(0, 1));
     }
-    if (hr__geometry_build(&p->geo, p->ops, p->num_ops, p->w, p->h, 1, text))
+    if (hr__geometry_build(&p->geo, p->ops, p->num_ops, HR_REFERENCE_DEFAULT,
+                           p->w, p->h, 1, text))
         return false;
     p->out = (struct hr_image_params){.w = 224,
                                       .h = 224,

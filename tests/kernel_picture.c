@@ -108,9 +108,9 @@ static void random_ops(struct kernel_picture *p, int most)
             p->ops[p->num_ops++] = kernel_random_crop(w, h, kernel_pick(0, 1));
         if (kernel_pick(0, 2) == 0)
             p->ops[p->num_ops++] = random_flip();
-    } while (
-        hr__geometry_build(&p->geo, p->ops, p->num_ops, p->w, p->h, 1, text) ||
-        p->geo.num_steps != 1);
+    } while (hr__geometry_build(&p->geo, p->ops, p->num_ops,
+                                HR_REFERENCE_DEFAULT, p->w, p->h, 1, text) ||
+             p->geo.num_steps != 1);
 }
 
 void kernel_random_out(struct kernel_picture *p)

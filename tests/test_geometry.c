@@ -275,7 +275,8 @@ static void orientations(void)
                   w == p.w && h == p.h,
               "orientation %d: %dx%d", o, w, h);
         naive_apply(&p, &ops[1], o);
-        CHECK(hr__geometry_build(&geo, ops, 2, 8, 6, o, text) == HR_OK &&
+        CHECK(hr__geometry_build(&geo, ops, 2, HR_REFERENCE_DEFAULT, 8, 6, o,
+                                 text) == HR_OK &&
                   geo.num_steps == 1,
               "%d steps", geo.num_steps);
         // The step by its own words: window, then transpose, then mirror.
@@ -369,8 +370,9 @@ static void one_step(void)
     struct hr__geometry geo;
     char text[128];
 
-    CHECK(hr__geometry_build(&geo, ops, 7, 100, 80, 1, text) == HR_OK, "%s",
-          text);
+    CHECK(hr__geometry_build(&geo, ops, 7, HR_REFERENCE_DEFAULT, 100, 80, 1,
+                             text) == HR_OK,
+          "%s", text);
     CHECK(geo.num_steps == 1 && geo.steps[0].out_w == 18 &&
               geo.steps[0].out_h == 16,
           "%d steps", geo.num_steps);

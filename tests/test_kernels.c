@@ -92,8 +92,9 @@ static void make_item(struct kernel_picture *p)
 {
     char text[128];
 
-    CU_ASSERT_EQUAL(hr__geometry_build(&p->geo, p->ops, p->num_ops, p->w, p->h,
-                                       1, text),
+    CU_ASSERT_EQUAL(hr__geometry_build(&p->geo, p->ops, p->num_ops,
+                                       HR_REFERENCE_DEFAULT, p->w, p->h, 1,
+                                       text),
                     HR_OK);
     kernel_random_out(p);
     kernel_random_table(p);

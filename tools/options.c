@@ -90,6 +90,22 @@ bool options_seed(const char *command, const char *text, uint64_t *value)
     return false;
 }
 
+bool options_reference(const char *command, const char *text)
+{
+    enum hr_reference reference = hr_reference_find(text);
+    char all[128] = "";
+
+    if (!text || reference) {
+        hr_set_reference(reference);
+        return true;
+    }
+    for (int i = 1; i < HR_NUM_REFERENCES; i++)
+        snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s",
+                 i > 1 ? ", " : "", hr_reference_name((enum hr_reference)i));
+    options_fail(command, "--reference: '%s' is none of %s", text, all);
+    return false;
+}
+
 const char *options_ops(const char *command, const char *text,
                         enum hr_dtype dtype, struct ops_list *list)
 {

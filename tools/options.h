@@ -35,6 +35,10 @@ bool options_count(const char *command, const char *option, const char *text,
                    uint64_t *value);
 bool options_seed(const char *command, const char *text, uint64_t *value);
 
+// --reference: the process follows it from now on; NULL: the newest. False
+// with a message.
+bool options_reference(const char *command, const char *text);
+
 // --ops, or the evaluation transform for that type: its text, which list then
 // holds. NULL with a message.
 const char *options_ops(const char *command, const char *text,

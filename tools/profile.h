@@ -65,7 +65,7 @@ struct profile_options {
 
 struct profile_words {
     char *backends, *ops, *threads, *trace, *report, *limit, *dtype, *tier;
-    char *consumer, *consumer_cpu, *seconds, *batch;
+    char *consumer, *consumer_cpu, *seconds, *batch, *reference;
     int memory, json, quiet, measure;
 };
 

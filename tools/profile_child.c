@@ -250,6 +250,7 @@ static bool read_config(struct profile_child *c, const json_t *config)
     opt->quiet = true;
     opt->on_error = HR_ON_ERROR_ZERO;
     c->mode = (enum profile_mode)number_of(config, "mode");
+    hr_set_reference(hr_reference_find(text_of(config, "reference")));
     if (!opt->ops_text || !opt->backend ||
         !ops_parse(&opt->ops, opt->ops_text, error, sizeof(error)))
         return false;

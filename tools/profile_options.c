@@ -139,7 +139,7 @@ static int read_run(struct run_options *run, const struct profile_words *w)
     int tier = options_choose("profile", "--tier", w->tier ? w->tier : "close",
                               options_tiers);
 
-    if (dtype < 0 || tier < 0 ||
+    if (dtype < 0 || tier < 0 || !options_reference("profile", w->reference) ||
         !options_count("profile", "--limit", w->limit, &run->limit) ||
         !options_int("profile", "--batch", w->batch, 1, 65536, &run->batch))
         return TOOLS_CANNOT;
@@ -249,6 +249,8 @@ int profile_options(struct profile *p, int argc, char **argv, bool *done)
         TEXT("limit", limit, "only N pictures, spread over all [4096]", "N"),
         TEXT("dtype", dtype, "element type [f32]", "f32|f16|u8"),
         TEXT("tier", tier, "how exact [close]", "exact|close|fast"),
+        TEXT("reference", reference, "whose resize [pillow-13]",
+             "pillow-12|pillow-13"),
         TEXT("trace", trace, "write a trace of a part of it", "FILE.json"),
         TEXT("report", report, "write a page with charts", "FILE.html"),
         FLAG("json", json, "print everything as one JSON object"),
@@ -277,7 +279,8 @@ void profile_options_finish(struct profile *p)
                       &p->words.report,       &p->words.limit,
                       &p->words.dtype,        &p->words.tier,
                       &p->words.consumer,     &p->words.batch,
-                      &p->words.consumer_cpu, &p->words.seconds};
+                      &p->words.consumer_cpu, &p->words.seconds,
+                      &p->words.reference};
 
     for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
         free(*words[i]);

@@ -288,8 +288,9 @@ static json_t *config_json(const struct profile *p,
     limit = limit < INT_MAX ? limit : INT_MAX;
     for (int i = 0; i < p->num_paths; i++)
         json_array_append_new(inputs, profile_bytes_json(p->paths[i]));
-    return json_pack("{s:s s:o s:i s:i s:i s:i s:i s:i s:b s:o}", "ops",
-                     run->ops_text, "backend",
+    return json_pack("{s:s s:s s:o s:i s:i s:i s:i s:i s:i s:b s:o}", "ops",
+                     run->ops_text, "reference",
+                     hr_reference_name(hr_get_reference()), "backend",
                      profile_bytes_json(p->opt.backends[c->backend]), "batch",
                      run->batch, "threads", c->threads, "dtype",
                      (int)run->dtype, "tier", (int)run->tier, "mode",

@@ -36,7 +36,8 @@ enum run_out { RUN_OUT_NONE, RUN_OUT_ARRAY, RUN_OUT_FOLDER };
 // The command line as typed; popt allocates the words.
 struct run_words {
     char *ops, *out, *backend, *seed, *budget, *limit, *dtype, *layout,
-        *on_error, *tier, *timeout, *memory, *threads, *batch, *epochs;
+        *on_error, *tier, *timeout, *memory, *threads, *batch, *epochs,
+        *reference;
     int json, quiet, strict;
 };
 

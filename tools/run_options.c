@@ -44,7 +44,8 @@ static int read_words(struct run_options *opt, const struct run_words *words)
     int tier = choose("--tier", words->tier ? words->tier : "close",
                       options_tiers);
 
-    if (dtype < 0 || layout < 0 || policy < 0 || tier < 0 || memory < 0)
+    if (dtype < 0 || layout < 0 || policy < 0 || tier < 0 || memory < 0 ||
+        !options_reference("run", words->reference))
         return TOOLS_CANNOT;
     opt->memory = (enum hr_memory)memory;
     opt->dtype = (enum hr_dtype)dtype;
@@ -154,6 +155,8 @@ static int parse(struct run *run, struct run_words *t, int argc, char **argv,
         TEXT("layout", layout, "order of the axes [nchw]", "nchw|nhwc"),
         TEXT("on-error", on_error, "of a bad picture [fail]", "fail|skip|zero"),
         TEXT("tier", tier, "how exact [close]", "exact|close|fast"),
+        TEXT("reference", reference, "whose resize [pillow-13]",
+             "pillow-12|pillow-13"),
         TEXT("memory", memory, "of the tensors [host]", "host|pinned|device"),
         {"strict", 0, POPT_ARG_NONE, &t->strict, 0,
          "never fall back to another engine", NULL},
@@ -203,4 +206,5 @@ void run_words_finish(struct run_words *words)
     free(words->threads);
     free(words->batch);
     free(words->epochs);
+    free(words->reference);
 }

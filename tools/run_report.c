@@ -20,6 +20,9 @@ json_t *run_head_json(const struct run *run)
     json_object_set_new(head, "version", json_string(hr_version()));
     json_object_set_new(head, "backend", json_string(run->dev->backend));
     json_object_set_new(head, "device", json_string(run->dev->name));
+    json_object_set_new(head, "reference",
+                        json_string(
+                            hr_reference_name(hr_device_reference(run->dev))));
     // Larger seeds than JSON's integers are common enough to be kept exact.
     json_object_set_new(head, "seed",
                         opt->seed <= INT64_MAX

@@ -68,7 +68,7 @@ struct validate_options {
 
 struct validate_words {
     char *ops, *backend, *against, *tier, *dtype, *limit, *seed, *report;
-    char *threads;
+    char *threads, *reference;
     int json, quiet;
 };
 

@@ -31,7 +31,8 @@ static int read_words(struct validate_options *opt,
                               words->tier ? words->tier : "close",
                               options_tiers);
 
-    if (side < 0 || dtype < 0 || tier < 0)
+    if (side < 0 || dtype < 0 || tier < 0 ||
+        !options_reference("validate", words->reference))
         return TOOLS_CANNOT;
     opt->against = (enum validate_against)side;
     opt->dtype = (enum hr_dtype)dtype;
@@ -89,6 +90,8 @@ int validate_options(struct validate *v, int argc, char **argv, bool *done)
              "LIST"),
         TEXT("tier", tier, "the contract to hold [close]", "exact|close|fast"),
         TEXT("dtype", dtype, "element type [f32]", "f32|f16|u8"),
+        TEXT("reference", reference, "whose resize both make [pillow-13]",
+             "pillow-12|pillow-13"),
         TEXT("limit", limit, "only N pictures, chosen by the seed", "N"),
         TEXT("seed", seed, "of that choice and of random ops [0]", "N"),
         TEXT("report", report, "write a page to look at", "FILE.html"),
@@ -124,4 +127,5 @@ void validate_words_finish(struct validate_words *words)
     free(words->seed);
     free(words->report);
     free(words->threads);
+    free(words->reference);
 }

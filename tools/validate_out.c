@@ -163,6 +163,9 @@ json_t *validate_tail_json(const struct validate *v)
     json_object_set_new(json, "against",
                         json_string(v->opt.against == VALIDATE_C ? "reference"
                                                                  : "cpu"));
+    json_object_set_new(json, "reference",
+                        json_string(
+                            hr_reference_name(hr_device_reference(dev))));
     json_object_set_new(json, "ops", manifest_text(v->opt.ops_text));
     json_object_set_new(json, "dtype",
                         json_string(hr_dtype_name(v->opt.dtype)));

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include <headrace/probe.h>
+#include <headrace/reference.h>
 #include <headrace/stage.h>
 #include <headrace/status.h>
 
@@ -136,6 +137,9 @@ struct hr_device_params {
     // it has returned; it may not use the library.
     void (*on_closed)(void *ctx, bool left_behind);
     void *closed_ctx;
+    // Whose pixels its resizes make; 0 = the process's at the time of each
+    // submission, see hr_set_reference() and hr_device_reference().
+    enum hr_reference reference;
 };
 #define hr_device_params(...) (&(struct hr_device_params){__VA_ARGS__})
 
@@ -176,6 +180,10 @@ HR_API const char *hr_get_image_backend(void);
 // Pair with hr_device_close(). Threads: any.
 HR_API hr_device hr_device_open(const char *name,
                                 const struct hr_device_params *params);
+
+// The reference that what is submitted to it now follows; NULL = the default
+// device, which is not opened for that. Threads: any.
+HR_API enum hr_reference hr_device_reference(hr_device dev);
 
 // Give up a device and set *dev to NULL. Its jobs go on; the last user takes
 // it down, which may be a thread of the library after this has returned (see

@@ -48,7 +48,7 @@
 // and pass its address.
 //
 // Headers by tier, each needs only those before it: version, status, stage,
-// op, probe | device, image, job | eager, transfer, trace.
+// op, probe, reference | device, image, job | eager, transfer, trace.
 #ifndef HEADRACE_HEADRACE_H
 #define HEADRACE_HEADRACE_H
 
@@ -57,6 +57,7 @@
 #include <headrace/stage.h>
 #include <headrace/op.h>
 #include <headrace/probe.h>
+#include <headrace/reference.h>
 #include <headrace/device.h>
 #include <headrace/image.h>
 #include <headrace/job.h>

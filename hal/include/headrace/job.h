@@ -105,6 +105,8 @@ typedef const struct hr_job_t {
     int num_samples;
     const struct hr_result *results;  // [num_samples]
     void *ctx;                        // of the params
+    enum hr_reference reference;      // that its resizes follow, unless an op
+                                      // says its order itself
 } *hr_job;
 
 // Submit n samples. dev NULL = the default device; batch may be NULL if every

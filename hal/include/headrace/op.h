@@ -15,7 +15,8 @@
 // folds the list into geometry; nothing runs step by step unless it must.
 //
 // The reference for every pixel: libjpeg-turbo's default decode, Pillow's
-// resize (src/libImaging/Resample.c), torchvision v1's ToTensor + Normalize.
+// resize (src/libImaging/Resample.c; of which release: reference.h),
+// torchvision v1's ToTensor + Normalize.
 #ifndef HEADRACE_OP_H
 #define HEADRACE_OP_H
 
@@ -67,6 +68,15 @@ enum hr_filter {  // Pillow's six; antialiased when shrinking, except NEAREST
     HR_NUM_FILTERS,
 };
 
+// Which of the two passes of a resize comes first; between them values are
+// rounded to 8 bits. It makes no difference to NEAREST, nor where one side
+// stays as it is.
+enum hr_order {
+    HR_ORDER_REFERENCE,   // as the reference of the job does, see reference.h
+    HR_ORDER_HORIZONTAL,  // of the picture as it is at this op, whatever was
+    HR_ORDER_VERTICAL,    // turned before
+};
+
 // Resize to w x h, or so that the short side becomes short_side and the long
 // one int(long * short_side / short) (torchvision Resize(int)).
 struct hr_resize {
@@ -76,6 +86,7 @@ struct hr_resize {
     float box[4];  // x0 y0 x1 y1, Pillow's resize(box=...): taps may read
                    // outside of it, so it is not the same as crop, then
                    // resize. All 0 = whole picture
+    enum hr_order order;
 };
 
 // Turn by one of the 8 orientations: transpose first (swap x and y), then

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reference: whose pixels every engine makes. Pillow is not one program:
+// its resize rounds to 8 bits between its two passes, and which pass comes
+// first depends on the release. W x H is the whole picture of one resize (as
+// it is when that op's turn comes, also if the op has a box), w x h the result:
+//
+//   pillow-12   up to Pillow 12.3: the horizontal pass always comes first
+//   pillow-13   Pillow 13.0: the vertical pass comes first if the height
+//               shrinks, and by more than twice of what the width shrinks:
+//               H - h > 0 && H - h > 2 * (W - w); growing counts as negative
+//               (src/libImaging/Resample.c, ImagingResampleInner)
+//
+// Where the two disagree the results differ in about every sixth value: by 1
+// level if the filter is BILINEAR, by up to 16 of photographs if it is BICUBIC,
+// by 27 if LANCZOS. A network sees the pictures of the Pillow that it was
+// trained with if the reference is that one.
+//
+// Who decides: hr_resize.order, if it is not 0; else hr_device_params.reference
+// of the device, if that is not 0; else the process, see hr_set_reference().
+// A job follows one reference, which is known when it is submitted:
+// hr_job_t.reference.
+#ifndef HEADRACE_REFERENCE_H
+#define HEADRACE_REFERENCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <headrace/op.h>
+#include <headrace/status.h>
+
+HR_BEGIN_DECLS
+
+enum hr_reference {
+    HR_REFERENCE_DEFAULT = 0,  // of a device: the process's; of the process:
+                               // the newest
+    HR_REFERENCE_PILLOW_12,
+    HR_REFERENCE_PILLOW_13,
+    HR_NUM_REFERENCES,
+    HR_REFERENCE_NEWEST = HR_NUM_REFERENCES - 1,
+};
+
+// "pillow-12", ...; static storage. HR_REFERENCE_DEFAULT: the name of the
+// process's. NULL: there is no such reference. Threads: any.
+HR_API const char *hr_reference_name(enum hr_reference reference);
+
+// By that name; HR_REFERENCE_DEFAULT: there is none. Threads: any.
+HR_API enum hr_reference hr_reference_find(const char *name);
+
+// The reference of this process: of all devices that were opened without one,
+// also of those that are open already, and of the default device. It counts
+// for what is submitted from then on. HR_REFERENCE_DEFAULT: the newest, as at
+// first. HR_EINVAL: there is no such reference. Threads: any.
+HR_API enum hr_status hr_set_reference(enum hr_reference reference);
+
+// Never HR_REFERENCE_DEFAULT. Threads: any.
+HR_API enum hr_reference hr_get_reference(void);
+
+// The order of passes of one resize, of a picture of width x height to w x h;
+// never HR_ORDER_REFERENCE. For callers who record ops for others, or who
+// decide themselves. Threads: any.
+HR_API enum hr_order hr_resize_order(enum hr_reference reference, int width,
+                                     int height, int w, int h);
+
+// One resize by somebody else, as hr_reference_probe() asks for it: pixels of
+// width x height, 3 bytes each (RGB), rows without gaps, to w x h at out, in
+// the same form. Returns 0, or anything else if it could not be done. Called
+// on the thread that probes.
+typedef int (*hr_resize_fn)(void *ctx, const uint8_t *pixels, int width,
+                            int height, enum hr_filter filter, uint8_t *out,
+                            int w, int h);
+
+// Which reference an installed Pillow is: lets it resize a handful of tiny
+// pictures of noise, makes each in both orders on the library's CPU, and finds
+// the rule that explains all answers. Version numbers are not asked:
+// distributions patch. HR_OK: *found is it. HR_EUNSUPPORTED: the order of
+// passes is of no known reference, or the pixels are of no order at all.
+// HR_EDEVICE: resize failed. HR_EINVAL, and what a job may end in.
+// The reason is in hr_last_error(). Takes some milliseconds.
+// Threads: any, but not from a callback.
+HR_API enum hr_status hr_reference_probe(hr_resize_fn resize, void *ctx,
+                                         enum hr_reference *found);
+
+HR_END_DECLS
+#endif
