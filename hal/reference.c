@@ -8,6 +8,7 @@
 
 static const char *const names[HR_NUM_REFERENCES] = {
     [HR_REFERENCE_PILLOW_12] = "pillow-12",
+    [HR_REFERENCE_PILLOW_12_2] = "pillow-12.2",
     [HR_REFERENCE_PILLOW_13] = "pillow-13",
 };
 
@@ -47,6 +48,12 @@ enum hr_reference hr_reference_find(const char *name)
     return HR_REFERENCE_DEFAULT;
 }
 
+// Pillow 12.2 src/PIL/Image.py, Image.resize.
+static bool pillow_12_2(int64_t width, int64_t height, int64_t h)
+{
+    return height > width * 100 && h < height;
+}
+
 // Pillow 13.0 src/libImaging/Resample.c, ImagingResampleInner. Its differences
 // are signed: a picture that grows in width and shrinks in height at all goes
 // the vertical way first.
@@ -58,9 +65,13 @@ static bool pillow_13(int64_t width, int64_t height, int64_t w, int64_t h)
 enum hr_order hr_resize_order(enum hr_reference reference, int width,
                               int height, int w, int h)
 {
+    bool vertical = false;
+
     if (!reference)
         reference = hr_get_reference();
-    return reference == HR_REFERENCE_PILLOW_13 && pillow_13(width, height, w, h)
-               ? HR_ORDER_VERTICAL
-               : HR_ORDER_HORIZONTAL;
+    if (reference == HR_REFERENCE_PILLOW_12_2)
+        vertical = pillow_12_2(width, height, h);
+    if (reference == HR_REFERENCE_PILLOW_13)
+        vertical = pillow_13(width, height, w, h);
+    return vertical ? HR_ORDER_VERTICAL : HR_ORDER_HORIZONTAL;
 }

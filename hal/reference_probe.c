@@ -22,7 +22,10 @@ static const struct probe_case {
     {10, 12, 13, 11, HR_LANCZOS},   // 1 > 0 > 2 * -3
     {10, 12, 14, 13, HR_BILINEAR},  // 0 > -1 > 2 * -4
     {20, 30, 21, 20, HR_HAMMING},
-    {3, 330, 4, 20, HR_BILINEAR},  // more than 100 times as high as wide
+    {3, 300, 4, 20, HR_BILINEAR},  // 100 times as high as wide
+    {3, 301, 4, 20, HR_BILINEAR},  // and more
+    {3, 301, 2, 300, HR_BOX},      // 1 < 2 * 1
+    {3, 301, 4, 320, HR_BICUBIC},  // higher still
     {330, 3, 20, 4, HR_BOX},
 };
 

@@ -157,8 +157,8 @@ def mask_of(level):
     return level if level in hrshim.LEVELS else None
 
 
-def start_worker(build, backend, levels, seed, long):
-    lib = hrshim.Shim(build)
+def start_worker(build, backend, levels, seed, long, reference):
+    lib = hrshim.Shim(build, reference)
     state.update(lib=lib, seed=seed, long=long, devs={
         level: lib.open(backend, 1, mask_of(level)) for level in levels})
 
@@ -475,11 +475,17 @@ def main():
     else:
         skips += [f"level {n}: this machine has no {n}, or it was not asked "
                   "for" for n in hrshim.LEVELS if n not in levels]
+    try:
+        reference = lib.probe_reference(cases.resize_array)
+    except hrshim.HrError as e:
+        print(f"FAILED: {e}\n0 passed, 1 failed, 0 skipped")
+        return 1
+    lib.set_reference(reference)
     stacks = [s.describe() for s in cases.STACKS]
-    print(f"seed {o.seed}; Pillow {Image.__version__} with libjpeg-turbo "
-          f"{features.version_feature('libjpeg_turbo')}; {', '.join(stacks)}; "
-          f"libheadrace {lib.lib.hr_version().decode()}, levels "
-          f"{' '.join(levels)}")
+    print(f"seed {o.seed}; reference {reference}: Pillow {Image.__version__} "
+          f"with libjpeg-turbo {features.version_feature('libjpeg_turbo')}; "
+          f"{', '.join(stacks)}; libheadrace {lib.lib.hr_version().decode()}, "
+          f"levels {' '.join(levels)}")
     tally = Tally()
     same_jpeg_check(tally, o)
     stack_checks(tally, random.Random(f"{o.seed}:stacks"))
@@ -503,7 +509,8 @@ def main():
         workers = o.jobs or len(os.sched_getaffinity(0))
         with multiprocessing.get_context("fork").Pool(
                 workers, start_worker,
-                (o.build, o.backend, levels, o.seed, o.long)) as pool:
+                (o.build, o.backend, levels, o.seed, o.long,
+                 reference)) as pool:
             for rows, notes, one in pool.imap_unordered(compare_file, jobs,
                                                         4):
                 tally.merge(rows, notes)

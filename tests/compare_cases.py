@@ -64,6 +64,12 @@ def as_type(tensor, dtype, layout):
     return tensor if layout == "nchw" else tensor.transpose(1, 2, 0)
 
 
+def resize_array(pixels, filter, w, h):
+    """Pillow's, of u8 H x W x 3; for hr_reference_probe()."""
+    return np.asarray(Image.fromarray(pixels).resize((w, h),
+                                                     PILLOW_FILTERS[filter]))
+
+
 # ---- random choices --------------------------------------------------------
 
 def pick_size(rng, w, h):

@@ -25,6 +25,11 @@ STATUS = {0: "OK", -1: "EINVAL", -2: "ECORRUPT", -3: "ETRUNCATED",
           -12: "ENODEVICE", -13: "EFORK", -14: "EINPUT", -15: "EFORMAT"}
 
 
+# hr_resize_fn
+RESIZE = C.CFUNCTYPE(C.c_int, C.c_void_p, C.POINTER(C.c_uint8), C.c_int,
+                     C.c_int, C.c_int, C.POINTER(C.c_uint8), C.c_int, C.c_int)
+
+
 class HrError(Exception):
     """A status other than OK; .status is its name."""
 
@@ -159,10 +164,32 @@ class Shim:
                 ("hr_version", C.c_char_p, []),
                 ("hr_reference_find", i, [C.c_char_p]),
                 ("hr_set_reference", i, [i]),
+                ("hr_reference_name", C.c_char_p, [i]),
+                ("hr_reference_probe", i, [RESIZE, p, C.POINTER(i)]),
                 ("hr_device_close", None, [p])):
             function = getattr(lib, name)
             function.restype, function.argtypes = result, args
-        lib.hr_set_reference(lib.hr_reference_find(reference.encode()))
+        self.set_reference(reference)
+
+    def set_reference(self, name):
+        self.lib.hr_set_reference(self.lib.hr_reference_find(name.encode()))
+
+    def probe_reference(self, resize):
+        """Name of the reference that a resize follows: resize(u8 array
+        H x W x 3, filter, w, h) gives such an array."""
+        def call(_, pixels, width, height, filter, out, w, h):
+            try:
+                source = np.ctypeslib.as_array(pixels, (height, width, 3))
+                made = resize(source.copy(), FILTERS[filter], w, h)
+                np.ctypeslib.as_array(out, (h, w, 3))[...] = made
+            except Exception as e:
+                print("resize:", e, file=sys.stderr)
+                return 1
+            return 0
+        found = C.c_int()
+        if self.lib.hr_reference_probe(RESIZE(call), None, C.byref(found)):
+            raise self.error()
+        return self.lib.hr_reference_name(found).decode()
 
     def levels(self):
         """Names of the instruction sets this machine has, C first."""

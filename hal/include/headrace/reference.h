@@ -4,13 +4,16 @@
 // first depends on the release. W x H is the whole picture of one resize (as
 // it is when that op's turn comes, also if the op has a box), w x h the result:
 //
-//   pillow-12   up to Pillow 12.3: the horizontal pass always comes first
+//   pillow-12   up to Pillow 12.1: the horizontal pass always comes first
+//   pillow-12.2 Pillow 12.2 and 12.3: the vertical pass comes first if the
+//               picture is more than 100 times as high as wide and its height
+//               shrinks: H > 100 * W && h < H (src/PIL/Image.py, resize)
 //   pillow-13   Pillow 13.0: the vertical pass comes first if the height
 //               shrinks, and by more than twice of what the width shrinks:
 //               H - h > 0 && H - h > 2 * (W - w); growing counts as negative
 //               (src/libImaging/Resample.c, ImagingResampleInner)
 //
-// Where the two disagree the results differ in about every sixth value: by 1
+// Where two disagree the results differ in about every sixth value: by 1
 // level if the filter is BILINEAR, by up to 16 of photographs if it is BICUBIC,
 // by 27 if LANCZOS. A network sees the pictures of the Pillow that it was
 // trained with if the reference is that one.
@@ -34,6 +37,7 @@ enum hr_reference {
     HR_REFERENCE_DEFAULT = 0,  // of a device: the process's; of the process:
                                // the newest
     HR_REFERENCE_PILLOW_12,
+    HR_REFERENCE_PILLOW_12_2,
     HR_REFERENCE_PILLOW_13,
     HR_NUM_REFERENCES,
     HR_REFERENCE_NEWEST = HR_NUM_REFERENCES - 1,
