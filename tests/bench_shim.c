@@ -39,10 +39,11 @@ EXPORT(void, shim_op_crop, struct hr_op *op, int x, int y, int w, int h,
 }
 
 EXPORT(void, shim_op_resize, struct hr_op *op, int w, int h, int short_side,
-       int filter, const float *box)
+       int filter, const float *box, int order)
 {
     *op = hr_op_resize(.w = w, .h = h, .short_side = short_side,
-                       .filter = (enum hr_filter)filter);
+                       .filter = (enum hr_filter)filter,
+                       .order = (enum hr_order)order);
     if (box)
         memcpy(op->resize.box, box, sizeof(op->resize.box));
 }

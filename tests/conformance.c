@@ -191,6 +191,11 @@ static int fill_list(struct hr_op *ops, int list, int w, int h)
         ops[n++] = hr_op_resize(.w = 224, .h = 224);
         break;
     }
+    // The sources take turns, so that each list has both.
+    for (int i = 0; i < n; i++)
+        if (ops[i].type == HR_OP_RESIZE)
+            ops[i].resize.order = w % 2 ? HR_ORDER_VERTICAL
+                                        : HR_ORDER_HORIZONTAL;
     return n;
 }
 

@@ -52,7 +52,8 @@ static struct hr_op op_of(const uint8_t **at)
                         .x = c / 4 - 8, .y = c / 8 - 4);
     } else if (kind == 1) {
         op = hr_op_resize(.w = 1 + a, .h = 1 + b,
-                          .filter = (enum hr_filter)(c % HR_NUM_FILTERS));
+                          .filter = (enum hr_filter)(c % HR_NUM_FILTERS),
+                          .order = (enum hr_order)(c / HR_NUM_FILTERS % 3));
         if (c >= 128)
             op.resize.box[2] = (float)(1 + a),
             op.resize.box[3] = (float)(1 + b) / 2;

@@ -17,6 +17,7 @@ import numpy as np
 
 FILTERS = ("bilinear", "nearest", "box", "hamming", "bicubic", "lanczos")
 DTYPES = {"f32": (0, np.float32), "f16": (1, np.float16), "u8": (2, np.uint8)}
+ORDERS = ("reference", "horizontal", "vertical")
 LAYOUTS = {"nchw": 0, "nhwc": 1}
 LEVELS = {"c": 1, "avx2": 3, "avx512": 7}  # as cpu_mask
 STATUS = {0: "OK", -1: "EINVAL", -2: "ECORRUPT", -3: "ETRUNCATED",
@@ -52,12 +53,14 @@ def center_crop(w, h, pad=False):
     return "crop", (0, 0, w, h, True, pad)
 
 
-def resize(w, h, filter="bilinear", box=None):
-    return "resize", (w, h, 0, FILTERS.index(filter), box)
+def resize(w, h, filter="bilinear", box=None, order="reference"):
+    return "resize", (w, h, 0, FILTERS.index(filter), box,
+                      ORDERS.index(order))
 
 
-def resize_short(side, filter="bilinear"):
-    return "resize", (0, 0, side, FILTERS.index(filter), None)
+def resize_short(side, filter="bilinear", order="reference"):
+    return "resize", (0, 0, side, FILTERS.index(filter), None,
+                      ORDERS.index(order))
 
 
 def flip(horizontal=False, vertical=False, transpose=False):
@@ -108,7 +111,7 @@ class Ops:
         for i, (name, args) in enumerate(ops):
             at = C.c_void_p(self.address + i * step)
             if name == "resize":
-                args = args[:4] + (self.floats(args[4]),)
+                args = args[:4] + (self.floats(args[4]), args[5])
             elif name == "normalize":
                 args = (self.floats(args[0]), self.floats(args[1]), args[2],
                         self.floats(args[3]))
@@ -136,7 +139,7 @@ class Shim:
                 ("shim_op_size", z, []),
                 ("shim_op_decode", None, [p, i, i]),
                 ("shim_op_crop", None, [p] + [i] * 6),
-                ("shim_op_resize", None, [p, i, i, i, i, p]),
+                ("shim_op_resize", None, [p, i, i, i, i, p, i]),
                 ("shim_op_flip", None, [p, i, i, i]),
                 ("shim_op_normalize", None, [p, p, p, i, p]),
                 ("shim_cpu_sets", C.c_uint, []),

@@ -8,7 +8,13 @@
 #include <string.h>
 
 enum { BATCH = 32 };
-enum bench_kind { BENCH_EVAL, BENCH_TRAIN, BENCH_PIXELS, BENCH_TURNED };
+enum bench_kind {
+    BENCH_EVAL,
+    BENCH_TRAIN,
+    BENCH_PIXELS,
+    BENCH_TURNED,
+    BENCH_VERTICAL,  // as BENCH_EVAL, the vertical pass first
+};
 
 // The picture as pixels instead of coefficients.
 static void bench_pixels(struct kernel_picture *p)
@@ -40,7 +46,10 @@ static bool bench_picture(struct kernel_picture *p, const char *path,
     if (kind == BENCH_TURNED)
         p->ops[p->num_ops++] = hr_op_flip(.transpose = true);
     if (kind != BENCH_TRAIN) {
-        p->ops[p->num_ops++] = hr_op_resize(.short_side = 256);
+        p->ops[p->num_ops++] = hr_op_resize(.short_side = 256,
+                                            .order = kind == BENCH_VERTICAL
+                                                         ? HR_ORDER_VERTICAL
+                                                         : HR_ORDER_HORIZONTAL);
         p->ops[p->num_ops++] = hr_op_crop(.center = true, .w = 224, .h = 224);
     } else {
         // About the mean of RandomResizedCrop(scale = (0.08, 1)).
@@ -50,7 +59,8 @@ static bool bench_picture(struct kernel_picture *p, const char *path,
         p->ops[p->num_ops++] = hr_op_crop(.x = kernel_pick(0, p->w - w),
                                           .y = kernel_pick(0, p->h - h), .w = w,
                                           .h = h);
-        p->ops[p->num_ops++] = hr_op_resize(.w = 224, .h = 224);
+        p->ops[p->num_ops++] = hr_op_resize(.w = 224, .h = 224,
+                                            .order = HR_ORDER_HORIZONTAL);
         p->ops[p->num_ops++] = hr_op_flip(.horizontal = kernel_pick(0, 1));
     }
     if (hr__geometry_build(&p->geo, p->ops, p->num_ops, HR_REFERENCE_DEFAULT,
@@ -115,7 +125,8 @@ static char **list_folder(const char *folder, int *n)
 static void bench(struct kernel_env *env, hr_device cpu, const char *folder,
                   enum bench_kind kind, int most)
 {
-    static const char *const kinds[] = {"eval", "train", "pixels", "turned"};
+    static const char *const kinds[] = {"eval", "train", "pixels", "turned",
+                                        "vertical"};
     struct kernel_picture p[KERNEL_MAX_BATCH];
     double us[HR__NUM_KERNELS] = {0}, sum = 0;
     int n, num = 0, done = 0;
@@ -150,7 +161,7 @@ static void bench(struct kernel_env *env, hr_device cpu, const char *folder,
 void kernel_bench(struct kernel_env *env, hr_device cpu, const char *folder,
                   int most)
 {
-    for (int k = BENCH_EVAL; k <= BENCH_TURNED; k++)
+    for (int k = BENCH_EVAL; k <= BENCH_VERTICAL; k++)
         bench(env, cpu, folder, (enum bench_kind)k, most);
 }
 #endif

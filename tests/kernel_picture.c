@@ -103,7 +103,8 @@ static void random_ops(struct kernel_picture *p, int most)
                 hr_op_resize(.w = kernel_pick(1, most),
                              .h = kernel_pick(1, most),
                              .filter = (enum hr_filter)kernel_pick(
-                                 0, HR_NUM_FILTERS - 1));
+                                 0, HR_NUM_FILTERS - 1),
+                             .order = (enum hr_order)kernel_pick(0, 2));
         if (size_of(p, &w, &h) && kernel_pick(0, 2) == 0)
             p->ops[p->num_ops++] = kernel_random_crop(w, h, kernel_pick(0, 1));
         if (kernel_pick(0, 2) == 0)

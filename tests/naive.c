@@ -180,6 +180,30 @@ static void turn(struct picture *p)
     replace(p, transposed(p));
 }
 
+static void resize_y(struct picture *p, int out, double box0, double box1,
+                     enum hr_filter filter)
+{
+    turn(p);
+    resize_x(p, out, box0, box1, filter);
+    turn(p);
+}
+
+enum hr_reference naive_reference = HR_REFERENCE_PILLOW_13;
+
+// Pillow 13: "if the height shrinks, and by more than twice of what the width
+// shrinks". Whole numbers, so that half of the height's loss is not rounded.
+static bool vertical_first(const struct picture *p, const struct hr_resize *op,
+                           int w, int h)
+{
+    int lost_w = p->w - w, lost_h = p->h - h;
+
+    if (op->order != HR_ORDER_REFERENCE)
+        return op->order == HR_ORDER_VERTICAL;
+    if (naive_reference == HR_REFERENCE_PILLOW_12 || lost_h <= 0)
+        return false;
+    return lost_w <= 0 || lost_h - lost_w > lost_w;
+}
+
 static bool resize(struct picture *p, const struct hr_resize *op)
 {
     double box[4] = {0, 0, p->w, p->h};
@@ -206,13 +230,14 @@ static bool resize(struct picture *p, const struct hr_resize *op)
             resize_nearest(p, w, h, box);
         return true;
     }
+    if (y && vertical_first(p, op, w, h)) {
+        resize_y(p, h, box[1], box[3], op->filter);
+        y = false;
+    }
     if (x)
         resize_x(p, w, box[0], box[2], op->filter);
-    if (y) {
-        turn(p);
-        resize_x(p, h, box[1], box[3], op->filter);
-        turn(p);
-    }
+    if (y)
+        resize_y(p, h, box[1], box[3], op->filter);
     return true;
 }
 

@@ -5,6 +5,7 @@
 #define HEADRACE_TESTS_NAIVE_H
 
 #include <headrace/op.h>
+#include <headrace/reference.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -12,6 +13,10 @@ struct picture {
     int w, h, c;
     uint8_t *data;  // interleaved, packed; malloc
 };
+
+// Which Pillow resizes without an order of their own follow: written down a
+// second time, from its description. Set once, before threads.
+extern enum hr_reference naive_reference;
 
 // Applies one op to p. False if the op is not valid for it (p is unchanged).
 bool naive_apply(struct picture *p, const struct hr_op *op, int orientation);

@@ -37,7 +37,8 @@ static struct hr_op random_crop(uint64_t *seed, int w, int h)
 static struct hr_op random_resize(uint64_t *seed, int w, int h)
 {
     struct hr_resize r = {
-        .filter = (enum hr_filter)random_below(seed, HR_NUM_FILTERS)};
+        .filter = (enum hr_filter)random_below(seed, HR_NUM_FILTERS),
+        .order = (enum hr_order)random_below(seed, 3)};
     int what = random_below(seed, 5);
 
     if (what == 0) {
@@ -89,9 +90,9 @@ static void print_ops(const struct hr_op *ops, int n, char *to, size_t size)
         else if (ops[i].type == HR_OP_RESIZE)
             used += (size_t)snprintf(
                 to + used, size - used,
-                " resize %dx%d short %d filter %d box %g,%g,%g,%g", r->w, r->h,
-                r->short_side, (int)r->filter, r->box[0], r->box[1], r->box[2],
-                r->box[3]);
+                " resize %dx%d short %d filter %d order %d box %g,%g,%g,%g",
+                r->w, r->h, r->short_side, (int)r->filter, (int)r->order,
+                r->box[0], r->box[1], r->box[2], r->box[3]);
         else
             used += (size_t)snprintf(to + used, size - used, " flip %d%d%d",
                                      f->transpose, f->horizontal, f->vertical);
@@ -204,12 +205,20 @@ static void one_list(uint64_t *seed, int round)
     free(want.data);
 }
 
+// Half of the resizes have no order of their own: the process's reference is
+// the one of the round, as devices here have none.
 static void random_lists(void)
 {
     uint64_t seed = test_seed;
 
-    for (int i = 0; i < test_loops(4000); i++)
+    for (int i = 0; i < test_loops(4000); i++) {
+        naive_reference = i % 2 ? HR_REFERENCE_PILLOW_12
+                                : HR_REFERENCE_PILLOW_13;
+        hr_set_reference(naive_reference);
         one_list(&seed, i);
+    }
+    naive_reference = HR_REFERENCE_PILLOW_13;
+    hr_set_reference(HR_REFERENCE_DEFAULT);
 }
 
 // ---- From a JPEG: only the window is decoded ------------------------------
@@ -326,6 +335,7 @@ static void refused(void)
          "box"},
         {{HR_OP_RESIZE, .resize = {.w = 4, .h = 4, .filter = HR_NUM_FILTERS}},
          "filter"},
+        {{HR_OP_RESIZE, .resize = {.w = 4, .h = 4, .order = 3}}, "order"},
         {{HR_OP_NORMALIZE, .normalize = {.mean = {NAN}}}, "normalize"},
     };
     int w, h;

@@ -52,10 +52,13 @@ static void test_types(void)
 
 static void test_filters(void)
 {
-    for (int f = 0; f < HR_NUM_FILTERS; f++) {
+    for (int i = 0; i < 2 * HR_NUM_FILTERS; i++) {
+        int f = i / 2;
         const struct hr_op ops[] = {
             hr_op_decode(0),
-            hr_op_resize(.w = 40, .h = 130, .filter = (enum hr_filter)f),
+            hr_op_resize(.w = 40, .h = 130, .filter = (enum hr_filter)f,
+                         .order = i % 2 ? HR_ORDER_VERTICAL
+                                        : HR_ORDER_HORIZONTAL),
             hr_op_flip(.horizontal = (f & 1) != 0, .vertical = f > 3)};
 
         compare_files(ops, 3, 40, 130, 3, HR_U8, HR_NHWC, "filter");

@@ -66,9 +66,10 @@ static void make_want(struct want *t, int i)
         t->ops[n++] = (struct hr_op)hr_op_crop(.x = -4, .y = 2, .w = w, .h = h,
                                                .pad = true);
     else
-        t->ops[n++] = (struct hr_op)hr_op_resize(.w = w, .h = h,
-                                                 .filter = (enum hr_filter)(
-                                                     i % HR_NUM_FILTERS));
+        t->ops[n++] = (struct hr_op)
+            hr_op_resize(.w = w, .h = h,
+                         .filter = (enum hr_filter)(i % HR_NUM_FILTERS),
+                         .order = (enum hr_order)(1 + i / 5 % 2));
     if (i % 3 == 2)
         t->ops[n++] = (struct hr_op)hr_op_flip(.horizontal = i % 2 != 0,
                                                .vertical = true);

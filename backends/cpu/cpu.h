@@ -81,6 +81,13 @@ struct cpu_run;  // a task at work, span.c
 // At most CPU_DECODE_ROWS rows; 0 = failed, the run knows why.
 int cpu_rows_read(struct cpu_run *run, struct cpu_rows *rows,
                   const uint8_t **out, int max);
+// Whether the row stays where it is beyond the next read: it lies in memory,
+// and is no copy.
+static inline bool cpu_rows_stay(const struct cpu_rows *rows,
+                                 const uint8_t *row)
+{
+    return rows->data && row >= rows->data && row < rows->end;
+}
 // From whatever the task begins with: one of those below. All of them want
 // rows->window set and the rest zero; false = failed, the run knows why.
 bool cpu_rows_open(struct cpu_run *run, struct cpu_rows *rows);

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // One resample step: rows stream through the horizontal pass into a ring, from
 // the ring through the vertical pass into one row. The ring holds as many rows
-// as the filter is high.
+// as the filter is high. In the other order rows go into the ring as they come,
+// or only their places if they stay where they are; what the vertical pass
+// makes of them waits until there are enough rows for the horizontal one, which
+// reads its weights once for all of them.
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
 
+enum { BLOCK = 4 };  // rows that a horizontal pass takes together
+
 struct resample {
     const struct hr__step *step;
+    bool v_first;  // in fact: there are two passes
     struct hr__axis x, y;
     struct cpu_axis h;  // x for the kernels, from the window's left on
     int channels;
@@ -15,12 +21,15 @@ struct resample {
     int ring_rows;
     size_t ring_stride;
     const uint8_t **taps;  // rows under the vertical filter
-    uint8_t *row;          // one output row, with its padding
-    uint8_t *mid;          // v_first: one row after the vertical pass
-    size_t width;          // bytes of a row of the ring
-    int done;              // rows of the window that are in the ring
-    int at, ahead;         // next output, and the way to the one after it
-    int left;              // outputs to come
+    const uint8_t **at;    // v_first: where the rows of the ring are
+    uint8_t *row;          // output rows with their padding: one, or BLOCK
+    size_t row_stride;
+    uint8_t *mid;  // v_first: BLOCK rows after the vertical pass, like the ring
+    int waiting;   // of them, for the horizontal one
+    size_t width;  // bytes of a row of the ring
+    int done;      // rows of the window that are in the ring
+    int next, ahead;  // next output, and the way to the one after it
+    int left;         // outputs to come
 };
 
 static bool build_axis(struct cpu_run *run, const struct hr__step *step,
@@ -50,11 +59,41 @@ static struct cpu_rect window_of(const struct resample *r)
                              r->y.src_hi - r->y.src_lo};
 }
 
+// The ring, and the rows behind it.
+static bool make_rows(struct cpu_run *run, struct resample *r)
+{
+    struct cpu_arena *a = &run->w->arena;
+    size_t c = (size_t)r->channels, rows;
+
+    // With one pass only the order is the one that costs less.
+    r->v_first = r->step->v_first && !r->x.identity && !r->y.identity;
+    rows = r->v_first ? BLOCK : 1;
+    // Between two reads less than `taps` rows are still needed, and a read
+    // brings at most CPU_DECODE_ROWS.
+    r->ring_rows = r->y.taps + CPU_DECODE_ROWS;
+    r->width = (size_t)(r->v_first ? r->h.in : r->x.out) * c;
+    r->ring_stride = (r->width + CPU_SLACK + 63) & ~(size_t)63;
+    // Rows 4 KiB apart share cache sets, and stores stall loads behind them.
+    if (r->ring_stride % 4096 == 0)
+        r->ring_stride += 64;
+    r->row_stride = (size_t)r->step->win.w * c + CPU_SLACK;
+    r->ring = cpu_arena_array(a, (size_t)r->ring_rows, r->ring_stride);
+    r->taps = cpu_arena_array(a, (size_t)r->y.taps, sizeof(*r->taps));
+    r->row = cpu_arena_array(a, rows, r->row_stride);
+    if (r->v_first) {
+        r->at = cpu_arena_array(a, (size_t)r->ring_rows, sizeof(*r->at));
+        r->mid = cpu_arena_array(a, BLOCK, r->ring_stride);
+    }
+    if (!r->ring || !r->taps || !r->row || (r->v_first && (!r->at || !r->mid)))
+        return cpu_run_fail(run, HR_ENOMEM, "no room for rows");
+    memset(r->row, 0, rows * r->row_stride);
+    return true;
+}
+
 static bool setup(struct cpu_run *run, struct resample *r)
 {
     const struct cpu_ops *ops = &run->w->engine->ops;
     struct cpu_arena *a = &run->w->arena;
-    size_t c = (size_t)r->channels;
 
     for (int i = 0; i < r->x.out; i++)
         r->x.lo[i] -= r->x.src_lo;
@@ -68,24 +107,11 @@ static bool setup(struct cpu_run *run, struct resample *r)
                              .identity = r->x.identity};
     if (ops->pack_h && !ops->pack_h(&r->h, r->channels, a))
         return cpu_run_fail(run, HR_ENOMEM, "no room for filter weights");
-    // Between two reads less than `taps` rows are still needed, and a read
-    // brings at most CPU_DECODE_ROWS.
-    r->ring_rows = r->y.taps + CPU_DECODE_ROWS;
-    r->width = (size_t)(r->step->v_first ? r->h.in : r->x.out) * c;
-    r->ring_stride = (r->width + CPU_SLACK + 63) & ~(size_t)63;
-    // Rows 4 KiB apart share cache sets, and stores stall loads behind them.
-    if (r->ring_stride % 4096 == 0)
-        r->ring_stride += 64;
-    r->ring = cpu_arena_array(a, (size_t)r->ring_rows, r->ring_stride);
-    r->taps = cpu_arena_array(a, (size_t)r->y.taps, sizeof(*r->taps));
-    r->row = cpu_arena_alloc(a, (size_t)r->step->win.w * c + CPU_SLACK);
-    r->mid = r->step->v_first ? cpu_arena_alloc(a, r->width) : r->row;
-    if (!r->ring || !r->taps || !r->row || !r->mid)
-        return cpu_run_fail(run, HR_ENOMEM, "no room for rows");
-    memset(r->row, 0, (size_t)r->step->win.w * c);
+    if (!make_rows(run, r))
+        return false;
     // A mirrored axis is made from its end, so that rows are used in order.
     r->ahead = r->y.lo[0] <= r->y.lo[r->y.out - 1] ? 1 : -1;
-    r->at = r->ahead > 0 ? 0 : r->y.out - 1;
+    r->next = r->ahead > 0 ? 0 : r->y.out - 1;
     r->left = r->y.out;
     return true;
 }
@@ -110,75 +136,103 @@ static const uint8_t *with_margins(struct resample *r, const uint8_t *row)
            r->x.pad_before * r->channels;
 }
 
-// The kernels may touch their slack: what stands behind the pixels of r->row,
-// if it is margin, is made black again.
-static const uint8_t *mend_margin(struct resample *r)
+// The kernels may touch their slack: what stands behind the pixels of an output
+// row, if it is margin, is made black again.
+static const uint8_t *mend_margin(struct resample *r, uint8_t *row)
 {
     size_t c = (size_t)r->channels, width = (size_t)r->step->win.w * c;
     size_t end = (size_t)(r->x.pad_before + r->x.out) * c;
 
     if (end < width)
-        memset(r->row + end, 0,
-               width - end < CPU_SLACK ? width - end : CPU_SLACK);
-    return r->row;
+        memset(row + end, 0, width - end < CPU_SLACK ? width - end : CPU_SLACK);
+    return row;
 }
 
-static const uint8_t *vertical(struct cpu_run *run, struct resample *r,
-                               uint8_t *dst)
+// The vertical pass for the next output row.
+static void vertical(struct cpu_run *run, struct resample *r, uint8_t *dst)
 {
-    int from = r->y.lo[r->at] - r->y.src_lo, n = r->y.n[r->at];
+    int from = r->y.lo[r->next] - r->y.src_lo, n = r->y.n[r->next];
+    const int32_t *w = r->y.w + (size_t)r->next * (size_t)r->y.stride;
 
     for (int k = 0; k < n; k++)
-        r->taps[k] = ring_row(r, from + k);
-    run->w->engine->ops.resample_v(dst, r->taps,
-                                   r->y.w + (size_t)r->at * (size_t)r->y.stride,
-                                   n, r->width);
-    return dst;
+        r->taps[k] = r->v_first ? r->at[(from + k) % r->ring_rows]
+                                : ring_row(r, from + k);
+    run->w->engine->ops.resample_v(dst, r->taps, w, n, r->width);
 }
 
 // The next output row, from the rows in the ring.
 static const uint8_t *output_row(struct cpu_run *run, struct resample *r)
 {
-    uint8_t *at = r->row + r->x.pad_before * r->channels;
-    const uint8_t *row = ring_row(r, r->y.lo[r->at] - r->y.src_lo);
-
-    if (r->step->v_first) {
-        if (!r->y.identity)
-            row = vertical(run, r, r->mid);
-        run->w->engine->ops.resample_h(&at, &row, 1, r->channels, &r->h);
-        return mend_margin(r);
-    }
     if (r->y.identity)
-        return with_margins(r, row);
-    vertical(run, r, at);
-    return mend_margin(r);
+        return with_margins(r, ring_row(r, r->y.lo[r->next] - r->y.src_lo));
+    vertical(run, r, r->row + r->x.pad_before * r->channels);
+    return mend_margin(r, r->row);
+}
+
+// The horizontal pass for the rows that wait for it; the last of them is the
+// output before the next.
+static void emit_block(struct cpu_run *run, struct resample *r,
+                       const struct cpu_sink *s)
+{
+    int n = r->waiting, first = r->next - n * r->ahead;
+    uint8_t *dst[BLOCK];
+    const uint8_t *src[BLOCK];
+
+    for (int i = 0; i < n; i++) {
+        dst[i] = r->row + r->row_stride * (size_t)i +
+                 r->x.pad_before * r->channels;
+        src[i] = r->mid + r->ring_stride * (size_t)i;
+    }
+    run->w->engine->ops.resample_h(dst, src, n, r->channels, &r->h);
+    cpu_lap(run, HR_PART_RESAMPLE);
+    for (int i = 0; i < n; i++)
+        cpu_sink_row(run, s, r->y.pad_before + first + i * r->ahead,
+                     mend_margin(r, r->row + r->row_stride * (size_t)i));
+    cpu_lap(run, s->pic ? HR_PART_STORE : HR_PART_RESAMPLE);
+    r->waiting = 0;
+}
+
+static void emit_row(struct cpu_run *run, struct resample *r,
+                     const struct cpu_sink *s)
+{
+    const uint8_t *row = output_row(run, r);
+
+    cpu_lap(run, HR_PART_RESAMPLE);
+    cpu_sink_row(run, s, r->y.pad_before + r->next, row);
+    cpu_lap(run, s->pic ? HR_PART_STORE : HR_PART_RESAMPLE);
 }
 
 static void emit(struct cpu_run *run, struct resample *r,
                  const struct cpu_sink *s)
 {
-    while (r->left && r->y.lo[r->at] + r->y.n[r->at] - r->y.src_lo <= r->done) {
-        const uint8_t *row = output_row(run, r);
-
-        cpu_lap(run, HR_PART_RESAMPLE);
-        cpu_sink_row(run, s, r->y.pad_before + r->at, row);
-        cpu_lap(run, s->pic ? HR_PART_STORE : HR_PART_RESAMPLE);
-        r->at += r->ahead;
+    while (r->left &&
+           r->y.lo[r->next] + r->y.n[r->next] - r->y.src_lo <= r->done) {
+        if (r->v_first)
+            vertical(run, r, r->mid + r->ring_stride * (size_t)r->waiting++);
+        else
+            emit_row(run, r, s);
+        r->next += r->ahead;
         r->left--;
+        if (r->waiting == BLOCK || (r->waiting && !r->left))
+            emit_block(run, r, s);
     }
 }
 
 static void fill_ring(struct cpu_run *run, struct resample *r,
-                      const uint8_t **src, int n)
+                      const struct cpu_rows *rows, const uint8_t **src, int n)
 {
     uint8_t *dst[CPU_DECODE_ROWS];
 
     for (int i = 0; i < n; i++) {
-        dst[i] = ring_row(r, r->done + i);
-        if (r->step->v_first)
-            memcpy(dst[i], src[i], r->width);
+        int at = (r->done + i) % r->ring_rows;
+
+        dst[i] = r->ring + r->ring_stride * (size_t)at;
+        if (r->v_first)
+            r->at[at] = cpu_rows_stay(rows, src[i])
+                            ? src[i]
+                            : memcpy(dst[i], src[i], r->width);
     }
-    if (!r->step->v_first)
+    if (!r->v_first)
         run->w->engine->ops.resample_h(dst, src, n, r->channels, &r->h);
     r->done += n;
 }
@@ -218,7 +272,7 @@ static bool resample_rows(struct cpu_run *run, struct resample *r,
         if (through) {
             pass_through(run, r, src, n, s);
         } else {
-            fill_ring(run, r, src, n);
+            fill_ring(run, r, rows, src, n);
             emit(run, r, s);
         }
     }
