@@ -227,7 +227,7 @@ struct hr__job {
     bool done;         // it has returned
     pthread_t caller;  // the thread that runs on_done
     enum hr_status status;
-    int fd;  // -1 until asked for
+    int fd;  // -1 until asked for, and when the user has released it
 
     // staging (device->lock)
     int upstream;  // works on the host that may still be staged
