@@ -263,9 +263,9 @@ struct hr__device {
 
     pthread_mutex_t graph;
     pthread_mutex_t lock;
-    pthread_cond_t room;        // bytes were given back, a job ended
-    uint64_t tickets, serving;  // of submitters that wait for room, in turn
-    size_t used, working;       // bytes in flight; of them granted to works
+    pthread_cond_t room;          // bytes were given back, a job ended
+    struct hr__turn *submitters;  // that wait for room, in turn
+    size_t used, working;         // bytes in flight; of them granted to works
     struct hr__work *waiting, **waiting_tail;  // for working bytes
     struct hr__job *jobs;                      // in flight
     int num_jobs, num_samples, peak_jobs, peak_samples;
@@ -287,8 +287,10 @@ bool hr__device_forked(const struct hr__device *dev);
 struct hr__engine *hr__host(struct hr__device *dev);
 
 // budget.c
-enum hr_status hr__budget_admit(struct hr__device *dev, size_t bytes,
-                                bool wait);
+// HR_EAGAIN: there is no room, and none was waited for; HR_ETIMEDOUT: nor was
+// there until the deadline.
+enum hr_status hr__budget_admit(struct hr__device *dev, size_t bytes, bool wait,
+                                int64_t deadline);
 void hr__budget_return(struct hr__device *dev, size_t bytes);
 // True: granted. False: the work is on the waiting list and is dispatched
 // again when there is room.

@@ -245,14 +245,19 @@ struct hr__job *hr__job_make(struct hr__device *dev, int n, size_t size,
     job->works = (struct hr__work *)((char *)job + round64(sizeof(*job)));
     job->results = (struct hr_result *)((char *)job->works + works);
     job->tables = (struct hr__table *)((char *)job + head);
+static int64_t deadline_of(const struct hr_job_params *params)
+{
+    return params->timeout_ns > 0 ? hr__deadline(params->timeout_ns)
+                                  : INT64_MAX;
+}
+
     job->pub = (struct hr_job_t){&dev->pub, n, job->results, params->ctx};
     job->dev = dev;
     job->params = *params;
     job->bytes = bytes;
     job->fd = -1;
-    job->deadline = params->timeout_ns > 0 ? hr__deadline(params->timeout_ns)
-                                           : INT64_MAX;
-    atomic_init(&job->refs, 2);
+    job->deadline = deadline_of(params);
+    atomic_init(&job->refs, 3);
     atomic_init(&job->left, n);
     pthread_mutex_init(&job->lock, NULL);
     hr__cond_init(&job->done_cond);
@@ -362,14 +367,16 @@ static struct hr__job *submit(struct hr__device *dev,
                               const struct hr_job_params *params)
 {
     struct hr__job *job;
-    int64_t begin = hr__watch_begin();
+    int64_t begin = hr__watch_begin(), deadline = deadline_of(params);
+    enum hr_status status;
     struct sizes z;
 
     if (!measure(&z, samples, n, dev, batch, params) ||
         !hr__job_watched(dev, params))
         return NULL;
-    if (hr__budget_admit(dev, z.bytes, params->wait_for_room))
-        return hr__fail(HR_EAGAIN, "over the budget of %zu bytes",
+    status = hr__budget_admit(dev, z.bytes, params->wait_for_room, deadline);
+    if (status)
+        return hr__fail(status, "over the budget of %zu bytes",
                         dev->pub.params.budget),
                NULL;
     if (!(job = hr__job_make(dev, n, z.total, z.bytes, params))) {
@@ -403,6 +410,7 @@ hr_job hr_submit(hr_device handle, const struct hr_sample *samples, int n,
     }
     // This reference becomes the job's.
     if (!(dev = hr__device_get(handle)))
+    job->deadline = deadline;  // from before it waited
         return NULL;
     if (batch && hr__device_forked(((const struct hr__batch *)batch)->dev))
         hr__fail(HR_EFORK, "submit: a batch made before fork");
