@@ -4,7 +4,7 @@
 //
 // Locks, in the order in which they may be taken together:
 //   registry (default device)
-//   device->graph      who waits for whose image; image and batch tracks
+//   graph (track.c)    who waits for whose image; image and batch tracks
 //   job->lock          state of one job, its condition
 //   device->lock       counts, budget, waiting lists
 //   pool->lock
@@ -35,6 +35,7 @@ struct hr__access {
 
 struct hr__track {
     struct hr__access *head, *tail;
+    int writers;             // of them
     enum hr_status status;   // how the last writer ended
     enum hr_status dropped;  // not HR_OK if the last one that was queued
                              // ended without having had its turn
@@ -45,8 +46,8 @@ struct hr__track {
 struct hr__image {
     struct hr_image_t pub;  // first
     atomic_int refs;
-    struct hr__device *dev;  // the graph lock that guards track
-    struct hr__track track;
+    struct hr__device *dev;     // that made it
+    struct hr__track track;     // graph lock
     pthread_cond_t idle;        // with the graph lock: no writer left
     void *memory;               // ours, or NULL
     struct hr__memory *device;  // or of an engine: pinned, or the device's
@@ -261,7 +262,6 @@ struct hr__device {
     hr_log_fn log;
     void *log_ctx;
 
-    pthread_mutex_t graph;
     pthread_mutex_t lock;
     pthread_cond_t room;          // bytes were given back, a job ended
     struct hr__turn *submitters;  // that wait for room, in turn
@@ -301,8 +301,13 @@ void hr__budget_charge(struct hr__work *work, size_t bytes);
 void hr__budget_ungrant(struct hr__work *work);
 struct hr__work *hr__budget_unwait(struct hr__job *job);
 
-// track.c; all under the graph lock. add: true if its turn is now. remove:
-// works that became ready are linked by next.
+// track.c. One lock for all devices of the process. wait: hr__cond_wait().
+void hr__graph_init(void);  // before the first device
+void hr__graph_lock(void);
+void hr__graph_unlock(void);
+bool hr__graph_wait(pthread_cond_t *cond, int64_t deadline);
+// All under that lock. add: true if its turn is now. remove: works that became
+// ready, of any device, are linked by next; it looks at no others.
 bool hr__track_add(struct hr__track *track, struct hr__access *a,
                    struct hr__work *work, bool write);
 struct hr__work *hr__track_remove(struct hr__access *a);

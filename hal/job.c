@@ -231,7 +231,7 @@ static struct hr__work *take_blocked(struct hr__job *job)
 {
     struct hr__work *list = NULL;
 
-    pthread_mutex_lock(&job->dev->graph);
+    hr__graph_lock();
     for (int i = 0; i < job->pub.num_samples; i++) {
         struct hr__work *w = &job->works[i];
 
@@ -241,7 +241,7 @@ static struct hr__work *take_blocked(struct hr__job *job)
         w->next = list;
         list = w;
     }
-    pthread_mutex_unlock(&job->dev->graph);
+    hr__graph_unlock();
     return list;
 }
 

@@ -61,23 +61,21 @@ static void clear_dst(const struct hr__dst *d)
 
 static bool has_turn(const struct hr__work *work)
 {
-    struct hr__device *dev = work->job->dev;
     bool open;
 
-    pthread_mutex_lock(&dev->graph);
+    hr__graph_lock();
     open = work->writes.open;
-    pthread_mutex_unlock(&dev->graph);
+    hr__graph_unlock();
     return open;
 }
 
 // Ends the turns of a work; whoever waited for them goes on.
 static void leave_tracks(struct hr__work *work, enum hr_status status)
 {
-    struct hr__device *dev = work->job->dev;
     struct hr__image *out = (struct hr__image *)work->sample.out;
     struct hr__work *a, *b, **end = &a;
 
-    pthread_mutex_lock(&dev->graph);
+    hr__graph_lock();
     if (work->writes.open)
         work->writes.track->status = status;
     else if (work->writes.track)
@@ -89,7 +87,7 @@ static void leave_tracks(struct hr__work *work, enum hr_status status)
     *end = b;
     if (out)
         pthread_cond_broadcast(&out->idle);
-    pthread_mutex_unlock(&dev->graph);
+    hr__graph_unlock();
     if (a)
         hr__dispatch_new(a);
 }

@@ -263,9 +263,9 @@ enum hr_status hr__input_status(struct hr__work *work)
     struct hr__image *image = (struct hr__image *)work->sample.image;
     enum hr_status status;
 
-    pthread_mutex_lock(&image->dev->graph);
+    hr__graph_lock();
     status = work->reads.input ? work->reads.input : image->track.status;
-    pthread_mutex_unlock(&image->dev->graph);
+    hr__graph_unlock();
     return status;
 }
 

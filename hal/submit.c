@@ -7,17 +7,32 @@
 
 // ---- Checking -------------------------------------------------------------------------
 
-// Waiting for turns needs the one graph lock of the job's device.
-static bool of_device(hr_image image, int i, const struct hr__device *dev)
+// Host memory goes with every device, that of an engine with its own.
+static bool goes_with(hr_image handle, int i, const struct hr__device *dev)
 {
-    const struct hr__device *its = ((const struct hr__image *)image)->dev;
+    const struct hr__image *image = (const struct hr__image *)handle;
 
-    if (its == dev)
+    if (image->dev == dev)
         return true;
-    if (hr__device_forked(its))
+    if (hr__device_forked(image->dev))
         return hr__fail(HR_EFORK, "sample %d: an image made before fork", i),
                false;
-    return hr__fail(HR_EINVAL, "sample %d: an image of another device", i),
+    if (image->device)
+        return hr__fail(HR_EINVAL,
+                        "sample %d: an image in memory of another device (%s)",
+                        i, image->dev->pub.name),
+               false;
+    return true;
+}
+
+static bool batch_goes_with(const struct hr__batch *batch,
+                            const struct hr__device *dev)
+{
+    if (!batch || batch->dev == dev || !batch->device)
+        return true;
+    return hr__fail(HR_EINVAL,
+                    "submit: a batch in memory of another device (%s)",
+                    batch->dev->pub.name),
            false;
 }
 
@@ -31,7 +46,7 @@ static bool find_dst(const struct hr_sample *s, int i, struct hr__device *dev,
     if (s->out) {
         const struct hr_image_params *p = &s->out->params;
 
-        if (!of_device(s->out, i, dev))
+        if (!goes_with(s->out, i, dev))
             return false;
         *dst = (struct hr__dst){
             .data = p->data,
@@ -81,7 +96,7 @@ static bool check_sample(const struct hr_sample *s, int i,
         return hr__fail(HR_EINVAL, "sample %d: %s", i, text), false;
     if (!s->image)
         return true;
-    if (!of_device(s->image, i, dev))
+    if (!goes_with(s->image, i, dev))
         return false;
     if (s->image->params.dtype != HR_U8)
         return hr__fail(HR_EINVAL, "sample %d: source images must be u8", i),
@@ -322,7 +337,7 @@ static struct hr__work *take_turns(struct hr__job *job)
 {
     struct hr__work *ready = NULL, **end = &ready;
 
-    pthread_mutex_lock(&job->dev->graph);
+    hr__graph_lock();
     enlist(job);
     for (int i = 0; i < job->pub.num_samples; i++) {
         struct hr__work *w = &job->works[i];
@@ -336,7 +351,7 @@ static struct hr__work *take_turns(struct hr__job *job)
         end = &w->next;
     }
     *end = NULL;
-    pthread_mutex_unlock(&job->dev->graph);
+    hr__graph_unlock();
     return ready;
 }
 
@@ -392,7 +407,7 @@ static struct hr__job *submit(struct hr__device *dev,
 }
 
 hr_job hr_submit(hr_device handle, const struct hr_sample *samples, int n,
-                 hr_batch batch, const struct hr_job_params *params)
+                 hr_batch to, const struct hr_job_params *params)
 {
     static const struct hr_job_params none;
     struct hr__device *dev;
@@ -408,17 +423,20 @@ hr_job hr_submit(hr_device handle, const struct hr_sample *samples, int n,
         hr__fail(HR_EINVAL, "submit: unknown tier or on_error");
         return NULL;
     }
+    struct hr__batch *batch = (struct hr__batch *)to;
     // This reference becomes the job's.
     if (!(dev = hr__device_get(handle)))
     job->deadline = deadline;  // from before it waited
         return NULL;
-    if (batch && hr__device_forked(((const struct hr__batch *)batch)->dev))
-        hr__fail(HR_EFORK, "submit: a batch made before fork");
-    else if (batch && ((const struct hr__batch *)batch)->dev != dev)
-        hr__fail(HR_EINVAL, "submit: a batch of another device");
-    else
-        job = submit(dev, samples, n, (struct hr__batch *)batch, params);
+    if (batch_goes_with(batch, dev))
+        job = submit(dev, samples, n, batch, params);
     if (!job)
         hr__device_unref(dev);
     return job ? &job->pub : NULL;
+    if (batch && hr__device_forked(batch->dev)) {
+        hr__fail(HR_EFORK, "submit: a batch made before fork");
+        return NULL;
+    }
+    // Of what is the default now a batch of before knows nothing.
+    handle = !handle && batch ? &batch->dev->pub : handle;
 }

@@ -94,10 +94,10 @@ hr_job hr_image_write_begin(hr_image handle, const void *from, size_t size,
     return &job->pub;
 }
 
-// One of the two is on the host.
+// One of the two is on the host; what is not is of to's device.
 static bool move(struct hr__image *to, struct hr__image *from)
 {
-    struct hr__job *job = make(from->dev, 1, NULL);
+    struct hr__job *job = make(to->dev, 1, NULL);
     const struct hr_image_params *p = &to->pub.params, *q = &from->pub.params;
     struct hr__work *w;
     hr_job handle;
@@ -128,13 +128,17 @@ hr_image hr_move(hr_device handle, hr_image src, enum hr_memory memory)
     hr_image out = NULL;
 
     if (!src) {
+    struct hr__image *from = (struct hr__image *)src;
         hr__fail(HR_EINVAL, "no image");
         return NULL;
     }
     if (!(dev = hr__device_get(handle)))
         return NULL;
-    if (((struct hr__image *)src)->dev != dev) {
-        hr__fail(HR_EINVAL, "an image of another device");
+    if (hr__device_forked(from->dev)) {
+        hr__fail(HR_EFORK, "image made before fork");
+    } else if (from->device && from->dev != dev) {
+        hr__fail(HR_EINVAL, "an image in memory of another device (%s)",
+                 from->dev->pub.name);
     } else if (src->params.memory == memory) {
         out = hr_image_retain(src);
     } else {
@@ -143,7 +147,7 @@ hr_image hr_move(hr_device handle, hr_image src, enum hr_memory memory)
         p.data = NULL;
         p.free_fn = NULL;
         out = hr__image_make(&dev->pub, &p, false);
-        if (out && !move((struct hr__image *)out, (struct hr__image *)src))
+        if (out && !move((struct hr__image *)out, from))
             hr_image_release(&out);
     }
     hr__device_unref(dev);
