@@ -207,8 +207,8 @@ struct hr__job {
     struct hr__device *dev;
     uint64_t id;      // from 1 on, in the process
     int64_t begun;    // for the trace; 0 = not watched
-    atomic_int refs;  // the user, the job itself until done, and
-                      // every task that was given up
+    atomic_int refs;  // the user, the call that begins it, the job itself
+                      // until done, and every task that was given up
     struct hr_job_params params;
     struct hr__batch *batch;
     struct hr__table *tables;
@@ -216,6 +216,8 @@ struct hr__job {
     struct hr_result *results;
     size_t bytes;     // charged to the budget
     bool moves;       // it only moves bytes: not counted, nothing is cleared
+    bool here;        // .. and what can begin at once does so on the thread
+                      // of the caller, who waits for it
     atomic_int left;  // works that have not ended
     atomic_bool canceled;
     atomic_bool expired;
@@ -326,7 +328,9 @@ static inline struct hr__work *hr__work_of(const struct hr__task *task)
 // hr__flush(job) without the lock (it holds a reference for that).
 bool hr__upstream_leave(struct hr__work *work);
 void hr__flush(struct hr__job *job);
-void hr__dispatch_new(struct hr__work *list);  // prepared == false
+// Works whose turn has come or that got their bytes, linked by next, prepared
+// or not. Nothing of them ends in here, but what an engine ends at once.
+void hr__dispatch_new(struct hr__work *list);
 bool hr__dispatch_planned(struct hr__work *work, bool on_host);
 bool hr__job_stops(const struct hr__job *job);
 
@@ -334,7 +338,12 @@ bool hr__job_stops(const struct hr__job *job);
 // Makes device memory reachable for the engine that is next. False: the work
 // is on its way to come back here, or has ended.
 bool hr__reach(struct hr__work *work);
-// Starts work->transfer with work->copy.
+// Begins a work of which moving is all there is to do at the engine that owns
+// the memory. False: the host copies it, or it must end before it begins, and
+// both is for the host's workers.
+bool hr__move_begin(struct hr__work *work);
+// Starts work->transfer with work->copy; what is copied on the host is done by
+// this thread.
 void hr__transfer_begin(struct hr__work *work);
 // Its next task has ended, in time or not.
 void hr__transfer_done(struct hr__work *work, const struct hr__outcome *out);
@@ -353,7 +362,8 @@ bool hr__job_watched(struct hr__device *dev,
 struct hr__job *hr__job_make(struct hr__device *dev, int n, size_t size,
                              size_t bytes, const struct hr_job_params *params);
 // Queues for the turns named by reads.track and writes.track of its works, and
-// hands over what may start.
+// hands over what may start. The job may be gone afterwards, but for the
+// reference of the user's.
 // begin: when the call began, of hr__watch_begin().
 void hr__job_begin(struct hr__job *job, int64_t begin);
 

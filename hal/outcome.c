@@ -304,7 +304,7 @@ void hr__task_done(struct hr__task *task, const struct hr__outcome *out)
     // What is only taken from a queue is no sign of life.
     if (!hr__task_stop(task))
         hr__clock_alive(slot);
-    if (task->copy.memory) {
+    if (task->copy.memory || work->transfer == HR__MOVE) {
         hr__transfer_done(work, out);
         return;
     }

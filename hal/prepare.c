@@ -403,6 +403,10 @@ bool hr__task_prepare(struct hr__task *task)
     struct hr__work *work = ((struct hr__slot *)task)->work;
     struct hr__outcome out = {.offset = -1, .stage = HR_ENTROPY};
 
+    if (work->transfer == HR__MOVE) {
+        hr__transfer_begin(work);
+        return false;
+    }
     if (task->prepared)
         return true;
     if (hr__job_stops(work->job)) {

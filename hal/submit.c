@@ -245,6 +245,12 @@ static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
     fill_picture(w, dst);
 }
 
+static int64_t deadline_of(const struct hr_job_params *params)
+{
+    return params->timeout_ns > 0 ? hr__deadline(params->timeout_ns)
+                                  : INT64_MAX;
+}
+
 struct hr__job *hr__job_make(struct hr__device *dev, int n, size_t size,
                              size_t bytes, const struct hr_job_params *params)
 {
@@ -260,12 +266,6 @@ struct hr__job *hr__job_make(struct hr__device *dev, int n, size_t size,
     job->works = (struct hr__work *)((char *)job + round64(sizeof(*job)));
     job->results = (struct hr_result *)((char *)job->works + works);
     job->tables = (struct hr__table *)((char *)job + head);
-static int64_t deadline_of(const struct hr_job_params *params)
-{
-    return params->timeout_ns > 0 ? hr__deadline(params->timeout_ns)
-                                  : INT64_MAX;
-}
-
     job->pub = (struct hr_job_t){&dev->pub, n, job->results, params->ctx};
     job->dev = dev;
     job->params = *params;
@@ -364,6 +364,15 @@ bool hr__job_watched(struct hr__device *dev, const struct hr_job_params *params)
     return true;
 }
 
+// The caller waits for them and has nothing to be called back.
+static void move_here(struct hr__work *ready)
+{
+    for (struct hr__work *next; ready; ready = next) {
+        next = ready->next;
+        hr__transfer_begin(ready);
+    }
+}
+
 void hr__job_begin(struct hr__job *job, int64_t begin)
 {
     struct hr__work *ready;
@@ -371,9 +380,12 @@ void hr__job_begin(struct hr__job *job, int64_t begin)
     job->id = next_id();
     job->begun = begin;
     ready = take_turns(job);
-    if (ready)
+    if (job->here)
+        move_here(ready);
+    else if (ready)
         hr__dispatch_new(ready);
     hr__watch_submit(job, begin);
+    hr__job_unref(job);
 }
 
 static struct hr__job *submit(struct hr__device *dev,
@@ -398,6 +410,7 @@ static struct hr__job *submit(struct hr__device *dev,
         hr__budget_return(dev, z.bytes);
         return NULL;
     }
+    job->deadline = deadline;  // from before it waited
     job->batch = batch;
     if (batch)
         atomic_fetch_add(&batch->refs, 1);
@@ -410,6 +423,7 @@ hr_job hr_submit(hr_device handle, const struct hr_sample *samples, int n,
                  hr_batch to, const struct hr_job_params *params)
 {
     static const struct hr_job_params none;
+    struct hr__batch *batch = (struct hr__batch *)to;
     struct hr__device *dev;
     struct hr__job *job = NULL;
 
@@ -423,20 +437,18 @@ hr_job hr_submit(hr_device handle, const struct hr_sample *samples, int n,
         hr__fail(HR_EINVAL, "submit: unknown tier or on_error");
         return NULL;
     }
-    struct hr__batch *batch = (struct hr__batch *)to;
-    // This reference becomes the job's.
-    if (!(dev = hr__device_get(handle)))
-    job->deadline = deadline;  // from before it waited
-        return NULL;
-    if (batch_goes_with(batch, dev))
-        job = submit(dev, samples, n, batch, params);
-    if (!job)
-        hr__device_unref(dev);
-    return job ? &job->pub : NULL;
     if (batch && hr__device_forked(batch->dev)) {
         hr__fail(HR_EFORK, "submit: a batch made before fork");
         return NULL;
     }
     // Of what is the default now a batch of before knows nothing.
     handle = !handle && batch ? &batch->dev->pub : handle;
+    // This reference becomes the job's.
+    if (!(dev = hr__device_get(handle)))
+        return NULL;
+    if (batch_goes_with(batch, dev))
+        job = submit(dev, samples, n, batch, params);
+    if (!job)
+        hr__device_unref(dev);
+    return job ? &job->pub : NULL;
 }
