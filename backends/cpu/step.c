@@ -157,7 +157,10 @@ static const uint8_t *output_row(struct cpu_run *run, struct resample *r)
 static void emit(struct cpu_run *run, struct resample *r,
                  const struct cpu_sink *s)
 {
-    while (r->left && r->y.lo[r->at] + r->y.n[r->at] - r->y.src_lo <= r->done) {
+    // (Who stops is noticed by the next read, too.)
+    while (r->left &&
+           r->y.lo[r->at] + r->y.n[r->at] - r->y.src_lo <= r->done &&
+           !cpu_run_stops(run)) {
         const uint8_t *row = output_row(run, r);
 
         cpu_lap(run, HR_PART_RESAMPLE);
@@ -198,7 +201,7 @@ static void pass_through(struct cpu_run *run, struct resample *r,
 static void black_rows(struct cpu_run *run, struct resample *r,
                        const struct cpu_sink *s, int from, int to)
 {
-    for (int y = from; y < to; y++)
+    for (int y = from; y < to && !cpu_run_stops(run); y++)
         cpu_sink_row(run, s, y, r->row);
 }
 
@@ -252,9 +255,9 @@ static bool all_black(struct cpu_run *run, const struct hr__step *step,
     if (!row)
         return cpu_run_fail(run, HR_ENOMEM, "no room for a row");
     memset(row, 0, bytes);
-    for (int y = 0; y < step->win.h; y++)
+    for (int y = 0; y < step->win.h && !cpu_run_stops(run); y++)
         cpu_sink_row(run, s, y, row);
-    return true;
+    return !run->out.status;
 }
 
 bool cpu_step_run(struct cpu_run *run, const struct hr__step *step,
