@@ -120,6 +120,9 @@ void hr__work_end(struct hr__work *work, const struct hr__outcome *outcome)
     struct hr__outcome end = *outcome, *out = &end;
 
     hr__check_end(work, out);
+    // (What was put back by that may have to leave the host.)
+    if (outcome->status && !out->status && hr__bring_begin(work, out))
+        return;
     if (clears(work, out)) {
         if (hr__clear_begin(work, out))
             return;
