@@ -216,8 +216,7 @@ struct hr__job {
     struct hr_result *results;
     size_t bytes;     // charged to the budget
     bool moves;       // it only moves bytes: not counted, nothing is cleared
-    bool here;        // .. and what can begin at once does so on the thread
-                      // of the caller, who waits for it
+    bool here;        // .. and its caller waits: what can, begins at once
     atomic_int left;  // works that have not ended
     atomic_bool canceled;
     atomic_bool expired;
@@ -289,8 +288,7 @@ bool hr__device_forked(const struct hr__device *dev);
 struct hr__engine *hr__host(struct hr__device *dev);
 
 // budget.c
-// HR_EAGAIN: there is no room, and none was waited for; HR_ETIMEDOUT: nor was
-// there until the deadline.
+// No room: HR_EAGAIN; or, if it shall wait, HR_ETIMEDOUT at the deadline.
 enum hr_status hr__budget_admit(struct hr__device *dev, size_t bytes, bool wait,
                                 int64_t deadline);
 void hr__budget_return(struct hr__device *dev, size_t bytes);
@@ -303,8 +301,9 @@ void hr__budget_charge(struct hr__work *work, size_t bytes);
 void hr__budget_ungrant(struct hr__work *work);
 struct hr__work *hr__budget_unwait(struct hr__job *job);
 
-// track.c. One lock for all devices of the process. wait: hr__cond_wait().
-void hr__graph_init(void);  // before the first device
+// track.c. The graph lock, one for all devices of the process. init: before the
+// first of them. wait: hr__cond_wait().
+void hr__graph_init(void);
 void hr__graph_lock(void);
 void hr__graph_unlock(void);
 bool hr__graph_wait(pthread_cond_t *cond, int64_t deadline);
@@ -328,8 +327,7 @@ static inline struct hr__work *hr__work_of(const struct hr__task *task)
 // hr__flush(job) without the lock (it holds a reference for that).
 bool hr__upstream_leave(struct hr__work *work);
 void hr__flush(struct hr__job *job);
-// Works whose turn has come or that got their bytes, linked by next, prepared
-// or not. Nothing of them ends in here, but what an engine ends at once.
+// Works whose turn has come, or that got their bytes.
 void hr__dispatch_new(struct hr__work *list);
 bool hr__dispatch_planned(struct hr__work *work, bool on_host);
 bool hr__job_stops(const struct hr__job *job);
@@ -338,12 +336,10 @@ bool hr__job_stops(const struct hr__job *job);
 // Makes device memory reachable for the engine that is next. False: the work
 // is on its way to come back here, or has ended.
 bool hr__reach(struct hr__work *work);
-// Begins a work of which moving is all there is to do at the engine that owns
-// the memory. False: the host copies it, or it must end before it begins, and
-// both is for the host's workers.
+// Begins a work that only moves at the engine that owns the memory. False: it
+// is for the host's workers, to be copied there, or ended.
 bool hr__move_begin(struct hr__work *work);
-// Starts work->transfer with work->copy; what is copied on the host is done by
-// this thread.
+// Starts work->transfer with work->copy; this thread copies what the host does.
 void hr__transfer_begin(struct hr__work *work);
 // Its next task has ended, in time or not.
 void hr__transfer_done(struct hr__work *work, const struct hr__outcome *out);

@@ -8,32 +8,20 @@
 // ---- Checking -------------------------------------------------------------------------
 
 // Host memory goes with every device, that of an engine with its own.
-static bool goes_with(hr_image handle, int i, const struct hr__device *dev)
+static bool goes_with(const struct hr__device *its,
+                      const struct hr__memory *memory, int i,
+                      const struct hr__device *dev)
 {
-    const struct hr__image *image = (const struct hr__image *)handle;
-
-    if (image->dev == dev)
+    if (its == dev)
         return true;
-    if (hr__device_forked(image->dev))
-        return hr__fail(HR_EFORK, "sample %d: an image made before fork", i),
+    if (hr__device_forked(its))
+        return hr__fail(HR_EFORK, "sample %d: memory made before fork", i),
                false;
-    if (image->device)
-        return hr__fail(HR_EINVAL,
-                        "sample %d: an image in memory of another device (%s)",
-                        i, image->dev->pub.name),
+    if (memory)
+        return hr__fail(HR_EINVAL, "sample %d: memory of another device (%s)",
+                        i, its->pub.name),
                false;
     return true;
-}
-
-static bool batch_goes_with(const struct hr__batch *batch,
-                            const struct hr__device *dev)
-{
-    if (!batch || batch->dev == dev || !batch->device)
-        return true;
-    return hr__fail(HR_EINVAL,
-                    "submit: a batch in memory of another device (%s)",
-                    batch->dev->pub.name),
-           false;
 }
 
 // The destination of sample i, or false with the reason in hr_last_error().
@@ -45,19 +33,19 @@ static bool find_dst(const struct hr_sample *s, int i, struct hr__device *dev,
 
     if (s->out) {
         const struct hr_image_params *p = &s->out->params;
+        const struct hr__image *out = (const struct hr__image *)s->out;
 
-        if (!goes_with(s->out, i, dev))
+        if (!goes_with(out->dev, out->device, i, dev))
             return false;
-        *dst = (struct hr__dst){
-            .data = p->data,
-            .stride_c = p->stride_c,
-            .stride_h = p->stride_h,
-            .w = p->w,
-            .h = p->h,
-            .c = p->c,
-            .dtype = p->dtype,
-            .layout = p->layout,
-            .memory = ((const struct hr__image *)s->out)->device};
+        *dst = (struct hr__dst){.data = p->data,
+                                .stride_c = p->stride_c,
+                                .stride_h = p->stride_h,
+                                .w = p->w,
+                                .h = p->h,
+                                .c = p->c,
+                                .dtype = p->dtype,
+                                .layout = p->layout,
+                                .memory = out->device};
         return true;
     }
     if (!batch || slot < 0 || slot >= batch->pub.params.n)
@@ -65,6 +53,8 @@ static bool find_dst(const struct hr_sample *s, int i, struct hr__device *dev,
                         "sample %d: no destination (slot %lld of %d)", i,
                         (long long)slot, batch ? batch->pub.params.n : 0),
                false;
+    if (!goes_with(batch->dev, batch->device, i, dev))
+        return false;
     const struct hr_batch_params *p = &batch->pub.params;
     size_t at = p->stride_n * (size_t)slot;
     *dst = (struct hr__dst){.data = p->data ? (uint8_t *)p->data + at : NULL,
@@ -83,6 +73,7 @@ static bool find_dst(const struct hr_sample *s, int i, struct hr__device *dev,
 static bool check_sample(const struct hr_sample *s, int i,
                          struct hr__device *dev)
 {
+    const struct hr__image *image = (const struct hr__image *)s->image;
     int sources = !!s->data + !!s->path + !!s->image;
     char text[128];
 
@@ -94,9 +85,9 @@ static bool check_sample(const struct hr_sample *s, int i,
                false;
     if (hr__ops_check(s->ops, s->num_ops, !s->image, text))
         return hr__fail(HR_EINVAL, "sample %d: %s", i, text), false;
-    if (!s->image)
+    if (!image)
         return true;
-    if (!goes_with(s->image, i, dev))
+    if (!goes_with(image->dev, image->device, i, dev))
         return false;
     if (s->image->params.dtype != HR_U8)
         return hr__fail(HR_EINVAL, "sample %d: source images must be u8", i),
@@ -425,7 +416,7 @@ hr_job hr_submit(hr_device handle, const struct hr_sample *samples, int n,
     static const struct hr_job_params none;
     struct hr__batch *batch = (struct hr__batch *)to;
     struct hr__device *dev;
-    struct hr__job *job = NULL;
+    struct hr__job *job;
 
     if (!samples || n < 1 || n > 1 << 20) {
         hr__fail(HR_EINVAL, "submit: %d samples", n);
@@ -437,18 +428,12 @@ hr_job hr_submit(hr_device handle, const struct hr_sample *samples, int n,
         hr__fail(HR_EINVAL, "submit: unknown tier or on_error");
         return NULL;
     }
-    if (batch && hr__device_forked(batch->dev)) {
-        hr__fail(HR_EFORK, "submit: a batch made before fork");
-        return NULL;
-    }
     // Of what is the default now a batch of before knows nothing.
     handle = !handle && batch ? &batch->dev->pub : handle;
     // This reference becomes the job's.
     if (!(dev = hr__device_get(handle)))
         return NULL;
-    if (batch_goes_with(batch, dev))
-        job = submit(dev, samples, n, batch, params);
-    if (!job)
+    if (!(job = submit(dev, samples, n, batch, params)))
         hr__device_unref(dev);
     return job ? &job->pub : NULL;
 }
