@@ -148,4 +148,5 @@ void cpu_arena_clear(struct cpu_arena *a, size_t keep)
     }
     a->at = NULL;
     a->used = 0;
+    a->limited = false;
 }

@@ -29,27 +29,46 @@ static bool job_fits(const struct hr__device *dev, size_t bytes)
                          dev->used <= dev->pub.params.budget - bytes);
 }
 
-enum hr_status hr__budget_admit(struct hr__device *dev, size_t bytes, bool wait)
+// A submitter that waits, on its own stack.
+struct hr__turn {
+    struct hr__turn *next;
+};
+
+// dev->lock held; false: not before the deadline. In turn, so that small jobs
+// do not pass a large one for ever.
+static bool wait_for_room(struct hr__device *dev, size_t bytes,
+                          int64_t deadline, int64_t *begin)
+{
+    struct hr__turn mine = {NULL}, **at = &dev->submitters;
+    bool ok;
+
+    *begin = hr__watch_begin();
+
+    while (*at)
+        at = &(*at)->next;
+    *at = &mine;
+    while (!(ok = dev->submitters == &mine && job_fits(dev, bytes)))
+        if (!hr__cond_wait(&dev->room, &dev->lock, deadline))
+            break;
+    for (at = &dev->submitters; *at != &mine;)
+        at = &(*at)->next;
+    *at = mine.next;
+    pthread_cond_broadcast(&dev->room);
+    return ok;
+}
+
+enum hr_status hr__budget_admit(struct hr__device *dev, size_t bytes, bool wait,
+                                int64_t deadline)
 {
     enum hr_status status = HR_OK;
     int64_t begin = 0;
 
-    // A callback must not wait: it may be on the thread that makes room.
-    wait = wait && !hr__on_library_thread();
     pthread_mutex_lock(&dev->lock);
-    if (wait) {
-        // In turn, so that small jobs do not pass a large one for ever.
-        uint64_t ticket = dev->tickets++;
-
-        while (dev->serving != ticket || !job_fits(dev, bytes)) {
-            begin = begin ? begin : hr__watch_begin();
-            pthread_cond_wait(&dev->room, &dev->lock);
-        }
-        dev->serving++;
-        pthread_cond_broadcast(&dev->room);
-    } else if (dev->serving != dev->tickets || !job_fits(dev, bytes)) {
-        status = HR_EAGAIN;
-    }
+    if (dev->submitters || !job_fits(dev, bytes))
+        // A callback must not wait: it may be on the thread that makes room.
+        status = !wait || hr__on_library_thread()              ? HR_EAGAIN
+                 : wait_for_room(dev, bytes, deadline, &begin) ? HR_OK
+                                                               : HR_ETIMEDOUT;
     if (!status)
         took(dev, bytes);
     pthread_mutex_unlock(&dev->lock);
@@ -108,8 +127,10 @@ bool hr__budget_grant(struct hr__work *work, size_t bytes)
     struct hr__device *dev = job->dev;
     bool ok, flush = false;
 
-    if (work->granted)
+    if (work->granted >= bytes && work->granted)
         return true;
+    // A file has grown since it was granted, or its head was long.
+    hr__budget_ungrant(work);
     // Zero would look like not granted.
     bytes = bytes ? bytes : 1;
     pthread_mutex_lock(&dev->lock);

@@ -181,27 +181,34 @@ static void tell(struct hr__work *work, bool lie)
                 dev->engines[work->check->engine]->name, work->index);
 }
 
+// The sample has the device's picture, and all that is told of it.
+static void keep(struct hr__work *work, bool overwritten)
+{
+    struct hr_result *r = &work->job->results[work->index];
+    const struct hr__check *check = work->check;
+
+    if (check->looked)
+        work->pic.dst.data = NULL;  // where it belongs it is already
+    else if (overwritten)
+        copy(&work->pic.dst, (uint8_t *)check->picture, true);
+    work->why = check->why;
+    r->num_spans = check->num_spans;
+    memcpy(r->spans, check->spans, sizeof(check->spans));
+}
+
 // The CPU has made it, too.
 static void judge(struct hr__work *work, struct hr__outcome *out)
 {
-    struct hr_result *r = &work->job->results[work->index];
-    struct hr__check *check = work->check;
     bool strict = work->job->params.strict || work->job->dev->pub.params.strict;
     enum verdict verdict = compare(work);
 
     tell(work, verdict == LIE);
     if (verdict != LIE) {
-        // The device's: the same file gives the same bytes, checked or not.
-        if (check->looked)
-            work->pic.dst.data = NULL;  // where it belongs it is already
-        else if (verdict == CLOSE)
-            copy(&work->pic.dst, check->picture, true);
-        work->why = check->why;
-        r->num_spans = check->num_spans;
-        memcpy(r->spans, check->spans, sizeof(check->spans));
+        // The same file gives the same bytes, checked or not.
+        keep(work, verdict == CLOSE);
         return;
     }
-    r->fallbacks++;
+    work->job->results[work->index].fallbacks++;
     work->why |= HR_WHY_LIED;
     if (strict)
         *out = (struct hr__outcome){.status = HR_EDEVICE,
@@ -211,17 +218,29 @@ static void judge(struct hr__work *work, struct hr__outcome *out)
                                     .text = "its picture is not the CPU's"};
 }
 
+// Whoever makes the picture would have to say so.
+static bool of_the_file(enum hr_status status)
+{
+    return status == HR_ECORRUPT || status == HR_ETRUNCATED ||
+           status == HR_EFORMAT;
+}
+
 void hr__check_end(struct hr__work *work, struct hr__outcome *out)
 {
     struct hr__check *check = work->check;
 
     if (!check)
         return;
-    // Damage is mended by everybody in their own way: the CPU's counts.
-    if (!out->status && out->warnings)
+    if (out->status && !of_the_file(out->status)) {
+        // It is not checked, and that is not the picture's fault.
+        keep(work, true);
+        *out = (struct hr__outcome){.stage = HR_STORE, .offset = -1};
+    } else if (!out->status && out->warnings) {
+        // Damage is mended by everybody in their own way: the CPU's counts.
         work->why |= HR_WHY_DAMAGED;
-    else if (!out->status)
+    } else if (!out->status) {
         judge(work, out);
+    }
     work->check = NULL;
     hr__pool_put(&work->job->dev->pool, check);
 }

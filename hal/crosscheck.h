@@ -21,7 +21,9 @@ struct hr__check {
 bool hr__check_begin(struct hr__work *work, const struct hr__outcome *out);
 // The same, once its result has come from device memory to work->result.
 bool hr__check_looked(struct hr__work *work);
-// It has: judges, if it was made again; *out may become a failure.
+// It has: judges, if it was made again; *out may become a failure. If the CPU
+// could not make it again, for another reason than the file, *out becomes HR_OK
+// and the picture is the device's.
 void hr__check_end(struct hr__work *work, struct hr__outcome *out);
 void hr__check_drop(struct hr__work *work);
 

@@ -47,7 +47,6 @@ static void *tear_down(void *arg)
     pthread_cond_destroy(&dev->watchdog_cond);
     pthread_cond_destroy(&dev->room);
     pthread_mutex_destroy(&dev->lock);
-    pthread_mutex_destroy(&dev->graph);
     hr__free(dev);
     if (tell)
         params.on_closed(params.closed_ctx, left);
@@ -139,7 +138,7 @@ static struct hr__device *make_device(const struct hr_device_params *params)
     dev->log = p->log;
     dev->log_ctx = p->log_ctx;
     dev->waiting_tail = &dev->waiting;
-    pthread_mutex_init(&dev->graph, NULL);
+    hr__graph_init();
     pthread_mutex_init(&dev->lock, NULL);
     hr__cond_init(&dev->room);
     hr__cond_init(&dev->watchdog_cond);

@@ -77,34 +77,67 @@ static struct hr__task *arm(struct hr__work *work, int engine)
     return &slot->task;
 }
 
+static bool moves(const struct hr__work *work)
+{
+    return work->transfer == HR__MOVE;
+}
+
+// Takes the first work of the list and those behind it that are of the same
+// device and do not move: they go to its host in one list.
+static void to_host(struct hr__work **list)
+{
+    struct hr__device *dev = (*list)->job->dev;
+    struct hr__engine *host = hr__host(dev);
+    struct hr__task *head = NULL, **tail = &head;
+    struct hr__work *work;
+
+    // The device must outlive the host's submit(), the works need not: they
+    // may have waited for a job of another device, which is on this thread.
+    atomic_fetch_add(&dev->refs, 1);
+    pthread_mutex_lock(&dev->lock);
+    while ((work = *list) && work->job->dev == dev && (!head || !moves(work))) {
+        *list = work->next;
+        work->upstream = true;
+        work->job->upstream++;
+        *tail = arm(work, host->index);
+        tail = &(*tail)->next;
+    }
+    pthread_mutex_unlock(&dev->lock);
+    host->backend->submit(host, head);
+    hr__device_unref(dev);
+}
+
+// The works that this thread dispatches, if it does. What becomes ready
+// meanwhile goes to their end, so that no stack grows with a queue of works of
+// which each makes the next one ready.
+static _Thread_local struct hr__work **dispatching;
+
+static void append(struct hr__work **list, struct hr__work *more)
+{
+    while (*list)
+        list = &(*list)->next;
+    *list = more;
+}
+
 void hr__dispatch_new(struct hr__work *list)
 {
-    struct hr__work *work, *next;
-
-    for (work = list; work; work = next) {
-        struct hr__device *dev = work->job->dev;
-        struct hr__engine *host = hr__host(dev);
-        struct hr__task *head = NULL, **tail = &head;
-
-        // Nothing for the host to prepare.
-        if (work->transfer == HR__MOVE) {
-            next = work->next;
-            hr__transfer_begin(work);
-            continue;
-        }
-        // Works of one device in a row go in one list.
-        pthread_mutex_lock(&dev->lock);
-        for (; work && work->job->dev == dev && !work->transfer; work = next) {
-            next = work->next;
-            work->upstream = true;
-            work->job->upstream++;
-            *tail = arm(work, host->index);
-            tail = &(*tail)->next;
-        }
-        pthread_mutex_unlock(&dev->lock);
-        next = work;
-        host->backend->submit(host, head);
+    if (dispatching) {
+        append(dispatching, list);
+        return;
     }
+    dispatching = &list;
+    while (list) {
+        struct hr__work *work = list, *next = work->next;
+
+        // (Begun, it may be gone; its place in the list is another's then.)
+        list = next;
+        if (moves(work) && hr__move_begin(work))
+            continue;
+        work->next = list;
+        list = work;
+        to_host(&list);
+    }
+    dispatching = NULL;
 }
 
 bool hr__upstream_leave(struct hr__work *work)

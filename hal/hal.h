@@ -4,7 +4,7 @@
 //
 // Locks, in the order in which they may be taken together:
 //   registry (default device)
-//   device->graph      who waits for whose image; image and batch tracks
+//   graph (track.c)    who waits for whose image; image and batch tracks
 //   job->lock          state of one job, its condition
 //   device->lock       counts, budget, waiting lists
 //   pool->lock
@@ -35,6 +35,7 @@ struct hr__access {
 
 struct hr__track {
     struct hr__access *head, *tail;
+    int writers;             // of them
     enum hr_status status;   // how the last writer ended
     enum hr_status dropped;  // not HR_OK if the last one that was queued
                              // ended without having had its turn
@@ -45,8 +46,8 @@ struct hr__track {
 struct hr__image {
     struct hr_image_t pub;  // first
     atomic_int refs;
-    struct hr__device *dev;  // the graph lock that guards track
-    struct hr__track track;
+    struct hr__device *dev;     // that made it
+    struct hr__track track;     // graph lock
     pthread_cond_t idle;        // with the graph lock: no writer left
     void *memory;               // ours, or NULL
     struct hr__memory *device;  // or of an engine: pinned, or the device's
@@ -209,8 +210,8 @@ struct hr__job {
     struct hr__device *dev;
     uint64_t id;      // from 1 on, in the process
     int64_t begun;    // for the trace; 0 = not watched
-    atomic_int refs;  // the user, the job itself until done, and
-                      // every task that was given up
+    atomic_int refs;  // the user, the call that begins it, the job itself
+                      // until done, and every task that was given up
     struct hr_job_params params;
     struct hr__batch *batch;
     struct hr__table *tables;
@@ -218,6 +219,7 @@ struct hr__job {
     struct hr_result *results;
     size_t bytes;     // charged to the budget
     bool moves;       // it only moves bytes: not counted, nothing is cleared
+    bool here;        // .. and its caller waits: what can, begins at once
     atomic_int left;  // works that have not ended
     atomic_bool canceled;
     atomic_bool expired;
@@ -230,7 +232,7 @@ struct hr__job {
     bool done;         // it has returned
     pthread_t caller;  // the thread that runs on_done
     enum hr_status status;
-    int fd;  // -1 until asked for
+    int fd;  // -1 until asked for, and when the user has released it
 
     // staging (device->lock)
     int upstream;  // works on the host that may still be staged
@@ -264,11 +266,10 @@ struct hr__device {
     hr_log_fn log;
     void *log_ctx;
 
-    pthread_mutex_t graph;
     pthread_mutex_t lock;
-    pthread_cond_t room;        // bytes were given back, a job ended
-    uint64_t tickets, serving;  // of submitters that wait for room, in turn
-    size_t used, working;       // bytes in flight; of them granted to works
+    pthread_cond_t room;          // bytes were given back, a job ended
+    struct hr__turn *submitters;  // that wait for room, in turn
+    size_t used, working;         // bytes in flight; of them granted to works
     struct hr__work *waiting, **waiting_tail;  // for working bytes
     struct hr__job *jobs;                      // in flight
     int num_jobs, num_samples, peak_jobs, peak_samples;
@@ -290,8 +291,9 @@ bool hr__device_forked(const struct hr__device *dev);
 struct hr__engine *hr__host(struct hr__device *dev);
 
 // budget.c
-enum hr_status hr__budget_admit(struct hr__device *dev, size_t bytes,
-                                bool wait);
+// No room: HR_EAGAIN; or, if it shall wait, HR_ETIMEDOUT at the deadline.
+enum hr_status hr__budget_admit(struct hr__device *dev, size_t bytes, bool wait,
+                                int64_t deadline);
 void hr__budget_return(struct hr__device *dev, size_t bytes);
 // True: granted. False: the work is on the waiting list and is dispatched
 // again when there is room.
@@ -302,8 +304,14 @@ void hr__budget_charge(struct hr__work *work, size_t bytes);
 void hr__budget_ungrant(struct hr__work *work);
 struct hr__work *hr__budget_unwait(struct hr__job *job);
 
-// track.c; all under the graph lock. add: true if its turn is now. remove:
-// works that became ready are linked by next.
+// track.c. The graph lock, one for all devices of the process. init: before the
+// first of them. wait: hr__cond_wait().
+void hr__graph_init(void);
+void hr__graph_lock(void);
+void hr__graph_unlock(void);
+bool hr__graph_wait(pthread_cond_t *cond, int64_t deadline);
+// All under that lock. add: true if its turn is now. remove: works that became
+// ready, of any device, are linked by next; it looks at no others.
 bool hr__track_add(struct hr__track *track, struct hr__access *a,
                    struct hr__work *work, bool write);
 struct hr__work *hr__track_remove(struct hr__access *a);
@@ -322,7 +330,8 @@ static inline struct hr__work *hr__work_of(const struct hr__task *task)
 // hr__flush(job) without the lock (it holds a reference for that).
 bool hr__upstream_leave(struct hr__work *work);
 void hr__flush(struct hr__job *job);
-void hr__dispatch_new(struct hr__work *list);  // prepared == false
+// Works whose turn has come, or that got their bytes.
+void hr__dispatch_new(struct hr__work *list);
 bool hr__dispatch_planned(struct hr__work *work, bool on_host);
 bool hr__job_stops(const struct hr__job *job);
 
@@ -330,7 +339,10 @@ bool hr__job_stops(const struct hr__job *job);
 // Makes device memory reachable for the engine that is next. False: the work
 // is on its way to come back here, or has ended.
 bool hr__reach(struct hr__work *work);
-// Starts work->transfer with work->copy.
+// Begins a work that only moves at the engine that owns the memory. False: it
+// is for the host's workers, to be copied there, or ended.
+bool hr__move_begin(struct hr__work *work);
+// Starts work->transfer with work->copy; this thread copies what the host does.
 void hr__transfer_begin(struct hr__work *work);
 // Its next task has ended, in time or not.
 void hr__transfer_done(struct hr__work *work, const struct hr__outcome *out);
@@ -349,7 +361,8 @@ bool hr__job_watched(struct hr__device *dev,
 struct hr__job *hr__job_make(struct hr__device *dev, int n, size_t size,
                              size_t bytes, const struct hr_job_params *params);
 // Queues for the turns named by reads.track and writes.track of its works, and
-// hands over what may start.
+// hands over what may start. The job may be gone afterwards, but for the
+// reference of the user's.
 // begin: when the call began, of hr__watch_begin().
 void hr__job_begin(struct hr__job *job, int64_t begin);
 

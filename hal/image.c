@@ -178,14 +178,6 @@ void hr_image_release(hr_image *handle)
     *handle = NULL;
 }
 
-static bool has_writer(const struct hr__image *image)
-{
-    for (struct hr__access *a = image->track.head; a; a = a->next)
-        if (a->write)
-            return true;
-    return false;
-}
-
 enum hr_status hr_image_wait(hr_image handle, int64_t timeout_ns)
 {
     struct hr__image *image = (struct hr__image *)handle;
@@ -196,14 +188,14 @@ enum hr_status hr_image_wait(hr_image handle, int64_t timeout_ns)
         return hr__fail(HR_EINVAL, "no image");
     if (hr__device_forked(image->dev))
         return hr__fail(HR_EFORK, "image made before fork");
-    pthread_mutex_lock(&image->dev->graph);
-    while (has_writer(image))
-        if (!hr__cond_wait(&image->idle, &image->dev->graph, end))
+    hr__graph_lock();
+    while (image->track.writers)
+        if (!hr__graph_wait(&image->idle, end))
             break;
-    status = has_writer(image)      ? HR_ETIMEDOUT
+    status = image->track.writers   ? HR_ETIMEDOUT
              : image->track.dropped ? image->track.dropped
                                     : image->track.status;
-    pthread_mutex_unlock(&image->dev->graph);
+    hr__graph_unlock();
     if (status)
         hr__fail(status, "image of %dx%d: %s", image->pub.params.w,
                  image->pub.params.h, hr_status_text(status));

@@ -199,13 +199,28 @@ int hr_job_fd(hr_job handle)
     return fd;
 }
 
+// The library may hold the job a little longer, and its fd must not tell of
+// that: who watches it has forgotten the job.
+static void close_fd(struct hr__job *job)
+{
+    // (Only calls of the user's make one, and none of them is under way now.)
+    if (job->fd < 0)
+        return;
+    pthread_mutex_lock(&job->lock);
+    close(job->fd);
+    job->fd = -1;
+    pthread_mutex_unlock(&job->lock);
+}
+
 void hr_job_release(hr_job *handle)
 {
     if (!handle || !*handle)
         return;
     // The child of a fork has no business with the parent's memory.
-    if (!hr__device_forked(job_of(*handle)->dev))
+    if (!hr__device_forked(job_of(*handle)->dev)) {
+        close_fd(job_of(*handle));
         hr__job_unref(job_of(*handle));
+    }
     *handle = NULL;
 }
 
@@ -216,7 +231,7 @@ static struct hr__work *take_blocked(struct hr__job *job)
 {
     struct hr__work *list = NULL;
 
-    pthread_mutex_lock(&job->dev->graph);
+    hr__graph_lock();
     for (int i = 0; i < job->pub.num_samples; i++) {
         struct hr__work *w = &job->works[i];
 
@@ -226,7 +241,7 @@ static struct hr__work *take_blocked(struct hr__job *job)
         w->next = list;
         list = w;
     }
-    pthread_mutex_unlock(&job->dev->graph);
+    hr__graph_unlock();
     return list;
 }
 

@@ -61,23 +61,21 @@ static void clear_dst(const struct hr__dst *d)
 
 static bool has_turn(const struct hr__work *work)
 {
-    struct hr__device *dev = work->job->dev;
     bool open;
 
-    pthread_mutex_lock(&dev->graph);
+    hr__graph_lock();
     open = work->writes.open;
-    pthread_mutex_unlock(&dev->graph);
+    hr__graph_unlock();
     return open;
 }
 
 // Ends the turns of a work; whoever waited for them goes on.
 static void leave_tracks(struct hr__work *work, enum hr_status status)
 {
-    struct hr__device *dev = work->job->dev;
     struct hr__image *out = (struct hr__image *)work->sample.out;
     struct hr__work *a, *b, **end = &a;
 
-    pthread_mutex_lock(&dev->graph);
+    hr__graph_lock();
     if (work->writes.open)
         work->writes.track->status = status;
     else if (work->writes.track)
@@ -89,7 +87,7 @@ static void leave_tracks(struct hr__work *work, enum hr_status status)
     *end = b;
     if (out)
         pthread_cond_broadcast(&out->idle);
-    pthread_mutex_unlock(&dev->graph);
+    hr__graph_unlock();
     if (a)
         hr__dispatch_new(a);
 }
@@ -122,6 +120,9 @@ void hr__work_end(struct hr__work *work, const struct hr__outcome *outcome)
     struct hr__outcome end = *outcome, *out = &end;
 
     hr__check_end(work, out);
+    // (What was put back by that may have to leave the host.)
+    if (outcome->status && !out->status && hr__bring_begin(work, out))
+        return;
     if (clears(work, out)) {
         if (hr__clear_begin(work, out))
             return;
@@ -306,7 +307,7 @@ void hr__task_done(struct hr__task *task, const struct hr__outcome *out)
     // What is only taken from a queue is no sign of life.
     if (!hr__task_stop(task))
         hr__clock_alive(slot);
-    if (task->copy.memory) {
+    if (task->copy.memory || work->transfer == HR__MOVE) {
         hr__transfer_done(work, out);
         return;
     }

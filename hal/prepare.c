@@ -90,6 +90,25 @@ static size_t all_bytes(struct hr__work *work, const struct hr_info *info,
                                               : bytes + work->spare;
 }
 
+// The header has been read, to its end or to its fault.
+static bool take_facts(struct hr__work *work, enum hr_status status,
+                       const struct hr__header_error *err,
+                       struct hr__outcome *out)
+{
+    struct hr__picture *pic = &work->pic;
+    struct hr_result *result = &work->job->results[work->index];
+
+    result->width = pic->width = pic->info.width;
+    result->height = pic->height = pic->info.height;
+    out->offset = err->offset;
+    if (status)
+        return FAIL(out, status, "%s", err->text);
+    if (working_bytes(work, &pic->info) > pic->limits->item_bytes)
+        return FAIL(out, HR_ELIMIT, "needs %zu bytes, the limit is %zu",
+                    working_bytes(work, &pic->info), pic->limits->item_bytes);
+    return true;
+}
+
 // ---- Reading a file --------------------------------------------------------------
 
 static bool read_at(int fd, uint8_t *to, size_t size, size_t at)
@@ -127,37 +146,51 @@ static bool file_size(struct hr__work *work, int fd, size_t *size,
     return true;
 }
 
+// More of the head than every sample has for nothing is of the budget, too.
+static bool head_room(struct hr__work *work, uint8_t **head, size_t have,
+                      size_t n)
+{
+    struct hr__pool *pool = &work->job->dev->pool;
+    uint8_t *more;
+
+    if (n > HEAD_BYTES && n > work->granted)
+        hr__budget_charge(work, n - work->granted);
+    if (!(more = hr__pool_get(pool, n + 1)))
+        return false;
+    if (have)
+        memcpy(more, *head, have);
+    hr__pool_put(pool, *head);
+    *head = more;
+    return true;
+}
+
 // Reads as much of the file as holds the header, so that what the whole will
-// need is known before it is taken. *head is of the pool; NULL on failure.
+// need is known before it is taken, and what is no picture is not read at all.
+// *head is of the pool, also on failure; or NULL.
 static bool read_head(struct hr__work *work, int fd, size_t size,
                       uint8_t **head, size_t *n, size_t *needs,
                       struct hr__outcome *out)
 {
-    struct hr__pool *pool = &work->job->dev->pool;
-    struct hr__header_error err;
+    struct hr__header_error err = {.offset = -1};
     enum hr_status status = HR_PENDING;
-    struct hr_info info;
     size_t have = 0;
 
     *head = NULL;
+    work->spare = 0;
     for (*n = HEAD_BYTES; status == HR_PENDING; *n *= 4) {
-        uint8_t *more;
-
         *n = *n < size ? *n : size;
-        if (!(more = hr__pool_get(pool, *n + 1)))
+        if (!head_room(work, head, have, *n))
             return FAIL(out, HR_ENOMEM, "out of memory");
-        if (have)
-            memcpy(more, *head, have);
-        hr__pool_put(pool, *head);
-        *head = more;
-        if (!read_at(fd, more + have, *n - have, have))
+        if (!read_at(fd, *head + have, *n - have, have))
             return FAIL(out, HR_EIO, "%s", strerror(errno));
         have = *n;
-        status = hr__header_parse(more, have, have == size, work->pic.limits,
-                                  &info, &err);
+        status = hr__header_parse(*head, have, have == size, work->pic.limits,
+                                  &work->pic.info, &err);
     }
     *n = have;
-    *needs = size + (status ? 0 : all_bytes(work, &info, size));
+    if (!take_facts(work, status, &err, out))
+        return false;
+    *needs = size + all_bytes(work, &work->pic.info, size);
     return true;
 }
 
@@ -219,21 +252,11 @@ static bool read_file(struct hr__work *work, struct hr__outcome *out)
 static bool parse(struct hr__work *work, struct hr__outcome *out)
 {
     struct hr__picture *pic = &work->pic;
-    struct hr_result *result = &work->job->results[work->index];
     struct hr__header_error err = {.offset = -1};
-    enum hr_status status;
+    enum hr_status status = hr__header_parse(pic->data, pic->size, true,
+                                             pic->limits, &pic->info, &err);
 
-    status = hr__header_parse(pic->data, pic->size, true, pic->limits,
-                              &pic->info, &err);
-    result->width = pic->width = pic->info.width;
-    result->height = pic->height = pic->info.height;
-    out->offset = err.offset;
-    if (status)
-        return FAIL(out, status, "%s", err.text);
-    if (working_bytes(work, &pic->info) > pic->limits->item_bytes)
-        return FAIL(out, HR_ELIMIT, "needs %zu bytes, the limit is %zu",
-                    working_bytes(work, &pic->info), pic->limits->item_bytes);
-    return true;
+    return take_facts(work, status, &err, out);
 }
 
 enum hr_status hr__input_status(struct hr__work *work)
@@ -241,9 +264,9 @@ enum hr_status hr__input_status(struct hr__work *work)
     struct hr__image *image = (struct hr__image *)work->sample.image;
     enum hr_status status;
 
-    pthread_mutex_lock(&image->dev->graph);
+    hr__graph_lock();
     status = work->reads.input ? work->reads.input : image->track.status;
-    pthread_mutex_unlock(&image->dev->graph);
+    hr__graph_unlock();
     return status;
 }
 
@@ -340,9 +363,17 @@ bool hr__replan(struct hr__work *work, struct hr__outcome *out)
 static bool prepare_picture(struct hr__work *work, struct hr__outcome *out)
 {
     struct hr__picture *pic = &work->pic;
+    size_t bytes;
 
-    if (work->sample.image)
-        return take_image(work, out) && fold(work, out) && plan(work, out);
+    if (work->sample.image) {
+        if (!take_image(work, out) || !fold(work, out))
+            return false;
+        // Where it lies belongs to the job; what lies between its steps not.
+        bytes = hr__geometry_bytes(&pic->geo, pic->channels);
+        if (bytes && !hr__budget_grant(work, bytes))
+            return out->status = HR_PENDING, false;
+        return plan(work, out);
+    }
     if (work->sample.data) {
         pic->data = work->sample.data;
         pic->size = work->sample.size;
@@ -374,6 +405,10 @@ bool hr__task_prepare(struct hr__task *task)
     struct hr__work *work = ((struct hr__slot *)task)->work;
     struct hr__outcome out = {.offset = -1, .stage = HR_ENTROPY};
 
+    if (work->transfer == HR__MOVE) {
+        hr__transfer_begin(work);
+        return false;
+    }
     if (task->prepared)
         return true;
     if (hr__job_stops(work->job)) {

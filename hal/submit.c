@@ -7,18 +7,21 @@
 
 // ---- Checking -------------------------------------------------------------------------
 
-// Waiting for turns needs the one graph lock of the job's device.
-static bool of_device(hr_image image, int i, const struct hr__device *dev)
+// Host memory goes with every device, that of an engine with its own.
+static bool goes_with(const struct hr__device *its,
+                      const struct hr__memory *memory, int i,
+                      const struct hr__device *dev)
 {
-    const struct hr__device *its = ((const struct hr__image *)image)->dev;
-
     if (its == dev)
         return true;
     if (hr__device_forked(its))
-        return hr__fail(HR_EFORK, "sample %d: an image made before fork", i),
+        return hr__fail(HR_EFORK, "sample %d: memory made before fork", i),
                false;
-    return hr__fail(HR_EINVAL, "sample %d: an image of another device", i),
-           false;
+    if (memory)
+        return hr__fail(HR_EINVAL, "sample %d: memory of another device (%s)",
+                        i, its->pub.name),
+               false;
+    return true;
 }
 
 // The destination of sample i, or false with the reason in hr_last_error().
@@ -30,19 +33,19 @@ static bool find_dst(const struct hr_sample *s, int i, struct hr__device *dev,
 
     if (s->out) {
         const struct hr_image_params *p = &s->out->params;
+        const struct hr__image *out = (const struct hr__image *)s->out;
 
-        if (!of_device(s->out, i, dev))
+        if (!goes_with(out->dev, out->device, i, dev))
             return false;
-        *dst = (struct hr__dst){
-            .data = p->data,
-            .stride_c = p->stride_c,
-            .stride_h = p->stride_h,
-            .w = p->w,
-            .h = p->h,
-            .c = p->c,
-            .dtype = p->dtype,
-            .layout = p->layout,
-            .memory = ((const struct hr__image *)s->out)->device};
+        *dst = (struct hr__dst){.data = p->data,
+                                .stride_c = p->stride_c,
+                                .stride_h = p->stride_h,
+                                .w = p->w,
+                                .h = p->h,
+                                .c = p->c,
+                                .dtype = p->dtype,
+                                .layout = p->layout,
+                                .memory = out->device};
         return true;
     }
     if (!batch || slot < 0 || slot >= batch->pub.params.n)
@@ -50,6 +53,8 @@ static bool find_dst(const struct hr_sample *s, int i, struct hr__device *dev,
                         "sample %d: no destination (slot %lld of %d)", i,
                         (long long)slot, batch ? batch->pub.params.n : 0),
                false;
+    if (!goes_with(batch->dev, batch->device, i, dev))
+        return false;
     const struct hr_batch_params *p = &batch->pub.params;
     size_t at = p->stride_n * (size_t)slot;
     *dst = (struct hr__dst){.data = p->data ? (uint8_t *)p->data + at : NULL,
@@ -68,6 +73,7 @@ static bool find_dst(const struct hr_sample *s, int i, struct hr__device *dev,
 static bool check_sample(const struct hr_sample *s, int i,
                          struct hr__device *dev)
 {
+    const struct hr__image *image = (const struct hr__image *)s->image;
     int sources = !!s->data + !!s->path + !!s->image;
     char text[128];
 
@@ -79,9 +85,9 @@ static bool check_sample(const struct hr_sample *s, int i,
                false;
     if (hr__ops_check(s->ops, s->num_ops, !s->image, text))
         return hr__fail(HR_EINVAL, "sample %d: %s", i, text), false;
-    if (!s->image)
+    if (!image)
         return true;
-    if (!of_device(s->image, i, dev))
+    if (!goes_with(image->dev, image->device, i, dev))
         return false;
     if (s->image->params.dtype != HR_U8)
         return hr__fail(HR_EINVAL, "sample %d: source images must be u8", i),
@@ -230,6 +236,12 @@ static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
     fill_picture(w, dst);
 }
 
+static int64_t deadline_of(const struct hr_job_params *params)
+{
+    return params->timeout_ns > 0 ? hr__deadline(params->timeout_ns)
+                                  : INT64_MAX;
+}
+
 struct hr__job *hr__job_make(struct hr__device *dev, int n, size_t size,
                              size_t bytes, const struct hr_job_params *params)
 {
@@ -251,9 +263,8 @@ struct hr__job *hr__job_make(struct hr__device *dev, int n, size_t size,
     job->params = *params;
     job->bytes = bytes;
     job->fd = -1;
-    job->deadline = params->timeout_ns > 0 ? hr__deadline(params->timeout_ns)
-                                           : INT64_MAX;
-    atomic_init(&job->refs, 2);
+    job->deadline = deadline_of(params);
+    atomic_init(&job->refs, 3);
     atomic_init(&job->left, n);
     pthread_mutex_init(&job->lock, NULL);
     hr__cond_init(&job->done_cond);
@@ -318,7 +329,7 @@ static struct hr__work *take_turns(struct hr__job *job)
 {
     struct hr__work *ready = NULL, **end = &ready;
 
-    pthread_mutex_lock(&job->dev->graph);
+    hr__graph_lock();
     enlist(job);
     for (int i = 0; i < job->pub.num_samples; i++) {
         struct hr__work *w = &job->works[i];
@@ -332,7 +343,7 @@ static struct hr__work *take_turns(struct hr__job *job)
         end = &w->next;
     }
     *end = NULL;
-    pthread_mutex_unlock(&job->dev->graph);
+    hr__graph_unlock();
     return ready;
 }
 
@@ -345,6 +356,15 @@ bool hr__job_watched(struct hr__device *dev, const struct hr_job_params *params)
     return true;
 }
 
+// The caller waits for them and has nothing to be called back.
+static void move_here(struct hr__work *ready)
+{
+    for (struct hr__work *next; ready; ready = next) {
+        next = ready->next;
+        hr__transfer_begin(ready);
+    }
+}
+
 void hr__job_begin(struct hr__job *job, int64_t begin)
 {
     struct hr__work *ready;
@@ -352,9 +372,12 @@ void hr__job_begin(struct hr__job *job, int64_t begin)
     job->id = next_id();
     job->begun = begin;
     ready = take_turns(job);
-    if (ready)
+    if (job->here)
+        move_here(ready);
+    else if (ready)
         hr__dispatch_new(ready);
     hr__watch_submit(job, begin);
+    hr__job_unref(job);
 }
 
 static struct hr__job *submit(struct hr__device *dev,
@@ -363,20 +386,23 @@ static struct hr__job *submit(struct hr__device *dev,
                               const struct hr_job_params *params)
 {
     struct hr__job *job;
-    int64_t begin = hr__watch_begin();
+    int64_t begin = hr__watch_begin(), deadline = deadline_of(params);
+    enum hr_status status;
     struct sizes z;
 
     if (!measure(&z, samples, n, dev, batch, params) ||
         !hr__job_watched(dev, params))
         return NULL;
-    if (hr__budget_admit(dev, z.bytes, params->wait_for_room))
-        return hr__fail(HR_EAGAIN, "over the budget of %zu bytes",
+    status = hr__budget_admit(dev, z.bytes, params->wait_for_room, deadline);
+    if (status)
+        return hr__fail(status, "over the budget of %zu bytes",
                         dev->pub.params.budget),
                NULL;
     if (!(job = hr__job_make(dev, n, z.total, z.bytes, params))) {
         hr__budget_return(dev, z.bytes);
         return NULL;
     }
+    job->deadline = deadline;  // from before it waited
     job->batch = batch;
     if (batch)
         atomic_fetch_add(&batch->refs, 1);
@@ -386,11 +412,12 @@ static struct hr__job *submit(struct hr__device *dev,
 }
 
 hr_job hr_submit(hr_device handle, const struct hr_sample *samples, int n,
-                 hr_batch batch, const struct hr_job_params *params)
+                 hr_batch to, const struct hr_job_params *params)
 {
     static const struct hr_job_params none;
+    struct hr__batch *batch = (struct hr__batch *)to;
     struct hr__device *dev;
-    struct hr__job *job = NULL;
+    struct hr__job *job;
 
     if (!samples || n < 1 || n > 1 << 20) {
         hr__fail(HR_EINVAL, "submit: %d samples", n);
@@ -402,16 +429,12 @@ hr_job hr_submit(hr_device handle, const struct hr_sample *samples, int n,
         hr__fail(HR_EINVAL, "submit: unknown tier or on_error");
         return NULL;
     }
+    // Of what is the default now a batch of before knows nothing.
+    handle = !handle && batch ? &batch->dev->pub : handle;
     // This reference becomes the job's.
     if (!(dev = hr__device_get(handle)))
         return NULL;
-    if (batch && hr__device_forked(((const struct hr__batch *)batch)->dev))
-        hr__fail(HR_EFORK, "submit: a batch made before fork");
-    else if (batch && ((const struct hr__batch *)batch)->dev != dev)
-        hr__fail(HR_EINVAL, "submit: a batch of another device");
-    else
-        job = submit(dev, samples, n, (struct hr__batch *)batch, params);
-    if (!job)
+    if (!(job = submit(dev, samples, n, batch, params)))
         hr__device_unref(dev);
     return job ? &job->pub : NULL;
 }

@@ -85,9 +85,10 @@ static void next_task(struct hr__work *work)
 }
 
 // Only what moves for its own sake begins here without having been looked at.
-static bool may_begin(const struct hr__work *work, struct hr__outcome *out,
-                      enum hr_status input)
+static bool may_begin(struct hr__work *work, struct hr__outcome *out)
 {
+    enum hr_status input = work->sample.image ? hr__input_status(work) : HR_OK;
+
     if (hr__job_stops(work->job)) {
         out->status = atomic_load(&work->job->canceled) ? HR_ECANCELED
                                                         : HR_ETIMEDOUT;
@@ -99,15 +100,24 @@ static bool may_begin(const struct hr__work *work, struct hr__outcome *out,
     return !out->status;
 }
 
+bool hr__move_begin(struct hr__work *work)
+{
+    struct hr__outcome out = {.offset = -1};
+
+    if (!work->copy.memory || !may_begin(work, &out))
+        return false;
+    work->moved = 0;
+    next_task(work);
+    return true;
+}
+
 void hr__transfer_begin(struct hr__work *work)
 {
     struct hr__outcome out = {.offset = -1, .stage = HR_STORE};
 
     work->moved = 0;
     leave_upstream(work);
-    if (work->transfer == HR__MOVE &&
-        !may_begin(work, &out,
-                   work->sample.image ? hr__input_status(work) : HR_OK)) {
+    if (work->transfer == HR__MOVE && !may_begin(work, &out)) {
         hr__transfer_done(work, &out);
         return;
     }
@@ -115,7 +125,8 @@ void hr__transfer_begin(struct hr__work *work)
         next_task(work);
         return;
     }
-    memcpy(work->copy.to, work->copy.from, work->copy.size);
+    // (A program may read an image to where it lies.)
+    memmove(work->copy.to, work->copy.from, work->copy.size);
     hr__transfer_done(work, &out);
 }
 

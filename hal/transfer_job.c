@@ -52,8 +52,16 @@ static struct hr__image *usable(hr_image handle, const void *host, size_t size)
     return image;
 }
 
-hr_job hr_image_read_begin(hr_image handle, void *to, size_t size,
-                           const struct hr_job_params *params)
+static hr_job begin(struct hr__job *job, bool here)
+{
+    job->here = here;
+    hr__job_begin(job, hr__watch_begin());
+    return &job->pub;
+}
+
+// here: its caller waits for it, see struct hr__job. So in all of these.
+static hr_job read_image(hr_image handle, void *to, size_t size,
+                         const struct hr_job_params *params, bool here)
 {
     struct hr__image *image = usable(handle, to, size);
     struct hr__job *job;
@@ -69,12 +77,11 @@ hr_job hr_image_read_begin(hr_image handle, void *to, size_t size,
                                 .from = handle->params.data};
     if (!handle->params.data)
         w->copy.memory = image->device;
-    hr__job_begin(job, hr__watch_begin());
-    return &job->pub;
+    return begin(job, here);
 }
 
-hr_job hr_image_write_begin(hr_image handle, const void *from, size_t size,
-                            const struct hr_job_params *params)
+static hr_job write_image(hr_image handle, const void *from, size_t size,
+                          const struct hr_job_params *params, bool here)
 {
     struct hr__image *image = usable(handle, from, size);
     struct hr__job *job;
@@ -90,14 +97,13 @@ hr_job hr_image_write_begin(hr_image handle, const void *from, size_t size,
                                 .from = from};
     if (!handle->params.data)
         w->copy.memory = image->device;
-    hr__job_begin(job, hr__watch_begin());
-    return &job->pub;
+    return begin(job, here);
 }
 
-// One of the two is on the host.
+// One of the two is on the host; what is not is of to's device.
 static bool move(struct hr__image *to, struct hr__image *from)
 {
-    struct hr__job *job = make(from->dev, 1, NULL);
+    struct hr__job *job = make(to->dev, 1, NULL);
     const struct hr_image_params *p = &to->pub.params, *q = &from->pub.params;
     struct hr__work *w;
     hr_job handle;
@@ -115,14 +121,14 @@ static bool move(struct hr__image *to, struct hr__image *from)
                                 .memory = !p->data   ? to->device
                                           : !q->data ? from->device
                                                      : NULL};
-    hr__job_begin(job, hr__watch_begin());
-    handle = &job->pub;
+    handle = begin(job, false);
     hr_job_release(&handle);
     return true;
 }
 
 hr_image hr_move(hr_device handle, hr_image src, enum hr_memory memory)
 {
+    struct hr__image *from = (struct hr__image *)src;
     struct hr__device *dev = NULL;
     struct hr_image_params p;
     hr_image out = NULL;
@@ -133,8 +139,11 @@ hr_image hr_move(hr_device handle, hr_image src, enum hr_memory memory)
     }
     if (!(dev = hr__device_get(handle)))
         return NULL;
-    if (((struct hr__image *)src)->dev != dev) {
-        hr__fail(HR_EINVAL, "an image of another device");
+    if (hr__device_forked(from->dev)) {
+        hr__fail(HR_EFORK, "image made before fork");
+    } else if (from->device && from->dev != dev) {
+        hr__fail(HR_EINVAL, "an image in memory of another device (%s)",
+                 from->dev->pub.name);
     } else if (src->params.memory == memory) {
         out = hr_image_retain(src);
     } else {
@@ -143,7 +152,7 @@ hr_image hr_move(hr_device handle, hr_image src, enum hr_memory memory)
         p.data = NULL;
         p.free_fn = NULL;
         out = hr__image_make(&dev->pub, &p, false);
-        if (out && !move((struct hr__image *)out, (struct hr__image *)src))
+        if (out && !move((struct hr__image *)out, from))
             hr_image_release(&out);
     }
     hr__device_unref(dev);
@@ -175,8 +184,9 @@ static struct hr__batch *usable_batch(hr_batch handle, int first, int n,
     return batch;
 }
 
-hr_job hr_batch_read_begin(hr_batch handle, int first, int n, void *to,
-                           size_t size, const struct hr_job_params *params)
+static hr_job read_batch(hr_batch handle, int first, int n, void *to,
+                         size_t size, const struct hr_job_params *params,
+                         bool here)
 {
     size_t one = 0, next;
     struct hr__batch *batch = usable_batch(handle, first, n, to, size, &one);
@@ -200,8 +210,7 @@ hr_job hr_batch_read_begin(hr_batch handle, int first, int n, void *to,
         else
             w->copy.memory = batch->device;
     }
-    hr__job_begin(job, hr__watch_begin());
-    return &job->pub;
+    return begin(job, here);
 }
 
 // ---- And wait --------------------------------------------------------------------
@@ -233,12 +242,30 @@ static struct hr_job_params timed(int64_t timeout_ns)
                                                                   : timeout_ns};
 }
 
+hr_job hr_image_read_begin(hr_image image, void *to, size_t size,
+                           const struct hr_job_params *params)
+{
+    return read_image(image, to, size, params, false);
+}
+
+hr_job hr_image_write_begin(hr_image image, const void *from, size_t size,
+                            const struct hr_job_params *params)
+{
+    return write_image(image, from, size, params, false);
+}
+
+hr_job hr_batch_read_begin(hr_batch batch, int first, int n, void *to,
+                           size_t size, const struct hr_job_params *params)
+{
+    return read_batch(batch, first, n, to, size, params, false);
+}
+
 enum hr_status hr_image_read(hr_image image, void *to, size_t size,
                              int64_t timeout_ns)
 {
     struct hr_job_params params = timed(timeout_ns);
 
-    return wait_for(hr_image_read_begin(image, to, size, &params));
+    return wait_for(read_image(image, to, size, &params, true));
 }
 
 enum hr_status hr_image_write(hr_image image, const void *from, size_t size,
@@ -246,7 +273,7 @@ enum hr_status hr_image_write(hr_image image, const void *from, size_t size,
 {
     struct hr_job_params params = timed(timeout_ns);
 
-    return wait_for(hr_image_write_begin(image, from, size, &params));
+    return wait_for(write_image(image, from, size, &params, true));
 }
 
 enum hr_status hr_batch_read(hr_batch batch, int first, int n, void *to,
@@ -254,5 +281,5 @@ enum hr_status hr_batch_read(hr_batch batch, int first, int n, void *to,
 {
     struct hr_job_params params = timed(timeout_ns);
 
-    return wait_for(hr_batch_read_begin(batch, first, n, to, size, &params));
+    return wait_for(read_batch(batch, first, n, to, size, &params, true));
 }

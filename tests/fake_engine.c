@@ -257,6 +257,7 @@ void fake_reset(const struct fake_script *s)
     fake_gate_close();
     backend = plain;
     backend.trusted = !s->tested;
+    backend.media = s->media;
     if (s->own_buffers) {
         backend.buffer_alloc = fake_buffer_alloc;
         backend.buffer_free = fake_buffer_free;

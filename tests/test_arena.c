@@ -86,6 +86,10 @@ static void test_limit(void)
     CU_ASSERT_PTR_NULL(cpu_arena_alloc(&a, 0));
     a.limit = 0;
     CU_ASSERT_PTR_NOT_NULL(cpu_arena_alloc(&a, 10000));
+    // What said no is known until the next picture.
+    CU_ASSERT(a.limited);
+    cpu_arena_clear(&a, 0);
+    CU_ASSERT(!a.limited);
     tear_down(&h, &a);
 }
 

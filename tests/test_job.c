@@ -248,8 +248,8 @@ static void refuse_samples(struct refusal *r, hr_image other_device)
     TRY("too many ops", r->s[1].num_ops = HR_MAX_OPS + 1);
     TRY("bytes without decode", r->s[1].image = NULL, r->s[1].data = "x",
         r->s[1].size = 1);
-    TRY("image of another device", r->s[1].image = other_device);
-    TRY("out of another device", r->s[1].out = other_device);
+    TRY("image in another device's memory", r->s[1].image = other_device);
+    TRY("out in another device's memory", r->s[1].out = other_device);
     TRY("in place", r->s[1].out = r->s[1].image);
     for (size_t i = 0; i < sizeof(bad_ops) / sizeof(*bad_ops); i++)
         TRY("a bad op", r->s[1].ops = &bad_ops[i], r->s[1].num_ops = 1);
@@ -271,7 +271,7 @@ static void refuse_params(struct refusal *r, hr_batch other_batch)
     TRY("slot INT_MAX", p.first_slot, INT32_MAX);
     r->p = (struct hr_job_params){0};
     TRY("no batch", batch, NULL);
-    TRY("another device's batch", batch, other_batch);
+    TRY("a batch in another device's memory", batch, other_batch);
     r->batch = batch;
     TRY("no samples", n, 0);
     TRY("negative samples", n, -3);
@@ -279,21 +279,29 @@ static void refuse_params(struct refusal *r, hr_batch other_batch)
 #undef TRY
 }
 
+static hr_device open_memory(void)
+{
+    fake_reset(&(struct fake_script){.memory = true});
+    return test_device("fake", 1, 0);
+}
+
 static void refused_jobs_leave_nothing(void)
 {
-    hr_device dev = test_device("cpu", 1, 0), other = test_device("cpu", 1, 0);
+    hr_device dev = test_device("cpu", 1, 0), other = open_memory();
     static uint8_t pixels[30 * 30 * 3];
     hr_image image = hr_image_create(
         dev, hr_image_params(.w = 30, .h = 30, .c = 3, .dtype = HR_U8,
                              .layout = HR_NHWC, .data = pixels,
                              .free_fn = test_count_free));
     hr_image foreign = hr_image_create(
-        other, hr_image_params(.w = SCENE_W, .h = SCENE_H, .c = 3,
-                               .dtype = HR_U8, .layout = HR_NHWC));
+        other,
+        hr_image_params(.w = SCENE_W, .h = SCENE_H, .c = 3, .dtype = HR_U8,
+                        .layout = HR_NHWC, .memory = HR_MEMORY_DEVICE));
     hr_batch batch = hr_batch_create(
         dev, hr_batch_params(.n = 2, .c = 3, .h = SCENE_H, .w = SCENE_W));
     hr_batch foreign_batch = hr_batch_create(
-        other, hr_batch_params(.n = 2, .c = 3, .h = SCENE_H, .w = SCENE_W));
+        other, hr_batch_params(.n = 2, .c = 3, .h = SCENE_H, .w = SCENE_W,
+                               .memory = HR_MEMORY_DEVICE));
     struct refusal r = {.dev = dev, .batch = batch, .n = 2};
     struct hr_sample s = {.image = image, .ops = good_ops, .num_ops = 1};
     hr_job job;

@@ -53,9 +53,9 @@ static bool run_turned(struct cpu_run *run, const struct hr__step *step,
         *to = turned;
         return true;
     }
-    for (int y = 0; y < step->out_h; y++)
+    for (int y = 0; y < step->out_h && !cpu_run_stops(run); y++)
         cpu_sink_row(run, to, y, turned.data + turned.stride * (size_t)y);
-    return true;
+    return !run->out.status;
 }
 
 static bool run_steps(struct cpu_run *run, struct cpu_sink *final)

@@ -205,8 +205,10 @@ static void emit_row(struct cpu_run *run, struct resample *r,
 static void emit(struct cpu_run *run, struct resample *r,
                  const struct cpu_sink *s)
 {
+    // (Who stops is noticed by the next read, too.)
     while (r->left &&
-           r->y.lo[r->next] + r->y.n[r->next] - r->y.src_lo <= r->done) {
+           r->y.lo[r->next] + r->y.n[r->next] - r->y.src_lo <= r->done &&
+           !cpu_run_stops(run)) {
         if (r->v_first)
             vertical(run, r, r->mid + r->ring_stride * (size_t)r->waiting++);
         else
@@ -252,7 +254,7 @@ static void pass_through(struct cpu_run *run, struct resample *r,
 static void black_rows(struct cpu_run *run, struct resample *r,
                        const struct cpu_sink *s, int from, int to)
 {
-    for (int y = from; y < to; y++)
+    for (int y = from; y < to && !cpu_run_stops(run); y++)
         cpu_sink_row(run, s, y, r->row);
 }
 
@@ -306,9 +308,9 @@ static bool all_black(struct cpu_run *run, const struct hr__step *step,
     if (!row)
         return cpu_run_fail(run, HR_ENOMEM, "no room for a row");
     memset(row, 0, bytes);
-    for (int y = 0; y < step->win.h; y++)
+    for (int y = 0; y < step->win.h && !cpu_run_stops(run); y++)
         cpu_sink_row(run, s, y, row);
-    return true;
+    return !run->out.status;
 }
 
 bool cpu_step_run(struct cpu_run *run, const struct hr__step *step,

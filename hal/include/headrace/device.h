@@ -164,7 +164,10 @@ typedef const struct hr_device_t {
 // are this machine's processor by another name (caps.software) are only taken
 // by name. A name that cannot open is an error and changes nothing:
 // HR_ENODEVICE or HR_EDEVICE, the reason in hr_last_error(). Work in flight
-// on the old default goes on.
+// on the old default goes on. So do images and batches that it made: in host
+// memory they go with the new one, too. A batch that is submitted to with NULL
+// stays with the device that made it, which lives as long; for the new device
+// name that, or make a new batch.
 // Threads: any.
 HR_API enum hr_status hr_set_image_backend(const char *name);
 

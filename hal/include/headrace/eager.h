@@ -8,9 +8,10 @@
 // memory, or where hr_decode_to() is told. Of images in device memory each op
 // runs there and no pixel comes to the host.
 //
-// All: dev NULL = the default device. A new image of which the caller owns
-// one reference, or NULL with hr_last_error() if the call is not valid. What
-// goes wrong later is the status of hr_image_wait(). Threads: any.
+// All: dev NULL = the default device; of images in pinned and device memory dev
+// must be the device that made them. A new image of which the caller owns one
+// reference, or NULL with hr_last_error() if the call is not valid. What goes
+// wrong later is the status of hr_image_wait(). Threads: any.
 #ifndef HEADRACE_EAGER_H
 #define HEADRACE_EAGER_H
 

@@ -32,13 +32,16 @@ static inline double hr_f16_value(uint16_t bits)
     return x;
 }
 
-// Where pixels lie. Memory is made by a device, and is only for jobs of that
-// device: with another they are refused (HR_EINVAL); read it to the host and
-// write it there (transfer.h). A sample that the device's engine cannot make,
-// or does not finish, is made by the next engine on the host all the same, and
-// its pixels are taken over: same bytes, and HR_WHY_PLACE in the result. If the
-// device does not answer any more, or refuses, its memory cannot be reached:
-// the sample fails, and what lies there is undefined.
+// Where pixels lie. Host memory, also the caller's own, goes with every device
+// of the process, whichever made the image or batch; jobs of different devices
+// take turns at it as those of one do. Pinned and device memory is only for
+// jobs of the device that made it: with another they are refused (HR_EINVAL);
+// read it to the host and write it there (transfer.h). A sample that the
+// device's engine cannot make, or does not finish, is made by the next engine
+// on the host all the same, and its pixels are taken over: same bytes, and
+// HR_WHY_PLACE in the result. If the device does not answer any more, or
+// refuses, its memory cannot be reached: the sample fails, and what lies there
+// is undefined.
 enum hr_memory {
     HR_MEMORY_HOST,    // the process's own; also what the caller's own pointer
                        // is
@@ -121,7 +124,8 @@ typedef const struct hr_image_t {
     struct hr_native native;  // of device memory
 } *hr_image;
 
-// As hr_batch_create(). The image keeps its device alive.
+// As hr_batch_create(). Images and batches keep the device that made them
+// alive.
 HR_API hr_image hr_image_create(hr_device dev,
                                 const struct hr_image_params *params);
 HR_API hr_image hr_image_retain(hr_image image);

@@ -80,17 +80,20 @@ struct hr_job_params {
     enum hr_tier tier;
     enum hr_on_error on_error;
     bool strict;         // no fallback for this job
-    bool wait_for_room;  // over budget: wait instead of HR_EAGAIN
+    bool wait_for_room;  // over budget: wait instead of HR_EAGAIN, up to
+                         // timeout_ns: then HR_ETIMEDOUT, and no job
     int first_slot;      // of the batch
-    int64_t timeout_ns;  // for the whole job, from submission; 0 = none
+    int64_t timeout_ns;  // for the whole job, from when hr_submit() is called;
+                         // 0 = none
     // Which spans engines other than the CPU may do, as bits of
     // hr_caps.spans; 0 = all they offer. The CPU does the rest. To find out
     // what an engine's span makes by itself.
     uint32_t spans;
     // Called exactly once when the job has ended, on a thread of the library,
-    // before any poll or wait says so: whoever waited may free ctx. It may
-    // poll its own job, submit and release, but must not wait or close
-    // devices.
+    // before any poll or wait says so: whoever waited may free ctx. Never by
+    // the thread that begins the job, but perhaps before it has the handle. It
+    // may poll its own job, submit and release, also the caller's reference to
+    // that job, but must not wait or close devices.
     void (*on_done)(void *ctx, const struct hr_job_t *job);
     void *ctx;
     int event_fd;  // > 0: an eventfd of the caller's; 1 is added to
@@ -109,11 +112,11 @@ typedef const struct hr_job_t {
                                       // says its order itself
 } *hr_job;
 
-// Submit n samples. dev NULL = the default device; batch may be NULL if every
-// sample names its image; params may be NULL. NULL on failure, with
-// hr_last_status(): HR_EINVAL, HR_EAGAIN, HR_ENOMEM, HR_EFORK, ...; then
-// nothing is held and on_done will never run. Else the caller owns one
-// reference: hr_job_release(). Threads: any.
+// Submit n samples. dev NULL = the device that made the batch, without one the
+// default device; batch may be NULL if every sample names its image; params may
+// be NULL. NULL on failure, with hr_last_status(): HR_EINVAL, HR_EAGAIN,
+// HR_ENOMEM, HR_EFORK, ...; then nothing is held and on_done will never run.
+// Else the caller owns one reference: hr_job_release(). Threads: any.
 HR_API hr_job hr_submit(hr_device dev, const struct hr_sample *samples, int n,
                         hr_batch batch, const struct hr_job_params *params);
 
@@ -133,8 +136,9 @@ HR_API enum hr_status hr_job_wait(hr_job job, int64_t timeout_ns);
 // what it borrowed is the caller's again only then. Threads: any.
 HR_API void hr_job_cancel(hr_job job);
 
-// An fd that turns readable when the job is done; for poll() and epoll. It
-// belongs to the job and is closed with it. -1 on failure. Threads: any.
+// An fd that turns readable when the job is done; for poll() and epoll. It is
+// the job's: hr_job_release() closes it, so who watches it by epoll hears
+// nothing of the job any more. -1 on failure. Threads: any.
 HR_API int hr_job_fd(hr_job job);
 
 // Give up the reference, set *job to NULL. A job that is not done goes on

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes out of images and batches and into them, wherever they lie. For those
-// in device memory it is the only way; with others it is a copy on the host.
+// in device memory it is the only way; with others it is a copy on the host, by
+// the library's threads, or by the caller's if it waits and nothing is before
+// it.
 //
 // Bytes travel as they lie: picture by picture, strides and all, what is
 // between the elements of a picture too. A reader waits by itself for the jobs

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+// Long queues: no stack grows with them, a turn costs the same however many
+// wait, and nothing of the user's runs inside the call that begins a job.
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scene.h"
+
+enum { SIDE = 16, BYTES = SIDE * SIDE * 3, QUEUE = 10000, SMALL = 256 << 10 };
+
+// (A sanitizer's frames are larger.)
+static size_t small_stack(void)
+{
+    return TEST_SANITIZED ? (size_t)8 * SMALL : SMALL;
+}
+
+static void on_small_stack(void *(*run)(void *arg), void *arg)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, small_stack());
+    CHECK(!pthread_create(&thread, &attr, run, arg), "no thread");
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&attr);
+}
+
+static hr_device open_fake(const struct fake_script *script)
+{
+    fake_reset(script);
+    return test_device("fake", 2, 0);
+}
+
+static hr_image in_memory(hr_device dev, enum hr_memory memory)
+{
+    hr_image image = hr_image_create(
+        dev, hr_image_params(.w = SIDE, .h = SIDE, .c = 3, .dtype = HR_U8,
+                             .layout = HR_NHWC, .memory = memory));
+
+    if (!image)
+        abort();
+    return image;
+}
+
+// ---- Writers behind a slow one --------------------------------------------
+
+struct counter {
+    atomic_int calls, failed, elsewhere;
+};
+
+static void count(void *ctx, const struct hr_job_t *job)
+{
+    struct counter *c = ctx;
+
+    atomic_fetch_add(&c->failed, hr_job_poll(job, 0) != HR_OK);
+    atomic_fetch_add(&c->elsewhere, !hr__on_library_thread());
+    atomic_fetch_add(&c->calls, 1);
+}
+
+// n writers queue behind a sample that waits at the gate.
+static void queue_writers(hr_device dev, hr_image image, int n)
+{
+    struct counter c = {0};
+    hr_image from = scene_blank(dev, SIDE);
+    hr_job slow = scene_copy(dev, from, image, NULL), job;
+    uint8_t a[BYTES], b[BYTES], got[BYTES];
+
+    memset(a, 1, BYTES);
+    memset(b, 2, BYTES);
+    for (int i = 0; i < n; i++) {
+        job = hr_image_write_begin(image, i + 1 < n ? a : b, BYTES,
+                                   hr_job_params(.on_done = count, .ctx = &c));
+        if (!job)
+            CHECK(job, "writer %d: %s", i, hr_last_error());
+        hr_job_release(&job);
+    }
+    CHECK(atomic_load(&c.calls) == 0, "a writer did not wait");
+    fake_gate_open();
+    CHECK(hr_wait_all(dev, HR_FOREVER) == HR_OK, "%s", hr_last_error());
+    CHECK(atomic_load(&c.calls) == n && atomic_load(&c.failed) == 0 &&
+              atomic_load(&c.elsewhere) == 0,
+          "%d of %d called, %d failed, %d on a thread of the user's",
+          atomic_load(&c.calls), n, atomic_load(&c.failed),
+          atomic_load(&c.elsewhere));
+    CHECK(hr_image_read(image, got, BYTES, HR_FOREVER) == HR_OK &&
+              !memcmp(got, b, BYTES),
+          "the last one's bytes stay");
+    CHECK(hr_job_wait(slow, HR_FOREVER) == HR_OK, "the slow one");
+    hr_job_release(&slow);
+    hr_image_release(&from);
+}
+
+static void many_writers(void)
+{
+    int n = getenv("HEADRACE_TEST_LONG") ? 10 * QUEUE : test_loops(QUEUE);
+    hr_device dev = open_fake(
+        &(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
+    hr_image image = scene_blank(dev, SIDE);
+
+    queue_writers(dev, image, n);
+    hr_image_release(&image);
+    hr_device_close(&dev);
+}
+
+// The engine ends each copy before its copy() returns, and that one makes the
+// next one ready.
+static void many_writers_of_device_memory(void)
+{
+    hr_device dev = open_fake(&(struct fake_script){
+        .where = FAKE_INSIDE, .spans = FAKE_ALL(0), .memory = true});
+    hr_image from = scene_blank(dev, SIDE);
+    hr_image image = in_memory(dev, HR_MEMORY_DEVICE);
+    const struct hr_op ops[] = {hr_op_resize(.w = 6000, .h = 6000),
+                                hr_op_resize(.w = 5900, .h = 5900),
+                                hr_op_resize(.w = 6000, .h = 6000),
+                                hr_op_resize(.w = SIDE, .h = SIDE)};
+    struct hr_sample s = {.image = from, .ops = ops, .num_ops = 4, .out = image};
+    hr_job slow = hr_submit(dev, &s, 1, NULL, NULL), job;
+    uint8_t a[BYTES] = {0};
+    struct counter c = {0};
+    int n = test_loops(QUEUE);
+
+    for (int i = 0; i < n; i++) {
+        job = hr_image_write_begin(image, a, BYTES,
+                                   hr_job_params(.on_done = count, .ctx = &c));
+        hr_job_release(&job);
+    }
+    printf("\n  %d of %d waited ", n - atomic_load(&c.calls), n);
+    CHECK(hr_wait_all(dev, HR_FOREVER) == HR_OK, "%s", hr_last_error());
+    CHECK(slow && hr_job_poll(slow, 0) == HR_OK, "the slow one");
+    CHECK(atomic_load(&c.calls) == n && !atomic_load(&c.failed),
+          "%d called, %d failed", atomic_load(&c.calls),
+          atomic_load(&c.failed));
+    hr_job_release(&slow);
+    hr_image_release(&from);
+    hr_image_release(&image);
+    hr_device_close(&dev);
+}
+
+// ---- Each begins the next -------------------------------------------------
+
+struct chain {
+    hr_image image;
+    uint8_t to[BYTES];
+    int left;  // only callbacks touch it, one at a time
+    atomic_int over, elsewhere;
+};
+
+static void read_next(void *ctx, const struct hr_job_t *job)
+{
+    struct chain *c = ctx;
+    hr_job next;
+
+    (void)job;
+    if (!hr__on_library_thread())
+        atomic_store(&c->elsewhere, 1);
+    if (c->left-- == 0) {
+        atomic_store(&c->over, 1);
+        return;
+    }
+    next = hr_image_read_begin(c->image, c->to, BYTES,
+                               hr_job_params(.on_done = read_next, .ctx = c));
+    hr_job_release(&next);
+}
+
+static void *begin_chain(void *arg)
+{
+    read_next(arg, NULL);
+    return NULL;
+}
+
+static void reader_after_reader(void)
+{
+    hr_device dev = test_device("cpu", 1, 0);
+    struct chain c = {.image = scene_blank(dev, SIDE),
+                      .left = test_loops(QUEUE)};
+
+    on_small_stack(begin_chain, &c);
+    CHECK(test_reaches(&c.over, 1), "the chain stopped");
+    hr_wait_all(dev, HR_FOREVER);
+    hr_image_release(&c.image);
+    hr_device_close(&dev);
+}
+
+// ---- Whose thread ---------------------------------------------------------
+
+struct locked {
+    pthread_mutex_t lock;
+    atomic_int calls, free, on_library;
+};
+
+static void take_lock(void *ctx, const struct hr_job_t *job)
+{
+    struct locked *l = ctx;
+
+    (void)job;
+    atomic_fetch_add(&l->on_library, hr__on_library_thread());
+    if (!pthread_mutex_trylock(&l->lock)) {
+        pthread_mutex_unlock(&l->lock);
+        atomic_fetch_add(&l->free, 1);
+    }
+    atomic_fetch_add(&l->calls, 1);
+}
+
+// The caller holds a lock of its own in the call; the callback takes it.
+static void callbacks_are_elsewhere(void)
+{
+    hr_device dev = test_device("cpu", 1, 0);
+    hr_image image = scene_blank(dev, SIDE);
+    hr_batch batch = hr_batch_create(
+        dev, hr_batch_params(.n = 2, .c = 3, .h = SIDE, .w = SIDE,
+                             .dtype = HR_U8, .layout = HR_NHWC));
+    struct locked l = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct hr_job_params p = {.on_done = take_lock, .ctx = &l};
+    uint8_t bytes[2 * BYTES] = {0};
+
+    for (int i = 0; i < 3; i++) {
+        hr_job job;
+        int before = atomic_load(&l.calls);
+
+        pthread_mutex_lock(&l.lock);
+        job = i == 0   ? hr_image_read_begin(image, bytes, BYTES, &p)
+              : i == 1 ? hr_image_write_begin(image, bytes, BYTES, &p)
+                       : hr_batch_read_begin(batch, 0, 2, bytes, 2 * BYTES, &p);
+        CHECK(job, "%d: %s", i, hr_last_error());
+        // (A worker may have called back by now; it found the lock taken.)
+        CHECK(atomic_load(&l.on_library) == atomic_load(&l.calls),
+              "%d: called back on the caller's thread", i);
+        pthread_mutex_unlock(&l.lock);
+        CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "%d", i);
+        CHECK(atomic_load(&l.calls) == before + 1, "%d calls", i);
+        hr_job_release(&job);
+    }
+    hr_image_release(&image);
+    hr_batch_destroy(&batch);
+    hr_device_close(&dev);
+}
+
+// A reader whose image has failed ends like every other.
+static void failed_input(void)
+{
+    hr_device dev = test_device("cpu", 1, 0);
+    hr_image image = scene_blank(dev, SIDE);
+    const struct hr_op op = hr_op_decode(0);
+    struct hr_sample s = {.data = "no picture",
+                          .size = 10,
+                          .ops = &op,
+                          .num_ops = 1,
+                          .out = image};
+    struct locked l = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
+    uint8_t bytes[BYTES];
+
+    CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_EFORMAT, "made");
+    hr_job_release(&job);
+    job = hr_image_read_begin(image, bytes, BYTES,
+                              hr_job_params(.on_done = take_lock, .ctx = &l));
+    CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_EINPUT, "read");
+    CHECK(job->results[0].stage == HR_STORE, "stage %d", job->results[0].stage);
+    CHECK(atomic_load(&l.on_library) == 1, "on the caller's thread");
+    hr_job_release(&job);
+    CHECK(hr_image_read(image, bytes, BYTES, HR_FOREVER) == HR_EINPUT, "sync");
+    hr_image_release(&image);
+    hr_device_close(&dev);
+}
+
+// ---- Fire and forget ------------------------------------------------------
+
+static atomic_int forgotten, fewest;
+
+// Gives up the caller's reference, the only one that it has.
+static void forget(void *ctx, const struct hr_job_t *job)
+{
+    hr_job mine = job;
+    int refs;
+
+    (void)ctx;
+    hr_job_release(&mine);
+    refs = atomic_load(&((struct hr__job *)(uintptr_t)job)->refs);
+    if (refs < atomic_load(&fewest))
+        atomic_store(&fewest, refs);
+    atomic_fetch_add(&forgotten, 1);
+}
+
+// The call that begins the job still needs it when the engine ends it at once.
+static void forgotten_jobs(void)
+{
+    uint8_t bytes[BYTES];
+    hr_image image;
+    hr_device dev;
+    int n = test_loops(2000);
+
+    fake_reset(&(struct fake_script){.where = FAKE_INSIDE, .memory = true});
+    // (Without a pool, so that a sanitizer sees what is used after its end.)
+    dev = test_device("fake", 2, 1);
+    image = in_memory(dev, HR_MEMORY_DEVICE);
+    atomic_store(&forgotten, 0);
+    atomic_store(&fewest, INT_MAX);
+    CHECK(hr_trace_start(NULL) == HR_OK, "%s", hr_last_error());
+    for (int i = 0; i < n; i++)
+        hr_image_read_begin(image, bytes, BYTES,
+                            hr_job_params(.on_done = forget));
+    CHECK(hr_wait_all(dev, HR_FOREVER) == HR_OK, "%s", hr_last_error());
+    hr_trace_stop();
+    CHECK(atomic_load(&forgotten) == n, "%d", atomic_load(&forgotten));
+    // The job's own until it is done, the one of the engine's copy() and the
+    // one of the call.
+    CHECK(atomic_load(&fewest) >= 3, "%d references in the callback",
+          atomic_load(&fewest));
+    hr_image_release(&image);
+    hr_device_close(&dev);
+}
+
+// ---- Many readers ---------------------------------------------------------
+
+// Nanoseconds per reader of one image, n of them in one job that waits for the
+// image's writer.
+static double readers(int n)
+{
+    hr_device dev;
+    hr_image from, image;
+    hr_job slow, job;
+    hr_batch batch;
+    struct hr_sample *s = calloc((size_t)n, sizeof(*s));
+    int64_t begin;
+
+    fake_reset(&(struct fake_script){
+        .spans = FAKE_ALL(FAKE_RS), .takes_every_2nd = true, .gate = true});
+    dev = test_device("fake", 2, (size_t)4 << 30);
+    from = scene_blank(dev, 2);
+    image = hr_image_create(dev,
+                            hr_image_params(.w = 3, .h = 3, .c = 3,
+                                            .dtype = HR_U8, .layout = HR_NHWC));
+    batch = hr_batch_create(dev, hr_batch_params(.n = n, .c = 3, .h = 3, .w = 3,
+                                                 .dtype = HR_U8));
+    slow = scene_copy(dev, from, image, &hr_op_resize(.w = 3, .h = 3));
+    for (int i = 0; i < n; i++)
+        s[i] = (struct hr_sample){.image = image};
+    job = hr_submit(dev, s, n, batch, NULL);
+    CHECK(job, "%s", hr_last_error());
+    begin = hr__now();
+    fake_gate_open();
+    CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());
+    begin = hr__now() - begin;
+    hr_job_release(&job);
+    hr_job_release(&slow);
+    hr_batch_destroy(&batch);
+    hr_image_release(&from);
+    hr_image_release(&image);
+    hr_device_close(&dev);
+    free(s);
+    return (double)begin / n;
+}
+
+static void many_readers(void)
+{
+    double few = readers(5000), many = readers(80000);
+
+    printf("\n  %.1f us a reader of 5,000, %.1f of 80,000 ", few / 1000,
+           many / 1000);
+    // (229 and 10 us when each end looked at all of them.)
+    CHECK(many < 4 * few || many < 12000, "%.1f and %.1f us", few / 1000,
+          many / 1000);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(callbacks_are_elsewhere),
+        TEST_CASE(failed_input),
+        TEST_CASE(reader_after_reader),
+        TEST_CASE(many_writers),
+        TEST_CASE(many_writers_of_device_memory),
+        TEST_CASE(forgotten_jobs),
+        TEST_CASE(many_readers),
+    };
+
+    return test_main("queues", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
+}
