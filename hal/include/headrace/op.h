@@ -115,17 +115,30 @@ struct hr_op {
     };
 };
 
-// Named arguments; what is not named is 0. (C only: C++ fills the struct.)
-#define hr_op_decode(...) \
-    ((struct hr_op){.type = HR_OP_DECODE, .decode = {__VA_ARGS__}})
-#define hr_op_crop(...) \
-    ((struct hr_op){.type = HR_OP_CROP, .crop = {__VA_ARGS__}})
-#define hr_op_resize(...) \
-    ((struct hr_op){.type = HR_OP_RESIZE, .resize = {__VA_ARGS__}})
-#define hr_op_flip(...) \
-    ((struct hr_op){.type = HR_OP_FLIP, .flip = {__VA_ARGS__}})
-#define hr_op_normalize(...) \
-    ((struct hr_op){.type = HR_OP_NORMALIZE, .normalize = {__VA_ARGS__}})
+// An op with named arguments; what is not named is 0. hr_op_crop() is a value:
+// for a variable, an argument, a list inside a function. HR_OP_CROP() is an
+// initialiser: C asks for it where the list is static or stands outside of
+// functions. (C only: C++ fills the struct.)
+//
+//   static const struct hr_op thumbnail[] = {
+//       HR_OP_DECODE(.apply_orientation = true),
+//       HR_OP_RESIZE(.short_side = 128, .filter = HR_LANCZOS),
+//   };
+//
+// Without parentheses the upper-case names are those of enum hr_op_type.
+// With nothing to name: HR_OP_DECODE(0).
+// clang-format off
+#define HR_OP_DECODE(...) {.type = HR_OP_DECODE, .decode = {__VA_ARGS__}}
+#define HR_OP_CROP(...) {.type = HR_OP_CROP, .crop = {__VA_ARGS__}}
+#define HR_OP_RESIZE(...) {.type = HR_OP_RESIZE, .resize = {__VA_ARGS__}}
+#define HR_OP_FLIP(...) {.type = HR_OP_FLIP, .flip = {__VA_ARGS__}}
+#define HR_OP_NORMALIZE(...) {.type = HR_OP_NORMALIZE, .normalize = {__VA_ARGS__}}
+// clang-format on
+#define hr_op_decode(...) ((struct hr_op)HR_OP_DECODE(__VA_ARGS__))
+#define hr_op_crop(...) ((struct hr_op)HR_OP_CROP(__VA_ARGS__))
+#define hr_op_resize(...) ((struct hr_op)HR_OP_RESIZE(__VA_ARGS__))
+#define hr_op_flip(...) ((struct hr_op)HR_OP_FLIP(__VA_ARGS__))
+#define hr_op_normalize(...) ((struct hr_op)HR_OP_NORMALIZE(__VA_ARGS__))
 
 // Size of the picture that ops make of one of width x height pixels whose
 // EXIF orientation is orientation (1 .. 8, 0 = 1). The same arithmetic as the
