@@ -32,6 +32,15 @@ static enum hr_status check_resize(const struct hr_resize *r, char text[128])
     return HR_OK;
 }
 
+static enum hr_status check_fit(const struct hr_fit *f, char text[128])
+{
+    if ((unsigned)f->filter >= HR_NUM_FILTERS)
+        return BAD("fit: unknown filter %d", (int)f->filter);
+    if (f->w < 1 || f->h < 1 || f->w > HR_MAX_SIDE || f->h > HR_MAX_SIDE)
+        return BAD("fit within %dx%d", f->w, f->h);
+    return HR_OK;
+}
+
 static enum hr_status check_normalize(const struct hr_normalize *n,
                                       char text[128])
 {
@@ -64,6 +73,8 @@ static enum hr_status check_op(const struct hr_op *op, bool first, bool last,
         return check_crop(&op->crop, text);
     case HR_OP_RESIZE:
         return check_resize(&op->resize, text);
+    case HR_OP_FIT:
+        return check_fit(&op->fit, text);
     case HR_OP_FLIP:
         return HR_OK;
     case HR_OP_NORMALIZE:

@@ -46,6 +46,14 @@ static void ops_forms(void)
     CU_ASSERT_EQUAL(list.items[1].op.resize.filter, HR_LANCZOS);
     CU_ASSERT_EQUAL(ops_channels(&list), 1);
 
+    list = parsed("fit=320x240:bicubic,fit=64");
+    CU_ASSERT_EQUAL(list.items[1].op.type, HR_OP_FIT);
+    CU_ASSERT_EQUAL(list.items[1].op.fit.w, 320);
+    CU_ASSERT_EQUAL(list.items[1].op.fit.h, 240);
+    CU_ASSERT_EQUAL(list.items[1].op.fit.filter, HR_BICUBIC);
+    CU_ASSERT_EQUAL(list.items[2].op.fit.w, 64);
+    CU_ASSERT_EQUAL(list.items[2].op.fit.h, 64);
+
     list = parsed("decode=exif,crop=-3,4,50,60,center_crop=10x20");
     CU_ASSERT_EQUAL(list.items[0].op.decode.mode, HR_RGB);
     CU_ASSERT_EQUAL(list.items[1].op.crop.x, -3);
@@ -118,6 +126,8 @@ static void ops_errors(void)
         {"resize=9x9:", 12},
         {"resize=9x9:cubic", 12},
         {"resize=9.5", 9},
+        {"fit", 4},
+        {"fit=0", 5},
         {"center_crop=-1", 13},
         {"crop=1,2,3", 11},
         {"crop=1,2,hflip", 10},

@@ -180,6 +180,18 @@ static bool read_resize(struct parser *p, struct ops_item *item)
     return true;
 }
 
+static bool read_fit(struct parser *p, struct ops_item *item)
+{
+    struct hr_fit *fit = &item->op.fit;
+
+    item->op = hr_op_fit(0);
+    if (!need_equals(p, "SIZE or WIDTHxHEIGHT") ||
+        !read_size(p, &fit->w, &fit->h) || !read_filter(p, &fit->filter))
+        return false;
+    fit->h = fit->h ? fit->h : fit->w;
+    return true;
+}
+
 static bool read_center_crop(struct parser *p, struct ops_item *item)
 {
     int w, h;
@@ -329,6 +341,7 @@ static const struct op_name {
 } op_names[] = {
     {"decode", read_decode},
     {"resize", read_resize},
+    {"fit", read_fit},
     {"center_crop", read_center_crop},
     {"crop", read_crop},
     {"random_resized_crop", read_random_resized_crop},
@@ -352,7 +365,7 @@ static bool read_item(struct parser *p, struct ops_item *item)
         if (take_word(p, op_names[i].name))
             return op_names[i].read(p, item);
     return fail_at(p, at,
-                   "'%.*s' is not an op (decode, resize, center_crop, "
+                   "'%.*s' is not an op (decode, resize, fit, center_crop, "
                    "crop, random_resized_crop, hflip, vflip, transpose, "
                    "random_hflip, random_vflip, to_tensor, normalize)",
                    (int)(length < 40 ? length : 40), at);

@@ -3,6 +3,7 @@
 //
 //   decode decode=gray decode=exif decode=gray:exif
 //   resize=256 resize=320x240 resize=256:bicubic
+//   fit=256 fit=320x240:bicubic
 //   center_crop=224 center_crop=320x240  crop=X,Y,W,H
 //   random_resized_crop=224 random_resized_crop=320x240:bicubic
 //   hflip vflip transpose random_hflip random_hflip=0.3 random_vflip=0.3

@@ -17,6 +17,8 @@ static hr_image apply(struct profile_child *c, hr_image from,
         return hr_crop(c->run.dev, from, &op->crop);
     case HR_OP_RESIZE:
         return hr_resize(c->run.dev, from, &op->resize);
+    case HR_OP_FIT:
+        return hr_fit(c->run.dev, from, &op->fit);
     case HR_OP_FLIP:
         return hr_flip(c->run.dev, from, &op->flip);
     case HR_OP_NORMALIZE:

@@ -50,8 +50,7 @@ static void choose_cuts(struct validate_picture *p)
     p->cut[HR_RECONSTRUCT] = luma;
     p->cut[HR_COLOR] = !luma || !is_gray_chain(p);
     for (int i = 0; i < p->num_ops; i++)
-        if (p->ops[i].type == HR_OP_CROP || p->ops[i].type == HR_OP_RESIZE ||
-            p->ops[i].type == HR_OP_FLIP)
+        if (p->ops[i].type != HR_OP_DECODE && p->ops[i].type != HR_OP_NORMALIZE)
             p->cut[HR_RESAMPLE] = true;
 }
 

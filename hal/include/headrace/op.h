@@ -11,7 +11,7 @@
 //
 // An op list reads as it would in torchvision: each op takes what the one
 // before it made. Order: decode first (only for encoded sources), then any
-// number of crop, resize and flip, then at most one normalize. The library
+// number of crop, resize, fit and flip, then at most one normalize. The library
 // folds the list into geometry; nothing runs step by step unless it must.
 //
 // The reference for every pixel: libjpeg-turbo's default decode, Pillow's
@@ -34,6 +34,7 @@ enum hr_op_type {
     HR_OP_RESIZE,
     HR_OP_FLIP,
     HR_OP_NORMALIZE,
+    HR_OP_FIT,
 };
 
 enum hr_mode {
@@ -78,6 +79,16 @@ struct hr_resize {
                    // resize. All 0 = whole picture
 };
 
+// Resize to the largest size within w x h that keeps the picture's shape. A
+// picture that fits already stays as it is: Pillow's Image.thumbnail() with
+// reducing_gap=None. With enlarge it becomes as large as w x h allows, and a
+// half is rounded in another way: Pillow's ImageOps.contain().
+struct hr_fit {
+    int w, h;  // > 0
+    enum hr_filter filter;
+    bool enlarge;
+};
+
 // Turn by one of the 8 orientations: transpose first (swap x and y), then
 // mirror. Rotation by 90 degrees clockwise = transpose + horizontal.
 struct hr_flip {
@@ -110,6 +121,7 @@ struct hr_op {
         struct hr_decode decode;
         struct hr_crop crop;
         struct hr_resize resize;
+        struct hr_fit fit;
         struct hr_flip flip;
         struct hr_normalize normalize;
     };
@@ -122,7 +134,7 @@ struct hr_op {
 //
 //   static const struct hr_op thumbnail[] = {
 //       HR_OP_DECODE(.apply_orientation = true),
-//       HR_OP_RESIZE(.short_side = 128, .filter = HR_LANCZOS),
+//       HR_OP_FIT(.w = 128, .h = 128, .filter = HR_BICUBIC),
 //   };
 //
 // Without parentheses the upper-case names are those of enum hr_op_type.
@@ -131,12 +143,15 @@ struct hr_op {
 #define HR_OP_DECODE(...) {.type = HR_OP_DECODE, .decode = {__VA_ARGS__}}
 #define HR_OP_CROP(...) {.type = HR_OP_CROP, .crop = {__VA_ARGS__}}
 #define HR_OP_RESIZE(...) {.type = HR_OP_RESIZE, .resize = {__VA_ARGS__}}
+#define HR_OP_FIT(...) {.type = HR_OP_FIT, .fit = {__VA_ARGS__}}
 #define HR_OP_FLIP(...) {.type = HR_OP_FLIP, .flip = {__VA_ARGS__}}
-#define HR_OP_NORMALIZE(...) {.type = HR_OP_NORMALIZE, .normalize = {__VA_ARGS__}}
+#define HR_OP_NORMALIZE(...) \
+    {.type = HR_OP_NORMALIZE, .normalize = {__VA_ARGS__}}
 // clang-format on
 #define hr_op_decode(...) ((struct hr_op)HR_OP_DECODE(__VA_ARGS__))
 #define hr_op_crop(...) ((struct hr_op)HR_OP_CROP(__VA_ARGS__))
 #define hr_op_resize(...) ((struct hr_op)HR_OP_RESIZE(__VA_ARGS__))
+#define hr_op_fit(...) ((struct hr_op)HR_OP_FIT(__VA_ARGS__))
 #define hr_op_flip(...) ((struct hr_op)HR_OP_FLIP(__VA_ARGS__))
 #define hr_op_normalize(...) ((struct hr_op)HR_OP_NORMALIZE(__VA_ARGS__))
 
