@@ -63,8 +63,9 @@ static unsigned facts(struct hr__device *dev, const struct hr_sample *s,
     } else {
         why = probe(dev, s, pic);
     }
-    if (!why && hr__geometry_build(&pic->geo, s->ops, s->num_ops, pic->width,
-                                   pic->height, pic->info.orientation, text))
+    if (!why &&
+        hr__geometry_draw(&pic->geo, s->ops, s->num_ops, &s->random, pic->width,
+                          pic->height, pic->info.orientation, text))
         why = HR_WHY_GEOMETRY;
     return why;
 }

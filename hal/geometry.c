@@ -311,7 +311,12 @@ static enum hr_status fold_op(struct fold *f, const struct hr_op *op,
         return HR_OK;
     case HR_OP_NORMALIZE:
         return HR_OK;
+    case HR_OP_RANDOM_CROP:
+    case HR_OP_RANDOM_RESIZED_CROP:
+    case HR_OP_RANDOM_FLIP:
+        break;
     }
+    snprintf(f->text, 128, "op %d has not been drawn", (int)op->type);
     return HR_EINVAL;
 }
 
@@ -376,6 +381,7 @@ enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
                                   int width, int height, int orientation,
                                   int *out_w, int *out_h)
 {
+    static const struct hr_random any;
     struct hr__geometry geo;
     char text[128];
     enum hr_status status;
@@ -387,8 +393,8 @@ enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
                            num_ops > 0 && ops && ops[0].type == HR_OP_DECODE,
                            text);
     if (!status)
-        status = hr__geometry_build(&geo, ops, num_ops, width, height,
-                                    orientation, text);
+        status = hr__geometry_draw(&geo, ops, num_ops, &any, width, height,
+                                   orientation, text);
     if (status)
         return hr__fail(status, "%s", text);
     hr__geometry_size(&geo, out_w, out_h);

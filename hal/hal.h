@@ -90,6 +90,28 @@ enum hr_status hr__plan_build(struct hr__plan *out, enum hr_stage first,
 enum hr_status hr__geometry_build(struct hr__geometry *out,
                                   const struct hr_op *ops, int num_ops, int w,
                                   int h, int orientation, char text[128]);
+// random.c. The same of a list with random ops: they are drawn from key first.
+enum hr_status hr__geometry_draw(struct hr__geometry *out,
+                                 const struct hr_op *ops, int num_ops,
+                                 const struct hr_random *key, int w, int h,
+                                 int orientation, char text[128]);
+// A list without random ops: ops itself if it has none, else what was drawn.
+struct hr__plain {
+    const struct hr_op *ops;
+    int num_ops;
+    struct hr_op drawn[HR_MAX_OPS];
+};
+// ops have passed hr__ops_check(). On failure *text is the reason.
+enum hr_status hr__plain_ops(struct hr__plain *out, const struct hr_op *ops,
+                             int num_ops, const struct hr_random *key, int w,
+                             int h, int orientation, char text[128]);
+// Four words for draw number draw of the op at that place in its list.
+void hr__random_words(const struct hr_random *key, int place, int draw,
+                      uint32_t out[4]);
+// The window that is cut out of a picture of w x h.
+struct hr_crop hr__random_window(const struct hr_random_resized_crop *op,
+                                 const struct hr_random *key, int place, int w,
+                                 int h);
 void hr__geometry_size(const struct hr__geometry *geo, int *w, int *h);
 // Bytes of the u8 pictures between its steps, as the CPU engine keeps them.
 size_t hr__geometry_bytes(const struct hr__geometry *geo, int channels);

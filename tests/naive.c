@@ -326,6 +326,7 @@ bool naive_apply(struct picture *p, const struct hr_op *op, int orientation)
         return true;
     case HR_OP_NORMALIZE:
         return true;
+    default:  // what has to be drawn first
+        return false;
     }
-    return false;
 }

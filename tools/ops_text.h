@@ -23,22 +23,9 @@
 #define OPS_EVALUATION "decode,resize=256,center_crop=224,normalize=imagenet"
 #define OPS_EVALUATION_U8 "decode,resize=256,center_crop=224"
 
-enum ops_kind {
-    OPS_PLAIN,         // op as it is, for every picture
-    OPS_RANDOM_HFLIP,  // op, or nothing, with probability p
-    OPS_RANDOM_VFLIP,
-    OPS_RANDOM_RESIZED_CROP,  // a drawn crop, then op (a resize)
-};
-
-struct ops_item {
-    enum ops_kind kind;
-    struct hr_op op;
-    double p;
-};
-
 struct ops_list {
     int num;
-    struct ops_item items[HR_MAX_OPS];
+    struct hr_op ops[HR_MAX_OPS];
 };
 
 // Reads text. On failure returns false and writes one sentence with the
@@ -48,9 +35,6 @@ bool ops_parse(struct ops_list *list, const char *text, char *error,
 
 // Whether every picture comes out in one size, whatever its own; then *w, *h.
 bool ops_fixed_size(const struct ops_list *list, int *w, int *h);
-
-// Whether drawing the parameters needs the size of the picture.
-bool ops_need_size(const struct ops_list *list);
 
 int ops_channels(const struct ops_list *list);  // 1 or 3
 

@@ -8,6 +8,8 @@
 // memory, or where hr_decode_to() is told. Of images in device memory each op
 // runs there and no pixel comes to the host.
 //
+// Random ops are drawn from a key (hr_ops_draw()), so they are ops of a sample.
+//
 // All: dev NULL = the default device. A new image of which the caller owns
 // one reference, or NULL with hr_last_error() if the call is not valid. What
 // goes wrong later is the status of hr_image_wait(). Threads: any.

@@ -44,7 +44,8 @@ struct hr_sample {
     // Destination: this image (of the size, channels, type it shall have), or
     // NULL: slot params.first_slot + i of the job's batch.
     hr_image out;
-    const char *name;  // for messages if there is no path; copied
+    const char *name;         // for messages if there is no path; copied
+    struct hr_random random;  // what the random ops among ops draw from
 };
 
 enum hr_on_error {
@@ -71,6 +72,7 @@ struct hr_result {
     enum hr_stage stage;  // where it failed
     int64_t offset;       // byte in the source where it failed; -1 unknown
     int width, height;    // of the source, as stored; 0 = never known
+    int orientation;      // its EXIF's, 1 .. 8; of pixels 1; 0 = never known
     char message[384];    // "" or one sentence: NAME: stage, offset, reason
 };
 

@@ -14,12 +14,26 @@
 // number of crop, resize, fit and flip, then at most one normalize. The library
 // folds the list into geometry; nothing runs step by step unless it must.
 //
+// Random crops and flips are ops like the others. The library draws them when
+// it knows the size of the picture, so nothing has to be probed first:
+//
+//   const struct hr_op train[] = {
+//       hr_op_decode(0),
+//       hr_op_random_resized_crop(.w = 224, .h = 224),
+//       hr_op_random_flip(.horizontal = .5),
+//       hr_op_normalize(.mean = {.485f, .456f, .406f},
+//                       .std = {.229f, .224f, .225f}),
+//   };
+//   struct hr_sample s = {.path = path, .ops = train, .num_ops = 4,
+//                         .random = {.seed = 7, .epoch = 3, .index = i}};
+//
 // The reference for every pixel: libjpeg-turbo's default decode, Pillow's
 // resize (src/libImaging/Resample.c), torchvision v1's ToTensor + Normalize.
 #ifndef HEADRACE_OP_H
 #define HEADRACE_OP_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <headrace/status.h>
 
@@ -35,6 +49,9 @@ enum hr_op_type {
     HR_OP_FLIP,
     HR_OP_NORMALIZE,
     HR_OP_FIT,
+    HR_OP_RANDOM_CROP,
+    HR_OP_RANDOM_RESIZED_CROP,
+    HR_OP_RANDOM_FLIP,
 };
 
 enum hr_mode {
@@ -97,6 +114,40 @@ struct hr_flip {
     bool transpose;   // rows <-> columns, before the other two
 };
 
+// What random ops are drawn from. One key and one list make the same picture
+// from a file on any engine, in any order, for any number of threads; two keys
+// that differ anywhere, or two ops of one list, draw independently. All 0 is a
+// key like any other.
+struct hr_random {
+    uint64_t seed;   // of the run
+    uint64_t index;  // of the picture
+    uint32_t epoch;
+};
+
+// A window of w x h at a random place, torchvision's RandomCrop. A picture that
+// is smaller than the window is HR_EINVAL, unless it may be padded.
+struct hr_random_crop {
+    int w, h;            // > 0
+    int pad;             // black pixels that are put around the picture first
+    bool pad_if_needed;  // and as many more as are missing in a direction, on
+                         // both of its sides
+};
+
+// A window of random area and shape, resized to w x h: torchvision's
+// RandomResizedCrop. Counts as two ops of HR_MAX_OPS.
+struct hr_random_resized_crop {
+    int w, h;  // > 0
+    enum hr_filter filter;
+    double scale[2];  // least and greatest share of the area; both 0 = .08, 1
+    double ratio[2];  // least and greatest width / height; both 0 = 3/4, 4/3
+};
+
+// Mirror with these probabilities, 0 .. 1, independently of each other:
+// torchvision's RandomHorizontalFlip, RandomVerticalFlip.
+struct hr_random_flip {
+    double horizontal, vertical;
+};
+
 enum hr_arith {
     HR_ARITH_DIV,  // x / 255, - mean, / std, each rounded to float32:
                    // torchvision v1 ToTensor + Normalize
@@ -124,6 +175,9 @@ struct hr_op {
         struct hr_fit fit;
         struct hr_flip flip;
         struct hr_normalize normalize;
+        struct hr_random_crop random_crop;
+        struct hr_random_resized_crop random_resized_crop;
+        struct hr_random_flip random_flip;
     };
 };
 
@@ -147,6 +201,12 @@ struct hr_op {
 #define HR_OP_FLIP(...) {.type = HR_OP_FLIP, .flip = {__VA_ARGS__}}
 #define HR_OP_NORMALIZE(...) \
     {.type = HR_OP_NORMALIZE, .normalize = {__VA_ARGS__}}
+#define HR_OP_RANDOM_CROP(...) \
+    {.type = HR_OP_RANDOM_CROP, .random_crop = {__VA_ARGS__}}
+#define HR_OP_RANDOM_RESIZED_CROP(...) \
+    {.type = HR_OP_RANDOM_RESIZED_CROP, .random_resized_crop = {__VA_ARGS__}}
+#define HR_OP_RANDOM_FLIP(...) \
+    {.type = HR_OP_RANDOM_FLIP, .random_flip = {__VA_ARGS__}}
 // clang-format on
 #define hr_op_decode(...) ((struct hr_op)HR_OP_DECODE(__VA_ARGS__))
 #define hr_op_crop(...) ((struct hr_op)HR_OP_CROP(__VA_ARGS__))
@@ -154,14 +214,28 @@ struct hr_op {
 #define hr_op_fit(...) ((struct hr_op)HR_OP_FIT(__VA_ARGS__))
 #define hr_op_flip(...) ((struct hr_op)HR_OP_FLIP(__VA_ARGS__))
 #define hr_op_normalize(...) ((struct hr_op)HR_OP_NORMALIZE(__VA_ARGS__))
+#define hr_op_random_crop(...) ((struct hr_op)HR_OP_RANDOM_CROP(__VA_ARGS__))
+#define hr_op_random_resized_crop(...) \
+    ((struct hr_op)HR_OP_RANDOM_RESIZED_CROP(__VA_ARGS__))
+#define hr_op_random_flip(...) ((struct hr_op)HR_OP_RANDOM_FLIP(__VA_ARGS__))
 
 // Size of the picture that ops make of one of width x height pixels whose
 // EXIF orientation is orientation (1 .. 8, 0 = 1). The same arithmetic as the
 // engines. HR_EINVAL with a text in hr_last_error() if the list is not valid
-// for that size. Threads: any.
+// for that size. It is the same for all keys of random ops. Threads: any.
 HR_API enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
                                          int width, int height, int orientation,
                                          int *out_w, int *out_h);
+
+// The same list without random ops, as the library runs it for a sample with
+// that key (NULL = all 0) on a picture of that size and orientation, as probes
+// and results tell them: to read back what was drawn, and to do it again. Not
+// needed to submit. Writes out[HR_MAX_OPS] and *num_out. Errors as above.
+// Threads: any.
+HR_API enum hr_status hr_ops_draw(const struct hr_op *ops, int num_ops,
+                                  const struct hr_random *key, int width,
+                                  int height, int orientation,
+                                  struct hr_op *out, int *num_out);
 
 HR_END_DECLS
 #endif
