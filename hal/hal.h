@@ -235,9 +235,10 @@ struct hr__job {
     struct hr__table *tables;
     struct hr__work *works;
     struct hr_result *results;
-    size_t bytes;     // charged to the budget
-    bool moves;       // it only moves bytes: not counted, nothing is cleared
-    atomic_int left;  // works that have not ended
+    size_t bytes;  // charged to the budget
+    bool moves;    // it makes no picture: not counted, nothing is cleared
+    struct hr_info *infos;  // not NULL: it only probes (probe_job.c)
+    atomic_int left;        // works that have not ended
     atomic_bool canceled;
     atomic_bool expired;
     bool stopped;      // hr__job_stop_now() ran; device->lock
@@ -371,6 +372,9 @@ struct hr__job *hr__job_make(struct hr__device *dev, int n, size_t size,
 // hands over what may start.
 // begin: when the call began, of hr__watch_begin().
 void hr__job_begin(struct hr__job *job, int64_t begin);
+
+// probe_job.c: what a work of such a job does, on the host; then it ends.
+void hr__probe_begin(struct hr__work *work);
 
 // watchdog.c: the task is in the engine's hands from now on, which must have
 // ended it at `latest`.

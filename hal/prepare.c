@@ -382,6 +382,10 @@ bool hr__task_prepare(struct hr__task *task)
         hr__work_end(work, &out);
         return false;
     }
+    if (work->job->infos) {
+        hr__probe_begin(work);
+        return false;
+    }
     if (prepare(work, &out)) {
         work->prepared = true;
         return hr__dispatch_planned(work, true);
