@@ -118,20 +118,6 @@ static void facts(void)
         free(made[i].data);
 }
 
-// Calls of read() and the like by this thread so far; -1: nobody counts them.
-static long reads(void)
-{
-    FILE *file = fopen("/proc/thread-self/io", "re");
-    char line[64];
-    long n = -1;
-
-    while (file && fgets(line, sizeof(line), file))
-        sscanf(line, "syscr: %ld", &n);
-    if (file)
-        fclose(file);
-    return n;
-}
-
 // A picture that keeps the only worker for a while.
 static hr_job busy(hr_image src, hr_image *out)
 {
@@ -154,18 +140,18 @@ static void elsewhere(void)
     struct hr_info infos[N];
     struct test_done done = {0};
     char path[256];
-    long own = reads(), before;
+    long own = test_reads(), before;
     struct pollfd fd;
     hr_image src = test_image(dev, 64, 64, 3, &seed), out;
     hr_job first, job;
 
-    own = reads() - own;
+    own = test_reads() - own;
     for (int i = 0; i < N; i++)
         s[i] = (struct hr_sample){.path = test_file(&jpeg, ".jpg")};
     snprintf(path, sizeof(path), "%s", s[N - 1].path);
     s[N - 1].path = path;
     CU_ASSERT_FATAL((first = busy(src, &out)) != NULL);
-    before = reads();
+    before = test_reads();
     job = hr_probe_submit(dev, s, N, infos,
                           hr_job_params(.on_done = test_on_done, .ctx = &done));
     CU_ASSERT_PTR_NOT_NULL_FATAL(job);
@@ -178,7 +164,7 @@ static void elsewhere(void)
     if (before < 0)
         test_not_run("no count of reads in /proc/thread-self/io");
     else
-        CU_ASSERT_EQUAL(reads() - before - own, 0);
+        CU_ASSERT_EQUAL(test_reads() - before - own, 0);
     CU_ASSERT_EQUAL(infos[N - 1].width, 50);
     CU_ASSERT_EQUAL(atomic_load(&done.calls), 1);
     CU_ASSERT_EQUAL(atomic_load(&done.status), HR_OK);

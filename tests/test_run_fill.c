@@ -9,21 +9,7 @@
 
 enum { FILES = 20 };
 
-// Calls of read() and the like by this thread so far; -1: nobody counts them.
-static long reads(void)
-{
-    FILE *file = fopen("/proc/thread-self/io", "re");
-    char line[64];
-    long n = -1;
-
-    while (file && fgets(line, sizeof(line), file))
-        sscanf(line, "syscr: %ld", &n);
-    if (file)
-        fclose(file);
-    return n;
-}
-
-// Reads in one run_fill() with these ops, less those of reads() itself.
+// Reads in one run_fill() with these ops, less those of test_reads() itself.
 static long reads_of_fill(struct run *run, const char *ops, bool fixed)
 {
     struct run_slot slot = {0};
@@ -37,12 +23,12 @@ static long reads_of_fill(struct run *run, const char *ops, bool fixed)
     CU_ASSERT_EQUAL(run->fixed_shape, fixed);
     run->equal_shapes = true;
     run->next = 0;
-    own = reads();
-    own = reads() - own;
-    before = reads();
+    own = test_reads();
+    own = test_reads() - own;
+    before = test_reads();
     CU_ASSERT(run_fill(run, &slot));
     CU_ASSERT_EQUAL(slot.num, FILES);
-    return reads() - before - own;
+    return test_reads() - before - own;
 }
 
 static void no_file_is_read(void)
@@ -53,7 +39,7 @@ static void no_file_is_read(void)
     uint64_t seed = test_seed;
     long sized;
 
-    if (reads() < 0) {
+    if (test_reads() < 0) {
         test_not_run("no count of reads in /proc/thread-self/io");
         return;
     }

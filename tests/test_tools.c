@@ -85,6 +85,14 @@ static void ops_numbers(void)
     CU_ASSERT_EQUAL(list.ops[1].random_resized_crop.filter, HR_BICUBIC);
     CU_ASSERT_EQUAL(list.ops[2].normalize.std[0], 0);
 
+    list = parsed("random_crop=32x24:4,random_crop=9");
+    CU_ASSERT_EQUAL(list.ops[1].type, HR_OP_RANDOM_CROP);
+    CU_ASSERT_EQUAL(list.ops[1].random_crop.w, 32);
+    CU_ASSERT_EQUAL(list.ops[1].random_crop.h, 24);
+    CU_ASSERT_EQUAL(list.ops[1].random_crop.pad, 4);
+    CU_ASSERT_EQUAL(list.ops[2].random_crop.h, 9);
+    CU_ASSERT(list.ops[2].random_crop.pad_if_needed);
+
     list = parsed("normalize=0.5,0.25,-1e-1/1,2,3:v2");
     CU_ASSERT_EQUAL(list.ops[1].normalize.mean[0], .5f);
     CU_ASSERT_EQUAL(list.ops[1].normalize.mean[2], -.1f);
@@ -131,6 +139,8 @@ static void ops_errors(void)
         {"crop=1,2,hflip", 10},
         {"crop=1,2,0,4", 10},
         {"crop=1,2,3,4,5", 14},
+        {"random_crop=9:x", 15},
+        {"random_crop=9:-1", 15},
         {"random_hflip=1.5", 14},
         {"random_hflip=", 14},
         {"random_hflip=nan", 14},
@@ -195,6 +205,9 @@ static void ops_sizes(void)
     list = parsed("decode,resize=40x30,transpose,resize=60");
     CU_ASSERT(ops_fixed_size(&list, &w, &h));
     CU_ASSERT(w == 60 && h == 80);
+    list = parsed("decode,random_crop=9x7:2,random_hflip");
+    CU_ASSERT(ops_fixed_size(&list, &w, &h));
+    CU_ASSERT(w == 9 && h == 7);
     list = parsed("decode,random_resized_crop=32x16,random_hflip");
     CU_ASSERT(ops_fixed_size(&list, &w, &h));
     CU_ASSERT(w == 32 && h == 16);

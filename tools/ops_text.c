@@ -232,6 +232,19 @@ static bool read_random_resized_crop(struct parser *p, struct hr_op *op)
     return true;
 }
 
+// A picture that is too small is padded, as by the other crops.
+static bool read_random_crop(struct parser *p, struct hr_op *op)
+{
+    struct hr_random_crop *crop = &op->random_crop;
+
+    *op = hr_op_random_crop(.pad_if_needed = true);
+    if (!need_equals(p, "SIZE or WIDTHxHEIGHT") ||
+        !read_size(p, &crop->w, &crop->h))
+        return false;
+    crop->h = crop->h ? crop->h : crop->w;
+    return !take(p, ':') || read_int(p, 0, &crop->pad);
+}
+
 static bool read_hflip(struct parser *p, struct hr_op *op)
 {
     (void)p;
@@ -342,6 +355,7 @@ static const struct op_name {
     {"fit", read_fit},
     {"center_crop", read_center_crop},
     {"crop", read_crop},
+    {"random_crop", read_random_crop},
     {"random_resized_crop", read_random_resized_crop},
     {"hflip", read_hflip},
     {"vflip", read_vflip},
@@ -362,11 +376,12 @@ static bool read_op(struct parser *p, struct hr_op *op)
     for (size_t i = 0; i < sizeof(op_names) / sizeof(op_names[0]); i++)
         if (take_word(p, op_names[i].name))
             return op_names[i].read(p, op);
-    return fail_at(p, at,
-                   "'%.*s' is not an op (decode, resize, fit, center_crop, "
-                   "crop, random_resized_crop, hflip, vflip, transpose, "
-                   "random_hflip, random_vflip, to_tensor, normalize)",
-                   (int)(length < 40 ? length : 40), at);
+    return fail_at(
+        p, at,
+        "'%.*s' is not an op (decode, resize, fit, center_crop, "
+        "crop, random_crop, random_resized_crop, hflip, vflip, transpose, "
+        "random_hflip, random_vflip, to_tensor, normalize)",
+        (int)(length < 40 ? length : 40), at);
 }
 
 // Appends op. to_tensor followed by normalize is one op, as ToTensor's
@@ -434,6 +449,10 @@ bool ops_fixed_size(const struct ops_list *list, int *w, int *h)
             fixed = true;
             *w = op->resize.w;
             *h = op->resize.h;
+        } else if (op->type == HR_OP_RANDOM_CROP) {
+            fixed = true;
+            *w = op->random_crop.w;
+            *h = op->random_crop.h;
         } else if (op->type == HR_OP_RANDOM_RESIZED_CROP) {
             fixed = true;
             *w = op->random_resized_crop.w;

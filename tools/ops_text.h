@@ -6,6 +6,7 @@
 //   fit=256 fit=320x240:bicubic
 //   center_crop=224 center_crop=320x240  crop=X,Y,W,H
 //   random_resized_crop=224 random_resized_crop=320x240:bicubic
+//   random_crop=32 random_crop=32x24:4
 //   hflip vflip transpose random_hflip random_hflip=0.3 random_vflip=0.3
 //   to_tensor to_tensor:v2
 //   normalize=imagenet normalize=M,M,M/S,S,S normalize=M/S normalize=...:v2
