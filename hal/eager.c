@@ -96,6 +96,15 @@ hr_image hr_resize(hr_device dev, hr_image src, const struct hr_resize *params)
     return step(dev, src, &op, HR_U8, HR_NHWC);
 }
 
+hr_image hr_fit(hr_device dev, hr_image src, const struct hr_fit *params)
+{
+    struct hr_op op = {.type = HR_OP_FIT};
+
+    if (params)
+        op.fit = *params;
+    return step(dev, src, &op, HR_U8, HR_NHWC);
+}
+
 hr_image hr_flip(hr_device dev, hr_image src, const struct hr_flip *params)
 {
     struct hr_op op = {.type = HR_OP_FLIP};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops to geometry: crop, resize and flip become coordinates of a resample
+// Ops to geometry: crop, resize, fit and flip become coordinates of a resample
 // step (picture.h draws it). A new step starts only where one cannot say it:
 // a second resize, a resize of a padded picture, padding of a cropped one.
 #include <math.h>
@@ -229,6 +229,57 @@ static enum hr_status fold_resize(struct fold *f, const struct hr_resize *op)
     return HR_OK;
 }
 
+// How far the shape w : h is from ratio. (Of h = 0 it is infinite.)
+static double off_shape(double w, double h, double ratio)
+{
+    return fabs(ratio - w / h);
+}
+
+// Pillow src/PIL/Image.py thumbnail, preserve_aspect_ratio: of the two whole
+// numbers around the other side the one that keeps the shape better.
+static void shrink_size(int w, int h, int *rw, int *rh)
+{
+    double ratio = (double)w / h, x = *rh * ratio, y = *rw / ratio;
+
+    if (*rw >= w && *rh >= h) {
+        *rw = w;
+        *rh = h;
+    } else if ((double)*rw / *rh >= ratio) {
+        bool up = off_shape(ceil(x), *rh, ratio) <
+                  off_shape(floor(x), *rh, ratio);
+
+        *rw = (int)fmax(up ? ceil(x) : floor(x), 1);
+    } else {
+        bool up = off_shape(*rw, ceil(y), ratio) <
+                  off_shape(*rw, floor(y), ratio);
+
+        *rh = (int)fmax(up ? ceil(y) : floor(y), 1);
+    }
+}
+
+// Pillow src/PIL/ImageOps.py contain; its round() is half to even.
+static void contain_size(int w, int h, int *rw, int *rh)
+{
+    double ratio = (double)w / h, wanted = (double)*rw / *rh;
+
+    if (ratio > wanted)
+        *rh = (int)rint((double)h / w * *rw);
+    else if (ratio < wanted)
+        *rw = (int)rint(ratio * *rh);
+}
+
+static enum hr_status fold_fit(struct fold *f, const struct hr_fit *op)
+{
+    struct hr_resize resize = {.w = op->w, .h = op->h, .filter = op->filter};
+    int w = current(f)->out_w, h = current(f)->out_h;
+
+    if (op->enlarge)
+        contain_size(w, h, &resize.w, &resize.h);
+    else
+        shrink_size(w, h, &resize.w, &resize.h);
+    return fold_resize(f, &resize);
+}
+
 // EXIF orientation as "transpose, then mirror" (TIFF 6.0 tag 274; Pillow
 // src/PIL/ImageOps.py exif_transpose).
 static void fold_orientation(struct hr__step *s, int orientation)
@@ -272,13 +323,20 @@ static enum hr_status fold_op(struct fold *f, const struct hr_op *op,
         return fold_crop(f, &op->crop);
     case HR_OP_RESIZE:
         return fold_resize(f, &op->resize);
+    case HR_OP_FIT:
+        return fold_fit(f, &op->fit);
     case HR_OP_FLIP:
         fold_flip(s, op->flip.transpose, op->flip.horizontal,
                   op->flip.vertical);
         return HR_OK;
     case HR_OP_NORMALIZE:
         return HR_OK;
+    case HR_OP_RANDOM_CROP:
+    case HR_OP_RANDOM_RESIZED_CROP:
+    case HR_OP_RANDOM_FLIP:
+        break;
     }
+    snprintf(f->text, 128, "op %d has not been drawn", (int)op->type);
     return HR_EINVAL;
 }
 
@@ -344,6 +402,7 @@ enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
                                   int width, int height, int orientation,
                                   int *out_w, int *out_h)
 {
+    static const struct hr_random any;
     struct hr__geometry geo;
     char text[128];
     enum hr_status status;
@@ -355,8 +414,9 @@ enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
                            num_ops > 0 && ops && ops[0].type == HR_OP_DECODE,
                            text);
     if (!status)
-        status = hr__geometry_build(&geo, ops, num_ops, HR_REFERENCE_DEFAULT,
-                                    width, height, orientation, text);
+        status = hr__geometry_draw(&geo, ops, num_ops, &any,
+                                   HR_REFERENCE_DEFAULT, width, height,
+                                   orientation, text);
     if (status)
         return hr__fail(status, "%s", text);
     hr__geometry_size(&geo, out_w, out_h);

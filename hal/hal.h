@@ -94,6 +94,29 @@ enum hr_status hr__geometry_build(struct hr__geometry *out,
                                   const struct hr_op *ops, int num_ops,
                                   enum hr_reference reference, int w, int h,
                                   int orientation, char text[128]);
+// random.c. The same of a list with random ops: they are drawn from key first.
+enum hr_status hr__geometry_draw(struct hr__geometry *out,
+                                 const struct hr_op *ops, int num_ops,
+                                 const struct hr_random *key,
+                                 enum hr_reference reference, int w, int h,
+                                 int orientation, char text[128]);
+// A list without random ops: ops itself if it has none, else what was drawn.
+struct hr__plain {
+    const struct hr_op *ops;
+    int num_ops;
+    struct hr_op drawn[HR_MAX_OPS];
+};
+// ops have passed hr__ops_check(). On failure *text is the reason.
+enum hr_status hr__plain_ops(struct hr__plain *out, const struct hr_op *ops,
+                             int num_ops, const struct hr_random *key, int w,
+                             int h, int orientation, char text[128]);
+// Four words for draw number draw of the op at that place in its list.
+void hr__random_words(const struct hr_random *key, int place, int draw,
+                      uint32_t out[4]);
+// The window that is cut out of a picture of w x h.
+struct hr_crop hr__random_window(const struct hr_random_resized_crop *op,
+                                 const struct hr_random *key, int place, int w,
+                                 int h);
 void hr__geometry_size(const struct hr__geometry *geo, int *w, int *h);
 // Bytes of the u8 pictures between its steps, as the CPU engine keeps them.
 size_t hr__geometry_bytes(const struct hr__geometry *geo, int channels);
@@ -217,10 +240,11 @@ struct hr__job {
     struct hr__table *tables;
     struct hr__work *works;
     struct hr_result *results;
-    size_t bytes;     // charged to the budget
-    bool moves;       // it only moves bytes: not counted, nothing is cleared
-    bool here;        // .. and its caller waits: what can, begins at once
-    atomic_int left;  // works that have not ended
+    size_t bytes;  // charged to the budget
+    bool moves;    // it makes no picture: not counted, nothing is cleared
+    bool here;     // .. and its caller waits: what can, begins at once
+    struct hr_info *infos;  // not NULL: it only probes (probe_job.c)
+    atomic_int left;        // works that have not ended
     atomic_bool canceled;
     atomic_bool expired;
     bool stopped;      // hr__job_stop_now() ran; device->lock
@@ -365,6 +389,9 @@ struct hr__job *hr__job_make(struct hr__device *dev, int n, size_t size,
 // reference of the user's.
 // begin: when the call began, of hr__watch_begin().
 void hr__job_begin(struct hr__job *job, int64_t begin);
+
+// probe_job.c: what a work of such a job does, on the host; then it ends.
+void hr__probe_begin(struct hr__work *work);
 
 // watchdog.c: the task is in the engine's hands from now on, which must have
 // ended it at `latest`.

@@ -43,4 +43,9 @@ enum hr_status hr__header_parse(const uint8_t *data, size_t size, bool whole,
 enum { HR__TAIL = 12 };
 bool hr__header_ends(enum hr_format format, const uint8_t *tail, size_t size);
 
+// probe.c: hr_probe_path(), but the text is in *err, without the path.
+enum hr_status hr__probe_file(const char *path, const struct hr_limits *limits,
+                              struct hr_info *info,
+                              struct hr__header_error *err);
+
 #endif

@@ -52,9 +52,9 @@ static size_t working_bytes(struct hr__work *work, const struct hr_info *info)
     char text[128];
     size_t bytes = decode_bytes(info);
 
-    if (hr__geometry_build(&geo, work->sample.ops, work->sample.num_ops,
-                           work->job->pub.reference, info->width, info->height,
-                           info->orientation, text))
+    if (hr__geometry_draw(&geo, work->sample.ops, work->sample.num_ops,
+                          &work->sample.random, work->job->pub.reference,
+                          info->width, info->height, info->orientation, text))
         return bytes;  // it will be refused before it needs any
     return bytes + hr__geometry_bytes(&geo, work->pic.channels);
 }
@@ -100,6 +100,7 @@ static bool take_facts(struct hr__work *work, enum hr_status status,
 
     result->width = pic->width = pic->info.width;
     result->height = pic->height = pic->info.height;
+    result->orientation = pic->width ? pic->info.orientation : 0;
     out->offset = err->offset;
     if (status)
         return FAIL(out, status, "%s", err->text);
@@ -282,6 +283,7 @@ static bool take_image(struct hr__work *work, struct hr__outcome *out)
     pic->memory = image->device;
     result->width = pic->width = pic->image->params.w;
     result->height = pic->height = pic->image->params.h;
+    result->orientation = 1;
     pic->channels = pic->image->params.c;
     if (status)
         return FAIL(out, HR_EINPUT, "its source image failed: %s",
@@ -295,10 +297,10 @@ static bool fold(struct hr__work *work, struct hr__outcome *out)
     int orientation = pic->data ? pic->info.orientation : 1, w, h;
     enum hr_status status;
 
-    status = hr__geometry_build(&pic->geo, work->sample.ops,
-                                work->sample.num_ops, work->job->pub.reference,
-                                pic->width, pic->height, orientation,
-                                out->text);
+    status = hr__geometry_draw(&pic->geo, work->sample.ops,
+                               work->sample.num_ops, &work->sample.random,
+                               work->job->pub.reference, pic->width,
+                               pic->height, orientation, out->text);
     out->stage = HR_RESAMPLE;
     if (status)
         return out->status = status, false;
@@ -414,6 +416,10 @@ bool hr__task_prepare(struct hr__task *task)
     if (hr__job_stops(work->job)) {
         out.status = hr__task_stop_status(task);
         hr__work_end(work, &out);
+        return false;
+    }
+    if (work->job->infos) {
+        hr__probe_begin(work);
         return false;
     }
     if (prepare(work, &out)) {

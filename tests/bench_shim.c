@@ -48,6 +48,13 @@ EXPORT(void, shim_op_resize, struct hr_op *op, int w, int h, int short_side,
         memcpy(op->resize.box, box, sizeof(op->resize.box));
 }
 
+EXPORT(void, shim_op_fit, struct hr_op *op, int w, int h, int filter,
+       int enlarge)
+{
+    *op = hr_op_fit(.w = w, .h = h, .filter = (enum hr_filter)filter,
+                    .enlarge = enlarge != 0);
+}
+
 EXPORT(void, shim_op_flip, struct hr_op *op, int horizontal, int vertical,
        int transpose)
 {

@@ -12,7 +12,7 @@ rules_of()
 {
     case $1 in
     hal/include/headrace/*) may='hal/include/headrace/*' libs='-' ;;
-    hal/*)                  may='hal/*' libs='-' ;;
+    hal/*)                  may='hal/*' libs='Random123/*' ;;
     backends/cpu/*)         may='hal/include/headrace/* hal/backend.h
                                  backends/cpu/* cpu_fallback/*' libs='-' ;;
     backends/opencl/*)      may='hal/include/headrace/* hal/backend.h
@@ -30,8 +30,7 @@ rules_of()
     loader/*)               may='hal/include/headrace/* loader/*'
                             libs='archive.h archive_entry.h Random123/*' ;;
     tools/*)                may='hal/include/headrace/* tools/*'
-                            libs='jpeglib.h jerror.h png.h popt.h jansson.h
-                                  Random123/*' ;;
+                            libs='jpeglib.h jerror.h png.h popt.h jansson.h' ;;
     *)                      may='*' libs='*' ;;
     esac
 }
@@ -154,6 +153,8 @@ tools/bad.c #include "hal/plan.h"
 tools/bad.c #include "backend.h"
 tools/bad.c #include <CL/cl.h>
 tools/bad.c   #  include "../hal/backend.h"
+tools/bad.c #include <Random123/philox.h>
+hal/include/headrace/bad.h #include <Random123/philox.h>
 loader/bad.c #include "hal/backend.h"
 loader/bad.c #include "cpu_fallback/cpu_ops.h"
 hal/bad.c #include "cpu_fallback/cpu_ops.h"

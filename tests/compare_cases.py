@@ -9,7 +9,7 @@ from PIL import Image, ImageOps
 import compare_stacks
 import hrshim
 from compare_stacks import PILLOW_FILTERS, hwc
-from hrshim import (center_crop, crop, decode, flip, normalize, resize,
+from hrshim import (center_crop, crop, decode, fit, flip, normalize, resize,
                     resize_short)
 
 STACKS, MISSING = compare_stacks.available()
@@ -44,6 +44,14 @@ def pillow_step(im, op):
     if name == "resize":
         return im.resize((a[0], a[1]), PILLOW_FILTERS[hrshim.FILTERS[a[3]]],
                          box=a[4])
+    if name == "fit" and a[3]:
+        return ImageOps.contain(im, a[:2],
+                                PILLOW_FILTERS[hrshim.FILTERS[a[2]]])
+    if name == "fit":
+        im = im.copy()
+        im.thumbnail(a[:2], PILLOW_FILTERS[hrshim.FILTERS[a[2]]],
+                     reducing_gap=None)
+        return im
     if name == "flip":
         if a[2]:
             im = im.transpose(Image.Transpose.TRANSPOSE)
@@ -129,6 +137,9 @@ def pick_step(rng, w, h):
         box = pick_box(rng, w, h) if rng.random() < 0.3 else None
         return resize(min(rw, 500), min(rh, 500), rng.choice(hrshim.FILTERS),
                       box)
+    if kind == 3 and rng.random() < 0.3:
+        return fit(rng.randint(1, 200), rng.randint(1, 200),
+                   rng.choice(hrshim.FILTERS), rng.random() < 0.5)
     if kind == 3:
         return resize_short(rng.randint(1, 150), rng.choice(
             ("bilinear", "nearest", "bicubic", "lanczos", "box")))
@@ -207,6 +218,18 @@ def resize_cases(p, rng, long):
             op = resize(w, h, filter, box)
             yield Case("resize " + filter, source, head + [op],
                        hwc(pillow_step(im, op)))
+
+
+def fit_cases(p, rng, long):
+    for _ in range(6 if long else 1):
+        source, head, im = p.of(rng)
+        op = fit(rng.randint(1, 300), rng.randint(1, 300),
+                 rng.choice(hrshim.FILTERS), rng.random() < 0.4)
+        try:
+            want = pillow_step(im, op)
+        except ValueError:  # contain() makes an empty picture
+            continue
+        yield Case("fit", source, head + [op], hwc(want))
 
 
 def train_cases(p, rng, long):
@@ -348,5 +371,5 @@ def of_file(p, rng, long):
     yield from train_cases(p, rng, False if p.large else long)
     if p.large and not long:
         return
-    for cases in (resize_cases, eval_cases, chain_cases, exif_cases):
+    for cases in (resize_cases, fit_cases, eval_cases, chain_cases, exif_cases):
         yield from cases(p, rng, long)

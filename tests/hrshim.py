@@ -63,6 +63,10 @@ def resize_short(side, filter="bilinear", order="reference"):
                       ORDERS.index(order))
 
 
+def fit(w, h, filter="bilinear", enlarge=False):
+    return "fit", (w, h, FILTERS.index(filter), enlarge)
+
+
 def flip(horizontal=False, vertical=False, transpose=False):
     return "flip", (horizontal, vertical, transpose)
 
@@ -140,6 +144,7 @@ class Shim:
                 ("shim_op_decode", None, [p, i, i]),
                 ("shim_op_crop", None, [p] + [i] * 6),
                 ("shim_op_resize", None, [p, i, i, i, i, p, i]),
+                ("shim_op_fit", None, [p, i, i, i, i]),
                 ("shim_op_flip", None, [p, i, i, i]),
                 ("shim_op_normalize", None, [p, p, p, i, p]),
                 ("shim_cpu_sets", C.c_uint, []),

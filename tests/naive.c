@@ -241,6 +241,36 @@ static bool resize(struct picture *p, const struct hr_resize *op)
     return true;
 }
 
+// A size is tried after the other: the one that is nearest to the shape, and
+// of two equal ones the smaller. Pillow 9.4 Image.thumbnail, ImageOps.contain.
+static bool fit(struct picture *p, const struct hr_fit *op)
+{
+    double ratio = (double)p->w / p->h, best = INFINITY;
+    struct hr_resize to = {.w = op->w, .h = op->h, .filter = op->filter};
+    bool wide = (double)op->w / op->h < ratio;
+
+    if (op->enlarge && (double)op->w / op->h == ratio)
+        return resize(p, &to);
+    if (op->enlarge && wide)
+        to.h = (int)nearbyint((double)p->h / p->w * op->w);
+    else if (op->enlarge)
+        to.w = (int)nearbyint(ratio * op->h);
+    if (op->enlarge)
+        return resize(p, &to);
+    if (op->w >= p->w && op->h >= p->h)
+        return true;
+    for (int n = 1; n <= (wide ? op->h : op->w); n++) {
+        double now = fabs(ratio -
+                          (wide ? (double)op->w / n : (double)n / op->h));
+
+        if (now >= best)
+            continue;
+        best = now;
+        *(wide ? &to.h : &to.w) = n;
+    }
+    return resize(p, &to);
+}
+
 // round(), half to even, as Python 3.
 static int half_even(int twice)
 {
@@ -314,11 +344,14 @@ bool naive_apply(struct picture *p, const struct hr_op *op, int orientation)
         return crop(p, &op->crop);
     case HR_OP_RESIZE:
         return resize(p, &op->resize);
+    case HR_OP_FIT:
+        return fit(p, &op->fit);
     case HR_OP_FLIP:
         flip(p, &op->flip);
         return true;
     case HR_OP_NORMALIZE:
         return true;
+    default:  // what has to be drawn first
+        return false;
     }
-    return false;
 }

@@ -58,10 +58,22 @@ static struct hr_op random_resize(uint64_t *seed, int w, int h)
     return (struct hr_op){.type = HR_OP_RESIZE, .resize = r};
 }
 
+static struct hr_op random_fit(uint64_t *seed)
+{
+    struct hr_fit f = {.w = 1 + random_below(seed, 50),
+                       .h = 1 + random_below(seed, 50),
+                       .enlarge = random_below(seed, 2)};
+
+    f.filter = (enum hr_filter)random_below(seed, HR_NUM_FILTERS);
+    return (struct hr_op){.type = HR_OP_FIT, .fit = f};
+}
+
 static struct hr_op random_op(uint64_t *seed, int w, int h)
 {
-    int what = random_below(seed, 8);
+    int what = random_below(seed, 9);
 
+    if (what == 8)
+        return random_fit(seed);
     if (what < 3)
         return random_crop(seed, w, h);
     if (what < 6)
@@ -81,6 +93,7 @@ static void print_ops(const struct hr_op *ops, int n, char *to, size_t size)
         const struct hr_crop *c = &ops[i].crop;
         const struct hr_resize *r = &ops[i].resize;
         const struct hr_flip *f = &ops[i].flip;
+        const struct hr_fit *t = &ops[i].fit;
 
         if (ops[i].type == HR_OP_CROP)
             used += (size_t)snprintf(to + used, size - used,
@@ -93,6 +106,11 @@ static void print_ops(const struct hr_op *ops, int n, char *to, size_t size)
                 " resize %dx%d short %d filter %d order %d box %g,%g,%g,%g",
                 r->w, r->h, r->short_side, (int)r->filter, (int)r->order,
                 r->box[0], r->box[1], r->box[2], r->box[3]);
+        else if (ops[i].type == HR_OP_FIT)
+            used += (size_t)snprintf(to + used, size - used,
+                                     " fit %dx%d filter %d%s", t->w, t->h,
+                                     (int)t->filter,
+                                     t->enlarge ? " enlarge" : "");
         else
             used += (size_t)snprintf(to + used, size - used, " flip %d%d%d",
                                      f->transpose, f->horizontal, f->vertical);
@@ -153,7 +171,8 @@ static hr_image run_eager(hr_device dev, hr_image src, const struct hr_op *ops,
         next = ops[i].type == HR_OP_CROP ? hr_crop(dev, at, &ops[i].crop)
                : ops[i].type == HR_OP_RESIZE
                    ? hr_resize(dev, at, &ops[i].resize)
-                   : hr_flip(dev, at, &ops[i].flip);
+               : ops[i].type == HR_OP_FIT ? hr_fit(dev, at, &ops[i].fit)
+                                          : hr_flip(dev, at, &ops[i].flip);
         hr_image_release(&at);
         at = next;
     }
@@ -337,6 +356,9 @@ static void refused(void)
          "filter"},
         {{HR_OP_RESIZE, .resize = {.w = 4, .h = 4, .order = 3}}, "order"},
         {{HR_OP_NORMALIZE, .normalize = {.mean = {NAN}}}, "normalize"},
+        {{HR_OP_FIT, .fit = {.w = 4}}, "fit"},
+        {{HR_OP_FIT, .fit = {.w = 4, .h = 70000}}, "fit"},
+        {{HR_OP_FIT, .fit = {.w = 4, .h = 4, .filter = -1}}, "filter"},
     };
     int w, h;
 
@@ -350,6 +372,71 @@ static void refused(void)
               h == 5,
           "no ops");
     CHECK(hr_ops_output_size(NULL, 0, 4, 5, 1, NULL, &h) == HR_EINVAL, "NULL");
+}
+
+// Sizes that Pillow 9.4 makes: Image.thumbnail() and, if it may enlarge,
+// ImageOps.contain().
+static void fits(void)
+{
+    static const struct {
+        int w, h;
+        struct hr_fit fit;
+        int fit_w, fit_h;  // 0: refused
+    } cases[] = {
+        {500, 375, {.w = 128, .h = 128}, 128, 96},
+        {500, 375, {.w = 128, .h = 128, .enlarge = true}, 128, 96},
+        {375, 500, {.w = 128, .h = 128}, 96, 128},
+        {375, 500, {.w = 128, .h = 128, .enlarge = true}, 96, 128},
+        {100, 80, {.w = 128, .h = 128}, 100, 80},
+        {100, 80, {.w = 128, .h = 128, .enlarge = true}, 128, 102},
+        {100, 300, {.w = 128, .h = 128}, 43, 128},
+        {100, 300, {.w = 128, .h = 128, .enlarge = true}, 43, 128},
+        {1000, 3, {.w = 100, .h = 100}, 100, 1},
+        {1000, 3, {.w = 100, .h = 100, .enlarge = true}, 0, 0},
+        {3, 1000, {.w = 100, .h = 100}, 1, 100},
+        {3, 1000, {.w = 100, .h = 100, .enlarge = true}, 0, 0},
+        {7, 5, {.w = 3, .h = 3}, 3, 2},
+        {7, 5, {.w = 3, .h = 3, .enlarge = true}, 3, 2},
+        {640, 427, {.w = 255, .h = 170}, 255, 170},
+        {640, 427, {.w = 255, .h = 170, .enlarge = true}, 255, 170},
+        {427, 640, {.w = 171, .h = 255}, 170, 255},
+        {427, 640, {.w = 171, .h = 255, .enlarge = true}, 170, 255},
+        {5, 2, {.w = 4, .h = 4}, 4, 2},
+        {5, 2, {.w = 4, .h = 4, .enlarge = true}, 4, 2},
+        {20, 20, {.w = 10, .h = 10}, 10, 10},
+        {20, 20, {.w = 10, .h = 10, .enlarge = true}, 10, 10},
+        {65535, 1, {.w = 64, .h = 64}, 64, 1},
+        {65535, 1, {.w = 64, .h = 64, .enlarge = true}, 0, 0},
+        {1, 1, {.w = 9, .h = 7}, 1, 1},
+        {1, 1, {.w = 9, .h = 7, .enlarge = true}, 7, 7},
+        {3, 2, {.w = 3, .h = 2}, 3, 2},
+        {3, 2, {.w = 3, .h = 2, .enlarge = true}, 3, 2},
+        {11, 9, {.w = 5, .h = 5}, 5, 4},
+        {11, 9, {.w = 5, .h = 5, .enlarge = true}, 5, 4},
+        {9, 2, {.w = 5, .h = 5}, 5, 1},
+        {9, 2, {.w = 5, .h = 5, .enlarge = true}, 5, 1},
+        {9, 5, {.w = 6, .h = 6}, 6, 3},
+        {9, 5, {.w = 6, .h = 6, .enlarge = true}, 6, 3},
+        {2, 9, {.w = 5, .h = 5}, 1, 5},
+        {2, 9, {.w = 5, .h = 5, .enlarge = true}, 1, 5},
+        {100, 29, {.w = 5, .h = 5}, 5, 2},
+        {100, 29, {.w = 5, .h = 5, .enlarge = true}, 5, 1},
+        {4, 3, {.w = 2, .h = 2}, 2, 2},
+        {4, 3, {.w = 2, .h = 2, .enlarge = true}, 2, 2},
+    };
+    int w, h;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct hr_op op = {.type = HR_OP_FIT, .fit = cases[i].fit};
+        enum hr_status status = hr_ops_output_size(&op, 1, cases[i].w,
+                                                   cases[i].h, 1, &w, &h);
+
+        if (!cases[i].fit_w)
+            CHECK(status == HR_EINVAL, "%zu: %dx%d", i, w, h);
+        else
+            CHECK(!status && w == cases[i].fit_w && h == cases[i].fit_h,
+                  "%zu: %dx%d", i, w, h);
+    }
 }
 
 // Many resizes: up to HR__MAX_STEPS steps, then a clear no.
@@ -394,6 +481,7 @@ int main(int argc, char **argv)
         TEST_CASE(random_lists),   TEST_CASE(from_jpeg),
         TEST_CASE(orientations),   TEST_CASE(refused),
         TEST_CASE(too_many_steps), TEST_CASE(one_step),
+        TEST_CASE(fits),
     };
     int result;
 

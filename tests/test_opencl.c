@@ -110,6 +110,42 @@ static void test_geometries(void)
     opencl_finish(&b);
 }
 
+// Random ops on the device, against what they come to on the CPU.
+static void test_random_ops(void)
+{
+    const struct hr_op ops[] = {
+        hr_op_decode(0),
+        hr_op_random_resized_crop(.w = OPENCL_SIDE, .h = OPENCL_SIDE),
+        hr_op_random_flip(.horizontal = .5, .vertical = .5), OPENCL_NORMALIZE};
+    struct hr_batch_params params = {
+        .n = env.num_files, .c = 3, .h = OPENCL_SIDE, .w = OPENCL_SIDE};
+    static struct hr_op plain[OPENCL_FILES][HR_MAX_OPS];
+    struct hr_sample a[OPENCL_FILES], b[OPENCL_FILES];
+    struct opencl_run cpu, ocl;
+
+    for (int i = 0; i < env.num_files; i++) {
+        struct hr_info info;
+
+        b[i] = (struct hr_sample){.path = env.files[i],
+                                  .ops = ops,
+                                  .num_ops = COUNT(ops),
+                                  .random = {.seed = 4, .index = (uint64_t)i}};
+        a[i] = b[i];
+        if (!hr_probe_path(env.files[i], NULL, &info)) {
+            a[i].ops = plain[i];
+            hr_ops_draw(ops, COUNT(ops), &b[i].random, info.width, info.height,
+                        info.orientation, plain[i], &a[i].num_ops);
+        }
+    }
+    cpu = opencl_start(env.cpu, a, env.num_files, &params);
+    ocl = opencl_start(env.ocl, b, env.num_files, &params);
+    CU_ASSERT_EQUAL(opencl_differences(&cpu, &ocl, env.num_files, "random"), 0);
+    CU_ASSERT(opencl_count_spans(&ocl, env.num_files, HR_RECONSTRUCT) > 20);
+    CU_ASSERT(opencl_count_spans(&ocl, env.num_files, HR_RESAMPLE) > 20);
+    opencl_finish(&cpu);
+    opencl_finish(&ocl);
+}
+
 static void test_reasons(void)
 {
     static const struct {
@@ -340,6 +376,7 @@ int main(int argc, char **argv)
         {"types", test_types},
         {"filters", test_filters},
         {"geometries", test_geometries},
+        {"random_ops", test_random_ops},
         {"reasons", test_reasons},
         {"images", test_images},
         {"batches", test_batches},

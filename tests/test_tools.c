@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "augment.h"
 #include "ops_text.h"
 #include "progress.h"
 #include "testing.h"
@@ -29,41 +28,50 @@ static void ops_forms(void)
     struct ops_list list = parsed(OPS_EVALUATION);
 
     CU_ASSERT_EQUAL(list.num, 4);
-    CU_ASSERT_EQUAL(list.items[0].op.type, HR_OP_DECODE);
-    CU_ASSERT_EQUAL(list.items[1].op.resize.short_side, 256);
-    CU_ASSERT_EQUAL(list.items[1].op.resize.filter, HR_BILINEAR);
-    CU_ASSERT(list.items[2].op.crop.center && list.items[2].op.crop.pad);
-    CU_ASSERT_EQUAL(list.items[2].op.crop.h, 224);
-    CU_ASSERT_EQUAL(list.items[3].op.normalize.std[2], .225f);
-    CU_ASSERT_EQUAL(list.items[3].op.normalize.arith, HR_ARITH_DIV);
+    CU_ASSERT_EQUAL(list.ops[0].type, HR_OP_DECODE);
+    CU_ASSERT_EQUAL(list.ops[1].resize.short_side, 256);
+    CU_ASSERT_EQUAL(list.ops[1].resize.filter, HR_BILINEAR);
+    CU_ASSERT(list.ops[2].crop.center && list.ops[2].crop.pad);
+    CU_ASSERT_EQUAL(list.ops[2].crop.h, 224);
+    CU_ASSERT_EQUAL(list.ops[3].normalize.std[2], .225f);
+    CU_ASSERT_EQUAL(list.ops[3].normalize.arith, HR_ARITH_DIV);
 
     list = parsed("decode=gray:exif,resize=320x240:lanczos");
-    CU_ASSERT_EQUAL(list.items[0].op.decode.mode, HR_GRAY);
-    CU_ASSERT(list.items[0].op.decode.apply_orientation);
-    CU_ASSERT_EQUAL(list.items[1].op.resize.w, 320);
-    CU_ASSERT_EQUAL(list.items[1].op.resize.h, 240);
-    CU_ASSERT_EQUAL(list.items[1].op.resize.short_side, 0);
-    CU_ASSERT_EQUAL(list.items[1].op.resize.filter, HR_LANCZOS);
+    CU_ASSERT_EQUAL(list.ops[0].decode.mode, HR_GRAY);
+    CU_ASSERT(list.ops[0].decode.apply_orientation);
+    CU_ASSERT_EQUAL(list.ops[1].resize.w, 320);
+    CU_ASSERT_EQUAL(list.ops[1].resize.h, 240);
+    CU_ASSERT_EQUAL(list.ops[1].resize.short_side, 0);
+    CU_ASSERT_EQUAL(list.ops[1].resize.filter, HR_LANCZOS);
     CU_ASSERT_EQUAL(ops_channels(&list), 1);
 
+    list = parsed("fit=320x240:bicubic,fit=64");
+    CU_ASSERT_EQUAL(list.ops[1].type, HR_OP_FIT);
+    CU_ASSERT_EQUAL(list.ops[1].fit.w, 320);
+    CU_ASSERT_EQUAL(list.ops[1].fit.h, 240);
+    CU_ASSERT_EQUAL(list.ops[1].fit.filter, HR_BICUBIC);
+    CU_ASSERT_EQUAL(list.ops[2].fit.w, 64);
+    CU_ASSERT_EQUAL(list.ops[2].fit.h, 64);
+
     list = parsed("decode=exif,crop=-3,4,50,60,center_crop=10x20");
-    CU_ASSERT_EQUAL(list.items[0].op.decode.mode, HR_RGB);
-    CU_ASSERT_EQUAL(list.items[1].op.crop.x, -3);
-    CU_ASSERT_EQUAL(list.items[1].op.crop.y, 4);
-    CU_ASSERT_EQUAL(list.items[1].op.crop.w, 50);
-    CU_ASSERT_EQUAL(list.items[1].op.crop.h, 60);
-    CU_ASSERT_EQUAL(list.items[2].op.crop.w, 10);
-    CU_ASSERT_EQUAL(list.items[2].op.crop.h, 20);
+    CU_ASSERT_EQUAL(list.ops[0].decode.mode, HR_RGB);
+    CU_ASSERT_EQUAL(list.ops[1].crop.x, -3);
+    CU_ASSERT_EQUAL(list.ops[1].crop.y, 4);
+    CU_ASSERT_EQUAL(list.ops[1].crop.w, 50);
+    CU_ASSERT_EQUAL(list.ops[1].crop.h, 60);
+    CU_ASSERT_EQUAL(list.ops[2].crop.w, 10);
+    CU_ASSERT_EQUAL(list.ops[2].crop.h, 20);
 
     list = parsed("hflip,vflip,transpose,random_hflip,random_vflip=0.25");
     CU_ASSERT_EQUAL(list.num, 6);  // decode is put in front
-    CU_ASSERT(list.items[1].op.flip.horizontal);
-    CU_ASSERT(list.items[2].op.flip.vertical);
-    CU_ASSERT(list.items[3].op.flip.transpose);
-    CU_ASSERT_EQUAL(list.items[4].kind, OPS_RANDOM_HFLIP);
-    CU_ASSERT_EQUAL(list.items[4].p, 0.5);
-    CU_ASSERT_EQUAL(list.items[5].kind, OPS_RANDOM_VFLIP);
-    CU_ASSERT_EQUAL(list.items[5].p, 0.25);
+    CU_ASSERT(list.ops[1].flip.horizontal);
+    CU_ASSERT(list.ops[2].flip.vertical);
+    CU_ASSERT(list.ops[3].flip.transpose);
+    CU_ASSERT_EQUAL(list.ops[4].type, HR_OP_RANDOM_FLIP);
+    CU_ASSERT_EQUAL(list.ops[4].random_flip.horizontal, 0.5);
+    CU_ASSERT_EQUAL(list.ops[4].random_flip.vertical, 0);
+    CU_ASSERT_EQUAL(list.ops[5].random_flip.horizontal, 0);
+    CU_ASSERT_EQUAL(list.ops[5].random_flip.vertical, 0.25);
 }
 
 static void ops_numbers(void)
@@ -71,26 +79,32 @@ static void ops_numbers(void)
     struct ops_list list;
 
     list = parsed("decode,random_resized_crop=224:bicubic,to_tensor");
-    CU_ASSERT_EQUAL(list.items[1].kind, OPS_RANDOM_RESIZED_CROP);
-    CU_ASSERT_EQUAL(list.items[1].op.resize.w, 224);
-    CU_ASSERT_EQUAL(list.items[1].op.resize.h, 224);
-    CU_ASSERT_EQUAL(list.items[1].op.resize.filter, HR_BICUBIC);
-    CU_ASSERT_EQUAL(list.items[2].op.normalize.std[0], 0);
-    CU_ASSERT(ops_need_size(&list));
+    CU_ASSERT_EQUAL(list.ops[1].type, HR_OP_RANDOM_RESIZED_CROP);
+    CU_ASSERT_EQUAL(list.ops[1].random_resized_crop.w, 224);
+    CU_ASSERT_EQUAL(list.ops[1].random_resized_crop.h, 224);
+    CU_ASSERT_EQUAL(list.ops[1].random_resized_crop.filter, HR_BICUBIC);
+    CU_ASSERT_EQUAL(list.ops[2].normalize.std[0], 0);
+
+    list = parsed("random_crop=32x24:4,random_crop=9");
+    CU_ASSERT_EQUAL(list.ops[1].type, HR_OP_RANDOM_CROP);
+    CU_ASSERT_EQUAL(list.ops[1].random_crop.w, 32);
+    CU_ASSERT_EQUAL(list.ops[1].random_crop.h, 24);
+    CU_ASSERT_EQUAL(list.ops[1].random_crop.pad, 4);
+    CU_ASSERT_EQUAL(list.ops[2].random_crop.h, 9);
+    CU_ASSERT(list.ops[2].random_crop.pad_if_needed);
 
     list = parsed("normalize=0.5,0.25,-1e-1/1,2,3:v2");
-    CU_ASSERT_EQUAL(list.items[1].op.normalize.mean[0], .5f);
-    CU_ASSERT_EQUAL(list.items[1].op.normalize.mean[2], -.1f);
-    CU_ASSERT_EQUAL(list.items[1].op.normalize.std[2], 3.f);
-    CU_ASSERT_EQUAL(list.items[1].op.normalize.arith, HR_ARITH_MUL);
+    CU_ASSERT_EQUAL(list.ops[1].normalize.mean[0], .5f);
+    CU_ASSERT_EQUAL(list.ops[1].normalize.mean[2], -.1f);
+    CU_ASSERT_EQUAL(list.ops[1].normalize.std[2], 3.f);
+    CU_ASSERT_EQUAL(list.ops[1].normalize.arith, HR_ARITH_MUL);
 
     // One number stands for all channels; to_tensor is normalize's first step.
     list = parsed("decode,to_tensor:v2,normalize=0.5/0.25");
     CU_ASSERT_EQUAL(list.num, 2);
-    CU_ASSERT_EQUAL(list.items[1].op.normalize.mean[2], .5f);
-    CU_ASSERT_EQUAL(list.items[1].op.normalize.std[1], .25f);
-    CU_ASSERT_EQUAL(list.items[1].op.normalize.arith, HR_ARITH_MUL);
-    CU_ASSERT(!ops_need_size(&list));
+    CU_ASSERT_EQUAL(list.ops[1].normalize.mean[2], .5f);
+    CU_ASSERT_EQUAL(list.ops[1].normalize.std[1], .25f);
+    CU_ASSERT_EQUAL(list.ops[1].normalize.arith, HR_ARITH_MUL);
 }
 
 static void ops_errors(void)
@@ -118,11 +132,15 @@ static void ops_errors(void)
         {"resize=9x9:", 12},
         {"resize=9x9:cubic", 12},
         {"resize=9.5", 9},
+        {"fit", 4},
+        {"fit=0", 5},
         {"center_crop=-1", 13},
         {"crop=1,2,3", 11},
         {"crop=1,2,hflip", 10},
         {"crop=1,2,0,4", 10},
         {"crop=1,2,3,4,5", 14},
+        {"random_crop=9:x", 15},
+        {"random_crop=9:-1", 15},
         {"random_hflip=1.5", 14},
         {"random_hflip=", 14},
         {"random_hflip=nan", 14},
@@ -187,112 +205,12 @@ static void ops_sizes(void)
     list = parsed("decode,resize=40x30,transpose,resize=60");
     CU_ASSERT(ops_fixed_size(&list, &w, &h));
     CU_ASSERT(w == 60 && h == 80);
+    list = parsed("decode,random_crop=9x7:2,random_hflip");
+    CU_ASSERT(ops_fixed_size(&list, &w, &h));
+    CU_ASSERT(w == 9 && h == 7);
     list = parsed("decode,random_resized_crop=32x16,random_hflip");
     CU_ASSERT(ops_fixed_size(&list, &w, &h));
     CU_ASSERT(w == 32 && h == 16);
-}
-
-// ---- augment --------------------------------------------------------------
-
-static void augment_vectors(void)
-{
-    // Random123's known answers for philox4x32-10 (tests/kat_vectors).
-    static const uint32_t zeros[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c,
-                                      0x9b00dbd8};
-    const struct augment_key zero = {0};
-    uint32_t word[4];
-
-    augment_draw(&zero, 0, 0, word);
-    for (int i = 0; i < 4; i++)
-        CU_ASSERT_EQUAL(word[i], zeros[i]);
-}
-
-static void augment_keys(void)
-{
-    const struct augment_key base = {.seed = 7, .index = 3, .epoch = 1};
-    struct augment_key other[3] = {base, base, base};
-    uint32_t a[4], b[4];
-
-    other[0].seed = 8;
-    other[1].index = 4;
-    other[2].epoch = 2;
-    augment_draw(&base, 1, 0, a);
-    augment_draw(&base, 1, 0, b);
-    CU_ASSERT(!memcmp(a, b, sizeof(a)));
-    for (int i = 0; i < 3; i++) {
-        augment_draw(&other[i], 1, 0, b);
-        CU_ASSERT(memcmp(a, b, sizeof(a)));
-    }
-    augment_draw(&base, 2, 0, b);
-    CU_ASSERT(memcmp(a, b, sizeof(a)));
-    augment_draw(&base, 1, 1, b);
-    CU_ASSERT(memcmp(a, b, sizeof(a)));
-}
-
-static void augment_windows(void)
-{
-    struct augment_key key = {.seed = 20240229};
-    double share = 0;
-    int in_left = 0, whole = 0, num = 20000;
-
-    printf("\n    seed %llu ", (unsigned long long)key.seed);
-    for (int i = 0; i < num; i++) {
-        struct hr_crop crop;
-        double area, ratio;
-
-        key.index = (uint64_t)i;
-        crop = augment_resized_crop(&key, 1, 500, 375);
-        area = (double)crop.w * crop.h / (500.0 * 375);
-        ratio = (double)crop.w / crop.h;
-        if (crop.x < 0 || crop.y < 0 || crop.x + crop.w > 500 ||
-            crop.y + crop.h > 375 || area < 0.078 || ratio < 0.74 ||
-            ratio > 1.35)
-            CU_FAIL("window");
-        share += area;
-        in_left += 2 * crop.x + crop.w < 500;
-        whole += crop.w == 500 && crop.h == 375;
-    }
-    // torchvision 0.14 gives 0.4349 over 20000 windows; symmetric in x.
-    CU_ASSERT(fabs(share / num - 0.435) < 0.006);
-    CU_ASSERT(in_left > num * 47 / 100 && in_left < num * 53 / 100);
-    CU_ASSERT(whole < num / 10);
-}
-
-static void augment_narrow(void)
-{
-    const struct augment_key key = {.seed = 1};
-    struct hr_crop crop = augment_resized_crop(&key, 0, 1000, 3);
-
-    // No window fits: the central one of ratio 4:3, 3 high.
-    CU_ASSERT(crop.w == 4 && crop.h == 3 && crop.x == 498 && crop.y == 0);
-    crop = augment_resized_crop(&key, 0, 3, 1000);
-    CU_ASSERT(crop.w == 3 && crop.h == 4 && crop.x == 0 && crop.y == 498);
-    crop = augment_resized_crop(&key, 0, 1, 1);
-    CU_ASSERT(crop.w == 1 && crop.h == 1 && crop.x == 0 && crop.y == 0);
-}
-
-static void augment_lists(void)
-{
-    struct ops_list list = parsed("decode=exif,random_hflip=0.3,"
-                                  "random_resized_crop=32,random_vflip=0");
-    struct hr_info info = {.width = 40, .height = 400, .orientation = 6};
-    struct augment_key key = {.seed = 99};
-    struct hr_op ops[HR_MAX_OPS];
-    int flips = 0, num = 0;
-
-    for (key.index = 0; key.index < 10000; key.index++) {
-        num = augment_ops(&list, &key, &info, ops);
-        flips += ops[1].type == HR_OP_FLIP;
-        // Turned by EXIF, the picture is 400 wide and 40 high.
-        if (ops[num - 2].type != HR_OP_CROP || ops[num - 1].resize.w != 32 ||
-            ops[num - 2].crop.y + ops[num - 2].crop.h > 40)
-            CU_FAIL("list");
-    }
-    CU_ASSERT(flips > 2800 && flips < 3200);
-    key.index = 0;
-    num = augment_ops(&list, &key, NULL, ops);
-    CU_ASSERT_EQUAL(ops[num - 1].type, HR_OP_RESIZE);
-    CU_ASSERT_NOT_EQUAL(ops[num - 2].type, HR_OP_CROP);
 }
 
 // ---- numbers and lines ----------------------------------------------------
@@ -394,11 +312,6 @@ int main(int argc, char **argv)
         {"errors_with_position", ops_errors},
         {"too_many", ops_too_many},
         {"fixed_sizes", ops_sizes},
-        {"known_answers", augment_vectors},
-        {"keys", augment_keys},
-        {"windows", augment_windows},
-        {"narrow", augment_narrow},
-        {"lists", augment_lists},
         {"sizes", sizes},
         {"numbers", numbers},
         {"progress", progress_line},

@@ -106,6 +106,8 @@ void test_count_free(void *ctx);
 // True if *value reaches at least n within some seconds.
 bool test_reaches(atomic_int *value, int n);
 void test_sleep(int64_t ns);
+// Calls of read() and the like by this thread so far; -1: nobody counts them.
+long test_reads(void);
 #define TEST_MS INT64_C(1000000)
 
 // Packed copy of a batch slot or an image; free().

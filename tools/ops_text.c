@@ -145,52 +145,64 @@ static bool read_arith(struct parser *p, enum hr_arith *arith)
     return true;
 }
 
-static bool read_decode(struct parser *p, struct ops_item *item)
+static bool read_decode(struct parser *p, struct hr_op *op)
 {
-    item->op = hr_op_decode(0);
+    *op = hr_op_decode(0);
     if (!take(p, '='))
         return true;
     do {
         if (take_word(p, "gray"))
-            item->op.decode.mode = HR_GRAY;
+            op->decode.mode = HR_GRAY;
         else if (take_word(p, "rgb"))
-            item->op.decode.mode = HR_RGB;
+            op->decode.mode = HR_RGB;
         else if (take_word(p, "exif"))
-            item->op.decode.apply_orientation = true;
+            op->decode.apply_orientation = true;
         else
             return fail_at(p, p->at, "gray, rgb or exif is missing");
     } while (take(p, ':'));
     return true;
 }
 
-static bool read_resize(struct parser *p, struct ops_item *item)
+static bool read_resize(struct parser *p, struct hr_op *op)
 {
     int w, h;
 
-    item->op = hr_op_resize(0);
+    *op = hr_op_resize(0);
     if (!need_equals(p, "SIZE or WIDTHxHEIGHT") || !read_size(p, &w, &h) ||
-        !read_filter(p, &item->op.resize.filter))
+        !read_filter(p, &op->resize.filter))
         return false;
     if (h) {
-        item->op.resize.w = w;
-        item->op.resize.h = h;
+        op->resize.w = w;
+        op->resize.h = h;
     } else {
-        item->op.resize.short_side = w;
+        op->resize.short_side = w;
     }
     return true;
 }
 
-static bool read_center_crop(struct parser *p, struct ops_item *item)
+static bool read_fit(struct parser *p, struct hr_op *op)
+{
+    struct hr_fit *fit = &op->fit;
+
+    *op = hr_op_fit(0);
+    if (!need_equals(p, "SIZE or WIDTHxHEIGHT") ||
+        !read_size(p, &fit->w, &fit->h) || !read_filter(p, &fit->filter))
+        return false;
+    fit->h = fit->h ? fit->h : fit->w;
+    return true;
+}
+
+static bool read_center_crop(struct parser *p, struct hr_op *op)
 {
     int w, h;
 
     if (!need_equals(p, "SIZE or WIDTHxHEIGHT") || !read_size(p, &w, &h))
         return false;
-    item->op = hr_op_crop(.center = true, .pad = true, .w = w, .h = h ? h : w);
+    *op = hr_op_crop(.center = true, .pad = true, .w = w, .h = h ? h : w);
     return true;
 }
 
-static bool read_crop(struct parser *p, struct ops_item *item)
+static bool read_crop(struct parser *p, struct hr_op *op)
 {
     int number[4];
 
@@ -203,76 +215,87 @@ static bool read_crop(struct parser *p, struct ops_item *item)
         if (!read_int(p, i < 2 ? -HR_MAX_SIDE : 1, &number[i]))
             return false;
     }
-    item->op = hr_op_crop(.pad = true, .x = number[0], .y = number[1],
-                          .w = number[2], .h = number[3]);
+    *op = hr_op_crop(.pad = true, .x = number[0], .y = number[1],
+                     .w = number[2], .h = number[3]);
     return true;
 }
 
-static bool read_random_resized_crop(struct parser *p, struct ops_item *item)
+static bool read_random_resized_crop(struct parser *p, struct hr_op *op)
 {
-    int w, h;
+    struct hr_random_resized_crop *crop = &op->random_resized_crop;
 
-    item->kind = OPS_RANDOM_RESIZED_CROP;
-    item->op = hr_op_resize(0);
-    if (!need_equals(p, "SIZE or WIDTHxHEIGHT") || !read_size(p, &w, &h) ||
-        !read_filter(p, &item->op.resize.filter))
+    *op = hr_op_random_resized_crop(0);
+    if (!need_equals(p, "SIZE or WIDTHxHEIGHT") ||
+        !read_size(p, &crop->w, &crop->h) || !read_filter(p, &crop->filter))
         return false;
-    item->op.resize.w = w;
-    item->op.resize.h = h ? h : w;
+    crop->h = crop->h ? crop->h : crop->w;
     return true;
 }
 
-static bool read_hflip(struct parser *p, struct ops_item *item)
+// A picture that is too small is padded, as by the other crops.
+static bool read_random_crop(struct parser *p, struct hr_op *op)
+{
+    struct hr_random_crop *crop = &op->random_crop;
+
+    *op = hr_op_random_crop(.pad_if_needed = true);
+    if (!need_equals(p, "SIZE or WIDTHxHEIGHT") ||
+        !read_size(p, &crop->w, &crop->h))
+        return false;
+    crop->h = crop->h ? crop->h : crop->w;
+    return !take(p, ':') || read_int(p, 0, &crop->pad);
+}
+
+static bool read_hflip(struct parser *p, struct hr_op *op)
 {
     (void)p;
-    item->op = hr_op_flip(.horizontal = true);
+    *op = hr_op_flip(.horizontal = true);
     return true;
 }
 
-static bool read_vflip(struct parser *p, struct ops_item *item)
+static bool read_vflip(struct parser *p, struct hr_op *op)
 {
     (void)p;
-    item->op = hr_op_flip(.vertical = true);
+    *op = hr_op_flip(.vertical = true);
     return true;
 }
 
-static bool read_transpose(struct parser *p, struct ops_item *item)
+static bool read_transpose(struct parser *p, struct hr_op *op)
 {
     (void)p;
-    item->op = hr_op_flip(.transpose = true);
+    *op = hr_op_flip(.transpose = true);
     return true;
 }
 
-static bool read_probability(struct parser *p, struct ops_item *item)
+static bool read_probability(struct parser *p, double *probability)
 {
     const char *at;
 
-    item->p = 0.5;
+    *probability = 0.5;
     if (!take(p, '='))
         return true;
     at = p->at;
-    if (!read_real(p, &item->p))
+    if (!read_real(p, probability))
         return false;
-    return (item->p >= 0 && item->p <= 1) ||
+    return (*probability >= 0 && *probability <= 1) ||
            fail_at(p, at, "a probability is in 0 .. 1");
 }
 
-static bool read_random_hflip(struct parser *p, struct ops_item *item)
+static bool read_random_hflip(struct parser *p, struct hr_op *op)
 {
-    item->kind = OPS_RANDOM_HFLIP;
-    return read_hflip(p, item) && read_probability(p, item);
+    *op = hr_op_random_flip(0);
+    return read_probability(p, &op->random_flip.horizontal);
 }
 
-static bool read_random_vflip(struct parser *p, struct ops_item *item)
+static bool read_random_vflip(struct parser *p, struct hr_op *op)
 {
-    item->kind = OPS_RANDOM_VFLIP;
-    return read_vflip(p, item) && read_probability(p, item);
+    *op = hr_op_random_flip(0);
+    return read_probability(p, &op->random_flip.vertical);
 }
 
-static bool read_to_tensor(struct parser *p, struct ops_item *item)
+static bool read_to_tensor(struct parser *p, struct hr_op *op)
 {
-    item->op = (struct hr_op){.type = HR_OP_NORMALIZE};
-    return read_arith(p, &item->op.normalize.arith);
+    *op = (struct hr_op){.type = HR_OP_NORMALIZE};
+    return read_arith(p, &op->normalize.arith);
 }
 
 // One number for all channels, or three. A comma before anything that is not
@@ -297,13 +320,13 @@ static bool read_channels(struct parser *p, const char *what, float out[3])
     return true;
 }
 
-static bool read_normalize(struct parser *p, struct ops_item *item)
+static bool read_normalize(struct parser *p, struct hr_op *op)
 {
-    struct hr_normalize *norm = &item->op.normalize;
+    struct hr_normalize *norm = &op->normalize;
     const char *at;
 
-    item->op = hr_op_normalize(.mean = {.485f, .456f, .406f},
-                               .std = {.229f, .224f, .225f});
+    *op = hr_op_normalize(.mean = {.485f, .456f, .406f},
+                          .std = {.229f, .224f, .225f});
     if (!need_equals(p, "imagenet or MEANS/STDS"))
         return false;
     if (take_word(p, "imagenet"))
@@ -325,12 +348,14 @@ static bool read_normalize(struct parser *p, struct ops_item *item)
 
 static const struct op_name {
     const char *name;
-    bool (*read)(struct parser *p, struct ops_item *item);
+    bool (*read)(struct parser *p, struct hr_op *op);
 } op_names[] = {
     {"decode", read_decode},
     {"resize", read_resize},
+    {"fit", read_fit},
     {"center_crop", read_center_crop},
     {"crop", read_crop},
+    {"random_crop", read_random_crop},
     {"random_resized_crop", read_random_resized_crop},
     {"hflip", read_hflip},
     {"vflip", read_vflip},
@@ -341,7 +366,7 @@ static const struct op_name {
     {"normalize", read_normalize},
 };
 
-static bool read_item(struct parser *p, struct ops_item *item)
+static bool read_op(struct parser *p, struct hr_op *op)
 {
     const char *at = p->at;
     size_t length = word_length(at);
@@ -350,40 +375,40 @@ static bool read_item(struct parser *p, struct ops_item *item)
         return fail_at(p, at, "the name of an op is missing");
     for (size_t i = 0; i < sizeof(op_names) / sizeof(op_names[0]); i++)
         if (take_word(p, op_names[i].name))
-            return op_names[i].read(p, item);
-    return fail_at(p, at,
-                   "'%.*s' is not an op (decode, resize, center_crop, "
-                   "crop, random_resized_crop, hflip, vflip, transpose, "
-                   "random_hflip, random_vflip, to_tensor, normalize)",
-                   (int)(length < 40 ? length : 40), at);
+            return op_names[i].read(p, op);
+    return fail_at(
+        p, at,
+        "'%.*s' is not an op (decode, resize, fit, center_crop, "
+        "crop, random_crop, random_resized_crop, hflip, vflip, transpose, "
+        "random_hflip, random_vflip, to_tensor, normalize)",
+        (int)(length < 40 ? length : 40), at);
 }
 
-// Appends item. to_tensor followed by normalize is one op, as ToTensor's
+// Appends op. to_tensor followed by normalize is one op, as ToTensor's
 // scaling is the first step of ours; its arithmetic carries over.
-static bool append(struct parser *p, const char *at, struct ops_item item)
+static bool append(struct parser *p, const char *at, struct hr_op op)
 {
     struct ops_list *list = p->list;
-    struct ops_item *last = list->num ? &list->items[list->num - 1] : NULL;
-    int expanded = item.kind == OPS_RANDOM_RESIZED_CROP ? 2 : 1;
+    struct hr_op *last = list->num ? &list->ops[list->num - 1] : NULL;
+    int plain = 1 + (op.type == HR_OP_RANDOM_RESIZED_CROP);
 
-    if (last && item.op.type == HR_OP_DECODE)
+    if (last && op.type == HR_OP_DECODE)
         return fail_at(p, at, "decode can only be the first op");
-    if (last && last->op.type == HR_OP_NORMALIZE) {
-        bool scaling = last->op.normalize.std[0] == 0;
-        if (item.op.type != HR_OP_NORMALIZE || !scaling ||
-            item.op.normalize.std[0] == 0)
+    if (last && last->type == HR_OP_NORMALIZE) {
+        bool scaling = last->normalize.std[0] == 0;
+        if (op.type != HR_OP_NORMALIZE || !scaling || op.normalize.std[0] == 0)
             return fail_at(p, at, "nothing can follow %s",
                            scaling ? "to_tensor but normalize" : "normalize");
-        if (last->op.normalize.arith == HR_ARITH_MUL)
-            item.op.normalize.arith = HR_ARITH_MUL;
-        *last = item;
+        if (last->normalize.arith == HR_ARITH_MUL)
+            op.normalize.arith = HR_ARITH_MUL;
+        *last = op;
         return true;
     }
     for (int i = 0; i < list->num; i++)
-        expanded += list->items[i].kind == OPS_RANDOM_RESIZED_CROP ? 2 : 1;
-    if (expanded > HR_MAX_OPS)
+        plain += 1 + (list->ops[i].type == HR_OP_RANDOM_RESIZED_CROP);
+    if (plain > HR_MAX_OPS)
         return fail_at(p, at, "more than %d ops", HR_MAX_OPS);
-    list->items[list->num++] = item;
+    list->ops[list->num++] = op;
     return true;
 }
 
@@ -395,17 +420,15 @@ bool ops_parse(struct ops_list *list, const char *text, char *error,
     memset(list, 0, sizeof(*list));
     do {
         const char *at = p.at;
-        struct ops_item item = {.kind = OPS_PLAIN};
+        struct hr_op op;
 
-        if (!read_item(&p, &item))
+        if (!read_op(&p, &op))
             return false;
         if (*p.at && *p.at != ',')
             return fail_at(&p, p.at, "'%c' does not belong here", *p.at);
-        if (!list->num && item.op.type != HR_OP_DECODE) {
-            struct ops_item decode = {.op = hr_op_decode(0)};
-            append(&p, at, decode);
-        }
-        if (!append(&p, at, item))
+        if (!list->num && op.type != HR_OP_DECODE)
+            append(&p, at, hr_op_decode(0));
+        if (!append(&p, at, op))
             return false;
     } while (take(&p, ','));
     return true;
@@ -416,7 +439,7 @@ bool ops_fixed_size(const struct ops_list *list, int *w, int *h)
     bool fixed = false;
 
     for (int i = 0; i < list->num; i++) {
-        const struct hr_op *op = &list->items[i].op;
+        const struct hr_op *op = &list->ops[i];
 
         if (op->type == HR_OP_CROP) {
             fixed = true;
@@ -426,6 +449,14 @@ bool ops_fixed_size(const struct ops_list *list, int *w, int *h)
             fixed = true;
             *w = op->resize.w;
             *h = op->resize.h;
+        } else if (op->type == HR_OP_RANDOM_CROP) {
+            fixed = true;
+            *w = op->random_crop.w;
+            *h = op->random_crop.h;
+        } else if (op->type == HR_OP_RANDOM_RESIZED_CROP) {
+            fixed = true;
+            *w = op->random_resized_crop.w;
+            *h = op->random_resized_crop.h;
         } else if (fixed && hr_ops_output_size(op, 1, *w, *h, 1, w, h) < 0) {
             return false;
         }
@@ -433,15 +464,7 @@ bool ops_fixed_size(const struct ops_list *list, int *w, int *h)
     return fixed;
 }
 
-bool ops_need_size(const struct ops_list *list)
-{
-    for (int i = 0; i < list->num; i++)
-        if (list->items[i].kind == OPS_RANDOM_RESIZED_CROP)
-            return true;
-    return false;
-}
-
 int ops_channels(const struct ops_list *list)
 {
-    return list->items[0].op.decode.mode == HR_GRAY ? 1 : 3;
+    return list->ops[0].decode.mode == HR_GRAY ? 1 : 3;
 }

@@ -3,8 +3,10 @@
 //
 //   decode decode=gray decode=exif decode=gray:exif
 //   resize=256 resize=320x240 resize=256:bicubic
+//   fit=256 fit=320x240:bicubic
 //   center_crop=224 center_crop=320x240  crop=X,Y,W,H
 //   random_resized_crop=224 random_resized_crop=320x240:bicubic
+//   random_crop=32 random_crop=32x24:4
 //   hflip vflip transpose random_hflip random_hflip=0.3 random_vflip=0.3
 //   to_tensor to_tensor:v2
 //   normalize=imagenet normalize=M,M,M/S,S,S normalize=M/S normalize=...:v2
@@ -22,22 +24,9 @@
 #define OPS_EVALUATION "decode,resize=256,center_crop=224,normalize=imagenet"
 #define OPS_EVALUATION_U8 "decode,resize=256,center_crop=224"
 
-enum ops_kind {
-    OPS_PLAIN,         // op as it is, for every picture
-    OPS_RANDOM_HFLIP,  // op, or nothing, with probability p
-    OPS_RANDOM_VFLIP,
-    OPS_RANDOM_RESIZED_CROP,  // a drawn crop, then op (a resize)
-};
-
-struct ops_item {
-    enum ops_kind kind;
-    struct hr_op op;
-    double p;
-};
-
 struct ops_list {
     int num;
-    struct ops_item items[HR_MAX_OPS];
+    struct hr_op ops[HR_MAX_OPS];
 };
 
 // Reads text. On failure returns false and writes one sentence with the
@@ -47,9 +36,6 @@ bool ops_parse(struct ops_list *list, const char *text, char *error,
 
 // Whether every picture comes out in one size, whatever its own; then *w, *h.
 bool ops_fixed_size(const struct ops_list *list, int *w, int *h);
-
-// Whether drawing the parameters needs the size of the picture.
-bool ops_need_size(const struct ops_list *list);
 
 int ops_channels(const struct ops_list *list);  // 1 or 3
 

@@ -17,12 +17,14 @@ static hr_image apply(struct profile_child *c, hr_image from,
         return hr_crop(c->run.dev, from, &op->crop);
     case HR_OP_RESIZE:
         return hr_resize(c->run.dev, from, &op->resize);
+    case HR_OP_FIT:
+        return hr_fit(c->run.dev, from, &op->fit);
     case HR_OP_FLIP:
         return hr_flip(c->run.dev, from, &op->flip);
     case HR_OP_NORMALIZE:
         return hr_normalize(c->run.dev, from, &op->normalize, opt->dtype,
                             opt->layout);
-    case HR_OP_DECODE:
+    default:  // decode
         break;
     }
     return hr_image_retain(from);
@@ -35,9 +37,15 @@ static hr_image chain(struct profile_child *c, const struct hr_sample *s,
     bool decodes = s->num_ops && s->ops[0].type == HR_OP_DECODE;
     hr_image image = hr_decode(c->run.dev, data, size,
                                decodes ? &s->ops[0].decode : &plain);
+    struct hr_op ops[HR_MAX_OPS];
+    int num_ops = 0;
 
-    for (int i = decodes; image && i < s->num_ops; i++) {
-        hr_image next = apply(c, image, &s->ops[i]);
+    // The picture is turned already.
+    if (image && hr_ops_draw(s->ops, s->num_ops, &s->random, image->params.w,
+                             image->params.h, 1, ops, &num_ops))
+        hr_image_release(&image);
+    for (int i = decodes; image && i < num_ops; i++) {
+        hr_image next = apply(c, image, &ops[i]);
 
         hr_image_release(&image);
         image = next;

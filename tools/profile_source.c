@@ -54,7 +54,7 @@ static bool load(struct profile_child *c, size_t i, size_t *held)
 // Decodes what was loaded as number i, with the decode of the ops.
 static void decode(struct profile_child *c, size_t i, size_t *held)
 {
-    const struct hr_op *first = &c->run.opt.ops.items[0].op;
+    const struct hr_op *first = &c->run.opt.ops.ops[0];
     size_t at = c->num_sources;
     hr_image image = hr_decode(c->run.dev, c->data[i], c->sizes[i],
                                first->type == HR_OP_DECODE ? &first->decode

@@ -107,10 +107,7 @@ struct run {
     size_t submitted, collected;  // jobs of this epoch
     size_t next;                  // picture to submit
     // For one submission, reused: hr_submit() copies all of it.
-    struct hr_sample *samples;  // [batch]
-    struct hr_op *ops;          // [batch][max_ops], [1] if not random
-    int max_ops;
-    bool random;  // else all samples share the ops of the first
+    struct hr_sample *samples;     // [batch]
     struct run_picture *pictures;  // [batch]
     char *paths;
     size_t paths_size;

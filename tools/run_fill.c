@@ -5,26 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "augment.h"
 #include "tools.h"
 
 #define ALIGN 64u
 
 bool run_output_size(struct run *run, size_t i, int *w, int *h)
 {
-    const struct augment_key key = {.seed = run->opt.seed,
-                                    .index = i,
-                                    .epoch = run->epoch};
-    struct hr_op ops[HR_MAX_OPS];
+    const struct ops_list *list = &run->opt.ops;
     struct hr_info info;
     char path[PATH_MAX];
-    int num;
 
     if (!inputs_path(&run->in, i, path, sizeof(path)) ||
         hr_probe_path(path, &run->dev->params.limits, &info) != HR_OK)
         return false;
-    num = augment_ops(&run->opt.ops, &key, &info, ops);
-    return hr_ops_output_size(ops, num, info.width, info.height,
+    return hr_ops_output_size(list->ops, list->num, info.width, info.height,
                               info.orientation, w, h) >= 0;
 }
 
@@ -82,30 +76,21 @@ static bool size_tensor(struct run *run, struct run_picture *picture)
     return true;
 }
 
-// Sample number at of the job: ops, path, and size if it depends on the file.
+// Sample number at of the job. No file is opened unless the size of the tensor
+// depends on it.
 static bool fill_sample(struct run *run, int at, size_t i, size_t *used)
 {
     struct run_picture *picture = &run->pictures[at];
-    struct hr_op *ops = run->ops;
-    const struct augment_key key = {.seed = run->opt.seed,
-                                    .index = i,
-                                    .epoch = run->epoch};
-    struct hr_info info;
     char path[PATH_MAX];
-    bool probed = false;
-    int num;
 
-    if (run->random)
-        ops += (size_t)at * (size_t)run->max_ops;
     inputs_path(&run->in, i, path, sizeof(path));
-    if (!run->fixed_shape || ops_need_size(&run->opt.ops))
-        probed = hr_probe_path(path, &run->dev->params.limits, &info) == HR_OK;
-    num = augment_ops(&run->opt.ops, &key, probed ? &info : NULL, ops);
-    run->samples[at] = (struct hr_sample){.ops = ops, .num_ops = num};
+    run->samples[at] = (struct hr_sample){
+        .ops = run->opt.ops.ops,
+        .num_ops = run->opt.ops.num,
+        .random = {.seed = run->opt.seed, .index = i, .epoch = run->epoch},
+    };
     *picture = (struct run_picture){0};
-    if (!run->fixed_shape && probed &&
-        hr_ops_output_size(ops, num, info.width, info.height, info.orientation,
-                           &picture->w, &picture->h) < 0)
+    if (!run->fixed_shape && !run_output_size(run, i, &picture->w, &picture->h))
         picture->w = picture->h = 0;
     if (run->equal_shapes && !run->fixed_shape && picture->w &&
         !same_shape(run, i, picture->w, picture->h))

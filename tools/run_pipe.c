@@ -58,18 +58,9 @@ bool run_pipe_open(struct run *run)
 {
     size_t batch = (size_t)run->batch;
 
-    run->random = false;
-    run->max_ops = 0;
-    for (int i = 0; i < run->opt.ops.num; i++) {
-        enum ops_kind kind = run->opt.ops.items[i].kind;
-        run->random |= kind != OPS_PLAIN;
-        run->max_ops += kind == OPS_RANDOM_RESIZED_CROP ? 2 : 1;
-    }
     run->samples = calloc(batch, sizeof(*run->samples));
     run->pictures = calloc(batch, sizeof(*run->pictures));
-    run->ops = calloc((run->random ? batch : 1) * (size_t)run->max_ops,
-                      sizeof(*run->ops));
-    if (!run->samples || !run->pictures || !run->ops) {
+    if (!run->samples || !run->pictures) {
         tools_warn("out of memory");
         return false;
     }
@@ -105,13 +96,11 @@ void run_pipe_close(struct run *run)
     }
     free(run->samples);
     free(run->pictures);
-    free(run->ops);
     free(run->paths);
     free(run->tensor);
     run->tensor = NULL;
     run->samples = NULL;
     run->pictures = NULL;
-    run->ops = NULL;
     run->paths = NULL;
 }
 

@@ -101,6 +101,7 @@ struct validate_picture {
     struct hr_info info;
     bool probed;
     int num_ops;
+    struct hr_random random;  // ops are drawn from it
     struct hr_op ops[HR_MAX_OPS];
     bool cut[HR_NUM_STAGES];                   // was compared
     struct validate_stats at[HR_NUM_STAGES];   // .. with this result

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "augment.h"
 #include "validate.h"
 
 // Of the images of one cut, both sides; one picture alone may take more.
@@ -50,8 +49,7 @@ static void choose_cuts(struct validate_picture *p)
     p->cut[HR_RECONSTRUCT] = luma;
     p->cut[HR_COLOR] = !luma || !is_gray_chain(p);
     for (int i = 0; i < p->num_ops; i++)
-        if (p->ops[i].type == HR_OP_CROP || p->ops[i].type == HR_OP_RESIZE ||
-            p->ops[i].type == HR_OP_FLIP)
+        if (p->ops[i].type != HR_OP_DECODE && p->ops[i].type != HR_OP_NORMALIZE)
             p->cut[HR_RESAMPLE] = true;
 }
 
@@ -101,7 +99,7 @@ static size_t picture_bytes(const struct validate *v,
 static void describe(struct validate *v, struct validate_picture *p,
                      size_t index)
 {
-    const struct augment_key key = {.seed = v->opt.seed, .index = index};
+    const struct ops_list *list = &v->opt.ops;
     char path[PATH_MAX];
 
     memset(p, 0, sizeof(*p));
@@ -112,8 +110,14 @@ static void describe(struct validate *v, struct validate_picture *p,
     p->probed = inputs_path(&v->in, index, path, sizeof(path)) &&
                 hr_probe_path(path, &v->dev[0]->params.limits, &p->info) ==
                     HR_OK;
-    p->num_ops = augment_ops(&v->opt.ops, &key, p->probed ? &p->info : NULL,
-                             p->ops);
+    p->random = (struct hr_random){.seed = v->opt.seed, .index = index};
+    // What cannot be drawn will fail, and say why.
+    if (!p->probed ||
+        hr_ops_draw(list->ops, list->num, &p->random, p->info.width,
+                    p->info.height, p->info.orientation, p->ops, &p->num_ops)) {
+        memcpy(p->ops, list->ops, sizeof(*p->ops) * (size_t)list->num);
+        p->num_ops = list->num;
+    }
     if (p->probed)
         validate_kind_name(&p->info, p->kind);
     else
@@ -190,6 +194,7 @@ static hr_job submit(struct validate *v, enum validate_side side, int cut,
         s->samples[n].path = inputs_path(&v->in, p->index, s->paths[n],
                                          sizeof(s->paths[n]));
         s->samples[n].out = v->images[side][i];
+        s->samples[n].random = p->random;
         n++;
     }
     return hr_submit(v->dev[side], s->samples, n, NULL,

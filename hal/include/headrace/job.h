@@ -44,7 +44,8 @@ struct hr_sample {
     // Destination: this image (of the size, channels, type it shall have), or
     // NULL: slot params.first_slot + i of the job's batch.
     hr_image out;
-    const char *name;  // for messages if there is no path; copied
+    const char *name;         // for messages if there is no path; copied
+    struct hr_random random;  // what the random ops among ops draw from
 };
 
 enum hr_on_error {
@@ -71,6 +72,7 @@ struct hr_result {
     enum hr_stage stage;  // where it failed
     int64_t offset;       // byte in the source where it failed; -1 unknown
     int width, height;    // of the source, as stored; 0 = never known
+    int orientation;      // its EXIF's, 1 .. 8; of pixels 1; 0 = never known
     char message[384];    // "" or one sentence: NAME: stage, offset, reason
 };
 
@@ -119,6 +121,16 @@ typedef const struct hr_job_t {
 // Else the caller owns one reference: hr_job_release(). Threads: any.
 HR_API hr_job hr_submit(hr_device dev, const struct hr_sample *samples, int n,
                         hr_batch batch, const struct hr_job_params *params);
+
+// Reads header facts of n samples on the library's threads: hr_probe() of their
+// data, or hr_probe_path() of their path, with the device's limits. Everything
+// else in a sample is ignored, and no picture is made. When the job is done
+// infos[i] and results[i] (status, message, width, height, orientation) say
+// what the header said; until then infos is the library's. Otherwise a job as
+// of hr_submit(), with tier, strict, spans and first_slot ignored. Threads: any.
+HR_API hr_job hr_probe_submit(hr_device dev, const struct hr_sample *samples,
+                              int n, struct hr_info *infos,
+                              const struct hr_job_params *params);
 
 // Waits up to timeout_ns (0 = just look) and returns HR_PENDING, or how the
 // job ended: HR_OK, HR_ECANCELED, HR_ETIMEDOUT, or by on_error the status of

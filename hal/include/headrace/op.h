@@ -11,8 +11,21 @@
 //
 // An op list reads as it would in torchvision: each op takes what the one
 // before it made. Order: decode first (only for encoded sources), then any
-// number of crop, resize and flip, then at most one normalize. The library
+// number of crop, resize, fit and flip, then at most one normalize. The library
 // folds the list into geometry; nothing runs step by step unless it must.
+//
+// Random crops and flips are ops like the others. The library draws them when
+// it knows the size of the picture, so nothing has to be probed first:
+//
+//   const struct hr_op train[] = {
+//       hr_op_decode(0),
+//       hr_op_random_resized_crop(.w = 224, .h = 224),
+//       hr_op_random_flip(.horizontal = .5),
+//       hr_op_normalize(.mean = {.485f, .456f, .406f},
+//                       .std = {.229f, .224f, .225f}),
+//   };
+//   struct hr_sample s = {.path = path, .ops = train, .num_ops = 4,
+//                         .random = {.seed = 7, .epoch = 3, .index = i}};
 //
 // The reference for every pixel: libjpeg-turbo's default decode, Pillow's
 // resize (src/libImaging/Resample.c; of which release: reference.h),
@@ -21,6 +34,7 @@
 #define HEADRACE_OP_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <headrace/status.h>
 
@@ -35,6 +49,10 @@ enum hr_op_type {
     HR_OP_RESIZE,
     HR_OP_FLIP,
     HR_OP_NORMALIZE,
+    HR_OP_FIT,
+    HR_OP_RANDOM_CROP,
+    HR_OP_RANDOM_RESIZED_CROP,
+    HR_OP_RANDOM_FLIP,
 };
 
 enum hr_mode {
@@ -89,12 +107,56 @@ struct hr_resize {
     enum hr_order order;
 };
 
+// Resize to the largest size within w x h that keeps the picture's shape. A
+// picture that fits already stays as it is: Pillow's Image.thumbnail() with
+// reducing_gap=None. With enlarge it becomes as large as w x h allows, and a
+// half is rounded in another way: Pillow's ImageOps.contain().
+struct hr_fit {
+    int w, h;  // > 0
+    enum hr_filter filter;
+    bool enlarge;
+};
+
 // Turn by one of the 8 orientations: transpose first (swap x and y), then
 // mirror. Rotation by 90 degrees clockwise = transpose + horizontal.
 struct hr_flip {
     bool horizontal;  // left <-> right
     bool vertical;    // top <-> bottom
     bool transpose;   // rows <-> columns, before the other two
+};
+
+// What random ops are drawn from. One key and one list make the same picture
+// from a file on any engine, in any order, for any number of threads; two keys
+// that differ anywhere, or two ops of one list, draw independently. All 0 is a
+// key like any other.
+struct hr_random {
+    uint64_t seed;   // of the run
+    uint64_t index;  // of the picture
+    uint32_t epoch;
+};
+
+// A window of w x h at a random place, torchvision's RandomCrop. A picture that
+// is smaller than the window is HR_EINVAL, unless it may be padded.
+struct hr_random_crop {
+    int w, h;            // > 0
+    int pad;             // black pixels that are put around the picture first
+    bool pad_if_needed;  // and as many more as are missing in a direction, on
+                         // both of its sides
+};
+
+// A window of random area and shape, resized to w x h: torchvision's
+// RandomResizedCrop. Counts as two ops of HR_MAX_OPS.
+struct hr_random_resized_crop {
+    int w, h;  // > 0
+    enum hr_filter filter;
+    double scale[2];  // least and greatest share of the area; both 0 = .08, 1
+    double ratio[2];  // least and greatest width / height; both 0 = 3/4, 4/3
+};
+
+// Mirror with these probabilities, 0 .. 1, independently of each other:
+// torchvision's RandomHorizontalFlip, RandomVerticalFlip.
+struct hr_random_flip {
+    double horizontal, vertical;
 };
 
 enum hr_arith {
@@ -121,30 +183,70 @@ struct hr_op {
         struct hr_decode decode;
         struct hr_crop crop;
         struct hr_resize resize;
+        struct hr_fit fit;
         struct hr_flip flip;
         struct hr_normalize normalize;
+        struct hr_random_crop random_crop;
+        struct hr_random_resized_crop random_resized_crop;
+        struct hr_random_flip random_flip;
     };
 };
 
-// Named arguments; what is not named is 0. (C only: C++ fills the struct.)
-#define hr_op_decode(...) \
-    ((struct hr_op){.type = HR_OP_DECODE, .decode = {__VA_ARGS__}})
-#define hr_op_crop(...) \
-    ((struct hr_op){.type = HR_OP_CROP, .crop = {__VA_ARGS__}})
-#define hr_op_resize(...) \
-    ((struct hr_op){.type = HR_OP_RESIZE, .resize = {__VA_ARGS__}})
-#define hr_op_flip(...) \
-    ((struct hr_op){.type = HR_OP_FLIP, .flip = {__VA_ARGS__}})
-#define hr_op_normalize(...) \
-    ((struct hr_op){.type = HR_OP_NORMALIZE, .normalize = {__VA_ARGS__}})
+// An op with named arguments; what is not named is 0. hr_op_crop() is a value:
+// for a variable, an argument, a list inside a function. HR_OP_CROP() is an
+// initialiser: C asks for it where the list is static or stands outside of
+// functions. (C only: C++ fills the struct.)
+//
+//   static const struct hr_op thumbnail[] = {
+//       HR_OP_DECODE(.apply_orientation = true),
+//       HR_OP_FIT(.w = 128, .h = 128, .filter = HR_BICUBIC),
+//   };
+//
+// Without parentheses the upper-case names are those of enum hr_op_type.
+// With nothing to name: HR_OP_DECODE(0).
+// clang-format off
+#define HR_OP_DECODE(...) {.type = HR_OP_DECODE, .decode = {__VA_ARGS__}}
+#define HR_OP_CROP(...) {.type = HR_OP_CROP, .crop = {__VA_ARGS__}}
+#define HR_OP_RESIZE(...) {.type = HR_OP_RESIZE, .resize = {__VA_ARGS__}}
+#define HR_OP_FIT(...) {.type = HR_OP_FIT, .fit = {__VA_ARGS__}}
+#define HR_OP_FLIP(...) {.type = HR_OP_FLIP, .flip = {__VA_ARGS__}}
+#define HR_OP_NORMALIZE(...) \
+    {.type = HR_OP_NORMALIZE, .normalize = {__VA_ARGS__}}
+#define HR_OP_RANDOM_CROP(...) \
+    {.type = HR_OP_RANDOM_CROP, .random_crop = {__VA_ARGS__}}
+#define HR_OP_RANDOM_RESIZED_CROP(...) \
+    {.type = HR_OP_RANDOM_RESIZED_CROP, .random_resized_crop = {__VA_ARGS__}}
+#define HR_OP_RANDOM_FLIP(...) \
+    {.type = HR_OP_RANDOM_FLIP, .random_flip = {__VA_ARGS__}}
+// clang-format on
+#define hr_op_decode(...) ((struct hr_op)HR_OP_DECODE(__VA_ARGS__))
+#define hr_op_crop(...) ((struct hr_op)HR_OP_CROP(__VA_ARGS__))
+#define hr_op_resize(...) ((struct hr_op)HR_OP_RESIZE(__VA_ARGS__))
+#define hr_op_fit(...) ((struct hr_op)HR_OP_FIT(__VA_ARGS__))
+#define hr_op_flip(...) ((struct hr_op)HR_OP_FLIP(__VA_ARGS__))
+#define hr_op_normalize(...) ((struct hr_op)HR_OP_NORMALIZE(__VA_ARGS__))
+#define hr_op_random_crop(...) ((struct hr_op)HR_OP_RANDOM_CROP(__VA_ARGS__))
+#define hr_op_random_resized_crop(...) \
+    ((struct hr_op)HR_OP_RANDOM_RESIZED_CROP(__VA_ARGS__))
+#define hr_op_random_flip(...) ((struct hr_op)HR_OP_RANDOM_FLIP(__VA_ARGS__))
 
 // Size of the picture that ops make of one of width x height pixels whose
 // EXIF orientation is orientation (1 .. 8, 0 = 1). The same arithmetic as the
 // engines. HR_EINVAL with a text in hr_last_error() if the list is not valid
-// for that size. Threads: any.
+// for that size. It is the same for all keys of random ops. Threads: any.
 HR_API enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
                                          int width, int height, int orientation,
                                          int *out_w, int *out_h);
+
+// The same list without random ops, as the library runs it for a sample with
+// that key (NULL = all 0) on a picture of that size and orientation, as probes
+// and results tell them: to read back what was drawn, and to do it again. Not
+// needed to submit. Writes out[HR_MAX_OPS] and *num_out. Errors as above.
+// Threads: any.
+HR_API enum hr_status hr_ops_draw(const struct hr_op *ops, int num_ops,
+                                  const struct hr_random *key, int width,
+                                  int height, int orientation,
+                                  struct hr_op *out, int *num_out);
 
 HR_END_DECLS
 #endif

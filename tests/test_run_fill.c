@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// How `headrace run` fills its jobs: with random ops as they are, and without
+// a look at any file by the thread that submits, unless sizes depend on them.
+#include <stdlib.h>
+#include <string.h>
+
+#include "run.h"
+#include "testing.h"
+
+enum { FILES = 20 };
+
+// Reads in one run_fill() with these ops, less those of test_reads() itself.
+static long reads_of_fill(struct run *run, const char *ops, bool fixed)
+{
+    struct run_slot slot = {0};
+    char error[320];
+    long before, own;
+
+    CU_ASSERT_FATAL(ops_parse(&run->opt.ops, ops, error, sizeof(error)));
+    run->w = 30;
+    run->h = 20;
+    run->fixed_shape = ops_fixed_size(&run->opt.ops, &run->w, &run->h);
+    CU_ASSERT_EQUAL(run->fixed_shape, fixed);
+    run->equal_shapes = true;
+    run->next = 0;
+    own = test_reads();
+    own = test_reads() - own;
+    before = test_reads();
+    CU_ASSERT(run_fill(run, &slot));
+    CU_ASSERT_EQUAL(slot.num, FILES);
+    return test_reads() - before - own;
+}
+
+static void no_file_is_read(void)
+{
+    struct run run = {.batch = FILES, .total = FILES, .slot_bytes = 1 << 20};
+    struct hr_sample samples[FILES];
+    struct run_picture pictures[FILES];
+    uint64_t seed = test_seed;
+    long sized;
+
+    if (test_reads() < 0) {
+        test_not_run("no count of reads in /proc/thread-self/io");
+        return;
+    }
+    for (int i = 0; i < FILES; i++) {
+        struct bytes jpeg = test_jpeg(30, 20, &seed);
+
+        CU_ASSERT_FATAL(inputs_add(&run.in, test_file(&jpeg, ".jpg")));
+        free(jpeg.data);
+    }
+    run.samples = samples;
+    run.pictures = pictures;
+    run.opt.seed = 77;
+    run.epoch = 3;
+    run.dev = test_device("cpu", 1, 0);
+    CU_ASSERT_EQUAL(
+        reads_of_fill(&run, "random_resized_crop=8x6,random_hflip", true), 0);
+    for (int i = 0; i < FILES; i++) {
+        const struct hr_random *key = &samples[i].random;
+
+        CU_ASSERT(key->seed == 77 && key->epoch == 3 &&
+                  key->index == (uint64_t)i);
+        CU_ASSERT_EQUAL(samples[i].num_ops, 3);
+        CU_ASSERT_EQUAL(samples[i].ops[1].type, HR_OP_RANDOM_RESIZED_CROP);
+    }
+    // And the count is one.
+    sized = reads_of_fill(&run, "random_hflip", false);
+    CHECK(sized >= FILES, "%ld reads", sized);
+    free(run.paths);
+    inputs_finish(&run.in);
+    hr_device_close(&run.dev);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {TEST_CASE(no_file_is_read)};
+
+    return test_main("run_fill", cases, 1, argc, argv);
+}
