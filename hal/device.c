@@ -404,7 +404,7 @@ static hr_device open_device(const char *name,
                              const struct hr_device_params *params)
 {
     if (!name || !strcmp(name, "auto")) {
-        name = getenv("HEADRACE_BACKEND");
+        name = secure_getenv("HEADRACE_BACKEND");
         if (!name || !*name || !strcmp(name, "auto"))
             return open_any(params);
     }

@@ -268,7 +268,7 @@ static void fill_caps(struct hr__engine *e, const struct ocl *o)
 
 static const char *wanted(const char *which)
 {
-    const char *name = getenv("HEADRACE_OPENCL_DEVICE");
+    const char *name = secure_getenv("HEADRACE_OPENCL_DEVICE");
 
     return *which || !name ? which : name;
 }

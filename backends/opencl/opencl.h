@@ -111,7 +111,7 @@ bool ocl_variant_choose(struct ocl *o, struct ocl_slot *slot,
 
 // ---- program.c -------------------------------------------------------------
 
-enum { OCL_KEY_BYTES = 1024, OCL_PATH_BYTES = 1024 };
+enum { OCL_KEY_BYTES = 1024 };
 
 extern const char ocl_kernels_source[];  // made by CMake from kernels/*.cl
 
