@@ -434,6 +434,8 @@ void hr_device_stats(hr_device handle, struct hr_stats *stats)
     stats->heap_allocations = atomic_load_explicit(&dev->heap_allocations,
                                                    memory_order_relaxed);
     stats->bytes_in_flight = dev->used;
+    stats->device_bytes = atomic_load(&dev->device_bytes);
+    stats->peak_device_bytes = atomic_load(&dev->peak_device_bytes);
     pthread_mutex_unlock(&dev->lock);
     hr__device_unref(dev);
 }

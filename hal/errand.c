@@ -120,6 +120,27 @@ void hr__way_passed(struct hr__way *way)
     pthread_mutex_unlock(&way->lock);
 }
 
+void hr__count_bytes(struct hr__way *way, int64_t change)
+{
+    struct hr__device *dev;
+    size_t now, peak;
+
+    if (!change)
+        return;
+    pthread_mutex_lock(&way->lock);
+    if (way->e) {
+        dev = way->e->device;
+        now = atomic_fetch_add(&dev->device_bytes, (size_t)change) +
+              (size_t)change;
+        peak = atomic_load(&dev->peak_device_bytes);
+        while (
+            change > 0 && now > peak &&
+            !atomic_compare_exchange_weak(&dev->peak_device_bytes, &peak, now))
+            ;
+    }
+    pthread_mutex_unlock(&way->lock);
+}
+
 void hr__way_close(struct hr__way *way)
 {
     pthread_mutex_lock(&way->lock);

@@ -271,6 +271,7 @@ struct hr__device {
     int num_jobs, num_samples, peak_jobs, peak_samples;
     struct hr_stats stats;
     _Atomic uint64_t heap_allocations;  // without the lock
+    _Atomic size_t device_bytes, peak_device_bytes;
 
     // Without the lock, by enum hr__wait.
     _Atomic uint64_t waits[2], wait_ns[2];

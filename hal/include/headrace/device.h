@@ -201,6 +201,10 @@ struct hr_stats {
                                     // made again, and that differed: then the
                                     // engine is left, see HR_WHY_LIED
     size_t bytes_in_flight, peak_bytes;
+    // Memory of the engines that are not the CPU: objects that their drivers
+    // have made for images, batches and what is on its way, as far as the size
+    // of those is known. What is kept for the next ones counts, too
+    size_t device_bytes, peak_device_bytes;
 };
 HR_API void hr_device_stats(hr_device dev, struct hr_stats *stats);
 
