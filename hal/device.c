@@ -11,6 +11,8 @@
 
 enum { POOL_CAP = 64 << 20, DEFAULT_BUDGET = 256 << 20 };
 #define DEFAULT_DEADLINE INT64_C(10000000000)
+// Longer than anybody waits, and times can be added to it.
+#define MOST_DEADLINE (INT64_MAX / 8)
 
 bool hr__device_forked(const struct hr__device *dev)
 {
@@ -128,6 +130,8 @@ static struct hr__device *make_device(const struct hr_device_params *params)
         *p = *params;
     p->budget = p->budget ? p->budget : DEFAULT_BUDGET;
     p->deadline_ns = p->deadline_ns > 0 ? p->deadline_ns : DEFAULT_DEADLINE;
+    if (p->deadline_ns > MOST_DEADLINE)
+        p->deadline_ns = MOST_DEADLINE;
     hr__limits_default(&p->limits, &p->limits);
     atomic_init(&dev->refs, 1);
     dev->pid = getpid();

@@ -434,5 +434,6 @@ void hr__registry_add(const struct hr__backend *backend);  // tests
 int64_t hr__now(void);
 int64_t hr__deadline(int64_t timeout_ns);  // now + timeout; < 0: never
 bool hr__on_library_thread(void);
+bool hr__is_library_thread(pid_t tid);  // of this process
 
 #endif

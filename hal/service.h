@@ -38,12 +38,15 @@ bool hr__cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
                    int64_t deadline);
 
 // For what may take long because others use the machine: after the deadline
-// there is another one as long as this process does something (a driver that
-// hangs mostly sleeps, one that compiles does not), and the most has not
-// passed.
+// there is another one, a second later, as long as the driver does something
+// (one that hangs mostly sleeps; one that compiles uses the processor, or waits
+// for a linker that it has started), has not had a minute for that, and the
+// most has not passed. What the rest of the process does is not asked.
 struct hr__patience {
     int64_t deadline, most;
-    int64_t cpu;  // ours, when it was looked at last
+    const pthread_t *caller;  // the thread that is in the driver; may be NULL
+    int64_t cpu, used;        // CPU time when it was looked at last; ns that
+                              // it has worked since
     int looks;
 };
 bool hr__wait_longer(struct hr__patience *p);

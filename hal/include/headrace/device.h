@@ -121,7 +121,10 @@ struct hr_device_params {
                           // From when the device takes it up: waiting behind
                           // others counts only if it does not get on with
                           // them. A driver that stays in one call for longer
-                          // gets nothing more to do until it comes back
+                          // gets nothing more to do until it comes back.
+                          // Opening and closing a device wait for a driver
+                          // so long, but at least 2 s, and up to a minute
+                          // longer while it computes (it may compile)
     int depth;            // pictures in flight on a media engine; 0 = 8, up
                           // to 24
     void *va_display;     // the caller's VADisplay, initialised, for "vaapi";
