@@ -274,7 +274,7 @@ static enum hr_status certify(struct hr__device *dev, int k, const char *wish)
         return HR_OK;
     cert = k ? &of_second : cert;
     make_key(dev, k, key);
-    if ((!strcmp(wish, "again") || !hr__certificate_load(key, cert)) &&
+    if ((!strcmp(wish, "again") || !hr__certificate_load(dev, key, cert)) &&
         (status = k ? test_alone(dev, k, cert) : test(dev, key)))
         return status;
     judge(dev, k, cert);
@@ -283,7 +283,7 @@ static enum hr_status certify(struct hr__device *dev, int k, const char *wish)
 
 enum hr_status hr__certify(struct hr__device *dev)
 {
-    const char *wish = getenv("HEADRACE_CERTIFICATE");
+    const char *wish = secure_getenv("HEADRACE_CERTIFICATE");
     enum hr_status status = HR_OK;
 
     wish = wish ? wish : "";

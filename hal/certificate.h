@@ -53,7 +53,8 @@ int hr__certificate_case(int i, int w, int h, struct hr_op *ops);
 // ---- certificate_file.c: keys are text that ends in a newline -------------
 
 enum { HR__CERTIFICATE_KEY = 2048 };
-bool hr__certificate_load(const char *key, struct hr_certificate *cert);
+bool hr__certificate_load(struct hr__device *dev, const char *key,
+                          struct hr_certificate *cert);
 // False with errno: it could not be kept.
 bool hr__certificate_save(const char *key, const struct hr_certificate *cert);
 

@@ -11,19 +11,16 @@
 //
 // Numbers with a fraction are counted in 1e-9, so that no locale matters. A
 // file that is not exactly this, or of another key with the same hash, is as
-// good as none; it is replaced by rename, so readers see the old or the new.
+// good as none. Where it lies, and who is trusted: cache.c.
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "hal/certificate.h"
 
-enum { PATH_BYTES = 1024, FILE_BYTES = HR__CERTIFICATE_KEY + 2048 };
+enum { NAME_BYTES = 64, FILE_BYTES = HR__CERTIFICATE_KEY + 2048 };
 
 static const char first_line[] = "headrace certificate 2\n";
 
@@ -37,60 +34,34 @@ static uint64_t hash(const char *text, size_t size)
     return h;
 }
 
-// The folder for the file, made if make is set and it is not there.
-static bool folder(char *path, size_t size, bool make)
+static void name_of(const char *key, char name[NAME_BYTES])
 {
-    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n;
-
-    // The XDG base directory specification ignores relative paths.
-    if (base && base[0] == '/')
-        n = snprintf(path, size, "%s", base);
-    else if (home && home[0] == '/')
-        n = snprintf(path, size, "%s/.cache", home);
-    else
-        return errno = ENOENT, false;
-    if (n < 0 || (size_t)n + sizeof("/headrace") > size)
-        return errno = ENAMETOOLONG, false;
-    if (make && mkdir(path, 0700) && errno != EEXIST)
-        return false;
-    strcat(path, "/headrace");
-    return !make || !mkdir(path, 0700) || errno == EEXIST;
-}
-
-static bool path_of(const char *key, char path[PATH_BYTES], bool make)
-{
-    char dir[PATH_BYTES - 64];
-
-    if (!folder(dir, sizeof(dir), make))
-        return false;
-    snprintf(path, PATH_BYTES, "%s/certificate-%016" PRIx64 ".txt", dir,
+    snprintf(name, NAME_BYTES, "certificate-%016" PRIx64 ".txt",
              hash(key, strlen(key)));
-    return true;
 }
 
 // ---- Reading ---------------------------------------------------------------
 
 // The whole file as text; its size, or 0 if it is too large or not there.
-static size_t read_text(const char *path, char text[FILE_BYTES])
+static size_t read_text(struct hr__device *dev, const char *name,
+                        char text[FILE_BYTES])
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    size_t size = 0;
-    ssize_t n;
+    char why[HR__CACHE_WHY];
+    size_t size;
+    int fd = hr__cache_open(name, &size, why);
+    bool ok;
 
-    if (fd < 0)
+    if (fd < 0) {
+        if (why[0])
+            hr__log(dev, HR_LOG_WARN, "its certificate is not read: %s", why);
         return 0;
-    while (size < FILE_BYTES - 1) {
-        n = read(fd, text + size, FILE_BYTES - 1 - size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        size += (size_t)n;
     }
+    ok = size < FILE_BYTES && hr__read_all(fd, text, size);
     close(fd);
+    if (!ok)
+        return 0;
     text[size] = '\0';
-    return size < FILE_BYTES - 1 ? size : 0;
+    return size;
 }
 
 static bool read_span(const char **at, struct hr_span_certificate *s)
@@ -178,13 +149,15 @@ static bool read_body(const char *text, const char *at,
            !strcmp(at + used, "\n") && sum == hash(text, (size_t)(at - text));
 }
 
-bool hr__certificate_load(const char *key, struct hr_certificate *cert)
+bool hr__certificate_load(struct hr__device *dev, const char *key,
+                          struct hr_certificate *cert)
 {
     size_t head = sizeof(first_line) - 1, len = strlen(key);
-    char path[PATH_BYTES], text[FILE_BYTES];
+    char name[NAME_BYTES], text[FILE_BYTES];
 
     memset(cert, 0, sizeof(*cert));
-    if (path_of(key, path, false) && read_text(path, text) > head + len &&
+    name_of(key, name);
+    if (read_text(dev, name, text) > head + len &&
         !memcmp(text, first_line, head) && !memcmp(text + head, key, len) &&
         read_body(text, text + head + len, cert))
         return true;
@@ -232,40 +205,13 @@ static size_t write_text(const char *key, const struct hr_certificate *cert,
     return n < FILE_BYTES ? n : 0;
 }
 
-static bool write_all(int fd, const char *from, size_t size)
-{
-    while (size) {
-        ssize_t n = write(fd, from, size);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        from += n;
-        size -= (size_t)n;
-    }
-    return true;
-}
-
 bool hr__certificate_save(const char *key, const struct hr_certificate *cert)
 {
-    char path[PATH_BYTES], temp[PATH_BYTES + 16], text[FILE_BYTES];
-    size_t size = write_text(key, cert, text);
-    bool ok;
-    int fd, err;
+    char name[NAME_BYTES], text[FILE_BYTES];
+    struct iovec part = {text, write_text(key, cert, text)};
 
-    if (!size)
+    if (!part.iov_len)
         return errno = EFBIG, false;
-    if (!path_of(key, path, true))
-        return false;
-    snprintf(temp, sizeof(temp), "%s.XXXXXX", path);
-    if ((fd = mkostemp(temp, O_CLOEXEC)) < 0)
-        return false;
-    ok = write_all(fd, text, size);
-    ok = !close(fd) && ok && !rename(temp, path);
-    err = errno;
-    if (!ok)
-        unlink(temp);
-    errno = err;
-    return ok;
+    name_of(key, name);
+    return hr__cache_write(name, &part, 1);
 }

@@ -37,6 +37,7 @@ void hr__certificate_end(struct hr__device *dev,
     memset(&dev->stats, 0, sizeof(dev->stats));
     pthread_mutex_unlock(&dev->lock);
     atomic_store(&dev->heap_allocations, 0);
+    atomic_store(&dev->peak_device_bytes, atomic_load(&dev->device_bytes));
     dev->pub.params = *mine;
 }
 

@@ -3,7 +3,9 @@
 // thread of the library.
 #include <errno.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "hal/hal.h"
 
@@ -62,13 +64,43 @@ struct start {
     void *arg;
 };
 
+// Who they are, without a lock: a fork could inherit it.
+enum { MAX_LISTED = 1024 };
+static _Atomic pid_t listed[MAX_LISTED];
+
+static _Atomic pid_t *list_thread(void)
+{
+    pid_t tid = (pid_t)syscall(SYS_gettid);
+
+    for (int i = 0; i < MAX_LISTED; i++) {
+        pid_t none = 0;
+
+        if (atomic_compare_exchange_strong(&listed[i], &none, tid))
+            return &listed[i];
+    }
+    return NULL;
+}
+
+bool hr__is_library_thread(pid_t tid)
+{
+    for (int i = 0; i < MAX_LISTED; i++)
+        if (atomic_load_explicit(&listed[i], memory_order_relaxed) == tid)
+            return true;
+    return false;
+}
+
 static void *thread_main(void *arg)
 {
     struct start start = *(struct start *)arg;
+    _Atomic pid_t *entry = list_thread();
+    void *result;
 
     hr__free(arg);
     library_thread = true;
-    return start.run(start.arg);
+    result = start.run(start.arg);
+    if (entry)
+        atomic_store(entry, 0);
+    return result;
 }
 
 bool hr__thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg)

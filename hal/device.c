@@ -11,6 +11,8 @@
 
 enum { POOL_CAP = 64 << 20, DEFAULT_BUDGET = 256 << 20 };
 #define DEFAULT_DEADLINE INT64_C(10000000000)
+// Longer than anybody waits, and times can be added to it.
+#define MOST_DEADLINE (INT64_MAX / 8)
 
 bool hr__device_forked(const struct hr__device *dev)
 {
@@ -132,6 +134,8 @@ static struct hr__device *make_device(const struct hr_device_params *params)
     }
     p->budget = p->budget ? p->budget : DEFAULT_BUDGET;
     p->deadline_ns = p->deadline_ns > 0 ? p->deadline_ns : DEFAULT_DEADLINE;
+    if (p->deadline_ns > MOST_DEADLINE)
+        p->deadline_ns = MOST_DEADLINE;
     hr__limits_default(&p->limits, &p->limits);
     atomic_init(&dev->refs, 1);
     dev->pid = getpid();
@@ -408,7 +412,7 @@ static hr_device open_device(const char *name,
                              const struct hr_device_params *params)
 {
     if (!name || !strcmp(name, "auto")) {
-        name = getenv("HEADRACE_BACKEND");
+        name = secure_getenv("HEADRACE_BACKEND");
         if (!name || !*name || !strcmp(name, "auto"))
             return open_any(params);
     }
@@ -438,6 +442,8 @@ void hr_device_stats(hr_device handle, struct hr_stats *stats)
     stats->heap_allocations = atomic_load_explicit(&dev->heap_allocations,
                                                    memory_order_relaxed);
     stats->bytes_in_flight = dev->used;
+    stats->device_bytes = atomic_load(&dev->device_bytes);
+    stats->peak_device_bytes = atomic_load(&dev->peak_device_bytes);
     pthread_mutex_unlock(&dev->lock);
     hr__device_unref(dev);
 }

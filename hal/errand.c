@@ -1,31 +1,118 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls into drivers, on threads that may be left behind; and their way back.
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
-#include "hal/backend.h"
+#include "hal/hal.h"
 
-#define PATIENCE_STEP INT64_C(2000000000)
+#define PATIENCE_STEP INT64_C(1000000000)
+#define PATIENCE_WORK INT64_C(60000000000)
 
 // ---- Patience -------------------------------------------------------------
 
-static int64_t cpu_time(void)
+static int64_t read_clock(clockid_t clock)
 {
     struct timespec t = {0};
 
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    clock_gettime(clock, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+// What pthread_getcpuclockid() makes of a thread; and back, 0: it has ended.
+static clockid_t clock_of(pid_t tid)
+{
+    return (clockid_t)(~(unsigned)tid << 3 | 6);
+}
+
+static pid_t tid_of(pthread_t thread)
+{
+    clockid_t clock;
+
+    return pthread_getcpuclockid(thread, &clock) ? 0 : ~(clock >> 3);
+}
+
+// A thread inherits the signals that are blocked where it is started. On ours
+// all are, and a program's own hardly ever block all of these.
+static bool blocks_signals(pid_t tid)
+{
+    static const int some[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGUSR1, SIGUSR2,
+                               SIGALRM, SIGTERM, SIGCHLD, SIGWINCH};
+    unsigned long long mask = 0;
+    char path[48], line[128];
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/status", (int)tid);
+    if (!(f = fopen(path, "re")))
+        return false;
+    while (fgets(line, sizeof(line), f))
+        if (sscanf(line, "SigBlk: %llx", &mask) == 1)
+            break;
+    fclose(f);
+    for (size_t i = 0; i < sizeof(some) / sizeof(*some); i++)
+        if (!(mask >> (some[i] - 1) & 1))
+            return false;
+    return true;
+}
+
+// Compilers call linkers.
+static bool has_child(pid_t tid)
+{
+    char path[48];
+    FILE *f;
+    bool any;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)tid);
+    if (!(f = fopen(path, "re")))
+        return false;
+    any = getc(f) != EOF;
+    fclose(f);
+    return any;
+}
+
+// Of the thread that calls the driver, and of those that the driver has started
+// from ours, in this call or before it: their CPU time, and whether one of them
+// has started a process that is still there.
+static int64_t driver_cpu(pid_t caller, bool *waits)
+{
+    DIR *dir = opendir("/proc/self/task");
+    const struct dirent *entry;
+    int64_t sum = 0;
+
+    *waits = false;
+    while (dir && (entry = readdir(dir))) {
+        pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+        if (tid <= 0 || (tid != caller &&
+                         (hr__is_library_thread(tid) || !blocks_signals(tid))))
+            continue;
+        sum += read_clock(clock_of(tid));
+        *waits |= has_child(tid);
+    }
+    if (dir)
+        closedir(dir);
+    return sum;
 }
 
 bool hr__wait_longer(struct hr__patience *p)
 {
-    int64_t now = hr__now(), cpu = cpu_time();
-    bool works = !p->looks++ || cpu - p->cpu >= PATIENCE_STEP / 100;
+    int64_t now = hr__now(), cpu, used;
+    bool works, waits;
 
-    if (!works || now >= p->most)
+    if (now >= p->most || p->used >= PATIENCE_WORK)
         return false;
+    cpu = driver_cpu(p->caller ? tid_of(*p->caller) : 0, &waits);
+    // (Less: a thread has ended, which did something, too.)
+    used = waits ? PATIENCE_STEP : llabs(cpu - p->cpu);
+    works = !p->looks++ || used >= PATIENCE_STEP / 100;
+    if (p->looks > 1)
+        p->used += used < PATIENCE_STEP ? used : PATIENCE_STEP;
     p->cpu = cpu;
     p->deadline = now + PATIENCE_STEP;
-    return true;
+    return works;
 }
 
 // ---- Errands --------------------------------------------------------------
@@ -117,6 +204,27 @@ void hr__way_passed(struct hr__way *way)
     pthread_mutex_lock(&way->lock);
     if (!--way->passing)
         pthread_cond_broadcast(&way->empty);
+    pthread_mutex_unlock(&way->lock);
+}
+
+void hr__count_bytes(struct hr__way *way, int64_t change)
+{
+    struct hr__device *dev;
+    size_t now, peak;
+
+    if (!change)
+        return;
+    pthread_mutex_lock(&way->lock);
+    if (way->e) {
+        dev = way->e->device;
+        now = atomic_fetch_add(&dev->device_bytes, (size_t)change) +
+              (size_t)change;
+        peak = atomic_load(&dev->peak_device_bytes);
+        while (
+            change > 0 && now > peak &&
+            !atomic_compare_exchange_weak(&dev->peak_device_bytes, &peak, now))
+            ;
+    }
     pthread_mutex_unlock(&way->lock);
 }
 

@@ -299,6 +299,7 @@ struct hr__device {
     int num_jobs, num_samples, peak_jobs, peak_samples;
     struct hr_stats stats;
     _Atomic uint64_t heap_allocations;  // without the lock
+    _Atomic size_t device_bytes, peak_device_bytes;
 
     // Without the lock, by enum hr__wait.
     _Atomic uint64_t waits[2], wait_ns[2];
@@ -476,5 +477,6 @@ void hr__registry_add(const struct hr__backend *backend);  // tests
 int64_t hr__now(void);
 int64_t hr__deadline(int64_t timeout_ns);  // now + timeout; < 0: never
 bool hr__on_library_thread(void);
+bool hr__is_library_thread(pid_t tid);  // of this process
 
 #endif

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include <headrace/headrace.h>
 
@@ -37,12 +38,15 @@ bool hr__cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
                    int64_t deadline);
 
 // For what may take long because others use the machine: after the deadline
-// there is another one as long as this process does something (a driver that
-// hangs mostly sleeps, one that compiles does not), and the most has not
-// passed.
+// there is another one, a second later, as long as the driver does something
+// (one that hangs mostly sleeps; one that compiles uses the processor, or waits
+// for a linker that it has started), has not had a minute for that, and the
+// most has not passed. What the rest of the process does is not asked.
 struct hr__patience {
     int64_t deadline, most;
-    int64_t cpu;  // ours, when it was looked at last
+    const pthread_t *caller;  // the thread that is in the driver; may be NULL
+    int64_t cpu, used;        // CPU time when it was looked at last; ns that
+                              // it has worked since
     int looks;
 };
 bool hr__wait_longer(struct hr__patience *p);
@@ -79,6 +83,25 @@ enum hr_status hr__fork_check(_Atomic pid_t *user, bool use, const char *what);
 // Which loaded library has that address: its build id, or else its file's size,
 // date and name. One line without its end; "" if none has it.
 void hr__library_text(uintptr_t address, char *text, size_t size);
+
+// What the library keeps on disk: files in $XDG_CACHE_HOME/headrace, or in
+// ~/.cache/headrace; in no folder for a program with more rights than its user
+// (secure_getenv()). Read only if nobody else can have written it: folder and
+// file belong to the effective user or to root, and others may not write there.
+//
+// open: a descriptor of a regular file, at its begin; -1: as if there were
+// none, and why says so if something is there ("" if not). write: the parts as
+// one file, there with all its bytes or not at all; false with errno. name:
+// without '/'.
+enum { HR__CACHE_WHY = 160 };
+int hr__cache_open(const char *name, size_t *size, char why[HR__CACHE_WHY]);
+bool hr__cache_write(const char *name, const struct iovec *parts, int n);
+// False: there are not so many bytes.
+bool hr__read_all(int fd, void *to, size_t size);
+
+// Bytes of device memory that an engine has got, or let go (< 0), as far as it
+// knows. Takes the way's lock.
+void hr__count_bytes(struct hr__way *way, int64_t change);
 
 // Failures of an engine in a row, and the rest they earn; zeroed it is closed.
 // Guarded by a lock of the engine's.

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The library exports exactly what the public headers declare with HR_API.
+# The library exports exactly what the public headers declare with HR_API, and
+# reads the environment by secure_getenv() only.
 #   check_symbols.sh LIBRARY [HEADER_DIR]      check_symbols.sh --self-test
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -40,6 +41,10 @@ check()
     while read -r name; do
         echo "not named hr_[a-z]...: $name"; bad=1
     done < <(echo "$have" | grep -vE '^hr_[a-z][a-z0-9_]*$' | sed '/^$/d')
+    # A privileged program must not be told by its user what to load.
+    if [[ -n $(nm -D --undefined-only "$1" | grep -w getenv) ]]; then
+        echo "uses getenv(), not secure_getenv()"; bad=1
+    fi
     ((bad)) || echo "$(wc -l <<<"$have") symbols, as declared"
     return $bad
 }
@@ -66,7 +71,9 @@ self_test()
     try 1 'void hr_one(void){} void hr_two(void){} void hr_three(void){}'
     try 1 'void hr_one(void){} void hr_two(void){} void hr__two(void){}'
     try 1 'void hr_one(void){} void hr_two(void){} int helper;'
-    echo "self-test: 5 cases as expected"
+    try 1 'void hr_one(void){} char *getenv(const char *);
+           void hr_two(void){getenv("x");}'
+    echo "self-test: 6 cases as expected"
 }
 
 if [[ ${1-} == --self-test ]]; then

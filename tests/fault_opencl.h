@@ -33,6 +33,9 @@ enum fault_action {
     FAULT_FAIL,        // returns the code, the driver is not called
     FAULT_HANG,        // waits for fault_release(), then calls the driver
     FAULT_HANG_AFTER,  // calls the driver, then waits
+    // Computes for so many ms of CPU time (the code), then calls the driver:
+    FAULT_WORK,        // on the thread that called
+    FAULT_WORK_APART,  // on one of its own, for which it waits
     // Of clSetEventCallback only:
     FAULT_EVENT,   // the callback gets the code as its status
     FAULT_LATE,    // the callback comes after fault_release()

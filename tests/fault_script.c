@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "fault_calls.h"
 
@@ -78,6 +79,34 @@ void fault_hang_now(void)
     pthread_mutex_unlock(&f.lock);
 }
 
+static void *work(void *ms)
+{
+    struct timespec t;
+
+    do
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    while (t.tv_sec * 1000 + t.tv_nsec / 1000000 < *(cl_int *)ms);
+    return NULL;
+}
+
+static void work_so_long(const struct fault_rule *rule)
+{
+    cl_int ms = rule->code;
+    pthread_t thread;
+    struct timespec t;
+
+    if (rule->action == FAULT_WORK_APART) {
+        if (pthread_create(&thread, NULL, work, &ms))
+            abort();
+        pthread_join(thread, NULL);
+    }
+    if (rule->action == FAULT_WORK) {
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+        ms += (cl_int)(t.tv_sec * 1000 + t.tv_nsec / 1000000);
+        work(&ms);
+    }
+}
+
 struct fault_rule fault_begin(enum fault_entry entry)
 {
     struct fault_rule rule = {.action = FAULT_FAIL, .code = CL_SUCCESS};
@@ -95,6 +124,7 @@ struct fault_rule fault_begin(enum fault_entry entry)
             hang();
     }
     pthread_mutex_unlock(&f.lock);
+    work_so_long(&rule);
     if (rule.action != FAULT_FAIL && rule.action != FAULT_EVENT)
         rule.code = CL_SUCCESS;
     return rule;

@@ -5,7 +5,9 @@
 // for.
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "scene.h"
 
@@ -157,20 +159,103 @@ static void hang_in_front(void)
     hr_device_close(&dev);
 }
 
-// Time is given to a process that works, and not to one that sleeps.
+// ---- Patience --------------------------------------------------------------
+
+static atomic_bool burns, ends;
+
+static void *burn(void *arg)
+{
+    while (!atomic_load(&ends))
+        if (!atomic_load(&burns))
+            test_sleep(TEST_MS);
+    return arg;
+}
+
+// A driver's thread: started on one of the library's.
+static void *start_burning(void *arg)
+{
+    if (pthread_create(arg, NULL, burn, NULL))
+        abort();
+    while (!atomic_load(&ends))
+        test_sleep(TEST_MS);
+    return NULL;
+}
+
+// Whether a process that sleeps is waited for: on the thread that calls.
+static void *start_process(void *arg)
+{
+    pthread_t self = pthread_self();
+    struct hr__patience p = {.most = INT64_MAX, .caller = &self};
+    pid_t pid = fork();
+
+    if (!pid) {
+        pause();
+        _exit(0);
+    }
+    hr__wait_longer(&p);
+    test_sleep(100 * TEST_MS);
+    if (access("/proc/thread-self/children", R_OK))
+        test_not_run("no /proc/*/children here");
+    else
+        CHECK(hr__wait_longer(&p), "a linker");
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    hr__wait_longer(&p);
+    test_sleep(100 * TEST_MS);
+    CHECK(!hr__wait_longer(&p), "no linker any more");
+    return arg;
+}
+
+// Whether there is patience while this burns, and then while it does not.
+static void look_twice(const pthread_t *caller, bool burning, const char *what)
+{
+    struct hr__patience p = {.most = hr__now() + 60000 * TEST_MS,
+                             .caller = caller};
+
+    atomic_store(&burns, true);
+    CHECK(hr__wait_longer(&p) && p.deadline > hr__now(), "%s: at first", what);
+    test_sleep(300 * TEST_MS);
+    CHECK(hr__wait_longer(&p) == burning, "%s: it burns", what);
+    atomic_store(&burns, false);
+    test_sleep(50 * TEST_MS);
+    hr__wait_longer(&p);
+    test_sleep(100 * TEST_MS);
+    CHECK(!hr__wait_longer(&p), "%s: it sleeps", what);
+}
+
+// Time is given to a driver that works: on our thread or on its own. Not to one
+// that sleeps, whatever the program's threads and other ones of ours do.
 static void patience(void)
 {
-    struct hr__patience p = {.most = hr__now() + 60000 * TEST_MS};
-    clock_t begin = clock();
+    struct hr__patience p = {.most = hr__now()};
+    pthread_t user, ours, starter, drivers = 0;
 
-    CHECK(hr__wait_longer(&p) && p.deadline > hr__now(), "at first");
-    while (clock() - begin < CLOCKS_PER_SEC / 5)
-        ;
-    CHECK(hr__wait_longer(&p), "it worked");
-    test_sleep(100 * TEST_MS);
-    CHECK(!hr__wait_longer(&p), "it slept");
-    p = (struct hr__patience){.most = hr__now()};
     CHECK(!hr__wait_longer(&p), "at the end");
+    p = (struct hr__patience){.most = INT64_MAX, .used = INT64_C(60000000000)};
+    CHECK(!hr__wait_longer(&p), "after a minute of work");
+    atomic_store(&ends, false);
+    if (pthread_create(&user, NULL, burn, NULL))
+        abort();
+    look_twice(NULL, false, "a thread of the program");
+    atomic_store(&ends, true);
+    pthread_join(user, NULL);
+    atomic_store(&ends, false);
+    if (!hr__thread_start(&ours, burn, NULL))
+        abort();
+    look_twice(NULL, false, "another thread of the library");
+    look_twice(&ours, true, "the thread that calls");
+    atomic_store(&ends, true);
+    pthread_join(ours, NULL);
+    atomic_store(&ends, false);
+    if (!hr__thread_start(&starter, start_burning, &drivers))
+        abort();
+    look_twice(NULL, true, "a thread of the driver's");
+    atomic_store(&ends, true);
+    pthread_join(starter, NULL);
+    pthread_join(drivers, NULL);
+    if (!hr__thread_start(&starter, start_process, NULL))
+        abort();
+    pthread_join(starter, NULL);
 }
 
 int main(int argc, char **argv)

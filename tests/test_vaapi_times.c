@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What profiles say of the VA-API engine: its own time, and its threads'.
+// What profiles say of the VA-API engine: its own time, and its threads'; how
+// long it waits for its driver; how much memory it has.
 #include <headrace/trace.h>
 #include <stdlib.h>
 
@@ -7,17 +8,21 @@
 
 enum { N = 24, DEPTH = 8, LATENCY_MS = 20 };
 
-static void run(hr_device dev)
+static void run_size(hr_device dev, int w, int h)
 {
     static const struct hr_op ops[] = {hr_op_decode(0),
                                        hr_op_resize(.w = 40, .h = 30)};
     uint64_t seed = test_seed;
-    struct bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
+    struct jpeg_spec spec = *YCC(.factors = {0x22});
+    struct bytes b;
     struct hr_sample s[N];
     hr_batch out = hr_batch_create(dev, hr_batch_params(.n = N, .c = 3, .h = 30,
                                                         .w = 40));
     hr_job job;
 
+    spec.w = w;
+    spec.h = h;
+    b = test_jpeg_of(&spec, &seed);
     for (int i = 0; i < N; i++)
         s[i] = (struct hr_sample){
             .data = b.data, .size = b.size, .ops = ops, .num_ops = 2};
@@ -26,6 +31,11 @@ static void run(hr_device dev)
     hr_job_release(&job);
     hr_batch_destroy(&out);
     free(b.data);
+}
+
+static void run(hr_device dev)
+{
+    run_size(dev, 100, 90);
 }
 
 static uint64_t delivered(const struct hr_profile *profile)
@@ -81,9 +91,94 @@ static void parts(void)
     vaapi_close(&dev);
 }
 
+// ---- Deadlines ---------------------------------------------------------------
+
+static void any_deadline(void)
+{
+    static const int64_t ns[] = {INT64_MIN, INT64_MAX / 9 * 8 + 8, INT64_MAX};
+
+    for (int i = 0; i < 3; i++) {
+        struct hr_stats stats;
+        hr_device dev;
+
+        vaapi_driver("default,reset,personality=ihd");
+        dev = vaapi_open_with(
+            hr_device_params(.threads = 1, .deadline_ns = ns[i]));
+        CHECK(dev != NULL, "deadline %d: %s", i, hr_last_error());
+        if (!dev)
+            continue;
+        // (Strict: nobody else makes them.)
+        run(dev);
+        hr_device_stats(dev, &stats);
+        CHECK(!stats.abandoned && !stats.fallbacks, "deadline %d: given up", i);
+        vaapi_close(&dev);
+    }
+}
+
+static void open_hangs(void)
+{
+    int64_t begin, took;
+    hr_device dev;
+
+    vaapi_driver("default,reset,personality=ihd,fault=CreateConfig:hang:1");
+    begin = hr__now();
+    dev = vaapi_open_with(hr_device_params(.deadline_ns = 1000 * TEST_MS));
+    took = hr__now() - begin;
+    CHECK(!dev && hr_last_status() == HR_EDEVICE, "%s", hr_last_error());
+    CHECK(took >= 1000 * TEST_MS && took < 3000 * TEST_MS,
+          "the open took %d ms", (int)(took / TEST_MS));
+    hr_device_close(&dev);
+    vaapi_driver("release");
+    test_sleep(100 * TEST_MS);
+    vaapi_driver("default,reset");
+}
+
+// ---- Memory ------------------------------------------------------------------
+
+static size_t bytes_of(hr_device dev)
+{
+    struct hr_stats stats;
+
+    hr_device_stats(dev, &stats);
+    CHECK(stats.peak_device_bytes >= stats.device_bytes, "the peak");
+    return stats.device_bytes;
+}
+
+// Surfaces and images stay for the next pictures; those of other sizes take
+// their place.
+static void bytes_held(void)
+{
+    const size_t one = (size_t)112 * 96 * 3;  // a surface, as it is reckoned
+    size_t before, most;
+    hr_device dev;
+
+    vaapi_driver("default,reset,personality=ihd");
+    setenv("HEADRACE_VAAPI_READ", "get", 1);
+    dev = vaapi_open_with(hr_device_params(.threads = 1, .depth = 2));
+    unsetenv("HEADRACE_VAAPI_READ");
+    CHECK(dev != NULL, "%s", hr_last_error());
+    if (!dev)
+        return;
+    before = bytes_of(dev);
+    run(dev);
+    CHECK(bytes_of(dev) >= one / 2, "%zu bytes", bytes_of(dev));
+    // Four slots, of up to twice that for surface and image.
+    most = before + 4 * 2 * one;
+    CHECK(bytes_of(dev) <= most, "%zu bytes", bytes_of(dev));
+    for (int i = 0; i < 36; i++)
+        run_size(dev, 112 - 8 * (i % 6), 96 - 8 * (i / 6));
+    CHECK(bytes_of(dev) <= most, "it grows: %zu bytes", bytes_of(dev));
+    vaapi_close(&dev);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {TEST_CASE(parts)};
+    static const struct test_case cases[] = {
+        TEST_CASE(parts),
+        TEST_CASE(any_deadline),
+        TEST_CASE(bytes_held),
+        TEST_CASE(open_hangs),
+    };
 
     if (!vaapi_init())
         return TEST_NOT_RUN;

@@ -64,7 +64,7 @@ static int usable_cores(void)
 // names none of them.
 static unsigned mask_from_environment(void)
 {
-    const char *name = getenv("HEADRACE_CPU");
+    const char *name = secure_getenv("HEADRACE_CPU");
 
     if (!name || !*name || !strcmp(name, "avx512"))
         return ~0u;
@@ -153,7 +153,7 @@ static enum hr_status cpu_open(struct hr__engine *e, const char *which)
         return hr__fail(HR_EINVAL,
                         "HEADRACE_CPU=%.32s: must be c, avx2 or "
                         "avx512",
-                        getenv("HEADRACE_CPU"));
+                        secure_getenv("HEADRACE_CPU"));
     c->e = e;
     c->heap = (struct cpu_heap){heap_alloc, heap_free, e->device};
     cpu_ops_init(&c->ops, cpu_detect() & mask);

@@ -268,7 +268,7 @@ static void fill_caps(struct hr__engine *e, const struct ocl *o)
 
 static const char *wanted(const char *which)
 {
-    const char *name = getenv("HEADRACE_OPENCL_DEVICE");
+    const char *name = secure_getenv("HEADRACE_OPENCL_DEVICE");
 
     return *which || !name ? which : name;
 }
@@ -299,7 +299,7 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
     ocl_pinned_init(&o->pinned);
     o->deadline = deadline_of(e);
     snprintf(o->which, sizeof(o->which), "%s", wanted(which));
-    if (!(status = ocl_start(o)))
+    if (!(status = ocl_start(o, e->params.deadline_ns)))
         fill_caps(e, o);
     return status;
 }
@@ -311,7 +311,7 @@ static void ocl_close(struct hr__engine *e)
 
     if (!o)
         return;
-    stopped = ocl_stop(o);
+    stopped = ocl_stop(o, e->params.deadline_ns);
     ocl_pool_finish(&o->pool);
     if (stopped) {
         ocl_pinned_finish(&o->pinned);

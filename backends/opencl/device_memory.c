@@ -153,6 +153,7 @@ static bool make_slab(struct ocl *o, struct ocl_slab *s, enum hr_memory kind,
     s->mem = o->api.clCreateBuffer(o->context, flags, s->size, NULL, &err);
     if (ocl_failed(fault, err, "clCreateBuffer"))
         return s->mem = NULL, false;
+    hr__count_bytes(&o->hal, (int64_t)s->size);
     if (pinned) {
         s->host = o->api.clEnqueueMapBuffer(o->queues[OCL_UPLOAD], s->mem,
                                             CL_TRUE, CL_MAP_READ | CL_MAP_WRITE,
@@ -169,6 +170,8 @@ static bool make_slab(struct ocl *o, struct ocl_slab *s, enum hr_memory kind,
 
 static void drop_slab(struct ocl *o, struct ocl_slab *s)
 {
+    if (s->mem)
+        hr__count_bytes(&o->hal, -(int64_t)s->size);
     // What is mapped of a context that was lost is left behind: taking it away
     // crashes drivers.
     if (s->host && s->context != o->context)

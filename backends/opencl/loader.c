@@ -52,7 +52,7 @@ static void load_optional(struct ocl_api *api, void *library)
 
 enum hr_status ocl_api_load(struct ocl_api *api)
 {
-    const char *name = getenv("HEADRACE_OPENCL_LIBRARY");
+    const char *name = secure_getenv("HEADRACE_OPENCL_LIBRARY");
     void *library;
 
     if (ocl_api_check())

@@ -111,7 +111,7 @@ bool ocl_variant_choose(struct ocl *o, struct ocl_slot *slot,
 
 // ---- program.c -------------------------------------------------------------
 
-enum { OCL_KEY_BYTES = 1024, OCL_PATH_BYTES = 1024 };
+enum { OCL_KEY_BYTES = 1024 };
 
 extern const char ocl_kernels_source[];  // made by CMake from kernels/*.cl
 
@@ -341,11 +341,11 @@ void ocl_log(struct ocl *o, enum hr_log_level level, const char *fmt, ...)
 #define OCL_COMPILE_NS INT64_C(60000000000)
 
 // Starts both threads and waits until the device is open. What goes wrong is
-// in hr_last_error().
-enum hr_status ocl_start(struct ocl *o);
+// in hr_last_error(). deadline: the user's, in ns.
+enum hr_status ocl_start(struct ocl *o, int64_t deadline);
 // Bounded in time. False: a thread hangs, or memory is still in the driver's
 // hands; *o must be left as it is.
-bool ocl_stop(struct ocl *o);
+bool ocl_stop(struct ocl *o, int64_t deadline);
 // deadline: of these and of what comes after them.
 void ocl_push(struct ocl *o, struct hr__task *list, int64_t deadline);
 void ocl_cancel_queued(struct ocl *o);

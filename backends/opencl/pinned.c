@@ -151,16 +151,17 @@ static void release_retired(struct ocl *o)
 
     for (int i = 0; i < OCL_CHUNKS; i++) {
         struct ocl_chunk *c = &p->chunks[i];
-        cl_mem mem = NULL;
+        struct ocl_buffer gone = {0};
 
         pthread_mutex_lock(&p->lock);
         if (c->retired && !c->holders) {
-            mem = c->buffer.mem;
+            gone = c->buffer;
             *c = (struct ocl_chunk){0};
         }
         pthread_mutex_unlock(&p->lock);
-        if (mem)
-            o->api.clReleaseMemObject(mem);
+        if (gone.mem)
+            o->api.clReleaseMemObject(gone.mem);
+        hr__count_bytes(&o->hal, -(int64_t)gone.size);
     }
 }
 

@@ -5,13 +5,8 @@
 //
 // A cache file is a head, the key as text, the binary. Its name is the hash of
 // the key; the text in it tells two keys with one hash apart.
-#define _GNU_SOURCE  // mkostemp()
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
@@ -51,70 +46,15 @@ static void make_key(const struct ocl *o, const char *options,
              o->facts.name, o->facts.driver, file);
 }
 
-// The folder for the cache, made if it is not there. False: no cache.
-static bool cache_folder(char *path, size_t size)
+enum { NAME_BYTES = 64 };
+
+static void name_of(const char *key, char name[NAME_BYTES])
 {
-    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n;
-
-    // The XDG base directory specification ignores relative paths.
-    if (base && base[0] == '/')
-        n = snprintf(path, size, "%s", base);
-    else if (home && home[0] == '/')
-        n = snprintf(path, size, "%s/.cache", home);
-    else
-        return false;
-    if (n < 0 || (size_t)n + sizeof("/headrace") > size)
-        return false;
-    if (mkdir(path, 0700) && errno != EEXIST)
-        return false;
-    strcat(path, "/headrace");
-    return !mkdir(path, 0700) || errno == EEXIST;
-}
-
-static bool cache_path(const char *key, char *path, size_t size)
-{
-    size_t n;
-
-    if (!cache_folder(path, size))
-        return false;
-    n = strlen(path);
-    return snprintf(path + n, size - n, "/opencl-%016llx.bin",
-                    (unsigned long long)XXH3_64bits(key, strlen(key))) <
-           (int)(size - n);
+    snprintf(name, NAME_BYTES, "opencl-%016llx.bin",
+             (unsigned long long)XXH3_64bits(key, strlen(key)));
 }
 
 // ---- Files ----------------------------------------------------------------
-
-static bool read_all(int fd, void *to, size_t size)
-{
-    while (size) {
-        ssize_t n = read(fd, to, size);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        to = (char *)to + n;
-        size -= (size_t)n;
-    }
-    return true;
-}
-
-static bool write_all(int fd, const void *from, size_t size)
-{
-    while (size) {
-        ssize_t n = write(fd, from, size);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        from = (const char *)from + n;
-        size -= (size_t)n;
-    }
-    return true;
-}
 
 static uint64_t hash_of(const char *key, uint64_t variant, const void *binary,
                         size_t size)
@@ -129,25 +69,24 @@ static uint64_t hash_of(const char *key, uint64_t variant, const void *binary,
 }
 
 // What stands behind the head; NULL if anything is not as it should be.
-static unsigned char *read_binary(int fd, const char *key, size_t *size,
-                                  enum ocl_variant *timed)
+static unsigned char *read_binary(int fd, size_t bytes, const char *key,
+                                  size_t *size, enum ocl_variant *timed)
 {
     struct cache_head head;
     char other[OCL_KEY_BYTES];
     unsigned char *binary = NULL;
-    struct stat st;
 
-    if (fstat(fd, &st) || !read_all(fd, &head, sizeof(head)) ||
-        head.magic != CACHE_MAGIC || head.version != CACHE_VERSION ||
-        head.key_size != strlen(key) || !head.binary_size ||
-        head.binary_size > MAX_BINARY || head.variant > OCL_FUSED ||
-        (uint64_t)st.st_size !=
-            sizeof(head) + head.key_size + head.binary_size ||
-        !read_all(fd, other, head.key_size) ||
+    if (!hr__read_all(fd, &head, sizeof(head)) || head.magic != CACHE_MAGIC ||
+        head.version != CACHE_VERSION || head.key_size != strlen(key) ||
+        !head.binary_size || head.binary_size > MAX_BINARY ||
+        head.variant > OCL_FUSED ||
+        bytes != sizeof(head) + head.key_size + head.binary_size ||
+        !hr__read_all(fd, other, head.key_size) ||
         memcmp(other, key, head.key_size))
         return NULL;
     *size = (size_t)head.binary_size;
-    if (!(binary = hr__alloc(NULL, *size)) || !read_all(fd, binary, *size) ||
+    if (!(binary = hr__alloc(NULL, *size)) ||
+        !hr__read_all(fd, binary, *size) ||
         hash_of(key, head.variant, binary, *size) != head.hash) {
         hr__free(binary);
         return NULL;
@@ -156,43 +95,38 @@ static unsigned char *read_binary(int fd, const char *key, size_t *size,
     return binary;
 }
 
-static unsigned char *load_binary(const char *key, size_t *size,
+static unsigned char *load_binary(struct ocl *o, const char *key, size_t *size,
                                   enum ocl_variant *timed)
 {
-    char path[OCL_PATH_BYTES];
+    char name[NAME_BYTES], why[HR__CACHE_WHY];
     unsigned char *binary;
+    size_t bytes;
     int fd;
 
-    if (!cache_path(key, path, sizeof(path)) ||
-        (fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+    name_of(key, name);
+    if ((fd = hr__cache_open(name, &bytes, why)) < 0) {
+        if (why[0])
+            ocl_log(o, HR_LOG_WARN, "its program is not read: %s", why);
         return NULL;
-    binary = read_binary(fd, key, size, timed);
+    }
+    binary = read_binary(fd, bytes, key, size, timed);
     close(fd);
     return binary;
 }
 
-// Written beside it and renamed, so that nobody ever reads half a file.
-static bool store_binary(const char *key, enum ocl_variant timed,
-                         const void *binary, size_t size)
+static bool store_binary(const char *key, enum ocl_variant timed, void *binary,
+                         size_t size)
 {
     struct cache_head head = {CACHE_MAGIC, CACHE_VERSION,
                               timed,       strlen(key),
                               size,        hash_of(key, timed, binary, size)};
-    char path[OCL_PATH_BYTES], temp[OCL_PATH_BYTES + 8];
-    bool ok;
-    int fd;
+    struct iovec parts[] = {{&head, sizeof(head)},
+                            {(void *)key, strlen(key)},
+                            {binary, size}};
+    char name[NAME_BYTES];
 
-    if (!cache_path(key, path, sizeof(path)))
-        return false;
-    snprintf(temp, sizeof(temp), "%s.XXXXXX", path);
-    if ((fd = mkostemp(temp, O_CLOEXEC)) < 0)
-        return false;
-    ok = write_all(fd, &head, sizeof(head)) &&
-         write_all(fd, key, strlen(key)) && write_all(fd, binary, size);
-    ok = !close(fd) && ok && !rename(temp, path);
-    if (!ok)
-        unlink(temp);
-    return ok;
+    name_of(key, name);
+    return hr__cache_write(name, parts, 3);
 }
 
 // ---- Building -------------------------------------------------------------
@@ -238,7 +172,7 @@ static bool from_binary(struct ocl *o, const char *key, const char *options)
     size_t size;
     bool ok;
 
-    if (!(binary = load_binary(key, &size, &timed)))
+    if (!(binary = load_binary(o, key, &size, &timed)))
         return false;
     o->program = o->api.clCreateProgramWithBinary(
         o->context, 1, &o->facts.device, &size, (const unsigned char **)&binary,

@@ -16,6 +16,7 @@ void ocl_buffer_drop(struct ocl *o, struct ocl_buffer *b)
                                        0, NULL, NULL);
     if (b->mem)
         o->api.clReleaseMemObject(b->mem);
+    hr__count_bytes(&o->hal, -(int64_t)b->size);
     *b = (struct ocl_buffer){0};
 }
 
@@ -49,6 +50,7 @@ bool ocl_buffer_grow(struct ocl *o, struct ocl_buffer *b, size_t size,
         return false;
     }
     b->size = size;
+    hr__count_bytes(&o->hal, (int64_t)size);
     if (!pinned)
         return true;
     // Blocking, but rare: on the driver thread, when a buffer is made.

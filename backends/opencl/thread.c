@@ -6,11 +6,14 @@
 #include "backends/opencl/device_memory.h"
 #include "backends/opencl/opencl.h"
 
+// The user's deadline, at least LEAST and at most these, to open and to stop
+// with a program to be kept; if the driver works then, longer. Just to stop.
 #define OPEN_NS INT64_C(60000000000)
+#define KEEP_NS INT64_C(15000000000)
+#define LEAST_NS INT64_C(1500000000)
+#define MOST_NS INT64_C(300000000000)  // on a busy machine
 #define STOP_NS INT64_C(2000000000)
-#define KEEP_NS INT64_C(15000000000)   // to stop with a program to be kept
-#define MOST_NS INT64_C(300000000000)  // of either, on a busy machine
-#define LAND_NS INT64_C(1500000000)    // < STOP_NS
+#define LAND_NS INT64_C(1500000000)  // < STOP_NS
 #define IDLE_NS INT64_C(500000000)
 
 // ---- The driver thread ----------------------------------------------------
@@ -347,9 +350,21 @@ static void init(struct ocl *o)
         o->slots[i].o = o;
 }
 
-enum hr_status ocl_start(struct ocl *o)
+static struct hr__patience patience(const struct ocl *o, int64_t ns,
+                                    int64_t most)
 {
-    struct hr__patience p = {hr__now() + OPEN_NS, hr__now() + MOST_NS, 0, 0};
+    int64_t now = hr__now();
+
+    ns = ns < LEAST_NS ? LEAST_NS : ns < most ? ns : most;
+    return (struct hr__patience){.deadline = now + ns,
+                                 .most = now + MOST_NS,
+                                 .caller = &o->driver};
+}
+
+enum hr_status ocl_start(struct ocl *o, int64_t deadline)
+{
+    struct hr__patience p = patience(o, deadline, OPEN_NS);
+    int64_t begin = hr__now();
     bool opened;
 
     init(o);
@@ -368,7 +383,7 @@ enum hr_status ocl_start(struct ocl *o)
     pthread_mutex_unlock(&o->lock);
     if (!opened)
         return hr__fail(HR_EDEVICE, "the driver did not answer in %d s",
-                        (int)(OPEN_NS / 1000000000));
+                        (int)((hr__now() - begin) / 1000000000));
     if (o->open_status)
         return hr__fail(o->open_status, "%s", o->open_text);
     if (!(o->have_nurse = hr__thread_start(&o->nurse, ocl_nurse, o)))
@@ -376,20 +391,20 @@ enum hr_status ocl_start(struct ocl *o)
     return HR_OK;
 }
 
-bool ocl_stop(struct ocl *o)
+bool ocl_stop(struct ocl *o, int64_t deadline)
 {
     int64_t now = hr__now();
-    struct hr__patience p = {now + STOP_NS, now, 0, 0};
+    struct hr__patience p = {.deadline = now + STOP_NS, .most = now};
     bool gone;
 
     pthread_mutex_lock(&o->lock);
     // Left behind, a compiler may crash when the process ends.
     if (o->compiling || o->unkept)
-        p = (struct hr__patience){now + KEEP_NS, now + MOST_NS, 0, 0};
+        p = patience(o, deadline, KEEP_NS);
     o->stop = true;
     pthread_cond_signal(&o->work);
-    // Who is dead has had its time; it is left behind now.
-    while (o->have_driver && !o->driver_gone && !o->dead &&
+    // Who is dead, or has not opened, has had its time; it is left behind now.
+    while (o->have_driver && !o->driver_gone && !o->dead && o->opened &&
            (hr__cond_wait(&o->changed, &o->lock, p.deadline) ||
             hr__wait_longer(&p)))
         ;

@@ -37,7 +37,7 @@ const char *ocl_variant_name(enum ocl_variant variant)
 
 enum hr_status ocl_variant_wanted(enum ocl_variant *wanted)
 {
-    const char *name = getenv("HEADRACE_OPENCL_VARIANT");
+    const char *name = secure_getenv("HEADRACE_OPENCL_VARIANT");
 
     *wanted = OCL_UNKNOWN;
     if (!name || !*name)

@@ -22,7 +22,7 @@ struct va *va_of(struct hr__engine *e)
 
 static const char *wanted(const char *which)
 {
-    const char *name = getenv("HEADRACE_VAAPI_DEVICE");
+    const char *name = secure_getenv("HEADRACE_VAAPI_DEVICE");
 
     return *which || !name ? which : name;
 }
@@ -108,7 +108,7 @@ static void describe(struct hr__engine *e, const struct va *va)
 
 static void choose_rung(struct va *va)
 {
-    const char *wish = getenv("HEADRACE_VAAPI_READ");
+    const char *wish = secure_getenv("HEADRACE_VAAPI_READ");
     unsigned quirks = va->facts.driver->quirks;
 
     // Whether the next engine imports is known when that one is open, too.
@@ -124,7 +124,7 @@ static void choose_rung(struct va *va)
 // HEADRACE_VAAPI_READ names a rung that there is not.
 static void tell_why(struct hr__engine *e, const struct va *va)
 {
-    const char *wish = getenv("HEADRACE_VAAPI_READ");
+    const char *wish = secure_getenv("HEADRACE_VAAPI_READ");
     unsigned imports = hr__chain_imports(e);
 
     if (wish && !strcmp(wish, "import"))
@@ -194,7 +194,7 @@ static enum hr_status check_wish(void)
 {
     static const char *const ways[] = {"",    "share",  "import",
                                        "get", "derive", "copy"};
-    const char *wish = getenv("HEADRACE_VAAPI_READ");
+    const char *wish = secure_getenv("HEADRACE_VAAPI_READ");
 
     if (!wish)
         return HR_OK;

@@ -32,7 +32,7 @@ enum hr_status va_api_check(void)
 
 static void *load(const char *variable, const char *name)
 {
-    const char *other = getenv(variable);
+    const char *other = secure_getenv(variable);
     void *library = dlopen(other && *other ? other : name,
                            RTLD_NOW | RTLD_LOCAL);
 

@@ -43,7 +43,7 @@ static void on_let(void *ctx)
 
 void va_origin(struct hr__engine *e, struct hr__origin *out)
 {
-    const char *wish = getenv("HEADRACE_VAAPI_READ");
+    const char *wish = secure_getenv("HEADRACE_VAAPI_READ");
     struct va *va = va_of(e);
 
     if (!va_origin_may(va) || (wish && *wish && strcmp(wish, "share") != 0))

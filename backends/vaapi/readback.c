@@ -124,6 +124,7 @@ static bool map_got(struct va *va, struct va_slot *slot, uint8_t **data,
                       "vaCreateImage"))
             return false;
         slot->have_image = true;
+        hr__count_bytes(&va->hal, (int64_t)slot->image.data_size);
     }
     if (!va_place_all(slot, &slot->image, fault) ||
         va_failed(fault,

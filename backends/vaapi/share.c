@@ -173,7 +173,7 @@ void va_share_try(struct va *va)
 
 unsigned va_share_kinds(const struct va *va, unsigned imports)
 {
-    const char *wish = getenv("HEADRACE_VAAPI_READ");
+    const char *wish = secure_getenv("HEADRACE_VAAPI_READ");
     unsigned may = (va->shares ? HR__DMA_BUF : 0) |
                    (va_origin_may(va) ? HR__VA_SURFACE : 0);
 

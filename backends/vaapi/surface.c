@@ -80,8 +80,10 @@ struct va_slot *va_slot_take(struct va *va, const struct va_key *key)
 
 void va_surface_drop(struct va *va, struct va_slot *slot)
 {
-    if (slot->have_image)
+    if (slot->have_image) {
         va->api.vaDestroyImage(va->display, slot->image.image_id);
+        hr__count_bytes(&va->hal, -(int64_t)slot->image.data_size);
+    }
     slot->have_image = false;
     va_unshare(slot);
     va_vpp_drop(va, &slot->out);
@@ -90,6 +92,7 @@ void va_surface_drop(struct va *va, struct va_slot *slot)
     va->api.vaDestroySurfaces(va->display, &slot->surface, 1);
     slot->surface = VA_INVALID_ID;
     va->surface_bytes -= bytes_of(&slot->key);
+    hr__count_bytes(&va->hal, -(int64_t)bytes_of(&slot->key));
 }
 
 // Surfaces that nobody uses make room for a new one.
@@ -138,5 +141,6 @@ bool va_surface_fit(struct va *va, struct va_slot *slot,
     }
     slot->key = *key;
     va->surface_bytes += bytes_of(key);
+    hr__count_bytes(&va->hal, (int64_t)bytes_of(key));
     return true;
 }

@@ -224,9 +224,11 @@ static void init(struct va *va)
 
 enum hr_status va_device_start(struct va *va)
 {
-    int64_t deadline = hr__now() + OPEN_NS;
+    int64_t begin = hr__now(), ns = va->deadline, deadline;
     bool opened;
 
+    ns = ns < STOP_NS ? STOP_NS : ns < OPEN_NS ? ns : OPEN_NS;
+    deadline = begin + ns;
     init(va);
     if (!(va->have[VA_DRIVER] = hr__thread_start(&va->threads[VA_DRIVER], drive,
                                                  va)))
@@ -238,7 +240,7 @@ enum hr_status va_device_start(struct va *va)
     pthread_mutex_unlock(&va->lock);
     if (!opened)
         return hr__fail(HR_EDEVICE, "the driver did not answer in %d s",
-                        (int)(OPEN_NS / 1000000000));
+                        (int)((hr__now() - begin) / 1000000000));
     if (va->open_status)
         return hr__fail(va->open_status, "%s", va->open_text);
     if (!(va->have[VA_WAITER] = hr__thread_start(&va->threads[VA_WAITER],
@@ -267,7 +269,9 @@ bool va_device_stop(struct va *va, int64_t deadline)
     va->stop = true;
     pthread_cond_broadcast(&va->work);
     pthread_cond_broadcast(&va->flown);
-    while (!all_gone(va) && hr__cond_wait(&va->changed, &va->lock, deadline))
+    // A driver that has not opened has had its time.
+    while (!all_gone(va) && va->opened &&
+           hr__cond_wait(&va->changed, &va->lock, deadline))
         ;
     gone = all_gone(va);
     va->abandoned = true;

@@ -105,8 +105,15 @@ bool va_vpp_image(struct va *va, uint32_t fourcc, int w, int h, VAImage *out,
     return false;
 }
 
+// Of surface and image.
+static int64_t output_bytes(const struct va_output *o)
+{
+    return 4 * (int64_t)o->w * o->h + (o->w ? (int64_t)o->image.data_size : 0);
+}
+
 void va_vpp_drop(struct va *va, struct va_output *o)
 {
+    hr__count_bytes(&va->hal, -output_bytes(o));
     if (o->have_image)
         va->api.vaDestroyImage(va->display, o->image.image_id);
     if (o->surface != VA_INVALID_ID)
@@ -130,6 +137,7 @@ bool va_vpp_fit(struct va *va, struct va_output *o, int w, int h,
     }
     o->w = w;
     o->h = h;
+    hr__count_bytes(&va->hal, output_bytes(o));
     return true;
 }
 

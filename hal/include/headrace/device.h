@@ -122,7 +122,10 @@ struct hr_device_params {
                           // From when the device takes it up: waiting behind
                           // others counts only if it does not get on with
                           // them. A driver that stays in one call for longer
-                          // gets nothing more to do until it comes back
+                          // gets nothing more to do until it comes back.
+                          // Opening and closing a device wait for a driver
+                          // so long, but at least 2 s, and up to a minute
+                          // longer while it computes (it may compile)
     int depth;            // pictures in flight on a media engine; 0 = 8, up
                           // to 24
     void *va_display;     // the caller's VADisplay, initialised, for "vaapi";
@@ -212,6 +215,10 @@ struct hr_stats {
                                     // made again, and that differed: then the
                                     // engine is left, see HR_WHY_LIED
     size_t bytes_in_flight, peak_bytes;
+    // Memory of the engines that are not the CPU: objects that their drivers
+    // have made for images, batches and what is on its way, as far as the size
+    // of those is known. What is kept for the next ones counts, too
+    size_t device_bytes, peak_device_bytes;
 };
 HR_API void hr_device_stats(hr_device dev, struct hr_stats *stats);
 

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the library keeps on disk and takes from the environment: only what
+// nobody else can have written, and in a privileged program nothing at all.
+// Most of it needs root, to be somebody else.
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "hal/certificate.h"
+#include "testing.h"
+
+enum { NOBODY = 65534, SOMEBODY = 12345, NOT_PRIVILEGED = 3 };
+
+static const char name[] = "thing.bin", bytes[] = "what is kept";
+static const char *base;  // $XDG_CACHE_HOME
+static char folder[256], file[300];
+
+// ---- What is called, and in which order -------------------------------------
+
+static int syncs, syncs_at_rename;
+
+// The library's calls come here: this program has it in it.
+int fsync(int fd)
+{
+    syncs++;
+    return (int)syscall(SYS_fsync, fd);
+}
+
+int renameat(int from_dir, const char *from, int to_dir, const char *to)
+{
+    syncs_at_rename = syncs;
+    return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, 0);
+}
+
+// ---- A cache -----------------------------------------------------------------
+
+static bool keep(void)
+{
+    struct iovec parts[] = {{(void *)bytes, 5},
+                            {(void *)(bytes + 5), sizeof(bytes) - 5}};
+
+    return hr__cache_write(name, parts, 2);
+}
+
+static void new_cache(void)
+{
+    base = test_folder();
+    setenv("XDG_CACHE_HOME", base, 1);
+    snprintf(folder, sizeof(folder), "%s/headrace", base);
+    snprintf(file, sizeof(file), "%s/%s", folder, name);
+    CHECK(!chmod(base, 0755) && keep(), "%s", strerror(errno));
+}
+
+// True: it is there and whole. Else *why.
+static bool is_read(char why[HR__CACHE_WHY])
+{
+    char text[sizeof(bytes) + 1] = "";
+    size_t size = 0;
+    int fd = hr__cache_open(name, &size, why);
+    bool ok = fd >= 0 && size == sizeof(bytes) &&
+              hr__read_all(fd, text, size) && !hr__read_all(fd, text, 1) &&
+              !memcmp(text, bytes, size);
+
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
+static void reads(const char *what)
+{
+    char why[HR__CACHE_WHY] = "?";
+
+    CHECK(is_read(why) && !why[0], "%s: %s", what, why);
+}
+
+// reason: part of what is said; "": nothing is.
+static void refuses(const char *what, const char *reason)
+{
+    char why[HR__CACHE_WHY] = "?";
+    bool read = is_read(why);
+
+    CHECK(!read, "%s: it is read", what);
+    CHECK(*reason ? strstr(why, reason) != NULL : !why[0], "%s: says '%s'",
+          what, why);
+}
+
+static mode_t mode_of(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) ? 0 : st.st_mode & 0777;
+}
+
+static void kept(void)
+{
+    mode_t was = umask(0);
+
+    new_cache();
+    umask(was);
+    reads("a new one");
+    CHECK(mode_of(folder) == 0700, "folder %o", mode_of(folder));
+    CHECK(mode_of(file) == 0600, "file %o", mode_of(file));
+    CHECK(syncs_at_rename > 0, "the name comes before the bytes");
+    CHECK(keep(), "%s", strerror(errno));
+    reads("one that was replaced");
+    CHECK(!unlink(file), "gone");
+    refuses("none", "");
+    CHECK(!rmdir(folder), "something else is left there");
+    refuses("no folder", "");
+    unsetenv("XDG_CACHE_HOME");
+    setenv("HOME", "relative", 1);
+    refuses("nowhere", "");
+    CHECK(!keep() && errno == ENOENT, "kept nowhere");
+}
+
+// What may be written by others, or is no file.
+static void refused(void)
+{
+    char far[300], link[300];
+
+    new_cache();
+    chmod(file, 0640);
+    reads("others may read");
+    chmod(file, 0620);
+    refuses("a file of the group's", "others may write");
+    chmod(file, 0602);
+    refuses("a file of all", "others may write");
+    chmod(file, 0600);
+    chmod(folder, 0770);
+    refuses("a folder of the group's", "others may write");
+    CHECK(!keep() && errno == EPERM, "kept where others may write");
+    chmod(folder, 01777);
+    refuses("a folder of all", "others may write");
+    chmod(folder, 0700);
+    reads("after all");
+    snprintf(far, sizeof(far), "%s/far", base);
+    snprintf(link, sizeof(link), "%s/link", base);
+    CHECK(!rename(file, far) && !symlink("../far", file), "a link");
+    refuses("a link to a file", name);
+    CHECK(!unlink(file) && !rename(far, file), "no link");
+    CHECK(!rename(folder, link) && !symlink(link, folder), "a link");
+    reads("a folder that is a link");
+    CHECK(!unlink(folder) && !rename(link, folder), "no link");
+    CHECK(!unlink(file) && !mkdir(file, 0700), "a folder");
+    refuses("a folder", "regular");
+    CHECK(!rmdir(file), "no folder");
+}
+
+// A pipe that nobody writes: it is not waited for.
+static void pipes(void)
+{
+    int64_t begin = hr__now();
+
+    new_cache();
+    CHECK(!unlink(file) && !mkfifo(file, 0600), "a pipe");
+    alarm(10);
+    refuses("a pipe", "regular");
+    CHECK(hr__now() - begin < 1000 * TEST_MS, "it waits");
+    CHECK(keep(), "%s", strerror(errno));
+    reads("instead of a pipe");
+}
+
+// ---- Other users -------------------------------------------------------------
+
+static void become_nobody(void)
+{
+    if (setgroups(0, NULL) || setgid(NOBODY) || setuid(NOBODY))
+        _exit(1);
+}
+
+// In a child that is nobody, with what it finds: what it says in the end.
+static void as_nobody(const char *what, bool read, const char *reason)
+{
+    char why[HR__CACHE_WHY] = "?";
+    int status = 0;
+    pid_t pid = fork();
+
+    if (!pid) {
+        become_nobody();
+        if (is_read(why) != read || (!read && !strstr(why, reason))) {
+            fprintf(stderr, "%s: %s\n", what, why);
+            _exit(1);
+        }
+        _exit(0);
+    }
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid, "%s", strerror(errno));
+    CHECK(WIFEXITED(status) && !WEXITSTATUS(status), "%s: not as it should be",
+          what);
+}
+
+static int warnings;
+
+static void count_warnings(void *ctx, enum hr_log_level level, const char *text)
+{
+    (void)ctx;
+    warnings += level >= HR_LOG_WARN && strstr(text, "another user");
+}
+
+static void others(void)
+{
+    struct hr_certificate cert = {.tested = 1};
+
+    if (geteuid())
+        return test_not_run("only root can be another user");
+    new_cache();
+    // Root with a user's, as sudo leaves it.
+    CHECK(!chown(folder, SOMEBODY, 0), "chown");
+    refuses("a folder of somebody's", "another user");
+    CHECK(!keep() && errno == EPERM, "kept in somebody's folder");
+    CHECK(!chown(folder, 0, 0) && !chown(file, SOMEBODY, 0), "chown");
+    refuses("a file of somebody's", "another user");
+    // One line says so of a certificate.
+    CHECK(!chown(file, 0, 0) && hr__certificate_save("key\n", &cert), "kept");
+    CHECK(hr__certificate_load(NULL, "key\n", &cert), "certificate");
+    CHECK(!chown(folder, SOMEBODY, 0), "chown");
+    hr_set_log(count_warnings, NULL, HR_LOG_INFO);
+    CHECK(!hr__certificate_load(NULL, "key\n", &cert),
+          "somebody's certificate");
+    hr_set_log(NULL, NULL, HR_LOG_INFO);
+    CHECK(warnings == 1, "%d lines", warnings);
+    // A user with his own, with root's, with somebody's.
+    chmod(folder, 0755);
+    chmod(file, 0644);
+    CHECK(!chown(folder, NOBODY, 0) && !chown(file, NOBODY, 0), "chown");
+    as_nobody("his own", true, "");
+    CHECK(!chown(folder, 0, 0) && !chown(file, 0, 0), "chown");
+    as_nobody("root's", true, "");
+    CHECK(!chown(file, SOMEBODY, 0), "chown");
+    as_nobody("somebody's file", false, "another user");
+    CHECK(!chown(folder, SOMEBODY, 0), "chown");
+    as_nobody("somebody's folder", false, "another user");
+}
+
+// ---- Privileged programs -----------------------------------------------------
+
+// What a privileged copy of this program does: opens all there is.
+static int open_all(void)
+{
+    static const char *const names[] = {"opencl", "vaapi:/dev/null"};
+    char why[HR__CACHE_WHY];
+
+    for (int i = 0; i < 2; i++) {
+        hr_device dev = hr_device_open(names[i], NULL);
+
+        hr_device_close(&dev);
+    }
+    if (is_read(why))
+        return 2;
+    return getauxval(AT_SECURE) ? 0 : NOT_PRIVILEGED;
+}
+
+// By nobody. What it says; *loaded: the planted library was.
+static int run_copy(const char *copy, mode_t mode, bool *loaded)
+{
+    char place[300];
+    int status = -1;
+    pid_t pid;
+
+    snprintf(place, sizeof(place), "%s/%o", test_folder(), (unsigned)mode);
+    *strrchr(place, '/') = '\0';
+    chmod(place, 0777);
+    strcat(place, "/loaded");
+    CHECK(!chown(copy, 0, 0) && !chmod(copy, mode), "%s", strerror(errno));
+    setenv("HEADRACE_TEST_PLANTED", place, 1);
+    if (!(pid = fork())) {
+        become_nobody();
+        execl(copy, copy, "--open-all", (char *)NULL);
+        _exit(99);
+    }
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid, "%s", strerror(errno));
+    *loaded = !access(place, F_OK);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
+}
+
+static bool copy_self(const char *to)
+{
+    char buffer[65536];
+    ssize_t n;
+    int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    int fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+    bool ok = from >= 0 && fd >= 0;
+
+    while (ok && (n = read(from, buffer, sizeof(buffer))) > 0)
+        ok = write(fd, buffer, (size_t)n) == n;
+    close(from);
+    return !close(fd) && ok;
+}
+
+static void privileged(void)
+{
+    char copy[300], library[300];
+    bool loaded;
+    int code;
+
+    if (geteuid())
+        return test_not_run("only root can make a setuid program");
+    if (TEST_SANITIZED)
+        return test_not_run("a sanitizer in a setuid program");
+    new_cache();
+    // To nobody it is root's, and may be read.
+    chmod(folder, 0755);
+    chmod(file, 0644);
+    snprintf(copy, sizeof(copy), "%s/copy", base);
+    snprintf(library, sizeof(library), "%s/planted.so", base);
+    CHECK(copy_self(copy), "%s", strerror(errno));
+    {
+        // The build may lie where nobody may go.
+        char command[700];
+
+        snprintf(command, sizeof(command), "cp '%s' '%s' && chmod 755 '%s'",
+                 HR_PLANTED_LIBRARY, library, library);
+        CHECK(!system(command), "cp");
+    }
+    setenv("HEADRACE_OPENCL_LIBRARY", library, 1);
+    setenv("HEADRACE_VAAPI_LIBRARY", library, 1);
+    setenv("OCL_ICD_VENDORS", base, 1);  // no driver: quickly over
+    code = run_copy(copy, 0755, &loaded);
+    CHECK(code == 2, "without privileges the cache is read: %d", code);
+    if (!loaded)
+        return test_not_run("no backend that loads a library");
+    code = run_copy(copy, 04755, &loaded);
+    if (code == NOT_PRIVILEGED)
+        return test_not_run("no setuid programs here: nosuid");
+    CHECK(!code, "a privileged program ends with %d", code);
+    CHECK(!loaded, "a privileged program has loaded a planted library");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(kept),   TEST_CASE(refused),    TEST_CASE(pipes),
+        TEST_CASE(others), TEST_CASE(privileged),
+    };
+
+    if (argc > 1 && !strcmp(argv[1], "--open-all"))
+        return open_all();
+    return test_main("caches", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
+}
