@@ -68,7 +68,8 @@ struct hr_result {
     struct hr_span_result spans[HR_NUM_STAGES];
     int fallbacks;        // how often the sample changed engine in flight
     int warnings;         // recoverable faults the decoder mended
-    enum hr_stage stage;  // where it failed
+    enum hr_stage stage;  // where it failed; HR_READ and HR_HEADER come
+                          // before the stages
     int64_t offset;       // byte in the source where it failed; -1 unknown
     int width, height;    // of the source, as stored; 0 = never known
     char message[384];    // "" or one sentence: NAME: stage, offset, reason
