@@ -86,6 +86,7 @@ int main(int argc, char **argv)
     char title[64];
 
     hold_streams();
+    tools_look_at_hangup();
     if (!strcmp(name, "--version")) {
         printf("headrace %s\n", hr_version());
         return tools_flush_stdout();

@@ -19,15 +19,17 @@ static void on_stop(int number)
 
 void run_stop_install(void)
 {
-    struct sigaction was, action = {.sa_handler = on_stop,
-                                    .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+    struct sigaction action = {.sa_handler = on_stop,
+                               .sa_flags = (int)SA_RESETHAND | SA_RESTART};
 
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    // What nohup has started outlives its terminal.
-    if (!sigaction(SIGHUP, NULL, &was) && was.sa_handler != SIG_IGN)
-        sigaction(SIGHUP, &action, NULL);
+    // What nohup has started outlives its terminal, although drivers (LLVM in
+    // PoCL) have put a handler of theirs in place of that wish.
+    if (tools_hangup_ignored())
+        action.sa_handler = SIG_IGN;
+    sigaction(SIGHUP, &action, NULL);
     // A closed pipe and a file over the limit are errors of write().
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, NULL);
