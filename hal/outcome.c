@@ -17,19 +17,27 @@ static const char *name_of(const struct hr__work *work)
 }
 
 // Before the first stage there is the file, and then its header.
-static const char *where(const struct hr__work *work,
-                         const struct hr__outcome *out)
+static enum hr_stage where(const struct hr__work *work,
+                           const struct hr__outcome *out)
 {
     if (!work->prepared && out->stage == HR_ENTROPY)
-        return out->status == HR_EIO ? "read" : "header";
-    return hr_stage_name(out->stage);
+        return out->status == HR_EIO ? HR_READ : HR_HEADER;
+    return out->stage;
+}
+
+// The status is said in words unless the text says the same.
+static const char *status_text(const struct hr__outcome *out)
+{
+    bool said = out->status == HR_EIO || out->status == HR_ELIMIT;
+
+    return said && out->text[0] ? "" : hr_status_text(out->status);
 }
 
 static void write_message(struct hr__work *work, const struct hr__outcome *out)
 {
     enum { NAME = 200 };
     struct hr_result *r = &work->job->results[work->index];
-    const char *name = name_of(work);
+    const char *name = name_of(work), *status = status_text(out);
     char number[32], offset[40] = "";
     size_t len = name ? strlen(name) : 0;
 
@@ -43,8 +51,8 @@ static void write_message(struct hr__work *work, const struct hr__outcome *out)
              !name        ? number
              : len > NAME ? name + len - NAME
                           : name,
-             where(work, out), offset, hr_status_text(out->status),
-             out->text[0] ? ": " : "", out->text);
+             hr_stage_name(r->stage), offset, status,
+             *status && out->text[0] ? ": " : "", out->text);
 }
 
 static void clear_dst(const struct hr__dst *d)
@@ -144,7 +152,7 @@ void hr__work_finish(struct hr__work *work, const struct hr__outcome *out)
     r->why = work->why | out->why;
     work->why = r->why;
     r->warnings = out->warnings;
-    r->stage = out->stage;
+    r->stage = where(work, out);
     r->offset = out->status ? out->offset : -1;
     if (out->status) {
         r->num_spans = 0;

@@ -209,6 +209,16 @@ if "${as[@]}" "$headrace" --version >/dev/null 2>&1; then
         expect "one sentence of $command" [ "$(wc -l <err)" = 1 ]
         [ $command = run ] || says err "locked: Permission denied"
     done
+    # One that lies in a folder ends nothing.
+    mkdir half half/open
+    cp "$one" half/open/1.jpg
+    mv locked half
+    "${as[@]}" "$headrace" run half --out none --json >out 2>err
+    expect "an unreadable folder below is a failure" [ $? = 1 ]
+    expect "one line of it" [ "$(cat err)" = \
+        "headrace: half/locked: Permission denied" ]
+    json out 'd["images"] == 1 and d["unread"] == 1'
+    mv half/locked .
 else
     skip "an unreadable folder: no user here that may not read it"
 fi
@@ -277,7 +287,59 @@ run 0 run mixed --out skip.npy --on-error skip
 json skip.json '[p.get("index") for p in d["pictures"]] ==
                 [0, None, None, 1, 2]'
 run 0 run mixed --out zero/ --on-error zero
+# What failed has no file, nor that of an earlier run; other files stay.
+mkdir -p faildir/a faildir/b
+echo mine >faildir/a/2.npy
 run 1 run mixed --out faildir/
+expect "no file of others is removed" [ "$(cat faildir/a/2.npy)" = mine ]
+echo theirs >faildir/b/9.npy
+run 1 run mixed --out faildir/
+expect "other files stay" [ -e faildir/b/9.npy ]
+json faildir/manifest.json '[p.get("file") for p in d["pictures"]][:4] ==
+                            ["a/1.npy", None, None, "b/4.npy"]'
+json faildir/manifest.json 'd["pictures"][2]["stage"] == "header"'
+says err "mixed/b/3.png: header at byte 0: "
+# Of each what it is, once, and of many how many.
+mkdir many
+for i in $(seq 30); do echo "$i" >many/$i.jpg; done
+run 1 run many --out none --epochs 3
+expect "20 lines and one" [ "$(wc -l <err)" = 21 ]
+says err "headrace: ... and 10 more that failed"
+says out "0 of 90 pictures on "
+rm many/1*
+run 1 run many --out none -q --epochs 2
+expect "a line each" [ "$(wc -l <err)" = "$(find many -type f | wc -l)" ]
+
+# ---- lists and labels -----------------------------------------------------
+
+json all.json 'd["classes"] == sorted({p["label"] for p in d["pictures"]}) and
+               all(d["classes"][p["class"]] == p["label"]
+                   for p in d["pictures"])'
+printf '%s\tyes\nmixed/none.jpg\tno\n' "$one" >list
+run 1 run --list list --out list.npy
+says err "mixed/none.jpg: read: No such file or directory"
+json list.json 'd["classes"] == ["no", "yes"] and
+                [(p["label"], p["class"]) for p in d["pictures"]] ==
+                [("yes", 1), ("no", 0)] and
+                d["pictures"][1]["stage"] == "read"'
+find "$photos" -type f -print0 | sort -z >zero-list
+run 0 run --list - --null --out none <zero-list
+says out "$num pictures on"
+run 0 run "$one" --list - -0 --out none --json <zero-list
+json out "d['images'] == $num + 1"
+# Relative to the list, wherever one is.
+(cd "$photos" && find . -name '*.jpg' | sort) >"$photos/names.txt"
+run 0 run --list "$photos/names.txt" --out listed/ --ops decode
+expect "in folders as listed" [ "$(find listed -name '*.npy' | wc -l)" = "$num" ]
+rm "$photos/names.txt"
+run 2 run --list /nowhere --out none
+says err "/nowhere: No such file"
+run 2 run --list - --out none <&-
+says err "standard input: "
+run 2 run --list /dev/null --out none
+says err "no pictures found: the list names none"
+run 2 run "$one" -0 --out none
+says err "run: --null is of --list, which is missing"
 expect "failed pictures leave no file" [ ! -e faildir/a/2.npy ]
 expect "zero leaves a file of zeros" [ -e zero/a/2.npy ]
 run 1 run mixed --out none --ops decode
@@ -310,7 +372,9 @@ says err "--out"
 run 2 run /no/such --out none
 says err "/no/such: No such file"
 run 2 run empty --out none
-says err "no pictures"
+says err "no pictures found in empty (.jpg"
+run 2 run empty no-pictures --out none
+says err "no pictures found in empty and 1 more"
 run 2 run pipe.jpg --out none
 run 2 run "$photos" --out none --backend nothing
 run 2 run "$photos" --out none --ops decode,resise=3
@@ -331,19 +395,92 @@ says err "--seconds: 'soon' is not a number"
 run 2 profile "$photos" --consumer 5 --consumer-cpu half
 says err "--consumer-cpu: 'half' is not a number"
 run 2 samples --count some pictures
-says err '--count takes 0 to 1000000, not "some"'
+says err "samples: --count: 'some' is not a number in 0 .. 1000000"
 run 2 run "$photos" --out none --budget 64Q
 run 2 run "$photos" --out none --on-error ignore
 run 2 run "$photos" --out none --no-such-option
 run 2 run "$photos" --out none --timeout -1
-run 2 run "$photos" --out /no/such/x.npy
-says err "/no/such/x.npy"
+run 2 run "$photos" --out "$one/x.npy"
+says err "$one/x.npy: Not a directory"
 run 2 run "$photos" --out "$one/"
-run 2 run "$photos" --out x.JPG
-says err "'x.JPG' is named as a picture"
-expect "no folder of that name" [ ! -e x.JPG ]
+run 2 run "$photos" --out "$one"
+for out in x.JPG x.npz tensors.pt out.bin - new; do
+    run 2 run "$photos" --out $out
+    says err "run: --out: '$out' is neither FILE.npy nor a folder that is there"
+    expect "nothing of that name: $out" [ ! -e ./$out ]
+done
 run 0 run "$one" --out x.jpg/ --ops decode
 run 0 run "$one" --out x.jpg --ops decode
+# Parents are made of both.
+run 0 run "$one" --out up/of/x.npy --ops decode
+expect "an array in new folders" [ -e up/of/x.npy -a -e up/of/x.json ]
+# Files that are not ours stay, and nothing is done before.
+mkdir -p set
+echo '{"version": 3}' | tee set/manifest.json >labels.json
+for out in set/ labels.npy; do
+    run 2 run "$photos" --out $out --backend nothing
+    says err "not written by headrace run, and not overwritten"
+done
+says err "labels.json: "
+expect "they stay" cmp set/manifest.json labels.json
+expect "nothing is made" [ ! -e labels.npy -a "$(ls set)" = manifest.json ]
+for ops in to_tensor normalize=imagenet; do
+    run 2 run "$one" --out none --dtype u8 --ops resize=9,$ops
+    says err "run: --dtype u8 keeps whole levels, 0 .. 255: to_tensor and"
+done
+run 2 run "$one" --out none --dtype f64
+says err "run: --dtype: 'f64' is not one of f32, f16, u8"
+run 2 run "$one" --out none --timeout 0
+says err "run: --timeout: '0' is not a number of seconds above 0"
+run 2 run "$one" --out none --ops ''
+says err "run: --ops: character 1: no op is named; decode,resize=256"
+run 2 samples --no-such x
+says err "samples: --no-such: unknown option"
+run 2 samples --size 3 x
+says err "samples: --size: '3' is not WxH"
+run 2 samples
+says err "samples: name a folder"
+run 0 samples -h
+says out "Usage: headrace samples DIR"
+
+# ---- limits ---------------------------------------------------------------
+
+run 1 run "$one" --out none --max-pixels 1000
+says err "pixels is over the limit of 1000"
+run 1 run "$one" --out none --max-side 20
+says err " is over the limit of 20"
+run 1 run "$one" --out none --max-file-bytes 1K
+says err "the limit is 1024"
+run 2 run "$one" --out none --max-scans 0
+says err "run: --max-scans: '0' is not a number in 1 .. 2147483647"
+run 2 run "$one" --out none --max-item-bytes much
+says err "run: --max-item-bytes: 'much' is not a size such as 64M"
+cat >large.py <<'END'
+import struct, zlib
+def png(name, w, h):
+    def chunk(kind, data):
+        return (struct.pack(">I", len(data)) + kind + data +
+                struct.pack(">I", zlib.crc32(kind + data)))
+    pack = zlib.compressobj(1)
+    rows = b"".join([pack.compress(bytes(w + 1)) for _ in range(h)])
+    open(name, "wb").write(
+        b"\x89PNG\r\n\x1a\n" +
+        chunk(b"IHDR", struct.pack(">2I5B", w, h, 8, 0, 0, 0, 0)) +
+        chunk(b"IDAT", rows + pack.flush()) + chunk(b"IEND", b""))
+png("large.png", 12000, 12000)
+png("long.png", 20000, 1)
+END
+if [ -n "$python" ]; then
+    "$python" large.py
+    run 1 run large.png --out none
+    says err "large.png: header at byte 16: 12000 x 12000 = 144000000 pixels is over"
+    run 0 run large.png --out none --max-pixels 144000000
+    run 1 run long.png --out none --ops decode
+    says err "is over the limit of 16384"
+    run 0 run long.png --out none --ops decode --max-side 20000
+else
+    skip "pictures over the limits (no Python)"
+fi
 run 2 run readonly --out clash/
 says err "readonly/a.jpg and readonly/a.png"
 run 2 run mixed/b/3.png --out none.npy --ops decode
@@ -358,6 +495,22 @@ HEADRACE_BACKEND=nothing run 0 run "$photos" --out none --backend cpu
 )
 expect "a full disk is an error" [ $? = 0 ]
 expect "a full disk leaves nothing" [ ! -e big.npy ]
+# Of a folder it lists what was made before.
+"$headrace" samples --photos-only --count 1 --size 64x64 tiny >/dev/null
+mkdir full
+cp tiny/photos/*/*.jpg full/1.jpg
+cp "$one" full/2.jpg
+(
+    failed=0
+    ulimit -f 100
+    run 2 run full --out part/ --batch 1 --dtype u8 --ops decode
+    says err "part/2.npy: File too large"
+    says err "stopped; part/manifest.json lists what was made before"
+    [ $failed = 0 ]
+)
+expect "a full disk is an error of a folder" [ $? = 0 ]
+json part/manifest.json 'd["interrupted"] is True and
+                         [p["file"] for p in d["pictures"]] == ["1.npy"]'
 if [ -w /dev/full ]; then
     timeout 60 "$headrace" run "$photos" --out none >/dev/full 2>err
     expect "a summary that cannot be written" [ $? = 2 ]
@@ -373,21 +526,43 @@ json out "d['peak_rss_bytes'] <= (64 + 60) << 20"
 json out "len(d['epochs']) == 100 and d['images'] == 100 * $num"
 run 0 run "$photos" --out none --budget 1 --threads 2
 
-interrupt() {   # interrupt OUT
+interrupt() {   # interrupt OUT SIGNAL
     "$headrace" run "$photos" --out "$1" --epochs 1000000 --quiet >out 2>err &
     local child=$!
     sleep 1
-    kill -INT $child
+    kill -s "$2" $child
     wait $child
-    expect "SIGINT exits with 130" [ $? = 130 ]
+    expect "$2 exits with 128 and its number" \
+        [ $? = $((128 + $(kill -l "$2"))) ]
     says err "interrupted"
 }
 # Background jobs of a script ignore SIGINT unless it has job control.
 set -m
-interrupt stopped.npy
-expect "no array after SIGINT" [ ! -e stopped.npy ]
-interrupt stopped/
-json stopped/manifest.json 'd.get("interrupted") is True'
+for signal in INT HUP; do
+    interrupt stopped.npy $signal
+    expect "no array after $signal" [ ! -e stopped.npy ]
+    rm -rf stopped
+    interrupt stopped/ $signal
+    json stopped/manifest.json 'd.get("interrupted") is True'
+    expect "no temporary files after $signal" no_parts
+done
+# What nohup starts does not hear it.
+nohup "$headrace" run "$photos" --out none --epochs 200 -q >out 2>err &
+sleep 0.5
+kill -HUP $!
+wait $!
+expect "a SIGHUP that is ignored" [ $? = 0 ]
+# What a killed one leaves goes with the next run there.
+for out in killed/ killed/x.npy; do
+    "$headrace" run "$photos" --out $out --epochs 1000000 -q 2>err &
+    sleep 1
+    kill -KILL $!
+    wait $! 2>/dev/null
+    expect "$out: it leaves something" \
+        [ -n "$(find killed -name '.headrace-*')" ]
+    run 0 run "$photos" --out $out
+    expect "$out: it is gone" no_parts
+done
 set +m
 
 expect "no temporary files are left" no_parts

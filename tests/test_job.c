@@ -183,7 +183,9 @@ static void policies(void)
         CHECK(strstr(w.job->results[2].message, "the bad one"), "%s",
               w.job->results[2].message);
         CHECK(w.job->results[4].status == HR_EIO &&
-                  strstr(w.job->results[4].message, "/no/such/file.jpg"),
+                  w.job->results[4].stage == HR_READ &&
+                  !strcmp(w.job->results[4].message,
+                          "/no/such/file.jpg: read: No such file or directory"),
               "%s", w.job->results[4].message);
         if (e == HR_ON_ERROR_SKIP)
             CHECK(scene_kept(&scene, 4), "a skipped slot was touched");
@@ -378,6 +380,10 @@ static void late_errors(void)
     CHECK(w.job->results[4].status == HR_EFORMAT ||
               w.job->results[4].status == HR_ETRUNCATED,
           "no bytes: %s", w.job->results[4].message);
+    CHECK(w.job->results[4].stage == HR_HEADER &&
+              strstr(w.job->results[4].message, ": header"),
+          "%s: %s", hr_stage_name(w.job->results[4].stage),
+          w.job->results[4].message);
     CHECK(scene_check_results(&scene, w.job, HR_ON_ERROR_FAIL) == 1, "one");
     watch_finish(&w);
     scene_finish(&scene);

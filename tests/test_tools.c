@@ -62,6 +62,13 @@ static void ops_forms(void)
     CU_ASSERT_EQUAL(list.ops[2].crop.w, 10);
     CU_ASSERT_EQUAL(list.ops[2].crop.h, 20);
 
+    // As torchvision's lists are typed.
+    list = parsed(" decode, resize=256:bicubic , crop=1, 2, 3, 4,\n"
+                  "normalize=0.5, 0.25, 0.125/1");
+    CU_ASSERT_EQUAL(list.num, 4);
+    CU_ASSERT_EQUAL(list.items[2].op.crop.h, 4);
+    CU_ASSERT_EQUAL(list.items[3].op.normalize.mean[2], .125f);
+
     list = parsed("hflip,vflip,transpose,random_hflip,random_vflip=0.25");
     CU_ASSERT_EQUAL(list.num, 6);  // decode is put in front
     CU_ASSERT(list.ops[1].flip.horizontal);
@@ -174,6 +181,34 @@ static void ops_errors(void)
             CU_FAIL("position");
         }
     }
+}
+
+static void expect_error(const char *text, const char *want)
+{
+    char error[320];
+    struct ops_list list;
+
+    CU_ASSERT(!ops_parse(&list, text, error, sizeof(error)));
+    CU_ASSERT_STRING_EQUAL(error, want);
+}
+
+static void ops_texts(void)
+{
+    struct ops_list list;
+
+    expect_error("resize=256:bicubik",
+                 "character 12: 'bicubik' is not a filter: nearest, box, "
+                 "bilinear, hamming, bicubic or lanczos");
+    expect_error("resize=256:", "character 12: a filter is missing: nearest, "
+                                "box, bilinear, hamming, bicubic or lanczos");
+    expect_error("", "character 1: no op is named; " OPS_EVALUATION
+                     " is the default");
+    expect_error(" ", "character 1: no op is named; " OPS_EVALUATION
+                      " is the default");
+    list = parsed("resize=2,to_tensor");
+    CU_ASSERT(ops_normalize(&list));
+    list = parsed("resize=2");
+    CU_ASSERT(!ops_normalize(&list));
 }
 
 static void ops_too_many(void)
@@ -311,6 +346,7 @@ int main(int argc, char **argv)
         {"numbers", ops_numbers},
         {"errors_with_position", ops_errors},
         {"too_many", ops_too_many},
+        {"ops_texts", ops_texts},
         {"fixed_sizes", ops_sizes},
         {"sizes", sizes},
         {"numbers", numbers},

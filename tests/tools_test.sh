@@ -52,11 +52,11 @@ mkdir strange
 cp "$one" strange
 mkfifo strange/pipe.jpg
 run 0 run strange --out none
-says err "passed over 1 entry that is no regular file (strange/pipe.jpg)"
+says err "skipped 1 entry that is not a regular file (strange/pipe.jpg)"
 says out "1 picture on"
 mkfifo strange/queue.jpg
 run 0 run strange --out none --limit 18446744073709551615
-says err "passed over 2 entries that are no regular files (the first is"
+says err "skipped 2 entries that are not regular files (the first is"
 run 2 run strange --out none --limit 18446744073709551616
 says err "'18446744073709551616' is not a number in 1 .. 2^64 - 1"
 
@@ -142,7 +142,7 @@ listens() {
 # Background jobs of a script ignore SIGINT unless it has job control.
 set -m
 for signal in INT TERM; do
-    TMPDIR=$tmp "$headrace" profile pictures --backends cpu --threads 1 \
+    TMPDIR=$tmp "$headrace" profile pictures/photos --backends cpu --threads 1 \
         --seconds 20 --report stop.html --trace stop.json >out 2>err &
     child=$!
     expect "it listens" listens $child

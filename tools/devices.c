@@ -287,12 +287,16 @@ static void print_info(const struct hr_device_info *info)
 
         if (i && spans == info->caps.spans[order[i - 1]])
             continue;
-        printf("%-12s %s%s: ", "", tier_names[order[i]],
-               i < 2 && spans == info->caps.spans[order[i + 1]]
-                   ? " and faster tiers"
-                   : "");
+        printf("%-12s does ", "");
         print_spans(spans);
-        putchar('\n');
+        if (!i && spans == info->caps.spans[HR_CLOSE] &&
+            spans == info->caps.spans[HR_FAST])
+            puts(", in every tier");
+        else
+            printf(", in tier %s%s\n", tier_names[order[i]],
+                   i < 2 && spans == info->caps.spans[order[i + 1]]
+                       ? " and faster ones"
+                       : "");
     }
     if (info->caps.software)
         printf("%-12s runs on this machine's own processor: not chosen by "

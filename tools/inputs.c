@@ -1,36 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#define _GNU_SOURCE  // qsort_r
+#define _GNU_SOURCE  // tdestroy
 #include "inputs.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
+#include <search.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
+#include "inputs_parts.h"
 #include "tools.h"
 
 #define BLOCK_SIZE ((size_t)256 * 1024)
 
-// A link that points at a folder is followed; this many of them may lie on
-// one way down, as folders that link to each other make many ways.
-#define MAX_LINKS 8
-
-// The folders above the one being walked.
-struct ancestor {
-    const struct ancestor *up;
-    dev_t dev;
-    ino_t ino;
-};
-
-static bool fail(struct inputs *in, const char *format, ...) HR_PRINTF(2, 3);
-
-static bool fail(struct inputs *in, const char *format, ...)
+bool inputs_fail(struct inputs *in, const char *format, ...)
 {
     va_list args;
 
@@ -42,11 +28,23 @@ static bool fail(struct inputs *in, const char *format, ...)
 
 static bool no_memory(struct inputs *in)
 {
-    return fail(in, "out of memory");
+    return inputs_fail(in, "out of memory");
 }
 
-// Makes room for one more element. Doubling, as the end is not known.
-static bool grow(void **array, size_t *capacity, size_t num, size_t size)
+void inputs_fault(struct inputs *in, const char *path, int error)
+{
+    const char *why = strerror(error);
+    size_t size = strlen(path) + strlen(why) + 3;
+    char *text;
+
+    if (in->num_faults++ >= INPUTS_MAX_FAULTS)
+        return;
+    if ((text = malloc(size)))
+        snprintf(text, size, "%s: %s", path, why);
+    in->faults[in->num_faults - 1] = text;
+}
+
+bool inputs_grow(void **array, size_t *capacity, size_t num, size_t size)
 {
     size_t more = *capacity ? *capacity * 2 : 64, bytes;
     void *moved;
@@ -82,272 +80,150 @@ static const char *keep_name(struct inputs *in, const char *name)
     return memcpy(kept, name, size);
 }
 
-static const char *slash_after(const char *dir)
+char *inputs_join(const char *dir, const char *name)
 {
-    size_t length = strlen(dir);
+    size_t length = strlen(dir), size = length + strlen(name) + 2;
+    char *path = malloc(size);
 
-    return length && dir[length - 1] != '/' ? "/" : "";
+    if (path)
+        snprintf(path, size, "%s%s%s", dir,
+                 length && dir[length - 1] != '/' ? "/" : "", name);
+    return path;
 }
 
-static bool add_item(struct inputs *in, uint32_t dir, const char *name)
+// ---- What is known by its text ---------------------------------------------
+
+struct known {
+    const char *text;
+    size_t rel;
+    uint32_t index;
+};
+
+static int compare_known(const void *a, const void *b)
 {
-    struct inputs_item item = {.dir = dir};
+    const struct known *ka = a, *kb = b;
+    int order = strcmp(ka->text, kb->text);
+
+    return order ? order : (ka->rel > kb->rel) - (ka->rel < kb->rel);
+}
+
+static bool find_known(void *const *tree, const char *text, size_t rel,
+                       uint32_t *index)
+{
+    const struct known key = {text, rel, 0};
+    struct known *const *found = tfind(&key, tree, compare_known);
+
+    if (found)
+        *index = (*found)->index;
+    return found != NULL;
+}
+
+static bool add_known(void **tree, const char *text, size_t rel, size_t index)
+{
+    struct known *known = malloc(sizeof(*known));
+
+    if (!known)
+        return false;
+    *known = (struct known){text, rel, (uint32_t)index};
+    if (tsearch(known, tree, compare_known))
+        return true;
+    free(known);
+    return false;
+}
+
+static bool add_label(struct inputs *in, const char *text)
+{
+    void *labels = in->labels;
+
+    if (in->num_labels == UINT32_MAX ||
+        !inputs_grow(&labels, &in->labels_capacity, in->num_labels,
+                     sizeof(*in->labels)))
+        return false;
+    in->labels = labels;
+    in->labels[in->num_labels++] = (struct inputs_label){text, -1};
+    return true;
+}
+
+bool inputs_intern(struct inputs *in, const char *text, uint32_t *label)
+{
+    const char *kept;
+
+    // The first is no label.
+    if (!in->num_labels && !add_label(in, ""))
+        return no_memory(in);
+    *label = 0;
+    if (!*text || find_known(&in->known_labels, text, 0, label))
+        return true;
+    *label = (uint32_t)in->num_labels;
+    return ((kept = keep_name(in, text)) && add_label(in, kept) &&
+            add_known(&in->known_labels, kept, 0, *label)) ||
+           no_memory(in);
+}
+
+// ---- Folders and files -----------------------------------------------------
+
+bool inputs_put_dir(struct inputs *in, struct inputs_dir dir, uint32_t *index)
+{
+    void *dirs = in->dirs;
+
+    if (!dir.path || in->num_dirs == UINT32_MAX ||
+        !inputs_grow(&dirs, &in->dirs_capacity, in->num_dirs, sizeof(dir))) {
+        free(dir.path);
+        return no_memory(in);
+    }
+    in->dirs = dirs;
+    in->dirs[in->num_dirs] = dir;
+    *index = (uint32_t)in->num_dirs++;
+    return true;
+}
+
+bool inputs_put(struct inputs *in, uint32_t dir, const char *name,
+                uint32_t label)
+{
+    struct inputs_item item = {.dir = dir, .label = label};
     void *items = in->items;
 
-    if (strlen(in->dirs[dir].path) + strlen(name) + 2 > PATH_MAX)
-        return fail(in, "%s%s%s: %s", in->dirs[dir].path,
-                    slash_after(in->dirs[dir].path), name,
-                    strerror(ENAMETOOLONG));
+    if (strlen(in->dirs[dir].path) + strlen(name) + 2 > PATH_MAX) {
+        char *path = inputs_join(in->dirs[dir].path, name);
+
+        inputs_fault(in, path ? path : name, ENAMETOOLONG);
+        free(path);
+        return true;
+    }
     if (!(item.name = keep_name(in, name)) ||
-        !grow(&items, &in->capacity, in->num, sizeof(item)))
+        !inputs_grow(&items, &in->capacity, in->num, sizeof(item)))
         return no_memory(in);
     in->items = items;
     in->items[in->num++] = item;
     return true;
 }
 
-// Takes path over, also on failure.
-static bool add_dir(struct inputs *in, char *path, size_t rel, uint32_t *dir)
+// Adds the picture at path, of which what lies behind rel names the output.
+// Its folder is that of others that were named in the same way.
+static bool put_file(struct inputs *in, const char *path, size_t rel,
+                     const char *label)
 {
-    void *dirs = in->dirs;
+    const char *slash = strrchr(path, '/'), *name;
+    size_t length = slash ? (size_t)(slash - path) + (slash == path) : 0;
+    struct inputs_dir dir = {.rel = rel < length ? rel : length};
+    uint32_t index, own;
 
-    if (!path || in->num_dirs == UINT32_MAX ||
-        !grow(&dirs, &in->dirs_capacity, in->num_dirs, sizeof(*in->dirs))) {
-        free(path);
+    if (!(dir.path = strndup(path, length)))
         return no_memory(in);
-    }
-    in->dirs = dirs;
-    in->dirs[in->num_dirs] = (struct inputs_dir){path, rel};
-    *dir = (uint32_t)in->num_dirs++;
-    return true;
-}
-
-static char *join(const char *dir, const char *name)
-{
-    char *path;
-    size_t size = strlen(dir) + strlen(name) + 2;
-
-    if ((path = malloc(size)))
-        snprintf(path, size, "%s%s%s", dir, slash_after(dir), name);
-    return path;
-}
-
-bool inputs_is_picture(const char *name)
-{
-    static const char *const extensions[] = {
-        ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".mpo",
-    };
-    const char *dot = strrchr(name, '.');
-
-    for (size_t i = 0; dot && i < sizeof(extensions) / sizeof(char *); i++)
-        if (!strcasecmp(dot, extensions[i]))
-            return true;
-    return false;
-}
-
-static bool leads_up(const struct ancestor *up, const struct stat *st)
-{
-    for (; up; up = up->up)
-        if (up->dev == st->st_dev && up->ino == st->st_ino)
-            return true;
-    return false;
-}
-
-static void skip(struct inputs *in, uint32_t dir, const char *name)
-{
-    if (!in->skipped++)
-        in->first_skipped = join(in->dirs[dir].path, name);
-}
-
-// The folder the user named has no relative part: its rel is its length.
-static bool add_below(struct inputs *in, uint32_t dir, const char *name,
-                      uint32_t *below)
-{
-    const struct inputs_dir *up = &in->dirs[dir];
-    char *path = join(up->path, name);
-    size_t rel = up->rel;
-
-    if (path && !up->path[rel])
-        rel = strlen(path) - strlen(name);
-    return add_dir(in, path, rel, below);
-}
-
-// What an entry is. Unknown file systems and links need a look.
-enum entry_kind { ENTRY_OTHER, ENTRY_FILE, ENTRY_DIR, ENTRY_DIR_LINK };
-
-static enum entry_kind entry_kind(int fd, const struct dirent *entry,
-                                  const struct ancestor *up)
-{
-    struct stat st;
-
-    if (entry->d_type == DT_REG)
-        return ENTRY_FILE;
-    if (entry->d_type == DT_DIR)
-        return ENTRY_DIR;
-    if (entry->d_type != DT_LNK && entry->d_type != DT_UNKNOWN)
-        return ENTRY_OTHER;
-    if (fstatat(fd, entry->d_name, &st, 0) < 0)
-        return ENTRY_OTHER;
-    if (S_ISREG(st.st_mode))
-        return ENTRY_FILE;
-    if (!S_ISDIR(st.st_mode) || leads_up(up, &st))
-        return ENTRY_OTHER;
-    if (fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return ENTRY_OTHER;
-    return S_ISLNK(st.st_mode) ? ENTRY_DIR_LINK : ENTRY_DIR;
-}
-
-// Folders below, to be walked once this one is closed.
-struct below {
-    struct below_dir {
-        uint32_t dir;
-        bool link;
-    } * dirs;
-    size_t num, capacity;
-};
-
-static bool visit(struct inputs *in, uint32_t dir, DIR *stream,
-                  const struct dirent *entry, const struct ancestor *here,
-                  struct below *below)
-{
-    const char *name = entry->d_name;
-    enum entry_kind kind;
-    struct below_dir found = {0};
-    void *dirs = below->dirs;
-
-    if (!strcmp(name, ".") || !strcmp(name, ".."))
-        return true;
-    kind = entry_kind(dirfd(stream), entry, here);
-    if (kind == ENTRY_FILE)
-        return !inputs_is_picture(name) || add_item(in, dir, name);
-    if (kind == ENTRY_OTHER) {
-        if (inputs_is_picture(name))
-            skip(in, dir, name);
-        return true;
-    }
-    found.link = kind == ENTRY_DIR_LINK;
-    if (!add_below(in, dir, name, &found.dir))
+    name = strrchr(dir.path, '/');
+    name = name ? name + 1 : dir.path;
+    if (!label)
+        label = strcmp(name, ".") && strcmp(name, "..") ? name : "";
+    if (!inputs_intern(in, label, &own)) {
+        free(dir.path);
         return false;
-    if (!grow(&dirs, &below->capacity, below->num, sizeof(found)))
+    }
+    if (find_known(&in->known_dirs, dir.path, dir.rel, &index))
+        free(dir.path);
+    else if (!inputs_put_dir(in, dir, &index) ||
+             !add_known(&in->known_dirs, dir.path, dir.rel, index))
         return no_memory(in);
-    below->dirs = dirs;
-    below->dirs[below->num++] = found;
-    return true;
-}
-
-static bool read_dir(struct inputs *in, uint32_t dir, DIR *stream,
-                     const struct ancestor *here, struct below *below)
-{
-    const struct dirent *entry;
-
-    while ((errno = 0, entry = readdir(stream)))
-        if (!visit(in, dir, stream, entry, here, below))
-            return false;
-    if (errno)
-        return fail(in, "%s: %s", in->dirs[dir].path, strerror(errno));
-    return true;
-}
-
-static bool walk(struct inputs *in, uint32_t dir, const struct ancestor *up,
-                 int links)
-{
-    struct ancestor here = {.up = up};
-    struct below below = {0};
-    struct stat st;
-    bool ok = false;
-    DIR *stream = opendir(in->dirs[dir].path);
-
-    if (!stream || fstat(dirfd(stream), &st) < 0) {
-        fail(in, "%s: %s", in->dirs[dir].path, strerror(errno));
-        goto error;
-    }
-    here.dev = st.st_dev;
-    here.ino = st.st_ino;
-    if (!read_dir(in, dir, stream, &here, &below))
-        goto error;
-    closedir(stream);
-    stream = NULL;
-    ok = true;
-    for (size_t i = 0; ok && i < below.num; i++)
-        if (links + below.dirs[i].link <= MAX_LINKS)
-            ok = walk(in, below.dirs[i].dir, &here, links + below.dirs[i].link);
-error:
-    if (stream)
-        closedir(stream);
-    free(below.dirs);
-    return ok;
-}
-
-// One relative path is two pieces, the folder's and the name; they are read
-// as if joined by a slash.
-struct rel {
-    const char *at, *name;
-};
-
-static struct rel rel_begin(const struct inputs *in,
-                            const struct inputs_item *item)
-{
-    const char *dir = in->dirs[item->dir].path + in->dirs[item->dir].rel;
-
-    return *dir ? (struct rel){dir, item->name}
-                : (struct rel){item->name, NULL};
-}
-
-static int rel_next(struct rel *rel)
-{
-    if (*rel->at)
-        return (unsigned char)*rel->at++;
-    if (!rel->name)
-        return 0;
-    rel->at = rel->name;
-    rel->name = NULL;
-    return '/';
-}
-
-static int compare_items(const void *a, const void *b, void *in)
-{
-    struct rel rel_a = rel_begin(in, a), rel_b = rel_begin(in, b);
-    int byte_a, byte_b;
-
-    do {
-        byte_a = rel_next(&rel_a);
-        byte_b = rel_next(&rel_b);
-    } while (byte_a == byte_b && byte_a);
-    return byte_a - byte_b;
-}
-
-static bool add_folder(struct inputs *in, const char *argument)
-{
-    size_t length = strlen(argument), first = in->num;
-    char *path = strdup(argument);
-    uint32_t dir;
-
-    while (path && length > 1 && path[length - 1] == '/')
-        path[--length] = '\0';
-    if (!add_dir(in, path, length, &dir) || !walk(in, dir, NULL, 0))
-        return false;
-    if (in->num > first)
-        qsort_r(in->items + first, in->num - first, sizeof(*in->items),
-                compare_items, in);
-    return true;
-}
-
-static bool add_file(struct inputs *in, const char *argument)
-{
-    const char *slash = strrchr(argument, '/');
-    size_t length = slash ? (size_t)(slash - argument) + (slash == argument)
-                          : 0;
-    size_t last = in->num_dirs;
-    uint32_t dir;
-
-    // Files of one folder tend to be named together.
-    if (last && in->dirs[last - 1].rel == length &&
-        strlen(in->dirs[last - 1].path) == length &&
-        !strncmp(in->dirs[last - 1].path, argument, length))
-        dir = (uint32_t)(last - 1);
-    else if (!add_dir(in, strndup(argument, length), length, &dir))
-        return false;
-    return add_item(in, dir, slash ? slash + 1 : argument);
+    return inputs_put(in, index, slash ? slash + 1 : path, own);
 }
 
 bool inputs_add(struct inputs *in, const char *argument)
@@ -355,10 +231,115 @@ bool inputs_add(struct inputs *in, const char *argument)
     struct stat st;
 
     if (stat(argument, &st) < 0)
-        return fail(in, "%s: %s", argument, strerror(errno));
+        return inputs_fail(in, "%s: %s", argument, strerror(errno));
     if (S_ISDIR(st.st_mode))
-        return add_folder(in, argument);
+        return inputs_walk(in, argument);
     if (S_ISREG(st.st_mode))
-        return add_file(in, argument);
-    return fail(in, "%s: neither a file nor a folder", argument);
+        return put_file(in, argument, SIZE_MAX, NULL);
+    return inputs_fail(in, "%s: neither a file nor a folder", argument);
+}
+
+// ---- Lists -----------------------------------------------------------------
+
+// Whether each part of a relative path names something. One that leads out of
+// its folder would lead out of the folder of the output, too.
+static bool stays_below(const char *path)
+{
+    while (path) {
+        size_t dots = strspn(path, ".");
+
+        if (dots <= 2 && (!path[dots] || path[dots] == '/'))
+            return false;
+        path = strchr(path, '/');
+        path += path != NULL;
+    }
+    return true;
+}
+
+// An entry of a list that lies in folder ("" or with its slash).
+static bool put_entry(struct inputs *in, const char *folder, char *entry)
+{
+    char *tab = strrchr(entry, '\t'), *path;
+    bool ok;
+
+    if (tab)
+        *tab = '\0';
+    while (!strncmp(entry, "./", 2))
+        entry += 2;
+    if (!*entry)
+        return true;
+    path = *entry == '/' ? strdup(entry) : inputs_join(folder, entry);
+    ok = path ? put_file(in, path,
+                         stays_below(entry) ? strlen(folder) : SIZE_MAX,
+                         tab ? tab + 1 : "")
+              : no_memory(in);
+    free(path);
+    return ok;
+}
+
+static bool read_list(struct inputs *in, FILE *file, const char *list,
+                      const char *folder, bool zero)
+{
+    char *entry = NULL;
+    size_t size = 0, line = 0;
+    ssize_t length;
+    bool ok = true;
+
+    while (ok && (errno = 0, length = getdelim(&entry, &size,
+                                               zero ? '\0' : '\n', file)) > 0) {
+        line++;
+        if (!zero && entry[length - 1] == '\n')
+            entry[--length] = '\0';
+        if (!zero && strlen(entry) < (size_t)length)
+            ok = inputs_fail(in, "%s: line %zu holds a zero byte (see --null)",
+                             list, line);
+        else
+            ok = put_entry(in, folder, entry);
+    }
+    free(entry);
+    if (ok && (ferror(file) || errno))
+        ok = inputs_fail(in, "%s: %s", list, strerror(errno));
+    return ok;
+}
+
+bool inputs_add_list(struct inputs *in, const char *list, bool zero)
+{
+    bool is_stdin = !strcmp(list, "-"), ok = false;
+    FILE *file = is_stdin ? stdin : fopen(list, "re");
+    const char *slash = is_stdin ? NULL : strrchr(list, '/');
+    char *folder = slash ? strndup(list, (size_t)(slash - list) + 1)
+                         : strdup("");
+
+    if (!file)
+        inputs_fail(in, "%s: %s", list, strerror(errno));
+    else if (!folder)
+        no_memory(in);
+    else
+        ok = read_list(in, file, is_stdin ? "standard input" : list, folder,
+                       zero);
+    if (file && !is_stdin)
+        fclose(file);
+    free(folder);
+    return ok;
+}
+
+void inputs_finish(struct inputs *in)
+{
+    for (size_t i = 0; i < in->num_blocks; i++)
+        free(in->blocks[i]);
+    for (size_t i = 0; i < in->num_dirs; i++)
+        free(in->dirs[i].path);
+    for (size_t i = 0; i < INPUTS_MAX_FAULTS; i++)
+        free(in->faults[i]);
+    tdestroy(in->seen, free);
+    tdestroy(in->known_labels, free);
+    tdestroy(in->known_dirs, free);
+    free(in->blocks);
+    free(in->first_skipped);
+    free(in->first_other);
+    free(in->classes);
+    free(in->labels);
+    free(in->dirs);
+    free(in->items);
+    *in = (struct inputs){0};
 }

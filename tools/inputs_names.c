@@ -62,13 +62,56 @@ const char *inputs_output(const struct inputs *in, size_t i, char *buffer,
                       ".npy");
 }
 
+static uint32_t label_of(const struct inputs *in, size_t i)
+{
+    const struct inputs_item *item = &in->items[i];
+
+    return item->label ? item->label : in->dirs[item->dir].label;
+}
+
 const char *inputs_label(const struct inputs *in, size_t i)
 {
-    const char *path = in->dirs[in->items[i].dir].path;
-    const char *slash = strrchr(path, '/');
-    const char *label = slash ? slash + 1 : path;
+    return in->labels[label_of(in, i)].text;
+}
 
-    return !strcmp(label, ".") || !strcmp(label, "..") ? "" : label;
+int64_t inputs_class(const struct inputs *in, size_t i)
+{
+    return in->labels[label_of(in, i)].number;
+}
+
+static int compare_labels(const void *a, const void *b)
+{
+    const struct inputs_label *const *la = a, *const *lb = b;
+
+    return strcmp((*la)->text, (*lb)->text);
+}
+
+bool inputs_find_classes(struct inputs *in)
+{
+    struct inputs_label **used = calloc(in->num_labels + 1, sizeof(*used));
+    size_t num = 0;
+
+    free(in->classes);
+    in->num_classes = 0;
+    in->classes = calloc(in->num_labels + 1, sizeof(*in->classes));
+    if (!used || !in->classes) {
+        free(used);
+        return false;
+    }
+    for (size_t i = 0; i < in->num; i++) {
+        struct inputs_label *label = &in->labels[label_of(in, i)];
+
+        if (*label->text && label->number < 0)
+            label->number = 0, used[num++] = label;
+    }
+    qsort(used, num, sizeof(struct inputs_label *), compare_labels);
+    for (size_t i = 0; i < num; i++) {
+        used[i]->number = (int64_t)i;
+        in->classes[i] = used[i]->text;
+    }
+    in->num_classes = num;
+    free(used);
+    return true;
 }
 
 static int compare_outputs(const void *a, const void *b, void *context)
@@ -106,17 +149,4 @@ bool inputs_clash(struct inputs *in, size_t *a, size_t *b)
     }
     free(sorted);
     return found;
-}
-
-void inputs_finish(struct inputs *in)
-{
-    for (size_t i = 0; i < in->num_blocks; i++)
-        free(in->blocks[i]);
-    for (size_t i = 0; i < in->num_dirs; i++)
-        free(in->dirs[i].path);
-    free(in->blocks);
-    free(in->first_skipped);
-    free(in->dirs);
-    free(in->items);
-    *in = (struct inputs){0};
 }

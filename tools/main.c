@@ -15,8 +15,8 @@ static const struct command {
     {"run", "headrace run", "pictures in, tensors out", cmd_run},
     {"devices", "headrace devices", "what this machine can do it on",
      cmd_devices},
-    {"validate", "headrace validate", "are the device's pictures the CPU's?",
-     cmd_validate},
+    {"validate", "headrace validate",
+     "check that a device's pictures equal the CPU's", cmd_validate},
     {"profile", "headrace profile", "what a device gains, and why",
      cmd_profile},
     {"samples", "headrace samples", "write test pictures of every kind",
@@ -86,6 +86,7 @@ int main(int argc, char **argv)
     char title[64];
 
     hold_streams();
+    tools_look_at_hangup();
     if (!strcmp(name, "--version")) {
         printf("headrace %s\n", hr_version());
         return tools_flush_stdout();

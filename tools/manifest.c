@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "tools.h"
 
@@ -135,6 +136,11 @@ json_t *manifest_entry_json(const struct manifest_entry *entry)
     failed |= json_object_set_new(json, "label",
                                   *entry->label ? manifest_text(entry->label)
                                                 : json_null());
+    if (entry->number)
+        failed |= json_object_set_new(json, "class",
+                                      *entry->number < 0
+                                          ? json_null()
+                                          : json_integer(*entry->number));
     if (entry->file)
         failed |= json_object_set_new(json, "file", manifest_text(entry->file));
     if (entry->index >= 0)
@@ -179,6 +185,31 @@ static bool write_members(struct out_file *file, json_t *object,
     free(text);
     json_decref(object);
     return ok;
+}
+
+// The members that any manifest begins with, in this order, by any version.
+bool manifest_is_ours(const char *path)
+{
+    static const char *const begin[] = {"{\"version\":\"", "\",\"backend\":\"",
+                                        "\",\"device\":\"", "\"ops\":"};
+    char text[8192];
+    const char *at = text;
+    struct stat st;
+    FILE *file;
+
+    // What is no file is not written over in any case.
+    if (stat(path, &st) < 0 || !S_ISREG(st.st_mode) || !st.st_size)
+        return true;
+    if (!(file = fopen(path, "re")))
+        return false;
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    fclose(file);
+    for (size_t i = 0; at && i < sizeof(begin) / sizeof(*begin); i++) {
+        const char *next = strstr(at, begin[i]);
+
+        at = next && (i || next == text) ? next + strlen(begin[i]) : NULL;
+    }
+    return at != NULL;
 }
 
 bool manifest_open(struct manifest *manifest, const char *path)

@@ -22,6 +22,7 @@ struct manifest_entry {
     const char *path, *label;  // label "" = none
     const char *file;          // relative path of its tensor, or NULL
     int64_t index;             // its row in the array; -1 = none
+    const int64_t *number;     // its class, -1 = none; NULL = there are none
     const struct hr_result *result;
 };
 
@@ -32,6 +33,9 @@ bool manifest_is_utf8(const char *bytes);
 
 // {"status", "spans", ...} of one picture; NULL if memory is short.
 json_t *manifest_entry_json(const struct manifest_entry *entry);
+
+// Whether the file at path is a manifest, or there is nothing to lose.
+bool manifest_is_ours(const char *path);
 
 // All return false with errno set. head and tail are objects whose members
 // come before and after "pictures"; the reference is taken over.

@@ -41,11 +41,19 @@ static size_t word_length(const char *at)
                       "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
 }
 
+// Blanks may stand around commas.
+static void skip_blanks(struct parser *p)
+{
+    p->at += strspn(p->at, " \t\n");
+}
+
 static bool take(struct parser *p, char c)
 {
     if (*p->at != c)
         return false;
     p->at++;
+    if (c == ',')
+        skip_blanks(p);
     return true;
 }
 
@@ -110,8 +118,11 @@ static bool read_size(struct parser *p, int *w, int *h)
     return !take(p, 'x') || read_int(p, 1, h);
 }
 
+#define FILTERS "nearest, box, bilinear, hamming, bicubic or lanczos"
+
 static bool read_filter(struct parser *p, enum hr_filter *filter)
 {
+    int length;
     static const char *const names[HR_NUM_FILTERS] = {
         [HR_BILINEAR] = "bilinear", [HR_NEAREST] = "nearest",
         [HR_BOX] = "box",           [HR_HAMMING] = "hamming",
@@ -127,9 +138,11 @@ static bool read_filter(struct parser *p, enum hr_filter *filter)
         *filter = (enum hr_filter)i;
         return true;
     }
-    return fail_at(p, p->at,
-                   "a filter is missing: nearest, box, bilinear, "
-                   "hamming, bicubic or lanczos");
+    length = (int)word_length(p->at);
+    if (!length)
+        return fail_at(p, p->at, "a filter is missing: " FILTERS);
+    return fail_at(p, p->at, "'%.*s' is not a filter: " FILTERS,
+                   length < 40 ? length : 40, p->at);
 }
 
 static bool read_arith(struct parser *p, enum hr_arith *arith)
@@ -312,7 +325,9 @@ static bool read_channels(struct parser *p, const char *what, float out[3])
         if (!read_real(p, &value))
             return false;
         out[num++] = (float)value;
-    } while (*p->at == ',' && starts_number(p->at + 1) && take(p, ','));
+    } while (*p->at == ',' &&
+             starts_number(p->at + 1 + strspn(p->at + 1, " \t\n")) &&
+             take(p, ','));
     if (num == 2)
         return fail_at(p, at, "%s takes 1 or 3 numbers", what);
     if (num == 1)
@@ -418,14 +433,20 @@ bool ops_parse(struct ops_list *list, const char *text, char *error,
     struct parser p = {text, text, error, error_size, list};
 
     memset(list, 0, sizeof(*list));
+    skip_blanks(&p);
+    if (!*p.at)
+        return fail_at(&p, text, "no op is named; %s is the default",
+                       OPS_EVALUATION);
     do {
-        const char *at = p.at;
+        const char *at = p.at, *end;
         struct hr_op op;
 
         if (!read_op(&p, &op))
             return false;
+        end = p.at;
+        skip_blanks(&p);
         if (*p.at && *p.at != ',')
-            return fail_at(&p, p.at, "'%c' does not belong here", *p.at);
+            return fail_at(&p, end, "'%c' does not belong here", *end);
         if (!list->num && op.type != HR_OP_DECODE)
             append(&p, at, hr_op_decode(0));
         if (!append(&p, at, op))
@@ -462,6 +483,11 @@ bool ops_fixed_size(const struct ops_list *list, int *w, int *h)
         }
     }
     return fixed;
+}
+
+bool ops_normalize(const struct ops_list *list)
+{
+    return list->ops[list->num - 1].type == HR_OP_NORMALIZE;
 }
 
 int ops_channels(const struct ops_list *list)

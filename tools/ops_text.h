@@ -11,7 +11,7 @@
 //   to_tensor to_tensor:v2
 //   normalize=imagenet normalize=M,M,M/S,S,S normalize=M/S normalize=...:v2
 //
-// Sizes are WIDTHxHEIGHT everywhere. decode stands first and may be left out;
+// Blanks may stand around the commas. Sizes are WIDTHxHEIGHT everywhere. decode stands first and may be left out;
 // to_tensor and normalize end the list.
 #ifndef HEADRACE_OPS_TEXT_H
 #define HEADRACE_OPS_TEXT_H
@@ -36,6 +36,9 @@ bool ops_parse(struct ops_list *list, const char *text, char *error,
 
 // Whether every picture comes out in one size, whatever its own; then *w, *h.
 bool ops_fixed_size(const struct ops_list *list, int *w, int *h);
+
+// Whether to_tensor or normalize ends the list.
+bool ops_normalize(const struct ops_list *list);
 
 int ops_channels(const struct ops_list *list);  // 1 or 3
 

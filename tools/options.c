@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.h"
 
+#include <limits.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +51,7 @@ int options_choose(const char *command, const char *option, const char *word,
         snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s",
                  i ? ", " : "", list[i]);
     }
-    options_fail(command, "%s: '%s' is none of %s", option, word, all);
+    options_fail(command, "%s: '%s' is not one of %s", option, word, all);
     return -1;
 }
 
@@ -113,17 +115,26 @@ const char *options_ops(const char *command, const char *text,
 
     if (!text)
         text = dtype == HR_U8 ? OPS_EVALUATION_U8 : OPS_EVALUATION;
-    if (ops_parse(list, text, error, sizeof(error)))
-        return text;
-    options_fail(command, "--ops: %s", error);
-    return NULL;
+    if (!ops_parse(list, text, error, sizeof(error))) {
+        options_fail(command, "--ops: %s", error);
+        return NULL;
+    }
+    if (dtype == HR_U8 && ops_normalize(list)) {
+        options_fail(command,
+                     "--dtype u8 keeps whole levels, 0 .. 255: to_tensor and "
+                     "normalize make fractions, of which nothing would be "
+                     "left; leave them out, or take f32 or f16");
+        return NULL;
+    }
+    return text;
 }
 
-bool options_inputs(const char *command, poptContext con, struct inputs *inputs)
+bool options_inputs_or_list(const char *command, poptContext con,
+                            const char *list, bool zero, struct inputs *inputs)
 {
     const char *input;
 
-    if (!poptPeekArg(con)) {
+    if (!poptPeekArg(con) && !list) {
         options_fail(command,
                      "name a folder or a picture (see headrace %s --help)",
                      command);
@@ -134,18 +145,137 @@ bool options_inputs(const char *command, poptContext con, struct inputs *inputs)
             tools_warn("%s", inputs->error);
             return false;
         }
-    return true;
+    if (!list || inputs_add_list(inputs, list, zero))
+        return true;
+    tools_warn("%s", inputs->error);
+    return false;
+}
+
+bool options_inputs(const char *command, poptContext con, struct inputs *inputs)
+{
+    return options_inputs_or_list(command, con, NULL, false, inputs);
+}
+
+static void warn_skipped(size_t num, const char *first, const char *one,
+                         const char *many)
+{
+    if (num)
+        tools_warn("skipped %zu %s (%s%s)", num, num == 1 ? one : many,
+                   num == 1 ? "" : "the first is ", first ? first : "?");
+}
+
+// Folders in which nothing was found, if there are any, by the first.
+static void warn_none(const struct inputs *inputs)
+{
+    size_t others = 0;
+    const char *first = NULL;
+
+    for (size_t i = 0; i < inputs->num_dirs; i++) {
+        const struct inputs_dir *dir = &inputs->dirs[i];
+
+        if (dir->path[dir->rel])
+            continue;
+        others += first != NULL;
+        first = first ? first : dir->path;
+    }
+    if (!first)
+        tools_warn("no pictures found: the list names none");
+    else if (others)
+        tools_warn("no pictures found in %s and %zu more (.jpg .jpeg .jpe "
+                   ".jfif .png .mpo)",
+                   first, others);
+    else
+        tools_warn("no pictures found in %s (.jpg .jpeg .jpe .jfif .png .mpo)",
+                   first);
 }
 
 bool options_pictures(const struct inputs *inputs, bool quiet)
 {
-    if (inputs->skipped && !quiet)
-        tools_warn("passed over %zu %s (%s%s)", inputs->skipped,
-                   inputs->skipped == 1 ? "entry that is no regular file"
-                                        : "entries that are no regular files",
-                   inputs->skipped == 1 ? "" : "the first is ",
-                   inputs->first_skipped ? inputs->first_skipped : "?");
+    for (size_t i = 0; i < inputs->num_faults && i < INPUTS_MAX_FAULTS; i++)
+        tools_warn("%s", inputs->faults[i] ? inputs->faults[i] : "?");
+    if (inputs->num_faults > INPUTS_MAX_FAULTS)
+        tools_warn("... and %zu more that could not be read",
+                   inputs->num_faults - INPUTS_MAX_FAULTS);
+    if (!quiet) {
+        warn_skipped(inputs->skipped, inputs->first_skipped,
+                     "entry that is not a regular file",
+                     "entries that are not regular files");
+        warn_skipped(inputs->others, inputs->first_other,
+                     "file of another type", "files of other types");
+    }
     if (!inputs->num)
-        tools_warn("no pictures found (.jpg .jpeg .jpe .jfif .png .mpo)");
+        warn_none(inputs);
     return inputs->num > 0;
+}
+
+// ---- Limits ----------------------------------------------------------------
+
+// In bytes, if it is a size_t; else a count.
+enum limit_kind { LIMIT_U64, LIMIT_INT, LIMIT_BYTES };
+
+static const struct {
+    const char *name, *what;
+    enum limit_kind kind;
+    size_t offset;
+} limits[OPTIONS_NUM_LIMITS] = {
+#define LIMIT(name, field, kind, what)                      \
+    {                                                       \
+        name, what, kind, offsetof(struct hr_limits, field) \
+    }
+    LIMIT("max-pixels", pixels, LIMIT_U64, "of a picture [100000000]"),
+    LIMIT("max-side", side, LIMIT_INT, "width and height [16384]"),
+    LIMIT("max-block-visits", block_visits, LIMIT_U64,
+          "scans times 8x8 blocks [50000000]"),
+    LIMIT("max-scans", scans, LIMIT_INT, "of a JPEG [100]"),
+    LIMIT("max-item-bytes", item_bytes, LIMIT_BYTES,
+          "memory to decode a picture [512M]"),
+    LIMIT("max-marker-bytes", marker_bytes, LIMIT_BYTES,
+          "before the first scan [16M]"),
+    LIMIT("max-segments", segments, LIMIT_INT, "before the first scan [4096]"),
+    LIMIT("max-file-bytes", file_bytes, LIMIT_BYTES, "of a file [256M]"),
+    LIMIT("max-item-ms", item_ms, LIMIT_INT,
+          "CPU milliseconds to decode a picture [30000]"),
+#undef LIMIT
+};
+
+void options_limits_table(char **words, struct poptOption *table)
+{
+    for (int i = 0; i < OPTIONS_NUM_LIMITS; i++)
+        table[i] = (struct poptOption){limits[i].name,
+                                       0,
+                                       POPT_ARG_STRING,
+                                       &words[i],
+                                       0,
+                                       limits[i].what,
+                                       limits[i].kind == LIMIT_BYTES ? "BYTES"
+                                                                     : "N"};
+    table[OPTIONS_NUM_LIMITS] = (struct poptOption)POPT_TABLEEND;
+}
+
+bool options_limits(const char *command, char *const *words,
+                    struct hr_limits *out)
+{
+    for (int i = 0; i < OPTIONS_NUM_LIMITS; i++) {
+        void *field = (char *)out + limits[i].offset;
+        char option[32];
+        uint64_t bytes;
+
+        if (!words[i])
+            continue;
+        snprintf(option, sizeof(option), "--%s", limits[i].name);
+        if (limits[i].kind == LIMIT_BYTES) {
+            if (!tools_parse_size(words[i], &bytes)) {
+                options_fail(command, "%s: '%s' is not a size such as 64M",
+                             option, words[i]);
+                return false;
+            }
+            *(size_t *)field = (size_t)bytes;
+        } else if (limits[i].kind == LIMIT_INT
+                       ? !options_int(command, option, words[i], 1, INT_MAX,
+                                      field)
+                       : !options_count(command, option, words[i], field)) {
+            return false;
+        }
+    }
+    return true;
 }

@@ -48,8 +48,20 @@ const char *options_ops(const char *command, const char *text,
 // with a message.
 bool options_inputs(const char *command, poptContext con,
                     struct inputs *inputs);
-// Whether there are pictures among them; else a message. Unless quiet, tells
-// what was passed over.
+// The same with a list of files, NULL = none, which may stand alone; zero: its
+// entries end in zero bytes.
+bool options_inputs_or_list(const char *command, poptContext con,
+                            const char *list, bool zero, struct inputs *inputs);
+// Whether there are pictures among them; else a message. Tells what could not
+// be read and, unless quiet, what was skipped.
 bool options_pictures(const struct inputs *inputs, bool quiet);
+
+// --max-pixels and so on, an option for each member of struct hr_limits: their
+// table, which ends itself, and their values. words are as popt allocates
+// them. False with a message.
+enum { OPTIONS_NUM_LIMITS = 9 };
+void options_limits_table(char **words, struct poptOption *table);
+bool options_limits(const char *command, char *const *words,
+                    struct hr_limits *limits);
 
 #endif

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "out_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,12 +31,21 @@ static bool write_all(int fd, const char *data, size_t size)
     return true;
 }
 
+// After a failure there is a hole: the file must not pass for whole.
+static bool put(struct out_file *file, const char *data, size_t size)
+{
+    if (!file->error && !write_all(file->fd, data, size))
+        file->error = errno;
+    errno = file->error;
+    return !file->error;
+}
+
 static bool flush(struct out_file *file)
 {
     size_t used = file->used;
 
     file->used = 0;
-    return write_all(file->fd, file->buffer, used);
+    return put(file, file->buffer, used);
 }
 
 // In the folder of path, so that the rename stays within one file system.
@@ -48,6 +60,9 @@ static int open_temp(struct out_file *file, size_t dir_length)
         snprintf(file->temp, size, "%.*s.headrace-%ld-%u.part", (int)dir_length,
                  file->path, (long)getpid(), i);
         fd = open(file->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        // The lock tells those who clean up that somebody is still writing.
+        if (fd >= 0)
+            flock(fd, LOCK_EX | LOCK_NB);
         if (fd >= 0 || errno != EEXIST)
             return fd;
     }
@@ -101,7 +116,7 @@ bool out_file_write(struct out_file *file, const void *data, size_t size)
     if (size > BUFFER_SIZE - file->used && !flush(file))
         return false;
     if (size >= BUFFER_SIZE)
-        return write_all(file->fd, data, size);
+        return put(file, data, size);
     memcpy(file->buffer + file->used, data, size);
     file->used += size;
     return true;
@@ -129,6 +144,7 @@ bool out_file_rewrite(struct out_file *file, const void *data, size_t size)
 bool out_file_rewind(struct out_file *file)
 {
     file->used = 0;
+    file->error = 0;
     return lseek(file->fd, 0, SEEK_SET) == 0 && ftruncate(file->fd, 0) == 0;
 }
 
@@ -151,6 +167,39 @@ bool out_file_rename(struct out_file *file)
     file->temp = NULL;
     out_file_discard(file);
     return true;
+}
+
+// Whether name is that of a temporary file of a process that is gone. In
+// another container it may live under another number: then the lock is held.
+static bool is_left(int dir, const char *name)
+{
+    struct stat st;
+    long pid;
+    int end = 0, fd;
+    bool left = false;
+
+    if (sscanf(name, ".headrace-%ld-%*u.part%n", &pid, &end) != 1 || !end ||
+        name[end] || pid <= 0 || !kill((pid_t)pid, 0) || errno != ESRCH)
+        return false;
+    fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    left = !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+           !flock(fd, LOCK_EX | LOCK_NB);
+    close(fd);
+    return left;
+}
+
+void out_file_clean(const char *folder)
+{
+    DIR *stream = opendir(*folder ? folder : ".");
+    const struct dirent *entry;
+
+    while (stream && (entry = readdir(stream)))
+        if (is_left(dirfd(stream), entry->d_name))
+            unlinkat(dirfd(stream), entry->d_name, 0);
+    if (stream)
+        closedir(stream);
 }
 
 void out_file_discard(struct out_file *file)

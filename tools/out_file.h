@@ -13,6 +13,7 @@ struct out_file {
     char *path, *temp;
     char *buffer;  // small writes collect here
     size_t used;
+    int error;  // errno of a write that failed; 0 = none
 };
 
 #define OUT_FILE_CLOSED \
@@ -29,6 +30,9 @@ bool out_file_rewind(struct out_file *file);  // forget all that is written
 // Everything is with the kernel, and the file is closed; then the name.
 bool out_file_close(struct out_file *file);
 bool out_file_rename(struct out_file *file);
+// Removes what processes that were killed have left in a folder ("": the
+// current one): temporary files of ours that no process writes any more.
+void out_file_clean(const char *folder);
 // Removes what is there. Fine at any time, also when never opened.
 void out_file_discard(struct out_file *file);
 

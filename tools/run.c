@@ -12,6 +12,10 @@ static bool check_inputs(struct run *run)
 {
     if (!options_pictures(&run->in, run->opt.quiet))
         return false;
+    if (run->opt.out_kind && !inputs_find_classes(&run->in)) {
+        tools_warn("out of memory");
+        return false;
+    }
     run->total = run->in.num;
     if (run->opt.limit && run->opt.limit < run->total)
         run->total = run->opt.limit;
@@ -25,6 +29,7 @@ static bool open_device(struct run *run)
         .threads = run->opt.threads,
         .budget = (size_t)(run->opt.budget - run->opt.budget / 6),
         .strict = run->opt.strict,
+        .limits = run->opt.limits,
     };
 
     run->dev = hr_device_open(run->opt.backend, &params);
@@ -109,11 +114,24 @@ static bool prepare(struct run *run)
         tools_warn("out of memory");
         return false;
     }
-    if (!run_prepare(run))
+    if (!run_sink_name(run) || !run_prepare(run))
         return false;
+    run->told = calloc(run->total / 8 + 1, 1);
+    if (!run->told) {
+        tools_warn("out of memory");
+        return false;
+    }
     // From here on there are files that a signal must not leave behind.
     run_stop_install();
     return run_sink_open(run);
+}
+
+static void tell_rest(const struct run *run)
+{
+    if (run->num_told > RUN_MAX_TOLD)
+        tools_warn("... and %llu more that failed%s",
+                   (unsigned long long)(run->num_told - RUN_MAX_TOLD),
+                   run->opt.out_kind ? "; the list of pictures has all" : "");
 }
 
 // An array that ends early would pass for a whole one; a folder holds whole
@@ -122,18 +140,38 @@ static int interrupted(struct run *run)
 {
     int code = 128 + run_stop_signal();
 
+    tell_rest(run);
     if (run->opt.out_kind == RUN_OUT_FOLDER && !run_sink_finish(run, true))
         code = TOOLS_CANNOT;
-    tools_warn("interrupted after %llu of %zu pictures%s",
-               (unsigned long long)run->epochs[run->epoch].images, run->total,
-               run->opt.out_kind == RUN_OUT_ARRAY ? "; no array was written"
-                                                  : "");
+    tools_warn(
+        "interrupted after %llu of %llu pictures%s",
+        (unsigned long long)(run->images + run->failed),
+        (unsigned long long)run->total * (unsigned long long)run->opt.epochs,
+        run->opt.out_kind == RUN_OUT_ARRAY ? "; no array was written" : "");
     run_report(run);
     return code;
 }
 
+// Where something broke, such as a full disk. What a folder got is listed.
+static int broken(struct run *run)
+{
+    tell_rest(run);
+    if (run->opt.out_kind != RUN_OUT_FOLDER)
+        return TOOLS_CANNOT;
+    if (run_sink_finish(run, true))
+        tools_warn("stopped; %s lists what was made before",
+                   run->sink.manifest_path);
+    else
+        tools_warn("stopped; what was made before lies in %s, not listed",
+                   run->opt.out);
+    return TOOLS_CANNOT;
+}
+
 static int finish(struct run *run)
 {
+    bool failed = run->failed && run->opt.on_error == HR_ON_ERROR_FAIL;
+
+    tell_rest(run);
     if (!run->shape_known && run->equal_shapes) {
         tools_warn("%s: not written, as no picture could be read",
                    run->opt.out);
@@ -141,8 +179,7 @@ static int finish(struct run *run)
     }
     if (!run_sink_finish(run, false) || run_report(run) != TOOLS_OK)
         return TOOLS_CANNOT;
-    return run->failed && run->opt.on_error == HR_ON_ERROR_FAIL ? TOOLS_FAILED
-                                                                : TOOLS_OK;
+    return failed || run->in.num_faults ? TOOLS_FAILED : TOOLS_OK;
 }
 
 static int run_epochs(struct run *run)
@@ -158,7 +195,7 @@ static int run_epochs(struct run *run)
         run->epoch++;
     progress_clear(&run->progress);
     if (!ok)
-        return TOOLS_CANNOT;
+        return broken(run);
     // A signal that came after the last picture interrupted nothing.
     epoch = &run->epochs[run->epoch];
     if (run_stop_signal() &&
@@ -184,5 +221,6 @@ int cmd_run(int argc, char **argv)
     inputs_finish(&run.in);
     run_words_finish(&run.words);
     free(run.epochs);
+    free(run.told);
     return code;
 }

@@ -22,6 +22,7 @@
 
 #include "inputs.h"
 #include "manifest.h"
+#include "options.h"
 #include "ops_text.h"
 #include "out_file.h"
 #include "progress.h"
@@ -30,6 +31,7 @@
 #define RUN_RING_MAX 64    // if jobs are so small that threads would starve
 #define RUN_NUM_STATUS 32  // -status is an index
 #define RUN_NUM_WHY 32
+#define RUN_MAX_TOLD 20  // failures that get a line each
 
 enum run_out { RUN_OUT_NONE, RUN_OUT_ARRAY, RUN_OUT_FOLDER };
 
@@ -37,8 +39,9 @@ enum run_out { RUN_OUT_NONE, RUN_OUT_ARRAY, RUN_OUT_FOLDER };
 struct run_words {
     char *ops, *out, *backend, *seed, *budget, *limit, *dtype, *layout,
         *on_error, *tier, *timeout, *memory, *threads, *batch, *epochs,
-        *reference;
-    int json, quiet, strict;
+        *reference, *list;
+    char *limits[OPTIONS_NUM_LIMITS];
+    int json, quiet, strict, zero;
 };
 
 struct run_options {
@@ -55,6 +58,7 @@ struct run_options {
     enum hr_tier tier;
     enum hr_memory memory;
     int64_t timeout_ns;
+    struct hr_limits limits;
     bool json, quiet, strict;
 };
 
@@ -87,6 +91,7 @@ struct run_sink {
     char *array_path, *manifest_path, *folder;
     uint64_t rows;     // written to the array in this epoch
     int64_t made_dir;  // inputs_dir that is known to exist below folder
+    bool again;        // the folder holds what an earlier run has made
 };
 
 struct run {
@@ -118,6 +123,8 @@ struct run {
     struct run_epoch *epochs;
     uint32_t epoch;
     uint64_t images, failed;
+    unsigned char *told;  // [total / 8 + 1], a bit for each that has failed
+    uint64_t num_told;
     uint64_t failures[RUN_NUM_STATUS], fallbacks[RUN_NUM_WHY];
 };
 
@@ -125,7 +132,10 @@ struct run {
 int run_options(struct run *run, int argc, char **argv, bool *done);
 void run_words_finish(struct run_words *words);
 
-// Where the tensors go. Each prints what went wrong and returns false.
+// Where the tensors go. Each prints what went wrong and returns false. The
+// first makes the names, and makes sure that no file of others is lost: before
+// all work.
+bool run_sink_name(struct run *run);
 bool run_sink_open(struct run *run);
 bool run_sink_begin(struct run *run);  // a new epoch, over the one before
 // pixels NULL = there are none for this picture.
@@ -149,12 +159,12 @@ bool run_fill(struct run *run, struct run_slot *slot);
 // Waits for the oldest job and hands its pictures to the sink.
 bool run_collect(struct run *run);
 
-// SIGINT and SIGTERM set a mark; the second one kills. 0 = none came. SIGPIPE
-// and SIGXFSZ are ignored.
+// SIGINT, SIGTERM and SIGHUP set a mark; the second one kills. 0 = none came. SIGPIPE
+// and SIGXFSZ are ignored, and SIGHUP stays ignored if it was.
 void run_stop_install(void);
 int run_stop_signal(void);
 
-json_t *run_head_json(const struct run *run);  // for the manifest
+json_t *run_head_json(const struct run *run);
 int run_report(struct run *run);
 
 #endif

@@ -23,6 +23,14 @@ static const char example[] =
     "  headrace run train/ --out none --epochs 3 --ops \\\n"
     "    decode,random_resized_crop=224,random_hflip,normalize=imagenet\n";
 
+// popt has no place of its own for a description.
+static const char usage[] =
+    "INPUT... --out FILE.npy|DIR/|none [OPTION...]\n"
+    "\n"
+    "Decodes every JPEG and PNG that an INPUT (a file or a folder) or --list\n"
+    "names, does the list of ops to it, and writes the tensors as .npy files,\n"
+    "with a list of what became of each picture.\n";
+
 static int choose(const char *option, const char *word, const char *const *list)
 {
     return options_choose("run", option, word, list);
@@ -62,7 +70,8 @@ static int read_timeout(struct run_options *opt, const char *text)
 
     if (end == text || *end || !(seconds > 0 && seconds <= 1e9))
         return options_fail("run",
-                            "--timeout: '%s' is no number of seconds above 0",
+                            "--timeout: '%s' is not a number of seconds above "
+                            "0",
                             text);
     opt->timeout_ns = (int64_t)ceil(seconds * 1e9);
     return TOOLS_OK;
@@ -76,7 +85,8 @@ static int read_numbers(struct run_options *opt, const struct run_words *words)
                      &opt->threads) ||
         !options_int("run", "--batch", words->batch, 1, 65536, &opt->batch) ||
         !options_int("run", "--epochs", words->epochs, 1, 1000000,
-                     &opt->epochs))
+                     &opt->epochs) ||
+        !options_limits("run", words->limits, &opt->limits))
         return TOOLS_CANNOT;
     if (words->budget && !tools_parse_size(words->budget, &opt->budget))
         return options_fail("run",
@@ -85,6 +95,8 @@ static int read_numbers(struct run_options *opt, const struct run_words *words)
     return words->timeout ? read_timeout(opt, words->timeout) : TOOLS_OK;
 }
 
+// A name that is neither of the two is more likely mistyped than meant as a
+// folder: that has its slash, or is there.
 static int read_out(struct run_options *opt, const char *out)
 {
     size_t length = out ? strlen(out) : 0;
@@ -95,18 +107,18 @@ static int read_out(struct run_options *opt, const char *out)
     opt->out = out;
     if (!strcmp(out, "none"))
         opt->out_kind = RUN_OUT_NONE;
-    else if (length > 4 && !strcmp(out + length - 4, ".npy") &&
-             (stat(out, &st) < 0 || !S_ISDIR(st.st_mode)))
-        opt->out_kind = RUN_OUT_ARRAY;
-    else if (inputs_is_picture(out) &&
-             (stat(out, &st) < 0 || !S_ISDIR(st.st_mode)))
-        // With a slash behind it, or made before, it is meant to be one.
-        return options_fail("run",
-                            "--out: '%s' is named as a picture; arrays are "
-                            "written: FILE.npy, DIR/ or none",
-                            out);
-    else
+    else if (out[length - 1] == '/' || (!stat(out, &st) && S_ISDIR(st.st_mode)))
         opt->out_kind = RUN_OUT_FOLDER;
+    else if (length > 4 && !strcmp(out + length - 4, ".npy"))
+        opt->out_kind = RUN_OUT_ARRAY;
+    else
+        return options_fail("run",
+                            "--out: '%s' is neither FILE.npy nor a folder "
+                            "that is there; %s",
+                            out,
+                            strcmp(out, "-") ? "a new folder ends in a slash"
+                                             : "nothing is written to standard "
+                                               "output");
     return TOOLS_OK;
 }
 
@@ -123,8 +135,12 @@ static int read_all(struct run *run, const struct run_words *words,
         read_out(opt, words->out))
         return TOOLS_CANNOT;
     opt->ops_text = options_ops("run", words->ops, opt->dtype, &opt->ops);
-    return opt->ops_text && options_inputs("run", con, &run->in) ? TOOLS_OK
-                                                                 : TOOLS_CANNOT;
+    if (words->zero && !words->list)
+        return options_fail("run", "--null is of --list, which is missing");
+    return opt->ops_text && options_inputs_or_list("run", con, words->list,
+                                                   words->zero, &run->in)
+               ? TOOLS_OK
+               : TOOLS_CANNOT;
 }
 
 static int act(struct run *run, const struct run_words *t, poptContext con,
@@ -138,6 +154,7 @@ static int act(struct run *run, const struct run_words *t, poptContext con,
 static int parse(struct run *run, struct run_words *t, int argc, char **argv,
                  bool *done)
 {
+    struct poptOption limits[OPTIONS_NUM_LIMITS + 1];
     const struct poptOption table[] = {
 #define TEXT(name, field, what, arg) \
     {name, 0, POPT_ARG_STRING, &t->field, 0, what, arg}
@@ -145,38 +162,49 @@ static int parse(struct run *run, struct run_words *t, int argc, char **argv,
              "LIST"),
         TEXT("out", out, "one array, one file per picture, or nothing",
              "FILE.npy|DIR/|none"),
+        TEXT("list", list,
+             "pictures by name, a line each, and their labels behind a tab",
+             "FILE|-"),
+        {"null", '0', POPT_ARG_NONE, &t->zero, 0,
+         "zero bytes end the entries of --list, not newlines", NULL},
         TEXT("backend", backend, "device [auto]", "NAME"),
         TEXT("threads", threads, "host threads; 0 = usable cores [0]", "N"),
         TEXT("batch", batch, "pictures per job [64]", "N"),
         TEXT("seed", seed, "of the random ops [0]", "N"),
-        TEXT("epochs", epochs, "how often; the last is kept [1]", "N"),
+        TEXT("epochs", epochs, "passes over the input, the last is written [1]",
+             "N"),
         TEXT("limit", limit, "only the first N pictures", "N"),
         TEXT("dtype", dtype, "element type [f32]", "f32|f16|u8"),
         TEXT("layout", layout, "order of the axes [nchw]", "nchw|nhwc"),
-        TEXT("on-error", on_error, "of a bad picture [fail]", "fail|skip|zero"),
+        TEXT("on-error", on_error, "what to do about a bad picture [fail]",
+             "fail|skip|zero"),
         TEXT("tier", tier, "how exact [close]", "exact|close|fast"),
         TEXT("reference", reference, "whose resize [pillow-13]",
              "pillow-12|pillow-13"),
         TEXT("memory", memory, "of the tensors [host]", "host|pinned|device"),
         {"strict", 0, POPT_ARG_NONE, &t->strict, 0,
          "never fall back to another engine", NULL},
-        TEXT("budget", budget, "of pictures in flight, as 64M or 1G", "BYTES"),
-        TEXT("timeout", timeout, "give a job up after this time", "SECONDS"),
+        TEXT("budget", budget,
+             "memory for pictures in flight, as 64M or 1G [256M]", "BYTES"),
+        TEXT("timeout", timeout, "give up on a job after this long", "SECONDS"),
         {"json", 0, POPT_ARG_NONE, &t->json, 0,
          "print the summary as one JSON object", NULL},
         {"quiet", 'q', POPT_ARG_NONE, &t->quiet, 0,
          "no progress, no summary; errors only", NULL},
         {"help", 'h', POPT_ARG_NONE, NULL, OPTIONS_HELP, "show this", NULL},
+        {NULL, 0, POPT_ARG_INCLUDE_TABLE, limits, 0,
+         "Limits; a picture beyond one fails:", NULL},
         POPT_TABLEEND
 #undef TEXT
     };
-    poptContext con = poptGetContext(NULL, argc, (const char **)argv, table, 0);
+    poptContext con;
     int code;
 
+    options_limits_table(t->limits, limits);
+    con = poptGetContext(NULL, argc, (const char **)argv, table, 0);
     if (!con)
         return options_fail("run", "out of memory");
-    poptSetOtherOptionHelp(con,
-                           "INPUT... --out FILE.npy|DIR/|none [OPTION...]");
+    poptSetOtherOptionHelp(con, usage);
     code = act(run, t, con, done);
     poptFreeContext(con);
     return code;
@@ -207,4 +235,7 @@ void run_words_finish(struct run_words *words)
     free(words->batch);
     free(words->epochs);
     free(words->reference);
+    free(words->list);
+    for (int i = 0; i < OPTIONS_NUM_LIMITS; i++)
+        free(words->limits[i]);
 }

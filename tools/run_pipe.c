@@ -25,6 +25,11 @@ void run_stop_install(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    // What nohup has started outlives its terminal, although drivers (LLVM in
+    // PoCL) have put a handler of theirs in place of that wish.
+    if (tools_hangup_ignored())
+        action.sa_handler = SIG_IGN;
+    sigaction(SIGHUP, &action, NULL);
     // A closed pipe and a file over the limit are errors of write().
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, NULL);
@@ -110,7 +115,24 @@ static void cancel_all(struct run *run)
         hr_job_cancel(run->slots[i % (size_t)run->ring].job);
 }
 
-static void count(struct run *run, const struct hr_result *result)
+// A line for each picture that fails, however often, but not for a thousand.
+static void tell(struct run *run, size_t picture,
+                 const struct hr_result *result)
+{
+    unsigned bit = 1u << picture % 8;
+
+    if (run->told[picture / 8] & bit)
+        return;
+    run->told[picture / 8] |= (unsigned char)bit;
+    if (run->num_told++ >= RUN_MAX_TOLD)
+        return;
+    progress_clear(&run->progress);
+    tools_warn("%s", *result->message ? result->message
+                                      : hr_status_text(result->status));
+}
+
+static void count(struct run *run, size_t picture,
+                  const struct hr_result *result)
 {
     struct run_epoch *epoch = &run->epochs[run->epoch];
 
@@ -120,9 +142,7 @@ static void count(struct run *run, const struct hr_result *result)
         epoch->failed++;
         if (-result->status < RUN_NUM_STATUS)
             run->failures[-result->status]++;
-        progress_clear(&run->progress);
-        tools_warn("%s", *result->message ? result->message
-                                          : hr_status_text(result->status));
+        tell(run, picture, result);
     }
     for (int bit = 0; bit < RUN_NUM_WHY; bit++)
         run->fallbacks[bit] += result->why >> bit & 1;
@@ -213,7 +233,7 @@ static bool deliver(struct run *run, const struct run_slot *slot)
         // What the user cut short did not fail.
         if (results[i].status == HR_ECANCELED && stop_signal)
             continue;
-        count(run, &results[i]);
+        count(run, slot->first + (size_t)i, &results[i]);
         pixels = tensor(run, slot, i, &w, &h);
         if (on_device(run, slot, i) && !(pixels = read_tensor(run, slot, i)))
             return false;

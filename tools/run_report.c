@@ -111,6 +111,8 @@ static int report_json(const struct run *run)
                                                       : "host"));
     json_object_set_new(json, "images", json_integer((json_int_t)run->images));
     json_object_set_new(json, "failed", json_integer((json_int_t)run->failed));
+    json_object_set_new(json, "unread",
+                        json_integer((json_int_t)run->in.num_faults));
     json_object_set_new(json, "failures", failures_json(run));
     json_object_set_new(json, "fallbacks", fallbacks_json(run));
     hr_device_stats(run->dev, &stats);
@@ -141,9 +143,12 @@ static int report_line(const struct run *run)
     const char *before = " (";
 
     rates(run, &img_per_s, &cpu);
-    printf("%llu picture%s on %s, %.1f img/s, %.2f CPU-s per 1000, %llu failed",
-           (unsigned long long)run->images, run->images == 1 ? "" : "s",
-           run->dev->name, img_per_s, cpu, (unsigned long long)run->failed);
+    printf("%llu ", (unsigned long long)run->images);
+    if (run->failed)
+        printf("of %llu ", (unsigned long long)(run->images + run->failed));
+    printf("picture%s on %s, %.1f img/s, %.2f CPU-s per 1000, %llu failed",
+           run->images + run->failed == 1 ? "" : "s", run->dev->name, img_per_s,
+           cpu, (unsigned long long)run->failed);
     for (int i = 1; i < RUN_NUM_STATUS; i++) {
         if (!run->failures[i])
             continue;
@@ -153,11 +158,11 @@ static int report_line(const struct run *run)
     }
     puts(run->failed ? ")" : "");
     // What another engine than the device made, or a part of it, and why.
-    before = "passed on: ";
+    before = "handed to the next engine: ";
     for (int i = 0; i < RUN_NUM_WHY; i++) {
         if (!run->fallbacks[i])
             continue;
-        printf("%s%llu %s", before, (unsigned long long)run->fallbacks[i],
+        printf("%s%llu (%s)", before, (unsigned long long)run->fallbacks[i],
                hr_why_text(1u << i));
         before = ", ";
     }

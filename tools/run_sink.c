@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "npy.h"
 #include "tools.h"
@@ -64,17 +65,61 @@ static char *print_new(const char *format, const char *text, size_t length)
     return out;
 }
 
-static bool open_array(struct run *run)
+bool run_sink_name(struct run *run)
 {
     struct run_sink *sink = &run->sink;
     const char *out = run->opt.out;
     size_t length = strlen(out);
+    struct stat st;
 
-    sink->array_path = print_new("%.*s", out, length);
-    sink->manifest_path = print_new("%.*s.json", out, length - 4);
-    if (!sink->array_path || !sink->manifest_path ||
-        !out_file_open(&sink->array, sink->array_path))
+    *sink = (struct run_sink){
+        .array = OUT_FILE_CLOSED,
+        .manifest.file = OUT_FILE_CLOSED,
+        .made_dir = -1,
+    };
+    if (run->opt.out_kind == RUN_OUT_NONE)
+        return true;
+    if (run->opt.out_kind == RUN_OUT_ARRAY) {
+        sink->array_path = print_new("%.*s", out, length);
+        sink->manifest_path = print_new("%.*s.json", out, length - 4);
+    } else {
+        while (length > 1 && out[length - 1] == '/')
+            length--;
+        sink->folder = print_new("%.*s", out, length);
+        sink->manifest_path = print_new("%.*s/manifest.json", out, length);
+    }
+    if (!sink->manifest_path || (!sink->folder && !sink->array_path))
         return fail(run, out);
+    sink->again = !stat(sink->manifest_path, &st);
+    if (manifest_is_ours(sink->manifest_path))
+        return true;
+    tools_warn("%s: not written by headrace run, and not overwritten: move it, "
+               "or name another --out",
+               sink->manifest_path);
+    return false;
+}
+
+// What was left by a run that was killed goes from the folder of path.
+static void clean_beside(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1)
+                         : strdup("");
+
+    if (folder)
+        out_file_clean(folder);
+    free(folder);
+}
+
+static bool open_array(struct run *run)
+{
+    struct run_sink *sink = &run->sink;
+
+    if (!make_parents(sink->array_path))
+        return fail(run, sink->array_path);
+    clean_beside(sink->array_path);
+    if (!out_file_open(&sink->array, sink->array_path))
+        return fail(run, sink->array_path);
     return manifest_open(&sink->manifest, sink->manifest_path) ||
            fail(run, sink->manifest_path);
 }
@@ -101,30 +146,25 @@ static bool no_clashes(struct run *run)
 static bool open_folder(struct run *run)
 {
     struct run_sink *sink = &run->sink;
-    const char *out = run->opt.out;
-    size_t length = strlen(out);
 
-    while (length > 1 && out[length - 1] == '/')
-        length--;
-    sink->folder = print_new("%.*s", out, length);
-    sink->manifest_path = print_new("%.*s/manifest.json", out, length);
-    if (!sink->folder || !sink->manifest_path)
-        return fail(run, out);
     if (!no_clashes(run))
         return false;
     if (!make_parents(sink->manifest_path))
-        return fail(run, out);
+        return fail(run, run->opt.out);
+    for (size_t i = 0; i < run->in.num_dirs; i++) {
+        const struct inputs_dir *dir = &run->in.dirs[i];
+        char path[2 * PATH_MAX];
+
+        if (snprintf(path, sizeof(path), "%s/%s", sink->folder,
+                     dir->path + dir->rel) < (int)sizeof(path))
+            out_file_clean(path);
+    }
     return manifest_open(&sink->manifest, sink->manifest_path) ||
            fail(run, sink->manifest_path);
 }
 
 bool run_sink_open(struct run *run)
 {
-    run->sink = (struct run_sink){
-        .array = OUT_FILE_CLOSED,
-        .manifest.file = OUT_FILE_CLOSED,
-        .made_dir = -1,
-    };
     switch (run->opt.out_kind) {
     case RUN_OUT_ARRAY:
         return open_array(run);
@@ -136,15 +176,27 @@ bool run_sink_open(struct run *run)
     return true;
 }
 
+static json_t *classes_json(const struct inputs *in)
+{
+    json_t *classes = json_array();
+
+    for (size_t i = 0; i < in->num_classes; i++)
+        json_array_append_new(classes, manifest_text(in->classes[i]));
+    return classes;
+}
+
 bool run_sink_begin(struct run *run)
 {
     struct run_sink *sink = &run->sink;
     unsigned char head[NPY_HEADER_SIZE];
+    json_t *json;
 
     if (run->opt.out_kind == RUN_OUT_NONE)
         return true;
     sink->rows = 0;
-    if (!manifest_begin(&sink->manifest, run_head_json(run)))
+    if ((json = run_head_json(run)))
+        json_object_set_new(json, "classes", classes_json(&run->in));
+    if (!manifest_begin(&sink->manifest, json))
         return fail(run, sink->manifest_path);
     if (run->opt.out_kind != RUN_OUT_ARRAY)
         return true;
@@ -174,6 +226,27 @@ static bool write_file(struct run *run, char *path, const void *pixels, int w,
     return false;
 }
 
+static bool file_path(const struct run_sink *sink, const char *name,
+                      char path[2 * PATH_MAX])
+{
+    int length = snprintf(path, 2 * PATH_MAX, "%s/%s", sink->folder, name);
+
+    errno = ENAMETOOLONG;
+    return length < 2 * PATH_MAX;
+}
+
+// A picture that failed has no file: nor has it that of an earlier run.
+static bool drop_file(struct run *run, const char *name)
+{
+    char path[2 * PATH_MAX];
+
+    if (!run->sink.again && !run->epoch)
+        return true;
+    return (file_path(&run->sink, name, path) &&
+            (!unlink(path) || errno == ENOENT || errno == ENOTDIR)) ||
+           fail(run, name);
+}
+
 static bool put_file(struct run *run, size_t picture, const char *name,
                      const void *pixels, int w, int h)
 {
@@ -181,11 +254,8 @@ static bool put_file(struct run *run, size_t picture, const char *name,
     uint32_t dir = run->in.items[picture].dir;
     char path[2 * PATH_MAX];
 
-    if ((size_t)snprintf(path, sizeof(path), "%s/%s", sink->folder, name) >=
-        sizeof(path)) {
-        errno = ENAMETOOLONG;
+    if (!file_path(sink, name, path))
         return fail(run, name);
-    }
     if (sink->made_dir != (int64_t)dir) {
         if (!make_parents(path))
             return fail(run, path);
@@ -205,12 +275,16 @@ bool run_sink_put(struct run *run, size_t picture,
                             run->opt.out_kind == RUN_OUT_ARRAY));
     char path[PATH_MAX], name[PATH_MAX];
     const char *output = NULL;
-    struct manifest_entry entry = {.index = -1, .result = result};
+    int64_t number = -1;
+    struct manifest_entry entry = {.index = -1,
+                                   .number = &number,
+                                   .result = result};
 
     if (run->opt.out_kind == RUN_OUT_NONE)
         return true;
     entry.path = inputs_path(&run->in, picture, path, sizeof(path));
     entry.label = inputs_label(&run->in, picture);
+    number = inputs_class(&run->in, picture);
     if (!entry.path)
         entry.path = run->in.items[picture].name;
     if (run->opt.out_kind == RUN_OUT_FOLDER)
@@ -219,6 +293,8 @@ bool run_sink_put(struct run *run, size_t picture,
         entry.file = output;
         if (!put_file(run, picture, output, pixels, w, h))
             return false;
+    } else if (output && !drop_file(run, output)) {
+        return false;
     } else if (keep && run->opt.out_kind == RUN_OUT_ARRAY) {
         entry.index = (int64_t)sink->rows++;
         if (!out_file_write(&sink->array, pixels, run->picture_bytes))
@@ -234,6 +310,9 @@ static json_t *tail_json(const struct run *run, bool interrupted)
     json_t *tail = json_pack("{s:I, s:I}", "images", (json_int_t)epoch->images,
                              "failed", (json_int_t)epoch->failed);
 
+    if (tail && run->in.num_faults)
+        json_object_set_new(tail, "unread",
+                            json_integer((json_int_t)run->in.num_faults));
     if (tail && interrupted)
         json_object_set_new(tail, "interrupted", json_true());
     return tail;

@@ -7,6 +7,7 @@
 
 #include <popt.h>
 
+#include "options.h"
 #include "samples_damage.h"
 #include "samples_jpeg.h"
 #include "samples_kinds.h"
@@ -98,7 +99,7 @@ static bool make_photo(struct samples_out *out, const struct options *o, int i)
         samples_picture_finish(&p);
     }
     if (!ok)
-        tools_warn("cannot make %s", path);
+        options_fail("samples", "cannot make %s", path);
     else
         ok = samples_out_add(out, &e, b.data, b.size);
     samples_bytes_finish(&b);
@@ -117,7 +118,8 @@ static bool make_all(struct samples_out *out, const struct options *o)
                             !samples_make_damage(out, o->seed)))
         return false;
     if ((unused = samples_out_unused(out, &len)) && !o->photos_only) {
-        tools_warn("no kind is named \"%.*s\"; see --list", len, unused);
+        options_fail("samples", "no kind is named \"%.*s\"; see --list", len,
+                     unused);
         return false;
     }
     return samples_out_listing(out);
@@ -141,7 +143,7 @@ static bool print_summary(const struct samples_out *out,
                         n[SAMPLES_PHOTOS], "kinds", n[SAMPLES_KINDS], "damaged",
                         n[SAMPLES_BAD], "bytes", (json_int_t)out->bytes);
     if (!summary) {
-        tools_warn("cannot print the summary as JSON");
+        options_fail("samples", "the summary cannot be printed as JSON");
         return false;
     }
     json_dumpf(summary, stdout, JSON_PRESERVE_ORDER);
@@ -170,28 +172,19 @@ static bool parse_size(const char *text, int *w, int *h)
 
 static bool check_options(struct options *o)
 {
-    uint64_t count;
-
-    if (o->seed_text && !tools_parse_u64(o->seed_text, &o->seed)) {
-        tools_warn("--seed takes a whole number, not \"%s\"", o->seed_text);
+    if (!options_seed("samples", o->seed_text, &o->seed) ||
+        !options_int("samples", "--count", o->count_text, 0, MAX_COUNT,
+                     &o->count))
         return false;
-    }
-    if (o->count_text &&
-        (!tools_parse_u64(o->count_text, &count) || count > MAX_COUNT)) {
-        tools_warn("--count takes 0 to %d, not \"%s\"", MAX_COUNT,
-                   o->count_text);
-        return false;
-    }
-    if (o->count_text)
-        o->count = (int)count;
     if (o->size_text && !parse_size(o->size_text, &o->w, &o->h)) {
-        tools_warn("--size takes WxH with sides up to %d and at most %d "
-                   "pixels, not \"%s\"",
-                   MAX_SIDE, MAX_PIXELS, o->size_text);
+        options_fail("samples",
+                     "--size: '%s' is not WxH, with sides up to %d and at most "
+                     "%d pixels",
+                     o->size_text, MAX_SIDE, MAX_PIXELS);
         return false;
     }
     if (o->kinds && o->photos_only) {
-        tools_warn("--kinds and --photos-only exclude each other");
+        options_fail("samples", "--kinds and --photos-only exclude each other");
         return false;
     }
     return true;
@@ -208,8 +201,8 @@ static int run(struct options *o, const char *dir)
         return tools_flush_stdout();
     }
     if (!dir || !*dir) {
-        tools_warn("no folder is named; see headrace samples --help");
-        return TOOLS_CANNOT;
+        return options_fail("samples",
+                            "name a folder (see headrace samples --help)");
     }
     ok = samples_out_init(&out, dir, kinds) && make_all(&out, o) &&
          print_summary(&out, o);
@@ -217,67 +210,67 @@ static int run(struct options *o, const char *dir)
     return ok ? tools_flush_stdout() : TOOLS_CANNOT;
 }
 
-// Stands after the command's name in the usage line; popt has no place of its
-// own for a description.
-static const char help_text[] =
-    "[OPTION...] DIR\n"
+static const char usage[] =
+    "DIR [OPTION...]\n"
     "\n"
     "Writes test pictures into DIR: photos/CLASS/ with photo-like JPEGs,\n"
     "kinds/ with every kind of JPEG and PNG, bad/ with damaged and hostile\n"
     "files, and samples.json, which lists them and says what must become of\n"
     "each. The same seed gives the same bytes. Other files in DIR are left\n"
-    "alone.\n"
-    "\n"
-    "Example: headrace samples --seed 7 --count 100 /tmp/pictures";
+    "alone.\n";
 
-static int parse(int argc, char **argv, struct options *o)
+static const char example[] =
+    "\nExample: a hundred photos and one of each kind\n"
+    "  headrace samples --seed 7 --count 100 /tmp/pictures\n";
+
+static int act(struct options *o, poptContext con)
 {
-    const struct poptOption table[] = {
-        {"seed", 's', POPT_ARG_STRING, &o->seed_text, 0,
-         "seed of the random numbers (default 1)", "N"},
-        {"count", 'n', POPT_ARG_STRING, &o->count_text, 0,
-         "number of photos (default 48)", "N"},
-        {"kinds", 'k', POPT_ARG_STRING, &o->kinds, 0,
-         "kinds to write besides the photos: names or first parts of names, "
-         "such as progressive,bad-truncated (default all)",
-         "LIST|all"},
-        {"size", '\0', POPT_ARG_STRING, &o->size_text, 0,
-         "size of every photo (default: as in ImageNet)", "WxH"},
-        {"photos-only", '\0', POPT_ARG_NONE, &o->photos_only, 0,
-         "leave kinds/ and bad/ out", NULL},
-        {"list", '\0', POPT_ARG_NONE, &o->list, 0,
-         "print the names of all kinds and write nothing", NULL},
-        {"json", '\0', POPT_ARG_NONE, &o->json, 0, "print the summary as JSON",
-         NULL},
-        POPT_AUTOHELP POPT_TABLEEND};
-    poptContext con = poptGetContext(NULL, argc, (const char **)argv, table, 0);
+    bool done = false;
+    int code = options_read("samples", con, example, &done);
     const char *dir;
-    int rc, status = TOOLS_CANNOT;
-    if (!con) {
-        tools_warn("out of memory");
-        return TOOLS_CANNOT;
-    }
-    poptSetOtherOptionHelp(con, help_text);
-    rc = poptGetNextOpt(con);
+
+    if (code || done)
+        return code;
     dir = poptGetArg(con);
-    if (rc < -1)
-        tools_warn("%s: %s", poptBadOption(con, POPT_BADOPTION_NOALIAS),
-                   poptStrerror(rc));
-    else if (dir && poptPeekArg(con))
-        tools_warn("more than one folder: %s", poptPeekArg(con));
-    else if (check_options(o))
-        status = run(o, dir);
-    poptFreeContext(con);
-    return status;
+    if (dir && poptPeekArg(con))
+        return options_fail("samples", "'%s' was not expected",
+                            poptPeekArg(con));
+    return check_options(o) ? run(o, dir) : TOOLS_CANNOT;
 }
 
 int cmd_samples(int argc, char **argv)
 {
     struct options o = {.seed = 1, .count = 48};
-    int status = parse(argc, argv, &o);
+    const struct poptOption table[] = {
+        {"seed", 's', POPT_ARG_STRING, &o.seed_text, 0,
+         "seed of the random numbers [1]", "N"},
+        {"count", 'n', POPT_ARG_STRING, &o.count_text, 0,
+         "number of photos [48]", "N"},
+        {"kinds", 'k', POPT_ARG_STRING, &o.kinds, 0,
+         "kinds to write besides the photos: names or first parts of names, "
+         "such as progressive,bad-truncated [all]",
+         "LIST|all"},
+        {"size", 0, POPT_ARG_STRING, &o.size_text, 0,
+         "size of every photo [as in ImageNet]", "WxH"},
+        {"photos-only", 0, POPT_ARG_NONE, &o.photos_only, 0,
+         "leave kinds/ and bad/ out", NULL},
+        {"list", 0, POPT_ARG_NONE, &o.list, 0,
+         "print the names of all kinds and write nothing", NULL},
+        {"json", 0, POPT_ARG_NONE, &o.json, 0, "print the summary as JSON",
+         NULL},
+        {"help", 'h', POPT_ARG_NONE, NULL, OPTIONS_HELP, "show this", NULL},
+        POPT_TABLEEND};
+    poptContext con = poptGetContext(NULL, argc, (const char **)argv, table, 0);
+    int code;
+
+    if (!con)
+        return options_fail("samples", "out of memory");
+    poptSetOtherOptionHelp(con, usage);
+    code = act(&o, con);
+    poptFreeContext(con);
     free(o.seed_text);
     free(o.count_text);
     free(o.kinds);
     free(o.size_text);
-    return status;
+    return code;
 }

@@ -223,7 +223,7 @@ static bool write_damage(struct samples_out *out, struct damage d,
     d.edit.seed = seed;
     d.make(&d.edit, d.base == BASE_NONE ? &none : &bases[d.base], &b);
     if (b.failed) {
-        tools_warn("cannot make the sample bad-%s", d.name);
+        tools_warn("samples: cannot make the sample bad-%s", d.name);
     } else {
         read_size(&b, &e.w, &e.h);
         ok = samples_out_add(out, &e, b.data, b.size);
@@ -239,7 +239,7 @@ bool samples_make_damage(struct samples_out *out, uint64_t seed)
     seed = samples_mix(seed, 0x626164);
     ok = make_bases(bases, seed);
     if (!ok)
-        tools_warn("cannot make the pictures to damage");
+        tools_warn("samples: cannot make the pictures to damage");
     for (size_t i = 0; ok && i < COUNT; i++) {
         char kind[80];
         snprintf(kind, sizeof(kind), "bad-%s", damages[i].name);

@@ -153,7 +153,7 @@ static const struct png_kind {
 
 static bool cannot(const char *name)
 {
-    tools_warn("cannot make the sample %s", name);
+    tools_warn("samples: cannot make the sample %s", name);
     return false;
 }
 
@@ -234,7 +234,8 @@ static bool write_kind(struct samples_out *out, const struct kind *k,
         ok = edited.failed ? cannot(k->name)
                            : samples_out_add(out, &e, edited.data, edited.size);
     } else if (k->jpeg.arithmetic) {  // libjpeg may be built without it
-        tools_warn("no sample %s: this libjpeg cannot make it", k->name);
+        tools_warn("samples: no sample %s: this libjpeg cannot make it",
+                   k->name);
         ok = true;
     } else {
         ok = cannot(k->name);

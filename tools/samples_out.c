@@ -12,13 +12,13 @@
 
 static bool complain(const char *what, const char *path)
 {
-    tools_warn("cannot %s %s: %s", what, path, strerror(errno));
+    tools_warn("samples: cannot %s %s: %s", what, path, strerror(errno));
     return false;
 }
 
 static bool no_memory(void)
 {
-    tools_warn("out of memory");
+    tools_warn("samples: out of memory");
     return false;
 }
 

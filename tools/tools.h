@@ -47,6 +47,11 @@ double tools_cpu_seconds(void);  // user + system time of this process
 double tools_thread_seconds(void);
 uint64_t tools_peak_rss(void);  // bytes; 0 = unknown
 
+// Whether SIGHUP was ignored when the command began, as by nohup. main() has
+// it looked up before any driver is loaded.
+void tools_look_at_hangup(void);
+bool tools_hangup_ignored(void);
+
 // Flushes stdout. TOOLS_OK, or TOOLS_CANNOT with a message.
 int tools_flush_stdout(void);
 

@@ -69,7 +69,8 @@ struct hr_result {
     struct hr_span_result spans[HR_NUM_STAGES];
     int fallbacks;        // how often the sample changed engine in flight
     int warnings;         // recoverable faults the decoder mended
-    enum hr_stage stage;  // where it failed
+    enum hr_stage stage;  // where it failed; HR_READ and HR_HEADER come
+                          // before the stages
     int64_t offset;       // byte in the source where it failed; -1 unknown
     int width, height;    // of the source, as stored; 0 = never known
     int orientation;      // its EXIF's, 1 .. 8; of pixels 1; 0 = never known

@@ -22,13 +22,16 @@ enum hr_stage {
     HR_RESAMPLE,     // crop, resize, flip: u8 -> u8
     HR_STORE,        // normalise, type, layout: u8 -> tensor
     HR_NUM_STAGES,
+    // What comes before the stages: only where a result says what failed.
+    HR_READ = 16,  // the file
+    HR_HEADER,     // its header, its sizes, the limits
 };
 
 struct hr_span {
     enum hr_stage first, last;  // both included; first <= last
 };
 
-// "entropy", "reconstruct", ...; static storage. Threads: any.
+// "entropy", "reconstruct", ..., "read", "header"; static storage. Threads: any.
 HR_API const char *hr_stage_name(enum hr_stage stage);
 
 // How exact a job's pictures must be.
