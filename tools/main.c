@@ -15,7 +15,7 @@ static const struct command {
     {"run", "headrace run", "pictures in, tensors out", cmd_run},
     {"devices", "headrace devices", "what this machine can do it on",
      cmd_devices},
-    {"validate", "headrace validate", "are the device's pictures the CPU's?",
+    {"validate", "headrace validate", "check that a device's pictures equal the CPU's",
      cmd_validate},
     {"profile", "headrace profile", "what a device gains, and why",
      cmd_profile},
