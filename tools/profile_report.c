@@ -9,7 +9,8 @@
 
 #define MIB (1.0 / (1 << 20))
 
-// With most threads; *tone is good if one of them keeps the consumer busy.
+// Rates with most threads; the consumer as the headline has it. *tone is good
+// if one of them keeps it busy.
 static void backend_figures(const struct profile *p, struct report *r, int b,
                             enum report_tone *tone)
 {
@@ -31,6 +32,7 @@ static void backend_figures(const struct profile *p, struct report *r, int b,
                     c->imported_per_image / 1024, c->import_falls);
     if (p->opt.consumer_ms <= 0)
         return;
+    c = profile_best_of(p, b);
     snprintf(value, sizeof(value), "%.0f %%", 100 * c->busy);
     snprintf(note, sizeof(note), "by %s, %d thread%s", c->device, c->threads,
              c->threads == 1 ? "" : "s");
@@ -60,7 +62,10 @@ static void head(struct profile *p, struct report *r)
         "rounds differ by up to \u00b1%.0f %%, other processes took %.0f %% "
         "of the machine",
         100 * p->noise, 100 * p->others);
-    report_verdict(r, tone, p->advice);
+    report_verdict(r, tone, p->advice.headline);
+    report_verdict_text(r, p->advice.text);
+    if (p->advice.caution[0])
+        report_note(r, REPORT_WARN, "%s", p->advice.caution);
     for (int i = 0; i < p->num_losses; i++) {
         profile_loss_text(&p->losses[i], text, sizeof(text));
         report_note(r, REPORT_BAD, "Left out: %s.", text);
@@ -69,7 +74,7 @@ static void head(struct profile *p, struct report *r)
 
 // Apart: what is to be had with better sources and decoders would make all
 // other bars look alike.
-static bool is_headspace(const struct profile_config *c)
+static bool is_headroom(const struct profile_config *c)
 {
     return c->mode == PROFILE_MEMORY || c->mode == PROFILE_DECODED;
 }
@@ -84,7 +89,7 @@ static void bar_name(char *out, size_t size, const struct profile_config *c)
         snprintf(out, size, "%s, %s", c->device, profile_modes[c->mode]);
 }
 
-static void speed_bars(struct profile *p, struct report *r, bool headspace)
+static void speed_bars(struct profile *p, struct report *r, bool headroom)
 {
     char names[PROFILE_CONFIGS][160], text[192];
     const char *labels[PROFILE_CONFIGS];
@@ -96,21 +101,21 @@ static void speed_bars(struct profile *p, struct report *r, bool headspace)
     for (int i = 0; i < p->num_configs; i++) {
         const struct profile_config *c = &p->configs[i];
 
-        if (c->mode == PROFILE_WATCHED || is_headspace(c) != headspace)
+        if (c->mode == PROFILE_WATCHED || is_headroom(c) != headroom)
             continue;
         bar_name(names[n], sizeof(names[n]), c);
         labels[n] = names[n];
         values[n++] = one->rate > 0 ? c->rate / one->rate : NAN;
     }
     snprintf(text, sizeof(text), "%s; %d thread%s.",
-             headspace ? "Memory: a source that costs nothing. Decoded: decode "
+             headroom ? "Memory: a source that costs nothing. Decoded: decode "
                          "is done already"
                        : "A batch is one job. Eager: one op at a time",
              most, most == 1 ? "" : "s");
     report_chart(r, &(struct report_chart){
                         .kind = REPORT_ROWS,
-                        .title = headspace ? "Head-space: with a better source "
-                                             "or decoder at most"
+                        .title = headroom ? "Headroom: the most a faster source "
+                                             "or decoder could bring"
                                            : "Speed-up against one CPU thread",
                         .text = text,
                         .y_title = "times one CPU thread",
@@ -171,7 +176,8 @@ static void passed_on(const struct profile_config *c, struct report *r)
 
     profile_why_text(c, text, sizeof(text));
     if (*text && c->mode == PROFILE_PLANNED)
-        report_text(r, "%s, %d thread%s: passed on: %s of the pictures.",
+        report_text(r, "%s, %d thread%s: handed to the next engine: %s of the "
+                    "pictures.",
                     c->device, c->threads, c->threads == 1 ? "" : "s", text);
 }
 
@@ -183,8 +189,8 @@ static void table(struct profile *p, struct report *r)
         {.title = "mode"},
         {.title = "img/s", .number = true, .digits = 0},
         {.title = "\u00b1 %", .number = true, .digits = 0},
-        {.title = "x 1 thr", .number = true, .digits = 2},
-        {.title = "x CPU", .number = true, .digits = 2},
+        {.title = "\u00d7 one thread", .number = true, .digits = 2},
+        {.title = "\u00d7 best CPU", .number = true, .digits = 2},
         {.title = "p50 ms", .number = true, .auto_digits = true},
         {.title = "p99 ms", .number = true, .auto_digits = true},
         {.title = "CPU-s/1k", .number = true, .auto_digits = true},
@@ -201,8 +207,9 @@ static void table(struct profile *p, struct report *r)
     for (int i = 0; i < p->num_configs; i++)
         imports |= p->configs[i].imported_per_image > 0;
     report_text(r,
-                "\u00b1 %%: half the spread of the rounds. x 1 thr, x CPU: "
-                "times the rate of one CPU thread, of the CPU's best. p50, "
+                "\u00b1 %%: half the spread of the rounds. \u00d7 one thread, \u00d7 "
+                "best CPU: times the rate of one CPU thread, of the CPU with "
+                "the best number of threads. p50, "
                 "p99: from submission to end of a batch. CPU-s/1k: CPU seconds "
                 "of the process per 1000 pictures. KiB/img: to the device and "
                 "back. launches: of kernels, per batch. MiB: peak host memory "
@@ -246,7 +253,7 @@ static void consumer(struct profile *p, struct report *r)
          .digits = 1,
          .unit = " %"},
     };
-    char load[48] = "", late[96];
+    char load[48] = "", late[PROFILE_LATE];
 
     if (p->opt.consumer_ms <= 0)
         return;
@@ -257,7 +264,7 @@ static void consumer(struct profile *p, struct report *r)
     report_section(r, "Beside a network", NULL);
     report_text(r,
                 "A consumer that takes %g ms per batch%s: %.0f pictures per "
-                "second at most. %s%sFrom 97 %% on it is the limit itself.",
+                "second at most. %s%sAt 97 %% busy it is the bottleneck.",
                 p->opt.consumer_ms, load, profile_need(p), late,
                 *late ? " " : "");
     report_table(r, "How busy it is kept", columns, 4);

@@ -52,6 +52,8 @@ void report_free(struct report **report);  // NULL is fine
 // The one sentence at the top; the last call counts.
 void report_verdict(struct report *r, enum report_tone tone,
                     const char *sentence);
+// What stands below it, in plain type; after report_verdict().
+void report_verdict_text(struct report *r, const char *text);
 // A line of the head: device, driver, library. In order of the calls.
 void report_fact(struct report *r, const char *name, const char *format, ...)
     HR_PRINTF(3, 4);
