@@ -316,8 +316,9 @@ static uint8_t moved(uint8_t v, int by)
 static uint8_t stored(uint8_t v, const struct hr__picture *pic, int x, int y,
                       int c, enum fake_fault fault)
 {
-    static const uint8_t spread[3][4] = {
-        {0, 1, 0, 2}, {0, 5, 0, 12}, {0, 0, 40, 140}};
+    static const uint8_t spread[3][4] = {{0, 1, 0, 2},
+                                         {0, 5, 0, 12},
+                                         {0, 0, 40, 140}};
     bool resized = false;
 
     for (int i = 0; i < pic->geo.num_steps; i++)

@@ -197,7 +197,8 @@ static void meter(struct fake *f, int k, int64_t begin)
     hr__count(&m->bytes_imported, (uint64_t)f->s.bytes_imported);
     if (!begin || !f->s.device_ns)
         return;
-    hr__watch_device(f->e, "compute", HR_PART_RESAMPLE, (uint64_t)k, begin, end);
+    hr__watch_device(f->e, "compute", HR_PART_RESAMPLE, (uint64_t)k, begin,
+                     end);
     hr__watch_device(f->e, "copy", HR_PART_DOWNLOAD, (uint64_t)k, half, end);
 }
 

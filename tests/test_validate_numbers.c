@@ -13,9 +13,9 @@ enum { SIDE = 48, NUMBERS = 3 * SIDE * SIDE, BINS = 10 };
 
 #define PLAIN_OPS "decode,resize=64,center_crop=48"
 
-static const char *const bins[BINS] = {"0",   "< 1",  "1",     "2",      "3-4",
-                                       "5-8", "9-16", "17-32", "33-128",
-                                       "129-255"};
+static const char *const bins[BINS] = {"0",      "< 1",    "1",    "2",
+                                       "3-4",    "5-8",    "9-16", "17-32",
+                                       "33-128", "129-255"};
 
 // ---- A plain count --------------------------------------------------------
 
@@ -28,8 +28,8 @@ struct counted {
 static void levels_of(const char *device, const char *path, const char *text,
                       enum hr_dtype dtype, int levels[NUMBERS])
 {
-    static const float mean[] = {.485f, .456f, .406f}, std[] = {.229f, .224f,
-                                                                .225f};
+    static const float mean[] = {.485f, .456f, .406f},
+                       std[] = {.229f, .224f, .225f};
     const bool normal = strstr(text, "normalize") != NULL;
     struct hr_image_params params = {
         .w = SIDE, .h = SIDE, .c = 3, .dtype = dtype, .layout = HR_NCHW};
@@ -50,9 +50,10 @@ static void levels_of(const char *device, const char *path, const char *text,
     for (int i = 0; i < NUMBERS; i++) {
         int c = i / (SIDE * SIDE);
         const void *data = image->params.data;
-        double v = dtype == HR_U8    ? ((const uint8_t *)data)[i]
-                   : dtype == HR_F32 ? (double)((const float *)data)[i]
-                                     : hr_f16_value(((const uint16_t *)data)[i]);
+        double v = dtype == HR_U8 ? ((const uint8_t *)data)[i]
+                   : dtype == HR_F32
+                       ? (double)((const float *)data)[i]
+                       : hr_f16_value(((const uint16_t *)data)[i]);
 
         if (normal)
             v = v * (double)std[c] + (double)mean[c];
@@ -166,8 +167,8 @@ static void against_a_count(const char *ops, enum hr_dtype dtype)
     CU_ASSERT_EQUAL(json_object_size(histogram), BINS);
     for (int i = 0; i < BINS; i++)
         CHECK(number_at(histogram, bins[i]) == all.bins[i],
-              "%d samples at '%s', not %d",
-              (int)number_at(histogram, bins[i]), bins[i], all.bins[i]);
+              "%d samples at '%s', not %d", (int)number_at(histogram, bins[i]),
+              bins[i], all.bins[i]);
     json_decref(json);
 }
 
@@ -209,9 +210,8 @@ static json_t *find_kind(json_t *items, const char *kind, size_t nth)
     json_t *item;
     size_t i;
 
-    json_array_foreach(items, i, item)
-        if (!strcmp(text_at(item, "is"), kind) && !nth--)
-            return item;
+    json_array_foreach(items, i, item) if (!strcmp(text_at(item, "is"), kind) &&
+                                           !nth--) return item;
     return NULL;
 }
 
@@ -335,9 +335,12 @@ static void partly(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(numbers_f32),       TEST_CASE(numbers_f16),
-        TEST_CASE(numbers_u8),        TEST_CASE(worst_at_the_end),
-        TEST_CASE(counted_by_engine), TEST_CASE(silent_devices),
+        TEST_CASE(numbers_f32),
+        TEST_CASE(numbers_f16),
+        TEST_CASE(numbers_u8),
+        TEST_CASE(worst_at_the_end),
+        TEST_CASE(counted_by_engine),
+        TEST_CASE(silent_devices),
         TEST_CASE(partly),
     };
 

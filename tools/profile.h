@@ -15,6 +15,7 @@
 //   profile_advice.c   quantiles, how many threads, one sentence; pure
 //   profile_print.c    table and JSON
 //   profile_report.c   the page
+//   profile_charts.c   its charts
 //
 // How it is measured. Each configuration is a process of its own (--measure,
 // hidden), which opens its device, warms up and then waits. The parent lets
@@ -109,6 +110,7 @@ struct profile_config {
     struct profile_sample fed[PROFILE_ROUNDS];  // with the consumer
     int num_fed;
     // Medians.
+    double lowest, highest;  // rates of the rounds
     double rate, noise, cpu_per_1000, p50, p99, launches_per_batch;
     double bytes_per_image, imported_per_image, import_falls;
     char rungs[320];  // of the last round, in words; "": there are none
@@ -204,7 +206,7 @@ struct profile_child {
     size_t *sizes;
     hr_image *images;  // DECODED
     size_t num_sources;
-    size_t pictures;   // of the list; some come twice, see profile_fill_up()
+    size_t pictures;  // of the list; some come twice, see profile_fill_up()
     int64_t submitted[RUN_RING_MAX];  // ns
     _Atomic int64_t ended[RUN_RING_MAX];
     void **file;  // EAGER: bytes that jobs borrow, [ring][batch]
@@ -369,5 +371,10 @@ void profile_enough_text(const char *backend, int threads, bool measured,
 
 int profile_print(struct profile *p);
 bool profile_report(struct profile *p);
+// headroom: what better sources and decoders could bring, else what there is.
+void profile_chart_speed(const struct profile *p, struct report *r,
+                         bool headroom);
+void profile_chart_scaling(const struct profile *p, struct report *r);
+void profile_chart_parts(const struct profile *p, struct report *r);
 
 #endif

@@ -172,7 +172,8 @@ static void advise_data(const struct profile_case *c,
 {
     // By what helps besides, where threads are enough and where not.
     static const char *const ends[2][3] = {
-        {[NONE] = "", [FEEDS] = " would feed it",
+        {[NONE] = "",
+         [FEEDS] = " would feed it",
          [HELPS] = " would help, not feed it"},
         {[NONE] = "", [FEEDS] = " would feed it, too", [HELPS] = NULL},
     };
@@ -219,8 +220,9 @@ static void advise_alone(const struct profile_case *c,
     char part[128] = "";
 
     if (c->part)
-        snprintf(part, sizeof(part), "%s takes %.0f %% of the host threads' "
-                                     "time. ",
+        snprintf(part, sizeof(part),
+                 "%s takes %.0f %% of the host threads' "
+                 "time. ",
                  c->part, 100 * c->part_share);
     part[0] = (char)toupper((unsigned char)part[0]);
     if (!strcmp(c->backend, "cpu"))

@@ -390,8 +390,7 @@ static int print_json(const struct profile *p)
         json_array_append_new(backends, backend_json(p, b));
     json = json_pack(
         "{s:s s:s s:f s:f s:i s:f s:f s:f s:f s:f s:o s:o s:o s:o s:o s:o}",
-        "version",
-        hr_version(), "ops", p->opt.run.ops_text, "pictures",
+        "version", hr_version(), "ops", p->opt.run.ops_text, "pictures",
         p->configs[0].pictures, "failing", profile_failing(p), "rounds",
         PROFILE_ROUNDS, "consumer_ms", p->opt.consumer_ms, "consumer_img_per_s",
         profile_need(p), "consumer_cpu", p->opt.consumer_cpu / 100.0, "noise",

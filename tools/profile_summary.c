@@ -161,6 +161,8 @@ static void summarize(struct profile_config *c)
         c->peak_rss = s->peak_rss > c->peak_rss ? s->peak_rss : c->peak_rss;
     }
     c->images = (uint64_t)images;
+    c->lowest = c->num_rounds ? low : 0;
+    c->highest = high;
     c->rate = MEDIAN(c->rounds, c->num_rounds, rate);
     c->noise = c->rate > 0 && c->num_rounds ? (high - low) / 2 / c->rate : 0;
     c->cpu_per_1000 = images > 0 ? 1000 * cpu / images : 0;

@@ -166,9 +166,9 @@ struct validate {
     int num;  // in the batch
 
     uint64_t done, outside, failed_both, status_differs, stale, passing;
-    uint64_t by_device;                       // pictures it had a part in
-    uint64_t compared;   // made on the device's side; of these:
-    uint64_t handed;     // an engine left something to the next one
+    uint64_t by_device;       // pictures it had a part in
+    uint64_t compared;        // made on the device's side; of these:
+    uint64_t handed;          // an engine left something to the next one
     uint64_t handed_why[32];  // .. by reason
     uint64_t unrefused;  // the device had a part in, and no reason lay in it
     struct validate_engine engines[HR_PROFILE_ENGINES];

@@ -10,7 +10,7 @@
 #include "validate.h"
 
 // Reasons that lie in the device, not in the picture.
-#define REFUSALS                                                 \
+#define REFUSALS                                                  \
     (HR_WHY_FAILED | HR_WHY_TIMEOUT | HR_WHY_LOST | HR_WHY_LIED | \
      HR_WHY_BREAKER | HR_WHY_CERTIFICATE)
 

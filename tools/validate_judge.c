@@ -189,15 +189,15 @@ const char *validate_told_text(const struct validate_picture *p, char out[64])
 static void note_worst(struct validate *v, const struct validate_picture *p)
 {
     const struct validate_stats *s = &p->at[validate_told_cut(p)];
-    char cut[64];
+    char cut[64], samples[32];
 
     for (int i = 0; i < v->num_worst; i++)
         if (v->worst[i].index == p->index)
             snprintf(v->worst[i].note, sizeof(v->worst[i].note),
-                     "%s. From %s on; %.4f %% of %" PRIu64
-                     " samples differ%s, by %.3g levels at most, PSNR %.1f dB.",
+                     "%s. From %s on; %.4f %% of %s samples differ%s, by %.3g "
+                     "levels at most, PSNR %.1f dB.",
                      p->kind, hr_stage_name((enum hr_stage)p->begins),
-                     validate_percent(s), s->samples,
+                     validate_percent(s), validate_grouped(s->samples, samples),
                      validate_told_text(p, cut), s->max, validate_psnr(s));
 }
 
@@ -262,11 +262,12 @@ static void say_names(const struct validate *v, char *out, size_t size)
 
         tools_escape(name, sizeof(name), text ? text : "?");
         end = name_end(name);
-        validate_say(out, size, "%s%s%s", i ? ", " : ": ", end == name ? "" : "...",
-            end);
+        validate_say(out, size, "%s%s%s", i ? ", " : ": ",
+                     end == name ? "" : "...", end);
     }
     if (v->outside > (uint64_t)n)
-        validate_say(out, size, " and %" PRIu64 " more", v->outside - (uint64_t)n);
+        validate_say(out, size, " and %" PRIu64 " more",
+                     v->outside - (uint64_t)n);
 }
 
 void validate_begins_text(const uint64_t begins[HR_NUM_STAGES], char *out,
@@ -276,7 +277,7 @@ void validate_begins_text(const uint64_t begins[HR_NUM_STAGES], char *out,
     for (int s = 0; s < HR_NUM_STAGES; s++)
         if (begins[s])
             validate_say(out, size, "%s%s (%" PRIu64 ")", *out ? ", " : "",
-                hr_stage_name((enum hr_stage)s), begins[s]);
+                         hr_stage_name((enum hr_stage)s), begins[s]);
 }
 
 static void say_findings(const struct validate *v, char *out, size_t size)
@@ -286,16 +287,17 @@ static void say_findings(const struct validate *v, char *out, size_t size)
     validate_begins_text(v->begins, begins, sizeof(begins));
     if (*begins)
         validate_say(out, size, "; begins at %s%s", begins,
-            v->at[HR_STORE].differing ? "" : ", but not at the end");
+                     v->at[HR_STORE].differing ? "" : ", but not at the end");
     if (v->status_differs)
         validate_say(out, size, "; %" PRIu64 " end otherwise than on the CPU",
-            v->status_differs);
+                     v->status_differs);
     if (v->stale)
-        validate_say(out, size, "; %" PRIu64 " have another picture's pixels", v->stale);
+        validate_say(out, size, "; %" PRIu64 " have another picture's pixels",
+                     v->stale);
     if (validate_lies(v))
         validate_say(out, size,
-            "; the library found %" PRIu64 " more and left the device",
-            validate_lies(v));
+                     "; the library found %" PRIu64 " more and left the device",
+                     validate_lies(v));
 }
 
 // Levels: of what the user gets; if that is equal, of the cuts.

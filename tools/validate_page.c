@@ -275,9 +275,9 @@ static void add_head(const struct validate *v, struct report *r)
         differ += v->at[s].differing;
     sentence[0] = (char)toupper((unsigned char)sentence[0]);
     report_verdict(r,
-                   finding == VALIDATE_BROKEN               ? REPORT_BAD
+                   finding == VALIDATE_BROKEN              ? REPORT_BAD
                    : differ || finding == VALIDATE_UNKNOWN ? REPORT_WARN
-                                                            : REPORT_GOOD,
+                                                           : REPORT_GOOD,
                    sentence);
     report_fact(r, "device", "%s: %s", v->dev[VALIDATE_DEVICE]->name,
                 v->dev[VALIDATE_DEVICE]->description);
