@@ -210,9 +210,9 @@ if [ -e "$driver/headrace_drv_video.so" ] &&
         HEADRACE_VA_DRIVER=fault=Decode:wrong:always \
         HEADRACE_CERTIFICATE=off quick 0 same --backends vaapi:/dev/null+cpu \
         --report lies.html
-    says out "vaapi:/dev/null, 1 thread: passed on: the device gave wrong pict"
+    says out "vaapi:/dev/null, 1 thread: handed to the next engine: the device"
     says out "vaapi:/dev/null+cpu made wrong pictures and was left: see headra"
-    says lies.html "passed on: the device gave wrong pictures"
+    says lies.html "handed to the next engine: the device gave wrong pictures"
 else
     skip "a device that lies (no VA-API)"
 fi

@@ -157,8 +157,8 @@ void profile_chart_parts(const struct profile *p, struct report *r)
                         .title = "Where the time goes",
                         .text = "Time by the clock; what runs side by side is "
                                 "added up. Where the CPU decodes in one go, "
-                                "entropy is estimated: its share with libjpeg "
-                                "alone.",
+                                "entropy is estimated, by its share with "
+                                "libjpeg alone; decode is the rest.",
                         .y_title = "ms per 1000 pictures",
                         .labels = bars.labels,
                         .num_labels = bars.n});

@@ -9,8 +9,26 @@
 
 #define MIB (1.0 / (1 << 20))
 
-// Rates with most threads; the consumer as the headline has it. *tone is good
-// if one of them keeps it busy.
+// What the consumer got, as the headline has it.
+static void fed_figure(const struct profile *p, struct report *r, int b,
+                       enum report_tone *tone)
+{
+    const struct profile_config *c = profile_best_of(p, b);
+    bool fed = profile_bound(p->opt.consumer_ms, c->busy) == PROFILE_CONSUMER;
+    char value[32], note[192];
+
+    snprintf(value, sizeof(value), "%.0f %%",
+             100 * (fed ? c->busy : c->fed_rate / profile_need(p)));
+    snprintf(note, sizeof(note), "by %s, %d thread%s", c->device, c->threads,
+             c->threads == 1 ? "" : "s");
+    report_figure(r, "consumer fed", value, note);
+    if (fed)
+        *tone = REPORT_GOOD;
+    else if (*tone == REPORT_PLAIN)
+        *tone = REPORT_WARN;
+}
+
+// Rates with most threads. *tone is good if one of them feeds the consumer.
 static void backend_figures(const struct profile *p, struct report *r, int b,
                             enum report_tone *tone)
 {
@@ -30,18 +48,8 @@ static void backend_figures(const struct profile *p, struct report *r, int b,
         report_fact(r, "between engines",
                     "%s; %.1f KiB per picture imported, %.0f falls", c->rungs,
                     c->imported_per_image / 1024, c->import_falls);
-    if (p->opt.consumer_ms <= 0)
-        return;
-    c = profile_best_of(p, b);
-    snprintf(value, sizeof(value), "%.0f %%",
-             100 * c->fed_rate / profile_need(p));
-    snprintf(note, sizeof(note), "by %s, %d thread%s", c->device, c->threads,
-             c->threads == 1 ? "" : "s");
-    report_figure(r, "consumer fed", value, note);
-    if (profile_bound(p->opt.consumer_ms, c->busy) == PROFILE_CONSUMER)
-        *tone = REPORT_GOOD;
-    else if (*tone == REPORT_PLAIN)
-        *tone = REPORT_WARN;
+    if (p->opt.consumer_ms > 0)
+        fed_figure(p, r, b, tone);
 }
 
 static void head(struct profile *p, struct report *r)
