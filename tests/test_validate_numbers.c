@@ -292,6 +292,30 @@ static void counted_by_engine(void)
     json_decref(json);
 }
 
+// The second engine has nothing to do, for the first does it all; that is no
+// silence. If the first hands everything on, it is.
+static void several_engines(void)
+{
+    hr_device dev = hr_device_open("opencl:pocl", NULL);
+
+    if (!dev) {
+        test_no_device();
+        return;
+    }
+    hr_device_close(&dev);
+    for (int fails = 0; fails < 2; fails++) {
+        struct validate_ran r;
+
+        fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS),
+                                         .fail_from = fails});
+        r = VALIDATE_RUN(validate_in, "--backend", "fake+opencl:pocl");
+        CHECK(r.code == (fails ? 2 : 0) &&
+                  !strstr(r.out, "fake:0 made none of 6 pictures") == !fails,
+              "exit %d: %s%s", r.code, r.err, r.out);
+        validate_done(&r);
+    }
+}
+
 // It offers nothing, it fails, its certificate refuses all, or only a part.
 static void silent_devices(void)
 {
@@ -340,6 +364,7 @@ int main(int argc, char **argv)
         TEST_CASE(numbers_u8),
         TEST_CASE(worst_at_the_end),
         TEST_CASE(counted_by_engine),
+        TEST_CASE(several_engines),
         TEST_CASE(silent_devices),
         TEST_CASE(partly),
     };

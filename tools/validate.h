@@ -253,7 +253,8 @@ void validate_engines_begin(struct validate *v);  // once they are open
 // Counts what became of one picture on the device's side.
 void validate_engines_count(struct validate *v, const struct hr_result *r);
 bool validate_by_device(const struct validate *v, const struct hr_result *r);
-// The first engine that had no part in any picture; NULL: all had.
+// The first engine that had no part in any picture, although there was work for
+// it; NULL: there is none.
 const struct validate_engine *validate_idle_engine(const struct validate *v);
 // Nothing is known of the device: one of its engines did nothing, or reasons
 // that lie in the device (its certificate, a failure) kept it from a part of

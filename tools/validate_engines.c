@@ -98,12 +98,18 @@ bool validate_by_device(const struct validate *v, const struct hr_result *r)
     return false;
 }
 
+// Where nothing was handed on, an engine that did nothing had nothing to do.
 const struct validate_engine *validate_idle_engine(const struct validate *v)
 {
-    for (int i = 0; v->compared && i < v->num_engines; i++)
-        if (!v->engines[i].pictures)
-            return &v->engines[i];
-    return NULL;
+    const struct validate_engine *idle = NULL;
+    bool any = false;
+
+    for (int i = 0; v->compared && i < v->num_engines; i++) {
+        any |= v->engines[i].pictures > 0;
+        if (!idle && !v->engines[i].pictures)
+            idle = &v->engines[i];
+    }
+    return v->handed || !any ? idle : NULL;
 }
 
 bool validate_is_silent(const struct validate *v)
