@@ -73,6 +73,7 @@ static enum hr_status fake_open(struct hr__engine *e, const char *which)
     e->caps.exact = true;
     e->caps.software = f->s.software;
     e->copy_bytes = f->s.copy_bytes;
+    atomic_store(&e->meter.device_times, f->s.device_ns > 0);
     memcpy(e->caps.spans, f->s.spans, sizeof(f->s.spans));
     snprintf(e->name, sizeof(e->name), "fake:0");
     snprintf(e->description, sizeof(e->description), "scripted engine");
@@ -146,7 +147,11 @@ static void fake_copy(struct hr__engine *e, struct hr__task *list)
 
 static void fake_submit(struct hr__engine *e, struct hr__task *list)
 {
+    const struct fake *f = e->priv;
+
     count_list(list);
+    hr__count(&e->meter.batches, 1);
+    hr__count(&e->meter.launches, (uint64_t)f->s.launches);
     fake_copy(e, list);
 }
 

@@ -59,6 +59,12 @@ struct fake_script {
     int planes_form;  // enum planes_form, of what FAKE_P leaves;
                       // NUM_FORMS: with a header that is wrong
     bool deaf;        // does not look at hr__task_stop()
+    // What it says of its work: kernels per list, bytes per task.
+    int launches, bytes_up, bytes_down, bytes_imported;
+    int64_t device_ns;  // of a device's time in each task, of which the second
+                        // half runs beside a copy; a part of delay_ns
+    int slow_every;     // each so manieth task sleeps slow_ns more
+    int64_t slow_ns;
 };
 
 // What happened, of all fake engines since fake_reset().

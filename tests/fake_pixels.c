@@ -307,6 +307,31 @@ uint8_t *fake_dst(const struct hr__dst *d)
     return d->data ? d->data : (uint8_t *)d->memory->native.memory + d->at;
 }
 
+static uint8_t moved(uint8_t v, int by)
+{
+    return (uint8_t)(v + by > 255 ? v - by : v + by);
+}
+
+// A level as store gets it wrong.
+static uint8_t stored(uint8_t v, const struct hr__picture *pic, int x, int y,
+                      int c, enum fake_fault fault)
+{
+    static const uint8_t spread[3][4] = {{0, 1, 0, 2},
+                                         {0, 5, 0, 12},
+                                         {0, 0, 40, 140}};
+    bool resized = false;
+
+    for (int i = 0; i < pic->geo.num_steps; i++)
+        resized |= pic->geo.steps[i].resized;
+    if (fault == FAKE_FAULT_STORE)
+        return v ^ (is_hit(x, y) && pic->dst.dtype != HR_U8);
+    if (fault == FAKE_FAULT_RANKS)
+        return moved(v, resized ? 20 - pic->width / 10 : pic->width / 10);
+    if (fault == FAKE_FAULT_SPREAD)
+        return moved(v, spread[c][(x + 3 * y) % 4]);
+    return v;
+}
+
 static void store(const struct pixels *p, const struct hr__picture *pic,
                   enum fake_fault fault)
 {
@@ -317,9 +342,7 @@ static void store(const struct pixels *p, const struct hr__picture *pic,
     for (int y = 0; y < d->h; y++)
         for (int x = 0; x < d->w; x++)
             for (int c = 0; c < d->c; c++) {
-                bool off = fault == FAKE_FAULT_STORE && is_hit(x, y) &&
-                           d->dtype != HR_U8;
-                uint8_t v = *at(p, x, y, c) ^ off;
+                uint8_t v = stored(*at(p, x, y, c), pic, x, y, c, fault);
                 uint8_t *to = base + (size_t)y * d->stride_h;
 
                 to += d->layout == HR_NCHW

@@ -17,6 +17,9 @@ enum fake_fault {
     FAKE_FAULT_CHROMA,
     FAKE_FAULT_RESAMPLE,  // where something is resized
     FAKE_FAULT_STORE,     // where bytes become floats
+    FAKE_FAULT_SPREAD,    // many sizes at the end, another one in each channel
+    FAKE_FAULT_RANKS,     // at the end the more the narrower the picture is;
+                          // where nothing was resized, the less
 };
 
 // Runs task->span; *out says how it went.

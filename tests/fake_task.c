@@ -186,9 +186,26 @@ static void run_copy(struct fake *f, struct hr__task *task)
     hr__task_done(task, &out);
 }
 
+// What a device would say of its part of the delay.
+static void meter(struct fake *f, int k, int64_t begin)
+{
+    struct hr__meter *m = &f->e->meter;
+    int64_t end = begin + f->s.device_ns, half = (begin + end) / 2;
+
+    hr__count(&m->bytes_up, (uint64_t)f->s.bytes_up);
+    hr__count(&m->bytes_down, (uint64_t)f->s.bytes_down);
+    hr__count(&m->bytes_imported, (uint64_t)f->s.bytes_imported);
+    if (!begin || !f->s.device_ns)
+        return;
+    hr__watch_device(f->e, "compute", HR_PART_RESAMPLE, (uint64_t)k, begin,
+                     end);
+    hr__watch_device(f->e, "copy", HR_PART_DOWNLOAD, (uint64_t)k, half, end);
+}
+
 void fake_run(struct fake *f, struct hr__task *task)
 {
     struct hr__outcome out = {.offset = -1, .stage = task->span.first};
+    int64_t begin;
     int k;
 
     if (task->copy.memory) {
@@ -202,7 +219,11 @@ void fake_run(struct fake *f, struct hr__task *task)
     if (f->s.gate)
         wait_for_gate();
     hr__task_begun(task);
+    begin = hr__watch_begin();
     fake_sleep(f->s.delay_ns);
+    meter(f, k, begin);
+    if (f->s.slow_every && k % f->s.slow_every == 0)
+        fake_sleep(f->s.slow_ns);
     burn_ns(f->s.burn_ns);
     if (!f->s.fail_late && within(k, f->s.fail_from, f->s.fail_to)) {
         fail(&out, f, k);

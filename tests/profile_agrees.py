@@ -14,8 +14,8 @@ Both sides make whole epochs of the same pictures, each in processes of their
 own, in turns: a plain run, profile, a plain run. Each turn gives one ratio,
 the middle one counts. How far the turns are apart says how sure that is
 (twice the standard error of a median). Exit code 0: it agrees. 1: it does not,
-by more than the doubt. 77: not run, or the doubt is too large to tell, for the
-machine was busy.
+by more than the doubt. 77: not run, or the doubt is larger than what may be
+off, for the machine was busy.
 """
 import argparse
 import json
@@ -28,7 +28,6 @@ import tempfile
 from doubt import median_and_doubt
 
 TURNS, RATE_TURNS = 5, 11
-MAY_DOUBT = 3  # times what may be off: then agreeing says nothing, either
 
 
 def workload(o, where):
@@ -82,7 +81,7 @@ class Verdict:
         ok = abs(off) <= most
         if not ok and abs(off) - doubt > most:
             word, self.bad = "MISS", self.bad + 1
-        elif not ok or doubt > MAY_DOUBT * most:
+        elif not ok or doubt > most:  # then agreeing says nothing, either
             word, self.unknown = "cannot be told", self.unknown + 1
         else:
             word = "agrees"

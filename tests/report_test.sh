@@ -78,32 +78,67 @@ open_page()  # file width at-least-charts scheme
     fi
 }
 
-# What has a name of its own in a timeline has a colour of its own.
+# What has a name of its own in a timeline has a colour of its own, waiting too.
 colors()  # file
 {
     local legends=0 line twice
     chrome 1280 --dump-dom "file://$1" >"$tmp/dom" 2>/dev/null
     while read -r line; do
         legends=$((legends + 1))
-        twice=$(grep -oE 'var\(--s[0-9]+\)' <<<"$line" | sort | uniq -d)
+        twice=$(grep -oE 'var\(--[a-z0-9]+\)' <<<"$line" | sort | uniq -d)
         [[ -z $twice ]] || complain "$1: parts of one colour in ${line:0:400}"
     done < <(grep -oE '<div class="legend">(<span><i[^>]*></i>[^<]*</span>)+' \
                   "$tmp/dom")
     ((legends)) || complain "$1: no timeline with a legend"
 }
 
-# A page with an error must not pass: what finds errors is tested, too.
-self_test()
+# harm WHAT WIDTH SCHEME WORDS OLD NEW: the sample with that done to its script
+# must say those words, at that width, and in light or dark.
+harm()
 {
-    sed 's/const series = /nothing.at.all(); const series = /' \
-        "$tmp/sample.html" >"$tmp/broken.html"
-    chrome 1280 --dump-dom "file://$tmp/broken.html" >"$tmp/dom" 2>"$tmp/log"
-    [[ $(attribute selfcheck "$tmp/dom") != ok ]] ||
-        complain "a broken page passes its self-check"
-    grep -q CONSOLE "$tmp/log" || complain "a broken page's error is not seen"
+    local page=$tmp/harmed.htm found dark=()
+    [[ $3 != dark ]] || dark=(--blink-settings=preferredColorScheme=0)
+    python3 - "$tmp/sample.html" "$page" "$5" "$6" <<'END' ||
+import sys
+page = open(sys.argv[1], encoding="utf-8", errors="surrogateescape").read()
+if page.count(sys.argv[3]) != 1:
+    sys.exit(1)
+open(sys.argv[2], "w", encoding="utf-8", errors="surrogateescape").write(
+    page.replace(sys.argv[3], sys.argv[4]))
+END
+        complain "self-test: $1: nothing to harm"
+    frame "$page" "$2" 3600
+    chrome "$2" "${dark[@]}" --disable-web-security \
+        --allow-file-access-from-files --dump-dom "file://$tmp/frame.htm" \
+        >"$tmp/dom" 2>"$tmp/log"
+    found=$(attribute selfcheck "$tmp/dom")
+    [[ $found == *"$4"* ]] ||
+        complain "$1 at $2, $3: the page says '${found:-nothing}'"
 }
 
-charts=5
+# What finds errors is tested, too: an error in the script, and charts that have
+# their axes, but not their data.
+self_test()
+{
+    local all='datasets: datasets(entry.item)' at
+    harm "a broken page" 1280 light "not finished" \
+        'const series = ' 'nothing.at.all(); const series = '
+    grep -q CONSOLE "$tmp/log" || complain "a broken page's error is not seen"
+    ((charts)) || return
+    for at in "1280 light" "1280 dark" "400 light" "400 dark"; do
+        # shellcheck disable=SC2086
+        harm "no data" $at "no data" "$all" 'datasets: []'
+    done
+    harm "a series less" 1280 light "no data" "$all" "$all.slice(1)"
+    harm "values of nothing" 400 dark "has no extent" "$all" \
+        "$all.map((d) => ({ ...d, data: d.data.map(() => null) }))"
+    harm "a value less" 1280 light "elements" "$all" \
+        "$all.map((d) => ({ ...d, data: d.data.slice(1) }))"
+    harm "no ink" 400 light "is not in its colour" "$all" "$all.map((d) => (
+        { ...d, backgroundColor: 'transparent', borderColor: 'transparent' }))"
+}
+
+charts=6
 "$build/tests/test_report" --sample "$tmp/sample.html" ||
     complain "no sample report"
 if ! grep -q 'id="licence">.*' "$tmp/sample.html" ||
@@ -111,6 +146,7 @@ if ! grep -q 'id="licence">.*' "$tmp/sample.html" ||
     echo "this build has no Chart.js: charts are not looked at"
     charts=0
 fi
+sample_charts=$charts
 open_page "$tmp/sample.html" 1280 $charts
 open_page "$tmp/sample.html" 400 $charts
 open_page "$tmp/sample.html" 1280 $charts dark
@@ -133,6 +169,7 @@ if "$build/headrace" profile "$tmp/pictures" --backends cpu --seconds 2 \
 else
     complain "no report of a profile"
 fi
+charts=$sample_charts
 self_test
 for page in "$tmp"/*.html; do
     (($(stat -c %s "$page") <= 2000000)) || complain "$page is too large"

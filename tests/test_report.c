@@ -75,6 +75,25 @@ static void add_charts(struct report *r)
     }
 }
 
+// One series, whose bars belong to devices and have a range.
+static void add_ranges(struct report *r)
+{
+    static const char *const labels[] = {"cpu, 1 thread", "cpu, eager",
+                                         "opencl, 1 thread"};
+    static const int groups[] = {0, 0, 1};
+    const double values[] = {1, .6, 2.4}, low[] = {.9, .58, 1.5},
+                 high[] = {1.2, .6, 2.5};
+
+    report_chart(r, &(struct report_chart){.kind = REPORT_ROWS,
+                                           .title = "Ranges",
+                                           .y_title = "times the first",
+                                           .labels = labels,
+                                           .num_labels = 3});
+    report_series(r, "speed-up", values, 3);
+    report_series_groups(r, groups, 3);
+    report_series_range(r, low, high, 3);
+}
+
 static void add_timeline(struct report *r)
 {
     int lane;
@@ -101,6 +120,9 @@ static void add_timeline(struct report *r)
     report_span(r, lane, "submit", 1064, 1065, NULL);
     report_span(r, lane, "done", 1065, 1066, NULL);
     report_span(r, lane, "consumer", 1066, 1067, NULL);
+    report_span(r, lane, "idle", 1067, 1068, NULL);
+    report_span(r, lane, "wait for results", 1068, 1069, NULL);
+    report_span(r, lane, "wait for room", 1069, 1070, NULL);
 }
 
 static void add_pictures(struct report *r)
@@ -124,6 +146,7 @@ static struct report *sample(void)
     struct report *r = report_new("headrace report sample", 3, command);
 
     report_verdict(r, REPORT_BAD, "2 of 12 pictures differ: resample");
+    report_verdict_text(r, "Of 12 pictures the device made 11.");
     report_fact(r, "device", "%s", hostile);
     report_figure(r, "pictures", "12", "11 on the device");
     report_figure(r, "differing samples", "0.0102 %", NULL);
@@ -131,6 +154,7 @@ static struct report *sample(void)
     report_note(r, REPORT_WARN, "The device made 1 of 2 pictures.");
     add_tables(r);
     add_charts(r);
+    add_ranges(r);
     add_timeline(r);
     add_pictures(r);
     return r;

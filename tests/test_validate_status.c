@@ -114,9 +114,12 @@ static void honest(void)
     char *text;
 
     fake_reset_spans(FAKE_D);
-    text = run(path, "decode,crop=0,0,64,32", NULL, 0);
-    CHECK(strstr(text, "exact: 0 of 6144 samples differ in 1 picture,"), "%s",
-          text);
+    // The CPU made it, so that says nothing of the device.
+    text = run(path, "decode,crop=0,0,64,32", NULL, 2);
+    CHECK(strstr(text, "fake:0 made none of 1 picture (1 damaged data); what "
+                       "others made is exact: 0 of 6,144 samples differ in 1 "
+                       "picture\n"),
+          "%s", text);
     free(text);
 }
 

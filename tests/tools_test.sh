@@ -195,15 +195,24 @@ if [ -e "$driver/headrace_drv_video.so" ] &&
         media 1 Decode:wrong:41+ --tier $tier
         says out "; begins at "
     done
+    # Its certificate refuses it every kind: the CPU's pictures are no proof.
+    idle=(env LIBVA_DRIVERS_PATH="$driver" LIBVA_DRIVER_NAME=headrace
+          LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}$driver/libva_node_type.so"
+          HEADRACE_VA_DRIVER=idct=ifast XDG_CACHE_HOME="$PWD/refused")
+    "${idle[@]}" "$headrace" validate same --backend vaapi:/dev/null+cpu \
+        --tier fast --json >out 2>err
+    expect "a device that made nothing ends with 2" [ $? = 2 ]
+    says out '"verdict": "nothing shown: vaapi:/dev/null made none of 20 '
+    says out '"within": null'
     # What a device does not do is not its gain.
     LIBVA_DRIVERS_PATH=$driver LIBVA_DRIVER_NAME=headrace \
         LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$driver/libva_node_type.so \
         HEADRACE_VA_DRIVER=fault=Decode:wrong:always \
         HEADRACE_CERTIFICATE=off quick 0 same --backends vaapi:/dev/null+cpu \
         --report lies.html
-    says out "vaapi:/dev/null, 1 thread: passed on: the device gave wrong pict"
+    says out "vaapi:/dev/null, 1 thread: handed to the next engine: the device"
     says out "vaapi:/dev/null+cpu made wrong pictures and was left: see headra"
-    says lies.html "passed on: the device gave wrong pictures"
+    says lies.html "handed to the next engine: the device gave wrong pictures"
 else
     skip "a device that lies (no VA-API)"
 fi

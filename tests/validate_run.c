@@ -22,6 +22,11 @@ int validate_width(int i)
     return 120 + 10 * i;
 }
 
+void validate_path(int i, char path[300])
+{
+    snprintf(path, 300, "%s/%s", validate_in, names[i]);
+}
+
 void validate_put(const char *name, const struct bytes *b)
 {
     char path[300];

@@ -15,6 +15,7 @@ enum { VALIDATE_PICTURES = 6 };
 void validate_init(void);
 // By which picture i is known.
 int validate_width(int i);
+void validate_path(int i, char path[300]);
 // One more.
 void validate_put(const char *name, const struct bytes *b);
 // A folder of the tests' own; in it that of the pictures, and a report.

@@ -15,6 +15,7 @@
 //   profile_advice.c   quantiles, how many threads, one sentence; pure
 //   profile_print.c    table and JSON
 //   profile_report.c   the page
+//   profile_charts.c   its charts
 //
 // How it is measured. Each configuration is a process of its own (--measure,
 // hidden), which opens its device, warms up and then waits. The parent lets
@@ -39,6 +40,7 @@ enum {
     PROFILE_ROUNDS = 3,
     PROFILE_CONFIGS = PROFILE_BACKENDS * (PROFILE_THREADS + 4),
     PROFILE_SPANS = 3000,  // of a timeline
+    PROFILE_LATE = 128,    // bytes of profile_late_text()
 };
 
 enum profile_mode {
@@ -108,6 +110,7 @@ struct profile_config {
     struct profile_sample fed[PROFILE_ROUNDS];  // with the consumer
     int num_fed;
     // Medians.
+    double lowest, highest;  // rates of the rounds
     double rate, noise, cpu_per_1000, p50, p99, launches_per_batch;
     double bytes_per_image, imported_per_image, import_falls;
     char rungs[320];  // of the last round, in words; "": there are none
@@ -178,7 +181,11 @@ struct profile {
     json_t *events;  // of all traces, for --trace
     double others;   // median
     double noise;    // the worst of the planned ones
-    char advice[1024];
+    struct profile_advice {
+        char headline[192];  // one clause
+        char text[768];      // what it rests on, and what would help
+        char caution[320];   // "" or why to measure again
+    } advice;
     int argc;
     char **argv;
 };
@@ -199,6 +206,7 @@ struct profile_child {
     size_t *sizes;
     hr_image *images;  // DECODED
     size_t num_sources;
+    size_t pictures;  // of the list; some come twice, see profile_fill_up()
     int64_t submitted[RUN_RING_MAX];  // ns
     _Atomic int64_t ended[RUN_RING_MAX];
     void **file;  // EAGER: bytes that jobs borrow, [ring][batch]
@@ -236,6 +244,11 @@ bool profile_drain(struct profile_child *c);  // what is still in flight
 // of the list. False: a message was printed.
 bool profile_source_open(struct profile_child *c);
 void profile_source_close(struct profile_child *c);
+// Repeats the first pictures at the end of the list (which is in random order)
+// until all batches are full: a consumer takes as long for a short one, so
+// rates with one would say less than a network of full batches takes. False: a
+// message was printed.
+bool profile_fill_up(struct profile_child *c);
 // The samples that run_fill() made, from that source.
 void profile_source_fill(struct profile_child *c, const struct run_slot *slot);
 // NULL with errno; free().
@@ -282,8 +295,9 @@ void profile_why_text(const struct profile_config *c, char *out, size_t size);
 // busy; of those that were measured. 0: no consumer.
 double profile_per_batch(const struct profile *p);
 double profile_need(const struct profile *p);
-// "It took up to 6.1 ms, for its thread woke late."; "": as was asked for.
-void profile_late_text(const struct profile *p, char out[96]);
+// "Its batches took up to 6.1 ms because its thread was scheduled late."; "":
+// as was asked for.
+void profile_late_text(const struct profile *p, char out[PROFILE_LATE]);
 // Share of the pictures that cannot be made, 0 .. 1.
 double profile_failing(const struct profile *p);
 
@@ -291,23 +305,28 @@ double profile_failing(const struct profile *p);
 // entropy decoding is known to be most of decode, it is taken out of it.
 const char *profile_largest_part(const struct profile_watch *w, double *share);
 
-// The fewest threads whose rate is at least need; if none is, more than were
-// measured, by the last step's growth, and *measured = false. 0: never, for
-// the rate does not grow.
+// The fewest threads whose rate is at least need. If none is, more than were
+// measured, and *measured = false: as many cores as need pictures per second
+// cost CPU seconds (cost: of one picture). 0: no number is enough, for the rate
+// does not grow with threads.
 int profile_threads_enough(const int *threads, const double *rates, int n,
-                           double need, bool *measured);
+                           double need, double cost, bool *measured);
+
+// In place of a number of threads: others took too much of the machine to tell.
+enum { PROFILE_UNKNOWN = -1 };
+#define PROFILE_CROWDED 0.2  // share of the machine above which that is so
 
 struct profile_case {
     const char *backend;       // that the sentence is about
     int threads, cores;        // most that were measured; of the machine
     double consumer_ms, busy;  // 0 = no consumer; share of the time
-    double rate, need;         // pictures per second; need 0 = no consumer
+    double rate, need;         // pictures per second, of the round that busy is
+                               // of; need 0 = no consumer
+    double cost;               // CPU seconds per picture
     const char *part;          // largest part of its CPU time
     double part_share;
-    int enough;         // threads that suffice; 0 = no number does
-    bool measured;      // and were measured
+    int enough;         // threads that suffice; 0 = no number does; or UNKNOWN
     const char *other;  // a backend that would do better, or NULL
-    double other_rate;
     int other_enough;
     const char *offload;   // spans that would take the part over
     double best_cpu_rate;  // of any thread count
@@ -318,7 +337,7 @@ struct profile_case {
 #define PROFILE_QUIET 0.1  // above: a remark goes with the advice
 enum profile_bound { PROFILE_NO_CONSUMER, PROFILE_DATA, PROFILE_CONSUMER };
 enum profile_bound profile_bound(double consumer_ms, double busy);
-void profile_advise(const struct profile_case *c, char *out, size_t size);
+void profile_advise(const struct profile_case *c, struct profile_advice *out);
 
 // Fills watch from a trace's file, window in seconds of CLOCK_MONOTONIC; adds
 // its events to p->events. False: a message was printed.
@@ -340,12 +359,22 @@ int profile_cores(void);  // that this process may use
 int profile_most_threads(const struct profile *p);
 int profile_cpu(const struct profile *p);  // index of that backend
 const struct profile_config *profile_best_cpu(const struct profile *p);
+// Threads that keep the consumer busy; 0 or PROFILE_UNKNOWN as above.
 int profile_enough(const struct profile *p, int backend, bool *measured);
+// What keeps the consumer busiest with the fewest threads; without one, what is
+// fastest.
+const struct profile_config *profile_best_of(const struct profile *p,
+                                             int backend);
 // "opencl: 3 threads keep it fed (estimated)"
 void profile_enough_text(const char *backend, int threads, bool measured,
                          int cores, char *out, size_t size);
 
 int profile_print(struct profile *p);
 bool profile_report(struct profile *p);
+// headroom: what better sources and decoders could bring, else what there is.
+void profile_chart_speed(const struct profile *p, struct report *r,
+                         bool headroom);
+void profile_chart_scaling(const struct profile *p, struct report *r);
+void profile_chart_parts(const struct profile *p, struct report *r);
 
 #endif

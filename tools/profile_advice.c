@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From numbers to a sentence. Nothing here measures: tests give it numbers.
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,9 +43,9 @@ double profile_median(const double *values, int n)
 }
 
 int profile_threads_enough(const int *threads, const double *rates, int n,
-                           double need, bool *measured)
+                           double need, double cost, bool *measured)
 {
-    double per_thread, last;
+    int cores;
 
     *measured = true;
     for (int i = 0; i < n; i++)
@@ -53,15 +54,15 @@ int profile_threads_enough(const int *threads, const double *rates, int n,
     *measured = false;
     if (n < 1 || rates[n - 1] <= 0)
         return 0;
-    last = rates[n - 1];
-    // One point: as if it grew in proportion. More: as the last step did.
-    per_thread = n > 1 ? (last - rates[n - 2]) /
-                             (double)(threads[n - 1] - threads[n - 2])
-                       : last / (double)threads[0];
-    // Noise is no growth.
-    if (per_thread < 0.05 * last / (double)threads[n - 1])
+    // Noise is no growth: a twentieth of what each thread brought until then.
+    if (n > 1 && (rates[n - 1] - rates[n - 2]) /
+                         (double)(threads[n - 1] - threads[n - 2]) <
+                     0.05 * rates[n - 1] / (double)threads[n - 1])
         return 0;
-    return threads[n - 1] + (int)ceil((need - last) / per_thread - 1e-9);
+    // By CPU seconds, not by rates: those of threads that wait for a core say
+    // how many cores there are.
+    cores = (int)ceil(need * cost - 1e-9);
+    return cores > threads[n - 1] ? cores : threads[n - 1] + 1;
 }
 
 const char *profile_largest_part(const struct profile_watch *w, double *share)
@@ -97,8 +98,14 @@ const char *profile_largest_part(const struct profile_watch *w, double *share)
 void profile_enough_text(const char *backend, int threads, bool measured,
                          int cores, char *out, size_t size)
 {
-    if (!threads)
-        snprintf(out, size, "%s: more threads do not keep it fed", backend);
+    if (threads == PROFILE_UNKNOWN)
+        snprintf(out, size,
+                 "%s: how many threads keep it fed is not known, for other "
+                 "processes took too much of the machine",
+                 backend);
+    else if (!threads)
+        snprintf(out, size, "%s: no number of threads would keep it fed",
+                 backend);
     else
         snprintf(out, size, "%s: %d thread%s keep%s it fed%s", backend, threads,
                  threads == 1 ? "" : "s", threads == 1 ? "s" : "",
@@ -121,124 +128,158 @@ static double without_part(const struct profile_case *c)
     return c->part_share < 1 ? c->rate / (1 - c->part_share) : HUGE_VAL;
 }
 
-// "12 more threads", or how many cores that would take.
-static void more_threads(const struct profile_case *c, char *out, size_t size)
-{
-    int more = c->enough - c->threads;
+// What would help besides threads of the same engine.
+enum remedy { NONE, FEEDS, HELPS };
 
-    snprintf(out, size, "about %d more thread%s%s", more, more == 1 ? "" : "s",
-             c->enough > c->cores ? " (more cores than this machine has)" : "");
+// *who: "opencl with 1 thread", "an engine with entropy..reconstruct".
+static enum remedy find_remedy(const struct profile_case *c, char *who,
+                               size_t size)
+{
+    *who = '\0';
+    if (c->other && c->other_enough > 0) {
+        snprintf(who, size, "%s with %d thread%s", c->other, c->other_enough,
+                 c->other_enough == 1 ? "" : "s");
+        return FEEDS;
+    }
+    if (!c->offload)
+        return NONE;
+    snprintf(who, size, "an engine with %s", c->offload);
+    return without_part(c) >= c->need ? FEEDS : HELPS;
 }
 
-static void advise_data(const struct profile_case *c, char *out, size_t size)
+// Which threads would feed the consumer; the three things that can be known.
+static void threads_text(const struct profile_case *c, char *out, size_t size)
 {
-    char part[128] = "", threads[96], or_else[160] = "";
-    bool feeds = true;
+    double cores = c->need * c->cost;
+
+    if (c->enough == PROFILE_UNKNOWN)
+        snprintf(out, size,
+                 "how many threads would feed it cannot be told while other "
+                 "processes take %.0f %% of the machine",
+                 100 * c->others);
+    else if (!c->enough)
+        snprintf(out, size, "more threads do not help");
+    else
+        snprintf(out, size,
+                 "to feed it takes about %.1f cores, so %d threads%s", cores,
+                 c->enough,
+                 c->enough > c->cores ? " (more than this machine has cores)"
+                                      : "");
+}
+
+static void advise_data(const struct profile_case *c,
+                        struct profile_advice *out)
+{
+    // By what helps besides, where threads are enough and where not.
+    static const char *const ends[2][3] = {
+        {[NONE] = "",
+         [FEEDS] = " would feed it",
+         [HELPS] = " would help, not feed it"},
+        {[NONE] = "", [FEEDS] = " would feed it, too", [HELPS] = NULL},
+    };
+    char part[128] = "", threads[192], who[160];
+    enum remedy remedy = find_remedy(c, who, sizeof(who));
+    const char *end = ends[c->enough > 0][remedy];
 
     if (c->part)
         snprintf(part, sizeof(part),
-                 ": %s takes %.0f %% of the host threads' time", c->part,
+                 ", and %s takes %.0f %% of the host threads' time", c->part,
                  100 * c->part_share);
-    if (c->other && c->other_enough)
-        snprintf(or_else, sizeof(or_else), "%s with %d thread%s", c->other,
-                 c->other_enough, c->other_enough == 1 ? "" : "s");
-    else if (c->offload) {
-        feeds = without_part(c) >= c->need;
-        snprintf(or_else, sizeof(or_else), "an engine with %s", c->offload);
-    }
-    more_threads(c, threads, sizeof(threads));
-    snprintf(out, size,
-             "The data side is the limit%s; %s kept the consumer %.0f %% busy "
-             "with %d thread%s (%.0f of %.0f pictures per second); %s%s%s%s.",
-             part, c->backend, 100 * c->busy, c->threads,
-             c->threads == 1 ? "" : "s", c->rate, c->need,
-             c->enough ? threads : "more threads do not help",
-             !or_else[0] || (!feeds && c->enough) ? ""
-             : c->enough                          ? " or "
-                                                  : ", but ",
-             feeds || !c->enough ? or_else : "",
-             !feeds && !c->enough      ? " would help, not feed it"
-             : c->enough || or_else[0] ? " would feed it"
-                                       : "");
+    threads_text(c, threads, sizeof(threads));
+    snprintf(out->headline, sizeof(out->headline),
+             "The data side is the limit: %s feeds %.0f %% of what the "
+             "consumer takes",
+             c->backend, c->need > 0 ? 100 * c->rate / c->need : 0);
+    snprintf(out->text, sizeof(out->text),
+             "With %d thread%s it made %.0f of %.0f pictures per second%s; "
+             "%s%s%s%s.",
+             c->threads, c->threads == 1 ? "" : "s", c->rate, c->need, part,
+             threads, end && *end ? "; " : "", end && *end ? who : "",
+             end ? end : "");
 }
 
-static void advise_consumer(const struct profile_case *c, char *out,
-                            size_t size)
+static void advise_consumer(const struct profile_case *c,
+                            struct profile_advice *out)
 {
     char other[160] = "";
 
-    if (c->other && c->other_enough && c->other_enough < c->enough)
+    if (c->other && c->other_enough > 0 && c->other_enough < c->enough)
         snprintf(other, sizeof(other), "; %s would do it with %d", c->other,
                  c->other_enough);
-    snprintf(out, size,
-             "The consumer is the limit: %s kept it %.0f %% busy; %d thread%s "
-             "suffice%s%s.",
-             c->backend, 100 * c->busy, c->enough, c->enough == 1 ? "" : "s",
-             c->enough == 1 ? "s" : "", other);
+    snprintf(out->headline, sizeof(out->headline),
+             "The consumer is the limit: %s kept it %.0f %% busy", c->backend,
+             100 * c->busy);
+    snprintf(out->text, sizeof(out->text), "%d thread%s suffice%s%s.",
+             c->enough, c->enough == 1 ? "" : "s", c->enough == 1 ? "s" : "",
+             other);
 }
 
-static void advise_alone(const struct profile_case *c, char *out, size_t size)
+static void advise_alone(const struct profile_case *c,
+                         struct profile_advice *out)
 {
     char part[128] = "";
-    double gain = c->best_cpu_rate > 0 ? c->rate / c->best_cpu_rate : 0;
 
     if (c->part)
         snprintf(part, sizeof(part),
-                 " Of the host threads' time %s takes %.0f %%.", c->part,
-                 100 * c->part_share);
+                 "%s takes %.0f %% of the host threads' "
+                 "time. ",
+                 c->part, 100 * c->part_share);
+    part[0] = (char)toupper((unsigned char)part[0]);
     if (!strcmp(c->backend, "cpu"))
-        snprintf(out, size,
-                 "The CPU with %d thread%s is the fastest here (%.0f pictures "
-                 "per second).%s Name a network's time with --consumer MS to "
-                 "see what would feed it.",
-                 c->threads, c->threads == 1 ? "" : "s", c->rate, part);
+        snprintf(out->headline, sizeof(out->headline),
+                 "The CPU with %d thread%s is the fastest here: %.0f pictures "
+                 "per second",
+                 c->threads, c->threads == 1 ? "" : "s", c->rate);
     else
-        snprintf(out, size,
-                 "%s makes %.2f times the pictures of the CPU's best (%.0f per "
-                 "second)%s.%s Name a network's time with --consumer MS to see "
-                 "what would feed it.",
-                 c->backend, gain, c->rate,
-                 c->software ? "; it runs on the host's own processor, so it "
-                               "cannot free it"
-                             : "",
-                 part);
+        snprintf(out->headline, sizeof(out->headline),
+                 "%s makes %.2f times the pictures of the CPU's best: %.0f per "
+                 "second",
+                 c->backend,
+                 c->best_cpu_rate > 0 ? c->rate / c->best_cpu_rate : 0,
+                 c->rate);
+    snprintf(out->text, sizeof(out->text),
+             "%s%sName a network's time with --consumer MS to see what would "
+             "feed it.",
+             c->software ? "It runs on the host's own processor, so it cannot "
+                           "free it. "
+                         : "",
+             part);
 }
 
-static void caution(const struct profile_case *c, char *out, size_t size)
+static void caution(const struct profile_case *c, struct profile_advice *out)
 {
-    size_t used = strlen(out);
+    char *at = out->caution;
+    size_t size = sizeof(out->caution), used = 0;
 
-    if (c->liar) {
-        used += (size_t)snprintf(out + used, size - used,
-                                 " %s made wrong pictures and was left: see "
-                                 "headrace validate.",
-                                 c->liar);
-        used = used < size ? used : size - 1;
-    }
+    *at = '\0';
+    if (c->liar)
+        used = (size_t)snprintf(at, size,
+                                "%.100s made wrong pictures and was left: see "
+                                "headrace validate. ",
+                                c->liar);
     if (c->others > PROFILE_QUIET)
-        snprintf(out + used, size - used,
-                 " Measure again: other processes took %.0f %% of the machine.",
+        snprintf(at + used, size - used,
+                 "Measure again: other processes took %.0f %% of the machine.",
                  100 * c->others);
     else if (c->noise > PROFILE_QUIET)
-        snprintf(out + used, size - used,
-                 " Measure again, for longer: rounds differ by +-%.0f %%.",
+        snprintf(at + used, size - used,
+                 "Measure again, for longer: rounds differ by +-%.0f %%.",
                  100 * c->noise);
+    else if (used)
+        at[used - 1] = '\0';
 }
 
-void profile_advise(const struct profile_case *c, char *out, size_t size)
+void profile_advise(const struct profile_case *c, struct profile_advice *out)
 {
-    switch (profile_bound(c->consumer_ms, c->busy)) {
-    case PROFILE_DATA:
-        advise_data(c, out, size);
-        break;
-    case PROFILE_CONSUMER:
-        advise_consumer(c, out, size);
-        break;
-    case PROFILE_NO_CONSUMER:
-        advise_alone(c, out, size);
-        break;
-    }
-    caution(c, out, size);
+    static void (*const advise[])(const struct profile_case *,
+                                  struct profile_advice *) = {
+        [PROFILE_NO_CONSUMER] = advise_alone,
+        [PROFILE_DATA] = advise_data,
+        [PROFILE_CONSUMER] = advise_consumer,
+    };
+
+    advise[profile_bound(c->consumer_ms, c->busy)](c, out);
+    caution(c, out);
 }
 
 // ---- Overlap ---------------------------------------------------------------

@@ -286,6 +286,8 @@ static bool open_all(struct profile_child *c, bool memory)
         return false;
     if ((size_t)run->batch > run->total)
         run->batch = (int)run->total;
+    if (!profile_fill_up(c))
+        return false;
     c->file = calloc((size_t)run->ring * (size_t)run->batch, sizeof(*c->file));
     hr_device_profile(run->dev, &c->opened);
     return c->file &&
@@ -293,7 +295,7 @@ static bool open_all(struct profile_child *c, bool memory)
                          manifest_text(run->dev->name), "description",
                          manifest_text(run->dev->description), "batch",
                          run->batch, "ring", run->ring, "pictures",
-                         (json_int_t)run->total, "software",
+                         (json_int_t)c->pictures, "software",
                          run->dev->caps.software));
 }
 

@@ -105,7 +105,8 @@ static void reasons(const struct profile *p)
 
         profile_why_text(c, text, sizeof(text));
         if (*text && c->mode == PROFILE_PLANNED)
-            printf("%s, %d thread%s: passed on: %s of the pictures\n",
+            printf("%s, %d thread%s: handed to the next engine: %s of the "
+                   "pictures\n",
                    c->device, c->threads, c->threads == 1 ? "" : "s", text);
     }
 }
@@ -143,7 +144,7 @@ static void rungs(const struct profile *p)
 static void consumers(const struct profile *p)
 {
     int width = name_width(p);
-    char late[96];
+    char late[PROFILE_LATE];
 
     if (p->opt.consumer_ms <= 0)
         return;
@@ -252,7 +253,9 @@ static int print_text(const struct profile *p)
            p->noise > PROFILE_QUIET || p->others > PROFILE_QUIET
                ? ": measure again on a quiet one"
                : "");
-    printf("\n%s\n", p->advice);
+    printf("\n%s.\n%s\n", p->advice.headline, p->advice.text);
+    if (p->advice.caution[0])
+        puts(p->advice.caution);
     return tools_flush_stdout();
 }
 
@@ -352,9 +355,9 @@ static json_t *backend_json(const struct profile *p, int b)
         int n = profile_enough(p, b, &measured);
 
         json_object_set_new(json, "threads_enough",
-                            n ? json_integer(n) : json_null());
+                            n > 0 ? json_integer(n) : json_null());
         json_object_set_new(json, "threads_enough_measured",
-                            json_boolean(n && measured));
+                            json_boolean(n > 0 && measured));
     }
     return json;
 }
@@ -386,7 +389,7 @@ static int print_json(const struct profile *p)
     for (int b = 0; b < p->opt.num_backends; b++)
         json_array_append_new(backends, backend_json(p, b));
     json = json_pack(
-        "{s:s s:s s:s s:f s:f s:i s:f s:f s:f s:f s:f s:o s:o s:o s:o}",
+        "{s:s s:s s:s s:f s:f s:i s:f s:f s:f s:f s:f s:o s:o s:o s:o s:o s:o}",
         "version", hr_version(), "reference",
         hr_reference_name(hr_get_reference()), "ops", p->opt.run.ops_text,
         "pictures", p->configs[0].pictures, "failing", profile_failing(p),
@@ -394,7 +397,9 @@ static int print_json(const struct profile *p)
         "consumer_img_per_s", profile_need(p), "consumer_cpu",
         p->opt.consumer_cpu / 100.0, "noise", p->noise, "others", p->others,
         "configurations", configs, "backends", backends, "lost", losses_json(p),
-        "advice", manifest_text(p->advice));
+        "headline", manifest_text(p->advice.headline), "advice",
+        manifest_text(p->advice.text), "caution",
+        manifest_text(p->advice.caution));
     rc = json
              ? json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9))
              : -1;

@@ -9,7 +9,26 @@
 
 #define MIB (1.0 / (1 << 20))
 
-// With most threads; *tone is good if one of them keeps the consumer busy.
+// What the consumer got, as the headline has it.
+static void fed_figure(const struct profile *p, struct report *r, int b,
+                       enum report_tone *tone)
+{
+    const struct profile_config *c = profile_best_of(p, b);
+    bool fed = profile_bound(p->opt.consumer_ms, c->busy) == PROFILE_CONSUMER;
+    char value[32], note[192];
+
+    snprintf(value, sizeof(value), "%.0f %%",
+             100 * (fed ? c->busy : c->fed_rate / profile_need(p)));
+    snprintf(note, sizeof(note), "by %s, %d thread%s", c->device, c->threads,
+             c->threads == 1 ? "" : "s");
+    report_figure(r, "consumer fed", value, note);
+    if (fed)
+        *tone = REPORT_GOOD;
+    else if (*tone == REPORT_PLAIN)
+        *tone = REPORT_WARN;
+}
+
+// Rates with most threads. *tone is good if one of them feeds the consumer.
 static void backend_figures(const struct profile *p, struct report *r, int b,
                             enum report_tone *tone)
 {
@@ -29,16 +48,8 @@ static void backend_figures(const struct profile *p, struct report *r, int b,
         report_fact(r, "between engines",
                     "%s; %.1f KiB per picture imported, %.0f falls", c->rungs,
                     c->imported_per_image / 1024, c->import_falls);
-    if (p->opt.consumer_ms <= 0)
-        return;
-    snprintf(value, sizeof(value), "%.0f %%", 100 * c->busy);
-    snprintf(note, sizeof(note), "by %s, %d thread%s", c->device, c->threads,
-             c->threads == 1 ? "" : "s");
-    report_figure(r, "consumer busy", value, note);
-    if (profile_bound(p->opt.consumer_ms, c->busy) == PROFILE_CONSUMER)
-        *tone = REPORT_GOOD;
-    else if (*tone == REPORT_PLAIN)
-        *tone = REPORT_WARN;
+    if (p->opt.consumer_ms > 0)
+        fed_figure(p, r, b, tone);
 }
 
 static void head(struct profile *p, struct report *r)
@@ -60,82 +71,13 @@ static void head(struct profile *p, struct report *r)
         "rounds differ by up to \u00b1%.0f %%, other processes took %.0f %% "
         "of the machine",
         100 * p->noise, 100 * p->others);
-    report_verdict(r, tone, p->advice);
+    report_verdict(r, tone, p->advice.headline);
+    report_verdict_text(r, p->advice.text);
+    if (p->advice.caution[0])
+        report_note(r, REPORT_WARN, "%s", p->advice.caution);
     for (int i = 0; i < p->num_losses; i++) {
         profile_loss_text(&p->losses[i], text, sizeof(text));
         report_note(r, REPORT_BAD, "Left out: %s.", text);
-    }
-}
-
-// Apart: what is to be had with better sources and decoders would make all
-// other bars look alike.
-static bool is_headspace(const struct profile_config *c)
-{
-    return c->mode == PROFILE_MEMORY || c->mode == PROFILE_DECODED;
-}
-
-// Short: a telephone shows 22 letters.
-static void bar_name(char *out, size_t size, const struct profile_config *c)
-{
-    if (c->mode == PROFILE_PLANNED)
-        snprintf(out, size, "%s, %d thread%s", c->device, c->threads,
-                 c->threads == 1 ? "" : "s");
-    else
-        snprintf(out, size, "%s, %s", c->device, profile_modes[c->mode]);
-}
-
-static void speed_bars(struct profile *p, struct report *r, bool headspace)
-{
-    char names[PROFILE_CONFIGS][160], text[192];
-    const char *labels[PROFILE_CONFIGS];
-    double values[PROFILE_CONFIGS];
-    const struct profile_config *one = profile_find(p, profile_cpu(p),
-                                                    PROFILE_PLANNED, 1);
-    int n = 0, most = profile_most_threads(p);
-
-    for (int i = 0; i < p->num_configs; i++) {
-        const struct profile_config *c = &p->configs[i];
-
-        if (c->mode == PROFILE_WATCHED || is_headspace(c) != headspace)
-            continue;
-        bar_name(names[n], sizeof(names[n]), c);
-        labels[n] = names[n];
-        values[n++] = one->rate > 0 ? c->rate / one->rate : NAN;
-    }
-    snprintf(text, sizeof(text), "%s; %d thread%s.",
-             headspace ? "Memory: a source that costs nothing. Decoded: decode "
-                         "is done already"
-                       : "A batch is one job. Eager: one op at a time",
-             most, most == 1 ? "" : "s");
-    report_chart(r, &(struct report_chart){
-                        .kind = REPORT_ROWS,
-                        .title = headspace ? "Head-space: with a better source "
-                                             "or decoder at most"
-                                           : "Speed-up against one CPU thread",
-                        .text = text,
-                        .y_title = "times one CPU thread",
-                        .labels = labels,
-                        .num_labels = n});
-    report_series(r, "speed-up", values, n);
-}
-
-static void scaling(struct profile *p, struct report *r)
-{
-    report_chart(r, &(struct report_chart){.kind = REPORT_LINES,
-                                           .title = "Thread scaling",
-                                           .x_title = "host threads",
-                                           .y_title = "pictures per second"});
-    for (int b = 0; b < p->opt.num_backends; b++) {
-        double x[PROFILE_THREADS + 1], y[PROFILE_THREADS + 1];
-        int n = 0;
-
-        for (int i = 0; i < p->num_configs; i++)
-            if (p->configs[i].backend == b &&
-                p->configs[i].mode == PROFILE_PLANNED) {
-                x[n] = p->configs[i].threads;
-                y[n++] = p->configs[i].rate;
-            }
-        report_points(r, p->opt.backends[b], x, y, n);
     }
 }
 
@@ -171,7 +113,9 @@ static void passed_on(const struct profile_config *c, struct report *r)
 
     profile_why_text(c, text, sizeof(text));
     if (*text && c->mode == PROFILE_PLANNED)
-        report_text(r, "%s, %d thread%s: passed on: %s of the pictures.",
+        report_text(r,
+                    "%s, %d thread%s: handed to the next engine: %s of the "
+                    "pictures.",
                     c->device, c->threads, c->threads == 1 ? "" : "s", text);
 }
 
@@ -183,8 +127,8 @@ static void table(struct profile *p, struct report *r)
         {.title = "mode"},
         {.title = "img/s", .number = true, .digits = 0},
         {.title = "\u00b1 %", .number = true, .digits = 0},
-        {.title = "x 1 thr", .number = true, .digits = 2},
-        {.title = "x CPU", .number = true, .digits = 2},
+        {.title = "\u00d7 one thread", .number = true, .digits = 2},
+        {.title = "\u00d7 best CPU", .number = true, .digits = 2},
         {.title = "p50 ms", .number = true, .auto_digits = true},
         {.title = "p99 ms", .number = true, .auto_digits = true},
         {.title = "CPU-s/1k", .number = true, .auto_digits = true},
@@ -200,17 +144,19 @@ static void table(struct profile *p, struct report *r)
 
     for (int i = 0; i < p->num_configs; i++)
         imports |= p->configs[i].imported_per_image > 0;
-    report_text(r,
-                "\u00b1 %%: half the spread of the rounds. x 1 thr, x CPU: "
-                "times the rate of one CPU thread, of the CPU's best. p50, "
-                "p99: from submission to end of a batch. CPU-s/1k: CPU seconds "
-                "of the process per 1000 pictures. KiB/img: to the device and "
-                "back. launches: of kernels, per batch. MiB: peak host memory "
-                "of the process. fallback: pictures of which an engine left a "
-                "part to the next one or the CPU; not known of eager.%s",
-                imports ? " imported: KiB of each that one device read in the "
-                          "memory of another, past the host."
-                        : "");
+    report_text(
+        r,
+        "\u00b1 %%: half the spread of the rounds. \u00d7 one thread, \u00d7 "
+        "best CPU: times the rate of one CPU thread, of the CPU with "
+        "the best number of threads. p50, "
+        "p99: from submission to end of a batch. CPU-s/1k: CPU seconds "
+        "of the process per 1000 pictures. KiB/img: to the device and "
+        "back. launches: of kernels, per batch. MiB: peak host memory "
+        "of the process. fallback: pictures of which an engine left a "
+        "part to the next one or the CPU; not known of eager.%s",
+        imports ? " imported: KiB of each that one device read in the "
+                  "memory of another, past the host."
+                : "");
     report_table(r, "Measured", columns,
                  (int)(sizeof(columns) / sizeof(*columns)) - !imports);
     for (int i = 0; i < p->num_configs; i++)
@@ -246,7 +192,7 @@ static void consumer(struct profile *p, struct report *r)
          .digits = 1,
          .unit = " %"},
     };
-    char load[48] = "", late[96];
+    char load[48] = "", late[PROFILE_LATE];
 
     if (p->opt.consumer_ms <= 0)
         return;
@@ -257,7 +203,7 @@ static void consumer(struct profile *p, struct report *r)
     report_section(r, "Beside a network", NULL);
     report_text(r,
                 "A consumer that takes %g ms per batch%s: %.0f pictures per "
-                "second at most. %s%sFrom 97 %% on it is the limit itself.",
+                "second at most. %s%sAt 97 %% busy it is the bottleneck.",
                 p->opt.consumer_ms, load, profile_need(p), late,
                 *late ? " " : "");
     report_table(r, "How busy it is kept", columns, 4);
@@ -276,72 +222,6 @@ static void consumer(struct profile *p, struct report *r)
                                : REPORT_PLAIN);
     }
     threads_enough(p, r);
-}
-
-struct bars {
-    char names[2 * PROFILE_BACKENDS][160];
-    const char *labels[2 * PROFILE_BACKENDS];
-    int of[PROFILE_BACKENDS][2];  // bar of host threads and device; -1: none
-    int n;
-};
-
-static void find_bars(const struct profile *p, struct bars *bars)
-{
-    for (int b = 0; b < p->opt.num_backends; b++)
-        for (int device = 0; device < 2; device++) {
-            bool any = false;
-
-            for (int i = 0; i < p->watch[b].num_parts; i++)
-                any |= p->watch[b].parts[i].device == device;
-            bars->of[b][device] = any ? bars->n : -1;
-            if (!any)
-                continue;
-            snprintf(bars->names[bars->n], sizeof(bars->names[0]), "%s: %s",
-                     p->opt.backends[b], device ? "device" : "host threads");
-            bars->labels[bars->n] = bars->names[bars->n];
-            bars->n++;
-        }
-}
-
-// ms per 1000 pictures of a part, per bar; their sum.
-static double part_values(const struct profile *p, const struct bars *bars,
-                          const char *name, double *values)
-{
-    double sum = 0;
-
-    for (int b = 0; b < p->opt.num_backends; b++)
-        for (int i = 0; i < p->watch[b].num_parts; i++) {
-            const struct profile_part *at = &p->watch[b].parts[i];
-
-            if (strcmp(at->name, name))
-                continue;
-            values[bars->of[b][at->device]] += at->ms_per_1000;
-            sum += at->ms_per_1000;
-        }
-    return sum;
-}
-
-// One bar per backend and kind of time, cut into its parts.
-static void breakdown(struct profile *p, struct report *r)
-{
-    struct bars bars = {.n = 0};
-
-    find_bars(p, &bars);
-    report_chart(r, &(struct report_chart){
-                        .kind = REPORT_ROWS,
-                        .title = "Where the time goes",
-                        .text = "Time by the clock; what runs side by side is "
-                                "added up.",
-                        .y_title = "ms per 1000 pictures",
-                        .labels = bars.labels,
-                        .num_labels = bars.n});
-    for (int part = 0; part < HR_NUM_PARTS; part++) {
-        double values[2 * PROFILE_BACKENDS] = {0};
-        const char *name = hr_part_name((enum hr_part)part);
-
-        if (part_values(p, &bars, name, values) > 0)
-            report_series(r, name, values, bars.n);
-    }
 }
 
 // Of the worker threads, on average.
@@ -423,14 +303,14 @@ bool profile_report(struct profile *p)
     r = report_new("headrace profile", p->argc, p->argv);
     head(p, r);
     report_section(r, "Speed", NULL);
-    speed_bars(p, r, false);
-    speed_bars(p, r, true);
+    profile_chart_speed(p, r, false);
+    profile_chart_speed(p, r, true);
     if (p->opt.num_threads > 1)
-        scaling(p, r);
+        profile_chart_scaling(p, r);
     table(p, r);
     consumer(p, r);
     report_section(r, "Where the time goes", NULL);
-    breakdown(p, r);
+    profile_chart_parts(p, r);
     facts(p, r);
     report_section(r, "Timeline", "From the watched run of each backend.");
     for (int b = 0; b < p->opt.num_backends; b++)

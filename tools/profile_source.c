@@ -110,6 +110,25 @@ bool profile_source_open(struct profile_child *c)
     return true;
 }
 
+bool profile_fill_up(struct profile_child *c)
+{
+    struct run *run = &c->run;
+    size_t n = run->total, batch = (size_t)run->batch;
+    size_t full = (n + batch - 1) / batch * batch;
+    struct inputs_item *items = realloc(run->in.items, full * sizeof(*items));
+
+    if (!items) {
+        tools_warn("out of memory");
+        return false;
+    }
+    for (size_t i = n; i < full; i++)
+        items[i] = items[i - n];
+    run->in.items = items;
+    run->in.capacity = run->in.num = run->total = full;
+    c->pictures = n;
+    return true;
+}
+
 void profile_source_close(struct profile_child *c)
 {
     for (size_t i = 0; i < c->num_sources; i++) {
@@ -127,7 +146,7 @@ void profile_source_fill(struct profile_child *c, const struct run_slot *slot)
 {
     for (int i = 0; c->data && i < slot->num; i++) {
         struct hr_sample *s = &c->run.samples[i];
-        size_t at = slot->first + (size_t)i;
+        size_t at = (slot->first + (size_t)i) % c->num_sources;
 
         s->path = NULL;
         if (!c->images) {

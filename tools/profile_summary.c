@@ -108,13 +108,25 @@ static void rungs_text(struct profile_config *c,
     }
 }
 
-// With the consumer.
+static int by_busy(const void *a, const void *b)
+{
+    double x = ((const struct profile_sample *)a)->busy;
+    double y = ((const struct profile_sample *)b)->busy;
+
+    return x < y ? -1 : x > y;
+}
+
+// With the consumer. Busy and rate are of one round, the middle one: they stand
+// in one sentence.
 static void fed(struct profile_config *c)
 {
     double shares[PROFILE_ROUNDS], took[PROFILE_ROUNDS];
 
-    c->busy = MEDIAN(c->fed, c->num_fed, busy);
-    c->fed_rate = MEDIAN(c->fed, c->num_fed, rate);
+    if (!c->num_fed)
+        return;
+    qsort(c->fed, (size_t)c->num_fed, sizeof(c->fed[0]), by_busy);
+    c->busy = c->fed[(c->num_fed - 1) / 2].busy;
+    c->fed_rate = c->fed[(c->num_fed - 1) / 2].rate;
     for (int i = 0; i < c->num_fed; i++) {
         const struct profile_sample *s = &c->fed[i];
 
@@ -149,6 +161,8 @@ static void summarize(struct profile_config *c)
         c->peak_rss = s->peak_rss > c->peak_rss ? s->peak_rss : c->peak_rss;
     }
     c->images = (uint64_t)images;
+    c->lowest = c->num_rounds ? low : 0;
+    c->highest = high;
     c->rate = MEDIAN(c->rounds, c->num_rounds, rate);
     c->noise = c->rate > 0 && c->num_rounds ? (high - low) / 2 / c->rate : 0;
     c->cpu_per_1000 = images > 0 ? 1000 * cpu / images : 0;
@@ -223,7 +237,7 @@ double profile_failing(const struct profile *p)
 
 // A machine that is busy wakes sleepers late: the consumer was busy, but slower
 // than it would be.
-void profile_late_text(const struct profile *p, char out[96])
+void profile_late_text(const struct profile *p, char out[PROFILE_LATE])
 {
     double most = 0;
 
@@ -231,15 +245,17 @@ void profile_late_text(const struct profile *p, char out[96])
         most = fmax(most, p->configs[i].took_ms);
     *out = '\0';
     if (most > 1.05 * p->opt.consumer_ms)
-        snprintf(out, 96, "It took up to %.3g ms, for its thread woke late.",
+        snprintf(out, PROFILE_LATE,
+                 "Its batches took up to %.3g ms because its thread was "
+                 "scheduled late.",
                  most);
 }
 
 // By what the consumer got while it was there: its CPU load counts.
 int profile_enough(const struct profile *p, int backend, bool *measured)
 {
-    int threads[PROFILE_THREADS + 1], n = 0;
-    double rates[PROFILE_THREADS + 1];
+    int threads[PROFILE_THREADS + 1], n = 0, enough;
+    double rates[PROFILE_THREADS + 1], cost = 0;
 
     for (int i = 0; i < p->num_configs; i++) {
         const struct profile_config *c = &p->configs[i];
@@ -248,12 +264,15 @@ int profile_enough(const struct profile *p, int backend, bool *measured)
 
         if (c->backend != backend || c->mode != PROFILE_PLANNED)
             continue;
+        cost = c->cpu_per_1000 / 1000;
         threads[n] = c->threads;
         rates[n++] = fed                             ? profile_need(p)
                      : c->fed_rate < profile_need(p) ? c->fed_rate * .999
                                                      : profile_need(p) * .999;
     }
-    return profile_threads_enough(threads, rates, n, profile_need(p), measured);
+    enough = profile_threads_enough(threads, rates, n, profile_need(p), cost,
+                                    measured);
+    return *measured || p->others <= PROFILE_CROWDED ? enough : PROFILE_UNKNOWN;
 }
 
 // Threads with which a backend was seen to feed the consumer; 0: with none.
@@ -262,7 +281,7 @@ static int fed_with(const struct profile *p, int backend)
     bool measured;
     int n = p->opt.consumer_ms > 0 ? profile_enough(p, backend, &measured) : 0;
 
-    return n && measured ? n : 0;
+    return measured ? n : 0;
 }
 
 // Whether a is what the user would rather take: with a consumer what feeds it
@@ -281,8 +300,7 @@ static bool better(const struct profile *p, const struct profile_config *a,
     return a->busy > b->busy + 0.02;
 }
 
-// What feeds the consumer with the fewest threads; else what does best.
-static const struct profile_config *best_of(const struct profile *p, int b)
+const struct profile_config *profile_best_of(const struct profile *p, int b)
 {
     const struct profile_config *best = NULL;
     int fed = fed_with(p, b);
@@ -305,7 +323,7 @@ static int best_backend(const struct profile *p)
     int best = profile_cpu(p);
 
     for (int b = 0; b < p->opt.num_backends; b++)
-        if (better(p, best_of(p, b), best_of(p, best)))
+        if (better(p, profile_best_of(p, b), profile_best_of(p, best)))
             best = b;
     return best;
 }
@@ -318,7 +336,7 @@ static void find_other(const struct profile *p, int backend,
         bool measured;
         int enough = profile_enough(p, b, &measured);
 
-        if (b == backend || !enough || !measured ||
+        if (b == backend || enough <= 0 || !measured ||
             (c->other_enough && enough >= c->other_enough))
             continue;
         c->other = p->opt.backends[b];
@@ -339,7 +357,7 @@ static const char *find_liar(const struct profile *p)
 static void advise(struct profile *p)
 {
     int b = best_backend(p);
-    const struct profile_config *c = best_of(p, b);
+    const struct profile_config *c = profile_best_of(p, b);
     const struct profile_config *cpu = profile_best_cpu(p);
     bool on_cpu = b == profile_cpu(p);
     struct profile_case k = {
@@ -350,6 +368,7 @@ static void advise(struct profile *p)
         .busy = c->busy,
         .rate = p->opt.consumer_ms > 0 ? c->fed_rate : c->rate,
         .need = profile_need(p),
+        .cost = c->cpu_per_1000 / 1000,
         .best_cpu_rate = cpu->rate,
         .software = c->software,
         .others = p->others,
@@ -365,11 +384,13 @@ static void advise(struct profile *p)
                     : !strcmp(k.part, "resample") ? "resample..store"
                                                   : NULL;
     if (k.need > 0) {
-        k.enough = profile_enough(p, b, &k.measured);
+        bool measured;
+
+        k.enough = profile_enough(p, b, &measured);
         find_other(p, b, &k);
     }
     k.liar = find_liar(p);
-    profile_advise(&k, p->advice, sizeof(p->advice));
+    profile_advise(&k, &p->advice);
 }
 
 void profile_summarize(struct profile *p)

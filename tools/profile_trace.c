@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE  // strverscmp
 // What the trace of a watched run tells besides its sums. It is read from the
 // file that hr_trace_write() made, as any other program would.
 #include <stdio.h>
@@ -133,6 +134,28 @@ static void name_lanes(struct reader *r, const json_t *events)
     }
 }
 
+// By name, and "worker 2" before "worker 10": the order in which threads came
+// first says nothing.
+static void sort_lanes(struct profile_watch *w)
+{
+    int to[24];  // new place of each
+    char names[24][48];
+
+    memcpy(names, w->lanes, sizeof(names));
+    for (int i = 0; i < w->num_lanes; i++) {
+        to[i] = 0;
+        for (int k = 0; k < w->num_lanes; k++) {
+            int order = strverscmp(names[k], names[i]);
+
+            to[i] += order < 0 || (!order && k < i);
+        }
+    }
+    for (int i = 0; i < w->num_lanes; i++)
+        memcpy(w->lanes[to[i]], names[i], sizeof(names[i]));
+    for (int i = 0; i < w->num_spans; i++)
+        w->spans[i].lane = to[w->spans[i].lane];
+}
+
 // Each process by what it measured.
 static void name_process(const struct profile *p,
                          const struct profile_config *c, json_t *events)
@@ -181,6 +204,7 @@ static bool read_events(struct reader *r, const json_t *events)
     }
     advance(r, r->to);
     name_lanes(r, events);
+    sort_lanes(r->w);
     return true;
 }
 

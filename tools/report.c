@@ -127,6 +127,13 @@ void report_verdict(struct report *r, enum report_tone tone,
     report_set(r, r->root, "verdict", verdict);
 }
 
+void report_verdict_text(struct report *r, const char *text)
+{
+    if (r)
+        report_set(r, json_object_get(r->root, "verdict"), "more",
+                   manifest_text(text));
+}
+
 void report_fact(struct report *r, const char *name, const char *format, ...)
 {
     json_t *fact;

@@ -25,7 +25,8 @@
 // without it makes reports that show a table in place of each chart.
 //
 // How a script knows that a page came up whole: <html data-selfcheck="ok">;
-// anything else it says is what went wrong. data-charts, data-tables,
+// anything else it says is what went wrong. Of a chart that means that each
+// value has an element, in the colour of its series where it lies. data-charts, data-tables,
 // data-images and data-timelines count what was drawn, data-width is how wide.
 //
 // Threads: one report belongs to one thread.
@@ -52,6 +53,8 @@ void report_free(struct report **report);  // NULL is fine
 // The one sentence at the top; the last call counts.
 void report_verdict(struct report *r, enum report_tone tone,
                     const char *sentence);
+// What stands below it, in plain type; after report_verdict().
+void report_verdict_text(struct report *r, const char *text);
 // A line of the head: device, driver, library. In order of the calls.
 void report_fact(struct report *r, const char *name, const char *format, ...)
     HR_PRINTF(3, 4);
@@ -116,6 +119,13 @@ void report_series(struct report *r, const char *name, const double *values,
                    int num);
 // Gives the last series the colour of a tone, where it means one.
 void report_series_tone(struct report *r, enum report_tone tone);
+// Colours the bars of the last series by what they belong to: group n has the
+// colour of series n of other charts. One group per value.
+void report_series_groups(struct report *r, const int *groups, int num);
+// Marks the range of each value of the last series: bars get a line from low to
+// high.
+void report_series_range(struct report *r, const double *low,
+                         const double *high, int num);
 // For REPORT_LINES.
 void report_points(struct report *r, const char *name, const double *x,
                    const double *y, int num);

@@ -53,15 +53,44 @@ void report_series(struct report *r, const char *name, const double *values,
         report_append(r, list, report_number(values[i]));
 }
 
+static json_t *last_series(struct report *r)
+{
+    json_t *list = json_object_get(r->last, "series");
+
+    return json_array_get(list, json_array_size(list) - 1);
+}
+
 void report_series_tone(struct report *r, enum report_tone tone)
+{
+    if (r)
+        report_set(r, last_series(r), "tone",
+                   json_string(report_tone_name(tone)));
+}
+
+void report_series_groups(struct report *r, const int *groups, int num)
 {
     json_t *list;
 
     if (!r)
         return;
-    list = json_object_get(r->last, "series");
-    report_set(r, json_array_get(list, json_array_size(list) - 1), "tone",
-               json_string(report_tone_name(tone)));
+    report_set(r, last_series(r), "groups", list = json_array());
+    for (int i = 0; i < num; i++)
+        report_append(r, list, json_integer(groups[i]));
+}
+
+void report_series_range(struct report *r, const double *low,
+                         const double *high, int num)
+{
+    json_t *lows, *highs;
+
+    if (!r)
+        return;
+    report_set(r, last_series(r), "low", lows = json_array());
+    report_set(r, last_series(r), "high", highs = json_array());
+    for (int i = 0; i < num; i++) {
+        report_append(r, lows, report_number(low[i]));
+        report_append(r, highs, report_number(high[i]));
+    }
 }
 
 void report_points(struct report *r, const char *name, const double *x,

@@ -90,6 +90,8 @@ static bool open_devices(struct validate *v)
     }
     if (!v->dev[VALIDATE_REFERENCE])
         tools_warn("%s", hr_last_error());
+    else
+        validate_engines_begin(v);
     return v->dev[VALIDATE_REFERENCE] != NULL;
 }
 
@@ -134,9 +136,14 @@ static int by_pictures(const void *a, const void *b)
 
 static int finish(struct validate *v, bool ran)
 {
+    static const int codes[] = {[VALIDATE_HOLDS] = TOOLS_OK,
+                                [VALIDATE_BROKEN] = TOOLS_FAILED,
+                                // Whoever asked must not take it for a yes.
+                                [VALIDATE_UNKNOWN] = TOOLS_CANNOT};
     char sentence[VALIDATE_SENTENCE];
     bool printed;
 
+    validate_sort_worst(v);
     qsort(v->kinds, (size_t)v->num_kinds, sizeof(v->kinds[0]), by_pictures);
     if (!ran || run_stop_signal()) {
         validate_out_end(v, "interrupted");
@@ -150,10 +157,7 @@ static int finish(struct validate *v, bool ran)
     printed = validate_out_end(v, NULL) == TOOLS_OK;
     if ((v->opt.report && !validate_page(v)) || !printed)
         return TOOLS_CANNOT;
-    if (!validate_verdict(v, sentence, sizeof(sentence)))
-        return TOOLS_FAILED;
-    // Whoever asked about pictures must not take this for a yes.
-    return v->at[HR_STORE].pictures ? TOOLS_OK : TOOLS_CANNOT;
+    return codes[validate_verdict(v, sentence, sizeof(sentence))];
 }
 
 static int run(struct validate *v)

@@ -8,6 +8,7 @@
 //   validate_compare.c  two images of one picture
 //   validate_spans.c    pictures that differ: which span does it by itself
 //   validate_judge.c    where it begins, is it within the tier, totals
+//   validate_engines.c  which engine made what, and who made nothing
 //   validate_out.c      text and JSON
 //   validate_page.c     the picture report
 //
@@ -117,7 +118,6 @@ struct validate_picture {
     int64_t stale_of;  // index of the picture whose pixels it has; -1
                        // (at some cut, as all of the above)
     bool within;       // the tier's contract
-    bool shown;        // has a place among the worst
 };
 
 struct validate_kind {
@@ -132,9 +132,21 @@ struct validate_made {
     uint64_t pictures;
 };
 
+// An engine that was asked for, and what it did of pictures that were made.
+struct validate_engine {
+    const char *name;   // "opencl:0"
+    uint64_t pictures;  // it did at least one span of
+    uint64_t spans[HR_NUM_STAGES * HR_NUM_STAGES];  // pictures; bit of hr_caps
+};
+
+// What holds: the contract, not, or nothing was learned of the device.
+enum validate_finding { VALIDATE_HOLDS, VALIDATE_BROKEN, VALIDATE_UNKNOWN };
+
 struct validate_worst {
     size_t index;
-    double score;
+    bool at_end;   // shown as the user gets it, else as the last cut that
+                   // differs
+    double score;  // mean square of what is shown
     uint8_t *pixels[VALIDATE_SIDES];  // packed, interleaved
     int w, h, c, x, y;                // of the window, in the result
     char note[256];
@@ -155,7 +167,13 @@ struct validate {
     int num;  // in the batch
 
     uint64_t done, outside, failed_both, status_differs, stale, passing;
-    uint64_t by_device;                       // pictures it had a part in
+    uint64_t by_device;       // pictures it had a part in
+    uint64_t compared;        // made on the device's side; of these:
+    uint64_t handed;          // an engine left something to the next one
+    uint64_t handed_why[32];  // .. by reason
+    uint64_t unrefused;  // the device had a part in, and no reason lay in it
+    struct validate_engine engines[HR_PROFILE_ENGINES];
+    int num_engines;
     uint64_t begins[HR_NUM_STAGES];           // pictures
     struct validate_stats at[HR_NUM_STAGES];  // [HR_STORE] = end to end
     uint64_t fallbacks[32];                   // by reason
@@ -203,9 +221,11 @@ void validate_compare(const struct validate_picture *p, hr_image a, hr_image b,
 bool validate_equal(hr_image a, hr_image b);
 uint64_t validate_hash(hr_image image);
 // Keeps a window of both around their largest difference, if it is worse than
-// what is kept.
-void validate_show(struct validate *v, struct validate_picture *p, hr_image a,
-                   hr_image b, const struct validate_stats *stats);
+// what is kept; of each picture once, at the cut where it is told
+// (validate_told_cut()).
+void validate_show(struct validate *v, const struct validate_picture *p,
+                   int cut, hr_image a, hr_image b);
+void validate_sort_worst(struct validate *v);  // the worst first
 void validate_worst_finish(struct validate *v);
 
 // For the pictures of the batch that differ; images hold the whole chain.
@@ -218,16 +238,39 @@ int validate_told_cut(const struct validate_picture *p);
 const char *validate_told_text(const struct validate_picture *p, char out[64]);
 void validate_kind_name(const struct hr_info *info, char out[64]);
 void validate_judge(struct validate *v, struct validate_picture *p);
-bool validate_by_device(const struct validate *v, const struct hr_result *r);
-void validate_made_text(const struct hr_result *r, char *out, size_t size);
 // "color (3), store (1)"; "" if nothing differs.
 void validate_begins_text(const uint64_t begins[HR_NUM_STAGES], char *out,
                           size_t size);
 // Pictures of a media engine that the library itself found wrong.
 uint64_t validate_lies(const struct validate *v);
-// One sentence for people. True: within the contract.
-bool validate_verdict(const struct validate *v, char *out, size_t size);
+// One sentence for people, and what it says.
+enum validate_finding validate_verdict(const struct validate *v, char *out,
+                                       size_t size);
 const char *validate_against_text(const struct validate *v);
+
+// ---- Who made them ----------------------------------------------------------
+
+void validate_engines_begin(struct validate *v);  // once they are open
+// Counts what became of one picture on the device's side.
+void validate_engines_count(struct validate *v, const struct hr_result *r);
+bool validate_by_device(const struct validate *v, const struct hr_result *r);
+// The first engine that had no part in any picture, although there was work for
+// it; NULL: there is none.
+const struct validate_engine *validate_idle_engine(const struct validate *v);
+// Nothing is known of the device: one of its engines did nothing, or reasons
+// that lie in the device (its certificate, a failure) kept it from a part of
+// every picture.
+bool validate_is_silent(const struct validate *v);
+void validate_made_text(const struct hr_result *r, char *out, size_t size);
+// "3 progressive JPEG, 2 not a JPEG": why pictures were handed on.
+void validate_reasons_text(const struct validate *v, char *out, size_t size);
+// Of a device that is silent: who did nothing, and why.
+void validate_silence_text(const struct validate *v, char *out, size_t size);
+// Appends to text of size bytes; what does not fit is cut.
+void validate_say(char *text, size_t size, const char *format, ...)
+    HR_PRINTF(3, 4);
+// 1234567 as "1,234,567".
+const char *validate_grouped(uint64_t n, char out[32]);
 
 void validate_out_begin(struct validate *v);
 void validate_out_picture(struct validate *v, const struct validate_picture *p);

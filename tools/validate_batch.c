@@ -255,10 +255,12 @@ static void look(struct validate *v, int i, int cut, const struct hr_result *a,
         return;
     }
     validate_compare(p, v->images[0][i], v->images[1][i], &p->at[cut]);
-    if (p->at[cut].differing) {
-        p->differs = true;
-        validate_show(v, p, v->images[0][i], v->images[1][i], &p->at[cut]);
-    }
+    if (!p->at[cut].differing)
+        return;
+    // Cuts run from the end on: the first that differs is where it is told.
+    if (!p->differs)
+        validate_show(v, p, cut, v->images[0][i], v->images[1][i]);
+    p->differs = true;
 }
 
 static bool run_cut(struct validate *v, int cut)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two images of one picture, number by number.
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,6 +129,22 @@ static void count(struct validate_stats *stats, double levels)
     stats->bins[bin_of(levels)]++;
 }
 
+// By how many levels two numbers are apart. They come from tables of 256 values
+// that were rounded, to float on the way and to their type: whole levels are
+// said as such where that rounding is all that is missing.
+static double levels_apart(const struct meaning *m,
+                           const struct hr_image_params *p, int c,
+                           const uint8_t *left, const uint8_t *right)
+{
+    double a = number(p, left), b = number(p, right);
+    double levels = fabs(a - b) * m->scale[c], whole = round(levels);
+    double step = p->dtype == HR_F16 ? 0x1p-11 : (double)FLT_EPSILON;
+    double doubt = 255 * (double)FLT_EPSILON +
+                   step * (fabs(a) + fabs(b)) * m->scale[c];
+
+    return whole > 0 && fabs(levels - whole) <= doubt ? whole : levels;
+}
+
 static void compare_row(const struct meaning *m, hr_image a, hr_image b, int y,
                         int c, struct validate_stats *stats)
 {
@@ -138,9 +155,7 @@ static void compare_row(const struct meaning *m, hr_image a, hr_image b, int y,
         const uint8_t *right = address(&b->params, x, y, c);
 
         if (memcmp(left, right, e))
-            count(stats,
-                  fabs(number(&a->params, left) - number(&b->params, right)) *
-                      m->scale[c]);
+            count(stats, levels_apart(m, &a->params, c, left, right));
     }
 }
 
@@ -249,8 +264,7 @@ static void find_peak(const struct meaning *m, hr_image a, hr_image b, int *px,
 
                 if (!memcmp(left, right, hr_dtype_size(a->params.dtype)))
                     continue;
-                d = fabs(number(&a->params, left) - number(&b->params, right)) *
-                    m->scale[c];
+                d = levels_apart(m, &a->params, c, left, right);
                 if (d > most) {
                     most = d;
                     *px = x;
@@ -286,36 +300,52 @@ static void drop(struct validate_worst *w)
     *w = (struct validate_worst){0};
 }
 
-// Where to keep it; NULL: there are worse ones.
-static struct validate_worst *place(struct validate *v, double score)
+// What the user gets comes before what only a cut shows.
+static int by_worst(const void *a, const void *b)
 {
-    struct validate_worst *least = &v->worst[0];
+    const struct validate_worst *l = a, *r = b;
+
+    if (l->at_end != r->at_end)
+        return l->at_end ? -1 : 1;
+    return l->score > r->score ? -1 : l->score < r->score;
+}
+
+void validate_sort_worst(struct validate *v)
+{
+    qsort(v->worst, (size_t)v->num_worst, sizeof(v->worst[0]), by_worst);
+}
+
+// Where to keep it; NULL: there are worse ones.
+static struct validate_worst *place(struct validate *v,
+                                    const struct validate_worst *one)
+{
+    struct validate_worst *least = &v->worst[VALIDATE_WORST - 1];
 
     if (v->num_worst < VALIDATE_WORST)
         return &v->worst[v->num_worst++];
-    for (int i = 1; i < VALIDATE_WORST; i++)
-        if (v->worst[i].score < least->score)
-            least = &v->worst[i];
-    if (least->score >= score)
+    validate_sort_worst(v);
+    if (by_worst(least, one) <= 0)
         return NULL;
     drop(least);
     return least;
 }
 
-void validate_show(struct validate *v, struct validate_picture *p, hr_image a,
-                   hr_image b, const struct validate_stats *stats)
+void validate_show(struct validate *v, const struct validate_picture *p,
+                   int cut, hr_image a, hr_image b)
 {
+    const struct validate_stats *stats = &p->at[cut];
     struct meaning m = meaning_of(p, &a->params);
     const struct hr_image_params *size = &a->params;
-    struct validate_worst *w;
+    struct validate_worst *w,
+        one = {.index = p->index,
+               .at_end = cut == HR_STORE,
+               .score = stats->squares / (double)stats->samples};
     int x = 0, y = 0;
 
-    if (!v->opt.report || p->shown ||
-        !(w = place(v, stats->squares / (double)stats->samples)))
+    if (!v->opt.report || !(w = place(v, &one)))
         return;
     find_peak(&m, a, b, &x, &y);
-    w->index = p->index;
-    w->score = stats->squares / (double)stats->samples;
+    *w = one;
     w->w = size->w < VALIDATE_WINDOW ? size->w : VALIDATE_WINDOW;
     w->h = size->h < VALIDATE_WINDOW ? size->h : VALIDATE_WINDOW;
     w->c = size->c;
@@ -323,7 +353,6 @@ void validate_show(struct validate *v, struct validate_picture *p, hr_image a,
     w->y = window_start(y, size->h, w->h);
     w->pixels[VALIDATE_REFERENCE] = copy_window(&m, a, w);
     w->pixels[VALIDATE_DEVICE] = copy_window(&m, b, w);
-    p->shown = true;
 }
 
 void validate_worst_finish(struct validate *v)

@@ -3,7 +3,6 @@
 // holds, and the totals.
 #include <inttypes.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,33 +55,6 @@ void validate_kind_name(const struct hr_info *info, char out[64])
              colors[info->color], color ? " " : "", color ? sampling(info) : "",
              info->arithmetic ? ", arithmetic" : "",
              info->restart_interval ? ", restarts" : "");
-}
-
-// ---- Engines ---------------------------------------------------------------
-
-// A device may be several engines in a row; what it leaves goes to the CPU.
-bool validate_by_device(const struct validate *v, const struct hr_result *r)
-{
-    bool cpu = !strcmp(v->dev[VALIDATE_DEVICE]->backend, "cpu");
-
-    for (int i = 0; i < r->num_spans; i++)
-        if (cpu || strcmp(r->spans[i].device, "cpu") != 0)
-            return true;
-    return false;
-}
-
-void validate_made_text(const struct hr_result *r, char *out, size_t size)
-{
-    size_t used = 0;
-
-    snprintf(out, size, "nothing");
-    for (int i = 0; i < r->num_spans && used < size; i++) {
-        char span[64];
-
-        tools_span_text(span, sizeof(span), r->spans[i].span);
-        used += (size_t)snprintf(out + used, size - used, "%s%s on %s",
-                                 i ? ", " : "", span, r->spans[i].device);
-    }
 }
 
 // ---- One picture -----------------------------------------------------------
@@ -182,23 +154,6 @@ static struct validate_kind *kind_of(struct validate *v, const char *name)
     return &v->kinds[v->num_kinds++];
 }
 
-static void count_made(struct validate *v, const struct hr_result *r)
-{
-    char text[160];
-    int i = 0;
-
-    validate_made_text(r, text, sizeof(text));
-    while (i < v->num_made && strcmp(v->made[i].text, text))
-        i++;
-    if (i == VALIDATE_MADE)
-        i--;
-    else if (i == VALIDATE_MADE - 1)
-        strcpy(text, "other ways");
-    if (i == v->num_made)
-        strcpy(v->made[v->num_made++].text, text);
-    v->made[i].pictures++;
-}
-
 static void count_status(struct validate *v, const struct validate_picture *p)
 {
     const struct hr_result *b = &p->results[VALIDATE_DEVICE];
@@ -207,10 +162,7 @@ static void count_status(struct validate *v, const struct validate_picture *p)
         v->status_differs++;
     else if (b->status)
         v->failed_both++;
-    for (int bit = 0; bit < 32; bit++)
-        v->fallbacks[bit] += b->why >> bit & 1;
-    if (!b->status)
-        count_made(v, b);
+    validate_engines_count(v, b);
 }
 
 int validate_told_cut(const struct validate_picture *p)
@@ -237,15 +189,15 @@ const char *validate_told_text(const struct validate_picture *p, char out[64])
 static void note_worst(struct validate *v, const struct validate_picture *p)
 {
     const struct validate_stats *s = &p->at[validate_told_cut(p)];
-    char cut[64];
+    char cut[64], samples[32];
 
     for (int i = 0; i < v->num_worst; i++)
         if (v->worst[i].index == p->index)
             snprintf(v->worst[i].note, sizeof(v->worst[i].note),
-                     "%s. From %s on; %.4f %% of %" PRIu64
-                     " samples differ%s, by %.3g levels at most, PSNR %.1f dB.",
+                     "%s. From %s on; %.4f %% of %s samples differ%s, by %.3g "
+                     "levels at most, PSNR %.1f dB.",
                      p->kind, hr_stage_name((enum hr_stage)p->begins),
-                     validate_percent(s), s->samples,
+                     validate_percent(s), validate_grouped(s->samples, samples),
                      validate_told_text(p, cut), s->max, validate_psnr(s));
 }
 
@@ -286,20 +238,6 @@ const char *validate_against_text(const struct validate *v)
     return v->opt.against == VALIDATE_C ? "the readable C" : "the CPU";
 }
 
-// Appends to text of size bytes; what does not fit is cut.
-static void say(char *text, size_t size, const char *format, ...)
-    HR_PRINTF(3, 4);
-
-static void say(char *text, size_t size, const char *format, ...)
-{
-    size_t used = strlen(text);
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text + used, size - used, format, args);
-    va_end(args);
-}
-
 // The end of a long name, from a whole character on: that tells it from others.
 static const char *name_end(const char *name)
 {
@@ -324,11 +262,12 @@ static void say_names(const struct validate *v, char *out, size_t size)
 
         tools_escape(name, sizeof(name), text ? text : "?");
         end = name_end(name);
-        say(out, size, "%s%s%s", i ? ", " : ": ", end == name ? "" : "...",
-            end);
+        validate_say(out, size, "%s%s%s", i ? ", " : ": ",
+                     end == name ? "" : "...", end);
     }
     if (v->outside > (uint64_t)n)
-        say(out, size, " and %" PRIu64 " more", v->outside - (uint64_t)n);
+        validate_say(out, size, " and %" PRIu64 " more",
+                     v->outside - (uint64_t)n);
 }
 
 void validate_begins_text(const uint64_t begins[HR_NUM_STAGES], char *out,
@@ -337,8 +276,8 @@ void validate_begins_text(const uint64_t begins[HR_NUM_STAGES], char *out,
     *out = '\0';
     for (int s = 0; s < HR_NUM_STAGES; s++)
         if (begins[s])
-            say(out, size, "%s%s (%" PRIu64 ")", *out ? ", " : "",
-                hr_stage_name((enum hr_stage)s), begins[s]);
+            validate_say(out, size, "%s%s (%" PRIu64 ")", *out ? ", " : "",
+                         hr_stage_name((enum hr_stage)s), begins[s]);
 }
 
 static void say_findings(const struct validate *v, char *out, size_t size)
@@ -347,17 +286,18 @@ static void say_findings(const struct validate *v, char *out, size_t size)
 
     validate_begins_text(v->begins, begins, sizeof(begins));
     if (*begins)
-        say(out, size, "; begins at %s%s", begins,
-            v->at[HR_STORE].differing ? "" : ", but not at the end");
+        validate_say(out, size, "; begins at %s%s", begins,
+                     v->at[HR_STORE].differing ? "" : ", but not at the end");
     if (v->status_differs)
-        say(out, size, "; %" PRIu64 " end otherwise than on the CPU",
-            v->status_differs);
+        validate_say(out, size, "; %" PRIu64 " end otherwise than on the CPU",
+                     v->status_differs);
     if (v->stale)
-        say(out, size, "; %" PRIu64 " have another picture's pixels", v->stale);
+        validate_say(out, size, "; %" PRIu64 " have another picture's pixels",
+                     v->stale);
     if (validate_lies(v))
-        say(out, size,
-            "; the library found %" PRIu64 " more and left the device",
-            validate_lies(v));
+        validate_say(out, size,
+                     "; the library found %" PRIu64 " more and left the device",
+                     validate_lies(v));
 }
 
 // Levels: of what the user gets; if that is equal, of the cuts.
@@ -379,44 +319,86 @@ uint64_t validate_lies(const struct validate *v)
     return stats.lies;
 }
 
-bool validate_verdict(const struct validate *v, char *out, size_t size)
+// What is known of the pictures, whoever made them.
+static void say_equal(const struct validate *v, char *out, size_t size)
 {
-    const char *tier = options_tiers[v->opt.tier];
     const struct validate_stats *end = &v->at[HR_STORE];
-    uint64_t differ = 0, lies = validate_lies(v);
+    const char *tier = options_tiers[v->opt.tier];
+    uint64_t differ = 0;
+    char samples[32];
 
     for (int s = 0; s < HR_NUM_STAGES; s++)
         differ += v->begins[s];
-    *out = '\0';
-    if (v->outside) {
-        say(out, size,
-            "not within tier %s: %" PRIu64 " of %" PRIu64 " pictures", tier,
-            v->outside, v->done);
-        say_findings(v, out, size);
-        say_names(v, out, size);
-    } else if (lies) {
-        // The user got the CPU's; what was asked about is the device.
-        say(out, size,
-            "not within tier %s: the library found %" PRIu64
-            " of the device's pictures wrong, gave the CPU's instead and left "
-            "the device",
-            tier, lies);
-    } else if (!end->pictures) {
-        say(out, size,
-            "nothing to compare: none of %" PRIu64
-            " pictures could be made, on both sides alike",
-            v->done);
-    } else if (differ) {
-        say(out, size,
-            "within tier %s: %" PRIu64 " of %" PRIu64
-            " pictures differ, by %.3g levels at most",
-            tier, differ, v->done, most(v));
+    if (differ) {
+        validate_say(out, size,
+                     "within tier %s: %" PRIu64 " of %" PRIu64
+                     " pictures differ, by %.3g levels at most",
+                     tier, differ, v->done, most(v));
         say_findings(v, out, size);
     } else {
-        say(out, size,
-            "exact: 0 of %" PRIu64 " samples differ in %" PRIu64 " picture%s%s",
-            end->samples, end->pictures, end->pictures > 1 ? "s" : "",
-            v->by_device ? "" : ", but the device made none of them");
+        validate_say(out, size,
+                     "exact: 0 of %s samples differ in %" PRIu64 " picture%s",
+                     validate_grouped(end->samples, samples), end->pictures,
+                     end->pictures > 1 ? "s" : "");
     }
-    return !v->outside && !lies;
+}
+
+static void say_handed(const struct validate *v, char *out, size_t size)
+{
+    char reasons[768];
+
+    if (!v->handed)
+        return;
+    validate_reasons_text(v, reasons, sizeof(reasons));
+    validate_say(out, size, "; %" PRIu64 " handed to the next engine: %s",
+                 v->handed, reasons);
+}
+
+static enum validate_finding say_good(const struct validate *v, char *out,
+                                      size_t size)
+{
+    if (!v->at[HR_STORE].pictures) {
+        validate_say(out, size,
+                     "nothing to compare: none of %" PRIu64
+                     " pictures could be made, on both sides alike",
+                     v->done);
+        return VALIDATE_UNKNOWN;
+    }
+    if (validate_is_silent(v)) {
+        char who[1024];
+
+        validate_silence_text(v, who, sizeof(who));
+        validate_say(out, size, "nothing shown: %s; what others made is ", who);
+        say_equal(v, out, size);
+        return VALIDATE_UNKNOWN;
+    }
+    say_equal(v, out, size);
+    say_handed(v, out, size);
+    return VALIDATE_HOLDS;
+}
+
+enum validate_finding validate_verdict(const struct validate *v, char *out,
+                                       size_t size)
+{
+    const char *tier = options_tiers[v->opt.tier];
+    uint64_t lies = validate_lies(v);
+
+    *out = '\0';
+    if (!v->outside && !lies)
+        return say_good(v, out, size);
+    if (v->outside) {
+        validate_say(out, size,
+                     "not within tier %s: %" PRIu64 " of %" PRIu64 " pictures",
+                     tier, v->outside, v->done);
+        say_findings(v, out, size);
+        say_names(v, out, size);
+    } else {
+        // The user got the CPU's; what was asked about is the device.
+        validate_say(out, size,
+                     "not within tier %s: the library found %" PRIu64
+                     " of the device's pictures wrong, gave the CPU's instead "
+                     "and left the device",
+                     tier, lies);
+    }
+    return VALIDATE_BROKEN;
 }

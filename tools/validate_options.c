@@ -11,7 +11,8 @@
 static const char example[] =
     "\nRuns the chain of --ops on the device and on the CPU, to its end and\n"
     "cut after each stage, and compares every sample.\n"
-    "Exit codes: 0 within the tier's contract, 1 not, 2 could not run.\n"
+    "Exit codes: 0 within the tier's contract, 1 not, 2 could not run, or the\n"
+    "device did not make what was compared.\n"
     "\nExample: a thousand pictures of a folder, with a report to look at\n"
     "  headrace validate train/ --backend opencl --limit 1000 \\\n"
     "    --report validate.html\n"

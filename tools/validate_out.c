@@ -38,18 +38,22 @@ static json_t *stages_json(const struct validate_stats *at, const bool *cut)
     return json;
 }
 
+static struct hr_span span_of(int bit)
+{
+    return (struct hr_span){(enum hr_stage)(bit / HR_NUM_STAGES),
+                            (enum hr_stage)(bit % HR_NUM_STAGES)};
+}
+
 static json_t *spans_json(uint32_t spans)
 {
     json_t *json = json_array();
 
     for (int bit = 0; bit < HR_NUM_STAGES * HR_NUM_STAGES; bit++) {
-        struct hr_span span = {(enum hr_stage)(bit / HR_NUM_STAGES),
-                               (enum hr_stage)(bit % HR_NUM_STAGES)};
         char text[64];
 
         if (!(spans >> bit & 1))
             continue;
-        tools_span_text(text, sizeof(text), span);
+        tools_span_text(text, sizeof(text), span_of(bit));
         json_array_append_new(json, json_string(text));
     }
     return json;
@@ -129,6 +133,30 @@ static json_t *kinds_json(const struct validate *v)
     return list;
 }
 
+// By engine, and of each by the spans that it did.
+static json_t *engines_json(const struct validate *v)
+{
+    json_t *json = json_object();
+
+    for (int i = 0; i < v->num_engines; i++) {
+        const struct validate_engine *e = &v->engines[i];
+        json_t *spans = json_object();
+
+        for (int bit = 0; bit < HR_NUM_STAGES * HR_NUM_STAGES; bit++)
+            if (e->spans[bit]) {
+                char text[64];
+
+                tools_span_text(text, sizeof(text), span_of(bit));
+                json_object_set_new(spans, text,
+                                    json_integer((json_int_t)e->spans[bit]));
+            }
+        json_object_set_new(json, e->name,
+                            json_pack("{s:I, s:o}", "pictures",
+                                      (json_int_t)e->pictures, "spans", spans));
+    }
+    return json;
+}
+
 static void add_counts(const struct validate *v, json_t *json)
 {
     json_t *made = json_object(), *fallbacks = json_object();
@@ -146,6 +174,8 @@ static void add_counts(const struct validate *v, json_t *json)
                             json_integer((json_int_t)v->at[HR_STORE].bins[i]));
     json_object_set_new(json, "begins", begins_json(v->begins));
     json_object_set_new(json, "made_by", made);
+    json_object_set_new(json, "engines", engines_json(v));
+    json_object_set_new(json, "handed_on", json_integer((json_int_t)v->handed));
     json_object_set_new(json, "fallbacks", fallbacks);
     json_object_set_new(json, "histogram", bins);
 }
@@ -154,7 +184,8 @@ json_t *validate_tail_json(const struct validate *v)
 {
     hr_device dev = v->dev[VALIDATE_DEVICE];
     char sentence[VALIDATE_SENTENCE];
-    bool good = validate_verdict(v, sentence, sizeof(sentence));
+    enum validate_finding finding = validate_verdict(v, sentence,
+                                                     sizeof(sentence));
     json_t *json = json_object();
 
     json_object_set_new(json, "version", json_string(hr_version()));
@@ -185,7 +216,10 @@ json_t *validate_tail_json(const struct validate *v)
     json_object_set_new(json, "kinds", kinds_json(v));
     add_counts(v, json);
     json_object_set_new(json, "verdict", manifest_text(sentence));
-    json_object_set_new(json, "within", json_boolean(good));
+    json_object_set_new(json, "within",
+                        finding == VALIDATE_UNKNOWN
+                            ? json_null()
+                            : json_boolean(finding == VALIDATE_HOLDS));
     return json;
 }
 
@@ -281,7 +315,7 @@ static void print_totals(const struct validate *v)
                v->made[i].text);
     for (int bit = 0; bit < 32; bit++)
         if (v->fallbacks[bit])
-            printf("%" PRIu64 " passed on by the device: %s\n",
+            printf("%" PRIu64 " handed to the next engine: %s\n",
                    v->fallbacks[bit], hr_why_text(1u << bit));
     if (v->failed_both)
         printf("%" PRIu64 " cannot be made, on both sides alike\n",
@@ -339,9 +373,6 @@ int validate_out_end(struct validate *v, const char *error)
                v->listed - VALIDATE_NAMES);
     if (!v->opt.quiet)
         print_totals(v);
-    if (!v->by_device && v->done > v->failed_both && !validate_lies(v))
-        puts("warning: the CPU made them all, for the reasons above: this says "
-             "nothing of the device's pictures");
     printf("verdict: %s\n", sentence);
     return tools_flush_stdout();
 }

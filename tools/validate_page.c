@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The picture report of validate.
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -18,39 +19,28 @@ static const char *name_of(const struct validate *v, size_t index,
     return name ? name : "?";
 }
 
-// 1234567 as "1,234,567".
-static const char *grouped(uint64_t n, char out[32])
-{
-    char digits[24];
-    int length = snprintf(digits, sizeof(digits), "%" PRIu64, n), used = 0;
-
-    for (int i = 0; i < length; i++) {
-        if (i && (length - i) % 3 == 0)
-            out[used++] = ',';
-        out[used++] = digits[i];
-    }
-    out[used] = '\0';
-    return out;
-}
-
 static void add_figures(const struct validate *v, struct report *r)
 {
     const struct validate_stats *end = &v->at[HR_STORE];
     char value[64], note[96], number[32];
 
-    snprintf(note, sizeof(note), "%s of them with the device's help",
-             grouped(v->by_device, number));
-    report_figure(r, "pictures", grouped(v->done, value), note);
+    report_figure(r, "pictures", validate_grouped(v->done, value), "compared");
+    for (int i = 0; i < v->num_engines; i++)
+        report_figure(r, v->engines[i].name,
+                      validate_grouped(v->engines[i].pictures, value),
+                      "pictures it had a part in");
     snprintf(note, sizeof(note), "end to end, of %s",
-             grouped(end->samples, number));
-    report_figure(r, "differing samples", grouped(end->differing, value), note);
+             validate_grouped(end->samples, number));
+    report_figure(r, "differing samples",
+                  validate_grouped(end->differing, value), note);
     snprintf(value, sizeof(value), "%.4g", end->max);
     report_figure(r, "largest difference", value, "levels of 255");
     if (end->squares > 0)
         snprintf(value, sizeof(value), "%.1f dB", validate_psnr(end));
     else
-        snprintf(value, sizeof(value), "equal");
-    report_figure(r, "PSNR", value, "end to end");
+        snprintf(value, sizeof(value), "\u221e");
+    report_figure(r, "PSNR", value,
+                  end->squares > 0 ? "end to end" : "for nothing differs");
 }
 
 static void stats_cells(struct report *r, const struct validate_stats *s)
@@ -65,8 +55,8 @@ static void stats_cells(struct report *r, const struct validate_stats *s)
 }
 
 #define STATS_COLUMNS                                               \
-    {.title = "differ", .number = true},                            \
-        {.title = "samples",                                        \
+    {.title = "pictures differ", .number = true},                   \
+        {.title = "samples differ",                                 \
          .number = true,                                            \
          .bars = true,                                              \
          .digits = 4,                                               \
@@ -91,7 +81,8 @@ static void add_stages(const struct validate *v, struct report *r)
                    "picture begins to differ at the first cut that differs, "
                    "unless running each of the device's spans by itself says "
                    "that it must be another stage. Only grey JPEGs can be cut "
-                   "behind reconstruct; in colour ones a wrong luma tells.");
+                   "behind reconstruct; in colour JPEGs, equal errors in R, G "
+                   "and B point to the luma.");
     report_table(r, "Stages", columns, 8);
     for (int s = VALIDATE_FIRST_CUT; s <= HR_STORE; s++) {
         if (!v->at[s].pictures && !v->begins[s])
@@ -118,7 +109,7 @@ static void add_histogram(const struct validate *v, struct report *r)
         report_text(r,
                     "All %s samples are equal at the end, bit for bit. There "
                     "is nothing to draw.",
-                    grouped(end->samples, number));
+                    validate_grouped(end->samples, number));
         return;
     }
     for (int i = 0; i < VALIDATE_BINS; i++)
@@ -164,7 +155,7 @@ static void add_kinds_chart(const struct validate *v, struct report *r)
                         .num_labels = n});
     report_series(r, "the device, alone or with the CPU", device, n);
     report_series(r, "the CPU, or nobody", cpu, n);
-    report_series(r, "not as the contract says", bad, n);
+    report_series(r, "outside of the contract", bad, n);
     report_series_tone(r, REPORT_BAD);
 }
 
@@ -219,7 +210,7 @@ static void add_engines(const struct validate *v, struct report *r)
         any |= v->fallbacks[bit] > 0;
     if (!any)
         return;
-    report_table(r, "Why the device did not do more", why, 2);
+    report_table(r, "Why pictures were handed to the next engine", why, 2);
     for (int bit = 0; bit < 32; bit++)
         if (v->fallbacks[bit]) {
             report_text_cell(r, "%s", hr_why_text(1u << bit));
@@ -276,15 +267,17 @@ static void add_head(const struct validate *v, struct report *r)
     };
     hr_device reference = v->dev[VALIDATE_REFERENCE];
     char sentence[VALIDATE_SENTENCE];
-    bool good = validate_verdict(v, sentence, sizeof(sentence));
+    enum validate_finding finding = validate_verdict(v, sentence,
+                                                     sizeof(sentence));
     uint64_t differ = 0;
 
     for (int s = VALIDATE_FIRST_CUT; s <= HR_STORE; s++)
         differ += v->at[s].differing;
+    sentence[0] = (char)toupper((unsigned char)sentence[0]);
     report_verdict(r,
-                   !good                     ? REPORT_BAD
-                   : differ || !v->by_device ? REPORT_WARN
-                                             : REPORT_GOOD,
+                   finding == VALIDATE_BROKEN              ? REPORT_BAD
+                   : differ || finding == VALIDATE_UNKNOWN ? REPORT_WARN
+                                                           : REPORT_GOOD,
                    sentence);
     report_fact(r, "device", "%s: %s", v->dev[VALIDATE_DEVICE]->name,
                 v->dev[VALIDATE_DEVICE]->description);
@@ -306,11 +299,10 @@ static void add_notes(const struct validate *v, struct report *r)
                     "the library, which makes some of them a second time, "
                     "delivered the CPU's and does not use the device any more.",
                     validate_lies(v));
-    else if (!v->by_device && v->done > v->failed_both)
+    else if (validate_is_silent(v))
         report_note(r, REPORT_WARN,
-                    "The CPU made them all, so this says nothing of the "
-                    "device's pictures. Why: see \u201cWhich engine did "
-                    "what\u201d.");
+                    "Nothing was learned of a device that did not do its work. "
+                    "Why it did not: see \u201cWhich engine did what\u201d.");
     if (v->failed_both)
         report_text(r,
                     "%" PRIu64 " cannot be made, on both sides alike: bad "

@@ -247,7 +247,7 @@ void *ocl_nurse(void *arg)
     bool was_dead, died;
     int64_t due;
 
-    ocl_times_thread(o, "opencl nurse");
+    ocl_times_thread(o, "opencl results");
     pthread_mutex_lock(&o->lock);
     while (!o->driver_gone && !o->abandoned) {
         if ((slot = ocl_find_slot(o, OCL_LANDED))) {

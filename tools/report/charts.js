@@ -34,7 +34,9 @@ function datasets(item) {
                      borderWidth: 2, pointRadius: 3, tension: 0,
                      data: s.points.map((p) => ({ x: p[0], y: p[1] })) };
         const touch = item.kind === "histogram";
-        return { label: s.name, backgroundColor: ink,
+        return { label: s.name,
+                 backgroundColor: s.groups
+                     ? s.groups.map((g) => color(series(g))) : ink,
                  data: item.log ? s.values.map((v) => v > 0 ? v : null)
                                 : s.values,
                  categoryPercentage: touch ? 1 : .75,
@@ -42,6 +44,17 @@ function datasets(item) {
                  maxBarThickness: touch ? undefined : 46,
                  borderRadius: touch ? 0 : 2 };
     });
+}
+
+// In two lines, each of so many letters at most.
+function lines2(text, most) {
+    if (text.length <= most)
+        return text;
+    const cut = text.lastIndexOf(" ", most);
+
+    if (cut <= 0)
+        return short(text, most);
+    return [text.slice(0, cut), short(text.slice(cut + 1), most)];
 }
 
 const isPower = (v) => Number.isInteger(Math.log10(v));
@@ -69,6 +82,12 @@ function axis(item, title, isValue) {
                                                  : "";
         } else {
             a.beginAtZero = true;
+            // Room for what is written behind the longest bar.
+            if (hasFigures(item))
+                a.grace = "6%";
+            const high = item.series.flatMap((s) => s.high || []);
+            if (high.length)
+                a.suggestedMax = Math.max(...high);
             if (item.series.every((s) => (s.values || [.5])
                 .every((v) => v === null || Number.isInteger(v))))
                 a.ticks.precision = 0;
@@ -83,11 +102,68 @@ function axis(item, title, isValue) {
                 a.ticks.precision = 0;
         } else {
             a.ticks.autoSkip = item.kind === "histogram";
-            a.ticks.callback = (v) => short(item.labels[v],
-                                            innerWidth < 600 ? 22 : 34);
+            a.ticks.callback = (v) => lines2(item.labels[v],
+                                             innerWidth < 600 ? 20 : 34);
         }
     }
     return a;
+}
+
+// ---- Numbers on bars -------------------------------------------------------
+
+const isLying = (item) => item.kind === "rows";
+const hasFigures = (item) => ["rows", "stacked", "bars"].includes(item.kind);
+
+// Of one bar from low to high, in the direction of the values.
+function whisker(ctx, lies, at, low, high) {
+    const line = (a, b) => {
+        ctx.moveTo(...(lies ? a : [a[1], a[0]]));
+        ctx.lineTo(...(lies ? b : [b[1], b[0]]));
+    };
+
+    ctx.beginPath();
+    line([low, at], [high, at]);
+    line([low, at - 4], [low, at + 4]);
+    line([high, at - 4], [high, at + 4]);
+    ctx.stroke();
+}
+
+// The length of a bar in figures behind its end; of stacked ones the sum.
+function drawFigures(chart, item) {
+    const ctx = chart.ctx, lies = isLying(item);
+    const scale = chart.scales[lies ? "x" : "y"];
+    const put = (value, end, at) => {
+        const text = number(value, null), room = lies ? 5 : 4;
+
+        if (value === null || value === undefined)
+            return;
+        ctx.textAlign = lies ? "left" : "center";
+        ctx.textBaseline = lies ? "middle" : "bottom";
+        ctx.fillText(text, lies ? end + room : at, lies ? at : end - room);
+    };
+
+    ctx.save();
+    ctx.font = "12px " + Chart.defaults.font.family;
+    ctx.fillStyle = ctx.strokeStyle = color("ink");
+    item.series.forEach((s, i) => chart.getDatasetMeta(i).data.forEach(
+        (e, k) => {
+            const at = lies ? e.y : e.x;
+            const range = s.high && s.values[k] !== null;
+            const top = range ? Math.max(s.high[k], s.values[k]) : s.values[k];
+
+            if (range)
+                whisker(ctx, lies, at, scale.getPixelForValue(s.low[k]),
+                        scale.getPixelForValue(s.high[k]));
+            if (item.kind === "bars" || item.series.length === 1)
+                put(s.values[k], scale.getPixelForValue(top), at);
+        }));
+    if (item.kind !== "bars" && item.series.length > 1)
+        chart.getDatasetMeta(0).data.forEach((e, k) => {
+            const sum = item.series.reduce((m, s) => m + (s.values[k] || 0),
+                                           0);
+            put(sum, scale.getPixelForValue(sum), lies ? e.y : e.x);
+        });
+    ctx.restore();
 }
 
 function options(item) {
@@ -98,6 +174,8 @@ function options(item) {
     return {
         animation: false,
         maintainAspectRatio: false,
+        layout: { padding: hasFigures(item)
+            ? isLying(item) ? { right: 34 } : { top: 18 } : 0 },
         indexAxis: lie ? "y" : "x",
         scales: lie ? { x: values, y: names } : { x: names, y: values },
         plugins: {
@@ -121,6 +199,9 @@ function draw(entry) {
         type,
         data: { labels: entry.item.labels, datasets: datasets(entry.item) },
         options: options(entry.item),
+        plugins: hasFigures(entry.item)
+            ? [{ id: "figures",
+                 afterDatasetsDraw: (c) => drawFigures(c, entry.item) }] : [],
     });
 }
 
@@ -138,7 +219,7 @@ function chart(item) {
     if (item.kind === "rows" && item.series.length > 1)
         item.series.filter((s) => !s.tone).forEach((s) => part(s.name));
     if (item.kind === "rows")
-        place.style.height = 84 + 30 * item.labels.length +
+        place.style.height = 84 + 38 * item.labels.length +
                              22 * legendLines(item) + "px";
     b.append(place, el("details", {}, el("summary", {}, "Numbers"),
                        chartTable(item)));
@@ -154,16 +235,91 @@ function legendLines(item) {
     return Math.floor(wide / Math.max(200, Math.min(innerWidth - 60, 960)));
 }
 
-// A picture of something has at least one pixel that is not clear.
-function isDrawn(canvas) {
-    if (!canvas.width || !canvas.height)
-        return false;
-    const px = canvas.getContext("2d").getImageData(0, 0, canvas.width,
-                                                    canvas.height).data;
-    for (let i = 3; i < px.length; i += 4)
-        if (px[i])
-            return true;
-    return false;
+// ---- Is it there -----------------------------------------------------------
+
+// [red, green, blue] of any CSS colour.
+function rgb(text) {
+    const ctx = el("canvas", { width: 1, height: 1 }).getContext("2d");
+
+    ctx.fillStyle = text;
+    ctx.fillRect(0, 0, 1, 1);
+    return ctx.getImageData(0, 0, 1, 1).data;
+}
+
+// all: the pixels of the chart.
+function isInked(chart, all, x, y, inks) {
+    const ratio = chart.currentDevicePixelRatio;
+    const at = 4 * (Math.floor(y * ratio) * all.width + Math.floor(x * ratio));
+    const px = all.data.slice(at, at + 4);
+
+    return px[3] === 255 && inks.some((ink) =>
+        [0, 1, 2].every((k) => Math.abs(px[k] - ink[k]) <= 8));
+}
+
+// Of a bar that is too small to look at, or a point: where it is drawn; NaN and
+// bars without an extent are not.
+function spot(e, item) {
+    if (item.kind === "lines")
+        return Number.isFinite(e.x + e.y) ? { x: e.x, y: e.y, small: false }
+                                          : null;
+    const lies = isLying(item);
+    const long = Math.abs(lies ? e.x - e.base : e.y - e.base);
+    const wide = lies ? e.height : e.width;
+
+    if (!(long > 0) || !(wide > 0))
+        return null;
+    // Beside the middle, where the whisker is.
+    const half = ((lies ? e.x : e.y) + e.base) / 2;
+    return { x: lies ? half : e.x - wide / 4, y: lies ? e.y - wide / 4 : half,
+             small: long < 3 || wide < 6 };
+}
+
+// What is not drawn of a series where its data must be; "" = all is there.
+function missingSeries(chart, all, item, i) {
+    const s = item.series[i], dataset = chart.data.datasets[i];
+    const values = s.points ? s.points.map((p) => p[1]) : s.values;
+
+    if (!dataset)
+        return "no data";
+    const made = chart.getDatasetMeta(i).data;
+    if (made.length !== values.length)
+        return made.length + " of " + values.length + " elements";
+    for (let k = 0; k < values.length; k++) {
+        const v = values[k];
+
+        if (v === null || (item.kind !== "lines" && !(v > 0)))
+            continue;
+        const place = spot(made[k], item);
+        if (!place)
+            return "element " + k + " has no extent";
+        // Lines cross; the last one drawn is what is seen.
+        const inks = item.kind === "lines"
+            ? item.series.map((_, n) => color(series(n)))
+            : [s.groups ? color(series(s.groups[k])) :
+               color(s.tone || (isLying(item) && item.series.length > 1
+                                ? part(s.name) : series(i)))];
+        if (!place.small &&
+            !isInked(chart, all, place.x, place.y, inks.map(rgb)))
+            return "element " + k + " is not in its colour";
+    }
+    return "";
+}
+
+function missing(entry) {
+    const { item, canvas, chart } = entry;
+
+    if (!canvas.width || !canvas.height || !chart)
+        return "no picture";
+    if (!item.series.length)
+        return "no series";
+    const all = chart.ctx.getImageData(0, 0, canvas.width, canvas.height);
+    for (let i = 0; i < item.series.length; i++) {
+        const lack = missingSeries(chart, all, item, i);
+
+        if (lack)
+            return item.series[i].name + ": " + lack;
+    }
+    return "";
 }
 
 // ---- Timelines -------------------------------------------------------------

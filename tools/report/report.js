@@ -41,11 +41,16 @@ const COLORS = 18;      // --s0 .. of report.css
 const series = (i) => "s" + (i % COLORS);
 
 // Parts of something have one colour in all drawings, and no other part has
-// it as long as there are colours; waiting has none.
-const parts = [];
+// it as long as there are colours; waiting is grey, each kind another one.
+const parts = [], waits = [];
 function part(name) {
-    if (/^(idle|wait)/.test(name))
+    if (name === "idle")
         return "idle";
+    if (/^wait/.test(name)) {
+        if (!waits.includes(name))
+            waits.push(name);
+        return "w" + waits.indexOf(name) % 2;
+    }
     if (!parts.includes(name))
         parts.push(name);
     return series(parts.indexOf(name));
@@ -71,8 +76,12 @@ function number(v, digits, unit) {
     return text + (unit || "");
 }
 
+// Without its middle: names differ at their ends.
 function short(text, most) {
-    return text.length > most ? text.slice(0, most - 1) + "\u2026" : text;
+    const tail = Math.floor((most - 1) / 2);
+
+    return text.length > most ? text.slice(0, most - 1 - tail) + "\u2026" +
+                                text.slice(-tail) : text;
 }
 
 function box(title, text) {
@@ -139,7 +148,7 @@ function table(columns, cells, tones, caption) {
         sortable(body, heads, rows);
     made.tables++;
     return scroll(caption, el("table", { "aria-label": caption,
-                                     class: n > 9 ? "wide" : "" },
+                                     class: n > 8 ? "wide" : "" },
                   el("thead", {}, el("tr", {}, ...heads)), body));
 }
 
@@ -165,11 +174,14 @@ function pictures(item) {
 
 // ---- The page --------------------------------------------------------------
 
-// As a shell would take it.
+// As a shell would take it; lines break between words.
 function command(words) {
-    return words.map((w) => /^[\w@%+=:,.\/ -]*$/.test(w) &&
+    const quoted = words.map((w) => /^[\w@%+=:,.\/ -]*$/.test(w) &&
         (w === words[0] || !/ /.test(w)) && w ? w
-        : "'" + w.replace(/'/g, "'\\''") + "'").join(" ");
+        : "'" + w.replace(/'/g, "'\\''") + "'");
+
+    return el("code", {}, ...quoted.flatMap((w) =>
+        [el("span", {}, w), " "]));
 }
 
 function head() {
@@ -183,7 +195,9 @@ function head() {
     if (data.verdict)
         page.append(el("p", { class: "verdict " + data.verdict.tone },
                        data.verdict.text));
-    fact("command", el("code", {}, command(data.command)));
+    if (data.verdict && data.verdict.more)
+        page.append(el("p", { class: "lead" }, data.verdict.more));
+    fact("command", command(data.command));
     fact("date", data.date);
     data.facts.forEach((f) => fact(f[0], f[1]));
     page.append(facts);
@@ -236,10 +250,12 @@ function body() {
 // The result stands in the page, where a script can read it.
 function selfCheck() {
     for (const entry of charts) {
-        if (isDrawn(entry.canvas))
+        const lack = missing(entry);
+
+        if (!lack)
             made.charts++;
         else
-            errors.push("chart not drawn: " + entry.item.title);
+            errors.push("chart not drawn: " + entry.item.title + ": " + lack);
     }
     for (const img of images)
         if (!img.complete || !img.naturalWidth)
