@@ -345,7 +345,7 @@ def report(tally, skips):
         if n > 6:
             print(f"... and {n - 6} more of {check}")
     for reason in skips:
-        print("skipped:", reason)
+        print("not run:", reason)
     print(f"{len(tally.rows) - failed} passed, {failed} failed, "
           f"{len(skips)} skipped")
     return 1 if failed or not tally.rows else 0

@@ -54,8 +54,11 @@ struct test_case {
 // if it takes longer than HEADRACE_TEST_ALARM seconds (default 240).
 int test_main(const char *suite, const struct test_case *cases, int n, int argc,
               char **argv);
-// Says why a case or a part of it was not run.
+// Says why a case or a part of it was not run, in a line of its own: "not run:
+// PROGRAM, CASE: REASON". ./dev test collects them below its table.
 void test_not_run(const char *why);
+// The same for a list of which only n of all were run here.
+void test_fewer(int n, int all, const char *what);
 // A device did not open. True: there is none here. Whatever else keeps it from
 // opening is a failure, and is printed.
 bool test_is_absent(void);
