@@ -185,9 +185,11 @@ int test_main(const char *suite, const struct test_case *cases, int n, int argc,
             return 1;
         printf("%s %s ...", suite, cases[at].name);
         fflush(stdout);
+        test_fds_begin();
         CU_run_all_tests();
         print_failures();
-        bad = CU_get_number_of_failures() + empty_case(before);
+        bad = CU_get_number_of_failures() + empty_case(before) +
+              (test_fds_left(cases[at].name) > 0);
         printf(" %s\n", bad ? "FAILED" : "passed");
         fflush(stdout);
         failures += bad;
