@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "bench_shim.h"
+#include "made.h"
 #include "cpu_fallback/cpu_ops.h"
 #include "hal/hal.h"
 #if HR_HAVE_OPENCL
@@ -194,17 +195,15 @@ EXPORT(void, shim_set_free, struct shim_set *set)
 // What a sample's result says of who made it, as hrshim.py Made.
 struct shim_made {
     uint32_t why;
-    int32_t by_device;  // spans that an engine other than the CPU did
+    int32_t stages;  // that engines other than the CPU did, as bits
     int32_t fallbacks;
 };
 
 static struct shim_made made_of(const struct hr_result *r)
 {
-    struct shim_made made = {.why = r->why, .fallbacks = r->fallbacks};
-
-    for (int i = 0; i < r->num_spans; i++)
-        made.by_device += strcmp(r->spans[i].device, "cpu") != 0;
-    return made;
+    return (struct shim_made){.why = r->why,
+                              .stages = (int32_t)made_stages(r, NULL),
+                              .fallbacks = r->fallbacks};
 }
 
 EXPORT(const char *, shim_why_text, unsigned why)

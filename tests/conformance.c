@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "made.h"
+
 // ---- Sources --------------------------------------------------------------
 
 static const struct jpeg_spec kinds[] = {
@@ -129,7 +131,7 @@ static void free_sources(struct sources *s)
 
 // ---- Op lists -------------------------------------------------------------
 
-enum { LISTS = 14, MAX_LIST = 7 };
+enum { LISTS = 14, BY_FILTER = LISTS, MAX_LIST = 7 };
 
 // Op lists without decode, for a picture of w x h.
 static int fill_list(struct hr_op *ops, int list, int w, int h)
@@ -205,6 +207,7 @@ struct round {
     int list;
     enum hr_dtype dtype;
     enum hr_layout layout;
+    enum hr_filter filter;  // of list BY_FILTER
     bool normalize, gray, oriented;
     enum hr_tier tier;
     enum hr_memory memory;  // of the device's results
@@ -224,7 +227,10 @@ static struct hr_sample sample_of(const struct sources *s, int i,
         ops[to.num_ops++] = hr_op_decode(.mode = r->gray ? HR_GRAY : HR_RGB,
                                          .apply_orientation = r->oriented);
     }
-    to.num_ops += fill_list(ops + to.num_ops, r->list, s->w[i], s->h[i]);
+    if (r->list == BY_FILTER)
+        ops[to.num_ops++] = hr_op_resize(.w = 37, .h = 29, .filter = r->filter);
+    else
+        to.num_ops += fill_list(ops + to.num_ops, r->list, s->w[i], s->h[i]);
     if (r->normalize)
         ops[to.num_ops++] = hr_op_normalize(.mean = {.485f, .456f, .406f},
                                             .std = {.229f, .224f, .225f});
@@ -254,12 +260,20 @@ static hr_job run(hr_device dev, const struct sources *s, const hr_image *on,
     return job;
 }
 
-static bool by_device(hr_device dev, const struct hr_result *r)
+static void count(hr_device dev, const struct hr_result *r, bool encoded,
+                  struct conformance *sum)
 {
-    for (int i = 0; i < r->num_spans; i++)
-        if (!strcmp(r->spans[i].device, dev->name))
-            return true;
-    return false;
+    sum->samples++;
+    sum->by_device += made_stages(r, dev->name) != 0;
+    sum->refused += (r->why & HR_WHY_CERTIFICATE) != 0;
+    sum->fallbacks += r->fallbacks;
+    if (encoded) {
+        sum->encoded++;
+        sum->decoded += made_by(r, dev->name, HR_RECONSTRUCT, HR_STORE);
+    } else {
+        sum->pixels++;
+        sum->resampled += made_by(r, dev->name, HR_RESAMPLE, HR_STORE);
+    }
 }
 
 // The image's bytes, and where they are to be freed, or NULL.
@@ -288,8 +302,7 @@ static void compare(hr_device dev, const struct round *r, int i,
     bool same = !memcmp(pa, pb, a->out->size);
     size_t at = 0;
 
-    sum->samples++;
-    sum->by_device += by_device(dev, ra);
+    count(dev, ra, i < IMAGE_RGB, sum);
     CHECK(ra->status == rb->status, "%s: source %d, list %d: %s, not %s: %s",
           dev->name, i, r->list, hr_status_name(ra->status),
           hr_status_name(rb->status), ra->message);
@@ -360,4 +373,48 @@ struct conformance conformance_run_in(hr_device dev, enum hr_tier tier,
     free_sources(&s);
     hr_device_close(&ref);
     return sum;
+}
+
+void conformance_run_sets(hr_device dev, int n, uint64_t seed,
+                          struct conformance sums[CONFORMANCE_SETS])
+{
+    hr_device ref = hr_device_open(
+        "cpu", &(struct hr_device_params){.threads = 1, .cpu_mask = HR_CPU_C});
+    struct sources s;
+
+    memset(sums, 0, CONFORMANCE_SETS * sizeof(*sums));
+    make_sources(&s, dev, ref, HR_MEMORY_HOST, &seed);
+    // Steps of 7 come by all of them, and by each type, layout and filter in
+    // the first six.
+    for (int i = 0; i < CONFORMANCE_SETS && i < (n > 6 ? n : 6); i++) {
+        int set = i * 7 % CONFORMANCE_SETS;
+        struct round r = {.list = BY_FILTER,
+                          .dtype = (enum hr_dtype)(set / 12),
+                          .layout = (enum hr_layout)(set / 6 % 2),
+                          .filter = (enum hr_filter)(set % 6),
+                          .tier = HR_EXACT};
+
+        r.normalize = r.dtype != HR_U8;
+        one_round(dev, ref, &s, &r, &sums[set]);
+    }
+    free_sources(&s);
+    hr_device_close(&ref);
+}
+
+void conformance_is_own_work(hr_device dev, const struct conformance *c,
+                             const char *what)
+{
+    CHECK(dev->caps.exact, "%s, %s: its certificate says it is not exact",
+          dev->name, what);
+    CHECK(!c->refused, "%s, %s: %d of %d refused for its certificate",
+          dev->name, what, c->refused, c->samples);
+    CHECK(!c->fallbacks, "%s, %s: %d fell back", dev->name, what, c->fallbacks);
+    CHECK(c->decoded > 0 && c->decoded >= c->encoded / 3,
+          "%s, %s: reconstruct..store of %d of %d is its own work", dev->name,
+          what, c->decoded, c->encoded);
+    CHECK(c->resampled > 0 && c->resampled >= c->pixels / 3,
+          "%s, %s: resample..store of %d of %d is its own work", dev->name,
+          what, c->resampled, c->pixels);
+    CHECK(c->different == 0, "%s, %s: %d differ", dev->name, what,
+          c->different);
 }

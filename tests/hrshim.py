@@ -15,6 +15,8 @@ import sys
 
 import numpy as np
 
+import made
+
 FILTERS = ("bilinear", "nearest", "box", "hamming", "bicubic", "lanczos")
 DTYPES = {"f32": (0, np.float32), "f16": (1, np.float16), "u8": (2, np.uint8)}
 ORDERS = ("reference", "horizontal", "vertical")
@@ -85,7 +87,7 @@ class Planes:
 
 class Made(C.Structure):
     """Who made a sample, and why not the engine that was asked for."""
-    _fields_ = [("why", C.c_uint32), ("by_device", C.c_int32),
+    _fields_ = [("why", C.c_uint32), ("stages", C.c_int32),
                 ("fallbacks", C.c_int32)]
 
 
@@ -240,10 +242,8 @@ def strides_of(array, layout):
 class Device:
     def __init__(self, shim, name, threads, mask, budget, strict):
         self.shim, self.lib = shim, shim.lib
-        # Of what run() has made: samples, those of which the device itself
-        # did a span, those that were not all its own by reason.
-        self.samples, self.by_device = 0, 0
-        self.reasons = collections.Counter()
+        # Of what run() has made; see made.py.
+        self.made = made.Count()
         self.handle = self.lib.shim_open(name.encode(), threads, mask, budget,
                                          strict)
         if not self.handle:
@@ -270,11 +270,10 @@ class Device:
                                     C.byref(counts, 8))
         return counts[0], counts[1]
 
-    def note(self, made):
-        self.samples += len(made)
-        self.by_device += sum(m.by_device > 0 for m in made)
-        for m in made:
-            self.reasons.update(self.shim.reasons(m.why))
+    def note(self, results, encoded):
+        for result, is_encoded in zip(results, encoded):
+            self.made.add(result.stages, self.shim.reasons(result.why),
+                          result.fallbacks, is_encoded)
 
     def make(self, source, ops, dtype="u8", layout="nhwc", out=None,
              size=None):
@@ -314,19 +313,20 @@ class Set:
         self.dev, self.lib, self.n = dev, dev.lib, len(samples)
         self.out, self.images, self.keep = out, [], []
         self.batch = self.set = None
-        made = {}
+        ops_of = {}
         array = (Source * self.n)()
         for at, (source, ops) in zip(array, samples):
-            if id(ops) not in made:
-                made[id(ops)] = Ops(self.lib, ops)
-            at.ops, at.num_ops = made[id(ops)].address, made[id(ops)].num
+            if id(ops) not in ops_of:
+                ops_of[id(ops)] = Ops(self.lib, ops)
+            at.ops, at.num_ops = ops_of[id(ops)].address, ops_of[id(ops)].num
             self.keep.append((source, ops))
             if isinstance(source, bytes):
                 at.data = C.cast(C.c_char_p(source), C.c_void_p).value
                 at.size = len(source)
             else:
                 at.image = self.image(source)
-        self.keep.append(made)
+        self.keep.append(ops_of)
+        self.encoded = [isinstance(s, bytes) for s, _ in samples]
         dtype = [i for i, t in DTYPES.values() if t == out.dtype][0]
         shape = (out.shape[1:] if layout == "nchw" else
                  (out.shape[3],) + out.shape[1:3])
@@ -359,9 +359,9 @@ class Set:
     def run(self):
         statuses = (C.c_int32 * self.n)()
         messages = C.create_string_buffer(384 * self.n)
-        made = (Made * self.n)()
-        status = self.lib.shim_set_run(self.set, statuses, messages, made)
-        self.dev.note(made)
+        results = (Made * self.n)()
+        status = self.lib.shim_set_run(self.set, statuses, messages, results)
+        self.dev.note(results, self.encoded)
         if status:
             for i, s in enumerate(statuses):
                 if s:

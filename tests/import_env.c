@@ -154,7 +154,7 @@ bool imports_init(const char *library)
     for (int i = 0; i < 4 && !dev; i++) {
         dev = hr_device_open("vaapi+opencl:pocl", NULL);
         if (!dev && test_is_absent()) {
-            printf("not run: %s\n", hr_last_error());
+            test_not_run(hr_last_error());
             return false;
         }
     }

@@ -174,7 +174,7 @@ int opencl_main(const char *suite, const struct test_case *cases, int n,
     if (!env.ocl) {
         if (!test_is_absent())
             return 1;
-        printf("not run: %s\n", hr_last_error());
+        test_not_run(hr_last_error());
         return TEST_NOT_RUN;
     }
     printf("%s: %s\nfirst open: %.0f ms\n", env.ocl->name, env.ocl->description,

@@ -14,6 +14,12 @@
 #                                        same bytes, the reasons for what is not
 #                                        the device's (its samples, if no
 #                                        pictures are named)
+#   opencl_platforms.sh BUILD sets NAME [STEP]
+#                                        the same for all 36 sets of type,
+#                                        layout and filter on a few pictures,
+#                                        or every STEP-th of the sets
+# All but the races fail when the device did not make the pictures itself:
+# conformance.h, made.py.
 # Drivers and the engine keep their caches in BUILD.
 set -euo pipefail
 build=$(realpath "${1:?usage: opencl_platforms.sh BUILD WHAT}")
@@ -49,7 +55,7 @@ conformance()  # name scale
     HEADRACE_TEST_DEVICE=$1 HEADRACE_TEST_SCALE=$2 \
         "$build/tests/test_conformance" other_devices 2>&1 | tee "$log"
     # The suite passes, too, where it found nothing to run.
-    grep -qE '^ +opencl:[0-9]+ \(.* [1-9][0-9]* by the device, 0 different' \
+    grep -qE '^ +tier exact: made by the device: reconstruct..store [1-9]' \
         "$log" || { echo "nothing was made by $1"; exit 1; }
     rm "$log"
     # The same, and more, in the device's own memory.
@@ -79,6 +85,18 @@ make_samples()
 {
     [[ -e $build/fuzz-samples/samples.json ]] ||
         "$build/headrace" samples --count 8 "$build/fuzz-samples" >/dev/null
+}
+
+# Pictures that every engine begins at reconstruct, but two.
+few_pictures()
+{
+    local kinds=$build/fuzz-samples/kinds name
+    make_samples
+    for name in baseline-{410,411,420,422,440,444}.jpg gray.jpg quality-1.jpg \
+                harsh-420.jpg restart-rows.jpg tiny-{1x1,15x15,17x17}.jpg \
+                thin-{1x297,297x1}.jpg png-rgb.png progressive-420.jpg; do
+        echo "$kinds/$name"
+    done
 }
 
 make_both()  # folder backend ops dtype layout inputs...
@@ -127,6 +145,30 @@ END
     exit $bad
 }
 
+sets()  # name step
+{
+    local name=$1 step=${2:-1} i bad=0 run=0 dtype layout filter pictures
+    local types=(f32 f16 u8) layouts=(nchw nhwc)
+    local filters=(bilinear nearest box hamming bicubic lanczos)
+    needs_device "$name"
+    mapfile -t pictures < <(few_pictures)
+    for ((i = 0; i < 36; i += step)); do
+        dtype=${types[i / 12]} layout=${layouts[i / 6 % 2]}
+        filter=${filters[i % 6]}
+        make_both "$build/opencl-sets" "$name" \
+            "decode,resize=61x47:$filter$([[ $dtype == u8 ]] ||
+                                          echo ,normalize=imagenet)" \
+            "$dtype" "$layout" "${pictures[@]}"
+        echo "$dtype $layout $filter"
+        "$python" "$(dirname "$0")/opencl_same.py" "$build/opencl-sets" ||
+            bad=1
+        run=$((run + 1))
+    done
+    rm -rf "$build/opencl-sets"
+    echo "$run of 36 sets of type, layout and filter compared"
+    ((run >= 36 / step && !bad))
+}
+
 # ---- engine-races -----------------------------------------------------------
 
 # By itself Oclgrind is loaded before the program and handed to all of it; as
@@ -172,9 +214,18 @@ pocl)
     conformance opencl:pocl "${HEADRACE_TEST_SCALE:-1}"
     HEADRACE_OPENCL_VARIANT=fused conformance opencl:pocl 0.3
     ;;
-rusticl) RUSTICL_ENABLE=llvmpipe conformance opencl:rusticl 0.1 ;;
+rusticl)
+    export RUSTICL_ENABLE=llvmpipe
+    conformance opencl:rusticl 0.1
+    # Kernels alone, by their pixels; and what the command makes of it. Steps
+    # of 7 come by every type, layout and filter.
+    HEADRACE_TEST_SMALL=1 HEADRACE_TEST_OPENCL=rusticl \
+        "$build/tests/test_kernels"
+    sets opencl:rusticl 7
+    ;;
 races)   races ;;
 engine-races) engine_races ;;
 same)    shift 2; same "${1:-opencl}" "${@:2}" ;;
-*)       sed -n '3,19s/^# \?//p' "$0"; exit 2 ;;
+sets)    sets "${3:-opencl:pocl}" "${4:-1}" ;;
+*)       sed -n '3,25s/^# \?//p' "$0"; exit 2 ;;
 esac

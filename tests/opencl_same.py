@@ -1,11 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """cpu.npy and opencl.npy of a folder, as opencl_platforms.sh makes them: are
-they the same bytes, and does each picture say who made it and why?"""
+they the same bytes, did the device make them (made.py), and does each picture
+say who made it and why?"""
 import collections
 import json
 import os
 import sys
+
+import made
 
 # What a picture of a kind that stays on the CPU must say, by the beginning
 # of its file's name (as in headrace samples and in the corpus).
@@ -31,7 +34,7 @@ def main(folder):
                  if want != got else 0)
     if differing:
         faults.append(f"{differing} bytes differ")
-    by_device, failed = 0, collections.Counter()
+    count, failed = made.Count(), collections.Counter()
     for a, b in zip(cpu["pictures"], ocl["pictures"]):
         name = os.path.basename(b["path"])
         if a["path"] != b["path"] or a["status"] != b["status"]:
@@ -40,21 +43,20 @@ def main(folder):
         if b["status"] != "HR_OK":
             failed[b["status"]] += 1
             continue
-        mine = any(s["device"] != "cpu" for s in b["spans"])
-        by_device += mine
+        stages = made.stages_of(b["spans"])
+        count.add(stages, b["fallback_reasons"], 0,
+                  "not a JPEG" not in b["fallback_reasons"])
         kind = next((k for k in REASONS if name.startswith(k)), None)
-        if not mine and not b["fallback_reasons"]:
+        if not stages and not b["fallback_reasons"]:
             faults.append(f"{name}: left to the CPU without a reason")
         if kind and not any(REASONS[kind] in w for w in b["fallback_reasons"]):
             faults.append(f"{name}: {b['fallback_reasons']} is no reason for {kind}")
-    n = summary["images"]
-    print(f"  {n} pictures, {by_device} by {summary['device']}, "
+    print(f"  made by the device: {count.words(summary['device'])}; "
           f"{len(got)} bytes, {differing} differ; refused by both: "
           f"{sum(failed.values())}; left to the CPU: " +
           (", ".join(f"{v} {k}" for k, v in summary["fallbacks"].items())
            or "none"))
-    if by_device * 3 < n - sum(failed.values()):
-        faults.append(f"only {by_device} of {n} pictures by the device")
+    faults += count.faults(summary["device"], 1 / 3)
     for fault in faults[:12]:
         print("  FAILED", fault)
     return 1 if faults else 0

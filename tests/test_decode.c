@@ -194,7 +194,7 @@ static void test_jpeg_flips(void)
     }
     fprintf(stderr,
             "\n  flips: %d decode, %d end early, %d refused, "
-            "%d not run (too large) ",
+            "%d too large to try ",
             classes[0], classes[1], classes[2], classes[3]);
 }
 

@@ -158,10 +158,11 @@ static void test_stop_and_memory(void)
         free(file.data);
     }
 #else
-    fprintf(stderr, " not run: PNG (built without)");
+    printf("\nnot run: test_decode_memory: PNG, built without\n");
 #endif
 #if !COUNTS_MALLOC
-    fprintf(stderr, " not run: counting malloc (sanitizer or other libc)");
+    printf("\nnot run: test_decode_memory: counting malloc, for this is a "
+           "sanitizer build or another libc\n");
 #endif
 }
 

@@ -10,6 +10,7 @@
 
 #include "conformance.h"
 #include "fake_engine.h"
+#include "made.h"
 
 #define SECOND INT64_C(1000000000)
 #define COUNT(a) ((int)(sizeof(a) / sizeof(*(a))))
@@ -144,6 +145,15 @@ static enum hr_status run(hr_device dev, const struct hr_sample *s, int n,
     return status;
 }
 
+// An engine that decodes to the end, by its own word: not by the certificate's.
+static bool decodes(hr_device dev)
+{
+    const struct hr__device *d = (const struct hr__device *)dev;
+    uint32_t span = HR__SPAN_BIT(HR_RECONSTRUCT, HR_STORE);
+
+    return d->engines[0]->caps.spans[HR_EXACT] & span;
+}
+
 // ---- Batches: types, layouts, strides, several jobs -----------------------
 
 // All files into device memory, by two jobs, and into host memory by the CPU.
@@ -180,6 +190,14 @@ static void compare_batch(hr_device dev, const struct hr_batch_params *like)
     CHECK(same_elements(&ours->params, a, b), "%s: %s %s, strides %zu %zu",
           dev->name, hr_dtype_name(like->dtype), like->layout ? "nhwc" : "nchw",
           like->stride_c, like->stride_h);
+    // (The scripted engine begins at resample.)
+    for (int i = 0; i < DAMAGED; i++)
+        CHECK(made_by(&r[i], dev->name, HR_RESAMPLE, HR_STORE) &&
+                  !r[i].fallbacks && !(r[i].why & HR_WHY_CERTIFICATE),
+              "%s: file %d is not its work: %#x", dev->name, i, r[i].why);
+    CHECK(dev == devices[0] || !decodes(dev) ||
+              made_by(&r[BASELINE], dev->name, HR_RECONSTRUCT, HR_STORE),
+          "%s: another engine decoded: %#x", dev->name, r[BASELINE].why);
     for (int i = 0; i < FILES; i++)
         CHECK((i == DAMAGED) == (r[i].status != HR_OK), "%d: %s", i,
               r[i].message);
@@ -281,8 +299,10 @@ static void conformance(void)
                                test_seed);
         CHECK(c.by_device > c.samples / 3 && c.different == 0, "%d of %d",
               c.by_device, c.samples);
-        printf("\n  %s: %d samples, %d by the device ", devices[d]->name,
-               c.samples, c.by_device);
+        if (decodes(devices[d]))
+            conformance_is_own_work(devices[d], &c, "device memory");
+        printf("\n  %s: %d samples, %d by the device, reconstruct..store %d ",
+               devices[d]->name, c.samples, c.by_device, c.decoded);
     }
 }
 

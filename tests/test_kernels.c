@@ -399,7 +399,7 @@ int main(int argc, char **argv)
         return 1;
     for (int i = 0; i < n; i++) {
         if (!wanted(&devices[i])) {
-            printf("not run: %s\n", devices[i].platform_name);
+            printf("passed over: %s\n", devices[i].platform_name);
             continue;
         }
         run++;

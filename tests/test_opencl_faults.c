@@ -101,6 +101,37 @@ static void event_failures(void)
     printf("\n  %d cases so far ", faults.cases);
 }
 
+// One map fails while buffers are made: what was made for it goes, and the next
+// job has its own. Then the same for memory of the caller's.
+static void map_failures(void)
+{
+    for (int i = 0; i < 12; i++) {
+        int live = faults_now().live;
+        hr_device dev;
+        hr_batch pinned;
+
+        faults.ctl.discrete(i % 2);
+        dev = faults_open_scene(0, SCENE_BYTES);
+        faults_set(FAULT_clEnqueueMapBuffer, 1 + i / 2, false, CL_MAP_FAILURE);
+        faults_run(5 * SECOND);
+        CHECK(faults_hit(FAULT_clEnqueueMapBuffer) || i > 1, "%s: not called",
+              faults.label);
+        faults_calm();
+        CHECK(faults_run(5 * SECOND) > 0, "%s: did not recover: %#x",
+              faults.label, faults.why);
+        faults_set(FAULT_clEnqueueMapBuffer, 1, false, CL_MAP_FAILURE);
+        pinned = hr_batch_create(dev,
+                                 hr_batch_params(.n = 2, .c = 3, .h = 8, .w = 8,
+                                                 .memory = HR_MEMORY_PINNED));
+        CHECK(faults_hit(FAULT_clEnqueueMapBuffer), "%s: no map", faults.label);
+        faults_calm();
+        hr_batch_destroy(&pinned);
+        faults_close(&dev, live);
+    }
+    faults.ctl.discrete(false);
+    printf("\n  %d cases so far ", faults.cases);
+}
+
 // A driver that does not say when it did what harms nobody.
 static void times_failures(void)
 {
@@ -327,7 +358,8 @@ int main(int argc, char **argv)
         TEST_CASE(job_failures),   TEST_CASE(event_failures),
         TEST_CASE(times_failures), TEST_CASE(reopen_failures),
         TEST_CASE(open_failures),  TEST_CASE(first_open_failures),
-        TEST_CASE(breaker),        TEST_CASE(complete),
+        TEST_CASE(map_failures),   TEST_CASE(breaker),
+        TEST_CASE(complete),
     };
 
     return faults_main("opencl faults", HR_FAULT_LIBRARY, table, COUNT(table),

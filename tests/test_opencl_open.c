@@ -2,7 +2,7 @@
 // Opening a device of the OpenCL engine: its names, the variables, no driver,
 // a child of fork(); the cache of programs, whatever happens to its file; and
 // the first job, for which the compiler may take longer than a sample may.
-#define _GNU_SOURCE  // fork(), truncate()
+#define _GNU_SOURCE  // fork(), truncate(), memmem()
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,6 +123,36 @@ static bool find_cache(char *path, size_t size)
     return found == 1;
 }
 
+// The key in the file names what a program depends on, line by line; last the
+// driver's version, and its file as the library knows it.
+static void test_cache_key(void)
+{
+    hr_device dev = hr_device_open("opencl", NULL);
+    static char text[4096], want[4 * OCL_TEXT];
+    char path[512], file[256] = "";
+    const struct ocl *o;
+    size_t n;
+    FILE *f;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
+    o = opencl_private(dev);
+    hr__library_text((uintptr_t)o->api.clGetExtensionFunctionAddressForPlatform(
+                         o->facts.platform_id, "clIcdGetPlatformIDsKHR"),
+                     file, sizeof(file));
+    CHECK(strlen(file) > 8 && strlen(o->facts.driver) > 0, "'%s', '%s'", file,
+          o->facts.driver);
+    snprintf(want, sizeof(want), "\n%s\n%s\n%s\n", o->facts.name,
+             o->facts.driver, file);
+    CU_ASSERT_FATAL(find_cache(path, sizeof(path)));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f = fopen(path, "rb"));
+    n = fread(text, 1, sizeof(text), f);
+    fclose(f);
+    CHECK(memmem(text, n, want, strlen(want)), "the key has not:%s", want);
+    CU_ASSERT_PTR_NOT_NULL(memmem(text, n, o->facts.platform_version,
+                                  strlen(o->facts.platform_version)));
+    hr_device_close(&dev);
+}
+
 // Opens, and says whether the program came from the cache.
 static int open_cached(double *ms)
 {
@@ -223,6 +253,7 @@ int main(int argc, char **argv)
         {"wrong_names", test_wrong_names},
         {"variable", test_variable},
         {"fork", test_fork},
+        {"cache_key", test_cache_key},
         {"cache", test_cache},
         {"cache_folder", test_cache_folder},
         {"short_deadline", test_short_deadline},

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE  // program_invocation_short_name
 #include "testing.h"
 
 #include <CUnit/TestRun.h>
+#include <errno.h>
 #include <png.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -12,7 +14,7 @@
 
 uint64_t test_seed;
 
-static const char *current = "?";
+static const char *current = "";
 static int complaints, not_run;
 
 // ---- Running --------------------------------------------------------------
@@ -55,8 +57,21 @@ void test_check(bool holds, const char *func, int line, const char *fmt, ...)
 
 void test_not_run(const char *why)
 {
-    printf("\n  not run (%s): %s ", current, why);
+    printf("\nnot run: %s%s%s: %.*s\n", program_invocation_short_name,
+           *current ? ", " : "", current, (int)strcspn(why, "\n"), why);
+    fflush(stdout);
     not_run++;
+}
+
+void test_fewer(int n, int all, const char *what)
+{
+    char why[120];
+
+    if (n >= all)
+        return;
+    snprintf(why, sizeof(why), "%d of %d %s, all with ./dev test --long", n,
+             all, what);
+    test_not_run(why);
 }
 
 bool test_is_absent(void)
@@ -150,7 +165,7 @@ int test_main(const char *suite, const struct test_case *cases, int n, int argc,
               char **argv)
 {
     unsigned failures = 0, asserts = 0;
-    int run = 0;
+    int run = 0, unnamed = 0;
 
     test_begin();
     signal(SIGALRM, hung);
@@ -160,17 +175,21 @@ int test_main(const char *suite, const struct test_case *cases, int n, int argc,
         CU_pSuite s;
         unsigned bad;
 
-        if (!wanted(cases[at].name, argc, argv))
+        if (!wanted(cases[at].name, argc, argv)) {
+            unnamed++;
             continue;
+        }
         if (CU_initialize_registry() ||
             !(s = CU_add_suite(suite, NULL, NULL)) ||
             !CU_add_test(s, cases[at].name, next_case))
             return 1;
         printf("%s %s ...", suite, cases[at].name);
         fflush(stdout);
+        test_fds_begin();
         CU_run_all_tests();
         print_failures();
-        bad = CU_get_number_of_failures() + empty_case(before);
+        bad = CU_get_number_of_failures() + empty_case(before) +
+              (test_fds_left(cases[at].name) > 0);
         printf(" %s\n", bad ? "FAILED" : "passed");
         fflush(stdout);
         failures += bad;
@@ -178,6 +197,8 @@ int test_main(const char *suite, const struct test_case *cases, int n, int argc,
         CU_cleanup_registry();
         run++;
     }
+    current = "";
+    test_fewer(run, run + unnamed, "cases, those that were named");
     printf("%s: %d cases, %u asserts, %u failed, %d parts not run\n", suite,
            run, asserts, failures, not_run);
     return failures || !run ? 1 : 0;

@@ -51,11 +51,15 @@ struct test_case {
     }
 
 // Runs all cases, or those named on the command line; each ends the program
-// if it takes longer than HEADRACE_TEST_ALARM seconds (default 240).
+// if it takes longer than HEADRACE_TEST_ALARM seconds (default 240), and fails
+// if it leaves a descriptor open.
 int test_main(const char *suite, const struct test_case *cases, int n, int argc,
               char **argv);
-// Says why a case or a part of it was not run.
+// Says why a case or a part of it was not run, in a line of its own: "not run:
+// PROGRAM, CASE: REASON". ./dev test collects them below its table.
 void test_not_run(const char *why);
+// The same for a list of which only n of all were run here.
+void test_fewer(int n, int all, const char *what);
 // A device did not open. True: there is none here. Whatever else keeps it from
 // opening is a failure, and is printed.
 bool test_is_absent(void);
@@ -82,6 +86,16 @@ const char *test_file(const struct bytes *b, const char *suffix);
 // then belongs, and root again; nothing for others. False: it cannot be.
 bool test_drop_root(const char *folder);
 void test_be_root_again(void);
+
+// ---- testing_fds.c --------------------------------------------------------
+// What descriptors are open now; and how many more of them there are later,
+// within 2 seconds, without those that a driver keeps for good. Prints the
+// first. test_main() does so around each case, and fails it.
+void test_fds_begin(void);
+int test_fds_left(const char *after);
+// In this case so many devices are left behind with a driver that hangs: each
+// keeps a display, and at most 8 descriptors.
+void test_fds_hung(int devices);
 
 // The device that is no fake, where a test wants one: HEADRACE_TEST_DEVICE, or
 // "opencl".

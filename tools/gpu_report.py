@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The table of gpu_report.sh, from the files it has made. Standard library
-only. Exit code 1: a device is not exact."""
+only. Exit code 1: a device is not exact, or did not make the pictures that were
+measured."""
 import json
 import os
 import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                "..", "tests"))
+import made
 
 
 def load(*path):
@@ -109,7 +114,13 @@ def main(tmp, epochs, bus, names):
         runs = {b: load(folder, f"run-{b}.json") for b in (1, 16, 256)}
         device = devices.get(runs[1]["device"], {})
         exact = text(folder, "exact")
-        inexact += exact == "NO"
+        # What was measured was not the device's work.
+        left = [f"{n} samples: {why}" for run in runs.values()
+                for why, n in run["fallbacks"].items()
+                if why == made.REFUSED or why in made.LEFT]
+        if left and not exact.startswith("NO"):
+            exact = "NO: " + "; ".join(left)
+        inexact += exact.startswith("NO")
         rows = [("device", name if name == runs[1]["device"] else
                  f"{name} ({runs[1]['device']})"),
                 ("hardware, driver", device.get("description", "unknown")),
@@ -129,7 +140,7 @@ def main(tmp, epochs, bus, names):
         print()
         for what, value in rows:
             print(f"{what:{wide}}  {value}")
-        if exact == "NO":
+        if exact.startswith("NO"):
             print(text(folder, "conformance.log")[-2000:])
     return 1 if inexact else 0
 

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who made a sample, as its result or its manifest tells; made.h in Python.
+
+Equal pixels prove nothing about a device: what it does not take, the CPU
+makes. Every comparison of a device counts with this, and fails on what
+faults() says. Standard library only.
+"""
+import collections
+
+STAGES = ("entropy", "reconstruct", "color", "resample", "store")
+# In the words of HR_WHY_MAP: the device was refused before it began, or was
+# left while it worked.
+REFUSED = "its pictures differed when it was tested"
+LEFT = ("the device failed", "the device did not answer in time",
+        "the device is gone", "the device failed too often and rests",
+        "the device gave wrong pictures and is not used")
+
+
+def span(first, last):
+    """The stages from first to last as bits; both included."""
+    return (2 << STAGES.index(last)) - (1 << STAGES.index(first))
+
+
+DECODED = span("reconstruct", "store")  # of an encoded sample
+RESAMPLED = span("resample", "store")   # of pixels, and of a PNG
+
+
+def stages_of(spans):
+    """Of a manifest's "spans": the stages that engines other than the CPU
+    did."""
+    bits = 0
+    for s in spans:
+        if s["device"] != "cpu":
+            first, _, last = s["span"].partition("..")
+            bits |= span(first, last or first)
+    return bits
+
+
+class Count:
+    """Samples, and how many a device made to the end."""
+
+    def __init__(self):
+        self.samples = self.encoded = self.decoded = 0
+        self.pixels = self.resampled = self.fallbacks = 0
+        self.reasons = collections.Counter()
+
+    def add(self, stages, reasons, fallbacks, encoded):
+        self.samples += 1
+        self.fallbacks += fallbacks
+        self.reasons.update(reasons)
+        if encoded:
+            self.encoded += 1
+            self.decoded += stages & DECODED == DECODED
+        else:
+            self.pixels += 1
+            self.resampled += stages & RESAMPLED == RESAMPLED
+
+    def merge(self, other):
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
+
+    def words(self, device):
+        text = (f"{self.samples} samples; reconstruct..store of {self.decoded} "
+                f"of {self.encoded} encoded ones by {device}")
+        if self.pixels:
+            text += (f", resample..store of {self.resampled} of {self.pixels} "
+                     "that were pixels")
+        return text
+
+    def faults(self, device, least=0.5):
+        """Why this proves nothing about the device; least: share of the
+        encoded samples that it must have decoded."""
+        faults = []
+        if self.reasons[REFUSED]:
+            faults.append(f"{self.reasons[REFUSED]} samples were not {device}"
+                          f"'s: {REFUSED}")
+        for reason in LEFT:
+            if self.reasons[reason]:
+                faults.append(f"{self.reasons[reason]} samples were left by "
+                              f"{device}: {reason}")
+        if self.encoded and (not self.decoded or
+                             self.decoded < least * self.encoded):
+            faults.append(f"reconstruct..store of only {self.decoded} of "
+                          f"{self.encoded} encoded samples by {device}")
+        if self.pixels and not self.resampled:
+            faults.append(f"resample..store of 0 of {self.pixels} samples "
+                          f"by {device}")
+        if not self.samples:
+            faults.append("no samples at all")
+        return faults

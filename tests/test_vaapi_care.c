@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the VA-API engine looks after in the long run: a context that grows with
+// the pictures, two ways to an image that stand in for each other, one picture
+// in a thousand that is made again, and the mean of its certificate.
+#include <math.h>
+#include <stdlib.h>
+
+#include "vaapi_env.h"
+
+static const struct jpeg_spec *sized(int w, int h)
+{
+    static struct jpeg_spec spec;
+
+    spec = (struct jpeg_spec){
+        .w = w, .h = h, .space = JCS_YCbCr, .quality = 85, .factors = {0x22}};
+    return &spec;
+}
+
+// The one before is destroyed: nothing is left, and one lives at a time.
+static void context_grows(void)
+{
+    static const int sizes[][2] = {
+        {100, 90}, {1100, 64}, {64, 1700}, {2600, 80}, {100, 90}};
+    hr_device dev;
+    long contexts;
+    unsigned why;
+
+    vaapi_driver("default,reset");
+    dev = vaapi_open("plain");
+    vaapi_run_kind(dev, sized(100, 90), 1, HR_EXACT, &why);
+    contexts = vaapi_counters().contexts;
+    vaapi_driver("reset");
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        CHECK(vaapi_run_kind(dev, sized(sizes[i][0], sizes[i][1]), 2, HR_EXACT,
+                             &why) == 2,
+              "%d x %d: why %#x", sizes[i][0], sizes[i][1], why);
+        CHECK(vaapi_counters().contexts == contexts, "%d x %d: %ld contexts",
+              sizes[i][0], sizes[i][1], vaapi_counters().contexts);
+    }
+    CHECK(vaapi_counters().calls[VA_DRIVER_CreateContext] >= 3,
+          "%d contexts made",
+          (int)vaapi_counters().calls[VA_DRIVER_CreateContext]);
+    vaapi_close(&dev);
+}
+
+// The way that was asked for fails for ever; the other one is taken.
+static void ways_stand_in(void)
+{
+    static const struct {
+        const char *wish, *fails;
+        int other;
+    } ways[] = {{"get", "GetImage", VA_DRIVER_DeriveImage},
+                {"derive", "DeriveImage", VA_DRIVER_GetImage},
+                {"get", "CreateImage", VA_DRIVER_DeriveImage}};
+
+    for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+        struct va_driver_counters c;
+        hr_device dev;
+        unsigned why;
+        int made;
+
+        vaapi_driver("default,reset");
+        setenv("HEADRACE_VAAPI_READ", ways[i].wish, 1);
+        dev = vaapi_open("plain");
+        vaapi_driver("reset,fault=%s:0x01:always", ways[i].fails);
+        made = vaapi_run_kind(dev, sized(120, 80), 8, HR_EXACT, &why);
+        c = vaapi_counters();
+        CHECK(made == 8 && !why, "%s fails: %d made, why %#x", ways[i].fails,
+              made, why);
+        CHECK(c.faults > 0 && c.calls[ways[i].other] >= 8,
+              "%s fails: %ld times, %ld other calls", ways[i].fails,
+              (long)c.faults, (long)c.calls[ways[i].other]);
+        vaapi_driver("fault=none");
+        vaapi_close(&dev);
+    }
+    unsetenv("HEADRACE_VAAPI_READ");
+}
+
+// The first 16, then number 1,000, number 2,000.
+static void one_in_a_thousand(void)
+{
+    enum { AT_ONCE = 64, JOBS = 2048 / AT_ONCE };
+    hr_device dev;
+
+    vaapi_driver("default,reset");
+    dev = vaapi_open("plain");
+    for (int i = 1; i <= JOBS; i++) {
+        int pictures = i * AT_ONCE, want;
+        struct hr_stats stats;
+        unsigned why;
+
+        want = 16 + (pictures > 1000) + (pictures > 2000);
+        CHECK(vaapi_run_kind(dev, sized(24, 16), AT_ONCE, HR_EXACT, &why) ==
+                  AT_ONCE,
+              "why %#x", why);
+        hr_device_stats(dev, &stats);
+        CHECK((int)stats.checked == want && !stats.lies,
+              "of %d pictures %d were made again, not %d", pictures,
+              (int)stats.checked, want);
+    }
+    vaapi_close(&dev);
+}
+
+// The driver is off by -n to n in turns, each as often: by n (n + 1) / (2 n + 1)
+// on average, and less where samples end: most so in grey.
+static void mean_is_true(void)
+{
+    for (int n = 1; n <= 3; n++) {
+        double want = n * (n + 1) / (2.0 * n + 1);
+        const struct hr_certificate *cert;
+        hr_device dev;
+
+        vaapi_new_cache();
+        vaapi_driver("default,reset,deviate=%d", n);
+        dev = vaapi_open("plain");
+        cert = &dev->certificate;
+        for (int k = 0; k < HR_NUM_KINDS; k++)
+            CHECK(!cert->kinds[k].pictures ||
+                      fabs(cert->kinds[k].mean - want) < .25 * want,
+                  "off by %d: %s: mean %g, not about %g", n,
+                  hr_jpeg_kind_name((enum hr_jpeg_kind)k), cert->kinds[k].mean,
+                  want);
+        CHECK(fabs(cert->spans[0].mean - want) < .15 * want,
+              "off by %d: mean %g of all, not about %g", n, cert->spans[0].mean,
+              want);
+        vaapi_close(&dev);
+    }
+    vaapi_driver("default");
+    vaapi_new_cache();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {TEST_CASE(context_grows),
+                                             TEST_CASE(ways_stand_in),
+                                             TEST_CASE(one_in_a_thousand),
+                                             TEST_CASE(mean_is_true)};
+
+    if (!vaapi_init())
+        return TEST_NOT_RUN;
+    return test_main("vaapi care", cases, 4, argc, argv);
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptors of this process, by what they are of.
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "testing.h"
+
+enum { MAX_FDS = 1024, TARGET = 120, OF_HUNG_DEVICE = 8 };
+
+// What was open, by descriptor; "" = nothing.
+static char before[MAX_FDS][TARGET];
+static int kept;  // may stay
+
+static bool target_of(int fd, char out[TARGET])
+{
+    char path[40];
+    ssize_t n;
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    n = readlink(path, out, TARGET - 1);
+    out[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
+// Opened for good by a driver of OpenCL at its first call: its own libraries,
+// compiler and caches. Anything else is ours: eventfds, pictures, render nodes.
+static bool of_driver(const char *target)
+{
+    const char *const theirs[] = {"pocl", "mesa_shader_cache", "/usr/",
+                                  "/etc/OpenCL", "oclgrind"};
+
+    for (size_t i = 0; i < sizeof(theirs) / sizeof(*theirs); i++)
+        if (strstr(target, theirs[i]))
+            return true;
+    return false;
+}
+
+// Of those that were not there: how many, and the first of them.
+static int new_fds(char first[TARGET])
+{
+    DIR *dir = opendir("/proc/self/fd");
+    struct dirent *e;
+    char target[TARGET];
+    int n = 0;
+
+    while (dir && (e = readdir(dir))) {
+        int fd = atoi(e->d_name);
+
+        if (e->d_name[0] == '.' || fd == dirfd(dir) || fd >= MAX_FDS ||
+            !target_of(fd, target) || !strcmp(target, before[fd]) ||
+            of_driver(target))
+            continue;
+        if (!n++)
+            memcpy(first, target, TARGET);
+    }
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+void test_fds_begin(void)
+{
+    for (int fd = 0; fd < MAX_FDS; fd++)
+        target_of(fd, before[fd]);
+    kept = 0;
+}
+
+void test_fds_hung(int devices)
+{
+    kept += devices * OF_HUNG_DEVICE;
+}
+
+int test_fds_left(const char *after)
+{
+    char first[TARGET] = "";
+    int n = new_fds(first);
+
+    // A device may still be on its way down, on a thread of its own.
+    for (int i = 0; i < 200 && n > kept; i++) {
+        test_sleep(10 * TEST_MS);
+        n = new_fds(first);
+    }
+    if (n <= kept)
+        return 0;
+    fprintf(stderr, "\n%s: %d descriptors were left open: %s\n", after, n,
+            first);
+    return n;
+}
