@@ -291,7 +291,7 @@ class Runner:
                 continue
             if how != "passed":
                 raise Rotten(f"{test}, without the fault: {how}")
-            how, _ = tree.run(test, max(30, 5 * took))
+            how, _ = tree.run(test, max(20, 5 * took))
             if how not in ("passed", "absent"):
                 return "noticed", f"{test}: {how}"
         if len(absent) == len(fault["tests"]):
