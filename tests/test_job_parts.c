@@ -156,6 +156,9 @@ static void files(void)
 // What a picture will need is known before it is decoded.
 static void memory_limit(void)
 {
+    static const struct hr_op wide[] = {hr_op_decode(0),
+                                        hr_op_resize(.w = 60000, .h = 1,
+                                                     .filter = HR_LANCZOS)};
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg_of(&(struct jpeg_spec){.w = 900,
                                                       .h = 700,
@@ -176,6 +179,39 @@ static void memory_limit(void)
 
     CHECK(r.status == HR_ELIMIT && strstr(r.message, "needs "), "%s",
           r.message);
+    hr_image_release(&out);
+    // Nor may what nobody foresaw, as the weights of a very long row.
+    out = hr_image_create(dev, hr_image_params(.w = 60000, .h = 1, .c = 3,
+                                               .dtype = HR_U8));
+    r = run(dev, &(struct hr_sample){.data = jpeg.data,
+                                     .size = jpeg.size,
+                                     .ops = wide,
+                                     .num_ops = 2,
+                                     .out = out});
+    CHECK(r.status == HR_ELIMIT && strstr(r.message, "memory for one"), "%s",
+          r.message);
+    hr_image_release(&out);
+    hr_device_close(&dev);
+    free(b.data);
+}
+
+// A file without an end is cut short somewhere: found in any window.
+static void cut_short(void)
+{
+    static const struct hr_op top[] = {hr_op_decode(0),
+                                       hr_op_crop(.w = W, .h = 8),
+                                       hr_op_resize(.w = W, .h = H)};
+    uint64_t seed = test_seed;
+    struct bytes b = test_damaged(200, 400, &seed);
+    hr_device dev = test_device("cpu", 1, 0);
+    hr_image out = image_of(dev, HR_U8, HR_MEMORY_HOST);
+    struct hr_result r = run(dev, &(struct hr_sample){.data = b.data,
+                                                      .size = b.size,
+                                                      .ops = top,
+                                                      .num_ops = 3,
+                                                      .out = out});
+
+    CHECK(r.status == HR_ETRUNCATED, "%s", r.message);
     hr_image_release(&out);
     hr_device_close(&dev);
     free(b.data);
@@ -322,9 +358,9 @@ static void parts(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(names),        TEST_CASE(tables), TEST_CASE(files),
-        TEST_CASE(memory_limit), TEST_CASE(ends),   TEST_CASE(counts),
-        TEST_CASE(parts),
+        TEST_CASE(names),        TEST_CASE(tables),    TEST_CASE(files),
+        TEST_CASE(memory_limit), TEST_CASE(cut_short), TEST_CASE(ends),
+        TEST_CASE(counts),       TEST_CASE(parts),
     };
     uint64_t seed;
 

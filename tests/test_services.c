@@ -2,8 +2,10 @@
 // Small promises that engines rely on, each by itself: what a task may not be
 // stopped at, which clocks stand while it waits, which payloads are too small,
 // who waits for whom at the end.
+#include <stdlib.h>
 #include <string.h>
 
+#include "backends/cpu/cpu.h"
 #include "hal/hal.h"
 #include "testing.h"
 
@@ -96,6 +98,25 @@ static void sizes(void)
     CHECK(!hr__payload_made(&work), "another stage's");
 }
 
+// A file without an end must be searched for where it stops: not cut in stages.
+static void damaged_files(void)
+{
+    const struct hr_op op = hr_op_decode(0);
+    struct bytes jpeg = test_jpeg(40, 30, &test_seed);
+    struct hr__picture pic = {
+        .data = jpeg.data, .size = jpeg.size, .width = 40, .height = 30};
+    char text[128];
+
+    CHECK(!hr_probe(jpeg.data, jpeg.size, NULL, &pic.info), "%s",
+          hr_last_error());
+    CHECK(!hr__geometry_build(&pic.geo, &op, 1, 40, 30, 1, text), "%s", text);
+    CHECK(cpu_planes_takes(&pic) && cpu_entropy_takes(&pic), "a whole one");
+    pic.info.ends = false;
+    CHECK(!cpu_planes_takes(&pic) && !cpu_entropy_takes(&pic),
+          "without an end");
+    free(jpeg.data);
+}
+
 // ---- Errands ---------------------------------------------------------------
 
 static atomic_int back;
@@ -151,8 +172,8 @@ static void ways(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(stops),   TEST_CASE(clocks), TEST_CASE(sizes),
-        TEST_CASE(errands), TEST_CASE(ways),
+        TEST_CASE(stops),         TEST_CASE(clocks),  TEST_CASE(sizes),
+        TEST_CASE(damaged_files), TEST_CASE(errands), TEST_CASE(ways),
     };
 
     return test_main("services", cases, sizeof(cases) / sizeof(*cases), argc,

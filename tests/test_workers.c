@@ -118,12 +118,28 @@ static void watchdog_wakes(void)
     hr_device_close(&dev);
 }
 
+// However it is spent: an item that takes longer than it may ends.
+static void item_time(void)
+{
+    hr_device dev = hr_device_open(
+        "cpu", hr_device_params(.threads = 1, .limits = {.item_ms = 1}));
+    hr_batch batch = batch_of(dev);
+    hr_job job = submit(dev, batch, 0, 1, hr_job_params(0));
+
+    CHECK(hr_job_wait(job, 10 * SECOND) == HR_ELIMIT, "%s",
+          job->results[0].message);
+    hr_job_release(&job);
+    hr_batch_destroy(&batch);
+    hr_device_close(&dev);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(all_wake),
         TEST_CASE(queue_after_a_cancel),
         TEST_CASE(watchdog_wakes),
+        TEST_CASE(item_time),
     };
     uint64_t seed;
 
