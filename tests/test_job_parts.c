@@ -201,6 +201,9 @@ static void cut_short(void)
     static const struct hr_op top[] = {hr_op_decode(0),
                                        hr_op_crop(.w = W, .h = 8),
                                        hr_op_resize(.w = W, .h = H)};
+    static const struct hr_op outside[] = {
+        hr_op_decode(0),
+        hr_op_crop(.x = -50, .y = -50, .w = W, .h = H, .pad = true)};
     uint64_t seed = test_seed;
     struct bytes b = test_damaged(200, 400, &seed);
     hr_device dev = test_device("cpu", 1, 0);
@@ -212,6 +215,12 @@ static void cut_short(void)
                                                       .out = out});
 
     CHECK(r.status == HR_ETRUNCATED, "%s", r.message);
+    r = run(dev, &(struct hr_sample){.data = b.data,
+                                     .size = b.size,
+                                     .ops = outside,
+                                     .num_ops = 2,
+                                     .out = out});
+    CHECK(r.status == HR_ETRUNCATED, "nothing of it is wanted: %s", r.message);
     hr_image_release(&out);
     hr_device_close(&dev);
     free(b.data);
@@ -231,6 +240,10 @@ static void ends(void)
     dev = test_device("fake", 1, 0);
     out = image_of(dev, HR_U8, HR_MEMORY_HOST);
     CHECK(!hr_submit(dev, &s, 1, NULL, NULL), "no destination");
+    CHECK(!hr_batch_create(dev, hr_batch_params(.n = 5, .c = 1, .h = 1, .w = 1,
+                                                .dtype = HR_U8,
+                                                .stride_n = SIZE_MAX / 4 + 1)),
+          "four times that is nothing");
     s.out = out;
     for (int i = 0; i < 6; i++)
         jobs[i] = hr_submit(dev, &s, 1, NULL, NULL);
