@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "hal/header_parts.h"
 #include "header_parse.h"
 #include "testing.h"
 
@@ -106,6 +107,9 @@ static void exif_in_a_jpeg(void)
 
         add(&t, "Exif\0", 6);
         tiff(&t, value & 1, 3, 1, (uint32_t)value);
+        // Its entry may be the last that there is: no next directory.
+        CU_ASSERT(hr__exif_orientation(t.p + 6, t.n - 6 - 4) ==
+                  (value >= 1 && value <= 8 ? value : 1));
         soi(&b);
         segment(&b, 0xE1, "http://ns.adobe.com/xap/1.0/", 29);
         segment(&b, 0xE1, t.p, t.n);
@@ -142,11 +146,29 @@ static void tolerance(void)
     CU_ASSERT(header_info.restart_interval == 0x102 && header_info.ends);
 }
 
+static void largest_factors(void)
+{
+    static const uint8_t factors[4] = {0x14, 0x11, 0x11};
+    struct growing b = {0};
+
+    soi(&b);
+    tables(&b);
+    sof(&b, 0xC0, 40, 40, 3, ids123, factors);
+    sos(&b, 3, ids123, 0, 63, 0);
+    noise(&b, 20);
+    eoi(&b);
+    expect(&b, "a factor of 4", HR_OK, NULL);
+    CU_ASSERT(header_info.v[0] == 4);
+}
+
 static void ends(void)
 {
     static const uint8_t trailer[] = {0xFF, 0xD8, 0xFF, 0xE0, 0, 9, 1, 2};
+    static const uint8_t tails[2][2] = {{0xFF, 0xD9}, {0xFF, 0xD8}};
     struct growing b = {0};
 
+    CU_ASSERT(hr__header_ends(HR_FORMAT_JPEG, tails[0], 2));
+    CU_ASSERT(!hr__header_ends(HR_FORMAT_JPEG, tails[1], 2));
     baseline(&b, 64, 64, 300);
     add(&b, trailer, sizeof(trailer));
     expect(&b, "trailing bytes", HR_OK, NULL);
@@ -290,6 +312,7 @@ int main(int argc, char **argv)
         TEST_CASE(processes),
         TEST_CASE(exif_in_a_jpeg),
         TEST_CASE(tolerance),
+        TEST_CASE(largest_factors),
         TEST_CASE(ends),
         TEST_CASE(limits_at_their_edge),
         TEST_CASE(bombs),

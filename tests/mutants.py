@@ -1,0 +1,418 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A test of the tests: puts deliberate faults into copies of the tree.
+
+Each fault of tests/mutants/*.toml is built into a copy and the tests that it
+names are run there. A fault is noticed when one of them fails, crashes or
+hangs; one that is not noticed is a survivor, and a survivor fails this
+program unless the list gives the reason (`expected`).
+
+A fault:  name      one word, unique
+          file      relative to the root
+          old, new  the text and what replaces it; old occurs exactly once
+          tests     what must notice, cheapest first:
+                    "PROGRAM [CASE...]"       a test program
+                    "asan:PROGRAM [CASE...]"  the same with AddressSanitizer
+                    "STEP [ARGUMENT...]"      one of STEPS below
+          fast      true: also in the plain `./dev test`
+          expected  why nothing can notice it
+"""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import queue
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MOST_EXPECTED = 0.05  # of the list
+ABSENT = 77           # the exit code of a test that was not run
+
+# What is no single program: the targets it needs, and the command.
+STEPS = {
+    "cli": (["headrace"], "bash $ROOT/tests/cli_test.sh $BUILD/headrace"),
+    "tools": (["headrace"], "bash $ROOT/tests/tools_test.sh $BUILD/headrace"),
+    "report": (["headrace"], "bash $ROOT/tests/report_test.sh $BUILD"),
+    "package": (["all"], "bash $ROOT/tests/package_test.sh $BUILD"),
+    "rule": (["libheadrace"], "ctest --test-dir $BUILD --no-tests=error -R"),
+    "compare": (["headrace", "libheadrace", "bench_shim"],
+                "/usr/bin/python3 $ROOT/tests/compare.py --build $BUILD"),
+    "opencl": (["headrace", "test_conformance"],
+               "bash $ROOT/tests/opencl_platforms.sh $BUILD"),
+    # Both must say that the device made nothing, or nothing right.
+    "validate": (["headrace"], "bash -c '$BUILD/headrace samples --photos-only "
+                 "--count 4 photos && $BUILD/headrace validate photos "
+                 "--backend opencl:pocl --tier exact'"),
+    "gpu_report": (["headrace", "test_conformance", "bench_trace"],
+                   "bash -c 'HEADRACE_REPORT_DEVICES=opencl:0 "
+                   "$ROOT/tools/gpu_report.sh -b $BUILD -e 1 | tee log && "
+                   "! grep -q NO log'"),
+}
+
+# A fault in these files says nothing on a processor that cannot run them.
+PROCESSOR = {"_avx2.c": "avx2", "_avx512.c": "avx512vbmi"}
+
+BUILDS = {  # options of cmake beside those for all
+    "build": ["-DCMAKE_C_FLAGS=-O1 -DNDEBUG"],
+    "asan": ["-DCMAKE_C_FLAGS=-O1 -g1",
+             "-DHEADRACE_SANITIZE=address,undefined"],
+}
+
+
+class Rotten(Exception):
+    """The list is wrong, or the tree: neither noticed nor survived."""
+
+
+def load(folder):
+    faults, names = [], set()
+    for path in sorted(folder.glob("*.toml")):
+        with open(path, "rb") as file:
+            listed = tomllib.load(file).get("fault", [])
+        for fault in listed:
+            fault["area"] = path.stem
+            unknown = set(fault) - {"name", "file", "old", "new", "tests",
+                                    "fast", "expected", "area"}
+            missing = {"name", "file", "old", "new", "tests"} - set(fault)
+            if unknown or missing or not fault["tests"]:
+                raise Rotten(f"{path.name}: {fault.get('name')}: unknown "
+                             f"{sorted(unknown)}, missing {sorted(missing)}")
+            if fault["name"] in names:
+                raise Rotten(f"{path.name}: {fault['name']} stands twice")
+            names.add(fault["name"])
+            faults.append(fault)
+    expected = sum("expected" in f for f in faults)
+    if expected > len(faults) * MOST_EXPECTED:
+        raise Rotten(f"{expected} of {len(faults)} are expected to survive")
+    return faults
+
+
+def changed(fault, text):
+    count = text.count(fault["old"])
+    if count != 1:
+        raise Rotten(f"its text occurs {count} times in {fault['file']}")
+    return text.replace(fault["old"], fault["new"])
+
+
+def place(test):
+    """The build folder of a test, its targets, its command."""
+    build, _, rest = test.rpartition(":") if test.startswith("asan:") \
+        else ("build", "", test)
+    word, *arguments = shlex.split(rest)
+    if word in STEPS:
+        targets, command = STEPS[word]
+        return build, targets, shlex.split(command) + arguments
+    return build, [word], [f"$BUILD/tests/{word}"] + arguments
+
+
+class Tree:
+    """A copy of the tree with its builds; one thread works in it."""
+
+    def __init__(self, where):
+        self.where = where
+        self.source = where / "source"
+        self.log = where / "log"
+        self.configured = set()
+        self.copy()
+
+    def copy(self):
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=ROOT,
+            check=True, capture_output=True).stdout.decode().split("\0")
+        names = {n for n in listed if n and (ROOT / n).is_file()}
+        for path in list(self.source.rglob("*")):
+            if path.is_file() and \
+                    str(path.relative_to(self.source)) not in names:
+                path.unlink()
+        for name in names:
+            data, to = (ROOT / name).read_bytes(), self.source / name
+            if not to.is_file() or to.read_bytes() != data:
+                to.parent.mkdir(parents=True, exist_ok=True)
+                to.write_bytes(data)
+                shutil.copymode(ROOT / name, to)
+
+    def environment(self, build):
+        private = self.where / "private"
+        extra = {
+            "ROOT": self.source, "BUILD": self.where / build,
+            "HEADRACE_SEED": "1", "HEADRACE_TEST_ALARM": "100",
+            "OCL_ICD_VENDORS": "/etc/OpenCL/vendors/pocl.icd",
+            # PoCL's cache goes by the kernels' text. The engine's own would
+            # hide faults of what it is made from, so each run has a new one.
+            "POCL_CACHE_DIR": self.where / "pocl",
+            "XDG_CACHE_HOME": private / "cache", "TMPDIR": private,
+            "ASAN_OPTIONS": "use_sigaltstack=0",
+            "HEADRACE_CORPUS": os.environ.get("HEADRACE_CORPUS") or
+                               ROOT.parent / "shared" / "corpus",
+            # So that all copies share what was compiled.
+            "CCACHE_BASEDIR": self.where, "CCACHE_NOHASHDIR": "1",
+        }
+        return os.environ | {k: str(v) for k, v in extra.items()}
+
+    def command(self, build, words, limit):
+        """Exit code of a command, None if it had to be killed."""
+        private = self.where / "private"
+        shutil.rmtree(private, ignore_errors=True)
+        for folder in (private / "cache", self.where / "pocl"):
+            folder.mkdir(parents=True, exist_ok=True)
+        env = self.environment(build)
+        words = [w.replace("$BUILD", env["BUILD"]).replace("$ROOT", env["ROOT"])
+                 for w in words]
+        with open(self.log, "wb") as log, subprocess.Popen(
+                words, cwd=private, env=env, stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log, start_new_session=True) as process:
+            try:
+                return process.wait(limit)
+            except subprocess.TimeoutExpired:
+                return None
+            finally:  # it may have left children behind
+                try:
+                    os.killpg(process.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+
+    def build(self, build, targets, jobs=1):
+        if not targets:
+            return
+        if build not in self.configured:
+            launcher = ["-DCMAKE_C_COMPILER_LAUNCHER=ccache"] \
+                if shutil.which("ccache") else []
+            if self.command(build, ["cmake", "-S", "$ROOT", "-B", "$BUILD",
+                                    "-GNinja", "-DCMAKE_BUILD_TYPE=Mutant",
+                                    "-DHEADRACE_TESTS=ON",
+                                    "-DHEADRACE_FUZZ=OFF",
+                                    "-DHEADRACE_WERROR=OFF", *launcher,
+                                    *BUILDS[build]], 300):
+                raise Rotten("does not configure: " + self.tail())
+            self.configured.add(build)
+        if self.command(build, ["ninja", "-C", "$BUILD", f"-j{jobs}", "-k0",
+                                *targets], 1800) != 0:
+            raise Rotten("does not build: " + self.tail())
+
+    def tail(self):
+        lines = self.log.read_text(errors="replace").split("\n")
+        errors = [line for line in lines if "error" in line]
+        return (errors or lines[-2:])[0].strip()[-200:]
+
+    def asserts_nothing(self):
+        """A test program whose driver is missing says so, and passes."""
+        return ", 0 asserts, 0 failed" in self.log.read_text(errors="replace")
+
+    def run(self, test, limit):
+        """'passed', 'absent' or how it failed, and the seconds."""
+        build, targets, words = place(test)
+        self.build(build, targets)
+        start = time.monotonic()
+        code = self.command(build, words, limit)
+        took = time.monotonic() - start
+        if code is None:
+            return f"no end in {limit:.0f} s", took
+        if code == ABSENT or (code == 0 and self.asserts_nothing()):
+            return "absent", took
+        if code < 0:
+            return signal.Signals(-code).name, took
+        return ("failed" if code else "passed"), took
+
+
+class Runner:
+    def __init__(self, where, jobs):
+        self.where = where
+        self.trees = queue.Queue()
+        self.jobs = jobs
+        self.plain = {}  # test -> (how it ends without a fault, seconds)
+        self.lock = threading.Lock()
+
+    def start(self, faults):
+        """Makes the trees, and builds what the faults need."""
+        self.where.mkdir(parents=True, exist_ok=True)
+        tests = sorted({t for f in faults if not self.lacking(f)
+                        for t in f["tests"]})
+        for i in range(self.jobs):
+            tree = Tree(self.where / f"tree-{i}")
+            # One after the other: what one has compiled the next finds in
+            # ccache. What does not build is told test by test.
+            for build in BUILDS:
+                targets = {t for test in tests if place(test)[0] == build
+                           for t in place(test)[1]}
+                try:
+                    tree.build(build, sorted(targets), self.jobs)
+                except Rotten as error:
+                    say(f"tree {i}: {error}")
+            self.trees.put(tree)
+
+    def spread(self, function, items):
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            running = [pool.submit(self.in_tree, function, i) for i in items]
+            return [r.result() for r in running]
+
+    def in_tree(self, function, item):
+        tree = self.trees.get()
+        try:
+            return function(tree, item)
+        finally:
+            self.trees.put(tree)
+
+    def unharmed(self, tree, test):
+        try:
+            self.plain[test] = tree.run(test, 600)
+        except Rotten as error:
+            self.plain[test] = (str(error), 0)
+        how, took = self.plain[test]
+        if how != "passed":
+            log = self.where / f"unharmed-{test.split()[0].replace(':', '-')}"
+            if tree.log.exists():
+                shutil.copy(tree.log, log)
+            say(f"without a fault: {test}: {how}, {took:.0f} s, see {log}")
+
+    @staticmethod
+    def lacking(fault):
+        cpu = pathlib.Path("/proc/cpuinfo").read_text(errors="replace").split()
+        for end, flag in PROCESSOR.items():
+            if fault["file"].endswith(end) and flag not in cpu:
+                return f"the processor has no {flag}"
+        return None
+
+    def judge(self, tree, fault):
+        start = time.monotonic()
+        try:
+            lacking = self.lacking(fault)
+            if lacking:
+                return self.tell(fault, "not run", lacking, start)
+            return self.tell(fault, *self.noticed(tree, fault), start)
+        except (Rotten, OSError) as error:
+            return self.tell(fault, "error", str(error), start)
+
+    def harmed(self, tree, fault, test):
+        """How the test ends with the fault in the tree."""
+        path = tree.source / fault["file"]
+        whole = path.read_text()
+        path.write_text(changed(fault, whole))
+        try:
+            return tree.run(test, max(20, 5 * self.plain[test][1]))[0]
+        finally:
+            path.write_text(whole)
+
+    def noticed(self, tree, fault):
+        absent = []
+        for test in fault["tests"]:
+            if test not in self.plain:
+                self.unharmed(tree, test)
+            how = self.plain[test][0]
+            if how == "absent":
+                absent.append(test)
+                continue
+            if how != "passed":
+                raise Rotten(f"{test}, without the fault: {how}")
+            how = self.harmed(tree, fault, test)
+            if how not in ("passed", "absent"):
+                return "noticed", f"{test}: {how}"
+        if len(absent) == len(fault["tests"]):
+            return "not run", f"not here: {', '.join(absent)}"
+        return "survived", fault.get("expected", "")
+
+    def tell(self, fault, result, remark, start):
+        with self.lock:
+            say(f"{fault['name']:<34} {fault['area']:<12} {result:<9}"
+                f" {time.monotonic() - start:5.1f}  {remark}")
+        return fault, result, remark
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def summary(results):
+    kinds = {k: [r for r in results if r[1] == k]
+             for k in ("noticed", "survived", "error", "not run")}
+    bad = [r for r in kinds["survived"] if "expected" not in r[0]]
+    for title, rows in (("survived", kinds["survived"]),
+                        ("error", kinds["error"]),
+                        ("not run", kinds["not run"])):
+        for fault, _, remark in rows:
+            say(f"{title}: {fault['area']}/{fault['name']}"
+                f" ({', '.join(fault['tests'])}) {remark}")
+    judged = len(kinds["noticed"]) + len(kinds["survived"])
+    say(f"{len(results)} faults, {len(kinds['noticed'])} noticed"
+        f" ({100 * len(kinds['noticed']) / max(judged, 1):.1f} %),"
+        f" {len(kinds['survived'])} survived, {len(kinds['error'])} errors,"
+        f" {len(kinds['not run'])} not run")
+    return 1 if bad or kinds["error"] or not kinds["noticed"] else 0
+
+
+def self_test(runner):
+    """Each way to end comes out as itself."""
+    def fault(name, old, new, tests, file="hal/table.c"):
+        return {"name": name, "area": "self-test", "file": file, "old": old,
+                "new": new, "tests": tests}
+
+    first = "// SPDX-License-Identifier: Apache-2.0\n"
+    table = ["test_table"]
+    cases = [
+        (fault("comment", first, first + "// nothing\n", table), "survived"),
+        (fault("wrong", "return v;", "return v + 1;", table), "noticed"),
+        (fault("no-build", first, "#error broken\n", table), "error"),
+        (fault("no-such-text", "no such text", "", table), "error"),
+        (fault("often", "return", "", table), "error"),
+        (fault("no-such-case", first, "", ["test_table nosuchcase"]),
+         "error"),
+        (fault("no-such-test", first, "", ["test_nosuch"]), "error"),
+    ]
+    runner.start([c[0] for c in cases])
+    results = runner.spread(runner.judge, [c[0] for c in cases])
+    wrong = [r[0]["name"] for r, c in zip(results, cases) if r[1] != c[1]]
+    say(f"self-test: {len(cases)} cases, wrong: {', '.join(wrong) or 'none'}")
+    return 1 if wrong else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--fast", action="store_true",
+                        help="those marked as fast")
+    parser.add_argument("--area", action="append", help="of these files")
+    parser.add_argument("--name", action="append", help="these faults")
+    parser.add_argument("--list", action="store_true",
+                        help="print what would run; says what has rotted")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--self-test", action="store_true")
+    options = parser.parse_args()
+    runner = Runner(options.build.resolve() / "mutants", options.jobs)
+    if options.self_test:
+        return self_test(runner)
+    faults = [f for f in load(ROOT / "tests" / "mutants")
+              if (not options.fast or f.get("fast"))
+              and (not options.area or f["area"] in options.area)
+              and (not options.name or f["name"] in options.name)]
+    if options.list:
+        return list_faults(faults)
+    faults.sort(key=lambda f: f["tests"])  # so that little is linked anew
+    runner.start(faults)
+    return summary(runner.spread(runner.judge, faults))
+
+
+def list_faults(faults):
+    rotten = 0
+    for fault in faults:
+        try:
+            changed(fault, (ROOT / fault["file"]).read_text())
+            state = "fast" if fault.get("fast") else ""
+        except (Rotten, OSError) as error:
+            state, rotten = f"ROTTEN: {error}", rotten + 1
+        say(f"{fault['name']:<34} {fault['area']:<12}"
+            f" {', '.join(fault['tests'])}  {state}")
+    say(f"{len(faults)} faults, {rotten} have rotted")
+    return 1 if rotten else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Rotten as error:
+        sys.exit(f"mutants: {error}")

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a certificate on disk is found by and believed for: a file whose text
+// is well formed, but is another's or was changed by a digit, is none.
+#include <stdlib.h>
+#include <string.h>
+
+#include "certificate_env.h"
+#include "cpu_fallback/specimen.h"
+
+static char path[1024], text[8192];
+
+static size_t slurp(const char *from)
+{
+    FILE *f = fopen(from, "rb");
+    size_t n = f ? fread(text, 1, sizeof(text) - 1, f) : 0;
+
+    if (f)
+        fclose(f);
+    text[n] = '\0';
+    return n;
+}
+
+static void spill(const char *to, size_t size)
+{
+    FILE *f = fopen(to, "wb");
+
+    if (!f || fwrite(text, 1, size, f) != size || fclose(f))
+        abort();
+}
+
+// Another libjpeg makes other pictures of the same files, so the host's part
+// is of the key, too.
+static void both_sides(void)
+{
+    certificate_forget();
+    certificate_right("kernels 1");
+    CHECK(certificate_probes() > 0, "tested");
+    CHECK(certificate_file(path) == 1 && slurp(path), "its file");
+    CHECK(strstr(text, "kernels 1\n"), "the engine's fingerprint");
+    CHECK(strstr(text, cpu_specimen_library()), "the host's");
+}
+
+static void a_digit(void)
+{
+    static const char *const lines[] = {"\ntested ", "\nspan "};
+
+    for (int i = 0; i < 2; i++) {
+        size_t size;
+        char *digit;
+
+        certificate_forget();
+        certificate_right(NULL);
+        CHECK(certificate_probes() > 0 && !certificate_probes(), "kept");
+        CHECK(certificate_file(path) == 1, "its file");
+        size = slurp(path);
+        digit = strstr(text, lines[i]);
+        CHECK(digit, "a line%s", lines[i]);
+        if (!digit)
+            return;
+        digit = strchr(digit + 1, '\n') - 1;
+        *digit = *digit == '9' ? '8' : (char)(*digit + 1);
+        spill(path, size);
+        CHECK(certificate_probes() > 0, "changed in a line%s", lines[i]);
+    }
+}
+
+// Two keys with one hash would share a file.
+static void of_another(void)
+{
+    char first[1024];
+    size_t size;
+
+    certificate_forget();
+    certificate_right("kernels 1");
+    CHECK(certificate_probes() > 0, "the first");
+    CHECK(certificate_file(first) == 1, "its file");
+    size = slurp(first);
+    certificate_forget();
+    certificate_right("kernels 2");
+    CHECK(certificate_probes() > 0 && !certificate_probes(), "the second");
+    CHECK(certificate_file(path) == 1 && strcmp(path, first) != 0, "its file");
+    spill(path, size);
+    CHECK(certificate_probes() > 0, "the first's is not the second's");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(both_sides),
+        TEST_CASE(a_digit),
+        TEST_CASE(of_another),
+    };
+
+    return certificate_main("certificate_keys", cases,
+                            sizeof(cases) / sizeof(*cases), argc, argv);
+}

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a job holds of its own and what it counts: names, tables of neighbours,
+// files of every sort, the reason of a fallback, parts of a batch.
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fake_engine.h"
+#include "testing.h"
+
+enum { W = 30, H = 20, SIZE = W * H * 3 };
+
+#define SECOND (1000 * TEST_MS)
+
+static const struct hr_op ops[] = {hr_op_decode(0),
+                                   hr_op_resize(.w = W, .h = H)};
+
+static struct bytes jpeg;
+
+static hr_image image_of(hr_device dev, enum hr_dtype dtype,
+                         enum hr_memory memory)
+{
+    hr_image image = hr_image_create(
+        dev, hr_image_params(.w = W, .h = H, .c = 3, .dtype = dtype,
+                             .layout = HR_NHWC, .memory = memory));
+
+    if (!image)
+        abort();
+    return image;
+}
+
+static struct hr_result result_of(hr_job job)
+{
+    struct hr_result r = {.status = HR_EINVAL};
+
+    CHECK(job, "%s", hr_last_error());
+    if (!job)
+        return r;
+    CHECK(hr_job_poll(job, 20 * SECOND) != HR_PENDING, "the job hangs");
+    r = job->results[0];
+    hr_job_release(&job);
+    return r;
+}
+
+static struct hr_result run(hr_device dev, const struct hr_sample *s)
+{
+    return result_of(hr_submit(dev, s, 1, NULL, NULL));
+}
+
+// ---- Its own --------------------------------------------------------------
+
+// Strings need live only until hr_submit() returns.
+static void names(void)
+{
+    hr_device dev;
+    hr_image out;
+    char name[] = "first name";
+    struct hr_sample s = {
+        .data = jpeg.data, .size = 10, .ops = ops, .num_ops = 2, .name = name};
+    hr_job blocker, job;
+    struct hr_result r;
+
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
+    dev = test_device("fake", 1, 0);
+    s.out = out = image_of(dev, HR_U8, HR_MEMORY_HOST);
+    blocker = hr_submit(dev,
+                        &(struct hr_sample){.data = jpeg.data,
+                                            .size = jpeg.size,
+                                            .ops = ops,
+                                            .num_ops = 2,
+                                            .out = out},
+                        1, NULL, NULL);
+    job = hr_submit(dev, &s, 1, NULL, NULL);
+    memset(name, 'x', sizeof(name) - 1);
+    fake_gate_open();
+    r = result_of(job);
+    CHECK(r.status && !strncmp(r.message, "first name: ", 12), "%s", r.message);
+    result_of(blocker);
+    hr_image_release(&out);
+    hr_device_close(&dev);
+}
+
+// Neighbours in a job that differ in nothing but what their table is made of.
+static void tables(void)
+{
+    static const struct hr_op by_std[2][3] = {
+        {hr_op_decode(0), hr_op_resize(.w = W, .h = H),
+         hr_op_normalize(.mean = {.5f, .5f, .5f}, .std = {.5f, .5f, .5f})},
+        {hr_op_decode(0), hr_op_resize(.w = W, .h = H),
+         hr_op_normalize(.mean = {.5f, .5f, .5f}, .std = {.25f, .25f, .25f})}};
+    hr_device dev = test_device("cpu", 1, 0);
+    hr_image out[4], alone[4];
+    struct hr_sample s[4];
+    hr_job job;
+
+    for (int i = 0; i < 4; i++) {
+        enum hr_dtype dtype = i < 2 ? HR_F32 : i == 2 ? HR_F16 : HR_U8;
+
+        out[i] = image_of(dev, dtype, HR_MEMORY_HOST);
+        alone[i] = image_of(dev, dtype, HR_MEMORY_HOST);
+        s[i] = (struct hr_sample){.data = jpeg.data,
+                                  .size = jpeg.size,
+                                  .ops = by_std[i == 1],
+                                  .num_ops = 3,
+                                  .out = alone[i]};
+        CHECK(!run(dev, &s[i]).status, "alone");
+        s[i].out = out[i];
+    }
+    job = hr_submit(dev, s, 4, NULL, NULL);
+    CHECK(job && !hr_job_wait(job, HR_FOREVER), "%s", hr_last_error());
+    hr_job_release(&job);
+    for (int i = 0; i < 4; i++) {
+        CHECK(!memcmp(out[i]->params.data, alone[i]->params.data, out[i]->size),
+              "sample %d has its neighbour's table", i);
+        hr_image_release(&out[i]);
+        hr_image_release(&alone[i]);
+    }
+    hr_device_close(&dev);
+}
+
+// ---- Files ----------------------------------------------------------------
+
+static void files(void)
+{
+    hr_device dev = hr_device_open(
+        "cpu",
+        hr_device_params(.threads = 1, .limits = {.file_bytes = jpeg.size}));
+    hr_image out = image_of(dev, HR_U8, HR_MEMORY_HOST);
+    struct bytes longer = {.data = calloc(1, jpeg.size + 1),
+                           .size = jpeg.size + 1};
+    struct hr_sample s = {
+        .path = test_file(&jpeg, ".jpg"), .ops = ops, .num_ops = 2, .out = out};
+    char fifo[64];
+    struct hr_result r = run(dev, &s);
+
+    CHECK(r.status == HR_OK, "%s", r.message);
+    memcpy(longer.data, jpeg.data, jpeg.size);
+    s.path = test_file(&longer, ".jpg");
+    r = run(dev, &s);
+    CHECK(r.status == HR_ELIMIT, "one byte over the limit: %s", r.message);
+    CHECK(strstr(r.message, "the limit is"), "before it is read: %s",
+          r.message);
+    // Nobody will ever write to it.
+    snprintf(fifo, sizeof(fifo), "fifo-%ld", (long)getpid());
+    CHECK(!mkfifo(fifo, 0600), "mkfifo");
+    s.path = fifo;
+    r = run(dev, &s);
+    CHECK(r.status == HR_EIO, "%s", r.message);
+    unlink(fifo);
+    hr_image_release(&out);
+    hr_device_close(&dev);
+    free(longer.data);
+}
+
+// What a picture will need is known before it is decoded.
+static void memory_limit(void)
+{
+    static const struct hr_op wide[] = {hr_op_decode(0),
+                                        hr_op_resize(.w = 60000, .h = 1,
+                                                     .filter = HR_LANCZOS)};
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg_of(&(struct jpeg_spec){.w = 900,
+                                                      .h = 700,
+                                                      .space = JCS_YCbCr,
+                                                      .factors = {0x22},
+                                                      .quality = 50,
+                                                      .progressive = true},
+                                  &seed);
+    hr_device dev = hr_device_open(
+        "cpu",
+        hr_device_params(.threads = 1, .limits = {.item_bytes = 1 << 20}));
+    hr_image out = image_of(dev, HR_U8, HR_MEMORY_HOST);
+    struct hr_result r = run(dev, &(struct hr_sample){.data = b.data,
+                                                      .size = b.size,
+                                                      .ops = ops,
+                                                      .num_ops = 2,
+                                                      .out = out});
+
+    CHECK(r.status == HR_ELIMIT && strstr(r.message, "needs "), "%s",
+          r.message);
+    hr_image_release(&out);
+    // Nor may what nobody foresaw, as the weights of a very long row.
+    out = hr_image_create(dev, hr_image_params(.w = 60000, .h = 1, .c = 3,
+                                               .dtype = HR_U8));
+    r = run(dev, &(struct hr_sample){.data = jpeg.data,
+                                     .size = jpeg.size,
+                                     .ops = wide,
+                                     .num_ops = 2,
+                                     .out = out});
+    CHECK(r.status == HR_ELIMIT && strstr(r.message, "memory for one"), "%s",
+          r.message);
+    hr_image_release(&out);
+    hr_device_close(&dev);
+    free(b.data);
+}
+
+// A file without an end is cut short somewhere: found in any window.
+static void cut_short(void)
+{
+    static const struct hr_op top[] = {hr_op_decode(0),
+                                       hr_op_crop(.w = W, .h = 8),
+                                       hr_op_resize(.w = W, .h = H)};
+    static const struct hr_op outside[] = {
+        hr_op_decode(0),
+        hr_op_crop(.x = -50, .y = -50, .w = W, .h = H, .pad = true)};
+    uint64_t seed = test_seed;
+    struct bytes b = test_damaged(200, 400, &seed);
+    hr_device dev = test_device("cpu", 1, 0);
+    hr_image out = image_of(dev, HR_U8, HR_MEMORY_HOST);
+    struct hr_result r = run(dev, &(struct hr_sample){.data = b.data,
+                                                      .size = b.size,
+                                                      .ops = top,
+                                                      .num_ops = 3,
+                                                      .out = out});
+
+    CHECK(r.status == HR_ETRUNCATED, "%s", r.message);
+    r = run(dev, &(struct hr_sample){.data = b.data,
+                                     .size = b.size,
+                                     .ops = outside,
+                                     .num_ops = 2,
+                                     .out = out});
+    CHECK(r.status == HR_ETRUNCATED, "nothing of it is wanted: %s", r.message);
+    hr_image_release(&out);
+    hr_device_close(&dev);
+    free(b.data);
+}
+
+// A refused job holds nothing; waiting for all is waiting for the last.
+static void ends(void)
+{
+    hr_job jobs[6];
+    struct hr_sample s = {
+        .data = jpeg.data, .size = jpeg.size, .ops = ops, .num_ops = 2};
+    hr_device dev;
+    hr_image out;
+
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
+                                     .delay_ns = 20 * TEST_MS});
+    dev = test_device("fake", 1, 0);
+    out = image_of(dev, HR_U8, HR_MEMORY_HOST);
+    CHECK(!hr_submit(dev, &s, 1, NULL, NULL), "no destination");
+    CHECK(!hr_batch_create(dev, hr_batch_params(.n = 5, .c = 1, .h = 1, .w = 1,
+                                                .dtype = HR_U8,
+                                                .stride_n = SIZE_MAX / 4 + 1)),
+          "four times that is nothing");
+    s.out = out;
+    for (int i = 0; i < 6; i++)
+        jobs[i] = hr_submit(dev, &s, 1, NULL, NULL);
+    CHECK(hr_wait_all(dev, 20 * SECOND) == HR_OK, "%s", hr_last_error());
+    for (int i = 0; i < 6; i++) {
+        CHECK(hr_job_poll(jobs[i], 0) == HR_OK, "job %d is still at work", i);
+        result_of(jobs[i]);
+    }
+    hr_image_release(&out);
+    hr_device_close(&dev);
+    CHECK(test_reaches(&fake_counts.closes, 1), "the device is still held");
+}
+
+// ---- Counted --------------------------------------------------------------
+
+static void counts(void)
+{
+    struct hr_sample s = {
+        .data = jpeg.data, .size = jpeg.size, .ops = ops, .num_ops = 2};
+    struct hr_stats stats;
+    struct hr_result r;
+    hr_device dev;
+    hr_image out;
+    hr_job job;
+
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
+                                     .fail_from = 1,
+                                     .fail_to = 1,
+                                     .fail_status = HR_EDEVICE});
+    dev = test_device("fake", 1, 0);
+    s.out = out = image_of(dev, HR_U8, HR_MEMORY_HOST);
+    r = run(dev, &s);
+    CHECK(!r.status && r.fallbacks == 1 && r.why & HR_WHY_FAILED,
+          "a failure without a reason has one: %#x, %s", r.why, r.message);
+    hr_image_release(&out);
+    hr_device_close(&dev);
+
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
+    dev = test_device("fake", 1, 0);
+    s.out = out = image_of(dev, HR_U8, HR_MEMORY_HOST);
+    job = hr_submit(dev, &s, 1, NULL, NULL);
+    CHECK(test_reaches(&fake_counts.begun, 1), "begun");
+    hr_job_cancel(job);
+    fake_gate_open();
+    CHECK(result_of(job).status == HR_ECANCELED, "cancelled");
+    CHECK(hr_wait_all(dev, 20 * SECOND) == HR_OK, "%s", hr_last_error());
+    hr_device_stats(dev, &stats);
+    CHECK(stats.samples == 1 && stats.canceled == 1 && !stats.failed,
+          "%llu cancelled, %llu failed", (unsigned long long)stats.canceled,
+          (unsigned long long)stats.failed);
+    hr_image_release(&out);
+    hr_device_close(&dev);
+}
+
+// ---- Parts of a batch -----------------------------------------------------
+
+// Three slots with three pictures, read two by two and one by one, in pieces
+// and while the job is still at work: a read has its turn behind the writer.
+static void parts_of(enum hr_memory memory)
+{
+    static const int quality[] = {30, 60, 90};
+    uint8_t mine[3 * SIZE], two[2 * SIZE];
+    struct hr_sample s[3];
+    struct bytes b[3];
+    hr_device dev;
+    hr_batch batch;
+    hr_job job, read;
+
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS),
+                                     .gate = true,
+                                     .memory = true,
+                                     .copy_bytes = 700});
+    dev = test_device("fake", 1, 0);
+    batch = hr_batch_create(
+        dev, hr_batch_params(.n = 3, .c = 3, .h = H, .w = W, .dtype = HR_U8,
+                             .layout = HR_NHWC, .memory = memory));
+    CHECK(batch, "%s", hr_last_error());
+    for (int i = 0; i < 3; i++) {
+        uint64_t seed = test_seed + (uint64_t)i;
+
+        b[i] = test_jpeg_of(&(struct jpeg_spec){.w = 60,
+                                                .h = 50,
+                                                .space = JCS_YCbCr,
+                                                .factors = {0x22},
+                                                .quality = quality[i]},
+                            &seed);
+        s[i] = (struct hr_sample){
+            .data = b[i].data, .size = b[i].size, .ops = ops, .num_ops = 2};
+    }
+    memset(mine, 0x5c, sizeof(mine));
+    job = hr_submit(dev, s, 3, batch, NULL);
+    read = hr_batch_read_begin(batch, 0, 3, mine, sizeof(mine), NULL);
+    CHECK(read && hr_job_poll(read, 50 * TEST_MS) == HR_PENDING,
+          "read before it was written");
+    fake_gate_open();
+    CHECK(!result_of(read).status && !result_of(job).status, "%s",
+          hr_last_error());
+    CHECK(memcmp(mine, mine + SIZE, SIZE) && mine[5] != 0x5c, "they differ");
+    CHECK(!hr_batch_read(batch, 1, 2, two, sizeof(two), 20 * SECOND) &&
+              !memcmp(two, mine + SIZE, sizeof(two)),
+          "the last two");
+    // A turn is that of the slot, also where the job does not begin at 0.
+    job = hr_submit(dev, s, 1, batch, hr_job_params(.first_slot = 2));
+    read = hr_batch_read_begin(batch, 2, 1, two, SIZE, NULL);
+    CHECK(!result_of(read).status && !result_of(job).status, "%s",
+          hr_last_error());
+    CHECK(!memcmp(two, mine, SIZE), "read before it was written");
+    job = hr_submit(dev, s + 2, 1, batch, hr_job_params(.first_slot = 2));
+    result_of(job);
+    CHECK(!hr_batch_read(batch, 2, 1, two, SIZE, 20 * SECOND) &&
+              !memcmp(two, mine + 2 * SIZE, SIZE),
+          "the last");
+    hr_batch_destroy(&batch);
+    hr_device_close(&dev);
+    for (int i = 0; i < 3; i++)
+        free(b[i].data);
+}
+
+static void parts(void)
+{
+    parts_of(HR_MEMORY_HOST);
+    parts_of(HR_MEMORY_DEVICE);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(names),        TEST_CASE(tables),    TEST_CASE(files),
+        TEST_CASE(memory_limit), TEST_CASE(cut_short), TEST_CASE(ends),
+        TEST_CASE(counts),       TEST_CASE(parts),
+    };
+    uint64_t seed;
+
+    test_begin();
+    seed = test_seed;
+    jpeg = test_jpeg(90, 70, &seed);
+    return test_main("job parts", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small promises that engines rely on, each by itself: what a task may not be
+// stopped at, which clocks stand while it waits, which payloads are too small,
+// who waits for whom at the end.
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/cpu/cpu.h"
+#include "hal/hal.h"
+#include "testing.h"
+
+// A sample of a device with two engines and the host.
+static struct hr__engine engines[3];
+static struct hr__device dev;
+static struct hr__job job;
+static struct hr__work work;
+
+static void set_up(void)
+{
+    memset(&dev, 0, sizeof(dev));
+    memset(&job, 0, sizeof(job));
+    memset(&work, 0, sizeof(work));
+    for (int i = 0; i < 3; i++) {
+        engines[i] = (struct hr__engine){.index = i,
+                                         .device = &dev,
+                                         .host = i == 2,
+                                         .params.deadline_ns = 1000 * TEST_MS};
+        dev.engines[i] = &engines[i];
+        work.slots[i].work = &work;
+    }
+    dev.num_engines = 3;
+    job.dev = &dev;
+    work.job = &job;
+}
+
+// What failed is cleared, whatever becomes of its job; nothing else goes on.
+static void stops(void)
+{
+    struct hr__memory memory = {.owner = &engines[0]};
+    uint8_t byte;
+    struct hr__task *task = &work.slots[0].task;
+
+    set_up();
+    CHECK(!hr__task_stop(task), "nobody stops it");
+    atomic_store(&job.canceled, true);
+    CHECK(hr__task_stop(task), "a span");
+    task->copy = (struct hr__copy){.memory = &memory, .to = &byte};
+    CHECK(hr__task_stop(task), "a read");
+    task->copy = (struct hr__copy){.memory = &memory, .from = &byte};
+    CHECK(hr__task_stop(task), "a write");
+    task->copy = (struct hr__copy){.memory = &memory};
+    CHECK(!hr__task_stop(task), "what clears is not stopped");
+    atomic_store(&job.canceled, false);
+    atomic_store(&job.expired, true);
+    CHECK(!hr__task_stop(task), "nor if the job has run out of time");
+}
+
+// While a task waits for its engine, so does the engine in front that cannot
+// go on without it.
+static void clocks(void)
+{
+    int64_t before = hr__now();
+
+    set_up();
+    hr__task_waits(&work.slots[1].task);
+    CHECK(atomic_load(&dev.alive[0]) >= before, "the engine in front ages");
+    CHECK(!atomic_load(&dev.alive[2]), "nobody asked for the host");
+    CHECK(atomic_load(&work.slots[1].deadline) < 0, "its own clock stands");
+    hr__task_begun(&work.slots[1].task);
+    CHECK(atomic_load(&work.slots[1].deadline) > before, "and runs again");
+}
+
+// Rows between two engines must lie in the payload to the last byte.
+static void sizes(void)
+{
+    static uint8_t bytes[1000];
+    struct hr__payload *p = &work.payloads[0];
+
+    set_up();
+    work.plan.num_spans = 2;
+    work.plan.spans[0].span = (struct hr_span){HR_ENTROPY, HR_COLOR};
+    work.pic.channels = 3;
+    *p = (struct hr__payload){.after = HR_COLOR,
+                              .data = bytes,
+                              .size = 9 * 40 + 30,
+                              .stride = 40,
+                              .rect = {0, 0, 10, 10}};
+    CHECK(hr__payload_made(&work), "it just fits");
+    p->size--;
+    CHECK(!hr__payload_made(&work), "a byte too small");
+    p->size++;
+    p->stride = 29;
+    CHECK(!hr__payload_made(&work), "rows that overlap");
+    p->stride = SIZE_MAX / 4;
+    CHECK(!hr__payload_made(&work), "a product that overflows");
+    p->stride = 40;
+    p->after = HR_ENTROPY;
+    CHECK(!hr__payload_made(&work), "another stage's");
+}
+
+// A file without an end must be searched for where it stops: not cut in stages.
+static void damaged_files(void)
+{
+    const struct hr_op op = hr_op_decode(0);
+    struct bytes jpeg = test_jpeg(40, 30, &test_seed);
+    struct hr__picture pic = {
+        .data = jpeg.data, .size = jpeg.size, .width = 40, .height = 30};
+    char text[128];
+
+    CHECK(!hr_probe(jpeg.data, jpeg.size, NULL, &pic.info), "%s",
+          hr_last_error());
+    CHECK(!hr__geometry_build(&pic.geo, &op, 1, 40, 30, 1, text), "%s", text);
+    CHECK(cpu_planes_takes(&pic) && cpu_entropy_takes(&pic), "a whole one");
+    pic.info.ends = false;
+    CHECK(!cpu_planes_takes(&pic) && !cpu_entropy_takes(&pic),
+          "without an end");
+    free(jpeg.data);
+}
+
+// ---- Errands ---------------------------------------------------------------
+
+static atomic_int back;
+
+static void sleep_well(void *arg)
+{
+    test_sleep(*(int64_t *)arg);
+    atomic_fetch_add(&back, 1);
+}
+
+// Waited for, or left behind: then it frees what it has itself.
+static void errands(void)
+{
+    static int64_t none = 0, some = 100 * TEST_MS;
+
+    CHECK(hr__errand(sleep_well, &none, 5000 * TEST_MS), "it came back");
+    CHECK(atomic_load(&back) == 1, "done");
+    CHECK(!hr__errand(sleep_well, &some, 10 * TEST_MS), "it was left behind");
+    CHECK(atomic_load(&back) == 1, "it is still on its way");
+    CHECK(test_reaches(&back, 2), "it came back in the end");
+    test_sleep(50 * TEST_MS);
+}
+
+// ---- The way back ----------------------------------------------------------
+
+static struct hr__way way;
+static atomic_int inside;
+
+static void *guest(void *arg)
+{
+    (void)arg;
+    CHECK(hr__way_pass(&way) == &engines[0], "it is open");
+    atomic_store(&inside, 1);
+    test_sleep(100 * TEST_MS);
+    atomic_store(&inside, 2);
+    hr__way_passed(&way);
+    return NULL;
+}
+
+static void ways(void)
+{
+    pthread_t thread;
+
+    hr__way_open(&way, &engines[0]);
+    pthread_create(&thread, NULL, guest, NULL);
+    CHECK(test_reaches(&inside, 1), "inside");
+    hr__way_close(&way);
+    CHECK(atomic_load(&inside) == 2, "closed while somebody passes");
+    CHECK(!hr__way_pass(&way), "it is closed");
+    pthread_join(thread, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(stops),         TEST_CASE(clocks),  TEST_CASE(sizes),
+        TEST_CASE(damaged_files), TEST_CASE(errands), TEST_CASE(ways),
+    };
+
+    return test_main("services", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
+}
