@@ -381,6 +381,8 @@ bool hr__look_begin(struct hr__work *work, const struct hr__outcome *out);
 // False: the job needs the watchdog, and it cannot be started.
 bool hr__job_watched(struct hr__device *dev,
                      const struct hr_job_params *params);
+// When a job that is submitted now must have ended; INT64_MAX = never.
+int64_t hr__job_deadline(const struct hr_job_params *params);
 // A job of n works in a block of size bytes of the pool, and what all jobs are
 // at first. dev's reference is the caller's. bytes: taken from the budget.
 struct hr__job *hr__job_make(struct hr__device *dev, int n, size_t size,

@@ -41,7 +41,8 @@ static struct hr__job *submit(struct hr__device *dev, const struct hr_sample *s,
                               int n, struct hr_info *infos,
                               const struct hr_job_params *params)
 {
-    int64_t begin = hr__watch_begin();
+    int64_t begin = hr__watch_begin(), deadline = hr__job_deadline(params);
+    enum hr_status status;
     size_t head = round64(sizeof(struct hr__job)) +
                   round64(sizeof(struct hr__work) * (size_t)n) +
                   round64(sizeof(struct hr_result) * (size_t)n);
@@ -51,14 +52,17 @@ static struct hr__job *submit(struct hr__device *dev, const struct hr_sample *s,
 
     if (!measure(s, n, &text) || !hr__job_watched(dev, params))
         return NULL;
-    if (hr__budget_admit(dev, head + text, params->wait_for_room))
-        return hr__fail(HR_EAGAIN, "over the budget of %zu bytes",
+    status = hr__budget_admit(dev, head + text, params->wait_for_room,
+                              deadline);
+    if (status)
+        return hr__fail(status, "over the budget of %zu bytes",
                         dev->pub.params.budget),
                NULL;
     if (!(job = hr__job_make(dev, n, head + text, head + text, params))) {
         hr__budget_return(dev, head + text);
         return NULL;
     }
+    job->deadline = deadline;
     job->moves = true;
     job->infos = infos;
     at = (char *)job + head;

@@ -236,7 +236,7 @@ static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
     fill_picture(w, dst);
 }
 
-static int64_t deadline_of(const struct hr_job_params *params)
+int64_t hr__job_deadline(const struct hr_job_params *params)
 {
     return params->timeout_ns > 0 ? hr__deadline(params->timeout_ns)
                                   : INT64_MAX;
@@ -263,7 +263,7 @@ struct hr__job *hr__job_make(struct hr__device *dev, int n, size_t size,
     job->params = *params;
     job->bytes = bytes;
     job->fd = -1;
-    job->deadline = deadline_of(params);
+    job->deadline = hr__job_deadline(params);
     atomic_init(&job->refs, 3);
     atomic_init(&job->left, n);
     pthread_mutex_init(&job->lock, NULL);
@@ -386,7 +386,7 @@ static struct hr__job *submit(struct hr__device *dev,
                               const struct hr_job_params *params)
 {
     struct hr__job *job;
-    int64_t begin = hr__watch_begin(), deadline = deadline_of(params);
+    int64_t begin = hr__watch_begin(), deadline = hr__job_deadline(params);
     enum hr_status status;
     struct sizes z;
 

@@ -109,7 +109,9 @@ static void damaged_files(void)
 
     CHECK(!hr_probe(jpeg.data, jpeg.size, NULL, &pic.info), "%s",
           hr_last_error());
-    CHECK(!hr__geometry_build(&pic.geo, &op, 1, 40, 30, 1, text), "%s", text);
+    CHECK(!hr__geometry_build(&pic.geo, &op, 1, HR_REFERENCE_DEFAULT, 40, 30, 1,
+                              text),
+          "%s", text);
     CHECK(cpu_planes_takes(&pic) && cpu_entropy_takes(&pic), "a whole one");
     pic.info.ends = false;
     CHECK(!cpu_planes_takes(&pic) && !cpu_entropy_takes(&pic),

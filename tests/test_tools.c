@@ -66,8 +66,8 @@ static void ops_forms(void)
     list = parsed(" decode, resize=256:bicubic , crop=1, 2, 3, 4,\n"
                   "normalize=0.5, 0.25, 0.125/1");
     CU_ASSERT_EQUAL(list.num, 4);
-    CU_ASSERT_EQUAL(list.items[2].op.crop.h, 4);
-    CU_ASSERT_EQUAL(list.items[3].op.normalize.mean[2], .125f);
+    CU_ASSERT_EQUAL(list.ops[2].crop.h, 4);
+    CU_ASSERT_EQUAL(list.ops[3].normalize.mean[2], .125f);
 
     list = parsed("hflip,vflip,transpose,random_hflip,random_vflip=0.25");
     CU_ASSERT_EQUAL(list.num, 6);  // decode is put in front

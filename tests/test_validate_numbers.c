@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "augment.h"
 #include "fake_engine.h"
 #include "validate_run.h"
 
@@ -35,16 +34,14 @@ static void levels_of(const char *device, const char *path, const char *text,
         .w = SIDE, .h = SIDE, .c = 3, .dtype = dtype, .layout = HR_NCHW};
     hr_device dev = hr_device_open(device, NULL);
     hr_image image = hr_image_create(dev, &params);
-    const struct augment_key key = {.seed = 0};
-    struct hr_op drawn[HR_MAX_OPS];
     struct ops_list ops;
     char error[320];
     struct hr_sample sample = {.path = path, .out = image};
     hr_job job;
 
     CU_ASSERT_FATAL(ops_parse(&ops, text, error, sizeof(error)));
-    sample.ops = drawn;
-    sample.num_ops = augment_ops(&ops, &key, NULL, drawn);
+    sample.ops = ops.ops;
+    sample.num_ops = ops.num;
     job = hr_submit(dev, &sample, 1, NULL, NULL);
     CU_ASSERT_EQUAL(hr_job_wait(job, HR_FOREVER), HR_OK);
     for (int i = 0; i < NUMBERS; i++) {
