@@ -89,7 +89,7 @@ struct hr_crop hr__random_window(const struct hr_random_resized_crop *op,
     return central_crop(w, h, ratio);
 }
 
-// ---- One op ------------------------------------------------------------------
+// ---- One op ----------------------------------------------------------------
 
 // The first place that a window of `side` may have along an axis of n pixels,
 // and how many places there are; <= 0: it does not fit.
@@ -122,8 +122,9 @@ static bool draw_crop(const struct hr_random_crop *op,
         return false;
     }
     hr__random_words(key, place, 0, word);
-    crop.y += below(word[0], ny);
-    crop.x += below(word[1], nx);
+    // Beyond HR_MAX_SIDE a crop could not be submitted; there all is black.
+    crop.y = (int)fmin(crop.y + below(word[0], ny), HR_MAX_SIDE);
+    crop.x = (int)fmin(crop.x + below(word[1], nx), HR_MAX_SIDE);
     *out = (struct hr_op){.type = HR_OP_CROP, .crop = crop};
     return true;
 }
@@ -167,7 +168,7 @@ static int draw(const struct hr_op *op, const struct hr_random *key, int place,
     }
 }
 
-// ---- Lists -------------------------------------------------------------------
+// ---- Lists -----------------------------------------------------------------
 
 static bool is_random(const struct hr_op *op)
 {

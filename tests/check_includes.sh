@@ -124,6 +124,7 @@ self_test()
         echo "$text" >>"$file"
     done <<'END'
 hal/job.c #include "plan.h"
+hal/random.c #include <Random123/philox.h>
 hal/job.c #include <stdio.h>
 hal/registry.c extern const struct hr__backend hr__backend_cpu;
 backends/cpu/job.c #include "cpu_fallback/cpu_ops.h"

@@ -60,7 +60,7 @@ static void windows_stay(void)
         {{7, 0, 1}, 1, 500, 375, {120, 10, 281, 350}},
         {{7, 1, 1}, 1, 500, 375, {119, 19, 327, 330}},
         {{7, 2, 1}, 1, 500, 375, {21, 2, 474, 369}},
-        {{0xfedcba9876543210, 0x123456789a, 77}, 3, 4000, 31, {1979, 0, 41, 31}},
+        {{0xfedcba9876543210, 78187493530, 77}, 3, 4000, 31, {1979, 0, 41, 31}},
         {{0, 0, 0}, 0, 1, 1, {0, 0, 1, 1}},
         {{1, 5, 0}, 2, 100, 4000, {0, 1933, 100, 133}},
         {{1, 5, 0}, 31, 16384, 16384, {3236, 1715, 8111, 9573}},
@@ -240,6 +240,24 @@ static void crops(void)
     CU_ASSERT_EQUAL(hr_ops_draw(&large, 1, NULL, 7, 9, 1, out, &n), HR_EINVAL);
     CHECK(strstr(hr_last_error(), "8x5 does not fit in 7x9") != NULL, "%s",
           hr_last_error());
+}
+
+// A list that was drawn can be submitted, however absurd.
+static void far_outside(void)
+{
+    const struct hr_op op = hr_op_random_crop(.w = 1, .h = 1,
+                                              .pad = HR_MAX_SIDE);
+    struct hr_op out[HR_MAX_OPS];
+    int most = 0, w, h;
+
+    for (int i = 0; i < 50; i++) {
+        int n = drawn(&op, 1, (uint64_t)i, HR_MAX_SIDE, HR_MAX_SIDE, out);
+
+        CHECK(!hr_ops_output_size(out, n, HR_MAX_SIDE, HR_MAX_SIDE, 1, &w, &h),
+              "%s", hr_last_error());
+        most = out[0].crop.x > most ? out[0].crop.x : most;
+    }
+    CU_ASSERT_EQUAL(most, HR_MAX_SIDE);
 }
 
 static void lists(void)
@@ -580,6 +598,7 @@ int main(int argc, char **argv)
         TEST_CASE(narrow),
         TEST_CASE(flips),
         TEST_CASE(crops),
+        TEST_CASE(far_outside),
         TEST_CASE(by_place),
         TEST_CASE(lists),
         TEST_CASE(refused),

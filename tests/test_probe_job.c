@@ -121,10 +121,10 @@ static void facts(void)
 // A picture that keeps the only worker for a while.
 static hr_job busy(hr_image src, hr_image *out)
 {
-    static const struct hr_op ops[] = {HR_OP_RESIZE(.w = 6000, .h = 6000)};
+    static const struct hr_op ops[] = {HR_OP_RESIZE(.w = 4500, .h = 4500)};
 
     *out = hr_image_create(dev,
-                           hr_image_params(.w = 6000, .h = 6000, .c = 3,
+                           hr_image_params(.w = 4500, .h = 4500, .c = 3,
                                            .dtype = HR_U8, .layout = HR_NHWC));
     return hr_submit(dev,
                      &(struct hr_sample){
@@ -207,6 +207,7 @@ static bool stopped_as(enum hr_status want, hr_image src,
         hr_job_release(&first[i]);
         hr_image_release(&out[i]);
     }
+    hr_wait_all(dev, HR_FOREVER);  // their bytes are the next ones'
     return in_time;
 }
 

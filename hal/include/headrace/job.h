@@ -124,11 +124,12 @@ HR_API hr_job hr_submit(hr_device dev, const struct hr_sample *samples, int n,
                         hr_batch batch, const struct hr_job_params *params);
 
 // Reads header facts of n samples on the library's threads: hr_probe() of their
-// data, or hr_probe_path() of their path, with the device's limits. Everything
-// else in a sample is ignored, and no picture is made. When the job is done
-// infos[i] and results[i] (status, message, width, height, orientation) say
-// what the header said; until then infos is the library's. Otherwise a job as
-// of hr_submit(), with tier, strict, spans and first_slot ignored. Threads: any.
+// data, or hr_probe_path() of their path, with the device's limits. Of the rest
+// of a sample only name is looked at, and no picture is made. When the job is
+// done infos[i] and results[i] (status, message, width, height, orientation)
+// say what the header said; until then infos is the library's. Otherwise a job
+// as of hr_submit(), with tier, strict, spans and first_slot ignored.
+// Threads: any.
 HR_API hr_job hr_probe_submit(hr_device dev, const struct hr_sample *samples,
                               int n, struct hr_info *infos,
                               const struct hr_job_params *params);
