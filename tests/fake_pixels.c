@@ -176,14 +176,19 @@ static void spoil_decoded(struct pixels *p, enum fake_fault fault)
         move_planes(p, 3, 0);
 }
 
-static void spoil_resampled(struct pixels *p, const struct hr__picture *pic,
-                            enum fake_fault fault)
+static bool is_resized(const struct hr__picture *pic)
 {
     bool resized = false;
 
     for (int i = 0; i < pic->geo.num_steps; i++)
         resized |= pic->geo.steps[i].resized;
-    if (resized && fault == FAKE_FAULT_RESAMPLE)
+    return resized;
+}
+
+static void spoil_resampled(struct pixels *p, const struct hr__picture *pic,
+                            enum fake_fault fault)
+{
+    if (fault == FAKE_FAULT_RESAMPLE && is_resized(pic))
         one_off(p, p->c);
 }
 
@@ -319,14 +324,12 @@ static uint8_t stored(uint8_t v, const struct hr__picture *pic, int x, int y,
     static const uint8_t spread[3][4] = {{0, 1, 0, 2},
                                          {0, 5, 0, 12},
                                          {0, 0, 40, 140}};
-    bool resized = false;
 
-    for (int i = 0; i < pic->geo.num_steps; i++)
-        resized |= pic->geo.steps[i].resized;
     if (fault == FAKE_FAULT_STORE)
         return v ^ (is_hit(x, y) && pic->dst.dtype != HR_U8);
     if (fault == FAKE_FAULT_RANKS)
-        return moved(v, resized ? 20 - pic->width / 10 : pic->width / 10);
+        return moved(v,
+                     is_resized(pic) ? 20 - pic->width / 10 : pic->width / 10);
     if (fault == FAKE_FAULT_SPREAD)
         return moved(v, spread[c][(x + 3 * y) % 4]);
     return v;
@@ -399,58 +402,4 @@ void fake_pixels(struct hr__task *task, enum fake_fault fault,
     else if (ok)
         hand_on(task, &p, out);
     drop(&p);
-}
-
-// ---- Memory of its own ----------------------------------------------------
-
-enum { HEADER = 64 };  // in front of memory, for alignment
-_Static_assert(sizeof(struct hr__memory) <= HEADER, "it fits");
-
-void fake_native(struct hr__engine *e, struct hr_native_device *out)
-{
-    *out = (struct hr_native_device){.api = "fake", .device = e};
-}
-
-struct hr__memory *fake_memory(struct hr__engine *e, enum hr_memory kind,
-                               size_t size, bool clear)
-{
-    struct hr__memory *m = hr__alloc(e->device, HEADER + size);
-
-    if (!m) {
-        hr__fail(HR_ENOMEM, "out of memory");
-        return NULL;
-    }
-    *m = (struct hr__memory){
-        .owner = e,
-        .size = size,
-        .native = {.api = "fake", .memory = (char *)m + HEADER},
-        .host = kind == HR_MEMORY_PINNED ? (char *)m + HEADER : NULL};
-    memset(m->native.memory, clear ? 0 : 0xdd, size);
-    atomic_fetch_add(&fake_counts.memory, 1);
-    atomic_fetch_add(&fake_counts.memory_made, 1);
-    return m;
-}
-
-void fake_memory_free(struct hr__engine *e, struct hr__memory *m)
-{
-    (void)e;
-    memset(m->native.memory, 0xdd, m->size);
-    hr__free(m);
-    atomic_fetch_sub(&fake_counts.memory, 1);
-}
-
-void fake_do_copy(const struct hr__copy *copy)
-{
-    uint8_t *mem = (uint8_t *)copy->memory->native.memory + copy->at;
-
-    if (copy->to)
-        memcpy(copy->to, mem, copy->size);
-    else if (copy->from)
-        memcpy(mem, copy->from, copy->size);
-    else
-        memset(mem, 0, copy->size);
-    atomic_fetch_add(copy->to     ? &fake_counts.copies_down
-                     : copy->from ? &fake_counts.copies_up
-                                  : &fake_counts.clears,
-                     1);
 }

@@ -121,31 +121,32 @@ static void overlap(void)
 }
 
 // A trace made by hand, in microseconds; the window is 100 ms to 200 ms.
+static const char trace[] =
+    "{\"traceEvents\": ["
+    "{\"ph\": \"C\", \"name\": \"jobs in flight\", \"ts\": 50000,"
+    " \"args\": {\"value\": 2}},"
+    "{\"ph\": \"C\", \"name\": \"jobs in flight\", \"ts\": 130000,"
+    " \"args\": {\"value\": 0}},"
+    "{\"ph\": \"C\", \"name\": \"something else\", \"ts\": 140000,"
+    " \"args\": {\"value\": 9}},"
+    "{\"ph\": \"C\", \"name\": \"jobs in flight\", \"ts\": 155000,"
+    " \"args\": {\"value\": 4}},"
+    // A device for 60 ms of the window; a worker beside 15 of them, one
+    // that waits does not count.
+    "{\"ph\": \"X\", \"cat\": \"device\", \"name\": \"store\","
+    " \"tid\": 1073741824, \"ts\": 140000, \"dur\": 90000},"
+    "{\"ph\": \"X\", \"cat\": \"host\", \"name\": \"entropy\","
+    " \"tid\": 12, \"ts\": 120000, \"dur\": 35000},"
+    "{\"ph\": \"X\", \"cat\": \"host\", \"name\": \"idle\","
+    " \"tid\": 11, \"ts\": 100000, \"dur\": 100000},"
+    "{\"ph\": \"M\", \"name\": \"thread_name\", \"tid\": 12,"
+    " \"args\": {\"name\": \"cpu worker 1\"}},"
+    "{\"ph\": \"M\", \"name\": \"thread_name\", \"tid\": 11,"
+    " \"args\": {\"name\": \"cpu worker 0\"}}"
+    "]}";
+
 static void trace_arithmetic(void)
 {
-    static const char trace[] =
-        "{\"traceEvents\": ["
-        "{\"ph\": \"C\", \"name\": \"jobs in flight\", \"ts\": 50000,"
-        " \"args\": {\"value\": 2}},"
-        "{\"ph\": \"C\", \"name\": \"jobs in flight\", \"ts\": 130000,"
-        " \"args\": {\"value\": 0}},"
-        "{\"ph\": \"C\", \"name\": \"something else\", \"ts\": 140000,"
-        " \"args\": {\"value\": 9}},"
-        "{\"ph\": \"C\", \"name\": \"jobs in flight\", \"ts\": 155000,"
-        " \"args\": {\"value\": 4}},"
-        // A device for 60 ms of the window; a worker beside 15 of them, one
-        // that waits does not count.
-        "{\"ph\": \"X\", \"cat\": \"device\", \"name\": \"store\","
-        " \"tid\": 1073741824, \"ts\": 140000, \"dur\": 90000},"
-        "{\"ph\": \"X\", \"cat\": \"host\", \"name\": \"entropy\","
-        " \"tid\": 12, \"ts\": 120000, \"dur\": 35000},"
-        "{\"ph\": \"X\", \"cat\": \"host\", \"name\": \"idle\","
-        " \"tid\": 11, \"ts\": 100000, \"dur\": 100000},"
-        "{\"ph\": \"M\", \"name\": \"thread_name\", \"tid\": 12,"
-        " \"args\": {\"name\": \"cpu worker 1\"}},"
-        "{\"ph\": \"M\", \"name\": \"thread_name\", \"tid\": 11,"
-        " \"args\": {\"name\": \"cpu worker 0\"}}"
-        "]}";
     struct bytes b = {.data = (uint8_t *)trace, .size = sizeof(trace) - 1};
     struct profile *p = calloc(1, sizeof(*p));
     struct profile_watch *w = &p->watch[0];
@@ -223,7 +224,20 @@ static void advice(void)
          MADE PART "more threads do not help; an engine with "
                    "entropy..reconstruct would feed it.",
          "");
-    c.part = NULL;
+}
+
+static void advice_without_remedy(void)
+{
+    struct profile_case c = {.backend = "cpu",
+                             .threads = 4,
+                             .cores = 4,
+                             .consumer_ms = 30,
+                             .busy = 0.70,
+                             .rate = 1400,
+                             .need = 2133,
+                             .cost = 0.00256,
+                             .offload = "entropy..reconstruct"};
+
     // 1400 / (1 - 0.2) is less than what it needs: no engine for that part
     // feeds it.
     c.part_share = 0.2;
@@ -355,12 +369,19 @@ static void consumer_is_late(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(medians),          TEST_CASE(threads_that_suffice),
-        TEST_CASE(largest_part),     TEST_CASE(enough_in_words),
-        TEST_CASE(bounds),           TEST_CASE(overlap),
-        TEST_CASE(trace_arithmetic), TEST_CASE(advice),
-        TEST_CASE(advice_fed),       TEST_CASE(advice_alone),
-        TEST_CASE(of_one_round),     TEST_CASE(consumer_is_late),
+        TEST_CASE(medians),
+        TEST_CASE(threads_that_suffice),
+        TEST_CASE(largest_part),
+        TEST_CASE(enough_in_words),
+        TEST_CASE(bounds),
+        TEST_CASE(overlap),
+        TEST_CASE(trace_arithmetic),
+        TEST_CASE(advice),
+        TEST_CASE(advice_without_remedy),
+        TEST_CASE(advice_fed),
+        TEST_CASE(advice_alone),
+        TEST_CASE(of_one_round),
+        TEST_CASE(consumer_is_late),
     };
 
     return test_main("profile_advice", cases, sizeof(cases) / sizeof(*cases),

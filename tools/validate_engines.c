@@ -157,6 +157,12 @@ const char *validate_grouped(uint64_t n, char out[32])
     return out;
 }
 
+struct hr_span validate_span_of(int bit)
+{
+    return (struct hr_span){(enum hr_stage)(bit / HR_NUM_STAGES),
+                            (enum hr_stage)(bit % HR_NUM_STAGES)};
+}
+
 void validate_reasons_text(const struct validate *v, char *out, size_t size)
 {
     *out = '\0';
@@ -164,6 +170,27 @@ void validate_reasons_text(const struct validate *v, char *out, size_t size)
         if (v->handed_why[bit])
             validate_say(out, size, "%s%" PRIu64 " %s", *out ? ", " : "",
                          v->handed_why[bit], hr_why_text(1u << bit));
+}
+
+void validate_spans_text(const struct validate *v, char *out, size_t size)
+{
+    *out = '\0';
+    for (int i = 0; i < v->num_engines && !is_cpu(v); i++) {
+        const struct validate_engine *e = &v->engines[i];
+        const char *before = e->name;
+
+        for (int bit = 0; bit < HR_NUM_STAGES * HR_NUM_STAGES; bit++) {
+            char span[64];
+
+            if (!e->spans[bit])
+                continue;
+            tools_span_text(span, sizeof(span), validate_span_of(bit));
+            validate_say(out, size, "%s%s %s of %" PRIu64,
+                         before == e->name && *out ? "; " : "", before, span,
+                         e->spans[bit]);
+            before = ",";
+        }
+    }
 }
 
 void validate_silence_text(const struct validate *v, char *out, size_t size)

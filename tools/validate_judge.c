@@ -343,15 +343,19 @@ static void say_equal(const struct validate *v, char *out, size_t size)
     }
 }
 
-static void say_handed(const struct validate *v, char *out, size_t size)
+// Equal pictures prove nothing of an engine that did not make them.
+static void say_makers(const struct validate *v, char *out, size_t size)
 {
-    char reasons[768];
+    char text[768];
 
-    if (!v->handed)
+    validate_spans_text(v, text, sizeof(text));
+    if (*text)
+        validate_say(out, size, "; made by %s", text);
+    if (!v->handed || validate_is_silent(v))
         return;
-    validate_reasons_text(v, reasons, sizeof(reasons));
+    validate_reasons_text(v, text, sizeof(text));
     validate_say(out, size, "; %" PRIu64 " handed to the next engine: %s",
-                 v->handed, reasons);
+                 v->handed, text);
 }
 
 static enum validate_finding say_good(const struct validate *v, char *out,
@@ -370,10 +374,11 @@ static enum validate_finding say_good(const struct validate *v, char *out,
         validate_silence_text(v, who, sizeof(who));
         validate_say(out, size, "nothing shown: %s; what others made is ", who);
         say_equal(v, out, size);
+        say_makers(v, out, size);
         return VALIDATE_UNKNOWN;
     }
     say_equal(v, out, size);
-    say_handed(v, out, size);
+    say_makers(v, out, size);
     return VALIDATE_HOLDS;
 }
 

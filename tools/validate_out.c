@@ -38,12 +38,6 @@ static json_t *stages_json(const struct validate_stats *at, const bool *cut)
     return json;
 }
 
-static struct hr_span span_of(int bit)
-{
-    return (struct hr_span){(enum hr_stage)(bit / HR_NUM_STAGES),
-                            (enum hr_stage)(bit % HR_NUM_STAGES)};
-}
-
 static json_t *spans_json(uint32_t spans)
 {
     json_t *json = json_array();
@@ -53,7 +47,7 @@ static json_t *spans_json(uint32_t spans)
 
         if (!(spans >> bit & 1))
             continue;
-        tools_span_text(text, sizeof(text), span_of(bit));
+        tools_span_text(text, sizeof(text), validate_span_of(bit));
         json_array_append_new(json, json_string(text));
     }
     return json;
@@ -146,7 +140,7 @@ static json_t *engines_json(const struct validate *v)
             if (e->spans[bit]) {
                 char text[64];
 
-                tools_span_text(text, sizeof(text), span_of(bit));
+                tools_span_text(text, sizeof(text), validate_span_of(bit));
                 json_object_set_new(spans, text,
                                     json_integer((json_int_t)e->spans[bit]));
             }

@@ -24,7 +24,9 @@ static void add_figures(const struct validate *v, struct report *r)
     const struct validate_stats *end = &v->at[HR_STORE];
     char value[64], note[96], number[32];
 
-    report_figure(r, "pictures", validate_grouped(v->done, value), "compared");
+    snprintf(note, sizeof(note), "%s compared to the end",
+             validate_grouped(end->pictures, number));
+    report_figure(r, "pictures", validate_grouped(v->done, value), note);
     for (int i = 0; i < v->num_engines; i++)
         report_figure(r, v->engines[i].name,
                       validate_grouped(v->engines[i].pictures, value),
@@ -258,6 +260,22 @@ static void add_outside(const struct validate *v, struct report *r)
         report_text_cell(r, "%s", name_of(v, v->names[i], path));
 }
 
+// Its first clause as the headline, the rest below it.
+static void add_verdict(struct report *r, enum report_tone tone, char *sentence)
+{
+    char *rest = strstr(sentence, "; "), text[VALIDATE_SENTENCE];
+
+    if (rest)
+        *rest = '\0';
+    sentence[0] = (char)toupper((unsigned char)sentence[0]);
+    report_verdict(r, tone, sentence);
+    if (!rest)
+        return;
+    rest[2] = (char)toupper((unsigned char)rest[2]);
+    snprintf(text, sizeof(text), "%s.", rest + 2);
+    report_verdict_text(r, text);
+}
+
 static void add_head(const struct validate *v, struct report *r)
 {
     static const char *const tiers[] = {
@@ -273,12 +291,11 @@ static void add_head(const struct validate *v, struct report *r)
 
     for (int s = VALIDATE_FIRST_CUT; s <= HR_STORE; s++)
         differ += v->at[s].differing;
-    sentence[0] = (char)toupper((unsigned char)sentence[0]);
-    report_verdict(r,
-                   finding == VALIDATE_BROKEN              ? REPORT_BAD
-                   : differ || finding == VALIDATE_UNKNOWN ? REPORT_WARN
-                                                           : REPORT_GOOD,
-                   sentence);
+    add_verdict(r,
+                finding == VALIDATE_BROKEN              ? REPORT_BAD
+                : differ || finding == VALIDATE_UNKNOWN ? REPORT_WARN
+                                                        : REPORT_GOOD,
+                sentence);
     report_fact(r, "device", "%s: %s", v->dev[VALIDATE_DEVICE]->name,
                 v->dev[VALIDATE_DEVICE]->description);
     report_fact(r, "compared with", "%s (%s)", reference->description,

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// headrace validate on an OpenCL device whose kernel is wrong by one level: its
+// certificate refuses it, the CPU makes the pictures, and validate must not call
+// that exact.
+#include <stdlib.h>
+#include <string.h>
+
+#include "validate_run.h"
+
+static json_t *run(int code)
+{
+    struct validate_ran r = VALIDATE_RUN(validate_in, "--backend",
+                                         "opencl:pocl", "--tier", "exact",
+                                         "--json");
+    json_t *json = json_loads(r.out, 0, NULL);
+
+    CHECK(r.code == code && json, "exit %d, not %d: %s%.300s", r.code, code,
+          r.err, r.out);
+    validate_done(&r);
+    return json;
+}
+
+static json_int_t reconstructed(json_t *json)
+{
+    json_t *engines = json_object_get(json, "engines"), *e;
+    const char *name;
+    json_int_t n = 0;
+
+    json_object_foreach(engines, name, e)
+        n += number_at(json_object_get(e, "spans"), "reconstruct..store");
+    return n;
+}
+
+static void wrong_kernel(void)
+{
+    json_t *json = run(2);
+
+    CU_ASSERT_EQUAL(reconstructed(json), 0);
+    CHECK(strstr(text_at(json, "verdict"), "nothing shown: opencl:") &&
+              strstr(text_at(json, "verdict"),
+                     "6 its pictures differed when it was tested"),
+          "%s", text_at(json, "verdict"));
+    json_decref(json);
+}
+
+// The same device and the same way there, with kernels that are right.
+static void right_kernel(void)
+{
+    json_t *json;
+
+    unsetenv("HEADRACE_FAULT_KERNEL");
+    setenv("XDG_CACHE_HOME", test_folder(), 1);
+    json = run(0);
+    CU_ASSERT_EQUAL(reconstructed(json), VALIDATE_PICTURES);
+    json_decref(json);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(wrong_kernel),
+        TEST_CASE(right_kernel),
+    };
+    hr_device dev;
+
+    validate_init();
+    setenv("XDG_CACHE_HOME", validate_folder, 1);
+    setenv("POCL_CACHE_DIR", validate_folder, 1);
+    setenv("HEADRACE_OPENCL_LIBRARY", HR_FAULT_LIBRARY, 1);
+    setenv("HEADRACE_FAULT_KERNEL",
+           "clamp(v + 128, (int8)=clamp(v + 129, (int8)", 1);
+    unsetenv("HEADRACE_CERTIFICATE");
+    if (!(dev = hr_device_open("opencl:pocl", NULL))) {
+        if (!test_is_absent())
+            return 1;
+        printf("not run: %s\n", hr_last_error());
+        return TEST_NOT_RUN;
+    }
+    hr_device_close(&dev);
+    return test_main("opencl_validate", cases, sizeof(cases) / sizeof(*cases),
+                     argc, argv);
+}
