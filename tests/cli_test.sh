@@ -73,11 +73,13 @@ import json, sys
 import numpy as np
 from PIL import Image
 import torchvision.transforms as T
+from torchvision.datasets import ImageFolder
 shape = T.Compose([T.Resize(256), T.CenterCrop(224)])
 norm = T.Compose([T.ToTensor(), T.Normalize([0.485, 0.456, 0.406],
                                             [0.229, 0.224, 0.225])])
 f32, u8, f16 = (np.load(x + ".npy") for x in ("all", "u8", "f16"))
-pictures = json.load(open("all.json"))["pictures"]
+listing = json.load(open("all.json"))
+pictures = listing["pictures"]
 assert f32.shape == (len(pictures), 3, 224, 224) and f32.dtype == np.float32
 assert u8.shape == (len(pictures), 224, 224, 3) and u8.dtype == np.uint8
 for i, picture in enumerate(pictures):
@@ -86,6 +88,9 @@ for i, picture in enumerate(pictures):
     assert np.array_equal(u8[i], np.asarray(small)), picture
     assert np.array_equal(f32[i].view(np.uint32), want.view(np.uint32)), picture
     assert np.array_equal(f16[i], want.astype(np.float16)), picture
+folder = ImageFolder("pictures/photos")
+assert listing["classes"] == folder.classes
+assert {p["path"]: p["class"] for p in pictures} == dict(folder.samples)
 END
 if "${python:-false}" -c 'import torchvision, PIL' 2>/dev/null; then
     if "$python" reference.py 2>err; then

@@ -52,6 +52,9 @@ static void names(void)
 {
     CHECK(!strcmp(hr_stage_name(HR_ENTROPY), "entropy"), "entropy");
     CHECK(!strcmp(hr_stage_name(HR_STORE), "store"), "store");
+    CHECK(!strcmp(hr_stage_name(HR_READ), "read"), "read");
+    CHECK(!strcmp(hr_stage_name(HR_HEADER), "header"), "header");
+    CHECK(!strcmp(hr_stage_name(HR_NUM_STAGES), "?"), "none");
     CHECK(!strcmp(hr_stage_name((enum hr_stage)77), "?"), "77");
     CHECK(!strcmp(hr_dtype_name(HR_F16), "f16") && hr_dtype_size(HR_F16) == 2,
           "f16");

@@ -306,8 +306,8 @@ static void bad_words(void)
           "--report", "/nowhere/at/all.html");
     WORDS("report cannot be written", validate_in, "--backend", "cpu",
           "--report", validate_folder);
-    WORDS("none of cpu, reference", validate_in, "--against", "gpu");
-    WORDS("none of close, exact, fast", validate_in, "--tier", "sloppy");
+    WORDS("not one of cpu, reference", validate_in, "--against", "gpu");
+    WORDS("not one of close, exact, fast", validate_in, "--tier", "sloppy");
     WORDS("--limit", validate_in, "--limit", "0");
     WORDS("--seed", validate_in, "--seed", "x");
     WORDS("--ops", validate_in, "--ops", "resise=2");

@@ -141,7 +141,7 @@ listens() {
 }
 # Background jobs of a script ignore SIGINT unless it has job control.
 set -m
-for signal in INT TERM; do
+for signal in INT TERM HUP; do
     TMPDIR=$tmp "$headrace" profile pictures/photos --backends cpu --threads 1 \
         --seconds 20 --report stop.html --trace stop.json >out 2>err &
     child=$!
@@ -163,14 +163,15 @@ expect "no temporary files are left" \
 # ---- a device that lies ---------------------------------------------------
 
 driver=$(dirname "$headrace")/tests/va_driver
-# media CODE FAULT ARGUMENT...: validate on the media engine in software
-media() {
+# on_media CODE FAULT ARGUMENT...: the command with the media engine in software
+on_media() {
     local preload=$driver/libva_node_type.so
     LIBVA_DRIVERS_PATH=$driver LIBVA_DRIVER_NAME=headrace \
         LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$preload \
         HEADRACE_VA_DRIVER=fault=$2 HEADRACE_CERTIFICATE=off \
-        run "$1" validate same --backend vaapi:/dev/null+cpu "${@:3}"
+        run "$1" "${@:3}" --backend vaapi:/dev/null+cpu
 }
+media() { on_media "$1" "$2" validate same "${@:3}"; }
 if [ -e "$driver/headrace_drv_video.so" ] &&
    "$headrace" devices | grep -q '^vaapi'; then
     # 20 of one size; the first 16 are looked at by the library itself.
@@ -183,6 +184,8 @@ if [ -e "$driver/headrace_drv_video.so" ] &&
     done
     media 0 none
     says out "verdict: exact"
+    on_media 0 none run pictures/kinds/progressive-420.jpg --out none
+    says out "handed to the next engine: 1 (progressive JPEG)"
     media 1 Decode:wrong:always --report lies.html --json
     says out '"lies": '
     says out '"verdict": "not within tier close: the library found '

@@ -19,6 +19,8 @@ static const char example[] =
     "normalize=imagenet|M,M,M/S,S,S[:v2].\n"
     "\nExample: the ImageNet evaluation transform of a folder, one array\n"
     "  headrace run val/ --out val.npy\n"
+    "Example: the files of a list; FILE may have a tab and a label behind each\n"
+    "  find val/ -name '*.JPEG' | headrace run --list - --out val.npy\n"
     "Example: training crops, nothing kept, three epochs measured\n"
     "  headrace run train/ --out none --epochs 3 --ops \\\n"
     "    decode,random_resized_crop=224,random_hflip,normalize=imagenet\n";
