@@ -53,7 +53,7 @@ static void forget(void)
 
 static bool put(const char *path, bool part)
 {
-    struct out_file file;
+    struct out_file file = OUT_FILE_CLOSED;
 
     return (part ? out_file_open_part : out_file_open)(&file, path) &&
            out_file_write(&file, "new", 3) && out_file_close(&file) &&
