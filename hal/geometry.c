@@ -2,6 +2,7 @@
 // Ops to geometry: crop, resize, fit and flip become coordinates of a resample
 // step (picture.h draws it). A new step starts only where one cannot say it:
 // a second resize, a resize of a padded picture, padding of a cropped one.
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -113,6 +114,12 @@ static enum hr_status fold_crop(struct fold *f, const struct hr_crop *crop)
     return HR_OK;
 }
 
+// As int() does, but for what is far too large anyhow.
+static int to_side(double x)
+{
+    return x < INT_MAX ? (int)x : INT_MAX;
+}
+
 static void resize_size(const struct hr_resize *op, int w, int h, int *rw,
                         int *rh)
 {
@@ -126,10 +133,10 @@ static void resize_size(const struct hr_resize *op, int w, int h, int *rw,
     // int(size * long / short) with true division of exact integers.
     if (w <= h) {
         *rw = (int)s;
-        *rh = (int)((double)(s * h) / w);
+        *rh = to_side((double)(s * h) / w);
     } else {
         *rh = (int)s;
-        *rw = (int)((double)(s * w) / h);
+        *rw = to_side((double)(s * w) / h);
     }
 }
 

@@ -35,6 +35,8 @@ static bool plane_layout(struct plane *p, size_t *size)
         p->w > HR_MAX_SIDE || p->h > HR_MAX_SIDE ||
         (unsigned)p->dtype > HR_U8 || (unsigned)p->layout > HR_NHWC)
         return false;
+    if (!planar)
+        *p->stride_c = 0;  // there is none, whatever the caller says
     row = (size_t)p->w * elem * (planar ? 1 : (size_t)p->c);
     if (!*p->stride_h)
         *p->stride_h = row;

@@ -235,7 +235,8 @@ static bool read_file(struct hr__work *work, struct hr__outcome *out)
 {
     // Not blocking: the name may be a FIFO that nobody writes.
     int64_t begin = hr__watch_begin();
-    int fd = open(work->sample.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = open(work->sample.path,
+                  O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     bool ok;
 
     if (fd < 0)

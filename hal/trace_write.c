@@ -24,12 +24,21 @@ struct row {  // of a device's queue
     uint32_t serial;
 };
 
+struct thread {
+    int tid;
+    char name[32];
+};
+
 struct writer {
     FILE *f;
     int pid;
+    bool wall;
     int64_t shift;  // added to each time
+    uint64_t dropped;
     struct line *lines;
     size_t num;
+    struct thread *threads;
+    size_t num_threads;
     uint64_t *submits, *dones;  // jobs, sorted
     size_t num_submits, num_dones;
     struct row rows[MAX_ROWS];
@@ -91,38 +100,43 @@ static void read_ring(struct writer *w, const struct hr__ring *ring, size_t max,
     }
 }
 
-// Of the last trace: how many events at most, and how many were dropped.
-static uint64_t survey(const struct hr__trace_state *state, uint64_t *dropped,
+// Of the last trace: how many threads, how many events at most, and how many
+// were dropped.
+static uint64_t survey(struct writer *w, const struct hr__trace_state *state,
                        uint64_t *largest)
 {
     uint64_t total = 0, gone;
 
-    *dropped = state->homeless;
+    w->dropped = state->homeless;
     *largest = 0;
     for (const struct hr__ring *r = state->rings; r; r = r->next) {
         uint64_t kept = hr__ring_kept(r, &gone);
 
         if (r->generation != state->generation)
             continue;
-        *dropped += gone;
+        w->num_threads++;
+        w->dropped += gone;
         total += r->capacity < kept + 64 ? r->capacity : kept + 64;
         *largest = r->capacity > *largest ? r->capacity : *largest;
     }
     return total;
 }
 
-static bool gather(struct writer *w, const struct hr__trace_state *state,
-                   uint64_t *dropped)
+// What is to be written, as it is now; under the trace's lock.
+static bool gather(struct writer *w, const struct hr__trace_state *state)
 {
-    uint64_t largest, total = survey(state, dropped, &largest);
+    uint64_t largest, total = survey(w, state, &largest);
     struct hr__event *scratch = hr__alloc(NULL,
                                           (size_t)largest * sizeof(*scratch));
     size_t room = (size_t)total;
+    struct thread *t;
 
+    w->wall = state->wall;
     w->lines = hr__alloc(NULL, room * sizeof(*w->lines));
     w->submits = hr__alloc(NULL, room * sizeof(*w->submits));
     w->dones = hr__alloc(NULL, room * sizeof(*w->dones));
-    if (!scratch || !w->lines || !w->submits || !w->dones) {
+    w->threads = t = hr__alloc(NULL, w->num_threads * sizeof(*w->threads));
+    if (!scratch || !w->lines || !w->submits || !w->dones || !t) {
         hr__free(scratch);
         return false;
     }
@@ -131,12 +145,18 @@ static bool gather(struct writer *w, const struct hr__trace_state *state,
             size_t left = room - w->num, max = (size_t)r->capacity;
 
             read_ring(w, r, max < left ? max : left, state->start, scratch);
+            t->tid = r->tid;
+            memcpy(t++->name, r->name, sizeof(t->name));
         }
     hr__free(scratch);
+    return true;
+}
+
+static void sort(struct writer *w)
+{
     qsort(w->lines, w->num, sizeof(*w->lines), compare_lines);
     qsort(w->submits, w->num_submits, sizeof(*w->submits), compare_jobs);
     qsort(w->dones, w->num_dones, sizeof(*w->dones), compare_jobs);
-    return true;
 }
 
 // ---- Writing ---------------------------------------------------------------
@@ -312,14 +332,13 @@ static void write_name(struct writer *w, const char *what, int tid,
     fputs("}}", w->f);
 }
 
-static void write_names(struct writer *w, const struct hr__trace_state *state)
+static void write_names(struct writer *w)
 {
     char name[96];
 
     write_name(w, "process_name", 0, "headrace");
-    for (const struct hr__ring *r = state->rings; r; r = r->next)
-        if (r->generation == state->generation)
-            write_name(w, "thread_name", r->tid, r->name);
+    for (size_t i = 0; i < w->num_threads; i++)
+        write_name(w, "thread_name", w->threads[i].tid, w->threads[i].name);
     for (int i = 0; i < w->num_rows; i++) {
         snprintf(name, sizeof(name), "%s", w->rows[i].track);
         write_name(w, "thread_name", FIRST_ROW + i, name);
@@ -337,23 +356,22 @@ static int64_t wall_minus_monotonic(void)
            (before + (after - before) / 2);
 }
 
-static bool write_all(struct writer *w, const struct hr__trace_state *state,
-                      uint64_t dropped)
+static bool write_all(struct writer *w)
 {
     int64_t offset = wall_minus_monotonic();
 
     w->pid = (int)getpid();
-    w->shift = state->wall ? offset : 0;
+    w->shift = w->wall ? offset : 0;
     w->first = true;
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", w->f);
     write_events(w);
-    write_names(w, state);
+    write_names(w);
     fprintf(w->f,
             "\n],\"otherData\":{\"producer\":\"headrace %s\",\"clock\":\"%s\","
             "\"wall_minus_monotonic_ns\":\"%" PRId64 "\","
             "\"dropped_events\":\"%" PRIu64 "\"}}\n",
-            hr_version(), state->wall ? "wall" : "CLOCK_MONOTONIC", offset,
-            dropped);
+            hr_version(), w->wall ? "wall" : "CLOCK_MONOTONIC", offset,
+            w->dropped);
     return !ferror(w->f);
 }
 
@@ -361,26 +379,29 @@ enum hr_status hr_trace_write(const char *path)
 {
     struct writer w = {0};
     enum hr_status status = HR_OK;
-    struct hr__trace_state *state;
-    uint64_t dropped;
+    bool gathered;
     int err = 0;
 
     if (!path)
         return hr__fail(HR_EINVAL, "no path");
     if (!(w.f = fopen(path, "we")))
         return hr__fail(HR_EIO, "%.200s: %s", path, strerror(errno));
-    state = hr__trace_lock();
-    errno = 0;
-    if (!gather(&w, state, &dropped))
-        status = HR_ENOMEM;
-    else if (!write_all(&w, state, dropped))
-        err = errno ? errno : EIO;
+    gathered = gather(&w, hr__trace_lock());
+    // Threads may want a ring meanwhile, and the file may be a slow reader's.
     hr__trace_unlock();
+    errno = 0;
+    if (!gathered) {
+        status = HR_ENOMEM;
+    } else {
+        sort(&w);
+        err = write_all(&w) ? 0 : errno ? errno : EIO;
+    }
     if (fclose(w.f) && !err)
         err = errno ? errno : EIO;
     hr__free(w.lines);
     hr__free(w.submits);
     hr__free(w.dones);
+    hr__free(w.threads);
     if (status)
         return hr__fail(status, "no memory to sort the trace in");
     return err ? hr__fail(HR_EIO, "%.200s: %s", path, strerror(err)) : HR_OK;

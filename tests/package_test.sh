@@ -22,11 +22,11 @@ use_cmake()  # prefix
     "$tmp/cmake/consumer"
 }
 
-use_pkg_config()  # prefix
+use_pkg_config()  # prefix variable
 {
     local pc flags
     pc=$(find "$1" -name headrace.pc)
-    flags=$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --cflags --libs headrace)
+    flags=$(env "$2=$(dirname "$pc")" pkg-config --cflags --libs headrace)
     # shellcheck disable=SC2086
     $cc -std=c11 -o "$tmp/pc" "$source/tests/package/consumer.c" $flags
     LD_LIBRARY_PATH=$(dirname "$(find "$1" -name 'libheadrace.*' -print -quit)") \
@@ -59,7 +59,8 @@ if grep -rIl -e "$source" -e "$build" "$prefix"; then
 fi
 "$prefix/bin/headrace" --help >/dev/null
 use_cmake "$prefix"
-use_pkg_config "$prefix"
+# No other .pc file is there: it needs none.
+use_pkg_config "$prefix" PKG_CONFIG_LIBDIR
 
 echo "== the program of the README"
 sed -n '/^```c$/,/^```$/{/^```/!p}' "$source/README.md" >"$tmp/demo.c"
@@ -97,7 +98,7 @@ variant "$tmp/static" -DBUILD_SHARED_LIBS=OFF
 cmake --install "$tmp/static" --prefix "$tmp/archive" >/dev/null
 has "$tmp/archive" '*/libheadrace.a'
 use_cmake "$tmp/archive"
-use_pkg_config "$tmp/archive"
+use_pkg_config "$tmp/archive" PKG_CONFIG_PATH
 
 echo "== without PNG"
 variant "$tmp/no-png" -DHEADRACE_PNG=OFF

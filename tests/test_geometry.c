@@ -372,6 +372,11 @@ static void refused(void)
               h == 5,
           "no ops");
     CHECK(hr_ops_output_size(NULL, 0, 4, 5, 1, NULL, &h) == HR_EINVAL, "NULL");
+    // No int holds how wide that would be.
+    CHECK(hr_ops_output_size(&(struct hr_op){HR_OP_RESIZE,
+                                             .resize = {.short_side = 65535}},
+                             1, 65535, 1, 1, &w, &h) == HR_EINVAL,
+          "the long side");
 }
 
 // Sizes that Pillow 9.4 makes: Image.thumbnail() and, if it may enlarge,

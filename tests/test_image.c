@@ -155,6 +155,25 @@ static void check_layout(struct hr_batch_params p, size_t room, uint8_t *mem,
     free(touched);
 }
 
+// Of interleaved pixels: there is no such stride, whatever it says.
+static void stride_of_no_plane(void)
+{
+    uint8_t data[2 * H * W * 3] = {0};
+    hr_image image = hr_image_create(
+        dev, hr_image_params(.w = W, .h = H, .c = 3, .layout = HR_NHWC,
+                             .dtype = HR_U8, .stride_c = SIZE_MAX / 2,
+                             .data = data));
+    hr_batch batch = hr_batch_create(
+        dev, hr_batch_params(.n = 2, .w = W, .h = H, .c = 3, .layout = HR_NHWC,
+                             .dtype = HR_U8, .stride_c = SIZE_MAX / 2,
+                             .data = data));
+
+    CHECK(image && !image->params.stride_c, "an image");
+    CHECK(batch && !batch->params.stride_c, "a batch");
+    hr_image_release(&image);
+    hr_batch_destroy(&batch);
+}
+
 static void every_layout(void)
 {
     size_t room = 64 << 10;
@@ -284,7 +303,7 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         TEST_CASE(bad_images),   TEST_CASE(bad_batches),
         TEST_CASE(every_layout), TEST_CASE(source_layouts),
-        TEST_CASE(references),
+        TEST_CASE(references),   TEST_CASE(stride_of_no_plane),
     };
     int result;
 

@@ -79,13 +79,14 @@ static char *behind_links(const char *path)
                : strdup(path);
 }
 
-bool out_file_open(struct out_file *file, const char *path)
+static bool open_file(struct out_file *file, const char *path, bool part)
 {
     const char *slash;
     struct stat st;
     int error;
 
     *file = (struct out_file)OUT_FILE_CLOSED;
+    file->part = part;
     // .. or of a device or a pipe.
     if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
         errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
@@ -95,7 +96,7 @@ bool out_file_open(struct out_file *file, const char *path)
         errno = ENOENT;
         return false;
     }
-    if (!(file->path = behind_links(path)) ||
+    if (!(file->path = part ? strdup(path) : behind_links(path)) ||
         !(file->buffer = malloc(BUFFER_SIZE)))
         goto error;
     slash = strrchr(file->path, '/');
@@ -109,6 +110,16 @@ error:
     out_file_discard(file);
     errno = error;
     return false;
+}
+
+bool out_file_open(struct out_file *file, const char *path)
+{
+    return open_file(file, path, false);
+}
+
+bool out_file_open_part(struct out_file *file, const char *path)
+{
+    return open_file(file, path, true);
 }
 
 bool out_file_write(struct out_file *file, const void *data, size_t size)
@@ -148,12 +159,34 @@ bool out_file_rewind(struct out_file *file)
     return lseek(file->fd, 0, SEEK_SET) == 0 && ftruncate(file->fd, 0) == 0;
 }
 
-// Network file systems report a full disk as late as here.
+// Some file systems cannot, and have nothing that could be lost.
+static bool synced(int result)
+{
+    return !result || errno == EINVAL || errno == ENOSYS ||
+           errno == EOPNOTSUPP || errno == EROFS;
+}
+
+bool out_folder_sync(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), error;
+    bool ok;
+
+    if (fd < 0)
+        return false;
+    ok = synced(syncfs(fd));
+    error = errno;
+    close(fd);
+    errno = error;
+    return ok;
+}
+
+// Network file systems report a full disk as late as here. Without the sync a
+// new name could hold an empty file after the power has failed.
 bool out_file_close(struct out_file *file)
 {
     int fd = file->fd;
 
-    if (!flush(file))
+    if (!flush(file) || (!file->part && !synced(fsync(fd))))
         return false;
     file->fd = -1;
     return close(fd) == 0;

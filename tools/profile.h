@@ -275,6 +275,8 @@ bool profile_start(struct profile *p, struct profile_config *c);
 json_t *profile_ask(struct profile *p, struct profile_config *c,
                     json_t *command, double seconds);
 void profile_end(struct profile_config *c);  // frees all that is its
+// Its process ends, or is killed after so long.
+void profile_end_in(struct profile_config *c, double seconds);
 bool profile_is_lost(const struct profile *p, int backend);
 // As if they had not been asked for: what half of its processes say of a
 // backend is not what it does.

@@ -15,6 +15,9 @@
 
 // A driver may compile its kernels when it is first opened.
 #define OPEN_SECONDS 120.0
+// It closes its device, and its driver may hang then; in the kernel, too.
+#define END_SECONDS 30.0
+#define KILL_SECONDS 2.0
 
 static void become_child(const int to[2], const int from[2])
 {
@@ -161,6 +164,17 @@ static void note_loss(struct profile *p, const struct profile_config *c,
         tools_warn("profile: %s", text);
 }
 
+// True: it is gone.
+static bool is_gone_in(pid_t pid, double seconds)
+{
+    double until = tools_seconds() + seconds;
+    pid_t gone;
+
+    while (!(gone = waitpid(pid, NULL, WNOHANG)) && tools_seconds() < until)
+        usleep(10000);
+    return gone != 0;
+}
+
 // If the user ends it all nothing need be said.
 static void lost(struct profile *p, struct profile_config *c, const char *said)
 {
@@ -175,7 +189,7 @@ static void lost(struct profile *p, struct profile_config *c, const char *said)
     }
     if (gone == 0) {
         kill(c->pid, SIGKILL);
-        waitpid(c->pid, &status, 0);
+        is_gone_in(c->pid, KILL_SECONDS);
     } else if (WIFSIGNALED(status)) {
         snprintf(why, sizeof(why), "killed by signal %d", WTERMSIG(status));
     } else {
@@ -333,11 +347,13 @@ json_t *profile_ask(struct profile *p, struct profile_config *c,
     return answer;
 }
 
-void profile_end(struct profile_config *c)
+// One that is killed may hang in a driver yet: then it is left behind.
+void profile_end_in(struct profile_config *c, double seconds)
 {
     if (c->pid > 0) {
         close(c->to);
-        waitpid(c->pid, NULL, 0);
+        if (!is_gone_in(c->pid, seconds) && !kill(c->pid, SIGKILL))
+            is_gone_in(c->pid, KILL_SECONDS);
         close(c->from);
     }
     c->pid = 0;
@@ -348,4 +364,9 @@ void profile_end(struct profile_config *c)
         free(c->fed[i].latencies);
         c->rounds[i].latencies = c->fed[i].latencies = NULL;
     }
+}
+
+void profile_end(struct profile_config *c)
+{
+    profile_end_in(c, END_SECONDS);
 }

@@ -216,7 +216,7 @@ static bool write_file(struct run *run, char *path, const void *pixels, int w,
     unsigned char head[NPY_HEADER_SIZE];
 
     header(run, NULL, w, h, head);
-    if (out_file_open(&file, path) &&
+    if (out_file_open_part(&file, path) &&
         out_file_write(&file, head, sizeof(head)) &&
         out_file_write(&file, pixels, size) && out_file_close(&file) &&
         out_file_rename(&file))
@@ -331,6 +331,9 @@ bool run_sink_finish(struct run *run, bool interrupted)
     if (array && (!out_file_rewrite(&sink->array, head, sizeof(head)) ||
                   !out_file_close(&sink->array)))
         return fail(run, sink->array_path);
+    // Its files, once for all of them: none that it names is empty or missing.
+    if (run->opt.out_kind == RUN_OUT_FOLDER && !out_folder_sync(sink->folder))
+        return fail(run, sink->folder);
     if (!manifest_end(&sink->manifest, tail_json(run, interrupted)) ||
         !out_file_close(&sink->manifest.file))
         return fail(run, sink->manifest_path);

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "out_file.h"
 #include "tools.h"
 
 static bool complain(const char *what, const char *path)
@@ -63,13 +63,13 @@ void samples_bytes_finish(struct samples_bytes *b)
     *b = (struct samples_bytes){0};
 }
 
-// "a/b" with room for a suffix; NULL: told.
-static char *join(const char *a, const char *b, const char *suffix)
+// "a/b"; NULL: told.
+static char *join(const char *a, const char *b)
 {
-    size_t len = strlen(a) + strlen(b) + strlen(suffix) + 2;
+    size_t len = strlen(a) + strlen(b) + 2;
     char *path = malloc(len);
     if (path)
-        snprintf(path, len, "%s/%s%s", a, b, suffix);
+        snprintf(path, len, "%s/%s", a, b);
     else
         no_memory();
     return path;
@@ -156,31 +156,18 @@ const char *samples_out_unused(const struct samples_out *out, int *len)
     return NULL;
 }
 
-static bool write_all(FILE *f, const void *data, size_t size)
-{
-    bool ok = f && (!size || fwrite(data, 1, size, f) == size);
-    if (f && fclose(f))
-        ok = false;
-    return ok;
-}
-
 static bool write_file(struct samples_out *out, const char *name,
                        const void *data, size_t size)
 {
-    char suffix[32], *path = join(out->dir, name, ""), *temp = NULL;
-    bool ok = false;
-    snprintf(suffix, sizeof(suffix), ".%ld.part", (long)getpid());
-    if (!path || !(temp = join(out->dir, name, suffix)))
-        goto error;
-    if (!make_folders(path, false))
-        goto error;
-    ok = write_all(fopen(temp, "wb"), data, size) && !rename(temp, path);
-    if (!ok) {
+    struct out_file file = OUT_FILE_CLOSED;
+    char *path = join(out->dir, name);
+    bool ok = path && make_folders(path, false);
+    if (ok && !(ok = out_file_open_part(&file, path) &&
+                     out_file_write(&file, data, size) &&
+                     out_file_close(&file) && out_file_rename(&file))) {
         complain("write", path);
-        unlink(temp);
+        out_file_discard(&file);
     }
-error:
-    free(temp);
     free(path);
     return ok;
 }
@@ -223,7 +210,8 @@ bool samples_out_listing(struct samples_out *out)
     if (!text || b.failed)
         no_memory();
     else
-        ok = write_file(out, "samples.json", b.data, b.size);
+        ok = write_file(out, "samples.json", b.data, b.size) &&
+             (out_folder_sync(out->dir) || complain("write", out->dir));
     samples_bytes_finish(&b);
     free(text);
     return ok;

@@ -10,7 +10,7 @@
 // with a program to be kept; if the driver works then, longer. Just to stop.
 #define OPEN_NS INT64_C(60000000000)
 #define KEEP_NS INT64_C(15000000000)
-#define LEAST_NS INT64_C(1500000000)
+#define LEAST_NS INT64_C(1000000000)
 #define MOST_NS INT64_C(300000000000)  // on a busy machine
 #define STOP_NS INT64_C(2000000000)
 #define LAND_NS INT64_C(1500000000)  // < STOP_NS
