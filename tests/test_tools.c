@@ -44,7 +44,14 @@ static void ops_forms(void)
     CU_ASSERT_EQUAL(list.items[1].op.resize.h, 240);
     CU_ASSERT_EQUAL(list.items[1].op.resize.short_side, 0);
     CU_ASSERT_EQUAL(list.items[1].op.resize.filter, HR_LANCZOS);
+    CU_ASSERT_EQUAL(list.items[1].op.resize.order, HR_ORDER_REFERENCE);
     CU_ASSERT_EQUAL(ops_channels(&list), 1);
+
+    list = parsed("resize=256:box:vertical,"
+                  "random_resized_crop=9:bicubic:horizontal");
+    CU_ASSERT_EQUAL(list.items[1].op.resize.filter, HR_BOX);
+    CU_ASSERT_EQUAL(list.items[1].op.resize.order, HR_ORDER_VERTICAL);
+    CU_ASSERT_EQUAL(list.items[2].op.resize.order, HR_ORDER_HORIZONTAL);
 
     list = parsed("decode=exif,crop=-3,4,50,60,center_crop=10x20");
     CU_ASSERT_EQUAL(list.items[0].op.decode.mode, HR_RGB);
@@ -117,6 +124,8 @@ static void ops_errors(void)
         {"resize=65536", 8},
         {"resize=9x9:", 12},
         {"resize=9x9:cubic", 12},
+        {"resize=9x9:box:", 16},
+        {"resize=9x9:box:upright", 16},
         {"resize=9.5", 9},
         {"center_crop=-1", 13},
         {"crop=1,2,3", 11},

@@ -132,6 +132,20 @@ static bool read_filter(struct parser *p, enum hr_filter *filter)
                    "hamming, bicubic or lanczos");
 }
 
+// Which pass comes first, behind the filter.
+static bool read_order(struct parser *p, enum hr_order *order)
+{
+    if (!take(p, ':'))
+        return true;
+    if (take_word(p, "horizontal"))
+        *order = HR_ORDER_HORIZONTAL;
+    else if (take_word(p, "vertical"))
+        *order = HR_ORDER_VERTICAL;
+    else
+        return fail_at(p, p->at, "horizontal or vertical is missing");
+    return true;
+}
+
 static bool read_arith(struct parser *p, enum hr_arith *arith)
 {
     if (!take(p, ':'))
@@ -169,7 +183,8 @@ static bool read_resize(struct parser *p, struct ops_item *item)
 
     item->op = hr_op_resize(0);
     if (!need_equals(p, "SIZE or WIDTHxHEIGHT") || !read_size(p, &w, &h) ||
-        !read_filter(p, &item->op.resize.filter))
+        !read_filter(p, &item->op.resize.filter) ||
+        !read_order(p, &item->op.resize.order))
         return false;
     if (h) {
         item->op.resize.w = w;
@@ -215,7 +230,8 @@ static bool read_random_resized_crop(struct parser *p, struct ops_item *item)
     item->kind = OPS_RANDOM_RESIZED_CROP;
     item->op = hr_op_resize(0);
     if (!need_equals(p, "SIZE or WIDTHxHEIGHT") || !read_size(p, &w, &h) ||
-        !read_filter(p, &item->op.resize.filter))
+        !read_filter(p, &item->op.resize.filter) ||
+        !read_order(p, &item->op.resize.order))
         return false;
     item->op.resize.w = w;
     item->op.resize.h = h ? h : w;

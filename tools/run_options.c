@@ -13,8 +13,8 @@
 
 static const char example[] =
     "\nNames in --ops are torchvision's: decode[=gray|rgb|exif],\n"
-    "resize=N|WxH[:FILTER], center_crop=N|WxH, crop=X,Y,W,H,\n"
-    "random_resized_crop=N|WxH[:FILTER], hflip, vflip, transpose,\n"
+    "resize=N|WxH[:FILTER[:ORDER]], center_crop=N|WxH, crop=X,Y,W,H,\n"
+    "random_resized_crop=N|WxH[:FILTER[:ORDER]], hflip, vflip, transpose,\n"
     "random_hflip[=P], random_vflip[=P], to_tensor,\n"
     "normalize=imagenet|M,M,M/S,S,S[:v2].\n"
     "\nExample: the ImageNet evaluation transform of a folder, one array\n"
