@@ -39,6 +39,12 @@ enum cpu_color { CPU_COLOR_GRAY, CPU_COLOR_YCC, CPU_COLOR_RGB };
 // Threads: one thread at a time.
 struct cpu_jpeg_state;
 
+// The libjpeg-turbo that is loaded, which may be newer than the headers that
+// this was built with: "libjpeg-turbo 2.1.5", as it says itself in its memory;
+// of one that does not, what it was built with: "libjpeg-turbo (built with
+// 2.1.5)". Static storage. Threads: any.
+const char *cpu_jpeg_library(void);
+
 // NULL if out of memory. The heap must live as long as the state.
 struct cpu_jpeg_state *cpu_jpeg_state_create(const struct cpu_heap *heap);
 void cpu_jpeg_state_destroy(struct cpu_jpeg_state **state);

@@ -254,6 +254,8 @@ struct hr__backend {
     // HR__SPECIMENS_LARGE on: at least 64 x 64, for engines with a lower limit.
     bool (*specimen)(struct hr__engine *e, int i, uint8_t *to, size_t room,
                      size_t *size);
+    // Only the host: see hr_jpeg_library(). No device need be open.
+    const char *(*jpeg_library)(void);
 };
 
 #endif

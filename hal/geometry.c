@@ -277,7 +277,8 @@ static void contain_size(int w, int h, int *rw, int *rh)
 
 static enum hr_status fold_fit(struct fold *f, const struct hr_fit *op)
 {
-    struct hr_resize resize = {.w = op->w, .h = op->h, .filter = op->filter};
+    struct hr_resize resize = {
+        .w = op->w, .h = op->h, .filter = op->filter, .order = op->order};
     int w = current(f)->out_w, h = current(f)->out_h;
 
     if (op->enlarge)

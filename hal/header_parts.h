@@ -89,7 +89,9 @@ struct hr__jpeg {
     uint64_t mcus;       // of a scan with several components
     uint64_t blocks[4];  // of a scan with only this component
     int scans;
-    uint64_t visits;  // blocks of all scans so far
+    uint64_t visits;   // blocks of all scans so far
+    uint64_t full[4];  // of each component, bit per coefficient: it is there
+                       // to the last bit
 };
 
 // Reads on to the next marker: sets marker and marker_at, pos is behind it.

@@ -130,6 +130,30 @@ static enum hr_status count_blocks(struct hr__jpeg *j, const struct scan *s)
     return HR_OK;
 }
 
+// As jdphuff.c keeps account in coef_bits: the last scan of a coefficient
+// counts. A sequential one has all of them, whatever it says of bands.
+static void note_scan(struct hr__jpeg *j, const struct scan *s)
+{
+    struct hr_info *info = j->h->info;
+    uint64_t band = UINT64_MAX;
+    bool all = true;
+
+    if (info->process == HR_PROCESS_PROGRESSIVE)
+        band = UINT64_MAX >> (63 - s->se) & UINT64_MAX << s->ss;
+    for (int i = 0; i < s->n; i++) {
+        uint64_t *full = &j->full[s->comp[i]];
+
+        *full = info->process == HR_PROCESS_PROGRESSIVE && s->al ? *full & ~band
+                                                                 : *full | band;
+    }
+    for (int i = 0; i < info->components; i++)
+        all = all && j->full[i] == UINT64_MAX;
+    // A later scan may take something away, but only of a file that is read to
+    // its end.
+    if (all || info->all_scans)
+        info->all_scans = all ? HR_SCANS_ALL : HR_SCANS_MISSING;
+}
+
 enum hr_status hr__jpeg_sos(struct hr__jpeg *j, const uint8_t *p, size_t n)
 {
     struct hr_info *info = j->h->info;
@@ -145,6 +169,8 @@ enum hr_status hr__jpeg_sos(struct hr__jpeg *j, const uint8_t *p, size_t n)
         status = check_quant(j, &s);
     if (status == HR_OK && !info->arithmetic)
         status = check_huffman(j, &s);
+    if (status == HR_OK)
+        note_scan(j, &s);
     if (status == HR_OK && !j->scans)
         info->interleaved = !progressive && s.n == info->components;
     return status == HR_OK ? count_blocks(j, &s) : status;
@@ -182,6 +208,8 @@ enum hr_status hr__jpeg_rest(struct hr__jpeg *j)
             break;
         h->info->scans = j->scans;
     }
+    if (!h->info->all_scans)
+        h->info->all_scans = HR_SCANS_MISSING;
     // A file that is cut short has ends == false, not an error of its own.
     return several && status != HR_ETRUNCATED ? status : HR_OK;
 }

@@ -18,16 +18,24 @@ static enum hr_status check_crop(const struct hr_crop *c, char text[128])
     return HR_OK;
 }
 
+static enum hr_status check_passes(const char *op, enum hr_filter filter,
+                                   enum hr_order order, char text[128])
+{
+    if ((unsigned)filter >= HR_NUM_FILTERS)
+        return BAD("%s: unknown filter %d", op, (int)filter);
+    if ((unsigned)order > HR_ORDER_VERTICAL)
+        return BAD("%s: unknown order of passes %d", op, (int)order);
+    return HR_OK;
+}
+
 static enum hr_status check_resize(const struct hr_resize *r, char text[128])
 {
-    if ((unsigned)r->filter >= HR_NUM_FILTERS)
-        return BAD("resize: unknown filter %d", (int)r->filter);
+    if (check_passes("resize", r->filter, r->order, text))
+        return HR_EINVAL;
     if (r->short_side
             ? r->short_side < 1 || r->short_side > HR_MAX_SIDE || r->w || r->h
             : r->w < 1 || r->h < 1 || r->w > HR_MAX_SIDE || r->h > HR_MAX_SIDE)
         return BAD("resize to %dx%d, short side %d", r->w, r->h, r->short_side);
-    if ((unsigned)r->order > HR_ORDER_VERTICAL)
-        return BAD("resize: unknown order of passes %d", (int)r->order);
     for (int i = 0; i < 4; i++)
         if (!isfinite(r->box[i]))
             return BAD("resize: box is not finite");
@@ -36,8 +44,8 @@ static enum hr_status check_resize(const struct hr_resize *r, char text[128])
 
 static enum hr_status check_fit(const struct hr_fit *f, char text[128])
 {
-    if ((unsigned)f->filter >= HR_NUM_FILTERS)
-        return BAD("fit: unknown filter %d", (int)f->filter);
+    if (check_passes("fit", f->filter, f->order, text))
+        return HR_EINVAL;
     if (f->w < 1 || f->h < 1 || f->w > HR_MAX_SIDE || f->h > HR_MAX_SIDE)
         return BAD("fit within %dx%d", f->w, f->h);
     return HR_OK;
@@ -63,8 +71,8 @@ static bool is_range(const double r[2])
 static enum hr_status check_random_resized_crop(
     const struct hr_random_resized_crop *c, char text[128])
 {
-    if ((unsigned)c->filter >= HR_NUM_FILTERS)
-        return BAD("random resized crop: unknown filter %d", (int)c->filter);
+    if (check_passes("random resized crop", c->filter, c->order, text))
+        return HR_EINVAL;
     if (c->w < 1 || c->h < 1 || c->w > HR_MAX_SIDE || c->h > HR_MAX_SIDE)
         return BAD("random resized crop to %dx%d", c->w, c->h);
     if (!is_range(c->scale))

@@ -158,7 +158,10 @@ static int draw(const struct hr_op *op, const struct hr_random *key, int place,
         out[0].crop = hr__random_window(c, key, place, w, h);
         out[1].type = HR_OP_RESIZE;
         out[1].resize =
-            (struct hr_resize){.w = c->w, .h = c->h, .filter = c->filter};
+            (struct hr_resize){.w = c->w,
+                               .h = c->h,
+                               .filter = c->filter,
+                               .order = c->order};
         return 2;
     case HR_OP_RANDOM_CROP:
         return draw_crop(&op->random_crop, key, place, w, h, out, text) ? 1

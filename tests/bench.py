@@ -33,7 +33,8 @@ JSON, these keys stay:
   row was measured; rows with a lot of it say nothing)
 Keys of rows: train_transform, train_transform_{c,avx2,avx512},
 train_transform_tensor, eval_transform, decode_rgb, resize_bilinear,
-resize_bicubic, resize_lanczos, resize_large, normalize, two_threads,
+resize_bicubic, resize_lanczos, resize_large,
+resize_orders_{c,avx2,avx512}, normalize, two_threads,
 submit_256, submit_256_p99, job_overhead, heap_allocations, malloc_calls,
 probe, device_open, peak_rss, rss_growth. With an OpenCL device, and with it
 the key opencl{device, description} (else opencl{not_run}): opencl_{1,16,256}
@@ -65,7 +66,8 @@ import hrshim
 from bench_costs import (allocation_rows, child_mallocs, open_row,
                          overhead_row, probe_row, rss_rows, submit_rows)
 from bench_opencl import opencl_facts, opencl_rows
-from bench_rows import normalize_row, resize_rows, thread_row, transform_rows
+from bench_rows import (normalize_row, order_rows, resize_rows, thread_row,
+                        transform_rows)
 from bench_table import Table, cpu_seconds, pinned
 from bench_work import workload
 
@@ -84,8 +86,8 @@ class Bench:
                             f"{self.pillow}")
 
     def run(self):
-        for rows in [transform_rows, resize_rows, normalize_row, overhead_row,
-                     probe_row]:
+        for rows in [transform_rows, resize_rows, order_rows, normalize_row,
+                     overhead_row, probe_row]:
             with pinned():
                 self.measure(rows)
         for rows in [thread_row, submit_rows, allocation_rows, open_row] + (

@@ -14,7 +14,7 @@ from bench_table import interleave
 from bench_work import (EVAL_OPS, MEAN, STD, Decodes, Jobs, peer_decode,
                         peer_eval, peer_train, peer_train_tensor,
                         train_samples)
-from hrshim import normalize, resize
+from hrshim import decode, normalize, resize
 
 
 def transform_rows(b):
@@ -75,6 +75,33 @@ def resize_rows(b):
             key, f"resize {size[0]}x{size[1]} to {to[0]}x{to[1]} {filter}",
             n * repeat, *interleave(b.rounds, lambda: ours.time(repeat),
                                     peer), b.pillow, least)
+
+
+def order_rows(b):
+    """Whole pictures, square scales: which pass comes first costs nothing."""
+    ops = [[decode(), resize(224, 224, order=order), normalize(MEAN, STD)]
+           for order in ("vertical", "horizontal")]
+    files = squares(b)
+    for level in b.lib.levels():
+        dev = b.lib.open(level=level)
+        runs = [Jobs(dev, [(d, one) for d in files]) for one in ops]
+        b.table.versus(f"resize_orders_{level}",
+                       f"vertical pass first, {level}, JPEG 375x375 to 224",
+                       b.files.n, *interleave(b.rounds, *runs),
+                       "horizontal first", .97)
+
+
+def squares(b):
+    """The files' middles of 375 x 375, as JPEG."""
+    made = []
+    for data in b.files.data:
+        im = Image.open(io.BytesIO(data)).convert("RGB")
+        side, out = min(im.size), io.BytesIO()
+        x, y = (im.width - side) // 2, (im.height - side) // 2
+        im.crop((x, y, x + side, y + side)).resize((375, 375)).save(
+            out, "JPEG", quality=90)
+        made.append(out.getvalue())
+    return made
 
 
 def normalize_row(b):

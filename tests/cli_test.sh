@@ -40,6 +40,8 @@ one=$(find "$photos" -type f | sort | head -n 1)
 
 run 0 --version
 says out "headrace 0."
+says out "reference pillow-13"
+says out "libjpeg-turbo"
 for command in "" run devices validate profile samples; do
     # shellcheck disable=SC2086
     run 0 $command --help
@@ -122,6 +124,28 @@ if "${python:-false}" -c 'import PIL' 2>/dev/null; then
 else
     skip "comparison with Pillow (not installed)"
 fi
+# The reference: named in every manifest, and it counts.
+high="decode,crop=0,0,40,120,resize=30x30:bicubic"
+run 0 run "$one" --out old.npy --ops "$high" --reference pillow-12
+run 0 run "$one" --out new.npy --ops "$high"
+run 0 run "$one" --out high.npy --ops "$high:vertical" --reference pillow-12
+run 0 run "$one" --out wide.npy --ops "$high:horizontal"
+json old.json "d['reference'] == 'pillow-12'"
+json new.json "d['reference'] == 'pillow-13'"
+json new.json "d['libjpeg'].startswith('libjpeg-turbo ')"
+expect "the references differ" [ ! "$(cmp old.npy new.npy 2>&1)" = "" ]
+expect "the order of the new one" same new.npy high.npy
+expect "the order of the old one" same old.npy wide.npy
+run 2 run "$one" --out none --reference pillow-11
+says err "'pillow-11' is none of pillow-12, pillow-13"
+run 0 validate "$one" --backend cpu --json --reference pillow-12
+json out "d['reference'] == 'pillow-12' and 'libjpeg-turbo' in d['libjpeg']"
+run 0 validate "$one" --backend cpu
+says out "reference pillow-13, libjpeg-turbo "
+run 0 devices
+says out "reference    pillow-13, libjpeg-turbo "
+run 0 devices --json
+json out "d['reference'] == 'pillow-13' and 'libjpeg-turbo' in d['libjpeg']"
 run 2 run "$photos" --out raw.npy --ops decode
 says err "one array needs equal sizes"
 expect "no half array" [ ! -e raw.npy ]

@@ -356,6 +356,7 @@ static void refused(void)
          "filter"},
         {{HR_OP_RESIZE, .resize = {.w = 4, .h = 4, .order = 3}}, "order"},
         {{HR_OP_NORMALIZE, .normalize = {.mean = {NAN}}}, "normalize"},
+        {{HR_OP_FIT, .fit = {.w = 4, .h = 4, .order = 3}}, "order"},
         {{HR_OP_FIT, .fit = {.w = 4}}, "fit"},
         {{HR_OP_FIT, .fit = {.w = 4, .h = 70000}}, "fit"},
         {{HR_OP_FIT, .fit = {.w = 4, .h = 4, .filter = -1}}, "filter"},

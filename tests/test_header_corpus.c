@@ -248,6 +248,7 @@ static void paths_as_bytes(void)
                   (e.size > 65536 && from_path == HR_OK));
         CU_ASSERT(a.width == b.width && a.height == b.height);
         CU_ASSERT(a.orientation == b.orientation);
+        CU_ASSERT(b.all_scans == a.all_scans || e.size > 65536);
         CU_ASSERT(a.ends == b.ends || e.size > 65536);
         free(e.data);
     }

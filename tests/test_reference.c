@@ -357,12 +357,91 @@ static void probe_fails(void)
     }
 }
 
+// ---- The decoder -----------------------------------------------------------
+
+static void library(void)
+{
+    const char *name = hr_jpeg_library();
+
+    CHECK(!strncmp(name, "libjpeg-turbo ", 14) && strpbrk(name, "123456789"),
+          "'%s'", name);
+    CHECK(name == hr_jpeg_library(), "not the same each time");
+}
+
+// Where scan `which` (0, 1, ...) of a JPEG ends, tables behind it included, or
+// 0: it has fewer.
+static size_t end_of_scan(const struct bytes *jpeg, int which)
+{
+    size_t at = 2;
+    bool entropy = false;
+
+    while (at + 4 <= jpeg->size) {
+        const uint8_t *p = jpeg->data + at;
+
+        if (entropy && (p[0] != 0xff || !p[1] || (p[1] & 0xf8) == 0xd0)) {
+            at++;
+            continue;
+        }
+        if (entropy && which-- == 0)
+            return at;
+        entropy = p[1] == 0xda;
+        at += 2 + (size_t)p[2] * 256 + p[3];
+    }
+    return entropy && which == 0 ? at : 0;
+}
+
+// All files that end behind one of the scans, with an end mark each: only that
+// with all of them has all.
+static int check_scans(const struct bytes *jpeg)
+{
+    uint8_t *part = test_copy(jpeg->data, jpeg->size + 2);
+    struct hr_info info;
+    size_t end;
+    int n = 0;
+
+    while ((end = end_of_scan(jpeg, n))) {
+        bool last = !end_of_scan(jpeg, n + 1);
+
+        memcpy(part, jpeg->data, jpeg->size);
+        part[end] = 0xff;
+        part[end + 1] = 0xd9;
+        CHECK(hr_probe(part, end + 2, NULL, &info) == HR_OK && info.ends, "%s",
+              hr_last_error());
+        CHECK(info.all_scans == (last ? HR_SCANS_ALL : HR_SCANS_MISSING),
+              "%d scans: %d", n + 1, (int)info.all_scans);
+        n++;
+    }
+    free(part);
+    return n;
+}
+
+static void all_scans(void)
+{
+    uint64_t seed = test_seed;
+
+    for (int i = 0; i < 4; i++) {
+        struct jpeg_spec spec = {.w = 40,
+                                 .h = 24,
+                                 .space = i == 3 ? JCS_GRAYSCALE : JCS_YCbCr,
+                                 .factors = {0x22},
+                                 .quality = 80,
+                                 .progressive = i > 1,
+                                 .separate = i == 1};
+        struct bytes jpeg = test_jpeg_of(&spec, &seed);
+        static const int scans[] = {1, 3, 10, 6};
+        int n = check_scans(&jpeg);
+
+        CHECK(n == scans[i], "%d: %d scans", i, n);
+        free(jpeg.data);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(rule),        TEST_CASE(rule_of_what), TEST_CASE(who_decides),
         TEST_CASE(names),       TEST_CASE(whose),        TEST_CASE(probe_finds),
-        TEST_CASE(probe_fails),
+        TEST_CASE(probe_fails), TEST_CASE(library),      TEST_CASE(all_scans),
     };
 
     return test_main("reference", cases, sizeof(cases) / sizeof(*cases), argc,

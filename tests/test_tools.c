@@ -43,6 +43,7 @@ static void ops_forms(void)
     CU_ASSERT_EQUAL(list.ops[1].resize.h, 240);
     CU_ASSERT_EQUAL(list.ops[1].resize.short_side, 0);
     CU_ASSERT_EQUAL(list.ops[1].resize.filter, HR_LANCZOS);
+    CU_ASSERT_EQUAL(list.ops[1].resize.order, HR_ORDER_REFERENCE);
     CU_ASSERT_EQUAL(ops_channels(&list), 1);
 
     list = parsed("fit=320x240:bicubic,fit=64");
@@ -52,6 +53,12 @@ static void ops_forms(void)
     CU_ASSERT_EQUAL(list.ops[1].fit.filter, HR_BICUBIC);
     CU_ASSERT_EQUAL(list.ops[2].fit.w, 64);
     CU_ASSERT_EQUAL(list.ops[2].fit.h, 64);
+
+    list = parsed("resize=256:box:vertical,"
+                  "random_resized_crop=9:bicubic:horizontal");
+    CU_ASSERT_EQUAL(list.ops[1].resize.filter, HR_BOX);
+    CU_ASSERT_EQUAL(list.ops[1].resize.order, HR_ORDER_VERTICAL);
+    CU_ASSERT_EQUAL(list.ops[2].random_resized_crop.order, HR_ORDER_HORIZONTAL);
 
     list = parsed("decode=exif,crop=-3,4,50,60,center_crop=10x20");
     CU_ASSERT_EQUAL(list.ops[0].decode.mode, HR_RGB);
@@ -138,6 +145,8 @@ static void ops_errors(void)
         {"resize=65536", 8},
         {"resize=9x9:", 12},
         {"resize=9x9:cubic", 12},
+        {"resize=9x9:box:", 16},
+        {"resize=9x9:box:upright", 16},
         {"resize=9.5", 9},
         {"fit", 4},
         {"fit=0", 5},

@@ -168,6 +168,9 @@ static int print_json(const struct hr_device_info *infos, int num)
     for (int i = 0; i < num; i++)
         json_array_append_new(devices, info_json(&infos[i]));
     json_object_set_new(json, "version", json_string(hr_version()));
+    json_object_set_new(json, "reference",
+                        json_string(hr_reference_name(hr_get_reference())));
+    json_object_set_new(json, "libjpeg", json_string(hr_jpeg_library()));
     json_object_set_new(json, "devices", devices);
     json_dumpf(json, stdout, JSON_INDENT(2));
     json_decref(json);
@@ -327,6 +330,8 @@ static int list(bool json)
     } else {
         for (int i = 0; i < num; i++)
             print_info(&infos[i]);
+        printf("%-12s %s, %s\n", "reference",
+               hr_reference_name(hr_get_reference()), hr_jpeg_library());
         code = tools_flush_stdout();
     }
     free(infos);

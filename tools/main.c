@@ -32,7 +32,7 @@ static int help(void)
          "normalised tensors out, on whatever engine this machine has.\n");
     for (size_t i = 0; i < NUM_COMMANDS; i++)
         printf("  %-10s %s\n", commands[i].name, commands[i].summary);
-    puts("\n  --version  print the version\n"
+    puts("\n  --version  print the version, the decoder's and the reference\n"
          "  --help     show this; after a command, its own help\n"
          "\nExample: the ImageNet evaluation transform of a folder\n"
          "  headrace run pictures/ --out pictures.npy\n"
@@ -88,7 +88,8 @@ int main(int argc, char **argv)
     hold_streams();
     tools_look_at_hangup();
     if (!strcmp(name, "--version")) {
-        printf("headrace %s\n", hr_version());
+        printf("headrace %s\n%s, reference %s\n", hr_version(),
+               hr_jpeg_library(), hr_reference_name(hr_get_reference()));
         return tools_flush_stdout();
     }
     if (!strcmp(name, "--help") || !strcmp(name, "-h") ||

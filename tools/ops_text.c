@@ -145,6 +145,20 @@ static bool read_filter(struct parser *p, enum hr_filter *filter)
                    length < 40 ? length : 40, p->at);
 }
 
+// Which pass comes first, behind the filter.
+static bool read_order(struct parser *p, enum hr_order *order)
+{
+    if (!take(p, ':'))
+        return true;
+    if (take_word(p, "horizontal"))
+        *order = HR_ORDER_HORIZONTAL;
+    else if (take_word(p, "vertical"))
+        *order = HR_ORDER_VERTICAL;
+    else
+        return fail_at(p, p->at, "horizontal or vertical is missing");
+    return true;
+}
+
 static bool read_arith(struct parser *p, enum hr_arith *arith)
 {
     if (!take(p, ':'))
@@ -182,7 +196,8 @@ static bool read_resize(struct parser *p, struct hr_op *op)
 
     *op = hr_op_resize(0);
     if (!need_equals(p, "SIZE or WIDTHxHEIGHT") || !read_size(p, &w, &h) ||
-        !read_filter(p, &op->resize.filter))
+        !read_filter(p, &op->resize.filter) ||
+        !read_order(p, &op->resize.order))
         return false;
     if (h) {
         op->resize.w = w;
@@ -199,7 +214,8 @@ static bool read_fit(struct parser *p, struct hr_op *op)
 
     *op = hr_op_fit(0);
     if (!need_equals(p, "SIZE or WIDTHxHEIGHT") ||
-        !read_size(p, &fit->w, &fit->h) || !read_filter(p, &fit->filter))
+        !read_size(p, &fit->w, &fit->h) || !read_filter(p, &fit->filter) ||
+        !read_order(p, &fit->order))
         return false;
     fit->h = fit->h ? fit->h : fit->w;
     return true;
@@ -239,7 +255,8 @@ static bool read_random_resized_crop(struct parser *p, struct hr_op *op)
 
     *op = hr_op_random_resized_crop(0);
     if (!need_equals(p, "SIZE or WIDTHxHEIGHT") ||
-        !read_size(p, &crop->w, &crop->h) || !read_filter(p, &crop->filter))
+        !read_size(p, &crop->w, &crop->h) || !read_filter(p, &crop->filter) ||
+        !read_order(p, &crop->order))
         return false;
     crop->h = crop->h ? crop->h : crop->w;
     return true;

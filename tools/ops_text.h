@@ -2,7 +2,7 @@
 // The text of --ops: torchvision's names, separated by commas.
 //
 //   decode decode=gray decode=exif decode=gray:exif
-//   resize=256 resize=320x240 resize=256:bicubic
+//   resize=256 resize=320x240 resize=256:bicubic resize=256:bicubic:vertical
 //   fit=256 fit=320x240:bicubic
 //   center_crop=224 center_crop=320x240  crop=X,Y,W,H
 //   random_resized_crop=224 random_resized_crop=320x240:bicubic

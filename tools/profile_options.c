@@ -250,7 +250,7 @@ int profile_options(struct profile *p, int argc, char **argv, bool *done)
         TEXT("dtype", dtype, "element type [f32]", "f32|f16|u8"),
         TEXT("tier", tier, "how exact [close]", "exact|close|fast"),
         TEXT("reference", reference, "whose resize [pillow-13]",
-             "pillow-12|pillow-13"),
+             "pillow-12|pillow-12.2|pillow-13"),
         TEXT("trace", trace, "write a trace of a part of it", "FILE.json"),
         TEXT("report", report, "write a page with charts", "FILE.html"),
         FLAG("json", json, "print everything as one JSON object"),

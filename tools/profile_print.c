@@ -235,6 +235,8 @@ static int print_text(const struct profile *p)
     printf("%.0f picture%s, batches of %d, %d of them in flight, %s\n",
            first->pictures, first->pictures > 1 ? "s" : "", first->batch,
            first->ring, p->opt.run.ops_text);
+    printf("Reference %s, %s.\n", hr_reference_name(hr_get_reference()),
+           hr_jpeg_library());
     if (profile_failing(p) > 0)
         printf("%.3g %% of them cannot be made: they take time, but do not "
                "count as pictures\n",
@@ -389,15 +391,17 @@ static int print_json(const struct profile *p)
     for (int b = 0; b < p->opt.num_backends; b++)
         json_array_append_new(backends, backend_json(p, b));
     json = json_pack(
-        "{s:s s:s s:s s:f s:f s:i s:f s:f s:f s:f s:f s:o s:o s:o s:o s:o s:o}",
+        "{s:s s:s s:s s:s s:f s:f s:i s:f s:f s:f s:f s:f s:o s:o s:o s:o"
+        " s:o s:o}",
         "version", hr_version(), "reference",
-        hr_reference_name(hr_get_reference()), "ops", p->opt.run.ops_text,
-        "pictures", p->configs[0].pictures, "failing", profile_failing(p),
-        "rounds", PROFILE_ROUNDS, "consumer_ms", p->opt.consumer_ms,
-        "consumer_img_per_s", profile_need(p), "consumer_cpu",
-        p->opt.consumer_cpu / 100.0, "noise", p->noise, "others", p->others,
-        "configurations", configs, "backends", backends, "lost", losses_json(p),
-        "headline", manifest_text(p->advice.headline), "advice",
+        hr_reference_name(hr_get_reference()), "libjpeg", hr_jpeg_library(),
+        "ops", p->opt.run.ops_text, "pictures", p->configs[0].pictures,
+        "failing", profile_failing(p), "rounds", PROFILE_ROUNDS, "consumer_ms",
+        p->opt.consumer_ms, "consumer_img_per_s", profile_need(p),
+        "consumer_cpu", p->opt.consumer_cpu / 100.0, "noise", p->noise,
+        "others", p->others, "configurations", configs, "backends", backends,
+        "lost", losses_json(p), "headline",
+        manifest_text(p->advice.headline), "advice",
         manifest_text(p->advice.text), "caution",
         manifest_text(p->advice.caution));
     rc = json

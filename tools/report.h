@@ -46,7 +46,7 @@ enum { REPORT_MAX_BYTES = 2000000 };  // of a file
 enum report_tone { REPORT_PLAIN, REPORT_GOOD, REPORT_WARN, REPORT_BAD };
 
 // Title, date, the command line (argv[0] is shown as it is), versions of
-// headrace, libjpeg-turbo and libpng. NULL if memory is short.
+// headrace, libjpeg-turbo and libpng, the reference. NULL if memory is short.
 struct report *report_new(const char *title, int argc, char *const *argv);
 void report_free(struct report **report);  // NULL is fine
 

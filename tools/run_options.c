@@ -13,8 +13,8 @@
 
 static const char example[] =
     "\nNames in --ops are torchvision's: decode[=gray|rgb|exif],\n"
-    "resize=N|WxH[:FILTER], center_crop=N|WxH, crop=X,Y,W,H,\n"
-    "random_resized_crop=N|WxH[:FILTER], hflip, vflip, transpose,\n"
+    "resize=N|WxH[:FILTER[:ORDER]], center_crop=N|WxH, crop=X,Y,W,H,\n"
+    "random_resized_crop=N|WxH[:FILTER[:ORDER]], hflip, vflip, transpose,\n"
     "random_hflip[=P], random_vflip[=P], to_tensor,\n"
     "normalize=imagenet|M,M,M/S,S,S[:v2].\n"
     "\nExample: the ImageNet evaluation transform of a folder, one array\n"
@@ -182,7 +182,7 @@ static int parse(struct run *run, struct run_words *t, int argc, char **argv,
              "fail|skip|zero"),
         TEXT("tier", tier, "how exact [close]", "exact|close|fast"),
         TEXT("reference", reference, "whose resize [pillow-13]",
-             "pillow-12|pillow-13"),
+             "pillow-12|pillow-12.2|pillow-13"),
         TEXT("memory", memory, "of the tensors [host]", "host|pinned|device"),
         {"strict", 0, POPT_ARG_NONE, &t->strict, 0,
          "never fall back to another engine", NULL},

@@ -23,6 +23,7 @@ json_t *run_head_json(const struct run *run)
     json_object_set_new(head, "reference",
                         json_string(
                             hr_reference_name(hr_device_reference(run->dev))));
+    json_object_set_new(head, "libjpeg", json_string(hr_jpeg_library()));
     // Larger seeds than JSON's integers are common enough to be kept exact.
     json_object_set_new(head, "seed",
                         opt->seed <= INT64_MAX

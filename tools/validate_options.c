@@ -92,7 +92,7 @@ int validate_options(struct validate *v, int argc, char **argv, bool *done)
         TEXT("tier", tier, "the contract to hold [close]", "exact|close|fast"),
         TEXT("dtype", dtype, "element type [f32]", "f32|f16|u8"),
         TEXT("reference", reference, "whose resize both make [pillow-13]",
-             "pillow-12|pillow-13"),
+             "pillow-12|pillow-12.2|pillow-13"),
         TEXT("limit", limit, "only N pictures, chosen by the seed", "N"),
         TEXT("seed", seed, "of that choice and of random ops [0]", "N"),
         TEXT("report", report, "write a page to look at", "FILE.html"),

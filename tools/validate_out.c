@@ -191,6 +191,7 @@ json_t *validate_tail_json(const struct validate *v)
     json_object_set_new(json, "reference",
                         json_string(
                             hr_reference_name(hr_device_reference(dev))));
+    json_object_set_new(json, "libjpeg", json_string(hr_jpeg_library()));
     json_object_set_new(json, "ops", manifest_text(v->opt.ops_text));
     json_object_set_new(json, "dtype",
                         json_string(hr_dtype_name(v->opt.dtype)));
@@ -297,9 +298,10 @@ static void print_totals(const struct validate *v)
 {
     hr_device dev = v->dev[VALIDATE_DEVICE];
 
-    printf("%s (%s) against %s\n%s, %s\n", dev->name, dev->description,
-           validate_against_text(v), v->opt.ops_text,
-           hr_dtype_name(v->opt.dtype));
+    printf("%s (%s) against %s\nreference %s, %s\n%s, %s\n", dev->name,
+           dev->description, validate_against_text(v),
+           hr_reference_name(hr_device_reference(dev)), hr_jpeg_library(),
+           v->opt.ops_text, hr_dtype_name(v->opt.dtype));
     print_stages(v);
     if (v->at[HR_RECONSTRUCT].pictures < v->at[HR_COLOR].pictures)
         puts("(only grey JPEGs can be cut after reconstruct; max and mean in "

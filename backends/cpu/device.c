@@ -196,5 +196,6 @@ const struct hr__backend hr__backend_cpu = {
     .submit = cpu_submit,
     .cancel = cpu_cancel,
     .fingerprint = cpu_fingerprint,
+    .jpeg_library = cpu_jpeg_library,
     .specimen = cpu_specimen,
 };

@@ -115,6 +115,7 @@ struct hr_fit {
     int w, h;  // > 0
     enum hr_filter filter;
     bool enlarge;
+    enum hr_order order;
 };
 
 // Turn by one of the 8 orientations: transpose first (swap x and y), then
@@ -151,6 +152,7 @@ struct hr_random_resized_crop {
     enum hr_filter filter;
     double scale[2];  // least and greatest share of the area; both 0 = .08, 1
     double ratio[2];  // least and greatest width / height; both 0 = 3/4, 4/3
+    enum hr_order order;
 };
 
 // Mirror with these probabilities, 0 .. 1, independently of each other:

@@ -29,6 +29,16 @@ enum hr_color {
     HR_COLOR_YCCK
 };
 
+// Whether all coefficients of all components are in a file's scans, to the
+// last bit. Of progressive files that lack some, libjpeg-turbo guesses them,
+// from 3.0.1 on otherwise than before. What is missing inside of a scan, as in
+// a file that is cut short, does not count: see ends.
+enum hr_scans {
+    HR_SCANS_UNKNOWN,  // hr_probe_path() has not read that far, or no JPEG
+    HR_SCANS_MISSING,
+    HR_SCANS_ALL,
+};
+
 struct hr_info {
     enum hr_format format;
     int width, height;  // as stored, before any orientation
@@ -40,14 +50,16 @@ struct hr_info {
     bool adam7;         // PNG: interlaced
     // JPEG only
     enum hr_process process;
-    enum hr_color color;   // by libjpeg's rules: Adobe, JFIF, ids
-    bool arithmetic;       // arithmetic instead of Huffman coding
-    bool interleaved;      // one scan holds all components
-    int scans;             // SOS markers; 1 unless counted (progressive
-                           // or several scans)
-    uint8_t h[4], v[4];    // sampling factors per component
-    int restart_interval;  // in MCUs, 0 = none
-    size_t header_size;    // bytes before the first scan's data
+    enum hr_color color;      // by libjpeg's rules: Adobe, JFIF, ids
+    bool arithmetic;          // arithmetic instead of Huffman coding
+    bool interleaved;         // one scan holds all components
+    int scans;                // SOS markers; 1 unless counted (progressive
+                              // or several scans)
+    uint8_t h[4], v[4];       // sampling factors per component
+    int restart_interval;     // in MCUs, 0 = none
+    size_t header_size;       // bytes before the first scan's data
+    enum hr_scans all_scans;  // known of all that hr_probe() gets, and of a
+                              // file that is one scan or below 64 KB
 };
 
 // Every field 0 = its default.

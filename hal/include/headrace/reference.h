@@ -84,5 +84,14 @@ typedef int (*hr_resize_fn)(void *ctx, const uint8_t *pixels, int width,
 HR_API enum hr_status hr_reference_probe(hr_resize_fn resize, void *ctx,
                                          enum hr_reference *found);
 
+// The decoder belongs to the reference, too: pixels of a JPEG are those of the
+// libjpeg-turbo that this process has loaded, "libjpeg-turbo 2.1.5", which it
+// says itself; of one that cannot be asked, the version of its headers:
+// "libjpeg-turbo (built with 2.1.5)". Releases agree, but for two things:
+// progressive files whose scans are not all there (hr_info.all_scans) come out
+// otherwise from 3.0.1 on than before, and lossless files of 8 bits, which are
+// HR_EUNSUPPORTED here, are opened from 3.0 on. Static storage. Threads: any.
+HR_API const char *hr_jpeg_library(void);
+
 HR_END_DECLS
 #endif
