@@ -133,6 +133,10 @@ static void use_memory(struct memory *m)
     m->failed = !job || hr_job_wait(job, HR_FOREVER) != HR_OK;
     m->peak = status_kb("VmHWM:");
     m->counted = peak_of(dev);
+    hr_job_release(&job);
+    hr_batch_destroy(&batch);
+    hr_image_release(&from);
+    hr_device_close(&dev);
 }
 
 // In a process of its own, which has no other peak.
@@ -159,7 +163,11 @@ static void images_are_counted(void)
     enum { MIB = 1 << 20, ONE = BIG * BIG * 3 / MIB + 1 };
     struct memory m = {0};
 
-    CHECK(measured(&m), "no child");
+    // (Sanitizers do not stand a child that starts threads.)
+    if (TEST_SANITIZED)
+        use_memory(&m);
+    else
+        CHECK(measured(&m), "no child");
     printf("\n  %ld MiB at most, %zu counted, one sample is %d ", m.peak / 1024,
            m.counted / MIB, ONE);
     CHECK(!m.failed, "the job failed");
