@@ -177,6 +177,41 @@ static void images_are_counted(void)
           m.peak / 1024, m.before / 1024);
 }
 
+// A filter that is thousands of rows high keeps so many.
+static void high_filters_are_counted(void)
+{
+    enum { SIDE = 3000, H = 3 };
+    uint64_t seed = test_seed;
+    struct bytes jpeg = test_jpeg(SIDE, SIDE, &seed);
+
+    for (int encoded = 0; encoded < 2; encoded++) {
+        hr_device dev = test_device("cpu", 1, (size_t)64 << 20);
+        hr_image from = scene_blank(dev, SIDE);
+        hr_batch to = hr_batch_create(dev, hr_batch_params(.n = 1, .c = 3,
+                                                           .h = H, .w = SIDE,
+                                                           .dtype = HR_U8));
+        const struct hr_op ops[] = {hr_op_decode(0),
+                                    hr_op_resize(.w = SIDE, .h = H)};
+        struct hr_sample s = {.ops = ops + !encoded, .num_ops = 1 + encoded};
+        hr_job job;
+
+        s.image = encoded ? NULL : from;
+        s.data = encoded ? jpeg.data : NULL;
+        s.size = encoded ? jpeg.size : 0;
+        job = hr_submit(dev, &s, 1, to, NULL);
+        CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s",
+              hr_last_error());
+        // (Twice 1,000 rows but for those that every sample may have.)
+        CHECK(peak_of(dev) > (size_t)1850 * SIDE * 3 + s.size,
+              "%zu bytes counted", peak_of(dev));
+        hr_job_release(&job);
+        hr_image_release(&from);
+        hr_batch_destroy(&to);
+        hr_device_close(&dev);
+    }
+    free(jpeg.data);
+}
+
 // ---- Files ------------------------------------------------------------------
 
 static const struct hr_op decode = {.type = HR_OP_DECODE};
@@ -290,8 +325,11 @@ static void grown_file(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(room_in_time), TEST_CASE(images_are_counted),
-        TEST_CASE(no_picture),   TEST_CASE(long_headers_are_counted),
+        TEST_CASE(room_in_time),
+        TEST_CASE(images_are_counted),
+        TEST_CASE(high_filters_are_counted),
+        TEST_CASE(no_picture),
+        TEST_CASE(long_headers_are_counted),
         TEST_CASE(grown_file),
     };
 
