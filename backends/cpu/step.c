@@ -158,8 +158,7 @@ static void emit(struct cpu_run *run, struct resample *r,
                  const struct cpu_sink *s)
 {
     // (Who stops is noticed by the next read, too.)
-    while (r->left &&
-           r->y.lo[r->at] + r->y.n[r->at] - r->y.src_lo <= r->done &&
+    while (r->left && r->y.lo[r->at] + r->y.n[r->at] - r->y.src_lo <= r->done &&
            !cpu_run_stops(run)) {
         const uint8_t *row = output_row(run, r);
 
