@@ -135,6 +135,11 @@ size_t hr__axis_size(const struct hr__step *step, int which)
            round8((size_t)v.taps * sizeof(double));
 }
 
+int hr__axis_taps(const struct hr__step *step, int which)
+{
+    return view_of(step, which).taps;
+}
+
 static int quantise(double w)
 {
     return w < 0 ? (int)(-0.5 + w * (1 << PRECISION_BITS))

@@ -65,6 +65,8 @@ struct hr__axis {
 // Bytes that hr__axis_build() needs at mem (8-byte aligned). which: 0 = x,
 // 1 = y.
 size_t hr__axis_size(const struct hr__step *step, int which);
+// At most so many inputs come into one output.
+int hr__axis_taps(const struct hr__step *step, int which);
 void hr__axis_build(struct hr__axis *axis, const struct hr__step *step,
                     int which, void *mem);
 

@@ -45,17 +45,37 @@ static size_t decode_bytes(const struct hr_info *info)
     return rows + 2 * samples;
 }
 
-// The same with the pictures between resample steps.
-static size_t working_bytes(struct hr__work *work, const struct hr_info *info)
+// Of rows under a filter that is higher than the 96 that decode_bytes() has
+// room for, and that a sample from an image has for nothing.
+static size_t filter_bytes(const struct hr__geometry *geo, int channels)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < geo->num_steps; i++) {
+        const struct hr__step *s = &geo->steps[i];
+        int rows = hr__axis_taps(s, 1) - 96;
+
+        if (rows > 0)
+            bytes += (size_t)rows * (size_t)channels *
+                     (size_t)(s->v_first ? s->in_w : s->win.w);
+    }
+    return bytes;
+}
+
+// The same with the pictures between resample steps. *filters: filter_bytes().
+static size_t working_bytes(struct hr__work *work, const struct hr_info *info,
+                            size_t *filters)
 {
     struct hr__geometry geo;
     char text[128];
     size_t bytes = decode_bytes(info);
 
+    *filters = 0;
     if (hr__geometry_draw(&geo, work->sample.ops, work->sample.num_ops,
                           &work->sample.random, work->job->pub.reference,
                           info->width, info->height, info->orientation, text))
         return bytes;  // it will be refused before it needs any
+    *filters = filter_bytes(&geo, work->pic.channels);
     return bytes + hr__geometry_bytes(&geo, work->pic.channels);
 }
 
@@ -83,9 +103,10 @@ static size_t between_bytes(const struct hr__work *work,
 static size_t all_bytes(struct hr__work *work, const struct hr_info *info,
                         size_t encoded)
 {
-    size_t bytes = working_bytes(work, info);
+    size_t filters, bytes = working_bytes(work, info, &filters);
 
     work->spare = between_bytes(work, info, encoded);
+    bytes += filters;
     return bytes > SIZE_MAX / 2 - work->spare ? SIZE_MAX / 2
                                               : bytes + work->spare;
 }
@@ -97,6 +118,7 @@ static bool take_facts(struct hr__work *work, enum hr_status status,
 {
     struct hr__picture *pic = &work->pic;
     struct hr_result *result = &work->job->results[work->index];
+    size_t filters, bytes;
 
     result->width = pic->width = pic->info.width;
     result->height = pic->height = pic->info.height;
@@ -104,9 +126,10 @@ static bool take_facts(struct hr__work *work, enum hr_status status,
     out->offset = err->offset;
     if (status)
         return FAIL(out, status, "%s", err->text);
-    if (working_bytes(work, &pic->info) > pic->limits->item_bytes)
-        return FAIL(out, HR_ELIMIT, "needs %zu bytes, the limit is %zu",
-                    working_bytes(work, &pic->info), pic->limits->item_bytes);
+    bytes = working_bytes(work, &pic->info, &filters);
+    if (bytes > pic->limits->item_bytes)
+        return FAIL(out, HR_ELIMIT, "needs %zu bytes, the limit is %zu", bytes,
+                    pic->limits->item_bytes);
     return true;
 }
 
@@ -372,7 +395,8 @@ static bool prepare_picture(struct hr__work *work, struct hr__outcome *out)
         if (!take_image(work, out) || !fold(work, out))
             return false;
         // Where it lies belongs to the job; what lies between its steps not.
-        bytes = hr__geometry_bytes(&pic->geo, pic->channels);
+        bytes = hr__geometry_bytes(&pic->geo, pic->channels) +
+                filter_bytes(&pic->geo, pic->channels);
         if (bytes && !hr__budget_grant(work, bytes))
             return out->status = HR_PENDING, false;
         return plan(work, out);

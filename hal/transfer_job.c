@@ -59,7 +59,7 @@ static hr_job begin(struct hr__job *job, bool here)
     return &job->pub;
 }
 
-// here: its caller waits for it, see struct hr__job. So in all of these.
+// here: of struct hr__job; so in all of these.
 static hr_job read_image(hr_image handle, void *to, size_t size,
                          const struct hr_job_params *params, bool here)
 {

@@ -7,7 +7,7 @@
 
 #include "scene.h"
 
-enum { BIG = 12000, NUM_KINDS = 4 };
+enum { BIG = TEST_SANITIZED ? 4000 : 12000, NUM_KINDS = 4 };
 
 static const struct kind {
     const char *name;
