@@ -28,7 +28,6 @@ import tempfile
 from doubt import median_and_doubt
 
 TURNS, RATE_TURNS = 5, 11
-MAY_DOUBT = 3  # times what may be off: then agreeing says nothing, either
 
 
 def workload(o, where):
@@ -82,7 +81,7 @@ class Verdict:
         ok = abs(off) <= most
         if not ok and abs(off) - doubt > most:
             word, self.bad = "MISS", self.bad + 1
-        elif not ok or doubt > MAY_DOUBT * most:
+        elif not ok or doubt > most:  # agreeing would say nothing, either
             word, self.unknown = "cannot be told", self.unknown + 1
         else:
             word = "agrees"
