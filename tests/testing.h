@@ -94,7 +94,7 @@ void test_be_root_again(void);
 void test_fds_begin(void);
 int test_fds_left(const char *after);
 // In this case so many devices are left behind with a driver that hangs, and
-// what it may still use: of each at most 8 descriptors. From here on nobody
+// what it may still use: of each at most 16 descriptors. From here on nobody
 // looks for lost memory in this program, so such cases come last.
 void test_hung(int devices);
 // In a build with AddressSanitizer, if HEADRACE_TEST_LEAKS is set: whether
