@@ -36,6 +36,13 @@ num=$(find "$photos" -type f | wc -l)
 expect "photos were written" [ "$num" -eq 12 ]
 one=$(find "$photos" -type f | sort | head -n 1)
 
+# ---- what the decoder mends ---------------------------------------------
+
+run 0 samples --count 1 --seed 5 mended
+run 0 run mended/bad/restart-wrong.jpg "$one" --ops decode,resize=8x8 \
+    --out mended.npy
+json mended.json '[p["warnings"] > 0 for p in d["pictures"]] == [True, False]'
+
 # ---- words ----------------------------------------------------------------
 
 run 0 --version

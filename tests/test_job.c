@@ -417,6 +417,49 @@ static void waits(void)
     hr_device_close(&dev);
 }
 
+// A fault that the decoder mends: HR_OK, and told. The second of its restart
+// markers has the number of another.
+static void warnings(void)
+{
+    static const struct jpeg_spec spec = {.w = 96,
+                                          .h = 64,
+                                          .space = JCS_YCbCr,
+                                          .factors = {0x22},
+                                          .quality = 85,
+                                          .restart = 2};
+    const struct hr_op op = hr_op_decode(0);
+    uint64_t seed = 9;
+    struct bytes whole = test_jpeg_of(&spec, &seed), bad;
+    hr_device dev = test_device("cpu", 1, 0);
+    hr_batch out = hr_batch_create(dev, hr_batch_params(.n = 2, .c = 3, .h = 64,
+                                                        .w = 96));
+    struct hr_sample s[2];
+    hr_job job;
+
+    bad = (struct bytes){test_copy(whole.data, whole.size), whole.size};
+    for (size_t i = 0; i + 1 < bad.size; i++)
+        if (bad.data[i] == 0xff && bad.data[i + 1] == 0xd1) {
+            bad.data[i + 1] = 0xd5;
+            break;
+        }
+    CHECK(memcmp(bad.data, whole.data, bad.size) != 0, "no such marker");
+    for (int i = 0; i < 2; i++)
+        s[i] = (struct hr_sample){.data = i ? bad.data : whole.data,
+                                  .size = bad.size,
+                                  .ops = &op,
+                                  .num_ops = 1};
+    job = hr_submit(dev, s, 2, out, NULL);
+    CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());
+    CHECK(!job->results[0].warnings, "the whole one: %d warnings",
+          job->results[0].warnings);
+    CHECK(job->results[1].warnings > 0, "the damaged one: no warning");
+    hr_job_release(&job);
+    hr_batch_destroy(&out);
+    hr_device_close(&dev);
+    free(whole.data);
+    free(bad.data);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
@@ -426,6 +469,7 @@ int main(int argc, char **argv)
         TEST_CASE(refused_jobs_leave_nothing),
         TEST_CASE(null_handles),
         TEST_CASE(late_errors),
+        TEST_CASE(warnings),
         TEST_CASE(waits),
     };
 

@@ -141,8 +141,12 @@ static void test_cache_key(void)
                      file, sizeof(file));
     CHECK(strlen(file) > 8 && strlen(o->facts.driver) > 0, "'%s', '%s'", file,
           o->facts.driver);
-    snprintf(want, sizeof(want), "\n%s\n%s\n%s\n", o->facts.name,
-             o->facts.driver, file);
+    n = (size_t)snprintf(want, sizeof(want), "\n%s\n%s\n%s\n", o->facts.name,
+                         o->facts.driver, file);
+    CU_ASSERT_FATAL(n < sizeof(want));
+    // (A thread writes it, after the device is open.)
+    for (int i = 0; i < 600 && !find_cache(path, sizeof(path)); i++)
+        test_sleep(50 * TEST_MS);
     CU_ASSERT_FATAL(find_cache(path, sizeof(path)));
     CU_ASSERT_PTR_NOT_NULL_FATAL(f = fopen(path, "rb"));
     n = fread(text, 1, sizeof(text), f);

@@ -119,6 +119,7 @@ static void on_log(void *ctx, enum hr_log_level level, const char *text)
 
 static void test_hang(void)
 {
+    test_hung(0);
     hr_device dev = hr_device_open(
         "opencl", hr_device_params(.deadline_ns = 300000000, .log = on_log));
     struct hr_batch_params p = {
@@ -215,9 +216,73 @@ static void test_breaker_slow(void)
     CU_ASSERT_TRUE(b.slow > now && b.resume < b.slow);
 }
 
+// ---- Memory of our own that cannot be had -----------------------------------
+
+// One job into host memory, whose nth allocation fails, and perhaps all after
+// it: a sample is right, or says so. True: all are right.
+static bool run_starved(hr_device dev, const struct opencl_run *want, int nth,
+                        bool for_ever)
+{
+    struct hr_batch_params p = {
+        .n = N, .c = 3, .h = OPENCL_SIDE, .w = OPENCL_SIDE};
+    struct opencl_run r = {.batch = hr_batch_create(dev, &p)};
+    int right = 0;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(r.batch);
+    hr__test_fail_alloc(nth, for_ever);
+    r.job = hr_submit(dev, many, N, r.batch,
+                      hr_job_params(.on_error = HR_ON_ERROR_ZERO));
+    if (r.job)
+        hr_job_wait(r.job, HR_FOREVER);
+    else
+        CU_ASSERT_EQUAL(hr_last_status(), HR_ENOMEM);
+    hr__test_fail_alloc(0, false);
+    for (int i = 0; r.job && i < N; i++) {
+        enum hr_status s = r.job->results[i].status;
+        bool same = !memcmp(opencl_slot(&r, i), opencl_slot(want, i),
+                            opencl_stride(want));
+
+        CHECK(s == HR_ENOMEM || (s == HR_OK && same),
+              "allocation %d%s, sample %d: %s, %s", nth,
+              for_ever ? " and on" : "", i, hr_status_name(s),
+              same ? "right" : "wrong");
+        right += s == HR_OK;
+    }
+    opencl_finish(&r);
+    return right == N;
+}
+
+static void test_starved(void)
+{
+    struct hr_batch_params p = {
+        .n = N, .c = 3, .h = OPENCL_SIDE, .w = OPENCL_SIDE};
+    int starved = 0, most = test_loops(60);
+    struct opencl_run want;
+
+    opencl_fill(many, many_ops, N);
+    want = opencl_start(env.cpu, many, N, &p);
+    hr_job_wait(want.job, HR_FOREVER);
+    for (int nth = 1; nth <= most; nth++) {
+        // A device whose pools and buffers are still to be made.
+        hr_device dev = hr_device_open(
+            "opencl",
+            hr_device_params(.threads = 2, .deadline_ns = OPENCL_PATIENCE));
+
+        CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
+        starved += !run_starved(dev, &want, nth, nth % 3 == 0);
+        CHECK(run_starved(dev, &want, 1 << 30, false),
+              "does not recover from allocation %d", nth);
+        hr_device_close(&dev);
+    }
+    CHECK(starved > 0, "no allocation was missed");
+    printf("\n  %d of %d jobs lacked memory ", starved, most);
+    opencl_finish(&want);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
+        {"starved", test_starved},
         {"breaker", test_breaker},
         {"breaker_slow", test_breaker_slow},
         {"failures", test_failures},

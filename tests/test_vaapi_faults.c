@@ -323,6 +323,7 @@ static void hangs(void)
     };
     int n = (int)(sizeof(sites) / sizeof(*sites));
 
+    test_hung(0);  // no descriptors: they go when the driver comes back
     for (int i = 0; i < n; i++)
         for (int k = 0; k < 3; k++) {
             static const char *const persons[] = {"ihd", "plain", "mesa22"};
@@ -440,7 +441,6 @@ static void complete(void)
 {
     // What the engine calls; each has been failed.
     static const int used[] = {
-        VA_DRIVER_QueryConfigProfiles,
         VA_DRIVER_QueryConfigEntrypoints,
         VA_DRIVER_GetConfigAttributes,
         VA_DRIVER_CreateConfig,
@@ -462,7 +462,7 @@ static void complete(void)
         VA_DRIVER_Decode,
     };
 
-    for (size_t i = 1; i < sizeof(used) / sizeof(*used); i++)
+    for (size_t i = 0; i < sizeof(used) / sizeof(*used); i++)
         CHECK(f.hit[used[i]] || !f.all, "%s was never failed", calls[used[i]]);
     CHECK(!f.all || f.cases >= 2000, "%d cases", f.cases);
     printf("\n  %d cases ", f.cases);
@@ -472,9 +472,10 @@ static void complete(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(allocations),   TEST_CASE(steady),   TEST_CASE(late),
-        TEST_CASE(pixels),        TEST_CASE(hangs),    TEST_CASE(open_failures),
-        TEST_CASE(work_failures), TEST_CASE(complete),
+        TEST_CASE(allocations),   TEST_CASE(steady),
+        TEST_CASE(late),          TEST_CASE(pixels),
+        TEST_CASE(open_failures), TEST_CASE(work_failures),
+        TEST_CASE(hangs),         TEST_CASE(complete),
     };
 
     if (!vaapi_init())

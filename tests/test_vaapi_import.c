@@ -248,7 +248,7 @@ static void failing_import(void)
 // Surfaces that it may still read are not written again, and the rest goes on.
 static void hangs(void)
 {
-    test_fds_hung(4);
+    test_hung(4);
     imports.deadline_ms = DEADLINE_MS;
     for (int i = 0; i < 4; i++) {
         struct fault_rule r = {.entry = entries[i],

@@ -308,7 +308,7 @@ static void completing(void)
 
 static void hangs(void)
 {
-    test_fds_hung(4);
+    test_hung(4);
     for (int i = 0; i < 4; i++) {
         struct fault_rule r = {.entry = entries[i],
                                .first = 1,

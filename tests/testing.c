@@ -189,7 +189,7 @@ int test_main(const char *suite, const struct test_case *cases, int n, int argc,
         CU_run_all_tests();
         print_failures();
         bad = CU_get_number_of_failures() + empty_case(before) +
-              (test_fds_left(cases[at].name) > 0);
+              (test_fds_left(cases[at].name) > 0) + test_leaks(cases[at].name);
         printf(" %s\n", bad ? "FAILED" : "passed");
         fflush(stdout);
         failures += bad;

@@ -93,9 +93,13 @@ void test_be_root_again(void);
 // first. test_main() does so around each case, and fails it.
 void test_fds_begin(void);
 int test_fds_left(const char *after);
-// In this case so many devices are left behind with a driver that hangs: each
-// keeps a display, and at most 8 descriptors.
-void test_fds_hung(int devices);
+// In this case so many devices are left behind with a driver that hangs, and
+// what it may still use: of each at most 16 descriptors. From here on nobody
+// looks for lost memory in this program, so such cases come last.
+void test_hung(int devices);
+// In a build with AddressSanitizer, if HEADRACE_TEST_LEAKS is set: whether
+// there is memory that nothing points to. test_main() asks after each case.
+bool test_leaks(const char *after);
 
 // The device that is no fake, where a test wants one: HEADRACE_TEST_DEVICE, or
 // "opencl".

@@ -19,10 +19,8 @@
     X(vaTerminate) \
     X(vaDisplayIsValid) \
     X(vaQueryVendorString) \
-    X(vaMaxNumProfiles) \
     X(vaMaxNumEntrypoints) \
     X(vaMaxNumImageFormats) \
-    X(vaQueryConfigProfiles) \
     X(vaQueryConfigEntrypoints) \
     X(vaGetConfigAttributes) \
     X(vaCreateConfig) \
