@@ -58,6 +58,7 @@ struct fake_script {
     int planes_form;  // enum planes_form, of what FAKE_P leaves;
                       // NUM_FORMS: with a header that is wrong
     bool deaf;        // does not look at hr__task_stop()
+    bool idle;        // says success and writes nothing
 };
 
 // What happened, of all fake engines since fake_reset().
