@@ -51,9 +51,42 @@ static void places(void)
         }
 }
 
+// Surfaces are of whole units, and of 16 rows and columns at least: formats
+// that halve them have whole samples then.
+static void surfaces(void)
+{
+    static const struct {
+        int w, h, components;
+        uint8_t factors;
+        int surface_w, surface_h;
+    } cases[] = {
+        {8, 8, 1, 0x11, 16, 16},       {17, 33, 1, 0x22, 32, 48},
+        {8, 8, 3, 0x11, 16, 16},       {17, 17, 3, 0x22, 32, 32},
+        {16, 24, 3, 0x21, 16, 32},     {33, 16, 3, 0x41, 64, 16},
+        {100, 100, 3, 0x12, 112, 112},
+    };
+    static struct va va;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        uint8_t h = cases[i].factors >> 4, v = cases[i].factors & 15;
+        struct hr_info info = {.format = HR_FORMAT_JPEG,
+                               .width = cases[i].w,
+                               .height = cases[i].h,
+                               .components = cases[i].components,
+                               .h = {h, 1, 1},
+                               .v = {v, 1, 1}};
+        struct va_key key;
+
+        va_key_of(&va, &info, &key);
+        CHECK(key.w == cases[i].surface_w && key.h == cases[i].surface_h,
+              "case %zu: %d x %d", i, key.w, key.h);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {TEST_CASE(places)};
+    static const struct test_case cases[] = {TEST_CASE(places),
+                                             TEST_CASE(surfaces)};
 
-    return test_main("vaapi format", cases, 1, argc, argv);
+    return test_main("vaapi format", cases, 2, argc, argv);
 }
