@@ -9,6 +9,7 @@ import glob
 import json
 import os
 import re
+import resource
 import shutil
 import struct
 import subprocess
@@ -59,6 +60,10 @@ def look(summary, manifest, array, good, policy):
     rows = [p["index"] for p in pictures if p.get("index") is not None]
     shape, size = array
 
+    for p in pictures:
+        least = 2 if "skipped" in p["path"] else 0
+        check(p["warnings"] >= least and (least or not p["warnings"]),
+              f"{p['path']}: {p['warnings']} warnings")
     check({os.path.basename(p["path"]) for p in made} == good,
           f"{policy}: made {sorted(p['path'] for p in made)}")
     check(rows == list(range(len(rows))), f"{policy}: rows {rows}")
@@ -79,6 +84,20 @@ def look(summary, manifest, array, good, policy):
               f"{p['path']}: offset {p.get('offset')}: {p.get('reason')}")
 
 
+def full_disk(headrace):
+    """Nothing gets its name if the last byte could not be written."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+
+    done = subprocess.run([headrace, "run", "few", "--backend", "cpu", "--out",
+                           "full.npy", "--ops", "decode,resize=32x24",
+                           "--on-error", "skip", "-q"], capture_output=True,
+                          preexec_fn=limit)
+    check(done.returncode == 2, f"a full disk ends with {done.returncode}")
+    check(not glob.glob("full*") and not glob.glob(".headrace*"),
+          f"left: {glob.glob('full*')} {glob.glob('.headrace*')}")
+
+
 def main():
     headrace = os.path.abspath(sys.argv[1])
     os.chdir(tempfile.mkdtemp())
@@ -90,6 +109,9 @@ def main():
                                       "height-0.jpg", "dqt-number-9.jpg")]
     for path in good + wrong:
         shutil.copy(path, "few")
+    mended = "all/bad/restart-skipped.jpg"  # four warnings of libjpeg's
+    good.append(mended)
+    shutil.copy(mended, "few")
     names = {os.path.basename(p) for p in good}
     for policy in ("zero", "skip"):
         look(*run(headrace, "few", policy), names, policy)
@@ -97,6 +119,7 @@ def main():
     _, manifest, array = run(headrace, "few", "skip", 2)
     check(len(manifest["pictures"]) == len(good) + len(wrong) and
           manifest["epoch"] == 1 and array[0][0] == len(good), "two epochs")
+    full_disk(headrace)
     shutil.rmtree(os.getcwd())
     print(f"{len(bad)} wrong")
     return 1 if bad else 0
