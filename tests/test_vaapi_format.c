@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backends/vaapi/vaapi.h"
+#include "hal/hal.h"
 #include "testing.h"
 
 // One pixel of luma and its chroma: the bytes Y, U (Cb), V (Cr) as they stand
@@ -83,10 +84,80 @@ static void surfaces(void)
     }
 }
 
+// ---- The video processor ---------------------------------------------------
+
+static struct hr__picture picture(const struct hr_op *ops, int n)
+{
+    struct hr__picture pic = {.width = 96,
+                              .height = 80,
+                              .channels = 3,
+                              .tier = HR_FAST,
+                              .info = {.format = HR_FORMAT_JPEG,
+                                       .width = 96,
+                                       .height = 80,
+                                       .components = 3,
+                                       .color = HR_COLOR_YCC,
+                                       .h = {2, 1, 1},
+                                       .v = {2, 1, 1}}};
+    char text[128];
+
+    CHECK(!hr__geometry_build(&pic.geo, ops, n, 96, 80, 1, text), "%s", text);
+    return pic;
+}
+
+// A window of the mirrored picture is another part of the surface; mirrored
+// twice is not mirrored; no more than halved.
+static void passes(void)
+{
+    const struct hr_op cut[] = {hr_op_decode(0), hr_op_flip(.horizontal = true),
+                                hr_op_crop(.x = 8, .y = 4, .w = 40, .h = 32)};
+    const struct hr_op twice[] = {hr_op_decode(0),
+                                  hr_op_flip(.horizontal = true),
+                                  hr_op_resize(.w = 64, .h = 60),
+                                  hr_op_flip(.horizontal = true)};
+    const struct hr_op half[] = {hr_op_decode(0),
+                                 hr_op_resize(.w = 48, .h = 40)};
+    const struct hr_op less[] = {hr_op_decode(0),
+                                 hr_op_resize(.w = 47, .h = 40)};
+    static struct va va;
+    static struct va_slot slot;
+    struct hr__picture pic = picture(cut, 3);
+
+    va.vpp.mirrors[VA_KIND_420] = ~0u;
+    va_vpp_plan(&slot, &pic);
+    CHECK(slot.crop.x == 48 && slot.crop.y == 4 && slot.crop.width == 40 &&
+              slot.crop.height == 32 && slot.mirror == VA_MIRROR_HORIZONTAL,
+          "from %d, %d, mirror %u", slot.crop.x, slot.crop.y, slot.mirror);
+    pic = picture(twice, 4);
+    va_vpp_plan(&slot, &pic);
+    CHECK(!slot.mirror && slot.out_w == 64, "mirror %u", slot.mirror);
+    pic = picture(half, 2);
+    CHECK(!va_vpp_why_not(&va, &pic), "half: %#x", va_vpp_why_not(&va, &pic));
+    pic = picture(less, 2);
+    CHECK(va_vpp_why_not(&va, &pic) == HR_WHY_GEOMETRY, "less than half");
+}
+
+// RGBX, RGBA, BGRX, BGRA, as vpp.c numbers them.
+static void pixels(void)
+{
+    static const uint8_t from[2][4] = {{1, 2, 3, 9}, {3, 2, 1, 9}};
+    static struct va va;
+    struct va_output o = {.w = 1, .h = 1, .image = {.pitches = {4}}};
+    uint8_t to[3];
+
+    for (va.vpp.format = 0; va.vpp.format < 4; va.vpp.format++) {
+        va_vpp_pack(&va, &o, from[va.vpp.format / 2], to);
+        CHECK(to[0] == 1 && to[1] == 2 && to[2] == 3, "format %d: %d %d %d",
+              va.vpp.format, to[0], to[1], to[2]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {TEST_CASE(places),
-                                             TEST_CASE(surfaces)};
+                                             TEST_CASE(surfaces),
+                                             TEST_CASE(passes),
+                                             TEST_CASE(pixels)};
 
-    return test_main("vaapi format", cases, 2, argc, argv);
+    return test_main("vaapi format", cases, 4, argc, argv);
 }
