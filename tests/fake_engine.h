@@ -59,6 +59,7 @@ struct fake_script {
     int planes_form;  // enum planes_form, of what FAKE_P leaves;
                       // NUM_FORMS: with a header that is wrong
     bool deaf;        // does not look at hr__task_stop()
+    bool idle;        // says success and writes nothing
     // What it says of its work: kernels per list, bytes per task.
     int launches, bytes_up, bytes_down, bytes_imported;
     int64_t device_ns;  // of a device's time in each task, of which the second

@@ -145,6 +145,8 @@ static void work(struct fake *f, struct hr__task *task, int k,
     if (within(k, f->s.empty_from, f->s.empty_to) &&
         task->span.last != HR_STORE)
         return;
+    if (f->s.idle && task->span.last == HR_STORE)
+        return;
     spoiled = !f->s.fault_width || task->pic->width == f->s.fault_width;
     if (task->span.last == HR_RECONSTRUCT)
         fake_planes(task, f->s.planes_form, out);

@@ -38,6 +38,8 @@ ABSENT = 77           # the exit code of a test that was not run
 
 # What is no single program: the targets it needs, and the command.
 STEPS = {
+    "manifest": (["headrace"], "/usr/bin/python3 $ROOT/tests/"
+                 "manifest_numbers.py $BUILD/headrace"),
     "cli": (["headrace"], "bash $ROOT/tests/cli_test.sh $BUILD/headrace"),
     "tools": (["headrace"], "bash $ROOT/tests/tools_test.sh $BUILD/headrace"),
     "report": (["headrace"], "bash $ROOT/tests/report_test.sh $BUILD"),

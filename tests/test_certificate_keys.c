@@ -83,12 +83,28 @@ static void of_another(void)
     CHECK(certificate_probes() > 0, "the first's is not the second's");
 }
 
+// What stands there must not pass for what was made.
+static void nothing_made(void)
+{
+    hr_device dev = NULL;
+
+    certificate_forget();
+    fake_reset(&(struct fake_script){
+        .spans = FAKE_ALL(FAKE_RS), .tested = true, .idle = true});
+    CHECK(certificate_open(&dev, NULL) > 0 && dev, "it opens");
+    CHECK(dev && !dev->caps.exact && !dev->caps.spans[HR_EXACT],
+          "success without a picture is exact");
+    hr_device_close(&dev);
+    certificate_forget();
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(both_sides),
         TEST_CASE(a_digit),
         TEST_CASE(of_another),
+        TEST_CASE(nothing_made),
     };
 
     return certificate_main("certificate_keys", cases,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
+#include "cpu_fallback/planes.h"
 #include "hal/hal.h"
 #include "testing.h"
 
@@ -119,6 +120,62 @@ static void damaged_files(void)
     free(jpeg.data);
 }
 
+// Planes of another engine end where it says, and not a byte behind that.
+static void planes(void)
+{
+    static uint8_t bytes[16 * 16];
+    struct cpu_planes head = {.num_components = 1,
+                              .color = CPU_COLOR_GRAY,
+                              .h_max = 1,
+                              .v_max = 1,
+                              .w = 16,
+                              .h = 16};
+    struct cpu_planes_params p = {.planes = &head,
+                                  .data = bytes,
+                                  .size = sizeof(bytes),
+                                  .width = 16,
+                                  .height = 16,
+                                  .window = {0, 0, 16, 16},
+                                  .channels = 1};
+    struct cpu_rect need;
+
+    head.comp[0].h = head.comp[0].v = 1;
+    head.comp[0].width = head.comp[0].height = 16;
+    head.comp[0].cols = head.comp[0].rows = 16;
+    head.comp[0].stride = 16;
+    head.comp[0].step = 1;
+    CHECK(cpu_planes_need(&p, 0, &need) && need.w == 16, "it just fits");
+    p.size--;
+    CHECK(!cpu_planes_need(&p, 0, &need), "a byte too small");
+}
+
+// Traces, profiles and reports speak of parts by these names.
+static void names(void)
+{
+    static const struct {
+        enum hr_part part;
+        const char *name;
+    } parts[] = {
+        {HR_PART_READ, "read"},
+        {HR_PART_PREPARE, "prepare"},
+        {HR_PART_DECODE, "decode"},
+        {HR_PART_ENTROPY, "entropy"},
+        {HR_PART_RECONSTRUCT, "reconstruct"},
+        {HR_PART_COLOR, "color"},
+        {HR_PART_RESAMPLE, "resample"},
+        {HR_PART_STORE, "store"},
+        {HR_PART_PACK, "pack"},
+        {HR_PART_UPLOAD, "upload"},
+        {HR_PART_DOWNLOAD, "download"},
+        {HR_PART_DELIVER, "deliver"},
+        {HR_PART_IMPORT, "import"},
+    };
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+        CHECK(!strcmp(hr_part_name(parts[i].part), parts[i].name), "%s is %s",
+              parts[i].name, hr_part_name(parts[i].part));
+}
+
 // ---- Errands ---------------------------------------------------------------
 
 static atomic_int back;
@@ -174,8 +231,9 @@ static void ways(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(stops),         TEST_CASE(clocks),  TEST_CASE(sizes),
-        TEST_CASE(damaged_files), TEST_CASE(errands), TEST_CASE(ways),
+        TEST_CASE(stops),         TEST_CASE(clocks), TEST_CASE(sizes),
+        TEST_CASE(damaged_files), TEST_CASE(planes), TEST_CASE(names),
+        TEST_CASE(errands),       TEST_CASE(ways),
     };
 
     return test_main("services", cases, sizeof(cases) / sizeof(*cases), argc,

@@ -101,6 +101,12 @@ static void reasons(void)
         {{.w = 4097, .space = JCS_YCbCr, .factors = {0x22}},
          "i965",
          HR_WHY_SIZE},
+        {{.h = 63, .space = JCS_YCbCr, .factors = {0x22}},
+         "mesa22",
+         HR_WHY_SIZE},
+        {{.h = 4097, .space = JCS_YCbCr, .factors = {0x22}},
+         "i965",
+         HR_WHY_SIZE},
     };
     const struct hr_op op = hr_op_decode(0);
 
@@ -112,7 +118,7 @@ static void reasons(void)
         unsigned why = 0;
 
         spec.w = spec.w ? spec.w : 80;
-        spec.h = 72;
+        spec.h = spec.h ? spec.h : 72;
         spec.quality = 85;
         b = test_jpeg_of(&spec, &seed);
         vaapi_driver("default,reset");

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the samples of a component lie in an image of each format, as
+// va/va.h and the fourccs' definitions have it: written out once more, for no
+// driver makes all of them.
+#include <string.h>
+
+#include "backends/vaapi/vaapi.h"
+#include "hal/hal.h"
+#include "testing.h"
+
+// One pixel of luma and its chroma: the bytes Y, U (Cb), V (Cr) as they stand
+// in a plane from its first byte on; '-' is a luma of the next pixel.
+static const struct {
+    uint32_t fourcc;
+    enum va_kind kind;
+    const char *planes[3];
+} formats[] = {
+    {VA_FOURCC_NV12, VA_KIND_420, {"Y", "UV"}},
+    {VA_FOURCC_NV21, VA_KIND_420, {"Y", "VU"}},
+    {VA_FOURCC_I420, VA_KIND_420, {"Y", "U", "V"}},
+    {VA_FOURCC_IYUV, VA_KIND_420, {"Y", "U", "V"}},
+    {VA_FOURCC_IMC3, VA_KIND_420, {"Y", "U", "V"}},
+    {VA_FOURCC_YV12, VA_KIND_420, {"Y", "V", "U"}},
+    {VA_FOURCC_422H, VA_KIND_422, {"Y", "U", "V"}},
+    {VA_FOURCC_YUY2, VA_KIND_422, {"YU-V"}},
+    {VA_FOURCC_UYVY, VA_KIND_422, {"UYV-"}},
+    {VA_FOURCC_422V, VA_KIND_440, {"Y", "U", "V"}},
+    {VA_FOURCC_444P, VA_KIND_444, {"Y", "U", "V"}},
+    {VA_FOURCC_411P, VA_KIND_411, {"Y", "U", "V"}},
+};
+
+static void places(void)
+{
+    for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++)
+        for (int c = 0; c < 3; c++) {
+            struct va_samples s = {0};
+            const char *text, *at = NULL;
+            int plane = -1;
+
+            while (!at && formats[i].planes[++plane])
+                at = strchr(formats[i].planes[plane], "YUV"[c]);
+            text = formats[i].planes[plane];
+            CHECK(va_samples_of(formats[i].fourcc, formats[i].kind, c, &s),
+                  "format %zu", i);
+            CHECK((int)s.plane == plane && (int)s.first == (int)(at - text),
+                  "format %zu, %c: plane %d, byte %d", i, "YUV"[c],
+                  (int)s.plane, (int)s.first);
+            // Luma comes twice in a packed unit.
+            CHECK((size_t)s.step ==
+                      strlen(text) / (strchr(text, '-') && !c ? 2 : 1),
+                  "format %zu, %c: step %d", i, "YUV"[c], (int)s.step);
+        }
+}
+
+// Surfaces are of whole units, and of 16 rows and columns at least: formats
+// that halve them have whole samples then.
+static void surfaces(void)
+{
+    static const struct {
+        int w, h, components;
+        uint8_t factors;
+        int surface_w, surface_h;
+    } cases[] = {
+        {8, 8, 1, 0x11, 16, 16},       {17, 33, 1, 0x22, 32, 48},
+        {8, 8, 3, 0x11, 16, 16},       {17, 17, 3, 0x22, 32, 32},
+        {16, 24, 3, 0x21, 16, 32},     {33, 16, 3, 0x41, 64, 16},
+        {100, 100, 3, 0x12, 112, 112},
+    };
+    static struct va va;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        uint8_t h = cases[i].factors >> 4, v = cases[i].factors & 15;
+        struct hr_info info = {.format = HR_FORMAT_JPEG,
+                               .width = cases[i].w,
+                               .height = cases[i].h,
+                               .components = cases[i].components,
+                               .h = {h, 1, 1},
+                               .v = {v, 1, 1}};
+        struct va_key key;
+
+        va_key_of(&va, &info, &key);
+        CHECK(key.w == cases[i].surface_w && key.h == cases[i].surface_h,
+              "case %zu: %d x %d", i, key.w, key.h);
+    }
+}
+
+// ---- The video processor ---------------------------------------------------
+
+static struct hr__picture picture(const struct hr_op *ops, int n)
+{
+    struct hr__picture pic = {.width = 96,
+                              .height = 80,
+                              .channels = 3,
+                              .tier = HR_FAST,
+                              .info = {.format = HR_FORMAT_JPEG,
+                                       .width = 96,
+                                       .height = 80,
+                                       .components = 3,
+                                       .color = HR_COLOR_YCC,
+                                       .h = {2, 1, 1},
+                                       .v = {2, 1, 1}}};
+    char text[128];
+
+    CHECK(!hr__geometry_build(&pic.geo, ops, n, 96, 80, 1, text), "%s", text);
+    return pic;
+}
+
+// A window of the mirrored picture is another part of the surface; mirrored
+// twice is not mirrored; no more than halved.
+static void passes(void)
+{
+    const struct hr_op cut[] = {hr_op_decode(0), hr_op_flip(.horizontal = true),
+                                hr_op_crop(.x = 8, .y = 4, .w = 40, .h = 32)};
+    const struct hr_op twice[] = {hr_op_decode(0),
+                                  hr_op_flip(.horizontal = true),
+                                  hr_op_resize(.w = 64, .h = 60),
+                                  hr_op_flip(.horizontal = true)};
+    const struct hr_op half[] = {hr_op_decode(0),
+                                 hr_op_resize(.w = 48, .h = 40)};
+    const struct hr_op less[] = {hr_op_decode(0),
+                                 hr_op_resize(.w = 47, .h = 40)};
+    static struct va va;
+    static struct va_slot slot;
+    struct hr__picture pic = picture(cut, 3);
+
+    va.vpp.mirrors[VA_KIND_420] = ~0u;
+    va_vpp_plan(&slot, &pic);
+    CHECK(slot.crop.x == 48 && slot.crop.y == 4 && slot.crop.width == 40 &&
+              slot.crop.height == 32 && slot.mirror == VA_MIRROR_HORIZONTAL,
+          "from %d, %d, mirror %u", slot.crop.x, slot.crop.y, slot.mirror);
+    pic = picture(twice, 4);
+    va_vpp_plan(&slot, &pic);
+    CHECK(!slot.mirror && slot.out_w == 64, "mirror %u", slot.mirror);
+    pic = picture(half, 2);
+    CHECK(!va_vpp_why_not(&va, &pic), "half: %#x", va_vpp_why_not(&va, &pic));
+    pic = picture(less, 2);
+    CHECK(va_vpp_why_not(&va, &pic) == HR_WHY_GEOMETRY, "less than half");
+}
+
+// RGBX, RGBA, BGRX, BGRA, as vpp.c numbers them.
+static void pixels(void)
+{
+    static const uint8_t from[2][4] = {{1, 2, 3, 9}, {3, 2, 1, 9}};
+    static struct va va;
+    struct va_output o = {.w = 1, .h = 1, .image = {.pitches = {4}}};
+    uint8_t to[3];
+
+    for (va.vpp.format = 0; va.vpp.format < 4; va.vpp.format++) {
+        va_vpp_pack(&va, &o, from[va.vpp.format / 2], to);
+        CHECK(to[0] == 1 && to[1] == 2 && to[2] == 3, "format %d: %d %d %d",
+              va.vpp.format, to[0], to[1], to[2]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {TEST_CASE(places),
+                                             TEST_CASE(surfaces),
+                                             TEST_CASE(passes),
+                                             TEST_CASE(pixels)};
+
+    return test_main("vaapi format", cases, 4, argc, argv);
+}
