@@ -63,10 +63,9 @@ static unsigned facts(struct hr__device *dev, const struct hr_sample *s,
     } else {
         why = probe(dev, s, pic);
     }
-    if (!why &&
-        hr__geometry_draw(&pic->geo, s->ops, s->num_ops, &s->random,
-                          hr_device_reference(&dev->pub), pic->width,
-                          pic->height, pic->info.orientation, text))
+    if (!why && hr__geometry_draw(&pic->geo, s->ops, s->num_ops, &s->random,
+                                  hr_device_reference(&dev->pub), pic->width,
+                                  pic->height, pic->info.orientation, text))
         why = HR_WHY_GEOMETRY;
     return why;
 }

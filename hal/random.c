@@ -157,11 +157,8 @@ static int draw(const struct hr_op *op, const struct hr_random *key, int place,
         out[0].type = HR_OP_CROP;
         out[0].crop = hr__random_window(c, key, place, w, h);
         out[1].type = HR_OP_RESIZE;
-        out[1].resize =
-            (struct hr_resize){.w = c->w,
-                               .h = c->h,
-                               .filter = c->filter,
-                               .order = c->order};
+        out[1].resize = (struct hr_resize){
+            .w = c->w, .h = c->h, .filter = c->filter, .order = c->order};
         return 2;
     case HR_OP_RANDOM_CROP:
         return draw_crop(&op->random_crop, key, place, w, h, out, text) ? 1
@@ -212,9 +209,8 @@ enum hr_status hr__plain_ops(struct hr__plain *out, const struct hr_op *ops,
             continue;
         }
         status = hr__geometry_build(&geo, out->drawn + sized,
-                                    out->num_ops - sized,
-                                    HR_REFERENCE_DEFAULT, w, h, orientation,
-                                    text);
+                                    out->num_ops - sized, HR_REFERENCE_DEFAULT,
+                                    w, h, orientation, text);
         if (status)
             return status;
         hr__geometry_size(&geo, &w, &h);
@@ -237,8 +233,8 @@ enum hr_status hr__geometry_draw(struct hr__geometry *out,
                                           orientation, text);
 
     return status ? status
-                  : hr__geometry_build(out, plain.ops, plain.num_ops,
-                                       reference, w, h, orientation, text);
+                  : hr__geometry_build(out, plain.ops, plain.num_ops, reference,
+                                       w, h, orientation, text);
 }
 
 enum hr_status hr_ops_draw(const struct hr_op *ops, int num_ops,

@@ -323,9 +323,9 @@ static void read_onto_itself(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(bad_images),   TEST_CASE(bad_batches),
-        TEST_CASE(every_layout), TEST_CASE(source_layouts),
-        TEST_CASE(references),   TEST_CASE(stride_of_no_plane),
+        TEST_CASE(bad_images),       TEST_CASE(bad_batches),
+        TEST_CASE(every_layout),     TEST_CASE(source_layouts),
+        TEST_CASE(references),       TEST_CASE(stride_of_no_plane),
         TEST_CASE(read_onto_itself),
     };
     int result;

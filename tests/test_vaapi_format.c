@@ -101,7 +101,9 @@ static struct hr__picture picture(const struct hr_op *ops, int n)
                                        .v = {2, 1, 1}}};
     char text[128];
 
-    CHECK(!hr__geometry_build(&pic.geo, ops, n, 96, 80, 1, text), "%s", text);
+    CHECK(!hr__geometry_build(&pic.geo, ops, n, HR_REFERENCE_DEFAULT, 96, 80, 1,
+                              text),
+          "%s", text);
     return pic;
 }
 

@@ -400,9 +400,8 @@ static int print_json(const struct profile *p)
         p->opt.consumer_ms, "consumer_img_per_s", profile_need(p),
         "consumer_cpu", p->opt.consumer_cpu / 100.0, "noise", p->noise,
         "others", p->others, "configurations", configs, "backends", backends,
-        "lost", losses_json(p), "headline",
-        manifest_text(p->advice.headline), "advice",
-        manifest_text(p->advice.text), "caution",
+        "lost", losses_json(p), "headline", manifest_text(p->advice.headline),
+        "advice", manifest_text(p->advice.text), "caution",
         manifest_text(p->advice.caution));
     rc = json
              ? json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9))
