@@ -72,6 +72,33 @@ static void rule(void)
     }
 }
 
+// Both sides of every edge of the rule of Pillow 12.2.
+static void rule_of_high_ones(void)
+{
+    static const struct {
+        int width, height, w, h;
+        bool vertical;
+    } cases[] = {
+        {3, 300, 4, 20, false},   {3, 301, 4, 20, true},
+        {3, 301, 2, 300, true},   {3, 301, 4, 301, false},
+        {3, 301, 9, 400, false},  {375, 500, 224, 224, false},
+        {655, 65535, 9, 9, true},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        int width = cases[i].width, height = cases[i].height;
+        int w = cases[i].w, h = cases[i].h;
+        enum hr_order want = cases[i].vertical ? HR_ORDER_VERTICAL
+                                               : HR_ORDER_HORIZONTAL;
+
+        CHECK(hr_resize_order(HR_REFERENCE_PILLOW_12_2, width, height, w, h) ==
+                      want &&
+                  ORDER(PILLOW_12_2, width, height, 0,
+                        hr_op_resize(.w = w, .h = h)) == want,
+              "pillow-12.2, %dx%d to %dx%d", width, height, w, h);
+    }
+}
+
 // Of which picture the sizes are: as it is when the resize has its turn, and
 // the whole of it. 40 x 100 to 30 x 80 is 20 = 2 * 10, horizontal.
 static void rule_of_what(void)
@@ -267,6 +294,18 @@ static bool pillow_13(int width, int height, int w, int h)
     return height > h && height - h > 2 * (width - w);
 }
 
+static bool pillow_12_2(int width, int height, int w, int h)
+{
+    (void)w;
+    return height > 100 * width && h < height;
+}
+
+static bool as_high(int width, int height, int w, int h)
+{
+    (void)w;
+    return height >= 100 * width && h < height;
+}
+
 static bool very_high(int width, int height, int w, int h)
 {
     (void)w, (void)h;
@@ -307,8 +346,10 @@ static void probe_finds(void)
     } cases[] = {
         {never, HR_REFERENCE_PILLOW_12, "never"},
         {pillow_13, HR_REFERENCE_PILLOW_13, "pillow-13"},
+        {pillow_12_2, HR_REFERENCE_PILLOW_12_2, "pillow-12.2"},
+        {as_high, 0, "exactly 100 times as high as wide"},
         {always, 0, "always"},
-        {very_high, 0, "100 times as high as wide"},
+        {very_high, 0, "also if it grows"},
         {or_equal, 0, ">= instead of >"},
         {simply_more, 0, "once instead of twice"},
         {thrice, 0, "thrice instead of twice"},
@@ -439,9 +480,11 @@ static void all_scans(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(rule),        TEST_CASE(rule_of_what), TEST_CASE(who_decides),
-        TEST_CASE(names),       TEST_CASE(whose),        TEST_CASE(probe_finds),
-        TEST_CASE(probe_fails), TEST_CASE(library),      TEST_CASE(all_scans),
+        TEST_CASE(rule),         TEST_CASE(rule_of_high_ones),
+        TEST_CASE(rule_of_what), TEST_CASE(who_decides),
+        TEST_CASE(names),        TEST_CASE(whose),
+        TEST_CASE(probe_finds),  TEST_CASE(probe_fails),
+        TEST_CASE(library),      TEST_CASE(all_scans),
     };
 
     return test_main("reference", cases, sizeof(cases) / sizeof(*cases), argc,
