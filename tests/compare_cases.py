@@ -45,8 +45,10 @@ def pillow_step(im, op):
         return im.resize((a[0], a[1]), PILLOW_FILTERS[hrshim.FILTERS[a[3]]],
                          box=a[4])
     if name == "fit" and a[3]:
-        return ImageOps.contain(im, a[:2],
-                                PILLOW_FILTERS[hrshim.FILTERS[a[2]]])
+        im = ImageOps.contain(im, a[:2], PILLOW_FILTERS[hrshim.FILTERS[a[2]]])
+        if not im.width or not im.height:  # not refused by newer ones
+            raise ValueError("an empty picture")
+        return im
     if name == "fit":
         im = im.copy()
         im.thumbnail(a[:2], PILLOW_FILTERS[hrshim.FILTERS[a[2]]],

@@ -11,7 +11,7 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-enum { MAX_FDS = 1024, TARGET = 120, OF_HUNG_DEVICE = 16 };
+enum { MAX_FDS = 1024, TARGET = 120, OF_HUNG_DEVICE = 26 };
 
 // What was open, by descriptor; "" = nothing.
 static char before[MAX_FDS][TARGET];

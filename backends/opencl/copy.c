@@ -186,10 +186,11 @@ bool ocl_run_copies(struct ocl *o, struct ocl_slot *slot,
     // When it is entered the items may be taken away at any time.
     make_runs(slot, &runs);
     ocl_enter(o);
-    ok = ocl_depart(o, slot, OCL_COMPUTE, enqueue(o, slot, &runs, fault),
-                    fault);
+    ok = enqueue(o, slot, &runs, fault);
+    // Before it departs: who has waited for the last byte finds all counted.
     if (ok)
         ocl_times_moved(o, up, down);
+    ok = ocl_depart(o, slot, OCL_COMPUTE, ok, fault);
     ocl_leave(o);
     return ok;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "client.h"
 
@@ -288,6 +289,7 @@ static void mistakes_are_counted(void)
     vaDestroyContext(c.display, c.context);
     vaDestroyConfig(c.display, c.config);
     vaTerminate(c.display);
+    close(c.fd);
     n = client_control(NULL);
     CHECK(n.left == 2 && n.surfaces == 0 && n.displays == 0, "left %ld",
           n.left);
