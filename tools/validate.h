@@ -24,9 +24,7 @@
 //    and something of the chroma each: where all three moved by the same, the
 //    luma was another one before color came.
 //
-// JSON (also what `python3 -m headrace.validate` of the Python package prints,
-// which compares with Pillow and torchvision themselves): one object with
-// "pictures" first, a list that is printed as it is made; then the members of
+// JSON: one object with "pictures" first, a list that is printed as it is made; then the members of
 // validate_tail_json(). Names in it are the stages' (stage.h) and statuses'.
 //
 // Memory: pixels of one batch, on both sides, and of the worst pictures; for

@@ -317,9 +317,8 @@ static void print_totals(const struct validate *v)
         printf("%" PRIu64 " cannot be made, on both sides alike\n",
                v->failed_both);
     if (v->opt.against == VALIDATE_C)
-        puts("the readable C is built in; python3 -m headrace.validate (with "
-             "the Python package) compares with Pillow and torchvision "
-             "themselves");
+        puts("the readable C is built in; tests/compare.py of the sources "
+             "compares with Pillow and torchvision themselves");
 }
 
 // ---- Both ------------------------------------------------------------------
