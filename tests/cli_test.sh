@@ -562,8 +562,10 @@ json out "d['peak_rss_bytes'] <= (64 + 60) << 20"
 json out "len(d['epochs']) == 100 and d['images'] == 100 * $num"
 run 0 run "$photos" --out none --budget 1 --threads 2
 
+# Whoever started this script may have ignored SIGHUP (nohup does).
 interrupt() {   # interrupt OUT SIGNAL
-    "$headrace" run "$photos" --out "$1" --epochs 1000000 --quiet >out 2>err &
+    env --default-signal=HUP \
+        "$headrace" run "$photos" --out "$1" --epochs 1000000 --quiet >out 2>err &
     local child=$!
     sleep 1
     kill -s "$2" $child

@@ -142,8 +142,9 @@ listens() {
 # Background jobs of a script ignore SIGINT unless it has job control.
 set -m
 for signal in INT TERM HUP; do
-    TMPDIR=$tmp "$headrace" profile pictures/photos --backends cpu --threads 1 \
-        --seconds 20 --report stop.html --trace stop.json >out 2>err &
+    TMPDIR=$tmp env --default-signal=HUP "$headrace" profile pictures/photos \
+        --backends cpu --threads 1 --seconds 20 --report stop.html \
+        --trace stop.json >out 2>err &
     child=$!
     expect "it listens" listens $child
     sleep 1
