@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Certificates: a device that is wrong is not used, and everybody is told; one
 // that is right is, and by itself. What it is tested with.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,6 +89,25 @@ static void wrong_engine(void)
         hr_device_close(&dev);
     }
     free(jpeg.data);
+}
+
+// What differs does so by one level, or by next to nothing: then the mean is
+// the mean of the squares, which the PSNR tells, too.
+static void mean_is_true(void)
+{
+    const struct hr_span_certificate *c;
+    double squares;
+    hr_device dev;
+
+    certificate_forget();
+    fake_reset(&(struct fake_script){
+        .spans = FAKE_ALL(FAKE_RS), .tested = true, .wrong = true});
+    certificate_open(&dev, NULL);
+    c = certificate_of(dev, FAKE_RS);
+    squares = 255 * 255 * pow(10, -c->psnr / 10);
+    CHECK(c->psnr > 0 && fabs(c->mean / squares - 1) < .2,
+          "mean %g, not about %g", c->mean, squares);
+    hr_device_close(&dev);
 }
 
 // A decode that is not libjpeg's may be used where 2 levels are allowed.
@@ -271,10 +291,10 @@ int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(specimens),    TEST_CASE(right_engine),
-        TEST_CASE(wrong_engine), TEST_CASE(close_engine),
-        TEST_CASE(one_span),     TEST_CASE(out_of_reach),
-        TEST_CASE(small_params), TEST_CASE(automatic),
-        TEST_CASE(on_opencl),
+        TEST_CASE(wrong_engine), TEST_CASE(mean_is_true),
+        TEST_CASE(close_engine), TEST_CASE(one_span),
+        TEST_CASE(out_of_reach), TEST_CASE(small_params),
+        TEST_CASE(automatic),    TEST_CASE(on_opencl),
     };
 
     return certificate_main("certificate", cases,

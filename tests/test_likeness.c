@@ -66,6 +66,25 @@ static void levels(void)
           l.sum);
 }
 
+// Of 255 levels: 10 log10(255 * 255 / the mean square), worked out by hand.
+static void decibels(void)
+{
+    static const struct {
+        double squares, elements, want;
+    } cases[] = {
+        {1000, 1000, 48.130804}, {40, 10, 42.110204}, {1, 1000000, 108.130804},
+        {65025, 10, 10},         {0, 10, 0},          {65025, 1, 1e-9},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        double got = hr__psnr(cases[i].squares, cases[i].elements);
+
+        CHECK(fabs(got - cases[i].want) < 1e-6 && (got > 0) == (i != 4),
+              "%g of %g: %.7g dB, not %.7g", cases[i].squares,
+              cases[i].elements, got, cases[i].want);
+    }
+}
+
 // ---- Scaled by two filters -------------------------------------------------
 
 enum { SIDE = 40, CHANNELS = 3 };
@@ -166,6 +185,7 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         TEST_CASE(levels),
         TEST_CASE(no_numbers),
+        TEST_CASE(decibels),
         TEST_CASE(filters),
     };
 

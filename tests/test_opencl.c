@@ -257,6 +257,39 @@ static void test_batches(void)
     CU_ASSERT(most[0] <= most[1] && most[1] == most[2]);
 }
 
+// What comes out is larger than the memory of one batch, what goes in is not.
+static void test_large_results(void)
+{
+    enum { N = 8, SIDE = 1000 };
+    static uint8_t pixels[3 * 20 * 20];
+    const struct hr_op op = hr_op_resize(.w = SIDE, .h = SIDE);
+    struct hr_batch_params p = {.n = N, .c = 3, .h = SIDE, .w = SIDE};
+    struct ocl *o = opencl_private(env.ocl);
+    uint64_t batches = o->batches;
+    struct opencl_run r[2];
+
+    for (size_t i = 0; i < sizeof(pixels); i++)
+        pixels[i] = (uint8_t)(i * i % 251);
+    CU_ASSERT((size_t)N * 3 * SIDE * SIDE * sizeof(float) > o->slot_bytes);
+    for (int k = 0; k < 2; k++) {
+        hr_device dev = k ? env.ocl : env.cpu;
+        hr_image im = hr_image_create(
+            dev, hr_image_params(.w = 20, .h = 20, .c = 3, .dtype = HR_U8,
+                                 .data = pixels));
+        struct hr_sample s[N];
+
+        for (int i = 0; i < N; i++)
+            s[i] = (struct hr_sample){.image = im, .ops = &op, .num_ops = 1};
+        r[k] = opencl_start(dev, s, N, &p);
+        hr_image_release(&im);
+    }
+    CU_ASSERT_EQUAL(opencl_differences(&r[0], &r[1], N, "large"), 0);
+    CU_ASSERT_EQUAL(opencl_count_spans(&r[1], N, HR_RESAMPLE), N);
+    CU_ASSERT(o->batches - batches >= 2);
+    opencl_finish(&r[0]);
+    opencl_finish(&r[1]);
+}
+
 static void test_two_jobs(void)
 {
     struct hr_batch_params p = {
@@ -385,6 +418,7 @@ int main(int argc, char **argv)
         {"reasons", test_reasons},
         {"images", test_images},
         {"batches", test_batches},
+        {"large_results", test_large_results},
         {"variants", test_variants},
         {"timed", test_timed},
         {"two_jobs", test_two_jobs},

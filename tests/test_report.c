@@ -249,6 +249,36 @@ static void size_limit(void)
     report_free(&r);
 }
 
+// The picture of a difference is by the largest of a pixel's channels,
+// whichever that is.
+static void difference_of_channels(void)
+{
+    static const uint8_t none[3],
+        shown[4][3] = {{40, 0, 0}, {0, 40, 0}, {0, 0, 40}, {40, 20, 0}};
+    static const char uri[] = "data:image/png;base64,";
+    struct report *r = report_new("differences", 1, command);
+    const char *pictures[5], *at;
+    size_t size, length;
+    char *text;
+
+    report_pictures(r, "Channels", NULL);
+    for (int i = 0; i < 4; i++)
+        report_difference(r, i % 2 ? none : shown[i], i % 2 ? shown[i] : none,
+                          1, 1, 3, 1);
+    report_difference(r, none, none, 1, 1, 3, 1);
+    at = text = written(r, &size);
+    for (int i = 0; i < 5; i++) {
+        pictures[i] = at = strstr(at, uri);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+        at += sizeof(uri);
+    }
+    length = strcspn(pictures[0], "\"") + 1;
+    for (int i = 1; i < 5; i++)
+        CU_ASSERT((i < 4) == !strncmp(pictures[0], pictures[i], length));
+    free(text);
+    report_free(&r);
+}
+
 static void bad_paths(void)
 {
     struct report *r = report_new("t", 1, command);
@@ -276,6 +306,7 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         TEST_CASE(hostile_text),
         TEST_CASE(size_limit),
+        TEST_CASE(difference_of_channels),
         TEST_CASE(bad_paths),
     };
 

@@ -129,14 +129,37 @@ static void mean_is_true(void)
     vaapi_new_cache();
 }
 
+// That of all kinds, though this driver does not decode the last one.
+static void largest_of_all_kinds(void)
+{
+    const struct hr_certificate *cert;
+    hr_device dev;
+
+    vaapi_new_cache();
+    vaapi_driver("default,reset,deviate=2");
+    dev = vaapi_open("mesa22");
+    cert = &dev->certificate;
+    CHECK(cert->kinds[HR_KIND_420].pictures &&
+              !cert->kinds[HR_KIND_411].pictures,
+          "%d pictures, and %d of the last kind",
+          cert->kinds[HR_KIND_420].pictures, cert->kinds[HR_KIND_411].pictures);
+    CHECK(fabs(cert->spans[0].max - 2) < .01, "max %g of all",
+          cert->spans[0].max);
+    vaapi_close(&dev);
+    vaapi_driver("default");
+    vaapi_new_cache();
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {TEST_CASE(context_grows),
                                              TEST_CASE(ways_stand_in),
                                              TEST_CASE(one_in_a_thousand),
-                                             TEST_CASE(mean_is_true)};
+                                             TEST_CASE(mean_is_true),
+                                             TEST_CASE(largest_of_all_kinds)};
 
     if (!vaapi_init())
         return TEST_NOT_RUN;
-    return test_main("vaapi care", cases, 4, argc, argv);
+    return test_main("vaapi care", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
 }

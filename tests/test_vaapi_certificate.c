@@ -61,6 +61,36 @@ static void certificates(void)
     vaapi_new_cache();
 }
 
+// What one kind is off by costs only that kind.
+static void one_kind(void)
+{
+    static const uint8_t factors[] = {0x22, 0x21, 0x12};
+    unsigned why;
+
+    for (int off = 2; off <= 3; off++) {
+        hr_device dev;
+
+        vaapi_new_cache();
+        vaapi_driver("default,reset,deviate=%d,deviate_in=422H", off);
+        dev = vaapi_open("plain");
+        for (int i = 0; i < 3; i++)
+            for (int tier = HR_CLOSE; tier <= HR_EXACT; tier++) {
+                bool right = factors[i] != 0x21 ||
+                             (tier == HR_CLOSE && off <= 2);
+                int made = vaapi_run_kind(dev, YCC(.factors = {factors[i]}), 4,
+                                          (enum hr_tier)tier, &why);
+
+                CHECK(made == (right ? 4 : 0) &&
+                          why == (right ? 0u : (unsigned)HR_WHY_CERTIFICATE),
+                      "off by %d: factors %#x, tier %d: %d made, why %#x", off,
+                      factors[i], tier, made, why);
+            }
+        vaapi_close(&dev);
+    }
+    vaapi_driver("default");
+    vaapi_new_cache();
+}
+
 // Success, and other pixels: the sample has the CPU's, the device is left.
 static void lies(void)
 {
@@ -93,6 +123,96 @@ static void lies(void)
               (int)stats.checked);
         vaapi_close(&dev);
     }
+}
+
+// Nobody may make the picture instead: the sample fails, and says why.
+static void strict_lies(void)
+{
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
+    const struct hr_op op = hr_op_decode(0);
+    const struct hr_sample s = {
+        .data = b.data, .size = b.size, .ops = &op, .num_ops = 1};
+
+    for (int lying = 0; lying < 2; lying++) {
+        const struct hr_result *r;
+        enum hr_status want = lying ? HR_EDEVICE : HR_OK;
+        hr_device dev;
+        hr_batch out;
+        hr_job job;
+
+        vaapi_driver("default,reset");
+        dev = vaapi_open("plain");
+        vaapi_driver(lying ? "fault=Decode:wrong:always" : "fault=none");
+        out = hr_batch_create(dev, hr_batch_params(.n = 1, .c = 3, .h = 90,
+                                                   .w = 100));
+        job = hr_submit(dev, &s, 1, out, hr_job_params(.strict = true));
+        CHECK(hr_job_wait(job, 20000 * TEST_MS) == want, "%s",
+              job->results[0].message);
+        r = &job->results[0];
+        CHECK(r->status == want && !lying == !(r->why & HR_WHY_LIED),
+              "%s, why %#x", hr_status_name(r->status), r->why);
+        hr_job_release(&job);
+        hr_batch_destroy(&out);
+        vaapi_close(&dev);
+    }
+    free(b.data);
+}
+
+enum { COPIES = 20, COPY_W = 100, COPY_H = 90, COPY = 3 * COPY_W * COPY_H };
+
+// So many copies of one file, decoded.
+static hr_batch decoded(hr_device dev, const struct bytes *b)
+{
+    const struct hr_op op = hr_op_decode(0);
+    hr_batch out =
+        hr_batch_create(dev, hr_batch_params(.n = COPIES, .c = 3, .h = COPY_H,
+                                             .w = COPY_W, .dtype = HR_U8));
+    struct hr_sample s[COPIES];
+    hr_job job;
+
+    for (int i = 0; i < COPIES; i++)
+        s[i] = (struct hr_sample){
+            .data = b->data, .size = b->size, .ops = &op, .num_ops = 1};
+    job = hr_submit(dev, s, COPIES, out, hr_job_params(.tier = HR_CLOSE));
+    CHECK(hr_job_wait(job, 20000 * TEST_MS) == HR_OK, "%s",
+          job->results[0].message);
+    hr_job_release(&job);
+    return out;
+}
+
+// The first ones are made a second time by the CPU, the others are not; what a
+// device may deviate by is there in all of them.
+static void checked_or_not(void)
+{
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg_of(YCC(.factors = {0x22}), &seed);
+    hr_device dev, cpu = test_device("cpu", 1, 0);
+    hr_batch right, got;
+    struct hr_stats stats;
+    int other = 0;
+
+    vaapi_new_cache();
+    vaapi_driver("default,reset,deviate=2");
+    dev = vaapi_open("plain");
+    right = decoded(cpu, &b);
+    got = decoded(dev, &b);
+    hr_device_stats(dev, &stats);
+    CHECK(stats.checked == 16 && !stats.lies, "%d checked, %d lies",
+          (int)stats.checked, (int)stats.lies);
+    for (int i = 0; i < COPIES; i++)
+        other += memcmp((uint8_t *)got->params.data + i * COPY,
+                        got->params.data, COPY) != 0;
+    CHECK(!other, "one file gives %d other pictures", other);
+    CHECK(memcmp(right->params.data, got->params.data, COPY) != 0,
+          "the device's picture is the CPU's");
+    hr_batch_destroy(&right);
+    hr_batch_destroy(&got);
+    vaapi_close(&dev);
+    hr_device_close(&cpu);
+    free(b.data);
+    vaapi_driver("default");
+    vaapi_new_cache();
 }
 
 // ---- Results in device memory ---------------------------------------------
@@ -177,9 +297,9 @@ static void in_device_memory(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(certificates),
-        TEST_CASE(lies),
-        TEST_CASE(in_device_memory),
+        TEST_CASE(certificates),   TEST_CASE(one_kind),
+        TEST_CASE(lies),           TEST_CASE(strict_lies),
+        TEST_CASE(checked_or_not), TEST_CASE(in_device_memory),
     };
 
     if (!vaapi_init())

@@ -80,12 +80,14 @@ static void odd_codes(const struct bytes *b, uint8_t *p,
     p[5 + 8] = 2;
     p[5 + 7] = 0;
     CHECK(read_tables(b->data, b->size, info) == 0, "two of 9 bits");
+    // (As many values as before: nothing but the lengths is wrong.)
     p[5]++;
-    p[5 + 7] = p[5 + 8] = 0;
+    p[5 + 7] = 0;
+    p[5 + 8] = 1;
     CHECK(read_tables(b->data, b->size, info) == HR_WHY_DAMAGED,
           "more codes than there are");
     p[5]--;
-    p[5 + 7] = p[5 + 8] = 1;
+    p[5 + 7] = 1;
     p[5 + 16] += 12;
     CHECK(read_tables(b->data, b->size, info) == HR_WHY_TABLES,
           "a difference of 12 bits");
@@ -129,10 +131,98 @@ static void odd_tables(void)
     free(b.data);
 }
 
+// The segment of that marker, where its length stands; there is one.
+static uint8_t *segment(const struct bytes *b, uint8_t marker)
+{
+    size_t at = 2;
+
+    while (at + 4 < b->size && b->data[at + 1] != marker)
+        at += 2 + (size_t)(b->data[at + 2] << 8 | b->data[at + 3]);
+    if (at + 4 >= b->size)
+        abort();
+    return b->data + at + 2;
+}
+
+// Each component by the tables that the scan names, and all of the scan. The
+// file's encoder takes the tables of one number for both, so others are
+// written over them.
+static void scan(void)
+{
+    static const uint8_t selectors[] = {0x01, 0x10, 0x11};
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg_of(&(struct jpeg_spec){.w = 61,
+                                                      .h = 45,
+                                                      .space = JCS_YCbCr,
+                                                      .factors = {0x22},
+                                                      .quality = 70},
+                                  &seed);
+    uint8_t *sos = segment(&b, 0xDA);
+    size_t at = (size_t)(sos - b.data) + (size_t)(sos[0] << 8 | sos[1]);
+    struct va_jpeg jpeg;
+    struct hr_info info;
+
+    CHECK(!hr_probe(b.data, b.size, NULL, &info), "%s", hr_last_error());
+    for (int i = 0; i < 3; i++)
+        sos[4 + 2 * i] = selectors[i];
+    CHECK(!va_jpeg_read(b.data, b.size, &info, &jpeg), "refused");
+    for (int i = 0; i < 3; i++)
+        CHECK(jpeg.slice.components[i].dc_table_selector == selectors[i] >> 4 &&
+                  jpeg.slice.components[i].ac_table_selector ==
+                      (selectors[i] & 15),
+              "component %d: DC %d, AC %d", i,
+              jpeg.slice.components[i].dc_table_selector,
+              jpeg.slice.components[i].ac_table_selector);
+    // Up to the end marker, which is the file's end.
+    CHECK(jpeg.scan_at == at && jpeg.scan_size == b.size - at &&
+              jpeg.slice.slice_data_size == jpeg.scan_size,
+          "%zu bytes at %zu, not %zu at %zu", jpeg.scan_size, jpeg.scan_at,
+          b.size - at, at);
+    CHECK(jpeg.slice.num_mcus == 4 * 3, "%u units", jpeg.slice.num_mcus);
+    free(b.data);
+}
+
+// Restart markers are numbered in turn; two that have changed places, one too
+// many and one too few are damage.
+static void restarts(void)
+{
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg_of(&(struct jpeg_spec){.w = 96,
+                                                      .h = 16,
+                                                      .space = JCS_YCbCr,
+                                                      .factors = {0x11},
+                                                      .restart = 4,
+                                                      .quality = 70},
+                                  &seed);
+    uint8_t *markers[8], *dri = segment(&b, 0xDD);
+    struct hr_info info;
+    int n = 0;
+
+    CHECK(!hr_probe(b.data, b.size, NULL, &info), "%s", hr_last_error());
+    for (size_t i = info.header_size; i + 1 < b.size && n < 8; i++)
+        if (b.data[i] == 0xFF && b.data[i + 1] >= 0xD0 && b.data[i + 1] < 0xD8)
+            markers[n++] = b.data + i + 1;
+    CHECK(n == 5, "%d markers", n);  // 24 units
+    CHECK(!read_tables(b.data, b.size, &info), "a good file");
+    markers[1][0] ^= 3;  // 1 and 2
+    markers[2][0] ^= 3;
+    CHECK(read_tables(b.data, b.size, &info) == HR_WHY_DAMAGED, "swapped");
+    markers[1][0] ^= 3;
+    CHECK(read_tables(b.data, b.size, &info) == HR_WHY_DAMAGED, "repeated");
+    markers[2][0] ^= 3;
+    for (int by = -1; by <= 1; by++) {
+        dri[3] = (uint8_t)(4 + by);
+        CHECK(!read_tables(b.data, b.size, &info) == !by, "every %d", 4 + by);
+    }
+    free(b.data);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {TEST_CASE(tables),
-                                             TEST_CASE(odd_tables)};
+                                             TEST_CASE(odd_tables),
+                                             TEST_CASE(scan),
+                                             TEST_CASE(restarts)};
 
-    return test_main("vaapi jpeg", cases, 2, argc, argv);
+    return test_main("vaapi jpeg", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
 }

@@ -140,6 +140,8 @@ static bool set_option(const char *name, const char *value)
         options.person = p ? p : options.person;
         return p != NULL;
     }
+    if (!strcmp(name, "deviate_in"))
+        return set_fourcc(&options.deviate_in, value);
     if (!strcmp(name, "vpp_swap"))
         return set_fourcc(&options.vpp_swap, value);
     if (!strcmp(name, "vpp_no_flip"))

@@ -189,7 +189,9 @@ VAStatus decode_run(struct display *d, struct picture *p)
                                &status);
     free(bytes);
     if (planes) {
-        if (d->options.deviate)
+        if (d->options.deviate &&
+            (!d->options.deviate_in ||
+             d->options.deviate_in == to->layout.format->fourcc))
             deviate(planes, (int)d->options.deviate);
         store(to, planes);
     }

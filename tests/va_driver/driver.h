@@ -137,6 +137,7 @@ struct options {
     uint64_t modifier;
     enum idct idct;
     long deviate;
+    uint32_t deviate_in;  // only in surfaces of that format; 0: in all
     bool silent_damage;
     uint32_t clear, set;  // PERSON_ flags changed by hand
     // What is wrong with that input of the video processor; 0: none.
