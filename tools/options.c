@@ -104,7 +104,7 @@ bool options_reference(const char *command, const char *text)
     for (int i = 1; i < HR_NUM_REFERENCES; i++)
         snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s",
                  i > 1 ? ", " : "", hr_reference_name((enum hr_reference)i));
-    options_fail(command, "--reference: '%s' is none of %s", text, all);
+    options_fail(command, "--reference: '%s' is not one of %s", text, all);
     return false;
 }
 
