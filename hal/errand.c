@@ -207,6 +207,16 @@ void hr__way_passed(struct hr__way *way)
     pthread_mutex_unlock(&way->lock);
 }
 
+void *hr__way_alloc(struct hr__way *way, size_t size)
+{
+    void *mem;
+
+    pthread_mutex_lock(&way->lock);
+    mem = hr__alloc(way->e ? way->e->device : NULL, size);
+    pthread_mutex_unlock(&way->lock);
+    return mem;
+}
+
 void hr__count_bytes(struct hr__way *way, int64_t change)
 {
     struct hr__device *dev;

@@ -102,6 +102,8 @@ bool hr__read_all(int fd, void *to, size_t size);
 // Bytes of device memory that an engine has got, or let go (< 0), as far as it
 // knows. Takes the way's lock.
 void hr__count_bytes(struct hr__way *way, int64_t change);
+// hr__alloc() for such threads: counted for the device as long as it is there.
+void *hr__way_alloc(struct hr__way *way, size_t size);
 
 // Failures of an engine in a row, and the rest they earn; zeroed it is closed.
 // Guarded by a lock of the engine's.

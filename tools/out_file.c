@@ -124,6 +124,8 @@ bool out_file_open_part(struct out_file *file, const char *path)
 
 bool out_file_write(struct out_file *file, const void *data, size_t size)
 {
+    if (!size)  // data may be NULL
+        return true;
     if (size > BUFFER_SIZE - file->used && !flush(file))
         return false;
     if (size >= BUFFER_SIZE)

@@ -81,6 +81,8 @@ static void latencies(struct profile_config *c)
     if (!(all = calloc(n + 1, sizeof(*all))))
         return;
     for (int i = 0; i < c->num_rounds; i++) {
+        if (!c->rounds[i].num_latencies)
+            continue;
         memcpy(all + at, c->rounds[i].latencies,
                c->rounds[i].num_latencies * sizeof(*all));
         at += c->rounds[i].num_latencies;

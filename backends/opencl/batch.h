@@ -129,7 +129,7 @@ static inline size_t ocl_aligned(size_t n)
 // What the kernels are told of a batch, in host memory: pictures, then axes
 // and tables. Offsets count from its start.
 struct ocl_plan {
-    struct hr__device *dev;  // pays for memory
+    struct hr__way *hal;  // pays for memory
     uint8_t *data;
     size_t size, room;
     uint64_t in, work, out;  // bytes of the other buffers so far

@@ -293,7 +293,7 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
     ((struct ocl_engine *)e->priv)->o = o;
     hr__way_open(&o->hal, e);
     o->wish = wish;
-    o->plan.dev = e->device;
+    o->plan.hal = &o->hal;
     o->origin = e->origin;
     ocl_pool_init(&o->pool);
     ocl_pinned_init(&o->pinned);
