@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stage color: planes of components -> planes of the window, RGB or grey. One
-// item makes HR__LANES rows of some columns. hr_planes brings it the planes
-// that another engine has made. hr_pixels is its counterpart for pictures that
-// already are pixels.
+// item makes HR__LANES rows of some columns, or a tile that it turns.
+// hr_planes brings it the planes that another engine has made. hr_pixels is
+// its counterpart for pictures that already are pixels.
 
 // Samples that upsampling needs beside the component's own edge are copies of
 // the edge: that makes every special case of libjpeg-turbo src/jdsample.c and
@@ -138,8 +138,11 @@ __kernel void hr_color(__global const uint *restrict plan, uint list,
     uint strip = job.item - part * strips;
     uint planes = pic->planes, color = pic->color;
     uint stride = pic->rgb_stride, plane = pic->rgb_plane;
-    int from = (int)part * HR__COLOR_COLUMNS, y = pic->y + (int)strip * 16;
-    int to = min(from + HR__COLOR_COLUMNS, pic->w);
+    bool turn = pic->flags & HR__TURNED;
+    int columns = turn ? HR__LANES : HR__COLOR_COLUMNS;
+    int from = (int)part * columns, y = pic->y + (int)strip * 16;
+    int to = min(from + columns, pic->w);
+    uchar16 tile[3][16];
 
     for (int i = from; i < to; i++) {
         __global uchar *out =
@@ -152,13 +155,29 @@ __kernel void hr_color(__global const uint *restrict plan, uint list,
         r = v[0], g = v[1], b = v[2];
         if (color == HR__KERNEL_YCC)
             hr__ycc_to_rgb(&r, &g, &b);
-        if (planes == 1) {
-            vstore16(hr__luma(r, g, b), 0, out);
+        if (planes == 1)
+            r = convert_int16(hr__luma(r, g, b));
+        if (turn) {
+            tile[0][i - from] = convert_uchar16(r);
+            tile[1][i - from] = convert_uchar16(g);
+            tile[2][i - from] = convert_uchar16(b);
             continue;
         }
         vstore16(convert_uchar16(r), 0, out);
+        if (planes == 1)
+            continue;
         vstore16(convert_uchar16(g), 0, out + plane);
         vstore16(convert_uchar16(b), 0, out + 2 * plane);
+    }
+    if (!turn || from >= to)
+        return;
+    for (uint c = 0; c < planes; c++) {
+        __global uchar *out = work + pic->rgb + c * plane +
+                              strip * 16 * stride + (uint)from;
+
+        hr__transpose16(tile[c]);
+        for (uint k = 0; k < 16; k++)
+            vstore16(tile[c][k], 0, out + k * stride);
     }
 }
 

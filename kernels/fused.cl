@@ -5,7 +5,7 @@
 // HR__FUSED; whether that pays is the device's to show.
 
 #ifdef HR__FUSED
-// Two columns of the window's planes.
+// Two columns, or rows if turned, of the window's planes.
 static inline void hr__put_pixels(__global const struct hr__kernel_picture *pic,
                                   uchar16 c0, uchar16 c1, uchar16 c2,
                                   __global uchar *out)
@@ -42,13 +42,15 @@ __kernel void hr_reconstruct_color(__global const uint *restrict plan,
     __global const struct hr__kernel_picture *pic = job.pic;
     uint h = pic->comp[0].blocks_h, stride = pic->rgb_stride;
     uint bx = job.item / h, by = job.item - bx * h;
-    __global uchar *out = work + pic->rgb + bx * 8 * stride + by * 8;
+    bool turn = pic->flags & HR__TURNED;
+    __global uchar *out = work + pic->rgb + (turn ? by : bx) * 8 * stride +
+                          (turn ? bx : by) * 8;
     uchar8 s[3][8];
 
     if (job.item >= pic->fused_blocks)
         return;
     for (uint c = 0; c < 3; c++)
-        hr__block(pic, &pic->comp[c], bx, by, in, s[c]);
+        hr__block(pic, &pic->comp[c], bx, by, in, turn, s[c]);
     for (uint x = 0; x < 8; x += 2)
         hr__put_pixels(pic, (uchar16)(s[0][x], s[0][x + 1]),
                        (uchar16)(s[1][x], s[1][x + 1]),

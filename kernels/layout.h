@@ -20,9 +20,10 @@
 //
 // Planes are stored column by column: then the weights of the horizontal pass
 // are the same for all elements of a vector. It turns them to rows. If the
-// vertical pass comes first, the two exchange their roles: in what resample
-// and store read, x is then the axis of the first pass, and a row of theirs
-// is a column of the picture.
+// vertical pass comes first (HR__TURNED), the two exchange their roles: the
+// planes that resample reads are stored row by row, in what it and store read
+// x is the axis of the first pass, and a row of theirs is a column of the
+// picture. Planes that hr_color reads have columns in either case.
 // Buffers of kernels that read vectors have HR__SLACK bytes in front of the
 // first and behind the last plane.
 #ifndef HR__KERNELS_LAYOUT_H
@@ -43,11 +44,11 @@ enum {
     // (lib/CL/pocl_cl.h, grid_width_specialization_limit).
     HR__ROW_GROUPS = 1023,
     HR__LANES = 16,         // rows or columns that an item makes at once
-    HR__COLOR_COLUMNS = 4,  // columns per item of hr_color
+    HR__COLOR_COLUMNS = 4,  // columns per item of hr_color, if not HR__TURNED
     HR__PIXEL_COLUMNS = 4,  // and of hr_pixels and hr_planes
     HR__SLACK = 64,
     // Of one output. Some drivers end the loops of an item, silently, after
-    // 65535 rounds in all; hr_resample goes through 16 outputs.
+    // 65535 rounds in all; hr_resample and hr_store go through 16 outputs.
     HR__MAX_TAPS = 4000,
 };
 
@@ -92,6 +93,8 @@ enum {                   // hr__kernel_picture.flags
     HR__IDENTITY_Y = 2,
     HR__TABLE_IDENTITY = 4,  // u8 as it is
     HR__NO_PIXELS = 8,       // all padding
+    HR__TURNED = 16,         // the vertical pass comes first
+    HR__OUT_TURNED = 32,     // a row of store is a column of the tensor
 };
 
 enum { HR__KERNEL_F32, HR__KERNEL_F16, HR__KERNEL_U8 };
@@ -103,7 +106,7 @@ struct hr__kernel_component {
     hr__u32 quant;       // in: quant[64], u16 (multiple of 2)
     hr__u32 blocks_w, blocks_h;
     hr__u32 plane;           // work: its first sample
-    hr__u32 stride;          // bytes from column to column
+    hr__u32 stride;          // bytes from column to column, or row to row
     hr__i32 x, y;            // of that sample in the whole component
     hr__i32 width, height;   // of the whole component, unpadded
     hr__u32 step_x, step_y;  // pixels per sample
@@ -137,7 +140,7 @@ struct hr__kernel_picture {
     hr__u32 pixels, pixels_x, pixels_y, pixels_c;  // bytes to the next
     // resample: plane i of the source is at src + i * src_plane
     hr__u32 src, src_plane;        // src: column src_x, row src_y
-    hr__u32 src_stride, src_lane;  // bytes to the next x, y
+    hr__u32 src_stride;            // bytes to the next x; 1 to the next y
     hr__i32 src_x, src_y, rows;    // rows that the second pass reads
     struct hr__kernel_axis ax, ay;
     hr__u32 flags;

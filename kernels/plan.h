@@ -3,13 +3,14 @@
 // a descriptor. Pure functions; offsets are the caller's, and so are checks
 // that buffers stay below 4 GiB.
 //
+//   hr__kernel_begin()
 //   hr__kernel_coefficients(), _planes() or _pixels(): where pixels come from
 //   hr__kernel_axes():  the resample step
 //   hr__kernel_store(): where they go
 //   hr__kernel_groups(), _list(), _pad(), _rows(): the launches
 //
-// The first three and hr__kernel_axes() take and return the next free byte of
-// the work buffer, which begins at HR__SLACK.
+// Those of the second line and hr__kernel_axes() take and return the next free
+// byte of the work buffer, which begins at HR__SLACK.
 #ifndef HR__KERNELS_PLAN_H
 #define HR__KERNELS_PLAN_H
 
@@ -25,27 +26,66 @@ static inline uint64_t hr__kernel_round(uint64_t n, unsigned to)
     return (n + to - 1) / to * to;
 }
 
-// Planes of the window [x, x + w) x [y, y + h) behind `work`.
-static inline uint64_t hr__kernel_window(struct hr__kernel_picture *p, int x,
-                                         int y, int w, int h, unsigned planes,
-                                         uint64_t work)
+static inline void hr__kernel_begin(struct hr__kernel_picture *p,
+                                    const struct hr__step *step)
 {
-    p->x = x;
-    p->y = y & ~1;
-    p->w = w;
-    p->h = h + (y & 1);
+    memset(p, 0, sizeof(*p));
+    p->flags = step->v_first ? HR__TURNED : 0;
+}
+
+static inline bool hr__kernel_turned(const struct hr__kernel_picture *p)
+{
+    return p->flags & HR__TURNED;
+}
+
+// What resample reads begins with this window of the picture.
+static inline void hr__kernel_reads(struct hr__kernel_picture *p,
+                                    struct hr__rect w)
+{
+    bool turn = hr__kernel_turned(p);
+
+    p->src_x = turn ? w.y : w.x;
+    p->src_y = turn ? w.x : w.y;
+    p->rows = turn ? w.w : w.h;
+}
+
+// Planes behind `work`, for resample: that many columns (or rows, if turned)
+// of that many bytes.
+static inline uint64_t hr__kernel_lines(struct hr__kernel_picture *p, int lines,
+                                        int bytes, unsigned planes,
+                                        uint64_t work)
+{
     p->planes = planes;
-    p->rgb = (hr__u32)work;
-    p->rgb_stride = (hr__u32)hr__kernel_round((uint64_t)p->h, HR__LANES);
-    p->rgb_plane = p->rgb_stride * (hr__u32)w + HR__SLACK;
-    p->src = p->rgb + (hr__u32)(y & 1);
+    p->rgb = p->src = (hr__u32)work;
+    p->rgb_stride = (hr__u32)hr__kernel_round((uint64_t)bytes, HR__LANES);
+    p->rgb_plane = p->rgb_stride * (hr__u32)lines + HR__SLACK;
     p->src_plane = p->rgb_plane;
     p->src_stride = p->rgb_stride;
-    p->src_lane = 1;
-    p->src_x = x;
-    p->src_y = y;
-    p->rows = h;
     return work + (uint64_t)planes * p->rgb_plane + HR__SLACK;
+}
+
+// The window as hr_color makes it, from an even row on. If turned, it writes
+// whole tiles.
+static inline uint64_t hr__kernel_window(struct hr__kernel_picture *p,
+                                         struct hr__rect w, unsigned planes,
+                                         uint64_t work)
+{
+    int odd = w.y & 1, h = w.h + odd;
+
+    p->x = w.x;
+    p->y = w.y - odd;
+    p->w = w.w;
+    p->h = h;
+    hr__kernel_reads(p, w);
+    if (hr__kernel_turned(p)) {
+        h = (int)hr__kernel_round((uint64_t)h, HR__LANES);
+        work = hr__kernel_lines(p, h, w.w, planes, work);
+        p->src += (hr__u32)odd * p->src_stride;
+    } else {
+        work = hr__kernel_lines(p, w.w, h, planes, work);
+        p->src += (hr__u32)odd;
+    }
+    return work;
 }
 
 // Of a component whose size is known. libjpeg-turbo src/jdsample.c
@@ -86,15 +126,13 @@ static inline void hr__kernel_blocks(struct hr__kernel_picture *p,
                                      struct hr__rect w)
 {
     const struct hr__kernel_component *k = &p->comp[0];
+    bool turn = hr__kernel_turned(p);
 
     p->w = p->h = 0;  // hr_color has nothing to do
-    p->src = k->plane + (hr__u32)(w.x - k->x) * k->stride +
-             (hr__u32)(w.y - k->y);
+    hr__kernel_reads(p, w);
     p->src_stride = k->stride;
-    p->src_lane = 1;
-    p->src_x = w.x;
-    p->src_y = w.y;
-    p->rows = w.h;
+    p->src = k->plane + (hr__u32)(p->src_x - (turn ? k->y : k->x)) * k->stride +
+             (hr__u32)(p->src_y - (turn ? k->x : k->y));
 }
 
 // The window of a picture whose components are planned. gray: one plane.
@@ -105,7 +143,7 @@ static inline uint64_t hr__kernel_colors(struct hr__kernel_picture *p,
 {
     if (components > 1) {
         p->color = color == HR_COLOR_YCC ? HR__KERNEL_YCC : HR__KERNEL_RGB;
-        return hr__kernel_window(p, w.x, w.y, w.w, w.h, gray ? 1 : 3, work);
+        return hr__kernel_window(p, w, gray ? 1 : 3, work);
     }
     // Resample reads the only component as it is.
     p->color = HR__KERNEL_GRAY;
@@ -132,8 +170,10 @@ static inline bool hr__kernel_fusible(const struct hr__kernel_picture *p)
 static inline void hr__kernel_fuse(struct hr__kernel_picture *p,
                                    struct hr__rect w, bool gray)
 {
-    const struct hr__kernel_component *k = p->comp;
+    struct hr__kernel_component *k = p->comp;
 
+    if (hr__kernel_turned(p))
+        k[0].stride = k[0].blocks_w * 8;
     p->fused_blocks = k[0].blocks_w * k[0].blocks_h;
     p->num_blocks = 0;
     p->x = k[0].x;
@@ -176,6 +216,8 @@ static inline uint64_t hr__kernel_coefficients(struct hr__kernel_picture *p,
     for (uint32_t i = n; i < 3; i++)
         p->comp[i].end = begin;
     p->num_blocks = begin;
+    if (n == 1 && hr__kernel_turned(p))
+        p->comp[0].stride = p->comp[0].blocks_w * 8;
     if (n > 1 && fuse && hr__kernel_fusible(p)) {
         p->color = c->color == HR_COLOR_YCC ? HR__KERNEL_YCC : HR__KERNEL_RGB;
         hr__kernel_fuse(p, window, gray);
@@ -212,6 +254,7 @@ static inline uint64_t hr__kernel_planes(struct hr__kernel_picture *p,
                                          uint64_t work)
 {
     uint32_t items = 0, n = c->num_components;
+    bool turn = n == 1 && hr__kernel_turned(p);  // else hr_color does it
 
     for (uint32_t i = 0; i < 3; i++) {
         struct hr__kernel_component *k = &p->comp[i];
@@ -221,12 +264,12 @@ static inline uint64_t hr__kernel_planes(struct hr__kernel_picture *p,
             continue;
         }
         k->samples = (hr__u32)s[i].at;
-        k->samples_x = s[i].next_x;
-        k->samples_y = s[i].next_y;
+        k->samples_x = turn ? s[i].next_y : s[i].next_x;
+        k->samples_y = turn ? s[i].next_x : s[i].next_y;
         k->x = s[i].want.x;
         k->y = s[i].want.y;
-        k->cols = s[i].want.w;
-        k->rows = s[i].want.h;
+        k->cols = turn ? s[i].want.h : s[i].want.w;
+        k->rows = turn ? s[i].want.w : s[i].want.h;
         k->width = (hr__i32)c->comp[i].width;
         k->height = (hr__i32)c->comp[i].height;
         hr__kernel_upsampling(k, c->h_max / c->comp[i].h,
@@ -253,17 +296,16 @@ static inline uint64_t hr__kernel_pixels(struct hr__kernel_picture *p,
                                          size_t next_x, size_t next_y,
                                          size_t next_c, uint64_t work)
 {
-    work = hr__kernel_window(p, window.x, window.y, window.w, window.h, planes,
-                             work);
-    // Sources have no row to spare in front: planes begin with the window.
-    p->src -= (hr__u32)(window.y & 1);
-    p->y = window.y;
-    p->h = window.h;
+    bool turn = hr__kernel_turned(p);
+
+    p->w = turn ? window.h : window.w;
+    p->h = turn ? window.w : window.h;
     p->pixels = (hr__u32)in_at;
-    p->pixels_x = (hr__u32)next_x;
-    p->pixels_y = (hr__u32)next_y;
+    p->pixels_x = (hr__u32)(turn ? next_y : next_x);
+    p->pixels_y = (hr__u32)(turn ? next_x : next_y);
     p->pixels_c = (hr__u32)next_c;
-    return work;
+    hr__kernel_reads(p, window);
+    return hr__kernel_lines(p, p->w, p->h, planes, work);
 }
 
 static inline void hr__kernel_axis_of(struct hr__kernel_axis *k,
@@ -278,20 +320,6 @@ static inline void hr__kernel_axis_of(struct hr__kernel_axis *k,
     k->pad = a->pad_before;
 }
 
-// x and y exchange their roles in all that follows the source.
-static inline void hr__kernel_exchange(struct hr__kernel_picture *p,
-                                       const struct hr__axis **x,
-                                       const struct hr__axis **y)
-{
-    const struct hr__axis *axis = *x;
-    hr__u32 stride = p->src_stride;
-    hr__i32 at = p->src_x;
-
-    *x = *y, *y = axis;
-    p->src_stride = p->src_lane, p->src_lane = stride;
-    p->src_x = p->src_y, p->src_y = at;
-}
-
 // The source must be set, and contain what the axes read. The axes were built
 // in the memory of the plan.
 static inline uint64_t hr__kernel_axes(struct hr__kernel_picture *p,
@@ -300,12 +328,14 @@ static inline uint64_t hr__kernel_axes(struct hr__kernel_picture *p,
                                        const struct hr__axis *y,
                                        const void *plan, uint64_t work)
 {
+    const struct hr__axis *first = x;
+
     if (step->v_first)
-        hr__kernel_exchange(p, &x, &y);
+        x = y, y = first;
     hr__kernel_axis_of(&p->ax, x, plan);
     hr__kernel_axis_of(&p->ay, y, plan);
-    p->flags = (x->identity ? HR__IDENTITY_X : 0) |
-               (y->identity ? HR__IDENTITY_Y : 0);
+    p->flags |= (x->identity ? HR__IDENTITY_X : 0) |
+                (y->identity ? HR__IDENTITY_Y : 0);
     p->win_w = step->v_first ? step->win.h : step->win.w;
     p->win_h = step->v_first ? step->win.w : step->win.h;
     if (!x->out || !y->out) {
@@ -317,7 +347,7 @@ static inline uint64_t hr__kernel_axes(struct hr__kernel_picture *p,
         return work;
     }
     p->src += (hr__u32)(x->src_lo - p->src_x) * p->src_stride +
-              (hr__u32)(y->src_lo - p->src_y) * p->src_lane;
+              (hr__u32)(y->src_lo - p->src_y);
     p->src_x = x->src_lo;
     p->src_y = y->src_lo;
     p->rows = y->src_hi - y->src_lo;
@@ -346,6 +376,8 @@ static inline void hr__kernel_store(struct hr__kernel_picture *p,
     p->channels = (hr__u32)d->c;
     p->type = (hr__u32)d->dtype;
     p->table = table;
+    if (turn)
+        p->flags |= HR__OUT_TURNED;
     if (table_identity && d->dtype == HR_U8)
         p->flags |= HR__TABLE_IDENTITY;
 }
@@ -355,7 +387,7 @@ static inline hr__u32 hr__kernel_groups(const struct hr__kernel_picture *p,
                                         int kernel)
 {
     uint64_t items = 0, strips = hr__kernel_round((uint64_t)p->h, 16) / 16;
-    uint64_t chunks = hr__kernel_round((uint64_t)p->win_w, 16) / 16;
+    uint64_t chunks = hr__kernel_round((uint64_t)p->win_w, 16) / 16, columns;
 
     switch (kernel) {
     case HR__KERNEL_RECONSTRUCT:
@@ -366,8 +398,8 @@ static inline hr__u32 hr__kernel_groups(const struct hr__kernel_picture *p,
         items = p->fused_blocks;
         break;
     case HR__KERNEL_COLOR:
-        items = strips * hr__kernel_round((uint64_t)p->w, HR__COLOR_COLUMNS) /
-                HR__COLOR_COLUMNS;
+        columns = hr__kernel_turned(p) ? HR__LANES : HR__COLOR_COLUMNS;
+        items = strips * (((uint64_t)p->w + columns - 1) / columns);
         break;
     case HR__KERNEL_PIXELS:
         items = strips * hr__kernel_round((uint64_t)p->w, HR__PIXEL_COLUMNS) /
@@ -378,7 +410,8 @@ static inline hr__u32 hr__kernel_groups(const struct hr__kernel_picture *p,
                 16;
         break;
     case HR__KERNEL_STORE:
-        items = chunks * p->planes * (uint64_t)p->win_h;
+        items = chunks * p->planes * hr__kernel_round((uint64_t)p->win_h, 16) /
+                16;
         break;
     }
     return (hr__u32)((items + HR__GROUP - 1) / HR__GROUP);

@@ -116,11 +116,24 @@ static inline void hr__dequantise(const short *c, ushort8 d[8],
     d[7] = as_ushort8(vload8(7, c)) * vload8(7, q);
 }
 
-// The samples of the block at column bx, row by of those that are here.
+// Columns become rows.
+static inline void hr__turn(uchar8 s[8])
+{
+    ushort8 v[8];
+
+    for (uint k = 0; k < 8; k++)
+        v[k] = convert_ushort8(s[k]);
+    hr__transpose8(v);
+    for (uint k = 0; k < 8; k++)
+        s[k] = convert_uchar8(v[k]);
+}
+
+// The samples of the block at column bx, row by of those that are here: its
+// columns, or rows if turned.
 static inline void hr__block(__global const struct hr__kernel_picture *pic,
                              __global const struct hr__kernel_component *comp,
                              uint bx, uint by, __global const uchar *in,
-                             uchar8 s[8])
+                             bool turn, uchar8 s[8])
 {
     uint4 block = vload4(
         by * comp->blocks_w + bx,
@@ -140,6 +153,8 @@ static inline void hr__block(__global const struct hr__kernel_picture *pic,
     hr__unpack(c + 32, block.w, in, at);
     hr__dequantise(c, d, q);
     hr__inverse(d, !(block.z >> 8 | block.w), s);
+    if (turn)
+        hr__turn(s);
 }
 
 // Neighbouring items go down a column of blocks, as the planes do.
@@ -159,9 +174,11 @@ __kernel void hr_reconstruct(__global const uint *restrict plan, uint list,
 
     uint i = job.item - comp->begin, h = comp->blocks_h, stride = comp->stride;
     uint bx = i / h, by = i - bx * h;
-    __global uchar *out = work + comp->plane + bx * 8 * stride + by * 8;
+    bool turn = pic->flags & HR__TURNED && pic->color == HR__KERNEL_GRAY;
+    __global uchar *out = work + comp->plane +
+                          (turn ? by : bx) * 8 * stride + (turn ? bx : by) * 8;
 
-    hr__block(pic, comp, bx, by, in, s);
+    hr__block(pic, comp, bx, by, in, turn, s);
     vstore8(s[0], 0, out);
     vstore8(s[1], 0, out + stride);
     vstore8(s[2], 0, out + 2 * stride);

@@ -16,27 +16,6 @@ static inline uchar16 hr__weigh(__global const uchar *src, uint stride,
     return hr__clamp_u8(as_int16(sum) >> HR__WEIGHT_BITS);
 }
 
-// Bytes that do not follow each other.
-static inline uchar16 hr__gather(__global const uchar *src, uint16 at)
-{
-    return (uchar16)(src[at.s0], src[at.s1], src[at.s2], src[at.s3],
-                     src[at.s4], src[at.s5], src[at.s6], src[at.s7],
-                     src[at.s8], src[at.s9], src[at.sa], src[at.sb],
-                     src[at.sc], src[at.sd], src[at.se], src[at.sf]);
-}
-
-// The same for vectors of such bytes.
-static inline uchar16 hr__weigh_apart(__global const uchar *src, uint stride,
-                                      uint16 at, __global const int *w, int n)
-{
-    uint16 sum = (uint16)(HR__WEIGHT_HALF);
-
-    for (int k = 0; k < n; k++)
-        sum += convert_uint16(hr__gather(src + (uint)k * stride, at)) *
-               (uint16)((uint)w[k]);
-    return hr__clamp_u8(as_int16(sum) >> HR__WEIGHT_BITS);
-}
-
 // The first pass. One item makes a tile of 16 columns and 16 rows from planes
 // of columns, and turns it. Columns of the padding are 0.
 __kernel void hr_resample(__global const uint *restrict plan, uint list,
@@ -49,7 +28,7 @@ __kernel void hr_resample(__global const uint *restrict plan, uint list,
     uint part = job.item / strips, strip = job.item - part * strips;
     uint plane = part / chunks, chunk = part - plane * chunks;
     uint stride = pic->src_stride, lo = pic->ax.lo, n = pic->ax.n;
-    uint w = pic->ax.w, w_stride = pic->ax.stride, lane = pic->src_lane;
+    uint w = pic->ax.w, w_stride = pic->ax.stride;
     int pad = pic->ax.pad, out = pic->ax.out, src_x = pic->src_x;
     bool identity = pic->flags & HR__IDENTITY_X;
     uchar16 tile[16];
@@ -57,24 +36,16 @@ __kernel void hr_resample(__global const uint *restrict plan, uint list,
     if (plane >= pic->planes)
         return;
 
-    // Lanes that follow each other may be read behind the last; there is slack.
-    uint16 lanes = (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
-                            15);
-    lanes = min(lanes, (uint16)((uint)pic->rows - 1 - strip * 16)) * lane;
-
+    // Lanes behind the last row are read, too; there is slack.
     __global const uchar *src =
-        work + pic->src + plane * pic->src_plane + strip * 16 * lane;
+        work + pic->src + plane * pic->src_plane + strip * 16;
     for (int i = 0; i < 16; i++) {
         int x = (int)chunk * 16 + i - pad;
 
         tile[i] = (uchar16)(0);
         if (x < 0 || x >= out)
             continue;
-        if (lane != 1)
-            tile[i] = hr__weigh_apart(
-                src + (uint)(table[lo + x] - src_x) * stride, stride, lanes,
-                table + w + (uint)x * w_stride, table[n + x]);
-        else if (identity)
+        if (identity)
             tile[i] = vload16(0, src + (uint)x * stride);
         else
             tile[i] = hr__weigh(

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stage store, with the second pass of resample in front: bytes through the
-// table of their channel to the tensor. One item makes 16 elements of a row.
+// table of their channel to the tensor. One item makes a tile of 16 elements of
+// 16 rows; if those rows are columns of the tensor, it turns the tile, so that
+// what it writes lies together in either case.
 
 #define HR__STORE(type) \
     do { \
@@ -34,26 +36,39 @@ __kernel void hr_store(__global const uint *restrict plan, uint list,
 {
     struct hr__job job = hr__job_of(plan, list);
     __global const struct hr__kernel_picture *pic = job.pic;
-    uint chunks = hr__strips(pic->win_w), h = (uint)pic->win_h;
+    uint chunks = hr__strips(pic->win_w), strips = hr__strips(pic->win_h);
     uint part = job.item / chunks, x = (job.item - part * chunks) * 16;
-    uint plane = part / h, y = part - plane * h, step = pic->out_x;
-    uint planes = pic->planes, type = pic->type, count;
+    uint plane = part / strips, y = (part - plane * strips) * 16;
+    uint count = min((uint)pic->win_w - x, 16u), step = pic->out_x;
+    uint lines = min((uint)pic->win_h - y, 16u), next = pic->out_y;
+    uint planes = pic->planes, type = pic->type;
+    uchar16 tile[16];
     uchar v[16];
 
     if (plane >= planes)
         return;
-    count = min((uint)pic->win_w - x, 16u);
+    for (uint i = 0; i < lines; i++)
+        tile[i] = hr__second_pass(pic, (__global const int *)plan, work, plane,
+                                  x, (int)(y + i));
+    __global uchar *to = out + pic->out + y * next + x * step;
+    if (pic->flags & HR__OUT_TURNED) {
+        uint old = lines;  // the rest of the tile is not written
 
-    uchar16 row = hr__second_pass(pic, (__global const int *)plan, work, plane,
-                                  x, (int)y);
-    __global uchar *to = out + pic->out + y * pic->out_y + x * step;
-    if (pic->flags & HR__TABLE_IDENTITY && count == 16 && step == 1) {
-        for (uint c = plane; c < pic->channels; c += planes)
-            vstore16(row, 0, to + c * pic->out_c);
-        return;
+        hr__transpose16(tile);
+        lines = count;
+        count = old;
+        next = pic->out_x;
+        step = pic->out_y;
     }
-    vstore16(row, 0, v);
-    for (uint c = plane; c < pic->channels; c += planes)
-        hr__put(v, count, c, type, plan + pic->table, to + c * pic->out_c,
-                step);
+    for (uint i = 0; i < lines; i++, to += next) {
+        if (pic->flags & HR__TABLE_IDENTITY && count == 16 && step == 1) {
+            for (uint c = plane; c < pic->channels; c += planes)
+                vstore16(tile[i], 0, to + c * pic->out_c);
+            continue;
+        }
+        vstore16(tile[i], 0, v);
+        for (uint c = plane; c < pic->channels; c += planes)
+            hr__put(v, count, c, type, plan + pic->table, to + c * pic->out_c,
+                    step);
+    }
 }

@@ -41,6 +41,7 @@ the key opencl{device, description} (else opencl{not_run}): opencl_{1,16,256}
 (pictures per second; the peer is the CPU engine, with as many threads and
 jobs in flight, and the ratio how many times faster OpenCL is),
 opencl_cpu_{1,16,256} (CPU-seconds of the process per 1000 pictures),
+opencl_orders_{pixels,jpeg} (CPU time, too),
 opencl_open_first (nothing cached), opencl_open_second (in another process),
 opencl_launches (of kernels per batch), opencl_heap_allocations,
 opencl_submit.

@@ -9,22 +9,23 @@ import numpy as np
 
 import hrshim
 from bench_costs import submit_us
+from bench_rows import squares
 from bench_table import interleave
-from bench_work import train_samples
+from bench_work import MEAN, STD, train_samples
+from hrshim import decode, normalize, resize
 
 IN_FLIGHT = 4
 
 
 class Stream:
-    """The train transform in jobs of one size, a few of them in flight."""
+    """Samples in jobs of one size, a few of them in flight."""
 
-    def __init__(self, dev, files, size, n):
-        samples = (train_samples(files) * (n // files.n + 1))[:n]
+    def __init__(self, dev, samples, size):
         outs = [np.zeros((size, 3, 224, 224), np.float32)
                 for _ in range(IN_FLIGHT)]
         self.sets = [hrshim.Set(dev, samples[i:i + size],
                                 outs[i // size % IN_FLIGHT], "nchw")
-                     for i in range(0, n, size)]
+                     for i in range(0, len(samples), size)]
         self.cpu = []
 
     def __call__(self):
@@ -35,7 +36,8 @@ class Stream:
 
 def stream_rows(b, cpu, ocl, size):
     n = 512 if size > 1 else 256
-    streams = [Stream(dev, b.files, size, n) for dev in (ocl, cpu)]
+    samples = (train_samples(b.files) * (n // b.files.n + 1))[:n]
+    streams = [Stream(dev, samples, size) for dev in (ocl, cpu)]
     rounds = max(3, b.rounds // 2)
     ours, peer = interleave(rounds, *streams)
     text = f"batches of {size}" if size > 1 else "one by one"
@@ -71,6 +73,26 @@ def opencl_rows(b):
     b.table.add("opencl_submit", "  hr_submit() per picture, in batches "
                 "of 256", "us",
                 float(np.median(submit_us(b, ocl))) / 256, at_most=2)
+    order_rows(b, ocl)
+
+
+def order_rows(b, dev):
+    """CPU time of the process: drivers have threads of their own, and what
+    else the machine does shall not count."""
+    rng = np.random.default_rng(1)
+    pixels = rng.integers(0, 256, (400, 400, 3), np.uint8)
+    for key, text, ops, sources in (
+            ("pixels", "pixels 400x400", [], [pixels] * b.files.n),
+            ("jpeg", "JPEG 375x375", [decode()], squares(b))):
+        orders = [ops + [resize(224, 224, order=o), normalize(MEAN, STD)]
+                  for o in ("vertical", "horizontal")]
+        streams = [Stream(dev, [(s, one) for s in sources], 32)
+                   for one in orders]
+        interleave(b.rounds, *streams)
+        b.table.versus(f"opencl_orders_{key}",
+                       f"vertical pass first, OpenCL, CPU time, {text} to 224",
+                       b.files.n, *(s.cpu[1:] for s in streams),
+                       "horizontal first", .97)
 
 
 def settle(dev, run):

@@ -256,7 +256,7 @@ static void source(struct batch *b, struct hr__kernel_picture *p,
 
 static void describe(struct batch *b, int i, const struct kernel_item *item)
 {
-    struct hr__kernel_picture p = {0};
+    struct hr__kernel_picture p;
     struct hr__axis a[2];
     size_t at[2], out;
     uint32_t table = put_table(b, item);
@@ -265,6 +265,7 @@ static void describe(struct batch *b, int i, const struct kernel_item *item)
         at[k] = take(&b->plan, hr__axis_size(&item->step, k));
     for (int k = 0; k < 2; k++)
         hr__axis_build(&a[k], &item->step, k, b->plan.data + at[k]);
+    hr__kernel_begin(&p, &item->step);
     source(b, &p, item);
     b->work = hr__kernel_axes(&p, &item->step, &a[0], &a[1], b->plan.data,
                               b->work);

@@ -227,7 +227,7 @@ static void test_batches(void)
 static void test_large(void)
 {
     for (int i = 0; i < (small ? 0 : 2); i++) {
-        struct kernel_picture p = {.w = 1500, .h = 1100, .c = 3};
+        struct kernel_picture p = {.w = 3000, .h = 2200, .c = 3};
 
         kernel_random_pixels(&p);
         p.ops[p.num_ops++] = hr_op_flip(.horizontal = true, .transpose = i);

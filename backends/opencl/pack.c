@@ -271,7 +271,7 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
     if (!ocl_plan_table(plan, pic) || !ocl_plan_axes(plan, step))
         return false;
     p = ocl_plan_picture(plan, i);
-    memset(p, 0, sizeof(*p));
+    hr__kernel_begin(p, step);
     if (!plan_source(plan, p, pic, in, item))
         return false;
     plan->work = hr__kernel_axes(p, step, &plan->x, &plan->y, plan->data,
