@@ -139,9 +139,9 @@ struct hr__kernel_picture {
     // pixels: in
     hr__u32 pixels, pixels_x, pixels_y, pixels_c;  // bytes to the next
     // resample: plane i of the source is at src + i * src_plane
-    hr__u32 src, src_plane;        // src: column src_x, row src_y
-    hr__u32 src_stride;            // bytes to the next x; 1 to the next y
-    hr__i32 src_x, src_y, rows;    // rows that the second pass reads
+    hr__u32 src, src_plane;      // src: column src_x, row src_y
+    hr__u32 src_stride;          // bytes to the next x; 1 to the next y
+    hr__i32 src_x, src_y, rows;  // rows that the second pass reads
     struct hr__kernel_axis ax, ay;
     hr__u32 flags;
     hr__i32 win_w, win_h;  // output, padding included, before it is turned
