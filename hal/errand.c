@@ -211,6 +211,8 @@ void *hr__way_alloc(struct hr__way *way, size_t size)
 {
     void *mem;
 
+    if (!way)
+        return hr__alloc(NULL, size);
     pthread_mutex_lock(&way->lock);
     mem = hr__alloc(way->e ? way->e->device : NULL, size);
     pthread_mutex_unlock(&way->lock);

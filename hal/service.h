@@ -103,6 +103,7 @@ bool hr__read_all(int fd, void *to, size_t size);
 // knows. Takes the way's lock.
 void hr__count_bytes(struct hr__way *way, int64_t change);
 // hr__alloc() for such threads: counted for the device as long as it is there.
+// way may be NULL: there is none.
 void *hr__way_alloc(struct hr__way *way, size_t size);
 
 // Failures of an engine in a row, and the rest they earn; zeroed it is closed.
