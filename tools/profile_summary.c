@@ -280,7 +280,7 @@ int profile_enough(const struct profile *p, int backend, bool *measured)
 // Threads with which a backend was seen to feed the consumer; 0: with none.
 static int fed_with(const struct profile *p, int backend)
 {
-    bool measured;
+    bool measured = false;
     int n = p->opt.consumer_ms > 0 ? profile_enough(p, backend, &measured) : 0;
 
     return measured ? n : 0;
