@@ -68,6 +68,18 @@ ln -s far/report link.html
 run 0 validate "$one" --backend cpu --report link.html
 expect "a link stays a link" [ -L link.html ]
 expect "what is behind it is written" grep -q data-selfcheck far/report
+# What a process that was killed has left there goes; 99999999 is none.
+left() { : >.headrace-99999999-0.part; : >far/.headrace-99999999-1.part; }
+left
+run 0 validate "$one" --backend cpu --report left.html
+expect "validate cleans" [ ! -e .headrace-99999999-0.part ]
+run 0 validate "$one" --backend cpu --report link.html
+expect "behind a link, too" [ ! -e far/.headrace-99999999-1.part ]
+left
+quick 0 "$one" --trace left.json
+expect "profile cleans" [ ! -e .headrace-99999999-0.part ]
+quick 0 "$one" --report link.html
+expect "profile cleans behind a link" [ ! -e far/.headrace-99999999-1.part ]
 run 2 validate "$one" --backend cpu --report ""
 expect "no work before" [ ! -s out ]
 cp "$one" keep.jpg

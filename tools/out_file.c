@@ -79,6 +79,50 @@ static char *behind_links(const char *path)
                : strdup(path);
 }
 
+// Whether name is that of a temporary file of a process that is gone. In
+// another container it may live under another number: then the lock is held.
+static bool is_left(int dir, const char *name)
+{
+    struct stat st;
+    long pid;
+    int end = 0, fd;
+    bool left = false;
+
+    if (sscanf(name, ".headrace-%ld-%*u.part%n", &pid, &end) != 1 || !end ||
+        name[end] || pid <= 0 || !kill((pid_t)pid, 0) || errno != ESRCH)
+        return false;
+    fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    left = !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+           !flock(fd, LOCK_EX | LOCK_NB);
+    close(fd);
+    return left;
+}
+
+void out_file_clean(const char *folder)
+{
+    DIR *stream = opendir(*folder ? folder : ".");
+    const struct dirent *entry;
+
+    while (stream && (entry = readdir(stream)))
+        if (is_left(dirfd(stream), entry->d_name))
+            unlinkat(dirfd(stream), entry->d_name, 0);
+    if (stream)
+        closedir(stream);
+}
+
+static bool clean_beside(const char *path, const char *slash)
+{
+    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1)
+                         : strdup("");
+
+    if (folder)
+        out_file_clean(folder);
+    free(folder);
+    return folder != NULL;
+}
+
 static bool open_file(struct out_file *file, const char *path, bool part)
 {
     const char *slash;
@@ -100,6 +144,8 @@ static bool open_file(struct out_file *file, const char *path, bool part)
         !(file->buffer = malloc(BUFFER_SIZE)))
         goto error;
     slash = strrchr(file->path, '/');
+    if (!part && !clean_beside(file->path, slash))
+        goto error;
     file->fd = open_temp(file, slash ? (size_t)(slash - file->path) + 1 : 0);
     if (file->fd >= 0)
         return true;
@@ -202,39 +248,6 @@ bool out_file_rename(struct out_file *file)
     file->temp = NULL;
     out_file_discard(file);
     return true;
-}
-
-// Whether name is that of a temporary file of a process that is gone. In
-// another container it may live under another number: then the lock is held.
-static bool is_left(int dir, const char *name)
-{
-    struct stat st;
-    long pid;
-    int end = 0, fd;
-    bool left = false;
-
-    if (sscanf(name, ".headrace-%ld-%*u.part%n", &pid, &end) != 1 || !end ||
-        name[end] || pid <= 0 || !kill((pid_t)pid, 0) || errno != ESRCH)
-        return false;
-    fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    left = !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
-           !flock(fd, LOCK_EX | LOCK_NB);
-    close(fd);
-    return left;
-}
-
-void out_file_clean(const char *folder)
-{
-    DIR *stream = opendir(*folder ? folder : ".");
-    const struct dirent *entry;
-
-    while (stream && (entry = readdir(stream)))
-        if (is_left(dirfd(stream), entry->d_name))
-            unlinkat(dirfd(stream), entry->d_name, 0);
-    if (stream)
-        closedir(stream);
 }
 
 void out_file_discard(struct out_file *file)

@@ -99,25 +99,12 @@ bool run_sink_name(struct run *run)
     return false;
 }
 
-// What was left by a run that was killed goes from the folder of path.
-static void clean_beside(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1)
-                         : strdup("");
-
-    if (folder)
-        out_file_clean(folder);
-    free(folder);
-}
-
 static bool open_array(struct run *run)
 {
     struct run_sink *sink = &run->sink;
 
     if (!make_parents(sink->array_path))
         return fail(run, sink->array_path);
-    clean_beside(sink->array_path);
     if (!out_file_open(&sink->array, sink->array_path))
         return fail(run, sink->array_path);
     return manifest_open(&sink->manifest, sink->manifest_path) ||
