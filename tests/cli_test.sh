@@ -254,6 +254,18 @@ if "${as[@]}" "$headrace" --version >/dev/null 2>&1; then
     expect "one line of it" [ "$(cat err)" = \
         "headrace: half/locked: Permission denied" ]
     json out 'd["images"] == 1 and d["unread"] == 1'
+    # Likewise of those that look at devices, each of their processes included.
+    "${as[@]}" "$headrace" validate half --backend cpu --json >out 2>err
+    expect "an unreadable folder below is a failure of validate" [ $? = 1 ]
+    expect "one line of validate" [ "$(cat err)" = \
+        "headrace: half/locked: Permission denied" ]
+    json out 'd["checked"] == 1 and d["unread"] == 1 and d["within"]'
+    "${as[@]}" "$headrace" profile half --backends cpu --threads 1 \
+        --seconds 0.3 --json >out 2>err
+    expect "an unreadable folder below is a failure of profile" [ $? = 1 ]
+    expect "one line of profile" [ "$(cat err)" = \
+        "headrace: half/locked: Permission denied" ]
+    json out 'd["pictures"] == 1 and d["unread"] == 1 and d["failing"] == 0'
     mv half/locked .
 else
     skip "an unreadable folder: no user here that may not read it"

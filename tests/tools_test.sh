@@ -48,6 +48,52 @@ run 2 profile "$folder" --backends $'\xff' -q
 expect "one sentence" [ "$(wc -l <err)" = 1 ]
 says err "no such backend"
 
+# ---- lists, limits, and what cannot be read ---------------------------------
+
+printf '%s\tyes\nnone.jpg\tno\n' "$one" >list
+printf '%s\0' pictures/photos/*/*.jpg >zero-list
+num=$(tr -cd '\0' <zero-list | wc -c)
+expect "there are some" [ "$num" -gt 1 ]
+run 1 validate --list list --backend cpu --json
+expect "one line of what cannot be read" [ "$(cat err)" = \
+    "headrace: none.jpg: read: No such file or directory" ]
+says out '"label":"yes"'
+says out '"unread": 1,'
+says out '"verdict": "exact: '
+says out '"within": true'
+run 1 validate --list list --backend cpu -q --report list.html
+says list.html "1 could not be read"
+run 0 validate --list - -0 --backend cpu --json <zero-list
+says out "\"checked\": $num,"
+says out '"unread": 0,'
+run 2 validate "$one" --backend cpu --max-side 8
+says out "none of 1 pictures could be made"
+expect "too large is not unread" [ ! -s err ]
+quick 1 --list list --json
+expect "one line of profile" [ "$(cat err)" = \
+    "headrace: none.jpg: No such file or directory" ]
+says out '"pictures": 2.0'
+says out '"failing": 0.5'
+says out '"unread": 1'
+quick 1 --list list --report list.html
+says out "1 could not be read"
+says list.html "could not be read"
+# A list of standard input reaches every process, and no more than it.
+quick 0 --list - --null --json <zero-list
+says out "\"pictures\": $num.0"
+quick 0 --list - --null --limit 1 --json <zero-list
+says out '"pictures": 1.0'
+quick 2 "$one" --max-side 8
+says err "none of the pictures could be"
+for command in validate profile; do
+    run 2 $command "$one" -0
+    says err "$command: --null is of --list, which is missing"
+    run 2 $command "$one" --max-file-bytes 1X
+    says err "$command: --max-file-bytes: '1X' is not a size such as 64M"
+    run 2 $command
+    says err "$command: name a folder or a picture"
+done
+
 mkdir strange
 cp "$one" strange
 mkfifo strange/pipe.jpg

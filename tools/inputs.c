@@ -3,6 +3,7 @@
 #include "inputs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <search.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "inputs_parts.h"
 #include "tools.h"
@@ -237,6 +239,30 @@ bool inputs_add(struct inputs *in, const char *argument)
     if (S_ISREG(st.st_mode))
         return put_file(in, argument, SIZE_MAX, NULL);
     return inputs_fail(in, "%s: neither a file nor a folder", argument);
+}
+
+bool inputs_add_file(struct inputs *in, const char *path)
+{
+    return put_file(in, path, SIZE_MAX, "");
+}
+
+void inputs_look(struct inputs *in, size_t i)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    int fd, error = 0;
+
+    inputs_path(in, i, path, sizeof(path));
+    // A FIFO without a writer must not keep the caller.
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        error = errno;
+    else if (!S_ISREG(st.st_mode))
+        error = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+    if (fd >= 0)
+        close(fd);
+    if (error)
+        inputs_fault(in, path, error);
 }
 
 // ---- Lists -----------------------------------------------------------------

@@ -44,7 +44,7 @@ struct inputs {
     char *first_skipped;  // one of them; NULL if memory was short
     size_t others;        // regular files of folders that are named otherwise
     char *first_other;
-    // Folders and names that could not be read: what is behind them is
+    // Folders and files that could not be read: what is behind them is
     // missing.
     size_t num_faults;
     char *faults[INPUTS_MAX_FAULTS];  // PATH: REASON; may be NULL
@@ -65,6 +65,12 @@ bool inputs_add(struct inputs *inputs, const char *argument);
 // list "-" is standard input. Paths are relative to the folder of the list.
 // The files are not looked at.
 bool inputs_add_list(struct inputs *inputs, const char *list, bool zero);
+
+// Adds the file at path, which is not looked at, without a label.
+bool inputs_add_file(struct inputs *inputs, const char *path);
+
+// Notes a fault if picture i is no file that can be opened.
+void inputs_look(struct inputs *inputs, size_t i);
 
 // Path to open, or relative path (names the output), of picture i. The text
 // is written to buffer; NULL if it does not fit, never with

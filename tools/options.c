@@ -129,33 +129,6 @@ const char *options_ops(const char *command, const char *text,
     return text;
 }
 
-bool options_inputs_or_list(const char *command, poptContext con,
-                            const char *list, bool zero, struct inputs *inputs)
-{
-    const char *input;
-
-    if (!poptPeekArg(con) && !list) {
-        options_fail(command,
-                     "name a folder or a picture (see headrace %s --help)",
-                     command);
-        return false;
-    }
-    while ((input = poptGetArg(con)))
-        if (!inputs_add(inputs, input)) {
-            tools_warn("%s", inputs->error);
-            return false;
-        }
-    if (!list || inputs_add_list(inputs, list, zero))
-        return true;
-    tools_warn("%s", inputs->error);
-    return false;
-}
-
-bool options_inputs(const char *command, poptContext con, struct inputs *inputs)
-{
-    return options_inputs_or_list(command, con, NULL, false, inputs);
-}
-
 static void warn_skipped(size_t num, const char *first, const char *one,
                          const char *many)
 {
@@ -208,7 +181,7 @@ bool options_pictures(const struct inputs *inputs, bool quiet)
     return inputs->num > 0;
 }
 
-// ---- Limits ----------------------------------------------------------------
+// ---- Which pictures, and their limits --------------------------------------
 
 // In bytes, if it is a size_t; else a count.
 enum limit_kind { LIMIT_U64, LIMIT_INT, LIMIT_BYTES };
@@ -238,18 +211,38 @@ static const struct {
 #undef LIMIT
 };
 
-void options_limits_table(char **words, struct poptOption *table)
+void options_source_table(struct options_source *words,
+                          struct poptOption *table)
 {
+    *table++ = (struct poptOption){
+        "list",
+        0,
+        POPT_ARG_STRING,
+        &words->list,
+        0,
+        "pictures by name, a line each, and their labels behind a tab",
+        "FILE|-"};
+    *table++ = (struct poptOption){
+        "null",       '0', POPT_ARG_NONE,
+        &words->zero, 0,   "zero bytes end the entries of --list, not newlines",
+        NULL};
     for (int i = 0; i < OPTIONS_NUM_LIMITS; i++)
-        table[i] = (struct poptOption){limits[i].name,
+        *table++ = (struct poptOption){limits[i].name,
                                        0,
                                        POPT_ARG_STRING,
-                                       &words[i],
+                                       &words->limits[i],
                                        0,
                                        limits[i].what,
                                        limits[i].kind == LIMIT_BYTES ? "BYTES"
                                                                      : "N"};
-    table[OPTIONS_NUM_LIMITS] = (struct poptOption)POPT_TABLEEND;
+    *table = (struct poptOption)POPT_TABLEEND;
+}
+
+void options_source_finish(struct options_source *words)
+{
+    free(words->list);
+    for (int i = 0; i < OPTIONS_NUM_LIMITS; i++)
+        free(words->limits[i]);
 }
 
 bool options_limits(const char *command, char *const *words,
@@ -278,4 +271,39 @@ bool options_limits(const char *command, char *const *words,
         }
     }
     return true;
+}
+
+static bool add_inputs(const char *command, poptContext con,
+                       const struct options_source *words,
+                       struct inputs *inputs)
+{
+    const char *input;
+
+    if (!poptPeekArg(con) && !words->list) {
+        options_fail(command,
+                     "name a folder or a picture (see headrace %s --help)",
+                     command);
+        return false;
+    }
+    while ((input = poptGetArg(con)))
+        if (!inputs_add(inputs, input))
+            goto error;
+    if (!words->list || inputs_add_list(inputs, words->list, words->zero))
+        return true;
+error:
+    tools_warn("%s", inputs->error);
+    return false;
+}
+
+bool options_source(const char *command, poptContext con,
+                    const struct options_source *words, struct hr_limits *out,
+                    struct inputs *inputs)
+{
+    if (!options_limits(command, words->limits, out))
+        return false;
+    if (words->zero && !words->list) {
+        options_fail(command, "--null is of --list, which is missing");
+        return false;
+    }
+    return add_inputs(command, con, words, inputs);
 }

@@ -44,24 +44,37 @@ bool options_reference(const char *command, const char *text);
 const char *options_ops(const char *command, const char *text,
                         enum hr_dtype dtype, struct ops_list *list);
 
-// The words that are left are files and folders; there must be one. False
-// with a message.
-bool options_inputs(const char *command, poptContext con,
-                    struct inputs *inputs);
-// The same with a list of files, NULL = none, which may stand alone; zero: its
-// entries end in zero bytes.
-bool options_inputs_or_list(const char *command, poptContext con,
-                            const char *list, bool zero, struct inputs *inputs);
+// Which pictures, and what they may be: --list, --null, and an option for each
+// member of struct hr_limits (--max-pixels and so on). As typed; popt allocates
+// the words.
+enum { OPTIONS_NUM_LIMITS = 9 };
+struct options_source {
+    char *list;
+    int zero;
+    char *limits[OPTIONS_NUM_LIMITS];
+};
+// Their table, which ends itself, and the line of a command's that includes it.
+enum { OPTIONS_SOURCE_TABLE = 2 + OPTIONS_NUM_LIMITS + 1 };
+#define OPTIONS_SOURCE(table)                                      \
+    {                                                              \
+        NULL, 0, POPT_ARG_INCLUDE_TABLE, table, 0,                 \
+            "Lists, and limits; a picture beyond one fails:", NULL \
+    }
+void options_source_table(struct options_source *words,
+                          struct poptOption *table);
+// Their values, and the inputs: the words that are left are files and folders,
+// the list stands behind them; there must be one or the other. False with a
+// message.
+bool options_source(const char *command, poptContext con,
+                    const struct options_source *words,
+                    struct hr_limits *limits, struct inputs *inputs);
+// The limits alone.
+bool options_limits(const char *command, char *const *words,
+                    struct hr_limits *limits);
+void options_source_finish(struct options_source *words);
+
 // Whether there are pictures among them; else a message. Tells what could not
 // be read and, unless quiet, what was skipped.
 bool options_pictures(const struct inputs *inputs, bool quiet);
-
-// --max-pixels and so on, an option for each member of struct hr_limits: their
-// table, which ends itself, and their values. words are as popt allocates
-// them. False with a message.
-enum { OPTIONS_NUM_LIMITS = 9 };
-void options_limits_table(char **words, struct poptOption *table);
-bool options_limits(const char *command, char *const *words,
-                    struct hr_limits *limits);
 
 #endif

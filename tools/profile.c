@@ -372,7 +372,9 @@ static int run(struct profile *p)
     if (!write_trace(p) || !profile_report(p))
         return TOOLS_CANNOT;
     code = profile_print(p);
-    return p->num_losses ? TOOLS_CANNOT : code;
+    if (p->num_losses)
+        return TOOLS_CANNOT;
+    return code == TOOLS_OK && p->in.num_faults ? TOOLS_FAILED : code;
 }
 
 int cmd_profile(int argc, char **argv)

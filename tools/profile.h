@@ -2,7 +2,7 @@
 // headrace profile: what an engine gains on the user's own pictures. Private
 // to the profile*.c files.
 //
-//   profile_options.c  the command line
+//   profile_options.c  the command line; which pictures, in which order
 //   profile.c          which configurations, in turns, and what they say
 //   profile_child.c    the process that measures one configuration
 //   profile_measure.c  its pipeline, with a consumer at the end
@@ -68,6 +68,7 @@ struct profile_options {
 struct profile_words {
     char *backends, *ops, *threads, *trace, *report, *limit, *dtype, *tier;
     char *consumer, *consumer_cpu, *seconds, *batch, *reference;
+    struct options_source source;
     int memory, json, quiet, measure;
 };
 
@@ -170,9 +171,7 @@ struct profile_loss {
 struct profile {
     struct profile_options opt;
     struct profile_words words;
-    struct inputs in;
-    char **paths;  // the arguments
-    int num_paths;
+    struct inputs in;  // that are measured, in their order
     struct profile_config configs[PROFILE_CONFIGS];
     int num_configs;
     struct profile_watch watch[PROFILE_BACKENDS];

@@ -191,46 +191,25 @@ static int number_of(const json_t *json, const char *name)
     return (int)json_integer_value(json_object_get(json, name));
 }
 
-// Spread over all of them: one folder may hold one kind of picture.
-static void thin_out(struct inputs *in, size_t limit)
-{
-    if (!limit || in->num <= limit)
-        return;
-    for (size_t i = 0; i < limit; i++)
-        in->items[i] =
-            in->items[(size_t)((double)i * (double)in->num / (double)limit)];
-    in->num = limit;
-}
-
-// In an order that is the same for all: however few of a sorted folder's
-// pictures there is time for, they are of all kinds.
-static void shuffle(struct inputs *in)
-{
-    uint64_t state = 1;
-
-    for (size_t i = in->num; i > 1; i--) {
-        size_t k;
-
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        k = (size_t)((state >> 33) % i);
-        if (k != i - 1) {
-            struct inputs_item item = in->items[i - 1];
-
-            in->items[i - 1] = in->items[k];
-            in->items[k] = item;
-        }
-    }
-}
-
 static bool add_input(struct inputs *in, const json_t *json)
 {
     char *path = profile_bytes(json);
-    bool ok = path && inputs_add(in, path);
+    bool ok = path && inputs_add_file(in, path);
 
     if (!ok)
         tools_warn("%s", path ? in->error : "out of memory");
     free(path);
     return ok;
+}
+
+// As they were typed.
+static bool read_limits(struct run_options *opt, const json_t *list)
+{
+    char *words[OPTIONS_NUM_LIMITS];
+
+    for (size_t i = 0; i < OPTIONS_NUM_LIMITS; i++)
+        words[i] = (char *)json_string_value(json_array_get(list, i));
+    return options_limits("profile", words, &opt->limits);
 }
 
 static bool read_config(struct profile_child *c, const json_t *config)
@@ -257,9 +236,7 @@ static bool read_config(struct profile_child *c, const json_t *config)
     for (size_t i = 0; i < json_array_size(paths); i++)
         if (!add_input(&c->run.in, json_array_get(paths, i)))
             return false;
-    thin_out(&c->run.in, (size_t)number_of(config, "limit"));
-    shuffle(&c->run.in);
-    return true;
+    return read_limits(opt, json_object_get(config, "limits"));
 }
 
 static bool say(json_t *answer)

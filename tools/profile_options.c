@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <limits.h>
 #include <popt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,27 +166,48 @@ static int check_outputs(const struct profile_options *opt)
     return TOOLS_OK;
 }
 
-static int read_paths(struct profile *p, poptContext con)
+// Spread over all of them: one folder may hold one kind of picture.
+static void thin_out(struct inputs *in, size_t limit)
 {
-    const char **args;
-    int n = 0;
+    if (in->num <= limit)
+        return;
+    for (size_t i = 0; i < limit; i++)
+        in->items[i] =
+            in->items[(size_t)((double)i * (double)in->num / (double)limit)];
+    in->num = limit;
+}
 
-    args = poptGetArgs(con);
-    while (args && args[n])
-        n++;
-    if (!n)
-        return options_fail("profile", "name a folder or a picture (see "
-                                       "headrace profile --help)");
-    if (!(p->paths = calloc((size_t)n, sizeof(*p->paths))))
-        return options_fail("profile", "out of memory");
-    for (int i = 0; i < n; i++) {
-        if (!inputs_add(&p->in, args[i])) {
-            tools_warn("%s", p->in.error);
-            return TOOLS_CANNOT;
+// In an order that is the same for all: however few of a sorted folder's
+// pictures there is time for, they are of all kinds.
+static void shuffle(struct inputs *in)
+{
+    uint64_t state = 1;
+
+    for (size_t i = in->num; i > 1; i--) {
+        size_t k;
+
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        k = (size_t)((state >> 33) % i);
+        if (k != i - 1) {
+            struct inputs_item item = in->items[i - 1];
+
+            in->items[i - 1] = in->items[k];
+            in->items[k] = item;
         }
-        if (!(p->paths[p->num_paths++] = strdup(args[i])))
-            return options_fail("profile", "out of memory");
     }
+}
+
+static int read_inputs(struct profile *p, poptContext con)
+{
+    uint64_t limit = p->opt.run.limit ? p->opt.run.limit : 4096;
+
+    if (!options_source("profile", con, &p->words.source, &p->opt.run.limits,
+                        &p->in))
+        return TOOLS_CANNOT;
+    thin_out(&p->in, limit < INT_MAX ? (size_t)limit : INT_MAX);
+    for (size_t i = 0; i < p->in.num; i++)
+        inputs_look(&p->in, i);
+    shuffle(&p->in);
     return options_pictures(&p->in, p->opt.quiet) ? TOOLS_OK : TOOLS_CANNOT;
 }
 
@@ -203,7 +225,7 @@ static int read_all(struct profile *p, poptContext con)
     opt->seconds = 20;
     if (read_seconds(opt, w->seconds) || read_run(&opt->run, w) ||
         read_backends(opt, w->backends) || read_threads(opt, w->threads) ||
-        read_consumer(opt, w) || read_paths(p, con))
+        read_consumer(opt, w) || read_inputs(p, con))
         return TOOLS_CANNOT;
     return check_outputs(opt);
 }
@@ -214,7 +236,9 @@ static int act(struct profile *p, poptContext con, bool *done)
 
     if (!con)
         return options_fail("profile", "out of memory");
-    poptSetOtherOptionHelp(con, "INPUT... [OPTION...]");
+    poptSetOtherOptionHelp(con, "INPUT... [OPTION...]\n\n"
+                                "INPUT is a file or a folder; --list may stand "
+                                "in its place.\n");
     code = options_read("profile", con, example, done);
     if (code || *done)
         return code;
@@ -228,6 +252,7 @@ static int act(struct profile *p, poptContext con, bool *done)
 int profile_options(struct profile *p, int argc, char **argv, bool *done)
 {
     struct profile_words *w = &p->words;
+    struct poptOption source[OPTIONS_SOURCE_TABLE];
     const struct poptOption table[] = {
 #define TEXT(name, field, what, arg) \
     {name, 0, POPT_ARG_STRING, &w->field, 0, what, arg}
@@ -258,6 +283,7 @@ int profile_options(struct profile *p, int argc, char **argv, bool *done)
         {"measure", 0, POPT_ARG_NONE | POPT_ARGFLAG_DOC_HIDDEN, &w->measure, 0,
          NULL, NULL},
         {"help", 'h', POPT_ARG_NONE, NULL, OPTIONS_HELP, "show this", NULL},
+        OPTIONS_SOURCE(source),
         POPT_TABLEEND
 #undef TEXT
 #undef FLAG
@@ -266,6 +292,7 @@ int profile_options(struct profile *p, int argc, char **argv, bool *done)
     int code;
 
     *w = (struct profile_words){0};
+    options_source_table(&w->source, source);
     con = poptGetContext(NULL, argc, (const char **)argv, table, 0);
     code = act(p, con, done);
     poptFreeContext(con);
@@ -286,8 +313,6 @@ void profile_options_finish(struct profile *p)
         free(*words[i]);
     for (int i = 0; i < p->opt.num_backends; i++)
         free(p->opt.backends[i]);
-    for (int i = 0; i < p->num_paths; i++)
-        free(p->paths[i]);
-    free(p->paths);
+    options_source_finish(&p->words.source);
     inputs_finish(&p->in);
 }

@@ -241,6 +241,8 @@ static int print_text(const struct profile *p)
         printf("%.3g %% of them cannot be made: they take time, but do not "
                "count as pictures\n",
                100 * profile_failing(p));
+    if (p->in.num_faults)
+        printf("%zu could not be read\n", p->in.num_faults);
     putchar('\n');
     rates(p);
     reasons(p);
@@ -391,17 +393,18 @@ static int print_json(const struct profile *p)
     for (int b = 0; b < p->opt.num_backends; b++)
         json_array_append_new(backends, backend_json(p, b));
     json = json_pack(
-        "{s:s s:s s:s s:s s:f s:f s:i s:f s:f s:f s:f s:f s:o s:o s:o s:o"
+        "{s:s s:s s:s s:s s:f s:f s:I s:i s:f s:f s:f s:f s:f s:o s:o s:o s:o"
         " s:o s:o}",
         "version", hr_version(), "reference",
         hr_reference_name(hr_get_reference()), "libjpeg", hr_jpeg_library(),
         "ops", p->opt.run.ops_text, "pictures", p->configs[0].pictures,
-        "failing", profile_failing(p), "rounds", PROFILE_ROUNDS, "consumer_ms",
-        p->opt.consumer_ms, "consumer_img_per_s", profile_need(p),
-        "consumer_cpu", p->opt.consumer_cpu / 100.0, "noise", p->noise,
-        "others", p->others, "configurations", configs, "backends", backends,
-        "lost", losses_json(p), "headline", manifest_text(p->advice.headline),
-        "advice", manifest_text(p->advice.text), "caution",
+        "failing", profile_failing(p), "unread", (json_int_t)p->in.num_faults,
+        "rounds", PROFILE_ROUNDS, "consumer_ms", p->opt.consumer_ms,
+        "consumer_img_per_s", profile_need(p), "consumer_cpu",
+        p->opt.consumer_cpu / 100.0, "noise", p->noise, "others", p->others,
+        "configurations", configs, "backends", backends, "lost", losses_json(p),
+        "headline", manifest_text(p->advice.headline), "advice",
+        manifest_text(p->advice.text), "caution",
         manifest_text(p->advice.caution));
     rc = json
              ? json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9))

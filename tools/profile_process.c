@@ -296,20 +296,25 @@ static json_t *config_json(const struct profile *p,
                            const struct profile_config *c)
 {
     const struct run_options *run = &p->opt.run;
-    uint64_t limit = run->limit ? run->limit : 4096;
-    json_t *inputs = json_array();
+    json_t *inputs = json_array(), *limits = json_array();
+    char path[PATH_MAX];
 
-    limit = limit < INT_MAX ? limit : INT_MAX;
-    for (int i = 0; i < p->num_paths; i++)
-        json_array_append_new(inputs, profile_bytes_json(p->paths[i]));
-    return json_pack("{s:s s:s s:o s:i s:i s:i s:i s:i s:i s:b s:o}", "ops",
+    for (size_t i = 0; i < p->in.num; i++)
+        json_array_append_new(inputs, profile_bytes_json(inputs_path(
+                                          &p->in, i, path, sizeof(path))));
+    for (int i = 0; i < OPTIONS_NUM_LIMITS; i++) {
+        const char *word = p->words.source.limits[i];
+
+        json_array_append_new(limits, word ? json_string(word) : json_null());
+    }
+    return json_pack("{s:s s:s s:o s:i s:i s:i s:i s:i s:b s:o s:o}", "ops",
                      run->ops_text, "reference",
                      hr_reference_name(hr_get_reference()), "backend",
                      profile_bytes_json(p->opt.backends[c->backend]), "batch",
                      run->batch, "threads", c->threads, "dtype",
                      (int)run->dtype, "tier", (int)run->tier, "mode",
-                     (int)c->mode, "limit", (int)limit, "memory", p->opt.memory,
-                     "inputs", inputs);
+                     (int)c->mode, "memory", p->opt.memory, "inputs", inputs,
+                     "limits", limits);
 }
 
 bool profile_start(struct profile *p, struct profile_config *c)

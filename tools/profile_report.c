@@ -65,6 +65,8 @@ static void head(struct profile *p, struct report *r)
         report_fact(r, "cannot be made",
                     "%.3g %% of them: they take time, but do not count",
                     100 * profile_failing(p));
+    if (p->in.num_faults)
+        report_fact(r, "could not be read", "%zu", p->in.num_faults);
     report_fact(r, "ops", "%s", p->opt.run.ops_text);
     report_fact(
         r, "noise",

@@ -39,9 +39,9 @@ enum run_out { RUN_OUT_NONE, RUN_OUT_ARRAY, RUN_OUT_FOLDER };
 struct run_words {
     char *ops, *out, *backend, *seed, *budget, *limit, *dtype, *layout,
         *on_error, *tier, *timeout, *memory, *threads, *batch, *epochs,
-        *reference, *list;
-    char *limits[OPTIONS_NUM_LIMITS];
-    int json, quiet, strict, zero;
+        *reference;
+    struct options_source source;
+    int json, quiet, strict;
 };
 
 struct run_options {

@@ -87,8 +87,7 @@ static int read_numbers(struct run_options *opt, const struct run_words *words)
                      &opt->threads) ||
         !options_int("run", "--batch", words->batch, 1, 65536, &opt->batch) ||
         !options_int("run", "--epochs", words->epochs, 1, 1000000,
-                     &opt->epochs) ||
-        !options_limits("run", words->limits, &opt->limits))
+                     &opt->epochs))
         return TOOLS_CANNOT;
     if (words->budget && !tools_parse_size(words->budget, &opt->budget))
         return options_fail("run",
@@ -137,10 +136,8 @@ static int read_all(struct run *run, const struct run_words *words,
         read_out(opt, words->out))
         return TOOLS_CANNOT;
     opt->ops_text = options_ops("run", words->ops, opt->dtype, &opt->ops);
-    if (words->zero && !words->list)
-        return options_fail("run", "--null is of --list, which is missing");
-    return opt->ops_text && options_inputs_or_list("run", con, words->list,
-                                                   words->zero, &run->in)
+    return opt->ops_text && options_source("run", con, &words->source,
+                                           &opt->limits, &run->in)
                ? TOOLS_OK
                : TOOLS_CANNOT;
 }
@@ -156,7 +153,7 @@ static int act(struct run *run, const struct run_words *t, poptContext con,
 static int parse(struct run *run, struct run_words *t, int argc, char **argv,
                  bool *done)
 {
-    struct poptOption limits[OPTIONS_NUM_LIMITS + 1];
+    struct poptOption source[OPTIONS_SOURCE_TABLE];
     const struct poptOption table[] = {
 #define TEXT(name, field, what, arg) \
     {name, 0, POPT_ARG_STRING, &t->field, 0, what, arg}
@@ -164,11 +161,6 @@ static int parse(struct run *run, struct run_words *t, int argc, char **argv,
              "LIST"),
         TEXT("out", out, "one array, one file per picture, or nothing",
              "FILE.npy|DIR/|none"),
-        TEXT("list", list,
-             "pictures by name, a line each, and their labels behind a tab",
-             "FILE|-"),
-        {"null", '0', POPT_ARG_NONE, &t->zero, 0,
-         "zero bytes end the entries of --list, not newlines", NULL},
         TEXT("backend", backend, "device [auto]", "NAME"),
         TEXT("threads", threads, "host threads; 0 = usable cores [0]", "N"),
         TEXT("batch", batch, "pictures per job [64]", "N"),
@@ -194,15 +186,14 @@ static int parse(struct run *run, struct run_words *t, int argc, char **argv,
         {"quiet", 'q', POPT_ARG_NONE, &t->quiet, 0,
          "no progress, no summary; errors only", NULL},
         {"help", 'h', POPT_ARG_NONE, NULL, OPTIONS_HELP, "show this", NULL},
-        {NULL, 0, POPT_ARG_INCLUDE_TABLE, limits, 0,
-         "Limits; a picture beyond one fails:", NULL},
+        OPTIONS_SOURCE(source),
         POPT_TABLEEND
 #undef TEXT
     };
     poptContext con;
     int code;
 
-    options_limits_table(t->limits, limits);
+    options_source_table(&t->source, source);
     con = poptGetContext(NULL, argc, (const char **)argv, table, 0);
     if (!con)
         return options_fail("run", "out of memory");
@@ -237,7 +228,5 @@ void run_words_finish(struct run_words *words)
     free(words->batch);
     free(words->epochs);
     free(words->reference);
-    free(words->list);
-    for (int i = 0; i < OPTIONS_NUM_LIMITS; i++)
-        free(words->limits[i]);
+    options_source_finish(&words->source);
 }

@@ -77,7 +77,8 @@ bool validate_choose(struct validate *v)
 
 static bool open_devices(struct validate *v)
 {
-    struct hr_device_params params = {.threads = v->opt.threads};
+    struct hr_device_params params = {.threads = v->opt.threads,
+                                      .limits = v->opt.limits};
 
     v->dev[VALIDATE_DEVICE] = hr_device_open(v->opt.backend, &params);
     if (v->dev[VALIDATE_DEVICE]) {
@@ -122,6 +123,9 @@ static bool run_all(struct validate *v)
         progress_update(&v->progress, at, v->outside);
     }
     progress_clear(&v->progress);
+    if (v->unread > RUN_MAX_TOLD)
+        tools_warn("... and %llu more that could not be read",
+                   (unsigned long long)(v->unread - RUN_MAX_TOLD));
     return true;
 }
 
@@ -142,6 +146,7 @@ static int finish(struct validate *v, bool ran)
                                 [VALIDATE_UNKNOWN] = TOOLS_CANNOT};
     char sentence[VALIDATE_SENTENCE];
     bool printed;
+    int code;
 
     validate_sort_worst(v);
     qsort(v->kinds, (size_t)v->num_kinds, sizeof(v->kinds[0]), by_pictures);
@@ -157,7 +162,9 @@ static int finish(struct validate *v, bool ran)
     printed = validate_out_end(v, NULL) == TOOLS_OK;
     if ((v->opt.report && !validate_page(v)) || !printed)
         return TOOLS_CANNOT;
-    return codes[validate_verdict(v, sentence, sizeof(sentence))];
+    code = codes[validate_verdict(v, sentence, sizeof(sentence))];
+    // What is behind it was not compared.
+    return code == TOOLS_OK && validate_unread(v) ? TOOLS_FAILED : code;
 }
 
 static int run(struct validate *v)

@@ -36,6 +36,7 @@
 
 #include "inputs.h"
 #include "ops_text.h"
+#include "options.h"
 #include "progress.h"
 #include "tools.h"
 
@@ -62,12 +63,14 @@ struct validate_options {
     enum hr_tier tier;
     uint64_t limit, seed;  // limit 0 = all
     int threads;
+    struct hr_limits limits;
     bool json, quiet;
 };
 
 struct validate_words {
     char *ops, *backend, *against, *tier, *dtype, *limit, *seed, *report;
     char *threads, *reference;
+    struct options_source source;
     int json, quiet;
 };
 
@@ -165,6 +168,7 @@ struct validate {
     int num;  // in the batch
 
     uint64_t done, outside, failed_both, status_differs, stale, passing;
+    uint64_t unread;          // could not be read, by neither side
     uint64_t by_device;       // pictures it had a part in
     uint64_t compared;        // made on the device's side; of these:
     uint64_t handed;          // an engine left something to the next one
@@ -245,6 +249,8 @@ uint64_t validate_lies(const struct validate *v);
 enum validate_finding validate_verdict(const struct validate *v, char *out,
                                        size_t size);
 const char *validate_against_text(const struct validate *v);
+// Folders and files that could not be read.
+uint64_t validate_unread(const struct validate *v);
 
 // ---- Who made them ----------------------------------------------------------
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "options.h"
+#include "run.h"
 #include "tools.h"
 #include "validate.h"
 
@@ -162,6 +163,12 @@ static void count_status(struct validate *v, const struct validate_picture *p)
         v->status_differs++;
     else if (b->status)
         v->failed_both++;
+    // A line each, but not for a thousand.
+    if (!p->status_differs && b->status && b->stage == HR_READ &&
+        v->unread++ < RUN_MAX_TOLD) {
+        progress_clear(&v->progress);
+        tools_warn("%s", b->message);
+    }
     validate_engines_count(v, b);
 }
 
@@ -317,6 +324,11 @@ uint64_t validate_lies(const struct validate *v)
 
     hr_device_stats(v->dev[VALIDATE_DEVICE], &stats);
     return stats.lies;
+}
+
+uint64_t validate_unread(const struct validate *v)
+{
+    return v->in.num_faults + v->unread;
 }
 
 // What is known of the pictures, whoever made them.

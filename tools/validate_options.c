@@ -11,8 +11,8 @@
 static const char example[] =
     "\nRuns the chain of --ops on the device and on the CPU, to its end and\n"
     "cut after each stage, and compares every sample.\n"
-    "Exit codes: 0 within the tier's contract, 1 not, 2 could not run, or the\n"
-    "device did not make what was compared.\n"
+    "Exit codes: 0 within the tier's contract, 1 not, or something could not\n"
+    "be read, 2 could not run, or the device did not make what was compared.\n"
     "\nExample: a thousand pictures of a folder, with a report to look at\n"
     "  headrace validate train/ --backend opencl --limit 1000 \\\n"
     "    --report validate.html\n"
@@ -67,7 +67,8 @@ static int read_rest(struct validate_options *opt,
 static int read_all(struct validate *v, poptContext con)
 {
     if (read_words(&v->opt, &v->words) || read_rest(&v->opt, &v->words) ||
-        !options_inputs("validate", con, &v->in))
+        !options_source("validate", con, &v->words.source, &v->opt.limits,
+                        &v->in))
         return TOOLS_CANNOT;
     return TOOLS_OK;
 }
@@ -75,6 +76,7 @@ static int read_all(struct validate *v, poptContext con)
 int validate_options(struct validate *v, int argc, char **argv, bool *done)
 {
     struct validate_words *t = &v->words;
+    struct poptOption source[OPTIONS_SOURCE_TABLE];
     const struct poptOption table[] = {
 #define TEXT(name, field, what, arg) \
     {name, 0, POPT_ARG_STRING, &t->field, 0, what, arg}
@@ -100,16 +102,21 @@ int validate_options(struct validate *v, int argc, char **argv, bool *done)
         FLAG("json", 0, json, "print one JSON object"),
         FLAG("quiet", 'q', quiet, "only the verdict, no progress"),
         {"help", 'h', POPT_ARG_NONE, NULL, OPTIONS_HELP, "show this", NULL},
+        OPTIONS_SOURCE(source),
         POPT_TABLEEND
 #undef TEXT
 #undef FLAG
     };
-    poptContext con = poptGetContext(NULL, argc, (const char **)argv, table, 0);
+    poptContext con;
     int code;
 
+    options_source_table(&t->source, source);
+    con = poptGetContext(NULL, argc, (const char **)argv, table, 0);
     if (!con)
         return options_fail("validate", "out of memory");
-    poptSetOtherOptionHelp(con, "INPUT... [--backend NAME] [OPTION...]");
+    poptSetOtherOptionHelp(con, "INPUT... [--backend NAME] [OPTION...]\n\n"
+                                "INPUT is a file or a folder; --list may stand "
+                                "in its place.\n");
     code = options_read("validate", con, example, done);
     if (code == TOOLS_OK && !*done)
         code = read_all(v, con);
@@ -129,4 +136,5 @@ void validate_words_finish(struct validate_words *words)
     free(words->report);
     free(words->threads);
     free(words->reference);
+    options_source_finish(&words->source);
 }

@@ -201,6 +201,8 @@ json_t *validate_tail_json(const struct validate *v)
                         json_integer((json_int_t)v->by_device));
     json_object_set_new(json, "failed_alike",
                         json_integer((json_int_t)v->failed_both));
+    json_object_set_new(json, "unread",
+                        json_integer((json_int_t)validate_unread(v)));
     json_object_set_new(json, "status_differs",
                         json_integer((json_int_t)v->status_differs));
     json_object_set_new(json, "stale", json_integer((json_int_t)v->stale));
@@ -316,6 +318,8 @@ static void print_totals(const struct validate *v)
     if (v->failed_both)
         printf("%" PRIu64 " cannot be made, on both sides alike\n",
                v->failed_both);
+    if (validate_unread(v))
+        printf("%" PRIu64 " could not be read\n", validate_unread(v));
     if (v->opt.against == VALIDATE_C)
         puts("the readable C is built in; tests/compare.py of the sources "
              "compares with Pillow and torchvision themselves");

@@ -325,6 +325,11 @@ static void add_notes(const struct validate *v, struct report *r)
                     "%" PRIu64 " cannot be made, on both sides alike: bad "
                     "input is no difference.",
                     v->failed_both);
+    if (validate_unread(v))
+        report_note(r, REPORT_WARN,
+                    "%" PRIu64 " could not be read: what is in them was not "
+                    "compared.",
+                    validate_unread(v));
     if (v->stale)
         report_note(r, REPORT_BAD,
                     "%" PRIu64 " have the pixels of another picture: a "
