@@ -148,6 +148,21 @@ expect "nothing is written" [ ! -e one.x ]
 expect "a full disk is an error" [ $? = 0 ]
 expect "a full disk leaves nothing" [ ! -e large.html ]
 before=$SECONDS
+# Nothing that profile keeps meanwhile has a name, or it would be left by one
+# that is killed.
+mkdir traces
+TMPDIR=$tmp/traces "$headrace" profile "$one" --backends cpu --threads 1 \
+    --seconds 3 --trace traces.json >out 2>err &
+child=$!
+named=0
+while kill -0 $child 2>/dev/null; do
+    [ -z "$(ls traces)" ] || named=$((named + 1))
+    sleep 0.02
+done
+wait $child
+expect "profile ends well" [ $? = 0 ]
+expect "there is a trace" [ -s traces.json ]
+expect "its files have no name ($named)" [ $named -le 1 ]
 TMPDIR=/nowhere quick 2 "$one" --seconds 20
 says err "/nowhere/headrace-profile-"
 expect "said at once" [ $((SECONDS - before)) -lt 10 ]

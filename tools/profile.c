@@ -241,19 +241,20 @@ static void read_engines(struct profile_watch *w, const json_t *answer)
                   threads;
 }
 
-// A trace on its way here. False: a message was printed.
-static bool temp_file(char path[PATH_MAX])
+// A place for traces on their way here, which the children inherit; nothing is
+// left of it, however this ends. False: a message was printed.
+static bool open_place(struct profile *p)
 {
     const char *dir = getenv("TMPDIR");
-    int fd;
+    char path[PATH_MAX];
 
     snprintf(path, PATH_MAX, "%s/headrace-profile-XXXXXX",
              dir && *dir ? dir : "/tmp");
-    if ((fd = mkstemp(path)) >= 0)
-        close(fd);
+    if ((p->trace_fd = mkstemp(path)) >= 0)
+        unlink(path);
     else
         tools_warn("profile: %s: %s", path, strerror(errno));
-    return fd >= 0;
+    return p->trace_fd >= 0;
 }
 
 static bool watch_one(struct profile *p, struct profile_config *c,
@@ -261,12 +262,11 @@ static bool watch_one(struct profile *p, struct profile_config *c,
 {
     struct profile_watch *w = &p->watch[c->backend];
     struct profile_sample *s = &c->rounds[0];
-    char path[PATH_MAX];
+    char path[64];
     json_t *answer;
     bool ok;
 
-    if (!temp_file(path))
-        return false;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", p->trace_fd);
     answer = profile_ask(p, c,
                          command(p, seconds, p->opt.consumer_ms > 0, path),
                          seconds);
@@ -282,7 +282,6 @@ static bool watch_one(struct profile *p, struct profile_config *c,
         read_engines(w, answer);
         w->valid = ok;
     }
-    unlink(path);
     json_decref(answer);
     return ok;
 }
@@ -337,20 +336,19 @@ static void finish(struct profile *p)
     for (int b = 0; b < PROFILE_BACKENDS; b++)
         free(p->watch[b].spans);
     json_decref(p->events);
+    if (p->trace_fd >= 0)
+        close(p->trace_fd);
     profile_options_finish(p);
     free(p);
 }
 
 static int run(struct profile *p)
 {
-    char path[PATH_MAX];
     double seconds;
     int code;
 
-    // Before the work: whether there is a place for traces.
-    if (!temp_file(path))
+    if (!open_place(p))
         return TOOLS_CANNOT;
-    unlink(path);
     // Also: a child that died is told by its silence, not by SIGPIPE.
     run_stop_install();
     choose(p);
@@ -387,6 +385,7 @@ int cmd_profile(int argc, char **argv)
         return TOOLS_CANNOT;
     p->argc = argc;
     p->argv = argv;
+    p->trace_fd = -1;
     code = profile_options(p, argc, argv, &done);
     if (code == TOOLS_OK && !done)
         code = run(p);

@@ -172,6 +172,7 @@ struct profile {
     struct profile_options opt;
     struct profile_words words;
     struct inputs in;  // that are measured, in their order
+    int trace_fd;      // where traces are kept; its file has no name
     struct profile_config configs[PROFILE_CONFIGS];
     int num_configs;
     struct profile_watch watch[PROFILE_BACKENDS];

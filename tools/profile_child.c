@@ -169,7 +169,7 @@ static json_t *measure(struct profile_child *c, json_t *command)
     if (trace) {
         hr_trace_stop();
         if (ok && hr_trace_write(trace)) {
-            tools_warn("%s", hr_last_error());
+            tools_warn("the trace, in TMPDIR or /tmp: %s", hr_last_error());
             ok = false;
         }
     }
