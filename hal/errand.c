@@ -143,8 +143,10 @@ static void *run_errand(void *arg)
     left = x->left;
     pthread_cond_signal(&x->changed);
     pthread_mutex_unlock(&x->lock);
-    if (left)
+    if (left) {
+        hr__free(x->arg);
         free_errand(x);
+    }
     return NULL;
 }
 
@@ -155,12 +157,15 @@ bool hr__errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns)
     pthread_t thread;
     bool done;
 
-    if (!x)
+    if (!x) {
+        hr__free(arg);
         return false;
+    }
     *x = (struct errand){.fn = fn, .arg = arg};
     pthread_mutex_init(&x->lock, NULL);
     hr__cond_init(&x->changed);
     if (!hr__thread_start(&thread, run_errand, x)) {
+        hr__free(arg);
         free_errand(x);
         return false;
     }
@@ -180,6 +185,11 @@ bool hr__errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns)
 }
 
 // ---- The way back ---------------------------------------------------------
+
+// The ways of engines that were left behind. Nobody walks along this list: it
+// says that their memory is in use, so that who looks for lost memory does not
+// call it lost.
+static struct hr__way *_Atomic left_behind;
 
 void hr__way_open(struct hr__way *way, struct hr__engine *e)
 {
@@ -247,4 +257,7 @@ void hr__way_close(struct hr__way *way)
     while (way->passing)
         pthread_cond_wait(&way->empty, &way->lock);
     pthread_mutex_unlock(&way->lock);
+    way->next = atomic_load(&left_behind);
+    while (!atomic_compare_exchange_weak(&left_behind, &way->next, way))
+        ;
 }

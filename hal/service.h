@@ -52,7 +52,8 @@ struct hr__patience {
 bool hr__wait_longer(struct hr__patience *p);
 
 // Runs fn, which may hang in a driver, on a thread of its own; false if it has
-// not come back in time (it then still uses arg, which must be left to it).
+// not come back in time, or never began. arg is of hr__alloc(): it is the
+// caller's again after true, and freed when fn no longer uses it after false.
 bool hr__errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
 
 // The way back to the HAL's structs, for threads that may be left behind with a
@@ -64,11 +65,13 @@ struct hr__way {
     pthread_cond_t empty;
     struct hr__engine *e;  // NULL: closed
     int passing;
+    struct hr__way *next;  // of those that are closed
 };
 void hr__way_open(struct hr__way *way, struct hr__engine *e);
 struct hr__engine *hr__way_pass(struct hr__way *way);
 void hr__way_passed(struct hr__way *way);
-// Waits for those who pass.
+// Waits for those who pass. For engines that are left behind: what the way is a
+// part of stays for good.
 void hr__way_close(struct hr__way *way);
 
 // What keeps a JPEG decoder of whole scans, Huffman and 8 bits from it, besides

@@ -151,6 +151,9 @@ class Tree:
             "POCL_CACHE_DIR": self.where / "pocl",
             "XDG_CACHE_HOME": private / "cache", "TMPDIR": private,
             "ASAN_OPTIONS": "use_sigaltstack=0",
+            "LSAN_OPTIONS": "print_suppressions=0:suppressions="
+                            f"{self.source}/tests/leaks.supp",
+            "HEADRACE_TEST_LEAKS": "1",
             "HEADRACE_CORPUS": os.environ.get("HEADRACE_CORPUS") or
                                ROOT.parent / "shared" / "corpus",
             # So that all copies share what was compiled.

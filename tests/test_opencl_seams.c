@@ -416,12 +416,11 @@ static void memory_meanwhile(void)
     close_device(&dev, live);
 }
 
-// What a driver may still use is left behind on purpose; PoCL's compiler has
-// signal stacks of its own.
+// PoCL's compiler has signal stacks of its own.
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
-    return "detect_leaks=0:use_sigaltstack=0";
+    return "use_sigaltstack=0";
 }
 
 int main(int argc, char **argv)

@@ -12,7 +12,7 @@
 #include "vaapi_env.h"
 
 // Of a scene's samples, one is progressive.
-enum { N = 6, MADE = 5, DEADLINE_MS = 400, SLACK_MS = 1000 };
+enum { N = 6, MADE = 5, DEADLINE_MS = 400, SLACK_MS = 1000, OPEN_MS = 15000 };
 
 static const char *const calls[] = {
 #define X(name) #name,
@@ -56,7 +56,7 @@ enum { CODES = sizeof(codes) / sizeof(*codes) };
 static struct {
     struct scene scene;
     bool all;
-    bool hit[VA_DRIVER_NUM_CALLS];
+    bool hit[VA_DRIVER_NUM_CALLS], open_hung[VA_DRIVER_NUM_CALLS];
     int cases;             // in which a fault was met
     int tried, all_tries;  // of the lists of calls and codes
     unsigned why;
@@ -104,10 +104,20 @@ static bool was_hit(int call)
     return true;
 }
 
+static atomic_int closed;
+
+static void on_closed(void *ctx, bool left_behind)
+{
+    (void)ctx;
+    (void)left_behind;
+    atomic_store(&closed, 1);
+}
+
 static hr_device try_open(void)
 {
     return vaapi_open_with(
-        hr_device_params(.threads = 1, .deadline_ns = DEADLINE_MS * TEST_MS));
+        hr_device_params(.threads = 1, .deadline_ns = DEADLINE_MS * TEST_MS,
+                         .on_closed = on_closed));
 }
 
 // Nothing fails now; but a busy machine may be late for so short a deadline.
@@ -160,7 +170,10 @@ static void close_scene(bool may_leave)
 
     scene_finish(&f.scene);
     f.scene.dev = NULL;
+    atomic_store(&closed, 0);
     hr_device_close(&dev);
+    // The last job may hold it for a moment: the script waits for both.
+    CHECK(test_reaches(&closed, 1), "%s: not closed", f.label);
     took = (hr__now() - start) / TEST_MS;
     CHECK(took <= DEADLINE_MS + SLACK_MS, "%s: close took %d ms", f.label,
           (int)took);
@@ -300,6 +313,59 @@ static void open_failures(void)
 
 // ---- Hangs and late pictures ----------------------------------------------
 
+// Given up with a reason; or only the test of the device hung, and it works.
+static void open_over_hang(int call, int nth)
+{
+    int64_t begin;
+    hr_device dev;
+
+    snprintf(f.label, sizeof(f.label), "open: %s %d hangs", calls[call], nth);
+    vaapi_new_cache();
+    vaapi_driver("default,reset,personality=ihd,fault=%s:hang:%d", calls[call],
+                 nth);
+    begin = hr__now();
+    dev = try_open();
+    CHECK((hr__now() - begin) / TEST_MS < OPEN_MS, "%s: took %d ms", f.label,
+          (int)((hr__now() - begin) / TEST_MS));
+    if (dev) {
+        scene_init(&f.scene, dev, N, SCENE_BYTES);
+        run(2 * DEADLINE_MS + 2000);
+        close_scene(true);
+    } else {
+        CHECK(hr_last_status() == HR_EDEVICE && strlen(hr_last_error()) > 10,
+              "%s: %s: '%s'", f.label, hr_status_name(hr_last_status()),
+              hr_last_error());
+    }
+    f.open_hung[call] |= was_hit(call);
+    vaapi_driver("release");
+    settle();
+}
+
+static void open_hangs(void)
+{
+    for (int call = 0; call < VA_DRIVER_NUM_CALLS; call++)
+        for (int nth = 1; nth <= 2; nth++)
+            if (is_tried(f.all || (nth == 1 && call % 4 == 0)))
+                open_over_hang(call, nth);
+    vaapi_new_cache();
+    printf("\n  %d cases so far ", f.cases);
+}
+
+static void hang_while_working(int call, const char *when, const char *person)
+{
+    snprintf(f.label, sizeof(f.label), "%s hangs, %s", calls[call], person);
+    vaapi_driver("default,reset,personality=%s", person);
+    open_scene();
+    vaapi_driver("fault=%s:hang:%s", calls[call], when);
+    run(2 * DEADLINE_MS + 2000);
+    run(2 * DEADLINE_MS + 2000);
+    close_scene(takes_away(call));
+    was_hit(call);
+    // What hung is let go; what is left of it goes in its own time.
+    vaapi_driver("release");
+    test_sleep(30 * TEST_MS);
+}
+
 static void hangs(void)
 {
     static const int sites[] = {
@@ -316,34 +382,23 @@ static void hangs(void)
         VA_DRIVER_DestroyBuffer,
         VA_DRIVER_CreateSurfaces,
         VA_DRIVER_DestroySurfaces,
+        VA_DRIVER_DestroyContext,
+        VA_DRIVER_DestroyConfig,
         VA_DRIVER_Terminate,
         VA_DRIVER_CreateImage,
         VA_DRIVER_DestroyImage,
         VA_DRIVER_Decode,
     };
+    static const char *const persons[] = {"ihd", "plain", "mesa22"};
     int n = (int)(sizeof(sites) / sizeof(*sites));
 
-    test_hung(0);  // no descriptors: they go when the driver comes back
     for (int i = 0; i < n; i++)
-        for (int k = 0; k < 3; k++) {
-            static const char *const persons[] = {"ihd", "plain", "mesa22"};
-
-            if (!is_tried(f.all || !k))
-                continue;
-            snprintf(f.label, sizeof(f.label), "%s hangs, %s", calls[sites[i]],
-                     persons[k]);
-            vaapi_driver("default,reset,personality=%s", persons[k]);
-            open_scene();
-            vaapi_driver("fault=%s:hang:%s", calls[sites[i]],
-                         i % 2 ? "2" : "1");
-            run(2 * DEADLINE_MS + 2000);
-            run(2 * DEADLINE_MS + 2000);
-            close_scene(takes_away(sites[i]));
-            was_hit(sites[i]);
-            // What hung is let go; what is left of it goes in its own time.
-            vaapi_driver("release");
-            test_sleep(30 * TEST_MS);
-        }
+        for (int k = 0; k < 3; k++)
+            // (Some are called only once, when the device closes.)
+            if (is_tried(f.all || !k))
+                hang_while_working(sites[i],
+                                   i % 2 && !takes_away(sites[i]) ? "2" : "1",
+                                   persons[k]);
     printf("\n  %d cases so far ", f.cases);
 }
 
@@ -413,6 +468,56 @@ static void allocations(void)
     printf("\n  opened %d of %d times ", opened, tries);
 }
 
+// One job while one allocation fails. Each sample is right, or says so.
+static void run_short(int nth)
+{
+    struct watched w;
+
+    scene_fill(&f.scene);
+    hr__test_fail_alloc(nth, false);
+    if (!watch_submit(&w, &f.scene, hr_job_params(.tier = HR_EXACT))) {
+        hr__test_fail_alloc(0, false);
+        CHECK(hr_last_status() == HR_ENOMEM, "%s: %s", f.label,
+              hr_last_error());
+        return;
+    }
+    hr_job_wait(w.job, HR_FOREVER);
+    hr__test_fail_alloc(0, false);
+    watch_wait(&w);
+    for (int i = 0; i < N; i++) {
+        const struct hr_result *r = &w.job->results[i];
+
+        CHECK(r->status ? r->status == HR_ENOMEM && r->message[0]
+                        : scene_right(&f.scene, i),
+              "%s: sample %d: %s", f.label, i,
+              r->status ? r->message : "wrong pixels");
+    }
+    watch_finish(&w);
+}
+
+// The same while it works for the first time, until there is none to fail.
+static void work_allocations(void)
+{
+    int nth = 1, in_a_row = 0;
+
+    for (; nth < 200 && in_a_row < 2; nth++) {
+        int64_t before;
+
+        snprintf(f.label, sizeof(f.label), "allocation %d of a job", nth);
+        vaapi_driver("default,reset,personality=ihd");
+        open_scene();
+        before = hr__test_allocs();
+        run_short(nth);
+        in_a_row = hr__test_allocs() - before < nth ? in_a_row + 1 : 0;
+        // It may rest, if it was short of memory for several samples.
+        CHECK(run(5000) == MADE || f.why & HR_WHY_BREAKER,
+              "%s: it does not recover: %#x", f.label, f.why);
+        close_scene(false);
+    }
+    CHECK(nth > 10 && nth < 200, "%d allocations in a job", nth);
+    printf("\n  %d allocations ", nth - 1 - in_a_row);
+}
+
 // When every surface and buffer is there, a job allocates nothing.
 static void steady(void)
 {
@@ -461,9 +566,20 @@ static void complete(void)
         VA_DRIVER_GetImage,
         VA_DRIVER_Decode,
     };
+    // While it opens, each of them has hung, and these.
+    static const int hung[] = {
+        VA_DRIVER_Init,           VA_DRIVER_Terminate,
+        VA_DRIVER_DestroyContext, VA_DRIVER_DestroySurfaces,
+        VA_DRIVER_DestroyImage,   VA_DRIVER_ExportSurfaceHandle,
+        VA_DRIVER_SyncSurface,    VA_DRIVER_PutImage,
+        VA_DRIVER_Process,
+    };
 
     for (size_t i = 0; i < sizeof(used) / sizeof(*used); i++)
-        CHECK(f.hit[used[i]] || !f.all, "%s was never failed", calls[used[i]]);
+        CHECK((f.hit[used[i]] && f.open_hung[used[i]]) || !f.all,
+              "%s was never failed, or never hung", calls[used[i]]);
+    for (size_t i = 0; i < sizeof(hung) / sizeof(*hung); i++)
+        CHECK(f.open_hung[hung[i]] || !f.all, "%s never hung", calls[hung[i]]);
     CHECK(!f.all || f.cases >= 2000, "%d cases", f.cases);
     printf("\n  %d cases ", f.cases);
     test_fewer(f.tried, f.all_tries, "ways to fail a call");
@@ -472,9 +588,10 @@ static void complete(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(allocations),   TEST_CASE(steady),
-        TEST_CASE(late),          TEST_CASE(pixels),
-        TEST_CASE(open_failures), TEST_CASE(work_failures),
+        TEST_CASE(allocations),   TEST_CASE(work_allocations),
+        TEST_CASE(steady),        TEST_CASE(late),
+        TEST_CASE(pixels),        TEST_CASE(open_failures),
+        TEST_CASE(work_failures), TEST_CASE(open_hangs),
         TEST_CASE(hangs),         TEST_CASE(complete),
     };
 

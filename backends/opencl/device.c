@@ -194,7 +194,7 @@ static int ocl_list(struct hr_device_info *infos, int max)
         return list_none(infos, max, "out of memory");
     memset(l, 0, sizeof(*l));
     if (!hr__errand(list_devices, l, LIST_NS))
-        return list_none(infos, max, "a driver does not answer");  // keeps *l
+        return list_none(infos, max, "a driver does not answer");
     n = l->status ? list_none(infos, max, l->text)
         : l->n    ? list_some(infos, max, l)
                   : list_none(infos, max,
