@@ -178,7 +178,7 @@ expect "nothing is printed before" [ ! -s out ]
 
 # ---- profile --------------------------------------------------------------
 
-run 0 profile "$photos" --backends cpu --threads 1,2 --seconds 1 --batch 4 \
+run 0 profile "$photos" --backends cpu --threads 1,2 --seconds 0.5 --batch 4 \
     --consumer 2 --json --report profile.html --trace profile.json
 json out 'd["pictures"] == 12 and len(d["advice"]) > 20 and
           {c["mode"] for c in d["configurations"]} ==

@@ -221,7 +221,7 @@ dies() {
     LIBVA_DRIVERS_PATH=$driver LIBVA_DRIVER_NAME=headrace \
         LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$driver/libva_node_type.so \
         HEADRACE_CERTIFICATE=off "$headrace" profile same --threads 1 \
-        --backends vaapi:/dev/null+cpu --seconds 5 --consumer 5 --json \
+        --backends vaapi:/dev/null+cpu --seconds 1 --consumer 5 --json \
         --report dead.html >out 2>err &
     profile=$!
     for ((i = 0; i < 600; i++)); do
