@@ -25,7 +25,8 @@ sys.exit(0 if eval("(" + sys.argv[2] + ")") else 1)' "$1" "$2" 2>>err; then
         fail "$1: $2"
     fi
 }
-no_parts() { [ -z "$(find . -name '.headrace-*')" ]; }
+parts() { find "$1" -name '.headrace-*'; }
+no_parts() { [ -z "$(parts .)" ]; }
 same() { cmp -s "$1" "$2"; }
 
 # ---- pictures -------------------------------------------------------------
@@ -177,7 +178,7 @@ expect "nothing is printed before" [ ! -s out ]
 
 # ---- profile --------------------------------------------------------------
 
-run 0 profile "$photos" --backends cpu --threads 1,2 --seconds 1 --batch 4 \
+run 0 profile "$photos" --backends cpu --threads 1,2 --seconds 0.5 --batch 4 \
     --consumer 2 --json --report profile.html --trace profile.json
 json out 'd["pictures"] == 12 and len(d["advice"]) > 20 and
           {c["mode"] for c in d["configurations"]} ==
@@ -579,7 +580,8 @@ interrupt() {   # interrupt OUT SIGNAL
     env --default-signal=HUP \
         "$headrace" run "$photos" --out "$1" --epochs 1000000 --quiet >out 2>err &
     local child=$!
-    sleep 1
+    expect "it listens" listens $child
+    expect "it writes" until_any parts "$(dirname "$1-")"
     kill -s "$2" $child
     wait $child
     expect "$2 exits with 128 and its number" \
@@ -598,18 +600,18 @@ for signal in INT HUP; do
 done
 # What nohup starts does not hear it.
 nohup "$headrace" run "$photos" --out none --epochs 200 -q >out 2>err &
-sleep 0.5
+expect "it listens" listens $!
 kill -HUP $!
 wait $!
 expect "a SIGHUP that is ignored" [ $? = 0 ]
 # What a killed one leaves goes with the next run there.
 for out in killed/ killed/x.npy; do
     "$headrace" run "$photos" --out $out --epochs 1000000 -q 2>err &
-    sleep 1
+    expect "it writes" until_any parts killed
     kill -KILL $!
     wait $! 2>/dev/null
     expect "$out: it leaves something" \
-        [ -n "$(find killed -name '.headrace-*')" ]
+        [ -n "$(parts killed)" ]
     run 0 run "$photos" --out $out
     expect "$out: it is gone" no_parts
 done

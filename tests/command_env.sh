@@ -43,6 +43,29 @@ expect() {  # expect WHAT COMMAND...
     shift
     if "$@" >/dev/null 2>&1; then pass; else fail "$what"; fi
 }
+# Until process $1 has its handlers: SIGTERM is bit 14 of those it catches. Not
+# the shell that it is at first.
+listens() {
+    local catches i
+    for ((i = 0; i < 1200; i++)); do
+        catches=$(sed -n 's/^SigCgt:[[:space:]]*/0x/p' "/proc/$1/status")
+        [ "$(cat "/proc/$1/comm")" = headrace ] &&
+            [ $((catches >> 14 & 1)) = 1 ] && return
+        sleep 0.05
+    done
+    return 1
+}
+# The processes that process $1 has started, where the kernel lists them.
+children() { cat "/proc/$1/task/$1/children" 2>/dev/null; }
+# until_any COMMAND...: waits for it to print something, at most a minute
+until_any() {
+    local i
+    for ((i = 0; i < 1200; i++)); do
+        [ -z "$("$@" 2>/dev/null)" ] || return 0
+        sleep 0.05
+    done
+    return 1
+}
 # The last line of a test: what was counted; false if something failed.
 summary() {
     local text="$passed passed, $failed failed"

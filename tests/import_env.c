@@ -148,7 +148,7 @@ bool imports_init(const char *library)
     memcpy(&control, &entry, sizeof(entry));
     control(&imports.ctl);
     setenv("HEADRACE_OPENCL_LIBRARY", library, 1);
-    setenv("POCL_CACHE_DIR", getenv("XDG_CACHE_HOME"), 1);
+    setenv("POCL_CACHE_DIR", getenv("XDG_CACHE_HOME"), 0);
     // Once before anything is counted: drivers open files of their own. (A busy
     // machine may compile for longer than a device may take to open.)
     for (int i = 0; i < 4 && !dev; i++) {

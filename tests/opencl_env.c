@@ -159,7 +159,8 @@ static void own_caches(void)
     setenv("XDG_CACHE_HOME", path, 1);
     snprintf(path, sizeof(path), "%s/pocl", env.folder);
     mkdir(path, 0700);
-    setenv("POCL_CACHE_DIR", path, 1);
+    // PoCL's goes by the kernels' text: that of ./dev serves all programs.
+    setenv("POCL_CACHE_DIR", path, 0);
 }
 
 int opencl_main(const char *suite, const struct test_case *cases, int n,

@@ -288,7 +288,8 @@ static bool set_up(const char *path)
     control(&faults.ctl);
     root = test_folder();
     faults_cache("pocl");
-    setenv("POCL_CACHE_DIR", getenv("XDG_CACHE_HOME"), 1);
+    // PoCL's goes by the kernels' text: that of ./dev serves all programs.
+    setenv("POCL_CACHE_DIR", getenv("XDG_CACHE_HOME"), 0);
     faults_cache("cache");
     setenv("HEADRACE_OPENCL_LIBRARY", path, 1);
     return true;

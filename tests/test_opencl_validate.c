@@ -65,7 +65,7 @@ int main(int argc, char **argv)
 
     validate_init();
     setenv("XDG_CACHE_HOME", validate_folder, 1);
-    setenv("POCL_CACHE_DIR", validate_folder, 1);
+    setenv("POCL_CACHE_DIR", validate_folder, 0);
     setenv("HEADRACE_OPENCL_LIBRARY", HR_FAULT_LIBRARY, 1);
     setenv("HEADRACE_FAULT_KERNEL",
            "clamp(v + 128, (int8)=clamp(v + 129, (int8)", 1);

@@ -200,18 +200,6 @@ expect "profile reads no input" [ $? = 0 ]
 
 # ---- signals --------------------------------------------------------------
 
-# Until process $1 has its handlers: SIGTERM is bit 14 of those it catches. Not
-# the shell that it is at first.
-listens() {
-    local catches i
-    for ((i = 0; i < 600; i++)); do
-        catches=$(sed -n 's/^SigCgt:[[:space:]]*/0x/p' "/proc/$1/status")
-        [ "$(cat "/proc/$1/comm")" = headrace ] &&
-            [ $((catches >> 14 & 1)) = 1 ] && return
-        sleep 0.1
-    done
-    return 1
-}
 # Background jobs of a script ignore SIGINT unless it has job control.
 set -m
 for signal in INT TERM HUP; do
@@ -220,7 +208,7 @@ for signal in INT TERM HUP; do
         --trace stop.json >out 2>err &
     child=$!
     expect "it listens" listens $child
-    sleep 1
+    expect "it measures" until_any children $child
     kill -s $signal $child
     wait $child
     code=$?
@@ -298,7 +286,6 @@ fi
 
 # The processes that measure, in the order of their start: one of each mode of
 # the CPU, then of the device.
-children() { cat "/proc/$1/task/$1/children" 2>/dev/null; }
 # dies WHICH COMMAND...: as soon as all are there, the command with the id of
 # that process behind it. Leaves out, err and code.
 dies() {
@@ -307,7 +294,7 @@ dies() {
     LIBVA_DRIVERS_PATH=$driver LIBVA_DRIVER_NAME=headrace \
         LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$driver/libva_node_type.so \
         HEADRACE_CERTIFICATE=off "$headrace" profile same --threads 1 \
-        --backends vaapi:/dev/null+cpu --seconds 5 --consumer 5 --json \
+        --backends vaapi:/dev/null+cpu --seconds 1 --consumer 5 --json \
         --report dead.html >out 2>err &
     profile=$!
     for ((i = 0; i < 600; i++)); do
