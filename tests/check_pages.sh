@@ -3,6 +3,7 @@
 # What the pages promise about the tree, compared with the tree:
 # - docs/environment.md and headrace-environment(7) name the variables that the
 #   sources read, all of them and no others;
+# - `headrace run --help` and headrace-run(1) name the ops that --ops reads;
 # - links between pages lead to files and headings that are there;
 # - README.md stays short, and its ratios stand in docs/measurements.md.
 #   check_pages.sh [ROOT]      check_pages.sh --self-test
@@ -109,6 +110,23 @@ check_mentions()
                   CONTRIBUTING.md docs/*.md tools/man/* | sort -u)
 }
 
+# ---- Ops --------------------------------------------------------------------
+
+check_ops()
+{
+    local op ops=0 help
+    help=$(grep -rh -A 9 --include='*.c' 'Names in --ops' tools || true)
+    while read -r op; do
+        ops=$((ops + 1))
+        grep -qE "[^a-z_]${op}[^a-z_]" <<<"$help" ||
+            complain "headrace run --help does not name the op $op"
+        grep -qE "(^|[^a-z_])$op([^a-z_]|\$)" tools/man/headrace-run.1 ||
+            complain "headrace-run(1) does not name the op $op"
+    done < <(grep -rhoE --include='*.c' '\{"[a-z_]+", read_' tools |
+             grep -oE '[a-z_]{2,}"' | tr -d '"')
+    echo "$ops ops looked up"
+}
+
 # ---- Links ------------------------------------------------------------------
 
 # As forges make them of headings.
@@ -167,6 +185,7 @@ check_tree()
     cd "$1"
     check_environment
     check_mentions
+    check_ops
     check_links
     check_readme
     return $bad
@@ -195,6 +214,9 @@ make_tree()
     printf '%s\n' '.SH LIBRARY' '.TP' '.B HEADRACE_A' 'It.' '.TP' '.B HOME' \
            '.TP' '.BR HEADRACE_B_LIBRARY ", " HOME' '.SH COMMAND' '.TP' \
            '.B NO_COLOR' '.SH NOTES' >tools/man/headrace-environment.7
+    echo '"Names in --ops: crop=N, hflip.' >tools/help.c
+    echo '{"crop", read_crop}, {"hflip", read_hflip},' >tools/ops.c
+    printf '.BI crop= N\nhflip\n' >tools/man/headrace-run.1
     echo '| 1.05 (0.74-1.07) |' >docs/measurements.md
     printf '%s\n' '# Words and `more`' '[a](docs/environment.md#command)' \
            '[b](#words-and-more) HEADRACE_PNG' '## How fast' '1.05 ==' \
@@ -244,6 +266,9 @@ docs/environment.md|-HOME
 tools/man/headrace-environment.7|-HEADRACE_A
 tools/man/headrace-environment.7|-NO_COLOR
 tools/man/headrace.1|.B HEADRACE_OLD
+tools/ops.c|{"fit", read_fit},
+tools/help.c|-crop
+tools/man/headrace-run.1|-hflip
 docs/engines.md|set HEADRACE_OLD
 README.md|[c](docs/gone.md)
 README.md|[c](docs/environment.md#gone)

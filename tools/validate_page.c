@@ -279,9 +279,9 @@ static void add_verdict(struct report *r, enum report_tone tone, char *sentence)
 static void add_head(const struct validate *v, struct report *r)
 {
     static const char *const tiers[] = {
-        "close: an inverse DCT 2 levels off at most; the rest exact",
-        "exact: not a bit",
-        "fast: no bound; below 30 dB is no picture",
+        "close: the inverse DCT is off by at most 2 levels; the rest is exact",
+        "exact: not a bit differs",
+        "fast: no bound; a picture below 30 dB counts as wrong",
     };
     hr_device reference = v->dev[VALIDATE_REFERENCE];
     char sentence[VALIDATE_SENTENCE];
@@ -318,8 +318,8 @@ static void add_notes(const struct validate *v, struct report *r)
                     validate_lies(v));
     else if (validate_is_silent(v))
         report_note(r, REPORT_WARN,
-                    "Nothing was learned of a device that did not do its work. "
-                    "Why it did not: see \u201cWhich engine did what\u201d.");
+                    "The device did not do its work, so nothing is known of "
+                    "it. \u201cWhich engine did what\u201d says why.");
     if (v->failed_both)
         report_text(r,
                     "%" PRIu64 " cannot be made, on both sides alike: bad "
