@@ -279,9 +279,9 @@ static void add_verdict(struct report *r, enum report_tone tone, char *sentence)
 static void add_head(const struct validate *v, struct report *r)
 {
     static const char *const tiers[] = {
-        "close: the inverse DCT is off by at most 2 levels; the rest is exact",
-        "exact: not a bit differs",
-        "fast: no bound; a picture below 30 dB counts as wrong",
+        "close: an inverse DCT 2 levels off at most; the rest exact",
+        "exact: not a bit",
+        "fast: no bound; below 30 dB is no picture",
     };
     hr_device reference = v->dev[VALIDATE_REFERENCE];
     char sentence[VALIDATE_SENTENCE];
