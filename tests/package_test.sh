@@ -50,8 +50,8 @@ mv "$tmp/first" "$tmp/moved"
 prefix=$tmp/moved
 has "$prefix" 'include/headrace/headrace.h' '*/headrace.pc' \
     '*/libheadrace.so' '*/headraceConfig.cmake' 'bin/headrace'
-for page in "$source"/tools/man/*.1; do
-    [[ ! -e $page ]] || has "$prefix" "*/man1/$(basename "$page")"
+for page in "$source"/tools/man/*.[17]; do
+    [[ ! -e $page ]] || has "$prefix" "*/man${page##*.}/$(basename "$page")"
 done
 if grep -rIl -e "$source" -e "$build" "$prefix"; then
     echo "an installed text file names the build machine's folders"

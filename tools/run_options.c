@@ -13,7 +13,8 @@
 
 static const char example[] =
     "\nNames in --ops are torchvision's: decode[=gray|rgb|exif],\n"
-    "resize=N|WxH[:FILTER[:ORDER]], center_crop=N|WxH, crop=X,Y,W,H,\n"
+    "resize=N|WxH[:FILTER[:ORDER]], fit=N|WxH[:FILTER[:ORDER]],\n"
+    "center_crop=N|WxH, crop=X,Y,W,H, random_crop=N|WxH[:P],\n"
     "random_resized_crop=N|WxH[:FILTER[:ORDER]], hflip, vflip, transpose,\n"
     "random_hflip[=P], random_vflip[=P], to_tensor,\n"
     "normalize=imagenet|M,M,M/S,S,S[:v2].\n"

@@ -318,8 +318,8 @@ static void add_notes(const struct validate *v, struct report *r)
                     validate_lies(v));
     else if (validate_is_silent(v))
         report_note(r, REPORT_WARN,
-                    "Nothing was learned of a device that did not do its work. "
-                    "Why it did not: see \u201cWhich engine did what\u201d.");
+                    "The device did not do its work, so nothing is known of "
+                    "it. \u201cWhich engine did what\u201d says why.");
     if (v->failed_both)
         report_text(r,
                     "%" PRIu64 " cannot be made, on both sides alike: bad "

@@ -22,7 +22,7 @@ HR_BEGIN_DECLS
 
 #define HR_FOREVER ((int64_t)-1)  // as a timeout in nanoseconds
 
-// What a device can do. 0 = cannot, or no limit where it says so.
+// The abilities of a device. 0 = it cannot, or no limit where it says so.
 struct hr_caps {
     // spans[tier] has bit (first * HR_NUM_STAGES + last) set for each span
     // the device offers in that tier for a plain sample (baseline JPEG, any
@@ -111,21 +111,21 @@ struct hr_device_params {
     int threads;          // host worker threads; 0 = usable cores (affinity
                           // mask and cgroup quota)
     size_t budget;        // bytes that all jobs in flight may hold; 0 = 256
-                          // MiB. One job and one sample are always let in:
-                          // one that needs more than a quarter at work may
-                          // go over it
+                          // MiB. One job and one sample are always let in;
+                          // a sample that needs more than a quarter while it
+                          // is at work may go over the budget
     unsigned cpu_mask;    // instruction sets the CPU engine may use, HR_CPU_*;
                           // 0 = all there are, up to the one that the variable
                           // HEADRACE_CPU names: c, avx2, avx512
     bool strict;          // never fall back to another engine
-    int64_t deadline_ns;  // per span on a device that is not the CPU; 0 = 10 s.
-                          // From when the device takes it up: waiting behind
-                          // others counts only if it does not get on with
-                          // them. A driver that stays in one call for longer
-                          // gets nothing more to do until it comes back.
-                          // Opening and closing a device wait for a driver
-                          // so long, but at least 2 s, and up to a minute
-                          // longer while it computes (it may compile)
+    int64_t deadline_ns;  // for a span on a device that is not the CPU; 0 = 10
+                          // s. It runs from when the device begins the span;
+                          // time in the queue counts only while the device
+                          // makes no progress. A driver that stays in one
+                          // call for longer gets no more work until the call
+                          // returns. Opening and closing a device wait for a
+                          // driver this long, but at least 2 s, and up to a
+                          // minute longer while it computes (it may compile)
     int depth;            // pictures in flight on a media engine; 0 = 8, up
                           // to 24
     void *va_display;     // the caller's VADisplay, initialised, for "vaapi";
@@ -134,14 +134,15 @@ struct hr_device_params {
     struct hr_limits limits;
     hr_log_fn log;  // NULL = the process default of hr_set_log()
     void *log_ctx;
-    // Called once when a device that was opened is down: nothing of the
-    // caller's (display, log) is used any more, unless left_behind: a driver
-    // hangs with it. On any thread, in hr_device_close() or some time after
-    // it has returned; it may not use the library.
+    // Called once when an opened device has ended: the library no longer uses
+    // anything of the caller's (display, log), unless left_behind says that a
+    // hung driver still has it. It is called on any thread, in
+    // hr_device_close() or some time after that has returned, and may not use
+    // the library.
     void (*on_closed)(void *ctx, bool left_behind);
     void *closed_ctx;
-    // Whose pixels its resizes make; 0 = the process's at the time of each
-    // submission, see hr_set_reference() and hr_device_reference().
+    // The reference that its resizes follow; 0 = that of the process when a job
+    // is submitted, see hr_set_reference() and hr_device_reference().
     enum hr_reference reference;
 };
 #define hr_device_params(...) (&(struct hr_device_params){__VA_ARGS__})
@@ -167,19 +168,19 @@ typedef const struct hr_device_t {
 // are this machine's processor by another name (caps.software) are only taken
 // by name. A name that cannot open is an error and changes nothing:
 // HR_ENODEVICE or HR_EDEVICE, the reason in hr_last_error(). Work in flight
-// on the old default goes on. So do images and batches that it made: in host
-// memory they go with the new one, too. A batch that is submitted to with NULL
-// stays with the device that made it, which lives as long; for the new device
-// name that, or make a new batch.
+// on the old default goes on, and images and batches that it made stay valid;
+// the new default can use those in host memory, too. A batch that is submitted
+// to with dev NULL stays with the device that made it, which lives as long as
+// the batch; to use the new device, name it, or make a new batch.
 // Threads: any.
 HR_API enum hr_status hr_set_image_backend(const char *name);
 
-// Name of the default device; opens it if nobody has. NULL if it cannot
-// open (HEADRACE_BACKEND names a device that does not work). Valid until the
-// next hr_set_image_backend().
+// Returns the name of the default device, and opens it if nobody has. NULL if
+// it cannot open (HEADRACE_BACKEND names a device that does not work). Valid
+// until the next hr_set_image_backend().
 HR_API const char *hr_get_image_backend(void);
 
-// Open a device: "cpu", "opencl", "opencl:1", ...; NULL or "auto" as above.
+// Opens a device: "cpu", "opencl", "opencl:1", ...; NULL or "auto" as above.
 // params may be NULL. NULL on failure, with hr_last_status() and
 // hr_last_error(). Each open makes a device of its own (threads, budget).
 // The first open of a device tests it, see struct hr_certificate.
@@ -187,19 +188,19 @@ HR_API const char *hr_get_image_backend(void);
 HR_API hr_device hr_device_open(const char *name,
                                 const struct hr_device_params *params);
 
-// The reference that what is submitted to it now follows; NULL = the default
-// device, which is not opened for that. Threads: any.
+// Returns the reference that a job follows if it is submitted to dev now. NULL
+// = the default device, which this does not open. Threads: any.
 HR_API enum hr_reference hr_device_reference(hr_device dev);
 
-// Give up a device and set *dev to NULL. Its jobs go on; the last user takes
+// Gives up a device and sets *dev to NULL. Its jobs go on; the last user takes
 // it down, which may be a thread of the library after this has returned (see
-// on_closed). A hung driver is left behind after its deadline, not waited for.
+// on_closed). A hung driver is left behind after its deadline.
 // NULL and pointers to NULL are fine. Threads: any, but not from a callback.
 HR_API void hr_device_close(hr_device *dev);
 
-// Why dev itself would not make this sample, as a mask of HR_WHY_*; 0 = it
-// takes at least one span. Takes what hr_submit() takes. Reads the header of
-// a path. Threads: any.
+// Says why dev itself would not make this sample, as a mask of HR_WHY_*; 0 = it
+// takes at least one span. The sample is one for hr_submit(). Reads the header
+// of a path. Threads: any.
 struct hr_sample;
 HR_API unsigned hr_device_check(hr_device dev, const struct hr_sample *sample);
 
@@ -215,14 +216,14 @@ struct hr_stats {
                                     // made again, and that differed: then the
                                     // engine is left, see HR_WHY_LIED
     size_t bytes_in_flight, peak_bytes;
-    // Memory of the engines that are not the CPU: objects that their drivers
-    // have made for images, batches and what is on its way, as far as the size
-    // of those is known. What is kept for the next ones counts, too
+    // Memory that the drivers of engines other than the CPU have made, for
+    // images, batches and pictures on their way, as far as its size is known.
+    // Memory that is kept for later use counts, too.
     size_t device_bytes, peak_device_bytes;
 };
 HR_API void hr_device_stats(hr_device dev, struct hr_stats *stats);
 
-// One line per device that could exist, also for those that do not.
+// A line about a device that could exist; there is one for each.
 struct hr_device_info {
     char name[64], backend[16], description[512];
     bool available;

@@ -32,13 +32,13 @@
 //   hr_job_release(&job);
 //   hr_batch_destroy(&out);
 //
-// What is asynchronous: everything behind hr_submit(): reading the file,
-// parsing its header, decoding, resizing, storing. job.h has the contract.
+// Everything behind hr_submit() is asynchronous: reading the file, parsing its
+// header, decoding, resizing, storing. job.h has the contract.
 //
-// Who owns what: ops and paths are copied; encoded bytes, tables and caller's
-// memory are borrowed until the job is done; images and batches are reference
-// counted by the jobs that use them. create/destroy and retain/release come
-// in pairs, take the address, set it to NULL and accept NULL.
+// Ops and paths are copied. Encoded bytes, tables and the caller's memory are
+// borrowed until the job is done. Images and batches are reference counted by
+// the jobs that use them. create/destroy and retain/release come in pairs, take
+// the address, set it to NULL and accept NULL.
 //
 // Threads: every handle may be used from several threads. Callbacks run on
 // the library's threads with no lock held.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where pixels live: images (one picture) and batches (one tensor for many).
+// Pixels live in images (one picture) and batches (one tensor for many).
 #ifndef HEADRACE_IMAGE_H
 #define HEADRACE_IMAGE_H
 
@@ -16,12 +16,12 @@ enum hr_layout { HR_NCHW, HR_NHWC };      // planes, or interleaved pixels
 
 HR_API size_t hr_dtype_size(enum hr_dtype dtype);       // bytes
 HR_API const char *hr_dtype_name(enum hr_dtype dtype);  // "f32" ...
-// What an HR_F16 number is, for which C has no type. Threads: any.
+// Converts an HR_F16 number, for which C has no type. Threads: any.
 static inline double hr_f16_value(uint16_t bits)
 {
     const uint64_t sign = bits >> 15, exponent = bits >> 10 & 31;
     const uint64_t fraction = bits & 1023;
-    const uint64_t quiet = exponent == 31 && fraction;  // what is no number
+    const uint64_t quiet = exponent == 31 && fraction;  // not a number
     uint64_t wide = exponent < 31 ? exponent - 15 + 1023 : 2047;
     double x = (double)fraction / (1 << 24);
 
@@ -32,31 +32,31 @@ static inline double hr_f16_value(uint16_t bits)
     return x;
 }
 
-// Where pixels lie. Host memory, also the caller's own, goes with every device
-// of the process, whichever made the image or batch; jobs of different devices
-// take turns at it as those of one do. Pinned and device memory is only for
-// jobs of the device that made it: with another they are refused (HR_EINVAL);
-// read it to the host and write it there (transfer.h). A sample that the
-// device's engine cannot make, or does not finish, is made by the next engine
-// on the host all the same, and its pixels are taken over: same bytes, and
-// HR_WHY_PLACE in the result. If the device does not answer any more, or
-// refuses, its memory cannot be reached: the sample fails, and what lies there
-// is undefined.
+// The memory that pixels lie in. Every device of the process can use host
+// memory, the caller's own too, whichever device made the image or batch; jobs
+// of different devices take turns at it as those of one do. Pinned and device
+// memory is only for jobs of the device that made it: other devices refuse it
+// (HR_EINVAL); copy the pixels through the host (transfer.h). If the device's
+// engine cannot make a sample, or does not finish it, the next engine makes it
+// on the host, and the library copies the pixels over: same bytes, and
+// HR_WHY_PLACE in the result. If the device no longer answers, or refuses, its
+// memory cannot be reached: the sample fails, and the contents of that memory
+// are undefined.
 enum hr_memory {
-    HR_MEMORY_HOST,    // the process's own; also what the caller's own pointer
-                       // is
-    HR_MEMORY_PINNED,  // the process's, too, and made by the device's driver,
-                       // which copies it fastest to where it goes next; data
+    HR_MEMORY_HOST,    // memory of the process, also the caller's own
+    HR_MEMORY_PINNED,  // memory of the process that the device's driver has
+                       // made and copies fastest to where it goes next; data
                        // is set
-    HR_MEMORY_DEVICE,  // the device's. data is NULL; see struct hr_native
-};  // On a device without memory of its own (cpu) all are HR_MEMORY_HOST, and
-    // params.memory of what was made says so.
+    HR_MEMORY_DEVICE,  // memory of the device. data is NULL; see struct
+                       // hr_native
+};  // On a device without memory of its own (cpu) all three are HR_MEMORY_HOST,
+    // and params.memory of the image or batch says so.
 
-// Memory of the device by its driver's own name, for programs that go on with
-// the pixels there. It belongs to the image or batch: valid as long as that
-// lives, not to be released. What the device's jobs do with it and what others
-// do is ordered by nobody: wait for the job or the image before a command of
-// your own reads it, and for your commands before a job writes it.
+// The driver's own handle of device memory, for programs that go on with the
+// pixels there. It belongs to the image or batch, is valid as long as that
+// lives, and must not be released. Nobody orders commands of yours and jobs of
+// the device: wait for the job or the image before your command reads the
+// memory, and wait for your commands before a job writes it.
 struct hr_native {
     const char *api;  // "opencl"; NULL: none, this is host memory
     void *memory;     // opencl: the cl_mem
@@ -91,11 +91,11 @@ typedef const struct hr_batch_t {
     struct hr_native native;        // of device memory
 } *hr_batch;
 
-// dev NULL = the default device. NULL on failure (hr_last_error()). Pinned and
-// device memory may have to be waited for: bounded by the device's deadline_ns
-// (a minute while a driver completes a program that was new at open), then
-// HR_ETIMEDOUT. HR_ELIMIT: more than the device makes in one piece, or
-// 4 GiB.
+// Makes a batch. dev NULL = the default device. NULL on failure
+// (hr_last_error()). It may have to wait for pinned and device memory, at most
+// for the device's deadline_ns (a minute while a driver completes a program
+// that was new at open), then HR_ETIMEDOUT. HR_ELIMIT: more than the device
+// makes in one piece, or 4 GiB.
 HR_API hr_batch hr_batch_create(hr_device dev,
                                 const struct hr_batch_params *params);
 
@@ -124,8 +124,8 @@ typedef const struct hr_image_t {
     struct hr_native native;  // of device memory
 } *hr_image;
 
-// As hr_batch_create(). Images and batches keep the device that made them
-// alive.
+// Makes an image, as hr_batch_create() makes a batch. Images and batches keep
+// the device that made them alive.
 HR_API hr_image hr_image_create(hr_device dev,
                                 const struct hr_image_params *params);
 HR_API hr_image hr_image_retain(hr_image image);
@@ -141,8 +141,8 @@ HR_API enum hr_status hr_image_wait(hr_image image, int64_t timeout_ns);
 // The driver's objects that device memory of dev (NULL = the default device)
 // belongs to. They are the library's: retain what shall outlive the device
 // (clRetainContext). Commands on the memory need a queue of your own on this
-// context and device. After the driver has lost the device a new context is
-// made: what lay in the old one can only be released.
+// context and device. If the driver loses the device, the library makes a new
+// context; objects of the old one can then only be released.
 struct hr_native_device {
     const char *api;  // "opencl"; NULL: it has no memory of its own
     void *platform;   // cl_platform_id

@@ -52,15 +52,16 @@ enum hr_on_error {
     HR_ON_ERROR_FAIL,  // the job ends with the first failed sample's status
     HR_ON_ERROR_ZERO,  // the job ends with HR_OK
     HR_ON_ERROR_SKIP,  // as ZERO, but the slot keeps what it held
-};                     // FAIL and ZERO clear the slot of a failed sample
-                       // (not that of one that ended before its turn at it)
+};                     // FAIL and ZERO clear the slot of a failed sample,
+                       // unless its job ended before the sample was
+                       // allowed to write there
 
 struct hr_span_result {
     struct hr_span span;
     const char *device;  // name of the device that did it
 };
 
-// How one sample ended.
+// A result says how one sample ended.
 struct hr_result {
     enum hr_status status;
     unsigned why;   // reasons the preferred engine was passed over or
@@ -88,9 +89,9 @@ struct hr_job_params {
     int first_slot;      // of the batch
     int64_t timeout_ns;  // for the whole job, from when hr_submit() is called;
                          // 0 = none
-    // Which spans engines other than the CPU may do, as bits of
-    // hr_caps.spans; 0 = all they offer. The CPU does the rest. To find out
-    // what an engine's span makes by itself.
+    // Spans that engines other than the CPU may do, as bits of hr_caps.spans;
+    // 0 = all they offer. The CPU does the rest. It serves to look at one span
+    // of an engine by itself.
     uint32_t spans;
     // Called exactly once when the job has ended, on a thread of the library,
     // before any poll or wait says so: whoever waited may free ctx. Never by
@@ -104,7 +105,7 @@ struct hr_job_params {
 };
 #define hr_job_params(...) (&(struct hr_job_params){__VA_ARGS__})
 
-// A job. Facts; results may be read when the job is done.
+// A job. All members are facts; results may be read when the job is done.
 // Threads: safe.
 typedef const struct hr_job_t {
     hr_device device;
@@ -115,7 +116,7 @@ typedef const struct hr_job_t {
                                       // says its order itself
 } *hr_job;
 
-// Submit n samples. dev NULL = the device that made the batch, without one the
+// Submits n samples. dev NULL = the device that made the batch, without one the
 // default device; batch may be NULL if every sample names its image; params may
 // be NULL. NULL on failure, with hr_last_status(): HR_EINVAL, HR_EAGAIN,
 // HR_ENOMEM, HR_EFORK, ...; then nothing is held and on_done will never run.
@@ -124,11 +125,11 @@ HR_API hr_job hr_submit(hr_device dev, const struct hr_sample *samples, int n,
                         hr_batch batch, const struct hr_job_params *params);
 
 // Reads header facts of n samples on the library's threads: hr_probe() of their
-// data, or hr_probe_path() of their path, with the device's limits. Of the rest
-// of a sample only name is looked at, and no picture is made. When the job is
+// data, or hr_probe_path() of their path, with the device's limits. It makes no
+// picture and ignores the rest of a sample, but for its name. When the job is
 // done infos[i] and results[i] (status, message, width, height, orientation)
-// say what the header said; until then infos is the library's. Otherwise a job
-// as of hr_submit(), with tier, strict, spans and first_slot ignored.
+// say what the header said; until then infos belongs to the library. The job is
+// like those of hr_submit(), but ignores tier, strict, spans and first_slot.
 // Threads: any.
 HR_API hr_job hr_probe_submit(hr_device dev, const struct hr_sample *samples,
                               int n, struct hr_info *infos,
@@ -136,8 +137,8 @@ HR_API hr_job hr_probe_submit(hr_device dev, const struct hr_sample *samples,
 
 // Waits up to timeout_ns (0 = just look) and returns HR_PENDING, or how the
 // job ended: HR_OK, HR_ECANCELED, HR_ETIMEDOUT, or by on_error the status of
-// the first sample that failed. May return HR_PENDING early. NULL is not a job:
-// HR_EINVAL, and hr_last_error() says so instead of why none was made.
+// the first sample that failed. It may return HR_PENDING early. NULL is not a
+// job: HR_EINVAL, and hr_last_error() says that instead of why none was made.
 // Threads: any; in callbacks with a timeout of 0, or of their own job.
 HR_API enum hr_status hr_job_poll(hr_job job, int64_t timeout_ns);
 
@@ -145,17 +146,17 @@ HR_API enum hr_status hr_job_poll(hr_job job, int64_t timeout_ns);
 // by its own timeout_ns; hr_job_poll(job, 0) tells the two apart).
 HR_API enum hr_status hr_job_wait(hr_job job, int64_t timeout_ns);
 
-// Ask the job to end early: samples that have not begun end as HR_ECANCELED,
-// those at work stop where they can. The job still ends the usual way, and
-// what it borrowed is the caller's again only then. Threads: any.
+// Asks the job to end early: samples that have not begun end as HR_ECANCELED,
+// those at work stop where they can. The job still ends the usual way, and only
+// then does what it borrowed belong to the caller again. Threads: any.
 HR_API void hr_job_cancel(hr_job job);
 
-// An fd that turns readable when the job is done; for poll() and epoll. It is
-// the job's: hr_job_release() closes it, so who watches it by epoll hears
-// nothing of the job any more. -1 on failure. Threads: any.
+// Returns an fd that turns readable when the job is done, for poll() and epoll.
+// It belongs to the job: hr_job_release() closes it, and epoll then tells
+// nothing more of the job. -1 on failure. Threads: any.
 HR_API int hr_job_fd(hr_job job);
 
-// Give up the reference, set *job to NULL. A job that is not done goes on
+// Gives up the reference, sets *job to NULL. A job that is not done goes on
 // (and calls back) without it. NULL is fine. Threads: any.
 HR_API void hr_job_release(hr_job *job);
 

@@ -86,13 +86,13 @@ enum hr_filter {  // Pillow's six; antialiased when shrinking, except NEAREST
     HR_NUM_FILTERS,
 };
 
-// Which of the two passes of a resize comes first; between them values are
-// rounded to 8 bits. It makes no difference to NEAREST, nor where one side
-// stays as it is.
+// Says which of the two passes of a resize comes first. Values are rounded to 8
+// bits between them, so the order changes pixels, except with NEAREST and where
+// one side stays as it is.
 enum hr_order {
     HR_ORDER_REFERENCE,   // as the reference of the job does, see reference.h
-    HR_ORDER_HORIZONTAL,  // of the picture as it is at this op, whatever was
-    HR_ORDER_VERTICAL,    // turned before
+    HR_ORDER_HORIZONTAL,  // in the picture as it is at this op, whatever
+    HR_ORDER_VERTICAL,    // turned it before
 };
 
 // Resize to w x h, or so that the short side becomes short_side and the long
@@ -126,10 +126,10 @@ struct hr_flip {
     bool transpose;   // rows <-> columns, before the other two
 };
 
-// What random ops are drawn from. One key and one list make the same picture
-// from a file on any engine, in any order, for any number of threads; two keys
-// that differ anywhere, or two ops of one list, draw independently. All 0 is a
-// key like any other.
+// The key that random ops are drawn from. One key and one list make the same
+// picture of a file on any engine, in any order, for any number of threads; two
+// keys that differ anywhere, or two ops of one list, draw independently. All 0
+// is a key like any other.
 struct hr_random {
     uint64_t seed;   // of the run
     uint64_t index;  // of the picture
@@ -167,8 +167,8 @@ enum hr_arith {
     HR_ARITH_MUL,  // x * (1 / 255), then the same: torchvision v2 ToDtype
 };
 
-// Bytes to numbers, by a table of 256 entries per channel. Without this op
-// the tensor holds the bytes themselves (0 .. 255 in any element type).
+// Turns bytes into numbers, by a table of 256 entries per channel. Without this
+// op the tensor holds the bytes themselves (0 .. 255 in any element type).
 struct hr_normalize {
     enum hr_arith arith;
     float mean[3];       // in units of 0 .. 1
@@ -232,18 +232,18 @@ struct hr_op {
     ((struct hr_op)HR_OP_RANDOM_RESIZED_CROP(__VA_ARGS__))
 #define hr_op_random_flip(...) ((struct hr_op)HR_OP_RANDOM_FLIP(__VA_ARGS__))
 
-// Size of the picture that ops make of one of width x height pixels whose
-// EXIF orientation is orientation (1 .. 8, 0 = 1). The same arithmetic as the
-// engines. HR_EINVAL with a text in hr_last_error() if the list is not valid
-// for that size. It is the same for all keys of random ops. Threads: any.
+// Computes the size of the picture that ops make of one of width x height
+// pixels with that EXIF orientation (1 .. 8, 0 = 1), as the engines do. It is
+// the same for all keys of random ops. HR_EINVAL with a text in hr_last_error()
+// if the list is not valid for that size. Threads: any.
 HR_API enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
                                          int width, int height, int orientation,
                                          int *out_w, int *out_h);
 
-// The same list without random ops, as the library runs it for a sample with
-// that key (NULL = all 0) on a picture of that size and orientation, as probes
-// and results tell them: to read back what was drawn, and to do it again. Not
-// needed to submit. Writes out[HR_MAX_OPS] and *num_out. Errors as above.
+// Writes the list without random ops that the library runs for a sample with
+// that key (NULL = all 0): to out[HR_MAX_OPS] and *num_out. Probes and results
+// tell size and orientation of the picture. It serves to read back what was
+// drawn and to do it again; submitting does not need it. Errors as above.
 // Threads: any.
 HR_API enum hr_status hr_ops_draw(const struct hr_op *ops, int num_ops,
                                   const struct hr_random *key, int width,

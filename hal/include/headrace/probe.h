@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Header facts without decoding, in microseconds; and the limits that every
-// picture must keep before an engine sees a byte of it.
+// Reads header facts without decoding, in microseconds, and defines the limits
+// that every picture must keep before an engine sees a byte of it.
 #ifndef HEADRACE_PROBE_H
 #define HEADRACE_PROBE_H
 
@@ -29,10 +29,10 @@ enum hr_color {
     HR_COLOR_YCCK
 };
 
-// Whether all coefficients of all components are in a file's scans, to the
-// last bit. Of progressive files that lack some, libjpeg-turbo guesses them,
-// from 3.0.1 on otherwise than before. What is missing inside of a scan, as in
-// a file that is cut short, does not count: see ends.
+// Says whether a file's scans hold all coefficients of all components, to the
+// last bit. libjpeg-turbo guesses those that a progressive file lacks, and
+// guesses otherwise from 3.0.1 on. Data that is missing inside a scan, as in a
+// file that is cut short, does not count here: see ends.
 enum hr_scans {
     HR_SCANS_UNKNOWN,  // hr_probe_path() has not read that far, or no JPEG
     HR_SCANS_MISSING,
@@ -58,8 +58,8 @@ struct hr_info {
     uint8_t h[4], v[4];       // sampling factors per component
     int restart_interval;     // in MCUs, 0 = none
     size_t header_size;       // bytes before the first scan's data
-    enum hr_scans all_scans;  // known of all that hr_probe() gets, and of a
-                              // file that is one scan or below 64 KB
+    enum hr_scans all_scans;  // hr_probe() always knows it, hr_probe_path()
+                              // for files of one scan or below 64 KB
 };
 
 // Every field 0 = its default.
@@ -84,9 +84,9 @@ HR_API enum hr_status hr_probe(const void *data, size_t size,
                                const struct hr_limits *limits,
                                struct hr_info *info);
 
-// The same for a file: reads its first 64 KB, and more only if the header is
-// longer; also HR_EIO. Waits for the file system; hr_probe_submit() in job.h
-// does not. Threads: any.
+// Does the same for a file: reads its first 64 KB, and more only if the header
+// is longer; also HR_EIO. It waits for the file system; hr_probe_submit() in
+// job.h does not. Threads: any.
 HR_API enum hr_status hr_probe_path(const char *path,
                                     const struct hr_limits *limits,
                                     struct hr_info *info);

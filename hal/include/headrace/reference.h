@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference: whose pixels every engine makes. Pillow is not one program:
+// Every engine makes the pixels of the reference. Pillow is not one program:
 // its resize rounds to 8 bits between its two passes, and which pass comes
-// first depends on the release. W x H is the whole picture of one resize (as
-// it is when that op's turn comes, also if the op has a box), w x h the result:
+// first depends on the release. W x H is the whole picture of one resize (as it
+// is when that op's turn comes, also if the op has a box), w x h the result:
 //
 //   pillow-12   up to Pillow 12.1: the horizontal pass always comes first
 //   pillow-12.2 Pillow 12.2 and 12.3: the vertical pass comes first if the
@@ -18,9 +18,9 @@
 // by 27 if LANCZOS. A network sees the pictures of the Pillow that it was
 // trained with if the reference is that one.
 //
-// Who decides: hr_resize.order, if it is not 0; else hr_device_params.reference
-// of the device, if that is not 0; else the process, see hr_set_reference().
-// A job follows one reference, which is known when it is submitted:
+// hr_resize.order decides, if it is not 0; else hr_device_params.reference of
+// the device, if that is not 0; else the process, see hr_set_reference(). A job
+// follows one reference, which is known when it is submitted:
 // hr_job_t.reference.
 #ifndef HEADRACE_REFERENCE_H
 #define HEADRACE_REFERENCE_H
@@ -47,35 +47,36 @@ enum hr_reference {
 // process's. NULL: there is no such reference. Threads: any.
 HR_API const char *hr_reference_name(enum hr_reference reference);
 
-// By that name; HR_REFERENCE_DEFAULT: there is none. Threads: any.
+// Finds a reference by that name; HR_REFERENCE_DEFAULT: there is none.
+// Threads: any.
 HR_API enum hr_reference hr_reference_find(const char *name);
 
-// The reference of this process: of all devices that were opened without one,
-// also of those that are open already, and of the default device. It counts
-// for what is submitted from then on. HR_REFERENCE_DEFAULT: the newest, as at
-// first. HR_EINVAL: there is no such reference. Threads: any.
+// Sets the reference of this process: of the default device and of all devices
+// that are opened without one, or have been. It counts for jobs that are
+// submitted from then on. HR_REFERENCE_DEFAULT: the newest, as at first.
+// HR_EINVAL: there is no such reference. Threads: any.
 HR_API enum hr_status hr_set_reference(enum hr_reference reference);
 
-// Never HR_REFERENCE_DEFAULT. Threads: any.
+// Returns it, never HR_REFERENCE_DEFAULT. Threads: any.
 HR_API enum hr_reference hr_get_reference(void);
 
-// The order of passes of one resize, of a picture of width x height to w x h;
-// never HR_ORDER_REFERENCE. For callers who record ops for others, or who
-// decide themselves. Threads: any.
+// Returns the order of passes of one resize, of a picture of width x height to
+// w x h; never HR_ORDER_REFERENCE. For callers who record ops for others, or
+// who decide themselves. Threads: any.
 HR_API enum hr_order hr_resize_order(enum hr_reference reference, int width,
                                      int height, int w, int h);
 
-// One resize by somebody else, as hr_reference_probe() asks for it: pixels of
-// width x height, 3 bytes each (RGB), rows without gaps, to w x h at out, in
-// the same form. Returns 0, or anything else if it could not be done. Called
-// on the thread that probes.
+// The caller's function that lets somebody else resize: pixels of width x
+// height, 3 bytes each (RGB), rows without gaps, to w x h at out, in the same
+// form. It returns 0, or anything else if it could not. It is called on the
+// thread that calls hr_reference_probe().
 typedef int (*hr_resize_fn)(void *ctx, const uint8_t *pixels, int width,
                             int height, enum hr_filter filter, uint8_t *out,
                             int w, int h);
 
-// Which reference an installed Pillow is: lets it resize a handful of tiny
-// pictures of noise, makes each in both orders on the library's CPU, and finds
-// the rule that explains all answers. Version numbers are not asked:
+// Finds out which reference an installed Pillow is: lets it resize a handful of
+// tiny pictures of noise, makes each in both orders on the library's CPU, and
+// finds the rule that explains all answers. It asks no version number, because
 // distributions patch. HR_OK: *found is it. HR_EUNSUPPORTED: the order of
 // passes is of no known reference, or the pixels are of no order at all.
 // HR_EDEVICE: resize failed. HR_EINVAL, and what a job may end in.
@@ -84,13 +85,14 @@ typedef int (*hr_resize_fn)(void *ctx, const uint8_t *pixels, int width,
 HR_API enum hr_status hr_reference_probe(hr_resize_fn resize, void *ctx,
                                          enum hr_reference *found);
 
-// The decoder belongs to the reference, too: pixels of a JPEG are those of the
-// libjpeg-turbo that this process has loaded, "libjpeg-turbo 2.1.5", which it
-// says itself; of one that cannot be asked, the version of its headers:
-// "libjpeg-turbo (built with 2.1.5)". Releases agree, but for two things:
-// progressive files whose scans are not all there (hr_info.all_scans) come out
-// otherwise from 3.0.1 on than before, and lossless files of 8 bits, which are
-// HR_EUNSUPPORTED here, are opened from 3.0 on. Static storage. Threads: any.
+// Returns the name of the decoder, which belongs to the reference, too: the
+// pixels of a JPEG are those of the libjpeg-turbo that this process has loaded.
+// It says its version itself, "libjpeg-turbo 2.1.5"; if it cannot be asked,
+// this is the version of its headers: "libjpeg-turbo (built with 2.1.5)".
+// Releases agree, but for two things: progressive files whose scans are not all
+// there (hr_info.all_scans) come out otherwise from 3.0.1 on than before, and
+// lossless files of 8 bits, which are HR_EUNSUPPORTED here, are opened from 3.0
+// on. Static storage. Threads: any.
 HR_API const char *hr_jpeg_library(void);
 
 HR_END_DECLS

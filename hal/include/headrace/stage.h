@@ -22,7 +22,7 @@ enum hr_stage {
     HR_RESAMPLE,     // crop, resize, flip: u8 -> u8
     HR_STORE,        // normalise, type, layout: u8 -> tensor
     HR_NUM_STAGES,
-    // What comes before the stages: only where a result says what failed.
+    // These come before the stages; only a result that failed there has them.
     HR_READ = 16,  // the file
     HR_HEADER,     // its header, its sizes, the limits
 };
@@ -34,7 +34,7 @@ struct hr_span {
 // "entropy", "reconstruct", ..., "read", "header"; static storage. Threads: any.
 HR_API const char *hr_stage_name(enum hr_stage stage);
 
-// How exact a job's pictures must be.
+// A tier says how exact a job's pictures must be.
 enum hr_tier {
     HR_CLOSE,  // default: also a media engine's own IDCT, if it measured <= 2
                // levels from libjpeg-turbo here; resample, store stay exact

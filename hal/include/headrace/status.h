@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How things end (status) and why an engine passed a sample on (reasons).
+// Status codes say how calls, jobs and samples ended; reasons say why an engine
+// passed a sample on.
 //
 // Functions return a status, or a handle that is NULL on failure. Nothing is
 // ever printed. The text that belongs to the last failure of the calling
@@ -11,7 +12,7 @@
 
 HR_BEGIN_DECLS
 
-// Codes, names and texts are made once, here. Negative = failed.
+// This list defines all codes, names and texts. Negative = failed.
 // clang-format off
 #define HR_STATUS_MAP(X)                                                    \
     X(PENDING,      1,   "not finished yet")                                \
@@ -44,15 +45,15 @@ enum hr_status {
 HR_API const char *hr_status_name(enum hr_status status);
 HR_API const char *hr_status_text(enum hr_status status);
 
-// Status and text of the last call of this thread that failed. The text names
+// Return status and text of this thread's last call that failed. The text names
 // the subject and the reason ("device 'vaapi': built without VA-API") and is
 // valid until the thread's next failing call. HR_OK and "" if none failed.
 // Threads: each has its own.
 HR_API enum hr_status hr_last_status(void);
 HR_API const char *hr_last_error(void);
 
-// Why an engine cannot take a sample, or why it was left: a bit mask, so that
-// falling back is a decision that can be counted. 0 = no objection.
+// Reasons why an engine cannot take a sample, or why it was left, as bits of a
+// mask, so that programs can count them. 0 = no objection.
 // clang-format off
 #define HR_WHY_MAP(X)                                                       \
     X(FORMAT,      0,  "not a JPEG")                                        \
@@ -88,8 +89,8 @@ enum hr_why {
 #undef X
 };
 
-// Text of the lowest bit that is set; "" for 0. Walk a mask by clearing the
-// lowest bit: why &= why - 1. Static storage. Threads: any.
+// Returns the text of the lowest bit that is set; "" for 0. Walk a mask by
+// clearing that bit: why &= why - 1. Static storage. Threads: any.
 HR_API const char *hr_why_text(unsigned why);
 
 // Messages of the library. Levels grow with importance.
@@ -100,8 +101,8 @@ enum hr_log_level { HR_LOG_DEBUG, HR_LOG_INFO, HR_LOG_WARN, HR_LOG_ERROR };
 // not call back into the library.
 typedef void (*hr_log_fn)(void *ctx, enum hr_log_level level, const char *msg);
 
-// Default log of the process for devices whose params name none. NULL (the
-// start value) drops everything. Threads: call before other threads do.
+// Sets the process's log, for devices whose params name none. NULL (the start
+// value) drops everything. Threads: call before other threads do.
 HR_API void hr_set_log(hr_log_fn fn, void *ctx, enum hr_log_level least);
 
 HR_END_DECLS

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the time goes: a trace of every span, copy, wait and callback for a
-// timeline viewer, and sums per device. Both are off until somebody asks; then
-// every place that could report reads one word of memory, and that is all.
+// Shows where the time goes: a trace of every span, copy, wait and callback for
+// a timeline viewer, and sums per device. Both are off until somebody asks.
+// While they are off, a place that could report reads one word of memory and
+// does nothing else.
 #ifndef HEADRACE_TRACE_H
 #define HEADRACE_TRACE_H
 
@@ -29,8 +30,8 @@ HR_BEGIN_DECLS
 // process's number, so that files of several processes can be joined.
 
 struct hr_trace_params {
-    size_t thread_bytes;  // kept of each thread, the oldest events go first;
-                          // 0 = 1 MiB (16384 events). Taken when a thread
+    size_t thread_bytes;  // of events kept for each thread, the newest ones;
+                          // 0 = 1 MiB (16384 events). Allocated when a thread
                           // reports for the first time
     bool wall_time;       // see above
 };
@@ -66,13 +67,14 @@ HR_API void hr_trace_get(struct hr_trace_info *info);
 
 // ---- Sums -------------------------------------------------------------------
 
-// What time is spent on. The CPU engine decodes in one go, so decode is
-// entropy..color there; entropy..color alone are of engines that split.
+// The parts of the work that take time. The CPU engine decodes in one go, so
+// its entropy..color is HR_PART_DECODE; engines that split the decode report
+// its stages one by one.
 enum hr_part {
     HR_PART_READ,     // files
     HR_PART_PREPARE,  // header, geometry, plan
-    HR_PART_DECODE,   // entropy..color in one go; of a media engine whatever
-                      // its pictures take there
+    HR_PART_DECODE,   // entropy..color in one go; of a media engine all the
+                      // time that its pictures are there
     HR_PART_ENTROPY,  // these five: a stage by itself
     HR_PART_RECONSTRUCT,
     HR_PART_COLOR,
@@ -89,8 +91,8 @@ enum hr_part {
 // "read", "prepare", ...; static storage. Threads: any.
 HR_API const char *hr_part_name(enum hr_part part);
 
-// Clocks are read for hr_device_profile() while this is on; off at first. A
-// device must be opened while it is on to report device time.
+// Switches the clocks for hr_device_profile() on and off; they are off at
+// first. A device must be opened while they are on to report device time.
 // Threads: any.
 HR_API void hr_profile_times(bool on);
 
