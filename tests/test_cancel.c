@@ -25,43 +25,12 @@ static int count_status(hr_job job, enum hr_status status)
 
 // ---- The only host thread is busy -----------------------------------------
 
-static atomic_int held;
-static atomic_bool let_go;
-
-// (What is the user's must not wait on a worker; this plays a slow one.)
-static void hold(void *ctx)
-{
-    (void)ctx;
-    atomic_fetch_add(&held, 1);
-    while (!atomic_load(&let_go))
-        test_sleep(TEST_MS);
-}
-
-// The worker gives back the last reference to the source.
-static hr_job block_worker(hr_device dev, hr_image to)
-{
-    static uint8_t pixels[8 * 8 * 3];
-    hr_image from = hr_image_create(
-        dev, hr_image_params(.w = 8, .h = 8, .c = 3, .dtype = HR_U8,
-                             .layout = HR_NHWC, .data = pixels,
-                             .free_fn = hold));
-    struct hr_sample s = {.image = from, .out = to};
-    hr_job job;
-
-    atomic_store(&held, 0);
-    atomic_store(&let_go, false);
-    job = hr_submit(dev, &s, 1, NULL, NULL);
-    hr_image_release(&from);
-    CHECK(job && test_reaches(&held, 1), "the worker is not blocked");
-    return job;
-}
-
 static void before_it_begins(void)
 {
     uint64_t seed = test_seed;
     hr_device dev = test_device("cpu", 1, 0);
     hr_image b = test_image(dev, 8, 8, 3, &seed);
-    hr_job blocker = block_worker(dev, b);
+    hr_job blocker = scene_hold_worker(dev, b);
     struct watched w;
 
     scene_init(&scene, dev, 5, SCENE_MIXED);
@@ -72,7 +41,7 @@ static void before_it_begins(void)
           "not without the worker");
     CHECK(count_status(w.job, HR_ECANCELED) == 5, "all five");
     hr_job_cancel(w.job);
-    atomic_store(&let_go, true);
+    scene_let_go();
     CHECK(watch_wait(&w) == HR_ECANCELED, "cancelled");
     scene_check_results(&scene, w.job, HR_ON_ERROR_FAIL);
     watch_finish(&w);
