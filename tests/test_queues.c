@@ -269,6 +269,67 @@ static void callbacks_are_elsewhere(void)
     hr_device_close(&dev);
 }
 
+struct blocker {
+    atomic_int in, out;
+    atomic_bool free;
+};
+
+static void block(void *ctx, const struct hr_job_t *job)
+{
+    struct blocker *b = ctx;
+
+    (void)job;
+    atomic_fetch_add(&b->in, 1);
+    while (!atomic_load(&b->free))
+        test_sleep(TEST_MS);
+    atomic_fetch_add(&b->out, 1);
+}
+
+// One callback does not come back for long. Others wait behind it, and nothing
+// else does: neither pictures, nor deadlines, nor the end of what is cancelled.
+static void slow_callback(void)
+{
+    hr_device dev;
+    hr_image a, b, c;
+    struct blocker blocker = {0};
+    struct hr_job_params calls = {.on_done = block, .ctx = &blocker};
+    struct hr_job_params timed = {.timeout_ns = 50 * TEST_MS};
+    hr_job first, second, third, slow, hung;
+
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_RS), .gate = true});
+    dev = test_device("fake", 1, 0);
+    a = scene_blank(dev, SIDE);
+    b = scene_blank(dev, SIDE);
+    c = scene_blank(dev, SIDE);
+    first = hr_image_read_begin(a, (uint8_t[BYTES]){0}, BYTES, &calls);
+    CHECK(first && test_reaches(&blocker.in, 1), "not called");
+    CHECK(hr_job_poll(first, 0) == HR_PENDING, "done before its callback");
+    second = hr_image_read_begin(a, (uint8_t[BYTES]){0}, BYTES, &calls);
+    third = hr_image_read_begin(a, (uint8_t[BYTES]){0}, BYTES, NULL);
+    CHECK(hr_job_wait(third, 5000 * TEST_MS) == HR_OK, "nobody is called");
+    slow = scene_copy(dev, b, c, NULL);
+    hung = hr_image_read_begin(c, (uint8_t[BYTES]){0}, BYTES, &timed);
+    CHECK(hr_job_wait(hung, 5000 * TEST_MS) == HR_ETIMEDOUT, "its clock");
+    CHECK(hr_job_poll(hung, 0) == HR_ETIMEDOUT, "it has ended by that");
+    CHECK(hr_job_poll(second, 0) == HR_PENDING && atomic_load(&blocker.in) == 1,
+          "callbacks come one after the other");
+    atomic_store(&blocker.free, true);
+    CHECK(hr_job_wait(second, HR_FOREVER) == HR_OK, "%s", hr_last_error());
+    CHECK(atomic_load(&blocker.out) == 2 && hr_job_poll(first, 0) == HR_OK,
+          "both were called");
+    fake_gate_open();
+    CHECK(hr_job_wait(slow, HR_FOREVER) == HR_OK, "%s", hr_last_error());
+    hr_job_release(&slow);
+    hr_job_release(&first);
+    hr_job_release(&second);
+    hr_job_release(&third);
+    hr_job_release(&hung);
+    hr_image_release(&a);
+    hr_image_release(&b);
+    hr_image_release(&c);
+    hr_device_close(&dev);
+}
+
 // A reader whose image has failed ends like every other.
 static void failed_input(void)
 {
@@ -400,6 +461,7 @@ int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(callbacks_are_elsewhere),
+        TEST_CASE(slow_callback),
         TEST_CASE(failed_input),
         TEST_CASE(reader_after_reader),
         TEST_CASE(many_writers),
