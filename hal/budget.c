@@ -76,10 +76,20 @@ enum hr_status hr__budget_admit(struct hr__device *dev, size_t bytes, bool wait,
     return status;
 }
 
-static bool work_fits(const struct hr__device *dev, size_t bytes)
+static bool fits(const struct hr__device *dev, size_t bytes)
 {
-    return dev->working == 0 || (bytes <= dev->pub.params.budget &&
-                                 dev->used <= dev->pub.params.budget - bytes);
+    return bytes <= dev->pub.params.budget &&
+           dev->used <= dev->pub.params.budget - bytes;
+}
+
+// dev->lock held.
+static void grant(struct hr__work *work, size_t bytes)
+{
+    struct hr__device *dev = work->job->dev;
+
+    work->granted += bytes;
+    took(dev, bytes);
+    dev->working += bytes;
 }
 
 // dev->lock held: waiters that fit now, linked by next. In the order in which
@@ -88,12 +98,10 @@ static struct hr__work *take_waiters(struct hr__device *dev)
 {
     struct hr__work *list = NULL, **end = &list, *w;
 
-    while ((w = dev->waiting) && work_fits(dev, w->needs)) {
+    while ((w = dev->waiting) && (!dev->working || fits(dev, w->needs))) {
         if (!(dev->waiting = w->next))
             dev->waiting_tail = &dev->waiting;
-        w->granted = w->needs;
-        took(dev, w->granted);
-        dev->working += w->granted;
+        grant(w, w->needs);
         *end = w;
         end = &w->next;
         *end = NULL;
@@ -101,7 +109,8 @@ static struct hr__work *take_waiters(struct hr__device *dev)
     return list;
 }
 
-static void give_back(struct hr__device *dev, size_t bytes, size_t working)
+static struct hr__work *give_back(struct hr__device *dev, size_t bytes,
+                                  size_t working)
 {
     struct hr__work *ready;
 
@@ -112,49 +121,48 @@ static void give_back(struct hr__device *dev, size_t bytes, size_t working)
     ready = take_waiters(dev);
     pthread_cond_broadcast(&dev->room);
     pthread_mutex_unlock(&dev->lock);
-    if (ready)
-        hr__dispatch_new(ready);
+    return ready;
 }
 
-void hr__budget_return(struct hr__device *dev, size_t bytes)
+struct hr__work *hr__budget_return(struct hr__device *dev, size_t bytes)
 {
-    give_back(dev, bytes, 0);
+    return give_back(dev, bytes, 0);
 }
 
-bool hr__budget_grant(struct hr__work *work, size_t bytes)
+bool hr__budget_take(struct hr__work *work)
 {
-    struct hr__job *job = work->job;
-    struct hr__device *dev = job->dev;
-    bool ok, flush = false;
+    struct hr__device *dev = work->job->dev;
+    size_t more;
+    bool ok;
 
-    if (work->granted >= bytes && work->granted)
+    if (work->granted >= work->needs)
         return true;
-    // A file has grown since it was granted, or its head was long.
-    hr__budget_ungrant(work);
-    // Zero would look like not granted.
-    bytes = bytes ? bytes : 1;
+    more = work->needs - work->granted;
     pthread_mutex_lock(&dev->lock);
-    ok = !dev->waiting && work_fits(dev, bytes);
-    if (hr__job_stops(job)) {
-        // It must not queue any more, nobody would look there again; and it
-        // ends before it takes anything.
-        ok = true;
-    } else if (ok) {
-        work->granted = bytes;
-        took(dev, bytes);
-        dev->working += bytes;
-    } else {
-        work->needs = bytes;
-        // What is staged must not wait for a work that waits for its bytes.
-        flush = hr__upstream_leave(work);
+    ok = !dev->waiting && (dev->working == work->granted || fits(dev, more));
+    if (ok)
+        grant(work, more);
+    pthread_mutex_unlock(&dev->lock);
+    return ok;
+}
+
+bool hr__budget_wait(struct hr__work *work)
+{
+    struct hr__device *dev = work->job->dev;
+    bool stops, ok;
+
+    pthread_mutex_lock(&dev->lock);
+    stops = hr__job_stops(work->job);
+    ok = !stops && !dev->waiting && (!dev->working || fits(dev, work->needs));
+    if (ok)
+        grant(work, work->needs);
+    if (!ok && !stops) {
         work->next = NULL;
         *dev->waiting_tail = work;
         dev->waiting_tail = &work->next;
     }
     pthread_mutex_unlock(&dev->lock);
-    if (flush)
-        hr__flush(job);
-    return ok;
+    return ok || stops;
 }
 
 void hr__budget_charge(struct hr__work *work, size_t bytes)
@@ -167,22 +175,18 @@ void hr__budget_charge(struct hr__work *work, size_t bytes)
     if (!bytes)
         return;
     pthread_mutex_lock(&dev->lock);
-    work->granted += bytes;
-    took(dev, bytes);
-    dev->working += bytes;
+    grant(work, bytes);
     pthread_mutex_unlock(&dev->lock);
 }
 
-void hr__budget_ungrant(struct hr__work *work)
+struct hr__work *hr__budget_ungrant(struct hr__work *work)
 {
     size_t bytes = work->granted;
 
     work->granted = 0;
-    if (bytes)
-        give_back(work->job->dev, bytes, bytes);
+    return bytes ? give_back(work->job->dev, bytes, bytes) : NULL;
 }
 
-// Works of a job that wait for bytes, taken off the list, linked by next.
 struct hr__work *hr__budget_unwait(struct hr__job *job)
 {
     struct hr__device *dev = job->dev;

@@ -40,7 +40,7 @@ static bool by_media(const struct hr__work *work)
            first->first == HR_ENTROPY;
 }
 
-static bool wanted(struct hr__work *work)
+bool hr__check_wanted(struct hr__work *work)
 {
     struct hr__device *dev = work->job->dev;
     uint64_t n;
@@ -53,18 +53,27 @@ static bool wanted(struct hr__work *work)
     return n < FIRST || n % EVERY == 0 || atomic_load(&dev->liars);
 }
 
-// The picture is at dst.data: puts it aside, and lets the CPU make it again.
-static bool make_again(struct hr__work *work, bool looked)
+// It shall not be made again after all.
+static void drop(struct hr__work *work)
+{
+    work->excluded = work->check->excluded;
+    work->why = work->check->why;
+    work->plan = work->check->plan;
+    hr__pool_put(&work->job->dev->pool, work->check);
+    work->check = NULL;
+}
+
+// The picture at dst.data is put aside.
+static struct hr__check *put_aside(struct hr__work *work, bool looked)
 {
     struct hr__device *dev = work->job->dev;
-    struct hr_result *r = &work->job->results[work->index];
+    const struct hr_result *r = &work->job->results[work->index];
     const struct hr__dst *d = &work->pic.dst;
     size_t size = hr__dst_row_bytes(d) * (size_t)hr__dst_rows(d);
-    struct hr__outcome out = {.offset = -1};
     struct hr__check *check = hr__pool_get(&dev->pool, sizeof(*check) + size);
 
     if (!check)
-        return false;
+        return NULL;
     check->engine = work->plan.spans[0].engine;
     check->last = work->plan.spans[0].span.last;
     check->looked = looked;
@@ -74,47 +83,31 @@ static bool make_again(struct hr__work *work, bool looked)
     check->num_spans = r->num_spans;
     memcpy(check->spans, r->spans, sizeof(check->spans));
     copy(d, check->picture, false);
-    work->check = check;
-    work->excluded |= (1u << (dev->num_engines - 1)) - 1;
-    if (!hr__replan(work, &out)) {
-        hr__check_drop(work);
-        return false;
-    }
-    hr__payloads_free(work, work->payloads, HR_NUM_STAGES);
-    r->num_spans = 0;
-    hr__dispatch_planned(work, false);
-    return true;
+    return check;
 }
 
-bool hr__check_begin(struct hr__work *work, const struct hr__outcome *out)
+bool hr__check_begin(struct hr__work *work)
 {
-    if (!wanted(work))
-        return false;
-    // What an engine stored in its own memory is looked at on the host.
-    return work->pic.dst.data ? make_again(work, false)
-                              : hr__look_begin(work, out);
-}
-
-bool hr__check_looked(struct hr__work *work)
-{
+    struct hr__device *dev = work->job->dev;
     struct hr__dst *d = &work->pic.dst;
+    struct hr__outcome made = work->out;
+    bool looked = !d->data;
 
-    d->data = work->result;
-    if (make_again(work, true))
-        return true;
-    d->data = NULL;
+    if (looked)
+        d->data = work->result;
+    if ((work->check = put_aside(work, looked))) {
+        work->excluded |= (1u << (dev->num_engines - 1)) - 1;
+        if (hr__prepare_plan(work)) {
+            hr__payloads_free(work, work->payloads, HR_NUM_STAGES);
+            work->job->results[work->index].num_spans = 0;
+            return true;
+        }
+        drop(work);
+    }
+    if (looked)
+        d->data = NULL;
+    work->out = made;
     return false;
-}
-
-void hr__check_drop(struct hr__work *work)
-{
-    if (!work->check)
-        return;
-    work->excluded = work->check->excluded;
-    work->why = work->check->why;
-    work->plan = work->check->plan;
-    hr__pool_put(&work->job->dev->pool, work->check);
-    work->check = NULL;
 }
 
 // ---- Comparing -------------------------------------------------------------
@@ -197,7 +190,7 @@ static void keep(struct hr__work *work, bool overwritten)
 }
 
 // The CPU has made it, too.
-static void judge(struct hr__work *work, struct hr__outcome *out)
+static void judge(struct hr__work *work)
 {
     bool strict = work->job->params.strict || work->job->dev->pub.params.strict;
     enum verdict verdict = compare(work);
@@ -211,11 +204,12 @@ static void judge(struct hr__work *work, struct hr__outcome *out)
     work->job->results[work->index].fallbacks++;
     work->why |= HR_WHY_LIED;
     if (strict)
-        *out = (struct hr__outcome){.status = HR_EDEVICE,
-                                    .why = HR_WHY_LIED,
-                                    .stage = HR_RECONSTRUCT,
-                                    .offset = -1,
-                                    .text = "its picture is not the CPU's"};
+        work->out =
+            (struct hr__outcome){.status = HR_EDEVICE,
+                                 .why = HR_WHY_LIED,
+                                 .stage = HR_RECONSTRUCT,
+                                 .offset = -1,
+                                 .text = "its picture is not the CPU's"};
 }
 
 // Whoever makes the picture would have to say so.
@@ -225,9 +219,10 @@ static bool of_the_file(enum hr_status status)
            status == HR_EFORMAT;
 }
 
-void hr__check_end(struct hr__work *work, struct hr__outcome *out)
+void hr__check_end(struct hr__work *work)
 {
     struct hr__check *check = work->check;
+    struct hr__outcome *out = &work->out;
 
     if (!check)
         return;
@@ -239,7 +234,7 @@ void hr__check_end(struct hr__work *work, struct hr__outcome *out)
         // Damage is mended by everybody in their own way: the CPU's counts.
         work->why |= HR_WHY_DAMAGED;
     } else if (!out->status) {
-        judge(work, out);
+        judge(work);
     }
     work->check = NULL;
     hr__pool_put(&work->job->dev->pool, check);

@@ -16,15 +16,15 @@ struct hr__check {
     struct hr_span_result spans[HR_NUM_STAGES];
     uint8_t picture[];  // packed
 };
-// A sample has been made, and ends as *out says. True: it is to be made again,
-// and on its way.
-bool hr__check_begin(struct hr__work *work, const struct hr__outcome *out);
-// The same, once its result has come from device memory to work->result.
-bool hr__check_looked(struct hr__work *work);
-// It has: judges, if it was made again; *out may become a failure. If the CPU
-// could not make it again, for another reason than the file, *out becomes HR_OK
-// and the picture is the device's.
-void hr__check_end(struct hr__work *work, struct hr__outcome *out);
-void hr__check_drop(struct hr__work *work);
+// A sample has been made: whether it is one of those that are made again.
+bool hr__check_wanted(struct hr__work *work);
+// Puts the picture aside, which is at dst.data, or at work->result if it has
+// been copied there to be looked at, and plans the work for the CPU alone.
+// False: that cannot be, and nothing has changed.
+bool hr__check_begin(struct hr__work *work);
+// It is made, or has failed. If it was made again: judges, and work->out may
+// become a failure. If the CPU could not make it again, for another reason than
+// the file, work->out becomes HR_OK and the picture is the device's.
+void hr__check_end(struct hr__work *work);
 
 #endif

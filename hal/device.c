@@ -43,10 +43,12 @@ static void *tear_down(void *arg)
     bool tell = dev->opened && params.on_closed, left = false;
 
     hr__watchdog_finish(dev);
+    hr__callbacks_finish(dev);
     for (int i = dev->num_engines; i-- > 0;)
         left |= close_engine(dev->engines[i]);
     hr__pool_finish(&dev->pool);
     pthread_cond_destroy(&dev->watchdog_cond);
+    pthread_cond_destroy(&dev->calls_cond);
     pthread_cond_destroy(&dev->room);
     pthread_mutex_destroy(&dev->lock);
     hr__free(dev);
@@ -146,6 +148,7 @@ static struct hr__device *make_device(const struct hr_device_params *params)
     pthread_mutex_init(&dev->lock, NULL);
     hr__cond_init(&dev->room);
     hr__cond_init(&dev->watchdog_cond);
+    hr__cond_init(&dev->calls_cond);
     hr__pool_init(&dev->pool, dev,
                   p->budget / 4 < POOL_CAP ? p->budget / 4 : POOL_CAP);
     return dev;

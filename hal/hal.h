@@ -157,31 +157,49 @@ static inline bool hr__on_device(const struct hr__memory *memory)
 // From the first element of a picture to the end of its last.
 size_t hr__dst_bytes(const struct hr__dst *dst);
 
-// ---- Works and jobs (job, submit, prepare, dispatch, outcome .c) ------------------------------
+// ---- Works and jobs ------------------------------------------------------------------
 
-// Where a task is; changed in dispatch.c and outcome.c only.
+// Where a work stands: work.c draws and decides it. A work is in the hands of
+// one thread, of one engine, or of one list at a time; whoever has it may
+// change this.
+enum hr__work_state {
+    HR__AWAY = -1,  // (not a state: somebody else has the work now)
+    HR__TURN,       // waits for its turns at images and batch slots
+    HR__HOST,       // waits in the host's queue
+    HR__PROBE,      // its header is read, which is all it wants
+    HR__PREPARE,    // its header is read, its geometry folded
+    HR__BYTES,      // asks for what that needs of the budget
+    HR__WAIT,       // waits for these bytes
+    HR__READ,       // the rest of its file is read
+    HR__PLAN,       // its stages are cut into spans
+    HR__FETCH,      // its source is copied to the host, for the next span
+    HR__SPAN,       // an engine has its next span
+    HR__FALL,       // a span failed: who else makes the picture?
+    HR__CHECK,      // the picture is there: shall it be looked at again?
+    HR__LOOK,       // it is copied to the host for that
+    HR__AGAIN,      // the CPU makes it again
+    HR__MADE,       // the picture is there, and judged
+    HR__BRING,      // it is copied from the host to where it belongs
+    HR__MOVE,       // may it move bytes, the only thing it wants?
+    HR__MOVING,     // they are copied
+    HR__END,        // it ends as its outcome says
+    HR__CLEAR,      // its destination is cleared, because it failed
+    HR__DONE,       // result, memory, turns: all is given back
+    HR__NUM_STATES,
+};
+
+// Whose a task is; changed in work.c and task.c only.
 //   IDLE -> RUNNING <-> CLAIMED -> IDLE
 //                  \-> GIVEN_UP (by the watchdog, for ever)
 // The host's tasks are CLAIMED from the start: nobody takes memory from them.
-enum hr__state { HR__IDLE, HR__RUNNING, HR__CLAIMED, HR__GIVEN_UP };
-
-// Why a work moves bytes between an engine's memory and the host.
-enum hr__transfer {
-    HR__NO_TRANSFER,
-    HR__FETCH,  // its source, for an engine that cannot reach it
-    HR__BRING,  // its result, made by an engine that cannot reach where it
-                // belongs
-    HR__CLEAR,  // its destination, because it failed
-    HR__LOOK,   // its result, which shall be checked (crosscheck.c)
-    HR__MOVE,   // it has no other purpose (transfer_job.c)
-};
+enum hr__slot_state { HR__IDLE, HR__RUNNING, HR__CLAIMED, HR__GIVEN_UP };
 
 // One task struct per engine of the chain, so that one that a hung engine
 // still holds is never used again.
 struct hr__slot {
     struct hr__task task;  // first
     struct hr__work *work;
-    atomic_int state;  // enum hr__state
+    atomic_int state;  // enum hr__slot_state
     // For the watchdog: when the engine must have ended it; 0 = never. Negative
     // while it waits in a queue, as far as is known: then only if the engine
     // has not got on with anything else for so long.
@@ -192,35 +210,40 @@ struct hr__slot {
 struct hr__work {
     struct hr__job *job;
     int index;
+    enum hr__work_state state;
     struct hr_sample sample;  // ops, path and name point into the job
     struct hr__picture pic;
     struct hr__plan plan;
-    int at;             // span of the plan at work
-    unsigned excluded;  // engines that failed it, bit per index
-    unsigned why;       // collected reasons
+    int at;                  // span of the plan at work
+    unsigned excluded;       // engines that failed it, bit per index
+    unsigned why;            // collected reasons
+    struct hr__outcome out;  // how it ends, as far as is known
     struct hr__slot slots[HR__MAX_ENGINES];
-    bool prepared;
+    bool prepared;   // it has had a plan: what fails is no header any more
     bool upstream;   // device->lock
     bool given_up;   // some engine may still read its memory
     size_t granted;  // working bytes taken from the budget
     size_t spare;    // .. of them for payloads, not yet made
-    size_t needs;    // working bytes it waits for
+    size_t needs;    // working bytes in all
     struct hr__payload payloads[HR_NUM_STAGES];   // [i] = made by span i
     struct hr__payload kept[HR__MAX_ENGINES][2];  // in and out of spans that
                                                   // were given up
-    void *file;  // encoded bytes read from path, of the pool
-    enum hr__transfer transfer;
-    struct hr__copy copy;       // of it; memory NULL: from host to host
-    _Atomic int64_t latest;     // its task is overdue then, whatever the slot
-                                // says
-    size_t moved;               // bytes of it that are done
-    uint8_t *source, *result;   // of the pool: pixels of device memory, on the
-                                // host for engines that cannot reach them
-    struct hr__outcome ending;  // how it ends, when the transfer is done
-    struct hr__check *check;    // its picture, while the CPU makes it again
+    int fd;       // of its path, between PREPARE and READ; else -1
+    uint8_t *file;  // encoded bytes read from path, of the pool
+    size_t have;    // .. so many so far
+    int64_t part_begun;  // when it began to be read or prepared; 0 = not
+                         // watched
+    struct hr__copy copy;      // while it is copied; memory NULL: from host to
+                               // host
+    size_t copied;             // bytes of it
+    _Atomic int64_t latest;    // its task is overdue then, whatever the slot
+                               // says
+    uint8_t *source, *result;  // of the pool: pixels of device memory, on the
+                               // host for engines that cannot reach them
+    struct hr__check *check;   // its picture, while the CPU makes it again
     struct hr__access reads, writes;
     int blockers;           // accesses whose turn has not come; graph lock
-    struct hr__work *next;  // in staged or waiting lists
+    struct hr__work *next;  // in the list that has it
 };
 
 struct hr__staged {
@@ -242,19 +265,18 @@ struct hr__job {
     struct hr_result *results;
     size_t bytes;  // charged to the budget
     bool moves;    // it makes no picture: not counted, nothing is cleared
-    bool here;     // .. and its caller waits: what can, begins at once
+    bool here;     // .. and its caller waits: the host copies on its thread
     struct hr_info *infos;  // not NULL: it only probes (probe_job.c)
     atomic_int left;        // works that have not ended
     atomic_bool canceled;
     atomic_bool expired;
-    bool stopped;      // hr__job_stop_now() ran; device->lock
+    bool stopped;      // the watchdog has stopped it; device->lock
     int64_t deadline;  // 0 = none
 
     pthread_mutex_t lock;
     pthread_cond_t done_cond;
-    bool ended;        // on_done may be running
-    bool done;         // it has returned
-    pthread_t caller;  // the thread that runs on_done
+    bool done;  // on_done, if any, has returned
+    struct hr__job *next_call;  // in the device's queue of callbacks
     enum hr_status status;
     int fd;  // -1 until asked for, and when the user has released it
 
@@ -308,25 +330,39 @@ struct hr__device {
     pthread_t watchdog;
     pthread_cond_t watchdog_cond;
     bool watchdog_runs, watchdog_stop;
+
+    // callback.c
+    pthread_t calls_thread;
+    pthread_cond_t calls_cond;
+    bool calls_run, calls_stop;
+    struct hr__job *calls, **calls_tail;  // whose on_done shall run
 };
 
 struct hr__device *hr__device_get(hr_device dev);  // NULL = default; retains
 void hr__device_unref(struct hr__device *dev);
 bool hr__device_forked(const struct hr__device *dev);
-struct hr__engine *hr__host(struct hr__device *dev);
+static inline struct hr__engine *hr__host(const struct hr__device *dev)
+{
+    return dev->engines[dev->num_engines - 1];
+}
 
 // budget.c
 // No room: HR_EAGAIN; or, if it shall wait, HR_ETIMEDOUT at the deadline.
 enum hr_status hr__budget_admit(struct hr__device *dev, size_t bytes, bool wait,
                                 int64_t deadline);
-void hr__budget_return(struct hr__device *dev, size_t bytes);
-// True: granted. False: the work is on the waiting list and is dispatched
-// again when there is room.
-bool hr__budget_grant(struct hr__work *work, size_t bytes);
+// Those that give bytes back return the works that get them, linked by next:
+// hr__works_resume().
+struct hr__work *hr__budget_return(struct hr__device *dev, size_t bytes);
+struct hr__work *hr__budget_ungrant(struct hr__work *work);
+// Up to work->needs in all. take: false if there is no room. wait, of a work
+// that has none: false if it is on the waiting list now, and no longer the
+// caller's; true without any bytes if its job stops, it would wait for ever.
+bool hr__budget_take(struct hr__work *work);
+bool hr__budget_wait(struct hr__work *work);
 // A payload of a work: out of what it was granted, and more if it must be; it
 // is under way and cannot wait, those behind it do.
 void hr__budget_charge(struct hr__work *work, size_t bytes);
-void hr__budget_ungrant(struct hr__work *work);
+// Works of a job that wait for bytes, taken off the list, linked by next.
 struct hr__work *hr__budget_unwait(struct hr__job *job);
 
 // track.c. The graph lock, one for all devices of the process. init: before the
@@ -348,53 +384,78 @@ static inline struct hr__work *hr__work_of(const struct hr__task *task)
     return ((const struct hr__slot *)task)->work;
 }
 
+// work.c: the way of a work, and the only doors to it besides those of engines
+// (hr__task_done(), hr__task_prepare()). Each runs what it makes ready, on this
+// thread, unless that is just doing so: then it is done there, afterwards. No
+// stack grows with the length of a list.
+//
+// Works whose turn has come, or that got their bytes, linked by next; NULL is
+// fine.
+void hr__works_resume(struct hr__work *list);
+// They waited, and shall not begin: their job stops.
+void hr__works_stop(struct hr__work *list);
+// Watchdog: takes the sample from an engine that does not answer. False: it
+// has just answered, or is at the memory.
+bool hr__give_up(struct hr__slot *slot);
+// For docs and tests: what there is to know of a state. next: bit per state
+// that may follow.
+struct hr__state_facts {
+    const char *name, *what;
+    uint32_t next;
+};
+struct hr__state_facts hr__state_facts(enum hr__work_state state);
+
+// prepare.c: each false with work->out if the sample cannot be made, or HR_OK.
+// facts: reads the header (of a file, with its beginning), folds the geometry;
+// sets work->needs. read: the rest of the file. drop: what was read of it. plan:
+// cuts the stages for engines that have not failed it.
+bool hr__prepare_facts(struct hr__work *work);
+bool hr__prepare_read(struct hr__work *work);
+void hr__prepare_drop(struct hr__work *work);
+bool hr__prepare_plan(struct hr__work *work);
+// Whether the image that a work reads could be made, now that it is the work's
+// turn.
+enum hr_status hr__input_status(struct hr__work *work);
+// probe_job.c: reads the header that a work asks for; work->out says how.
+void hr__probe(struct hr__work *work);
+
 // dispatch.c
+// To the host's queue: a list of works of one device, linked by next.
+void hr__queue_at_host(struct hr__work *list);
+// Hands the next span to its engine. True: it is the host's and shall run here.
+bool hr__hand_over(struct hr__work *work, bool here);
 // A work is upstream while the host works at it and it may still come to a
 // list of tasks for another engine; such a list is submitted when nothing is
-// upstream any more. leave: device->lock held; true = the caller must call
-// hr__flush(job) without the lock (it holds a reference for that).
-bool hr__upstream_leave(struct hr__work *work);
-void hr__flush(struct hr__job *job);
-// Works whose turn has come, or that got their bytes.
-void hr__dispatch_new(struct hr__work *list);
-bool hr__dispatch_planned(struct hr__work *work, bool on_host);
-bool hr__job_stops(const struct hr__job *job);
+// upstream any more. So who will not come soon leaves.
+void hr__leave_upstream(struct hr__work *work);
 
 // transfer.c
-// Makes device memory reachable for the engine that is next. False: the work
-// is on its way to come back here, or has ended.
-bool hr__reach(struct hr__work *work);
-// Begins a work that only moves at the engine that owns the memory. False: it
-// is for the host's workers, to be copied there, or ended.
-bool hr__move_begin(struct hr__work *work);
-// Starts work->transfer with work->copy; this thread copies what the host does.
-void hr__transfer_begin(struct hr__work *work);
-// Its next task has ended, in time or not.
-void hr__transfer_done(struct hr__work *work, const struct hr__outcome *out);
-// True: on its way, and the work ends as *out says when it is over.
-bool hr__clear_begin(struct hr__work *work, const struct hr__outcome *out);
-bool hr__bring_begin(struct hr__work *work, const struct hr__outcome *out);
-// True: its result is on its way to the host, hr__check_looked() comes next.
-bool hr__look_begin(struct hr__work *work, const struct hr__outcome *out);
+// Makes memory reachable for the engine that is next. FETCH: the copy is set
+// up. NO_MEMORY: work->out says so.
+enum hr__reach { HR__REACHED, HR__MUST_FETCH, HR__NO_MEMORY };
+enum hr__reach hr__reach(struct hr__work *work);
+// Set up the copy of a result; false: there is none to be made.
+bool hr__copy_look(struct hr__work *work);
+bool hr__copy_bring(struct hr__work *work);
+bool hr__copy_clear(struct hr__work *work);
+// The next piece of the copy goes to the engine that owns the memory (true: it
+// is under way), or all of it is copied here; or *out says why not.
+bool hr__copy_next(struct hr__work *work, struct hr__outcome *out);
+// A piece is there. Whether there are more.
+bool hr__copy_more(struct hr__work *work);
 
 // submit.c
-// False: the job needs the watchdog, and it cannot be started.
-bool hr__job_watched(struct hr__device *dev,
-                     const struct hr_job_params *params);
-// When a job that is submitted now must have ended; INT64_MAX = never.
-int64_t hr__job_deadline(const struct hr_job_params *params);
-// A job of n works in a block of size bytes of the pool, and what all jobs are
-// at first. dev's reference is the caller's. bytes: taken from the budget.
-struct hr__job *hr__job_make(struct hr__device *dev, int n, size_t size,
-                             size_t bytes, const struct hr_job_params *params);
+// The bytes of the records of a job of n samples.
+size_t hr__job_size(int n);
+// A job of n works in a block of size bytes, its records first; bytes of the
+// budget are its own, for which it waits if params say so. dev's reference is
+// the caller's. NULL with hr_last_error().
+struct hr__job *hr__job_admit(struct hr__device *dev, int n, size_t size,
+                              size_t bytes, const struct hr_job_params *params);
 // Queues for the turns named by reads.track and writes.track of its works, and
-// hands over what may start. The job may be gone afterwards, but for the
-// reference of the user's.
-// begin: when the call began, of hr__watch_begin().
+// begins what may. The job may be gone afterwards, but for the reference of the
+// user's. begin: when the call began, of hr__watch_begin().
 void hr__job_begin(struct hr__job *job, int64_t begin);
-
-// probe_job.c: what a work of such a job does, on the host; then it ends.
-void hr__probe_begin(struct hr__work *work);
 
 // watchdog.c: the task is in the engine's hands from now on, which must have
 // ended it at `latest`.
@@ -404,17 +465,18 @@ void hr__clock_alive(const struct hr__slot *slot);
 bool hr__clock_over(const struct hr__slot *slot, int64_t now);
 
 // outcome.c
-void hr__work_end(struct hr__work *work, const struct hr__outcome *outcome);
-// The same, when nothing is left to be cleared.
-void hr__work_finish(struct hr__work *work, const struct hr__outcome *outcome);
-// Watchdog: takes the sample from an engine that does not answer. False: it
-// has just answered, or is at the memory.
-bool hr__give_up(struct hr__slot *slot);
-// prepare.c: whether the image that a work reads could be made, now that it is
-// the work's turn.
-enum hr_status hr__input_status(struct hr__work *work);
-// plan again without the excluded engines; false: *out says why.
-bool hr__replan(struct hr__work *work, struct hr__outcome *out);
+// Whether another engine makes what this one failed.
+bool hr__may_fall_back(const struct hr__work *work, int engine);
+// The engine that a failed span leaves, which is no longer asked; its reasons
+// are counted.
+void hr__fall_back(struct hr__work *work, int engine);
+int hr__engine_to_leave(const struct hr__work *work);
+// Whether the destination of a failed work is to be cleared.
+bool hr__clears(const struct hr__work *work);
+void hr__clear(const struct hr__dst *dst);
+// Writes the result, gives memory and bytes back and counts. Returns works that
+// get them.
+struct hr__work *hr__work_finish(struct hr__work *work);
 
 // payload.c
 // Whether the span that has just ended left what the next one goes on from. What
@@ -426,12 +488,32 @@ void hr__payloads_free(struct hr__work *work, struct hr__payload *payloads,
 void hr__work_free(struct hr__work *work);
 
 // job.c
-void hr__job_ended(struct hr__job *job);
+// All works have ended. Returns works that get the bytes of the job.
+struct hr__work *hr__job_ended(struct hr__job *job);
 void hr__job_unref(struct hr__job *job);
-void hr__job_stop_now(struct hr__job *job);  // on the watchdog
+static inline bool hr__job_stops(const struct hr__job *job)
+{
+    return atomic_load_explicit(&job->canceled, memory_order_relaxed) ||
+           atomic_load_explicit(&job->expired, memory_order_relaxed);
+}
+static inline enum hr_status hr__stop_status(const struct hr__job *job)
+{
+    return atomic_load(&job->canceled) ? HR_ECANCELED : HR_ETIMEDOUT;
+}
+// The last step of a job: who waits for it goes on.
+void hr__job_done(struct hr__job *job, int64_t begin);
+
 bool hr__watchdog_start(struct hr__device *dev);
 void hr__watchdog_wake(struct hr__device *dev);
 void hr__watchdog_finish(struct hr__device *dev);
+
+// callback.c
+bool hr__callbacks_start(struct hr__device *dev);
+void hr__callbacks_finish(struct hr__device *dev);
+// The job has ended: its on_done shall run, and then hr__job_done().
+void hr__callbacks_call(struct hr__job *job);
+// Whether this thread is in the on_done of that job.
+bool hr__callback_of(const struct hr__job *job);
 
 // certificate.c
 // Tests the first engine, or learns from disk how that ended, and sets

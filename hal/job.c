@@ -81,24 +81,27 @@ static void ring(int fd)
         ;
 }
 
-void hr__job_ended(struct hr__job *job)
+struct hr__work *hr__job_ended(struct hr__job *job)
 {
-    struct hr__batch *batch = job->batch;
-    int64_t begin = hr__watch_begin(), call;
+    struct hr__work *ready;
+    int64_t begin = hr__watch_begin();
 
     pthread_mutex_lock(&job->lock);
     job->status = status_of(job);
-    job->caller = pthread_self();
-    job->ended = true;
     pthread_mutex_unlock(&job->lock);
     count_job(job);
     // Bytes first: a callback that submits again shall find room.
-    hr__batch_unref(batch);
-    hr__budget_return(job->dev, job->bytes);
-    call = begin && job->params.on_done ? hr__now() : 0;
+    hr__batch_unref(job->batch);
+    ready = hr__budget_return(job->dev, job->bytes);
     if (job->params.on_done)
-        job->params.on_done(job->params.ctx, &job->pub);
-    hr__watch_callback(job, call);
+        hr__callbacks_call(job);
+    else
+        hr__job_done(job, begin);
+    return ready;
+}
+
+void hr__job_done(struct hr__job *job, int64_t begin)
+{
     hr__watch_done(job, begin);
     // After delist nobody finds the job by its device any more; hr_wait_all()
     // returns, so everything the user may want to free comes before it.
@@ -119,15 +122,15 @@ void hr__job_ended(struct hr__job *job)
 static enum hr_status poll_until(struct hr__job *job, int64_t deadline)
 {
     enum hr_status status = HR_PENDING;
+    bool own = hr__callback_of(job);
     int64_t begin;
 
     pthread_mutex_lock(&job->lock);
     begin = job->done ? 0 : hr__watch_begin();
-    while (!job->done &&
-           !(job->ended && pthread_equal(job->caller, pthread_self())))
+    while (!job->done && !own)
         if (!hr__cond_wait(&job->done_cond, &job->lock, deadline))
             break;
-    if (job->done || (job->ended && pthread_equal(job->caller, pthread_self())))
+    if (job->done || own)
         status = job->status;
     pthread_mutex_unlock(&job->lock);
     hr__watch_wait(job->dev, HR__WAIT_RESULT, job->id, begin);
@@ -225,47 +228,6 @@ void hr_job_release(hr_job *handle)
 }
 
 // ---- Stopping ----------------------------------------------------------------------------
-
-// Works that wait for their turn at an image. Their turn never comes.
-static struct hr__work *take_blocked(struct hr__job *job)
-{
-    struct hr__work *list = NULL;
-
-    hr__graph_lock();
-    for (int i = 0; i < job->pub.num_samples; i++) {
-        struct hr__work *w = &job->works[i];
-
-        if (w->blockers <= 0)
-            continue;
-        w->blockers = -1;
-        w->next = list;
-        list = w;
-    }
-    hr__graph_unlock();
-    return list;
-}
-
-static void end_all(struct hr__work *list, struct hr__job *job)
-{
-    struct hr__outcome out = {.offset = -1};
-
-    out.status = atomic_load(&job->canceled) ? HR_ECANCELED : HR_ETIMEDOUT;
-    for (struct hr__work *w = list, *next; w; w = next) {
-        next = w->next;
-        hr__work_end(w, &out);
-    }
-}
-
-void hr__job_stop_now(struct hr__job *job)
-{
-    struct hr__device *dev = job->dev;
-
-    end_all(take_blocked(job), job);
-    end_all(hr__budget_unwait(job), job);
-    for (int i = 0; i < dev->num_engines; i++)
-        if (dev->engines[i]->backend->cancel)
-            dev->engines[i]->backend->cancel(dev->engines[i]);
-}
 
 void hr_job_cancel(hr_job handle)
 {

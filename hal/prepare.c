@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a sample to a plan, on a host thread: read the file, parse the header,
-// keep the limits, fold the geometry, ask the engines, cut the stages.
+// keep the limits, fold the geometry, ask the engines, cut the stages. Each
+// once, but that a sample which had to wait for bytes begins anew: its file may
+// be another one by then.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,9 +15,9 @@
 
 enum { HEAD_BYTES = 64 << 10 };
 
-#define FAIL(out, code, ...) \
-    ((out)->status = (code), \
-     snprintf((out)->text, sizeof((out)->text), __VA_ARGS__), false)
+#define FAIL(work, code, ...)     \
+    ((work)->out.status = (code), \
+     snprintf((work)->out.text, sizeof((work)->out.text), __VA_ARGS__), false)
 
 // ---- What decoding will need -----------------------------------------------------
 
@@ -62,23 +64,6 @@ static size_t filter_bytes(const struct hr__geometry *geo, int channels)
     return bytes;
 }
 
-// The same with the pictures between resample steps. *filters: filter_bytes().
-static size_t working_bytes(struct hr__work *work, const struct hr_info *info,
-                            size_t *filters)
-{
-    struct hr__geometry geo;
-    char text[128];
-    size_t bytes = decode_bytes(info);
-
-    *filters = 0;
-    if (hr__geometry_draw(&geo, work->sample.ops, work->sample.num_ops,
-                          &work->sample.random, work->job->pub.reference,
-                          info->width, info->height, info->orientation, text))
-        return bytes;  // it will be refused before it needs any
-    *filters = filter_bytes(&geo, work->pic.channels);
-    return bytes + hr__geometry_bytes(&geo, work->pic.channels);
-}
-
 // What will lie between two engines: pixels, or packed coefficients, of which a
 // block is 16 bytes and values that are seldom twice as long as their code.
 static size_t between_bytes(const struct hr__work *work,
@@ -98,38 +83,128 @@ static size_t between_bytes(const struct hr__work *work,
     return pixels;
 }
 
-// All that the sample will need at work; work->spare is the part of it that
-// is not used before there is a payload.
-static size_t all_bytes(struct hr__work *work, const struct hr_info *info,
-                        size_t encoded)
+// All that the sample will need at work besides its file; work->spare is the
+// part of it that is not used before there is a payload.
+static size_t all_bytes(struct hr__work *work, size_t encoded)
 {
-    size_t filters, bytes = working_bytes(work, info, &filters);
+    const struct hr__picture *pic = &work->pic;
+    size_t bytes = decode_bytes(&pic->info) +
+                   hr__geometry_bytes(&pic->geo, pic->channels) +
+                   filter_bytes(&pic->geo, pic->channels);
 
-    work->spare = between_bytes(work, info, encoded);
-    bytes += filters;
+    work->spare = between_bytes(work, &pic->info, encoded);
     return bytes > SIZE_MAX / 2 - work->spare ? SIZE_MAX / 2
                                               : bytes + work->spare;
 }
 
+// ---- Facts -----------------------------------------------------------------------
+
+static bool fold(struct hr__work *work)
+{
+    struct hr__picture *pic = &work->pic;
+    int orientation = pic->image ? 1 : pic->info.orientation, w, h;
+    enum hr_stage before = work->out.stage;
+
+    work->out.stage = HR_RESAMPLE;
+    work->out.status =
+        hr__geometry_draw(&pic->geo, work->sample.ops, work->sample.num_ops,
+                          &work->sample.random, work->job->pub.reference,
+                          pic->width, pic->height, orientation, work->out.text);
+    if (work->out.status)
+        return false;
+    hr__geometry_size(&pic->geo, &w, &h);
+    if (w != pic->dst.w || h != pic->dst.h)
+        return FAIL(work, HR_EINVAL,
+                    "the ops make %dx%d, the destination is "
+                    "%dx%d",
+                    w, h, pic->dst.w, pic->dst.h);
+    if (pic->channels != pic->dst.c)
+        return FAIL(work, HR_EINVAL,
+                    "the ops make %d channels, the destination "
+                    "has %d",
+                    pic->channels, pic->dst.c);
+    work->out.stage = before;
+    return true;
+}
+
+static bool within_limit(struct hr__work *work, size_t bytes)
+{
+    size_t limit = work->pic.limits->item_bytes;
+
+    return bytes <= limit ||
+           FAIL(work, HR_ELIMIT, "needs %zu bytes, the limit is %zu", bytes,
+                limit);
+}
+
 // The header has been read, to its end or to its fault.
 static bool take_facts(struct hr__work *work, enum hr_status status,
-                       const struct hr__header_error *err,
-                       struct hr__outcome *out)
+                       const struct hr__header_error *err)
 {
     struct hr__picture *pic = &work->pic;
     struct hr_result *result = &work->job->results[work->index];
-    size_t filters, bytes;
+    size_t bytes;
 
     result->width = pic->width = pic->info.width;
     result->height = pic->height = pic->info.height;
     result->orientation = pic->width ? pic->info.orientation : 0;
-    out->offset = err->offset;
+    work->out.offset = err->offset;
     if (status)
-        return FAIL(out, status, "%s", err->text);
-    bytes = working_bytes(work, &pic->info, &filters);
-    if (bytes > pic->limits->item_bytes)
-        return FAIL(out, HR_ELIMIT, "needs %zu bytes, the limit is %zu", bytes,
-                    pic->limits->item_bytes);
+        return FAIL(work, status, "%s", err->text);
+    bytes = decode_bytes(&pic->info);
+    return within_limit(work, bytes) && fold(work) &&
+           within_limit(work,
+                        bytes + hr__geometry_bytes(&pic->geo, pic->channels));
+}
+
+static bool take_data(struct hr__work *work)
+{
+    struct hr__picture *pic = &work->pic;
+    struct hr__header_error err = {.offset = -1};
+    enum hr_status status;
+
+    pic->data = work->sample.data;
+    pic->size = work->sample.size;
+    status = hr__header_parse(pic->data, pic->size, true, pic->limits,
+                              &pic->info, &err);
+    if (!take_facts(work, status, &err))
+        return false;
+    work->needs = all_bytes(work, pic->size);
+    return true;
+}
+
+enum hr_status hr__input_status(struct hr__work *work)
+{
+    struct hr__image *image = (struct hr__image *)work->sample.image;
+    enum hr_status status;
+
+    hr__graph_lock();
+    status = work->reads.input ? work->reads.input : image->track.status;
+    hr__graph_unlock();
+    return status;
+}
+
+static bool take_image(struct hr__work *work)
+{
+    struct hr__picture *pic = &work->pic;
+    struct hr__image *image = (struct hr__image *)work->sample.image;
+    struct hr_result *result = &work->job->results[work->index];
+    enum hr_status status = hr__input_status(work);
+
+    pic->image = work->sample.image;
+    pic->pixels = pic->image->params.data;
+    pic->memory = image->device;
+    result->width = pic->width = pic->image->params.w;
+    result->height = pic->height = pic->image->params.h;
+    result->orientation = 1;
+    pic->channels = pic->image->params.c;
+    if (status)
+        return FAIL(work, HR_EINPUT, "its source image failed: %s",
+                    hr_status_text(status));
+    if (!fold(work))
+        return false;
+    // Where it lies belongs to the job; what lies between its steps not.
+    work->needs = hr__geometry_bytes(&pic->geo, pic->channels) +
+                  filter_bytes(&pic->geo, pic->channels);
     return true;
 }
 
@@ -153,203 +228,157 @@ static bool read_at(int fd, uint8_t *to, size_t size, size_t at)
     return true;
 }
 
-static bool file_size(struct hr__work *work, int fd, size_t *size,
-                      struct hr__outcome *out)
+static bool file_size(struct hr__work *work, size_t *size)
 {
     const struct hr_limits *limits = work->pic.limits;
     struct stat st;
 
-    if (fstat(fd, &st))
-        return FAIL(out, HR_EIO, "%s", strerror(errno));
+    if (fstat(work->fd, &st))
+        return FAIL(work, HR_EIO, "%s", strerror(errno));
     if (!S_ISREG(st.st_mode))
-        return FAIL(out, HR_EIO, "not a regular file");
+        return FAIL(work, HR_EIO, "not a regular file");
     if ((uint64_t)st.st_size > limits->file_bytes)
-        return FAIL(out, HR_ELIMIT, "%lld bytes, the limit is %zu",
+        return FAIL(work, HR_ELIMIT, "%lld bytes, the limit is %zu",
                     (long long)st.st_size, limits->file_bytes);
     *size = (size_t)st.st_size;
     return true;
 }
 
-// More of the head than every sample has for nothing is of the budget, too.
-static bool head_room(struct hr__work *work, uint8_t **head, size_t have,
-                      size_t n)
+// Room for n bytes of the file, with what has been read of them.
+static bool file_room(struct hr__work *work, size_t n)
 {
     struct hr__pool *pool = &work->job->dev->pool;
-    uint8_t *more;
+    uint8_t *more = hr__pool_get(pool, n + 1);
 
-    if (n > HEAD_BYTES && n > work->granted)
-        hr__budget_charge(work, n - work->granted);
-    if (!(more = hr__pool_get(pool, n + 1)))
-        return false;
-    if (have)
-        memcpy(more, *head, have);
-    hr__pool_put(pool, *head);
-    *head = more;
+    if (!more)
+        return FAIL(work, HR_ENOMEM, "out of memory for %zu bytes", n);
+    if (work->have)
+        memcpy(more, work->file, work->have);
+    hr__pool_put(pool, work->file);
+    work->file = more;
+    return true;
+}
+
+static bool read_to(struct hr__work *work, size_t n)
+{
+    if (!read_at(work->fd, work->file + work->have, n - work->have, work->have))
+        return FAIL(work, HR_EIO, "%s", strerror(errno));
+    work->have = n;
     return true;
 }
 
 // Reads as much of the file as holds the header, so that what the whole will
 // need is known before it is taken, and what is no picture is not read at all.
-// *head is of the pool, also on failure; or NULL.
-static bool read_head(struct hr__work *work, int fd, size_t size,
-                      uint8_t **head, size_t *n, size_t *needs,
-                      struct hr__outcome *out)
+static bool read_head(struct hr__work *work, size_t size)
 {
     struct hr__header_error err = {.offset = -1};
     enum hr_status status = HR_PENDING;
-    size_t have = 0;
 
-    *head = NULL;
     work->spare = 0;
-    for (*n = HEAD_BYTES; status == HR_PENDING; *n *= 4) {
-        *n = *n < size ? *n : size;
-        if (!head_room(work, head, have, *n))
-            return FAIL(out, HR_ENOMEM, "out of memory");
-        if (!read_at(fd, *head + have, *n - have, have))
-            return FAIL(out, HR_EIO, "%s", strerror(errno));
-        have = *n;
-        status = hr__header_parse(*head, have, have == size, work->pic.limits,
+    for (size_t n = HEAD_BYTES; status == HR_PENDING; n *= 4) {
+        n = n < size ? n : size;
+        // More of it than every sample has for nothing is of the budget, too.
+        if (n > HEAD_BYTES && n > work->granted)
+            hr__budget_charge(work, n - work->granted);
+        if (!file_room(work, n) || !read_to(work, n))
+            return false;
+        status = hr__header_parse(work->file, n, n == size, work->pic.limits,
                                   &work->pic.info, &err);
     }
-    *n = have;
-    if (!take_facts(work, status, &err, out))
-        return false;
-    *needs = size + all_bytes(work, &work->pic.info, size);
-    return true;
-}
-
-// True with work->file filled; false with out->status HR_PENDING if the
-// sample must wait for bytes.
-static bool read_fd(struct hr__work *work, int fd, struct hr__outcome *out)
-{
-    struct hr__pool *pool = &work->job->dev->pool;
-    uint8_t *head, *all;
-    size_t size, n, needs;
-
-    if (!file_size(work, fd, &size, out))
-        return false;
-    if (!read_head(work, fd, size, &head, &n, &needs, out)) {
-        hr__pool_put(pool, head);
-        return false;
-    }
-    if (!hr__budget_grant(work, needs)) {
-        // From here on the work belongs to the waiting list.
-        hr__pool_put(pool, head);
-        return out->status = HR_PENDING, false;
-    }
-    all = head;
-    if (n < size && !(all = hr__pool_get(pool, size))) {
-        hr__pool_put(pool, head);
-        return FAIL(out, HR_ENOMEM, "out of memory for %zu bytes", size);
-    }
-    if (all != head) {
-        memcpy(all, head, n);
-        hr__pool_put(pool, head);
-    }
-    work->file = all;  // freed with the work, also if reading fails
-    if (!read_at(fd, all + n, size - n, n))
-        return FAIL(out, HR_EIO, "%s", strerror(errno));
-    work->pic.data = all;
     work->pic.size = size;
+    if (!take_facts(work, status, &err))
+        return false;
+    work->needs = size + all_bytes(work, size);
     return true;
 }
 
-static bool read_file(struct hr__work *work, struct hr__outcome *out)
+static bool open_file(struct hr__work *work)
 {
-    // Not blocking: the name may be a FIFO that nobody writes.
-    int64_t begin = hr__watch_begin();
-    int fd = open(work->sample.path,
-                  O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    size_t size;
     bool ok;
 
-    if (fd < 0)
-        return FAIL(out, HR_EIO, "%s", strerror(errno));
-    ok = read_fd(work, fd, out);
-    close(fd);
-    // What waits for bytes is somebody else's already.
-    if (out->status != HR_PENDING)
-        hr__watch_work(work, HR_PART_READ, begin);
+    work->part_begun = hr__watch_begin();
+    // Not blocking: the name may be a FIFO that nobody writes.
+    work->fd = open(work->sample.path,
+                    O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    ok = work->fd < 0 ? FAIL(work, HR_EIO, "%s", strerror(errno))
+                      : file_size(work, &size) && read_head(work, size);
+    if (!ok)
+        hr__watch_work(work, HR_PART_READ, work->part_begun);
     return ok;
 }
 
-// ---- Facts -------------------------------------------------------------------------
-
-static bool parse(struct hr__work *work, struct hr__outcome *out)
+// Facts that only the end of a file tells. Mostly they are simple: one scan, or
+// a PNG, and the end marker is where it should be.
+static bool take_end(struct hr__work *work, size_t known)
 {
     struct hr__picture *pic = &work->pic;
     struct hr__header_error err = {.offset = -1};
-    enum hr_status status = hr__header_parse(pic->data, pic->size, true,
-                                             pic->limits, &pic->info, &err);
-
-    return take_facts(work, status, &err, out);
-}
-
-enum hr_status hr__input_status(struct hr__work *work)
-{
-    struct hr__image *image = (struct hr__image *)work->sample.image;
+    bool simple = pic->info.format == HR_FORMAT_PNG || pic->info.interleaved;
     enum hr_status status;
 
-    hr__graph_lock();
-    status = work->reads.input ? work->reads.input : image->track.status;
-    hr__graph_unlock();
-    return status;
+    if (known == pic->size)
+        return true;
+    if (simple && hr__header_ends(pic->info.format, pic->data, pic->size)) {
+        pic->info.ends = true;
+        return true;
+    }
+    status = hr__header_parse(pic->data, pic->size, true, pic->limits,
+                              &pic->info, &err);
+    work->out.offset = err.offset;
+    return !status || FAIL(work, status, "%s", err.text);
 }
 
-static bool take_image(struct hr__work *work, struct hr__outcome *out)
+bool hr__prepare_read(struct hr__work *work)
 {
     struct hr__picture *pic = &work->pic;
-    struct hr__image *image = (struct hr__image *)work->sample.image;
-    struct hr_result *result = &work->job->results[work->index];
-    enum hr_status status = hr__input_status(work);
+    size_t known = work->have;
 
-    pic->image = work->sample.image;
-    pic->pixels = pic->image->params.data;
-    pic->memory = image->device;
-    result->width = pic->width = pic->image->params.w;
-    result->height = pic->height = pic->image->params.h;
-    result->orientation = 1;
-    pic->channels = pic->image->params.c;
-    if (status)
-        return FAIL(out, HR_EINPUT, "its source image failed: %s",
-                    hr_status_text(status));
-    return true;
+    if (!work->sample.path)
+        return true;
+    // (Freed with the work, also if reading fails.)
+    if (known < pic->size &&
+        (!file_room(work, pic->size) || !read_to(work, pic->size)))
+        return false;
+    close(work->fd);
+    work->fd = -1;
+    pic->data = work->file;
+    hr__watch_work(work, HR_PART_READ, work->part_begun);
+    work->part_begun = hr__watch_begin();
+    return take_end(work, known);
 }
 
-static bool fold(struct hr__work *work, struct hr__outcome *out)
+void hr__prepare_drop(struct hr__work *work)
 {
-    struct hr__picture *pic = &work->pic;
-    int orientation = pic->data ? pic->info.orientation : 1, w, h;
-    enum hr_status status;
-
-    status = hr__geometry_draw(&pic->geo, work->sample.ops,
-                               work->sample.num_ops, &work->sample.random,
-                               work->job->pub.reference, pic->width,
-                               pic->height, orientation, out->text);
-    out->stage = HR_RESAMPLE;
-    if (status)
-        return out->status = status, false;
-    hr__geometry_size(&pic->geo, &w, &h);
-    if (w != pic->dst.w || h != pic->dst.h)
-        return FAIL(out, HR_EINVAL,
-                    "the ops make %dx%d, the destination is "
-                    "%dx%d",
-                    w, h, pic->dst.w, pic->dst.h);
-    if (pic->channels != pic->dst.c)
-        return FAIL(out, HR_EINVAL,
-                    "the ops make %d channels, the destination "
-                    "has %d",
-                    pic->channels, pic->dst.c);
-    return true;
+    if (work->fd < 0)
+        return;
+    close(work->fd);
+    work->fd = -1;
+    hr__pool_put(&work->job->dev->pool, work->file);
+    work->file = NULL;
+    work->have = 0;
 }
+
+bool hr__prepare_facts(struct hr__work *work)
+{
+    work->out = (struct hr__outcome){.offset = -1, .stage = HR_ENTROPY};
+    if (work->sample.path)
+        return open_file(work);
+    work->part_begun = hr__watch_begin();
+    return work->sample.image ? take_image(work) : take_data(work);
+}
+
+// ---- The plan --------------------------------------------------------------------
 
 // Asks every engine that has not failed this sample, and cuts.
-static bool plan(struct hr__work *work, struct hr__outcome *out)
+static bool plan(struct hr__work *work)
 {
     struct hr__device *dev = work->job->dev;
     struct hr__offer offers[HR__MAX_ENGINES] = {0};
     enum hr_stage first = hr__picture_first(&work->pic);
     bool strict = dev->pub.params.strict || work->job->params.strict;
 
+    work->out = (struct hr__outcome){.offset = -1, .stage = first};
     for (int i = 0; i < dev->num_engines; i++) {
         struct hr__engine *e = dev->engines[i];
 
@@ -361,13 +390,12 @@ static bool plan(struct hr__work *work, struct hr__outcome *out)
         if (!e->host || dev->num_engines == 1)
             work->why |= offers[i].why;
     }
-    out->stage = first;
     if (hr__plan_build(&work->plan, first, offers, dev->num_engines)) {
         // The CPU takes everything it can decode: what it says counts.
         unsigned why = offers[dev->num_engines - 1].why;
 
         work->why |= why;
-        return FAIL(out, HR_EUNSUPPORTED, "no engine takes it: %s",
+        return FAIL(work, HR_EUNSUPPORTED, "no engine takes it: %s",
                     why ? hr_why_text(why) : "none offers its stages");
     }
     work->at = 0;
@@ -377,81 +405,15 @@ static bool plan(struct hr__work *work, struct hr__outcome *out)
     for (int i = 0; i < work->plan.num_spans; i++)
         if (work->plan.spans[i].engine == 0)
             return true;
-    return FAIL(out, HR_EUNSUPPORTED, "device %s does not take it: %s",
+    return FAIL(work, HR_EUNSUPPORTED, "device %s does not take it: %s",
                 dev->pub.name, hr_why_text(work->why));
 }
 
-bool hr__replan(struct hr__work *work, struct hr__outcome *out)
+bool hr__prepare_plan(struct hr__work *work)
 {
-    return plan(work, out);
-}
+    bool ok = plan(work);
 
-static bool prepare_picture(struct hr__work *work, struct hr__outcome *out)
-{
-    struct hr__picture *pic = &work->pic;
-    size_t bytes;
-
-    if (work->sample.image) {
-        if (!take_image(work, out) || !fold(work, out))
-            return false;
-        // Where it lies belongs to the job; what lies between its steps not.
-        bytes = hr__geometry_bytes(&pic->geo, pic->channels) +
-                filter_bytes(&pic->geo, pic->channels);
-        if (bytes && !hr__budget_grant(work, bytes))
-            return out->status = HR_PENDING, false;
-        return plan(work, out);
-    }
-    if (work->sample.data) {
-        pic->data = work->sample.data;
-        pic->size = work->sample.size;
-    }
-    if (!parse(work, out))
-        return false;
-    if (!work->sample.path &&
-        !hr__budget_grant(work, all_bytes(work, &pic->info, pic->size)))
-        return out->status = HR_PENDING, false;
-    return fold(work, out) && plan(work, out);
-}
-
-static bool prepare(struct hr__work *work, struct hr__outcome *out)
-{
-    int64_t begin;
-    bool ok;
-
-    if (work->sample.path && !read_file(work, out))
-        return false;
-    begin = hr__watch_begin();
-    ok = prepare_picture(work, out);
-    if (out->status != HR_PENDING)
-        hr__watch_work(work, HR_PART_PREPARE, begin);
+    hr__watch_work(work, HR_PART_PREPARE, work->part_begun);
+    work->part_begun = 0;
     return ok;
-}
-
-bool hr__task_prepare(struct hr__task *task)
-{
-    struct hr__work *work = ((struct hr__slot *)task)->work;
-    struct hr__outcome out = {.offset = -1, .stage = HR_ENTROPY};
-
-    if (work->transfer == HR__MOVE) {
-        hr__transfer_begin(work);
-        return false;
-    }
-    if (task->prepared)
-        return true;
-    if (hr__job_stops(work->job)) {
-        out.status = hr__task_stop_status(task);
-        hr__work_end(work, &out);
-        return false;
-    }
-    if (work->job->infos) {
-        hr__probe_begin(work);
-        return false;
-    }
-    if (prepare(work, &out)) {
-        work->prepared = true;
-        return hr__dispatch_planned(work, true);
-    }
-    if (out.status != HR_PENDING)
-        hr__work_end(work, &out);
-    return false;
 }

@@ -7,11 +7,6 @@
 #include "hal/hal.h"
 #include "hal/header.h"
 
-static size_t round64(size_t n)
-{
-    return (n + 63) & ~(size_t)63;
-}
-
 // The bytes of the copied names; false with hr_last_error().
 static bool measure(const struct hr_sample *s, int n, size_t *text)
 {
@@ -41,28 +36,14 @@ static struct hr__job *submit(struct hr__device *dev, const struct hr_sample *s,
                               int n, struct hr_info *infos,
                               const struct hr_job_params *params)
 {
-    int64_t begin = hr__watch_begin(), deadline = hr__job_deadline(params);
-    enum hr_status status;
-    size_t head = round64(sizeof(struct hr__job)) +
-                  round64(sizeof(struct hr__work) * (size_t)n) +
-                  round64(sizeof(struct hr_result) * (size_t)n);
+    int64_t begin = hr__watch_begin();
+    size_t head = hr__job_size(n), text;
     struct hr__job *job;
-    size_t text;
     char *at;
 
-    if (!measure(s, n, &text) || !hr__job_watched(dev, params))
+    if (!measure(s, n, &text) ||
+        !(job = hr__job_admit(dev, n, head + text, head + text, params)))
         return NULL;
-    status = hr__budget_admit(dev, head + text, params->wait_for_room,
-                              deadline);
-    if (status)
-        return hr__fail(status, "over the budget of %zu bytes",
-                        dev->pub.params.budget),
-               NULL;
-    if (!(job = hr__job_make(dev, n, head + text, head + text, params))) {
-        hr__budget_return(dev, head + text);
-        return NULL;
-    }
-    job->deadline = deadline;
     job->moves = true;
     job->infos = infos;
     at = (char *)job + head;
@@ -103,26 +84,25 @@ hr_job hr_probe_submit(hr_device handle, const struct hr_sample *samples, int n,
     return job ? &job->pub : NULL;
 }
 
-void hr__probe_begin(struct hr__work *work)
+void hr__probe(struct hr__work *work)
 {
     const struct hr_sample *s = &work->sample;
     const struct hr_limits *limits = &work->job->dev->pub.params.limits;
     struct hr_info *info = &work->job->infos[work->index];
     struct hr_result *result = &work->job->results[work->index];
     struct hr__header_error err = {.offset = -1};
-    struct hr__outcome out = {.stage = HR_ENTROPY};
+    struct hr__outcome *out = &work->out;
     int64_t begin = hr__watch_begin();
 
     *info = (struct hr_info){.orientation = 1};
-    out.status = s->path ? hr__probe_file(s->path, limits, info, &err)
-                         : hr__header_parse(s->data, s->size, true, limits,
-                                            info, &err);
-    out.offset = err.offset;
-    if (out.status)
-        snprintf(out.text, sizeof(out.text), "%s", err.text);
+    out->status = s->path ? hr__probe_file(s->path, limits, info, &err)
+                          : hr__header_parse(s->data, s->size, true, limits,
+                                             info, &err);
+    out->offset = err.offset;
+    if (out->status)
+        snprintf(out->text, sizeof(out->text), "%s", err.text);
     result->width = info->width;
     result->height = info->height;
     result->orientation = info->width ? info->orientation : 0;
     hr__watch_work(work, HR_PART_READ, begin);
-    hr__work_end(work, &out);
 }

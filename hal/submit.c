@@ -24,39 +24,71 @@ static bool goes_with(const struct hr__device *its,
     return true;
 }
 
-// The destination of sample i, or false with the reason in hr_last_error().
-static bool find_dst(const struct hr_sample *s, int i, struct hr__device *dev,
-                     const struct hr__batch *batch,
-                     const struct hr_job_params *params, struct hr__dst *dst)
+// Whether sample i has a destination that it may write.
+static bool check_dst(const struct hr_sample *s, int i, struct hr__device *dev,
+                      const struct hr__batch *batch,
+                      const struct hr_job_params *params)
 {
+    const struct hr__image *out = (const struct hr__image *)s->out;
     int64_t slot = (int64_t)params->first_slot + i;
 
-    if (s->out) {
-        const struct hr_image_params *p = &s->out->params;
-        const struct hr__image *out = (const struct hr__image *)s->out;
-
-        if (!goes_with(out->dev, out->device, i, dev))
-            return false;
-        *dst = (struct hr__dst){.data = p->data,
-                                .stride_c = p->stride_c,
-                                .stride_h = p->stride_h,
-                                .w = p->w,
-                                .h = p->h,
-                                .c = p->c,
-                                .dtype = p->dtype,
-                                .layout = p->layout,
-                                .memory = out->device};
-        return true;
-    }
+    if (out)
+        return goes_with(out->dev, out->device, i, dev);
     if (!batch || slot < 0 || slot >= batch->pub.params.n)
         return hr__fail(HR_EINVAL,
                         "sample %d: no destination (slot %lld of %d)", i,
                         (long long)slot, batch ? batch->pub.params.n : 0),
                false;
-    if (!goes_with(batch->dev, batch->device, i, dev))
-        return false;
-    const struct hr_batch_params *p = &batch->pub.params;
-    size_t at = p->stride_n * (size_t)slot;
+    return goes_with(batch->dev, batch->device, i, dev);
+}
+
+// What an element of the destination is, and how many bytes all of them are.
+struct form {
+    enum hr_dtype dtype;
+    int c;
+    size_t bytes;
+};
+
+static struct form form_of(const struct hr_sample *s,
+                           const struct hr__batch *batch)
+{
+    const struct hr_image_params *p = s->out ? &s->out->params : NULL;
+    const struct hr_batch_params *q = batch ? &batch->pub.params : NULL;
+
+    if (p)
+        return (struct form){p->dtype, p->c,
+                             (size_t)p->w * (size_t)p->h * (size_t)p->c *
+                                 hr_dtype_size(p->dtype)};
+    return (struct form){q->dtype, q->c,
+                         (size_t)q->w * (size_t)q->h * (size_t)q->c *
+                             hr_dtype_size(q->dtype)};
+}
+
+// The destination of sample i, which has one.
+static void find_dst(const struct hr_sample *s, int i,
+                     const struct hr__batch *batch,
+                     const struct hr_job_params *params, struct hr__dst *dst)
+{
+    const struct hr_batch_params *p;
+    size_t at;
+
+    if (s->out) {
+        const struct hr_image_params *q = &s->out->params;
+
+        *dst = (struct hr__dst){
+            .data = q->data,
+            .stride_c = q->stride_c,
+            .stride_h = q->stride_h,
+            .w = q->w,
+            .h = q->h,
+            .c = q->c,
+            .dtype = q->dtype,
+            .layout = q->layout,
+            .memory = ((const struct hr__image *)s->out)->device};
+        return;
+    }
+    p = &batch->pub.params;
+    at = p->stride_n * (size_t)(params->first_slot + i);
     *dst = (struct hr__dst){.data = p->data ? (uint8_t *)p->data + at : NULL,
                             .stride_c = p->stride_c,
                             .stride_h = p->stride_h,
@@ -67,7 +99,6 @@ static bool find_dst(const struct hr_sample *s, int i, struct hr__device *dev,
                             .layout = p->layout,
                             .memory = batch->device,
                             .at = at};
-    return true;
 }
 
 static bool check_sample(const struct hr_sample *s, int i,
@@ -132,9 +163,11 @@ static bool same_normalize(const struct hr_normalize *a,
 }
 
 static bool same_table(const struct hr_sample *a, const struct hr_sample *b,
-                       const struct hr__dst *da, const struct hr__dst *db)
+                       const struct hr__batch *batch)
 {
-    return da->dtype == db->dtype && da->c == db->c &&
+    struct form fa = form_of(a, batch), fb = form_of(b, batch);
+
+    return fa.dtype == fb.dtype && fa.c == fb.c &&
            same_normalize(normalize_of(a), normalize_of(b));
 }
 
@@ -147,31 +180,24 @@ static bool measure(struct sizes *z, const struct hr_sample *s, int n,
                     struct hr__device *dev, const struct hr__batch *batch,
                     const struct hr_job_params *params)
 {
-    struct hr__dst dst, last = {0};
-
     *z = (struct sizes){0};
     for (int i = 0; i < n; i++) {
         if (!check_sample(&s[i], i, dev) ||
-            !find_dst(&s[i], i, dev, batch, params, &dst))
+            !check_dst(&s[i], i, dev, batch, params))
             return false;
         if (!i || !same_ops(&s[i], &s[i - 1]))
             z->ops += sizeof(struct hr_op) * (size_t)s[i].num_ops;
-        if (!i || !same_table(&s[i], &s[i - 1], &dst, &last))
+        if (!i || !same_table(&s[i], &s[i - 1], batch))
             z->tables++;
         z->text += s[i].path ? strlen(s[i].path) + 1 : 0;
         z->text += s[i].name ? strlen(s[i].name) + 1 : 0;
-        z->bytes += s[i].size + (size_t)dst.w * (size_t)dst.h * (size_t)dst.c *
-                                    hr_dtype_size(dst.dtype);
+        z->bytes += s[i].size + form_of(&s[i], batch).bytes;
         // It may have to come to the host.
         if (s[i].image && !s[i].image->params.data)
             z->bytes += s[i].image->size;
-        last = dst;
     }
-    z->total = round64(sizeof(struct hr__job)) +
-               round64(sizeof(struct hr__work) * (size_t)n) +
-               round64(sizeof(struct hr_result) * (size_t)n) +
-               round64(sizeof(struct hr__table) * z->tables) + round64(z->ops) +
-               round64(z->text);
+    z->total = hr__job_size(n) + round64(sizeof(struct hr__table) * z->tables) +
+               round64(z->ops) + round64(z->text);
     z->bytes += z->total;
     return true;
 }
@@ -196,11 +222,10 @@ static const char *copy_text(struct fill *f, const char *text)
     return memcpy(to, text, size);
 }
 
-static void fill_picture(struct hr__work *w, const struct hr__dst *dst)
+static void fill_picture(struct hr__work *w)
 {
     struct hr__picture *pic = &w->pic;
 
-    pic->dst = *dst;
     pic->tier = w->job->params.tier;
     pic->limits = &w->job->dev->pub.params.limits;
     pic->mode = w->sample.image ? HR_RGB : w->sample.ops[0].decode.mode;
@@ -208,9 +233,10 @@ static void fill_picture(struct hr__work *w, const struct hr__dst *dst)
 }
 
 static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
-                      const struct hr__dst *dst, struct fill *f)
+                      struct fill *f)
 {
     struct hr__work *w = &job->works[i];
+    struct hr__dst *dst = &w->pic.dst;
 
     w->sample = s[i];
     w->sample.path = copy_text(f, s[i].path);
@@ -229,29 +255,38 @@ static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
             memcpy(f->ops, s[i].ops, sizeof(*f->ops) * (size_t)s[i].num_ops);
         f->ops += s[i].num_ops;
     }
-    if (!i || !same_table(&s[i], &s[i - 1], dst, &job->works[i - 1].pic.dst))
+    find_dst(&s[i], i, job->batch, &job->params, dst);
+    if (!i || !same_table(&s[i], &s[i - 1], job->batch))
         hr__table_build(&job->tables[f->tables++], normalize_of(&s[i]), dst->c,
                         dst->dtype);
     w->pic.table = &job->tables[f->tables - 1];
-    fill_picture(w, dst);
+    fill_picture(w);
 }
 
-int64_t hr__job_deadline(const struct hr_job_params *params)
+static int64_t job_deadline(const struct hr_job_params *params)
 {
     return params->timeout_ns > 0 ? hr__deadline(params->timeout_ns)
                                   : INT64_MAX;
 }
 
-struct hr__job *hr__job_make(struct hr__device *dev, int n, size_t size,
-                             size_t bytes, const struct hr_job_params *params)
+size_t hr__job_size(int n)
+{
+    return round64(sizeof(struct hr__job)) +
+           round64(sizeof(struct hr__work) * (size_t)n) +
+           round64(sizeof(struct hr_result) * (size_t)n);
+}
+
+// A job of n works in a block of size bytes of the pool, and what all jobs are
+// at first.
+static struct hr__job *make(struct hr__device *dev, int n, size_t size,
+                            size_t bytes, const struct hr_job_params *params)
 {
     struct hr__job *job = hr__pool_get(&dev->pool, size);
-    size_t works = round64(sizeof(struct hr__work) * (size_t)n), head;
+    size_t works = round64(sizeof(struct hr__work) * (size_t)n);
+    size_t head = hr__job_size(n);
 
     if (!job)
         return hr__fail(HR_ENOMEM, "out of memory for a job of %d", n), NULL;
-    head = round64(sizeof(*job)) + works +
-           round64(sizeof(struct hr_result) * (size_t)n);
     // Tables are written whole; the rest must start as zero.
     memset(job, 0, head);
     job->works = (struct hr__work *)((char *)job + round64(sizeof(*job)));
@@ -263,7 +298,7 @@ struct hr__job *hr__job_make(struct hr__device *dev, int n, size_t size,
     job->params = *params;
     job->bytes = bytes;
     job->fd = -1;
-    job->deadline = hr__job_deadline(params);
+    job->deadline = job_deadline(params);
     atomic_init(&job->refs, 3);
     atomic_init(&job->left, n);
     pthread_mutex_init(&job->lock, NULL);
@@ -273,6 +308,8 @@ struct hr__job *hr__job_make(struct hr__device *dev, int n, size_t size,
 
         w->job = job;
         w->index = i;
+        w->fd = -1;
+        w->out.offset = -1;
         for (int e = 0; e < HR__MAX_ENGINES; e++)
             w->slots[e].work = w;
         job->results[i].stage = HR_ENTROPY;
@@ -286,15 +323,12 @@ static void fill_job(struct hr__job *job, const struct sizes *z,
                      const struct hr_sample *s, int n)
 {
     struct fill f = {0};
-    struct hr__dst dst;
 
     f.ops = (struct hr_op *)((char *)job->tables +
                              round64(sizeof(struct hr__table) * z->tables));
     f.text = (char *)f.ops + round64(z->ops);
-    for (int i = 0; i < n; i++) {
-        find_dst(&s[i], i, job->dev, job->batch, &job->params, &dst);
-        fill_work(job, i, s, &dst, &f);
-    }
+    for (int i = 0; i < n; i++)
+        fill_work(job, i, s, &f);
 }
 
 static uint64_t next_id(void)
@@ -347,37 +381,47 @@ static struct hr__work *take_turns(struct hr__job *job)
     return ready;
 }
 
-bool hr__job_watched(struct hr__device *dev, const struct hr_job_params *params)
+static bool threads(struct hr__device *dev, const struct hr_job_params *params)
 {
     // Deadlines need somebody who looks at the clock.
     if ((params->timeout_ns > 0 || dev->num_engines > 1) &&
         !hr__watchdog_start(dev))
         return hr__fail(HR_ENOMEM, "cannot start the watchdog"), false;
+    if (params->on_done && !hr__callbacks_start(dev))
+        return hr__fail(HR_ENOMEM, "cannot start the thread for callbacks"),
+               false;
     return true;
-}
-
-// The caller waits for them and has nothing to be called back.
-static void move_here(struct hr__work *ready)
-{
-    for (struct hr__work *next; ready; ready = next) {
-        next = ready->next;
-        hr__transfer_begin(ready);
-    }
 }
 
 void hr__job_begin(struct hr__job *job, int64_t begin)
 {
-    struct hr__work *ready;
-
     job->id = next_id();
     job->begun = begin;
-    ready = take_turns(job);
-    if (job->here)
-        move_here(ready);
-    else if (ready)
-        hr__dispatch_new(ready);
+    hr__works_resume(take_turns(job));
     hr__watch_submit(job, begin);
     hr__job_unref(job);
+}
+
+struct hr__job *hr__job_admit(struct hr__device *dev, int n, size_t size,
+                              size_t bytes, const struct hr_job_params *params)
+{
+    int64_t deadline = job_deadline(params);
+    struct hr__job *job;
+    enum hr_status status;
+
+    if (!threads(dev, params))
+        return NULL;
+    status = hr__budget_admit(dev, bytes, params->wait_for_room, deadline);
+    if (status)
+        return hr__fail(status, "over the budget of %zu bytes",
+                        dev->pub.params.budget),
+               NULL;
+    if (!(job = make(dev, n, size, bytes, params))) {
+        hr__works_resume(hr__budget_return(dev, bytes));
+        return NULL;
+    }
+    job->deadline = deadline;  // from before it waited
+    return job;
 }
 
 static struct hr__job *submit(struct hr__device *dev,
@@ -385,24 +429,13 @@ static struct hr__job *submit(struct hr__device *dev,
                               struct hr__batch *batch,
                               const struct hr_job_params *params)
 {
+    int64_t begin = hr__watch_begin();
     struct hr__job *job;
-    int64_t begin = hr__watch_begin(), deadline = hr__job_deadline(params);
-    enum hr_status status;
     struct sizes z;
 
     if (!measure(&z, samples, n, dev, batch, params) ||
-        !hr__job_watched(dev, params))
+        !(job = hr__job_admit(dev, n, z.total, z.bytes, params)))
         return NULL;
-    status = hr__budget_admit(dev, z.bytes, params->wait_for_room, deadline);
-    if (status)
-        return hr__fail(status, "over the budget of %zu bytes",
-                        dev->pub.params.budget),
-               NULL;
-    if (!(job = hr__job_make(dev, n, z.total, z.bytes, params))) {
-        hr__budget_return(dev, z.bytes);
-        return NULL;
-    }
-    job->deadline = deadline;  // from before it waited
     job->batch = batch;
     if (batch)
         atomic_fetch_add(&batch->refs, 1);

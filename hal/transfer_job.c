@@ -3,33 +3,24 @@
 // turns as samples do, and need no engine but the one that owns the memory.
 #include "hal/hal.h"
 
-static size_t round64(size_t n)
-{
-    return (n + 63) & ~(size_t)63;
-}
-
 static const struct hr_job_params none;
 
-// A job of n works that are still to be filled in. dev is retained by it. It
-// takes nothing from the budget: the memory is the user's.
+// A job of n works that are still to be filled in. dev is retained by it. Of the
+// budget it takes its own records: the memory is the user's.
 static struct hr__job *make(struct hr__device *dev, int n,
                             const struct hr_job_params *params)
 {
     struct hr__job *job;
-    size_t size = round64(sizeof(*job)) +
-                  round64(sizeof(struct hr__work) * (size_t)n) +
-                  round64(sizeof(struct hr_result) * (size_t)n);
+    size_t size = hr__job_size(n);
 
-    params = params ? params : &none;
-    if (!hr__job_watched(dev, params) ||
-        !(job = hr__job_make(dev, n, size, 0, params)))
+    if (!(job = hr__job_admit(dev, n, size, size, params ? params : &none)))
         return NULL;
     job->params.on_error = HR_ON_ERROR_FAIL;
     job->moves = true;
     atomic_fetch_add(&dev->refs, 1);
     for (int i = 0; i < n; i++) {
-        job->works[i].transfer = HR__MOVE;
         job->works[i].prepared = true;
+        job->works[i].out.stage = HR_STORE;
         job->results[i].stage = HR_STORE;
     }
     return job;
@@ -103,7 +94,8 @@ static hr_job write_image(hr_image handle, const void *from, size_t size,
 // One of the two is on the host; what is not is of to's device.
 static bool move(struct hr__image *to, struct hr__image *from)
 {
-    struct hr__job *job = make(to->dev, 1, NULL);
+    struct hr__job *job = make(to->dev, 1,
+                               hr_job_params(.wait_for_room = true));
     const struct hr_image_params *p = &to->pub.params, *q = &from->pub.params;
     struct hr__work *w;
     hr_job handle;
@@ -239,7 +231,8 @@ static struct hr_job_params timed(int64_t timeout_ns)
     // 0 means none to a job; to a caller that it must not take any time.
     return (struct hr_job_params){.timeout_ns = timeout_ns < 0    ? 0
                                                 : timeout_ns == 0 ? 1
-                                                                  : timeout_ns};
+                                                                  : timeout_ns,
+                                  .wait_for_room = true};
 }
 
 hr_job hr_image_read_begin(hr_image image, void *to, size_t size,

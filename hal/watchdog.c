@@ -121,10 +121,40 @@ static void look(struct hr__device *dev, struct due *due)
     }
 }
 
+// Works that wait for their turn at an image. Their turn never comes.
+static struct hr__work *take_blocked(struct hr__job *job)
+{
+    struct hr__work *list = NULL;
+
+    hr__graph_lock();
+    for (int i = 0; i < job->pub.num_samples; i++) {
+        struct hr__work *w = &job->works[i];
+
+        if (w->blockers <= 0)
+            continue;
+        w->blockers = -1;
+        w->next = list;
+        list = w;
+    }
+    hr__graph_unlock();
+    return list;
+}
+
+static void stop(struct hr__job *job)
+{
+    struct hr__device *dev = job->dev;
+
+    hr__works_stop(take_blocked(job));
+    hr__works_stop(hr__budget_unwait(job));
+    for (int i = 0; i < dev->num_engines; i++)
+        if (dev->engines[i]->backend->cancel)
+            dev->engines[i]->backend->cancel(dev->engines[i]);
+}
+
 static void act(struct due *due)
 {
     for (int i = 0; i < due->num_stopped; i++) {
-        hr__job_stop_now(due->stopped[i]);
+        stop(due->stopped[i]);
         hr__job_unref(due->stopped[i]);
     }
     for (int i = 0; i < due->num_hung; i++) {

@@ -320,3 +320,60 @@ void check_idle(hr_device dev)
     CHECK(stats.bytes_in_flight == 0, "%zu bytes in flight",
           stats.bytes_in_flight);
 }
+
+// ---- A worker that is busy -------------------------------------------------
+
+static atomic_int held, missed;
+static atomic_bool let_go;
+
+// (What is the user's must not wait on a worker; this plays a slow one.)
+static void hold(void *ctx)
+{
+    (void)ctx;
+    // The worker was so fast that the last reference was ours.
+    if (!hr__on_library_thread()) {
+        atomic_fetch_add(&missed, 1);
+        return;
+    }
+    atomic_fetch_add(&held, 1);
+    while (!atomic_load(&let_go))
+        test_sleep(TEST_MS);
+}
+
+// The worker gives back the last reference to the source.
+static hr_job hold_worker(hr_device dev, hr_image to)
+{
+    static uint8_t pixels[8 * 8 * 3];
+    hr_image from =
+        hr_image_create(dev, hr_image_params(.w = 8, .h = 8, .c = 3,
+                                             .dtype = HR_U8, .layout = HR_NHWC,
+                                             .data = pixels, .free_fn = hold));
+    struct hr_sample s = {.image = from, .out = to};
+    hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
+
+    CHECK(job, "%s", hr_last_error());
+    hr_image_release(&from);
+    return job;
+}
+
+hr_job scene_hold_worker(hr_device dev, hr_image to)
+{
+    hr_job job;
+
+    atomic_store(&held, 0);
+    atomic_store(&let_go, false);
+    for (;;) {
+        atomic_store(&missed, 0);
+        job = hold_worker(dev, to);
+        while (!atomic_load(&held) && !atomic_load(&missed))
+            test_sleep(TEST_MS);
+        if (atomic_load(&held))
+            return job;
+        hr_job_release(&job);
+    }
+}
+
+void scene_let_go(void)
+{
+    atomic_store(&let_go, true);
+}

@@ -60,4 +60,9 @@ hr_job scene_copy(hr_device dev, hr_image from, hr_image to,
 // Bytes in flight are 0 after everything has ended.
 void check_idle(hr_device dev);
 
+// Keeps a worker of the CPU busy until scene_let_go(): it has made this small
+// image of 8 x 8, and gives the source back. One at a time.
+hr_job scene_hold_worker(hr_device dev, hr_image to);
+void scene_let_go(void);
+
 #endif

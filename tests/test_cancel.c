@@ -25,38 +25,12 @@ static int count_status(hr_job job, enum hr_status status)
 
 // ---- The only host thread is busy -----------------------------------------
 
-static atomic_int in_callback;
-static atomic_bool let_go;
-
-// (A callback must not wait; this one plays a slow one.)
-static void slow_callback(void *ctx, const struct hr_job_t *job)
-{
-    (void)ctx;
-    (void)job;
-    atomic_fetch_add(&in_callback, 1);
-    while (!atomic_load(&let_go))
-        test_sleep(TEST_MS);
-}
-
-static hr_job block_worker(hr_device dev, hr_image from, hr_image to)
-{
-    struct hr_sample s = {.image = from, .out = to};
-    hr_job job;
-
-    atomic_store(&in_callback, 0);
-    atomic_store(&let_go, false);
-    job = hr_submit(dev, &s, 1, NULL, hr_job_params(.on_done = slow_callback));
-    CHECK(job && test_reaches(&in_callback, 1), "the worker is not blocked");
-    return job;
-}
-
 static void before_it_begins(void)
 {
     uint64_t seed = test_seed;
     hr_device dev = test_device("cpu", 1, 0);
-    hr_image a = test_image(dev, 8, 8, 3, &seed);
     hr_image b = test_image(dev, 8, 8, 3, &seed);
-    hr_job blocker = block_worker(dev, a, b);
+    hr_job blocker = scene_hold_worker(dev, b);
     struct watched w;
 
     scene_init(&scene, dev, 5, SCENE_MIXED);
@@ -67,12 +41,11 @@ static void before_it_begins(void)
           "not without the worker");
     CHECK(count_status(w.job, HR_ECANCELED) == 5, "all five");
     hr_job_cancel(w.job);
-    atomic_store(&let_go, true);
+    scene_let_go();
     CHECK(watch_wait(&w) == HR_ECANCELED, "cancelled");
     scene_check_results(&scene, w.job, HR_ON_ERROR_FAIL);
     watch_finish(&w);
     hr_job_release(&blocker);
-    hr_image_release(&a);
     hr_image_release(&b);
     check_idle(dev);
     scene_finish(&scene);
