@@ -93,11 +93,12 @@ struct hr_job_params {
     // 0 = all they offer. The CPU does the rest. It serves to look at one span
     // of an engine by itself.
     uint32_t spans;
-    // Called exactly once when the job has ended, on a thread of the library,
-    // before any poll or wait says so: whoever waited may free ctx. Never by
-    // the thread that begins the job, but perhaps before it has the handle. It
-    // may poll its own job, submit and release, also the caller's reference to
-    // that job, but must not wait or close devices.
+    // Called exactly once when the job has ended, before any poll or wait says
+    // so: whoever waited may free ctx. Each device has one thread for these
+    // calls, which come in the order in which its jobs ended: a slow one delays
+    // the others, and nothing else. It may come before hr_submit() has returned.
+    // It may poll its own job, submit and release, also the caller's reference
+    // to that job, but must not wait for anything or close devices.
     void (*on_done)(void *ctx, const struct hr_job_t *job);
     void *ctx;
     int event_fd;  // > 0: an eventfd of the caller's; 1 is added to

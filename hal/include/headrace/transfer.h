@@ -12,8 +12,9 @@
 // Each of the three has two forms. ..._begin() submits a job that can be
 // polled, waited for, cancelled and that calls back as every job does (see
 // job.h; of the params tier, strict, on_error and first_slot mean nothing
-// here). The host memory is borrowed until the job is done. Without _begin it
-// waits: HR_OK, or
+// here). The host memory is borrowed until the job is done. Of the budget each
+// job takes its own records, some kilobytes: HR_EAGAIN, or it waits for room if
+// its params say so. Without _begin it waits, for room too: HR_OK, or
 //   HR_ETIMEDOUT  not done in timeout_ns, or the device did not answer in the
 //                 time that a span may take (hr_device_params.deadline_ns)
 //   HR_EINPUT     the image that is read could not be made
