@@ -41,7 +41,8 @@ STEPS = {
     "manifest": (["headrace"], "/usr/bin/python3 $ROOT/tests/"
                  "manifest_numbers.py $BUILD/headrace"),
     "cli": (["headrace"], "bash $ROOT/tests/cli_test.sh $BUILD/headrace"),
-    "tools": (["headrace"], "bash $ROOT/tests/tools_test.sh $BUILD/headrace"),
+    "tools": (["headrace", "va_driver"],
+              "bash $ROOT/tests/tools_test.sh $BUILD/headrace"),
     "report": (["headrace", "test_report", "test_validate"],
                "bash $ROOT/tests/report_test.sh $BUILD"),
     "package": (["all"], "bash $ROOT/tests/package_test.sh $BUILD"),
@@ -157,6 +158,7 @@ class Tree:
             "POCL_CACHE_DIR": self.where / "pocl",
             "XDG_CACHE_HOME": private / "cache", "TMPDIR": private,
             "ASAN_OPTIONS": "use_sigaltstack=0",
+            "LSAN_OPTIONS": f"suppressions={self.source}/tests/leaks.supp",
             "HEADRACE_CORPUS": os.environ.get("HEADRACE_CORPUS") or
                                ROOT.parent / "shared" / "corpus",
             # So that all copies share what was compiled.
