@@ -41,7 +41,7 @@ STEPS = {
     "manifest": (["headrace"], "/usr/bin/python3 $ROOT/tests/"
                  "manifest_numbers.py $BUILD/headrace"),
     "cli": (["headrace"], "bash $ROOT/tests/cli_test.sh $BUILD/headrace"),
-    "tools": (["headrace", "va_driver"],
+    "tools": (["headrace", "va_driver", "va_node_type"],
               "bash $ROOT/tests/tools_test.sh $BUILD/headrace"),
     "report": (["headrace", "test_report", "test_validate"],
                "bash $ROOT/tests/report_test.sh $BUILD"),
@@ -305,7 +305,7 @@ class Runner:
         whole = path.read_text()
         path.write_text(changed(fault, whole))
         try:
-            return tree.run(test, max(20, 5 * self.plain[test][1]))[0]
+            return tree.run(test, max(60, 5 * self.plain[test][1]))[0]
         finally:
             path.write_text(whole)
 
