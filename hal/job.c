@@ -22,8 +22,6 @@ void hr__job_unref(struct hr__job *job)
     for (int i = 0; i < job->pub.num_samples; i++)
         if (job->works[i].given_up)
             hr__work_free(&job->works[i]);
-    if (job->fd >= 0)
-        close(job->fd);
     pthread_cond_destroy(&job->done_cond);
     pthread_mutex_destroy(&job->lock);
     hr__pool_put(&dev->pool, job);

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Opens reports in a headless Chromium: no console error, every chart drawn,
-# nothing wider than the window, at 1280 and at 400 pixels, light and dark.
+# Opens reports in a headless Chromium: no console error, every chart drawn
+# where its data lies, every text and number of the data on the page, nothing
+# wider than the window, at 1280 and at 400 pixels, light and dark.
 #   report_test.sh BUILD [SHOTS]   SHOTS: a folder that gets the screenshots
 # Exit code 77: not run.
 set -uo pipefail
@@ -78,18 +79,22 @@ open_page()  # file width at-least-charts scheme
     fi
 }
 
-# What has a name of its own in a timeline has a colour of its own, waiting too.
-colors()  # file
+# The page says what its data says. And what has a name of its own in a
+# timeline has a colour of its own, waiting too.
+contents()  # file
 {
     local legends=0 line twice
     chrome 1280 --dump-dom "file://$1" >"$tmp/dom" 2>/dev/null
+    python3 "$(dirname "$0")/report_page.py" "$tmp/dom" ||
+        complain "$1 does not say what its data says"
     while read -r line; do
         legends=$((legends + 1))
         twice=$(grep -oE 'var\(--[a-z0-9]+\)' <<<"$line" | sort | uniq -d)
         [[ -z $twice ]] || complain "$1: parts of one colour in ${line:0:400}"
     done < <(grep -oE '<div class="legend">(<span><i[^>]*></i>[^<]*</span>)+' \
                   "$tmp/dom")
-    ((legends)) || complain "$1: no timeline with a legend"
+    ((legends)) || [[ $1 == */validate.html ]] ||
+        complain "$1: no timeline with a legend"
 }
 
 # harm WHAT WIDTH SCHEME WORDS OLD NEW: the sample with that done to its script
@@ -134,6 +139,10 @@ self_test()
         "$all.map((d) => ({ ...d, data: d.data.map(() => null) }))"
     harm "a value less" 1280 light "elements" "$all" \
         "$all.map((d) => ({ ...d, data: d.data.slice(1) }))"
+    harm "axes that are swapped" 1280 light "is not where" \
+        '({ x: p[0], y: p[1] })' '({ x: p[1], y: p[0] })'
+    harm "bars of half the length" 1280 light "is not where" "$all" \
+        "$all.map((d) => ({ ...d, data: d.data.map((v) => v?.x ? v : v / 2) }))"
     harm "no ink" 400 light "is not in its colour" "$all" "$all.map((d) => (
         { ...d, backgroundColor: 'transparent', borderColor: 'transparent' }))"
 }
@@ -150,12 +159,13 @@ sample_charts=$charts
 open_page "$tmp/sample.html" 1280 $charts
 open_page "$tmp/sample.html" 400 $charts
 open_page "$tmp/sample.html" 1280 $charts dark
-colors "$tmp/sample.html"
+contents "$tmp/sample.html"
 # What the commands write, of pictures with findings and of none.
 if "$build/tests/test_validate" --sample "$tmp/validate.html"; then
     ((!charts)) || charts=2
     open_page "$tmp/validate.html" 1280 $charts
     open_page "$tmp/validate.html" 400 $charts
+    contents "$tmp/validate.html"
 else
     complain "no report of findings"
 fi
@@ -165,7 +175,7 @@ if "$build/headrace" profile "$tmp/pictures" --backends cpu --seconds 2 \
     ((!charts)) || charts=3
     open_page "$tmp/profile.html" 1280 $charts
     open_page "$tmp/profile.html" 400 $charts
-    colors "$tmp/profile.html"
+    contents "$tmp/profile.html"
 else
     complain "no report of a profile"
 fi

@@ -185,6 +185,29 @@ static void test_reasons(void)
         CU_ASSERT(seen > 0);
     }
 }
+
+// What the device has no room for is the CPU's.
+static void test_too_large(void)
+{
+    const struct hr_op ops[] = {hr_op_decode(0),
+                                hr_op_resize(.w = 20, .h = 20)};
+    struct hr_sample s = {.path = env.files[0], .ops = ops, .num_ops = 2};
+    struct ocl *o = opencl_private(env.ocl);
+    size_t room = o->work_bytes;
+
+    for (int k = 0; k < 2; k++) {
+        struct opencl_run r;
+
+        o->work_bytes = k ? room : 1;
+        r = opencl_start(env.ocl, &s, 1,
+                         hr_batch_params(.n = 1, .c = 3, .h = 20, .w = 20));
+        hr_job_wait(r.job, HR_FOREVER);
+        CU_ASSERT_EQUAL(r.job->results[0].status, HR_OK);
+        CU_ASSERT_EQUAL(!(r.job->results[0].why & HR_WHY_SIZE), k);
+        opencl_finish(&r);
+    }
+}
+
 // ---- Pixels, batches, jobs ------------------------------------------------
 
 static void test_images(void)
@@ -229,6 +252,7 @@ static void test_batches(void)
 {
     static const int sizes[] = {1, 16, 256};
     uint64_t most[COUNT(sizes)];
+    struct hr_profile before, after;
 
     opencl_fill(many, many_ops, MOST);
     for (int k = 0; k < COUNT(sizes); k++) {
@@ -237,14 +261,18 @@ static void test_batches(void)
         struct ocl *o = opencl_private(env.ocl);
         uint64_t launches = o->launches, batches = o->batches;
         uint64_t transfers = o->transfers;
-        struct opencl_run a = opencl_start(env.cpu, many, sizes[k], &p);
-        struct opencl_run b = opencl_start(env.ocl, many, sizes[k], &p);
+        struct opencl_run a = opencl_start(env.cpu, many, sizes[k], &p), b;
 
+        hr_device_profile(env.ocl, &before);
+        b = opencl_start(env.ocl, many, sizes[k], &p);
         CU_ASSERT_EQUAL(opencl_differences(&a, &b, sizes[k], "batch"), 0);
         CU_ASSERT_EQUAL(opencl_count_spans(&b, sizes[k], HR_RECONSTRUCT),
                         sizes[k]);
         launches = o->launches - launches;
         batches = o->batches - batches;
+        hr_device_profile(env.ocl, &after);
+        CU_ASSERT_EQUAL(after.engines[0].launches - before.engines[0].launches,
+                        launches);
         CU_ASSERT(batches > 0 && launches > 0 && launches <= 6 * batches);
         most[k] = (launches + batches - 1) / (batches ? batches : 1);
         CU_ASSERT_EQUAL(o->transfers - transfers, 2 * batches);
@@ -416,6 +444,7 @@ int main(int argc, char **argv)
         {"geometries", test_geometries},
         {"random_ops", test_random_ops},
         {"reasons", test_reasons},
+        {"too_large", test_too_large},
         {"images", test_images},
         {"batches", test_batches},
         {"large_results", test_large_results},

@@ -26,8 +26,9 @@
 //
 // How a script knows that a page came up whole: <html data-selfcheck="ok">;
 // anything else it says is what went wrong. Of a chart that means that each
-// value has an element, in the colour of its series where it lies. data-charts, data-tables,
-// data-images and data-timelines count what was drawn, data-width is how wide.
+// value has an element, where it lies on the axes and in the colour of its
+// series. data-charts, data-tables, data-images and data-timelines count what
+// was drawn, data-width is how wide.
 //
 // Threads: one report belongs to one thread.
 #ifndef HEADRACE_TOOLS_REPORT_H

@@ -75,7 +75,7 @@ function axis(item, title, isValue) {
         a.type = item.log ? "logarithmic" : "linear";
         if (item.log) {
             const values = item.series.flatMap((s) => s.values || []);
-            a.min = 1;
+            a.min = .5;     // so that the bar of a 1 has a height
             a.max = Math.pow(10, Math.ceil(Math.log10(
                 Math.max(10, ...values))));
             a.ticks.callback = (v) => isPower(v) ? v.toLocaleString("en")
@@ -274,6 +274,21 @@ function spot(e, item) {
              small: long < 3 || wide < 6 };
 }
 
+// Whether an element ends where its value lies on the axes. The value is that
+// of the page's data, not the one that the chart was given.
+function isInPlace(chart, e, item, s, k) {
+    const { x, y } = chart.scales;
+    const near = (a, b) => Math.abs(a - b) <= 1;
+
+    if (item.kind === "lines")
+        return near(e.x, x.getPixelForValue(s.points[k][0])) &&
+               near(e.y, y.getPixelForValue(s.points[k][1]));
+    const scale = isLying(item) ? x : y, end = isLying(item) ? e.x : e.y;
+    const place = scale.getPixelForValue(s.values[k]);
+    return item.log ? near(end, place)
+        : near(end - e.base, place - scale.getPixelForValue(0));
+}
+
 // What is not drawn of a series where its data must be; "" = all is there.
 function missingSeries(chart, all, item, i) {
     const s = item.series[i], dataset = chart.data.datasets[i];
@@ -292,6 +307,8 @@ function missingSeries(chart, all, item, i) {
         const place = spot(made[k], item);
         if (!place)
             return "element " + k + " has no extent";
+        if (!isInPlace(chart, made[k], item, s, k))
+            return "element " + k + " is not where its value is";
         // Lines cross; the last one drawn is what is seen.
         const inks = item.kind === "lines"
             ? item.series.map((_, n) => color(series(n)))
