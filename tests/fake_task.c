@@ -218,6 +218,7 @@ void fake_run(struct fake *f, struct hr__task *task)
     k = ++f->begun;
     pthread_mutex_unlock(&f->lock);
     atomic_fetch_add(&fake_counts.begun, 1);
+    atomic_fetch_add(&fake_counts.complete, task->pic->info.ends);
     if (f->s.gate)
         wait_for_gate();
     hr__task_begun(task);

@@ -153,6 +153,63 @@ static void files(void)
     free(longer.data);
 }
 
+// Of a picture that is longer than what is read of it at first: is all known
+// that is known of the same bytes in memory?
+static void long_file(hr_device dev, const struct bytes *b, const char *what)
+{
+    hr_image from_file = image_of(dev, HR_U8, HR_MEMORY_HOST);
+    hr_image from_data = image_of(dev, HR_U8, HR_MEMORY_HOST);
+    const struct hr_op fit[] = {hr_op_decode(0), hr_op_resize(.w = W, .h = H)};
+    struct hr_sample s = {.ops = fit, .num_ops = 2};
+    struct hr_result file, data;
+    int before = atomic_load(&fake_counts.complete), of_data;
+
+    CHECK(b->size > 3 << 16, "%s: only %zu bytes", what, b->size);
+    s.data = b->data;
+    s.size = b->size;
+    s.out = from_data;
+    data = run(dev, &s);
+    of_data = atomic_load(&fake_counts.complete) - before;
+    s.data = NULL;
+    s.path = test_file(b, ".jpg");
+    s.out = from_file;
+    file = run(dev, &s);
+    CHECK(atomic_load(&fake_counts.complete) - before == 2 * of_data,
+          "%s: has it an end?", what);
+    CHECK(file.status == data.status && file.offset == data.offset &&
+              file.width == data.width && file.why == data.why,
+          "%s: %s and %s", what, file.message, data.message);
+    CHECK(!memcmp(from_file->params.data, from_data->params.data,
+                  from_data->size),
+          "%s: another picture", what);
+    hr_image_release(&from_file);
+    hr_image_release(&from_data);
+}
+
+static void long_files(void)
+{
+    struct jpeg_spec spec = {
+        .w = 700, .h = 700, .space = JCS_YCbCr, .quality = 95};
+    uint64_t seed = test_seed;
+    struct bytes b;
+    hr_device dev;
+
+    fake_reset_spans(FAKE_DRS);
+    dev = test_device("fake", 1, 0);
+    for (int i = 0; i < 4; i++) {
+        spec.progressive = i == 1;
+        spec.separate = i == 2;
+        b = i < 3 ? test_jpeg_of(&spec, &seed) : test_png(700, 700, &seed);
+        long_file(dev, &b, "whole");
+        if (i == 0)
+            CHECK(atomic_load(&fake_counts.complete) == 2, "the end is there");
+        b.size = b.size * 9 / 10;
+        long_file(dev, &b, "cut short");
+        free(b.data);
+    }
+    hr_device_close(&dev);
+}
+
 // What a picture will need is known before it is decoded.
 static void memory_limit(void)
 {
@@ -371,9 +428,9 @@ static void parts(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(names),        TEST_CASE(tables),    TEST_CASE(files),
-        TEST_CASE(memory_limit), TEST_CASE(cut_short), TEST_CASE(ends),
-        TEST_CASE(counts),       TEST_CASE(parts),
+        TEST_CASE(names),      TEST_CASE(tables),       TEST_CASE(files),
+        TEST_CASE(long_files), TEST_CASE(memory_limit), TEST_CASE(cut_short),
+        TEST_CASE(ends),       TEST_CASE(counts),       TEST_CASE(parts),
     };
     uint64_t seed;
 
