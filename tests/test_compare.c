@@ -189,13 +189,60 @@ static void filters(void)
         }
 }
 
+// ---- Images ----------------------------------------------------------------
+
+// By the public function: any layout, levels of what normalize has made, where
+// the largest difference is, and what does not fit together.
+static void images(void)
+{
+    enum { W = 5, H = 3, ONE = 2 * W + 3 };
+    static const struct hr_normalize n = {.mean = {.5f, .4f, .3f},
+                                          .std = {.25f, .5f, 2}};
+    hr_device cpu = test_device("cpu", 1, 0);
+    hr_image a, b, wide;
+    struct hr_difference diff;
+
+    hr__table_build(&table, &n, 3, HR_F16);
+    a = hr_image_create(cpu, hr_image_params(.w = W, .h = H, .c = 3,
+                                             .dtype = HR_F16));
+    b = hr_image_create(cpu,
+                        hr_image_params(.w = W, .h = H, .c = 3, .dtype = HR_F16,
+                                        .layout = HR_NHWC));
+    wide = hr_image_create(cpu, hr_image_params(.w = W + 1, .h = H, .c = 3,
+                                                .dtype = HR_F16));
+    for (int i = 0; i < W * H; i++)
+        for (int c = 0; c < 3; c++) {
+            int more = i == 4 ? 9 : i == ONE && c == 2 ? 40 : 0;
+
+            ((uint16_t *)a->params.data)[c * W * H + i] =
+                table.f16[c][7 * i + c];
+            ((uint16_t *)b->params.data)[3 * i + c] =
+                table.f16[c][7 * i + c + more];
+        }
+    CHECK(!hr_image_compare(a, b, &n, &diff), "%s", hr_last_error());
+    CHECK(diff.elements == 3 * W * H && diff.differing == 4 &&
+              diff.by_levels[9] == 3 && diff.by_levels[40] == 1,
+          "%d of %d, %d by 9", (int)diff.differing, (int)diff.elements,
+          (int)diff.by_levels[9]);
+    CHECK(diff.max == 40 && diff.sum == 67 && diff.squares == 243 + 1600,
+          "max %.17g, sum %.17g, squares %.17g", diff.max, diff.sum,
+          diff.squares);
+    CHECK(diff.x == 3 && diff.y == 2 && diff.c == 2, "at %d, %d of %d", diff.x,
+          diff.y, diff.c);
+    CHECK(!hr_image_compare(a, a, &n, &diff) && !diff.differing && diff.alike,
+          "itself");
+    CHECK(hr_image_compare(a, wide, &n, &diff) == HR_EINVAL, "another size");
+    hr_image_release(&a);
+    hr_image_release(&b);
+    hr_image_release(&wide);
+    hr_device_close(&cpu);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(levels),
-        TEST_CASE(no_numbers),
-        TEST_CASE(decibels),
-        TEST_CASE(filters),
+        TEST_CASE(levels),  TEST_CASE(no_numbers), TEST_CASE(decibels),
+        TEST_CASE(filters), TEST_CASE(images),
     };
 
     hr__table_build(&table, NULL, 1, HR_F32);
