@@ -30,11 +30,11 @@ enum {
 
 // How spans are tried.
 enum hr__pass {
-    HR__PASS_EXACT,  // pictures x geometries x element types: equal bits
-    HR__PASS_PLANES,  // of a media engine: planes as its inverse DCT leaves them,
-                      // before anybody upsamples
-    HR__PASS_SCALED,  // of its video processor, in tier FAST: nobody says how a
-                      // processor scales, so only a picture that is alike
+    HR__PASS_EXACT,   // geometries x element types: the bits must be equal
+    HR__PASS_PLANES,  // of a media engine: planes as its inverse DCT leaves
+                      // them, before anybody upsamples
+    HR__PASS_SCALED,  // of its video processor, in tier FAST. Nobody says how
+                      // a processor scales: its pictures must be alike
 };
 
 // What both sides make of one picture: [0] the CPU, [1] the device.
@@ -49,9 +49,9 @@ struct hr__trial {
     struct hr_certificate *cert;
     int64_t deadline, job_ns;  // of all of it; of one job
     bool late, broke;          // the device failed: it may do better
-    struct {
+    struct hr__sums {
         double elements, differing, sum, squares;
-    } sums[HR__MAX_RECORDS];
+    } sums[HR__MAX_RECORDS];  // of each record
     enum hr__pass pass;
     int from;  // the first record of the pass
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The test behind a certificate: generated pictures, each in some cases, made
 // by every span of the engine alone (the host does the stages around it) and by
-// the readable C of a CPU device, and compared.
+// the readable C of a CPU device, and compared: a record for each span and, of a
+// media engine, each kind of JPEG.
 //
 // It runs through the public way of a job, on a device that nobody else knows
 // yet: dev->probing leaves the planner one span, strict forbids it to fall
@@ -43,14 +44,17 @@ static void add(struct hr__trial *t, int record,
                 const struct hr_difference *diff)
 {
     struct hr_certificate_record *r = &t->cert->records[record];
-    double elements = t->sums[record].elements += (double)diff->elements;
+    struct hr__sums *sums = &t->sums[record];
 
+    sums->elements += (double)diff->elements;
+    sums->differing += (double)diff->differing;
+    sums->sum += diff->sum;
+    sums->squares += diff->squares;
     r->pictures++;
+    r->differing = rounded(sums->differing / sums->elements);
     r->max = diff->max > r->max ? rounded(diff->max) : r->max;
-    r->differing = rounded(
-        (t->sums[record].differing += (double)diff->differing) / elements);
-    r->mean = rounded((t->sums[record].sum += diff->sum) / elements);
-    r->psnr = hr__psnr(t->sums[record].squares += diff->squares, elements);
+    r->mean = rounded(sums->sum / sums->elements);
+    r->psnr = hr__psnr(sums->squares, sums->elements);
     r->failed = r->failed || (t->pass == HR__PASS_SCALED && !diff->alike);
 }
 
