@@ -212,20 +212,24 @@ enum hr_status hr_image_compare(hr_image a, hr_image b,
                                 const struct hr_normalize *normalize,
                                 struct hr_difference *out)
 {
-    const struct hr_image_params *l = &a->params, *r = &b->params;
-    struct hr__dst left = dst_of(l), right = dst_of(r);
+    struct hr__dst left, right;
     struct hr__table table;
     double units[3];
 
-    if (!l->data || !r->data)
+    if (!a || !b || !out)
+        return hr__fail(HR_EINVAL, "no image, or no place for the result");
+    left = dst_of(&a->params);
+    right = dst_of(&b->params);
+    if (!left.data || !right.data)
         return hr__fail(HR_EINVAL, "device memory is not compared");
-    if (l->w != r->w || l->h != r->h || l->c != r->c || l->dtype != r->dtype)
+    if (left.w != right.w || left.h != right.h || left.c != right.c ||
+        left.dtype != right.dtype)
         return hr__fail(HR_EINVAL, "other sizes or types of elements");
     // f32, though the elements may be halves: the exact size of a level.
     if (normalize)
-        hr__table_build(&table, normalize, l->c, HR_F32);
-    hr__level_units(normalize && l->dtype != HR_U8 ? &table : NULL, HR_F32,
-                    l->c, units);
+        hr__table_build(&table, normalize, left.c, HR_F32);
+    hr__level_units(normalize && left.dtype != HR_U8 ? &table : NULL, HR_F32,
+                    left.c, units);
     hr__compare(&left, &right, units, out);
     return HR_OK;
 }

@@ -232,6 +232,7 @@ static void images(void)
     CHECK(!hr_image_compare(a, a, &n, &diff) && !diff.differing && diff.alike,
           "itself");
     CHECK(hr_image_compare(a, wide, &n, &diff) == HR_EINVAL, "another size");
+    CHECK(hr_image_compare(a, NULL, &n, &diff) == HR_EINVAL, "no image");
     hr_image_release(&a);
     hr_image_release(&b);
     hr_image_release(&wide);
