@@ -1,57 +1,89 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between the files of a certificate: its three tests, what they share, and
-// where it is kept.
+// Between the files of a certificate: the runner, its cases, and where a
+// certificate is kept.
 #ifndef HR__CERTIFICATE_H
 #define HR__CERTIFICATE_H
 
 #include "hal/hal.h"
 
-enum { HR__SOURCE_BYTES = 64 << 10 };  // of a generated picture, at most
-
 // That an inverse DCT may be off by, outside EXACT.
 #define HR__CLOSE_LEVELS 2.0
 
-// ---- The tests ------------------------------------------------------------
+// certificate.c: whether a span may be used in a tier, by its record. NULL: it
+// has none.
+bool hr__certificate_allows(const struct hr_certificate_record *record,
+                            enum hr_tier tier);
 
-// certificate_probe.c: fills spans. *keep: it would end so again.
-enum hr_status hr__certificate_probe(struct hr__device *dev,
-                                     struct hr_certificate *cert, bool *keep);
-// certificate_kinds.c: how the planes of the first engine, a media engine,
-// compare with the host's.
-enum hr_status hr__certificate_kinds(struct hr__device *dev,
-                                     struct hr_certificate *cert);
-// certificate_fast.c: adds the span of its video processor, if it has one, and
-// what that does by kinds. *keep: as above.
-#define HR__FAST_SPAN HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE)
-enum hr_status hr__certificate_fast(struct hr__device *dev,
-                                    struct hr_certificate *cert, bool *keep);
+// certificate_run.c: fills the records of the device's first engine. *keep: it
+// would end so again.
+enum hr_status hr__certificate_run(struct hr__device *dev,
+                                   struct hr_certificate *cert, bool *keep);
 
-// ---- certificate_test.c: what they share ----------------------------------
+// ---- The runner's state -----------------------------------------------------
 
-// The CPU device to compare with: one thread, the readable C.
-hr_device hr__certificate_cpu(struct hr__device *dev);
-// What the user limited is lifted meanwhile: returns it. Afterwards, when all
-// has ended, the limits are put back and the counters start again.
-struct hr_device_params hr__certificate_lift(struct hr__device *dev);
-void hr__certificate_end(struct hr__device *dev,
-                         const struct hr_device_params *mine);
-// How long a span may take in it: what the user allows, up to a minute.
-int64_t hr__certificate_span_ns(const struct hr__device *dev);
-// HR_EDEVICE, as hr_last_error() says.
-enum hr_status hr__certificate_gave_up(const char *text);
-// What a failed sample of the device says of all: HR_OK, nothing; else the test
-// ends here.
-enum hr_status hr__certificate_failed(const struct hr_result *r);
-// Up to 1e-9, as the file keeps them: what is not 0 stays so.
-double hr__certificate_rounded(double x);
+enum {
+    HR__CASES = 20,               // of one picture, at most
+    HR__CASE_OPS = 5,             // of one case, at most
+    HR__SOURCE_BYTES = 64 << 10,  // of an encoded picture, and of its planes
+    HR__MAX_RECORDS = HR_NUM_STAGES * (HR_NUM_STAGES + 1) / 2,
+};
 
-// certificate_cases.c: geometry number i of a picture of w x h, as at most
-// HR__CASE_OPS ops; how many.
-enum { HR__CASES = 20, HR__CASE_OPS = 3 };
-int hr__certificate_case(int i, int w, int h, struct hr_op *ops);
+// How spans are tried.
+enum hr__pass {
+    HR__PASS_EXACT,   // geometries x element types: the bits must be equal
+    HR__PASS_PLANES,  // of a media engine: planes as its inverse DCT leaves
+                      // them, before anybody upsamples
+    HR__PASS_SCALED,  // of its video processor, in tier FAST. Nobody says how
+                      // a processor scales: its pictures must be alike
+};
 
-// ---- certificate_file.c: keys are text that ends in a newline -------------
+// What both sides make of one picture: [0] the CPU, [1] the device.
+struct hr__case {
+    struct hr_op ops[HR__CASE_OPS];
+    const struct hr_normalize *normalize;  // NULL: its elements are levels
+    hr_image out[2];
+};
 
+struct hr__trial {
+    struct hr__device *dev[2];
+    struct hr_certificate *cert;
+    int64_t deadline, job_ns;  // of all of it; of one job
+    bool late, broke;          // the device failed: it may do better
+    struct hr__sums {
+        double elements, differing, sum, squares;
+    } sums[HR__MAX_RECORDS];  // of each record
+    enum hr__pass pass;
+    int from;  // the first record of the pass
+
+    bool second;  // the small encoded pictures are through
+    int at;       // number of the next one
+
+    // The picture at hand: encoded bytes, or an image on each device.
+    int number, w, h, c;
+    int kind;  // enum hr_jpeg_kind
+    size_t size;
+    hr_image source[2];
+    int n;
+    struct hr__case cases[HR__CASES];
+    struct hr_sample samples[2][HR__CASES];
+    size_t num_planes;  // bytes of all its planes, without gaps
+    uint8_t planes[2][HR__SOURCE_BYTES];
+    bool have[2];
+
+    atomic_int refs;  // the runner's and one per job: a job that hangs for ever
+                      // still reads bytes
+    uint8_t bytes[HR__SOURCE_BYTES];
+};
+
+// certificate_cases.c: the next picture of the pass becomes that at hand;
+// HR_PENDING: there are no more. Then its cases, and what it holds is freed.
+enum hr_status hr__trial_picture(struct hr__trial *t);
+enum hr_status hr__trial_cases(struct hr__trial *t);
+void hr__trial_drop(struct hr__trial *t);
+
+// ---- On disk -----------------------------------------------------------------
+
+// certificate_file.c: keys are text that ends in a newline.
 enum { HR__CERTIFICATE_KEY = 2048 };
 bool hr__certificate_load(struct hr__device *dev, const char *key,
                           struct hr_certificate *cert);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Certificates on disk, one small text file per key:
 //
-//   headrace certificate 2
+//   headrace certificate 3
 //   <the key, line by line>
 //   tested <seconds since 1970>
-//   span <first> <last> <pictures> <failed> <differing> <max> <mean> <psnr>
-//   kind <kind> <pictures> <max> <mean>
-//   fast <kind> <pictures> <failed> <max> <mean> <psnr>
+//   record <first> <last> <kind> <tier> <pictures> <failed> <differing> <max>
+//     <mean> <psnr>                       (one line, for each of them)
 //   sum <hash of all lines before>
 //
 // Numbers with a fraction are counted in 1e-9, so that no locale matters. A
@@ -22,7 +21,7 @@
 
 enum { NAME_BYTES = 64, FILE_BYTES = HR__CERTIFICATE_KEY + 2048 };
 
-static const char first_line[] = "headrace certificate 2\n";
+static const char first_line[] = "headrace certificate 3\n";
 
 // FNV-1a, 64 bits (Fowler, Noll, Vo).
 static uint64_t hash(const char *text, size_t size)
@@ -64,62 +63,31 @@ static size_t read_text(struct hr__device *dev, const char *name,
     return size;
 }
 
-static bool read_span(const char **at, struct hr_span_certificate *s)
+static bool read_record(const char **at, struct hr_certificate_record *r)
 {
-    int64_t differing, max, mean, psnr;
-    int first, last, failed, used = 0;
+    int first, last, kind, tier, failed, used = 0;
+    int64_t n[4];
 
     if (sscanf(*at,
-               "span %d %d %d %d %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64
-               "%n",
-               &first, &last, &s->pictures, &failed, &differing, &max, &mean,
-               &psnr, &used) != 8 ||
+               "record %d %d %d %d %d %d %" SCNd64 " %" SCNd64 " %" SCNd64
+               " %" SCNd64 "%n",
+               &first, &last, &kind, &tier, &r->pictures, &failed, &n[0], &n[1],
+               &n[2], &n[3], &used) != 10 ||
         (*at)[used] != '\n' || first < 0 || last < first ||
-        last >= HR_NUM_STAGES || s->pictures < 0 || failed & ~1 ||
-        differing < 0 || max < 0 || mean < 0 || psnr < 0)
+        last >= HR_NUM_STAGES || kind < HR_KIND_ALL || kind >= HR_NUM_KINDS ||
+        tier < 0 || tier > HR_FAST || r->pictures < 0 || failed & ~1)
         return false;
-    s->span = (struct hr_span){(enum hr_stage)first, (enum hr_stage)last};
-    s->differing = (double)differing / 1e9;
-    s->max = (double)max / 1e9;
-    s->mean = (double)mean / 1e9;
-    s->psnr = (double)psnr / 1e9;
-    s->failed = failed;
-    *at += used + 1;
-    return true;
-}
-
-static bool read_kind(const char **at, struct hr_certificate *cert)
-{
-    int64_t max, mean;
-    int kind, pictures, used = 0;
-
-    if (sscanf(*at, "kind %d %d %" SCNd64 " %" SCNd64 "%n", &kind, &pictures,
-               &max, &mean, &used) != 4 ||
-        (*at)[used] != '\n' || kind < 0 || kind >= HR_NUM_KINDS ||
-        pictures < 0 || max < 0 || mean < 0)
-        return false;
-    cert->kinds[kind] = (struct hr_kind_certificate){pictures,
-                                                     (double)max / 1e9,
-                                                     (double)mean / 1e9};
-    *at += used + 1;
-    return true;
-}
-
-static bool read_fast(const char **at, struct hr_certificate *cert)
-{
-    int64_t max, mean, psnr;
-    int kind, pictures, failed, used = 0;
-
-    if (sscanf(*at, "fast %d %d %d %" SCNd64 " %" SCNd64 " %" SCNd64 "%n",
-               &kind, &pictures, &failed, &max, &mean, &psnr, &used) != 6 ||
-        (*at)[used] != '\n' || kind < 0 || kind >= HR_NUM_KINDS ||
-        pictures < 0 || failed & ~1 || max < 0 || mean < 0 || psnr < 0)
-        return false;
-    cert->fast[kind] = (struct hr_fast_certificate){.pictures = pictures,
-                                                    .max = (double)max / 1e9,
-                                                    .mean = (double)mean / 1e9,
-                                                    .psnr = (double)psnr / 1e9,
-                                                    .failed = failed};
+    for (int i = 0; i < 4; i++)
+        if (n[i] < 0)
+            return false;
+    r->span = (struct hr_span){(enum hr_stage)first, (enum hr_stage)last};
+    r->kind = (enum hr_jpeg_kind)kind;
+    r->tier = (enum hr_tier)tier;
+    r->failed = failed;
+    r->differing = (double)n[0] / 1e9;
+    r->max = (double)n[1] / 1e9;
+    r->mean = (double)n[2] / 1e9;
+    r->psnr = (double)n[3] / 1e9;
     *at += used + 1;
     return true;
 }
@@ -128,21 +96,15 @@ static bool read_fast(const char **at, struct hr_certificate *cert)
 static bool read_body(const char *text, const char *at,
                       struct hr_certificate *cert)
 {
-    int most = (int)(sizeof(cert->spans) / sizeof(*cert->spans)), used = 0;
     uint64_t sum;
+    int used = 0;
 
     if (sscanf(at, "tested %" SCNd64 "%n", &cert->tested, &used) != 1 ||
         at[used] != '\n' || cert->tested <= 0)
         return false;
-    for (at += used + 1; !strncmp(at, "span ", 5); cert->num_spans++)
-        if (cert->num_spans == most ||
-            !read_span(&at, &cert->spans[cert->num_spans]))
-            return false;
-    while (!strncmp(at, "kind ", 5))
-        if (!read_kind(&at, cert))
-            return false;
-    while (!strncmp(at, "fast ", 5))
-        if (!read_fast(&at, cert))
+    for (at += used + 1; !strncmp(at, "record ", 7); cert->num_records++)
+        if (cert->num_records == HR__MAX_RECORDS ||
+            !read_record(&at, &cert->records[cert->num_records]))
             return false;
     used = 0;
     return sscanf(at, "sum %" SCNx64 "%n", &sum, &used) == 1 &&
@@ -173,31 +135,15 @@ static size_t write_text(const char *key, const struct hr_certificate *cert,
     size_t n = (size_t)snprintf(text, FILE_BYTES, "%s%stested %" PRId64 "\n",
                                 first_line, key, cert->tested);
 
-    for (int i = 0; i < cert->num_spans && n < FILE_BYTES; i++) {
-        const struct hr_span_certificate *s = &cert->spans[i];
+    for (int i = 0; i < cert->num_records && n < FILE_BYTES; i++) {
+        const struct hr_certificate_record *r = &cert->records[i];
 
         n += (size_t)snprintf(text + n, FILE_BYTES - n,
-                              "span %d %d %d %d %.0f %.0f %.0f %.0f\n",
-                              (int)s->span.first, (int)s->span.last,
-                              s->pictures, s->failed, s->differing * 1e9,
-                              s->max * 1e9, s->mean * 1e9, s->psnr * 1e9);
-    }
-    for (int i = 0; i < HR_NUM_KINDS && n < FILE_BYTES; i++) {
-        const struct hr_kind_certificate *k = &cert->kinds[i];
-
-        if (k->pictures)
-            n += (size_t)snprintf(text + n, FILE_BYTES - n,
-                                  "kind %d %d %.0f %.0f\n", i, k->pictures,
-                                  k->max * 1e9, k->mean * 1e9);
-    }
-    for (int i = 0; i < HR_NUM_KINDS && n < FILE_BYTES; i++) {
-        const struct hr_fast_certificate *f = &cert->fast[i];
-
-        if (f->pictures)
-            n += (size_t)snprintf(text + n, FILE_BYTES - n,
-                                  "fast %d %d %d %.0f %.0f %.0f\n", i,
-                                  f->pictures, f->failed, f->max * 1e9,
-                                  f->mean * 1e9, f->psnr * 1e9);
+                              "record %d %d %d %d %d %d %.0f %.0f %.0f %.0f\n",
+                              (int)r->span.first, (int)r->span.last,
+                              (int)r->kind, (int)r->tier, r->pictures,
+                              r->failed, r->differing * 1e9, r->max * 1e9,
+                              r->mean * 1e9, r->psnr * 1e9);
     }
     if (n < FILE_BYTES)
         n += (size_t)snprintf(text + n, FILE_BYTES - n, "sum %016" PRIx64 "\n",

@@ -11,9 +11,9 @@
 // certificate is a proof; a decoder that is not ours can only be sampled.
 #include <string.h>
 
+#include "hal/compare.h"
 #include "hal/crosscheck.h"
 #include "hal/hal.h"
-#include "hal/likeness.h"
 
 enum { FIRST = 16, EVERY = 1000 };
 
@@ -112,46 +112,37 @@ bool hr__check_begin(struct hr__work *work)
 
 // ---- Comparing -------------------------------------------------------------
 
-// Levels that an element may differ by; 0 = none.
+// Levels that an element may differ by; < 0: the pictures must be equal.
 static double allowed(const struct hr__work *work)
 {
-    const struct hr_certificate *cert = &work->job->dev->pub.certificate;
-    int kind = hr__jpeg_kind(&work->pic.info);
+    const struct hr_certificate_record *r =
+        hr__certificate_record(&work->job->dev->pub.certificate,
+                               HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT),
+                               hr__jpeg_kind(&work->pic.info));
 
-    if (!cert->tested || kind < 0 || !cert->kinds[kind].pictures)
-        return 0;
     // Colour and a filter's lobes make more of a sample's deviation.
-    return cert->kinds[kind].max > 0 ? 4 * cert->kinds[kind].max + 1 : 0;
+    return r && r->max > 0 ? 4 * r->max + 1 : -1;
 }
 
 enum verdict { SAME, CLOSE, LIE };
-
-static bool same(const struct hr__dst *d, const uint8_t *packed)
-{
-    size_t n = hr__dst_row_bytes(d);
-
-    for (int i = 0; i < hr__dst_rows(d); i++, packed += n)
-        if (memcmp(hr__dst_row(d, i), packed, n))
-            return false;
-    return true;
-}
 
 static enum verdict compare(const struct hr__work *work)
 {
     const struct hr__dst *d = &work->pic.dst;
     const struct hr__check *check = work->check;
-    struct hr__likeness l;
-    double most = allowed(work);
+    struct hr__dst aside = hr__dst_packed(d, (uint8_t *)check->picture);
+    struct hr_difference diff;
+    double units[3];
+    bool alike;
 
-    if (same(d, check->picture))
+    hr__level_units(work->pic.table, d->dtype, d->c, units);
+    hr__compare(d, &aside, units, &diff);
+    if (!diff.differing)
         return SAME;
-    if (check->last == HR_RECONSTRUCT && !(most > 0))
-        return LIE;
-    hr__liken(d, work->pic.table, check->picture, &l);
     // What the processor has scaled is not within levels of anything.
-    if (check->last == HR_RECONSTRUCT ? l.max > most : !hr__alike(&l))
-        return LIE;
-    return CLOSE;
+    alike = check->last == HR_RECONSTRUCT ? diff.max <= allowed(work)
+                                          : diff.alike;
+    return alike ? CLOSE : LIE;
 }
 
 static void tell(struct hr__work *work, bool lie)

@@ -295,12 +295,10 @@ struct hr__device {
     int num_engines;
     struct hr__engine *engines[HR__MAX_ENGINES];
     char name[128], description[512];  // of a chain of several
-    // Of each engine, per tier; what its certificate denies it.
-    uint32_t refused[HR__MAX_ENGINES][3];
+    // The spans that its certificate denies each engine, by kind of JPEG (the
+    // last: of none of them) and tier.
+    uint32_t refused[HR__MAX_ENGINES][HR_NUM_KINDS + 1][3];
     uint32_t probing;  // not 0: only this span, while it is tested
-    // Of media engines, per tier: kinds of JPEG that are denied, by bits.
-    uint32_t refused_kinds[3];
-    uint32_t refused_fast;  // and kinds that are denied to its video processor
     // While it is tested: told of sample i's planes.
     void (*tap)(void *ctx, int i, const struct hr__payload *planes);
     void *tap_ctx;
@@ -520,16 +518,21 @@ bool hr__callback_of(const struct hr__job *job);
 // refused, caps and certificate. Before anybody else knows the device. Bounded
 // in time; fails if the engine does not answer.
 enum hr_status hr__certify(struct hr__device *dev);
-// The offer of engine i without what it may not do.
-void hr__device_offer(struct hr__device *dev, int i,
-                      const struct hr__picture *pic, struct hr__offer *out);
+// What it found of a span (HR__SPAN_BIT) and a kind of JPEG; NULL: nothing.
+const struct hr_certificate_record *hr__certificate_record(
+    const struct hr_certificate *cert, uint32_t span, int kind);
 
-// certificate_probe.c
+// certificate_run.c
 // Set by tests: the shortest deadline of a span in it, how long one job may
 // take besides, and when all of it has taken too long. 0: as ever.
 void hr__test_probe_limits(int64_t span_ns, int64_t job_ns, int64_t total_ns);
 
-// certificate_kinds.c
+// offer.c
+// The offer of engine i without what it may not do.
+void hr__device_offer(struct hr__device *dev, int i,
+                      const struct hr__picture *pic, struct hr__offer *out);
+
+// kind.c
 // The kind of a JPEG, enum hr_jpeg_kind; -1: none of them.
 int hr__jpeg_kind(const struct hr_info *info);
 

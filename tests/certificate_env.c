@@ -79,15 +79,9 @@ int certificate_probes(void)
     return n;
 }
 
-const struct hr_span_certificate *certificate_of(hr_device dev, uint32_t bit)
+const struct hr_certificate_record *certificate_of(hr_device dev, uint32_t bit)
 {
-    for (int i = 0; i < dev->certificate.num_spans; i++) {
-        const struct hr_span_certificate *s = &dev->certificate.spans[i];
-
-        if (HR__SPAN_BIT(s->span.first, s->span.last) == bit)
-            return s;
-    }
-    return NULL;
+    return hr__certificate_record(&dev->certificate, bit, HR_KIND_ALL);
 }
 
 int certificate_by_fake(hr_device dev, enum hr_tier tier,

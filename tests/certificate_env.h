@@ -27,7 +27,7 @@ int certificate_open(hr_device *dev, const struct hr_device_params *params);
 int certificate_probes(void);
 
 // Of the span with that bit, or NULL.
-const struct hr_span_certificate *certificate_of(hr_device dev, uint32_t bit);
+const struct hr_certificate_record *certificate_of(hr_device dev, uint32_t bit);
 // All samples of a job in that tier come out right; returns how many the fake
 // engine had a part in, and checks that why has CERTIFICATE for the others.
 int certificate_by_fake(hr_device dev, enum hr_tier tier,

@@ -26,9 +26,10 @@ static void right_engine(void)
     CHECK(certificate_open(&dev, NULL) > 0, "not tested");
     CHECK(dev && dev->caps.exact && dev->certificate.tested > 1700000000, "%s",
           hr_last_error());
-    CHECK(dev->certificate.num_spans == 6, "%d", dev->certificate.num_spans);
+    CHECK(dev->certificate.num_records == 6, "%d",
+          dev->certificate.num_records);
     for (size_t i = 0; i < sizeof(spans) / sizeof(*spans); i++) {
-        const struct hr_span_certificate *s = certificate_of(dev, spans[i]);
+        const struct hr_certificate_record *s = certificate_of(dev, spans[i]);
 
         CHECK(s && s->pictures > certificate_least() && !(s->differing > 0) &&
                   !(s->max > 0) && !(s->mean > 0) && !s->failed,
@@ -60,7 +61,7 @@ static void wrong_engine(void)
     hr_device dev;
 
     for (int round = 0; round < 2; round++) {  // 1: from disk
-        const struct hr_span_certificate *c;
+        const struct hr_certificate_record *c;
         int begun;
 
         if (!round)
@@ -95,7 +96,7 @@ static void wrong_engine(void)
 // the mean of the squares, which the PSNR tells, too.
 static void mean_is_true(void)
 {
-    const struct hr_span_certificate *c;
+    const struct hr_certificate_record *c;
     double squares;
     hr_device dev;
 
@@ -133,7 +134,7 @@ static void close_engine(void)
         CHECK(dev->caps.spans[HR_CLOSE] == close &&
                   dev->caps.spans[HR_FAST] == close,
               "bits %#x: %#x, max %g", rounds[i].bits,
-              dev->caps.spans[HR_CLOSE], dev->certificate.spans[0].max);
+              dev->caps.spans[HR_CLOSE], dev->certificate.records[0].max);
         CHECK(certificate_by_fake(dev, HR_EXACT, SCENE_BYTES) == 0, "used");
         hr_device_close(&dev);
     }
@@ -233,9 +234,9 @@ static void on_opencl(void)
         return;
     }
     CHECK(dev->caps.exact, "%s is not exact", dev->description);
-    CHECK(dev->certificate.num_spans > 0, "no spans");
-    for (int i = 0; i < dev->certificate.num_spans; i++) {
-        const struct hr_span_certificate *s = &dev->certificate.spans[i];
+    CHECK(dev->certificate.num_records > 0, "no spans");
+    for (int i = 0; i < dev->certificate.num_records; i++) {
+        const struct hr_certificate_record *s = &dev->certificate.records[i];
 
         CHECK(s->pictures > certificate_least() && !(s->differing > 0) &&
                   !s->failed,

@@ -127,8 +127,9 @@ static uint64_t sum_of(const char *text, size_t size)
 static void other_versions(void)
 {
     static const char *const first[] = {"headrace certificate 1\n",
-                                        "headrace certificate 3\n",
-                                        "headrace certificate 2\n"};
+                                        "headrace certificate 2\n",
+                                        "headrace certificate 4\n",
+                                        "headrace certificate 3\n"};
     char path[1024], good[4096], text[4096];
     size_t size, head = strlen(first[0]), n;
     char *sum;
@@ -139,8 +140,8 @@ static void other_versions(void)
     CHECK(certificate_file(path) == 1, "files");
     size = slurp(path, good, sizeof(good) - 1);
     good[size] = '\0';
-    CHECK(!strncmp(good, first[2], head), "%.24s", good);
-    for (int i = 0; i < 3; i++) {
+    CHECK(!strncmp(good, first[3], head), "%.24s", good);
+    for (int i = 0; i < 4; i++) {
         memcpy(text, good, size + 1);
         memcpy(text, first[i], head);
         sum = strstr(text, "\nsum ");
@@ -149,9 +150,9 @@ static void other_versions(void)
         n += (size_t)snprintf(text + n, sizeof(text) - n, "sum %016llx\n",
                               (unsigned long long)sum_of(text, n));
         spill(path, text, n);
-        CHECK((certificate_probes() > 0) == (i < 2), "version %d", i);
+        CHECK((certificate_probes() > 0) == (i < 3), "version %d", i);
         CHECK(slurp(path, text, sizeof(text)) == size &&
-                  !strncmp(text, first[2], head),
+                  !strncmp(text, first[3], head),
               "not renewed, version %d", i);
         CHECK(certificate_probes() == 0, "tested again, version %d", i);
     }

@@ -42,7 +42,7 @@ static void both_sides(void)
 
 static void a_digit(void)
 {
-    static const char *const lines[] = {"\ntested ", "\nspan "};
+    static const char *const lines[] = {"\ntested ", "\nrecord "};
 
     for (int i = 0; i < 2; i++) {
         size_t size;

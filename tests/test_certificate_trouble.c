@@ -130,7 +130,7 @@ static void too_slow(void)
         CHECK(certificate_by_fake(dev, (enum hr_tier)t, SCENE_MIXED) == 0,
               "used");
     }
-    CHECK(dev && dev->certificate.spans[0].pictures == 0, "compared");
+    CHECK(dev && dev->certificate.records[0].pictures == 0, "compared");
     hr_device_close(&dev);
     CHECK(certificate_file(path) == 0, "kept, though it may do better");
     certificate_right(NULL);

@@ -69,7 +69,8 @@ processed()  # personality kinds
         "$python" -c '
 import json, sys
 found = [d for d in json.load(sys.stdin)["devices"] if d["backend"] == "vaapi"]
-fast = [k for d in found for k in d["certificate"]["fast"]]
+fast = [k for d in found for k in d["certificate"]["records"]
+        if k["tier"] == "fast"]
 assert all(k["pictures"] > 0 and k["max"] > 0 and k["psnr"] > 20 for k in fast)
 print(*(k["kind"] for k in fast if not k["failed"]))') || got=nothing
     [[ $got == "$2" ]] || { echo "$1: fast takes $got, not $2"; bad=1; }

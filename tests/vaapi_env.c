@@ -20,6 +20,27 @@ __attribute__((visibility("default"))) int drmGetNodeTypeFromFd(int fd)
     return 2;
 }
 
+static struct hr_certificate_record record_of(const struct hr_certificate *cert,
+                                              enum hr_stage last, int kind)
+{
+    const struct hr_certificate_record *r =
+        hr__certificate_record(cert, HR__SPAN_BIT(HR_ENTROPY, last), kind);
+
+    return r ? *r : (struct hr_certificate_record){0};
+}
+
+struct hr_certificate_record vaapi_planes(const struct hr_certificate *cert,
+                                          int kind)
+{
+    return record_of(cert, HR_RECONSTRUCT, kind);
+}
+
+struct hr_certificate_record vaapi_scaled(const struct hr_certificate *cert,
+                                          int kind)
+{
+    return record_of(cert, HR_RESAMPLE, kind);
+}
+
 void vaapi_new_cache(void)
 {
     static int n;

@@ -26,6 +26,12 @@ void vaapi_close(hr_device *dev);
 void vaapi_check_empty(const char *after);
 // What is there now does not count: a fault has kept it.
 void vaapi_forget_left(void);
+// What the certificate says of the planes of a kind of JPEG, and of what the
+// video processor makes of it; all zero: it has no such record.
+struct hr_certificate_record vaapi_planes(const struct hr_certificate *cert,
+                                          int kind);
+struct hr_certificate_record vaapi_scaled(const struct hr_certificate *cert,
+                                          int kind);
 // Certificates from here on are made anew, and not kept.
 void vaapi_new_cache(void);
 

@@ -51,82 +51,42 @@ static bool tested_text(const struct hr_certificate *cert, char text[32])
            strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
 }
 
-static json_t *kinds_json(const struct hr_certificate *cert)
+static json_t *record_json(const struct hr_certificate_record *r)
 {
-    json_t *json = json_array();
+    bool exact = r->pictures && !r->failed && !(r->differing > 0);
+    const char *kind = hr_jpeg_kind_name(r->kind);
+    json_t *json = json_object();
+    char text[64];
 
-    for (int i = 0; i < HR_NUM_KINDS; i++) {
-        const struct hr_kind_certificate *k = &cert->kinds[i];
-        const char *name = hr_jpeg_kind_name((enum hr_jpeg_kind)i);
-        json_t *kind = json_object();
-
-        json_object_set_new(kind, "kind", json_string(name));
-        json_object_set_new(kind, "pictures", json_integer(k->pictures));
-        json_object_set_new(kind, "max", json_real(k->max));
-        json_object_set_new(kind, "mean", json_real(k->mean));
-        if (k->pictures)
-            json_array_append_new(json, kind);
-        else
-            json_decref(kind);
-    }
-    return json;
-}
-
-static json_t *fast_json(const struct hr_certificate *cert)
-{
-    json_t *json = json_array();
-
-    for (int i = 0; i < HR_NUM_KINDS; i++) {
-        const struct hr_fast_certificate *f = &cert->fast[i];
-        const char *name = hr_jpeg_kind_name((enum hr_jpeg_kind)i);
-        json_t *kind;
-
-        if (!f->pictures && !f->failed)
-            continue;
-        kind = json_object();
-        json_object_set_new(kind, "kind", json_string(name));
-        json_object_set_new(kind, "failed", json_boolean(f->failed));
-        json_object_set_new(kind, "pictures", json_integer(f->pictures));
-        json_object_set_new(kind, "max", json_real(f->max));
-        json_object_set_new(kind, "mean", json_real(f->mean));
-        json_object_set_new(kind, "psnr",
-                            f->psnr > 0 ? json_real(f->psnr) : json_null());
-        json_array_append_new(json, kind);
-    }
+    tools_span_text(text, sizeof(text), r->span);
+    json_object_set_new(json, "span", json_string(text));
+    json_object_set_new(json, "kind", *kind ? json_string(kind) : json_null());
+    json_object_set_new(json, "tier", json_string(tier_names[r->tier]));
+    json_object_set_new(json, "exact", json_boolean(exact));
+    json_object_set_new(json, "failed", json_boolean(r->failed));
+    json_object_set_new(json, "pictures", json_integer(r->pictures));
+    json_object_set_new(json, "percent", json_real(100 * r->differing));
+    json_object_set_new(json, "max", json_real(r->max));
+    json_object_set_new(json, "mean", json_real(r->mean));
+    json_object_set_new(json, "psnr",
+                        r->psnr > 0 ? json_real(r->psnr) : json_null());
     return json;
 }
 
 static json_t *certificate_json(const struct hr_certificate *cert)
 {
-    json_t *json = json_object(), *spans = json_array();
-    char text[64], when[32];
+    json_t *json = json_object(), *records = json_array();
+    char when[32];
 
     if (!tested_text(cert, when)) {
         json_decref(json);
-        json_decref(spans);
+        json_decref(records);
         return json_null();
     }
-    for (int i = 0; i < cert->num_spans; i++) {
-        const struct hr_span_certificate *s = &cert->spans[i];
-        json_t *span = json_object();
-        bool exact = s->pictures && !s->failed && !(s->differing > 0);
-
-        tools_span_text(text, sizeof(text), s->span);
-        json_object_set_new(span, "span", json_string(text));
-        json_object_set_new(span, "exact", json_boolean(exact));
-        json_object_set_new(span, "failed", json_boolean(s->failed));
-        json_object_set_new(span, "pictures", json_integer(s->pictures));
-        json_object_set_new(span, "percent", json_real(100 * s->differing));
-        json_object_set_new(span, "max", json_real(s->max));
-        json_object_set_new(span, "mean", json_real(s->mean));
-        json_object_set_new(span, "psnr",
-                            s->psnr > 0 ? json_real(s->psnr) : json_null());
-        json_array_append_new(spans, span);
-    }
+    for (int i = 0; i < cert->num_records; i++)
+        json_array_append_new(records, record_json(&cert->records[i]));
     json_object_set_new(json, "tested", json_string(when));
-    json_object_set_new(json, "spans", spans);
-    json_object_set_new(json, "kinds", kinds_json(cert));
-    json_object_set_new(json, "fast", fast_json(cert));
+    json_object_set_new(json, "records", records);
     return json;
 }
 
@@ -204,69 +164,36 @@ static void print_spans(uint32_t spans)
         fputs("nothing", stdout);
 }
 
-static void print_kinds(const struct hr_certificate *cert)
+static void print_record(const struct hr_certificate_record *r)
 {
-    const char *before = "levels at most, by kind: ";
+    const char *kind = hr_jpeg_kind_name(r->kind);
+    char span[64];
 
-    for (int i = 0; i < HR_NUM_KINDS; i++) {
-        const struct hr_kind_certificate *k = &cert->kinds[i];
-
-        if (!k->pictures)
-            continue;
-        if (*before == 'l')
-            printf("%-12s ", "");
-        printf("%s%s %g (mean %.3g)", before,
-               hr_jpeg_kind_name((enum hr_jpeg_kind)i), k->max, k->mean);
-        before = ", ";
-    }
-    if (*before != 'l')
-        putchar('\n');
-}
-
-static void print_fast(const struct hr_certificate *cert)
-{
-    for (int i = 0; i < HR_NUM_KINDS; i++) {
-        const struct hr_fast_certificate *f = &cert->fast[i];
-        const char *name = hr_jpeg_kind_name((enum hr_jpeg_kind)i);
-
-        if (f->failed)
-            printf("%-12s tier fast, %s: failed or too far off (%.3g levels on "
-                   "average), not used\n",
-                   "", name, f->mean);
-        else if (f->pictures && !(f->psnr > 0))
-            printf("%-12s tier fast, %s: exact, %d pictures\n", "", name,
-                   f->pictures);
-        else if (f->pictures)
-            printf("%-12s tier fast, %s: %g levels at most, %.3g on average, "
-                   "PSNR %.1f dB\n",
-                   "", name, f->max, f->mean, f->psnr);
-    }
+    tools_span_text(span, sizeof(span), r->span);
+    printf("%-12s   %s%s%s%s: ", "", span, *kind ? " of " : "", kind,
+           r->tier == HR_FAST ? " in tier fast" : "");
+    if (r->failed)
+        printf("failed%s, not used\n",
+               r->pictures ? " or was too far off" : "");
+    else if (!r->pictures)
+        puts("could not be compared, not used");
+    else if (!(r->differing > 0))
+        printf("exact, %d pictures\n", r->pictures);
+    else
+        printf("differs in %.4f %% of %d pictures' elements, by %.3f of 256 "
+               "levels at most, %.3g on average, PSNR %.1f dB\n",
+               100 * r->differing, r->pictures, r->max, r->mean, r->psnr);
 }
 
 static void print_certificate(const struct hr_certificate *cert)
 {
-    char text[64], when[32];
+    char when[32];
 
     if (!tested_text(cert, when))
         return;
-    for (int i = 0; i < cert->num_spans; i++) {
-        const struct hr_span_certificate *s = &cert->spans[i];
-
-        tools_span_text(text, sizeof(text), s->span);
-        printf("%-12s tested %s: %s ", "", when, text);
-        if (s->failed)
-            puts("failed or too far off, not used");
-        else if (!s->pictures)
-            puts("could not be compared, not used");
-        else if (!(s->differing > 0))
-            printf("exact, %d pictures\n", s->pictures);
-        else
-            printf("differs in %.4f %% of %d pictures' elements, by %.3f of "
-                   "256 levels at most, %.3g on average, PSNR %.1f dB\n",
-                   100 * s->differing, s->pictures, s->max, s->mean, s->psnr);
-    }
-    print_kinds(cert);
-    print_fast(cert);
+    printf("%-12s tested %s\n", "", when);
+    for (int i = 0; i < cert->num_records; i++)
+        print_record(&cert->records[i]);
 }
 
 static void print_info(const struct hr_device_info *info)

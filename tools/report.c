@@ -152,93 +152,29 @@ void report_fact(struct report *r, const char *name, const char *format, ...)
 }
 
 static void certificate_row(struct report *r,
-                            const struct hr_span_certificate *s)
+                            const struct hr_certificate_record *c)
 {
-    bool exact = s->pictures && !s->failed && !(s->differing > 0);
+    bool exact = c->pictures && !c->failed && !(c->differing > 0);
+    const char *kind = hr_jpeg_kind_name(c->kind);
     char text[64];
 
-    tools_span_text(text, sizeof(text), s->span);
+    tools_span_text(text, sizeof(text), c->span);
     report_text_cell(r, "%s", text);
+    report_text_cell(r, "%s", *kind ? kind : "all");
     report_text_cell(r, "%s",
-                     s->failed      ? "failed"
-                     : !s->pictures ? "not tested"
-                     : exact        ? "exact"
-                                    : "differs");
-    report_number_cell(r, s->pictures);
-    report_number_cell(r, 100 * s->differing);
-    report_number_cell(r, s->max);
-    report_tone_row(r, exact ? REPORT_PLAIN : REPORT_WARN);
-}
-
-// Of a media engine: its decoder is not ours.
-static void certificate_kinds(struct report *r,
-                              const struct hr_certificate *cert)
-{
-    static const struct report_column columns[] = {
-        {.title = "kind of JPEG"},
-        {.title = "used"},
-        {.title = "pictures", .number = true},
-        {.title = "largest", .number = true, .digits = 0, .unit = " levels"},
-        {.title = "mean", .number = true, .digits = 4, .unit = " levels"},
-    };
-    bool any = false;
-
-    for (int i = 0; i < HR_NUM_KINDS; i++)
-        any |= cert->kinds[i].pictures > 0;
-    if (!any)
-        return;
-    report_table(r, "Samples as the inverse DCT leaves them, by kind of JPEG",
-                 columns, 5);
-    for (int i = 0; i < HR_NUM_KINDS; i++) {
-        const struct hr_kind_certificate *k = &cert->kinds[i];
-
-        report_text_cell(r, "%s", hr_jpeg_kind_name((enum hr_jpeg_kind)i));
-        report_text_cell(r, "%s",
-                         !k->pictures    ? "no: the device takes none"
-                         : !(k->max > 0) ? "in every tier"
-                         : k->max <= 2   ? "not in tier exact"
-                                         : "no: too far off");
-        report_number_cell(r, k->pictures);
-        report_number_cell(r, k->pictures ? k->max : (double)NAN);
-        report_number_cell(r, k->pictures ? k->mean : (double)NAN);
-        report_tone_row(r, k->max > 0 ? REPORT_WARN : REPORT_PLAIN);
-    }
-}
-
-// Of its video processor, which scales in its own way.
-static void certificate_fast(struct report *r,
-                             const struct hr_certificate *cert)
-{
-    static const struct report_column columns[] = {
-        {.title = "kind of JPEG"},
-        {.title = "used"},
-        {.title = "pictures", .number = true},
-        {.title = "largest", .number = true, .digits = 0, .unit = " levels"},
-        {.title = "mean", .number = true, .digits = 4, .unit = " levels"},
-        {.title = "PSNR", .number = true, .digits = 1, .unit = " dB"},
-    };
-    bool any = false;
-
-    for (int i = 0; i < HR_NUM_KINDS; i++)
-        any |= cert->fast[i].pictures > 0 || cert->fast[i].failed;
-    if (!any)
-        return;
-    report_table(r, "Pictures of the video processor in tier fast, by kind",
-                 columns, 6);
-    for (int i = 0; i < HR_NUM_KINDS; i++) {
-        const struct hr_fast_certificate *f = &cert->fast[i];
-
-        report_text_cell(r, "%s", hr_jpeg_kind_name((enum hr_jpeg_kind)i));
-        report_text_cell(r, "%s",
-                         f->failed     ? "no: failed or too far off"
-                         : f->pictures ? "in tier fast"
-                                       : "no: it takes none");
-        report_number_cell(r, f->pictures);
-        report_number_cell(r, f->pictures ? f->max : (double)NAN);
-        report_number_cell(r, f->pictures ? f->mean : (double)NAN);
-        report_number_cell(r, f->psnr > 0 ? f->psnr : (double)NAN);
-        report_tone_row(r, f->failed ? REPORT_WARN : REPORT_PLAIN);
-    }
+                     c->failed            ? "failed"
+                     : !c->pictures       ? "not tested"
+                     : exact              ? "exact"
+                     : c->tier == HR_FAST ? "alike, for tier fast"
+                                          : "differs");
+    report_number_cell(r, c->pictures);
+    report_number_cell(r, 100 * c->differing);
+    report_number_cell(r, c->max);
+    report_number_cell(r, c->mean);
+    report_number_cell(r, c->psnr > 0 ? c->psnr : (double)NAN);
+    report_tone_row(r, exact || (c->tier == HR_FAST && !c->failed)
+                           ? REPORT_PLAIN
+                           : REPORT_WARN);
 }
 
 // A certificate is one engine's: of several in a row the device has that of the
@@ -261,10 +197,13 @@ void report_device(struct report *r, const char *name, hr_device dev)
 {
     static const struct report_column columns[] = {
         {.title = "span"},
+        {.title = "kind of JPEG"},
         {.title = "result"},
         {.title = "pictures", .number = true},
         {.title = "differing", .number = true, .digits = 4, .unit = " %"},
         {.title = "largest", .number = true, .digits = 3, .unit = " levels"},
+        {.title = "mean", .number = true, .digits = 4, .unit = " levels"},
+        {.title = "PSNR", .number = true, .digits = 1, .unit = " dB"},
     };
     const struct hr_certificate *cert = &dev->certificate;
     time_t when = (time_t)cert->tested;
@@ -283,11 +222,9 @@ void report_device(struct report *r, const char *name, hr_device dev)
                    "first opened. What differs is not used where a picture "
                    "must be exact.");
     certificate_owner(r, dev, text);
-    report_table(r, "Spans", columns, 5);
-    for (int i = 0; i < cert->num_spans; i++)
-        certificate_row(r, &cert->spans[i]);
-    certificate_kinds(r, cert);
-    certificate_fast(r, cert);
+    report_table(r, "Spans", columns, 8);
+    for (int i = 0; i < cert->num_records; i++)
+        certificate_row(r, &cert->records[i]);
 }
 
 // ---- Text ------------------------------------------------------------------

@@ -85,6 +85,7 @@ struct validate_stats {
     // moved by the same: luma did, by so much at most.
     uint64_t pixels, alike;
     double luma;
+    bool unlike;  // a picture was not alike, see struct hr_difference
 };
 // "0", "< 1", "1", "2", "3-4", ..., "129-255"
 extern const char *const validate_bin_names[VALIDATE_BINS];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two images of one picture, number by number.
-#include <float.h>
+// Two images of one picture, number by number: hr_image_compare(), and what
+// it does not say.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +25,7 @@ void validate_add(struct validate_stats *to, const struct validate_stats *more)
     to->pixels += more->pixels;
     to->alike += more->alike;
     to->luma = more->luma > to->luma ? more->luma : to->luma;
+    to->unlike = to->unlike || more->unlike;
 }
 
 double validate_mean(const struct validate_stats *stats)
@@ -46,34 +47,29 @@ double validate_psnr(const struct validate_stats *stats)
     return 10 * log10(255.0 * 255 * (double)stats->samples / stats->squares);
 }
 
-static int bin_of(double levels)
-{
-    static const double upto[] = {0, .5, 1.5, 2.5, 4.5, 8.5, 16.5, 32.5, 128.5};
-    int bin = 1;  // bits differ
-
-    while (bin < VALIDATE_BINS - 1 && levels >= upto[bin])
-        bin++;
-    return bin;
-}
-
 // ---- What a number means ---------------------------------------------------
+
+// What made the numbers of an image; NULL: they are levels.
+static const struct hr_normalize *normalize_of(const struct validate_picture *p,
+                                               hr_image image)
+{
+    const struct hr_op *last = p->num_ops ? &p->ops[p->num_ops - 1] : NULL;
+
+    return last && last->type == HR_OP_NORMALIZE && image->params.dtype != HR_U8
+               ? &last->normalize
+               : NULL;
+}
 
 // value = (level / 255 - mean) / std, so level = value * scale + offset.
 struct meaning {
     double scale[3], offset[3];
 };
 
-static struct meaning meaning_of(const struct validate_picture *p,
-                                 const struct hr_image_params *image)
+static struct meaning meaning_of(const struct hr_normalize *n)
 {
     struct meaning m = {{1, 1, 1}, {0, 0, 0}};
-    const struct hr_normalize *n;
 
-    if (image->dtype == HR_U8 || !p->num_ops ||
-        p->ops[p->num_ops - 1].type != HR_OP_NORMALIZE)
-        return m;
-    n = &p->ops[p->num_ops - 1].normalize;
-    for (int c = 0; c < 3; c++) {
+    for (int c = 0; n && c < 3; c++) {
         bool scaled = n->std[0] > 0 || n->std[1] > 0 || n->std[2] > 0;
 
         m.scale[c] = 255 * (scaled ? (double)n->std[c] : 1);
@@ -117,46 +113,6 @@ bool validate_equal(hr_image a, hr_image b)
 {
     return a->size == b->size &&
            !memcmp(a->params.data, b->params.data, a->size);
-}
-
-static void count(struct validate_stats *stats, double levels)
-{
-    levels = levels < 255 ? levels : 255;  // also what is not a number
-    stats->differing++;
-    stats->sum += levels;
-    stats->squares += levels * levels;
-    stats->max = levels > stats->max ? levels : stats->max;
-    stats->bins[bin_of(levels)]++;
-}
-
-// By how many levels two numbers are apart. They come from tables of 256 values
-// that were rounded, to float on the way and to their type: whole levels are
-// said as such where that rounding is all that is missing.
-static double levels_apart(const struct meaning *m,
-                           const struct hr_image_params *p, int c,
-                           const uint8_t *left, const uint8_t *right)
-{
-    double a = number(p, left), b = number(p, right);
-    double levels = fabs(a - b) * m->scale[c], whole = round(levels);
-    double step = p->dtype == HR_F16 ? 0x1p-11 : (double)FLT_EPSILON;
-    double doubt = 255 * (double)FLT_EPSILON +
-                   step * (fabs(a) + fabs(b)) * m->scale[c];
-
-    return whole > 0 && fabs(levels - whole) <= doubt ? whole : levels;
-}
-
-static void compare_row(const struct meaning *m, hr_image a, hr_image b, int y,
-                        int c, struct validate_stats *stats)
-{
-    size_t e = hr_dtype_size(a->params.dtype);
-
-    for (int x = 0; x < a->params.w; x++) {
-        const uint8_t *left = address(&a->params, x, y, c);
-        const uint8_t *right = address(&b->params, x, y, c);
-
-        if (memcmp(left, right, e))
-            count(stats, levels_apart(m, &a->params, c, left, right));
-    }
 }
 
 // By how much all three moved; 0 = not alike. A channel at its limit may have
@@ -203,23 +159,39 @@ static void count_alike(hr_image a, hr_image b, struct validate_stats *stats)
     }
 }
 
+// The bin of so many levels, rounded.
+static int bin_of(int levels)
+{
+    static const int upto[] = {0, 0, 1, 2, 4, 8, 16, 32, 128};
+    int bin = 1;  // bits differ
+
+    while (bin < VALIDATE_BINS - 1 && levels > upto[bin])
+        bin++;
+    return bin;
+}
+
 void validate_compare(const struct validate_picture *p, hr_image a, hr_image b,
                       struct validate_stats *stats)
 {
-    struct meaning m = meaning_of(p, &a->params);
-    uint64_t pixels = (uint64_t)a->params.w * (uint64_t)a->params.h;
+    struct hr_difference diff;
 
     *stats = (struct validate_stats){.pictures = 1};
-    stats->samples = pixels * (uint64_t)a->params.c;
-    if (!validate_equal(a, b))
-        for (int c = 0; c < a->params.c; c++)
-            for (int y = 0; y < a->params.h; y++)
-                compare_row(&m, a, b, y, c, stats);
-    if (stats->differing && a->params.dtype == HR_U8 &&
+    // (Both were made from the same ops.)
+    if (hr_image_compare(a, b, normalize_of(p, a), &diff))
+        return;
+    stats->samples = diff.elements;
+    stats->differing = diff.differing;
+    stats->differing_pictures = diff.differing > 0;
+    stats->max = diff.max;
+    stats->sum = diff.sum;
+    stats->squares = diff.squares;
+    stats->unlike = !diff.alike;
+    for (int levels = 0; levels < 256; levels++)
+        stats->bins[bin_of(levels)] += diff.by_levels[levels];
+    stats->bins[0] = diff.elements - diff.differing;
+    if (diff.differing && a->params.dtype == HR_U8 &&
         a->params.layout == HR_NHWC && a->params.c == 3)
         count_alike(a, b, stats);
-    stats->differing_pictures = stats->differing > 0;
-    stats->bins[0] = stats->samples - stats->differing;
 }
 
 // 64 bits of all bytes: multiply and fold, eight at a time. It tells pictures
@@ -248,29 +220,6 @@ static uint8_t level(const struct meaning *m, const struct hr_image_params *p,
     double v = number(p, address(p, x, y, c)) * m->scale[c] + m->offset[c];
 
     return v > 255 ? 255 : v > 0 ? (uint8_t)(v + .5) : 0;
-}
-
-static void find_peak(const struct meaning *m, hr_image a, hr_image b, int *px,
-                      int *py)
-{
-    double most = -1;
-
-    for (int y = 0; y < a->params.h; y++)
-        for (int x = 0; x < a->params.w; x++)
-            for (int c = 0; c < a->params.c; c++) {
-                const uint8_t *left = address(&a->params, x, y, c);
-                const uint8_t *right = address(&b->params, x, y, c);
-                double d;
-
-                if (!memcmp(left, right, hr_dtype_size(a->params.dtype)))
-                    continue;
-                d = levels_apart(m, &a->params, c, left, right);
-                if (d > most) {
-                    most = d;
-                    *px = x;
-                    *py = y;
-                }
-            }
 }
 
 static int window_start(int peak, int size, int window)
@@ -334,23 +283,24 @@ void validate_show(struct validate *v, const struct validate_picture *p,
                    int cut, hr_image a, hr_image b)
 {
     const struct validate_stats *stats = &p->at[cut];
-    struct meaning m = meaning_of(p, &a->params);
+    const struct hr_normalize *normalize = normalize_of(p, a);
+    struct meaning m = meaning_of(normalize);
     const struct hr_image_params *size = &a->params;
+    struct hr_difference diff;
     struct validate_worst *w,
         one = {.index = p->index,
                .at_end = cut == HR_STORE,
                .score = stats->squares / (double)stats->samples};
-    int x = 0, y = 0;
 
-    if (!v->opt.report || !(w = place(v, &one)))
+    if (!v->opt.report || hr_image_compare(a, b, normalize, &diff) ||
+        !(w = place(v, &one)))
         return;
-    find_peak(&m, a, b, &x, &y);
     *w = one;
     w->w = size->w < VALIDATE_WINDOW ? size->w : VALIDATE_WINDOW;
     w->h = size->h < VALIDATE_WINDOW ? size->h : VALIDATE_WINDOW;
     w->c = size->c;
-    w->x = window_start(x, size->w, w->w);
-    w->y = window_start(y, size->h, w->h);
+    w->x = window_start(diff.x, size->w, w->w);
+    w->y = window_start(diff.y, size->h, w->h);
     w->pixels[VALIDATE_REFERENCE] = copy_window(&m, a, w);
     w->pixels[VALIDATE_DEVICE] = copy_window(&m, b, w);
 }

@@ -18,7 +18,6 @@
 #define CLOSE_FILTERED 9.0
 #define SAID_NAMES 3    // in the verdict
 #define SAID_BYTES 200  // .. of each
-#define FAST_PSNR 30.0  // the tier promises nothing; this is no picture
 
 // ---- Kinds -----------------------------------------------------------------
 
@@ -120,11 +119,12 @@ static bool is_close(const struct validate_picture *p)
     return p->begins < HR_RESAMPLE && p->at[HR_COLOR].luma <= CLOSE_LEVELS;
 }
 
-// Of every cut: who asks for less than the whole chain gets that.
-static bool is_a_picture(const struct validate_picture *p)
+// The tier promises no more. Of every cut: who asks for less than the whole
+// chain gets that.
+static bool is_alike(const struct validate_picture *p)
 {
     for (int cut = VALIDATE_FIRST_CUT; cut <= HR_STORE; cut++)
-        if (validate_psnr(&p->at[cut]) < FAST_PSNR)
+        if (p->at[cut].unlike)
             return false;
     return true;
 }
@@ -138,7 +138,7 @@ static bool holds(const struct validate *v, const struct validate_picture *p)
     if (p->stale_of >= 0 || v->opt.tier == HR_EXACT)
         return false;
     if (v->opt.tier == HR_FAST)
-        return is_a_picture(p);
+        return is_alike(p);
     return is_close(p);
 }
 

@@ -281,7 +281,7 @@ static void add_head(const struct validate *v, struct report *r)
     static const char *const tiers[] = {
         "close: an inverse DCT 2 levels off at most; the rest exact",
         "exact: not a bit",
-        "fast: no bound; below 30 dB is no picture",
+        "fast: alike, as another way of scaling makes them",
     };
     hr_device reference = v->dev[VALIDATE_REFERENCE];
     char sentence[VALIDATE_SENTENCE];

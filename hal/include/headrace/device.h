@@ -37,21 +37,9 @@ struct hr_caps {
                        // for tests; "auto" passes it over
 };
 
-// How one span of a device compared with the CPU's readable C, over generated
-// pictures of every JPEG kind. Differences in levels of 0 .. 255, of all
-// elements; a bit that differs in a float counts, too.
-struct hr_span_certificate {
-    struct hr_span span;
-    int pictures;      // compared; 0 = the test could not reach it
-    double differing;  // share of the elements, 0 .. 1; 0 = bit-exact
-    double max, mean;  // difference
-    double psnr;       // in dB, over all elements; 0 = nothing differs
-    bool failed;       // the device failed while it was tested, or was too
-                       // far off
-};
-
 // Kinds of JPEG: how their components are sampled.
 enum hr_jpeg_kind {
+    HR_KIND_ALL = -1,  // in a record: pictures of every kind, PNG too
     HR_KIND_GRAY,
     HR_KIND_420,
     HR_KIND_422,
@@ -64,23 +52,20 @@ enum hr_jpeg_kind {
 // "gray", "4:2:0", ...; static storage. Threads: any.
 HR_API const char *hr_jpeg_kind_name(enum hr_jpeg_kind kind);
 
-// How a media engine's samples of one kind compared with libjpeg-turbo's, as
-// the inverse DCT leaves them, in levels of 0 .. 255.
-struct hr_kind_certificate {
-    int pictures;      // compared; 0 = it takes none of this kind
-    double max, mean;  // difference
-};
-
-// How the pictures of a media engine's video processor (tier FAST: crop, scale,
-// flip and colour) compared with the CPU's, of one kind of JPEG, in levels of
-// 0 .. 255 of u8 RGB.
-struct hr_fast_certificate {
-    int pictures;      // compared; 0 = it takes none of this kind, or its
-                       // decoder is not used for it
-    double max, mean;  // difference
-    double psnr;       // in dB, over all elements; 0 = nothing differs
-    bool failed;       // the device failed, or some picture was too far off:
-                       // not used for this kind
+// How one span of a device compared with the CPU's readable C, over generated
+// pictures. Differences in levels of 0 .. 255, of all elements; a bit that
+// differs in a float counts, too.
+struct hr_certificate_record {
+    struct hr_span span;
+    enum hr_jpeg_kind kind;  // of the pictures. A media engine's kinds are
+                             // judged one by one
+    enum hr_tier tier;       // in which the span was tried
+    int pictures;            // compared; 0 = the test could not reach it
+    double differing;        // share of the elements, 0 .. 1; 0 = bit-exact
+    double max, mean;        // difference
+    double psnr;             // in dB, over all elements; 0 = nothing differs
+    bool failed;             // the device failed, or (in tier FAST) a picture
+                             // was not alike: not used
 };
 
 // The certificate of a device: made when it is first opened, kept on disk
@@ -88,23 +73,17 @@ struct hr_fast_certificate {
 // library change. A span that differs, or was not compared, is not used in
 // tier EXACT; in the other tiers only if it differs by at most 2 levels and
 // begins before resample. A sample that is passed over for that has
-// HR_WHY_CERTIFICATE. Of media engines each kind of JPEG is judged by itself:
-// used in EXACT if its samples do not differ, in the other tiers if they do by
-// at most 2 levels. Its video processor, for tier FAST, scales in its own way:
-// how far off is measured, again for each kind of JPEG, and it is not used for
-// one of which some picture is too far from the CPU's: in the mean square, by
-// more than 4 levels and .35 of what neighbours in both differ by; or on
-// average, by more than 4 levels and 3/8 of what the CPU's neighbours differ
-// by, unless that nearly vanishes where 4 x 4 elements are averaged, as it does
-// in noise. Its span sums up the kinds that are used; it has failed if none is.
-// The CPU needs none. The variable HEADRACE_CERTIFICATE: "again" = test
-// although there is one; "off" = trust the device untested.
+// HR_WHY_CERTIFICATE. A media engine has a record for each kind of JPEG that it
+// takes: of its planes, as its inverse DCT leaves them, and of the pictures that
+// its video processor scales in its own way. These are used in tier FAST, if
+// each was alike (see struct hr_difference). A kind without a record is not
+// used. The CPU needs no certificate. The variable HEADRACE_CERTIFICATE:
+// "again" = test although there is one; "off" = trust the device untested.
 struct hr_certificate {
     int64_t tested;  // seconds since 1970; 0 = there is none
-    int num_spans;
-    struct hr_span_certificate spans[HR_NUM_STAGES * (HR_NUM_STAGES + 1) / 2];
-    struct hr_kind_certificate kinds[HR_NUM_KINDS];  // of a media engine
-    struct hr_fast_certificate fast[HR_NUM_KINDS];   // of its video processor
+    int num_records;
+    struct hr_certificate_record
+        records[HR_NUM_STAGES * (HR_NUM_STAGES + 1) / 2];
 };
 
 struct hr_device_params {
@@ -160,7 +139,7 @@ typedef const struct hr_device_t {
     struct hr_device_params params;  // as given; defaults filled in of threads,
                                      // budget, deadline_ns and limits
     struct hr_certificate certificate;
-} *hr_device;
+} * hr_device;
 
 // The one call: sets the default device of this process, which NULL means
 // everywhere. "auto" (or NULL): the variable HEADRACE_BACKEND if it is set,

@@ -89,7 +89,7 @@ typedef const struct hr_batch_t {
     struct hr_batch_params params;  // strides, data and memory filled in
     size_t size;                    // bytes from data to the last element's end
     struct hr_native native;        // of device memory
-} *hr_batch;
+} * hr_batch;
 
 // Makes a batch. dev NULL = the default device. NULL on failure
 // (hr_last_error()). It may have to wait for pinned and device memory, at most
@@ -122,7 +122,7 @@ typedef const struct hr_image_t {
     struct hr_image_params params;  // strides, data and memory filled in
     size_t size;
     struct hr_native native;  // of device memory
-} *hr_image;
+} * hr_image;
 
 // Makes an image, as hr_batch_create() makes a batch. Images and batches keep
 // the device that made them alive.
@@ -137,6 +137,27 @@ HR_API void hr_image_release(hr_image *image);
 // After HR_OK the pixels may be read where they lie. Threads: any but
 // callbacks.
 HR_API enum hr_status hr_image_wait(hr_image image, int64_t timeout_ns);
+
+// How far apart two pictures are, element by element (one number of one
+// channel), in levels of 0 .. 255 whatever the elements are.
+struct hr_difference {
+    uint64_t elements;        // w * h * c
+    uint64_t differing;       // of them, in at least one bit; 0 = equal
+    double max;               // largest difference, 255 at most
+    double sum, squares;      // of the differences of all elements
+    uint64_t by_levels[256];  // elements that differ, by so many levels, rounded
+    int x, y, c;              // the first with the largest difference
+    bool alike;               // as alike as two honest ways of scaling make
+                              // one picture (the rule: hal/compare.c)
+};
+// Compares b with a: same size, channels and element type, the layout may be
+// another; both on the host, and nothing writes them now. normalize: what the
+// elements were made with; NULL: they are levels. HR_EINVAL if they do not fit
+// together. Threads: any.
+struct hr_normalize;
+HR_API enum hr_status hr_image_compare(hr_image a, hr_image b,
+                                       const struct hr_normalize *normalize,
+                                       struct hr_difference *out);
 
 // The driver's objects that device memory of dev (NULL = the default device)
 // belongs to. They are the library's: retain what shall outlive the device

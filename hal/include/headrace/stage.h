@@ -39,8 +39,9 @@ enum hr_tier {
     HR_CLOSE,  // default: also a media engine's own IDCT, if it measured <= 2
                // levels from libjpeg-turbo here; resample, store stay exact
     HR_EXACT,  // only spans that are bit-exact on this machine
-    HR_FAST,   // also DCT-scaled decode, engine scaling, int16 weights; each
-               // change is named in the result
+    HR_FAST,   // also what a media engine's video processor crops, scales,
+               // mirrors and colours in its own way, if its pictures measured
+               // alike here; cpu and opencl: as HR_EXACT
 };
 
 HR_END_DECLS

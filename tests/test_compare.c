@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How alike two pictures are: levels, whatever the elements, and what is no
 // number; which filters are alike, and which pictures are not.
+#include <inttypes.h>
 #include <math.h>
 
-#include "hal/likeness.h"
+#include "hal/compare.h"
 #include "testing.h"
 
 enum { N = 6 };
@@ -11,18 +12,22 @@ enum { N = 6 };
 static struct hr__table table;
 
 // The same as halves.
-static struct hr__likeness compare(float a[N], float b[N])
+static struct hr_difference compare(float a[N], float b[N])
 {
     uint16_t halves[2][N];
-    struct hr__likeness l[2];
+    struct hr_difference l[2];
     struct hr__dst d = {.data = (uint8_t *)a,
                         .stride_h = N * sizeof(float),
                         .w = N,
                         .h = 1,
                         .c = 1,
-                        .dtype = HR_F32};
+                        .dtype = HR_F32},
+                   other;
+    double units[3];
 
-    hr__liken(&d, &table, (const uint8_t *)b, &l[0]);
+    other = hr__dst_packed(&d, (uint8_t *)b);
+    hr__level_units(&table, HR_F32, 1, units);
+    hr__compare(&d, &other, units, &l[0]);
     for (int i = 0; i < N; i++) {
         halves[0][i] = hr__f16_from_f32(a[i]);
         halves[1][i] = hr__f16_from_f32(b[i]);
@@ -30,10 +35,12 @@ static struct hr__likeness compare(float a[N], float b[N])
     d.data = (uint8_t *)halves[0];
     d.stride_h = sizeof(halves[0]);
     d.dtype = HR_F16;
-    hr__liken(&d, &table, (const uint8_t *)halves[1], &l[1]);
+    other = hr__dst_packed(&d, (uint8_t *)halves[1]);
+    hr__level_units(&table, HR_F16, 1, units);
+    hr__compare(&d, &other, units, &l[1]);
     CHECK(l[0].differing == l[1].differing && l[0].max == l[1].max,
-          "f32: %zu differ by %g, f16: %zu by %g", l[0].differing, l[0].max,
-          l[1].differing, l[1].max);
+          "f32: %" PRIu64 " differ by %g, f16: %" PRIu64 " by %g",
+          l[0].differing, l[0].max, l[1].differing, l[1].max);
     return l[0];
 }
 
@@ -43,27 +50,27 @@ static void no_numbers(void)
     float all[N] = {INFINITY, -INFINITY, NAN, 0, 255, INFINITY};
     float others[N] = {INFINITY, -INFINITY, NAN, 1, 253, -INFINITY};
     float none[N] = {0, 0, 0, 0, 0, NAN};
-    struct hr__likeness l = compare(all, all);
+    struct hr_difference l = compare(all, all);
 
-    CHECK(!l.differing && l.max == 0 && l.sum == 0 && hr__alike(&l),
-          "equal: %zu differ by %g", l.differing, l.max);
+    CHECK(!l.differing && l.max == 0 && l.sum == 0 && l.alike,
+          "equal: %" PRIu64 " differ by %g", l.differing, l.max);
     l = compare(all, others);
     CHECK(l.differing == 3 && l.max == 255 && l.sum == 1 + 2 + 255,
-          "%zu differ by %g, sum %g", l.differing, l.max, l.sum);
+          "%" PRIu64 " differ by %g, sum %g", l.differing, l.max, l.sum);
     l = compare(all, none);
     CHECK(l.differing == 5 && l.max == 255 && l.sum == 5 * 255,
-          "%zu differ by %g, sum %g", l.differing, l.max, l.sum);
+          "%" PRIu64 " differ by %g, sum %g", l.differing, l.max, l.sum);
 }
 
 static void levels(void)
 {
     float a[N] = {0, 1, 2, 100, 200, 255}, b[N] = {0, 2, 0, 100, 203, 255};
-    struct hr__likeness l = compare(a, b);
+    struct hr_difference l = compare(a, b);
 
     CHECK(l.elements == N && l.differing == 3 && l.max == 3 && l.sum == 6 &&
               l.squares == 14,
-          "%zu of %zu differ by %g, sum %g", l.differing, l.elements, l.max,
-          l.sum);
+          "%" PRIu64 " of %" PRIu64 " differ by %g, sum %g", l.differing,
+          l.elements, l.max, l.sum);
 }
 
 // Of 255 levels: 10 log10(255 * 255 / the mean square), worked out by hand.
@@ -125,7 +132,7 @@ static void halve(struct pixels *p, bool noise, uint64_t seed, bool wide)
             }
 }
 
-static bool alike(struct pixels *a, const struct pixels *b)
+static bool alike(struct pixels *a, struct pixels *b)
 {
     struct hr__dst d = {.data = a->at[0][0],
                         .stride_c = SIDE * SIDE,
@@ -134,10 +141,12 @@ static bool alike(struct pixels *a, const struct pixels *b)
                         .h = SIDE,
                         .c = CHANNELS,
                         .dtype = HR_U8};
-    struct hr__likeness l;
+    struct hr__dst other = d;
+    struct hr_difference l;
 
-    hr__liken(&d, NULL, b->at[0][0], &l);
-    return hr__alike(&l);
+    other.data = b->at[0][0];
+    hr__compare(&d, &other, (const double[3]){1, 1, 1}, &l);
+    return l.alike;
 }
 
 enum wrong { FLIPPED, SHIFTED, SWAPPED, BRIGHTER, ZERO, WRONGS };
@@ -180,17 +189,65 @@ static void filters(void)
         }
 }
 
+// ---- Images ----------------------------------------------------------------
+
+// By the public function: any layout, levels of what normalize has made, where
+// the largest difference is, and what does not fit together.
+static void images(void)
+{
+    enum { W = 5, H = 3, ONE = 2 * W + 3 };
+    static const struct hr_normalize n = {.mean = {.5f, .4f, .3f},
+                                          .std = {.25f, .5f, 2}};
+    hr_device cpu = test_device("cpu", 1, 0);
+    hr_image a, b, wide;
+    struct hr_difference diff;
+
+    hr__table_build(&table, &n, 3, HR_F16);
+    a = hr_image_create(cpu, hr_image_params(.w = W, .h = H, .c = 3,
+                                             .dtype = HR_F16));
+    b = hr_image_create(cpu,
+                        hr_image_params(.w = W, .h = H, .c = 3, .dtype = HR_F16,
+                                        .layout = HR_NHWC));
+    wide = hr_image_create(cpu, hr_image_params(.w = W + 1, .h = H, .c = 3,
+                                                .dtype = HR_F16));
+    for (int i = 0; i < W * H; i++)
+        for (int c = 0; c < 3; c++) {
+            int more = i == 4 ? 9 : i == ONE && c == 2 ? 40 : 0;
+
+            ((uint16_t *)a->params.data)[c * W * H + i] =
+                table.f16[c][7 * i + c];
+            ((uint16_t *)b->params.data)[3 * i + c] =
+                table.f16[c][7 * i + c + more];
+        }
+    CHECK(!hr_image_compare(a, b, &n, &diff), "%s", hr_last_error());
+    CHECK(diff.elements == 3 * W * H && diff.differing == 4 &&
+              diff.by_levels[9] == 3 && diff.by_levels[40] == 1,
+          "%d of %d, %d by 9", (int)diff.differing, (int)diff.elements,
+          (int)diff.by_levels[9]);
+    CHECK(diff.max == 40 && diff.sum == 67 && diff.squares == 243 + 1600,
+          "max %.17g, sum %.17g, squares %.17g", diff.max, diff.sum,
+          diff.squares);
+    CHECK(diff.x == 3 && diff.y == 2 && diff.c == 2, "at %d, %d of %d", diff.x,
+          diff.y, diff.c);
+    CHECK(!hr_image_compare(a, a, &n, &diff) && !diff.differing && diff.alike,
+          "itself");
+    CHECK(hr_image_compare(a, wide, &n, &diff) == HR_EINVAL, "another size");
+    CHECK(hr_image_compare(a, NULL, &n, &diff) == HR_EINVAL, "no image");
+    hr_image_release(&a);
+    hr_image_release(&b);
+    hr_image_release(&wide);
+    hr_device_close(&cpu);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(levels),
-        TEST_CASE(no_numbers),
-        TEST_CASE(decibels),
-        TEST_CASE(filters),
+        TEST_CASE(levels),  TEST_CASE(no_numbers), TEST_CASE(decibels),
+        TEST_CASE(filters), TEST_CASE(images),
     };
 
     hr__table_build(&table, NULL, 1, HR_F32);
     hr__table_build(&table, NULL, 1, HR_F16);
-    return test_main("likeness", cases, sizeof(cases) / sizeof(*cases), argc,
+    return test_main("compare", cases, sizeof(cases) / sizeof(*cases), argc,
                      argv);
 }
