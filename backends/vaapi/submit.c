@@ -58,8 +58,9 @@ static void picture_failed(struct va *va, struct va_slot *slot,
 
     pthread_mutex_lock(&va->guard.lock);
     // The late call has been counted as a failure already.
-    hr__guard_failed(&va->guard, tried ? fault->why : 0,
-                     task && !va->guard.dead && !(fault->why & HR_WHY_DAMAGED));
+    hr__guard_failed(&va->guard,
+                     tried ? fault->why : fault->why & HR_WHY_DAMAGED,
+                     task && !va->guard.dead);
     pthread_mutex_unlock(&va->guard.lock);
     if (!task)
         return;

@@ -145,7 +145,8 @@ static struct hr__task *declare_dead(struct hr__guard *g, int lane, int64_t now)
 
     while (*end)
         end = &(*end)->next;
-    *end = g->ops->take(g->owner, lane);
+    *end = g->ops->take ? g->ops->take(g->owner, lane)
+                        : hr__guard_take_in_hand(g);
     if (!g->dead)
         count_late(g, now);
     g->lanes[lane].late = true;

@@ -49,7 +49,7 @@ struct hr__guard_ops {
     // Thread names in traces and profiles. clock NULL: not named.
     const char *lanes[HR__GUARD_LANES], *clock;
 
-    // On lane 0: opens the device; HR_OK or hr__fail(..).
+    // Optional, on lane 0: opens the device; HR_OK or hr__fail(..).
     enum hr_status (*open)(void *owner);
     // On lane 0, if it is open: does tasks until guard->stop, then closes the
     // device. False: the driver still has memory of the owner's.
@@ -57,8 +57,9 @@ struct hr__guard_ops {
     // Optional: a second lane; returns when guard->stop and all is done.
     void (*second)(void *owner);
 
-    // Locked. The lane does not return from its call: the tasks that the device
-    // holds, as a list; but not what another lane is about to end itself.
+    // Optional, locked. The lane does not return from its call: the tasks that
+    // the device holds, as a list; but not what another lane is about to end
+    // itself. NULL: the one that hr__guard_next() gave.
     struct hr__task *(*take)(void *owner, int lane);
     // Optional, locked: tasks that the device has had for too long, as
     // hr__guard_overdue() says.
@@ -101,6 +102,7 @@ struct hr__guard {
     pthread_cond_t clock;           // the clock thread waits here,
     pthread_cond_t changed;         // and others. All CLOCK_MONOTONIC
     struct hr__task *head, **tail;  // locked, and all that follows
+    struct hr__task *in_hand;       // of hr__guard_next()
     struct hr__guard_lane lanes[HR__GUARD_LANES];
     int64_t deadline;  // ns that a call may take
     bool stop;         // lanes shall end
@@ -153,6 +155,11 @@ void hr__guard_log(struct hr__guard *g, enum hr_log_level level,
 // the lane had are gone.
 void hr__guard_enter(struct hr__guard *g, int lane);
 bool hr__guard_leave(struct hr__guard *g, int lane);
+// For an engine that does one task after the other, on lane 0. next waits for a
+// task; NULL: stop. finish, once the driver has done it or failed (why != 0):
+// the task, to be ended; NULL if it took too long, then it has been.
+struct hr__task *hr__guard_next(struct hr__guard *g);
+struct hr__task *hr__guard_finish(struct hr__guard *g, unsigned why);
 // Puts tasks that could not be done yet at the front of the queue.
 void hr__guard_put_back(struct hr__guard *g, struct hr__task *list);
 // The device was opened again; or could not be.
@@ -183,6 +190,7 @@ bool hr__guard_is_lane(const struct hr__guard *g, int lane);
 // ---- Between the guard's own files -----------------------------------------------
 
 struct hr__task *hr__guard_take_queue(struct hr__guard *g);
+struct hr__task *hr__guard_take_in_hand(struct hr__guard *g);
 // Those that must not wait any longer, looked for now and then.
 struct hr__task *hr__guard_sweep(struct hr__guard *g, int64_t now);
 void *hr__guard_clock(void *guard);

@@ -36,6 +36,41 @@ struct hr__task *hr__guard_pop(struct hr__guard *g)
     return task;
 }
 
+struct hr__task *hr__guard_take_in_hand(struct hr__guard *g)
+{
+    struct hr__task *task = g->in_hand;
+
+    g->in_hand = NULL;
+    return task;
+}
+
+struct hr__task *hr__guard_next(struct hr__guard *g)
+{
+    struct hr__task *task = NULL;
+
+    pthread_mutex_lock(&g->lock);
+    while (!g->stop && !g->head)
+        hr__cond_wait(&g->lanes[0].wake, &g->lock, INT64_MAX);
+    if (!g->stop)
+        g->in_hand = task = hr__guard_pop(g);
+    pthread_mutex_unlock(&g->lock);
+    return task;
+}
+
+struct hr__task *hr__guard_finish(struct hr__guard *g, unsigned why)
+{
+    struct hr__task *task;
+
+    pthread_mutex_lock(&g->lock);
+    task = hr__guard_take_in_hand(g);
+    if (why)
+        hr__guard_failed(g, why, task);
+    else if (task)
+        hr__guard_worked(g);
+    pthread_mutex_unlock(&g->lock);
+    return task;
+}
+
 void hr__guard_put_back(struct hr__guard *g, struct hr__task *list)
 {
     struct hr__task **end = last_of(&list);
