@@ -115,7 +115,7 @@ static bool drive(void *owner)
     return true;
 }
 
-// ---- The table -----------------------------------------------------------------
+// ---- The table -------------------------------------------------------------
 
 static enum hr_status minimal_open(struct hr__engine *e, const char *which)
 {

@@ -176,7 +176,7 @@ static void names(void)
               parts[i].name, hr_part_name(parts[i].part));
 }
 
-// ---- Errands ---------------------------------------------------------------
+// ---- Calls with a deadline -------------------------------------------------
 
 static atomic_int back;
 

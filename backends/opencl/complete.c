@@ -6,7 +6,7 @@
 
 #include "backends/opencl/opencl.h"
 
-// ---- The way to the callback -------------------------------------------------
+// ---- The way to the callback -----------------------------------------------
 
 static void CL_CALLBACK on_downloaded(cl_event event, cl_int result, void *arg)
 {
@@ -58,7 +58,7 @@ static void start_clocks(struct ocl *o, const struct ocl_slot *through)
     }
 }
 
-// ---- To the tensors ------------------------------------------------------------
+// ---- To the tensors --------------------------------------------------------
 
 static void copy_plane(uint8_t *to, size_t to_stride, const uint8_t *from,
                        size_t from_stride, int rows)
@@ -121,7 +121,7 @@ static void to_tensors(struct ocl *o, struct ocl_slot *slot)
     }
 }
 
-// ---- The end of a batch ----------------------------------------------------------
+// ---- The end of a batch ----------------------------------------------------
 
 // The lock is held; it is not while the pictures are copied.
 static void complete(struct ocl *o, struct ocl_slot *slot)

@@ -11,6 +11,7 @@ extern const struct hr__backend hr__backend_opencl;
 
 enum { MAX_PLATFORMS = 8, MAX_SIDE = 16384 };
 #define LIST_NS INT64_C(10000000000)
+#define OPEN_NS INT64_C(60000000000)
 // Most memory of one buffer of a slot, which has four, and of planes.
 #define SLOT_BYTES ((size_t)64 << 20)
 #define WORK_BYTES ((size_t)256 << 20)
@@ -269,7 +270,7 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
         return hr__fail(HR_ENOMEM, "out of memory");
     memset(o, 0, sizeof(*o));
     ((struct ocl_engine *)e->priv)->o = o;
-    ocl_guard_init(o, e);
+    hr__guard_init(&o->guard, &ocl_guard_ops, o, e);
     for (int i = 0; i < OCL_SLOTS; i++)
         o->slots[i].o = o;
     o->wish = wish;
@@ -278,7 +279,9 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
     ocl_pool_init(&o->pool);
     ocl_pinned_init(&o->pinned);
     snprintf(o->which, sizeof(o->which), "%s", wanted(which));
-    if (!(status = ocl_start(o, e)))
+    if (o->origin.kind)
+        o->origin.hold(o->origin.ctx);
+    if (!(status = hr__guard_start(&o->guard, e, OPEN_NS)))
         fill_caps(e, o);
     return status;
 }

@@ -2,8 +2,7 @@
 // What the guard (hal/guard/guard.h) asks of this engine.
 #include "backends/opencl/opencl.h"
 
-// Most time to open in; to stop in, and with a program to be kept.
-#define OPEN_NS INT64_C(60000000000)
+// Most time to stop in; and with a program to be kept.
 #define STOP_NS INT64_C(2000000000)
 #define KEEP_NS INT64_C(15000000000)
 #define LEAST_NS INT64_C(1000000000)
@@ -80,7 +79,7 @@ static bool stays(void *owner, struct hr__task *t, int64_t now)
     return true;
 }
 
-static const struct hr__guard_ops ops = {
+const struct hr__guard_ops ocl_guard_ops = {
     .lanes = {"opencl driver"},
     .clock = "opencl results",
     .open = ocl_open_first,
@@ -91,18 +90,6 @@ static const struct hr__guard_ops ops = {
     .stays = stays,
     .turn = ocl_complete,
 };
-
-void ocl_guard_init(struct ocl *o, struct hr__engine *e)
-{
-    hr__guard_init(&o->guard, &ops, o, e);
-}
-
-enum hr_status ocl_start(struct ocl *o, struct hr__engine *e)
-{
-    if (o->origin.kind)
-        o->origin.hold(o->origin.ctx);
-    return hr__guard_start(&o->guard, e, OPEN_NS);
-}
 
 bool ocl_stop(struct ocl *o, struct hr__engine *e)
 {

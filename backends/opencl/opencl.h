@@ -311,12 +311,11 @@ struct ocl *ocl_of(struct hr__engine *e);
 // can serve.
 #define OCL_COMPILE_NS INT64_C(60000000000)
 
-void ocl_guard_init(struct ocl *o, struct hr__engine *e);
-enum hr_status ocl_start(struct ocl *o, struct hr__engine *e);
+extern const struct hr__guard_ops ocl_guard_ops;
 // As hr__guard_stop().
 bool ocl_stop(struct ocl *o, struct hr__engine *e);
 
-// The guard's, see struct hr__guard_ops: the driver thread; what has landed.
+// Of ocl_guard_ops: the driver thread; what has landed.
 enum hr_status ocl_open_first(void *o);
 bool ocl_drive(void *o);
 bool ocl_complete(void *o);

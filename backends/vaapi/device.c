@@ -11,6 +11,9 @@
 extern const struct hr__backend hr__backend_vaapi;
 
 enum { FIRST_NODE = 128, NODES = 16 };
+// Most time to open in, and to stop in.
+#define OPEN_NS INT64_C(15000000000)
+#define STOP_NS INT64_C(2000000000)
 
 struct va *va_of(struct hr__engine *e)
 {
@@ -206,7 +209,7 @@ static enum hr_status check_wish(void)
 
 static void init(struct va *va, struct hr__engine *e)
 {
-    va_guard_init(va, e);
+    hr__guard_init(&va->guard, &va_guard_ops, va, e);
     pthread_mutex_init(&va->calls, NULL);
     va->fd = va->retired_fd = -1;
     va->config = va->context = VA_INVALID_ID;
@@ -235,18 +238,18 @@ static enum hr_status va_open(struct hr__engine *e, const char *which)
     snprintf(va->which, sizeof(va->which), "%s",
              va->foreign ? "" : wanted(which));
     va->wish = e->params.depth;
-    if (!(status = va_guard_start(va, e)))
+    if (!(status = hr__guard_start(&va->guard, e, OPEN_NS)))
         describe(e, va);
     return status;
 }
 
 static void va_close(struct hr__engine *e)
 {
+    int64_t ns = hr__guard_deadline(e) / 2 + STOP_NS / 4;
     struct va *va = va_of(e);
 
-    if (!va)
-        return;
-    if (!va_guard_stop(va, e))
+    if (!va || !hr__guard_stop(&va->guard, e, ns < STOP_NS ? ns : STOP_NS,
+                               false, sizeof(*va)))
         return;
     for (int i = 0; i < VA_SLOTS; i++)
         hr__free(va->slots[i].bytes);

@@ -2,10 +2,6 @@
 // What the guard (hal/guard/guard.h) asks of this engine.
 #include "backends/vaapi/vaapi.h"
 
-// Most time to open in, and to stop in.
-#define OPEN_NS INT64_C(15000000000)
-#define STOP_NS INT64_C(2000000000)
-
 // Takes the slot's task, in front of a list.
 static void take_task(struct va_slot *slot, struct hr__task **list)
 {
@@ -70,7 +66,7 @@ static bool hopeless(const void *owner)
     return stuck >= va->depth || (held && stuck + held >= va->num_slots);
 }
 
-static const struct hr__guard_ops ops = {
+const struct hr__guard_ops va_guard_ops = {
     .lanes = {[VA_DRIVER] = "vaapi driver", [VA_WAITER] = "vaapi waiter"},
     .open = va_open_first,
     .drive = va_drive,
@@ -80,21 +76,3 @@ static const struct hr__guard_ops ops = {
     .hopeless = hopeless,
     .outlives = true,
 };
-
-void va_guard_init(struct va *va, struct hr__engine *e)
-{
-    hr__guard_init(&va->guard, &ops, va, e);
-}
-
-enum hr_status va_guard_start(struct va *va, struct hr__engine *e)
-{
-    return hr__guard_start(&va->guard, e, OPEN_NS);
-}
-
-bool va_guard_stop(struct va *va, struct hr__engine *e)
-{
-    int64_t ns = hr__guard_deadline(e) / 2 + STOP_NS / 4;
-
-    return hr__guard_stop(&va->guard, e, ns < STOP_NS ? ns : STOP_NS, false,
-                          sizeof(*va));
-}

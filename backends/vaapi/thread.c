@@ -22,32 +22,22 @@ bool va_barred(const struct va *va)
 
 bool va_enter(struct va *va, int thread)
 {
-    bool may;
-
     hr__guard_enter(&va->guard, thread);
     if (one_at_a_time(va)) {
         pthread_mutex_lock(&va->calls);
         va_log_keep(&va->lines[thread]);
     }
     // Perhaps the other thread hung in there till now.
-    pthread_mutex_lock(&va->guard.lock);
-    may = !va_barred(va);
-    pthread_mutex_unlock(&va->guard.lock);
-    return may;
+    return !va_barred(va);
 }
 
 bool va_leave(struct va *va, int thread)
 {
-    bool may;
-
     if (one_at_a_time(va))
         pthread_mutex_unlock(&va->calls);
     hr__guard_leave(&va->guard, thread);
     va_log_say(va, &va->lines[thread]);
-    pthread_mutex_lock(&va->guard.lock);
-    may = !va_barred(va);
-    pthread_mutex_unlock(&va->guard.lock);
-    return may;
+    return !va_barred(va);
 }
 
 // ---- The driver thread -----------------------------------------------------

@@ -356,17 +356,14 @@ void va_key_of(const struct va *va, const struct hr_info *info,
 
 // ---- guard.c, thread.c, submit.c, waiter.c -----------------------------------
 
-void va_guard_init(struct va *va, struct hr__engine *e);
-enum hr_status va_guard_start(struct va *va, struct hr__engine *e);
-// As hr__guard_stop().
-bool va_guard_stop(struct va *va, struct hr__engine *e);
-// The guard's, see struct hr__guard_ops: the driver thread, the waiter.
+extern const struct hr__guard_ops va_guard_ops;
+// Of it: the driver thread, the waiter.
 enum hr_status va_open_first(void *va);
 bool va_drive(void *va);
 void va_wait_for_pictures(void *va);
 
 // Left behind with a display that is the caller's: it may be gone. (One of our
-// own the threads close when they can.) Locked
+// own the threads close when they can.)
 bool va_barred(const struct va *va);
 // Around calls to libva: if they take too long, the thread's tasks are gone. False: barred; call nothing (but leave),
 // return at once.

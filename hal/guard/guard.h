@@ -10,9 +10,10 @@
 // that other engines make them, and the device is dead: nothing is offered to
 // it. If the call returns after all, the device goes on with what it has; the
 // next failure then counts as a lost device, unless something works before
-// (doubt). After three late calls the device stays out until it is opened
-// anew. A lane that is still in its call when the device is closed is left
-// behind, with all the memory that it can reach.
+// (doubt). After three late calls, each within an hour of the one before, the
+// device stays out until it is opened anew. A lane that is still in its call
+// when the device is closed is left behind, with all the memory that it can
+// reach.
 //
 // An engine keeps a struct hr__guard in memory of its own, which is freed only
 // if hr__guard_stop() says so.
@@ -25,7 +26,7 @@
 
 #include "hal/backend.h"
 
-// ---- The breaker (breaker.c) -------------------------------------------------
+// ---- The breaker (breaker.c) -----------------------------------------------
 
 // Failures of an engine in a row, and the rest they earn; zeroed it is closed.
 // The caller locks.
@@ -40,7 +41,7 @@ struct hr__breaker {
 unsigned hr__breaker_ask(struct hr__breaker *b, int tokens, int64_t now);
 void hr__breaker_note(struct hr__breaker *b, bool ok, int64_t now);
 
-// ---- What an engine fills in -------------------------------------------------
+// ---- What an engine fills in -----------------------------------------------
 
 enum { HR__GUARD_LANES = 2 };
 
@@ -78,7 +79,7 @@ struct hr__guard_ops {
     bool outlives;
 };
 
-// ---- The guard -----------------------------------------------------------------
+// ---- The guard -------------------------------------------------------------
 
 struct hr__guard_lane {
     struct hr__guard *guard;
@@ -108,11 +109,12 @@ struct hr__guard {
     bool stop;         // lanes shall end
     bool lost;         // the device must be opened again
     bool held;         // the engine's: nothing is taken up for a while
-    bool abandoned;    // closed while a lane was in a call
-    atomic_bool dead;  // some lane is late; may be read without the lock
-    bool doubt;        // of what the driver has kept over a late call
-    bool out;          // it was late too often
-    bool left_behind;  // see ops->drive
+    // These two may be read without the lock.
+    atomic_bool abandoned;  // closed while a lane was in a call
+    atomic_bool dead;       // some lane is late
+    bool doubt;             // of what the driver has kept over a late call
+    bool out;               // it was late too often
+    bool left_behind;       // see ops->drive
     int late_calls;
     int64_t last_late, back;  // when a call was late, and when it returned
     int64_t due, sweep_at;    // when the clock thread looks again
@@ -166,7 +168,7 @@ void hr__guard_put_back(struct hr__guard *g, struct hr__task *list);
 void hr__guard_renewed(struct hr__guard *g, bool ok);
 bool hr__guard_is_lost(struct hr__guard *g);
 
-// ---- Locked ----------------------------------------------------------------------
+// ---- Locked ----------------------------------------------------------------
 
 // The first task of the queue, off it. There is one.
 struct hr__task *hr__guard_pop(struct hr__guard *g);
@@ -187,7 +189,7 @@ void hr__guard_wake_all(struct hr__guard *g);
 // Whether the calling thread is that lane.
 bool hr__guard_is_lane(const struct hr__guard *g, int lane);
 
-// ---- Between the guard's own files -----------------------------------------------
+// ---- Between the guard's own files -----------------------------------------
 
 struct hr__task *hr__guard_take_queue(struct hr__guard *g);
 struct hr__task *hr__guard_take_in_hand(struct hr__guard *g);

@@ -122,9 +122,9 @@ struct hr_device_params {
                           // From when the device takes it up: waiting behind
                           // others counts only if it does not get on with
                           // them. A driver that stays in one call for longer
-                          // gets nothing more to do until it comes back; the
-                          // third time within hours, until the device is
-                          // opened anew.
+                          // gets nothing more to do until it comes back; after
+                          // three such calls, each within an hour of the
+                          // one before, until the device is opened anew.
                           // Opening and closing a device wait for a driver
                           // so long, but at least 2 s, and up to a minute
                           // longer while it computes (it may compile)
