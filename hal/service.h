@@ -37,11 +37,11 @@ void hr__cond_init(pthread_cond_t *cond);
 bool hr__cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
                    int64_t deadline);
 
-// For what may take long because others use the machine: after the deadline
-// there is another one, a second later, as long as the driver does something
-// (one that hangs mostly sleeps; one that compiles uses the processor, or waits
-// for a linker that it has started), has not had a minute for that, and the
-// most has not passed. What the rest of the process does is not asked.
+// Extends a deadline by a second at a time while the driver works: while its
+// threads use CPU time, or a process that it has started runs (a linker). A
+// hung driver sleeps and gets no extension after the first. Ends a minute of
+// such work later, or at `most`. What the rest of the process does is not
+// asked.
 struct hr__patience {
     int64_t deadline, most;
     const pthread_t *caller;  // the thread that is in the driver; may be NULL
@@ -54,25 +54,41 @@ bool hr__wait_longer(struct hr__patience *p);
 // Runs fn, which may hang in a driver, on a thread of its own; false if it has
 // not come back in time, or never began. arg is of hr__alloc(): it is the
 // caller's again after true, and freed when fn no longer uses it after false.
-bool hr__errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
+bool hr__call_with_deadline(void (*fn)(void *arg), void *arg,
+                            int64_t timeout_ns);
 
-// The way back to the HAL's structs, for threads that may be left behind with a
-// driver: they keep off when it is closed. What only counts does so under the
-// lock; what calls into the HAL (the log calls the user) passes: e is valid
-// between pass, unless that returns NULL, and passed.
-struct hr__way {
+// A revocable pointer to the engine, for threads that may outlive it inside a
+// hung driver. Around anything that calls into the HAL or the user (the log)
+// use get and put: e is valid between them, unless get returns NULL. revoke is
+// for close(): it waits for those in between.
+struct hr__engine_ref {
     pthread_mutex_t lock;  // taken alone
-    pthread_cond_t empty;
-    struct hr__engine *e;  // NULL: closed
-    int passing;
-    struct hr__way *next;  // of those that are closed
+    pthread_cond_t unused;
+    struct hr__engine *e;  // NULL: revoked
+    int users;
+    struct hr__engine_ref *next;  // of those that are revoked
 };
-void hr__way_open(struct hr__way *way, struct hr__engine *e);
-struct hr__engine *hr__way_pass(struct hr__way *way);
-void hr__way_passed(struct hr__way *way);
-// Waits for those who pass. For engines that are left behind: what the way is a
-// part of stays for good.
-void hr__way_close(struct hr__way *way);
+void hr__engine_ref_init(struct hr__engine_ref *ref, struct hr__engine *e);
+struct hr__engine *hr__engine_ref_get(struct hr__engine_ref *ref);
+void hr__engine_ref_put(struct hr__engine_ref *ref);
+// What the pointer is a part of is left behind for good.
+void hr__engine_ref_revoke(struct hr__engine_ref *ref);
+// What only counts needs no get; each takes the lock, and does nothing once
+// the pointer is revoked. counter: offsetof(struct hr__meter, ...).
+void hr__engine_ref_count(struct hr__engine_ref *ref, size_t counter,
+                          uint64_t n);
+// Bytes of device memory that the engine has got, or let go (< 0), as far as it
+// knows.
+void hr__engine_ref_bytes(struct hr__engine_ref *ref, int64_t change);
+// hr__alloc(), counted for the device as long as it is there. ref may be NULL.
+void *hr__engine_ref_alloc(struct hr__engine_ref *ref, size_t size);
+// As hr__watch_thread(), _part() (begin 0: nothing) and _device() below.
+void hr__engine_ref_thread(struct hr__engine_ref *ref, const char *name);
+void hr__engine_ref_part(struct hr__engine_ref *ref, enum hr_part part,
+                         uint64_t batch, int64_t begin);
+void hr__engine_ref_device(struct hr__engine_ref *ref, const char *queue,
+                           enum hr_part part, uint64_t batch, int64_t begin,
+                           int64_t end);
 
 // What keeps a JPEG decoder of whole scans, Huffman and 8 bits from it, besides
 // colours and chroma: HR_WHY_*; HR_WHY_FORMAT alone, if it is no JPEG.
@@ -101,39 +117,6 @@ int hr__cache_open(const char *name, size_t *size, char why[HR__CACHE_WHY]);
 bool hr__cache_write(const char *name, const struct iovec *parts, int n);
 // False: there are not so many bytes.
 bool hr__read_all(int fd, void *to, size_t size);
-
-// Bytes of device memory that an engine has got, or let go (< 0), as far as it
-// knows. Takes the way's lock.
-void hr__count_bytes(struct hr__way *way, int64_t change);
-// hr__alloc() for such threads: counted for the device as long as it is there.
-// way may be NULL: there is none.
-void *hr__way_alloc(struct hr__way *way, size_t size);
-
-// Failures of an engine in a row, and the rest they earn; zeroed it is closed.
-// Guarded by a lock of the engine's.
-struct hr__breaker {
-    int strikes;
-    bool open;
-    int64_t until, rest;   // ns
-    int tokens;            // samples let in on probation
-    int64_t slow, resume;  // of slow calls: what they have used up, see
-                           // breaker.c, and till when the engine rests for it
-    bool doubt;            // the engine's, see below
-};
-// 0 = offer; else HR_WHY_BREAKER. After a rest so many samples (`tokens`) are
-// let in, one per call.
-unsigned hr__breaker_ask(struct hr__breaker *b, int tokens, int64_t now);
-void hr__breaker_note(struct hr__breaker *b, bool ok, int64_t now);
-// A call to the driver is given up after so many ns: a strike, and time that is
-// lost for those who use the engine. Three such calls may come at once; over
-// time they may take a tenth of it, and the engine rests for the remainder,
-// whatever succeeds between them.
-void hr__breaker_slow(struct hr__breaker *b, int64_t ns, int64_t now);
-// A call to the driver has come back so late that it had been given up. Perhaps
-// it was only slow, then the engine goes on with what it has; perhaps there was
-// more to it. Whoever made the call sets `doubt`: what fails now, whatever the
-// driver calls it, means that all is lost and must be made again. A success
-// ends the doubt, and so does the engine that has made all again.
 
 // ---- Watching (meter.c, trace.c) -------------------------------------------
 //

@@ -6,22 +6,30 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
-# Patterns of files that a folder's files may include, and of the libraries
-# (system headers with a vendor) it may use. "-": none.
+# Patterns of files that a folder's files may include, of those among them that
+# they may not, and of the libraries (system headers with a vendor) it may use.
+# "-": none.
 rules_of()
 {
+    not='-'
     case $1 in
     hal/include/headrace/*) may='hal/include/headrace/*' libs='-' ;;
-    hal/*)                  may='hal/*' libs='Random123/*' ;;
+    hal/guard/*)            may='hal/include/headrace/* hal/backend.h
+                                 hal/service.h hal/picture.h hal/guard/*'
+                            libs='-' ;;
+    hal/*)                  may='hal/*' not='hal/guard/*' libs='Random123/*' ;;
     backends/cpu/*)         may='hal/include/headrace/* hal/backend.h
                                  backends/cpu/* cpu_fallback/*' libs='-' ;;
     backends/opencl/*)      may='hal/include/headrace/* hal/backend.h
-                                 backends/opencl/* kernels/*'
+                                 hal/guard/guard.h backends/opencl/* kernels/*'
                             libs='CL/* xxhash.h' ;;
     backends/vaapi/*)       may='hal/include/headrace/* hal/backend.h
-                                 backends/vaapi/*' libs='va/*' ;;
+                                 hal/guard/guard.h backends/vaapi/*' libs='va/*' ;;
     backends/*/*)           may="hal/include/headrace/* hal/backend.h
-                                 $(dirname "$1")/*" libs='*' ;;
+                                 hal/guard/guard.h $(dirname "$1")/*" libs='*' ;;
+    examples/engine_*)      may='hal/include/headrace/* hal/backend.h
+                                 hal/guard/guard.h' libs='-' ;;
+    examples/*)             may='hal/include/headrace/*' libs='-' ;;
     cpu_fallback/*)         may='cpu_fallback/*'
                             libs='jpeglib.h jerror.h png.h' ;;
     kernels/*.cl)           may='kernels/layout.h kernels/*.cl' libs='-' ;;
@@ -69,13 +77,13 @@ complain() { echo "$1"; bad=1; }
 
 check_include()  # file line name quote
 {
-    local may libs target
+    local may not libs target
     seen=$((seen + 1))
     rules_of "$1"
     set -f
     # shellcheck disable=SC2086
     if target=$(resolve "$1" "$3" "$4"); then
-        matches "$target" $may ||
+        { matches "$target" $may && ! matches "$target" $not; } ||
             complain "$1:$2: $(dirname "$1") may not include $target"
     elif [[ $4 == '"' ]]; then
         complain "$1:$2: \"$3\" is not in the tree"
@@ -95,7 +103,7 @@ check_tree()
         file=${file#./}
         check_include "$file" "$line" "${BASH_REMATCH[2]}" "${BASH_REMATCH[1]}"
     done < <(find ./hal ./backends ./kernels ./cpu_fallback ./loader ./tools \
-                  -name '*.[chl]*' -type f -print0 2>/dev/null |
+                  ./examples -name '*.[chl]*' -type f -print0 2>/dev/null |
              xargs -0r grep -HnE '^[[:space:]]*#[[:space:]]*include')
     # Engines are known by name in one table only.
     while IFS=: read -r file line text; do
@@ -115,15 +123,20 @@ self_test()
     # shellcheck disable=SC2064
     trap "rm -rf '$tmp'" EXIT
     cd "$tmp"
-    mkdir -p hal/include/headrace backends/{cpu,opencl,vaapi} cpu_fallback \
+    mkdir -p hal/include/headrace hal/guard examples backends/{cpu,opencl,vaapi} cpu_fallback \
              kernels loader tools tests
-    touch hal/include/headrace/job.h hal/{backend,plan}.h loader/loader.h \
+    touch hal/include/headrace/job.h hal/{backend,plan,guard/guard}.h loader/loader.h \
           backends/{cpu/cpu,opencl/opencl,vaapi/vaapi}.h \
           cpu_fallback/cpu_ops.h kernels/layout.h tools/tool.h
     while read -r file text; do
         echo "$text" >>"$file"
     done <<'END'
 hal/job.c #include "plan.h"
+hal/guard/queue.c #include "hal/guard/guard.h"
+hal/guard/queue.c #include "hal/backend.h"
+backends/opencl/guard.c #include "hal/guard/guard.h"
+examples/engine_small.c #include "hal/guard/guard.h"
+examples/train.c #include <headrace/job.h>
 hal/random.c #include <Random123/philox.h>
 hal/job.c #include <stdio.h>
 hal/registry.c extern const struct hr__backend hr__backend_cpu;
@@ -161,6 +174,11 @@ loader/bad.c #include "cpu_fallback/cpu_ops.h"
 hal/bad.c #include "cpu_fallback/cpu_ops.h"
 hal/bad.c #include "../backends/cpu/cpu.h"
 hal/bad.c #include <jpeglib.h>
+hal/bad.c #include "guard/guard.h"
+hal/guard/bad.c #include "hal/plan.h"
+hal/guard/bad.c #include "backends/opencl/opencl.h"
+examples/bad.c #include "hal/backend.h"
+examples/engine_bad.c #include "hal/plan.h"
 hal/bad.c #include "not_there.h"
 hal/bad.c extern const struct hr__backend hr__backend_cpu;
 hal/include/headrace/bad.h #include "plan.h"

@@ -125,9 +125,9 @@ int imports_held(void)
     struct va *va = va_of(((struct hr__device *)imports.scene.dev)->engines[0]);
     int n;
 
-    pthread_mutex_lock(&va->lock);
+    pthread_mutex_lock(&va->guard.lock);
     n = va_count_slots(va, VA_LENT) + va_count_slots(va, VA_HELD);
-    pthread_mutex_unlock(&va->lock);
+    pthread_mutex_unlock(&va->guard.lock);
     return n;
 }
 

@@ -182,39 +182,6 @@ static void test_breaker(void)
     CU_ASSERT_EQUAL(b.strikes, 0);
 }
 
-// A device that is slow for ever, now and then: of 1000 s that a call takes a
-// second each time, however well it works between.
-static void test_breaker_slow(void)
-{
-    struct hr__breaker b = {0};
-    const int64_t ms = 1000000, s = 1000 * ms;
-    int64_t now = 3600 * s, end = now + 1000 * s;
-    int slow = 0;
-
-    while (now < end) {
-        now += 10 * ms;
-        if (hr__breaker_ask(&b, OCL_BATCH, now))
-            continue;
-        hr__breaker_note(&b, true, now);
-        now += s;
-        hr__breaker_slow(&b, s, now);
-        slow++;
-    }
-    CU_ASSERT_TRUE(slow >= 90 && slow <= 103);
-    // Three at once are nothing yet, and long ago is forgotten.
-    now += 30 * s;
-    for (int i = 0; i < 3; i++) {
-        hr__breaker_note(&b, true, now);
-        CU_ASSERT_EQUAL(hr__breaker_ask(&b, OCL_BATCH, now), 0);
-        hr__breaker_slow(&b, s, now);
-    }
-    hr__breaker_note(&b, true, now);
-    CU_ASSERT_EQUAL(hr__breaker_ask(&b, OCL_BATCH, now), HR_WHY_BREAKER);
-    CU_ASSERT_EQUAL(hr__breaker_ask(&b, OCL_BATCH, now + 10 * s), 0);
-    hr__breaker_slow(&b, INT64_MAX, now);
-    CU_ASSERT_TRUE(b.slow > now && b.resume < b.slow);
-}
-
 // ---- Memory of our own that cannot be had -----------------------------------
 
 // One job into host memory, whose nth allocation fails, and perhaps all after
@@ -283,7 +250,6 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         {"starved", test_starved},
         {"breaker", test_breaker},
-        {"breaker_slow", test_breaker_slow},
         {"failures", test_failures},
         {"hang", test_hang},
     };

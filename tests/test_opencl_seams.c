@@ -236,18 +236,20 @@ static void counted(void)
     for (int i = 0; i < ROUNDS; i++) {
         uint64_t transfers = o->transfers, batches = o->batches;
 
-        before = o->hal.e->meter.bytes_up;
+        before = o->guard.ref.e->meter.bytes_up;
         CHECK(run(dev, HR_MEMORY_PINNED, true) == N, "%s", faults.label);
-        up[i] = o->hal.e->meter.bytes_up - before;
+        up[i] = o->guard.ref.e->meter.bytes_up - before;
         runs = o->transfers - transfers - 2 * (o->batches - batches);
     }
-    before = o->hal.e->meter.bytes_down;
-    tasks = o->hal.e->meter.tasks;
+    before = o->guard.ref.e->meter.bytes_down;
+    tasks = o->guard.ref.e->meter.tasks;
     CHECK(run(dev, HR_MEMORY_DEVICE, true) == N, "%s", faults.label);
-    CHECK(o->hal.e->meter.bytes_down - before == bytes, "%llu of %llu bytes",
-          (unsigned long long)(o->hal.e->meter.bytes_down - before),
+    CHECK(o->guard.ref.e->meter.bytes_down - before == bytes,
+          "%llu of %llu bytes",
+          (unsigned long long)(o->guard.ref.e->meter.bytes_down - before),
           (unsigned long long)bytes);
-    CHECK(o->hal.e->meter.tasks - tasks <= N, "copies are no spans of samples");
+    CHECK(o->guard.ref.e->meter.tasks - tasks <= N,
+          "copies are no spans of samples");
     CHECK(runs > 0, "nothing was fetched from where it was made");
     CHECK(up[ROUNDS - 1] > up[0] / 10 * 9, "%llu bytes, then %llu",
           (unsigned long long)up[0], (unsigned long long)up[ROUNDS - 1]);
@@ -307,9 +309,11 @@ static void trouble(hr_device dev, uint64_t *seed, int64_t ns)
         if (faulty[k].action == FAULT_LATE)
             faults.ctl.release();
         // It shall be used, not rest.
-        pthread_mutex_lock(&o->lock);
-        hr__breaker_note(&o->breaker, true, hr__now());
-        pthread_mutex_unlock(&o->lock);
+        pthread_mutex_lock(&o->guard.lock);
+        hr__guard_worked(&o->guard);
+        o->guard.late_calls = 0;
+        o->guard.out = false;
+        pthread_mutex_unlock(&o->guard.lock);
     }
 }
 

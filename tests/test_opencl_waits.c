@@ -248,8 +248,8 @@ static void on_log(void *ctx, enum hr_log_level level, const char *text)
     if (!o || !strstr(text, "a batch failed"))
         return;
     atomic_fetch_add(&said.lines, 1);
-    atomic_fetch_add(&said.held,
-                     test_is_held(&o->hal.lock) + test_is_held(&o->lock));
+    atomic_fetch_add(&said.held, test_is_held(&o->guard.ref.lock) +
+                                     test_is_held(&o->guard.lock));
 }
 
 // The user's function is called without a lock.

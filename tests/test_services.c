@@ -176,7 +176,7 @@ static void names(void)
               parts[i].name, hr_part_name(parts[i].part));
 }
 
-// ---- Errands ---------------------------------------------------------------
+// ---- Calls with a deadline -------------------------------------------------
 
 static atomic_int back;
 
@@ -196,46 +196,46 @@ static int64_t *of_ms(int64_t ms)
 
 // Waited for, or left behind: then it frees what it has itself, and what it was
 // given. (AddressSanitizer says so.)
-static void errands(void)
+static void deadlines(void)
 {
     int64_t *none = of_ms(0);
 
-    CHECK(hr__errand(sleep_well, none, 5000 * TEST_MS), "it came back");
+    CHECK(hr__call_with_deadline(sleep_well, none, 5000 * TEST_MS), "it came back");
     CHECK(atomic_load(&back) == 1, "done");
     hr__free(none);
-    CHECK(!hr__errand(sleep_well, of_ms(100), 10 * TEST_MS),
+    CHECK(!hr__call_with_deadline(sleep_well, of_ms(100), 10 * TEST_MS),
           "it was left behind");
     CHECK(atomic_load(&back) == 1, "it is still on its way");
     CHECK(test_reaches(&back, 2), "it came back in the end");
     test_sleep(50 * TEST_MS);
 }
 
-// ---- The way back ----------------------------------------------------------
+// ---- A revocable pointer ------------------------------------------------------
 
-static struct hr__way way;
+static struct hr__engine_ref ref;
 static atomic_int inside;
 
 static void *guest(void *arg)
 {
     (void)arg;
-    CHECK(hr__way_pass(&way) == &engines[0], "it is open");
+    CHECK(hr__engine_ref_get(&ref) == &engines[0], "it is open");
     atomic_store(&inside, 1);
     test_sleep(100 * TEST_MS);
     atomic_store(&inside, 2);
-    hr__way_passed(&way);
+    hr__engine_ref_put(&ref);
     return NULL;
 }
 
-static void ways(void)
+static void refs(void)
 {
     pthread_t thread;
 
-    hr__way_open(&way, &engines[0]);
+    hr__engine_ref_init(&ref, &engines[0]);
     pthread_create(&thread, NULL, guest, NULL);
     CHECK(test_reaches(&inside, 1), "inside");
-    hr__way_close(&way);
-    CHECK(atomic_load(&inside) == 2, "closed while somebody passes");
-    CHECK(!hr__way_pass(&way), "it is closed");
+    hr__engine_ref_revoke(&ref);
+    CHECK(atomic_load(&inside) == 2, "revoked while somebody has it");
+    CHECK(!hr__engine_ref_get(&ref), "it is revoked");
     pthread_join(thread, NULL);
 }
 
@@ -244,7 +244,7 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         TEST_CASE(stops),         TEST_CASE(clocks), TEST_CASE(sizes),
         TEST_CASE(damaged_files), TEST_CASE(planes), TEST_CASE(names),
-        TEST_CASE(errands),       TEST_CASE(ways),
+        TEST_CASE(deadlines),     TEST_CASE(refs),
     };
 
     return test_main("services", cases, sizeof(cases) / sizeof(*cases), argc,

@@ -25,9 +25,9 @@ static void on_log(void *ctx, enum hr_log_level level, const char *text)
         return;
     atomic_fetch_add(&said.damaged, strstr(text, "are damaged") != NULL);
     atomic_fetch_add(&said.failed, strstr(text, "a picture failed") != NULL);
-    atomic_fetch_add(&said.held, test_is_held(&va->hal.lock) +
+    atomic_fetch_add(&said.held, test_is_held(&va->guard.ref.lock) +
                                      test_is_held(&va->calls) +
-                                     test_is_held(&va->lock));
+                                     test_is_held(&va->guard.lock));
 }
 
 // Whole enough to be taken, and damaged inside.

@@ -177,16 +177,14 @@ static void lost_context(void)
 
 // ---- A driver that is slow -------------------------------------------------
 
-// The nurse looks at the clock after the HAL does.
+// The guard looks at the clock after the HAL does.
 static void wait_until_left(void)
 {
     struct va *va = va_of(((struct hr__device *)imports.scene.dev)->engines[0]);
     bool left = false;
 
     for (int i = 0; i < 2000 && !left; i++) {
-        pthread_mutex_lock(&va->lock);
-        left = va->dead;
-        pthread_mutex_unlock(&va->lock);
+        left = va->guard.dead;
         if (!left)
             test_sleep(10 * TEST_MS);
     }

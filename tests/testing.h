@@ -95,7 +95,7 @@ void test_fds_begin(void);
 int test_fds_left(const char *after);
 // In this case so many devices are left behind with a driver that hangs, and
 // what it may still use: of each at most 26 descriptors, those of 24 surfaces,
-// its node and a log. (Their memory is not lost: see hr__way_close().)
+// its node and a log. (Their memory is not lost: see hr__engine_ref_revoke().)
 void test_hung(int devices);
 // In a build with AddressSanitizer, if HEADRACE_TEST_LEAKS is set: whether
 // there is memory that nothing points to. test_main() asks after each case.

@@ -99,9 +99,9 @@ struct ocl_slot {
     uint32_t lists[OCL_LAUNCHES + 1];  // words of the plan: the groups of
                                        // launch k are lists[k] .. lists[k + 1]
 
-    // ocl->lock
+    // Locked
     enum ocl_slot_state state;
-    int num_items;  // 0 while FLYING: given up, see nurse
+    int num_items;  // 0 while FLYING: given up
     cl_int result;  // of the download
     int64_t since;  // FLYING: from when on
     bool stuck;     // .. for so long that it may never land
@@ -129,7 +129,7 @@ static inline size_t ocl_aligned(size_t n)
 // What the kernels are told of a batch, in host memory: pictures, then axes
 // and tables. Offsets count from its start.
 struct ocl_plan {
-    struct hr__way *hal;  // pays for memory
+    struct hr__engine_ref *ref;  // pays for memory
     uint8_t *data;
     size_t size, room;
     uint64_t in, work, out;  // bytes of the other buffers so far

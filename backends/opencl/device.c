@@ -11,6 +11,7 @@ extern const struct hr__backend hr__backend_opencl;
 
 enum { MAX_PLATFORMS = 8, MAX_SIDE = 16384 };
 #define LIST_NS INT64_C(10000000000)
+#define OPEN_NS INT64_C(60000000000)
 // Most memory of one buffer of a slot, which has four, and of planes.
 #define SLOT_BYTES ((size_t)64 << 20)
 #define WORK_BYTES ((size_t)256 << 20)
@@ -20,22 +21,6 @@ struct ocl *ocl_of(struct hr__engine *e)
 {
     assert(e->backend == &hr__backend_opencl);
     return ((struct ocl_engine *)e->priv)->o;
-}
-
-void ocl_log(struct ocl *o, enum hr_log_level level, const char *fmt, ...)
-{
-    struct hr__engine *e;
-    char text[480];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
-    // Who leaves this thread behind waits until the line is out.
-    if (!(e = hr__way_pass(&o->hal)))
-        return;
-    hr__log(e->device, level, "opencl:%d: %s", o->facts.index, text);
-    hr__way_passed(&o->hal);
 }
 
 // ---- Finding --------------------------------------------------------------
@@ -193,7 +178,7 @@ static int ocl_list(struct hr_device_info *infos, int max)
     if (!(l = hr__alloc(NULL, sizeof(*l))))
         return list_none(infos, max, "out of memory");
     memset(l, 0, sizeof(*l));
-    if (!hr__errand(list_devices, l, LIST_NS))
+    if (!hr__call_with_deadline(list_devices, l, LIST_NS))
         return list_none(infos, max, "a driver does not answer");
     n = l->status ? list_none(infos, max, l->text)
         : l->n    ? list_some(infos, max, l)
@@ -273,12 +258,6 @@ static const char *wanted(const char *which)
     return *which || !name ? which : name;
 }
 
-// The HAL's watchdog comes first.
-static int64_t deadline_of(const struct hr__engine *e)
-{
-    return e->params.deadline_ns + e->params.deadline_ns / 8;
-}
-
 static enum hr_status ocl_open(struct hr__engine *e, const char *which)
 {
     enum ocl_variant wish;
@@ -291,15 +270,18 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
         return hr__fail(HR_ENOMEM, "out of memory");
     memset(o, 0, sizeof(*o));
     ((struct ocl_engine *)e->priv)->o = o;
-    hr__way_open(&o->hal, e);
+    hr__guard_init(&o->guard, &ocl_guard_ops, o, e);
+    for (int i = 0; i < OCL_SLOTS; i++)
+        o->slots[i].o = o;
     o->wish = wish;
-    o->plan.hal = &o->hal;
+    o->plan.ref = &o->guard.ref;
     o->origin = e->origin;
     ocl_pool_init(&o->pool);
     ocl_pinned_init(&o->pinned);
-    o->deadline = deadline_of(e);
     snprintf(o->which, sizeof(o->which), "%s", wanted(which));
-    if (!(status = ocl_start(o, e->params.deadline_ns)))
+    if (o->origin.kind)
+        o->origin.hold(o->origin.ctx);
+    if (!(status = hr__guard_start(&o->guard, e, OPEN_NS)))
         fill_caps(e, o);
     return status;
 }
@@ -311,30 +293,24 @@ static void ocl_close(struct hr__engine *e)
 
     if (!o)
         return;
-    stopped = ocl_stop(o, e->params.deadline_ns);
+    stopped = ocl_stop(o, e);
     ocl_pool_finish(&o->pool);
-    if (stopped) {
-        ocl_pinned_finish(&o->pinned);
-        hr__free(o->plan.data);
-        hr__free(o);
+    if (!stopped)
         return;
-    }
-    e->left_behind = true;
-    hr__log(e->device, HR_LOG_ERROR,
-            "%s: the driver does not answer, its "
-            "thread and %zu bytes are left behind",
-            e->name, sizeof(*o));
-    hr__way_close(&o->hal);
+    ocl_let_origin(o);
+    ocl_pinned_finish(&o->pinned);
+    hr__free(o->plan.data);
+    hr__free(o);
 }
 
 static void ocl_submit(struct hr__engine *e, struct hr__task *list)
 {
-    ocl_push(ocl_of(e), list, deadline_of(e));
+    hr__guard_push(&ocl_of(e)->guard, e, list);
 }
 
 static void ocl_cancel(struct hr__engine *e)
 {
-    ocl_cancel_queued(ocl_of(e));
+    hr__guard_cancel(&ocl_of(e)->guard);
 }
 
 // Kernels, options, platform, device and driver, as for the program's binary.

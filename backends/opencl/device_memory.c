@@ -24,12 +24,12 @@ struct ocl_request {
     struct ocl_memory *memory;
     enum hr_memory kind;
     bool clear;
-    // ocl->lock
+    // Locked
     bool done, left;
     struct ocl_fault fault;
 };
 
-// ---- Blocks (ocl->lock) -----------------------------------------------------------
+// ---- Blocks (locked) --------------------------------------------------------------
 
 // Sizes that slabs have blocks of: four per power of two.
 static size_t block_of(size_t size)
@@ -94,7 +94,7 @@ void ocl_memory_renew(struct ocl *o)
 {
     struct ocl_slab *s, *next;
 
-    pthread_mutex_lock(&o->lock);
+    pthread_mutex_lock(&o->guard.lock);
     o->current = o->context;
     o->empty_slabs = 0;
     for (s = o->slabs; s; s = next) {
@@ -102,7 +102,7 @@ void ocl_memory_renew(struct ocl *o)
         if (!s->used)
             retire(o, s);
     }
-    pthread_mutex_unlock(&o->lock);
+    pthread_mutex_unlock(&o->guard.lock);
 }
 
 // ---- Slabs -------------------------------------------------------------------------
@@ -153,7 +153,7 @@ static bool make_slab(struct ocl *o, struct ocl_slab *s, enum hr_memory kind,
     s->mem = o->api.clCreateBuffer(o->context, flags, s->size, NULL, &err);
     if (ocl_failed(fault, err, "clCreateBuffer"))
         return s->mem = NULL, false;
-    hr__count_bytes(&o->hal, (int64_t)s->size);
+    hr__engine_ref_bytes(&o->guard.ref, (int64_t)s->size);
     if (pinned) {
         s->host = o->api.clEnqueueMapBuffer(o->queues[OCL_UPLOAD], s->mem,
                                             CL_TRUE, CL_MAP_READ | CL_MAP_WRITE,
@@ -171,7 +171,7 @@ static bool make_slab(struct ocl *o, struct ocl_slab *s, enum hr_memory kind,
 static void drop_slab(struct ocl *o, struct ocl_slab *s)
 {
     if (s->mem)
-        hr__count_bytes(&o->hal, -(int64_t)s->size);
+        hr__engine_ref_bytes(&o->guard.ref, -(int64_t)s->size);
     // What is mapped of a context that was lost is left behind: taking it away
     // crashes drivers.
     if (s->host && s->context != o->context)
@@ -217,13 +217,13 @@ static bool is_left(struct ocl *o, struct ocl_request *r)
 {
     bool left;
 
-    pthread_mutex_lock(&o->lock);
+    pthread_mutex_lock(&o->guard.lock);
     left = r->left;
     r->done = true;
     if (left)
         give_block(o, r->memory);
-    pthread_cond_broadcast(&o->changed);
-    pthread_mutex_unlock(&o->lock);
+    pthread_cond_broadcast(&o->guard.changed);
+    pthread_mutex_unlock(&o->guard.lock);
     return left;
 }
 
@@ -232,12 +232,12 @@ void ocl_memory_serve(struct ocl *o, const struct ocl_fault *fault)
     struct ocl_request *r, *next;
     struct ocl_slab *old, *s;
 
-    pthread_mutex_lock(&o->lock);
+    pthread_mutex_lock(&o->guard.lock);
     r = o->requests;
     old = o->old_slabs;
     o->requests = NULL;
     o->old_slabs = NULL;
-    pthread_mutex_unlock(&o->lock);
+    pthread_mutex_unlock(&o->guard.lock);
     while ((s = old)) {
         old = s->next;
         drop_slab(o, s);
@@ -271,21 +271,21 @@ static bool ask(struct ocl *o, struct ocl_request *r, int64_t deadline)
     struct ocl_request **end = &o->requests;
     bool waits = true;
 
-    pthread_mutex_lock(&o->lock);
+    pthread_mutex_lock(&o->guard.lock);
     while (*end)
         end = &(*end)->next;
     *end = r;
-    pthread_cond_signal(&o->work);
+    pthread_cond_signal(&o->guard.lanes[0].wake);
     // A callback of a job that ended there: nobody else will do it.
-    if (pthread_equal(pthread_self(), o->driver)) {
-        pthread_mutex_unlock(&o->lock);
+    if (hr__guard_is_lane(&o->guard, 0)) {
+        pthread_mutex_unlock(&o->guard.lock);
         ocl_memory_serve(o, NULL);
-        pthread_mutex_lock(&o->lock);
+        pthread_mutex_lock(&o->guard.lock);
     }
-    while (!r->done && !o->dead && waits) {
-        waits = hr__cond_wait(&o->changed, &o->lock, deadline);
+    while (!r->done && !o->guard.dead && waits) {
+        waits = hr__cond_wait(&o->guard.changed, &o->guard.lock, deadline);
         // That is not held against the device.
-        if (!waits && o->compiling && deadline < o->compiled) {
+        if (!waits && o->guard.held && deadline < o->compiled) {
             deadline = o->compiled;
             waits = true;
         }
@@ -298,13 +298,13 @@ static bool ask(struct ocl *o, struct ocl_request *r, int64_t deadline)
             o->slabs = s;
             s->listed = true;
         }
-        pthread_mutex_unlock(&o->lock);
+        pthread_mutex_unlock(&o->guard.lock);
         return true;
     }
     if (r->done && give_block(o, r->memory))
-        pthread_cond_signal(&o->work);
+        pthread_cond_signal(&o->guard.lanes[0].wake);
     r->left = !r->done;
-    pthread_mutex_unlock(&o->lock);
+    pthread_mutex_unlock(&o->guard.lock);
     if (r->left) {
         hr__fail(waits ? HR_EDEVICE : HR_ETIMEDOUT,
                  "the device does not answer");
@@ -326,9 +326,9 @@ static struct hr__memory *by_request(struct hr__engine *e, struct ocl_memory *m,
 
     if (!r) {
         hr__fail(HR_ENOMEM, "out of memory");
-        pthread_mutex_lock(&o->lock);
+        pthread_mutex_lock(&o->guard.lock);
         give_block(o, m);
-        pthread_mutex_unlock(&o->lock);
+        pthread_mutex_unlock(&o->guard.lock);
         return NULL;
     }
     *r = (struct ocl_request){.memory = m, .kind = kind, .clear = clears};
@@ -358,9 +358,9 @@ struct hr__memory *ocl_memory_alloc(struct hr__engine *e, enum hr_memory kind,
         return NULL;
     }
     if (!own) {
-        pthread_mutex_lock(&o->lock);
+        pthread_mutex_lock(&o->guard.lock);
         m = take_block(o, block_of(size));
-        pthread_mutex_unlock(&o->lock);
+        pthread_mutex_unlock(&o->guard.lock);
     }
     if (!m) {
         if (!(s = new_slab(e, size, own))) {
@@ -378,10 +378,10 @@ void ocl_memory_free(struct hr__engine *e, struct hr__memory *memory)
 {
     struct ocl *o = ocl_of(e);
 
-    pthread_mutex_lock(&o->lock);
+    pthread_mutex_lock(&o->guard.lock);
     if (give_block(o, (struct ocl_memory *)memory))
-        pthread_cond_signal(&o->work);
-    pthread_mutex_unlock(&o->lock);
+        pthread_cond_signal(&o->guard.lanes[0].wake);
+    pthread_mutex_unlock(&o->guard.lock);
 }
 
 cl_mem ocl_memory_object(const struct ocl *o, const struct hr__memory *memory)
@@ -395,10 +395,10 @@ void ocl_native(struct hr__engine *e, struct hr_native_device *out)
 {
     struct ocl *o = ocl_of(e);
 
-    pthread_mutex_lock(&o->lock);
+    pthread_mutex_lock(&o->guard.lock);
     *out = (struct hr_native_device){.api = "opencl",
                                      .platform = o->facts.platform_id,
                                      .device = o->facts.device,
                                      .context = o->current};
-    pthread_mutex_unlock(&o->lock);
+    pthread_mutex_unlock(&o->guard.lock);
 }

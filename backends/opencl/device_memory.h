@@ -11,18 +11,18 @@
 struct ocl_memory {
     struct hr__memory pub;  // first
     struct ocl_slab *slab;
-    struct ocl_memory *next;  // free in its slab; ocl->lock
+    struct ocl_memory *next;  // free in its slab; Locked
 };
 
 struct ocl_slab {
-    struct ocl_slab *next;  // ocl->lock
+    struct ocl_slab *next;  // Locked
     cl_mem mem;
     cl_context context;  // that it was made in
     void *host;          // mapped; of pinned memory
     size_t size, block;  // bytes: all of it; of each of num
     int num;
-    int used;     // ocl->lock
-    bool listed;  // ocl->lock
+    int used;     // Locked
+    bool listed;  // Locked
     struct ocl_memory *free;
     struct ocl_memory blocks[];
 };

@@ -87,13 +87,6 @@ void ocl_import_open(struct ocl *o)
 
     im->can = (open_fd(o) ? HR__DMA_BUF : 0) |
               (ocl_surface_open(o) ? HR__VA_SURFACE : 0);
-    ocl_import_resume(o);
-}
-
-void ocl_import_resume(struct ocl *o)
-{
-    struct ocl_imports *im = &o->imports;
-
     atomic_store(&im->on, im->can & ~atomic_load(&im->failed));
 }
 
@@ -114,7 +107,9 @@ void ocl_import_close(struct ocl *o)
 
 unsigned ocl_import_kinds(struct hr__engine *e)
 {
-    return atomic_load(&ocl_of(e)->imports.on);
+    struct ocl *o = ocl_of(e);
+
+    return o->guard.dead ? 0 : atomic_load(&o->imports.on);
 }
 
 void ocl_import_give_up(struct ocl *o, unsigned kinds,
@@ -126,12 +121,11 @@ void ocl_import_give_up(struct ocl *o, unsigned kinds,
     for (int i = 0; i < OCL_WAYS; i++) {
         if (!(had & ways[i].kind))
             continue;
-        pthread_mutex_lock(&o->hal.lock);
-        if (o->hal.e)
-            hr__count(&o->hal.e->meter.import_falls, 1);
-        pthread_mutex_unlock(&o->hal.lock);
-        ocl_log(o, HR_LOG_WARN, "%s are not imported from now on: %s",
-                ways[i].name, fault->text);
+        hr__engine_ref_count(&o->guard.ref,
+                             offsetof(struct hr__meter, import_falls), 1);
+        hr__guard_log(&o->guard, HR_LOG_WARN,
+                      "%s are not imported from now on: %s", ways[i].name,
+                      fault->text);
     }
 }
 
@@ -356,10 +350,8 @@ static bool enqueue(struct ocl *o, struct ocl_slot *slot, enum ocl_way way,
                    ways[way].release) ||
         !ok)
         return false;
-    pthread_mutex_lock(&o->hal.lock);
-    if (o->hal.e)
-        hr__count(&o->hal.e->meter.bytes_imported, bytes);
-    pthread_mutex_unlock(&o->hal.lock);
+    hr__engine_ref_count(&o->guard.ref,
+                         offsetof(struct hr__meter, bytes_imported), bytes);
     return true;
 }
 

@@ -98,12 +98,8 @@ void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
         rest |= size;
     else
         rest |= why_not_filter(&pic->geo.steps[0]);
-    if (!rest) {
-        pthread_mutex_lock(&o->lock);
-        rest |= o->dead ? HR_WHY_LOST
-                        : hr__breaker_ask(&o->breaker, OCL_BATCH, hr__now());
-        pthread_mutex_unlock(&o->lock);
-    }
+    if (!rest)
+        rest = hr__guard_ask(&o->guard, OCL_BATCH);
     out->why = why | rest;
     if (rest)
         return;

@@ -9,9 +9,9 @@
 //   choose.c   which of them a name means
 //   offer.c    what it takes of a picture
 //   program.c  kernels: built, or from the cache on disk
-//   queue.c    tasks that wait
-//   thread.c   the driver thread; start and stop
-//   nurse.c    what has landed; what does not come back in time
+//   guard.c    what the guard (hal/guard/) asks of this engine
+//   thread.c   the driver thread
+//   complete.c what has landed: to the tensors, and the tasks' end
 //   ring.c     slots: memory of one batch on its way
 //   submit.c   one batch: planned, packed, on its way
 //   enqueue.c  its commands: one upload, the kernels, one download
@@ -23,30 +23,22 @@
 //   import.c   memory of other engines, read where it lies
 //   surface.c  the same of VA-API surfaces
 //   copy.c     batches of copies from and to that
-//   deliver.c  from pinned memory to where the tensors shall be
 //   warm.c     kernels run once, when the device is opened
 //   variant.c  which kernels suit the device
 //   times.c    when the device did what, for traces and profiles
 //
-// Who calls OpenCL. Only the driver thread (and, for the list of devices, an
-// errand's thread). The HAL's threads push to the queue and return. The nurse
-// thread delivers what has landed and looks at the clock; it never calls
-// OpenCL, so it never hangs. An event callback only marks its slot and wakes
-// the nurse.
+// Who calls OpenCL. Only the driver thread (lane 0 of the guard) and, for the
+// list of devices, a thread of hr__call_with_deadline(). The HAL's threads push
+// to the guard's queue and return. The guard's clock thread delivers what has
+// landed; it never calls OpenCL, so it never hangs. An event callback only
+// marks its slot and wakes that thread.
 //
-// A driver may hang in any call. After the deadline the nurse ends what the
-// device has, and nothing is offered to it any more (o->dead). If the call
-// comes back after all, its thread goes on with the same context, and only if
-// something fails now another one is opened. If it has not come back when the
-// device is closed, it is left behind with all it can reach, never waited for.
+// A driver may hang in any call; guard.h says what happens then.
 //
 //   submit() -> queue -> driver thread: slot FREE -> BUSY -> FLYING
-//                -> callback: LANDED -> nurse: DELIVERING -> FREE
+//                -> callback: LANDED -> clock thread: DELIVERING -> FREE
 //
-// Locks: ocl->lock guards what is marked so below; ocl->hal is the way back to
-// the HAL's structs, which an abandoned thread must not touch. They are never
-// taken together, and neither is held in a call to OpenCL, in hr__task_done()
-// or in the log.
+// Locks: the guard's; it guards what is marked so below. "Locked" means it.
 #ifndef HR_OPENCL_H
 #define HR_OPENCL_H
 
@@ -57,6 +49,7 @@
 #include "backends/opencl/batch.h"
 #include "backends/opencl/driver.h"
 #include "hal/backend.h"
+#include "hal/guard/guard.h"
 #include "kernels/layout.h"
 
 // ---- device.c --------------------------------------------------------------
@@ -206,8 +199,6 @@ struct ocl_imports {
 // On the driver thread, as the context opens and closes.
 void ocl_import_open(struct ocl *o);
 void ocl_import_close(struct ocl *o);
-// They are imported again, after on has been 0 for a while.
-void ocl_import_resume(struct ocl *o);
 unsigned ocl_import_kinds(struct hr__engine *e);
 // From now on those kinds are not taken; counted.
 void ocl_import_give_up(struct ocl *o, unsigned kinds,
@@ -266,7 +257,7 @@ struct ocl_clock {
 // What a hung driver thread may still touch: it is its own memory, left behind
 // on purpose if that thread does not come back.
 struct ocl {
-    struct hr__way hal;
+    struct hr__guard guard;
     struct ocl_pool pool;
     struct ocl_pinned pinned;
     struct ocl_imports imports;
@@ -294,32 +285,16 @@ struct ocl {
     size_t work_bytes;         // and the one between kernels
     struct ocl_clock times;
 
-    pthread_mutex_t lock;
-    pthread_cond_t work;            // the driver thread waits here,
-    pthread_cond_t landed;          // the nurse,
-    pthread_cond_t changed;         // and who opens and closes. CLOCK_MONOTONIC
-    struct hr__task *head, **tail;  // lock, and all that follows
-    bool opened, stop, abandoned;
-    bool unkept;       // its program is new and not on disk yet
-    bool compiling;    // the driver completes it, nothing else is begun
-    int64_t compiled;  // .. until then at most
-    bool dead;         // the driver thread is in a call for too
-                       // long: nothing is its until it is back
-    bool lost;         // the context must be made again
+    // Locked. guard.held: the driver completes the program, nothing else is
+    // begun.
+    bool unkept;        // its program is new and not on disk yet
+    int64_t compiled;   // guard.held until then at most
+    bool overcompiled;  // it took longer, and has had a strike for that
     cl_context current;
     struct ocl_slab *slabs;        // that have users, or may have
     struct ocl_slab *old_slabs;    // to be let go by the driver thread
     int empty_slabs;               // of those in slabs
     struct ocl_request *requests;  // for the driver thread
-    bool driver_gone, left_behind;
-    enum hr_status open_status;
-    char open_text[192];
-    int64_t busy_since;          // the driver thread is at work; 0 = idle
-    int64_t deadline;            // ns that it may be
-    int64_t nurse_due;           // when the nurse will look again
-    struct hr__breaker breaker;  // ocl->lock
-    bool have_driver, have_nurse;
-    pthread_t driver, nurse;
 
     _Atomic uint64_t batches, launches, transfers;  // for tests
 };
@@ -330,47 +305,41 @@ struct ocl_engine {  // what the HAL allocates
 
 struct ocl *ocl_of(struct hr__engine *e);
 
-// To the log, unless this thread was left behind.
-void ocl_log(struct ocl *o, enum hr_log_level level, const char *fmt, ...)
-    HR_PRINTF(3, 4);
-
-// ---- queue.c, thread.c, nurse.c --------------------------------------------
+// ---- guard.c, thread.c, complete.c -----------------------------------------
 
 // How long a new program's completion may keep those waiting whom nobody else
 // can serve.
 #define OCL_COMPILE_NS INT64_C(60000000000)
 
-// Starts both threads and waits until the device is open. What goes wrong is
-// in hr_last_error(). deadline: the user's, in ns.
-enum hr_status ocl_start(struct ocl *o, int64_t deadline);
-// Bounded in time. False: a thread hangs, or memory is still in the driver's
-// hands; *o must be left as it is.
-bool ocl_stop(struct ocl *o, int64_t deadline);
-// deadline: of these and of what comes after them.
-void ocl_push(struct ocl *o, struct hr__task *list, int64_t deadline);
-void ocl_cancel_queued(struct ocl *o);
+extern const struct hr__guard_ops ocl_guard_ops;
+// As hr__guard_stop().
+bool ocl_stop(struct ocl *o, struct hr__engine *e);
 
-// Around calls to OpenCL on the driver thread, so that the nurse sees how long
-// they take. leave: false = too long, the tasks of BUSY slots are gone.
-void ocl_enter(struct ocl *o);
-bool ocl_leave(struct ocl *o);
+// Of ocl_guard_ops: the driver thread; what has landed.
+enum hr_status ocl_open_first(void *o);
+bool ocl_drive(void *o);
+bool ocl_complete(void *o);
+// The display of the engine in front, if it is still held.
+void ocl_let_origin(struct ocl *o);
 
-// The first slot in that state, or NULL. ocl->lock
+// Around calls to OpenCL on the driver thread. leave: false = too long, the
+// tasks of BUSY slots are gone.
+static inline void ocl_enter(struct ocl *o)
+{
+    hr__guard_enter(&o->guard, 0);
+}
+
+static inline bool ocl_leave(struct ocl *o)
+{
+    return hr__guard_leave(&o->guard, 0);
+}
+
+// The first slot in that state, or NULL. Locked
 struct ocl_slot *ocl_find_slot(struct ocl *o, enum ocl_slot_state state);
 // Lets go of a slot whose download is on its way; do not touch it afterwards.
 bool ocl_fly(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault);
-// Items from .. as a list, off the slot. ocl->lock, or the slot is BUSY.
+// Items from .. as a list, off the slot. Locked, or the slot is BUSY.
 struct hr__task *ocl_take_items(struct ocl_slot *slot, int from);
-// No slot will come back: what waits for one need not. ocl->lock
-bool ocl_hopeless(const struct ocl *o);
-// Fills a slot with one run of equal spans. ocl->lock
-void ocl_take_batch(struct ocl *o, struct ocl_slot *slot);
-// What did not fit into a batch goes first into the next.
-void ocl_put_back(struct ocl *o, struct hr__task *list);
-// The whole queue as a list. ocl->lock
-struct hr__task *ocl_take_queue(struct ocl *o);
-void *ocl_nurse(void *o);
-
 // ---- times.c (on the driver thread) ----------------------------------------
 
 // Properties of a queue that is made now.
@@ -392,15 +361,13 @@ cl_event *ocl_times_kernel(struct ocl *o, struct ocl_slot *slot, int launch,
                            int kernel);
 // Before the slot's events are released: reports and lets go of its own.
 void ocl_times_read(struct ocl *o, struct ocl_slot *slot);
-// ocl->lock, which it gives up for a while: reads a slot that has come back.
+// Locked, but it unlocks for a while: reads a slot that has come back.
 // False: there is none.
 bool ocl_times_idle(struct ocl *o);
 
-// Any thread of ours: a host part that began then, unless nobody watched; its
-// name and CPU time.
+// Any thread of ours: a host part that began then, unless nobody watched.
 void ocl_times_host(struct ocl *o, const struct ocl_slot *slot,
                     enum hr_part part, int64_t begin);
-void ocl_times_thread(struct ocl *o, const char *name);
 
 // ---- submit.c --------------------------------------------------------------
 
@@ -415,7 +382,7 @@ bool ocl_depart(struct ocl *o, struct ocl_slot *slot, int queue, bool ok,
 // Its tasks were all given up.
 void ocl_nothing_left(struct ocl *o, struct ocl_slot *slot);
 
-// ---- offer.c, submit.c, enqueue.c, warm.c, deliver.c -----------------------
+// ---- offer.c, submit.c, enqueue.c, warm.c -----------------------
 
 void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
                struct hr__offer *out);
@@ -441,8 +408,5 @@ bool ocl_try(struct ocl *o, struct ocl_slot *slot,
              int64_t *ns, struct ocl_fault *fault);
 // Every kernel, on pictures made up here.
 bool ocl_warm_up(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault);
-
-// On the nurse: to the tensors, and the tasks' end.
-void ocl_deliver(struct ocl *o, struct ocl_slot *slot);
 
 #endif

@@ -161,7 +161,7 @@ static void release_retired(struct ocl *o)
         pthread_mutex_unlock(&p->lock);
         if (gone.mem)
             o->api.clReleaseMemObject(gone.mem);
-        hr__count_bytes(&o->hal, -(int64_t)gone.size);
+        hr__engine_ref_bytes(&o->guard.ref, -(int64_t)gone.size);
     }
 }
 

@@ -24,7 +24,7 @@ static bool grow(struct ocl_plan *plan, size_t size)
         return true;
     while (room < size)
         room *= 2;
-    if (!(data = hr__way_alloc(plan->hal, room)))
+    if (!(data = hr__engine_ref_alloc(plan->ref, room)))
         return false;
     if (plan->size)
         memcpy(data, plan->data, plan->size);

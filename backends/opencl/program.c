@@ -106,7 +106,8 @@ static unsigned char *load_binary(struct ocl *o, const char *key, size_t *size,
     name_of(key, name);
     if ((fd = hr__cache_open(name, &bytes, why)) < 0) {
         if (why[0])
-            ocl_log(o, HR_LOG_WARN, "its program is not read: %s", why);
+            hr__guard_log(&o->guard, HR_LOG_WARN, "its program is not read: %s",
+                          why);
         return NULL;
     }
     binary = read_binary(fd, bytes, key, size, timed);
@@ -183,7 +184,8 @@ static bool from_binary(struct ocl *o, const char *key, const char *options)
                                 NULL) &&
          make_kernels(o, &fault);
     if (!ok) {
-        ocl_log(o, HR_LOG_INFO, "the driver refuses its cached binary");
+        hr__guard_log(&o->guard, HR_LOG_INFO,
+                      "the driver refuses its cached binary");
         drop_program(o);
     } else if (timed) {
         o->timed = timed;
@@ -204,8 +206,8 @@ static void log_build(struct ocl *o)
     if (!o->api.clGetProgramBuildInfo(o->program, o->facts.device,
                                       CL_PROGRAM_BUILD_LOG, size, text, NULL)) {
         text[size] = '\0';
-        ocl_log(o, HR_LOG_ERROR, "kernels do not build: %s",
-                size > LOG_BYTES ? text + size - LOG_BYTES : text);
+        hr__guard_log(&o->guard, HR_LOG_ERROR, "kernels do not build: %s",
+                      size > LOG_BYTES ? text + size - LOG_BYTES : text);
     }
     hr__free(text);
 }
@@ -251,7 +253,8 @@ void ocl_program_save(struct ocl *o)
     if (o->api.clGetProgramInfo(o->program, CL_PROGRAM_BINARIES, sizeof(binary),
                                 &binary, NULL) ||
         !store_binary(o->key, o->timed, binary, size))
-        ocl_log(o, HR_LOG_INFO, "the kernels could not be cached on disk");
+        hr__guard_log(&o->guard, HR_LOG_INFO,
+                      "the kernels could not be cached on disk");
     hr__free(binary);
 }
 

@@ -16,7 +16,7 @@ void ocl_buffer_drop(struct ocl *o, struct ocl_buffer *b)
                                        0, NULL, NULL);
     if (b->mem)
         o->api.clReleaseMemObject(b->mem);
-    hr__count_bytes(&o->hal, -(int64_t)b->size);
+    hr__engine_ref_bytes(&o->guard.ref, -(int64_t)b->size);
     *b = (struct ocl_buffer){0};
 }
 
@@ -50,7 +50,7 @@ bool ocl_buffer_grow(struct ocl *o, struct ocl_buffer *b, size_t size,
         return false;
     }
     b->size = size;
-    hr__count_bytes(&o->hal, (int64_t)size);
+    hr__engine_ref_bytes(&o->guard.ref, (int64_t)size);
     if (!pinned)
         return true;
     // Blocking, but rare: on the driver thread, when a buffer is made.
@@ -124,19 +124,19 @@ static void not_drained(struct ocl *o)
         struct ocl_slot *slot = &o->slots[i];
         bool ours;
 
-        pthread_mutex_lock(&o->lock);
+        pthread_mutex_lock(&o->guard.lock);
         ours = slot->state == OCL_FREE || slot->state == OCL_BUSY;
-        o->lost = true;
-        pthread_mutex_unlock(&o->lock);
+        o->guard.lost = true;
+        pthread_mutex_unlock(&o->guard.lock);
         if (!ours)
             continue;
         slot->up = slot->in = slot->out = slot->down = (struct ocl_buffer){0};
         slot->held = 0;  // for ever
         ocl_import_forget(slot);
     }
-    ocl_log(o, HR_LOG_WARN,
-            "a queue cannot be waited for, buffers are left "
-            "behind");
+    hr__guard_log(&o->guard, HR_LOG_WARN,
+                  "a queue cannot be waited for, buffers are left "
+                  "behind");
 }
 
 bool ocl_ring_drain(struct ocl *o)
@@ -148,4 +148,26 @@ bool ocl_ring_drain(struct ocl *o)
     if (!ok)
         not_drained(o);
     return ok;
+}
+
+// ---- Slots -------------------------------------------------------------------
+
+struct ocl_slot *ocl_find_slot(struct ocl *o, enum ocl_slot_state state)
+{
+    for (int i = 0; i < OCL_SLOTS; i++)
+        if (o->slots[i].state == state)
+            return &o->slots[i];
+    return NULL;
+}
+
+struct hr__task *ocl_take_items(struct ocl_slot *slot, int from)
+{
+    struct hr__task *list = NULL;
+
+    for (int i = slot->num_items - 1; i >= from; i--) {
+        slot->items[i].task->next = list;
+        list = slot->items[i].task;
+    }
+    slot->num_items = from;
+    return list;
 }

@@ -131,7 +131,7 @@ static void plan_batch(struct ocl *o, struct ocl_slot *slot,
 // ---- Packing --------------------------------------------------------------
 
 // Those that were given up meanwhile stay in the plan, but no group works at
-// them; the nurse ends them with the others.
+// them; the guard ends them with the others.
 static void pack_batch(struct ocl *o, struct ocl_slot *slot)
 {
     size_t base = ocl_plan_bytes(&o->plan);
@@ -198,10 +198,10 @@ void ocl_nothing_left(struct ocl *o, struct ocl_slot *slot)
 {
     struct hr__task *list;
 
-    pthread_mutex_lock(&o->lock);
+    pthread_mutex_lock(&o->guard.lock);
     list = ocl_take_items(slot, 0);
     slot->state = OCL_FREE;
-    pthread_mutex_unlock(&o->lock);
+    pthread_mutex_unlock(&o->guard.lock);
     ocl_pinned_let(&o->pinned, slot);
     ocl_import_let(slot);
     hr__tasks_failed(list, HR_WHY_TIMEOUT, "");
@@ -279,9 +279,9 @@ static bool again(struct ocl *o, struct ocl_slot *slot)
 
     if (!(ocl_import_used(slot) & ~atomic_load(&o->imports.on)))
         return false;
-    pthread_mutex_lock(&o->lock);
-    ok = !o->dead && !o->lost && slot->num_items;
-    pthread_mutex_unlock(&o->lock);
+    pthread_mutex_lock(&o->guard.lock);
+    ok = !o->guard.dead && !o->guard.lost && slot->num_items;
+    pthread_mutex_unlock(&o->guard.lock);
     if (!ok)
         return false;
     ocl_pinned_let(&o->pinned, slot);

@@ -7,13 +7,15 @@
 
 cl_command_queue_properties ocl_times_queue(struct ocl *o)
 {
+    struct hr__engine *e;
+
     o->times.on = hr__watched() != 0;
     o->times.low = INT64_MIN;
     o->times.high = INT64_MAX;
-    pthread_mutex_lock(&o->hal.lock);
-    if (o->hal.e)
-        atomic_store(&o->hal.e->meter.device_times, o->times.on);
-    pthread_mutex_unlock(&o->hal.lock);
+    if ((e = hr__engine_ref_get(&o->guard.ref))) {
+        atomic_store(&e->meter.device_times, o->times.on);
+        hr__engine_ref_put(&o->guard.ref);
+    }
     return o->times.on ? CL_QUEUE_PROFILING_ENABLE : 0;
 }
 
@@ -62,26 +64,18 @@ void ocl_times_sent(struct ocl *o, struct ocl_slot *slot, size_t up,
 {
     slot->times.batch = atomic_load(&o->batches);
     slot->times.pending = o->times.on;
-    pthread_mutex_lock(&o->hal.lock);
-    if (o->hal.e) {
-        struct hr__meter *m = &o->hal.e->meter;
-
-        hr__count(&m->batches, 1);
-        hr__count(&m->launches, atomic_load(&o->launches) - o->times.launches);
-        hr__count(&m->bytes_up, up);
-        hr__count(&m->bytes_down, down);
-    }
-    pthread_mutex_unlock(&o->hal.lock);
+    hr__engine_ref_count(&o->guard.ref, offsetof(struct hr__meter, batches), 1);
+    hr__engine_ref_count(&o->guard.ref, offsetof(struct hr__meter, launches),
+                         atomic_load(&o->launches) - o->times.launches);
+    ocl_times_moved(o, up, down);
 }
 
 void ocl_times_moved(struct ocl *o, size_t up, size_t down)
 {
-    pthread_mutex_lock(&o->hal.lock);
-    if (o->hal.e) {
-        hr__count(&o->hal.e->meter.bytes_up, up);
-        hr__count(&o->hal.e->meter.bytes_down, down);
-    }
-    pthread_mutex_unlock(&o->hal.lock);
+    hr__engine_ref_count(&o->guard.ref, offsetof(struct hr__meter, bytes_up),
+                         up);
+    hr__engine_ref_count(&o->guard.ref, offsetof(struct hr__meter, bytes_down),
+                         down);
 }
 
 // ---- Reading ---------------------------------------------------------------
@@ -138,11 +132,8 @@ static void report_both(struct ocl *o, int queue, const struct ocl_slot *slot,
     if (end < begin)
         end = begin;
     o->times.last[queue] = end;
-    pthread_mutex_lock(&o->hal.lock);
-    if (o->hal.e)
-        hr__watch_device(o->hal.e, names[queue], part, slot->times.batch, begin,
-                         end);
-    pthread_mutex_unlock(&o->hal.lock);
+    hr__engine_ref_device(&o->guard.ref, names[queue], part, slot->times.batch,
+                          begin, end);
 }
 
 static void report(struct ocl *o, int queue, const struct ocl_slot *slot,
@@ -191,11 +182,11 @@ bool ocl_times_idle(struct ocl *o)
             slot = &o->slots[i];
     if (!slot)
         return false;
-    pthread_mutex_unlock(&o->lock);
+    pthread_mutex_unlock(&o->guard.lock);
     ocl_enter(o);
     ocl_times_read(o, slot);
     ocl_leave(o);
-    pthread_mutex_lock(&o->lock);
+    pthread_mutex_lock(&o->guard.lock);
     return true;
 }
 
@@ -204,17 +195,5 @@ bool ocl_times_idle(struct ocl *o)
 void ocl_times_host(struct ocl *o, const struct ocl_slot *slot,
                     enum hr_part part, int64_t begin)
 {
-    if (!begin)
-        return;
-    pthread_mutex_lock(&o->hal.lock);
-    if (o->hal.e)
-        hr__watch_part(o->hal.e, part, slot->times.batch, begin);
-    pthread_mutex_unlock(&o->hal.lock);
-}
-
-void ocl_times_thread(struct ocl *o, const char *name)
-{
-    pthread_mutex_lock(&o->hal.lock);
-    hr__watch_thread(o->hal.e, "%s", name);
-    pthread_mutex_unlock(&o->hal.lock);
+    hr__engine_ref_part(&o->guard.ref, part, slot->times.batch, begin);
 }

@@ -182,9 +182,10 @@ static bool time_both(struct ocl *o, struct ocl_slot *slot,
         return false;
     o->timed = fused < staged ? OCL_FUSED : OCL_STAGED;
     o->timed_now = true;
-    ocl_log(o, HR_LOG_INFO,
-            "%d pictures take %d us staged, %d us fused: %s it is", PICTURES,
-            (int)(staged / 1000), (int)(fused / 1000), names[o->timed]);
+    hr__guard_log(&o->guard, HR_LOG_INFO,
+                  "%d pictures take %d us staged, %d us fused: %s it is",
+                  PICTURES, (int)(staged / 1000), (int)(fused / 1000),
+                  names[o->timed]);
     return true;
 }
 

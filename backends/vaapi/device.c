@@ -11,6 +11,9 @@
 extern const struct hr__backend hr__backend_vaapi;
 
 enum { FIRST_NODE = 128, NODES = 16 };
+// Most time to open in, and to stop in.
+#define OPEN_NS INT64_C(15000000000)
+#define STOP_NS INT64_C(2000000000)
 
 struct va *va_of(struct hr__engine *e)
 {
@@ -89,8 +92,7 @@ static void describe(struct hr__engine *e, const struct va *va)
 
     for (int i = 0; i < VA_RUNGS; i++)
         atomic_store(&e->meter.rungs[i].name, va_rung_name((enum va_rung)i));
-    snprintf(e->name, sizeof(e->name), "vaapi%s%.57s", va->node[0] ? ":" : "",
-             va->node);
+    snprintf(e->name, sizeof(e->name), "%s", va->guard.name);
     va_vpp_text(va, processor);
     // Whole: a certificate belongs to it.
     _Static_assert(sizeof(e->description) >= 90 + 32 + 40 + sizeof(processor),
@@ -149,20 +151,18 @@ static void va_chained(struct hr__engine *e)
         tell_why(e, va);
         return;
     }
-    pthread_mutex_lock(&va->lock);
+    pthread_mutex_lock(&va->guard.lock);
     va->kinds = kinds;
     // The next engine's batches hold them for longer than a copy takes.
     va->num_slots = most && most < VA_SLOTS ? most : VA_SLOTS;
-    pthread_mutex_unlock(&va->lock);
+    pthread_mutex_unlock(&va->guard.lock);
     describe(e, va);
 }
 
 void va_count_fall(struct va *va)
 {
-    pthread_mutex_lock(&va->hal.lock);
-    if (va->hal.e)
-        hr__count(&va->hal.e->meter.import_falls, 1);
-    pthread_mutex_unlock(&va->hal.lock);
+    hr__engine_ref_count(&va->guard.ref,
+                         offsetof(struct hr__meter, import_falls), 1);
 }
 
 // By where its entry is, which is named by the version of VA-API that it was
@@ -207,10 +207,18 @@ static enum hr_status check_wish(void)
                     wish);
 }
 
-// The HAL's watchdog comes first.
-static int64_t deadline_of(const struct hr__engine *e)
+static void init(struct va *va, struct hr__engine *e)
 {
-    return e->params.deadline_ns + e->params.deadline_ns / 8;
+    hr__guard_init(&va->guard, &va_guard_ops, va, e);
+    pthread_mutex_init(&va->calls, NULL);
+    va->fd = va->retired_fd = -1;
+    va->config = va->context = VA_INVALID_ID;
+    va->vpp.config = va->vpp.context = VA_INVALID_ID;
+    for (int i = 0; i < VA_SLOTS; i++) {
+        va->slots[i].va = va;
+        va->slots[i].surface = VA_INVALID_ID;
+        va->slots[i].out.surface = VA_INVALID_ID;
+    }
 }
 
 static enum hr_status va_open(struct hr__engine *e, const char *which)
@@ -224,36 +232,28 @@ static enum hr_status va_open(struct hr__engine *e, const char *which)
         return hr__fail(HR_ENOMEM, "out of memory");
     memset(va, 0, sizeof(*va));
     ((struct va_engine *)e->priv)->va = va;
-    hr__way_open(&va->hal, e);
+    init(va, e);
     atomic_store(&e->meter.device_times, true);
-    va->deadline = deadline_of(e);
     va->foreign = *which ? NULL : e->params.va_display;
     snprintf(va->which, sizeof(va->which), "%s",
              va->foreign ? "" : wanted(which));
     va->wish = e->params.depth;
-    if (!(status = va_device_start(va)))
+    if (!(status = hr__guard_start(&va->guard, e, OPEN_NS)))
         describe(e, va);
     return status;
 }
 
 static void va_close(struct hr__engine *e)
 {
+    int64_t ns = hr__guard_deadline(e) / 2 + STOP_NS / 4;
     struct va *va = va_of(e);
 
-    if (!va)
+    if (!va || !hr__guard_stop(&va->guard, e, ns < STOP_NS ? ns : STOP_NS,
+                               false, sizeof(*va)))
         return;
-    if (va_device_stop(va, deadline_of(e))) {
-        for (int i = 0; i < VA_SLOTS; i++)
-            hr__free(va->slots[i].bytes);
-        hr__free(va);
-        return;
-    }
-    e->left_behind = true;
-    hr__log(e->device, HR_LOG_ERROR,
-            "%s: the driver does not answer, its threads and %zu bytes are "
-            "left behind",
-            e->name, sizeof(*va));
-    hr__way_close(&va->hal);
+    for (int i = 0; i < VA_SLOTS; i++)
+        hr__free(va->slots[i].bytes);
+    hr__free(va);
 }
 
 static const char *va_fingerprint(struct hr__engine *e)
@@ -263,12 +263,12 @@ static const char *va_fingerprint(struct hr__engine *e)
 
 static void va_submit(struct hr__engine *e, struct hr__task *list)
 {
-    va_push(va_of(e), list, deadline_of(e));
+    hr__guard_push(&va_of(e)->guard, e, list);
 }
 
 static void va_cancel(struct hr__engine *e)
 {
-    va_cancel_queued(va_of(e));
+    hr__guard_cancel(&va_of(e)->guard);
 }
 
 const struct hr__backend hr__backend_vaapi = {

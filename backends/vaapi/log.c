@@ -7,17 +7,6 @@
 
 static _Thread_local struct va_lines *kept;
 
-static void say(struct va *va, enum hr_log_level level, const char *text)
-{
-    // Who leaves this thread behind waits until the line is out.
-    struct hr__engine *e = hr__way_pass(&va->hal);
-
-    if (!e)
-        return;
-    hr__log(e->device, level, "%s: %s", e->name, text);
-    hr__way_passed(&va->hal);
-}
-
 void va_log(struct va *va, enum hr_log_level level, const char *fmt, ...)
 {
     char text[VA_LINE];
@@ -27,7 +16,7 @@ void va_log(struct va *va, enum hr_log_level level, const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
     if (!kept) {
-        say(va, level, text);
+        hr__guard_log(&va->guard, level, "%s", text);
     } else if (kept->n == VA_LINES) {
         kept->lost++;
     } else {
@@ -45,7 +34,8 @@ void va_log_say(struct va *va, struct va_lines *lines)
 {
     kept = NULL;
     for (int i = 0; i < lines->n; i++)
-        say(va, lines->line[i].level, lines->line[i].text);
+        hr__guard_log(&va->guard, lines->line[i].level, "%s",
+                      lines->line[i].text);
     if (lines->lost)
         va_log(va, HR_LOG_WARN, "and %d lines more", lines->lost);
     lines->n = lines->lost = 0;

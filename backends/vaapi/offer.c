@@ -71,10 +71,7 @@ void va_offer(struct hr__engine *e, const struct hr__picture *pic,
         out->why = va_jpeg_read(pic->data, pic->size, &pic->info, &jpeg);
     if (out->why)
         return;
-    pthread_mutex_lock(&va->lock);
-    out->why = va->dead ? HR_WHY_LOST
-                        : hr__breaker_ask(&va->breaker, VA_SLOTS, hr__now());
-    pthread_mutex_unlock(&va->lock);
+    out->why = hr__guard_ask(&va->guard, VA_SLOTS);
     if (out->why)
         return;
     out->spans = TO_PLANES;

@@ -26,19 +26,19 @@ static void on_hold(void *ctx)
 {
     struct va *va = ctx;
 
-    pthread_mutex_lock(&va->lock);
+    pthread_mutex_lock(&va->guard.lock);
     va->users++;
-    pthread_mutex_unlock(&va->lock);
+    pthread_mutex_unlock(&va->guard.lock);
 }
 
 static void on_let(void *ctx)
 {
     struct va *va = ctx;
 
-    pthread_mutex_lock(&va->lock);
+    pthread_mutex_lock(&va->guard.lock);
     va->users--;
-    pthread_cond_broadcast(&va->work);
-    pthread_mutex_unlock(&va->lock);
+    pthread_cond_broadcast(&va->guard.lanes[VA_DRIVER].wake);
+    pthread_mutex_unlock(&va->guard.lock);
 }
 
 void va_origin(struct hr__engine *e, struct hr__origin *out)
@@ -59,14 +59,14 @@ bool va_origin_retire(struct va *va)
 {
     bool used;
 
-    pthread_mutex_lock(&va->lock);
+    pthread_mutex_lock(&va->guard.lock);
     used = va->users && va->initialized && !va->foreign && !va->retired;
     if (used) {
         va->retired = va->display;
         va->retired_fd = va->fd;
         va->kinds &= ~(unsigned)HR__VA_SURFACE;
     }
-    pthread_mutex_unlock(&va->lock);
+    pthread_mutex_unlock(&va->guard.lock);
     if (!used)
         return false;
     va_count_fall(va);
@@ -98,34 +98,30 @@ bool va_read_shared(struct va *va, struct va_slot *slot)
     may = va_leave(va, VA_WAITER);
     if (!ok)
         va_log(va, HR_LOG_WARN, "a surface that was shared: %s", fault.text);
-    pthread_mutex_lock(&va->lock);
+    pthread_mutex_lock(&va->guard.lock);
     slot->mapped = ok ? data : NULL;
     slot->mapped_size = size;
     slot->state = !slot->over     ? VA_LENT
                   : ok            ? VA_RETURNED
                   : slot->readers ? VA_HELD
                                   : VA_FREE;
-    pthread_cond_broadcast(&va->changed);
-    pthread_cond_broadcast(&va->work);
-    pthread_mutex_unlock(&va->lock);
+    pthread_cond_broadcast(&va->guard.changed);
+    pthread_cond_broadcast(&va->guard.lanes[VA_DRIVER].wake);
+    pthread_mutex_unlock(&va->guard.lock);
     return may;
 }
 
-static bool on_waiter(const struct va *va)
-{
-    return va->have_self && pthread_equal(va->self, pthread_self());
-}
-
-// Nobody else touches a slot that is lent. va->lock, given up meanwhile.
+// Nobody else touches a slot that is lent. va->guard.lock, given up meanwhile.
 static void ask_and_wait(struct va *va, struct va_slot *slot)
 {
-    int64_t deadline = hr__now() + va->deadline / 2;
+    int64_t deadline = hr__now() + va->guard.deadline / 2;
 
     slot->state = VA_ASKED;
-    pthread_cond_signal(&va->flown);
+    pthread_cond_signal(&va->guard.lanes[VA_WAITER].wake);
     while ((slot->state == VA_ASKED || slot->state == VA_READING) &&
-           !va->dead && !va->closing && !va->gone[VA_WAITER] &&
-           hr__cond_wait(&va->changed, &va->lock, deadline))
+           !va->guard.dead && !va->closing &&
+           !va->guard.lanes[VA_WAITER].gone &&
+           hr__cond_wait(&va->guard.changed, &va->guard.lock, deadline))
         ;
     // One that is being read stays the waiter's.
     if (slot->state == VA_ASKED)
@@ -138,12 +134,13 @@ bool va_on_map(struct hr__payload *payload)
     struct va *va = slot->va;
     bool ok;
 
-    pthread_mutex_lock(&va->lock);
-    if (slot->state == VA_LENT && !slot->mapped && on_waiter(va)) {
+    pthread_mutex_lock(&va->guard.lock);
+    if (slot->state == VA_LENT && !slot->mapped &&
+        hr__guard_is_lane(&va->guard, VA_WAITER)) {
         slot->state = VA_READING;
-        pthread_mutex_unlock(&va->lock);
+        pthread_mutex_unlock(&va->guard.lock);
         va_read_shared(va, slot);
-        pthread_mutex_lock(&va->lock);
+        pthread_mutex_lock(&va->guard.lock);
     } else if (slot->state == VA_LENT && !slot->mapped) {
         ask_and_wait(va, slot);
     }
@@ -152,6 +149,6 @@ bool va_on_map(struct hr__payload *payload)
         payload->data = slot->mapped;
         payload->size = slot->mapped_size;
     }
-    pthread_mutex_unlock(&va->lock);
+    pthread_mutex_unlock(&va->guard.lock);
     return ok;
 }

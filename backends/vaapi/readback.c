@@ -22,11 +22,13 @@ const char *va_rung_name(enum va_rung rung)
 
 void va_count_rung(struct va *va, enum va_rung rung)
 {
+    const struct hr__meter *m;
+
     _Static_assert((int)VA_RUNGS < (int)HR_PROFILE_RUNGS, "NULL ends the list");
-    pthread_mutex_lock(&va->hal.lock);
-    if (va->hal.e)
-        hr__count(&va->hal.e->meter.rungs[rung].samples, 1);
-    pthread_mutex_unlock(&va->hal.lock);
+    hr__engine_ref_count(&va->guard.ref,
+                         offsetof(struct hr__meter, rungs[0].samples) +
+                             rung * sizeof(m->rungs[0]),
+                         1);
 }
 
 static bool wrong(struct va_fault *fault, const char *text)
@@ -124,7 +126,7 @@ static bool map_got(struct va *va, struct va_slot *slot, uint8_t **data,
                       "vaCreateImage"))
             return false;
         slot->have_image = true;
-        hr__count_bytes(&va->hal, (int64_t)slot->image.data_size);
+        hr__engine_ref_bytes(&va->guard.ref, (int64_t)slot->image.data_size);
     }
     if (!va_place_all(slot, &slot->image, fault) ||
         va_failed(fault,

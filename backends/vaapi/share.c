@@ -12,31 +12,31 @@
 
 // ---- Who still reads it ------------------------------------------------------
 
-// On any thread, so nothing is called. va->lock
+// On any thread, so nothing is called. va->guard.lock
 static void read_by_one_less(struct va *va, struct va_slot *slot)
 {
     if (--slot->readers || slot->state != VA_HELD)
         return;
     slot->state = VA_FREE;
-    pthread_cond_broadcast(&va->work);
+    pthread_cond_broadcast(&va->guard.lanes[VA_DRIVER].wake);
 }
 
 static void on_hold(const struct hr__external *external)
 {
     struct va_slot *slot = external->ctx;
 
-    pthread_mutex_lock(&slot->va->lock);
+    pthread_mutex_lock(&slot->va->guard.lock);
     slot->readers++;
-    pthread_mutex_unlock(&slot->va->lock);
+    pthread_mutex_unlock(&slot->va->guard.lock);
 }
 
 static void on_let(const struct hr__external *external)
 {
     struct va_slot *slot = external->ctx;
 
-    pthread_mutex_lock(&slot->va->lock);
+    pthread_mutex_lock(&slot->va->guard.lock);
     read_by_one_less(slot->va, slot);
-    pthread_mutex_unlock(&slot->va->lock);
+    pthread_mutex_unlock(&slot->va->guard.lock);
 }
 
 // What the waiter has mapped, or is about to, it unmaps first.
@@ -45,18 +45,18 @@ void va_on_shared_released(struct hr__payload *payload)
     struct va_slot *slot = payload->release_ctx;
     struct va *va = slot->va;
 
-    pthread_mutex_lock(&va->lock);
-    // Who holds it may never let go; the nurse looks at the clock.
+    pthread_mutex_lock(&va->guard.lock);
+    // Who holds it may never let go; the guard looks at the clock.
     slot->since = hr__now();
     slot->over = true;
     if (slot->state != VA_READING)
         slot->state = slot->mapped ? VA_RETURNED : VA_HELD;
     read_by_one_less(va, slot);
     if (slot->state == VA_HELD)
-        pthread_cond_signal(&va->nurse_c);
+        pthread_cond_signal(&va->guard.clock);
     if (slot->state == VA_RETURNED)
-        pthread_cond_signal(&va->flown);
-    pthread_mutex_unlock(&va->lock);
+        pthread_cond_signal(&va->guard.lanes[VA_WAITER].wake);
+    pthread_mutex_unlock(&va->guard.lock);
 }
 
 // ---- Exporting -----------------------------------------------------------------

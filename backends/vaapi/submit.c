@@ -13,13 +13,10 @@ static struct va_slot *slot_for_head(struct va *va)
     struct va_slot *slot;
     struct va_key key;
 
-    va_key_of(va, &va->head->pic->info, &key);
+    va_key_of(va, &va->guard.head->pic->info, &key);
     if (!(slot = va_slot_take(va, &key)))
         return NULL;
-    slot->task = va->head;
-    va->head = slot->task->next;
-    if (!va->head)
-        va->tail = &va->head;
+    slot->task = hr__guard_pop(&va->guard);
     return slot;
 }
 
@@ -27,25 +24,27 @@ struct va_slot *va_next_picture(struct va *va)
 {
     struct va_slot *slot = NULL;
 
-    pthread_mutex_lock(&va->lock);
-    while (!va->stop && (va->dead || !va->head || !(slot = slot_for_head(va))))
-        hr__cond_wait(&va->work, &va->lock, INT64_MAX);
-    pthread_mutex_unlock(&va->lock);
+    pthread_mutex_lock(&va->guard.lock);
+    while (!va->guard.stop &&
+           (va->guard.dead || !va->guard.head || !(slot = slot_for_head(va))))
+        hr__cond_wait(&va->guard.lanes[VA_DRIVER].wake, &va->guard.lock,
+                      INT64_MAX);
+    pthread_mutex_unlock(&va->guard.lock);
     return slot;
 }
 
-// The slot goes back; its task, if the nurse has not taken it, is the
+// The slot goes back; its task, if the guard has not taken it, is the
 // caller's to end.
 static struct hr__task *give_back(struct va *va, struct va_slot *slot)
 {
     struct hr__task *task;
 
-    pthread_mutex_lock(&va->lock);
+    pthread_mutex_lock(&va->guard.lock);
     task = slot->task;
     slot->task = NULL;
     slot->state = VA_FREE;
-    pthread_cond_signal(&va->work);
-    pthread_mutex_unlock(&va->lock);
+    pthread_cond_signal(&va->guard.lanes[VA_DRIVER].wake);
+    pthread_mutex_unlock(&va->guard.lock);
     if (task)
         task->next = NULL;
     return task;
@@ -57,13 +56,12 @@ static void picture_failed(struct va *va, struct va_slot *slot,
 {
     struct hr__task *task = give_back(va, slot);
 
-    pthread_mutex_lock(&va->lock);
-    if (tried && !(fault->why & HR_WHY_DAMAGED))
-        va->lost |= fault->why & HR_WHY_LOST || va->breaker.doubt;
-    // Who does not answer, or was too late, has had a strike for that.
-    if (task && !va->dead && !(fault->why & HR_WHY_DAMAGED))
-        hr__breaker_note(&va->breaker, false, hr__now());
-    pthread_mutex_unlock(&va->lock);
+    pthread_mutex_lock(&va->guard.lock);
+    // The late call has been counted as a failure already.
+    hr__guard_failed(&va->guard,
+                     tried ? fault->why : fault->why & HR_WHY_DAMAGED,
+                     task && !va->guard.dead);
+    pthread_mutex_unlock(&va->guard.lock);
     if (!task)
         return;
     va_log(va, HR_LOG_WARN, "a picture failed: %s", fault->text);
@@ -115,10 +113,7 @@ static bool take_bytes(struct va *va, struct va_slot *slot,
         hr__free(slot->bytes);
         // By halves, so that it does not grow every time.
         slot->room = size + size / 2;
-        pthread_mutex_lock(&va->hal.lock);
-        slot->bytes = va->hal.e ? hr__alloc(va->hal.e->device, slot->room)
-                                : NULL;
-        pthread_mutex_unlock(&va->hal.lock);
+        slot->bytes = hr__engine_ref_alloc(&va->guard.ref, slot->room);
         if (!slot->bytes) {
             slot->room = 0;
             *fault = (struct va_fault){HR_WHY_MEMORY, "out of memory"};
@@ -141,7 +136,8 @@ bool va_all_free(struct va *va, const struct va_slot *but, int64_t deadline)
             busy += va->slots[i].state != VA_FREE && &va->slots[i] != but;
         if (!busy)
             return true;
-        if (va->dead || !hr__cond_wait(&va->work, &va->lock, deadline))
+        if (va->guard.dead || !hr__cond_wait(&va->guard.lanes[VA_DRIVER].wake,
+                                             &va->guard.lock, deadline))
             return false;
     }
 }
@@ -162,9 +158,9 @@ static bool open_again(struct va *va, struct va_slot *mine,
 {
     bool free, ok, may;
 
-    pthread_mutex_lock(&va->lock);
-    free = va_all_free(va, mine, hr__now() + va->deadline / 4);
-    pthread_mutex_unlock(&va->lock);
+    pthread_mutex_lock(&va->guard.lock);
+    free = va_all_free(va, mine, hr__now() + va->guard.deadline / 4);
+    pthread_mutex_unlock(&va->guard.lock);
     if (!free) {
         *fault = (struct va_fault){HR_WHY_FAILED | HR_WHY_LOST,
                                    "the device was lost"};
@@ -176,15 +172,12 @@ static bool open_again(struct va *va, struct va_slot *mine,
         ok = va_display_open(va, fault);
     }
     may = va_leave(va, VA_DRIVER);
-    pthread_mutex_lock(&va->lock);
-    va->lost = !ok;
     // (Also if it was slow: nobody has seen it fail yet.)
-    va->breaker.doubt = false;
-    pthread_mutex_unlock(&va->lock);
+    hr__guard_renewed(&va->guard, ok);
     return ok && may;
 }
 
-// Perhaps none of those that fly ever lands. va->lock
+// Perhaps none of those that fly ever lands. va->guard.lock
 static bool none_will_land(const struct va *va)
 {
     for (int i = 0; i < va->num_slots; i++)
@@ -203,20 +196,21 @@ static bool wait_for_turn(struct va *va, const struct va_key *key,
     bool go = false, hopeless;
     int flying;
 
-    pthread_mutex_lock(&va->lock);
-    while (!(hopeless = va_hopeless(va)) && !va->stop) {
+    pthread_mutex_lock(&va->guard.lock);
+    while (!(hopeless = hr__guard_hopeless(&va->guard)) && !va->guard.stop) {
         flying = va_count_slots(va, VA_FLYING);
-        go = !flying || (flying < va->depth && !va->lost &&
+        go = !flying || (flying < va->depth && !va->guard.lost &&
                          va_context_fits(va, key->w, key->h));
         if (go || none_will_land(va))
             break;
         va->waits = true;
-        hr__cond_wait(&va->work, &va->lock, INT64_MAX);
+        hr__cond_wait(&va->guard.lanes[VA_DRIVER].wake, &va->guard.lock,
+                      INT64_MAX);
         va->waits = false;
     }
     // So many that did not land: there may be more to it.
-    va->breaker.doubt |= hopeless;
-    pthread_mutex_unlock(&va->lock);
+    va->guard.doubt |= hopeless;
+    pthread_mutex_unlock(&va->guard.lock);
     if (hopeless)
         *fault = (struct va_fault){HR_WHY_FAILED | HR_WHY_LOST,
                                    "the device does not answer any more"};
@@ -254,37 +248,26 @@ static void fly(struct va *va, struct va_slot *slot)
     struct hr__task *lost = NULL;
     uint64_t flying;
 
-    pthread_mutex_lock(&va->lock);
+    pthread_mutex_lock(&va->guard.lock);
     slot->state = VA_FLYING;
     slot->stuck = false;
     slot->since = hr__now();
     slot->sent = hr__watch_begin();
     if (slot->task)  // it has waited for its turn
         hr__task_begun(slot->task);
-    if (va->dead && (lost = slot->task)) {
+    if (va->guard.dead && (lost = slot->task)) {
         slot->task = NULL;
         lost->next = NULL;
     }
     slot->number = slot->used = ++va->next_number;
     flying = (uint64_t)va_count_slots(va, VA_FLYING);
-    pthread_cond_signal(&va->flown);
-    if (va->nurse_due > slot->since + va->deadline)
-        pthread_cond_signal(&va->nurse_c);
-    pthread_mutex_unlock(&va->lock);
+    pthread_cond_signal(&va->guard.lanes[VA_WAITER].wake);
+    hr__guard_look(&va->guard, slot->since + va->guard.deadline);
+    pthread_mutex_unlock(&va->guard.lock);
     if (flying > atomic_load(&va->most_in_flight))
         atomic_store(&va->most_in_flight, flying);
     hr__tasks_failed(lost, HR_WHY_FAILED | HR_WHY_LOST,
                      "the device does not answer any more");
-}
-
-static bool is_lost(struct va *va)
-{
-    bool lost;
-
-    pthread_mutex_lock(&va->lock);
-    lost = va->lost;
-    pthread_mutex_unlock(&va->lock);
-    return lost;
 }
 
 void va_take_up(struct va *va, struct va_slot *slot)
@@ -309,9 +292,10 @@ void va_take_up(struct va *va, struct va_slot *slot)
     hr__task_begun(task);
     hr__task_unclaim(task);
     va_times_host(va, HR_PART_PACK, va->next_number + 1, begin);
-    // From here on the nurse may take it.
+    // From here on the guard may take it.
     ready = ready && wait_for_turn(va, &key, &fault);
-    ok = ready && (!is_lost(va) || open_again(va, slot, &fault)) &&
+    ok = ready &&
+         (!hr__guard_is_lost(&va->guard) || open_again(va, slot, &fault)) &&
          submit_picture(va, slot, &key, &fault);
     if (ok)
         fly(va, slot);

@@ -82,7 +82,7 @@ void va_surface_drop(struct va *va, struct va_slot *slot)
 {
     if (slot->have_image) {
         va->api.vaDestroyImage(va->display, slot->image.image_id);
-        hr__count_bytes(&va->hal, -(int64_t)slot->image.data_size);
+        hr__engine_ref_bytes(&va->guard.ref, -(int64_t)slot->image.data_size);
     }
     slot->have_image = false;
     va_unshare(slot);
@@ -92,7 +92,7 @@ void va_surface_drop(struct va *va, struct va_slot *slot)
     va->api.vaDestroySurfaces(va->display, &slot->surface, 1);
     slot->surface = VA_INVALID_ID;
     va->surface_bytes -= bytes_of(&slot->key);
-    hr__count_bytes(&va->hal, -(int64_t)bytes_of(&slot->key));
+    hr__engine_ref_bytes(&va->guard.ref, -(int64_t)bytes_of(&slot->key));
 }
 
 // Surfaces that nobody uses make room for a new one.
@@ -104,16 +104,16 @@ static void make_room(struct va *va, size_t bytes)
 
         if (va->surface_bytes + bytes <= MOST_BYTES)
             return;
-        pthread_mutex_lock(&va->lock);
+        pthread_mutex_lock(&va->guard.lock);
         if ((mine = s->state == VA_FREE && s->surface != VA_INVALID_ID))
             s->state = VA_BUSY;
-        pthread_mutex_unlock(&va->lock);
+        pthread_mutex_unlock(&va->guard.lock);
         if (!mine)
             continue;
         va_surface_drop(va, s);
-        pthread_mutex_lock(&va->lock);
+        pthread_mutex_lock(&va->guard.lock);
         s->state = VA_FREE;
-        pthread_mutex_unlock(&va->lock);
+        pthread_mutex_unlock(&va->guard.lock);
     }
 }
 
@@ -141,6 +141,6 @@ bool va_surface_fit(struct va *va, struct va_slot *slot,
     }
     slot->key = *key;
     va->surface_bytes += bytes_of(key);
-    hr__count_bytes(&va->hal, (int64_t)bytes_of(key));
+    hr__engine_ref_bytes(&va->guard.ref, (int64_t)bytes_of(key));
     return true;
 }

@@ -5,23 +5,10 @@
 // one before it was through, to when the wait for it ended.
 #include "backends/vaapi/vaapi.h"
 
-void va_times_thread(struct va *va, const char *name)
-{
-    pthread_mutex_lock(&va->hal.lock);
-    if (va->hal.e)
-        hr__watch_thread(va->hal.e, "%s", name);
-    pthread_mutex_unlock(&va->hal.lock);
-}
-
 void va_times_host(struct va *va, enum hr_part part, uint64_t picture,
                    int64_t begin)
 {
-    if (!begin)
-        return;
-    pthread_mutex_lock(&va->hal.lock);
-    if (va->hal.e)
-        hr__watch_part(va->hal.e, part, picture, begin);
-    pthread_mutex_unlock(&va->hal.lock);
+    hr__engine_ref_part(&va->guard.ref, part, picture, begin);
 }
 
 void va_times_picture(struct va *va, const struct va_slot *slot)
@@ -33,9 +20,6 @@ void va_times_picture(struct va *va, const struct va_slot *slot)
     if (begin < va->last_seen)
         begin = va->last_seen;
     va->last_seen = end;
-    pthread_mutex_lock(&va->hal.lock);
-    if (va->hal.e)
-        hr__watch_device(va->hal.e, "decoder", HR_PART_DECODE, slot->number,
-                         begin, end);
-    pthread_mutex_unlock(&va->hal.lock);
+    hr__engine_ref_device(&va->guard.ref, "decoder", HR_PART_DECODE,
+                          slot->number, begin, end);
 }

@@ -19,23 +19,21 @@
 //               read after all, for the host
 //   vpp.c       crop, scale, flip and colour by the driver (tier FAST)
 //   vpp_probe.c which kinds of pictures that comes out right for
-//   thread.c    the queue and the driver thread; start and stop
+//   guard.c     what the guard (hal/guard/) asks of this engine
+//   thread.c    the driver thread, and what is around calls
 //   waiter.c    waits for pictures, hands their samples on
-//   nurse.c     what does not come back in time
 //   log.c       lines for the user's log
+//   times.c     when the device did what, for traces and profiles
 //
-// Who calls libva. The driver thread opens the display, submits pictures and
-// closes; the waiter waits for pictures and reads them back; for the list of
-// devices, an errand's thread. The HAL's threads push to the queue and return;
-// whoever gives a mapped surface back marks its slot and returns. The nurse
-// looks at the clock and never calls libva, so it never hangs.
+// Who calls libva. The driver thread (the guard's lane 0) opens the display,
+// submits pictures and closes; the waiter (lane 1) waits for pictures and reads
+// them back; for the list of devices, a thread of hr__call_with_deadline(). The
+// HAL's threads push to the guard's queue and return; whoever gives a mapped
+// surface back marks its slot and returns.
 //
-// A driver may hang in any call. After the deadline the nurse ends what the
-// device has, and nothing is offered to it any more (va->dead). If the call
-// comes back after all, its thread goes on with the same display: the surfaces
-// of then are waited for like those of pictures that were given up, and only if
-// something fails now a new display is opened. If it has not come back when the
-// device is closed, both threads are left behind with all they can reach.
+// A driver may hang in any call; guard.h says what happens then. If a late call
+// returns, the surfaces of then are waited for like those of pictures that were
+// given up.
 //
 //   submit() -> queue -> driver thread: slot FREE -> BUSY -> FLYING
 //                -> waiter: READING -> LENT (planes go on as they lie)
@@ -43,11 +41,9 @@
 //                   or, of a surface that is shared: HELD -> FREE
 //   map(), of a shared one: LENT -> ASKED -> waiter: READING -> LENT
 //
-// Locks: va->lock guards what is marked so below; va->hal is the way back to
-// the HAL's structs, which an abandoned thread must not touch; va->calls is
-// held around calls to drivers that are not known to be safe with two threads.
-// va->calls may be held when va->lock or va->hal is taken; no other two are
-// held together, and none in hr__task_done() or in the log.
+// Locks: the guard's, which guards what is marked so below ("locked" means it);
+// va->calls is held around calls to drivers that are not known to be safe with
+// two threads, and may be held when one of the guard's is taken.
 #ifndef HR_VAAPI_H
 #define HR_VAAPI_H
 
@@ -56,6 +52,7 @@
 #include <stdatomic.h>
 
 #include "backends/vaapi/known.h"
+#include "hal/guard/guard.h"
 
 struct va;  // one opened device
 
@@ -141,13 +138,13 @@ struct va_slot {
     bool unshared;               // it could not be exported, and is not tried
     unsigned wanted;             // kinds: the next engine imports this picture
 
-    // va->lock
+    // Locked
     enum va_slot_state state;
     int readers;      // of a surface that was lent, till it is free
     bool over;        // its payload is no more
     uint8_t *mapped;  // a shared one, after all
     size_t mapped_size;
-    struct hr__task *task;  // NULL while FLYING: given up, see nurse
+    struct hr__task *task;  // NULL while FLYING: given up
     bool stuck;             // FLYING: for so long that it may never land
     int64_t since;          // FLYING, HELD: from when on
     int64_t sent;           // FLYING: when, if anybody watches; else 0
@@ -162,7 +159,7 @@ bool va_surface_fit(struct va *va, struct va_slot *slot,
                     const struct va_key *key, struct va_fault *fault);
 void va_surface_drop(struct va *va, struct va_slot *slot);
 struct va_slot *va_find_slot(struct va *va, enum va_slot_state state);
-// A slot with a task that flies, the oldest; or one that was given up. va->lock
+// A slot with a task that flies, the oldest; or one that was given up. Locked
 struct va_slot *va_oldest(struct va *va);
 int va_count_slots(const struct va *va, enum va_slot_state state);
 
@@ -281,7 +278,6 @@ void va_log(struct va *va, enum hr_log_level level, const char *fmt, ...)
 void va_log_keep(struct va_lines *lines);
 
 // times.c: for traces and profiles. begin: of hr__watch_begin(), 0 = nothing.
-void va_times_thread(struct va *va, const char *name);
 void va_times_host(struct va *va, enum hr_part part, uint64_t picture,
                    int64_t begin);
 // The waiter's: the wait for it has ended.
@@ -295,7 +291,7 @@ enum { VA_DRIVER, VA_WAITER, VA_THREADS };
 // What hung threads may still touch: it is their own memory, left behind on
 // purpose if they do not come back.
 struct va {
-    struct hr__way hal;
+    struct hr__guard guard;
 
     struct va_api api;
     char which[VA_TEXT];
@@ -332,32 +328,12 @@ struct va {
     bool sync2;  // vaSyncSurface2 works; of the waiter
     pthread_mutex_t calls;
 
-    pthread_mutex_t lock;
-    pthread_cond_t work;            // the driver thread waits here,
-    pthread_cond_t flown;           // the waiter,
-    pthread_cond_t nurse_c;         // the nurse,
-    pthread_cond_t changed;         // and who opens and closes. CLOCK_MONOTONIC
-    struct hr__task *head, **tail;  // lock, and all that follows
-    bool opened, stop, abandoned;
-    bool closing;           // nothing is waited for any more
-    bool late[VA_THREADS];  // in a call for too long, it has not come back
-    bool dead;              // one of them: nothing is the device's till then
-    bool lost;              // the context must be made again
-    int users;              // of the display, or of the one that is retired
-    pthread_t self;         // of the waiter
-    bool have_self;
-    bool waits;  // the driver thread, for its turn to submit
-    bool gone[VA_THREADS], left_behind;
-    enum hr_status open_status;
-    char open_text[192];
-    int64_t busy_since[VA_THREADS];  // in a call to the driver; 0 = not
-    int64_t deadline;                // ns that it may be
-    int64_t nurse_due;
+    // Locked
+    bool closing;  // nothing is waited for any more
+    int users;     // of the display, or of the one that is retired
+    bool waits;    // the driver thread, for its turn to submit
     uint64_t next_number;
     int64_t last_seen;  // the waiter's: when a picture was through
-    struct hr__breaker breaker;
-    bool have[VA_THREADS], have_nurse;
-    pthread_t threads[VA_THREADS], nurse;
 
     _Atomic uint64_t pictures, most_in_flight;  // for tests
 };
@@ -378,20 +354,18 @@ void va_offer(struct hr__engine *e, const struct hr__picture *pic,
 void va_key_of(const struct va *va, const struct hr_info *info,
                struct va_key *key);
 
-// ---- thread.c, submit.c, waiter.c, nurse.c -----------------------------------
+// ---- guard.c, thread.c, submit.c, waiter.c -----------------------------------
 
-enum hr_status va_device_start(struct va *va);
-// Bounded in time. False: a thread hangs, *va must be left as it is.
-bool va_device_stop(struct va *va, int64_t deadline);
-// deadline: of these and of what comes after them.
-void va_push(struct va *va, struct hr__task *list, int64_t deadline);
-void va_cancel_queued(struct va *va);
+extern const struct hr__guard_ops va_guard_ops;
+// Of it: the driver thread, the waiter.
+enum hr_status va_open_first(void *va);
+bool va_drive(void *va);
+void va_wait_for_pictures(void *va);
 
 // Left behind with a display that is the caller's: it may be gone. (One of our
-// own the threads close when they can.) va->lock
+// own the threads close when they can.)
 bool va_barred(const struct va *va);
-// Around calls to libva, so that the nurse sees how long they take; if too
-// long, the thread's tasks are gone. False: barred; call nothing (but leave),
+// Around calls to libva: if they take too long, the thread's tasks are gone. False: barred; call nothing (but leave),
 // return at once.
 bool va_enter(struct va *va, int thread);
 bool va_leave(struct va *va, int thread);
@@ -400,17 +374,8 @@ bool va_leave(struct va *va, int thread);
 struct va_slot *va_next_picture(struct va *va);
 // Submits the picture of a BUSY slot, or ends its task.
 void va_take_up(struct va *va, struct va_slot *slot);
-// All slots but one are back; false: not until then. va->lock
+// All slots but one are back; false: not until then. Locked
 bool va_all_free(struct va *va, const struct va_slot *but, int64_t deadline);
 void va_close_all(struct va *va);
-
-// Nothing that is in the queue will be taken up soon. va->lock
-bool va_hopeless(const struct va *va);
-// A thread that was late has left its call. True: nobody is any more. va->lock
-bool va_come_back(struct va *va, int thread);
-// The whole queue as a list. va->lock
-struct hr__task *va_take_queue(struct va *va);
-void *va_nurse(void *va);
-void *va_wait_for_pictures(void *va);
 
 #endif

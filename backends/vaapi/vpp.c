@@ -113,7 +113,7 @@ static int64_t output_bytes(const struct va_output *o)
 
 void va_vpp_drop(struct va *va, struct va_output *o)
 {
-    hr__count_bytes(&va->hal, -output_bytes(o));
+    hr__engine_ref_bytes(&va->guard.ref, -output_bytes(o));
     if (o->have_image)
         va->api.vaDestroyImage(va->display, o->image.image_id);
     if (o->surface != VA_INVALID_ID)
@@ -137,7 +137,7 @@ bool va_vpp_fit(struct va *va, struct va_output *o, int w, int h,
     }
     o->w = w;
     o->h = h;
-    hr__count_bytes(&va->hal, output_bytes(o));
+    hr__engine_ref_bytes(&va->guard.ref, output_bytes(o));
     return true;
 }
 

@@ -12,10 +12,10 @@
 static void set_state(struct va *va, struct va_slot *slot,
                       enum va_slot_state state)
 {
-    pthread_mutex_lock(&va->lock);
+    pthread_mutex_lock(&va->guard.lock);
     slot->state = state;
-    pthread_cond_signal(&va->work);
-    pthread_mutex_unlock(&va->lock);
+    pthread_cond_signal(&va->guard.lanes[VA_DRIVER].wake);
+    pthread_mutex_unlock(&va->guard.lock);
 }
 
 // The next engine has read the planes. On any thread, so nothing is called.
@@ -24,11 +24,11 @@ static void on_released(struct hr__payload *payload)
     struct va_slot *slot = payload->release_ctx;
     struct va *va = slot->va;
 
-    pthread_mutex_lock(&va->lock);
+    pthread_mutex_lock(&va->guard.lock);
     slot->state = VA_RETURNED;
     slot->readers = 0;
-    pthread_cond_signal(&va->flown);
-    pthread_mutex_unlock(&va->lock);
+    pthread_cond_signal(&va->guard.lanes[VA_WAITER].wake);
+    pthread_mutex_unlock(&va->guard.lock);
 }
 
 static bool unmap(struct va *va, struct va_slot *slot)
@@ -41,13 +41,13 @@ static bool unmap(struct va *va, struct va_slot *slot)
     else if (may)
         va_unmap(va, slot);
     may = va_leave(va, VA_WAITER);
-    pthread_mutex_lock(&va->lock);
+    pthread_mutex_lock(&va->guard.lock);
     slot->mapped = NULL;
     // One that was shared before it was mapped may still be read.
     slot->state = slot->readers ? VA_HELD : VA_FREE;
-    pthread_cond_signal(&va->work);
-    pthread_cond_signal(&va->nurse_c);
-    pthread_mutex_unlock(&va->lock);
+    pthread_cond_signal(&va->guard.lanes[VA_DRIVER].wake);
+    pthread_cond_signal(&va->guard.clock);
+    pthread_mutex_unlock(&va->guard.lock);
     return may;
 }
 
@@ -57,10 +57,10 @@ static struct hr__task *take_task(struct va *va, struct va_slot *slot)
 {
     struct hr__task *task;
 
-    pthread_mutex_lock(&va->lock);
+    pthread_mutex_lock(&va->guard.lock);
     task = slot->task;
     slot->task = NULL;
-    pthread_mutex_unlock(&va->lock);
+    pthread_mutex_unlock(&va->guard.lock);
     if (task)
         task->next = NULL;
     return task;
@@ -70,17 +70,13 @@ static void failed(struct va *va, struct va_slot *slot,
                    const struct va_fault *fault)
 {
     struct hr__task *task = take_task(va, slot);
-    bool damaged = fault->why & HR_WHY_DAMAGED;
 
-    pthread_mutex_lock(&va->lock);
+    pthread_mutex_lock(&va->guard.lock);
     slot->state = VA_FREE;
-    if (!damaged)
-        va->lost |= fault->why & HR_WHY_LOST || va->breaker.doubt;
-    // One that was given up has had its strike; a damaged file is no failure.
-    if (task && !damaged)
-        hr__breaker_note(&va->breaker, false, hr__now());
-    pthread_cond_signal(&va->work);
-    pthread_mutex_unlock(&va->lock);
+    // One that was given up has had its strike.
+    hr__guard_failed(&va->guard, fault->why, task);
+    pthread_cond_signal(&va->guard.lanes[VA_DRIVER].wake);
+    pthread_mutex_unlock(&va->guard.lock);
     if (!task)
         return;
     va_log(va, HR_LOG_WARN, "a picture failed: %s", fault->text);
@@ -163,9 +159,9 @@ static bool must_copy(struct va *va)
 {
     bool few;
 
-    pthread_mutex_lock(&va->lock);
+    pthread_mutex_lock(&va->guard.lock);
     few = va_count_slots(va, VA_LENT) >= va->num_slots - va->depth;
-    pthread_mutex_unlock(&va->lock);
+    pthread_mutex_unlock(&va->guard.lock);
     return few || va->rung == VA_RUNG_COPY;
 }
 
@@ -214,9 +210,9 @@ static bool hand_on(struct va *va, struct va_slot *slot, uint8_t *data,
                          "no room for the planes between engines");
         return false;
     }
-    pthread_mutex_lock(&va->lock);
-    hr__breaker_note(&va->breaker, true, hr__now());
-    pthread_mutex_unlock(&va->lock);
+    pthread_mutex_lock(&va->guard.lock);
+    hr__guard_worked(&va->guard);
+    pthread_mutex_unlock(&va->guard.lock);
     atomic_fetch_add(&va->pictures, 1);
     hr__task_done(task, &out);
     return lent;
@@ -228,7 +224,7 @@ static void start_clocks(struct va *va, uint64_t through)
 {
     int64_t now = hr__now();
 
-    pthread_mutex_lock(&va->lock);
+    pthread_mutex_lock(&va->guard.lock);
     for (int i = 0; i < va->num_slots; i++) {
         struct va_slot *s = &va->slots[i];
 
@@ -238,7 +234,7 @@ static void start_clocks(struct va *va, uint64_t through)
         s->since = now;
         hr__task_begun(s->task);
     }
-    pthread_mutex_unlock(&va->lock);
+    pthread_mutex_unlock(&va->guard.lock);
 }
 
 // The surface is ready, or has failed. False: stop.
@@ -304,7 +300,7 @@ static VAStatus wait_for(struct va *va, struct va_slot *slot)
 // to submit.
 static bool others_first(const struct va *va)
 {
-    if (va->facts.driver->quirks & VA_QUIRK_SAFE || va->waits || va->stop)
+    if (va->facts.driver->quirks & VA_QUIRK_SAFE || va->waits || va->guard.stop)
         return false;
     return va_count_slots(va, VA_BUSY) > 0 &&
            va_count_slots(va, VA_FLYING) < va->depth;
@@ -320,60 +316,56 @@ static bool one_turn(struct va *va)
     bool may, again;
 
     slot = slot ? slot : va_find_slot(va, VA_ASKED);
-    if (va->dead || (!slot && !(slot = va_oldest(va))))
-        return hr__cond_wait(&va->flown, &va->lock, INT64_MAX), true;
+    if (va->guard.dead || (!slot && !(slot = va_oldest(va))))
+        return hr__cond_wait(&va->guard.lanes[VA_WAITER].wake, &va->guard.lock,
+                             INT64_MAX),
+               true;
     if (slot->state == VA_FLYING && others_first(va)) {
-        hr__cond_wait(&va->flown, &va->lock, hr__now() + SLICE_NS / 10);
+        hr__cond_wait(&va->guard.lanes[VA_WAITER].wake, &va->guard.lock,
+                      hr__now() + SLICE_NS / 10);
         return true;
     }
     if (slot->state != VA_FLYING) {
         again = slot->state == VA_ASKED;
         slot->state = VA_READING;
-        pthread_mutex_unlock(&va->lock);
+        pthread_mutex_unlock(&va->guard.lock);
         may = again ? va_read_shared(va, slot) : unmap(va, slot);
-        pthread_mutex_lock(&va->lock);
+        pthread_mutex_lock(&va->guard.lock);
         return may;
     }
-    pthread_mutex_unlock(&va->lock);
+    pthread_mutex_unlock(&va->guard.lock);
     status = va_enter(va, VA_WAITER) ? wait_for(va, slot)
                                      : VA_STATUS_ERROR_TIMEDOUT;
     may = va_leave(va, VA_WAITER);
-    pthread_mutex_lock(&va->lock);
+    pthread_mutex_lock(&va->guard.lock);
     again = status == VA_STATUS_ERROR_TIMEDOUT;
     if (again && !va->sync2)
-        hr__cond_wait(&va->flown, &va->lock, hr__now() + SLICE_NS / 10);
+        hr__cond_wait(&va->guard.lanes[VA_WAITER].wake, &va->guard.lock,
+                      hr__now() + SLICE_NS / 10);
     if (!may || again)
         return may;
     slot->state = VA_READING;
     number = slot->number;
     // There is room for the next one; it shall go in front of our next wait.
     va->waits = false;
-    pthread_cond_signal(&va->work);
-    pthread_mutex_unlock(&va->lock);
+    pthread_cond_signal(&va->guard.lanes[VA_DRIVER].wake);
+    pthread_mutex_unlock(&va->guard.lock);
     va_times_picture(va, slot);
     begin = hr__watch_begin();
     may = land(va, slot, status);
     va_times_host(va, HR_PART_DELIVER, number, begin);
     start_clocks(va, number);
-    pthread_mutex_lock(&va->lock);
+    pthread_mutex_lock(&va->guard.lock);
     return may;
 }
 
-void *va_wait_for_pictures(void *arg)
+void va_wait_for_pictures(void *owner)
 {
-    struct va *va = arg;
+    struct va *va = owner;
 
-    va_times_thread(va, "vaapi waiter");
-    pthread_mutex_lock(&va->lock);
-    va->self = pthread_self();
-    va->have_self = true;
-    while (!va->closing && !va_barred(va) && !va->gone[VA_DRIVER] &&
+    pthread_mutex_lock(&va->guard.lock);
+    while (!va->closing && !va_barred(va) && !va->guard.lanes[VA_DRIVER].gone &&
            one_turn(va))
         ;
-    va->gone[VA_WAITER] = true;
-    pthread_cond_broadcast(&va->work);
-    pthread_cond_broadcast(&va->changed);
-    pthread_cond_signal(&va->nurse_c);
-    pthread_mutex_unlock(&va->lock);
-    return NULL;
+    pthread_mutex_unlock(&va->guard.lock);
 }

@@ -102,7 +102,9 @@ struct hr_device_params {
                           // time in the queue counts only while the device
                           // makes no progress. A driver that stays in one
                           // call for longer gets no more work until the call
-                          // returns. Opening and closing a device wait for a
+                          // returns; after three such calls, each within an
+                          // hour of the one before, until the device is opened
+                          // anew. Opening and closing a device wait for a
                           // driver this long, but at least 2 s, and up to a
                           // minute longer while it computes (it may compile)
     int depth;            // pictures in flight on a media engine; 0 = 8, up

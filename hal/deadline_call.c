@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls into drivers, on threads that may be left behind; and their way back.
+// Calls into drivers, on threads that may be left behind.
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -115,9 +115,9 @@ bool hr__wait_longer(struct hr__patience *p)
     return works;
 }
 
-// ---- Errands --------------------------------------------------------------
+// ---- Calls ----------------------------------------------------------------
 
-struct errand {
+struct call {
     void (*fn)(void *arg);
     void *arg;
     pthread_mutex_t lock;
@@ -125,16 +125,16 @@ struct errand {
     bool done, left;  // the second to set its own frees it
 };
 
-static void free_errand(struct errand *x)
+static void free_call(struct call *x)
 {
     pthread_cond_destroy(&x->changed);
     pthread_mutex_destroy(&x->lock);
     hr__free(x);
 }
 
-static void *run_errand(void *arg)
+static void *run_call(void *arg)
 {
-    struct errand *x = arg;
+    struct call *x = arg;
     bool left;
 
     x->fn(x->arg);
@@ -145,15 +145,16 @@ static void *run_errand(void *arg)
     pthread_mutex_unlock(&x->lock);
     if (left) {
         hr__free(x->arg);
-        free_errand(x);
+        free_call(x);
     }
     return NULL;
 }
 
-bool hr__errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns)
+bool hr__call_with_deadline(void (*fn)(void *arg), void *arg,
+                            int64_t timeout_ns)
 {
     int64_t deadline = hr__now() + timeout_ns;
-    struct errand *x = hr__alloc(NULL, sizeof(*x));
+    struct call *x = hr__alloc(NULL, sizeof(*x));
     pthread_t thread;
     bool done;
 
@@ -161,12 +162,12 @@ bool hr__errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns)
         hr__free(arg);
         return false;
     }
-    *x = (struct errand){.fn = fn, .arg = arg};
+    *x = (struct call){.fn = fn, .arg = arg};
     pthread_mutex_init(&x->lock, NULL);
     hr__cond_init(&x->changed);
-    if (!hr__thread_start(&thread, run_errand, x)) {
+    if (!hr__thread_start(&thread, run_call, x)) {
         hr__free(arg);
-        free_errand(x);
+        free_call(x);
         return false;
     }
     pthread_mutex_lock(&x->lock);
@@ -180,84 +181,6 @@ bool hr__errand(void (*fn)(void *arg), void *arg, int64_t timeout_ns)
         return false;
     }
     pthread_join(thread, NULL);
-    free_errand(x);
+    free_call(x);
     return true;
-}
-
-// ---- The way back ---------------------------------------------------------
-
-// The ways of engines that were left behind. Nobody walks along this list: it
-// says that their memory is in use, so that who looks for lost memory does not
-// call it lost.
-static struct hr__way *_Atomic left_behind;
-
-void hr__way_open(struct hr__way *way, struct hr__engine *e)
-{
-    pthread_mutex_init(&way->lock, NULL);
-    hr__cond_init(&way->empty);
-    way->e = e;
-}
-
-struct hr__engine *hr__way_pass(struct hr__way *way)
-{
-    struct hr__engine *e;
-
-    pthread_mutex_lock(&way->lock);
-    e = way->e;
-    way->passing += e != NULL;
-    pthread_mutex_unlock(&way->lock);
-    return e;
-}
-
-void hr__way_passed(struct hr__way *way)
-{
-    pthread_mutex_lock(&way->lock);
-    if (!--way->passing)
-        pthread_cond_broadcast(&way->empty);
-    pthread_mutex_unlock(&way->lock);
-}
-
-void *hr__way_alloc(struct hr__way *way, size_t size)
-{
-    void *mem;
-
-    if (!way)
-        return hr__alloc(NULL, size);
-    pthread_mutex_lock(&way->lock);
-    mem = hr__alloc(way->e ? way->e->device : NULL, size);
-    pthread_mutex_unlock(&way->lock);
-    return mem;
-}
-
-void hr__count_bytes(struct hr__way *way, int64_t change)
-{
-    struct hr__device *dev;
-    size_t now, peak;
-
-    if (!change)
-        return;
-    pthread_mutex_lock(&way->lock);
-    if (way->e) {
-        dev = way->e->device;
-        now = atomic_fetch_add(&dev->device_bytes, (size_t)change) +
-              (size_t)change;
-        peak = atomic_load(&dev->peak_device_bytes);
-        while (
-            change > 0 && now > peak &&
-            !atomic_compare_exchange_weak(&dev->peak_device_bytes, &peak, now))
-            ;
-    }
-    pthread_mutex_unlock(&way->lock);
-}
-
-void hr__way_close(struct hr__way *way)
-{
-    pthread_mutex_lock(&way->lock);
-    way->e = NULL;
-    while (way->passing)
-        pthread_cond_wait(&way->empty, &way->lock);
-    pthread_mutex_unlock(&way->lock);
-    way->next = atomic_load(&left_behind);
-    while (!atomic_compare_exchange_weak(&left_behind, &way->next, way))
-        ;
 }

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls to the driver, and the thread that looks at the clock meanwhile.
+#include <stdio.h>
+
+#include "hal/guard/guard.h"
+
+// So many late calls, each within an hour of the one before.
+enum { LATE_CALLS = 3 };
+#define LATE_SPAN INT64_C(3600000000000)
+
+// ---- Around calls ----------------------------------------------------------
+
+void hr__guard_look(struct hr__guard *g, int64_t at)
+{
+    if (g->due > at)
+        pthread_cond_signal(&g->clock);
+}
+
+void hr__guard_enter(struct hr__guard *g, int lane)
+{
+    pthread_mutex_lock(&g->lock);
+    g->lanes[lane].busy_since = hr__now();
+    // It looks again when it wakes; mostly it would wake early enough.
+    hr__guard_look(g, g->lanes[lane].busy_since + g->deadline);
+    pthread_mutex_unlock(&g->lock);
+}
+
+// The lane's late call has returned. True: the device is back.
+static bool come_back(struct hr__guard *g, struct hr__guard_lane *lane)
+{
+    lane->late = false;
+    for (int i = 0; i < HR__GUARD_LANES; i++)
+        if (g->lanes[i].late)
+            return false;
+    g->dead = false;
+    g->doubt = true;
+    // What the device still has may land now; nobody has looked for so long.
+    g->back = hr__now();
+    hr__guard_wake_all(g);
+    return true;
+}
+
+bool hr__guard_leave(struct hr__guard *g, int lane)
+{
+    struct hr__guard_lane *l = &g->lanes[lane];
+    bool late, back, out;
+
+    pthread_mutex_lock(&g->lock);
+    l->busy_since = 0;
+    late = l->late;
+    // Who has left this thread behind has given up what it needs to go on.
+    back = late && (!g->abandoned || g->ops->outlives) && come_back(g, l);
+    out = g->out;
+    pthread_mutex_unlock(&g->lock);
+    if (back)
+        hr__guard_log(g, HR_LOG_WARN, "the driver answers again%s",
+                      out ? ", but was late too often: it is not used until "
+                            "the device is opened anew"
+                          : "");
+    return !late;
+}
+
+// ---- What it comes to ------------------------------------------------------
+
+unsigned hr__guard_ask(struct hr__guard *g, int tokens)
+{
+    unsigned why;
+
+    pthread_mutex_lock(&g->lock);
+    why = g->dead  ? HR_WHY_LOST
+          : g->out ? HR_WHY_BREAKER
+                   : hr__breaker_ask(&g->breaker, tokens, hr__now());
+    pthread_mutex_unlock(&g->lock);
+    return why;
+}
+
+void hr__guard_worked(struct hr__guard *g)
+{
+    hr__breaker_note(&g->breaker, true, hr__now());
+    g->doubt = false;
+}
+
+void hr__guard_failed(struct hr__guard *g, unsigned why, bool strike)
+{
+    // That is the file's fault.
+    if (why & HR_WHY_DAMAGED)
+        return;
+    if (why)
+        g->lost |= why & HR_WHY_LOST || g->doubt;
+    if (strike)
+        hr__breaker_note(&g->breaker, false, hr__now());
+}
+
+void hr__guard_renewed(struct hr__guard *g, bool ok)
+{
+    pthread_mutex_lock(&g->lock);
+    g->lost = !ok;
+    g->doubt = false;
+    pthread_mutex_unlock(&g->lock);
+}
+
+bool hr__guard_is_lost(struct hr__guard *g)
+{
+    bool lost;
+
+    pthread_mutex_lock(&g->lock);
+    lost = g->lost;
+    pthread_mutex_unlock(&g->lock);
+    return lost;
+}
+
+// ---- The clock thread ------------------------------------------------------
+
+bool hr__guard_hopeless(const struct hr__guard *g)
+{
+    return g->dead || (g->ops->hopeless && g->ops->hopeless(g->owner));
+}
+
+bool hr__guard_overdue(const struct hr__guard *g, int64_t since, int64_t now,
+                       int64_t *due)
+{
+    int64_t at = (since > g->back ? since : g->back) + g->deadline;
+
+    if (now >= at)
+        return true;
+    *due = at < *due ? at : *due;
+    return false;
+}
+
+// A strike, and time that is lost for those who use the device.
+static void count_late(struct hr__guard *g, int64_t now)
+{
+    if (now - g->last_late > LATE_SPAN)
+        g->late_calls = 0;
+    g->last_late = now;
+    g->out |= ++g->late_calls >= LATE_CALLS;
+    hr__breaker_note(&g->breaker, false, now);
+}
+
+// A lane has been in one call for too long: until it returns nothing is the
+// device's.
+static struct hr__task *declare_dead(struct hr__guard *g, int lane, int64_t now)
+{
+    struct hr__task *list = hr__guard_take_queue(g), **end = &list;
+
+    while (*end)
+        end = &(*end)->next;
+    *end = g->ops->take ? g->ops->take(g->owner, lane)
+                        : hr__guard_take_in_hand(g);
+    if (!g->dead)
+        count_late(g, now);
+    g->lanes[lane].late = true;
+    g->dead = true;
+    hr__guard_wake_all(g);
+    return list;
+}
+
+// Tasks that the device has had for too long; *due = when to look again.
+static struct hr__task *overdue(struct hr__guard *g, int64_t now, int64_t *due)
+{
+    for (int i = 0; i < HR__GUARD_LANES; i++) {
+        const struct hr__guard_lane *lane = &g->lanes[i];
+        int64_t at = lane->busy_since + g->deadline;
+
+        if (!lane->busy_since || lane->late)
+            continue;
+        if (now >= at)
+            return declare_dead(g, i, now);
+        *due = at < *due ? at : *due;
+    }
+    return g->ops->overdue ? g->ops->overdue(g->owner, now, due) : NULL;
+}
+
+// True: something was ended, and the lock given up for that.
+static bool look(struct hr__guard *g, int64_t *due)
+{
+    struct hr__task *swept, *late, *left;
+    bool was_dead = g->dead, died;
+    int64_t now = hr__now();
+
+    *due = INT64_MAX;
+    swept = hr__guard_sweep(g, now);
+    if (g->head)
+        *due = g->sweep_at;
+    late = overdue(g, now, due);
+    left = hr__guard_hopeless(g) ? hr__guard_take_queue(g) : NULL;
+    died = g->dead && !was_dead;
+    if (!swept && !late && !left && !died)
+        return false;
+    pthread_mutex_unlock(&g->lock);
+    if (died)
+        hr__guard_log(g, HR_LOG_WARN,
+                      "the driver does not answer, nothing is given to it "
+                      "until it does");
+    hr__tasks_failed(swept, HR_WHY_TIMEOUT, "the device is not ready");
+    hr__tasks_failed(late, HR_WHY_FAILED | HR_WHY_TIMEOUT,
+                     "the device did not answer in time");
+    hr__tasks_failed(left, HR_WHY_FAILED | HR_WHY_LOST,
+                     "the device does not answer any more");
+    pthread_mutex_lock(&g->lock);
+    return true;
+}
+
+void *hr__guard_clock(void *guard)
+{
+    struct hr__guard *g = guard;
+    int64_t due;
+
+    if (g->ops->clock)
+        hr__engine_ref_thread(&g->ref, g->ops->clock);
+    pthread_mutex_lock(&g->lock);
+    while (!g->abandoned && !hr__guard_all_gone(g)) {
+        if ((g->ops->turn && g->ops->turn(g->owner)) || look(g, &due))
+            continue;
+        g->due = due;
+        hr__cond_wait(&g->clock, &g->lock, due);
+    }
+    pthread_mutex_unlock(&g->lock);
+    return NULL;
+}
