@@ -66,9 +66,8 @@ struct hr__trial {
     int n;
     struct hr__case cases[HR__CASES];
     struct hr_sample samples[2][HR__CASES];
-    size_t num_planes;  // bytes of all its planes, without gaps
-    uint8_t planes[2][HR__SOURCE_BYTES];
-    bool have[2];
+    uint8_t planes[2][HR__SOURCE_BYTES];  // all of it, without gaps
+    size_t plane_bytes[2];                // so many; 0 = none
 
     atomic_int refs;  // the runner's and one per job: a job that hangs for ever
                       // still reads bytes
@@ -81,7 +80,7 @@ enum hr_status hr__trial_picture(struct hr__trial *t);
 enum hr_status hr__trial_cases(struct hr__trial *t);
 void hr__trial_drop(struct hr__trial *t);
 
-// ---- On disk -----------------------------------------------------------------
+// ---- On disk ---------------------------------------------------------------
 
 // certificate_file.c: keys are text that ends in a newline.
 enum { HR__CERTIFICATE_KEY = 2048 };

@@ -42,26 +42,6 @@ static enum hr_status make_image(struct hr__trial *t, int i)
     return HR_OK;
 }
 
-static size_t side(int size, int factor, int most)
-{
-    return ((size_t)size * (size_t)factor + (size_t)most - 1) / (size_t)most;
-}
-
-static size_t planes_of(const struct hr_info *info)
-{
-    int h = 1, v = 1;
-    size_t n = 0;
-
-    for (int i = 0; i < info->components; i++) {
-        h = info->h[i] > h ? info->h[i] : h;
-        v = info->v[i] > v ? info->v[i] : v;
-    }
-    for (int i = 0; i < info->components; i++)
-        n += side(info->width, info->h[i], h) *
-             side(info->height, info->v[i], v);
-    return n;
-}
-
 static enum hr_status make_encoded(struct hr__trial *t, int i)
 {
     struct hr__engine *host = hr__host(t->dev[1]);
@@ -76,7 +56,6 @@ static enum hr_status make_encoded(struct hr__trial *t, int i)
     t->h = info.height;
     t->c = 3;
     t->kind = hr__jpeg_kind(&info);
-    t->num_planes = planes_of(&info);
     return HR_OK;
 }
 
@@ -219,7 +198,10 @@ static enum hr_status make_case(struct hr__trial *t, int i)
 enum hr_status hr__trial_cases(struct hr__trial *t)
 {
     static const int cases[] = {
-        [HR__PASS_EXACT] = HR__CASES, [HR__PASS_PLANES] = 1, [HR__PASS_SCALED] = 5};
+        [HR__PASS_EXACT] = HR__CASES,
+        [HR__PASS_PLANES] = 1,
+        [HR__PASS_SCALED] = 5,
+    };
     enum hr_status status = HR_OK;
 
     for (t->n = 0; t->n < cases[t->pass] && !status; t->n++)

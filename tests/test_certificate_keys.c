@@ -98,13 +98,25 @@ static void nothing_made(void)
     certificate_forget();
 }
 
+// A certificate says nothing of a span that was not there when it was made.
+static void another_tier(void)
+{
+    certificate_forget();
+    certificate_right(NULL);
+    CHECK(certificate_probes() > 0 && !certificate_probes(), "kept");
+    fake_reset(&(struct fake_script){.spans = {[HR_CLOSE] = FAKE_RS,
+                                               [HR_EXACT] = FAKE_RS,
+                                               [HR_FAST] = FAKE_RS | FAKE_D},
+                                     .tested = true});
+    CHECK(certificate_probes() > 0, "more in tier fast");
+    certificate_forget();
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(both_sides),
-        TEST_CASE(a_digit),
-        TEST_CASE(of_another),
-        TEST_CASE(nothing_made),
+        TEST_CASE(both_sides),   TEST_CASE(a_digit),      TEST_CASE(of_another),
+        TEST_CASE(nothing_made), TEST_CASE(another_tier),
     };
 
     return certificate_main("certificate_keys", cases,

@@ -73,10 +73,10 @@ struct hr_certificate_record {
 // library change. A span that differs, or was not compared, is not used in
 // tier EXACT; in the other tiers only if it differs by at most 2 levels and
 // begins before resample. A sample that is passed over for that has
-// HR_WHY_CERTIFICATE. A media engine has a record for each kind of JPEG that it
-// takes: of its planes, as its inverse DCT leaves them, and of the pictures that
-// its video processor scales in its own way. These are used in tier FAST, if
-// each was alike (see struct hr_difference). A kind without a record is not
+// HR_WHY_CERTIFICATE. A media engine has records for each kind of JPEG that it
+// takes: one of its planes, as its inverse DCT leaves them; and one of what its
+// video processor scales in its own way, which is used in tier FAST if every
+// picture was alike (see struct hr_difference). A kind without a record is not
 // used. The CPU needs no certificate. The variable HEADRACE_CERTIFICATE:
 // "again" = test although there is one; "off" = trust the device untested.
 struct hr_certificate {

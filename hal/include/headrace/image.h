@@ -145,7 +145,8 @@ struct hr_difference {
     uint64_t differing;       // of them, in at least one bit; 0 = equal
     double max;               // largest difference, 255 at most
     double sum, squares;      // of the differences of all elements
-    uint64_t by_levels[256];  // elements that differ, by so many levels, rounded
+    uint64_t by_levels[256];  // elements that differ, by so many levels
+                              // (rounded)
     int x, y, c;              // the first with the largest difference
     bool alike;               // as alike as two honest ways of scaling make
                               // one picture (the rule: hal/compare.c)
