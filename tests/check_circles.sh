@@ -1,0 +1,78 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Circles between objects, by what the linker sees: who uses a symbol stands
+# above who has it. The table of backends names the engines, which stand above
+# it; that arrow does not count.
+#
+# check_circles.sh BUILD: prints the loops that tsort finds, room by room, and
+# fails if a room has more than it may have. Those numbers only ever fall.
+# check_circles.sh --self-test
+set -euo pipefail
+
+# room, its objects by name, most loops
+rooms=('core ^hal/[^/]*$ 0'
+       'guard ^hal/guard/ 2'
+       'cpu ^(backends/cpu|cpu_fallback)/ 8'
+       'opencl ^backends/opencl/ 12'
+       'vaapi ^backends/vaapi/ 16'
+       'tools ^tools/ 5'
+       'all . 43')
+
+arrows()  # folder of objects...
+{
+    local dir
+    for dir; do
+        (cd "$dir" && find . -name '*.o' -printf '%P\n' | xargs nm -A -P)
+    done | awk '
+        { sub(/\.o:$/, "", $1) }
+        $3 ~ /^[TDBR]$/ { home[$2] = $1; next }
+        $3 == "U" { user[++n] = $1; name[n] = $2 }
+        END {
+            for (i = 1; i <= n; i++) {
+                to = home[name[i]]
+                if (to && to != user[i] &&
+                    !(user[i] ~ /(^|\/)registry\.c$/ && to ~ /^backends\//))
+                    print user[i], to
+            }
+        }' | sort -u
+}
+
+loops()  # pattern; arrows on stdin
+{
+    awk -v room="$1" '$1 ~ room && $2 ~ room' | tsort 2>&1 >/dev/null |
+        grep -c 'contains a loop' || true
+}
+
+self_test()
+{
+    local dir
+    dir=$(mktemp -d)
+    cd "$dir"
+    echo 'int b(void); int a(void) { return b(); }' >a.c
+    echo 'int c(void) { return 0; } int b(void) { return c(); }' >b.c
+    "${CC:-cc}" -c -o a.c.o a.c
+    "${CC:-cc}" -c -o b.c.o b.c
+    [[ $(arrows . | loops .) == 0 ]] || { echo "a circle of nothing"; exit 1; }
+    echo 'int a(void); int c(void) { return a(); } int b(void) { return c(); }' \
+        >b.c
+    "${CC:-cc}" -c -o b.c.o b.c
+    [[ $(arrows . | loops .) == 1 ]] || { echo "a circle is not seen"; exit 1; }
+    [[ $(arrows . | loops '^a') == 0 ]] || { echo "not in that room"; exit 1; }
+    rm -rf "$dir"
+    echo "self-test passed"
+}
+
+[[ ${1-} != --self-test ]] || { self_test; exit; }
+
+bad=0 dirs=()
+for name in headrace_objects headrace_tool_objects; do
+    [[ ! -d $1/CMakeFiles/$name.dir ]] || dirs+=("$1/CMakeFiles/$name.dir")
+done
+found=$(arrows "${dirs[@]}")
+for room in "${rooms[@]}"; do
+    read -r name pattern most <<<"$room"
+    n=$(loops "$pattern" <<<"$found")
+    echo "$name: $n loops, at most $most"
+    ((n <= most)) || bad=1
+done
+exit $bad
