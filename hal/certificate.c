@@ -16,37 +16,6 @@ enum { PROBE_VERSION = 6 };
 
 // ---- Judgement -------------------------------------------------------------
 
-static bool is_exact(const struct hr_certificate_record *r)
-{
-    return r->pictures && !r->failed && !(r->differing > 0);
-}
-
-// Outside EXACT an inverse DCT may be another one, within limits; resample
-// and store may not.
-bool hr__certificate_allows(const struct hr_certificate_record *r,
-                            enum hr_tier tier)
-{
-    if (!r || r->failed || !r->pictures)
-        return false;
-    if (r->tier == HR_FAST)
-        return tier == HR_FAST;
-    return is_exact(r) || (tier != HR_EXACT && r->span.first < HR_RESAMPLE &&
-                           r->max <= HR__CLOSE_LEVELS);
-}
-
-const struct hr_certificate_record *hr__certificate_record(
-    const struct hr_certificate *cert, uint32_t span, int kind)
-{
-    for (int i = 0; i < cert->num_records; i++) {
-        const struct hr_certificate_record *r = &cert->records[i];
-
-        if (HR__SPAN_BIT(r->span.first, r->span.last) == span &&
-            (r->kind == HR_KIND_ALL || (int)r->kind == kind))
-            return r;
-    }
-    return NULL;
-}
-
 // Spans of pictures of that kind in that tier.
 static uint32_t allowed(const struct hr_certificate *cert, int kind,
                         enum hr_tier tier)
@@ -84,7 +53,7 @@ static void judge(struct hr__device *dev, int k,
     }
     for (int i = 0; i < cert->num_records; i++)
         exact = exact && (cert->records[i].tier == HR_FAST ||
-                          is_exact(&cert->records[i]));
+                          hr__record_exact(&cert->records[i]));
     // A media engine's claim is what was found.
     caps->exact = exact && (caps->exact || dev->engines[k]->backend->media);
 }
@@ -127,7 +96,7 @@ static void log_record(struct hr__device *dev,
 
     snprintf(what, sizeof(what), "%s..%s%s%s", hr_stage_name(r->span.first),
              hr_stage_name(r->span.last), *kind ? " of " : "", kind);
-    if (is_exact(r))
+    if (hr__record_exact(r))
         hr__log(dev, HR_LOG_INFO, "%s: %s is exact, %d pictures compared",
                 dev->pub.name, what, r->pictures);
     else if (!r->pictures)
@@ -167,16 +136,20 @@ static enum hr_status test_alone(struct hr__device *dev, int k,
                                  struct hr_certificate *cert)
 {
     struct hr_device_params params = dev->pub.params;
-    hr_device alone;
+    char key[HR__CERTIFICATE_KEY];
+    struct hr__device *alone;
+    enum hr_status status;
 
     params.threads = 1;
     params.va_display = NULL;
     params.on_closed = NULL;
-    if (!(alone = hr_device_open(dev->engines[k]->name, &params)))
+    if (!(alone = hr__device_assemble(dev->engines[k]->name, &params)))
         return hr_last_status();
-    *cert = alone->certificate;
-    hr_device_close(&alone);
-    return HR_OK;
+    make_key(alone, 0, key);
+    status = test(alone, key);
+    *cert = alone->pub.certificate;
+    hr__device_unref(alone);
+    return status;
 }
 
 static enum hr_status certify(struct hr__device *dev, int k, const char *wish)

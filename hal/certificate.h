@@ -9,8 +9,9 @@
 // That an inverse DCT may be off by, outside EXACT.
 #define HR__CLOSE_LEVELS 2.0
 
-// certificate.c: whether a span may be used in a tier, by its record. NULL: it
-// has none.
+// certificate_record.c: whether nothing differed.
+bool hr__record_exact(const struct hr_certificate_record *record);
+// Whether a span may be used in a tier, by its record. NULL: it has none.
 bool hr__certificate_allows(const struct hr_certificate_record *record,
                             enum hr_tier tier);
 

@@ -28,7 +28,7 @@ static enum hr_status make_image(struct hr__trial *t, int i)
     t->c = params[i].c;
     t->kind = HR_KIND_ALL;
     for (int k = 0; k < 2; k++)
-        if (!(t->source[k] = hr_image_create(&t->dev[k]->pub, &params[i])))
+        if (!(t->source[k] = hr__image_make(t->dev[k], &params[i], true)))
             return hr_last_status();
     for (size_t at = 0; at < t->source[0]->size; at++) {
         // xorshift32 (Marsaglia, 2003)
@@ -182,7 +182,7 @@ static enum hr_status make_case(struct hr__trial *t, int i)
                                       .normalize = normalize};
     }
     for (int k = 0; k < 2; k++) {
-        if (!(it->out[k] = hr_image_create(&t->dev[k]->pub, &out)))
+        if (!(it->out[k] = hr__image_make(t->dev[k], &out, true)))
             return hr_last_status();
         t->samples[k][i] = (struct hr_sample){.data = t->size ? t->bytes : NULL,
                                               .size = t->size,

@@ -162,11 +162,11 @@ static enum hr_status run_job(struct hr__trial *t, int k, uint32_t span,
     for (int i = 0; i < t->n; i++)
         memset(t->cases[i].out[k]->params.data, 0xa5, t->cases[i].out[k]->size);
     atomic_fetch_add(&t->refs, 1);
-    *job = hr_submit(&dev->pub, t->samples[k], t->n, NULL,
-                     hr_job_params(.tier = tier, .strict = k == 1,
-                                   .on_error = HR_ON_ERROR_ZERO,
-                                   .timeout_ns = t->job_ns, .on_done = drop,
-                                   .ctx = t));
+    *job = hr__submit(dev, t->samples[k], t->n, NULL,
+                      hr_job_params(.tier = tier, .strict = k == 1,
+                                    .on_error = HR_ON_ERROR_ZERO,
+                                    .timeout_ns = t->job_ns, .on_done = drop,
+                                    .ctx = t));
     if (!*job) {
         drop(t, NULL);
         return hr_last_status();
@@ -345,7 +345,7 @@ static void put_back(struct hr__device *dev,
 {
     dev->probing = 0;
     dev->tap = NULL;
-    hr_wait_all(&dev->pub, HR_FOREVER);
+    hr__wait_all(dev, INT64_MAX);
     pthread_mutex_lock(&dev->lock);
     memset(&dev->stats, 0, sizeof(dev->stats));
     pthread_mutex_unlock(&dev->lock);
@@ -397,7 +397,7 @@ enum hr_status hr__certificate_run(struct hr__device *dev,
 {
     struct hr__trial *t = hr__alloc(NULL, sizeof(*t));
     enum hr_status status;
-    hr_device cpu;
+    struct hr__device *cpu;
 
     if (!t)
         return hr__fail(HR_ENOMEM, "out of memory for its test");
@@ -405,15 +405,15 @@ enum hr_status hr__certificate_run(struct hr__device *dev,
     memset(cert, 0, sizeof(*cert));
     atomic_init(&t->refs, 1);
     t->cert = cert;
-    cpu = hr_device_open(hr__host(dev)->backend->name,
-                         hr_device_params(.threads = 1, .cpu_mask = HR_CPU_C,
-                                          .log = dev->log,
-                                          .log_ctx = dev->log_ctx));
-    t->dev[0] = (struct hr__device *)cpu;
+    cpu = hr__device_assemble(
+        hr__host(dev)->backend->name,
+        hr_device_params(.threads = 1, .cpu_mask = HR_CPU_C, .log = dev->log,
+                         .log_ctx = dev->log_ctx));
+    t->dev[0] = cpu;
     t->dev[1] = dev;
     status = cpu ? run_lifted(t) : hr_last_status();
     *keep = !t->late && !t->broke;
-    hr_device_close(&cpu);
+    hr__device_unref(cpu);
     drop(t, NULL);
     return status;
 }

@@ -6,7 +6,7 @@ static hr_image run(hr_device dev, const struct hr_sample *sample,
                     const struct hr_image_params *params)
 {
     // Written whole, or cleared because that failed.
-    hr_image out = hr__image_make(dev, params, false);
+    hr_image out = hr__image_make((struct hr__device *)dev, params, false);
     struct hr_sample s = *sample;
     hr_job job;
 

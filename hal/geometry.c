@@ -405,28 +405,3 @@ size_t hr__geometry_bytes(const struct hr__geometry *geo, int channels)
                      (size_t)geo->steps[i].out_h;
     return bytes;
 }
-
-enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
-                                  int width, int height, int orientation,
-                                  int *out_w, int *out_h)
-{
-    static const struct hr_random any;
-    struct hr__geometry geo;
-    char text[128];
-    enum hr_status status;
-
-    if (width < 1 || height < 1 || width > HR_MAX_SIDE ||
-        height > HR_MAX_SIDE || !out_w || !out_h)
-        return hr__fail(HR_EINVAL, "picture of %dx%d", width, height);
-    status = hr__ops_check(ops, num_ops,
-                           num_ops > 0 && ops && ops[0].type == HR_OP_DECODE,
-                           text);
-    if (!status)
-        status = hr__geometry_draw(&geo, ops, num_ops, &any,
-                                   HR_REFERENCE_DEFAULT, width, height,
-                                   orientation, text);
-    if (status)
-        return hr__fail(status, "%s", text);
-    hr__geometry_size(&geo, out_w, out_h);
-    return HR_OK;
-}

@@ -64,8 +64,10 @@ struct hr__batch {
 
 // clear: false if the first to write it writes all of it; host memory is zero
 // all the same.
-hr_image hr__image_make(hr_device dev, const struct hr_image_params *params,
-                        bool clear);
+hr_image hr__image_make(struct hr__device *dev,
+                        const struct hr_image_params *params, bool clear);
+hr_batch hr__batch_make(struct hr__device *dev,
+                        const struct hr_batch_params *params);
 void hr__image_unref(struct hr__image *image);
 void hr__batch_unref(struct hr__batch *batch);
 
@@ -148,6 +150,7 @@ void hr__pool_put(struct hr__pool *pool, void *mem);     // NULL is fine
 enum hr_status hr__memory_alloc(struct hr__device *dev, enum hr_memory kind,
                                 size_t size, bool clear, bool apart,
                                 struct hr__memory **made);
+struct hr__engine *hr__memory_owner(struct hr__device *dev);  // or NULL
 void hr__memory_free(struct hr__memory *memory);  // NULL is fine
 // Only an engine reaches it.
 static inline bool hr__on_device(const struct hr__memory *memory)
@@ -286,6 +289,14 @@ struct hr__job {
     struct hr__job *prev, *next;  // the device's list of jobs in flight
 };
 
+// A thread that a device has with the first job that needs it, and that ends
+// with the device. Under device->lock.
+struct hr__device_thread {
+    pthread_t thread;
+    pthread_cond_t wake;
+    bool runs, stop;
+};
+
 struct hr__device {
     struct hr_device_t pub;  // first
     atomic_int refs;         // handles + jobs + images + batches
@@ -324,21 +335,33 @@ struct hr__device {
     // Without the lock, by enum hr__wait.
     _Atomic uint64_t waits[2], wait_ns[2];
 
-    // watchdog.c
-    pthread_t watchdog;
-    pthread_cond_t watchdog_cond;
-    bool watchdog_runs, watchdog_stop;
-
-    // callback.c
-    pthread_t calls_thread;
-    pthread_cond_t calls_cond;
-    bool calls_run, calls_stop;
+    struct hr__device_thread watchdog, callbacks;
     struct hr__job *calls, **calls_tail;  // whose on_done shall run
 };
 
-struct hr__device *hr__device_get(hr_device dev);  // NULL = default; retains
+// default.c. NULL = the default device, which is opened if it must be; retains.
+struct hr__device *hr__device_get(hr_device dev);
+
+// lifetime.c: the last reference takes the device down, on a thread that can
+// wait for those of the device.
 void hr__device_unref(struct hr__device *dev);
+void hr__device_close_orphans(void);
+void hr__device_tear_down(struct hr__device *dev);
+bool hr__engine_close(struct hr__engine *e);  // true: a hung driver is left
+                                              // behind
 bool hr__device_forked(const struct hr__device *dev);
+// False: it cannot be started. run: arg is the device.
+bool hr__device_thread_start(struct hr__device *dev,
+                             struct hr__device_thread *thread,
+                             void *(*run)(void *dev));
+
+// assemble.c: a device of the engines that a name asks for, which nobody has
+// tested yet. NULL with hr_last_error().
+struct hr__device *hr__device_assemble(const char *name,
+                                       const struct hr_device_params *params);
+// Known without opening one: every device of the backend is software.
+bool hr__all_software(const struct hr__backend *b);
+
 static inline struct hr__engine *hr__host(const struct hr__device *dev)
 {
     return dev->engines[dev->num_engines - 1];
@@ -414,7 +437,7 @@ bool hr__prepare_plan(struct hr__work *work);
 // Whether the image that a work reads could be made, now that it is the work's
 // turn.
 enum hr_status hr__input_status(struct hr__work *work);
-// probe_job.c: reads the header that a work asks for; work->out says how.
+// Reads the header, which is all that the work wants; work->out says how.
 void hr__probe(struct hr__work *work);
 
 // dispatch.c
@@ -446,16 +469,22 @@ bool hr__copy_more(struct hr__work *work);
 // The bytes of the records of a job of n samples.
 size_t hr__job_size(int n);
 // A job of n works in a block of size bytes, its records first; bytes of the
-// budget are its own, for which it waits if params say so. dev's reference is
-// the caller's. NULL with hr_last_error().
+// budget are its own, for which it waits if params say so. It retains dev. NULL
+// with hr_last_error().
 struct hr__job *hr__job_admit(struct hr__device *dev, int n, size_t size,
                               size_t bytes, const struct hr_job_params *params);
 // Queues for the turns named by reads.track and writes.track of its works, and
 // begins what may. The job may be gone afterwards, but for the reference of the
 // user's. begin: when the call began, of hr__watch_begin().
 void hr__job_begin(struct hr__job *job, int64_t begin);
+// hr_submit() with a device, arguments in range.
+hr_job hr__submit(struct hr__device *dev, const struct hr_sample *samples,
+                  int n, struct hr__batch *batch,
+                  const struct hr_job_params *params);
+// transfer_job.c: one of the two is on the host; what is not is of to's device.
+bool hr__move(struct hr__image *to, struct hr__image *from);
 
-// watchdog.c: the task is in the engine's hands from now on, which must have
+// span_clock.c: the task is in the engine's hands from now on, which must have
 // ended it at `latest`.
 void hr__clock_start(struct hr__slot *slot, int64_t latest);
 // The engine does something.
@@ -464,7 +493,13 @@ bool hr__clock_over(const struct hr__slot *slot, int64_t now);
 
 // outcome.c
 // Whether another engine makes what this one failed.
-bool hr__may_fall_back(const struct hr__work *work, int engine);
+static inline bool hr__may_fall_back(const struct hr__work *work, int engine)
+{
+    const struct hr__job *job = work->job;
+
+    return !job->dev->engines[engine]->host && !job->params.strict &&
+           !job->dev->pub.params.strict;
+}
 // The engine that a failed span leaves, which is no longer asked; its reasons
 // are counted.
 void hr__fall_back(struct hr__work *work, int engine);
@@ -485,10 +520,18 @@ void hr__payloads_free(struct hr__work *work, struct hr__payload *payloads,
 // Frees what a work holds besides its turns.
 void hr__work_free(struct hr__work *work);
 
-// job.c
+// job_end.c
 // All works have ended. Returns works that get the bytes of the job.
 struct hr__work *hr__job_ended(struct hr__job *job);
+bool hr__callbacks_start(struct hr__device *dev);
+// Whether this thread is in the on_done of that job.
+bool hr__callback_of(const struct hr__job *job);
+
+// release.c
 void hr__job_unref(struct hr__job *job);
+
+// job.c: until nothing is in flight.
+enum hr_status hr__wait_all(struct hr__device *dev, int64_t deadline);
 static inline bool hr__job_stops(const struct hr__job *job)
 {
     return atomic_load_explicit(&job->canceled, memory_order_relaxed) ||
@@ -498,20 +541,9 @@ static inline enum hr_status hr__stop_status(const struct hr__job *job)
 {
     return atomic_load(&job->canceled) ? HR_ECANCELED : HR_ETIMEDOUT;
 }
-// The last step of a job: who waits for it goes on.
-void hr__job_done(struct hr__job *job, int64_t begin);
 
 bool hr__watchdog_start(struct hr__device *dev);
 void hr__watchdog_wake(struct hr__device *dev);
-void hr__watchdog_finish(struct hr__device *dev);
-
-// callback.c
-bool hr__callbacks_start(struct hr__device *dev);
-void hr__callbacks_finish(struct hr__device *dev);
-// The job has ended: its on_done shall run, and then hr__job_done().
-void hr__callbacks_call(struct hr__job *job);
-// Whether this thread is in the on_done of that job.
-bool hr__callback_of(const struct hr__job *job);
 
 // certificate.c
 // Tests the first engine, or learns from disk how that ended, and sets
@@ -540,6 +572,7 @@ int hr__jpeg_kind(const struct hr_info *info);
 enum hr__wait { HR__WAIT_ROOM, HR__WAIT_RESULT };
 void hr__meter_engine(struct hr__engine *e);  // its name is known
 void hr__meter_finish(struct hr__engine *e);
+void hr__meter_read(struct hr__meter *m, struct hr_engine_profile *out);
 void hr__watch_work(const struct hr__work *work, enum hr_part part,
                     int64_t begin);
 void hr__watch_submit(struct hr__job *job, int64_t begin);

@@ -45,7 +45,7 @@ enum hr_status hr__header_jpeg(struct hr__header *h);
 // first 64 kB, one directory and 256 entries.
 int hr__exif_orientation(const uint8_t *tiff, size_t size);
 
-// ---- JPEG (header_jpeg.c: markers; header_scan.c: scans) ---------------------
+// ---- JPEG ------------------------------------------------------------------------
 
 enum {
     HR__JPEG_TEM = 0x01,
@@ -70,37 +70,5 @@ enum {
     HR__JPEG_SOF55 = 0xF7,  // JPEG-LS
     HR__JPEG_COM = 0xFE,
 };
-
-struct hr__jpeg {
-    struct hr__header *h;
-    size_t pos;        // next byte to read
-    size_t bound;      // no marker may reach behind it (marker_bytes)
-    unsigned marker;   // the one being read: its second byte
-    size_t marker_at;  // offset of its FF
-    int segments;
-    bool sof, jfif, adobe, exif;
-    uint8_t adobe_transform;
-    uint8_t ids[4];
-    uint8_t quant_of[4];     // quantisation table of each component
-    unsigned quant, dc, ac;  // tables seen, bit per number
-    unsigned latched;        // components whose first scan has begun
-    int restart_interval;
-    int hmax, vmax;
-    uint64_t mcus;       // of a scan with several components
-    uint64_t blocks[4];  // of a scan with only this component
-    int scans;
-    uint64_t visits;   // blocks of all scans so far
-    uint64_t full[4];  // of each component, bit per coefficient: it is there
-                       // to the last bit
-};
-
-// Reads on to the next marker: sets marker and marker_at, pos is behind it.
-enum hr_status hr__jpeg_next(struct hr__jpeg *j);
-// Reads the segment of the marker, if it has one; pos is behind it.
-enum hr_status hr__jpeg_segment(struct hr__jpeg *j);
-// One SOS segment: n bytes of payload at p, offset at in the data.
-enum hr_status hr__jpeg_sos(struct hr__jpeg *j, const uint8_t *p, size_t n);
-// What lies behind the first SOS of a complete file.
-enum hr_status hr__jpeg_rest(struct hr__jpeg *j);
 
 #endif

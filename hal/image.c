@@ -5,16 +5,6 @@
 
 #include "hal/hal.h"
 
-size_t hr_dtype_size(enum hr_dtype dtype)
-{
-    return dtype == HR_F32 ? 4 : dtype == HR_F16 ? 2 : 1;
-}
-
-const char *hr_dtype_name(enum hr_dtype dtype)
-{
-    return dtype == HR_F32 ? "f32" : dtype == HR_F16 ? "f16" : "u8";
-}
-
 // What images and batches share: one picture's extent in memory.
 struct plane {
     int w, h, c;
@@ -96,10 +86,9 @@ static void fail_of(const char *what, int w, int h, int c)
     hr__fail(hr_last_status(), "%s of %dx%dx%d: %s", what, w, h, c, text);
 }
 
-hr_image hr__image_make(hr_device handle, const struct hr_image_params *params,
-                        bool clear)
+hr_image hr__image_make(struct hr__device *dev,
+                        const struct hr_image_params *params, bool clear)
 {
-    struct hr__device *dev = NULL;
     struct hr__image *image = NULL;
     struct hr_image_params p;
     struct plane plane;
@@ -117,8 +106,7 @@ hr_image hr__image_make(hr_device handle, const struct hr_image_params *params,
                  p.w, p.h, p.c);
         return NULL;
     }
-    if (!(dev = hr__device_get(handle)))
-        return NULL;
+    atomic_fetch_add(&dev->refs, 1);
     if (!(image = hr__alloc(dev, sizeof(*image)))) {
         hr__fail(HR_ENOMEM, "out of memory");
         goto error;
@@ -140,11 +128,6 @@ error:
     hr__device_unref(dev);
     fail_of("image", p.w, p.h, p.c);
     return NULL;
-}
-
-hr_image hr_image_create(hr_device dev, const struct hr_image_params *params)
-{
-    return hr__image_make(dev, params, true);
 }
 
 hr_image hr_image_retain(hr_image handle)
@@ -221,9 +204,9 @@ static bool batch_layout(struct hr_batch_params *p, size_t *size)
            rest <= SIZE_MAX / 2 && (*size = rest + one, true);
 }
 
-hr_batch hr_batch_create(hr_device handle, const struct hr_batch_params *params)
+hr_batch hr__batch_make(struct hr__device *dev,
+                        const struct hr_batch_params *params)
 {
-    struct hr__device *dev = NULL;
     struct hr__batch *batch = NULL;
     struct hr_batch_params p;
     size_t size, slots;
@@ -239,8 +222,7 @@ hr_batch hr_batch_create(hr_device handle, const struct hr_batch_params *params)
                  p.c, p.h, p.w);
         return NULL;
     }
-    if (!(dev = hr__device_get(handle)))
-        return NULL;
+    atomic_fetch_add(&dev->refs, 1);
     if (!hr__mul(&slots, sizeof(batch->slots[0]), (size_t)p.n) ||
         !(batch = hr__alloc(dev, sizeof(*batch) + slots))) {
         hr__fail(HR_ENOMEM, "out of memory");

@@ -27,3 +27,22 @@ int hr__jpeg_kind(const struct hr_info *info)
             return k;
     return -1;
 }
+
+unsigned hr__why_not_baseline(const struct hr_info *info)
+{
+    unsigned why = 0;
+
+    if (info->format != HR_FORMAT_JPEG)
+        return HR_WHY_FORMAT;
+    if (info->process == HR_PROCESS_PROGRESSIVE)
+        why |= HR_WHY_PROGRESSIVE;
+    if (info->process == HR_PROCESS_LOSSLESS)
+        why |= HR_WHY_LOSSLESS;
+    if (info->arithmetic)
+        why |= HR_WHY_ARITHMETIC;
+    if (info->precision != 8)
+        why |= HR_WHY_PRECISION;
+    if (!info->interleaved && info->process != HR_PROCESS_PROGRESSIVE)
+        why |= HR_WHY_MULTISCAN;
+    return why;
+}

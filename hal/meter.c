@@ -355,7 +355,7 @@ static uint64_t cpu_time(clockid_t clock)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-static void read_meter(struct hr__meter *m, struct hr_engine_profile *out)
+void hr__meter_read(struct hr__meter *m, struct hr_engine_profile *out)
 {
     out->name = atomic_load(&m->name);
     out->device_times = atomic_load(&m->device_times);
@@ -377,31 +377,4 @@ static void read_meter(struct hr__meter *m, struct hr_engine_profile *out)
     out->num_threads = atomic_load(&m->num_threads);
     for (int i = 0; i < HR_PROFILE_THREADS; i++)
         out->cpu_ns[i] = cpu_time(atomic_load(&m->clocks[i]));
-}
-
-void hr_device_profile(hr_device handle, struct hr_profile *out)
-{
-    struct hr__device *dev = hr__device_get(handle);
-
-    _Static_assert((int)HR_PROFILE_ENGINES == (int)HR__MAX_ENGINES,
-                   "room for the whole chain");
-    memset(out, 0, sizeof(*out));
-    if (!dev)
-        return;
-    out->num_engines = dev->num_engines;
-    for (int i = 0; i < dev->num_engines; i++)
-        read_meter(&dev->engines[i]->meter, &out->engines[i]);
-    out->room_waits = atomic_load(&dev->waits[HR__WAIT_ROOM]);
-    out->room_wait_ns = atomic_load(&dev->wait_ns[HR__WAIT_ROOM]);
-    out->result_waits = atomic_load(&dev->waits[HR__WAIT_RESULT]);
-    out->result_wait_ns = atomic_load(&dev->wait_ns[HR__WAIT_RESULT]);
-    pthread_mutex_lock(&dev->lock);
-    out->jobs_in_flight = dev->num_jobs;
-    out->peak_jobs = dev->peak_jobs;
-    out->samples_in_flight = dev->num_samples;
-    out->peak_samples = dev->peak_samples;
-    out->bytes_in_flight = dev->used;
-    out->peak_bytes = dev->stats.peak_bytes;
-    pthread_mutex_unlock(&dev->lock);
-    hr__device_unref(dev);
 }

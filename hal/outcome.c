@@ -178,14 +178,6 @@ struct hr__work *hr__work_finish(struct hr__work *work)
 
 // ---- A failed span ---------------------------------------------------------
 
-bool hr__may_fall_back(const struct hr__work *work, int engine)
-{
-    const struct hr__job *job = work->job;
-
-    return !job->dev->engines[engine]->host && !job->params.strict &&
-           !job->dev->pub.params.strict;
-}
-
 // The one that failed it; or, if the host could not make what another engine
 // was to go on with, or could not go on with what another has made, and says
 // why, that one.

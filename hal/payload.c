@@ -175,13 +175,3 @@ void hr__payloads_free(struct hr__work *work, struct hr__payload *payloads,
         *p = (struct hr__payload){0};
     }
 }
-
-void hr__work_free(struct hr__work *work)
-{
-    hr__payloads_free(work, work->payloads, HR_NUM_STAGES);
-    hr__payloads_free(work, work->kept[0], 2 * HR__MAX_ENGINES);
-    hr__pool_put(&work->job->dev->pool, work->file);
-    hr__pool_put(&work->job->dev->pool, work->source);
-    hr__pool_put(&work->job->dev->pool, work->result);
-    work->file = work->source = work->result = NULL;
-}

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs that only read headers. Their works go to the host engine as all new
 // works do, and end where others are prepared.
-#include <stdio.h>
 #include <string.h>
 
 #include "hal/hal.h"
-#include "hal/header.h"
 
 // The bytes of the copied names; false with hr_last_error().
 static bool measure(const struct hr_sample *s, int n, size_t *text)
@@ -76,33 +74,9 @@ hr_job hr_probe_submit(hr_device handle, const struct hr_sample *samples, int n,
         hr__fail(HR_EINVAL, "probe: unknown on_error");
         return NULL;
     }
-    // This reference becomes the job's.
     if (!(dev = hr__device_get(handle)))
         return NULL;
-    if (!(job = submit(dev, samples, n, infos, params)))
-        hr__device_unref(dev);
+    job = submit(dev, samples, n, infos, params);
+    hr__device_unref(dev);
     return job ? &job->pub : NULL;
-}
-
-void hr__probe(struct hr__work *work)
-{
-    const struct hr_sample *s = &work->sample;
-    const struct hr_limits *limits = &work->job->dev->pub.params.limits;
-    struct hr_info *info = &work->job->infos[work->index];
-    struct hr_result *result = &work->job->results[work->index];
-    struct hr__header_error err = {.offset = -1};
-    struct hr__outcome *out = &work->out;
-    int64_t begin = hr__watch_begin();
-
-    *info = (struct hr_info){.orientation = 1};
-    out->status = s->path ? hr__probe_file(s->path, limits, info, &err)
-                          : hr__header_parse(s->data, s->size, true, limits,
-                                             info, &err);
-    out->offset = err.offset;
-    if (out->status)
-        snprintf(out->text, sizeof(out->text), "%s", err.text);
-    result->width = info->width;
-    result->height = info->height;
-    result->orientation = info->width ? info->orientation : 0;
-    hr__watch_work(work, HR_PART_READ, begin);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// References: their names, the process's choice, the order of passes that each
-// of them has, and the decoder.
+// References: their names, the process's choice, and the order of passes that
+// each of them has.
 #include <stdatomic.h>
 #include <string.h>
 
@@ -74,12 +74,4 @@ enum hr_order hr_resize_order(enum hr_reference reference, int width,
     if (reference == HR_REFERENCE_PILLOW_13)
         vertical = pillow_13(width, height, w, h);
     return vertical ? HR_ORDER_VERTICAL : HR_ORDER_HORIZONTAL;
-}
-
-const char *hr_jpeg_library(void)
-{
-    int n;
-    const struct hr__backend *const *table = hr__backends(&n);
-
-    return table[n - 1]->jpeg_library();
 }

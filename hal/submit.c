@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hr_submit(): check, admit, copy, take turns, hand over. Nothing here waits
+// Submitting: check, admit, copy, take turns, hand over. Nothing here waits
 // for an engine; everything the job needs lies in one block of the pool.
 #include <string.h>
 
@@ -352,8 +352,8 @@ static void enlist(struct hr__job *job)
     dev->num_jobs++;
     dev->num_samples += job->pub.num_samples;
     hr__watch_jobs(dev);
-    if (dev->watchdog_runs)
-        pthread_cond_signal(&dev->watchdog_cond);
+    if (dev->watchdog.runs)
+        pthread_cond_signal(&dev->watchdog.wake);
     pthread_mutex_unlock(&dev->lock);
 }
 
@@ -420,14 +420,14 @@ struct hr__job *hr__job_admit(struct hr__device *dev, int n, size_t size,
         hr__works_resume(hr__budget_return(dev, bytes));
         return NULL;
     }
+    atomic_fetch_add(&dev->refs, 1);
     job->deadline = deadline;  // from before it waited
     return job;
 }
 
-static struct hr__job *submit(struct hr__device *dev,
-                              const struct hr_sample *samples, int n,
-                              struct hr__batch *batch,
-                              const struct hr_job_params *params)
+hr_job hr__submit(struct hr__device *dev, const struct hr_sample *samples,
+                  int n, struct hr__batch *batch,
+                  const struct hr_job_params *params)
 {
     int64_t begin = hr__watch_begin();
     struct hr__job *job;
@@ -441,33 +441,5 @@ static struct hr__job *submit(struct hr__device *dev,
         atomic_fetch_add(&batch->refs, 1);
     fill_job(job, &z, samples, n);
     hr__job_begin(job, begin);
-    return job;
-}
-
-hr_job hr_submit(hr_device handle, const struct hr_sample *samples, int n,
-                 hr_batch to, const struct hr_job_params *params)
-{
-    static const struct hr_job_params none;
-    struct hr__batch *batch = (struct hr__batch *)to;
-    struct hr__device *dev;
-    struct hr__job *job;
-
-    if (!samples || n < 1 || n > 1 << 20) {
-        hr__fail(HR_EINVAL, "submit: %d samples", n);
-        return NULL;
-    }
-    params = params ? params : &none;
-    if ((unsigned)params->tier > HR_FAST ||
-        (unsigned)params->on_error > HR_ON_ERROR_SKIP) {
-        hr__fail(HR_EINVAL, "submit: unknown tier or on_error");
-        return NULL;
-    }
-    // Of what is the default now a batch of before knows nothing.
-    handle = !handle && batch ? &batch->dev->pub : handle;
-    // This reference becomes the job's.
-    if (!(dev = hr__device_get(handle)))
-        return NULL;
-    if (!(job = submit(dev, samples, n, batch, params)))
-        hr__device_unref(dev);
-    return job ? &job->pub : NULL;
+    return &job->pub;
 }

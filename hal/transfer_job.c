@@ -5,8 +5,7 @@
 
 static const struct hr_job_params none;
 
-// A job of n works that are still to be filled in. dev is retained by it. Of the
-// budget it takes its own records: the memory is the user's.
+// A job of n works that are still to be filled in. Of the budget it takes its own records: the memory is the user's.
 static struct hr__job *make(struct hr__device *dev, int n,
                             const struct hr_job_params *params)
 {
@@ -17,7 +16,6 @@ static struct hr__job *make(struct hr__device *dev, int n,
         return NULL;
     job->params.on_error = HR_ON_ERROR_FAIL;
     job->moves = true;
-    atomic_fetch_add(&dev->refs, 1);
     for (int i = 0; i < n; i++) {
         job->works[i].prepared = true;
         job->works[i].out.stage = HR_STORE;
@@ -92,7 +90,7 @@ static hr_job write_image(hr_image handle, const void *from, size_t size,
 }
 
 // One of the two is on the host; what is not is of to's device.
-static bool move(struct hr__image *to, struct hr__image *from)
+bool hr__move(struct hr__image *to, struct hr__image *from)
 {
     struct hr__job *job = make(to->dev, 1,
                                hr_job_params(.wait_for_room = true));
@@ -116,39 +114,6 @@ static bool move(struct hr__image *to, struct hr__image *from)
     handle = begin(job, false);
     hr_job_release(&handle);
     return true;
-}
-
-hr_image hr_move(hr_device handle, hr_image src, enum hr_memory memory)
-{
-    struct hr__image *from = (struct hr__image *)src;
-    struct hr__device *dev = NULL;
-    struct hr_image_params p;
-    hr_image out = NULL;
-
-    if (!src) {
-        hr__fail(HR_EINVAL, "no image");
-        return NULL;
-    }
-    if (!(dev = hr__device_get(handle)))
-        return NULL;
-    if (hr__device_forked(from->dev)) {
-        hr__fail(HR_EFORK, "image made before fork");
-    } else if (from->device && from->dev != dev) {
-        hr__fail(HR_EINVAL, "an image in memory of another device (%s)",
-                 from->dev->pub.name);
-    } else if (src->params.memory == memory) {
-        out = hr_image_retain(src);
-    } else {
-        p = src->params;
-        p.memory = memory;
-        p.data = NULL;
-        p.free_fn = NULL;
-        out = hr__image_make(&dev->pub, &p, false);
-        if (out && !move((struct hr__image *)out, from))
-            hr_image_release(&out);
-    }
-    hr__device_unref(dev);
-    return out;
 }
 
 // ---- Batches --------------------------------------------------------------------
