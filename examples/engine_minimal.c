@@ -162,6 +162,12 @@ static void minimal_submit(struct hr__engine *e, struct hr__task *list)
     hr__guard_push(&minimal_of(e)->guard, e, list);
 }
 
+// Optional.
+static void minimal_cancel(struct hr__engine *e)
+{
+    hr__guard_cancel(&minimal_of(e)->guard);
+}
+
 const struct hr__backend hr__backend_minimal = {
     .name = "minimal",
     .engine_size = sizeof(struct minimal *),
@@ -169,4 +175,5 @@ const struct hr__backend hr__backend_minimal = {
     .close = minimal_close,
     .offer = minimal_offer,
     .submit = minimal_submit,
+    .cancel = minimal_cancel,
 };

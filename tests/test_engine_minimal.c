@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The smallest engine (examples/engine_minimal.c) is a whole one: it gets its
 // certificate, and makes the bytes that the CPU makes in every tier.
+#include <stdlib.h>
 #include <string.h>
 
 #include "conformance.h"
+#include "hal/guard/guard.h"
 
 extern const struct hr__backend hr__backend_minimal;
 
@@ -28,10 +30,103 @@ static void conformance(void)
     hr_device_close(&dev);
 }
 
+// ---- The queue -------------------------------------------------------------
+
+static const struct hr_op large[] = {hr_op_decode(0),
+                                     hr_op_resize(.w = 4000, .h = 3000)};
+static const struct hr_op little[] = {hr_op_decode(0),
+                                      hr_op_resize(.w = 16, .h = 16)};
+
+struct one {
+    hr_batch out;
+    hr_job job;
+};
+
+static void start(struct one *one, hr_device dev, const struct bytes *b,
+                  const struct hr_op *ops)
+{
+    bool is_large = ops == large;
+    struct hr_sample s = {
+        .data = b->data, .size = b->size, .ops = ops, .num_ops = 2};
+
+    one->out = hr_batch_create(
+        dev, hr_batch_params(.n = 1, .c = 3, .h = is_large ? 3000 : 16,
+                             .w = is_large ? 4000 : 16, .dtype = HR_U8));
+    one->job = hr_submit(dev, &s, 1, one->out, NULL);
+    CHECK(one->job, "%s", hr_last_error());
+}
+
+static enum hr_status end(struct one *one)
+{
+    enum hr_status status = hr_job_wait(one->job, INT64_C(60000000000));
+    const struct hr_result *r = &one->job->results[0];
+
+    CHECK(status ||
+              (r->num_spans == 2 && !strcmp(r->spans[1].device, "minimal")),
+          "another engine made it, why %#x", r->why);
+    hr_job_release(&one->job);
+    hr_batch_destroy(&one->out);
+    return status;
+}
+
+// Waits until the engine has that task in its hands (NULL: any, which it says),
+// and one in the queue, or none. False: it has let go of it meanwhile.
+static bool reaches(struct hr__guard *g, struct hr__task **task, bool queued)
+{
+    bool ok = false, gone = false;
+
+    while (!ok && !gone) {
+        test_sleep(TEST_MS / 10);
+        pthread_mutex_lock(&g->lock);
+        *task = *task ? *task : g->in_hand;
+        gone = *task && g->in_hand != *task;
+        ok = *task && !gone && !g->head == !queued;
+        pthread_mutex_unlock(&g->lock);
+    }
+    return ok;
+}
+
+// What is cancelled leaves the queue at its end; what comes then is not lost.
+static bool cancel_behind(hr_device dev, const struct bytes *b)
+{
+    struct hr__engine *e = ((struct hr__device *)dev)->engines[0];
+    struct hr__guard *g = *(struct hr__guard **)e->priv;
+    struct hr__task *task = NULL;
+    struct one first, second, third;
+    bool seen;
+
+    start(&first, dev, b, large);
+    seen = reaches(g, &task, false);
+    start(&second, dev, b, little);
+    seen = seen && reaches(g, &task, true);
+    hr_job_cancel(second.job);
+    seen = seen && reaches(g, &task, false);
+    start(&third, dev, b, little);
+    CHECK(!end(&third), "%s", hr_last_error());
+    CHECK(end(&second) == HR_ECANCELED || !seen, "not cancelled");
+    CHECK(!end(&first), "%s", hr_last_error());
+    return seen;
+}
+
+static void cancelled(void)
+{
+    hr_device dev = hr_device_open("minimal", hr_device_params(.threads = 2));
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(96, 64, &seed);
+    int tries = 0;
+
+    while (tries < 20 && !cancel_behind(dev, &b))
+        tries++;
+    CHECK(tries < 20, "it was never seen in the queue");
+    free(b.data);
+    hr_device_close(&dev);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {TEST_CASE(conformance)};
+    static const struct test_case cases[] = {TEST_CASE(conformance),
+                                             TEST_CASE(cancelled)};
 
     hr__registry_add(&hr__backend_minimal);
-    return test_main("minimal engine", cases, 1, argc, argv);
+    return test_main("minimal engine", cases, 2, argc, argv);
 }

@@ -340,6 +340,25 @@ static void breaker(void)
     faults.cases += 3;
 }
 
+// What fails on the device, after all calls went well, is a strike, too.
+static void late_strikes(void)
+{
+    struct fault_rule r = faults_rule(FAULT_clSetEventCallback, 1, true,
+                                      FAULT_EVENT, CL_INVALID_KERNEL_ARGS);
+    int live = faults_now().live;
+    hr_device dev = faults_open_scene(0, SCENE_IMAGE);
+
+    for (int i = 0; i < 3; i++) {
+        faults.ctl.set(&r, 1);
+        CHECK(faults_run(SECOND) == 0 && faults.why & HR_WHY_FAILED,
+              "strike %d: why %#x", i, faults.why);
+    }
+    faults_calm();
+    check_resting();
+    faults_close(&dev, live);
+    faults.cases++;
+}
+
 // Every entry point the engine has must have been failed.
 static void complete(void)
 {
@@ -359,7 +378,7 @@ int main(int argc, char **argv)
         TEST_CASE(times_failures), TEST_CASE(reopen_failures),
         TEST_CASE(open_failures),  TEST_CASE(first_open_failures),
         TEST_CASE(map_failures),   TEST_CASE(breaker),
-        TEST_CASE(complete),
+        TEST_CASE(late_strikes),   TEST_CASE(complete),
     };
 
     return faults_main("opencl faults", HR_FAULT_LIBRARY, table, COUNT(table),

@@ -181,6 +181,10 @@ static void memory_stays(void)
     CHECK(!hr_batch_read(out, 0, 1, had, out->size, 30 * SECOND), "%s",
           hr_last_error());
     slow_job(FAULT_clFlush, FAULT_HANG);
+    // What only the device has nobody can bring, and nobody waits for.
+    CHECK(hr_batch_read(out, 0, 1, has, out->size, 30 * SECOND) == HR_EDEVICE &&
+              strstr(hr_last_error(), "does not answer any more"),
+          "%s", hr_last_error());
     let_go();
     check_works();
     CHECK(!hr_batch_read(out, 0, 1, has, out->size, 30 * SECOND) &&

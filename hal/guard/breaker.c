@@ -5,7 +5,9 @@
 //
 //   CLOSED --3 strikes--> OPEN --rest over--> probation --ok--> CLOSED
 //                          ^----------------- failed ------------|
-#include "hal/guard/guard.h"
+#include "hal/guard/breaker.h"
+
+#include "hal/backend.h"
 
 enum { STRIKES = 3 };
 #define REST_MIN INT64_C(1000000000)

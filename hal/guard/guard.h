@@ -25,21 +25,7 @@
 #define HR__GUARD_H
 
 #include "hal/backend.h"
-
-// ---- The breaker (breaker.c) -----------------------------------------------
-
-// Failures of an engine in a row, and the rest they earn; zeroed it is closed.
-// The caller locks.
-struct hr__breaker {
-    int strikes;
-    bool open;
-    int64_t until, rest;  // ns
-    int tokens;           // samples let in on probation
-};
-// 0 = offer; else HR_WHY_BREAKER. After a rest so many samples (`tokens`) are
-// let in, one per call.
-unsigned hr__breaker_ask(struct hr__breaker *b, int tokens, int64_t now);
-void hr__breaker_note(struct hr__breaker *b, bool ok, int64_t now);
+#include "hal/guard/breaker.h"
 
 // ---- What an engine fills in -----------------------------------------------
 
@@ -49,28 +35,30 @@ enum { HR__GUARD_LANES = 2 };
 struct hr__guard_ops {
     // Thread names in traces and profiles. clock NULL: not named.
     const char *lanes[HR__GUARD_LANES], *clock;
-
-    // Optional, on lane 0: opens the device; HR_OK or hr__fail(..).
-    enum hr_status (*open)(void *owner);
-    // On lane 0, if it is open: does tasks until guard->stop, then closes the
-    // device. False: the driver still has memory of the owner's.
+    // On lane 0, once the device is open: does tasks until guard->stop, then
+    // closes the device. False: the driver still has memory of the owner's.
     bool (*drive)(void *owner);
-    // Optional: a second lane; returns when guard->stop and all is done.
+
+    // All that follows is optional.
+
+    // On lane 0: opens the device; HR_OK or hr__fail(..).
+    enum hr_status (*open)(void *owner);
+    // A second lane; returns when guard->stop and all is done.
     void (*second)(void *owner);
 
-    // Optional, locked. The lane does not return from its call: the tasks that
+    // Locked. The lane does not return from its call: the tasks that
     // the device holds, as a list; but not what another lane is about to end
     // itself. NULL: the one that hr__guard_next() gave.
     struct hr__task *(*take)(void *owner, int lane);
-    // Optional, locked: tasks that the device has had for too long, as
+    // Locked: tasks that the device has had for too long, as
     // hr__guard_overdue() says.
     struct hr__task *(*overdue)(void *owner, int64_t now, int64_t *due);
-    // Optional, locked: nothing of the queue will be taken up soon, so it ends.
+    // Locked: nothing of the queue will be taken up soon, so it ends.
     bool (*hopeless)(const void *owner);
-    // Optional, locked: whether a task may stay in the queue while
+    // Locked: whether a task may stay in the queue while
     // guard->held. The task is claimed.
     bool (*stays)(void *owner, struct hr__task *task, int64_t now);
-    // Optional, locked, but may unlock meanwhile: more work for the clock
+    // Locked, but may unlock meanwhile: more work for the clock
     // thread. True: call again.
     bool (*turn)(void *owner);
 

@@ -21,7 +21,7 @@ void hr__guard_push(struct hr__guard *g, const struct hr__engine *e,
         pthread_cond_signal(&g->clock);
     else
         pthread_cond_signal(&g->lanes[0].wake);
-    hr__guard_look(g, hr__now() + g->deadline / 4);
+    hr__guard_look(g, hr__now() + g->deadline);
     pthread_mutex_unlock(&g->lock);
 }
 
