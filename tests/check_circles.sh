@@ -12,11 +12,11 @@ set -euo pipefail
 # room, its objects by name, most loops
 rooms=('core ^hal/[^/]*$ 0'
        'guard ^hal/guard/ 2'
-       'cpu ^(backends/cpu|cpu_fallback)/ 8'
+       'cpu ^(backends/cpu|cpu_fallback)/ 0'
        'opencl ^backends/opencl/ 12'
        'vaapi ^backends/vaapi/ 16'
        'tools ^tools/ 5'
-       'all . 43')
+       'all . 35')
 
 arrows()  # folder of objects...
 {

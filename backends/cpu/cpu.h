@@ -6,15 +6,15 @@
 //   device.c   open, close, what it offers
 //   workers.c  the queue and the threads
 //   span.c     one task: rows in, its steps, rows out
+//   run.c      how a task fails, stops and decodes
 //   step.c     one of the steps
 //   entropy.c  one task: packed coefficients out
-//   planes.c   one task: planes out; and rows from planes
-//   rows.c     where rows come from: a decoder, an image, a payload
+//   planes.c   one task: planes out
+//   rows.c     where rows come from: a decoder, planes, an image, a payload
 //   sink.c     where rows go: a tensor, memory, a payload
 #ifndef HR_CPU_H
 #define HR_CPU_H
 
-#include <assert.h>
 #include <pthread.h>
 
 #include "cpu_fallback/arena.h"
@@ -47,8 +47,10 @@ struct cpu_engine {
     bool stop;
 };
 
-// Asserts that e is a CPU engine.
-struct cpu_engine *cpu_engine(struct hr__engine *e);
+static inline struct cpu_engine *cpu_engine(struct hr__engine *e)
+{
+    return e->priv;
+}
 
 enum hr_status cpu_workers_start(struct cpu_engine *c, int threads);
 void cpu_workers_finish(struct cpu_engine *c);  // accepts half-started ones
@@ -93,7 +95,7 @@ static inline bool cpu_rows_stay(const struct cpu_rows *rows,
 bool cpu_rows_open(struct cpu_run *run, struct cpu_rows *rows);
 bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows);
 bool cpu_rows_payload(struct cpu_run *run, struct cpu_rows *rows);
-bool cpu_rows_planes(struct cpu_run *run, struct cpu_rows *rows);  // planes.c
+bool cpu_rows_planes(struct cpu_run *run, struct cpu_rows *rows);
 bool cpu_rows_memory(struct cpu_run *run, struct cpu_rows *rows,
                      const uint8_t *data, size_t stride, size_t size);
 // Ends a decoder; false if it found damage at the end.
@@ -124,8 +126,11 @@ static inline void cpu_lap(struct cpu_run *run, enum hr_part part)
     run->lap = now;
 }
 
+// run.c
 bool cpu_run_fail(struct cpu_run *run, enum hr_status status, const char *text);
 bool cpu_run_stops(void *run);  // struct cpu_run *
+// Ends a span that makes coefficients or planes. Always false.
+bool cpu_run_damaged(struct cpu_run *run, const struct cpu_decode_error *err);
 // What decoders must know, but for the window.
 struct cpu_decode_params cpu_run_decode(struct cpu_run *run);
 
@@ -159,8 +164,6 @@ bool cpu_step_window(struct cpu_run *run, struct cpu_rect *window);
 
 bool cpu_entropy_takes(const struct hr__picture *pic);
 bool cpu_run_entropy(struct cpu_run *run);
-// Ends a span that makes coefficients or planes. Always false.
-bool cpu_run_damaged(struct cpu_run *run, const struct cpu_decode_error *err);
 
 // ---- Planes (planes.c) ------------------------------------------------------
 

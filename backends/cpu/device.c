@@ -10,14 +10,6 @@
 #include "backends/cpu/cpu.h"
 #include "cpu_fallback/specimen.h"
 
-extern const struct hr__backend hr__backend_cpu;
-
-struct cpu_engine *cpu_engine(struct hr__engine *e)
-{
-    assert(e->backend == &hr__backend_cpu);
-    return e->priv;
-}
-
 // ---- How many threads -------------------------------------------------------
 
 // Cores that the cgroup's quota pays for; 0 = no quota. Version 2 has one file

@@ -52,22 +52,6 @@ bool cpu_entropy_takes(const struct hr__picture *pic)
 
 // ---- The span --------------------------------------------------------------
 
-// The CPU mends damage, and says how much, in its own way: then it makes the
-// picture as a whole.
-bool cpu_run_damaged(struct cpu_run *run, const struct cpu_decode_error *err)
-{
-    run->out.offset = err->offset;
-    if (err->result == CPU_STOPPED)
-        return cpu_run_stops(run), false;
-    if (err->result == CPU_NOMEM) {
-        // As rows it takes less.
-        run->out.why = HR_WHY_MEMORY;
-        return cpu_run_fail(run, HR_ENOMEM, err->text);
-    }
-    run->out.why = HR_WHY_DAMAGED;
-    return cpu_run_fail(run, HR_EUNSUPPORTED, err->text);
-}
-
 bool cpu_run_entropy(struct cpu_run *run)
 {
     struct cpu_worker *w = run->w;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Between the stages reconstruct and color: planes out for an engine that goes
-// on from there, rows in from planes that another engine has made.
+// on from there. (Rows from planes that another engine has made: rows.c.)
 #include <stddef.h>
 #include <string.h>
 
@@ -102,34 +102,4 @@ bool cpu_run_planes(struct cpu_run *run)
     memcpy(out->data, planes, size);
     out->extra = out->data;
     return true;
-}
-
-// ---- color.. ---------------------------------------------------------------
-
-bool cpu_rows_planes(struct cpu_run *run, struct cpu_rows *rows)
-{
-    const struct hr__payload *in = run->task->in;
-    struct cpu_planes_params p = {.planes = in->extra,
-                                  .data = in->data,
-                                  .size = in->size,
-                                  .width = run->pic->width,
-                                  .height = run->pic->height,
-                                  .window = rows->window,
-                                  .channels = run->pic->channels};
-
-    rows->channels = run->pic->channels;
-    run->out.stage = HR_COLOR;
-    switch (p.planes ? cpu_planes_open(&p, &run->w->engine->ops, &run->w->arena,
-                                       &rows->planes)
-                     : CPU_CORRUPT) {
-    case CPU_OK:
-        return true;
-    case CPU_NOMEM:
-        return cpu_run_fail(run, HR_ENOMEM, "no room for rows");
-    default:
-        // Not the file's fault.
-        run->out.why = HR_WHY_FAILED;
-        return cpu_run_fail(run, HR_EDEVICE,
-                            "the engine before left wrong planes");
-    }
 }

@@ -36,20 +36,6 @@ static bool decode_failed(struct cpu_run *run,
     return cpu_run_fail(run, status_of(err->result), err->text);
 }
 
-struct cpu_decode_params cpu_run_decode(struct cpu_run *run)
-{
-    const struct hr__picture *pic = run->pic;
-
-    return (struct cpu_decode_params){.data = pic->data,
-                                      .size = pic->size,
-                                      .width = pic->width,
-                                      .height = pic->height,
-                                      .channels = pic->channels,
-                                      .stop = cpu_run_stops,
-                                      .stop_ctx = run,
-                                      .jpeg = run->w->jpeg};
-}
-
 bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows)
 {
     const struct hr__picture *pic = run->pic;
@@ -66,6 +52,34 @@ bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows)
 #endif
         rows->decode = cpu_jpeg_open(&p, &w->engine->ops, &w->arena, &err);
     return rows->decode || decode_failed(run, &err);
+}
+
+bool cpu_rows_planes(struct cpu_run *run, struct cpu_rows *rows)
+{
+    const struct hr__payload *in = run->task->in;
+    struct cpu_planes_params p = {.planes = in->extra,
+                                  .data = in->data,
+                                  .size = in->size,
+                                  .width = run->pic->width,
+                                  .height = run->pic->height,
+                                  .window = rows->window,
+                                  .channels = run->pic->channels};
+
+    rows->channels = run->pic->channels;
+    run->out.stage = HR_COLOR;
+    switch (p.planes ? cpu_planes_open(&p, &run->w->engine->ops, &run->w->arena,
+                                       &rows->planes)
+                     : CPU_CORRUPT) {
+    case CPU_OK:
+        return true;
+    case CPU_NOMEM:
+        return cpu_run_fail(run, HR_ENOMEM, "no room for rows");
+    default:
+        // Not the file's fault.
+        run->out.why = HR_WHY_FAILED;
+        return cpu_run_fail(run, HR_EDEVICE,
+                            "the engine before left wrong planes");
+    }
 }
 
 bool cpu_rows_finish(struct cpu_run *run, struct cpu_rows *rows)

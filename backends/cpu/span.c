@@ -1,37 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One task: rows stream from their source through the steps into the tensor, or
 // to where the span ends. The full picture never exists, but between two steps.
-#include <stdio.h>
-
 #include "backends/cpu/cpu.h"
-
-bool cpu_run_fail(struct cpu_run *run, enum hr_status status, const char *text)
-{
-    // Of the arena's two ways to say no one is a limit of the user's.
-    if (status == HR_ENOMEM && run->w->arena.limited) {
-        status = HR_ELIMIT;
-        text = "memory for one picture";
-    }
-    if (!run->out.status) {
-        run->out.status = status;
-        snprintf(run->out.text, sizeof(run->out.text), "%s", text);
-    }
-    return false;
-}
-
-bool cpu_run_stops(void *ctx)
-{
-    struct cpu_run *run = ctx;
-
-    if (run->out.status)
-        return true;
-    if (hr__task_stop(run->task))
-        cpu_run_fail(run, hr__task_stop_status(run->task), "");
-    else if (run->asked++ % 32 == 31 && hr__now() >= run->deadline)
-        // (the clock costs more than the question: not every time)
-        cpu_run_fail(run, HR_ELIMIT, "over the time limit per picture");
-    return run->out.status != HR_OK;
-}
 
 // ---- The steps of a span ----------------------------------------------------
 

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all parts of a task need: how it fails, whether it stops, and what it
+// decodes.
+#include <stdio.h>
+
+#include "backends/cpu/cpu.h"
+
+bool cpu_run_fail(struct cpu_run *run, enum hr_status status, const char *text)
+{
+    // Of the arena's two ways to say no one is a limit of the user's.
+    if (status == HR_ENOMEM && run->w->arena.limited) {
+        status = HR_ELIMIT;
+        text = "memory for one picture";
+    }
+    if (!run->out.status) {
+        run->out.status = status;
+        snprintf(run->out.text, sizeof(run->out.text), "%s", text);
+    }
+    return false;
+}
+
+bool cpu_run_stops(void *ctx)
+{
+    struct cpu_run *run = ctx;
+
+    if (run->out.status)
+        return true;
+    if (hr__task_stop(run->task))
+        cpu_run_fail(run, hr__task_stop_status(run->task), "");
+    else if (run->asked++ % 32 == 31 && hr__now() >= run->deadline)
+        // (the clock costs more than the question: not every time)
+        cpu_run_fail(run, HR_ELIMIT, "over the time limit per picture");
+    return run->out.status != HR_OK;
+}
+
+// The CPU mends damage, and says how much, in its own way: then it makes the
+// picture as a whole.
+bool cpu_run_damaged(struct cpu_run *run, const struct cpu_decode_error *err)
+{
+    run->out.offset = err->offset;
+    if (err->result == CPU_STOPPED)
+        return cpu_run_stops(run), false;
+    if (err->result == CPU_NOMEM) {
+        // As rows it takes less.
+        run->out.why = HR_WHY_MEMORY;
+        return cpu_run_fail(run, HR_ENOMEM, err->text);
+    }
+    run->out.why = HR_WHY_DAMAGED;
+    return cpu_run_fail(run, HR_EUNSUPPORTED, err->text);
+}
+
+struct cpu_decode_params cpu_run_decode(struct cpu_run *run)
+{
+    const struct hr__picture *pic = run->pic;
+
+    return (struct cpu_decode_params){.data = pic->data,
+                                      .size = pic->size,
+                                      .width = pic->width,
+                                      .height = pic->height,
+                                      .channels = pic->channels,
+                                      .stop = cpu_run_stops,
+                                      .stop_ctx = run,
+                                      .jpeg = run->w->jpeg};
+}
