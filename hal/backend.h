@@ -248,10 +248,10 @@ bool hr__task_is_timed(const struct hr__task *task);
 // those of tasks that wait for engines in front of this one.
 void hr__task_waits(struct hr__task *task);
 
-// ---- Own memory, zero copy ---------------------------------------------------
+// ---- Own memory, zero copy -------------------------------------------------
 
-// As hr__task_payload(), with memory of the engine's own, which stays valid until release()
-// is called: exactly once, on any thread, no lock held.
+// As hr__task_payload(), with memory of the engine's own, which stays valid
+// until release() is called: exactly once, on any thread, no lock held.
 struct hr__payload *hr__task_payload_own(
     struct hr__task *task, void *data, size_t size,
     void (*release)(struct hr__payload *payload), void *ctx);
@@ -271,7 +271,7 @@ void hr__chain_origin(struct hr__engine *e);
 // Whoever holds the task, claimed; a media engine's driver may have to do it.
 bool hr__payload_map(struct hr__payload *payload);
 
-// ---- Only the host -----------------------------------------------------------
+// ---- Only the host ---------------------------------------------------------
 
 // Every task of the CPU engine must pass here first, on the
 // engine's own thread. A new one (prepared == false) has its file read, its

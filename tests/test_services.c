@@ -210,7 +210,7 @@ static void deadlines(void)
     test_sleep(50 * TEST_MS);
 }
 
-// ---- A revocable pointer ------------------------------------------------------
+// ---- A revocable pointer ---------------------------------------------------
 
 static struct hr__engine_ref ref;
 static atomic_int inside;

@@ -150,7 +150,7 @@ bool ocl_ring_drain(struct ocl *o)
     return ok;
 }
 
-// ---- Slots -------------------------------------------------------------------
+// ---- Slots -----------------------------------------------------------------
 
 struct ocl_slot *ocl_find_slot(struct ocl *o, enum ocl_slot_state state)
 {
