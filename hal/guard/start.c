@@ -10,36 +10,6 @@
 #define LEAST_NS INT64_C(1000000000)
 #define MOST_NS INT64_C(300000000000)
 
-int64_t hr__guard_deadline(const struct hr__engine *e)
-{
-    return e->params.deadline_ns + e->params.deadline_ns / 8;
-}
-
-void hr__guard_log(struct hr__guard *g, enum hr_log_level level,
-                   const char *fmt, ...)
-{
-    struct hr__engine *e;
-    char text[480];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
-    // Who leaves this thread behind waits until the line is out.
-    if (!(e = hr__engine_ref_get(&g->ref)))
-        return;
-    hr__log(e->device, level, "%s: %s", g->name, text);
-    hr__engine_ref_put(&g->ref);
-}
-
-void hr__guard_wake_all(struct hr__guard *g)
-{
-    for (int i = 0; i < HR__GUARD_LANES; i++)
-        pthread_cond_broadcast(&g->lanes[i].wake);
-    pthread_cond_broadcast(&g->changed);
-    pthread_cond_broadcast(&g->clock);
-}
-
 bool hr__guard_is_lane(const struct hr__guard *g, int lane)
 {
     return g->lanes[lane].known &&
@@ -159,14 +129,6 @@ enum hr_status hr__guard_start(struct hr__guard *g, const struct hr__engine *e,
                                            g)))
         return hr__fail(HR_ENOMEM, "no thread for the clock");
     return HR_OK;
-}
-
-bool hr__guard_all_gone(const struct hr__guard *g)
-{
-    for (int i = 0; i < HR__GUARD_LANES; i++)
-        if (g->lanes[i].started && !g->lanes[i].gone)
-            return false;
-    return true;
 }
 
 static bool left_behind(struct hr__guard *g, struct hr__engine *e, size_t size)
