@@ -118,6 +118,10 @@ static void kept(void)
     setenv("HOME", "relative", 1);
     refuses("nowhere", "");
     CHECK(!keep() && errno == ENOENT, "kept nowhere");
+    CHECK(!chdir(base), "%s", strerror(errno));
+    setenv("XDG_CACHE_HOME", "relative", 1);
+    CHECK(!keep() && errno == ENOENT, "kept where the program is");
+    refuses("a relative folder", "");
 }
 
 // What may be written by others, or is no file.

@@ -149,13 +149,14 @@ static void test_random_ops(void)
 static void test_reasons(void)
 {
     static const struct {
-        const char *part;
+        const char *folder, *part;
         unsigned why;
     } known[] = {
-        {"progressive", HR_WHY_PROGRESSIVE},
-        {"arithmetic", HR_WHY_ARITHMETIC},
-        {"cmyk", HR_WHY_COLOR},
-        {".png", HR_WHY_FORMAT},
+        {"/kinds/", "progressive", HR_WHY_PROGRESSIVE},
+        {"/kinds/", "arithmetic", HR_WHY_ARITHMETIC},
+        {"/kinds/", "cmyk", HR_WHY_COLOR},
+        {"/kinds/", ".png", HR_WHY_FORMAT},
+        {"/bad/", "truncated-scan", HR_WHY_DAMAGED},
     };
     const struct hr_op ops[] = {hr_op_decode(0),
                                 hr_op_resize(.w = 20, .h = 20)};
@@ -169,13 +170,15 @@ static void test_reasons(void)
                                   .num_ops = 2};
             struct opencl_run r;
 
-            if (!strstr(env.files[i], "/kinds/") ||
+            if (!strstr(env.files[i], known[k].folder) ||
                 !strstr(env.files[i], known[k].part))
                 continue;
             r = opencl_start(env.ocl, &s, 1,
                              hr_batch_params(.n = 1, .c = 3, .h = 20, .w = 20));
             hr_job_wait(r.job, HR_FOREVER);
             CU_ASSERT(r.job->results[0].why & known[k].why);
+            // It was not even tried.
+            CU_ASSERT_EQUAL(r.job->results[0].fallbacks, 0);
             // What is no JPEG has no chroma that could be laid out wrongly.
             CU_ASSERT(known[k].why != HR_WHY_FORMAT ||
                       r.job->results[0].why == HR_WHY_FORMAT);
@@ -204,6 +207,8 @@ static void test_too_large(void)
         hr_job_wait(r.job, HR_FOREVER);
         CU_ASSERT_EQUAL(r.job->results[0].status, HR_OK);
         CU_ASSERT_EQUAL(!(r.job->results[0].why & HR_WHY_SIZE), k);
+        // The device has not come to know of it, only to refuse it then.
+        CU_ASSERT_EQUAL(r.job->results[0].fallbacks, 0);
         opencl_finish(&r);
     }
 }
@@ -337,25 +342,33 @@ static void test_two_jobs(void)
 }
 
 // Caller's memory with gaps: rows are copied one by one, gaps stay.
-static void test_strides(void)
+static void strides(enum hr_layout layout)
 {
     static uint8_t memory[2][2 * 3 * 50 * 256];
+    size_t row = layout == HR_NCHW ? 256 : 512;
     struct opencl_run r[2];
 
-    opencl_fill(many, many_ops, 2);
-    for (int i = 0; i < 2; i++)
-        many_ops[i][2] = hr_op_resize(.w = 40, .h = 50);
     for (int k = 0; k < 2; k++) {
         memset(memory[k], 0xa5, sizeof(memory[k]));
-        r[k] = opencl_start(k ? env.ocl : env.cpu, many, 2,
-                            hr_batch_params(.n = 2, .c = 3, .h = 50, .w = 40,
-                                            .data = memory[k], .stride_h = 256,
-                                            .stride_c = 256 * 50,
-                                            .stride_n = 3 * 256 * 50));
+        r[k] = opencl_start(
+            k ? env.ocl : env.cpu, many, 2,
+            hr_batch_params(.n = 2, .c = 3, .h = 50, .w = 40, .layout = layout,
+                            .data = memory[k], .stride_h = row,
+                            .stride_c = row * 50, .stride_n = 3 * 256 * 50));
         CU_ASSERT_EQUAL(hr_job_wait(r[k].job, HR_FOREVER), HR_OK);
         opencl_finish(&r[k]);
     }
-    CU_ASSERT_EQUAL(memcmp(memory[0], memory[1], sizeof(memory[0])), 0);
+    CHECK(!memcmp(memory[0], memory[1], sizeof(memory[0])), "layout %d",
+          layout);
+}
+
+static void test_strides(void)
+{
+    opencl_fill(many, many_ops, 2);
+    for (int i = 0; i < 2; i++)
+        many_ops[i][2] = hr_op_resize(.w = 40, .h = 50);
+    strides(HR_NCHW);
+    strides(HR_NHWC);
 }
 
 static void test_no_allocations(void)
@@ -397,12 +410,16 @@ static hr_device open_variant(const char *name)
 static void test_variants(void)
 {
     static const char *const names[] = {"staged", "fused"};
+    char key[OCL_KEY_BYTES] = "";
     hr_device usual = env.ocl;
 
     for (int i = 0; i < COUNT(names); i++) {
         CU_ASSERT_PTR_NOT_NULL_FATAL(env.ocl = open_variant(names[i]));
         CU_ASSERT_PTR_NOT_NULL(strstr(env.ocl->description, names[i]));
         CU_ASSERT_TRUE(env.ocl->caps.exact && env.ocl->certificate.tested);
+        // Each has a file of its own in the cache.
+        CU_ASSERT_STRING_NOT_EQUAL(opencl_private(env.ocl)->key, key);
+        snprintf(key, sizeof(key), "%s", opencl_private(env.ocl)->key);
         test_types();
         test_geometries();
         test_batches();

@@ -3,7 +3,7 @@
 // uploaded of a payload, in whatever form it lies, holds each sample that the
 // window needs where the descriptor says; interleaved components are taken
 // along once; a header that lies is refused, and nothing behind the data is
-// read.
+// read. And the plan itself: it may grow between any two pictures.
 #include <stdlib.h>
 #include <string.h>
 
@@ -226,6 +226,50 @@ static void shared_regions(void)
     free(b);
 }
 
+// Planes beside each other in the same rows, of which the first has half as
+// many: an upload of its own for each height.
+static void side_by_side(void)
+{
+    enum { W = 16, H = 8 };
+    struct batch *b = calloc(1, sizeof(*b));
+    struct hr__planes p = {
+        .num_components = 3, .color = HR_COLOR_YCC, .h_max = 1, .v_max = 2};
+    uint8_t data[3 * W * H], *to;
+    struct hr__payload in = {.after = HR_RECONSTRUCT,
+                             .data = data,
+                             .size = sizeof(data),
+                             .extra = &p};
+    struct hr__picture pic;
+
+    seed = test_seed;
+    for (size_t i = 0; i < sizeof(data); i++)
+        data[i] = (uint8_t)next_random(&seed);
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t rows = i ? H : H / 2;
+
+        p.comp[i] = (struct hr__plane){.h = 1,
+                                       .v = i ? 2 : 1,
+                                       .width = W,
+                                       .height = rows,
+                                       .cols = W,
+                                       .rows = rows,
+                                       .stride = 3 * W,
+                                       .step = 1,
+                                       .at = (uint64_t)i * W};
+    }
+    make_picture(&pic, &b->table, W, H);
+    pic.geo.steps[0].win = (struct hr__rect){0, 0, W, H};
+    CU_ASSERT_FATAL(add(b, &pic, &in));
+    to = malloc(b->item.in_bytes);
+    ocl_pack(&b->item, &pic, &in, to);
+    CHECK(!misplaced(ocl_plan_picture(&b->plan, 0), &p, data, to,
+                     b->item.in_bytes),
+          "%zu bytes", b->item.in_bytes);
+    free(to);
+    hr__free(b->plan.data);
+    free(b);
+}
+
 // A wrong header is refused, or what it says is in the data: no fault.
 static void lying_headers(void)
 {
@@ -271,11 +315,132 @@ static void lying_headers(void)
     free(packed);
 }
 
+struct coefficients {
+    struct hr__coefficients head;
+    uint8_t first[64];  // the values, or the records, which are smaller
+    uint8_t last[64];
+};
+
+static void make_coefficients(struct coefficients *c, bool records_last)
+{
+    *c = (struct coefficients){.head = {.magic = HR__COEF_MAGIC,
+                                        .num_components = 1,
+                                        .color = HR_COLOR_GRAY,
+                                        .h_max = 1,
+                                        .v_max = 1,
+                                        .w = 16,
+                                        .h = 8,
+                                        .num_blocks = 2,
+                                        .values_size = 64,
+                                        .comp = {{.h = 1,
+                                                  .v = 1,
+                                                  .width = 16,
+                                                  .height = 8,
+                                                  .blocks_w = 2,
+                                                  .blocks_h = 1}}}};
+    c->head.blocks_at = records_last
+                            ? sizeof(*c) - 2 * sizeof(struct hr__coef_block)
+                            : offsetof(struct coefficients, first);
+    c->head.values_at = records_last ? offsetof(struct coefficients, first)
+                                     : offsetof(struct coefficients, last);
+}
+
+// What a header of coefficients says is in the data to the last byte.
+static void lying_coefficients(void)
+{
+    struct batch *b = calloc(1, sizeof(*b));
+    struct coefficients c;
+    struct hr__payload in = {.after = HR_ENTROPY, .data = &c};
+    struct hr__picture pic;
+
+    seed = test_seed;
+    make_picture(&pic, &b->table, 16, 8);
+    for (int records_last = 0; records_last < 2; records_last++) {
+        make_coefficients(&c, records_last);
+        for (size_t less = 0; less < 9; less++) {
+            in.size = sizeof(c) - less;
+            CHECK(add(b, &pic, &in) == !less, "records last: %d, %zu less",
+                  records_last, less);
+        }
+    }
+    hr__free(b->plan.data);
+    free(b);
+}
+
+static bool same_axis(const struct ocl_plan *plan,
+                      const struct hr__kernel_axis *k,
+                      const struct hr__step *step, int which)
+{
+    void *memory = malloc(hr__axis_size(step, which));
+    const int32_t *words = (const int32_t *)plan->data;
+    size_t end = plan->size / sizeof(*words), out, w;
+    struct hr__axis a;
+    bool same;
+
+    hr__axis_build(&a, step, which, memory);
+    out = (size_t)a.out;
+    w = out * (size_t)a.stride;
+    same = k->lo + out <= end && k->n + out <= end && k->w + w <= end &&
+           !memcmp(words + k->lo, a.lo, out * sizeof(*words)) &&
+           !memcmp(words + k->n, a.n, out * sizeof(*words)) &&
+           !memcmp(words + k->w, a.w, w * sizeof(*words));
+    free(memory);
+    return same;
+}
+
+// Pictures of one geometry share its axes, also when the tables of each have
+// made the plan move.
+static void axes_move(void)
+{
+    enum { N = 200 };
+    struct hr__table *tables = calloc(N, sizeof(*tables));
+    struct batch *b = calloc(1, sizeof(*b));
+    struct hr__picture pic;
+    const uint8_t *begin;
+    int moved = 0;
+
+    seed = test_seed;
+    make_picture(&pic, tables, 64, 48);
+    pic.dst.dtype = HR_F32;
+    pic.geo.steps[0] = (struct hr__step){.in_w = 64,
+                                         .in_h = 48,
+                                         .src = {0, 0, 64, 48},
+                                         .resized = true,
+                                         .box = {0, 0, 64, 48},
+                                         .rs_w = 20,
+                                         .rs_h = 30,
+                                         .win = {0, 0, 20, 30},
+                                         .out_w = 20,
+                                         .out_h = 30};
+    pic.dst.w = 20;
+    pic.dst.h = 30;
+    CU_ASSERT_FATAL(ocl_plan_begin(&b->plan, N));
+    begin = b->plan.data;
+    for (int i = 0; i < N; i++) {
+        const struct hr__kernel_picture *k;
+
+        pic.table = &tables[i];
+        CU_ASSERT_FATAL(ocl_plan_add(&b->plan, i, &pic, NULL, &b->item));
+        moved += b->plan.data != begin;
+        k = ocl_plan_picture(&b->plan, i);
+        CHECK(same_axis(&b->plan, &k->ax, &pic.geo.steps[0], 0) &&
+                  same_axis(&b->plan, &k->ay, &pic.geo.steps[0], 1),
+              "picture %d", i);
+    }
+    CHECK(moved > 0 && moved < N, "it moved for %d of %d", moved, N);
+    hr__free(b->plan.data);
+    free(b);
+    free(tables);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {TEST_CASE(forms),
                                              TEST_CASE(shared_regions),
-                                             TEST_CASE(lying_headers)};
+                                             TEST_CASE(side_by_side),
+                                             TEST_CASE(lying_headers),
+                                             TEST_CASE(lying_coefficients),
+                                             TEST_CASE(axes_move)};
 
-    return test_main("opencl_planes", cases, 3, argc, argv);
+    return test_main("opencl_planes", cases, 6, argc, argv);
 }
