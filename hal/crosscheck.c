@@ -4,7 +4,7 @@
 // time, by the CPU, and compared: the first of a device, then one in a thousand.
 // Bit for bit where the certificate says exact, else within what it measured;
 // what its video processor scaled and coloured (tier FAST), like the CPU's.
-// A device that differs has lied: it is left for good, and the sample has the
+// A device that differs is left for good, and the sample has the
 // CPU's picture.
 //
 // Only media engines: what OpenCL runs are our own integers, and its
@@ -50,7 +50,7 @@ bool hr__check_wanted(struct hr__work *work)
         return false;
     n = atomic_fetch_add(&dev->media_pictures, 1);
     // What was on its way when it was found out is made again, too.
-    return n < FIRST || n % EVERY == 0 || atomic_load(&dev->liars);
+    return n < FIRST || n % EVERY == 0 || atomic_load(&dev->mismatched);
 }
 
 // It shall not be made again after all.
@@ -124,7 +124,7 @@ static double allowed(const struct hr__work *work)
     return r && r->max > 0 ? 4 * r->max + 1 : -1;
 }
 
-enum verdict { SAME, CLOSE, LIE };
+enum verdict { SAME, CLOSE, DIFFERENT };
 
 static enum verdict compare(const struct hr__work *work)
 {
@@ -142,10 +142,10 @@ static enum verdict compare(const struct hr__work *work)
     // What the processor has scaled is not within levels of anything.
     alike = check->last == HR_RECONSTRUCT ? diff.max <= allowed(work)
                                           : diff.alike;
-    return alike ? CLOSE : LIE;
+    return alike ? CLOSE : DIFFERENT;
 }
 
-static void tell(struct hr__work *work, bool lie)
+static void tell(struct hr__work *work, bool differs)
 {
     struct hr__device *dev = work->job->dev;
     unsigned bit = 1u << work->check->engine;
@@ -153,11 +153,11 @@ static void tell(struct hr__work *work, bool lie)
 
     pthread_mutex_lock(&dev->lock);
     dev->stats.checked++;
-    dev->stats.lies += lie;
+    dev->stats.mismatches += differs;
     pthread_mutex_unlock(&dev->lock);
-    if (!lie)
+    if (!differs)
         return;
-    first = !(atomic_fetch_or(&dev->liars, bit) & bit);
+    first = !(atomic_fetch_or(&dev->mismatched, bit) & bit);
     if (first)
         hr__log(dev, HR_LOG_ERROR,
                 "%s: sample %d is not what the CPU makes of it: the device is "
@@ -186,18 +186,18 @@ static void judge(struct hr__work *work)
     bool strict = work->job->params.strict || work->job->dev->pub.params.strict;
     enum verdict verdict = compare(work);
 
-    tell(work, verdict == LIE);
-    if (verdict != LIE) {
+    tell(work, verdict == DIFFERENT);
+    if (verdict != DIFFERENT) {
         // The same file gives the same bytes, checked or not.
         keep(work, verdict == CLOSE);
         return;
     }
     work->job->results[work->index].fallbacks++;
-    work->why |= HR_WHY_LIED;
+    work->why |= HR_WHY_MISMATCH;
     if (strict)
         work->out =
             (struct hr__outcome){.status = HR_EDEVICE,
-                                 .why = HR_WHY_LIED,
+                                 .why = HR_WHY_MISMATCH,
                                  .stage = HR_RECONSTRUCT,
                                  .offset = -1,
                                  .text = "its picture is not the CPU's"};

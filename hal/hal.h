@@ -151,7 +151,7 @@ enum hr_status hr__memory_alloc(struct hr__device *dev, enum hr_memory kind,
                                 size_t size, bool clear, bool apart,
                                 struct hr__memory **made);
 struct hr__engine *hr__memory_owner(struct hr__device *dev);  // or NULL
-void hr__memory_free(struct hr__memory *memory);  // NULL is fine
+void hr__memory_free(struct hr__memory *memory);              // NULL is fine
 // Only an engine reaches it.
 static inline bool hr__on_device(const struct hr__memory *memory)
 {
@@ -231,11 +231,11 @@ struct hr__work {
     struct hr__payload payloads[HR_NUM_STAGES];   // [i] = made by span i
     struct hr__payload kept[HR__MAX_ENGINES][2];  // in and out of spans that
                                                   // were given up
-    int fd;       // of its path, between PREPARE and READ; else -1
-    uint8_t *file;  // encoded bytes read from path, of the pool
-    size_t have;    // .. so many so far
-    int64_t part_begun;  // when it began to be read or prepared; 0 = not
-                         // watched
+    int fd;                    // of its path, between PREPARE and READ; else -1
+    uint8_t *file;             // encoded bytes read from path, of the pool
+    size_t have;               // .. so many so far
+    int64_t part_begun;        // when it began to be read or prepared; 0 = not
+                               // watched
     struct hr__copy copy;      // while it is copied; memory NULL: from host to
                                // host
     size_t copied;             // bytes of it
@@ -278,7 +278,7 @@ struct hr__job {
 
     pthread_mutex_t lock;
     pthread_cond_t done_cond;
-    bool done;  // on_done, if any, has returned
+    bool done;                  // on_done, if any, has returned
     struct hr__job *next_call;  // in the device's queue of callbacks
     enum hr_status status;
     int fd;  // -1 until asked for, and when the user has released it
@@ -313,7 +313,7 @@ struct hr__device {
     // While it is tested: told of sample i's planes.
     void (*tap)(void *ctx, int i, const struct hr__payload *planes);
     void *tap_ctx;
-    atomic_uint liars;  // engines found out by crosscheck.c, by bits
+    atomic_uint mismatched;  // engines found out by crosscheck.c, by bits
     // When an engine was last seen to begin a task, or to end one.
     _Atomic int64_t alive[HR__MAX_ENGINES];
     _Atomic uint64_t media_pictures;

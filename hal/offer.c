@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an engine may do of a sample: what it offers, without what its
-// certificate denies it, what is not tested now, and what it lost by a lie.
+// certificate denies it, what is not tested now, and what it lost by wrong pixels.
 #include "hal/hal.h"
 
 void hr__device_offer(struct hr__device *dev, int i,
@@ -19,8 +19,8 @@ void hr__device_offer(struct hr__device *dev, int i,
     if (out->spans & refused)
         out->why |= HR_WHY_CERTIFICATE;
     out->spans &= ~refused;
-    if (atomic_load(&dev->liars) >> i & 1) {
+    if (atomic_load(&dev->mismatched) >> i & 1) {
         out->spans = 0;
-        out->why |= HR_WHY_LIED;
+        out->why |= HR_WHY_MISMATCH;
     }
 }

@@ -98,10 +98,10 @@ static void one_kind(const struct kind *k, const struct bytes *jpeg,
         wrong += memcmp(got + i * ONE, right, ONE) != 0;
     hr_device_stats(dev, &stats);
     CHECK(!wrong, "%s: %d wrong", k->name, wrong);
-    CHECK(stats.checked == (item_ms > 1 ? 16 : 0) && !stats.lies &&
+    CHECK(stats.checked == (item_ms > 1 ? 16 : 0) && !stats.mismatches &&
               !stats.failed && !stats.fallbacks,
-          "%s: %d checked, %d lies", k->name, (int)stats.checked,
-          (int)stats.lies);
+          "%s: %d checked, %d mismatches", k->name, (int)stats.checked,
+          (int)stats.mismatches);
     hr_job_release(&job);
     hr_batch_destroy(&batch);
     check_idle(dev);

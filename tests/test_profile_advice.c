@@ -302,7 +302,7 @@ static void advice_alone(void)
          "The CPU with 2 threads is the fastest here: 3000 pictures per "
          "second",
          hint, "Measure again: other processes took 30 % of the machine.");
-    c.liar = "vaapi";
+    c.mismatch = "vaapi";
     c.others = c.noise = 0;
     says(&c, NULL, hint,
          "vaapi made wrong pictures and was left: see headrace validate.");

@@ -200,7 +200,8 @@ static void deadlines(void)
 {
     int64_t *none = of_ms(0);
 
-    CHECK(hr__call_with_deadline(sleep_well, none, 5000 * TEST_MS), "it came back");
+    CHECK(hr__call_with_deadline(sleep_well, none, 5000 * TEST_MS),
+          "it came back");
     CHECK(atomic_load(&back) == 1, "done");
     hr__free(none);
     CHECK(!hr__call_with_deadline(sleep_well, of_ms(100), 10 * TEST_MS),

@@ -94,7 +94,7 @@ static void one_in_a_thousand(void)
                   AT_ONCE,
               "why %#x", why);
         hr_device_stats(dev, &stats);
-        CHECK((int)stats.checked == want && !stats.lies,
+        CHECK((int)stats.checked == want && !stats.mismatches,
               "of %d pictures %d were made again, not %d", pictures,
               (int)stats.checked, want);
     }

@@ -53,9 +53,10 @@ static void certificates(void)
                                   &why) > 0) == cases[i].close,
                   "%s: close", cases[i].options);
             hr_device_stats(dev, &stats);
-            CHECK(stats.lies == 0 && (stats.checked > 0) == cases[i].close,
-                  "%s: %d lies of %d", cases[i].options, (int)stats.lies,
-                  (int)stats.checked);
+            CHECK(stats.mismatches == 0 &&
+                      (stats.checked > 0) == cases[i].close,
+                  "%s: %d mismatches of %d", cases[i].options,
+                  (int)stats.mismatches, (int)stats.checked);
             vaapi_close(&dev);
         }
     }
@@ -112,15 +113,15 @@ static void lies(void)
         CHECK(vaapi_run_kind(dev, YCC(.factors = {0x22}), 6, HR_EXACT, &why) <
                   6,
               "%s", faults[i]);
-        CHECK(why & HR_WHY_LIED, "%s: why %#x", faults[i], why);
+        CHECK(why & HR_WHY_MISMATCH, "%s: why %#x", faults[i], why);
         CHECK(vaapi_run_kind(dev, YCC(.factors = {0x22}), 4, HR_EXACT, &why) ==
                   0,
               "%s: still used", faults[i]);
-        CHECK(why & HR_WHY_LIED, "%s: why %#x", faults[i], why);
+        CHECK(why & HR_WHY_MISMATCH, "%s: why %#x", faults[i], why);
         hr_device_stats(dev, &stats);
         // (Once one is caught, the next are not the device's any more.)
-        CHECK(stats.lies >= 1 && stats.checked >= 8 + stats.lies,
-              "%s: %d lies of %d", faults[i], (int)stats.lies,
+        CHECK(stats.mismatches >= 1 && stats.checked >= 8 + stats.mismatches,
+              "%s: %d mismatches of %d", faults[i], (int)stats.mismatches,
               (int)stats.checked);
         vaapi_close(&dev);
     }
@@ -151,7 +152,7 @@ static void strict_lies(void)
         CHECK(hr_job_wait(job, 20000 * TEST_MS) == want, "%s",
               job->results[0].message);
         r = &job->results[0];
-        CHECK(r->status == want && !lying == !(r->why & HR_WHY_LIED),
+        CHECK(r->status == want && !lying == !(r->why & HR_WHY_MISMATCH),
               "%s, why %#x", hr_status_name(r->status), r->why);
         hr_job_release(&job);
         hr_batch_destroy(&out);
@@ -199,8 +200,8 @@ static void checked_or_not(void)
     right = decoded(cpu, &b);
     got = decoded(dev, &b);
     hr_device_stats(dev, &stats);
-    CHECK(stats.checked == 16 && !stats.lies, "%d checked, %d lies",
-          (int)stats.checked, (int)stats.lies);
+    CHECK(stats.checked == 16 && !stats.mismatches, "%d checked, %d mismatches",
+          (int)stats.checked, (int)stats.mismatches);
     for (int i = 0; i < COPIES; i++)
         other += memcmp((uint8_t *)got->params.data + i * COPY,
                         got->params.data, COPY) != 0;
@@ -283,13 +284,14 @@ static void in_device_memory(void)
           "%d by the device", by_device);
     CHECK(!why, "why %#x", why);
     hr_device_stats(dev, &stats);
-    CHECK(stats.checked == IN_MEMORY && !stats.lies, "%d checked, %d lies",
-          (int)stats.checked, (int)stats.lies);
+    CHECK(stats.checked == IN_MEMORY && !stats.mismatches,
+          "%d checked, %d mismatches", (int)stats.checked,
+          (int)stats.mismatches);
     vaapi_driver("fault=Decode:wrong:2-4");
     to_memory(dev, &b, got, SIZE, &why, &by_device);
-    CHECK(why & HR_WHY_LIED && !memcmp(want, got, SIZE), "why %#x", why);
+    CHECK(why & HR_WHY_MISMATCH && !memcmp(want, got, SIZE), "why %#x", why);
     hr_device_stats(dev, &stats);
-    CHECK(stats.lies >= 1, "not found out");
+    CHECK(stats.mismatches >= 1, "not found out");
     vaapi_close(&dev);
     hr_device_close(&cpu);
     free(b.data);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The command as its users treat it: files and folders of any name, streams
-# that are closed, links, signals, a media engine that lies, or dies.
+# that are closed, links, signals, a media engine that is wrong, or dies.
 # Usage: tools_test.sh PATH-OF-HEADRACE
 # shellcheck source=tests/command_env.sh
 . "$(dirname "$0")/command_env.sh"
@@ -222,7 +222,7 @@ set +m
 expect "no temporary files are left" \
     [ -z "$(find . -name '.headrace-*' -o -name 'headrace-profile-*')" ]
 
-# ---- a device that lies ---------------------------------------------------
+# ---- a device that is wrong ------------------------------------------------
 
 driver=$(dirname "$headrace")/tests/va_driver
 # on_media CODE FAULT ARGUMENT...: the command with the media engine in software
@@ -249,7 +249,7 @@ if [ -e "$driver/headrace_drv_video.so" ] &&
     on_media 0 none run pictures/kinds/progressive-420.jpg --out none
     says out "handed to the next engine: 1 (progressive JPEG)"
     media 1 Decode:wrong:always --report lies.html --json
-    says out '"lies": '
+    says out '"mismatches": '
     says out '"verdict": "not within tier close: the library found '
     expect "the page says so" grep -q '"tone":"bad"' lies.html
     # Two cuts of 20 are right; then come whole pictures.
@@ -279,7 +279,7 @@ if [ -e "$driver/headrace_drv_video.so" ] &&
     says out "vaapi:/dev/null+cpu made wrong pictures and was left: see headra"
     says lies.html "handed to the next engine: the device gave wrong pictures"
 else
-    skip "a device that lies (no VA-API)"
+    skip "a device that is wrong (no VA-API)"
 fi
 
 # ---- a device that dies ---------------------------------------------------

@@ -46,8 +46,8 @@ def main(folder, title, least):
         mine += by_device
         if not by_device and not b["fallback_reasons"]:
             faults.append(f"{name}: left to the CPU without a reason")
-    if summary["lies"] or not summary["checked"]:
-        faults.append(f"{summary['lies']} lies of {summary['checked']} checked")
+    if summary["mismatches"] or not summary["checked"]:
+        faults.append(f"{summary['mismatches']} mismatches of {summary['checked']} checked")
     if mine * 100 < made * int(least):
         faults.append(f"only {mine} of {made} by the device")
     print(f"  {title}: {len(device['pictures'])} pictures, {made} made, {mine} "

@@ -334,7 +334,7 @@ struct profile_case {
     double best_cpu_rate;  // of any thread count
     bool software;         // backend runs on the host's processor
     double others, noise;  // of the machine; of the rounds
-    const char *liar;      // a backend that made wrong pictures, or NULL
+    const char *mismatch;  // a backend that made wrong pictures, or NULL
 };
 #define PROFILE_QUIET 0.1  // above: a remark goes with the advice
 enum profile_bound { PROFILE_NO_CONSUMER, PROFILE_DATA, PROFILE_CONSUMER };

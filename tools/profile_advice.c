@@ -252,11 +252,11 @@ static void caution(const struct profile_case *c, struct profile_advice *out)
     size_t size = sizeof(out->caution), used = 0;
 
     *at = '\0';
-    if (c->liar)
+    if (c->mismatch)
         used = (size_t)snprintf(at, size,
                                 "%.100s made wrong pictures and was left: see "
                                 "headrace validate. ",
-                                c->liar);
+                                c->mismatch);
     if (c->others > PROFILE_QUIET)
         snprintf(at + used, size - used,
                  "Measure again: other processes took %.0f %% of the machine.",

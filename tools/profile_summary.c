@@ -347,11 +347,11 @@ static void find_other(const struct profile *p, int backend,
 }
 
 // Its rates are those of the engines behind it.
-static const char *find_liar(const struct profile *p)
+static const char *find_mismatch(const struct profile *p)
 {
     for (int i = 0; i < p->num_configs; i++)
         for (int bit = 0; bit < RUN_NUM_WHY; bit++)
-            if (p->configs[i].why[bit] && 1u << bit == HR_WHY_LIED)
+            if (p->configs[i].why[bit] && 1u << bit == HR_WHY_MISMATCH)
                 return p->opt.backends[p->configs[i].backend];
     return NULL;
 }
@@ -391,7 +391,7 @@ static void advise(struct profile *p)
         k.enough = profile_enough(p, b, &measured);
         find_other(p, b, &k);
     }
-    k.liar = find_liar(p);
+    k.mismatch = find_mismatch(p);
     profile_advise(&k, &p->advice);
 }
 

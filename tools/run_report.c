@@ -119,7 +119,8 @@ static int report_json(const struct run *run)
     hr_device_stats(run->dev, &stats);
     json_object_set_new(json, "checked",
                         json_integer((json_int_t)stats.checked));
-    json_object_set_new(json, "lies", json_integer((json_int_t)stats.lies));
+    json_object_set_new(json, "mismatches",
+                        json_integer((json_int_t)stats.mismatches));
     json_object_set_new(json, "epochs", epochs_json(run));
     json_object_set_new(json, "img_per_s", json_real(img_per_s));
     json_object_set_new(json, "cpu_s_per_1000", json_real(cpu));

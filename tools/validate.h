@@ -245,7 +245,7 @@ void validate_judge(struct validate *v, struct validate_picture *p);
 void validate_begins_text(const uint64_t begins[HR_NUM_STAGES], char *out,
                           size_t size);
 // Pictures of a media engine that the library itself found wrong.
-uint64_t validate_lies(const struct validate *v);
+uint64_t validate_mismatches(const struct validate *v);
 // One sentence for people, and what it says.
 enum validate_finding validate_verdict(const struct validate *v, char *out,
                                        size_t size);

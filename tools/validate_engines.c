@@ -10,8 +10,8 @@
 #include "validate.h"
 
 // Reasons that lie in the device, not in the picture.
-#define REFUSALS                                                  \
-    (HR_WHY_FAILED | HR_WHY_TIMEOUT | HR_WHY_LOST | HR_WHY_LIED | \
+#define REFUSALS                                                      \
+    (HR_WHY_FAILED | HR_WHY_TIMEOUT | HR_WHY_LOST | HR_WHY_MISMATCH | \
      HR_WHY_BREAKER | HR_WHY_CERTIFICATE)
 
 static bool is_cpu(const struct validate *v)

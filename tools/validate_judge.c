@@ -301,10 +301,10 @@ static void say_findings(const struct validate *v, char *out, size_t size)
     if (v->stale)
         validate_say(out, size, "; %" PRIu64 " have another picture's pixels",
                      v->stale);
-    if (validate_lies(v))
+    if (validate_mismatches(v))
         validate_say(out, size,
                      "; the library found %" PRIu64 " more and left the device",
-                     validate_lies(v));
+                     validate_mismatches(v));
 }
 
 // Levels: of what the user gets; if that is equal, of the cuts.
@@ -318,12 +318,12 @@ static double most(const struct validate *v)
     return levels;
 }
 
-uint64_t validate_lies(const struct validate *v)
+uint64_t validate_mismatches(const struct validate *v)
 {
     struct hr_stats stats = {0};
 
     hr_device_stats(v->dev[VALIDATE_DEVICE], &stats);
-    return stats.lies;
+    return stats.mismatches;
 }
 
 uint64_t validate_unread(const struct validate *v)
@@ -398,10 +398,10 @@ enum validate_finding validate_verdict(const struct validate *v, char *out,
                                        size_t size)
 {
     const char *tier = options_tiers[v->opt.tier];
-    uint64_t lies = validate_lies(v);
+    uint64_t mismatches = validate_mismatches(v);
 
     *out = '\0';
-    if (!v->outside && !lies)
+    if (!v->outside && !mismatches)
         return say_good(v, out, size);
     if (v->outside) {
         validate_say(out, size,
@@ -415,7 +415,7 @@ enum validate_finding validate_verdict(const struct validate *v, char *out,
                      "not within tier %s: the library found %" PRIu64
                      " of the device's pictures wrong, gave the CPU's instead "
                      "and left the device",
-                     tier, lies);
+                     tier, mismatches);
     }
     return VALIDATE_BROKEN;
 }

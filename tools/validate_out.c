@@ -206,8 +206,8 @@ json_t *validate_tail_json(const struct validate *v)
     json_object_set_new(json, "status_differs",
                         json_integer((json_int_t)v->status_differs));
     json_object_set_new(json, "stale", json_integer((json_int_t)v->stale));
-    json_object_set_new(json, "lies",
-                        json_integer((json_int_t)validate_lies(v)));
+    json_object_set_new(json, "mismatches",
+                        json_integer((json_int_t)validate_mismatches(v)));
     json_object_set_new(json, "outside", json_integer((json_int_t)v->outside));
     json_object_set_new(json, "stages", stages_json(v->at, NULL));
     json_object_set_new(json, "kinds", kinds_json(v));

@@ -310,12 +310,12 @@ static void add_head(const struct validate *v, struct report *r)
 
 static void add_notes(const struct validate *v, struct report *r)
 {
-    if (validate_lies(v))
+    if (validate_mismatches(v))
         report_note(r, REPORT_BAD,
                     "%" PRIu64 " pictures of the device were not the CPU's: "
                     "the library, which makes some of them a second time, "
                     "delivered the CPU's and does not use the device any more.",
-                    validate_lies(v));
+                    validate_mismatches(v));
     else if (validate_is_silent(v))
         report_note(r, REPORT_WARN,
                     "The device did not do its work, so nothing is known of "

@@ -193,9 +193,9 @@ struct hr_stats {
     uint64_t fallback_reasons[32];  // per HR_WHY bit
     uint64_t heap_allocations;      // by the library, for this device
     uint64_t abandoned;             // spans given up on a hung device
-    uint64_t checked, lies;         // pictures of a media engine that the CPU
+    uint64_t checked, mismatches;   // pictures of a media engine that the CPU
                                     // made again, and that differed: then the
-                                    // engine is left, see HR_WHY_LIED
+                                    // engine is left, see HR_WHY_MISMATCH
     size_t bytes_in_flight, peak_bytes;
     // Memory that the drivers of engines other than the CPU have made, for
     // images, batches and pictures on their way, as far as its size is known.
