@@ -15,7 +15,7 @@ static struct driver {
     struct hr__guard guard;
     struct hr__engine engine;
     atomic_int calls, hold;  // hold: calls stay inside
-} * d;
+} *d;
 
 static atomic_int late, back;
 

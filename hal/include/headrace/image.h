@@ -89,7 +89,7 @@ typedef const struct hr_batch_t {
     struct hr_batch_params params;  // strides, data and memory filled in
     size_t size;                    // bytes from data to the last element's end
     struct hr_native native;        // of device memory
-} * hr_batch;
+} *hr_batch;
 
 // Makes a batch. dev NULL = the default device. NULL on failure
 // (hr_last_error()). It may have to wait for pinned and device memory, at most
@@ -122,7 +122,7 @@ typedef const struct hr_image_t {
     struct hr_image_params params;  // strides, data and memory filled in
     size_t size;
     struct hr_native native;  // of device memory
-} * hr_image;
+} *hr_image;
 
 // Makes an image, as hr_batch_create() makes a batch. Images and batches keep
 // the device that made them alive.
