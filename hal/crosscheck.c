@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Media engines are silicon with a decoder of its own, behind a driver that may
 // say success over a stale surface. So some of their pictures are made a second
-// time, by the CPU, and compared: the first of a device, then one in a thousand.
-// Bit for bit where the certificate says exact, else within what it measured;
-// what its video processor scaled and coloured (tier FAST), like the CPU's.
-// A device that differs is left for good, and the sample has the
-// CPU's picture.
+// time, by the CPU, and compared: the first of a device, then one in a
+// thousand. Bit for bit where the certificate says exact, else within what it
+// measured; what its video processor scaled and coloured (tier FAST), like the
+// CPU's. A device that differs is left for good, and the sample has the CPU's
+// picture.
 //
 // Only media engines: what OpenCL runs are our own integers, and its
 // certificate is a proof; a decoder that is not ours can only be sampled.

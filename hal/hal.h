@@ -145,8 +145,8 @@ void hr__pool_finish(struct hr__pool *pool);
 void *hr__pool_get(struct hr__pool *pool, size_t size);  // 64-byte aligned
 void hr__pool_put(struct hr__pool *pool, void *mem);     // NULL is fine
 
-// memory.c. Memory of the device's first engine that has some. *made = NULL with
-// HR_OK: none has, host memory will do.
+// memory.c. Memory of the device's first engine that has some. *made = NULL
+// with HR_OK: none has, host memory will do.
 enum hr_status hr__memory_alloc(struct hr__device *dev, enum hr_memory kind,
                                 size_t size, bool clear, bool apart,
                                 struct hr__memory **made);
@@ -428,8 +428,8 @@ struct hr__state_facts hr__state_facts(enum hr__work_state state);
 
 // prepare.c: each false with work->out if the sample cannot be made, or HR_OK.
 // facts: reads the header (of a file, with its beginning), folds the geometry;
-// sets work->needs. read: the rest of the file. drop: what was read of it. plan:
-// cuts the stages for engines that have not failed it.
+// sets work->needs. read: the rest of the file. drop: what was read of it.
+// plan: cuts the stages for engines that have not failed it.
 bool hr__prepare_facts(struct hr__work *work);
 bool hr__prepare_read(struct hr__work *work);
 void hr__prepare_drop(struct hr__work *work);
@@ -512,8 +512,8 @@ void hr__clear(const struct hr__dst *dst);
 struct hr__work *hr__work_finish(struct hr__work *work);
 
 // payload.c
-// Whether the span that has just ended left what the next one goes on from. What
-// is in coefficients and planes their readers check.
+// Whether the span that has just ended left what the next one goes on from.
+// What is in coefficients and planes their readers check.
 bool hr__payload_made(const struct hr__work *work);
 void hr__payloads_free(struct hr__work *work, struct hr__payload *payloads,
                        int n);

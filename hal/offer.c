@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an engine may do of a sample: what it offers, without what its
-// certificate denies it, what is not tested now, and what it lost by wrong pixels.
+// certificate denies it, what is not tested now, and what it lost by wrong
+// pixels.
 #include "hal/hal.h"
 
 void hr__device_offer(struct hr__device *dev, int i,

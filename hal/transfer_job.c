@@ -5,7 +5,8 @@
 
 static const struct hr_job_params none;
 
-// A job of n works that are still to be filled in. Of the budget it takes its own records: the memory is the user's.
+// A job of n works that are still to be filled in. Of the budget it takes its
+// own records: the memory is the user's.
 static struct hr__job *make(struct hr__device *dev, int n,
                             const struct hr_job_params *params)
 {
