@@ -93,7 +93,7 @@ struct hr__backend {
 
     // ---- Optional: zero copy between engines ----
 
-    // Kinds of other engines' memory (HR__DMA_BUF, ..) that payloads
+    // Kinds of other engines' memory (HR__VA_SURFACE) that payloads
     // may come in now: it reads them without the host, or, if that fails after
     // all, by hr__payload_map(). May change; any thread, does not wait.
     unsigned (*imports)(struct hr__engine *e);

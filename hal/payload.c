@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one span leaves for the next: memory of the next engine, or the
 // engine's own, or of one engine in the hands of another.
-#include <linux/dma-buf.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
-
 #include "hal/hal.h"
 
 struct hr__payload *hr__task_payload(struct hr__task *task, size_t size)
@@ -122,38 +118,9 @@ void hr__chain_origin(struct hr__engine *e)
     }
 }
 
-// Only drivers whose memory is not coherent do anything here; what is no
-// dma-buf (a memfd) refuses.
-static void sync_for_host(const struct hr__payload *p, uint64_t when)
-{
-    struct dma_buf_sync sync = {.flags = when | DMA_BUF_SYNC_READ};
-
-    ioctl(p->external->fd, DMA_BUF_IOCTL_SYNC, &sync);
-}
-
 bool hr__payload_map(struct hr__payload *p)
 {
-    void *data;
-
-    if (p->data)
-        return true;
-    if (p->external && p->external->map)
-        return p->external->map(p);
-    if (!p->external || p->external->kind != HR__DMA_BUF ||
-        p->external->modifier)
-        return false;
-    data = mmap(NULL, p->size, PROT_READ, MAP_SHARED, p->external->fd, 0);
-    if (data == MAP_FAILED)
-        return false;
-    sync_for_host(p, DMA_BUF_SYNC_START);
-    p->data = data;
-    return p->mapped = true;
-}
-
-static void unmap(struct hr__payload *p)
-{
-    sync_for_host(p, DMA_BUF_SYNC_END);
-    munmap(p->data, p->size);
+    return p->data || (p->external && p->external->map(p));
 }
 
 void hr__payloads_free(struct hr__work *work, struct hr__payload *payloads,
@@ -164,8 +131,6 @@ void hr__payloads_free(struct hr__work *work, struct hr__payload *payloads,
     for (int i = 0; i < n; i++) {
         struct hr__payload *p = &payloads[i];
 
-        if (p->mapped)
-            unmap(p);
         if (p->release)
             p->release(p);
         else if (p->data && p->owner->backend->buffer_alloc)

@@ -145,21 +145,16 @@ struct hr__payload {
     // Not NULL: it lies in memory of the engine that made it, and there is no
     // data until hr__payload_map() is asked for it. As long as the payload.
     const struct hr__external *external;
-    bool mapped;  // by hr__payload_map()
 };
 
 // Memory of one engine that another one reads where it lies. The maker has
 // waited for its own writes before the payload goes on, and does not write
-// again before the payload is released and everybody has let go. Who keeps the
-// descriptor longer than the payload makes a copy of it; the copy keeps the
-// memory, but does not keep its contents.
-enum { HR__DMA_BUF = 1, HR__VA_SURFACE = 2 };  // kinds, as bits
+// again before the payload is released and everybody has let go.
+enum { HR__VA_SURFACE = 1 };  // kinds, as bits
 
 struct hr__external {
     unsigned kind;
-    int fd;             // the maker's; of a kind that has one
-    uint64_t modifier;  // DRM's: 0, its bytes lie as hr__planes says
-    size_t size;        // bytes, from the descriptor's byte 0 on
+    size_t size;  // bytes of what hr__planes speaks of
     // Of HR__VA_SURFACE, in NV12; how its bytes lie only drivers know, so
     // hr__planes says where they would if the surface had rows of `width`
     // bytes without gaps, and chroma followed after `height` of them.
@@ -174,8 +169,8 @@ struct hr__external {
     // not answer never lets go. Any thread, no lock held, does not wait.
     void (*hold)(const struct hr__external *external);
     void (*let)(const struct hr__external *external);
-    // Not NULL: only its maker makes it reachable for the host; gives the
-    // payload data and size, and hr__planes that fit. May wait for the maker's
+    // Only its maker makes it reachable for the host: gives the payload data
+    // and size, and hr__planes that fit. May wait for the maker's
     // driver, not for ever.
     bool (*map)(struct hr__payload *payload);
 };

@@ -29,19 +29,13 @@ void fault_note_batch(void);
 // Adds to those counts.
 void fault_note(int misused, int imported, int acquired);
 
-// ---- fault_external.c -----------------------------------------------------
+// ---- fault_contexts.c -----------------------------------------------------
 
-void fault_external(bool on);
-cl_int fault_marker(cl_command_queue queue, cl_uint n, const cl_event *wait,
-                    cl_event *event);
-cl_int fault_extensions(cl_device_id id, size_t size, void *value,
-                        size_t *used);
-
-// fault_contexts.c
-enum { FAULT_WORDS = 128 };
 void fault_sharing(unsigned how);
 unsigned fault_how(void);
-void fault_sharing_words(char *to);  // of extensions, FAULT_WORDS bytes
+// The driver's, and those that are emulated; as clGetDeviceInfo() answers.
+cl_int fault_extensions(cl_device_id id, size_t size, void *value,
+                        size_t *used);
 void *fault_display_of(cl_context context);
 void fault_note_filled(void);
 int fault_filled(void);

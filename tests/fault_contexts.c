@@ -86,15 +86,30 @@ int fault_filled(void)
     return n;
 }
 
-void fault_sharing_words(char *to)
+cl_int fault_extensions(cl_device_id id, size_t size, void *value, size_t *used)
 {
+    char more[sizeof(words) + sizeof(query_word)] = "";
     unsigned how = fault_how();
+    size_t own = 0, n;
+    cl_int code;
 
-    *to = '\0';
     if (how & FAULT_SHARES)
-        strcat(to, words);
+        strcat(more, words);
     if (how & (FAULT_SHARES_NV12 | FAULT_SHARES_OTHERS))
-        strcat(to, query_word);
+        strcat(more, query_word);
+    code = fault_real.clGetDeviceInfo(id, CL_DEVICE_EXTENSIONS, 0, NULL, &own);
+    n = own + strlen(more);
+    if (used)
+        *used = n;
+    if (code || !value)
+        return code;
+    if (size < n)
+        return CL_INVALID_VALUE;
+    code = fault_real.clGetDeviceInfo(id, CL_DEVICE_EXTENSIONS, size, value,
+                                      NULL);
+    if (!code)
+        strcat(value, more);
+    return code;
 }
 
 // ---- Contexts ------------------------------------------------------------------
@@ -197,4 +212,16 @@ CALL cl_int clReleaseContext(cl_context context)
         rule.code = fault_real.clReleaseContext(context);
     fault_finish(&rule);
     return rule.code;
+}
+
+CALL void *clGetExtensionFunctionAddressForPlatform(cl_platform_id id,
+                                                    const char *name)
+{
+#if HR_FAULT_SHARING
+    void *entry = fault_sharing_entry(name);
+
+    if (entry)
+        return entry;
+#endif
+    return fault_real.clGetExtensionFunctionAddressForPlatform(id, name);
 }

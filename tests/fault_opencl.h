@@ -14,12 +14,7 @@ enum fault_entry {
 #undef X
         FAULT_ENTRIES,
     FAULT_ANY = FAULT_ENTRIES,  // in a rule: all of them, counted together
-    // Of memory of other engines; emulated, see external()
-    FAULT_clCreateBufferWithProperties,
-    FAULT_clEnqueueCopyBufferRect,
-    FAULT_clEnqueueAcquireExternalMemObjectsKHR,
-    FAULT_clEnqueueReleaseExternalMemObjectsKHR,
-    // The same, see sharing()
+    // Of memory of other engines; emulated, see sharing()
     FAULT_clEnqueueCopyImageToBuffer,
     FAULT_clGetDeviceIDsFromVA_APIMediaAdapterINTEL,
     FAULT_clGetSupportedVA_APIMediaSurfaceFormatsINTEL,
@@ -61,7 +56,7 @@ struct fault_counts {
     int live;      // objects made and not released
     int misused;   // objects used or released that are not alive
     int hung;      // threads that wait now
-    int imported;  // descriptors that are the driver's, and shared images
+    int imported;  // shared images
     int acquired;  // objects that are acquired now
     int filled;    // shared images, from their surface; since sharing()
 };
@@ -85,10 +80,6 @@ struct fault_control {
     void (*mark_thread)(void);
     // The device says that it has memory of its own.
     void (*discrete)(bool on);
-    // The driver has cl_khr_external_memory_dma_buf: any descriptor that can
-    // be mapped will do. What it is given must be acquired before it is used,
-    // released afterwards, on one queue; else it counts as misused.
-    void (*external)(bool on);
     // The driver has cl_intel_va_api_media_sharing, as FAULT_SHARES_* say.
     // Counted as misused: a context whose display is no display, goes before
     // it, or waits by itself; an image of a surface that is not ready or was

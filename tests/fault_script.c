@@ -275,6 +275,5 @@ EXPORT void fault_control(struct fault_control *out)
                                   .release = release,
                                   .mark_thread = mark_thread,
                                   .discrete = discrete,
-                                  .external = fault_external,
                                   .sharing = fault_sharing};
 }

@@ -4,7 +4,6 @@
 #include <string.h>
 
 const char share_shared[] = "shared with the next engine";
-const char share_imported[] = "imported as dma-buf";
 const char share_got[] = "image got from the driver";
 const char share_linear[] = "personality=ihd";
 const char share_tiled[] = "personality=ihd,modifier=1";
@@ -14,7 +13,6 @@ void share_set_up(const char *options, unsigned how, bool discrete)
     imports.deadline_ms = 10000;
     imports.ctl.set(NULL, 0);
     imports.ctl.discrete(discrete);
-    imports.ctl.external(true);
     imports.ctl.sharing(how);
     vaapi_driver("default,reset,%s", options);
 }

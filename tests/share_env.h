@@ -7,12 +7,12 @@
 #include "import_env.h"
 
 // In descriptions, how surfaces come to the next engine.
-extern const char share_shared[], share_imported[], share_got[];
+extern const char share_shared[], share_got[];
 // Options of the VA driver: surfaces that lie in rows, or do not.
 extern const char share_linear[], share_tiled[];
 
-// A driver that shares, or as said; dma-bufs can be imported, too. It has time,
-// for a busy machine is not what is tested.
+// A driver that shares, or as said. It has time, for a busy machine is not what
+// is tested.
 void share_set_up(const char *options, unsigned how, bool discrete);
 // That with a scene, of a device that shares.
 void share_new_scene(const char *options, bool discrete);

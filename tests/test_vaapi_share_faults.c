@@ -48,7 +48,7 @@ static void failing_calls(void)
               "%s: %d falls, %d hits", imports.label,
               share_falls(imports.scene.dev), imports_now().hits);
         imports.ctl.set(NULL, 0);
-        share_check_next(flat ? share_imported : share_got);
+        share_check_next(share_got);
         imports_close_scene(fds);
     }
 }
@@ -74,7 +74,7 @@ static void failing_opens(void)
                      FAULT_SHARES | FAULT_SHARES_NV12, false);
         imports.ctl.set(&r, 1);
         imports_open_scene(IMPORTS_N);
-        share_check_top(imports.scene.dev, i % 2 ? share_imported : share_got);
+        share_check_top(imports.scene.dev, share_got);
         CHECK(imports_now().hits == 1, "%s: %d hits", imports.label,
               imports_now().hits);
         share_run_together(3);
@@ -87,17 +87,18 @@ static void failing_media(void)
 {
     static const char *const faults[] = {"fault=ExportSurfaceHandle:0x06:1",
                                          "fault=ExportSurfaceHandle:0x06:2",
-                                         "fault=CreateImage:0x02:1",
-                                         "fault=GetImage:0x01:2"};
+                                         "fault=CreateImage:0x02:always",
+                                         "fault=GetImage:0x01:always"};
     int fds = imports_fds();
 
     for (int i = 0; i < 4; i++) {
         snprintf(imports.label, sizeof(imports.label), "%s", faults[i]);
-        // (Linear ones nobody else gets images of.)
+        // (We get images, too, of what is not shared; linear ones can be mapped
+        // instead.)
         share_new_scene(i < 2 ? share_tiled : share_linear, i % 2);
         vaapi_driver("%s", faults[i]);
         share_run_together(3);
-        CHECK(vaapi_counters().faults == 1 &&
+        CHECK(vaapi_counters().faults > 0 &&
                   share_falls(imports.scene.dev) == 1,
               "%s: %ld faults, %d falls", imports.label,
               vaapi_counters().faults, share_falls(imports.scene.dev));
@@ -124,7 +125,7 @@ static void lost_display(void)
               vaapi_counters().displays);
         CHECK(share_falls(imports.scene.dev) == 1, "%s: %d falls",
               imports.label, share_falls(imports.scene.dev));
-        share_check_next(i ? share_imported : share_got);
+        share_check_next(share_got);
         imports_close_scene(fds);
     }
 }
@@ -138,7 +139,7 @@ static void lost_alone(void)
     snprintf(imports.label, sizeof(imports.label), "lost, not shared");
     share_set_up(share_linear, 0, false);
     imports_open_scene(IMPORTS_N);
-    share_check_top(imports.scene.dev, share_imported);
+    share_check_top(imports.scene.dev, share_got);
     share_run_together(2);
     vaapi_driver("fault=BeginPicture:0x22:1");
     imports_run(20000);

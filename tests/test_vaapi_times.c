@@ -153,9 +153,7 @@ static void bytes_held(void)
     hr_device dev;
 
     vaapi_driver("default,reset,personality=ihd");
-    setenv("HEADRACE_VAAPI_READ", "get", 1);
     dev = vaapi_open_with(hr_device_params(.threads = 1, .depth = 2));
-    unsetenv("HEADRACE_VAAPI_READ");
     CHECK(dev != NULL, "%s", hr_last_error());
     if (!dev)
         return;

@@ -52,21 +52,14 @@ struct ocl_run {
 
 // Rows of imported memory, on their way into what the kernels read.
 struct ocl_copy {
-    cl_mem mem;
-    size_t from, stride;  // in mem, if that is a buffer
-    size_t width, rows;   // bytes of a row; they lie there without gaps
-    size_t to;            // in the upload
-    size_t texel, x, y;   // of an image: bytes of a pixel, else 0; from where
+    size_t from;         // in what hr__planes speaks of
+    size_t width, rows;  // bytes of a row; they lie there without gaps
+    size_t to;           // in the upload
+    cl_mem mem;          // the image
+    size_t texel, x, y;  // of it: bytes of a pixel; from where
 };
 
-// Ways to import, and what a batch acquires by one of them.
-enum ocl_way { OCL_BY_FD, OCL_BY_SURFACE, OCL_WAYS };
 enum { OCL_PLANES = 2 };  // of a surface
-
-struct ocl_acquire {
-    cl_mem mems[OCL_BATCH * OCL_PLANES];
-    int n;
-};
 
 // When its batch did what (times.c); the driver thread's.
 struct ocl_times_slot {
@@ -75,7 +68,6 @@ struct ocl_times_slot {
     int64_t before, after;  // host time around the enqueued upload
     cl_event upload;        // its first command, if it has several
     cl_event import;        // where imports begin, if there are any
-    const char *row;        // of those
     cl_event kernels[OCL_LAUNCHES];
     enum hr_part parts[OCL_LAUNCHES];
 };
@@ -92,9 +84,9 @@ struct ocl_slot {
     struct ocl_run runs[OCL_BATCH];
     int num_runs;
     struct hr__external holds[OCL_BATCH];  // that its commands read
-    struct ocl_acquire acquires[OCL_WAYS];
+    cl_mem acquires[OCL_BATCH * OCL_PLANES];
     struct ocl_copy copies[OCL_BATCH * 3];
-    int num_holds, num_imports, num_copies;
+    int num_holds, num_acquires, num_copies;
     unsigned held;  // pinned chunks that its upload reads, bit per chunk
     uint32_t lists[OCL_LAUNCHES + 1];  // words of the plan: the groups of
                                        // launch k are lists[k] .. lists[k + 1]

@@ -142,7 +142,7 @@ static void complete(struct ocl *o, struct ocl_slot *slot)
     pthread_mutex_unlock(&o->guard.lock);
     // Nobody knows whether it was for that.
     if (failed && slot->num_holds && !(fault.why & HR_WHY_LOST))
-        ocl_import_give_up(o, ocl_import_used(slot), &fault);
+        ocl_import_give_up(o, &fault);
     // Its commands have run: surfaces need not wait for the delivery.
     ocl_import_let(slot);
     if (failed) {

@@ -213,7 +213,7 @@ bool ocl_context_open(struct ocl *o, struct ocl_fault *fault)
 
     if (!ok && o->knows_display) {
         // Perhaps for the display's sake.
-        ocl_import_give_up(o, HR__VA_SURFACE, fault);
+        ocl_import_give_up(o, fault);
         *fault = (struct ocl_fault){0};
         ok = make_context(o, fault);
     }

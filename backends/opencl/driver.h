@@ -47,7 +47,6 @@
     X(clFinish)
 // A library may lack these.
 #define OCL_OPTIONAL_ENTRY_POINTS(X) \
-    X(clEnqueueCopyBufferRect) \
     X(clEnqueueCopyImageToBuffer) \
     X(clGetExtensionFunctionAddressForPlatform)
 // clang-format on
@@ -57,10 +56,6 @@ struct ocl_api {
     OCL_ENTRY_POINTS(X)
     OCL_OPTIONAL_ENTRY_POINTS(X)
 #undef X
-    // Of version 3.0, whose headers would deprecate half of the others.
-    cl_mem(CL_API_CALL *clCreateBufferWithProperties)(
-        cl_context context, const cl_ulong *properties, cl_mem_flags flags,
-        size_t size, void *host, cl_int *err);
 };
 
 // HR_ENODEVICE or HR_EFORK with the reason. HEADRACE_OPENCL_LIBRARY names

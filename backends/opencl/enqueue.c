@@ -129,8 +129,8 @@ static bool enqueue_upload(struct ocl *o, struct ocl_slot *slot, size_t size,
                            struct ocl_fault *fault)
 {
     cl_command_queue q = o->queues[OCL_UPLOAD];
-    cl_event *done = slot->num_imports ? ocl_times_upload(o, slot, 0)
-                                       : &slot->uploaded;
+    cl_event *done = slot->num_acquires ? ocl_times_upload(o, slot, 0)
+                                        : &slot->uploaded;
     void *host = slot->up.host;
     cl_int err;
 

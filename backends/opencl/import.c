@@ -1,31 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of another engine, read where it lies: imported once for each of its
-// surfaces, as a dma-buf by cl_khr_external_memory or as surface.c does it. A
-// batch acquires what it reads, copies the rows that are wanted into its own
-// input, in the device, and releases it. Kernels could read the surface itself,
-// but take one input for a whole batch, and would have to be launched for each
-// picture; a copy in the device costs little of what the bus would. If anything
-// here fails, the batch is made again from the host's view of the same memory,
-// and no more comes in that way.
-#include <fcntl.h>
+// Surfaces of the media engine in front, read where they lie: images are made
+// once for each of them (surface.c). A batch acquires what it reads, copies the
+// rows that are wanted into its own input, in the device, and releases it.
+// Kernels could read the surface itself, but take one input for a whole batch,
+// and would have to be launched for each picture; a copy in the device costs
+// little of what the bus would. If anything here fails, the batch is made again
+// from the host's view of the same memory, and no more comes in that way.
 #include <string.h>
-#include <unistd.h>
 
 #include "backends/opencl/opencl.h"
-
-static const struct {
-    unsigned kind;
-    const char *name;  // for logs
-    const char *row;   // of traces
-    const char *acquire, *release;
-} ways[OCL_WAYS] = {
-    [OCL_BY_FD] = {HR__DMA_BUF, "dma-bufs", "dma-buf",
-                   "clEnqueueAcquireExternalMemObjectsKHR",
-                   "clEnqueueReleaseExternalMemObjectsKHR"},
-    [OCL_BY_SURFACE] = {HR__VA_SURFACE, "VA-API surfaces", "shared surface",
-                        "clEnqueueAcquireVA_APIMediaSurfacesINTEL",
-                        "clEnqueueReleaseVA_APIMediaSurfacesINTEL"},
-};
 
 // ---- What the driver can do ----------------------------------------------------
 
@@ -66,28 +49,11 @@ bool ocl_import_entry(struct ocl *o, cl_platform_id platform, const char *name,
     return entry != NULL;
 }
 
-static bool open_fd(struct ocl *o)
-{
-    struct ocl_way_calls *calls = &o->imports.ways[OCL_BY_FD];
-    cl_device_id device = o->facts.device;
-    cl_platform_id id = o->facts.platform_id;
-
-    return o->api.clGetExtensionFunctionAddressForPlatform &&
-           o->api.clCreateBufferWithProperties &&
-           o->api.clEnqueueCopyBufferRect &&
-           ocl_has_extension(o, device, "cl_khr_external_memory") &&
-           ocl_has_extension(o, device, "cl_khr_external_memory_dma_buf") &&
-           ocl_import_entry(o, id, ways[OCL_BY_FD].acquire, &calls->acquire) &&
-           ocl_import_entry(o, id, ways[OCL_BY_FD].release, &calls->release);
-}
-
 void ocl_import_open(struct ocl *o)
 {
     struct ocl_imports *im = &o->imports;
 
-    im->can = (open_fd(o) ? HR__DMA_BUF : 0) |
-              (ocl_surface_open(o) ? HR__VA_SURFACE : 0);
-    atomic_store(&im->on, im->can & ~atomic_load(&im->failed));
+    atomic_store(&im->on, ocl_surface_open(o) && !atomic_load(&im->failed));
 }
 
 static void drop(struct ocl *o, struct ocl_import *m)
@@ -109,41 +75,24 @@ unsigned ocl_import_kinds(struct hr__engine *e)
 {
     struct ocl *o = ocl_of(e);
 
-    return o->guard.dead ? 0 : atomic_load(&o->imports.on);
+    return !o->guard.dead && atomic_load(&o->imports.on) ? HR__VA_SURFACE : 0;
 }
 
-void ocl_import_give_up(struct ocl *o, unsigned kinds,
-                        const struct ocl_fault *fault)
+void ocl_import_give_up(struct ocl *o, const struct ocl_fault *fault)
 {
-    unsigned had = ~atomic_fetch_or(&o->imports.failed, kinds) & kinds;
+    bool had = atomic_exchange(&o->imports.failed, true);
 
-    atomic_fetch_and(&o->imports.on, ~kinds);
-    for (int i = 0; i < OCL_WAYS; i++) {
-        if (!(had & ways[i].kind))
-            continue;
-        hr__engine_ref_count(&o->guard.ref,
-                             offsetof(struct hr__meter, import_falls), 1);
-        hr__guard_log(&o->guard, HR_LOG_WARN,
-                      "%s are not imported from now on: %s", ways[i].name,
-                      fault->text);
-    }
-}
-
-unsigned ocl_import_used(const struct ocl_slot *slot)
-{
-    unsigned kinds = 0;
-
-    for (int i = 0; i < OCL_WAYS; i++)
-        kinds |= slot->acquires[i].n ? ways[i].kind : 0;
-    return kinds;
+    atomic_store(&o->imports.on, false);
+    if (had)
+        return;
+    hr__engine_ref_count(&o->guard.ref,
+                         offsetof(struct hr__meter, import_falls), 1);
+    hr__guard_log(&o->guard, HR_LOG_WARN,
+                  "VA-API surfaces are not imported from now on: %s",
+                  fault->text);
 }
 
 // ---- Objects -------------------------------------------------------------------
-
-struct wish {
-    struct hr__external of;
-    int fd;  // our own copy, until the driver has it
-};
 
 static struct ocl_import *at_place(struct ocl *o, const struct hr__external *x)
 {
@@ -154,10 +103,8 @@ static struct ocl_import *at_place(struct ocl *o, const struct hr__external *x)
 // planes since.
 static bool may_import(struct ocl *o, const struct hr__payload *in)
 {
-    const struct hr__external *x = in ? in->external : NULL;
-
-    return x && x->kind & atomic_load(&o->imports.on) && !x->modifier &&
-           !(x->map && in->data);
+    return in && in->external && in->external->kind == HR__VA_SURFACE &&
+           !in->data && atomic_load(&o->imports.on);
 }
 
 struct ocl_import *ocl_import_of(struct ocl *o, const struct hr__payload *in)
@@ -170,42 +117,22 @@ struct ocl_import *ocl_import_of(struct ocl *o, const struct hr__payload *in)
     return m->mem && m->of.id == in->external->id ? m : NULL;
 }
 
-static bool import_fd(struct ocl *o, struct wish *w, struct ocl_import *m,
-                      struct ocl_fault *fault)
+static void import(struct ocl *o, const struct hr__external *of)
 {
-    const cl_ulong properties[] = {CL_EXTERNAL_MEMORY_HANDLE_DMA_BUF_KHR,
-                                   (cl_ulong)w->fd, 0};
-    cl_int err = CL_SUCCESS;
-
-    m->mem = o->api.clCreateBufferWithProperties(o->context, properties,
-                                                 CL_MEM_READ_ONLY, m->of.size,
-                                                 NULL, &err);
-    if (!m->mem && !err)
-        err = CL_INVALID_VALUE;
-    if (ocl_failed(fault, err, "clCreateBufferWithProperties"))
-        return false;
-    // The descriptor is the driver's now.
-    w->fd = -1;
-    return true;
-}
-
-static void import(struct ocl *o, struct wish *w)
-{
-    struct ocl_import *m = at_place(o, &w->of);
+    struct ocl_import *m = at_place(o, of);
     struct ocl_fault fault = {0};
 
     // What was at its place is gone, and nothing reads it any more.
     drop(o, m);
-    m->of = w->of;
-    if (w->of.kind == HR__VA_SURFACE ? ocl_surface_import(o, m, &fault)
-                                     : import_fd(o, w, m, &fault))
+    m->of = *of;
+    if (ocl_surface_import(o, m, &fault))
         return;
     *m = (struct ocl_import){0};
-    ocl_import_give_up(o, w->of.kind, &fault);
+    ocl_import_give_up(o, &fault);
 }
 
 static int find_wishes(struct ocl *o, struct ocl_slot *slot,
-                       struct wish wishes[OCL_BATCH])
+                       struct hr__external wishes[OCL_BATCH])
 {
     int n = 0;
 
@@ -214,14 +141,8 @@ static int find_wishes(struct ocl *o, struct ocl_slot *slot,
 
         if (!hr__task_claim(task))
             continue;
-        if (may_import(o, task->in) && !ocl_import_of(o, task->in)) {
-            const struct hr__external *x = task->in->external;
-
-            wishes[n].of = *x;
-            wishes[n++].fd = x->kind == HR__DMA_BUF
-                                 ? fcntl(x->fd, F_DUPFD_CLOEXEC, 3)
-                                 : -1;
-        }
+        if (may_import(o, task->in) && !ocl_import_of(o, task->in))
+            wishes[n++] = *task->in->external;
         hr__task_unclaim(task);
     }
     return n;
@@ -229,8 +150,7 @@ static int find_wishes(struct ocl *o, struct ocl_slot *slot,
 
 bool ocl_import_all(struct ocl *o, struct ocl_slot *slot)
 {
-    struct wish wishes[OCL_BATCH];
-    bool alive;
+    struct hr__external wishes[OCL_BATCH];
     int n;
 
     if (!atomic_load(&o->imports.on) ||
@@ -238,44 +158,26 @@ bool ocl_import_all(struct ocl *o, struct ocl_slot *slot)
         !(n = find_wishes(o, slot, wishes)))
         return true;
     ocl_enter(o);
-    for (int i = 0; i < n; i++)
-        if (wishes[i].of.kind & atomic_load(&o->imports.on) &&
-            (wishes[i].fd >= 0 || wishes[i].of.kind != HR__DMA_BUF))
-            import(o, &wishes[i]);
-    alive = ocl_leave(o);
-    for (int i = 0; i < n; i++)
-        if (wishes[i].fd >= 0)
-            close(wishes[i].fd);
-    return alive;
+    for (int i = 0; i < n && atomic_load(&o->imports.on); i++)
+        import(o, &wishes[i]);
+    return ocl_leave(o);
 }
 
 // ---- Of one batch --------------------------------------------------------------
 
-static void acquire_later(struct ocl_slot *slot, enum ocl_way way, cl_mem mem)
-{
-    slot->acquires[way].mems[slot->acquires[way].n++] = mem;
-    slot->num_imports++;
-}
-
 void ocl_import_hold(struct ocl_slot *slot, struct ocl_item *item,
                      const struct hr__payload *in)
 {
-    const struct ocl_import *m = item->import;
-
     slot->holds[slot->num_holds] = *in->external;
     in->external->hold(&slot->holds[slot->num_holds++]);
     item->first_copy = slot->num_copies;
     slot->num_copies += ocl_pack_copies(item, item->task->pic, in,
                                         slot->copies + slot->num_copies);
     item->end_copy = slot->num_copies;
-    if (m->of.kind == HR__DMA_BUF) {
-        acquire_later(slot, OCL_BY_FD, m->mem);
-        return;
-    }
     // Each plane is copied once at most; grey pictures have no use for chroma.
     for (int i = item->first_copy; i < item->end_copy; i++) {
-        ocl_surface_place(m, &slot->copies[i]);
-        acquire_later(slot, OCL_BY_SURFACE, slot->copies[i].mem);
+        ocl_surface_place(item->import, &slot->copies[i]);
+        slot->acquires[slot->num_acquires++] = slot->copies[i].mem;
     }
 }
 
@@ -302,52 +204,29 @@ void ocl_import_let(struct ocl_slot *slot)
 
 void ocl_import_forget(struct ocl_slot *slot)
 {
-    slot->num_holds = slot->num_copies = slot->num_imports = 0;
-    for (int i = 0; i < OCL_WAYS; i++)
-        slot->acquires[i].n = 0;
+    slot->num_holds = slot->num_copies = slot->num_acquires = 0;
 }
 
-static bool copy(struct ocl *o, cl_mem to, const struct ocl_copy *c,
-                 struct ocl_fault *fault)
+// begun, done: events, or NULL.
+static bool enqueue(struct ocl *o, struct ocl_slot *slot, cl_mem to,
+                    cl_event *begun, cl_event *done, struct ocl_fault *fault)
 {
-    // Columns may lie beyond the pitch: only their bytes count.
-    size_t from[3] = {c->from, 0, 0}, at[3] = {c->to, 0, 0};
-    size_t region[3] = {c->width, c->rows, 1};
-    cl_int err;
-
-    if (c->texel)
-        return ocl_surface_copy(o, to, c, fault);
-    err = o->api.clEnqueueCopyBufferRect(o->queues[OCL_UPLOAD], c->mem, to,
-                                         from, at, region, c->stride, 0,
-                                         c->width, 0, 0, NULL, NULL);
-    return !ocl_failed(fault, err, "clEnqueueCopyBufferRect");
-}
-
-// What a way has of the batch. begun, done: events, or NULL.
-static bool enqueue(struct ocl *o, struct ocl_slot *slot, enum ocl_way way,
-                    cl_mem to, cl_event *begun, cl_event *done,
-                    struct ocl_fault *fault)
-{
-    const struct ocl_way_calls *calls = &o->imports.ways[way];
-    const struct ocl_acquire *a = &slot->acquires[way];
+    const struct ocl_imports *im = &o->imports;
     cl_command_queue q = o->queues[OCL_UPLOAD];
+    cl_uint n = (cl_uint)slot->num_acquires;
     uint64_t bytes = 0;
     bool ok = true;
 
-    if (ocl_failed(fault,
-                   calls->acquire(q, (cl_uint)a->n, a->mems, 0, NULL, begun),
-                   ways[way].acquire))
+    if (ocl_failed(fault, im->acquire(q, n, slot->acquires, 0, NULL, begun),
+                   "clEnqueueAcquireVA_APIMediaSurfacesINTEL"))
         return false;
     for (int i = 0; i < slot->num_copies && ok; i++) {
-        if (!slot->copies[i].texel != (way == OCL_BY_FD))
-            continue;
-        ok = copy(o, to, &slot->copies[i], fault);
+        ok = ocl_surface_copy(o, to, &slot->copies[i], fault);
         bytes += slot->copies[i].width * slot->copies[i].rows;
     }
     // Also what could not be copied has been acquired.
-    if (ocl_failed(fault,
-                   calls->release(q, (cl_uint)a->n, a->mems, 0, NULL, done),
-                   ways[way].release) ||
+    if (ocl_failed(fault, im->release(q, n, slot->acquires, 0, NULL, done),
+                   "clEnqueueReleaseVA_APIMediaSurfacesINTEL") ||
         !ok)
         return false;
     hr__engine_ref_count(&o->guard.ref,
@@ -358,24 +237,10 @@ static bool enqueue(struct ocl *o, struct ocl_slot *slot, enum ocl_way way,
 bool ocl_import_enqueue(struct ocl *o, struct ocl_slot *slot, cl_mem to,
                         cl_event *done, struct ocl_fault *fault)
 {
-    int first = OCL_WAYS, last = 0;
-
-    for (int way = OCL_WAYS; way-- > 0;)
-        if (slot->acquires[way].n) {
-            first = way;
-            last = last > way ? last : way;
-        }
-    // The queue runs in order: the last command's event is that of all. If
-    // there are several ways, the best gives the row its name.
-    for (int i = first; i <= last; i++) {
-        enum ocl_way way = (enum ocl_way)i;
-        cl_event *begun = i == first ? ocl_times_import(o, slot, ways[last].row)
-                                     : NULL;
-
-        if (enqueue(o, slot, way, to, begun, i == last ? done : NULL, fault))
-            continue;
-        ocl_import_give_up(o, ways[way].kind, fault);
-        return false;
-    }
-    return true;
+    // The queue runs in order: the last command's event is that of all.
+    if (!slot->num_acquires ||
+        enqueue(o, slot, to, ocl_times_import(o, slot), done, fault))
+        return true;
+    ocl_import_give_up(o, fault);
+    return false;
 }

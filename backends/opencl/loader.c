@@ -46,7 +46,6 @@ static void load_optional(struct ocl_api *api, void *library)
     entry = dlsym(library, #name); \
     memcpy(&api->name, &entry, sizeof(entry));
     OCL_OPTIONAL_ENTRY_POINTS(X)
-    X(clCreateBufferWithProperties)
 #undef X
 }
 

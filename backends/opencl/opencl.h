@@ -177,19 +177,18 @@ size_t ocl_pinned_arrange(struct ocl_slot *slot, size_t base);
 enum { OCL_IMPORTS = 32 };
 
 struct ocl_import {
-    cl_mem mem, chroma;  // a buffer; or two images
+    cl_mem mem, chroma;  // two images
     struct hr__external of;
 };
 
-struct ocl_way_calls {
-    clEnqueueAcquireExternalMemObjectsKHR_fn acquire;
-    clEnqueueReleaseExternalMemObjectsKHR_fn release;
-};
+// Acquires or releases objects, as the extension has both.
+typedef cl_int(CL_API_CALL *ocl_acquire_fn)(cl_command_queue, cl_uint,
+                                            const cl_mem *, cl_uint,
+                                            const cl_event *, cl_event *);
 
 struct ocl_imports {
-    atomic_uint failed, on;  // kinds of struct hr__external
-    unsigned can;            // this context, but for those that failed
-    struct ocl_way_calls ways[OCL_WAYS];
+    atomic_bool failed, on;  // failed: for good; on: in this context
+    ocl_acquire_fn acquire, release;
     void (*from_surface)(void);  // clCreateFromVA_APIMediaSurfaceINTEL
     // By the place of what was imported. What is at no place any more stays
     // until another comes to it, or the device is closed.
@@ -200,11 +199,8 @@ struct ocl_imports {
 void ocl_import_open(struct ocl *o);
 void ocl_import_close(struct ocl *o);
 unsigned ocl_import_kinds(struct hr__engine *e);
-// From now on those kinds are not taken; counted.
-void ocl_import_give_up(struct ocl *o, unsigned kinds,
-                        const struct ocl_fault *fault);
-// The kinds that a batch reads.
-unsigned ocl_import_used(const struct ocl_slot *slot);
+// From now on none are taken; counted.
+void ocl_import_give_up(struct ocl *o, const struct ocl_fault *fault);
 bool ocl_has_extension(struct ocl *o, cl_device_id device, const char *name);
 // *to: a pointer to the function; false: there is none.
 bool ocl_import_entry(struct ocl *o, cl_platform_id platform, const char *name,
@@ -354,9 +350,8 @@ void ocl_times_moved(struct ocl *o, size_t up, size_t down);
 // Where the event of command i of an upload of several goes; of a launch.
 // NULL: nobody wants it.
 cl_event *ocl_times_upload(struct ocl *o, struct ocl_slot *slot, int i);
-// The event that imports begin with, and the row that they stand on.
-cl_event *ocl_times_import(struct ocl *o, struct ocl_slot *slot,
-                           const char *row);
+// The event that imports begin with.
+cl_event *ocl_times_import(struct ocl *o, struct ocl_slot *slot);
 cl_event *ocl_times_kernel(struct ocl *o, struct ocl_slot *slot, int launch,
                            int kernel);
 // Before the slot's events are released: reports and lets go of its own.

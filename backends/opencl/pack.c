@@ -344,9 +344,7 @@ int ocl_pack_copies(const struct ocl_item *item, const struct hr__picture *pic,
     for (int i = 0; i < l.num_regions; i++) {
         const struct region *r = &l.regions[i];
 
-        copies[i] = (struct ocl_copy){.mem = item->import->mem,
-                                      .from = r->from,
-                                      .stride = r->stride,
+        copies[i] = (struct ocl_copy){.from = r->from,
                                       .width = r->end - r->from,
                                       .rows = r->rows,
                                       .to = r->at};

@@ -277,7 +277,7 @@ static bool again(struct ocl *o, struct ocl_slot *slot)
 {
     bool ok;
 
-    if (!(ocl_import_used(slot) & ~atomic_load(&o->imports.on)))
+    if (!slot->num_acquires || atomic_load(&o->imports.on))
         return false;
     pthread_mutex_lock(&o->guard.lock);
     ok = !o->guard.dead && !o->guard.lost && slot->num_items;

@@ -50,7 +50,7 @@ void ocl_surface_find(struct ocl *o, struct ocl_facts *facts, int n)
 
 int ocl_surface_properties(const struct ocl *o, cl_context_properties *to)
 {
-    if (!o->facts.shares || atomic_load(&o->imports.failed) & HR__VA_SURFACE)
+    if (!o->facts.shares || atomic_load(&o->imports.failed))
         return 0;
     to[0] = CL_CONTEXT_VA_API_DISPLAY_INTEL;
     to[1] = (cl_context_properties)o->origin.handle;
@@ -96,9 +96,9 @@ bool ocl_surface_open(struct ocl *o)
            ocl_import_entry(o, id, "clCreateFromVA_APIMediaSurfaceINTEL",
                             &im->from_surface) &&
            ocl_import_entry(o, id, "clEnqueueAcquireVA_APIMediaSurfacesINTEL",
-                            &im->ways[OCL_BY_SURFACE].acquire) &&
+                            &im->acquire) &&
            ocl_import_entry(o, id, "clEnqueueReleaseVA_APIMediaSurfacesINTEL",
-                            &im->ways[OCL_BY_SURFACE].release) &&
+                            &im->release) &&
            takes_nv12(o);
 }
 

@@ -35,10 +35,8 @@ cl_event *ocl_times_upload(struct ocl *o, struct ocl_slot *slot, int i)
     return o->times.on && i == 0 ? &slot->times.upload : NULL;
 }
 
-cl_event *ocl_times_import(struct ocl *o, struct ocl_slot *slot,
-                           const char *row)
+cl_event *ocl_times_import(struct ocl *o, struct ocl_slot *slot)
 {
-    slot->times.row = row;
     return o->times.on ? &slot->times.import : NULL;
 }
 
@@ -116,7 +114,7 @@ static void report_both(struct ocl *o, int queue, const struct ocl_slot *slot,
                         cl_event first, cl_event last, enum hr_part part)
 {
     const char *const names[] = {"upload", "compute", "download",
-                                 slot->times.row};
+                                 "shared surface"};
     int64_t begin, end, shift;
 
     if (o->times.low == INT64_MIN ||

@@ -77,14 +77,6 @@ static void set_depth(struct va *va)
     va->depth = va->depth < va->num_slots ? va->depth : va->num_slots - 1;
 }
 
-// The best rung that there is.
-static enum va_rung top_rung(const struct va *va)
-{
-    return va->kinds & HR__VA_SURFACE ? VA_RUNG_SURFACE
-           : va->kinds                ? VA_RUNG_SHARED
-                                      : va->rung;
-}
-
 static void describe(struct hr__engine *e, const struct va *va)
 {
     const struct va_facts *f = &va->facts;
@@ -99,7 +91,8 @@ static void describe(struct hr__engine *e, const struct va *va)
                    "vendor, version and depth, rung, processor");
     snprintf(e->description, sizeof(e->description),
              "%.90s, VA-API %d.%d, %d in flight, %s%s", f->vendor, f->major,
-             f->minor, va->depth, va_rung_name(top_rung(va)), processor);
+             f->minor, va->depth,
+             va_rung_name(va->shares ? VA_RUNG_SURFACE : va->rung), processor);
     e->caps.batch = 1;
     e->caps.max_side = f->max_w < f->max_h ? f->max_w : f->max_h;
     for (int tier = 0; tier <= HR_FAST; tier++)
@@ -108,51 +101,15 @@ static void describe(struct hr__engine *e, const struct va *va)
         e->caps.spans[HR_FAST] |= HR__SPAN_BIT(HR_ENTROPY, HR_RESAMPLE);
 }
 
-static void choose_rung(struct va *va)
-{
-    const char *wish = secure_getenv("HEADRACE_VAAPI_READ");
-    unsigned quirks = va->facts.driver->quirks;
-
-    // Whether the next engine imports is known when that one is open, too.
-    va->rung = quirks & VA_QUIRK_DERIVE_FIRST ? VA_RUNG_DERIVE : VA_RUNG_GET;
-    if (wish && !strcmp(wish, "derive"))
-        va->rung = VA_RUNG_DERIVE;
-    else if (wish && !strcmp(wish, "get"))
-        va->rung = VA_RUNG_GET;
-    else if (wish && !strcmp(wish, "copy"))
-        va->rung = VA_RUNG_COPY;
-}
-
-// HEADRACE_VAAPI_READ names a rung that there is not.
-static void tell_why(struct hr__engine *e, const struct va *va)
-{
-    const char *wish = secure_getenv("HEADRACE_VAAPI_READ");
-    unsigned imports = hr__chain_imports(e);
-
-    if (wish && !strcmp(wish, "import"))
-        hr__log(e->device, HR_LOG_WARN, "%s: surfaces cannot be imported: %s",
-                e->name,
-                imports & HR__DMA_BUF ? "the driver does not export linear ones"
-                                      : "no engine behind it can");
-    if (wish && !strcmp(wish, "share"))
-        hr__log(e->device, HR_LOG_WARN, "%s: surfaces cannot be shared: %s",
-                e->name,
-                va_origin_may(va) ? "no engine behind it can"
-                                  : "not known to be safe with this driver");
-}
-
 static void va_chained(struct hr__engine *e)
 {
     struct va *va = va_of(e);
-    unsigned kinds = va_share_kinds(va, hr__chain_imports(e));
     int most = va->facts.driver->max_surfaces;
 
-    if (!kinds) {
-        tell_why(e, va);
+    if (!va_origin_may(va) || !(hr__chain_imports(e) & HR__VA_SURFACE))
         return;
-    }
     pthread_mutex_lock(&va->guard.lock);
-    va->kinds = kinds;
+    va->shares = true;
     // The next engine's batches hold them for longer than a copy takes.
     va->num_slots = most && most < VA_SLOTS ? most : VA_SLOTS;
     pthread_mutex_unlock(&va->guard.lock);
@@ -185,25 +142,21 @@ static void find_file(struct va *va)
 void va_choose(struct va *va)
 {
     set_depth(va);
-    choose_rung(va);
+    va->rung = va->facts.driver->quirks & VA_QUIRK_DERIVE_FIRST ? VA_RUNG_DERIVE
+                                                                : VA_RUNG_GET;
     find_file(va);
     va->sync2 = va->api.vaSyncSurface2 != NULL;
 }
 
-static enum hr_status check_wish(void)
+// HEADRACE_VAAPI_READ
+static enum hr_status read_wish(struct va *va)
 {
-    static const char *const ways[] = {"",    "share",  "import",
-                                       "get", "derive", "copy"};
     const char *wish = secure_getenv("HEADRACE_VAAPI_READ");
 
-    if (!wish)
+    va->by_host = wish && !strcmp(wish, "host");
+    if (!wish || !*wish || va->by_host)
         return HR_OK;
-    for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++)
-        if (!strcmp(wish, ways[i]))
-            return HR_OK;
-    return hr__fail(HR_EINVAL,
-                    "HEADRACE_VAAPI_READ is '%.32s', not share, import, get, "
-                    "derive or copy",
+    return hr__fail(HR_EINVAL, "HEADRACE_VAAPI_READ is '%.32s', not host",
                     wish);
 }
 
@@ -226,11 +179,15 @@ static enum hr_status va_open(struct hr__engine *e, const char *which)
     struct va *va;
     enum hr_status status;
 
-    if ((status = check_wish()) || (status = va_api_check()))
+    if ((status = va_api_check()))
         return status;
     if (!(va = hr__alloc(e->device, sizeof(*va))))
         return hr__fail(HR_ENOMEM, "out of memory");
     memset(va, 0, sizeof(*va));
+    if ((status = read_wish(va))) {
+        hr__free(va);
+        return status;
+    }
     ((struct va_engine *)e->priv)->va = va;
     init(va, e);
     atomic_store(&e->meter.device_times, true);

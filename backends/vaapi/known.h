@@ -48,7 +48,6 @@
 // A library may lack these.
 #define VA_OPTIONAL_ENTRY_POINTS(X) \
     X(vaSyncSurface2) \
-    X(vaExportSurfaceHandle) \
     X(vaSetErrorCallback) \
     X(vaSetInfoCallback) \
     X(vaPutImage) \

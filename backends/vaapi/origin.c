@@ -19,7 +19,7 @@ bool va_origin_may(const struct va *va)
 
     return quirks & VA_QUIRK_SAFE && !(quirks & VA_QUIRK_NO_SYNC) &&
            va->facts.kinds[VA_KIND_420].fourcc == VA_FOURCC_NV12 &&
-           !va->retired;
+           !va->retired && !va->by_host;
 }
 
 static void on_hold(void *ctx)
@@ -43,10 +43,9 @@ static void on_let(void *ctx)
 
 void va_origin(struct hr__engine *e, struct hr__origin *out)
 {
-    const char *wish = secure_getenv("HEADRACE_VAAPI_READ");
     struct va *va = va_of(e);
 
-    if (!va_origin_may(va) || (wish && *wish && strcmp(wish, "share") != 0))
+    if (!va_origin_may(va))
         return;
     *out = (struct hr__origin){.kind = HR__VA_SURFACE,
                                .handle = va->display,
@@ -64,7 +63,7 @@ bool va_origin_retire(struct va *va)
     if (used) {
         va->retired = va->display;
         va->retired_fd = va->fd;
-        va->kinds &= ~(unsigned)HR__VA_SURFACE;
+        va->shares = false;
     }
     pthread_mutex_unlock(&va->guard.lock);
     if (!used)

@@ -9,10 +9,8 @@
 
 static const char *const names[VA_RUNGS] = {
     [VA_RUNG_SURFACE] = "shared with the next engine's driver",
-    [VA_RUNG_SHARED] = "imported as dma-buf by the next engine",
     [VA_RUNG_DERIVE] = "surface mapped",
     [VA_RUNG_GET] = "image got from the driver",
-    [VA_RUNG_COPY] = "image got and copied",
 };
 
 const char *va_rung_name(enum va_rung rung)
@@ -162,8 +160,7 @@ bool va_map(struct va *va, struct va_slot *slot, uint8_t **data, size_t *size,
             struct va_fault *fault)
 {
     struct va_fault first = {0};
-    enum va_rung rung = va->rung == VA_RUNG_DERIVE ? VA_RUNG_DERIVE
-                                                   : VA_RUNG_GET;
+    enum va_rung rung = va->rung;
     enum va_rung other = rung == VA_RUNG_DERIVE ? VA_RUNG_GET : VA_RUNG_DERIVE;
 
     if (rung == VA_RUNG_GET && !format_of(va, slot->key.fourcc)) {
@@ -171,7 +168,7 @@ bool va_map(struct va *va, struct va_slot *slot, uint8_t **data, size_t *size,
         rung = VA_RUNG_DERIVE;
     }
     if (map_by(va, slot, rung, data, size, &first)) {
-        va_count_rung(va, va->rung == VA_RUNG_COPY ? VA_RUNG_COPY : rung);
+        va_count_rung(va, rung);
         return true;
     }
     *fault = first;

@@ -288,7 +288,7 @@ void va_take_up(struct va *va, struct va_slot *slot)
     }
     ready = take_bytes(va, slot, &fault);
     va_key_of(va, &task->pic->info, &key);
-    slot->wanted = hr__task_imports(task);
+    slot->wanted = hr__task_imports(task) & HR__VA_SURFACE;
     hr__task_begun(task);
     hr__task_unclaim(task);
     va_times_host(va, HR_PART_PACK, va->next_number + 1, begin);

@@ -97,7 +97,6 @@ enum hr_status va_open_first(void *owner)
     snprintf(va->guard.name, sizeof(va->guard.name), "vaapi%s%.57s",
              va->node[0] ? ":" : "", va->node);
     va_choose(va);
-    va_share_try(va);
     return HR_OK;
 }
 

@@ -134,9 +134,7 @@ struct va_slot {
     int out_w, out_h;
     struct va_output out;
     struct hr__external shared;  // id 0: it is not
-    VAImage layout;              // of it
-    bool unshared;               // it could not be exported, and is not tried
-    unsigned wanted;             // kinds: the next engine imports this picture
+    bool wanted;                 // the next engine imports this picture
 
     // Locked
     enum va_slot_state state;
@@ -172,10 +170,8 @@ bool va_decode(struct va *va, struct va_slot *slot, struct va_fault *fault);
 // The way samples come back, best first.
 enum va_rung {
     VA_RUNG_SURFACE,  // the next engine's driver knows the surface
-    VA_RUNG_SHARED,   // the next engine imports the surface as dma-buf
     VA_RUNG_DERIVE,   // the surface is mapped and read as it lies
     VA_RUNG_GET,      // the driver copies to an image, which is read as it lies
-    VA_RUNG_COPY,     // and from there to the next engine's memory
     VA_RUNGS
 };
 const char *va_rung_name(enum va_rung rung);
@@ -191,12 +187,6 @@ bool va_place_all(struct va_slot *slot, const VAImage *image,
 
 // ---- share.c -----------------------------------------------------------------
 
-// On the driver thread, at open: va->shares, whether a surface can be exported.
-void va_share_try(struct va *va);
-bool va_share_may(const struct va *va);
-// Kinds that surfaces may go on as, of those that the next engine imports, and
-// as HEADRACE_VAAPI_READ says.
-unsigned va_share_kinds(const struct va *va, unsigned imports);
 // On the waiter: slot->shared and slot->planes. False: the next rung.
 bool va_share(struct va *va, struct va_slot *slot);
 // With its surface.
@@ -319,10 +309,9 @@ struct va {
     struct va_slot slots[VA_SLOTS];
     int num_slots, depth, wish;  // wish: the depth the user wants, 0 = any
     size_t surface_bytes;        // of all slots, as far as we can tell
-    bool fell;                   // it has been said
-    bool shares;                 // surfaces can be exported, as far as tried
-    unsigned kinds;              // they go on as: lock, or the waiter
-    enum va_rung rung;           // for what does not: lock, or the waiter
+    bool by_host;                // the user wants it: nothing is shared
+    bool shares;                 // surfaces are: lock, or the waiter
+    enum va_rung rung;           // for what is not: lock, or the waiter
     VADisplay retired;           // others may still have it
     int retired_fd;
     bool sync2;  // vaSyncSurface2 works; of the waiter

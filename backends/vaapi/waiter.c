@@ -162,7 +162,7 @@ static bool must_copy(struct va *va)
     pthread_mutex_lock(&va->guard.lock);
     few = va_count_slots(va, VA_LENT) >= va->num_slots - va->depth;
     pthread_mutex_unlock(&va->guard.lock);
-    return few || va->rung == VA_RUNG_COPY;
+    return few;
 }
 
 // Its planes lie at data; or, without data, in the surface, which stays away

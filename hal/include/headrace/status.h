@@ -53,7 +53,8 @@ HR_API enum hr_status hr_last_status(void);
 HR_API const char *hr_last_error(void);
 
 // Reasons why an engine cannot take a sample, or why it was left, as bits of a
-// mask, so that programs can count them. 0 = no objection.
+// mask, so that programs can count them. 0 = no objection. A bit that is
+// missing in the list was a reason once and is not used again.
 // clang-format off
 #define HR_WHY_MAP(X)                                                       \
     X(FORMAT,      0,  "not a JPEG")                                        \
@@ -68,11 +69,8 @@ HR_API const char *hr_last_error(void);
     X(MEMORY,      9,  "memory")                                            \
     X(GEOMETRY,    10, "geometry")                                          \
     X(FILTER,      11, "resampling filter")                                 \
-    X(DTYPE,       12, "element type or layout")                            \
-    X(TIER,        13, "not exact enough for the tier")                     \
     X(SPAN,        14, "the engine has no such span")                       \
     X(DAMAGED,     15, "damaged data")                                      \
-    X(RANGE,       16, "coefficients outside the range all decoders share") \
     X(FAILED,      17, "the device failed")                                 \
     X(TIMEOUT,     18, "the device did not answer in time")                 \
     X(LOST,        19, "the device is gone")                                \
