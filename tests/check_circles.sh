@@ -14,9 +14,9 @@ rooms=('core ^hal/[^/]*$ 0'
        'guard ^hal/guard/ 0'
        'cpu ^(backends/cpu|cpu_fallback)/ 0'
        'opencl ^backends/opencl/ 12'
-       'vaapi ^backends/vaapi/ 16'
+       'vaapi ^backends/vaapi/ 13'
        'tools ^tools/ 5'
-       'all . 33')
+       'all . 30')
 
 arrows()  # folder of objects...
 {
