@@ -196,18 +196,6 @@ void hr__compare(const struct hr__dst *a, const struct hr__dst *b,
         out->alike = false;
 }
 
-static struct hr__dst dst_of(const struct hr_image_params *p)
-{
-    return (struct hr__dst){.data = p->data,
-                            .stride_c = p->stride_c,
-                            .stride_h = p->stride_h,
-                            .w = p->w,
-                            .h = p->h,
-                            .c = p->c,
-                            .dtype = p->dtype,
-                            .layout = p->layout};
-}
-
 enum hr_status hr_image_compare(hr_image a, hr_image b,
                                 const struct hr_normalize *normalize,
                                 struct hr_difference *out)
@@ -218,8 +206,8 @@ enum hr_status hr_image_compare(hr_image a, hr_image b,
 
     if (!a || !b || !out)
         return hr__fail(HR_EINVAL, "no image, or no place for the result");
-    left = dst_of(&a->params);
-    right = dst_of(&b->params);
+    left = HR__DST_OF(&a->params);
+    right = HR__DST_OF(&b->params);
     if (!left.data || !right.data)
         return hr__fail(HR_EINVAL, "device memory is not compared");
     if (left.w != right.w || left.h != right.h || left.c != right.c ||

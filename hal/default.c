@@ -5,13 +5,6 @@
 
 #include "hal/hal.h"
 
-#ifndef HR_HAVE_VAAPI
-#define HR_HAVE_VAAPI 0
-#endif
-#ifndef HR_HAVE_OPENCL
-#define HR_HAVE_OPENCL 0
-#endif
-
 // ---- The default device ----------------------------------------------------------
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -143,29 +136,18 @@ static void look_closer(struct hr_device_info *info, const char *backend)
     hr_device_close(&dev);
 }
 
-// What this build could have had: a line that says how to get it.
-static const struct {
-    const char *name;
-    bool have;
-} known[] = {
-    {"vaapi", HR_HAVE_VAAPI},
-    {"opencl", HR_HAVE_OPENCL},
-};
-
 int hr_device_list(struct hr_device_info *infos, int max)
 {
     int n, total = 0;
+    const char *absent;
     const struct hr__backend *const *table = hr__backends(&n);
 
-    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
-        if (known[i].have)
-            continue;
+    while ((absent = hr__backend_absent(total))) {
         if (total < max) {
             memset(&infos[total], 0, sizeof(*infos));
-            snprintf(infos[total].name, sizeof(infos->name), "%s",
-                     known[i].name);
+            snprintf(infos[total].name, sizeof(infos->name), "%s", absent);
             snprintf(infos[total].backend, sizeof(infos->backend), "%s",
-                     known[i].name);
+                     absent);
             snprintf(infos[total].reason, sizeof(infos->reason),
                      "not part of this build");
         }

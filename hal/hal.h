@@ -591,6 +591,8 @@ void hr__watch_bytes(struct hr__device *dev);
 const struct hr__backend *const *hr__backends(int *n);
 // Of that name; NULL with HR_ENODEVICE, which says what there is.
 const struct hr__backend *hr__backend_find(const char *name, size_t len);
+// Of those that this build could have had and has not, the i-th; NULL: no more.
+const char *hr__backend_absent(int i);
 void hr__registry_add(const struct hr__backend *backend);  // tests
 
 // clock.c: CLOCK_MONOTONIC, nanoseconds; INT64_MAX = never.

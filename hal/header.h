@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Header facts of encoded pictures, by our own parsers: no allocation, no
 // library, time linear in the bytes looked at. Every limit is checked here,
-// before an engine sees a byte. header.c knows the formats, header_jpeg.c,
-// header_scan.c and header_png.c read them, exif.c finds the orientation.
+// before an engine sees a byte. header.c knows the formats, header_jpeg.c and
+// header_png.c read them, exif.c finds the orientation.
 #ifndef HR__HEADER_H
 #define HR__HEADER_H
 

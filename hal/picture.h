@@ -100,6 +100,16 @@ struct hr__dst {
     struct hr__memory *memory;  // NULL: ordinary host memory
     size_t at;
 };
+// Of struct hr_image_params or hr_batch_params (its first slot), on the host.
+#define HR__DST_OF(params)                            \
+    ((struct hr__dst){.data = (params)->data,         \
+                      .stride_c = (params)->stride_c, \
+                      .stride_h = (params)->stride_h, \
+                      .w = (params)->w,               \
+                      .h = (params)->h,               \
+                      .c = (params)->c,               \
+                      .dtype = (params)->dtype,       \
+                      .layout = (params)->layout})
 
 struct hr__picture {
     const uint8_t *data;  // encoded source, NULL if it is pixels

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a sample to a plan, on a host thread: read the file, parse the header,
 // keep the limits, fold the geometry, ask the engines, cut the stages. Each
-// once, but that a sample which had to wait for bytes begins anew: its file may
-// be another one by then.
+// once, with two exceptions: a sample that had to wait for bytes begins anew,
+// as its file may be another one by then; and a file that is longer than what
+// is read of it at first, and has several scans or no end marker, is parsed
+// again as a whole.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

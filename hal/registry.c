@@ -65,3 +65,19 @@ const struct hr__backend *hr__backend_find(const char *name, size_t len)
     hr__fail(HR_ENODEVICE, "this build has no such backend; it has: %s", all);
     return NULL;
 }
+
+const char *hr__backend_absent(int i)
+{
+    static const struct {
+        const char *name;
+        bool have;
+    } known[] = {
+        {"vaapi", HR_HAVE_VAAPI},
+        {"opencl", HR_HAVE_OPENCL},
+    };
+
+    for (size_t k = 0; k < sizeof(known) / sizeof(*known); k++)
+        if (!known[k].have && i-- == 0)
+            return known[k].name;
+    return NULL;
+}

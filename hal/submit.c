@@ -42,63 +42,28 @@ static bool check_dst(const struct hr_sample *s, int i, struct hr__device *dev,
     return goes_with(batch->dev, batch->device, i, dev);
 }
 
-// What an element of the destination is, and how many bytes all of them are.
-struct form {
-    enum hr_dtype dtype;
-    int c;
-    size_t bytes;
-};
-
-static struct form form_of(const struct hr_sample *s,
-                           const struct hr__batch *batch)
+// The destination of a sample that has one, but for where it lies.
+static struct hr__dst form_of(const struct hr_sample *s,
+                              const struct hr__batch *batch)
 {
-    const struct hr_image_params *p = s->out ? &s->out->params : NULL;
-    const struct hr_batch_params *q = batch ? &batch->pub.params : NULL;
-
-    if (p)
-        return (struct form){p->dtype, p->c,
-                             (size_t)p->w * (size_t)p->h * (size_t)p->c *
-                                 hr_dtype_size(p->dtype)};
-    return (struct form){q->dtype, q->c,
-                         (size_t)q->w * (size_t)q->h * (size_t)q->c *
-                             hr_dtype_size(q->dtype)};
+    return s->out ? HR__DST_OF(&s->out->params)
+                  : HR__DST_OF(&batch->pub.params);
 }
 
-// The destination of sample i, which has one.
+// All of it, of sample i.
 static void find_dst(const struct hr_sample *s, int i,
                      const struct hr__batch *batch,
                      const struct hr_job_params *params, struct hr__dst *dst)
 {
-    const struct hr_batch_params *p;
-    size_t at;
-
+    *dst = form_of(s, batch);
     if (s->out) {
-        const struct hr_image_params *q = &s->out->params;
-
-        *dst = (struct hr__dst){
-            .data = q->data,
-            .stride_c = q->stride_c,
-            .stride_h = q->stride_h,
-            .w = q->w,
-            .h = q->h,
-            .c = q->c,
-            .dtype = q->dtype,
-            .layout = q->layout,
-            .memory = ((const struct hr__image *)s->out)->device};
+        dst->memory = ((const struct hr__image *)s->out)->device;
         return;
     }
-    p = &batch->pub.params;
-    at = p->stride_n * (size_t)(params->first_slot + i);
-    *dst = (struct hr__dst){.data = p->data ? (uint8_t *)p->data + at : NULL,
-                            .stride_c = p->stride_c,
-                            .stride_h = p->stride_h,
-                            .w = p->w,
-                            .h = p->h,
-                            .c = p->c,
-                            .dtype = p->dtype,
-                            .layout = p->layout,
-                            .memory = batch->device,
-                            .at = at};
+    dst->memory = batch->device;
+    dst->at = batch->pub.params.stride_n * (size_t)(params->first_slot + i);
+    if (dst->data)
+        dst->data += dst->at;
 }
 
 static bool check_sample(const struct hr_sample *s, int i,
@@ -165,7 +130,7 @@ static bool same_normalize(const struct hr_normalize *a,
 static bool same_table(const struct hr_sample *a, const struct hr_sample *b,
                        const struct hr__batch *batch)
 {
-    struct form fa = form_of(a, batch), fb = form_of(b, batch);
+    struct hr__dst fa = form_of(a, batch), fb = form_of(b, batch);
 
     return fa.dtype == fb.dtype && fa.c == fb.c &&
            same_normalize(normalize_of(a), normalize_of(b));
@@ -180,6 +145,8 @@ static bool measure(struct sizes *z, const struct hr_sample *s, int n,
                     struct hr__device *dev, const struct hr__batch *batch,
                     const struct hr_job_params *params)
 {
+    struct hr__dst dst;
+
     *z = (struct sizes){0};
     for (int i = 0; i < n; i++) {
         if (!check_sample(&s[i], i, dev) ||
@@ -191,7 +158,9 @@ static bool measure(struct sizes *z, const struct hr_sample *s, int n,
             z->tables++;
         z->text += s[i].path ? strlen(s[i].path) + 1 : 0;
         z->text += s[i].name ? strlen(s[i].name) + 1 : 0;
-        z->bytes += s[i].size + form_of(&s[i], batch).bytes;
+        dst = form_of(&s[i], batch);
+        z->bytes += s[i].size + (size_t)dst.w * (size_t)dst.h * (size_t)dst.c *
+                                    hr_dtype_size(dst.dtype);
         // It may have to come to the host.
         if (s[i].image && !s[i].image->params.data)
             z->bytes += s[i].image->size;
