@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hal/guard/guard.h"
+#include "hal/engine/guard.h"
 
 extern const struct hr__backend hr__backend_minimal;
 

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "hal/backend.h"
+#include "hal/engine/engine.h"
 #include "kernels/layout.h"
 
 static inline uint64_t hr__kernel_round(uint64_t n, unsigned to)

@@ -14,7 +14,7 @@
 #include "bench_shim.h"
 #include "made.h"
 #include "cpu_fallback/cpu_ops.h"
-#include "hal/hal.h"
+#include "hal/job/work.h"
 #if HR_HAVE_OPENCL
 #include "backends/opencl/opencl.h"
 #endif

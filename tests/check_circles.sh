@@ -10,7 +10,7 @@
 set -euo pipefail
 
 # room, its objects by name, most loops
-rooms=('core ^hal/[^/]*$ 0'
+rooms=('core ^hal/ 0'
        'guard ^hal/guard/ 0'
        'cpu ^(backends/cpu|cpu_fallback)/ 0'
        'opencl ^backends/opencl/ 12'

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stages reconstruct and color as scalar C, from the packed coefficients
-// of hal/backend.h alone: what kernels that read that form must equal. Written
+// of hal/engine/payload.h alone: what kernels that read that form must equal. Written
 // to be read; nothing here is fast.
 #ifndef HEADRACE_TESTS_COEF_REFERENCE_H
 #define HEADRACE_TESTS_COEF_REFERENCE_H
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "hal/backend.h"
+#include "hal/engine/engine.h"
 
 // Whether the form holds together: sizes, records, values, escapes. NULL, or
 // what is wrong.

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fake_task.h"
-#include "hal/hal.h"
+#include "hal/job/work.h"
 
 struct fake_counts fake_counts;
 

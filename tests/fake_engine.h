@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 #include "fake_pixels.h"
-#include "hal/backend.h"
+#include "hal/engine/engine.h"
 
 enum fake_where {
     FAKE_THREAD,  // its own thread does the work

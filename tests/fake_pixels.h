@@ -4,7 +4,7 @@
 #ifndef HEADRACE_TESTS_FAKE_PIXELS_H
 #define HEADRACE_TESTS_FAKE_PIXELS_H
 
-#include "hal/backend.h"
+#include "hal/engine/engine.h"
 
 // Mistakes it makes on purpose, each in the stage of its name, whatever the
 // span: one level off in every 16th pixel, or red and blue chroma swapped.

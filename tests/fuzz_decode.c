@@ -8,7 +8,7 @@
 
 #include "fake_engine.h"
 #include "fuzz.h"
-#include "hal/hal.h"
+#include "hal/job/work.h"
 
 enum { CONTROL = 24, DEVICES = 3, MAX_LIST = 6 };
 

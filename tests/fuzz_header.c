@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "hal/header.h"
+#include "hal/facts/facts.h"
 
 static void check_good(const struct hr_info *info, size_t size)
 {

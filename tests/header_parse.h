@@ -4,7 +4,7 @@
 #ifndef HEADRACE_TESTS_HEADER_PARSE_H
 #define HEADRACE_TESTS_HEADER_PARSE_H
 
-#include "hal/header.h"
+#include "hal/facts/facts.h"
 #include "header_bytes.h"
 
 // What the last parse() said.

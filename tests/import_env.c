@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "backends/vaapi/vaapi.h"
-#include "hal/hal.h"
+#include "hal/job/work.h"
 
 struct imports imports;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // For tests of kernels/: OpenCL (of the backend only the table of calls), JPEG
-// files of every layout, and their coefficients packed as backend.h says.
+// files of every layout, and their coefficients packed as payload.h says.
 #ifndef KERNEL_ENV_H
 #define KERNEL_ENV_H
 
@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "backends/opencl/opencl.h"
-#include "hal/hal.h"
+#include "hal/job/work.h"
 #include "kernels/plan.h"
 
 // ---- kernel_env.c: a device, and batches on it ----------------------------

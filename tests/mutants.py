@@ -364,7 +364,7 @@ def summary(results):
 
 def self_test(runner):
     """Each way to end comes out as itself."""
-    def fault(name, old, new, tests, file="hal/table.c"):
+    def fault(name, old, new, tests, file="hal/shape/table.c"):
         return {"name": name, "area": "self-test", "file": file, "old": old,
                 "new": new, "tests": tests}
 

@@ -4,7 +4,7 @@
 #define HEADRACE_TESTS_OPENCL_PRIVATE_H
 
 #include "backends/opencl/opencl.h"
-#include "hal/hal.h"
+#include "hal/job/work.h"
 
 static inline struct ocl *opencl_private(hr_device dev)
 {

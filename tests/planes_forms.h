@@ -3,7 +3,7 @@
 #ifndef HEADRACE_TESTS_PLANES_FORMS_H
 #define HEADRACE_TESTS_PLANES_FORMS_H
 
-#include "hal/backend.h"
+#include "hal/engine/engine.h"
 
 enum planes_form {
     FORM_PACKED,     // one plane behind the other

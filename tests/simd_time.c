@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "hal/hal.h"
+#include "hal/job/work.h"
 
 // Best of many: others use the machine too.
 static double best_ns(void (*run)(void *bench), void *bench)

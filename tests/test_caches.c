@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "hal/certificate.h"
+#include "hal/trust/trust.h"
 #include "testing.h"
 
 enum { NOBODY = 65534, SOMEBODY = 12345, NOT_PRIVILEGED = 3 };

@@ -113,7 +113,7 @@ static void broken_files(void)
     rmdir(path);
 }
 
-// FNV-1a, as certificate_file.c ends its files.
+// FNV-1a, as trust/file.c ends its files.
 static uint64_t sum_of(const char *text, size_t size)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);

@@ -6,6 +6,7 @@
 
 #include "certificate_env.h"
 #include "cpu_fallback/specimen.h"
+#include "hal/trust/trust.h"
 
 static void failing(void)
 {

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "hal/compare.h"
+#include "hal/shape/shape.h"
 #include "testing.h"
 
 enum { N = 6 };

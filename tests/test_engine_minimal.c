@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "conformance.h"
-#include "hal/guard/guard.h"
+#include "hal/engine/guard.h"
 
 extern const struct hr__backend hr__backend_minimal;
 

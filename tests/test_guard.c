@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hal/guard/guard.h"
+#include "hal/engine/guard.h"
 #include "testing.h"
 
 enum { DEADLINE_MS = 200 };

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "hal/header_parts.h"
+#include "hal/facts/parts.h"
 #include "header_parse.h"
 #include "testing.h"
 

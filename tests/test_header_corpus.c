@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "corpus_list.h"
-#include "hal/header.h"
+#include "hal/facts/facts.h"
 #include "testing.h"
 
 // Columns of the manifest.

@@ -3,7 +3,7 @@
 #include <malloc.h>
 #include <string.h>
 
-#include "hal/hal.h"
+#include "hal/job/work.h"
 #include "testing.h"
 
 enum { CAP = 1 << 20 };

@@ -3,7 +3,7 @@
 #include <CUnit/CUnit.h>
 #include <stdio.h>
 
-#include "hal/header_parts.h"
+#include "hal/facts/parts.h"
 #include "header_bytes.h"
 #include "testing.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hal/hal.h"
+#include "hal/job/work.h"
 #include "naive.h"
 #include "testing.h"
 

@@ -7,7 +7,7 @@
 
 #include "backends/cpu/cpu.h"
 #include "cpu_fallback/planes.h"
-#include "hal/hal.h"
+#include "hal/job/work.h"
 #include "testing.h"
 
 // A sample of a device with two engines and the host.
@@ -43,7 +43,7 @@ static void stops(void)
 
     set_up();
     CHECK(!hr__task_stop(task), "nobody stops it");
-    atomic_store(&job.canceled, true);
+    atomic_store(&job.stop, HR_ECANCELED);
     CHECK(hr__task_stop(task), "a span");
     task->copy = (struct hr__copy){.memory = &memory, .to = &byte};
     CHECK(hr__task_stop(task), "a read");
@@ -51,8 +51,7 @@ static void stops(void)
     CHECK(hr__task_stop(task), "a write");
     task->copy = (struct hr__copy){.memory = &memory};
     CHECK(!hr__task_stop(task), "what clears is not stopped");
-    atomic_store(&job.canceled, false);
-    atomic_store(&job.expired, true);
+    atomic_store(&job.stop, HR_ETIMEDOUT);
     CHECK(!hr__task_stop(task), "nor if the job has run out of time");
 }
 

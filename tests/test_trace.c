@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "hal/trace.h"
+#include "hal/trace/trace.h"
 #include "testing.h"
 
 enum { PICTURES = 12, JOBS = 6 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hal/compare.h"
+#include "hal/shape/shape.h"
 #include "vaapi_env.h"
 
 // ---- One picture -----------------------------------------------------------

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "backends/vaapi/vaapi.h"
-#include "hal/hal.h"
+#include "hal/job/work.h"
 #include "testing.h"
 
 // One pixel of luma and its chroma: the bytes Y, U (Cb), V (Cr) as they stand

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "conformance.h"
-#include "hal/hal.h"
+#include "hal/job/work.h"
 #include "share_env.h"
 
 // ---- It is the same --------------------------------------------------------

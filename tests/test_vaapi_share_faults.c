@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "backends/vaapi/vaapi.h"
-#include "hal/hal.h"
+#include "hal/job/work.h"
 #include "share_env.h"
 
 enum {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hal/hal.h"
+#include "hal/job/work.h"
 #include "testing.h"
 
 static struct hr__state_facts facts(int state)

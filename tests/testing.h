@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "decode_files.h"
-#include "hal/hal.h"
+#include "hal/job/work.h"
 
 enum { TEST_NOT_RUN = 77 };
 

@@ -20,7 +20,7 @@
 #include "cpu_fallback/arena.h"
 #include "cpu_fallback/cpu_ops.h"
 #include "cpu_fallback/decode.h"
-#include "hal/backend.h"
+#include "hal/engine/engine.h"
 
 // What an idle worker keeps of its arena.
 enum { CPU_KEEP = 4 << 20 };

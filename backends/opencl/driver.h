@@ -10,7 +10,7 @@
 // After the header that chooses the version
 #include <CL/cl_ext.h>
 
-#include "hal/backend.h"
+#include "hal/engine/engine.h"
 
 // ---- loader.c --------------------------------------------------------------
 

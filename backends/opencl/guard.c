@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the guard (hal/guard/guard.h) asks of this engine.
+// What the guard (hal/engine/guard.h) asks of this engine.
 #include "backends/opencl/opencl.h"
 
 // Most time to stop in; and with a program to be kept.

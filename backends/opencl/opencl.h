@@ -48,8 +48,8 @@
 
 #include "backends/opencl/batch.h"
 #include "backends/opencl/driver.h"
-#include "hal/backend.h"
-#include "hal/guard/guard.h"
+#include "hal/engine/engine.h"
+#include "hal/engine/guard.h"
 #include "kernels/layout.h"
 
 // ---- device.c --------------------------------------------------------------

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the guard (hal/guard/guard.h) asks of this engine.
+// What the guard (hal/engine/guard.h) asks of this engine.
 #include "backends/vaapi/vaapi.h"
 
 // Takes the slot's task, in front of a list.

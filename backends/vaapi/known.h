@@ -9,7 +9,7 @@
 #include <va/va_drmcommon.h>
 #include <va/va_vpp.h>
 
-#include "hal/backend.h"
+#include "hal/engine/engine.h"
 
 // ---- loader.c ----------------------------------------------------------------
 

@@ -52,7 +52,7 @@
 #include <stdatomic.h>
 
 #include "backends/vaapi/known.h"
-#include "hal/guard/guard.h"
+#include "hal/engine/guard.h"
 
 struct va;  // one opened device
 

@@ -5,9 +5,8 @@
 //
 //   CLOSED --3 strikes--> OPEN --rest over--> probation --ok--> CLOSED
 //                          ^----------------- failed ------------|
-#include "hal/guard/breaker.h"
 
-#include "hal/backend.h"
+#include "hal/engine/guard.h"
 
 enum { STRIKES = 3 };
 #define REST_MIN INT64_C(1000000000)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The clock thread: whose call takes too long, which tasks the device has had
 // for too long, and what stays in the queue of one that does not answer.
-#include "hal/guard/guard.h"
+#include "hal/engine/guard.h"
 
 // So many late calls, each within an hour of the one before.
 enum { LATE_CALLS = 3 };

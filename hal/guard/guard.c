@@ -2,7 +2,7 @@
 // Calls to the driver, and what their outcomes mean for the device.
 #include <stdio.h>
 
-#include "hal/guard/guard.h"
+#include "hal/engine/guard.h"
 
 int64_t hr__guard_deadline(const struct hr__engine *e)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The guard's queue: tasks that wait for lane 0.
-#include "hal/guard/guard.h"
+#include "hal/engine/guard.h"
 
 static struct hr__task **last_of(struct hr__task **list)
 {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hal/guard/guard.h"
+#include "hal/engine/guard.h"
 
 // Least time to open in; and the most, while the driver works on a busy
 // machine.

@@ -149,7 +149,7 @@ struct hr_difference {
                               // (rounded)
     int x, y, c;              // the first with the largest difference
     bool alike;               // as alike as two honest ways of scaling make
-                              // one picture (the rule: hal/compare.c)
+                              // one picture (the rule: shape/compare.c)
 };
 // Compares b with a: same size, channels and element type, the layout may be
 // another; both on the host, and nothing writes them now. normalize: what the

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The room base: status, log, clock, heap, threads, files kept on disk. What
+// engines may use of it is in engine/base.h; this is the rest.
+#ifndef HR__BASE_H
+#define HR__BASE_H
+
+#include "hal/engine/base.h"
+
+// What this room knows of a device, which begins with it.
+struct hr__device_head {
+    struct hr_device_t pub;  // first
+    _Atomic uint64_t heap_allocations;
+};
+
+int64_t hr__deadline(int64_t timeout_ns);  // now + timeout; < 0: never
+bool hr__on_library_thread(void);
+bool hr__is_library_thread(pid_t tid);  // of this process
+
+// Set by tests: 1 = the next allocation or thread start fails, 2 = the one
+// after it, ...; 0 = none. Each failure is passed on as HR_ENOMEM.
+void hr__test_fail_alloc(int64_t nth, bool for_ever);
+int64_t hr__test_allocs(void);    // so far, of all devices
+bool hr__test_should_fail(void);  // for other resources: threads, fds
+
+#endif

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// Images and batches: pixels with a queue of turns.
+#include <stdio.h>
+#include <string.h>
+
+#include "hal/device/device.h"
+
+// What images and batches share: one picture's extent in memory.
+struct plane {
+    int w, h, c;
+    enum hr_dtype dtype;
+    enum hr_layout layout;
+    size_t *stride_c, *stride_h;
+    const void *data;
+};
+
+// Fills strides that are 0, checks the others. *size = bytes to the last
+// element's end.
+static bool plane_layout(struct plane *p, size_t *size)
+{
+    size_t elem = hr_dtype_size(p->dtype), row, used;
+    bool planar = p->layout == HR_NCHW;
+
+    if (p->w < 1 || p->h < 1 || (p->c != 1 && p->c != 3) ||
+        p->w > HR_MAX_SIDE || p->h > HR_MAX_SIDE ||
+        (unsigned)p->dtype > HR_U8 || (unsigned)p->layout > HR_NHWC)
+        return false;
+    if (!planar)
+        *p->stride_c = 0;  // there is none, whatever the caller says
+    row = (size_t)p->w * elem * (planar ? 1 : (size_t)p->c);
+    if (!*p->stride_h)
+        *p->stride_h = row;
+    used = *p->stride_h * (size_t)(p->h - 1) + row;
+    if (planar && !*p->stride_c)
+        *p->stride_c = *p->stride_h * (size_t)p->h;
+    if (*p->stride_h < row || *p->stride_h % elem ||
+        *p->stride_h > SIZE_MAX / 4 / HR_MAX_SIDE || (uintptr_t)p->data % elem)
+        return false;
+    if (!planar)
+        return *size = used, true;
+    // Planes may lie in any order that does not overlap: also row by row.
+    if (*p->stride_c % elem || *p->stride_c > SIZE_MAX / 8 ||
+        (p->c > 1 && *p->stride_c < used &&
+         (*p->stride_c < row || *p->stride_c * (size_t)p->c > *p->stride_h)))
+        return false;
+    *size = used + *p->stride_c * (size_t)(p->c - 1);
+    return true;
+}
+
+// The memory that params ask for, if it is not the caller's: *heap or *made,
+// and *data of it.
+static enum hr_status get_memory(struct hr__device *dev, enum hr_memory *kind,
+                                 size_t size, bool clear, bool apart,
+                                 void **data, void **heap,
+                                 struct hr__memory **made)
+{
+    enum hr_status status;
+
+    if (*data)
+        return HR_OK;
+    if (*kind) {
+        status = hr__memory_alloc(dev, *kind, size, clear, apart, made);
+        if (status)
+            return status;
+        if (*made)
+            return *data = (*made)->host, HR_OK;
+        *kind = HR_MEMORY_HOST;
+    }
+    if (!(*heap = *data = hr__alloc(dev, size)))
+        return hr__fail(HR_ENOMEM, "out of memory");
+    memset(*heap, 0, size);
+    return HR_OK;
+}
+
+static bool memory_valid(enum hr_memory memory, const void *data)
+{
+    return (unsigned)memory <= HR_MEMORY_DEVICE && !(memory && data);
+}
+
+// The reason is in hr_last_error(); says of what.
+static void fail_of(const char *what, int w, int h, int c)
+{
+    char text[192];
+
+    snprintf(text, sizeof(text), "%s", hr_last_error());
+    hr__fail(hr_last_status(), "%s of %dx%dx%d: %s", what, w, h, c, text);
+}
+
+hr_image hr__image_make(struct hr__device *dev,
+                        const struct hr_image_params *params, bool clear)
+{
+    struct hr__image *image = NULL;
+    struct hr_image_params p;
+    struct plane plane;
+    size_t size;
+
+    if (!params) {
+        hr__fail(HR_EINVAL, "image: no params");
+        return NULL;
+    }
+    p = *params;
+    plane = (struct plane){p.w,      p.h,         p.c,         p.dtype,
+                           p.layout, &p.stride_c, &p.stride_h, p.data};
+    if (!memory_valid(p.memory, p.data) || !plane_layout(&plane, &size)) {
+        hr__fail(HR_EINVAL, "image of %dx%dx%d: size, type, memory or strides",
+                 p.w, p.h, p.c);
+        return NULL;
+    }
+    atomic_fetch_add(&dev->refs, 1);
+    if (!(image = hr__alloc(dev, sizeof(*image)))) {
+        hr__fail(HR_ENOMEM, "out of memory");
+        goto error;
+    }
+    memset(image, 0, sizeof(*image));
+    if (get_memory(dev, &p.memory, size, clear, false, &p.data, &image->memory,
+                   &image->device))
+        goto error;
+    image->pub.params = p;
+    image->pub.size = size;
+    if (hr__on_device(image->device))
+        image->pub.native = image->device->native;
+    image->dev = dev;
+    atomic_init(&image->refs, 1);
+    hr__cond_init(&image->idle);
+    return &image->pub;
+error:
+    hr__free(image);
+    hr__device_unref(dev);
+    fail_of("image", p.w, p.h, p.c);
+    return NULL;
+}
+
+hr_image hr_image_retain(hr_image handle)
+{
+    if (handle)
+        atomic_fetch_add(&((struct hr__image *)handle)->refs, 1);
+    return handle;
+}
+
+static void unref(struct hr__image *image)
+{
+    struct hr__device *dev;
+
+    if (!image || atomic_fetch_sub(&image->refs, 1) != 1)
+        return;
+    dev = image->dev;
+    if (image->pub.params.free_fn)
+        image->pub.params.free_fn(image->pub.params.free_ctx);
+    pthread_cond_destroy(&image->idle);
+    hr__free(image->memory);
+    hr__memory_free(image->device);
+    hr__free(image);
+    hr__device_unref(dev);
+}
+
+void hr_image_release(hr_image *handle)
+{
+    if (!handle)
+        return;
+    // The child of a fork has no business with the parent's memory.
+    if (*handle && !hr__device_forked(((struct hr__image *)*handle)->dev))
+        unref((struct hr__image *)*handle);
+    *handle = NULL;
+}
+
+enum hr_status hr_image_wait(hr_image handle, int64_t timeout_ns)
+{
+    struct hr__image *image = (struct hr__image *)handle;
+    int64_t end = hr__deadline(timeout_ns);
+    enum hr_status status = HR_OK;
+
+    if (!image)
+        return hr__fail(HR_EINVAL, "no image");
+    if (hr__device_forked(image->dev))
+        return hr__fail(HR_EFORK, "image made before fork");
+    hr__graph_lock();
+    while (image->track.writers)
+        if (!hr__graph_wait(&image->idle, end))
+            break;
+    status = image->track.writers   ? HR_ETIMEDOUT
+             : image->track.dropped ? image->track.dropped
+                                    : image->track.status;
+    hr__graph_unlock();
+    if (status)
+        hr__fail(status, "image of %dx%d: %s", image->pub.params.w,
+                 image->pub.params.h, hr_status_text(status));
+    return status;
+}
+
+// ---- Batches -------------------------------------------------------------------
+
+static bool batch_layout(struct hr_batch_params *p, size_t *size)
+{
+    struct plane plane = {p->w,      p->h,         p->c,         p->dtype,
+                          p->layout, &p->stride_c, &p->stride_h, p->data};
+    size_t one, rest, elem = hr_dtype_size(p->dtype);
+
+    if (p->n < 1 || !plane_layout(&plane, &one))
+        return false;
+    if (!p->stride_n)
+        p->stride_n = one;
+    return p->stride_n >= one && p->stride_n % elem == 0 &&
+           hr__mul(&rest, p->stride_n, (size_t)p->n - 1) &&
+           rest <= SIZE_MAX / 2 && (*size = rest + one, true);
+}
+
+hr_batch hr__batch_make(struct hr__device *dev,
+                        const struct hr_batch_params *params)
+{
+    struct hr__batch *batch = NULL;
+    struct hr_batch_params p;
+    size_t size, slots;
+
+    if (!params) {
+        hr__fail(HR_EINVAL, "batch: no params");
+        return NULL;
+    }
+    p = *params;
+    if (!memory_valid(p.memory, p.data) || !batch_layout(&p, &size)) {
+        hr__fail(HR_EINVAL,
+                 "batch of %dx%dx%dx%d: size, type, memory or strides", p.n,
+                 p.c, p.h, p.w);
+        return NULL;
+    }
+    atomic_fetch_add(&dev->refs, 1);
+    if (!hr__mul(&slots, sizeof(batch->slots[0]), (size_t)p.n) ||
+        !(batch = hr__alloc(dev, sizeof(*batch) + slots))) {
+        hr__fail(HR_ENOMEM, "out of memory");
+        goto error;
+    }
+    memset(batch, 0, sizeof(*batch) + slots);
+    if (get_memory(dev, &p.memory, size, true, true, &p.data, &batch->memory,
+                   &batch->device))
+        goto error;
+    batch->pub.params = p;
+    batch->pub.size = size;
+    if (hr__on_device(batch->device))
+        batch->pub.native = batch->device->native;
+    batch->dev = dev;
+    atomic_init(&batch->refs, 1);
+    return &batch->pub;
+error:
+    hr__free(batch);
+    hr__device_unref(dev);
+    fail_of("batch", p.w, p.h, p.c);
+    return NULL;
+}
+
+void hr__batch_unref(struct hr__batch *batch)
+{
+    struct hr__device *dev;
+
+    if (!batch || atomic_fetch_sub(&batch->refs, 1) != 1)
+        return;
+    dev = batch->dev;
+    hr__free(batch->memory);
+    hr__memory_free(batch->device);
+    hr__free(batch);
+    hr__device_unref(dev);
+}
+
+void hr_batch_destroy(hr_batch *handle)
+{
+    if (!handle)
+        return;
+    if (*handle && !hr__device_forked(((struct hr__batch *)*handle)->dev))
+        hr__batch_unref((struct hr__batch *)*handle);
+    *handle = NULL;
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an engine may do of a sample: what it offers, without what its
+// certificate denies it, what is not tested now, and what it lost by wrong
+// pixels.
+#include "hal/device/device.h"
+
+void hr__device_offer(struct hr__device *dev, int i,
+                      const struct hr__picture *pic, struct hr__offer *out)
+{
+    struct hr__engine *e = dev->engines[i];
+    int kind = pic->data ? hr__jpeg_kind(&pic->info) : -1;
+    uint32_t refused =
+        dev->refused[i][kind < 0 ? HR_NUM_KINDS : kind][pic->tier];
+
+    e->backend->offer(e, pic, out);
+    if (dev->probing && !e->host)
+        out->spans &= i ? 0 : dev->probing;
+    else if (dev->probing && dev->num_engines == 1)
+        out->spans &= dev->probing;
+    if (out->spans & refused)
+        out->why |= HR_WHY_CERTIFICATE;
+    out->spans &= ~refused;
+    if (atomic_load(&dev->mismatched) >> i & 1) {
+        out->spans = 0;
+        out->why |= HR_WHY_MISMATCH;
+    }
+}
+
+const struct hr_certificate_record *hr__certificate_record(
+    const struct hr_certificate *cert, uint32_t span, int kind)
+{
+    for (int i = 0; i < cert->num_records; i++) {
+        const struct hr_certificate_record *r = &cert->records[i];
+
+        if (HR__SPAN_BIT(r->span.first, r->span.last) == span &&
+            (r->kind == HR_KIND_ALL || (int)r->kind == kind))
+            return r;
+    }
+    return NULL;
+}

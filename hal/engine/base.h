@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// For engines and the HAL alike: errors, the log, time, memory, threads, and what
+// is kept on disk (hal/base/).
+#ifndef HR__ENGINE_BASE_H
+#define HR__ENGINE_BASE_H
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <headrace/headrace.h>
+
+struct hr__device;
+
+// Sets hr_last_status() and hr_last_error() of this thread; returns status.
+enum hr_status hr__fail(enum hr_status status, const char *fmt, ...)
+    HR_PRINTF(2, 3);
+
+// To the device's log.
+void hr__log(struct hr__device *dev, enum hr_log_level level, const char *fmt,
+             ...) HR_PRINTF(3, 4);
+
+// CLOCK_MONOTONIC in nanoseconds.
+int64_t hr__now(void);
+// Conditions by that clock. wait: false if the deadline has passed; INT64_MAX =
+// never.
+void hr__cond_init(pthread_cond_t *cond);
+bool hr__cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
+                   int64_t deadline);
+
+// Extends a deadline by a second at a time while the driver works: while its
+// threads use CPU time, or a process that it has started runs (a linker). A
+// hung driver sleeps and gets no extension after the first. Ends a minute of
+// such work later, or at `most`. What the rest of the process does is not
+// asked.
+struct hr__patience {
+    int64_t deadline, most;
+    const pthread_t *caller;  // the thread that is in the driver; may be NULL
+    int64_t cpu, used;        // CPU time when it was looked at last; ns that
+                              // it has worked since
+    int looks;
+};
+bool hr__wait_longer(struct hr__patience *p);
+
+// Runs fn, which may hang in a driver, on a thread of its own; false if it has
+// not come back in time, or never began. arg is of hr__alloc(): it is the
+// caller's again after true, and freed when fn no longer uses it after false.
+bool hr__call_with_deadline(void (*fn)(void *arg), void *arg,
+                            int64_t timeout_ns);
+
+// Drivers that were touched before fork() hang the child. *user: the process
+// that has used this one, from the first call with use. HR_EFORK with the
+// reason: a parent has.
+enum hr_status hr__fork_check(_Atomic pid_t *user, bool use, const char *what);
+
+// Which loaded library has that address: its build id, or else its file's size,
+// date and name. One line without its end; "" if none has it.
+void hr__library_text(uintptr_t address, char *text, size_t size);
+
+// What the library keeps on disk: files in $XDG_CACHE_HOME/headrace, or in
+// ~/.cache/headrace; in no folder for a program with more rights than its user
+// (secure_getenv()). Read only if nobody else can have written it: folder and
+// file belong to the effective user or to root, and others may not write there.
+//
+// open: a descriptor of a regular file, at its begin; -1: as if there were
+// none, and why says so if something is there ("" if not). write: the parts as
+// one file, there with all its bytes or not at all; false with errno. name:
+// without '/'.
+enum { HR__CACHE_WHY = 160 };
+int hr__cache_open(const char *name, size_t *size, char why[HR__CACHE_WHY]);
+bool hr__cache_write(const char *name, const struct iovec *parts, int n);
+// False: there are not so many bytes.
+bool hr__read_all(int fd, void *to, size_t size);
+
+// The only way the library gets heap memory: counted, and failed on purpose
+// by tests. dev may be NULL. Memory is 64-byte aligned, not cleared.
+void *hr__alloc(struct hr__device *dev, size_t size);
+void hr__free(void *mem);
+
+// Starts a thread of the library with all signals blocked. The only way: the
+// HAL must know its threads (they may not take a device down), and tests fail
+// them. False if the system says no.
+bool hr__thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg);
+
+// *out = a * b; false if it does not fit.
+static inline bool hr__mul(size_t *out, size_t a, size_t b)
+{
+    return !__builtin_mul_overflow(a, b, out);
+}
+
+#endif

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// For engines: a sample with all that is known of it before an engine starts.
+// Plain data.
+#ifndef HR__ENGINE_PICTURE_H
+#define HR__ENGINE_PICTURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <headrace/headrace.h>
+
+struct hr__engine;
+
+enum {
+    HR__MAX_ENGINES = 4,  // in the chain of one device, the CPU included
+    HR__MAX_STEPS = 8,    // resample steps of one sample
+};
+
+// ---- Geometry: what crop, resize and flip come to --------------------------
+
+struct hr__rect {
+    int x, y, w, h;
+};
+
+// One resample step, in the order in which it happens:
+//   in  -> keep src -> mirror (pre) -> resize to rs (box, filter)
+//       -> keep win -> transpose, mirror (post) -> out
+// Several steps follow each other when an op list is not one of these.
+struct hr__step {
+    int in_w, in_h;       // the picture this step reads
+    struct hr__rect src;  // inside it; the filter sees nothing else
+    bool pre_x, pre_y;    // mirrored before the filter
+    bool resized;         // false: rs is src, the filter does not run
+    float box[4];         // Pillow's box, relative to src
+    int rs_w, rs_h;
+    enum hr_filter filter;
+    bool v_first;         // the vertical pass comes before the horizontal one
+                          // (with 8 bits between them, as always)
+    struct hr__rect win;  // of the resized picture; may leave it (padding:
+                          // what lies outside is byte 0)
+    bool transpose, post_x, post_y;
+    int out_w, out_h;
+};
+
+struct hr__geometry {
+    int num_steps;  // >= 1
+    struct hr__step steps[HR__MAX_STEPS];
+};
+
+// The weights of one axis of a step, made once here for every engine
+// (hal/shape/axis.c; Pillow src/libImaging/Resample.c precompute_coeffs): output i
+// = sum of n[i] input samples from lo[i] on, in coordinates of the step's
+// input; 22 fraction bits. Mirroring before and after is already in it.
+struct hr__axis {
+    int out;              // outputs that lie inside the resized picture
+    int pad_before;       // outputs of win that lie outside, before them
+    int taps, stride;     // largest n; weights from output to output
+    int32_t *lo, *n, *w;  // [out], [out], [out * stride]
+    int src_lo, src_hi;   // inputs that are read: [src_lo, src_hi)
+    bool identity;        // every output is input src_lo + i
+};
+
+// Bytes that hr__axis_build() needs at mem (8-byte aligned). which: 0 = x,
+// 1 = y.
+size_t hr__axis_size(const struct hr__step *step, int which);
+// At most so many inputs come into one output.
+int hr__axis_taps(const struct hr__step *step, int which);
+void hr__axis_build(struct hr__axis *axis, const struct hr__step *step,
+                    int which, void *mem);
+
+// ---- The picture: everything that is known before an engine starts ---------
+
+// The store stage as a table; hal/shape/table.c makes it once per job.
+struct hr__table {
+    float f32[3][256];
+    uint16_t f16[3][256];
+    uint8_t u8[3][256];
+    bool u8_identity;
+};
+
+// Memory that an engine made, see memory_alloc. What else it must know of it
+// the engine keeps behind this struct.
+struct hr__memory {
+    struct hr__engine *owner;
+    size_t size;
+    void *host;  // NULL: device memory; else the host may use it as its own
+    struct hr_native native;
+};
+
+// Where the tensor shall be. data is NULL only for the engine whose own memory
+// that is: it writes it in place, at byte `at`. Everybody else has data.
+struct hr__dst {
+    uint8_t *data;
+    size_t stride_c, stride_h;  // bytes
+    int w, h, c;
+    enum hr_dtype dtype;
+    enum hr_layout layout;
+    struct hr__memory *memory;  // NULL: ordinary host memory
+    size_t at;
+};
+// Of struct hr_image_params or hr_batch_params (its first slot), on the host.
+#define HR__DST_OF(params)                            \
+    ((struct hr__dst){.data = (params)->data,         \
+                      .stride_c = (params)->stride_c, \
+                      .stride_h = (params)->stride_h, \
+                      .w = (params)->w,               \
+                      .h = (params)->h,               \
+                      .c = (params)->c,               \
+                      .dtype = (params)->dtype,       \
+                      .layout = (params)->layout})
+
+struct hr__picture {
+    const uint8_t *data;  // encoded source, NULL if it is pixels
+    size_t size;
+    struct hr_info info;    // of the encoded source
+    hr_image image;         // or the source pixels (u8): its size and layout
+    const uint8_t *pixels;  // and where it begins on the host; NULL only
+    struct hr__memory *memory;  // for the engine that owns its memory, where
+                                // it begins at byte 0
+    int width, height;          // of the source
+    enum hr_mode mode;          // of the decode
+    int channels;               // 3 or 1, what color..store carry
+    struct hr__geometry geo;
+    const struct hr__table *table;
+    struct hr__dst dst;
+    enum hr_tier tier;
+    const struct hr_limits *limits;
+};
+
+// First stage of a picture: HR_ENTROPY, or HR_RESAMPLE if it is pixels.
+static inline enum hr_stage hr__picture_first(const struct hr__picture *pic)
+{
+    return pic->data ? HR_ENTROPY : HR_RESAMPLE;
+}
+
+// What keeps a JPEG decoder of whole scans, Huffman and 8 bits from it, besides
+// colours and chroma: HR_WHY_*; HR_WHY_FORMAT alone, if it is no JPEG.
+unsigned hr__why_not_baseline(const struct hr_info *info);
+
+#endif

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// What users call with a device, or with NULL for the default one: finds the
+// device and makes one call down.
+#include <string.h>
+
+#include "hal/entry/entry.h"
+
+// ---- Memory -----------------------------------------------------------------
+
+hr_image hr_image_create(hr_device handle, const struct hr_image_params *params)
+{
+    struct hr__device *dev = hr__device_get(handle);
+    hr_image image = dev ? hr__image_make(dev, params, true) : NULL;
+
+    hr__device_unref(dev);
+    return image;
+}
+
+hr_batch hr_batch_create(hr_device handle, const struct hr_batch_params *params)
+{
+    struct hr__device *dev = hr__device_get(handle);
+    hr_batch batch = dev ? hr__batch_make(dev, params) : NULL;
+
+    hr__device_unref(dev);
+    return batch;
+}
+
+enum hr_status hr_device_native(hr_device handle, struct hr_native_device *out)
+{
+    struct hr__device *dev;
+    struct hr__engine *e;
+
+    if (!out)
+        return hr__fail(HR_EINVAL, "no struct to fill in");
+    memset(out, 0, sizeof(*out));
+    if (!(dev = hr__device_get(handle)))
+        return hr_last_status();
+    if ((e = hr__memory_owner(dev)) && e->backend->native)
+        e->backend->native(e, out);
+    hr__device_unref(dev);
+    return HR_OK;
+}
+
+hr_image hr_move(hr_device handle, hr_image src, enum hr_memory memory)
+{
+    struct hr__image *from = (struct hr__image *)src;
+    struct hr__device *dev = NULL;
+    struct hr_image_params p;
+    hr_image out = NULL;
+
+    if (!src) {
+        hr__fail(HR_EINVAL, "no image");
+        return NULL;
+    }
+    if (!(dev = hr__device_get(handle)))
+        return NULL;
+    if (hr__device_forked(from->dev)) {
+        hr__fail(HR_EFORK, "image made before fork");
+    } else if (from->device && from->dev != dev) {
+        hr__fail(HR_EINVAL, "an image in memory of another device (%s)",
+                 from->dev->pub.name);
+    } else if (src->params.memory == memory) {
+        out = hr_image_retain(src);
+    } else {
+        p = src->params;
+        p.memory = memory;
+        p.data = NULL;
+        p.free_fn = NULL;
+        out = hr__image_make(dev, &p, false);
+        if (out && !hr__move((struct hr__image *)out, from))
+            hr_image_release(&out);
+    }
+    hr__device_unref(dev);
+    return out;
+}
+
+// ---- Jobs -------------------------------------------------------------------
+
+hr_job hr_submit(hr_device handle, const struct hr_sample *samples, int n,
+                 hr_batch to, const struct hr_job_params *params)
+{
+    static const struct hr_job_params none;
+    struct hr__batch *batch = (struct hr__batch *)to;
+    struct hr__device *dev;
+    hr_job job;
+
+    if (!samples || n < 1 || n > 1 << 20) {
+        hr__fail(HR_EINVAL, "submit: %d samples", n);
+        return NULL;
+    }
+    params = params ? params : &none;
+    if ((unsigned)params->tier > HR_FAST ||
+        (unsigned)params->on_error > HR_ON_ERROR_SKIP) {
+        hr__fail(HR_EINVAL, "submit: unknown tier or on_error");
+        return NULL;
+    }
+    // Of what is the default now a batch of before knows nothing.
+    handle = !handle && batch ? &batch->dev->pub : handle;
+    if (!(dev = hr__device_get(handle)))
+        return NULL;
+    job = hr__submit(dev, samples, n, batch, params);
+    hr__device_unref(dev);
+    return job;
+}
+
+enum hr_status hr_wait_all(hr_device handle, int64_t timeout_ns)
+{
+    int64_t deadline = hr__deadline(timeout_ns);
+    struct hr__device *dev = hr__device_get(handle);
+    enum hr_status status;
+
+    if (!dev)
+        return hr_last_status();
+    status = hr__wait_all(dev, deadline);
+    hr__device_unref(dev);
+    return status;
+}
+
+// ---- The device -------------------------------------------------------------
+
+void hr_device_stats(hr_device handle, struct hr_stats *stats)
+{
+    struct hr__device *dev = hr__device_get(handle);
+
+    memset(stats, 0, sizeof(*stats));
+    if (!dev)
+        return;
+    pthread_mutex_lock(&dev->lock);
+    *stats = dev->stats;
+    stats->heap_allocations = atomic_load_explicit(&dev->head.heap_allocations,
+                                                   memory_order_relaxed);
+    stats->bytes_in_flight = dev->used;
+    stats->device_bytes = atomic_load(&dev->device_bytes);
+    stats->peak_device_bytes = atomic_load(&dev->peak_device_bytes);
+    pthread_mutex_unlock(&dev->lock);
+    hr__device_unref(dev);
+}
+
+void hr_device_profile(hr_device handle, struct hr_profile *out)
+{
+    struct hr__device *dev = hr__device_get(handle);
+
+    _Static_assert((int)HR_PROFILE_ENGINES == (int)HR__MAX_ENGINES,
+                   "room for the whole chain");
+    memset(out, 0, sizeof(*out));
+    if (!dev)
+        return;
+    out->num_engines = dev->num_engines;
+    for (int i = 0; i < dev->num_engines; i++)
+        hr__meter_read(&dev->engines[i]->meter, &out->engines[i]);
+    out->room_waits = atomic_load(&dev->waits[HR__WAIT_ROOM]);
+    out->room_wait_ns = atomic_load(&dev->wait_ns[HR__WAIT_ROOM]);
+    out->result_waits = atomic_load(&dev->waits[HR__WAIT_RESULT]);
+    out->result_wait_ns = atomic_load(&dev->wait_ns[HR__WAIT_RESULT]);
+    pthread_mutex_lock(&dev->lock);
+    out->jobs_in_flight = dev->num_jobs;
+    out->peak_jobs = dev->peak_jobs;
+    out->samples_in_flight = dev->num_samples;
+    out->peak_samples = dev->peak_samples;
+    out->bytes_in_flight = dev->used;
+    out->peak_bytes = dev->stats.peak_bytes;
+    pthread_mutex_unlock(&dev->lock);
+    hr__device_unref(dev);
+}
+
+const char *hr_jpeg_library(void)
+{
+    int n;
+    const struct hr__backend *const *table = hr__backends(&n);
+
+    return table[n - 1]->jpeg_library();
+}

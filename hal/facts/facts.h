@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The room facts: what a header says of an encoded picture, by our own parsers:
+// no allocation, no library, time linear in the bytes looked at. Every limit is
+// checked here, before an engine sees a byte. header.c knows the formats, jpeg.c
+// and png.c read them, exif.c finds the orientation; kind.c says how a JPEG is
+// sampled, reference.c whose pictures are made.
+#ifndef HR__FACTS_H
+#define HR__FACTS_H
+
+#include "hal/base/base.h"
+
+// Why a picture was refused: a clause without file name and offset.
+struct hr__header_error {
+    int64_t offset;  // of the byte that is wrong; -1 = none in particular
+    char text[160];
+};
+
+// *out = *in with its defaults filled in; in may be NULL or out.
+void hr__limits_default(struct hr_limits *out, const struct hr_limits *in);
+
+// Reads the header of size bytes at data. whole: they are the complete file;
+// else they are its first part, and HR_PENDING asks for more of it.
+//
+// Of a complete file the markers behind the first scan are read too where
+// they matter: the scans of a progressive or multi-scan JPEG are counted, and
+// info->ends looks for the end marker behind trailing bytes. Of a part,
+// info->scans is 1 and info->ends false: see hr__header_ends().
+//
+// Accepts what libjpeg-turbo 2.1.5 starts to decode to three 8-bit channels,
+// if it begins like a JPEG to Pillow (FF D8 FF). Other statuses are those of
+// hr_probe(); *err (may be NULL) is set with each of them. *info holds what
+// was read. Threads: any.
+enum hr_status hr__header_parse(const uint8_t *data, size_t size, bool whole,
+                                const struct hr_limits *limits,
+                                struct hr_info *info,
+                                struct hr__header_error *err);
+
+// Whether a file of this format ends as it should, from its last bytes.
+enum { HR__TAIL = 12 };
+bool hr__header_ends(enum hr_format format, const uint8_t *tail, size_t size);
+
+// probe.c: hr_probe_path(), but the text is in *err, without the path.
+enum hr_status hr__probe_file(const char *path, const struct hr_limits *limits,
+                              struct hr_info *info,
+                              struct hr__header_error *err);
+
+// kind.c: the kind of a JPEG, enum hr_jpeg_kind; -1: none of them.
+int hr__jpeg_kind(const struct hr_info *info);
+
+#endif

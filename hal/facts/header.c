@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which format it is.
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hal/facts/parts.h"
+
+// ---- What it is if it is neither ---------------------------------------------
+
+static const struct magic {
+    uint8_t at, len;
+    const char *bytes, *name;
+} magics[] = {
+    {0, 6, "GIF87a", "a GIF picture"},
+    {0, 6, "GIF89a", "a GIF picture"},
+    {8, 4, "WEBP", "a WebP picture"},
+    {0, 2, "BM", "a BMP picture"},
+    {0, 4, "II*\0", "a TIFF picture"},
+    {0, 4, "MM\0*", "a TIFF picture"},
+    {0, 8, "\0\0\0\fjP  ", "a JPEG 2000 picture"},
+    {0, 4, "\xFF\x4F\xFF\x51", "a JPEG 2000 codestream"},
+    {0, 8, "\0\0\0\fJXL ", "a JPEG XL picture"},
+    {0, 2, "\xFF\x0A", "a JPEG XL codestream"},
+    {4, 8, "ftypheic", "a HEIF picture"},
+    {4, 8, "ftypmif1", "a HEIF picture"},
+    {4, 8, "ftypavif", "an AVIF picture"},
+    {0, 4, "8BPS", "a Photoshop document"},
+    {0, 4, "%PDF", "a PDF document"},
+    {0, 4, "PK\3\4", "a ZIP archive"},
+    {0, 2, "\x1F\x8B", "gzip data"},
+    {0, 4, "\x89PNG", "a PNG damaged by a text-mode transfer"},
+    {0, 6, "\xEF\xBF\xBD\xEF\xBF\xBD", "a file that was converted as text"},
+};
+
+// Whether the text behind white space begins with word, whatever its case.
+static bool begins(const uint8_t *p, size_t n, const char *word)
+{
+    while (n && isspace(*p)) {
+        p++;
+        n--;
+    }
+    for (; *word; word++, p++, n--)
+        if (!n || tolower(*p) != *word)
+            return false;
+    return true;
+}
+
+static const char *foreign_name(const uint8_t *p, size_t n)
+{
+    for (size_t i = 0; i < sizeof(magics) / sizeof(*magics); i++) {
+        const struct magic *m = &magics[i];
+
+        if (n >= (size_t)m->at + m->len && !memcmp(p + m->at, m->bytes, m->len))
+            return m->name;
+    }
+    if (begins(p, n, "<!doctype html") || begins(p, n, "<html"))
+        return "an HTML page";
+    if (begins(p, n, "<svg") || begins(p, n, "<?xml"))
+        return "an SVG or XML text";
+    return NULL;
+}
+
+static enum hr_status not_ours(struct hr__header *h)
+{
+    const uint8_t *p = h->data;
+    size_t n = h->size < 256 ? h->size : 256;
+    const char *name = foreign_name(p, n);
+
+    if (!n)
+        return hr__header_fail(h, HR_EFORMAT, 0, "the file is empty");
+    if (name)
+        return hr__header_fail(h, HR_EFORMAT, 0, "%s, not a JPEG or PNG", name);
+    if (n < 4)
+        return hr__header_fail(h, HR_EFORMAT, 0,
+                               "%zu byte%s, neither a JPEG nor a PNG", n,
+                               n == 1 ? "" : "s");
+    return hr__header_fail(h, HR_EFORMAT, 0,
+                           "begins with %02X %02X %02X %02X, neither a JPEG "
+                           "nor a PNG",
+                           p[0], p[1], p[2], p[3]);
+}
+
+// ---- Entry -------------------------------------------------------------------
+
+static const uint8_t png_signature[8] = {0x89, 'P', 'N', 'G', 13, 10, 26, 10};
+static const uint8_t jpeg_prefix[3] = {0xFF, HR__JPEG_SOI, 0xFF};
+
+static bool has_prefix(const struct hr__header *h, const void *prefix, size_t n)
+{
+    return h->size >= n && !memcmp(h->data, prefix, n);
+}
+
+enum hr_status hr__header_parse(const uint8_t *data, size_t size, bool whole,
+                                const struct hr_limits *limits,
+                                struct hr_info *info,
+                                struct hr__header_error *err)
+{
+    struct hr__header_error none;
+    struct hr__header h = {.data = data,
+                           .size = size,
+                           .whole = whole,
+                           .info = info,
+                           .err = err ? err : &none};
+
+    hr__limits_default(&h.limits, limits);
+    *info = (struct hr_info){.orientation = 1};
+    // Pillow wants the third byte too (JpegImagePlugin.py, _accept).
+    if (has_prefix(&h, jpeg_prefix, 3))
+        info->format = HR_FORMAT_JPEG;
+    else if (has_prefix(&h, png_signature, 8))
+        info->format = HR_FORMAT_PNG;
+    else if (size && size < 3 && !memcmp(data, jpeg_prefix, size))
+        return hr__header_short(&h, "the first marker");
+    else if (size && size < 8 && !memcmp(data, png_signature, size))
+        return hr__header_short(&h, "the signature");
+    else
+        return not_ours(&h);
+
+    if (size > h.limits.file_bytes) {
+        hr__header_fail(&h, HR_ELIMIT, 0,
+                        "%zu encoded bytes is over the limit of %zu", size,
+                        h.limits.file_bytes);
+        h.err->offset = -1;
+        return HR_ELIMIT;
+    }
+    return info->format == HR_FORMAT_JPEG ? hr__header_jpeg(&h)
+                                          : hr__header_png(&h);
+}

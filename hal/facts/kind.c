@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kinds of JPEG, by how their components are sampled.
+#include "hal/facts/facts.h"
+
+static const char *const names[HR_NUM_KINDS] = {"gray",  "4:2:0", "4:2:2",
+                                                "4:4:0", "4:4:4", "4:1:1"};
+
+const char *hr_jpeg_kind_name(enum hr_jpeg_kind kind)
+{
+    return kind >= 0 && kind < HR_NUM_KINDS ? names[kind] : "";
+}
+
+int hr__jpeg_kind(const struct hr_info *info)
+{
+    static const uint8_t factors[HR_NUM_KINDS] = {0,    0x22, 0x21,
+                                                  0x12, 0x11, 0x41};
+
+    if (info->format != HR_FORMAT_JPEG)
+        return -1;
+    if (info->components == 1)
+        return HR_KIND_GRAY;
+    if (info->components != 3 || info->h[1] != 1 || info->v[1] != 1 ||
+        info->h[2] != 1 || info->v[2] != 1)
+        return -1;
+    for (int k = 1; k < HR_NUM_KINDS; k++)
+        if (factors[k] == (info->h[0] << 4 | info->v[0]))
+            return k;
+    return -1;
+}
+
+unsigned hr__why_not_baseline(const struct hr_info *info)
+{
+    unsigned why = 0;
+
+    if (info->format != HR_FORMAT_JPEG)
+        return HR_WHY_FORMAT;
+    if (info->process == HR_PROCESS_PROGRESSIVE)
+        why |= HR_WHY_PROGRESSIVE;
+    if (info->process == HR_PROCESS_LOSSLESS)
+        why |= HR_WHY_LOSSLESS;
+    if (info->arithmetic)
+        why |= HR_WHY_ARITHMETIC;
+    if (info->precision != 8)
+        why |= HR_WHY_PRECISION;
+    if (!info->interleaved && info->process != HR_PROCESS_PROGRESSIVE)
+        why |= HR_WHY_MULTISCAN;
+    return why;
+}

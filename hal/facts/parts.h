@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the header parser share; nobody else includes it.
+#ifndef HR__FACTS_PARTS_H
+#define HR__FACTS_PARTS_H
+
+#include "hal/facts/facts.h"
+
+struct hr__header {
+    const uint8_t *data;
+    size_t size;
+    bool whole;
+    struct hr_limits limits;  // defaults filled in
+    struct hr_info *info;
+    struct hr__header_error *err;  // never NULL
+};
+
+// Writes *err and returns status.
+enum hr_status hr__header_fail(struct hr__header *h, enum hr_status status,
+                               size_t offset, const char *fmt, ...)
+    HR_PRINTF(4, 5);
+// The data ends inside of what: HR_ETRUNCATED, or HR_PENDING for a part.
+enum hr_status hr__header_short(struct hr__header *h, const char *what);
+// Limits of pixels and side; info has the size. offset is where it stands.
+enum hr_status hr__header_check_size(struct hr__header *h, size_t offset);
+// Limits of what may stand before the first picture data: bytes up to end,
+// count segments.
+enum hr_status hr__header_check_room(struct hr__header *h, size_t offset,
+                                     size_t end, int count);
+
+static inline unsigned hr__be16(const uint8_t *p)
+{
+    return (unsigned)p[0] << 8 | p[1];
+}
+
+static inline uint32_t hr__be32(const uint8_t *p)
+{
+    return (uint32_t)hr__be16(p) << 16 | hr__be16(p + 2);
+}
+
+enum hr_status hr__header_png(struct hr__header *h);
+enum hr_status hr__header_jpeg(struct hr__header *h);
+
+// Orientation 1 .. 8 in a TIFF structure (an EXIF block without its "Exif"
+// prefix); 1 if there is none or it is damaged. Looks at no more than the
+// first 64 kB, one directory and 256 entries.
+int hr__exif_orientation(const uint8_t *tiff, size_t size);
+
+// ---- JPEG ------------------------------------------------------------------------
+
+enum {
+    HR__JPEG_TEM = 0x01,
+    HR__JPEG_SOF0 = 0xC0,
+    HR__JPEG_DHT = 0xC4,
+    HR__JPEG_JPG = 0xC8,
+    HR__JPEG_DAC = 0xCC,
+    HR__JPEG_RST0 = 0xD0,
+    HR__JPEG_RST7 = 0xD7,
+    HR__JPEG_SOI = 0xD8,
+    HR__JPEG_EOI = 0xD9,
+    HR__JPEG_SOS = 0xDA,
+    HR__JPEG_DQT = 0xDB,
+    HR__JPEG_DNL = 0xDC,
+    HR__JPEG_DRI = 0xDD,
+    HR__JPEG_DHP = 0xDE,
+    HR__JPEG_EXP = 0xDF,
+    HR__JPEG_APP0 = 0xE0,
+    HR__JPEG_APP1 = 0xE1,
+    HR__JPEG_APP14 = 0xEE,
+    HR__JPEG_APP15 = 0xEF,
+    HR__JPEG_SOF55 = 0xF7,  // JPEG-LS
+    HR__JPEG_COM = 0xFE,
+};
+
+#endif

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// The room job: what a job and its works are, and what rooms above do with them.
+// work.h is what the files of this room share.
+#ifndef HR__JOB_H
+#define HR__JOB_H
+
+#include "hal/device/device.h"
+
+// Where a work stands: work.c draws and decides it. A work is in the hands of
+// one thread, of one engine, or of one list at a time; whoever has it may
+// change this.
+enum hr__work_state {
+    HR__AWAY = -1,  // (not a state: somebody else has the work now)
+    HR__TURN,       // waits for its turns at images and batch slots
+    HR__HOST,       // waits in the host's queue
+    HR__PROBE,      // its header is read, which is all it wants
+    HR__PREPARE,    // its header is read, its geometry folded
+    HR__BYTES,      // asks for what that needs of the budget
+    HR__WAIT,       // waits for these bytes
+    HR__READ,       // the rest of its file is read
+    HR__PLAN,       // its stages are cut into spans
+    HR__FETCH,      // its source is copied to the host, for the next span
+    HR__SPAN,       // an engine has its next span
+    HR__FALL,       // a span failed: who else makes the picture?
+    HR__CHECK,      // the picture is there: shall it be looked at again?
+    HR__LOOK,       // it is copied to the host for that
+    HR__AGAIN,      // the CPU makes it again
+    HR__MADE,       // the picture is there, and judged
+    HR__BRING,      // it is copied from the host to where it belongs
+    HR__MOVE,       // may it move bytes, the only thing it wants?
+    HR__MOVING,     // they are copied
+    HR__END,        // it ends as its outcome says
+    HR__CLEAR,      // its destination is cleared, because it failed
+    HR__DONE,       // result, memory, turns: all is given back
+    HR__NUM_STATES,
+};
+
+// Whose a task is; changed in work.c and task.c only.
+//   IDLE -> RUNNING <-> CLAIMED -> IDLE
+//                  \-> GIVEN_UP (by the watchdog, for ever)
+// The host's tasks are CLAIMED from the start: nobody takes memory from them.
+enum hr__slot_state { HR__IDLE, HR__RUNNING, HR__CLAIMED, HR__GIVEN_UP };
+
+// One task struct per engine of the chain, so that one that a hung engine
+// still holds is never used again.
+struct hr__slot {
+    struct hr__task task;  // first
+    struct hr__work *work;
+    atomic_int state;  // enum hr__slot_state
+    // For the watchdog: when the engine must have ended it; 0 = never. Negative
+    // while it waits in a queue, as far as is known: then only if the engine
+    // has not got on with anything else for so long.
+    _Atomic int64_t deadline;
+    int64_t begun;  // when an engine got it; 0 = not watched
+};
+
+struct hr__work {
+    struct hr__waiter wait;  // first
+    struct hr__job *job;
+    int index;
+    enum hr__work_state state;
+    struct hr_sample sample;  // ops, path and name point into the job
+    struct hr__picture pic;
+    struct hr__plan plan;
+    int at;                  // span of the plan at work
+    unsigned excluded;       // engines that failed it, bit per index
+    unsigned why;            // collected reasons
+    struct hr__outcome out;  // how it ends, as far as is known
+    struct hr__slot slots[HR__MAX_ENGINES];
+    bool prepared;  // it has had a plan: what fails is no header any more
+    bool upstream;  // device->lock
+    bool given_up;  // some engine may still read its memory
+    struct hr__payload payloads[HR_NUM_STAGES];   // [i] = made by span i
+    struct hr__payload kept[HR__MAX_ENGINES][2];  // in and out of spans that
+                                                  // were given up
+    int fd;                    // of its path, between PREPARE and READ; else -1
+    uint8_t *file;             // encoded bytes read from path, of the pool
+    size_t have;               // .. so many so far
+    int64_t part_begun;        // when it began to be read or prepared; 0 = not
+                               // watched
+    struct hr__copy copy;      // while it is copied; memory NULL: from host to
+                               // host
+    size_t copied;             // bytes of it
+    _Atomic int64_t latest;    // its task is overdue then, whatever the slot
+                               // says
+    uint8_t *source, *result;  // of the pool: pixels of device memory, on the
+                               // host for engines that cannot reach them
+    struct hr__check *check;   // its picture, while the CPU makes it again
+    struct hr__access reads, writes;
+    struct hr__work *next;  // in a list of this room that has it
+};
+
+struct hr__staged {
+    struct hr__work *head, **tail;
+    int count;
+};
+
+struct hr__job {
+    struct hr_job_t pub;  // first
+    struct hr__device *dev;
+    uint64_t id;      // from 1 on, in the process
+    int64_t begun;    // for the trace; 0 = not watched
+    atomic_int refs;  // the user, the call that begins it, the job itself
+                      // until done, and every task that was given up
+    struct hr_job_params params;
+    struct hr__batch *batch;
+    struct hr__table *tables;
+    struct hr__work *works;
+    struct hr_result *results;
+    size_t bytes;  // charged to the budget
+    bool moves;    // it makes no picture: not counted, nothing is cleared
+    bool here;     // .. and its caller waits: the host copies on its thread
+    struct hr_info *infos;  // not NULL: it only probes (probe_job.c)
+    atomic_int left;        // works that have not ended
+    // enum hr_status: HR_OK; or, if it shall end early, HR_ECANCELED or
+    // HR_ETIMEDOUT.
+    atomic_int stop;
+    bool stopped;      // the watchdog has seen that; device->lock
+    int64_t deadline;  // 0 = none
+
+    pthread_mutex_t lock;
+    pthread_cond_t done_cond;
+    bool done;                  // on_done, if any, has returned
+    struct hr__job *next_call;  // in the device's queue of callbacks
+    enum hr_status status;
+    int fd;  // -1 until asked for, and when the user has released it
+
+    // staging (device->lock)
+    int upstream;  // works on the host that may still be staged
+    struct hr__staged staged[HR__MAX_ENGINES];
+    struct hr__job *prev, *next;  // the device's list of jobs in flight
+};
+
+// submit.c
+// The bytes of the records of a job of n samples.
+size_t hr__job_size(int n);
+// A job of n works in a block of size bytes, its records first; bytes of the
+// budget are its own, for which it waits if params say so. It retains dev. NULL
+// with hr_last_error().
+struct hr__job *hr__job_admit(struct hr__device *dev, int n, size_t size,
+                              size_t bytes, const struct hr_job_params *params);
+// Queues for the turns named by reads.track and writes.track of its works, and
+// begins what may. The job may be gone afterwards, but for the reference of the
+// user's. begin: when the call began, of hr__watch_begin().
+void hr__job_begin(struct hr__job *job, int64_t begin);
+// hr_submit() with a device, arguments in range.
+hr_job hr__submit(struct hr__device *dev, const struct hr_sample *samples,
+                  int n, struct hr__batch *batch,
+                  const struct hr_job_params *params);
+// transfer_job.c: one of the two is on the host; what is not is of to's device.
+bool hr__move(struct hr__image *to, struct hr__image *from);
+
+// job.c: until nothing is in flight.
+enum hr_status hr__wait_all(struct hr__device *dev, int64_t deadline);
+static inline bool hr__job_stops(const struct hr__job *job)
+{
+    return atomic_load_explicit(&job->stop, memory_order_relaxed) != HR_OK;
+}
+static inline enum hr_status hr__stop_status(const struct hr__job *job)
+{
+    return (enum hr_status)atomic_load(&job->stop);
+}
+
+// release.c
+void hr__job_unref(struct hr__job *job);
+
+#endif

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// What jobs and their works tell the trace.
+#include "hal/job/work.h"
+
+static void of_work(struct hr__event *event, const struct hr__work *work)
+{
+    event->job = work->job->id;
+    event->sample = work->index;
+}
+
+void hr__watch_task(const struct hr__task *task, int64_t begin)
+{
+    const struct hr__slot *slot = (const struct hr__slot *)task;
+    struct hr__event event;
+
+    if (!begin || !hr__traced())
+        return;
+    event = hr__event(HR__EVENT_SPAN, NULL, begin, hr__now());
+    event.first = (uint8_t)task->span.first;
+    event.last = (uint8_t)task->span.last;
+    of_work(&event, slot->work);
+    hr__event_of_engine(
+        &event, slot->work->job->dev->engines[slot - slot->work->slots]);
+    hr__trace(&event);
+}
+
+void hr__watch_work(const struct hr__work *work, enum hr_part part,
+                    int64_t begin)
+{
+    struct hr__engine *host = hr__host(work->job->dev);
+    struct hr__event event;
+
+    if (!begin)
+        return;
+    event = hr__event(HR__EVENT_SPAN, hr_part_name(part), begin, hr__now());
+    of_work(&event, work);
+    hr__event_of_engine(&event, host);
+    hr__watch_sum(host, part, event.end - begin);
+    if (hr__traced())
+        hr__trace(&event);
+}
+
+void hr__watch_slot(const struct hr__slot *slot, struct hr__engine *e)
+{
+    struct hr__event event;
+
+    hr__count(&e->meter.tasks, 1);
+    if (e->host || !slot->begun || !hr__traced())
+        return;
+    event = hr__event(HR__EVENT_ASYNC, NULL, slot->begun, hr__now());
+    event.first = (uint8_t)slot->task.span.first;
+    event.last = (uint8_t)slot->task.span.last;
+    of_work(&event, slot->work);
+    hr__event_of_engine(&event, e);
+    hr__trace(&event);
+}
+
+static void job_event(const struct hr__job *job, struct hr__event event)
+{
+    event.job = job->id;
+    hr__event_of_engine(&event, job->dev->engines[0]);
+    hr__trace(&event);
+}
+
+void hr__watch_submit(struct hr__job *job, int64_t begin)
+{
+    if (!begin || !hr__traced())
+        return;
+    job_event(job, hr__event(HR__EVENT_SPAN, "submit", begin, hr__now()));
+    job_event(job, hr__event(HR__EVENT_SUBMIT, "job", begin, begin));
+}
+
+void hr__watch_callback(const struct hr__job *job, int64_t begin)
+{
+    if (begin && hr__traced())
+        job_event(job, hr__event(HR__EVENT_SPAN, "callback", begin, hr__now()));
+}
+
+void hr__watch_done(const struct hr__job *job, int64_t begin)
+{
+    int64_t now;
+
+    if (!begin || !hr__traced())
+        return;
+    now = hr__now();
+    job_event(job, hr__event(HR__EVENT_SPAN, "done", begin, now));
+    job_event(job, hr__event(HR__EVENT_DONE, "job", begin, begin));
+    if (job->begun)
+        job_event(job, hr__event(HR__EVENT_ASYNC, "job", job->begun, begin));
+}

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0
+// Submitting: check, admit, copy, take turns, hand over. Nothing here waits
+// for an engine; everything the job needs lies in one block of the pool.
+#include <string.h>
+
+#include "hal/job/work.h"
+
+// ---- Checking -------------------------------------------------------------------------
+
+// Host memory goes with every device, that of an engine with its own.
+static bool goes_with(const struct hr__device *its,
+                      const struct hr__memory *memory, int i,
+                      const struct hr__device *dev)
+{
+    if (its == dev)
+        return true;
+    if (hr__device_forked(its))
+        return hr__fail(HR_EFORK, "sample %d: memory made before fork", i),
+               false;
+    if (memory)
+        return hr__fail(HR_EINVAL, "sample %d: memory of another device (%s)",
+                        i, its->pub.name),
+               false;
+    return true;
+}
+
+// Whether sample i has a destination that it may write.
+static bool check_dst(const struct hr_sample *s, int i, struct hr__device *dev,
+                      const struct hr__batch *batch,
+                      const struct hr_job_params *params)
+{
+    const struct hr__image *out = (const struct hr__image *)s->out;
+    int64_t slot = (int64_t)params->first_slot + i;
+
+    if (out)
+        return goes_with(out->dev, out->device, i, dev);
+    if (!batch || slot < 0 || slot >= batch->pub.params.n)
+        return hr__fail(HR_EINVAL,
+                        "sample %d: no destination (slot %lld of %d)", i,
+                        (long long)slot, batch ? batch->pub.params.n : 0),
+               false;
+    return goes_with(batch->dev, batch->device, i, dev);
+}
+
+// The destination of a sample that has one, but for where it lies.
+static struct hr__dst form_of(const struct hr_sample *s,
+                              const struct hr__batch *batch)
+{
+    return s->out ? HR__DST_OF(&s->out->params)
+                  : HR__DST_OF(&batch->pub.params);
+}
+
+// All of it, of sample i.
+static void find_dst(const struct hr_sample *s, int i,
+                     const struct hr__batch *batch,
+                     const struct hr_job_params *params, struct hr__dst *dst)
+{
+    *dst = form_of(s, batch);
+    if (s->out) {
+        dst->memory = ((const struct hr__image *)s->out)->device;
+        return;
+    }
+    dst->memory = batch->device;
+    dst->at = batch->pub.params.stride_n * (size_t)(params->first_slot + i);
+    if (dst->data)
+        dst->data += dst->at;
+}
+
+static bool check_sample(const struct hr_sample *s, int i,
+                         struct hr__device *dev)
+{
+    const struct hr__image *image = (const struct hr__image *)s->image;
+    int sources = !!s->data + !!s->path + !!s->image;
+    char text[128];
+
+    if (sources != 1)
+        return hr__fail(HR_EINVAL,
+                        "sample %d: %d sources, must be one of "
+                        "data, path, image",
+                        i, sources),
+               false;
+    if (hr__ops_check(s->ops, s->num_ops, !s->image, text))
+        return hr__fail(HR_EINVAL, "sample %d: %s", i, text), false;
+    if (!image)
+        return true;
+    if (!goes_with(image->dev, image->device, i, dev))
+        return false;
+    if (s->image->params.dtype != HR_U8)
+        return hr__fail(HR_EINVAL, "sample %d: source images must be u8", i),
+               false;
+    if (s->image == s->out)
+        return hr__fail(HR_EINVAL,
+                        "sample %d: source and destination are the "
+                        "same image",
+                        i),
+               false;
+    return true;
+}
+
+// ---- The block ---------------------------------------------------------------------------
+
+static size_t round64(size_t n)
+{
+    return (n + 63) & ~(size_t)63;
+}
+
+static const struct hr_normalize *normalize_of(const struct hr_sample *s)
+{
+    const struct hr_op *last = s->num_ops ? &s->ops[s->num_ops - 1] : NULL;
+
+    return last && last->type == HR_OP_NORMALIZE ? &last->normalize : NULL;
+}
+
+// Ops that stand at the same place are copied once; so are equal tables.
+static bool same_ops(const struct hr_sample *a, const struct hr_sample *b)
+{
+    return a->ops == b->ops && a->num_ops == b->num_ops;
+}
+
+static bool same_normalize(const struct hr_normalize *a,
+                           const struct hr_normalize *b)
+{
+    if (!a || !b)
+        return a == b;
+    return a->arith == b->arith && a->table == b->table &&
+           !memcmp(a->mean, b->mean, sizeof(a->mean)) &&
+           !memcmp(a->std, b->std, sizeof(a->std));
+}
+
+static bool same_table(const struct hr_sample *a, const struct hr_sample *b,
+                       const struct hr__batch *batch)
+{
+    struct hr__dst fa = form_of(a, batch), fb = form_of(b, batch);
+
+    return fa.dtype == fb.dtype && fa.c == fb.c &&
+           same_normalize(normalize_of(a), normalize_of(b));
+}
+
+struct sizes {
+    size_t ops, text, tables, bytes;  // bytes: what the job will hold
+    size_t total;
+};
+
+static bool measure(struct sizes *z, const struct hr_sample *s, int n,
+                    struct hr__device *dev, const struct hr__batch *batch,
+                    const struct hr_job_params *params)
+{
+    struct hr__dst dst;
+
+    *z = (struct sizes){0};
+    for (int i = 0; i < n; i++) {
+        if (!check_sample(&s[i], i, dev) ||
+            !check_dst(&s[i], i, dev, batch, params))
+            return false;
+        if (!i || !same_ops(&s[i], &s[i - 1]))
+            z->ops += sizeof(struct hr_op) * (size_t)s[i].num_ops;
+        if (!i || !same_table(&s[i], &s[i - 1], batch))
+            z->tables++;
+        z->text += s[i].path ? strlen(s[i].path) + 1 : 0;
+        z->text += s[i].name ? strlen(s[i].name) + 1 : 0;
+        dst = form_of(&s[i], batch);
+        z->bytes += s[i].size + (size_t)dst.w * (size_t)dst.h * (size_t)dst.c *
+                                    hr_dtype_size(dst.dtype);
+        // It may have to come to the host.
+        if (s[i].image && !s[i].image->params.data)
+            z->bytes += s[i].image->size;
+    }
+    z->total = hr__job_size(n) + round64(sizeof(struct hr__table) * z->tables) +
+               round64(z->ops) + round64(z->text);
+    z->bytes += z->total;
+    return true;
+}
+
+// ---- Filling it ------------------------------------------------------------------------------
+
+struct fill {
+    struct hr_op *ops;
+    char *text;
+    int tables;
+};
+
+static const char *copy_text(struct fill *f, const char *text)
+{
+    size_t size;
+    char *to = f->text;
+
+    if (!text)
+        return NULL;
+    size = strlen(text) + 1;
+    f->text += size;
+    return memcpy(to, text, size);
+}
+
+static void fill_picture(struct hr__work *w)
+{
+    struct hr__picture *pic = &w->pic;
+
+    pic->tier = w->job->params.tier;
+    pic->limits = &w->job->dev->pub.params.limits;
+    pic->mode = w->sample.image ? HR_RGB : w->sample.ops[0].decode.mode;
+    pic->channels = pic->mode == HR_GRAY ? 1 : 3;
+}
+
+static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
+                      struct fill *f)
+{
+    struct hr__work *w = &job->works[i];
+    struct hr__dst *dst = &w->pic.dst;
+
+    w->sample = s[i];
+    w->sample.path = copy_text(f, s[i].path);
+    w->sample.name = copy_text(f, s[i].name);
+    hr_image_retain(s[i].image);
+    hr_image_retain(s[i].out);
+    if (s[i].image)
+        w->reads.track = &((struct hr__image *)s[i].image)->track;
+    w->writes.track = s[i].out ? &((struct hr__image *)s[i].out)->track
+                               : &job->batch->slots[job->params.first_slot + i];
+    if (i && same_ops(&s[i], &s[i - 1])) {
+        w->sample.ops = job->works[i - 1].sample.ops;
+    } else {
+        w->sample.ops = f->ops;
+        if (s[i].num_ops)
+            memcpy(f->ops, s[i].ops, sizeof(*f->ops) * (size_t)s[i].num_ops);
+        f->ops += s[i].num_ops;
+    }
+    find_dst(&s[i], i, job->batch, &job->params, dst);
+    if (!i || !same_table(&s[i], &s[i - 1], job->batch))
+        hr__table_build(&job->tables[f->tables++], normalize_of(&s[i]), dst->c,
+                        dst->dtype);
+    w->pic.table = &job->tables[f->tables - 1];
+    fill_picture(w);
+}
+
+static int64_t job_deadline(const struct hr_job_params *params)
+{
+    return params->timeout_ns > 0 ? hr__deadline(params->timeout_ns)
+                                  : INT64_MAX;
+}
+
+size_t hr__job_size(int n)
+{
+    return round64(sizeof(struct hr__job)) +
+           round64(sizeof(struct hr__work) * (size_t)n) +
+           round64(sizeof(struct hr_result) * (size_t)n);
+}
+
+// A job of n works in a block of size bytes of the pool, and what all jobs are
+// at first.
+static struct hr__job *make(struct hr__device *dev, int n, size_t size,
+                            size_t bytes, const struct hr_job_params *params)
+{
+    struct hr__job *job = hr__pool_get(&dev->pool, size);
+    size_t works = round64(sizeof(struct hr__work) * (size_t)n);
+    size_t head = hr__job_size(n);
+
+    if (!job)
+        return hr__fail(HR_ENOMEM, "out of memory for a job of %d", n), NULL;
+    // Tables are written whole; the rest must start as zero.
+    memset(job, 0, head);
+    job->works = (struct hr__work *)((char *)job + round64(sizeof(*job)));
+    job->results = (struct hr_result *)((char *)job->works + works);
+    job->tables = (struct hr__table *)((char *)job + head);
+    job->pub = (struct hr_job_t){&dev->pub, n, job->results, params->ctx,
+                                 hr_device_reference(&dev->pub)};
+    job->dev = dev;
+    job->params = *params;
+    job->bytes = bytes;
+    job->fd = -1;
+    job->deadline = job_deadline(params);
+    atomic_init(&job->refs, 3);
+    atomic_init(&job->left, n);
+    pthread_mutex_init(&job->lock, NULL);
+    hr__cond_init(&job->done_cond);
+    for (int i = 0; i < n; i++) {
+        struct hr__work *w = &job->works[i];
+
+        w->wait.dev = dev;
+        w->wait.stop = &job->stop;
+        w->job = job;
+        w->index = i;
+        w->fd = -1;
+        w->out.offset = -1;
+        for (int e = 0; e < HR__MAX_ENGINES; e++)
+            w->slots[e].work = w;
+        job->results[i].stage = HR_ENTROPY;
+        job->results[i].offset = -1;
+        job->results[i].status = HR_PENDING;
+    }
+    return job;
+}
+
+static void fill_job(struct hr__job *job, const struct sizes *z,
+                     const struct hr_sample *s, int n)
+{
+    struct fill f = {0};
+
+    f.ops = (struct hr_op *)((char *)job->tables +
+                             round64(sizeof(struct hr__table) * z->tables));
+    f.text = (char *)f.ops + round64(z->ops);
+    for (int i = 0; i < n; i++)
+        fill_work(job, i, s, &f);
+}
+
+static uint64_t next_id(void)
+{
+    static _Atomic uint64_t last;
+
+    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
+
+// graph lock held: from here on the watchdog knows the job, and it must not
+// look for blocked works before the turns are taken.
+static void enlist(struct hr__job *job)
+{
+    struct hr__device *dev = job->dev;
+
+    pthread_mutex_lock(&dev->lock);
+    job->next = dev->jobs;
+    if (dev->jobs)
+        dev->jobs->prev = job;
+    dev->jobs = job;
+    dev->num_jobs++;
+    dev->num_samples += job->pub.num_samples;
+    hr__watch_jobs(dev);
+    if (dev->watchdog.runs)
+        pthread_cond_signal(&dev->watchdog.wake);
+    pthread_mutex_unlock(&dev->lock);
+}
+
+// Takes the turns of all samples in one go, so that jobs are ordered as wholes.
+// Returns those that may start, linked by next.
+static struct hr__waiter *take_turns(struct hr__job *job)
+{
+    struct hr__waiter *ready = NULL, **end = &ready;
+
+    hr__graph_lock();
+    enlist(job);
+    for (int i = 0; i < job->pub.num_samples; i++) {
+        struct hr__work *w = &job->works[i];
+        struct hr__track *from = w->reads.track, *to = w->writes.track;
+
+        w->wait.blockers = from &&
+                           !hr__track_add(from, &w->reads, &w->wait, false);
+        w->wait.blockers += to &&
+                            !hr__track_add(to, &w->writes, &w->wait, true);
+        if (w->wait.blockers)
+            continue;
+        *end = &w->wait;
+        end = &w->wait.next;
+    }
+    *end = NULL;
+    hr__graph_unlock();
+    return ready;
+}
+
+static bool threads(struct hr__device *dev, const struct hr_job_params *params)
+{
+    // Deadlines need somebody who looks at the clock.
+    if ((params->timeout_ns > 0 || dev->num_engines > 1) &&
+        !hr__watchdog_start(dev))
+        return hr__fail(HR_ENOMEM, "cannot start the watchdog"), false;
+    if (params->on_done && !hr__callbacks_start(dev))
+        return hr__fail(HR_ENOMEM, "cannot start the thread for callbacks"),
+               false;
+    return true;
+}
+
+void hr__job_begin(struct hr__job *job, int64_t begin)
+{
+    job->id = next_id();
+    job->begun = begin;
+    hr__works_resume(take_turns(job));
+    hr__watch_submit(job, begin);
+    hr__job_unref(job);
+}
+
+struct hr__job *hr__job_admit(struct hr__device *dev, int n, size_t size,
+                              size_t bytes, const struct hr_job_params *params)
+{
+    int64_t deadline = job_deadline(params);
+    struct hr__job *job;
+    enum hr_status status;
+
+    if (!threads(dev, params))
+        return NULL;
+    status = hr__budget_admit(dev, bytes, params->wait_for_room, deadline);
+    if (status)
+        return hr__fail(status, "over the budget of %zu bytes",
+                        dev->pub.params.budget),
+               NULL;
+    if (!(job = make(dev, n, size, bytes, params))) {
+        hr__works_resume(hr__budget_return(dev, bytes));
+        return NULL;
+    }
+    atomic_fetch_add(&dev->refs, 1);
+    job->deadline = deadline;  // from before it waited
+    return job;
+}
+
+hr_job hr__submit(struct hr__device *dev, const struct hr_sample *samples,
+                  int n, struct hr__batch *batch,
+                  const struct hr_job_params *params)
+{
+    int64_t begin = hr__watch_begin();
+    struct hr__job *job;
+    struct sizes z;
+
+    if (!measure(&z, samples, n, dev, batch, params) ||
+        !(job = hr__job_admit(dev, n, z.total, z.bytes, params)))
+        return NULL;
+    job->batch = batch;
+    if (batch)
+        atomic_fetch_add(&batch->refs, 1);
+    fill_job(job, &z, samples, n);
+    hr__job_begin(job, begin);
+    return &job->pub;
+}

@@ -1,0 +1,551 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way of a work, from its turn to its end: the states, what happens in
+// each, and which comes next. Other files do what a state is about; where a
+// work goes is decided here, and nowhere else.
+//
+//   TURN -> HOST -> PREPARE -> BYTES -> READ -> PLAN -> SPAN.. -> CHECK -> MADE
+//             ^                  `-> WAIT                ^  `-> FALL         |
+//             `----------------------'                   `-FETCH   [BRING] <-'
+//   any -> END -> [CLEAR] -> DONE                                     `-> END
+//
+// enter() runs on whatever thread has the work and returns the next state; or
+// HR__AWAY, when an engine or a list has the work: it is not touched any more
+// then, as it may be anywhere, or gone. What comes back from an engine passes
+// back(), with how that went.
+//
+// Each thread has one list of works that are ready, and one loop that runs
+// them. Who makes works ready while the loop runs puts them to its end.
+#include <assert.h>
+#include <stdio.h>
+
+#include "hal/job/crosscheck.h"
+
+// ---- Before the picture ----------------------------------------------------
+
+static enum hr__work_state stopped(struct hr__work *w)
+{
+    w->out = (struct hr__outcome){.status = hr__stop_status(w->job),
+                                  .stage = w->out.stage,
+                                  .offset = -1};
+    return HR__END;
+}
+
+// Its turn has come. What an engine copies need not wait for the host; nor does
+// a caller who waits himself.
+static enum hr__work_state turn_has_come(struct hr__work *w)
+{
+    bool move = w->job->moves && !w->job->infos;
+
+    return move && (w->copy.memory || w->job->here) ? HR__MOVE : HR__HOST;
+}
+
+static enum hr__work_state next_on_host(struct hr__work *w)
+{
+    if (hr__job_stops(w->job))
+        return stopped(w);
+    if (w->job->infos)
+        return HR__PROBE;
+    return w->job->moves ? HR__MOVE : HR__PREPARE;
+}
+
+static enum hr__work_state probe(struct hr__work *w)
+{
+    hr__probe(w);
+    return HR__END;
+}
+
+static enum hr__work_state prepare(struct hr__work *w)
+{
+    if (hr__job_stops(w->job))
+        return stopped(w);
+    return hr__prepare_facts(w) ? HR__BYTES : HR__END;
+}
+
+static enum hr__work_state take_bytes(struct hr__work *w)
+{
+    return hr__budget_take(&w->wait) ? HR__READ : HR__WAIT;
+}
+
+// What waits holds neither memory nor a file: it begins anew. Nor do the lists
+// of other engines wait for it.
+static enum hr__work_state wait_for_bytes(struct hr__work *w)
+{
+    hr__prepare_drop(w);
+    hr__leave_upstream(w);
+    hr__works_resume(hr__budget_ungrant(&w->wait));
+    return hr__budget_wait(&w->wait) ? HR__PREPARE : HR__AWAY;
+}
+
+static enum hr__work_state read_rest(struct hr__work *w)
+{
+    return hr__prepare_read(w) ? HR__PLAN : HR__END;
+}
+
+static enum hr__work_state plan(struct hr__work *w)
+{
+    if (!hr__prepare_plan(w))
+        return HR__END;
+    w->prepared = true;
+    return HR__SPAN;
+}
+
+// ---- Spans -----------------------------------------------------------------
+
+// The work of the host's thread that is in hr__task_prepare(), while it is run;
+// and whether that thread has it now.
+static _Thread_local struct hr__work *at_hand;
+static _Thread_local bool taken;
+
+static enum hr__work_state begin_span(struct hr__work *w)
+{
+    switch (hr__reach(w)) {
+    case HR__NO_MEMORY:
+        return HR__END;
+    case HR__MUST_FETCH:
+        return HR__FETCH;
+    default:
+        taken |= hr__hand_over(w, w == at_hand);
+        return HR__AWAY;
+    }
+}
+
+// The next engine must not be given what is not there.
+static enum hr__work_state made_nothing(struct hr__work *w)
+{
+    w->out = (struct hr__outcome){.status = HR_EDEVICE,
+                                  .why = HR_WHY_FAILED,
+                                  .stage = w->plan.spans[w->at].span.last,
+                                  .offset = -1,
+                                  .text = "the device reports success, but has "
+                                          "left nothing to go on from"};
+    return HR__FALL;
+}
+
+static enum hr__work_state span_is_back(struct hr__work *w,
+                                        const struct hr__outcome *out)
+{
+    struct hr__device *dev = w->job->dev;
+    struct hr_result *r = &w->job->results[w->index];
+    struct hr_span span = w->plan.spans[w->at].span;
+
+    w->out = *out;
+    if (out->status)
+        return HR__FALL;
+    if (!hr__payload_made(w))
+        return made_nothing(w);
+    r->spans[r->num_spans++] = (struct hr_span_result){
+        span, dev->engines[w->plan.spans[w->at].engine]->name};
+    if (span.last == HR_RECONSTRUCT && dev->tap &&
+        hr__payload_map(&w->payloads[w->at]))
+        dev->tap(dev->tap_ctx, w->index, &w->payloads[w->at]);
+    return ++w->at < w->plan.num_spans ? HR__SPAN : HR__CHECK;
+}
+
+static enum hr__work_state fall_back(struct hr__work *w)
+{
+    struct hr__outcome failed = w->out;
+    int engine = hr__engine_to_leave(w);
+
+    if (!hr__may_fall_back(w, engine))
+        return HR__END;
+    // It would have been made elsewhere, had nobody stopped it.
+    if (hr__job_stops(w->job))
+        return stopped(w);
+    hr__fall_back(w, engine);
+    if (hr__prepare_plan(w))
+        return HR__SPAN;
+    w->out = failed;
+    return HR__END;
+}
+
+// ---- The picture is there --------------------------------------------------
+
+static enum hr__work_state check(struct hr__work *w)
+{
+    if (!hr__check_wanted(w))
+        return HR__MADE;
+    // What an engine stored in its own memory is looked at on the host.
+    if (w->pic.dst.data)
+        return HR__AGAIN;
+    return hr__copy_look(w) ? HR__LOOK : HR__MADE;
+}
+
+static enum hr__work_state make_again(struct hr__work *w)
+{
+    return hr__check_begin(w) ? HR__SPAN : HR__MADE;
+}
+
+// What a check has to say comes before the result leaves the host.
+static enum hr__work_state judge(struct hr__work *w)
+{
+    hr__check_end(w);
+    return !w->out.status && hr__copy_bring(w) ? HR__BRING : HR__END;
+}
+
+static enum hr__work_state end(struct hr__work *w)
+{
+    // What the CPU could not make again was made nevertheless, and may have to
+    // leave the host.
+    if (w->check)
+        return HR__MADE;
+    if (!hr__clears(w))
+        return HR__DONE;
+    if (hr__copy_clear(w))
+        return HR__CLEAR;
+    if (!hr__on_device(w->pic.dst.memory))
+        hr__dst_clear(&w->pic.dst);
+    return HR__DONE;
+}
+
+// ---- Copies ----------------------------------------------------------------
+
+static enum hr__work_state move(struct hr__work *w)
+{
+    enum hr_status input = w->sample.image ? hr__input_status(w) : HR_OK;
+
+    if (hr__job_stops(w->job))
+        return stopped(w);
+    if (!input)
+        return HR__MOVING;
+    w->out = (struct hr__outcome){.status = HR_EINPUT,
+                                  .stage = w->out.stage,
+                                  .offset = -1};
+    snprintf(w->out.text, sizeof(w->out.text), "its source image failed: %s",
+             hr_status_text(input));
+    return HR__END;
+}
+
+// A result that cannot be looked at has been made nevertheless; one that cannot
+// be cleared has failed before.
+static enum hr__work_state copied(struct hr__work *w,
+                                  const struct hr__outcome *out)
+{
+    if (w->state == HR__LOOK)
+        return out->status ? HR__MADE : HR__AGAIN;
+    if (w->state == HR__CLEAR) {
+        if (out->status)
+            hr__log(w->job->dev, HR_LOG_WARN,
+                    "sample %d failed and could not be cleared: %s", w->index,
+                    out->text[0] ? out->text : hr_status_text(out->status));
+        return HR__DONE;
+    }
+    if (out->status || w->state == HR__MOVING) {
+        w->out = *out;
+        w->out.stage = w->state == HR__FETCH ? HR_RESAMPLE : HR_STORE;
+    }
+    if (out->status || w->state != HR__FETCH)
+        return HR__END;
+    w->pic.pixels = w->source;
+    return HR__SPAN;
+}
+
+static enum hr__work_state copy(struct hr__work *w)
+{
+    struct hr__outcome out = {.offset = -1, .stage = HR_STORE};
+
+    if (!w->copied)
+        hr__leave_upstream(w);
+    return hr__copy_next(w, &out) ? HR__AWAY : copied(w, &out);
+}
+
+static enum hr__work_state copy_is_back(struct hr__work *w,
+                                        const struct hr__outcome *out)
+{
+    return !out->status && hr__copy_more(w) ? w->state : copied(w, out);
+}
+
+// ---- The host's queue, and the end -----------------------------------------
+
+// Stopped while it was in the queue.
+static enum hr__work_state not_taken(struct hr__work *w,
+                                     const struct hr__outcome *out)
+{
+    enum hr_stage stage = w->out.stage;
+
+    w->out = *out;
+    w->out.stage = stage;
+    return HR__END;
+}
+
+static enum hr__work_state queue_at_host(struct hr__work *w);
+static enum hr__work_state finish(struct hr__work *w);
+
+// ---- The table -------------------------------------------------------------
+
+#define TO(state) (UINT32_C(1) << (state))
+
+static const struct state {
+    struct hr__state_facts facts;
+    enum hr__work_state (*enter)(struct hr__work *w);
+    enum hr__work_state (*back)(struct hr__work *w,
+                                const struct hr__outcome *out);
+} states[HR__NUM_STATES] = {
+    [HR__TURN] = {.facts = {"TURN",
+                            "waits for its turn at images and batch slots",
+                            TO(HR__HOST) | TO(HR__MOVE) | TO(HR__END)}},
+    [HR__HOST] = {.facts = {"HOST", "is in the host's queue",
+                            TO(HR__PROBE) | TO(HR__PREPARE) | TO(HR__MOVE) |
+                                TO(HR__END)},
+                  .enter = queue_at_host,
+                  .back = not_taken},
+    [HR__PROBE] = {.facts = {"PROBE", "the header is all that is wanted",
+                             TO(HR__END)},
+                   .enter = probe},
+    [HR__PREPARE] = {.facts = {"PREPARE",
+                               "the header is read, the geometry folded",
+                               TO(HR__BYTES) | TO(HR__END)},
+                     .enter = prepare},
+    [HR__BYTES] = {.facts = {"BYTES", "asks for working memory",
+                             TO(HR__READ) | TO(HR__WAIT)},
+                   .enter = take_bytes},
+    [HR__WAIT] = {.facts = {"WAIT", "waits for working memory",
+                            TO(HR__HOST) | TO(HR__PREPARE) | TO(HR__END)},
+                  .enter = wait_for_bytes},
+    [HR__READ] = {.facts = {"READ", "the rest of the file is read",
+                            TO(HR__PLAN) | TO(HR__END)},
+                  .enter = read_rest},
+    [HR__PLAN] = {.facts = {"PLAN", "the stages are cut into spans",
+                            TO(HR__SPAN) | TO(HR__END)},
+                  .enter = plan},
+    [HR__FETCH] = {.facts = {"FETCH", "its source is copied to the host",
+                             TO(HR__FETCH) | TO(HR__SPAN) | TO(HR__END)},
+                   .enter = copy,
+                   .back = copy_is_back},
+    [HR__SPAN] = {.facts = {"SPAN", "an engine has the next span",
+                            TO(HR__SPAN) | TO(HR__FETCH) | TO(HR__FALL) |
+                                TO(HR__CHECK) | TO(HR__END)},
+                  .enter = begin_span,
+                  .back = span_is_back},
+    [HR__FALL] = {.facts = {"FALL",
+                            "a span failed: who else makes the picture?",
+                            TO(HR__SPAN) | TO(HR__END)},
+                  .enter = fall_back},
+    [HR__CHECK] = {.facts = {"CHECK",
+                             "made: is it one of those to be looked at again?",
+                             TO(HR__LOOK) | TO(HR__AGAIN) | TO(HR__MADE)},
+                   .enter = check},
+    [HR__LOOK] = {.facts = {"LOOK", "the result is copied to the host for that",
+                            TO(HR__LOOK) | TO(HR__AGAIN) | TO(HR__MADE)},
+                  .enter = copy,
+                  .back = copy_is_back},
+    [HR__AGAIN] = {.facts = {"AGAIN", "put aside; the CPU makes it again",
+                             TO(HR__SPAN) | TO(HR__MADE)},
+                   .enter = make_again},
+    [HR__MADE] = {.facts = {"MADE", "the picture is there, and judged",
+                            TO(HR__BRING) | TO(HR__END)},
+                  .enter = judge},
+    [HR__BRING] = {.facts = {"BRING",
+                             "the result is copied to where it belongs",
+                             TO(HR__BRING) | TO(HR__END)},
+                   .enter = copy,
+                   .back = copy_is_back},
+    [HR__MOVE] = {.facts = {"MOVE",
+                            "moving bytes is all that is wanted: may it begin?",
+                            TO(HR__MOVING) | TO(HR__END)},
+                  .enter = move},
+    [HR__MOVING] = {.facts = {"MOVING", "they are copied",
+                              TO(HR__MOVING) | TO(HR__END)},
+                    .enter = copy,
+                    .back = copy_is_back},
+    [HR__END] = {.facts = {"END", "it ends as its outcome says",
+                           TO(HR__MADE) | TO(HR__CLEAR) | TO(HR__DONE)},
+                 .enter = end},
+    [HR__CLEAR] = {.facts = {"CLEAR", "it failed: its destination is cleared",
+                             TO(HR__CLEAR) | TO(HR__DONE)},
+                   .enter = copy,
+                   .back = copy_is_back},
+    [HR__DONE] = {.facts = {"DONE", "result, memory and turns are given back",
+                            0},
+                  .enter = finish},
+};
+
+struct hr__state_facts hr__state_facts(enum hr__work_state state)
+{
+    return states[state].facts;
+}
+
+// ---- The loop --------------------------------------------------------------
+
+static _Thread_local struct {
+    bool runs;
+    struct hr__work *head, **tail;
+} ready;
+
+static void goes_to(struct hr__work *w, enum hr__work_state next)
+{
+    assert(states[w->state].facts.next & TO(next));
+    w->state = next;
+}
+
+static void put(struct hr__work *w)
+{
+    if (!ready.head)
+        ready.tail = &ready.head;
+    w->next = NULL;
+    *ready.tail = w;
+    ready.tail = &w->next;
+}
+
+static struct hr__work *take(void)
+{
+    struct hr__work *w = ready.head;
+
+    if (w)
+        ready.head = w->next;
+    return w;
+}
+
+static void advance(struct hr__work *w)
+{
+    enum hr__work_state next;
+
+    while ((next = states[w->state].enter(w)) != HR__AWAY)
+        goes_to(w, next);
+}
+
+static void run(void)
+{
+    struct hr__work *w;
+
+    if (ready.runs)
+        return;
+    ready.runs = true;
+    while ((w = take()))
+        advance(w);
+    ready.runs = false;
+}
+
+// Those behind it that go to the same host go with it.
+static enum hr__work_state queue_at_host(struct hr__work *w)
+{
+    struct hr__work *list = w, **end = &w->next;
+    const struct hr__device *dev = w->job->dev;
+
+    while (ready.head && ready.head->state == HR__HOST &&
+           ready.head->job->dev == dev) {
+        *end = take();
+        end = &(*end)->next;
+    }
+    *end = NULL;
+    hr__queue_at_host(list);
+    return HR__AWAY;
+}
+
+static enum hr__work_state finish(struct hr__work *w)
+{
+    hr__works_resume(hr__work_finish(w));
+    return HR__AWAY;
+}
+
+void hr__works_resume(struct hr__waiter *list)
+{
+    for (struct hr__waiter *next; list; list = next) {
+        struct hr__work *w = (struct hr__work *)list;
+
+        next = list->next;
+        goes_to(w, w->state == HR__TURN ? turn_has_come(w) : HR__HOST);
+        put(w);
+    }
+    run();
+}
+
+void hr__works_stop(struct hr__waiter *list)
+{
+    for (struct hr__waiter *next; list; list = next) {
+        struct hr__work *w = (struct hr__work *)list;
+
+        next = list->next;
+        goes_to(w, stopped(w));
+        put(w);
+    }
+    run();
+}
+
+// ---- The engines' doors ----------------------------------------------------
+
+static void comes_back(struct hr__work *w, const struct hr__outcome *out)
+{
+    goes_to(w, states[w->state].back(w, out));
+    put(w);
+    run();
+}
+
+bool hr__task_prepare(struct hr__task *task)
+{
+    struct hr__work *w = hr__work_of(task);
+
+    if (w->state == HR__SPAN)
+        return true;
+    goes_to(w, next_on_host(w));
+    // The host's thread is in no loop: this is the only work that is ready.
+    at_hand = w;
+    taken = false;
+    ready.runs = true;
+    advance(w);
+    ready.runs = false;
+    at_hand = NULL;
+    run();
+    return taken;
+}
+
+void hr__task_done(struct hr__task *task, const struct hr__outcome *out)
+{
+    struct hr__slot *slot = (struct hr__slot *)task;
+    struct hr__work *w = slot->work;
+
+    if (atomic_exchange(&slot->state, HR__IDLE) == HR__GIVEN_UP) {
+        // The driver came back after all. Nobody waits for it any more.
+        hr__job_unref(w->job);
+        return;
+    }
+    atomic_store(&slot->deadline, 0);
+    // What is only taken from a queue is no sign of life.
+    if (!hr__task_stop(task))
+        hr__clock_alive(slot);
+    if (!task->copy.memory)
+        hr__watch_slot(slot, w->job->dev->engines[slot - w->slots]);
+    comes_back(w, out);
+}
+
+// What the hung engine reads and makes must stay till it comes back.
+static void keep_payloads(struct hr__work *w, int engine)
+{
+    for (int i = 0; i < 2; i++) {
+        int made_by = w->at - 1 + i;
+
+        if (made_by < 0)
+            continue;
+        w->kept[engine][i] = w->payloads[made_by];
+        w->payloads[made_by] = (struct hr__payload){0};
+    }
+}
+
+bool hr__give_up(struct hr__slot *slot)
+{
+    struct hr__work *w = slot->work;
+    struct hr__job *job = w->job;
+    int running = HR__RUNNING;
+    struct hr__outcome out = {.status = HR_ETIMEDOUT,
+                              .why = HR_WHY_TIMEOUT,
+                              .offset = -1,
+                              .text = "the device did not answer in time"};
+
+    // It may have come back since, and hold the work's next span.
+    if (!hr__clock_over(slot, hr__now()))
+        return false;
+    // Before the exchange: the engine may come back right after it.
+    atomic_fetch_add(&job->refs, 1);
+    if (!atomic_compare_exchange_strong(&slot->state, &running, HR__GIVEN_UP)) {
+        hr__job_unref(job);
+        return false;
+    }
+    out.stage = slot->task.span.first;
+    w->given_up = true;
+    if (!slot->task.copy.memory)
+        keep_payloads(w, (int)(slot - w->slots));
+    pthread_mutex_lock(&job->dev->lock);
+    job->dev->stats.abandoned++;
+    pthread_mutex_unlock(&job->dev->lock);
+    comes_back(w, &out);
+    return true;
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The planner: five stages, cut into spans. A pure function of the offers, so
+// it is tested without any device.
+//
+// Backwards over the stages: best[s] is the best way to do stages s .. STORE.
+// A way is better if it leaves fewer stages to engines late in the chain
+// (the weight of a stage is the engine's place), then if it has fewer spans.
+#include <string.h>
+
+#include "hal/shape/shape.h"
+
+struct way {
+    int cost;  // -1 = none
+    int spans;
+    int last;  // of the first span
+    int engine;
+};
+
+static bool better(int cost, int spans, const struct way *than)
+{
+    if (than->cost < 0)
+        return true;
+    return cost != than->cost ? cost < than->cost : spans < than->spans;
+}
+
+static void best_from(struct way *best, int s, const struct hr__offer *offers,
+                      int num_offers)
+{
+    best[s] = (struct way){.cost = -1};
+    for (int e = 0; e < num_offers; e++)
+        for (int last = HR_STORE; last >= s; last--) {
+            const struct way *rest = &best[last + 1];
+            int cost = rest->cost + e * (last - s + 1);
+
+            if (rest->cost < 0 || !(offers[e].spans & HR__SPAN_BIT(s, last)) ||
+                !better(cost, rest->spans + 1, &best[s]))
+                continue;
+            best[s] = (struct way){cost, rest->spans + 1, last, e};
+        }
+}
+
+enum hr_status hr__plan_build(struct hr__plan *out, enum hr_stage first,
+                              const struct hr__offer *offers, int num_offers)
+{
+    struct way best[HR_NUM_STAGES + 1] = {[HR_NUM_STAGES] = {0}};
+    int s;
+
+    memset(out, 0, sizeof(*out));
+    for (s = HR_STORE; s >= (int)first; s--)
+        best_from(best, s, offers, num_offers);
+    if (best[first].cost < 0)
+        return HR_EUNSUPPORTED;
+    for (s = first; s <= HR_STORE; s = best[s].last + 1) {
+        out->spans[out->num_spans].span = (struct hr_span){s, best[s].last};
+        out->spans[out->num_spans++].engine = best[s].engine;
+    }
+    return HR_OK;
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The room shape: what a sample comes to, as pure functions: no lock, no device.
+#ifndef HR__SHAPE_H
+#define HR__SHAPE_H
+
+#include "hal/engine/engine.h"
+#include "hal/facts/facts.h"
+
+// ---- Plan (plan.c) ----------------------------------------------------------------
+
+struct hr__plan {
+    int num_spans;
+    struct {
+        struct hr_span span;
+        int engine;  // index in the chain
+    } spans[HR_NUM_STAGES];
+};
+
+// Cuts first..HR_STORE into spans, each offered by its engine. Pure: the same
+// offers give the same plan. Prefers, in this order: more stages on engines
+// early in the chain, fewer spans. HR_EUNSUPPORTED if some stage has no taker.
+enum hr_status hr__plan_build(struct hr__plan *out, enum hr_stage first,
+                              const struct hr__offer *offers, int num_offers);
+
+// ---- Geometry (geometry.c) and tables (table.c) ---------------------------------------
+
+// Folds ops to steps for a picture of w x h. On failure *text is the reason.
+// reference: whose order of passes resizes have that do not say one; it does
+// not change the size of anything.
+enum hr_status hr__geometry_build(struct hr__geometry *out,
+                                  const struct hr_op *ops, int num_ops,
+                                  enum hr_reference reference, int w, int h,
+                                  int orientation, char text[128]);
+// random.c. The same of a list with random ops: they are drawn from key first.
+enum hr_status hr__geometry_draw(struct hr__geometry *out,
+                                 const struct hr_op *ops, int num_ops,
+                                 const struct hr_random *key,
+                                 enum hr_reference reference, int w, int h,
+                                 int orientation, char text[128]);
+// Four words for draw number draw of the op at that place in its list.
+void hr__random_words(const struct hr_random *key, int place, int draw,
+                      uint32_t out[4]);
+// The window that is cut out of a picture of w x h.
+struct hr_crop hr__random_window(const struct hr_random_resized_crop *op,
+                                 const struct hr_random *key, int place, int w,
+                                 int h);
+void hr__geometry_size(const struct hr__geometry *geo, int *w, int *h);
+// Bytes of the u8 pictures between its steps, as the CPU engine keeps them.
+size_t hr__geometry_bytes(const struct hr__geometry *geo, int channels);
+// Checks what does not depend on the picture's size.
+enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, bool encoded,
+                             char text[128]);
+// normalize may be NULL: bytes as they are. Only the array of dtype is made.
+void hr__table_build(struct hr__table *out,
+                     const struct hr_normalize *normalize, int channels,
+                     enum hr_dtype dtype);
+uint16_t hr__f16_from_f32(float x);  // round half to even, IEEE binary16
+
+// ---- Pictures (compare.c) ------------------------------------------------------------
+
+size_t hr__dst_row_bytes(const struct hr__dst *dst);
+int hr__dst_rows(const struct hr__dst *dst);
+uint8_t *hr__dst_row(const struct hr__dst *dst, int i);
+void hr__dst_clear(const struct hr__dst *dst);  // to 0
+// The same picture at data, with rows without gaps.
+struct hr__dst hr__dst_packed(const struct hr__dst *dst, uint8_t *data);
+
+// How much a step of one level of 256 changes an element of each channel.
+// table: what the elements mean, made for that type; NULL: they are levels.
+void hr__level_units(const struct hr__table *table, enum hr_dtype made,
+                     int channels, double units[3]);
+// Both have the same size and type, and lie on the host. Nothing else of the
+// library is used: any thread, no lock.
+void hr__compare(const struct hr__dst *a, const struct hr__dst *b,
+                 const double units[3], struct hr_difference *out);
+// As struct hr_certificate_record says; squares: the sum of the differences'.
+double hr__psnr(double squares, double elements);
+
+#endif

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The room trust: the certificate of a device. run.c makes it, of the pictures
+// of cases.c; file.c keeps it, record.c says what one record allows.
+#ifndef HR__TRUST_H
+#define HR__TRUST_H
+
+#include "hal/job/job.h"
+
+// certificate.c: tests the first engine, or learns from disk how that ended, and
+// sets refused, caps and certificate. Before anybody else knows the device.
+// Bounded in time; fails if the engine does not answer.
+enum hr_status hr__certify(struct hr__device *dev);
+
+// run.c: set by tests: the shortest deadline of a span in it, how long one job may
+// take besides, and when all of it has taken too long. 0: as ever.
+void hr__test_probe_limits(int64_t span_ns, int64_t job_ns, int64_t total_ns);
+
+// That an inverse DCT may be off by, outside EXACT.
+#define HR__CLOSE_LEVELS 2.0
+
+// record.c: whether nothing differed.
+bool hr__record_exact(const struct hr_certificate_record *record);
+// Whether a span may be used in a tier, by its record. NULL: it has none.
+bool hr__certificate_allows(const struct hr_certificate_record *record,
+                            enum hr_tier tier);
+
+// run.c: fills the records of the device's first engine. *keep: it would end so
+// again.
+enum hr_status hr__certificate_run(struct hr__device *dev,
+                                   struct hr_certificate *cert, bool *keep);
+
+// ---- The runner's state -----------------------------------------------------
+
+enum {
+    HR__CASES = 20,               // of one picture, at most
+    HR__CASE_OPS = 5,             // of one case, at most
+    HR__SOURCE_BYTES = 64 << 10,  // of an encoded picture, and of its planes
+    HR__MAX_RECORDS = HR_NUM_STAGES * (HR_NUM_STAGES + 1) / 2,
+};
+
+// How spans are tried.
+enum hr__pass {
+    HR__PASS_EXACT,   // geometries x element types: the bits must be equal
+    HR__PASS_PLANES,  // of a media engine: planes as its inverse DCT leaves
+                      // them, before anybody upsamples
+    HR__PASS_SCALED,  // of its video processor, in tier FAST. Nobody says how
+                      // a processor scales: its pictures must be alike
+};
+
+// What both sides make of one picture: [0] the CPU, [1] the device.
+struct hr__case {
+    struct hr_op ops[HR__CASE_OPS];
+    const struct hr_normalize *normalize;  // NULL: its elements are levels
+    hr_image out[2];
+};
+
+struct hr__trial {
+    struct hr__device *dev[2];
+    struct hr_certificate *cert;
+    int64_t deadline, job_ns;  // of all of it; of one job
+    bool late, broke;          // the device failed: it may do better
+    struct hr__sums {
+        double elements, differing, sum, squares;
+    } sums[HR__MAX_RECORDS];  // of each record
+    enum hr__pass pass;
+    int from;  // the first record of the pass
+
+    bool second;  // the small encoded pictures are through
+    int at;       // number of the next one
+
+    // The picture at hand: encoded bytes, or an image on each device.
+    int number, w, h, c;
+    int kind;  // enum hr_jpeg_kind
+    size_t size;
+    hr_image source[2];
+    int n;
+    struct hr__case cases[HR__CASES];
+    struct hr_sample samples[2][HR__CASES];
+    uint8_t planes[2][HR__SOURCE_BYTES];  // all of it, without gaps
+    size_t plane_bytes[2];                // so many; 0 = none
+
+    atomic_int refs;  // the runner's and one per job: a job that hangs for ever
+                      // still reads bytes
+    uint8_t bytes[HR__SOURCE_BYTES];
+};
+
+// cases.c: the next picture of the pass becomes that at hand;
+// HR_PENDING: there are no more. Then its cases, and what it holds is freed.
+enum hr_status hr__trial_picture(struct hr__trial *t);
+enum hr_status hr__trial_cases(struct hr__trial *t);
+void hr__trial_drop(struct hr__trial *t);
+
+// ---- On disk ---------------------------------------------------------------
+
+// file.c: keys are text that ends in a newline.
+enum { HR__CERTIFICATE_KEY = 2048 };
+bool hr__certificate_load(struct hr__device *dev, const char *key,
+                          struct hr_certificate *cert);
+// False with errno: it could not be kept.
+bool hr__certificate_save(const char *key, const struct hr_certificate *cert);
+
+#endif
