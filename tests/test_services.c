@@ -27,7 +27,7 @@ static void set_up(void)
                                          .host = i == 2,
                                          .params.deadline_ns = 1000 * TEST_MS};
         dev.engines[i] = &engines[i];
-        work.slots[i].work = &work;
+        work.tasks[i].work = &work;
     }
     dev.num_engines = 3;
     job.dev = &dev;
@@ -39,7 +39,7 @@ static void stops(void)
 {
     struct hr__memory memory = {.owner = &engines[0]};
     uint8_t byte;
-    struct hr__task *task = &work.slots[0].task;
+    struct hr__task *task = &work.tasks[0].task;
 
     set_up();
     CHECK(!hr__task_stop(task), "nobody stops it");
@@ -62,12 +62,12 @@ static void clocks(void)
     int64_t before = hr__now();
 
     set_up();
-    hr__task_waits(&work.slots[1].task);
+    hr__task_waits(&work.tasks[1].task);
     CHECK(atomic_load(&dev.alive[0]) >= before, "the engine in front ages");
     CHECK(!atomic_load(&dev.alive[2]), "nobody asked for the host");
-    CHECK(atomic_load(&work.slots[1].deadline) < 0, "its own clock stands");
-    hr__task_begun(&work.slots[1].task);
-    CHECK(atomic_load(&work.slots[1].deadline) > before, "and runs again");
+    CHECK(atomic_load(&work.tasks[1].deadline) < 0, "its own clock stands");
+    hr__task_begun(&work.tasks[1].task);
+    CHECK(atomic_load(&work.tasks[1].deadline) > before, "and runs again");
 }
 
 // Rows between two engines must lie in the payload to the last byte.

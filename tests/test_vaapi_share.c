@@ -158,11 +158,11 @@ static void looked_at(void)
     snprintf(imports.label, sizeof(imports.label), "looked at");
     share_new_scene("personality=ihd,modifier=1,pitch=100,offset=4096", false);
     dev = (struct hr__device *)imports.scene.dev;
-    dev->tap_ctx = &seen;
-    dev->tap = on_planes;
+    dev->planes_ctx = &seen;
+    dev->on_planes = on_planes;
     share_run_together(5);
     CHECK(seen == 5 * IMPORTS_MADE, "%d seen", seen);
-    dev->tap = NULL;
+    dev->on_planes = NULL;
     share_run_together(5);
     share_check_top(imports.scene.dev, share_shared);
     CHECK(!share_falls(imports.scene.dev), "%d falls",

@@ -137,8 +137,8 @@ struct hr__device {
     uint32_t refused[HR__MAX_ENGINES][HR_NUM_KINDS + 1][3];
     uint32_t probing;  // not 0: only this span, while it is tested
     // While it is tested: told of sample i's planes.
-    void (*tap)(void *ctx, int i, const struct hr__payload *planes);
-    void *tap_ctx;
+    void (*on_planes)(void *ctx, int i, const struct hr__payload *planes);
+    void *planes_ctx;
     atomic_uint mismatched;  // engines found out by crosscheck.c, by bits
     // When an engine was last seen to begin a task, or to end one.
     _Atomic int64_t alive[HR__MAX_ENGINES];

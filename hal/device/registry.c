@@ -71,13 +71,13 @@ const char *hr__backend_absent(int i)
     static const struct {
         const char *name;
         bool have;
-    } known[] = {
+    } possible[] = {
         {"vaapi", HR_HAVE_VAAPI},
         {"opencl", HR_HAVE_OPENCL},
     };
 
-    for (size_t k = 0; k < sizeof(known) / sizeof(*known); k++)
-        if (!known[k].have && i-- == 0)
-            return known[k].name;
+    for (size_t k = 0; k < sizeof(possible) / sizeof(*possible); k++)
+        if (!possible[k].have && i-- == 0)
+            return possible[k].name;
     return NULL;
 }

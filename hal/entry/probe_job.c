@@ -42,7 +42,7 @@ static struct hr__job *submit(struct hr__device *dev, const struct hr_sample *s,
     if (!measure(s, n, &text) ||
         !(job = hr__job_admit(dev, n, head + text, head + text, params)))
         return NULL;
-    job->moves = true;
+    job->no_picture = true;
     job->infos = infos;
     at = (char *)job + head;
     for (int i = 0; i < n; i++)

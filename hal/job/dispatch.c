@@ -6,21 +6,21 @@
 
 static struct hr__task *arm(struct hr__work *work, int engine)
 {
-    struct hr__slot *slot = &work->slots[engine];
+    struct hr__engine_task *et = &work->tasks[engine];
     struct hr__engine *e = work->job->dev->engines[engine];
 
-    slot->work = work;
-    slot->begun = e->host ? 0 : hr__watch_begin();
-    slot->task.next = NULL;
-    slot->task.pic = &work->pic;
-    slot->task.copy = (struct hr__copy){0};
+    et->work = work;
+    et->begun = e->host ? 0 : hr__watch_begin();
+    et->task.next = NULL;
+    et->task.pic = &work->pic;
+    et->task.copy = (struct hr__copy){0};
     if (work->prepared) {
-        slot->task.span = work->plan.spans[work->at].span;
-        slot->task.in = work->at ? &work->payloads[work->at - 1] : NULL;
+        et->task.span = work->plan.spans[work->at].span;
+        et->task.in = work->at ? &work->payloads[work->at - 1] : NULL;
     }
-    hr__clock_start(slot, INT64_MAX);
-    atomic_store(&slot->state, e->host ? HR__CLAIMED : HR__RUNNING);
-    return &slot->task;
+    hr__clock_start(et, INT64_MAX);
+    atomic_store(&et->state, e->host ? HR__CLAIMED : HR__RUNNING);
+    return &et->task;
 }
 
 void hr__queue_at_host(struct hr__work *list)

@@ -39,14 +39,14 @@ enum hr__work_state {
 //   IDLE -> RUNNING <-> CLAIMED -> IDLE
 //                  \-> GIVEN_UP (by the watchdog, for ever)
 // The host's tasks are CLAIMED from the start: nobody takes memory from them.
-enum hr__slot_state { HR__IDLE, HR__RUNNING, HR__CLAIMED, HR__GIVEN_UP };
+enum hr__task_state { HR__IDLE, HR__RUNNING, HR__CLAIMED, HR__GIVEN_UP };
 
 // One task struct per engine of the chain, so that one that a hung engine
 // still holds is never used again.
-struct hr__slot {
+struct hr__engine_task {
     struct hr__task task;  // first
     struct hr__work *work;
-    atomic_int state;  // enum hr__slot_state
+    atomic_int state;  // enum hr__task_state
     // For the watchdog: when the engine must have ended it; 0 = never. Negative
     // while it waits in a queue, as far as is known: then only if the engine
     // has not got on with anything else for so long.
@@ -66,7 +66,7 @@ struct hr__work {
     unsigned excluded;       // engines that failed it, bit per index
     unsigned why;            // collected reasons
     struct hr__outcome out;  // how it ends, as far as is known
-    struct hr__slot slots[HR__MAX_ENGINES];
+    struct hr__engine_task tasks[HR__MAX_ENGINES];
     bool prepared;  // it has had a plan: what fails is no header any more
     bool upstream;  // device->lock
     bool given_up;  // some engine may still read its memory
@@ -81,7 +81,7 @@ struct hr__work {
     struct hr__copy copy;      // while it is copied; memory NULL: from host to
                                // host
     size_t copied;             // bytes of it
-    _Atomic int64_t latest;    // its task is overdue then, whatever the slot
+    _Atomic int64_t latest;    // its task is overdue then, whatever its clock
                                // says
     uint8_t *source, *result;  // of the pool: pixels of device memory, on the
                                // host for engines that cannot reach them
@@ -107,9 +107,10 @@ struct hr__job {
     struct hr__table *tables;
     struct hr__work *works;
     struct hr_result *results;
-    size_t bytes;  // charged to the budget
-    bool moves;    // it makes no picture: not counted, nothing is cleared
-    bool here;     // .. and its caller waits: the host copies on its thread
+    size_t bytes;     // charged to the budget
+    bool no_picture;  // it only moves bytes, or probes: not counted, nothing is
+                      // cleared
+    bool here;        // .. and its caller waits: the host copies on its thread
     struct hr_info *infos;  // not NULL: it only probes (probe_job.c)
     atomic_int left;        // works that have not ended
     // enum hr_status: HR_OK; or, if it shall end early, HR_ECANCELED or

@@ -138,7 +138,7 @@ static void count_job(const struct hr__job *job)
     struct hr__device *dev = job->dev;
 
     pthread_mutex_lock(&dev->lock);
-    dev->stats.jobs += !job->moves;
+    dev->stats.jobs += !job->no_picture;
     pthread_mutex_unlock(&dev->lock);
 }
 

@@ -90,7 +90,7 @@ static bool has_turn(const struct hr__work *work)
 bool hr__clears(const struct hr__work *work)
 {
     // Without its turn the memory belongs to others.
-    return work->out.status && !work->job->moves &&
+    return work->out.status && !work->job->no_picture &&
            work->job->params.on_error != HR_ON_ERROR_SKIP && has_turn(work);
 }
 
@@ -121,7 +121,7 @@ static void count(struct hr__work *work)
     struct hr_stats *s = &work->job->dev->stats;
     enum hr_status status = work->out.status;
 
-    if (work->job->moves)
+    if (work->job->no_picture)
         return;
     pthread_mutex_lock(&work->job->dev->lock);
     s->samples++;

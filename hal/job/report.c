@@ -10,7 +10,7 @@ static void of_work(struct hr__event *event, const struct hr__work *work)
 
 void hr__watch_task(const struct hr__task *task, int64_t begin)
 {
-    const struct hr__slot *slot = (const struct hr__slot *)task;
+    const struct hr__engine_task *et = (const struct hr__engine_task *)task;
     struct hr__event event;
 
     if (!begin || !hr__traced())
@@ -18,9 +18,9 @@ void hr__watch_task(const struct hr__task *task, int64_t begin)
     event = hr__event(HR__EVENT_SPAN, NULL, begin, hr__now());
     event.first = (uint8_t)task->span.first;
     event.last = (uint8_t)task->span.last;
-    of_work(&event, slot->work);
-    hr__event_of_engine(
-        &event, slot->work->job->dev->engines[slot - slot->work->slots]);
+    of_work(&event, et->work);
+    hr__event_of_engine(&event,
+                        et->work->job->dev->engines[et - et->work->tasks]);
     hr__trace(&event);
 }
 
@@ -40,17 +40,17 @@ void hr__watch_work(const struct hr__work *work, enum hr_part part,
         hr__trace(&event);
 }
 
-void hr__watch_slot(const struct hr__slot *slot, struct hr__engine *e)
+void hr__watch_span(const struct hr__engine_task *et, struct hr__engine *e)
 {
     struct hr__event event;
 
     hr__count(&e->meter.tasks, 1);
-    if (e->host || !slot->begun || !hr__traced())
+    if (e->host || !et->begun || !hr__traced())
         return;
-    event = hr__event(HR__EVENT_ASYNC, NULL, slot->begun, hr__now());
-    event.first = (uint8_t)slot->task.span.first;
-    event.last = (uint8_t)slot->task.span.last;
-    of_work(&event, slot->work);
+    event = hr__event(HR__EVENT_ASYNC, NULL, et->begun, hr__now());
+    event.first = (uint8_t)et->task.span.first;
+    event.last = (uint8_t)et->task.span.last;
+    of_work(&event, et->work);
     hr__event_of_engine(&event, e);
     hr__trace(&event);
 }

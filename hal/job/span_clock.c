@@ -4,69 +4,68 @@
 // if the engine has begun and ended nothing for as long as one span may take.
 #include "hal/job/work.h"
 
-static struct hr__engine *engine_of(const struct hr__slot *slot)
+static struct hr__engine *engine_of(const struct hr__engine_task *et)
 {
-    return slot->work->job->dev->engines[slot - slot->work->slots];
+    return et->work->job->dev->engines[et - et->work->tasks];
 }
 
 // 0: for ever, as for the host.
-static int64_t allowed(const struct hr__slot *slot)
+static int64_t allowed(const struct hr__engine_task *et)
 {
-    const struct hr__engine *e = engine_of(slot);
+    const struct hr__engine *e = engine_of(et);
 
     return e->host ? 0 : e->params.deadline_ns;
 }
 
-static void set_clock(struct hr__slot *slot, bool waits)
+static void set_clock(struct hr__engine_task *et, bool waits)
 {
-    int64_t ns = allowed(slot), deadline = ns ? hr__deadline(ns) : 0;
+    int64_t ns = allowed(et), deadline = ns ? hr__deadline(ns) : 0;
 
-    atomic_store(&slot->deadline, waits ? -deadline : deadline);
+    atomic_store(&et->deadline, waits ? -deadline : deadline);
 }
 
-void hr__clock_start(struct hr__slot *slot, int64_t latest)
+void hr__clock_start(struct hr__engine_task *et, int64_t latest)
 {
-    atomic_store(&slot->work->latest, latest);
-    set_clock(slot, true);
+    atomic_store(&et->work->latest, latest);
+    set_clock(et, true);
 }
 
-void hr__clock_alive(const struct hr__slot *slot)
+void hr__clock_alive(const struct hr__engine_task *et)
 {
-    atomic_store(&slot->work->job->dev->alive[engine_of(slot)->index],
-                 hr__now());
+    atomic_store(&et->work->job->dev->alive[engine_of(et)->index], hr__now());
 }
 
 void hr__task_begun(struct hr__task *task)
 {
-    struct hr__slot *slot = (struct hr__slot *)task;
+    struct hr__engine_task *et = (struct hr__engine_task *)task;
 
-    set_clock(slot, false);
-    hr__clock_alive(slot);
+    set_clock(et, false);
+    hr__clock_alive(et);
 }
 
 void hr__task_waits(struct hr__task *task)
 {
-    struct hr__slot *slot = (struct hr__slot *)task;
-    struct hr__device *dev = slot->work->job->dev;
+    struct hr__engine_task *et = (struct hr__engine_task *)task;
+    struct hr__device *dev = et->work->job->dev;
 
-    set_clock(slot, true);
+    set_clock(et, true);
     // So does what an engine in front cannot take up while such tasks have its
     // memory.
-    for (int i = engine_of(slot)->index; i-- > 0;)
+    for (int i = engine_of(et)->index; i-- > 0;)
         atomic_store(&dev->alive[i], hr__now());
 }
 
-bool hr__clock_over(const struct hr__slot *slot, int64_t now)
+bool hr__clock_over(const struct hr__engine_task *et, int64_t now)
 {
-    int64_t deadline = atomic_load(&slot->deadline), alive;
+    int64_t deadline = atomic_load(&et->deadline), alive;
 
     if (!deadline)
         return false;
-    if (atomic_load(&slot->work->latest) <= now)
+    if (atomic_load(&et->work->latest) <= now)
         return true;
     if (deadline > 0)
         return deadline <= now;
-    alive = atomic_load(&slot->work->job->dev->alive[engine_of(slot)->index]);
+    alive = atomic_load(&et->work->job->dev->alive[engine_of(et)->index]);
     // (It may have been seen alive since `now`.)
-    return -deadline <= now && alive <= now && now - alive >= allowed(slot);
+    return -deadline <= now && alive <= now && now - alive >= allowed(et);
 }

@@ -282,7 +282,7 @@ static struct hr__job *make(struct hr__device *dev, int n, size_t size,
         w->fd = -1;
         w->out.offset = -1;
         for (int e = 0; e < HR__MAX_ENGINES; e++)
-            w->slots[e].work = w;
+            w->tasks[e].work = w;
         job->results[i].stage = HR_ENTROPY;
         job->results[i].offset = -1;
         job->results[i].status = HR_PENDING;

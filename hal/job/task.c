@@ -3,9 +3,9 @@
 // what comes then, is in work.c; its clock in watchdog.c.
 #include "hal/job/work.h"
 
-static struct hr__slot *slot_of(struct hr__task *task)
+static struct hr__engine_task *et_of(struct hr__task *task)
 {
-    return (struct hr__slot *)task;
+    return (struct hr__engine_task *)task;
 }
 
 bool hr__task_stop(const struct hr__task *task)
@@ -28,26 +28,26 @@ bool hr__task_claim(struct hr__task *task)
 {
     int running = HR__RUNNING;
 
-    return atomic_compare_exchange_strong(&slot_of(task)->state, &running,
+    return atomic_compare_exchange_strong(&et_of(task)->state, &running,
                                           HR__CLAIMED) ||
            running == HR__CLAIMED;
 }
 
 void hr__task_unclaim(struct hr__task *task)
 {
-    struct hr__slot *slot = slot_of(task);
-    const struct hr__work *w = slot->work;
+    struct hr__engine_task *et = et_of(task);
+    const struct hr__work *w = et->work;
 
-    if (!w->job->dev->engines[slot - w->slots]->host)
-        atomic_store(&slot->state, HR__RUNNING);
+    if (!w->job->dev->engines[et - w->tasks]->host)
+        atomic_store(&et->state, HR__RUNNING);
 }
 
 bool hr__task_may_leave(const struct hr__task *task)
 {
-    const struct hr__slot *slot = (const struct hr__slot *)task;
+    const struct hr__engine_task *et = (const struct hr__engine_task *)task;
 
     return !task->copy.memory &&
-           hr__may_fall_back(slot->work, (int)(slot - slot->work->slots));
+           hr__may_fall_back(et->work, (int)(et - et->work->tasks));
 }
 
 bool hr__task_is_timed(const struct hr__task *task)

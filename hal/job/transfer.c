@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes of a work between an engine's memory and the host, where the next
-// engine cannot reach. Each copy is a row of copy tasks, one at a time, on the
-// slot of the engine that owns the memory, so the watchdog looks after them as
-// it does after spans. work.c says when there is which.
+// engine cannot reach. Each copy is a row of tasks, one at a time, of the engine
+// that owns the memory, so the watchdog looks after them as it does after spans.
+// work.c says when there is which.
 #include <string.h>
 
 #include "hal/job/work.h"
@@ -20,10 +20,10 @@ static size_t bytes_of(const struct hr__dst *d)
 
 // ---- Tasks ---------------------------------------------------------------------
 
-static struct hr__task *arm(struct hr__work *work, struct hr__slot *slot,
+static struct hr__task *arm(struct hr__work *work, struct hr__engine_task *et,
                             const struct hr__engine *e)
 {
-    struct hr__task *task = &slot->task;
+    struct hr__task *task = &et->task;
     size_t left = work->copy.size - work->copied;
 
     task->next = NULL;
@@ -39,9 +39,9 @@ static struct hr__task *arm(struct hr__work *work, struct hr__slot *slot,
     if (task->copy.from)
         task->copy.from += work->copied;
     // A failed sample is cleared also when its job has run out of time.
-    hr__clock_start(slot,
+    hr__clock_start(et,
                     work->state == HR__CLEAR ? INT64_MAX : work->job->deadline);
-    atomic_store(&slot->state, HR__RUNNING);
+    atomic_store(&et->state, HR__RUNNING);
     return task;
 }
 
@@ -49,7 +49,7 @@ bool hr__copy_next(struct hr__work *work, struct hr__outcome *out)
 {
     struct hr__job *job = work->job;
     struct hr__engine *e;
-    struct hr__slot *slot;
+    struct hr__engine_task *et;
 
     if (!work->copy.memory) {
         // (A program may read an image to where it lies.)
@@ -57,8 +57,8 @@ bool hr__copy_next(struct hr__work *work, struct hr__outcome *out)
         return false;
     }
     e = work->copy.memory->owner;
-    slot = &work->slots[e->index];
-    if (atomic_load(&slot->state) == HR__GIVEN_UP) {
+    et = &work->tasks[e->index];
+    if (atomic_load(&et->state) == HR__GIVEN_UP) {
         *out = (struct hr__outcome){.status = HR_ETIMEDOUT,
                                     .why = HR_WHY_TIMEOUT,
                                     .stage = HR_STORE,
@@ -67,7 +67,7 @@ bool hr__copy_next(struct hr__work *work, struct hr__outcome *out)
         return false;
     }
     atomic_fetch_add(&job->refs, 1);  // the engine must outlive its copy()
-    e->backend->copy(e, arm(work, slot, e));
+    e->backend->copy(e, arm(work, et, e));
     hr__job_unref(job);
     return true;
 }
@@ -76,7 +76,7 @@ bool hr__copy_more(struct hr__work *work)
 {
     const struct hr__engine *e = work->copy.memory->owner;
 
-    work->copied += work->slots[e->index].task.copy.size;
+    work->copied += work->tasks[e->index].task.copy.size;
     return work->copied < work->copy.size;
 }
 
@@ -181,7 +181,7 @@ bool hr__copy_clear(struct hr__work *work)
 
     // (A device that does not answer cannot be told to.)
     return hr__on_device(d->memory) &&
-           atomic_load(&work->slots[d->memory->owner->index].state) !=
+           atomic_load(&work->tasks[d->memory->owner->index].state) !=
                HR__GIVEN_UP &&
            copy_result(work, NULL, NULL);
 }

@@ -16,7 +16,7 @@ static struct hr__job *make(struct hr__device *dev, int n,
     if (!(job = hr__job_admit(dev, n, size, size, params ? params : &none)))
         return NULL;
     job->params.on_error = HR_ON_ERROR_FAIL;
-    job->moves = true;
+    job->no_picture = true;
     for (int i = 0; i < n; i++) {
         job->works[i].prepared = true;
         job->works[i].out.stage = HR_STORE;

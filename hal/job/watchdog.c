@@ -9,7 +9,7 @@ enum { TICK_NS = 20000000, MAX_DUE = 64 };
 // What is due, each with a reference to its job.
 struct due {
     struct hr__job *stopped[MAX_DUE];
-    struct hr__slot *hung[MAX_DUE];
+    struct hr__engine_task *hung[MAX_DUE];
     int num_stopped, num_hung;
 };
 
@@ -19,13 +19,13 @@ static void look_at_spans(struct hr__job *job, int64_t now, struct due *due)
 {
     for (int i = 0; i < job->pub.num_samples; i++)
         for (int e = 0; e < job->dev->num_engines - 1; e++) {
-            struct hr__slot *slot = &job->works[i].slots[e];
+            struct hr__engine_task *et = &job->works[i].tasks[e];
 
-            if (due->num_hung == MAX_DUE || !hr__clock_over(slot, now) ||
-                atomic_load(&slot->state) != HR__RUNNING)
+            if (due->num_hung == MAX_DUE || !hr__clock_over(et, now) ||
+                atomic_load(&et->state) != HR__RUNNING)
                 continue;
             atomic_fetch_add(&job->refs, 1);
-            due->hung[due->num_hung++] = slot;
+            due->hung[due->num_hung++] = et;
         }
 }
 

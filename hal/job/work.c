@@ -34,7 +34,7 @@ static enum hr__work_state stopped(struct hr__work *w)
 // a caller who waits himself.
 static enum hr__work_state turn_has_come(struct hr__work *w)
 {
-    bool move = w->job->moves && !w->job->infos;
+    bool move = w->job->no_picture && !w->job->infos;
 
     return move && (w->copy.memory || w->job->here) ? HR__MOVE : HR__HOST;
 }
@@ -45,7 +45,7 @@ static enum hr__work_state next_on_host(struct hr__work *w)
         return stopped(w);
     if (w->job->infos)
         return HR__PROBE;
-    return w->job->moves ? HR__MOVE : HR__PREPARE;
+    return w->job->no_picture ? HR__MOVE : HR__PREPARE;
 }
 
 static enum hr__work_state probe(struct hr__work *w)
@@ -135,9 +135,9 @@ static enum hr__work_state span_is_back(struct hr__work *w,
         return made_nothing(w);
     r->spans[r->num_spans++] = (struct hr_span_result){
         span, dev->engines[w->plan.spans[w->at].engine]->name};
-    if (span.last == HR_RECONSTRUCT && dev->tap &&
+    if (span.last == HR_RECONSTRUCT && dev->on_planes &&
         hr__payload_map(&w->payloads[w->at]))
-        dev->tap(dev->tap_ctx, w->index, &w->payloads[w->at]);
+        dev->on_planes(dev->planes_ctx, w->index, &w->payloads[w->at]);
     return ++w->at < w->plan.num_spans ? HR__SPAN : HR__CHECK;
 }
 
@@ -490,20 +490,20 @@ bool hr__task_prepare(struct hr__task *task)
 
 void hr__task_done(struct hr__task *task, const struct hr__outcome *out)
 {
-    struct hr__slot *slot = (struct hr__slot *)task;
-    struct hr__work *w = slot->work;
+    struct hr__engine_task *et = (struct hr__engine_task *)task;
+    struct hr__work *w = et->work;
 
-    if (atomic_exchange(&slot->state, HR__IDLE) == HR__GIVEN_UP) {
+    if (atomic_exchange(&et->state, HR__IDLE) == HR__GIVEN_UP) {
         // The driver came back after all. Nobody waits for it any more.
         hr__job_unref(w->job);
         return;
     }
-    atomic_store(&slot->deadline, 0);
+    atomic_store(&et->deadline, 0);
     // What is only taken from a queue is no sign of life.
     if (!hr__task_stop(task))
-        hr__clock_alive(slot);
+        hr__clock_alive(et);
     if (!task->copy.memory)
-        hr__watch_slot(slot, w->job->dev->engines[slot - w->slots]);
+        hr__watch_span(et, w->job->dev->engines[et - w->tasks]);
     comes_back(w, out);
 }
 
@@ -520,9 +520,9 @@ static void keep_payloads(struct hr__work *w, int engine)
     }
 }
 
-bool hr__give_up(struct hr__slot *slot)
+bool hr__give_up(struct hr__engine_task *et)
 {
-    struct hr__work *w = slot->work;
+    struct hr__work *w = et->work;
     struct hr__job *job = w->job;
     int running = HR__RUNNING;
     struct hr__outcome out = {.status = HR_ETIMEDOUT,
@@ -531,18 +531,18 @@ bool hr__give_up(struct hr__slot *slot)
                               .text = "the device did not answer in time"};
 
     // It may have come back since, and hold the work's next span.
-    if (!hr__clock_over(slot, hr__now()))
+    if (!hr__clock_over(et, hr__now()))
         return false;
     // Before the exchange: the engine may come back right after it.
     atomic_fetch_add(&job->refs, 1);
-    if (!atomic_compare_exchange_strong(&slot->state, &running, HR__GIVEN_UP)) {
+    if (!atomic_compare_exchange_strong(&et->state, &running, HR__GIVEN_UP)) {
         hr__job_unref(job);
         return false;
     }
-    out.stage = slot->task.span.first;
+    out.stage = et->task.span.first;
     w->given_up = true;
-    if (!slot->task.copy.memory)
-        keep_payloads(w, (int)(slot - w->slots));
+    if (!et->task.copy.memory)
+        keep_payloads(w, (int)(et - w->tasks));
     pthread_mutex_lock(&job->dev->lock);
     job->dev->stats.abandoned++;
     pthread_mutex_unlock(&job->dev->lock);

@@ -7,7 +7,7 @@
 
 static inline struct hr__work *hr__work_of(const struct hr__task *task)
 {
-    return ((const struct hr__slot *)task)->work;
+    return ((const struct hr__engine_task *)task)->work;
 }
 
 // work.c: the way of a work, and the only doors to it besides those of engines
@@ -21,7 +21,7 @@ void hr__works_resume(struct hr__waiter *list);
 void hr__works_stop(struct hr__waiter *list);
 // Watchdog: takes the sample from an engine that does not answer. False: it
 // has just answered, or is at the memory.
-bool hr__give_up(struct hr__slot *slot);
+bool hr__give_up(struct hr__engine_task *et);
 // For docs and tests: what there is to know of a state. next: bit per state
 // that may follow.
 struct hr__state_facts {
@@ -71,10 +71,10 @@ bool hr__copy_more(struct hr__work *work);
 
 // span_clock.c: the task is in the engine's hands from now on, which must have
 // ended it at `latest`.
-void hr__clock_start(struct hr__slot *slot, int64_t latest);
+void hr__clock_start(struct hr__engine_task *et, int64_t latest);
 // The engine does something.
-void hr__clock_alive(const struct hr__slot *slot);
-bool hr__clock_over(const struct hr__slot *slot, int64_t now);
+void hr__clock_alive(const struct hr__engine_task *et);
+bool hr__clock_over(const struct hr__engine_task *et, int64_t now);
 
 // outcome.c
 // Whether another engine makes what this one failed.
@@ -120,6 +120,6 @@ void hr__watch_submit(struct hr__job *job, int64_t begin);
 void hr__watch_callback(const struct hr__job *job, int64_t begin);
 void hr__watch_done(const struct hr__job *job, int64_t begin);
 // A span of an engine that is not the host ends.
-void hr__watch_slot(const struct hr__slot *slot, struct hr__engine *e);
+void hr__watch_span(const struct hr__engine_task *et, struct hr__engine *e);
 
 #endif

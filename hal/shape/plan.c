@@ -2,47 +2,47 @@
 // The planner: five stages, cut into spans. A pure function of the offers, so
 // it is tested without any device.
 //
-// Backwards over the stages: best[s] is the best way to do stages s .. STORE.
-// A way is better if it leaves fewer stages to engines late in the chain
+// Backwards over the stages: best[s] is the best cut of stages s .. STORE.
+// A cut is better if it leaves fewer stages to engines late in the chain
 // (the weight of a stage is the engine's place), then if it has fewer spans.
 #include <string.h>
 
 #include "hal/shape/shape.h"
 
-struct way {
+struct cut {
     int cost;  // -1 = none
     int spans;
     int last;  // of the first span
     int engine;
 };
 
-static bool better(int cost, int spans, const struct way *than)
+static bool better(int cost, int spans, const struct cut *than)
 {
     if (than->cost < 0)
         return true;
     return cost != than->cost ? cost < than->cost : spans < than->spans;
 }
 
-static void best_from(struct way *best, int s, const struct hr__offer *offers,
+static void best_from(struct cut *best, int s, const struct hr__offer *offers,
                       int num_offers)
 {
-    best[s] = (struct way){.cost = -1};
+    best[s] = (struct cut){.cost = -1};
     for (int e = 0; e < num_offers; e++)
         for (int last = HR_STORE; last >= s; last--) {
-            const struct way *rest = &best[last + 1];
+            const struct cut *rest = &best[last + 1];
             int cost = rest->cost + e * (last - s + 1);
 
             if (rest->cost < 0 || !(offers[e].spans & HR__SPAN_BIT(s, last)) ||
                 !better(cost, rest->spans + 1, &best[s]))
                 continue;
-            best[s] = (struct way){cost, rest->spans + 1, last, e};
+            best[s] = (struct cut){cost, rest->spans + 1, last, e};
         }
 }
 
 enum hr_status hr__plan_build(struct hr__plan *out, enum hr_stage first,
                               const struct hr__offer *offers, int num_offers)
 {
-    struct way best[HR_NUM_STAGES + 1] = {[HR_NUM_STAGES] = {0}};
+    struct cut best[HR_NUM_STAGES + 1] = {[HR_NUM_STAGES] = {0}};
     int s;
 
     memset(out, 0, sizeof(*out));

@@ -71,7 +71,7 @@ struct hr__event hr__event(enum hr__event_kind kind, const char *name,
 
 void hr__event_of_engine(struct hr__event *event, struct hr__engine *e)
 {
-    event->track = atomic_load_explicit(&e->meter.name, memory_order_relaxed);
+    event->row = atomic_load_explicit(&e->meter.name, memory_order_relaxed);
     event->serial = e->meter.serial;
 }
 
@@ -190,14 +190,14 @@ void hr__watch_device(struct hr__engine *e, const char *queue,
 {
     struct hr__event event = hr__event(HR__EVENT_DEVICE, hr_part_name(part),
                                        begin, end);
-    char track[64];
+    char row[64];
 
     if (timed())
         add(e, part, end - begin);
     if (!hr__traced())
         return;
-    snprintf(track, sizeof(track), "%.40s %.20s", e->name, queue);
-    event.track = hr__intern(track);
+    snprintf(row, sizeof(row), "%.40s %.20s", e->name, queue);
+    event.row = hr__intern(row);
     event.serial = e->meter.serial;
     event.job = batch;
     event.of_batch = true;

@@ -159,7 +159,7 @@ void hr__trace(const struct hr__event *event)
         if (!(ring = take_ring()))
             return;
     words[0] = (uint64_t)(uintptr_t)event->name;
-    words[1] = (uint64_t)(uintptr_t)event->track;
+    words[1] = (uint64_t)(uintptr_t)event->row;
     words[2] = (uint64_t)event->begin;
     words[3] = (uint64_t)event->end;
     words[4] = event->job;
@@ -188,7 +188,7 @@ static void unpack(struct hr__event *to, const uint64_t *words)
 {
     *to = (struct hr__event){
         .name = (const char *)(uintptr_t)words[0],
-        .track = (const char *)(uintptr_t)words[1],
+        .row = (const char *)(uintptr_t)words[1],
         .begin = (int64_t)words[2],
         .end = (int64_t)words[3],
         .job = words[4],

@@ -17,7 +17,7 @@
 
 enum hr__event_kind {
     HR__EVENT_SPAN,     // of this thread
-    HR__EVENT_DEVICE,   // of a queue: track
+    HR__EVENT_DEVICE,   // of a queue: row
     HR__EVENT_ASYNC,    // of a job or sample; may overlap others
     HR__EVENT_COUNTER,  // end is the value
     HR__EVENT_SUBMIT,   // an arrow from here
@@ -27,11 +27,11 @@ enum hr__event_kind {
 // Text is static, interned, or borrowed until the next start.
 struct hr__event {
     const char *name;
-    const char *track;    // engine, or the queue's row; NULL = none
+    const char *row;      // engine, or the queue's row; NULL = none
     int64_t begin, end;   // hr__now()
     uint64_t job;         // or batch; 0 = none
     int32_t sample;       // -1 = none
-    uint32_t serial;      // of the engine behind track
+    uint32_t serial;      // of the engine behind row
     uint8_t kind;         // enum hr__event_kind
     uint8_t first, last;  // stages; HR_NUM_STAGES = none
     uint8_t of_batch;     // job is the engine's batch, not a job

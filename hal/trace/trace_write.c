@@ -20,7 +20,7 @@ struct line {
 };
 
 struct row {  // of a device's queue
-    const char *track;
+    const char *name;
     uint32_t serial;
 };
 
@@ -208,9 +208,9 @@ static void args(struct writer *w, const struct hr__event *event)
     const char *comma = "";
 
     fputs(",\"args\":{", w->f);
-    if (event->track && event->kind != HR__EVENT_DEVICE) {
+    if (event->row && event->kind != HR__EVENT_DEVICE) {
         fputs("\"engine\":", w->f);
-        text(w, event->track);
+        text(w, event->row);
         comma = ",";
     }
     if (event->job) {
@@ -226,12 +226,11 @@ static void args(struct writer *w, const struct hr__event *event)
 static int row_of(struct writer *w, const struct hr__event *event)
 {
     for (int i = 0; i < w->num_rows; i++)
-        if (w->rows[i].track == event->track &&
-            w->rows[i].serial == event->serial)
+        if (w->rows[i].name == event->row && w->rows[i].serial == event->serial)
             return FIRST_ROW + i;
     if (w->num_rows == MAX_ROWS)
         return FIRST_ROW + MAX_ROWS;
-    w->rows[w->num_rows] = (struct row){event->track, event->serial};
+    w->rows[w->num_rows] = (struct row){event->row, event->serial};
     return FIRST_ROW + w->num_rows++;
 }
 
@@ -279,7 +278,7 @@ static void write_counter(struct writer *w, const struct line *line)
     const struct hr__event *event = &line->event;
 
     begin(w, "C", event->name, line->tid);
-    fprintf(w->f, ",\"id\":\"%s/%" PRIu32 "\"", event->track, event->serial);
+    fprintf(w->f, ",\"id\":\"%s/%" PRIu32 "\"", event->row, event->serial);
     micros(w, "ts", event->begin + w->shift);
     fprintf(w->f, ",\"args\":{\"value\":%" PRId64 "}}", event->end);
 }
@@ -340,7 +339,7 @@ static void write_names(struct writer *w)
     for (size_t i = 0; i < w->num_threads; i++)
         write_name(w, "thread_name", w->threads[i].tid, w->threads[i].name);
     for (int i = 0; i < w->num_rows; i++) {
-        snprintf(name, sizeof(name), "%s", w->rows[i].track);
+        snprintf(name, sizeof(name), "%s", w->rows[i].name);
         write_name(w, "thread_name", FIRST_ROW + i, name);
     }
 }

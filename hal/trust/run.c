@@ -6,7 +6,7 @@
 //
 // It runs through the public way of a job, on a device that nobody else knows
 // yet: dev->probing leaves the planner one span, strict forbids it to fall
-// back, dev->tap copies planes that go from one engine to another. What the
+// back, dev->on_planes copies planes that go from one engine to another. What the
 // user limited is lifted meanwhile, and the counters start again afterwards.
 // Bounded: the cases of one picture are one job, small pictures all; the clock
 // that finds a hung engine starts again with each job, for a busy machine is
@@ -109,7 +109,8 @@ static void drop(void *ctx, const struct hr_job_t *job)
         hr__free(t);
 }
 
-static void tap(struct hr__trial *t, int k, const struct hr__payload *payload)
+static void note_planes(struct hr__trial *t, int k,
+                        const struct hr__payload *payload)
 {
     const struct hr__planes *all = payload->extra;
     size_t n = 0;
@@ -128,16 +129,16 @@ static void tap(struct hr__trial *t, int k, const struct hr__payload *payload)
     t->plane_bytes[k] = n;
 }
 
-static void tap_cpu(void *ctx, int i, const struct hr__payload *payload)
+static void note_cpu(void *ctx, int i, const struct hr__payload *payload)
 {
     (void)i;
-    tap(ctx, 0, payload);
+    note_planes(ctx, 0, payload);
 }
 
-static void tap_device(void *ctx, int i, const struct hr__payload *payload)
+static void note_device(void *ctx, int i, const struct hr__payload *payload)
 {
     (void)i;
-    tap(ctx, 1, payload);
+    note_planes(ctx, 1, payload);
 }
 
 static enum hr_status gave_up(const char *text)
@@ -153,8 +154,10 @@ static enum hr_status run_job(struct hr__trial *t, int k, uint32_t span,
     struct hr__device *dev = t->dev[k];
 
     dev->probing = span;
-    dev->tap = t->pass != HR__PASS_PLANES ? NULL : k ? tap_device : tap_cpu;
-    dev->tap_ctx = t;
+    dev->on_planes = t->pass != HR__PASS_PLANES ? NULL
+                     : k                        ? note_device
+                                                : note_cpu;
+    dev->planes_ctx = t;
     t->plane_bytes[k] = 0;
     // What stands there must not be what the span before has made.
     for (int i = 0; i < t->n; i++)
@@ -342,7 +345,7 @@ static void put_back(struct hr__device *dev,
                      const struct hr_device_params *mine)
 {
     dev->probing = 0;
-    dev->tap = NULL;
+    dev->on_planes = NULL;
     hr__wait_all(dev, INT64_MAX);
     pthread_mutex_lock(&dev->lock);
     memset(&dev->stats, 0, sizeof(dev->stats));
