@@ -152,8 +152,8 @@ void plain_decode(const uint8_t *data, size_t size, int64_t max_pixels,
         out->h = (int)d.image_height;
         if ((int64_t)out->w * out->h > max_pixels)
             out->result = PLAIN_NOT_RUN;
-        else if (d.min_DCT_scaled_size == 1)
-            ;  // lossless: libjpeg-turbo 3 decodes it, the library does not
+        else if (d.min_DCT_scaled_size == 1 || d.data_precision != 8)
+            ;  // libjpeg-turbo 3 decodes it, by other functions
         else if (d.num_components == 1 || d.num_components == 3 ||
                  d.num_components == 4) {
             plain_rows(&d, out, row_at);

@@ -570,9 +570,8 @@ static void complete(void)
     static const int hung[] = {
         VA_DRIVER_Init,           VA_DRIVER_Terminate,
         VA_DRIVER_DestroyContext, VA_DRIVER_DestroySurfaces,
-        VA_DRIVER_DestroyImage,   VA_DRIVER_ExportSurfaceHandle,
-        VA_DRIVER_SyncSurface,    VA_DRIVER_PutImage,
-        VA_DRIVER_Process,
+        VA_DRIVER_DestroyImage,   VA_DRIVER_SyncSurface,
+        VA_DRIVER_PutImage,       VA_DRIVER_Process,
     };
 
     for (size_t i = 0; i < sizeof(used) / sizeof(*used); i++)
