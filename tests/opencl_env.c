@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "tools/tools.h"
+#include "tools/common/tools.h"
 
 #define SAMPLES_SEED "31"
 

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../tools/tools.h"
+#include "tools/common/tools.h"
 #include "fake_engine.h"
 #include "testing.h"
 

@@ -11,7 +11,7 @@
 
 #include "fake_engine.h"
 #include "testing.h"
-#include "tools.h"
+#include "tools/common/tools.h"
 
 enum { PICTURES = 6, BATCH = 4, SLOW_EVERY = 40, RING_MOST = 64 };
 

@@ -13,7 +13,7 @@
 #include <jpeglib.h>
 #include <png.h>
 
-#include "../tools/tools.h"
+#include "tools/common/tools.h"
 #include "testing.h"
 
 #define SEED "20"

@@ -9,7 +9,7 @@
 
 #include "fake_engine.h"
 #include "testing.h"
-#include "tools.h"
+#include "tools/common/tools.h"
 
 enum { W = 96, H = 640 };
 

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tools/tools.h"
+#include "tools/common/tools.h"
 
 enum { MAX_WORDS = 16 };
 

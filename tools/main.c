@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools.h"
+#include "tools/common/tools.h"
 
 static const struct command {
     const char *name, *title, *summary;
