@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <png.h>
+
+#include "parts.h"
 #include "tools/common/manifest.h"
 #include "tools/common/out_file.h"
-#include "parts.h"
-#include "tools/samples/png.h"
 #include "tools/common/tools.h"
 
 // What page and charts (200 kB), tables and timelines may need is kept free.
@@ -58,14 +59,19 @@ static char *data_uri(const unsigned char *data, size_t size)
 // NULL: out of memory.
 static char *encode(const uint8_t *rgb, int w, int h)
 {
-    const struct samples_png params = {.depth = 8};
-    struct samples_picture picture = {w, h, (uint8_t *)rgb};
-    struct samples_bytes png = {0};
+    png_image image = {
+        .version = PNG_IMAGE_VERSION,
+        .width = (png_uint_32)w,
+        .height = (png_uint_32)h,
+        .format = PNG_FORMAT_RGB,
+    };
+    png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);
+    void *png = malloc(size);
     char *uri = NULL;
 
-    if (samples_png_encode(&params, &picture, &png))
-        uri = data_uri(png.data, png.size);
-    samples_bytes_finish(&png);
+    if (png && png_image_write_to_memory(&image, png, &size, 0, rgb, 0, NULL))
+        uri = data_uri(png, size);
+    free(png);
     return uri;
 }
 
