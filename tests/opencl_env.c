@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "tools/common/tools.h"
+#include "tools/samples/samples.h"
 
 #define SAMPLES_SEED "31"
 

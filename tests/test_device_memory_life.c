@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tools/common/tools.h"
+#include "tools/run/run.h"
 #include "fake_engine.h"
 #include "testing.h"
 

@@ -14,6 +14,7 @@
 #include <png.h>
 
 #include "tools/common/tools.h"
+#include "tools/samples/samples.h"
 #include "testing.h"
 
 #define SEED "20"

@@ -16,6 +16,8 @@
 #include "tools/samples/out.h"
 #include "testing.h"
 #include "tools/common/tools.h"
+#include "tools/samples/samples.h"
+#include "tools/run/run.h"
 
 // ---- What is called, and in which order -------------------------------------
 

@@ -10,6 +10,7 @@
 #include "fake_engine.h"
 #include "testing.h"
 #include "tools/common/tools.h"
+#include "tools/validate/validate.h"
 
 enum { W = 96, H = 640 };
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tools/common/tools.h"
+#include "tools/validate/validate.h"
 
 enum { MAX_WORDS = 16 };
 

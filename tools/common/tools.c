@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,21 +148,6 @@ uint64_t tools_peak_rss(void)
             break;
     fclose(file);
     return (uint64_t)kib * 1024;
-}
-
-static bool hangup_ignored;
-
-void tools_look_at_hangup(void)
-{
-    struct sigaction was;
-
-    hangup_ignored = !sigaction(SIGHUP, NULL, &was) &&
-                     was.sa_handler == SIG_IGN;
-}
-
-bool tools_hangup_ignored(void)
-{
-    return hangup_ignored;
 }
 
 int tools_flush_stdout(void)

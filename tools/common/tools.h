@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The headrace command: one function per subcommand, and what they share.
+// What the subcommands of headrace share: exit codes, messages, clocks, sizes.
 // The tools are clients of the public API and know nothing of its inside.
 #ifndef HEADRACE_TOOLS_COMMON_TOOLS_H
 #define HEADRACE_TOOLS_COMMON_TOOLS_H
@@ -18,12 +18,7 @@ enum tools_exit {
     TOOLS_CANNOT = 2,  // bad argument, input, output or device
 };
 
-// Each gets argv[0] = "headrace NAME" and returns an exit code.
-int cmd_run(int argc, char **argv);
-int cmd_devices(int argc, char **argv);
-int cmd_samples(int argc, char **argv);
-int cmd_profile(int argc, char **argv);
-int cmd_validate(int argc, char **argv);
+enum { TOOLS_MAX_TOLD = 20 };  // failed pictures that get a line each
 
 // Prints "headrace: TEXT" and a newline to stderr. Control bytes in it (names
 // of files may hold any) come out as \xNN, so that one message is one line.
@@ -46,11 +41,6 @@ double tools_cpu_seconds(void);  // user + system time of this process
 // CPU time of this thread: whatever else the machine does.
 double tools_thread_seconds(void);
 uint64_t tools_peak_rss(void);  // bytes; 0 = unknown
-
-// Whether SIGHUP was ignored when the command began, as by nohup. main() has
-// it looked up before any driver is loaded.
-void tools_look_at_hangup(void);
-bool tools_hangup_ignored(void);
 
 // Flushes stdout. TOOLS_OK, or TOOLS_CANNOT with a message.
 int tools_flush_stdout(void);

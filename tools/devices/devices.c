@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // headrace devices: what is here, what each engine offers, how it compared with
 // the CPU, and why something is absent.
+#include "devices.h"
+
 #include <jansson.h>
 #include <popt.h>
 #include <stdio.h>

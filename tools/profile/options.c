@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/common/options.h"
 #include "profile.h"
+#include "tools/common/options.h"
 #include "tools/common/tools.h"
 
 static const char example[] =

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "profile.h"
+#include "tools/common/stop.h"
 #include "tools/common/tools.h"
 
 // A driver may compile its kernels when it is first opened.
@@ -98,12 +99,12 @@ static bool read_some(struct profile_config *c, double until)
         c->line = more;
         c->line_room = room;
     }
-    if (left <= 0 || run_stop_signal())
+    if (left <= 0 || stop_signal())
         return false;
     // A signal ends poll(), also with SA_RESTART: SIGCONT, too, and then there
     // may be nothing to read yet.
     ready = poll(&p, 1, (int)(left * 1000) + 1);
-    if (ready == 0 || run_stop_signal())
+    if (ready == 0 || stop_signal())
         return false;
     if (ready < 0)
         return errno == EINTR;
@@ -179,7 +180,7 @@ static bool is_gone_in(pid_t pid, double seconds)
 static void lost(struct profile *p, struct profile_config *c, const char *said)
 {
     int status = 0;
-    bool stop = run_stop_signal();
+    bool stop = stop_signal();
     pid_t gone = waitpid(c->pid, &status, WNOHANG);
     char why[64] = "no answer";
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/common/stop.h"
 #include "tools/common/tools.h"
 
 // ---- Configurations --------------------------------------------------------
@@ -152,7 +153,7 @@ static bool measure(struct profile *p, struct profile_config *c, double seconds,
 static bool goes_on(const struct profile *p, int backend)
 {
     return profile_is_lost(p, backend) && backend != profile_cpu(p) &&
-           !run_stop_signal();
+           !stop_signal();
 }
 
 // With the consumer, too, if there is one.
@@ -350,15 +351,15 @@ static int run(struct profile *p)
     if (!open_place(p))
         return TOOLS_CANNOT;
     // Also: a child that died is told by its silence, not by SIGPIPE.
-    run_stop_install();
+    stop_install();
     choose(p);
     seconds = window(p);
     if (!start_all(p) || !measure_all(p, seconds) || !watch_all(p, seconds)) {
         progress(p, "", 1, 1);
-        if (!run_stop_signal())
+        if (!stop_signal())
             return TOOLS_CANNOT;
         tools_warn("interrupted: nothing was written");
-        return 128 + run_stop_signal();
+        return 128 + stop_signal();
     }
     profile_drop_lost(p);
     profile_summarize(p);

@@ -190,6 +190,9 @@ struct profile {
     char **argv;
 };
 
+// argv[0] = "headrace profile"; returns an exit code.
+int cmd_profile(int argc, char **argv);
+
 int profile_options(struct profile *p, int argc, char **argv, bool *done);
 void profile_options_finish(struct profile *p);
 

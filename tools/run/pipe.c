@@ -1,45 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/common/stop.h"
 #include "tools/common/tools.h"
 
 #define LOOK_NS ((int64_t)100000000)  // how often a wait looks up
-
-// A signal handler has no other place to leave its mark.
-static volatile sig_atomic_t stop_signal;
-
-static void on_stop(int number)
-{
-    stop_signal = number;
-}
-
-void run_stop_install(void)
-{
-    struct sigaction action = {.sa_handler = on_stop,
-                               .sa_flags = (int)SA_RESETHAND | SA_RESTART};
-
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    // What nohup has started outlives its terminal, although drivers (LLVM in
-    // PoCL) have put a handler of theirs in place of that wish.
-    if (tools_hangup_ignored())
-        action.sa_handler = SIG_IGN;
-    sigaction(SIGHUP, &action, NULL);
-    // A closed pipe and a file over the limit are errors of write().
-    action.sa_handler = SIG_IGN;
-    sigaction(SIGPIPE, &action, NULL);
-    sigaction(SIGXFSZ, &action, NULL);
-}
-
-int run_stop_signal(void)
-{
-    return stop_signal;
-}
 
 static bool open_slot(struct run *run, struct run_slot *slot)
 {
@@ -124,7 +92,7 @@ static void tell(struct run *run, size_t picture,
     if (run->told[picture / 8] & bit)
         return;
     run->told[picture / 8] |= (unsigned char)bit;
-    if (run->num_told++ >= RUN_MAX_TOLD)
+    if (run->num_told++ >= TOOLS_MAX_TOLD)
         return;
     progress_clear(&run->progress);
     tools_warn("%s", *result->message ? result->message
@@ -231,7 +199,7 @@ static bool deliver(struct run *run, const struct run_slot *slot)
         int w, h;
 
         // What the user cut short did not fail.
-        if (results[i].status == HR_ECANCELED && stop_signal)
+        if (results[i].status == HR_ECANCELED && stop_signal())
             continue;
         count(run, slot->first + (size_t)i, &results[i]);
         pixels = tensor(run, slot, i, &w, &h);
@@ -259,7 +227,7 @@ bool run_collect(struct run *run)
     bool canceled = false, ok;
 
     while (hr_job_poll(slot->job, LOOK_NS) == HR_PENDING) {
-        if (stop_signal && !canceled) {
+        if (stop_signal() && !canceled) {
             canceled = true;
             cancel_all(run);
         }
@@ -310,7 +278,7 @@ bool run_pipe_epoch(struct run *run)
 
     run->submitted = run->collected = run->next = 0;
     while (ok) {
-        bool more = run->next < run->total && !stop_signal;
+        bool more = run->next < run->total && !stop_signal();
 
         if (more && run->submitted - run->collected < (size_t)run->ring)
             ok = submit(run);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "tools/common/stop.h"
 #include "tools/common/tools.h"
 
 static const char *layout_name(enum hr_layout layout)
@@ -126,7 +127,7 @@ static int report_json(const struct run *run)
     json_object_set_new(json, "cpu_s_per_1000", json_real(cpu));
     json_object_set_new(json, "peak_rss_bytes",
                         json_integer((json_int_t)tools_peak_rss()));
-    if (run_stop_signal())
+    if (stop_signal())
         json_object_set_new(json, "interrupted", json_true());
     if (!json ||
         json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) < 0) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "tools/common/options.h"
+#include "tools/common/stop.h"
 #include "tools/common/tools.h"
 
 #define BUDGET ((uint64_t)256 << 20)  // if none is given, as the device's
@@ -122,15 +123,15 @@ static bool prepare(struct run *run)
         return false;
     }
     // From here on there are files that a signal must not leave behind.
-    run_stop_install();
+    stop_install();
     return run_sink_open(run);
 }
 
 static void tell_rest(const struct run *run)
 {
-    if (run->num_told > RUN_MAX_TOLD)
+    if (run->num_told > TOOLS_MAX_TOLD)
         tools_warn("... and %llu more that failed%s",
-                   (unsigned long long)(run->num_told - RUN_MAX_TOLD),
+                   (unsigned long long)(run->num_told - TOOLS_MAX_TOLD),
                    run->opt.out_kind ? "; the list of pictures has all" : "");
 }
 
@@ -138,7 +139,7 @@ static void tell_rest(const struct run *run)
 // pictures, and its manifest says that it is not all.
 static int interrupted(struct run *run)
 {
-    int code = 128 + run_stop_signal();
+    int code = 128 + stop_signal();
 
     tell_rest(run);
     if (run->opt.out_kind == RUN_OUT_FOLDER && !run_sink_finish(run, true))
@@ -190,15 +191,14 @@ static int run_epochs(struct run *run)
 
     progress_begin(&run->progress, (uint64_t)run->total * (last + 1),
                    !run->opt.quiet);
-    while ((ok = run_pipe_epoch(run)) && run->epoch < last &&
-           !run_stop_signal())
+    while ((ok = run_pipe_epoch(run)) && run->epoch < last && !stop_signal())
         run->epoch++;
     progress_clear(&run->progress);
     if (!ok)
         return broken(run);
     // A signal that came after the last picture interrupted nothing.
     epoch = &run->epochs[run->epoch];
-    if (run_stop_signal() &&
+    if (stop_signal() &&
         (run->epoch < last || epoch->images + epoch->failed < run->total))
         return interrupted(run);
     return finish(run);

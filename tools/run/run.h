@@ -22,8 +22,8 @@
 
 #include "tools/common/inputs.h"
 #include "tools/common/manifest.h"
-#include "tools/common/options.h"
 #include "tools/common/ops_text.h"
+#include "tools/common/options.h"
 #include "tools/common/out_file.h"
 #include "tools/common/progress.h"
 
@@ -31,7 +31,6 @@
 #define RUN_RING_MAX 64    // if jobs are so small that threads would starve
 #define RUN_NUM_STATUS 32  // -status is an index
 #define RUN_NUM_WHY 32
-#define RUN_MAX_TOLD 20  // failures that get a line each
 
 enum run_out { RUN_OUT_NONE, RUN_OUT_ARRAY, RUN_OUT_FOLDER };
 
@@ -128,6 +127,9 @@ struct run {
     uint64_t failures[RUN_NUM_STATUS], fallbacks[RUN_NUM_WHY];
 };
 
+// argv[0] = "headrace run"; returns an exit code.
+int cmd_run(int argc, char **argv);
+
 // Reads the command line. TOOLS_OK, or an exit code; *done = stop here.
 int run_options(struct run *run, int argc, char **argv, bool *done);
 void run_words_finish(struct run_words *words);
@@ -158,11 +160,6 @@ void run_pipe_close(struct run *run);
 bool run_fill(struct run *run, struct run_slot *slot);
 // Waits for the oldest job and hands its pictures to the sink.
 bool run_collect(struct run *run);
-
-// SIGINT, SIGTERM and SIGHUP set a mark; the second one kills. 0 = none came. SIGPIPE
-// and SIGXFSZ are ignored, and SIGHUP stays ignored if it was.
-void run_stop_install(void);
-int run_stop_signal(void);
 
 json_t *run_head_json(const struct run *run);
 int run_report(struct run *run);

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // headrace samples: writes test pictures of every kind, the same bytes for the
 // same seed.
+#include "samples.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <popt.h>
 
-#include "tools/common/options.h"
 #include "damage.h"
 #include "jpeg.h"
 #include "kinds.h"
 #include "noise.h"
+#include "tools/common/options.h"
 #include "tools/common/tools.h"
 
 #define MAX_SIDE 16384

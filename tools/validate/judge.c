@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "tools/common/options.h"
-#include "tools/run/run.h"
 #include "tools/common/tools.h"
 #include "validate.h"
 
@@ -165,7 +164,7 @@ static void count_status(struct validate *v, const struct validate_picture *p)
         v->failed_both++;
     // A line each, but not for a thousand.
     if (!p->status_differs && b->status && b->stage == HR_READ &&
-        v->unread++ < RUN_MAX_TOLD) {
+        v->unread++ < TOOLS_MAX_TOLD) {
         progress_clear(&v->progress);
         tools_warn("%s", b->message);
     }

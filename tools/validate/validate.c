@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tools/common/options.h"
-#include "tools/run/run.h"
+#include "tools/common/stop.h"
 
 // ---- Which pictures --------------------------------------------------------
 
@@ -109,7 +109,7 @@ static bool run_all(struct validate *v)
     size_t at = 0;
 
     progress_begin(&v->progress, v->total, !v->opt.quiet);
-    while (at < v->total && !run_stop_signal()) {
+    while (at < v->total && !stop_signal()) {
         int n = v->total - at < VALIDATE_BATCH ? (int)(v->total - at)
                                                : VALIDATE_BATCH;
 
@@ -123,9 +123,9 @@ static bool run_all(struct validate *v)
         progress_update(&v->progress, at, v->outside);
     }
     progress_clear(&v->progress);
-    if (v->unread > RUN_MAX_TOLD)
+    if (v->unread > TOOLS_MAX_TOLD)
         tools_warn("... and %llu more that could not be read",
-                   (unsigned long long)(v->unread - RUN_MAX_TOLD));
+                   (unsigned long long)(v->unread - TOOLS_MAX_TOLD));
     return true;
 }
 
@@ -150,13 +150,13 @@ static int finish(struct validate *v, bool ran)
 
     validate_sort_worst(v);
     qsort(v->kinds, (size_t)v->num_kinds, sizeof(v->kinds[0]), by_pictures);
-    if (!ran || run_stop_signal()) {
+    if (!ran || stop_signal()) {
         validate_out_end(v, "interrupted");
         if (!ran)
             return TOOLS_CANNOT;
         tools_warn("interrupted after %llu of %zu pictures",
                    (unsigned long long)v->done, v->total);
-        return 128 + run_stop_signal();
+        return 128 + stop_signal();
     }
     // A reader that has gone is no reason to lose the page.
     printed = validate_out_end(v, NULL) == TOOLS_OK;
@@ -173,7 +173,7 @@ static int run(struct validate *v)
 
     if (!prepare(v))
         return TOOLS_CANNOT;
-    run_stop_install();
+    stop_install();
     validate_out_begin(v);
     ran = run_all(v);
     return finish(v, ran);

@@ -198,6 +198,9 @@ struct validate {
     size_t num_recent;
 };
 
+// argv[0] = "headrace validate"; returns an exit code.
+int cmd_validate(int argc, char **argv);
+
 // TOOLS_OK or an exit code; *done = stop here.
 int validate_options(struct validate *v, int argc, char **argv, bool *done);
 void validate_words_finish(struct validate_words *words);
