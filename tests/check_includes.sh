@@ -11,6 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 # "-": none.
 rules_of()
 {
+    local of_tools='jpeglib.h jerror.h png.h popt.h jansson.h'
     not='-'
     case $1 in
     hal/include/headrace/*) may='hal/include/headrace/*' libs='-' ;;
@@ -37,8 +38,25 @@ rules_of()
                                  kernels/*' libs='-' ;;
     loader/*)               may='hal/include/headrace/* loader/*'
                             libs='archive.h archive_entry.h Random123/*' ;;
-    tools/*)                may='hal/include/headrace/* tools/*'
-                            libs='jpeglib.h jerror.h png.h popt.h jansson.h' ;;
+    tools/main.c)           may='hal/include/headrace/* tools/common/*
+                                 tools/run/run.h tools/devices/devices.h
+                                 tools/validate/validate.h
+                                 tools/profile/profile.h
+                                 tools/samples/samples.h'
+                            libs=$of_tools ;;
+    tools/common/*)         may='hal/include/headrace/* tools/common/*'
+                            libs=$of_tools ;;
+    # What profile measures is the pipeline of run.
+    tools/profile/*)        may='hal/include/headrace/* tools/common/*
+                                 tools/report/report.h tools/run/run.h
+                                 tools/profile/*' libs=$of_tools ;;
+    tools/run/*|tools/devices/*|tools/validate/*|tools/samples/*)
+                            may="hal/include/headrace/* tools/common/*
+                                 tools/report/report.h $(dirname "$1")/*"
+                            libs=$of_tools ;;
+    tools/report/*)         may='hal/include/headrace/* tools/common/*
+                                 tools/report/*' libs=$of_tools ;;
+    tools/*)                may='-' libs='-' ;;
     *)                      may='*' libs='*' ;;
     esac
 }
@@ -124,10 +142,13 @@ self_test()
     trap "rm -rf '$tmp'" EXIT
     cd "$tmp"
     mkdir -p hal/include/headrace hal/guard examples backends/{cpu,opencl,vaapi} cpu_fallback \
-             kernels loader tools tests
+             kernels loader tools/{common,run,devices,validate,profile,samples,report} \
+             tests
     touch hal/include/headrace/job.h hal/{backend,plan,guard/guard}.h loader/loader.h \
           backends/{cpu/cpu,opencl/opencl,vaapi/vaapi}.h \
-          cpu_fallback/cpu_ops.h kernels/layout.h tools/tool.h
+          cpu_fallback/cpu_ops.h kernels/layout.h tools/common/tools.h \
+          tools/{run/run,run/npy,devices/devices,validate/validate}.h \
+          tools/{profile/profile,samples/samples,report/report,report/parts}.h
     while read -r file text; do
         echo "$text" >>"$file"
     done <<'END'
@@ -149,7 +170,14 @@ kernels/plan.h #include "hal/backend.h"
 kernels/plan.h #include "kernels/layout.h"
 cpu_fallback/jpeg.c #include <jpeglib.h>
 loader/loader.c #include <headrace/job.h>
-tools/run.c #include <popt.h>
+tools/main.c #include "tools/validate/validate.h"
+tools/common/options.c #include <popt.h>
+tools/run/sink.c #include "npy.h"
+tools/run/sink.c #include "tools/common/tools.h"
+tools/validate/page.c #include "tools/report/report.h"
+tools/profile/profile.h #include "tools/run/run.h"
+tools/report/file.c #include "parts.h"
+tools/report/file.c #include "tools/common/tools.h"
 tests/test_plan.c #include "hal/plan.h"
 END
     "$here/check_includes.sh" "$tmp" >log ||
@@ -163,11 +191,26 @@ END
         fi
         rm "$file"
     done <<'END'
-tools/bad.c #include "hal/plan.h"
-tools/bad.c #include "backend.h"
-tools/bad.c #include <CL/cl.h>
-tools/bad.c   #  include "../hal/backend.h"
-tools/bad.c #include <Random123/philox.h>
+tools/run/bad.c #include "hal/plan.h"
+tools/run/bad.c #include "backend.h"
+tools/run/bad.c #include <CL/cl.h>
+tools/run/bad.c   #  include "../../hal/backend.h"
+tools/run/bad.c #include <Random123/philox.h>
+tools/main.c #include "hal/plan.h"
+tools/main.c #include "tools/report/report.h"
+tools/main.c #include "tools/run/npy.h"
+tools/bad.c #include <popt.h>
+tools/bad.c #include "tools/common/tools.h"
+tools/common/bad.c #include "tools/run/run.h"
+tools/common/bad.c #include "tools/report/report.h"
+tools/report/bad.c #include "tools/samples/samples.h"
+tools/run/bad.c #include "tools/profile/profile.h"
+tools/run/bad.c #include "tools/report/parts.h"
+tools/devices/bad.c #include "tools/run/run.h"
+tools/validate/bad.c #include "../run/run.h"
+tools/samples/bad.c #include "tools/validate/validate.h"
+tools/profile/bad.c #include "tools/run/npy.h"
+tools/profile/bad.c #include "tools/validate/validate.h"
 hal/include/headrace/bad.h #include <Random123/philox.h>
 loader/bad.c #include "hal/backend.h"
 loader/bad.c #include "cpu_fallback/cpu_ops.h"

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "tools/common/manifest.h"
 #include "parts.h"
+#include "tools/common/manifest.h"
 
 static const char *kind_name(enum report_chart_kind kind)
 {

@@ -13,8 +13,8 @@
 #include <jpeglib.h>
 #include <png.h>
 
-#include "tools/common/manifest.h"
 #include "parts.h"
+#include "tools/common/manifest.h"
 #include "tools/common/tools.h"
 
 #define TO_TEXT(x) #x
