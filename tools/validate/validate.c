@@ -113,8 +113,9 @@ static bool run_all(struct validate *v)
         int n = v->total - at < VALIDATE_BATCH ? (int)(v->total - at)
                                                : VALIDATE_BATCH;
 
-        if (!validate_batch(v, at, &n))
+        if (!validate_batch(v, at, &n) || !validate_spans(v))
             return false;
+        validate_release(v);
         for (int i = 0; i < n; i++) {
             validate_judge(v, &v->pictures[i]);
             validate_out_picture(v, &v->pictures[i]);

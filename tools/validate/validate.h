@@ -210,7 +210,8 @@ void validate_words_finish(struct validate_words *words);
 bool validate_choose(struct validate *v);
 
 // Runs and compares pictures first .. first + n of the chosen ones, as many as
-// fit: *n says how many. False: a message was printed.
+// fit: *n says how many. Images of the last cut stay until validate_release().
+// False: a message was printed.
 bool validate_batch(struct validate *v, size_t first, int *n);
 // New images for a cut of the pictures whose bit is set in mask. False: a
 // message was printed.
@@ -234,7 +235,8 @@ void validate_show(struct validate *v, const struct validate_picture *p,
 void validate_sort_worst(struct validate *v);  // the worst first
 void validate_worst_finish(struct validate *v);
 
-// For the pictures of the batch that differ; images hold the whole chain.
+// Runs each span by itself for the pictures of the batch that differ, in new
+// images: validate_release() is the caller's. False: a message was printed.
 bool validate_spans(struct validate *v);
 
 // Where a picture that differs is told and shown: at the end, if it differs
