@@ -191,6 +191,43 @@ static int number_of(const json_t *json, const char *name)
     return (int)json_integer_value(json_object_get(json, name));
 }
 
+json_t *profile_bytes_json(const char *bytes)
+{
+    size_t n = 0;
+    char *text = malloc(2 * strlen(bytes) + 1);
+    json_t *json;
+
+    for (; text && *bytes; bytes++) {
+        unsigned char byte = (unsigned char)*bytes;
+
+        if (byte >= 0x80) {
+            text[n++] = (char)(0xc0 | byte >> 6);
+            byte = 0x80 | (byte & 0x3f);
+        }
+        text[n++] = (char)byte;
+    }
+    json = text ? json_stringn(text, n) : NULL;
+    free(text);
+    return json;
+}
+
+char *profile_bytes(const json_t *json)
+{
+    const char *text = json_string_value(json);
+    char *bytes = text ? strdup(text) : NULL, *to = bytes;
+
+    for (; bytes && *text; text++)
+        if ((*text & 0xc0) == 0xc0 && text[1]) {
+            *to++ = (char)((*text & 3) << 6 | (text[1] & 0x3f));
+            text++;
+        } else {
+            *to++ = *text;
+        }
+    if (bytes)
+        *to = '\0';
+    return bytes;
+}
+
 static bool add_input(struct inputs *in, const json_t *json)
 {
     char *path = profile_bytes(json);

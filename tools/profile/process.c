@@ -256,43 +256,6 @@ static json_t *answer_of(struct profile *p, struct profile_config *c, bool sent,
     return NULL;
 }
 
-json_t *profile_bytes_json(const char *bytes)
-{
-    size_t n = 0;
-    char *text = malloc(2 * strlen(bytes) + 1);
-    json_t *json;
-
-    for (; text && *bytes; bytes++) {
-        unsigned char byte = (unsigned char)*bytes;
-
-        if (byte >= 0x80) {
-            text[n++] = (char)(0xc0 | byte >> 6);
-            byte = 0x80 | (byte & 0x3f);
-        }
-        text[n++] = (char)byte;
-    }
-    json = text ? json_stringn(text, n) : NULL;
-    free(text);
-    return json;
-}
-
-char *profile_bytes(const json_t *json)
-{
-    const char *text = json_string_value(json);
-    char *bytes = text ? strdup(text) : NULL, *to = bytes;
-
-    for (; bytes && *text; text++)
-        if ((*text & 0xc0) == 0xc0 && text[1]) {
-            *to++ = (char)((*text & 3) << 6 | (text[1] & 0x3f));
-            text++;
-        } else {
-            *to++ = *text;
-        }
-    if (bytes)
-        *to = '\0';
-    return bytes;
-}
-
 static json_t *config_json(const struct profile *p,
                            const struct profile_config *c)
 {
