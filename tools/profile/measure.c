@@ -68,7 +68,9 @@ static void on_done(void *ctx, const struct hr_job_t *job)
     atomic_store((_Atomic int64_t *)ctx, now_ns());
 }
 
-static bool submit(struct profile_child *c)
+static bool collect(struct profile_child *c, struct profile_measure *m);
+
+static bool submit(struct profile_child *c, struct profile_measure *m)
 {
     struct run *run = &c->run;
     size_t at = run->submitted % (size_t)run->ring;
@@ -86,6 +88,11 @@ static bool submit(struct profile_child *c)
         run->epoch++;
     }
     if (!run_fill(run, slot))
+        return false;
+    while (run_needs_all(run, slot) && run->collected < run->submitted)
+        if (!collect(c, m))
+            return false;
+    if (!run_make_images(run, slot))
         return false;
     profile_source_fill(c, slot);
     c->submitted[at] = now_ns();
@@ -226,6 +233,11 @@ static bool is_over(const struct profile_child *c,
     return left <= 0 || left / rate > seconds || now >= m->until + 2 * seconds;
 }
 
+static double collecting(const struct profile_measure *m)
+{
+    return m->s.wait_results + m->s.consumer_seconds;
+}
+
 bool profile_run_for(struct profile_child *c, struct profile_measure *m,
                      double seconds, uint64_t *all)
 {
@@ -239,14 +251,15 @@ bool profile_run_for(struct profile_child *c, struct profile_measure *m,
     if (c->mode == PROFILE_WATCHED && c->warm)
         begin_counting(c, m, all, seconds);
     while (!is_over(c, m, seconds)) {
-        while (run->submitted - run->collected < (size_t)run->ring) {
-            begin = tools_seconds();
-            if (!submit(c))
+        if (run->submitted - run->collected < (size_t)run->ring) {
+            // What it collected meanwhile has its own clocks.
+            begin = tools_seconds() - collecting(m);
+            if (!submit(c, m))
                 return false;
-            m->s.wait_submit += tools_seconds() - begin;
-        }
-        if (!collect(c, m))
+            m->s.wait_submit += tools_seconds() - collecting(m) - begin;
+        } else if (!collect(c, m)) {
             return false;
+        }
         if (!m->counts && run->collected >= first && tools_seconds() >= warm)
             begin_counting(c, m, all, seconds);
     }

@@ -98,26 +98,57 @@ static bool fill_sample(struct run *run, int at, size_t i, size_t *used)
     return keep_path(run, picture, used, path) && size_tensor(run, picture);
 }
 
-// Memory for one oversized picture is borrowed from the other slots.
-static bool reserve(struct run *run, struct run_slot *slot, size_t bytes)
+bool run_fill(struct run *run, struct run_slot *slot)
 {
+    size_t used = 0;
+
+    slot->first = run->next;
+    slot->num = 0;
+    slot->bytes = 0;
+    while (slot->num < run->batch && run->next < run->total) {
+        const struct run_picture *picture = &run->pictures[slot->num];
+
+        if (!fill_sample(run, slot->num, run->next, &used))
+            return false;
+        // The first is always taken; what does not fit waits for its turn.
+        if (!run->equal_shapes && slot->num &&
+            picture->bytes > run->slot_bytes - slot->bytes)
+            break;
+        slot->bytes += picture->bytes;
+        slot->num++;
+        run->next++;
+        if (slot->bytes > run->slot_bytes)
+            break;
+    }
+    for (int i = 0; i < slot->num; i++)
+        run->samples[i].path = run->paths + run->pictures[i].path;
+    return true;
+}
+
+bool run_needs_all(const struct run *run, const struct run_slot *slot)
+{
+    return !run->equal_shapes && !run->opt.memory &&
+           slot->bytes > run->slot_bytes;
+}
+
+static void free_pixels(struct run_slot *slot)
+{
+    free(slot->pixels);
+    slot->pixels = NULL;
+    slot->capacity = 0;
+}
+
+// Memory for one oversized picture is borrowed from the other slots.
+static bool reserve(struct run *run, struct run_slot *slot)
+{
+    size_t bytes = slot->bytes;
     void *pixels;
 
     if (bytes <= slot->capacity)
         return true;
-    if (bytes > run->slot_bytes) {
-        while (run->collected < run->submitted)
-            if (!run_collect(run))
-                return false;
-        for (int i = 0; i < run->ring; i++) {
-            free(run->slots[i].pixels);
-            run->slots[i].pixels = NULL;
-            run->slots[i].capacity = 0;
-        }
-    }
-    free(slot->pixels);
-    slot->pixels = NULL;
-    slot->capacity = 0;
+    free_pixels(slot);
+    for (int i = 0; i < run->ring && bytes > run->slot_bytes; i++)
+        free_pixels(&run->slots[i]);
     if (posix_memalign(&pixels, ALIGN, bytes)) {
         tools_warn("no memory for %zu bytes of pictures", bytes);
         return false;
@@ -127,11 +158,13 @@ static bool reserve(struct run *run, struct run_slot *slot, size_t bytes)
     return true;
 }
 
-static bool make_images(struct run *run, struct run_slot *slot, size_t bytes)
+bool run_make_images(struct run *run, struct run_slot *slot)
 {
     unsigned char *at;
 
-    if (!run->opt.memory && !reserve(run, slot, bytes))
+    if (run->equal_shapes)
+        return true;
+    if (!run->opt.memory && !reserve(run, slot))
         return false;
     at = run->opt.memory ? NULL : slot->pixels;
     for (int i = 0; i < slot->num; i++) {
@@ -155,30 +188,4 @@ static bool make_images(struct run *run, struct run_slot *slot, size_t bytes)
         at += at ? picture->bytes : 0;
     }
     return true;
-}
-
-bool run_fill(struct run *run, struct run_slot *slot)
-{
-    size_t used = 0, bytes = 0;
-
-    slot->first = run->next;
-    slot->num = 0;
-    while (slot->num < run->batch && run->next < run->total) {
-        const struct run_picture *picture = &run->pictures[slot->num];
-
-        if (!fill_sample(run, slot->num, run->next, &used))
-            return false;
-        // The first is always taken; what does not fit waits for its turn.
-        if (!run->equal_shapes && slot->num &&
-            picture->bytes > run->slot_bytes - bytes)
-            break;
-        bytes += picture->bytes;
-        slot->num++;
-        run->next++;
-        if (bytes > run->slot_bytes)
-            break;
-    }
-    for (int i = 0; i < slot->num; i++)
-        run->samples[i].path = run->paths + run->pictures[i].path;
-    return run->equal_shapes || make_images(run, slot, bytes);
 }

@@ -221,7 +221,8 @@ static void draw(struct run *run)
                     run->failed + epoch->failed);
 }
 
-bool run_collect(struct run *run)
+// Waits for the oldest job and hands its pictures to the sink.
+static bool collect(struct run *run)
 {
     struct run_slot *slot = &run->slots[run->collected % (size_t)run->ring];
     bool canceled = false, ok;
@@ -259,6 +260,11 @@ static bool submit(struct run *run)
 
     if (!run_fill(run, slot))
         return false;
+    while (run_needs_all(run, slot) && run->collected < run->submitted)
+        if (!collect(run))
+            return false;
+    if (!run_make_images(run, slot))
+        return false;
     slot->job = hr_submit(run->dev, run->samples, slot->num, slot->batch,
                           &params);
     if (!slot->job) {
@@ -283,7 +289,7 @@ bool run_pipe_epoch(struct run *run)
         if (more && run->submitted - run->collected < (size_t)run->ring)
             ok = submit(run);
         else if (run->collected < run->submitted)
-            ok = run_collect(run);
+            ok = collect(run);
         else
             break;
     }

@@ -73,6 +73,7 @@ struct run_slot {
     unsigned char *pixels;  // or of their own shapes, one behind the other
     size_t capacity;
     hr_image *images;  // [run->batch]
+    size_t bytes;      // of the tensors of its pictures
     size_t first;      // index of the first picture
     int num;
 };
@@ -146,6 +147,9 @@ bool run_sink_put(struct run *run, size_t picture,
                   int h);
 bool run_sink_finish(struct run *run, bool interrupted);
 void run_sink_discard(struct run *run);
+// What the manifest begins with: by what, from what and how it was made. NULL
+// if memory is short.
+json_t *run_head_json(const struct run *run);
 
 // Size of what picture i becomes, by its header. False: it has none.
 bool run_output_size(struct run *run, size_t i, int *w, int *h);
@@ -156,12 +160,15 @@ bool run_pipe_open(struct run *run);   // slots and scratch memory
 bool run_pipe_epoch(struct run *run);  // false: stop with TOOLS_CANNOT
 void run_pipe_close(struct run *run);
 
-// Fills slot with the next samples of the run. False: a message was printed.
+// Fills slot with the next samples of the run, but for the images they go to.
+// False, also from run_make_images(): a message was printed.
 bool run_fill(struct run *run, struct run_slot *slot);
-// Waits for the oldest job and hands its pictures to the sink.
-bool run_collect(struct run *run);
+// Whether its images take more than a slot's memory. They get that of all
+// slots: nothing may be in flight then.
+bool run_needs_all(const struct run *run, const struct run_slot *slot);
+// The images of those samples, unless they go to the slot's batch.
+bool run_make_images(struct run *run, struct run_slot *slot);
 
-json_t *run_head_json(const struct run *run);
 int run_report(struct run *run);
 
 #endif

@@ -163,6 +163,38 @@ bool run_sink_open(struct run *run)
     return true;
 }
 
+static const char *layout_name(enum hr_layout layout)
+{
+    return layout == HR_NCHW ? "nchw" : "nhwc";
+}
+
+json_t *run_head_json(const struct run *run)
+{
+    const struct run_options *opt = &run->opt;
+    json_t *head = json_object();
+
+    if (!head)
+        return NULL;
+    json_object_set_new(head, "version", json_string(hr_version()));
+    json_object_set_new(head, "backend", json_string(run->dev->backend));
+    json_object_set_new(head, "device", json_string(run->dev->name));
+    json_object_set_new(head, "reference",
+                        json_string(
+                            hr_reference_name(hr_device_reference(run->dev))));
+    json_object_set_new(head, "libjpeg", json_string(hr_jpeg_library()));
+    // Larger seeds than JSON's integers are common enough to be kept exact.
+    json_object_set_new(head, "seed",
+                        opt->seed <= INT64_MAX
+                            ? json_integer((json_int_t)opt->seed)
+                            : json_sprintf("%llu",
+                                           (unsigned long long)opt->seed));
+    json_object_set_new(head, "ops", manifest_text(opt->ops_text));
+    json_object_set_new(head, "dtype", json_string(hr_dtype_name(opt->dtype)));
+    json_object_set_new(head, "layout", json_string(layout_name(opt->layout)));
+    json_object_set_new(head, "epoch", json_integer(run->epoch));
+    return head;
+}
+
 static json_t *classes_json(const struct inputs *in)
 {
     json_t *classes = json_array();
