@@ -15,8 +15,8 @@ rooms=('core ^hal/ 0'
        'cpu ^(backends/cpu|cpu_fallback)/ 0'
        'opencl ^backends/opencl/ 12'
        'vaapi ^backends/vaapi/ 13'
-       'tools ^tools/ 5'
-       'all . 30')
+       'tools ^tools/ 0'
+       'all . 25')
 
 arrows()  # folder of objects...
 {

@@ -14,6 +14,8 @@ rules_of()
     local public='hal/include/headrace/*' engine='hal/engine/*.h'
     local base='hal/base/*' facts='hal/facts/facts.h' shape='hal/shape/*'
     local trace='hal/trace/*' device='hal/device/*' job='hal/job/job.h'
+    local common='tools/common/*'
+    local of_tools='jpeglib.h jerror.h png.h popt.h jansson.h'
     libs='-'
     case $1 in
     hal/include/headrace/*) may=$public ;;
@@ -45,8 +47,19 @@ rules_of()
     kernels/*)         may="$public $engine kernels/*" ;;
     loader/*)          may="$public loader/*"
                        libs='archive.h archive_entry.h Random123/*' ;;
-    tools/*)           may="$public tools/*"
-                       libs='jpeglib.h jerror.h png.h popt.h jansson.h' ;;
+    tools/main.c)      may="$public $common tools/run/run.h
+                            tools/devices/devices.h tools/validate/validate.h
+                            tools/profile/profile.h tools/samples/samples.h"
+                       libs=$of_tools ;;
+    tools/common/*)    may="$public $common" libs=$of_tools ;;
+    # What profile measures is the pipeline of run.
+    tools/profile/*)   may="$public $common tools/report/report.h
+                            tools/run/run.h tools/profile/*" libs=$of_tools ;;
+    tools/run/*|tools/devices/*|tools/validate/*|tools/samples/*)
+                       may="$public $common tools/report/report.h
+                            $(dirname "$1")/*" libs=$of_tools ;;
+    tools/report/*)    may="$public $common tools/report/*" libs=$of_tools ;;
+    tools/*)           may='-' ;;
     *)                 may='*' libs='*' ;;
     esac
 }
@@ -134,13 +147,15 @@ self_test()
     mkdir -p hal/include/headrace \
           hal/{engine,base,facts,shape,trace,device,job,trust,entry,guard} \
           examples backends/{cpu,opencl,vaapi} cpu_fallback kernels loader \
-          tools tests
+          tools/{common,run,devices,validate,profile,samples,report} tests
     touch hal/include/headrace/job.h hal/engine/{base,engine,guard}.h \
           hal/{base/base,facts/{facts,parts},shape/shape,trace/trace}.h \
           hal/{device/device,job/{job,work},trust/trust,entry/entry}.h \
           hal/guard/lanes.h loader/loader.h cpu_fallback/cpu_ops.h \
           backends/{cpu/cpu,opencl/opencl,vaapi/vaapi}.h kernels/layout.h \
-          tools/tool.h
+          tools/{common/tools,run/run,run/npy,devices/devices}.h \
+          tools/{validate/validate,profile/profile,samples/samples}.h \
+          tools/report/{report,parts}.h
     while read -r file text; do
         echo "$text" >>"$file"
     done <<'END'
@@ -172,7 +187,14 @@ kernels/plan.h #include "hal/engine/engine.h"
 kernels/plan.h #include "kernels/layout.h"
 cpu_fallback/jpeg.c #include <jpeglib.h>
 loader/loader.c #include <headrace/job.h>
-tools/run.c #include <popt.h>
+tools/main.c #include "tools/validate/validate.h"
+tools/common/options.c #include <popt.h>
+tools/run/sink.c #include "npy.h"
+tools/run/sink.c #include "tools/common/tools.h"
+tools/validate/page.c #include "tools/report/report.h"
+tools/profile/profile.h #include "tools/run/run.h"
+tools/report/file.c #include "parts.h"
+tools/report/file.c #include "tools/common/tools.h"
 tests/test_plan.c #include "hal/shape/shape.h"
 END
     "$here/check_includes.sh" "$tmp" >log ||
@@ -186,11 +208,26 @@ END
         fi
         rm "$file"
     done <<'END'
-tools/bad.c #include "hal/base/base.h"
-tools/bad.c #include "hal/engine/engine.h"
-tools/bad.c #include <CL/cl.h>
-tools/bad.c   #  include "../hal/engine/engine.h"
-tools/bad.c #include <Random123/philox.h>
+tools/run/bad.c #include "hal/shape/shape.h"
+tools/run/bad.c #include "hal/base/base.h"
+tools/run/bad.c #include <CL/cl.h>
+tools/run/bad.c   #  include "../../hal/engine/engine.h"
+tools/run/bad.c #include <Random123/philox.h>
+tools/main.c #include "hal/shape/shape.h"
+tools/main.c #include "tools/report/report.h"
+tools/main.c #include "tools/run/npy.h"
+tools/bad.c #include <popt.h>
+tools/bad.c #include "tools/common/tools.h"
+tools/common/bad.c #include "tools/run/run.h"
+tools/common/bad.c #include "tools/report/report.h"
+tools/report/bad.c #include "tools/samples/samples.h"
+tools/run/bad.c #include "tools/profile/profile.h"
+tools/run/bad.c #include "tools/report/parts.h"
+tools/devices/bad.c #include "tools/run/run.h"
+tools/validate/bad.c #include "../run/run.h"
+tools/samples/bad.c #include "tools/validate/validate.h"
+tools/profile/bad.c #include "tools/run/npy.h"
+tools/profile/bad.c #include "tools/validate/validate.h"
 hal/include/headrace/bad.h #include <Random123/philox.h>
 hal/include/headrace/bad.h #include "hal/base/base.h"
 hal/engine/bad.h #include "hal/base/base.h"

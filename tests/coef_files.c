@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/samples_scene.h"
+#include "tools/samples/scene.h"
 
 static uint64_t state = 1;
 

@@ -7,7 +7,7 @@
 #include "cpu_fallback/coefficients.h"
 #include "cpu_fallback/jpeg_reader.h"
 #include "heaps.h"
-#include "tools/samples_jpeg.h"
+#include "tools/samples/jpeg.h"
 
 void coef_seed(uint64_t seed);
 uint32_t coef_random(void);

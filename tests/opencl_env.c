@@ -6,7 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "tools/tools.h"
+#include "tools/common/tools.h"
+#include "tools/samples/samples.h"
 
 #define SAMPLES_SEED "31"
 

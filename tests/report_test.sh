@@ -38,7 +38,7 @@ attribute()  # name file
 }
 
 # A window of Chromium's is 500 pixels wide at least, a frame in it is not.
-# What the page says of itself (tools/report.h) is copied out of the frame.
+# What the page says of itself (tools/report/report.h) is copied out of the frame.
 frame()  # page width height
 {
     cat >"$tmp/frame.htm" <<END

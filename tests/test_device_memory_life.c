@@ -8,7 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../tools/tools.h"
+#include "tools/common/tools.h"
+#include "tools/run/run.h"
 #include "fake_engine.h"
 #include "testing.h"
 

@@ -8,7 +8,7 @@
 
 #include "coef_files.h"
 #include "coef_reference.h"
-#include "samples_scene.h"
+#include "tools/samples/scene.h"
 #include "testing.h"
 
 // ---- The toy engine: reconstruct..store of crops, u8, NHWC ----------------

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "fake_engine.h"
-#include "profile.h"
+#include "tools/profile/profile.h"
 #include "testing.h"
 
 // ---- A consumer against arithmetic -----------------------------------------

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile.h"
+#include "tools/profile/profile.h"
 #include "testing.h"
 
 static void medians(void)

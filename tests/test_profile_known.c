@@ -11,7 +11,8 @@
 
 #include "fake_engine.h"
 #include "testing.h"
-#include "tools.h"
+#include "tools/common/tools.h"
+#include "tools/profile/profile.h"
 
 enum { PICTURES = 6, BATCH = 4, SLOW_EVERY = 40, RING_MOST = 64 };
 

@@ -12,7 +12,7 @@
 
 #include <CUnit/Basic.h>
 
-#include "report.h"
+#include "tools/report/report.h"
 #include "testing.h"
 
 static char *command[] = {"headrace validate", "it's; <b>", "--report=x.html"};

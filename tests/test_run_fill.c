@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run.h"
+#include "tools/run/run.h"
 #include "testing.h"
 
 enum { FILES = 20 };

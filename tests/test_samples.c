@@ -13,7 +13,8 @@
 #include <jpeglib.h>
 #include <png.h>
 
-#include "../tools/tools.h"
+#include "tools/common/tools.h"
+#include "tools/samples/samples.h"
 #include "testing.h"
 
 #define SEED "20"

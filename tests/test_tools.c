@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ops_text.h"
-#include "progress.h"
+#include "tools/common/ops_text.h"
+#include "tools/common/progress.h"
 #include "testing.h"
-#include "tools.h"
+#include "tools/common/tools.h"
 
 // ---- ops ------------------------------------------------------------------
 

@@ -11,11 +11,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "out_file.h"
-#include "profile.h"
-#include "samples_out.h"
+#include "tools/common/out_file.h"
+#include "tools/profile/profile.h"
+#include "tools/samples/out.h"
 #include "testing.h"
-#include "tools.h"
+#include "tools/common/tools.h"
+#include "tools/samples/samples.h"
+#include "tools/run/run.h"
 
 // ---- What is called, and in which order -------------------------------------
 

@@ -10,12 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "inputs.h"
-#include "manifest.h"
-#include "npy.h"
-#include "out_file.h"
+#include "tools/common/inputs.h"
+#include "tools/common/manifest.h"
+#include "tools/run/npy.h"
+#include "tools/common/out_file.h"
 #include "testing.h"
-#include "tools.h"
+#include "tools/common/tools.h"
 
 // ---- files ----------------------------------------------------------------
 

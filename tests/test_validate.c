@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "fake_engine.h"
-#include "report.h"
+#include "tools/report/report.h"
 #include "validate_run.h"
 
 enum { ODD_ONE = 3 };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fake_engine.h"
-#include "ops_text.h"
+#include "tools/common/ops_text.h"
 #include "validate_run.h"
 
 enum { SIDE = 48, NUMBERS = 3 * SIDE * SIDE, BINS = 10 };

@@ -9,7 +9,8 @@
 
 #include "fake_engine.h"
 #include "testing.h"
-#include "tools.h"
+#include "tools/common/tools.h"
+#include "tools/validate/validate.h"
 
 enum { W = 96, H = 640 };
 

@@ -30,6 +30,17 @@ taskset -c "$core" "$headrace" profile "$one" --backends cpu --seconds 0.3 \
 expect "profile on one core" [ $? = 0 ]
 expect "no more threads than cores" [ -z "$(grep -E '"threads": [^1]' out)" ]
 
+# Pictures that need the memory of all jobs wait until none is in flight.
+run 0 samples --photos-only --count 2 --size 2000x2000 large
+quick 0 large --ops decode --json
+says out '"pictures": 2.0'
+for budget in 1M 1G; do
+    HEADRACE_BACKEND=cpu run 0 run large --ops decode --dtype u8 --batch 1 \
+        --threads 2 --budget $budget --out $budget/
+done
+expect "the budget does not matter" diff -r 1M 1G
+rm -r large 1M 1G
+
 # ---- names ----------------------------------------------------------------
 
 # Of these every byte but / may be in a name.

@@ -6,7 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tools/tools.h"
+#include "tools/common/tools.h"
+#include "tools/validate/validate.h"
 
 enum { MAX_WORDS = 16 };
 

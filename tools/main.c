@@ -6,7 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools.h"
+#include "tools/common/stop.h"
+#include "tools/common/tools.h"
+#include "tools/devices/devices.h"
+#include "tools/profile/profile.h"
+#include "tools/run/run.h"
+#include "tools/samples/samples.h"
+#include "tools/validate/validate.h"
 
 static const struct command {
     const char *name, *title, *summary;
@@ -86,7 +92,7 @@ int main(int argc, char **argv)
     char title[64];
 
     hold_streams();
-    tools_look_at_hangup();
+    stop_look_at_hangup();
     if (!strcmp(name, "--version")) {
         printf("headrace %s\n%s, reference %s\n", hr_version(),
                hr_jpeg_library(), hr_reference_name(hr_get_reference()));

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The JSON beside the tensors: what each picture was, and how it ended.
+// Written entry by entry, so that its size is the disk's business only.
+#ifndef HEADRACE_TOOLS_COMMON_MANIFEST_H
+#define HEADRACE_TOOLS_COMMON_MANIFEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include <headrace/headrace.h>
+
+#include "out_file.h"
+
+struct manifest {
+    struct out_file file;
+    bool begun;  // an entry has been written
+};
+
+struct manifest_entry {
+    const char *path, *label;  // label "" = none
+    const char *file;          // relative path of its tensor, or NULL
+    int64_t index;             // its row in the array; -1 = none
+    const int64_t *number;     // its class, -1 = none; NULL = there are none
+    const struct hr_result *result;
+};
+
+// A JSON string of any bytes. What is not UTF-8 comes out as \xNN in four
+// characters. NULL if memory is short.
+json_t *manifest_text(const char *bytes);
+bool manifest_is_utf8(const char *bytes);
+
+// {"status", "spans", ...} of one picture; NULL if memory is short.
+json_t *manifest_entry_json(const struct manifest_entry *entry);
+
+// Whether the file at path is a manifest, or there is nothing to lose.
+bool manifest_is_ours(const char *path);
+
+// All return false with errno set. head and tail are objects whose members
+// come before and after "pictures"; the reference is taken over.
+bool manifest_open(struct manifest *manifest, const char *path);
+bool manifest_begin(struct manifest *manifest, json_t *head);
+bool manifest_add(struct manifest *manifest,
+                  const struct manifest_entry *entry);
+bool manifest_end(struct manifest *manifest, json_t *tail);
+
+#endif

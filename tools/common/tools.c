@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+// Of U+0080 .. U+009F in UTF-8 a byte: to some terminals U+009B is what ESC [
+// is.
+static bool is_c1(const char *begin, const char *at)
+{
+    at -= at > begin && (*at & 0xe0) == 0x80;
+    return (unsigned char)at[0] == 0xc2 && (at[1] & 0xe0) == 0x80;
+}
+
+void tools_escape(char *out, size_t size, const char *text)
+{
+    const char *begin = text;
+    size_t used = 0;
+
+    for (; *text; text++) {
+        unsigned char byte = (unsigned char)*text;
+
+        if (byte >= 0x20 && byte != 0x7f && !is_c1(begin, text)) {
+            if (used + 1 >= size)
+                break;
+            out[used++] = *text;
+        } else {
+            if (used + 4 >= size)
+                break;
+            used += (size_t)snprintf(out + used, size - used, "\\x%02x", byte);
+        }
+    }
+    if (size)
+        out[used] = '\0';
+}
+
+static _Thread_local char last_warning[512];
+
+void tools_warn(const char *format, ...)
+{
+    // A path may be 4096 bytes long, and each of its bytes may need four.
+    char text[8192], line[4 * sizeof(text)];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    tools_escape(line, sizeof(line), text);
+    fprintf(stderr, "headrace: %s\n", line);
+    snprintf(last_warning, sizeof(last_warning), "%.511s", line);
+}
+
+const char *tools_last_warning(void)
+{
+    return last_warning;
+}
+
+static int unit_shift(const char *unit)
+{
+    static const char letters[] = "KMGT";
+    const char *letter;
+
+    if (!*unit || !strcmp(unit, "B"))
+        return 0;
+    letter = strchr(letters, *unit >= 'a' ? *unit - 'a' + 'A' : *unit);
+    if (!letter || !*letter)
+        return -1;
+    unit++;
+    if (*unit && strcmp(unit, "B") && strcmp(unit, "iB"))
+        return -1;
+    return 10 * (int)(letter - letters + 1);
+}
+
+bool tools_parse_size(const char *text, uint64_t *bytes)
+{
+    char *end;
+    double value;
+    int shift;
+
+    // strtod() also takes blanks, signs, hex, inf and nan.
+    if (*text < '0' || *text > '9' || strcspn(text, "xX") < strlen(text))
+        return false;
+    value = strtod(text, &end);
+    shift = unit_shift(end);
+    if (shift < 0)
+        return false;
+    value = floor(ldexp(value, shift));
+    if (!(value >= 1 && value < 0x1p62))
+        return false;
+    *bytes = (uint64_t)value;
+    return true;
+}
+
+bool tools_parse_u64(const char *text, uint64_t *value)
+{
+    char *end;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    return !errno && !*end;
+}
+
+double tools_seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+double tools_cpu_seconds(void)
+{
+    struct rusage usage;
+
+    if (getrusage(RUSAGE_SELF, &usage) < 0)
+        return 0;
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
+double tools_thread_seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+// ru_maxrss survives exec: it would report the size of whoever started us.
+uint64_t tools_peak_rss(void)
+{
+    unsigned long long kib = 0;
+    char line[128];
+    FILE *file = fopen("/proc/self/status", "re");
+
+    if (!file)
+        return 0;
+    while (fgets(line, sizeof(line), file))
+        if (sscanf(line, "VmHWM: %llu", &kib) == 1)
+            break;
+    fclose(file);
+    return (uint64_t)kib * 1024;
+}
+
+int tools_flush_stdout(void)
+{
+    if (!fflush(stdout) && !ferror(stdout))
+        return TOOLS_OK;
+    tools_warn("standard output: %s", strerror(errno));
+    return TOOLS_CANNOT;
+}
+
+void tools_span_text(char *out, size_t size, struct hr_span span)
+{
+    if (span.first == span.last)
+        snprintf(out, size, "%s", hr_stage_name(span.first));
+    else
+        snprintf(out, size, "%s..%s", hr_stage_name(span.first),
+                 hr_stage_name(span.last));
+}
+
+bool tools_mul(size_t *out, size_t a, size_t b)
+{
+    return !__builtin_mul_overflow(a, b, out);
+}
+
+void *tools_new(size_t size)
+{
+    void *memory = calloc(1, size);
+
+    if (!memory)
+        tools_warn("out of memory");
+    return memory;
+}

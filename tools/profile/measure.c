@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+// A measurement is of a pipeline that runs: it begins when a batch has come out
+// (the first time, when the ring has gone round once) and ends with the batch
+// that comes out after the time is over; if the list can be gone through to its
+// end in as long again, there: then every configuration has made the same
+// pictures. (Lists that are longer are in random order.) With clocks it begins
+// and ends with nothing in flight, so that they count whole pictures.
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "profile.h"
+#include "tools/common/tools.h"
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+double profile_seconds(int64_t ns)
+{
+    return 1e-9 * (double)ns;
+}
+
+// ---- The consumer ----------------------------------------------------------
+
+static void sleep_until(int64_t ns)
+{
+    struct timespec t = {ns / 1000000000, ns % 1000000000};
+
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+        ;
+}
+
+// Takes its time, and of a core what it was told: in slices of a millisecond,
+// each until its part of CPU time is used up. What others kept it from using it
+// catches up with, but not beyond the end.
+static void consume(struct profile_child *c)
+{
+    const int64_t begin = now_ns(), slice = 1000000;
+    const int64_t end = begin + (int64_t)(c->consumer_ms * 1e6);
+    const double part = c->consumer_cpu / 100, cpu = tools_thread_seconds();
+
+    for (int64_t at = begin; part > 0 && at < end; at += slice) {
+        int64_t stop = at + slice < end ? at + slice : end;
+        double due = part * profile_seconds(stop - begin);
+
+        while (tools_thread_seconds() - cpu < due && now_ns() < end)
+            ;
+        sleep_until(stop);
+    }
+    sleep_until(end);
+    c->burnt += tools_thread_seconds() - cpu;
+    hr_trace_span("consumer", begin, now_ns());
+}
+
+// ---- The pipeline ----------------------------------------------------------
+
+static void on_done(void *ctx, const struct hr_job_t *job)
+{
+    (void)job;
+    atomic_store((_Atomic int64_t *)ctx, now_ns());
+}
+
+static bool collect(struct profile_child *c, struct profile_measure *m);
+
+static bool submit(struct profile_child *c, struct profile_measure *m)
+{
+    struct run *run = &c->run;
+    size_t at = run->submitted % (size_t)run->ring;
+    struct run_slot *slot = &run->slots[at];
+    struct hr_job_params params = {
+        .tier = run->opt.tier,
+        .on_error = HR_ON_ERROR_ZERO,
+        .wait_for_room = true,
+        .on_done = on_done,
+        .ctx = &c->ended[at],
+    };
+
+    if (run->next >= run->total) {
+        run->next = 0;
+        run->epoch++;
+    }
+    if (!run_fill(run, slot))
+        return false;
+    while (run_needs_all(run, slot) && run->collected < run->submitted)
+        if (!collect(c, m))
+            return false;
+    if (!run_make_images(run, slot))
+        return false;
+    profile_source_fill(c, slot);
+    c->submitted[at] = now_ns();
+    run->submitted++;
+    if (c->mode == PROFILE_EAGER)
+        return profile_eager_submit(c, slot);
+    slot->job = hr_submit(run->dev, run->samples, slot->num, slot->batch,
+                          &params);
+    if (!slot->job)
+        tools_warn("%s", hr_last_error());
+    return slot->job != NULL;
+}
+
+static bool keep_latency(struct profile_measure *m, double ms)
+{
+    struct profile_sample *s = &m->s;
+
+    if (s->num_latencies == m->room) {
+        size_t room = m->room ? 2 * m->room : 256;
+        double *more = realloc(s->latencies, room * sizeof(*more));
+
+        if (!more)
+            return false;
+        s->latencies = more;
+        m->room = room;
+    }
+    s->latencies[s->num_latencies++] = ms;
+    return true;
+}
+
+static void count(struct profile_measure *m, const struct run_slot *slot,
+                  int failed)
+{
+    if (!m->counts)
+        return;
+    m->s.batches++;
+    m->s.failed += (uint64_t)failed;
+    m->s.images += (uint64_t)(slot->num - failed);
+    for (int i = 0; slot->job && i < slot->num; i++) {
+        const struct hr_result *r = &slot->job->results[i];
+
+        if (r->status != HR_OK)
+            continue;
+        m->s.fallbacks += r->why != 0;
+        for (int bit = 0; bit < RUN_NUM_WHY; bit++)
+            m->s.why[bit] += r->why >> bit & 1;
+    }
+}
+
+// Waits for the oldest batch and hands it to the consumer.
+static bool collect(struct profile_child *c, struct profile_measure *m)
+{
+    struct run *run = &c->run;
+    size_t at = run->collected % (size_t)run->ring;
+    struct run_slot *slot = &run->slots[at];
+    int64_t begin = now_ns();
+    int failed = 0;
+
+    if (c->mode == PROFILE_EAGER) {
+        failed = profile_eager_collect(c, slot);
+        atomic_store(&c->ended[at], now_ns());
+    } else {
+        while (hr_job_poll(slot->job, HR_FOREVER) == HR_PENDING)
+            ;
+        for (int i = 0; i < slot->num; i++)
+            failed += slot->job->results[i].status != HR_OK;
+    }
+    m->s.wait_results += profile_seconds(now_ns() - begin);
+    count(m, slot, failed);
+    if (m->counts &&
+        !keep_latency(m, 1e-6 * (double)(atomic_load(&c->ended[at]) -
+                                         c->submitted[at])))
+        return false;
+    hr_job_release(&slot->job);
+    if (c->mode != PROFILE_EAGER)
+        for (int i = 0; slot->images && i < slot->num; i++)
+            hr_image_release(&slot->images[i]);
+    run->collected++;
+    c->made += (uint64_t)slot->num;
+    if (c->consumer_ms > 0) {
+        begin = now_ns();
+        consume(c);
+        m->s.consumer_seconds += profile_seconds(now_ns() - begin);
+    }
+    return true;
+}
+
+// ---- One measurement -------------------------------------------------------
+
+// Jiffies of all processes of the machine but not of this one.
+static uint64_t others(uint64_t *all)
+{
+    unsigned long long v[8] = {0};
+    FILE *f = fopen("/proc/stat", "re");
+    uint64_t busy = 0;
+    double mine = tools_cpu_seconds() * (double)sysconf(_SC_CLK_TCK);
+
+    *all = 0;
+    if (f && fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0],
+                    &v[1], &v[2], &v[3], &v[4], &v[5], &v[6], &v[7]) == 8)
+        for (int i = 0; i < 8; i++) {
+            *all += v[i];
+            busy += i == 3 || i == 4 ? 0 : v[i];
+        }
+    if (f)
+        fclose(f);
+    return busy > (uint64_t)mine ? busy - (uint64_t)mine : 0;
+}
+
+static void begin_counting(struct profile_child *c, struct profile_measure *m,
+                           uint64_t *all, double seconds)
+{
+    m->s.wait_results = m->s.wait_submit = m->s.consumer_seconds = 0;
+    m->others = others(all);
+    hr_device_profile(c->run.dev, &m->before);
+    m->burnt = c->burnt;
+    m->counts = true;
+    m->cpu = tools_cpu_seconds();
+    m->begun = tools_seconds();
+    m->until = m->begun + seconds;
+}
+
+enum { LEAST_BATCHES = 4 };  // fewer say nothing, unless they take for ever
+
+static bool is_over(const struct profile_child *c,
+                    const struct profile_measure *m, double seconds)
+{
+    size_t batch = (size_t)c->run.batch;
+    uint64_t round = (c->run.total + batch - 1) / batch, done = m->s.batches;
+    double now = tools_seconds(), rate = (double)done / (now - m->begun), left;
+
+    if (!m->counts || now < m->until)
+        return false;
+    if (done < LEAST_BATCHES)
+        return done && now >= m->until + 4 * seconds;
+    left = (double)((round - done % round) % round);
+    // Twice: batches of few pictures come in bursts.
+    return left <= 0 || left / rate > seconds || now >= m->until + 2 * seconds;
+}
+
+static double collecting(const struct profile_measure *m)
+{
+    return m->s.wait_results + m->s.consumer_seconds;
+}
+
+bool profile_run_for(struct profile_child *c, struct profile_measure *m,
+                     double seconds, uint64_t *all)
+{
+    struct run *run = &c->run;
+    // The first time until it is warm: a ring, and a while. Then one batch.
+    double warm = tools_seconds() + (c->warm ? 0 : 0.1);
+    size_t first = c->warm ? 1 : (size_t)run->ring;
+    double begin;
+
+    run->submitted = run->collected = run->next = 0;
+    if (c->mode == PROFILE_WATCHED && c->warm)
+        begin_counting(c, m, all, seconds);
+    while (!is_over(c, m, seconds)) {
+        if (run->submitted - run->collected < (size_t)run->ring) {
+            // What it collected meanwhile has its own clocks.
+            begin = tools_seconds() - collecting(m);
+            if (!submit(c, m))
+                return false;
+            m->s.wait_submit += tools_seconds() - collecting(m) - begin;
+        } else if (!collect(c, m)) {
+            return false;
+        }
+        if (!m->counts && run->collected >= first && tools_seconds() >= warm)
+            begin_counting(c, m, all, seconds);
+    }
+    return true;
+}
+
+void profile_end_counting(struct profile_child *c, struct profile_measure *m,
+                          uint64_t all_before)
+{
+    struct profile_sample *s = &m->s;
+    uint64_t all, other;
+
+    m->ended = tools_seconds();
+    s->seconds = m->ended - m->begun;
+    s->consumer_cpu = c->burnt - m->burnt;
+    s->cpu_seconds = tools_cpu_seconds() - m->cpu - s->consumer_cpu;
+    other = others(&all);
+    if (all > all_before && other > m->others)
+        s->others = (double)(other - m->others) / (double)(all - all_before);
+    s->rate = (double)s->images / s->seconds;
+    s->busy = s->consumer_seconds / s->seconds;
+    s->peak_rss = (double)tools_peak_rss();
+}
+
+// Since the device was opened, with nothing in flight: exact, unlike what a
+// window cuts out.
+void profile_count_device(struct profile_child *c, struct profile_sample *s)
+{
+    struct hr_profile p;
+
+    hr_device_profile(c->run.dev, &p);
+    s->made = c->made;
+    for (int i = 0; i < p.num_engines; i++) {
+        const struct hr_engine_profile *a = &c->opened.engines[i];
+        const struct hr_engine_profile *b = &p.engines[i];
+
+        s->launches += (double)(b->launches - a->launches);
+        s->device_batches += (double)(b->batches - a->batches);
+        s->bytes_up += (double)(b->bytes_up - a->bytes_up);
+        s->bytes_down += (double)(b->bytes_down - a->bytes_down);
+        s->bytes_imported += (double)(b->bytes_imported - a->bytes_imported);
+        s->import_falls += (double)(b->import_falls - a->import_falls);
+        for (int k = 0; k < HR_PROFILE_RUNGS && b->rungs[k].name; k++) {
+            struct profile_rung *r = &s->rungs[k];
+
+            snprintf(r->name, sizeof(r->name), "%s", b->rungs[k].name);
+            r->samples = (double)(b->rungs[k].samples - a->rungs[k].samples);
+        }
+    }
+}
+
+bool profile_drain(struct profile_child *c)
+{
+    struct profile_measure rest = {.counts = true};
+    double ms = c->consumer_ms;
+    bool ok = true;
+
+    c->consumer_ms = 0;
+    while (c->run.collected < c->run.submitted)
+        if (c->mode == PROFILE_EAGER ||
+            c->run.slots[c->run.collected % (size_t)c->run.ring].job)
+            ok &= collect(c, &rest);
+        else
+            c->run.collected++;
+    c->consumer_ms = ms;
+    c->drained = rest.s.images + rest.s.failed;
+    free(rest.s.latencies);
+    return ok;
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/common/tools.h"
+
+#define ALIGN 64u
+
+bool run_output_size(struct run *run, size_t i, int *w, int *h)
+{
+    const struct ops_list *list = &run->opt.ops;
+    struct hr_info info;
+    char path[PATH_MAX];
+
+    if (!inputs_path(&run->in, i, path, sizeof(path)) ||
+        hr_probe_path(path, &run->dev->params.limits, &info) != HR_OK)
+        return false;
+    return hr_ops_output_size(list->ops, list->num, info.width, info.height,
+                              info.orientation, w, h) >= 0;
+}
+
+// Two pictures cannot lie in one array.
+static bool same_shape(struct run *run, size_t i, int w, int h)
+{
+    char path[PATH_MAX], first[PATH_MAX];
+
+    if (w == run->w && h == run->h)
+        return true;
+    progress_clear(&run->progress);
+    inputs_path(&run->in, i, path, sizeof(path));
+    inputs_path(&run->in, run->shape_from, first, sizeof(first));
+    tools_warn("%s makes %dx%d pixels, %s makes %dx%d: one array needs equal "
+               "sizes; name a folder with --out, or add a resize or crop",
+               first, run->w, run->h, path, w, h);
+    return false;
+}
+
+static bool keep_path(struct run *run, struct run_picture *picture,
+                      size_t *used, const char *path)
+{
+    size_t length = strlen(path) + 1, size = run->paths_size;
+    char *moved;
+
+    while (size - *used < length)
+        size = size ? size * 2 : 4096;
+    if (size != run->paths_size) {
+        if (!(moved = realloc(run->paths, size))) {
+            tools_warn("out of memory");
+            return false;
+        }
+        run->paths = moved;
+        run->paths_size = size;
+    }
+    memcpy(run->paths + *used, path, length);
+    picture->path = *used;
+    *used += length;
+    return true;
+}
+
+// A picture of unknown size gets one pixel: its job will fail, and say why.
+static bool size_tensor(struct run *run, struct run_picture *picture)
+{
+    size_t bytes = hr_dtype_size(run->opt.dtype) * (size_t)run->c;
+    size_t w = picture->w ? (size_t)picture->w : 1;
+    size_t h = picture->h ? (size_t)picture->h : 1;
+
+    if (!tools_mul(&bytes, bytes, w) || !tools_mul(&bytes, bytes, h) ||
+        bytes > SIZE_MAX - ALIGN) {
+        tools_warn("out of memory");
+        return false;
+    }
+    picture->bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return true;
+}
+
+// Sample number at of the job. No file is opened unless the size of the tensor
+// depends on it.
+static bool fill_sample(struct run *run, int at, size_t i, size_t *used)
+{
+    struct run_picture *picture = &run->pictures[at];
+    char path[PATH_MAX];
+
+    inputs_path(&run->in, i, path, sizeof(path));
+    run->samples[at] = (struct hr_sample){
+        .ops = run->opt.ops.ops,
+        .num_ops = run->opt.ops.num,
+        .random = {.seed = run->opt.seed, .index = i, .epoch = run->epoch},
+    };
+    *picture = (struct run_picture){0};
+    if (!run->fixed_shape && !run_output_size(run, i, &picture->w, &picture->h))
+        picture->w = picture->h = 0;
+    if (run->equal_shapes && !run->fixed_shape && picture->w &&
+        !same_shape(run, i, picture->w, picture->h))
+        return false;
+    return keep_path(run, picture, used, path) && size_tensor(run, picture);
+}
+
+bool run_fill(struct run *run, struct run_slot *slot)
+{
+    size_t used = 0;
+
+    slot->first = run->next;
+    slot->num = 0;
+    slot->bytes = 0;
+    while (slot->num < run->batch && run->next < run->total) {
+        const struct run_picture *picture = &run->pictures[slot->num];
+
+        if (!fill_sample(run, slot->num, run->next, &used))
+            return false;
+        // The first is always taken; what does not fit waits for its turn.
+        if (!run->equal_shapes && slot->num &&
+            picture->bytes > run->slot_bytes - slot->bytes)
+            break;
+        slot->bytes += picture->bytes;
+        slot->num++;
+        run->next++;
+        if (slot->bytes > run->slot_bytes)
+            break;
+    }
+    for (int i = 0; i < slot->num; i++)
+        run->samples[i].path = run->paths + run->pictures[i].path;
+    return true;
+}
+
+bool run_needs_all(const struct run *run, const struct run_slot *slot)
+{
+    return !run->equal_shapes && !run->opt.memory &&
+           slot->bytes > run->slot_bytes;
+}
+
+static void free_pixels(struct run_slot *slot)
+{
+    free(slot->pixels);
+    slot->pixels = NULL;
+    slot->capacity = 0;
+}
+
+// Memory for one oversized picture is borrowed from the other slots.
+static bool reserve(struct run *run, struct run_slot *slot)
+{
+    size_t bytes = slot->bytes;
+    void *pixels;
+
+    if (bytes <= slot->capacity)
+        return true;
+    free_pixels(slot);
+    for (int i = 0; i < run->ring && bytes > run->slot_bytes; i++)
+        free_pixels(&run->slots[i]);
+    if (posix_memalign(&pixels, ALIGN, bytes)) {
+        tools_warn("no memory for %zu bytes of pictures", bytes);
+        return false;
+    }
+    slot->pixels = pixels;
+    slot->capacity = bytes;
+    return true;
+}
+
+bool run_make_images(struct run *run, struct run_slot *slot)
+{
+    unsigned char *at;
+
+    if (run->equal_shapes)
+        return true;
+    if (!run->opt.memory && !reserve(run, slot))
+        return false;
+    at = run->opt.memory ? NULL : slot->pixels;
+    for (int i = 0; i < slot->num; i++) {
+        const struct run_picture *picture = &run->pictures[i];
+        struct hr_image_params params = {
+            .w = picture->w ? picture->w : 1,
+            .h = picture->h ? picture->h : 1,
+            .c = run->c,
+            .dtype = run->opt.dtype,
+            .layout = run->opt.layout,
+            .memory = run->opt.memory,
+            .data = at,
+        };
+
+        slot->images[i] = hr_image_create(run->dev, &params);
+        if (!slot->images[i]) {
+            tools_warn("%s", hr_last_error());
+            return false;
+        }
+        run->samples[i].out = slot->images[i];
+        at += at ? picture->bytes : 0;
+    }
+    return true;
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/common/stop.h"
+#include "tools/common/tools.h"
+
+#define LOOK_NS ((int64_t)100000000)  // how often a wait looks up
+
+static bool open_slot(struct run *run, struct run_slot *slot)
+{
+    if (!run->equal_shapes) {
+        slot->images = calloc((size_t)run->batch, sizeof(*slot->images));
+        if (!slot->images)
+            tools_warn("out of memory");
+        return slot->images != NULL;
+    }
+    slot->batch = hr_batch_create(
+        run->dev,
+        hr_batch_params(.n = run->batch, .c = run->c, .h = run->h, .w = run->w,
+                        .dtype = run->opt.dtype, .layout = run->opt.layout,
+                        .memory = run->opt.memory));
+    if (!slot->batch)
+        tools_warn("%s", hr_last_error());
+    return slot->batch != NULL;
+}
+
+bool run_pipe_open(struct run *run)
+{
+    size_t batch = (size_t)run->batch;
+
+    run->samples = calloc(batch, sizeof(*run->samples));
+    run->pictures = calloc(batch, sizeof(*run->pictures));
+    if (!run->samples || !run->pictures) {
+        tools_warn("out of memory");
+        return false;
+    }
+    for (int i = 0; i < run->ring; i++)
+        if (!open_slot(run, &run->slots[i]))
+            return false;
+    return true;
+}
+
+static void release_images(struct run_slot *slot)
+{
+    for (int i = 0; slot->images && i < slot->num; i++)
+        hr_image_release(&slot->images[i]);
+}
+
+// After an error, jobs may still be writing to our memory: end them first.
+void run_pipe_close(struct run *run)
+{
+    for (int i = 0; i < RUN_RING_MAX; i++)
+        if (run->slots[i].job)
+            hr_job_cancel(run->slots[i].job);
+    for (int i = 0; i < RUN_RING_MAX; i++) {
+        struct run_slot *slot = &run->slots[i];
+
+        while (slot->job && hr_job_poll(slot->job, HR_FOREVER) == HR_PENDING)
+            ;
+        hr_job_release(&slot->job);
+        release_images(slot);
+        hr_batch_destroy(&slot->batch);
+        free(slot->images);
+        free(slot->pixels);
+        *slot = (struct run_slot){0};
+    }
+    free(run->samples);
+    free(run->pictures);
+    free(run->paths);
+    free(run->tensor);
+    run->tensor = NULL;
+    run->samples = NULL;
+    run->pictures = NULL;
+    run->paths = NULL;
+}
+
+static void cancel_all(struct run *run)
+{
+    for (size_t i = run->collected; i < run->submitted; i++)
+        hr_job_cancel(run->slots[i % (size_t)run->ring].job);
+}
+
+// A line for each picture that fails, however often, but not for a thousand.
+static void tell(struct run *run, size_t picture,
+                 const struct hr_result *result)
+{
+    unsigned bit = 1u << picture % 8;
+
+    if (run->told[picture / 8] & bit)
+        return;
+    run->told[picture / 8] |= (unsigned char)bit;
+    if (run->num_told++ >= TOOLS_MAX_TOLD)
+        return;
+    progress_clear(&run->progress);
+    tools_warn("%s", *result->message ? result->message
+                                      : hr_status_text(result->status));
+}
+
+static void count(struct run *run, size_t picture,
+                  const struct hr_result *result)
+{
+    struct run_epoch *epoch = &run->epochs[run->epoch];
+
+    if (result->status == HR_OK) {
+        epoch->images++;
+    } else {
+        epoch->failed++;
+        if (-result->status < RUN_NUM_STATUS)
+            run->failures[-result->status]++;
+        tell(run, picture, result);
+    }
+    for (int bit = 0; bit < RUN_NUM_WHY; bit++)
+        run->fallbacks[bit] += result->why >> bit & 1;
+}
+
+// Where a tensor from device memory goes; NULL with a message.
+static unsigned char *room(struct run *run, size_t size)
+{
+    unsigned char *mem = size > run->tensor_size ? realloc(run->tensor, size)
+                                                 : run->tensor;
+
+    if (!mem) {
+        tools_warn("no memory for %zu bytes", size);
+        return NULL;
+    }
+    run->tensor = mem;
+    run->tensor_size = size > run->tensor_size ? size : run->tensor_size;
+    return mem;
+}
+
+// Picture i of a slot, to the host. NULL: a message was printed.
+static const void *read_tensor(struct run *run, const struct run_slot *slot,
+                               int i)
+{
+    size_t size = run->equal_shapes ? slot->batch->params.stride_n
+                                    : slot->images[i]->size;
+    unsigned char *to = room(run, size);
+    enum hr_status status;
+
+    if (!to)
+        return NULL;
+    status = run->equal_shapes
+                 ? hr_batch_read(slot->batch, i, 1, to, size, HR_FOREVER)
+                 : hr_image_read(slot->images[i], to, size, HR_FOREVER);
+    // What became of a picture that failed is in its result.
+    if (status == HR_EINPUT)
+        return memset(to, 0, size);
+    if (status == HR_OK)
+        return to;
+    tools_warn("%s", hr_last_error());
+    return NULL;
+}
+
+// The tensor of picture i of a slot, on the host. NULL: none of a known size
+// was made, or it is nobody's business.
+static const void *tensor(const struct run *run, const struct run_slot *slot,
+                          int i, int *w, int *h)
+{
+    const struct hr_result *result = &slot->job->results[i];
+    hr_image image;
+
+    *w = run->w;
+    *h = run->h;
+    if (run->equal_shapes)
+        return slot->batch->params.data
+                   ? (const unsigned char *)slot->batch->params.data +
+                         slot->batch->params.stride_n * (size_t)i
+                   : NULL;
+    image = slot->images[i];
+    *w = image->params.w;
+    *h = image->params.h;
+    // One pixel stands in for a picture whose header could not be read.
+    if (result->status != HR_OK && *w == 1 && *h == 1)
+        return NULL;
+    return image->params.data;
+}
+
+// Its tensor must be read: somebody wants it.
+static bool on_device(const struct run *run, const struct run_slot *slot, int i)
+{
+    if (run->opt.out_kind == RUN_OUT_NONE)
+        return false;
+    if (run->equal_shapes)
+        return !slot->batch->params.data;
+    return !slot->images[i]->params.data &&
+           (slot->job->results[i].status == HR_OK ||
+            slot->images[i]->params.w != 1 || slot->images[i]->params.h != 1);
+}
+
+static bool deliver(struct run *run, const struct run_slot *slot)
+{
+    const struct hr_result *results = slot->job->results;
+
+    for (int i = 0; i < slot->num; i++) {
+        const void *pixels;
+        int w, h;
+
+        // What the user cut short did not fail.
+        if (results[i].status == HR_ECANCELED && stop_signal())
+            continue;
+        count(run, slot->first + (size_t)i, &results[i]);
+        pixels = tensor(run, slot, i, &w, &h);
+        if (on_device(run, slot, i) && !(pixels = read_tensor(run, slot, i)))
+            return false;
+        if (!run_sink_put(run, slot->first + (size_t)i, &results[i], pixels, w,
+                          h))
+            return false;
+    }
+    return true;
+}
+
+static void draw(struct run *run)
+{
+    const struct run_epoch *epoch = &run->epochs[run->epoch];
+
+    progress_update(&run->progress,
+                    run->images + run->failed + epoch->images + epoch->failed,
+                    run->failed + epoch->failed);
+}
+
+// Waits for the oldest job and hands its pictures to the sink.
+static bool collect(struct run *run)
+{
+    struct run_slot *slot = &run->slots[run->collected % (size_t)run->ring];
+    bool canceled = false, ok;
+
+    while (hr_job_poll(slot->job, LOOK_NS) == HR_PENDING) {
+        if (stop_signal() && !canceled) {
+            canceled = true;
+            cancel_all(run);
+        }
+        draw(run);
+    }
+    run->collected++;
+    ok = deliver(run, slot);
+    hr_job_release(&slot->job);
+    release_images(slot);
+    if (slot->capacity > run->slot_bytes) {
+        free(slot->pixels);
+        slot->pixels = NULL;
+        slot->capacity = 0;
+    }
+    draw(run);
+    return ok;
+}
+
+static bool submit(struct run *run)
+{
+    struct run_slot *slot = &run->slots[run->submitted % (size_t)run->ring];
+    const struct hr_job_params params = {
+        .tier = run->opt.tier,
+        .on_error = run->opt.on_error,
+        .strict = run->opt.strict,
+        .wait_for_room = true,
+        .timeout_ns = run->opt.timeout_ns,
+    };
+
+    if (!run_fill(run, slot))
+        return false;
+    while (run_needs_all(run, slot) && run->collected < run->submitted)
+        if (!collect(run))
+            return false;
+    if (!run_make_images(run, slot))
+        return false;
+    slot->job = hr_submit(run->dev, run->samples, slot->num, slot->batch,
+                          &params);
+    if (!slot->job) {
+        progress_clear(&run->progress);
+        tools_warn("%s", hr_last_error());
+        return false;
+    }
+    run->submitted++;
+    return true;
+}
+
+bool run_pipe_epoch(struct run *run)
+{
+    struct run_epoch *epoch = &run->epochs[run->epoch];
+    double begun = tools_seconds(), cpu = tools_cpu_seconds();
+    bool ok = run_sink_begin(run);
+
+    run->submitted = run->collected = run->next = 0;
+    while (ok) {
+        bool more = run->next < run->total && !stop_signal();
+
+        if (more && run->submitted - run->collected < (size_t)run->ring)
+            ok = submit(run);
+        else if (run->collected < run->submitted)
+            ok = collect(run);
+        else
+            break;
+    }
+    epoch->seconds = tools_seconds() - begun;
+    epoch->cpu_seconds = tools_cpu_seconds() - cpu;
+    run->images += epoch->images;
+    run->failed += epoch->failed;
+    return ok;
+}

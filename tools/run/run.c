@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run.h"
+
+#include <stdlib.h>
+
+#include "tools/common/options.h"
+#include "tools/common/stop.h"
+#include "tools/common/tools.h"
+
+#define BUDGET ((uint64_t)256 << 20)  // if none is given, as the device's
+
+static bool check_inputs(struct run *run)
+{
+    if (!options_pictures(&run->in, run->opt.quiet))
+        return false;
+    if (run->opt.out_kind && !inputs_find_classes(&run->in)) {
+        tools_warn("out of memory");
+        return false;
+    }
+    run->total = run->in.num;
+    if (run->opt.limit && run->opt.limit < run->total)
+        run->total = run->opt.limit;
+    run->in.num = run->total;
+    return true;
+}
+
+static bool open_device(struct run *run)
+{
+    struct hr_device_params params = {
+        .threads = run->opt.threads,
+        .budget = (size_t)(run->opt.budget - run->opt.budget / 6),
+        .strict = run->opt.strict,
+        .limits = run->opt.limits,
+    };
+
+    run->dev = hr_device_open(run->opt.backend, &params);
+    if (!run->dev)
+        tools_warn("%s", hr_last_error());
+    return run->dev != NULL;
+}
+
+// One array needs one shape; if the ops do not fix it, the first picture that
+// has a header does.
+static void find_shape(struct run *run)
+{
+    run->c = ops_channels(&run->opt.ops);
+    run->fixed_shape = ops_fixed_size(&run->opt.ops, &run->w, &run->h);
+    run->equal_shapes = run->fixed_shape || run->opt.out_kind == RUN_OUT_ARRAY;
+    run->shape_known = run->fixed_shape;
+    if (!run->equal_shapes)
+        return;
+    for (size_t i = 0; i < run->total && !run->shape_known; i++) {
+        run->shape_from = i;
+        run->shape_known = run_output_size(run, i, &run->w, &run->h);
+    }
+    if (!run->shape_known)
+        run->w = run->h = 1;
+}
+
+// Three pictures per thread keep all of them busy while one slot is being
+// written.
+static int ring_for(const struct run *run)
+{
+    int pictures = 3 * run->dev->params.threads;
+    int ring = (pictures + run->batch - 1) / run->batch;
+
+    return ring < RUN_RING       ? RUN_RING
+           : ring > RUN_RING_MAX ? RUN_RING_MAX
+                                 : ring;
+}
+
+// Jobs shrink until the ring fits the budget; below one picture each, the
+// ring does.
+static bool size_ring(struct run *run)
+{
+    uint64_t room = (run->opt.budget ? run->opt.budget : BUDGET) / 2;
+    uint64_t fit;
+
+    run->batch = run->opt.batch;
+    if ((uint64_t)run->batch > run->total)
+        run->batch = (int)run->total;
+    run->ring = ring_for(run);
+    run->slot_bytes = (size_t)(room / (uint64_t)run->ring);
+    if (!run->equal_shapes)
+        return true;
+    run->picture_bytes = hr_dtype_size(run->opt.dtype) * (size_t)run->c;
+    if (!tools_mul(&run->picture_bytes, run->picture_bytes, (size_t)run->w) ||
+        !tools_mul(&run->picture_bytes, run->picture_bytes, (size_t)run->h)) {
+        tools_warn("out of memory");
+        return false;
+    }
+    fit = run->slot_bytes / run->picture_bytes;
+    if (!fit) {
+        fit = room / run->picture_bytes;
+        run->ring = fit ? (int)fit : 1;
+        fit = 1;
+    }
+    if (fit < (uint64_t)run->batch)
+        run->batch = (int)fit;
+    return true;
+}
+
+bool run_prepare(struct run *run)
+{
+    if (!check_inputs(run) || !open_device(run))
+        return false;
+    find_shape(run);
+    return size_ring(run) && run_pipe_open(run);
+}
+
+static bool prepare(struct run *run)
+{
+    run->epochs = calloc((size_t)run->opt.epochs, sizeof(*run->epochs));
+    if (!run->epochs) {
+        tools_warn("out of memory");
+        return false;
+    }
+    if (!run_sink_name(run) || !run_prepare(run))
+        return false;
+    run->told = calloc(run->total / 8 + 1, 1);
+    if (!run->told) {
+        tools_warn("out of memory");
+        return false;
+    }
+    // From here on there are files that a signal must not leave behind.
+    stop_install();
+    return run_sink_open(run);
+}
+
+static void tell_rest(const struct run *run)
+{
+    if (run->num_told > TOOLS_MAX_TOLD)
+        tools_warn("... and %llu more that failed%s",
+                   (unsigned long long)(run->num_told - TOOLS_MAX_TOLD),
+                   run->opt.out_kind ? "; the list of pictures has all" : "");
+}
+
+// An array that ends early would pass for a whole one; a folder holds whole
+// pictures, and its manifest says that it is not all.
+static int interrupted(struct run *run)
+{
+    int code = 128 + stop_signal();
+
+    tell_rest(run);
+    if (run->opt.out_kind == RUN_OUT_FOLDER && !run_sink_finish(run, true))
+        code = TOOLS_CANNOT;
+    tools_warn(
+        "interrupted after %llu of %llu pictures%s",
+        (unsigned long long)(run->images + run->failed),
+        (unsigned long long)run->total * (unsigned long long)run->opt.epochs,
+        run->opt.out_kind == RUN_OUT_ARRAY ? "; no array was written" : "");
+    run_report(run);
+    return code;
+}
+
+// Where something broke, such as a full disk. What a folder got is listed.
+static int broken(struct run *run)
+{
+    tell_rest(run);
+    if (run->opt.out_kind != RUN_OUT_FOLDER)
+        return TOOLS_CANNOT;
+    if (run_sink_finish(run, true))
+        tools_warn("stopped; %s lists what was made before",
+                   run->sink.manifest_path);
+    else
+        tools_warn("stopped; what was made before lies in %s, not listed",
+                   run->opt.out);
+    return TOOLS_CANNOT;
+}
+
+static int finish(struct run *run)
+{
+    bool failed = run->failed && run->opt.on_error == HR_ON_ERROR_FAIL;
+
+    tell_rest(run);
+    if (!run->shape_known && run->equal_shapes) {
+        tools_warn("%s: not written, as no picture could be read",
+                   run->opt.out);
+        return TOOLS_CANNOT;
+    }
+    if (!run_sink_finish(run, false) || run_report(run) != TOOLS_OK)
+        return TOOLS_CANNOT;
+    return failed || run->in.num_faults ? TOOLS_FAILED : TOOLS_OK;
+}
+
+static int run_epochs(struct run *run)
+{
+    uint32_t last = (uint32_t)run->opt.epochs - 1;
+    const struct run_epoch *epoch;
+    bool ok = true;
+
+    progress_begin(&run->progress, (uint64_t)run->total * (last + 1),
+                   !run->opt.quiet);
+    while ((ok = run_pipe_epoch(run)) && run->epoch < last && !stop_signal())
+        run->epoch++;
+    progress_clear(&run->progress);
+    if (!ok)
+        return broken(run);
+    // A signal that came after the last picture interrupted nothing.
+    epoch = &run->epochs[run->epoch];
+    if (stop_signal() &&
+        (run->epoch < last || epoch->images + epoch->failed < run->total))
+        return interrupted(run);
+    return finish(run);
+}
+
+int cmd_run(int argc, char **argv)
+{
+    struct run run = {
+        .sink.array = OUT_FILE_CLOSED,
+        .sink.manifest.file = OUT_FILE_CLOSED,
+    };
+    bool done = false;
+    int code = run_options(&run, argc, argv, &done);
+
+    if (code == TOOLS_OK && !done)
+        code = prepare(&run) ? run_epochs(&run) : TOOLS_CANNOT;
+    run_pipe_close(&run);
+    run_sink_discard(&run);
+    hr_device_close(&run.dev);
+    inputs_finish(&run.in);
+    run_words_finish(&run.words);
+    free(run.epochs);
+    free(run.told);
+    return code;
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// headrace run: pictures in, tensors out. Private to tools/run/.
+//
+//   options.c  the command line
+//   run.c      from start to end: inputs, shape, device, epochs
+//   fill.c     the samples of one job
+//   pipe.c     a ring of jobs in flight, collected in order
+//   sink.c     where tensors go: nowhere, one array, a folder
+//   report.c   the summary
+//
+// Memory: the slots of the ring hold half of the budget together. The device
+// counts those in flight against its own budget, which is the whole less the
+// one slot that is being written to disk.
+#ifndef HEADRACE_TOOLS_RUN_H
+#define HEADRACE_TOOLS_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <headrace/headrace.h>
+
+#include "tools/common/inputs.h"
+#include "tools/common/manifest.h"
+#include "tools/common/ops_text.h"
+#include "tools/common/options.h"
+#include "tools/common/out_file.h"
+#include "tools/common/progress.h"
+
+#define RUN_RING 3         // slots, at least
+#define RUN_RING_MAX 64    // if jobs are so small that threads would starve
+#define RUN_NUM_STATUS 32  // -status is an index
+#define RUN_NUM_WHY 32
+
+enum run_out { RUN_OUT_NONE, RUN_OUT_ARRAY, RUN_OUT_FOLDER };
+
+// The command line as typed; popt allocates the words.
+struct run_words {
+    char *ops, *out, *backend, *seed, *budget, *limit, *dtype, *layout,
+        *on_error, *tier, *timeout, *memory, *threads, *batch, *epochs,
+        *reference;
+    struct options_source source;
+    int json, quiet, strict;
+};
+
+struct run_options {
+    const char *ops_text;
+    struct ops_list ops;
+    const char *out;
+    enum run_out out_kind;
+    const char *backend;  // NULL = automatic
+    int threads, batch, epochs;
+    uint64_t seed, budget, limit;  // budget, limit 0 = not given
+    enum hr_dtype dtype;
+    enum hr_layout layout;
+    enum hr_on_error on_error;
+    enum hr_tier tier;
+    enum hr_memory memory;
+    int64_t timeout_ns;
+    struct hr_limits limits;
+    bool json, quiet, strict;
+};
+
+struct run_epoch {
+    uint64_t images, failed;
+    double seconds, cpu_seconds;
+};
+
+// One job in flight and the memory it writes.
+struct run_slot {
+    hr_job job;
+    hr_batch batch;         // pictures of one shape
+    unsigned char *pixels;  // or of their own shapes, one behind the other
+    size_t capacity;
+    hr_image *images;  // [run->batch]
+    size_t bytes;      // of the tensors of its pictures
+    size_t first;      // index of the first picture
+    int num;
+};
+
+// What is known of a picture while its job is filled.
+struct run_picture {
+    size_t path;   // offset in run->paths
+    size_t bytes;  // of its tensor, rounded up
+    int w, h;      // of its tensor; 0 = not known before the job
+};
+
+struct run_sink {
+    struct out_file array;
+    struct manifest manifest;
+    char *array_path, *manifest_path, *folder;
+    uint64_t rows;     // written to the array in this epoch
+    int64_t made_dir;  // inputs_dir that is known to exist below folder
+    bool again;        // the folder holds what an earlier run has made
+};
+
+struct run {
+    struct run_words words;
+    struct run_options opt;  // points into words
+    struct inputs in;
+    size_t total;  // pictures per epoch
+    hr_device dev;
+    int c, w, h;           // shape of all pictures, if equal_shapes
+    bool equal_shapes;     // one batch per job, else one image each
+    bool fixed_shape;      // by the ops alone: no picture can differ
+    bool shape_known;      // false: no picture could be probed
+    size_t shape_from;     // the picture that shape was read from
+    size_t picture_bytes;  // if equal_shapes
+    size_t slot_bytes;     // limit for the memory of one slot
+    int ring, batch;
+    struct run_slot slots[RUN_RING_MAX];
+    size_t submitted, collected;  // jobs of this epoch
+    size_t next;                  // picture to submit
+    // For one submission, reused: hr_submit() copies all of it.
+    struct hr_sample *samples;     // [batch]
+    struct run_picture *pictures;  // [batch]
+    char *paths;
+    size_t paths_size;
+    unsigned char *tensor;  // one, read from device memory
+    size_t tensor_size;
+    struct run_sink sink;
+    struct progress progress;
+    struct run_epoch *epochs;
+    uint32_t epoch;
+    uint64_t images, failed;
+    unsigned char *told;  // [total / 8 + 1], a bit for each that has failed
+    uint64_t num_told;
+    uint64_t failures[RUN_NUM_STATUS], fallbacks[RUN_NUM_WHY];
+};
+
+// argv[0] = "headrace run"; returns an exit code.
+int cmd_run(int argc, char **argv);
+
+// Reads the command line. TOOLS_OK, or an exit code; *done = stop here.
+int run_options(struct run *run, int argc, char **argv, bool *done);
+void run_words_finish(struct run_words *words);
+
+// Where the tensors go. Each prints what went wrong and returns false. The
+// first makes the names, and makes sure that no file of others is lost: before
+// all work.
+bool run_sink_name(struct run *run);
+bool run_sink_open(struct run *run);
+bool run_sink_begin(struct run *run);  // a new epoch, over the one before
+// pixels NULL = there are none for this picture.
+bool run_sink_put(struct run *run, size_t picture,
+                  const struct hr_result *result, const void *pixels, int w,
+                  int h);
+bool run_sink_finish(struct run *run, bool interrupted);
+void run_sink_discard(struct run *run);
+// What the manifest begins with: by what, from what and how it was made. NULL
+// if memory is short.
+json_t *run_head_json(const struct run *run);
+
+// Size of what picture i becomes, by its header. False: it has none.
+bool run_output_size(struct run *run, size_t i, int *w, int *h);
+
+// Inputs, device, shape, ring; false: a message was printed.
+bool run_prepare(struct run *run);
+bool run_pipe_open(struct run *run);   // slots and scratch memory
+bool run_pipe_epoch(struct run *run);  // false: stop with TOOLS_CANNOT
+void run_pipe_close(struct run *run);
+
+// Fills slot with the next samples of the run, but for the images they go to.
+// False, also from run_make_images(): a message was printed.
+bool run_fill(struct run *run, struct run_slot *slot);
+// Whether its images take more than a slot's memory. They get that of all
+// slots: nothing may be in flight then.
+bool run_needs_all(const struct run *run, const struct run_slot *slot);
+// The images of those samples, unless they go to the slot's batch.
+bool run_make_images(struct run *run, struct run_slot *slot);
+
+int run_report(struct run *run);
+
+#endif

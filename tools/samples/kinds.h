@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part kinds/: one sound file of every kind of JPEG and PNG.
+#ifndef HEADRACE_TOOLS_SAMPLES_KINDS_H
+#define HEADRACE_TOOLS_SAMPLES_KINDS_H
+
+#include "out.h"
+
+// Writes the kinds that out wants. false: told on stderr.
+bool samples_make_kinds(struct samples_out *out, uint64_t seed);
+
+// Prints the name of every kind, one per line.
+void samples_print_kinds(void);
+
+#endif

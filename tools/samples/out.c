@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "out.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tools/common/out_file.h"
+#include "tools/common/tools.h"
+
+static bool complain(const char *what, const char *path)
+{
+    tools_warn("samples: cannot %s %s: %s", what, path, strerror(errno));
+    return false;
+}
+
+static bool no_memory(void)
+{
+    tools_warn("samples: out of memory");
+    return false;
+}
+
+static bool reserve(struct samples_bytes *b, size_t more)
+{
+    size_t need = b->size + more, room = b->room ? b->room : 4096;
+    unsigned char *data;
+    if (b->failed || need < more)
+        b->failed = true;
+    if (b->failed || need <= b->room)
+        return !b->failed;
+    while (room < need)
+        room = room > SIZE_MAX / 2 ? need : room * 2;
+    if (!(data = realloc(b->data, room))) {
+        b->failed = true;
+        return false;
+    }
+    b->data = data;
+    b->room = room;
+    return true;
+}
+
+void samples_bytes_add(struct samples_bytes *b, const void *data, size_t size)
+{
+    if (!size || !reserve(b, size))
+        return;
+    memcpy(b->data + b->size, data, size);
+    b->size += size;
+}
+
+void samples_bytes_byte(struct samples_bytes *b, int value, size_t times)
+{
+    if (!times || !reserve(b, times))
+        return;
+    memset(b->data + b->size, value, times);
+    b->size += times;
+}
+
+void samples_bytes_finish(struct samples_bytes *b)
+{
+    free(b->data);
+    *b = (struct samples_bytes){0};
+}
+
+// "a/b"; NULL: told.
+static char *join(const char *a, const char *b)
+{
+    size_t len = strlen(a) + strlen(b) + 2;
+    char *path = malloc(len);
+    if (path)
+        snprintf(path, len, "%s/%s", a, b);
+    else
+        no_memory();
+    return path;
+}
+
+// Creates every folder that path names before a '/'; with `whole` path itself.
+static bool make_folders(char *path, bool whole)
+{
+    char *end = path + strlen(path);
+    for (char *p = path + 1; p <= end; p++) {
+        char was = *p;
+        if (was != '/' && !(was == '\0' && whole))
+            continue;
+        *p = '\0';
+        if (mkdir(path, 0777) < 0 && errno != EEXIST) {
+            complain("make folder", path);
+            *p = was;
+            return false;
+        }
+        *p = was;
+    }
+    return true;
+}
+
+static size_t count_names(const char *kinds)
+{
+    size_t n = 1;
+    for (const char *p = kinds; *p; p++)
+        n += *p == ',';
+    return n;
+}
+
+bool samples_out_init(struct samples_out *out, const char *dir,
+                      const char *kinds)
+{
+    struct stat st;
+    char *copy;
+    bool ok;
+    *out = (struct samples_out){.dir = dir, .kinds = kinds};
+    out->list = json_array();
+    out->used = calloc(1, kinds ? count_names(kinds) : 1);
+    copy = strdup(dir);
+    if (!out->list || !out->used || !copy) {
+        free(copy);
+        return no_memory();
+    }
+    ok = make_folders(copy, true);
+    free(copy);
+    if (!ok)
+        return false;
+    if (stat(dir, &st) < 0)
+        return complain("open folder", dir);
+    errno = ENOTDIR;
+    return S_ISDIR(st.st_mode) || complain("use", dir);
+}
+
+bool samples_wanted(struct samples_out *out, const char *kind)
+{
+    const char *p = out->kinds;
+    bool wanted = !p;
+    for (size_t i = 0; p; i++) {
+        size_t len = strcspn(p, ",");
+        if (len && !strncmp(kind, p, len) &&
+            (kind[len] == '\0' || kind[len] == '-')) {
+            out->used[i] = 1;
+            wanted = true;
+        }
+        p = p[len] ? p + len + 1 : NULL;
+    }
+    return wanted;
+}
+
+const char *samples_out_unused(const struct samples_out *out, int *len)
+{
+    const char *p = out->kinds;
+    for (size_t i = 0; p; i++) {
+        size_t n = strcspn(p, ",");
+        if (!out->used[i]) {
+            *len = (int)n;
+            return p;
+        }
+        p = p[n] ? p + n + 1 : NULL;
+    }
+    return NULL;
+}
+
+static bool write_file(struct samples_out *out, const char *name,
+                       const void *data, size_t size)
+{
+    struct out_file file = OUT_FILE_CLOSED;
+    char *path = join(out->dir, name);
+    bool ok = path && make_folders(path, false);
+    if (ok && !(ok = out_file_open_part(&file, path) &&
+                     out_file_write(&file, data, size) &&
+                     out_file_close(&file) && out_file_rename(&file))) {
+        complain("write", path);
+        out_file_discard(&file);
+    }
+    free(path);
+    return ok;
+}
+
+static bool list_entry(struct samples_out *out, const struct samples_entry *e)
+{
+    static const char *const words[] = {"ok", "warn", "fail"};
+    json_t *item = json_pack("{s:s, s:s, s:i, s:i, s:s, s:i}", "path", e->path,
+                             "kind", e->kind, "width", e->w, "height", e->h,
+                             "expect", words[e->expect], "orientation",
+                             e->orientation ? e->orientation : 1);
+    if (item && e->limit && json_object_set_new(item, "limit", json_true())) {
+        json_decref(item);
+        return no_memory();
+    }
+    if (!item || json_array_append_new(out->list, item))
+        return no_memory();
+    return true;
+}
+
+bool samples_out_add(struct samples_out *out, const struct samples_entry *entry,
+                     const void *data, size_t size)
+{
+    if (!write_file(out, entry->path, data, size) || !list_entry(out, entry))
+        return false;
+    out->count[entry->part]++;
+    out->bytes += size;
+    return true;
+}
+
+bool samples_out_listing(struct samples_out *out)
+{
+    char *text = json_dumps(out->list, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+    struct samples_bytes b = {0};
+    bool ok = false;
+    if (text) {
+        samples_bytes_add(&b, text, strlen(text));
+        samples_bytes_byte(&b, '\n', 1);
+    }
+    if (!text || b.failed)
+        no_memory();
+    else
+        ok = write_file(out, "samples.json", b.data, b.size) &&
+             (out_folder_sync(out->dir) || complain("write", out->dir));
+    samples_bytes_finish(&b);
+    free(text);
+    return ok;
+}
+
+void samples_out_finish(struct samples_out *out)
+{
+    json_decref(out->list);
+    free(out->used);
+    *out = (struct samples_out){0};
+}

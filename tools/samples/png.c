@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "png.h"
+
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <png.h>
+
+#define MAX_PIXELS 100000000
+
+static void on_error(png_structp png, png_const_charp text)
+{
+    (void)text;
+    png_longjmp(png, 1);
+}
+
+static void on_warning(png_structp png, png_const_charp text)
+{
+    int *warnings = png_get_error_ptr(png);
+    (void)text;
+    if (warnings)
+        ++*warnings;
+}
+
+static void on_write(png_structp png, png_bytep data, png_size_t size)
+{
+    struct samples_bytes *out = png_get_io_ptr(png);
+    samples_bytes_add(out, data, size);
+}
+
+static void on_flush(png_structp png)
+{
+    (void)png;
+}
+
+// ITU-R BT.601 luma as libjpeg rounds it, so both formats show the same gray.
+static int luma(const uint8_t *rgb)
+{
+    return (19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2] + 32768) >> 16;
+}
+
+// Palette of 16: two bits of green, one of red and blue. Of 256: 3-3-2.
+static int palette_index(const uint8_t *rgb, int depth)
+{
+    if (depth == 8)
+        return (rgb[0] >> 5) << 5 | (rgb[1] >> 5) << 2 | rgb[2] >> 6;
+    return ((rgb[0] >> 7) << 3 | (rgb[1] >> 6) << 1 | rgb[2] >> 7) >>
+           (4 - depth);
+}
+
+static void set_palette(png_structp png, png_infop info,
+                        const struct samples_png *p)
+{
+    png_color colors[256];
+    png_byte alpha[256];
+    int n = 1 << p->depth;
+    for (int i = 0; i < n; i++) {
+        int j = p->depth == 8 ? i : i << (4 - p->depth);
+        if (p->depth == 8)
+            colors[i] = (png_color){(png_byte)((j >> 5) * 255 / 7),
+                                    (png_byte)((j >> 2 & 7) * 255 / 7),
+                                    (png_byte)((j & 3) * 85)};
+        else
+            colors[i] = (png_color){(png_byte)((j >> 3) * 255),
+                                    (png_byte)((j >> 1 & 3) * 85),
+                                    (png_byte)((j & 1) * 255)};
+        alpha[i] = (png_byte)(255 - i * 255 / n);
+    }
+    png_set_PLTE(png, info, colors, n);
+    if (p->alpha == SAMPLES_TRNS)
+        png_set_tRNS(png, info, alpha, n, NULL);
+}
+
+static void set_header(png_structp png, png_infop info,
+                       const struct samples_png *p, int w, int h)
+{
+    int type = p->palette ? PNG_COLOR_TYPE_PALETTE
+               : p->gray  ? PNG_COLOR_TYPE_GRAY
+                          : PNG_COLOR_TYPE_RGB;
+    if (p->alpha == SAMPLES_ALPHA)
+        type |= PNG_COLOR_MASK_ALPHA;
+    png_set_IHDR(png, info, (png_uint_32)w, (png_uint_32)h, p->depth, type,
+                 p->interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    if (p->palette) {
+        set_palette(png, info, p);
+    } else if (p->alpha == SAMPLES_TRNS) {
+        png_color_16 clear = {.red = 64, .green = 64, .blue = 64, .gray = 64};
+        png_set_tRNS(png, info, NULL, 0, &clear);
+    }
+}
+
+static png_bytep put(png_bytep out, int v, int depth, int x, int y)
+{
+    *out++ = (png_byte)v;
+    if (depth == 16)  // low bytes that no 8-bit picture would have
+        *out++ = (png_byte)(v * 37 + x * 11 + y * 3);
+    return out;
+}
+
+static void fill_row(const struct samples_png *p,
+                     const struct samples_picture *s, int y, png_bytep out)
+{
+    const uint8_t *rgb = s->rgb + 3 * (size_t)y * (size_t)s->w;
+    int shift = 8 - p->depth;
+    memset(out, 0, (size_t)s->w);
+    for (int x = 0; x < s->w; x++, rgb += 3) {
+        if (p->palette || p->depth < 8) {
+            int v = p->palette ? palette_index(rgb, p->depth)
+                               : luma(rgb) >> shift;
+            int bit = x * p->depth;
+            out[bit / 8] = (png_byte)(out[bit / 8] | v << (shift - bit % 8));
+            continue;
+        }
+        if (p->gray)
+            out = put(out, luma(rgb), p->depth, x, y);
+        for (int c = 0; c < 3 && !p->gray; c++)
+            out = put(out, rgb[c], p->depth, x, y);
+        if (p->alpha == SAMPLES_ALPHA)
+            out = put(out, x * 255 / s->w, p->depth, x, y);
+    }
+}
+
+static bool encode(png_structp png, png_infop info, png_bytep row,
+                   const struct samples_png *p, const struct samples_picture *s)
+{
+    int passes;
+    if (setjmp(png_jmpbuf(png)))
+        return false;
+    set_header(png, info, p, s->w, s->h);
+    png_set_compression_level(png, 6);
+    png_write_info(png, info);
+    passes = png_set_interlace_handling(png);
+    for (int i = 0; i < passes; i++) {
+        for (int y = 0; y < s->h; y++) {
+            fill_row(p, s, y, row);
+            png_write_row(png, row);
+        }
+    }
+    png_write_end(png, info);
+    return true;
+}
+
+bool samples_png_encode(const struct samples_png *params,
+                        const struct samples_picture *p,
+                        struct samples_bytes *out)
+{
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL,
+                                              on_error, on_warning);
+    png_infop info = png ? png_create_info_struct(png) : NULL;
+    png_bytep row = malloc(8 * (size_t)p->w);
+    bool ok = false;
+    if (info && row) {
+        png_set_write_fn(png, out, on_write, on_flush);
+        ok = encode(png, info, row, params, p) && !out->failed;
+    }
+    png_destroy_write_struct(&png, &info);
+    free(row);
+    return ok;
+}
+
+struct source {
+    const unsigned char *data;
+    size_t left;
+};
+
+static void on_read(png_structp png, png_bytep data, png_size_t size)
+{
+    struct source *src = png_get_io_ptr(png);
+    if (size > src->left)
+        png_error(png, "file ends");
+    memcpy(data, src->data, size);
+    src->data += size;
+    src->left -= size;
+}
+
+static bool decode(png_structp png, png_infop info, png_bytep *row)
+{
+    int passes;
+    png_uint_32 h;
+    if (setjmp(png_jmpbuf(png)))
+        return false;
+    png_read_info(png, info);
+    h = png_get_image_height(png, info);
+    if ((uint64_t)h * png_get_image_width(png, info) > MAX_PIXELS)
+        return false;
+    passes = png_set_interlace_handling(png);
+    png_read_update_info(png, info);
+    if (!(*row = malloc(png_get_rowbytes(png, info))))
+        return false;
+    for (int i = 0; i < passes; i++) {
+        for (png_uint_32 y = 0; y < h; y++)
+            png_read_row(png, *row, NULL);
+    }
+    png_read_end(png, NULL);
+    return true;
+}
+
+enum samples_expect samples_png_check(const void *data, size_t size)
+{
+    int warnings = 0;
+    struct source src = {data, size};
+    png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &warnings,
+                                             on_error, on_warning);
+    png_infop info = png ? png_create_info_struct(png) : NULL;
+    png_bytep row = NULL;
+    bool ok = false;
+    if (info) {
+        png_set_read_fn(png, &src, on_read);
+        ok = decode(png, info, &row);
+    }
+    png_destroy_read_struct(&png, &info, NULL);
+    free(row);
+    if (!ok)
+        return SAMPLES_FAIL;
+    return warnings ? SAMPLES_WARN : SAMPLES_OK;
+}
