@@ -4,7 +4,8 @@
 # - docs/environment.md and headrace-environment(7) name the variables that the
 #   sources read, all of them and no others;
 # - `headrace run --help` and headrace-run(1) name the ops that --ops reads;
-# - links between pages lead to files and headings that are there;
+# - links between pages lead to files and headings that are there, and a file
+#   of the tree that they, ./dev or a comment name is there;
 # - README.md stays short, and its ratios stand in docs/measurements.md.
 #   check_pages.sh [ROOT]      check_pages.sh --self-test
 set -euo pipefail
@@ -162,6 +163,34 @@ check_links()
     echo "$links links followed"
 }
 
+# ---- Paths ------------------------------------------------------------------
+
+# What begins with a folder of the tree and ends as a file does. Pages name any
+# file, comments and messages of the sources only name tests.
+paths_in_pages()
+{
+    grep -sHnoE '[A-Za-z0-9_./$-]*/[A-Za-z0-9_.-]+\.[a-z]+\b' dev README.md \
+         CONTRIBUTING.md docs/*.md tests/{,*/}README.md tools/man/* ||
+        true
+    grep -rHnoE '[A-Za-z0-9_./-]*\btests/[A-Za-z0-9_/-]+\.(c|h|py|sh)\b' \
+         hal backends cpu_fallback kernels examples tools tests \
+         --include='*.[ch]' --include='*.cl' --include='*.py' \
+         --include=CMakeLists.txt 2>/dev/null || true
+}
+
+check_paths()
+{
+    local file line path paths=0
+    while IFS=: read -r file line path; do
+        path=${path#'$root/'} path=${path#ROOT/}
+        while [[ $path == ../* ]]; do path=${path#../}; done
+        [[ $path == */* && $path != build/* && -d ${path%%/*} ]] || continue
+        paths=$((paths + 1))
+        [[ -e $path ]] || complain "$file:$line: there is no $path"
+    done < <(paths_in_pages)
+    echo "$paths paths looked up"
+}
+
 # ---- README -----------------------------------------------------------------
 
 check_readme()
@@ -187,6 +216,7 @@ check_tree()
     check_mentions
     check_ops
     check_links
+    check_paths
     check_readme
     return $bad
 }
@@ -273,6 +303,12 @@ docs/engines.md|set HEADRACE_OLD
 README.md|[c](docs/gone.md)
 README.md|[c](docs/environment.md#gone)
 CONTRIBUTING.md|[c](#gone)
+CONTRIBUTING.md|`tests/core/gone.py`
+README.md|(tests/gone.c)
+docs/engines.md|see hal/gone.c.
+dev|bash "$root/tests/gone.sh" "$build"
+tools/man/headrace.1|.B tests/gone.py
+hal/a.c|// tests/gone.c compares.
 README.md|about 1.06
 README.md|-1.05
 END
