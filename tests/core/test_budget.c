@@ -165,6 +165,7 @@ static void between_engines(void)
     uint64_t seed = test_seed;
     size_t one = SIDE * SIDE * 3, budget = 8 * one;
     struct bytes jpeg = test_jpeg(SIDE, SIDE, &seed);
+    const char *path = test_file(&jpeg, ".jpg");
     const struct hr_op ops[] = {hr_op_decode(0),
                                 hr_op_resize(.w = 16, .h = 16)};
     struct hr_sample s[N];
@@ -179,11 +180,11 @@ static void between_engines(void)
     batch = hr_batch_create(dev,
                             hr_batch_params(.n = N, .c = 3, .h = 16, .w = 16));
     for (int i = 0; i < N; i++)
-        s[i] = (struct hr_sample){
-            .data = jpeg.data, .size = jpeg.size, .ops = ops, .num_ops = 2};
+        s[i] = (struct hr_sample){.path = path, .ops = ops, .num_ops = 2};
     job = hr_submit(dev, s, N, batch, NULL);
     CHECK(job, "%s", hr_last_error());
-    while (live < 2 || live != atomic_load(&fake_counts.buffers)) {
+    CHECK(test_reaches(&fake_counts.buffers, 2), "room for one only");
+    while (live != atomic_load(&fake_counts.buffers)) {
         live = atomic_load(&fake_counts.buffers);
         test_sleep(100 * TEST_MS);
     }

@@ -91,21 +91,6 @@ static void room_in_time(void)
 
 enum { BIG = TEST_SANITIZED ? 2000 : 9000, THREADS = 8, SAMPLES = 16 };
 
-// Kilobytes of the process in the field.
-static long status_kb(const char *field)
-{
-    FILE *f = fopen("/proc/self/status", "re");
-    char line[256];
-    long kb = 0;
-
-    while (f && fgets(line, sizeof(line), f))
-        if (!strncmp(line, field, strlen(field)))
-            kb = strtol(line + strlen(field), NULL, 10);
-    if (f)
-        fclose(f);
-    return kb;
-}
-
 struct memory {
     long before, peak;  // resident, kB
     size_t counted;     // hr_stats.peak_bytes
@@ -128,10 +113,10 @@ static void use_memory(struct memory *m)
 
     for (int i = 0; i < SAMPLES; i++)
         s[i] = (struct hr_sample){.image = from, .ops = ops, .num_ops = 2};
-    m->before = status_kb("VmRSS:");
+    m->before = test_proc("/proc/self/status", "VmRSS:");
     job = hr_submit(dev, s, SAMPLES, batch, NULL);
     m->failed = !job || hr_job_wait(job, HR_FOREVER) != HR_OK;
-    m->peak = status_kb("VmHWM:");
+    m->peak = test_proc("/proc/self/status", "VmHWM:");
     m->counted = peak_of(dev);
     hr_job_release(&job);
     hr_batch_destroy(&batch);

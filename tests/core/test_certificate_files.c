@@ -8,26 +8,6 @@
 
 #include "certificate_env.h"
 
-static size_t slurp(const char *path, char *to, size_t room)
-{
-    FILE *f = fopen(path, "rb");
-    size_t n = f ? fread(to, 1, room, f) : 0;
-
-    if (f)
-        fclose(f);
-    return n;
-}
-
-static void spill(const char *path, const char *data, size_t size)
-{
-    FILE *f = fopen(path, "wb");
-
-    if (!f || fwrite(data, 1, size, f) != size || fclose(f)) {
-        perror(path);
-        abort();
-    }
-}
-
 static void kept(void)
 {
     char path[1024];
@@ -81,8 +61,8 @@ static void broken_files(void)
     certificate_right(NULL);
     certificate_probes();
     CHECK(certificate_file(path) == 1, "files");
-    size = slurp(path, good, sizeof(good));
-    CHECK(size > 40 && size < sizeof(good), "%zu bytes", size);
+    size = test_read(path, good, sizeof(good));
+    CHECK(size > 40 && size < sizeof(good) - 1, "%zu bytes", size);
     for (int i = 0; i < test_loops(24); i++) {
         size_t n = size;
 
@@ -101,7 +81,7 @@ static void broken_files(void)
             // (Without the high bit it may be a hexadecimal digit's case.)
             bad[(size_t)(seed >> 33) % size] ^= (char)(0x80 |
                                                        1 << (seed >> 61) % 7);
-        spill(path, bad, n);
+        test_write(path, bad, n);
         CHECK(certificate_probes() > 0, "broken in way %d, %zu bytes", i, n);
         CHECK(certificate_file(path) == 1, "files");
         CHECK(certificate_probes() == 0, "mended after way %d", i);
@@ -138,8 +118,7 @@ static void other_versions(void)
     certificate_right(NULL);
     certificate_probes();
     CHECK(certificate_file(path) == 1, "files");
-    size = slurp(path, good, sizeof(good) - 1);
-    good[size] = '\0';
+    size = test_read(path, good, sizeof(good));
     CHECK(!strncmp(good, first[3], head), "%.24s", good);
     for (int i = 0; i < 4; i++) {
         memcpy(text, good, size + 1);
@@ -149,9 +128,9 @@ static void other_versions(void)
         n = (size_t)(sum + 1 - text);
         n += (size_t)snprintf(text + n, sizeof(text) - n, "sum %016llx\n",
                               (unsigned long long)sum_of(text, n));
-        spill(path, text, n);
+        test_write(path, text, n);
         CHECK((certificate_probes() > 0) == (i < 3), "version %d", i);
-        CHECK(slurp(path, text, sizeof(text)) == size &&
+        CHECK(test_read(path, text, sizeof(text)) == size &&
                   !strncmp(text, first[3], head),
               "not renewed, version %d", i);
         CHECK(certificate_probes() == 0, "tested again, version %d", i);

@@ -9,25 +9,6 @@
 
 static char path[1024], text[8192];
 
-static size_t slurp(const char *from)
-{
-    FILE *f = fopen(from, "rb");
-    size_t n = f ? fread(text, 1, sizeof(text) - 1, f) : 0;
-
-    if (f)
-        fclose(f);
-    text[n] = '\0';
-    return n;
-}
-
-static void spill(const char *to, size_t size)
-{
-    FILE *f = fopen(to, "wb");
-
-    if (!f || fwrite(text, 1, size, f) != size || fclose(f))
-        abort();
-}
-
 // Another libjpeg makes other pictures of the same files, so the host's part
 // is of the key, too.
 static void both_sides(void)
@@ -35,7 +16,8 @@ static void both_sides(void)
     certificate_forget();
     certificate_right("kernels 1");
     CHECK(certificate_probes() > 0, "tested");
-    CHECK(certificate_file(path) == 1 && slurp(path), "its file");
+    CHECK(certificate_file(path) == 1 && test_read(path, text, sizeof(text)),
+          "its file");
     CHECK(strstr(text, "kernels 1\n"), "the engine's fingerprint");
     CHECK(strstr(text, cpu_specimen_library()), "the host's");
 }
@@ -52,14 +34,14 @@ static void a_digit(void)
         certificate_right(NULL);
         CHECK(certificate_probes() > 0 && !certificate_probes(), "kept");
         CHECK(certificate_file(path) == 1, "its file");
-        size = slurp(path);
+        size = test_read(path, text, sizeof(text));
         digit = strstr(text, lines[i]);
         CHECK(digit, "a line%s", lines[i]);
         if (!digit)
             return;
         digit = strchr(digit + 1, '\n') - 1;
         *digit = *digit == '9' ? '8' : (char)(*digit + 1);
-        spill(path, size);
+        test_write(path, text, size);
         CHECK(certificate_probes() > 0, "changed in a line%s", lines[i]);
     }
 }
@@ -74,12 +56,12 @@ static void of_another(void)
     certificate_right("kernels 1");
     CHECK(certificate_probes() > 0, "the first");
     CHECK(certificate_file(first) == 1, "its file");
-    size = slurp(first);
+    size = test_read(first, text, sizeof(text));
     certificate_forget();
     certificate_right("kernels 2");
     CHECK(certificate_probes() > 0 && !certificate_probes(), "the second");
     CHECK(certificate_file(path) == 1 && strcmp(path, first) != 0, "its file");
-    spill(path, size);
+    test_write(path, text, size);
     CHECK(certificate_probes() > 0, "the first's is not the second's");
 }
 

@@ -400,15 +400,6 @@ static void forgotten_jobs(void)
 
 // ---- Many readers ---------------------------------------------------------
 
-// (Of all threads: wall time is as long as the machine is busy.)
-static int64_t cpu_time(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 // Nanoseconds of work per reader of one image, n of them in one job that waits for the
 // image's writer.
 static double readers(int n)
@@ -429,10 +420,10 @@ static double readers(int n)
     job = hr_submit(dev, s, n, batch, NULL);
     CHECK(job, "%s", hr_last_error());
     CHECK(hr_job_poll(before, 0) == HR_PENDING, "they wait");
-    begin = cpu_time();
+    begin = test_clock(CLOCK_PROCESS_CPUTIME_ID);
     scene_let_go();
     CHECK(hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());
-    begin = cpu_time() - begin;
+    begin = test_clock(CLOCK_PROCESS_CPUTIME_ID) - begin;
     hr_job_release(&job);
     hr_job_release(&before);
     hr_job_release(&busy);

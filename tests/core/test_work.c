@@ -60,23 +60,15 @@ static void draw(FILE *f)
     }
 }
 
-static char *whole_file(const char *path)
-{
-    FILE *f = fopen(path, "r");
-    char *text = calloc(1, 1 << 20);
-
-    if (f && text && fread(text, 1, (1 << 20) - 1, f) == 0)
-        text[0] = '\0';
-    if (f)
-        fclose(f);
-    return text;
-}
-
 static void drawn_as_they_are(void)
 {
     static const char begin[] = "<!-- states: begin -->\n";
-    char *page = whole_file(HR_SOURCE_DIR "/docs/architecture.md"), *drawn;
-    const char *at = strstr(page, begin);
+    static char page[1 << 20];
+    const char *at = test_read(HR_SOURCE_DIR "/docs/architecture.md", page,
+                               sizeof(page))
+                         ? strstr(page, begin)
+                         : NULL;
+    char *drawn;
     size_t size;
     FILE *f = open_memstream(&drawn, &size);
 
@@ -86,7 +78,6 @@ static void drawn_as_they_are(void)
     CHECK(at && !strncmp(at + strlen(begin), drawn, size),
           "docs/architecture.md should have, between its marks:\n%s", drawn);
     free(drawn);
-    free(page);
 }
 
 int main(int argc, char **argv)

@@ -9,7 +9,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 uint64_t test_seed;
@@ -335,15 +334,29 @@ uint8_t *test_copy(const void *data, size_t size)
     return memcpy(copy, data, size);
 }
 
-long test_reads(void)
+int64_t test_clock(clockid_t clock)
 {
-    FILE *file = fopen("/proc/thread-self/io", "re");
-    char line[64];
+    struct timespec t;
+
+    clock_gettime(clock, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+long test_proc(const char *path, const char *field)
+{
+    FILE *file = fopen(path, "re");
+    char line[256];
     long n = -1;
 
     while (file && fgets(line, sizeof(line), file))
-        sscanf(line, "syscr: %ld", &n);
+        if (!strncmp(line, field, strlen(field)))
+            n = strtol(line + strlen(field), NULL, 10);
     if (file)
         fclose(file);
     return n;
+}
+
+long test_reads(void)
+{
+    return test_proc("/proc/thread-self/io", "syscr:");
 }

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "decode_files.h"
 #include "hal/hal.h"
@@ -81,6 +82,9 @@ struct bytes test_damaged(int w, int h, uint64_t *seed);
 // put there. They end the program if they cannot be made.
 const char *test_folder(void);  // a new one, of which nobody else knows
 const char *test_file(const struct bytes *b, const char *suffix);
+// The file's bytes, at most room - 1, and a NUL: how many; 0 if it is not there.
+size_t test_read(const char *path, char *to, size_t room);
+void test_write(const char *path, const void *data, size_t size);  // or aborts
 
 // Root, who may read and write everything, becomes a user to whom the folder
 // then belongs, and root again; nothing for others. False: it cannot be.
@@ -124,6 +128,11 @@ void test_count_free(void *ctx);
 // True if *value reaches at least n within some seconds.
 bool test_reaches(atomic_int *value, int n);
 void test_sleep(int64_t ns);
+// Nanoseconds of CLOCK_THREAD_CPUTIME_ID and the like: what else a busy machine
+// does is not in them.
+int64_t test_clock(clockid_t clock);
+// The number behind the field in a file of /proc; -1: it is not there.
+long test_proc(const char *path, const char *field);
 // Calls of read() and the like by this thread so far; -1: nobody counts them.
 long test_reads(void);
 #define TEST_MS INT64_C(1000000)

@@ -73,15 +73,33 @@ const char *test_file(const struct bytes *b, const char *suffix)
 {
     static const char *folder;
     char path[256];
-    FILE *f;
 
     if (!folder)
         folder = test_folder();
     if (num_files == MAX_FILES)
         abort();
     snprintf(path, sizeof(path), "%s/%d%s", folder, num_files, suffix);
-    if (!(f = fopen(path, "wb")) || fwrite(b->data, 1, b->size, f) != b->size)
-        abort();
-    fclose(f);
+    test_write(path, b->data, b->size);
     return files[num_files++] = strdup(path);
+}
+
+size_t test_read(const char *path, char *to, size_t room)
+{
+    FILE *f = fopen(path, "rb");
+    size_t n = f ? fread(to, 1, room - 1, f) : 0;
+
+    if (f)
+        fclose(f);
+    to[n] = '\0';
+    return n;
+}
+
+void test_write(const char *path, const void *data, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+
+    if (!f || fwrite(data, 1, size, f) != size || fclose(f)) {
+        perror(path);
+        abort();
+    }
 }

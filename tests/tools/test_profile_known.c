@@ -272,12 +272,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < PICTURES; i++) {
         struct bytes b = test_jpeg(16, 16, &seed);
         char path[300];
-        FILE *file;
 
         snprintf(path, sizeof(path), "%s/%d.jpg", folder, i);
-        file = fopen(path, "w");
-        if (!file || fwrite(b.data, 1, b.size, file) != b.size || fclose(file))
-            abort();
+        test_write(path, b.data, b.size);
         free(b.data);
     }
     return test_main("profile_known", cases, sizeof(cases) / sizeof(*cases),

@@ -45,17 +45,6 @@ static void npy_bytes(void)
     CU_ASSERT(memmem(head, sizeof(head), "(7,)", 4) != NULL);
 }
 
-static size_t file_text(const char *path, char *out, size_t size)
-{
-    FILE *file = fopen(path, "r");
-    size_t used = file ? fread(out, 1, size - 1, file) : 0;
-
-    out[used] = '\0';
-    if (file)
-        fclose(file);
-    return used;
-}
-
 static void out_files(void)
 {
     const char *dir = test_folder();
@@ -75,7 +64,7 @@ static void out_files(void)
     CU_ASSERT(out_file_close(&file));
     CU_ASSERT(access(path, F_OK) < 0);
     CU_ASSERT(out_file_rename(&file));
-    file_text(path, text, sizeof(text));
+    test_read(path, text, sizeof(text));
     CU_ASSERT_STRING_EQUAL(text, "12 of 12!");
 
     // Given up: the file that was there before stays.
@@ -83,7 +72,7 @@ static void out_files(void)
     CU_ASSERT(out_file_write(&file, large, 200000));
     out_file_discard(&file);
     out_file_discard(&file);
-    CU_ASSERT_EQUAL(file_text(path, text, sizeof(text)), 9);
+    CU_ASSERT_EQUAL(test_read(path, text, sizeof(text)), 9);
     CU_ASSERT_EQUAL(unlink(path), 0);
     // Nothing else was left behind.
     CU_ASSERT_EQUAL(rmdir(dir), 0);
@@ -112,7 +101,7 @@ static void out_file_behind_link(void)
     CU_ASSERT(out_file_close(&file));
     CU_ASSERT(out_file_rename(&file));
     CU_ASSERT(lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
-    CU_ASSERT_EQUAL(file_text(path, text, sizeof(text)), 3);
+    CU_ASSERT_EQUAL(test_read(path, text, sizeof(text)), 3);
     CU_ASSERT_EQUAL(unlink(link), 0);
     CU_ASSERT_EQUAL(unlink(path), 0);
     CU_ASSERT_EQUAL(rmdir(dir), 0);
@@ -367,15 +356,6 @@ static void classes(void)
     inputs_finish(&in);
 }
 
-static void write_text(const char *path, const char *text, size_t size)
-{
-    FILE *file = fopen(path, "w");
-
-    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
-    CU_ASSERT_EQUAL(fwrite(text, 1, size, file), size);
-    fclose(file);
-}
-
 static void lists(void)
 {
     static const char text[] = "dog/1.jpg\tcorgi\n\n/far/2.jpg\t\n"
@@ -390,7 +370,7 @@ static void lists(void)
     struct inputs in = {0};
 
     snprintf(path, sizeof(path), "%s/list.txt", dir);
-    write_text(path, text, sizeof(text) - 1);
+    test_write(path, text, sizeof(text) - 1);
     CU_ASSERT(inputs_add_list(&in, path, false));
     CU_ASSERT_EQUAL_FATAL(in.num, 5);
     CU_ASSERT(inputs_find_classes(&in));
@@ -409,7 +389,7 @@ static void lists(void)
                            "/far/2.jpg");
     inputs_finish(&in);
 
-    write_text(path, zero, sizeof(zero) - 1);
+    test_write(path, zero, sizeof(zero) - 1);
     CU_ASSERT(inputs_add_list(&in, path, true));
     CU_ASSERT_EQUAL_FATAL(in.num, 2);
     CU_ASSERT_STRING_EQUAL(inputs_name(&in, 0, name, sizeof(name)), "x\ny.jpg");
@@ -592,7 +572,7 @@ static void manifest_ours(void)
     CU_ASSERT(manifest_is_ours(path));
     CU_ASSERT(manifest_is_ours(dir));
     for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
-        write_text(path, files[i].text, strlen(files[i].text));
+        test_write(path, files[i].text, strlen(files[i].text));
         CU_ASSERT_EQUAL(manifest_is_ours(path), files[i].ours);
     }
 }

@@ -3,13 +3,12 @@
 // end in different ways.
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <jansson.h>
 
 #include "fake_engine.h"
 #include "testing.h"
-#include "tools.h"
+#include "validate_run.h"
 
 enum { W = 96, H = 640 };
 
@@ -29,51 +28,16 @@ static const char *damaged_below(void)
     return path;
 }
 
-static char *text_of(FILE *file)
-{
-    long size;
-    char *text;
-
-    fseek(file, 0, SEEK_END);
-    size = ftell(file);
-    text = calloc(1, (size_t)size + 1);
-    rewind(file);
-    if (!text || fread(text, 1, (size_t)size, file) != (size_t)size)
-        abort();
-    fclose(file);
-    return text;
-}
-
 // What it prints; free().
 static char *run(const char *path, const char *ops, const char *more, int code)
 {
-    const char *words[] = {"headrace validate",
-                           path,
-                           "--backend",
-                           "fake",
-                           "--ops",
-                           ops,
-                           "--tier",
-                           "exact",
-                           more ? more : "--dtype",
-                           more ? NULL : "f32",
-                           NULL};
-    char *argv[16] = {NULL};
-    int argc = 0, old = dup(STDOUT_FILENO), got;
-    FILE *out = tmpfile();
+    struct validate_ran r = validate_run((const char *const[]){
+        path, "--backend", "fake", "--ops", ops, "--tier", "exact",
+        more ? more : "--dtype", more ? NULL : "f32", NULL});
 
-    while (words[argc]) {
-        argv[argc] = (char *)words[argc];
-        argc++;
-    }
-    fflush(stdout);
-    dup2(fileno(out), STDOUT_FILENO);
-    got = cmd_validate(argc, argv);
-    fflush(stdout);
-    dup2(old, STDOUT_FILENO);
-    close(old);
-    CHECK(got == code, "exit %d, not %d", got, code);
-    return text_of(out);
+    CHECK(r.code == code, "exit %d, not %d: %s", r.code, code, r.err);
+    free(r.err);
+    return r.out;
 }
 
 // Only the whole decode meets the damage: the CPU says so, the device does not.

@@ -30,12 +30,9 @@ void validate_path(int i, char path[300])
 void validate_put(const char *name, const struct bytes *b)
 {
     char path[300];
-    FILE *file;
 
     snprintf(path, sizeof(path), "%s/%s", validate_in, name);
-    file = fopen(path, "w");
-    if (!file || fwrite(b->data, 1, b->size, file) != b->size || fclose(file))
-        abort();
+    test_write(path, b->data, b->size);
 }
 
 void validate_init(void)

@@ -63,14 +63,11 @@ static const char *keep(const struct bytes *b, const char *name)
 {
     static char path[128];
     char file[160];
-    FILE *f;
 
     snprintf(path, sizeof(path), "%s/%s", folder, name);
     mkdir(path, 0700);
     snprintf(file, sizeof(file), "%s/headrace_drv_video.so", path);
-    f = fopen(file, "wb");
-    if (!f || fwrite(b->data, 1, b->size, f) != b->size || fclose(f))
-        abort();
+    test_write(file, b->data, b->size);
     return path;
 }
 
