@@ -2,7 +2,7 @@
 // The smallest engine: it does the last stage (store), where levels become
 // numbers by a table of 256, one sample after the other. Its device is a loop
 // below with memory of its own, as a real one would have; the CPU does the four
-// stages before. tests/test_engine_minimal.c runs it.
+// stages before. tests/engines/test_engine_minimal.c runs it.
 #include <stdio.h>
 #include <string.h>
 

@@ -38,24 +38,25 @@ ABSENT = 77           # the exit code of a test that was not run
 
 # What is no single program: the targets it needs, and the command.
 STEPS = {
-    "manifest": (["headrace"], "/usr/bin/python3 $ROOT/tests/"
+    "manifest": (["headrace"], "/usr/bin/python3 $ROOT/tests/tools/"
                  "manifest_numbers.py $BUILD/headrace"),
-    "cli": (["headrace"], "bash $ROOT/tests/cli_test.sh $BUILD/headrace"),
+    "cli": (["headrace"], "bash $ROOT/tests/tools/cli_test.sh $BUILD/headrace"),
     "tools": (["headrace", "va_driver", "va_node_type"],
-              "bash $ROOT/tests/tools_test.sh $BUILD/headrace"),
+              "bash $ROOT/tests/tools/tools_test.sh $BUILD/headrace"),
     "report": (["headrace", "test_report", "test_validate"],
-               "bash $ROOT/tests/report_test.sh $BUILD"),
-    "package": (["all"], "bash $ROOT/tests/package_test.sh $BUILD"),
+               "bash $ROOT/tests/tools/report_test.sh $BUILD"),
+    "package": (["all"], "bash $ROOT/tests/package/package_test.sh $BUILD"),
     "rule": (["libheadrace"], "ctest --test-dir $BUILD --no-tests=error -R"),
     "compare": (["headrace", "libheadrace", "bench_shim"],
-                "/usr/bin/python3 $ROOT/tests/compare.py --build $BUILD"),
+                "/usr/bin/python3 $ROOT/tests/compare/compare.py "
+                "--build $BUILD"),
     "opencl": (["headrace", "test_conformance", "test_device_memory"],
-               "bash $ROOT/tests/opencl_platforms.sh $BUILD"),
+               "bash $ROOT/tests/engines/opencl/opencl_platforms.sh $BUILD"),
     # The other steps see PoCL alone.
     "rusticl": (["headrace", "test_conformance", "test_device_memory",
                  "test_kernels"],
                 "env OCL_ICD_VENDORS=/etc/OpenCL/vendors/rusticl.icd bash "
-                "$ROOT/tests/opencl_platforms.sh $BUILD rusticl"),
+                "$ROOT/tests/engines/opencl/opencl_platforms.sh $BUILD rusticl"),
     # Both must say that the device made nothing, or nothing right.
     "validate": (["headrace"], "bash -c '$BUILD/headrace samples --photos-only "
                  "--count 4 photos && $BUILD/headrace validate photos "
@@ -161,7 +162,7 @@ class Tree:
             "XDG_CACHE_HOME": private / "cache", "TMPDIR": private,
             "ASAN_OPTIONS": "use_sigaltstack=0",
             "LSAN_OPTIONS": "print_suppressions=0:suppressions="
-                            f"{self.source}/tests/leaks.supp",
+                            f"{self.source}/tests/support/leaks.supp",
             "HEADRACE_TEST_LEAKS": "1",
             "HEADRACE_CORPUS": os.environ.get("HEADRACE_CORPUS") or
                                ROOT.parent / "shared" / "corpus",

@@ -46,7 +46,7 @@ extern _Atomic unsigned hr__watch;  // bits
 
 static inline unsigned hr__watched(void)
 {
-#if HR_NO_WATCH  // tests/trace_cost.py: what does all this cost?
+#if HR_NO_WATCH  // tests/bench/trace_cost.py: what does all this cost?
     return 0;
 #endif
     return atomic_load_explicit(&hr__watch, memory_order_relaxed);

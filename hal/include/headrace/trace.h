@@ -25,9 +25,9 @@ HR_BEGIN_DECLS
 // Times are of CLOCK_MONOTONIC, in microseconds. otherData holds what to add
 // for wall time (wall_minus_monotonic_ns, as text); with params.wall_time it
 // is added already, and the file lies on the time axis of torch.profiler's
-// (with Kineto); tests/check_trace.py --merge makes one file of two, also with
-// a torch that has none, by marks of this clock in torch's trace. Ids hold the
-// process's number, so that files of several processes can be joined.
+// (with Kineto); tests/tools/check_trace.py --merge makes one file of two, also
+// with a torch that has none, by marks of this clock in torch's trace. Ids hold
+// the process's number, so that files of several processes can be joined.
 
 struct hr_trace_params {
     size_t thread_bytes;  // of events kept for each thread, the newest ones;

@@ -1,0 +1,193 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The one benchmark table: every figure beside a peer timed in the same run.
+
+    tests/bench/bench.py --build build           the table
+    tests/bench/bench.py --build build --json    the same as JSON, nothing else
+
+How it is timed. Ours and peer take turns (A B A B ...), at least 7 rounds
+after one that does not count. A row shows the median of each and the median
+of the ratios of the rounds, so that a machine that gets slower on the way
+harms both. One-thread rows run pinned to one core, the library's worker
+included, and torch with one thread. "others" is the share of the machine's
+CPU time that other processes took meanwhile: measure on a quiet machine.
+Files are in memory, windows of random crops are drawn before and are the
+same for both. Exit code 0 whatever the figures say: this is a measurement.
+77: it could not run.
+
+Workload: --files DIR; else the folder photos/imagenet-sample of the corpus
+(HEADRACE_CORPUS, or ../shared/corpus beside the source tree); else 96
+generated photos.
+
+Rows: bench_rows.py (transforms and their parts), bench_costs.py (what the
+library itself costs), bench_opencl.py; how they are timed: bench_table.py;
+what they work on: bench_work.py.
+
+JSON, these keys stay:
+  date, machine, cores, versions{headrace, pillow, torchvision, torch,
+  libjpeg_turbo}, workload{name, files, mean_bytes, mean_pixels}, rounds,
+  rows[]: key, text, unit, ours, peer (null: none), peer_name, ratio (how
+  many times ours is better; null), ratio_low, ratio_high (of the rounds),
+  target (a sentence or null), pass (true, false, or null without a target),
+  others (share of the machine's CPU time that other processes took while the
+  row was measured; rows with a lot of it say nothing)
+Keys of rows: train_transform, train_transform_{c,avx2,avx512},
+train_transform_tensor, eval_transform, decode_rgb, resize_bilinear,
+resize_bicubic, resize_lanczos, resize_large,
+resize_orders_{c,avx2,avx512}, normalize, two_threads,
+submit_256, submit_256_p99, job_overhead, heap_allocations, malloc_calls,
+probe, device_open, peak_rss, rss_growth. With an OpenCL device, and with it
+the key opencl{device, description} (else opencl{not_run}): opencl_{1,16,256}
+(pictures per second; the peer is the CPU engine, with as many threads and
+jobs in flight, and the ratio how many times faster OpenCL is),
+opencl_cpu_{1,16,256} (CPU-seconds of the process per 1000 pictures),
+opencl_orders_{pixels,jpeg} (CPU time, too),
+opencl_open_first (nothing cached), opencl_open_second (in another process),
+opencl_launches (of kernels per batch), opencl_heap_allocations,
+opencl_submit.
+"""
+import argparse
+import datetime
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.append(os.path.dirname(__file__) + "/../support")
+try:
+    import numpy  # hrshim.py needs it
+    import torch
+    import torchvision
+    from PIL import Image, features
+except ImportError as e:
+    print(f"not run: {e}")
+    sys.exit(77)
+
+import hrshim
+from bench_costs import (allocation_rows, child_mallocs, open_row,
+                         overhead_row, probe_row, rss_rows, submit_rows)
+from bench_opencl import opencl_facts, opencl_rows
+from bench_rows import (normalize_row, order_rows, resize_rows, thread_row,
+                        transform_rows)
+from bench_table import Table, cpu_seconds, pinned
+from bench_work import workload
+
+torch.set_num_threads(1)
+
+
+class Bench:
+    def __init__(self, o):
+        self.options, self.build, self.quick = o, o.build, o.quick
+        self.rounds = 3 if o.quick else 9
+        self.lib = hrshim.Shim(o.build)
+        self.files = workload(o)
+        self.table, self.opencl = Table(), None
+        self.pillow = f"Pillow {Image.__version__}"
+        self.torchvision = (f"torchvision {torchvision.__version__} + "
+                            f"{self.pillow}")
+
+    def run(self):
+        for rows in [transform_rows, resize_rows, order_rows, normalize_row,
+                     overhead_row, probe_row]:
+            with pinned():
+                self.measure(rows)
+        for rows in [thread_row, submit_rows, allocation_rows, open_row] + (
+                [] if self.quick else [rss_rows]):
+            self.measure(rows)
+        self.measure_opencl()
+
+    def child(self, what, **variables):
+        """What this program prints as a process of its own; see main()."""
+        return subprocess.run(
+            [sys.executable, os.path.abspath(__file__), "--build", self.build,
+             "--child"] + what, env=dict(os.environ, **variables),
+            stdout=subprocess.PIPE, check=True).stdout
+
+    def measure_opencl(self):
+        """Last: drivers start threads that stay."""
+        self.opencl = opencl_facts(self.lib, self.options.opencl)
+        if "not_run" not in self.opencl:
+            self.measure(opencl_rows)
+
+    def measure(self, rows):
+        if sys.stderr.isatty():
+            print(f"... {rows.__name__}", file=sys.stderr)
+        start, first = cpu_seconds(), len(self.table.rows)
+        rows(self)
+        every, busy, ours = cpu_seconds() - start
+        for row in self.table.rows[first:]:
+            row["others"] = round(max(0.0, float((busy - ours) / every)), 3)
+
+    def facts(self):
+        with open("/proc/cpuinfo") as f:
+            model = [line.split(":")[1].strip() for line in f
+                     if line.startswith("model name")]
+        return {
+            "date": datetime.date.today().isoformat(),
+            "machine": model[0] if model else os.uname().machine,
+            "cores": len(os.sched_getaffinity(0)),
+            "versions": {
+                "headrace": self.lib.lib.hr_version().decode(),
+                "pillow": Image.__version__,
+                "torchvision": torchvision.__version__,
+                "torch": torch.__version__,
+                "libjpeg_turbo": features.version_feature("libjpeg_turbo")},
+            "workload": self.files.facts, "rounds": self.rounds,
+            "opencl": self.opencl,
+            "rows": self.table.rows}
+
+
+def parse():
+    a = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    a.add_argument("--build", required=True, help="build folder")
+    a.add_argument("--json", action="store_true", help="print JSON only")
+    a.add_argument("--files", help="folder of pictures to measure with")
+    a.add_argument("--quick", action="store_true",
+                   help="3 rounds, no long run for memory")
+    a.add_argument("--opencl", default="opencl", metavar="NAME",
+                   help="OpenCL device [opencl]")
+    a.add_argument("--only-opencl", action="store_true",
+                   help="no other rows")
+    a.add_argument("--child", choices=["open", "mallocs"],
+                   help=argparse.SUPPRESS)
+    return a.parse_args()
+
+
+def main():
+    o = parse()
+    if o.child == "open":
+        name = (o.opencl if "--opencl" in sys.argv else "cpu").encode()
+        print(hrshim.Shim(o.build).lib.shim_open_ns(name, 0))
+        return 0
+    if o.child == "mallocs":
+        child_mallocs(o, hrshim.Shim(o.build))
+        return 0
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as caches:
+        os.environ["XDG_CACHE_HOME"] = caches
+        os.environ["POCL_CACHE_DIR"] = os.path.join(caches, "pocl")
+        b = Bench(o)
+        if o.only_opencl:
+            b.measure_opencl()
+        else:
+            b.run()
+    facts = b.facts()
+    if o.json:
+        print(json.dumps(facts, indent=1))
+        return 0
+    v, w = facts["versions"], facts["workload"]
+    print(f"{facts['machine']}, {facts['cores']} cores; headrace "
+          f"{v['headrace']}, Pillow {v['pillow']}, torchvision "
+          f"{v['torchvision']}, libjpeg-turbo {v['libjpeg_turbo']}")
+    print(f"{w['files']} files of {w['name']}: {w['mean_bytes']} bytes, "
+          f"{w['mean_pixels'] / 1e6:.2f} Mpixel on average; medians of "
+          f"{facts['rounds']} rounds\n")
+    b.table.show()
+    opencl = facts["opencl"]
+    print("\nOpenCL: " + (opencl.get("description") or
+                          f"not measured: {opencl['not_run']}"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

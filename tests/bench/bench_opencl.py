@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of bench.py: OpenCL beside the CPU."""
+import os
+import statistics
+import tempfile
+import time
+
+import numpy as np
+
+import hrshim
+from bench_costs import submit_us
+from bench_rows import squares
+from bench_table import interleave
+from bench_work import MEAN, STD, train_samples
+from hrshim import decode, normalize, resize
+
+IN_FLIGHT = 4
+
+
+class Stream:
+    """Samples in jobs of one size, a few of them in flight."""
+
+    def __init__(self, dev, samples, size):
+        outs = [np.zeros((size, 3, 224, 224), np.float32)
+                for _ in range(IN_FLIGHT)]
+        self.sets = [hrshim.Set(dev, samples[i:i + size],
+                                outs[i // size % IN_FLIGHT], "nchw")
+                     for i in range(0, len(samples), size)]
+        self.cpu = []
+
+    def __call__(self):
+        start = time.process_time()
+        hrshim.stream(self.sets, IN_FLIGHT)
+        self.cpu.append(time.process_time() - start)
+
+
+def stream_rows(b, cpu, ocl, size):
+    n = 512 if size > 1 else 256
+    samples = (train_samples(b.files) * (n // b.files.n + 1))[:n]
+    streams = [Stream(dev, samples, size) for dev in (ocl, cpu)]
+    rounds = max(3, b.rounds // 2)
+    ours, peer = interleave(rounds, *streams)
+    text = f"batches of {size}" if size > 1 else "one by one"
+    b.table.add(f"opencl_{size}", f"train transform on OpenCL, {text}",
+                "img/s", n / statistics.median(ours),
+                n / statistics.median(peer), "ours on the CPU",
+                [p / o for o, p in zip(ours, peer)], 0.35)
+    ours, peer = (s.cpu[1:] for s in streams)
+    b.table.add(f"opencl_cpu_{size}", "  CPU-seconds per 1000", "s",
+                statistics.median(ours) * 1000 / n,
+                statistics.median(peer) * 1000 / n, "ours on the CPU",
+                [p / o for o, p in zip(ours, peer)])
+    return streams[0]
+
+
+def opencl_rows(b):
+    if not b.opencl:
+        return
+    opencl_open_rows(b)
+    cpu, ocl = b.lib.open("cpu", 0), b.lib.open(b.options.opencl, 0)
+    for size in (1, 16, 256):
+        stream = stream_rows(b, cpu, ocl, size)
+    settle(ocl, stream)
+    heap, (batches, launches) = ocl.heap_allocations(), ocl.opencl_counts()
+    for _ in range(5):
+        stream()
+    now = ocl.opencl_counts()
+    b.table.add("opencl_launches", "  launches of kernels per batch", "",
+                (now[1] - launches) / (now[0] - batches), at_most=6)
+    b.table.add("opencl_heap_allocations",
+                "  heap allocations, steady state", "",
+                ocl.heap_allocations() - heap, at_most=0)
+    b.table.add("opencl_submit", "  hr_submit() per picture, in batches "
+                "of 256", "us",
+                float(np.median(submit_us(b, ocl))) / 256, at_most=2)
+    order_rows(b, ocl)
+
+
+def order_rows(b, dev):
+    """CPU time of the process: drivers have threads of their own, and what
+    else the machine does shall not count."""
+    rng = np.random.default_rng(1)
+    pixels = rng.integers(0, 256, (400, 400, 3), np.uint8)
+    for key, text, ops, sources in (
+            ("pixels", "pixels 400x400", [], [pixels] * b.files.n),
+            ("jpeg", "JPEG 375x375", [decode()], squares(b))):
+        orders = [ops + [resize(224, 224, order=o), normalize(MEAN, STD)]
+                  for o in ("vertical", "horizontal")]
+        streams = [Stream(dev, [(s, one) for s in sources], 32)
+                   for one in orders]
+        interleave(b.rounds, *streams)
+        b.table.versus(f"opencl_orders_{key}",
+                       f"vertical pass first, OpenCL, CPU time, {text} to 224",
+                       b.files.n, *(s.cpu[1:] for s in streams),
+                       "horizontal first", .97)
+
+
+def settle(dev, run):
+    """How many threads are at the same buffer at once is chance, so this
+    has no fixed length: until three times in a row nothing is allocated."""
+    clean = 0
+    for _ in range(25):
+        before = dev.heap_allocations()
+        run()
+        clean = clean + 1 if dev.heap_allocations() == before else 0
+        if clean == 3:
+            break
+
+
+def opencl_open_rows(b):
+    """With caches of their own, and each in a process of its own."""
+    first, second = [], []
+    for _ in range(1 if b.quick else 3):
+        with tempfile.TemporaryDirectory(prefix="headrace-bench-") as cache:
+            first.append(opencl_open(b, cache))
+            second += [opencl_open(b, cache) for _ in range(3)]
+    b.table.add("opencl_open_first", "OpenCL device opened, nothing cached",
+                "ms", statistics.median(first), at_most=3000)
+    b.table.add("opencl_open_second", "  again, in another process", "ms",
+                statistics.median(second), at_most=60)
+
+
+def opencl_open(b, cache):
+    ns = b.child(["open", "--opencl", b.options.opencl],
+                 XDG_CACHE_HOME=cache,
+                 POCL_CACHE_DIR=os.path.join(cache, "pocl"))
+    return float(ns) / 1e6
+
+
+def opencl_facts(lib, name):
+    """In this process, for its caches are warm then."""
+    try:
+        dev = lib.open(name, 0)
+    except hrshim.HrError as e:
+        return {"not_run": str(e)}
+    facts = {"device": dev.name(), "description": dev.description()}
+    dev.close()
+    return facts

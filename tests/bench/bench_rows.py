@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of bench.py: transforms and their parts on the CPU, beside
+Pillow and torchvision."""
+import io
+import os
+
+import numpy as np
+import torchvision
+from PIL import Image
+from torchvision.transforms import functional as F
+
+import hrshim
+from bench_table import interleave
+from bench_work import (EVAL_OPS, MEAN, STD, Decodes, Jobs, peer_decode,
+                        peer_eval, peer_train, peer_train_tensor,
+                        train_samples)
+from hrshim import decode, normalize, resize
+
+
+def transform_rows(b):
+    devs = {level: b.lib.open(level=level) for level in b.lib.levels()}
+    best = list(devs)[-1]
+    samples = train_samples(b.files)
+    runs = [Jobs(dev, samples) for dev in devs.values()]
+    times = interleave(b.rounds, *runs, lambda: peer_train(b.files),
+                       lambda: peer_train_tensor(b.files))
+    tensor, peer = times.pop(), times.pop()
+    per_level = dict(zip(devs, times))
+    what = "RandomResizedCrop(224), flip, ToTensor, Normalize"
+    b.table.versus("train_transform", what, b.files.n, per_level[best], peer,
+                   b.torchvision, 1.9)
+    for level, seconds in per_level.items():
+        b.table.versus(f"train_transform_{level}", f"  with {level} kernels",
+                       b.files.n, seconds, peer, b.torchvision)
+    b.table.versus("train_transform_tensor", "  other peer (other pixels)",
+                   b.files.n, per_level[best], tensor,
+                   f"torchvision {torchvision.__version__} io + tensor")
+    dev = devs[best]
+    ours = Jobs(dev, [(d, EVAL_OPS) for d in b.files.data])
+    b.table.versus("eval_transform",
+                   "Resize(256), CenterCrop(224), ToTensor, Normalize",
+                   b.files.n, *interleave(b.rounds, ours,
+                                          lambda: peer_eval(b.files)),
+                   b.torchvision)
+    ours = Decodes(b.lib, dev, b.files)
+    b.table.versus("decode_rgb", "full decode to RGB", b.files.n,
+                   *interleave(b.rounds, ours, lambda: peer_decode(b.files)),
+                   b.pillow)
+
+
+def resize_rows(b):
+    dev = b.lib.open()
+    photo = Image.open(io.BytesIO(b.files.data[0])).convert("RGB")
+    for key, size, to, filter, least in (
+            ("resize_bilinear", (500, 375), (224, 224), "bilinear", 4),
+            ("resize_bicubic", (500, 375), (224, 224), "bicubic", None),
+            ("resize_lanczos", (500, 375), (224, 224), "lanczos", None),
+            ("resize_large", (2560, 1600), (320, 200), "bilinear", None)):
+        n = 32 if key != "resize_large" else 4
+        repeat = 4
+        im = photo.resize(size, Image.Resampling.LANCZOS)
+        # Each its own memory on both sides.
+        pictures = [im.copy() for _ in range(n)]
+        pixels = [np.array(p) for p in pictures]
+        ops = [resize(*to, filter)]
+        out = np.zeros((n, to[1], to[0], 3), np.uint8)
+        ours = hrshim.Set(dev, [(p, ops) for p in pixels], out, "nhwc")
+        mode = Image.Resampling[filter.upper()]
+
+        def peer():
+            for _ in range(repeat):
+                for p in pictures:
+                    p.resize(to, mode)
+        b.table.versus(
+            key, f"resize {size[0]}x{size[1]} to {to[0]}x{to[1]} {filter}",
+            n * repeat, *interleave(b.rounds, lambda: ours.time(repeat),
+                                    peer), b.pillow, least)
+
+
+def order_rows(b):
+    """Whole pictures, square scales: which pass comes first costs nothing."""
+    ops = [[decode(), resize(224, 224, order=order), normalize(MEAN, STD)]
+           for order in ("vertical", "horizontal")]
+    files = squares(b)
+    for level in b.lib.levels():
+        dev = b.lib.open(level=level)
+        runs = [Jobs(dev, [(d, one) for d in files]) for one in ops]
+        b.table.versus(f"resize_orders_{level}",
+                       f"vertical pass first, {level}, JPEG 375x375 to 224",
+                       b.files.n, *interleave(b.rounds, *runs),
+                       "horizontal first", .97)
+
+
+def squares(b):
+    """The files' middles of 375 x 375, as JPEG."""
+    made = []
+    for data in b.files.data:
+        im = Image.open(io.BytesIO(data)).convert("RGB")
+        side, out = min(im.size), io.BytesIO()
+        x, y = (im.width - side) // 2, (im.height - side) // 2
+        im.crop((x, y, x + side, y + side)).resize((375, 375)).save(
+            out, "JPEG", quality=90)
+        made.append(out.getvalue())
+    return made
+
+
+def normalize_row(b):
+    dev = b.lib.open()
+    photo = Image.open(io.BytesIO(b.files.data[0])).convert("RGB")
+    n, repeat = 64, 4
+    pictures = [photo.resize((224, 224)) for _ in range(n)]
+    pixels = [np.array(p) for p in pictures]
+    out = np.zeros((n, 3, 224, 224), np.float32)
+    ours = hrshim.Set(dev, [(p, [normalize(MEAN, STD)]) for p in pixels],
+                      out, "nchw")
+
+    def peer():
+        for _ in range(repeat):
+            for p in pictures:
+                F.normalize(F.to_tensor(p), MEAN, STD)
+    b.table.versus("normalize", "ToTensor, Normalize of 224x224", n * repeat,
+                   *interleave(b.rounds, lambda: ours.time(repeat), peer),
+                   b.torchvision)
+
+
+def thread_row(b):
+    if len(os.sched_getaffinity(0)) < 2:
+        return
+    samples = train_samples(b.files)
+    one, two = (Jobs(b.lib.open(threads=t), samples) for t in (1, 2))
+    b.table.versus("two_threads", "train transform, 2 threads for 1",
+                   b.files.n, *interleave(b.rounds, two, one),
+                   "ours with 1 thread", 1.85)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What bench.py works on: the pictures, the transforms of Pillow and
+torchvision, and ours."""
+import io
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import torch
+import torchvision
+from PIL import Image
+from torchvision import transforms as T
+from torchvision.transforms import functional as F
+
+import hrshim
+from hrshim import center_crop, crop, decode, flip, normalize, resize, \
+    resize_short
+from tree import CORPUS
+
+MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+BATCH = 64
+
+
+class Files:
+    def __init__(self, name, paths):
+        self.name, self.data, self.boxes = name, [], []
+        random.seed(0)
+        torch.manual_seed(0)
+        pixels = 0
+        for path in paths:
+            with open(path, "rb") as f:
+                data = f.read()
+            try:
+                im = Image.open(io.BytesIO(data), formats=("JPEG", "PNG"))
+                im.load()
+            except Exception:  # not a picture that both read
+                continue
+            w, h = im.size
+            pixels += w * h
+            i, j, ch, cw = T.RandomResizedCrop.get_params(
+                torch.empty(1, h, w), (0.08, 1.0), (3 / 4, 4 / 3))
+            self.data.append(data)
+            self.boxes.append((i, j, ch, cw, random.random() < 0.5))
+        if not self.data:
+            sys.exit(f"no pictures in {name}")
+        self.n = len(self.data)
+        self.facts = {"name": name, "files": self.n,
+                      "mean_bytes": sum(map(len, self.data)) // self.n,
+                      "mean_pixels": pixels // self.n}
+
+
+def workload(o):
+    folder = o.files or os.path.join(CORPUS, "photos", "imagenet-sample")
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as samples:
+        name = "photos/imagenet-sample" if not o.files else o.files
+        if not os.path.isdir(folder):
+            subprocess.run([os.path.join(o.build, "headrace"), "samples",
+                            "--photos-only", "--count", "96", samples],
+                           check=True, stdout=subprocess.DEVNULL)
+            folder, name = samples, "headrace samples --count 96"
+        paths = sorted(os.path.join(d, f) for d, _, fs in os.walk(folder)
+                       for f in fs)
+        return Files(name, paths)
+
+
+# ---- the transforms, theirs and ours ---------------------------------------
+
+def peer_train(files):
+    for d, (i, j, h, w, mirror) in zip(files.data, files.boxes):
+        im = Image.open(io.BytesIO(d)).convert("RGB")
+        im = F.resized_crop(im, i, j, h, w, [224, 224])
+        if mirror:
+            im = F.hflip(im)
+        F.normalize(F.to_tensor(im), MEAN, STD)
+
+
+def peer_train_tensor(files):
+    """torchvision's own decoder and tensor resize: other pixels."""
+    mode = torchvision.io.ImageReadMode.RGB
+    for d, (i, j, h, w, mirror) in zip(files.data, files.boxes):
+        t = torchvision.io.decode_jpeg(
+            torch.frombuffer(bytearray(d), dtype=torch.uint8), mode=mode)
+        t = F.resized_crop(t, i, j, h, w, [224, 224], antialias=True)
+        if mirror:
+            t = F.hflip(t)
+        F.normalize(F.convert_image_dtype(t, torch.float32), MEAN, STD)
+
+
+def peer_eval(files):
+    for d in files.data:
+        im = Image.open(io.BytesIO(d)).convert("RGB")
+        im = F.center_crop(F.resize(im, 256), 224)
+        F.normalize(F.to_tensor(im), MEAN, STD)
+
+
+def peer_decode(files):
+    for d in files.data:
+        Image.open(io.BytesIO(d)).convert("RGB")
+
+
+def train_ops(box):
+    i, j, h, w, mirror = box
+    return [decode(), crop(j, i, w, h), resize(224, 224), flip(mirror),
+            normalize(MEAN, STD)]
+
+
+EVAL_OPS = [decode(), resize_short(256), center_crop(224, 224, True),
+            normalize(MEAN, STD)]
+
+
+class Jobs:
+    """Samples in jobs of BATCH pictures, all into the same memory, as a
+    loader that hands its batches on."""
+
+    def __init__(self, dev, samples, shape=(3, 224, 224), dtype=np.float32,
+                 layout="nchw"):
+        out = np.zeros((BATCH,) + shape, dtype)
+        self.sets = [hrshim.Set(dev, samples[i:i + BATCH],
+                                out[:len(samples[i:i + BATCH])], layout)
+                     for i in range(0, len(samples), BATCH)]
+
+    def __call__(self):
+        for s in self.sets:
+            s.time()
+
+
+class Decodes:
+    """Full decodes; pictures differ in size, so each is a job of its own
+    (the library likes fewer)."""
+
+    def __init__(self, lib, dev, files):
+        self.sets = []
+        for d in files.data:
+            (w, h), _ = lib.probe(d, [decode()])
+            out = np.zeros((1, h, w, 3), np.uint8)
+            self.sets.append(hrshim.Set(dev, [(d, [decode()])], out, "nhwc"))
+
+    __call__ = Jobs.__call__
+
+
+def train_samples(files):
+    return [(d, train_ops(b)) for d, b in zip(files.data, files.boxes)]

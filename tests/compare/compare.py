@@ -1,0 +1,535 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Are the pictures the reference's pictures, to the bit?
+
+Compares the library with Pillow (decode, resize, crop, flip) and, where it is
+there, torchvision (transforms v1 and v2, their tensors) on generated samples
+and on the corpus; once for every instruction set of this machine. The pass
+condition is 0 differing bytes. It runs in any Python that has NumPy and
+Pillow; which order of passes that Pillow has it finds out by probing.
+
+    tests/compare/compare.py --build build           a minute: a choice by random
+    tests/compare/compare.py --build build --long    all kinds, filters, types
+    tests/compare/compare.py --build build --backend opencl
+    tests/compare/compare.py --build build --jpeg pillow
+
+Damaged and incomplete pictures agree only if Pillow and libheadrace use the
+same release of libjpeg-turbo. --jpeg pillow runs the library with the one that
+Pillow's wheel carries.
+
+Another backend than the CPU's is compared on one level, named after it; what
+it hands to the CPU is compared, too, and the reasons are counted. It fails if
+the device itself made less than half of the pictures from reconstruct to
+store, if its certificate refused any, or if it failed on the way.
+
+The corpus is HEADRACE_CORPUS, or ../shared/corpus beside the source tree:
+photos/, kinds/ and bad/ with JPEG and PNG files. Exit code 1 if anything
+differs, 77 if there is nothing to compare with.
+"""
+import argparse
+import collections
+import glob
+import io
+import multiprocessing
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+
+sys.path.append(os.path.dirname(__file__) + "/../support")
+try:
+    import numpy as np
+    from PIL import Image, features
+    import compare_cases as cases
+except ImportError as e:
+    print(f"not run: {e}")
+    print("0 passed, 0 failed, 1 skipped")
+    sys.exit(77)
+
+import compare_stacks
+import hrshim
+import made
+from hrshim import center_crop, decode, normalize, resize, resize_short
+from tree import CORPUS
+
+warnings.simplefilter("ignore")
+if "torch" in sys.modules:
+    sys.modules["torch"].set_num_threads(1)
+# Pillow refuses above twice this; the library's default limit is 100 million.
+Image.MAX_IMAGE_PIXELS = 50_000_000
+
+# Files on which the library and Pillow disagree whether they can be read, by
+# the beginning of the name, and why that is right. (who refuses, reason)
+LIMIT = "a limit of the library; Pillow has none of this kind"
+EXCEPTIONS = {
+    "bomb-190-scans": ("headrace", LIMIT),
+    "bomb-568-scans": ("headrace", LIMIT),
+    "bomb-visits": ("headrace", LIMIT),
+    "com-flood-30000": ("headrace", LIMIT),
+    "scanbomb-empty-dcrefine-500": ("headrace", LIMIT),
+    "scanbomb-empty-huffman-1000": ("headrace", LIMIT),
+    "scanbomb-legal-883-4096": ("headrace", LIMIT),
+    "imagetestsuite__jpeg-decoder__8e5e74dbf9b68a": ("headrace", LIMIT),
+    # Its APP0 says it is 1 byte long. libjpeg warns and goes on, as the
+    # library does; Pillow's own reader of markers loses its way.
+    "imagetestsuite__jpeg-decoder__a7326ba8f3f455": (
+        "pillow", "a marker of length 1"),
+}
+# Pillow opens these where its libjpeg-turbo is 3.0 or newer.
+LOSSLESS = {name: ("headrace", "lossless coding") for name in (
+    "lossless-8bit-", "lossless-conformance-O1", "lossless-rgb")}
+
+
+# ---- running ---------------------------------------------------------------
+
+def differing(got, want):
+    """Bytes that differ; also of floats, so that -0 and NaN count."""
+    a = np.ascontiguousarray(got).view(np.uint8)
+    b = np.ascontiguousarray(want).view(np.uint8)
+    return int(np.count_nonzero(a != b))
+
+
+class Tally:
+    """Rows of the table: what was compared and what differed."""
+
+    def __init__(self):
+        self.rows = collections.OrderedDict()
+        self.notes = []
+
+    def add(self, check, level, name, bad, note=None):
+        row = self.rows.setdefault((check, level), [set(), 0, 0])
+        row[0].add(name)
+        row[1] += 1
+        row[2] += bad
+        if note:
+            self.notes.append((check, note))
+
+    def merge(self, rows, notes):
+        for key, (names, n, bad) in rows.items():
+            row = self.rows.setdefault(key, [set(), 0, 0])
+            row[0] |= names
+            row[1] += n
+            row[2] += bad
+        self.notes += notes
+
+
+def run_case(dev, case):
+    """Differing bytes, and a sentence if there are any."""
+    try:
+        size = None if isinstance(case.source, bytes) else case.size()
+        got = dev.make(case.source, case.ops, case.dtype, case.layout,
+                       size=size)
+    except hrshim.HrError as e:
+        return case.want.nbytes, str(e)
+    if got.shape != case.want.shape:
+        return case.want.nbytes, f"shape {got.shape} for {case.want.shape}"
+    bad = differing(got, case.want)
+    if not bad:
+        return 0, None
+    at = np.argwhere(got != case.want)
+    at = tuple(at[0]) if len(at) else ()
+    return bad, (f"{bad} bytes, first at {at}: {got[at]} for "
+                 f"{case.want[at]}")
+
+
+def short(ops):
+    return " ".join(f"{n}{tuple(x for x in a if not isinstance(x, np.ndarray))}"
+                    for n, a in ops).replace(" ", "")
+
+
+def refusal_fault(name, refused, ours):
+    """What is wrong about who refuses a file; None if nothing."""
+    base = os.path.basename(name)
+    allowed = [v[0] for k, v in EXCEPTIONS.items() if base.startswith(k)]
+    who = ("" if bool(refused) == bool(ours) else
+           "headrace" if ours else "pillow")
+    if who and who not in allowed:
+        return f"{name}: only {who} refuses it: {ours or refused}"
+    if allowed and not who:
+        return f"{name}: is among the EXCEPTIONS, but both agree"
+    return None
+
+
+state = {}  # of a worker process
+
+
+def mask_of(level):
+    """A backend's own name is no instruction set."""
+    return level if level in hrshim.LEVELS else None
+
+
+def start_worker(build, backend, levels, seed, long, reference):
+    lib = hrshim.Shim(build, reference)
+    state.update(lib=lib, seed=seed, long=long, devs={
+        level: lib.open(backend, 1, mask_of(level)) for level in levels})
+
+
+def compare_file(job):
+    """All checks of one file, on every level: (rows, notes, made)."""
+    rows, notes = compare_one(*job)
+    count = made.Count()
+    for dev in state["devs"].values():
+        count.merge(dev.made)
+        dev.made = made.Count()
+    return rows, notes, count
+
+
+def compare_one(path, name, group):
+    tally = Tally()
+    rng = random.Random(f"{state['seed']}:{name}")
+    with open(path, "rb") as f:
+        data = f.read()
+    level, dev = list(state["devs"].items())[-1]
+    try:
+        picture, refused = cases.Picture(name, group, data), None
+    except Exception as e:  # Pillow refuses in many ways
+        picture, refused = None, f"{type(e).__name__}: {e}"
+    try:
+        dev.make(data, [decode()])
+        ours = None
+    except hrshim.HrError as e:
+        ours = str(e)
+    note = refusal_fault(name, refused, ours)
+    tally.add("refusal", level, name, 1 if note else 0, note)
+    if refused or ours:
+        return tally.rows, tally.notes
+    for case in cases.of_file(picture, rng, state["long"]):
+        for level, dev in state["devs"].items():
+            bad, text = run_case(dev, case)
+            note = text and (f"{name}: {case.check}, {level}, {case.dtype} "
+                             f"{case.layout}: {text}\n    {short(case.ops)}")
+            tally.add(case.check, level, name, bad, note)
+    return tally.rows, tally.notes
+
+
+# ---- checks that are not about one file ------------------------------------
+
+def strided(rng, n, c, h, w, dtype, layout):
+    """An array of odd strides inside a larger one full of a pattern."""
+    t = hrshim.DTYPES[dtype][1]
+    shape = (n, c, h, w) if layout == "nchw" else (n, h, w, c)
+    around = [d + rng.randint(1, 3) for d in shape]
+    if layout == "nhwc":
+        around[3] = shape[3]  # pixels of a row are packed
+    elem = np.dtype(t).itemsize
+    whole = np.full(int(np.prod(around)) * elem + 64, 0xA5, np.uint8)
+    start = elem * rng.randint(0, 5)
+    whole[:start] = 0x5A
+    end = start + int(np.prod(around)) * elem
+    inner = whole[start:end].view(t).reshape(around)
+    return whole, inner[tuple(slice(0, d) for d in shape)]
+
+
+def memory_checks(lib, tally, files, levels, backend, rng, count):
+    """Caller's memory with strides: right inside, untouched outside."""
+    for level in levels:
+        dev = lib.open(backend, 2, mask_of(level))
+        for dtype in hrshim.DTYPES:
+            for layout in hrshim.LAYOUTS:
+                for gray in (False, True):
+                    chosen = rng.sample(files, 3)
+                    stride_check(dev, tally, level, chosen, dtype, layout,
+                                 gray, rng)
+        count.merge(dev.made)
+        dev.close()
+
+
+def stride_check(dev, tally, level, files, dtype, layout, gray, rng):
+    w, h = rng.randint(1, 70), rng.randint(1, 70)
+    whole, out = strided(rng, len(files), 1 if gray else 3, h, w, dtype,
+                         layout)
+    want_whole = whole.copy()
+    mean, std = cases.pick_norm(rng)
+    ops = [decode(gray), resize(w, h, rng.choice(hrshim.FILTERS)),
+           normalize(mean, std)]
+    offset = out.__array_interface__["data"][0] - \
+        whole.__array_interface__["data"][0]
+    want = np.ndarray(out.shape, out.dtype, want_whole, offset, out.strides)
+    samples = []
+    for slot, path in zip(want, files):
+        with open(path, "rb") as f:
+            data = f.read()
+        im = Image.open(io.BytesIO(data)).convert("L" if gray else "RGB")
+        resized = cases.pillow_step(im, ops[1])
+        slot[...] = cases.as_type(cases.PLAIN.tensor(resized, mean, std),
+                                  dtype, layout)
+        samples.append((data, ops))
+    job = hrshim.Set(dev, samples, out, layout)
+    job.run()
+    job.close()
+    bad = differing(whole, want_whole)
+    tally.add("caller memory", level, files[0], bad, bad and (
+        f"caller memory, {level}, {dtype} {layout} grey={gray} "
+        f"{w}x{h}: {bad} bytes"))
+
+
+def thread_checks(lib, tally, files, levels, backend, count):
+    """The same bytes from any number of threads."""
+    samples = []
+    for i, path in enumerate(files):
+        with open(path, "rb") as f:
+            samples.append((f.read(), [
+                decode(), resize_short(128, hrshim.FILTERS[i % 6]),
+                center_crop(112, 112, True), normalize(*cases.IMAGENET)]))
+    for level in levels:
+        first = None
+        for threads in (1, 2, 8):
+            dev = lib.open(backend, threads, mask_of(level))
+            out = np.full((len(files), 3, 112, 112), np.nan, np.float32)
+            job = hrshim.Set(dev, samples, out, "nchw")
+            job.run()
+            job.close()
+            count.merge(dev.made)
+            dev.close()
+            if first is None:
+                first = out
+                continue
+            bad = differing(out, first)
+            tally.add("threads 1 = 2 = 8", level, f"{threads}", bad, bad and
+                      f"threads {threads}, {level}: {bad} bytes differ")
+
+
+def variable_checks(lib, tally, levels):
+    """HEADRACE_CPU chooses the kernels that cpu_mask = 0 leaves open."""
+    for level in levels:
+        os.environ["HEADRACE_CPU"] = level
+        dev = lib.open("cpu", 1)
+        del os.environ["HEADRACE_CPU"]
+        bad = f"{level} kernels" not in dev.description()
+        tally.add("HEADRACE_CPU", level, level, int(bad), bad and
+                  f"HEADRACE_CPU={level} opens {dev.description()}")
+        dev.close()
+
+
+# ---- files -----------------------------------------------------------------
+
+def tree(top, group):
+    for folder, _, names in sorted(os.walk(top)):
+        for name in sorted(names):
+            path = os.path.join(folder, name)
+            if os.path.isfile(path):
+                yield path, os.path.relpath(path, os.path.dirname(top)), group
+
+
+def find_corpus():
+    return CORPUS if os.path.isdir(CORPUS) else None
+
+
+def parse():
+    a = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    a.add_argument("--build", required=True, help="build folder")
+    a.add_argument("--backend", default="cpu", help="device [cpu]")
+    a.add_argument("--long", action="store_true",
+                   help="everything, not a choice")
+    a.add_argument("--seed", default="1", help="of all random choices [1]")
+    a.add_argument("--only", default="", help="files whose name has this")
+    a.add_argument("--level", help="one instruction set: c, avx2, avx512")
+    a.add_argument("--jobs", type=int, help="processes [usable cores]")
+    a.add_argument("--part", type=int, default=1, metavar="N",
+                   help="of the files every N-th only [1]")
+    a.add_argument("--groups", default="photos,kinds,bad",
+                   help="folders to take [photos,kinds,bad]")
+    a.add_argument("--jpeg", choices=("own", "pillow"), default="own",
+                   help="libjpeg-turbo to run the library with [own]")
+    return a.parse_args()
+
+
+# ---- Pillow's own libjpeg-turbo --------------------------------------------
+
+def jpeg_version():
+    """Of Pillow's, as numbers."""
+    text = features.version_feature("libjpeg_turbo") or "0"
+    return tuple(int(n) for n in text.split("."))
+
+
+def pillow_jpeg():
+    """The file that Pillow's wheel carries; None if it carries none."""
+    site = os.path.dirname(os.path.dirname(os.path.abspath(Image.__file__)))
+    for folder in ("pillow.libs", "Pillow.libs"):
+        found = glob.glob(os.path.join(site, folder, "libjpeg-*.so.62*"))
+        if found:
+            return found[0]
+    return None
+
+
+def run_with_pillows_jpeg():
+    """Begins anew with that library in the place of libjpeg.so.62, which it
+    is compatible with. The variable says that this has been done."""
+    if os.environ.get("HEADRACE_COMPARE_JPEG"):
+        return
+    found = pillow_jpeg()
+    if not found:
+        print("not run: this Pillow carries no libjpeg.so.62\n"
+              "0 passed, 0 failed, 1 skipped")
+        sys.exit(77)
+    folder = tempfile.mkdtemp(prefix="headrace-jpeg-")
+    os.symlink(found, os.path.join(folder, "libjpeg.so.62"))
+    env = dict(os.environ, HEADRACE_COMPARE_JPEG=folder)
+    env["LD_LIBRARY_PATH"] = os.pathsep.join(
+        [folder] + env.get("LD_LIBRARY_PATH", "").split(os.pathsep))
+    done = subprocess.run([sys.executable] + sys.argv, env=env)
+    os.unlink(os.path.join(folder, "libjpeg.so.62"))
+    os.rmdir(folder)
+    sys.exit(done.returncode)
+
+
+def mapped_jpeg():
+    """The libjpeg.so.62 of this process, real paths. (torchvision's is .8.)"""
+    with open("/proc/self/maps") as maps:
+        paths = {line.split(None, 5)[-1].strip() for line in maps
+                 if "libjpeg" in line and ".so.62" in line}
+    return sorted(os.path.realpath(path) for path in paths)
+
+
+def report(tally, skips):
+    print(f"{'check':20s} {'level':12s} {'files':>6s} {'compared':>9s} "
+          f"{'differing':>10s}")
+    failed = 0
+    for (check, level), (names, n, bad) in sorted(tally.rows.items()):
+        failed += bad > 0
+        print(f"{check:20s} {level:12s} {len(names):6d} {n:9d} {bad:10d}"
+              f"{'  FAILED' if bad else ''}")
+    # Few of each check, so that one fault does not hide another.
+    shown = collections.Counter()
+    for check, note in tally.notes:
+        shown[check] += 1
+        if shown[check] <= 6:
+            print("FAILED", note)
+    for check, n in shown.items():
+        if n > 6:
+            print(f"... and {n - 6} more of {check}")
+    for reason in skips:
+        print("not run:", reason)
+    print(f"{len(tally.rows) - failed} passed, {failed} failed, "
+          f"{len(skips)} skipped")
+    return 1 if failed or not tally.rows else 0
+
+
+def cannot_open(lib, o):
+    """Why the backend does not open; None if it does. In a process of its
+    own, for drivers do not survive a fork."""
+    child = subprocess.run(
+        [sys.executable, "-c", "import sys, hrshim\n"
+         "try: hrshim.Shim(sys.argv[1]).open(sys.argv[2]).close()\n"
+         "except hrshim.HrError as e: print(e)", os.path.abspath(o.build),
+         o.backend],
+        cwd=os.path.dirname(hrshim.__file__),
+        stdout=subprocess.PIPE)
+    if child.returncode:
+        return f"opening {o.backend} ended with {child.returncode}"
+    return child.stdout.decode().strip() or None
+
+
+def same_jpeg_check(tally, o):
+    """--jpeg pillow is no empty word."""
+    if o.jpeg == "pillow":
+        found = mapped_jpeg()
+        bad = found != [os.path.realpath(pillow_jpeg())]
+        tally.add("one libjpeg", "pillow", "maps", int(bad), bad and
+                  f"this process has {found}")
+
+
+def stack_checks(tally, rng):
+    pictures = [Image.fromarray(np.array(
+        [[[rng.randrange(256) for _ in range(3)] for _ in range(w)]
+         for _ in range(h)], np.uint8)) for w, h in
+        ((37, 61), (50, 50), (61, 37), (8, 90))]
+    pictures += [pictures[0].convert("L")]
+    faults = compare_stacks.test_plain(cases.STACKS, pictures, rng)
+    tally.add("sizes and tables", "plain", "stacks", len(faults),
+              faults and "; ".join(faults[:4]))
+
+
+def made_check(tally, backend, count):
+    print(f"made by the device: {count.words(backend)}; left to the CPU, by "
+          "reason (a picture may have several):")
+    for reason, n in count.reasons.most_common():
+        print(f"  {n:6d} {reason}")
+    faults = count.faults(backend)
+    tally.add("made by the device", backend, backend, len(faults),
+              "; ".join(faults))
+
+
+def main():
+    o = parse()
+    if o.jpeg == "pillow":
+        run_with_pillows_jpeg()
+    start = time.monotonic()
+    lib = hrshim.Shim(o.build)
+    skips = list(cases.MISSING)
+    if jpeg_version() >= (3, 0):
+        EXCEPTIONS.update(LOSSLESS)
+    levels = [o.level] if o.level else lib.levels()
+    if o.backend != "cpu":
+        levels = [o.backend]
+        reason = cannot_open(lib, o)
+        if reason and not reason.startswith("HR_ENODEVICE"):
+            print(f"FAILED: {reason}\n0 passed, 1 failed, 0 skipped")
+            return 1
+        if reason:
+            print(f"not run: {reason}\n0 passed, 0 failed, 1 skipped")
+            return 77
+    else:
+        skips += [f"level {n}: this machine has no {n}, or it was not asked "
+                  "for" for n in hrshim.LEVELS if n not in levels]
+    try:
+        reference = lib.probe_reference(cases.resize_array)
+    except hrshim.HrError as e:
+        print(f"FAILED: {e}\n0 passed, 1 failed, 0 skipped")
+        return 1
+    lib.set_reference(reference)
+    stacks = [s.describe() for s in cases.STACKS]
+    print(f"seed {o.seed}; reference {reference}: Pillow {Image.__version__} "
+          f"with libjpeg-turbo {features.version_feature('libjpeg_turbo')}; "
+          f"{', '.join(stacks)}; libheadrace {lib.lib.hr_version().decode()}, "
+          f"levels {' '.join(levels)}")
+    tally = Tally()
+    same_jpeg_check(tally, o)
+    stack_checks(tally, random.Random(f"{o.seed}:stacks"))
+    with tempfile.TemporaryDirectory(prefix="headrace-compare-") as samples:
+        subprocess.run([os.path.join(o.build, "headrace"), "samples",
+                        "--seed", "7", samples], check=True,
+                       stdout=subprocess.DEVNULL)
+        roots = [samples]
+        corpus = find_corpus()
+        if corpus:
+            roots.append(corpus)
+        else:
+            skips.append("the corpus: set HEADRACE_CORPUS to its folder")
+        jobs = [job for root in roots for group in o.groups.split(",")
+                for job in tree(os.path.join(root, group), group)
+                if o.only in job[1]][::o.part]
+        if o.part > 1:
+            skips.append(f"of the files all but every {o.part}th")
+        count = made.Count()
+        jobs.sort(key=lambda j: -os.path.getsize(j[0]))
+        workers = o.jobs or len(os.sched_getaffinity(0))
+        with multiprocessing.get_context("fork").Pool(
+                workers, start_worker,
+                (o.build, o.backend, levels, o.seed, o.long,
+                 reference)) as pool:
+            for rows, notes, one in pool.imap_unordered(compare_file, jobs,
+                                                        4):
+                tally.merge(rows, notes)
+                count.merge(one)
+        photos = [path for path, _, group in jobs if group == "photos"]
+        if len(photos) >= 3:
+            rng = random.Random(f"{o.seed}:memory")
+            memory_checks(lib, tally, photos, levels, o.backend, rng, count)
+            thread_checks(lib, tally, photos[:600 if o.long else 60], levels,
+                          o.backend, count)
+        else:
+            skips.append("caller memory and threads: fewer than 3 photos")
+        if o.backend == "cpu":
+            variable_checks(lib, tally, levels)
+        else:
+            made_check(tally, o.backend, count)
+    print(f"{len(jobs)} files, {time.monotonic() - start:.0f} s")
+    return report(tally, skips)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

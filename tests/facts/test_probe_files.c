@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// hr_probe_path() on files of all kinds and on what is no file; how long a
+// header takes.
+#include <CUnit/CUnit.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "header_bytes.h"
+#include "testing.h"
+
+static struct hr_info info;
+
+// ---- Files ----------------------------------------------------------------
+
+static const char *dir;
+
+static const char *in_dir(const char *name)
+{
+    static char path[256];
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    return path;
+}
+
+// Writes and drops b, probes the file, removes it.
+static enum hr_status probe_file(struct growing *b,
+                                 const struct hr_limits *limits)
+{
+    const char *path = in_dir("picture");
+
+    test_write(path, b->p, b->n);
+    drop(b);
+    enum hr_status status = hr_probe_path(path, limits, &info);
+    unlink(path);
+    return status;
+}
+
+static void long_header(struct growing *b, int segments, size_t data)
+{
+    static uint8_t payload[65533];
+    struct growing plain = {0};
+
+    baseline(&plain, 321, 123, data);
+    soi(b);
+    for (int i = 0; i < segments; i++)
+        segment(b, 0xE2, payload, sizeof(payload));
+    add(b, plain.p + 2, plain.n - 2);
+    drop(&plain);
+}
+
+static void files(void)
+{
+    static const uint8_t profile[50] = {1};
+    struct growing b = {0};
+
+    for (int segments = 0; segments < 40; segments += segments + 1) {
+        for (size_t data = 10; data < 200000; data *= 1000) {
+            long_header(&b, segments, data);
+            CU_ASSERT(probe_file(&b, NULL) == HR_OK);
+            CU_ASSERT(info.width == 321 && info.height == 123 && info.ends);
+            long_header(&b, segments, data);
+            b.n--;
+            CU_ASSERT(probe_file(&b, NULL) == HR_OK);
+            CU_ASSERT(info.width == 321 && !info.ends);
+        }
+        long_header(&b, segments, 0);
+        b.n = 2 + (size_t)segments * 65537 + 9;
+        CU_ASSERT(probe_file(&b, NULL) == HR_ETRUNCATED);
+    }
+    long_header(&b, 300, 10);
+    CU_ASSERT(probe_file(&b, NULL) == HR_ELIMIT);
+    CU_ASSERT(strstr(hr_last_error(), "/picture: offset ") != NULL);
+    baseline(&b, 9, 9, 100);
+    CU_ASSERT(probe_file(&b, &(struct hr_limits){.file_bytes = 99}) ==
+              HR_ELIMIT);
+    progressive(&b, 64, 64, 200);
+    CU_ASSERT(probe_file(&b, NULL) == HR_ELIMIT);
+    ihdr(&b, 9, 8, 8, 2);
+    chunk(&b, "iCCP", profile, sizeof(profile));
+    noise(&b, 100000);  // after this IDAT would come a broken chunk
+    memcpy(b.p + 33 + 62, "\0\1\0\0IDAT", 8);
+    chunk(&b, "IEND", NULL, 0);
+    CU_ASSERT(probe_file(&b, NULL) == HR_OK);
+    CU_ASSERT(info.width == 9 && info.ends);
+}
+
+static void not_files(void)
+{
+    struct growing b = {0};
+
+    CU_ASSERT(hr_probe_path(in_dir("nothing"), NULL, &info) == HR_EIO);
+    CU_ASSERT(strstr(hr_last_error(), "nothing: ") != NULL);
+    CU_ASSERT(hr_probe_path(dir, NULL, &info) == HR_EIO);
+    CU_ASSERT(strstr(hr_last_error(), "a directory") != NULL);
+    CU_ASSERT(hr_probe_path("/dev/null", NULL, &info) == HR_EIO);
+    CU_ASSERT(strstr(hr_last_error(), "a device") != NULL);
+    CU_ASSERT_FATAL(mkfifo(in_dir("fifo"), 0600) == 0);
+    int64_t begin = hr__now();
+    CU_ASSERT(hr_probe_path(in_dir("fifo"), NULL, &info) == HR_EIO);
+    CU_ASSERT(strstr(hr_last_error(), "a FIFO") != NULL);
+    CU_ASSERT(hr__now() - begin < 2000 * TEST_MS);
+    unlink(in_dir("fifo"));
+    CU_ASSERT(probe_file(&b, NULL) == HR_EFORMAT);
+    CU_ASSERT(strstr(hr_last_error(), "empty") != NULL);
+    if (test_drop_root(dir)) {
+        close(open(in_dir("closed"), O_CREAT | O_WRONLY, 0));
+        CU_ASSERT(hr_probe_path(in_dir("closed"), NULL, &info) == HR_EIO);
+        CU_ASSERT(strstr(hr_last_error(), "Permission denied") != NULL);
+        unlink(in_dir("closed"));
+    } else {
+        test_not_run("an unreadable file: root reads all");
+    }
+    test_be_root_again();
+    // No descriptor is left open.
+    int fd = open("/dev/null", O_RDONLY);
+    for (int i = 0; i < 50; i++)
+        hr_probe_path(i & 1 ? dir : "/dev/null", NULL, &info);
+    int again = open("/dev/null", O_RDONLY);
+    CU_ASSERT(again == fd + 1);
+    close(again);
+    close(fd);
+}
+
+// ---- Time -----------------------------------------------------------------
+
+static double us_per_probe(const struct growing *b)
+{
+    double best = 1e9;
+    int bad = 0;
+
+    for (int k = 0; k < 5; k++) {
+        enum { ROUNDS = 2000 };
+        int64_t begin = test_clock(CLOCK_THREAD_CPUTIME_ID);
+
+        for (int i = 0; i < ROUNDS; i++)
+            bad += hr_probe(b->p, b->n, NULL, &info) != HR_OK;
+        double us = (double)(test_clock(CLOCK_THREAD_CPUTIME_ID) - begin) /
+                    1e3 / ROUNDS;
+        best = us < best ? us : best;
+    }
+    CU_ASSERT(bad == 0);
+    return best;
+}
+
+// CPU time, and ten times the target: for sanitizers and machines that are
+// busy.
+static void speed(void)
+{
+    struct growing b = {0};
+    double us;
+
+    baseline(&b, 500, 375, 110000);
+    us = us_per_probe(&b);
+    printf("\n  baseline, %zu bytes: %.3f us per probe", b.n, us);
+    CU_ASSERT(us < 30);
+    drop(&b);
+    progressive(&b, 500, 375, 10);
+    b.n -= 2;
+    noise(&b, 110000);
+    eoi(&b);
+    us = us_per_probe(&b);
+    printf("\n  progressive (all scans visited), %zu bytes: %.3f us", b.n, us);
+    drop(&b);
+    ihdr(&b, 500, 375, 8, 2);
+    png_end(&b);
+    us = us_per_probe(&b);
+    printf("\n  PNG: %.3f us", us);
+    CU_ASSERT(us < 30);
+    drop(&b);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(files),
+        TEST_CASE(not_files),
+        TEST_CASE(speed),
+    };
+
+    dir = test_folder();
+    return test_main("probe_files", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
+}

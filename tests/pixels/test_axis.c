@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights: every axis equals the straight formulas of naive.c, whatever
+// part of it is asked for and however it is mirrored; sums are right; guarded
+// memory is not left.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "naive.h"
+#include "testing.h"
+
+// A step that resizes along one axis; the other is 5 -> 5.
+static struct hr__step step_of(int which, int in, int out, enum hr_filter f)
+{
+    struct hr__step s = {.in_w = 5,
+                         .in_h = 5,
+                         .resized = true,
+                         .filter = f,
+                         .box = {0, 0, 5, 5},
+                         .rs_w = 5,
+                         .rs_h = 5};
+
+    *(which ? &s.in_h : &s.in_w) = in;
+    *(which ? &s.rs_h : &s.rs_w) = out;
+    s.box[which + 2] = (float)in;
+    s.src = (struct hr__rect){0, 0, s.in_w, s.in_h};
+    s.win = (struct hr__rect){0, 0, s.rs_w, s.rs_h};
+    s.out_w = s.rs_w;
+    s.out_h = s.rs_h;
+    return s;
+}
+
+struct built {
+    struct hr__axis a;
+    uint8_t *mem;
+    size_t size;
+};
+
+enum { GUARD = 64 };
+
+static struct built build(const struct hr__step *s, int which)
+{
+    struct built b = {.size = hr__axis_size(s, which)};
+
+    b.mem = aligned_alloc(64, (b.size + 2 * GUARD + 63) & ~(size_t)63);
+    memset(b.mem, 0xa5, b.size + 2 * GUARD);
+    hr__axis_build(&b.a, s, which, b.mem + GUARD);
+    return b;
+}
+
+static void drop(struct built *b)
+{
+    bool kept = true;
+
+    for (int i = 0; i < GUARD; i++)
+        kept = kept && b->mem[i] == 0xa5 &&
+               b->mem[GUARD + b->size + (size_t)i] == 0xa5;
+    CHECK(kept, "wrote beyond hr__axis_size()");
+    free(b->mem);
+}
+
+// The weight of input x in output o, 0 if it has none.
+static int32_t weight(const struct hr__axis *a, int o, int x)
+{
+    int k = x - a->lo[o];
+
+    return k < 0 || k >= a->n[o]
+               ? 0
+               : a->w[(size_t)o * (size_t)a->stride + (size_t)k];
+}
+
+static void facts(const struct hr__axis *a, int in)
+{
+    int lo = INT32_MAX, hi = 0, taps = 1;
+    bool identity = true, clear = true;
+
+    for (int o = 0; o < a->out; o++) {
+        const int32_t *w = a->w + (size_t)o * (size_t)a->stride;
+
+        CHECK(a->n[o] >= 1 && a->lo[o] >= 0 && a->lo[o] + a->n[o] <= in &&
+                  a->n[o] <= a->stride,
+              "output %d reads %d + %d of %d", o, a->lo[o], a->n[o], in);
+        lo = a->lo[o] < lo ? a->lo[o] : lo;
+        hi = a->lo[o] + a->n[o] > hi ? a->lo[o] + a->n[o] : hi;
+        taps = a->n[o] > taps ? a->n[o] : taps;
+        identity = identity && a->n[o] == 1 && w[0] == 1 << 22 &&
+                   a->lo[o] == a->lo[0] + o;
+        for (int k = a->n[o]; k < a->stride; k++)
+            clear = clear && w[k] == 0;
+    }
+    CHECK(a->out == 0 || (a->src_lo == lo && a->src_hi == hi), "src");
+    CHECK(a->taps == taps, "taps %d, not %d", a->taps, taps);
+    CHECK(a->identity == identity, "identity");
+    CHECK(clear, "weights behind n are not 0");
+    CHECK(a->stride % 4 == 0 && a->stride >= a->taps, "stride");
+}
+
+static void equals_naive(const struct hr__axis *a, int in, int out, double box0,
+                         double box1, enum hr_filter f)
+{
+    int taps = naive_taps(in, out, box0, box1, f), lo, n;
+    int32_t *w = calloc((size_t)taps + 1, sizeof(*w));
+    bool pass = out != in || box0 != 0 || box1 != out;
+
+    CHECK(a->out == out && a->pad_before == 0, "%d outputs", a->out);
+    for (int o = 0; o < out; o++) {
+        bool same = true;
+
+        if (f == HR_NEAREST || !pass) {
+            lo = pass ? naive_nearest(in, out, box0, box1, o) : o;
+            n = 1;
+            w[0] = lo < 0 ? 0 : 1 << 22;
+        } else {
+            naive_weights(in, out, box0, box1, f, o, &lo, &n, w);
+        }
+        // Weights that are 0 may be left out.
+        for (int x = 0; x < in; x++)
+            same = same &&
+                   weight(a, o, x) == (x >= lo && x < lo + n ? w[x - lo] : 0);
+        CHECK(same, "%d -> %d, box %g..%g, filter %d, output %d", in, out, box0,
+              box1, (int)f, o);
+    }
+    free(w);
+}
+
+// ---- Whole axes -----------------------------------------------------------
+
+static void one(int which, int in, int out, float box0, float box1,
+                enum hr_filter f)
+{
+    struct hr__step s = step_of(which, in, out, f);
+    struct built b;
+
+    s.box[which] = box0;
+    s.box[which + 2] = box1;
+    b = build(&s, which);
+    equals_naive(&b.a, in, out, box0, box1, f);
+    facts(&b.a, in);
+    drop(&b);
+}
+
+static void random_axes(void)
+{
+    uint64_t seed = test_seed;
+
+    for (int i = 0; i < test_loops(3000); i++) {
+        int in = 1 + random_below(&seed, i % 10 ? 300 : 3000);
+        int out = 1 + random_below(&seed, i % 7 ? 100 : 1000);
+        float box0 = 0, box1 = (float)in;
+
+        if (i % 3 == 0) {
+            box0 = (float)(random_below(&seed, in * 64)) / 64;
+            box1 = box0 + 1.0f / 64 +
+                   (float)random_below(&seed, (int)((in - box0) * 64)) / 64;
+        }
+        one(i & 1, in, out, box0, box1, (enum hr_filter)(i % HR_NUM_FILTERS));
+    }
+}
+
+// Sizes that everybody uses, and the ends of the range.
+static void known_axes(void)
+{
+    static const int sizes[][2] = {{500, 224}, {375, 256}, {224, 224},
+                                   {1, 1},     {1, 65535}, {65535, 1},
+                                   {2, 1},     {1, 2},     {3, 2},
+                                   {256, 255}, {255, 256}, {16384, 7},
+                                   {1000, 999}};
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+        for (int f = 0; f < HR_NUM_FILTERS; f++) {
+            // (the walk of NEAREST to 65535 outputs takes square time here)
+            if (f == HR_NEAREST && sizes[i][1] > 2000)
+                continue;
+            one((int)i & 1, sizes[i][0], sizes[i][1], 0, (float)sizes[i][0],
+                (enum hr_filter)f);
+        }
+}
+
+// Weights add up to 1: each is rounded by at most half a unit of 2^-22.
+static void sums(void)
+{
+    uint64_t seed = test_seed;
+
+    for (int i = 0; i < test_loops(600); i++) {
+        int in = 1 + random_below(&seed, 500),
+            out = 1 + random_below(&seed, 300);
+        enum hr_filter f = (enum hr_filter)(i % HR_NUM_FILTERS);
+        struct hr__step s = step_of(0, in, out, f);
+        struct built b = build(&s, 0);
+
+        for (int o = 0; o < b.a.out; o++) {
+            int64_t sum = 0;
+
+            for (int k = 0; k < b.a.n[o]; k++)
+                sum += b.a.w[(size_t)o * (size_t)b.a.stride + (size_t)k];
+            CHECK(llabs(sum - (1 << 22)) <= b.a.taps,
+                  "%d -> %d filter %d: %lld", in, out, (int)f, (long long)sum);
+        }
+        drop(&b);
+    }
+}
+
+// ---- Parts, mirrored ------------------------------------------------------
+
+// In long double, without Pillow's order of operations: no weight may be off
+// by more than its rounding.
+static void near_long_double(void)
+{
+    uint64_t seed = test_seed;
+
+    for (int i = 0; i < test_loops(300); i++) {
+        int in = 1 + random_below(&seed, 400),
+            out = 1 + random_below(&seed, 200);
+        struct hr__step s = step_of(0, in, out, HR_BILINEAR);
+        struct built b = build(&s, 0);
+        long double scale = (long double)in / out;
+        long double fs = scale < 1 ? 1 : scale;
+
+        for (int o = 0; o < out && in != out; o++) {
+            long double center = (o + 0.5L) * scale, sum = 0, worst = 0;
+
+            for (int x = 0; x < in; x++)
+                sum += fmaxl(0, 1 - fabsl(x + 0.5L - center) / fs);
+            for (int x = 0; x < in; x++) {
+                long double w = fmaxl(0, 1 - fabsl(x + 0.5L - center) / fs) /
+                                sum;
+
+                worst = fmaxl(worst, fabsl(w * (1 << 22) - weight(&b.a, o, x)));
+            }
+            CHECK(worst < 0.51L, "%d -> %d, output %d: off by %Lf", in, out, o,
+                  worst);
+        }
+        drop(&b);
+    }
+}
+
+static bool same_output(const struct hr__axis *a, int i,
+                        const struct hr__axis *b, int k, int shift)
+{
+    if (a->n[i] != b->n[k] || a->lo[i] != b->lo[k] + shift)
+        return false;
+    return !memcmp(a->w + (size_t)i * (size_t)a->stride,
+                   b->w + (size_t)k * (size_t)b->stride,
+                   sizeof(*a->w) * (size_t)a->n[i]);
+}
+
+// A window of a resize is that part of the whole; what leaves it is padding.
+static void windows(void)
+{
+    uint64_t seed = test_seed;
+
+    for (int i = 0; i < test_loops(2000); i++) {
+        int in = 1 + random_below(&seed, 200),
+            out = 1 + random_below(&seed, 100);
+        struct hr__step s = step_of(0, in, out,
+                                    (enum hr_filter)(i % HR_NUM_FILTERS));
+        struct built whole = build(&s, 0), part;
+        int first, end, before;
+
+        s.win.x = random_below(&seed, out + 40) - 20;
+        s.win.w = 1 + random_below(&seed, out + 20);
+        part = build(&s, 0);
+        first = s.win.x > 0 ? s.win.x : 0;
+        end = s.win.x + s.win.w < out ? s.win.x + s.win.w : out;
+        before = s.win.x < 0 ? -s.win.x : 0;
+        if (end <= first) {
+            CHECK(part.a.out == 0, "%d outputs of nothing", part.a.out);
+        } else {
+            bool same = part.a.out == end - first &&
+                        part.a.pad_before == before;
+
+            for (int o = 0; same && o < part.a.out; o++)
+                same = same_output(&part.a, o, &whole.a, first + o, 0);
+            CHECK(same, "%d -> %d, window %d + %d", in, out, s.win.x, s.win.w);
+            facts(&part.a, in);
+        }
+        drop(&whole);
+        drop(&part);
+    }
+}
+
+// src moves everything; pre mirrors inputs, post mirrors outputs.
+static void mirrors(void)
+{
+    uint64_t seed = test_seed;
+
+    for (int i = 0; i < test_loops(2000); i++) {
+        int len = 1 + random_below(&seed, 150), off = random_below(&seed, 30);
+        int out = 1 + random_below(&seed, 80), which = i & 1;
+        struct hr__step s = step_of(which, len, out,
+                                    (enum hr_filter)(i % HR_NUM_FILTERS));
+        struct built plain = build(&s, which), b;
+        bool pre = i & 2, post = i & 4, same = true;
+
+        *(which ? &s.in_h : &s.in_w) = len + off + 3;
+        *(which ? &s.src.y : &s.src.x) = off;
+        *(which ? &s.pre_y : &s.pre_x) = pre;
+        s.transpose = i & 8;
+        // Mirroring after a transpose is along the other name's axis.
+        *((which == 1) != s.transpose ? &s.post_y : &s.post_x) = post;
+        b = build(&s, which);
+        CHECK(b.a.out == out, "out");
+        for (int o = 0; o < out && same; o++) {
+            int from = post ? out - 1 - o : o;
+
+            for (int x = 0; x < len && same; x++)
+                same = weight(&b.a, o, off + x) ==
+                       weight(&plain.a, from, pre ? len - 1 - x : x);
+        }
+        CHECK(same, "%d -> %d, filter %d, pre %d post %d transpose %d", len,
+              out, i % HR_NUM_FILTERS, pre, post, s.transpose);
+        facts(&b.a, len + off + 3);
+        drop(&plain);
+        drop(&b);
+    }
+}
+
+// Without a resize the window alone counts.
+static void crops(void)
+{
+    struct hr__step s = {.in_w = 30,
+                         .in_h = 20,
+                         .rs_w = 30,
+                         .rs_h = 20,
+                         .src = {0, 0, 30, 20},
+                         .win = {4, -3, 10, 30},
+                         .out_w = 10,
+                         .out_h = 30};
+    struct built x = build(&s, 0), y = build(&s, 1);
+
+    CHECK(x.a.identity && x.a.out == 10 && x.a.lo[0] == 4 &&
+              x.a.pad_before == 0,
+          "x");
+    CHECK(y.a.identity && y.a.out == 20 && y.a.lo[0] == 0 &&
+              y.a.pad_before == 3,
+          "y");
+    facts(&x.a, 30);
+    facts(&y.a, 20);
+    drop(&x);
+    drop(&y);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(random_axes), TEST_CASE(known_axes),
+        TEST_CASE(sums),        TEST_CASE(near_long_double),
+        TEST_CASE(windows),     TEST_CASE(mirrors),
+        TEST_CASE(crops),
+    };
+
+    return test_main("axis", cases, sizeof(cases) / sizeof(*cases), argc, argv);
+}

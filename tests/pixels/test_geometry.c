@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: Apache-2.0
+// Geometry: whatever the op list, the fold makes what the ops make one by one
+// (naive.c), in size and in every byte; on the CPU, on an engine that
+// only knows steps, and by the eager API.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake_engine.h"
+#include "naive.h"
+#include "testing.h"
+
+enum { MAX_OPS = 7 };
+
+static hr_device cpu, fake;
+
+// ---- Random lists ---------------------------------------------------------
+
+static struct hr_op random_crop(uint64_t *seed, int w, int h)
+{
+    struct hr_crop c = {0};
+
+    c.pad = random_below(seed, 3) == 0;
+    c.center = random_below(seed, 3) == 0;
+    c.w = 1 + random_below(seed, c.pad ? w + 9 : w);
+    c.h = 1 + random_below(seed, c.pad ? h + 9 : h);
+    if (c.pad) {
+        c.x = random_below(seed, w + 20) - 10 - c.w / 2;
+        c.y = random_below(seed, h + 20) - 10 - c.h / 2;
+    } else {
+        c.x = random_below(seed, w - c.w + 1);
+        c.y = random_below(seed, h - c.h + 1);
+    }
+    return (struct hr_op){.type = HR_OP_CROP, .crop = c};
+}
+
+static struct hr_op random_resize(uint64_t *seed, int w, int h)
+{
+    struct hr_resize r = {
+        .filter = (enum hr_filter)random_below(seed, HR_NUM_FILTERS),
+        .order = (enum hr_order)random_below(seed, 3)};
+    int what = random_below(seed, 5);
+
+    if (what == 0) {
+        r.short_side = 1 + random_below(seed, 30);
+    } else {
+        r.w = what == 1 ? w : 1 + random_below(seed, 50);
+        r.h = what == 2 ? h : 1 + random_below(seed, 50);
+    }
+    if (random_below(seed, 3) == 0) {
+        r.box[0] = (float)random_below(seed, w * 4) / 4;
+        r.box[1] = (float)random_below(seed, h * 4) / 4;
+        r.box[2] = r.box[0] + 0.25f +
+                   (float)random_below(seed, (int)((w - r.box[0]) * 4)) / 4;
+        r.box[3] = r.box[1] + 0.25f +
+                   (float)random_below(seed, (int)((h - r.box[1]) * 4)) / 4;
+    }
+    return (struct hr_op){.type = HR_OP_RESIZE, .resize = r};
+}
+
+static struct hr_op random_fit(uint64_t *seed)
+{
+    struct hr_fit f = {.w = 1 + random_below(seed, 50),
+                       .h = 1 + random_below(seed, 50),
+                       .enlarge = random_below(seed, 2)};
+
+    f.filter = (enum hr_filter)random_below(seed, HR_NUM_FILTERS);
+    return (struct hr_op){.type = HR_OP_FIT, .fit = f};
+}
+
+static struct hr_op random_op(uint64_t *seed, int w, int h)
+{
+    int what = random_below(seed, 9);
+
+    if (what == 8)
+        return random_fit(seed);
+    if (what < 3)
+        return random_crop(seed, w, h);
+    if (what < 6)
+        return random_resize(seed, w, h);
+    return (struct hr_op){.type = HR_OP_FLIP,
+                          .flip = {.horizontal = random_below(seed, 2),
+                                   .vertical = random_below(seed, 2),
+                                   .transpose = random_below(seed, 2)}};
+}
+
+static void print_ops(const struct hr_op *ops, int n, char *to, size_t size)
+{
+    size_t used = 0;
+
+    to[0] = 0;
+    for (int i = 0; i < n && used < size; i++) {
+        const struct hr_crop *c = &ops[i].crop;
+        const struct hr_resize *r = &ops[i].resize;
+        const struct hr_flip *f = &ops[i].flip;
+        const struct hr_fit *t = &ops[i].fit;
+
+        if (ops[i].type == HR_OP_CROP)
+            used += (size_t)snprintf(to + used, size - used,
+                                     " crop %d,%d %dx%d%s%s", c->x, c->y, c->w,
+                                     c->h, c->center ? " center" : "",
+                                     c->pad ? " pad" : "");
+        else if (ops[i].type == HR_OP_RESIZE)
+            used += (size_t)snprintf(
+                to + used, size - used,
+                " resize %dx%d short %d filter %d order %d box %g,%g,%g,%g",
+                r->w, r->h, r->short_side, (int)r->filter, (int)r->order,
+                r->box[0], r->box[1], r->box[2], r->box[3]);
+        else if (ops[i].type == HR_OP_FIT)
+            used += (size_t)snprintf(to + used, size - used,
+                                     " fit %dx%d filter %d%s", t->w, t->h,
+                                     (int)t->filter,
+                                     t->enlarge ? " enlarge" : "");
+        else
+            used += (size_t)snprintf(to + used, size - used, " flip %d%d%d",
+                                     f->transpose, f->horizontal, f->vertical);
+    }
+}
+
+static struct picture copy_of(hr_image image)
+{
+    struct picture p = {image->params.w, image->params.h, image->params.c,
+                        test_copy(image->params.data, image->size)};
+    return p;
+}
+
+// A list of ops that are valid one after the other, and what they make.
+static int random_list(struct hr_op *ops, struct picture *p, uint64_t *seed)
+{
+    int n = 0, wanted = 1 + random_below(seed, MAX_OPS);
+
+    for (int tries = 0; n < wanted && tries < 30; tries++) {
+        ops[n] = random_op(seed, p->w, p->h);
+        if (p->w < 400 && p->h < 400 && naive_apply(p, &ops[n], 1))
+            n++;
+    }
+    return n;
+}
+
+// ---- The whole list at once -----------------------------------------------
+
+static bool equal(hr_image image, const struct picture *p)
+{
+    return image && image->params.w == p->w && image->params.h == p->h &&
+           !memcmp(image->params.data, p->data, image->size);
+}
+
+static hr_image run_list(hr_device dev, hr_image src, const struct hr_op *ops,
+                         int n, int w, int h)
+{
+    hr_image out = hr_image_create(
+        dev, hr_image_params(.w = w, .h = h, .c = src->params.c, .dtype = HR_U8,
+                             .layout = HR_NHWC));
+    struct hr_sample s = {.image = src, .ops = ops, .num_ops = n, .out = out};
+    hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
+
+    if (!job || hr_job_wait(job, HR_FOREVER)) {
+        CHECK(false, "%s", job ? job->results[0].message : hr_last_error());
+        hr_image_release(&out);
+    }
+    hr_job_release(&job);
+    return out;
+}
+
+static hr_image run_eager(hr_device dev, hr_image src, const struct hr_op *ops,
+                          int n)
+{
+    hr_image at = hr_image_retain(src), next;
+
+    for (int i = 0; i < n; i++) {
+        next = ops[i].type == HR_OP_CROP ? hr_crop(dev, at, &ops[i].crop)
+               : ops[i].type == HR_OP_RESIZE
+                   ? hr_resize(dev, at, &ops[i].resize)
+               : ops[i].type == HR_OP_FIT ? hr_fit(dev, at, &ops[i].fit)
+                                          : hr_flip(dev, at, &ops[i].flip);
+        hr_image_release(&at);
+        at = next;
+    }
+    hr_image_wait(at, HR_FOREVER);
+    return at;
+}
+
+static hr_image same_on(hr_device dev, const struct picture *p)
+{
+    hr_image image = hr_image_create(
+        dev, hr_image_params(.w = p->w, .h = p->h, .c = p->c, .dtype = HR_U8,
+                             .layout = HR_NHWC));
+
+    memcpy(image->params.data, p->data, image->size);
+    return image;
+}
+
+static void one_list(uint64_t *seed, int round)
+{
+    int c = random_below(seed, 2) ? 3 : 1;
+    hr_image src = test_image(cpu, 1 + random_below(seed, 60),
+                              1 + random_below(seed, 60), c, seed);
+    struct picture start = copy_of(src), want = copy_of(src);
+    struct hr_op ops[MAX_OPS];
+    int n = random_list(ops, &want, seed), w = 0, h = 0;
+    char text[1200];
+    hr_image src_fake = same_on(fake, &start), a, b, e;
+
+    print_ops(ops, n, text, sizeof(text));
+    CHECK(hr_ops_output_size(ops, n, start.w, start.h, 1, &w, &h) == HR_OK &&
+              w == want.w && h == want.h,
+          "round %d: %dx%d instead of %dx%d:%s: %s", round, w, h, want.w,
+          want.h, text, hr_last_error());
+    a = run_list(cpu, src, ops, n, want.w, want.h);
+    b = run_list(fake, src_fake, ops, n, want.w, want.h);
+    e = run_eager(cpu, src, ops, n);
+    CHECK(equal(a, &want), "round %d, cpu: %dx%dx%d:%s", round, start.w,
+          start.h, c, text);
+    CHECK(equal(b, &want), "round %d, steps: %dx%dx%d:%s", round, start.w,
+          start.h, c, text);
+    CHECK(equal(e, &want), "round %d, eager: %dx%dx%d:%s", round, start.w,
+          start.h, c, text);
+    hr_image_release(&a);
+    hr_image_release(&b);
+    hr_image_release(&e);
+    hr_image_release(&src);
+    hr_image_release(&src_fake);
+    free(start.data);
+    free(want.data);
+}
+
+// Half of the resizes have no order of their own: the process's reference is
+// the one of the round, as devices here have none.
+static void random_lists(void)
+{
+    uint64_t seed = test_seed;
+
+    for (int i = 0; i < test_loops(4000); i++) {
+        naive_reference = i % 2 ? HR_REFERENCE_PILLOW_12
+                                : HR_REFERENCE_PILLOW_13;
+        hr_set_reference(naive_reference);
+        one_list(&seed, i);
+    }
+    naive_reference = HR_REFERENCE_PILLOW_13;
+    hr_set_reference(HR_REFERENCE_DEFAULT);
+}
+
+// ---- From a JPEG: only the window is decoded ------------------------------
+
+static void from_jpeg(void)
+{
+    static const uint8_t factors[] = {0x11, 0x22, 0x21, 0x12};
+    uint64_t seed = test_seed;
+
+    for (int i = 0; i < test_loops(800); i++) {
+        struct jpeg_spec spec = {.w = 1 + random_below(&seed, 70),
+                                 .h = 1 + random_below(&seed, 70),
+                                 .space = JCS_YCbCr,
+                                 .factors = {factors[i % 4]},
+                                 .quality = 90,
+                                 .progressive = i % 5 == 0};
+        struct bytes jpeg = test_jpeg_of(&spec, &seed);
+        struct plain full;
+        struct hr_op ops[MAX_OPS + 1] = {hr_op_decode(0)};
+        struct picture want;
+        struct hr_sample s = {.data = jpeg.data, .size = jpeg.size, .ops = ops};
+        char text[1200];
+        hr_job job;
+
+        plain_decode(jpeg.data, jpeg.size, 1 << 20, &full);
+        want = (struct picture){full.w, full.h, 3,
+                                test_copy(full.rgb,
+                                          (size_t)full.w * (size_t)full.h * 3)};
+        s.num_ops = 1 + random_list(ops + 1, &want, &seed);
+        print_ops(ops + 1, s.num_ops - 1, text, sizeof(text));
+        s.out = hr_image_create(cpu, hr_image_params(.w = want.w, .h = want.h,
+                                                     .c = 3, .dtype = HR_U8,
+                                                     .layout = HR_NHWC));
+        job = hr_submit(cpu, &s, 1, NULL, NULL);
+        CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s:%s",
+              job ? job->results[0].message : hr_last_error(), text);
+        CHECK(equal(s.out, &want), "round %d: %dx%d %#x:%s", i, full.w, full.h,
+              spec.factors[0], text);
+        hr_job_release(&job);
+        hr_image_release(&s.out);
+        plain_free(&full);
+        free(want.data);
+        free(jpeg.data);
+    }
+}
+
+// ---- Orientation ----------------------------------------------------------
+
+static void orientations(void)
+{
+    for (int o = 0; o <= 9; o++) {
+        struct hr_op ops[] = {hr_op_decode(.apply_orientation = true),
+                              hr_op_crop(.x = 1, .y = 2, .w = 3, .h = 4)};
+        struct hr__geometry geo;
+        struct picture p = {8, 6, 1, malloc(48)}, by_axes;
+        char text[128];
+        int w, h;
+
+        for (int i = 0; i < 48; i++)
+            p.data[i] = (uint8_t)i;
+        naive_apply(&p, &ops[0], o);
+        CHECK(hr_ops_output_size(ops, 1, 8, 6, o, &w, &h) == HR_OK &&
+                  w == p.w && h == p.h,
+              "orientation %d: %dx%d", o, w, h);
+        naive_apply(&p, &ops[1], o);
+        CHECK(hr__geometry_build(&geo, ops, 2, HR_REFERENCE_DEFAULT, 8, 6, o,
+                                 text) == HR_OK &&
+                  geo.num_steps == 1,
+              "%d steps", geo.num_steps);
+        // The step by its own words: window, then transpose, then mirror.
+        by_axes = (struct picture){geo.steps[0].win.w, geo.steps[0].win.h, 1,
+                                   calloc(1, 64)};
+        for (int y = 0; y < by_axes.h; y++)
+            for (int x = 0; x < by_axes.w; x++)
+                by_axes.data[y * by_axes.w + x] =
+                    (uint8_t)((y + geo.steps[0].win.y) * 8 + x +
+                              geo.steps[0].win.x);
+        naive_apply(&by_axes,
+                    &hr_op_flip(.transpose = geo.steps[0].transpose,
+                                .horizontal = geo.steps[0].post_x,
+                                .vertical = geo.steps[0].post_y),
+                    1);
+        CHECK(by_axes.w == p.w && by_axes.h == p.h &&
+                  !memcmp(by_axes.data, p.data, (size_t)(p.w * p.h)),
+              "orientation %d", o);
+        free(p.data);
+        free(by_axes.data);
+    }
+}
+
+// ---- What is not a list ---------------------------------------------------
+
+static void refused(void)
+{
+    static const struct {
+        struct hr_op op;
+        const char *what;
+    } bad[] = {
+        {{HR_OP_CROP, .crop = {.x = 5, .w = 6, .h = 1}}, "crop"},
+        {{HR_OP_CROP, .crop = {.x = -1, .w = 3, .h = 1}}, "crop"},
+        {{HR_OP_CROP, .crop = {.center = true, .w = 11, .h = 1}}, "crop"},
+        {{HR_OP_CROP, .crop = {.w = 0, .h = 1}}, "crop"},
+        {{HR_OP_CROP, .crop = {.w = 1, .h = -2}}, "crop"},
+        {{HR_OP_CROP, .crop = {.x = INT32_MAX, .w = 1, .h = 1}}, "crop"},
+        {{HR_OP_RESIZE, .resize = {.w = 4}}, "resize"},
+        {{HR_OP_RESIZE, .resize = {.w = 70000, .h = 1}}, "resize"},
+        {{HR_OP_RESIZE, .resize = {.short_side = -4}}, "resize"},
+        {{HR_OP_RESIZE, .resize = {.short_side = 4, .w = 4}}, "resize"},
+        {{HR_OP_RESIZE, .resize = {.w = 4, .h = 4, .box = {0, 0, 11, 10}}},
+         "box"},
+        {{HR_OP_RESIZE, .resize = {.w = 4, .h = 4, .box = {3, 0, 3, 10}}},
+         "box"},
+        {{HR_OP_RESIZE, .resize = {.w = 4, .h = 4, .box = {0, NAN, 3, 10}}},
+         "box"},
+        {{HR_OP_RESIZE, .resize = {.w = 4, .h = 4, .filter = HR_NUM_FILTERS}},
+         "filter"},
+        {{HR_OP_RESIZE, .resize = {.w = 4, .h = 4, .order = 3}}, "order"},
+        {{HR_OP_NORMALIZE, .normalize = {.mean = {NAN}}}, "normalize"},
+        {{HR_OP_FIT, .fit = {.w = 4, .h = 4, .order = 3}}, "order"},
+        {{HR_OP_FIT, .fit = {.w = 4}}, "fit"},
+        {{HR_OP_FIT, .fit = {.w = 4, .h = 70000}}, "fit"},
+        {{HR_OP_FIT, .fit = {.w = 4, .h = 4, .filter = -1}}, "filter"},
+    };
+    int w, h;
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+        CHECK(hr_ops_output_size(&bad[i].op, 1, 10, 10, 1, &w, &h) ==
+                      HR_EINVAL &&
+                  strstr(hr_last_error(), bad[i].what),
+              "%zu: '%s'", i, hr_last_error());
+    CHECK(hr_ops_output_size(NULL, 0, 0, 5, 1, &w, &h) == HR_EINVAL, "0 wide");
+    CHECK(hr_ops_output_size(NULL, 0, 4, 5, 1, &w, &h) == HR_OK && w == 4 &&
+              h == 5,
+          "no ops");
+    CHECK(hr_ops_output_size(NULL, 0, 4, 5, 1, NULL, &h) == HR_EINVAL, "NULL");
+    // No int holds how wide that would be.
+    CHECK(hr_ops_output_size(&(struct hr_op){HR_OP_RESIZE,
+                                             .resize = {.short_side = 65535}},
+                             1, 65535, 1, 1, &w, &h) == HR_EINVAL,
+          "the long side");
+}
+
+// Sizes that Pillow 9.4 makes: Image.thumbnail() and, if it may enlarge,
+// ImageOps.contain().
+static void fits(void)
+{
+    static const struct {
+        int w, h;
+        struct hr_fit fit;
+        int fit_w, fit_h;  // 0: refused
+    } cases[] = {
+        {500, 375, {.w = 128, .h = 128}, 128, 96},
+        {500, 375, {.w = 128, .h = 128, .enlarge = true}, 128, 96},
+        {375, 500, {.w = 128, .h = 128}, 96, 128},
+        {375, 500, {.w = 128, .h = 128, .enlarge = true}, 96, 128},
+        {100, 80, {.w = 128, .h = 128}, 100, 80},
+        {100, 80, {.w = 128, .h = 128, .enlarge = true}, 128, 102},
+        {100, 300, {.w = 128, .h = 128}, 43, 128},
+        {100, 300, {.w = 128, .h = 128, .enlarge = true}, 43, 128},
+        {1000, 3, {.w = 100, .h = 100}, 100, 1},
+        {1000, 3, {.w = 100, .h = 100, .enlarge = true}, 0, 0},
+        {3, 1000, {.w = 100, .h = 100}, 1, 100},
+        {3, 1000, {.w = 100, .h = 100, .enlarge = true}, 0, 0},
+        {7, 5, {.w = 3, .h = 3}, 3, 2},
+        {7, 5, {.w = 3, .h = 3, .enlarge = true}, 3, 2},
+        {640, 427, {.w = 255, .h = 170}, 255, 170},
+        {640, 427, {.w = 255, .h = 170, .enlarge = true}, 255, 170},
+        {427, 640, {.w = 171, .h = 255}, 170, 255},
+        {427, 640, {.w = 171, .h = 255, .enlarge = true}, 170, 255},
+        {5, 2, {.w = 4, .h = 4}, 4, 2},
+        {5, 2, {.w = 4, .h = 4, .enlarge = true}, 4, 2},
+        {20, 20, {.w = 10, .h = 10}, 10, 10},
+        {20, 20, {.w = 10, .h = 10, .enlarge = true}, 10, 10},
+        {65535, 1, {.w = 64, .h = 64}, 64, 1},
+        {65535, 1, {.w = 64, .h = 64, .enlarge = true}, 0, 0},
+        {1, 1, {.w = 9, .h = 7}, 1, 1},
+        {1, 1, {.w = 9, .h = 7, .enlarge = true}, 7, 7},
+        {3, 2, {.w = 3, .h = 2}, 3, 2},
+        {3, 2, {.w = 3, .h = 2, .enlarge = true}, 3, 2},
+        {11, 9, {.w = 5, .h = 5}, 5, 4},
+        {11, 9, {.w = 5, .h = 5, .enlarge = true}, 5, 4},
+        {9, 2, {.w = 5, .h = 5}, 5, 1},
+        {9, 2, {.w = 5, .h = 5, .enlarge = true}, 5, 1},
+        {9, 5, {.w = 6, .h = 6}, 6, 3},
+        {9, 5, {.w = 6, .h = 6, .enlarge = true}, 6, 3},
+        {2, 9, {.w = 5, .h = 5}, 1, 5},
+        {2, 9, {.w = 5, .h = 5, .enlarge = true}, 1, 5},
+        {100, 29, {.w = 5, .h = 5}, 5, 2},
+        {100, 29, {.w = 5, .h = 5, .enlarge = true}, 5, 1},
+        {4, 3, {.w = 2, .h = 2}, 2, 2},
+        {4, 3, {.w = 2, .h = 2, .enlarge = true}, 2, 2},
+    };
+    int w, h;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct hr_op op = {.type = HR_OP_FIT, .fit = cases[i].fit};
+        enum hr_status status = hr_ops_output_size(&op, 1, cases[i].w,
+                                                   cases[i].h, 1, &w, &h);
+
+        if (!cases[i].fit_w)
+            CHECK(status == HR_EINVAL, "%zu: %dx%d", i, w, h);
+        else
+            CHECK(!status && w == cases[i].fit_w && h == cases[i].fit_h,
+                  "%zu: %dx%d", i, w, h);
+    }
+}
+
+// Many resizes: up to HR__MAX_STEPS steps, then a clear no.
+static void too_many_steps(void)
+{
+    struct hr_op ops[HR_MAX_OPS];
+    int w, h;
+
+    for (int i = 0; i < HR_MAX_OPS; i++)
+        ops[i] = hr_op_resize(.w = 10 + i % 2, .h = 9);
+    CHECK(hr_ops_output_size(ops, HR__MAX_STEPS, 20, 20, 1, &w, &h) == HR_OK,
+          "%s", hr_last_error());
+    CHECK(hr_ops_output_size(ops, HR__MAX_STEPS + 1, 20, 20, 1, &w, &h) ==
+              HR_EUNSUPPORTED,
+          "%s", hr_last_error());
+}
+
+// The list of every day is one step.
+static void one_step(void)
+{
+    const struct hr_op ops[] = {hr_op_decode(0),
+                                hr_op_crop(.x = 10, .y = 4, .w = 50, .h = 40),
+                                hr_op_flip(.horizontal = true),
+                                hr_op_resize(.w = 20, .h = 20),
+                                hr_op_crop(.center = true, .w = 16, .h = 18),
+                                hr_op_flip(.transpose = true, .vertical = true),
+                                hr_op_normalize(0)};
+    struct hr__geometry geo;
+    char text[128];
+
+    CHECK(hr__geometry_build(&geo, ops, 7, HR_REFERENCE_DEFAULT, 100, 80, 1,
+                             text) == HR_OK,
+          "%s", text);
+    CHECK(geo.num_steps == 1 && geo.steps[0].out_w == 18 &&
+              geo.steps[0].out_h == 16,
+          "%d steps", geo.num_steps);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(random_lists),   TEST_CASE(from_jpeg),
+        TEST_CASE(orientations),   TEST_CASE(refused),
+        TEST_CASE(too_many_steps), TEST_CASE(one_step),
+        TEST_CASE(fits),
+    };
+    int result;
+
+    fake_reset_spans(FAKE_RS);
+    cpu = test_device("cpu", 1, 0);
+    fake = test_device("fake", 1, 0);
+    result = test_main("geometry", cases, sizeof(cases) / sizeof(*cases), argc,
+                       argv);
+    hr_device_close(&cpu);
+    hr_device_close(&fake);
+    return result;
+}

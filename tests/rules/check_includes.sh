@@ -1,0 +1,286 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Who may include whom. An include is resolved as the compiler would (own
+# folder, hal/include, root); what is not found is a system header.
+#   check_includes.sh [ROOT]      check_includes.sh --self-test
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+
+# Patterns of files that a folder's files may include, and of the libraries
+# (system headers with a vendor) that they may use.
+# "-": none.
+rules_of()
+{
+    local public='hal/include/headrace/*' engine='hal/engine/*.h'
+    local base='hal/base/*' facts='hal/facts/facts.h' shape='hal/shape/*'
+    local trace='hal/trace/*' device='hal/device/*' job='hal/job/job.h'
+    local common='tools/common/*'
+    local of_tools='jpeglib.h jerror.h png.h popt.h jansson.h'
+    libs='-'
+    case $1 in
+    hal/include/headrace/*) may=$public ;;
+    # The rooms of the core, from the lowest; each has one header for others.
+    hal/engine/*) may="$public $engine" ;;
+    hal/base/*)   may="$public hal/engine/base.h $base" ;;
+    hal/facts/*)  may="$public $engine $base hal/facts/*" ;;
+    hal/shape/*)  may="$public $engine $base $facts $shape" libs='Random123/*' ;;
+    hal/trace/*)  may="$public $engine $base $trace" ;;
+    hal/device/*) may="$public $engine $base $facts $shape $trace $device" ;;
+    hal/job/*)    may="$public $engine $base $facts $shape $trace $device
+                       hal/job/*" ;;
+    hal/trust/*)  may="$public $engine $base $facts $shape $trace $device $job
+                       hal/trust/*" ;;
+    hal/entry/*)  may="$public $engine $base $facts $shape $trace $device $job
+                       hal/trust/trust.h hal/entry/*" ;;
+    # Beside them, written as an engine is.
+    hal/guard/*)  may="$public $engine hal/guard/*" ;;
+    hal/*)        may=$public ;;
+    backends/cpu/*)    may="$public $engine backends/cpu/* cpu_fallback/*" ;;
+    backends/opencl/*) may="$public $engine backends/opencl/* kernels/*"
+                       libs='CL/* xxhash.h' ;;
+    backends/vaapi/*)  may="$public $engine backends/vaapi/*" libs='va/*' ;;
+    backends/*/*)      may="$public $engine $(dirname "$1")/*" libs='*' ;;
+    examples/engine_*) may="$public $engine" ;;
+    examples/*)        may=$public ;;
+    cpu_fallback/*)    may='cpu_fallback/*' libs='jpeglib.h jerror.h png.h' ;;
+    kernels/*.cl)      may='kernels/layout.h kernels/*.cl' ;;
+    kernels/*)         may="$public $engine kernels/*" ;;
+    loader/*)          may="$public loader/*"
+                       libs='archive.h archive_entry.h Random123/*' ;;
+    tools/main.c)      may="$public $common tools/run/run.h
+                            tools/devices/devices.h tools/validate/validate.h
+                            tools/profile/profile.h tools/samples/samples.h"
+                       libs=$of_tools ;;
+    tools/common/*)    may="$public $common" libs=$of_tools ;;
+    # What profile measures is the pipeline of run.
+    tools/profile/*)   may="$public $common tools/report/report.h
+                            tools/run/run.h tools/profile/*" libs=$of_tools ;;
+    tools/run/*|tools/devices/*|tools/validate/*|tools/samples/*)
+                       may="$public $common tools/report/report.h
+                            $(dirname "$1")/*" libs=$of_tools ;;
+    tools/report/*)    may="$public $common tools/report/*" libs=$of_tools ;;
+    tools/*)           may='-' ;;
+    *)                 may='*' libs='*' ;;
+    esac
+}
+
+vendor='CL/* va/* jpeglib.h jerror.h jmorecfg.h turbojpeg.h png.h zlib.h
+        popt.h jansson.h archive.h archive_entry.h Random123/* xxhash.h
+        CUnit/*'
+
+matches()  # path pattern...
+{
+    local path=$1 pattern
+    shift
+    for pattern; do
+        # shellcheck disable=SC2053
+        [[ $path == $pattern ]] && return 0
+    done
+    return 1
+}
+
+resolve()  # file name quoted? -> path inside the root, or fails
+{
+    local dirs=(hal/include .) dir path
+    [[ $3 == '"' ]] && dirs=("$(dirname "$1")" "${dirs[@]}")
+    for dir in "${dirs[@]}"; do
+        if [[ -e $dir/$2 ]]; then
+            path=$(realpath --relative-to=. "$dir/$2")
+            echo "$path"
+            return 0
+        fi
+    done
+    return 1
+}
+
+bad=0 seen=0
+complain() { echo "$1"; bad=1; }
+
+check_include()  # file line name quote
+{
+    local may libs target
+    seen=$((seen + 1))
+    rules_of "$1"
+    set -f
+    # shellcheck disable=SC2086
+    if target=$(resolve "$1" "$3" "$4"); then
+        matches "$target" $may ||
+            complain "$1:$2: $(dirname "$1") may not include $target"
+    elif [[ $4 == '"' ]]; then
+        complain "$1:$2: \"$3\" is not in the tree"
+    elif matches "$3" $vendor && ! matches "$3" $libs; then
+        complain "$1:$2: $(dirname "$1") may not use <$3>"
+    fi
+    set +f
+}
+
+check_tree()
+{
+    cd "$1"
+    local file line text
+    local include='^[[:space:]]*#[[:space:]]*include[[:space:]]*(["<])([^">]+)'
+    while IFS=: read -r file line text; do
+        [[ $text =~ $include ]] || continue
+        file=${file#./}
+        check_include "$file" "$line" "${BASH_REMATCH[2]}" "${BASH_REMATCH[1]}"
+    done < <(find ./hal ./backends ./kernels ./cpu_fallback ./loader ./tools \
+                  ./examples -name '*.[chl]*' -type f -print0 2>/dev/null |
+             xargs -0r grep -HnE '^[[:space:]]*#[[:space:]]*include')
+    # Engines are known by name in one table only.
+    while IFS=: read -r file line text; do
+        complain "${file#./}:$line: only hal/device/registry.c names backends"
+    done < <(grep -rnE '\bextern\b.*\bstruct hr_*backend\b' ./hal ./loader \
+                  ./tools ./cpu_fallback --include='*.[ch]' 2>/dev/null |
+             grep -v '^./hal/device/registry\.c:')
+    echo "$seen include lines checked"
+    return $bad
+}
+
+# A tree with one clean and one forbidden line of each kind.
+self_test()
+{
+    local tmp file text n=0
+    tmp=$(mktemp -d)
+    # shellcheck disable=SC2064
+    trap "rm -rf '$tmp'" EXIT
+    cd "$tmp"
+    mkdir -p hal/include/headrace \
+          hal/{engine,base,facts,shape,trace,device,job,trust,entry,guard} \
+          examples backends/{cpu,opencl,vaapi} cpu_fallback kernels loader \
+          tools/{common,run,devices,validate,profile,samples,report} tests
+    touch hal/include/headrace/job.h hal/engine/{base,engine,guard}.h \
+          hal/{base/base,facts/{facts,parts},shape/shape,trace/trace}.h \
+          hal/{device/device,job/{job,work},trust/trust,entry/entry}.h \
+          hal/guard/lanes.h loader/loader.h cpu_fallback/cpu_ops.h \
+          backends/{cpu/cpu,opencl/opencl,vaapi/vaapi}.h kernels/layout.h \
+          tools/{common/tools,run/run,run/npy,devices/devices}.h \
+          tools/{validate/validate,profile/profile,samples/samples}.h \
+          tools/report/{report,parts}.h
+    while read -r file text; do
+        echo "$text" >>"$file"
+    done <<'END'
+hal/engine/task.h #include "hal/engine/base.h"
+hal/base/alloc.c #include "hal/base/base.h"
+hal/base/alloc.c #include "hal/engine/base.h"
+hal/facts/png.c #include "hal/facts/parts.h"
+hal/shape/random.c #include <Random123/philox.h>
+hal/shape/plan.c #include "hal/facts/facts.h"
+hal/trace/meter.c #include "hal/base/base.h"
+hal/device/pool.c #include "hal/shape/shape.h"
+hal/device/registry.c extern const struct hr__backend hr__backend_cpu;
+hal/job/job.c #include "work.h"
+hal/job/job.c #include "hal/device/device.h"
+hal/job/job.c #include <stdio.h>
+hal/trust/run.c #include "hal/job/job.h"
+hal/entry/open.c #include "hal/trust/trust.h"
+hal/guard/queue.c #include "hal/engine/guard.h"
+hal/guard/queue.c #include "hal/guard/lanes.h"
+backends/opencl/guard.c #include "hal/engine/guard.h"
+examples/engine_small.c #include "hal/engine/guard.h"
+examples/train.c #include <headrace/job.h>
+backends/cpu/job.c #include "cpu_fallback/cpu_ops.h"
+backends/opencl/job.c #include "hal/engine/engine.h"
+backends/opencl/job.c #include <CL/cl.h>
+backends/opencl/job.c #include <xxhash.h>
+backends/opencl/job.c #include "kernels/layout.h"
+kernels/plan.h #include "hal/engine/engine.h"
+kernels/plan.h #include "kernels/layout.h"
+cpu_fallback/jpeg.c #include <jpeglib.h>
+loader/loader.c #include <headrace/job.h>
+tools/main.c #include "tools/validate/validate.h"
+tools/common/options.c #include <popt.h>
+tools/run/sink.c #include "npy.h"
+tools/run/sink.c #include "tools/common/tools.h"
+tools/validate/page.c #include "tools/report/report.h"
+tools/profile/profile.h #include "tools/run/run.h"
+tools/report/file.c #include "parts.h"
+tools/report/file.c #include "tools/common/tools.h"
+tests/test_plan.c #include "hal/shape/shape.h"
+END
+    "$here/check_includes.sh" "$tmp" >log ||
+        { echo "self-test: the clean tree does not pass"; cat log; exit 1; }
+    while read -r file text; do
+        n=$((n + 1))
+        echo "$text" >"$file"
+        if "$here/check_includes.sh" "$tmp" >log; then
+            echo "self-test: not found in $file: $text"
+            exit 1
+        fi
+        rm "$file"
+    done <<'END'
+tools/run/bad.c #include "hal/shape/shape.h"
+tools/run/bad.c #include "hal/base/base.h"
+tools/run/bad.c #include <CL/cl.h>
+tools/run/bad.c   #  include "../../hal/engine/engine.h"
+tools/run/bad.c #include <Random123/philox.h>
+tools/main.c #include "hal/shape/shape.h"
+tools/main.c #include "tools/report/report.h"
+tools/main.c #include "tools/run/npy.h"
+tools/bad.c #include <popt.h>
+tools/bad.c #include "tools/common/tools.h"
+tools/common/bad.c #include "tools/run/run.h"
+tools/common/bad.c #include "tools/report/report.h"
+tools/report/bad.c #include "tools/samples/samples.h"
+tools/run/bad.c #include "tools/profile/profile.h"
+tools/run/bad.c #include "tools/report/parts.h"
+tools/devices/bad.c #include "tools/run/run.h"
+tools/validate/bad.c #include "../run/run.h"
+tools/samples/bad.c #include "tools/validate/validate.h"
+tools/profile/bad.c #include "tools/run/npy.h"
+tools/profile/bad.c #include "tools/validate/validate.h"
+hal/include/headrace/bad.h #include <Random123/philox.h>
+hal/include/headrace/bad.h #include "hal/base/base.h"
+hal/engine/bad.h #include "hal/base/base.h"
+hal/base/bad.c #include "hal/engine/engine.h"
+hal/base/bad.c #include "hal/facts/facts.h"
+hal/base/bad.c #include <xxhash.h>
+hal/facts/bad.c #include "hal/shape/shape.h"
+hal/facts/bad.c #include "hal/trace/trace.h"
+hal/shape/bad.c #include "hal/device/device.h"
+hal/shape/bad.c #include "hal/facts/parts.h"
+hal/trace/bad.c #include "hal/device/device.h"
+hal/device/bad.c #include "hal/job/job.h"
+hal/device/bad.c #include "hal/trust/trust.h"
+hal/job/bad.c #include "hal/trust/trust.h"
+hal/job/bad.c #include "hal/entry/entry.h"
+hal/job/bad.c #include "hal/guard/lanes.h"
+hal/job/bad.c #include "cpu_fallback/cpu_ops.h"
+hal/job/bad.c #include "../../backends/cpu/cpu.h"
+hal/job/bad.c #include "kernels/layout.h"
+hal/job/bad.c #include <jpeglib.h>
+hal/job/bad.c #include "not_there.h"
+hal/job/bad.c extern const struct hr__backend hr__backend_cpu;
+hal/trust/bad.c #include "hal/job/work.h"
+hal/trust/bad.c #include "hal/entry/entry.h"
+hal/entry/bad.c #include "hal/job/work.h"
+hal/guard/bad.c #include "hal/base/base.h"
+hal/guard/bad.c #include "backends/opencl/opencl.h"
+hal/bad.c #include "hal/base/base.h"
+loader/bad.c #include "hal/engine/engine.h"
+loader/bad.c #include "cpu_fallback/cpu_ops.h"
+examples/bad.c #include "hal/engine/engine.h"
+examples/engine_bad.c #include "hal/shape/shape.h"
+backends/opencl/bad.c #include "../vaapi/vaapi.h"
+backends/opencl/bad.c #include "hal/base/base.h"
+backends/opencl/bad.c #include "hal/guard/lanes.h"
+backends/opencl/bad.c #include "cpu_fallback/cpu_ops.h"
+backends/opencl/bad.c #include <va/va.h>
+backends/cpu/bad.c #include "kernels/layout.h"
+backends/cpu/bad.c #include "hal/shape/shape.h"
+backends/vaapi/bad.c #include <xxhash.h>
+kernels/bad.h #include "hal/shape/shape.h"
+kernels/bad.h #include "backends/opencl/opencl.h"
+kernels/bad.h #include <CL/cl.h>
+kernels/bad.cl #include "hal/engine/engine.h"
+cpu_fallback/bad.c #include <headrace/job.h>
+cpu_fallback/bad.c #include "../hal/shape/shape.h"
+cpu_fallback/bad.c #include <popt.h>
+END
+    echo "self-test: $n forbidden lines found"
+}
+
+if [[ ${1-} == --self-test ]]; then
+    self_test
+else
+    check_tree "${1:-$here/../..}"
+fi

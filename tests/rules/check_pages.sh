@@ -1,0 +1,327 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What the pages promise about the tree, compared with the tree:
+# - docs/environment.md and headrace-environment(7) name the variables that the
+#   sources read, all of them and no others;
+# - `headrace run --help` and headrace-run(1) name the ops that --ops reads;
+# - links between pages lead to files and headings that are there, and a file
+#   of the tree that they, ./dev or a comment name is there;
+# - README.md stays short, and its ratios stand in docs/measurements.md.
+#   check_pages.sh [ROOT]      check_pages.sh --self-test
+set -euo pipefail
+shopt -s nullglob
+here=$(cd "$(dirname "$0")" && pwd)
+readme_lines=150
+name='[A-Z][A-Z0-9_]+'
+
+bad=0 seen=0
+complain() { echo "$1"; bad=1; }
+
+# ---- Variables --------------------------------------------------------------
+
+# A name that is a string of its own counts as read, too: it may be handed to a
+# function that asks for it.
+read_by_c()  # pattern-of-name pattern-of-strings folder...
+{
+    local getenv="(secure_)?getenv\\(\"$1\"" strings=\"$2\"
+    shift 2
+    grep -rhoE "$getenv|$strings" "$@" --include='*.[ch]' 2>/dev/null |
+        grep -oE "\"$name" | tr -d '"'
+}
+
+read_by_shell()  # pattern file...
+{
+    local pattern=$1
+    shift
+    grep -hoE "\\$\\{?$pattern" "$@" /dev/null | grep -oE "$name"
+}
+
+read_by_library() { read_by_c "$name" 'HEADRACE_[A-Z_]+' hal backends \
+                              cpu_fallback; }
+read_by_command() { read_by_c "$name" 'HEADRACE_[A-Z_]+' tools; }
+
+# Of other variables only those with a default in ./dev: tests set up whole
+# environments for what they run.
+read_by_development()
+{
+    local own='(HEADRACE|HR)_[A-Z0-9_]+' scripts=()
+    mapfile -t scripts < <(find tests -name '*.sh' ! -name check_pages.sh)
+    read_by_shell '(HEADRACE_[A-Z0-9_]+|[A-Z][A-Z0-9_]+:?-)' dev tools/*.sh
+    read_by_shell 'HEADRACE_[A-Z0-9_]+' "${scripts[@]}"
+    read_by_c "$own" 'no other strings' tests
+    grep -rhoE "environ\\.get\\(\"$own" tests tools --include='*.py' |
+        grep -oE "$own"
+}
+
+# First cells of tables below a heading, up to the next of its kind.
+on_page()  # heading
+{
+    awk -v heading="## $1" '/^## / {on = $0 == heading} on' \
+        docs/environment.md | sed -nE "s/^\\| \`($name)\` \\|.*/\\1/p"
+}
+
+# Tags of paragraphs: the line behind .TP.
+in_manual()  # heading
+{
+    awk -v heading=".SH $1" '/^\.SH / {on = $0 == heading}
+                             on && tag {print} {tag = $0 == ".TP"}' \
+        tools/man/headrace-environment.7 | grep -oE "$name{3}" | grep -v '^BR'
+}
+
+compare()  # what lines-of-the-page lines-of-the-sources
+{
+    local variable
+    seen=$((seen + $(sort -u <<<"$3" | wc -l)))
+    while read -r variable; do
+        complain "$1 does not name $variable, which is read"
+    done < <(comm -13 <(sort -u <<<"$2") <(sort -u <<<"$3"))
+    while read -r variable; do
+        complain "$1 names $variable, which nothing reads"
+    done < <(comm -23 <(sort -u <<<"$2") <(sort -u <<<"$3"))
+}
+
+check_environment()
+{
+    local library command development page=docs/environment.md
+    library=$(read_by_library || true)
+    command=$(read_by_command || true)
+    development=$(read_by_development || true)
+    compare "$page, Library," "$(on_page Library)" "$library"
+    compare "$page, Command," "$(on_page Command)" "$command"
+    compare "$page, Development," "$(on_page Development)" "$development"
+    compare "headrace-environment(7), LIBRARY," "$(in_manual LIBRARY)" \
+            "$library"
+    compare "headrace-environment(7), COMMAND," "$(in_manual COMMAND)" \
+            "$command"
+    echo "$seen variables compared"
+}
+
+# What other pages call a variable is one, or an option of the build; or NAME,
+# which stands for a backend's.
+check_mentions()
+{
+    local file variable known
+    known=$(on_page Library; on_page Command; on_page Development
+            echo HEADRACE_NAME
+            grep -hoE 'HEADRACE_[A-Z0-9_]+' CMakeLists.txt cmake/* || true)
+    while IFS=: read -r file variable; do
+        grep -qxF "$variable" <<<"$known" ||
+            complain "$file speaks of $variable, which does not exist"
+    done < <(grep -oE '\bHEADRACE_[A-Z0-9_]*[A-Z0-9]\b' README.md \
+                  CONTRIBUTING.md docs/*.md tools/man/* | sort -u)
+}
+
+# ---- Ops --------------------------------------------------------------------
+
+check_ops()
+{
+    local op ops=0 help
+    help=$(grep -rh -A 9 --include='*.c' 'Names in --ops' tools || true)
+    while read -r op; do
+        ops=$((ops + 1))
+        grep -qE "[^a-z_]${op}[^a-z_]" <<<"$help" ||
+            complain "headrace run --help does not name the op $op"
+        grep -qE "(^|[^a-z_])$op([^a-z_]|\$)" tools/man/headrace-run.1 ||
+            complain "headrace-run(1) does not name the op $op"
+    done < <(grep -rhoE --include='*.c' '\{"[a-z_]+", read_' tools |
+             grep -oE '[a-z_]{2,}"' | tr -d '"')
+    echo "$ops ops looked up"
+}
+
+# ---- Links ------------------------------------------------------------------
+
+# As forges make them of headings.
+# shellcheck disable=SC2016
+anchors_of()  # file
+{
+    sed -n '/^```/,/^```/d; s/^#\{1,6\} //p' "$1" |
+        tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9 _-]//g; s/ /-/g'
+}
+
+check_link()  # file target
+{
+    local path=${2%%#*} anchor=
+    [[ $2 != *'#'* ]] || anchor=${2#*#}
+    if [[ $path ]]; then path=$(dirname "$1")/$path; else path=$1; fi
+    links=$((links + 1))
+    if [[ ! -e $path ]]; then
+        complain "$1: there is no $2"
+    elif [[ $anchor ]] && ! anchors_of "$path" | grep -qxF -- "$anchor"; then
+        complain "$1: $path has no heading #$anchor"
+    fi
+}
+
+check_links()
+{
+    local file target links=0
+    while IFS=: read -r file target; do
+        target=${target#*(}
+        [[ $target == *://* ]] || check_link "${file#./}" "$target"
+    done < <(find . -maxdepth 3 -name '*.md' -not -path './build*' \
+                  -not -path './.git/*' -print0 |
+             xargs -0r grep -HoE '\]\([^) ]+')
+    echo "$links links followed"
+}
+
+# ---- Paths ------------------------------------------------------------------
+
+# What begins with a folder of the tree and ends as a file does. Pages name any
+# file, comments and messages of the sources only name tests.
+paths_in_pages()
+{
+    grep -sHnoE '[A-Za-z0-9_./$-]*/[A-Za-z0-9_.-]+\.[a-z]+\b' dev README.md \
+         CONTRIBUTING.md docs/*.md tests/{,*/}README.md tools/man/* ||
+        true
+    grep -rHnoE '[A-Za-z0-9_./-]*\btests/[A-Za-z0-9_/-]+\.(c|h|py|sh)\b' \
+         hal backends cpu_fallback kernels examples tools tests \
+         --include='*.[ch]' --include='*.cl' --include='*.py' \
+         --include=CMakeLists.txt 2>/dev/null || true
+}
+
+check_paths()
+{
+    local file line path paths=0
+    while IFS=: read -r file line path; do
+        path=${path#'$root/'} path=${path#ROOT/}
+        while [[ $path == ../* ]]; do path=${path#../}; done
+        [[ $path == */* && $path != build/* && -d ${path%%/*} ]] || continue
+        paths=$((paths + 1))
+        [[ -e $path ]] || complain "$file:$line: there is no $path"
+    done < <(paths_in_pages)
+    echo "$paths paths looked up"
+}
+
+# ---- README -----------------------------------------------------------------
+
+check_readme()
+{
+    local lines ratio ratios=0
+    lines=$(wc -l <README.md)
+    ((lines <= readme_lines)) ||
+        complain "README.md has $lines lines, more than $readme_lines"
+    while read -r ratio; do
+        ratios=$((ratios + 1))
+        grep -qE "(^|[^0-9.])${ratio/./\\.}([^0-9.]|\$)" docs/measurements.md ||
+            complain "README.md: $ratio is not in docs/measurements.md"
+    done < <(awk '/^## / {on = $0 == "## How fast"} on' README.md |
+             grep -oE '[0-9]+\.[0-9]{2}\b')
+    ((ratios)) || complain "README.md: no ratios below 'How fast'"
+    echo "$ratios ratios looked up"
+}
+
+check_tree()
+{
+    cd "$1"
+    check_environment
+    check_mentions
+    check_ops
+    check_links
+    check_paths
+    check_readme
+    return $bad
+}
+
+# ---- Self-test --------------------------------------------------------------
+
+# A tree that passes, file by file.
+# shellcheck disable=SC2016
+make_tree()
+{
+    mkdir -p hal backends cpu_fallback tools/man tests docs cmake
+    echo 'x = secure_getenv("HEADRACE_A"); getenv("HOME");' >hal/a.c
+    echo 'load("HEADRACE_B_LIBRARY"); say("HEADRACE_B is %s");' >backends/b.c
+    echo 'getenv("NO_COLOR")' >tools/c.c
+    echo 'build=${HEADRACE_BUILD:-x} cc=${CC-cc} y=$PATH' >dev
+    echo 'getenv("HEADRACE_T1")' >tests/test_d.c
+    echo 'os.environ.get("HEADRACE_T2")' >tests/d.py
+    echo '[[ ${HEADRACE_T3-} ]]' >tests/d.sh
+    echo 'option(HEADRACE_PNG "" ON)' >CMakeLists.txt
+    printf '%s\n' '## Library' '| `HEADRACE_A` | |' '| `HOME` | |' \
+           '| `HEADRACE_B_LIBRARY` | |' '## Command' '| `NO_COLOR` | |' \
+           '## Development' '| `HEADRACE_BUILD` | |' '| `CC` | |' \
+           '| `HEADRACE_T1` | |' '| `HEADRACE_T2` | |' '| `HEADRACE_T3` | |' \
+           >docs/environment.md
+    printf '%s\n' '.SH LIBRARY' '.TP' '.B HEADRACE_A' 'It.' '.TP' '.B HOME' \
+           '.TP' '.BR HEADRACE_B_LIBRARY ", " HOME' '.SH COMMAND' '.TP' \
+           '.B NO_COLOR' '.SH NOTES' >tools/man/headrace-environment.7
+    echo '"Names in --ops: crop=N, hflip.' >tools/help.c
+    echo '{"crop", read_crop}, {"hflip", read_hflip},' >tools/ops.c
+    printf '.BI crop= N\nhflip\n' >tools/man/headrace-run.1
+    echo '| 1.05 (0.74-1.07) |' >docs/measurements.md
+    printf '%s\n' '# Words and `more`' '[a](docs/environment.md#command)' \
+           '[b](#words-and-more) HEADRACE_PNG' '## How fast' '1.05 ==' \
+           >README.md
+    touch CONTRIBUTING.md cmake/x
+}
+
+self_test()
+{
+    local tmp file text n=0
+    tmp=$(mktemp -d)
+    # shellcheck disable=SC2064
+    trap "rm -rf '$tmp'" EXIT
+    while IFS='|' read -r file text; do
+        rm -rf "$tmp/tree"
+        mkdir "$tmp/tree"
+        cd "$tmp/tree"
+        make_tree
+        [[ $file ]] || { "$here/check_pages.sh" . >../log && continue
+                         echo "self-test: the clean tree does not pass"
+                         cat ../log
+                         exit 1; }
+        n=$((n + 1))
+        if [[ $text == -* ]]; then
+            sed -i "/${text#-}/d" "$file"
+        else
+            echo "$text" >>"$file"
+        fi
+        if "$here/check_pages.sh" . >../log; then
+            echo "self-test: not found in $file: $text"
+            exit 1
+        fi
+    done <<'END'
+|
+hal/x.c|getenv("HEADRACE_NEW")
+backends/x.c|load("HEADRACE_NEW_LIBRARY")
+tools/x.c|getenv("LINES")
+tests/x.c|getenv("HEADRACE_NEW")
+tests/x.py|os.environ.get("HEADRACE_NEW")
+tests/x.sh|echo $HEADRACE_NEW
+dev|echo ${HEADRACE_NEW}
+dev|echo ${LINES:-80}
+hal/a.c|-HEADRACE_A
+tools/c.c|-NO_COLOR
+docs/environment.md|| `HEADRACE_NEW` | |
+docs/environment.md|-HOME
+tools/man/headrace-environment.7|-HEADRACE_A
+tools/man/headrace-environment.7|-NO_COLOR
+tools/man/headrace.1|.B HEADRACE_OLD
+tools/ops.c|{"fit", read_fit},
+tools/help.c|-crop
+tools/man/headrace-run.1|-hflip
+docs/engines.md|set HEADRACE_OLD
+README.md|[c](docs/gone.md)
+README.md|[c](docs/environment.md#gone)
+CONTRIBUTING.md|[c](#gone)
+CONTRIBUTING.md|`tests/core/gone.py`
+README.md|(tests/gone.c)
+docs/engines.md|see hal/gone.c.
+dev|bash "$root/tests/gone.sh" "$build"
+tools/man/headrace.1|.B tests/gone.py
+hal/a.c|// tests/gone.c compares.
+README.md|about 1.06
+README.md|-1.05
+END
+    cd "$tmp/tree"
+    make_tree
+    printf '%*s' $((readme_lines - 4)) '' | tr ' ' '\n' >>README.md
+    ! "$here/check_pages.sh" . >../log ||
+        { echo "self-test: a long README.md is not found"; exit 1; }
+    echo "self-test: $((n + 1)) faults found"
+}
+
+if [[ ${1-} == --self-test ]]; then
+    self_test
+else
+    check_tree "${1:-$here/../..}"
+fi

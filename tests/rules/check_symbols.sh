@@ -1,0 +1,83 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The library exports exactly what the public headers declare with HR_API, and
+# reads the environment by secure_getenv() only.
+#   check_symbols.sh LIBRARY [HEADER_DIR]      check_symbols.sh --self-test
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+
+# Names between HR_API and the parenthesis of the parameter list.
+declared()
+{
+    cat "$1"/*.h | sed 's|//.*||; /^[[:space:]]*#/d' | tr '\n' ' ' |
+        grep -oE '\bHR_API\b[^;(]*\(' |
+        sed -E 's/.*[^A-Za-z0-9_]([A-Za-z0-9_]+)[[:space:]]*\($/\1/' | sort -u
+}
+
+exported()
+{
+    nm -D --defined-only "$1" | awk '$2 != "A" { print $3 }' |
+        sed 's/@.*//' | sort -u
+}
+
+# Sanitizers export helpers of their own from every shared object.
+ours()
+{
+    grep -vE '^(__(asan|odr_asan|ubsan|tsan|sanitizer|sancov|start|stop)_?|_init$|_fini$)' || true
+}
+
+check()
+{
+    local want have bad=0 name
+    want=$(declared "$2")
+    have=$(exported "$1" | ours)
+    [[ -n $want ]] || { echo "no HR_API declaration in $2"; return 1; }
+    while read -r name; do
+        echo "declared in a header but not exported: $name"; bad=1
+    done < <(comm -23 <(echo "$want") <(echo "$have") | sed '/^$/d')
+    while read -r name; do
+        echo "exported but in no public header: $name"; bad=1
+    done < <(comm -13 <(echo "$want") <(echo "$have") | sed '/^$/d')
+    while read -r name; do
+        echo "not named hr_[a-z]...: $name"; bad=1
+    done < <(echo "$have" | grep -vE '^hr_[a-z][a-z0-9_]*$' | sed '/^$/d')
+    # A privileged program must not be told by its user what to load.
+    if [[ -n $(nm -D --undefined-only "$1" | grep -w getenv) ]]; then
+        echo "uses getenv(), not secure_getenv()"; bad=1
+    fi
+    ((bad)) || echo "$(wc -l <<<"$have") symbols, as declared"
+    return $bad
+}
+
+self_test()
+{
+    local tmp cc=${CC:-cc}
+    tmp=$(mktemp -d)
+    # shellcheck disable=SC2064
+    trap "rm -rf '$tmp'" EXIT
+    mkdir "$tmp/h"
+    printf '#define HR_API\nHR_API const char *hr_one(int\n  a);\n' >"$tmp/h/a.h"
+    printf 'HR_API int\n    hr_two(void);\n' >>"$tmp/h/a.h"
+    try()
+    {
+        echo "$2" | $cc -shared -fPIC -x c - -o "$tmp/lib.so"
+        if check "$tmp/lib.so" "$tmp/h" >"$tmp/log"; then got=0; else got=1; fi
+        [[ $got == "$1" ]] && return
+        echo "self-test: expected $1, got $got for: $2"; cat "$tmp/log"
+        exit 1
+    }
+    try 0 'void hr_one(void){} void hr_two(void){}'
+    try 1 'void hr_one(void){}'
+    try 1 'void hr_one(void){} void hr_two(void){} void hr_three(void){}'
+    try 1 'void hr_one(void){} void hr_two(void){} void hr__two(void){}'
+    try 1 'void hr_one(void){} void hr_two(void){} int helper;'
+    try 1 'void hr_one(void){} char *getenv(const char *);
+           void hr_two(void){getenv("x");}'
+    echo "self-test: 6 cases as expected"
+}
+
+if [[ ${1-} == --self-test ]]; then
+    self_test
+else
+    check "${1:?library}" "${2:-$here/../../hal/include/headrace}"
+fi

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tests of the core share: CUnit with a seed, a scale and an alarm,
+// pictures made here, files that go away, counting callbacks.
+#ifndef HEADRACE_TESTS_TESTING_H
+#define HEADRACE_TESTS_TESTING_H
+
+#include <CUnit/CUnit.h>
+#include <stdatomic.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "decode_files.h"
+#include "hal/job/work.h"
+
+enum { TEST_NOT_RUN = 77 };
+
+// Sanitizer builds: malloc and timing are not the program's own.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TEST_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer) || \
+    __has_feature(thread_sanitizer)
+#define TEST_SANITIZED 1
+#endif
+#endif
+#ifndef TEST_SANITIZED
+#define TEST_SANITIZED 0
+#endif
+
+// Of HEADRACE_SEED or the clock; drawn and printed by test_main(), or before
+// it by test_begin().
+extern uint64_t test_seed;
+void test_begin(void);
+// n loops, or fewer by HEADRACE_TEST_SCALE (0 < scale <= 1); at least 1.
+int test_loops(int n);
+
+// Like CU_ASSERT, with a text; only on the main thread.
+#define CHECK(cond, ...) test_check((cond), __func__, __LINE__, __VA_ARGS__)
+void test_check(bool holds, const char *func, int line, const char *fmt, ...)
+    HR_PRINTF(4, 5);
+
+struct test_case {
+    const char *name;
+    void (*run)(void);
+};
+#define TEST_CASE(name) \
+    {                   \
+#name, name     \
+    }
+
+// Runs all cases, or those named on the command line; each ends the program
+// if it takes longer than HEADRACE_TEST_ALARM seconds (default 240), and fails
+// if it leaves a descriptor open.
+int test_main(const char *suite, const struct test_case *cases, int n, int argc,
+              char **argv);
+// Says why a case or a part of it was not run, in a line of its own: "not run:
+// PROGRAM, CASE: REASON". ./dev test collects them below its table.
+void test_not_run(const char *why);
+// The same for a list of which only n of all were run here.
+void test_fewer(int n, int all, const char *what);
+// A device did not open. True: there is none here. Whatever else keeps it from
+// opening is a failure, and is printed.
+bool test_is_absent(void);
+// In a case: not run if there is none, else failed.
+void test_no_device(void);
+// Whether a lock is held by who called this, for nobody else keeps it as long
+// as a second.
+bool test_is_held(pthread_mutex_t *lock);
+
+// Encoded pictures; free .data. Abort the program if libjpeg refuses.
+struct bytes test_jpeg(int w, int h, uint64_t *seed);
+struct bytes test_jpeg_of(const struct jpeg_spec *spec, uint64_t *seed);
+struct bytes test_png(int w, int h, uint64_t *seed);
+// A JPEG of which the second half is missing: HR_ETRUNCATED.
+struct bytes test_damaged(int w, int h, uint64_t *seed);
+
+// ---- testing_files.c ------------------------------------------------------
+// Both live until the program ends, and are removed then, with all that was
+// put there. They end the program if they cannot be made.
+const char *test_folder(void);  // a new one, of which nobody else knows
+const char *test_file(const struct bytes *b, const char *suffix);
+// The file's bytes, at most room - 1, and a NUL: how many; 0 if it is not there.
+size_t test_read(const char *path, char *to, size_t room);
+void test_write(const char *path, const void *data, size_t size);  // or aborts
+
+// Root, who may read and write everything, becomes a user to whom the folder
+// then belongs, and root again; nothing for others. False: it cannot be.
+bool test_drop_root(const char *folder);
+void test_be_root_again(void);
+
+// ---- testing_fds.c --------------------------------------------------------
+// What descriptors are open now; and how many more of them there are later,
+// within 2 seconds, without those that a driver keeps for good. Prints the
+// first. test_main() does so around each case, and fails it.
+void test_fds_begin(void);
+int test_fds_left(const char *after);
+// In this case so many devices are left behind with a driver that hangs, and
+// what it may still use: of each at most 26 descriptors, those of 24 surfaces,
+// its node and a log. (Their memory is not lost: see hr__engine_ref_revoke().)
+void test_hung(int devices);
+// In a build with AddressSanitizer, if HEADRACE_TEST_LEAKS is set: whether
+// there is memory that nothing points to. test_main() asks after each case.
+bool test_leaks(const char *after);
+
+// The device that is no fake, where a test wants one: HEADRACE_TEST_DEVICE, or
+// "opencl".
+const char *test_device_name(void);
+// A device, or the program ends: threads host threads, budget bytes.
+hr_device test_device(const char *name, int threads, size_t budget);
+// Random u8 picture, NHWC, on the device.
+hr_image test_image(hr_device dev, int w, int h, int c, uint64_t *seed);
+
+// For on_done: counts calls and keeps what it saw.
+struct test_done {
+    atomic_int calls;
+    atomic_int status;       // of hr_job_poll() inside the callback
+    atomic_bool on_library;  // called on a thread of the library
+};
+void test_on_done(void *ctx, const struct hr_job_t *job);
+
+// For free_fn: frees ctx, which may be NULL, and counts.
+extern atomic_int test_freed;
+void test_count_free(void *ctx);
+
+// True if *value reaches at least n within some seconds.
+bool test_reaches(atomic_int *value, int n);
+void test_sleep(int64_t ns);
+// Nanoseconds of CLOCK_THREAD_CPUTIME_ID and the like: what else a busy machine
+// does is not in them.
+int64_t test_clock(clockid_t clock);
+// The number behind the field in a file of /proc; -1: it is not there.
+long test_proc(const char *path, const char *field);
+// Calls of read() and the like by this thread so far; -1: nobody counts them.
+long test_reads(void);
+#define TEST_MS INT64_C(1000000)
+
+// Packed copy of a batch slot or an image; free().
+uint8_t *test_copy(const void *data, size_t size);
+
+#endif

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report writer: its file is whole, small and closed against hostile text.
+// report_test.sh opens in a browser what `test_report --sample FILE`
+// writes.
+#define _GNU_SOURCE  // memmem
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <CUnit/Basic.h>
+
+#include "tools/report/report.h"
+#include "testing.h"
+
+static char *command[] = {"headrace validate", "it's; <b>", "--report=x.html"};
+static const char hostile[] = "</script><script>alert(\"1\")</script>"
+                              "<!--\\u003c' & \x80\xff\xe2\x80\xa8.jpg";
+
+static void add_tables(struct report *r)
+{
+    static const struct report_column columns[] = {
+        {.title = "picture"},
+        {.title = "differing",
+         .number = true,
+         .bars = true,
+         .digits = 4,
+         .unit = " %"},
+        {.title = "img/s", .number = true, .auto_digits = true},
+    };
+
+    report_section(r, "Tables", "The first row has a hostile name.");
+    report_table(r, "Rows", columns, 3);
+    report_text_cell(r, "%s", hostile);
+    report_number_cell(r, 12.5);
+    report_number_cell(r, NAN);
+    report_tone_row(r, REPORT_BAD);
+    report_text_cell(r, "a/b.jpg");
+    report_number_cell(r, 0.00001);
+    report_number_cell(r, 1234.5678);
+    report_text_cell(r, "c.jpg");
+    report_number_cell(r, 0);
+    report_number_cell(r, 0.0421);
+}
+
+static void add_charts(struct report *r)
+{
+    static const char *const labels[] = {"cpu, 1 thread", "cpu, 2 threads",
+                                         "opencl", hostile};
+    const double a[] = {1, 2, 3.5, 4}, b[] = {2, NAN, 1, 0}, x[] = {1, 2, 4, 8};
+    const double many[] = {100000, 700, 1, 0};
+    struct report_chart chart = {.title = "Bars",
+                                 .text = "Two series.",
+                                 .x_title = "backend",
+                                 .y_title = "img/s",
+                                 .labels = labels,
+                                 .num_labels = 4};
+
+    report_section(r, "Charts", NULL);
+    for (int kind = REPORT_BARS; kind <= REPORT_HISTOGRAM; kind++) {
+        chart.kind = (enum report_chart_kind)kind;
+        chart.log_y = kind == REPORT_HISTOGRAM;
+        report_chart(r, &chart);
+        if (kind == REPORT_LINES) {
+            report_points(r, "eager", x, a, 4);
+            report_points(r, "planned", x, b, 4);
+        } else if (kind == REPORT_HISTOGRAM) {
+            report_series(r, "samples", many, 4);
+        } else {
+            report_series(r, "entropy", a, 4);
+            report_series(r, "resample", b, 4);
+        }
+    }
+}
+
+// One series, whose bars belong to devices and have a range.
+static void add_ranges(struct report *r)
+{
+    static const char *const labels[] = {"cpu, 1 thread", "cpu, eager",
+                                         "opencl, 1 thread"};
+    static const int groups[] = {0, 0, 1};
+    const double values[] = {1, .6, 2.4}, low[] = {.9, .58, 1.5},
+                 high[] = {1.2, .6, 2.5};
+
+    report_chart(r, &(struct report_chart){.kind = REPORT_ROWS,
+                                           .title = "Ranges",
+                                           .y_title = "times the first",
+                                           .labels = labels,
+                                           .num_labels = 3});
+    report_series(r, "speed-up", values, 3);
+    report_series_groups(r, groups, 3);
+    report_series_range(r, low, high, 3);
+}
+
+static void add_timeline(struct report *r)
+{
+    int lane;
+
+    report_section(r, "Time", NULL);
+    report_timeline(r, "A few batches", "Spans of three workers.");
+    for (int i = 0; i < 3; i++) {
+        char name[32];
+
+        snprintf(name, sizeof(name), "cpu worker %d", i);
+        lane = report_lane(r, name);
+        for (int k = 0; k < 6; k++)
+            report_span(r, lane, k % 2 ? "resample" : "entropy",
+                        1000 + k * 7 + i, 1000 + k * 7 + i + 5.25,
+                        k ? NULL : hostile);
+    }
+    // As many names as a device's timeline has: report_test.sh wants a colour
+    // for each.
+    for (int part = 0; part < HR_NUM_PARTS; part++)
+        report_span(r, lane, hr_part_name((enum hr_part)part), 1050 + part,
+                    1051 + part, NULL);
+    report_span(r, lane, "entropy..color", 1062, 1063, NULL);
+    report_span(r, lane, "entropy..store", 1063, 1064, NULL);
+    report_span(r, lane, "submit", 1064, 1065, NULL);
+    report_span(r, lane, "done", 1065, 1066, NULL);
+    report_span(r, lane, "consumer", 1066, 1067, NULL);
+    report_span(r, lane, "idle", 1067, 1068, NULL);
+    report_span(r, lane, "wait for results", 1068, 1069, NULL);
+    report_span(r, lane, "wait for room", 1069, 1070, NULL);
+}
+
+static void add_pictures(struct report *r)
+{
+    enum { W = 64, H = 48 };
+    static uint8_t a[W * H * 3], b[W * H * 3];
+
+    for (int i = 0; i < W * H * 3; i++) {
+        a[i] = (uint8_t)(i / 3 % W * 4);
+        b[i] = (uint8_t)(a[i] + (i % 7 == 0));
+    }
+    report_section(r, "Pictures", NULL);
+    report_pictures(r, hostile, "One level off here and there.");
+    report_picture(r, "cpu", a, W, H, 3);
+    report_picture(r, "device", b, W, H, 3);
+    report_difference(r, a, b, W, H, 3, 0);
+}
+
+static struct report *sample(void)
+{
+    struct report *r = report_new("headrace report sample", 3, command);
+
+    report_verdict(r, REPORT_BAD, "2 of 12 pictures differ: resample");
+    report_verdict_text(r, "Of 12 pictures the device made 11.");
+    report_fact(r, "device", "%s", hostile);
+    report_figure(r, "pictures", "12", "11 on the device");
+    report_figure(r, "differing samples", "0.0102 %", NULL);
+    report_figure(r, "largest difference", "1 level", "of 255");
+    report_note(r, REPORT_WARN, "The device made 1 of 2 pictures.");
+    add_tables(r);
+    add_charts(r);
+    add_ranges(r);
+    add_timeline(r);
+    add_pictures(r);
+    return r;
+}
+
+static char *written(struct report *r, size_t *size)
+{
+    char path[] = "/tmp/test_report.XXXXXX", *text;
+    int fd = mkstemp(path);
+    long length;
+    FILE *file;
+
+    CU_ASSERT_FATAL(fd >= 0);
+    close(fd);
+    CU_ASSERT(report_write(r, path));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file = fopen(path, "r"));
+    fseek(file, 0, SEEK_END);
+    length = ftell(file);
+    rewind(file);
+    text = malloc((size_t)length + 1);
+    *size = fread(text, 1, (size_t)length, file);
+    text[*size] = '\0';
+    fclose(file);
+    unlink(path);
+    return text;
+}
+
+static int count(const char *text, const char *part)
+{
+    int n = 0;
+
+    for (; (text = strstr(text, part)); text += strlen(part))
+        n++;
+    return n;
+}
+
+static void hostile_text(void)
+{
+    struct report *r = sample(), *plain = report_new("plain", 1, command);
+    size_t size, plain_size;
+    char *text = written(r, &size), *empty = written(plain, &plain_size);
+
+    // Whatever the names are, the page has the tags of an empty one.
+    CU_ASSERT_EQUAL(count(text, "</script"), count(empty, "</script"));
+    CU_ASSERT_EQUAL(count(text, "<script"), count(empty, "<script"));
+    CU_ASSERT_EQUAL(count(text, "<!--"), count(empty, "<!--"));
+    CU_ASSERT_EQUAL(strlen(text), size);
+    CU_ASSERT(strstr(text, "\\u003c/script\\u003e") != NULL);
+    CU_ASSERT(strstr(text, "\\\\x80\\\\xff") != NULL);
+    // Nothing is loaded.
+    CU_ASSERT_EQUAL(count(text, "src=\"http"), 0);
+    CU_ASSERT_EQUAL(count(text, "<link"), 1);
+    CU_ASSERT(size < REPORT_MAX_BYTES);
+    if (report_has_charts()) {
+        CU_ASSERT(strstr(text, "Permission is hereby granted") != NULL);
+    } else {
+        test_not_run("charts: built without Chart.js");
+    }
+    free(text);
+    free(empty);
+    report_free(&r);
+    report_free(&plain);
+    CU_ASSERT_PTR_NULL(r);
+}
+
+// Noise cannot be compressed; the file stays small all the same.
+static void size_limit(void)
+{
+    struct report *r = report_new("large", 1, command);
+    size_t size, num = 300 * 300 * 3;
+    uint8_t *noise = malloc(num);
+    uint32_t x = 1;
+    char *text;
+
+    for (size_t i = 0; i < num; i++)
+        noise[i] = (uint8_t)((x = x * 1664525 + 1013904223) >> 24);
+    report_pictures(r, "Noise", NULL);
+    for (int i = 0; i < 20; i++)
+        report_picture(r, "noise", noise, 300, 300, 3);
+    report_timeline(r, "Many", NULL);
+    CU_ASSERT_EQUAL(report_lane(r, "zero"), 0);
+    CU_ASSERT_EQUAL(report_lane(r, "one"), 1);
+    for (int i = 0; i < 3 * REPORT_MAX_SPANS; i++)
+        report_span(r, 0, "span", i, i + .5, NULL);
+    text = written(r, &size);
+    CU_ASSERT(size < REPORT_MAX_BYTES);
+    CU_ASSERT(count(text, "data:image/png") < 20);
+    CU_ASSERT(count(text, "data:image/png") >= 3);
+    CU_ASSERT(strstr(text, "\"dropped\":8000") != NULL);
+    free(text);
+    free(noise);
+    report_free(&r);
+}
+
+// The picture of a difference is by the largest of a pixel's channels,
+// whichever that is.
+static void difference_of_channels(void)
+{
+    static const uint8_t none[3],
+        shown[4][3] = {{40, 0, 0}, {0, 40, 0}, {0, 0, 40}, {40, 20, 0}};
+    static const char uri[] = "data:image/png;base64,";
+    struct report *r = report_new("differences", 1, command);
+    const char *pictures[5], *at;
+    size_t size, length;
+    char *text;
+
+    report_pictures(r, "Channels", NULL);
+    for (int i = 0; i < 4; i++)
+        report_difference(r, i % 2 ? none : shown[i], i % 2 ? shown[i] : none,
+                          1, 1, 3, 1);
+    report_difference(r, none, none, 1, 1, 3, 1);
+    at = text = written(r, &size);
+    for (int i = 0; i < 5; i++) {
+        pictures[i] = at = strstr(at, uri);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+        at += sizeof(uri);
+    }
+    length = strcspn(pictures[0], "\"") + 1;
+    for (int i = 1; i < 5; i++)
+        CU_ASSERT((i < 4) == !strncmp(pictures[0], pictures[i], length));
+    free(text);
+    report_free(&r);
+}
+
+static void bad_paths(void)
+{
+    struct report *r = report_new("t", 1, command);
+
+    CU_ASSERT(!report_write(r, "/nowhere/at/all.html"));
+    CU_ASSERT_EQUAL(errno, ENOENT);
+    CU_ASSERT(!report_writable("/nowhere/at/all.html"));
+    CU_ASSERT_EQUAL(errno, ENOENT);
+    CU_ASSERT(!report_writable("/tmp"));
+    CU_ASSERT_EQUAL(errno, EISDIR);
+    CU_ASSERT(report_writable("/tmp/test_report_writable.html"));
+    CU_ASSERT(access("/tmp/test_report_writable.html", F_OK) < 0);
+    CU_ASSERT(!report_write(NULL, "/tmp/test_report_writable.html"));
+    CU_ASSERT_EQUAL(errno, ENOMEM);
+    report_free(&r);
+    report_free(&r);
+    // All of it takes NULL: nobody checks in between.
+    report_text_cell(NULL, "x");
+    CU_ASSERT_EQUAL(report_lane(NULL, "x"), 0);
+    report_picture(NULL, "x", NULL, 1, 1, 1);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(hostile_text),
+        TEST_CASE(size_limit),
+        TEST_CASE(difference_of_channels),
+        TEST_CASE(bad_paths),
+    };
+
+    if (argc == 3 && !strcmp(argv[1], "--sample")) {
+        struct report *r;
+        bool ok;
+
+        r = sample();
+        ok = report_write(r, argv[2]);
+        report_free(&r);
+        return ok ? 0 : 1;
+    }
+    return test_main("report", cases, sizeof(cases) / sizeof(cases[0]), argc,
+                     argv);
+}
