@@ -13,10 +13,10 @@ set -euo pipefail
 rooms=('core ^hal/[^/]*$ 0'
        'guard ^hal/guard/ 0'
        'cpu ^(backends/cpu|cpu_fallback)/ 0'
-       'opencl ^backends/opencl/ 12'
+       'opencl ^backends/opencl/ 0'
        'vaapi ^backends/vaapi/ 13'
        'tools ^tools/ 5'
-       'all . 30')
+       'all . 18')
 
 arrows()  # folder of objects...
 {
