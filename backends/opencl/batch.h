@@ -64,11 +64,12 @@ struct ocl_run {
     size_t size, to;  // to: in the upload
 };
 
-// Rows of imported memory, on their way into what the kernels read.
+// Rows of planes that shall be uploaded.
 struct ocl_copy {
-    size_t from;         // in what hr__planes speaks of
-    size_t width, rows;  // bytes of a row; they lie there without gaps
-    size_t to;           // in the upload
+    size_t from, stride;  // in what hr__planes speaks of
+    size_t width, rows;   // bytes of a row; they are uploaded without gaps
+    size_t to;            // in the upload
+    // Of imported memory
     cl_mem mem;          // the image
     size_t texel, x, y;  // of it: bytes of a pixel; from where
 };
@@ -201,8 +202,8 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
 void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,
               const struct hr__payload *in, uint8_t *to);
 
-// The rows of it that the plan wants, from imported memory; `to` counts from
-// the item's start. How many.
+// The rows of its planes that the plan wants; `to` counts from the item's
+// start. How many.
 int ocl_pack_copies(const struct ocl_item *item, const struct hr__picture *pic,
                     const struct hr__payload *in, struct ocl_copy copies[3]);
 

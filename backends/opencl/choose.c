@@ -86,7 +86,8 @@ static bool is_called(const struct ocl_facts *f, const char *name)
            strcasestr(f->driver, name);
 }
 
-// Lists whole names, and how many more there are: hr__fail() has no room for all.
+// Lists whole names, and how many more there are: hr__fail() has no room for
+// all.
 static void list_names(const struct ocl_facts *facts, int n, char *names,
                        size_t size)
 {

@@ -11,6 +11,10 @@ enum { MAX_SIDE = 16384 };
 #define LIST_NS INT64_C(10000000000)
 #define OPEN_NS INT64_C(60000000000)
 #define COPY_BYTES ((size_t)16 << 20)
+// Most time that stopping may take, without and with a program to be kept.
+#define STOP_NS INT64_C(2000000000)
+#define KEEP_NS INT64_C(15000000000)
+#define LEAST_NS INT64_C(1000000000)
 
 // PoCL, llvmpipe and Oclgrind are this machine's processor by another name.
 static bool is_software(const struct ocl_facts *f)
@@ -141,6 +145,20 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
     return status;
 }
 
+static bool stop(struct ocl *o, struct hr__engine *e)
+{
+    int64_t ns = e->params.deadline_ns;
+    bool keeps;
+
+    // A compiler that is left behind may crash when the process ends.
+    pthread_mutex_lock(&o->guard.lock);
+    keeps = o->guard.held || o->unkept;
+    pthread_mutex_unlock(&o->guard.lock);
+    ns = ns < LEAST_NS ? LEAST_NS : ns < KEEP_NS ? ns : KEEP_NS;
+    return hr__guard_stop(&o->guard, e, keeps ? ns : STOP_NS, keeps,
+                          sizeof(*o));
+}
+
 static void ocl_close(struct hr__engine *e)
 {
     struct ocl *o = ocl_of(e);
@@ -148,7 +166,7 @@ static void ocl_close(struct hr__engine *e)
 
     if (!o)
         return;
-    stopped = ocl_stop(o, e);
+    stopped = stop(o, e);
     ocl_pool_finish(&o->pool);
     if (!stopped)
         return;

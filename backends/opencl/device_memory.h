@@ -32,14 +32,14 @@ struct hr__memory *ocl_memory_alloc(struct hr__engine *e, enum hr_memory kind,
 void ocl_memory_free(struct hr__engine *e, struct hr__memory *memory);
 void ocl_native(struct hr__engine *e, struct hr_native_device *out);
 
-// On the driver thread: does what it is asked, or fails it with *fault.
+// On the driver thread: does all requests; fails them, if fault is not NULL.
 void ocl_memory_serve(struct ocl *o, const struct ocl_fault *fault);
-// There is a (new) context.
+// Called when there is a (new) context.
 void ocl_memory_renew(struct ocl *o);
 // Releases everything, while the queues are still there.
 void ocl_memory_close(struct ocl *o);
-// Its object; NULL: it was lost with its context. While the task that names
-// the memory is claimed.
+// The object that the memory lies in. NULL: it was lost with its context. The
+// task that names the memory is claimed.
 cl_mem ocl_memory_object(const struct ocl *o, const struct hr__memory *memory);
 
 // ---- copy.c ----------------------------------------------------------------

@@ -2,11 +2,6 @@
 // What the guard (hal/guard/guard.h) asks of this engine.
 #include "backends/opencl/opencl.h"
 
-// Most time that stopping may take, without and with a program to be kept.
-#define STOP_NS INT64_C(2000000000)
-#define KEEP_NS INT64_C(15000000000)
-#define LEAST_NS INT64_C(1000000000)
-
 static struct hr__task **append(struct hr__task **end, struct ocl_batch *batch)
 {
     for (*end = ocl_batch_take(batch, 0); *end;)
@@ -96,17 +91,3 @@ const struct hr__guard_ops ocl_guard_ops = {
     .stays = stays,
     .turn = ocl_complete,
 };
-
-bool ocl_stop(struct ocl *o, struct hr__engine *e)
-{
-    int64_t ns = e->params.deadline_ns;
-    bool keeps;
-
-    // A compiler that is left behind may crash when the process ends.
-    pthread_mutex_lock(&o->guard.lock);
-    keeps = o->guard.held || o->unkept;
-    pthread_mutex_unlock(&o->guard.lock);
-    ns = ns < LEAST_NS ? LEAST_NS : ns < KEEP_NS ? ns : KEEP_NS;
-    return hr__guard_stop(&o->guard, e, keeps ? ns : STOP_NS, keeps,
-                          sizeof(*o));
-}

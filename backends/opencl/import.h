@@ -32,7 +32,7 @@ struct ocl_imports {
     struct ocl_import of[OCL_IMPORTS];
 };
 
-// On the driver thread, as the context opens and closes.
+// On the driver thread, when the context opens and closes.
 void ocl_import_open(struct ocl *o);
 void ocl_import_close(struct ocl *o);
 unsigned ocl_import_kinds(struct hr__engine *e);
@@ -41,7 +41,7 @@ void ocl_import_give_up(struct ocl *o, const struct ocl_fault *fault);
 // Before a batch is planned: makes objects for all surfaces that it shall read.
 // False: the driver did not answer, as ocl_leave().
 bool ocl_import_all(struct ocl *o, struct ocl_batch *batch);
-// The object of a claimed payload; NULL: it goes through the host.
+// The object of a claimed payload. NULL: it goes through the host.
 struct ocl_import *ocl_import_of(struct ocl *o, const struct hr__payload *in);
 // While its task is claimed: the batch holds the item's memory, too, until it
 // releases all it holds. forget: it never does, a driver may still read.
@@ -51,19 +51,20 @@ void ocl_import_release(struct ocl_batch *batch);
 void ocl_import_forget(struct ocl_batch *batch);
 // Gives its items their places in the upload, from byte base on.
 void ocl_import_arrange(struct ocl_batch *batch, size_t base);
-// In the upload queue. done: the last command's event, if there is any.
+// Enqueues a batch's imports in the upload queue. done: the last command's
+// event, if there is any.
 bool ocl_import_enqueue(struct ocl *o, struct ocl_batch *batch, cl_mem to,
                         cl_event *done, struct ocl_fault *fault);
 
 // ---- surface.c (on the driver thread) --------------------------------------
 
-// Which devices share surfaces with the engine in front.
+// Sets facts->shares.
 void ocl_surface_find(struct ocl *o, struct ocl_facts *facts, int n);
-// What a context must have for that: how many words, 0 = it is not wanted.
+// Writes the properties that a context needs for that; how many words, 0: none.
 int ocl_surface_properties(const struct ocl *o, cl_context_properties *to);
-// The context is there: whether surfaces can be imported.
+// Whether surfaces can be imported, once the context is open.
 bool ocl_surface_open(struct ocl *o);
-// Images for m->of. False: the fault says why.
+// Makes images of m->of. False: the fault says why.
 bool ocl_surface_import(struct ocl *o, struct ocl_import *m,
                         struct ocl_fault *fault);
 // Finds the rows of a copy in the images.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of payloads, that is of what the CPU leaves for this engine. It is kept
-// by size, so that a steady state allocates nothing; and no more than KEEP, so
-// that a burst of large pictures does not take memory for ever.
+// Memory of payloads, that is of what the CPU leaves for this engine. It is
+// kept by size, so that a steady state allocates nothing; and no more than
+// KEEP, so that a burst of large pictures does not take memory for ever.
 #include "backends/opencl/opencl.h"
 
 // Lies in front of what is handed out; a cache line, for alignment.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The OpenCL backend: it makes tensors of coefficients or pixels, many pictures
-// at once. More headers come with it: driver.h is OpenCL itself, batch.h a batch
-// and its plan, payload.h and import.h what it reads. device_memory.h is what
-// images lie in. A file calls only files that stand below it here:
+// at once. More headers come with it: driver.h is OpenCL itself, batch.h a
+// batch and its plan, payload.h and import.h what it reads. device_memory.h is
+// what images lie in. A file calls only files that stand below it here:
 //
 //   device.c   the engine table: list, open, close
 //   guard.c    what the guard (hal/guard/) asks of this engine
@@ -75,35 +75,36 @@ struct ocl_facts {
     bool shares;   // surfaces of the engine in front, if the context knows it
 };
 
-// On the driver thread: o->facts of the device that o->which names.
+// On the driver thread: sets o->facts to the device that o->which names.
 enum hr_status ocl_find(struct ocl *o);
 // All devices of all platforms, at most OCL_MAX_DEVICES. Calls OpenCL.
 int ocl_find_devices(const struct ocl_api *api, struct ocl_facts *facts);
 
-// The one that which names; HR_ENODEVICE with the names there are, or as many
-// as have room.
+// Chooses the device that `which` names. HR_ENODEVICE: there is none; the
+// message lists as many names as have room.
 enum hr_status ocl_choose(const struct ocl_facts *facts, int n,
                           const char *which, int *chosen);
 
 // ---- variant.c -------------------------------------------------------------
 
-// Which kernels make a picture: one per stage, or reconstruct and color in one
-// where the picture allows it. The same bytes, another speed.
+// Which kernels make a picture: one per stage, or one for both reconstruct and
+// color where the picture allows it. The bytes are the same, the speed is not.
 enum ocl_variant { OCL_UNKNOWN, OCL_STAGED, OCL_FUSED, OCL_TIMED };
 
 const char *ocl_variant_name(enum ocl_variant variant);
-// HEADRACE_OPENCL_VARIANT; OCL_UNKNOWN if there is none. HR_EINVAL: no name.
+// Reads HEADRACE_OPENCL_VARIANT: OCL_UNKNOWN if it is not set. HR_EINVAL: it
+// names no variant.
 enum hr_status ocl_variant_wanted(enum ocl_variant *wanted);
-// o->wish, once the device is known: what its program must have.
+// Sets o->wish, if it is not set, once the device is known.
 void ocl_variant_settle(struct ocl *o);
-// On the driver thread, in a FREE batch: o->plan.fuse, as wished, as found out
-// before, or as a short timing says. False: the fault says why.
+// On the driver thread, with a FREE batch: sets o->plan.fuse as it is wished,
+// as it was found out before, or by timing both. False: the fault says why.
 bool ocl_variant_choose(struct ocl *o, struct ocl_batch *batch,
                         struct ocl_fault *fault);
 
 // ---- warm.c (on the driver thread, in a FREE batch) ------------------------
 
-// Every kernel, on pictures made up here.
+// Runs every kernel on pictures made up here.
 bool ocl_warm_up(struct ocl *o, struct ocl_batch *batch,
                  struct ocl_fault *fault);
 // ns[fuse]: how long a batch takes.
@@ -112,8 +113,8 @@ bool ocl_time_variants(struct ocl *o, struct ocl_batch *batch, int64_t ns[2],
 
 // ---- context.c (on the driver thread) --------------------------------------
 
-// The context, the queues, the program and what else lives in them. False: the
-// fault says why; close() takes away what there is, in any case.
+// Opens the context, the queues, the program and what else lives in them.
+// False: the fault says why, and close releases what was made.
 bool ocl_context_open(struct ocl *o, struct ocl_fault *fault);
 void ocl_context_close(struct ocl *o);
 
@@ -149,7 +150,7 @@ struct ocl {
     struct ocl_pool pool;
     struct ocl_pinned pinned;
     struct ocl_imports imports;
-    struct hr__origin origin;  // held while the driver may have it
+    struct hr__origin origin;  // held while the driver may use it
 
     struct ocl_api api;  // below: the driver thread's
     struct ocl_facts facts;
@@ -210,15 +211,13 @@ static inline struct ocl *ocl_of(struct hr__engine *e)
 #define OCL_COMPILE_NS INT64_C(60000000000)
 
 extern const struct hr__guard_ops ocl_guard_ops;
-// As hr__guard_stop().
-bool ocl_stop(struct ocl *o, struct hr__engine *e);
 
 // Of ocl_guard_ops: the driver thread opens, works and closes; a batch that is
 // DONE is delivered.
 enum hr_status ocl_open_first(void *o);
 bool ocl_drive(void *o);
 bool ocl_complete(void *o);
-// The display of the engine in front, if it is still held.
+// Releases the display of the engine in front, if it is still held.
 void ocl_release_display(struct ocl *o);
 
 // Around calls to OpenCL on the driver thread. leave: false = too long, the
@@ -235,9 +234,9 @@ static inline bool ocl_leave(struct ocl *o)
 
 // ---- times.c (on the driver thread) ----------------------------------------
 
-// Properties of a queue that is made now.
+// Properties for queues that are made now.
 cl_command_queue_properties ocl_times_queue(struct ocl *o);
-// Around a batch: before its upload is enqueued, after, and all of it.
+// Called before a batch's upload is enqueued, after that, and after all of it.
 void ocl_times_begin(struct ocl *o, struct ocl_batch *batch);
 void ocl_times_uploaded(struct ocl_batch *batch);
 void ocl_times_sent(struct ocl *o, struct ocl_batch *batch, size_t up,
@@ -263,13 +262,13 @@ void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
 uint32_t ocl_spans(void);
 
 // On the driver thread: sends a BUSY batch. *rest: the tasks that did not fit.
-// False with a fault: the others are still the batch's.
+// False: the fault says why, and the other tasks are still the batch's.
 bool ocl_run_batch(struct ocl *o, struct ocl_batch *batch,
                    struct hr__task **rest, struct ocl_fault *fault);
-// Buffers for the planned batch.
+// Makes buffers for the planned batch.
 bool ocl_grow(struct ocl *o, struct ocl_batch *batch, struct ocl_fault *fault);
-// The planned batch: its plan into pinned memory, behind which the sources
-// lie; then upload, kernels, download.
+// Of the planned batch: copies the plan into pinned memory, in front of the
+// sources; enqueues upload, kernels and download.
 void ocl_fill(struct ocl *o, struct ocl_batch *batch, enum hr_stage first);
 bool ocl_enqueue(struct ocl *o, struct ocl_batch *batch,
                  struct ocl_fault *fault);

@@ -310,40 +310,37 @@ static void pack_image(const struct ocl_item *item, const struct hr_image_t *im,
                       p->stride_h, bytes, r->h);
 }
 
-static void pack_planes(const struct ocl_item *item,
-                        const struct hr__picture *pic,
-                        const struct hr__payload *in, uint8_t *to)
-{
-    struct planes_layout l;
-
-    // It has been planned so, and has not changed since.
-    if (!lay_out(&l, in, pic, item->window))
-        return;
-    for (int i = 0; i < l.num_regions; i++) {
-        const struct region *r = &l.regions[i];
-
-        ocl_copy_rows(to + r->at, r->end - r->from,
-                      (const uint8_t *)in->data + r->from, r->stride,
-                      r->end - r->from, (int)r->rows);
-    }
-}
-
 int ocl_pack_copies(const struct ocl_item *item, const struct hr__picture *pic,
                     const struct hr__payload *in, struct ocl_copy copies[3])
 {
     struct planes_layout l;
 
+    // It has been planned so, and has not changed since.
     if (!item->in_bytes || !lay_out(&l, in, pic, item->window))
         return 0;
     for (int i = 0; i < l.num_regions; i++) {
         const struct region *r = &l.regions[i];
 
         copies[i] = (struct ocl_copy){.from = r->from,
+                                      .stride = r->stride,
                                       .width = r->end - r->from,
                                       .rows = r->rows,
                                       .to = r->at};
     }
     return l.num_regions;
+}
+
+static void pack_planes(const struct ocl_item *item,
+                        const struct hr__picture *pic,
+                        const struct hr__payload *in, uint8_t *to)
+{
+    struct ocl_copy copies[3];
+    int n = ocl_pack_copies(item, pic, in, copies);
+
+    for (int i = 0; i < n; i++)
+        ocl_copy_rows(to + copies[i].to, copies[i].width,
+                      (const uint8_t *)in->data + copies[i].from,
+                      copies[i].stride, copies[i].width, (int)copies[i].rows);
 }
 
 void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,

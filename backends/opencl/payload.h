@@ -20,8 +20,8 @@ struct ocl_pool {
 
 void ocl_pool_init(struct ocl_pool *pool);
 void ocl_pool_finish(struct ocl_pool *pool);
-// Next of four sizes per power of two: little is wasted, and few sizes are
-// looked for. class: its number, may be NULL.
+// Rounds up to one of four sizes per power of two: little is wasted, and there
+// are few sizes to look for. class: the number of that size; may be NULL.
 size_t ocl_round_size(size_t size, int *class);
 void *ocl_buffer_alloc(struct hr__engine *e, size_t size);
 void ocl_buffer_free(struct hr__engine *e, void *data, size_t size);
@@ -48,9 +48,9 @@ struct ocl_pinned {
 
 void ocl_pinned_init(struct ocl_pinned *p);
 void ocl_pinned_finish(struct ocl_pinned *p);
-// NULL: there is no room, or none for such a device.
+// NULL: there is no room, or the device fetches nothing.
 void *ocl_pinned_alloc(struct ocl_pinned *p, size_t size);
-// False: it is not from here.
+// False: the memory is not from here.
 bool ocl_pinned_free(struct ocl_pinned *p, void *data);
 // True: the device can fetch it.
 bool ocl_pinned_has(struct ocl_pinned *p, const void *data);
@@ -58,14 +58,13 @@ bool ocl_pinned_has(struct ocl_pinned *p, const void *data);
 void ocl_pinned_retain(struct ocl_pinned *p, struct ocl_batch *batch,
                        const void *data);
 void ocl_pinned_release(struct ocl_pinned *p, struct ocl_batch *batch);
-// On the driver thread, as the context opens and closes, and before a batch:
-// makes a chunk if one was wanted.
+// On the driver thread, when the context opens and closes; grow, before a
+// batch, makes a chunk if one was wanted.
 void ocl_pinned_open(struct ocl *o);
 void ocl_pinned_close(struct ocl *o);
 void ocl_pinned_grow(struct ocl *o);
-// Puts a batch's pinned payloads into as few runs as there are gaps between
-// them, and those one behind the other from byte base of the upload on. Where
-// they end.
+// Joins a batch's pinned payloads to runs without gaps, and places the runs one
+// behind the other in the upload, from byte base on. Returns where they end.
 size_t ocl_pinned_arrange(struct ocl_batch *batch, size_t base);
 
 #endif

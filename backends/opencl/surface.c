@@ -200,8 +200,8 @@ bool ocl_surface_import(struct ocl *o, struct ocl_import *m,
 
 // ---- Of one batch ----------------------------------------------------------
 
-// Luma has a byte per pixel, chroma two; struct hr__external says where both lie
-// among the bytes that hr__planes speaks of.
+// Luma has a byte per pixel, chroma two; struct hr__external says where both
+// lie among the bytes that hr__planes speaks of.
 void ocl_surface_place(const struct ocl_import *m, struct ocl_copy *c)
 {
     size_t w = m->of.width, luma = w * m->of.height;

@@ -81,8 +81,8 @@ enum hr_status ocl_open_first(void *owner)
 }
 
 // If the device was lost: opens a new context, for a lost one does not come
-// back. But not while the old one still has a batch, whose callback would mark a
-// batch of the new one.
+// back. But not while the old one still has a batch, whose callback would mark
+// a batch of the new one.
 static bool open_again(struct ocl *o, struct ocl_batch *mine,
                        struct ocl_fault *fault)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which kernels suit a device. Only a measurement can tell, so both variants are
-// timed once, and the faster one is kept with the program. On the host's own
-// processor that is not worth it, for compiling one more kernel takes longer
-// than such a device may take to open: there it is done on request only.
+// Which kernels suit a device. Only a measurement can tell, so both variants
+// are timed once, and the faster one is kept with the program. On the host's
+// own processor that is not worth it, for compiling one more kernel takes
+// longer than such a device may take to open: there it is done on request only.
 #include <stdlib.h>
 #include <string.h>
 

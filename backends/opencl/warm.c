@@ -53,11 +53,9 @@ static void make_head(struct hr__coefficients *c, int w, int h)
 
 static void make_picture(struct hr__picture *pic, int w, int h, int out)
 {
-    *pic = (struct hr__picture){
-        .width = w,
-        .height = h,
-        .channels = 3,
-        .dst = {.w = out, .h = out, .c = 3, .dtype = HR_F32, .layout = HR_NCHW}};
+    *pic = (struct hr__picture){.width = w, .height = h, .channels = 3};
+    pic->dst = (struct hr__dst){
+        .w = out, .h = out, .c = 3, .dtype = HR_F32, .layout = HR_NCHW};
     pic->geo.num_steps = 1;
     pic->geo.steps[0] = (struct hr__step){.in_w = w,
                                           .in_h = h,
