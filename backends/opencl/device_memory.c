@@ -8,7 +8,6 @@
 // All commands on device memory go through the compute queue. That is what
 // orders them: a kernel whose task was given up runs before anything that is
 // enqueued later, also to the same block when it belongs to another image.
-#include <stdio.h>
 #include <string.h>
 
 #include "backends/opencl/device_memory.h"

@@ -7,8 +7,6 @@
 // the device costs little of what the bus would. If anything here fails, the
 // batch is made again from the host's view of the same memory, and from then on
 // no surface is imported.
-#include <string.h>
-
 #include "backends/opencl/opencl.h"
 
 // ---- The context -----------------------------------------------------------
@@ -129,6 +127,20 @@ bool ocl_import_all(struct ocl *o, struct ocl_batch *batch)
 
 // ---- Of one batch ----------------------------------------------------------
 
+// Finds the rows of a copy in the images. Luma has a byte per pixel, chroma
+// two; struct hr__external says where both lie among the bytes that hr__planes
+// speaks of.
+static void find_rows(const struct ocl_import *m, struct ocl_copy *c)
+{
+    size_t w = m->of.width, luma = w * m->of.height;
+    size_t at = c->from < luma ? c->from : c->from - luma;
+
+    c->mem = c->from < luma ? m->mem : m->chroma;
+    c->texel = c->from < luma ? 1 : 2;
+    c->x = at % w / c->texel;
+    c->y = at / w;
+}
+
 void ocl_import_retain(struct ocl_batch *batch, struct ocl_item *item,
                        const struct hr__payload *in)
 {
@@ -140,7 +152,7 @@ void ocl_import_retain(struct ocl_batch *batch, struct ocl_item *item,
     item->end_copy = batch->num_copies;
     // Each plane is copied once at most; grey pictures have no use for chroma.
     for (int i = item->first_copy; i < item->end_copy; i++) {
-        ocl_surface_place(item->import, &batch->copies[i]);
+        find_rows(item->import, &batch->copies[i]);
         batch->acquires[batch->num_acquires++] = batch->copies[i].mem;
     }
 }
@@ -171,6 +183,19 @@ void ocl_import_forget(struct ocl_batch *batch)
     batch->num_holds = batch->num_copies = batch->num_acquires = 0;
 }
 
+static bool copy_rows(struct ocl *o, cl_mem to, const struct ocl_copy *c,
+                      struct ocl_fault *fault)
+{
+    const size_t from[3] = {c->x, c->y, 0};
+    const size_t region[3] = {c->width / c->texel, c->rows, 1};
+
+    return !ocl_failed(
+        fault,
+        o->api.clEnqueueCopyImageToBuffer(o->queues[OCL_UPLOAD], c->mem, to,
+                                          from, region, c->to, 0, NULL, NULL),
+        "clEnqueueCopyImageToBuffer");
+}
+
 bool ocl_import_enqueue(struct ocl *o, struct ocl_batch *batch, cl_mem to,
                         cl_event *done, struct ocl_fault *fault)
 {
@@ -188,7 +213,7 @@ bool ocl_import_enqueue(struct ocl *o, struct ocl_batch *batch, cl_mem to,
                      "clEnqueueAcquireVA_APIMediaSurfacesINTEL");
     if (ok) {
         for (int i = 0; i < batch->num_copies && ok; i++) {
-            ok = ocl_surface_copy(o, to, &batch->copies[i], fault);
+            ok = copy_rows(o, to, &batch->copies[i], fault);
             bytes += batch->copies[i].width * batch->copies[i].rows;
         }
         // Images that could not be copied have been acquired, too. The queue

@@ -67,9 +67,5 @@ bool ocl_surface_open(struct ocl *o);
 // Makes images of m->of. False: the fault says why.
 bool ocl_surface_import(struct ocl *o, struct ocl_import *m,
                         struct ocl_fault *fault);
-// Finds the rows of a copy in the images.
-void ocl_surface_place(const struct ocl_import *m, struct ocl_copy *c);
-bool ocl_surface_copy(struct ocl *o, cl_mem to, const struct ocl_copy *c,
-                      struct ocl_fault *fault);
 
 #endif

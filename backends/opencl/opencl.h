@@ -18,7 +18,7 @@
 //   copy.c     batches of copies from and to device memory
 //   batch.c    what all batches share: claims, states, ends, failures
 //   import.c   memory of other engines, read where it lies
-//   surface.c  the same of VA-API surfaces
+//   surface.c  what an extension of the driver does for that
 //   pack.c     one picture: what the kernels must know of it
 //   plan.c     what the kernels are told, as memory
 //   times.c    when the device did what, for traces and profiles

@@ -10,8 +10,6 @@
 // chunks; so when there is no room a payload lies on the heap, and the next
 // batch makes another chunk, up to OCL_CHUNKS. A chunk that is held when the
 // device is lost takes nothing new, and is released when nobody holds it.
-#include <string.h>
-
 #include "backends/opencl/opencl.h"
 
 void ocl_pinned_init(struct ocl_pinned *p)

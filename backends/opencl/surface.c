@@ -197,31 +197,3 @@ bool ocl_surface_import(struct ocl *o, struct ocl_import *m,
 }
 
 #endif
-
-// ---- Of one batch ----------------------------------------------------------
-
-// Luma has a byte per pixel, chroma two; struct hr__external says where both
-// lie among the bytes that hr__planes speaks of.
-void ocl_surface_place(const struct ocl_import *m, struct ocl_copy *c)
-{
-    size_t w = m->of.width, luma = w * m->of.height;
-    size_t at = c->from < luma ? c->from : c->from - luma;
-
-    c->mem = c->from < luma ? m->mem : m->chroma;
-    c->texel = c->from < luma ? 1 : 2;
-    c->x = at % w / c->texel;
-    c->y = at / w;
-}
-
-bool ocl_surface_copy(struct ocl *o, cl_mem to, const struct ocl_copy *c,
-                      struct ocl_fault *fault)
-{
-    const size_t from[3] = {c->x, c->y, 0};
-    const size_t region[3] = {c->width / c->texel, c->rows, 1};
-
-    return !ocl_failed(
-        fault,
-        o->api.clEnqueueCopyImageToBuffer(o->queues[OCL_UPLOAD], c->mem, to,
-                                          from, region, c->to, 0, NULL, NULL),
-        "clEnqueueCopyImageToBuffer");
-}

@@ -2,7 +2,6 @@
 // The driver thread: it opens the device, sends batches, makes memory, and
 // closes the device. opencl.h draws how the threads work.
 #include <stdio.h>
-#include <string.h>
 
 #include "backends/opencl/device_memory.h"
 #include "backends/opencl/opencl.h"

@@ -4,7 +4,6 @@
 // Batches are counted here, too. Queues tell times only if somebody watched
 // when they were made.
 #include "backends/opencl/opencl.h"
-#include "kernels/plan.h"
 
 cl_command_queue_properties ocl_times_queue(struct ocl *o)
 {
