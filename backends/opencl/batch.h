@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One batch on its way: the slot that holds its memory, its items and its
-// events, and the plan that tells kernels of it. opencl.h says who has it when.
+// A batch, that is its memory, its items and its events, and the plan that
+// tells kernels of it. opencl.h says who has it when. The memory is used by one
+// batch after the other.
 #ifndef HR_OPENCL_BATCH_H
 #define HR_OPENCL_BATCH_H
+
+#include <string.h>
 
 #include "backends/opencl/driver.h"
 #include "kernels/layout.h"
@@ -10,9 +13,7 @@
 struct ocl;         // one opened device
 struct ocl_import;  // memory of another engine
 
-// ---- ring.c ----------------------------------------------------------------
-
-enum { OCL_SLOTS = 3, OCL_BATCH = 64, OCL_LAUNCHES = 7 };
+// ---- buffer.c --------------------------------------------------------------
 
 // Device memory, and pinned host memory mapped for as long as it lives.
 struct ocl_buffer {
@@ -21,12 +22,25 @@ struct ocl_buffer {
     void *host;  // of pinned buffers
 };
 
-enum ocl_slot_state {
+// Makes a buffer; or makes sure that it is at least that large: its old
+// contents are lost. False: the fault says why, and there is none.
+bool ocl_buffer_make(struct ocl *o, struct ocl_buffer *b, size_t size,
+                     bool pinned, struct ocl_fault *fault);
+bool ocl_buffer_grow(struct ocl *o, struct ocl_buffer *b, size_t size,
+                     bool pinned, struct ocl_fault *fault);
+void ocl_buffer_drop(struct ocl *o, struct ocl_buffer *b);
+
+// ---- batch.c ---------------------------------------------------------------
+
+// Batches at a time; most tasks of one; launches of one.
+enum { OCL_BATCHES = 3, OCL_BATCH = 64, OCL_LAUNCHES = 7 };
+
+enum ocl_batch_state {
     OCL_FREE,
-    OCL_BUSY,
-    OCL_FLYING,
-    OCL_LANDED,
-    OCL_DELIVERING
+    OCL_BUSY,       // the driver thread plans and packs it
+    OCL_SENT,       // the device has it
+    OCL_DONE,       // the driver has called back
+    OCL_DELIVERING  // its pictures are copied to the tensors
 };
 
 struct ocl_item {
@@ -40,7 +54,7 @@ struct ocl_item {
                                 // is: then in_at counts from the upload's start
     struct ocl_import *import;  // its payload's memory, if it is copied from
                                 // where it is: in_at as for pinned ones
-    int first_copy, end_copy;   // of the slot's, then
+    int first_copy, end_copy;   // of the batch's, then
     bool dropped;               // given up, it was not packed
 };
 
@@ -50,11 +64,12 @@ struct ocl_run {
     size_t size, to;  // to: in the upload
 };
 
-// Rows of imported memory, on their way into what the kernels read.
+// Rows of planes that shall be uploaded.
 struct ocl_copy {
-    size_t from;         // in what hr__planes speaks of
-    size_t width, rows;  // bytes of a row; they lie there without gaps
-    size_t to;           // in the upload
+    size_t from, stride;  // in what hr__planes speaks of
+    size_t width, rows;   // bytes of a row; they are uploaded without gaps
+    size_t to;            // in the upload
+    // Of imported memory
     cl_mem mem;          // the image
     size_t texel, x, y;  // of it: bytes of a pixel; from where
 };
@@ -62,9 +77,9 @@ struct ocl_copy {
 enum { OCL_PLANES = 2 };  // of a surface
 
 // When its batch did what (times.c); the driver thread's.
-struct ocl_times_slot {
+struct ocl_batch_times {
     bool pending;           // to be read when it is back
-    uint64_t batch;         // which, from 1 on
+    uint64_t number;        // which batch, from 1 on
     int64_t before, after;  // host time around the enqueued upload
     cl_event upload;        // its first command, if it has several
     cl_event import;        // where imports begin, if there are any
@@ -72,13 +87,13 @@ struct ocl_times_slot {
     enum hr_part parts[OCL_LAUNCHES];
 };
 
-struct ocl_slot {
+struct ocl_batch {
     struct ocl *o;
     struct ocl_buffer up, in;     // pinned, and what the kernels read
     struct ocl_buffer out, down;  // what they write, and pinned; unified
                                   // memory has only the pinned ones
     cl_event uploaded, computed, downloaded;
-    struct ocl_times_slot times;
+    struct ocl_batch_times times;
     struct ocl_item items[OCL_BATCH];
     cl_mem src, dst;  // of all items
     struct ocl_run runs[OCL_BATCH];
@@ -87,35 +102,70 @@ struct ocl_slot {
     cl_mem acquires[OCL_BATCH * OCL_PLANES];
     struct ocl_copy copies[OCL_BATCH * 3];
     int num_holds, num_acquires, num_copies;
-    unsigned held;  // pinned chunks that its upload reads, bit per chunk
+    unsigned chunks;  // pinned chunks that its upload reads, bit per chunk
     uint32_t lists[OCL_LAUNCHES + 1];  // words of the plan: the groups of
                                        // launch k are lists[k] .. lists[k + 1]
 
     // Locked
-    enum ocl_slot_state state;
-    int num_items;  // 0 while FLYING: given up
+    enum ocl_batch_state state;
+    int num_items;  // 0 while SENT: given up
     cl_int result;  // of the download
-    int64_t since;  // FLYING: from when on
-    bool stuck;     // .. for so long that it may never land
+    int64_t since;  // SENT: from when on
+    bool stuck;     // .. for so long that it may never come back
 };
 
-bool ocl_ring_open(struct ocl *o, struct ocl_fault *fault);
-void ocl_ring_close(struct ocl *o);
-// Makes a buffer at least that large. Its old contents are lost.
-bool ocl_buffer_grow(struct ocl *o, struct ocl_buffer *b, size_t size,
-                     bool pinned, struct ocl_fault *fault);
-void ocl_buffer_drop(struct ocl *o, struct ocl_buffer *b);
-void ocl_slot_release_events(struct ocl *o, struct ocl_slot *slot);
-// The three queues run what they have. Waits: only after a failure. False:
-// one cannot be waited for; what they hold is left behind.
-bool ocl_ring_drain(struct ocl *o);
+// The first batch in that state, or NULL. Locked
+struct ocl_batch *ocl_batch_find(struct ocl *o, enum ocl_batch_state state);
+// Items from .. as a list, off the batch. Locked, or the batch is BUSY.
+struct hr__task *ocl_batch_take(struct ocl_batch *batch, int from);
+// Claims a task. False: it was cancelled or given up, and has been ended.
+bool ocl_claim(struct hr__task *task);
+// Ends one task that was not delivered; a list of those that failed, with a
+// line in the log (NULL is fine).
+void ocl_end_one(struct hr__task *task, enum hr_status status, unsigned why,
+                 const char *text);
+void ocl_tasks_failed(struct ocl *o, struct hr__task *list,
+                      const struct ocl_fault *fault);
+// BUSY -> SENT, on the driver thread between ocl_enter() and ocl_leave(), when
+// everything is enqueued in that queue (or ok is false: then it is mended). The
+// batch must not be touched after true.
+bool ocl_batch_send(struct ocl *o, struct ocl_batch *batch, int queue, bool ok,
+                    struct ocl_fault *fault);
+// BUSY -> FREE: it failed, unless the guard has taken its tasks away. fault
+// NULL: its tasks were all given up.
+void ocl_batch_end(struct ocl *o, struct ocl_batch *batch,
+                   const struct ocl_fault *fault);
+// Lets go of the payloads that its commands read.
+void ocl_batch_release(struct ocl *o, struct ocl_batch *batch);
+void ocl_batch_release_events(struct ocl *o, struct ocl_batch *batch);
+// After a failure: the three queues run what they have, which is waited for.
+// False: one cannot be waited for; what the batches have is left behind.
+bool ocl_drain(struct ocl *o);
+// The same, and makes the batch usable again.
+void ocl_batch_mend(struct ocl *o, struct ocl_batch *batch);
 
 // ---- plan.c, pack.c --------------------------------------------------------
 
 // What lies behind something else begins at such a multiple.
+enum { OCL_ALIGN = 64 };
+
 static inline size_t ocl_aligned(size_t n)
 {
-    return (n + 63) / 64 * 64;
+    return (n + OCL_ALIGN - 1) / OCL_ALIGN * OCL_ALIGN;
+}
+
+// Rows of so many bytes.
+static inline void ocl_copy_rows(uint8_t *to, size_t to_stride,
+                                 const uint8_t *from, size_t from_stride,
+                                 size_t bytes, int rows)
+{
+    if (to_stride == bytes && from_stride == bytes) {
+        bytes *= (size_t)rows;
+        rows = rows > 0;
+    }
+    for (int y = 0; y < rows; y++)
+        memcpy(to + to_stride * (size_t)y, from + from_stride * (size_t)y,
+               bytes);
 }
 
 // What the kernels are told of a batch, in host memory: pictures, then axes
@@ -138,6 +188,8 @@ struct ocl_plan {
 
 // Begins a batch of n.
 bool ocl_plan_begin(struct ocl_plan *plan, int n);
+// All of it: lists of groups come behind pictures, axes and tables.
+size_t ocl_plan_bytes(const struct ocl_plan *plan);
 struct hr__kernel_picture *ocl_plan_picture(struct ocl_plan *plan, int i);
 // plan->x and y, plan->table_at. Pictures of one geometry share their axes.
 bool ocl_plan_axes(struct ocl_plan *plan, const struct hr__step *step);
@@ -150,8 +202,8 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
 void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,
               const struct hr__payload *in, uint8_t *to);
 
-// The rows of it that the plan wants, from imported memory; `to` counts from
-// the item's start. How many.
+// The rows of its planes that the plan wants; `to` counts from the item's
+// start. How many.
 int ocl_pack_copies(const struct ocl_item *item, const struct hr__picture *pic,
                     const struct hr__payload *in, struct ocl_copy copies[3]);
 

@@ -1,38 +1,93 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of the devices a name means.
-#include <ctype.h>
+// Which OpenCL devices there are, and which of them a name means.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backends/opencl/opencl.h"
 
-static bool contains(const char *text, const char *part)
+enum { MAX_PLATFORMS = 8 };
+
+// ---- Finding ---------------------------------------------------------------
+
+static void get_texts(const struct ocl_api *api, struct ocl_facts *f)
 {
-    size_t n = strlen(part);
-
-    for (; *text; text++) {
-        size_t i = 0;
-
-        while (i < n && tolower((unsigned char)text[i]) ==
-                            tolower((unsigned char)part[i]))
-            i++;
-        if (i == n)
-            return true;
-    }
-    return false;
+    char all[512];
+#define GET(of, id, what, to)                                               \
+    do {                                                                    \
+        memset(all, 0, sizeof(all));                                        \
+        api->clGet##of##Info(f->id, CL_##what, sizeof(all) - 1, all, NULL); \
+        snprintf(f->to, OCL_TEXT, "%.*s", OCL_TEXT - 1, all);               \
+    } while (0)
+    GET(Platform, platform_id, PLATFORM_NAME, platform);
+    GET(Platform, platform_id, PLATFORM_VERSION, platform_version);
+    GET(Device, device, DEVICE_VENDOR, vendor);
+    GET(Device, device, DEVICE_NAME, name);
+    GET(Device, device, DRIVER_VERSION, driver);
+#undef GET
 }
 
-// By any of its names: "pocl" stands in the version of its platform only.
+static bool describe(const struct ocl_api *api, struct ocl_facts *f)
+{
+    cl_bool available = CL_FALSE, compiler = CL_FALSE, little = CL_FALSE;
+    cl_bool unified = CL_FALSE;
+    cl_int err = 0;
+#define GET(what, to)                                                    \
+    err |= api->clGetDeviceInfo(f->device, CL_DEVICE_##what, sizeof(to), \
+                                &(to), NULL)
+    GET(TYPE, f->type);
+    GET(MAX_MEM_ALLOC_SIZE, f->max_alloc);
+    GET(GLOBAL_MEM_SIZE, f->global);
+    GET(AVAILABLE, available);
+    GET(COMPILER_AVAILABLE, compiler);
+    GET(ENDIAN_LITTLE, little);
+    GET(HOST_UNIFIED_MEMORY, unified);
+#undef GET
+    get_texts(api, f);
+    f->unified = unified;
+    return !err && available && compiler && little;
+}
+
+int ocl_find_devices(const struct ocl_api *api, struct ocl_facts *facts)
+{
+    cl_platform_id platforms[MAX_PLATFORMS];
+    cl_uint num_platforms = 0;
+    int n = 0;
+
+    if (api->clGetPlatformIDs(MAX_PLATFORMS, platforms, &num_platforms))
+        return 0;
+    for (cl_uint p = 0; p < num_platforms && p < MAX_PLATFORMS; p++) {
+        cl_device_id ids[OCL_MAX_DEVICES];
+        cl_uint num = 0;
+
+        if (api->clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL,
+                                OCL_MAX_DEVICES, ids, &num))
+            continue;
+        for (cl_uint i = 0;
+             i < num && i < OCL_MAX_DEVICES && n < OCL_MAX_DEVICES; i++) {
+            facts[n] = (struct ocl_facts){.platform_id = platforms[p],
+                                          .device = ids[i],
+                                          .index = n};
+            facts[n].usable = describe(api, &facts[n]);
+            n++;
+        }
+    }
+    return n;
+}
+
+// ---- Choosing --------------------------------------------------------------
+
+// Any of its names will do: "pocl" stands in the version of its platform only.
 static bool is_called(const struct ocl_facts *f, const char *name)
 {
-    return contains(f->platform, name) || contains(f->platform_version, name) ||
-           contains(f->vendor, name) || contains(f->name, name) ||
-           contains(f->driver, name);
+    return strcasestr(f->platform, name) ||
+           strcasestr(f->platform_version, name) ||
+           strcasestr(f->vendor, name) || strcasestr(f->name, name) ||
+           strcasestr(f->driver, name);
 }
 
-// Whole names, and how many have no room: what hr__fail() can say behind the
-// name that was asked for is not much more.
+// Lists whole names, and how many more there are: hr__fail() has no room for
+// all.
 static void list_names(const struct ocl_facts *facts, int n, char *names,
                        size_t size)
 {
@@ -105,4 +160,20 @@ enum hr_status ocl_choose(const struct ocl_facts *facts, int n,
                         "available, or has no compiler",
                         *chosen, facts[*chosen].name);
     return HR_OK;
+}
+
+enum hr_status ocl_find(struct ocl *o)
+{
+    struct ocl_facts *facts = hr__alloc(NULL, OCL_MAX_DEVICES * sizeof(*facts));
+    enum hr_status status;
+    int n, chosen;
+
+    if (!facts)
+        return hr__fail(HR_ENOMEM, "out of memory");
+    n = ocl_find_devices(&o->api, facts);
+    ocl_surface_find(o, facts, n);
+    if (!(status = ocl_choose(facts, n, o->which, &chosen)))
+        o->facts = facts[chosen];
+    hr__free(facts);
+    return status;
 }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches of copies between device memory and the host, through the slot's
-// pinned buffers: the driver never has the host's own pointers, so they may be
-// taken away from it at any time.
+// Batches of copies between device memory and the host, through the batch's
+// pinned buffers: the driver never gets the host's own pointers, so those may
+// become invalid at any time.
 #include <string.h>
 
 #include "backends/opencl/device_memory.h"
 
-// One command; neighbours in memory that are neighbours in the slot share one.
+// One command. Copies that are neighbours both in device memory and in the
+// batch's buffer share one.
 struct run {
     cl_mem mem;
-    size_t at, size;  // in mem
-    size_t slot_at;   // in the slot's buffer
+    size_t at, size;   // in mem
+    size_t buffer_at;  // in the batch's buffer
     bool down;
 };
 
@@ -19,9 +20,9 @@ struct runs {
     struct run run[OCL_BATCH];
 };
 
-// ---- Which, and where in the slot ----------------------------------------------
+// ---- Which, and where in the buffers ---------------------------------------
 
-// False: it has been ended. in_at or out_at is where it lies in the slot.
+// False: it has been ended. in_at and out_at: where it lies in its buffer.
 static bool place_one(struct ocl *o, struct ocl_item *item, size_t *up,
                       size_t *down)
 {
@@ -29,14 +30,8 @@ static bool place_one(struct ocl *o, struct ocl_item *item, size_t *up,
     const struct hr__copy *copy = &task->copy;
     size_t *end = copy->to ? down : up;
 
-    if (hr__task_stop(task)) {
-        ocl_end_one(task, hr__task_stop_status(task), 0, "");
+    if (!ocl_claim(task))
         return false;
-    }
-    if (!hr__task_claim(task)) {
-        ocl_end_one(task, HR_ETIMEDOUT, HR_WHY_TIMEOUT, "");
-        return false;
-    }
     item->dst = ocl_memory_object(o, copy->memory);
     item->copy_at = copy->memory->native.offset + copy->at;
     hr__task_unclaim(task);
@@ -50,37 +45,37 @@ static bool place_one(struct ocl *o, struct ocl_item *item, size_t *up,
     return true;
 }
 
-// As plan_batch(): those that do not fit go to *rest.
-static void place_all(struct ocl *o, struct ocl_slot *slot,
+// As plan_batch(): tasks that do not fit go to *rest.
+static void place_all(struct ocl *o, struct ocl_batch *batch,
                       struct hr__task **rest, size_t *up, size_t *down)
 {
-    int n = slot->num_items, kept = 0;
+    int n = batch->num_items, kept = 0;
 
     *up = *down = 0;
     for (int i = 0; i < n; i++) {
-        struct ocl_item item = slot->items[i];
+        struct ocl_item item = batch->items[i];
         size_t size = item.task->copy.size;
 
         // Each alone fits, see copy_bytes.
         if (kept &&
-            (*up + size > o->slot_bytes || *down + size > o->slot_bytes)) {
-            *rest = ocl_take_items(slot, i);
+            (*up + size > o->buffer_bytes || *down + size > o->buffer_bytes)) {
+            *rest = ocl_batch_take(batch, i);
             break;
         }
         if (place_one(o, &item, up, down))
-            slot->items[kept++] = item;
+            batch->items[kept++] = item;
     }
-    slot->num_items = kept;
+    batch->num_items = kept;
 }
 
-static bool pack(struct ocl_slot *slot)
+static bool pack(struct ocl_batch *batch)
 {
     bool some = false;
 
-    for (int i = 0; i < slot->num_items; i++) {
-        struct ocl_item *item = &slot->items[i];
+    for (int i = 0; i < batch->num_items; i++) {
+        struct ocl_item *item = &batch->items[i];
         const struct hr__copy *copy = &item->task->copy;
-        uint8_t *to = (uint8_t *)slot->up.host + item->in_at;
+        uint8_t *to = (uint8_t *)batch->up.host + item->in_at;
 
         if ((item->dropped = !hr__task_claim(item->task)))
             continue;
@@ -95,9 +90,9 @@ static bool pack(struct ocl_slot *slot)
     return some;
 }
 
-// ---- Commands --------------------------------------------------------------------
+// ---- Commands --------------------------------------------------------------
 
-static bool enqueue_run(struct ocl *o, struct ocl_slot *slot,
+static bool enqueue_run(struct ocl *o, struct ocl_batch *batch,
                         const struct run *r, cl_event *done,
                         struct ocl_fault *fault)
 {
@@ -105,16 +100,16 @@ static bool enqueue_run(struct ocl *o, struct ocl_slot *slot,
 
     atomic_fetch_add(&o->transfers, 1);
     if (r->down)
-        return !ocl_failed(
-            fault,
-            o->api.clEnqueueReadBuffer(q, r->mem, CL_FALSE, r->at, r->size,
-                                       (uint8_t *)slot->down.host + r->slot_at,
-                                       0, NULL, done),
-            "clEnqueueReadBuffer");
+        return !ocl_failed(fault,
+                           o->api.clEnqueueReadBuffer(
+                               q, r->mem, CL_FALSE, r->at, r->size,
+                               (uint8_t *)batch->down.host + r->buffer_at, 0,
+                               NULL, done),
+                           "clEnqueueReadBuffer");
     return !ocl_failed(
         fault,
         o->api.clEnqueueWriteBuffer(q, r->mem, CL_FALSE, r->at, r->size,
-                                    (uint8_t *)slot->up.host + r->slot_at, 0,
+                                    (uint8_t *)batch->up.host + r->buffer_at, 0,
                                     NULL, done),
         "clEnqueueWriteBuffer");
 }
@@ -122,19 +117,19 @@ static bool enqueue_run(struct ocl *o, struct ocl_slot *slot,
 static bool joins(const struct run *a, const struct run *b)
 {
     return a->mem == b->mem && a->down == b->down && a->at + a->size == b->at &&
-           a->slot_at + a->size == b->slot_at;
+           a->buffer_at + a->size == b->buffer_at;
 }
 
-static void make_runs(const struct ocl_slot *slot, struct runs *runs)
+static void make_runs(const struct ocl_batch *batch, struct runs *runs)
 {
     runs->n = 0;
-    for (int i = 0; i < slot->num_items; i++) {
-        const struct ocl_item *item = &slot->items[i];
+    for (int i = 0; i < batch->num_items; i++) {
+        const struct ocl_item *item = &batch->items[i];
         const struct hr__copy *copy = &item->task->copy;
         struct run next = {.mem = item->dst,
                            .at = item->copy_at,
                            .size = copy->size,
-                           .slot_at = item->in_at,
+                           .buffer_at = item->in_at,
                            .down = copy->to};
 
         if (item->dropped)
@@ -148,49 +143,49 @@ static void make_runs(const struct ocl_slot *slot, struct runs *runs)
 
 // In the order in which they came, and in the compute queue: device_memory.c
 // says why.
-static bool enqueue(struct ocl *o, struct ocl_slot *slot,
+static bool enqueue(struct ocl *o, struct ocl_batch *batch,
                     const struct runs *runs, struct ocl_fault *fault)
 {
     for (int i = 0; i < runs->n; i++) {
         bool last = i == runs->n - 1;
 
-        if (!enqueue_run(o, slot, &runs->run[i],
-                         last ? &slot->downloaded : NULL, fault))
+        if (!enqueue_run(o, batch, &runs->run[i],
+                         last ? &batch->downloaded : NULL, fault))
             return false;
     }
     return true;
 }
 
-bool ocl_run_copies(struct ocl *o, struct ocl_slot *slot,
+bool ocl_run_copies(struct ocl *o, struct ocl_batch *batch,
                     struct hr__task **rest, struct ocl_fault *fault)
 {
     struct runs runs;
     size_t up, down;
     bool ok;
 
-    place_all(o, slot, rest, &up, &down);
-    if (!slot->num_items) {
-        ocl_nothing_left(o, slot);
+    place_all(o, batch, rest, &up, &down);
+    if (!batch->num_items) {
+        ocl_batch_end(o, batch, NULL);
         return true;
     }
     ocl_enter(o);
-    ocl_slot_release_events(o, slot);
-    ok = ocl_buffer_grow(o, &slot->up, ocl_aligned(up), true, fault) &&
-         ocl_buffer_grow(o, &slot->down, ocl_aligned(down), true, fault);
+    ocl_batch_release_events(o, batch);
+    ok = ocl_buffer_grow(o, &batch->up, ocl_aligned(up), true, fault) &&
+         ocl_buffer_grow(o, &batch->down, ocl_aligned(down), true, fault);
     if (!ocl_leave(o) || !ok)
         return false;
-    if (!pack(slot)) {
-        ocl_nothing_left(o, slot);
+    if (!pack(batch)) {
+        ocl_batch_end(o, batch, NULL);
         return true;
     }
-    // When it is entered the items may be taken away at any time.
-    make_runs(slot, &runs);
+    // From here on the guard may take the items away at any time.
+    make_runs(batch, &runs);
     ocl_enter(o);
-    ok = enqueue(o, slot, &runs, fault);
-    // Before it departs: who has waited for the last byte finds all counted.
+    ok = enqueue(o, batch, &runs, fault);
+    // Before it is sent: who has waited for the last byte finds all counted.
     if (ok)
         ocl_times_moved(o, up, down);
-    ok = ocl_depart(o, slot, OCL_COMPUTE, ok, fault);
+    ok = ocl_batch_send(o, batch, OCL_COMPUTE, ok, fault);
     ocl_leave(o);
     return ok;
 }

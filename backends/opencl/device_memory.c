@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory for images and batches. Small images share memory objects (slabs), so
-// that one launch reaches many of them; what is larger, and every batch, has
-// one of its own. Objects are made and let go by the driver thread, asked by
-// requests that may be left to it; taking a block of a slab asks nobody.
+// that one launch reaches many of them; larger images, and every batch, have
+// one of their own. The driver thread makes and releases objects, on request;
+// who waits for a request in vain leaves it to that thread. Taking a block of a
+// slab needs no request.
 //
 // All commands on device memory go through the compute queue. That is what
 // orders them: a kernel whose task was given up runs before anything that is
 // enqueued later, also to the same block when it belongs to another image.
-#include <stdio.h>
 #include <string.h>
 
 #include "backends/opencl/device_memory.h"
@@ -18,7 +18,7 @@ enum { BLOCK = 4096, PER_SLAB = 8, KEEP_EMPTY = 2, ZEROS = 1 << 20 };
 
 static const uint8_t zeros[ZEROS];
 
-// What the driver thread shall do: make a slab (mem == NULL), clear a block.
+// For the driver thread: to make a slab (that has no memory), to clear a block.
 struct ocl_request {
     struct ocl_request *next;
     struct ocl_memory *memory;
@@ -29,20 +29,7 @@ struct ocl_request {
     struct ocl_fault fault;
 };
 
-// ---- Blocks (locked) --------------------------------------------------------------
-
-// Sizes that slabs have blocks of: four per power of two.
-static size_t block_of(size_t size)
-{
-    size_t step = BLOCK, at = 4 * step;
-
-    for (int i = 1; at < size; i++) {
-        at += step;
-        if (i % 4 == 0)
-            step *= 2;
-    }
-    return at;
-}
+// ---- Blocks (locked) -------------------------------------------------------
 
 static struct ocl_memory *take_block(struct ocl *o, size_t block)
 {
@@ -59,7 +46,7 @@ static struct ocl_memory *take_block(struct ocl *o, size_t block)
     return NULL;
 }
 
-// Nobody uses it: for the driver thread to let go.
+// Nobody uses it: the driver thread shall release it.
 static void retire(struct ocl *o, struct ocl_slab *slab)
 {
     struct ocl_slab **at = &o->slabs;
@@ -72,7 +59,7 @@ static void retire(struct ocl *o, struct ocl_slab *slab)
     o->old_slabs = slab;
 }
 
-// True: the driver thread has something to let go.
+// True: the driver thread has something to release.
 static bool give_block(struct ocl *o, struct ocl_memory *m)
 {
     struct ocl_slab *s = m->slab;
@@ -105,13 +92,13 @@ void ocl_memory_renew(struct ocl *o)
     pthread_mutex_unlock(&o->guard.lock);
 }
 
-// ---- Slabs -------------------------------------------------------------------------
+// ---- Slabs -----------------------------------------------------------------
 
 static struct ocl_slab *new_slab(struct hr__engine *e, size_t size, bool apart)
 {
     const struct ocl *o = ocl_of(e);
-    size_t slab = SLAB < o->slot_bytes ? SLAB : o->slot_bytes;
-    size_t block = block_of(size);
+    size_t slab = SLAB < o->buffer_bytes ? SLAB : o->buffer_bytes;
+    size_t block = ocl_round_size(size, NULL);
     bool own = apart || block > slab / PER_SLAB;
     int num = own ? 1 : (int)(slab / block);
     struct ocl_slab *s =
@@ -122,8 +109,6 @@ static struct ocl_slab *new_slab(struct hr__engine *e, size_t size, bool apart)
     memset(s, 0, sizeof(*s) + (size_t)num * sizeof(s->blocks[0]));
     s->num = num;
     s->block = block;
-    s->size = own ? (size + BLOCK - 1) & ~(size_t)(BLOCK - 1)
-                  : (size_t)num * block;
     s->used = 1;
     for (int i = num - 1; i >= 0; i--) {
         struct ocl_memory *m = &s->blocks[i];
@@ -144,43 +129,27 @@ static struct ocl_slab *new_slab(struct hr__engine *e, size_t size, bool apart)
 static bool make_slab(struct ocl *o, struct ocl_slab *s, enum hr_memory kind,
                       struct ocl_fault *fault)
 {
-    bool pinned = kind == HR_MEMORY_PINNED;
-    cl_mem_flags flags = CL_MEM_READ_WRITE |
-                         (pinned ? CL_MEM_ALLOC_HOST_PTR : 0);
-    cl_int err;
+    size_t size = s->num > 1 ? (size_t)s->num * s->block
+                             : s->blocks[0].pub.size;
 
     s->context = o->context;
-    s->mem = o->api.clCreateBuffer(o->context, flags, s->size, NULL, &err);
-    if (ocl_failed(fault, err, "clCreateBuffer"))
-        return s->mem = NULL, false;
-    hr__engine_ref_bytes(&o->guard.ref, (int64_t)s->size);
-    if (pinned) {
-        s->host = o->api.clEnqueueMapBuffer(o->queues[OCL_UPLOAD], s->mem,
-                                            CL_TRUE, CL_MAP_READ | CL_MAP_WRITE,
-                                            0, s->size, 0, NULL, NULL, &err);
-        if (ocl_failed(fault, err, "clEnqueueMapBuffer"))
-            return s->host = NULL, false;
-    }
+    if (!ocl_buffer_make(o, &s->buffer, (size + BLOCK - 1) / BLOCK * BLOCK,
+                         kind == HR_MEMORY_PINNED, fault))
+        return false;
     for (int i = 0; i < s->num; i++) {
-        s->blocks[i].pub.native.memory = s->mem;
-        s->blocks[i].pub.host = s->host;
+        s->blocks[i].pub.native.memory = s->buffer.mem;
+        s->blocks[i].pub.host = s->buffer.host;
     }
     return true;
 }
 
 static void drop_slab(struct ocl *o, struct ocl_slab *s)
 {
-    if (s->mem)
-        hr__engine_ref_bytes(&o->guard.ref, -(int64_t)s->size);
-    // What is mapped of a context that was lost is left behind: taking it away
-    // crashes drivers.
-    if (s->host && s->context != o->context)
-        s->mem = NULL;
-    else if (s->host)
-        o->api.clEnqueueUnmapMemObject(o->queues[OCL_UPLOAD], s->mem, s->host,
-                                       0, NULL, NULL);
-    if (s->mem)
-        o->api.clReleaseMemObject(s->mem);
+    // Mapped memory of a lost context is left behind: drivers crash when it is
+    // released.
+    if (s->buffer.host && s->context != o->context)
+        s->buffer.mem = s->buffer.host = NULL;
+    ocl_buffer_drop(o, &s->buffer);
     hr__free(s);
 }
 
@@ -189,27 +158,28 @@ static bool clear(struct ocl *o, const struct ocl_memory *m,
 {
     size_t at = m->pub.native.offset, end = at + m->pub.size;
 
-    // Waits, but only for memory that a user asks for, not for a sample.
+    // This waits, but for memory that a user asks for, not for a sample.
     for (size_t n; at < end; at += n) {
         n = end - at < ZEROS ? end - at : ZEROS;
         if (ocl_failed(fault,
-                       o->api.clEnqueueWriteBuffer(o->queues[OCL_COMPUTE],
-                                                   m->slab->mem, at + n == end,
-                                                   at, n, zeros, 0, NULL, NULL),
+                       o->api.clEnqueueWriteBuffer(
+                           o->queues[OCL_COMPUTE], m->slab->buffer.mem,
+                           at + n == end, at, n, zeros, 0, NULL, NULL),
                        "clEnqueueWriteBuffer"))
             return false;
     }
     return true;
 }
 
-// ---- Requests ----------------------------------------------------------------------
+// ---- Requests --------------------------------------------------------------
 
 static void run_request(struct ocl *o, struct ocl_request *r)
 {
     struct ocl_slab *s = r->memory->slab;
 
-    if (!r->fault.why && (s->mem || make_slab(o, s, r->kind, &r->fault)) &&
-        r->clear && !s->host)
+    if (!r->fault.why &&
+        (s->buffer.mem || make_slab(o, s, r->kind, &r->fault)) && r->clear &&
+        !s->buffer.host)
         clear(o, r->memory, &r->fault);
 }
 
@@ -264,7 +234,7 @@ void ocl_memory_close(struct ocl *o)
     ocl_memory_serve(o, NULL);
 }
 
-// Waits until the driver thread has done it. False with hr__fail(); then the
+// Waits until the driver thread has done it. False with hr__fail(): then the
 // request and its memory are not the caller's any more.
 static bool ask(struct ocl *o, struct ocl_request *r, int64_t deadline)
 {
@@ -276,7 +246,7 @@ static bool ask(struct ocl *o, struct ocl_request *r, int64_t deadline)
         end = &(*end)->next;
     *end = r;
     pthread_cond_signal(&o->guard.lanes[0].wake);
-    // A callback of a job that ended there: nobody else will do it.
+    // A job's callback runs on the driver thread: it does the request itself.
     if (hr__guard_is_lane(&o->guard, 0)) {
         pthread_mutex_unlock(&o->guard.lock);
         ocl_memory_serve(o, NULL);
@@ -284,7 +254,7 @@ static bool ask(struct ocl *o, struct ocl_request *r, int64_t deadline)
     }
     while (!r->done && !o->guard.dead && waits) {
         waits = hr__cond_wait(&o->guard.changed, &o->guard.lock, deadline);
-        // That is not held against the device.
+        // A program that is being completed is not held against the device.
         if (!waits && o->guard.held && deadline < o->compiled) {
             deadline = o->compiled;
             waits = true;
@@ -340,7 +310,7 @@ static struct hr__memory *by_request(struct hr__engine *e, struct ocl_memory *m,
     return &m->pub;
 }
 
-// ---- For the HAL ---------------------------------------------------------------------
+// ---- For the HAL -----------------------------------------------------------
 
 struct hr__memory *ocl_memory_alloc(struct hr__engine *e, enum hr_memory kind,
                                     size_t size, bool clears, bool apart,
@@ -359,7 +329,7 @@ struct hr__memory *ocl_memory_alloc(struct hr__engine *e, enum hr_memory kind,
     }
     if (!own) {
         pthread_mutex_lock(&o->guard.lock);
-        m = take_block(o, block_of(size));
+        m = take_block(o, ocl_round_size(size, NULL));
         pthread_mutex_unlock(&o->guard.lock);
     }
     if (!m) {
@@ -388,7 +358,7 @@ cl_mem ocl_memory_object(const struct ocl *o, const struct hr__memory *memory)
 {
     const struct ocl_slab *s = ((const struct ocl_memory *)memory)->slab;
 
-    return s->context == o->context ? s->mem : NULL;
+    return s->context == o->context ? s->buffer.mem : NULL;
 }
 
 void ocl_native(struct hr__engine *e, struct hr_native_device *out)

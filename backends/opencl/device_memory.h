@@ -5,7 +5,7 @@
 
 #include "backends/opencl/opencl.h"
 
-// ---- device_memory.c ------------------------------------------------------------------
+// ---- device_memory.c -------------------------------------------------------
 
 // Memory of one image or batch.
 struct ocl_memory {
@@ -16,10 +16,9 @@ struct ocl_memory {
 
 struct ocl_slab {
     struct ocl_slab *next;  // Locked
-    cl_mem mem;
+    struct ocl_buffer buffer;
     cl_context context;  // that it was made in
-    void *host;          // mapped; of pinned memory
-    size_t size, block;  // bytes: all of it; of each of num
+    size_t block;        // bytes of each of num, if there are several
     int num;
     int used;     // Locked
     bool listed;  // Locked
@@ -33,20 +32,20 @@ struct hr__memory *ocl_memory_alloc(struct hr__engine *e, enum hr_memory kind,
 void ocl_memory_free(struct hr__engine *e, struct hr__memory *memory);
 void ocl_native(struct hr__engine *e, struct hr_native_device *out);
 
-// On the driver thread: does what it is asked, or fails it with *fault.
+// On the driver thread: does all requests; fails them, if fault is not NULL.
 void ocl_memory_serve(struct ocl *o, const struct ocl_fault *fault);
-// There is a (new) context.
+// Called when there is a (new) context.
 void ocl_memory_renew(struct ocl *o);
-// Lets go of everything, while the queues are still there.
+// Releases everything, while the queues are still there.
 void ocl_memory_close(struct ocl *o);
-// Its object; NULL: it was lost with its context. While the task that names
-// the memory is claimed.
+// The object that the memory lies in. NULL: it was lost with its context. The
+// task that names the memory is claimed.
 cl_mem ocl_memory_object(const struct ocl *o, const struct hr__memory *memory);
 
-// ---- copy.c ----------------------------------------------------------------------------
+// ---- copy.c ----------------------------------------------------------------
 
 // As ocl_run_batch(), for tasks that are copies.
-bool ocl_run_copies(struct ocl *o, struct ocl_slot *slot,
+bool ocl_run_copies(struct ocl *o, struct ocl_batch *batch,
                     struct hr__task **rest, struct ocl_fault *fault);
 
 #endif

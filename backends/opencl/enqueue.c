@@ -8,12 +8,12 @@
 
 // ---- Launching ------------------------------------------------------------
 
-// Which kernels a span runs, in order, by the stage that it begins with.
+// The kernels in order, and the stages at which spans that run them begin.
 #define FIRST(stage) (1u << HR_##stage)
 static const struct {
     unsigned first;
     int kernel;
-} stages[] = {
+} stages[OCL_LAUNCHES] = {
     {FIRST(RECONSTRUCT), HR__KERNEL_RECONSTRUCT},
     {FIRST(RECONSTRUCT), HR__KERNEL_FUSED},
     {FIRST(COLOR), HR__KERNEL_PLANES},
@@ -23,9 +23,6 @@ static const struct {
     {~0u, HR__KERNEL_STORE},
 };
 #undef FIRST
-enum { NUM_STAGES = OCL_LAUNCHES };
-_Static_assert(sizeof(stages) / sizeof(*stages) == OCL_LAUNCHES,
-               "a slot has a list for each");
 
 static bool runs(int stage, enum hr_stage first)
 {
@@ -33,28 +30,28 @@ static bool runs(int stage, enum hr_stage first)
 }
 
 // Writes the lists of groups behind the plan.
-static void write_lists(struct ocl *o, struct ocl_slot *slot,
+static void write_lists(struct ocl *o, struct ocl_batch *batch,
                         enum hr_stage first)
 {
-    uint32_t *lists = slot->lists;
-    uint32_t *words = slot->up.host, *end = words + o->plan.size / 4;
+    uint32_t *lists = batch->lists;
+    uint32_t *words = batch->up.host, *end = words + o->plan.size / 4;
 
-    for (int s = 0; s < NUM_STAGES; s++) {
+    for (int s = 0; s < OCL_LAUNCHES; s++) {
         uint32_t *list = end;
 
         lists[s] = (uint32_t)(list - words);
         if (!runs(s, first))
             continue;
-        for (int i = 0; i < slot->num_items; i++) {
+        for (int i = 0; i < batch->num_items; i++) {
             struct hr__kernel_picture *p = ocl_plan_picture(&o->plan, i);
 
-            if (!slot->items[i].dropped)
+            if (!batch->items[i].dropped)
                 end = hr__kernel_list(end, (uint32_t)i,
                                       hr__kernel_groups(p, stages[s].kernel));
         }
         end = hr__kernel_pad(list, end);
     }
-    lists[NUM_STAGES] = (uint32_t)(end - words);
+    lists[OCL_LAUNCHES] = (uint32_t)(end - words);
 }
 
 static bool set_arg(struct ocl *o, cl_kernel k, cl_uint at, size_t size,
@@ -64,16 +61,16 @@ static bool set_arg(struct ocl *o, cl_kernel k, cl_uint at, size_t size,
                        "clSetKernelArg");
 }
 
-static bool set_args(struct ocl *o, struct ocl_slot *slot, int kernel,
+static bool set_args(struct ocl *o, struct ocl_batch *batch, int kernel,
                      cl_uint list, struct ocl_fault *fault)
 {
     cl_kernel k = o->kernels[kernel];
     bool unified = o->facts.unified;
-    cl_mem in = unified ? slot->up.mem : slot->in.mem;
-    cl_mem out = slot->dst ? slot->dst
-                 : unified ? slot->down.mem
-                           : slot->out.mem;
-    cl_mem work = o->planes.mem, from = slot->src ? slot->src : in;
+    cl_mem in = unified ? batch->up.mem : batch->in.mem;
+    cl_mem out = batch->dst ? batch->dst
+                 : unified  ? batch->down.mem
+                            : batch->out.mem;
+    cl_mem work = o->planes.mem, from = batch->src ? batch->src : in;
     cl_uint at = HR__ARG_FIRST_BUFFER;
     bool reads = kernel == HR__KERNEL_RECONSTRUCT ||
                  kernel == HR__KERNEL_FUSED || kernel == HR__KERNEL_PLANES ||
@@ -87,32 +84,32 @@ static bool set_args(struct ocl *o, struct ocl_slot *slot, int kernel,
             set_arg(o, k, at++, sizeof(out), &out, fault));
 }
 
-// The last launch's event is slot->computed.
-static bool launch(struct ocl *o, struct ocl_slot *slot,
+// The last launch's event is batch->computed.
+static bool launch(struct ocl *o, struct ocl_batch *batch,
                    struct ocl_fault *fault)
 {
-    const uint32_t *lists = slot->lists;
+    const uint32_t *lists = batch->lists;
     static const size_t local[2] = {HR__GROUP, 1};
     bool waited = false;
 
-    for (int s = 0; s < NUM_STAGES; s++) {
+    for (int s = 0; s < OCL_LAUNCHES; s++) {
         size_t global[2], groups = (lists[s + 1] - lists[s]) / 2;
-        bool last = s == NUM_STAGES - 1;
+        bool last = s == OCL_LAUNCHES - 1;
         cl_event *event;
         cl_int err;
 
         if (!groups)
             continue;
-        event = ocl_times_kernel(o, slot, s, stages[s].kernel);
+        event = ocl_times_kernel(o, batch, s, stages[s].kernel);
         global[1] = hr__kernel_rows(groups, &global[0]);
         global[0] *= HR__GROUP;
-        if (!set_args(o, slot, stages[s].kernel, lists[s], fault))
+        if (!set_args(o, batch, stages[s].kernel, lists[s], fault))
             return false;
         err = o->api.clEnqueueNDRangeKernel(o->queues[OCL_COMPUTE],
                                             o->kernels[stages[s].kernel], 2,
                                             NULL, global, local, waited ? 0 : 1,
-                                            waited ? NULL : &slot->uploaded,
-                                            last ? &slot->computed : event);
+                                            waited ? NULL : &batch->uploaded,
+                                            last ? &batch->computed : event);
         if (ocl_failed(fault, err, "clEnqueueNDRangeKernel"))
             return false;
         waited = true;
@@ -123,46 +120,46 @@ static bool launch(struct ocl *o, struct ocl_slot *slot,
 
 // ---- Copying ---------------------------------------------------------------
 
-// Where the device has no memory of its own, handing a buffer over is a copy
-// that costs nothing.
-static bool enqueue_upload(struct ocl *o, struct ocl_slot *slot, size_t size,
+// If the device shares the host's memory, the buffers are unmapped instead of
+// copied, which costs nothing.
+static bool enqueue_upload(struct ocl *o, struct ocl_batch *batch, size_t size,
                            struct ocl_fault *fault)
 {
     cl_command_queue q = o->queues[OCL_UPLOAD];
-    cl_event *done = slot->num_acquires ? ocl_times_upload(o, slot, 0)
-                                        : &slot->uploaded;
-    void *host = slot->up.host;
+    cl_event *done = batch->num_acquires ? ocl_times_upload(o, batch, 0)
+                                         : &batch->uploaded;
+    void *host = batch->up.host;
     cl_int err;
 
     if (o->facts.unified) {
-        slot->up.host = NULL;
+        batch->up.host = NULL;
         if (ocl_failed(fault,
                        o->api.clEnqueueUnmapMemObject(
-                           q, slot->down.mem, slot->down.host, 0, NULL, NULL),
+                           q, batch->down.mem, batch->down.host, 0, NULL, NULL),
                        "clEnqueueUnmapMemObject"))
             return false;
-        slot->down.host = NULL;
-        err = o->api.clEnqueueUnmapMemObject(q, slot->up.mem, host, 0, NULL,
+        batch->down.host = NULL;
+        err = o->api.clEnqueueUnmapMemObject(q, batch->up.mem, host, 0, NULL,
                                              done);
         return !ocl_failed(fault, err, "clEnqueueUnmapMemObject") &&
-               ocl_import_enqueue(o, slot, slot->up.mem, &slot->uploaded,
+               ocl_import_enqueue(o, batch, batch->up.mem, &batch->uploaded,
                                   fault);
     }
-    for (int i = 0; i < slot->num_runs; i++) {
-        const struct ocl_run *run = &slot->runs[i];
+    for (int i = 0; i < batch->num_runs; i++) {
+        const struct ocl_run *run = &batch->runs[i];
 
-        err = o->api.clEnqueueWriteBuffer(q, slot->in.mem, CL_FALSE, run->to,
+        err = o->api.clEnqueueWriteBuffer(q, batch->in.mem, CL_FALSE, run->to,
                                           run->size, run->from, 0, NULL,
-                                          ocl_times_upload(o, slot, i));
+                                          ocl_times_upload(o, batch, i));
         if (ocl_failed(fault, err, "clEnqueueWriteBuffer"))
             return false;
     }
-    // The queue runs in order: when this is there, all is.
-    err = o->api.clEnqueueWriteBuffer(q, slot->in.mem, CL_FALSE, 0, size, host,
+    // The queue runs in order: when this has arrived, all has.
+    err = o->api.clEnqueueWriteBuffer(q, batch->in.mem, CL_FALSE, 0, size, host,
                                       0, NULL, done);
-    atomic_fetch_add(&o->transfers, (uint64_t)slot->num_runs);
+    atomic_fetch_add(&o->transfers, (uint64_t)batch->num_runs);
     return !ocl_failed(fault, err, "clEnqueueWriteBuffer") &&
-           ocl_import_enqueue(o, slot, slot->in.mem, &slot->uploaded, fault);
+           ocl_import_enqueue(o, batch, batch->in.mem, &batch->uploaded, fault);
 }
 
 static void *enqueue_map(struct ocl *o, struct ocl_buffer *b, cl_map_flags how,
@@ -171,7 +168,8 @@ static void *enqueue_map(struct ocl *o, struct ocl_buffer *b, cl_map_flags how,
 {
     cl_int err;
 
-    // Not blocking: the pointer is known at once, and good after the event.
+    // This does not block: the pointer is known at once, and valid after the
+    // event.
     b->host = o->api.clEnqueueMapBuffer(o->queues[OCL_DOWNLOAD], b->mem,
                                         CL_FALSE, how, 0, b->size, 1, &after,
                                         done, &err);
@@ -180,24 +178,24 @@ static void *enqueue_map(struct ocl *o, struct ocl_buffer *b, cl_map_flags how,
     return b->host;
 }
 
-static bool enqueue_download(struct ocl *o, struct ocl_slot *slot, size_t size,
-                             struct ocl_fault *fault)
+static bool enqueue_download(struct ocl *o, struct ocl_batch *batch,
+                             size_t size, struct ocl_fault *fault)
 {
     cl_int err;
 
     if (o->facts.unified)
-        return enqueue_map(o, &slot->up, CL_MAP_WRITE, slot->computed, NULL,
+        return enqueue_map(o, &batch->up, CL_MAP_WRITE, batch->computed, NULL,
                            fault) &&
-               enqueue_map(o, &slot->down, CL_MAP_READ, slot->computed,
-                           &slot->downloaded, fault);
+               enqueue_map(o, &batch->down, CL_MAP_READ, batch->computed,
+                           &batch->downloaded, fault);
     if (!size) {  // all of it stays on the device
-        slot->downloaded = slot->computed;
-        slot->computed = NULL;
+        batch->downloaded = batch->computed;
+        batch->computed = NULL;
         return true;
     }
-    err = o->api.clEnqueueReadBuffer(o->queues[OCL_DOWNLOAD], slot->out.mem,
-                                     CL_FALSE, 0, size, slot->down.host, 1,
-                                     &slot->computed, &slot->downloaded);
+    err = o->api.clEnqueueReadBuffer(o->queues[OCL_DOWNLOAD], batch->out.mem,
+                                     CL_FALSE, 0, size, batch->down.host, 1,
+                                     &batch->computed, &batch->downloaded);
     return !ocl_failed(fault, err, "clEnqueueReadBuffer");
 }
 
@@ -215,36 +213,37 @@ static void shift(struct hr__kernel_picture *p, uint32_t by)
     }
 }
 
-void ocl_fill(struct ocl *o, struct ocl_slot *slot, enum hr_stage first)
+void ocl_fill(struct ocl *o, struct ocl_batch *batch, enum hr_stage first)
 {
     size_t base = ocl_plan_bytes(&o->plan);
 
-    for (int i = 0; i < slot->num_items && !slot->src; i++) {
-        const struct ocl_item *item = &slot->items[i];
+    for (int i = 0; i < batch->num_items && !batch->src; i++) {
+        const struct ocl_item *item = &batch->items[i];
 
         shift(ocl_plan_picture(&o->plan, i),
               (uint32_t)(item->pinned || item->import ? item->in_at : base));
     }
-    write_lists(o, slot, first);
-    memcpy(slot->up.host, o->plan.data, o->plan.size);
+    write_lists(o, batch, first);
+    memcpy(batch->up.host, o->plan.data, o->plan.size);
 }
 
-bool ocl_enqueue(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault)
+bool ocl_enqueue(struct ocl *o, struct ocl_batch *batch,
+                 struct ocl_fault *fault)
 {
     size_t in = ocl_plan_bytes(&o->plan) + (size_t)o->plan.in;
 
     // A queue that others wait for must be flushed, or they may stall.
-    ocl_times_begin(o, slot);
-    if (!enqueue_upload(o, slot, in, fault) ||
+    ocl_times_begin(o, batch);
+    if (!enqueue_upload(o, batch, in, fault) ||
         ocl_failed(fault, o->api.clFlush(o->queues[OCL_UPLOAD]), "clFlush") ||
-        !(ocl_times_uploaded(slot), launch(o, slot, fault)) ||
+        !(ocl_times_uploaded(batch), launch(o, batch, fault)) ||
         ocl_failed(fault, o->api.clFlush(o->queues[OCL_COMPUTE]), "clFlush") ||
-        !enqueue_download(o, slot, (size_t)o->plan.out, fault))
+        !enqueue_download(o, batch, (size_t)o->plan.out, fault))
         return false;
     atomic_fetch_add(&o->transfers, 2);
     atomic_fetch_add(&o->batches, 1);
-    for (int i = 0; i < slot->num_runs; i++)
-        in += slot->runs[i].size;
-    ocl_times_sent(o, slot, in, (size_t)o->plan.out);
+    for (int i = 0; i < batch->num_runs; i++)
+        in += batch->runs[i].size;
+    ocl_times_sent(o, batch, in, (size_t)o->plan.out);
     return true;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenCL's codes: their names, and what they mean here. The one place where
-// they are translated.
+// OpenCL's codes: their names, and what they mean here. They are translated
+// nowhere else.
 #include <stdio.h>
 
 #include "backends/opencl/opencl.h"
 
-// Codes that some driver has returned; the others print as a number. LOST:
-// nothing made on this context will work again.
+// Codes that some driver has returned; others are printed as numbers. LOST:
+// nothing made in this context will work again.
 static const struct {
     cl_int code;
     const char *name;
@@ -75,7 +75,7 @@ bool ocl_failed(struct ocl_fault *fault, cl_int code, const char *call)
 
     if (code == CL_SUCCESS)
         return false;
-    // The first one counts; what follows is a consequence.
+    // The first failure counts; the others follow from it.
     if (!fault->why) {
         fault->why = ocl_error_why(code);
         snprintf(fault->text, sizeof(fault->text), "%s: %s", call,

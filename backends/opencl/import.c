@@ -1,53 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Surfaces of the media engine in front, read where they lie: images are made
-// once for each of them (surface.c). A batch acquires what it reads, copies the
-// rows that are wanted into its own input, in the device, and releases it.
-// Kernels could read the surface itself, but take one input for a whole batch,
-// and would have to be launched for each picture; a copy in the device costs
-// little of what the bus would. If anything here fails, the batch is made again
-// from the host's view of the same memory, and no more comes in that way.
-#include <string.h>
-
+// Surfaces of the media engine in front, read where they lie. Images are made
+// once for each surface (surface.c). A batch acquires the images that it reads,
+// copies the rows that are wanted into its own input, in the device, and
+// releases them. Kernels could read the surface itself, but they take one input
+// for a whole batch, and would have to be launched for each picture; a copy in
+// the device costs little of what the bus would. If anything here fails, the
+// batch is made again from the host's view of the same memory, and from then on
+// no surface is imported.
 #include "backends/opencl/opencl.h"
 
-// ---- What the driver can do ----------------------------------------------------
-
-static bool has_word(const char *text, const char *word)
-{
-    size_t n = strlen(word);
-
-    for (const char *at = text; (at = strstr(at, word)); at += n)
-        if ((at == text || at[-1] == ' ') && (!at[n] || at[n] == ' '))
-            return true;
-    return false;
-}
-
-bool ocl_has_extension(struct ocl *o, cl_device_id device, const char *name)
-{
-    size_t size = 0;
-    char *text;
-    bool has;
-
-    if (o->api.clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, 0, NULL, &size) ||
-        !size || !(text = hr__alloc(NULL, size + 1)))
-        return false;
-    memset(text, 0, size + 1);
-    has = !o->api.clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, size, text,
-                                  NULL) &&
-          has_word(text, name);
-    hr__free(text);
-    return has;
-}
-
-bool ocl_import_entry(struct ocl *o, cl_platform_id platform, const char *name,
-                      void *to)
-{
-    void *entry = o->api.clGetExtensionFunctionAddressForPlatform(platform,
-                                                                  name);
-
-    memcpy(to, &entry, sizeof(entry));
-    return entry != NULL;
-}
+// ---- The context -----------------------------------------------------------
 
 void ocl_import_open(struct ocl *o)
 {
@@ -92,15 +54,15 @@ void ocl_import_give_up(struct ocl *o, const struct ocl_fault *fault)
                   fault->text);
 }
 
-// ---- Objects -------------------------------------------------------------------
+// ---- Objects ---------------------------------------------------------------
 
 static struct ocl_import *at_place(struct ocl *o, const struct hr__external *x)
 {
     return &o->imports.of[(unsigned)x->place % OCL_IMPORTS];
 }
 
-// Whether it may be imported. A surface that was mapped for the host has other
-// planes since.
+// A surface that was mapped for the host is not imported: it has other planes
+// since.
 static bool may_import(struct ocl *o, const struct hr__payload *in)
 {
     return in && in->external && in->external->kind == HR__VA_SURFACE &&
@@ -122,7 +84,7 @@ static void import(struct ocl *o, const struct hr__external *of)
     struct ocl_import *m = at_place(o, of);
     struct ocl_fault fault = {0};
 
-    // What was at its place is gone, and nothing reads it any more.
+    // The surface that was at its place is gone, and nothing reads it any more.
     drop(o, m);
     m->of = *of;
     if (ocl_surface_import(o, m, &fault))
@@ -131,116 +93,139 @@ static void import(struct ocl *o, const struct hr__external *of)
     ocl_import_give_up(o, &fault);
 }
 
-static int find_wishes(struct ocl *o, struct ocl_slot *slot,
-                       struct hr__external wishes[OCL_BATCH])
+static int find_missing(struct ocl *o, struct ocl_batch *batch,
+                        struct hr__external missing[OCL_BATCH])
 {
     int n = 0;
 
-    for (int i = 0; i < slot->num_items; i++) {
-        struct hr__task *task = slot->items[i].task;
+    for (int i = 0; i < batch->num_items; i++) {
+        struct hr__task *task = batch->items[i].task;
 
         if (!hr__task_claim(task))
             continue;
         if (may_import(o, task->in) && !ocl_import_of(o, task->in))
-            wishes[n++] = *task->in->external;
+            missing[n++] = *task->in->external;
         hr__task_unclaim(task);
     }
     return n;
 }
 
-bool ocl_import_all(struct ocl *o, struct ocl_slot *slot)
+bool ocl_import_all(struct ocl *o, struct ocl_batch *batch)
 {
-    struct hr__external wishes[OCL_BATCH];
+    struct hr__external missing[OCL_BATCH];
     int n;
 
     if (!atomic_load(&o->imports.on) ||
-        slot->items[0].task->span.first != HR_COLOR ||
-        !(n = find_wishes(o, slot, wishes)))
+        batch->items[0].task->span.first != HR_COLOR ||
+        !(n = find_missing(o, batch, missing)))
         return true;
     ocl_enter(o);
     for (int i = 0; i < n && atomic_load(&o->imports.on); i++)
-        import(o, &wishes[i]);
+        import(o, &missing[i]);
     return ocl_leave(o);
 }
 
-// ---- Of one batch --------------------------------------------------------------
+// ---- Of one batch ----------------------------------------------------------
 
-void ocl_import_hold(struct ocl_slot *slot, struct ocl_item *item,
-                     const struct hr__payload *in)
+// Finds the rows of a copy in the images. Luma has a byte per pixel, chroma
+// two; struct hr__external says where both lie among the bytes that hr__planes
+// speaks of.
+static void find_rows(const struct ocl_import *m, struct ocl_copy *c)
 {
-    slot->holds[slot->num_holds] = *in->external;
-    in->external->hold(&slot->holds[slot->num_holds++]);
-    item->first_copy = slot->num_copies;
-    slot->num_copies += ocl_pack_copies(item, item->task->pic, in,
-                                        slot->copies + slot->num_copies);
-    item->end_copy = slot->num_copies;
+    size_t w = m->of.width, luma = w * m->of.height;
+    size_t at = c->from < luma ? c->from : c->from - luma;
+
+    c->mem = c->from < luma ? m->mem : m->chroma;
+    c->texel = c->from < luma ? 1 : 2;
+    c->x = at % w / c->texel;
+    c->y = at / w;
+}
+
+void ocl_import_retain(struct ocl_batch *batch, struct ocl_item *item,
+                       const struct hr__payload *in)
+{
+    batch->holds[batch->num_holds] = *in->external;
+    in->external->hold(&batch->holds[batch->num_holds++]);
+    item->first_copy = batch->num_copies;
+    batch->num_copies += ocl_pack_copies(item, item->task->pic, in,
+                                         batch->copies + batch->num_copies);
+    item->end_copy = batch->num_copies;
     // Each plane is copied once at most; grey pictures have no use for chroma.
     for (int i = item->first_copy; i < item->end_copy; i++) {
-        ocl_surface_place(item->import, &slot->copies[i]);
-        slot->acquires[slot->num_acquires++] = slot->copies[i].mem;
+        find_rows(item->import, &batch->copies[i]);
+        batch->acquires[batch->num_acquires++] = batch->copies[i].mem;
     }
 }
 
-void ocl_import_arrange(struct ocl_slot *slot, size_t base)
+void ocl_import_arrange(struct ocl_batch *batch, size_t base)
 {
-    for (int i = 0; i < slot->num_items; i++) {
-        struct ocl_item *item = &slot->items[i];
+    for (int i = 0; i < batch->num_items; i++) {
+        struct ocl_item *item = &batch->items[i];
 
         if (!item->import || item->dropped)
             continue;
         item->in_at = base;
         for (int k = item->first_copy; k < item->end_copy; k++)
-            slot->copies[k].to += base;
-        base += (item->in_bytes + 63) & ~(size_t)63;
+            batch->copies[k].to += base;
+        base += ocl_aligned(item->in_bytes);
     }
 }
 
-void ocl_import_let(struct ocl_slot *slot)
+void ocl_import_release(struct ocl_batch *batch)
 {
-    for (int i = 0; i < slot->num_holds; i++)
-        slot->holds[i].let(&slot->holds[i]);
-    ocl_import_forget(slot);
+    for (int i = 0; i < batch->num_holds; i++)
+        batch->holds[i].let(&batch->holds[i]);
+    ocl_import_forget(batch);
 }
 
-void ocl_import_forget(struct ocl_slot *slot)
+void ocl_import_forget(struct ocl_batch *batch)
 {
-    slot->num_holds = slot->num_copies = slot->num_acquires = 0;
+    batch->num_holds = batch->num_copies = batch->num_acquires = 0;
 }
 
-// begun, done: events, or NULL.
-static bool enqueue(struct ocl *o, struct ocl_slot *slot, cl_mem to,
-                    cl_event *begun, cl_event *done, struct ocl_fault *fault)
+static bool copy_rows(struct ocl *o, cl_mem to, const struct ocl_copy *c,
+                      struct ocl_fault *fault)
+{
+    const size_t from[3] = {c->x, c->y, 0};
+    const size_t region[3] = {c->width / c->texel, c->rows, 1};
+
+    return !ocl_failed(
+        fault,
+        o->api.clEnqueueCopyImageToBuffer(o->queues[OCL_UPLOAD], c->mem, to,
+                                          from, region, c->to, 0, NULL, NULL),
+        "clEnqueueCopyImageToBuffer");
+}
+
+bool ocl_import_enqueue(struct ocl *o, struct ocl_batch *batch, cl_mem to,
+                        cl_event *done, struct ocl_fault *fault)
 {
     const struct ocl_imports *im = &o->imports;
     cl_command_queue q = o->queues[OCL_UPLOAD];
-    cl_uint n = (cl_uint)slot->num_acquires;
+    cl_uint n = (cl_uint)batch->num_acquires;
     uint64_t bytes = 0;
-    bool ok = true;
+    bool ok;
 
-    if (ocl_failed(fault, im->acquire(q, n, slot->acquires, 0, NULL, begun),
-                   "clEnqueueAcquireVA_APIMediaSurfacesINTEL"))
-        return false;
-    for (int i = 0; i < slot->num_copies && ok; i++) {
-        ok = ocl_surface_copy(o, to, &slot->copies[i], fault);
-        bytes += slot->copies[i].width * slot->copies[i].rows;
-    }
-    // Also what could not be copied has been acquired.
-    if (ocl_failed(fault, im->release(q, n, slot->acquires, 0, NULL, done),
-                   "clEnqueueReleaseVA_APIMediaSurfacesINTEL") ||
-        !ok)
-        return false;
-    hr__engine_ref_count(&o->guard.ref,
-                         offsetof(struct hr__meter, bytes_imported), bytes);
-    return true;
-}
-
-bool ocl_import_enqueue(struct ocl *o, struct ocl_slot *slot, cl_mem to,
-                        cl_event *done, struct ocl_fault *fault)
-{
-    // The queue runs in order: the last command's event is that of all.
-    if (!slot->num_acquires ||
-        enqueue(o, slot, to, ocl_times_import(o, slot), done, fault))
+    if (!n)
         return true;
-    ocl_import_give_up(o, fault);
-    return false;
+    ok = !ocl_failed(fault,
+                     im->acquire(q, n, batch->acquires, 0, NULL,
+                                 ocl_times_import(o, batch)),
+                     "clEnqueueAcquireVA_APIMediaSurfacesINTEL");
+    if (ok) {
+        for (int i = 0; i < batch->num_copies && ok; i++) {
+            ok = copy_rows(o, to, &batch->copies[i], fault);
+            bytes += batch->copies[i].width * batch->copies[i].rows;
+        }
+        // Images that could not be copied have been acquired, too. The queue
+        // runs in order: the last command's event is that of all.
+        ok &= !ocl_failed(fault,
+                          im->release(q, n, batch->acquires, 0, NULL, done),
+                          "clEnqueueReleaseVA_APIMediaSurfacesINTEL");
+    }
+    if (ok)
+        hr__engine_ref_count(&o->guard.ref,
+                             offsetof(struct hr__meter, bytes_imported), bytes);
+    else
+        ocl_import_give_up(o, fault);
+    return ok;
 }

@@ -1,52 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 // libOpenCL, found at run time on first use. Every device gets a table of its
-// own; the library itself is never unloaded, drivers do not survive that.
+// own. The library is never unloaded: drivers do not survive that.
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backends/opencl/opencl.h"
 
-// The process that has used OpenCL. A driver that was touched before fork()
-// hangs the child, on every implementation tried; so the child is told.
+// The process that has used OpenCL. A driver that was used before fork() hangs
+// the child, on every implementation tried; so the child gets an error instead.
 static _Atomic pid_t user;
 
 static const struct {
     const char *name;
     size_t at;
+    bool optional;
 } entries[] = {
-#define X(name) {#name, offsetof(struct ocl_api, name)},
+#define X(name) {#name, offsetof(struct ocl_api, name), false},
     OCL_ENTRY_POINTS(X)
+#undef X
+#define X(name) {#name, offsetof(struct ocl_api, name), true},
+        OCL_OPTIONAL_ENTRY_POINTS(X)
 #undef X
 };
 
 enum hr_status ocl_api_check(void)
 {
     return hr__fork_check(&user, false, "OpenCL");
-}
-
-static enum hr_status load_entries(struct ocl_api *api, void *library)
-{
-    for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++) {
-        void *entry = dlsym(library, entries[i].name);
-
-        if (!entry)
-            return hr__fail(HR_ENODEVICE, "the OpenCL library has no %s",
-                            entries[i].name);
-        memcpy((char *)api + entries[i].at, &entry, sizeof(entry));
-    }
-    return HR_OK;
-}
-
-static void load_optional(struct ocl_api *api, void *library)
-{
-    void *entry;
-
-#define X(name)                    \
-    entry = dlsym(library, #name); \
-    memcpy(&api->name, &entry, sizeof(entry));
-    OCL_OPTIONAL_ENTRY_POINTS(X)
-#undef X
 }
 
 enum hr_status ocl_api_load(struct ocl_api *api)
@@ -60,6 +40,13 @@ enum hr_status ocl_api_load(struct ocl_api *api)
     if (!(library = dlopen(name, RTLD_NOW | RTLD_LOCAL)))
         return hr__fail(HR_ENODEVICE, "no OpenCL loader: %s", dlerror());
     hr__fork_check(&user, true, "OpenCL");
-    load_optional(api, library);
-    return load_entries(api, library);
+    for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++) {
+        void *entry = dlsym(library, entries[i].name);
+
+        if (!entry && !entries[i].optional)
+            return hr__fail(HR_ENODEVICE, "the OpenCL library has no %s",
+                            entries[i].name);
+        memcpy((char *)api + entries[i].at, &entry, sizeof(entry));
+    }
+    return HR_OK;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of payloads: what the CPU leaves for this engine. Kept by size, so
-// that a steady state allocates nothing; bounded, so that one burst of large
-// pictures is not paid for ever.
+// Memory of payloads, that is of what the CPU leaves for this engine. It is
+// kept by size, so that a steady state allocates nothing; and no more than
+// KEEP, so that a burst of large pictures does not take memory for ever.
 #include "backends/opencl/opencl.h"
 
-// In front of what is handed out; a cache line, for alignment.
+// Lies in front of what is handed out; a cache line, for alignment.
 struct ocl_block {
     struct ocl_block *next;
     size_t size;  // with this header
@@ -12,19 +12,19 @@ struct ocl_block {
 enum { HEADER = 64, SMALLEST_SHIFT = 14 };
 #define KEEP ((size_t)96 << 20)
 
-// Four sizes per power of two: little is wasted, and few sizes are looked for.
-static int class_of(size_t size, size_t *rounded)
+size_t ocl_round_size(size_t size, int *class)
 {
     size_t step = (size_t)1 << (SMALLEST_SHIFT - 2), at = 4 * step;
-    int class = 0;
+    int n = 0;
 
     while (at < size) {
         at += step;
-        if (++class % 4 == 0)
+        if (++n % 4 == 0)
             step *= 2;
     }
-    *rounded = at;
-    return class;
+    if (class)
+        *class = n;
+    return at;
 }
 
 void *ocl_buffer_alloc(struct hr__engine *e, size_t size)
@@ -39,7 +39,7 @@ void *ocl_buffer_alloc(struct hr__engine *e, size_t size)
         return pinned;
     if (size > (size_t)1 << 40)
         return NULL;
-    class = class_of(size + HEADER, &rounded);
+    rounded = ocl_round_size(size + HEADER, &class);
     pthread_mutex_lock(&pool->lock);
     if ((b = pool->free[class])) {
         pool->free[class] = b->next;
@@ -56,14 +56,13 @@ void ocl_buffer_free(struct hr__engine *e, void *data, size_t size)
 {
     struct ocl_pool *pool = &ocl_of(e)->pool;
     struct ocl_block *b;
-    size_t rounded;
     int class;
 
     (void)size;
     if (!data || ocl_pinned_free(&ocl_of(e)->pinned, data))
         return;
     b = (struct ocl_block *)((char *)data - HEADER);
-    class = class_of(b->size, &rounded);
+    ocl_round_size(b->size, &class);
     pthread_mutex_lock(&pool->lock);
     if (pool->kept + b->size <= KEEP) {
         pool->kept += b->size;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine takes of a picture, and why not more. Spans it could do but
-// not of this picture are named by reasons; what the CPU has decoded it takes
-// at resample.
+// Which spans of a picture the engine takes, and for what reasons not more. It
+// takes pictures that the CPU has decoded from resample on.
 #include "backends/opencl/opencl.h"
 
 #define FROM_COEFFICIENTS HR__SPAN_BIT(HR_RECONSTRUCT, HR_STORE)
@@ -46,7 +45,7 @@ static uint64_t out_bytes(const struct hr__picture *pic)
 {
     const struct hr__step *step = &pic->geo.steps[0];
 
-    // Before a job has a destination: the largest it can be.
+    // Until a job has a destination this is the largest it can be.
     return (uint64_t)step->out_w * (uint64_t)step->out_h *
            (uint64_t)pic->channels *
            (pic->dst.w ? hr_dtype_size(pic->dst.dtype) : 4);
@@ -63,9 +62,9 @@ static unsigned why_not_size(const struct ocl *o, const struct hr__picture *pic)
     uint64_t tmp = step->v_first ? ((uint64_t)step->win.h + 64) * w * 3
                                  : ((uint64_t)step->win.w + 64) * h * 3;
 
-    if (2 * samples + tmp > o->work_bytes || samples > o->slot_bytes ||
+    if (2 * samples + tmp > o->work_bytes || samples > o->buffer_bytes ||
         (!(pic->dst.memory && !pic->dst.memory->host) &&
-         out_bytes(pic) > o->slot_bytes))
+         out_bytes(pic) > o->buffer_bytes))
         return HR_WHY_SIZE;
     return 0;
 }
@@ -104,8 +103,8 @@ void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
     if (rest)
         return;
     out->spans = FROM_PIXELS;
-    // Planes of other pictures it could take, but who makes them (the CPU)
-    // does no less work than for pixels.
+    // It could take planes of other pictures, too, but the CPU, which makes
+    // them, does no less work for planes than for pixels.
     if (pic->data && !why)
         out->spans |= FROM_COEFFICIENTS | FROM_PLANES;
 }

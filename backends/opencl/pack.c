@@ -6,10 +6,10 @@
 #include "backends/opencl/opencl.h"
 #include "kernels/plan.h"
 
-// ---- Sources --------------------------------------------------------------
+// ---- Sources ---------------------------------------------------------------
 
-// They come from our own CPU engine; but a wrong one must not make a kernel
-// read what is not there.
+// Coefficients come from our own CPU engine; but wrong ones must not make a
+// kernel read beyond them.
 static bool coefficients_fit(const struct hr__payload *in)
 {
     const struct hr__coefficients *c = in->data;
@@ -40,7 +40,7 @@ static bool plan_coefficients(struct ocl_plan *plan,
 {
     if (!coefficients_fit(in))
         return false;
-    // Where a pinned one comes to lie is known when all are.
+    // Pinned payloads get their places when all of them are known.
     item->in_at = item->pinned ? 0 : (size_t)plan->in;
     item->in_bytes = in->size;
     plan->work = hr__kernel_coefficients(p, in->data, item->in_at,
@@ -65,8 +65,8 @@ struct planes_layout {
     size_t bytes;
 };
 
-// Whether component i can be true, and what the window needs of it is there.
-// Other engines made it, and nothing here may overflow.
+// Whether component i can be true, and covers what the window needs of it.
+// Other engines made it, so nothing here may overflow.
 static bool plane_fits(const struct hr__payload *in,
                        const struct hr__picture *pic, int i,
                        struct hr__rect window, struct hr__rect *want)
@@ -184,7 +184,7 @@ static bool plan_planes(struct ocl_plan *plan, struct hr__kernel_picture *p,
     item->window = axes_window(plan);
     item->in_at = item->import ? 0 : (size_t)plan->in;
     if (!item->window.w) {
-        // All padding: nothing is read.
+        // The picture is all padding: nothing is read.
         p->planes = (uint32_t)pic->channels;
         return true;
     }
@@ -198,7 +198,7 @@ static bool plan_planes(struct ocl_plan *plan, struct hr__kernel_picture *p,
     return true;
 }
 
-// Only the window that the axes read is taken along.
+// Of the pixels only the window that the axes read is taken.
 static bool plan_pixels(struct ocl_plan *plan, struct hr__kernel_picture *p,
                         const struct hr__picture *pic, struct ocl_item *item)
 {
@@ -293,14 +293,7 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
     return true;
 }
 
-// ---- Bytes ----------------------------------------------------------------
-
-static void copy_rows(uint8_t *to, const uint8_t *from, size_t bytes, int rows,
-                      size_t stride)
-{
-    for (int y = 0; y < rows; y++)
-        memcpy(to + bytes * (size_t)y, from + stride * (size_t)y, bytes);
-}
+// ---- Bytes -----------------------------------------------------------------
 
 static void pack_image(const struct ocl_item *item, const struct hr_image_t *im,
                        const uint8_t *from, uint8_t *to)
@@ -311,27 +304,10 @@ static void pack_image(const struct ocl_item *item, const struct hr_image_t *im,
     size_t pixel = planar ? 1 : (size_t)p->c, bytes = (size_t)r->w * pixel;
 
     for (int c = 0; c < (planar ? p->c : 1); c++)
-        copy_rows(to + bytes * (size_t)r->h * (size_t)c,
-                  from + (planar ? p->stride_c * (size_t)c : 0) +
-                      p->stride_h * (size_t)r->y + (size_t)r->x * pixel,
-                  bytes, r->h, p->stride_h);
-}
-
-static void pack_planes(const struct ocl_item *item,
-                        const struct hr__picture *pic,
-                        const struct hr__payload *in, uint8_t *to)
-{
-    struct planes_layout l;
-
-    // It was planned so; and cannot be another one meanwhile.
-    if (!lay_out(&l, in, pic, item->window))
-        return;
-    for (int i = 0; i < l.num_regions; i++) {
-        const struct region *r = &l.regions[i];
-
-        copy_rows(to + r->at, (const uint8_t *)in->data + r->from,
-                  r->end - r->from, (int)r->rows, r->stride);
-    }
+        ocl_copy_rows(to + bytes * (size_t)r->h * (size_t)c, bytes,
+                      from + (planar ? p->stride_c * (size_t)c : 0) +
+                          p->stride_h * (size_t)r->y + (size_t)r->x * pixel,
+                      p->stride_h, bytes, r->h);
 }
 
 int ocl_pack_copies(const struct ocl_item *item, const struct hr__picture *pic,
@@ -339,17 +315,32 @@ int ocl_pack_copies(const struct ocl_item *item, const struct hr__picture *pic,
 {
     struct planes_layout l;
 
+    // It has been planned so, and has not changed since.
     if (!item->in_bytes || !lay_out(&l, in, pic, item->window))
         return 0;
     for (int i = 0; i < l.num_regions; i++) {
         const struct region *r = &l.regions[i];
 
         copies[i] = (struct ocl_copy){.from = r->from,
+                                      .stride = r->stride,
                                       .width = r->end - r->from,
                                       .rows = r->rows,
                                       .to = r->at};
     }
     return l.num_regions;
+}
+
+static void pack_planes(const struct ocl_item *item,
+                        const struct hr__picture *pic,
+                        const struct hr__payload *in, uint8_t *to)
+{
+    struct ocl_copy copies[3];
+    int n = ocl_pack_copies(item, pic, in, copies);
+
+    for (int i = 0; i < n; i++)
+        ocl_copy_rows(to + copies[i].to, copies[i].width,
+                      (const uint8_t *)in->data + copies[i].from,
+                      copies[i].stride, copies[i].width, (int)copies[i].rows);
 }
 
 void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,
@@ -367,9 +358,9 @@ void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,
     else if (in->after == HR_RECONSTRUCT)
         pack_planes(item, pic, in, to);
     else
-        copy_rows(to,
-                  (const uint8_t *)in->data +
-                      in->stride * (size_t)(r->y - in->rect.y) +
-                      (size_t)(r->x - in->rect.x) * c,
-                  (size_t)r->w * c, r->h, in->stride);
+        ocl_copy_rows(to, (size_t)r->w * c,
+                      (const uint8_t *)in->data +
+                          in->stride * (size_t)(r->y - in->rect.y) +
+                          (size_t)(r->x - in->rect.x) * c,
+                      in->stride, (size_t)r->w * c, r->h);
 }

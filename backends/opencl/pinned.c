@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Payloads in pinned memory, so that the host writes their bytes once and the
-// device fetches them from there. For devices with memory of their own: what
-// shares the host's reads a slot's upload in place, and may not read what is
-// mapped for others to write.
+// device fetches them from there. Only devices with memory of their own get it:
+// a device that shares the host's memory reads a batch's upload in place, and
+// may not read memory that is mapped for others to write.
 //
-// Chunks are filled from front to back by whoever makes payloads, and begin
-// again when nobody holds any of it: payloads not yet freed, and slots whose
-// upload may still read it. Only the driver thread makes and releases them; so
-// when there is no room a payload lies on the heap, and the next batch makes
-// another chunk, up to OCL_CHUNKS. A chunk that is held when the device is lost
-// takes nothing new and goes when it is let go.
-#include <string.h>
-
+// Who makes payloads fills chunks from front to back. A chunk begins again when
+// nobody holds any of it: payloads that are not yet freed, and batches whose
+// upload may still read it, hold it. Only the driver thread makes and releases
+// chunks; so when there is no room a payload lies on the heap, and the next
+// batch makes another chunk, up to OCL_CHUNKS. A chunk that is held when the
+// device is lost takes nothing new, and is released when nobody holds it.
 #include "backends/opencl/opencl.h"
-
-enum { ALIGN = 64 };
 
 void ocl_pinned_init(struct ocl_pinned *p)
 {
@@ -26,14 +22,9 @@ void ocl_pinned_finish(struct ocl_pinned *p)
     pthread_mutex_destroy(&p->lock);
 }
 
-static size_t aligned(size_t n)
-{
-    return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1);
-}
-
 // ---- Any thread -----------------------------------------------------------
 
-// All but the driver thread only look at chunks; p->lock.
+// p->lock is held. Only the driver thread changes what the chunks are.
 static struct ocl_chunk *chunk_of(struct ocl_pinned *p, const void *data)
 {
     for (int i = 0; i < OCL_CHUNKS; i++) {
@@ -53,9 +44,9 @@ static void *take(struct ocl_chunk *c, size_t size)
 
     if (!c->holders)
         c->used = 0;
-    // Never to the end: what follows may be another chunk's, and drivers refuse
+    // Never to the end: another chunk may follow in memory, and drivers refuse
     // a command that reads from two.
-    if (!data || c->retired || c->buffer.size - c->used < size + ALIGN)
+    if (!data || c->retired || c->buffer.size - c->used < size + OCL_ALIGN)
         return NULL;
     data += c->used;
     c->used += size;
@@ -68,14 +59,14 @@ void *ocl_pinned_alloc(struct ocl_pinned *p, size_t size)
     void *data = NULL;
 
     if (!atomic_load_explicit(&p->on, memory_order_relaxed) ||
-        size > OCL_CHUNK_BYTES - 2 * ALIGN)
+        size > OCL_CHUNK_BYTES - 2 * OCL_ALIGN)
         return NULL;
     pthread_mutex_lock(&p->lock);
-    // The one in use first: payloads of one batch shall lie together.
+    // The chunk in use comes first: payloads of a batch shall lie together.
     for (int i = 0; i < OCL_CHUNKS && !data; i++) {
         int k = (p->filling + i) % OCL_CHUNKS;
 
-        if ((data = take(&p->chunks[k], aligned(size))))
+        if ((data = take(&p->chunks[k], ocl_aligned(size))))
             p->filling = k;
     }
     p->wanted |= !data;
@@ -106,8 +97,8 @@ bool ocl_pinned_has(struct ocl_pinned *p, const void *data)
     return has;
 }
 
-void ocl_pinned_hold(struct ocl_pinned *p, struct ocl_slot *slot,
-                     const void *data)
+void ocl_pinned_retain(struct ocl_pinned *p, struct ocl_batch *batch,
+                       const void *data)
 {
     struct ocl_chunk *c;
     unsigned bit;
@@ -115,21 +106,21 @@ void ocl_pinned_hold(struct ocl_pinned *p, struct ocl_slot *slot,
     pthread_mutex_lock(&p->lock);
     if ((c = chunk_of(p, data))) {
         bit = 1u << (c - p->chunks);
-        c->holders += !(slot->held & bit);
-        slot->held |= bit;
+        c->holders += !(batch->chunks & bit);
+        batch->chunks |= bit;
     }
     pthread_mutex_unlock(&p->lock);
 }
 
-void ocl_pinned_let(struct ocl_pinned *p, struct ocl_slot *slot)
+void ocl_pinned_release(struct ocl_pinned *p, struct ocl_batch *batch)
 {
-    if (!slot->held)
+    if (!batch->chunks)
         return;
     pthread_mutex_lock(&p->lock);
     for (int i = 0; i < OCL_CHUNKS; i++)
-        p->chunks[i].holders -= (int)(slot->held >> i & 1);
+        p->chunks[i].holders -= (int)(batch->chunks >> i & 1);
     pthread_mutex_unlock(&p->lock);
-    slot->held = 0;
+    batch->chunks = 0;
 }
 
 // ---- The driver thread ----------------------------------------------------
@@ -143,25 +134,29 @@ static void put(struct ocl_pinned *p, struct ocl_chunk *c,
     pthread_mutex_unlock(&p->lock);
 }
 
-// Those that were held when their context was closed, and are not any more.
-// Their queues are gone: they are released as they are.
+// The buffer of a chunk that is retired, and that nobody holds.
+static struct ocl_buffer take_retired(struct ocl_pinned *p, struct ocl_chunk *c)
+{
+    struct ocl_buffer buffer = {0};
+
+    pthread_mutex_lock(&p->lock);
+    if (c->retired && !c->holders) {
+        buffer = c->buffer;
+        *c = (struct ocl_chunk){0};
+    }
+    pthread_mutex_unlock(&p->lock);
+    return buffer;
+}
+
+// Chunks that were held when their context was closed, and are not any more.
 static void release_retired(struct ocl *o)
 {
-    struct ocl_pinned *p = &o->pinned;
-
     for (int i = 0; i < OCL_CHUNKS; i++) {
-        struct ocl_chunk *c = &p->chunks[i];
-        struct ocl_buffer gone = {0};
+        struct ocl_buffer buffer = take_retired(&o->pinned,
+                                                &o->pinned.chunks[i]);
 
-        pthread_mutex_lock(&p->lock);
-        if (c->retired && !c->holders) {
-            gone = c->buffer;
-            *c = (struct ocl_chunk){0};
-        }
-        pthread_mutex_unlock(&p->lock);
-        if (gone.mem)
-            o->api.clReleaseMemObject(gone.mem);
-        hr__engine_ref_bytes(&o->guard.ref, -(int64_t)gone.size);
+        buffer.host = NULL;  // the queue that mapped it is gone
+        ocl_buffer_drop(o, &buffer);
     }
 }
 
@@ -186,14 +181,14 @@ void ocl_pinned_grow(struct ocl *o)
     if (c && ocl_buffer_grow(o, &buffer, OCL_CHUNK_BYTES, true, &fault))
         put(p, c, &buffer);
     else if (c)
-        // It works without; and is not asked again and again.
+        // It works without, and is not tried again and again.
         atomic_store(&p->on, false);
 }
 
 void ocl_pinned_open(struct ocl *o)
 {
     atomic_store(&o->pinned.on,
-                 !o->facts.unified && o->slot_bytes >= OCL_CHUNK_BYTES);
+                 !o->facts.unified && o->buffer_bytes >= OCL_CHUNK_BYTES);
 }
 
 void ocl_pinned_close(struct ocl *o)
@@ -202,16 +197,12 @@ void ocl_pinned_close(struct ocl *o)
 
     atomic_store(&p->on, false);
     for (int i = 0; i < OCL_CHUNKS; i++) {
-        struct ocl_chunk *c = &p->chunks[i];
-        struct ocl_buffer buffer = {0};
+        struct ocl_buffer buffer;
 
         pthread_mutex_lock(&p->lock);
-        c->retired = c->buffer.mem;
-        if (!c->holders) {
-            buffer = c->buffer;
-            *c = (struct ocl_chunk){0};
-        }
+        p->chunks[i].retired = p->chunks[i].buffer.mem;
         pthread_mutex_unlock(&p->lock);
+        buffer = take_retired(p, &p->chunks[i]);
         ocl_buffer_drop(o, &buffer);
     }
 }
@@ -219,12 +210,13 @@ void ocl_pinned_close(struct ocl *o)
 // ---- Of one batch ---------------------------------------------------------
 
 // Their order in memory.
-static int sort_items(struct ocl_slot *slot, struct ocl_item *sorted[OCL_BATCH])
+static int sort_items(struct ocl_batch *batch,
+                      struct ocl_item *sorted[OCL_BATCH])
 {
     int n = 0;
 
-    for (int i = 0; i < slot->num_items; i++) {
-        struct ocl_item *item = &slot->items[i];
+    for (int i = 0; i < batch->num_items; i++) {
+        struct ocl_item *item = &batch->items[i];
         int at = n;
 
         if (!item->pinned || item->dropped)
@@ -237,19 +229,19 @@ static int sort_items(struct ocl_slot *slot, struct ocl_item *sorted[OCL_BATCH])
     return n;
 }
 
-size_t ocl_pinned_arrange(struct ocl_slot *slot, size_t base)
+size_t ocl_pinned_arrange(struct ocl_batch *batch, size_t base)
 {
     struct ocl_item *sorted[OCL_BATCH];
     struct ocl_run *run = NULL;
-    int n = sort_items(slot, sorted);
+    int n = sort_items(batch, sorted);
 
-    slot->num_runs = 0;
+    batch->num_runs = 0;
     for (int i = 0; i < n; i++) {
         struct ocl_item *item = sorted[i];
-        size_t size = aligned(item->in_bytes);
+        size_t size = ocl_aligned(item->in_bytes);
 
         if (!run || item->pinned != run->from + run->size) {
-            run = &slot->runs[slot->num_runs++];
+            run = &batch->runs[batch->num_runs++];
             *run = (struct ocl_run){.from = item->pinned, .to = base};
         }
         item->in_at = base;

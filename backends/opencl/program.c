@@ -24,10 +24,10 @@ struct cache_head {
     uint64_t hash;  // XXH3 of what follows
 };
 
-// ---- Where ----------------------------------------------------------------
+// ---- Where -----------------------------------------------------------------
 
-// Names and versions are not all: the driver's file, by where its entry for
-// loaders is.
+// Names and versions do not tell all drivers apart, so the key has the driver's
+// file, too; the address of its entry for loaders says which that is.
 static void make_key(const struct ocl *o, const char *options,
                      char key[OCL_KEY_BYTES])
 {
@@ -54,7 +54,7 @@ static void name_of(const char *key, char name[NAME_BYTES])
              (unsigned long long)XXH3_64bits(key, strlen(key)));
 }
 
-// ---- Files ----------------------------------------------------------------
+// ---- Files -----------------------------------------------------------------
 
 static uint64_t hash_of(const char *key, uint64_t variant, const void *binary,
                         size_t size)
@@ -68,7 +68,7 @@ static uint64_t hash_of(const char *key, uint64_t variant, const void *binary,
     return XXH3_64bits_digest(&state);
 }
 
-// What stands behind the head; NULL if anything is not as it should be.
+// The binary behind the head; NULL if anything is not as it should be.
 static unsigned char *read_binary(int fd, size_t bytes, const char *key,
                                   size_t *size, enum ocl_variant *timed)
 {
@@ -130,7 +130,7 @@ static bool store_binary(const char *key, enum ocl_variant timed, void *binary,
     return hr__cache_write(name, parts, 3);
 }
 
-// ---- Building -------------------------------------------------------------
+// ---- Building --------------------------------------------------------------
 
 static const char *const names[HR__NUM_KERNELS] = {
 #define X(name, text) [HR__KERNEL_##name] = text,
@@ -152,7 +152,7 @@ static bool make_kernels(struct ocl *o, struct ocl_fault *fault)
     return true;
 }
 
-static void drop_program(struct ocl *o)
+void ocl_program_close(struct ocl *o)
 {
     for (int i = 0; i < HR__NUM_KERNELS; i++) {
         if (o->kernels[i])
@@ -186,14 +186,14 @@ static bool from_binary(struct ocl *o, const char *key, const char *options)
     if (!ok) {
         hr__guard_log(&o->guard, HR_LOG_INFO,
                       "the driver refuses its cached binary");
-        drop_program(o);
+        ocl_program_close(o);
     } else if (timed) {
         o->timed = timed;
     }
     return ok;
 }
 
-// The end of a build log is where the errors stand.
+// Errors stand at the end of a build log.
 static void log_build(struct ocl *o)
 {
     char *text;
@@ -256,9 +256,4 @@ void ocl_program_save(struct ocl *o)
         hr__guard_log(&o->guard, HR_LOG_INFO,
                       "the kernels could not be cached on disk");
     hr__free(binary);
-}
-
-void ocl_program_close(struct ocl *o)
-{
-    drop_program(o);
 }

@@ -1,34 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// One batch on its way: planned on the host, packed into pinned memory, put on
+// A batch of pictures: planned on the host, packed into pinned memory, put on
 // the queues (enqueue.c). Nothing here waits but for the driver to take a
 // command.
-#include <stdio.h>
-#include <string.h>
-
 #include "backends/opencl/device_memory.h"
 #include "backends/opencl/opencl.h"
 #include "kernels/plan.h"
 
 static bool fits(const struct ocl *o, const struct ocl_plan *plan)
 {
-    return ocl_plan_bytes(plan) + plan->in + plan->pinned <= o->slot_bytes &&
-           plan->out <= o->slot_bytes &&
+    return ocl_plan_bytes(plan) + plan->in + plan->pinned <= o->buffer_bytes &&
+           plan->out <= o->buffer_bytes &&
            plan->work + HR__SLACK <= o->work_bytes;
 }
 
 // ---- Planning -------------------------------------------------------------
 
-void ocl_end_one(struct hr__task *task, enum hr_status status, unsigned why,
-                 const char *text)
-{
-    struct hr__outcome out = {
-        .status = status, .why = why, .offset = -1, .stage = task->span.first};
-
-    snprintf(out.text, sizeof(out.text), "%s", text);
-    hr__task_done(task, &out);
-}
-
-// Where its pixels come from and go to, if that is device memory.
+// The device memory that its pixels come from and go to, if any.
 static bool find_memory(const struct ocl *o, struct ocl_item *item)
 {
     const struct hr__picture *pic = item->task->pic;
@@ -39,7 +26,7 @@ static bool find_memory(const struct ocl *o, struct ocl_item *item)
     return (item->dst || !in_place) && (item->src || !reads);
 }
 
-// Planes in another engine's memory that are not imported the host can read.
+// Planes in another engine's memory are imported, or the host must reach them.
 static bool find_planes(const struct ocl_item *item)
 {
     struct hr__payload *in = item->task->in;
@@ -51,27 +38,21 @@ enum planned { ENDED, LATER, PLANNED };
 
 // Adds one item as number i. LATER: one launch does not reach its memory and
 // that of those before it.
-static enum planned plan_one(struct ocl *o, struct ocl_slot *slot, int i,
+static enum planned plan_one(struct ocl *o, struct ocl_batch *batch, int i,
                              struct ocl_item *item)
 {
     struct hr__task *task = item->task;
     bool ok, found, later;
 
-    if (hr__task_stop(task)) {
-        ocl_end_one(task, hr__task_stop_status(task), 0, "");
+    if (!ocl_claim(task))
         return ENDED;
-    }
-    if (!hr__task_claim(task)) {
-        ocl_end_one(task, HR_ETIMEDOUT, HR_WHY_TIMEOUT, "");
-        return ENDED;
-    }
     item->pinned = NULL;
     if (task->in && task->in->after == HR_ENTROPY &&
         ocl_pinned_has(&o->pinned, task->in->data))
         item->pinned = task->in->data;
     item->import = ocl_import_of(o, task->in);
     found = find_memory(o, item) && find_planes(item);
-    later = found && i && (item->dst != slot->dst || item->src != slot->src);
+    later = found && i && (item->dst != batch->dst || item->src != batch->src);
     ok = found && !later &&
          ocl_plan_add(&o->plan, i, task->pic, task->in, item);
     hr__task_unclaim(task);
@@ -86,17 +67,17 @@ static enum planned plan_one(struct ocl *o, struct ocl_slot *slot, int i,
     return ok ? PLANNED : ENDED;
 }
 
-// Items that were ended leave the slot, those that do not fit go to *rest.
-static void plan_batch(struct ocl *o, struct ocl_slot *slot,
+// Items that were ended leave the batch; tasks that do not fit go to *rest.
+static void plan_batch(struct ocl *o, struct ocl_batch *batch,
                        struct hr__task **rest)
 {
     struct ocl_plan *plan = &o->plan;
-    int n = slot->num_items, kept = 0;
+    int n = batch->num_items, kept = 0;
 
     for (int i = 0; i < n; i++) {
-        struct ocl_item item = slot->items[i];
+        struct ocl_item item = batch->items[i];
         struct ocl_plan before = *plan;
-        enum planned planned = plan_one(o, slot, kept, &item);
+        enum planned planned = plan_one(o, batch, kept, &item);
 
         if (planned == LATER) {
             *rest = item.task;
@@ -106,7 +87,7 @@ static void plan_batch(struct ocl *o, struct ocl_slot *slot,
         if (planned != PLANNED)
             continue;
         if (!fits(o, plan)) {
-            // Memory may have moved; what lies in it may stay.
+            // plan->data may have moved; what was added there may stay.
             plan->in = before.in;
             plan->pinned = before.pinned;
             plan->out = before.out;
@@ -118,186 +99,142 @@ static void plan_batch(struct ocl *o, struct ocl_slot *slot,
                 ocl_plan_begin(plan, n);
                 continue;
             }
-            *rest = ocl_take_items(slot, i);
+            *rest = ocl_batch_take(batch, i);
             break;
         }
-        slot->dst = item.dst;
-        slot->src = item.src;
-        slot->items[kept++] = item;
+        batch->dst = item.dst;
+        batch->src = item.src;
+        batch->items[kept++] = item;
     }
-    slot->num_items = kept;
+    batch->num_items = kept;
 }
 
 // ---- Packing --------------------------------------------------------------
 
-// Those that were given up meanwhile stay in the plan, but no group works at
-// them; the guard ends them with the others.
-static void pack_batch(struct ocl *o, struct ocl_slot *slot)
+// Tasks that were given up meanwhile stay in the plan, but no group works at
+// them; the guard ends them with the others. False: all were.
+static bool pack_batch(struct ocl *o, struct ocl_batch *batch)
 {
     size_t base = ocl_plan_bytes(&o->plan);
-    uint8_t *up = slot->up.host;
+    uint8_t *up = batch->up.host;
+    int64_t begin = hr__watch_begin();
+    bool some = false;
 
-    for (int i = 0; i < slot->num_items; i++) {
-        struct ocl_item *item = &slot->items[i];
+    // (Only this thread sends batches.)
+    batch->times.number = atomic_load(&o->batches) + 1;
+
+    for (int i = 0; i < batch->num_items; i++) {
+        struct ocl_item *item = &batch->items[i];
 
         item->dropped = !hr__task_claim(item->task);
         if (item->dropped)
             continue;
         hr__task_begun(item->task);
+        some = true;
         if (item->pinned)
-            ocl_pinned_hold(&o->pinned, slot, item->pinned);
+            ocl_pinned_retain(&o->pinned, batch, item->pinned);
         else if (item->import)
-            ocl_import_hold(slot, item, item->task->in);
+            ocl_import_retain(batch, item, item->task->in);
         else
             ocl_pack(item, item->task->pic, item->task->in,
                      up + base + item->in_at);
         hr__task_unclaim(item->task);
     }
-    ocl_import_arrange(slot,
-                       ocl_pinned_arrange(slot, base + (size_t)o->plan.in));
+    ocl_import_arrange(batch,
+                       ocl_pinned_arrange(batch, base + (size_t)o->plan.in));
+    hr__engine_ref_part(&o->guard.ref, HR_PART_PACK, batch->times.number,
+                        begin);
+    return some;
 }
 
 // ---- Memory --------------------------------------------------------------
 
-void ocl_mend(struct ocl *o, struct ocl_slot *slot)
-{
-    ocl_ring_drain(o);
-    // Nobody knows which of them are mapped.
-    ocl_buffer_drop(o, &slot->up);
-    ocl_buffer_drop(o, &slot->down);
-}
-
-bool ocl_grow(struct ocl *o, struct ocl_slot *slot, struct ocl_fault *fault)
+bool ocl_grow(struct ocl *o, struct ocl_batch *batch, struct ocl_fault *fault)
 {
     const struct ocl_plan *plan = &o->plan;
     size_t up = ocl_plan_bytes(plan) + (size_t)plan->in;
     size_t in = up + (size_t)plan->pinned, out = (size_t)plan->out;
 
-    // Without an input of its own, what is not uploaded comes here, too.
-    return ocl_buffer_grow(o, &slot->up, o->facts.unified ? in : up, true,
+    // If the device has no input of its own, what is not copied into the upload
+    // lies in the same buffer.
+    return ocl_buffer_grow(o, &batch->up, o->facts.unified ? in : up, true,
                            fault) &&
-           ocl_buffer_grow(o, &slot->down, out, true, fault) &&
+           ocl_buffer_grow(o, &batch->down, out, true, fault) &&
            (o->facts.unified ||
-            (ocl_buffer_grow(o, &slot->in, in, false, fault) &&
-             ocl_buffer_grow(o, &slot->out, out, false, fault))) &&
+            (ocl_buffer_grow(o, &batch->in, in, false, fault) &&
+             ocl_buffer_grow(o, &batch->out, out, false, fault))) &&
            ocl_buffer_grow(o, &o->planes, (size_t)plan->work + HR__SLACK, false,
                            fault);
 }
 
-// ---- The whole way --------------------------------------------------------
+// ---- All of it -------------------------------------------------------------
 
-static bool some_packed(const struct ocl_slot *slot)
-{
-    for (int i = 0; i < slot->num_items; i++)
-        if (!slot->items[i].dropped)
-            return true;
-    return false;
-}
-
-void ocl_nothing_left(struct ocl *o, struct ocl_slot *slot)
-{
-    struct hr__task *list;
-
-    pthread_mutex_lock(&o->guard.lock);
-    list = ocl_take_items(slot, 0);
-    slot->state = OCL_FREE;
-    pthread_mutex_unlock(&o->guard.lock);
-    ocl_pinned_let(&o->pinned, slot);
-    ocl_import_let(slot);
-    hr__tasks_failed(list, HR_WHY_TIMEOUT, "");
-}
-
-bool ocl_depart(struct ocl *o, struct ocl_slot *slot, int queue, bool ok,
-                struct ocl_fault *fault)
-{
-    ok = ok && ocl_fly(o, slot, fault);
-    if (ok)
-        // After the callback is there: on some drivers the flush runs it.
-        o->api.clFlush(o->queues[queue]);
-    else
-        // What was enqueued reads and writes the slot: the next batch in it
-        // must not meet that.
-        ocl_mend(o, slot);
-    return ok;
-}
-
-static bool run_pictures(struct ocl *o, struct ocl_slot *slot,
+static bool run_pictures(struct ocl *o, struct ocl_batch *batch,
                          struct hr__task **rest, struct ocl_fault *fault)
 {
-    enum hr_stage first = slot->items[0].task->span.first;
-    int64_t begin;
+    enum hr_stage first = batch->items[0].task->span.first;
     bool ok;
 
-    if (!ocl_import_all(o, slot))
+    if (!ocl_import_all(o, batch))
         return false;
-    if (!ocl_plan_begin(&o->plan, slot->num_items)) {
+    if (!ocl_plan_begin(&o->plan, batch->num_items)) {
         *fault = (struct ocl_fault){HR_WHY_FAILED | HR_WHY_MEMORY,
                                     "out of memory"};
         return false;
     }
-    plan_batch(o, slot, rest);
-    if (!slot->num_items) {
-        ocl_nothing_left(o, slot);
+    plan_batch(o, batch, rest);
+    if (!batch->num_items) {
+        ocl_batch_end(o, batch, NULL);
         return true;
     }
     ocl_enter(o);
-    ocl_slot_release_events(o, slot);
-    ok = ocl_grow(o, slot, fault);
+    ocl_batch_release_events(o, batch);
+    ok = ocl_grow(o, batch, fault);
     ocl_pinned_grow(o);
     if (!ocl_leave(o) || !ok)
         return false;
-    begin = hr__watch_begin();
-    // (Only this thread sends batches.)
-    slot->times.batch = atomic_load(&o->batches) + 1;
-    pack_batch(o, slot);
-    ocl_times_host(o, slot, HR_PART_PACK, begin);
-    if (!some_packed(slot)) {
-        ocl_nothing_left(o, slot);
+    if (!pack_batch(o, batch)) {
+        ocl_batch_end(o, batch, NULL);
         return true;
     }
-    ocl_fill(o, slot, first);
-    // From here on the items may be taken away at any time.
+    ocl_fill(o, batch, first);
+    // From here on the guard may take the items away at any time.
     ocl_enter(o);
-    ok = ocl_depart(o, slot, OCL_DOWNLOAD, ocl_enqueue(o, slot, fault), fault);
-    // What flies lands, however late it was.
+    ok = ocl_batch_send(o, batch, OCL_DOWNLOAD, ocl_enqueue(o, batch, fault),
+                        fault);
+    // What was sent comes back, however late it is.
     ocl_leave(o);
     return ok;
 }
 
-static struct hr__task **last_of(struct hr__task **list)
-{
-    while (*list)
-        list = &(*list)->next;
-    return list;
-}
-
-// Reading other engines' memory failed, and nothing else: the same pictures
-// can come through the host.
-static bool again(struct ocl *o, struct ocl_slot *slot)
+// Whether reading other engines' memory failed, and nothing else: then the same
+// pictures can come through the host.
+static bool try_again(struct ocl *o, struct ocl_batch *batch)
 {
     bool ok;
 
-    if (!slot->num_acquires || atomic_load(&o->imports.on))
+    if (!batch->num_acquires || atomic_load(&o->imports.on))
         return false;
     pthread_mutex_lock(&o->guard.lock);
-    ok = !o->guard.dead && !o->guard.lost && slot->num_items;
+    ok = !o->guard.dead && !o->guard.lost && batch->num_items;
     pthread_mutex_unlock(&o->guard.lock);
     if (!ok)
         return false;
-    ocl_pinned_let(&o->pinned, slot);
-    ocl_import_let(slot);
+    ocl_batch_release(o, batch);
     return true;
 }
 
-bool ocl_run_batch(struct ocl *o, struct ocl_slot *slot, struct hr__task **rest,
-                   struct ocl_fault *fault)
+bool ocl_run_batch(struct ocl *o, struct ocl_batch *batch,
+                   struct hr__task **rest, struct ocl_fault *fault)
 {
-    if (slot->items[0].task->copy.memory)
-        return ocl_run_copies(o, slot, rest, fault);
-    if (run_pictures(o, slot, rest, fault))
+    if (batch->items[0].task->copy.memory)
+        return ocl_run_copies(o, batch, rest, fault);
+    if (run_pictures(o, batch, rest, fault))
         return true;
-    if (!again(o, slot))
+    if (!try_again(o, batch))
         return false;
     *fault = (struct ocl_fault){0};
-    return run_pictures(o, slot, last_of(rest), fault);
+    hr__guard_put_back(&o->guard, *rest);
+    *rest = NULL;
+    return run_pictures(o, batch, rest, fault);
 }

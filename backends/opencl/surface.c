@@ -3,8 +3,8 @@
 // cl_intel_va_api_media_sharing: the context knows that engine's display, and
 // each plane of an NV12 surface is an image, whatever its tiling. Images are
 // made once for each surface; a batch copies the rectangle that is wanted of
-// them into its own input, as import.c says. Surfaces come synchronised, so
-// drivers need not wait for them.
+// them into its own input, as import.c says. Surfaces are synchronised before
+// they come here, so drivers need not wait for them.
 #include <string.h>
 
 #include "backends/opencl/opencl.h"
@@ -15,9 +15,47 @@
 
 enum { MAX_FORMATS = 32 };
 
-// ---- The device, the context --------------------------------------------------
+// ---- The device, the context -----------------------------------------------
 
-// Of the platform's devices those that read that display's surfaces.
+static bool has_word(const char *text, const char *word)
+{
+    size_t n = strlen(word);
+
+    for (const char *at = text; (at = strstr(at, word)); at += n)
+        if ((at == text || at[-1] == ' ') && (!at[n] || at[n] == ' '))
+            return true;
+    return false;
+}
+
+static bool has_extension(struct ocl *o, cl_device_id device, const char *name)
+{
+    size_t size = 0;
+    char *text;
+    bool has;
+
+    if (o->api.clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, 0, NULL, &size) ||
+        !size || !(text = hr__alloc(NULL, size + 1)))
+        return false;
+    memset(text, 0, size + 1);
+    has = !o->api.clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, size, text,
+                                  NULL) &&
+          has_word(text, name);
+    hr__free(text);
+    return has;
+}
+
+// *to: a pointer to the function. False: there is none.
+static bool find_entry(struct ocl *o, cl_platform_id platform, const char *name,
+                       void *to)
+{
+    void *entry = o->api.clGetExtensionFunctionAddressForPlatform(platform,
+                                                                  name);
+
+    memcpy(to, &entry, sizeof(entry));
+    return entry != NULL;
+}
+
+// Whether it is one of the devices that read that display's surfaces.
 static bool of_adapter(struct ocl *o, const struct ocl_facts *f)
 {
     clGetDeviceIDsFromVA_APIMediaAdapterINTEL_fn ask;
@@ -25,8 +63,8 @@ static bool of_adapter(struct ocl *o, const struct ocl_facts *f)
     cl_uint n = 0;
     bool found = false;
 
-    if (!ocl_import_entry(o, f->platform_id,
-                          "clGetDeviceIDsFromVA_APIMediaAdapterINTEL", &ask) ||
+    if (!find_entry(o, f->platform_id,
+                    "clGetDeviceIDsFromVA_APIMediaAdapterINTEL", &ask) ||
         ask(f->platform_id, CL_VA_API_DISPLAY_INTEL, o->origin.handle,
             CL_PREFERRED_DEVICES_FOR_VA_API_INTEL, OCL_MAX_DEVICES, ids, &n))
         return false;
@@ -43,8 +81,8 @@ void ocl_surface_find(struct ocl *o, struct ocl_facts *facts, int n)
         return;
     for (int i = 0; i < n; i++)
         facts[i].shares = facts[i].usable &&
-                          ocl_has_extension(o, facts[i].device,
-                                            "cl_intel_va_api_media_sharing") &&
+                          has_extension(o, facts[i].device,
+                                        "cl_intel_va_api_media_sharing") &&
                           of_adapter(o, &facts[i]);
 }
 
@@ -59,8 +97,8 @@ int ocl_surface_properties(const struct ocl *o, cl_context_properties *to)
     return 4;
 }
 
-// Who does not say takes NV12; the query came later, and its first version had
-// no plane, so it is asked only of drivers that name it.
+// Drivers that cannot be asked take NV12. The query was added later, and its
+// first version had no plane, so only drivers that name it are asked.
 static bool takes_nv12(struct ocl *o)
 {
     static const char name[] = "clGetSupportedVA_APIMediaSurfaceFormatsINTEL";
@@ -68,9 +106,9 @@ static bool takes_nv12(struct ocl *o)
     VAImageFormat formats[MAX_FORMATS];
     int found = 0;
 
-    if (!ocl_has_extension(o, o->facts.device, "cl_intel_sharing_format_query"))
+    if (!has_extension(o, o->facts.device, "cl_intel_sharing_format_query"))
         return true;
-    if (!ocl_import_entry(o, o->facts.platform_id, name, &ask))
+    if (!find_entry(o, o->facts.platform_id, name, &ask))
         return true;
     for (cl_uint plane = 0; plane < OCL_PLANES; plane++) {
         cl_uint n = 0, i = 0;
@@ -93,16 +131,16 @@ bool ocl_surface_open(struct ocl *o)
     cl_platform_id id = o->facts.platform_id;
 
     return o->knows_display &&
-           ocl_import_entry(o, id, "clCreateFromVA_APIMediaSurfaceINTEL",
-                            &im->from_surface) &&
-           ocl_import_entry(o, id, "clEnqueueAcquireVA_APIMediaSurfacesINTEL",
-                            &im->acquire) &&
-           ocl_import_entry(o, id, "clEnqueueReleaseVA_APIMediaSurfacesINTEL",
-                            &im->release) &&
+           find_entry(o, id, "clCreateFromVA_APIMediaSurfaceINTEL",
+                      &im->from_surface) &&
+           find_entry(o, id, "clEnqueueAcquireVA_APIMediaSurfacesINTEL",
+                      &im->acquire) &&
+           find_entry(o, id, "clEnqueueReleaseVA_APIMediaSurfacesINTEL",
+                      &im->release) &&
            takes_nv12(o);
 }
 
-// ---- Images --------------------------------------------------------------------
+// ---- Images ----------------------------------------------------------------
 
 static cl_mem make_plane(struct ocl *o, struct ocl_import *m, cl_uint plane,
                          struct ocl_fault *fault)
@@ -159,31 +197,3 @@ bool ocl_surface_import(struct ocl *o, struct ocl_import *m,
 }
 
 #endif
-
-// ---- Of one batch --------------------------------------------------------------
-
-// Luma has a byte per pixel, chroma two; struct hr__external says where both
-// are in what hr__planes speaks of.
-void ocl_surface_place(const struct ocl_import *m, struct ocl_copy *c)
-{
-    size_t w = m->of.width, luma = w * m->of.height;
-    size_t at = c->from < luma ? c->from : c->from - luma;
-
-    c->mem = c->from < luma ? m->mem : m->chroma;
-    c->texel = c->from < luma ? 1 : 2;
-    c->x = at % w / c->texel;
-    c->y = at / w;
-}
-
-bool ocl_surface_copy(struct ocl *o, cl_mem to, const struct ocl_copy *c,
-                      struct ocl_fault *fault)
-{
-    const size_t from[3] = {c->x, c->y, 0};
-    const size_t region[3] = {c->width / c->texel, c->rows, 1};
-
-    return !ocl_failed(
-        fault,
-        o->api.clEnqueueCopyImageToBuffer(o->queues[OCL_UPLOAD], c->mem, to,
-                                          from, region, c->to, 0, NULL, NULL),
-        "clEnqueueCopyImageToBuffer");
-}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the device did what: events of a batch, read by the driver thread when
-// the batch has come back, laid over the host's clock. Also what is counted of
-// batches. Queues tell times only if somebody watched when they were made.
+// When the device did what. The driver thread reads the events of a batch when
+// the device is done with it, and converts their times to the host's clock.
+// Batches are counted here, too. Queues tell times only if somebody watched
+// when they were made.
 #include "backends/opencl/opencl.h"
-#include "kernels/plan.h"
 
 cl_command_queue_properties ocl_times_queue(struct ocl *o)
 {
@@ -19,28 +19,28 @@ cl_command_queue_properties ocl_times_queue(struct ocl *o)
     return o->times.on ? CL_QUEUE_PROFILING_ENABLE : 0;
 }
 
-void ocl_times_begin(struct ocl *o, struct ocl_slot *slot)
+void ocl_times_begin(struct ocl *o, struct ocl_batch *batch)
 {
     o->times.launches = atomic_load(&o->launches);
-    slot->times.before = slot->times.after = hr__now();
+    batch->times.before = batch->times.after = hr__now();
 }
 
-void ocl_times_uploaded(struct ocl_slot *slot)
+void ocl_times_uploaded(struct ocl_batch *batch)
 {
-    slot->times.after = hr__now();
+    batch->times.after = hr__now();
 }
 
-cl_event *ocl_times_upload(struct ocl *o, struct ocl_slot *slot, int i)
+cl_event *ocl_times_upload(struct ocl *o, struct ocl_batch *batch, int i)
 {
-    return o->times.on && i == 0 ? &slot->times.upload : NULL;
+    return o->times.on && i == 0 ? &batch->times.upload : NULL;
 }
 
-cl_event *ocl_times_import(struct ocl *o, struct ocl_slot *slot)
+cl_event *ocl_times_import(struct ocl *o, struct ocl_batch *batch)
 {
-    return o->times.on ? &slot->times.import : NULL;
+    return o->times.on ? &batch->times.import : NULL;
 }
 
-cl_event *ocl_times_kernel(struct ocl *o, struct ocl_slot *slot, int launch,
+cl_event *ocl_times_kernel(struct ocl *o, struct ocl_batch *batch, int launch,
                            int kernel)
 {
     static const enum hr_part parts[HR__NUM_KERNELS] = {
@@ -53,15 +53,15 @@ cl_event *ocl_times_kernel(struct ocl *o, struct ocl_slot *slot, int launch,
         [HR__KERNEL_STORE] = HR_PART_STORE,
     };
 
-    slot->times.parts[launch] = parts[kernel];
-    return o->times.on ? &slot->times.kernels[launch] : NULL;
+    batch->times.parts[launch] = parts[kernel];
+    return o->times.on ? &batch->times.kernels[launch] : NULL;
 }
 
-void ocl_times_sent(struct ocl *o, struct ocl_slot *slot, size_t up,
+void ocl_times_sent(struct ocl *o, struct ocl_batch *batch, size_t up,
                     size_t down)
 {
-    slot->times.batch = atomic_load(&o->batches);
-    slot->times.pending = o->times.on;
+    batch->times.number = atomic_load(&o->batches);
+    batch->times.pending = o->times.on;
     hr__engine_ref_count(&o->guard.ref, offsetof(struct hr__meter, batches), 1);
     hr__engine_ref_count(&o->guard.ref, offsetof(struct hr__meter, launches),
                          atomic_load(&o->launches) - o->times.launches);
@@ -90,17 +90,17 @@ static bool ask(struct ocl *o, cl_event event, cl_profiling_info what,
     return value != 0;
 }
 
-// The upload was queued between two looks at the host's clock: the device's
-// can be off by no less and no more. The tightest of all batches counts, until
-// the clocks have drifted from it.
-static void compare_clocks(struct ocl *o, const struct ocl_slot *slot)
+// The upload was queued between two looks at the host's clock, which bounds the
+// shift between the clocks on both sides. The tightest bounds of all batches
+// count, until the clocks have drifted out of them.
+static void compare_clocks(struct ocl *o, const struct ocl_batch *batch)
 {
     int64_t queued, low, high;
 
-    if (!ask(o, slot->uploaded, CL_PROFILING_COMMAND_QUEUED, &queued))
+    if (!ask(o, batch->uploaded, CL_PROFILING_COMMAND_QUEUED, &queued))
         return;
-    low = slot->times.before - queued;
-    high = slot->times.after - queued;
+    low = batch->times.before - queued;
+    high = batch->times.after - queued;
     if (low > o->times.high || high < o->times.low) {
         o->times.low = low;
         o->times.high = high;
@@ -110,8 +110,8 @@ static void compare_clocks(struct ocl *o, const struct ocl_slot *slot)
 }
 
 // From the beginning of the first to the end of the last.
-static void report_both(struct ocl *o, int queue, const struct ocl_slot *slot,
-                        cl_event first, cl_event last, enum hr_part part)
+static void report(struct ocl *o, int queue, const struct ocl_batch *batch,
+                   cl_event first, cl_event last, enum hr_part part)
 {
     const char *const names[] = {"upload", "compute", "download",
                                  "shared surface"};
@@ -124,74 +124,55 @@ static void report_both(struct ocl *o, int queue, const struct ocl_slot *slot,
     shift = o->times.low + (o->times.high - o->times.low) / 2;
     begin += shift;
     end += shift;
-    // A queue runs in order, whatever the clocks' comparison has just learnt.
+    // A queue runs in order, even if the shift has just been corrected.
     if (begin < o->times.last[queue])
         begin = o->times.last[queue];
     if (end < begin)
         end = begin;
     o->times.last[queue] = end;
-    hr__engine_ref_device(&o->guard.ref, names[queue], part, slot->times.batch,
-                          begin, end);
+    hr__engine_ref_device(&o->guard.ref, names[queue], part,
+                          batch->times.number, begin, end);
 }
 
-static void report(struct ocl *o, int queue, const struct ocl_slot *slot,
-                   cl_event event, enum hr_part part)
+void ocl_times_read(struct ocl *o, struct ocl_batch *batch)
 {
-    report_both(o, queue, slot, event, event, part);
-}
-
-void ocl_times_read(struct ocl *o, struct ocl_slot *slot)
-{
-    struct ocl_times_slot *t = &slot->times;
+    struct ocl_batch_times *t = &batch->times;
 
     if (t->pending) {
-        compare_clocks(o, slot);
-        report_both(o, OCL_UPLOAD, slot, t->upload ? t->upload : slot->uploaded,
-                    t->import ? t->import : slot->uploaded, HR_PART_UPLOAD);
+        compare_clocks(o, batch);
+        report(o, OCL_UPLOAD, batch, t->upload ? t->upload : batch->uploaded,
+               t->import ? t->import : batch->uploaded, HR_PART_UPLOAD);
         if (t->import)
-            report_both(o, OCL_QUEUES, slot, t->import, slot->uploaded,
-                        HR_PART_IMPORT);
+            report(o, OCL_QUEUES, batch, t->import, batch->uploaded,
+                   HR_PART_IMPORT);
         for (int i = 0; i < OCL_LAUNCHES - 1; i++)
-            report(o, OCL_COMPUTE, slot, t->kernels[i], t->parts[i]);
-        report(o, OCL_COMPUTE, slot, slot->computed,
+            report(o, OCL_COMPUTE, batch, t->kernels[i], t->kernels[i],
+                   t->parts[i]);
+        report(o, OCL_COMPUTE, batch, batch->computed, batch->computed,
                t->parts[OCL_LAUNCHES - 1]);
-        report(o, OCL_DOWNLOAD, slot, slot->downloaded, HR_PART_DOWNLOAD);
+        report(o, OCL_DOWNLOAD, batch, batch->downloaded, batch->downloaded,
+               HR_PART_DOWNLOAD);
     }
     t->pending = false;
-    if (t->upload)
-        o->api.clReleaseEvent(t->upload);
-    if (t->import)
-        o->api.clReleaseEvent(t->import);
-    t->upload = t->import = NULL;
-    for (int i = 0; i < OCL_LAUNCHES; i++) {
-        if (t->kernels[i])
-            o->api.clReleaseEvent(t->kernels[i]);
-        t->kernels[i] = NULL;
-    }
+    ocl_event_release(o, &t->upload);
+    ocl_event_release(o, &t->import);
+    for (int i = 0; i < OCL_LAUNCHES; i++)
+        ocl_event_release(o, &t->kernels[i]);
 }
 
-// Of what has come back since, while there is nothing else to do.
 bool ocl_times_idle(struct ocl *o)
 {
-    struct ocl_slot *slot = NULL;
+    struct ocl_batch *batch = NULL;
 
-    for (int i = 0; i < OCL_SLOTS && !slot; i++)
-        if (o->slots[i].state == OCL_FREE && o->slots[i].times.pending)
-            slot = &o->slots[i];
-    if (!slot)
+    for (int i = 0; i < OCL_BATCHES && !batch; i++)
+        if (o->batch[i].state == OCL_FREE && o->batch[i].times.pending)
+            batch = &o->batch[i];
+    if (!batch)
         return false;
     pthread_mutex_unlock(&o->guard.lock);
     ocl_enter(o);
-    ocl_times_read(o, slot);
+    ocl_times_read(o, batch);
     ocl_leave(o);
     pthread_mutex_lock(&o->guard.lock);
     return true;
-}
-
-// ---- The host's part -------------------------------------------------------
-
-void ocl_times_host(struct ocl *o, const struct ocl_slot *slot,
-                    enum hr_part part, int64_t begin)
-{
-    hr__engine_ref_part(&o->guard.ref, part, slot->times.batch, begin);
 }

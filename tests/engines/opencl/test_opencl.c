@@ -303,7 +303,7 @@ static void test_large_results(void)
 
     for (size_t i = 0; i < sizeof(pixels); i++)
         pixels[i] = (uint8_t)(i * i % 251);
-    CU_ASSERT((size_t)N * 3 * SIDE * SIDE * sizeof(float) > o->slot_bytes);
+    CU_ASSERT((size_t)N * 3 * SIDE * SIDE * sizeof(float) > o->buffer_bytes);
     for (int k = 0; k < 2; k++) {
         hr_device dev = k ? env.ocl : env.cpu;
         hr_image im = hr_image_create(

@@ -143,7 +143,7 @@ static void times_failures(void)
     dev = faults_open_scene(0, SCENE_MIXED);
     for (int i = 0; i < faults_num_codes(entry); i++) {
         faults_set(entry, 1, true, faults_codes[entry][i]);
-        // Times are read when a batch is back, or its slot is used again.
+        // Times are read when a batch is back, or its memory is used again.
         for (int k = 0; k < 2; k++)
             CHECK(faults_run(5 * SECOND) > 0, "%s: the device made nothing",
                   faults.label);

@@ -18,8 +18,8 @@ static void check_steady(bool discrete)
     faults.ctl.discrete(discrete);
     dev = faults_open_scene(0, SCENE_MIXED);
     faults.ctl.mark_thread();
-    // A slot of the ring gets its buffers when it is first needed, which may be
-    // late; the slots are few, so one of these rounds finds them all there.
+    // A batch gets its buffers when it is first needed, which may be late; there
+    // are few batches, so one of these rounds finds them all there.
     for (int round = 0; round < 6; round++) {
         faults_calm();
         for (int i = 0; i < 10; i++)
@@ -65,7 +65,7 @@ static int chunks(struct ocl *o, int *holders)
     return n;
 }
 
-// What the last task and slot held goes a moment after the job has ended.
+// What the last task and batch held goes a moment after the job has ended.
 static void check_let_go(struct ocl *o, int left)
 {
     int64_t begin = hr__now();

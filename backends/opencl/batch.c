@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every batch goes through, whatever is in it: its tasks are claimed, the
+// device gets it, the driver's callback marks it as done, it lets go of what it
+// holds; and what is done about one that failed.
+#include <stdio.h>
+
+#include "backends/opencl/opencl.h"
+
+struct ocl_batch *ocl_batch_find(struct ocl *o, enum ocl_batch_state state)
+{
+    for (int i = 0; i < OCL_BATCHES; i++)
+        if (o->batch[i].state == state)
+            return &o->batch[i];
+    return NULL;
+}
+
+struct hr__task *ocl_batch_take(struct ocl_batch *batch, int from)
+{
+    struct hr__task *list = NULL;
+
+    for (int i = batch->num_items - 1; i >= from; i--) {
+        batch->items[i].task->next = list;
+        list = batch->items[i].task;
+    }
+    batch->num_items = from;
+    return list;
+}
+
+// ---- Its tasks -------------------------------------------------------------
+
+void ocl_end_one(struct hr__task *task, enum hr_status status, unsigned why,
+                 const char *text)
+{
+    struct hr__outcome out = {
+        .status = status, .why = why, .offset = -1, .stage = task->span.first};
+
+    snprintf(out.text, sizeof(out.text), "%s", text);
+    hr__task_done(task, &out);
+}
+
+bool ocl_claim(struct hr__task *task)
+{
+    if (hr__task_stop(task))
+        ocl_end_one(task, hr__task_stop_status(task), 0, "");
+    else if (!hr__task_claim(task))
+        ocl_end_one(task, HR_ETIMEDOUT, HR_WHY_TIMEOUT, "");
+    else
+        return true;
+    return false;
+}
+
+void ocl_tasks_failed(struct ocl *o, struct hr__task *list,
+                      const struct ocl_fault *fault)
+{
+    if (!list)
+        return;
+    hr__guard_log(&o->guard, HR_LOG_WARN, "a batch failed: %s", fault->text);
+    hr__tasks_failed(list, fault->why, fault->text);
+}
+
+// ---- To the device and back ------------------------------------------------
+
+static void CL_CALLBACK on_done(cl_event event, cl_int result, void *arg)
+{
+    struct ocl_batch *batch = arg;
+    struct ocl *o = batch->o;
+
+    (void)event;
+    pthread_mutex_lock(&o->guard.lock);
+    batch->result = result;
+    batch->state = OCL_DONE;
+    pthread_cond_signal(&o->guard.clock);
+    pthread_mutex_unlock(&o->guard.lock);
+}
+
+static bool ask_for_callback(struct ocl *o, struct ocl_batch *batch,
+                             struct ocl_fault *fault)
+{
+    cl_int err;
+
+    // Before the callback is set: it may come at once, on this thread.
+    pthread_mutex_lock(&o->guard.lock);
+    batch->state = OCL_SENT;
+    batch->stuck = false;
+    batch->since = hr__now();
+    pthread_mutex_unlock(&o->guard.lock);
+    err = o->api.clSetEventCallback(batch->downloaded, CL_COMPLETE, on_done,
+                                    batch);
+    if (!ocl_failed(fault, err, "clSetEventCallback"))
+        return true;
+    pthread_mutex_lock(&o->guard.lock);
+    batch->state = OCL_BUSY;
+    pthread_mutex_unlock(&o->guard.lock);
+    return false;
+}
+
+bool ocl_batch_send(struct ocl *o, struct ocl_batch *batch, int queue, bool ok,
+                    struct ocl_fault *fault)
+{
+    ok = ok && ask_for_callback(o, batch, fault);
+    if (ok)
+        // After the callback is set: on some drivers the flush runs it.
+        o->api.clFlush(o->queues[queue]);
+    else
+        // What was enqueued reads and writes its buffers: the next batch must
+        // not meet that.
+        ocl_batch_mend(o, batch);
+    return ok;
+}
+
+void ocl_batch_release(struct ocl *o, struct ocl_batch *batch)
+{
+    ocl_pinned_release(&o->pinned, batch);
+    ocl_import_release(batch);
+}
+
+void ocl_batch_release_events(struct ocl *o, struct ocl_batch *batch)
+{
+    ocl_times_read(o, batch);
+    ocl_event_release(o, &batch->uploaded);
+    ocl_event_release(o, &batch->computed);
+    ocl_event_release(o, &batch->downloaded);
+}
+
+void ocl_batch_end(struct ocl *o, struct ocl_batch *batch,
+                   const struct ocl_fault *fault)
+{
+    struct hr__task *list;
+
+    // If the device is dead, a driver may still read what the batch holds.
+    if (!o->guard.dead)
+        ocl_batch_release(o, batch);
+    pthread_mutex_lock(&o->guard.lock);
+    list = ocl_batch_take(batch, 0);
+    batch->state = OCL_FREE;
+    if (fault)
+        hr__guard_failed(&o->guard, fault->why, list);
+    pthread_mutex_unlock(&o->guard.lock);
+    if (fault)
+        ocl_tasks_failed(o, list, fault);
+    else
+        hr__tasks_failed(list, HR_WHY_TIMEOUT, "");
+}
+
+// ---- After a failure -------------------------------------------------------
+
+// Nobody knows what still runs, and drivers crash if what that maps is taken
+// away: such buffers are left behind, and the next batches get others. Batches
+// that the device has are left to their callbacks.
+static void not_drained(struct ocl *o)
+{
+    for (int i = 0; i < OCL_BATCHES; i++) {
+        struct ocl_batch *batch = &o->batch[i];
+        bool ours;
+
+        pthread_mutex_lock(&o->guard.lock);
+        ours = batch->state == OCL_FREE || batch->state == OCL_BUSY;
+        o->guard.lost = true;
+        pthread_mutex_unlock(&o->guard.lock);
+        if (!ours)
+            continue;
+        batch->up = batch->in = batch->out = batch->down = (struct ocl_buffer){
+            0};
+        batch->chunks = 0;  // they are never released
+        ocl_import_forget(batch);
+    }
+    hr__guard_log(&o->guard, HR_LOG_WARN,
+                  "a queue cannot be waited for, buffers are left "
+                  "behind");
+}
+
+bool ocl_drain(struct ocl *o)
+{
+    bool ok = true;
+
+    for (int i = 0; i < OCL_QUEUES; i++)
+        ok &= !o->queues[i] || !o->api.clFinish(o->queues[i]);
+    if (!ok)
+        not_drained(o);
+    return ok;
+}
+
+void ocl_batch_mend(struct ocl *o, struct ocl_batch *batch)
+{
+    ocl_drain(o);
+    // Nobody knows which of them are mapped.
+    ocl_buffer_drop(o, &batch->up);
+    ocl_buffer_drop(o, &batch->down);
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The context of a device and what is made in it: the three queues, the
+// program, pinned memory, imports. It is opened again after a loss.
+#include "backends/opencl/opencl.h"
+
+// Most memory of one buffer of a batch, which has four, and of planes.
+#define BUFFER_BYTES ((size_t)64 << 20)
+#define WORK_BYTES ((size_t)256 << 20)
+
+static bool try_context(struct ocl *o, struct ocl_fault *fault)
+{
+    cl_context_properties properties[8] = {
+        CL_CONTEXT_PLATFORM, (cl_context_properties)o->facts.platform_id};
+    cl_int err;
+
+    o->knows_display = ocl_surface_properties(o, properties + 2) != 0;
+    o->context = o->api.clCreateContext(properties, 1, &o->facts.device, NULL,
+                                        NULL, &err);
+    if (!ocl_failed(fault, err, "clCreateContext"))
+        return true;
+    o->context = NULL;
+    return false;
+}
+
+static bool make_context(struct ocl *o, struct ocl_fault *fault)
+{
+    if (try_context(o, fault))
+        return true;
+    if (!o->knows_display)
+        return false;
+    // Perhaps the driver refused the display only.
+    ocl_import_give_up(o, fault);
+    *fault = (struct ocl_fault){0};
+    return try_context(o, fault);
+}
+
+static bool make_queues(struct ocl *o, struct ocl_fault *fault)
+{
+    cl_command_queue_properties how = ocl_times_queue(o);
+    cl_int err;
+
+    for (int i = 0; i < OCL_QUEUES; i++) {
+        o->queues[i] = o->api.clCreateCommandQueue(o->context, o->facts.device,
+                                                   how, &err);
+        if (ocl_failed(fault, err, "clCreateCommandQueue")) {
+            o->queues[i] = NULL;
+            return false;
+        }
+    }
+    return true;
+}
+
+bool ocl_context_open(struct ocl *o, struct ocl_fault *fault)
+{
+    cl_ulong most = o->facts.global / 4;
+
+    most = most < o->facts.max_alloc ? most : o->facts.max_alloc;
+    o->work_bytes = most < WORK_BYTES ? (size_t)most : WORK_BYTES;
+    o->buffer_bytes = most / 4 < BUFFER_BYTES ? (size_t)most / 4 : BUFFER_BYTES;
+    if (!make_context(o, fault) || !make_queues(o, fault))
+        return false;
+    ocl_pinned_open(o);
+    ocl_import_open(o);
+    return ocl_program_open(o, fault);
+}
+
+void ocl_context_close(struct ocl *o)
+{
+    for (int i = 0; i < OCL_BATCHES; i++) {
+        struct ocl_batch *batch = &o->batch[i];
+
+        ocl_batch_release_events(o, batch);
+        ocl_buffer_drop(o, &batch->up);
+        ocl_buffer_drop(o, &batch->in);
+        ocl_buffer_drop(o, &batch->out);
+        ocl_buffer_drop(o, &batch->down);
+    }
+    ocl_buffer_drop(o, &o->planes);
+    ocl_pinned_close(o);
+    ocl_import_close(o);
+    for (int i = 0; i < OCL_QUEUES; i++) {
+        if (o->queues[i])
+            o->api.clReleaseCommandQueue(o->queues[i]);
+        o->queues[i] = NULL;
+    }
+    ocl_program_close(o);
+    if (o->context)
+        o->api.clReleaseContext(o->context);
+    o->context = NULL;
+}
