@@ -14,9 +14,9 @@ rooms=('core ^hal/[^/]*$ 0'
        'guard ^hal/guard/ 0'
        'cpu ^(backends/cpu|cpu_fallback)/ 0'
        'opencl ^backends/opencl/ 12'
-       'vaapi ^backends/vaapi/ 13'
+       'vaapi ^backends/vaapi/ 0'
        'tools ^tools/ 5'
-       'all . 30')
+       'all . 17')
 
 arrows()  # folder of objects...
 {

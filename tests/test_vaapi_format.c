@@ -122,17 +122,17 @@ static void passes(void)
     const struct hr_op less[] = {hr_op_decode(0),
                                  hr_op_resize(.w = 47, .h = 40)};
     static struct va va;
-    static struct va_slot slot;
+    static struct va_frame frame;
     struct hr__picture pic = picture(cut, 3);
 
     va.vpp.mirrors[VA_KIND_420] = ~0u;
-    va_vpp_plan(&slot, &pic);
-    CHECK(slot.crop.x == 48 && slot.crop.y == 4 && slot.crop.width == 40 &&
-              slot.crop.height == 32 && slot.mirror == VA_MIRROR_HORIZONTAL,
-          "from %d, %d, mirror %u", slot.crop.x, slot.crop.y, slot.mirror);
+    va_vpp_plan(&frame, &pic);
+    CHECK(frame.crop.x == 48 && frame.crop.y == 4 && frame.crop.width == 40 &&
+              frame.crop.height == 32 && frame.mirror == VA_MIRROR_HORIZONTAL,
+          "from %d, %d, mirror %u", frame.crop.x, frame.crop.y, frame.mirror);
     pic = picture(twice, 4);
-    va_vpp_plan(&slot, &pic);
-    CHECK(!slot.mirror && slot.out_w == 64, "mirror %u", slot.mirror);
+    va_vpp_plan(&frame, &pic);
+    CHECK(!frame.mirror && frame.out_w == 64, "mirror %u", frame.mirror);
     pic = picture(half, 2);
     CHECK(!va_vpp_why_not(&va, &pic), "half: %#x", va_vpp_why_not(&va, &pic));
     pic = picture(less, 2);

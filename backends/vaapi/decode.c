@@ -6,10 +6,10 @@
 
 enum { BUFFERS = 5 };
 
-static bool make_buffers(struct va *va, struct va_slot *slot,
+static bool make_buffers(struct va *va, struct va_frame *frame,
                          VABufferID ids[BUFFERS], struct va_fault *fault)
 {
-    struct va_jpeg *j = &slot->jpeg;
+    struct va_jpeg *j = &frame->jpeg;
     const struct {
         VABufferType type;
         size_t size;
@@ -24,7 +24,7 @@ static bool make_buffers(struct va *va, struct va_slot *slot,
          "vaCreateBuffer (Huffman)"},
         {VASliceParameterBufferType, sizeof(j->slice), &j->slice,
          "vaCreateBuffer (slice)"},
-        {VASliceDataBufferType, j->scan_size, slot->bytes,
+        {VASliceDataBufferType, j->scan_size, frame->bytes,
          "vaCreateBuffer (data)"},
     };
 
@@ -40,14 +40,14 @@ static bool make_buffers(struct va *va, struct va_slot *slot,
     return true;
 }
 
-static bool submit(struct va *va, struct va_slot *slot, VABufferID *ids,
+static bool submit(struct va *va, struct va_frame *frame, VABufferID *ids,
                    struct va_fault *fault)
 {
     bool ok;
 
     if (va_failed(fault,
                   va->api.vaBeginPicture(va->display, va->context,
-                                         slot->surface),
+                                         frame->surface),
                   "vaBeginPicture"))
         return false;
     ok = !va_failed(fault,
@@ -63,14 +63,14 @@ static bool submit(struct va *va, struct va_slot *slot, VABufferID *ids,
            ok;
 }
 
-bool va_decode(struct va *va, struct va_slot *slot, struct va_fault *fault)
+bool va_decode(struct va *va, struct va_frame *frame, struct va_fault *fault)
 {
     VABufferID ids[BUFFERS];
     bool ok;
 
     for (int i = 0; i < BUFFERS; i++)
         ids[i] = VA_INVALID_ID;
-    ok = make_buffers(va, slot, ids, fault) && submit(va, slot, ids, fault);
+    ok = make_buffers(va, frame, ids, fault) && submit(va, frame, ids, fault);
     for (int i = 0; i < BUFFERS; i++)
         if (ids[i] != VA_INVALID_ID)
             va->api.vaDestroyBuffer(va->display, ids[i]);

@@ -11,12 +11,10 @@
 #include "backends/vaapi/vaapi.h"
 
 enum {
-    MAX_PROFILES = 256,
-    MAX_ATTRIBUTES = 256,
-    DEFAULT_SIDE = 4096,
-    MAX_SIDE = 16384,
     FIRST_NODE = 128,
-    NODES = 16
+    MAX_ENTRYPOINTS = 256,
+    DEFAULT_SIDE = 4096,
+    MAX_SIDE = 16384
 };
 
 // ---- Messages of driver and library ----------------------------------------
@@ -41,14 +39,10 @@ static void on_info(void *va, const char *text)
 
 // ---- A display -------------------------------------------------------------
 
-static bool fail(struct va_fault *fault, const char *what, const char *reason)
+bool va_node(int i, char path[VA_TEXT])
 {
-    if (!fault->why) {
-        fault->why = HR_WHY_FAILED;
-        snprintf(fault->text, sizeof(fault->text), "%.60s: %.45s", what,
-                 reason);
-    }
-    return false;
+    snprintf(path, VA_TEXT, "/dev/dri/renderD%d", FIRST_NODE + i);
+    return !access(path, F_OK);
 }
 
 static bool open_node(struct va *va, const char *path, struct va_fault *fault)
@@ -56,10 +50,10 @@ static bool open_node(struct va *va, const char *path, struct va_fault *fault)
     int major, minor;
 
     if ((va->fd = open(path, O_RDWR | O_CLOEXEC)) < 0)
-        return fail(fault, path, strerror(errno));
+        return va_wrong(fault, "%.60s: %.45s", path, strerror(errno));
     if (!(va->display = va->api.vaGetDisplayDRM(va->fd)))
-        return fail(fault, path, "not a DRM device");
-    // They come back at once, in the calls that have something to say.
+        return va_wrong(fault, "%.60s: not a DRM device", path);
+    // libva calls them within the calls that have something to say.
     if (va->api.vaSetErrorCallback)
         va->api.vaSetErrorCallback(va->display, on_error, va);
     if (va->api.vaSetInfoCallback)
@@ -69,7 +63,7 @@ static bool open_node(struct va *va, const char *path, struct va_fault *fault)
     if (va_failed(fault, va->api.vaInitialize(va->display, &major, &minor),
                   "vaInitialize"))
         return false;
-    if (va->known)
+    if (va->have_facts)
         return true;
     va->facts.major = major;
     va->facts.minor = minor;
@@ -79,7 +73,7 @@ static bool open_node(struct va *va, const char *path, struct va_fault *fault)
 
 void va_display_close(struct va *va)
 {
-    if (!va_origin_retire(va)) {
+    if (!va_retire_display(va)) {
         if (va->initialized && !va->foreign)
             va->api.vaTerminate(va->display);
         if (va->fd >= 0)
@@ -90,18 +84,6 @@ void va_display_close(struct va *va)
     va->fd = -1;
 }
 
-static void path_of(const char *which, char path[VA_TEXT])
-{
-    char *end;
-    long index = strtol(which, &end, 10);
-
-    if (end != which && !*end && index >= 0 && index < NODES)
-        snprintf(path, VA_TEXT, "/dev/dri/renderD%ld", FIRST_NODE + index);
-    else
-        snprintf(path, VA_TEXT, "%s%.110s",
-                 which[0] == '/' || which[0] == '.' ? "" : "/dev/dri/", which);
-}
-
 static bool open_path(struct va *va, const char *path, struct va_fault *fault)
 {
     if (open_node(va, path, fault) && va_config_open(va, fault))
@@ -110,44 +92,45 @@ static bool open_path(struct va *va, const char *path, struct va_fault *fault)
     return false;
 }
 
-static bool open_first(struct va *va, struct va_fault *fault)
+static bool open_any(struct va *va, struct va_fault *fault)
 {
     char path[VA_TEXT];
     bool any = false;
 
-    for (int i = 0; i < NODES; i++) {
-        snprintf(path, sizeof(path), "/dev/dri/renderD%d", FIRST_NODE + i);
-        if (access(path, F_OK))
+    for (int i = 0; i < VA_NODES; i++) {
+        if (!va_node(i, path))
             continue;
         any = true;
         if (open_path(va, path, fault))
             return true;
     }
     return any ? false
-               : fail(fault, "/dev/dri/renderD*", "no such device node");
+               : va_wrong(fault, "/dev/dri/renderD*: no such device node");
 }
 
 bool va_display_open(struct va *va, struct va_fault *fault)
 {
-    char path[VA_TEXT];
+    const char *which = va->which;
+    char path[VA_TEXT], *end;
+    long index = strtol(which, &end, 10);
 
     va->fd = -1;
     if (va->foreign) {
         va->display = va->foreign;
         if (!va->api.vaDisplayIsValid(va->display) ||
             !va->api.vaQueryVendorString(va->display))
-            return fail(fault, "the caller's VADisplay", "not initialised");
-        va->node[0] = '\0';
+            return va_wrong(fault, "the caller's VADisplay: not initialised");
         return va_config_open(va, fault);
     }
-    // Opened before: the same again.
-    if (va->node[0]) {
+    if (va->node[0])  // opened before: the same again
         snprintf(path, sizeof(path), "%s", va->node);
-        return open_path(va, path, fault);
-    }
-    if (!va->which[0])
-        return open_first(va, fault);
-    path_of(va->which, path);
+    else if (!*which)
+        return open_any(va, fault);
+    else if (end != which && !*end && index >= 0 && index < VA_NODES)
+        va_node((int)index, path);
+    else
+        snprintf(path, sizeof(path), "%s%.110s",
+                 which[0] == '/' || which[0] == '.' ? "" : "/dev/dri/", which);
     return open_path(va, path, fault);
 }
 
@@ -156,18 +139,16 @@ bool va_display_open(struct va *va, struct va_fault *fault)
 static bool has_entrypoint(struct va *va, VAProfile profile,
                            VAEntrypoint wanted)
 {
-    int most = va->api.vaMaxNumEntrypoints(va->display), n = 0;
-    VAEntrypoint *list;
-    bool found = false;
+    VAEntrypoint list[MAX_ENTRYPOINTS];
+    int n = 0;
 
-    if (most < 1 || most > MAX_PROFILES ||
-        !(list = hr__alloc(NULL, (size_t)most * sizeof(*list))))
+    if (va->api.vaMaxNumEntrypoints(va->display) > MAX_ENTRYPOINTS ||
+        va->api.vaQueryConfigEntrypoints(va->display, profile, list, &n) ||
+        n > MAX_ENTRYPOINTS)
         return false;
-    if (!va->api.vaQueryConfigEntrypoints(va->display, profile, list, &n))
-        for (int i = 0; i < n && i < most; i++)
-            found |= list[i] == wanted;
-    hr__free(list);
-    return found;
+    while (n > 0 && list[n - 1] != wanted)
+        n--;
+    return n > 0;
 }
 
 static void note_attribute(struct va_facts *f, const VASurfaceAttrib *a)
@@ -198,41 +179,22 @@ static void note_attribute(struct va_facts *f, const VASurfaceAttrib *a)
 
 static bool query_surfaces(struct va *va, struct va_fault *fault)
 {
-    VASurfaceAttrib *list;
-    unsigned n = 0, room;
-    VAStatus status = va->api.vaQuerySurfaceAttributes(va->display, va->config,
-                                                       NULL, &n);
+    VASurfaceAttrib list[VA_MAX_ATTRIBUTES];
+    unsigned n = va_query_attributes(va, va->config, list, fault);
 
-    if (va_failed(fault, status, "vaQuerySurfaceAttributes"))
-        return false;
-    if (!n || n > MAX_ATTRIBUTES)
-        return fail(fault, "the driver", "no surface attributes");
-    room = n;
-    if (!(list = hr__alloc(NULL, room * sizeof(*list))))
-        return fail(fault, "surface attributes", "out of memory");
-    memset(list, 0, room * sizeof(*list));
-    status = va->api.vaQuerySurfaceAttributes(va->display, va->config, list,
-                                              &n);
-    if (!va_failed(fault, status, "vaQuerySurfaceAttributes"))
-        for (unsigned i = 0; i < n && i < room; i++)
-            note_attribute(&va->facts, &list[i]);
-    hr__free(list);
-    return !status;
+    for (unsigned i = 0; i < n; i++)
+        note_attribute(&va->facts, &list[i]);
+    return n || va_wrong(fault, "the driver: no surface attributes");
 }
 
 static void query_images(struct va *va)
 {
-    int most = va->api.vaMaxNumImageFormats(va->display), n = 0;
-    VAImageFormat *list;
+    struct va_facts *f = &va->facts;
 
-    if (most < 1 || most > 1024 ||
-        !(list = hr__alloc(NULL, (size_t)most * sizeof(*list))))
-        return;
-    memset(list, 0, (size_t)most * sizeof(*list));
-    if (!va->api.vaQueryImageFormats(va->display, list, &n))
-        for (int i = 0; i < n && i < most && i < VA_MAX_IMAGE_FORMATS; i++)
-            va->facts.images[va->facts.num_images++] = list[i];
-    hr__free(list);
+    if (va->api.vaMaxNumImageFormats(va->display) > VA_MAX_IMAGE_FORMATS ||
+        va->api.vaQueryImageFormats(va->display, f->images, &f->num_images) ||
+        f->num_images > VA_MAX_IMAGE_FORMATS)
+        f->num_images = 0;
 }
 
 static int limit(int value, int other, int none)
@@ -281,26 +243,21 @@ bool va_config_open(struct va *va, struct va_fault *fault)
 {
     const char *vendor = va->api.vaQueryVendorString(va->display);
 
-    if (!va->known) {
+    if (!va->have_facts) {
         snprintf(va->facts.vendor, sizeof(va->facts.vendor), "%s",
                  vendor ? vendor : "");
         va->facts.driver = va_driver_of(va->facts.vendor);
     }
     if (!has_entrypoint(va, VAProfileJPEGBaseline, VAEntrypointVLD))
-        return fail(fault, "the driver", "it does not decode JPEG");
+        return va_wrong(fault, "the driver: it does not decode JPEG");
     // As FFmpeg: without attributes, the surface's format decides.
-    va->config = VA_INVALID_ID;
-    if (va_failed(fault,
-                  va->api.vaCreateConfig(va->display, VAProfileJPEGBaseline,
-                                         VAEntrypointVLD, NULL, 0, &va->config),
-                  "vaCreateConfig")) {
-        va->config = VA_INVALID_ID;
+    if (!va_make_config(va, VAProfileJPEGBaseline, VAEntrypointVLD, &va->config,
+                        fault))
         return false;
-    }
-    // Opened again, it is what it was: others read the facts meanwhile.
-    if (va->known || query(va, fault)) {
+    // The facts do not change any more: other threads read them.
+    if (va->have_facts || query(va, fault)) {
         va_vpp_open(va);
-        return va->known = true;
+        return va->have_facts = true;
     }
     va_config_close(va);
     return false;
@@ -308,9 +265,7 @@ bool va_config_open(struct va *va, struct va_fault *fault)
 
 void va_config_close(struct va *va)
 {
-    if (va->config != VA_INVALID_ID)
-        va->api.vaDestroyConfig(va->display, va->config);
-    va->config = VA_INVALID_ID;
+    va_drop_config(va, &va->config);
     va_vpp_close(va);
 }
 
@@ -340,15 +295,8 @@ bool va_context_open(struct va *va, int w, int h, struct va_fault *fault)
     w = grown(va->context_w, w, va->facts.max_w);
     h = grown(va->context_h, h, va->facts.max_h);
     va_context_close(va);
-    // Without targets: surfaces come and go with the sizes of pictures.
-    if (va_failed(fault,
-                  va->api.vaCreateContext(va->display, va->config, w, h,
-                                          VA_PROGRESSIVE, NULL, 0,
-                                          &va->context),
-                  "vaCreateContext")) {
-        va->context = VA_INVALID_ID;
+    if (!va_make_context(va, va->config, w, h, &va->context, fault))
         return false;
-    }
     va->context_w = w;
     va->context_h = h;
     return true;
@@ -356,8 +304,6 @@ bool va_context_open(struct va *va, int w, int h, struct va_fault *fault)
 
 void va_context_close(struct va *va)
 {
-    if (va->context != VA_INVALID_ID)
-        va->api.vaDestroyContext(va->display, va->context);
-    va->context = VA_INVALID_ID;
+    va_drop_context(va, &va->context);
     va->context_w = va->context_h = 0;
 }

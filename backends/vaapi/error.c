@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// VA-API's codes: their names, and what they mean here. The one place where
-// they are translated.
+// VA-API's codes: their names, and what they mean here. They are translated
+// nowhere else.
 #include <stdio.h>
 
 #include "backends/vaapi/vaapi.h"
 
-// LOST: nothing made on this context will work again. DAMAGED: the driver
-// speaks of the file, not of itself.
+// LOST: nothing that was made on this context will work again. DAMAGED: the
+// file is at fault, not the driver.
 static const struct {
     VAStatus code;
     const char *name;
@@ -51,34 +51,37 @@ static const struct {
 #undef X
 };
 
-const char *va_error_name(VAStatus code, char number[24])
-{
-    for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)
-        if (codes[i].code == code)
-            return codes[i].name;
-    snprintf(number, 24, "VA-API error %#x", (unsigned)code);
-    return number;
-}
-
-unsigned va_error_why(VAStatus code)
-{
-    for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)
-        if (codes[i].code == code)
-            return codes[i].why;
-    return HR_WHY_FAILED;
-}
-
 bool va_failed(struct va_fault *fault, VAStatus code, const char *call)
 {
-    char number[24];
+    enum { NUM = sizeof(codes) / sizeof(*codes) };
+    size_t i = 0;
 
     if (code == VA_STATUS_SUCCESS)
         return false;
     // The first one counts; what follows is a consequence.
-    if (!fault->why) {
-        fault->why = va_error_why(code);
+    if (fault->why)
+        return true;
+    while (i < NUM && codes[i].code != code)
+        i++;
+    fault->why = i < NUM ? codes[i].why : HR_WHY_FAILED;
+    if (i < NUM)
         snprintf(fault->text, sizeof(fault->text), "%s: %s", call,
-                 va_error_name(code, number));
-    }
+                 codes[i].name);
+    else
+        snprintf(fault->text, sizeof(fault->text), "%s: VA-API error %#x", call,
+                 (unsigned)code);
     return true;
+}
+
+bool va_wrong(struct va_fault *fault, const char *fmt, ...)
+{
+    va_list args;
+
+    if (fault->why)
+        return false;
+    fault->why = HR_WHY_FAILED;
+    va_start(args, fmt);
+    vsnprintf(fault->text, sizeof(fault->text), fmt, args);
+    va_end(args);
+    return false;
 }

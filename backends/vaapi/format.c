@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Surfaces: which fourcc a picture of a kind is decoded to, and where each
-// component's samples lie in an image of it.
+// Surface formats: the fourcc that a picture of a kind is decoded to, its
+// planes, and where each component's samples lie in an image.
 #include <string.h>
 
 #include "backends/vaapi/vaapi.h"
@@ -68,20 +68,19 @@ static bool surface_of(enum va_kind kind, unsigned rt_formats,
     return false;
 }
 
-bool va_kind_surface(enum va_kind kind, unsigned rt_formats,
+void va_kind_surface(enum va_kind kind, unsigned rt_formats,
                      const uint32_t *fourccs, int n,
                      struct va_surface_kind *out)
 {
     *out = (struct va_surface_kind){0};
-    return surface_of(kind, rt_formats, fourccs, n, out) ||
-           (kind == VA_KIND_GRAY &&
-            surface_of(VA_KIND_420, rt_formats, fourccs, n, out));
+    if (!surface_of(kind, rt_formats, fourccs, n, out) && kind == VA_KIND_GRAY)
+        surface_of(VA_KIND_420, rt_formats, fourccs, n, out);
 }
 
 // ---- Samples ---------------------------------------------------------------
 
-// Which kind an image of this fourcc holds; grey is the luma of any. Planes as
-// the VAImage numbers them.
+// The kind that an image of this fourcc holds; grey is the luma of any. Planes
+// have the numbers that they have in the VAImage.
 static const struct {
     uint32_t fourcc;
     enum va_kind kind;
@@ -126,10 +125,36 @@ enum va_kind va_fourcc_kind(uint32_t fourcc)
     return VA_KIND_NONE;
 }
 
-void va_kind_pixels(enum va_kind kind, int c, int *w, int *h)
+struct hr_info va_kind_info(enum va_kind kind, int w, int h)
 {
-    *w = c ? kinds[kind].h : 1;
-    *h = c ? kinds[kind].v : 1;
+    return (struct hr_info){.width = w,
+                            .height = h,
+                            .components = kinds[kind].components,
+                            .h = {kinds[kind].h, 1, 1},
+                            .v = {kinds[kind].v, 1, 1}};
+}
+
+void va_plan_planes(const struct hr_info *info, struct hr__planes *p)
+{
+    *p = (struct hr__planes){.num_components = (uint32_t)info->components,
+                             .color = (uint32_t)info->color,
+                             .h_max = 1,
+                             .v_max = 1,
+                             .w = (uint32_t)info->width,
+                             .h = (uint32_t)info->height};
+    for (uint32_t i = 0; i < p->num_components; i++) {
+        // The factors of the only component mean nothing.
+        p->comp[i].h = p->num_components == 1 ? 1 : info->h[i];
+        p->comp[i].v = p->num_components == 1 ? 1 : info->v[i];
+        p->h_max = p->comp[i].h > p->h_max ? p->comp[i].h : p->h_max;
+        p->v_max = p->comp[i].v > p->v_max ? p->comp[i].v : p->v_max;
+    }
+    for (uint32_t i = 0; i < p->num_components; i++) {
+        struct hr__plane *c = &p->comp[i];
+
+        c->width = c->cols = (p->w * c->h + p->h_max - 1) / p->h_max;
+        c->height = c->rows = (p->h * c->v + p->v_max - 1) / p->v_max;
+    }
 }
 
 void va_fourcc_text(uint32_t fourcc, char text[8])

@@ -71,7 +71,7 @@ void va_offer(struct hr__engine *e, const struct hr__picture *pic,
         out->why = va_jpeg_read(pic->data, pic->size, &pic->info, &jpeg);
     if (out->why)
         return;
-    out->why = hr__guard_ask(&va->guard, VA_SLOTS);
+    out->why = hr__guard_ask(&va->guard, VA_FRAMES);
     if (out->why)
         return;
     out->spans = TO_PLANES;
