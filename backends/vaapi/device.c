@@ -108,9 +108,12 @@ static void init(struct va *va, struct hr__engine *e)
     va->config = va->context = VA_INVALID_ID;
     va->vpp.config = va->vpp.context = VA_INVALID_ID;
     for (int i = 0; i < VA_FRAMES; i++) {
-        va->frames[i].va = va;
-        va->frames[i].surface = VA_INVALID_ID;
-        va->frames[i].out.surface = VA_INVALID_ID;
+        struct va_frame *f = &va->frames[i];
+
+        f->va = va;
+        f->surface = VA_INVALID_ID;
+        f->image.image_id = f->derived.image_id = VA_INVALID_ID;
+        f->out = VA_NO_OUTPUT;
     }
 }
 

@@ -60,8 +60,7 @@ static bool open_node(struct va *va, const char *path, struct va_fault *fault)
         va->api.vaSetInfoCallback(va->display, on_info, va);
     // From here on vaTerminate() frees what it made, whatever it says.
     va->initialized = true;
-    if (va_failed(fault, va->api.vaInitialize(va->display, &major, &minor),
-                  "vaInitialize"))
+    if (!VA_OK(va, fault, vaInitialize, &major, &minor))
         return false;
     if (va->have_facts)
         return true;
@@ -215,11 +214,8 @@ static bool query(struct va *va, struct va_fault *fault)
 
     f->num_fourccs = f->num_images = 0;
     f->min_w = f->min_h = f->max_w = f->max_h = 0;
-    if (va_failed(fault,
-                  va->api.vaGetConfigAttributes(va->display,
-                                                VAProfileJPEGBaseline,
-                                                VAEntrypointVLD, attributes, 3),
-                  "vaGetConfigAttributes") ||
+    if (!VA_OK(va, fault, vaGetConfigAttributes, VAProfileJPEGBaseline,
+               VAEntrypointVLD, attributes, 3) ||
         !query_surfaces(va, fault))
         return false;
     query_images(va);

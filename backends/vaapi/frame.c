@@ -122,20 +122,16 @@ static void count_bytes(struct va *va, int64_t change)
     hr__engine_ref_bytes(&va->guard.ref, change);
 }
 
-void va_drop_surface(struct va *va, struct va_frame *frame)
+void va_empty_frame(struct va *va, struct va_frame *frame)
 {
-    if (frame->have_image) {
-        va->api.vaDestroyImage(va->display, frame->image.image_id);
+    if (frame->image.image_id != VA_INVALID_ID)
         hr__engine_ref_bytes(&va->guard.ref, -(int64_t)frame->image.data_size);
-    }
-    frame->have_image = false;
+    va_drop_image(va, &frame->image);
     frame->shared = (struct hr__external){0};
     va_vpp_drop(va, &frame->out);
-    if (frame->surface == VA_INVALID_ID)
-        return;
-    va->api.vaDestroySurfaces(va->display, &frame->surface, 1);
-    frame->surface = VA_INVALID_ID;
-    count_bytes(va, -bytes_of(&frame->key));
+    if (frame->surface != VA_INVALID_ID)
+        count_bytes(va, -bytes_of(&frame->key));
+    va_drop_surface(va, &frame->surface);
 }
 
 // Surfaces of free frames make room for a new one. No other thread takes a
@@ -149,7 +145,7 @@ static void make_room(struct va *va, int64_t bytes)
         is_free = va->frames[i].state == VA_FREE;
         va_unlock(va);
         if (is_free && va->surface_bytes + bytes > MOST_BYTES)
-            va_drop_surface(va, &va->frames[i]);
+            va_empty_frame(va, &va->frames[i]);
     }
 }
 
@@ -158,7 +154,7 @@ bool va_fit_surface(struct va *va, struct va_frame *frame,
 {
     if (frame->surface != VA_INVALID_ID && same(&frame->key, key))
         return true;
-    va_drop_surface(va, frame);
+    va_empty_frame(va, frame);
     make_room(va, bytes_of(key));
     if (!va_make_surface(va, key->rt_format, key->fourcc, key->w, key->h,
                          &frame->surface, fault))

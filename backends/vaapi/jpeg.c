@@ -138,8 +138,12 @@ static bool largest_is(const uint8_t *values, unsigned n, uint8_t most)
 
 static unsigned read_dht(struct reader *r, const uint8_t *p, size_t n)
 {
+    VAHuffmanTableBufferJPEGBaseline *h = &r->out->huffman;
+
     while (n) {
         unsigned index = p[0] & 15, ac = p[0] >> 4, count = 0, longest = 0;
+        unsigned most = ac ? AC_VALUES : DC_VALUES;
+        uint8_t *values;
 
         if (n < 17 || ac > 1 || index > 3)
             return HR_WHY_DAMAGED;
@@ -153,24 +157,15 @@ static unsigned read_dht(struct reader *r, const uint8_t *p, size_t n)
         if (!ac && !largest_is(p + 17, count, 11))
             return HR_WHY_TABLES;
         // iHD keeps 12 lengths of DC codes only.
-        if (index > 1 || count > (ac ? AC_VALUES : DC_VALUES) ||
-            (!ac && longest > DC_VALUES))
+        if (index > 1 || count > most || (!ac && longest > DC_VALUES))
             return HR_WHY_TABLES;
-        if (ac) {
-            memcpy(r->out->huffman.huffman_table[index].num_ac_codes, p + 1,
-                   16);
-            memset(r->out->huffman.huffman_table[index].ac_values, 0,
-                   AC_VALUES);
-            memcpy(r->out->huffman.huffman_table[index].ac_values, p + 17,
-                   count);
-        } else {
-            memcpy(r->out->huffman.huffman_table[index].num_dc_codes, p + 1,
-                   16);
-            memset(r->out->huffman.huffman_table[index].dc_values, 0,
-                   DC_VALUES);
-            memcpy(r->out->huffman.huffman_table[index].dc_values, p + 17,
-                   count);
-        }
+        memcpy(ac ? h->huffman_table[index].num_ac_codes
+                  : h->huffman_table[index].num_dc_codes,
+               p + 1, 16);
+        values = ac ? h->huffman_table[index].ac_values
+                    : h->huffman_table[index].dc_values;
+        memset(values, 0, most);
+        memcpy(values, p + 17, count);
         p += 17 + count;
         n -= 17 + count;
     }

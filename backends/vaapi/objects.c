@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver's objects: how configurations, contexts, surfaces and images are
-// made, and how an image's bytes are reached.
+// made and used.
 #include <string.h>
 
 #include "backends/vaapi/vaapi.h"
@@ -10,10 +10,7 @@
 bool va_make_config(struct va *va, VAProfile profile, VAEntrypoint entrypoint,
                     VAConfigID *out, struct va_fault *fault)
 {
-    if (!va_failed(fault,
-                   va->api.vaCreateConfig(va->display, profile, entrypoint,
-                                          NULL, 0, out),
-                   "vaCreateConfig"))
+    if (VA_OK(va, fault, vaCreateConfig, profile, entrypoint, NULL, 0, out))
         return true;
     *out = VA_INVALID_ID;
     return false;
@@ -30,10 +27,8 @@ void va_drop_config(struct va *va, VAConfigID *config)
 bool va_make_context(struct va *va, VAConfigID config, int w, int h,
                      VAContextID *out, struct va_fault *fault)
 {
-    if (!va_failed(fault,
-                   va->api.vaCreateContext(va->display, config, w, h,
-                                           VA_PROGRESSIVE, NULL, 0, out),
-                   "vaCreateContext"))
+    if (VA_OK(va, fault, vaCreateContext, config, w, h, VA_PROGRESSIVE, NULL, 0,
+              out))
         return true;
     *out = VA_INVALID_ID;
     return false;
@@ -53,10 +48,7 @@ unsigned va_query_attributes(struct va *va, VAConfigID config,
     unsigned n = VA_MAX_ATTRIBUTES;
 
     memset(list, 0, n * sizeof(*list));
-    if (va_failed(fault,
-                  va->api.vaQuerySurfaceAttributes(va->display, config, list,
-                                                   &n),
-                  "vaQuerySurfaceAttributes") ||
+    if (!VA_OK(va, fault, vaQuerySurfaceAttributes, config, list, &n) ||
         n > VA_MAX_ATTRIBUTES)
         return 0;
     return n;
@@ -73,14 +65,18 @@ bool va_make_surface(struct va *va, unsigned rt_format, uint32_t fourcc, int w,
 
     format.value.type = VAGenericValueTypeInteger;
     format.value.value.i = (int)fourcc;
-    if (!va_failed(fault,
-                   va->api.vaCreateSurfaces(va->display, rt_format, (unsigned)w,
-                                            (unsigned)h, out, 1,
-                                            named ? &format : NULL, named),
-                   "vaCreateSurfaces"))
+    if (VA_OK(va, fault, vaCreateSurfaces, rt_format, (unsigned)w, (unsigned)h,
+              out, 1, named ? &format : NULL, named))
         return true;
     *out = VA_INVALID_ID;
     return false;
+}
+
+void va_drop_surface(struct va *va, VASurfaceID *surface)
+{
+    if (*surface != VA_INVALID_ID)
+        va->api.vaDestroySurfaces(va->display, surface, 1);
+    *surface = VA_INVALID_ID;
 }
 
 const VAImageFormat *va_image_format(const struct va *va, uint32_t fourcc)
@@ -100,9 +96,17 @@ bool va_make_image(struct va *va, uint32_t fourcc, int w, int h, VAImage *out,
     if (!format)
         return va_wrong(fault, "the driver has no image of that format");
     copy = *format;
-    return !va_failed(fault,
-                      va->api.vaCreateImage(va->display, &copy, w, h, out),
-                      "vaCreateImage");
+    if (VA_OK(va, fault, vaCreateImage, &copy, w, h, out))
+        return true;
+    out->image_id = VA_INVALID_ID;
+    return false;
+}
+
+void va_drop_image(struct va *va, VAImage *image)
+{
+    if (image->image_id != VA_INVALID_ID)
+        va->api.vaDestroyImage(va->display, image->image_id);
+    image->image_id = VA_INVALID_ID;
 }
 
 bool va_map_image(struct va *va, const VAImage *image, uint8_t **data,
@@ -110,8 +114,7 @@ bool va_map_image(struct va *va, const VAImage *image, uint8_t **data,
 {
     void *at = NULL;
 
-    if (va_failed(fault, va->api.vaMapBuffer(va->display, image->buf, &at),
-                  "vaMapBuffer"))
+    if (!VA_OK(va, fault, vaMapBuffer, image->buf, &at))
         return false;
     if ((*data = at))
         return true;
@@ -119,12 +122,30 @@ bool va_map_image(struct va *va, const VAImage *image, uint8_t **data,
     return va_wrong(fault, "vaMapBuffer gave no memory");
 }
 
-bool va_get_image(struct va *va, VASurfaceID surface, int w, int h,
-                  const VAImage *image, struct va_fault *fault)
+// ---- One pass of a context -------------------------------------------------
+
+bool va_render(struct va *va, VAContextID context, VASurfaceID target,
+               const struct va_buffer *buffers, int n, int first,
+               struct va_fault *fault)
 {
-    return !va_failed(fault,
-                      va->api.vaGetImage(va->display, surface, 0, 0,
-                                         (unsigned)w, (unsigned)h,
-                                         image->image_id),
-                      "vaGetImage");
+    VABufferID ids[VA_MAX_BUFFERS];
+    int made = 0;
+    bool ok;
+
+    while (made < n && VA_OK(va, fault, vaCreateBuffer, context,
+                             buffers[made].type, (unsigned)buffers[made].size,
+                             1, buffers[made].data, &ids[made]))
+        made++;
+    ok = made == n && VA_OK(va, fault, vaBeginPicture, context, target);
+    if (ok) {
+        ok = VA_OK(va, fault, vaRenderPicture, context, ids, first) &&
+             (n == first || VA_OK(va, fault, vaRenderPicture, context,
+                                  ids + first, n - first));
+        // Also after a failure, or the context stays in the picture.
+        ok = VA_OK(va, fault, vaEndPicture, context) && ok;
+    }
+    // The driver has what it needs.
+    for (int i = 0; i < made; i++)
+        va->api.vaDestroyBuffer(va->display, ids[i]);
+    return ok;
 }

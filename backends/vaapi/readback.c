@@ -69,33 +69,25 @@ bool va_place(struct va *va, enum va_kind kind, struct hr__planes *planes,
 static bool derive(struct va *va, struct va_frame *frame,
                    struct va_fault *fault)
 {
-    frame->have_derived = !va_failed(
-        fault,
-        va->api.vaDeriveImage(va->display, frame->surface, &frame->derived),
-        "vaDeriveImage");
-    return frame->have_derived &&
-           va_place(va, frame->kind, &frame->planes, &frame->derived, fault);
+    if (!VA_OK(va, fault, vaDeriveImage, frame->surface, &frame->derived)) {
+        frame->derived.image_id = VA_INVALID_ID;
+        return false;
+    }
+    return va_place(va, frame->kind, &frame->planes, &frame->derived, fault);
 }
 
 static bool get(struct va *va, struct va_frame *frame, struct va_fault *fault)
 {
     int w = frame->key.w, h = frame->key.h;
 
-    if (!frame->have_image) {
+    if (frame->image.image_id == VA_INVALID_ID) {
         if (!va_make_image(va, frame->key.fourcc, w, h, &frame->image, fault))
             return false;
-        frame->have_image = true;
         hr__engine_ref_bytes(&va->guard.ref, (int64_t)frame->image.data_size);
     }
     return va_place(va, frame->kind, &frame->planes, &frame->image, fault) &&
-           va_get_image(va, frame->surface, w, h, &frame->image, fault);
-}
-
-static void drop_derived(struct va *va, struct va_frame *frame)
-{
-    if (frame->have_derived)
-        va->api.vaDestroyImage(va->display, frame->derived.image_id);
-    frame->have_derived = false;
+           VA_OK(va, fault, vaGetImage, frame->surface, 0, 0, (unsigned)w,
+                 (unsigned)h, frame->image.image_id);
 }
 
 static bool map_by(struct va *va, struct va_frame *frame, enum va_rung rung,
@@ -110,7 +102,7 @@ static bool map_by(struct va *va, struct va_frame *frame, enum va_rung rung,
         va_count_rung(va, rung);
         return true;
     }
-    drop_derived(va, frame);
+    va_drop_image(va, &frame->derived);
     return false;
 }
 
@@ -133,7 +125,9 @@ bool va_map(struct va *va, struct va_frame *frame, uint8_t **data, size_t *size,
 
 void va_unmap(struct va *va, struct va_frame *frame)
 {
-    va->api.vaUnmapBuffer(va->display, frame->have_derived ? frame->derived.buf
-                                                           : frame->image.buf);
-    drop_derived(va, frame);
+    bool derived = frame->derived.image_id != VA_INVALID_ID;
+
+    va->api.vaUnmapBuffer(va->display,
+                          derived ? frame->derived.buf : frame->image.buf);
+    va_drop_image(va, &frame->derived);
 }

@@ -68,7 +68,7 @@ static bool take_bytes(struct va *va, struct va_frame *frame,
 void va_close_all(struct va *va)
 {
     for (int i = 0; i < va->num_frames; i++)
-        va_drop_surface(va, &va->frames[i]);
+        va_empty_frame(va, &va->frames[i]);
     va_context_close(va);
     va_config_close(va);
     va_display_close(va);

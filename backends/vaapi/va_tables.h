@@ -43,7 +43,8 @@
     X(vaCreateImage) \
     X(vaDeriveImage) \
     X(vaDestroyImage) \
-    X(vaGetImage)
+    X(vaGetImage) \
+    X(vaErrorStr)
 // A library may lack these.
 #define VA_OPTIONAL_ENTRY_POINTS(X) \
     X(vaSyncSurface2) \
@@ -77,7 +78,8 @@ struct va_fault {
 
 // True unless code is VA_STATUS_SUCCESS; then the fault says so, if it is the
 // first.
-bool va_failed(struct va_fault *fault, VAStatus code, const char *call);
+bool va_failed(const struct va_api *api, struct va_fault *fault, VAStatus code,
+               const char *call);
 // Always false: something else went wrong, which is said if it is the first.
 bool va_wrong(struct va_fault *fault, const char *fmt, ...) HR_PRINTF(2, 3);
 

@@ -106,19 +106,19 @@ struct va_key {
 struct va_output {
     VASurfaceID surface;
     VAImage image;
-    bool have_image;
     int w, h;
 };
+#define VA_NO_OUTPUT                              \
+    ((struct va_output){.surface = VA_INVALID_ID, \
+                        .image.image_id = VA_INVALID_ID})
 
 // A picture on its way, and its surface.
 struct va_frame {
     struct va *va;
     struct va_key key;    // of its surface
-    VASurfaceID surface;  // VA_INVALID_ID: none
+    VASurfaceID surface;  // VA_INVALID_ID: none; as the ids of images
     VAImage image;        // for GetImage, of the same size
-    bool have_image;      // it is there
     VAImage derived;      // while the surface is mapped
-    bool have_derived;
     uint64_t used;  // number of the last picture, for choosing which one goes
     enum va_kind kind;
     struct hr__planes planes;
@@ -260,6 +260,10 @@ void va_log(struct va *va, enum hr_log_level level, const char *fmt, ...)
 // False: barred; call nothing (but leave), return at once.
 bool va_enter(struct va *va, int lane);
 bool va_leave(struct va *va, int lane);
+// One call with va->display. True: it went well; else the fault says so.
+#define VA_OK(va, fault, call, ...)                                            \
+    (!va_failed(&(va)->api, fault, (va)->api.call((va)->display, __VA_ARGS__), \
+                #call))
 
 // ---- objects.c ---------------------------------------------------------------
 
@@ -277,16 +281,26 @@ unsigned va_query_attributes(struct va *va, VAConfigID config,
                              struct va_fault *fault);
 bool va_make_surface(struct va *va, unsigned rt_format, uint32_t fourcc, int w,
                      int h, VASurfaceID *out, struct va_fault *fault);
+void va_drop_surface(struct va *va, VASurfaceID *surface);
 // NULL: the driver has none.
 const VAImageFormat *va_image_format(const struct va *va, uint32_t fourcc);
 bool va_make_image(struct va *va, uint32_t fourcc, int w, int h, VAImage *out,
                    struct va_fault *fault);
-// A surface's samples into the image.
-bool va_get_image(struct va *va, VASurfaceID surface, int w, int h,
-                  const VAImage *image, struct va_fault *fault);
+void va_drop_image(struct va *va, VAImage *image);
 // *data: the image's bytes. Unmap its buffer afterwards.
 bool va_map_image(struct va *va, const VAImage *image, uint8_t **data,
                   struct va_fault *fault);
+// One pass of a context into the target: of n buffers, the first in one call,
+// the others, if there are more, in another.
+enum { VA_MAX_BUFFERS = 5 };
+struct va_buffer {
+    VABufferType type;
+    size_t size;
+    void *data;
+};
+bool va_render(struct va *va, VAContextID context, VASurfaceID target,
+               const struct va_buffer *buffers, int n, int first,
+               struct va_fault *fault);
 
 // ---- vpp.c, vpp_open.c -------------------------------------------------------
 
@@ -394,7 +408,7 @@ void va_picture_failed(struct va *va, struct va_frame *frame,
 // On the driver thread: gives the frame a surface of that key.
 bool va_fit_surface(struct va *va, struct va_frame *frame,
                     const struct va_key *key, struct va_fault *fault);
-void va_drop_surface(struct va *va, struct va_frame *frame);
+void va_empty_frame(struct va *va, struct va_frame *frame);
 
 // ---- decode.c ----------------------------------------------------------------
 

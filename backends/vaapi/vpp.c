@@ -63,11 +63,9 @@ static int64_t output_bytes(const struct va_output *o)
 void va_vpp_drop(struct va *va, struct va_output *o)
 {
     hr__engine_ref_bytes(&va->guard.ref, -output_bytes(o));
-    if (o->have_image)
-        va->api.vaDestroyImage(va->display, o->image.image_id);
-    if (o->surface != VA_INVALID_ID)
-        va->api.vaDestroySurfaces(va->display, &o->surface, 1);
-    *o = (struct va_output){.surface = VA_INVALID_ID};
+    va_drop_image(va, &o->image);
+    va_drop_surface(va, &o->surface);
+    *o = VA_NO_OUTPUT;
 }
 
 bool va_vpp_fit(struct va *va, struct va_output *o, int w, int h,
@@ -80,7 +78,7 @@ bool va_vpp_fit(struct va *va, struct va_output *o, int w, int h,
     va_vpp_drop(va, o);
     if (!va_make_surface(va, VA_RT_FORMAT_RGB32, fourcc, w, h, &o->surface,
                          fault) ||
-        !(o->have_image = va_make_image(va, fourcc, w, h, &o->image, fault))) {
+        !va_make_image(va, fourcc, w, h, &o->image, fault)) {
         va_vpp_drop(va, o);
         return false;
     }
@@ -111,30 +109,10 @@ bool va_vpp_run(struct va *va, VASurfaceID from, const VARectangle *crop,
             .chroma_sample_location = VA_CHROMA_SITING_VERTICAL_CENTER |
                                       VA_CHROMA_SITING_HORIZONTAL_CENTER,
             .color_range = VA_SOURCE_RANGE_FULL}};
-    VABufferID id = VA_INVALID_ID;
-    bool ok;
+    struct va_buffer buffer = {VAProcPipelineParameterBufferType, sizeof(p),
+                               &p};
 
-    if (va_failed(fault,
-                  va->api.vaCreateBuffer(va->display, va->vpp.context,
-                                         VAProcPipelineParameterBufferType,
-                                         sizeof(p), 1, &p, &id),
-                  "vaCreateBuffer (pipeline)"))
-        return false;
-    ok = !va_failed(
-        fault, va->api.vaBeginPicture(va->display, va->vpp.context, o->surface),
-        "vaBeginPicture (RGB)");
-    if (ok) {
-        ok = !va_failed(fault,
-                        va->api.vaRenderPicture(va->display, va->vpp.context,
-                                                &id, 1),
-                        "vaRenderPicture (RGB)");
-        ok = !va_failed(fault,
-                        va->api.vaEndPicture(va->display, va->vpp.context),
-                        "vaEndPicture (RGB)") &&
-             ok;
-    }
-    va->api.vaDestroyBuffer(va->display, id);
-    return ok;
+    return va_render(va, va->vpp.context, o->surface, &buffer, 1, 1, fault);
 }
 
 bool va_vpp_map(struct va *va, const struct va_output *o, uint8_t **data,
@@ -146,7 +124,8 @@ bool va_vpp_map(struct va *va, const struct va_output *o, uint8_t **data,
         image->offsets[0] + (uint64_t)image->pitches[0] * (unsigned)o->h >
             image->data_size)
         return va_wrong(fault, "the RGB image is too small");
-    if (!va_get_image(va, o->surface, o->w, o->h, image, fault) ||
+    if (!VA_OK(va, fault, vaGetImage, o->surface, 0, 0, (unsigned)o->w,
+               (unsigned)o->h, image->image_id) ||
         !va_map_image(va, image, data, fault))
         return false;
     *data += image->offsets[0];

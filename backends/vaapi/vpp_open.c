@@ -46,13 +46,10 @@ static bool pass(struct va *va, struct trial *t, unsigned mirror)
         return false;
     paint(t, data);
     va->api.vaUnmapBuffer(va->display, image->buf);
-    if (va_failed(fault,
-                  va->api.vaPutImage(va->display, t->source, image->image_id, 0,
-                                     0, SIDE, SIDE, 0, 0, SIDE, SIDE),
-                  "vaPutImage") ||
+    if (!VA_OK(va, fault, vaPutImage, t->source, image->image_id, 0, 0, SIDE,
+               SIDE, 0, 0, SIDE, SIDE) ||
         !va_vpp_run(va, t->source, NULL, mirror, &t->out, fault) ||
-        va_failed(fault, va->api.vaSyncSurface(va->display, t->out.surface),
-                  "vaSyncSurface") ||
+        !VA_OK(va, fault, vaSyncSurface, t->out.surface) ||
         !va_vpp_map(va, &t->out, &data, fault))
         return false;
     va_vpp_pack(va, &t->out, data, t->pixels);
@@ -132,9 +129,9 @@ static unsigned try_kind(struct va *va, struct trial *t)
     if (va_make_image(va, form->fourcc, SIDE, SIDE, &t->image, &t->fault)) {
         if (va_place(va, t->kind, &t->planes, &t->image, &t->fault))
             right = judge(va, t);
-        va->api.vaDestroyImage(va->display, t->image.image_id);
+        va_drop_image(va, &t->image);
     }
-    va->api.vaDestroySurfaces(va->display, &t->source, 1);
+    va_drop_surface(va, &t->source);
     return right;
 }
 
@@ -162,7 +159,7 @@ static bool try_kinds(struct va *va, unsigned kinds, struct va_fault *fault)
     if (!t)
         return va_wrong(fault, "out of memory");
     memset(t, 0, sizeof(*t));
-    t->out.surface = VA_INVALID_ID;
+    t->out = VA_NO_OUTPUT;
     ok = va_vpp_fit(va, &t->out, SIDE, SIDE, fault);
     for (int k = 0; k < VA_KINDS && ok; k++) {
         if (!(kinds >> k & 1))

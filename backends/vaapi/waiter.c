@@ -171,7 +171,8 @@ static void ask_for_errors(struct va *va, struct va_frame *frame,
                                     VA_STATUS_ERROR_DECODING_ERROR, &info) ||
         !(list = info) || list->status == -1)
         return;
-    va_failed(fault, VA_STATUS_ERROR_DECODING_ERROR, "vaQuerySurfaceError");
+    va_failed(&va->api, fault, VA_STATUS_ERROR_DECODING_ERROR,
+              "vaQuerySurfaceError");
     va_log(va, HR_LOG_INFO, "blocks %u .. %u of a picture are damaged",
            list->start_mb, list->end_mb);
 }
@@ -220,7 +221,7 @@ static bool deliver(struct va *va, struct va_frame *frame, VAStatus status)
     bool ok, may, shared;
 
     may = va_enter(va, VA_WAITER);
-    va_failed(&fault, status, "vaSyncSurface");
+    va_failed(&va->api, &fault, status, "vaSyncSurface");
     if (may)
         ask_for_errors(va, frame, &fault);
     ok = may && !fault.why;
