@@ -564,10 +564,6 @@ void hr__test_probe_limits(int64_t span_ns, int64_t job_ns, int64_t total_ns);
 void hr__device_offer(struct hr__device *dev, int i,
                       const struct hr__picture *pic, struct hr__offer *out);
 
-// kind.c
-// The kind of a JPEG, enum hr_jpeg_kind; -1: none of them.
-int hr__jpeg_kind(const struct hr_info *info);
-
 // meter.c: the library's own reports, see service.h
 enum hr__wait { HR__WAIT_ROOM, HR__WAIT_RESULT };
 void hr__meter_engine(struct hr__engine *e);  // its name is known

@@ -90,6 +90,8 @@ void hr__engine_ref_device(struct hr__engine_ref *ref, const char *queue,
                            enum hr_part part, uint64_t batch, int64_t begin,
                            int64_t end);
 
+// The kind of a JPEG, enum hr_jpeg_kind; -1: none of them.
+int hr__jpeg_kind(const struct hr_info *info);
 // What keeps a JPEG decoder of whole scans, Huffman and 8 bits from it, besides
 // colours and chroma: HR_WHY_*; HR_WHY_FORMAT alone, if it is no JPEG.
 unsigned hr__why_not_baseline(const struct hr_info *info);

@@ -12,21 +12,21 @@
 // in a plane from its first byte on; '-' is a luma of the next pixel.
 static const struct {
     uint32_t fourcc;
-    enum va_kind kind;
+    enum hr_jpeg_kind kind;
     const char *planes[3];
 } formats[] = {
-    {VA_FOURCC_NV12, VA_KIND_420, {"Y", "UV"}},
-    {VA_FOURCC_NV21, VA_KIND_420, {"Y", "VU"}},
-    {VA_FOURCC_I420, VA_KIND_420, {"Y", "U", "V"}},
-    {VA_FOURCC_IYUV, VA_KIND_420, {"Y", "U", "V"}},
-    {VA_FOURCC_IMC3, VA_KIND_420, {"Y", "U", "V"}},
-    {VA_FOURCC_YV12, VA_KIND_420, {"Y", "V", "U"}},
-    {VA_FOURCC_422H, VA_KIND_422, {"Y", "U", "V"}},
-    {VA_FOURCC_YUY2, VA_KIND_422, {"YU-V"}},
-    {VA_FOURCC_UYVY, VA_KIND_422, {"UYV-"}},
-    {VA_FOURCC_422V, VA_KIND_440, {"Y", "U", "V"}},
-    {VA_FOURCC_444P, VA_KIND_444, {"Y", "U", "V"}},
-    {VA_FOURCC_411P, VA_KIND_411, {"Y", "U", "V"}},
+    {VA_FOURCC_NV12, HR_KIND_420, {"Y", "UV"}},
+    {VA_FOURCC_NV21, HR_KIND_420, {"Y", "VU"}},
+    {VA_FOURCC_I420, HR_KIND_420, {"Y", "U", "V"}},
+    {VA_FOURCC_IYUV, HR_KIND_420, {"Y", "U", "V"}},
+    {VA_FOURCC_IMC3, HR_KIND_420, {"Y", "U", "V"}},
+    {VA_FOURCC_YV12, HR_KIND_420, {"Y", "V", "U"}},
+    {VA_FOURCC_422H, HR_KIND_422, {"Y", "U", "V"}},
+    {VA_FOURCC_YUY2, HR_KIND_422, {"YU-V"}},
+    {VA_FOURCC_UYVY, HR_KIND_422, {"UYV-"}},
+    {VA_FOURCC_422V, HR_KIND_440, {"Y", "U", "V"}},
+    {VA_FOURCC_444P, HR_KIND_444, {"Y", "U", "V"}},
+    {VA_FOURCC_411P, HR_KIND_411, {"Y", "U", "V"}},
 };
 
 static void places(void)
@@ -125,7 +125,7 @@ static void passes(void)
     static struct va_frame frame;
     struct hr__picture pic = picture(cut, 3);
 
-    va.vpp.mirrors[VA_KIND_420] = ~0u;
+    va.vpp.mirrors[HR_KIND_420] = ~0u;
     va_vpp_plan(&frame, &pic);
     CHECK(frame.crop.x == 48 && frame.crop.y == 4 && frame.crop.width == 40 &&
               frame.crop.height == 32 && frame.mirror == VA_MIRROR_HORIZONTAL,

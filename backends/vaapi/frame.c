@@ -15,14 +15,6 @@ static bool same(const struct va_key *a, const struct va_key *b)
            a->w == b->w && a->h == b->h;
 }
 
-struct va_frame *va_find_frame(struct va *va, enum va_frame_state state)
-{
-    for (int i = 0; i < va->num_frames; i++)
-        if (va->frames[i].state == state)
-            return &va->frames[i];
-    return NULL;
-}
-
 int va_count_frames(const struct va *va, enum va_frame_state state)
 {
     int n = 0;
@@ -30,23 +22,6 @@ int va_count_frames(const struct va *va, enum va_frame_state state)
     for (int i = 0; i < va->num_frames; i++)
         n += va->frames[i].state == state;
     return n;
-}
-
-struct va_frame *va_oldest(struct va *va)
-{
-    struct va_frame *best = NULL;
-
-    for (int i = 0; i < va->num_frames; i++) {
-        struct va_frame *s = &va->frames[i];
-
-        if (s->state != VA_SUBMITTED)
-            continue;
-        // One that was given up comes last.
-        if (!best || (s->task && !best->task) ||
-            (!s->task == !best->task && s->number < best->number))
-            best = s;
-    }
-    return best;
 }
 
 // Best a frame with the right surface, then one without, then the one that has

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of drivers, by how their vendor string begins. Each line names
-// where it was learnt.
+// The table of drivers, by how their vendor string begins. Each entry names its
+// source.
 #include <string.h>
 
 #include "backends/vaapi/vaapi.h"
@@ -13,11 +13,12 @@ static const struct va_driver drivers[] = {
     // its GetImage breaks 4:2:2 (Chromium).
     {"Intel i965 driver", VA_QUIRK_NO_FOURCC | VA_QUIRK_DERIVE_FIRST, 0, 1},
     // Smallest side: rocJPEG. Its vaSyncSurface returns at once for decodes,
-    // GetImage waits: mesa src/gallium/frontends/va/surface.c. (YUV to RGB was
-    // of limited range for years, whatever one said, then of grey only not:
-    // postproc.c; that is for the probe to see.)
+    // GetImage waits: mesa src/gallium/frontends/va/surface.c. (For years its
+    // video processor took YUV for limited range, whatever it was told, later
+    // for grey only: postproc.c. vpp_open.c finds out.)
     {"Mesa Gallium driver", VA_QUIRK_SAFE | VA_QUIRK_NO_SYNC, 0, 64},
-    // elFarto/nvidia-vaapi-driver src/vabackend.c: surfaces of a decoder.
+    // The most surfaces of a decoder: elFarto/nvidia-vaapi-driver
+    // src/vabackend.c.
     {"VA-API NVDEC driver", VA_QUIRK_NO_VPP, 32, 1},
     {"", 0, 0, 1},
 };

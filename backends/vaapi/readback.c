@@ -28,7 +28,7 @@ void va_count_rung(struct va *va, enum va_rung rung)
 }
 
 // Fills in where component c lies; false if the image cannot hold it.
-static bool place(const VAImage *image, enum va_kind kind, int c,
+static bool place(const VAImage *image, enum hr_jpeg_kind kind, int c,
                   struct hr__plane *p)
 {
     struct va_samples s;
@@ -46,7 +46,7 @@ static bool place(const VAImage *image, enum va_kind kind, int c,
     return p->stride >= row && last < image->data_size;
 }
 
-bool va_place(struct va *va, enum va_kind kind, struct hr__planes *planes,
+bool va_place(struct va *va, enum hr_jpeg_kind kind, struct hr__planes *planes,
               const VAImage *image, struct va_fault *fault)
 {
     char fourcc[8];
@@ -58,7 +58,7 @@ bool va_place(struct va *va, enum va_kind kind, struct hr__planes *planes,
             continue;
         va_fourcc_text(image->format.fourcc, fourcc);
         va_log(va, HR_LOG_WARN, "a %s picture came as %s, %u planes",
-               va_kind_name(kind), fourcc, image->num_planes);
+               hr_jpeg_kind_name(kind), fourcc, image->num_planes);
         return va_wrong(fault, "the driver's image is not what it should be");
     }
     return true;

@@ -13,7 +13,7 @@ bool va_may_share(const struct va *va)
     unsigned quirks = va->facts.driver->quirks;
 
     return quirks & VA_QUIRK_SAFE && !(quirks & VA_QUIRK_NO_SYNC) &&
-           va->facts.kinds[VA_KIND_420].fourcc == VA_FOURCC_NV12 &&
+           va->facts.kinds[HR_KIND_420].fourcc == VA_FOURCC_NV12 &&
            !va->retired && !va->by_host;
 }
 

@@ -57,7 +57,7 @@ static bool take_bytes(struct va *va, struct va_frame *frame,
     }
     memcpy(frame->bytes, pic->data + frame->jpeg.scan_at, size);
     va_plan_planes(&pic->info, &frame->planes);
-    frame->kind = va_kind_of(&pic->info);
+    frame->kind = hr__jpeg_kind(&pic->info);
     if ((frame->pixels = frame->task->span.last == HR_RESAMPLE))
         va_vpp_plan(frame, pic);
     return true;
@@ -69,8 +69,6 @@ void va_close_all(struct va *va)
 {
     for (int i = 0; i < va->num_frames; i++)
         va_empty_frame(va, &va->frames[i]);
-    va_context_close(va);
-    va_config_close(va);
     va_display_close(va);
 }
 

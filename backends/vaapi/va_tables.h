@@ -105,22 +105,6 @@ const struct va_driver *va_driver_of(const char *vendor);
 
 // ---- format.c ----------------------------------------------------------------
 
-// JPEG kinds by their sampling, in the order of hr_jpeg_kind.
-enum va_kind {
-    VA_KIND_GRAY,
-    VA_KIND_420,
-    VA_KIND_422,
-    VA_KIND_440,
-    VA_KIND_444,
-    VA_KIND_411,
-    VA_KINDS,
-    VA_KIND_NONE = -1
-};
-
-// NONE: no media engine has surfaces for it.
-enum va_kind va_kind_of(const struct hr_info *info);
-const char *va_kind_name(enum va_kind kind);
-
 enum { VA_MAX_FORMATS = 32 };
 
 // The surfaces that a picture of that kind is decoded to, of the formats that a
@@ -129,7 +113,7 @@ struct va_surface_kind {
     unsigned rt_format;
     uint32_t fourcc;  // 0: no surface
 };
-void va_kind_surface(enum va_kind kind, unsigned rt_formats,
+void va_kind_surface(enum hr_jpeg_kind kind, unsigned rt_formats,
                      const uint32_t *fourccs, int n,
                      struct va_surface_kind *out);
 
@@ -138,14 +122,14 @@ void va_kind_surface(enum va_kind kind, unsigned rt_formats,
 struct va_samples {
     uint32_t plane, first, step;  // plane of the image, bytes
 };
-bool va_samples_of(uint32_t fourcc, enum va_kind kind, int c,
+bool va_samples_of(uint32_t fourcc, enum hr_jpeg_kind kind, int c,
                    struct va_samples *out);
-// The kind that a format is made for; NONE: no kind that we know.
-enum va_kind va_fourcc_kind(uint32_t fourcc);
+// The kind that a format is made for; -1: none of them.
+int va_fourcc_kind(uint32_t fourcc);
 // The planes of a picture, as large as they are, but not yet where they lie.
 void va_plan_planes(const struct hr_info *info, struct hr__planes *p);
 // The facts of a picture of that kind and size, as far as these functions ask.
-struct hr_info va_kind_info(enum va_kind kind, int w, int h);
+struct hr_info va_kind_info(enum hr_jpeg_kind kind, int w, int h);
 // "NV12"
 void va_fourcc_text(uint32_t fourcc, char text[8]);
 

@@ -11,13 +11,13 @@
 //   jpeg.c      a file's tables and scan, for the driver
 //   calls.c     around calls to libva: the guard, locks, the user's log
 //   objects.c   configurations, contexts, surfaces and images
+//   readback.c  one picture's samples, as the next engine reads them
+//   share.c     a surface as memory that the next engine reads itself; for the
+//               host, if that engine could not read it after all
+//   shared_display.c   the display in the hands of that engine's driver
 //   vpp.c       crop, scale, flip and colour by the driver (tier FAST)
 //   vpp_open.c  tests for which kinds of pictures that comes out right
 //   offer.c     which spans of a picture the engine takes
-//   readback.c  one picture's samples, as the next engine reads them
-//   shared_display.c   the display in the hands of that engine's driver
-//   share.c     a surface as memory that the next engine reads itself; for the
-//               host, if that engine could not read it after all
 //   display.c   a display, its capabilities, its context
 //   frame.c     frames: pictures on their way, each with its surface
 //   decode.c    one picture to the driver
@@ -73,8 +73,8 @@ struct va_facts {
     int min_w, min_h, max_w, max_h;
     VAImageFormat images[VA_MAX_IMAGE_FORMATS];
     int num_images;
-    bool vpp;                                // there is a video processor
-    struct va_surface_kind kinds[VA_KINDS];  // fourcc 0 = not
+    bool vpp;                                    // there is a video processor
+    struct va_surface_kind kinds[HR_NUM_KINDS];  // fourcc 0 = not
 };
 
 // Samples come back in one of these ways, best first.
@@ -120,7 +120,7 @@ struct va_frame {
     VAImage image;        // for GetImage, of the same size
     VAImage derived;      // while the surface is mapped
     uint64_t used;  // number of the last picture, for choosing which one goes
-    enum va_kind kind;
+    enum hr_jpeg_kind kind;
     struct hr__planes planes;
     uint8_t *bytes;  // the picture's entropy data, our own copy
     size_t room;
@@ -179,7 +179,7 @@ struct va {
         // The mirrors that come out right, for each kind of picture that goes
         // in: bit VA_MIRROR_*, bit 0 being colours alone. 0: the kind does not
         // go in.
-        unsigned mirrors[VA_KINDS];
+        unsigned mirrors[HR_NUM_KINDS];
     } vpp;
     struct va_frame frames[VA_FRAMES];
     int num_frames, depth, wish;  // wish: the depth the user wants, 0 = any
@@ -302,6 +302,37 @@ bool va_render(struct va *va, VAContextID context, VASurfaceID target,
                const struct va_buffer *buffers, int n, int first,
                struct va_fault *fault);
 
+// ---- readback.c --------------------------------------------------------------
+
+const char *va_rung_name(enum va_rung rung);
+// For profiles: a sample went on that way.
+void va_count_rung(struct va *va, enum va_rung rung);
+// Where the planes lie in such an image.
+bool va_place(struct va *va, enum hr_jpeg_kind kind, struct hr__planes *planes,
+              const VAImage *image, struct va_fault *fault);
+// On the waiter: frame->planes and where they lie. False: the fault says why.
+bool va_map(struct va *va, struct va_frame *frame, uint8_t **data, size_t *size,
+            struct va_fault *fault);
+void va_unmap(struct va *va, struct va_frame *frame);
+
+// ---- share.c -----------------------------------------------------------------
+
+// On the waiter: frame->shared and frame->planes. False: the next rung.
+bool va_share(struct va *va, struct va_frame *frame);
+void va_on_shared_released(struct hr__payload *payload);
+// On the waiter: an ASKED frame, READING now. False: as va_leave().
+bool va_map_shared(struct va *va, struct va_frame *frame);
+
+// ---- shared_display.c --------------------------------------------------------
+
+// Other drivers may know surfaces, if the next engine imports them.
+bool va_may_share(const struct va *va);
+void va_share_display(struct hr__engine *e, struct hr__origin *out);
+// On the driver thread. True: another driver has the display, which stays open
+// till va_close_retired(); nothing is shared any more.
+bool va_retire_display(struct va *va);
+void va_close_retired(struct va *va);
+
 // ---- vpp.c, vpp_open.c -------------------------------------------------------
 
 enum { VA_VPP_SIDE = 4096 };  // largest of the output
@@ -343,37 +374,6 @@ void va_offer(struct hr__engine *e, const struct hr__picture *pic,
 void va_key_of(const struct va *va, const struct hr_info *info,
                struct va_key *key);
 
-// ---- readback.c --------------------------------------------------------------
-
-const char *va_rung_name(enum va_rung rung);
-// For profiles: a sample went on that way.
-void va_count_rung(struct va *va, enum va_rung rung);
-// Where the planes lie in such an image.
-bool va_place(struct va *va, enum va_kind kind, struct hr__planes *planes,
-              const VAImage *image, struct va_fault *fault);
-// On the waiter: frame->planes and where they lie. False: the fault says why.
-bool va_map(struct va *va, struct va_frame *frame, uint8_t **data, size_t *size,
-            struct va_fault *fault);
-void va_unmap(struct va *va, struct va_frame *frame);
-
-// ---- shared_display.c --------------------------------------------------------
-
-// Other drivers may know surfaces, if the next engine imports them.
-bool va_may_share(const struct va *va);
-void va_share_display(struct hr__engine *e, struct hr__origin *out);
-// On the driver thread. True: another driver has the display, which stays open
-// till va_close_retired(); nothing is shared any more.
-bool va_retire_display(struct va *va);
-void va_close_retired(struct va *va);
-
-// ---- share.c -----------------------------------------------------------------
-
-// On the waiter: frame->shared and frame->planes. False: the next rung.
-bool va_share(struct va *va, struct va_frame *frame);
-void va_on_shared_released(struct hr__payload *payload);
-// On the waiter: an ASKED frame, READING now. False: as va_leave().
-bool va_map_shared(struct va *va, struct va_frame *frame);
-
 // ---- display.c ---------------------------------------------------------------
 
 // The path of render node i, from 0 on. False: it is not there.
@@ -382,22 +382,15 @@ bool va_node(int i, char path[VA_TEXT]);
 // All on the driver thread.
 bool va_display_open(struct va *va, struct va_fault *fault);
 void va_display_close(struct va *va);
-bool va_config_open(struct va *va, struct va_fault *fault);
-void va_config_close(struct va *va);
 // A context for pictures of that size at least. Nothing is in flight if it has
 // to be made again.
 bool va_context_fits(const struct va *va, int w, int h);
 bool va_context_open(struct va *va, int w, int h, struct va_fault *fault);
-void va_context_close(struct va *va);
 
 // ---- frame.c -----------------------------------------------------------------
 
-// Locked: a FREE frame for that key, BUSY now; any in that state; the one with
-// a task that was SUBMITTED first, or if there is none one that was given up.
-// NULL: none now.
+// Locked, both. A FREE frame for that key, BUSY now; NULL: none now.
 struct va_frame *va_take_frame(struct va *va, const struct va_key *key);
-struct va_frame *va_find_frame(struct va *va, enum va_frame_state state);
-struct va_frame *va_oldest(struct va *va);
 int va_count_frames(const struct va *va, enum va_frame_state state);
 // The frame is FREE; the caller ends the task. NULL: the guard has taken it.
 struct hr__task *va_free_frame(struct va *va, struct va_frame *frame);

@@ -41,12 +41,13 @@ bool va_vpp_formats(struct va *va, unsigned *kinds)
         if (lists(list, n, rgb_formats[i].fourcc) &&
             va_image_format(va, rgb_formats[i].fourcc))
             va->vpp.format = i;
-    for (int k = 0; k < VA_KINDS; k++) {
+    for (int k = 0; k < HR_NUM_KINDS; k++) {
         uint32_t fourcc = va->facts.kinds[k].fourcc;
 
-        // Not grey in the luma of another format: nobody writes its chroma.
-        if (fourcc && (int)va_fourcc_kind(fourcc) == k &&
-            lists(list, n, fourcc) && va_image_format(va, fourcc))
+        // Grey in the luma of another format does not go in: nobody writes its
+        // chroma.
+        if (fourcc && va_fourcc_kind(fourcc) == k && lists(list, n, fourcc) &&
+            va_image_format(va, fourcc))
             *kinds |= 1u << k;
     }
     return va->vpp.format >= 0 && *kinds;
@@ -143,7 +144,7 @@ void va_vpp_pack(const struct va *va, const struct va_output *o,
                 to[c] = from[4 * x + at[c]];
 }
 
-// ---- What it takes ---------------------------------------------------------
+// ---- Which pictures go in --------------------------------------------------
 
 // The part of the picture that comes out. False: some of it is outside, or it
 // is cut after it was resized.
@@ -156,7 +157,7 @@ static bool part_of(const struct hr__step *s, struct hr__rect *part)
         return !win->x && !win->y && win->w == s->rs_w && win->h == s->rs_h &&
                !(s->box[0] > 0) && !(s->box[1] > 0) &&
                s->box[2] >= (float)s->src.w && s->box[3] >= (float)s->src.h;
-    // The window is one of the mirrored picture.
+    // The window is a part of the mirrored picture.
     part->x += s->pre_x ? s->src.w - win->x - win->w : win->x;
     part->y += s->pre_y ? s->src.h - win->y - win->h : win->y;
     part->w = win->w;
@@ -187,7 +188,7 @@ static bool part_fits(const struct hr_info *info, const struct hr__rect *r,
 
 bool va_vpp_any(const struct va *va)
 {
-    for (int k = 0; k < VA_KINDS; k++)
+    for (int k = 0; k < HR_NUM_KINDS; k++)
         if (va->vpp.mirrors[k])
             return true;
     return false;
@@ -196,14 +197,14 @@ bool va_vpp_any(const struct va *va)
 unsigned va_vpp_why_not(const struct va *va, const struct hr__picture *pic)
 {
     const struct hr__step *s = &pic->geo.steps[0];
-    enum va_kind kind = va_kind_of(&pic->info);
-    unsigned mirrors = kind == VA_KIND_NONE ? 0 : va->vpp.mirrors[kind];
+    int kind = hr__jpeg_kind(&pic->info);
+    unsigned mirrors = kind < 0 ? 0 : va->vpp.mirrors[kind];
     struct hr__rect r;
 
     if (!mirrors)
         return HR_WHY_CHROMA;
     if (pic->info.color !=
-        (kind == VA_KIND_GRAY ? HR_COLOR_GRAY : HR_COLOR_YCC))
+        (kind == HR_KIND_GRAY ? HR_COLOR_GRAY : HR_COLOR_YCC))
         return HR_WHY_COLOR;
     if (pic->channels != 3)
         return HR_WHY_SPAN;
@@ -218,12 +219,12 @@ void va_vpp_text(const struct va *va, char text[VA_PROCESSOR_TEXT])
     unsigned any = 0;
     size_t n = 0;
 
-    for (int k = 0; k < VA_KINDS; k++) {
+    for (int k = 0; k < HR_NUM_KINDS; k++) {
         if (!va->vpp.mirrors[k])
             continue;
         n += (size_t)snprintf(text + n, VA_PROCESSOR_TEXT - n, "%s%s",
                               n ? ", " : ", video processor: ",
-                              va_kind_name((enum va_kind)k));
+                              hr_jpeg_kind_name((enum hr_jpeg_kind)k));
         any |= va->vpp.mirrors[k];
     }
     if (any == 1)

@@ -10,7 +10,7 @@
 enum { SIDE = 64, TOLERANCE = 3, ALL_MIRRORS = 15 };
 
 struct trial {
-    enum va_kind kind;
+    enum hr_jpeg_kind kind;
     struct hr__planes planes;
     VASurfaceID source;
     VAImage image;
@@ -88,7 +88,7 @@ static void choose_colors(struct trial *t)
     memcpy(t->fields, colors, sizeof(colors));
     for (int f = 0; f < 4; f++) {
         t->fields[f][0] = (uint8_t)(colors[f][0] + 4 * (int)t->kind);
-        if (t->kind == VA_KIND_GRAY)
+        if (t->kind == HR_KIND_GRAY)
             t->fields[f][1] = t->fields[f][2] = 128;
     }
 }
@@ -137,7 +137,7 @@ static unsigned try_kind(struct va *va, struct trial *t)
 
 static void tell(struct va *va, const struct trial *t, unsigned right)
 {
-    const char *kind = va_kind_name(t->kind);
+    const char *kind = hr_jpeg_kind_name(t->kind);
     char fourcc[8];
 
     va_fourcc_text(va->facts.kinds[t->kind].fourcc, fourcc);
@@ -161,10 +161,10 @@ static bool try_kinds(struct va *va, unsigned kinds, struct va_fault *fault)
     memset(t, 0, sizeof(*t));
     t->out = VA_NO_OUTPUT;
     ok = va_vpp_fit(va, &t->out, SIDE, SIDE, fault);
-    for (int k = 0; k < VA_KINDS && ok; k++) {
+    for (int k = 0; k < HR_NUM_KINDS && ok; k++) {
         if (!(kinds >> k & 1))
             continue;
-        t->kind = (enum va_kind)k;
+        t->kind = (enum hr_jpeg_kind)k;
         va->vpp.mirrors[k] = try_kind(va, t);
         tell(va, t, va->vpp.mirrors[k]);
     }

@@ -44,43 +44,40 @@ static bool unmap(struct va *va, struct va_frame *frame)
 
 // ---- Handed on -------------------------------------------------------------
 
+// The planes side by side, behind their header.
 static bool pack(struct hr__task *task, const struct va_frame *frame,
                  const uint8_t *from)
 {
-    const struct hr__planes *in = &frame->planes;
-    struct hr__planes *out;
+    const struct hr__plane *in = frame->planes.comp;
+    struct hr__planes out = frame->planes;
     struct hr__payload *payload;
-    size_t size = sizeof(*out);
+    size_t size = sizeof(out);
 
-    for (uint32_t i = 0; i < in->num_components; i++)
-        size += ((size_t)in->comp[i].cols + 63) / 64 * 64 * in->comp[i].rows;
-    if (!(payload = hr__task_payload(task, size)))
-        return false;
-    out = payload->data;
-    *out = *in;
-    size = sizeof(*out);
-    for (uint32_t i = 0; i < in->num_components; i++) {
-        struct hr__plane *p = &out->comp[i];
+    for (uint32_t i = 0; i < out.num_components; i++) {
+        struct hr__plane *p = &out.comp[i];
 
         p->at = size;
         p->step = 1;
         p->stride = (p->cols + 63) / 64 * 64;
-        for (uint32_t y = 0; y < p->rows; y++) {
-            const uint8_t *src = from + in->comp[i].at +
-                                 (size_t)in->comp[i].stride * y;
-            uint8_t *dst = (uint8_t *)payload->data + p->at +
-                           (size_t)p->stride * y;
-
-            if (in->comp[i].step == 1)
-                memcpy(dst, src, p->cols);
-            else
-                for (uint32_t x = 0; x < p->cols; x++)
-                    dst[x] = src[(size_t)x * in->comp[i].step];
-        }
         size += (size_t)p->stride * p->rows;
     }
-    payload->extra = out;
-    payload->rect = (struct hr__rect){0, 0, (int)in->w, (int)in->h};
+    if (!(payload = hr__task_payload(task, size)))
+        return false;
+    memcpy(payload->data, &out, sizeof(out));
+    payload->extra = payload->data;
+    payload->rect = (struct hr__rect){0, 0, (int)out.w, (int)out.h};
+    for (uint32_t i = 0; i < out.num_components; i++)
+        for (uint32_t y = 0; y < in[i].rows; y++) {
+            const uint8_t *src = from + in[i].at + (size_t)in[i].stride * y;
+            uint8_t *dst = (uint8_t *)payload->data + out.comp[i].at +
+                           (size_t)out.comp[i].stride * y;
+
+            if (in[i].step == 1)
+                memcpy(dst, src, in[i].cols);
+            else
+                for (uint32_t x = 0; x < in[i].cols; x++)
+                    dst[x] = src[(size_t)x * in[i].step];
+        }
     return true;
 }
 
@@ -311,14 +308,40 @@ static bool picture_turn(struct va *va, struct va_frame *frame)
     return may;
 }
 
+static struct va_frame *find(struct va *va, enum va_frame_state state)
+{
+    for (int i = 0; i < va->num_frames; i++)
+        if (va->frames[i].state == state)
+            return &va->frames[i];
+    return NULL;
+}
+
+// The frame with a task that was submitted first; or, if there is none, one
+// that was given up. Locked
+static struct va_frame *oldest(struct va *va)
+{
+    struct va_frame *best = NULL;
+
+    for (int i = 0; i < va->num_frames; i++) {
+        struct va_frame *s = &va->frames[i];
+
+        if (s->state != VA_SUBMITTED)
+            continue;
+        if (!best || (s->task && !best->task) ||
+            (!s->task == !best->task && s->number < best->number))
+            best = s;
+    }
+    return best;
+}
+
 // Locked, but unlocks meanwhile. False: stop.
 static bool one_turn(struct va *va)
 {
-    struct va_frame *frame = va_find_frame(va, VA_RETURNED);
+    struct va_frame *frame = find(va, VA_RETURNED);
     bool may, asked;
 
-    frame = frame ? frame : va_find_frame(va, VA_ASKED);
-    frame = frame ? frame : va_oldest(va);
+    frame = frame ? frame : find(va, VA_ASKED);
+    frame = frame ? frame : oldest(va);
     if (va->guard.dead || !frame) {
         va_wait(va, VA_WAITER, INT64_MAX);
         return true;
