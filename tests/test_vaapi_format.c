@@ -211,11 +211,44 @@ static void rgb_room(void)
     }
 }
 
+static VAStatus map_nothing(VADisplay display, VABufferID buffer, void **at)
+{
+    (void)display;
+    (void)buffer;
+    *at = NULL;
+    return VA_STATUS_SUCCESS;
+}
+
+static int unmaps;
+
+static VAStatus unmap_buffer(VADisplay display, VABufferID buffer)
+{
+    (void)display;
+    (void)buffer;
+    unmaps++;
+    return VA_STATUS_SUCCESS;
+}
+
+// A driver that maps a buffer to nothing has failed.
+static void nothing_mapped(void)
+{
+    static struct va va;
+    VAImage image = {.data_size = 16};
+    struct va_fault fault = {0};
+    uint8_t *data = mapped;
+
+    va.api.vaMapBuffer = map_nothing;
+    va.api.vaUnmapBuffer = unmap_buffer;
+    CHECK(!va_map_image(&va, &image, &data, &fault) && !data &&
+              fault.why == HR_WHY_FAILED && unmaps == 1,
+          "why %#x, unmapped %d times", fault.why, unmaps);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(places), TEST_CASE(surfaces), TEST_CASE(passes),
-        TEST_CASE(pixels), TEST_CASE(rgb_room)};
+        TEST_CASE(pixels), TEST_CASE(rgb_room), TEST_CASE(nothing_mapped)};
 
     return test_main("vaapi format", cases, sizeof(cases) / sizeof(*cases),
                      argc, argv);

@@ -37,7 +37,8 @@ struct va_frame *va_take_frame(struct va *va, const struct va_key *key)
         if (s->state != VA_FREE)
             continue;
         rank = s->surface == VA_INVALID_ID ? 1 : same(&s->key, key) ? 2 : 0;
-        if (rank < best_rank || (rank == best_rank && s->used >= best->used))
+        if (rank < best_rank ||
+            (rank == best_rank && s->number >= best->number))
             continue;
         best = s;
         best_rank = rank;
@@ -125,8 +126,10 @@ static void make_room(struct va *va, int64_t bytes)
 }
 
 bool va_fit_surface(struct va *va, struct va_frame *frame,
-                    const struct va_key *key, struct va_fault *fault)
+                    struct va_fault *fault)
 {
+    const struct va_key *key = &frame->want;
+
     if (frame->surface != VA_INVALID_ID && same(&frame->key, key))
         return true;
     va_empty_frame(va, frame);

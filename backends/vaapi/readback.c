@@ -64,7 +64,7 @@ bool va_place(struct va *va, enum hr_jpeg_kind kind, struct hr__planes *planes,
     return true;
 }
 
-// ---- The two images that a picture can be read from --------------------------
+// ---- The two images that a picture can be read from ------------------------
 
 static bool derive(struct va *va, struct va_frame *frame,
                    struct va_fault *fault)

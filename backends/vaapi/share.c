@@ -5,7 +5,7 @@
 // host; no other thread reads surfaces back.
 #include "backends/vaapi/vaapi.h"
 
-// ---- The readers of a surface ------------------------------------------------
+// ---- The readers of a surface ----------------------------------------------
 
 // On any thread, so no driver is called. Locked
 static void end_reader(struct va *va, struct va_frame *frame)
@@ -54,7 +54,7 @@ void va_on_shared_released(struct hr__payload *payload)
     va_unlock(va);
 }
 
-// ---- Mapped for the host after all -------------------------------------------
+// ---- Mapped for the host after all -----------------------------------------
 
 bool va_map_shared(struct va *va, struct va_frame *frame)
 {
@@ -123,7 +123,7 @@ static bool on_map(struct hr__payload *payload)
     return ok;
 }
 
-// ---- One picture ---------------------------------------------------------------
+// ---- One picture -----------------------------------------------------------
 
 // Numbers of memory, in the whole process.
 static _Atomic uint64_t ids = 1;
@@ -142,8 +142,8 @@ bool va_share(struct va *va, struct va_frame *frame)
                       .data_size = w * h + w * (h / 2)};
 
     // Other formats are mapped, which is no failure.
-    if (!va->shares || !frame->wanted || frame->key.fourcc != VA_FOURCC_NV12 ||
-        w % 2 || h % 2)
+    if (!va->shares || !frame->imported ||
+        frame->key.fourcc != VA_FOURCC_NV12 || w % 2 || h % 2)
         return false;
     if (!frame->shared.id)
         frame->shared = (struct hr__external){.kind = HR__VA_SURFACE,

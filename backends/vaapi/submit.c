@@ -14,8 +14,10 @@ static struct va_frame *frame_for_head(struct va *va)
     struct va_key key;
 
     va_key_of(va, &va->guard.head->pic->info, &key);
-    if ((frame = va_take_frame(va, &key)))
-        frame->task = hr__guard_pop(&va->guard);
+    if (!(frame = va_take_frame(va, &key)))
+        return NULL;
+    frame->want = key;
+    frame->task = hr__guard_pop(&va->guard);
     return frame;
 }
 
@@ -154,13 +156,13 @@ static bool wait_for_turn(struct va *va, const struct va_key *key,
 
 // The surface, the context, the picture.
 static bool submit_picture(struct va *va, struct va_frame *frame,
-                           const struct va_key *key, struct va_fault *fault)
+                           struct va_fault *fault)
 {
     int64_t begin = hr__watch_begin();
     bool ok;
 
-    ok = va_enter(va, VA_DRIVER) && va_fit_surface(va, frame, key, fault) &&
-         va_context_open(va, key->w, key->h, fault) &&
+    ok = va_enter(va, VA_DRIVER) && va_fit_surface(va, frame, fault) &&
+         va_context_open(va, frame->want.w, frame->want.h, fault) &&
          (!frame->pixels ||
           va_vpp_fit(va, &frame->out, frame->out_w, frame->out_h, fault)) &&
          va_decode(va, frame, fault) &&
@@ -189,7 +191,7 @@ static void submitted(struct va *va, struct va_frame *frame)
         hr__task_begun(frame->task);
     if (va->guard.dead)
         lost = va_take_task(frame);
-    frame->number = frame->used = ++va->next_number;
+    frame->number = ++va->next_number;
     va_wake(va, VA_WAITER);
     hr__guard_look(&va->guard, frame->since + va->guard.deadline);
     va_unlock(va);
@@ -201,7 +203,6 @@ void va_take_up(struct va *va, struct va_frame *frame)
 {
     struct va_fault fault = {0};
     struct hr__task *task = frame->task;
-    struct va_key key;
     int64_t begin = hr__watch_begin();
     bool ready;
 
@@ -214,16 +215,15 @@ void va_take_up(struct va *va, struct va_frame *frame)
         return;
     }
     ready = take_bytes(va, frame, &fault);
-    va_key_of(va, &task->pic->info, &key);
-    frame->wanted = hr__task_imports(task) & HR__VA_SURFACE;
+    frame->imported = hr__task_imports(task) & HR__VA_SURFACE;
     hr__task_begun(task);
     hr__task_unclaim(task);
     hr__engine_ref_part(&va->guard.ref, HR_PART_PACK, va->next_number + 1,
                         begin);
     // From here on the guard may take the task.
-    ready = ready && wait_for_turn(va, &key, &fault);
+    ready = ready && wait_for_turn(va, &frame->want, &fault);
     if (ready && (!hr__guard_is_lost(&va->guard) || open_again(va, &fault)) &&
-        submit_picture(va, frame, &key, &fault))
+        submit_picture(va, frame, &fault))
         submitted(va, frame);
     else
         // Without a call to the driver there is no sign that it is lost.

@@ -11,7 +11,7 @@
 
 #include "hal/backend.h"
 
-// ---- loader.c ----------------------------------------------------------------
+// ---- loader.c --------------------------------------------------------------
 
 // clang-format off
 #define VA_ENTRY_POINTS(X) \
@@ -68,7 +68,7 @@ enum hr_status va_api_load(struct va_api *api);
 // HR_EFORK if a parent of this process has used libva.
 enum hr_status va_api_check(void);
 
-// ---- error.c -----------------------------------------------------------------
+// ---- error.c ---------------------------------------------------------------
 
 // The first thing that went wrong.
 struct va_fault {
@@ -83,7 +83,7 @@ bool va_failed(const struct va_api *api, struct va_fault *fault, VAStatus code,
 // Always false: something else went wrong, which is said if it is the first.
 bool va_wrong(struct va_fault *fault, const char *fmt, ...) HR_PRINTF(2, 3);
 
-// ---- quirk.c -----------------------------------------------------------------
+// ---- quirk.c ---------------------------------------------------------------
 
 enum va_quirk {
     VA_QUIRK_SAFE = 1,          // two threads may call it
@@ -103,7 +103,7 @@ struct va_driver {
 // The entry for a vendor string. Unknown drivers have one, too.
 const struct va_driver *va_driver_of(const char *vendor);
 
-// ---- format.c ----------------------------------------------------------------
+// ---- format.c --------------------------------------------------------------
 
 enum { VA_MAX_FORMATS = 32 };
 
@@ -133,7 +133,7 @@ struct hr_info va_kind_info(enum hr_jpeg_kind kind, int w, int h);
 // "NV12"
 void va_fourcc_text(uint32_t fourcc, char text[8]);
 
-// ---- jpeg.c ------------------------------------------------------------------
+// ---- jpeg.c ----------------------------------------------------------------
 
 // A file as a driver reads it. The fields are filled as FFmpeg fills them.
 struct va_jpeg {

@@ -57,7 +57,7 @@
 #include "backends/vaapi/va_tables.h"
 #include "hal/guard/guard.h"
 
-// ---- The device --------------------------------------------------------------
+// ---- The device ------------------------------------------------------------
 
 enum { VA_DRIVER, VA_WAITER, VA_LANES };  // of the guard
 enum { VA_TEXT = 128, VA_MAX_IMAGE_FORMATS = 256, VA_LINES = 8, VA_LINE = 320 };
@@ -116,34 +116,34 @@ struct va_output {
 struct va_frame {
     struct va *va;
     struct va_key key;    // of its surface
+    struct va_key want;   // of the surface that its picture needs
     VASurfaceID surface;  // VA_INVALID_ID: none; as the ids of images
     VAImage image;        // for GetImage, of the same size
     VAImage derived;      // while the surface is mapped
-    uint64_t used;  // number of the last picture, for choosing which one goes
     enum hr_jpeg_kind kind;
     struct hr__planes planes;
     uint8_t *bytes;  // the picture's entropy data, our own copy
     size_t room;
     struct va_jpeg jpeg;
-    bool pixels;  // it goes on to the video processor:
+    bool pixels;  // the video processor makes its pixels, so:
     VARectangle crop;
     unsigned mirror;
     int out_w, out_h;
     struct va_output out;
     struct hr__external shared;  // id 0: it is not
-    bool wanted;                 // the next engine imports this picture
+    bool imported;               // the next engine reads it from the surface
 
     // Locked
     enum va_frame_state state;
-    int readers;      // of a surface that was lent, till it is free
-    bool over;        // its payload is no more
-    uint8_t *mapped;  // a shared one, after all
+    int readers;      // of a surface that was lent, until it is free
+    bool over;        // its payload is released
+    uint8_t *mapped;  // of a shared surface, if the host needs it after all
     size_t mapped_size;
     struct hr__task *task;  // NULL while SUBMITTED: given up
     bool stuck;             // SUBMITTED for too long: it may never be ready
-    int64_t since;          // SUBMITTED, HELD: from when on
-    int64_t sent;           // SUBMITTED: when, if anybody watches; else 0
-    uint64_t number;        // of the picture, in order of submission
+    int64_t since;          // SUBMITTED, HELD: when that began
+    int64_t sent;           // when it was submitted, if anybody watches; else 0
+    uint64_t number;        // of the last picture, in order of submission
 };
 
 // Hung threads may still touch all of this: it is left behind with them.
@@ -184,18 +184,18 @@ struct va {
     struct va_frame frames[VA_FRAMES];
     int num_frames, depth, wish;  // wish: the depth the user wants, 0 = any
     int64_t surface_bytes;        // of all frames, as far as we can tell
-    bool by_host;                 // the user wants it: nothing is shared
-    bool shares;                  // surfaces are: lock, or the waiter
-    enum va_rung rung;            // for what is not: lock, or the waiter
-    VADisplay retired;            // others may still have it
+    bool by_host;                 // the user wants no surface to be shared
+    bool shares;                  // surfaces are shared; written locked
+    enum va_rung rung;            // for surfaces that are not
+    VADisplay retired;            // an old one, which another driver has
     int retired_fd;
-    bool sync2;  // vaSyncSurface2 works; of the waiter
+    bool sync2;  // vaSyncSurface2 works; the waiter's
     pthread_mutex_t calls;
 
     // Locked
-    bool closing;  // nothing is waited for any more
+    bool closing;  // the waiter shall end
     int users;     // of the display, or of the one that is retired
-    bool waits;    // the driver thread, for its turn to submit
+    bool waits;    // the driver thread waits for its turn to submit
     uint64_t next_number;
     int64_t last_seen;  // the waiter's: when a picture was ready
 };
@@ -251,13 +251,13 @@ static inline struct hr__task *va_take_task(struct va_frame *frame)
     return task;
 }
 
-// ---- calls.c -----------------------------------------------------------------
+// ---- calls.c ---------------------------------------------------------------
 
 // To the log, unless this thread was left behind.
 void va_log(struct va *va, enum hr_log_level level, const char *fmt, ...)
     HR_PRINTF(3, 4);
 // Around calls to libva. If they take too long, the lane's tasks are gone.
-// False: barred; call nothing (but leave), return at once.
+// False: barred. Then call nothing but leave, and return at once.
 bool va_enter(struct va *va, int lane);
 bool va_leave(struct va *va, int lane);
 // One call with va->display. True: it went well; else the fault says so.
@@ -265,9 +265,9 @@ bool va_leave(struct va *va, int lane);
     (!va_failed(&(va)->api, fault, (va)->api.call((va)->display, __VA_ARGS__), \
                 #call))
 
-// ---- objects.c ---------------------------------------------------------------
+// ---- objects.c -------------------------------------------------------------
 
-// What could not be made is VA_INVALID_ID, and drop ignores that.
+// An object that could not be made has VA_INVALID_ID, which drop ignores.
 bool va_make_config(struct va *va, VAProfile profile, VAEntrypoint entrypoint,
                     VAConfigID *out, struct va_fault *fault);
 void va_drop_config(struct va *va, VAConfigID *config);
@@ -302,28 +302,31 @@ bool va_render(struct va *va, VAContextID context, VASurfaceID target,
                const struct va_buffer *buffers, int n, int first,
                struct va_fault *fault);
 
-// ---- readback.c --------------------------------------------------------------
+// ---- readback.c ------------------------------------------------------------
 
 const char *va_rung_name(enum va_rung rung);
-// For profiles: a sample went on that way.
+// For profiles: one sample more on that rung.
 void va_count_rung(struct va *va, enum va_rung rung);
 // Where the planes lie in such an image.
 bool va_place(struct va *va, enum hr_jpeg_kind kind, struct hr__planes *planes,
               const VAImage *image, struct va_fault *fault);
-// On the waiter: frame->planes and where they lie. False: the fault says why.
+// On the waiter: fills in frame->planes and maps them. False: the fault says
+// why.
 bool va_map(struct va *va, struct va_frame *frame, uint8_t **data, size_t *size,
             struct va_fault *fault);
 void va_unmap(struct va *va, struct va_frame *frame);
 
-// ---- share.c -----------------------------------------------------------------
+// ---- share.c ---------------------------------------------------------------
 
-// On the waiter: frame->shared and frame->planes. False: the next rung.
+// On the waiter: fills in frame->shared and frame->planes. False: try va_map().
 bool va_share(struct va *va, struct va_frame *frame);
+// The payload's release().
 void va_on_shared_released(struct hr__payload *payload);
-// On the waiter: an ASKED frame, READING now. False: as va_leave().
+// On the waiter: maps the surface of an ASKED frame, READING now. False: as
+// va_leave().
 bool va_map_shared(struct va *va, struct va_frame *frame);
 
-// ---- shared_display.c --------------------------------------------------------
+// ---- shared_display.c ------------------------------------------------------
 
 // Other drivers may know surfaces, if the next engine imports them.
 bool va_may_share(const struct va *va);
@@ -333,9 +336,9 @@ void va_share_display(struct hr__engine *e, struct hr__origin *out);
 bool va_retire_display(struct va *va);
 void va_close_retired(struct va *va);
 
-// ---- vpp.c, vpp_open.c -------------------------------------------------------
+// ---- vpp.c, vpp_open.c -----------------------------------------------------
 
-enum { VA_VPP_SIDE = 4096 };  // largest of the output
+enum { VA_VPP_SIDE = 4096 };  // largest side of the output
 
 // On the driver thread: opens the processor, and tries it the first time.
 void va_vpp_open(struct va *va);
@@ -343,15 +346,17 @@ void va_vpp_close(struct va *va);
 // Chooses the RGB format that comes out, and which kinds of surfaces go in, by
 // bits: as the decoder makes them. False: there is nothing to use.
 bool va_vpp_formats(struct va *va, unsigned *kinds);
-// There is one, and it is right for some kind of picture.
+// A processor is open, and right for some kind of picture.
 bool va_vpp_any(const struct va *va);
-// Why it does not make the picture's pixels, up to resample; 0: it does.
+// 0: the processor makes the picture's pixels, up to resample; or why not.
 unsigned va_vpp_why_not(const struct va *va, const struct hr__picture *pic);
-// For a description: ", video processor: 4:2:0, 4:2:2, no flips"; as it was if
-// it is right for none. All kinds are in VA_PROCESSOR_TEXT bytes.
+// For a description: ", video processor: 4:2:0, 4:2:2, no flips"; text is left
+// as it was if no kind is right. VA_PROCESSOR_TEXT bytes hold all kinds.
 enum { VA_PROCESSOR_TEXT = 96 };
 void va_vpp_text(const struct va *va, char text[VA_PROCESSOR_TEXT]);
+// crop, mirror and size of the frame's picture.
 void va_vpp_plan(struct va_frame *frame, const struct hr__picture *pic);
+// Gives the output a surface and an image of that size; takes them away.
 bool va_vpp_fit(struct va *va, struct va_output *o, int w, int h,
                 struct va_fault *fault);
 void va_vpp_drop(struct va *va, struct va_output *o);
@@ -366,7 +371,7 @@ bool va_vpp_map(struct va *va, const struct va_output *o, uint8_t **data,
 void va_vpp_pack(const struct va *va, const struct va_output *o,
                  const uint8_t *from, uint8_t *to);
 
-// ---- offer.c -----------------------------------------------------------------
+// ---- offer.c ---------------------------------------------------------------
 
 void va_offer(struct hr__engine *e, const struct hr__picture *pic,
               struct hr__offer *out);
@@ -374,7 +379,7 @@ void va_offer(struct hr__engine *e, const struct hr__picture *pic,
 void va_key_of(const struct va *va, const struct hr_info *info,
                struct va_key *key);
 
-// ---- display.c ---------------------------------------------------------------
+// ---- display.c -------------------------------------------------------------
 
 // The path of render node i, from 0 on. False: it is not there.
 enum { VA_NODES = 16 };
@@ -387,7 +392,7 @@ void va_display_close(struct va *va);
 bool va_context_fits(const struct va *va, int w, int h);
 bool va_context_open(struct va *va, int w, int h, struct va_fault *fault);
 
-// ---- frame.c -----------------------------------------------------------------
+// ---- frame.c ---------------------------------------------------------------
 
 // Locked, both. A FREE frame for that key, BUSY now; NULL: none now.
 struct va_frame *va_take_frame(struct va *va, const struct va_key *key);
@@ -398,18 +403,19 @@ struct hr__task *va_free_frame(struct va *va, struct va_frame *frame);
 // it counts against the device.
 void va_picture_failed(struct va *va, struct va_frame *frame,
                        const struct va_fault *fault, unsigned why);
-// On the driver thread: gives the frame a surface of that key.
+// On the driver thread: gives the frame the surface that it wants; takes all
+// away.
 bool va_fit_surface(struct va *va, struct va_frame *frame,
-                    const struct va_key *key, struct va_fault *fault);
+                    struct va_fault *fault);
 void va_empty_frame(struct va *va, struct va_frame *frame);
 
-// ---- decode.c ----------------------------------------------------------------
+// ---- decode.c --------------------------------------------------------------
 
 // On the driver thread: the picture of frame->task, whose tables and bytes the
 // frame holds, to its surface.
 bool va_decode(struct va *va, struct va_frame *frame, struct va_fault *fault);
 
-// ---- submit.c, waiter.c, thread.c, guard.c -----------------------------------
+// ---- submit.c, waiter.c, thread.c, guard.c ---------------------------------
 
 // Waits for work and for a frame to do it in. NULL: stop.
 struct va_frame *va_next_picture(struct va *va);
