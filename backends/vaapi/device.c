@@ -1,25 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which VA-API devices there are; opening, describing, closing one.
-#include <dirent.h>
+// The VA-API devices of a machine; opening, describing, closing one.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "backends/vaapi/vaapi.h"
 
-extern const struct hr__backend hr__backend_vaapi;
-
-enum { FIRST_NODE = 128, NODES = 16 };
 // Most time to open in, and to stop in.
 #define OPEN_NS INT64_C(15000000000)
 #define STOP_NS INT64_C(2000000000)
-
-struct va *va_of(struct hr__engine *e)
-{
-    assert(e->backend == &hr__backend_vaapi);
-    return ((struct va_engine *)e->priv)->va;
-}
 
 // ---- Listing ---------------------------------------------------------------
 
@@ -30,52 +19,35 @@ static const char *wanted(const char *which)
     return *which || !name ? which : name;
 }
 
+static void add(struct hr_device_info *infos, int max, int *n, const char *name,
+                const char *reason)
+{
+    if (*n < max) {
+        infos[*n] = (struct hr_device_info){0};
+        snprintf(infos[*n].name, sizeof(infos->name), "vaapi%s%.50s",
+                 *name ? ":" : "", name);
+        snprintf(infos[*n].reason, sizeof(infos->reason), "%s", reason);
+    }
+    (*n)++;
+}
+
 // Nodes by their names only: the HAL opens them to be sure.
 static int va_list_devices(struct hr_device_info *infos, int max)
 {
+    char path[VA_TEXT];
     int n = 0;
 
-    if (*wanted("") && max > 0) {
-        memset(infos, 0, sizeof(*infos));
-        snprintf(infos->name, sizeof(infos->name), "vaapi:%.50s", wanted(""));
-        n = 1;
-    }
-    for (int i = 0; i < NODES; i++) {
-        char path[32];
-
-        snprintf(path, sizeof(path), "/dev/dri/renderD%d", FIRST_NODE + i);
-        if (access(path, F_OK))
-            continue;
-        if (n < max) {
-            memset(&infos[n], 0, sizeof(*infos));
-            snprintf(infos[n].name, sizeof(infos[n].name), "vaapi:%s", path);
-        }
-        n++;
-    }
-    if (!n && max > 0) {
-        memset(infos, 0, sizeof(*infos));
-        snprintf(infos->name, sizeof(infos->name), "vaapi");
-        snprintf(infos->reason, sizeof(infos->reason),
-                 "no /dev/dri/renderD* on this machine");
-    }
-    return n ? n : 1;
+    if (*wanted(""))
+        add(infos, max, &n, wanted(""), "");
+    for (int i = 0; i < VA_NODES; i++)
+        if (va_node(i, path))
+            add(infos, max, &n, path, "");
+    if (!n)
+        add(infos, max, &n, "", "no /dev/dri/renderD* on this machine");
+    return n;
 }
 
 // ---- Opening and closing ---------------------------------------------------
-
-static void set_depth(struct va *va)
-{
-    int most = va->facts.driver->max_surfaces, wish = va->wish;
-
-    va->depth = wish <= 0             ? VA_DEPTH
-                : wish < VA_MAX_DEPTH ? wish
-                                      : VA_MAX_DEPTH;
-    // As many again may be read by the next engine.
-    va->num_slots = 2 * va->depth < VA_SLOTS ? 2 * va->depth : VA_SLOTS;
-    if (most && va->num_slots > most)
-        va->num_slots = most;
-    va->depth = va->depth < va->num_slots ? va->depth : va->num_slots - 1;
-}
 
 static void describe(struct hr__engine *e, const struct va *va)
 {
@@ -106,55 +78,23 @@ static void va_chained(struct hr__engine *e)
     struct va *va = va_of(e);
     int most = va->facts.driver->max_surfaces;
 
-    if (!va_origin_may(va) || !(hr__chain_imports(e) & HR__VA_SURFACE))
+    if (!va_may_share(va) || !(hr__chain_imports(e) & HR__VA_SURFACE))
         return;
-    pthread_mutex_lock(&va->guard.lock);
+    va_lock(va);
     va->shares = true;
     // The next engine's batches hold them for longer than a copy takes.
-    va->num_slots = most && most < VA_SLOTS ? most : VA_SLOTS;
-    pthread_mutex_unlock(&va->guard.lock);
+    va->num_frames = most && most < VA_FRAMES ? most : VA_FRAMES;
+    va_unlock(va);
     describe(e, va);
 }
 
-void va_count_fall(struct va *va)
-{
-    hr__engine_ref_count(&va->guard.ref,
-                         offsetof(struct hr__meter, import_falls), 1);
-}
-
-// By where its entry is, which is named by the version of VA-API that it was
-// made for. (Nobody says the version of a display that is the caller's.)
-static void find_file(struct va *va)
-{
-    enum { NEWEST = 99 };
-    char name[48];
-    VAPrivFunc entry = NULL;
-
-    for (int minor = NEWEST; minor >= 0 && !entry && va->api.vaGetLibFunc;
-         minor--) {
-        snprintf(name, sizeof(name), "__vaDriverInit_%d_%d", VA_MAJOR_VERSION,
-                 minor);
-        entry = va->api.vaGetLibFunc(va->display, name);
-    }
-    hr__library_text((uintptr_t)entry, va->file, sizeof(va->file));
-}
-
-void va_choose(struct va *va)
-{
-    set_depth(va);
-    va->rung = va->facts.driver->quirks & VA_QUIRK_DERIVE_FIRST ? VA_RUNG_DERIVE
-                                                                : VA_RUNG_GET;
-    find_file(va);
-    va->sync2 = va->api.vaSyncSurface2 != NULL;
-}
-
 // HEADRACE_VAAPI_READ
-static enum hr_status read_wish(struct va *va)
+static enum hr_status read_wish(bool *by_host)
 {
     const char *wish = secure_getenv("HEADRACE_VAAPI_READ");
 
-    va->by_host = wish && !strcmp(wish, "host");
-    if (!wish || !*wish || va->by_host)
+    *by_host = wish && !strcmp(wish, "host");
+    if (!wish || !*wish || *by_host)
         return HR_OK;
     return hr__fail(HR_EINVAL, "HEADRACE_VAAPI_READ is '%.32s', not host",
                     wish);
@@ -167,29 +107,30 @@ static void init(struct va *va, struct hr__engine *e)
     va->fd = va->retired_fd = -1;
     va->config = va->context = VA_INVALID_ID;
     va->vpp.config = va->vpp.context = VA_INVALID_ID;
-    for (int i = 0; i < VA_SLOTS; i++) {
-        va->slots[i].va = va;
-        va->slots[i].surface = VA_INVALID_ID;
-        va->slots[i].out.surface = VA_INVALID_ID;
+    for (int i = 0; i < VA_FRAMES; i++) {
+        struct va_frame *f = &va->frames[i];
+
+        f->va = va;
+        f->surface = VA_INVALID_ID;
+        f->image.image_id = f->derived.image_id = VA_INVALID_ID;
+        f->out = VA_NO_OUTPUT;
     }
 }
 
 static enum hr_status va_open(struct hr__engine *e, const char *which)
 {
+    bool by_host;
     struct va *va;
     enum hr_status status;
 
-    if ((status = va_api_check()))
+    if ((status = va_api_check()) || (status = read_wish(&by_host)))
         return status;
     if (!(va = hr__alloc(e->device, sizeof(*va))))
         return hr__fail(HR_ENOMEM, "out of memory");
     memset(va, 0, sizeof(*va));
-    if ((status = read_wish(va))) {
-        hr__free(va);
-        return status;
-    }
     ((struct va_engine *)e->priv)->va = va;
     init(va, e);
+    va->by_host = by_host;
     atomic_store(&e->meter.device_times, true);
     va->foreign = *which ? NULL : e->params.va_display;
     snprintf(va->which, sizeof(va->which), "%s",
@@ -208,8 +149,8 @@ static void va_close(struct hr__engine *e)
     if (!va || !hr__guard_stop(&va->guard, e, ns < STOP_NS ? ns : STOP_NS,
                                false, sizeof(*va)))
         return;
-    for (int i = 0; i < VA_SLOTS; i++)
-        hr__free(va->slots[i].bytes);
+    for (int i = 0; i < VA_FRAMES; i++)
+        hr__free(va->frames[i].bytes);
     hr__free(va);
 }
 
@@ -229,7 +170,7 @@ static void va_cancel(struct hr__engine *e)
 }
 
 const struct hr__backend hr__backend_vaapi = {
-    .name = "vaapi",
+    .name = VA_NAME,
     .engine_size = sizeof(struct va_engine),
     .list = va_list_devices,
     .open = va_open,
@@ -238,7 +179,7 @@ const struct hr__backend hr__backend_vaapi = {
     .submit = va_submit,
     .cancel = va_cancel,
     .chained = va_chained,
-    .origin = va_origin,
+    .origin = va_share_display,
     .media = true,
     .fingerprint = va_fingerprint,
 };

@@ -11,12 +11,10 @@
 #include "backends/vaapi/vaapi.h"
 
 enum {
-    MAX_PROFILES = 256,
-    MAX_ATTRIBUTES = 256,
-    DEFAULT_SIDE = 4096,
-    MAX_SIDE = 16384,
     FIRST_NODE = 128,
-    NODES = 16
+    MAX_ENTRYPOINTS = 256,
+    DEFAULT_SIDE = 4096,
+    MAX_SIDE = 16384
 };
 
 // ---- Messages of driver and library ----------------------------------------
@@ -39,200 +37,57 @@ static void on_info(void *va, const char *text)
     message(va, HR_LOG_DEBUG, text);
 }
 
-// ---- A display -------------------------------------------------------------
-
-static bool fail(struct va_fault *fault, const char *what, const char *reason)
-{
-    if (!fault->why) {
-        fault->why = HR_WHY_FAILED;
-        snprintf(fault->text, sizeof(fault->text), "%.60s: %.45s", what,
-                 reason);
-    }
-    return false;
-}
-
-static bool open_node(struct va *va, const char *path, struct va_fault *fault)
-{
-    int major, minor;
-
-    if ((va->fd = open(path, O_RDWR | O_CLOEXEC)) < 0)
-        return fail(fault, path, strerror(errno));
-    if (!(va->display = va->api.vaGetDisplayDRM(va->fd)))
-        return fail(fault, path, "not a DRM device");
-    // They come back at once, in the calls that have something to say.
-    if (va->api.vaSetErrorCallback)
-        va->api.vaSetErrorCallback(va->display, on_error, va);
-    if (va->api.vaSetInfoCallback)
-        va->api.vaSetInfoCallback(va->display, on_info, va);
-    // From here on vaTerminate() frees what it made, whatever it says.
-    va->initialized = true;
-    if (va_failed(fault, va->api.vaInitialize(va->display, &major, &minor),
-                  "vaInitialize"))
-        return false;
-    if (va->known)
-        return true;
-    va->facts.major = major;
-    va->facts.minor = minor;
-    snprintf(va->node, sizeof(va->node), "%s", path);
-    return true;
-}
-
-void va_display_close(struct va *va)
-{
-    if (!va_origin_retire(va)) {
-        if (va->initialized && !va->foreign)
-            va->api.vaTerminate(va->display);
-        if (va->fd >= 0)
-            close(va->fd);
-    }
-    va->initialized = false;
-    va->display = NULL;
-    va->fd = -1;
-}
-
-static void path_of(const char *which, char path[VA_TEXT])
-{
-    char *end;
-    long index = strtol(which, &end, 10);
-
-    if (end != which && !*end && index >= 0 && index < NODES)
-        snprintf(path, VA_TEXT, "/dev/dri/renderD%ld", FIRST_NODE + index);
-    else
-        snprintf(path, VA_TEXT, "%s%.110s",
-                 which[0] == '/' || which[0] == '.' ? "" : "/dev/dri/", which);
-}
-
-static bool open_path(struct va *va, const char *path, struct va_fault *fault)
-{
-    if (open_node(va, path, fault) && va_config_open(va, fault))
-        return true;
-    va_display_close(va);
-    return false;
-}
-
-static bool open_first(struct va *va, struct va_fault *fault)
-{
-    char path[VA_TEXT];
-    bool any = false;
-
-    for (int i = 0; i < NODES; i++) {
-        snprintf(path, sizeof(path), "/dev/dri/renderD%d", FIRST_NODE + i);
-        if (access(path, F_OK))
-            continue;
-        any = true;
-        if (open_path(va, path, fault))
-            return true;
-    }
-    return any ? false
-               : fail(fault, "/dev/dri/renderD*", "no such device node");
-}
-
-bool va_display_open(struct va *va, struct va_fault *fault)
-{
-    char path[VA_TEXT];
-
-    va->fd = -1;
-    if (va->foreign) {
-        va->display = va->foreign;
-        if (!va->api.vaDisplayIsValid(va->display) ||
-            !va->api.vaQueryVendorString(va->display))
-            return fail(fault, "the caller's VADisplay", "not initialised");
-        va->node[0] = '\0';
-        return va_config_open(va, fault);
-    }
-    // Opened before: the same again.
-    if (va->node[0]) {
-        snprintf(path, sizeof(path), "%s", va->node);
-        return open_path(va, path, fault);
-    }
-    if (!va->which[0])
-        return open_first(va, fault);
-    path_of(va->which, path);
-    return open_path(va, path, fault);
-}
-
 // ---- Capabilities ----------------------------------------------------------
 
 static bool has_entrypoint(struct va *va, VAProfile profile,
                            VAEntrypoint wanted)
 {
-    int most = va->api.vaMaxNumEntrypoints(va->display), n = 0;
-    VAEntrypoint *list;
-    bool found = false;
+    VAEntrypoint list[MAX_ENTRYPOINTS];
+    int n = 0;
 
-    if (most < 1 || most > MAX_PROFILES ||
-        !(list = hr__alloc(NULL, (size_t)most * sizeof(*list))))
+    if (va->api.vaMaxNumEntrypoints(va->display) > MAX_ENTRYPOINTS ||
+        va->api.vaQueryConfigEntrypoints(va->display, profile, list, &n) ||
+        n > MAX_ENTRYPOINTS)
         return false;
-    if (!va->api.vaQueryConfigEntrypoints(va->display, profile, list, &n))
-        for (int i = 0; i < n && i < most; i++)
-            found |= list[i] == wanted;
-    hr__free(list);
-    return found;
+    while (n > 0 && list[n - 1] != wanted)
+        n--;
+    return n > 0;
 }
 
-static void note_attribute(struct va_facts *f, const VASurfaceAttrib *a)
+static int value_of(const VASurfaceAttrib *list, unsigned n,
+                    VASurfaceAttribType type)
 {
-    int value = a->value.value.i;
-
-    switch (a->type) {
-    case VASurfaceAttribPixelFormat:
-        if (f->num_fourccs < VA_MAX_FORMATS)
-            f->fourccs[f->num_fourccs++] = (uint32_t)value;
-        break;
-    case VASurfaceAttribMinWidth:
-        f->min_w = value;
-        break;
-    case VASurfaceAttribMinHeight:
-        f->min_h = value;
-        break;
-    case VASurfaceAttribMaxWidth:
-        f->max_w = value;
-        break;
-    case VASurfaceAttribMaxHeight:
-        f->max_h = value;
-        break;
-    default:
-        break;
-    }
+    for (unsigned i = 0; i < n; i++)
+        if (list[i].type == type)
+            return list[i].value.value.i;
+    return 0;
 }
 
 static bool query_surfaces(struct va *va, struct va_fault *fault)
 {
-    VASurfaceAttrib *list;
-    unsigned n = 0, room;
-    VAStatus status = va->api.vaQuerySurfaceAttributes(va->display, va->config,
-                                                       NULL, &n);
+    struct va_facts *f = &va->facts;
+    VASurfaceAttrib list[VA_MAX_ATTRIBUTES];
+    unsigned n = va_query_attributes(va, va->config, list, fault);
 
-    if (va_failed(fault, status, "vaQuerySurfaceAttributes"))
-        return false;
-    if (!n || n > MAX_ATTRIBUTES)
-        return fail(fault, "the driver", "no surface attributes");
-    room = n;
-    if (!(list = hr__alloc(NULL, room * sizeof(*list))))
-        return fail(fault, "surface attributes", "out of memory");
-    memset(list, 0, room * sizeof(*list));
-    status = va->api.vaQuerySurfaceAttributes(va->display, va->config, list,
-                                              &n);
-    if (!va_failed(fault, status, "vaQuerySurfaceAttributes"))
-        for (unsigned i = 0; i < n && i < room; i++)
-            note_attribute(&va->facts, &list[i]);
-    hr__free(list);
-    return !status;
+    f->num_fourccs = 0;
+    for (unsigned i = 0; i < n && f->num_fourccs < VA_MAX_FORMATS; i++)
+        if (list[i].type == VASurfaceAttribPixelFormat)
+            f->fourccs[f->num_fourccs++] = (uint32_t)list[i].value.value.i;
+    f->min_w = value_of(list, n, VASurfaceAttribMinWidth);
+    f->min_h = value_of(list, n, VASurfaceAttribMinHeight);
+    f->max_w = value_of(list, n, VASurfaceAttribMaxWidth);
+    f->max_h = value_of(list, n, VASurfaceAttribMaxHeight);
+    return n || va_wrong(fault, "the driver: no surface attributes");
 }
 
 static void query_images(struct va *va)
 {
-    int most = va->api.vaMaxNumImageFormats(va->display), n = 0;
-    VAImageFormat *list;
+    struct va_facts *f = &va->facts;
 
-    if (most < 1 || most > 1024 ||
-        !(list = hr__alloc(NULL, (size_t)most * sizeof(*list))))
-        return;
-    memset(list, 0, (size_t)most * sizeof(*list));
-    if (!va->api.vaQueryImageFormats(va->display, list, &n))
-        for (int i = 0; i < n && i < most && i < VA_MAX_IMAGE_FORMATS; i++)
-            va->facts.images[va->facts.num_images++] = list[i];
-    hr__free(list);
+    if (va->api.vaMaxNumImageFormats(va->display) > VA_MAX_IMAGE_FORMATS ||
+        va->api.vaQueryImageFormats(va->display, f->images, &f->num_images) ||
+        f->num_images > VA_MAX_IMAGE_FORMATS)
+        f->num_images = 0;
 }
 
 static int limit(int value, int other, int none)
@@ -251,13 +106,8 @@ static bool query(struct va *va, struct va_fault *fault)
     };
     const uint32_t none = VA_ATTRIB_NOT_SUPPORTED;
 
-    f->num_fourccs = f->num_images = 0;
-    f->min_w = f->min_h = f->max_w = f->max_h = 0;
-    if (va_failed(fault,
-                  va->api.vaGetConfigAttributes(va->display,
-                                                VAProfileJPEGBaseline,
-                                                VAEntrypointVLD, attributes, 3),
-                  "vaGetConfigAttributes") ||
+    if (!VA_OK(va, fault, vaGetConfigAttributes, VAProfileJPEGBaseline,
+               VAEntrypointVLD, attributes, 3) ||
         !query_surfaces(va, fault))
         return false;
     query_images(va);
@@ -270,48 +120,33 @@ static bool query(struct va *va, struct va_fault *fault)
     f->max_h = limit(f->max_h, (int)attributes[2].value, DEFAULT_SIDE);
     f->min_w = f->min_w > f->driver->min_side ? f->min_w : f->driver->min_side;
     f->min_h = f->min_h > f->driver->min_side ? f->min_h : f->driver->min_side;
-    for (int k = 0; k < VA_KINDS; k++)
-        va_kind_surface((enum va_kind)k, f->rt_formats, f->fourccs,
+    for (int k = 0; k < HR_NUM_KINDS; k++)
+        va_kind_surface((enum hr_jpeg_kind)k, f->rt_formats, f->fourccs,
                         f->num_fourccs, &f->kinds[k]);
     f->vpp = has_entrypoint(va, VAProfileNone, VAEntrypointVideoProc);
     return true;
 }
 
-bool va_config_open(struct va *va, struct va_fault *fault)
+static bool open_config(struct va *va, struct va_fault *fault)
 {
     const char *vendor = va->api.vaQueryVendorString(va->display);
 
-    if (!va->known) {
+    if (!va->have_facts) {
         snprintf(va->facts.vendor, sizeof(va->facts.vendor), "%s",
                  vendor ? vendor : "");
         va->facts.driver = va_driver_of(va->facts.vendor);
     }
     if (!has_entrypoint(va, VAProfileJPEGBaseline, VAEntrypointVLD))
-        return fail(fault, "the driver", "it does not decode JPEG");
+        return va_wrong(fault, "the driver: it does not decode JPEG");
     // As FFmpeg: without attributes, the surface's format decides.
-    va->config = VA_INVALID_ID;
-    if (va_failed(fault,
-                  va->api.vaCreateConfig(va->display, VAProfileJPEGBaseline,
-                                         VAEntrypointVLD, NULL, 0, &va->config),
-                  "vaCreateConfig")) {
-        va->config = VA_INVALID_ID;
+    if (!va_make_config(va, VAProfileJPEGBaseline, VAEntrypointVLD, &va->config,
+                        fault))
         return false;
-    }
-    // Opened again, it is what it was: others read the facts meanwhile.
-    if (va->known || query(va, fault)) {
-        va_vpp_open(va);
-        return va->known = true;
-    }
-    va_config_close(va);
-    return false;
-}
-
-void va_config_close(struct va *va)
-{
-    if (va->config != VA_INVALID_ID)
-        va->api.vaDestroyConfig(va->display, va->config);
-    va->config = VA_INVALID_ID;
-    va_vpp_close(va);
+    // The facts do not change any more: other threads read them.
+    if (!va->have_facts && !query(va, fault))
+        return false;
+    va_vpp_open(va);
+    return va->have_facts = true;
 }
 
 // ---- Context ---------------------------------------------------------------
@@ -320,6 +155,12 @@ bool va_context_fits(const struct va *va, int w, int h)
 {
     return va->context != VA_INVALID_ID && w <= va->context_w &&
            h <= va->context_h;
+}
+
+static void close_context(struct va *va)
+{
+    va_drop_context(va, &va->context);
+    va->context_w = va->context_h = 0;
 }
 
 // Grows by halves, so that it is not made anew for every picture.
@@ -339,25 +180,109 @@ bool va_context_open(struct va *va, int w, int h, struct va_fault *fault)
         return true;
     w = grown(va->context_w, w, va->facts.max_w);
     h = grown(va->context_h, h, va->facts.max_h);
-    va_context_close(va);
-    // Without targets: surfaces come and go with the sizes of pictures.
-    if (va_failed(fault,
-                  va->api.vaCreateContext(va->display, va->config, w, h,
-                                          VA_PROGRESSIVE, NULL, 0,
-                                          &va->context),
-                  "vaCreateContext")) {
-        va->context = VA_INVALID_ID;
+    close_context(va);
+    if (!va_make_context(va, va->config, w, h, &va->context, fault))
         return false;
-    }
     va->context_w = w;
     va->context_h = h;
     return true;
 }
 
-void va_context_close(struct va *va)
+// ---- A display -------------------------------------------------------------
+
+bool va_node(int i, char path[VA_TEXT])
 {
-    if (va->context != VA_INVALID_ID)
-        va->api.vaDestroyContext(va->display, va->context);
-    va->context = VA_INVALID_ID;
-    va->context_w = va->context_h = 0;
+    snprintf(path, VA_TEXT, "/dev/dri/renderD%d", FIRST_NODE + i);
+    return !access(path, F_OK);
+}
+
+static bool open_node(struct va *va, const char *path, struct va_fault *fault)
+{
+    int major, minor;
+
+    if ((va->fd = open(path, O_RDWR | O_CLOEXEC)) < 0)
+        return va_wrong(fault, "%.60s: %.45s", path, strerror(errno));
+    if (!(va->display = va->api.vaGetDisplayDRM(va->fd)))
+        return va_wrong(fault, "%.60s: not a DRM device", path);
+    // libva calls them within the calls that have something to say.
+    if (va->api.vaSetErrorCallback)
+        va->api.vaSetErrorCallback(va->display, on_error, va);
+    if (va->api.vaSetInfoCallback)
+        va->api.vaSetInfoCallback(va->display, on_info, va);
+    // From here on vaTerminate() frees what it made, whatever it says.
+    va->initialized = true;
+    if (!VA_OK(va, fault, vaInitialize, &major, &minor))
+        return false;
+    if (va->have_facts)
+        return true;
+    va->facts.major = major;
+    va->facts.minor = minor;
+    snprintf(va->node, sizeof(va->node), "%s", path);
+    return true;
+}
+
+void va_display_close(struct va *va)
+{
+    close_context(va);
+    va_drop_config(va, &va->config);
+    va_vpp_close(va);
+    if (!va_retire_display(va)) {
+        if (va->initialized && !va->foreign)
+            va->api.vaTerminate(va->display);
+        if (va->fd >= 0)
+            close(va->fd);
+    }
+    va->initialized = false;
+    va->display = NULL;
+    va->fd = -1;
+}
+
+static bool open_path(struct va *va, const char *path, struct va_fault *fault)
+{
+    if (open_node(va, path, fault) && open_config(va, fault))
+        return true;
+    va_display_close(va);
+    return false;
+}
+
+static bool open_any(struct va *va, struct va_fault *fault)
+{
+    char path[VA_TEXT];
+    bool any = false;
+
+    for (int i = 0; i < VA_NODES; i++) {
+        if (!va_node(i, path))
+            continue;
+        any = true;
+        if (open_path(va, path, fault))
+            return true;
+    }
+    return any ? false
+               : va_wrong(fault, "/dev/dri/renderD*: no such device node");
+}
+
+bool va_display_open(struct va *va, struct va_fault *fault)
+{
+    const char *which = va->which;
+    char path[VA_TEXT], *end;
+    long index = strtol(which, &end, 10);
+
+    va->fd = -1;
+    if (va->foreign) {
+        va->display = va->foreign;
+        if (!va->api.vaDisplayIsValid(va->display) ||
+            !va->api.vaQueryVendorString(va->display))
+            return va_wrong(fault, "the caller's VADisplay: not initialised");
+        return open_config(va, fault);
+    }
+    if (va->node[0])  // opened before: the same again
+        snprintf(path, sizeof(path), "%s", va->node);
+    else if (!*which)
+        return open_any(va, fault);
+    else if (end != which && !*end && index >= 0 && index < VA_NODES)
+        va_node((int)index, path);
+    else
+        snprintf(path, sizeof(path), "%s%.110s",
+                 which[0] == '/' || which[0] == '.' ? "" : "/dev/dri/", which);
+    return open_path(va, path, fault);
 }

@@ -1,50 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the guard (hal/engine/guard.h) asks of this engine.
+// The functions that the guard (hal/engine/guard.h) calls in this engine.
 #include "backends/vaapi/vaapi.h"
 
-// Takes the slot's task, in front of a list.
-static void take_task(struct va_slot *slot, struct hr__task **list)
+static void take_task(struct va_frame *frame, struct hr__task **list)
 {
-    if (!slot->task)
+    struct hr__task *task = va_take_task(frame);
+
+    if (!task)
         return;
-    slot->task->next = *list;
-    *list = slot->task;
-    slot->task = NULL;
+    task->next = *list;
+    *list = task;
 }
 
-// What the other thread holds it ends itself.
+// The other thread ends the tasks that it holds itself.
 static struct hr__task *take(void *owner, int lane)
 {
     struct hr__task *list = NULL;
     struct va *va = owner;
 
-    for (int i = 0; i < va->num_slots; i++) {
-        struct va_slot *s = &va->slots[i];
+    for (int i = 0; i < va->num_frames; i++) {
+        struct va_frame *s = &va->frames[i];
 
-        if (s->state == VA_FLYING ||
+        if (s->state == VA_SUBMITTED ||
             (s->state == VA_BUSY) == (lane == VA_DRIVER))
             take_task(s, &list);
     }
     return list;
 }
 
-// Pictures that do not land, one by one.
+// Pictures that do not get ready, one by one.
 static struct hr__task *overdue(void *owner, int64_t now, int64_t *due)
 {
     struct hr__task *list = NULL;
     struct va *va = owner;
 
-    for (int i = 0; i < va->num_slots; i++) {
-        struct va_slot *s = &va->slots[i];
-        bool flies = s->state == VA_FLYING && !s->stuck && !va->guard.dead;
+    for (int i = 0; i < va->num_frames; i++) {
+        struct va_frame *s = &va->frames[i];
+        bool waits = s->state == VA_SUBMITTED && !s->stuck && !va->guard.dead;
 
-        if ((!flies && s->state != VA_HELD) ||
-            !hr__guard_overdue(&va->guard, s->since, now, due) || !flies)
+        if ((!waits && s->state != VA_HELD) ||
+            !hr__guard_overdue(&va->guard, s->since, now, due) || !waits)
             continue;
         s->stuck = true;
         hr__guard_failed(&va->guard, 0, s->task);
         take_task(s, &list);
-        pthread_cond_signal(&va->guard.lanes[VA_DRIVER].wake);
+        va_wake(va, VA_DRIVER);
     }
     return list;
 }
@@ -55,15 +55,15 @@ static bool hopeless(const void *owner)
     const struct va *va = owner;
     int stuck = 0, held = 0;
 
-    for (int i = 0; i < va->num_slots; i++) {
-        const struct va_slot *s = &va->slots[i];
+    for (int i = 0; i < va->num_frames; i++) {
+        const struct va_frame *s = &va->frames[i];
 
-        stuck += s->state == VA_FLYING && s->stuck;
-        // Its reader hangs, and so does every surface that is left.
+        stuck += s->state == VA_SUBMITTED && s->stuck;
         held += s->state == VA_HELD &&
                 hr__guard_overdue(&va->guard, s->since, now, &due);
     }
-    return stuck >= va->depth || (held && stuck + held >= va->num_slots);
+    // A reader that hangs, and no surface that is neither its nor stuck.
+    return stuck >= va->depth || (held && stuck + held >= va->num_frames);
 }
 
 const struct hr__guard_ops va_guard_ops = {

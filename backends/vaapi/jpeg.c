@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A file's tables and its scan, as a driver wants them (ITU-T T.81, annex B;
-// libva va/va_dec_jpeg.h). The HAL has accepted the file, but only for
-// decoders that take more than a driver does: what a driver cannot be told is
-// refused here, with its reason, before anything is submitted. What drivers
-// ignore or forget is always sent: all tables, each time.
+// libva va/va_dec_jpeg.h). The HAL accepts more than a driver can be told; this
+// file refuses the rest, with its reason, before anything is submitted. All
+// tables are sent each time: some drivers forget them.
 #include <string.h>
 
 #include "backends/vaapi/vaapi.h"
@@ -26,7 +25,7 @@ struct reader {
     const struct hr_info *info;
     struct va_jpeg *out;
     bool framed;
-    unsigned quant;  // tables seen, bit per number
+    unsigned quant;  // tables that were read, a bit per number
     unsigned mcu_w, mcu_h;
 };
 
@@ -102,7 +101,7 @@ static unsigned read_dqt(struct reader *r, const uint8_t *p, size_t n)
         unsigned index = p[0] & 15;
 
         if (p[0] >> 4)
-            return HR_WHY_TABLES;  // 16 bits; drivers know 8
+            return HR_WHY_TABLES;  // 16 bits; drivers have 8
         if (n < 65 || index > 3)
             return HR_WHY_DAMAGED;
         // In the zigzag order of the file.
@@ -114,8 +113,8 @@ static unsigned read_dqt(struct reader *r, const uint8_t *p, size_t n)
     return 0;
 }
 
-// No more codes of a length than are left, and none of ones only (T.81, C.2):
-// nobody knows what a driver makes of others.
+// A length has no more codes than are left, and no code is all ones (T.81,
+// C.2): nobody knows what a driver does with other tables.
 static bool codes_fit(const uint8_t counts[16])
 {
     unsigned code = 0;
@@ -138,8 +137,12 @@ static bool largest_is(const uint8_t *values, unsigned n, uint8_t most)
 
 static unsigned read_dht(struct reader *r, const uint8_t *p, size_t n)
 {
+    VAHuffmanTableBufferJPEGBaseline *h = &r->out->huffman;
+
     while (n) {
         unsigned index = p[0] & 15, ac = p[0] >> 4, count = 0, longest = 0;
+        unsigned most = ac ? AC_VALUES : DC_VALUES;
+        uint8_t *values;
 
         if (n < 17 || ac > 1 || index > 3)
             return HR_WHY_DAMAGED;
@@ -153,32 +156,23 @@ static unsigned read_dht(struct reader *r, const uint8_t *p, size_t n)
         if (!ac && !largest_is(p + 17, count, 11))
             return HR_WHY_TABLES;
         // iHD keeps 12 lengths of DC codes only.
-        if (index > 1 || count > (ac ? AC_VALUES : DC_VALUES) ||
-            (!ac && longest > DC_VALUES))
+        if (index > 1 || count > most || (!ac && longest > DC_VALUES))
             return HR_WHY_TABLES;
-        if (ac) {
-            memcpy(r->out->huffman.huffman_table[index].num_ac_codes, p + 1,
-                   16);
-            memset(r->out->huffman.huffman_table[index].ac_values, 0,
-                   AC_VALUES);
-            memcpy(r->out->huffman.huffman_table[index].ac_values, p + 17,
-                   count);
-        } else {
-            memcpy(r->out->huffman.huffman_table[index].num_dc_codes, p + 1,
-                   16);
-            memset(r->out->huffman.huffman_table[index].dc_values, 0,
-                   DC_VALUES);
-            memcpy(r->out->huffman.huffman_table[index].dc_values, p + 17,
-                   count);
-        }
+        memcpy(ac ? h->huffman_table[index].num_ac_codes
+                  : h->huffman_table[index].num_dc_codes,
+               p + 1, 16);
+        values = ac ? h->huffman_table[index].ac_values
+                    : h->huffman_table[index].dc_values;
+        memset(values, 0, most);
+        memcpy(values, p + 17, count);
         p += 17 + count;
         n -= 17 + count;
     }
     return 0;
 }
 
-// Frame and scan need only agree; FFmpeg counts from 0 (libavcodec/mjpegdec.c),
-// and with its numbers every driver has been used.
+// The numbers of frame and scan need only agree. FFmpeg counts from 0
+// (libavcodec/mjpegdec.c), and every driver has been used with its numbers.
 static uint8_t id_of(uint8_t id)
 {
     return (uint8_t)(id - 1);
@@ -193,7 +187,7 @@ static unsigned read_sof(struct reader *r, const uint8_t *p, size_t n)
         return HR_WHY_DAMAGED;
     if (p[0] != 8)
         return HR_WHY_PRECISION;
-    // Parsed twice, but one picture: the two must agree.
+    // The HAL has parsed the same picture: both must agree.
     if ((int)be16(p + 1) != r->info->height ||
         (int)be16(p + 3) != r->info->width)
         return HR_WHY_DAMAGED;
@@ -204,8 +198,8 @@ static unsigned read_sof(struct reader *r, const uint8_t *p, size_t n)
     r->mcu_w = r->mcu_h = 8;
     p += 6;
     for (int i = 0; i < num; i++, p += 3) {
-        // One component's scan has one block per unit, whatever its factors;
-        // Mesa 22.3 compares them.
+        // A scan of one component has one block per unit, whatever its factors
+        // say, but Mesa 22.3 looks at them.
         unsigned h = num == 1 ? 1 : p[1] >> 4, v = num == 1 ? 1 : p[1] & 15;
 
         if (!h || h > 4 || !v || v > 4 || p[2] > 3)
@@ -236,7 +230,7 @@ static unsigned read_sos(struct reader *r, const uint8_t *p, size_t n)
     for (unsigned i = 0; i < num; i++) {
         const uint8_t *c = p + 1 + 2 * (size_t)i;
 
-        // In the frame's order, each once: what every driver was tried with.
+        // Every driver was tried with the frame's order only.
         if (id_of(c[0]) != pic->components[i].component_id)
             return HR_WHY_MULTISCAN;
         if (c[1] >> 4 > 1 || (c[1] & 15) > 1)
@@ -259,8 +253,8 @@ static unsigned read_sos(struct reader *r, const uint8_t *p, size_t n)
 
 // ---- The scan --------------------------------------------------------------
 
-// Entropy data up to the end marker, which must be the first marker in it that
-// is no restart; and those must be the right ones, in turn.
+// Entropy data up to the end marker. No marker may stand in it but restarts,
+// all of them and in their order.
 static unsigned read_scan(struct reader *r)
 {
     const uint8_t *p = r->data + r->pos, *end = r->data + r->size;

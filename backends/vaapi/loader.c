@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // libva and libva-drm, found at run time on first use. Every device gets a
-// table of its own; the libraries are never unloaded, drivers do not survive
+// table of its own. The libraries are never unloaded: drivers do not survive
 // that.
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 
 #include "backends/vaapi/vaapi.h"
 
-// The process that has used libva. Drivers keep file descriptors and threads
-// that fork() does not copy rightly.
+// The process that has used libva: drivers have file descriptors and threads,
+// which a forked child cannot use.
 static _Atomic pid_t user;
 
 static const struct {

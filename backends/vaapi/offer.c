@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine takes of a picture, and why not more: decided here, before
+// Decides which spans of a picture the engine takes, and why not more, before
 // anything is submitted.
 #include "backends/vaapi/vaapi.h"
 
@@ -12,7 +12,8 @@ static unsigned why_not_coding(const struct hr_info *info)
 
     if (why & HR_WHY_FORMAT)
         return why;
-    // Two of three of this colour come without JFIF: drivers ignore it.
+    // Drivers ignore how a file without JFIF marks its colours, so the other
+    // colour spaces are refused.
     if (info->color != HR_COLOR_GRAY && info->color != HR_COLOR_YCC &&
         info->color != HR_COLOR_RGB)
         why |= HR_WHY_COLOR;
@@ -24,11 +25,11 @@ static unsigned why_not_coding(const struct hr_info *info)
 static unsigned why_not_surface(const struct va *va, const struct hr_info *info)
 {
     const struct va_facts *f = &va->facts;
-    enum va_kind kind = va_kind_of(info);
+    int kind = hr__jpeg_kind(info);
 
     if (info->components != 1 && info->components != 3)
         return HR_WHY_COLOR;
-    if (kind == VA_KIND_NONE || !f->kinds[kind].fourcc)
+    if (kind < 0 || !f->kinds[kind].fourcc)
         return HR_WHY_CHROMA;
     if (info->width < f->min_w || info->height < f->min_h ||
         info->width > f->max_w || info->height > f->max_h)
@@ -39,11 +40,11 @@ static unsigned why_not_surface(const struct va *va, const struct hr_info *info)
 void va_key_of(const struct va *va, const struct hr_info *info,
                struct va_key *key)
 {
-    enum va_kind kind = va_kind_of(info);
+    int kind = hr__jpeg_kind(info);
     int gray = info->components == 1;
     int mcu_w = gray ? 8 : 8 * info->h[0], mcu_h = gray ? 8 : 8 * info->v[0];
 
-    // Drivers write whole MCUs; even rows, for formats that halve them.
+    // Drivers write whole MCUs. Some formats halve rows, so they are even.
     mcu_w = mcu_w < 16 ? 16 : mcu_w;
     mcu_h = mcu_h < 16 ? 16 : mcu_h;
     *key = (struct va_key){.rt_format = va->facts.kinds[kind].rt_format,
@@ -59,7 +60,7 @@ void va_offer(struct hr__engine *e, const struct hr__picture *pic,
     struct va_jpeg jpeg;
 
     *out = (struct hr__offer){0};
-    // Pixels are nothing to a decoder; that is no fault of the picture.
+    // A decoder cannot begin with pixels, whatever the picture is.
     if (!pic->data) {
         out->why = HR_WHY_FORMAT;
         return;
@@ -71,7 +72,7 @@ void va_offer(struct hr__engine *e, const struct hr__picture *pic,
         out->why = va_jpeg_read(pic->data, pic->size, &pic->info, &jpeg);
     if (out->why)
         return;
-    out->why = hr__guard_ask(&va->guard, VA_SLOTS);
+    out->why = hr__guard_ask(&va->guard, VA_FRAMES);
     if (out->why)
         return;
     out->spans = TO_PLANES;

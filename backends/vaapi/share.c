@@ -1,68 +1,138 @@
 // SPDX-License-Identifier: Apache-2.0
 // A surface as memory that the next engine reads where it lies, tiled or not:
 // its driver knows the surface by name, and the waiter has synchronised it
-// before.
+// before. If that driver cannot read it after all, the waiter maps it for the
+// host; no other thread reads surfaces back.
 #include "backends/vaapi/vaapi.h"
 
-// ---- Who still reads it ------------------------------------------------------
+// ---- The readers of a surface ----------------------------------------------
 
-// On any thread, so nothing is called. va->guard.lock
-static void read_by_one_less(struct va *va, struct va_slot *slot)
+// On any thread, so no driver is called. Locked
+static void end_reader(struct va *va, struct va_frame *frame)
 {
-    if (--slot->readers || slot->state != VA_HELD)
+    if (--frame->readers || frame->state != VA_HELD)
         return;
-    slot->state = VA_FREE;
-    pthread_cond_broadcast(&va->guard.lanes[VA_DRIVER].wake);
+    frame->state = VA_FREE;
+    va_wake(va, VA_DRIVER);
 }
 
 static void on_hold(const struct hr__external *external)
 {
-    struct va_slot *slot = external->ctx;
+    struct va_frame *frame = external->ctx;
 
-    pthread_mutex_lock(&slot->va->guard.lock);
-    slot->readers++;
-    pthread_mutex_unlock(&slot->va->guard.lock);
+    va_lock(frame->va);
+    frame->readers++;
+    va_unlock(frame->va);
 }
 
-static void on_let(const struct hr__external *external)
+static void on_release(const struct hr__external *external)
 {
-    struct va_slot *slot = external->ctx;
+    struct va_frame *frame = external->ctx;
 
-    pthread_mutex_lock(&slot->va->guard.lock);
-    read_by_one_less(slot->va, slot);
-    pthread_mutex_unlock(&slot->va->guard.lock);
+    va_lock(frame->va);
+    end_reader(frame->va, frame);
+    va_unlock(frame->va);
 }
 
-// What the waiter has mapped, or is about to, it unmaps first.
+// If the waiter has mapped the surface, or is about to, it unmaps it first.
 void va_on_shared_released(struct hr__payload *payload)
 {
-    struct va_slot *slot = payload->release_ctx;
-    struct va *va = slot->va;
+    struct va_frame *frame = payload->release_ctx;
+    struct va *va = frame->va;
 
-    pthread_mutex_lock(&va->guard.lock);
-    // Who holds it may never let go; the guard looks at the clock.
-    slot->since = hr__now();
-    slot->over = true;
-    if (slot->state != VA_READING)
-        slot->state = slot->mapped ? VA_RETURNED : VA_HELD;
-    read_by_one_less(va, slot);
-    if (slot->state == VA_HELD)
+    va_lock(va);
+    // A reader may hold it for ever; the guard looks at the clock.
+    frame->since = hr__now();
+    frame->over = true;
+    if (frame->state != VA_READING)
+        frame->state = frame->mapped ? VA_RETURNED : VA_HELD;
+    end_reader(va, frame);
+    if (frame->state == VA_HELD)
         pthread_cond_signal(&va->guard.clock);
-    if (slot->state == VA_RETURNED)
-        pthread_cond_signal(&va->guard.lanes[VA_WAITER].wake);
-    pthread_mutex_unlock(&va->guard.lock);
+    if (frame->state == VA_RETURNED)
+        va_wake(va, VA_WAITER);
+    va_unlock(va);
 }
 
-// ---- One picture ---------------------------------------------------------------
+// ---- Mapped for the host after all -----------------------------------------
+
+bool va_map_shared(struct va *va, struct va_frame *frame)
+{
+    struct va_fault fault = {0};
+    uint8_t *data = NULL;
+    size_t size = 0;
+    bool ok, may;
+
+    ok = va_enter(va, VA_WAITER) && va_map(va, frame, &data, &size, &fault);
+    may = va_leave(va, VA_WAITER);
+    if (!ok)
+        va_log(va, HR_LOG_WARN, "a surface that was shared: %s", fault.text);
+    va_lock(va);
+    frame->mapped = ok ? data : NULL;
+    frame->mapped_size = size;
+    frame->state = !frame->over     ? VA_LENT
+                   : ok             ? VA_RETURNED
+                   : frame->readers ? VA_HELD
+                                    : VA_FREE;
+    pthread_cond_broadcast(&va->guard.changed);
+    va_wake(va, VA_DRIVER);
+    va_unlock(va);
+    return may;
+}
+
+// No other thread changes a frame that is lent. Locked, but unlocks meanwhile.
+static void ask_and_wait(struct va *va, struct va_frame *frame)
+{
+    int64_t deadline = hr__now() + va->guard.deadline / 2;
+
+    frame->state = VA_ASKED;
+    va_wake(va, VA_WAITER);
+    while ((frame->state == VA_ASKED || frame->state == VA_READING) &&
+           !va->guard.dead && !va->closing &&
+           !va->guard.lanes[VA_WAITER].gone &&
+           hr__cond_wait(&va->guard.changed, &va->guard.lock, deadline))
+        ;
+    // While it is being read it stays the waiter's.
+    if (frame->state == VA_ASKED)
+        frame->state = VA_LENT;
+}
+
+static bool on_map(struct hr__payload *payload)
+{
+    struct va_frame *frame = payload->external->ctx;
+    struct va *va = frame->va;
+    bool ok;
+
+    va_lock(va);
+    if (frame->state == VA_LENT && !frame->mapped) {
+        if (hr__guard_is_lane(&va->guard, VA_WAITER)) {
+            frame->state = VA_READING;
+            va_unlock(va);
+            va_map_shared(va, frame);
+            va_lock(va);
+        } else {
+            ask_and_wait(va, frame);
+        }
+    }
+    ok = frame->state == VA_LENT && frame->mapped;
+    if (ok) {
+        payload->data = frame->mapped;
+        payload->size = frame->mapped_size;
+    }
+    va_unlock(va);
+    return ok;
+}
+
+// ---- One picture -----------------------------------------------------------
 
 // Numbers of memory, in the whole process.
 static _Atomic uint64_t ids = 1;
 
-// Where its samples would lie, see hr__external: nobody but drivers looks at
-// the surface, and exporting it is theirs, too.
-static bool share(struct va *va, struct va_slot *slot)
+bool va_share(struct va *va, struct va_frame *frame)
 {
-    uint32_t w = (uint32_t)slot->key.w, h = (uint32_t)slot->key.h;
+    uint32_t w = (uint32_t)frame->key.w, h = (uint32_t)frame->key.h;
+    // The places that struct hr__external speaks of: only drivers know the
+    // true ones.
     VAImage layout = {.format.fourcc = VA_FOURCC_NV12,
                       .width = (uint16_t)w,
                       .height = (uint16_t)h,
@@ -71,37 +141,26 @@ static bool share(struct va *va, struct va_slot *slot)
                       .offsets = {0, w * h},
                       .data_size = w * h + w * (h / 2)};
 
-    if (!slot->shared.id)
-        slot->shared = (struct hr__external){.kind = HR__VA_SURFACE,
-                                             .size = layout.data_size,
-                                             .surface = slot->surface,
-                                             .width = w,
-                                             .height = h,
-                                             .id = atomic_fetch_add(&ids, 1),
-                                             .place = (int)(slot - va->slots),
-                                             .ctx = slot,
-                                             .hold = on_hold,
-                                             .let = on_let,
-                                             .map = va_on_map};
-    if (!va_place_all(slot, &layout, &(struct va_fault){0}))
+    // Other formats are mapped, which is no failure.
+    if (!va->shares || !frame->imported ||
+        frame->key.fourcc != VA_FOURCC_NV12 || w % 2 || h % 2)
+        return false;
+    if (!frame->shared.id)
+        frame->shared = (struct hr__external){.kind = HR__VA_SURFACE,
+                                              .size = layout.data_size,
+                                              .surface = frame->surface,
+                                              .width = w,
+                                              .height = h,
+                                              .id = atomic_fetch_add(&ids, 1),
+                                              .place = (int)(frame -
+                                                             va->frames),
+                                              .ctx = frame,
+                                              .hold = on_hold,
+                                              .let = on_release,
+                                              .map = on_map};
+    if (!va_place(va, frame->kind, &frame->planes, &layout,
+                  &(struct va_fault){0}))
         return false;
     va_count_rung(va, VA_RUNG_SURFACE);
     return true;
-}
-
-// Other formats go by the rungs below, which is no failure.
-static bool is_nv12(const struct va_slot *slot)
-{
-    return slot->key.fourcc == VA_FOURCC_NV12 && !(slot->key.w & 1) &&
-           !(slot->key.h & 1);
-}
-
-bool va_share(struct va *va, struct va_slot *slot)
-{
-    return va->shares && slot->wanted && is_nv12(slot) && share(va, slot);
-}
-
-void va_unshare(struct va_slot *slot)
-{
-    slot->shared = (struct hr__external){0};
 }

@@ -1,85 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver thread, and what is around calls to libva; vaapi.h draws how the
-// threads work together, submit.c is what the driver thread does.
+// The driver thread from open to close; submit.c has its tasks.
 #include <stdio.h>
 
 #include "backends/vaapi/vaapi.h"
 
-#define LAND_NS INT64_C(250000000)  // twice that is less than closing may take
+// Twice that is less than closing may take.
+#define READY_NS INT64_C(250000000)
 
-// ---- Around calls ----------------------------------------------------------
+// ---- Open ------------------------------------------------------------------
 
-static bool one_at_a_time(const struct va *va)
+static void choose_depth(struct va *va)
 {
-    // (Before the vendor is known there is one thread only.)
-    return va->facts.driver && !(va->facts.driver->quirks & VA_QUIRK_SAFE);
+    int most = va->facts.driver->max_surfaces, depth = va->wish;
+
+    depth = depth <= 0 ? VA_DEPTH : depth < VA_MAX_DEPTH ? depth : VA_MAX_DEPTH;
+    // As many again may be read by the next engine.
+    va->num_frames = 2 * depth < VA_FRAMES ? 2 * depth : VA_FRAMES;
+    if (most && va->num_frames > most)
+        va->num_frames = most;
+    va->depth = depth < va->num_frames ? depth : va->num_frames - 1;
 }
 
-bool va_barred(const struct va *va)
+// The driver's file, by the address of its entry, which is named by the version
+// of VA-API that it was made for. (A display that is the caller's does not tell
+// its version.)
+static void find_file(struct va *va)
 {
-    return va->guard.abandoned && va->foreign;
-}
+    enum { NEWEST = 99 };
+    char name[48];
+    VAPrivFunc entry = NULL;
 
-bool va_enter(struct va *va, int thread)
-{
-    hr__guard_enter(&va->guard, thread);
-    if (one_at_a_time(va)) {
-        pthread_mutex_lock(&va->calls);
-        va_log_keep(&va->lines[thread]);
+    for (int minor = NEWEST; minor >= 0 && !entry && va->api.vaGetLibFunc;
+         minor--) {
+        snprintf(name, sizeof(name), "__vaDriverInit_%d_%d", VA_MAJOR_VERSION,
+                 minor);
+        entry = va->api.vaGetLibFunc(va->display, name);
     }
-    // Perhaps the other thread hung in there till now.
-    return !va_barred(va);
-}
-
-bool va_leave(struct va *va, int thread)
-{
-    if (one_at_a_time(va))
-        pthread_mutex_unlock(&va->calls);
-    hr__guard_leave(&va->guard, thread);
-    va_log_say(va, &va->lines[thread]);
-    return !va_barred(va);
-}
-
-// ---- The driver thread -----------------------------------------------------
-
-// What is left is pictures that were given up.
-static bool all_landed(const struct va *va)
-{
-    for (int i = 0; i < va->num_slots; i++) {
-        const struct va_slot *s = &va->slots[i];
-
-        if (s->state != VA_FREE && (s->state != VA_FLYING || s->task))
-            return false;
-    }
-    return true;
-}
-
-// True: nobody else will use the display any more. The driver may still wait
-// for a picture that was given up when its surface is destroyed: then that
-// call is left behind.
-static bool may_close(struct va *va)
-{
-    int64_t deadline;
-    bool ok = true;
-
-    pthread_mutex_lock(&va->guard.lock);
-    // The waiter's call may come back; who stops us looks at the clock.
-    while (va->guard.dead && !va_barred(va))
-        hr__cond_wait(&va->guard.lanes[VA_DRIVER].wake, &va->guard.lock,
-                      INT64_MAX);
-    deadline = hr__now() + LAND_NS;
-    while (ok && (va->guard.dead || !all_landed(va) || va->users))
-        ok = hr__cond_wait(&va->guard.lanes[VA_DRIVER].wake, &va->guard.lock,
-                           deadline);
-    va->closing = true;
-    pthread_cond_broadcast(&va->guard.lanes[VA_WAITER].wake);
-    while (ok && va->guard.lanes[VA_WAITER].started &&
-           !va->guard.lanes[VA_WAITER].gone)
-        ok = hr__cond_wait(&va->guard.lanes[VA_DRIVER].wake, &va->guard.lock,
-                           deadline + LAND_NS);
-    ok = ok && !va_barred(va);
-    pthread_mutex_unlock(&va->guard.lock);
-    return ok;
+    hr__library_text((uintptr_t)entry, va->file, sizeof(va->file));
 }
 
 enum hr_status va_open_first(void *owner)
@@ -96,22 +53,65 @@ enum hr_status va_open_first(void *owner)
     }
     snprintf(va->guard.name, sizeof(va->guard.name), "vaapi%s%.57s",
              va->node[0] ? ":" : "", va->node);
-    va_choose(va);
+    choose_depth(va);
+    va->rung = va->facts.driver->quirks & VA_QUIRK_DERIVE_FIRST ? VA_RUNG_DERIVE
+                                                                : VA_RUNG_GET;
+    va->sync2 = va->api.vaSyncSurface2 != NULL;
+    find_file(va);
     return HR_OK;
+}
+
+// ---- Close -----------------------------------------------------------------
+
+// All frames are free, or have pictures that were given up.
+static bool all_done(const struct va *va)
+{
+    for (int i = 0; i < va->num_frames; i++) {
+        const struct va_frame *s = &va->frames[i];
+
+        if (s->state != VA_FREE && (s->state != VA_SUBMITTED || s->task))
+            return false;
+    }
+    return true;
+}
+
+// True: nobody else will use the display any more. The driver may still wait
+// for a picture that was given up when its surface is destroyed: then that
+// call is left behind.
+static bool may_close(struct va *va)
+{
+    const struct hr__guard_lane *waiter = &va->guard.lanes[VA_WAITER];
+    int64_t deadline;
+    bool ok = true;
+
+    va_lock(va);
+    // The waiter's call may come back; hr__guard_stop() looks at the clock.
+    while (va->guard.dead && !va_barred(va))
+        va_wait(va, VA_DRIVER, INT64_MAX);
+    deadline = hr__now() + READY_NS;
+    while (ok && (va->guard.dead || !all_done(va) || va->users))
+        ok = va_wait(va, VA_DRIVER, deadline);
+    va->closing = true;
+    va_wake(va, VA_WAITER);
+    while (ok && waiter->started && !waiter->gone)
+        ok = va_wait(va, VA_DRIVER, deadline + READY_NS);
+    ok = ok && !va_barred(va);
+    va_unlock(va);
+    return ok;
 }
 
 bool va_drive(void *owner)
 {
     struct va *va = owner;
-    struct va_slot *slot;
+    struct va_frame *frame;
 
-    while ((slot = va_next_picture(va)))
-        va_take_up(va, slot);
+    while ((frame = va_next_picture(va)))
+        va_take_up(va, frame);
     if (!may_close(va))
         return false;
     if (va_enter(va, VA_DRIVER)) {
         va_close_all(va);
-        va_origin_close(va);
+        va_close_retired(va);
     }
     va_leave(va, VA_DRIVER);
     return true;

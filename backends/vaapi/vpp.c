@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The video processor, for tier FAST: crop, scale, flip and colour in one pass
-// from the decoded surface to RGB. Which kinds of pictures it takes the driver
-// lists, and vpp_probe.c finds out.
+// from the decoded surface to RGB. The driver lists the kinds of pictures that
+// go in, and vpp_open.c tests them.
 #include <stdio.h>
-#include <string.h>
 
 #include "backends/vaapi/vaapi.h"
 
-enum {
-    MAX_ATTRIBUTES = 256,
-    CONTEXT_SIDE = 4096,
-    SMALLEST = 16  // of iHD
-};
+enum { SMALLEST = 16 };  // of iHD
 
 static const struct {
     uint32_t fourcc;
@@ -23,15 +18,7 @@ static const struct {
     {VA_FOURCC_BGRA, {2, 1, 0}},
 };
 
-// ---- Surfaces of the processor ---------------------------------------------
-
-static bool has_image(const struct va *va, uint32_t fourcc)
-{
-    for (int i = 0; i < va->facts.num_images; i++)
-        if (va->facts.images[i].fourcc == fourcc)
-            return true;
-    return false;
-}
+// ---- Formats ---------------------------------------------------------------
 
 static bool lists(const VASurfaceAttrib *list, unsigned n, uint32_t fourcc)
 {
@@ -42,68 +29,31 @@ static bool lists(const VASurfaceAttrib *list, unsigned n, uint32_t fourcc)
     return false;
 }
 
-// The RGB format that comes out, and which kinds of surfaces go in, by bits: as
-// the decoder makes them. Grey in the luma of another format is not one: nobody
-// writes its chroma.
-static bool choose_formats(struct va *va, unsigned *kinds)
+bool va_vpp_formats(struct va *va, unsigned *kinds)
 {
-    unsigned n = MAX_ATTRIBUTES;
-    VASurfaceAttrib *list = hr__alloc(NULL, n * sizeof(*list));
+    VASurfaceAttrib list[VA_MAX_ATTRIBUTES];
+    unsigned n = va_query_attributes(va, va->vpp.config, list,
+                                     &(struct va_fault){0});
 
     va->vpp.format = -1;
     *kinds = 0;
-    if (!list)
-        return false;
-    memset(list, 0, n * sizeof(*list));
-    if (va->api.vaQuerySurfaceAttributes(va->display, va->vpp.config, list,
-                                         &n) ||
-        n > MAX_ATTRIBUTES)
-        n = 0;
     for (int i = 3; i >= 0; i--)
         if (lists(list, n, rgb_formats[i].fourcc) &&
-            has_image(va, rgb_formats[i].fourcc))
+            va_image_format(va, rgb_formats[i].fourcc))
             va->vpp.format = i;
-    for (int k = 0; k < VA_KINDS; k++) {
+    for (int k = 0; k < HR_NUM_KINDS; k++) {
         uint32_t fourcc = va->facts.kinds[k].fourcc;
 
-        if (fourcc && (int)va_fourcc_kind(fourcc) == k &&
-            lists(list, n, fourcc) && has_image(va, fourcc))
+        // Grey in the luma of another format does not go in: nobody writes its
+        // chroma.
+        if (fourcc && va_fourcc_kind(fourcc) == k && lists(list, n, fourcc) &&
+            va_image_format(va, fourcc))
             *kinds |= 1u << k;
     }
-    hr__free(list);
     return va->vpp.format >= 0 && *kinds;
 }
 
-bool va_vpp_surface(struct va *va, unsigned rt_format, uint32_t fourcc, int w,
-                    int h, VASurfaceID *out, struct va_fault *fault)
-{
-    VASurfaceAttrib format = {.type = VASurfaceAttribPixelFormat,
-                              .flags = VA_SURFACE_ATTRIB_SETTABLE};
-
-    format.value.type = VAGenericValueTypeInteger;
-    format.value.value.i = (int)fourcc;
-    if (!va_failed(fault,
-                   va->api.vaCreateSurfaces(va->display, rt_format, (unsigned)w,
-                                            (unsigned)h, out, 1, &format, 1),
-                   "vaCreateSurfaces (processor)"))
-        return true;
-    *out = VA_INVALID_ID;
-    return false;
-}
-
-bool va_vpp_image(struct va *va, uint32_t fourcc, int w, int h, VAImage *out,
-                  struct va_fault *fault)
-{
-    for (int i = 0; i < va->facts.num_images; i++) {
-        VAImageFormat format = va->facts.images[i];
-
-        if (format.fourcc == fourcc)
-            return !va_failed(
-                fault, va->api.vaCreateImage(va->display, &format, w, h, out),
-                "vaCreateImage (processor)");
-    }
-    return false;
-}
+// ---- Its output ------------------------------------------------------------
 
 // Of surface and image.
 static int64_t output_bytes(const struct va_output *o)
@@ -114,11 +64,9 @@ static int64_t output_bytes(const struct va_output *o)
 void va_vpp_drop(struct va *va, struct va_output *o)
 {
     hr__engine_ref_bytes(&va->guard.ref, -output_bytes(o));
-    if (o->have_image)
-        va->api.vaDestroyImage(va->display, o->image.image_id);
-    if (o->surface != VA_INVALID_ID)
-        va->api.vaDestroySurfaces(va->display, &o->surface, 1);
-    *o = (struct va_output){.surface = VA_INVALID_ID};
+    va_drop_image(va, &o->image);
+    va_drop_surface(va, &o->surface);
+    *o = VA_NO_OUTPUT;
 }
 
 bool va_vpp_fit(struct va *va, struct va_output *o, int w, int h,
@@ -129,9 +77,9 @@ bool va_vpp_fit(struct va *va, struct va_output *o, int w, int h,
     if (o->surface != VA_INVALID_ID && o->w == w && o->h == h)
         return true;
     va_vpp_drop(va, o);
-    if (!va_vpp_surface(va, VA_RT_FORMAT_RGB32, fourcc, w, h, &o->surface,
-                        fault) ||
-        !(o->have_image = va_vpp_image(va, fourcc, w, h, &o->image, fault))) {
+    if (!va_make_surface(va, VA_RT_FORMAT_RGB32, fourcc, w, h, &o->surface,
+                         fault) ||
+        !va_make_image(va, fourcc, w, h, &o->image, fault)) {
         va_vpp_drop(va, o);
         return false;
     }
@@ -162,59 +110,26 @@ bool va_vpp_run(struct va *va, VASurfaceID from, const VARectangle *crop,
             .chroma_sample_location = VA_CHROMA_SITING_VERTICAL_CENTER |
                                       VA_CHROMA_SITING_HORIZONTAL_CENTER,
             .color_range = VA_SOURCE_RANGE_FULL}};
-    VABufferID id = VA_INVALID_ID;
-    bool ok;
+    struct va_buffer buffer = {VAProcPipelineParameterBufferType, sizeof(p),
+                               &p};
 
-    if (va_failed(fault,
-                  va->api.vaCreateBuffer(va->display, va->vpp.context,
-                                         VAProcPipelineParameterBufferType,
-                                         sizeof(p), 1, &p, &id),
-                  "vaCreateBuffer (pipeline)"))
-        return false;
-    ok = !va_failed(
-        fault, va->api.vaBeginPicture(va->display, va->vpp.context, o->surface),
-        "vaBeginPicture (RGB)");
-    if (ok) {
-        ok = !va_failed(fault,
-                        va->api.vaRenderPicture(va->display, va->vpp.context,
-                                                &id, 1),
-                        "vaRenderPicture (RGB)");
-        ok = !va_failed(fault,
-                        va->api.vaEndPicture(va->display, va->vpp.context),
-                        "vaEndPicture (RGB)") &&
-             ok;
-    }
-    va->api.vaDestroyBuffer(va->display, id);
-    return ok;
+    return va_render(va, va->vpp.context, o->surface, &buffer, 1, 1, fault);
 }
 
-// The output's pixels, 4 bytes each; unmap the image's buffer afterwards.
 bool va_vpp_map(struct va *va, const struct va_output *o, uint8_t **data,
                 struct va_fault *fault)
 {
     const VAImage *image = &o->image;
-    void *at = NULL;
 
     if (image->pitches[0] < (unsigned)o->w * 4 ||
         image->offsets[0] + (uint64_t)image->pitches[0] * (unsigned)o->h >
-            image->data_size) {
-        *fault = (struct va_fault){HR_WHY_FAILED, "the RGB image is too small"};
+            image->data_size)
+        return va_wrong(fault, "the RGB image is too small");
+    if (!VA_OK(va, fault, vaGetImage, o->surface, 0, 0, (unsigned)o->w,
+               (unsigned)o->h, image->image_id) ||
+        !va_map_image(va, image, data, fault))
         return false;
-    }
-    if (va_failed(fault,
-                  va->api.vaGetImage(va->display, o->surface, 0, 0,
-                                     (unsigned)o->w, (unsigned)o->h,
-                                     image->image_id),
-                  "vaGetImage (RGB)") ||
-        va_failed(fault, va->api.vaMapBuffer(va->display, image->buf, &at),
-                  "vaMapBuffer (RGB)"))
-        return false;
-    if (!at) {
-        va->api.vaUnmapBuffer(va->display, image->buf);
-        *fault = (struct va_fault){HR_WHY_FAILED, "vaMapBuffer (RGB): nothing"};
-        return false;
-    }
-    *data = (uint8_t *)at + image->offsets[0];
+    *data += image->offsets[0];
     return true;
 }
 
@@ -229,73 +144,10 @@ void va_vpp_pack(const struct va *va, const struct va_output *o,
                 to[c] = from[4 * x + at[c]];
 }
 
-// ---- Open and close --------------------------------------------------------
+// ---- Which pictures go in --------------------------------------------------
 
-static bool open_config(struct va *va, struct va_fault *fault)
-{
-    if (!va_failed(fault,
-                   va->api.vaCreateConfig(va->display, VAProfileNone,
-                                          VAEntrypointVideoProc, NULL, 0,
-                                          &va->vpp.config),
-                   "vaCreateConfig (processor)"))
-        return true;
-    va->vpp.config = VA_INVALID_ID;
-    return false;
-}
-
-static bool open_context(struct va *va, struct va_fault *fault)
-{
-    int w = va->facts.max_w < CONTEXT_SIDE ? va->facts.max_w : CONTEXT_SIDE;
-    int h = va->facts.max_h < CONTEXT_SIDE ? va->facts.max_h : CONTEXT_SIDE;
-
-    if (!va_failed(fault,
-                   va->api.vaCreateContext(va->display, va->vpp.config, w, h,
-                                           VA_PROGRESSIVE, NULL, 0,
-                                           &va->vpp.context),
-                   "vaCreateContext (processor)"))
-        return true;
-    va->vpp.context = VA_INVALID_ID;
-    return false;
-}
-
-void va_vpp_open(struct va *va)
-{
-    bool known = va->vpp.tried;
-    struct va_fault fault = {0};
-    unsigned kinds = 0;
-
-    if (!va->facts.vpp || !va->api.vaPutImage ||
-        va->facts.driver->quirks & (VA_QUIRK_NO_VPP | VA_QUIRK_NO_FOURCC) ||
-        (known && !va_vpp_any(va)))
-        return;
-    va->vpp.tried = true;
-    if (!open_config(va, &fault) || (!known && !choose_formats(va, &kinds)) ||
-        !open_context(va, &fault)) {
-        va_vpp_close(va);
-        if (fault.why)
-            va_log(va, HR_LOG_WARN, "the video processor is not used: %s",
-                   fault.text);
-        return;
-    }
-    if (!known)
-        va_vpp_try(va, kinds);
-    if (!va_vpp_any(va))
-        va_vpp_close(va);
-}
-
-void va_vpp_close(struct va *va)
-{
-    if (va->vpp.context != VA_INVALID_ID)
-        va->api.vaDestroyContext(va->display, va->vpp.context);
-    if (va->vpp.config != VA_INVALID_ID)
-        va->api.vaDestroyConfig(va->display, va->vpp.config);
-    va->vpp.context = va->vpp.config = VA_INVALID_ID;
-}
-
-// ---- What it takes ---------------------------------------------------------
-
-// The part of the picture that comes out, and how large. False: not one that
-// is all inside, or one that is cut after it was resized.
+// The part of the picture that comes out. False: some of it is outside, or it
+// is cut after it was resized.
 static bool part_of(const struct hr__step *s, struct hr__rect *part)
 {
     const struct hr__rect *win = &s->win;
@@ -305,7 +157,7 @@ static bool part_of(const struct hr__step *s, struct hr__rect *part)
         return !win->x && !win->y && win->w == s->rs_w && win->h == s->rs_h &&
                !(s->box[0] > 0) && !(s->box[1] > 0) &&
                s->box[2] >= (float)s->src.w && s->box[3] >= (float)s->src.h;
-    // The window is one of the mirrored picture.
+    // The window is a part of the mirrored picture.
     part->x += s->pre_x ? s->src.w - win->x - win->w : win->x;
     part->y += s->pre_y ? s->src.h - win->y - win->h : win->y;
     part->w = win->w;
@@ -320,8 +172,8 @@ static unsigned mirror_of(const struct hr__step *s)
            (s->pre_y != s->post_y ? VA_MIRROR_VERTICAL : 0u);
 }
 
-// Corners are on whole chroma, and even: some drivers round others. No more
-// than halved, for the processor's filters look at two samples.
+// Corners must be on whole chroma, and even: some drivers round others. The
+// part is no more than halved, for the processor's filters look at two samples.
 static bool part_fits(const struct hr_info *info, const struct hr__rect *r,
                       const struct hr__step *s)
 {
@@ -330,13 +182,13 @@ static bool part_fits(const struct hr_info *info, const struct hr__rect *r,
 
     return r->x % w == 0 && r->y % h == 0 && r->w >= SMALLEST &&
            r->h >= SMALLEST && s->out_w >= SMALLEST && s->out_h >= SMALLEST &&
-           s->out_w <= CONTEXT_SIDE && s->out_h <= CONTEXT_SIDE &&
+           s->out_w <= VA_VPP_SIDE && s->out_h <= VA_VPP_SIDE &&
            r->w <= 2 * s->out_w && r->h <= 2 * s->out_h;
 }
 
 bool va_vpp_any(const struct va *va)
 {
-    for (int k = 0; k < VA_KINDS; k++)
+    for (int k = 0; k < HR_NUM_KINDS; k++)
         if (va->vpp.mirrors[k])
             return true;
     return false;
@@ -345,14 +197,14 @@ bool va_vpp_any(const struct va *va)
 unsigned va_vpp_why_not(const struct va *va, const struct hr__picture *pic)
 {
     const struct hr__step *s = &pic->geo.steps[0];
-    enum va_kind kind = va_kind_of(&pic->info);
-    unsigned mirrors = kind == VA_KIND_NONE ? 0 : va->vpp.mirrors[kind];
+    int kind = hr__jpeg_kind(&pic->info);
+    unsigned mirrors = kind < 0 ? 0 : va->vpp.mirrors[kind];
     struct hr__rect r;
 
     if (!mirrors)
         return HR_WHY_CHROMA;
     if (pic->info.color !=
-        (kind == VA_KIND_GRAY ? HR_COLOR_GRAY : HR_COLOR_YCC))
+        (kind == HR_KIND_GRAY ? HR_COLOR_GRAY : HR_COLOR_YCC))
         return HR_WHY_COLOR;
     if (pic->channels != 3)
         return HR_WHY_SPAN;
@@ -367,27 +219,27 @@ void va_vpp_text(const struct va *va, char text[VA_PROCESSOR_TEXT])
     unsigned any = 0;
     size_t n = 0;
 
-    for (int k = 0; k < VA_KINDS; k++) {
+    for (int k = 0; k < HR_NUM_KINDS; k++) {
         if (!va->vpp.mirrors[k])
             continue;
         n += (size_t)snprintf(text + n, VA_PROCESSOR_TEXT - n, "%s%s",
                               n ? ", " : ", video processor: ",
-                              va_kind_name((enum va_kind)k));
+                              hr_jpeg_kind_name((enum hr_jpeg_kind)k));
         any |= va->vpp.mirrors[k];
     }
     if (any == 1)
         snprintf(text + n, VA_PROCESSOR_TEXT - n, ", no flips");
 }
 
-void va_vpp_plan(struct va_slot *slot, const struct hr__picture *pic)
+void va_vpp_plan(struct va_frame *frame, const struct hr__picture *pic)
 {
     const struct hr__step *s = &pic->geo.steps[0];
     struct hr__rect r;
 
     part_of(s, &r);
-    slot->crop = (VARectangle){(int16_t)r.x, (int16_t)r.y, (uint16_t)r.w,
-                               (uint16_t)r.h};
-    slot->mirror = mirror_of(s);
-    slot->out_w = s->out_w;
-    slot->out_h = s->out_h;
+    frame->crop = (VARectangle){(int16_t)r.x, (int16_t)r.y, (uint16_t)r.w,
+                                (uint16_t)r.h};
+    frame->mirror = mirror_of(s);
+    frame->out_w = s->out_w;
+    frame->out_h = s->out_h;
 }

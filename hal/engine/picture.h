@@ -134,6 +134,8 @@ static inline enum hr_stage hr__picture_first(const struct hr__picture *pic)
     return pic->data ? HR_ENTROPY : HR_RESAMPLE;
 }
 
+// The kind of a JPEG, enum hr_jpeg_kind; -1: none of them.
+int hr__jpeg_kind(const struct hr_info *info);
 // What keeps a JPEG decoder of whole scans, Huffman and 8 bits from it, besides
 // colours and chroma: HR_WHY_*; HR_WHY_FORMAT alone, if it is no JPEG.
 unsigned hr__why_not_baseline(const struct hr_info *info);

@@ -44,7 +44,4 @@ enum hr_status hr__probe_file(const char *path, const struct hr_limits *limits,
                               struct hr_info *info,
                               struct hr__header_error *err);
 
-// kind.c: the kind of a JPEG, enum hr_jpeg_kind; -1: none of them.
-int hr__jpeg_kind(const struct hr_info *info);
-
 #endif

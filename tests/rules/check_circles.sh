@@ -14,9 +14,9 @@ rooms=('core ^hal/ 0'
        'guard ^hal/guard/ 0'
        'cpu ^(backends/cpu|cpu_fallback)/ 0'
        'opencl ^backends/opencl/ 0'
-       'vaapi ^backends/vaapi/ 13'
+       'vaapi ^backends/vaapi/ 0'
        'tools ^tools/ 0'
-       'all . 13')
+       'all . 0')
 
 # An old build folder has objects whose source is gone: those do not count.
 objects()  # folder of objects, folder of sources...

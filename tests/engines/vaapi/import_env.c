@@ -126,7 +126,7 @@ int imports_held(void)
     int n;
 
     pthread_mutex_lock(&va->guard.lock);
-    n = va_count_slots(va, VA_LENT) + va_count_slots(va, VA_HELD);
+    n = va_count_frames(va, VA_LENT) + va_count_frames(va, VA_HELD);
     pthread_mutex_unlock(&va->guard.lock);
     return n;
 }

@@ -74,6 +74,27 @@ static void ways_stand_in(void)
     }
 }
 
+// A picture that the driver refuses is ended, too: its context is used again.
+static void refused_is_ended(void)
+{
+    struct va_driver_counters c;
+    hr_device dev;
+    unsigned why;
+
+    vaapi_driver("default,reset");
+    dev = vaapi_open("plain");
+    vaapi_driver("reset,fault=RenderPicture:0x01:1");
+    vaapi_run_kind(dev, sized(120, 80), 8, HR_EXACT, &why);
+    c = vaapi_counters();
+    CHECK(c.faults == 1 &&
+              c.calls[VA_DRIVER_EndPicture] == c.calls[VA_DRIVER_BeginPicture],
+          "%ld faults, %ld pictures begun, %ld ended", (long)c.faults,
+          (long)c.calls[VA_DRIVER_BeginPicture],
+          (long)c.calls[VA_DRIVER_EndPicture]);
+    vaapi_driver("fault=none");
+    vaapi_close(&dev);
+}
+
 // The first 16, then number 1,000, number 2,000.
 static void one_in_a_thousand(void)
 {
@@ -156,11 +177,10 @@ static void largest_of_all(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {TEST_CASE(context_grows),
-                                             TEST_CASE(ways_stand_in),
-                                             TEST_CASE(one_in_a_thousand),
-                                             TEST_CASE(mean_is_true),
-                                             TEST_CASE(largest_of_all)};
+    static const struct test_case cases[] = {
+        TEST_CASE(context_grows),    TEST_CASE(ways_stand_in),
+        TEST_CASE(refused_is_ended), TEST_CASE(one_in_a_thousand),
+        TEST_CASE(mean_is_true),     TEST_CASE(largest_of_all)};
 
     if (!vaapi_init())
         return TEST_NOT_RUN;

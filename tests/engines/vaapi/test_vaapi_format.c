@@ -12,21 +12,21 @@
 // in a plane from its first byte on; '-' is a luma of the next pixel.
 static const struct {
     uint32_t fourcc;
-    enum va_kind kind;
+    enum hr_jpeg_kind kind;
     const char *planes[3];
 } formats[] = {
-    {VA_FOURCC_NV12, VA_KIND_420, {"Y", "UV"}},
-    {VA_FOURCC_NV21, VA_KIND_420, {"Y", "VU"}},
-    {VA_FOURCC_I420, VA_KIND_420, {"Y", "U", "V"}},
-    {VA_FOURCC_IYUV, VA_KIND_420, {"Y", "U", "V"}},
-    {VA_FOURCC_IMC3, VA_KIND_420, {"Y", "U", "V"}},
-    {VA_FOURCC_YV12, VA_KIND_420, {"Y", "V", "U"}},
-    {VA_FOURCC_422H, VA_KIND_422, {"Y", "U", "V"}},
-    {VA_FOURCC_YUY2, VA_KIND_422, {"YU-V"}},
-    {VA_FOURCC_UYVY, VA_KIND_422, {"UYV-"}},
-    {VA_FOURCC_422V, VA_KIND_440, {"Y", "U", "V"}},
-    {VA_FOURCC_444P, VA_KIND_444, {"Y", "U", "V"}},
-    {VA_FOURCC_411P, VA_KIND_411, {"Y", "U", "V"}},
+    {VA_FOURCC_NV12, HR_KIND_420, {"Y", "UV"}},
+    {VA_FOURCC_NV21, HR_KIND_420, {"Y", "VU"}},
+    {VA_FOURCC_I420, HR_KIND_420, {"Y", "U", "V"}},
+    {VA_FOURCC_IYUV, HR_KIND_420, {"Y", "U", "V"}},
+    {VA_FOURCC_IMC3, HR_KIND_420, {"Y", "U", "V"}},
+    {VA_FOURCC_YV12, HR_KIND_420, {"Y", "V", "U"}},
+    {VA_FOURCC_422H, HR_KIND_422, {"Y", "U", "V"}},
+    {VA_FOURCC_YUY2, HR_KIND_422, {"YU-V"}},
+    {VA_FOURCC_UYVY, HR_KIND_422, {"UYV-"}},
+    {VA_FOURCC_422V, HR_KIND_440, {"Y", "U", "V"}},
+    {VA_FOURCC_444P, HR_KIND_444, {"Y", "U", "V"}},
+    {VA_FOURCC_411P, HR_KIND_411, {"Y", "U", "V"}},
 };
 
 static void places(void)
@@ -122,17 +122,17 @@ static void passes(void)
     const struct hr_op less[] = {hr_op_decode(0),
                                  hr_op_resize(.w = 47, .h = 40)};
     static struct va va;
-    static struct va_slot slot;
+    static struct va_frame frame;
     struct hr__picture pic = picture(cut, 3);
 
-    va.vpp.mirrors[VA_KIND_420] = ~0u;
-    va_vpp_plan(&slot, &pic);
-    CHECK(slot.crop.x == 48 && slot.crop.y == 4 && slot.crop.width == 40 &&
-              slot.crop.height == 32 && slot.mirror == VA_MIRROR_HORIZONTAL,
-          "from %d, %d, mirror %u", slot.crop.x, slot.crop.y, slot.mirror);
+    va.vpp.mirrors[HR_KIND_420] = ~0u;
+    va_vpp_plan(&frame, &pic);
+    CHECK(frame.crop.x == 48 && frame.crop.y == 4 && frame.crop.width == 40 &&
+              frame.crop.height == 32 && frame.mirror == VA_MIRROR_HORIZONTAL,
+          "from %d, %d, mirror %u", frame.crop.x, frame.crop.y, frame.mirror);
     pic = picture(twice, 4);
-    va_vpp_plan(&slot, &pic);
-    CHECK(!slot.mirror && slot.out_w == 64, "mirror %u", slot.mirror);
+    va_vpp_plan(&frame, &pic);
+    CHECK(!frame.mirror && frame.out_w == 64, "mirror %u", frame.mirror);
     pic = picture(half, 2);
     CHECK(!va_vpp_why_not(&va, &pic), "half: %#x", va_vpp_why_not(&va, &pic));
     pic = picture(less, 2);
@@ -211,11 +211,44 @@ static void rgb_room(void)
     }
 }
 
+static VAStatus map_nothing(VADisplay display, VABufferID buffer, void **at)
+{
+    (void)display;
+    (void)buffer;
+    *at = NULL;
+    return VA_STATUS_SUCCESS;
+}
+
+static int unmaps;
+
+static VAStatus unmap_buffer(VADisplay display, VABufferID buffer)
+{
+    (void)display;
+    (void)buffer;
+    unmaps++;
+    return VA_STATUS_SUCCESS;
+}
+
+// A driver that maps a buffer to nothing has failed.
+static void nothing_mapped(void)
+{
+    static struct va va;
+    VAImage image = {.data_size = 16};
+    struct va_fault fault = {0};
+    uint8_t *data = mapped;
+
+    va.api.vaMapBuffer = map_nothing;
+    va.api.vaUnmapBuffer = unmap_buffer;
+    CHECK(!va_map_image(&va, &image, &data, &fault) && !data &&
+              fault.why == HR_WHY_FAILED && unmaps == 1,
+          "why %#x, unmapped %d times", fault.why, unmaps);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(places), TEST_CASE(surfaces), TEST_CASE(passes),
-        TEST_CASE(pixels), TEST_CASE(rgb_room)};
+        TEST_CASE(pixels), TEST_CASE(rgb_room), TEST_CASE(nothing_mapped)};
 
     return test_main("vaapi format", cases, sizeof(cases) / sizeof(*cases),
                      argc, argv);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the video processor is right: some are wrong in colours or in flips,
-// and not for every kind of picture alike. When a device is opened four colours
-// go through it for each kind that the driver lists, as they are and mirrored;
-// what does not come out right is not used for that kind.
+// Opens the video processor and tests it: some are wrong in colours or in
+// flips, and not for every kind of picture alike. When a device is first opened
+// four colours go through it for each kind that the driver lists, as they are
+// and mirrored; a kind, or a mirror, that does not come out right is not used.
 #include <string.h>
 
 #include "backends/vaapi/vaapi.h"
 
-enum { SIDE = 64, TOLERANCE = 3 };
+enum { SIDE = 64, TOLERANCE = 3, ALL_MIRRORS = 15 };
 
 struct trial {
-    enum va_kind kind;
+    enum hr_jpeg_kind kind;
+    struct hr__planes planes;
     VASurfaceID source;
     VAImage image;
-    bool have_image;
     struct va_output out;
     uint8_t fields[4][3];  // Y, Cb, Cr
     uint8_t pixels[SIDE * SIDE * 3];
@@ -23,23 +23,15 @@ struct trial {
 // ---- One pass --------------------------------------------------------------
 
 // Four fields of one colour or grey each into the image.
-static void paint(const struct va *va, const struct trial *t, uint8_t *to)
+static void paint(const struct trial *t, uint8_t *to)
 {
-    struct va_samples at;
-    int w, h;
+    for (uint32_t c = 0; c < t->planes.num_components; c++) {
+        const struct hr__plane *p = &t->planes.comp[c];
 
-    for (int c = 0; c < (t->kind == VA_KIND_GRAY ? 1 : 3); c++) {
-        va_samples_of(va->facts.kinds[t->kind].fourcc, t->kind, c, &at);
-        va_kind_pixels(t->kind, c, &w, &h);
-        for (int y = 0; y < SIDE / h; y++) {
-            uint8_t *row = to + t->image.offsets[at.plane] +
-                           (size_t)t->image.pitches[at.plane] * (size_t)y +
-                           at.first;
-
-            for (int x = 0; x < SIDE / w; x++)
-                row[(size_t)x * at.step] =
-                    t->fields[y * h / (SIDE / 2) * 2 + x * w / (SIDE / 2)][c];
-        }
+        for (uint32_t y = 0; y < p->rows; y++)
+            for (uint32_t x = 0; x < p->cols; x++)
+                to[p->at + (size_t)p->stride * y + (size_t)p->step * x] =
+                    t->fields[2 * y / p->rows * 2 + 2 * x / p->cols][c];
     }
 }
 
@@ -49,22 +41,15 @@ static bool pass(struct va *va, struct trial *t, unsigned mirror)
     struct va_fault *fault = &t->fault;
     const VAImage *image = &t->image;
     uint8_t *data;
-    void *at = NULL;
 
-    if (va_failed(fault, va->api.vaMapBuffer(va->display, image->buf, &at),
-                  "vaMapBuffer"))
+    if (!va_map_image(va, image, &data, fault))
         return false;
-    if (at)
-        paint(va, t, at);
+    paint(t, data);
     va->api.vaUnmapBuffer(va->display, image->buf);
-    if (!at ||
-        va_failed(fault,
-                  va->api.vaPutImage(va->display, t->source, image->image_id, 0,
-                                     0, SIDE, SIDE, 0, 0, SIDE, SIDE),
-                  "vaPutImage") ||
+    if (!VA_OK(va, fault, vaPutImage, t->source, image->image_id, 0, 0, SIDE,
+               SIDE, 0, 0, SIDE, SIDE) ||
         !va_vpp_run(va, t->source, NULL, mirror, &t->out, fault) ||
-        va_failed(fault, va->api.vaSyncSurface(va->display, t->out.surface),
-                  "vaSyncSurface (RGB)") ||
+        !VA_OK(va, fault, vaSyncSurface, t->out.surface) ||
         !va_vpp_map(va, &t->out, &data, fault))
         return false;
     va_vpp_pack(va, &t->out, data, t->pixels);
@@ -103,7 +88,7 @@ static void choose_colors(struct trial *t)
     memcpy(t->fields, colors, sizeof(colors));
     for (int f = 0; f < 4; f++) {
         t->fields[f][0] = (uint8_t)(colors[f][0] + 4 * (int)t->kind);
-        if (t->kind == VA_KIND_GRAY)
+        if (t->kind == HR_KIND_GRAY)
             t->fields[f][1] = t->fields[f][2] = 128;
     }
 }
@@ -116,7 +101,7 @@ static unsigned judge(struct va *va, struct trial *t)
 
     for (unsigned mirror = 0; mirror < 4; mirror++) {
         bool all = pass(va, t, mirror);
-        // Which field is seen where field 0 was.
+        // The field that is seen where field 0 was.
         unsigned from = (mirror & VA_MIRROR_HORIZONTAL ? 1u : 0u) |
                         (mirror & VA_MIRROR_VERTICAL ? 2u : 0u);
 
@@ -129,52 +114,30 @@ static unsigned judge(struct va *va, struct trial *t)
     return right;
 }
 
-// All samples are inside the image.
-static bool image_fits(const struct va *va, const struct trial *t)
-{
-    const VAImage *image = &t->image;
-    struct va_samples at;
-    int w, h;
-
-    for (int c = 0; c < (t->kind == VA_KIND_GRAY ? 1 : 3); c++) {
-        if (!va_samples_of(va->facts.kinds[t->kind].fourcc, t->kind, c, &at) ||
-            at.plane >= image->num_planes)
-            return false;
-        va_kind_pixels(t->kind, c, &w, &h);
-        if (image->pitches[at.plane] < (uint32_t)(SIDE / w) * at.step ||
-            image->offsets[at.plane] +
-                    (uint64_t)image->pitches[at.plane] * (uint32_t)(SIDE / h) >
-                image->data_size)
-            return false;
-    }
-    return true;
-}
-
 static unsigned try_kind(struct va *va, struct trial *t)
 {
     const struct va_surface_kind *form = &va->facts.kinds[t->kind];
+    struct hr_info info = va_kind_info(t->kind, SIDE, SIDE);
     unsigned right = 0;
 
-    t->source = VA_INVALID_ID;
     t->fault = (struct va_fault){0};
     choose_colors(t);
-    if (va_vpp_surface(va, form->rt_format, form->fourcc, SIDE, SIDE,
-                       &t->source, &t->fault) &&
-        (t->have_image = va_vpp_image(va, form->fourcc, SIDE, SIDE, &t->image,
-                                      &t->fault)) &&
-        image_fits(va, t))
-        right = judge(va, t);
-    if (t->have_image)
-        va->api.vaDestroyImage(va->display, t->image.image_id);
-    t->have_image = false;
-    if (t->source != VA_INVALID_ID)
-        va->api.vaDestroySurfaces(va->display, &t->source, 1);
+    va_plan_planes(&info, &t->planes);
+    if (!va_make_surface(va, form->rt_format, form->fourcc, SIDE, SIDE,
+                         &t->source, &t->fault))
+        return 0;
+    if (va_make_image(va, form->fourcc, SIDE, SIDE, &t->image, &t->fault)) {
+        if (va_place(va, t->kind, &t->planes, &t->image, &t->fault))
+            right = judge(va, t);
+        va_drop_image(va, &t->image);
+    }
+    va_drop_surface(va, &t->source);
     return right;
 }
 
 static void tell(struct va *va, const struct trial *t, unsigned right)
 {
-    const char *kind = va_kind_name(t->kind);
+    const char *kind = hr_jpeg_kind_name(t->kind);
     char fourcc[8];
 
     va_fourcc_text(va->facts.kinds[t->kind].fourcc, fourcc);
@@ -182,34 +145,62 @@ static void tell(struct va *va, const struct trial *t, unsigned right)
         va_log(va, HR_LOG_INFO,
                "the video processor is not used for %s (%s): %s", kind, fourcc,
                t->fault.why ? t->fault.text : "its colours are wrong");
-    else if (right != VA_ALL_MIRRORS)
+    else if (right != ALL_MIRRORS)
         va_log(va, HR_LOG_INFO, "the video processor does not flip %s (%s)%s",
                kind, fourcc, right == 1 ? "" : " every way");
 }
 
-void va_vpp_try(struct va *va, unsigned kinds)
+// va->vpp.mirrors of these kinds, by bits. False: nothing could be tried.
+static bool try_kinds(struct va *va, unsigned kinds, struct va_fault *fault)
 {
     struct trial *t = hr__alloc(NULL, sizeof(*t));
-    struct va_fault fault = {0};
+    bool ok;
 
-    if (!t) {
-        va_log(va, HR_LOG_WARN, "the video processor is not used: %s",
-               "out of memory");
-        return;
-    }
+    if (!t)
+        return va_wrong(fault, "out of memory");
     memset(t, 0, sizeof(*t));
-    t->out.surface = VA_INVALID_ID;
-    if (va_vpp_fit(va, &t->out, SIDE, SIDE, &fault))
-        for (int k = 0; k < VA_KINDS; k++) {
-            if (!(kinds >> k & 1))
-                continue;
-            t->kind = (enum va_kind)k;
-            va->vpp.mirrors[k] = try_kind(va, t);
-            tell(va, t, va->vpp.mirrors[k]);
-        }
-    else
-        va_log(va, HR_LOG_WARN, "the video processor is not used: %s",
-               fault.text);
+    t->out = VA_NO_OUTPUT;
+    ok = va_vpp_fit(va, &t->out, SIDE, SIDE, fault);
+    for (int k = 0; k < HR_NUM_KINDS && ok; k++) {
+        if (!(kinds >> k & 1))
+            continue;
+        t->kind = (enum hr_jpeg_kind)k;
+        va->vpp.mirrors[k] = try_kind(va, t);
+        tell(va, t, va->vpp.mirrors[k]);
+    }
     va_vpp_drop(va, &t->out);
     hr__free(t);
+    return ok;
+}
+
+// ---- Open and close --------------------------------------------------------
+
+void va_vpp_open(struct va *va)
+{
+    int w = va->facts.max_w < VA_VPP_SIDE ? va->facts.max_w : VA_VPP_SIDE;
+    int h = va->facts.max_h < VA_VPP_SIDE ? va->facts.max_h : VA_VPP_SIDE;
+    bool tried = va->vpp.tried;
+    struct va_fault fault = {0};
+    unsigned kinds = 0;
+
+    if (!va->facts.vpp || !va->api.vaPutImage ||
+        va->facts.driver->quirks & (VA_QUIRK_NO_VPP | VA_QUIRK_NO_FOURCC) ||
+        (tried && !va_vpp_any(va)))
+        return;
+    va->vpp.tried = true;
+    if (!va_make_config(va, VAProfileNone, VAEntrypointVideoProc,
+                        &va->vpp.config, &fault) ||
+        (!tried && !va_vpp_formats(va, &kinds)) ||
+        !va_make_context(va, va->vpp.config, w, h, &va->vpp.context, &fault) ||
+        (!tried && !try_kinds(va, kinds, &fault)) || !va_vpp_any(va))
+        va_vpp_close(va);
+    if (fault.why)
+        va_log(va, HR_LOG_WARN, "the video processor is not used: %s",
+               fault.text);
+}
+
+void va_vpp_close(struct va *va)
+{
+    va_drop_context(va, &va->vpp.context);
+    va_drop_config(va, &va->vpp.config);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known without a device: libva's functions and codes, drivers and
-// their quirks, surface formats, and what a driver must be told of a file.
-#ifndef HR_VAAPI_KNOWN_H
-#define HR_VAAPI_KNOWN_H
+// The part of the engine that needs no device: libva's functions and codes,
+// drivers and their quirks, surface formats, and a file as a driver reads it.
+#ifndef HR_VAAPI_TABLES_H
+#define HR_VAAPI_TABLES_H
 
 #include <va/va.h>
 #include <va/va_drm.h>
@@ -11,7 +11,7 @@
 
 #include "hal/engine/engine.h"
 
-// ---- loader.c ----------------------------------------------------------------
+// ---- loader.c --------------------------------------------------------------
 
 // clang-format off
 #define VA_ENTRY_POINTS(X) \
@@ -68,88 +68,74 @@ enum hr_status va_api_load(struct va_api *api);
 // HR_EFORK if a parent of this process has used libva.
 enum hr_status va_api_check(void);
 
-// ---- error.c -----------------------------------------------------------------
+// ---- error.c ---------------------------------------------------------------
 
-// The first thing that went wrong. why == 0: nothing.
+// The first thing that went wrong.
 struct va_fault {
-    unsigned why;
+    unsigned why;  // HR_WHY_*; 0: nothing did
     char text[112];
 };
 
-const char *va_error_name(VAStatus code, char number[24]);
-unsigned va_error_why(VAStatus code);
-// True, and noted, unless code is VA_STATUS_SUCCESS.
-bool va_failed(struct va_fault *fault, VAStatus code, const char *call);
+// True unless code is VA_STATUS_SUCCESS; then the fault says so, if it is the
+// first.
+bool va_failed(const struct va_api *api, struct va_fault *fault, VAStatus code,
+               const char *call);
+// Always false: something else went wrong, which is said if it is the first.
+bool va_wrong(struct va_fault *fault, const char *fmt, ...) HR_PRINTF(2, 3);
 
-// ---- quirk.c -----------------------------------------------------------------
+// ---- quirk.c ---------------------------------------------------------------
 
 enum va_quirk {
     VA_QUIRK_SAFE = 1,          // two threads may call it
     VA_QUIRK_NO_FOURCC = 2,     // surfaces are made without a pixel format
     VA_QUIRK_DERIVE_FIRST = 4,  // mapped surfaces are cached; else GetImage
-    VA_QUIRK_NO_DERIVE = 8,     // derived images are wrong or not there
-    VA_QUIRK_NO_VPP = 16,       // its colours are known to be wrong
-    VA_QUIRK_NO_SYNC = 32,      // vaSyncSurface does not wait for decodes
+    VA_QUIRK_NO_VPP = 8,        // its video processor has wrong colours
+    VA_QUIRK_NO_SYNC = 16,      // vaSyncSurface does not wait for decodes
 };
 
 struct va_driver {
     const char *vendor;  // how its vendor string begins
-    const char *name;    // what we call it
     unsigned quirks;
     int max_surfaces;  // of one context, 0 = no limit known
     int min_side;      // smallest side it decodes
 };
 
-// The entry for a vendor string; unknown drivers have one, too.
+// The entry for a vendor string. Unknown drivers have one, too.
 const struct va_driver *va_driver_of(const char *vendor);
 
-// ---- format.c ----------------------------------------------------------------
-
-// JPEG kinds by their sampling; the order of hr_jpeg_kind.
-enum va_kind {
-    VA_KIND_GRAY,
-    VA_KIND_420,
-    VA_KIND_422,
-    VA_KIND_440,
-    VA_KIND_444,
-    VA_KIND_411,
-    VA_KINDS,
-    VA_KIND_NONE = -1
-};
-
-// Of what header facts say; NONE: no media engine has surfaces for it.
-enum va_kind va_kind_of(const struct hr_info *info);
-const char *va_kind_name(enum va_kind kind);
+// ---- format.c --------------------------------------------------------------
 
 enum { VA_MAX_FORMATS = 32 };
 
-// What surfaces a picture of that kind is decoded to, of the formats that a
-// driver lists: true and *out, or none. Grey may be the luma of 4:2:0.
+// The surfaces that a picture of that kind is decoded to, of the formats that a
+// driver lists. Grey may be the luma of 4:2:0.
 struct va_surface_kind {
     unsigned rt_format;
     uint32_t fourcc;  // 0: no surface
 };
-bool va_kind_surface(enum va_kind kind, unsigned rt_formats,
+void va_kind_surface(enum hr_jpeg_kind kind, unsigned rt_formats,
                      const uint32_t *fourccs, int n,
                      struct va_surface_kind *out);
 
-// Where the samples of component c lie in an image, if its fourcc can hold a
-// picture of that kind; false if it cannot.
+// Where the samples of component c lie in an image. False: such an image cannot
+// hold a picture of that kind.
 struct va_samples {
     uint32_t plane, first, step;  // plane of the image, bytes
 };
-bool va_samples_of(uint32_t fourcc, enum va_kind kind, int c,
+bool va_samples_of(uint32_t fourcc, enum hr_jpeg_kind kind, int c,
                    struct va_samples *out);
-// The kind that such a format is made for; NONE: nobody knows.
-enum va_kind va_fourcc_kind(uint32_t fourcc);
-// How many pixels a sample of component c has, each way.
-void va_kind_pixels(enum va_kind kind, int c, int *w, int *h);
+// The kind that a format is made for; -1: none of them.
+int va_fourcc_kind(uint32_t fourcc);
+// The planes of a picture, as large as they are, but not yet where they lie.
+void va_plan_planes(const struct hr_info *info, struct hr__planes *p);
+// The facts of a picture of that kind and size, as far as these functions ask.
+struct hr_info va_kind_info(enum hr_jpeg_kind kind, int w, int h);
 // "NV12"
 void va_fourcc_text(uint32_t fourcc, char text[8]);
 
-// ---- jpeg.c ------------------------------------------------------------------
+// ---- jpeg.c ----------------------------------------------------------------
 
-// What a driver must be told of a file. Fields as FFmpeg fills them.
+// A file as a driver reads it. The fields are filled as FFmpeg fills them.
 struct va_jpeg {
     VAPictureParameterBufferJPEGBaseline picture;
     VAIQMatrixBufferJPEGBaseline quant;
