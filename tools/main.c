@@ -66,8 +66,8 @@ static bool set_log(void)
             hr_set_log(on_log, NULL, (enum hr_log_level)i);
             return true;
         }
-    tools_warn("HEADRACE_LOG is '%s', not debug, info, warning or error", wish);
-    return false;
+    return tools_warn("HEADRACE_LOG is '%s', not debug, info, warning or error",
+                      wish);
 }
 
 // A stream that the caller closed would be the number of the next file that is

@@ -291,8 +291,7 @@ static bool add_inputs(const char *command, poptContext con,
     if (!words->list || inputs_add_list(inputs, words->list, words->zero))
         return true;
 error:
-    tools_warn("%s", inputs->error);
-    return false;
+    return tools_warn("%s", inputs->error);
 }
 
 bool options_source(const char *command, poptContext con,

@@ -12,10 +12,8 @@ static bool check_inputs(struct run *run)
 {
     if (!options_pictures(&run->in, run->opt.quiet))
         return false;
-    if (run->opt.out_kind && !inputs_find_classes(&run->in)) {
-        tools_warn("out of memory");
-        return false;
-    }
+    if (run->opt.out_kind && !inputs_find_classes(&run->in))
+        return tools_warn("out of memory");
     run->total = run->in.num;
     if (run->opt.limit && run->opt.limit < run->total)
         run->total = run->opt.limit;
@@ -84,10 +82,8 @@ static bool size_ring(struct run *run)
         return true;
     run->picture_bytes = hr_dtype_size(run->opt.dtype) * (size_t)run->c;
     if (!tools_mul(&run->picture_bytes, run->picture_bytes, (size_t)run->w) ||
-        !tools_mul(&run->picture_bytes, run->picture_bytes, (size_t)run->h)) {
-        tools_warn("out of memory");
-        return false;
-    }
+        !tools_mul(&run->picture_bytes, run->picture_bytes, (size_t)run->h))
+        return tools_warn("out of memory");
     fit = run->slot_bytes / run->picture_bytes;
     if (!fit) {
         fit = room / run->picture_bytes;
@@ -110,17 +106,13 @@ bool run_prepare(struct run *run)
 static bool prepare(struct run *run)
 {
     run->epochs = calloc((size_t)run->opt.epochs, sizeof(*run->epochs));
-    if (!run->epochs) {
-        tools_warn("out of memory");
-        return false;
-    }
+    if (!run->epochs)
+        return tools_warn("out of memory");
     if (!run_sink_name(run) || !run_prepare(run))
         return false;
     run->told = calloc(run->total / 8 + 1, 1);
-    if (!run->told) {
-        tools_warn("out of memory");
-        return false;
-    }
+    if (!run->told)
+        return tools_warn("out of memory");
     // From here on there are files that a signal must not leave behind.
     run_stop_install();
     return run_sink_open(run);

@@ -32,10 +32,10 @@ static bool same_shape(struct run *run, size_t i, int w, int h)
     progress_clear(&run->progress);
     inputs_path(&run->in, i, path, sizeof(path));
     inputs_path(&run->in, run->shape_from, first, sizeof(first));
-    tools_warn("%s makes %dx%d pixels, %s makes %dx%d: one array needs equal "
-               "sizes; name a folder with --out, or add a resize or crop",
-               first, run->w, run->h, path, w, h);
-    return false;
+    return tools_warn(
+        "%s makes %dx%d pixels, %s makes %dx%d: one array needs equal "
+        "sizes; name a folder with --out, or add a resize or crop",
+        first, run->w, run->h, path, w, h);
 }
 
 static bool keep_path(struct run *run, struct run_picture *picture,
@@ -47,10 +47,8 @@ static bool keep_path(struct run *run, struct run_picture *picture,
     while (size - *used < length)
         size = size ? size * 2 : 4096;
     if (size != run->paths_size) {
-        if (!(moved = realloc(run->paths, size))) {
-            tools_warn("out of memory");
-            return false;
-        }
+        if (!(moved = realloc(run->paths, size)))
+            return tools_warn("out of memory");
         run->paths = moved;
         run->paths_size = size;
     }
@@ -68,10 +66,8 @@ static bool size_tensor(struct run *run, struct run_picture *picture)
     size_t h = picture->h ? (size_t)picture->h : 1;
 
     if (!tools_mul(&bytes, bytes, w) || !tools_mul(&bytes, bytes, h) ||
-        bytes > SIZE_MAX - ALIGN) {
-        tools_warn("out of memory");
-        return false;
-    }
+        bytes > SIZE_MAX - ALIGN)
+        return tools_warn("out of memory");
     picture->bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
     return true;
 }
@@ -118,10 +114,8 @@ static bool reserve(struct run *run, struct run_slot *slot, size_t bytes)
     free(slot->pixels);
     slot->pixels = NULL;
     slot->capacity = 0;
-    if (posix_memalign(&pixels, ALIGN, bytes)) {
-        tools_warn("no memory for %zu bytes of pictures", bytes);
-        return false;
-    }
+    if (posix_memalign(&pixels, ALIGN, bytes))
+        return tools_warn("no memory for %zu bytes of pictures", bytes);
     slot->pixels = pixels;
     slot->capacity = bytes;
     return true;
@@ -147,10 +141,8 @@ static bool make_images(struct run *run, struct run_slot *slot, size_t bytes)
         };
 
         slot->images[i] = hr_image_create(run->dev, &params);
-        if (!slot->images[i]) {
-            tools_warn("%s", hr_last_error());
-            return false;
-        }
+        if (!slot->images[i])
+            return tools_warn("%s", hr_last_error());
         run->samples[i].out = slot->images[i];
         at += at ? picture->bytes : 0;
     }

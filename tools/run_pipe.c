@@ -65,10 +65,8 @@ bool run_pipe_open(struct run *run)
 
     run->samples = calloc(batch, sizeof(*run->samples));
     run->pictures = calloc(batch, sizeof(*run->pictures));
-    if (!run->samples || !run->pictures) {
-        tools_warn("out of memory");
-        return false;
-    }
+    if (!run->samples || !run->pictures)
+        return tools_warn("out of memory");
     for (int i = 0; i < run->ring; i++)
         if (!open_slot(run, &run->slots[i]))
             return false;

@@ -17,10 +17,10 @@ static bool fail(struct run *run, const char *path)
     int error = errno;
 
     progress_clear(&run->progress);
-    tools_warn("%s: %s", path,
-               error == EXDEV ? "is on another file system than its folder"
-                              : strerror(error));
-    return false;
+    return tools_warn("%s: %s", path,
+                      error == EXDEV
+                          ? "is on another file system than its folder"
+                          : strerror(error));
 }
 
 // Shape of one picture, of many if n is not NULL.
@@ -93,10 +93,10 @@ bool run_sink_name(struct run *run)
     sink->again = !stat(sink->manifest_path, &st);
     if (manifest_is_ours(sink->manifest_path))
         return true;
-    tools_warn("%s: not written by headrace run, and not overwritten: move it, "
-               "or name another --out",
-               sink->manifest_path);
-    return false;
+    return tools_warn(
+        "%s: not written by headrace run, and not overwritten: move it, "
+        "or name another --out",
+        sink->manifest_path);
 }
 
 static bool open_array(struct run *run)
@@ -124,10 +124,9 @@ static bool no_clashes(struct run *run)
     }
     pa = inputs_path(&run->in, a, a_path, sizeof(a_path));
     pb = inputs_path(&run->in, b, b_path, sizeof(b_path));
-    tools_warn("%s and %s would be written to the same file",
-               pa ? pa : run->in.items[a].name,
-               pb ? pb : run->in.items[b].name);
-    return false;
+    return tools_warn("%s and %s would be written to the same file",
+                      pa ? pa : run->in.items[a].name,
+                      pb ? pb : run->in.items[b].name);
 }
 
 static bool open_folder(struct run *run)

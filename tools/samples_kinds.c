@@ -153,8 +153,7 @@ static const struct png_kind {
 
 static bool cannot(const char *name)
 {
-    tools_warn("samples: cannot make the sample %s", name);
-    return false;
+    return tools_warn("samples: cannot make the sample %s", name);
 }
 
 static void add_filled(struct samples_bytes *out,

@@ -12,14 +12,12 @@
 
 static bool complain(const char *what, const char *path)
 {
-    tools_warn("samples: cannot %s %s: %s", what, path, strerror(errno));
-    return false;
+    return tools_warn("samples: cannot %s %s: %s", what, path, strerror(errno));
 }
 
 static bool no_memory(void)
 {
-    tools_warn("samples: out of memory");
-    return false;
+    return tools_warn("samples: out of memory");
 }
 
 static bool reserve(struct samples_bytes *b, size_t more)

@@ -27,7 +27,8 @@ int cmd_validate(int argc, char **argv);
 
 // Prints "headrace: TEXT" and a newline to stderr. Control bytes in it (names
 // of files may hold any) come out as \xNN, so that one message is one line.
-void tools_warn(const char *format, ...) HR_PRINTF(1, 2);
+// Always false: what a function that gives up returns.
+bool tools_warn(const char *format, ...) HR_PRINTF(1, 2);
 // The last TEXT of this thread, cut to 511 bytes; "": there was none.
 const char *tools_last_warning(void);
 

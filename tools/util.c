@@ -43,7 +43,7 @@ void tools_escape(char *out, size_t size, const char *text)
 
 static _Thread_local char last_warning[512];
 
-void tools_warn(const char *format, ...)
+bool tools_warn(const char *format, ...)
 {
     // A path may be 4096 bytes long, and each of its bytes may need four.
     char text[8192], line[4 * sizeof(text)];
@@ -55,6 +55,7 @@ void tools_warn(const char *format, ...)
     tools_escape(line, sizeof(line), text);
     fprintf(stderr, "headrace: %s\n", line);
     snprintf(last_warning, sizeof(last_warning), "%.511s", line);
+    return false;
 }
 
 const char *tools_last_warning(void)
