@@ -2,7 +2,6 @@
 // headrace devices: what is here, what each engine offers, how it compared with
 // the CPU, and why something is absent.
 #include <jansson.h>
-#include <popt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -265,27 +264,22 @@ static int list(bool json)
     return code;
 }
 
+static const struct option table[] = {
+    {"json", OPTION_FLAG, 0, .what = "print one JSON object"},
+    {0},
+};
+
 int cmd_devices(int argc, char **argv)
 {
-    int json = 0, code;
-    bool done = false;
-    const struct poptOption table[] = {
-        {"json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL},
-        {"help", 'h', POPT_ARG_NONE, NULL, OPTIONS_HELP, "show this", NULL},
-        POPT_TABLEEND};
-    poptContext con = poptGetContext(NULL, argc, (const char **)argv, table, 0);
+    bool json = false;
+    struct options line = {"devices", "[OPTION...]", .example = example};
+    int code = options_parse(&line, table, &json, argc, argv);
 
-    if (!con) {
-        tools_warn("out of memory");
-        return TOOLS_CANNOT;
-    }
-    poptSetOtherOptionHelp(con, "[OPTION...]");
-    code = options_read("devices", con, example, &done);
-    if (code == TOOLS_OK && !done)
-        code = poptPeekArg(con)
+    if (!code && !line.done)
+        code = poptPeekArg(line.con)
                    ? options_fail("devices", "'%s' was not expected",
-                                  poptPeekArg(con))
+                                  poptPeekArg(line.con))
                    : list(json);
-    poptFreeContext(con);
+    options_finish(&line);
     return code;
 }

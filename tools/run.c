@@ -202,16 +202,15 @@ int cmd_run(int argc, char **argv)
         .sink.array = OUT_FILE_CLOSED,
         .sink.manifest.file = OUT_FILE_CLOSED,
     };
-    bool done = false;
-    int code = run_options(&run, argc, argv, &done);
+    int code = run_options(&run, argc, argv);
 
-    if (code == TOOLS_OK && !done)
+    if (code == TOOLS_OK && !run.line.done)
         code = prepare(&run) ? run_epochs(&run) : TOOLS_CANNOT;
     run_pipe_close(&run);
     run_sink_discard(&run);
     hr_device_close(&run.dev);
     inputs_finish(&run.in);
-    run_words_finish(&run.words);
+    options_finish(&run.line);
     free(run.epochs);
     free(run.told);
     return code;
