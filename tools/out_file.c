@@ -207,6 +207,19 @@ bool out_file_rewind(struct out_file *file)
     return lseek(file->fd, 0, SEEK_SET) == 0 && ftruncate(file->fd, 0) == 0;
 }
 
+bool out_file_parents(char *path)
+{
+    for (char *slash = path; (slash = strchr(slash + 1, '/'));) {
+        int rc;
+        *slash = '\0';
+        rc = mkdir(path, 0777);
+        *slash = '/';
+        if (rc < 0 && errno != EEXIST)
+            return false;
+    }
+    return true;
+}
+
 // Some file systems cannot, and have nothing that could be lost.
 static bool synced(int result)
 {

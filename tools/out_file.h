@@ -42,6 +42,9 @@ bool out_file_rename(struct out_file *file);
 void out_file_clean(const char *folder);
 // Removes what is there. Fine at any time, also when never opened.
 void out_file_discard(struct out_file *file);
+// mkdir -p for the folders above the last slash of path, which is as it was at
+// return.
+bool out_file_parents(char *path);
 // All that was written to the file system of that folder is on disk.
 bool out_folder_sync(const char *path);
 

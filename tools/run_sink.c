@@ -41,20 +41,6 @@ static void header(const struct run *run, const uint64_t *n, int w, int h,
     npy_header(out, run->opt.dtype, shape, dims);
 }
 
-// mkdir -p for the folders above the last slash of path.
-static bool make_parents(char *path)
-{
-    for (char *slash = path; (slash = strchr(slash + 1, '/'));) {
-        int rc;
-        *slash = '\0';
-        rc = mkdir(path, 0777);
-        *slash = '/';
-        if (rc < 0 && errno != EEXIST)
-            return false;
-    }
-    return true;
-}
-
 static char *print_new(const char *format, const char *text, size_t length)
 {
     int size = snprintf(NULL, 0, format, (int)length, text);
@@ -103,7 +89,7 @@ static bool open_array(struct run *run)
 {
     struct run_sink *sink = &run->sink;
 
-    if (!make_parents(sink->array_path))
+    if (!out_file_parents(sink->array_path))
         return fail(run, sink->array_path);
     if (!out_file_open(&sink->array, sink->array_path))
         return fail(run, sink->array_path);
@@ -135,7 +121,7 @@ static bool open_folder(struct run *run)
 
     if (!no_clashes(run))
         return false;
-    if (!make_parents(sink->manifest_path))
+    if (!out_file_parents(sink->manifest_path))
         return fail(run, run->opt.out);
     for (size_t i = 0; i < run->in.num_dirs; i++) {
         const struct inputs_dir *dir = &run->in.dirs[i];
@@ -243,7 +229,7 @@ static bool put_file(struct run *run, size_t picture, const char *name,
     if (!file_path(sink, name, path))
         return fail(run, name);
     if (sink->made_dir != (int64_t)dir) {
-        if (!make_parents(path))
+        if (!out_file_parents(path))
             return fail(run, path);
         sink->made_dir = dir;
     }

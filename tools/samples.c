@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "options.h"
-#include "samples_damage.h"
 #include "samples_jpeg.h"
 #include "samples_kinds.h"
 #include "samples_noise.h"
