@@ -54,83 +54,67 @@ static json_t *record_json(const struct hr_certificate_record *r)
 {
     bool exact = r->pictures && !r->failed && !(r->differing > 0);
     const char *kind = hr_jpeg_kind_name(r->kind);
-    json_t *json = json_object();
     char text[64];
 
     tools_span_text(text, sizeof(text), r->span);
-    json_object_set_new(json, "span", json_string(text));
-    json_object_set_new(json, "kind", *kind ? json_string(kind) : json_null());
-    json_object_set_new(json, "tier", json_string(tier_names[r->tier]));
-    json_object_set_new(json, "exact", json_boolean(exact));
-    json_object_set_new(json, "failed", json_boolean(r->failed));
-    json_object_set_new(json, "pictures", json_integer(r->pictures));
-    json_object_set_new(json, "percent", json_real(100 * r->differing));
-    json_object_set_new(json, "max", json_real(r->max));
-    json_object_set_new(json, "mean", json_real(r->mean));
-    json_object_set_new(json, "psnr",
-                        r->psnr > 0 ? json_real(r->psnr) : json_null());
-    return json;
+    return json_pack("{s:s, s:s?, s:s, s:b, s:b, s:i, s:f, s:f, s:f, s:o}",
+                     "span", text, "kind", *kind ? kind : NULL, "tier",
+                     tier_names[r->tier], "exact", exact, "failed", r->failed,
+                     "pictures", r->pictures, "percent", 100 * r->differing,
+                     "max", r->max, "mean", r->mean, "psnr",
+                     r->psnr > 0 ? json_real(r->psnr) : json_null());
 }
 
 static json_t *certificate_json(const struct hr_certificate *cert)
 {
-    json_t *json = json_object(), *records = json_array();
+    json_t *records;
     char when[32];
 
-    if (!tested_text(cert, when)) {
-        json_decref(json);
-        json_decref(records);
+    if (!tested_text(cert, when))
         return json_null();
-    }
+    records = json_array();
     for (int i = 0; i < cert->num_records; i++)
         json_array_append_new(records, record_json(&cert->records[i]));
-    json_object_set_new(json, "tested", json_string(when));
-    json_object_set_new(json, "records", records);
-    return json;
+    return json_pack("{s:s, s:o}", "tested", when, "records", records);
 }
 
 static json_t *info_json(const struct hr_device_info *info)
 {
     const struct hr_caps *caps = &info->caps;
-    json_t *json = json_object(), *spans;
+    json_t *json = json_pack("{s:o, s:o, s:b, s:o}", "name",
+                             manifest_text(info->name), "backend",
+                             manifest_text(info->backend), "available",
+                             info->available, "description",
+                             manifest_text(info->description));
+    json_t *more;
 
-    json_object_set_new(json, "name", manifest_text(info->name));
-    json_object_set_new(json, "backend", manifest_text(info->backend));
-    json_object_set_new(json, "available", json_boolean(info->available));
-    json_object_set_new(json, "description", manifest_text(info->description));
     if (!info->available) {
         json_object_set_new(json, "reason", manifest_text(info->reason));
         return json;
     }
-    json_object_set_new(json, "exact", json_boolean(caps->exact));
-    json_object_set_new(json, "software", json_boolean(caps->software));
-    json_object_set_new(json, "threads", json_integer(caps->threads));
-    json_object_set_new(json, "max_side",
-                        json_integer(caps->max_side ? caps->max_side
-                                                    : HR_MAX_SIDE));
-    json_object_set_new(json, "batch", json_integer(caps->batch));
-    json_object_set_new(json, "host_memory", json_boolean(caps->host_memory));
-    spans = json_object();
-    for (int tier = 0; tier < 3; tier++)
-        json_object_set_new(spans, tier_names[tier],
-                            spans_json(caps->spans[tier]));
-    json_object_set_new(json, "spans", spans);
-    json_object_set_new(json, "certificate",
-                        certificate_json(&info->certificate));
+    more = json_pack("{s:b, s:b, s:i, s:i, s:i, s:b, s:{s:o, s:o, s:o}, s:o}",
+                     "exact", caps->exact, "software", caps->software,
+                     "threads", caps->threads, "max_side",
+                     caps->max_side ? caps->max_side : HR_MAX_SIDE, "batch",
+                     caps->batch, "host_memory", caps->host_memory, "spans",
+                     tier_names[0], spans_json(caps->spans[0]), tier_names[1],
+                     spans_json(caps->spans[1]), tier_names[2],
+                     spans_json(caps->spans[2]), "certificate",
+                     certificate_json(&info->certificate));
+    json_object_update(json, more);
+    json_decref(more);
     return json;
 }
 
 static int print_json(const struct hr_device_info *infos, int num)
 {
-    json_t *json = json_object(), *devices = json_array();
+    json_t *devices = json_array(), *json;
 
     for (int i = 0; i < num; i++)
         json_array_append_new(devices, info_json(&infos[i]));
-    json_object_set_new(json, "version", json_string(hr_version()));
-    json_object_set_new(json, "reference",
-                        json_string(hr_reference_name(hr_get_reference())));
-    json_object_set_new(json, "libjpeg", json_string(hr_jpeg_library()));
-    json_object_set_new(json, "devices", devices);
+    json = json_pack("{s:s, s:s, s:s, s:o}", "version", hr_version(),
+                     "reference", hr_reference_name(hr_get_reference()),
+                     "libjpeg", hr_jpeg_library(), "devices", devices);
     json_dumpf(json, stdout, JSON_INDENT(2));
     json_decref(json);
     putchar('\n');
