@@ -7,19 +7,18 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 struct out_file {
-    int fd;     // -1 = not open
-    bool part;  // one of many in a folder
+    FILE *stream;  // NULL = not open
+    bool part;     // one of many in a folder
     char *path, *temp;
-    char *buffer;  // small writes collect here
-    size_t used;
     int error;  // errno of a write that failed; 0 = none
 };
 
 #define OUT_FILE_CLOSED \
     {                   \
-        .fd = -1        \
+        0               \
     }
 
 // All return false with errno set. After a failure: out_file_discard().

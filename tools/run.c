@@ -198,10 +198,7 @@ static int run_epochs(struct run *run)
 
 int cmd_run(int argc, char **argv)
 {
-    struct run run = {
-        .sink.array = OUT_FILE_CLOSED,
-        .sink.manifest.file = OUT_FILE_CLOSED,
-    };
+    struct run run = {0};
     int code = run_options(&run, argc, argv);
 
     if (code == TOOLS_OK && !run.line.done)

@@ -58,11 +58,7 @@ bool run_sink_name(struct run *run)
     size_t length = strlen(out);
     struct stat st;
 
-    *sink = (struct run_sink){
-        .array = OUT_FILE_CLOSED,
-        .manifest.file = OUT_FILE_CLOSED,
-        .made_dir = -1,
-    };
+    *sink = (struct run_sink){.made_dir = -1};
     if (run->opt.out_kind == RUN_OUT_NONE)
         return true;
     if (run->opt.out_kind == RUN_OUT_ARRAY) {
