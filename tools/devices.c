@@ -22,24 +22,6 @@ static bool offers(uint32_t spans, int first, int last)
            spans >> (first * HR_NUM_STAGES + last) & 1;
 }
 
-static json_t *spans_json(uint32_t spans)
-{
-    json_t *json = json_array();
-
-    for (int first = 0; first < HR_NUM_STAGES; first++) {
-        for (int last = first; last < HR_NUM_STAGES; last++) {
-            struct hr_span span = {(enum hr_stage)first, (enum hr_stage)last};
-            char text[64];
-
-            if (!offers(spans, first, last))
-                continue;
-            tools_span_text(text, sizeof(text), span);
-            json_array_append_new(json, json_string(text));
-        }
-    }
-    return json;
-}
-
 // "2026-01-31T12:00:00Z"; false: there is no certificate.
 static bool tested_text(const struct hr_certificate *cert, char text[32])
 {
@@ -97,10 +79,10 @@ static json_t *info_json(const struct hr_device_info *info)
                      "threads", caps->threads, "max_side",
                      caps->max_side ? caps->max_side : HR_MAX_SIDE, "batch",
                      caps->batch, "host_memory", caps->host_memory, "spans",
-                     tier_names[0], spans_json(caps->spans[0]), tier_names[1],
-                     spans_json(caps->spans[1]), tier_names[2],
-                     spans_json(caps->spans[2]), "certificate",
-                     certificate_json(&info->certificate));
+                     tier_names[0], manifest_spans_json(caps->spans[0]),
+                     tier_names[1], manifest_spans_json(caps->spans[1]),
+                     tier_names[2], manifest_spans_json(caps->spans[2]),
+                     "certificate", certificate_json(&info->certificate));
     json_object_update(json, more);
     json_decref(more);
     return json;

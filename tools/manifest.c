@@ -109,6 +109,32 @@ static json_t *why_json(unsigned why)
     return reasons;
 }
 
+json_t *manifest_spans_json(uint32_t spans)
+{
+    json_t *json = json_array();
+
+    for (int bit = 0; bit < HR_NUM_STAGES * HR_NUM_STAGES; bit++) {
+        char text[64];
+
+        if (!(spans >> bit & 1))
+            continue;
+        tools_span_text(text, sizeof(text), tools_span_of(bit));
+        json_array_append_new(json, json_string(text));
+    }
+    return json;
+}
+
+json_t *manifest_reasons_json(const uint64_t counts[32])
+{
+    json_t *json = json_object();
+
+    for (int bit = 0; bit < 32; bit++)
+        if (counts[bit])
+            json_object_set_new(json, hr_why_text(1u << bit),
+                                json_integer((json_int_t)counts[bit]));
+    return json;
+}
+
 json_t *manifest_entry_json(const struct manifest_entry *entry)
 {
     const struct hr_result *r = entry->result;

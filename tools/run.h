@@ -72,7 +72,7 @@ struct run_slot {
 
 // What is known of a picture while its job is filled.
 struct run_picture {
-    size_t path;   // offset in run->paths
+    char *path;
     size_t bytes;  // of its tensor, rounded up
     int w, h;      // of its tensor; 0 = not known before the job
 };
@@ -106,8 +106,6 @@ struct run {
     // For one submission, reused: hr_submit() copies all of it.
     struct hr_sample *samples;     // [batch]
     struct run_picture *pictures;  // [batch]
-    char *paths;
-    size_t paths_size;
     unsigned char *tensor;  // one, read from device memory
     size_t tensor_size;
     struct run_sink sink;

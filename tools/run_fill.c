@@ -38,26 +38,6 @@ static bool same_shape(struct run *run, size_t i, int w, int h)
         first, run->w, run->h, path, w, h);
 }
 
-static bool keep_path(struct run *run, struct run_picture *picture,
-                      size_t *used, const char *path)
-{
-    size_t length = strlen(path) + 1, size = run->paths_size;
-    char *moved;
-
-    while (size - *used < length)
-        size = size ? size * 2 : 4096;
-    if (size != run->paths_size) {
-        if (!(moved = realloc(run->paths, size)))
-            return tools_warn("out of memory");
-        run->paths = moved;
-        run->paths_size = size;
-    }
-    memcpy(run->paths + *used, path, length);
-    picture->path = *used;
-    *used += length;
-    return true;
-}
-
 // A picture of unknown size gets one pixel: its job will fail, and say why.
 static bool size_tensor(struct run *run, struct run_picture *picture)
 {
@@ -74,24 +54,28 @@ static bool size_tensor(struct run *run, struct run_picture *picture)
 
 // Sample number at of the job. No file is opened unless the size of the tensor
 // depends on it.
-static bool fill_sample(struct run *run, int at, size_t i, size_t *used)
+static bool fill_sample(struct run *run, int at, size_t i)
 {
     struct run_picture *picture = &run->pictures[at];
     char path[PATH_MAX];
 
     inputs_path(&run->in, i, path, sizeof(path));
+    free(picture->path);
+    *picture = (struct run_picture){.path = strdup(path)};
+    if (!picture->path)
+        return tools_warn("out of memory");
     run->samples[at] = (struct hr_sample){
+        .path = picture->path,
         .ops = run->opt.ops.ops,
         .num_ops = run->opt.ops.num,
         .random = {.seed = run->opt.seed, .index = i, .epoch = run->epoch},
     };
-    *picture = (struct run_picture){0};
     if (!run->fixed_shape && !run_output_size(run, i, &picture->w, &picture->h))
         picture->w = picture->h = 0;
     if (run->equal_shapes && !run->fixed_shape && picture->w &&
         !same_shape(run, i, picture->w, picture->h))
         return false;
-    return keep_path(run, picture, used, path) && size_tensor(run, picture);
+    return size_tensor(run, picture);
 }
 
 // Memory for one oversized picture is borrowed from the other slots.
@@ -151,14 +135,14 @@ static bool make_images(struct run *run, struct run_slot *slot, size_t bytes)
 
 bool run_fill(struct run *run, struct run_slot *slot)
 {
-    size_t used = 0, bytes = 0;
+    size_t bytes = 0;
 
     slot->first = run->next;
     slot->num = 0;
     while (slot->num < run->batch && run->next < run->total) {
         const struct run_picture *picture = &run->pictures[slot->num];
 
-        if (!fill_sample(run, slot->num, run->next, &used))
+        if (!fill_sample(run, slot->num, run->next))
             return false;
         // The first is always taken; what does not fit waits for its turn.
         if (!run->equal_shapes && slot->num &&
@@ -170,7 +154,5 @@ bool run_fill(struct run *run, struct run_slot *slot)
         if (bytes > run->slot_bytes)
             break;
     }
-    for (int i = 0; i < slot->num; i++)
-        run->samples[i].path = run->paths + run->pictures[i].path;
     return run->equal_shapes || make_images(run, slot, bytes);
 }

@@ -97,14 +97,14 @@ void run_pipe_close(struct run *run)
         free(slot->pixels);
         *slot = (struct run_slot){0};
     }
+    for (int i = 0; run->pictures && i < run->batch; i++)
+        free(run->pictures[i].path);
     free(run->samples);
     free(run->pictures);
-    free(run->paths);
     free(run->tensor);
     run->tensor = NULL;
     run->samples = NULL;
     run->pictures = NULL;
-    run->paths = NULL;
 }
 
 static void cancel_all(struct run *run)

@@ -35,17 +35,6 @@ static json_t *failures_json(const struct run *run)
     return json;
 }
 
-static json_t *fallbacks_json(const struct run *run)
-{
-    json_t *json = json_object();
-
-    for (int i = 0; json && i < RUN_NUM_WHY; i++)
-        if (run->fallbacks[i])
-            json_object_set_new(json, hr_why_text(1u << i),
-                                json_integer((json_int_t)run->fallbacks[i]));
-    return json;
-}
-
 // Epochs that ran; the last may have been interrupted.
 static uint32_t epochs_run(const struct run *run)
 {
@@ -96,11 +85,11 @@ static int report_json(const struct run *run)
         "threads", run->dev->params.threads, "batch", run->batch, "memory",
         memories[run->opt.memory], "images", (json_int_t)run->images, "failed",
         (json_int_t)run->failed, "unread", (json_int_t)run->in.num_faults,
-        "failures", failures_json(run), "fallbacks", fallbacks_json(run),
-        "checked", (json_int_t)stats.checked, "mismatches",
-        (json_int_t)stats.mismatches, "epochs", epochs_json(run), "img_per_s",
-        img_per_s, "cpu_s_per_1000", cpu, "peak_rss_bytes",
-        (json_int_t)tools_peak_rss(), "interrupted",
+        "failures", failures_json(run), "fallbacks",
+        manifest_reasons_json(run->fallbacks), "checked",
+        (json_int_t)stats.checked, "mismatches", (json_int_t)stats.mismatches,
+        "epochs", epochs_json(run), "img_per_s", img_per_s, "cpu_s_per_1000",
+        cpu, "peak_rss_bytes", (json_int_t)tools_peak_rss(), "interrupted",
         run_stop_signal() ? json_true() : NULL);
     json_object_del(json, "epoch");
     if (!json || !more || json_object_update(json, more) ||

@@ -264,7 +264,6 @@ void validate_reasons_text(const struct validate *v, char *out, size_t size);
 // "opencl:0 reconstruct..store of 12, color..store of 3": who did which span of
 // how many pictures. "" if the device is the CPU.
 void validate_spans_text(const struct validate *v, char *out, size_t size);
-struct hr_span validate_span_of(int bit);  // of hr_caps.spans
 // Of a device that is silent: who did nothing, and why.
 void validate_silence_text(const struct validate *v, char *out, size_t size);
 // Appends to text of size bytes; what does not fit is cut.

@@ -35,21 +35,6 @@ static json_t *stages_json(const struct validate_stats *at, const bool *cut)
     return json;
 }
 
-static json_t *spans_json(uint32_t spans)
-{
-    json_t *json = json_array();
-
-    for (int bit = 0; bit < HR_NUM_STAGES * HR_NUM_STAGES; bit++) {
-        char text[64];
-
-        if (!(spans >> bit & 1))
-            continue;
-        tools_span_text(text, sizeof(text), validate_span_of(bit));
-        json_array_append_new(json, json_string(text));
-    }
-    return json;
-}
-
 static json_t *name_json(const struct validate *v, size_t index)
 {
     char path[PATH_MAX];
@@ -78,8 +63,9 @@ static json_t *picture_json(const struct validate *v,
         p->within, "stages", stages_json(p->at, p->cut), "begins",
         p->begins < 0 ? NULL : hr_stage_name((enum hr_stage)p->begins),
         "repeats", p->looked ? json_boolean(p->repeats) : NULL, "spans_equal",
-        p->looked ? spans_json(p->spans_equal) : NULL, "spans_differing",
-        p->looked ? spans_json(p->spans_differ) : NULL, "pixels_of",
+        p->looked ? manifest_spans_json(p->spans_equal) : NULL,
+        "spans_differing",
+        p->looked ? manifest_spans_json(p->spans_differ) : NULL, "pixels_of",
         p->stale_of < 0 ? NULL : name_json(v, (size_t)p->stale_of));
 
     json_object_update(json, more);
@@ -129,7 +115,7 @@ static json_t *engines_json(const struct validate *v)
             if (e->spans[bit]) {
                 char text[64];
 
-                tools_span_text(text, sizeof(text), validate_span_of(bit));
+                tools_span_text(text, sizeof(text), tools_span_of(bit));
                 json_object_set_new(spans, text,
                                     json_integer((json_int_t)e->spans[bit]));
             }
@@ -148,17 +134,6 @@ static json_t *made_json(const struct validate *v)
         json_object_set_new(made, v->made[i].text,
                             json_integer((json_int_t)v->made[i].pictures));
     return made;
-}
-
-static json_t *fallbacks_json(const struct validate *v)
-{
-    json_t *fallbacks = json_object();
-
-    for (int bit = 0; bit < 32; bit++)
-        if (v->fallbacks[bit])
-            json_object_set_new(fallbacks, hr_why_text(1u << bit),
-                                json_integer((json_int_t)v->fallbacks[bit]));
-    return fallbacks;
 }
 
 static json_t *bins_json(const struct validate_stats *end)
@@ -195,9 +170,9 @@ json_t *validate_tail_json(const struct validate *v)
         (json_int_t)v->outside, "stages", stages_json(v->at, NULL), "kinds",
         kinds_json(v), "begins", begins_json(v->begins), "made_by",
         made_json(v), "engines", engines_json(v), "handed_on",
-        (json_int_t)v->handed, "fallbacks", fallbacks_json(v), "histogram",
-        bins_json(&v->at[HR_STORE]), "verdict", manifest_text(sentence),
-        "within",
+        (json_int_t)v->handed, "fallbacks", manifest_reasons_json(v->fallbacks),
+        "histogram", bins_json(&v->at[HR_STORE]), "verdict",
+        manifest_text(sentence), "within",
         finding == VALIDATE_UNKNOWN ? json_null()
                                     : json_boolean(finding == VALIDATE_HOLDS));
 }
