@@ -21,68 +21,28 @@
 #define CPU_WEIGHT_ONE (1 << CPU_WEIGHT_BITS)
 #define CPU_WEIGHT_HALF (1 << (CPU_WEIGHT_BITS - 1))
 
-void cpu_resample_h_c(uint8_t *const *dst, const uint8_t *const *src, int rows,
-                      int channels, const struct cpu_axis *axis);
-void cpu_resample_v_c(uint8_t *dst, const uint8_t *const *rows,
-                      const int32_t *w, int n, size_t bytes);
-void cpu_store_c(void *const dst[3], const uint8_t *src, int w, int channels,
-                 bool planar, enum cpu_type type,
-                 const struct cpu_store_table *table);
-void cpu_cmyk_to_rgb_c(uint8_t *dst, const uint8_t *src, int w);
-void cpu_rgb_to_gray_c(uint8_t *dst, const uint8_t *src, int w);
-void cpu_gather_c(uint8_t *dst, const uint8_t *src, int n, int step);
-void cpu_replicate_c(uint8_t *dst, const uint8_t *src, int n, int times);
-void cpu_upsample_h2v1_c(uint8_t *dst, const uint8_t *src, int n);
-void cpu_upsample_h1v2_c(uint8_t *dst, const uint8_t *near, const uint8_t *far,
-                         int n, bool lower);
-void cpu_upsample_h2v2_c(uint8_t *dst, const uint8_t *near, const uint8_t *far,
-                         int n);
-void cpu_ycc_to_rgb_c(uint8_t *dst, const uint8_t *y, const uint8_t *cb,
-                      const uint8_t *cr, int w);
-void cpu_join_rgb_c(uint8_t *dst, const uint8_t *r, const uint8_t *g,
-                    const uint8_t *b, int w);
-void cpu_pack_blocks_c(struct cpu_coef_sink *sink, struct cpu_coef_block *out,
-                       const int16_t (*blocks)[64], int n);
-
-bool cpu_pack_h_avx2(struct cpu_axis *axis, int channels, struct cpu_arena *a);
-void cpu_resample_h_avx2(uint8_t *const *dst, const uint8_t *const *src,
-                         int rows, int channels, const struct cpu_axis *axis);
-void cpu_resample_v_avx2(uint8_t *dst, const uint8_t *const *rows,
-                         const int32_t *w, int n, size_t bytes);
-void cpu_store_avx2(void *const dst[3], const uint8_t *src, int w, int channels,
-                    bool planar, enum cpu_type type,
-                    const struct cpu_store_table *table);
-void cpu_gather_avx2(uint8_t *dst, const uint8_t *src, int n, int step);
-void cpu_replicate_avx2(uint8_t *dst, const uint8_t *src, int n, int times);
-void cpu_upsample_h2v1_avx2(uint8_t *dst, const uint8_t *src, int n);
-void cpu_upsample_h1v2_avx2(uint8_t *dst, const uint8_t *near,
-                            const uint8_t *far, int n, bool lower);
-void cpu_upsample_h2v2_avx2(uint8_t *dst, const uint8_t *near,
-                            const uint8_t *far, int n);
-void cpu_ycc_to_rgb_avx2(uint8_t *dst, const uint8_t *y, const uint8_t *cb,
-                         const uint8_t *cr, int w);
-void cpu_join_rgb_avx2(uint8_t *dst, const uint8_t *r, const uint8_t *g,
-                       const uint8_t *b, int w);
-void cpu_pack_blocks_avx2(struct cpu_coef_sink *sink,
-                          struct cpu_coef_block *out,
-                          const int16_t (*blocks)[64], int n);
-
-bool cpu_pack_h_avx512(struct cpu_axis *axis, int channels,
-                       struct cpu_arena *a);
-void cpu_resample_h_avx512(uint8_t *const *dst, const uint8_t *const *src,
-                           int rows, int channels, const struct cpu_axis *axis);
-void cpu_resample_v_avx512(uint8_t *dst, const uint8_t *const *rows,
-                           const int32_t *w, int n, size_t bytes);
-void cpu_store_avx512(void *const dst[3], const uint8_t *src, int w,
-                      int channels, bool planar, enum cpu_type type,
-                      const struct cpu_store_table *table);
-void cpu_upsample_h2v1_avx512(uint8_t *dst, const uint8_t *src, int n);
-void cpu_upsample_h1v2_avx512(uint8_t *dst, const uint8_t *near,
-                              const uint8_t *far, int n, bool lower);
-void cpu_upsample_h2v2_avx512(uint8_t *dst, const uint8_t *near,
-                              const uint8_t *far, int n);
-void cpu_ycc_to_rgb_avx512(uint8_t *dst, const uint8_t *y, const uint8_t *cb,
-                           const uint8_t *cr, int w);
+// The function type of a slot.
+#define CPU_SLOT(slot) __typeof__(*((struct cpu_ops *)0)->slot)
+extern CPU_SLOT(resample_h) cpu_resample_h_c, cpu_resample_h_avx2,
+    cpu_resample_h_avx512;
+extern CPU_SLOT(pack_h) cpu_pack_h_avx2, cpu_pack_h_avx512;
+extern CPU_SLOT(resample_v) cpu_resample_v_c, cpu_resample_v_avx2,
+    cpu_resample_v_avx512;
+extern CPU_SLOT(store) cpu_store_c, cpu_store_avx2, cpu_store_avx512;
+extern CPU_SLOT(cmyk_to_rgb) cpu_cmyk_to_rgb_c;
+extern CPU_SLOT(rgb_to_gray) cpu_rgb_to_gray_c;
+extern CPU_SLOT(gather) cpu_gather_c, cpu_gather_avx2;
+extern CPU_SLOT(replicate) cpu_replicate_c, cpu_replicate_avx2;
+extern CPU_SLOT(upsample_h2v1) cpu_upsample_h2v1_c, cpu_upsample_h2v1_avx2,
+    cpu_upsample_h2v1_avx512;
+extern CPU_SLOT(upsample_h1v2) cpu_upsample_h1v2_c, cpu_upsample_h1v2_avx2,
+    cpu_upsample_h1v2_avx512;
+extern CPU_SLOT(upsample_h2v2) cpu_upsample_h2v2_c, cpu_upsample_h2v2_avx2,
+    cpu_upsample_h2v2_avx512;
+extern CPU_SLOT(ycc_to_rgb) cpu_ycc_to_rgb_c, cpu_ycc_to_rgb_avx2,
+    cpu_ycc_to_rgb_avx512;
+extern CPU_SLOT(join_rgb) cpu_join_rgb_c, cpu_join_rgb_avx2;
+extern CPU_SLOT(pack_blocks) cpu_pack_blocks_c, cpu_pack_blocks_avx2;
 
 // The horizontal pass of an identity axis. dst may be src.
 static inline void cpu_copy_rows(uint8_t *const *dst, const uint8_t *const *src,

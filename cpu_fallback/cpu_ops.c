@@ -22,7 +22,7 @@ unsigned cpu_detect(void)
     return flags;
 }
 
-void cpu_ops_init_c(struct cpu_ops *ops)
+static void init_c(struct cpu_ops *ops)
 {
     *ops = (struct cpu_ops){
         .name = "c",
@@ -43,7 +43,7 @@ void cpu_ops_init_c(struct cpu_ops *ops)
 }
 
 #if defined(__x86_64__)
-void cpu_ops_init_avx2(struct cpu_ops *ops)
+static void init_avx2(struct cpu_ops *ops)
 {
     ops->name = "avx2";
     ops->pack_h = cpu_pack_h_avx2;
@@ -60,7 +60,7 @@ void cpu_ops_init_avx2(struct cpu_ops *ops)
     ops->pack_blocks = cpu_pack_blocks_avx2;
 }
 
-void cpu_ops_init_avx512(struct cpu_ops *ops)
+static void init_avx512(struct cpu_ops *ops)
 {
     ops->name = "avx512";
     ops->pack_h = cpu_pack_h_avx512;
@@ -77,11 +77,11 @@ void cpu_ops_init_avx512(struct cpu_ops *ops)
 void cpu_ops_init(struct cpu_ops *ops, unsigned flags)
 {
     flags &= cpu_detect();
-    cpu_ops_init_c(ops);
+    init_c(ops);
 #if defined(__x86_64__)
     if (flags & CPU_FLAG_AVX2)
-        cpu_ops_init_avx2(ops);
+        init_avx2(ops);
     if (flags & CPU_FLAG_AVX512)
-        cpu_ops_init_avx512(ops);
+        init_avx512(ops);
 #endif
 }

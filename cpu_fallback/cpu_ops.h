@@ -122,9 +122,4 @@ unsigned cpu_detect(void);
 // Fills the table with the best allowed by flags and the machine.
 void cpu_ops_init(struct cpu_ops *ops, unsigned flags);
 
-// The sisters; each overwrites the slots it has. Only in x86-64 builds.
-void cpu_ops_init_c(struct cpu_ops *ops);
-void cpu_ops_init_avx2(struct cpu_ops *ops);
-void cpu_ops_init_avx512(struct cpu_ops *ops);
-
 #endif

@@ -27,9 +27,9 @@ struct packed {
     int channels, num_pieces;
     int stride;  // source bytes from step to step
     const struct piece *pieces;
-    const uint8_t *shuffles;  // SELECT: 16 bytes per piece; DENSE: 32; LONG:
-                              // 32 for all
-    const int16_t *weights;   // per step 16 hi and 16 lo; pieces in order
+    const uint8_t *shuffles;   // DENSE: 32 bytes per piece; LONG: 32 for all
+    const int16_t *weights;    // per step 16 hi and 16 lo; pieces in order
+    struct cpu_select select;  // SELECT; rows are copied 16 bytes at a time
 };
 
 #define STEP 32  // 16-bit weights per step
@@ -203,33 +203,6 @@ static bool pack_long(struct packed *p, const struct cpu_axis *axis,
     return true;
 }
 
-// A piece is one lane here: rows are copied 16 bytes at a time.
-static bool pack_select(struct packed *p, const struct cpu_axis *axis,
-                        struct cpu_arena *a)
-{
-    struct cpu_walk at = cpu_walk_start(axis, p->channels);
-    int n = 0;
-    while (cpu_piece_next(&at, WINDOW, WINDOW - 1).m)
-        n++;
-    struct piece *pieces = cpu_arena_array(a, (size_t)n, sizeof *pieces);
-    uint8_t *shuffles = cpu_arena_array(a, (size_t)n, WINDOW);
-    if (!pieces || !shuffles)
-        return false;
-    memset(shuffles, 0, (size_t)n * WINDOW);
-    p->pieces = pieces;
-    p->shuffles = shuffles;
-    p->num_pieces = n;
-    at = cpu_walk_start(axis, p->channels);
-    for (int i = 0; i < n; i++, shuffles += WINDOW) {
-        struct cpu_walk from = at;
-        struct cpu_piece c = cpu_piece_next(&at, WINDOW, WINDOW - 1);
-        pieces[i] = (struct piece){{c.base}, {c.pos}, 0};
-        for (int j = 0; j < c.m; j++, cpu_walk_step(&from))
-            shuffles[j] = (uint8_t)(cpu_walk_offset(&from) - c.base);
-    }
-    return true;
-}
-
 // Long steps run both outputs of a piece to the same length.
 static bool long_fits(const struct cpu_axis *axis)
 {
@@ -254,7 +227,7 @@ bool cpu_pack_h_avx2(struct cpu_axis *axis, int channels, struct cpu_arena *a)
     *p = (struct packed){.channels = channels};
     if (cpu_axis_selects(axis)) {
         p->kind = PACKED_SELECT;
-        if (!pack_select(p, axis, a))
+        if (!cpu_select_pack(&p->select, axis, channels, WINDOW, a))
             return false;
     } else {
         // Adding up the words of a long output costs about another step.
@@ -382,14 +355,15 @@ static void long_4(uint8_t *const *dst, const uint8_t *const *src,
     }
 }
 
-static void select_row(uint8_t *dst, const uint8_t *src, const struct packed *p)
+static void select_row(uint8_t *dst, const uint8_t *src,
+                       const struct cpu_select *s)
 {
-    const __m128i *shuffles = (const __m128i *)p->shuffles;
-    for (int i = 0; i < p->num_pieces; i++) {
-        const struct piece *piece = &p->pieces[i];
-        __m128i v = _mm_loadu_si128((const __m128i *)(src + piece->base[0]));
+    const __m128i *shuffles = (const __m128i *)s->shuffles;
+    for (int i = 0; i < s->num; i++) {
+        const struct cpu_piece *piece = &s->pieces[i];
+        __m128i v = _mm_loadu_si128((const __m128i *)(src + piece->base));
         v = _mm_shuffle_epi8(v, _mm_load_si128(shuffles + i));
-        _mm_storeu_si128((__m128i *)(dst + piece->pos[0]), v);
+        _mm_storeu_si128((__m128i *)(dst + piece->pos), v);
     }
 }
 
@@ -403,7 +377,7 @@ void cpu_resample_h_avx2(uint8_t *const *dst, const uint8_t *const *src,
         cpu_resample_h_c(dst, src, rows, channels, axis);
     } else if (p->kind == PACKED_SELECT) {
         for (int r = 0; r < rows; r++)
-            select_row(dst[r], src[r], p);
+            select_row(dst[r], src[r], &p->select);
     } else if (p->kind == PACKED_DENSE) {
         cpu_rows_by_four(dst, src, rows, p, dense_4, dense_1);
     } else {

@@ -28,9 +28,10 @@ struct packed {
     int channels, num_pieces;
     int stride;  // source bytes from step to step
     const struct piece *pieces;
-    const uint8_t *shuffles;  // WINDOW per piece; LONG: one for all
-    const int32_t *weights;   // GROUP per step, pieces in order
-    struct cpu_axis wide;     // WIDE: the axis as AVX2 wants it
+    const uint8_t *shuffles;   // WINDOW per piece; LONG: one for all
+    const int32_t *weights;    // GROUP per step, pieces in order
+    struct cpu_select select;  // SELECT
+    struct cpu_axis wide;      // WIDE: the axis as AVX2 wants it
 };
 
 // ---- packing ----
@@ -182,33 +183,6 @@ static bool pack_long(struct packed *p, const struct cpu_axis *axis,
     return true;
 }
 
-static bool pack_select(struct packed *p, const struct cpu_axis *axis,
-                        struct cpu_arena *a)
-{
-    struct cpu_walk at = cpu_walk_start(axis, p->channels);
-    int n = 0;
-    while (cpu_piece_next(&at, WINDOW, WINDOW - 1).m)
-        n++;
-    struct piece *pieces = cpu_arena_array(a, n, sizeof *pieces);
-    uint8_t *shuffles = cpu_arena_array(a, n, WINDOW);
-    if (!pieces || !shuffles)
-        return false;
-    memset(shuffles, 0, (size_t)n * WINDOW);
-    at = cpu_walk_start(axis, p->channels);
-    for (int i = 0; i < n; i++) {
-        struct cpu_walk from = at;
-        struct cpu_piece c = cpu_piece_next(&at, WINDOW, WINDOW - 1);
-        pieces[i] = (struct piece){c.base, c.pos, 0};
-        for (int j = 0; j < c.m; j++, cpu_walk_step(&from))
-            shuffles[(size_t)i * WINDOW + j] =
-                (uint8_t)(cpu_walk_offset(&from) - c.base);
-    }
-    p->pieces = pieces;
-    p->shuffles = shuffles;
-    p->num_pieces = n;
-    return true;
-}
-
 bool cpu_pack_h_avx512(struct cpu_axis *axis, int channels, struct cpu_arena *a)
 {
     axis->packed = NULL;
@@ -220,7 +194,7 @@ bool cpu_pack_h_avx512(struct cpu_axis *axis, int channels, struct cpu_arena *a)
     *p = (struct packed){.channels = channels};
     if (cpu_axis_selects(axis)) {
         p->kind = PACKED_SELECT;
-        if (!pack_select(p, axis, a))
+        if (!cpu_select_pack(&p->select, axis, channels, WINDOW, a))
             return false;
     } else {
         // A long output pays about three steps for adding up its lanes; a
@@ -339,12 +313,13 @@ CPU_INLINE void long_rows(uint8_t *const *dst, const uint8_t *const *src,
     }
 }
 
-static void select_row(uint8_t *dst, const uint8_t *src, const struct packed *p)
+static void select_row(uint8_t *dst, const uint8_t *src,
+                       const struct cpu_select *s)
 {
-    for (int i = 0; i < p->num_pieces; i++) {
-        __m512i v = _mm512_loadu_si512(src + p->pieces[i].base);
-        __m512i shuffle = _mm512_load_si512(p->shuffles + (size_t)i * WINDOW);
-        _mm512_storeu_si512(dst + p->pieces[i].pos,
+    for (int i = 0; i < s->num; i++) {
+        __m512i v = _mm512_loadu_si512(src + s->pieces[i].base);
+        __m512i shuffle = _mm512_load_si512(s->shuffles + (size_t)i * WINDOW);
+        _mm512_storeu_si512(dst + s->pieces[i].pos,
                             _mm512_permutexvar_epi8(shuffle, v));
     }
 }
@@ -385,7 +360,7 @@ void cpu_resample_h_avx512(uint8_t *const *dst, const uint8_t *const *src,
         cpu_resample_h_avx2(dst, src, rows, channels, &p->wide);
     } else if (p->kind == PACKED_SELECT) {
         for (int r = 0; r < rows; r++)
-            select_row(dst[r], src[r], p);
+            select_row(dst[r], src[r], &p->select);
     } else if (p->kind == PACKED_DENSE) {
         cpu_rows_by_four(dst, src, rows, p, dense_4, dense_1);
     } else {

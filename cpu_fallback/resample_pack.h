@@ -75,6 +75,42 @@ static inline struct cpu_piece cpu_piece_next(struct cpu_walk *at, int max_m,
     return piece;
 }
 
+// An axis whose outputs are source samples as they are: pieces of up to `window`
+// bytes, and of each which bytes of the `window` from its base on it takes.
+struct cpu_select {
+    int num;
+    const struct cpu_piece *pieces;
+    const uint8_t *shuffles;  // window bytes per piece
+};
+
+// In memory of the arena. false = out of memory.
+static inline bool cpu_select_pack(struct cpu_select *s,
+                                   const struct cpu_axis *axis, int channels,
+                                   int window, struct cpu_arena *a)
+{
+    struct cpu_walk at = cpu_walk_start(axis, channels);
+    struct cpu_piece *pieces;
+    uint8_t *shuffles;
+
+    *s = (struct cpu_select){0};
+    while (cpu_piece_next(&at, window, window - 1).m)
+        s->num++;
+    s->pieces = pieces = cpu_arena_array(a, (size_t)s->num, sizeof *pieces);
+    s->shuffles = shuffles = cpu_arena_array(a, (size_t)s->num, (size_t)window);
+    if (!pieces || !shuffles)
+        return false;
+    memset(shuffles, 0, (size_t)s->num * (size_t)window);
+    at = cpu_walk_start(axis, channels);
+    for (int i = 0; i < s->num; i++, shuffles += window) {
+        struct cpu_walk from = at;
+
+        pieces[i] = cpu_piece_next(&at, window, window - 1);
+        for (int j = 0; j < pieces[i].m; j++, cpu_walk_step(&from))
+            shuffles[j] = (uint8_t)(cpu_walk_offset(&from) - pieces[i].base);
+    }
+    return true;
+}
+
 #define CPU_ROWS_MAX 4  // rows that share one read of the weights
 
 struct packed;  // each sister's own

@@ -91,12 +91,6 @@ CPU_INLINE void channel_row(void *dst, int first, int out, const uint8_t *src,
     }
 }
 
-static void gray_row(void *dst, const uint8_t *src, int w, enum cpu_type type,
-                     const struct cpu_store_table *table)
-{
-    channel_row(dst, 0, 1, src, 1, w, type, 0, table);
-}
-
 static void rgb_planes(void *const dst[3], const uint8_t *src, int w,
                        enum cpu_type type, const struct cpu_store_table *table)
 {
@@ -154,7 +148,7 @@ void cpu_store_avx2(void *const dst[3], const uint8_t *src, int w, int channels,
     else if (copy)
         split_rgb(dst, src, w);
     else if (channels == 1)
-        gray_row(dst[0], src, w, type, table);
+        channel_row(dst[0], 0, 1, src, 1, w, type, 0, table);
     else if (planar)
         rgb_planes(dst, src, w, type, table);
     else

@@ -274,12 +274,6 @@ CPU_INLINE void channel_row(void *dst, const uint8_t *src, int w, int channels,
     }
 }
 
-static void gray_row(void *dst, const uint8_t *src, int w, enum cpu_type type,
-                     const struct cpu_store_table *table)
-{
-    channel_row(dst, src, w, 1, 0, type, table);
-}
-
 static void rgb_rows(void *const dst[3], const uint8_t *src, int w,
                      enum cpu_type type, const struct cpu_store_table *table)
 {
@@ -336,7 +330,7 @@ void cpu_store_avx512(void *const dst[3], const uint8_t *src, int w,
                       const struct cpu_store_table *table)
 {
     if (channels == 1)
-        gray_row(dst[0], src, w, type, table);
+        channel_row(dst[0], src, w, 1, 0, type, table);
     else if (planar)
         rgb_rows(dst, src, w, type, table);
     else if (type == CPU_TYPE_U8 && table->u8_identity)

@@ -15,18 +15,15 @@
 #include "tools/validate/validate.h"
 
 static const struct command {
-    const char *name, *title, *summary;
+    const char *name, *summary;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"run", "headrace run", "pictures in, tensors out", cmd_run},
-    {"devices", "headrace devices", "what this machine can do it on",
-     cmd_devices},
-    {"validate", "headrace validate",
-     "check that a device's pictures equal the CPU's", cmd_validate},
-    {"profile", "headrace profile", "what a device gains, and why",
-     cmd_profile},
-    {"samples", "headrace samples", "write test pictures of every kind",
-     cmd_samples},
+    {"run", "pictures in, tensors out", cmd_run},
+    {"devices", "what this machine can do it on", cmd_devices},
+    {"validate", "check that a device's pictures equal the CPU's",
+     cmd_validate},
+    {"profile", "what a device gains, and why", cmd_profile},
+    {"samples", "write test pictures of every kind", cmd_samples},
 };
 
 #define NUM_COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -72,8 +69,8 @@ static bool set_log(void)
             hr_set_log(on_log, NULL, (enum hr_log_level)i);
             return true;
         }
-    tools_warn("HEADRACE_LOG is '%s', not debug, info, warning or error", wish);
-    return false;
+    return tools_warn("HEADRACE_LOG is '%s', not debug, info, warning or error",
+                      wish);
 }
 
 // A stream that the caller closed would be the number of the next file that is
@@ -106,7 +103,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < NUM_COMMANDS; i++) {
         if (strcmp(name, commands[i].name))
             continue;
-        snprintf(title, sizeof(title), "%s", commands[i].title);
+        snprintf(title, sizeof(title), "headrace %s", name);
         argv[1] = title;
         return commands[i].run(argc - 1, argv + 1);
     }

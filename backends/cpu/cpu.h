@@ -131,6 +131,9 @@ bool cpu_run_fail(struct cpu_run *run, enum hr_status status, const char *text);
 bool cpu_run_stops(void *run);  // struct cpu_run *
 // Ends a span that makes coefficients or planes. Always false.
 bool cpu_run_damaged(struct cpu_run *run, const struct cpu_decode_error *err);
+// Memory for what the next engine gets; NULL with text as the failure.
+struct hr__payload *cpu_run_payload(struct cpu_run *run, size_t size,
+                                    struct cpu_rect rect, const char *text);
 // What decoders must know, but for the window.
 struct cpu_decode_params cpu_run_decode(struct cpu_run *run);
 
@@ -150,7 +153,7 @@ void cpu_sink_row(const struct cpu_run *run, const struct cpu_sink *s, int y,
 // set *s; false = failed, the run knows why.
 bool cpu_sink_memory(struct cpu_run *run, struct cpu_sink *s, int w, int h);
 bool cpu_sink_payload(struct cpu_run *run, struct cpu_sink *s,
-                      struct hr__rect rect);
+                      struct cpu_rect rect);
 
 // ---- One step (step.c) ------------------------------------------------------
 

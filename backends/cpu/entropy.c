@@ -65,16 +65,9 @@ bool cpu_run_entropy(struct cpu_run *run)
     run->out.stage = HR_ENTROPY;
     if (cpu_coef_decode(&p, &w->engine->ops, &w->arena, &packed, &err))
         return cpu_run_damaged(run, &err);
-    out = hr__task_payload(run->task, packed.size);
-    if (!out) {
-        // The next engine's memory, not ours: somebody else may have room.
-        run->out.why = HR_WHY_MEMORY;
-        return cpu_run_fail(run, HR_ENOMEM,
-                            "no room for the coefficients "
-                            "between two engines");
-    }
-    out->rect = (struct hr__rect){p.window.x, p.window.y, p.window.w,
-                                  p.window.h};
-    cpu_coef_write(&packed, out->data);
-    return true;
+    out = cpu_run_payload(run, packed.size, p.window,
+                          "no room for the coefficients between two engines");
+    if (out)
+        cpu_coef_write(&packed, out->data);
+    return out != NULL;
 }

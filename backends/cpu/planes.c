@@ -90,15 +90,10 @@ bool cpu_run_planes(struct cpu_run *run)
     run->out.stage = HR_ENTROPY;
     if (cpu_planes_decode(&p, &w->engine->ops, &w->arena, &planes, &size, &err))
         return cpu_run_damaged(run, &err);
-    out = hr__task_payload(run->task, size);
-    if (!out) {
-        // The next engine's memory, not ours: somebody else may have room.
-        run->out.why = HR_WHY_MEMORY;
-        return cpu_run_fail(run, HR_ENOMEM,
-                            "no room for the planes between two engines");
-    }
-    out->rect = (struct hr__rect){p.window.x, p.window.y, p.window.w,
-                                  p.window.h};
+    out = cpu_run_payload(run, size, p.window,
+                          "no room for the planes between two engines");
+    if (!out)
+        return false;
     memcpy(out->data, planes, size);
     out->extra = out->data;
     return true;

@@ -49,6 +49,21 @@ bool cpu_run_damaged(struct cpu_run *run, const struct cpu_decode_error *err)
     return cpu_run_fail(run, HR_EUNSUPPORTED, err->text);
 }
 
+struct hr__payload *cpu_run_payload(struct cpu_run *run, size_t size,
+                                    struct cpu_rect rect, const char *text)
+{
+    struct hr__payload *out = hr__task_payload(run->task, size);
+
+    if (out) {
+        out->rect = (struct hr__rect){rect.x, rect.y, rect.w, rect.h};
+        return out;
+    }
+    // The next engine's memory, not ours: somebody else may have room.
+    run->out.why = HR_WHY_MEMORY;
+    cpu_run_fail(run, HR_ENOMEM, text);
+    return NULL;
+}
+
 struct cpu_decode_params cpu_run_decode(struct cpu_run *run)
 {
     const struct hr__picture *pic = run->pic;

@@ -72,22 +72,17 @@ bool cpu_sink_memory(struct cpu_run *run, struct cpu_sink *s, int w, int h)
 }
 
 bool cpu_sink_payload(struct cpu_run *run, struct cpu_sink *s,
-                      struct hr__rect rect)
+                      struct cpu_rect rect)
 {
     struct hr__payload *out;
 
     *s = (struct cpu_sink){0};
     s->bytes = (size_t)rect.w * (size_t)run->pic->channels;
     s->stride = s->bytes;
-    out = hr__task_payload(run->task, s->bytes * (size_t)rect.h + CPU_SLACK);
-    if (!out) {
-        // The next engine's memory, not ours: somebody else may have room.
-        run->out.why = HR_WHY_MEMORY;
-        return cpu_run_fail(run, HR_ENOMEM,
-                            "no room for the rows between two "
-                            "engines");
-    }
-    out->rect = rect;
+    out = cpu_run_payload(run, s->bytes * (size_t)rect.h + CPU_SLACK, rect,
+                          "no room for the rows between two engines");
+    if (!out)
+        return false;
     out->stride = s->stride;
     s->data = out->data;
     return true;

@@ -54,51 +54,45 @@ static bool run_steps(struct cpu_run *run, struct cpu_sink *final)
 
 // ---- Spans that end or begin elsewhere --------------------------------------
 
+// All rows of the window; false = failed, the run knows why.
+static bool copy_rows(struct cpu_run *run, struct cpu_rows *rows,
+                      const struct cpu_sink *s)
+{
+    const uint8_t *src[CPU_DECODE_ROWS];
+
+    while (rows->next < rows->window.h) {
+        int y = rows->next, n = cpu_rows_read(run, rows, src, CPU_DECODE_ROWS);
+
+        if (!n)
+            return false;
+        for (int i = 0; i < n; i++)
+            cpu_sink_row(run, s, y + i, src[i]);
+    }
+    return true;
+}
+
 // ..color: the window that the first step reads, as pixels.
 static bool run_decode(struct cpu_run *run)
 {
-    const uint8_t *src[CPU_DECODE_ROWS];
     struct cpu_rows rows = {0};
     struct cpu_sink s;
-    int n;
+    bool ok;
 
     if (!cpu_step_window(run, &rows.window) ||
-        !cpu_sink_payload(run, &s,
-                          (struct hr__rect){rows.window.x, rows.window.y,
-                                            rows.window.w, rows.window.h}) ||
-        !cpu_rows_open(run, &rows))
+        !cpu_sink_payload(run, &s, rows.window) || !cpu_rows_open(run, &rows))
         return false;
-    while (rows.next < rows.window.h) {
-        int y = rows.next;
-
-        if (!(n = cpu_rows_read(run, &rows, src, CPU_DECODE_ROWS)))
-            break;
-        for (int i = 0; i < n; i++)
-            cpu_sink_row(run, &s, y + i, src[i]);
-    }
-    return cpu_rows_finish(run, &rows) && !run->out.status;
+    ok = copy_rows(run, &rows, &s);
+    return cpu_rows_finish(run, &rows) && ok;
 }
 
 // store..store: the payload is the whole output.
 static bool run_store(struct cpu_run *run)
 {
-    const uint8_t *src[CPU_DECODE_ROWS];
     struct cpu_rows rows = {.window = {0, 0, run->pic->dst.w, run->pic->dst.h}};
     struct cpu_sink s = {.pic = run->pic};
-    int n;
 
     run->out.stage = HR_STORE;
-    if (!cpu_rows_payload(run, &rows))
-        return false;
-    while (rows.next < rows.window.h) {
-        int y = rows.next;
-
-        if (!(n = cpu_rows_read(run, &rows, src, CPU_DECODE_ROWS)))
-            return false;
-        for (int i = 0; i < n; i++)
-            cpu_sink_row(run, &s, y + i, src[i]);
-    }
-    return true;
+    return cpu_rows_payload(run, &rows) && copy_rows(run, &rows, &s);
 }
 
 static bool run_span(struct cpu_run *run)
@@ -116,7 +110,7 @@ static bool run_span(struct cpu_run *run)
     if (span->first == HR_STORE)
         return run_store(run);
     if (span->last == HR_RESAMPLE &&
-        !cpu_sink_payload(run, &final, (struct hr__rect){0, 0, d->w, d->h}))
+        !cpu_sink_payload(run, &final, (struct cpu_rect){0, 0, d->w, d->h}))
         return false;
     return run_steps(run, &final);
 }

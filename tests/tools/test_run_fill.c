@@ -35,7 +35,7 @@ static void no_file_is_read(void)
 {
     struct run run = {.batch = FILES, .total = FILES, .slot_bytes = 1 << 20};
     struct hr_sample samples[FILES];
-    struct run_picture pictures[FILES];
+    struct run_picture pictures[FILES] = {{0}};
     uint64_t seed = test_seed;
     long sized;
 
@@ -67,7 +67,8 @@ static void no_file_is_read(void)
     // And the count is one.
     sized = reads_of_fill(&run, "random_hflip", false);
     CHECK(sized >= FILES, "%ld reads", sized);
-    free(run.paths);
+    for (int i = 0; i < run.batch; i++)
+        free(run.pictures[i].path);
     inputs_finish(&run.in);
     hr_device_close(&run.dev);
 }

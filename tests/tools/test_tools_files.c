@@ -143,8 +143,8 @@ static void out_file_leftovers(void)
     out_file_clean(dir);
     CU_ASSERT_EQUAL(rename(mine, file.temp), 0);
     // Of one that lives, with or without.
-    close(file.fd);
-    file.fd = -1;
+    fclose(file.stream);
+    file.stream = NULL;
     out_file_clean(dir);
     CU_ASSERT_EQUAL(access(file.temp, F_OK), 0);
     out_file_discard(&file);
@@ -158,16 +158,18 @@ static void out_file_hole(void)
     char path[300];
     struct out_file file;
     char *large = calloc(1, 100000);
-    int fd;
+    int fd, full;
 
     snprintf(path, sizeof(path), "%s/x", dir);
     CU_ASSERT(out_file_open(&file, path));
-    fd = file.fd;
-    file.fd = open("/dev/full", O_WRONLY);
+    fd = dup(fileno(file.stream));
+    full = open("/dev/full", O_WRONLY);
+    CU_ASSERT(dup2(full, fileno(file.stream)) >= 0);
     CU_ASSERT(!out_file_write(&file, large, 100000));
     CU_ASSERT_EQUAL(errno, ENOSPC);
-    close(file.fd);
-    file.fd = fd;
+    CU_ASSERT(dup2(fd, fileno(file.stream)) >= 0);
+    close(fd);
+    close(full);
     CU_ASSERT(!out_file_close(&file));
     CU_ASSERT_EQUAL(errno, ENOSPC);
     out_file_discard(&file);

@@ -109,58 +109,66 @@ static json_t *why_json(unsigned why)
     return reasons;
 }
 
-static int add_failure(json_t *json, const struct hr_result *result)
+json_t *manifest_spans_json(uint32_t spans)
 {
-    int failed = 0;
+    json_t *json = json_array();
 
-    failed |= json_object_set_new(json, "stage",
-                                  json_string(hr_stage_name(result->stage)));
-    failed |= json_object_set_new(json, "offset",
-                                  result->offset < 0
-                                      ? json_null()
-                                      : json_integer(result->offset));
-    failed |= json_object_set_new(json, "reason",
-                                  manifest_text(result->message));
-    return failed;
+    for (int bit = 0; bit < HR_NUM_STAGES * HR_NUM_STAGES; bit++) {
+        char text[64];
+
+        if (!(spans >> bit & 1))
+            continue;
+        tools_span_text(text, sizeof(text), tools_span_of(bit));
+        json_array_append_new(json, json_string(text));
+    }
+    return json;
+}
+
+json_t *manifest_reasons_json(const uint64_t counts[32])
+{
+    json_t *json = json_object();
+
+    for (int bit = 0; bit < 32; bit++)
+        if (counts[bit])
+            json_object_set_new(json, hr_why_text(1u << bit),
+                                json_integer((json_int_t)counts[bit]));
+    return json;
 }
 
 json_t *manifest_entry_json(const struct manifest_entry *entry)
 {
-    const struct hr_result *result = entry->result;
-    json_t *json = json_object();
-    int failed = !json;
+    const struct hr_result *r = entry->result;
+    bool failed = r->status != HR_OK, plain = manifest_is_utf8(entry->path);
+    const int64_t *number = entry->number;
+    json_t *path = plain ? NULL : hex(entry->path);
+    json_t *file = entry->file ? manifest_text(entry->file) : NULL;
+    json_t *reason = failed ? manifest_text(r->message) : NULL;
 
-    failed |= json_object_set_new(json, "path", manifest_text(entry->path));
-    if (!manifest_is_utf8(entry->path))
-        failed |= json_object_set_new(json, "path_hex", hex(entry->path));
-    failed |= json_object_set_new(json, "label",
-                                  *entry->label ? manifest_text(entry->label)
-                                                : json_null());
-    if (entry->number)
-        failed |= json_object_set_new(json, "class",
-                                      *entry->number < 0
-                                          ? json_null()
-                                          : json_integer(*entry->number));
-    if (entry->file)
-        failed |= json_object_set_new(json, "file", manifest_text(entry->file));
-    if (entry->index >= 0)
-        failed |= json_object_set_new(json, "index",
-                                      json_integer(entry->index));
-    failed |= json_object_set_new(json, "status",
-                                  json_string(hr_status_name(result->status)));
-    failed |= json_object_set_new(json, "width", json_integer(result->width));
-    failed |= json_object_set_new(json, "height", json_integer(result->height));
-    failed |= json_object_set_new(json, "spans", spans_json(result));
-    failed |= json_object_set_new(json, "fallback_reasons",
-                                  why_json(result->why));
-    failed |= json_object_set_new(json, "warnings",
-                                  json_integer(result->warnings));
-    if (result->status != HR_OK)
-        failed |= add_failure(json, result);
-    if (!failed)
-        return json;
-    json_decref(json);
-    return NULL;
+    // Of o* and s* nothing is written if it is NULL.
+    if ((!plain && !path) || (entry->file && !file) || (failed && !reason)) {
+        json_decref(path);
+        json_decref(file);
+        json_decref(reason);
+        return NULL;
+    }
+    return json_pack(
+        "{s:o, s:o*, s:o, s:o*, s:o*, s:o*, s:s, s:i, s:i, s:o, s:o, s:i, "
+        "s:s*, s:o*, s:o*}",
+        "path", manifest_text(entry->path), "path_hex", path, "label",
+        *entry->label ? manifest_text(entry->label) : json_null(), "class",
+        !number       ? NULL
+        : *number < 0 ? json_null()
+                      : json_integer(*number),
+        "file", file, "index",
+        entry->index < 0 ? NULL : json_integer(entry->index), "status",
+        hr_status_name(r->status), "width", r->width, "height", r->height,
+        "spans", spans_json(r), "fallback_reasons", why_json(r->why),
+        "warnings", r->warnings, "stage",
+        failed ? hr_stage_name(r->stage) : NULL, "offset",
+        !failed         ? NULL
+        : r->offset < 0 ? json_null()
+                        : json_integer(r->offset),
+        "reason", reason);
 }
 
 // Writes a JSON object without its closing or its opening brace, so that the

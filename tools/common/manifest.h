@@ -31,6 +31,11 @@ struct manifest_entry {
 json_t *manifest_text(const char *bytes);
 bool manifest_is_utf8(const char *bytes);
 
+// ["entropy", "color..store", ...]: bits of hr_caps.spans.
+json_t *manifest_spans_json(uint32_t spans);
+// {"REASON": how often, ...}: the bits of HR_WHY_*.
+json_t *manifest_reasons_json(const uint64_t counts[32]);
+
 // {"status", "spans", ...} of one picture; NULL if memory is short.
 json_t *manifest_entry_json(const struct manifest_entry *entry);
 

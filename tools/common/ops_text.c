@@ -109,18 +109,28 @@ static bool read_real(struct parser *p, double *value)
     return true;
 }
 
-// "N" gives *h = 0, "WxH" both.
+// "=N" gives *h = 0, "=WxH" both.
 static bool read_size(struct parser *p, int *w, int *h)
 {
     *h = 0;
-    if (!read_int(p, 1, w))
+    return need_equals(p, "SIZE or WIDTHxHEIGHT") && read_int(p, 1, w) &&
+           (!take(p, 'x') || read_int(p, 1, h));
+}
+
+// "=N" is N x N.
+static bool read_area(struct parser *p, int *w, int *h)
+{
+    if (!read_size(p, w, h))
         return false;
-    return !take(p, 'x') || read_int(p, 1, h);
+    *h = *h ? *h : *w;
+    return true;
 }
 
 #define FILTERS "nearest, box, bilinear, hamming, bicubic or lanczos"
 
-static bool read_filter(struct parser *p, enum hr_filter *filter)
+// The filter, and behind it which pass comes first.
+static bool read_filter(struct parser *p, enum hr_filter *filter,
+                        enum hr_order *order)
 {
     int length;
     static const char *const names[HR_NUM_FILTERS] = {
@@ -136,27 +146,18 @@ static bool read_filter(struct parser *p, enum hr_filter *filter)
         if (!take_word(p, names[i]))
             continue;
         *filter = (enum hr_filter)i;
-        return true;
+        if (!take(p, ':'))
+            return true;
+        *order = take_word(p, "horizontal") ? HR_ORDER_HORIZONTAL
+                 : take_word(p, "vertical") ? HR_ORDER_VERTICAL
+                                            : HR_ORDER_REFERENCE;
+        return *order || fail_at(p, p->at, "horizontal or vertical is missing");
     }
     length = (int)word_length(p->at);
     if (!length)
         return fail_at(p, p->at, "a filter is missing: " FILTERS);
     return fail_at(p, p->at, "'%.*s' is not a filter: " FILTERS,
                    length < 40 ? length : 40, p->at);
-}
-
-// Which pass comes first, behind the filter.
-static bool read_order(struct parser *p, enum hr_order *order)
-{
-    if (!take(p, ':'))
-        return true;
-    if (take_word(p, "horizontal"))
-        *order = HR_ORDER_HORIZONTAL;
-    else if (take_word(p, "vertical"))
-        *order = HR_ORDER_VERTICAL;
-    else
-        return fail_at(p, p->at, "horizontal or vertical is missing");
-    return true;
 }
 
 static bool read_arith(struct parser *p, enum hr_arith *arith)
@@ -174,7 +175,6 @@ static bool read_arith(struct parser *p, enum hr_arith *arith)
 
 static bool read_decode(struct parser *p, struct hr_op *op)
 {
-    *op = hr_op_decode(0);
     if (!take(p, '='))
         return true;
     do {
@@ -192,48 +192,32 @@ static bool read_decode(struct parser *p, struct hr_op *op)
 
 static bool read_resize(struct parser *p, struct hr_op *op)
 {
-    int w, h;
+    struct hr_resize *resize = &op->resize;
 
-    *op = hr_op_resize(0);
-    if (!need_equals(p, "SIZE or WIDTHxHEIGHT") || !read_size(p, &w, &h) ||
-        !read_filter(p, &op->resize.filter) ||
-        !read_order(p, &op->resize.order))
+    if (!read_size(p, &resize->w, &resize->h) ||
+        !read_filter(p, &resize->filter, &resize->order))
         return false;
-    if (h) {
-        op->resize.w = w;
-        op->resize.h = h;
-    } else {
-        op->resize.short_side = w;
+    if (!resize->h) {
+        resize->short_side = resize->w;
+        resize->w = 0;
     }
     return true;
 }
 
 static bool read_fit(struct parser *p, struct hr_op *op)
 {
-    struct hr_fit *fit = &op->fit;
-
-    *op = hr_op_fit(0);
-    if (!need_equals(p, "SIZE or WIDTHxHEIGHT") ||
-        !read_size(p, &fit->w, &fit->h) || !read_filter(p, &fit->filter) ||
-        !read_order(p, &fit->order))
-        return false;
-    fit->h = fit->h ? fit->h : fit->w;
-    return true;
+    return read_area(p, &op->fit.w, &op->fit.h) &&
+           read_filter(p, &op->fit.filter, &op->fit.order);
 }
 
 static bool read_center_crop(struct parser *p, struct hr_op *op)
 {
-    int w, h;
-
-    if (!need_equals(p, "SIZE or WIDTHxHEIGHT") || !read_size(p, &w, &h))
-        return false;
-    *op = hr_op_crop(.center = true, .pad = true, .w = w, .h = h ? h : w);
-    return true;
+    return read_area(p, &op->crop.w, &op->crop.h);
 }
 
 static bool read_crop(struct parser *p, struct hr_op *op)
 {
-    int number[4];
+    int *const number[] = {&op->crop.x, &op->crop.y, &op->crop.w, &op->crop.h};
 
     if (!need_equals(p, "X,Y,WIDTH,HEIGHT"))
         return false;
@@ -241,11 +225,9 @@ static bool read_crop(struct parser *p, struct hr_op *op)
         if (i && (!take(p, ',') || !starts_number(p->at)))
             return fail_at(p, p->at,
                            "crop takes four numbers: X,Y,WIDTH,HEIGHT");
-        if (!read_int(p, i < 2 ? -HR_MAX_SIDE : 1, &number[i]))
+        if (!read_int(p, i < 2 ? -HR_MAX_SIDE : 1, number[i]))
             return false;
     }
-    *op = hr_op_crop(.pad = true, .x = number[0], .y = number[1],
-                     .w = number[2], .h = number[3]);
     return true;
 }
 
@@ -253,46 +235,23 @@ static bool read_random_resized_crop(struct parser *p, struct hr_op *op)
 {
     struct hr_random_resized_crop *crop = &op->random_resized_crop;
 
-    *op = hr_op_random_resized_crop(0);
-    if (!need_equals(p, "SIZE or WIDTHxHEIGHT") ||
-        !read_size(p, &crop->w, &crop->h) || !read_filter(p, &crop->filter) ||
-        !read_order(p, &crop->order))
-        return false;
-    crop->h = crop->h ? crop->h : crop->w;
-    return true;
+    return read_area(p, &crop->w, &crop->h) &&
+           read_filter(p, &crop->filter, &crop->order);
 }
 
-// A picture that is too small is padded, as by the other crops.
 static bool read_random_crop(struct parser *p, struct hr_op *op)
 {
     struct hr_random_crop *crop = &op->random_crop;
 
-    *op = hr_op_random_crop(.pad_if_needed = true);
-    if (!need_equals(p, "SIZE or WIDTHxHEIGHT") ||
-        !read_size(p, &crop->w, &crop->h))
-        return false;
-    crop->h = crop->h ? crop->h : crop->w;
-    return !take(p, ':') || read_int(p, 0, &crop->pad);
+    return read_area(p, &crop->w, &crop->h) &&
+           (!take(p, ':') || read_int(p, 0, &crop->pad));
 }
 
-static bool read_hflip(struct parser *p, struct hr_op *op)
+// It is all in the name.
+static bool read_nothing(struct parser *p, struct hr_op *op)
 {
     (void)p;
-    *op = hr_op_flip(.horizontal = true);
-    return true;
-}
-
-static bool read_vflip(struct parser *p, struct hr_op *op)
-{
-    (void)p;
-    *op = hr_op_flip(.vertical = true);
-    return true;
-}
-
-static bool read_transpose(struct parser *p, struct hr_op *op)
-{
-    (void)p;
-    *op = hr_op_flip(.transpose = true);
+    (void)op;
     return true;
 }
 
@@ -312,19 +271,16 @@ static bool read_probability(struct parser *p, double *probability)
 
 static bool read_random_hflip(struct parser *p, struct hr_op *op)
 {
-    *op = hr_op_random_flip(0);
     return read_probability(p, &op->random_flip.horizontal);
 }
 
 static bool read_random_vflip(struct parser *p, struct hr_op *op)
 {
-    *op = hr_op_random_flip(0);
     return read_probability(p, &op->random_flip.vertical);
 }
 
 static bool read_to_tensor(struct parser *p, struct hr_op *op)
 {
-    *op = (struct hr_op){.type = HR_OP_NORMALIZE};
     return read_arith(p, &op->normalize.arith);
 }
 
@@ -357,8 +313,6 @@ static bool read_normalize(struct parser *p, struct hr_op *op)
     struct hr_normalize *norm = &op->normalize;
     const char *at;
 
-    *op = hr_op_normalize(.mean = {.485f, .456f, .406f},
-                          .std = {.229f, .224f, .225f});
     if (!need_equals(p, "imagenet or MEANS/STDS"))
         return false;
     if (take_word(p, "imagenet"))
@@ -378,24 +332,30 @@ static bool read_normalize(struct parser *p, struct hr_op *op)
     return read_arith(p, &norm->arith);
 }
 
+// What an op is before the text behind its name has been read. A picture that
+// is too small for a crop is padded.
 static const struct op_name {
     const char *name;
     bool (*read)(struct parser *p, struct hr_op *op);
+    struct hr_op op;
 } op_names[] = {
-    {"decode", read_decode},
-    {"resize", read_resize},
-    {"fit", read_fit},
-    {"center_crop", read_center_crop},
-    {"crop", read_crop},
-    {"random_crop", read_random_crop},
-    {"random_resized_crop", read_random_resized_crop},
-    {"hflip", read_hflip},
-    {"vflip", read_vflip},
-    {"transpose", read_transpose},
-    {"random_hflip", read_random_hflip},
-    {"random_vflip", read_random_vflip},
-    {"to_tensor", read_to_tensor},
-    {"normalize", read_normalize},
+    {"decode", read_decode, HR_OP_DECODE(0)},
+    {"resize", read_resize, HR_OP_RESIZE(0)},
+    {"fit", read_fit, HR_OP_FIT(0)},
+    {"center_crop", read_center_crop, HR_OP_CROP(.center = true, .pad = true)},
+    {"crop", read_crop, HR_OP_CROP(.pad = true)},
+    {"random_crop", read_random_crop, HR_OP_RANDOM_CROP(.pad_if_needed = true)},
+    {"random_resized_crop", read_random_resized_crop,
+     HR_OP_RANDOM_RESIZED_CROP(0)},
+    {"hflip", read_nothing, HR_OP_FLIP(.horizontal = true)},
+    {"vflip", read_nothing, HR_OP_FLIP(.vertical = true)},
+    {"transpose", read_nothing, HR_OP_FLIP(.transpose = true)},
+    {"random_hflip", read_random_hflip, HR_OP_RANDOM_FLIP(0)},
+    {"random_vflip", read_random_vflip, HR_OP_RANDOM_FLIP(0)},
+    {"to_tensor", read_to_tensor, {.type = HR_OP_NORMALIZE}},
+    {"normalize", read_normalize,
+     HR_OP_NORMALIZE(.mean = {.485f, .456f, .406f},
+                     .std = {.229f, .224f, .225f})},
 };
 
 static bool read_op(struct parser *p, struct hr_op *op)
@@ -406,8 +366,10 @@ static bool read_op(struct parser *p, struct hr_op *op)
     if (!length)
         return fail_at(p, at, "the name of an op is missing");
     for (size_t i = 0; i < sizeof(op_names) / sizeof(op_names[0]); i++)
-        if (take_word(p, op_names[i].name))
+        if (take_word(p, op_names[i].name)) {
+            *op = op_names[i].op;
             return op_names[i].read(p, op);
+        }
     return fail_at(
         p, at,
         "'%.*s' is not an op (decode, resize, fit, center_crop, "

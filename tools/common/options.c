@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -79,15 +80,6 @@ bool options_count(const char *command, const char *option, const char *text,
     if (!text || (tools_parse_u64(text, value) && *value))
         return true;
     options_fail(command, "%s: '%s' is not a number in 1 .. 2^64 - 1", option,
-                 text);
-    return false;
-}
-
-bool options_seed(const char *command, const char *text, uint64_t *value)
-{
-    if (!text || tools_parse_u64(text, value))
-        return true;
-    options_fail(command, "--seed: '%s' is not a number in 0 .. 2^64 - 1",
                  text);
     return false;
 }
@@ -291,8 +283,7 @@ static bool add_inputs(const char *command, poptContext con,
     if (!words->list || inputs_add_list(inputs, words->list, words->zero))
         return true;
 error:
-    tools_warn("%s", inputs->error);
-    return false;
+    return tools_warn("%s", inputs->error);
 }
 
 bool options_source(const char *command, poptContext con,
@@ -306,4 +297,88 @@ bool options_source(const char *command, poptContext con,
         return false;
     }
     return add_inputs(command, con, words, inputs);
+}
+
+// ---- A whole command line --------------------------------------------------
+
+static bool take(const struct options *o, const struct option *option, int i,
+                 void *value)
+{
+    const char *text = o->given[i].text;
+    char name[32];
+    int index;
+
+    snprintf(name, sizeof(name), "--%s", option->name);
+    if (option->kind == OPTION_FLAG)
+        *(bool *)value |= o->given[i].set;
+    if (!text)
+        return true;
+    switch (option->kind) {
+    case OPTION_INT:
+        return options_int(o->command, name, text, option->min, option->max,
+                           value);
+    case OPTION_COUNT:
+        return options_count(o->command, name, text, value);
+    case OPTION_SEED:
+        return tools_parse_u64(text, value) ||
+               !options_fail(o->command,
+                             "%s: '%s' is not a number in 0 .. 2^64 - 1", name,
+                             text);
+    case OPTION_CHOICE:
+        index = options_choose(o->command, name, text, option->words);
+        *(unsigned *)value = (unsigned)index;
+        return index >= 0;
+    default:
+        *(const char **)value = text;
+        return true;
+    }
+}
+
+static void fill_table(struct options *o, const struct option *table)
+{
+    struct poptOption *row = o->table;
+
+    for (int i = 0; table[i].name; i++) {
+        bool flag = table[i].kind == OPTION_FLAG;
+
+        assert(i < OPTIONS_MAX);
+        row->longName = table[i].name;
+        row->shortName = table[i].letter;
+        row->argInfo = flag ? POPT_ARG_NONE : POPT_ARG_STRING;
+        row->arg = flag ? (void *)&o->given[i].set : &o->given[i].text;
+        row->descrip = table[i].what;
+        row++->argDescrip = table[i].arg;
+    }
+    *row++ = (struct poptOption){"help",       'h',         POPT_ARG_NONE, NULL,
+                                 OPTIONS_HELP, "show this", NULL};
+    if (o->pictures) {
+        options_source_table(&o->source, o->limits);
+        *row = (struct poptOption)OPTIONS_SOURCE(o->limits);
+    }
+}
+
+int options_parse(struct options *o, const struct option *table, void *values,
+                  int argc, char **argv)
+{
+    int code;
+
+    fill_table(o, table);
+    o->con = poptGetContext(NULL, argc, (const char **)argv, o->table, 0);
+    if (!o->con)
+        return options_fail(o->command, "out of memory");
+    poptSetOtherOptionHelp(o->con, o->usage);
+    code = options_read(o->command, o->con, o->example, &o->done);
+    for (int i = 0; table[i].name && !code && !o->done; i++)
+        if (!take(o, &table[i], i, (char *)values + table[i].at))
+            code = TOOLS_CANNOT;
+    return code;
+}
+
+void options_finish(struct options *o)
+{
+    if (o->con)
+        poptFreeContext(o->con);
+    for (int i = 0; i < OPTIONS_MAX; i++)
+        free(o->given[i].text);
+    options_source_finish(&o->source);
 }

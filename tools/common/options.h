@@ -30,10 +30,9 @@ extern const char *const options_dtypes[], *const options_tiers[];
 // the option, never both. NULL leaves *value as it is. False with a message.
 bool options_int(const char *command, const char *option, const char *text,
                  int min, int max, int *value);
-// A number above 0, or at all.
+// A number above 0.
 bool options_count(const char *command, const char *option, const char *text,
                    uint64_t *value);
-bool options_seed(const char *command, const char *text, uint64_t *value);
 
 // --reference: the process follows it from now on; NULL: the newest. False
 // with a message.
@@ -76,5 +75,49 @@ void options_source_finish(struct options_source *words);
 // Whether there are pictures among them; else a message. Tells what could not
 // be read and, unless quiet, what was skipped.
 bool options_pictures(const struct inputs *inputs, bool quiet);
+
+// ---- A whole command line --------------------------------------------------
+
+enum option_kind {
+    OPTION_TEXT,    // const char *
+    OPTION_FLAG,    // bool
+    OPTION_INT,     // int, in min .. max
+    OPTION_COUNT,   // uint64_t above 0
+    OPTION_SEED,    // uint64_t
+    OPTION_CHOICE,  // enum: the index of the word in words
+};
+
+// One option, and where in the command's struct of values its value goes; what
+// is not given stays as it is.
+struct option {
+    const char *name;
+    enum option_kind kind;
+    size_t at;                 // offset of its value
+    const char *what, *arg;    // for --help
+    char letter;               // 0 = none
+    int min, max;              // INT
+    const char *const *words;  // CHOICE; ends with NULL
+};
+
+enum { OPTIONS_MAX = 24 };
+struct options {
+    const char *command, *usage, *example;
+    bool pictures;  // it takes lists and limits, too: see options_source()
+    // From here on by options_parse(). Texts live as long as this.
+    bool done;        // --help was printed: stop
+    poptContext con;  // its arguments are those that are left
+    struct options_source source;
+    struct {
+        char *text;
+        int set;
+    } given[OPTIONS_MAX];
+    struct poptOption table[OPTIONS_MAX + 3], limits[OPTIONS_SOURCE_TABLE];
+};
+
+// The table ends with a name that is NULL. TOOLS_OK, or TOOLS_CANNOT with a
+// message. In any case options_finish().
+int options_parse(struct options *o, const struct option *table, void *values,
+                  int argc, char **argv);
+void options_finish(struct options *o);
 
 #endif

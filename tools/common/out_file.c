@@ -15,37 +15,13 @@
 
 #define BUFFER_SIZE ((size_t)64 * 1024)
 
-static bool write_all(int fd, const char *data, size_t size)
-{
-    while (size) {
-        ssize_t written = write(fd, data, size);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0) {
-            errno = written ? errno : EIO;
-            return false;
-        }
-        data += written;
-        size -= (size_t)written;
-    }
-    return true;
-}
-
 // After a failure there is a hole: the file must not pass for whole.
-static bool put(struct out_file *file, const char *data, size_t size)
+static bool passed(struct out_file *file, bool ok)
 {
-    if (!file->error && !write_all(file->fd, data, size))
+    if (!ok && !file->error)
         file->error = errno;
     errno = file->error;
     return !file->error;
-}
-
-static bool flush(struct out_file *file)
-{
-    size_t used = file->used;
-
-    file->used = 0;
-    return put(file, file->buffer, used);
 }
 
 // In the folder of path, so that the rename stays within one file system.
@@ -123,13 +99,19 @@ static bool clean_beside(const char *path, const char *slash)
     return folder != NULL;
 }
 
+static void forget_temp(struct out_file *file)
+{
+    free(file->temp);
+    file->temp = NULL;
+}
+
 static bool open_file(struct out_file *file, const char *path, bool part)
 {
     const char *slash;
     struct stat st;
-    int error;
+    int fd = -1, error;
 
-    *file = (struct out_file)OUT_FILE_CLOSED;
+    *file = (struct out_file){0};
     file->part = part;
     // .. or of a device or a pipe.
     if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
@@ -140,19 +122,22 @@ static bool open_file(struct out_file *file, const char *path, bool part)
         errno = ENOENT;
         return false;
     }
-    if (!(file->path = part ? strdup(path) : behind_links(path)) ||
-        !(file->buffer = malloc(BUFFER_SIZE)))
+    if (!(file->path = part ? strdup(path) : behind_links(path)))
         goto error;
     slash = strrchr(file->path, '/');
     if (!part && !clean_beside(file->path, slash))
         goto error;
-    file->fd = open_temp(file, slash ? (size_t)(slash - file->path) + 1 : 0);
-    if (file->fd >= 0)
+    fd = open_temp(file, slash ? (size_t)(slash - file->path) + 1 : 0);
+    if (fd >= 0 && (file->stream = fdopen(fd, "w"))) {
+        setvbuf(file->stream, NULL, _IOFBF, BUFFER_SIZE);
         return true;
+    }
 error:
     error = errno;
-    free(file->temp);
-    file->temp = NULL;
+    if (fd >= 0)
+        close(fd);
+    else
+        forget_temp(file);
     out_file_discard(file);
     errno = error;
     return false;
@@ -170,41 +155,33 @@ bool out_file_open_part(struct out_file *file, const char *path)
 
 bool out_file_write(struct out_file *file, const void *data, size_t size)
 {
-    if (!size)  // data may be NULL
-        return true;
-    if (size > BUFFER_SIZE - file->used && !flush(file))
-        return false;
-    if (size >= BUFFER_SIZE)
-        return put(file, data, size);
-    memcpy(file->buffer + file->used, data, size);
-    file->used += size;
-    return true;
+    return passed(file, !size || fwrite(data, size, 1, file->stream) == 1);
 }
 
 bool out_file_rewrite(struct out_file *file, const void *data, size_t size)
 {
-    const char *bytes = data;
-
-    if (!flush(file))
-        return false;
-    for (off_t at = 0; (size_t)at < size;) {
-        ssize_t written = pwrite(file->fd, bytes + at, size - (size_t)at, at);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0) {
-            errno = written ? errno : EIO;
-            return false;
-        }
-        at += written;
-    }
-    return true;
+    return passed(file, !fseeko(file->stream, 0, SEEK_SET)) &&
+           out_file_write(file, data, size) &&
+           passed(file, !fseeko(file->stream, 0, SEEK_END));
 }
 
 bool out_file_rewind(struct out_file *file)
 {
-    file->used = 0;
-    file->error = 0;
-    return lseek(file->fd, 0, SEEK_SET) == 0 && ftruncate(file->fd, 0) == 0;
+    return passed(file, !fseeko(file->stream, 0, SEEK_SET) &&
+                            !ftruncate(fileno(file->stream), 0));
+}
+
+bool out_file_parents(char *path)
+{
+    for (char *slash = path; (slash = strchr(slash + 1, '/'));) {
+        int rc;
+        *slash = '\0';
+        rc = mkdir(path, 0777);
+        *slash = '/';
+        if (rc < 0 && errno != EEXIST)
+            return false;
+    }
+    return true;
 }
 
 // Some file systems cannot, and have nothing that could be lost.
@@ -232,32 +209,31 @@ bool out_folder_sync(const char *path)
 // new name could hold an empty file after the power has failed.
 bool out_file_close(struct out_file *file)
 {
-    int fd = file->fd;
+    FILE *stream = file->stream;
 
-    if (!flush(file) || (!file->part && !synced(fsync(fd))))
+    if (!passed(file, !fflush(stream) &&
+                          (file->part || synced(fsync(fileno(stream))))))
         return false;
-    file->fd = -1;
-    return close(fd) == 0;
+    file->stream = NULL;
+    return !fclose(stream);
 }
 
 bool out_file_rename(struct out_file *file)
 {
     if (rename(file->temp, file->path) < 0)
         return false;
-    free(file->temp);
-    file->temp = NULL;
+    forget_temp(file);
     out_file_discard(file);
     return true;
 }
 
 void out_file_discard(struct out_file *file)
 {
-    if (file->fd >= 0)
-        close(file->fd);
+    if (file->stream)
+        fclose(file->stream);
     if (file->temp)
         unlink(file->temp);
     free(file->temp);
     free(file->path);
-    free(file->buffer);
-    *file = (struct out_file)OUT_FILE_CLOSED;
+    *file = (struct out_file){0};
 }

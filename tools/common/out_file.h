@@ -7,19 +7,18 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 struct out_file {
-    int fd;     // -1 = not open
-    bool part;  // one of many in a folder
+    FILE *stream;  // NULL = not open
+    bool part;     // one of many in a folder
     char *path, *temp;
-    char *buffer;  // small writes collect here
-    size_t used;
     int error;  // errno of a write that failed; 0 = none
 };
 
 #define OUT_FILE_CLOSED \
     {                   \
-        .fd = -1        \
+        0               \
     }
 
 // All return false with errno set. After a failure: out_file_discard().
@@ -42,6 +41,9 @@ bool out_file_rename(struct out_file *file);
 void out_file_clean(const char *folder);
 // Removes what is there. Fine at any time, also when never opened.
 void out_file_discard(struct out_file *file);
+// mkdir -p for the folders above the last slash of path, which is as it was at
+// return.
+bool out_file_parents(char *path);
 // All that was written to the file system of that folder is on disk.
 bool out_folder_sync(const char *path);
 

@@ -42,7 +42,7 @@ void tools_escape(char *out, size_t size, const char *text)
 
 static _Thread_local char last_warning[512];
 
-void tools_warn(const char *format, ...)
+bool tools_warn(const char *format, ...)
 {
     // A path may be 4096 bytes long, and each of its bytes may need four.
     char text[8192], line[4 * sizeof(text)];
@@ -54,6 +54,7 @@ void tools_warn(const char *format, ...)
     tools_escape(line, sizeof(line), text);
     fprintf(stderr, "headrace: %s\n", line);
     snprintf(last_warning, sizeof(last_warning), "%.511s", line);
+    return false;
 }
 
 const char *tools_last_warning(void)
@@ -156,6 +157,12 @@ int tools_flush_stdout(void)
         return TOOLS_OK;
     tools_warn("standard output: %s", strerror(errno));
     return TOOLS_CANNOT;
+}
+
+struct hr_span tools_span_of(int bit)
+{
+    return (struct hr_span){(enum hr_stage)(bit / HR_NUM_STAGES),
+                            (enum hr_stage)(bit % HR_NUM_STAGES)};
 }
 
 void tools_span_text(char *out, size_t size, struct hr_span span)

@@ -22,7 +22,8 @@ enum { TOOLS_MAX_TOLD = 20 };  // failed pictures that get a line each
 
 // Prints "headrace: TEXT" and a newline to stderr. Control bytes in it (names
 // of files may hold any) come out as \xNN, so that one message is one line.
-void tools_warn(const char *format, ...) HR_PRINTF(1, 2);
+// Always false: what a function that gives up returns.
+bool tools_warn(const char *format, ...) HR_PRINTF(1, 2);
 // The last TEXT of this thread, cut to 511 bytes; "": there was none.
 const char *tools_last_warning(void);
 
@@ -45,6 +46,7 @@ uint64_t tools_peak_rss(void);  // bytes; 0 = unknown
 // Flushes stdout. TOOLS_OK, or TOOLS_CANNOT with a message.
 int tools_flush_stdout(void);
 
+struct hr_span tools_span_of(int bit);  // of hr_caps.spans
 // "entropy..store", or "store" if the span is one stage.
 void tools_span_text(char *out, size_t size, struct hr_span span);
 

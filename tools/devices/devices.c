@@ -4,7 +4,6 @@
 #include "devices.h"
 
 #include <jansson.h>
-#include <popt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -25,24 +24,6 @@ static bool offers(uint32_t spans, int first, int last)
            spans >> (first * HR_NUM_STAGES + last) & 1;
 }
 
-static json_t *spans_json(uint32_t spans)
-{
-    json_t *json = json_array();
-
-    for (int first = 0; first < HR_NUM_STAGES; first++) {
-        for (int last = first; last < HR_NUM_STAGES; last++) {
-            struct hr_span span = {(enum hr_stage)first, (enum hr_stage)last};
-            char text[64];
-
-            if (!offers(spans, first, last))
-                continue;
-            tools_span_text(text, sizeof(text), span);
-            json_array_append_new(json, json_string(text));
-        }
-    }
-    return json;
-}
-
 // "2026-01-31T12:00:00Z"; false: there is no certificate.
 static bool tested_text(const struct hr_certificate *cert, char text[32])
 {
@@ -57,83 +38,67 @@ static json_t *record_json(const struct hr_certificate_record *r)
 {
     bool exact = r->pictures && !r->failed && !(r->differing > 0);
     const char *kind = hr_jpeg_kind_name(r->kind);
-    json_t *json = json_object();
     char text[64];
 
     tools_span_text(text, sizeof(text), r->span);
-    json_object_set_new(json, "span", json_string(text));
-    json_object_set_new(json, "kind", *kind ? json_string(kind) : json_null());
-    json_object_set_new(json, "tier", json_string(tier_names[r->tier]));
-    json_object_set_new(json, "exact", json_boolean(exact));
-    json_object_set_new(json, "failed", json_boolean(r->failed));
-    json_object_set_new(json, "pictures", json_integer(r->pictures));
-    json_object_set_new(json, "percent", json_real(100 * r->differing));
-    json_object_set_new(json, "max", json_real(r->max));
-    json_object_set_new(json, "mean", json_real(r->mean));
-    json_object_set_new(json, "psnr",
-                        r->psnr > 0 ? json_real(r->psnr) : json_null());
-    return json;
+    return json_pack("{s:s, s:s?, s:s, s:b, s:b, s:i, s:f, s:f, s:f, s:o}",
+                     "span", text, "kind", *kind ? kind : NULL, "tier",
+                     tier_names[r->tier], "exact", exact, "failed", r->failed,
+                     "pictures", r->pictures, "percent", 100 * r->differing,
+                     "max", r->max, "mean", r->mean, "psnr",
+                     r->psnr > 0 ? json_real(r->psnr) : json_null());
 }
 
 static json_t *certificate_json(const struct hr_certificate *cert)
 {
-    json_t *json = json_object(), *records = json_array();
+    json_t *records;
     char when[32];
 
-    if (!tested_text(cert, when)) {
-        json_decref(json);
-        json_decref(records);
+    if (!tested_text(cert, when))
         return json_null();
-    }
+    records = json_array();
     for (int i = 0; i < cert->num_records; i++)
         json_array_append_new(records, record_json(&cert->records[i]));
-    json_object_set_new(json, "tested", json_string(when));
-    json_object_set_new(json, "records", records);
-    return json;
+    return json_pack("{s:s, s:o}", "tested", when, "records", records);
 }
 
 static json_t *info_json(const struct hr_device_info *info)
 {
     const struct hr_caps *caps = &info->caps;
-    json_t *json = json_object(), *spans;
+    json_t *json = json_pack("{s:o, s:o, s:b, s:o}", "name",
+                             manifest_text(info->name), "backend",
+                             manifest_text(info->backend), "available",
+                             info->available, "description",
+                             manifest_text(info->description));
+    json_t *more;
 
-    json_object_set_new(json, "name", manifest_text(info->name));
-    json_object_set_new(json, "backend", manifest_text(info->backend));
-    json_object_set_new(json, "available", json_boolean(info->available));
-    json_object_set_new(json, "description", manifest_text(info->description));
     if (!info->available) {
         json_object_set_new(json, "reason", manifest_text(info->reason));
         return json;
     }
-    json_object_set_new(json, "exact", json_boolean(caps->exact));
-    json_object_set_new(json, "software", json_boolean(caps->software));
-    json_object_set_new(json, "threads", json_integer(caps->threads));
-    json_object_set_new(json, "max_side",
-                        json_integer(caps->max_side ? caps->max_side
-                                                    : HR_MAX_SIDE));
-    json_object_set_new(json, "batch", json_integer(caps->batch));
-    json_object_set_new(json, "host_memory", json_boolean(caps->host_memory));
-    spans = json_object();
-    for (int tier = 0; tier < 3; tier++)
-        json_object_set_new(spans, tier_names[tier],
-                            spans_json(caps->spans[tier]));
-    json_object_set_new(json, "spans", spans);
-    json_object_set_new(json, "certificate",
-                        certificate_json(&info->certificate));
+    more = json_pack("{s:b, s:b, s:i, s:i, s:i, s:b, s:{s:o, s:o, s:o}, s:o}",
+                     "exact", caps->exact, "software", caps->software,
+                     "threads", caps->threads, "max_side",
+                     caps->max_side ? caps->max_side : HR_MAX_SIDE, "batch",
+                     caps->batch, "host_memory", caps->host_memory, "spans",
+                     tier_names[0], manifest_spans_json(caps->spans[0]),
+                     tier_names[1], manifest_spans_json(caps->spans[1]),
+                     tier_names[2], manifest_spans_json(caps->spans[2]),
+                     "certificate", certificate_json(&info->certificate));
+    json_object_update(json, more);
+    json_decref(more);
     return json;
 }
 
 static int print_json(const struct hr_device_info *infos, int num)
 {
-    json_t *json = json_object(), *devices = json_array();
+    json_t *devices = json_array(), *json;
 
     for (int i = 0; i < num; i++)
         json_array_append_new(devices, info_json(&infos[i]));
-    json_object_set_new(json, "version", json_string(hr_version()));
-    json_object_set_new(json, "reference",
-                        json_string(hr_reference_name(hr_get_reference())));
-    json_object_set_new(json, "libjpeg", json_string(hr_jpeg_library()));
-    json_object_set_new(json, "devices", devices);
+    json = json_pack("{s:s, s:s, s:s, s:o}", "version", hr_version(),
+                     "reference", hr_reference_name(hr_get_reference()),
+                     "libjpeg", hr_jpeg_library(), "devices", devices);
     json_dumpf(json, stdout, JSON_INDENT(2));
     json_decref(json);
     putchar('\n');
@@ -267,27 +232,22 @@ static int list(bool json)
     return code;
 }
 
+static const struct option table[] = {
+    {"json", OPTION_FLAG, 0, .what = "print one JSON object"},
+    {0},
+};
+
 int cmd_devices(int argc, char **argv)
 {
-    int json = 0, code;
-    bool done = false;
-    const struct poptOption table[] = {
-        {"json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL},
-        {"help", 'h', POPT_ARG_NONE, NULL, OPTIONS_HELP, "show this", NULL},
-        POPT_TABLEEND};
-    poptContext con = poptGetContext(NULL, argc, (const char **)argv, table, 0);
+    bool json = false;
+    struct options line = {"devices", "[OPTION...]", .example = example};
+    int code = options_parse(&line, table, &json, argc, argv);
 
-    if (!con) {
-        tools_warn("out of memory");
-        return TOOLS_CANNOT;
-    }
-    poptSetOtherOptionHelp(con, "[OPTION...]");
-    code = options_read("devices", con, example, &done);
-    if (code == TOOLS_OK && !done)
-        code = poptPeekArg(con)
+    if (!code && !line.done)
+        code = poptPeekArg(line.con)
                    ? options_fail("devices", "'%s' was not expected",
-                                  poptPeekArg(con))
+                                  poptPeekArg(line.con))
                    : list(json);
-    poptFreeContext(con);
+    options_finish(&line);
     return code;
 }

@@ -19,14 +19,9 @@ enum { MAX_IMAGE_BYTES = REPORT_MAX_BYTES - 600000 };
 
 void report_pictures(struct report *r, const char *title, const char *text)
 {
-    json_t *item;
-
-    if (!r)
-        return;
-    item = report_item(r, "pictures");
-    report_set(r, item, "title", manifest_text(title));
-    report_set(r, item, "text", text ? manifest_text(text) : json_null());
-    report_set(r, item, "list", json_array());
+    report_add(r, json_pack("{s:s, s:o, s:o, s:[]}", "is", "pictures", "title",
+                            manifest_text(title), "text", report_or_null(text),
+                            "list"));
 }
 
 // RFC 4648; free(). NULL: out of memory.
@@ -78,12 +73,10 @@ static char *encode(const uint8_t *rgb, int w, int h)
 static void add_picture(struct report *r, const char *caption,
                         const uint8_t *rgb, int w, int h)
 {
-    json_t *picture = json_object();
+    json_t *picture = json_pack("{s:o, s:i, s:i}", "caption",
+                                manifest_text(caption), "w", w, "h", h);
     char *uri = encode(rgb, w, h);
 
-    report_set(r, picture, "caption", manifest_text(caption));
-    report_set(r, picture, "w", json_integer(w));
-    report_set(r, picture, "h", json_integer(h));
     if (!uri) {
         r->failed = true;
     } else if (r->image_bytes + strlen(uri) <= MAX_IMAGE_BYTES) {
@@ -155,11 +148,6 @@ void report_difference(struct report *r, const uint8_t *a, const uint8_t *b,
 
 // ---- The file --------------------------------------------------------------
 
-static bool put(struct out_file *file, const char *text, size_t size)
-{
-    return out_file_write(file, text, size);
-}
-
 // The data stands in a <script>: no byte of it may look like its end. Inside
 // of JSON these characters are in strings only, where \u means the same.
 static bool put_data(struct out_file *file, const char *json)
@@ -168,12 +156,12 @@ static bool put_data(struct out_file *file, const char *json)
         size_t plain = strcspn(json, "<>&");
         char escape[8];
 
-        if (!put(file, json, plain))
+        if (!out_file_write(file, json, plain))
             return false;
         json += plain;
         if (*json) {
             snprintf(escape, sizeof(escape), "\\u%04x", (unsigned char)*json++);
-            if (!put(file, escape, 6))
+            if (!out_file_write(file, escape, 6))
                 return false;
         }
     }
@@ -183,9 +171,9 @@ static bool put_data(struct out_file *file, const char *json)
 static bool put_all(struct out_file *file, const char *path, const char *json)
 {
     return out_file_open(file, path) &&
-           put(file, report_page_head, strlen(report_page_head)) &&
+           out_file_write(file, report_page_head, strlen(report_page_head)) &&
            put_data(file, json) &&
-           put(file, report_page_tail, strlen(report_page_tail)) &&
+           out_file_write(file, report_page_tail, strlen(report_page_tail)) &&
            out_file_close(file) && out_file_rename(file);
 }
 

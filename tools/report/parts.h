@@ -25,7 +25,9 @@ struct report {
 void report_set(struct report *r, json_t *object, const char *key,
                 json_t *value);
 void report_append(struct report *r, json_t *array, json_t *value);
-// A new object at the end, with "is": kind; also r->last.
+// An item at the end, also r->last; it is taken over. NULL as above.
+void report_add(struct report *r, json_t *item);
+// A new one, with "is": kind.
 json_t *report_item(struct report *r, const char *kind);
 const char *report_tone_name(enum report_tone tone);
 json_t *report_number(double value);       // null if it is none

@@ -46,14 +46,20 @@ json_t *report_or_null(const char *text)
     return text ? manifest_text(text) : json_null();
 }
 
+void report_add(struct report *r, json_t *item)
+{
+    if (!r) {
+        json_decref(item);
+        return;
+    }
+    report_append(r, r->items, item);
+    r->last = r->failed ? NULL : item;  // the tree keeps it
+}
+
 json_t *report_item(struct report *r, const char *kind)
 {
-    json_t *item = json_object();
-
-    report_set(r, item, "is", json_string(kind));
-    report_append(r, r->items, item);
-    r->last = item;  // the tree keeps it
-    return item;
+    report_add(r, json_pack("{s:s}", "is", kind));
+    return r->last;
 }
 
 // ---- Head ------------------------------------------------------------------
@@ -118,15 +124,10 @@ void report_free(struct report **report)
 void report_verdict(struct report *r, enum report_tone tone,
                     const char *sentence)
 {
-    json_t *verdict = json_object();
-
-    if (!r) {
-        json_decref(verdict);
-        return;
-    }
-    report_set(r, verdict, "tone", json_string(report_tone_name(tone)));
-    report_set(r, verdict, "text", manifest_text(sentence));
-    report_set(r, r->root, "verdict", verdict);
+    if (r)
+        report_set(r, r->root, "verdict",
+                   json_pack("{s:s, s:o}", "tone", report_tone_name(tone),
+                             "text", manifest_text(sentence)));
 }
 
 void report_verdict_text(struct report *r, const char *text)
@@ -138,17 +139,15 @@ void report_verdict_text(struct report *r, const char *text)
 
 void report_fact(struct report *r, const char *name, const char *format, ...)
 {
-    json_t *fact;
     va_list args;
 
     if (!r)
         return;
-    fact = json_array();
-    report_append(r, fact, manifest_text(name));
     va_start(args, format);
-    report_append(r, fact, vtext(format, args));
+    report_append(r, r->facts,
+                  json_pack("[o, o]", manifest_text(name),
+                            vtext(format, args)));
     va_end(args);
-    report_append(r, r->facts, fact);
 }
 
 static void certificate_row(struct report *r,
@@ -232,44 +231,30 @@ void report_device(struct report *r, const char *name, hr_device dev)
 void report_figure(struct report *r, const char *name, const char *value,
                    const char *note)
 {
-    json_t *figure;
-
-    if (!r)
-        return;
-    figure = json_object();
-    report_set(r, figure, "is", json_string("figure"));
-    report_set(r, figure, "name", manifest_text(name));
-    report_set(r, figure, "value", manifest_text(value));
-    report_set(r, figure, "note", report_or_null(note));
-    report_append(r, r->items, figure);
+    report_add(r, json_pack("{s:s, s:o, s:o, s:o}", "is", "figure", "name",
+                            manifest_text(name), "value", manifest_text(value),
+                            "note", report_or_null(note)));
 }
 
 void report_section(struct report *r, const char *title, const char *text)
 {
-    json_t *item;
-
-    if (!r)
-        return;
-    item = report_item(r, "section");
-    report_set(r, item, "title", manifest_text(title));
-    report_set(r, item, "text", report_or_null(text));
+    report_add(r,
+               json_pack("{s:s, s:o, s:o}", "is", "section", "title",
+                         manifest_text(title), "text", report_or_null(text)));
 }
 
 static void add_text(struct report *r, enum report_tone tone,
                      const char *format, va_list args)
 {
-    json_t *item = report_item(r, "text");
-
-    report_set(r, item, "tone", json_string(report_tone_name(tone)));
-    report_set(r, item, "text", vtext(format, args));
+    report_add(r,
+               json_pack("{s:s, s:s, s:o}", "is", "text", "tone",
+                         report_tone_name(tone), "text", vtext(format, args)));
 }
 
 void report_text(struct report *r, const char *format, ...)
 {
     va_list args;
 
-    if (!r)
-        return;
     va_start(args, format);
     add_text(r, REPORT_PLAIN, format, args);
     va_end(args);
@@ -280,8 +265,6 @@ void report_note(struct report *r, enum report_tone tone, const char *format,
 {
     va_list args;
 
-    if (!r)
-        return;
     va_start(args, format);
     add_text(r, tone, format, args);
     va_end(args);
@@ -289,33 +272,29 @@ void report_note(struct report *r, enum report_tone tone, const char *format,
 
 // ---- Tables ----------------------------------------------------------------
 
-static json_t *column_json(struct report *r, const struct report_column *c)
+static json_t *column_json(const struct report_column *c)
 {
-    json_t *json = json_object();
-
-    report_set(r, json, "title", manifest_text(c->title));
-    report_set(r, json, "number", json_boolean(c->number));
-    report_set(r, json, "bars", json_boolean(c->bars));
-    report_set(r, json, "digits",
-               c->auto_digits ? json_null() : json_integer(c->digits));
-    report_set(r, json, "unit", manifest_text(c->unit ? c->unit : ""));
-    return json;
+    return json_pack("{s:o, s:b, s:b, s:o, s:o}", "title",
+                     manifest_text(c->title), "number", c->number, "bars",
+                     c->bars, "digits",
+                     c->auto_digits ? json_null() : json_integer(c->digits),
+                     "unit", manifest_text(c->unit ? c->unit : ""));
 }
 
 void report_table(struct report *r, const char *caption,
                   const struct report_column *columns, int num)
 {
-    json_t *item, *list;
+    json_t *list = json_array();
 
-    if (!r)
+    if (!r) {
+        json_decref(list);
         return;
-    item = report_item(r, "table");
-    report_set(r, item, "caption", manifest_text(caption));
-    report_set(r, item, "columns", list = json_array());
+    }
     for (int i = 0; i < num; i++)
-        report_append(r, list, column_json(r, &columns[i]));
-    report_set(r, item, "cells", json_array());
-    report_set(r, item, "tones", json_object());
+        report_append(r, list, column_json(&columns[i]));
+    report_add(r, json_pack("{s:s, s:o, s:o, s:[], s:{}}", "is", "table",
+                            "caption", manifest_text(caption), "columns", list,
+                            "cells", "tones"));
     r->num_columns = num;
 }
 

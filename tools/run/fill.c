@@ -32,32 +32,10 @@ static bool same_shape(struct run *run, size_t i, int w, int h)
     progress_clear(&run->progress);
     inputs_path(&run->in, i, path, sizeof(path));
     inputs_path(&run->in, run->shape_from, first, sizeof(first));
-    tools_warn("%s makes %dx%d pixels, %s makes %dx%d: one array needs equal "
-               "sizes; name a folder with --out, or add a resize or crop",
-               first, run->w, run->h, path, w, h);
-    return false;
-}
-
-static bool keep_path(struct run *run, struct run_picture *picture,
-                      size_t *used, const char *path)
-{
-    size_t length = strlen(path) + 1, size = run->paths_size;
-    char *moved;
-
-    while (size - *used < length)
-        size = size ? size * 2 : 4096;
-    if (size != run->paths_size) {
-        if (!(moved = realloc(run->paths, size))) {
-            tools_warn("out of memory");
-            return false;
-        }
-        run->paths = moved;
-        run->paths_size = size;
-    }
-    memcpy(run->paths + *used, path, length);
-    picture->path = *used;
-    *used += length;
-    return true;
+    return tools_warn(
+        "%s makes %dx%d pixels, %s makes %dx%d: one array needs equal "
+        "sizes; name a folder with --out, or add a resize or crop",
+        first, run->w, run->h, path, w, h);
 }
 
 // A picture of unknown size gets one pixel: its job will fail, and say why.
@@ -68,47 +46,47 @@ static bool size_tensor(struct run *run, struct run_picture *picture)
     size_t h = picture->h ? (size_t)picture->h : 1;
 
     if (!tools_mul(&bytes, bytes, w) || !tools_mul(&bytes, bytes, h) ||
-        bytes > SIZE_MAX - ALIGN) {
-        tools_warn("out of memory");
-        return false;
-    }
+        bytes > SIZE_MAX - ALIGN)
+        return tools_warn("out of memory");
     picture->bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
     return true;
 }
 
 // Sample number at of the job. No file is opened unless the size of the tensor
 // depends on it.
-static bool fill_sample(struct run *run, int at, size_t i, size_t *used)
+static bool fill_sample(struct run *run, int at, size_t i)
 {
     struct run_picture *picture = &run->pictures[at];
     char path[PATH_MAX];
 
     inputs_path(&run->in, i, path, sizeof(path));
+    free(picture->path);
+    *picture = (struct run_picture){.path = strdup(path)};
+    if (!picture->path)
+        return tools_warn("out of memory");
     run->samples[at] = (struct hr_sample){
+        .path = picture->path,
         .ops = run->opt.ops.ops,
         .num_ops = run->opt.ops.num,
         .random = {.seed = run->opt.seed, .index = i, .epoch = run->epoch},
     };
-    *picture = (struct run_picture){0};
     if (!run->fixed_shape && !run_output_size(run, i, &picture->w, &picture->h))
         picture->w = picture->h = 0;
     if (run->equal_shapes && !run->fixed_shape && picture->w &&
         !same_shape(run, i, picture->w, picture->h))
         return false;
-    return keep_path(run, picture, used, path) && size_tensor(run, picture);
+    return size_tensor(run, picture);
 }
 
 bool run_fill(struct run *run, struct run_slot *slot)
 {
-    size_t used = 0;
-
     slot->first = run->next;
     slot->num = 0;
     slot->bytes = 0;
     while (slot->num < run->batch && run->next < run->total) {
         const struct run_picture *picture = &run->pictures[slot->num];
 
-        if (!fill_sample(run, slot->num, run->next, &used))
+        if (!fill_sample(run, slot->num, run->next))
             return false;
         // The first is always taken; what does not fit waits for its turn.
         if (!run->equal_shapes && slot->num &&
@@ -120,8 +98,6 @@ bool run_fill(struct run *run, struct run_slot *slot)
         if (slot->bytes > run->slot_bytes)
             break;
     }
-    for (int i = 0; i < slot->num; i++)
-        run->samples[i].path = run->paths + run->pictures[i].path;
     return true;
 }
 
@@ -149,10 +125,8 @@ static bool reserve(struct run *run, struct run_slot *slot)
     free_pixels(slot);
     for (int i = 0; i < run->ring && bytes > run->slot_bytes; i++)
         free_pixels(&run->slots[i]);
-    if (posix_memalign(&pixels, ALIGN, bytes)) {
-        tools_warn("no memory for %zu bytes of pictures", bytes);
-        return false;
-    }
+    if (posix_memalign(&pixels, ALIGN, bytes))
+        return tools_warn("no memory for %zu bytes of pictures", bytes);
     slot->pixels = pixels;
     slot->capacity = bytes;
     return true;
@@ -180,10 +154,8 @@ bool run_make_images(struct run *run, struct run_slot *slot)
         };
 
         slot->images[i] = hr_image_create(run->dev, &params);
-        if (!slot->images[i]) {
-            tools_warn("%s", hr_last_error());
-            return false;
-        }
+        if (!slot->images[i])
+            return tools_warn("%s", hr_last_error());
         run->samples[i].out = slot->images[i];
         at += at ? picture->bytes : 0;
     }

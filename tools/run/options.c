@@ -2,7 +2,6 @@
 #include "run.h"
 
 #include <math.h>
-#include <popt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,43 +33,14 @@ static const char usage[] =
     "names, does the list of ops to it, and writes the tensors as .npy files,\n"
     "with a list of what became of each picture.\n";
 
-static int choose(const char *option, const char *word, const char *const *list)
+static int read_timeout(struct run_options *opt)
 {
-    return options_choose("run", option, word, list);
-}
-
-static int read_words(struct run_options *opt, const struct run_words *words)
-{
-    static const char *const layouts[] = {"nchw", "nhwc", NULL};
-    static const char *const policies[] = {"fail", "zero", "skip", NULL};
-    static const char *const memories[] = {"host", "pinned", "device", NULL};
-    int memory = choose("--memory", words->memory ? words->memory : "host",
-                        memories);
-    int dtype = choose("--dtype", words->dtype ? words->dtype : "f32",
-                       options_dtypes);
-    int layout = choose("--layout", words->layout ? words->layout : "nchw",
-                        layouts);
-    int policy = choose("--on-error",
-                        words->on_error ? words->on_error : "fail", policies);
-    int tier = choose("--tier", words->tier ? words->tier : "close",
-                      options_tiers);
-
-    if (dtype < 0 || layout < 0 || policy < 0 || tier < 0 || memory < 0 ||
-        !options_reference("run", words->reference))
-        return TOOLS_CANNOT;
-    opt->memory = (enum hr_memory)memory;
-    opt->dtype = (enum hr_dtype)dtype;
-    opt->layout = (enum hr_layout)layout;
-    opt->on_error = (enum hr_on_error)policy;
-    opt->tier = (enum hr_tier)tier;
-    return TOOLS_OK;
-}
-
-static int read_timeout(struct run_options *opt, const char *text)
-{
+    const char *text = opt->timeout_text;
     char *end;
-    double seconds = strtod(text, &end);
+    double seconds = text ? strtod(text, &end) : 0;
 
+    if (!text)
+        return TOOLS_OK;
     if (end == text || *end || !(seconds > 0 && seconds <= 1e9))
         return options_fail("run",
                             "--timeout: '%s' is not a number of seconds above "
@@ -80,33 +50,16 @@ static int read_timeout(struct run_options *opt, const char *text)
     return TOOLS_OK;
 }
 
-static int read_numbers(struct run_options *opt, const struct run_words *words)
-{
-    if (!options_seed("run", words->seed, &opt->seed) ||
-        !options_count("run", "--limit", words->limit, &opt->limit) ||
-        !options_int("run", "--threads", words->threads, 0, 4096,
-                     &opt->threads) ||
-        !options_int("run", "--batch", words->batch, 1, 65536, &opt->batch) ||
-        !options_int("run", "--epochs", words->epochs, 1, 1000000,
-                     &opt->epochs))
-        return TOOLS_CANNOT;
-    if (words->budget && !tools_parse_size(words->budget, &opt->budget))
-        return options_fail("run",
-                            "--budget: '%s' is not a size such as 64M or 1G",
-                            words->budget);
-    return words->timeout ? read_timeout(opt, words->timeout) : TOOLS_OK;
-}
-
 // A name that is neither of the two is more likely mistyped than meant as a
 // folder: that has its slash, or is there.
-static int read_out(struct run_options *opt, const char *out)
+static int read_out(struct run_options *opt)
 {
+    const char *out = opt->out;
     size_t length = out ? strlen(out) : 0;
     struct stat st;
 
     if (!length)
         return options_fail("run", "--out is missing: FILE.npy, DIR/ or none");
-    opt->out = out;
     if (!strcmp(out, "none"))
         opt->out_kind = RUN_OUT_NONE;
     else if (out[length - 1] == '/' || (!stat(out, &st) && S_ISDIR(st.st_mode)))
@@ -124,110 +77,82 @@ static int read_out(struct run_options *opt, const char *out)
     return TOOLS_OK;
 }
 
-static int read_all(struct run *run, const struct run_words *words,
-                    poptContext con)
+// What the table leaves as text.
+static int read_texts(struct run *run)
 {
     struct run_options *opt = &run->opt;
 
-    opt->json = words->json;
-    opt->quiet = words->quiet;
-    opt->strict = words->strict;
-    opt->backend = words->backend;
-    if (read_words(opt, words) || read_numbers(opt, words) ||
-        read_out(opt, words->out))
+    if (!options_reference("run", opt->reference))
         return TOOLS_CANNOT;
-    opt->ops_text = options_ops("run", words->ops, opt->dtype, &opt->ops);
-    return opt->ops_text && options_source("run", con, &words->source,
-                                           &opt->limits, &run->in)
+    if (opt->budget_text && !tools_parse_size(opt->budget_text, &opt->budget))
+        return options_fail("run",
+                            "--budget: '%s' is not a size such as 64M or 1G",
+                            opt->budget_text);
+    if (read_timeout(opt) || read_out(opt))
+        return TOOLS_CANNOT;
+    opt->ops_text = options_ops("run", opt->ops_text, opt->dtype, &opt->ops);
+    return opt->ops_text &&
+                   options_source("run", run->line.con, &run->line.source,
+                                  &opt->limits, &run->in)
                ? TOOLS_OK
                : TOOLS_CANNOT;
 }
 
-static int act(struct run *run, const struct run_words *t, poptContext con,
-               bool *done)
-{
-    int code = options_read("run", con, example, done);
+static const char *const layouts[] = {"nchw", "nhwc", NULL};
+static const char *const policies[] = {"fail", "zero", "skip", NULL};
+static const char *const memories[] = {"host", "pinned", "device", NULL};
 
-    return code || *done ? code : read_all(run, t, con);
-}
+#define AT(field) offsetof(struct run_options, field)
+static const struct option table[] = {
+    {"ops", OPTION_TEXT, AT(ops_text),
+     "what to do with each picture [" OPS_EVALUATION "]", .arg = "LIST"},
+    {"out", OPTION_TEXT, AT(out), "one array, one file per picture, or nothing",
+     .arg = "FILE.npy|DIR/|none"},
+    {"backend", OPTION_TEXT, AT(backend), "device [auto]", .arg = "NAME"},
+    {"threads", OPTION_INT, AT(threads), "host threads; 0 = usable cores [0]",
+     "N", .max = 4096},
+    {"batch", OPTION_INT, AT(batch), "pictures per job [64]", "N", .min = 1,
+     .max = 65536},
+    {"seed", OPTION_SEED, AT(seed), "of the random ops [0]", .arg = "N"},
+    {"epochs", OPTION_INT, AT(epochs),
+     "passes over the input, the last is written [1]", "N", .min = 1,
+     .max = 1000000},
+    {"limit", OPTION_COUNT, AT(limit), "only the first N pictures", .arg = "N"},
+    {"dtype", OPTION_CHOICE, AT(dtype), "element type [f32]", "f32|f16|u8",
+     .words = options_dtypes},
+    {"layout", OPTION_CHOICE, AT(layout), "order of the axes [nchw]",
+     "nchw|nhwc", .words = layouts},
+    {"on-error", OPTION_CHOICE, AT(on_error),
+     "what to do about a bad picture [fail]", "fail|skip|zero",
+     .words = policies},
+    {"tier", OPTION_CHOICE, AT(tier), "how exact [close]", "exact|close|fast",
+     .words = options_tiers},
+    {"reference", OPTION_TEXT, AT(reference), "whose resize [pillow-13]",
+     .arg = "pillow-12|pillow-12.2|pillow-13"},
+    {"memory", OPTION_CHOICE, AT(memory), "of the tensors [host]",
+     "host|pinned|device", .words = memories},
+    {"strict", OPTION_FLAG, AT(strict),
+     .what = "never fall back to another engine"},
+    {"budget", OPTION_TEXT, AT(budget_text),
+     "memory for pictures in flight, as 64M or 1G [256M]", .arg = "BYTES"},
+    {"timeout", OPTION_TEXT, AT(timeout_text),
+     "give up on a job after this long", .arg = "SECONDS"},
+    {"json", OPTION_FLAG, AT(json),
+     .what = "print the summary as one JSON object"},
+    {"quiet", OPTION_FLAG, AT(quiet), "no progress, no summary; errors only",
+     .letter = 'q'},
+    {0},
+};
+#undef AT
 
-static int parse(struct run *run, struct run_words *t, int argc, char **argv,
-                 bool *done)
+int run_options(struct run *run, int argc, char **argv)
 {
-    struct poptOption source[OPTIONS_SOURCE_TABLE];
-    const struct poptOption table[] = {
-#define TEXT(name, field, what, arg) \
-    {name, 0, POPT_ARG_STRING, &t->field, 0, what, arg}
-        TEXT("ops", ops, "what to do with each picture [" OPS_EVALUATION "]",
-             "LIST"),
-        TEXT("out", out, "one array, one file per picture, or nothing",
-             "FILE.npy|DIR/|none"),
-        TEXT("backend", backend, "device [auto]", "NAME"),
-        TEXT("threads", threads, "host threads; 0 = usable cores [0]", "N"),
-        TEXT("batch", batch, "pictures per job [64]", "N"),
-        TEXT("seed", seed, "of the random ops [0]", "N"),
-        TEXT("epochs", epochs, "passes over the input, the last is written [1]",
-             "N"),
-        TEXT("limit", limit, "only the first N pictures", "N"),
-        TEXT("dtype", dtype, "element type [f32]", "f32|f16|u8"),
-        TEXT("layout", layout, "order of the axes [nchw]", "nchw|nhwc"),
-        TEXT("on-error", on_error, "what to do about a bad picture [fail]",
-             "fail|skip|zero"),
-        TEXT("tier", tier, "how exact [close]", "exact|close|fast"),
-        TEXT("reference", reference, "whose resize [pillow-13]",
-             "pillow-12|pillow-12.2|pillow-13"),
-        TEXT("memory", memory, "of the tensors [host]", "host|pinned|device"),
-        {"strict", 0, POPT_ARG_NONE, &t->strict, 0,
-         "never fall back to another engine", NULL},
-        TEXT("budget", budget,
-             "memory for pictures in flight, as 64M or 1G [256M]", "BYTES"),
-        TEXT("timeout", timeout, "give up on a job after this long", "SECONDS"),
-        {"json", 0, POPT_ARG_NONE, &t->json, 0,
-         "print the summary as one JSON object", NULL},
-        {"quiet", 'q', POPT_ARG_NONE, &t->quiet, 0,
-         "no progress, no summary; errors only", NULL},
-        {"help", 'h', POPT_ARG_NONE, NULL, OPTIONS_HELP, "show this", NULL},
-        OPTIONS_SOURCE(source),
-        POPT_TABLEEND
-#undef TEXT
-    };
-    poptContext con;
+    struct run_options *o = &run->opt;
     int code;
 
-    options_source_table(&t->source, source);
-    con = poptGetContext(NULL, argc, (const char **)argv, table, 0);
-    if (!con)
-        return options_fail("run", "out of memory");
-    poptSetOtherOptionHelp(con, usage);
-    code = act(run, t, con, done);
-    poptFreeContext(con);
-    return code;
-}
-
-int run_options(struct run *run, int argc, char **argv, bool *done)
-{
-    run->opt.batch = 64;
-    run->opt.epochs = 1;
-    return parse(run, &run->words, argc, argv, done);
-}
-
-void run_words_finish(struct run_words *words)
-{
-    free(words->ops);
-    free(words->out);
-    free(words->backend);
-    free(words->seed);
-    free(words->budget);
-    free(words->limit);
-    free(words->dtype);
-    free(words->layout);
-    free(words->on_error);
-    free(words->tier);
-    free(words->timeout);
-    free(words->memory);
-    free(words->threads);
-    free(words->batch);
-    free(words->epochs);
-    free(words->reference);
-    options_source_finish(&words->source);
+    o->batch = 64;
+    o->epochs = 1;
+    run->line = (struct options){"run", usage, example, .pictures = true};
+    code = options_parse(&run->line, table, o, argc, argv);
+    return code || run->line.done ? code : read_texts(run);
 }

@@ -33,10 +33,8 @@ bool run_pipe_open(struct run *run)
 
     run->samples = calloc(batch, sizeof(*run->samples));
     run->pictures = calloc(batch, sizeof(*run->pictures));
-    if (!run->samples || !run->pictures) {
-        tools_warn("out of memory");
-        return false;
-    }
+    if (!run->samples || !run->pictures)
+        return tools_warn("out of memory");
     for (int i = 0; i < run->ring; i++)
         if (!open_slot(run, &run->slots[i]))
             return false;
@@ -67,14 +65,14 @@ void run_pipe_close(struct run *run)
         free(slot->pixels);
         *slot = (struct run_slot){0};
     }
+    for (int i = 0; run->pictures && i < run->batch; i++)
+        free(run->pictures[i].path);
     free(run->samples);
     free(run->pictures);
-    free(run->paths);
     free(run->tensor);
     run->tensor = NULL;
     run->samples = NULL;
     run->pictures = NULL;
-    run->paths = NULL;
 }
 
 static void cancel_all(struct run *run)
@@ -116,78 +114,57 @@ static void count(struct run *run, size_t picture,
         run->fallbacks[bit] += result->why >> bit & 1;
 }
 
-// Where a tensor from device memory goes; NULL with a message.
-static unsigned char *room(struct run *run, size_t size)
-{
-    unsigned char *mem = size > run->tensor_size ? realloc(run->tensor, size)
-                                                 : run->tensor;
-
-    if (!mem) {
-        tools_warn("no memory for %zu bytes", size);
-        return NULL;
-    }
-    run->tensor = mem;
-    run->tensor_size = size > run->tensor_size ? size : run->tensor_size;
-    return mem;
-}
-
-// Picture i of a slot, to the host. NULL: a message was printed.
+// Picture i of a slot, from device memory to the host. NULL: a message was
+// printed.
 static const void *read_tensor(struct run *run, const struct run_slot *slot,
                                int i)
 {
     size_t size = run->equal_shapes ? slot->batch->params.stride_n
                                     : slot->images[i]->size;
-    unsigned char *to = room(run, size);
     enum hr_status status;
 
-    if (!to)
+    if (size > run->tensor_size) {
+        free(run->tensor);
+        run->tensor = malloc(size);
+        run->tensor_size = run->tensor ? size : 0;
+    }
+    if (!run->tensor) {
+        tools_warn("no memory for %zu bytes", size);
         return NULL;
-    status = run->equal_shapes
-                 ? hr_batch_read(slot->batch, i, 1, to, size, HR_FOREVER)
-                 : hr_image_read(slot->images[i], to, size, HR_FOREVER);
+    }
+    status = run->equal_shapes ? hr_batch_read(slot->batch, i, 1, run->tensor,
+                                               size, HR_FOREVER)
+                               : hr_image_read(slot->images[i], run->tensor,
+                                               size, HR_FOREVER);
     // What became of a picture that failed is in its result.
     if (status == HR_EINPUT)
-        return memset(to, 0, size);
+        return memset(run->tensor, 0, size);
     if (status == HR_OK)
-        return to;
+        return run->tensor;
     tools_warn("%s", hr_last_error());
     return NULL;
 }
 
 // The tensor of picture i of a slot, on the host. NULL: none of a known size
-// was made, or it is nobody's business.
-static const void *tensor(const struct run *run, const struct run_slot *slot,
-                          int i, int *w, int *h)
+// was made, or it is nobody's business. False: a message was printed.
+static bool tensor(struct run *run, const struct run_slot *slot, int i,
+                   const void **pixels, int *w, int *h)
 {
-    const struct hr_result *result = &slot->job->results[i];
-    hr_image image;
+    const hr_image image = run->equal_shapes ? NULL : slot->images[i];
+    const unsigned char *data = image ? image->params.data
+                                      : slot->batch->params.data;
 
-    *w = run->w;
-    *h = run->h;
-    if (run->equal_shapes)
-        return slot->batch->params.data
-                   ? (const unsigned char *)slot->batch->params.data +
-                         slot->batch->params.stride_n * (size_t)i
-                   : NULL;
-    image = slot->images[i];
-    *w = image->params.w;
-    *h = image->params.h;
+    *w = image ? image->params.w : run->w;
+    *h = image ? image->params.h : run->h;
+    *pixels = NULL;
     // One pixel stands in for a picture whose header could not be read.
-    if (result->status != HR_OK && *w == 1 && *h == 1)
-        return NULL;
-    return image->params.data;
-}
-
-// Its tensor must be read: somebody wants it.
-static bool on_device(const struct run *run, const struct run_slot *slot, int i)
-{
-    if (run->opt.out_kind == RUN_OUT_NONE)
-        return false;
-    if (run->equal_shapes)
-        return !slot->batch->params.data;
-    return !slot->images[i]->params.data &&
-           (slot->job->results[i].status == HR_OK ||
-            slot->images[i]->params.w != 1 || slot->images[i]->params.h != 1);
+    if (run->opt.out_kind == RUN_OUT_NONE ||
+        (image && slot->job->results[i].status != HR_OK && *w == 1 && *h == 1))
+        return true;
+    *pixels = !data   ? read_tensor(run, slot, i)
+              : image ? data
+                      : data + slot->batch->params.stride_n * (size_t)i;
+    return *pixels != NULL;
 }
 
 static bool deliver(struct run *run, const struct run_slot *slot)
@@ -202,10 +179,8 @@ static bool deliver(struct run *run, const struct run_slot *slot)
         if (results[i].status == HR_ECANCELED && stop_signal())
             continue;
         count(run, slot->first + (size_t)i, &results[i]);
-        pixels = tensor(run, slot, i, &w, &h);
-        if (on_device(run, slot, i) && !(pixels = read_tensor(run, slot, i)))
-            return false;
-        if (!run_sink_put(run, slot->first + (size_t)i, &results[i], pixels, w,
+        if (!tensor(run, slot, i, &pixels, &w, &h) ||
+            !run_sink_put(run, slot->first + (size_t)i, &results[i], pixels, w,
                           h))
             return false;
     }

@@ -1,10 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "tools/common/stop.h"
 #include "tools/common/tools.h"
+
+json_t *run_head_json(const struct run *run)
+{
+    const struct run_options *opt = &run->opt;
+    hr_device dev = run->dev;
+
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:s, s:s, s:i}", "version",
+        hr_version(), "backend", dev->backend, "device", dev->name, "reference",
+        hr_reference_name(hr_device_reference(dev)), "libjpeg",
+        hr_jpeg_library(), "seed",
+        // Larger seeds than JSON's integers are common enough to be kept exact.
+        opt->seed <= INT64_MAX ? json_integer((json_int_t)opt->seed)
+                               : json_sprintf("%" PRIu64, opt->seed),
+        "ops", manifest_text(opt->ops_text), "dtype", hr_dtype_name(opt->dtype),
+        "layout", opt->layout == HR_NCHW ? "nchw" : "nhwc", "epoch",
+        (int)run->epoch);
+}
 
 static json_t *failures_json(const struct run *run)
 {
@@ -14,17 +33,6 @@ static json_t *failures_json(const struct run *run)
         if (run->failures[i])
             json_object_set_new(json, hr_status_text((enum hr_status) - i),
                                 json_integer((json_int_t)run->failures[i]));
-    return json;
-}
-
-static json_t *fallbacks_json(const struct run *run)
-{
-    json_t *json = json_object();
-
-    for (int i = 0; json && i < RUN_NUM_WHY; i++)
-        if (run->fallbacks[i])
-            json_object_set_new(json, hr_why_text(1u << i),
-                                json_integer((json_int_t)run->fallbacks[i]));
     return json;
 }
 
@@ -65,45 +73,35 @@ static void rates(const struct run *run, double *img_per_s, double *cpu)
 
 static int report_json(const struct run *run)
 {
-    json_t *json = run_head_json(run);
+    static const char *const memories[] = {"host", "pinned", "device"};
+    json_t *json = run_head_json(run), *more;
     struct hr_stats stats;
     double img_per_s, cpu;
 
     rates(run, &img_per_s, &cpu);
-    json_object_del(json, "epoch");
-    json_object_set_new(json, "threads",
-                        json_integer(run->dev->params.threads));
-    json_object_set_new(json, "batch", json_integer(run->batch));
-    json_object_set_new(json, "memory",
-                        json_string(run->opt.memory == HR_MEMORY_DEVICE
-                                        ? "device"
-                                    : run->opt.memory ? "pinned"
-                                                      : "host"));
-    json_object_set_new(json, "images", json_integer((json_int_t)run->images));
-    json_object_set_new(json, "failed", json_integer((json_int_t)run->failed));
-    json_object_set_new(json, "unread",
-                        json_integer((json_int_t)run->in.num_faults));
-    json_object_set_new(json, "failures", failures_json(run));
-    json_object_set_new(json, "fallbacks", fallbacks_json(run));
     hr_device_stats(run->dev, &stats);
-    json_object_set_new(json, "checked",
-                        json_integer((json_int_t)stats.checked));
-    json_object_set_new(json, "mismatches",
-                        json_integer((json_int_t)stats.mismatches));
-    json_object_set_new(json, "epochs", epochs_json(run));
-    json_object_set_new(json, "img_per_s", json_real(img_per_s));
-    json_object_set_new(json, "cpu_s_per_1000", json_real(cpu));
-    json_object_set_new(json, "peak_rss_bytes",
-                        json_integer((json_int_t)tools_peak_rss()));
-    if (stop_signal())
-        json_object_set_new(json, "interrupted", json_true());
-    if (!json ||
+    more = json_pack(
+        "{s:i, s:i, s:s, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:o, s:f, s:f, s:I,"
+        " s:o*}",
+        "threads", run->dev->params.threads, "batch", run->batch, "memory",
+        memories[run->opt.memory], "images", (json_int_t)run->images, "failed",
+        (json_int_t)run->failed, "unread", (json_int_t)run->in.num_faults,
+        "failures", failures_json(run), "fallbacks",
+        manifest_reasons_json(run->fallbacks), "checked",
+        (json_int_t)stats.checked, "mismatches", (json_int_t)stats.mismatches,
+        "epochs", epochs_json(run), "img_per_s", img_per_s, "cpu_s_per_1000",
+        cpu, "peak_rss_bytes", (json_int_t)tools_peak_rss(), "interrupted",
+        stop_signal() ? json_true() : NULL);
+    json_object_del(json, "epoch");
+    if (!json || !more || json_object_update(json, more) ||
         json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) < 0) {
         json_decref(json);
+        json_decref(more);
         tools_warn("standard output: the summary could not be written");
         return TOOLS_CANNOT;
     }
     json_decref(json);
+    json_decref(more);
     putchar('\n');
     return tools_flush_stdout();
 }

@@ -13,10 +13,8 @@ static bool check_inputs(struct run *run)
 {
     if (!options_pictures(&run->in, run->opt.quiet))
         return false;
-    if (run->opt.out_kind && !inputs_find_classes(&run->in)) {
-        tools_warn("out of memory");
-        return false;
-    }
+    if (run->opt.out_kind && !inputs_find_classes(&run->in))
+        return tools_warn("out of memory");
     run->total = run->in.num;
     if (run->opt.limit && run->opt.limit < run->total)
         run->total = run->opt.limit;
@@ -85,10 +83,8 @@ static bool size_ring(struct run *run)
         return true;
     run->picture_bytes = hr_dtype_size(run->opt.dtype) * (size_t)run->c;
     if (!tools_mul(&run->picture_bytes, run->picture_bytes, (size_t)run->w) ||
-        !tools_mul(&run->picture_bytes, run->picture_bytes, (size_t)run->h)) {
-        tools_warn("out of memory");
-        return false;
-    }
+        !tools_mul(&run->picture_bytes, run->picture_bytes, (size_t)run->h))
+        return tools_warn("out of memory");
     fit = run->slot_bytes / run->picture_bytes;
     if (!fit) {
         fit = room / run->picture_bytes;
@@ -111,17 +107,13 @@ bool run_prepare(struct run *run)
 static bool prepare(struct run *run)
 {
     run->epochs = calloc((size_t)run->opt.epochs, sizeof(*run->epochs));
-    if (!run->epochs) {
-        tools_warn("out of memory");
-        return false;
-    }
+    if (!run->epochs)
+        return tools_warn("out of memory");
     if (!run_sink_name(run) || !run_prepare(run))
         return false;
     run->told = calloc(run->total / 8 + 1, 1);
-    if (!run->told) {
-        tools_warn("out of memory");
-        return false;
-    }
+    if (!run->told)
+        return tools_warn("out of memory");
     // From here on there are files that a signal must not leave behind.
     stop_install();
     return run_sink_open(run);
@@ -206,20 +198,16 @@ static int run_epochs(struct run *run)
 
 int cmd_run(int argc, char **argv)
 {
-    struct run run = {
-        .sink.array = OUT_FILE_CLOSED,
-        .sink.manifest.file = OUT_FILE_CLOSED,
-    };
-    bool done = false;
-    int code = run_options(&run, argc, argv, &done);
+    struct run run = {0};
+    int code = run_options(&run, argc, argv);
 
-    if (code == TOOLS_OK && !done)
+    if (code == TOOLS_OK && !run.line.done)
         code = prepare(&run) ? run_epochs(&run) : TOOLS_CANNOT;
     run_pipe_close(&run);
     run_sink_discard(&run);
     hr_device_close(&run.dev);
     inputs_finish(&run.in);
-    run_words_finish(&run.words);
+    options_finish(&run.line);
     free(run.epochs);
     free(run.told);
     return code;

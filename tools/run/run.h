@@ -34,21 +34,13 @@
 
 enum run_out { RUN_OUT_NONE, RUN_OUT_ARRAY, RUN_OUT_FOLDER };
 
-// The command line as typed; popt allocates the words.
-struct run_words {
-    char *ops, *out, *backend, *seed, *budget, *limit, *dtype, *layout,
-        *on_error, *tier, *timeout, *memory, *threads, *batch, *epochs,
-        *reference;
-    struct options_source source;
-    int json, quiet, strict;
-};
-
 struct run_options {
     const char *ops_text;
     struct ops_list ops;
     const char *out;
     enum run_out out_kind;
     const char *backend;  // NULL = automatic
+    const char *budget_text, *timeout_text, *reference;
     int threads, batch, epochs;
     uint64_t seed, budget, limit;  // budget, limit 0 = not given
     enum hr_dtype dtype;
@@ -80,7 +72,7 @@ struct run_slot {
 
 // What is known of a picture while its job is filled.
 struct run_picture {
-    size_t path;   // offset in run->paths
+    char *path;
     size_t bytes;  // of its tensor, rounded up
     int w, h;      // of its tensor; 0 = not known before the job
 };
@@ -95,8 +87,8 @@ struct run_sink {
 };
 
 struct run {
-    struct run_words words;
-    struct run_options opt;  // points into words
+    struct options line;     // the command's
+    struct run_options opt;  // points into it
     struct inputs in;
     size_t total;  // pictures per epoch
     hr_device dev;
@@ -114,9 +106,7 @@ struct run {
     // For one submission, reused: hr_submit() copies all of it.
     struct hr_sample *samples;     // [batch]
     struct run_picture *pictures;  // [batch]
-    char *paths;
-    size_t paths_size;
-    unsigned char *tensor;  // one, read from device memory
+    unsigned char *tensor;         // one, read from device memory
     size_t tensor_size;
     struct run_sink sink;
     struct progress progress;
@@ -131,9 +121,8 @@ struct run {
 // argv[0] = "headrace run"; returns an exit code.
 int cmd_run(int argc, char **argv);
 
-// Reads the command line. TOOLS_OK, or an exit code; *done = stop here.
-int run_options(struct run *run, int argc, char **argv, bool *done);
-void run_words_finish(struct run_words *words);
+// Reads the command line. TOOLS_OK, or an exit code; line.done = stop here.
+int run_options(struct run *run, int argc, char **argv);
 
 // Where the tensors go. Each prints what went wrong and returns false. The
 // first makes the names, and makes sure that no file of others is lost: before

@@ -17,10 +17,10 @@ static bool fail(struct run *run, const char *path)
     int error = errno;
 
     progress_clear(&run->progress);
-    tools_warn("%s: %s", path,
-               error == EXDEV ? "is on another file system than its folder"
-                              : strerror(error));
-    return false;
+    return tools_warn("%s: %s", path,
+                      error == EXDEV
+                          ? "is on another file system than its folder"
+                          : strerror(error));
 }
 
 // Shape of one picture, of many if n is not NULL.
@@ -41,20 +41,6 @@ static void header(const struct run *run, const uint64_t *n, int w, int h,
     npy_header(out, run->opt.dtype, shape, dims);
 }
 
-// mkdir -p for the folders above the last slash of path.
-static bool make_parents(char *path)
-{
-    for (char *slash = path; (slash = strchr(slash + 1, '/'));) {
-        int rc;
-        *slash = '\0';
-        rc = mkdir(path, 0777);
-        *slash = '/';
-        if (rc < 0 && errno != EEXIST)
-            return false;
-    }
-    return true;
-}
-
 static char *print_new(const char *format, const char *text, size_t length)
 {
     int size = snprintf(NULL, 0, format, (int)length, text);
@@ -72,11 +58,7 @@ bool run_sink_name(struct run *run)
     size_t length = strlen(out);
     struct stat st;
 
-    *sink = (struct run_sink){
-        .array = OUT_FILE_CLOSED,
-        .manifest.file = OUT_FILE_CLOSED,
-        .made_dir = -1,
-    };
+    *sink = (struct run_sink){.made_dir = -1};
     if (run->opt.out_kind == RUN_OUT_NONE)
         return true;
     if (run->opt.out_kind == RUN_OUT_ARRAY) {
@@ -93,17 +75,17 @@ bool run_sink_name(struct run *run)
     sink->again = !stat(sink->manifest_path, &st);
     if (manifest_is_ours(sink->manifest_path))
         return true;
-    tools_warn("%s: not written by headrace run, and not overwritten: move it, "
-               "or name another --out",
-               sink->manifest_path);
-    return false;
+    return tools_warn(
+        "%s: not written by headrace run, and not overwritten: move it, "
+        "or name another --out",
+        sink->manifest_path);
 }
 
 static bool open_array(struct run *run)
 {
     struct run_sink *sink = &run->sink;
 
-    if (!make_parents(sink->array_path))
+    if (!out_file_parents(sink->array_path))
         return fail(run, sink->array_path);
     if (!out_file_open(&sink->array, sink->array_path))
         return fail(run, sink->array_path);
@@ -124,10 +106,9 @@ static bool no_clashes(struct run *run)
     }
     pa = inputs_path(&run->in, a, a_path, sizeof(a_path));
     pb = inputs_path(&run->in, b, b_path, sizeof(b_path));
-    tools_warn("%s and %s would be written to the same file",
-               pa ? pa : run->in.items[a].name,
-               pb ? pb : run->in.items[b].name);
-    return false;
+    return tools_warn("%s and %s would be written to the same file",
+                      pa ? pa : run->in.items[a].name,
+                      pb ? pb : run->in.items[b].name);
 }
 
 static bool open_folder(struct run *run)
@@ -136,7 +117,7 @@ static bool open_folder(struct run *run)
 
     if (!no_clashes(run))
         return false;
-    if (!make_parents(sink->manifest_path))
+    if (!out_file_parents(sink->manifest_path))
         return fail(run, run->opt.out);
     for (size_t i = 0; i < run->in.num_dirs; i++) {
         const struct inputs_dir *dir = &run->in.dirs[i];
@@ -161,38 +142,6 @@ bool run_sink_open(struct run *run)
         break;
     }
     return true;
-}
-
-static const char *layout_name(enum hr_layout layout)
-{
-    return layout == HR_NCHW ? "nchw" : "nhwc";
-}
-
-json_t *run_head_json(const struct run *run)
-{
-    const struct run_options *opt = &run->opt;
-    json_t *head = json_object();
-
-    if (!head)
-        return NULL;
-    json_object_set_new(head, "version", json_string(hr_version()));
-    json_object_set_new(head, "backend", json_string(run->dev->backend));
-    json_object_set_new(head, "device", json_string(run->dev->name));
-    json_object_set_new(head, "reference",
-                        json_string(
-                            hr_reference_name(hr_device_reference(run->dev))));
-    json_object_set_new(head, "libjpeg", json_string(hr_jpeg_library()));
-    // Larger seeds than JSON's integers are common enough to be kept exact.
-    json_object_set_new(head, "seed",
-                        opt->seed <= INT64_MAX
-                            ? json_integer((json_int_t)opt->seed)
-                            : json_sprintf("%llu",
-                                           (unsigned long long)opt->seed));
-    json_object_set_new(head, "ops", manifest_text(opt->ops_text));
-    json_object_set_new(head, "dtype", json_string(hr_dtype_name(opt->dtype)));
-    json_object_set_new(head, "layout", json_string(layout_name(opt->layout)));
-    json_object_set_new(head, "epoch", json_integer(run->epoch));
-    return head;
 }
 
 static json_t *classes_json(const struct inputs *in)
@@ -276,7 +225,7 @@ static bool put_file(struct run *run, size_t picture, const char *name,
     if (!file_path(sink, name, path))
         return fail(run, name);
     if (sink->made_dir != (int64_t)dir) {
-        if (!make_parents(path))
+        if (!out_file_parents(path))
             return fail(run, path);
         sink->made_dir = dir;
     }

@@ -41,36 +41,6 @@ static struct jpeg_error_mgr *fault_init(struct fault *fault)
     return err;
 }
 
-// libjpeg's memory destination loses its buffer when encoding fails, so the
-// bytes go to a destination of our own.
-struct target {
-    struct jpeg_destination_mgr pub;
-    struct samples_bytes *out;
-    JOCTET buffer[16384];
-};
-
-static void target_init(j_compress_ptr c)
-{
-    struct target *t = (struct target *)c->dest;
-    t->pub.next_output_byte = t->buffer;
-    t->pub.free_in_buffer = sizeof(t->buffer);
-}
-
-static boolean target_empty(j_compress_ptr c)
-{
-    struct target *t = (struct target *)c->dest;
-    samples_bytes_add(t->out, t->buffer, sizeof(t->buffer));
-    target_init(c);
-    return TRUE;
-}
-
-static void target_term(j_compress_ptr c)
-{
-    struct target *t = (struct target *)c->dest;
-    samples_bytes_add(t->out, t->buffer,
-                      sizeof(t->buffer) - t->pub.free_in_buffer);
-}
-
 struct script {
     jpeg_scan_info scans[MAX_SCANS];
     int num;
@@ -254,27 +224,19 @@ static void write_rows(struct jpeg_compress_struct *c,
 struct encoder {
     struct jpeg_compress_struct c;
     struct fault fault;
-    struct target target;
     struct script script;
 };
 
-bool samples_jpeg_encode(const struct samples_jpeg *params,
-                         const struct samples_picture *p,
-                         struct samples_bytes *out)
+static bool encode(struct encoder *e, const struct samples_jpeg *params,
+                   const struct samples_picture *p, FILE *file)
 {
-    struct encoder *e = calloc(1, sizeof(*e));
-    volatile bool ok = false;
-    if (!e)
-        return false;
-    e->target.out = out;
-    e->target.pub.init_destination = target_init;
-    e->target.pub.empty_output_buffer = target_empty;
-    e->target.pub.term_destination = target_term;
     e->c.err = fault_init(&e->fault);
     jpeg_create_compress(&e->c);
-    if (setjmp(e->fault.leave))
-        goto error;
-    e->c.dest = &e->target.pub;
+    if (setjmp(e->fault.leave)) {
+        jpeg_destroy_compress(&e->c);
+        return false;
+    }
+    jpeg_stdio_dest(&e->c, file);
     e->c.image_width = (JDIMENSION)p->w;
     e->c.image_height = (JDIMENSION)p->h;
     set_color(&e->c, params);
@@ -283,11 +245,28 @@ bool samples_jpeg_encode(const struct samples_jpeg *params,
     write_extras(&e->c, params);
     write_rows(&e->c, p);
     jpeg_finish_compress(&e->c);
-    ok = !out->failed;
-error:
     jpeg_destroy_compress(&e->c);
+    return true;
+}
+
+// To a stream in memory: libjpeg's own memory destination loses its buffer when
+// encoding fails.
+bool samples_jpeg_encode(const struct samples_jpeg *params,
+                         const struct samples_picture *p,
+                         struct samples_bytes *out)
+{
+    struct encoder *e = calloc(1, sizeof(*e));
+    char *data = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&data, &size);
+    bool ok = e && file && encode(e, params, p, file);
+
+    ok = file && !fclose(file) && ok;
+    if (ok)
+        samples_bytes_add(out, data, size);
+    free(data);
     free(e);
-    return ok;
+    return ok && !out->failed;
 }
 
 static void read_rows(struct jpeg_decompress_struct *d)
@@ -340,6 +319,19 @@ size_t samples_jpeg_segment(const unsigned char *data, size_t size, int marker,
         at += *len;
     }
     return 0;
+}
+
+void samples_jpeg_drop(struct samples_bytes *out,
+                       const struct samples_bytes *in, int marker)
+{
+    size_t from = 0, at, len;
+    for (int n = 0;
+         (at = samples_jpeg_segment(in->data, in->size, marker, n, &len));
+         n++) {
+        samples_bytes_add(out, in->data + from, at - from);
+        from = at + len;
+    }
+    samples_bytes_add(out, in->data + from, in->size - from);
 }
 
 void samples_jpeg_size(const unsigned char *data, size_t size, int *w, int *h)

@@ -63,4 +63,8 @@ void samples_jpeg_size(const unsigned char *data, size_t size, int *w, int *h);
 size_t samples_jpeg_segment(const unsigned char *data, size_t size, int marker,
                             int n, size_t *len);
 
+// Appends the file without its segments of this marker.
+void samples_jpeg_drop(struct samples_bytes *out,
+                       const struct samples_bytes *in, int marker);
+
 #endif

@@ -153,8 +153,7 @@ static const struct png_kind {
 
 static bool cannot(const char *name)
 {
-    tools_warn("samples: cannot make the sample %s", name);
-    return false;
+    return tools_warn("samples: cannot make the sample %s", name);
 }
 
 static void add_filled(struct samples_bytes *out,
@@ -173,18 +172,6 @@ static void add_filled(struct samples_bytes *out,
     samples_bytes_add(out, in->data + in->size - 2, 2);
 }
 
-static void add_without_dht(struct samples_bytes *out,
-                            const struct samples_bytes *in)
-{
-    size_t at = 0, len, cut;
-    for (int n = 0;
-         (cut = samples_jpeg_segment(in->data, in->size, 0xc4, n, &len)); n++) {
-        samples_bytes_add(out, in->data + at, cut - at);
-        at = cut + len;
-    }
-    samples_bytes_add(out, in->data + at, in->size - at);
-}
-
 static void add_edited(struct samples_bytes *out,
                        const struct samples_bytes *in, enum edit edit)
 {
@@ -193,7 +180,7 @@ static void add_edited(struct samples_bytes *out,
         add_filled(out, in);
         break;
     case EDIT_NO_DHT:
-        add_without_dht(out, in);
+        samples_jpeg_drop(out, in, 0xc4);
         break;
     default:
         samples_bytes_add(out, in->data, in->size);

@@ -2,6 +2,7 @@
 #include "out.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +13,12 @@
 
 static bool complain(const char *what, const char *path)
 {
-    tools_warn("samples: cannot %s %s: %s", what, path, strerror(errno));
-    return false;
+    return tools_warn("samples: cannot %s %s: %s", what, path, strerror(errno));
 }
 
 static bool no_memory(void)
 {
-    tools_warn("samples: out of memory");
-    return false;
+    return tools_warn("samples: out of memory");
 }
 
 static bool reserve(struct samples_bytes *b, size_t more)
@@ -63,35 +62,12 @@ void samples_bytes_finish(struct samples_bytes *b)
     *b = (struct samples_bytes){0};
 }
 
-// "a/b"; NULL: told.
-static char *join(const char *a, const char *b)
+// The path of a name below the folder; false with errno if it is too long.
+static bool in_folder(char path[PATH_MAX], const struct samples_out *out,
+                      const char *name)
 {
-    size_t len = strlen(a) + strlen(b) + 2;
-    char *path = malloc(len);
-    if (path)
-        snprintf(path, len, "%s/%s", a, b);
-    else
-        no_memory();
-    return path;
-}
-
-// Creates every folder that path names before a '/'; with `whole` path itself.
-static bool make_folders(char *path, bool whole)
-{
-    char *end = path + strlen(path);
-    for (char *p = path + 1; p <= end; p++) {
-        char was = *p;
-        if (was != '/' && !(was == '\0' && whole))
-            continue;
-        *p = '\0';
-        if (mkdir(path, 0777) < 0 && errno != EEXIST) {
-            complain("make folder", path);
-            *p = was;
-            return false;
-        }
-        *p = was;
-    }
-    return true;
+    errno = ENAMETOOLONG;
+    return snprintf(path, PATH_MAX, "%s/%s", out->dir, name) < PATH_MAX;
 }
 
 static size_t count_names(const char *kinds)
@@ -106,20 +82,14 @@ bool samples_out_init(struct samples_out *out, const char *dir,
                       const char *kinds)
 {
     struct stat st;
-    char *copy;
-    bool ok;
+    char path[PATH_MAX];
     *out = (struct samples_out){.dir = dir, .kinds = kinds};
     out->list = json_array();
     out->used = calloc(1, kinds ? count_names(kinds) : 1);
-    copy = strdup(dir);
-    if (!out->list || !out->used || !copy) {
-        free(copy);
+    if (!out->list || !out->used)
         return no_memory();
-    }
-    ok = make_folders(copy, true);
-    free(copy);
-    if (!ok)
-        return false;
+    if (!in_folder(path, out, "") || !out_file_parents(path))
+        return complain("make folder", dir);
     if (stat(dir, &st) < 0)
         return complain("open folder", dir);
     errno = ENOTDIR;
@@ -160,16 +130,15 @@ static bool write_file(struct samples_out *out, const char *name,
                        const void *data, size_t size)
 {
     struct out_file file = OUT_FILE_CLOSED;
-    char *path = join(out->dir, name);
-    bool ok = path && make_folders(path, false);
-    if (ok && !(ok = out_file_open_part(&file, path) &&
-                     out_file_write(&file, data, size) &&
-                     out_file_close(&file) && out_file_rename(&file))) {
-        complain("write", path);
-        out_file_discard(&file);
-    }
-    free(path);
-    return ok;
+    char path[PATH_MAX];
+    if (!in_folder(path, out, name) || !out_file_parents(path))
+        return complain("make the folder of", name);
+    if (out_file_open_part(&file, path) && out_file_write(&file, data, size) &&
+        out_file_close(&file) && out_file_rename(&file))
+        return true;
+    complain("write", path);
+    out_file_discard(&file);
+    return false;
 }
 
 static bool list_entry(struct samples_out *out, const struct samples_entry *e)

@@ -7,8 +7,6 @@
 
 #include <png.h>
 
-#define MAX_PIXELS 100000000
-
 static void on_error(png_structp png, png_const_charp text)
 {
     (void)text;
@@ -17,16 +15,13 @@ static void on_error(png_structp png, png_const_charp text)
 
 static void on_warning(png_structp png, png_const_charp text)
 {
-    int *warnings = png_get_error_ptr(png);
+    (void)png;
     (void)text;
-    if (warnings)
-        ++*warnings;
 }
 
 static void on_write(png_structp png, png_bytep data, png_size_t size)
 {
-    struct samples_bytes *out = png_get_io_ptr(png);
-    samples_bytes_add(out, data, size);
+    samples_bytes_add(png_get_io_ptr(png), data, size);
 }
 
 static void on_flush(png_structp png)
@@ -158,61 +153,4 @@ bool samples_png_encode(const struct samples_png *params,
     png_destroy_write_struct(&png, &info);
     free(row);
     return ok;
-}
-
-struct source {
-    const unsigned char *data;
-    size_t left;
-};
-
-static void on_read(png_structp png, png_bytep data, png_size_t size)
-{
-    struct source *src = png_get_io_ptr(png);
-    if (size > src->left)
-        png_error(png, "file ends");
-    memcpy(data, src->data, size);
-    src->data += size;
-    src->left -= size;
-}
-
-static bool decode(png_structp png, png_infop info, png_bytep *row)
-{
-    int passes;
-    png_uint_32 h;
-    if (setjmp(png_jmpbuf(png)))
-        return false;
-    png_read_info(png, info);
-    h = png_get_image_height(png, info);
-    if ((uint64_t)h * png_get_image_width(png, info) > MAX_PIXELS)
-        return false;
-    passes = png_set_interlace_handling(png);
-    png_read_update_info(png, info);
-    if (!(*row = malloc(png_get_rowbytes(png, info))))
-        return false;
-    for (int i = 0; i < passes; i++) {
-        for (png_uint_32 y = 0; y < h; y++)
-            png_read_row(png, *row, NULL);
-    }
-    png_read_end(png, NULL);
-    return true;
-}
-
-enum samples_expect samples_png_check(const void *data, size_t size)
-{
-    int warnings = 0;
-    struct source src = {data, size};
-    png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &warnings,
-                                             on_error, on_warning);
-    png_infop info = png ? png_create_info_struct(png) : NULL;
-    png_bytep row = NULL;
-    bool ok = false;
-    if (info) {
-        png_set_read_fn(png, &src, on_read);
-        ok = decode(png, info, &row);
-    }
-    png_destroy_read_struct(&png, &info, NULL);
-    free(row);
-    if (!ok)
-        return SAMPLES_FAIL;
-    return warnings ? SAMPLES_WARN : SAMPLES_OK;
 }

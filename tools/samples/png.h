@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sample PNG files: every colour type, and reading them back.
+// Sample PNG files: every colour type.
 #ifndef HEADRACE_TOOLS_SAMPLES_PNG_H
 #define HEADRACE_TOOLS_SAMPLES_PNG_H
 
@@ -20,8 +20,5 @@ struct samples_png {
 bool samples_png_encode(const struct samples_png *params,
                         const struct samples_picture *p,
                         struct samples_bytes *out);
-
-// How libpng takes the file; SAMPLES_FAIL also over 100 million pixels.
-enum samples_expect samples_png_check(const void *data, size_t size);
 
 #endif

@@ -3,13 +3,11 @@
 // same seed.
 #include "samples.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <popt.h>
-
-#include "damage.h"
 #include "jpeg.h"
 #include "kinds.h"
 #include "noise.h"
@@ -20,9 +18,10 @@
 #define MAX_PIXELS 100000000
 #define MAX_COUNT 1000000
 
-struct options {
-    char *seed_text, *count_text, *kinds, *size_text;
-    int count, photos_only, json, list;
+struct wishes {
+    const char *kinds, *size;
+    int count;
+    bool photos_only, json, list;
     uint64_t seed;
     int w, h;  // 0 = of each photo its own
 };
@@ -64,7 +63,7 @@ static int quality_of(enum coding coding, struct samples_rng *rng)
     return (coding == CODING_444 ? fine : mixed)[samples_pick(rng, 0, 7)];
 }
 
-static void size_of(const struct options *o, struct samples_rng *rng, int *w,
+static void size_of(const struct wishes *o, struct samples_rng *rng, int *w,
                     int *h)
 {
     static const uint16_t sizes[][2] = {
@@ -77,7 +76,7 @@ static void size_of(const struct options *o, struct samples_rng *rng, int *w,
     *h = o->h ? o->h : sizes[i][1];
 }
 
-static bool make_photo(struct samples_out *out, const struct options *o, int i)
+static bool make_photo(struct samples_out *out, const struct wishes *o, int i)
 {
     struct samples_rng rng = {.key = samples_mix(o->seed, (uint64_t)i)};
     enum coding coding = coding_of(i);
@@ -108,7 +107,7 @@ static bool make_photo(struct samples_out *out, const struct options *o, int i)
     return ok;
 }
 
-static bool make_all(struct samples_out *out, const struct options *o)
+static bool make_all(struct samples_out *out, const struct wishes *o)
 {
     const char *unused;
     int len;
@@ -127,8 +126,7 @@ static bool make_all(struct samples_out *out, const struct options *o)
     return samples_out_listing(out);
 }
 
-static bool print_summary(const struct samples_out *out,
-                          const struct options *o)
+static bool print_summary(const struct samples_out *out, const struct wishes *o)
 {
     const int *n = out->count;
     json_t *summary;
@@ -139,9 +137,9 @@ static bool print_summary(const struct samples_out *out,
     }
     // Jansson has no unsigned 64-bit numbers: the seed is text.
     // Nor has it text that is not UTF-8: a folder of such a name is left out.
-    summary = json_pack("{s:o*, s:s, s:s, s:i, s:i, s:i, s:I}", "dir",
+    summary = json_pack("{s:o*, s:s, s:o, s:i, s:i, s:i, s:I}", "dir",
                         json_string(out->dir), "listing", "samples.json",
-                        "seed", o->seed_text ? o->seed_text : "1", "photos",
+                        "seed", json_sprintf("%" PRIu64, o->seed), "photos",
                         n[SAMPLES_PHOTOS], "kinds", n[SAMPLES_KINDS], "damaged",
                         n[SAMPLES_BAD], "bytes", (json_int_t)out->bytes);
     if (!summary) {
@@ -172,17 +170,13 @@ static bool parse_size(const char *text, int *w, int *h)
     return true;
 }
 
-static bool check_options(struct options *o)
+static bool check_options(struct wishes *o)
 {
-    if (!options_seed("samples", o->seed_text, &o->seed) ||
-        !options_int("samples", "--count", o->count_text, 0, MAX_COUNT,
-                     &o->count))
-        return false;
-    if (o->size_text && !parse_size(o->size_text, &o->w, &o->h)) {
+    if (o->size && !parse_size(o->size, &o->w, &o->h)) {
         options_fail("samples",
                      "--size: '%s' is not WxH, with sides up to %d and at most "
                      "%d pixels",
-                     o->size_text, MAX_SIDE, MAX_PIXELS);
+                     o->size, MAX_SIDE, MAX_PIXELS);
         return false;
     }
     if (o->kinds && o->photos_only) {
@@ -192,7 +186,7 @@ static bool check_options(struct options *o)
     return true;
 }
 
-static int run(struct options *o, const char *dir)
+static int run(struct wishes *o, const char *dir)
 {
     const char *kinds = o->kinds && strcmp(o->kinds, "all") ? o->kinds : NULL;
     struct samples_out out;
@@ -225,54 +219,45 @@ static const char example[] =
     "\nExample: a hundred photos and one of each kind\n"
     "  headrace samples --seed 7 --count 100 /tmp/pictures\n";
 
-static int act(struct options *o, poptContext con)
+static int act(struct wishes *o, struct options *line)
 {
-    bool done = false;
-    int code = options_read("samples", con, example, &done);
-    const char *dir;
+    const char *dir = poptGetArg(line->con);
 
-    if (code || done)
-        return code;
-    dir = poptGetArg(con);
-    if (dir && poptPeekArg(con))
+    if (dir && poptPeekArg(line->con))
         return options_fail("samples", "'%s' was not expected",
-                            poptPeekArg(con));
+                            poptPeekArg(line->con));
     return check_options(o) ? run(o, dir) : TOOLS_CANNOT;
 }
 
+#define AT(field) offsetof(struct wishes, field)
+static const struct option table[] = {
+    {"seed", OPTION_SEED, AT(seed), "seed of the random numbers [1]", "N",
+     .letter = 's'},
+    {"count", OPTION_INT, AT(count), "number of photos [48]", "N",
+     .max = MAX_COUNT, .letter = 'n'},
+    {"kinds", OPTION_TEXT, AT(kinds),
+     "kinds to write besides the photos: names or first parts of names, "
+     "such as progressive,bad-truncated [all]",
+     "LIST|all", .letter = 'k'},
+    {"size", OPTION_TEXT, AT(size), "size of every photo [as in ImageNet]",
+     .arg = "WxH"},
+    {"photos-only", OPTION_FLAG, AT(photos_only),
+     .what = "leave kinds/ and bad/ out"},
+    {"list", OPTION_FLAG, AT(list),
+     .what = "print the names of all kinds and write nothing"},
+    {"json", OPTION_FLAG, AT(json), .what = "print the summary as JSON"},
+    {0},
+};
+#undef AT
+
 int cmd_samples(int argc, char **argv)
 {
-    struct options o = {.seed = 1, .count = 48};
-    const struct poptOption table[] = {
-        {"seed", 's', POPT_ARG_STRING, &o.seed_text, 0,
-         "seed of the random numbers [1]", "N"},
-        {"count", 'n', POPT_ARG_STRING, &o.count_text, 0,
-         "number of photos [48]", "N"},
-        {"kinds", 'k', POPT_ARG_STRING, &o.kinds, 0,
-         "kinds to write besides the photos: names or first parts of names, "
-         "such as progressive,bad-truncated [all]",
-         "LIST|all"},
-        {"size", 0, POPT_ARG_STRING, &o.size_text, 0,
-         "size of every photo [as in ImageNet]", "WxH"},
-        {"photos-only", 0, POPT_ARG_NONE, &o.photos_only, 0,
-         "leave kinds/ and bad/ out", NULL},
-        {"list", 0, POPT_ARG_NONE, &o.list, 0,
-         "print the names of all kinds and write nothing", NULL},
-        {"json", 0, POPT_ARG_NONE, &o.json, 0, "print the summary as JSON",
-         NULL},
-        {"help", 'h', POPT_ARG_NONE, NULL, OPTIONS_HELP, "show this", NULL},
-        POPT_TABLEEND};
-    poptContext con = poptGetContext(NULL, argc, (const char **)argv, table, 0);
-    int code;
+    struct wishes o = {.seed = 1, .count = 48};
+    struct options line = {"samples", usage, .example = example};
+    int code = options_parse(&line, table, &o, argc, argv);
 
-    if (!con)
-        return options_fail("samples", "out of memory");
-    poptSetOtherOptionHelp(con, usage);
-    code = act(&o, con);
-    poptFreeContext(con);
-    free(o.seed_text);
-    free(o.count_text);
-    free(o.kinds);
-    free(o.size_text);
+    if (!code && !line.done)
+        code = act(&o, &line);
+    options_finish(&line);
     return code;
 }

@@ -157,12 +157,6 @@ const char *validate_grouped(uint64_t n, char out[32])
     return out;
 }
 
-struct hr_span validate_span_of(int bit)
-{
-    return (struct hr_span){(enum hr_stage)(bit / HR_NUM_STAGES),
-                            (enum hr_stage)(bit % HR_NUM_STAGES)};
-}
-
 void validate_reasons_text(const struct validate *v, char *out, size_t size)
 {
     *out = '\0';
@@ -184,7 +178,7 @@ void validate_spans_text(const struct validate *v, char *out, size_t size)
 
             if (!e->spans[bit])
                 continue;
-            tools_span_text(span, sizeof(span), validate_span_of(bit));
+            tools_span_text(span, sizeof(span), tools_span_of(bit));
             validate_say(out, size, "%s%s %s of %" PRIu64,
                          before == e->name && *out ? "; " : "", before, span,
                          e->spans[bit]);

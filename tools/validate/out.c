@@ -14,15 +14,12 @@
 static json_t *stats_json(const struct validate_stats *s)
 {
     double psnr = validate_psnr(s);
-    json_t *json = json_pack("{s:I, s:I, s:f, s:f, s:f}", "samples",
-                             (json_int_t)s->samples, "differing",
-                             (json_int_t)s->differing, "percent",
-                             validate_percent(s), "max", s->max, "mean",
-                             validate_mean(s));
 
-    json_object_set_new(json, "psnr",
-                        isfinite(psnr) ? json_real(psnr) : json_null());
-    return json;
+    return json_pack("{s:I, s:I, s:f, s:f, s:f, s:o}", "samples",
+                     (json_int_t)s->samples, "differing",
+                     (json_int_t)s->differing, "percent", validate_percent(s),
+                     "max", s->max, "mean", validate_mean(s), "psnr",
+                     isfinite(psnr) ? json_real(psnr) : json_null());
 }
 
 static json_t *stages_json(const struct validate_stats *at, const bool *cut)
@@ -35,21 +32,6 @@ static json_t *stages_json(const struct validate_stats *at, const bool *cut)
                                 stats_json(&at[s]));
     if (cut ? cut[HR_STORE] : at[HR_STORE].pictures > 0)
         json_object_set_new(json, "end_to_end", stats_json(&at[HR_STORE]));
-    return json;
-}
-
-static json_t *spans_json(uint32_t spans)
-{
-    json_t *json = json_array();
-
-    for (int bit = 0; bit < HR_NUM_STAGES * HR_NUM_STAGES; bit++) {
-        char text[64];
-
-        if (!(spans >> bit & 1))
-            continue;
-        tools_span_text(text, sizeof(text), validate_span_of(bit));
-        json_array_append_new(json, json_string(text));
-    }
     return json;
 }
 
@@ -70,31 +52,24 @@ static json_t *picture_json(const struct validate *v,
         .index = -1,
         .result = &p->results[VALIDATE_DEVICE],
     };
-    enum hr_status reference = p->results[VALIDATE_REFERENCE].status;
+    bool early = p->status_differs && p->status_cut != HR_STORE;
     json_t *json = manifest_entry_json(&entry);
+    json_t *more = json_pack(
+        "{s:s, s:s, s:s*, s:b, s:o, s:s?, s:o*, s:o*, s:o*, s:o*}", "kind",
+        p->kind, "reference_status",
+        hr_status_name(p->results[VALIDATE_REFERENCE].status),
+        "status_differs_after",
+        early ? hr_stage_name((enum hr_stage)p->status_cut) : NULL, "within",
+        p->within, "stages", stages_json(p->at, p->cut), "begins",
+        p->begins < 0 ? NULL : hr_stage_name((enum hr_stage)p->begins),
+        "repeats", p->looked ? json_boolean(p->repeats) : NULL, "spans_equal",
+        p->looked ? manifest_spans_json(p->spans_equal) : NULL,
+        "spans_differing",
+        p->looked ? manifest_spans_json(p->spans_differ) : NULL, "pixels_of",
+        p->stale_of < 0 ? NULL : name_json(v, (size_t)p->stale_of));
 
-    json_object_set_new(json, "kind", json_string(p->kind));
-    json_object_set_new(json, "reference_status",
-                        json_string(hr_status_name(reference)));
-    if (p->status_differs && p->status_cut != HR_STORE)
-        json_object_set_new(json, "status_differs_after",
-                            json_string(
-                                hr_stage_name((enum hr_stage)p->status_cut)));
-    json_object_set_new(json, "within", json_boolean(p->within));
-    json_object_set_new(json, "stages", stages_json(p->at, p->cut));
-    json_object_set_new(
-        json, "begins",
-        p->begins < 0 ? json_null()
-                      : json_string(hr_stage_name((enum hr_stage)p->begins)));
-    if (p->looked) {
-        json_object_set_new(json, "repeats", json_boolean(p->repeats));
-        json_object_set_new(json, "spans_equal", spans_json(p->spans_equal));
-        json_object_set_new(json, "spans_differing",
-                            spans_json(p->spans_differ));
-    }
-    if (p->stale_of >= 0)
-        json_object_set_new(json, "pixels_of",
-                            name_json(v, (size_t)p->stale_of));
+    json_object_update(json, more);
+    json_decref(more);
     return json;
 }
 
@@ -115,14 +90,14 @@ static json_t *kinds_json(const struct validate *v)
 
     for (int i = 0; i < v->num_kinds; i++) {
         const struct validate_kind *k = &v->kinds[i];
-        json_t *json = json_pack("{s:s, s:I, s:I, s:I}", "kind", k->name,
-                                 "pictures", (json_int_t)k->pictures,
-                                 "by_device", (json_int_t)k->by_device,
-                                 "outside", (json_int_t)k->outside);
 
-        json_object_set_new(json, "begins", begins_json(k->begins));
-        json_object_set_new(json, "end_to_end", stats_json(&k->stats));
-        json_array_append_new(list, json);
+        json_array_append_new(
+            list,
+            json_pack("{s:s, s:I, s:I, s:I, s:o, s:o}", "kind", k->name,
+                      "pictures", (json_int_t)k->pictures, "by_device",
+                      (json_int_t)k->by_device, "outside",
+                      (json_int_t)k->outside, "begins", begins_json(k->begins),
+                      "end_to_end", stats_json(&k->stats)));
     }
     return list;
 }
@@ -140,7 +115,7 @@ static json_t *engines_json(const struct validate *v)
             if (e->spans[bit]) {
                 char text[64];
 
-                tools_span_text(text, sizeof(text), validate_span_of(bit));
+                tools_span_text(text, sizeof(text), tools_span_of(bit));
                 json_object_set_new(spans, text,
                                     json_integer((json_int_t)e->spans[bit]));
             }
@@ -151,27 +126,24 @@ static json_t *engines_json(const struct validate *v)
     return json;
 }
 
-static void add_counts(const struct validate *v, json_t *json)
+static json_t *made_json(const struct validate *v)
 {
-    json_t *made = json_object(), *fallbacks = json_object();
-    json_t *bins = json_object();
+    json_t *made = json_object();
 
     for (int i = 0; i < v->num_made; i++)
         json_object_set_new(made, v->made[i].text,
                             json_integer((json_int_t)v->made[i].pictures));
-    for (int bit = 0; bit < 32; bit++)
-        if (v->fallbacks[bit])
-            json_object_set_new(fallbacks, hr_why_text(1u << bit),
-                                json_integer((json_int_t)v->fallbacks[bit]));
+    return made;
+}
+
+static json_t *bins_json(const struct validate_stats *end)
+{
+    json_t *bins = json_object();
+
     for (int i = 0; i < VALIDATE_BINS; i++)
         json_object_set_new(bins, validate_bin_names[i],
-                            json_integer((json_int_t)v->at[HR_STORE].bins[i]));
-    json_object_set_new(json, "begins", begins_json(v->begins));
-    json_object_set_new(json, "made_by", made);
-    json_object_set_new(json, "engines", engines_json(v));
-    json_object_set_new(json, "handed_on", json_integer((json_int_t)v->handed));
-    json_object_set_new(json, "fallbacks", fallbacks);
-    json_object_set_new(json, "histogram", bins);
+                            json_integer((json_int_t)end->bins[i]));
+    return bins;
 }
 
 json_t *validate_tail_json(const struct validate *v)
@@ -180,44 +152,29 @@ json_t *validate_tail_json(const struct validate *v)
     char sentence[VALIDATE_SENTENCE];
     enum validate_finding finding = validate_verdict(v, sentence,
                                                      sizeof(sentence));
-    json_t *json = json_object();
 
-    json_object_set_new(json, "version", json_string(hr_version()));
-    json_object_set_new(json, "device", manifest_text(dev->name));
-    json_object_set_new(json, "description", manifest_text(dev->description));
-    json_object_set_new(json, "against",
-                        json_string(v->opt.against == VALIDATE_C ? "reference"
-                                                                 : "cpu"));
-    json_object_set_new(json, "reference",
-                        json_string(
-                            hr_reference_name(hr_device_reference(dev))));
-    json_object_set_new(json, "libjpeg", json_string(hr_jpeg_library()));
-    json_object_set_new(json, "ops", manifest_text(v->opt.ops_text));
-    json_object_set_new(json, "dtype",
-                        json_string(hr_dtype_name(v->opt.dtype)));
-    json_object_set_new(json, "tier", json_string(options_tiers[v->opt.tier]));
-    json_object_set_new(json, "checked", json_integer((json_int_t)v->done));
-    json_object_set_new(json, "by_device",
-                        json_integer((json_int_t)v->by_device));
-    json_object_set_new(json, "failed_alike",
-                        json_integer((json_int_t)v->failed_both));
-    json_object_set_new(json, "unread",
-                        json_integer((json_int_t)validate_unread(v)));
-    json_object_set_new(json, "status_differs",
-                        json_integer((json_int_t)v->status_differs));
-    json_object_set_new(json, "stale", json_integer((json_int_t)v->stale));
-    json_object_set_new(json, "mismatches",
-                        json_integer((json_int_t)validate_mismatches(v)));
-    json_object_set_new(json, "outside", json_integer((json_int_t)v->outside));
-    json_object_set_new(json, "stages", stages_json(v->at, NULL));
-    json_object_set_new(json, "kinds", kinds_json(v));
-    add_counts(v, json);
-    json_object_set_new(json, "verdict", manifest_text(sentence));
-    json_object_set_new(json, "within",
-                        finding == VALIDATE_UNKNOWN
-                            ? json_null()
-                            : json_boolean(finding == VALIDATE_HOLDS));
-    return json;
+    return json_pack(
+        "{s:s, s:o, s:o, s:s, s:s, s:s, s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I,"
+        " s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o}",
+        "version", hr_version(), "device", manifest_text(dev->name),
+        "description", manifest_text(dev->description), "against",
+        v->opt.against == VALIDATE_C ? "reference" : "cpu", "reference",
+        hr_reference_name(hr_device_reference(dev)), "libjpeg",
+        hr_jpeg_library(), "ops", manifest_text(v->opt.ops_text), "dtype",
+        hr_dtype_name(v->opt.dtype), "tier", options_tiers[v->opt.tier],
+        "checked", (json_int_t)v->done, "by_device", (json_int_t)v->by_device,
+        "failed_alike", (json_int_t)v->failed_both, "unread",
+        (json_int_t)validate_unread(v), "status_differs",
+        (json_int_t)v->status_differs, "stale", (json_int_t)v->stale,
+        "mismatches", (json_int_t)validate_mismatches(v), "outside",
+        (json_int_t)v->outside, "stages", stages_json(v->at, NULL), "kinds",
+        kinds_json(v), "begins", begins_json(v->begins), "made_by",
+        made_json(v), "engines", engines_json(v), "handed_on",
+        (json_int_t)v->handed, "fallbacks", manifest_reasons_json(v->fallbacks),
+        "histogram", bins_json(&v->at[HR_STORE]), "verdict",
+        manifest_text(sentence), "within",
+        finding == VALIDATE_UNKNOWN ? json_null()
+                                    : json_boolean(finding == VALIDATE_HOLDS));
 }
 
 // Without its opening brace, so that it continues an object.

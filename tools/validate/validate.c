@@ -56,8 +56,7 @@ bool validate_choose(struct validate *v)
     v->chosen = calloc(v->total, sizeof(*v->chosen));
     if (!tickets || !v->chosen) {
         free(tickets);
-        tools_warn("out of memory");
-        return false;
+        return tools_warn("out of memory");
     }
     for (size_t i = 0; i < v->in.num; i++) {
         const char *text = inputs_name(&v->in, i, name, sizeof(name));
@@ -83,9 +82,10 @@ static bool open_devices(struct validate *v)
     v->dev[VALIDATE_DEVICE] = hr_device_open(v->opt.backend, &params);
     if (v->dev[VALIDATE_DEVICE]) {
         // The CPU against itself would say nothing, however it was chosen.
-        if (!v->words.against &&
-            !strcmp(v->dev[VALIDATE_DEVICE]->backend, "cpu"))
-            v->opt.against = VALIDATE_C;
+        if (v->opt.against == VALIDATE_UNSAID)
+            v->opt.against = strcmp(v->dev[VALIDATE_DEVICE]->backend, "cpu")
+                                 ? VALIDATE_CPU
+                                 : VALIDATE_C;
         params.cpu_mask = v->opt.against == VALIDATE_C ? HR_CPU_C : 0;
         v->dev[VALIDATE_REFERENCE] = hr_device_open("cpu", &params);
     }
@@ -183,22 +183,21 @@ static int run(struct validate *v)
 int cmd_validate(int argc, char **argv)
 {
     struct validate *v = tools_new(sizeof(*v));
-    bool done = false;
     int code;
 
     if (!v)
         return TOOLS_CANNOT;
     v->argc = argc;
     v->argv = argv;
-    code = validate_options(v, argc, argv, &done);
-    if (code == TOOLS_OK && !done)
+    code = validate_options(v, argc, argv);
+    if (code == TOOLS_OK && !v->line.done)
         code = run(v);
     validate_release(v);
     validate_worst_finish(v);
     for (int side = 0; side < VALIDATE_SIDES; side++)
         hr_device_close(&v->dev[side]);
     inputs_finish(&v->in);
-    validate_words_finish(&v->words);
+    options_finish(&v->line);
     free(v->pictures);
     free(v->chosen);
     free(v);

@@ -53,10 +53,10 @@ enum {
 };
 
 enum validate_side { VALIDATE_REFERENCE, VALIDATE_DEVICE, VALIDATE_SIDES };
-enum validate_against { VALIDATE_CPU, VALIDATE_C };
+enum validate_against { VALIDATE_CPU, VALIDATE_C, VALIDATE_UNSAID };
 
 struct validate_options {
-    const char *ops_text, *backend, *report;
+    const char *ops_text, *backend, *report, *reference;
     struct ops_list ops;
     enum validate_against against;
     enum hr_dtype dtype;
@@ -65,13 +65,6 @@ struct validate_options {
     int threads;
     struct hr_limits limits;
     bool json, quiet;
-};
-
-struct validate_words {
-    char *ops, *backend, *against, *tier, *dtype, *limit, *seed, *report;
-    char *threads, *reference;
-    struct options_source source;
-    int json, quiet;
 };
 
 // Differences in levels of 0 .. 255, of each sample (one number of one
@@ -155,8 +148,8 @@ struct validate_worst {
 };
 
 struct validate {
-    struct validate_words words;
-    struct validate_options opt;  // points into words
+    struct options line;          // the command's
+    struct validate_options opt;  // points into it
     struct inputs in;
     size_t *chosen, total;  // indices, ascending
     hr_device dev[VALIDATE_SIDES];
@@ -201,9 +194,8 @@ struct validate {
 // argv[0] = "headrace validate"; returns an exit code.
 int cmd_validate(int argc, char **argv);
 
-// TOOLS_OK or an exit code; *done = stop here.
-int validate_options(struct validate *v, int argc, char **argv, bool *done);
-void validate_words_finish(struct validate_words *words);
+// TOOLS_OK or an exit code; line.done = stop here.
+int validate_options(struct validate *v, int argc, char **argv);
 
 // Keeps the limit of the inputs, by a hash of seed and name: the same pictures
 // for the same seed wherever the folder lies. False: out of memory.
@@ -277,7 +269,6 @@ void validate_reasons_text(const struct validate *v, char *out, size_t size);
 // "opencl:0 reconstruct..store of 12, color..store of 3": who did which span of
 // how many pictures. "" if the device is the CPU.
 void validate_spans_text(const struct validate *v, char *out, size_t size);
-struct hr_span validate_span_of(int bit);  // of hr_caps.spans
 // Of a device that is silent: who did nothing, and why.
 void validate_silence_text(const struct validate *v, char *out, size_t size);
 // Appends to text of size bytes; what does not fit is cut.
