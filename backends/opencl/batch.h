@@ -98,10 +98,10 @@ struct ocl_batch {
     cl_mem src, dst;  // of all items
     struct ocl_run runs[OCL_BATCH];
     int num_runs;
-    struct hr__external holds[OCL_BATCH];  // that its commands read
+    struct hr__external externals[OCL_BATCH];  // that its commands read
     cl_mem acquires[OCL_BATCH * OCL_PLANES];
     struct ocl_copy copies[OCL_BATCH * 3];
-    int num_holds, num_acquires, num_copies;
+    int num_externals, num_acquires, num_copies;
     unsigned chunks;  // pinned chunks that its upload reads, bit per chunk
     uint32_t lists[OCL_LAUNCHES + 1];  // words of the plan: the groups of
                                        // launch k are lists[k] .. lists[k + 1]

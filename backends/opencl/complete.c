@@ -84,7 +84,7 @@ static void complete(struct ocl *o, struct ocl_batch *batch)
     }
     pthread_mutex_unlock(&o->guard.lock);
     // Perhaps it failed because of what it imported.
-    if (failed && batch->num_holds && !(fault.why & HR_WHY_LOST))
+    if (failed && batch->num_externals && !(fault.why & HR_WHY_LOST))
         ocl_import_give_up(o, &fault);
     // Its commands have run: surfaces need not be held during the delivery.
     ocl_import_release(batch);

@@ -134,12 +134,12 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
         o->batch[i].o = o;
     o->wish = wish;
     o->plan.ref = &o->guard.ref;
-    o->origin = e->origin;
+    o->display = e->display;
     ocl_pool_init(&o->pool);
     ocl_pinned_init(&o->pinned);
     snprintf(o->which, sizeof(o->which), "%s", wanted(which));
-    if (o->origin.kind)
-        o->origin.hold(o->origin.ctx);
+    if (o->display.kind)
+        o->display.retain(o->display.ctx);
     if (!(status = hr__guard_start(&o->guard, e, OPEN_NS)))
         fill_caps(e, o);
     return status;

@@ -94,12 +94,13 @@ void ocl_memory_renew(struct ocl *o)
 
 // ---- Slabs -----------------------------------------------------------------
 
-static struct ocl_slab *new_slab(struct hr__engine *e, size_t size, bool apart)
+static struct ocl_slab *new_slab(struct hr__engine *e, size_t size,
+                                 bool own_object)
 {
     const struct ocl *o = ocl_of(e);
     size_t slab = SLAB < o->buffer_bytes ? SLAB : o->buffer_bytes;
     size_t block = ocl_round_size(size, NULL);
-    bool own = apart || block > slab / PER_SLAB;
+    bool own = own_object || block > slab / PER_SLAB;
     int num = own ? 1 : (int)(slab / block);
     struct ocl_slab *s =
         hr__alloc(e->device, sizeof(*s) + (size_t)num * sizeof(s->blocks[0]));
@@ -313,12 +314,12 @@ static struct hr__memory *by_request(struct hr__engine *e, struct ocl_memory *m,
 // ---- For the HAL -----------------------------------------------------------
 
 struct hr__memory *ocl_memory_alloc(struct hr__engine *e, enum hr_memory kind,
-                                    size_t size, bool clears, bool apart,
+                                    size_t size, bool clears, bool own_object,
                                     int64_t deadline)
 {
     struct ocl *o = ocl_of(e);
     size_t most = o->facts.max_alloc < MOST ? (size_t)o->facts.max_alloc : MOST;
-    bool own = apart || kind == HR_MEMORY_PINNED, fresh = false;
+    bool own = own_object || kind == HR_MEMORY_PINNED, fresh = false;
     struct ocl_memory *m = NULL;
     struct ocl_slab *s;
 

@@ -27,7 +27,7 @@ struct ocl_slab {
 };
 
 struct hr__memory *ocl_memory_alloc(struct hr__engine *e, enum hr_memory kind,
-                                    size_t size, bool clears, bool apart,
+                                    size_t size, bool clears, bool own_object,
                                     int64_t deadline);
 void ocl_memory_free(struct hr__engine *e, struct hr__memory *memory);
 void ocl_native(struct hr__engine *e, struct hr_native_device *out);

@@ -144,8 +144,8 @@ static void find_rows(const struct ocl_import *m, struct ocl_copy *c)
 void ocl_import_retain(struct ocl_batch *batch, struct ocl_item *item,
                        const struct hr__payload *in)
 {
-    batch->holds[batch->num_holds] = *in->external;
-    in->external->hold(&batch->holds[batch->num_holds++]);
+    batch->externals[batch->num_externals] = *in->external;
+    in->external->retain(&batch->externals[batch->num_externals++]);
     item->first_copy = batch->num_copies;
     batch->num_copies += ocl_pack_copies(item, item->task->pic, in,
                                          batch->copies + batch->num_copies);
@@ -173,14 +173,14 @@ void ocl_import_arrange(struct ocl_batch *batch, size_t base)
 
 void ocl_import_release(struct ocl_batch *batch)
 {
-    for (int i = 0; i < batch->num_holds; i++)
-        batch->holds[i].let(&batch->holds[i]);
+    for (int i = 0; i < batch->num_externals; i++)
+        batch->externals[i].release(&batch->externals[i]);
     ocl_import_forget(batch);
 }
 
 void ocl_import_forget(struct ocl_batch *batch)
 {
-    batch->num_holds = batch->num_copies = batch->num_acquires = 0;
+    batch->num_externals = batch->num_copies = batch->num_acquires = 0;
 }
 
 static bool copy_rows(struct ocl *o, cl_mem to, const struct ocl_copy *c,

@@ -150,13 +150,13 @@ struct ocl {
     struct ocl_pool pool;
     struct ocl_pinned pinned;
     struct ocl_imports imports;
-    struct hr__origin origin;  // held while the driver may use it
+    struct hr__shared_display display;  // held while the driver may use it
 
     struct ocl_api api;  // below: the driver thread's
     struct ocl_facts facts;
     char which[OCL_TEXT];
     cl_context context;
-    bool knows_display;  // the context, of o->origin
+    bool knows_display;  // the context, of o->display
     cl_command_queue queues[OCL_QUEUES];
     cl_program program;
     cl_kernel kernels[HR__NUM_KERNELS];

@@ -65,7 +65,7 @@ static bool of_adapter(struct ocl *o, const struct ocl_facts *f)
 
     if (!find_entry(o, f->platform_id,
                     "clGetDeviceIDsFromVA_APIMediaAdapterINTEL", &ask) ||
-        ask(f->platform_id, CL_VA_API_DISPLAY_INTEL, o->origin.handle,
+        ask(f->platform_id, CL_VA_API_DISPLAY_INTEL, o->display.handle,
             CL_PREFERRED_DEVICES_FOR_VA_API_INTEL, OCL_MAX_DEVICES, ids, &n))
         return false;
     for (cl_uint i = 0; i < n && i < OCL_MAX_DEVICES; i++)
@@ -75,7 +75,7 @@ static bool of_adapter(struct ocl *o, const struct ocl_facts *f)
 
 void ocl_surface_find(struct ocl *o, struct ocl_facts *facts, int n)
 {
-    if (o->origin.kind != HR__VA_SURFACE ||
+    if (o->display.kind != HR__VA_SURFACE ||
         !o->api.clGetExtensionFunctionAddressForPlatform ||
         !o->api.clEnqueueCopyImageToBuffer)
         return;
@@ -91,7 +91,7 @@ int ocl_surface_properties(const struct ocl *o, cl_context_properties *to)
     if (!o->facts.shares || atomic_load(&o->imports.failed))
         return 0;
     to[0] = CL_CONTEXT_VA_API_DISPLAY_INTEL;
-    to[1] = (cl_context_properties)o->origin.handle;
+    to[1] = (cl_context_properties)o->display.handle;
     to[2] = CL_CONTEXT_INTEROP_USER_SYNC;
     to[3] = CL_TRUE;
     return 4;

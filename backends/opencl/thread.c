@@ -104,9 +104,9 @@ static bool open_again(struct ocl *o, struct ocl_batch *mine,
 
 void ocl_release_display(struct ocl *o)
 {
-    if (o->origin.kind)
-        o->origin.let(o->origin.ctx);
-    o->origin = (struct hr__origin){0};
+    if (o->display.kind)
+        o->display.release(o->display.ctx);
+    o->display = (struct hr__shared_display){0};
 }
 
 // ---- Work ------------------------------------------------------------------

@@ -179,7 +179,7 @@ const struct hr__backend hr__backend_vaapi = {
     .submit = va_submit,
     .cancel = va_cancel,
     .chained = va_chained,
-    .origin = va_share_display,
+    .shared_display = va_share_display,
     .media = true,
     .fingerprint = va_fingerprint,
 };

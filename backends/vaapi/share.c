@@ -16,7 +16,7 @@ static void end_reader(struct va *va, struct va_frame *frame)
     va_wake(va, VA_DRIVER);
 }
 
-static void on_hold(const struct hr__external *external)
+static void on_retain(const struct hr__external *external)
 {
     struct va_frame *frame = external->ctx;
 
@@ -155,8 +155,8 @@ bool va_share(struct va *va, struct va_frame *frame)
                                               .place = (int)(frame -
                                                              va->frames),
                                               .ctx = frame,
-                                              .hold = on_hold,
-                                              .let = on_release,
+                                              .retain = on_retain,
+                                              .release = on_release,
                                               .map = on_map};
     if (!va_place(va, frame->kind, &frame->planes, &layout,
                   &(struct va_fault){0}))

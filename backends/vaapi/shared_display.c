@@ -17,7 +17,7 @@ bool va_may_share(const struct va *va)
            !va->retired && !va->by_host;
 }
 
-static void on_hold(void *ctx)
+static void on_retain(void *ctx)
 {
     struct va *va = ctx;
 
@@ -36,16 +36,16 @@ static void on_release(void *ctx)
     va_unlock(va);
 }
 
-void va_share_display(struct hr__engine *e, struct hr__origin *out)
+void va_share_display(struct hr__engine *e, struct hr__shared_display *out)
 {
     struct va *va = va_of(e);
 
     if (va_may_share(va))
-        *out = (struct hr__origin){.kind = HR__VA_SURFACE,
-                                   .handle = va->display,
-                                   .ctx = va,
-                                   .hold = on_hold,
-                                   .let = on_release};
+        *out = (struct hr__shared_display){.kind = HR__VA_SURFACE,
+                                           .handle = va->display,
+                                           .ctx = va,
+                                           .retain = on_retain,
+                                           .release = on_release};
 }
 
 bool va_retire_display(struct va *va)

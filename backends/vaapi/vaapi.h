@@ -330,7 +330,7 @@ bool va_map_shared(struct va *va, struct va_frame *frame);
 
 // Other drivers may know surfaces, if the next engine imports them.
 bool va_may_share(const struct va *va);
-void va_share_display(struct hr__engine *e, struct hr__origin *out);
+void va_share_display(struct hr__engine *e, struct hr__shared_display *out);
 // On the driver thread. True: another driver has the display, which stays open
 // till va_close_retired(); nothing is shared any more.
 bool va_retire_display(struct va *va);

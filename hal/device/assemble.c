@@ -49,13 +49,13 @@ static struct hr__device *make_device(const struct hr_device_params *params)
 }
 
 // What the memory of the engines in front of e belongs to.
-static void find_origin(struct hr__engine *e)
+static void find_display(struct hr__engine *e)
 {
-    for (int i = e->index; i-- > 0 && !e->origin.kind;) {
+    for (int i = e->index; i-- > 0 && !e->display.kind;) {
         struct hr__engine *front = e->device->engines[i];
 
-        if (front->backend->origin)
-            front->backend->origin(front, &e->origin);
+        if (front->backend->shared_display)
+            front->backend->shared_display(front, &e->display);
     }
 }
 
@@ -77,7 +77,7 @@ static enum hr_status add_engine(struct hr__device *dev,
         return hr__fail(HR_ENOMEM, "device %s: out of memory", b->name);
     }
     memset(e->priv, 0, b->engine_size);
-    find_origin(e);
+    find_display(e);
     hr__meter_engine(e);
     if ((status = b->open(e, which))) {
         hr__engine_close(e);

@@ -102,7 +102,7 @@ void hr__pool_put(struct hr__pool *pool, void *mem);     // NULL is fine
 // memory.c. Memory of the device's first engine that has some. *made = NULL
 // with HR_OK: none has, host memory will do.
 enum hr_status hr__memory_alloc(struct hr__device *dev, enum hr_memory kind,
-                                size_t size, bool clear, bool apart,
+                                size_t size, bool clear, bool own_object,
                                 struct hr__memory **made);
 struct hr__engine *hr__memory_owner(struct hr__device *dev);  // or NULL
 void hr__memory_free(struct hr__memory *memory);              // NULL is fine

@@ -50,7 +50,7 @@ static bool plane_layout(struct plane *p, size_t *size)
 // The memory that params ask for, if it is not the caller's: *heap or *made,
 // and *data of it.
 static enum hr_status get_memory(struct hr__device *dev, enum hr_memory *kind,
-                                 size_t size, bool clear, bool apart,
+                                 size_t size, bool clear, bool own_object,
                                  void **data, void **heap,
                                  struct hr__memory **made)
 {
@@ -59,7 +59,7 @@ static enum hr_status get_memory(struct hr__device *dev, enum hr_memory *kind,
     if (*data)
         return HR_OK;
     if (*kind) {
-        status = hr__memory_alloc(dev, *kind, size, clear, apart, made);
+        status = hr__memory_alloc(dev, *kind, size, clear, own_object, made);
         if (status)
             return status;
         if (*made)

@@ -11,7 +11,7 @@ struct hr__engine *hr__memory_owner(struct hr__device *dev)
 }
 
 enum hr_status hr__memory_alloc(struct hr__device *dev, enum hr_memory kind,
-                                size_t size, bool clear, bool apart,
+                                size_t size, bool clear, bool own_object,
                                 struct hr__memory **made)
 {
     struct hr__engine *e = hr__memory_owner(dev);
@@ -20,7 +20,8 @@ enum hr_status hr__memory_alloc(struct hr__device *dev, enum hr_memory kind,
     *made = NULL;
     if (!e)
         return HR_OK;
-    *made = e->backend->memory_alloc(e, kind, size, clear, apart, deadline);
+    *made = e->backend->memory_alloc(e, kind, size, clear, own_object,
+                                     deadline);
     return *made ? HR_OK : hr_last_status();
 }
 

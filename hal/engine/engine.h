@@ -89,13 +89,13 @@ struct hr__backend {
     void (*buffer_free)(struct hr__engine *e, void *data, size_t size);
     // All or none: memory for images and batches, HR_MEMORY_PINNED or
     // HR_MEMORY_DEVICE. alloc may wait for the device, not beyond the deadline
-    // (hr__now()); NULL with hr__fail(). clear: all zero. apart: a memory
-    // object of its own. free: any thread, no lock held, does not wait; the
+    // (hr__now()); NULL with hr__fail(). clear: all zero.
+    // own_object: a memory object of its own. free: any thread, no lock held, does not wait; the
     // last use of the memory may have been given up. What a hung driver still
     // has is left behind.
     struct hr__memory *(*memory_alloc)(struct hr__engine *e,
                                        enum hr_memory kind, size_t size,
-                                       bool clear, bool apart,
+                                       bool clear, bool own_object,
                                        int64_t deadline);
     void (*memory_free)(struct hr__engine *e, struct hr__memory *memory);
     // As submit, for tasks that are copies of device memory; of at most
@@ -112,7 +112,8 @@ struct hr__backend {
     unsigned (*imports)(struct hr__engine *e);
     // Called when an engine is about to open behind it. Engines close
     // in the order from the last of the chain to the first.
-    void (*origin)(struct hr__engine *e, struct hr__origin *out);
+    void (*shared_display)(struct hr__engine *e,
+                           struct hr__shared_display *out);
     // All engines of the chain are open, and nobody knows the device
     // yet: it chooses how it hands on what it makes. e->description may change
     // here.
@@ -159,10 +160,10 @@ struct hr__engine {
     size_t copy_bytes;               // most of one copy task; open() fills it
     struct hr_device_params params;  // defaults filled in; deadline_ns may be
                                      // longer while the device is tested
-    struct hr__origin origin;        // of the engine in front that has one
-    bool left_behind;                // close() says so: a driver hangs, and has
-                                     // all that it was given
-    void *priv;                      // backend->engine_size bytes, zeroed
+    struct hr__shared_display display;  // of the engine in front that has one
+    bool left_behind;  // close() says so: a driver hangs, and has
+                       // all that it was given
+    void *priv;        // backend->engine_size bytes, zeroed
     struct hr__meter meter;
 };
 

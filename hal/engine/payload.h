@@ -27,7 +27,7 @@ struct hr__payload {
 
 // Memory of one engine that another one reads where it lies. The maker has
 // waited for its own writes before the payload goes on, and does not write
-// again before the payload is released and everybody has let go.
+// again before the payload is released and everybody has released it.
 enum { HR__VA_SURFACE = 1 };  // kinds, as bits
 
 struct hr__external {
@@ -41,12 +41,12 @@ struct hr__external {
     int place;    // at the maker, from 0 on: memory with another id at
                   // the same place means that the one before is gone
     void *ctx;    // the maker's
-    // An engine that reads it by commands holds it while the task is claimed,
-    // and lets go when the last of them has run; also if the task has ended
+    // An engine that reads it by commands retains it while the task is claimed,
+    // and releases it when the last of them has run; also if the task has ended
     // long since, and also after the maker was closed. One whose driver does
-    // not answer never lets go. Any thread, no lock held, does not wait.
-    void (*hold)(const struct hr__external *external);
-    void (*let)(const struct hr__external *external);
+    // not answer never does. Any thread, no lock held, does not wait.
+    void (*retain)(const struct hr__external *external);
+    void (*release)(const struct hr__external *external);
     // Only its maker makes it reachable for the host: gives the payload data
     // and size, and hr__planes that fit. May wait for the maker's
     // driver, not for ever.
@@ -54,15 +54,15 @@ struct hr__external {
 };
 
 // What the memory of an engine belongs to. An engine that opens behind it makes
-// its own objects for that, or does without; it holds the handle before it
-// tells a driver of it, and lets go when no driver has it any more. One whose
-// driver does not answer never lets go, and then the handle stays open.
-struct hr__origin {
+// its own objects for that, or does without; it retains the handle before it
+// tells a driver of it, and releases it when no driver has it any more. One
+// whose driver does not answer never does, and then the handle stays open.
+struct hr__shared_display {
     unsigned kind;  // HR__VA_SURFACE, or 0: there is none
     void *handle;   // the VADisplay: any thread may call its driver
     void *ctx;
-    void (*hold)(void *ctx);  // any thread, no lock held, do not wait
-    void (*let)(void *ctx);
+    void (*retain)(void *ctx);  // any thread, no lock held, do not wait
+    void (*release)(void *ctx);
 };
 
 // What a span that ends in ENTROPY leaves in its payload: one block of memory,

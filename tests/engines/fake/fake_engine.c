@@ -157,12 +157,12 @@ static void fake_submit(struct hr__engine *e, struct hr__task *list)
 
 static struct hr__memory *fake_memory_alloc(struct hr__engine *e,
                                             enum hr_memory kind, size_t size,
-                                            bool clear, bool apart,
+                                            bool clear, bool own_object,
                                             int64_t deadline)
 {
     const struct fake *f = e->priv;
 
-    (void)apart;
+    (void)own_object;
     (void)deadline;
     if (!f->s.memory_fails)
         return fake_memory(e, kind, size, clear);
