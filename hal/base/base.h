@@ -15,6 +15,8 @@ struct hr__device_head {
 int64_t hr__deadline(int64_t timeout_ns);  // now + timeout; < 0: never
 bool hr__on_library_thread(void);
 bool hr__is_library_thread(pid_t tid);  // of this process
+// fork.c: differs between a process and its children, once it was asked.
+unsigned hr__forks(void);
 
 // Set by tests: 1 = the next allocation or thread start fails, 2 = the one
 // after it, ...; 0 = none. Each failure is passed on as HR_ENOMEM.

@@ -1,8 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose driver it is after a fork.
+// Whose devices and drivers they are after a fork.
+#include <pthread.h>
 #include <unistd.h>
 
 #include "hal/base/base.h"
+
+static _Atomic unsigned forks;
+
+static void in_child(void)
+{
+    atomic_fetch_add(&forks, 1);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+}
+
+// Not getpid(): that enters the kernel, and this is asked several times per
+// sample.
+unsigned hr__forks(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, watch_forks);
+    return atomic_load_explicit(&forks, memory_order_relaxed);
+}
 
 enum hr_status hr__fork_check(_Atomic pid_t *user, bool use, const char *what)
 {

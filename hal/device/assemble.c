@@ -3,7 +3,6 @@
 // core's part (budget, pool, graph, threads) around it.
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "hal/device/device.h"
 
@@ -36,7 +35,7 @@ static struct hr__device *make_device(const struct hr_device_params *params)
         p->deadline_ns = MOST_DEADLINE;
     hr__limits_default(&p->limits, &p->limits);
     atomic_init(&dev->refs, 1);
-    dev->pid = getpid();
+    dev->forks = hr__forks();
     dev->waiting_tail = &dev->waiting;
     hr__graph_init();
     pthread_mutex_init(&dev->lock, NULL);

@@ -13,8 +13,6 @@
 #ifndef HR__DEVICE_H
 #define HR__DEVICE_H
 
-#include <unistd.h>
-
 #include "hal/facts/facts.h"
 #include "hal/shape/shape.h"
 #include "hal/trace/trace.h"
@@ -127,8 +125,8 @@ struct hr__device {
     };
     atomic_int refs;  // handles + jobs + images + batches
     struct hr__device *next_orphan;
-    pid_t pid;
-    bool opened;  // the user has had it
+    unsigned forks;  // hr__forks() of the process that opened it
+    bool opened;     // the user has had it
     int num_engines;
     struct hr__engine *engines[HR__MAX_ENGINES];
     char name[128], description[512];  // of a chain of several
@@ -183,7 +181,7 @@ bool hr__all_software(const struct hr__backend *b);
 
 static inline bool hr__device_forked(const struct hr__device *dev)
 {
-    return dev->pid != getpid();
+    return dev->forks != hr__forks();
 }
 static inline struct hr__engine *hr__host(const struct hr__device *dev)
 {

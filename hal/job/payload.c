@@ -121,6 +121,8 @@ void hr__payloads_free(struct hr__work *work, struct hr__payload *payloads,
     for (int i = 0; i < n; i++) {
         struct hr__payload *p = &payloads[i];
 
+        if (!p->owner)
+            continue;  // there is none, as in most places
         if (p->release)
             p->release(p);
         else if (p->data && p->owner->backend->buffer_alloc)
