@@ -77,6 +77,8 @@ struct fault_control {
     void (*counts)(struct fault_counts *out);
     // Lets all go on that wait, and waits until they have.
     void (*release)(void);
+    // Lets the one go that has waited longest, if there is one.
+    void (*release_one)(void);
     void (*mark_thread)(void);
     // The device says that it has memory of its own.
     void (*discrete)(bool on);

@@ -21,9 +21,9 @@ static struct {
     struct fault_rule rules[FAULT_RULES];
     int num_rules;
     struct fault_counts counts;
-    int launches;         // since the last callback was set
-    unsigned generation;  // of those that wait
-    unsigned gone;        // that waited
+    int launches;              // since the last callback was set
+    unsigned waiters, served;  // so far; they are let go in order
+    unsigned gone;             // that waited
     bool discrete;
     const void *objects[MAX_OBJECTS];
 } f = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -62,10 +62,10 @@ static const struct fault_rule *find_rule(enum fault_entry entry)
 // f.lock
 static void hang(void)
 {
-    unsigned generation = f.generation;
+    unsigned number = f.waiters++;
 
     f.counts.hung++;
-    while (generation == f.generation)
+    while ((int)(number - f.served) >= 0)
         pthread_cond_wait(&f.changed, &f.lock);
     f.counts.hung--;
     f.gone++;
@@ -237,12 +237,27 @@ static void release(void)
     unsigned all;
 
     pthread_mutex_lock(&f.lock);
-    f.generation++;
+    f.served = f.waiters;
     pthread_cond_broadcast(&f.changed);
     // Those that hang now; they may hang again before we look.
     all = f.gone + (unsigned)f.counts.hung;
     while ((int)(f.gone - all) < 0)
         pthread_cond_wait(&f.changed, &f.lock);
+    pthread_mutex_unlock(&f.lock);
+}
+
+static void release_one(void)
+{
+    unsigned gone;
+
+    pthread_mutex_lock(&f.lock);
+    gone = f.gone;
+    if (f.served != f.waiters) {
+        f.served++;
+        pthread_cond_broadcast(&f.changed);
+        while (gone == f.gone)
+            pthread_cond_wait(&f.changed, &f.lock);
+    }
     pthread_mutex_unlock(&f.lock);
 }
 
@@ -273,6 +288,7 @@ EXPORT void fault_control(struct fault_control *out)
     *out = (struct fault_control){.set = set,
                                   .counts = counts,
                                   .release = release,
+                                  .release_one = release_one,
                                   .mark_thread = mark_thread,
                                   .discrete = discrete,
                                   .sharing = fault_sharing};

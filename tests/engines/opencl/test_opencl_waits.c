@@ -114,6 +114,56 @@ static void slow_device(void)
     free(b.data);
 }
 
+// Three batches are at the device, which ends one after the other: each in the
+// time that it has, the last one later than that after it was sent.
+static void batches_in_turn(void)
+{
+    const int64_t each = 500 * TEST_MS, deadline = 1200 * TEST_MS;
+    struct fault_rule late = {FAULT_clSetEventCallback, 1, 0, FAULT_LATE, 0};
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(96, 64, &seed);
+    int live = faults_settled(), n = 0;
+    hr_batch out[OCL_BATCHES];
+    hr_job jobs[OCL_BATCHES];
+    struct hr_stats stats;
+    unsigned why = 0;
+    hr_device dev;
+
+    snprintf(faults.label, sizeof(faults.label), "batches in turn");
+    faults_calm();
+    dev = faults_open(deadline);
+    CHECK(dev != NULL, "%s", hr_last_error());
+    if (!dev)
+        return;
+    faults.ctl.set(&late, 1);
+    for (int i = 0; i < OCL_BATCHES; i++) {
+        out[i] = make_batch(dev, OCL_BATCH);
+        jobs[i] = submit(dev, out[i], &b, OCL_BATCH,
+                         hr_job_params(.strict = true, .wait_for_room = true));
+        // One batch each.
+        for (int k = 0; k < 6000 && faults_now().hung <= i; k++)
+            test_sleep(TEST_MS / 10);
+    }
+    CHECK(faults_now().hung == OCL_BATCHES, "%d wait", faults_now().hung);
+    for (int i = 0; i < OCL_BATCHES; i++) {
+        test_sleep(each);
+        faults.ctl.release_one();
+    }
+    faults_calm();
+    faults.ctl.release();
+    for (int i = 0; i < OCL_BATCHES; i++)
+        n += made(jobs[i], &why);
+    CHECK(n == OCL_BATCHES * OCL_BATCH && !why, "%d on the device, why %#x", n,
+          why);
+    hr_device_stats(dev, &stats);
+    CHECK(!stats.abandoned, "%d given up", (int)stats.abandoned);
+    for (int i = 0; i < OCL_BATCHES; i++)
+        hr_batch_destroy(&out[i]);
+    hr_device_close(&dev);
+    faults_check_objects(live);
+    free(b.data);
+}
+
 // ---- A new program ---------------------------------------------------------
 
 // A device whose driver completes its program, and does not come to an end
@@ -287,9 +337,9 @@ static void log_without_locks(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(slow_device),       TEST_CASE(strict_waits),
-        TEST_CASE(timed_leaves),      TEST_CASE(no_strikes),
-        TEST_CASE(log_without_locks),
+        TEST_CASE(slow_device),  TEST_CASE(batches_in_turn),
+        TEST_CASE(strict_waits), TEST_CASE(timed_leaves),
+        TEST_CASE(no_strikes),   TEST_CASE(log_without_locks),
     };
 
     return faults_main("opencl waits", HR_FAULT_LIBRARY, cases,
