@@ -155,37 +155,7 @@ class Check:
             else:
                 self.table(node, *self.numbers_of_chart(item))
 
-    def spans(self, item, node):
-        """One rectangle each, all by one scale, a row for each lane."""
-        what = "timeline " + item["title"]
-        rects = [r.attributes for r in node.all("rect")
-                 if r.attributes.get("class") != "lane"]
-        self.same(what + ", spans", len(rects), len(item["spans"]))
-        self.same(what + ", lanes", len(list(node.all("rect", **{
-            "class": "lane"}))), len(item["lanes"]))
-        starts = [s[2] for s in item["spans"]]
-        places = [float(r["x"]) for r in rects]
-        first, last = starts.index(min(starts)), starts.index(max(starts))
-        scale = (places[last] - places[first]) / \
-            ((starts[last] - starts[first]) or 1)
-        lanes = {}
-        for rect, span, place in zip(rects, item["spans"], places):
-            want = places[first] + (span[2] - starts[first]) * scale
-            self.same(what + ", begin", abs(place - want) < .1, True)
-            self.same(what + ", length", abs(float(rect["width"]) -
-                      max(.75, (span[3] - span[2]) * scale)) < .1, True)
-            lanes.setdefault(span[0], float(rect["y"]))
-            self.same(what + ", lane", float(rect["y"]), lanes[span[0]])
-        order = [lanes[i] for i in sorted(lanes)]
-        self.same(what + ", lanes", order, sorted(set(order)))
-
     def drawings(self):
-        lines = [i for i in self.data["items"] if i["is"] == "timeline"
-                 and i["spans"]]
-        nodes = [n for n in self.page.all("svg")]
-        self.same("timelines", len(nodes), len(lines))
-        for node, item in zip(nodes, lines):
-            self.spans(item, node)
         want = [(p["caption"], p["src"], str(p["w"]), str(p["h"]))
                 for i in self.data["items"] if i["is"] == "pictures"
                 for p in i["list"] if p.get("src")]

@@ -220,7 +220,6 @@ static void drop(struct profile *p, int backend)
         n++;
     }
     p->num_configs = n;
-    free(p->watch[backend].spans);
     for (int b = backend; b < last; b++) {
         p->opt.backends[b] = p->opt.backends[b + 1];
         p->watch[b] = p->watch[b + 1];

@@ -334,8 +334,6 @@ static void finish(struct profile *p)
     for (int i = 0; i < p->num_losses; i++)
         if (p->losses[i].backend < 0)
             free(p->losses[i].name);
-    for (int b = 0; b < PROFILE_BACKENDS; b++)
-        free(p->watch[b].spans);
     json_decref(p->events);
     if (p->trace_fd >= 0)
         close(p->trace_fd);

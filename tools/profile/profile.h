@@ -10,7 +10,7 @@
 //   eager.c    one op at a time
 //   entropy.c  what entropy decoding alone takes
 //   process.c  starting children and talking to them
-//   trace.c    what a trace tells: overlap, queue, a timeline
+//   trace.c    what a trace tells: overlap, queue
 //   summary.c  medians of all of it, the case for the advice
 //   advice.c   quantiles, how many threads, one sentence; pure
 //   print.c    table and JSON
@@ -39,8 +39,7 @@ enum {
     PROFILE_THREADS = 16,
     PROFILE_ROUNDS = 3,
     PROFILE_CONFIGS = PROFILE_BACKENDS * (PROFILE_THREADS + 4),
-    PROFILE_SPANS = 3000,  // of a timeline
-    PROFILE_LATE = 128,    // bytes of profile_late_text()
+    PROFILE_LATE = 128,  // bytes of profile_late_text()
 };
 
 enum profile_mode {
@@ -135,11 +134,6 @@ struct profile_part {
     double share;        // of all parts of that engine
     bool device;         // the device's own time
 };
-struct profile_lane_span {
-    int lane;
-    char name[32];
-    double begin_ms, end_ms;
-};
 struct profile_watch {
     bool valid;
     struct profile_part parts[4 * HR_NUM_PARTS];
@@ -153,10 +147,6 @@ struct profile_watch {
     double empty;      // share of the time with none
     double wait_submit, wait_results;  // shares of the time
     double rate;
-    char lanes[24][48];
-    int num_lanes;
-    struct profile_lane_span *spans;
-    int num_spans;
 };
 
 // A backend of which a process died, or did not answer.
@@ -346,7 +336,7 @@ void profile_advise(const struct profile_case *c, struct profile_advice *out);
 
 // Fills watch from a trace's file, window in seconds of CLOCK_MONOTONIC; adds
 // its events to p->events. False: a message was printed.
-bool profile_read_trace(struct profile *p, struct profile_config *c,
+bool profile_read_trace(struct profile *p, const struct profile_config *c,
                         struct profile_watch *w, const char *path, double from,
                         double to);
 // Share of the device's time (queues: kind 0 .. 7) in which another queue or

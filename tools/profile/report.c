@@ -279,22 +279,6 @@ static void facts(struct profile *p, struct report *r)
             100 * entropy);
 }
 
-static void timeline(struct profile *p, struct report *r, int b)
-{
-    const struct profile_watch *w = &p->watch[b];
-    char title[128];
-
-    if (!w->num_spans)
-        return;
-    snprintf(title, sizeof(title), "A few batches on %s", p->opt.backends[b]);
-    report_timeline(r, title, NULL);
-    for (int i = 0; i < w->num_lanes; i++)
-        report_lane(r, w->lanes[i]);
-    for (int i = 0; i < w->num_spans; i++)
-        report_span(r, w->spans[i].lane, w->spans[i].name, w->spans[i].begin_ms,
-                    w->spans[i].end_ms, NULL);
-}
-
 bool profile_report(struct profile *p)
 {
     struct report *r;
@@ -314,9 +298,6 @@ bool profile_report(struct profile *p)
     report_section(r, "Where the time goes", NULL);
     profile_chart_parts(p, r);
     facts(p, r);
-    report_section(r, "Timeline", "From the watched run of each backend.");
-    for (int b = 0; b < p->opt.num_backends; b++)
-        timeline(p, r, b);
     ok = report_write(r, p->opt.report);
     if (!ok)
         tools_warn("%s: cannot be written: %s", p->opt.report, strerror(errno));

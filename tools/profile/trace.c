@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#define _GNU_SOURCE  // strverscmp
 // What the trace of a watched run tells besides its sums. It is read from the
 // file that hr_trace_write() made, as any other program would.
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "profile.h"
 #include "tools/common/tools.h"
 
-enum { FIRST_ROW = 1 << 30, SHOWN_BATCHES = 4 };
+enum { FIRST_ROW = 1 << 30 };
 
 struct reader {
-    struct profile_watch *w;
     double from, to;  // microseconds
-    double show_to;   // of the timeline
     struct profile_interval *intervals;
     size_t num;
-    long long tids[24];    // of the lanes
     double jobs_at, jobs;  // counter: since when, how many
     double area, empty;    // of the counter
 };
@@ -54,40 +49,11 @@ static bool is_work(const char *name)
     return true;
 }
 
-static int lane_of(struct reader *r, long long tid)
-{
-    for (int i = 0; i < r->w->num_lanes; i++)
-        if (r->tids[i] == tid)
-            return i;
-    if (r->w->num_lanes == 24)
-        return -1;
-    r->tids[r->w->num_lanes] = tid;
-    snprintf(r->w->lanes[r->w->num_lanes], 48, "thread %lld", tid);
-    return r->w->num_lanes++;
-}
-
-static void show(struct reader *r, const json_t *e, double begin, double end)
-{
-    struct profile_lane_span *s;
-    const char *name = text(e, "name");
-    int lane;
-
-    if (end < r->from || begin > r->show_to || !strcmp(name, "callback") ||
-        r->w->num_spans == PROFILE_SPANS || (lane = lane_of(r, tid_of(e))) < 0)
-        return;
-    s = &r->w->spans[r->w->num_spans++];
-    s->lane = lane;
-    snprintf(s->name, sizeof(s->name), "%s", name);
-    s->begin_ms = (begin > r->from ? begin - r->from : 0) / 1000;
-    s->end_ms = ((end < r->show_to ? end : r->show_to) - r->from) / 1000;
-}
-
 static void read_span(struct reader *r, const json_t *e)
 {
     bool device = !strcmp(text(e, "cat"), "device");
     double begin = number(e, "ts"), end = begin + number(e, "dur");
 
-    show(r, e, begin, end);
     begin = begin > r->from ? begin : r->from;
     end = end < r->to ? end : r->to;
     if (begin >= end || (!device && !is_work(text(e, "name"))))
@@ -119,42 +85,6 @@ static void read_counter(struct reader *r, const json_t *e)
 }
 
 // ---- All of it -------------------------------------------------------------
-
-static void name_lanes(struct reader *r, const json_t *events)
-{
-    for (size_t i = 0; i < json_array_size(events); i++) {
-        const json_t *e = json_array_get(events, i);
-
-        if (strcmp(text(e, "name"), "thread_name"))
-            continue;
-        for (int k = 0; k < r->w->num_lanes; k++)
-            if (r->tids[k] == tid_of(e))
-                snprintf(r->w->lanes[k], sizeof(r->w->lanes[k]), "%s",
-                         text(json_object_get(e, "args"), "name"));
-    }
-}
-
-// By name, and "worker 2" before "worker 10": the order in which threads came
-// first says nothing.
-static void sort_lanes(struct profile_watch *w)
-{
-    int to[24];  // new place of each
-    char names[24][48];
-
-    memcpy(names, w->lanes, sizeof(names));
-    for (int i = 0; i < w->num_lanes; i++) {
-        to[i] = 0;
-        for (int k = 0; k < w->num_lanes; k++) {
-            int order = strverscmp(names[k], names[i]);
-
-            to[i] += order < 0 || (!order && k < i);
-        }
-    }
-    for (int i = 0; i < w->num_lanes; i++)
-        memcpy(w->lanes[to[i]], names[i], sizeof(names[i]));
-    for (int i = 0; i < w->num_spans; i++)
-        w->spans[i].lane = to[w->spans[i].lane];
-}
 
 // Each process by what it measured.
 static void name_process(const struct profile *p,
@@ -190,8 +120,7 @@ static bool read_events(struct reader *r, const json_t *events)
     size_t n = json_array_size(events);
 
     r->intervals = calloc(n + 1, sizeof(*r->intervals));
-    r->w->spans = calloc(PROFILE_SPANS, sizeof(*r->w->spans));
-    if (!r->intervals || !r->w->spans)
+    if (!r->intervals)
         return false;
     for (size_t i = 0; i < n; i++) {
         const json_t *e = json_array_get(events, i);
@@ -203,17 +132,14 @@ static bool read_events(struct reader *r, const json_t *events)
             read_counter(r, e);
     }
     advance(r, r->to);
-    name_lanes(r, events);
-    sort_lanes(r->w);
     return true;
 }
 
-bool profile_read_trace(struct profile *p, struct profile_config *c,
+bool profile_read_trace(struct profile *p, const struct profile_config *c,
                         struct profile_watch *w, const char *path, double from,
                         double to)
 {
-    struct reader r = {.w = w, .from = from * 1e6, .to = to * 1e6};
-    const struct profile_sample *s = &c->rounds[0];
+    struct reader r = {.from = from * 1e6, .to = to * 1e6};
     json_error_t error;
     json_t *trace = json_load_file(path, 0, &error), *events;
     bool ok;
@@ -223,10 +149,6 @@ bool profile_read_trace(struct profile *p, struct profile_config *c,
         return false;
     }
     events = json_object_get(trace, "traceEvents");
-    r.show_to = r.from + (r.to - r.from) * SHOWN_BATCHES /
-                             (double)(s->batches > SHOWN_BATCHES
-                                          ? s->batches
-                                          : SHOWN_BATCHES);
     ok = read_events(&r, events);
     if (ok) {
         w->overlap = profile_overlap(r.intervals, r.num);

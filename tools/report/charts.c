@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <math.h>
 #include <string.h>
 
 #include "parts.h"
@@ -108,72 +107,4 @@ void report_points(struct report *r, const char *name, const double *x,
         report_append(r, point, report_number(y[i]));
         report_append(r, list, point);
     }
-}
-
-// ---- Timelines -------------------------------------------------------------
-
-void report_timeline(struct report *r, const char *title, const char *text)
-{
-    json_t *item;
-
-    if (!r)
-        return;
-    item = report_item(r, "timeline");
-    report_set(r, item, "title", manifest_text(title));
-    report_set(r, item, "text", report_or_null(text));
-    report_set(r, item, "lanes", json_array());
-    report_set(r, item, "names", json_array());
-    report_set(r, item, "spans", json_array());
-    r->spans = 0;
-}
-
-int report_lane(struct report *r, const char *name)
-{
-    json_t *lanes;
-
-    if (!r)
-        return 0;
-    lanes = json_object_get(r->last, "lanes");
-    report_append(r, lanes, manifest_text(name));
-    return (int)json_array_size(lanes) - 1;
-}
-
-// Each name is kept once; there are few.
-static size_t name_index(struct report *r, const char *name)
-{
-    json_t *names = json_object_get(r->last, "names");
-    json_t *text = manifest_text(name);
-    size_t i, n = json_array_size(names);
-
-    for (i = 0; i < n; i++)
-        if (json_equal(json_array_get(names, i), text))
-            break;
-    if (i < n)
-        json_decref(text);
-    else
-        report_append(r, names, text);
-    return i;
-}
-
-void report_span(struct report *r, int lane, const char *name, double begin_ms,
-                 double end_ms, const char *remark)
-{
-    json_t *span;
-
-    if (!r)
-        return;
-    if (r->spans++ >= REPORT_MAX_SPANS) {
-        report_set(r, r->last, "dropped",
-                   json_integer((json_int_t)(r->spans - REPORT_MAX_SPANS)));
-        return;
-    }
-    span = json_array();
-    report_append(r, span, json_integer(lane));
-    report_append(r, span, json_integer((json_int_t)name_index(r, name)));
-    // Nanoseconds are more than a page can show.
-    report_append(r, span, report_number(floor(begin_ms * 1e4) / 1e4));
-    report_append(r, span, report_number(ceil(end_ms * 1e4) / 1e4));
-    if (remark)
-        report_append(r, span, manifest_text(remark));
-    report_append(r, json_object_get(r->last, "spans"), span);
 }

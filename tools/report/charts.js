@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Charts and timelines of the page. In one function with report.js, before it.
+// Charts of the page. In one function with report.js, before it.
 "use strict";
 
 // ---- Charts ----------------------------------------------------------------
@@ -25,10 +25,15 @@ function chartTable(item) {
         item.title);
 }
 
+function inkOf(item, i) {
+    const s = item.series[i], many = isLying(item) && item.series.length > 1;
+
+    return color(s.tone || (many ? part(s.name) : series(i)));
+}
+
 function datasets(item) {
     return item.series.map((s, i) => {
-        const many = item.kind === "rows" && item.series.length > 1;
-        const ink = color(s.tone || (many ? part(s.name) : series(i)));
+        const ink = inkOf(item, i);
         if (item.kind === "lines")
             return { label: s.name, borderColor: ink, backgroundColor: ink,
                      borderWidth: 2, pointRadius: 3, tension: 0,
@@ -312,9 +317,7 @@ function missingSeries(chart, all, item, i) {
         // Lines cross; the last one drawn is what is seen.
         const inks = item.kind === "lines"
             ? item.series.map((_, n) => color(series(n)))
-            : [s.groups ? color(series(s.groups[k])) :
-               color(s.tone || (isLying(item) && item.series.length > 1
-                                ? part(s.name) : series(i)))];
+            : [s.groups ? color(series(s.groups[k])) : inkOf(item, i)];
         if (!place.small &&
             !isInked(chart, all, place.x, place.y, inks.map(rgb)))
             return "element " + k + " is not in its colour";
@@ -329,6 +332,9 @@ function missing(entry) {
         return "no picture";
     if (!item.series.length)
         return "no series";
+    if (new Set(item.series.map((s, i) => inkOf(item, i))).size <
+        item.series.length)
+        return "two series have one colour";
     const all = chart.ctx.getImageData(0, 0, canvas.width, canvas.height);
     for (let i = 0; i < item.series.length; i++) {
         const lack = missingSeries(chart, all, item, i);
@@ -337,77 +343,4 @@ function missing(entry) {
             return item.series[i].name + ": " + lack;
     }
     return "";
-}
-
-// ---- Timelines -------------------------------------------------------------
-
-function ticks(span) {
-    const step = Math.pow(10, Math.floor(Math.log10(span / 5 || 1)));
-    return [1, 2, 5, 10].map((k) => k * step).find((s) => span / s <= 10);
-}
-
-function spanRect(item, s, scale, begin, left, lane) {
-    const width = Math.max(.75, (s[3] - s[2]) * scale);
-    const rect = svg("rect", {
-        x: left + (s[2] - begin) * scale, y: 26 + s[0] * lane + 3,
-        width, height: lane - 6, rx: width > 6 ? 2 : 0,
-        style: "fill:var(--" + part(item.names[s[1]]) + ")" });
-    const title = svg("title");
-
-    title.textContent = item.names[s[1]] + ": " +
-        number(s[3] - s[2], 3, " ms") + " from " + number(s[2], 3, " ms") +
-        (s[4] ? ", " + s[4] : "");
-    rect.append(title);
-    return rect;
-}
-
-function timelineDrawing(item) {
-    const begin = item.spans.reduce((m, s) => Math.min(m, s[2]), Infinity);
-    const end = item.spans.reduce((m, s) => Math.max(m, s[3]), -Infinity);
-    const span = end > begin ? end - begin : 1;
-    const left = 16 + 7.2 * item.lanes.reduce(
-        (m, n) => Math.max(m, Math.min(n.length, 24)), 4);
-    const width = 980, right = 28, lane = 26;
-    const scale = (width - left - right) / span;
-    const height = 30 + lane * item.lanes.length;
-    const out = svg("svg", { viewBox: `0 0 ${width} ${height}`, width,
-                             height, role: "img",
-                             "aria-label": item.title });
-
-    item.lanes.forEach((name, i) => {
-        const text = svg("text", { x: 0, y: 26 + i * lane + 17 });
-        text.textContent = short(name, 24);
-        out.append(text, svg("rect", { class: "lane", x: left, rx: 2,
-            y: 26 + i * lane + 2, width: width - left - right,
-            height: lane - 4 }));
-    });
-    const step = ticks(span);
-    for (let t = 0; t <= span * 1.0001; t += step) {
-        const x = left + t * scale;
-        const text = svg("text", { x, y: 14, "text-anchor": "middle" });
-        text.textContent = number(t, step < 1 ? 1 : 0, " ms");
-        out.append(svg("line", { class: "tick", x1: x, x2: x, y1: 20,
-                                 y2: height }), text);
-    }
-    item.spans.forEach((s) =>
-        out.append(spanRect(item, s, scale, begin, left, lane)));
-    return out;
-}
-
-function timeline(item) {
-    const b = box(item.title, item.text);
-
-    if (!item.spans.length) {
-        b.append(el("p", {}, "Nothing was recorded."));
-        return b;
-    }
-    b.append(scroll(item.title, timelineDrawing(item)),
-             el("div", { class: "legend" }, ...item.names.map((n) =>
-                 el("span", {}, el("i", { style: "background:var(--" +
-                                          part(n) + ")" }), n))));
-    if (item.dropped)
-        b.append(el("p", {}, number(item.dropped, 0) +
-                             " more spans are left out."));
-    made.timelines++;
-    return b;
 }

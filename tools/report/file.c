@@ -12,7 +12,7 @@
 #include "tools/common/out_file.h"
 #include "tools/common/tools.h"
 
-// What page and charts (200 kB), tables and timelines may need is kept free.
+// What page and charts (200 kB), tables may need is kept free.
 enum { MAX_IMAGE_BYTES = REPORT_MAX_BYTES - 600000 };
 
 // ---- Pictures --------------------------------------------------------------

@@ -2,7 +2,7 @@
 // Private to tools/report/:
 //
 //   report.c  head, text, tables
-//   charts.c  charts, timelines
+//   charts.c  charts
 //   file.c    pictures, the file
 //   page.html, report.css, report.js, charts.js   the page
 #ifndef HEADRACE_TOOLS_REPORT_PARTS_H
@@ -16,7 +16,6 @@ struct report {
     json_t *root, *facts, *items;
     json_t *last;        // the item that is being filled
     int num_columns;     // of the last table
-    size_t spans;        // in all timelines
     size_t image_bytes;  // of all pictures, as text
     bool failed;         // memory ran short
 };

@@ -15,10 +15,10 @@
 //   report_free(&r);
 //
 // Everything goes to the end of what is there: cells to the last table, series
-// to the last chart, spans to the last timeline, pictures to the last row of
-// pictures. All but report_new() take NULL. Memory that runs short is noticed
-// by report_write() only: ENOMEM. Text may be any bytes: names of files are
-// hostile input, in the page they are text and nothing else.
+// to the last chart, pictures to the last row of pictures. All but report_new()
+// take NULL. Memory that runs short is noticed by report_write() only: ENOMEM.
+// Text may be any bytes: names of files are hostile input, in the page they are
+// text and nothing else.
 //
 // Charts are drawn by Chart.js, which the build takes from the system
 // (Debian: libjs-chart.js) and puts into the file with its licence. A build
@@ -27,8 +27,8 @@
 // How a script knows that a page came up whole: <html data-selfcheck="ok">;
 // anything else it says is what went wrong. Of a chart that means that each
 // value has an element, where it lies on the axes and in the colour of its
-// series. data-charts, data-tables, data-images and data-timelines count what
-// was drawn, data-width is how wide.
+// series. data-charts, data-tables and data-images count what was drawn,
+// data-width is how wide.
 //
 // Threads: one report belongs to one thread.
 #ifndef HEADRACE_TOOLS_REPORT_H
@@ -130,16 +130,6 @@ void report_series_range(struct report *r, const double *low,
 // For REPORT_LINES.
 void report_points(struct report *r, const char *name, const double *x,
                    const double *y, int num);
-
-// ---- Timelines -------------------------------------------------------------
-
-// Spans on lanes over a common time axis. Spans with equal names have one
-// colour. Beyond REPORT_MAX_SPANS they are left out, and the page says so.
-enum { REPORT_MAX_SPANS = 4000 };
-void report_timeline(struct report *r, const char *title, const char *text);
-int report_lane(struct report *r, const char *name);  // its index, from 0
-void report_span(struct report *r, int lane, const char *name, double begin_ms,
-                 double end_ms, const char *remark);  // remark may be NULL
 
 // ---- Pictures --------------------------------------------------------------
 

@@ -5,7 +5,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const page = document.getElementById("page");
 const root = document.documentElement;
 const hasCharts = typeof Chart !== "undefined";
-const made = { charts: 0, tables: 0, images: 0, timelines: 0 };
+const made = { charts: 0, tables: 0, images: 0 };
 const charts = [];      // { item, canvas, chart }
 const images = [];
 const errors = [];
@@ -23,16 +23,6 @@ function el(name, attributes, ...children) {
     return e;
 }
 
-const SVG = "http://www.w3.org/2000/svg";
-function svg(name, attributes, ...children) {
-    const e = document.createElementNS(SVG, name);
-
-    for (const [key, value] of Object.entries(attributes || {}))
-        e.setAttribute(key, value);
-    e.append(...children);
-    return e;
-}
-
 function color(name) {
     return getComputedStyle(root).getPropertyValue("--" + name).trim();
 }
@@ -41,16 +31,9 @@ const COLORS = 18;      // --s0 .. of report.css
 const series = (i) => "s" + (i % COLORS);
 
 // Parts of something have one colour in all drawings, and no other part has
-// it as long as there are colours; waiting is grey, each kind another one.
-const parts = [], waits = [];
+// it as long as there are colours.
+const parts = [];
 function part(name) {
-    if (name === "idle")
-        return "idle";
-    if (/^wait/.test(name)) {
-        if (!waits.includes(name))
-            waits.push(name);
-        return "w" + waits.indexOf(name) % 2;
-    }
     if (!parts.includes(name))
         parts.push(name);
     return series(parts.indexOf(name));
@@ -229,7 +212,7 @@ const makers = {
         b.append(table(i.columns, i.cells, i.tones, i.caption));
         return b;
     },
-    chart, timeline, pictures,
+    chart, pictures,
 };
 
 function body() {
