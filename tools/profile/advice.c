@@ -67,32 +67,23 @@ int profile_threads_enough(const int *threads, const double *rates, int n,
 
 const char *profile_largest_part(const struct profile_watch *w, double *share)
 {
-    bool cut = w->entropy > 0.5;
-    double sum = 0, entropy = 0, largest = 0;
-    const char *name = NULL;
+    const struct profile_part *largest = NULL;
+    double sum = 0;
 
     for (int i = 0; i < w->num_parts; i++) {
         const struct profile_part *part = &w->parts[i];
-        double ms = part->ms_per_1000;
 
         if (part->device)
             continue;
-        sum += ms;
-        if (!strcmp(part->name, "entropy")) {
-            entropy += ms;
-        } else if (!strcmp(part->name, "decode") && cut) {
-            entropy += ms * w->entropy;
-        } else if (ms > largest) {
-            largest = ms;
-            name = part->name;
-        }
+        sum += part->ms_per_1000;
+        if (!largest || part->ms_per_1000 > largest->ms_per_1000)
+            largest = part;
     }
-    if (entropy > largest) {
-        largest = entropy;
-        name = "entropy decoding";
-    }
-    *share = sum > 0 ? largest / sum : 0;
-    return name;
+    *share = sum > 0 ? largest->ms_per_1000 / sum : 0;
+    if (sum <= 0)
+        return NULL;
+    return strcmp(largest->name, "entropy") ? largest->name
+                                            : "entropy decoding";
 }
 
 void profile_enough_text(const char *backend, int threads, bool measured,

@@ -113,16 +113,6 @@ static void find_bars(const struct profile *p, struct bars *bars)
         }
 }
 
-// Of a part that decodes in one go on the host: what entropy decoding takes of
-// it, as the headline has it.
-static double entropy_of(const struct profile_watch *w,
-                         const struct profile_part *part)
-{
-    return !strcmp(part->name, "decode") && !part->device && w->entropy > 0
-               ? w->entropy * part->ms_per_1000
-               : 0;
-}
-
 // ms per 1000 pictures of a part, per bar; their sum.
 static double part_values(const struct profile *p, const struct bars *bars,
                           const char *name, double *values)
@@ -131,13 +121,9 @@ static double part_values(const struct profile *p, const struct bars *bars,
 
     for (int b = 0; b < p->opt.num_backends; b++)
         for (int i = 0; i < p->watch[b].num_parts; i++) {
-            const struct profile_watch *w = &p->watch[b];
-            const struct profile_part *at = &w->parts[i];
+            const struct profile_part *at = &p->watch[b].parts[i];
             double ms = !strcmp(name, at->name) ? at->ms_per_1000 : 0;
 
-            ms -= ms > 0 ? entropy_of(w, at) : 0;
-            if (!strcmp(name, "entropy"))
-                ms += entropy_of(w, at);
             values[bars->of[b][at->device]] += ms;
             sum += ms;
         }
@@ -156,9 +142,7 @@ void profile_chart_parts(const struct profile *p, struct report *r)
                         .kind = REPORT_ROWS,
                         .title = "Where the time goes",
                         .text = "Time by the clock; what runs side by side is "
-                                "added up. Where the CPU decodes in one go, "
-                                "entropy is estimated, by its share with "
-                                "libjpeg alone; decode is the rest.",
+                                "added up.",
                         .y_title = "ms per 1000 pictures",
                         .labels = bars.labels,
                         .num_labels = bars.n});

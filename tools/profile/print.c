@@ -210,11 +210,6 @@ static void watched(const struct profile *p, int backend)
         printf("  %-12s %-12s %10.1f %5.1f %%  %s\n", part->engine, part->name,
                part->ms_per_1000, 100 * part->share,
                part->device ? "device's time" : "host threads, by the clock");
-        if (!strcmp(part->name, "decode") && !part->device && w->entropy >= 0)
-            printf("  %-12s  %-11s %10.1f %5.1f %%  estimated: as libjpeg "
-                   "alone\n",
-                   "", "entropy", part->ms_per_1000 * w->entropy,
-                   100 * part->share * w->entropy);
     }
     workers(w);
     printf("  queue: %.1f jobs in flight on average, empty %.0f %% of the "
@@ -345,15 +340,13 @@ static json_t *backend_json(const struct profile *p, int b)
     for (int i = 0; i < w->num_workers; i++)
         json_array_append_new(cpu, json_real(w->worker_cpu[i]));
     json = json_pack(
-        "{s:o s:s s:o s:o s:f s:f s:f s:f s:f s:o s:o}", "backend",
+        "{s:o s:s s:o s:o s:f s:f s:f s:f s:f s:o}", "backend",
         manifest_text(p->opt.backends[b]), "device",
         profile_find(p, b, PROFILE_PLANNED, profile_most_threads(p))->device,
         "parts", parts_json(w), "worker_cpu", cpu, "worker_idle", w->idle,
         "jobs_in_flight", w->occupancy, "queue_empty", w->empty, "wait_submit",
         w->wait_submit, "wait_results", w->wait_results, "overlap",
-        w->overlap >= 0 ? json_real(w->overlap) : json_null(),
-        "entropy_of_decode",
-        w->entropy >= 0 ? json_real(w->entropy) : json_null());
+        w->overlap >= 0 ? json_real(w->overlap) : json_null());
     if (p->opt.consumer_ms > 0) {
         bool measured;
         int n = profile_enough(p, b, &measured);

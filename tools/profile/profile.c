@@ -289,8 +289,6 @@ static bool watch_one(struct profile *p, struct profile_config *c,
 
 static bool watch_all(struct profile *p, double seconds)
 {
-    double share = profile_entropy_share(&p->in);
-
     for (int i = 0; i < p->num_configs; i++) {
         struct profile_config *c = &p->configs[i];
 
@@ -298,7 +296,6 @@ static bool watch_all(struct profile *p, double seconds)
             !watch_one(p, c, seconds > 1 ? 1 : seconds) &&
             !goes_on(p, c->backend))
             return false;
-        p->watch[c->backend].entropy = share;
     }
     return true;
 }

@@ -8,7 +8,6 @@
 //   measure.c  its pipeline, with a consumer at the end
 //   source.c   its pictures: files, memory, decoded
 //   eager.c    one op at a time
-//   entropy.c  what entropy decoding alone takes
 //   process.c  starting children and talking to them
 //   trace.c    what a trace tells: overlap, queue
 //   summary.c  medians of all of it, the case for the advice
@@ -141,7 +140,6 @@ struct profile_watch {
     double worker_cpu[HR_PROFILE_THREADS];  // share of the time, 0 .. 1
     int num_workers;
     double idle;       // share of the workers' time
-    double entropy;    // share of decode on the CPU, estimated
     double overlap;    // hidden share of device and copies; < 0: none
     double occupancy;  // jobs in flight, mean
     double empty;      // share of the time with none
@@ -251,10 +249,6 @@ bool profile_eager_submit(struct profile_child *c, struct run_slot *slot);
 // Waits for all of slot; returns how many failed.
 int profile_eager_collect(struct profile_child *c, struct run_slot *slot);
 
-// Seconds of entropy decoding as a share of all decoding with libjpeg, over a
-// few JPEG files of the list; < 0: none could be read.
-double profile_entropy_share(struct inputs *in);
-
 // What the user typed may be any bytes, JSON is UTF-8: each byte is a character
 // of its own on the way to a child. profile_bytes(): free(); NULL: no memory.
 json_t *profile_bytes_json(const char *bytes);
@@ -296,8 +290,7 @@ void profile_late_text(const struct profile *p, char out[PROFILE_LATE]);
 // Share of the pictures that cannot be made, 0 .. 1.
 double profile_failing(const struct profile *p);
 
-// Of what host threads do, and its share of that; NULL: they do nothing. Where
-// entropy decoding is known to be most of decode, it is taken out of it.
+// Of what host threads do, and its share of that; NULL: they do nothing.
 const char *profile_largest_part(const struct profile_watch *w, double *share);
 
 // The fewest threads whose rate is at least need. If none is, more than were

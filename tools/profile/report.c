@@ -251,7 +251,6 @@ static void facts(struct profile *p, struct report *r)
         {.title = "on a core", .number = true, .digits = 0, .unit = " %"},
         {.title = "hidden", .number = true, .digits = 0, .unit = " %"},
     };
-    double entropy = p->watch[profile_cpu(p)].entropy;
 
     report_table(r, "Queue and waiting", columns, 8);
     for (int b = 0; b < p->opt.num_backends; b++) {
@@ -271,12 +270,6 @@ static void facts(struct profile *p, struct report *r)
                 "both. Workers that are neither idle nor on a core wait for "
                 "one, or for a disk. Hidden: the share of the device's and "
                 "copies' time in which something else was at work, too.");
-    if (entropy >= 0)
-        report_text(
-            r,
-            "Where the CPU decodes in one go, entropy decoding is "
-            "about %.0f %% of it (libjpeg alone, on a few of the pictures).",
-            100 * entropy);
 }
 
 bool profile_report(struct profile *p)
