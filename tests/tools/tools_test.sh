@@ -294,8 +294,8 @@ fi
 
 # ---- a device that dies ---------------------------------------------------
 
-# The processes that measure, in the order of their start: one of each mode of
-# the CPU, then of the device.
+# The processes that measure, in the order of their start: four of the CPU, one
+# of each mode, then those of the device.
 # dies WHICH COMMAND...: as soon as all are there, the command with the id of
 # that process behind it. Leaves out, err and code.
 dies() {
@@ -308,7 +308,7 @@ dies() {
         --report dead.html >out 2>err &
     profile=$!
     for ((i = 0; i < 600; i++)); do
-        [ "$(children $profile | wc -w)" = 10 ] && break
+        [ "$(children $profile | wc -w)" = 8 ] && break
         sleep 0.05
     done
     "$@" "$(children $profile | cut -d ' ' -f "$which")" >/dev/null
@@ -317,7 +317,7 @@ dies() {
 }
 limit_files() { prlimit --fsize=1000 --pid "$1"; }
 if [ -e same ] && children $$ >/dev/null; then
-    dies 6 kill -9
+    dies 5 kill -9
     expect "a device that dies is an error" [ $code = 2 ]
     says err "profile: vaapi:/dev/null+cpu, 1 thread, planned: killed by sig"
     expect "one sentence says so" [ "$(wc -l <err)" = 1 ]
@@ -326,7 +326,7 @@ if [ -e same ] && children $$ >/dev/null; then
     expect "and nothing else" [ "$(grep -c '"device": "vaapi' out)" = 0 ]
     says dead.html "Left out: vaapi:/dev/null+cpu, 1 thread, planned: killed"
     # What a process could say itself is the reason: its trace has no place.
-    dies 10 limit_files
+    dies 8 limit_files
     expect "a device that fails is an error" [ $code = 2 ]
     expect "it said why itself" [ "$(grep -c 'File too large' err)" = 1 ]
     expect "its reason is kept" grep -q '"reason": ".*File too large"' out

@@ -51,7 +51,7 @@ void profile_chart_speed(const struct profile *p, struct report *r,
              "fastest.",
              headroom ? "Memory: a source that costs nothing. Decoded: decode "
                         "is done already"
-                      : "A batch is one job. Eager: one op at a time",
+                      : "A batch is one job",
              most, most == 1 ? "" : "s");
     report_chart(r,
                  &(struct report_chart){

@@ -12,8 +12,8 @@
 #include "profile.h"
 #include "tools/common/tools.h"
 
-const char *const profile_modes[] = {"planned", "eager",   "memory",
-                                     "decoded", "watched", NULL};
+const char *const profile_modes[] = {"planned", "memory", "decoded", "watched",
+                                     NULL};
 
 // ---- Answers ---------------------------------------------------------------
 
@@ -302,10 +302,8 @@ static bool open_all(struct profile_child *c, bool memory)
         run->batch = (int)run->total;
     if (!profile_fill_up(c))
         return false;
-    c->file = calloc((size_t)run->ring * (size_t)run->batch, sizeof(*c->file));
     hr_device_profile(run->dev, &c->opened);
-    return c->file &&
-           say(json_pack("{s:o s:o s:i s:i s:I s:b}", "device",
+    return say(json_pack("{s:o s:o s:i s:i s:I s:b}", "device",
                          manifest_text(run->dev->name), "description",
                          manifest_text(run->dev->description), "batch",
                          run->batch, "ring", run->ring, "pictures",
@@ -339,7 +337,6 @@ int profile_child(void)
         profile_source_close(c);
         hr_device_close(&c->run.dev);
         inputs_finish(&c->run.in);
-        free(c->file);
         free(c->backend);
     }
     // At the end of it all: who reads it need not wait for the process.

@@ -97,8 +97,6 @@ static bool submit(struct profile_child *c, struct profile_measure *m)
     profile_source_fill(c, slot);
     c->submitted[at] = now_ns();
     run->submitted++;
-    if (c->mode == PROFILE_EAGER)
-        return profile_eager_submit(c, slot);
     slot->job = hr_submit(run->dev, run->samples, slot->num, slot->batch,
                           &params);
     if (!slot->job)
@@ -123,19 +121,17 @@ static bool keep_latency(struct profile_measure *m, double ms)
     return true;
 }
 
-static void count(struct profile_measure *m, const struct run_slot *slot,
-                  int failed)
+static void count(struct profile_measure *m, const struct run_slot *slot)
 {
-    if (!m->counts)
-        return;
-    m->s.batches++;
-    m->s.failed += (uint64_t)failed;
-    m->s.images += (uint64_t)(slot->num - failed);
-    for (int i = 0; slot->job && i < slot->num; i++) {
+    m->s.batches += m->counts;
+    for (int i = 0; m->counts && i < slot->num; i++) {
         const struct hr_result *r = &slot->job->results[i];
 
-        if (r->status != HR_OK)
+        if (r->status != HR_OK) {
+            m->s.failed++;
             continue;
+        }
+        m->s.images++;
         m->s.fallbacks += r->why != 0;
         for (int bit = 0; bit < RUN_NUM_WHY; bit++)
             m->s.why[bit] += r->why >> bit & 1;
@@ -149,27 +145,18 @@ static bool collect(struct profile_child *c, struct profile_measure *m)
     size_t at = run->collected % (size_t)run->ring;
     struct run_slot *slot = &run->slots[at];
     int64_t begin = now_ns();
-    int failed = 0;
 
-    if (c->mode == PROFILE_EAGER) {
-        failed = profile_eager_collect(c, slot);
-        atomic_store(&c->ended[at], now_ns());
-    } else {
-        while (hr_job_poll(slot->job, HR_FOREVER) == HR_PENDING)
-            ;
-        for (int i = 0; i < slot->num; i++)
-            failed += slot->job->results[i].status != HR_OK;
-    }
+    while (hr_job_poll(slot->job, HR_FOREVER) == HR_PENDING)
+        ;
     m->s.wait_results += profile_seconds(now_ns() - begin);
-    count(m, slot, failed);
+    count(m, slot);
     if (m->counts &&
         !keep_latency(m, 1e-6 * (double)(atomic_load(&c->ended[at]) -
                                          c->submitted[at])))
         return false;
     hr_job_release(&slot->job);
-    if (c->mode != PROFILE_EAGER)
-        for (int i = 0; slot->images && i < slot->num; i++)
-            hr_image_release(&slot->images[i]);
+    for (int i = 0; slot->images && i < slot->num; i++)
+        hr_image_release(&slot->images[i]);
     run->collected++;
     c->made += (uint64_t)slot->num;
     if (c->consumer_ms > 0) {
@@ -319,8 +306,7 @@ bool profile_drain(struct profile_child *c)
 
     c->consumer_ms = 0;
     while (c->run.collected < c->run.submitted)
-        if (c->mode == PROFILE_EAGER ||
-            c->run.slots[c->run.collected % (size_t)c->run.ring].job)
+        if (c->run.slots[c->run.collected % (size_t)c->run.ring].job)
             ok &= collect(c, &rest);
         else
             c->run.collected++;

@@ -11,9 +11,8 @@
 #include "tools/common/tools.h"
 
 static const char example[] =
-    "\nMeasures every backend with every number of threads in turns, eager\n"
-    "(one op at a time) and planned (a batch is one job), and says what the\n"
-    "device gains and where the time goes.\n"
+    "\nMeasures every backend with every number of threads in turns, and says\n"
+    "what the device gains and where the time goes.\n"
     "\nExample: would OpenCL feed a network that takes 30 ms per batch?\n"
     "  headrace profile train/ --backends cpu,opencl --consumer 30 \\\n"
     "    --report profile.html --trace profile.json\n";

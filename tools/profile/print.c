@@ -25,16 +25,16 @@ static const char *bound_name(const struct profile *p,
 // ---- Tables ----------------------------------------------------------------
 
 static const char legend[] =
-    "\nplanned: a batch is one job; eager: one op at a time; memory: planned,\n"
-    "from a source that costs nothing; decoded: planned, with decode done\n"
-    "already (both hold the pictures in memory). thr: host threads. +-%: half\n"
-    "the spread of the rounds. p50, p99: from submission to end of a batch.\n"
-    "CPU-s/1k: CPU seconds of the process per 1000 pictures. KiB/img: to the\n"
-    "device and back; imp: KiB of each that one device read in the memory of\n"
-    "another, past the host; launch: of kernels, per batch. peak MiB: host\n"
-    "memory of the process. fallb %: pictures of which an engine left a part\n"
-    "to the next one or the CPU (not known of eager). x 1thr, x CPU: times\n"
-    "the rate of one CPU thread, of the CPU's best.";
+    "\nplanned: a batch is one job; memory: planned, from a source that costs\n"
+    "nothing; decoded: planned, with decode done already (both hold the\n"
+    "pictures in memory). thr: host threads. +-%: half the spread of the\n"
+    "rounds. p50, p99: from submission to end of a batch. CPU-s/1k: CPU\n"
+    "seconds of the process per 1000 pictures. KiB/img: to the device and\n"
+    "back; imp: KiB of each that one device read in the memory of another,\n"
+    "past the host; launch: of kernels, per batch. peak MiB: host memory of\n"
+    "the process. fallb %: pictures of which an engine left a part to the next\n"
+    "one or the CPU. x 1thr, x CPU: times the rate of one CPU thread, of the\n"
+    "CPU's best.";
 
 // Columns of the longest name: a device may be several engines in a row.
 static int name_width(const struct profile *p)
@@ -71,8 +71,7 @@ static void rates(const struct profile *p)
                width, c->device, c->threads, profile_modes[c->mode], c->rate,
                100 * c->noise, c->p50, c->p99, c->cpu_per_1000,
                c->bytes_per_image / 1024, c->imported_per_image / 1024,
-               c->launches_per_batch, c->peak_rss * MIB,
-               c->mode == PROFILE_EAGER ? "-" : fallback,
+               c->launches_per_batch, c->peak_rss * MIB, fallback,
                one->rate > 0 ? c->rate / one->rate : 0,
                best->rate > 0 ? c->rate / best->rate : 0);
     }
@@ -289,25 +288,21 @@ static json_t *config_json(const struct profile *p,
                                                     PROFILE_PLANNED, 1);
     const struct profile_config *best = profile_best_cpu(p);
     json_t *json = json_pack(
-        "{s:s s:s s:i s:i s:i s:f s:f s:f s:f s:f s:f s:f s:f s:o s:I s:I "
+        "{s:s s:s s:i s:i s:i s:f s:f s:f s:f s:f s:f s:f s:f s:I s:I s:I "
         "s:I s:f s:f s:f s:f}",
         "device", c->device, "mode", profile_modes[c->mode], "threads",
         c->threads, "batch", c->batch, "in_flight", c->ring, "img_per_s",
         c->rate, "noise", c->noise, "latency_p50_ms", c->p50, "latency_p99_ms",
         c->p99, "cpu_s_per_1000", c->cpu_per_1000, "bytes_per_image",
         c->bytes_per_image, "launches_per_batch", c->launches_per_batch,
-        "peak_rss_bytes", c->peak_rss, "fallbacks",
-        c->mode == PROFILE_EAGER ? json_null()
-                                 : json_integer((json_int_t)c->fallbacks),
+        "peak_rss_bytes", c->peak_rss, "fallbacks", (json_int_t)c->fallbacks,
         "images", (json_int_t)c->images, "failed", (json_int_t)c->failed,
         "batches", (json_int_t)c->batches, "times_cpu_1_thread",
         one->rate > 0 ? c->rate / one->rate : 0, "times_best_cpu",
         best->rate > 0 ? c->rate / best->rate : 0, "imported_bytes_per_image",
         c->imported_per_image, "import_falls", c->import_falls);
     json_object_set_new(json, "rungs", rungs_json(c));
-    json_object_set_new(json, "fallback_reasons",
-                        c->mode == PROFILE_EAGER ? json_null()
-                                                 : reasons_json(c));
+    json_object_set_new(json, "fallback_reasons", reasons_json(c));
     if (c->num_fed) {
         json_object_set_new(json, "consumer_busy", json_real(c->busy));
         json_object_set_new(json, "consumer_img_per_s", json_real(c->fed_rate));

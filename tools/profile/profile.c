@@ -32,7 +32,6 @@ static void choose(struct profile *p)
     for (int b = 0; b < p->opt.num_backends; b++) {
         for (int t = 0; t < p->opt.num_threads; t++)
             add(p, b, PROFILE_PLANNED, p->opt.threads[t]);
-        add(p, b, PROFILE_EAGER, most);
         if (!p->opt.memory)
             add(p, b, PROFILE_MEMORY, most);
         add(p, b, PROFILE_DECODED, most);

@@ -7,7 +7,6 @@
 //   child.c    the process that measures one configuration
 //   measure.c  its pipeline, with a consumer at the end
 //   source.c   its pictures: files, memory, decoded
-//   eager.c    one op at a time
 //   process.c  starting children and talking to them
 //   trace.c    what a trace tells: overlap, queue
 //   summary.c  medians of all of it, the case for the advice
@@ -43,7 +42,6 @@ enum {
 
 enum profile_mode {
     PROFILE_PLANNED,  // a batch is one job
-    PROFILE_EAGER,    // one op at a time
     PROFILE_MEMORY,   // planned; a source that costs nothing
     PROFILE_DECODED,  // planned; decode is done already
     PROFILE_WATCHED,  // planned; with trace and clocks
@@ -200,7 +198,6 @@ struct profile_child {
     size_t pictures;  // of the list; some come twice, see profile_fill_up()
     int64_t submitted[RUN_RING_MAX];  // ns
     _Atomic int64_t ended[RUN_RING_MAX];
-    void **file;  // EAGER: bytes that jobs borrow, [ring][batch]
     double consumer_ms, consumer_cpu;
     double burnt;   // CPU seconds of the consumer
     bool warm;      // it has measured before
@@ -242,13 +239,6 @@ void profile_source_close(struct profile_child *c);
 bool profile_fill_up(struct profile_child *c);
 // The samples that run_fill() made, from that source.
 void profile_source_fill(struct profile_child *c, const struct run_slot *slot);
-// NULL with errno; free().
-void *profile_read_file(const char *path, size_t *size);
-
-bool profile_eager_submit(struct profile_child *c, struct run_slot *slot);
-// Waits for all of slot; returns how many failed.
-int profile_eager_collect(struct profile_child *c, struct run_slot *slot);
-
 // What the user typed may be any bytes, JSON is UTF-8: each byte is a character
 // of its own on the way to a child. profile_bytes(): free(); NULL: no memory.
 json_t *profile_bytes_json(const char *bytes);
@@ -268,7 +258,7 @@ bool profile_is_lost(const struct profile *p, int backend);
 // As if they had not been asked for: what half of its processes say of a
 // backend is not what it does.
 void profile_drop_lost(struct profile *p);
-// "opencl, 2 threads, eager: killed by signal 9"
+// "opencl, 2 threads, memory: killed by signal 9"
 void profile_loss_text(const struct profile_loss *loss, char *out, size_t size);
 
 // ---- What is known then ----------------------------------------------------

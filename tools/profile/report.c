@@ -155,7 +155,7 @@ static void table(struct profile *p, struct report *r)
         "of the process per 1000 pictures. KiB/img: to the device and "
         "back. launches: of kernels, per batch. MiB: peak host memory "
         "of the process. fallback: pictures of which an engine left a "
-        "part to the next one or the CPU; not known of eager.%s",
+        "part to the next one or the CPU.%s",
         imports ? " imported: KiB of each that one device read in the "
                   "memory of another, past the host."
                 : "");

@@ -12,7 +12,7 @@
 #define MEMORY_BYTES ((size_t)256 << 20)
 #define DECODED_BYTES ((size_t)96 << 20)
 
-void *profile_read_file(const char *path, size_t *size)
+static void *read_file(const char *path, size_t *size)
 {
     FILE *f = fopen(path, "re");
     unsigned char *data = NULL;
@@ -42,7 +42,7 @@ static bool load(struct profile_child *c, size_t i, size_t *held)
     size_t at = c->num_sources;
 
     inputs_path(&c->run.in, i, path, sizeof(path));
-    c->data[at] = profile_read_file(path, &c->sizes[at]);
+    c->data[at] = read_file(path, &c->sizes[at]);
     if (!c->data[at])
         return true;  // left out
     *held += c->sizes[at];

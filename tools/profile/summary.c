@@ -184,8 +184,6 @@ static void summarize(struct profile_config *c)
 
 double profile_fallback_percent(const struct profile_config *c)
 {
-    if (c->mode == PROFILE_EAGER)
-        return (double)NAN;
     return c->images ? 100 * (double)c->fallbacks / (double)c->images : 0;
 }
 
