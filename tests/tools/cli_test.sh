@@ -212,7 +212,7 @@ json out 'all(c["fallbacks"] == 0 and c["fallback_reasons"] == {}
 run 0 profile damaged --backends cpu --threads 1 --seconds 1 -q \
     --consumer 4 --consumer-cpu 30
 says out "cannot be made"
-says out "of a core."
+says out ", using 30 % of a core takes at most"
 run 2 profile only-damaged --backends cpu --threads 1 --seconds 1
 says err "none of the pictures could be read"
 # The library says of each picture why it failed; a user hears it if asked for.

@@ -19,14 +19,9 @@ static struct profile_sample pipeline(struct profile_child *c,
                                       double consumer_ms, double *period_ms)
 {
     struct profile_measure m = {0};
-    uint64_t all = 0;
-    bool ok;
 
     c->consumer_ms = consumer_ms;
-    ok = profile_run_for(c, &m, 0.8, &all);
-    CHECK(ok, "the pipeline stopped");
-    profile_end_counting(c, &m, all);
-    CHECK(profile_drain(c), "what was in flight");
+    CHECK(profile_measure(c, &m, 0.8), "the pipeline stopped");
     // To the end of the list: every configuration makes the same pictures.
     CHECK(m.s.batches % (PICTURES / BATCH) == 0, "%d batches",
           (int)m.s.batches);
@@ -35,7 +30,6 @@ static struct profile_sample pipeline(struct profile_child *c,
     CHECK(m.s.failed == 0 && m.s.images == BATCH * m.s.batches, "%d failed",
           (int)m.s.failed);
     *period_ms = 1000 * m.s.seconds / (double)m.s.batches;
-    free(m.s.latencies);
     return m.s;
 }
 
@@ -83,7 +77,6 @@ static void full_batches(void)
 {
     struct profile_child *c = open_child(0);
     struct profile_measure m = {0};
-    uint64_t all = 0;
 
     c->run.total = c->run.in.num = PICTURES - 2;
     CU_ASSERT(profile_fill_up(c));
@@ -97,12 +90,9 @@ static void full_batches(void)
                     sizeof(again));
         CU_ASSERT_STRING_EQUAL(first, again);
     }
-    CHECK(profile_run_for(c, &m, 0.1, &all), "the pipeline stopped");
-    profile_end_counting(c, &m, all);
+    CHECK(profile_measure(c, &m, 0.1), "the pipeline stopped");
     CHECK(m.s.images == BATCH * m.s.batches, "%d pictures in %d batches",
           (int)m.s.images, (int)m.s.batches);
-    CHECK(profile_drain(c), "what was in flight");
-    free(m.s.latencies);
     close_child(c);
 }
 

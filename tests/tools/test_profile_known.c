@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // headrace profile, the whole command, on an engine of known cost: what its
-// JSON says against arithmetic. The measuring processes are this program, too.
+// JSON says against arithmetic.
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
@@ -267,8 +267,6 @@ int main(int argc, char **argv)
     uint64_t seed = 7;
 
     fake_reset(&known);
-    if (argc > 1 && !strcmp(argv[1], "profile"))
-        return cmd_profile(argc - 1, argv + 1);
     snprintf(folder, sizeof(folder), "%s", test_folder());
     for (int i = 0; i < PICTURES; i++) {
         struct bytes b = test_jpeg(16, 16, &seed);

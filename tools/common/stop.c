@@ -42,6 +42,14 @@ void stop_install(void)
     sigaction(SIGXFSZ, &action, NULL);
 }
 
+void stop_reset(void)
+{
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    if (!hangup_ignored)
+        signal(SIGHUP, SIG_DFL);
+}
+
 int stop_signal(void)
 {
     return came;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From numbers to a sentence. Nothing here measures: tests give it numbers.
-#include <ctype.h>
+// From numbers to sentences. Nothing here measures: tests give it numbers.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,12 +28,23 @@ double profile_quantile(double *values, size_t n, double q)
     return values[i ? i - 1 : 0];
 }
 
+// Number n takes the place of another one with the chance that it should have.
+void profile_keep(struct profile_latencies *l, double ms)
+{
+    uint64_t at = l->seen;
+
+    // Of no period, so that what is slow every so often is kept as often.
+    if (at >= PROFILE_LATENCIES)
+        at = (at * 6364136223846793005u >> 32) % (at + 1);
+    if (at < PROFILE_LATENCIES)
+        l->ms[at] = ms;
+    l->seen++;
+}
+
 double profile_median(const double *values, int n)
 {
-    double sorted[64];
+    double sorted[PROFILE_CONFIGS];
 
-    if (n > 64)
-        n = 64;
     if (n < 1)
         return 0;
     memcpy(sorted, values, sizeof(*sorted) * (size_t)n);
@@ -80,30 +90,7 @@ const char *profile_largest_part(const struct profile_watch *w, double *share)
             largest = part;
     }
     *share = sum > 0 ? largest->ms_per_1000 / sum : 0;
-    if (sum <= 0)
-        return NULL;
-    return strcmp(largest->name, "entropy") ? largest->name
-                                            : "entropy decoding";
-}
-
-void profile_enough_text(const char *backend, int threads, bool measured,
-                         int cores, char *out, size_t size)
-{
-    if (threads == PROFILE_UNKNOWN)
-        snprintf(out, size,
-                 "%s: how many threads keep it fed is not known, for other "
-                 "processes took too much of the machine",
-                 backend);
-    else if (!threads)
-        snprintf(out, size, "%s: no number of threads would keep it fed",
-                 backend);
-    else
-        snprintf(out, size, "%s: %d thread%s keep%s it fed%s", backend, threads,
-                 threads == 1 ? "" : "s", threads == 1 ? "s" : "",
-                 measured          ? ""
-                 : threads > cores ? " (estimated; this machine has fewer "
-                                     "cores)"
-                                   : " (estimated)");
+    return sum > 0 ? largest->name : NULL;
 }
 
 enum profile_bound profile_bound(double consumer_ms, double busy)
@@ -113,164 +100,183 @@ enum profile_bound profile_bound(double consumer_ms, double busy)
     return busy >= FED ? PROFILE_CONSUMER : PROFILE_DATA;
 }
 
-// Pictures per second if the largest part cost the host nothing.
-static double without_part(const struct profile_case *c)
+// ---- The advice ------------------------------------------------------------
+
+// What would take a part off the host.
+static const char *offload(const char *part)
 {
-    return c->part_share < 1 ? c->rate / (1 - c->part_share) : HUGE_VAL;
-}
-
-// What would help besides threads of the same engine.
-enum remedy { NONE, FEEDS, HELPS };
-
-// *who: "opencl with 1 thread", "an engine with entropy..reconstruct".
-static enum remedy find_remedy(const struct profile_case *c, char *who,
-                               size_t size)
-{
-    *who = '\0';
-    if (c->other && c->other_enough > 0) {
-        snprintf(who, size, "%s with %d thread%s", c->other, c->other_enough,
-                 c->other_enough == 1 ? "" : "s");
-        return FEEDS;
-    }
-    if (!c->offload)
-        return NONE;
-    snprintf(who, size, "an engine with %s", c->offload);
-    return without_part(c) >= c->need ? FEEDS : HELPS;
-}
-
-// Which threads would feed the consumer; the three things that can be known.
-static void threads_text(const struct profile_case *c, char *out, size_t size)
-{
-    double cores = c->need * c->cost;
-
-    if (c->enough == PROFILE_UNKNOWN)
-        snprintf(out, size,
-                 "how many threads would feed it cannot be told while other "
-                 "processes take %.0f %% of the machine",
-                 100 * c->others);
-    else if (!c->enough)
-        snprintf(out, size, "more threads do not help");
-    else
-        snprintf(out, size,
-                 "to feed it takes about %.1f cores, so %d threads%s", cores,
-                 c->enough,
-                 c->enough > c->cores ? " (more than this machine has cores)"
-                                      : "");
-}
-
-static void advise_data(const struct profile_case *c,
-                        struct profile_advice *out)
-{
-    // By what helps besides, where threads are enough and where not.
-    static const char *const ends[2][3] = {
-        {[NONE] = "",
-         [FEEDS] = " would feed it",
-         [HELPS] = " would help, not feed it"},
-        {[NONE] = "", [FEEDS] = " would feed it, too", [HELPS] = NULL},
+    static const char *const spans[][2] = {
+        {"entropy", "entropy..reconstruct"},
+        {"decode", "entropy..color"},
+        {"resample", "resample..store"},
     };
-    char part[128] = "", threads[192], who[160];
-    enum remedy remedy = find_remedy(c, who, sizeof(who));
-    const char *end = ends[c->enough > 0][remedy];
 
-    if (c->part)
-        snprintf(part, sizeof(part),
-                 ", and %s takes %.0f %% of the host threads' time", c->part,
-                 100 * c->part_share);
-    threads_text(c, threads, sizeof(threads));
-    snprintf(out->headline, sizeof(out->headline),
-             "The data side is the limit: %s feeds %.0f %% of what the "
-             "consumer takes",
-             c->backend, c->need > 0 ? 100 * c->rate / c->need : 0);
-    snprintf(out->text, sizeof(out->text),
-             "With %d thread%s it made %.0f of %.0f pictures per second%s; "
-             "%s%s%s%s.",
-             c->threads, c->threads == 1 ? "" : "s", c->rate, c->need, part,
-             threads, end && *end ? "; " : "", end && *end ? who : "",
-             end ? end : "");
+    for (size_t i = 0; part && i < sizeof(spans) / sizeof(*spans); i++)
+        if (!strcmp(part, spans[i][0]))
+            return spans[i][1];
+    return NULL;
 }
 
-static void advise_consumer(const struct profile_case *c,
-                            struct profile_advice *out)
-{
-    char other[160] = "";
+struct value {
+    const char *name;
+    char text[112];
+};
 
-    if (c->other && c->other_enough > 0 && c->other_enough < c->enough)
-        snprintf(other, sizeof(other), "; %s would do it with %d", c->other,
-                 c->other_enough);
-    snprintf(out->headline, sizeof(out->headline),
-             "The consumer is the limit: %s kept it %.0f %% busy", c->backend,
-             100 * c->busy);
-    snprintf(out->text, sizeof(out->text), "%d thread%s suffice%s%s.",
-             c->enough, c->enough == 1 ? "" : "s", c->enough == 1 ? "s" : "",
-             other);
+static const char *part_words(const char *part)
+{
+    return part && !strcmp(part, "entropy") ? "entropy decoding" : part;
 }
 
-static void advise_alone(const struct profile_case *c,
-                         struct profile_advice *out)
+static void values_of(const struct profile_case *c, struct value *v)
 {
-    char part[128] = "";
-
-    if (c->part)
-        snprintf(part, sizeof(part),
-                 "%s takes %.0f %% of the host threads' "
-                 "time. ",
-                 c->part, 100 * c->part_share);
-    part[0] = (char)toupper((unsigned char)part[0]);
-    if (!strcmp(c->backend, "cpu"))
-        snprintf(out->headline, sizeof(out->headline),
-                 "The CPU with %d thread%s is the fastest here: %.0f pictures "
-                 "per second",
-                 c->threads, c->threads == 1 ? "" : "s", c->rate);
-    else
-        snprintf(out->headline, sizeof(out->headline),
-                 "%s makes %.2f times the pictures of the CPU's best: %.0f per "
-                 "second",
-                 c->backend,
-                 c->best_cpu_rate > 0 ? c->rate / c->best_cpu_rate : 0,
-                 c->rate);
-    snprintf(out->text, sizeof(out->text),
-             "%s%sName a network's time with --consumer MS to see what would "
-             "feed it.",
-             c->software ? "It runs on the host's own processor, so it cannot "
-                           "free it. "
-                         : "",
-             part);
+#define VALUE(n, ...) \
+    (v->name = (n), (void)snprintf(v->text, sizeof(v->text), __VA_ARGS__), v++)
+#define WORD(n, word) VALUE(n, "%s", (word) ? (word) : "")
+#define THREADS(name, n) VALUE(name, "%d thread%s", n, (n) == 1 ? "" : "s")
+    VALUE("others", "%.0f", 100 * c->others);
+    WORD("backend", c->backend);
+    WORD("other", c->other);
+    WORD("mismatch", c->mismatch);
+    WORD("part", part_words(c->part));
+    WORD("offload", offload(c->part));
+    THREADS("threads", c->threads);
+    THREADS("enough", c->enough);
+    THREADS("fewer", c->other_enough);
+    VALUE("rate", "%.0f", c->rate);
+    VALUE("need", "%.0f", c->need);
+    VALUE("fed", "%.0f", c->need > 0 ? 100 * c->rate / c->need : 0);
+    VALUE("gain", "%.2f",
+          c->best_cpu_rate > 0 ? c->rate / c->best_cpu_rate : 0);
+    VALUE("cores", "%.1f", c->need * c->cost);
+    VALUE("busy", "%.0f", 100 * c->busy);
+    VALUE("share", "%.0f", 100 * c->part_share);
+    VALUE("noise", "%.0f", 100 * c->noise);
 }
 
-static void caution(const struct profile_case *c, struct profile_advice *out)
-{
-    char *at = out->caution;
-    size_t size = sizeof(out->caution), used = 0;
+// A line of advice, and whether it is said. A name in braces stands for a value.
+struct line {
+    bool is;
+    const char *text;
+};
 
-    *at = '\0';
-    if (c->mismatch)
-        used = (size_t)snprintf(at, size,
-                                "%.100s made wrong pictures and was left: see "
-                                "headrace validate. ",
-                                c->mismatch);
-    if (c->others > PROFILE_QUIET)
-        snprintf(at + used, size - used,
-                 "Measure again: other processes took %.0f %% of the machine.",
-                 100 * c->others);
-    else if (c->noise > PROFILE_QUIET)
-        snprintf(at + used, size - used,
-                 "Measure again, for longer: rounds differ by +-%.0f %%.",
-                 100 * c->noise);
-    else if (used)
-        at[used - 1] = '\0';
+// Adds a line, with its values.
+static void say(FILE *to, const char *text, const struct value *v)
+{
+    for (; *text; text++) {
+        size_t n = strcspn(text + 1, "}"), i = 0;
+
+        if (*text != '{') {
+            fputc(*text, to);
+            continue;
+        }
+        while (v[i].name && (strncmp(text + 1, v[i].name, n) || v[i].name[n]))
+            i++;
+        fputs(v[i].name ? v[i].text : "?", to);
+        text += n + 1;
+    }
+}
+
+// Those that are the case, in their order.
+static void say_all(char *out, size_t size, const struct line *lines, size_t n,
+                    const struct value *values)
+{
+    FILE *to = fmemopen(out, size - 1, "w");
+    const char *before = "";
+
+    out[0] = out[size - 1] = '\0';
+    for (size_t i = 0; to && i < n; i++)
+        if (lines[i].is) {
+            fputs(before, to);
+            say(to, lines[i].text, values);
+            before = " ";
+        }
+    if (to)
+        fclose(to);
+}
+#define SAY(out, lines, values) \
+    say_all(out, sizeof(out), lines, sizeof(lines) / sizeof(*lines), values)
+
+static void say_headline(const struct profile_case *c, enum profile_bound bound,
+                         const struct value *values, struct profile_advice *out)
+{
+    bool cpu = !strcmp(c->backend, "cpu"), alone = bound == PROFILE_NO_CONSUMER;
+    const struct line lines[] = {
+        {bound == PROFILE_DATA, "The data side is the limit: {backend} feeds "
+                                "{fed} % of what the consumer takes"},
+        {bound == PROFILE_CONSUMER,
+         "The consumer is the limit: {backend} kept it {busy} % busy"},
+        {alone && cpu, "The CPU with {threads} is the fastest here: {rate} "
+                       "pictures per second"},
+        {alone && !cpu, "{backend} makes {gain} times the pictures of the "
+                        "CPU's best: {rate} per second"},
+    };
+
+    SAY(out->headline, lines, values);
+}
+
+static void say_text(const struct profile_case *c, enum profile_bound bound,
+                     const struct value *values, struct profile_advice *out)
+{
+    bool data = bound == PROFILE_DATA, fed = bound == PROFILE_CONSUMER;
+    bool alone = bound == PROFILE_NO_CONSUMER;
+    bool other = c->other && c->other_enough > 0;
+    bool engine = data && !other && offload(c->part);
+    // If the largest part cost the host nothing.
+    bool feeds = c->rate >= c->need * (1 - c->part_share);
+    const struct line lines[] = {
+        {data, "With {threads} it made {rate} of {need} pictures per second."},
+        {alone && c->software,
+         "It runs on the host's own processor, so it cannot free it."},
+        {c->part && !fed,
+         "Of the host threads' time {share} % goes into {part}."},
+        {data && c->enough > 0 && c->enough <= c->cores,
+         "To feed it takes about {cores} cores, so {enough}."},
+        {data && c->enough > c->cores,
+         "To feed it takes about {cores} cores, so {enough}: more than this "
+         "machine has cores."},
+        {data && c->enough == 0, "More threads do not help."},
+        {data && c->enough == PROFILE_UNKNOWN,
+         "How many threads would feed it cannot be told while other processes "
+         "take {others} % of the machine."},
+        {data && other, "{other} with {fewer} would feed it."},
+        {engine && feeds, "An engine with {offload} would feed it."},
+        {engine && !feeds && c->enough <= 0,
+         "An engine with {offload} would help, but not feed it."},
+        {fed, "It is fed with {enough}."},
+        {fed && other && c->other_enough < c->enough,
+         "{other} would do it with {fewer}."},
+        {alone, "Name a network's time with --consumer MS to see what would "
+                "feed it."},
+    };
+
+    SAY(out->text, lines, values);
+}
+
+static void say_caution(const struct profile_case *c,
+                        const struct value *values, struct profile_advice *out)
+{
+    bool crowded = c->others > PROFILE_QUIET;
+    const struct line lines[] = {
+        {c->mismatch, "{mismatch} made wrong pictures and was left: see "
+                      "headrace validate."},
+        {crowded,
+         "Measure again: other processes took {others} % of the machine."},
+        {!crowded && c->noise > PROFILE_QUIET,
+         "Measure again, for longer: rounds differ by +-{noise} %."},
+    };
+
+    SAY(out->caution, lines, values);
 }
 
 void profile_advise(const struct profile_case *c, struct profile_advice *out)
 {
-    static void (*const advise[])(const struct profile_case *,
-                                  struct profile_advice *) = {
-        [PROFILE_NO_CONSUMER] = advise_alone,
-        [PROFILE_DATA] = advise_data,
-        [PROFILE_CONSUMER] = advise_consumer,
-    };
+    enum profile_bound bound = profile_bound(c->consumer_ms, c->busy);
+    struct value values[24] = {{.name = NULL}};
 
-    advise[profile_bound(c->consumer_ms, c->busy)](c, out);
-    caution(c, out);
+    values_of(c, values);
+    say_headline(c, bound, values, out);
+    say_text(c, bound, values, out);
+    say_caution(c, values, out);
 }
 
 // ---- Overlap ---------------------------------------------------------------
@@ -297,7 +303,7 @@ double profile_overlap(const struct profile_interval *v, size_t n)
     int host = 0, active[8] = {0};
 
     if (!edges)
-        return -1;
+        return (double)NAN;
     for (size_t i = 0; i < n; i++) {
         edges[2 * i] = (struct edge){v[i].begin, v[i].kind, 1};
         edges[2 * i + 1] = (struct edge){v[i].end, v[i].kind, -1};
@@ -319,5 +325,5 @@ double profile_overlap(const struct profile_interval *v, size_t n)
             active[edges[i].kind & 7] += edges[i].step;
     }
     free(edges);
-    return device > 0 ? hidden / device : -1;
+    return device > 0 ? hidden / device : (double)NAN;
 }

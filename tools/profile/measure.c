@@ -6,34 +6,22 @@
 // pictures. (Lists that are longer are in random order.) With clocks it begins
 // and ends with nothing in flight, so that they count whole pictures.
 #include <errno.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "profile.h"
 #include "tools/common/tools.h"
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-double profile_seconds(int64_t ns)
-{
-    return 1e-9 * (double)ns;
-}
-
 // ---- The consumer ----------------------------------------------------------
 
-static void sleep_until(int64_t ns)
+static void sleep_until(double seconds)
 {
-    struct timespec t = {ns / 1000000000, ns % 1000000000};
+    struct timespec t = {.tv_sec = (time_t)seconds};
 
+    t.tv_nsec = (long)(1e9 * (seconds - (double)t.tv_sec));
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
         ;
 }
@@ -43,21 +31,20 @@ static void sleep_until(int64_t ns)
 // catches up with, but not beyond the end.
 static void consume(struct profile_child *c)
 {
-    const int64_t begin = now_ns(), slice = 1000000;
-    const int64_t end = begin + (int64_t)(c->consumer_ms * 1e6);
+    const double begin = tools_seconds(), end = begin + c->consumer_ms / 1000;
     const double part = c->consumer_cpu / 100, cpu = tools_thread_seconds();
 
-    for (int64_t at = begin; part > 0 && at < end; at += slice) {
-        int64_t stop = at + slice < end ? at + slice : end;
-        double due = part * profile_seconds(stop - begin);
+    for (double at = begin; part > 0 && at < end; at += 0.001) {
+        double stop = fmin(at + 0.001, end), due = part * (stop - begin);
 
-        while (tools_thread_seconds() - cpu < due && now_ns() < end)
+        while (tools_thread_seconds() - cpu < due && tools_seconds() < end)
             ;
         sleep_until(stop);
     }
     sleep_until(end);
     c->burnt += tools_thread_seconds() - cpu;
-    hr_trace_span("consumer", begin, now_ns());
+    hr_trace_span("consumer", (int64_t)(1e9 * begin),
+                  (int64_t)(1e9 * tools_seconds()));
 }
 
 // ---- The pipeline ----------------------------------------------------------
@@ -65,10 +52,10 @@ static void consume(struct profile_child *c)
 static void on_done(void *ctx, const struct hr_job_t *job)
 {
     (void)job;
-    atomic_store((_Atomic int64_t *)ctx, now_ns());
+    atomic_store((_Atomic double *)ctx, tools_seconds());
 }
 
-static bool collect(struct profile_child *c, struct profile_measure *m);
+static void collect(struct profile_child *c, struct profile_measure *m);
 
 static bool submit(struct profile_child *c, struct profile_measure *m)
 {
@@ -90,35 +77,17 @@ static bool submit(struct profile_child *c, struct profile_measure *m)
     if (!run_fill(run, slot))
         return false;
     while (run_needs_all(run, slot) && run->collected < run->submitted)
-        if (!collect(c, m))
-            return false;
+        collect(c, m);
     if (!run_make_images(run, slot))
         return false;
     profile_source_fill(c, slot);
-    c->submitted[at] = now_ns();
+    c->submitted[at] = tools_seconds();
     run->submitted++;
     slot->job = hr_submit(run->dev, run->samples, slot->num, slot->batch,
                           &params);
     if (!slot->job)
         tools_warn("%s", hr_last_error());
     return slot->job != NULL;
-}
-
-static bool keep_latency(struct profile_measure *m, double ms)
-{
-    struct profile_sample *s = &m->s;
-
-    if (s->num_latencies == m->room) {
-        size_t room = m->room ? 2 * m->room : 256;
-        double *more = realloc(s->latencies, room * sizeof(*more));
-
-        if (!more)
-            return false;
-        s->latencies = more;
-        m->room = room;
-    }
-    s->latencies[s->num_latencies++] = ms;
-    return true;
 }
 
 static void count(struct profile_measure *m, const struct run_slot *slot)
@@ -139,32 +108,30 @@ static void count(struct profile_measure *m, const struct run_slot *slot)
 }
 
 // Waits for the oldest batch and hands it to the consumer.
-static bool collect(struct profile_child *c, struct profile_measure *m)
+static void collect(struct profile_child *c, struct profile_measure *m)
 {
     struct run *run = &c->run;
     size_t at = run->collected % (size_t)run->ring;
     struct run_slot *slot = &run->slots[at];
-    int64_t begin = now_ns();
+    double begin = tools_seconds();
 
     while (hr_job_poll(slot->job, HR_FOREVER) == HR_PENDING)
         ;
-    m->s.wait_results += profile_seconds(now_ns() - begin);
+    m->s.wait_results += tools_seconds() - begin;
     count(m, slot);
-    if (m->counts &&
-        !keep_latency(m, 1e-6 * (double)(atomic_load(&c->ended[at]) -
-                                         c->submitted[at])))
-        return false;
+    if (m->counts && c->latencies)
+        profile_keep(c->latencies,
+                     1000 * (atomic_load(&c->ended[at]) - c->submitted[at]));
     hr_job_release(&slot->job);
     for (int i = 0; slot->images && i < slot->num; i++)
         hr_image_release(&slot->images[i]);
     run->collected++;
     c->made += (uint64_t)slot->num;
     if (c->consumer_ms > 0) {
-        begin = now_ns();
+        begin = tools_seconds();
         consume(c);
-        m->s.consumer_seconds += profile_seconds(now_ns() - begin);
+        m->s.consumer_seconds += tools_seconds() - begin;
     }
-    return true;
 }
 
 // ---- One measurement -------------------------------------------------------
@@ -190,10 +157,10 @@ static uint64_t others(uint64_t *all)
 }
 
 static void begin_counting(struct profile_child *c, struct profile_measure *m,
-                           uint64_t *all, double seconds)
+                           double seconds)
 {
     m->s.wait_results = m->s.wait_submit = m->s.consumer_seconds = 0;
-    m->others = others(all);
+    m->others = others(&m->all);
     hr_device_profile(c->run.dev, &m->before);
     m->burnt = c->burnt;
     m->counts = true;
@@ -225,93 +192,110 @@ static double collecting(const struct profile_measure *m)
     return m->s.wait_results + m->s.consumer_seconds;
 }
 
-bool profile_run_for(struct profile_child *c, struct profile_measure *m,
-                     double seconds, uint64_t *all)
+static bool run_for(struct profile_child *c, struct profile_measure *m,
+                    double seconds)
 {
     struct run *run = &c->run;
     // The first time until it is warm: a ring, and a while. Then one batch.
     double warm = tools_seconds() + (c->warm ? 0 : 0.1);
     size_t first = c->warm ? 1 : (size_t)run->ring;
-    double begin;
 
     run->submitted = run->collected = run->next = 0;
     if (c->mode == PROFILE_WATCHED && c->warm)
-        begin_counting(c, m, all, seconds);
+        begin_counting(c, m, seconds);
     while (!is_over(c, m, seconds)) {
         if (run->submitted - run->collected < (size_t)run->ring) {
             // What it collected meanwhile has its own clocks.
-            begin = tools_seconds() - collecting(m);
+            double begin = tools_seconds() - collecting(m);
+
             if (!submit(c, m))
                 return false;
             m->s.wait_submit += tools_seconds() - collecting(m) - begin;
-        } else if (!collect(c, m)) {
-            return false;
+        } else {
+            collect(c, m);
         }
         if (!m->counts && run->collected >= first && tools_seconds() >= warm)
-            begin_counting(c, m, all, seconds);
+            begin_counting(c, m, seconds);
     }
     return true;
 }
 
-void profile_end_counting(struct profile_child *c, struct profile_measure *m,
-                          uint64_t all_before)
+static void end_counting(const struct profile_child *c,
+                         struct profile_measure *m)
 {
     struct profile_sample *s = &m->s;
     uint64_t all, other;
 
-    m->ended = tools_seconds();
-    s->seconds = m->ended - m->begun;
+    s->seconds = tools_seconds() - m->begun;
     s->consumer_cpu = c->burnt - m->burnt;
     s->cpu_seconds = tools_cpu_seconds() - m->cpu - s->consumer_cpu;
     other = others(&all);
-    if (all > all_before && other > m->others)
-        s->others = (double)(other - m->others) / (double)(all - all_before);
+    if (all > m->all && other > m->others)
+        s->others = (double)(other - m->others) / (double)(all - m->all);
     s->rate = (double)s->images / s->seconds;
     s->busy = s->consumer_seconds / s->seconds;
     s->peak_rss = (double)tools_peak_rss();
 }
 
+// Waits for what is still in flight; a job that could not be submitted is none.
+static void drain(struct profile_child *c)
+{
+    struct profile_measure rest = {.counts = true};
+    struct profile_latencies *latencies = c->latencies;
+    double ms = c->consumer_ms;
+
+    c->consumer_ms = 0;
+    c->latencies = NULL;
+    while (c->run.collected < c->run.submitted)
+        if (c->run.slots[c->run.collected % (size_t)c->run.ring].job)
+            collect(c, &rest);
+        else
+            c->run.collected++;
+    c->consumer_ms = ms;
+    c->latencies = latencies;
+    c->drained = rest.s.images + rest.s.failed;
+}
+
+bool profile_measure(struct profile_child *c, struct profile_measure *m,
+                     double seconds)
+{
+    bool ok = run_for(c, m, seconds);
+
+    if (ok)
+        end_counting(c, m);
+    drain(c);
+    c->warm = true;
+    return ok;
+}
+
 // Since the device was opened, with nothing in flight: exact, unlike what a
 // window cuts out.
-void profile_count_device(struct profile_child *c, struct profile_sample *s)
+void profile_count_device(const struct profile_child *c,
+                          struct profile_config *to)
 {
+    double bytes = 0, imported = 0, launches = 0, batches = 0;
     struct hr_profile p;
 
     hr_device_profile(c->run.dev, &p);
-    s->made = c->made;
+    to->import_falls = 0;
     for (int i = 0; i < p.num_engines; i++) {
         const struct hr_engine_profile *a = &c->opened.engines[i];
         const struct hr_engine_profile *b = &p.engines[i];
 
-        s->launches += (double)(b->launches - a->launches);
-        s->device_batches += (double)(b->batches - a->batches);
-        s->bytes_up += (double)(b->bytes_up - a->bytes_up);
-        s->bytes_down += (double)(b->bytes_down - a->bytes_down);
-        s->bytes_imported += (double)(b->bytes_imported - a->bytes_imported);
-        s->import_falls += (double)(b->import_falls - a->import_falls);
+        launches += (double)(b->launches - a->launches);
+        batches += (double)(b->batches - a->batches);
+        bytes += (double)(b->bytes_up - a->bytes_up + b->bytes_down -
+                          a->bytes_down);
+        imported += (double)(b->bytes_imported - a->bytes_imported);
+        to->import_falls += (double)(b->import_falls - a->import_falls);
         for (int k = 0; k < HR_PROFILE_RUNGS && b->rungs[k].name; k++) {
-            struct profile_rung *r = &s->rungs[k];
+            struct profile_rung *r = &to->rungs[k];
 
             snprintf(r->name, sizeof(r->name), "%s", b->rungs[k].name);
             r->samples = (double)(b->rungs[k].samples - a->rungs[k].samples);
         }
     }
-}
-
-bool profile_drain(struct profile_child *c)
-{
-    struct profile_measure rest = {.counts = true};
-    double ms = c->consumer_ms;
-    bool ok = true;
-
-    c->consumer_ms = 0;
-    while (c->run.collected < c->run.submitted)
-        if (c->run.slots[c->run.collected % (size_t)c->run.ring].job)
-            ok &= collect(c, &rest);
-        else
-            c->run.collected++;
-    c->consumer_ms = ms;
-    c->drained = rest.s.images + rest.s.failed;
-    free(rest.s.latencies);
-    return ok;
+    to->launches_per_batch = batches > 0 ? launches / batches : 0;
+    to->bytes_per_image = c->made ? bytes / (double)c->made : 0;
+    to->imported_per_image = c->made ? imported / (double)c->made : 0;
 }

@@ -17,43 +17,34 @@ static const char example[] =
     "  headrace profile train/ --backends cpu,opencl --consumer 30 \\\n"
     "    --report profile.html --trace profile.json\n";
 
-static int fail_option(const char *option, const char *text, const char *what)
-{
-    return options_fail("profile", "%s: '%s' is not %s", option, text, what);
-}
-
 static bool add_backend(struct profile_options *opt, const char *name)
 {
-    if (opt->num_backends == PROFILE_BACKENDS)
-        return false;
     for (int i = 0; i < opt->num_backends; i++)
         if (!strcmp(opt->backends[i], name))
             return true;
-    return (opt->backends[opt->num_backends++] = strdup(name));
+    if (opt->num_backends == PROFILE_BACKENDS)
+        return false;
+    opt->backends[opt->num_backends++] = name;
+    return true;
 }
 
-// What a run would take if nobody names a device.
-static char *automatic(void)
+// The CPU is always measured: everything is compared with it. The names stay
+// in text, which is cut.
+static int read_backends(struct profile *p, char *text)
 {
-    hr_device dev = hr_device_open(NULL, NULL);
-    char *name = strdup(dev ? dev->name : "cpu");
+    char *save = NULL;
+    bool ok = add_backend(&p->opt, "cpu");
 
-    hr_device_close(&dev);
-    return name;
-}
-
-// The CPU is always measured: everything is compared with it.
-static int read_backends(struct profile_options *opt, const char *text)
-{
-    char *words = text ? strdup(text) : automatic(), *save = NULL;
-    bool ok = words && add_backend(opt, "cpu");
-
-    for (char *w = words ? strtok_r(words, ",", &save) : NULL; ok && w;
+    if (!text) {
+        profile_find_automatic(p);
+        text = p->automatic;
+    }
+    for (char *w = strtok_r(text, ",", &save); ok && w;
          w = strtok_r(NULL, ",", &save))
-        ok = add_backend(opt, w);
-    free(words);
+        ok = add_backend(&p->opt, w);
     return ok ? TOOLS_OK
-              : fail_option("--backends", text, "a list of at most 7 devices");
+              : options_fail("profile", "--backends: more than %d devices",
+                             PROFILE_BACKENDS - 1);
 }
 
 static int compare_ints(const void *a, const void *b)
@@ -72,26 +63,24 @@ static void default_threads(struct profile_options *opt)
 
 static int read_threads(struct profile_options *opt, const char *text)
 {
-    const char *at = text;
     int n = 0;
+    char *end;
 
-    if (!text) {
-        default_threads(opt);
-        return TOOLS_OK;
-    }
-    while (*at) {
-        char *end;
+    for (const char *at = text; at; at = end + 1) {
         long value = strtol(at, &end, 10);
 
         if (end == at || (*end && *end != ',') || value < 1 || value > 256 ||
             opt->num_threads == PROFILE_THREADS)
-            return fail_option("--threads", text,
-                               "a list of at most 16 numbers in 1 .. 256");
+            return options_fail("profile",
+                                "--threads: '%s' is not a list of at most 16 "
+                                "numbers in 1 .. 256",
+                                text);
         opt->threads[opt->num_threads++] = (int)value;
-        at = *end ? end + 1 : end;
+        if (!*end)
+            break;
     }
-    if (!opt->num_threads)
-        return fail_option("--threads", text, "a list of numbers");
+    if (!text)
+        default_threads(opt);
     qsort(opt->threads, (size_t)opt->num_threads, sizeof(int), compare_ints);
     for (int i = 0; i < opt->num_threads; i++)
         if (!n || opt->threads[i] != opt->threads[n - 1])
@@ -100,35 +89,31 @@ static int read_threads(struct profile_options *opt, const char *text)
     return TOOLS_OK;
 }
 
-static int read_consumer(struct profile_options *opt,
-                         const struct profile_words *w)
-{
-    char *end = w->consumer;
-
-    if (w->consumer)
-        opt->consumer_ms = strtod(w->consumer, &end);
-    if (w->consumer && (end == w->consumer || *end || !(opt->consumer_ms > 0) ||
-                        opt->consumer_ms > 60000))
-        return fail_option("--consumer", w->consumer,
-                           "a time in ms, above 0, at most 60000");
-    if (!options_int("profile", "--consumer-cpu", w->consumer_cpu, 0, 100,
-                     &opt->consumer_cpu))
-        return TOOLS_CANNOT;
-    if (opt->consumer_cpu && opt->consumer_ms <= 0)
-        return options_fail("profile", "--consumer-cpu needs --consumer MS");
-    return TOOLS_OK;
-}
-
-static int read_seconds(struct profile_options *opt, const char *text)
+static bool read_number(const char *option, const char *text, double most,
+                        double *value)
 {
     char *end;
 
     if (!text)
-        return TOOLS_OK;
-    opt->seconds = strtod(text, &end);
-    if (end == text || *end || !(opt->seconds > 0 && opt->seconds <= 86400))
-        return fail_option("--seconds", text,
-                           "a number above 0, at most 86400");
+        return true;
+    *value = strtod(text, &end);
+    if (end != text && !*end && *value > 0 && *value <= most)
+        return true;
+    options_fail("profile", "%s: '%s' is not a number above 0, at most %.0f",
+                 option, text, most);
+    return false;
+}
+
+static int read_times(struct profile_options *opt,
+                      const struct profile_words *w)
+{
+    if (!read_number("--seconds", w->seconds, 86400, &opt->seconds) ||
+        !read_number("--consumer", w->consumer, 60000, &opt->consumer_ms) ||
+        !options_int("profile", "--consumer-cpu", w->consumer_cpu, 0, 100,
+                     &opt->consumer_cpu))
+        return TOOLS_CANNOT;
+    if (opt->consumer_cpu && opt->consumer_ms <= 0)
+        return options_fail("profile", "--consumer-cpu needs --consumer MS");
     return TOOLS_OK;
 }
 
@@ -222,9 +207,9 @@ static int read_all(struct profile *p, poptContext con)
     opt->quiet = w->quiet;
     opt->run.batch = 64;
     opt->seconds = 20;
-    if (read_seconds(opt, w->seconds) || read_run(&opt->run, w) ||
-        read_backends(opt, w->backends) || read_threads(opt, w->threads) ||
-        read_consumer(opt, w) || read_inputs(p, con))
+    if (read_times(opt, w) || read_run(&opt->run, w) ||
+        read_backends(p, w->backends) || read_threads(opt, w->threads) ||
+        read_inputs(p, con))
         return TOOLS_CANNOT;
     return check_outputs(opt);
 }
@@ -241,10 +226,6 @@ static int act(struct profile *p, poptContext con, bool *done)
     code = options_read("profile", con, example, done);
     if (code || *done)
         return code;
-    if (p->words.measure) {
-        *done = true;
-        return profile_child();
-    }
     return read_all(p, con);
 }
 
@@ -279,8 +260,6 @@ int profile_options(struct profile *p, int argc, char **argv, bool *done)
         TEXT("report", report, "write a page with charts", "FILE.html"),
         FLAG("json", json, "print everything as one JSON object"),
         {"quiet", 'q', POPT_ARG_NONE, &w->quiet, 0, "no progress", NULL},
-        {"measure", 0, POPT_ARG_NONE | POPT_ARGFLAG_DOC_HIDDEN, &w->measure, 0,
-         NULL, NULL},
         {"help", 'h', POPT_ARG_NONE, NULL, OPTIONS_HELP, "show this", NULL},
         OPTIONS_SOURCE(source),
         POPT_TABLEEND
@@ -310,8 +289,6 @@ void profile_options_finish(struct profile *p)
 
     for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
         free(*words[i]);
-    for (int i = 0; i < p->opt.num_backends; i++)
-        free(p->opt.backends[i]);
     options_source_finish(&p->words.source);
     inputs_finish(&p->in);
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+// A process that measures is a fork of this one, which has no thread but this
+// one and no driver. It has a copy of all that was read and one end of a
+// socket; struct profile is one for both.
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,127 +17,74 @@
 
 // A driver may compile its kernels when it is first opened.
 #define OPEN_SECONDS 120.0
-// It closes its device, and its driver may hang then; in the kernel, too.
-#define END_SECONDS 30.0
+// Killed, it may hang in the kernel yet.
 #define KILL_SECONDS 2.0
 
-static void become_child(const int to[2], const int from[2])
+// Signals end it at once: only the parent has something to say of them. It
+// keeps no end of another's socket, or that one would miss the parent's end.
+static void become_child(struct profile *p, struct profile_config *c, int fd)
 {
-    static char name[] = "headrace", command[] = "profile",
-                hidden[] = "--measure";
-    char *argv[] = {name, command, hidden, NULL};
-
-    dup2(to[0], STDIN_FILENO);
-    dup2(from[1], STDOUT_FILENO);
-    for (int i = 0; i < 2; i++) {
-        close(to[i]);
-        close(from[i]);
-    }
-    execv("/proc/self/exe", argv);
-    _exit(127);
+    stop_reset();
+    for (int i = 0; i < p->num_configs; i++)
+        if (p->configs[i].pid > 0 && &p->configs[i] != c)
+            close(p->configs[i].fd);
+    _exit(profile_child(p, c, fd));
 }
 
-static bool spawn(struct profile_config *c)
+static bool spawn(struct profile *p, struct profile_config *c)
 {
-    int to[2], from[2];
+    int ends[2];
+    pid_t pid;
 
-    if (pipe2(to, O_CLOEXEC) < 0)
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
         return false;
-    if (pipe2(from, O_CLOEXEC) < 0) {
-        close(to[0]);
-        close(to[1]);
-        return false;
-    }
     fflush(stdout);
-    c->pid = fork();
-    if (c->pid == 0)
-        become_child(to, from);
-    close(to[0]);
-    close(from[1]);
-    if (c->pid < 0) {
-        close(to[1]);
-        close(from[0]);
+    if (!(pid = fork())) {
+        close(ends[0]);
+        become_child(p, c, ends[1]);
+    }
+    close(ends[1]);
+    if (pid < 0) {
+        close(ends[0]);
         return false;
     }
-    c->to = to[1];
-    c->from = from[0];
+    c->fd = ends[0];
+    c->pid = pid;
     return true;
 }
 
-static bool send_line(struct profile_config *c, const json_t *json)
-{
-    char *text = json_dumps(json, JSON_COMPACT);
-    size_t size = text ? strlen(text) : 0, done = 0;
-    bool ok = text != NULL;
-
-    if (text)
-        text[size++] = '\n';
-    while (ok && done < size) {
-        ssize_t n = write(c->to, text + done, size - done);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        ok = n > 0;
-        done += ok ? (size_t)n : 0;
-    }
-    free(text);
-    return ok;
-}
-
-static bool read_some(struct profile_config *c, double until)
-{
-    struct pollfd p = {.fd = c->from, .events = POLLIN};
-    double left = until - tools_seconds();
-    ssize_t n;
-    int ready;
-
-    if (c->line_used + 65536 > c->line_room) {
-        size_t room = c->line_room + (1 << 20);
-        char *more = realloc(c->line, room);
-
-        if (!more)
-            return false;
-        c->line = more;
-        c->line_room = room;
-    }
-    if (left <= 0 || stop_signal())
-        return false;
-    // A signal ends poll(), also with SA_RESTART: SIGCONT, too, and then there
-    // may be nothing to read yet.
-    ready = poll(&p, 1, (int)(left * 1000) + 1);
-    if (ready == 0 || stop_signal())
-        return false;
-    if (ready < 0)
-        return errno == EINTR;
-    n = read(c->from, c->line + c->line_used, 65536);
-    if (n < 0 && errno == EINTR)
-        return true;
-    if (n <= 0)
-        return false;
-    c->line_used += (size_t)n;
-    return true;
-}
-
-static json_t *receive(struct profile_config *c, double seconds)
+// Its status; -1: it was killed, for it did not end in time.
+static int wait_for(pid_t pid, double seconds)
 {
     double until = tools_seconds() + seconds;
+    bool killed = false;
+    int status = -1;
 
-    c->line_used = 0;
-    while (!c->line_used || c->line[c->line_used - 1] != '\n')
-        if (!read_some(c, until))
-            return NULL;
-    return json_loadb(c->line, c->line_used, 0, NULL);
+    while (!waitpid(pid, &status, WNOHANG)) {
+        if (tools_seconds() >= until && killed)
+            break;
+        if (tools_seconds() >= until) {
+            kill(pid, SIGKILL);
+            killed = true;
+            until = tools_seconds() + KILL_SECONDS;
+        }
+        usleep(5000);
+    }
+    return killed ? -1 : status;
 }
 
-// ---- Children that are gone ------------------------------------------------
-
-bool profile_is_lost(const struct profile *p, int backend)
+int profile_end(struct profile_config *c, double seconds)
 {
-    for (int i = 0; i < p->num_losses; i++)
-        if (p->losses[i].backend == backend)
-            return true;
-    return false;
+    pid_t pid = c->pid;
+
+    if (pid <= 0)
+        return 0;
+    close(c->fd);
+    c->pid = 0;
+    return wait_for(pid, seconds);
 }
+
+// ---- Those that are gone ---------------------------------------------------
 
 void profile_loss_text(const struct profile_loss *loss, char *out, size_t size)
 {
@@ -145,196 +93,127 @@ void profile_loss_text(const struct profile_loss *loss, char *out, size_t size)
              loss->why);
 }
 
-// said: by the child itself, also on standard error; NULL: it could not.
+// What the process said itself is on standard error already.
 static void note_loss(struct profile *p, const struct profile_config *c,
-                      const char *said, const char *why)
+                      int status)
 {
     struct profile_loss *loss = &p->losses[p->num_losses];
     char text[768];
 
-    if (profile_is_lost(p, c->backend))
+    if (p->lost[c->backend])
         return;
-    *loss = (struct profile_loss){.backend = c->backend,
-                                  .name = p->opt.backends[c->backend],
+    p->lost[c->backend] = true;
+    p->num_losses++;
+    *loss = (struct profile_loss){.name = p->opt.backends[c->backend],
                                   .threads = c->threads,
                                   .mode = c->mode};
-    p->num_losses++;
-    snprintf(loss->why, sizeof(loss->why), "%s", said ? said : why);
+    if (c->why[0])
+        snprintf(loss->why, sizeof(loss->why), "%s", c->why);
+    else if (status < 0)
+        snprintf(loss->why, sizeof(loss->why), "no answer");
+    else if (WIFSIGNALED(status))
+        snprintf(loss->why, sizeof(loss->why), "killed by signal %d",
+                 WTERMSIG(status));
+    else
+        snprintf(loss->why, sizeof(loss->why), "ended with code %d",
+                 WEXITSTATUS(status));
     profile_loss_text(loss, text, sizeof(text));
-    if (!said)
+    if (!c->why[0])
         tools_warn("profile: %s", text);
-}
-
-// True: it is gone.
-static bool is_gone_in(pid_t pid, double seconds)
-{
-    double until = tools_seconds() + seconds;
-    pid_t gone;
-
-    while (!(gone = waitpid(pid, NULL, WNOHANG)) && tools_seconds() < until)
-        usleep(10000);
-    return gone != 0;
-}
-
-// If the user ends it all nothing need be said.
-static void lost(struct profile *p, struct profile_config *c, const char *said)
-{
-    int status = 0;
-    bool stop = stop_signal();
-    pid_t gone = waitpid(c->pid, &status, WNOHANG);
-    char why[64] = "no answer";
-
-    for (int i = 0; gone == 0 && !stop && i < 20; i++) {
-        usleep(10000);
-        gone = waitpid(c->pid, &status, WNOHANG);
-    }
-    if (gone == 0) {
-        kill(c->pid, SIGKILL);
-        is_gone_in(c->pid, KILL_SECONDS);
-    } else if (WIFSIGNALED(status)) {
-        snprintf(why, sizeof(why), "killed by signal %d", WTERMSIG(status));
-    } else {
-        snprintf(why, sizeof(why), "ended with code %d", WEXITSTATUS(status));
-    }
-    if (!stop)
-        note_loss(p, c, said, why);
-    close(c->to);
-    close(c->from);
-    c->pid = 0;
-}
-
-static void drop(struct profile *p, int backend)
-{
-    int last = --p->opt.num_backends, n = 0;
-
-    for (int i = 0; i < p->num_configs; i++) {
-        struct profile_config *c = &p->configs[i];
-
-        if (c->backend == backend) {
-            profile_end(c);
-            continue;
-        }
-        c->backend -= c->backend > backend;
-        if (n != i)
-            p->configs[n] = *c;
-        n++;
-    }
-    p->num_configs = n;
-    for (int b = backend; b < last; b++) {
-        p->opt.backends[b] = p->opt.backends[b + 1];
-        p->watch[b] = p->watch[b + 1];
-    }
-    p->watch[last] = (struct profile_watch){.valid = false};
 }
 
 void profile_drop_lost(struct profile *p)
 {
-    for (int i = 0; i < p->num_losses; i++) {
-        int backend = p->losses[i].backend;
+    int to[PROFILE_BACKENDS], kept = 0, n = 0;
 
-        drop(p, backend);
-        p->losses[i].backend = -1;  // its name is the loss's from here on
-        for (int k = i + 1; k < p->num_losses; k++)
-            p->losses[k].backend -= p->losses[k].backend > backend;
+    for (int b = 0; b < p->opt.num_backends; b++) {
+        to[b] = kept;
+        if (p->lost[b])
+            continue;
+        p->opt.backends[kept] = p->opt.backends[b];
+        p->watch[kept++] = p->watch[b];
     }
+    for (int i = 0; i < p->num_configs; i++) {
+        struct profile_config *c = &p->configs[i];
+
+        if (p->lost[c->backend]) {
+            profile_end(c, PROFILE_END_SECONDS);
+            continue;
+        }
+        c->backend = to[c->backend];
+        if (n++ != i)
+            p->configs[n - 1] = *c;
+    }
+    p->opt.num_backends = kept;
+    p->num_configs = n;
 }
 
 // ---- Talking ---------------------------------------------------------------
 
-// NULL: the child is lost.
-static json_t *answer_of(struct profile *p, struct profile_config *c, bool sent,
-                         double seconds)
+// One byte says that it is done. A signal ends poll(), also with SA_RESTART.
+static bool has_answered(struct profile_config *c, double seconds)
 {
-    json_t *answer = sent ? receive(c, seconds) : NULL;
-    const char *said = json_string_value(json_object_get(answer, "error"));
+    double until = tools_seconds() + seconds, left;
+    struct pollfd f = {.fd = c->fd, .events = POLLIN};
+    char byte;
 
-    if (answer && !said)
-        return answer;
-    lost(p, c, said && *said ? said : NULL);
-    json_decref(answer);
-    return NULL;
+    while ((left = until - tools_seconds()) > 0 && !stop_signal()) {
+        int ready = poll(&f, 1, (int)(left * 1000) + 1);
+
+        if (ready > 0)
+            return read(c->fd, &byte, 1) == 1;
+        if (ready < 0 && errno != EINTR)
+            break;
+    }
+    return false;
 }
 
-static json_t *config_json(const struct profile *p,
-                           const struct profile_config *c)
+// If the user ends it all nothing need be said.
+static bool answer(struct profile *p, struct profile_config *c, double seconds)
 {
-    const struct run_options *run = &p->opt.run;
-    json_t *inputs = json_array(), *limits = json_array();
-    char path[PATH_MAX];
+    int status;
 
-    for (size_t i = 0; i < p->in.num; i++)
-        json_array_append_new(inputs, profile_bytes_json(inputs_path(
-                                          &p->in, i, path, sizeof(path))));
-    for (int i = 0; i < OPTIONS_NUM_LIMITS; i++) {
-        const char *word = p->words.source.limits[i];
-
-        json_array_append_new(limits, word ? json_string(word) : json_null());
-    }
-    return json_pack("{s:s s:s s:o s:i s:i s:i s:i s:i s:b s:o s:o}", "ops",
-                     run->ops_text, "reference",
-                     hr_reference_name(hr_get_reference()), "backend",
-                     profile_bytes_json(p->opt.backends[c->backend]), "batch",
-                     run->batch, "threads", c->threads, "dtype",
-                     (int)run->dtype, "tier", (int)run->tier, "mode",
-                     (int)c->mode, "memory", p->opt.memory, "inputs", inputs,
-                     "limits", limits);
+    if (has_answered(c, seconds))
+        return true;
+    status = profile_end(c, stop_signal() ? 0 : 0.2);
+    if (!stop_signal())
+        note_loss(p, c, status);
+    return false;
 }
 
 bool profile_start(struct profile *p, struct profile_config *c)
 {
-    json_t *config, *ready;
-
-    if (!spawn(c)) {
-        tools_warn("profile: no process to measure in: %s", strerror(errno));
-        return false;
-    }
-    config = config_json(p, c);
-    ready = answer_of(p, c, config && send_line(c, config), OPEN_SECONDS);
-    json_decref(config);
-    if (!ready)
-        return false;
-    snprintf(c->device, sizeof(c->device), "%s",
-             json_string_value(json_object_get(ready, "device")));
-    snprintf(c->description, sizeof(c->description), "%s",
-             json_string_value(json_object_get(ready, "description")));
-    c->batch = (int)json_integer_value(json_object_get(ready, "batch"));
-    c->ring = (int)json_integer_value(json_object_get(ready, "ring"));
-    c->software = json_is_true(json_object_get(ready, "software"));
-    c->pictures = json_number_value(json_object_get(ready, "pictures"));
-    json_decref(ready);
-    return true;
+    if (spawn(p, c))
+        return answer(p, c, OPEN_SECONDS);
+    tools_warn("profile: no process to measure in: %s", strerror(errno));
+    return false;
 }
 
-json_t *profile_ask(struct profile *p, struct profile_config *c,
-                    json_t *command, double seconds)
+// To one that is gone this cannot be sent; then it does not answer, either.
+bool profile_ask(struct profile *p, struct profile_config *c, double seconds,
+                 bool consumer)
 {
-    json_t *answer = answer_of(p, c, command && send_line(c, command),
-                               seconds + OPEN_SECONDS);
+    struct profile_order order = {.seconds = seconds, .consumer = consumer};
+    ssize_t sent = write(c->fd, &order, sizeof(order));
 
-    json_decref(command);
-    return answer;
+    (void)sent;
+    return answer(p, c, seconds + OPEN_SECONDS);
 }
 
-// One that is killed may hang in a driver yet: then it is left behind.
-void profile_end_in(struct profile_config *c, double seconds)
+void profile_find_automatic(struct profile *p)
 {
-    if (c->pid > 0) {
-        close(c->to);
-        if (!is_gone_in(c->pid, seconds) && !kill(c->pid, SIGKILL))
-            is_gone_in(c->pid, KILL_SECONDS);
-        close(c->from);
-    }
-    c->pid = 0;
-    free(c->line);
-    c->line = NULL;
-    for (int i = 0; i < PROFILE_ROUNDS; i++) {
-        free(c->rounds[i].latencies);
-        free(c->fed[i].latencies);
-        c->rounds[i].latencies = c->fed[i].latencies = NULL;
-    }
-}
+    pid_t pid = fork();
 
-void profile_end(struct profile_config *c)
-{
-    profile_end_in(c, END_SECONDS);
+    if (!pid) {
+        hr_device dev = hr_device_open(NULL, NULL);
+
+        snprintf(p->automatic, sizeof(p->automatic), "%s",
+                 dev ? dev->name : "cpu");
+        hr_device_close(&dev);
+        _exit(0);
+    }
+    if (pid > 0)
+        wait_for(pid, OPEN_SECONDS);
+    if (!p->automatic[0])
+        snprintf(p->automatic, sizeof(p->automatic), "cpu");
 }

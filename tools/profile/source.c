@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,80 +27,60 @@ static void *read_file(const char *path, size_t *size)
         if (*size != (size_t)length) {
             free(data);
             data = NULL;
-            errno = EIO;
         }
     }
     fclose(f);
     return data;
 }
 
-// Reads picture i. False: there is no such file any more, or no more room.
-static bool load(struct profile_child *c, size_t i, size_t *held)
-{
-    char path[PATH_MAX];
-    size_t at = c->num_sources;
-
-    inputs_path(&c->run.in, i, path, sizeof(path));
-    c->data[at] = read_file(path, &c->sizes[at]);
-    if (!c->data[at])
-        return true;  // left out
-    *held += c->sizes[at];
-    c->run.in.items[at] = c->run.in.items[i];
-    c->num_sources++;
-    return *held < MEMORY_BYTES;
-}
-
-// Decodes what was loaded as number i, with the decode of the ops.
-static void decode(struct profile_child *c, size_t i, size_t *held)
+// With the decode of the ops. NULL: it cannot be.
+static hr_image decode(struct profile_child *c, const void *data, size_t size)
 {
     const struct hr_op *first = &c->run.opt.ops.ops[0];
-    size_t at = c->num_sources;
-    hr_image image = hr_decode(c->run.dev, c->data[i], c->sizes[i],
+    hr_image image = hr_decode(c->run.dev, data, size,
                                first->type == HR_OP_DECODE ? &first->decode
                                                            : NULL);
 
-    if (image && hr_image_wait(image, HR_FOREVER) == HR_OK) {
-        *held += image->size;
-        c->images[at] = image;
-        c->run.in.items[at] = c->run.in.items[i];
-        c->num_sources++;
-        return;
-    }
-    hr_image_release(&image);
+    if (image && hr_image_wait(image, HR_FOREVER) != HR_OK)
+        hr_image_release(&image);
+    return image;
 }
 
-static bool decode_all(struct profile_child *c)
+// Takes picture i as the next one; returns its bytes. 0: it is left out.
+static size_t load(struct profile_child *c, size_t i)
 {
-    size_t n = c->num_sources, held = 0;
+    size_t at = c->num_sources, *size = &c->sizes[at];
+    char path[PATH_MAX];
+    void *data = read_file(inputs_path(&c->run.in, i, path, PATH_MAX), size);
 
-    if (!(c->images = calloc(n ? n : 1, sizeof(*c->images))))
-        return false;
-    c->num_sources = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (held < DECODED_BYTES)
-            decode(c, i, &held);
-        free(c->data[i]);
-        c->data[i] = NULL;
+    if (data && c->mode == PROFILE_DECODED) {
+        c->images[at] = decode(c, data, *size);
+        *size = c->images[at] ? c->images[at]->size : 0;
+        free(data);
+    } else {
+        c->data[at] = data;
     }
-    return true;
+    if (!c->images[at] && !c->data[at])
+        return 0;
+    c->run.in.items[at] = c->run.in.items[i];
+    c->num_sources++;
+    return *size;
 }
 
 bool profile_source_open(struct profile_child *c)
 {
     size_t n = c->run.total, held = 0;
+    size_t most = c->mode == PROFILE_DECODED ? DECODED_BYTES : MEMORY_BYTES;
 
     c->data = calloc(n, sizeof(*c->data));
+    c->images = calloc(n, sizeof(*c->images));
     c->sizes = calloc(n, sizeof(*c->sizes));
-    if (!c->data || !c->sizes) {
+    if (!c->data || !c->images || !c->sizes) {
         tools_warn("out of memory");
         return false;
     }
-    for (size_t i = 0; i < n && load(c, i, &held); i++)
-        ;
-    if (c->mode == PROFILE_DECODED && !decode_all(c)) {
-        tools_warn("out of memory");
-        return false;
-    }
+    for (size_t i = 0; i < n && held < most; i++)
+        held += load(c, i);
     if (!c->num_sources) {
         tools_warn("none of the pictures could be read");
         return false;
@@ -132,10 +111,8 @@ bool profile_fill_up(struct profile_child *c)
 void profile_source_close(struct profile_child *c)
 {
     for (size_t i = 0; i < c->num_sources; i++) {
-        if (c->images)
-            hr_image_release(&c->images[i]);
-        else
-            free(c->data[i]);
+        hr_image_release(&c->images[i]);
+        free(c->data[i]);
     }
     free(c->images);
     free(c->data);
@@ -144,18 +121,15 @@ void profile_source_close(struct profile_child *c)
 
 void profile_source_fill(struct profile_child *c, const struct run_slot *slot)
 {
-    for (int i = 0; c->data && i < slot->num; i++) {
+    for (int i = 0; c->num_sources && i < slot->num; i++) {
         struct hr_sample *s = &c->run.samples[i];
         size_t at = (slot->first + (size_t)i) % c->num_sources;
 
         s->path = NULL;
-        if (!c->images) {
-            s->data = c->data[at];
-            s->size = c->sizes[at];
-            continue;
-        }
+        s->data = c->data[at];
+        s->size = s->data ? c->sizes[at] : 0;
         s->image = c->images[at];
-        if (s->num_ops && s->ops[0].type == HR_OP_DECODE) {
+        if (s->image && s->num_ops && s->ops[0].type == HR_OP_DECODE) {
             s->ops++;
             s->num_ops--;
         }

@@ -24,14 +24,6 @@ int profile_most_threads(const struct profile *p)
     return p->opt.threads[p->opt.num_threads - 1];
 }
 
-int profile_cpu(const struct profile *p)
-{
-    for (int i = 0; i < p->opt.num_backends; i++)
-        if (!strcmp(p->opt.backends[i], "cpu"))
-            return i;
-    return 0;
-}
-
 const struct profile_config *profile_find(const struct profile *p, int backend,
                                           enum profile_mode mode, int threads)
 {
@@ -44,18 +36,29 @@ const struct profile_config *profile_find(const struct profile *p, int backend,
     return NULL;
 }
 
-const struct profile_config *profile_best_cpu(const struct profile *p)
+// The planned one in which the double at that place is largest.
+static const struct profile_config *fastest(const struct profile *p, int b,
+                                            size_t at)
 {
     const struct profile_config *best = NULL;
+    double most = 0, value;
 
     for (int i = 0; i < p->num_configs; i++) {
         const struct profile_config *c = &p->configs[i];
 
-        if (c->backend == profile_cpu(p) && c->mode == PROFILE_PLANNED &&
-            (!best || c->rate > best->rate))
+        memcpy(&value, (const char *)c + at, sizeof(value));
+        if (c->backend == b && c->mode == PROFILE_PLANNED &&
+            (!best || value > most)) {
             best = c;
+            most = value;
+        }
     }
     return best;
+}
+
+const struct profile_config *profile_best_cpu(const struct profile *p)
+{
+    return fastest(p, PROFILE_CPU, offsetof(struct profile_config, rate));
 }
 
 // ---- Summaries -------------------------------------------------------------
@@ -70,45 +73,6 @@ static double median_of(const struct profile_sample *s, int n, size_t field)
 }
 #define MEDIAN(s, n, field) \
     median_of(s, n, offsetof(struct profile_sample, field))
-
-static void latencies(struct profile_config *c)
-{
-    size_t n = 0, at = 0;
-    double *all;
-
-    for (int i = 0; i < c->num_rounds; i++)
-        n += c->rounds[i].num_latencies;
-    if (!(all = calloc(n + 1, sizeof(*all))))
-        return;
-    for (int i = 0; i < c->num_rounds; i++) {
-        if (!c->rounds[i].num_latencies)
-            continue;
-        memcpy(all + at, c->rounds[i].latencies,
-               c->rounds[i].num_latencies * sizeof(*all));
-        at += c->rounds[i].num_latencies;
-    }
-    c->p50 = profile_quantile(all, n, 0.5);
-    c->p99 = profile_quantile(all, n, 0.99);
-    free(all);
-}
-
-// "shared with the next engine's driver 80 %, image got from the driver 20 %"
-static void rungs_text(struct profile_config *c,
-                       const struct profile_sample *last)
-{
-    double all = 0;
-
-    for (int i = 0; i < HR_PROFILE_RUNGS; i++)
-        all += last->rungs[i].samples;
-    for (int i = 0; i < HR_PROFILE_RUNGS; i++) {
-        const struct profile_rung *r = &last->rungs[i];
-        size_t used = strlen(c->rungs);
-
-        if (r->samples > 0)
-            snprintf(c->rungs + used, sizeof(c->rungs) - used, "%s%s %.3g %%",
-                     used ? ", " : "", r->name, 100 * r->samples / all);
-    }
-}
 
 static int by_busy(const void *a, const void *b)
 {
@@ -144,134 +108,52 @@ static void fed(struct profile_config *c)
 
 static void summarize(struct profile_config *c)
 {
-    const struct profile_sample *last =
-        &c->rounds[c->num_rounds ? c->num_rounds - 1 : 0];
-    double low = HUGE_VAL, high = 0, cpu = 0, images = 0;
+    size_t seen = (size_t)c->latencies.seen;
+    double cpu = 0;
 
     for (int i = 0; i < c->num_rounds; i++) {
         const struct profile_sample *s = &c->rounds[i];
 
-        low = s->rate < low ? s->rate : low;
-        high = s->rate > high ? s->rate : high;
+        c->lowest = i ? fmin(c->lowest, s->rate) : s->rate;
+        c->highest = fmax(c->highest, s->rate);
         cpu += s->cpu_seconds;
-        images += (double)s->images;
-        c->fallbacks += s->fallbacks;
+        c->images += (double)s->images;
+        c->failed += (double)s->failed;
+        c->batches += (double)s->batches;
+        c->fallbacks += (double)s->fallbacks;
         for (int bit = 0; bit < RUN_NUM_WHY; bit++)
-            c->why[bit] += s->why[bit];
-        c->failed += s->failed;
-        c->batches += s->batches;
-        c->peak_rss = s->peak_rss > c->peak_rss ? s->peak_rss : c->peak_rss;
+            c->why_counts[bit] += s->why[bit];
+        c->peak_rss = fmax(c->peak_rss, s->peak_rss);
     }
-    c->images = (uint64_t)images;
-    c->lowest = c->num_rounds ? low : 0;
-    c->highest = high;
     c->rate = MEDIAN(c->rounds, c->num_rounds, rate);
-    c->noise = c->rate > 0 && c->num_rounds ? (high - low) / 2 / c->rate : 0;
-    c->cpu_per_1000 = images > 0 ? 1000 * cpu / images : 0;
-    if (c->num_rounds && last->made) {
-        c->bytes_per_image = (last->bytes_up + last->bytes_down) /
-                             (double)last->made;
-        c->imported_per_image = last->bytes_imported / (double)last->made;
-    }
-    if (c->num_rounds && last->device_batches > 0)
-        c->launches_per_batch = last->launches / last->device_batches;
-    if (c->num_rounds)
-        c->import_falls = last->import_falls;
-    rungs_text(c, last);
+    c->noise = c->rate > 0 ? (c->highest - c->lowest) / 2 / c->rate : 0;
+    c->cpu_per_1000 = c->images > 0 ? 1000 * cpu / c->images : 0;
+    c->fallback_percent = c->images > 0 ? 100 * c->fallbacks / c->images : 0;
+    seen = seen < PROFILE_LATENCIES ? seen : PROFILE_LATENCIES;
+    c->p50 = profile_quantile(c->latencies.ms, seen, 0.5);
+    c->p99 = profile_quantile(c->latencies.ms, seen, 0.99);
     fed(c);
-    latencies(c);
-}
-
-double profile_fallback_percent(const struct profile_config *c)
-{
-    return c->images ? 100 * (double)c->fallbacks / (double)c->images : 0;
-}
-
-void profile_why_text(const struct profile_config *c, char *out, size_t size)
-{
-    *out = '\0';
-    for (int bit = 0; bit < RUN_NUM_WHY; bit++) {
-        size_t used = strlen(out);
-
-        if (c->why[bit])
-            snprintf(out + used, size - used, "%s%s %.3g %%", used ? ", " : "",
-                     hr_why_text(1u << bit),
-                     100 * (double)c->why[bit] / (double)c->images);
-    }
-}
-
-static void totals(const struct profile *p, double *images, double *failed,
-                   double *batches)
-{
-    *images = *failed = *batches = 0;
-    for (int i = 0; i < p->num_configs; i++)
-        if (p->configs[i].mode == PROFILE_PLANNED) {
-            *images += (double)p->configs[i].images;
-            *failed += (double)p->configs[i].failed;
-            *batches += (double)p->configs[i].batches;
-        }
-}
-
-double profile_per_batch(const struct profile *p)
-{
-    double images, failed, batches;
-
-    totals(p, &images, &failed, &batches);
-    return batches > 0 ? images / batches : 0;
-}
-
-double profile_need(const struct profile *p)
-{
-    return p->opt.consumer_ms > 0
-               ? 1000 * profile_per_batch(p) / p->opt.consumer_ms
-               : 0;
-}
-
-double profile_failing(const struct profile *p)
-{
-    double images, failed, batches;
-
-    totals(p, &images, &failed, &batches);
-    return failed > 0 ? failed / (images + failed) : 0;
-}
-
-// A machine that is busy wakes sleepers late: the consumer was busy, but slower
-// than it would be.
-void profile_late_text(const struct profile *p, char out[PROFILE_LATE])
-{
-    double most = 0;
-
-    for (int i = 0; i < p->num_configs; i++)
-        most = fmax(most, p->configs[i].took_ms);
-    *out = '\0';
-    if (most > 1.05 * p->opt.consumer_ms)
-        snprintf(out, PROFILE_LATE,
-                 "Its batches took up to %.3g ms because its thread was "
-                 "scheduled late.",
-                 most);
 }
 
 // By what the consumer got while it was there: its CPU load counts.
 int profile_enough(const struct profile *p, int backend, bool *measured)
 {
     int threads[PROFILE_THREADS + 1], n = 0, enough;
-    double rates[PROFILE_THREADS + 1], cost = 0;
+    double rates[PROFILE_THREADS + 1], cost = 0, need = p->need;
 
     for (int i = 0; i < p->num_configs; i++) {
         const struct profile_config *c = &p->configs[i];
-        bool fed = profile_bound(p->opt.consumer_ms, c->busy) ==
-                   PROFILE_CONSUMER;
 
         if (c->backend != backend || c->mode != PROFILE_PLANNED)
             continue;
         cost = c->cpu_per_1000 / 1000;
         threads[n] = c->threads;
-        rates[n++] = fed                             ? profile_need(p)
-                     : c->fed_rate < profile_need(p) ? c->fed_rate * .999
-                                                     : profile_need(p) * .999;
+        rates[n++] = profile_bound(p->opt.consumer_ms, c->busy) ==
+                             PROFILE_CONSUMER
+                         ? need
+                         : fmin(c->fed_rate, need) * .999;
     }
-    enough = profile_threads_enough(threads, rates, n, profile_need(p), cost,
-                                    measured);
+    enough = profile_threads_enough(threads, rates, n, need, cost, measured);
     return *measured || p->others <= PROFILE_CROWDED ? enough : PROFILE_UNKNOWN;
 }
 
@@ -284,46 +166,37 @@ static int fed_with(const struct profile *p, int backend)
     return measured ? n : 0;
 }
 
-// Whether a is what the user would rather take: with a consumer what feeds it
-// with the fewest threads, or keeps it busiest; else what is fastest.
-static bool better(const struct profile *p, const struct profile_config *a,
-                   const struct profile_config *b)
-{
-    int with_a = fed_with(p, a->backend), with_b = fed_with(p, b->backend);
-
-    if (p->opt.consumer_ms <= 0)
-        return a->rate > b->rate;
-    if (with_a && with_b)
-        return with_a < with_b;
-    if (with_a || with_b)
-        return with_a != 0;
-    return a->busy > b->busy + 0.02;
-}
-
 const struct profile_config *profile_best_of(const struct profile *p, int b)
 {
-    const struct profile_config *best = NULL;
-    int fed = fed_with(p, b);
+    int threads = fed_with(p, b);
 
-    if (fed)
-        return profile_find(p, b, PROFILE_PLANNED, fed);
-    for (int i = 0; i < p->num_configs; i++) {
-        const struct profile_config *c = &p->configs[i];
-
-        if (c->backend == b && c->mode == PROFILE_PLANNED &&
-            (!best || (p->opt.consumer_ms > 0 ? c->busy > best->busy
-                                              : c->rate > best->rate)))
-            best = c;
-    }
-    return best;
+    if (threads)
+        return profile_find(p, b, PROFILE_PLANNED, threads);
+    return fastest(p, b,
+                   p->opt.consumer_ms > 0
+                       ? offsetof(struct profile_config, busy)
+                       : offsetof(struct profile_config, rate));
 }
 
+// What the user would rather take: with a consumer what feeds it with the
+// fewest threads, or keeps it busiest; else what is fastest.
+static double score(const struct profile *p, int b)
+{
+    const struct profile_config *best = profile_best_of(p, b);
+    int threads = fed_with(p, b);
+
+    return p->opt.consumer_ms <= 0 ? best->rate
+           : threads               ? 1000 - threads
+                                   : best->busy;
+}
+
+// Of shares that hardly differ the CPU's is the better one: it is there.
 static int best_backend(const struct profile *p)
 {
-    int best = profile_cpu(p);
+    int best = PROFILE_CPU;
 
     for (int b = 0; b < p->opt.num_backends; b++)
-        if (better(p, profile_best_of(p, b), profile_best_of(p, best)))
+        if (score(p, b) > score(p, best) + 0.02)
             best = b;
     return best;
 }
@@ -333,14 +206,12 @@ static void find_other(const struct profile *p, int backend,
                        struct profile_case *c)
 {
     for (int b = 0; b < p->opt.num_backends; b++) {
-        bool measured;
-        int enough = profile_enough(p, b, &measured);
+        int threads = b == backend ? 0 : fed_with(p, b);
 
-        if (b == backend || enough <= 0 || !measured ||
-            (c->other_enough && enough >= c->other_enough))
+        if (!threads || (c->other && threads >= c->other_enough))
             continue;
         c->other = p->opt.backends[b];
-        c->other_enough = enough;
+        c->other_enough = threads;
     }
 }
 
@@ -349,7 +220,7 @@ static const char *find_mismatch(const struct profile *p)
 {
     for (int i = 0; i < p->num_configs; i++)
         for (int bit = 0; bit < RUN_NUM_WHY; bit++)
-            if (p->configs[i].why[bit] && 1u << bit == HR_WHY_MISMATCH)
+            if (p->configs[i].why_counts[bit] && 1u << bit == HR_WHY_MISMATCH)
                 return p->opt.backends[p->configs[i].backend];
     return NULL;
 }
@@ -358,8 +229,7 @@ static void advise(struct profile *p)
 {
     int b = best_backend(p);
     const struct profile_config *c = profile_best_of(p, b);
-    const struct profile_config *cpu = profile_best_cpu(p);
-    bool on_cpu = b == profile_cpu(p);
+    bool measured;
     struct profile_case k = {
         .backend = p->opt.backends[b],
         .threads = c->threads,
@@ -367,46 +237,58 @@ static void advise(struct profile *p)
         .consumer_ms = p->opt.consumer_ms,
         .busy = c->busy,
         .rate = p->opt.consumer_ms > 0 ? c->fed_rate : c->rate,
-        .need = profile_need(p),
+        .need = p->need,
         .cost = c->cpu_per_1000 / 1000,
-        .best_cpu_rate = cpu->rate,
+        .best_cpu_rate = profile_best_cpu(p)->rate,
         .software = c->software,
         .others = p->others,
         .noise = p->noise,
+        .mismatch = find_mismatch(p),
     };
 
     k.part = profile_largest_part(&p->watch[b], &k.part_share);
-    // What would take the largest part off the host.
-    if (k.part)
-        k.offload = strstr(k.part, "entropy") ? "entropy..reconstruct"
-                    : !strcmp(k.part, "decode")
-                        ? on_cpu ? "reconstruct..store" : "entropy..color"
-                    : !strcmp(k.part, "resample") ? "resample..store"
-                                                  : NULL;
     if (k.need > 0) {
-        bool measured;
-
         k.enough = profile_enough(p, b, &measured);
         find_other(p, b, &k);
     }
-    k.mismatch = find_mismatch(p);
     profile_advise(&k, &p->advice);
 }
 
-void profile_summarize(struct profile *p)
+// What is of all of them, before the advice.
+static void sum_up(struct profile *p)
 {
-    double others[PROFILE_CONFIGS] = {0};
-    int n = 0;
+    double others[PROFILE_CONFIGS] = {0}, images = 0, failed = 0, batches = 0;
 
     for (int i = 0; i < p->num_configs; i++) {
         struct profile_config *c = &p->configs[i];
 
         summarize(c);
-        if (n < 64)
-            others[n++] = MEDIAN(c->rounds, c->num_rounds, others);
-        if (c->mode == PROFILE_PLANNED && c->noise > p->noise)
-            p->noise = c->noise;
+        others[i] = MEDIAN(c->rounds, c->num_rounds, others);
+        if (c->mode != PROFILE_PLANNED)
+            continue;
+        p->noise = fmax(p->noise, c->noise);
+        images += c->images;
+        failed += c->failed;
+        batches += c->batches;
     }
-    p->others = profile_median(others, n);
+    p->others = profile_median(others, p->num_configs);
+    p->failing = failed > 0 ? failed / (images + failed) : 0;
+    p->per_batch = batches > 0 ? images / batches : 0;
+    p->need = p->opt.consumer_ms > 0 ? 1000 * p->per_batch / p->opt.consumer_ms
+                                     : 0;
+}
+
+void profile_summarize(struct profile *p)
+{
+    const struct profile_config *one;
+
+    sum_up(p);
+    one = profile_find(p, PROFILE_CPU, PROFILE_PLANNED, 1);
+    for (int i = 0; one->rate > 0 && i < p->num_configs; i++) {
+        struct profile_config *c = &p->configs[i];
+
+        c->times_one = c->rate / one->rate;
+        c->times_best = c->rate / profile_best_cpu(p)->rate;
+    }
     advise(p);
 }
