@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
 #include <limits.h>
-#include <popt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,10 @@
 #include "profile.h"
 #include "tools/common/options.h"
 #include "tools/common/tools.h"
+
+static const char usage[] =
+    "INPUT... [OPTION...]\n\n"
+    "INPUT is a file or a folder; --list may stand in its place.\n";
 
 static const char example[] =
     "\nMeasures every backend with every number of threads in turns, and says\n"
@@ -28,17 +31,18 @@ static bool add_backend(struct profile_options *opt, const char *name)
     return true;
 }
 
-// The CPU is always measured: everything is compared with it. The names stay
-// in text, which is cut.
-static int read_backends(struct profile *p, char *text)
+// The CPU is always measured: everything is compared with it.
+static int read_backends(struct profile *p)
 {
-    char *save = NULL;
+    char *text = p->automatic, *save = NULL;
     bool ok = add_backend(&p->opt, "cpu");
 
-    if (!text) {
+    if (p->opt.names)
+        text = p->names = strdup(p->opt.names);
+    else
         profile_find_automatic(p);
-        text = p->automatic;
-    }
+    if (!text)
+        return options_fail("profile", "out of memory");
     for (char *w = strtok_r(text, ",", &save); ok && w;
          w = strtok_r(NULL, ",", &save))
         ok = add_backend(&p->opt, w);
@@ -104,35 +108,15 @@ static bool read_number(const char *option, const char *text, double most,
     return false;
 }
 
-static int read_times(struct profile_options *opt,
-                      const struct profile_words *w)
+static int read_times(struct profile_options *opt)
 {
-    if (!read_number("--seconds", w->seconds, 86400, &opt->seconds) ||
-        !read_number("--consumer", w->consumer, 60000, &opt->consumer_ms) ||
-        !options_int("profile", "--consumer-cpu", w->consumer_cpu, 0, 100,
-                     &opt->consumer_cpu))
+    if (!read_number("--seconds", opt->seconds_text, 86400, &opt->seconds) ||
+        !read_number("--consumer", opt->consumer_text, 60000,
+                     &opt->consumer_ms))
         return TOOLS_CANNOT;
     if (opt->consumer_cpu && opt->consumer_ms <= 0)
         return options_fail("profile", "--consumer-cpu needs --consumer MS");
     return TOOLS_OK;
-}
-
-static int read_run(struct run_options *run, const struct profile_words *w)
-{
-    int dtype = options_choose("profile", "--dtype",
-                               w->dtype ? w->dtype : "f32", options_dtypes);
-    int tier = options_choose("profile", "--tier", w->tier ? w->tier : "close",
-                              options_tiers);
-
-    if (dtype < 0 || tier < 0 || !options_reference("profile", w->reference) ||
-        !options_count("profile", "--limit", w->limit, &run->limit) ||
-        !options_int("profile", "--batch", w->batch, 1, 65536, &run->batch))
-        return TOOLS_CANNOT;
-    run->epochs = 1;
-    run->dtype = (enum hr_dtype)dtype;
-    run->tier = (enum hr_tier)tier;
-    run->ops_text = options_ops("profile", w->ops, run->dtype, &run->ops);
-    return run->ops_text ? TOOLS_OK : TOOLS_CANNOT;
 }
 
 // Before anything is measured.
@@ -181,11 +165,12 @@ static void shuffle(struct inputs *in)
     }
 }
 
-static int read_inputs(struct profile *p, poptContext con)
+static int read_inputs(struct profile *p)
 {
-    uint64_t limit = p->opt.run.limit ? p->opt.run.limit : 4096;
+    struct run_options *run = &p->opt.run;
+    uint64_t limit = run->limit ? run->limit : 4096;
 
-    if (!options_source("profile", con, &p->words.source, &p->opt.run.limits,
+    if (!options_source("profile", p->line.con, &p->line.source, &run->limits,
                         &p->in))
         return TOOLS_CANNOT;
     thin_out(&p->in, limit < INT_MAX ? (size_t)limit : INT_MAX);
@@ -195,100 +180,74 @@ static int read_inputs(struct profile *p, poptContext con)
     return options_pictures(&p->in, p->opt.quiet) ? TOOLS_OK : TOOLS_CANNOT;
 }
 
-static int read_all(struct profile *p, poptContext con)
+// What the table leaves as text.
+static int read_texts(struct profile *p)
 {
     struct profile_options *opt = &p->opt;
-    const struct profile_words *w = &p->words;
+    struct run_options *run = &opt->run;
 
-    opt->trace = w->trace;
-    opt->report = w->report;
-    opt->memory = w->memory;
-    opt->json = w->json;
-    opt->quiet = w->quiet;
-    opt->run.batch = 64;
-    opt->seconds = 20;
-    if (read_times(opt, w) || read_run(&opt->run, w) ||
-        read_backends(p, w->backends) || read_threads(opt, w->threads) ||
-        read_inputs(p, con))
+    if (read_times(opt) || !options_reference("profile", run->reference))
+        return TOOLS_CANNOT;
+    run->ops_text = options_ops("profile", run->ops_text, run->dtype,
+                                &run->ops);
+    if (!run->ops_text || read_backends(p) ||
+        read_threads(opt, opt->threads_text) || read_inputs(p))
         return TOOLS_CANNOT;
     return check_outputs(opt);
 }
 
-static int act(struct profile *p, poptContext con, bool *done)
+#define AT(field) offsetof(struct profile_options, field)
+static const struct option table[] = {
+    {"backends", OPTION_TEXT, AT(names),
+     "devices besides cpu, which always is [auto]", .arg = "NAME,..."},
+    {"ops", OPTION_TEXT, AT(run.ops_text),
+     "what to do with each picture [" OPS_EVALUATION "]", .arg = "LIST"},
+    {"batch", OPTION_INT, AT(run.batch), "pictures per job [64]", "N", .min = 1,
+     .max = 65536},
+    {"threads", OPTION_TEXT, AT(threads_text), "host threads [1,2,4,.. cores]",
+     .arg = "N,..."},
+    {"consumer", OPTION_TEXT, AT(consumer_text), "a network takes MS per batch",
+     .arg = "MS"},
+    {"consumer-cpu", OPTION_INT, AT(consumer_cpu),
+     "and takes PCT % of one core meanwhile [0]", "PCT", .max = 100},
+    {"seconds", OPTION_TEXT, AT(seconds_text),
+     "to measure, about, all in all [20]", .arg = "S"},
+    {"memory", OPTION_FLAG, AT(memory),
+     .what = "pictures are read before, not on the way"},
+    {"limit", OPTION_COUNT, AT(run.limit),
+     "only N pictures, spread over all [4096]", .arg = "N"},
+    {"dtype", OPTION_CHOICE, AT(run.dtype), "element type [f32]", "f32|f16|u8",
+     .words = options_dtypes},
+    {"tier", OPTION_CHOICE, AT(run.tier), "how exact [close]",
+     "exact|close|fast", .words = options_tiers},
+    {"reference", OPTION_TEXT, AT(run.reference), "whose resize [pillow-13]",
+     .arg = "pillow-12|pillow-12.2|pillow-13"},
+    {"trace", OPTION_TEXT, AT(trace), "write a trace of a part of it",
+     .arg = "FILE.json"},
+    {"report", OPTION_TEXT, AT(report), "write a page with charts",
+     .arg = "FILE.html"},
+    {"json", OPTION_FLAG, AT(json),
+     .what = "print everything as one JSON object"},
+    {"quiet", OPTION_FLAG, AT(quiet), "no progress", .letter = 'q'},
+    {0},
+};
+#undef AT
+
+int profile_options(struct profile *p, int argc, char **argv)
 {
     int code;
 
-    if (!con)
-        return options_fail("profile", "out of memory");
-    poptSetOtherOptionHelp(con, "INPUT... [OPTION...]\n\n"
-                                "INPUT is a file or a folder; --list may stand "
-                                "in its place.\n");
-    code = options_read("profile", con, example, done);
-    if (code || *done)
-        return code;
-    return read_all(p, con);
-}
-
-int profile_options(struct profile *p, int argc, char **argv, bool *done)
-{
-    struct profile_words *w = &p->words;
-    struct poptOption source[OPTIONS_SOURCE_TABLE];
-    const struct poptOption table[] = {
-#define TEXT(name, field, what, arg) \
-    {name, 0, POPT_ARG_STRING, &w->field, 0, what, arg}
-#define FLAG(name, field, what)                          \
-    {                                                    \
-        name, 0, POPT_ARG_NONE, &w->field, 0, what, NULL \
-    }
-        TEXT("backends", backends,
-             "devices besides cpu, which always is [auto]", "NAME,..."),
-        TEXT("ops", ops, "what to do with each picture [" OPS_EVALUATION "]",
-             "LIST"),
-        TEXT("batch", batch, "pictures per job [64]", "N"),
-        TEXT("threads", threads, "host threads [1,2,4,.. cores]", "N,..."),
-        TEXT("consumer", consumer, "a network takes MS per batch", "MS"),
-        TEXT("consumer-cpu", consumer_cpu,
-             "and takes PCT % of one core meanwhile [0]", "PCT"),
-        TEXT("seconds", seconds, "to measure, about, all in all [20]", "S"),
-        FLAG("memory", memory, "pictures are read before, not on the way"),
-        TEXT("limit", limit, "only N pictures, spread over all [4096]", "N"),
-        TEXT("dtype", dtype, "element type [f32]", "f32|f16|u8"),
-        TEXT("tier", tier, "how exact [close]", "exact|close|fast"),
-        TEXT("reference", reference, "whose resize [pillow-13]",
-             "pillow-12|pillow-12.2|pillow-13"),
-        TEXT("trace", trace, "write a trace of a part of it", "FILE.json"),
-        TEXT("report", report, "write a page with charts", "FILE.html"),
-        FLAG("json", json, "print everything as one JSON object"),
-        {"quiet", 'q', POPT_ARG_NONE, &w->quiet, 0, "no progress", NULL},
-        {"help", 'h', POPT_ARG_NONE, NULL, OPTIONS_HELP, "show this", NULL},
-        OPTIONS_SOURCE(source),
-        POPT_TABLEEND
-#undef TEXT
-#undef FLAG
-    };
-    poptContext con;
-    int code;
-
-    *w = (struct profile_words){0};
-    options_source_table(&w->source, source);
-    con = poptGetContext(NULL, argc, (const char **)argv, table, 0);
-    code = act(p, con, done);
-    poptFreeContext(con);
-    return code;
+    p->opt.run.batch = 64;
+    p->opt.run.epochs = 1;
+    p->opt.seconds = 20;
+    p->line = (struct options){"profile", usage, example, .pictures = true};
+    code = options_parse(&p->line, table, &p->opt, argc, argv);
+    return code || p->line.done ? code : read_texts(p);
 }
 
 void profile_options_finish(struct profile *p)
 {
-    char **words[] = {&p->words.backends,     &p->words.ops,
-                      &p->words.threads,      &p->words.trace,
-                      &p->words.report,       &p->words.limit,
-                      &p->words.dtype,        &p->words.tier,
-                      &p->words.consumer,     &p->words.batch,
-                      &p->words.consumer_cpu, &p->words.seconds,
-                      &p->words.reference};
-
-    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
-        free(*words[i]);
-    options_source_finish(&p->words.source);
+    free(p->names);
+    options_finish(&p->line);
     inputs_finish(&p->in);
 }

@@ -208,7 +208,6 @@ int cmd_profile(int argc, char **argv)
 {
     struct profile *p = mmap(NULL, sizeof(*p), PROT_READ | PROT_WRITE,
                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    bool done = false;
     int code;
 
     if (p == MAP_FAILED) {
@@ -218,8 +217,8 @@ int cmd_profile(int argc, char **argv)
     p->argc = argc;
     p->argv = argv;
     p->trace_fd = -1;
-    code = profile_options(p, argc, argv, &done);
-    if (code == TOOLS_OK && !done)
+    code = profile_options(p, argc, argv);
+    if (code == TOOLS_OK && !p->line.done)
         code = run(p);
     for (int i = 0; i < p->num_configs; i++)
         profile_end(&p->configs[i], PROFILE_END_SECONDS);

@@ -55,7 +55,9 @@ extern const char *const profile_modes[];
 enum { PROFILE_CPU = 0 };  // index of that backend, which always is there
 struct profile_options {
     struct run_options run;  // ops, batch, dtype, ...; not backend, threads
-    const char *backends[PROFILE_BACKENDS];  // words of the command line
+    // Of the command line; NULL: it did not say.
+    const char *names, *threads_text, *consumer_text, *seconds_text;
+    const char *backends[PROFILE_BACKENDS];  // the CPU, then those names
     int num_backends;
     int threads[PROFILE_THREADS], num_threads;
     double seconds;
@@ -64,13 +66,6 @@ struct profile_options {
     bool memory;
     const char *trace, *report;
     bool json, quiet;
-};
-
-struct profile_words {
-    char *backends, *ops, *threads, *trace, *report, *limit, *dtype, *tier;
-    char *consumer, *consumer_cpu, *seconds, *batch, *reference;
-    struct options_source source;
-    int memory, json, quiet;
 };
 
 // One measurement.
@@ -162,8 +157,9 @@ struct profile_loss {
 // never puts a pointer here to memory that it allocated.
 struct profile {
     struct profile_options opt;
-    struct profile_words words;
+    struct options line;
     struct inputs in;    // that are measured, in their order
+    char *names;         // of devices, cut apart
     char automatic[64];  // the device that is taken if none is named
     int trace_fd;        // where traces are kept; its file has no name
     struct profile_config configs[PROFILE_CONFIGS];
@@ -191,7 +187,7 @@ struct profile {
 // argv[0] = "headrace profile"; returns an exit code.
 int cmd_profile(int argc, char **argv);
 
-int profile_options(struct profile *p, int argc, char **argv, bool *done);
+int profile_options(struct profile *p, int argc, char **argv);
 void profile_options_finish(struct profile *p);
 
 // ---- The process that measures ---------------------------------------------
