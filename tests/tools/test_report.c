@@ -227,6 +227,34 @@ static void size_limit(void)
     report_free(&r);
 }
 
+// A picture is there to its last byte: a PNG ends in the same bytes, which as
+// base64 are one of three texts, by what is left of the size by three. Browsers
+// show it all the same without the last one.
+static void pictures_to_their_end(void)
+{
+    static const char *const ends[] = {"SUVORK5CYII=\"", "ElFTkSuQmCC\"",
+                                       "JRU5ErkJggg==\""};
+    enum { MOST = 24 };
+    struct report *r = report_new("ends", 1, command);
+    uint8_t pixels[MOST * 3];
+    size_t size, all = 0;
+    char *text;
+
+    for (size_t i = 0; i < sizeof(pixels); i++)
+        pixels[i] = (uint8_t)(i * i * 37);
+    report_pictures(r, "Ends", NULL);
+    for (int h = 1; h <= MOST; h++)
+        report_picture(r, "picture", pixels, 1, h, 3);
+    text = written(r, &size);
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT(count(text, ends[i]) > 0);
+        all += count(text, ends[i]);
+    }
+    CU_ASSERT_EQUAL(all, MOST);
+    free(text);
+    report_free(&r);
+}
+
 // The picture of a difference is by the largest of a pixel's channels,
 // whichever that is.
 static void difference_of_channels(void)
@@ -283,6 +311,7 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         TEST_CASE(hostile_text),
         TEST_CASE(size_limit),
+        TEST_CASE(pictures_to_their_end),
         TEST_CASE(difference_of_channels),
         TEST_CASE(bad_paths),
     };
