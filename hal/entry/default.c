@@ -9,6 +9,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hr__device *current;  // holds one reference
+// What the user named; a child of this process opens it, too. "": nothing.
+static char named[sizeof(((struct hr_device_info *)0)->name)];
 
 // Another thread may have held the lock when the process forked.
 static void child_after_fork(void)
@@ -30,11 +32,13 @@ static void lock_registry(void)
     pthread_mutex_lock(&lock);
 }
 
-static struct hr__device *default_or(hr_device opened)
+// name: gets what the user named.
+static struct hr__device *default_or(hr_device opened, char name[sizeof(named)])
 {
     struct hr__device *dev;
 
     lock_registry();
+    memcpy(name, named, sizeof(named));
     if (!current && opened) {
         current = (struct hr__device *)opened;
         opened = NULL;
@@ -50,14 +54,15 @@ static struct hr__device *default_or(hr_device opened)
 // do it at once, one closes its own again.
 static struct hr__device *get_default(void)
 {
-    struct hr__device *dev = default_or(NULL);
+    char name[sizeof(named)];
+    struct hr__device *dev = default_or(NULL, name);
     hr_device opened;
 
     if (dev)
         return dev;
-    if (!(opened = hr_device_open(NULL, NULL)))
+    if (!(opened = hr_device_open(name[0] ? name : NULL, NULL)))
         return NULL;
-    return default_or(opened);
+    return default_or(opened, name);
 }
 
 struct hr__device *hr__device_get(hr_device handle)
@@ -86,6 +91,7 @@ enum hr_status hr_set_image_backend(const char *name)
     lock_registry();
     old = current ? &current->pub : NULL;
     current = (struct hr__device *)dev;
+    snprintf(named, sizeof(named), "%s", name ? name : "");
     pthread_mutex_unlock(&lock);
     hr_device_close(&old);
     return HR_OK;

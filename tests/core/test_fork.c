@@ -195,13 +195,33 @@ static void default_device(void)
     unsetenv("HEADRACE_BACKEND");
 }
 
+// The parent has named its device: the child has that one, not the best.
+static void named_device(void)
+{
+    const char *name;
+    pid_t pid;
+    int result;
+
+    CHECK(hr_set_image_backend("cpu") == HR_OK, "%s", hr_last_error());
+    setenv("HEADRACE_BACKEND", "nosuch", 1);  // of "auto"
+    pid = fork();
+    if (pid == 0) {
+        if (TEST_SANITIZED)
+            _exit(0);
+        name = hr_get_image_backend();
+        _exit(name && !strcmp(name, "cpu") ? 0 : 1);
+    }
+    result = wait_for(pid);
+    CHECK(result == 0, "the child says %d", result);
+    unsetenv("HEADRACE_BACKEND");
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(default_device),
-        TEST_CASE(busy_cpu),
-        TEST_CASE(busy_engine),
-        TEST_CASE(last_user_in_the_child),
+        TEST_CASE(default_device), TEST_CASE(busy_cpu),
+        TEST_CASE(busy_engine),    TEST_CASE(last_user_in_the_child),
+        TEST_CASE(named_device),
     };
 
     return test_main("fork", cases, sizeof(cases) / sizeof(*cases), argc, argv);

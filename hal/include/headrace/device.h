@@ -4,8 +4,9 @@
 //
 // Life of a device: nothing happens when the library is loaded. A device
 // opens on first use (or by hr_device_open), starts its threads then, and is
-// shared by all who hold it. After fork() the child starts afresh: default
-// devices reopen, handles from before the fork answer HR_EFORK.
+// shared by all who hold it. After fork() the child starts afresh: the default
+// device reopens, by the name that hr_set_image_backend() got; handles from
+// before the fork answer HR_EFORK.
 #ifndef HEADRACE_DEVICE_H
 #define HEADRACE_DEVICE_H
 

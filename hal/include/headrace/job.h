@@ -51,7 +51,8 @@ struct hr_sample {
 enum hr_on_error {
     HR_ON_ERROR_FAIL,  // the job ends with the first failed sample's status
     HR_ON_ERROR_ZERO,  // the job ends with HR_OK
-    HR_ON_ERROR_SKIP,  // as ZERO, but the slot keeps what it held
+    HR_ON_ERROR_SKIP,  // as ZERO, but the slot is not cleared: it keeps what
+                       // it held, or has a part of the picture
 };                     // FAIL and ZERO clear the slot of a failed sample,
                        // unless its job ended before the sample was
                        // allowed to write there
