@@ -1,0 +1,423 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hooks in torch's DataLoader: worker loop, tickets, next().
+
+See workers.py for what happens where, and what tensor.py and hooks.py do.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import functools
+import importlib
+import inspect
+import os
+import pickle
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import torch
+import torch.utils.data._utils.worker
+from torch._utils import ExceptionWrapper
+from torch.utils.data import dataloader
+
+from . import channel, report
+from .workers import Worker, in_worker
+
+_TORCH_LOOP = "torch.utils.data._utils.worker"
+_TORCHDATA_LOOP = "torchdata.stateful_dataloader.stateful_dataloader"
+
+
+# The iterator that this thread is making; a forked worker finds it here.
+_scope = threading.local()
+
+
+# ---- tickets ----
+
+
+class Ticket(torch.Tensor):
+    """Stands for a tensor that the process with the device is making.
+
+    next() exchanges it. One inside an object that next() cannot look into
+    acts as the tensor: whatever is done with it waits for the job first.
+    """
+
+    _pending: channel.Pending
+    _worker: int
+
+    @staticmethod
+    def make(
+        pending: channel.Pending,
+        shape: tuple[int, ...],
+        dtype: torch.dtype,
+        worker: int,
+    ) -> Ticket:
+        ticket = torch.Tensor._make_wrapper_subclass(
+            Ticket, shape, dtype=dtype
+        )
+        ticket._pending = pending
+        ticket._worker = worker
+        return ticket
+
+    def value(self) -> torch.Tensor:
+        """Waits; raises as a DataLoader raises what its worker met."""
+        try:
+            return self._pending.result()
+        except channel.ChannelError:
+            raise
+        except Exception:
+            error = ExceptionWrapper(
+                where=f"in DataLoader worker process {self._worker}"
+            )
+        error.reraise()
+
+    def pin_memory(self, device: Any = None) -> torch.Tensor:
+        """The tensor in pinned memory; itself where next() must raise."""
+        try:
+            value = self._pending.result()
+        except Exception:
+            return self
+        return value if value.is_pinned() else value.pin_memory()
+
+    def as_subclass(self, cls: type) -> torch.Tensor:
+        return self.value().as_subclass(cls)
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return func(*_exchange(args), **_exchange(kwargs or {}))
+
+    @classmethod
+    def __torch_dispatch__(
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return func(*_exchange(args), **_exchange(kwargs or {}))
+
+
+def _exchange(value: Any) -> Any:
+    """Copies of lists, tuples and dicts with tensors in place of tickets."""
+    kind = type(value)
+    if kind is Ticket:
+        return value.value()
+    if kind in (list, tuple):
+        return kind(map(_exchange, value))
+    if kind is dict:
+        return {key: _exchange(item) for key, item in value.items()}
+    return value
+
+
+def _claim(
+    address: str,
+    name: bytes,
+    number: int,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    worker: int,
+) -> Ticket:
+    """Unpickles a ticket: waits for nothing, so that a queue never hangs."""
+    owner = channel.channel_at(address)
+    if owner is None:
+        pending = channel.Pending()
+        pending.fail(channel.ChannelError("the DataLoader iterator ended"))
+    else:
+        pending = owner.claim(name, number)
+    return Ticket.make(pending, shape, dtype, worker)
+
+
+def _failed(error: BaseException, worker: int) -> Ticket:
+    pending = channel.Pending()
+    pending.fail(error)
+    return Ticket.make(pending, (0,), torch.float32, worker)
+
+
+# ---- in the worker ----
+
+
+def _reduce_lazy(lazy: Any) -> Any:
+    """Pickles a lazy tensor for another process.
+
+    Runs on the thread that feeds the DataLoader's queue: an error here would
+    lose the batch without a word, so every error becomes a ticket.
+    """
+    if not in_worker():
+        return lazy.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+    ticket = _ship(lazy)
+    if ticket is not None:
+        return ticket
+    try:
+        value = _tensor().plain(lazy)
+    except Exception as error:
+        return _failed, (_picklable(error), Worker.number)
+    return _reduce_plain(value)
+
+
+def _reduce_plain(value: torch.Tensor) -> Any:
+    """As torch pickles this tensor for another process."""
+    reduce = ForkingPickler._extra_reducers.get(type(value))
+    if reduce is not None:
+        return reduce(value)
+    return value.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+
+
+def _ship(lazy: Any) -> Any:
+    """The ticket for a lazy tensor that went over the channel, or None."""
+    sender = Worker.sender
+    if sender is None:
+        return None
+    shape = tuple(lazy.shape)
+    try:
+        record = _tensor().record_of(lazy)
+        if record is None:
+            return None
+        _tell_counts(sender)
+        number = sender.ship(record, single=len(shape) < 4)
+    except OSError:
+        # The owner is gone or closing: what is made from now on is made
+        # here, and most likely nobody reads it.
+        Worker.sender = None
+        return None
+    except Exception:
+        return None  # a source that does not pickle
+    place = (sender.address, sender.name, number)
+    return _claim, (*place, shape, lazy.dtype, Worker.number)
+
+
+def _picklable(error: BaseException) -> BaseException:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+def _tell_counts(sender: channel.Sender) -> None:
+    counts = report.take()
+    if any(counts.values()):
+        sender.tell(counts)
+
+
+class WorkerLoop:
+    """Takes the place of a _worker_loop of torch or torchdata.
+
+    Pickles to a callable that installs the hooks where it arrives, so that
+    spawned workers record as well. Arguments pass through untouched.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        stock: Callable[..., Any],
+        link: channel.Link | None = None,
+    ) -> None:
+        self.module = module
+        self.stock = stock
+        self.link = link
+        functools.update_wrapper(self, stock)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        link = self.link or _current_link()
+        if link is None or link.pid == os.getpid():
+            return self.stock(*args, **kwargs)
+        _enter(link, self._worker_id(args, kwargs))
+        try:
+            return self.stock(*args, **kwargs)
+        finally:
+            _leave()
+
+    def _worker_id(self, args: Any, kwargs: Any) -> int:
+        """Found by name, for its place differs from release to release."""
+        try:
+            bound = inspect.signature(self.stock).bind(*args, **kwargs)
+        except (TypeError, ValueError):
+            return 0
+        return int(bound.arguments.get("worker_id", 0))
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (self.module, _hooks().worker_state(), _current_link())
+
+
+def _rebuild(
+    module: str, state: Any, link: channel.Link | None
+) -> WorkerLoop:
+    """In a worker that was not forked from the process with the hooks."""
+    stock = getattr(importlib.import_module(module), "_worker_loop")
+    if isinstance(stock, WorkerLoop):
+        stock = stock.stock
+    _hooks().install_worker(state)
+    return WorkerLoop(module, stock, link)
+
+
+def _current_link() -> channel.Link | None:
+    current = getattr(_scope, "channel", None)
+    owner = current() if current is not None else None
+    return owner.link if owner is not None else None
+
+
+def _enter(link: channel.Link, number: int) -> None:
+    Worker.pid = os.getpid()
+    Worker.number = number
+    report.take()  # a forked worker has its parent's counts
+    try:
+        Worker.sender = channel.Sender(link)
+    except OSError:
+        Worker.sender = None  # right all the same: decoded here
+
+
+def _leave() -> None:
+    sender = Worker.sender
+    if sender is not None:
+        try:
+            _tell_counts(sender)
+        except OSError:
+            pass
+
+
+# ---- in the process that owns the device ----
+
+
+def _open_channel(iterator: Any) -> None:
+    owner = channel.Channel(_submit, report.add)
+    _scope.channel = weakref.ref(owner)
+    iterator._headrace_close = weakref.finalize(iterator, owner.close)
+
+
+def _submit(records: list[Any]) -> list[Any]:
+    return _tensor().submit_batch(records)
+
+
+def _wrap_init(stock: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(stock)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        stock(self, *args, **kwargs)
+        # Workers start after this; each finds its channel in _scope.
+        if self._num_workers > 0:
+            _open_channel(self)
+
+    return __init__
+
+
+def _wrap_next(stock: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    @functools.wraps(stock)
+    def __next__(self: Any) -> Any:
+        try:
+            data = stock(self)
+        except StopIteration:
+            if getattr(self, "_shutdown", False):
+                self._headrace_close()
+            raise
+        try:
+            return _resolve(data)
+        except BaseException:
+            # Stock counts a batch once it is whole.
+            self._num_yielded -= 1
+            raise
+
+    return __next__
+
+
+def _resolve(data: Any) -> Any:
+    """Tensors for tickets and lazy tensors, wherever they are in a batch.
+
+    Lists, dicts and plain objects that come out of a queue belong to nobody
+    else: they are changed in place and keep their type.
+    """
+    if in_worker():
+        return data  # a loader inside a worker: what it made stays recorded
+    return _walk(data, _tensor().lazy_types(), 0)
+
+
+# A batch is not deeper; a structure that contains itself ends here.
+_MAX_DEPTH = 16
+_LEAVES = (str, bytes, bytearray, int, float, complex, type(None))
+
+
+def _walk(data: Any, lazy: tuple[type, ...], depth: int) -> Any:
+    kind = type(data)
+    if kind is Ticket:
+        return data.value()
+    if kind in lazy:
+        return _tensor().plain(data)
+    if isinstance(data, (torch.Tensor, *_LEAVES)) or depth > _MAX_DEPTH:
+        return data
+    if isinstance(data, collections.abc.Mapping):
+        return _walk_mapping(data, lazy, depth)
+    if isinstance(data, (list, tuple)):
+        return _walk_sequence(data, lazy, depth)
+    fields = getattr(data, "__dict__", None)
+    if type(fields) is dict and not isinstance(data, type):
+        _walk_mapping(fields, lazy, depth)
+    return data
+
+
+def _walk_mapping(data: Any, lazy: tuple[type, ...], depth: int) -> Any:
+    changed = {}
+    for key, item in data.items():
+        new = _walk(item, lazy, depth + 1)
+        if new is not item:
+            changed[key] = new
+    if not changed:
+        return data
+    if isinstance(data, collections.abc.MutableMapping):
+        for key, item in changed.items():
+            data[key] = item
+        return data
+    return type(data)({**data, **changed})
+
+
+def _walk_sequence(data: Any, lazy: tuple[type, ...], depth: int) -> Any:
+    new = [_walk(item, lazy, depth + 1) for item in data]
+    if all(a is b for a, b in zip(new, data)):
+        return data
+    if isinstance(data, list):
+        data[:] = new
+        return data
+    if hasattr(data, "_fields"):
+        return type(data)(*new)
+    return type(data)(new)
+
+
+# ---- the list ----
+
+
+def hooks() -> list[tuple[Any, Any, Any]]:
+    """What hooks.py puts into its list, in this order."""
+    base = dataloader._BaseDataLoaderIter
+    entries = [_loop_hook(_TORCH_LOOP)]
+    if _TORCHDATA_LOOP in sys.modules:
+        entries.append(_loop_hook(_TORCHDATA_LOOP))
+    entries += [
+        (base, "__init__", _wrap_init(base.__init__)),
+        (base, "__next__", _wrap_next(base.__next__)),
+    ]
+    for kind in _tensor().lazy_types():
+        entries.append((ForkingPickler._extra_reducers, kind, _reduce_lazy))
+    return entries
+
+
+def torchdata_hooks() -> list[tuple[Any, Any, Any]]:
+    """The entry of torchdata, once it is imported after the others."""
+    return [_loop_hook(_TORCHDATA_LOOP)]
+
+
+def _loop_hook(module: str) -> tuple[Any, Any, Any]:
+    owner = sys.modules[module]
+    stock = owner._worker_loop
+    if isinstance(stock, WorkerLoop):
+        stock = stock.stock
+    return owner, "_worker_loop", WorkerLoop(module, stock)
+
+
+def _tensor() -> Any:
+    from . import tensor
+
+    return tensor
+
+
+def _hooks() -> Any:
+    from . import hooks as module
+
+    return module
