@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from .. import _core
+from ..errors import Error
 from .workers import hooks as worker_hooks
 from .workers import in_worker, torchdata_hooks
 
@@ -43,7 +44,7 @@ class Hook(NamedTuple):
     new: Any
 
 
-class HookError(_core.Error):
+class HookError(Error):
     """Pillow, torch or torchvision is not what the drop-in knows."""
 
 

@@ -29,7 +29,8 @@ from typing import Any, NamedTuple, Union
 from PIL import Image, JpegImagePlugin
 
 from .. import _core
-from . import report
+from ..errors import PictureError
+from .report import count, total
 from .workers import in_worker
 
 DECODE = _core.DECODE
@@ -40,11 +41,7 @@ RGB, GRAY = 0, 1
 HORIZONTAL, VERTICAL = 1, 2  # orders of passes
 
 # Pillow's numbers of its six filters -> ours, and back.
-FILTERS = {
-    number: _core.PIL_FILTER[number]
-    for number in range(6)
-    if _core.PIL_FILTER[number] is not None
-}
+FILTERS = {number: _core.PIL_FILTER[number] for number in range(6)}
 PIL_FILTERS = {ours: number for number, ours in FILTERS.items()}
 
 # Longest list of ops that is recorded; the library takes 32.
@@ -104,7 +101,7 @@ def is_same(source: File) -> bool:
 def changed(source: File) -> Exception:
     """What is raised for a file that is no longer the one opened."""
     text = "%s: the file changed after it was opened" % source.path
-    return _core.PictureError(text, status="HR_EIO", file=source.path)
+    return PictureError(text, status="HR_EIO", file=source.path)
 
 
 def core_source(source: Source) -> Any:
@@ -165,8 +162,8 @@ def submit(recordings: Sequence[Recording], batch: Any) -> Any:
     """Submits one job for all; slot i of the batch is recording i's."""
     samples = [(core_source(source), ops) for source, ops in recordings]
     job = _core.submit(samples, batch, on_error="zero")
-    report.total("jobs")
-    report.total("pictures", len(samples))
+    total("jobs")
+    total("pictures", len(samples))
     return job
 
 
@@ -192,9 +189,9 @@ def failures(
         name = _where(result)
         devices[name] = devices.get(name, 0) + 1
     for name, times in devices.items():
-        report.count("devices", name, times)
+        count("devices", name, times)
     for _, reason in failed:
-        report.count("mended", reason)
+        count("mended", reason)
     return failed
 
 

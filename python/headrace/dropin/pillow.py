@@ -33,8 +33,9 @@ from typing import Any
 from PIL import Image, ImageFile, JpegImagePlugin, features
 
 from .. import _core
-from . import jobs, report
+from . import jobs
 from .jobs import CROP, DECODE, FLIP, GRAY, RESIZE, RGB, Recording
+from .report import caller, count, total
 
 JpegImageFile = JpegImagePlugin.JpegImageFile
 
@@ -274,7 +275,7 @@ def materialise(picture: Any) -> None:
     if hr is None:
         picture.load()
         return
-    report.count("materialised", report.caller())
+    count("materialised", caller())
     image = jobs.decode(hr[0], picture.mode, picture._size)
     if isinstance(picture, _Recorder):  # another thread was not faster
         _become_plain(picture, image.im)
@@ -310,7 +311,7 @@ def _swap_back(picture: Any) -> None:
 
 
 def _refuse(picture: Any, reason: str) -> None:
-    report.count("pillow", reason)
+    count("pillow", reason)
     _swap_back(picture)
 
 
@@ -398,7 +399,7 @@ def _resize_op(
     if (w, h) == have and box is None:
         return True
     if reference is None:
-        report.count("pillow", "unknown_resize_order")
+        count("pillow", "unknown_resize_order")
         return None
     order = _core.resize_order(reference, width, height, w, h)
     return (RESIZE, w, h, filter_, box, order)
@@ -428,7 +429,7 @@ def open_jpeg(stock: Any) -> Any:
             if type(image) is JpegImageFile:
                 image.__class__ = HeadraceJpeg
             else:
-                report.count("pillow", type(image).__name__)
+                count("pillow", type(image).__name__)
         return image
 
     return jpeg_factory
@@ -471,7 +472,7 @@ def _load_rgb(path: Any) -> HeadraceImage | None:
         native,
     )
     own["_size"] = size
-    report.total("recorded")
+    total("recorded")
     return picture
 
 
@@ -488,7 +489,7 @@ def _may_decode(info: Any, source: Any, mode: str | None) -> bool:
         if mode != ("L" if info.components == 1 else "RGB"):
             reason = "mode " + mode
     if reason is not None:
-        report.count("pillow", reason)
+        count("pillow", reason)
         return False
     return True
 
@@ -537,7 +538,7 @@ def _detach(picture: Any) -> tuple[Recording, str] | None:
     reason, source = _source_of(picture)
     if source is None:
         if reason:
-            report.count("pillow", reason)
+            count("pillow", reason)
         _swap_back(picture)
         return None
     mode = picture.mode
@@ -547,7 +548,7 @@ def _detach(picture: Any) -> tuple[Recording, str] | None:
     if picture._exclusive_fp and picture._close_exclusive_fp_after_loading:
         picture.fp.close()
     picture.fp = None
-    report.total("recorded")
+    total("recorded")
     return picture._hr
 
 

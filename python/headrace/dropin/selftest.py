@@ -10,7 +10,8 @@ from typing import Any
 
 from PIL import Image
 
-from . import jobs, pillow, report
+from . import jobs, pillow
+from .report import add, take
 
 _MEAN = [0.485, 0.456, 0.406]
 _STD = [0.229, 0.224, 0.225]
@@ -36,12 +37,12 @@ def _ops(picture: Image.Image) -> Image.Image:
 
 def run(hooked: Collection[str]) -> str | None:
     """Name of the first thing that differs; None if all is well."""
-    before = report.take()
+    before = take()
     try:
         return _run(hooked)
     finally:
-        report.take()
-        report.add(before)
+        take()
+        add(before)
 
 
 def _run(hooked: Collection[str]) -> str | None:

@@ -46,8 +46,9 @@ import torch
 from PIL import Image
 
 from .. import _core
-from . import jobs, pillow, report
+from . import jobs, pillow
 from .jobs import CROP, FLIP
+from .report import caller, count, note
 
 Tensor = torch.Tensor
 
@@ -345,7 +346,7 @@ class _Group:
                 self._samples[index], self._tables[index]
             )
         except Exception as error:
-            report.count("failed", reason)
+            count("failed", reason)
             failed[index] = error
 
     def slots(self, start: int, count: int) -> Tensor:
@@ -485,10 +486,10 @@ def _make(cells: Sequence[Cell]) -> None:
     cells = [cell for cell in cells if cell.value is None]
     if not cells:
         return
-    name = report.caller()
-    report.count("materialised", name, len(cells))
+    name = caller()
+    count("materialised", name, len(cells))
     if "resize" in name.rsplit(".", 1)[-1]:
-        report.note("resize_is_not_pillows")
+        note("resize_is_not_pillows")
     if jobs.in_worker():
         for cell in cells:
             _set(cell, _replay_all(cell))
