@@ -54,13 +54,17 @@ static void get_strides(struct tensor *t)
 static bool make(struct core *core, struct tensor *t, hr_device dev,
                  struct hr_batch_params *p)
 {
+    PyThreadState *gil;
     p->dtype = t->dtype;
     p->layout = t->layout;
     p->memory = t->memory;
     if ((p->data = t->data))
         set_strides(t, p);
-    Py_BEGIN_ALLOW_THREADS t->batch = hr_batch_create(dev, p);
-    Py_END_ALLOW_THREADS if (!t->batch) return core_raise_last(core), false;
+    gil = PyEval_SaveThread();
+    t->batch = hr_batch_create(dev, p);
+    PyEval_RestoreThread(gil);
+    if (!t->batch)
+        return core_raise_last(core), false;
     get_strides(t);
     return true;
 }
@@ -121,6 +125,7 @@ static struct tensor *make_twin(struct tensor *t, int n)
 
 static PyObject *batch_read(PyObject *self, PyObject *args, PyObject *kwargs)
 {
+    PyThreadState *gil;
     static char *names[] = {"first", "n", "timeout", NULL};
     struct tensor *t = tensor_of(self), *twin;
     PyObject *timeout = NULL;
@@ -138,9 +143,12 @@ static PyObject *batch_read(PyObject *self, PyObject *args, PyObject *kwargs)
         return core_raise(core_of(self), HR_EINVAL, "read: no such slots");
     if (!(twin = make_twin(t, n)))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status =
-        hr_batch_read(t->batch, first, n, twin->data, twin->batch->size, ns);
-    Py_END_ALLOW_THREADS if (!status) return (PyObject *)twin;
+    gil = PyEval_SaveThread();
+    status = hr_batch_read(t->batch, first, n, twin->data, twin->batch->size,
+                           ns);
+    PyEval_RestoreThread(gil);
+    if (!status)
+        return (PyObject *)twin;
     Py_DECREF(twin);
     return core_raise_last(core_of(self));
 }

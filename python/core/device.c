@@ -17,13 +17,17 @@ struct device {
 static PyObject *open_device(struct core *core, const char *name,
                              const struct hr_device_params *params)
 {
+    PyThreadState *gil;
     struct device *self = PyObject_New(struct device, core->device);
 
     if (!self)
         return NULL;
     self->generation = flight_generation();
-    Py_BEGIN_ALLOW_THREADS self->device = hr_device_open(name, params);
-    Py_END_ALLOW_THREADS if (self->device) return (PyObject *)self;
+    gil = PyEval_SaveThread();
+    self->device = hr_device_open(name, params);
+    PyEval_RestoreThread(gil);
+    if (self->device)
+        return (PyObject *)self;
     core_raise_last(core);
     Py_DECREF(self);
     return NULL;
@@ -121,6 +125,7 @@ static PyObject *info_dict(const struct hr_device_info *info)
 
 PyObject *device_list(PyObject *module, PyObject *none)
 {
+    PyThreadState *gil;
     enum { MOST = 32 };
     struct hr_device_info *infos = calloc(MOST, sizeof(*infos));
     PyObject *list = PyList_New(0);
@@ -128,8 +133,10 @@ PyObject *device_list(PyObject *module, PyObject *none)
 
     (void)module, (void)none;
     if (infos && list) {
-        Py_BEGIN_ALLOW_THREADS n = hr_device_list(infos, MOST);
-        Py_END_ALLOW_THREADS
+        gil = PyEval_SaveThread();
+        n = hr_device_list(infos, MOST);
+        PyEval_RestoreThread(gil);
+
     } else {
         PyErr_NoMemory();
     }
@@ -235,14 +242,16 @@ static PyObject *get_stats(PyObject *self, PyObject *none)
 
 static void shut(PyObject *self)
 {
+    PyThreadState *gil;
     hr_device device = ((struct device *)self)->device;
 
     ((struct device *)self)->device = NULL;
     if (!device)
         return;
     // It may wait for a driver.
-    Py_BEGIN_ALLOW_THREADS hr_device_close(&device);
-    Py_END_ALLOW_THREADS
+    gil = PyEval_SaveThread();
+    hr_device_close(&device);
+    PyEval_RestoreThread(gil);
 }
 
 static PyObject *close_device(PyObject *self, PyObject *none)

@@ -11,6 +11,7 @@
 
 enum { DL_CPU = 1, DL_CUDA_HOST = 3, DL_OPENCL = 4, DL_ROCM_HOST = 11 };
 enum { DL_UINT = 1, DL_FLOAT = 2 };
+enum { DL_READ_ONLY = 1 };  // a flag
 
 struct dl_tensor {
     void *data;
@@ -38,7 +39,7 @@ struct dl_versioned {
     } version;
     void *context;
     void (*deleter)(struct dl_versioned *self);
-    uint64_t flags;  // 1: read-only, 2: a copy
+    uint64_t flags;
     struct dl_tensor tensor;
 };
 

@@ -195,6 +195,15 @@ bool flight_done(struct flight *f)
     return done;
 }
 
+PyObject *flight_file(struct flight *f, int i)
+{
+    PyObject *number = f->files ? PyLong_FromLong(i) : NULL;
+    PyObject *file = number ? PyDict_GetItemWithError(f->files, number) : NULL;
+
+    Py_XDECREF(number);
+    return file;  // borrowed
+}
+
 unsigned flight_generation(void)
 {
     return generation;
@@ -242,17 +251,21 @@ static void stay(struct flight *f)
 // time is over: jobs that are not ours hold room, too.
 static bool wait_for_room(unsigned seen)
 {
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&mutex);
+    PyThreadState *gil;
+    gil = PyEval_SaveThread();
+    pthread_mutex_lock(&mutex);
     if (landings == seen)
         wait_slice();
     pthread_mutex_unlock(&mutex);
-    Py_END_ALLOW_THREADS return !PyErr_CheckSignals();
+    PyEval_RestoreThread(gil);
+    return !PyErr_CheckSignals();
 }
 
 bool flight_submit(struct core *core, struct flight *f, hr_device dev,
                    const struct hr_sample *samples, int n, hr_batch batch,
                    struct hr_job_params *params)
 {
+    PyThreadState *gil;
     int64_t deadline = params->timeout_ns ? now() + params->timeout_ns : 0;
     unsigned seen;
     hr_job job;
@@ -265,8 +278,11 @@ bool flight_submit(struct core *core, struct flight *f, hr_device dev,
             return core_raise(core, HR_ECANCELED, "the interpreter exits"),
                    false;
         seen = landings;
-        Py_BEGIN_ALLOW_THREADS job = hr_submit(dev, samples, n, batch, params);
-        Py_END_ALLOW_THREADS if (job) break;
+        gil = PyEval_SaveThread();
+        job = hr_submit(dev, samples, n, batch, params);
+        PyEval_RestoreThread(gil);
+        if (job)
+            break;
         stay(f);
         if (hr_last_status() != HR_EAGAIN)
             return core_raise_last(core), false;
@@ -302,14 +318,17 @@ static void cancel_all(bool also_heard)
 
 static bool wait_for_some(void)
 {
+    PyThreadState *gil;
     bool left;
 
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&mutex);
+    gil = PyEval_SaveThread();
+    pthread_mutex_lock(&mutex);
     if (flying)
         wait_slice();
     left = flying != NULL;
     pthread_mutex_unlock(&mutex);
-    Py_END_ALLOW_THREADS return left;
+    PyEval_RestoreThread(gil);
+    return left;
 }
 
 PyObject *flight_exit(PyObject *module, PyObject *none)

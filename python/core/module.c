@@ -61,25 +61,31 @@ bool core_seconds(PyObject *value, int64_t missing, int64_t *out)
 
 static PyObject *set_image_backend(PyObject *module, PyObject *name)
 {
+    PyThreadState *gil;
     const char *text = NULL;
     enum hr_status status;
 
     if (name != Py_None && !(text = PyUnicode_AsUTF8AndSize(name, NULL)))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = hr_set_image_backend(text);
-    Py_END_ALLOW_THREADS if (status) return core_raise_last(
-        PyModule_GetState(module));
+    gil = PyEval_SaveThread();
+    status = hr_set_image_backend(text);
+    PyEval_RestoreThread(gil);
+    if (status)
+        return core_raise_last(PyModule_GetState(module));
     Py_RETURN_NONE;
 }
 
 static PyObject *get_image_backend(PyObject *module, PyObject *none)
 {
+    PyThreadState *gil;
     const char *name;
 
     (void)none;
-    Py_BEGIN_ALLOW_THREADS name = hr_get_image_backend();
-    Py_END_ALLOW_THREADS if (!name) return core_raise_last(
-        PyModule_GetState(module));
+    gil = PyEval_SaveThread();
+    name = hr_get_image_backend();
+    PyEval_RestoreThread(gil);
+    if (!name)
+        return core_raise_last(PyModule_GetState(module));
     return PyUnicode_FromString(name);
 }
 

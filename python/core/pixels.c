@@ -34,6 +34,7 @@ static bool sizes_valid(struct core *core, const struct hr_image_params *p)
 static bool make(struct core *core, struct tensor *t, hr_device dev,
                  struct hr_image_params *p)
 {
+    PyThreadState *gil;
     bool planar = t->layout == HR_NCHW;
 
     p->dtype = t->dtype;
@@ -43,8 +44,11 @@ static bool make(struct core *core, struct tensor *t, hr_device dev,
         p->stride_c = planar ? (size_t)t->strides[0] : 0;
         p->stride_h = (size_t)t->strides[planar];
     }
-    Py_BEGIN_ALLOW_THREADS t->image = hr_image_create(dev, p);
-    Py_END_ALLOW_THREADS if (!t->image) return core_raise_last(core), false;
+    gil = PyEval_SaveThread();
+    t->image = hr_image_create(dev, p);
+    PyEval_RestoreThread(gil);
+    if (!t->image)
+        return core_raise_last(core), false;
     t->data = t->image->params.data;
     t->memory = t->image->params.memory;
     return true;
@@ -91,6 +95,7 @@ static int64_t nanoseconds(void)
 
 bool pixels_wait(struct tensor *t, int64_t timeout_ns)
 {
+    PyThreadState *gil;
     const int64_t slice = 50000000;
     int64_t begin = nanoseconds(), left = timeout_ns;
     enum hr_status status = hr_image_wait(t->image, 0);
@@ -98,9 +103,12 @@ bool pixels_wait(struct tensor *t, int64_t timeout_ns)
     while (status == HR_ETIMEDOUT && left) {
         if (flight_in_callback())
             break;
-        Py_BEGIN_ALLOW_THREADS status =
-            hr_image_wait(t->image, left < 0 || left > slice ? slice : left);
-        Py_END_ALLOW_THREADS if (PyErr_CheckSignals()) return false;
+        gil = PyEval_SaveThread();
+        status = hr_image_wait(t->image,
+                               left < 0 || left > slice ? slice : left);
+        PyEval_RestoreThread(gil);
+        if (PyErr_CheckSignals())
+            return false;
         if (timeout_ns >= 0 &&
             (left = timeout_ns - (nanoseconds() - begin)) < 0)
             left = 0;
@@ -126,6 +134,7 @@ static PyObject *wait_for(PyObject *self, PyObject *args, PyObject *kwargs)
 
 static PyObject *pixels_read(PyObject *self, PyObject *args, PyObject *kwargs)
 {
+    PyThreadState *gil;
     static char *names[] = {"timeout", NULL};
     struct tensor *t = tensor_of(self), *twin;
     struct hr_image_params p = t->image->params;
@@ -150,9 +159,11 @@ static PyObject *pixels_read(PyObject *self, PyObject *args, PyObject *kwargs)
         Py_DECREF(twin);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS status = hr_image_read(t->image, twin->data,
-                                                  twin->image->size, ns);
-    Py_END_ALLOW_THREADS if (!status) return (PyObject *)twin;
+    gil = PyEval_SaveThread();
+    status = hr_image_read(t->image, twin->data, twin->image->size, ns);
+    PyEval_RestoreThread(gil);
+    if (!status)
+        return (PyObject *)twin;
     Py_DECREF(twin);
     return core_raise_last(core_of(self));
 }

@@ -2,9 +2,12 @@
 // Header facts.
 #include "core.h"
 
+#include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
 #include <structmember.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 struct info {
     PyObject ob_base;
@@ -63,21 +66,54 @@ PyObject *path_of(struct core *core, PyObject *source, const char **out)
 
 // ---- probe() ----------------------------------------------------------------
 
+// Below this no file is over hr_limits.file_bytes.
+static const uint64_t most_bytes = 64 << 20;
+
 static enum hr_status probe_bytes(const void *data, size_t size,
                                   struct hr_info *out)
 {
+    PyThreadState *gil;
     enum hr_status status;
 
     // All of a progressive file is looked at; others take a microsecond.
     if (size < 65536)
         return hr_probe(data, size, NULL, out);
-    Py_BEGIN_ALLOW_THREADS status = hr_probe(data, size, NULL, out);
-    Py_END_ALLOW_THREADS return status;
+    gil = PyEval_SaveThread();
+    status = hr_probe(data, size, NULL, out);
+    PyEval_RestoreThread(gil);
+    return status;
+}
+
+// Most headers end in the first few kilobytes of a file, and tell everything of
+// a file with one scan but its end. hr_probe() gets these two parts as if they
+// were a file. False: that was not enough, or something is odd about the file;
+// hr_probe_path() knows.
+static bool probe_ends(const char *path, struct hr_info *out)
+{
+    enum { HEAD = 8192, TAIL = 64 };
+    uint8_t bytes[HEAD + TAIL];
+    struct stat st;
+    ssize_t head = -1, tail = -1;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+    if (fd < 0)
+        return false;
+    if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size >= HEAD + TAIL) {
+        head = pread(fd, bytes, HEAD, 0);
+        tail = pread(fd, bytes + HEAD, TAIL, st.st_size - TAIL);
+    }
+    close(fd);
+    return head == HEAD && tail == TAIL &&
+           !hr_probe(bytes, sizeof(bytes), NULL, out) &&
+           out->format == HR_FORMAT_JPEG && out->interleaved &&
+           out->process == HR_PROCESS_BASELINE && out->header_size <= HEAD &&
+           (uint64_t)st.st_size <= most_bytes;
 }
 
 static bool probe_source(struct core *core, PyObject *source,
                          struct hr_info *out, enum hr_status *status)
 {
+    PyThreadState *gil;
     Py_buffer view;
     PyObject *held;
     const char *path;
@@ -85,8 +121,11 @@ static bool probe_source(struct core *core, PyObject *source,
     if (PyUnicode_Check(source) || !PyObject_CheckBuffer(source)) {
         if (!(held = path_of(core, source, &path)))
             return false;
-        Py_BEGIN_ALLOW_THREADS *status = hr_probe_path(path, NULL, out);
-        Py_END_ALLOW_THREADS Py_DECREF(held);
+        gil = PyEval_SaveThread();
+        *status = probe_ends(path, out) ? HR_OK
+                                        : hr_probe_path(path, NULL, out);
+        PyEval_RestoreThread(gil);
+        Py_DECREF(held);
         return true;
     }
     if (PyObject_GetBuffer(source, &view, PyBUF_SIMPLE))

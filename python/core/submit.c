@@ -182,6 +182,9 @@ static bool read_images(struct request *r, PyObject *out)
         if (Py_TYPE(pixels) != r->core->pixels)
             return PyErr_Format(PyExc_TypeError, "out[%zd] is not Pixels", i),
                    false;
+        if (((struct tensor *)pixels)->readonly)
+            return PyErr_Format(PyExc_ValueError, "out[%zd] is read-only", i),
+                   false;
         // A table must fit the smallest of them.
         if (r->channels < ((struct tensor *)pixels)->c)
             r->channels = ((struct tensor *)pixels)->c;
