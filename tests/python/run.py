@@ -4,8 +4,8 @@
 
   run.py --build BUILD [--python INTERPRETER] [FILE...]
 
-A file is test_NAME.py in this folder, given by NAME or test_NAME; all of them if
-none is given. It holds unittest cases and imports what it needs; a file that
+A file is test_NAME.py in this folder, given by NAME or test_NAME; all of them
+if none is given. It holds unittest cases and imports what it needs; a file that
 raises unittest.SkipTest while it is imported is not run. The package is that of
 BUILD/python, and HEADRACE_BUILD is BUILD, whose command makes pictures; with
 --installed it is the package that the interpreter has.
