@@ -112,6 +112,12 @@ def _reducers() -> dict[Any, Any]:
     return found
 
 
+def _image_ops_hooks(module: Any) -> Triples:
+    from . import pillow
+
+    yield module, "expand", pillow.expand(_function(module, "expand"))
+
+
 def _folder_hooks(module: Any) -> Triples:
     from . import pillow
 
@@ -185,6 +191,7 @@ def _torchdata_hooks(module: Any) -> Triples:
 # Module -> its hooks. The order is that of installing.
 SETS: dict[str, Callable[[Any], Triples]] = {
     "PIL.Image": _pillow_hooks,
+    "PIL.ImageOps": _image_ops_hooks,
     "torchvision.datasets.folder": _folder_hooks,
     "torchvision.transforms.functional": _functional_hooks,
     "torchvision.transforms.v2": _v2_hooks,
@@ -193,6 +200,7 @@ SETS: dict[str, Callable[[Any], Triples]] = {
 }
 # A set whose hooks make use of the one before.
 _NEEDS = {
+    "PIL.ImageOps": "PIL.Image",
     "torchvision.datasets.folder": "PIL.Image",
     "torchvision.transforms.functional": "PIL.Image",
     "torchvision.transforms.v2": "torchvision.transforms.functional",

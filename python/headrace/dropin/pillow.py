@@ -28,6 +28,7 @@ import io
 import os
 import re
 import stat
+import weakref
 from typing import Any
 
 from PIL import Image, ImageFile, JpegImagePlugin, features
@@ -159,7 +160,10 @@ class _Recorder:
         if hr is not None and not args and not kwargs:
             ops = _converted(hr, self.mode, mode or self.mode)
             if ops is not None and not self._has_transparency():
-                return _derive(self, ops, self._size, mode or self.mode)
+                picture = _derive(self, ops, self._size, mode or self.mode)
+                if mode == "L" and self.mode == "RGB":
+                    picture.__dict__["_hr_colours"] = weakref.ref(self)
+                return picture
         return _stock(self, "convert", mode, *args, **kwargs)
 
     def crop(self, box: Any = None) -> Image.Image:
@@ -276,9 +280,23 @@ def materialise(picture: Any) -> None:
         picture.load()
         return
     count("materialised", caller())
-    image = jobs.decode(hr[0], picture.mode, picture._size)
+    image = _from_colours(picture)
+    if image is None:
+        image = jobs.decode(hr[0], picture.mode, picture._size)
     if isinstance(picture, _Recorder):  # another thread was not faster
         _become_plain(picture, image.im)
+
+
+def _from_colours(picture: Any) -> Image.Image | None:
+    """Luma of a picture that still records: it will be needed as well.
+
+    ImageEnhance asks for the mean of convert("L"), then for the colours.
+    """
+    parent = picture.__dict__.get("_hr_colours", lambda: None)()
+    if not isinstance(parent, _Recorder):
+        return None  # gone, or its pixels may have been changed since
+    materialise(parent)
+    return parent.convert("L")
 
 
 def _become_plain(picture: Any, core: Any) -> None:
@@ -308,6 +326,7 @@ def _swap_back(picture: Any) -> None:
     own = picture.__dict__
     own.pop("_hr", None)
     own.pop("_hr_info", None)
+    own.pop("_hr_colours", None)
 
 
 def _refuse(picture: Any, reason: str) -> None:
@@ -596,6 +615,41 @@ def _take(picture: Any) -> jobs.Source:
     data = fp.read()
     fp.seek(place)
     return data
+
+
+def expand(stock: Any) -> Any:
+    """PIL.ImageOps.expand, around the stock one: black borders are recorded.
+
+    This is how torchvision pads a picture.
+    """
+
+    def expand(image: Any, border: Any = 0, fill: Any = 0) -> Any:
+        if type(image) in RECORDERS and active and image._record():
+            picture = _padded(image, border, fill)
+            if picture is not None:
+                return picture
+        return stock(image, border, fill)
+
+    return expand
+
+
+def _padded(image: Any, border: Any, fill: Any) -> HeadraceImage | None:
+    black = (0,) * len(image.getbands())
+    if not (type(fill) is int and fill == 0 or fill == black):
+        return None
+    if type(border) is int:
+        border = (border,) * 4
+    if type(border) is not tuple or len(border) not in (2, 4):
+        return None
+    if any(type(side) is not int or side < 0 for side in border):
+        return None
+    left, top, right, bottom = border * (4 // len(border))
+    w, h = image._size
+    picture = image.crop((-left, -top, w + right, h + bottom))
+    if type(picture) is not HeadraceImage:
+        return None
+    picture.info = {}  # stock pastes into a new picture
+    return picture
 
 
 # ---- between processes ----------------------------------------------------

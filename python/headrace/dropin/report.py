@@ -66,9 +66,10 @@ def caller() -> str:
     inner = ""
     while frame is not None:
         module = frame.f_globals.get("__name__", "?")
-        if module.split(".", 1)[0] not in _PLUMBING:
-            return _name(module, frame.f_code)
         inner = _name(module, frame.f_code)
+        private = frame.f_code.co_name.startswith("_")
+        if not private and module.split(".", 1)[0] not in _PLUMBING:
+            return inner
         frame = frame.f_back
     return inner
 

@@ -926,9 +926,7 @@ def _small_tensor(arg: Tensor, cell: Cell) -> Any:
 def _flip(func: Any, args: Any, kwargs: Any) -> Any:
     tensor = args[0]
     cell = tensor._hr
-    if cell.value is not None or cell.base is not None or kwargs:
-        return NotImplemented
-    if cell.views is not None or not _fits(cell):
+    if cell.value is not None or kwargs or not _fits(cell):
         return NotImplemented
     dims = args[1:]
     if len(dims) == 1 and isinstance(dims[0], (tuple, list)):
