@@ -16,12 +16,12 @@ async def wait(job: _core.Job) -> tuple[_core.Result, ...]:
     """
     if not job.poll():
         loop = asyncio.get_running_loop()
-        done = loop.create_future()
+        done = asyncio.Event()
         # A loop has one reader for a descriptor; several tasks may wait.
         fd = os.dup(job.fileno())
-        loop.add_reader(fd, lambda: done.done() or done.set_result(None))
+        loop.add_reader(fd, done.set)
         try:
-            await done
+            await done.wait()
         finally:
             loop.remove_reader(fd)
             os.close(fd)
