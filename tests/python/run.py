@@ -4,11 +4,11 @@
 
   run.py --build BUILD [--python INTERPRETER] [FILE...]
 
-A file is test_NAME.py in this folder, given by NAME or test_NAME; all of them
-if none is given. It holds unittest cases and imports what it needs; a file that
-raises unittest.SkipTest while it is imported is not run. The package is that of
-BUILD/python, and HEADRACE_BUILD is BUILD, whose command makes pictures; with
---installed it is the package that the interpreter has.
+A file is test_NAME.py in this folder, given by NAME, which may be a pattern, as
+core*; all of them if none is given. It holds unittest cases and imports what it
+needs; a file that raises unittest.SkipTest while it is imported is not run. The
+package is that of BUILD/python, or of the folder --package. HEADRACE_BUILD is
+BUILD, whose command makes pictures.
 
 Files run side by side, but for those with a line "# Alone: REASON.", which run
 after the others: they measure time.
@@ -94,8 +94,8 @@ def run_file(name, limit):
 
 def environment(options):
     env = dict(os.environ)
-    path = [] if options.installed else [str(options.build / "python")]
-    env["PYTHONPATH"] = os.pathsep.join(path + [str(HERE)])
+    package = options.package or options.build / "python"
+    env["PYTHONPATH"] = f"{package.resolve()}{os.pathsep}{HERE}"
     env["HEADRACE_BUILD"] = str(options.build)
     return env
 
@@ -176,7 +176,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path,
                         default=HERE.parent.parent / "build")
     parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--installed", action="store_true")
+    parser.add_argument("--package", type=pathlib.Path)
     parser.add_argument("--jobs", type=int,
                         default=int(os.environ.get("HEADRACE_JOBS") or
                                     os.cpu_count()))
@@ -187,10 +187,12 @@ def main():
     options.build = options.build.resolve()
     if options.file:
         sys.exit(run_file(options.file, options.limit))
-    names = [n if n.startswith("test_") else f"test_{n}"
-             for n in (pathlib.Path(n).stem for n in options.names)]
-    if not names:
-        names = sorted(p.stem for p in HERE.glob("test_*.py"))
+    names = []
+    for pattern in options.names or ["*"]:
+        found = sorted(p.stem for p in HERE.glob(f"test_{pattern}.py"))
+        if not found:
+            sys.exit(f"run.py: there is no test_{pattern}.py")
+        names += [name for name in found if name not in names]
     sys.exit(summary(run_all(options, names)))
 
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The wheel on a machine that has no compiler and no libraries of ours: into an
 # empty environment, where wheel_smoke.py holds it to what the command makes.
-#   wheel_test.sh BUILD WHEEL
-# BUILD/venv-wheel has pip and abi3audit. PYTHONS: more interpreters to try.
+#   wheel_test.sh BUILD WHEEL [INTERPRETER...]
+# BUILD/venv-wheel has pip and abi3audit, and its interpreter is the first.
 set -euo pipefail
 build=$(cd "${1:?build folder}" && pwd) wheel=$(realpath "${2:?wheel}")
 here=$(cd "$(dirname "$0")" && pwd)
@@ -73,7 +73,7 @@ try()  # interpreter
 }
 
 try "$bin/python"
-for interpreter in ${PYTHONS-}; do
+for interpreter in "${@:3}"; do
     try "$interpreter"
 done
 echo "$size bytes"
