@@ -28,6 +28,7 @@ import io
 import os
 import re
 import stat
+import time
 import weakref
 from typing import Any
 
@@ -473,26 +474,59 @@ _probe = _core.probe
 
 def _load_rgb(path: Any) -> HeadraceImage | None:
     try:
-        info = _probe(path)
         status = _stat(path)
+        known = _known.get(path)
+        if (
+            known is None
+            or known[2] != status.st_mtime_ns
+            or known[3] != status.st_size
+            or known[4] != status.st_ino
+            or known[5] != status.st_dev
+        ):
+            known = _learn(path, status)
     except Exception:
         return None  # the stock loader says what is wrong
-    if not _may_decode(info, path, None):
+    if known is None:
         return None
+    hr, size = known[0], known[1]
     limit = Image.MAX_IMAGE_PIXELS
-    size = (info.width, info.height)
     if limit is not None and size[0] * size[1] > limit:
         return None  # Image.open() warns, or raises
     picture = _new(HeadraceImage)
     own = picture.__dict__
-    native = "L" if info.components == 1 else "RGB"
-    own["_hr"] = (
-        (jobs.file_of(_absolute(path), status), _DECODE_OPS["RGB"]),
-        native,
-    )
+    own["_hr"] = hr
     own["_size"] = size
     total("recorded")
     return picture
+
+
+# Path -> what its header said, and which file that was. A file that is the
+# same (one system call tells) is not read again in later epochs.
+_known: dict[Any, tuple[Any, ...]] = {}
+_MOST_KNOWN = 1 << 17  # about 60 MB
+
+
+def _learn(path: Any, status: os.stat_result) -> tuple[Any, ...] | None:
+    info = _probe(path)
+    if not _may_decode(info, path, None):
+        return None
+    native = "L" if info.components == 1 else "RGB"
+    file = jobs.file_of(_absolute(path), status)
+    known = (
+        ((file, _DECODE_OPS["RGB"]), native),
+        (info.width, info.height),
+        status.st_mtime_ns,
+        status.st_size,
+        status.st_ino,
+        status.st_dev,
+    )
+    # A file of the last seconds may be written again within one tick of its
+    # file system's clock, and look the same.
+    if path.__class__ is str and time.time() - status.st_mtime > 2:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[path] = known
+    return known
 
 
 def _absolute(path: Any) -> str:
