@@ -24,7 +24,8 @@ import torch.utils.data._utils.worker
 from torch._utils import ExceptionWrapper
 from torch.utils.data import dataloader
 
-from . import channel, report
+from . import channel
+from .report import add, take
 from .workers import Worker, in_worker
 
 _TORCH_LOOP = "torch.utils.data._utils.worker"
@@ -138,13 +139,13 @@ def _failed(error: BaseException, worker: int) -> Ticket:
 
 
 def _reduce_lazy(lazy: Any) -> Any:
-    """Pickles a lazy tensor for another process.
+    """Pickles a lazy tensor for the process that owns the device.
 
     Runs on the thread that feeds the DataLoader's queue: an error here would
     lose the batch without a word, so every error becomes a ticket.
     """
     if not in_worker():
-        return lazy.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        return _tensor().transport(lazy)
     ticket = _ship(lazy)
     if ticket is not None:
         return ticket
@@ -179,6 +180,7 @@ def _ship(lazy: Any) -> Any:
         # The owner is gone or closing: what is made from now on is made
         # here, and most likely nobody reads it.
         Worker.sender = None
+        sender.close()
         return None
     except Exception:
         return None  # a source that does not pickle
@@ -195,7 +197,7 @@ def _picklable(error: BaseException) -> BaseException:
 
 
 def _tell_counts(sender: channel.Sender) -> None:
-    counts = report.take()
+    counts = take()
     if any(counts.values()):
         sender.tell(counts)
 
@@ -237,13 +239,16 @@ class WorkerLoop:
         return int(bound.arguments.get("worker_id", 0))
 
     def __reduce__(self) -> Any:
-        return _rebuild, (self.module, _hooks().worker_state(), _current_link())
+        state = _hooks().worker_state()
+        return _rebuild, (self.module, state, _current_link(), os.getpid())
 
 
 def _rebuild(
-    module: str, state: Any, link: channel.Link | None
+    module: str, state: Any, link: channel.Link | None, owner: int
 ) -> WorkerLoop:
     """In a worker that was not forked from the process with the hooks."""
+    if owner != os.getpid():
+        Worker.pid = os.getpid()  # from here on no device is opened
     stock = getattr(importlib.import_module(module), "_worker_loop")
     if isinstance(stock, WorkerLoop):
         stock = stock.stock
@@ -260,11 +265,13 @@ def _current_link() -> channel.Link | None:
 def _enter(link: channel.Link, number: int) -> None:
     Worker.pid = os.getpid()
     Worker.number = number
-    report.take()  # a forked worker has its parent's counts
+    take()  # a forked worker has its parent's counts
     try:
         Worker.sender = channel.Sender(link)
     except OSError:
         Worker.sender = None  # right all the same: decoded here
+    for kind in _tensor().lazy_types():
+        ForkingPickler._extra_reducers[kind] = _reduce_lazy
 
 
 def _leave() -> None:
@@ -280,7 +287,7 @@ def _leave() -> None:
 
 
 def _open_channel(iterator: Any) -> None:
-    owner = channel.Channel(_submit, report.add)
+    owner = channel.Channel(_submit, add)
     _scope.channel = weakref.ref(owner)
     iterator._headrace_close = weakref.finalize(iterator, owner.close)
 
@@ -393,8 +400,6 @@ def hooks() -> list[tuple[Any, Any, Any]]:
         (base, "__init__", _wrap_init(base.__init__)),
         (base, "__next__", _wrap_next(base.__next__)),
     ]
-    for kind in _tensor().lazy_types():
-        entries.append((ForkingPickler._extra_reducers, kind, _reduce_lazy))
     return entries
 
 

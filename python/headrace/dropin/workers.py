@@ -37,6 +37,8 @@ What loader.py asks of tensor.py (imported inside functions, never at import):
     text. A handle that is dropped cancels its job.
 ``plain(lazy) -> Tensor``
     Materialised here and now (in a worker with stock Pillow).
+``transport(lazy)``
+    How a lazy tensor pickles between processes where no channel stands.
 
 What loader.py asks of hooks.py: ``worker_state() -> object``, picklable, and
 ``install_worker(state)``: installs the hooks in a spawned worker; opens no
