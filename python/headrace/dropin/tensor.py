@@ -46,7 +46,7 @@ import torch
 from PIL import Image
 
 from .. import _core
-from . import jobs, pillow
+from . import jobs, memory, pillow
 from .jobs import CROP, FLIP
 from .report import caller, count, note
 
@@ -287,10 +287,10 @@ class _Group:
         if self._looked_up:
             self._kind = torch.uint8
         if hwc:
-            out = torch.empty((n, h, w, c), dtype=self._kind)
+            out = memory.empty((n, h, w, c), self._kind)
             self.out = out.permute(0, 3, 1, 2)
         else:
-            self.out = out = torch.empty((n, c, h, w), dtype=self._kind)
+            self.out = out = memory.empty((n, c, h, w), self._kind)
         batch = _core.Batch(
             n,
             c,
