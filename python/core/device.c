@@ -3,6 +3,7 @@
 #include "core.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,67 @@ struct device {
     hr_device device;  // NULL: closed
     unsigned generation;
 };
+
+// ---- The default device --------------------------------------------------------
+
+// What was asked for last, and in which process. The child of a fork has no
+// default device: the library would take the best there is.
+static char chosen[64];
+static unsigned chosen_in;
+
+static enum hr_status choose(const char *name)
+{
+    PyThreadState *gil = PyEval_SaveThread();
+    enum hr_status status = hr_set_image_backend(name);
+    bool any = !name || !strcmp(name, "auto");
+
+    // A child need not look for better ones again, if there are none.
+    if (!status && any && !strcmp(hr_get_image_backend(), "cpu"))
+        name = "cpu";
+    PyEval_RestoreThread(gil);
+    if (status)
+        return status;
+    // (A name that is too long was not that of a device.)
+    snprintf(chosen, sizeof(chosen), "%s", name ? name : "auto");
+    chosen_in = flight_generation();
+    return HR_OK;
+}
+
+static bool renew(struct core *core)
+{
+    char name[sizeof(chosen)];
+
+    if (!chosen[0] || chosen_in == flight_generation())
+        return true;
+    snprintf(name, sizeof(name), "%s", chosen);
+    return !choose(name) || core_raise_last(core);
+}
+
+PyObject *device_set_default(PyObject *module, PyObject *name)
+{
+    const char *text = NULL;
+
+    if (name != Py_None && !(text = PyUnicode_AsUTF8AndSize(name, NULL)))
+        return NULL;
+    if (choose(text))
+        return core_raise_last(PyModule_GetState(module));
+    Py_RETURN_NONE;
+}
+
+PyObject *device_get_default(PyObject *module, PyObject *none)
+{
+    struct core *core = PyModule_GetState(module);
+    PyThreadState *gil;
+    const char *name;
+
+    (void)none;
+    if (!renew(core))
+        return NULL;
+    gil = PyEval_SaveThread();
+    name = hr_get_image_backend();
+    PyEval_RestoreThread(gil);
+    return name ? PyUnicode_FromString(name) : core_raise_last(core);
+}
 
 // ---- Opening ----------------------------------------------------------------
 
@@ -81,7 +143,7 @@ bool device_find(struct core *core, PyObject *device, hr_device *out)
 {
     *out = NULL;
     if (!device || device == Py_None)
-        return true;
+        return renew(core);
     if (PyUnicode_Check(device)) {
         // The cache keeps it.
         if (!(device = cached(core, device)))

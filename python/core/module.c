@@ -59,36 +59,6 @@ bool core_seconds(PyObject *value, int64_t missing, int64_t *out)
 
 // ---- The process ------------------------------------------------------------
 
-static PyObject *set_image_backend(PyObject *module, PyObject *name)
-{
-    PyThreadState *gil;
-    const char *text = NULL;
-    enum hr_status status;
-
-    if (name != Py_None && !(text = PyUnicode_AsUTF8AndSize(name, NULL)))
-        return NULL;
-    gil = PyEval_SaveThread();
-    status = hr_set_image_backend(text);
-    PyEval_RestoreThread(gil);
-    if (status)
-        return core_raise_last(PyModule_GetState(module));
-    Py_RETURN_NONE;
-}
-
-static PyObject *get_image_backend(PyObject *module, PyObject *none)
-{
-    PyThreadState *gil;
-    const char *name;
-
-    (void)none;
-    gil = PyEval_SaveThread();
-    name = hr_get_image_backend();
-    PyEval_RestoreThread(gil);
-    if (!name)
-        return core_raise_last(PyModule_GetState(module));
-    return PyUnicode_FromString(name);
-}
-
 static PyObject *version(PyObject *module, PyObject *none)
 {
     (void)module, (void)none;
@@ -217,12 +187,12 @@ static PyObject *find_reference(PyObject *module, PyObject *resize)
 // ---- The module -------------------------------------------------------------
 
 static PyMethodDef methods[] = {
-    {"set_image_backend", set_image_backend, METH_O,
+    {"set_image_backend", device_set_default, METH_O,
      "set_image_backend($module, name, /)\n--\n\n"
      "Set the default device of this process: 'cpu', 'opencl', 'opencl:1',\n"
      "'vaapi', ...; 'auto' or None: the best that works. DeviceError if it\n"
      "cannot be opened; then nothing changes."},
-    {"get_image_backend", get_image_backend, METH_NOARGS,
+    {"get_image_backend", device_get_default, METH_NOARGS,
      "get_image_backend($module, /)\n--\n\n"
      "Return the name of the default device, which this opens if need be."},
     {"devices", device_list, METH_NOARGS,

@@ -89,9 +89,10 @@ static void *refuse(struct fields *f, const char *what)
 // Borrowed; NULL: the field is missing.
 static PyObject *next(struct fields *f)
 {
-    PyObject *value = f->i < f->n ? PyTuple_GetItem(f->op, f->i) : NULL;
+    PyObject *value = f->i < f->n && !f->bad ? PyTuple_GetItem(f->op, f->i)
+                                             : NULL;
 
-    f->i++;
+    f->i += !f->bad;
     return value == Py_None ? NULL : value;
 }
 

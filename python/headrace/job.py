@@ -41,7 +41,8 @@ def submit(
         device: a Device or a name; None: the device that made the Batch.
         on_error: "fail": wait() raises the error of the first sample that
             failed, and its slot is zero; "zero": only results tell; "skip":
-            as "zero", but the slot keeps what it held.
+            as "zero", but the slot is not cleared: it holds what it held, or
+            a part of the picture.
         timeout: seconds for the whole job; then its status is HR_ETIMEDOUT.
         first_slot: of the Batch.
         strict: never another engine than the device's own.
