@@ -63,6 +63,9 @@ bool core_seconds(PyObject *value, int64_t missing, int64_t *out);
 
 // ---- errors -----------------------------------------------------------------
 
+// False with an exception: the interpreter ends and has cleared the module.
+bool core_alive(struct core *core);
+
 // All set an exception of headrace.errors and return NULL.
 void *core_raise(struct core *core, enum hr_status status, const char *text);
 void *core_raise_last(struct core *core);  // of the call that failed last

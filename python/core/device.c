@@ -80,7 +80,9 @@ static PyObject *open_device(struct core *core, const char *name,
                              const struct hr_device_params *params)
 {
     PyThreadState *gil;
-    struct device *self = PyObject_New(struct device, core->device);
+    struct device *self = core_alive(core)
+                              ? PyObject_New(struct device, core->device)
+                              : NULL;
 
     if (!self)
         return NULL;
@@ -123,7 +125,9 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 // A device opened before fork is opened again in the child.
 static PyObject *cached(struct core *core, PyObject *name)
 {
-    PyObject *found = PyDict_GetItemWithError(core->devices, name);
+    PyObject *found = core_alive(core)
+                          ? PyDict_GetItemWithError(core->devices, name)
+                          : NULL;
     const char *text;
 
     if (found && ((struct device *)found)->device &&

@@ -5,13 +5,21 @@
 #include <stdio.h>
 #include <string.h>
 
+bool core_alive(struct core *core)
+{
+    if (core->make_error)
+        return true;
+    PyErr_SetString(PyExc_RuntimeError, "the interpreter exits");
+    return false;
+}
+
 static void raise_all(struct core *core, enum hr_status status,
                       const char *text, PyObject *file, int64_t offset,
                       const char *stage, const char *reason)
 {
     PyObject *error, *at = NULL;
 
-    if (PyErr_Occurred())
+    if (PyErr_Occurred() || !core_alive(core))
         return;
     if (offset < 0)
         at = Py_NewRef(Py_None);

@@ -226,7 +226,7 @@ bool flight_closed(void)
 
 // ---- Submitting -------------------------------------------------------------
 
-static bool take_off(struct flight *f)
+static bool take_off(struct flight *f, unsigned *seen)
 {
     bool refused;
 
@@ -235,6 +235,7 @@ static bool take_off(struct flight *f)
         f->state = FLIGHT_FLYING;
         link_in(&flying, f);
     }
+    *seen = landings;
     pthread_mutex_unlock(&mutex);
     return !refused;
 }
@@ -274,10 +275,9 @@ bool flight_submit(struct core *core, struct flight *f, hr_device dev,
     params->on_done = landed;
     params->ctx = f;
     for (;;) {
-        if (!take_off(f))
+        if (!take_off(f, &seen))
             return core_raise(core, HR_ECANCELED, "the interpreter exits"),
                    false;
-        seen = landings;
         gil = PyEval_SaveThread();
         job = hr_submit(dev, samples, n, batch, params);
         PyEval_RestoreThread(gil);

@@ -142,7 +142,7 @@ PyObject *probe(PyObject *module, PyObject *source)
     enum hr_status status;
     struct info *info;
 
-    if (!probe_source(core, source, &facts, &status))
+    if (!core_alive(core) || !probe_source(core, source, &facts, &status))
         return NULL;
     if (status)
         return core_raise_last(core);

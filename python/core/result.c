@@ -15,7 +15,8 @@ struct result {
 // Of a job that is done.
 PyObject *result_tuple(struct core *core, PyObject *job, struct flight *f)
 {
-    PyObject *tuple = PyTuple_New(f->job->num_samples);
+    PyObject *tuple = core_alive(core) ? PyTuple_New(f->job->num_samples)
+                                       : NULL;
 
     for (int i = 0; tuple && i < f->job->num_samples; i++) {
         struct result *r = PyObject_New(struct result, core->result);

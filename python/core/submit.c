@@ -273,7 +273,8 @@ PyObject *submit(PyObject *module, PyObject *args, PyObject *kwargs)
     PyObject *samples, *out, *on_done, *job = NULL;
     hr_device dev;
 
-    if (!read_call(r.core, args, kwargs, &samples, &out, &on_done, &dev,
+    if (!core_alive(r.core) ||
+        !read_call(r.core, args, kwargs, &samples, &out, &on_done, &dev,
                    &params) ||
         !(r.flight = flight_new()))
         return NULL;

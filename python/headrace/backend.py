@@ -20,9 +20,10 @@ def set_image_backend(name: str | None = "auto") -> None:
     what Pillow opens and torchvision transforms is recorded, and made there.
     None undoes it, as reset_image_backend() does.
 
-    Raises headrace.DeviceError if the device cannot be opened, headrace.Error
-    if the drop-in does not know this Pillow, torch or torchvision; then
-    everything is as it was. Calling it again changes the device only.
+    Raises headrace.DeviceError if the device cannot be opened: then nothing
+    changes; headrace.Error if the drop-in does not know this Pillow, torch or
+    torchvision: then only Headrace's own functions use the device. Calling it
+    again changes the device.
     """
     global _name
     if name is None:
@@ -30,14 +31,8 @@ def set_image_backend(name: str | None = "auto") -> None:
         return
     from . import dropin
 
-    before = _name
     _core.set_image_backend(name)
-    try:
-        dropin.install()
-    except BaseException:
-        if before is not None:
-            _core.set_image_backend(before)
-        raise
+    dropin.install()
     _name = name
 
 

@@ -786,6 +786,99 @@ class Provenance(unittest.TestCase):
         self.assertEqual(result.spans[0][2], "cpu")
 
 
+class DeviceMemory(unittest.TestCase):
+    STEPS = (ops.decode(), ops.resize(8, 6))
+
+    @classmethod
+    def setUpClass(cls):
+        try:
+            cls.device = headrace.Device("opencl")
+        except headrace.DeviceError as error:
+            raise unittest.SkipTest(f"needs an OpenCL device: {error}")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.device.close()
+
+    def fill(self, **form):
+        out = headrace.Batch(2, 3, 6, 8, **form)
+        device = form.get("device")
+        job = run([(samples.small(), self.STEPS)] * 2, out, device=device)
+        if device:
+            self.assertEqual(job.results[1].spans[-1],
+                             ("reconstruct", "store", self.device.name))
+        return out
+
+    def test_batch(self):
+        want = bytes(self.fill())
+        pinned = self.fill(device=self.device, memory="pinned")
+        self.assertEqual((pinned.memory, bytes(pinned)), ("pinned", want))
+        out = self.fill(device=self.device, memory="device")
+        self.assertEqual((out.memory, out.data_ptr), ("device", None))
+        self.assertEqual(bytes(out.read()), want)
+        self.assertEqual(bytes(out.read(1)), want[len(want) // 2:])
+        self.assertEqual(out.read().memory, "host")
+        for touch in (memoryview, lambda b: b.__dlpack__()):
+            with self.assertRaisesRegex(BufferError, "read"):
+                touch(out)
+        self.assertFalse(hasattr(out, "__array_interface__"))
+        self.assertNotEqual(out.__dlpack_device__(), (1, 0))
+        with self.assertRaises(ValueError):
+            headrace.Batch(1, 3, 6, 8, data=bytearray(576), memory="device",
+                           device=self.device)
+
+    def test_pixels(self):
+        want = bytes(pixels_of(samples.small(), self.STEPS, 8, 6))
+        out = headrace.Pixels(8, 6, memory="device", device=self.device)
+        run([(samples.small(), self.STEPS)], [out], device=self.device)
+        self.assertEqual(bytes(out.read()), want)
+        again = headrace.Pixels(8, 6, memory="device", device=self.device)
+        flip = ops.flip(horizontal=True)
+        run([(out, (flip,))], [again], device=self.device)
+        self.assertEqual(
+            bytes(again.read()),
+            bytes(pixels_of(samples.small(), (*self.STEPS, flip), 8, 6)))
+
+    def test_of_another_device(self):
+        out = self.fill(device=self.device, memory="device")
+        with self.assertRaises(headrace.ArgumentError):
+            headrace.submit([(samples.small(), self.STEPS)], out,
+                            device="cpu")
+
+
+class Backend(unittest.TestCase):
+    def test_the_call_and_back(self):
+        before = headrace.get_image_backend()
+        with headrace.image_backend("cpu") as name:
+            self.assertEqual(name, "cpu")
+            with headrace.image_backend("auto") as inner:
+                self.assertEqual(headrace.get_image_backend(), inner)
+            self.assertEqual(headrace.get_image_backend(), "cpu")
+        with self.assertRaises(headrace.DeviceError):
+            headrace.set_image_backend("toaster")
+        self.assertEqual(headrace.get_image_backend(), before)
+        with self.assertRaises(ZeroDivisionError):
+            with headrace.image_backend("cpu"):
+                1 / 0
+
+    def test_the_drop_in_follows(self):
+        from headrace import dropin
+        self.assertFalse(dropin.installed())
+        with headrace.image_backend("cpu"):
+            self.assertTrue(dropin.installed())
+            with headrace.image_backend("cpu"):
+                pass
+            self.assertTrue(dropin.installed())
+        self.assertFalse(dropin.installed())
+        headrace.set_image_backend("cpu")
+        self.assertTrue(dropin.installed())
+        headrace.set_image_backend(None)
+        self.assertFalse(dropin.installed())
+        headrace.set_image_backend("cpu")
+        headrace.reset_image_backend()
+        self.assertFalse(dropin.installed())
+
+
 class Images(unittest.TestCase):
     def test_recorded_ops_are_one_job(self):
         path = samples.photos()[0]
