@@ -25,9 +25,10 @@ static enum hr_status choose(const char *name)
     PyThreadState *gil = PyEval_SaveThread();
     enum hr_status status = hr_set_image_backend(name);
     bool any = !name || !strcmp(name, "auto");
+    const char *found = any && !status ? hr_get_image_backend() : NULL;
 
     // A child need not look for better ones again, if there are none.
-    if (!status && any && !strcmp(hr_get_image_backend(), "cpu"))
+    if (found && !strcmp(found, "cpu"))
         name = "cpu";
     PyEval_RestoreThread(gil);
     if (status)

@@ -36,6 +36,11 @@ def submit(n=1, steps=STEPS, **options):
     return out, headrace.submit([(samples.small(), steps)] * n, out, **options)
 
 
+def allowed(seconds):
+    """What that is on a machine that others use, too."""
+    return seconds * max(1, os.getloadavg()[0] / os.cpu_count())
+
+
 def until(condition, seconds=30):
     end = time.monotonic() + seconds
     while not condition():
@@ -51,7 +56,7 @@ class Memory(bytearray):
 
 class Waiting(unittest.TestCase):
     def test_timeout(self):
-        out, job = submit(60, SLOW)
+        out, job = submit(20, SLOW)
         with self.assertRaises(headrace.TimeoutError) as caught:
             job.wait(0.01)
         self.assertIsInstance(caught.exception, TimeoutError)
@@ -98,7 +103,7 @@ class Waiting(unittest.TestCase):
             job.wait(60)
 
     def test_others_run_meanwhile(self):
-        out, job = submit(60, SLOW)
+        out, job = submit(20, SLOW)
         ticks, stop = [], threading.Event()
 
         def tick():
@@ -246,7 +251,7 @@ class Asyncio(unittest.TestCase):
 
     def test_the_loop_runs_on(self):
         async def main():
-            out, job = submit(60, SLOW)
+            out, job = submit(20, SLOW)
             ticks = 0
             task = asyncio.ensure_future(wait(job))
             while not task.done():
@@ -336,14 +341,14 @@ class Dropped(unittest.TestCase):
         return seen, weakref.ref(source), view, weakref.ref(job)
 
     def test_memory_stays_and_goes(self):
-        memory, source, view, job = self.drop(40, SLOW)
+        memory, source, view, job = self.drop(15, SLOW)
         gc.collect()
         self.assertIsNone(job())
         self.assertIsNotNone(source())
         self.assertIsNotNone(memory())
         # Nobody calls the package: the main thread frees it in passing.
         self.assertTrue(until(lambda: source() is None))
-        out, job = submit(40, SLOW)
+        out, job = submit(15, SLOW)
         job.wait()
         self.assertEqual(bytes(view), bytes(out))
         view.release()
@@ -430,7 +435,7 @@ class Exit(unittest.TestCase):
              head + textwrap.dedent(text)],
             capture_output=True, text=True, timeout=120)
         self.assertEqual((done.returncode, done.stderr), (code, ""), text)
-        self.assertLess(time.monotonic() - begin, seconds, text)
+        self.assertLess(time.monotonic() - begin, allowed(seconds), text)
         return done.stdout
 
     def test_with_a_job(self):
@@ -519,7 +524,7 @@ class Forking(unittest.TestCase):
     """A child gets a clear error for what is the parent's, and a fresh start
     for the rest, each within a second."""
 
-    def in_child(self, work, seconds=1.0):
+    def in_child(self, work):
         read, write = os.pipe()
         begin = time.monotonic()
         pid = os.fork()
@@ -534,9 +539,9 @@ class Forking(unittest.TestCase):
             finally:
                 os._exit(code)
         os.close(write)
-        end = begin + seconds
+        end = begin + 30
         while os.waitpid(pid, os.WNOHANG) == (0, 0):
-            if time.monotonic() > end + 5:
+            if time.monotonic() > end:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
                 self.fail("the child hangs")
@@ -586,7 +591,7 @@ class Forking(unittest.TestCase):
             for out, job in keep:
                 job.cancel()
         # The machine may have been busy with something else once.
-        self.assertLess(sorted(times)[-3], 1.0)
+        self.assertLess(sorted(times)[-3], allowed(1.0))
 
     def test_the_default_device_is_the_parents(self):
         text, took = self.in_child(_core.get_image_backend)
@@ -625,7 +630,7 @@ class Forking(unittest.TestCase):
                               capture_output=True, text=True, timeout=60)
         self.assertEqual((done.returncode, done.stdout, done.stderr),
                          (0, "0\n", ""))
-        self.assertLess(time.monotonic() - begin, 20)
+        self.assertLess(time.monotonic() - begin, allowed(20))
 
 
 class Interpreters(unittest.TestCase):
