@@ -19,6 +19,7 @@ Threads: install() and uninstall() take turns; they change the process.
 
 from __future__ import annotations
 
+import importlib
 import importlib.abc
 import sys
 import threading
@@ -86,10 +87,10 @@ def _refuse(what: str) -> None:
 Triples = Iterator[tuple[Any, Any, Any]]
 
 
-def _pillow_hooks(module: Any) -> Triples:
-    module.preinit()
+def _pillow_hooks(plugin: Any) -> Triples:
     from . import pillow
 
+    module = plugin.Image
     entry = look(module.OPEN, "JPEG")
     if type(entry) is not tuple or len(entry) != 2 or not callable(entry[0]):
         _refuse('PIL.Image.OPEN["JPEG"] is not (factory, accept)')
@@ -188,9 +189,11 @@ def _torchdata_hooks(module: Any) -> Triples:
     yield from torchdata_hooks()
 
 
+# Pillow imports this plug-in, which fills OPEN["JPEG"], when it is needed.
+PILLOW = "PIL.JpegImagePlugin"
 # Module -> its hooks. The order is that of installing.
 SETS: dict[str, Callable[[Any], Triples]] = {
-    "PIL.Image": _pillow_hooks,
+    PILLOW: _pillow_hooks,
     "PIL.ImageOps": _image_ops_hooks,
     "torchvision.datasets.folder": _folder_hooks,
     "torchvision.transforms.functional": _functional_hooks,
@@ -200,11 +203,11 @@ SETS: dict[str, Callable[[Any], Triples]] = {
 }
 # A set whose hooks make use of the one before.
 _NEEDS = {
-    "PIL.ImageOps": "PIL.Image",
-    "torchvision.datasets.folder": "PIL.Image",
-    "torchvision.transforms.functional": "PIL.Image",
+    "PIL.ImageOps": PILLOW,
+    "torchvision.datasets.folder": PILLOW,
+    "torchvision.transforms.functional": PILLOW,
     "torchvision.transforms.v2": "torchvision.transforms.functional",
-    "torch.utils.data": "PIL.Image",
+    "torch.utils.data": PILLOW,
 }
 
 
@@ -260,9 +263,9 @@ def install(reference: str | None = None) -> None:
         _reference = reference
         _watch = _Watch()
         try:
-            for name in SETS:
-                if _is_imported(name):
-                    _apply(name)
+            if _is_imported("PIL.Image"):
+                importlib.import_module(PILLOW)
+            _apply_all()
             sys.meta_path.insert(0, _watch)
             _self_test()
         except BaseException:
@@ -318,14 +321,23 @@ def _is_imported(name: str) -> bool:
     return module is not None and not getattr(spec, "_initializing", False)
 
 
-def _apply(name: str) -> None:
-    """Installs the hooks of one module that is imported."""
+def _apply_all(arrived: str | None = None) -> None:
+    """Installs the hooks of all modules that are imported by now."""
+    for name in SETS:
+        if name not in _done and (name == arrived or _is_imported(name)):
+            _apply(name, arrived)
+
+
+def _apply(name: str, arrived: str | None) -> None:
+    needed = _NEEDS.get(name)
+    if needed is not None and needed not in _done:
+        if needed != arrived and not _is_imported(needed):
+            if needed in sys.modules or not _is_imported("PIL.Image"):
+                return  # it is being imported; then this one's turn comes
+            importlib.import_module(needed)
+        _apply(needed, arrived)
     if name in _done:
         return
-    needed = _NEEDS.get(name)
-    if needed is not None:
-        __import__(needed)  # the module has imported it itself
-        _apply(needed)
     _done.add(name)
     there = {(id(hook.owner), hook.name) for hook in _hooks}
     for owner, key, new in list(SETS[name](sys.modules[name])):
@@ -340,8 +352,10 @@ def _arrived(name: str) -> None:
     with _turn:
         if _watch is None:
             return
-        _apply(name)
-        _self_test()
+        before = len(_done)
+        _apply_all(name)
+        if len(_done) > before:
+            _self_test()
 
 
 class _Watch(importlib.abc.MetaPathFinder):
@@ -387,7 +401,7 @@ class _Loader(importlib.abc.Loader):
 
 def _self_test() -> None:
     """One tiny picture, stock and recorded, must be equal."""
-    if "PIL.Image" not in _done or in_worker():
+    if PILLOW not in _done or in_worker():
         return
     from . import selftest
 

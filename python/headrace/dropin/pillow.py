@@ -169,12 +169,15 @@ class _Recorder:
 
     def crop(self, box: Any = None) -> Image.Image:
         hr = self._record()
-        if hr is None or box is None:
+        if hr is None or type(box) not in (tuple, list):
             return _stock(self, "crop", box)
         width, height = self._size
-        x0, y0, x1, y1 = box
-        if not type(x0) is type(y0) is type(x1) is type(y1) is int:
-            x0, y0, x1, y1 = map(int, map(round, box))
+        try:
+            x0, y0, x1, y1 = box
+            if not type(x0) is type(y0) is type(x1) is type(y1) is int:
+                x0, y0, x1, y1 = map(int, map(round, box))
+        except (TypeError, ValueError, OverflowError):
+            return _stock(self, "crop", box)
         w, h = x1 - x0, y1 - y0
         if w <= 0 or h <= 0 or len(hr[0][1]) >= jobs.MAX_OPS:
             return _stock(self, "crop", box)
@@ -232,16 +235,21 @@ class HeadraceJpeg(_Recorder, JpegImageFile):
         return self._hr or _detach(self)
 
     def draft(self, mode: Any, size: Any) -> Any:
-        _refuse(self, "draft")
+        if self._hr is None:  # else it counts as loaded: no effect
+            _refuse(self, "draft")
         return JpegImageFile.draft(self, mode, size)
 
     def verify(self) -> None:
-        _forget(self)
+        if self._hr is None:
+            _swap_back(self)
         JpegImageFile.verify(self)
 
     def load_prepare(self) -> None:
-        _refuse(self, "decoded in pieces")
-        JpegImageFile.load_prepare(self)
+        if self._hr is None:
+            _refuse(self, "decoded in pieces")
+            JpegImageFile.load_prepare(self)
+        else:
+            materialise(self)
 
 
 class HeadraceImage(_Recorder, Image.Image):
@@ -565,10 +573,17 @@ def _objection(info: Any, source: Any) -> str | None:
 
 def _missing_scans(info: Any, source: Any) -> str | None:
     scans = info.all_scans
-    if scans is None and isinstance(source, (str, bytes, os.PathLike)):
-        with open(source, "rb") as file:
-            scans = _probe(file.read()).all_scans
+    if scans is None:
+        try:
+            with open(source, "rb") as file:
+                scans = _probe(file.read()).all_scans
+        except Exception as error:
+            return _header_fault(error)
     return None if scans else "partial progressive"
+
+
+def _header_fault(error: Exception) -> str:
+    return "header: " + getattr(error, "status", type(error).__name__)
 
 
 def _version(text: str | None) -> tuple[int, ...]:
@@ -612,19 +627,19 @@ def _source_of(picture: Any) -> tuple[str | None, jobs.Source | None]:
         return None, None
     if ImageFile.LOAD_TRUNCATED_IMAGES:
         return "LOAD_TRUNCATED_IMAGES", None
-    if picture.fp is None:
+    if picture.fp is None or getattr(picture.fp, "closed", False):
         return "closed", None
+    if mode not in _DECODE_OPS:
+        return "mode " + mode, None
     if picture.decoderconfig:
         return "draft", None
     if picture.tile != [("jpeg", (0, 0, *size), 0, (mode, ""))]:
         return "edited tile", None
-    if mode not in _DECODE_OPS:
-        return "mode " + mode, None
     source = _take(picture)
     try:
         info = _probe(jobs.core_source(source))
     except Exception as error:
-        return "header: " + getattr(error, "status", "?"), None
+        return _header_fault(error), None
     if (info.width, info.height) != size:
         return "header: size", None
     if not _may_decode(info, jobs.core_source(source), mode):

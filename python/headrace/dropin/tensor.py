@@ -330,7 +330,7 @@ class _Group:
     def _wait_and_look_up(self, failed: dict[int, BaseException]) -> None:
         pixels = self.out
         bad = dict(jobs.failures(self._job, self._samples))
-        self.out = torch.empty(pixels.shape, dtype=self._dtype)
+        self.out = torch.empty_like(pixels, dtype=self._dtype)
         for index, table in enumerate(self._tables):
             if index in bad:
                 self._mend(index, bad[index], failed)
@@ -483,7 +483,7 @@ def _make(cells: Sequence[Cell]) -> None:
     Raises for the first of cells that cannot be made; a bad peer stays
     without value until it is needed itself.
     """
-    cells = [cell for cell in cells if cell.value is None]
+    cells = list({id(c): c for c in cells if c.value is None}.values())
     if not cells:
         return
     name = caller()
