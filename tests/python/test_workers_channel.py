@@ -22,6 +22,9 @@ class Handle:
     def __init__(self, value):
         self.value = value
 
+    def wait(self):
+        pass
+
     def result(self):
         if isinstance(self.value, Exception):
             raise self.value
@@ -317,6 +320,36 @@ class ChannelTest(unittest.TestCase):
         self.assertTrue(done.wait(10))
         wait_until(lambda: not self.channel.threads_alive())
         sender.close()
+
+    def test_it_ends_with_its_owner_though_nobody_closed_it(self):
+        class Owner:
+            pass
+
+        owner = Owner()
+        self.channel.close()
+        self.channel = channel.Channel(self.device.submit, None, owner)
+        sender = self.sender()
+        self.assertEqual(self.claim(sender, sender.ship(1)).result(), 1)
+        del owner
+        wait_until(lambda: not self.channel.threads_alive())
+        sender.close()
+
+    def test_no_more_descriptors(self):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.channel.close()
+        most = max(map(int, descriptors()))
+        for more in range(0, 5):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most + more, hard))
+            try:
+                with self.assertRaises(OSError):
+                    for _ in range(3):
+                        self.channel = channel.Channel(self.device.submit)
+                        self.channel.close()
+                        raise OSError  # there was room
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
     def test_many_workers_at_once(self):
         senders = [self.sender() for _ in range(8)]

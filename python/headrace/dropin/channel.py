@@ -51,6 +51,8 @@ _INLINE_BYTES = 64 * 1024
 _READ_SECONDS = 60.0
 # Single samples that arrive within this time run as one job.
 _LINGER_SECONDS = 0.001
+# How often the thread looks whether its owner is still there.
+_OWNER_SECONDS = 2.0
 # close() waits so long for the thread, which may be inside a submit.
 _JOIN_SECONDS = 5.0
 _FD_BYTES = array.array("i").itemsize
@@ -101,8 +103,8 @@ class Pending:
     def submitted(self) -> bool:
         return self._there.is_set()
 
-    def result(self) -> Any:
-        """Waits for the job; raises what made it fail."""
+    def wait(self) -> None:
+        """Until the job is done; raises what concerns more than pictures."""
         if os.getpid() != self._pid:
             raise ChannelError(
                 "a batch of a DataLoader cannot be read in a child process"
@@ -110,6 +112,13 @@ class Pending:
         self._there.wait()
         if self._error is not None:
             raise self._error
+        wait = getattr(self._handle, "wait", None)
+        if wait is not None:
+            wait()
+
+    def result(self) -> Any:
+        """The tensor; raises what the first bad picture makes stock raise."""
+        self.wait()
         return self._handle.result()
 
 
@@ -117,14 +126,21 @@ class Channel:
     """The end in the process that owns the device.
 
     submit(records) -> one handle per record; called on the channel's thread.
-    news(value) takes what workers report besides (see Sender.tell).
+    A handle has result() and may have wait(), see Pending. news(value) takes what
+    workers report besides (see Sender.tell). When owner is gone the channel
+    ends by itself: close() may have been cut short by a signal handler.
+    Raises OSError.
     """
 
     def __init__(
-        self, submit: Submit, news: Callable[[Any], None] | None = None
+        self,
+        submit: Submit,
+        news: Callable[[Any], None] | None = None,
+        owner: Any = None,
     ) -> None:
         self._submit = submit
         self._news = news
+        self._owner = weakref.ref(owner) if owner is not None else None
         # Reentrant: a collector may call close() inside a guarded block.
         self._lock = threading.RLock()
         # Arrived and not claimed; claimed and not arrived; workers gone.
@@ -135,15 +151,23 @@ class Channel:
         self._folder: str | None = None
         self._names: dict[socket.socket, bytes | None] = {}
         self._group: list[tuple[Pending, Any]] = []
-        self._selector = selectors.DefaultSelector()
         self._listener, address = self._listen()
-        self._wake, self._woken = socket.socketpair()
+        try:
+            self._wake, self._woken = socket.socketpair()
+        except OSError:
+            self._listener.close()
+            raise
+        self._selector = selectors.DefaultSelector()
         self.link = Link(address, secrets.token_bytes(32), os.getpid())
         self._thread = threading.Thread(
             target=self._run, name="headrace-channel", daemon=True
         )
         _channels[address] = self
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._end()
+            raise OSError(str(error)) from error
 
     def _listen(self) -> tuple[socket.socket, str]:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -209,10 +233,12 @@ class Channel:
             self._end()
 
     def _step(self) -> None:
-        timeout = _LINGER_SECONDS if self._group else None
+        timeout = _LINGER_SECONDS if self._group else _OWNER_SECONDS
         ready = self._selector.select(timeout)
         if not ready:
             self._flush()
+            if self._owner is not None and self._owner() is None:
+                self._closed = True
         for key, _ in ready:
             if self._closed or key.fileobj is self._woken:
                 return
@@ -510,4 +536,5 @@ def _after_fork_in_child() -> None:
 
 # The open channels of this process by address.
 _channels: dict[str, Channel] = {}
-os.register_at_fork(after_in_child=_after_fork_in_child)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

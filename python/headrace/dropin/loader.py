@@ -10,14 +10,16 @@ import collections.abc
 import functools
 import importlib
 import inspect
+import operator
 import os
 import pickle
 import sys
 import threading
+import types
 import weakref
 from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.utils.data._utils.worker
@@ -32,8 +34,21 @@ _TORCH_LOOP = "torch.utils.data._utils.worker"
 _TORCHDATA_LOOP = "torchdata.stateful_dataloader.stateful_dataloader"
 
 
-# The iterator that this thread is making; a forked worker finds it here.
-_scope = threading.local()
+class Home(NamedTuple):
+    """Where the iterator is: its process, and its channel if it has one."""
+
+    pid: int
+    link: channel.Link | None
+
+
+class _Scope(threading.local):
+    """The iterator that this thread is making; a forked worker, and who
+    pickles the loop for another, find its home here."""
+
+    home: Home | None = None
+
+
+_scope = _Scope()
 
 
 # ---- tickets ----
@@ -65,10 +80,10 @@ class Ticket(torch.Tensor):
 
     def value(self) -> torch.Tensor:
         """Waits; raises as a DataLoader raises what its worker met."""
+        # Outside: a device that is gone, or what a signal handler raised.
+        self._pending.wait()
         try:
             return self._pending.result()
-        except channel.ChannelError:
-            raise
         except Exception:
             error = ExceptionWrapper(
                 where=f"in DataLoader worker process {self._worker}"
@@ -129,9 +144,22 @@ def _claim(
     return Ticket.make(pending, shape, dtype, worker)
 
 
+class _Failed:
+    """The handle of a batch that the worker itself could not make."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def wait(self) -> None:
+        pass
+
+    def result(self) -> torch.Tensor:
+        raise self._error
+
+
 def _failed(error: BaseException, worker: int) -> Ticket:
     pending = channel.Pending()
-    pending.fail(error)
+    pending.fulfil(_Failed(error))
     return Ticket.make(pending, (0,), torch.float32, worker)
 
 
@@ -213,18 +241,18 @@ class WorkerLoop:
         self,
         module: str,
         stock: Callable[..., Any],
-        link: channel.Link | None = None,
+        home: Home | None = None,
     ) -> None:
         self.module = module
         self.stock = stock
-        self.link = link
+        self.home = home
         functools.update_wrapper(self, stock)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        link = self.link or _current_link()
-        if link is None or link.pid == os.getpid():
+        home = self.home or _scope.home
+        if home is None or home.pid == os.getpid():
             return self.stock(*args, **kwargs)
-        _enter(link, self._worker_id(args, kwargs))
+        _enter(home, self._worker_id(args, kwargs))
         try:
             return self.stock(*args, **kwargs)
         finally:
@@ -240,36 +268,31 @@ class WorkerLoop:
 
     def __reduce__(self) -> Any:
         state = _hooks().worker_state()
-        return _rebuild, (self.module, state, _current_link(), os.getpid())
+        home = _scope.home or Home(os.getpid(), None)
+        return _rebuild, (self.module, state, home)
 
 
-def _rebuild(
-    module: str, state: Any, link: channel.Link | None, owner: int
-) -> WorkerLoop:
+def _rebuild(module: str, state: Any, home: Home) -> WorkerLoop:
     """In a worker that was not forked from the process with the hooks."""
-    if owner != os.getpid():
+    if home.pid != os.getpid():
         Worker.pid = os.getpid()  # from here on no device is opened
     stock = getattr(importlib.import_module(module), "_worker_loop")
     if isinstance(stock, WorkerLoop):
         stock = stock.stock
     _hooks().install_worker(state)
-    return WorkerLoop(module, stock, link)
+    return WorkerLoop(module, stock, home)
 
 
-def _current_link() -> channel.Link | None:
-    current = getattr(_scope, "channel", None)
-    owner = current() if current is not None else None
-    return owner.link if owner is not None else None
-
-
-def _enter(link: channel.Link, number: int) -> None:
+def _enter(home: Home, number: int) -> None:
     Worker.pid = os.getpid()
     Worker.number = number
     take()  # a forked worker has its parent's counts
-    try:
-        Worker.sender = channel.Sender(link)
-    except OSError:
-        Worker.sender = None  # right all the same: decoded here
+    Worker.sender = None  # right all the same: it decodes itself
+    if home.link is not None:
+        try:
+            Worker.sender = channel.Sender(home.link)
+        except OSError:
+            pass
     for kind in _tensor().lazy_types():
         ForkingPickler._extra_reducers[kind] = _reduce_lazy
 
@@ -287,8 +310,13 @@ def _leave() -> None:
 
 
 def _open_channel(iterator: Any) -> None:
-    owner = channel.Channel(_submit, add)
-    _scope.channel = weakref.ref(owner)
+    """Before the iterator starts its workers."""
+    _scope.home = Home(os.getpid(), None)
+    try:
+        owner = channel.Channel(_submit, add, iterator)
+    except OSError:
+        return  # no descriptors left: its workers decode themselves
+    _scope.home = Home(os.getpid(), owner.link)
     iterator._headrace_close = weakref.finalize(iterator, owner.close)
 
 
@@ -313,8 +341,9 @@ def _wrap_next(stock: Callable[[Any], Any]) -> Callable[[Any], Any]:
         try:
             data = stock(self)
         except StopIteration:
-            if getattr(self, "_shutdown", False):
-                self._headrace_close()
+            close = getattr(self, "_headrace_close", None)
+            if close is not None and getattr(self, "_shutdown", False):
+                close()
             raise
         try:
             return _resolve(data)
@@ -324,6 +353,15 @@ def _wrap_next(stock: Callable[[Any], Any]) -> Callable[[Any], Any]:
             raise
 
     return __next__
+
+
+# A batch is not deeper. Objects of the user's own are opened if they are the
+# batch or lie in it, no deeper: what they hold may be anything.
+_MAX_DEPTH = 16
+_OBJECT_DEPTH = 1
+_LEAVES = frozenset(
+    (torch.Tensor, int, float, bool, str, bytes, complex, type(None))
+)
 
 
 def _resolve(data: Any) -> Any:
@@ -337,26 +375,22 @@ def _resolve(data: Any) -> Any:
     return _walk(data, _tensor().lazy_types(), 0)
 
 
-# A batch is not deeper; a structure that contains itself ends here.
-_MAX_DEPTH = 16
-_LEAVES = (str, bytes, bytearray, int, float, complex, type(None))
-
-
 def _walk(data: Any, lazy: tuple[type, ...], depth: int) -> Any:
     kind = type(data)
+    if kind in _LEAVES or depth > _MAX_DEPTH:
+        return data
     if kind is Ticket:
         return data.value()
     if kind in lazy:
         return _tensor().plain(data)
-    if isinstance(data, (torch.Tensor, *_LEAVES)) or depth > _MAX_DEPTH:
-        return data
-    if isinstance(data, collections.abc.Mapping):
-        return _walk_mapping(data, lazy, depth)
     if isinstance(data, (list, tuple)):
         return _walk_sequence(data, lazy, depth)
-    fields = getattr(data, "__dict__", None)
-    if type(fields) is dict and not isinstance(data, type):
-        _walk_mapping(fields, lazy, depth)
+    if isinstance(data, collections.abc.Mapping):
+        return _walk_mapping(data, lazy, depth)
+    if depth <= _OBJECT_DEPTH and not isinstance(data, (torch.Tensor, type)):
+        fields = getattr(data, "__dict__", None)
+        if type(fields) is dict:
+            _walk_mapping(fields, lazy, depth)
     return data
 
 
@@ -372,19 +406,27 @@ def _walk_mapping(data: Any, lazy: tuple[type, ...], depth: int) -> Any:
         for key, item in changed.items():
             data[key] = item
         return data
-    return type(data)({**data, **changed})
+    return _like(data, {**data, **changed})
 
 
 def _walk_sequence(data: Any, lazy: tuple[type, ...], depth: int) -> Any:
     new = [_walk(item, lazy, depth + 1) for item in data]
-    if all(a is b for a, b in zip(new, data)):
+    if all(map(operator.is_, new, data)):
         return data
     if isinstance(data, list):
         data[:] = new
         return data
     if hasattr(data, "_fields"):
         return type(data)(*new)
-    return type(data)(new)
+    return _like(data, new)
+
+
+def _like(data: Any, new: Any) -> Any:
+    """The same class with other content; itself where that cannot be."""
+    try:
+        return type(data)(new)
+    except TypeError:
+        return data  # its tickets act as tensors
 
 
 # ---- the list ----
@@ -395,11 +437,9 @@ def hooks() -> list[tuple[Any, Any, Any]]:
     base = dataloader._BaseDataLoaderIter
     entries = [_loop_hook(_TORCH_LOOP)]
     if _TORCHDATA_LOOP in sys.modules:
-        entries.append(_loop_hook(_TORCHDATA_LOOP))
-    entries += [
-        (base, "__init__", _wrap_init(base.__init__)),
-        (base, "__next__", _wrap_next(base.__next__)),
-    ]
+        entries += torchdata_hooks()
+    for name, wrap in (("__init__", _wrap_init), ("__next__", _wrap_next)):
+        entries.append((base, name, wrap(_function(base, name))))
     return entries
 
 
@@ -410,10 +450,23 @@ def torchdata_hooks() -> list[tuple[Any, Any, Any]]:
 
 def _loop_hook(module: str) -> tuple[Any, Any, Any]:
     owner = sys.modules[module]
-    stock = owner._worker_loop
+    stock = vars(owner).get("_worker_loop")
     if isinstance(stock, WorkerLoop):
         stock = stock.stock
+    else:
+        stock = _function(owner, "_worker_loop")
     return owner, "_worker_loop", WorkerLoop(module, stock)
+
+
+def _function(owner: Any, name: str) -> Any:
+    found = vars(owner).get(name)
+    if not isinstance(found, types.FunctionType):
+        raise _hooks().HookError(
+            "the drop-in cannot be switched on: %s.%s is not a function"
+            % (owner.__name__, name),
+            status="HR_EUNSUPPORTED",
+        )
+    return found
 
 
 def _tensor() -> Any:

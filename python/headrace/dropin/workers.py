@@ -34,7 +34,9 @@ What loader.py asks of tensor.py (imported inside functions, never at import):
     Handle: ``result() -> Tensor`` waits and returns the tensor that stock
     would have made (plain, or tv_tensors.Image for an uncollated one), or
     raises what stock Pillow raises for the first bad sample, same type and
-    text. A handle that is dropped cancels its job.
+    text. ``wait()``, where it has one, waits as well and raises only what
+    concerns more than pictures: a device that is gone, what a handler of
+    signals raised. A handle that is dropped cancels its job.
 ``plain(lazy) -> Tensor``
     Materialised here and now (in a worker with stock Pillow).
 ``transport(lazy)``
