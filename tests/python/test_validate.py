@@ -34,6 +34,7 @@ from headrace.validate import (
     run,
     stacks,
     stock,
+    text,
 )
 from headrace.validate.compare import compare
 
@@ -167,12 +168,15 @@ class Equal(Case):
 
     def test_every_reference(self):
         """Pillow, one axis at a time, makes the pixels of each."""
-        folder = self.pictures((90, 400), (300, 120))
+        folder = self.pictures((300, 1300), (300, 120))
         for name in options.REFERENCES:
             found = self.validate(folder, "--reference", name)
             self.assertEqual(found.code, 0, found.text)
             self.assertEqual(found.json["reference"], name)
             self.assertEqual(found.json["installed_reference"], INSTALLED)
+            if have_torchvision():
+                row = found.json["pipelines"]["v1-eval"]
+                self.assertEqual((row["not_run"], row["pictures"]), (None, 2))
 
     @unittest.skipUnless(have_torchvision(), "needs torchvision")
     def test_torchvision_is_recorded(self):
@@ -202,6 +206,25 @@ class Equal(Case):
         self.assertEqual(names(5, 1), names(5, 1))
         self.assertNotEqual(names(5, 1), names(5, 2))
         self.assertEqual(names(0, 1), names(99, 1))
+
+
+    def test_any_name(self):
+        folder = self.pictures((30, 40))
+        name = os.fsencode(folder) + b"/\xff<b>\n.jpg"
+        os.rename(os.path.join(folder, "0.jpg"), name)
+        with open(os.path.join(folder, "bad\udcfe.jpg"), "wb") as file:
+            file.write(b"no picture")
+        report = os.path.join(folder, "r.html")
+        done = subprocess.run(
+            [*MODULE, folder, "--backend", "cpu", "--report", report,
+             "--pipelines", "decode,v1"],
+            capture_output=True, text=True,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("bad\\udcfe.jpg: headrace: HR_EFORMAT", done.stdout)
+        with open(report, encoding="utf-8") as file:
+            page = Page(file.read())
+        self.assertEqual((page.wrong, page.open), ([], []))
 
 
 class Different(Case):
@@ -236,9 +259,16 @@ class Different(Case):
     @unittest.skipUnless(have_torchvision(), "needs torchvision")
     def test_order_of_passes_in_torchvision(self):
         folder = self.pictures((300, 1300))
-        found = self.planted_order(
-            folder, "pillow-12", "pillow-13", "--pipelines", "v1-eval"
-        )
+        stock_theirs = stacks.Recorder._theirs
+
+        def theirs(self, name, picture):
+            # Not before: the drop-in would refuse to be switched on.
+            with mock.patch.object(self, "_stock", stock.Stock("pillow-13")):
+                return stock_theirs(self, name, picture)
+
+        with mock.patch.object(stacks.Recorder, "_theirs", theirs):
+            found = self.validate(folder, "--reference", "pillow-12",
+                                  "--pipelines", "v1-eval")
         self.assertEqual(found.code, 1, found.text)
         self.assertEqual(found.different(), ["0.jpg"])
         row = found.json["pipelines"]["v1-eval"]
@@ -296,6 +326,24 @@ class Different(Case):
         self.assertGreater(row["differing"], 1000)
         self.assertLess(row["largest"], 1e-5)
 
+    def test_known_reason(self):
+        """Of a picture that lacks scans it is said that it does."""
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        subprocess.run(
+            [os.path.join(BUILD, "headrace"), "samples", folder, "--count",
+             "1", "--kinds", "progressive-dc-only,progressive-420"],
+            check=True, stdout=subprocess.DEVNULL,
+        )
+        with mock.patch.object(run, "compare",
+                               lambda *_: compare(b"ab", b"aa", "u8")):
+            found = self.validate(folder, "--pipelines", "decode,flip")
+        self.assertEqual(found.code, 1)
+        lines = [line for line in found.text.split("\n")
+                 if "scans are missing" in line]
+        self.assertEqual(len(lines), 1, found.text)
+        self.assertIn("progressive-dc-only", lines[0])
+        self.assertIn("decode: 2 of 4 differ, by 1 at most", lines[0])
+
     def test_made_by_one_side_only(self):
         folder = self.pictures((40, 30), (50, 60))
         stock_init = cases.Picture.__init__
@@ -341,6 +389,37 @@ class Different(Case):
         self.assertEqual(found.code, 1, found.text)
         self.assertIn("lost.jpg", found.json["unread"][0])
         self.assertGreater(found.json["pipelines"]["decode"]["results"], 0)
+
+    @unittest.skipUnless(have_torchvision(), "needs torchvision")
+    def test_drop_in_that_refuses(self):
+        folder = self.pictures((40, 30))
+        refuse = mock.Mock(side_effect=headrace.Error("it is not itself"))
+        with mock.patch("headrace.dropin.install", refuse):
+            found = self.validate(folder, "--pipelines", "decode,v1")
+        self.assertEqual(found.code, 1)
+        self.assertEqual(found.json["pipelines"]["v1-eval"]["not_run"],
+                         "it is not itself")
+        self.assertGreater(found.json["pipelines"]["decode"]["results"], 0)
+        self.assertIn("it is not itself", found.json["verdict"])
+
+    @unittest.skipUnless(have_torchvision(), "needs torchvision")
+    def test_transform_that_fails(self):
+        """With the drop-in only: told. On both sides: no difference."""
+        folder = self.pictures((40, 30))
+        stock_run = stacks.Recorder._run
+        for every, key in ((False, "refused_by_one"),
+                           (True, "refused_by_both")):
+            def bad(self, name, picture, every=every):
+                if every or headrace.dropin.installed():
+                    raise ValueError("not with this one")
+                return stock_run(self, name, picture)
+
+            with mock.patch.object(stacks.Recorder, "_run", bad):
+                found = self.validate(folder, "--pipelines", "decode,v1-eval")
+            self.assertEqual(found.code, 0 if every else 1)
+            (item,) = found.json[key]
+            self.assertEqual(item["pipeline"], "v1-eval")
+            self.assertIn("not with this one", item["ours"])
 
     def test_idle_device(self):
         """Equal pixels say nothing of a device that made none of them."""
@@ -465,6 +544,11 @@ class Compare(unittest.TestCase):
         self.assertEqual(compare(b, a, "f32"), (5, 2, 0.5))
         b = self.floats(0.0, math.nan, 2.0, math.nan, math.inf)
         self.assertEqual(compare(b, a, "f32"), (5, 1, math.inf))
+
+    def test_largest_in_words(self):
+        for x, said in ((3.0, "3"), (0.0, "0"), (0.017429, "0.0174"),
+                        (1.5, "1.5"), (math.inf, "not a number")):
+            self.assertEqual(text.number(x), said)
 
     def test_one_bit_of_many_floats(self):
         a = bytearray(self.floats(*range(100000)))

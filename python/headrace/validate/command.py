@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import io
 import signal
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         warn(f"{error} (--help says more)")
         return 2
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Names of files may be any bytes.
+            stream.reconfigure(errors="backslashreplace")
     before = [(n, signal.signal(n, _end))
               for n in (signal.SIGINT, signal.SIGTERM)]
     try:

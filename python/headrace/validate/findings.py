@@ -92,6 +92,7 @@ class Findings:
     total: int
     rows: dict[str, Row]
     faults: list[str]
+    broken: str | None = None  # why the drop-in cannot be switched on
     shown: int = 0  # worst pictures that are kept
     done: int = 0
     signal: int = 0  # that ended it early
@@ -186,9 +187,14 @@ class Findings:
             return 128 + self.signal
         if self.failure or not self.elements():
             return FAILED
-        if self.different or self.one_side or self.faults:
+        if self._is_wrong():
             return FOUND
         return FAILED if self.is_silent() else EQUAL
+
+    def _is_wrong(self) -> bool:
+        return bool(
+            self.different or self.one_side or self.faults or self.broken
+        )
 
     def verdict(self) -> str:
         """One sentence."""
@@ -202,15 +208,17 @@ class Findings:
     def _verdict(self) -> str:
         n = self.elements()
         if not n:
-            return "nothing was compared"
-        scope = f"{n:,} elements differ in {_count(self.pictures())}"
+            return "nothing was compared" + (
+                f"; {self.broken}" if self.broken else ""
+            )
         if self.different:
             names = self.different_files()
             few = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
             return (
-                f"different: {self.differing():,} of {scope}; "
-                f"{_count(len(names))} with differences: {few}"
+                f"different: {self.differing():,} of {n:,} elements, in "
+                f"{len(names):,} of {_count(self.pictures())}: {few}"
             )
+        scope = f"{n:,} elements differ in {_count(self.pictures())}"
         text = f"0 of {scope}"
         if self.is_silent():
             why = ", ".join(f"{k} {name}" for name, k in self.why.items())
@@ -218,13 +226,13 @@ class Findings:
             text = f"nothing shown of {name}, which made none of it: " + (
                 f"{why}; {text}" if why else text
             )
-        elif not self.one_side and not self.faults:
+        elif not self._is_wrong():
             text = "equal: " + text
         if self.one_side:
             text += f"; {len(self.one_side)} made by one side only"
         if self.faults:
             text += f"; {len(self.faults)} could not be read"
-        return text
+        return text + (f"; {self.broken}" if self.broken else "")
 
 
 def _count(pictures: int) -> str:

@@ -103,6 +103,7 @@ class Session:
         reference = opt.reference or installed
         _core.set_reference(reference)
         self._stock = Stock(None if reference == installed else reference)
+        self._broken: str | None = None  # the drop-in
         rows = {name: Row() for name in opt.pipelines}
         self._recorder = self._prepare(rows, reference)
         name = _core.get_image_backend()
@@ -120,7 +121,7 @@ class Session:
         }
         self.findings = Findings(
             facts, name == "cpu", len(chosen), rows, found.faults,
-            shown=page.WORST if opt.report else 0,
+            shown=page.WORST if opt.report else 0, broken=self._broken,
         )
 
     def _prepare(
@@ -147,6 +148,7 @@ class Session:
         except Error as error:
             for name in made:
                 rows[name].not_run = str(error)
+            self._broken = str(error)
             return None
         return recorder
 
@@ -198,7 +200,9 @@ class Session:
             self.findings.refuse(file, made, None)
             return
         limit = isinstance(theirs, Image.DecompressionBombError)
-        self.findings.refuse(file, made, _text(theirs), limit)
+        # The file is named already.
+        reason = _text(theirs).replace(f" {file.path!r}", "")
+        self.findings.refuse(file, made, reason, limit)
 
     def _note(self, file: File, other: Left | Failed) -> None:
         if isinstance(other, Left):

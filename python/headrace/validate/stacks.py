@@ -9,11 +9,12 @@ compared as a user's program has them.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import Error
@@ -112,12 +113,9 @@ class Recorder:
         """What can be compared, and what not. Raises HookError."""
         if not self._transforms:
             return [], []
-        from .. import dropin
-
         found: list[tuple[Picture, Case]] = []
         others: list[tuple[Picture, Left | Failed]] = []
-        dropin.install(self._order)
-        try:
+        with self._switched_on():
             for picture in pictures:
                 for name in self._transforms:
                     case = self._record(name, picture)
@@ -125,9 +123,23 @@ class Recorder:
                         found.append((picture, case))
                     else:
                         others.append((picture, case))
+        for index, (picture, other) in enumerate(others):
+            if isinstance(other, Failed):
+                theirs = self._error(other.pipeline, picture)
+                others[index] = picture, other._replace(theirs=theirs)
+        return found, others
+
+    @contextlib.contextmanager
+    def _switched_on(self) -> Iterator[None]:
+        from .. import dropin
+
+        # It compares a picture with stock, which must follow our reference.
+        with self._stock.in_order():
+            dropin.install(self._order)
+        try:
+            yield
         finally:
             dropin.uninstall()
-        return found, others
 
     def _run(self, name: str, picture: Picture) -> Any:
         """The user's program: load, transform, from the same seed."""
@@ -150,7 +162,7 @@ class Recorder:
                 return Left(name, _why(take()))
             record = tensor.record_of(lazy)
         except Exception as error:
-            return Failed(name, _text(error), self._error(name, picture))
+            return Failed(name, _text(error), None)
         finally:
             take()
             add(before)
@@ -182,15 +194,10 @@ class Recorder:
         return ctypes.string_at(value.data_ptr(), size)
 
     def _error(self, name: str, picture: Picture) -> str | None:
-        from .. import dropin
-
-        dropin.uninstall()
         try:
             self._theirs(name, picture)
         except Exception as error:
             return _text(error)
-        finally:
-            dropin.install(self._order)
         return None
 
 
@@ -200,9 +207,16 @@ def _text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+# What the drop-in counts when it leaves a picture to Pillow.
+_GROUPS = {
+    "pillow": "{}",
+    "materialised": "its pixels were asked for by {}",
+    "mended": "a job failed: {}",
+}
+
+
 def _why(taken: dict[str, Any]) -> str:
-    """What the drop-in counted while it left a picture alone."""
-    for group in ("pillow", "materialised", "mended"):
+    for group, form in _GROUPS.items():
         for reason in taken["counts"].get(group, {}):
-            return f"{reason}" if group == "pillow" else f"{group}: {reason}"
+            return form.format(reason)
     return "not recorded"

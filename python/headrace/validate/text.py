@@ -85,6 +85,17 @@ def _table(found: Findings) -> Iterator[str]:
             yield f"{'':16s} {times:9,d} left to Pillow: {reason}"
 
 
+def _different(found: Findings) -> Iterator[str]:
+    """File by file; what is known of a file is said once."""
+    by_file: dict[str, list[Different]] = {}
+    for item in found.different.values():
+        by_file.setdefault(item.file, []).append(item)
+    for items in by_file.values():
+        for number, item in enumerate(items):
+            hint = "" if number or not item.hint else f"; {item.hint}"
+            yield different(item) + hint
+
+
 def different(item: Different) -> str:
     text = (
         f"{item.file}: {item.pipeline}: {item.differing:,} of "
@@ -93,27 +104,25 @@ def different(item: Different) -> str:
     )
     if item.results > 1:
         text += f" and {item.results - 1} more"
-    return text + (f"; {item.hint})" if item.hint else ")")
+    return text + ")"
 
 
 def refusal(item: Refusal) -> str:
-    where = f"{item.file}: {item.pipeline}" if item.pipeline else item.file
+    where, other = item.file, "Pillow"
+    if item.pipeline:
+        where, other = f"{where}: {item.pipeline}", "Pillow or torchvision"
     sides = [
         f"{side}: {reason}"
-        for side, reason in (("headrace", item.ours), ("Pillow", item.theirs))
+        for side, reason in (("headrace", item.ours), (other, item.theirs))
         if reason
     ]
-    if item.pipeline:
-        sides = [side.replace("Pillow:", "torchvision or Pillow:")
-                 for side in sides]
     return f"{where}: {'; '.join(sides)}"
 
 
 def lists(found: Findings) -> list[tuple[str, list[str]]]:
     """What is told by name: (title, a line for each); without empty ones."""
     every = [
-        ("results that differ",
-         [different(item) for item in found.different.values()]),
+        ("results that differ", list(_different(found))),
         ("made by one side only",
          [refusal(item) for item in found.one_side]),
         ("could not be read", found.faults),
@@ -170,6 +179,7 @@ def as_json(found: Findings) -> dict[str, Any]:
         "done": found.done,
         "signal": found.signal or None,
         "failure": found.failure,
+        "broken": found.broken,
         "pipelines": {n: _row(row) for n, row in found.rows.items()},
         "differing": [
             {**vars(item), "largest": _finite(item.largest)}
