@@ -131,8 +131,8 @@ def spawn(options, name):
     start = time.monotonic()
     process = subprocess.Popen(
         [options.python, str(HERE / "run.py"), "--file", name, "--limit",
-         str(options.limit), "--without", options.without], env=environment(options),
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+         str(options.limit), "--without", options.without],
+        env=environment(options), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, errors="replace",
         start_new_session=True)
     try:
