@@ -132,9 +132,9 @@ def spawn(options, name):
     process = subprocess.Popen(
         [options.python, str(HERE / "run.py"), "--file", name, "--limit",
          str(options.limit), "--without", options.without],
-        env=environment(options), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, errors="replace",
-        start_new_session=True)
+        env=environment(options), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        errors="replace", start_new_session=True)
     try:
         text = process.communicate(timeout=options.limit)[0]
         code = process.returncode
