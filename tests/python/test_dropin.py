@@ -43,7 +43,7 @@ except ImportError as error:
 import dropin_case as case
 import headrace
 from headrace import dropin
-from headrace.dropin import hooks, jobs, pillow, tensor
+from headrace.dropin import files, hooks, jobs, pillow, tensor
 
 try:
     import torchvision.transforms.v2
@@ -519,7 +519,7 @@ class Sources(case.Case):
 
         os.utime(self.path, (1e9, 1e9))
         with on(), mock.patch.object(
-            pillow, "_probe", wraps=pillow._probe
+            files, "probe", wraps=files.probe
         ) as probe:
             for _ in range(3):
                 self.check(folder.pil_loader(self.path))
@@ -626,8 +626,8 @@ class Refused(case.Case):
             return facts(Image.open(io.BytesIO(partial)).copy())
 
         for agree, wanted in ((True, {}), (False, {"partial progressive": 1})):
-            with mock.patch.object(pillow, "_scans_agree", agree):
-                if agree and not pillow._scans_agree:
+            with mock.patch.object(files, "scans_agree", agree):
+                if agree and not files.scans_agree:
                     continue
                 wanted_bits = case.outcome(run)
                 with on():
@@ -637,7 +637,7 @@ class Refused(case.Case):
                     self.assertEqual(
                         dropin.report().get("pillow", {}), wanted
                     )
-        with mock.patch.object(pillow, "_scans_agree", False), on():
+        with mock.patch.object(files, "scans_agree", False), on():
             Image.open(io.BytesIO(data)).copy()
             self.assertNotIn("pillow", dropin.report())
 
@@ -712,7 +712,7 @@ class Errors(case.Case):
         wanted, wanted_good = case.outcome(run), tensor_of(paths[0])
         self.assertEqual(wanted[0], OSError)
         # With libraries that differ, the whole file is looked at first.
-        agree = mock.patch.object(pillow, "_scans_agree", True)
+        agree = mock.patch.object(files, "scans_agree", True)
         with on(), agree:
             lazies = [tensor_of(path) for path in paths]
             self.assertEqual(

@@ -26,7 +26,7 @@ import threading
 import types
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from .. import _core
 from ..errors import Error
@@ -78,7 +78,7 @@ def _function(module: Any, name: str) -> Any:
     return found
 
 
-def _refuse(what: str) -> None:
+def _refuse(what: str) -> NoReturn:
     raise HookError(
         "the drop-in cannot be switched on: " + what, status="HR_EUNSUPPORTED"
     )
@@ -107,7 +107,7 @@ def _pillow_hooks(plugin: Any) -> Triples:
 def _reducers() -> dict[Any, Any]:
     from multiprocessing.reduction import ForkingPickler
 
-    found = getattr(ForkingPickler, "_extra_reducers", None)
+    found: Any = getattr(ForkingPickler, "_extra_reducers", None)
     if not isinstance(found, dict):
         _refuse("multiprocessing's ForkingPickler has no _extra_reducers")
     return found
@@ -128,35 +128,36 @@ def _folder_hooks(module: Any) -> Triples:
 
 
 def _functional_hooks(module: Any) -> Triples:
-    from . import tensor
+    from . import entrances
 
     for name in ("to_tensor", "pil_to_tensor", "normalize"):
-        wrap = getattr(tensor, name)
+        wrap = getattr(entrances, name)
         yield module, name, wrap(_function(module, name))
 
 
 def _v2_hooks(module: Any) -> Triples:
+    from torch import Tensor
     from torchvision.transforms.v2 import functional
 
-    from . import tensor, v2
+    from . import entrances, tensor, v2
 
     if "torchvision.tv_tensors" not in sys.modules:
         _refuse("torchvision.transforms.v2 has no tv_tensors (before 0.16)")
     stock_image = sys.modules["torchvision.tv_tensors"].Image
     lazy_image = tensor.define_tv_image(stock_image)
     for name in ("to_image", "pil_to_tensor"):
-        wrap = getattr(tensor, name)
+        wrap = getattr(entrances, name)
         yield functional, name, wrap(_function(functional, name))
     registry = look(functional._utils, "_KERNEL_REGISTRY")
     for name in ("to_dtype", "normalize"):
-        kernels = None
+        kernels: Any = None
         if isinstance(registry, dict):
             kernels = registry.get(getattr(functional, name))
         if not isinstance(kernels, dict) or stock_image not in kernels:
             _refuse("torchvision has no kernels of v2 %s" % name)
-        stock = kernels[tensor.Tensor]
+        stock = kernels[Tensor]
         for kind in (tensor.LazyTensor, lazy_image):
-            yield kernels, kind, tensor.fast_kernel(stock)
+            yield kernels, kind, entrances.fast_kernel(stock)
     yield module.ToDtype, "transform", v2.to_dtype_transform(
         _function(module.ToDtype, "transform")
     )
@@ -177,12 +178,14 @@ def _data_hooks(module: Any) -> Triples:
 def _collate_hooks(kind: type) -> Triples:
     from torch.utils.data._utils import collate
 
-    from . import tensor
+    from torch import Tensor
+
+    from . import entrances
 
     functions = look(collate, "default_collate_fn_map")
-    if not isinstance(functions, dict) or tensor.Tensor not in functions:
+    if not isinstance(functions, dict) or Tensor not in functions:
         _refuse("torch's default_collate_fn_map has no torch.Tensor")
-    yield functions, kind, tensor.collate(functions[tensor.Tensor])
+    yield functions, kind, entrances.collate(functions[Tensor])
 
 
 def _torchdata_hooks(module: Any) -> Triples:
@@ -245,7 +248,7 @@ def hooks() -> tuple[Hook, ...]:
 
 def reference() -> str | None:
     """The reference of the installed Pillow, once that is hooked."""
-    pillow = sys.modules.get(__package__ + ".pillow")
+    pillow: Any = sys.modules.get(__package__ + ".pillow")
     return pillow.reference if pillow else None
 
 
@@ -310,7 +313,7 @@ def _undo(hook: Hook) -> None:
 
 
 def _set_active(active: bool) -> None:
-    pillow = sys.modules.get(__package__ + ".pillow")
+    pillow: Any = sys.modules.get(__package__ + ".pillow")
     if pillow is not None:
         pillow.active = active
 

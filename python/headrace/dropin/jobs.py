@@ -110,7 +110,7 @@ def core_source(source: Source) -> Any:
 
 def open_stock(source: Source) -> Image.Image:
     """Opens it as Pillow does, without the drop-in."""
-    if type(source) is not File:
+    if not isinstance(source, File):
         return JpegImagePlugin.jpeg_factory(io.BytesIO(source))
     if not is_same(source):
         if not os.path.exists(source.path):

@@ -24,22 +24,18 @@ harmless.
 
 from __future__ import annotations
 
-import io
 import os
-import re
-import stat
 import time
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from PIL import Image, ImageFile, JpegImagePlugin, features
+from PIL import Image, ImageFile
+from PIL.JpegImagePlugin import JpegImageFile
 
 from .. import _core
-from . import jobs
+from . import files, jobs
 from .jobs import CROP, DECODE, FLIP, GRAY, RESIZE, RGB, Recording
 from .report import caller, count, total
-
-JpegImageFile = JpegImagePlugin.JpegImageFile
 
 # Set by hooks.py. A picture that was recorded before stays valid after.
 active = False
@@ -95,6 +91,9 @@ class _Recorder:
 
     # (recording, native mode): None in a file that nothing was asked of yet.
     _hr: tuple[Recording, str] | None = None
+    if TYPE_CHECKING:  # what every picture has
+        _size: tuple[int, int]
+        mode: str
 
     def _record(self) -> tuple[Recording, str] | None:
         return self._hr
@@ -199,18 +198,17 @@ class _Recorder:
         hr = self._record()
         if hr is not None and reducing_gap is None:
             op = _resize_op(self._size, size, resample, box)
-            if op is True:
+            if op == ():
                 return self.copy()
             if op is not None and len(hr[0][1]) < jobs.MAX_OPS:
-                return _derive(
-                    self, hr[0][1] + (op,), (op[1], op[2]), self.mode
-                )
+                ops = hr[0][1] + (op,)
+                return _derive(self, ops, (op[1], op[2]), self.mode)
         return _stock(self, "resize", size, resample, box, reducing_gap)
 
     def transpose(self, method: Any) -> Image.Image:
         hr = self._record()
-        flip = jobs.FLIPS.get(method) if hr is not None else None
-        if flip is None or len(hr[0][1]) >= jobs.MAX_OPS:
+        flip = jobs.FLIPS.get(method)
+        if hr is None or flip is None or len(hr[0][1]) >= jobs.MAX_OPS:
             return _stock(self, "transpose", method)
         size = self._size
         if flip[2]:
@@ -223,8 +221,9 @@ class _Recorder:
         self.putpalette(*args, **kwargs)
 
     def _has_transparency(self) -> bool:
-        info = self.__dict__.get("info") or self.__dict__.get("_hr_info")
-        return bool(info) and info.get("transparency") is not None
+        own = self.__dict__
+        info = own.get("info") or own.get("_hr_info") or {}
+        return info.get("transparency") is not None
 
 
 class HeadraceJpeg(_Recorder, JpegImageFile):
@@ -372,11 +371,7 @@ def _derive(
 
 def _read_info(picture: HeadraceImage) -> dict[Any, Any]:
     """The file's info, for pictures that the fast loader made."""
-    return open_stock_info(picture._hr[0][0])
-
-
-def open_stock_info(source: jobs.Source) -> dict[Any, Any]:
-    image = jobs.open_stock(source)
+    image = jobs.open_stock(picture.__dict__["_hr"][0][0])
     info = _copy_info(image)
     image.close()
     return info
@@ -405,8 +400,8 @@ def _converted(
 
 def _resize_op(
     have: tuple[int, int], size: Any, resample: Any, box: Any
-) -> tuple[Any, ...] | bool | None:
-    """The op; True: the size stays; None: Pillow must do it, or complain."""
+) -> tuple[Any, ...] | None:
+    """The op; (): the size stays; None: Pillow must do it, or complain."""
     try:
         w, h = size
         w, h = w.__index__(), h.__index__()
@@ -425,7 +420,7 @@ def _resize_op(
         if box == (0, 0, width, height):
             box = None
     if (w, h) == have and box is None:
-        return True
+        return ()
     if reference is None:
         count("pillow", "unknown_resize_order")
         return None
@@ -477,7 +472,6 @@ def pil_loader(stock: Any) -> Any:
 
 
 _stat = os.stat
-_probe = _core.probe
 
 
 def _load_rgb(path: Any) -> HeadraceImage | None:
@@ -515,11 +509,11 @@ _MOST_KNOWN = 1 << 17  # about 60 MB
 
 
 def _learn(path: Any, status: os.stat_result) -> tuple[Any, ...] | None:
-    info = _probe(path)
-    if not _may_decode(info, path, None):
+    info = files.probe(path)
+    if not files.may_decode(info, path, None):
         return None
     native = "L" if info.components == 1 else "RGB"
-    file = jobs.file_of(_absolute(path), status)
+    file = jobs.file_of(files.absolute(path), status)
     known = (
         ((file, _DECODE_OPS["RGB"]), native),
         (info.width, info.height),
@@ -535,66 +529,6 @@ def _learn(path: Any, status: os.stat_result) -> tuple[Any, ...] | None:
             _known.clear()
         _known[path] = known
     return known
-
-
-def _absolute(path: Any) -> str:
-    if type(path) is str and path[:1] == "/":
-        return path
-    return os.path.abspath(os.fsdecode(path))
-
-
-def _may_decode(info: Any, source: Any, mode: str | None) -> bool:
-    """Is it a picture that Headrace decodes as Pillow does? Counts why not."""
-    reason = _objection(info, source)
-    if reason is None and mode is not None:
-        if mode != ("L" if info.components == 1 else "RGB"):
-            reason = "mode " + mode
-    if reason is not None:
-        count("pillow", reason)
-        return False
-    return True
-
-
-def _objection(info: Any, source: Any) -> str | None:
-    if info.format != "jpeg":
-        return "not a JPEG file"
-    if info.process == "lossless":
-        return "lossless"
-    if info.precision != 8:
-        return "%d bits" % info.precision
-    if info.components not in (1, 3) or info.color in ("cmyk", "ycck"):
-        return "%d components" % info.components
-    if not info.ends:
-        return "no end of image"
-    if info.process == "progressive" and not _scans_agree:
-        return _missing_scans(info, source)
-    return None
-
-
-def _missing_scans(info: Any, source: Any) -> str | None:
-    scans = info.all_scans
-    if scans is None:
-        try:
-            with open(source, "rb") as file:
-                scans = _probe(file.read()).all_scans
-        except Exception as error:
-            return _header_fault(error)
-    return None if scans else "partial progressive"
-
-
-def _header_fault(error: Exception) -> str:
-    return "header: " + getattr(error, "status", type(error).__name__)
-
-
-def _version(text: str | None) -> tuple[int, ...]:
-    found = re.search(r"(\d+)\.(\d+)\.(\d+)", text or "")
-    return tuple(map(int, found.groups())) if found else (0,)
-
-
-# Do Pillow's libjpeg-turbo and ours guess missing coefficients alike?
-_scans_agree = _version(_core.jpeg_library()) >= (3, 0, 1) <= _version(
-    features.version("libjpeg_turbo")
-)
 
 
 def _detach(picture: Any) -> tuple[Recording, str] | None:
@@ -635,35 +569,16 @@ def _source_of(picture: Any) -> tuple[str | None, jobs.Source | None]:
         return "draft", None
     if picture.tile != [("jpeg", (0, 0, *size), 0, (mode, ""))]:
         return "edited tile", None
-    source = _take(picture)
+    source = files.take(picture)
     try:
-        info = _probe(jobs.core_source(source))
+        info = files.probe(jobs.core_source(source))
     except Exception as error:
-        return _header_fault(error), None
+        return files.header_fault(error), None
     if (info.width, info.height) != size:
         return "header: size", None
-    if not _may_decode(info, jobs.core_source(source), mode):
+    if not files.may_decode(info, jobs.core_source(source), mode):
         return None, None
     return None, source
-
-
-def _take(picture: Any) -> jobs.Source:
-    """The path of a regular file opened by name, else all bytes."""
-    fp = picture.fp
-    if type(fp) is io.BytesIO:
-        return fp.getvalue()
-    name = getattr(fp, "name", None)
-    if type(fp) is io.BufferedReader and isinstance(name, (str, bytes)):
-        status = os.fstat(fp.fileno())
-        if stat.S_ISREG(status.st_mode):
-            source = jobs.file_of(_absolute(name), status)
-            if jobs.is_same(source):
-                return source
-    place = fp.tell()
-    fp.seek(0)
-    data = fp.read()
-    fp.seek(place)
-    return data
 
 
 def expand(stock: Any) -> Any:
@@ -706,7 +621,7 @@ def _padded(image: Any, border: Any, fill: Any) -> HeadraceImage | None:
 
 def transport(picture: HeadraceImage) -> Any:
     """Reduces a picture for a queue of multiprocessing: the recording."""
-    recording, native = picture._hr
+    recording, native = picture.__dict__["_hr"]
     return _arrive, (
         recording,
         native,

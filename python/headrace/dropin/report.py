@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import types
 from collections.abc import Mapping
 from typing import Any
 
@@ -62,7 +63,7 @@ def note(name: str) -> None:
 
 def caller() -> str:
     """Names the function, outside of Pillow and torch, that needs pixels."""
-    frame = sys._getframe(1)
+    frame: types.FrameType | None = sys._getframe(1)
     inner = ""
     while frame is not None:
         module = frame.f_globals.get("__name__", "?")
@@ -107,7 +108,7 @@ def _copy() -> dict[str, dict[str, int]]:
     return {group: dict(names) for group, names in _counts.items()}
 
 
-class Report(dict):
+class Report(dict[str, Any]):
     """Counters as a dictionary; printed, they are a text.
 
     "totals": {"jobs", "pictures", ...}; other keys: {reason: times}.

@@ -11,6 +11,7 @@ import types
 from typing import Any
 
 import PIL.Image
+from PIL.JpegImagePlugin import JpegImageFile
 
 from . import pillow, tensor
 
@@ -20,11 +21,9 @@ def stands_for(kind: type) -> type:
     if kind is pillow.HeadraceImage:
         return PIL.Image.Image
     if kind is pillow.HeadraceJpeg:
-        return pillow.JpegImageFile
-    if kind is tensor.LazyTensor:
-        return tensor.Tensor
+        return JpegImageFile
     if kind in tensor.lazy_types():
-        return tensor._tv_image_type()
+        return kind.stands_for  # type: ignore[attr-defined]
     return kind
 
 
