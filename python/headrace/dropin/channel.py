@@ -126,9 +126,9 @@ class Channel:
     """The end in the process that owns the device.
 
     submit(records) -> one handle per record; called on the channel's thread.
-    A handle has result() and may have wait(), see Pending. news(value) takes what
-    workers report besides (see Sender.tell). When owner is gone the channel
-    ends by itself: close() may have been cut short by a signal handler.
+    A handle has result() and may have wait(), see Pending. news(value) takes
+    what workers report besides (see Sender.tell). When owner is gone the
+    channel ends by itself: a signal handler may have cut close() short.
     Raises OSError.
     """
 
