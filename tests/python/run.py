@@ -67,33 +67,36 @@ def name_of(test):
     return re.sub(r"^\w+ \((.*)\)$", r"\1", test.id())
 
 
-def without(suite, pattern):
-    """The suite, and ids of the tests in it that match and are left out."""
+def chosen(suite, options):
+    """The suite without what the options leave out, and ids of what was left
+    out by --without."""
     kept, left_out = unittest.TestSuite(), set()
     for part in suite:
         if isinstance(part, unittest.TestSuite):
-            part, more = without(part, pattern)
+            part, more = chosen(part, options)
             left_out |= more
-        elif pattern and re.search(pattern, part.id()):
+        elif not re.search(options.only, part.id()):
+            continue
+        elif options.without and re.search(options.without, part.id()):
             left_out.add(part.id())
             continue
         kept.addTest(part)
     return kept, left_out
 
 
-def run_file(name, limit, pattern):
+def run_file(name, options):
     """In the process of the file: its exit code."""
     faulthandler.enable()
     # Before whoever started us ends us: where it hangs.
-    faulthandler.dump_traceback_later(max(limit - 5, 1))
+    faulthandler.dump_traceback_later(max(options.limit - 5, 1))
     try:
         module = importlib.import_module(name)
     except unittest.SkipTest as skip:
         print(f"not run: {name}: {skip}")
         print("tests: 0 run, 1 not run")
         return ABSENT
-    suite, left_out = without(
-        unittest.defaultTestLoader.loadTestsFromModule(module), pattern)
+    suite, left_out = chosen(
+        unittest.defaultTestLoader.loadTestsFromModule(module), options)
     for test in left_out:
         print(f"not run: {test}: left out here")
     runner = unittest.TextTestRunner(stream=sys.stdout, verbosity=2,
@@ -131,7 +134,8 @@ def spawn(options, name):
     start = time.monotonic()
     process = subprocess.Popen(
         [options.python, str(HERE / "run.py"), "--file", name, "--limit",
-         str(options.limit), "--without", options.without],
+         str(options.limit), "--only", options.only,
+         "--without", options.without],
         env=environment(options), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         errors="replace", start_new_session=True)
@@ -199,6 +203,8 @@ def main():
                         default=int(os.environ.get("HEADRACE_JOBS") or
                                     os.cpu_count()))
     parser.add_argument("--limit", type=float, default=600)
+    parser.add_argument("--only", default="", metavar="REGEX",
+                        help="tests whose id matches")
     parser.add_argument("--without", default="", metavar="REGEX",
                         help="leave out tests whose id matches")
     parser.add_argument("--file", help=argparse.SUPPRESS)
@@ -206,7 +212,7 @@ def main():
     options = parser.parse_args()
     options.build = options.build.resolve()
     if options.file:
-        sys.exit(run_file(options.file, options.limit, options.without))
+        sys.exit(run_file(options.file, options))
     names = []
     for pattern in options.names or ["*"]:
         found = sorted(p.stem for p in HERE.glob(f"test_{pattern}.py"))
