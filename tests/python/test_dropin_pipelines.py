@@ -76,7 +76,7 @@ def v1_pipelines():
             1,
             [T.Resize((40, 50)), T.CenterCrop(64), to_tensor],
         ),
-        "five_crop": (1, [T.Resize(80), T.FiveCrop(64), T.Lambda(five)]),
+        "five_crop": (2, [T.Resize(80), T.FiveCrop(64), T.Lambda(five)]),
         "grey": (
             1,
             [T.Grayscale(), T.Resize((64, 50)), to_tensor, T.Normalize(0.5, 2)],

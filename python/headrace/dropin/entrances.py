@@ -22,6 +22,7 @@ from .tensor import (
     Cell,
     LazyTensor,
     collect,
+    copy_of,
     lazy,
     lazy_tv_image,
     make_values,
@@ -152,6 +153,27 @@ def fast_kernel(stock: Any) -> Any:
         other = cell.like(made)
         remember(other)
         return wrap(type(inpt), other)
+
+    return kernel
+
+
+def crop_kernel(stock: Any) -> Any:
+    """v2's resized_crop for lazy tensors: only the window is decoded.
+
+    The stock kernel crops, then resizes. The picture that it crops is one of
+    its own, so that nobody can write into it through the window.
+    """
+
+    def kernel(inpt: Any, *args: Any, **kwargs: Any) -> Any:
+        cell = inpt._hr
+        if cell.value is None:
+            copy = copy_of(cell)
+            copy.alone = True
+            picture = wrap(LazyTensor, copy)
+        else:
+            picture = inpt.as_subclass(Tensor)
+        out = stock(picture, *args, **kwargs)
+        return out.as_subclass(type(inpt).stands_for)
 
     return kernel
 

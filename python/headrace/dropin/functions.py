@@ -250,7 +250,7 @@ def _get_item(func: Any, args: Any, kwargs: Any) -> Any:
     if not isinstance(tensor, Lazy):
         return NotImplemented
     cell = tensor._hr
-    if cell.value is not None or cell.base is not None or cell.hwc is None:
+    if cell.value is not None or cell.base is not None:
         return NotImplemented
     if type(index) is not tuple or not _fits(cell):
         return NotImplemented
@@ -260,6 +260,8 @@ def _get_item(func: Any, args: Any, kwargs: Any) -> Any:
     x, y, w, h = window
     op = (CROP, x, y, w, h, False)
     view = _with_op(cell, op, (cell.size[0], h, w))
+    if cell.alone:
+        return wrap(_kind(tensor, func), view)
     view.base = (cell, index)
     cell.views = [ref for ref in cell.views or () if ref() is not None]
     cell.views.append(weakref.ref(view))

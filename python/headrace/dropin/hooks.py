@@ -149,7 +149,11 @@ def _v2_hooks(module: Any) -> Triples:
         wrap = getattr(entrances, name)
         yield functional, name, wrap(_function(functional, name))
     registry = look(functional._utils, "_KERNEL_REGISTRY")
-    for name in ("to_dtype", "normalize"):
+    for name, wrap in (
+        ("to_dtype", entrances.fast_kernel),
+        ("normalize", entrances.fast_kernel),
+        ("resized_crop", entrances.crop_kernel),
+    ):
         kernels: Any = None
         if isinstance(registry, dict):
             kernels = registry.get(getattr(functional, name))
@@ -157,7 +161,7 @@ def _v2_hooks(module: Any) -> Triples:
             _refuse("torchvision has no kernels of v2 %s" % name)
         stock = kernels[Tensor]
         for kind in (tensor.LazyTensor, lazy_image):
-            yield kernels, kind, entrances.fast_kernel(stock)
+            yield kernels, kind, wrap(stock)
     yield module.ToDtype, "transform", v2.to_dtype_transform(
         _function(module.ToDtype, "transform")
     )

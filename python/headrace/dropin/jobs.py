@@ -24,11 +24,11 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Union
+from typing import Any, Literal, NamedTuple, Union
 
 from PIL import Image, JpegImagePlugin
 
-from .. import _core
+from .. import _core, backend
 from ..errors import PictureError
 from .report import count, total
 from .workers import in_worker
@@ -159,12 +159,71 @@ def decode(recording: Recording, mode: str, size: tuple[int, int]) -> Any:
 
 
 def submit(recordings: Sequence[Recording], batch: Any) -> Any:
-    """Submits one job for all; slot i of the batch is recording i's."""
-    samples = [(core_source(source), ops) for source, ops in recordings]
-    job = _core.submit(samples, batch, on_error="zero")
+    """Submits one job for all; slot i of the batch is recording i's.
+
+    Recordings of one source, as FiveCrop makes them, begin with the same ops:
+    a job before it does those once.
+    """
+    first, pictures, samples = _share(recordings)
+    tier = _tier()
+    if first:
+        _core.submit(first, pictures, on_error="zero", tier=tier)
+        total("jobs")
+    job = _core.submit(samples, batch, on_error="zero", tier=tier)
     total("jobs")
     total("pictures", len(samples))
     return job
+
+
+def _tier() -> Literal["close", "exact"]:
+    """Bit-exact, unless a device that is not was asked for by its name."""
+    asked = backend._name or ""
+    return "close" if asked.startswith("vaapi") else "exact"
+
+
+def _share(recordings: Sequence[Recording]) -> tuple[Any, Any, Any]:
+    """(samples of a first job, its pictures, samples of the second)."""
+    samples: list[Any] = [(core_source(s), ops) for s, ops in recordings]
+    members: dict[int, list[int]] = {}
+    for index, (source, _) in enumerate(recordings):
+        members.setdefault(id(source), []).append(index)
+    first, pictures = [], []
+    if len(members) < len(samples):
+        for indexes in members.values():
+            same = _common([samples[index][1] for index in indexes])
+            size = _size_after(same)
+            if len(indexes) == 1 or size is None:
+                continue
+            channels = 1 if same[0][1] == GRAY else 3
+            pictures.append(_core.Pixels(*size, channels))
+            first.append((samples[indexes[0]][0], same))
+            for index in indexes:
+                rest = samples[index][1][len(same) :]
+                samples[index] = (pictures[-1], rest)
+    return first, pictures, samples
+
+
+def _common(lists: Sequence[Ops]) -> Ops:
+    """The ops that all begin with, as long as they make pictures."""
+    same = []
+    for ops in zip(*lists):
+        if any(op != ops[0] for op in ops) or ops[0][0] == _core.TABLE:
+            break
+        same.append(ops[0])
+    return tuple(same)
+
+
+def _size_after(ops: Ops) -> tuple[int, int] | None:
+    """Size of what the ops make, where they say it."""
+    size = None
+    for op in ops:
+        if op[0] == CROP:
+            size = (op[3], op[4])
+        elif op[0] == RESIZE:
+            size = (op[1], op[2])
+        elif op[0] == FLIP and op[3] and size:
+            size = (size[1], size[0])
+    return size
 
 
 def failures(

@@ -65,7 +65,8 @@ class Cell:
     table: None = the bytes themselves. tables: one per sample, where they
     differ. hwc: stock's tensor would have strides of an H x W x C array.
     value: the plain tensor; then nothing else counts.
-    base: (cell, index) whose memory stock's tensor would share.
+    base: (cell, index) whose memory stock's tensor would share. alone: it
+    shares none with its slices.
     """
 
     __slots__ = (
@@ -78,6 +79,7 @@ class Cell:
         "value",
         "base",
         "views",
+        "alone",
         "__weakref__",
     )
 
@@ -99,6 +101,7 @@ class Cell:
         self.value: Tensor | None = None
         self.base: tuple[Cell, Any] | None = None
         self.views: list[weakref.ref[Cell]] | None = None
+        self.alone = False
 
     @property
     def dtype(self) -> torch.dtype:
