@@ -10,14 +10,10 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 REFERENCES = ("pillow-12", "pillow-12.2", "pillow-13")
+FILTERS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
 CASES = (
     "decode",
-    "resize-nearest",
-    "resize-box",
-    "resize-bilinear",
-    "resize-hamming",
-    "resize-bicubic",
-    "resize-lanczos",
+    *("resize-" + name for name in FILTERS),
     "random-crop",
     "crop-pad",
     "flip",
@@ -30,7 +26,8 @@ Compares Headrace's pictures with those of the installed Pillow and
 torchvision, to the bit. Without INPUT it makes a dozen pictures itself.
 """
 MORE = f"""\
-pipelines: {", ".join(PIPELINES[:7])},
+pipelines: decode,
+  resize-FILTER (FILTER: {", ".join(FILTERS)}),
   {", ".join(PIPELINES[7:])}.
   A first part means all that begin with it, as in --pipelines resize,v1.
 
@@ -45,8 +42,8 @@ at a time, in that order.
 exit status: 0 all that was compared is equal; 1 something differs, is made by
 one side only, or could not be read; 2 could not run, or nothing is known of
 the device, which made none of it; 130 or 143 ended by SIGINT or SIGTERM,
-after saying what was compared. A file that Headrace does not take (CMYK, 12
-bits, over a limit) or that is over a limit of Pillow's is told and is no
+after saying what was compared. A file that Headrace does not take (12 bits,
+lossless, over a limit) or that is over a limit of Pillow's is told and is no
 difference.
 """
 
