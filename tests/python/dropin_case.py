@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
+import headrace
 import torch
 from headrace import dropin
 
@@ -62,15 +63,18 @@ def seed():
     torch.manual_seed(7)
 
 
-def ours(run):
+def ours(run, device=None):
     """run() with the drop-in, and the report of it."""
-    dropin.install()
+    if device is None:
+        dropin.install()
+    else:
+        headrace.set_image_backend(device)
     try:
         dropin.report(reset=True)
         seed()
         return run(), dropin.report()
     finally:
-        dropin.uninstall()
+        headrace.reset_image_backend()
 
 
 def stock(run):

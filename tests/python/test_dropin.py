@@ -1039,6 +1039,96 @@ class Tensors(case.Case):
                 gc.collect()
 
 
+class Jobs(case.Case):
+    """What is submitted."""
+
+    def five(self, data):
+        image = Image.open(io.BytesIO(data)).resize((60, 50))
+        return torch.stack([F.to_tensor(x) for x in F.five_crop(image, 30)])
+
+    def test_ops_that_all_begin_with_run_once(self):
+        datas = [KINDS["colour"], KINDS["grey"], KINDS["progressive"]]
+
+        def run():
+            for data in datas[::2], datas[1:2]:
+                yield torch.utils.data.default_collate(
+                    [self.five(each) for each in data]
+                )
+
+        wanted = list(run())
+        real = jobs._core.submit
+        sizes = []
+
+        def submit(samples, *args, **kwargs):
+            sizes.append(len(samples))
+            return real(samples, *args, **kwargs)
+
+        with on():
+            core = mock.Mock(wraps=jobs._core)
+            core.submit, core.TABLE = submit, jobs._core.TABLE
+            with mock.patch.object(jobs, "_core", core):
+                for one, other in zip(run(), wanted):
+                    self.assert_same_tensor(one, other)
+        self.assertEqual(sizes, [2, 10, 1, 5])
+
+    def test_a_bad_picture_that_is_shared(self):
+        good = KINDS["progressive"]
+        last = good.rindex(b"\xff\xda")
+        bad = good[:last] + b"\xff\xd8" + good[last:]
+
+        def run():
+            return self.five(bad).sum()
+
+        wanted = case.outcome(run)
+        self.assertIs(wanted[0], OSError)
+        # The header is looked at as if the file were fine.
+        info = files.probe(good)
+        with on(), mock.patch.object(files, "probe", lambda data: info):
+            self.assertEqual(case.outcome(run), wanted)
+
+    def test_exact_unless_asked_otherwise(self):
+        for name, tier in (
+            (None, "exact"),
+            ("auto", "exact"),
+            ("opencl:0", "exact"),
+            ("vaapi", "close"),
+        ):
+            with mock.patch.object(headrace.backend, "_name", name):
+                self.assertEqual(jobs._tier(), tier)
+
+    def test_cancel_twice(self):
+        with on():
+            cell = F.to_tensor(self.image())._hr
+            (handle,) = tensor.submit_batch([tensor.record_of_cell(cell)])
+            handle.cancel()
+            handle.cancel()
+            result = case.outcome(handle.result)  # the job may be quicker
+            if isinstance(result, tuple):
+                self.assertTrue(issubclass(result[0], headrace.Error))
+            else:
+                self.assertEqual(result.shape, (3, 80, 90))
+
+    @staticmethod
+    def image():
+        return Image.open(io.BytesIO(KINDS["colour"]))
+
+    def test_records_of_many_sizes(self):
+        """One job for each size and type; results in their order."""
+        with on():
+            lazies = [
+                F.to_tensor(self.image().resize((20 + i % 2, 30)))
+                for i in range(4)
+            ] + [F.pil_to_tensor(self.image().resize((20, 30)))]
+            records = [tensor.record_of(lazy) for lazy in lazies]
+            wanted = [tensor.plain(lazy) for lazy in lazies]
+            records = pickle.loads(pickle.dumps(records, 5))
+            dropin.report(reset=True)
+            handles = tensor.submit_batch(records)
+            for handle, lazy in zip(handles, wanted):
+                self.assert_same_tensor(handle.result(), lazy)
+            self.assertEqual(dropin.report()["totals"]["jobs"], 3)
+
+
 class Hooks(case.Case):
     """install() and uninstall()."""
 

@@ -25,6 +25,7 @@ except ImportError:
     v2 = None
 
 import dropin_case as case
+import headrace
 
 NORM = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 BATCH = 8
@@ -160,12 +161,12 @@ class Pipelines(case.Case):
             data, self.batch, shuffle=True, num_workers=0, **kwargs
         )
 
-    def check(self, jobs, steps):
+    def check(self, jobs, steps, device=None):
         def run():
             return list(self.loader(steps))
 
         wanted = case.stock(run)
-        found, report = case.ours(run)
+        found, report = case.ours(run, device)
         self.assertEqual(len(found), len(wanted))
         for one, other in zip(found, wanted):
             self.assert_same_tensor(one[0], other[0])
@@ -206,6 +207,20 @@ class Photos(Pipelines):
         report = self.check(*v2_pipelines()["image first"])
         self.assertEqual(report["notes"]["resize_is_not_pillows"], 1)
         self.assertEqual(str(report).count("ToImage"), 1)
+
+    def test_devices(self):
+        """Each that makes exact pictures makes the same ones."""
+        steps = v1_pipelines()["train"][1]
+        for device in headrace.devices():
+            name = device["name"]
+            with self.subTest(name):
+                if not device["available"]:
+                    self.skipTest("%s: %s" % (name, device["reason"]))
+                if not device["exact"]:
+                    self.skipTest("%s is not exact" % name)
+                report = self.check(1, steps, name)
+                text = " ".join(report["devices"])
+                self.assertIn(device["backend"], text)
 
     def test_collate_functions_of_others(self):
         """Tensors that are taken one by one are made in groups."""
