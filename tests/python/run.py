@@ -6,9 +6,10 @@
 
 A file is test_NAME.py in this folder, given by NAME, which may be a pattern, as
 core*; all of them if none is given. It holds unittest cases and imports what it
-needs; a file that raises unittest.SkipTest while it is imported is not run. The
-package is that of BUILD/python, or of the folder --package. HEADRACE_BUILD is
-BUILD, whose command makes pictures.
+needs. A file is not run that raises unittest.SkipTest while it is imported, or
+finds that a package is missing which ours can do without. The package is that
+of BUILD/python, or of the folder --package. HEADRACE_BUILD is BUILD, whose
+command makes pictures.
 
 Files run side by side, but for those with a line "# Alone: REASON.", which run
 after the others: they measure time.
@@ -33,6 +34,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 ABSENT = 77
+OPTIONAL = ("numpy", "PIL", "torch", "torchvision")  # packages of others
 COUNTS = re.compile(r"^tests: (\d+) run, (\d+) not run$", re.M)
 
 
@@ -91,7 +93,9 @@ def run_file(name, options):
     faulthandler.dump_traceback_later(max(options.limit - 5, 1))
     try:
         module = importlib.import_module(name)
-    except unittest.SkipTest as skip:
+    except (unittest.SkipTest, ModuleNotFoundError) as skip:
+        if getattr(skip, "name", "torch") not in OPTIONAL:
+            raise
         print(f"not run: {name}: {skip}")
         print("tests: 0 run, 1 not run")
         return ABSENT
