@@ -5,6 +5,7 @@ Whatever is asked of a recorded picture or tensor must give what stock gives:
 values, types, errors. Each call runs on fresh objects of both.
 """
 
+import concurrent.futures
 import contextlib
 import copy
 import gc
@@ -349,6 +350,9 @@ class Pictures(case.Case):
             self.assertIs(type(image), pillow.HeadraceJpeg)
             self.assertIsInstance(image, JpegImagePlugin.JpegImageFile)
             image = image.convert("L").crop((1, 2, 30, 40)).resize((8, 9))
+            self.assertEqual(len(image.__dict__["_hr"][0][1]), 3)
+            image = image.resize((8, 9), 2, (0, 0.5, 7, 8)).copy()
+            image = ImageOps.expand(image, 2).crop((2, 2, 10, 11))
             image = image.transpose(0).rotate(90, expand=True)
             self.assertIs(type(image), pillow.HeadraceImage)
             self.assertEqual((image.size, image.mode), ((9, 8), "L"))
@@ -668,6 +672,63 @@ class Refused(case.Case):
             image = Image.open(file)
             self.assertEqual(image.format, "PNG")
             self.assertNotIsInstance(image, pillow.RECORDERS)
+
+
+class Threads(case.Case):
+    """Pictures and tensors of one thread each, all at once."""
+
+    def test_threads(self):
+        datas = [KINDS["colour"], KINDS["progressive"], KINDS["turned"]]
+
+        def run(number):
+            draw = np.random.default_rng(number)
+            batches = []
+            for _ in range(6):
+                lazies = []
+                for _ in range(5):
+                    image = Image.open(io.BytesIO(datas[draw.integers(3)]))
+                    image = image.convert("RGB")
+                    x, y = draw.integers(0, 30, 2)
+                    image = image.crop((x, y, x + 31, y + 37))
+                    lazy = F.to_tensor(image.resize((20, 30)))
+                    lazies.append(F.normalize(lazy, [0.1] * 3, [0.3] * 3))
+                if draw.integers(2):
+                    batches.append(torch.utils.data.default_collate(lazies))
+                else:
+                    batches += [lazy.flip(-1) + 0 for lazy in lazies]
+            return [tensor.plain(batch) for batch in batches]
+
+        numbers = range(6)
+        wanted = [run(number) for number in numbers]
+        with on(), concurrent.futures.ThreadPoolExecutor(6) as pool:
+            for found, right in zip(pool.map(run, numbers), wanted):
+                for one, other in zip(found, right):
+                    self.assert_same_tensor(one, other)
+
+    def test_import_while_another_thread_installs(self):
+        """Neither may wait for the other for ever."""
+        text = (
+            "import importlib, sys, threading, time\n"
+            "from headrace import dropin\n"
+            "from headrace.dropin import hooks\n"
+            "dropin.install()\n"
+            "hooks._turn.acquire()\n"
+            "def imports():\n"
+            "    importlib.import_module('PIL.JpegImagePlugin')\n"
+            "thread = threading.Thread(target=imports)\n"
+            "thread.start()\n"
+            "time.sleep(0.5)\n"
+            "import PIL.JpegImagePlugin\n"
+            "hooks._turn.release()\n"
+            "thread.join()\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", text],
+            timeout=60,
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 class Errors(case.Case):

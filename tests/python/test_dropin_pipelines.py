@@ -7,11 +7,14 @@ one by one. The photographs are made by the command; those of the corpus are
 the workload of record, where it is there.
 """
 
+import io
 import os
 import tempfile
 import unittest
 
 try:
+    import PIL.Image
+    import PIL.ImageOps
     import torch
     from torchvision import datasets
     from torchvision import transforms as T
@@ -207,6 +210,52 @@ class Photos(Pipelines):
         report = self.check(*v2_pipelines()["image first"])
         self.assertEqual(report["notes"]["resize_is_not_pillows"], 1)
         self.assertEqual(str(report).count("ToImage"), 1)
+
+    def test_other_data_sets(self):
+        """Whoever opens pictures with Pillow records them."""
+
+        def opened(path):
+            return PIL.Image.open(path).convert("RGB")
+
+        def from_bytes(path):
+            with open(path, "rb") as file:
+                return PIL.Image.open(io.BytesIO(file.read())).convert("RGB")
+
+        def turned(path):  # as data sets of Hugging Face do
+            image = PIL.Image.open(path)
+            image.load()
+            if image.getexif().get(0x112, 1) != 1:
+                image = PIL.ImageOps.exif_transpose(image)
+            return image.convert("RGB")
+
+        def in_a_stream(path):  # as webdataset does
+            with open(path, "rb") as file:
+                data = file.read()
+            with io.BytesIO(data) as stream:
+                image = PIL.Image.open(stream)
+                image.load()
+            return image.convert("RGB")
+
+        compose = T.Compose(v1_pipelines()["train"][1])
+        paths = [path for path, _ in datasets.ImageFolder(self.folder).samples]
+        for load in opened, from_bytes, turned, in_a_stream:
+            with self.subTest(load.__name__):
+
+                class Data(torch.utils.data.Dataset):
+                    def __len__(self):
+                        return len(paths)
+
+                    def __getitem__(self, index, load=load):
+                        return {"x": compose(load(paths[index])), "i": index}
+
+                def run():
+                    return list(torch.utils.data.DataLoader(Data(), BATCH))
+
+                wanted = case.stock(run)
+                found, report = case.ours(run)
+                for one, other in zip(found, wanted):
+                    self.assert_same_tensor(one["x"], other["x"])
+                self.assertEqual(report["totals"]["jobs"], len(wanted))
 
     def test_devices(self):
         """Each that makes exact pictures makes the same ones."""

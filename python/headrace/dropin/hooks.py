@@ -235,6 +235,7 @@ def find_reference(image_module: Any) -> str | None:
 # ---- installing ------------------------------------------------------------
 
 _turn = threading.RLock()
+_PATIENCE = 2.0  # seconds
 _hooks: list[Hook] = []
 _done: set[str] = set()
 _watch: _Watch | None = None
@@ -355,14 +356,19 @@ def _apply(name: str, arrived: str | None) -> None:
 
 
 def _arrived(name: str) -> None:
-    """A watched module was imported just now."""
-    with _turn:
-        if _watch is None:
-            return
+    """A watched module was imported just now, on this thread."""
+    # The lock of the import is held: who has the turn may wait for it, and
+    # will find the module imported when it is released.
+    if not _turn.acquire(timeout=_PATIENCE):
+        return
+    try:
         before = len(_done)
-        _apply_all(name)
+        if _watch is not None:
+            _apply_all(name)
         if len(_done) > before:
             _self_test()
+    finally:
+        _turn.release()
 
 
 class _Watch(importlib.abc.MetaPathFinder):
