@@ -166,6 +166,20 @@ class Equal(Case):
         self.assertEqual(names["refused_by_one"], set())
         self.assertEqual(found.json["done"], found.json["pictures"])
 
+    def test_damage_in_the_last_rows(self):
+        """Both refuse such a file, though few of our ops need those rows."""
+        folder = self.pictures((200, 300), (40, 30))
+        path = os.path.join(folder, "0.jpg")
+        with open(path, "r+b") as file:
+            file.seek(-12, os.SEEK_END)
+            file.write(b"\xff\x28")
+        found = self.validate(folder, "--pipelines", "crop-pad,v1")
+        self.assertEqual(found.code, 0, found.text)
+        (item,) = found.json["refused_by_both"]
+        self.assertEqual(item["file"], "0.jpg")
+        self.assertIn("HR_ECORRUPT", item["ours"])
+        self.assertIn("broken data", item["theirs"])
+
     def test_every_reference(self):
         """Pillow, one axis at a time, makes the pixels of each."""
         folder = self.pictures((300, 1300), (300, 120))
