@@ -5,6 +5,7 @@ import array
 import copy
 import ctypes
 import gc
+import io
 import pathlib
 import pickle
 import random
@@ -635,11 +636,13 @@ class Memory(unittest.TestCase):
         self.assertEqual(tensor.numpy().tobytes(), bytes(self.fill()))
 
     def test_read(self):
-        out = self.fill(4)
+        out = headrace.Batch(4, 3, 6, 8)
+        run([(p, self.STEPS) for p in samples.photos()[:4]], out)
         self.assertEqual(bytes(out.read()), bytes(out))
         part = out.read(1, 2)
         self.assertEqual(part.shape, (2, 3, 6, 8))
-        self.assertEqual(bytes(part), bytes(out)[1152 // 2:][:1152])
+        self.assertEqual(bytes(part), bytes(out)[576:576 * 3])
+        self.assertNotEqual(bytes(part), bytes(out)[:576 * 2])
         for wrong in ((4,), (0, 5), (-1, 2), (0, 0)):
             with self.assertRaises(headrace.ArgumentError):
                 out.read(*wrong)
@@ -649,6 +652,8 @@ class Memory(unittest.TestCase):
         self.assertTrue(memoryview(source).readonly)
         self.assertTrue(source.__array_interface__["data"][1])
         self.assertEqual(bytes(source.read()), b"abcdef")
+        with self.assertRaises((BufferError, TypeError)):
+            io.BytesIO(b"123456").readinto(source)
         out = headrace.Pixels(2, 1)
         run([(source, (ops.flip(horizontal=True),))], [out])
         self.assertEqual(bytes(out), b"defabc")

@@ -145,7 +145,7 @@ class Waiting(unittest.TestCase):
         """The end of a job wakes who waits, not a clock."""
         with headrace.Device("cpu", threads=1, budget=1) as device:
             outs = [headrace.Batch(1, 3, 6, 8, device=device)
-                    for _ in range(100)]
+                    for _ in range(400)]
             jobs = []
             begin = time.monotonic()
             for out in outs:
