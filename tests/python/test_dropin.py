@@ -44,7 +44,7 @@ except ImportError as error:
 import dropin_case as case
 import headrace
 from headrace import dropin
-from headrace.dropin import files, hooks, jobs, pillow, tensor
+from headrace.dropin import files, hooks, jobs, memory, pillow, tensor
 
 try:
     import torchvision.transforms.v2
@@ -343,6 +343,17 @@ class Pictures(case.Case):
         wanted = run()
         with on():
             self.assertEqual(run(), wanted)
+
+    def test_info_is_of_one_picture(self):
+        with on():
+            first = Image.open(io.BytesIO(KINDS["turned"]))
+            chain = [first, first.copy()]
+            chain.append(chain[1].crop((1, 2, 30, 40)))
+            for number, image in enumerate(chain):
+                image.info["number"] = number
+            chain.append(chain[2].copy())
+            found = [image.info.get("number") for image in chain]
+            self.assertEqual(found, [0, 1, 2, 2])
 
     def test_is_recorded(self):
         with on():
@@ -1188,6 +1199,49 @@ class Jobs(case.Case):
             for handle, lazy in zip(handles, wanted):
                 self.assert_same_tensor(handle.result(), lazy)
             self.assertEqual(dropin.report()["totals"]["jobs"], 3)
+
+
+class Memory(case.Case):
+    """Blocks that are used again."""
+
+    shape = (8, 3, 224, 224)
+
+    def setUp(self):
+        memory.clear()
+
+    def new(self):
+        return memory.empty(self.shape, torch.float32)
+
+    def test_used_again_when_nobody_looks(self):
+        first = self.new()
+        address = first.data_ptr()
+        for hold in (
+            lambda x: x[3:5, 0],
+            lambda x: x.numpy(),
+            lambda x: x.detach(),
+            lambda x: torch.from_dlpack(x) if hasattr(x, "__dlpack__") else x,
+            lambda x: x.view(-1).as_subclass(torch.nn.Parameter),
+        ):
+            held = hold(first)
+            del first
+            other = self.new()
+            self.assertNotEqual(other.data_ptr(), address)
+            del other, held
+            first = self.new()
+            self.assertEqual(first.data_ptr(), address)
+
+    def test_little_is_kept(self):
+        many = [self.new() for _ in range(9)]
+        del many
+        self.new()
+        self.assertLessEqual(len(memory._blocks), 3)
+        for _ in range(2 * memory._OLD):
+            memory.empty((2, 3, 300, 300), torch.float32)
+        self.assertEqual(len(memory._blocks), 1)
+
+    def test_small_ones_are_torchs(self):
+        memory.empty((3, 4), torch.uint8).resize_(1000, 1000)
+        self.assertEqual(memory._blocks, [])
 
 
 class Hooks(case.Case):

@@ -37,12 +37,17 @@ class _Block:
         self.size = size
         self.used = 0
 
+    def references(self) -> int:
+        return sys.getrefcount(self.map)
+
     def is_free(self) -> bool:
-        # One reference is ours, one is getrefcount's argument.
-        return sys.getrefcount(self.map) == 2
+        return self.references() == _FREE
 
 
 _FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+# References to the memory of a block that nobody uses: the block's own, and
+# those that counting them takes.
+_FREE = _Block(mmap.PAGESIZE).references()
 _lock = threading.Lock()
 _blocks: list[_Block] = []
 _clock = 0
