@@ -105,8 +105,8 @@ class ChannelTest(unittest.TestCase):
         self.channel = channel.Channel(self.device.submit, self.heard.append)
 
     def tearDown(self):
+        # Closed, not only collected.
         self.channel.close()
-        self.channel = None
         gc.collect()
         signal.alarm(0)
         self.assertEqual(threading.active_count(), self.threads)
@@ -310,7 +310,8 @@ class ChannelTest(unittest.TestCase):
         done = threading.Event()
 
         def news(value):
-            self.channel.close()
+            with self.channel._lock:
+                self.channel.close()
             done.set()
 
         self.channel.close()

@@ -124,6 +124,15 @@ class Bytes(Pictures):
         return self.transform(PIL.Image.open(data).convert("RGB"))
 
 
+class Mixed(Bytes):
+    """Every other picture from memory."""
+
+    def picture(self, index):
+        if index % 2:
+            return Pictures.picture(self, index)
+        return super().picture(index)
+
+
 Point = collections.namedtuple("Point", "left right")
 
 
@@ -162,7 +171,7 @@ class Inner(Pictures):
     def __getitem__(self, index):
         inner = DataLoader(Tail(self, index), batch_size=3)
         (batch,) = inner
-        return batch.sum(0), batch, index
+        return batch, index
 
 
 class Tail(Dataset):
@@ -194,6 +203,16 @@ class Raises(Pictures):
         if index == 9:
             raise KeyError("no picture nine")
         return super().__getitem__(index)
+
+
+class Vanishes(Pictures):
+    """The file of one picture goes when the data set has used it."""
+
+    def __getitem__(self, index):
+        sample = super().__getitem__(index)
+        if index == 10:
+            os.unlink(self.names[index])
+        return sample
 
 
 class Threads(Pictures):
@@ -354,6 +373,8 @@ class Case(unittest.TestCase):
             for a, b in zip(mine, stock):
                 self.assert_same(a, b)
         elif isinstance(stock, (OwnBatch, SlottedBatch)):
+            if isinstance(stock, OwnBatch):
+                self.assertIs(type(mine.pictures), torch.Tensor)
             # Through a function of torch: tickets in it must act as tensors.
             self.assertEqual(float((mine.pictures - stock.pictures).abs()
                                    .max()), 0.0)

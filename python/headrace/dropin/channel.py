@@ -372,6 +372,8 @@ class Channel:
         self._closed = True
         self._lock = threading.RLock()  # its holder was not copied
         self._close_sockets()
+        # Its jobs are the parent's, too: they cannot be cancelled here.
+        _inherited.append((self._arrived, self._group))
         self._arrived, self._claimed, self._group = {}, {}, []
 
 
@@ -536,5 +538,7 @@ def _after_fork_in_child() -> None:
 
 # The open channels of this process by address.
 _channels: dict[str, Channel] = {}
+# What a parent's channels held at the fork.
+_inherited: list[Any] = []
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
