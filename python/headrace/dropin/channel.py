@@ -240,12 +240,13 @@ class Channel:
             if self._owner is not None and self._owner() is None:
                 self._closed = True
         for key, _ in ready:
-            if self._closed or key.fileobj is self._woken:
+            sock: Any = key.fileobj
+            if self._closed or sock is self._woken:
                 return
-            if key.fileobj is self._listener:
+            if sock is self._listener:
                 self._accept()
-            elif not self._read(key.fileobj):
-                self._drop(key.fileobj)
+            elif not self._read(sock):
+                self._drop(sock)
 
     def _accept(self) -> None:
         try:

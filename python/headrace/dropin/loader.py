@@ -30,6 +30,9 @@ from . import channel
 from .report import add, take
 from .workers import Worker, in_worker
 
+# How types are pickled for another process; torch has its own in here.
+_REDUCERS: dict[type, Any] = vars(ForkingPickler)["_extra_reducers"]
+
 _TORCH_LOOP = "torch.utils.data._utils.worker"
 _TORCHDATA_LOOP = "torchdata.stateful_dataloader.stateful_dataloader"
 
@@ -186,7 +189,7 @@ def _reduce_lazy(lazy: Any) -> Any:
 
 def _reduce_plain(value: torch.Tensor) -> Any:
     """As torch pickles this tensor for another process."""
-    reduce = ForkingPickler._extra_reducers.get(type(value))
+    reduce = _REDUCERS.get(type(value))
     if reduce is not None:
         return reduce(value)
     return value.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
@@ -294,7 +297,7 @@ def _enter(home: Home, number: int) -> None:
         except OSError:
             pass
     for kind in _tensor().lazy_types():
-        ForkingPickler._extra_reducers[kind] = _reduce_lazy
+        _REDUCERS[kind] = _reduce_lazy
 
 
 def _leave() -> None:
