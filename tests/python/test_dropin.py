@@ -526,7 +526,7 @@ class Sources(case.Case):
             image = Image.open(self.path).copy()
             lazy = F.to_tensor(image)
             with open(self.path, "wb") as file:
-                file.write(KINDS["progressive"])
+                file.write(saved(noise("RGB", (90, 80), 2)))
             with self.assertRaisesRegex(headrace.PictureError, "changed"):
                 image.tobytes()
             with self.assertRaisesRegex(headrace.PictureError, "a.jpg"):
