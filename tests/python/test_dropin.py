@@ -722,6 +722,29 @@ class Threads(case.Case):
                 for one, other in zip(found, right):
                     self.assert_same_tensor(one, other)
 
+    def test_a_peer_that_is_changed_meanwhile(self):
+        """One thread forces its tensors; one of them belongs to another
+        thread by now, which works on it in place."""
+        def make():
+            image = Image.open(io.BytesIO(KINDS["colour"]))
+            return F.to_tensor(image.resize((20, 30)))
+
+        wanted = [make() + 0, make().sub_(0.5) + 0]
+        with on():
+            mine, theirs = make(), make()
+            real = jobs.failures
+
+            def failures(job, recordings):
+                if theirs is not None:
+                    theirs.sub_(0.5)  # the job runs with the table before
+                with mock.patch.object(jobs, "failures", real):
+                    return real(job, recordings)
+
+            with mock.patch.object(jobs, "failures", failures):
+                mine.sum()
+            self.assert_same_tensor(tensor.plain(mine), wanted[0])
+            self.assert_same_tensor(tensor.plain(theirs), wanted[1])
+
     def test_import_while_another_thread_installs(self):
         """Neither may wait for the other for ever."""
         text = (

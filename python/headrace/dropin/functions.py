@@ -24,6 +24,7 @@ from .tensor import (
     copy_of,
     no_torch_function,
     remember,
+    set_table,
     tables_of,
     wrap,
 )
@@ -105,7 +106,8 @@ def _pointwise(func: Any, args: Any, kwargs: Any) -> Any:
     cell = tensor._hr
     if cell.value is not None or cell.tables is not None:
         return NotImplemented
-    table = cell.table or identity(cell.size[0])
+    before = cell.table
+    table = before or identity(cell.size[0])
     key = _key(func, args, kwargs, cell)
     if key is None:
         return NotImplemented
@@ -118,7 +120,8 @@ def _pointwise(func: Any, args: Any, kwargs: Any) -> Any:
     if func in _IN_PLACE:
         if cell.base is not None or cell.views is not None:
             return NotImplemented  # others share this memory
-        cell.table = made
+        if not set_table(cell, before, made):
+            return NotImplemented
         # The wrapper keeps its type: torch refuses to change it in place.
         if type(tensor) is LazyTensor or _must_return_subclass():
             return tensor

@@ -6,8 +6,8 @@ or (N, C, H, W), (N, K, C, H, W) ... of a stack of them. LazyTVImage is the
 same for transforms v2, a torchvision.tv_tensors.Image.
 
 What it holds is a Cell: recordings (see jobs.py), a Table, or the value, as
-soon as somebody needed it. From then on the value is the truth, the recording
-is gone, and everything works on the value. as_subclass() and detach() share
+soon as somebody needed it. From then on the value is the truth, and everything
+works on it. as_subclass() and detach() share
 the cell, as they share memory in stock torch.
 
 Pointwise operations (to, div, sub_, ...) are recorded: they run on the Table,
@@ -145,6 +145,8 @@ def tables_of(cell: Cell) -> Sequence[Table | None]:
 # ---- making values ---------------------------------------------------------
 
 _here = threading.local()
+# Held while a cell gets its value, or another table in place.
+_lock = threading.Lock()
 
 
 def remember(cell: Cell) -> None:
@@ -186,7 +188,7 @@ def _peers(cell: Cell) -> list[Cell]:
 
 def value_of(cell: Cell) -> Tensor:
     """The plain tensor, made now if it was not before."""
-    if cell.value is None:
+    while cell.value is None:
         if cell.base is not None:
             base, index = cell.base
             cell.value = value_of(base)[index]
@@ -210,7 +212,7 @@ def make_values(cells: Sequence[Cell]) -> None:
         note("resize_is_not_pillows")
     if in_worker():
         for cell in cells:
-            _set(cell, _replay_all(cell))
+            _set(cell, cell.table, _replay_all(cell))
         return
     todo = list(cells)
     if len(cells) == 1 and cells[0].views is None:
@@ -232,20 +234,26 @@ def _by_kind(cells: Sequence[Cell]) -> Iterable[list[Cell]]:
 
 
 def _run(cells: list[Cell]) -> list[tuple[Cell, Exception]]:
+    made_with = [cell.table for cell in cells]
     samples = [sample for cell in cells for sample in cell.samples]
-    tables = [table for cell in cells for table in tables_of(cell)]
+    tables = [
+        table
+        for cell, each in zip(cells, made_with)
+        for table in cell.tables or (each,) * len(cell.samples)
+    ]
     first = cells[0]
     group = Group(samples, tables, first.size, first.dtype, first.hwc)
     start = 0
     errors: list[tuple[Cell, Exception]] = []
-    for cell in cells:
+    for cell, table in zip(cells, made_with):
         length = len(cell.samples)
         try:
             value = group.slots(start, length)
         except Exception as error:
             errors.append((cell, error))
         else:
-            _set(cell, value.reshape(cell.shape) if cell.lead else value[0])
+            value = value.reshape(cell.shape) if cell.lead else value[0]
+            _set(cell, table, value)
         start += length
     return errors
 
@@ -260,10 +268,25 @@ def _replay_all(cell: Cell) -> Tensor:
     return values[0] if cell.hwc else values[0].contiguous()
 
 
-def _set(cell: Cell, value: Tensor) -> None:
-    cell.value = value
-    cell.samples = ()
-    cell.table = cell.tables = None
+def set_table(cell: Cell, old: Table | None, new: Table) -> bool:
+    """Changes the table in place; False: another thread made the value."""
+    with _lock:
+        if cell.value is not None or cell.table is not old:
+            return False
+        cell.table = new
+        return True
+
+
+def _set(cell: Cell, table: Table | None, value: Tensor) -> None:
+    """Sets the value that was made with this table.
+
+    A peer may be in the hands of another thread meanwhile. If that has
+    changed the table, the value is not what it should be any more.
+    """
+    with _lock:
+        if cell.value is not None or cell.table is not table:
+            return
+        cell.value = value
     if cell.views is not None:
         for ref in cell.views:
             view = ref()
