@@ -52,6 +52,9 @@ STEPS = {
                 "--build $BUILD"),
     "opencl": (["headrace", "test_conformance", "test_device_memory"],
                "bash $ROOT/tests/engines/opencl/opencl_platforms.sh $BUILD"),
+    "python": (["headrace", "python"], "env PYTHONDONTWRITEBYTECODE=1 "
+               "/usr/bin/python3 $ROOT/tests/python/run.py --build $BUILD "
+               "--jobs 1"),
     # The other steps see PoCL alone.
     "rusticl": (["headrace", "test_conformance", "test_device_memory",
                  "test_kernels"],

@@ -45,6 +45,8 @@ rules_of()
     cpu_fallback/*)    may='cpu_fallback/*' libs='jpeglib.h jerror.h png.h' ;;
     kernels/*.cl)      may='kernels/layout.h kernels/*.cl' ;;
     kernels/*)         may="$public $engine kernels/*" ;;
+    python/core/*)     may="$public python/core/*" libs='Python.h structmember.h' ;;
+    python/*)          may='-' ;;
     loader/*)          may="$public loader/*"
                        libs='archive.h archive_entry.h Random123/*' ;;
     tools/main.c)      may="$public $common tools/run/run.h
@@ -66,7 +68,7 @@ rules_of()
 
 vendor='CL/* va/* jpeglib.h jerror.h jmorecfg.h turbojpeg.h png.h zlib.h
         popt.h jansson.h archive.h archive_entry.h Random123/* xxhash.h
-        CUnit/*'
+        CUnit/* Python.h structmember.h'
 
 matches()  # path pattern...
 {
@@ -123,8 +125,8 @@ check_tree()
         [[ $text =~ $include ]] || continue
         file=${file#./}
         check_include "$file" "$line" "${BASH_REMATCH[2]}" "${BASH_REMATCH[1]}"
-    done < <(find ./hal ./backends ./kernels ./cpu_fallback ./loader ./tools \
-                  ./examples -name '*.[chl]*' -type f -print0 2>/dev/null |
+    done < <(find ./hal ./backends ./kernels ./cpu_fallback ./loader ./python \
+                  ./tools ./examples -name '*.[chl]*' -type f -print0 2>/dev/null |
              xargs -0r grep -HnE '^[[:space:]]*#[[:space:]]*include')
     # Engines are known by name in one table only.
     while IFS=: read -r file line text; do
@@ -147,6 +149,7 @@ self_test()
     mkdir -p hal/include/headrace \
           hal/{engine,base,facts,shape,trace,device,job,trust,entry,guard} \
           examples backends/{cpu,opencl,vaapi} cpu_fallback kernels loader \
+          python/core \
           tools/{common,run,devices,validate,profile,samples,report} tests
     touch hal/include/headrace/job.h hal/engine/{base,engine,guard}.h \
           hal/{base/base,facts/{facts,parts},shape/shape,trace/trace}.h \
@@ -155,7 +158,7 @@ self_test()
           backends/{cpu/cpu,opencl/opencl,vaapi/vaapi}.h kernels/layout.h \
           tools/{common/tools,run/run,run/npy,devices/devices}.h \
           tools/{validate/validate,profile/profile,samples/samples}.h \
-          tools/report/{report,parts}.h
+          tools/report/{report,parts}.h python/core/core.h
     while read -r file text; do
         echo "$text" >>"$file"
     done <<'END'
@@ -187,6 +190,9 @@ kernels/plan.h #include "hal/engine/engine.h"
 kernels/plan.h #include "kernels/layout.h"
 cpu_fallback/jpeg.c #include <jpeglib.h>
 loader/loader.c #include <headrace/job.h>
+python/core/job.c #include <Python.h>
+python/core/job.c #include <headrace/job.h>
+python/core/job.c #include "core.h"
 tools/main.c #include "tools/validate/validate.h"
 tools/common/options.c #include <popt.h>
 tools/run/sink.c #include "npy.h"
@@ -258,6 +264,14 @@ hal/guard/bad.c #include "backends/opencl/opencl.h"
 hal/bad.c #include "hal/base/base.h"
 loader/bad.c #include "hal/engine/engine.h"
 loader/bad.c #include "cpu_fallback/cpu_ops.h"
+python/core/bad.c #include "hal/engine/engine.h"
+python/core/bad.c #include "cpu_fallback/cpu_ops.h"
+python/core/bad.c #include <jpeglib.h>
+python/core/bad.c #include <CL/cl.h>
+python/core/bad.c #include <png.h>
+python/bad.c #include <Python.h>
+hal/job/bad.c #include <Python.h>
+tools/run/bad.c #include "python/core/core.h"
 examples/bad.c #include "hal/engine/engine.h"
 examples/engine_bad.c #include "hal/shape/shape.h"
 backends/opencl/bad.c #include "../vaapi/vaapi.h"

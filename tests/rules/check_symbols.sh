@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # The library exports exactly what the public headers declare with HR_API, and
 # reads the environment by secure_getenv() only.
+# The Python module exports what the interpreter looks for, nothing else, and
+# does not read the environment: the library does.
 #   check_symbols.sh LIBRARY [HEADER_DIR]      check_symbols.sh --self-test
+#   check_symbols.sh --python MODULE
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -49,6 +52,21 @@ check()
     return $bad
 }
 
+check_module()
+{
+    local name bad=0
+    while read -r name; do
+        [[ $name == PyInit__core ]] ||
+            { echo "exported from the module: $name"; bad=1; }
+    done < <(exported "$1" | ours)
+    [[ $(exported "$1") == *PyInit__core* ]] ||
+        { echo "PyInit__core is not exported"; bad=1; }
+    if [[ -n $(nm -D --undefined-only "$1" | grep -w getenv) ]]; then
+        echo "uses getenv()"; bad=1
+    fi
+    return $bad
+}
+
 self_test()
 {
     local tmp cc=${CC:-cc}
@@ -61,23 +79,30 @@ self_test()
     try()
     {
         echo "$2" | $cc -shared -fPIC -x c - -o "$tmp/lib.so"
-        if check "$tmp/lib.so" "$tmp/h" >"$tmp/log"; then got=0; else got=1; fi
+        if "${@:3}" "$tmp/lib.so" "$tmp/h" >"$tmp/log"; then got=0; else got=1; fi
         [[ $got == "$1" ]] && return
         echo "self-test: expected $1, got $got for: $2"; cat "$tmp/log"
         exit 1
     }
-    try 0 'void hr_one(void){} void hr_two(void){}'
-    try 1 'void hr_one(void){}'
-    try 1 'void hr_one(void){} void hr_two(void){} void hr_three(void){}'
-    try 1 'void hr_one(void){} void hr_two(void){} void hr__two(void){}'
-    try 1 'void hr_one(void){} void hr_two(void){} int helper;'
+    try 0 'void hr_one(void){} void hr_two(void){}' check
+    try 1 'void hr_one(void){}' check
+    try 1 'void hr_one(void){} void hr_two(void){} void hr_three(void){}' check
+    try 1 'void hr_one(void){} void hr_two(void){} void hr__two(void){}' check
+    try 1 'void hr_one(void){} void hr_two(void){} int helper;' check
     try 1 'void hr_one(void){} char *getenv(const char *);
-           void hr_two(void){getenv("x");}'
-    echo "self-test: 6 cases as expected"
+           void hr_two(void){getenv("x");}' check
+    try 0 'void PyInit__core(void){}' check_module
+    try 1 'void PyInit__core(void){} void hr_one(void){}' check_module
+    try 1 'void PyInit__cor(void){}' check_module
+    try 1 'char *getenv(const char *);
+           void PyInit__core(void){getenv("x");}' check_module
+    echo "self-test: 10 cases as expected"
 }
 
 if [[ ${1-} == --self-test ]]; then
     self_test
+elif [[ ${1-} == --python ]]; then
+    check_module "$2"
 else
     check "${1:?library}" "${2:-$here/../../hal/include/headrace}"
 fi

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// headrace._core: what its files share. One file per subject:
+//
+//   module    the module, its constants, process-wide settings
+//   errors    statuses become exceptions
+//   device    devices, by name or opened
+//   ops       tuples become ops, and back
+//   probe     header facts
+//   submit    tuples become samples, samples become a job
+//   flight    what a job in flight borrows; its end; exit and fork
+//   job       Job
+//   result    Result
+//   tensor    what batches and pixels are; buffers and arrays
+//   borrow    the caller's memory in them
+//   dlpack    and DLPack tensors of them
+//   batch     Batch
+//   pixels    Pixels
+//
+// Who holds what. The library borrows the bytes, tables and tensors of a job
+// until the job is done. A struct flight holds references to them, apart from
+// the Python object: that may be collected earlier.
+//
+// Locks: the GIL, then the mutex of flight.c. Nobody who has the mutex asks for
+// the GIL. Calls of the library that may wait are made without both.
+#ifndef HR_PY_CORE_H
+#define HR_PY_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <headrace/headrace.h>
+
+// ---- The module -------------------------------------------------------------
+
+struct core {
+    PyTypeObject *info, *result, *job, *batch, *pixels, *device;
+    PyObject *make_error;  // headrace.errors.make
+    PyObject *devices;     // name -> Device, opened for submit(device=name)
+    bool utf8_paths;       // of the file system: str has them ready
+};
+
+// The state of the module that a type, or an object of it, belongs to.
+static inline struct core *core_of_type(PyTypeObject *type)
+{
+    return PyType_GetModuleState(type);
+}
+static inline struct core *core_of(PyObject *self)
+{
+    return core_of_type(Py_TYPE(self));
+}
+
+// Makes a type and adds it to the module. NULL with an exception.
+PyTypeObject *core_add_type(PyObject *module, PyType_Spec *spec);
+
+// A name of a list, "a", "b", NULL, or None = the first one. -1 with a
+// ValueError that names what it is.
+int core_choice(PyObject *value, const char *what, const char *const *names);
+
+// Seconds, or None = missing, in nanoseconds. False with an exception.
+bool core_seconds(PyObject *value, int64_t missing, int64_t *out);
+
+// ---- errors -----------------------------------------------------------------
+
+// False with an exception: the interpreter ends and has cleared the module.
+bool core_alive(struct core *core);
+
+// All set an exception of headrace.errors and return NULL.
+void *core_raise(struct core *core, enum hr_status status, const char *text);
+void *core_raise_last(struct core *core);  // of the call that failed last
+// Of a sample; file: a path, or NULL.
+void *core_raise_result(struct core *core, const struct hr_result *r,
+                        PyObject *file);
+// The last part of a result's message: the reason.
+const char *core_reason(const struct hr_result *r);
+
+// ---- ops --------------------------------------------------------------------
+
+// Buffers that are held until something is done with them.
+struct held {
+    Py_buffer *views;
+    int n, room;
+};
+bool held_add(struct held *held, PyObject *object, int flags);
+void held_release(struct held *held);
+
+// Writes the ops of a tuple of tuples to out[HR_MAX_OPS]; returns how many, or
+// -1 with an exception. channels: that a table must have at least. Buffers of
+// tables go to tables.
+int ops_parse(PyObject *ops, int channels, struct hr_op *out,
+              struct held *tables);
+// (seed, index, epoch) or None.
+bool ops_parse_key(PyObject *key, struct hr_random *out);
+PyObject *ops_to_tuple(const struct hr_op *ops, int n);
+
+PyObject *ops_output_size(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *ops_draw(PyObject *module, PyObject *args, PyObject *kwargs);
+bool ops_add_constants(PyObject *module);
+
+// ---- device -----------------------------------------------------------------
+
+extern PyType_Spec device_spec;
+// Of None (NULL: the default device, or that of a batch), a name, or a Device.
+// False with an exception.
+bool device_find(struct core *core, PyObject *device, hr_device *out);
+PyObject *device_list(PyObject *module, PyObject *none);
+PyObject *device_set_default(PyObject *module, PyObject *name);
+PyObject *device_get_default(PyObject *module, PyObject *none);
+
+// ---- probe ------------------------------------------------------------------
+
+extern PyType_Spec info_spec;
+PyObject *probe(PyObject *module, PyObject *source);
+// A path as a new reference to bytes, or to a str whose UTF-8 is the path;
+// *out points into it. NULL with an exception.
+PyObject *path_of(struct core *core, PyObject *source, const char **out);
+
+// ---- tensor: what Batch and Pixels are --------------------------------------
+
+struct tensor {
+    PyObject ob_base;
+    hr_batch batch;  // one of the two
+    hr_image image;
+    PyObject *keep;  // owns the memory, if the caller said so
+    Py_buffer view;  // of the caller's memory; view.obj is NULL if there is none
+    void *data;      // NULL: in device memory
+    enum hr_dtype dtype;
+    enum hr_layout layout;
+    enum hr_memory memory;
+    bool readonly;  // the caller's; Pixels only, and no destination
+    int c, ndim;
+    Py_ssize_t shape[4], strides[4], nbytes;
+    PyObject *weak;
+};
+
+static inline Py_ssize_t tensor_item(const struct tensor *t)
+{
+    return (Py_ssize_t)hr_dtype_size(t->dtype);  // bytes of an element
+}
+
+// Strides without gaps, and nbytes.
+void tensor_pack(struct tensor *t);
+// Whether the host may read it now; waits for who writes it. False with a
+// BufferError, or what went wrong.
+bool tensor_reachable(struct tensor *t);
+// The caller's memory: an object, or an address and who owns it.
+bool tensor_borrow(struct tensor *t, PyObject *data, PyObject *keep);
+bool tensor_parse_form(PyObject *dtype, PyObject *layout, PyObject *memory,
+                       struct tensor *t);
+extern PyGetSetDef tensor_getset[];
+int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags);
+PyObject *tensor_dlpack(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *tensor_dlpack_device(PyObject *self, PyObject *none);
+int tensor_traverse(PyObject *self, visitproc visit, void *arg);
+int tensor_clear(PyObject *self);
+void tensor_dealloc(PyObject *self);
+// Waits until nothing writes it. False with an exception.
+bool pixels_wait(struct tensor *t, int64_t timeout_ns);
+
+extern PyType_Spec batch_spec, pixels_spec;
+
+// ---- flight -----------------------------------------------------------------
+
+struct flight {
+    struct flight *prev, *next;  // in flight, or dead
+    hr_job job;            // one reference, of the Job's; NULL until submitted
+    PyObject *samples;     // a tuple: holds bytes, pictures, paths
+    PyObject *out;         // Batch, or tuple of Pixels
+    PyObject *on_done;     // to be called once, or NULL
+    PyObject *self;        // the Job, while on_done shall be called
+    PyObject *files;       // of failed samples: number -> path
+    struct held sources, tables;
+    unsigned generation;
+    enum { FLIGHT_NEW, FLIGHT_FLYING, FLIGHT_DONE } state;
+    bool orphan;  // there is no Job any more
+};
+
+bool flight_init(PyObject *module);  // once per process, and the exit hook
+unsigned flight_generation(void);    // changes with fork
+bool flight_closed(void);            // the interpreter has ended our work
+
+struct flight *flight_new(void);
+// Gives up a flight that was not submitted, or whose Job goes away.
+void flight_leave(struct flight *f);
+// hr_submit() of samples, waiting for room. False with an exception.
+bool flight_submit(struct core *core, struct flight *f, hr_device dev,
+                   const struct hr_sample *samples, int n, hr_batch batch,
+                   struct hr_job_params *params);
+bool flight_done(struct flight *f);
+// Gives back what was borrowed, once the flight is done.
+void flight_settle(struct flight *f);
+// The path of a sample that failed, borrowed, or NULL.
+PyObject *flight_file(struct flight *f, int i);
+// Whether this thread runs an on_done.
+bool flight_in_callback(void);
+PyObject *flight_exit(PyObject *module, PyObject *none);
+
+// ---- submit, job, result ------------------------------------------------------------
+
+extern PyType_Spec job_spec, result_spec;
+PyObject *submit(PyObject *module, PyObject *args, PyObject *kwargs);
+// Takes the flight, also on failure.
+PyObject *job_new(struct core *core, struct flight *f);
+PyObject *result_tuple(struct core *core, PyObject *job, struct flight *f);
+
+#endif

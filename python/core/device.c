@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices: listed, opened, found by name.
+#include "core.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct device {
+    PyObject ob_base;
+    hr_device device;  // NULL: closed
+    unsigned generation;
+};
+
+// ---- The default device --------------------------------------------------------
+
+// What was asked for last, and in which process. The child of a fork has no
+// default device: the library would take the best there is.
+static char chosen[64];
+static unsigned chosen_in;
+
+static enum hr_status choose(const char *name)
+{
+    PyThreadState *gil = PyEval_SaveThread();
+    enum hr_status status = hr_set_image_backend(name);
+    bool any = !name || !strcmp(name, "auto");
+    const char *found = any && !status ? hr_get_image_backend() : NULL;
+
+    // A child need not look for better ones again, if there are none.
+    if (found && !strcmp(found, "cpu"))
+        name = "cpu";
+    PyEval_RestoreThread(gil);
+    if (status)
+        return status;
+    // (A name that is too long was not that of a device.)
+    snprintf(chosen, sizeof(chosen), "%s", name ? name : "auto");
+    chosen_in = flight_generation();
+    return HR_OK;
+}
+
+static bool renew(struct core *core)
+{
+    char name[sizeof(chosen)];
+
+    if (!chosen[0] || chosen_in == flight_generation())
+        return true;
+    snprintf(name, sizeof(name), "%s", chosen);
+    return !choose(name) || core_raise_last(core);
+}
+
+PyObject *device_set_default(PyObject *module, PyObject *name)
+{
+    const char *text = NULL;
+
+    if (name != Py_None && !(text = PyUnicode_AsUTF8AndSize(name, NULL)))
+        return NULL;
+    if (choose(text))
+        return core_raise_last(PyModule_GetState(module));
+    Py_RETURN_NONE;
+}
+
+PyObject *device_get_default(PyObject *module, PyObject *none)
+{
+    struct core *core = PyModule_GetState(module);
+    PyThreadState *gil;
+    const char *name;
+
+    (void)none;
+    if (!renew(core))
+        return NULL;
+    gil = PyEval_SaveThread();
+    name = hr_get_image_backend();
+    PyEval_RestoreThread(gil);
+    return name ? PyUnicode_FromString(name) : core_raise_last(core);
+}
+
+// ---- Opening ----------------------------------------------------------------
+
+static PyObject *open_device(struct core *core, const char *name,
+                             const struct hr_device_params *params)
+{
+    PyThreadState *gil;
+    struct device *self = core_alive(core)
+                              ? PyObject_New(struct device, core->device)
+                              : NULL;
+
+    if (!self)
+        return NULL;
+    self->generation = flight_generation();
+    gil = PyEval_SaveThread();
+    self->device = hr_device_open(name, params);
+    PyEval_RestoreThread(gil);
+    if (self->device)
+        return (PyObject *)self;
+    core_raise_last(core);
+    Py_DECREF(self);
+    return NULL;
+}
+
+static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"name",     "threads",   "budget", "strict",
+                            "deadline", "reference", "depth",  NULL};
+    struct core *core = core_of_type(type);
+    struct hr_device_params params = {0};
+    const char *name = NULL, *reference = NULL;
+    PyObject *deadline = NULL;
+    Py_ssize_t budget = 0;
+    int strict = 0;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|z$inpOzi:Device", names,
+                                     &name, &params.threads, &budget, &strict,
+                                     &deadline, &reference, &params.depth) ||
+        !core_seconds(deadline, 0, &params.deadline_ns))
+        return NULL;
+    if (budget < 0)
+        return core_raise(core, HR_EINVAL, "a budget below 0");
+    params.budget = (size_t)budget;
+    params.strict = strict;
+    if (reference && !(params.reference = hr_reference_find(reference)))
+        return core_raise(core, HR_EINVAL, "there is no such reference");
+    return open_device(core, name, &params);
+}
+
+// A device opened before fork is opened again in the child.
+static PyObject *cached(struct core *core, PyObject *name)
+{
+    PyObject *found = core_alive(core)
+                          ? PyDict_GetItemWithError(core->devices, name)
+                          : NULL;
+    const char *text;
+
+    if (found && ((struct device *)found)->device &&
+        ((struct device *)found)->generation == flight_generation())
+        return Py_NewRef(found);
+    if (PyErr_Occurred() || !(text = PyUnicode_AsUTF8AndSize(name, NULL)) ||
+        !(found = open_device(core, text, NULL)))
+        return NULL;
+    if (PyDict_SetItem(core->devices, name, found)) {
+        Py_DECREF(found);
+        return NULL;
+    }
+    return found;
+}
+
+bool device_find(struct core *core, PyObject *device, hr_device *out)
+{
+    *out = NULL;
+    if (!device || device == Py_None)
+        return renew(core);
+    if (PyUnicode_Check(device)) {
+        // The cache keeps it.
+        if (!(device = cached(core, device)))
+            return false;
+        *out = ((struct device *)device)->device;
+        Py_DECREF(device);
+        return true;
+    }
+    if (Py_TYPE(device) != core->device) {
+        PyErr_SetString(PyExc_TypeError,
+                        "device must be None, a name or a Device");
+        return false;
+    }
+    if (!(*out = ((struct device *)device)->device))
+        return core_raise(core, HR_EINVAL, "the device is closed"), false;
+    return true;
+}
+
+// ---- Facts ------------------------------------------------------------------
+
+// A string that a driver made may be in any encoding.
+static PyObject *text_of(const char *text)
+{
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+}
+
+static PyObject *info_dict(const struct hr_device_info *info)
+{
+    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:i,s:i,s:i,s:N,s:N,s:N}",
+                         "name", text_of(info->name), "backend",
+                         text_of(info->backend), "description",
+                         text_of(info->description), "available",
+                         PyBool_FromLong(info->available), "reason",
+                         text_of(info->reason), "threads", info->caps.threads,
+                         "max_side", info->caps.max_side, "batch",
+                         info->caps.batch, "host_memory",
+                         PyBool_FromLong(info->caps.host_memory), "exact",
+                         PyBool_FromLong(info->caps.exact), "software",
+                         PyBool_FromLong(info->caps.software));
+}
+
+PyObject *device_list(PyObject *module, PyObject *none)
+{
+    PyThreadState *gil;
+    enum { MOST = 32 };
+    struct hr_device_info *infos = calloc(MOST, sizeof(*infos));
+    PyObject *list = PyList_New(0);
+    int n = 0;
+
+    (void)module, (void)none;
+    if (infos && list) {
+        gil = PyEval_SaveThread();
+        n = hr_device_list(infos, MOST);
+        PyEval_RestoreThread(gil);
+
+    } else {
+        PyErr_NoMemory();
+    }
+    for (int i = 0; i < n && i < MOST && !PyErr_Occurred(); i++) {
+        PyObject *dict = info_dict(&infos[i]);
+
+        if (dict)
+            PyList_Append(list, dict);
+        Py_XDECREF(dict);
+    }
+    free(infos);
+    if (PyErr_Occurred())
+        Py_CLEAR(list);
+    return list;
+}
+
+static hr_device opened(PyObject *self)
+{
+    hr_device device = ((struct device *)self)->device;
+
+    return device
+               ? device
+               : core_raise(core_of(self), HR_EINVAL, "the device is closed");
+}
+
+static PyObject *get_name(PyObject *self, void *closure)
+{
+    hr_device device = opened(self);
+
+    (void)closure;
+    return device ? text_of(device->name) : NULL;
+}
+
+static PyObject *get_backend(PyObject *self, void *closure)
+{
+    hr_device device = opened(self);
+
+    (void)closure;
+    return device ? text_of(device->backend) : NULL;
+}
+
+static PyObject *get_description(PyObject *self, void *closure)
+{
+    hr_device device = opened(self);
+
+    (void)closure;
+    return device ? text_of(device->description) : NULL;
+}
+
+static PyObject *get_exact(PyObject *self, void *closure)
+{
+    hr_device device = opened(self);
+
+    (void)closure;
+    return device ? PyBool_FromLong(device->caps.exact) : NULL;
+}
+
+static PyObject *get_reference(PyObject *self, void *closure)
+{
+    hr_device device = opened(self);
+
+    (void)closure;
+    return device ? text_of(hr_reference_name(hr_device_reference(device)))
+                  : NULL;
+}
+
+static PyObject *fallbacks_dict(const struct hr_stats *stats)
+{
+    PyObject *dict = PyDict_New();
+
+    for (int bit = 0; dict && bit < 32; bit++) {
+        PyObject *count;
+
+        if (!stats->fallback_reasons[bit])
+            continue;
+        count = PyLong_FromUnsignedLongLong(stats->fallback_reasons[bit]);
+        if (!count || PyDict_SetItemString(dict, hr_why_text(1u << bit), count))
+            Py_CLEAR(dict);
+        Py_XDECREF(count);
+    }
+    return dict;
+}
+
+static PyObject *get_stats(PyObject *self, PyObject *none)
+{
+    hr_device device = opened(self);
+    struct hr_stats s;
+
+    (void)none;
+    if (!device)
+        return NULL;
+    hr_device_stats(device, &s);
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:n,s:n,s:N}", "jobs",
+                         s.jobs, "samples", s.samples, "failed", s.failed,
+                         "canceled", s.canceled, "fallbacks", s.fallbacks,
+                         "abandoned", s.abandoned, "mismatches", s.mismatches,
+                         "bytes_in_flight", (Py_ssize_t)s.bytes_in_flight,
+                         "peak_bytes", (Py_ssize_t)s.peak_bytes,
+                         "fallback_reasons", fallbacks_dict(&s));
+}
+
+// ---- Closing ----------------------------------------------------------------
+
+static void shut(PyObject *self)
+{
+    PyThreadState *gil;
+    hr_device device = ((struct device *)self)->device;
+
+    ((struct device *)self)->device = NULL;
+    if (!device)
+        return;
+    // It may wait for a driver.
+    gil = PyEval_SaveThread();
+    hr_device_close(&device);
+    PyEval_RestoreThread(gil);
+}
+
+static PyObject *close_device(PyObject *self, PyObject *none)
+{
+    (void)none;
+    shut(self);
+    Py_RETURN_NONE;
+}
+
+static PyObject *enter(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return Py_NewRef(self);
+}
+
+static PyObject *leave(PyObject *self, PyObject *args)
+{
+    (void)args;
+    shut(self);
+    Py_RETURN_NONE;
+}
+
+static PyObject *represent(PyObject *self)
+{
+    hr_device device = ((struct device *)self)->device;
+
+    return PyUnicode_FromFormat("<headrace.Device %s>",
+                                device ? device->name : "(closed)");
+}
+
+static void dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    shut(self);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef methods[] = {
+    {"close", close_device, METH_NOARGS,
+     "close($self, /)\n--\n\nGive the device up. Its jobs go on."},
+    {"stats", get_stats, METH_NOARGS,
+     "stats($self, /)\n--\n\nReturn counters since it was opened, as a dict."},
+    {"__enter__", enter, METH_NOARGS, NULL},
+    {"__exit__", leave, METH_VARARGS, NULL},
+    {0},
+};
+
+static PyGetSetDef getset[] = {
+    {"name", get_name, NULL, "'cpu', 'opencl:0', ...", NULL},
+    {"backend", get_backend, NULL, "'cpu', 'opencl' or 'vaapi'", NULL},
+    {"description", get_description, NULL, "hardware and driver, one line",
+     NULL},
+    {"exact", get_exact, NULL, "whether all it offers is bit-exact here", NULL},
+    {"reference", get_reference, NULL, "that its resizes follow now", NULL},
+    {0},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc,
+     "Device(name=None, *, threads=0, budget=0, strict=False, deadline=None,\n"
+     "       reference=None, depth=0)\n--\n\n"
+     "A device of its own: threads and byte budget (0: all usable cores, 256\n"
+     "MiB). deadline: seconds that a driver may take for a span. DeviceError\n"
+     "if it cannot be opened. After fork() it is of no use in the child."},
+    {Py_tp_new, create},
+    {Py_tp_dealloc, dealloc},
+    {Py_tp_repr, represent},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getset},
+    {0},
+};
+
+PyType_Spec device_spec = {
+    .name = "headrace._core.Device",
+    .basicsize = sizeof(struct device),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};

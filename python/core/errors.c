@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Statuses become exceptions. The classes are Python's: headrace/errors.py.
+#include "core.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool core_alive(struct core *core)
+{
+    if (core->make_error)
+        return true;
+    PyErr_SetString(PyExc_RuntimeError, "the interpreter exits");
+    return false;
+}
+
+static void raise_all(struct core *core, enum hr_status status,
+                      const char *text, PyObject *file, int64_t offset,
+                      const char *stage, const char *reason)
+{
+    PyObject *error, *at = NULL;
+
+    if (PyErr_Occurred() || !core_alive(core))
+        return;
+    if (offset < 0)
+        at = Py_NewRef(Py_None);
+    else if (!(at = PyLong_FromLongLong(offset)))
+        return;
+    error = PyObject_CallFunction(core->make_error, "ssOOzz",
+                                  hr_status_name(status), text,
+                                  file ? file : Py_None, at, stage, reason);
+    Py_DECREF(at);
+    if (!error)
+        return;
+    PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_DECREF(error);
+}
+
+void *core_raise(struct core *core, enum hr_status status, const char *text)
+{
+    raise_all(core, status, text, NULL, -1, NULL, text);
+    return NULL;
+}
+
+void *core_raise_last(struct core *core)
+{
+    return core_raise(core, hr_last_status(), hr_last_error());
+}
+
+// "NAME: STAGE at byte N: REASON"; NAME may hold anything.
+const char *core_reason(const struct hr_result *r)
+{
+    char mark[96];
+    const char *at;
+    int n = snprintf(mark, sizeof(mark), ": %s", hr_stage_name(r->stage));
+
+    if (r->offset >= 0)
+        n += snprintf(mark + n, sizeof(mark) - (size_t)n, " at byte %lld",
+                      (long long)r->offset);
+    snprintf(mark + n, sizeof(mark) - (size_t)n, ": ");
+    at = strstr(r->message, mark);
+    return at ? at + strlen(mark) : r->message;
+}
+
+void *core_raise_result(struct core *core, const struct hr_result *r,
+                        PyObject *file)
+{
+    raise_all(core, r->status, r->message, file, r->offset,
+              hr_stage_name(r->stage), core_reason(r));
+    return NULL;
+}

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a job in flight borrows, and who gives it back.
+//
+//   NEW -> FLYING -> DONE
+//
+// A flight has up to two users: its Job, and the library while it flies. The
+// Job goes first: the flight is an orphan, and goes on the list of the dead
+// when it is done. The interpreter's main thread, or the next submit, frees
+// those: that needs the GIL, and the library's threads shall not wait for it.
+//
+// The mutex guards the two lists, f->state, f->orphan, f->job and the flags. It
+// is taken with the GIL or without, and nobody who has it asks for the GIL.
+#include "core.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t ended;  // a flight is done
+static struct flight *flying, *dead;
+static unsigned landings;     // how many are done, modulo 2^32
+static unsigned generation;   // of processes: how often this one forked
+static bool closing, closed;  // the exit hook has begun, has ended
+static _Thread_local bool in_callback;
+
+static const int64_t slice_ns = 50000000;  // between two looks for signals
+
+// ---- Clocks -----------------------------------------------------------------
+
+static int64_t now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static void init_cond(void)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&ended, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+// With the mutex, which it gives up meanwhile.
+static void wait_slice(void)
+{
+    int64_t end = now() + slice_ns;
+    struct timespec t = {end / 1000000000, end % 1000000000};
+
+    pthread_cond_timedwait(&ended, &mutex, &t);
+}
+
+// ---- Lists ------------------------------------------------------------------
+
+static void link_in(struct flight **list, struct flight *f)
+{
+    f->prev = NULL;
+    if ((f->next = *list))
+        f->next->prev = f;
+    *list = f;
+}
+
+static void unlink_from(struct flight **list, struct flight *f)
+{
+    *(f->prev ? &f->prev->next : list) = f->next;
+    if (f->next)
+        f->next->prev = f->prev;
+    f->prev = f->next = NULL;
+}
+
+// ---- The end of one ---------------------------------------------------------
+
+void flight_settle(struct flight *f)
+{
+    held_release(&f->sources);
+    held_release(&f->tables);
+    Py_CLEAR(f->samples);
+    Py_CLEAR(f->out);
+}
+
+static void flight_free(struct flight *f)
+{
+    flight_settle(f);
+    Py_CLEAR(f->on_done);
+    Py_CLEAR(f->self);
+    Py_CLEAR(f->files);
+    free(f);
+}
+
+// With the GIL. Freeing may run any code, also code that submits.
+static int free_dead(void *unused)
+{
+    struct flight *f;
+
+    (void)unused;
+    for (;;) {
+        pthread_mutex_lock(&mutex);
+        if ((f = dead))
+            unlink_from(&dead, f);
+        pthread_mutex_unlock(&mutex);
+        if (!f)
+            return 0;
+        flight_free(f);
+    }
+}
+
+static void call_python(struct flight *f, hr_job job)
+{
+    PyGILState_STATE state;
+    PyObject *answer;
+    bool late;
+
+    pthread_mutex_lock(&mutex);
+    late = closed;
+    if (!f->job)
+        f->job = job;  // hr_submit() has not returned yet
+    pthread_mutex_unlock(&mutex);
+    if (late)
+        return;
+    state = PyGILState_Ensure();
+    in_callback = true;
+    answer = PyObject_CallFunctionObjArgs(f->on_done, f->self, NULL);
+    if (!answer)
+        PyErr_WriteUnraisable(f->on_done);
+    Py_XDECREF(answer);
+    Py_CLEAR(f->on_done);
+    Py_CLEAR(f->self);  // perhaps the last reference: an orphan from now on
+    in_callback = false;
+    PyGILState_Release(state);
+}
+
+// The library's on_done: on a thread of its own, without the GIL.
+static void landed(void *ctx, hr_job job)
+{
+    struct flight *f = ctx;
+
+    if (f->on_done)
+        call_python(f, job);
+    pthread_mutex_lock(&mutex);
+    unlink_from(&flying, f);
+    f->state = FLIGHT_DONE;
+    landings++;
+    pthread_cond_broadcast(&ended);
+    if (f->orphan) {
+        link_in(&dead, f);
+        if (!closed)
+            Py_AddPendingCall(free_dead, NULL);
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+// ---- From outside -----------------------------------------------------------
+
+struct flight *flight_new(void)
+{
+    struct flight *f = calloc(1, sizeof(*f));
+
+    if (!f)
+        PyErr_NoMemory();
+    else
+        f->generation = generation;
+    return f;
+}
+
+void flight_leave(struct flight *f)
+{
+    hr_job job;
+    bool mine;
+
+    pthread_mutex_lock(&mutex);
+    job = f->job;
+    f->job = NULL;
+    // In the child of a fork nobody else uses the parent's.
+    mine = f->state != FLIGHT_FLYING || f->generation != generation;
+    f->orphan = !mine;
+    pthread_mutex_unlock(&mutex);
+    hr_job_release(&job);
+    if (mine)
+        flight_free(f);
+}
+
+bool flight_done(struct flight *f)
+{
+    bool done;
+
+    pthread_mutex_lock(&mutex);
+    done = f->state == FLIGHT_DONE;
+    pthread_mutex_unlock(&mutex);
+    return done;
+}
+
+PyObject *flight_file(struct flight *f, int i)
+{
+    PyObject *number = f->files ? PyLong_FromLong(i) : NULL;
+    PyObject *file = number ? PyDict_GetItemWithError(f->files, number) : NULL;
+
+    Py_XDECREF(number);
+    return file;  // borrowed
+}
+
+unsigned flight_generation(void)
+{
+    return generation;
+}
+
+bool flight_in_callback(void)
+{
+    return in_callback;
+}
+
+bool flight_closed(void)
+{
+    bool is;
+
+    pthread_mutex_lock(&mutex);
+    is = closed;
+    pthread_mutex_unlock(&mutex);
+    return is;
+}
+
+// ---- Submitting -------------------------------------------------------------
+
+static bool take_off(struct flight *f, unsigned *seen)
+{
+    bool refused;
+
+    pthread_mutex_lock(&mutex);
+    if (!(refused = closing)) {
+        f->state = FLIGHT_FLYING;
+        link_in(&flying, f);
+    }
+    *seen = landings;
+    pthread_mutex_unlock(&mutex);
+    return !refused;
+}
+
+static void stay(struct flight *f)
+{
+    pthread_mutex_lock(&mutex);
+    unlink_from(&flying, f);
+    f->state = FLIGHT_NEW;
+    pthread_mutex_unlock(&mutex);
+}
+
+// Until some flight is done that was not when `seen` was read, or a slice of
+// time is over: jobs that are not ours hold room, too.
+static bool wait_for_room(unsigned seen)
+{
+    PyThreadState *gil;
+    gil = PyEval_SaveThread();
+    pthread_mutex_lock(&mutex);
+    if (landings == seen)
+        wait_slice();
+    pthread_mutex_unlock(&mutex);
+    PyEval_RestoreThread(gil);
+    return !PyErr_CheckSignals();
+}
+
+bool flight_submit(struct core *core, struct flight *f, hr_device dev,
+                   const struct hr_sample *samples, int n, hr_batch batch,
+                   struct hr_job_params *params)
+{
+    PyThreadState *gil;
+    int64_t deadline = params->timeout_ns ? now() + params->timeout_ns : 0;
+    unsigned seen;
+    hr_job job;
+
+    free_dead(NULL);
+    params->on_done = landed;
+    params->ctx = f;
+    for (;;) {
+        if (!take_off(f, &seen))
+            return core_raise(core, HR_ECANCELED, "the interpreter exits"),
+                   false;
+        gil = PyEval_SaveThread();
+        job = hr_submit(dev, samples, n, batch, params);
+        PyEval_RestoreThread(gil);
+        if (job)
+            break;
+        stay(f);
+        if (hr_last_status() != HR_EAGAIN)
+            return core_raise_last(core), false;
+        if (in_callback)
+            return core_raise(core, HR_EAGAIN,
+                              "no room for the job, and a "
+                              "callback must not wait"),
+                   false;
+        if (!wait_for_room(seen))
+            return false;
+        if (deadline && (params->timeout_ns = deadline - now()) <= 0)
+            return core_raise(core, HR_ETIMEDOUT,
+                              "no room for the job in time"),
+                   false;
+    }
+    pthread_mutex_lock(&mutex);
+    f->job = job;
+    pthread_mutex_unlock(&mutex);
+    return true;
+}
+
+// ---- Exit and fork ----------------------------------------------------------
+
+// A job that somebody wants to hear of goes on, the others' work is wasted.
+static void cancel_all(bool also_heard)
+{
+    pthread_mutex_lock(&mutex);
+    for (struct flight *f = flying; f; f = f->next)
+        if (f->job && (also_heard || !f->on_done))
+            hr_job_cancel(f->job);
+    pthread_mutex_unlock(&mutex);
+}
+
+static bool wait_for_some(void)
+{
+    PyThreadState *gil;
+    bool left;
+
+    gil = PyEval_SaveThread();
+    pthread_mutex_lock(&mutex);
+    if (flying)
+        wait_slice();
+    left = flying != NULL;
+    pthread_mutex_unlock(&mutex);
+    PyEval_RestoreThread(gil);
+    return left;
+}
+
+PyObject *flight_exit(PyObject *module, PyObject *none)
+{
+    const int64_t patience = 60000000000, after_interrupt = 2000000000;
+    int64_t end = now() + patience;
+
+    (void)module, (void)none;
+    pthread_mutex_lock(&mutex);
+    closing = true;
+    pthread_mutex_unlock(&mutex);
+    cancel_all(false);
+    while (wait_for_some() && now() < end)
+        if (PyErr_CheckSignals()) {
+            PyErr_Clear();
+            cancel_all(true);
+            end = now() + after_interrupt;
+        }
+    pthread_mutex_lock(&mutex);
+    closed = true;
+    pthread_mutex_unlock(&mutex);
+    free_dead(NULL);
+    Py_RETURN_NONE;
+}
+
+// The parent's flights do not fly here, and its mutex may have been taken.
+static void child_after_fork(void)
+{
+    pthread_mutex_init(&mutex, NULL);
+    init_cond();
+    generation++;
+    flying = dead = NULL;
+    in_callback = false;
+}
+
+static void init_process(void)
+{
+    init_cond();
+    pthread_atfork(NULL, NULL, child_after_fork);
+}
+
+bool flight_init(PyObject *module)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    PyObject *atexit, *hook, *answer = NULL;
+
+    pthread_once(&once, init_process);
+    atexit = PyImport_ImportModule("atexit");
+    hook = PyObject_GetAttrString(module, "_at_exit");
+    if (atexit && hook)
+        answer = PyObject_CallMethod(atexit, "register", "O", hook);
+    Py_XDECREF(answer);
+    Py_XDECREF(atexit);
+    Py_XDECREF(hook);
+    return answer != NULL;
+}

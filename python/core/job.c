@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// Job and Result.
+#include "core.h"
+
+#include <stddef.h>
+#include <structmember.h>
+#include <time.h>
+
+struct job {
+    PyObject ob_base;
+    struct flight *flight;
+    PyObject *weak;
+};
+
+static struct flight *flight_of(PyObject *self)
+{
+    return ((struct job *)self)->flight;
+}
+
+// ---- Making and ending ------------------------------------------------------
+
+PyObject *job_new(struct core *core, struct flight *f)
+{
+    struct job *self = (struct job *)PyType_GenericAlloc(core->job, 0);
+
+    if (self)
+        self->flight = f;
+    else
+        flight_leave(f);
+    return (PyObject *)self;
+}
+
+// What flies is held from outside as well: the collector must not see it.
+static int traverse(PyObject *self, visitproc visit, void *arg)
+{
+    struct flight *f = flight_of(self);
+
+    Py_VISIT(Py_TYPE(self));
+    if (!f || !flight_done(f))
+        return 0;
+    Py_VISIT(f->samples);
+    Py_VISIT(f->out);
+    Py_VISIT(f->files);
+    return 0;
+}
+
+static int clear(PyObject *self)
+{
+    struct flight *f = flight_of(self);
+
+    if (f && flight_done(f))
+        flight_settle(f);
+    return 0;
+}
+
+static void dealloc(PyObject *self)
+{
+    struct job *job = (struct job *)self;
+    PyTypeObject *type = Py_TYPE(self);
+    struct flight *f = job->flight;
+
+    PyObject_GC_UnTrack(self);
+    if (job->weak)
+        PyObject_ClearWeakRefs(self);
+    job->flight = NULL;
+    if (f)
+        flight_leave(f);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+// ---- Looking and waiting ----------------------------------------------------
+
+static bool of_this_process(PyObject *self)
+{
+    if (flight_of(self)->generation != flight_generation())
+        return core_raise(core_of(self), HR_EFORK, "job submitted before fork"),
+               false;
+    // The collector shows it to anybody before submit() has returned.
+    if (!flight_of(self)->job)
+        return core_raise(core_of(self), HR_EINVAL, "not submitted yet"), false;
+    return true;
+}
+
+// Paths of samples that failed, for messages: the rest of the samples goes.
+static bool keep_files(struct flight *f)
+{
+    if (f->files || !f->samples)
+        return true;
+    if (!(f->files = PyDict_New()))
+        return false;
+    for (int i = 0; i < f->job->num_samples; i++) {
+        PyObject *sample, *source, *number;
+        int failed;
+
+        if (!f->job->results[i].status)
+            continue;
+        sample = PyTuple_GetItem(f->samples, i);
+        source = PyTuple_GetItem(sample, 0);
+        if (PyObject_CheckBuffer(source))
+            continue;  // bytes, or Pixels
+        number = PyLong_FromLong(i);
+        source = PyOS_FSPath(source);
+        failed = !number || !source || PyDict_SetItem(f->files, number, source);
+        Py_XDECREF(number);
+        Py_XDECREF(source);
+        if (failed)
+            return false;
+    }
+    return true;
+}
+
+// What the job has borrowed goes back as soon as somebody knows that it is done
+// (not inside its own callback: the library has it a moment longer).
+static bool settle(struct flight *f)
+{
+    if (!keep_files(f))
+        return false;
+    if (flight_done(f))
+        flight_settle(f);
+    return true;
+}
+
+static int64_t nanoseconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+// HR_PENDING after timeout_ns, or how the job ended. False with an exception:
+// Ctrl-C, or a job of the parent process.
+static bool await_end(PyObject *self, int64_t timeout_ns,
+                      enum hr_status *status)
+{
+    PyThreadState *gil;
+    const int64_t slice = 50000000;
+    int64_t begin = nanoseconds(), left = timeout_ns;
+    hr_job job = flight_of(self)->job;
+
+    if (!of_this_process(self))
+        return false;
+    *status = hr_job_poll(job, 0);
+    while (*status == HR_PENDING && left) {
+        if (flight_in_callback())
+            return core_raise(core_of(self), HR_EINVAL,
+                              "a callback must not wait for a job"),
+                   false;
+        gil = PyEval_SaveThread();
+        *status = hr_job_poll(job, left < 0 || left > slice ? slice : left);
+        PyEval_RestoreThread(gil);
+        if (PyErr_CheckSignals())
+            return false;
+        if (timeout_ns >= 0 &&
+            (left = timeout_ns - (nanoseconds() - begin)) < 0)
+            left = 0;
+    }
+    return *status == HR_PENDING || settle(flight_of(self));
+}
+
+// The job's status is that of a sample.
+static PyObject *raise_failed(PyObject *self, enum hr_status status)
+{
+    struct flight *f = flight_of(self);
+
+    for (int i = 0; i < f->job->num_samples; i++)
+        if (f->job->results[i].status == status &&
+            f->job->results[i].message[0])
+            return core_raise_result(core_of(self), &f->job->results[i],
+                                     flight_file(f, i));
+    return core_raise(core_of(self), status, hr_status_text(status));
+}
+
+static PyObject *job_wait(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"timeout", NULL};
+    PyObject *timeout = NULL;
+    enum hr_status status;
+    int64_t ns;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:wait", names,
+                                     &timeout) ||
+        !core_seconds(timeout, HR_FOREVER, &ns) ||
+        !await_end(self, ns, &status))
+        return NULL;
+    if (status == HR_PENDING)
+        return core_raise(core_of(self), HR_ETIMEDOUT,
+                          "the job is still at work");
+    if (status)
+        return raise_failed(self, status);
+    Py_RETURN_NONE;
+}
+
+static PyObject *job_poll(PyObject *self, PyObject *none)
+{
+    enum hr_status status;
+
+    (void)none;
+    if (!await_end(self, 0, &status))
+        return NULL;
+    return PyBool_FromLong(status != HR_PENDING);
+}
+
+static PyObject *job_cancel(PyObject *self, PyObject *none)
+{
+    (void)none;
+    if (!of_this_process(self))
+        return NULL;
+    hr_job_cancel(flight_of(self)->job);
+    Py_RETURN_NONE;
+}
+
+static PyObject *job_fileno(PyObject *self, PyObject *none)
+{
+    int fd;
+
+    (void)none;
+    if (!of_this_process(self))
+        return NULL;
+    if ((fd = hr_job_fd(flight_of(self)->job)) < 0)
+        return core_raise_last(core_of(self));
+    return PyLong_FromLong(fd);
+}
+
+static PyObject *job_await(PyObject *self)
+{
+    PyObject *module = PyImport_ImportModule("headrace._aio");
+    PyObject *coroutine = module
+                              ? PyObject_CallMethod(module, "wait", "O", self)
+                              : NULL;
+    PyObject *iterator = coroutine
+                             ? PyObject_CallMethod(coroutine, "__await__", NULL)
+                             : NULL;
+
+    Py_XDECREF(module);
+    Py_XDECREF(coroutine);
+    return iterator;
+}
+
+static PyObject *job_get_results(PyObject *self, void *closure)
+{
+    enum hr_status status;
+
+    (void)closure;
+    if (!await_end(self, 0, &status))
+        return NULL;
+    if (status == HR_PENDING)
+        return core_raise(core_of(self), HR_EINVAL, "the job is still at work");
+    return result_tuple(core_of(self), self, flight_of(self));
+}
+
+static PyObject *job_get_device(PyObject *self, void *closure)
+{
+    (void)closure;
+    if (!of_this_process(self))
+        return NULL;
+    return PyUnicode_FromString(flight_of(self)->job->device->name);
+}
+
+static PyObject *job_get_reference(PyObject *self, void *closure)
+{
+    (void)closure;
+    if (!of_this_process(self))
+        return NULL;
+    return PyUnicode_FromString(
+        hr_reference_name(flight_of(self)->job->reference));
+}
+
+static Py_ssize_t job_length(PyObject *self)
+{
+    if (!of_this_process(self))
+        return -1;
+    return flight_of(self)->job->num_samples;
+}
+
+static PyMethodDef job_methods[] = {
+    {"wait", (PyCFunction)(void (*)(void))job_wait,
+     METH_VARARGS | METH_KEYWORDS,
+     "wait($self, /, timeout=None)\n--\n\n"
+     "Wait until the job is done, for timeout seconds at most.\n\n"
+     "With on_error='fail' it raises the error of the first sample that\n"
+     "failed; headrace.TimeoutError if the job is still at work."},
+    {"poll", job_poll, METH_NOARGS,
+     "poll($self, /)\n--\n\nReturn whether the job is done; never waits."},
+    {"cancel", job_cancel, METH_NOARGS,
+     "cancel($self, /)\n--\n\n"
+     "Ask the job to end early. It still ends the usual way."},
+    {"fileno", job_fileno, METH_NOARGS,
+     "fileno($self, /)\n--\n\n"
+     "Return a descriptor that turns readable when the job is done. It is\n"
+     "the job's own: do not close it."},
+    {0},
+};
+
+static PyGetSetDef job_getset[] = {
+    {"results", job_get_results, NULL,
+     "a tuple of Result, one for each sample, when the job is done", NULL},
+    {"device", job_get_device, NULL, "name of the device it was given to",
+     NULL},
+    {"reference", job_get_reference, NULL,
+     "the reference that its resizes follow", NULL},
+    {0},
+};
+
+static PyMemberDef job_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(struct job, weak), READONLY,
+     NULL},
+    {0},
+};
+
+static PyType_Slot job_slots[] = {
+    {Py_tp_doc,
+     "Samples that were submitted together; made by submit() only.\n\n"
+     "It can be awaited in asyncio: the value is its results. Dropping it\n"
+     "neither stops the work nor gives up the memory that is written to."},
+    {Py_tp_dealloc, dealloc},
+    {Py_tp_traverse, traverse},
+    {Py_tp_clear, clear},
+    {Py_tp_methods, job_methods},
+    {Py_tp_getset, job_getset},
+    {Py_tp_members, job_members},
+    {Py_sq_length, job_length},
+    {Py_am_await, job_await},
+    {0},
+};
+
+PyType_Spec job_spec = {
+    .name = "headrace._core.Job",
+    .basicsize = sizeof(struct job),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+             Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = job_slots,
+};

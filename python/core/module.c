@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+// The module: its functions, types and state, and what is set for the process.
+#include "core.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// ---- Helpers ----------------------------------------------------------------
+
+PyTypeObject *core_add_type(PyObject *module, PyType_Spec *spec)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+
+    if (type && PyModule_AddType(module, (PyTypeObject *)type)) {
+        Py_DECREF(type);
+        return NULL;
+    }
+    return (PyTypeObject *)type;
+}
+
+int core_choice(PyObject *value, const char *what, const char *const *names)
+{
+    const char *text;
+
+    if (!value || value == Py_None)
+        return 0;
+    if (!PyUnicode_Check(value)) {
+        PyErr_Format(PyExc_TypeError, "%s must be a str, not %R", what,
+                     (PyObject *)Py_TYPE(value));
+        return -1;
+    }
+    if (!(text = PyUnicode_AsUTF8AndSize(value, NULL)))
+        return -1;
+    for (int i = 0; names[i]; i++)
+        if (!strcmp(names[i], text))
+            return i;
+    PyErr_Format(PyExc_ValueError, "%s: %R", what, value);
+    return -1;
+}
+
+bool core_seconds(PyObject *value, int64_t missing, int64_t *out)
+{
+    double x;
+
+    *out = missing;
+    if (!value || value == Py_None)
+        return true;
+    x = PyFloat_AsDouble(value);
+    if (x == -1 && PyErr_Occurred())
+        return false;
+    if (!(x >= 0)) {
+        PyErr_Format(PyExc_ValueError, "timeout of %R seconds", value);
+        return false;
+    }
+    // 31 years are enough.
+    *out = x < 1e9 ? (int64_t)(x * 1e9) : 1000000000000000000;
+    return true;
+}
+
+// ---- The process ------------------------------------------------------------
+
+static PyObject *version(PyObject *module, PyObject *none)
+{
+    (void)module, (void)none;
+    return PyUnicode_FromString(hr_version());
+}
+
+static PyObject *jpeg_library(PyObject *module, PyObject *none)
+{
+    (void)module, (void)none;
+    return PyUnicode_FromString(hr_jpeg_library());
+}
+
+// ---- The reference ----------------------------------------------------------
+
+static bool find_reference_named(struct core *core, PyObject *name,
+                                 enum hr_reference *out)
+{
+    const char *text;
+    char message[128];
+
+    *out = HR_REFERENCE_DEFAULT;
+    if (name == Py_None)
+        return true;
+    if (!(text = PyUnicode_AsUTF8AndSize(name, NULL)))
+        return false;
+    if ((*out = hr_reference_find(text)))
+        return true;
+    snprintf(message, sizeof(message), "there is no reference '%.64s'", text);
+    return core_raise(core, HR_EINVAL, message), false;
+}
+
+static PyObject *set_reference(PyObject *module, PyObject *name)
+{
+    struct core *core = PyModule_GetState(module);
+    enum hr_reference reference;
+
+    if (!find_reference_named(core, name, &reference))
+        return NULL;
+    if (hr_set_reference(reference))
+        return core_raise_last(core);
+    Py_RETURN_NONE;
+}
+
+static PyObject *get_reference(PyObject *module, PyObject *none)
+{
+    (void)module, (void)none;
+    return PyUnicode_FromString(hr_reference_name(hr_device_reference(NULL)));
+}
+
+static PyObject *resize_order(PyObject *module, PyObject *args)
+{
+    enum hr_reference reference;
+    PyObject *name;
+    int width, height, w, h;
+
+    if (!PyArg_ParseTuple(args, "Oiiii:resize_order", &name, &width, &height,
+                          &w, &h) ||
+        !find_reference_named(PyModule_GetState(module), name, &reference))
+        return NULL;
+    if (!reference)
+        reference = hr_get_reference();
+    return PyLong_FromLong(
+        (long)hr_resize_order(reference, width, height, w, h));
+}
+
+// The caller's function is called on this thread, inside hr_reference_probe().
+struct asked {
+    PyObject *resize;
+    PyThreadState *thread;  // while the GIL is not held
+};
+
+static int answer(PyObject *resize, const uint8_t *pixels, int width,
+                  int height, enum hr_filter filter, uint8_t *out, int w, int h)
+{
+    PyObject *answer = PyObject_CallFunction(resize, "y#iiiii",
+                                             (const char *)pixels,
+                                             (Py_ssize_t)width * height * 3,
+                                             width, height, (int)filter, w, h);
+    Py_ssize_t need = (Py_ssize_t)w * h * 3;
+    Py_buffer view;
+
+    if (!answer || PyObject_GetBuffer(answer, &view, PyBUF_SIMPLE)) {
+        Py_XDECREF(answer);
+        return -1;
+    }
+    if (view.len == need)
+        memcpy(out, view.buf, (size_t)need);
+    else
+        PyErr_Format(PyExc_ValueError, "resize returned %zd bytes, not %zd",
+                     view.len, need);
+    PyBuffer_Release(&view);
+    Py_DECREF(answer);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static int ask(void *ctx, const uint8_t *pixels, int width, int height,
+               enum hr_filter filter, uint8_t *out, int w, int h)
+{
+    struct asked *asked = ctx;
+    int failed;
+
+    PyEval_RestoreThread(asked->thread);
+    failed = answer(asked->resize, pixels, width, height, filter, out, w, h);
+    asked->thread = PyEval_SaveThread();
+    return failed;
+}
+
+static PyObject *find_reference(PyObject *module, PyObject *resize)
+{
+    struct asked asked = {.resize = resize};
+    enum hr_reference found;
+    enum hr_status status;
+
+    asked.thread = PyEval_SaveThread();
+    status = hr_reference_probe(ask, &asked, &found);
+    PyEval_RestoreThread(asked.thread);
+    if (PyErr_Occurred())
+        return NULL;
+    if (status == HR_EUNSUPPORTED)
+        Py_RETURN_NONE;
+    if (status)
+        return core_raise_last(PyModule_GetState(module));
+    return PyUnicode_FromString(hr_reference_name(found));
+}
+
+// ---- The module -------------------------------------------------------------
+
+static PyMethodDef methods[] = {
+    {"set_image_backend", device_set_default, METH_O,
+     "set_image_backend($module, name, /)\n--\n\n"
+     "Set the default device of this process: 'cpu', 'opencl', 'opencl:1',\n"
+     "'vaapi', ...; 'auto' or None: the best that works. DeviceError if it\n"
+     "cannot be opened; then nothing changes."},
+    {"get_image_backend", device_get_default, METH_NOARGS,
+     "get_image_backend($module, /)\n--\n\n"
+     "Return the name of the default device, which this opens if need be."},
+    {"devices", device_list, METH_NOARGS,
+     "devices($module, /)\n--\n\n"
+     "Return a dict for each device that could exist, best first."},
+    {"version", version, METH_NOARGS,
+     "version($module, /)\n--\n\nReturn the library's version."},
+    {"jpeg_library", jpeg_library, METH_NOARGS,
+     "jpeg_library($module, /)\n--\n\n"
+     "Return name and version of the JPEG decoder that is loaded."},
+    {"set_reference", set_reference, METH_O,
+     "set_reference($module, name, /)\n--\n\n"
+     "Set the reference that resizes follow: 'pillow-12', 'pillow-12.2',\n"
+     "'pillow-13'; None: the newest. It counts for jobs submitted from now."},
+    {"reference", get_reference, METH_NOARGS,
+     "reference($module, /)\n--\n\n"
+     "Return the reference of a job that is submitted now."},
+    {"find_reference", find_reference, METH_O,
+     "find_reference($module, resize, /)\n--\n\n"
+     "Return the reference that resize() follows, None if it is none.\n\n"
+     "resize(pixels, width, height, filter, w, h) gets RGB bytes, 3 for each\n"
+     "pixel, and returns them resized to w x h; filter is one of Headrace's."},
+    {"resize_order", resize_order, METH_VARARGS,
+     "resize_order($module, reference, width, height, w, h, /)\n--\n\n"
+     "Return the order of passes of a resize: ORDER_HORIZONTAL or\n"
+     "ORDER_VERTICAL. reference: a name, or None for that of the process."},
+    {"probe", probe, METH_O,
+     "probe($module, source, /)\n--\n\n"
+     "Read the header of encoded bytes, or of a file, without decoding."},
+    {"output_size", (PyCFunction)(void (*)(void))ops_output_size,
+     METH_VARARGS | METH_KEYWORDS,
+     "output_size($module, /, ops, width, height, orientation=1)\n--\n\n"
+     "Return (w, h) of what ops make of a picture of width x height pixels."},
+    {"draw_ops", (PyCFunction)(void (*)(void))ops_draw,
+     METH_VARARGS | METH_KEYWORDS,
+     "draw_ops($module, /, ops, key, width, height, orientation=1)\n--\n\n"
+     "Return ops with the random ones drawn for key = (seed, index, epoch)."},
+    {"submit", (PyCFunction)(void (*)(void))submit,
+     METH_VARARGS | METH_KEYWORDS,
+     "submit($module, /, samples, out, *, device=None, on_error='fail',\n"
+     "       timeout=None, first_slot=0, strict=False, on_done=None,\n"
+     "       tier='close')\n--\n\n"
+     "Submit samples as one job; see headrace.submit()."},
+    {"_at_exit", flight_exit, METH_NOARGS,
+     "_at_exit($module, /)\n--\n\nEnd what is in flight; called at exit."},
+    {0},
+};
+
+static bool add_types(PyObject *module, struct core *core)
+{
+    return (core->info = core_add_type(module, &info_spec)) &&
+           (core->device = core_add_type(module, &device_spec)) &&
+           (core->batch = core_add_type(module, &batch_spec)) &&
+           (core->pixels = core_add_type(module, &pixels_spec)) &&
+           (core->result = core_add_type(module, &result_spec)) &&
+           (core->job = core_add_type(module, &job_spec));
+}
+
+static PyObject *import_from(const char *module, const char *name)
+{
+    PyObject *from = PyImport_ImportModule(module);
+    PyObject *object = from ? PyObject_GetAttrString(from, name) : NULL;
+
+    Py_XDECREF(from);
+    return object;
+}
+
+// str has its UTF-8 ready: paths need no conversion if that is theirs.
+static bool find_encoding(struct core *core)
+{
+    PyObject *get = import_from("sys", "getfilesystemencoding");
+    PyObject *name = get ? PyObject_CallNoArgs(get) : NULL;
+
+    core->utf8_paths = name && !PyUnicode_CompareWithASCIIString(name, "utf-8");
+    Py_XDECREF(get);
+    Py_XDECREF(name);
+    return name != NULL;
+}
+
+static int run(PyObject *module)
+{
+    struct core *core = PyModule_GetState(module);
+
+    if (PyInterpreterState_GetID(PyInterpreterState_Get())) {
+        PyErr_SetString(PyExc_ImportError,
+                        "headrace works in the main interpreter only, not in "
+                        "subinterpreters");
+        return -1;
+    }
+    if (!(core->make_error = import_from("headrace.errors", "make")) ||
+        !(core->devices = PyDict_New()) || !find_encoding(core) ||
+        !add_types(module, core) || !ops_add_constants(module) ||
+        !flight_init(module))
+        return -1;
+    return 0;
+}
+
+static int traverse(PyObject *module, visitproc visit, void *arg)
+{
+    struct core *core = PyModule_GetState(module);
+
+    if (!core)
+        return 0;
+    Py_VISIT(core->info);
+    Py_VISIT(core->result);
+    Py_VISIT(core->job);
+    Py_VISIT(core->batch);
+    Py_VISIT(core->pixels);
+    Py_VISIT(core->device);
+    Py_VISIT(core->make_error);
+    Py_VISIT(core->devices);
+    return 0;
+}
+
+static int clear(PyObject *module)
+{
+    struct core *core = PyModule_GetState(module);
+
+    if (!core)
+        return 0;
+    Py_CLEAR(core->info);
+    Py_CLEAR(core->result);
+    Py_CLEAR(core->job);
+    Py_CLEAR(core->batch);
+    Py_CLEAR(core->pixels);
+    Py_CLEAR(core->device);
+    Py_CLEAR(core->make_error);
+    Py_CLEAR(core->devices);
+    return 0;
+}
+
+static void release(void *module)
+{
+    clear(module);
+}
+
+// No word about free-threaded builds: they switch the GIL on for us, which is
+// what this code relies on.
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, (void *)run},
+#ifdef Py_mod_multiple_interpreters
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+    {0},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "headrace._core",
+    .m_doc = "Headrace's C library for Python. Programs use headrace.",
+    .m_size = sizeof(struct core),
+    .m_methods = methods,
+    .m_slots = slots,
+    .m_traverse = traverse,
+    .m_clear = clear,
+    .m_free = release,
+};
+
+PyMODINIT_FUNC PyInit__core(void);
+PyMODINIT_FUNC PyInit__core(void)
+{
+    return PyModuleDef_Init(&definition);
+}

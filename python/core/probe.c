@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Header facts.
+#include "core.h"
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <structmember.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct info {
+    PyObject ob_base;
+    struct hr_info info;
+    char ends;
+};
+
+// ---- Paths ------------------------------------------------------------------
+
+static PyObject *no_nul(PyObject *held, const char *text, Py_ssize_t size)
+{
+    if ((Py_ssize_t)strlen(text) == size)
+        return held;
+    PyErr_SetString(PyExc_ValueError, "embedded null byte");
+    Py_DECREF(held);
+    return NULL;
+}
+
+static PyObject *encoded(PyObject *str, const char **out)
+{
+    PyObject *bytes = PyUnicode_EncodeFSDefault(str);
+    char *text;
+    Py_ssize_t size;
+
+    if (!bytes || PyBytes_AsStringAndSize(bytes, &text, &size)) {
+        Py_XDECREF(bytes);
+        return NULL;
+    }
+    *out = text;
+    return no_nul(bytes, text, size);
+}
+
+PyObject *path_of(struct core *core, PyObject *source, const char **out)
+{
+    PyObject *path;
+    Py_ssize_t size;
+
+    if (PyUnicode_Check(source)) {
+        *out = core->utf8_paths ? PyUnicode_AsUTF8AndSize(source, &size) : NULL;
+        if (*out)
+            return no_nul(Py_NewRef(source), *out, size);
+        PyErr_Clear();  // surrogates: bytes that are no UTF-8
+        return encoded(source, out);
+    }
+    if (!(path = PyOS_FSPath(source)))
+        return NULL;
+    if (PyUnicode_Check(path)) {
+        PyObject *held = path_of(core, path, out);
+
+        Py_DECREF(path);
+        return held;
+    }
+    *out = PyBytes_AsString(path);
+    return no_nul(path, *out, PyBytes_Size(path));
+}
+
+// ---- probe() ----------------------------------------------------------------
+
+// Below this no file is over hr_limits.file_bytes.
+static const uint64_t most_bytes = 64 << 20;
+
+static enum hr_status probe_bytes(const void *data, size_t size,
+                                  struct hr_info *out)
+{
+    PyThreadState *gil;
+    enum hr_status status;
+
+    // All of a progressive file is looked at; others take a microsecond.
+    if (size < 65536)
+        return hr_probe(data, size, NULL, out);
+    gil = PyEval_SaveThread();
+    status = hr_probe(data, size, NULL, out);
+    PyEval_RestoreThread(gil);
+    return status;
+}
+
+// Most headers end in the first few kilobytes of a file, and tell everything of
+// a file with one scan but its end. hr_probe() gets these two parts as if they
+// were a file. False: that was not enough, or something is odd about the file;
+// hr_probe_path() knows.
+static bool probe_ends(const char *path, struct hr_info *out)
+{
+    enum { HEAD = 8192, TAIL = 64 };
+    uint8_t bytes[HEAD + TAIL];
+    struct stat st;
+    ssize_t head = -1, tail = -1;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+    if (fd < 0)
+        return false;
+    if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size >= HEAD + TAIL) {
+        head = pread(fd, bytes, HEAD, 0);
+        tail = pread(fd, bytes + HEAD, TAIL, st.st_size - TAIL);
+    }
+    close(fd);
+    return head == HEAD && tail == TAIL &&
+           !hr_probe(bytes, sizeof(bytes), NULL, out) &&
+           out->format == HR_FORMAT_JPEG && out->interleaved &&
+           out->process == HR_PROCESS_BASELINE && out->header_size <= HEAD &&
+           (uint64_t)st.st_size <= most_bytes;
+}
+
+static bool probe_source(struct core *core, PyObject *source,
+                         struct hr_info *out, enum hr_status *status)
+{
+    PyThreadState *gil;
+    Py_buffer view;
+    PyObject *held;
+    const char *path;
+
+    if (PyUnicode_Check(source) || !PyObject_CheckBuffer(source)) {
+        if (!(held = path_of(core, source, &path)))
+            return false;
+        gil = PyEval_SaveThread();
+        *status = probe_ends(path, out) ? HR_OK
+                                        : hr_probe_path(path, NULL, out);
+        PyEval_RestoreThread(gil);
+        Py_DECREF(held);
+        return true;
+    }
+    if (PyObject_GetBuffer(source, &view, PyBUF_SIMPLE))
+        return false;
+    *status = probe_bytes(view.buf, (size_t)view.len, out);
+    PyBuffer_Release(&view);
+    return true;
+}
+
+PyObject *probe(PyObject *module, PyObject *source)
+{
+    struct core *core = PyModule_GetState(module);
+    struct hr_info facts = {0};
+    enum hr_status status;
+    struct info *info;
+
+    if (!core_alive(core) || !probe_source(core, source, &facts, &status))
+        return NULL;
+    if (status)
+        return core_raise_last(core);
+    if (!(info = PyObject_New(struct info, core->info)))
+        return NULL;
+    info->info = facts;
+    info->ends = facts.ends;
+    return (PyObject *)info;
+}
+
+// ---- Info -------------------------------------------------------------------
+
+#define INFO(self) (&((struct info *)(self))->info)
+
+static PyObject *name_of(const char *const *names, unsigned n, unsigned i)
+{
+    if (i >= n)
+        Py_RETURN_NONE;
+    return PyUnicode_InternFromString(names[i]);
+}
+#define NAME(names, i) name_of(names, sizeof(names) / sizeof(*(names)), i)
+
+static PyObject *get_format(PyObject *self, void *closure)
+{
+    static const char *const names[] = {"unknown", "jpeg", "png"};
+
+    (void)closure;
+    return NAME(names, INFO(self)->format);
+}
+
+static PyObject *get_process(PyObject *self, void *closure)
+{
+    static const char *const names[] = {"baseline", "extended", "progressive",
+                                        "lossless"};
+
+    (void)closure;
+    if (INFO(self)->format != HR_FORMAT_JPEG)
+        Py_RETURN_NONE;
+    return NAME(names, INFO(self)->process);
+}
+
+static PyObject *get_color(PyObject *self, void *closure)
+{
+    static const char *const names[] = {"gray", "ycc", "rgb", "cmyk", "ycck"};
+
+    (void)closure;
+    if (INFO(self)->format != HR_FORMAT_JPEG)
+        Py_RETURN_NONE;
+    return NAME(names, INFO(self)->color);
+}
+
+static PyObject *get_all_scans(PyObject *self, void *closure)
+{
+    (void)closure;
+    if (INFO(self)->all_scans == HR_SCANS_UNKNOWN)
+        Py_RETURN_NONE;
+    return PyBool_FromLong(INFO(self)->all_scans == HR_SCANS_ALL);
+}
+
+static PyObject *get_header_size(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromSize_t(INFO(self)->header_size);
+}
+
+static PyObject *represent(PyObject *self)
+{
+    const struct hr_info *i = INFO(self);
+
+    return PyUnicode_FromFormat("<headrace.Info %dx%dx%d %s>", i->width,
+                                i->height, i->components,
+                                i->format == HR_FORMAT_PNG ? "png" : "jpeg");
+}
+
+static void dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+#define INT_MEMBER(name, text)                                         \
+    {                                                                  \
+#name, T_INT, offsetof(struct info, info.name), READONLY, text \
+    }
+static PyMemberDef members[] = {
+    INT_MEMBER(width, "pixels, as stored, before any orientation"),
+    INT_MEMBER(height, "pixels, as stored"),
+    INT_MEMBER(components, "1, 3 or 4 in JPEG; channels in PNG"),
+    INT_MEMBER(precision, "bits per sample"),
+    INT_MEMBER(orientation, "EXIF's, 1 .. 8; 1 if there is none"),
+    INT_MEMBER(scans, "JPEG: scans; 1 unless they were counted"),
+    {"ends", T_BOOL, offsetof(struct info, ends), READONLY,
+     "whether the last bytes are an end marker; False: cut short"},
+    {0},
+};
+#undef INT_MEMBER
+
+static PyGetSetDef getset[] = {
+    {"format", get_format, NULL, "'jpeg' or 'png'", NULL},
+    {"process", get_process, NULL,
+     "JPEG: 'baseline', 'extended', 'progressive' or 'lossless'; else None",
+     NULL},
+    {"color", get_color, NULL,
+     "JPEG: 'gray', 'ycc', 'rgb', 'cmyk' or 'ycck'; else None", NULL},
+    {"all_scans", get_all_scans, NULL,
+     "whether the scans hold all coefficients; None: not known", NULL},
+    {"header_size", get_header_size, NULL, "bytes before the first scan's data",
+     NULL},
+    {0},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "Header facts of a picture; made by probe() only."},
+    {Py_tp_dealloc, dealloc},
+    {Py_tp_repr, represent},
+    {Py_tp_members, members},
+    {Py_tp_getset, getset},
+    {0},
+};
+
+PyType_Spec info_spec = {
+    .name = "headrace._core.Info",
+    .basicsize = sizeof(struct info),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+             Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};

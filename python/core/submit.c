@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// Samples of Python become a job.
+#include "core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// What one call of submit() works with; nothing of it outlives the call but the
+// flight.
+struct request {
+    struct core *core;
+    struct flight *flight;
+    PyObject *names;  // paths that had to be converted, a list
+    struct hr_sample *samples;
+    struct hr_op *ops;  // of all samples; equal lists are there once
+    Py_ssize_t n;
+    hr_batch batch;
+    int channels;  // of the destination
+};
+
+// ---- One sample -------------------------------------------------------------
+
+static bool read_path(struct request *r, PyObject *source,
+                      struct hr_sample *sample)
+{
+    PyObject *held = path_of(r->core, source, &sample->path);
+    bool kept = held != NULL;
+
+    // The tuple of samples keeps a str itself.
+    if (held && held != source)
+        kept = (r->names || (r->names = PyList_New(0))) &&
+               !PyList_Append(r->names, held);
+    Py_XDECREF(held);
+    return kept;
+}
+
+static bool read_source(struct request *r, PyObject *source,
+                        struct hr_sample *sample)
+{
+    struct held *sources = &r->flight->sources;
+    Py_ssize_t size;
+    char *bytes;
+
+    if (PyUnicode_Check(source))
+        return read_path(r, source, sample);
+    if (PyBytes_Check(source)) {
+        if (PyBytes_AsStringAndSize(source, &bytes, &size))
+            return false;
+        sample->data = bytes;
+        sample->size = (size_t)size;
+        return true;
+    }
+    if (Py_TYPE(source) == r->core->pixels) {
+        sample->image = ((struct tensor *)source)->image;
+        return true;
+    }
+    if (!PyObject_CheckBuffer(source))
+        return read_path(r, source, sample);
+    if (!held_add(sources, source, PyBUF_SIMPLE))
+        return false;
+    sample->data = sources->views[sources->n - 1].buf;
+    sample->size = (size_t)sources->views[sources->n - 1].len;
+    // A pointer to nothing would not be a source.
+    if (!sample->data)
+        sample->data = "";
+    return true;
+}
+
+static PyObject *ops_of(PyObject *sample)
+{
+    return PyTuple_GetItem(sample, 1);
+}
+
+static bool read_sample(struct request *r, Py_ssize_t i, struct hr_op **free)
+{
+    PyObject *tuple = PyTuple_GetItem(r->flight->samples, i);
+    struct hr_sample *sample = &r->samples[i], *before = sample - 1;
+    PyObject *out;
+
+    if (!read_source(r, PyTuple_GetItem(tuple, 0), sample))
+        return false;
+    if (i &&
+        ops_of(tuple) == ops_of(PyTuple_GetItem(r->flight->samples, i - 1))) {
+        sample->ops = before->ops;
+        sample->num_ops = before->num_ops;
+    } else {
+        sample->ops = *free;
+        sample->num_ops = ops_parse(ops_of(tuple), r->channels, *free,
+                                    &r->flight->tables);
+        if (sample->num_ops < 0)
+            return false;
+        *free += sample->num_ops;
+    }
+    if (PyTuple_Size(tuple) == 3 &&
+        !ops_parse_key(PyTuple_GetItem(tuple, 2), &sample->random))
+        return false;
+    if (r->batch)
+        return true;
+    out = PyTuple_GetItem(r->flight->out, i);
+    sample->out = ((struct tensor *)out)->image;
+    return true;
+}
+
+// ---- All samples ------------------------------------------------------------
+
+// Names the sample in the text of an exception.
+static void blame(Py_ssize_t i)
+{
+    PyObject *type, *value, *trace;
+
+    PyErr_Fetch(&type, &value, &trace);
+    if ((type == PyExc_TypeError || type == PyExc_ValueError) && value) {
+        PyErr_Format(type, "sample %zd: %S", i, value);
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(trace);
+    } else {
+        PyErr_Restore(type, value, trace);
+    }
+}
+
+// How many ops there are; -1 with an exception.
+static Py_ssize_t count_ops(PyObject *samples, Py_ssize_t n)
+{
+    PyObject *before = NULL;
+    Py_ssize_t total = 0;
+
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *tuple = PyTuple_GetItem(samples, i), *ops;
+        Py_ssize_t size = PyTuple_Check(tuple) ? PyTuple_Size(tuple) : 0;
+
+        if ((size != 2 && size != 3) || !PyTuple_Check(ops_of(tuple))) {
+            PyErr_Format(PyExc_TypeError,
+                         "sample %zd must be (source, ops) or (source, ops, "
+                         "key), with a tuple of ops",
+                         i);
+            return -1;
+        }
+        ops = ops_of(tuple);
+        if (ops != before)
+            total += PyTuple_Size(ops);
+        before = ops;
+    }
+    return total;
+}
+
+static bool read_samples(struct request *r)
+{
+    Py_ssize_t total = count_ops(r->flight->samples, r->n);
+    struct hr_op *free;
+
+    if (total < 0)
+        return false;
+    r->samples = calloc((size_t)r->n, sizeof(*r->samples));
+    // ops_parse() writes less than HR_MAX_OPS, and never more than there are.
+    r->ops = malloc((size_t)(total + 1) * sizeof(*r->ops));
+    if (!r->samples || !r->ops)
+        return PyErr_NoMemory(), false;
+    free = r->ops;
+    for (Py_ssize_t i = 0; i < r->n; i++)
+        if (!read_sample(r, i, &free))
+            return blame(i), false;
+    return true;
+}
+
+// ---- The destination --------------------------------------------------------
+
+static bool read_images(struct request *r, PyObject *out)
+{
+    PyObject *list = PySequence_Tuple(out);
+
+    if (!list)
+        return false;
+    r->flight->out = list;
+    if (PyTuple_Size(list) != r->n)
+        return PyErr_Format(PyExc_ValueError, "%zd samples, %zd destinations",
+                            r->n, PyTuple_Size(list)),
+               false;
+    for (Py_ssize_t i = 0; i < r->n; i++) {
+        PyObject *pixels = PyTuple_GetItem(list, i);
+
+        if (Py_TYPE(pixels) != r->core->pixels)
+            return PyErr_Format(PyExc_TypeError, "out[%zd] is not Pixels", i),
+                   false;
+        if (((struct tensor *)pixels)->readonly)
+            return PyErr_Format(PyExc_ValueError, "out[%zd] is read-only", i),
+                   false;
+        // A table must fit the smallest of them.
+        if (r->channels < ((struct tensor *)pixels)->c)
+            r->channels = ((struct tensor *)pixels)->c;
+    }
+    return true;
+}
+
+static bool read_out(struct request *r, PyObject *out)
+{
+    if (Py_TYPE(out) != r->core->batch)
+        return read_images(r, out);
+    r->flight->out = Py_NewRef(out);
+    r->batch = ((struct tensor *)out)->batch;
+    r->channels = ((struct tensor *)out)->c;
+    return true;
+}
+
+// ---- submit() ---------------------------------------------------------------
+
+static bool read_on_done(struct request *r, PyObject *on_done)
+{
+    if (on_done == Py_None)
+        return true;
+    if (!PyCallable_Check(on_done))
+        return PyErr_SetString(PyExc_TypeError, "on_done must be callable"),
+               false;
+    r->flight->on_done = Py_NewRef(on_done);
+    return true;
+}
+
+// Fills in what the call says; gives the samples and the destination.
+static bool read_call(struct core *core, PyObject *args, PyObject *kwargs,
+                      PyObject **samples, PyObject **out, PyObject **on_done,
+                      hr_device *dev, struct hr_job_params *params)
+{
+    static char *names[] = {"samples", "out",        "device", "on_error",
+                            "timeout", "first_slot", "strict", "on_done",
+                            "tier",    NULL};
+    static const char *const on_errors[] = {"fail", "zero", "skip", NULL};
+    static const char *const tiers[] = {"close", "exact", "fast", NULL};
+    PyObject *device = Py_None, *on_error = NULL, *timeout = NULL, *tier = NULL;
+    int strict = 0, number;
+
+    *on_done = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$OOOipOO:submit", names,
+                                     samples, out, &device, &on_error, &timeout,
+                                     &params->first_slot, &strict, on_done,
+                                     &tier))
+        return false;
+    params->strict = strict;
+    if ((number = core_choice(on_error, "on_error", on_errors)) < 0)
+        return false;
+    params->on_error = (enum hr_on_error)number;
+    if ((number = core_choice(tier, "tier", tiers)) < 0)
+        return false;
+    params->tier = (enum hr_tier)number;
+    if (!core_seconds(timeout, 0, &params->timeout_ns))
+        return false;
+    // The library's 0 is "none".
+    if (timeout && timeout != Py_None && !params->timeout_ns)
+        params->timeout_ns = 1;
+    return device_find(core, device, dev);
+}
+
+static PyObject *start(struct request *r, hr_device dev,
+                       struct hr_job_params *params)
+{
+    PyObject *job = job_new(r->core, r->flight);
+    struct flight *f = r->flight;
+
+    r->flight = NULL;  // it is the Job's
+    if (!job)
+        return NULL;
+    f->self = f->on_done ? Py_NewRef(job) : NULL;
+    if (flight_submit(r->core, f, dev, r->samples, (int)r->n, r->batch, params))
+        return job;
+    Py_CLEAR(f->self);
+    Py_DECREF(job);
+    return NULL;
+}
+
+PyObject *submit(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    struct request r = {.core = PyModule_GetState(module)};
+    struct hr_job_params params = {0};
+    PyObject *samples, *out, *on_done, *job = NULL;
+    hr_device dev;
+
+    if (!core_alive(r.core) ||
+        !read_call(r.core, args, kwargs, &samples, &out, &on_done, &dev,
+                   &params) ||
+        !(r.flight = flight_new()))
+        return NULL;
+    if (!(r.flight->samples = PySequence_Tuple(samples)))
+        goto error;
+    r.n = PyTuple_Size(r.flight->samples);
+    if (r.n < 1 || r.n > 1 << 20) {
+        PyErr_Format(PyExc_ValueError, "%zd samples, must be 1 .. 2^20", r.n);
+        goto error;
+    }
+    if (read_out(&r, out) && read_on_done(&r, on_done) && read_samples(&r))
+        job = start(&r, dev, &params);
+error:
+    if (r.flight)
+        flight_leave(r.flight);
+    Py_XDECREF(r.names);
+    free(r.samples);
+    free(r.ops);
+    return job;
+}

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Headrace: pictures become tensors on whatever engine the machine has.
+
+Two lines make an unchanged torchvision program use it:
+
+    import headrace
+    headrace.set_image_backend("auto")
+
+One picture:
+
+    pixels = headrace.decode("cat.jpg").resize_short(256).numpy()
+
+Many, into memory of yours, without waiting:
+
+    from headrace import ops
+
+    out = headrace.Batch(64, 3, 224, 224, data=array)
+    job = headrace.submit([(path, steps) for path in paths], out)
+    ...
+    job.wait()                     # or: await job
+
+Switching the backend changes the speed, never the picture. Importing this
+imports neither NumPy nor Pillow nor torch, and replaces nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import ops
+from ._core import (
+    Batch,
+    Device,
+    Info,
+    Job,
+    Pixels,
+    Result,
+    devices,
+    draw_ops,
+    find_reference,
+    jpeg_library,
+    output_size,
+    probe,
+    reference,
+    resize_order,
+    set_reference,
+    version,
+)
+from .backend import (
+    get_image_backend,
+    image_backend,
+    reset_image_backend,
+    set_image_backend,
+)
+from .errors import (
+    ArgumentError,
+    CanceledError,
+    DeviceError,
+    Error,
+    MemoryError,
+    PictureError,
+    ReadError,
+    TimeoutError,
+)
+from .image import Image, decode, from_pixels
+from .job import submit
+
+__version__ = version()
+
+__all__ = [
+    "ArgumentError",
+    "Batch",
+    "CanceledError",
+    "Device",
+    "DeviceError",
+    "Error",
+    "Image",
+    "Info",
+    "Job",
+    "MemoryError",
+    "PictureError",
+    "Pixels",
+    "ReadError",
+    "Result",
+    "TimeoutError",
+    "decode",
+    "devices",
+    "draw_ops",
+    "find_reference",
+    "from_pixels",
+    "get_image_backend",
+    "image_backend",
+    "jpeg_library",
+    "ops",
+    "output_size",
+    "probe",
+    "reference",
+    "report",
+    "reset_image_backend",
+    "resize_order",
+    "set_image_backend",
+    "set_reference",
+    "submit",
+    "version",
+]
+
+
+def report() -> Any:
+    """Return what the drop-in did: what ran where, what fell back, and why."""
+    from . import dropin
+
+    return dropin.report()

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings of several pictures, and the jobs that make them. Imports torch.
+
+A Record is what travels from a DataLoader worker to the process that owns the
+device; submit_batch() turns records into jobs and Handles.
+
+Threads: any. A group's lock is held while one thread waits for its job.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import _core
+from . import jobs, memory
+from .report import count
+from .tables import Table
+
+# Types that a job writes. Others are looked up, byte by byte.
+_DIRECT = {
+    torch.float32: "f32",
+    torch.float16: "f16",
+    torch.uint8: "u8",
+}
+
+
+class Record:
+    """Plain data that a lazy tensor can be made from in another process.
+
+    samples: recordings; tables: a Table or None for each. size: (C, H, W),
+    lead: the shape before it. hwc: strides, see Cell. kind: the stock class.
+    """
+
+    __slots__ = (
+        "samples",
+        "size",
+        "lead",
+        "tables",
+        "dtype",
+        "hwc",
+        "kind",
+    )
+
+    def __init__(self, *state: Any) -> None:
+        (
+            self.samples,
+            self.size,
+            self.lead,
+            self.tables,
+            self.dtype,
+            self.hwc,
+            self.kind,
+        ) = state
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        samples = self.samples
+        if protocol >= 5:
+            samples = [
+                (_buffer(source), ops) for source, ops in self.samples
+            ]
+        return Record, (
+            samples,
+            self.size,
+            self.lead,
+            self.tables,
+            self.dtype,
+            self.hwc,
+            self.kind,
+        )
+
+
+def _buffer(source: jobs.Source) -> Any:
+    if isinstance(source, jobs.File):
+        return source
+    return pickle.PickleBuffer(source)
+
+
+class Handle:
+    """A submitted record. Dropping it cancels its job if nobody else waits."""
+
+    __slots__ = ("_group", "_record", "_start")
+
+    def __init__(self, group: Group, record: Record, start: int) -> None:
+        self._group = group
+        self._record = record
+        self._start = start
+
+    def result(self) -> Tensor:
+        """Waits for the tensor that stock would have made, or raises."""
+        record = self._record
+        length = len(record.samples)
+        value = self._group.slots(self._start, length)
+        value = value.reshape(record.lead + value.shape[1:])
+        if record.hwc and not record.lead:
+            value = value.permute(1, 2, 0).contiguous().permute(2, 0, 1)
+        if record.kind is not Tensor:
+            return value.as_subclass(record.kind)
+        return value
+
+    def cancel(self) -> None:
+        self._group.cancel()
+
+
+class Group:
+    """One job: slot i of out is sample i."""
+
+    def __init__(
+        self,
+        samples: Sequence[jobs.Recording],
+        tables: Sequence[Table | None],
+        size: tuple[int, int, int],
+        dtype: torch.dtype,
+        hwc: bool = False,
+    ) -> None:
+        self._samples = samples
+        self._tables = tables
+        self._dtype = dtype
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._failed: dict[int, BaseException] | None = None
+        n = len(samples)
+        c, h, w = size
+        # bfloat16 numbers are float32 numbers; others are looked up.
+        self._kind = torch.float32 if dtype == torch.bfloat16 else dtype
+        self._looked_up = self._kind not in _DIRECT
+        if self._looked_up:
+            self._kind = torch.uint8
+        if hwc:
+            out = memory.empty((n, h, w, c), self._kind)
+            self.out = out.permute(0, 3, 1, 2)
+        else:
+            self.out = out = memory.empty((n, c, h, w), self._kind)
+        batch = _core.Batch(
+            n,
+            c,
+            h,
+            w,
+            _DIRECT[self._kind],
+            "nhwc" if hwc else "nchw",
+            data=out.data_ptr(),
+            keep=out,
+        )
+        self._job = jobs.submit(self._with_tables(), batch)
+
+    def _with_tables(self) -> Sequence[jobs.Recording]:
+        if self._looked_up:
+            return self._samples
+        return [
+            (source, ops if table is None else ops + (table.op(),))
+            for (source, ops), table in zip(self._samples, self._tables)
+        ]
+
+    def wait(self) -> dict[int, BaseException]:
+        """Until all slots are filled; errors of single ones by index.
+
+        Raises what concerns all of them.
+        """
+        with self._lock:
+            if self._failed is not None:
+                return self._failed
+            failed: dict[int, BaseException] = {}
+            if self._looked_up:
+                self._wait_and_look_up(failed)
+            else:
+                for index, reason in jobs.failures(self._job, self._samples):
+                    self._mend(index, reason, failed)
+            if self._dtype == torch.bfloat16:
+                self.out = self.out.to(torch.bfloat16)
+            self._failed = failed
+            self._job = None
+            return failed
+
+    def _wait_and_look_up(self, failed: dict[int, BaseException]) -> None:
+        pixels = self.out
+        bad = dict(jobs.failures(self._job, self._samples))
+        self.out = torch.empty_like(pixels, dtype=self._dtype)
+        for index, table in enumerate(self._tables):
+            if index in bad:
+                self._mend(index, bad[index], failed)
+            elif table is not None:
+                self.out[index] = table.look_up(pixels[index])
+
+    def _mend(
+        self, index: int, reason: str, failed: dict[int, BaseException]
+    ) -> None:
+        """Lets stock Pillow make what the job could not."""
+        try:
+            self.out[index] = replay(
+                self._samples[index], self._tables[index]
+            )
+        except Exception as error:
+            count("failed", reason)
+            failed[index] = error
+
+    def slots(self, start: int, length: int) -> Tensor:
+        """The tensor of these slots. Raises for the first bad one."""
+        failed = self.wait()
+        for index in range(start, start + length):
+            if index in failed:
+                raise failed[index]
+        if start == 0 and length == len(self._samples):
+            return self.out
+        return self.out[start : start + length]
+
+    def cancel(self) -> None:
+        """Ends the job early. In a forked child the job is the parent's."""
+        job = getattr(self, "_job", None)
+        if job is not None and self._pid == os.getpid():
+            job.cancel()
+
+    __del__ = cancel
+
+
+def replay(recording: jobs.Recording, table: Table | None) -> Tensor:
+    """(C, H, W), by stock Pillow. Raises what Pillow raises."""
+    image = jobs.replay(recording)
+    c = len(image.getbands())
+    w, h = image.size
+    pixels = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
+    pixels = pixels.view(h, w, c).permute(2, 0, 1)
+    return pixels if table is None else table.look_up(pixels)
+
+
+def submit_batch(records: Sequence[Record]) -> list[Handle]:
+    """Submits all samples of all records, one job per size and type.
+
+    Waits for room in the budget only, and raises for no bad picture.
+    """
+    groups: dict[Any, list[Record]] = {}
+    for record in records:
+        groups.setdefault((record.size, record.dtype), []).append(record)
+    handles: dict[int, Handle] = {}
+    for (size, dtype), members in groups.items():
+        samples = [sample for r in members for sample in r.samples]
+        tables = [table for r in members for table in r.tables]
+        group = Group(samples, tables, size, dtype)
+        start = 0
+        for record in members:
+            handles[id(record)] = Handle(group, record, start)
+            start += len(record.samples)
+    return [handles[id(record)] for record in records]

@@ -1,0 +1,545 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The side channel of DataLoader workers.
+
+A worker records pictures and never opens a device. What it recorded travels
+over an AF_UNIX stream socket to the process that owns the device, and a
+thread there submits it as soon as it arrives, long before the consumer asks
+for the batch. What travels in the DataLoader's own queue is the number of
+the message only (see Ticket in workers.py).
+
+One Channel belongs to one DataLoader iterator with workers: a listening
+socket, one daemon thread and one connection per worker. It is closed with
+its iterator; whatever was submitted and not yet claimed is cancelled then.
+
+A message is a header, a pickle and its out-of-band buffers (pickle protocol
+5). Small buffers follow the pickle in the stream. Large ones (JPEG bytes) are
+written to an anonymous memory file whose descriptor goes along; the receiver
+maps it, so the bytes are copied once, and nothing is left in any file system
+whoever dies when.
+
+Threads: claim(), close() and Sender.ship() from any thread. _lock guards the
+three tables of Channel; it is never held while submitting or waiting.
+"""
+
+from __future__ import annotations
+
+import array
+import hmac
+import mmap
+import os
+import pickle
+import secrets
+import selectors
+import socket
+import struct
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+# What a worker says first: the channel's key, its own name, its number.
+_HELLO = struct.Struct("<32s16sq")
+# Kind, number for claim(), bytes of pickle, bytes of all buffers, number of
+# buffers, 1: the buffers are in a memory file whose descriptor comes along.
+_HEADER = struct.Struct("<IQQQII")
+_BATCH, _SINGLE, _NEWS = 1, 2, 3
+# From this size on, buffers go through a memory file.
+_INLINE_BYTES = 64 * 1024
+# A worker that stops in the middle of a message for so long is given up.
+_READ_SECONDS = 60.0
+# Single samples that arrive within this time run as one job.
+_LINGER_SECONDS = 0.001
+# How often the thread looks whether its owner is still there.
+_OWNER_SECONDS = 2.0
+# close() waits so long for the thread, which may be inside a submit.
+_JOIN_SECONDS = 5.0
+_FD_BYTES = array.array("i").itemsize
+
+Submit = Callable[[list[Any]], Sequence[Any]]
+
+
+class ChannelError(RuntimeError):
+    """The batch is lost with the worker or the iterator it belonged to."""
+
+
+class Link:
+    """What a worker must know to reach its channel; plain data."""
+
+    __slots__ = ("address", "key", "pid")
+
+    def __init__(self, address: str, key: bytes, pid: int) -> None:
+        self.address = address
+        self.key = key
+        self.pid = pid
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Link, (self.address, self.key, self.pid)
+
+
+class Pending:
+    """A batch that was announced, submitted, or failed.
+
+    Dropping the last reference drops the handle, and with it the job.
+    """
+
+    __slots__ = ("_there", "_handle", "_error", "_pid", "__weakref__")
+
+    def __init__(self) -> None:
+        self._there = threading.Event()
+        self._handle: Any = None
+        self._error: BaseException | None = None
+        self._pid = os.getpid()
+
+    def fulfil(self, handle: Any) -> None:
+        self._handle = handle
+        self._there.set()
+
+    def fail(self, error: BaseException) -> None:
+        self._error = error
+        self._there.set()
+
+    def submitted(self) -> bool:
+        return self._there.is_set()
+
+    def wait(self) -> None:
+        """Until the job is done; raises what concerns more than pictures."""
+        if os.getpid() != self._pid:
+            raise ChannelError(
+                "a batch of a DataLoader cannot be read in a child process"
+            )
+        self._there.wait()
+        if self._error is not None:
+            raise self._error
+        wait = getattr(self._handle, "wait", None)
+        if wait is not None:
+            wait()
+
+    def result(self) -> Any:
+        """The tensor; raises what the first bad picture makes stock raise."""
+        self.wait()
+        return self._handle.result()
+
+
+class Channel:
+    """The end in the process that owns the device.
+
+    submit(records) -> one handle per record; called on the channel's thread.
+    A handle has result() and may have wait(), see Pending. news(value) takes
+    what workers report besides (see Sender.tell). When owner is gone the
+    channel ends by itself: a signal handler may have cut close() short.
+    Raises OSError.
+    """
+
+    def __init__(
+        self,
+        submit: Submit,
+        news: Callable[[Any], None] | None = None,
+        owner: Any = None,
+    ) -> None:
+        self._submit = submit
+        self._news = news
+        self._owner = weakref.ref(owner) if owner is not None else None
+        # Reentrant: a collector may call close() inside a guarded block.
+        self._lock = threading.RLock()
+        # Arrived and not claimed; claimed and not arrived; workers gone.
+        self._arrived: dict[tuple[bytes, int], Pending] = {}
+        self._claimed: dict[tuple[bytes, int], weakref.ref[Pending]] = {}
+        self._gone: set[bytes] = set()
+        self._closed = False
+        self._folder: str | None = None
+        self._names: dict[socket.socket, bytes | None] = {}
+        self._group: list[tuple[Pending, Any]] = []
+        self._listener, address = self._listen()
+        try:
+            self._wake, self._woken = socket.socketpair()
+        except OSError:
+            self._listener.close()
+            raise
+        self._selector = selectors.DefaultSelector()
+        self.link = Link(address, secrets.token_bytes(32), os.getpid())
+        self._thread = threading.Thread(
+            target=self._run, name="headrace-channel", daemon=True
+        )
+        _channels[address] = self
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._end()
+            raise OSError(str(error)) from error
+
+    def _listen(self) -> tuple[socket.socket, str]:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        name = "headrace-" + secrets.token_hex(16)
+        if sys.platform == "linux":
+            address = "\0" + name  # abstract: no file to leave behind
+        else:
+            self._folder = tempfile.mkdtemp(prefix="headrace-")
+            address = os.path.join(self._folder, "s")
+        try:
+            listener.bind(address)
+            listener.listen(128)
+        except OSError:
+            listener.close()
+            raise
+        return listener, address
+
+    # ---- any thread ----
+
+    def claim(self, worker: bytes, number: int) -> Pending:
+        """The batch of that number; it may be still on its way."""
+        key = (worker, number)
+        with self._lock:
+            pending = self._arrived.pop(key, None)
+            if pending is not None:
+                return pending
+            pending = Pending()
+            if self._closed or worker in self._gone:
+                pending.fail(_lost())
+            else:
+                self._claimed[key] = weakref.ref(pending)
+            return pending
+
+    def close(self) -> None:
+        """Ends the thread and every connection; twice is harmless."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        _channels.pop(self.link.address, None)
+        if os.getpid() != self.link.pid:
+            return
+        try:
+            self._wake.send(b"x")
+        except OSError:
+            pass
+        # A collector may run this on the channel's own thread.
+        if threading.current_thread() is not self._thread:
+            self._thread.join(_JOIN_SECONDS)
+
+    def threads_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    # ---- the thread ----
+
+    def _run(self) -> None:
+        try:
+            self._selector.register(self._listener, selectors.EVENT_READ)
+            self._selector.register(self._woken, selectors.EVENT_READ)
+            while not self._closed:
+                self._step()
+        finally:
+            self._end()
+
+    def _step(self) -> None:
+        timeout = _LINGER_SECONDS if self._group else _OWNER_SECONDS
+        ready = self._selector.select(timeout)
+        if not ready:
+            self._flush()
+            if self._owner is not None and self._owner() is None:
+                self._closed = True
+        for key, _ in ready:
+            sock: Any = key.fileobj
+            if self._closed or sock is self._woken:
+                return
+            if sock is self._listener:
+                self._accept()
+            elif not self._read(sock):
+                self._drop(sock)
+
+    def _accept(self) -> None:
+        try:
+            conn, _ = self._listener.accept()
+        except OSError:
+            return
+        conn.settimeout(_READ_SECONDS)
+        self._names[conn] = None  # nothing is believed before its hello
+        self._selector.register(conn, selectors.EVENT_READ)
+
+    def _drop(self, conn: socket.socket) -> None:
+        """A worker went away: what it announced and did not send is lost."""
+        self._flush()
+        self._selector.unregister(conn)
+        conn.close()
+        worker = self._names.pop(conn)
+        if worker is None:
+            return
+        with self._lock:
+            self._gone.add(worker)
+            lost = [key for key in self._claimed if key[0] == worker]
+            refs = [self._claimed.pop(key) for key in lost]
+        _fail_all(refs)
+
+    def _read(self, conn: socket.socket) -> bool:
+        """One hello or one message; False when the connection is over."""
+        worker = self._names[conn]
+        try:
+            if worker is None:
+                return self._greet(conn)
+            kind, number, data, buffers = _receive(conn)
+        except (OSError, EOFError):
+            return False
+        try:
+            value = pickle.loads(data, buffers=buffers)
+        except Exception as error:
+            self._refuse((worker, number), error)
+            return True
+        if kind == _NEWS:
+            self._hear(value)
+        else:
+            self._arrive((worker, number), value, kind == _SINGLE)
+        return True
+
+    def _hear(self, news: Any) -> None:
+        if self._news is not None:
+            self._news(news)
+
+    def _greet(self, conn: socket.socket) -> bool:
+        # So few bytes come in one piece, or not from a worker of ours.
+        data = conn.recv(_HELLO.size, socket.MSG_DONTWAIT)
+        if len(data) != _HELLO.size:
+            return False
+        key, worker, _ = _HELLO.unpack(data)
+        if not hmac.compare_digest(key, self.link.key):
+            return False
+        self._names[conn] = worker
+        return True
+
+    def _expect(self, key: tuple[bytes, int]) -> Pending | None:
+        """The place of a batch that arrived; None: its ticket is gone."""
+        with self._lock:
+            ref = self._claimed.pop(key, None)
+            if ref is not None:
+                return ref()
+            pending = self._arrived[key] = Pending()
+            return pending
+
+    def _refuse(self, key: tuple[bytes, int], error: BaseException) -> None:
+        pending = self._expect(key)
+        if pending is not None:
+            pending.fail(error)
+
+    def _arrive(
+        self, key: tuple[bytes, int], record: Any, single: bool
+    ) -> None:
+        pending = self._expect(key)
+        if pending is None:
+            return
+        if not single:
+            self._flush()
+        self._group.append((pending, record))
+        if not single:
+            self._flush()
+
+    def _flush(self) -> None:
+        group, self._group = self._group, []
+        if not group:
+            return
+        try:
+            handles = self._submit([record for _, record in group])
+        except Exception as error:
+            for pending, _ in group:
+                pending.fail(error)
+            return
+        for (pending, _), handle in zip(group, handles):
+            pending.fulfil(handle)
+
+    def _end(self) -> None:
+        with self._lock:
+            self._closed = True
+            refs = list(self._claimed.values())
+            refs += [weakref.ref(pending) for pending, _ in self._group]
+            self._claimed.clear()
+            arrived, self._arrived = self._arrived, {}
+        self._group = []
+        _channels.pop(self.link.address, None)
+        self._close_sockets()
+        if self._folder is not None:
+            _remove_folder(self._folder)
+        _fail_all(refs)
+        arrived.clear()  # cancels their jobs
+
+    def _close_sockets(self) -> None:
+        for sock in self._names:
+            sock.close()
+        self._names.clear()
+        for sock in (self._listener, self._wake, self._woken):
+            sock.close()
+        self._selector.close()
+
+    def _forget(self) -> None:
+        """In a forked child: the sockets and the thread are the parent's."""
+        self._closed = True
+        self._lock = threading.RLock()  # its holder was not copied
+        self._close_sockets()
+        # Its jobs are the parent's, too: they cannot be cancelled here.
+        _inherited.append((self._arrived, self._group))
+        self._arrived, self._claimed, self._group = {}, {}, []
+
+
+class Sender:
+    """The end in a worker process; connects at once, may raise OSError."""
+
+    def __init__(self, link: Link) -> None:
+        self.name = secrets.token_bytes(16)
+        self.address = link.address
+        self._lock = threading.Lock()
+        self._number = 0
+        self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._sock.connect(link.address)
+            self._sock.sendall(_HELLO.pack(link.key, self.name, os.getpid()))
+        except OSError:
+            self._sock.close()
+            raise
+
+    def ship(self, record: Any, single: bool = False) -> int:
+        """Sends a recorded batch; returns its number for claim().
+
+        Buffers that pickle as pickle.PickleBuffer arrive as memoryviews.
+        single: it is one of many that may run together. Raises OSError.
+        """
+        with self._lock:
+            self._number += 1
+            self._send(_SINGLE if single else _BATCH, self._number, record)
+            return self._number
+
+    def tell(self, news: Any) -> None:
+        """Sends a value that belongs to no batch. Raises OSError."""
+        with self._lock:
+            self._send(_NEWS, 0, news)
+
+    def close(self) -> None:
+        self._sock.close()
+
+    def _send(self, kind: int, number: int, value: Any) -> None:
+        buffers: list[pickle.PickleBuffer] = []
+        data = pickle.dumps(value, 5, buffer_callback=buffers.append)
+        views = [buffer.raw() for buffer in buffers]
+        sizes = struct.pack("<%dQ" % len(views), *map(len, views))
+        total = sum(map(len, views))
+        mapped = total >= _INLINE_BYTES
+        header = _HEADER.pack(
+            kind, number, len(data), total, len(views), mapped
+        )
+        if mapped:
+            self._send_with_file(header, views)
+            self._sock.sendall(sizes + data)
+        else:
+            self._sock.sendall(b"".join([header, sizes, data, *views]))
+
+    def _send_with_file(
+        self, header: bytes, views: list[memoryview]
+    ) -> None:
+        with _memory_file() as file:
+            for view in views:
+                file.write(view)
+            file.flush()
+            fds = array.array("i", [file.fileno()])
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)]
+            sent = self._sock.sendmsg([header], rights)
+            self._sock.sendall(header[sent:])
+
+
+def channel_at(address: str) -> Channel | None:
+    """The open channel of this process with that address."""
+    return _channels.get(address)
+
+
+def _receive(
+    conn: socket.socket,
+) -> tuple[int, int, bytearray, list[memoryview]]:
+    """Kind, number, pickle and buffers of one message."""
+    header, fd = _receive_header(conn)
+    try:
+        kind, number, size, total, count, mapped = _HEADER.unpack(header)
+        if bool(mapped) != (fd >= 0):
+            raise EOFError
+        sizes = struct.unpack("<%dQ" % count, _receive_bytes(conn, 8 * count))
+        data = _receive_bytes(conn, size)
+        if sum(sizes) != total:
+            raise EOFError
+        if mapped:
+            blob = memoryview(mmap.mmap(fd, total, prot=mmap.PROT_READ))
+        else:
+            blob = memoryview(_receive_bytes(conn, total)).toreadonly()
+    finally:
+        if fd >= 0:
+            os.close(fd)
+    buffers, start = [], 0
+    for size in sizes:
+        buffers.append(blob[start : start + size])
+        start += size
+    return kind, number, data, buffers
+
+
+def _receive_header(conn: socket.socket) -> tuple[bytes, int]:
+    """The header, and the descriptor that came with it or -1."""
+    data, ancillary, _, _ = conn.recvmsg(
+        _HEADER.size, socket.CMSG_LEN(_FD_BYTES)
+    )
+    fd = -1
+    for level, kind, value in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fd = array.array("i", value[:_FD_BYTES])[0]
+            os.set_inheritable(fd, False)
+    try:
+        if not data:
+            raise EOFError
+        return data + _receive_bytes(conn, _HEADER.size - len(data)), fd
+    except BaseException:
+        if fd >= 0:
+            os.close(fd)
+        raise
+
+
+def _receive_bytes(conn: socket.socket, size: int) -> bytearray:
+    data = bytearray(size)
+    view = memoryview(data)
+    while view:
+        got = conn.recv_into(view)
+        if not got:
+            raise EOFError
+        view = view[got:]
+    return data
+
+
+def _memory_file() -> Any:
+    """An anonymous file in memory, open for writing."""
+    if hasattr(os, "memfd_create"):
+        return open(os.memfd_create("headrace"), "wb", buffering=1 << 20)
+    return tempfile.TemporaryFile()
+
+
+def _lost() -> ChannelError:
+    return ChannelError("the DataLoader worker that recorded this batch ended")
+
+
+def _fail_all(refs: list[weakref.ref[Pending]]) -> None:
+    for ref in refs:
+        pending = ref()
+        if pending is not None:
+            pending.fail(_lost())
+
+
+def _remove_folder(folder: str) -> None:
+    try:
+        os.unlink(os.path.join(folder, "s"))
+        os.rmdir(folder)
+    except OSError:
+        pass
+
+
+def _after_fork_in_child() -> None:
+    for channel in list(_channels.values()):
+        channel._forget()
+    _channels.clear()
+
+
+# The open channels of this process by address.
+_channels: dict[str, Channel] = {}
+# What a parent's channels held at the fork.
+_inherited: list[Any] = []
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which functions of torch a lazy tensor records, and how. Imports torch.
+
+Each entry of RECORDED takes (func, args, kwargs) and returns the result, or
+NotImplemented: then tensor.py makes the values and calls func.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import jobs, tensor
+from .jobs import CROP, FLIP
+from .tables import Table, identity
+from .tensor import (
+    Cell,
+    Lazy,
+    LazyTensor,
+    copy_of,
+    no_torch_function,
+    remember,
+    set_table,
+    tables_of,
+    wrap,
+)
+
+
+def _ask(func: Any, args: Any, kwargs: Any) -> Any:
+    """Shape, type and the like: torch answers from the wrapper."""
+    if not isinstance(args[0], Lazy) or args[0]._hr.value is not None:
+        return NotImplemented
+    with no_torch_function():
+        return func(*args, **kwargs)
+
+
+def _share(func: Any, args: Any, kwargs: Any) -> Any:
+    """detach(): another tensor, the same memory."""
+    tensor = args[0]
+    if len(args) > 1 or kwargs or tensor._hr.value is not None:
+        return NotImplemented
+    return wrap(type(tensor), tensor._hr)
+
+
+def _same(func: Any, args: Any, kwargs: Any) -> Any:
+    """contiguous(), cpu(): this very tensor, where nothing is to do."""
+    tensor = args[0]
+    cell = tensor._hr
+    if len(args) > 1 or kwargs or cell.value is not None:
+        return NotImplemented
+    if func is Tensor.contiguous and cell.hwc:
+        copy = copy_of(cell)
+        copy.hwc = False
+        return wrap(_kind(tensor, func), copy)
+    return tensor
+
+
+def _no_grad(func: Any, args: Any, kwargs: Any) -> Any:
+    """requires_grad_(False)"""
+    wanted = args[1] if len(args) > 1 else kwargs.get("requires_grad", True)
+    if wanted or args[0]._hr.value is not None:
+        return NotImplemented
+    return args[0]
+
+
+def _clone(func: Any, args: Any, kwargs: Any) -> Any:
+    tensor = args[0]
+    if len(args) > 1 or kwargs or tensor._hr.value is not None:
+        return NotImplemented
+    return wrap(_kind(tensor, func), copy_of(tensor._hr))
+
+
+def _kind(tensor: Any, func: Any) -> Any:
+    """The class of what func returns for a v2 picture, as TVTensor says."""
+    if type(tensor) is LazyTensor:
+        return LazyTensor
+    if func in _KEEPS_CLASS or _must_return_subclass():
+        return type(tensor)
+    return LazyTensor
+
+
+_KEEPS_CLASS = {
+    Tensor.clone,
+    Tensor.to,
+    Tensor.detach,
+    Tensor.requires_grad_,
+}
+
+
+def _must_return_subclass() -> bool:
+    try:
+        from torchvision.tv_tensors import _torch_function_helpers as helpers
+    except ImportError:
+        return False
+    return helpers._must_return_subclass()
+
+
+def _pointwise(func: Any, args: Any, kwargs: Any) -> Any:
+    tensor = args[0]
+    if not isinstance(tensor, Lazy):
+        return NotImplemented  # 1 - x: comes as rsub, with the tensor first
+    cell = tensor._hr
+    if cell.value is not None or cell.tables is not None:
+        return NotImplemented
+    before = cell.table
+    table = before or identity(cell.size[0])
+    key = _key(func, args, kwargs, cell)
+    if key is None:
+        return NotImplemented
+    made = table.results.get(key)
+    if made is None:
+        made = _run_on_table(func, table, args, kwargs, cell)
+        if made is None:
+            return NotImplemented
+        table.remember(key, made)
+    if func in _IN_PLACE:
+        if cell.base is not None or cell.views is not None:
+            return NotImplemented  # others share this memory
+        if not set_table(cell, before, made):
+            return NotImplemented
+        # The wrapper keeps its type: torch refuses to change it in place.
+        if type(tensor) is LazyTensor or _must_return_subclass():
+            return tensor
+        return wrap(LazyTensor, cell)
+    if func is Tensor.to or func in _CONVERSIONS:
+        if made.values.dtype == cell.dtype and made is not table:
+            if not _copies(args, kwargs):
+                return _to_itself(tensor)
+    other = cell.like(made)
+    remember(other)
+    return wrap(_kind(tensor, func), other)
+
+
+def _to_itself(tensor: Any) -> Any:
+    return tensor
+
+
+def _copies(args: Any, kwargs: Any) -> bool:
+    return bool(kwargs.get("copy", False)) or any(
+        arg is True for arg in args[1:]
+    )
+
+
+def _run_on_table(
+    func: Any, table: Table, args: Any, kwargs: Any, cell: Cell
+) -> Table | None:
+    """The function's result on the table; None if that cannot be it."""
+    values = table.values
+    view = values.reshape((1,) * len(cell.lead) + tuple(values.shape))
+    try:
+        with torch.no_grad():
+            out = func(view.clone(), *args[1:], **kwargs)
+    except Exception:
+        return None  # the picture itself raises it, with its own shape
+    if (
+        type(out) is not Tensor
+        or out.shape != view.shape
+        or out.device.type != "cpu"
+        or out.requires_grad
+    ):
+        return None
+    return Table(out.detach().reshape(values.shape).contiguous())
+
+
+def _key(func: Any, args: Any, kwargs: Any, cell: Cell) -> Any:
+    """What a result depends on, hashable; None: it is not pointwise."""
+    parts = [func, len(cell.lead)]
+    for arg in args[1:]:
+        part = _operand(arg, cell)
+        if part is None:
+            return None
+        parts.append(part)
+    for name in sorted(kwargs):
+        part = _operand(kwargs[name], cell)
+        if part is None:
+            return None
+        parts.append((name, part))
+    return tuple(parts)
+
+
+def _operand(arg: Any, cell: Cell) -> Any:
+    kind = type(arg)
+    if kind in (int, float, bool, str) or arg is None:
+        return kind, arg if arg != 0 else str(arg)  # -0.0 is not 0.0
+    if kind in (torch.dtype, torch.memory_format):
+        if arg is torch.channels_last:
+            return None
+        return kind, arg
+    if kind is torch.device:
+        return (kind, arg) if arg.type == "cpu" else None
+    if kind is Tensor and not arg.requires_grad:
+        return _small_tensor(arg, cell)
+    return None
+
+
+def _small_tensor(arg: Tensor, cell: Cell) -> Any:
+    """A number, or one number per channel."""
+    shape = tuple(arg.shape)
+    c = cell.size[0]
+    if arg.device.type != "cpu" or len(shape) > len(cell.shape):
+        return None
+    last = shape[-3:]
+    if last[-2:] not in ((), (1,), (1, 1)) or last[:-2] not in (
+        (),
+        (1,),
+        (c,),
+    ):
+        return None
+    if any(side != 1 for side in shape[:-3]):
+        return None
+    return arg.dtype, shape, tuple(map(repr, arg.flatten().tolist()))
+
+
+def _flip(func: Any, args: Any, kwargs: Any) -> Any:
+    tensor = args[0]
+    cell = tensor._hr
+    if cell.value is not None or kwargs or not _fits(cell):
+        return NotImplemented
+    dims = args[1:]
+    if len(dims) == 1 and isinstance(dims[0], (tuple, list)):
+        dims = tuple(dims[0])
+    n = len(cell.shape)
+    try:
+        dims = {dim % n - n for dim in dims}
+    except TypeError:
+        return NotImplemented
+    if not dims or not dims <= {-1, -2}:
+        return NotImplemented
+    op = (FLIP, -1 in dims, -2 in dims, False)
+    return wrap(_kind(tensor, func), _with_op(cell, op, cell.size))
+
+
+def _fits(cell: Cell) -> bool:
+    return all(len(ops) < jobs.MAX_OPS for _, ops in cell.samples)
+
+
+def _with_op(cell: Cell, op: Any, size: tuple[int, int, int]) -> Cell:
+    samples = tuple((source, ops + (op,)) for source, ops in cell.samples)
+    other = Cell(
+        samples, size, cell.table, cell.hwc, cell.lead, cell.tables
+    )
+    remember(other)
+    return other
+
+
+def _get_item(func: Any, args: Any, kwargs: Any) -> Any:
+    """x[..., top:bottom, left:right]: a view of a window."""
+    tensor, index = args
+    if not isinstance(tensor, Lazy):
+        return NotImplemented
+    cell = tensor._hr
+    if cell.value is not None or cell.base is not None:
+        return NotImplemented
+    if type(index) is not tuple or not _fits(cell):
+        return NotImplemented
+    window = _window(index, cell)
+    if window is None:
+        return NotImplemented
+    x, y, w, h = window
+    op = (CROP, x, y, w, h, False)
+    view = _with_op(cell, op, (cell.size[0], h, w))
+    if cell.alone:
+        return wrap(_kind(tensor, func), view)
+    view.base = (cell, index)
+    cell.views = [ref for ref in cell.views or () if ref() is not None]
+    cell.views.append(weakref.ref(view))
+    return wrap(_kind(tensor, func), view)
+
+
+def _window(index: Any, cell: Cell) -> tuple[int, int, int, int] | None:
+    if len(index) == 3 and len(cell.shape) == 3 and index[0] == slice(None):
+        index = index[1:]
+    elif len(index) == 3 and index[0] is Ellipsis:
+        index = index[1:]
+    else:
+        return None
+    spans = []
+    for part, side in zip(index, cell.size[1:]):
+        if type(part) is not slice or part.step not in (None, 1):
+            return None
+        try:
+            start, stop, _ = part.indices(side)
+        except TypeError:
+            return None
+        if stop <= start:
+            return None
+        spans.append((start, stop - start))
+    (y, h), (x, w) = spans
+    return x, y, w, h
+
+
+def _stack(func: Any, args: Any, kwargs: Any) -> Any:
+    """torch.stack(tensors) of equal lazy ones: a lazy stack."""
+    names = ("tensors", "dim", "out")
+    given = dict(zip(names, args), **kwargs)
+    tensors, dim = given.get("tensors", ()), given.get("dim", 0)
+    if given.get("out") is not None or dim != 0 or len(given) > 3:
+        return NotImplemented
+    cell = stacked(tensors)
+    return NotImplemented if cell is None else wrap(LazyTensor, cell)
+
+
+def stacked(tensors: Sequence[Any]) -> Cell | None:
+    """One cell for all, or None: they differ, or have values."""
+    cells = []
+    for each in tensors:
+        if not isinstance(each, Lazy) or each._hr.value is not None:
+            return None
+        cells.append(each._hr)
+    if not cells:
+        return None
+    first = cells[0]
+    if any(
+        cell.size != first.size
+        or cell.lead != first.lead
+        or cell.dtype != first.dtype
+        for cell in cells
+    ):
+        return None
+    samples = tuple(sample for cell in cells for sample in cell.samples)
+    tables: Any = tuple(table for cell in cells for table in tables_of(cell))
+    table = tables[0]
+    if all(other is table for other in tables):
+        tables = None
+    else:
+        table = None
+    lead = (len(cells),) + first.lead
+    cell = Cell(samples, first.size, table, False, lead, tables)
+    remember(cell)
+    return cell
+
+
+_POINTWISE = """
+to float half double bfloat16 int long short type div sub add mul neg clamp
+true_divide subtract multiply clip negative
+__add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __div__
+__neg__
+""".split()
+_POINTWISE_IN_PLACE = """
+div_ sub_ add_ mul_ neg_ clamp_ true_divide_ subtract_ multiply_ clip_
+negative_ __iadd__ __isub__ __imul__ __itruediv__ __idiv__
+""".split()
+_FACTS = """
+size dim stride is_contiguous numel nelement element_size is_floating_point
+is_complex is_signed get_device ndimension __len__ storage_offset
+is_shared is_pinned is_same_size
+""".split()
+_FACT_PROPERTIES = """
+shape dtype device ndim layout is_cuda is_sparse is_quantized is_mkldnn
+is_meta is_nested requires_grad is_leaf grad_fn grad names itemsize nbytes
+is_cpu is_sparse_csr is_xpu is_mps is_vulkan is_xla is_ort is_ipu is_mtia
+is_hpu is_maia output_nr _backward_hooks _version
+""".split()
+
+
+def _table_of_functions() -> dict[Any, Callable[..., Any]]:
+    recorded: dict[Any, Callable[..., Any]] = {}
+    for name in _FACT_PROPERTIES:
+        found: Any = getattr(Tensor, name, None)
+        if hasattr(found, "__get__"):
+            recorded[found.__get__] = _ask
+    for names, how in (
+        (_FACTS, _ask),
+        (_POINTWISE, _pointwise),
+        (_POINTWISE_IN_PLACE, _pointwise),
+        (["detach"], _share),
+        (["contiguous", "cpu"], _same),
+        (["requires_grad_"], _no_grad),
+        (["clone"], _clone),
+        (["flip"], _flip),
+        (["__getitem__"], _get_item),
+    ):
+        for name in names:
+            found = getattr(Tensor, name, None)
+            if found is not None:
+                recorded[found] = how
+    for name in "div sub add mul neg clamp true_divide subtract".split():
+        recorded[getattr(torch, name)] = _pointwise
+    for name in "multiply clip negative".split():
+        recorded[getattr(torch, name)] = _pointwise
+    recorded[torch.is_floating_point] = _ask
+    recorded[torch.numel] = _ask
+    recorded[torch.is_complex] = _ask
+    recorded[torch.clone] = _clone
+    recorded[torch.flip] = _flip
+    recorded[torch.stack] = _stack
+    return recorded
+
+
+RECORDED = _table_of_functions()
+_IN_PLACE = {
+    getattr(Tensor, name)
+    for name in _POINTWISE_IN_PLACE
+    if hasattr(Tensor, name)
+}
+_CONVERSIONS = {
+    getattr(Tensor, name)
+    for name in "float half double bfloat16 int long short type".split()
+}
+
+
+tensor.RECORDED.update(_table_of_functions())

@@ -1,0 +1,423 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What install() replaces in Pillow, torch and torchvision, and how back.
+
+One list of Hook(owner, name, old, new) is the whole state. A module that is
+not imported yet is hooked as soon as it is: a finder in sys.meta_path watches
+for the names in SETS. Nothing is imported that the program did not import.
+
+What is replaced is looked at first; an attribute that is missing, or is not
+what it should be, is an error that names it, and nothing stays replaced. Then
+a picture of 16 x 24 goes through stock Pillow (and torchvision) and through
+the recording; they must be equal to the bit.
+
+uninstall() goes through the list from its end and puts back what is still
+ours. If somebody has wrapped a function of ours since, it stays, passes
+everything on to the stock one, and a warning says so.
+
+Threads: install() and uninstall() take turns; they change the process.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import sys
+import threading
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, NoReturn
+
+from .. import _core
+from ..errors import Error
+from .workers import hooks as worker_hooks
+from .workers import in_worker, torchdata_hooks
+
+MISSING: Any = type("MISSING", (), {"__repr__": lambda self: "MISSING"})()
+
+
+class Hook(NamedTuple):
+    """An attribute of owner, or an item where owner is a dict."""
+
+    owner: Any
+    name: Any
+    old: Any
+    new: Any
+
+
+class HookError(Error):
+    """Pillow, torch or torchvision is not what the drop-in knows."""
+
+
+def look(owner: Any, name: Any) -> Any:
+    """The value of a class or module itself, or of a dict; else MISSING."""
+    if isinstance(owner, dict):
+        return owner.get(name, MISSING)
+    return vars(owner).get(name, MISSING)
+
+
+def put(owner: Any, name: Any, value: Any) -> None:
+    if isinstance(owner, dict):
+        if value is MISSING:
+            del owner[name]
+        else:
+            owner[name] = value
+    elif value is MISSING:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, value)
+
+
+# ---- the hooks -------------------------------------------------------------
+
+
+def _function(module: Any, name: str) -> Any:
+    found = look(module, name)
+    if not isinstance(found, types.FunctionType):
+        _refuse("%s.%s is not a function" % (module.__name__, name))
+    return found
+
+
+def _refuse(what: str) -> NoReturn:
+    raise HookError(
+        "the drop-in cannot be switched on: " + what, status="HR_EUNSUPPORTED"
+    )
+
+
+Triples = Iterator[tuple[Any, Any, Any]]
+
+
+def _pillow_hooks(plugin: Any) -> Triples:
+    from . import pillow
+
+    module = plugin.Image
+    entry = look(module.OPEN, "JPEG")
+    if type(entry) is not tuple or len(entry) != 2 or not callable(entry[0]):
+        _refuse('PIL.Image.OPEN["JPEG"] is not (factory, accept)')
+    for name in ("load", "convert", "crop", "resize", "transpose", "copy"):
+        _function(module.Image, name)
+    if in_worker():
+        pillow.reference = _reference
+    else:
+        pillow.reference = _reference or find_reference(module)
+    yield module.OPEN, "JPEG", (pillow.open_jpeg(entry[0]), entry[1])
+    yield _reducers(), pillow.HeadraceImage, pillow.transport
+
+
+def _reducers() -> dict[Any, Any]:
+    from multiprocessing.reduction import ForkingPickler
+
+    found: Any = getattr(ForkingPickler, "_extra_reducers", None)
+    if not isinstance(found, dict):
+        _refuse("multiprocessing's ForkingPickler has no _extra_reducers")
+    return found
+
+
+def _image_ops_hooks(module: Any) -> Triples:
+    from . import pillow
+
+    yield module, "expand", pillow.expand(_function(module, "expand"))
+
+
+def _folder_hooks(module: Any) -> Triples:
+    from . import pillow
+
+    yield module, "pil_loader", pillow.pil_loader(
+        _function(module, "pil_loader")
+    )
+
+
+def _functional_hooks(module: Any) -> Triples:
+    from . import entrances
+
+    for name in ("to_tensor", "pil_to_tensor", "normalize"):
+        wrap = getattr(entrances, name)
+        yield module, name, wrap(_function(module, name))
+
+
+def _v2_hooks(module: Any) -> Triples:
+    from torch import Tensor
+    from torchvision.transforms.v2 import functional
+
+    from . import entrances, tensor, v2
+
+    if "torchvision.tv_tensors" not in sys.modules:
+        _refuse("torchvision.transforms.v2 has no tv_tensors (before 0.16)")
+    stock_image = sys.modules["torchvision.tv_tensors"].Image
+    lazy_image = tensor.define_tv_image(stock_image)
+    for name in ("to_image", "pil_to_tensor"):
+        wrap = getattr(entrances, name)
+        yield functional, name, wrap(_function(functional, name))
+    registry = look(functional._utils, "_KERNEL_REGISTRY")
+    for name, wrap in (
+        ("to_dtype", entrances.fast_kernel),
+        ("normalize", entrances.fast_kernel),
+        ("resized_crop", entrances.crop_kernel),
+    ):
+        kernels: Any = None
+        if isinstance(registry, dict):
+            kernels = registry.get(getattr(functional, name))
+        if not isinstance(kernels, dict) or stock_image not in kernels:
+            _refuse("torchvision has no kernels of v2 %s" % name)
+        stock = kernels[Tensor]
+        for kind in (tensor.LazyTensor, lazy_image):
+            yield kernels, kind, wrap(stock)
+    yield module.ToDtype, "transform", v2.to_dtype_transform(
+        _function(module.ToDtype, "transform")
+    )
+    for part in (module._geometry, module._auto_augment):
+        yield part, "_get_fill", v2.get_fill(_function(part, "_get_fill"))
+    yield from _collate_hooks(lazy_image)
+    yield _reducers(), lazy_image, tensor.transport
+
+
+def _data_hooks(module: Any) -> Triples:
+    from . import tensor
+
+    yield from _collate_hooks(tensor.LazyTensor)
+    yield _reducers(), tensor.LazyTensor, tensor.transport
+    yield from worker_hooks()
+
+
+def _collate_hooks(kind: type) -> Triples:
+    from torch.utils.data._utils import collate
+
+    from torch import Tensor
+
+    from . import entrances
+
+    functions = look(collate, "default_collate_fn_map")
+    if not isinstance(functions, dict) or Tensor not in functions:
+        _refuse("torch's default_collate_fn_map has no torch.Tensor")
+    yield functions, kind, entrances.collate(functions[Tensor])
+
+
+def _torchdata_hooks(module: Any) -> Triples:
+    yield from torchdata_hooks()
+
+
+# Pillow imports this plug-in, which fills OPEN["JPEG"], when it is needed.
+PILLOW = "PIL.JpegImagePlugin"
+# Module -> its hooks. The order is that of installing.
+SETS: dict[str, Callable[[Any], Triples]] = {
+    PILLOW: _pillow_hooks,
+    "PIL.ImageOps": _image_ops_hooks,
+    "torchvision.datasets.folder": _folder_hooks,
+    "torchvision.transforms.functional": _functional_hooks,
+    "torchvision.transforms.v2": _v2_hooks,
+    "torch.utils.data": _data_hooks,
+    "torchdata.stateful_dataloader.stateful_dataloader": _torchdata_hooks,
+}
+# A set whose hooks make use of the one before.
+_NEEDS = {
+    "PIL.ImageOps": PILLOW,
+    "torchvision.datasets.folder": PILLOW,
+    "torchvision.transforms.functional": PILLOW,
+    "torchvision.transforms.v2": "torchvision.transforms.functional",
+    "torch.utils.data": PILLOW,
+}
+
+
+def find_reference(image_module: Any) -> str | None:
+    """The reference that this Pillow's resize follows, by trying it."""
+    from . import jobs
+
+    def resize(
+        pixels: bytes, w: int, h: int, filter_: int, out_w: int, out_h: int
+    ) -> bytes:
+        picture = image_module.frombytes("RGB", (w, h), bytes(pixels))
+        number = jobs.PIL_FILTERS[filter_]
+        return picture.resize((out_w, out_h), number).tobytes()
+
+    return _core.find_reference(resize)
+
+
+# ---- installing ------------------------------------------------------------
+
+_turn = threading.RLock()
+_PATIENCE = 2.0  # seconds
+_hooks: list[Hook] = []
+_done: set[str] = set()
+_watch: _Watch | None = None
+_reference: str | None = None
+
+
+def installed() -> bool:
+    return _watch is not None
+
+
+def hooks() -> tuple[Hook, ...]:
+    """What is replaced at the moment, oldest first."""
+    return tuple(_hooks)
+
+
+def reference() -> str | None:
+    """The reference of the installed Pillow, once that is hooked."""
+    pillow: Any = sys.modules.get(__package__ + ".pillow")
+    return pillow.reference if pillow else None
+
+
+def install(reference: str | None = None) -> None:
+    """Switches the drop-in on in this process. Twice is harmless.
+
+    reference: that of the installed Pillow if it is known already, as in a
+    worker process; by default it is found out. Raises HookError, and leaves
+    nothing behind, where the installed packages are not as they should be.
+    """
+    global _watch, _reference
+    with _turn:
+        if _watch is not None:
+            return
+        _reference = reference
+        _watch = _Watch()
+        try:
+            if _is_imported("PIL.Image"):
+                importlib.import_module(PILLOW)
+            _apply_all()
+            sys.meta_path.insert(0, _watch)
+            _self_test()
+        except BaseException:
+            uninstall()
+            raise
+
+
+def worker_state() -> str | None:
+    """What a worker process must be told; picklable."""
+    return reference()
+
+
+def install_worker(state: str | None) -> None:
+    """install() in a worker process: opens no device, tests nothing."""
+    install(state)
+
+
+def uninstall() -> None:
+    """Puts everything back. Recorded pictures and tensors stay valid."""
+    global _watch
+    with _turn:
+        if _watch in sys.meta_path:
+            sys.meta_path.remove(_watch)
+        _watch = None
+        _set_active(False)
+        while _hooks:
+            _undo(_hooks.pop())
+        _done.clear()
+
+
+def _undo(hook: Hook) -> None:
+    if look(hook.owner, hook.name) is hook.new:
+        put(hook.owner, hook.name, hook.old)
+        return
+    owner = getattr(hook.owner, "__name__", "a table")
+    warnings.warn(
+        "headrace: %s of %s was replaced by somebody else since; what is"
+        " there stays" % (hook.name, owner),
+        RuntimeWarning,
+        stacklevel=4,
+    )
+
+
+def _set_active(active: bool) -> None:
+    pillow: Any = sys.modules.get(__package__ + ".pillow")
+    if pillow is not None:
+        pillow.active = active
+
+
+def _is_imported(name: str) -> bool:
+    module = sys.modules.get(name)
+    spec = getattr(module, "__spec__", None)
+    return module is not None and not getattr(spec, "_initializing", False)
+
+
+def _apply_all(arrived: str | None = None) -> None:
+    """Installs the hooks of all modules that are imported by now."""
+    for name in SETS:
+        if name not in _done and (name == arrived or _is_imported(name)):
+            _apply(name, arrived)
+
+
+def _apply(name: str, arrived: str | None) -> None:
+    needed = _NEEDS.get(name)
+    if needed is not None and needed not in _done:
+        if needed != arrived and not _is_imported(needed):
+            if needed in sys.modules or not _is_imported("PIL.Image"):
+                return  # it is being imported; then this one's turn comes
+            importlib.import_module(needed)
+        _apply(needed, arrived)
+    if name in _done:
+        return
+    _done.add(name)
+    there = {(id(hook.owner), hook.name) for hook in _hooks}
+    for owner, key, new in list(SETS[name](sys.modules[name])):
+        if (id(owner), key) not in there:
+            _hooks.append(Hook(owner, key, look(owner, key), new))
+            put(owner, key, new)
+    _set_active(True)
+
+
+def _arrived(name: str) -> None:
+    """A watched module was imported just now, on this thread."""
+    # The lock of the import is held: who has the turn may wait for it, and
+    # will find the module imported when it is released.
+    if not _turn.acquire(timeout=_PATIENCE):
+        return
+    try:
+        before = len(_done)
+        if _watch is not None:
+            _apply_all(name)
+        if len(_done) > before:
+            _self_test()
+    finally:
+        _turn.release()
+
+
+class _Watch(importlib.abc.MetaPathFinder):
+    """Finds nothing itself; sees watched modules being imported."""
+
+    def __init__(self) -> None:
+        self._here = threading.local()
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if name not in SETS:
+            return None
+        for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                if hasattr(spec.loader, "exec_module"):
+                    spec.loader = _Loader(spec.loader)
+                return spec
+        return None
+
+
+class _Loader(importlib.abc.Loader):
+    """The loader that was found; the hooks come after it."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: Any) -> Any:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: Any) -> None:
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        _arrived(module.__name__)
+
+
+# ---- self-test -------------------------------------------------------------
+
+
+def _self_test() -> None:
+    """One tiny picture, stock and recorded, must be equal."""
+    if PILLOW not in _done or in_worker():
+        return
+    from . import selftest
+
+    wrong = selftest.run(_done)
+    if wrong:
+        _refuse("%s differs from stock on a picture of 16 x 24" % wrong)

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings, and the two ways to make their pixels.
+
+A recording is ``(source, ops)``:
+
+source  bytes-like object, or File(path, device, inode, size, mtime_ns). The
+        numbers are those of fstat() when the file was opened. A file that is
+        another one by the time its picture is made is an error, not another
+        picture.
+ops     tuple of _core's op tuples; the first is ``(DECODE, mode, False)``.
+        RESIZE always says its order of passes, so a recording means the same
+        whatever Pillow is installed where it runs.
+
+Pixels are made by a job of the library, or by stock Pillow, which repeats the
+ops one by one (``replay``): in DataLoader workers, which never open a device,
+and for each picture that failed in a job. What Pillow then raises is what the
+user would have seen without Headrace.
+
+Everything here works without torch. Threads: any.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, Union
+
+from PIL import Image, JpegImagePlugin
+
+from .. import _core, backend
+from ..errors import PictureError
+from .report import count, total
+from .workers import in_worker
+
+DECODE = _core.DECODE
+CROP = _core.CROP
+RESIZE = _core.RESIZE
+FLIP = _core.FLIP
+RGB, GRAY = 0, 1
+HORIZONTAL, VERTICAL = 1, 2  # orders of passes
+
+# Pillow's numbers of its six filters -> ours, and back.
+FILTERS = {number: _core.PIL_FILTER[number] for number in range(6)}
+PIL_FILTERS = {ours: number for number, ours in FILTERS.items()}
+
+# Longest list of ops that is recorded; the library takes 32.
+MAX_OPS = 30
+
+FLIPS = {  # Image.Transpose -> (horizontal, vertical, transpose)
+    0: (True, False, False),  # FLIP_LEFT_RIGHT
+    1: (False, True, False),  # FLIP_TOP_BOTTOM
+    2: (False, True, True),  # ROTATE_90, counter-clockwise
+    3: (True, True, False),  # ROTATE_180
+    4: (True, False, True),  # ROTATE_270
+    5: (False, False, True),  # TRANSPOSE
+    6: (True, True, True),  # TRANSVERSE
+}
+_TRANSPOSES = {flip: number for number, flip in FLIPS.items()}
+
+
+class File(NamedTuple):
+    """A regular file, and which one it was when it was opened."""
+
+    path: str
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+
+
+Source = Union[bytes, bytearray, memoryview, File]
+Ops = tuple[tuple[Any, ...], ...]
+Recording = tuple[Source, Ops]
+
+
+def file_of(path: str, status: os.stat_result) -> File:
+    return File(
+        path,
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+    )
+
+
+def is_same(source: File) -> bool:
+    """Is the file still the one that was opened?"""
+    try:
+        status = os.stat(source.path)
+    except OSError:
+        return False
+    return (
+        status.st_mtime_ns == source.mtime_ns
+        and status.st_size == source.size
+        and status.st_ino == source.inode
+        and status.st_dev == source.device
+    )
+
+
+def changed(source: File) -> Exception:
+    """What is raised for a file that is no longer the one opened."""
+    text = "%s: the file changed after it was opened" % source.path
+    return PictureError(text, status="HR_EIO", file=source.path)
+
+
+def core_source(source: Source) -> Any:
+    return source[0] if type(source) is File else source
+
+
+def open_stock(source: Source) -> Image.Image:
+    """Opens it as Pillow does, without the drop-in."""
+    if not isinstance(source, File):
+        return JpegImagePlugin.jpeg_factory(io.BytesIO(source))
+    if not is_same(source):
+        if not os.path.exists(source.path):
+            open(source.path, "rb").close()  # raises what Python raises
+        raise changed(source)
+    with open(source.path, "rb") as file:
+        return JpegImagePlugin.jpeg_factory(io.BytesIO(file.read()))
+
+
+def replay(recording: Recording) -> Image.Image:
+    """Makes the picture with stock Pillow. Raises what Pillow raises."""
+    source, ops = recording
+    image = open_stock(source)
+    image.load()
+    image = image.convert("L" if ops[0][1] == GRAY else "RGB")
+    for op in ops[1:]:
+        image = _stock_op(image, op)
+    return image
+
+
+def _stock_op(image: Image.Image, op: tuple[Any, ...]) -> Image.Image:
+    kind = op[0]
+    if kind == CROP:
+        x, y, w, h = op[1:5]
+        return image.crop((x, y, x + w, y + h))
+    if kind == RESIZE:
+        w, h, filter_, box = op[1:5]
+        return image.resize((w, h), PIL_FILTERS[filter_], box)
+    if kind == FLIP:
+        return image.transpose(_TRANSPOSES[op[1:4]])
+    raise ValueError("no such op: %r" % (op,))
+
+
+def decode(recording: Recording, mode: str, size: tuple[int, int]) -> Any:
+    """Makes the pixels of one picture now: a plain PIL.Image.Image."""
+    if in_worker():
+        return replay(recording)
+    w, h = size
+    channels = len(mode) if mode == "RGB" else 1
+    pixels = bytearray(w * h * channels)
+    batch = _core.Batch(1, channels, h, w, "u8", "nhwc", data=pixels)
+    failed = run([recording], batch)
+    if failed:
+        return replay(recording)
+    return Image.frombytes(mode, size, bytes(pixels))
+
+
+def submit(recordings: Sequence[Recording], batch: Any) -> Any:
+    """Submits one job for all; slot i of the batch is recording i's.
+
+    Recordings of one source, as FiveCrop makes them, begin with the same ops:
+    a job before it does those once.
+    """
+    first, pictures, samples = _share(recordings)
+    tier = _tier()
+    if first:
+        _core.submit(first, pictures, on_error="zero", tier=tier)
+        total("jobs")
+    job = _core.submit(samples, batch, on_error="zero", tier=tier)
+    total("jobs")
+    total("pictures", len(samples))
+    return job
+
+
+def _tier() -> Literal["close", "exact"]:
+    """Bit-exact, unless a device that is not was asked for by its name."""
+    asked = backend._name or ""
+    return "close" if asked.startswith("vaapi") else "exact"
+
+
+def _share(recordings: Sequence[Recording]) -> tuple[Any, Any, Any]:
+    """(samples of a first job, its pictures, samples of the second)."""
+    samples: list[Any] = [(core_source(s), ops) for s, ops in recordings]
+    members: dict[int, list[int]] = {}
+    for index, (source, _) in enumerate(recordings):
+        members.setdefault(id(source), []).append(index)
+    first, pictures = [], []
+    if len(members) < len(samples):
+        for indexes in members.values():
+            same = _common([samples[index][1] for index in indexes])
+            size = _size_after(same)
+            if len(indexes) == 1 or size is None:
+                continue
+            channels = 1 if same[0][1] == GRAY else 3
+            pictures.append(_core.Pixels(*size, channels))
+            first.append((samples[indexes[0]][0], same))
+            for index in indexes:
+                rest = samples[index][1][len(same) :]
+                samples[index] = (pictures[-1], rest)
+    return first, pictures, samples
+
+
+def _common(lists: Sequence[Ops]) -> Ops:
+    """The ops that all begin with, as long as they make pictures."""
+    same = []
+    for ops in zip(*lists):
+        if any(op != ops[0] for op in ops) or ops[0][0] == _core.TABLE:
+            break
+        same.append(ops[0])
+    return tuple(same)
+
+
+def _size_after(ops: Ops) -> tuple[int, int] | None:
+    """Size of what the ops make, where they say it."""
+    size = None
+    for op in ops:
+        if op[0] == CROP:
+            size = (op[3], op[4])
+        elif op[0] == RESIZE:
+            size = (op[1], op[2])
+        elif op[0] == FLIP and op[3] and size:
+            size = (size[1], size[0])
+    return size
+
+
+def failures(
+    job: Any, recordings: Sequence[Recording]
+) -> list[tuple[int, str]]:
+    """Waits for the job. Returns (index, reason) of what did not succeed.
+
+    A picture whose file was replaced since it was recorded did not succeed.
+    Raises only what concerns all: a device that is gone, Ctrl-C.
+    """
+    job.wait()
+    failed = []
+    devices: dict[str, int] = {}
+    for index, result in enumerate(job.results):
+        if result.status != 0:
+            failed.append((index, result.status_name))
+            continue
+        source = recordings[index][0]
+        if type(source) is File and not is_same(source):
+            failed.append((index, "file changed"))
+            continue
+        name = _where(result)
+        devices[name] = devices.get(name, 0) + 1
+    for name, times in devices.items():
+        count("devices", name, times)
+    for _, reason in failed:
+        count("mended", reason)
+    return failed
+
+
+def run(recordings: Sequence[Recording], batch: Any) -> list[tuple[int, str]]:
+    return failures(submit(recordings, batch), recordings)
+
+
+def _where(result: Any) -> str:
+    """"opencl", or "cpu decode, opencl ..." where several shared it."""
+    names = list(dict.fromkeys(span[2] for span in result.spans))
+    text = " + ".join(names)
+    return text + " (%s)" % ", ".join(result.why) if result.why else text

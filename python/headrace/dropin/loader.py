@@ -1,0 +1,484 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hooks in torch's DataLoader: worker loop, tickets, next().
+
+See workers.py for what happens where, and what tensor.py and hooks.py do.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import functools
+import importlib
+import inspect
+import operator
+import os
+import pickle
+import sys
+import threading
+import types
+import weakref
+from collections.abc import Callable
+from multiprocessing.reduction import ForkingPickler
+from typing import Any, NamedTuple
+
+import torch
+import torch.utils.data._utils.worker
+from torch._utils import ExceptionWrapper
+from torch.utils.data import dataloader
+
+from . import channel
+from .report import add, take
+from .workers import Worker, in_worker
+
+# How types are pickled for another process; torch has its own in here.
+_REDUCERS: dict[type, Any] = vars(ForkingPickler)["_extra_reducers"]
+
+_TORCH_LOOP = "torch.utils.data._utils.worker"
+_TORCHDATA_LOOP = "torchdata.stateful_dataloader.stateful_dataloader"
+
+
+class Home(NamedTuple):
+    """Where the iterator is: its process, and its channel if it has one."""
+
+    pid: int
+    link: channel.Link | None
+
+
+class _Scope(threading.local):
+    """The iterator that this thread is making; a forked worker, and who
+    pickles the loop for another, find its home here."""
+
+    home: Home | None = None
+
+
+_scope = _Scope()
+
+
+# ---- tickets ----
+
+
+class Ticket(torch.Tensor):
+    """Stands for a tensor that the process with the device is making.
+
+    next() exchanges it. One inside an object that next() cannot look into
+    acts as the tensor: whatever is done with it waits for the job first.
+    """
+
+    _pending: channel.Pending
+    _worker: int
+
+    @staticmethod
+    def make(
+        pending: channel.Pending,
+        shape: tuple[int, ...],
+        dtype: torch.dtype,
+        worker: int,
+    ) -> Ticket:
+        ticket = torch.Tensor._make_wrapper_subclass(
+            Ticket, shape, dtype=dtype
+        )
+        ticket._pending = pending
+        ticket._worker = worker
+        return ticket
+
+    def value(self) -> torch.Tensor:
+        """Waits; raises as a DataLoader raises what its worker met."""
+        # Outside: a device that is gone, or what a signal handler raised.
+        self._pending.wait()
+        try:
+            return self._pending.result()
+        except Exception:
+            error = ExceptionWrapper(
+                where=f"in DataLoader worker process {self._worker}"
+            )
+        error.reraise()
+
+    def pin_memory(self, device: Any = None) -> torch.Tensor:
+        """The tensor in pinned memory; itself where next() must raise."""
+        try:
+            value = self._pending.result()
+        except Exception:
+            return self
+        return value if value.is_pinned() else value.pin_memory()
+
+    def as_subclass(self, cls: type) -> torch.Tensor:
+        return self.value().as_subclass(cls)
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return func(*_exchange(args), **_exchange(kwargs or {}))
+
+    @classmethod
+    def __torch_dispatch__(
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return func(*_exchange(args), **_exchange(kwargs or {}))
+
+
+def _exchange(value: Any) -> Any:
+    """Copies of lists, tuples and dicts with tensors in place of tickets."""
+    kind = type(value)
+    if kind is Ticket:
+        return value.value()
+    if kind in (list, tuple):
+        return kind(map(_exchange, value))
+    if kind is dict:
+        return {key: _exchange(item) for key, item in value.items()}
+    return value
+
+
+def _claim(
+    address: str,
+    name: bytes,
+    number: int,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    worker: int,
+) -> Ticket:
+    """Unpickles a ticket: waits for nothing, so that a queue never hangs."""
+    owner = channel.channel_at(address)
+    if owner is None:
+        pending = channel.Pending()
+        pending.fail(channel.ChannelError("the DataLoader iterator ended"))
+    else:
+        pending = owner.claim(name, number)
+    return Ticket.make(pending, shape, dtype, worker)
+
+
+class _Failed:
+    """The handle of a batch that the worker itself could not make."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def wait(self) -> None:
+        pass
+
+    def result(self) -> torch.Tensor:
+        raise self._error
+
+
+def _failed(error: BaseException, worker: int) -> Ticket:
+    pending = channel.Pending()
+    pending.fulfil(_Failed(error))
+    return Ticket.make(pending, (0,), torch.float32, worker)
+
+
+# ---- in the worker ----
+
+
+def _reduce_lazy(lazy: Any) -> Any:
+    """Pickles a lazy tensor for the process that owns the device.
+
+    Runs on the thread that feeds the DataLoader's queue: an error here would
+    lose the batch without a word, so every error becomes a ticket.
+    """
+    if not in_worker():
+        return _tensor().transport(lazy)
+    ticket = _ship(lazy)
+    if ticket is not None:
+        return ticket
+    try:
+        value = _tensor().plain(lazy)
+    except Exception as error:
+        return _failed, (_picklable(error), Worker.number)
+    return _reduce_plain(value)
+
+
+def _reduce_plain(value: torch.Tensor) -> Any:
+    """As torch pickles this tensor for another process."""
+    reduce = _REDUCERS.get(type(value))
+    if reduce is not None:
+        return reduce(value)
+    return value.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+
+
+def _ship(lazy: Any) -> Any:
+    """The ticket for a lazy tensor that went over the channel, or None."""
+    sender = Worker.sender
+    if sender is None:
+        return None
+    shape = tuple(lazy.shape)
+    try:
+        record = _tensor().record_of(lazy)
+        if record is None:
+            return None
+        _tell_counts(sender)
+        number = sender.ship(record, single=len(shape) < 4)
+    except OSError:
+        # The owner is gone or closing: what is made from now on is made
+        # here, and most likely nobody reads it.
+        Worker.sender = None
+        sender.close()
+        return None
+    except Exception:
+        return None  # a source that does not pickle
+    place = (sender.address, sender.name, number)
+    return _claim, (*place, shape, lazy.dtype, Worker.number)
+
+
+def _picklable(error: BaseException) -> BaseException:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+def _tell_counts(sender: channel.Sender) -> None:
+    counts = take()
+    if any(counts.values()):
+        sender.tell(counts)
+
+
+class WorkerLoop:
+    """Takes the place of a _worker_loop of torch or torchdata.
+
+    Pickles to a callable that installs the hooks where it arrives, so that
+    spawned workers record as well. Arguments pass through untouched.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        stock: Callable[..., Any],
+        home: Home | None = None,
+    ) -> None:
+        self.module = module
+        self.stock = stock
+        self.home = home
+        functools.update_wrapper(self, stock)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        home = self.home or _scope.home
+        if home is None or home.pid == os.getpid():
+            return self.stock(*args, **kwargs)
+        _enter(home, self._worker_id(args, kwargs))
+        try:
+            return self.stock(*args, **kwargs)
+        finally:
+            _leave()
+
+    def _worker_id(self, args: Any, kwargs: Any) -> int:
+        """Found by name, for its place differs from release to release."""
+        try:
+            bound = inspect.signature(self.stock).bind(*args, **kwargs)
+        except (TypeError, ValueError):
+            return 0
+        return int(bound.arguments.get("worker_id", 0))
+
+    def __reduce__(self) -> Any:
+        state = _hooks().worker_state()
+        home = _scope.home or Home(os.getpid(), None)
+        return _rebuild, (self.module, state, home)
+
+
+def _rebuild(module: str, state: Any, home: Home) -> WorkerLoop:
+    """In a worker that was not forked from the process with the hooks."""
+    if home.pid != os.getpid():
+        Worker.pid = os.getpid()  # from here on no device is opened
+    stock = getattr(importlib.import_module(module), "_worker_loop")
+    if isinstance(stock, WorkerLoop):
+        stock = stock.stock
+    _hooks().install_worker(state)
+    return WorkerLoop(module, stock, home)
+
+
+def _enter(home: Home, number: int) -> None:
+    Worker.pid = os.getpid()
+    Worker.number = number
+    take()  # a forked worker has its parent's counts
+    Worker.sender = None  # right all the same: it decodes itself
+    if home.link is not None:
+        try:
+            Worker.sender = channel.Sender(home.link)
+        except OSError:
+            pass
+    for kind in _tensor().lazy_types():
+        _REDUCERS[kind] = _reduce_lazy
+
+
+def _leave() -> None:
+    sender = Worker.sender
+    if sender is not None:
+        try:
+            _tell_counts(sender)
+        except OSError:
+            pass
+
+
+# ---- in the process that owns the device ----
+
+
+def _open_channel(iterator: Any) -> None:
+    """Before the iterator starts its workers."""
+    _scope.home = Home(os.getpid(), None)
+    try:
+        owner = channel.Channel(_submit, add, iterator)
+    except OSError:
+        return  # no descriptors left: its workers decode themselves
+    _scope.home = Home(os.getpid(), owner.link)
+    iterator._headrace_close = weakref.finalize(iterator, owner.close)
+
+
+def _submit(records: list[Any]) -> list[Any]:
+    return _tensor().submit_batch(records)
+
+
+def _wrap_init(stock: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(stock)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        stock(self, *args, **kwargs)
+        # Workers start after this; each finds its channel in _scope.
+        if self._num_workers > 0:
+            _open_channel(self)
+
+    return __init__
+
+
+def _wrap_next(stock: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    @functools.wraps(stock)
+    def __next__(self: Any) -> Any:
+        try:
+            data = stock(self)
+        except StopIteration:
+            close = getattr(self, "_headrace_close", None)
+            if close is not None and getattr(self, "_shutdown", False):
+                close()
+            raise
+        try:
+            return _resolve(data)
+        except BaseException:
+            # Stock counts a batch once it is whole.
+            self._num_yielded -= 1
+            raise
+
+    return __next__
+
+
+# A batch is not deeper. Objects of the user's own are opened if they are the
+# batch or lie in it, no deeper: what they hold may be anything.
+_MAX_DEPTH = 16
+_OBJECT_DEPTH = 1
+_LEAVES = frozenset(
+    (torch.Tensor, int, float, bool, str, bytes, complex, type(None))
+)
+
+
+def _resolve(data: Any) -> Any:
+    """Tensors for tickets and lazy tensors, wherever they are in a batch.
+
+    Lists, dicts and plain objects that come out of a queue belong to nobody
+    else: they are changed in place and keep their type.
+    """
+    if in_worker():
+        return data  # a loader inside a worker: what it made stays recorded
+    return _walk(data, _tensor().lazy_types(), 0)
+
+
+def _walk(data: Any, lazy: tuple[type, ...], depth: int) -> Any:
+    kind = type(data)
+    if kind in _LEAVES or depth > _MAX_DEPTH:
+        return data
+    if kind is Ticket:
+        return data.value()
+    if kind in lazy:
+        return _tensor().plain(data)
+    if isinstance(data, (list, tuple)):
+        return _walk_sequence(data, lazy, depth)
+    if isinstance(data, collections.abc.Mapping):
+        return _walk_mapping(data, lazy, depth)
+    if depth <= _OBJECT_DEPTH and not isinstance(data, (torch.Tensor, type)):
+        fields = getattr(data, "__dict__", None)
+        if type(fields) is dict:
+            _walk_mapping(fields, lazy, depth)
+    return data
+
+
+def _walk_mapping(data: Any, lazy: tuple[type, ...], depth: int) -> Any:
+    changed = {}
+    for key, item in data.items():
+        new = _walk(item, lazy, depth + 1)
+        if new is not item:
+            changed[key] = new
+    if not changed:
+        return data
+    if isinstance(data, collections.abc.MutableMapping):
+        for key, item in changed.items():
+            data[key] = item
+        return data
+    return _like(data, {**data, **changed})
+
+
+def _walk_sequence(data: Any, lazy: tuple[type, ...], depth: int) -> Any:
+    new = [_walk(item, lazy, depth + 1) for item in data]
+    if all(map(operator.is_, new, data)):
+        return data
+    if isinstance(data, list):
+        data[:] = new
+        return data
+    if hasattr(data, "_fields"):
+        return type(data)(*new)
+    return _like(data, new)
+
+
+def _like(data: Any, new: Any) -> Any:
+    """The same class with other content; itself where that cannot be."""
+    try:
+        return type(data)(new)
+    except TypeError:
+        return data  # its tickets act as tensors
+
+
+# ---- the list ----
+
+
+def hooks() -> list[tuple[Any, Any, Any]]:
+    """What hooks.py puts into its list, in this order."""
+    base = dataloader._BaseDataLoaderIter
+    entries = [_loop_hook(_TORCH_LOOP)]
+    if _TORCHDATA_LOOP in sys.modules:
+        entries += torchdata_hooks()
+    for name, wrap in (("__init__", _wrap_init), ("__next__", _wrap_next)):
+        entries.append((base, name, wrap(_function(base, name))))
+    return entries
+
+
+def torchdata_hooks() -> list[tuple[Any, Any, Any]]:
+    """The entry of torchdata, once it is imported after the others."""
+    return [_loop_hook(_TORCHDATA_LOOP)]
+
+
+def _loop_hook(module: str) -> tuple[Any, Any, Any]:
+    owner = sys.modules[module]
+    stock = vars(owner).get("_worker_loop")
+    if isinstance(stock, WorkerLoop):
+        stock = stock.stock
+    else:
+        stock = _function(owner, "_worker_loop")
+    return owner, "_worker_loop", WorkerLoop(module, stock)
+
+
+def _function(owner: Any, name: str) -> Any:
+    found = vars(owner).get(name)
+    if not isinstance(found, types.FunctionType):
+        raise _hooks().HookError(
+            "the drop-in cannot be switched on: %s.%s is not a function"
+            % (owner.__name__, name),
+            status="HR_EUNSUPPORTED",
+        )
+    return found
+
+
+def _tensor() -> Any:
+    from . import tensor
+
+    return tensor
+
+
+def _hooks() -> Any:
+    from . import hooks as module
+
+    return module

@@ -1,0 +1,649 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures that record what is done to them.
+
+Pillow's own registry of formats hands JPEG files to ``open_jpeg``. The stock
+code reads the header; then the picture's class is swapped:
+
+  HeadraceJpeg    is a JpegImageFile: what Image.open() returns
+  HeadraceImage   is an Image.Image: what convert, copy, crop, resize and
+                  transpose return
+
+Both have everything a picture has but pixels. Whoever wants pixels goes
+through the attribute ``im`` (all of Pillow does, C code included). It makes
+them, and the picture becomes a plain JpegImageFile or Image.Image: from then
+on it is stock Pillow in every respect. ``load()`` only lets go of the file:
+it takes the path, or the bytes.
+
+A picture that Headrace must not decode is never recorded: its class is swapped
+back at the moment when Pillow would have decoded it, and the reason counted.
+
+Threads: as Pillow: one picture belongs to one thread at a time, different
+pictures to any. Pixels are set before the class, so doing it twice at once is
+harmless.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from PIL import Image, ImageFile
+from PIL.JpegImagePlugin import JpegImageFile
+
+from .. import _core
+from . import files, jobs
+from .jobs import CROP, DECODE, FLIP, GRAY, RESIZE, RGB, Recording
+from .report import caller, count, total
+
+# Set by hooks.py. A picture that was recorded before stays valid after.
+active = False
+# Name of the reference that the installed Pillow's resize follows, or None:
+# unknown, so no resize is recorded.
+reference: str | None = None
+
+# Pillow 10.1 and later keep the mode in _mode; im is a property since 11.
+_MODE = "_mode" if isinstance(vars(Image.Image).get("mode"), property) else (
+    "mode"
+)
+_CORE = "_im" if isinstance(vars(Image.Image).get("im"), property) else "im"
+# What every picture has, besides pixels, size, mode and info.
+_PLAIN = {
+    name: value
+    for name, value in vars(Image.Image()).items()
+    if name not in ("im", "_im", "_size", "mode", "_mode", "info")
+}
+_copy_info = getattr(
+    Image.Image, "_copy_info", lambda image: image.info.copy()
+)
+_DECODE_OPS = {
+    "RGB": ((DECODE, RGB, False),),
+    "L": ((DECODE, GRAY, False),),
+}
+_new = object.__new__
+
+
+class _Pixels:
+    """What load() returns: pixel access that decodes at its first use."""
+
+    __slots__ = ("_picture",)
+
+    def __init__(self, picture: Image.Image) -> None:
+        self._picture = picture
+
+    def _access(self) -> Any:
+        materialise(self._picture)
+        return self._picture.load()
+
+    def __getitem__(self, xy: Any) -> Any:
+        return self._access()[xy]
+
+    def __setitem__(self, xy: Any, color: Any) -> None:
+        self._access()[xy] = color
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._access(), name)
+
+
+class _Recorder:
+    """What both classes of recorded pictures do otherwise than Pillow."""
+
+    # (recording, native mode): None in a file that nothing was asked of yet.
+    _hr: tuple[Recording, str] | None = None
+    if TYPE_CHECKING:  # what every picture has
+        _size: tuple[int, int]
+        mode: str
+
+    def _record(self) -> tuple[Recording, str] | None:
+        return self._hr
+
+    @property
+    def im(self) -> Any:
+        materialise(self)
+        return self.im  # the stock attribute by now
+
+    @im.setter
+    def im(self, core: Any) -> None:
+        # Somebody sets other pixels: thumbnail(), exif_transpose(in_place).
+        _become_plain(self, core)
+
+    def load(self) -> Any:
+        if self._record() is None:
+            return self.load()  # the stock method by now
+        return _Pixels(self)
+
+    def close(self) -> None:
+        _forget(self)
+        self.close()
+
+    def __eq__(self, other: object) -> bool:
+        for picture in (self, other):
+            if isinstance(picture, _Recorder):
+                materialise(picture)
+        return self == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getstate__(self) -> Any:
+        materialise(self)
+        return self.__getstate__()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # Pixels, not paths: a pickle may outlive the file. What goes between
+        # processes of one program is reduced by transport().
+        materialise(self)
+        return self.__reduce_ex__(protocol)
+
+    def copy(self) -> Image.Image:
+        hr = self._record()
+        if hr is None:
+            return self.copy()
+        return _derive(self, hr[0][1], self._size, self.mode)
+
+    def __copy__(self) -> Image.Image:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Image.Image:
+        # Stock copies pixels through its state; the class stays.
+        if type(self) is HeadraceImage:
+            return self.copy()
+        materialise(self)
+        import copy
+
+        return copy.deepcopy(self, memo)
+
+    def convert(
+        self, mode: str | None = None, *args: Any, **kwargs: Any
+    ) -> Image.Image:
+        hr = self._record()
+        if hr is not None and not args and not kwargs:
+            ops = _converted(hr, self.mode, mode or self.mode)
+            if ops is not None and not self._has_transparency():
+                picture = _derive(self, ops, self._size, mode or self.mode)
+                if mode == "L" and self.mode == "RGB":
+                    picture.__dict__["_hr_colours"] = weakref.ref(self)
+                return picture
+        return _stock(self, "convert", mode, *args, **kwargs)
+
+    def crop(self, box: Any = None) -> Image.Image:
+        hr = self._record()
+        if hr is None or type(box) not in (tuple, list):
+            return _stock(self, "crop", box)
+        width, height = self._size
+        try:
+            x0, y0, x1, y1 = box
+            if not type(x0) is type(y0) is type(x1) is type(y1) is int:
+                x0, y0, x1, y1 = map(int, map(round, box))
+        except (TypeError, ValueError, OverflowError):
+            return _stock(self, "crop", box)
+        w, h = x1 - x0, y1 - y0
+        if w <= 0 or h <= 0 or len(hr[0][1]) >= jobs.MAX_OPS:
+            return _stock(self, "crop", box)
+        outside = x0 < 0 or y0 < 0 or x1 > width or y1 > height
+        if outside:
+            if max(w, h) > 65535 or x1 <= 0 or y1 <= 0:
+                return _stock(self, "crop", box)
+            Image._decompression_bomb_check((w, h))
+        ops = hr[0][1] + ((CROP, x0, y0, w, h, outside),)
+        return _derive(self, ops, (w, h), self.mode)
+
+    def resize(
+        self,
+        size: Any,
+        resample: Any = None,
+        box: Any = None,
+        reducing_gap: Any = None,
+    ) -> Image.Image:
+        hr = self._record()
+        if hr is not None and reducing_gap is None:
+            op = _resize_op(self._size, size, resample, box)
+            if op == ():
+                return self.copy()
+            if op is not None and len(hr[0][1]) < jobs.MAX_OPS:
+                ops = hr[0][1] + (op,)
+                return _derive(self, ops, (op[1], op[2]), self.mode)
+        return _stock(self, "resize", size, resample, box, reducing_gap)
+
+    def transpose(self, method: Any) -> Image.Image:
+        hr = self._record()
+        flip = jobs.FLIPS.get(method)
+        if hr is None or flip is None or len(hr[0][1]) >= jobs.MAX_OPS:
+            return _stock(self, "transpose", method)
+        size = self._size
+        if flip[2]:
+            size = (size[1], size[0])
+        ops = hr[0][1] + ((FLIP, *flip),)
+        return _derive(self, ops, size, self.mode)
+
+    def putpalette(self, *args: Any, **kwargs: Any) -> None:
+        materialise(self)
+        self.putpalette(*args, **kwargs)
+
+    def _has_transparency(self) -> bool:
+        own = self.__dict__
+        info = own.get("info") or own.get("_hr_info") or {}
+        return info.get("transparency") is not None
+
+
+class HeadraceJpeg(_Recorder, JpegImageFile):
+    """A JPEG file that was opened and not decoded. A JpegImageFile."""
+
+    def _record(self) -> tuple[Recording, str] | None:
+        """Lets go of the file; None: the picture is stock Pillow now."""
+        return self._hr or _detach(self)
+
+    def draft(self, mode: Any, size: Any) -> Any:
+        if self._hr is None:  # else it counts as loaded: no effect
+            _refuse(self, "draft")
+        return JpegImageFile.draft(self, mode, size)
+
+    def verify(self) -> None:
+        if self._hr is None:
+            _swap_back(self)
+        JpegImageFile.verify(self)
+
+    def load_prepare(self) -> None:
+        if self._hr is None:
+            _refuse(self, "decoded in pieces")
+            JpegImageFile.load_prepare(self)
+        else:
+            materialise(self)
+
+
+class HeadraceImage(_Recorder, Image.Image):
+    """A picture that is still to be made. An Image.Image."""
+
+    @property
+    def info(self) -> dict[Any, Any]:
+        own = self.__dict__
+        info = own.get("_hr_info")
+        if info is None:
+            info = own["_hr_info"] = _read_info(self)
+        return info
+
+    @info.setter
+    def info(self, info: dict[Any, Any]) -> None:
+        self.__dict__["_hr_info"] = info
+
+
+for _name, _value in _PLAIN.items():
+    setattr(HeadraceImage, _name, _value)
+setattr(HeadraceImage, _MODE, "RGB")
+if _CORE == "_im":
+    HeadraceImage._im = None
+
+RECORDERS = (HeadraceImage, HeadraceJpeg)
+
+
+# ---- what becomes of a picture --------------------------------------------
+
+
+def materialise(picture: Any) -> None:
+    """Makes the pixels now; the picture is plain Pillow afterwards."""
+    if not isinstance(picture, _Recorder):
+        return
+    hr = picture._record()
+    if hr is None:
+        picture.load()
+        return
+    count("materialised", caller())
+    image = _from_colours(picture)
+    if image is None:
+        image = jobs.decode(hr[0], picture.mode, picture._size)
+    if isinstance(picture, _Recorder):  # another thread was not faster
+        _become_plain(picture, image.im)
+
+
+def _from_colours(picture: Any) -> Image.Image | None:
+    """Luma of a picture that still records: it will be needed as well.
+
+    ImageEnhance asks for the mean of convert("L"), then for the colours.
+    """
+    parent = picture.__dict__.get("_hr_colours", lambda: None)()
+    if not isinstance(parent, _Recorder):
+        return None  # gone, or its pixels may have been changed since
+    materialise(parent)
+    return parent.convert("L")
+
+
+def _become_plain(picture: Any, core: Any) -> None:
+    own = picture.__dict__
+    if isinstance(picture, HeadraceImage):
+        for name, value in _PLAIN.items():
+            own.setdefault(name, value)
+        own.setdefault(_MODE, "RGB")
+        own["info"] = picture.info
+    own[_CORE] = core
+    _swap_back(picture)
+
+
+def _forget(picture: Any) -> None:
+    """Turns it into stock Pillow without making pixels."""
+    if isinstance(picture, HeadraceImage):
+        _become_plain(picture, None)
+    else:
+        _swap_back(picture)
+
+
+def _swap_back(picture: Any) -> None:
+    stock = Image.Image
+    if isinstance(picture, HeadraceJpeg):
+        stock = JpegImageFile
+    picture.__class__ = stock
+    own = picture.__dict__
+    own.pop("_hr", None)
+    own.pop("_hr_info", None)
+    own.pop("_hr_colours", None)
+
+
+def _refuse(picture: Any, reason: str) -> None:
+    count("pillow", reason)
+    _swap_back(picture)
+
+
+def _stock(picture: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+    """Runs the stock method; it finds the pixels through im by itself."""
+    stock = JpegImageFile if isinstance(picture, JpegImageFile) else (
+        Image.Image
+    )
+    return getattr(stock, name)(picture, *args, **kwargs)
+
+
+def _derive(
+    parent: Any,
+    ops: jobs.Ops,
+    size: tuple[int, int],
+    mode: str,
+) -> HeadraceImage:
+    """A new picture: the parent with other ops."""
+    (source, _), native = parent._hr
+    picture = _new(HeadraceImage)
+    own = picture.__dict__
+    own["_hr"] = ((source, ops), native)
+    own["_size"] = size
+    if mode != "RGB":
+        own[_MODE] = mode
+    if isinstance(parent, HeadraceJpeg) or "_hr_info" in parent.__dict__:
+        own["_hr_info"] = _copy_info(parent)
+    return picture
+
+
+def _read_info(picture: HeadraceImage) -> dict[Any, Any]:
+    """The file's info, for pictures that the fast loader made."""
+    image = jobs.open_stock(picture.__dict__["_hr"][0][0])
+    info = _copy_info(image)
+    image.close()
+    return info
+
+
+# ---- which op -------------------------------------------------------------
+
+
+def _converted(
+    hr: tuple[Recording, str], have: str, want: str
+) -> jobs.Ops | None:
+    """The ops with another mode, or None: Pillow must do it."""
+    (_, ops), native = hr
+    if want == have:
+        return ops
+    if want not in _DECODE_OPS:
+        return None
+    # Grey through and through: all channels are one, so the mode may change
+    # at any time. Else luma is taken from colours, and a resize before it
+    # would have rounded them.
+    if native != "L":
+        if want != "L" or any(op[0] == RESIZE for op in ops):
+            return None
+    return _DECODE_OPS[want] + ops[1:]
+
+
+def _resize_op(
+    have: tuple[int, int], size: Any, resample: Any, box: Any
+) -> tuple[Any, ...] | None:
+    """The op; (): the size stays; None: Pillow must do it, or complain."""
+    try:
+        w, h = size
+        w, h = w.__index__(), h.__index__()
+    except (TypeError, ValueError, AttributeError):
+        return None
+    if resample is None:
+        resample = 3  # BICUBIC
+    filter_ = jobs.FILTERS.get(resample)
+    if filter_ is None or not (0 < w <= 65535 and 0 < h <= 65535):
+        return None
+    width, height = have
+    if box is not None:
+        box = _inside(box, width, height)
+        if box is None:
+            return None
+        if box == (0, 0, width, height):
+            box = None
+    if (w, h) == have and box is None:
+        return ()
+    if reference is None:
+        count("pillow", "unknown_resize_order")
+        return None
+    order = _core.resize_order(reference, width, height, w, h)
+    return (RESIZE, w, h, filter_, box, order)
+
+
+def _inside(
+    box: Any, width: int, height: int
+) -> tuple[float, float, float, float] | None:
+    try:
+        x0, y0, x1, y1 = map(float, box)
+    except (TypeError, ValueError):
+        return None
+    if 0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height:
+        return x0, y0, x1, y1
+    return None
+
+
+# ---- which file -----------------------------------------------------------
+
+
+def open_jpeg(stock: Any) -> Any:
+    """The factory for Image.OPEN["JPEG"], around the stock one."""
+
+    def jpeg_factory(fp: Any = None, filename: Any = None) -> Any:
+        image = stock(fp, filename)
+        if active:
+            if type(image) is JpegImageFile:
+                image.__class__ = HeadraceJpeg
+            else:
+                count("pillow", type(image).__name__)
+        return image
+
+    return jpeg_factory
+
+
+def pil_loader(stock: Any) -> Any:
+    """The fast way of torchvision.datasets.folder: no header in Python."""
+
+    def pil_loader(path: Any) -> Image.Image:
+        if active and not ImageFile.LOAD_TRUNCATED_IMAGES:
+            picture = _load_rgb(path)
+            if picture is not None:
+                return picture
+        return stock(path)
+
+    return pil_loader
+
+
+_stat = os.stat
+
+
+def _load_rgb(path: Any) -> HeadraceImage | None:
+    try:
+        status = _stat(path)
+        known = _known.get(path)
+        if (
+            known is None
+            or known[2] != status.st_mtime_ns
+            or known[3] != status.st_size
+            or known[4] != status.st_ino
+            or known[5] != status.st_dev
+        ):
+            known = _learn(path, status)
+    except Exception:
+        return None  # the stock loader says what is wrong
+    if known is None:
+        return None
+    hr, size = known[0], known[1]
+    limit = Image.MAX_IMAGE_PIXELS
+    if limit is not None and size[0] * size[1] > limit:
+        return None  # Image.open() warns, or raises
+    picture = _new(HeadraceImage)
+    own = picture.__dict__
+    own["_hr"] = hr
+    own["_size"] = size
+    total("recorded")
+    return picture
+
+
+# Path -> what its header said, and which file that was. A file that is the
+# same (one system call tells) is not read again in later epochs.
+_known: dict[Any, tuple[Any, ...]] = {}
+_MOST_KNOWN = 1 << 17  # about 60 MB
+
+
+def _learn(path: Any, status: os.stat_result) -> tuple[Any, ...] | None:
+    info = files.probe(path)
+    if not files.may_decode(info, path, None):
+        return None
+    native = "L" if info.components == 1 else "RGB"
+    file = jobs.file_of(files.absolute(path), status)
+    known = (
+        ((file, _DECODE_OPS["RGB"]), native),
+        (info.width, info.height),
+        status.st_mtime_ns,
+        status.st_size,
+        status.st_ino,
+        status.st_dev,
+    )
+    # A file of the last seconds may be written again within one tick of its
+    # file system's clock, and look the same.
+    if path.__class__ is str and time.time() - status.st_mtime > 2:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[path] = known
+    return known
+
+
+def _detach(picture: Any) -> tuple[Recording, str] | None:
+    """Lets go of the file, at the moment when Pillow would have decoded it.
+
+    Takes over what stock load() leaves behind: no tile, no file. None: the
+    picture is a plain JpegImageFile now, and Pillow will decode it.
+    """
+    reason, source = _source_of(picture)
+    if source is None:
+        if reason:
+            count("pillow", reason)
+        _swap_back(picture)
+        return None
+    mode = picture.mode
+    picture._hr = ((source, _DECODE_OPS[mode]), mode)
+    picture.tile = []
+    picture.readonly = 0
+    if picture._exclusive_fp and picture._close_exclusive_fp_after_loading:
+        picture.fp.close()
+    picture.fp = None
+    total("recorded")
+    return picture._hr
+
+
+def _source_of(picture: Any) -> tuple[str | None, jobs.Source | None]:
+    """(None, the source), or (reason, None). Reads no pixel."""
+    mode, size = picture.mode, picture._size
+    if not active:
+        return None, None
+    if ImageFile.LOAD_TRUNCATED_IMAGES:
+        return "LOAD_TRUNCATED_IMAGES", None
+    if picture.fp is None or getattr(picture.fp, "closed", False):
+        return "closed", None
+    if mode not in _DECODE_OPS:
+        return "mode " + mode, None
+    if picture.decoderconfig:
+        return "draft", None
+    if picture.tile != [("jpeg", (0, 0, *size), 0, (mode, ""))]:
+        return "edited tile", None
+    source = files.take(picture)
+    try:
+        info = files.probe(jobs.core_source(source))
+    except Exception as error:
+        return files.header_fault(error), None
+    if (info.width, info.height) != size:
+        return "header: size", None
+    if not files.may_decode(info, jobs.core_source(source), mode):
+        return None, None
+    return None, source
+
+
+def expand(stock: Any) -> Any:
+    """PIL.ImageOps.expand, around the stock one: black borders are recorded.
+
+    This is how torchvision pads a picture.
+    """
+
+    def expand(image: Any, border: Any = 0, fill: Any = 0) -> Any:
+        if type(image) in RECORDERS and active and image._record():
+            picture = _padded(image, border, fill)
+            if picture is not None:
+                return picture
+        return stock(image, border, fill)
+
+    return expand
+
+
+def _padded(image: Any, border: Any, fill: Any) -> HeadraceImage | None:
+    black = (0,) * len(image.getbands())
+    if not (type(fill) is int and fill == 0 or fill == black):
+        return None
+    if type(border) is int:
+        border = (border,) * 4
+    if type(border) is not tuple or len(border) not in (2, 4):
+        return None
+    if any(type(side) is not int or side < 0 for side in border):
+        return None
+    left, top, right, bottom = border * (4 // len(border))
+    w, h = image._size
+    picture = image.crop((-left, -top, w + right, h + bottom))
+    if type(picture) is not HeadraceImage:
+        return None
+    picture.info = {}  # stock pastes into a new picture
+    return picture
+
+
+# ---- between processes ----------------------------------------------------
+
+
+def transport(picture: HeadraceImage) -> Any:
+    """Reduces a picture for a queue of multiprocessing: the recording."""
+    recording, native = picture.__dict__["_hr"]
+    return _arrive, (
+        recording,
+        native,
+        picture._size,
+        picture.mode,
+        picture.__dict__.get("_hr_info"),
+    )
+
+
+def _arrive(
+    recording: Recording,
+    native: str,
+    size: tuple[int, int],
+    mode: str,
+    info: dict[Any, Any] | None,
+) -> HeadraceImage:
+    picture = _new(HeadraceImage)
+    own = picture.__dict__
+    own["_hr"] = (recording, native)
+    own["_size"] = size
+    if mode != "RGB":
+        own[_MODE] = mode
+    if info is not None:
+        own["_hr_info"] = info
+    return picture

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the drop-in did: counters of this process, and a text of them.
+
+Counters are grouped: "recorded", "materialised", "pillow", "failed",
+"devices", "notes". A name within a group is a reason in words that stay the
+same from release to release. Counting is cheap and always on.
+
+Threads: any. An increment is one dictionary update under the lock.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import types
+from collections.abc import Mapping
+from typing import Any
+
+_lock = threading.Lock()
+_counts: dict[str, dict[str, int]] = {}
+_totals: dict[str, int] = {}
+
+# Frames of these packages are not the reason that a picture was decoded.
+_PLUMBING = ("PIL", "headrace", "torch", "numpy", "contextlib", "functools")
+
+TITLES = {
+    "devices": "what made the pictures",
+    "pillow": "not recorded, left to Pillow",
+    "materialised": "recorded, but decoded one by one because of",
+    "mended": "pictures of a job that Pillow made again",
+    "failed": "pictures that neither could make",
+    "notes": "notes",
+}
+
+TEXTS = {
+    "resize_is_not_pillows": "a pipeline turns pictures into tensors before"
+    " it resizes them (v2.ToImage first): that resize has other arithmetic"
+    " than Pillow's and stays with torch; decode, crop and flip are taken"
+    " over",
+    "num_workers_0": "num_workers=0: pictures of a batch run in parallel, but"
+    " not while the consumer works; num_workers >= 1 or headrace.Loader do",
+}
+
+
+def count(group: str, name: str, times: int = 1) -> None:
+    """Adds to one counter."""
+    with _lock:
+        names = _counts.setdefault(group, {})
+        names[name] = names.get(name, 0) + times
+
+
+def total(name: str, times: int = 1) -> None:
+    """Adds to one total: "jobs", "pictures", "batches"."""
+    with _lock:
+        _totals[name] = _totals.get(name, 0) + times
+
+
+def note(name: str) -> None:
+    """Remembers something that is said once, however often it happens."""
+    with _lock:
+        _counts.setdefault("notes", {})[name] = 1
+
+
+def caller() -> str:
+    """Names the function, outside of Pillow and torch, that needs pixels."""
+    frame: types.FrameType | None = sys._getframe(1)
+    inner = ""
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "?")
+        inner = _name(module, frame.f_code)
+        private = frame.f_code.co_name.startswith("_")
+        if not private and module.split(".", 1)[0] not in _PLUMBING:
+            return inner
+        frame = frame.f_back
+    return inner
+
+
+def _name(module: str, code: Any) -> str:
+    return "%s.%s" % (module, getattr(code, "co_qualname", code.co_name))
+
+
+def take() -> dict[str, Any]:
+    """Returns all counters as plain data and sets them to zero.
+
+    A worker process sends them to the process that prints the report, which
+    add()s them.
+    """
+    with _lock:
+        taken = {"totals": dict(_totals), "counts": _copy()}
+        _totals.clear()
+        _counts.clear()
+        return taken
+
+
+def add(taken: Mapping[str, Any]) -> None:
+    """Adds what take() returned in another process."""
+    for name, times in taken["totals"].items():
+        total(name, times)
+    for group, names in taken["counts"].items():
+        for name, times in names.items():
+            if group == "notes":
+                note(name)
+            else:
+                count(group, name, times)
+
+
+def _copy() -> dict[str, dict[str, int]]:
+    return {group: dict(names) for group, names in _counts.items()}
+
+
+class Report(dict[str, Any]):
+    """Counters as a dictionary; printed, they are a text.
+
+    "totals": {"jobs", "pictures", ...}; other keys: {reason: times}.
+    """
+
+    def __str__(self) -> str:
+        totals = self["totals"]
+        lines = [
+            "headrace: %d pictures in %d jobs, %d recorded"
+            % (
+                totals.get("pictures", 0),
+                totals.get("jobs", 0),
+                totals.get("recorded", 0),
+            )
+        ]
+        for group, title in TITLES.items():
+            names = self.get(group)
+            if names:
+                lines.append("  %s:" % title)
+                lines += _lines(group, names)
+        return "\n".join(lines)
+
+
+def _lines(group: str, names: Mapping[str, int]) -> list[str]:
+    if group == "notes":
+        return ["    " + TEXTS.get(name, name) for name in sorted(names)]
+    order = sorted(names.items(), key=lambda item: (-item[1], item[0]))
+    return ["%8d  %s" % (times, name) for name, times in order]
+
+
+def report(reset: bool = False) -> Report:
+    """What ran where, what was left to Pillow and why, since the start.
+
+    reset=True sets the counters to zero.
+    """
+    with _lock:
+        found = Report(totals=dict(_totals), **_copy())
+        if reset:
+            _totals.clear()
+            _counts.clear()
+    return found

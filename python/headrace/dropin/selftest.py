@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One picture of 16 x 24, stock and recorded: run when hooks are installed."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Collection
+from typing import Any
+
+from PIL import Image
+
+from . import jobs, pillow
+from .report import add, take
+
+_MEAN = [0.485, 0.456, 0.406]
+_STD = [0.229, 0.224, 0.225]
+
+
+def _jpeg() -> bytes:
+    w, h = 16, 24
+    state, pixels = 1, bytearray()
+    for _ in range(w * h * 3):
+        state = state * 1103515245 + 12345 & 0x7FFFFFFF
+        pixels.append(state >> 16 & 255)
+    file = io.BytesIO()
+    Image.frombytes("RGB", (w, h), bytes(pixels)).save(file, "JPEG")
+    return file.getvalue()
+
+
+def _ops(picture: Image.Image) -> Image.Image:
+    picture = picture.convert("RGB").crop((1, 2, 15, 23))
+    if pillow.reference is not None:
+        picture = picture.resize((8, 7), 2)
+    return picture.transpose(0)
+
+
+def run(hooked: Collection[str]) -> str | None:
+    """Name of the first thing that differs; None if all is well."""
+    before = take()
+    try:
+        return _run(hooked)
+    finally:
+        take()
+        add(before)
+
+
+def _run(hooked: Collection[str]) -> str | None:
+    data = _jpeg()
+
+    def recorded() -> Image.Image:
+        return _ops(Image.open(io.BytesIO(data)))
+
+    stock = _ops(jobs.open_stock(data))
+    if type(recorded()) is not pillow.HeadraceImage:
+        return "recording (nothing was recorded)"
+    if recorded().tobytes() != stock.tobytes():
+        return "a picture"
+    if "torchvision.transforms.functional" in hooked:
+        functional = sys.modules["torchvision.transforms.functional"]
+        if not _equal(_v1, functional, recorded(), stock):
+            return "torchvision.transforms.functional"
+    if "torchvision.transforms.v2" in hooked:
+        functional = sys.modules["torchvision.transforms.v2.functional"]
+        if not _equal(_v2, functional, recorded(), stock):
+            return "torchvision.transforms.v2.functional"
+    return None
+
+
+def _equal(way: Any, functional: Any, recorded: Any, stock: Any) -> bool:
+    import torch
+
+    from . import tensor
+
+    lazy = way(functional, recorded)
+    if type(lazy) not in tensor.lazy_types():
+        return False
+    value = tensor.plain(lazy).as_subclass(torch.Tensor)
+    return torch.equal(value, way(functional, stock).as_subclass(torch.Tensor))
+
+
+def _v1(functional: Any, picture: Any) -> Any:
+    return functional.normalize(functional.to_tensor(picture), _MEAN, _STD)
+
+
+def _v2(functional: Any, picture: Any) -> Any:
+    import torch
+
+    image = functional.to_image(picture)
+    image = functional.to_dtype(image, dtype=torch.float32, scale=True)
+    return functional.normalize(image, mean=_MEAN, std=_STD)

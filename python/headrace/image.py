@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Image: one picture whose ops are recorded, and run as one job."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from . import _core
+from . import ops as _ops
+from .errors import ArgumentError
+from .ops import Arithmetic, Filter, Key, Mode, Op, Ops, Order
+
+if TYPE_CHECKING:
+    import numpy
+    import numpy.typing
+    from typing_extensions import Buffer, CapsuleType
+
+Source: TypeAlias = (
+    "Buffer | str | os.PathLike[str] | os.PathLike[bytes] | _core.Pixels"
+)
+Dtype: TypeAlias = Literal["f32", "f16", "u8"]
+Layout: TypeAlias = Literal["nchw", "nhwc"]
+
+
+class Image:
+    """A picture: a source and the ops that shall be done with it.
+
+    Ops return a new Image and cost next to nothing. All are run as one job
+    when pixels are asked for: by numpy(), as an array, a buffer of DLPack, or
+    earlier by start(). Pixels are uint8, height x width x channels, until
+    normalize() says otherwise.
+
+    Errors: decode() raises headrace.PictureError if the header is damaged;
+    ops raise headrace.ArgumentError if they do not fit the picture; whatever
+    is wrong behind the header comes with the pixels. An Image may be used by
+    several threads; it can be pickled if its source can.
+    """
+
+    __slots__ = (
+        "_source",
+        "_stored",
+        "_ops",
+        "_key",
+        "_size",
+        "_channels",
+        "_dtype",
+        "_layout",
+        "_pixels",
+        "_job",
+        "__weakref__",
+    )
+
+    _source: Source
+    _stored: tuple[int, int, int]
+    _ops: Ops
+    _key: Key | None
+    _size: tuple[int, int]
+    _channels: int
+    _dtype: Dtype
+    _layout: Layout
+    _pixels: _core.Pixels | None
+    _job: _core.Job | None
+
+    def __init__(self) -> None:
+        raise TypeError("use headrace.decode() or headrace.from_pixels()")
+
+    @classmethod
+    def _make(
+        cls,
+        source: Source,
+        stored: tuple[int, int, int],
+        ops: Ops,
+        channels: int,
+        key: Key | None = None,
+        dtype: Dtype = "u8",
+        layout: Layout = "nhwc",
+    ) -> Image:
+        """stored: width, height, EXIF orientation of the source."""
+        image = object.__new__(cls)
+        image._source = source
+        image._stored = stored
+        image._ops = ops
+        image._key = key
+        image._size = _core.output_size(ops, *stored)
+        image._channels = channels
+        image._dtype = dtype
+        image._layout = layout
+        image._pixels = None
+        image._job = None
+        return image
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (
+            self._source,
+            self._stored,
+            self._ops,
+            self._channels,
+            self._key,
+            self._dtype,
+            self._layout,
+        )
+
+    # ---- Facts -------------------------------------------------------------
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(width, height) in pixels, after all ops."""
+        return self._size
+
+    @property
+    def width(self) -> int:
+        """Pixels in a row."""
+        return self._size[0]
+
+    @property
+    def height(self) -> int:
+        """Rows."""
+        return self._size[1]
+
+    @property
+    def channels(self) -> int:
+        """3 (RGB) or 1 (grey)."""
+        return self._channels
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Of the array: h x w x c, or c x h x w in layout "nchw"."""
+        w, h = self._size
+        c = self._channels
+        return (h, w, c) if self._layout == "nhwc" else (c, h, w)
+
+    @property
+    def dtype(self) -> Dtype:
+        """Type of the elements: "u8", "f32" or "f16"."""
+        return self._dtype
+
+    @property
+    def ops(self) -> Ops:
+        """What is recorded; see headrace.ops."""
+        return self._ops
+
+    @property
+    def source(self) -> Source:
+        """Bytes, path or Pixels that it begins with."""
+        return self._source
+
+    def __repr__(self) -> str:
+        w, h = self._size
+        return (
+            f"<headrace.Image {w}x{h}x{self._channels} {self._dtype}, "
+            f"{len(self._ops)} ops>"
+        )
+
+    # ---- Recording ---------------------------------------------------------
+
+    def apply(self, *more: Op, key: Key | None = None) -> Image:
+        """Record ops of headrace.ops, also random ones.
+
+        key = (seed, index, epoch) is what random ops are drawn from; it
+        counts for all of this picture. Use normalize() for numbers other
+        than bytes.
+        """
+        if self._dtype != "u8" or self._layout != "nhwc":
+            raise ArgumentError("normalize() must be the last op")
+        return Image._make(
+            self._source,
+            self._stored,
+            self._ops + more,
+            self._channels,
+            key if key is not None else self._key,
+        )
+
+    def crop(
+        self, x: int, y: int, w: int, h: int, *, pad: bool = False
+    ) -> Image:
+        """Keep w x h pixels from (x, y); see headrace.ops.crop()."""
+        if not pad and not (
+            0 <= x <= self.width - w and 0 <= y <= self.height - h
+        ):
+            raise ArgumentError(
+                f"crop {x},{y} {w}x{h} leaves the picture of "
+                f"{self.width}x{self.height}"
+            )
+        return self.apply(_ops.crop(x, y, w, h, pad=pad))
+
+    def center_crop(self, w: int, h: int, *, pad: bool = False) -> Image:
+        """Keep w x h pixels in the middle."""
+        return self.apply(_ops.center_crop(w, h, pad=pad))
+
+    def resize(
+        self,
+        w: int,
+        h: int,
+        *,
+        filter: Filter = "bilinear",
+        box: tuple[float, float, float, float] | None = None,
+        order: Order = "reference",
+    ) -> Image:
+        """Resize to w x h; see headrace.ops.resize()."""
+        return self.apply(
+            _ops.resize(w, h, filter=filter, box=box, order=order)
+        )
+
+    def resize_short(self, side: int, *, filter: Filter = "bilinear") -> Image:
+        """Resize so that the short side becomes side."""
+        return self.apply(_ops.resize_short(side, filter=filter))
+
+    def fit(
+        self,
+        w: int,
+        h: int,
+        *,
+        filter: Filter = "bicubic",
+        enlarge: bool = False,
+    ) -> Image:
+        """Resize to the largest size within w x h; see headrace.ops.fit()."""
+        return self.apply(_ops.fit(w, h, filter=filter, enlarge=enlarge))
+
+    def flip(
+        self,
+        *,
+        horizontal: bool = False,
+        vertical: bool = False,
+        transpose: bool = False,
+    ) -> Image:
+        """Swap x and y first, then mirror left-right and top-bottom."""
+        return self.apply(
+            _ops.flip(
+                horizontal=horizontal, vertical=vertical, transpose=transpose
+            )
+        )
+
+    def normalize(
+        self,
+        mean: Sequence[float] | float = 0.0,
+        std: Sequence[float] | float = 1.0,
+        *,
+        arithmetic: Arithmetic = "div",
+        dtype: Dtype = "f32",
+        layout: Layout = "nchw",
+    ) -> Image:
+        """Make numbers of the bytes, as the last op.
+
+        (x / 255 - mean) / std; see headrace.ops.normalize(). The array is
+        c x h x w ("nchw") or h x w x c ("nhwc") of that type.
+        """
+        op = _ops.normalize(mean, std, arithmetic=arithmetic)
+        plain = self.apply(op)
+        return Image._make(
+            plain._source,
+            plain._stored,
+            plain._ops,
+            plain._channels,
+            plain._key,
+            dtype,
+            layout,
+        )
+
+    # ---- Running -----------------------------------------------------------
+
+    def start(self, *, device: _core.Device | str | None = None) -> _core.Job:
+        """Submit the recorded ops if nobody has; return the job at once."""
+        if self._job is None:
+            w, h = self._size
+            pixels = _core.Pixels(
+                w, h, self._channels, self._dtype, self._layout, device=device
+            )
+            job = _core.submit(
+                ((self._source, self._ops, self._key),),
+                (pixels,),
+                device=device,
+            )
+            # Of two threads one's work is wasted, and both are right.
+            self._pixels, self._job = pixels, job
+        return self._job
+
+    def pixels(self) -> _core.Pixels:
+        """Wait for the pixels and return them, in host memory.
+
+        Raises headrace.PictureError, with file, offset, stage and reason, if
+        the picture is damaged; headrace.ReadError if there is no such file.
+        """
+        self.start().wait()
+        assert self._pixels is not None
+        return self._pixels
+
+    def numpy(self) -> numpy.typing.NDArray[Any]:
+        """Return the pixels as a NumPy array of this shape; no copy.
+
+        The array is the picture's own memory: changing it changes what other
+        arrays of this Image show. Raises what pixels() does.
+        """
+        import numpy
+
+        return numpy.asarray(self.pixels())
+
+    def __await__(self) -> Generator[Any, None, Image]:
+        yield from self.start().__await__()
+        return self
+
+    @property
+    def result(self) -> _core.Result:
+        """How it was made, when it is: which device did what, and why."""
+        return self.start().results[0]
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        interface = self.pixels().__array_interface__
+        # NumPy keeps the object that was asked, and with it the memory.
+        return interface
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> CapsuleType:
+        return self.pixels().__dlpack__(
+            stream=stream,
+            max_version=max_version,
+            dl_device=dl_device,
+            copy=copy,
+        )
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.pixels().__dlpack_device__()
+
+
+def _restore(
+    source: Source,
+    stored: tuple[int, int, int],
+    ops: Ops,
+    channels: int,
+    key: Key | None,
+    dtype: Dtype,
+    layout: Layout,
+) -> Image:
+    return Image._make(source, stored, ops, channels, key, dtype, layout)
+
+
+def decode(
+    source: Buffer | str | os.PathLike[str] | os.PathLike[bytes],
+    mode: Mode = "RGB",
+    *,
+    apply_orientation: bool = False,
+) -> Image:
+    """Open a JPEG or PNG: encoded bytes, any buffer of them, or a path.
+
+    Reads the header only. A buffer is borrowed until the pixels are made. mode
+    and apply_orientation: see headrace.ops.decode(). Raises
+    headrace.PictureError if the header cannot be read, headrace.ReadError if
+    the file cannot.
+    """
+    info = _core.probe(source)
+    stored = (info.width, info.height, info.orientation)
+    op = _ops.decode(mode, apply_orientation=apply_orientation)
+    return Image._make(source, stored, (op,), 1 if mode == "L" else 3)
+
+
+def from_pixels(array: Buffer) -> Image:
+    """Begin with pixels: a uint8 array of h x w x c, c = 1 or 3.
+
+    The array is borrowed as long as the Image lives.
+    """
+    view = memoryview(array)
+    if view.ndim != 3 or view.format != "B":
+        raise ArgumentError("pixels must be uint8, h x w x c")
+    assert view.shape is not None
+    h, w, c = view.shape
+    pixels = _core.Pixels(w, h, c, data=array)
+    return Image._make(pixels, (w, h, 1), (), c)

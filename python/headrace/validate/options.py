@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+REFERENCES = ("pillow-12", "pillow-12.2", "pillow-13")
+FILTERS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
+CASES = (
+    "decode",
+    *("resize-" + name for name in FILTERS),
+    "random-crop",
+    "crop-pad",
+    "flip",
+)
+STACKS = ("v1-train", "v1-eval", "v2-train", "v2-eval")
+PIPELINES = CASES + STACKS
+
+ABOUT = """\
+Compares Headrace's pictures with those of the installed Pillow and
+torchvision, to the bit. Without INPUT it makes a dozen pictures itself.
+"""
+MORE = f"""\
+pipelines: decode,
+  resize-FILTER (FILTER: {", ".join(FILTERS)}),
+  {", ".join(PIPELINES[7:])}.
+  A first part means all that begin with it, as in --pipelines resize,v1.
+
+The first of these make pixels with Pillow; v1 and v2 are torchvision's usual
+transforms, recorded by the drop-in. What the drop-in leaves to Pillow is
+counted with its reason and not compared.
+
+A reference says which pass of a resize comes first, as in that release of
+Pillow. With another one than the installed Pillow's, Pillow resizes one axis
+at a time, in that order.
+
+exit status: 0 all that was compared is equal; 1 something differs, is made by
+one side only, or could not be read; 2 could not run, or nothing is known of
+the device, which made none of it; 130 or 143 ended by SIGINT or SIGTERM,
+after saying what was compared. A file that Headrace does not take (12 bits,
+lossless, over a limit) or that is over a limit of Pillow's is told and is no
+difference.
+"""
+
+
+class UsageError(Exception):
+    """One line that says what is wrong with the arguments."""
+
+
+@dataclasses.dataclass
+class Options:
+    inputs: list[str]
+    backend: str | None
+    reference: str | None
+    pipelines: list[str]
+    limit: int  # 0: all
+    seed: int
+    json: str | None
+    report: str | None
+    quiet: bool
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+
+def parse(arguments: Sequence[str] | None) -> Options:
+    """Raises UsageError; SystemExit after --help."""
+    read = _parser().parse_args(arguments)
+    if read.reference not in (None, *REFERENCES):
+        raise UsageError(
+            f"--reference {read.reference}: there are {', '.join(REFERENCES)}"
+        )
+    return Options(
+        inputs=read.input,
+        backend=read.backend,
+        reference=read.reference,
+        pipelines=choose(read.pipelines),
+        limit=_count("--limit", read.limit, 1) if read.limit else 0,
+        seed=_count("--seed", read.seed, 0),
+        json=read.json,
+        report=read.report,
+        quiet=read.quiet,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    p = _Parser(
+        prog="python3 -m headrace.validate",
+        description=ABOUT,
+        epilog=MORE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    p.add_argument("input", nargs="*", metavar="INPUT",
+                   help="file or folder of JPEG and PNG files")
+    p.add_argument("--backend", metavar="NAME",
+                   help="device to look at: cpu, opencl, opencl:1, vaapi, ..."
+                   " [HEADRACE_BACKEND, else the best there is]")
+    p.add_argument("--reference", metavar="NAME",
+                   help=f"{', '.join(REFERENCES)} [the installed Pillow's]")
+    p.add_argument("--pipelines", metavar="LIST", default="",
+                   help="names with commas between them [all]")
+    p.add_argument("--limit", metavar="N",
+                   help="only N pictures, chosen by the seed")
+    p.add_argument("--seed", metavar="N", default="0",
+                   help="of that choice and of random crops [0]")
+    p.add_argument("--json", metavar="FILE",
+                   help="write what was found as JSON; -: print it, and no"
+                   " text")
+    p.add_argument("--report", metavar="FILE.html",
+                   help="write a page with the pictures that differ most")
+    p.add_argument("-q", "--quiet", action="store_true",
+                   help="print only the verdict")
+    return p
+
+
+def _count(name: str, text: str, least: int) -> int:
+    # Random ops take seeds of 64 bits.
+    if text.isascii() and text.isdigit() and least <= int(text) < 1 << 63:
+        return int(text)
+    raise UsageError(f"{name} {text}: must be a whole number, {least} or more")
+
+
+def choose(text: str) -> list[str]:
+    """Names of pipelines, in the order of the table."""
+    wanted: set[str] = set()
+    for part in filter(None, text.split(",")):
+        names = [n for n in PIPELINES if n == part or n.startswith(part + "-")]
+        if not names:
+            raise UsageError(
+                f"--pipelines {part}: there are {', '.join(PIPELINES)}"
+            )
+        wanted.update(names)
+    if text and not wanted:
+        raise UsageError("--pipelines: no name")
+    return [name for name in PIPELINES if name in wanted or not wanted]
+
+
+def warn(text: str) -> None:
+    """One line on standard error."""
+    print(f"headrace.validate: {text}", file=sys.stderr)

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures the drop-in: what recording costs, and pictures per second.
+
+usage: bench_python.py FOLDER [--v2] [--rounds N] [--batch N] [--json]
+
+FOLDER holds pictures, in any depth. PYTHONPATH must lead to the package.
+
+  floor      us per sample: the data set and the transforms alone, on a picture
+             whose methods do nothing (and a ToTensor that does nothing)
+  recording  us per sample: the same with the drop-in, nothing decoded
+  stock      pictures per second, DataLoader with num_workers=0, Pillow
+  drop-in    the same after headrace.set_image_backend("auto")
+
+Rounds of all four are interleaved; the median and the range are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+
+import torch
+from PIL import Image
+from torchvision import datasets, transforms
+from torchvision.transforms import functional
+
+import headrace
+
+MEAN = [0.485, 0.456, 0.406]
+STD = [0.229, 0.224, 0.225]
+ENDINGS = (".jpg", ".jpeg")
+
+
+class Nothing(Image.Image):
+    """A picture that can be cropped, resized and flipped at no cost."""
+
+    def crop(self, box=None):
+        return self
+
+    def resize(self, size, *args, **kwargs):
+        return self
+
+    def transpose(self, method):
+        return self
+
+
+def train(v2):
+    if not v2:
+        return transforms.Compose(
+            [
+                transforms.RandomResizedCrop(224),
+                transforms.RandomHorizontalFlip(),
+                transforms.ToTensor(),
+                transforms.Normalize(MEAN, STD),
+            ]
+        )
+    from torchvision.transforms import v2 as t
+
+    return t.Compose(
+        [
+            t.RandomResizedCrop(224),
+            t.RandomHorizontalFlip(),
+            t.ToImage(),
+            t.ToDtype(torch.float32, scale=True),
+            t.Normalize(MEAN, STD),
+        ]
+    )
+
+
+def make_folder(source, folder):
+    """One class of links, as ImageFolder wants it."""
+    os.makedirs(os.path.join(folder, "a"))
+    count = 0
+    for where, _, names in os.walk(source):
+        for name in sorted(names):
+            if name.lower().endswith(ENDINGS):
+                path = os.path.abspath(os.path.join(where, name))
+                os.symlink(path, os.path.join(folder, "a", name))
+                count += 1
+    return count
+
+
+def samples(data):
+    """us of CPU time per sample of data[i], one after the other."""
+    start = time.thread_time()
+    for index in range(len(data)):
+        data[index]
+    return (time.thread_time() - start) / len(data) * 1e6
+
+
+def floor(folder, v2):
+    picture = Nothing()
+    picture._size = (500, 375)
+    setattr(picture, "_mode" if hasattr(picture, "_mode") else "mode", "RGB")
+    tensor = torch.zeros(3, 224, 224)
+    own = {"to_tensor": functional.to_tensor, "normalize": functional.normalize}
+    module = functional
+    if v2:
+        from torchvision.transforms.v2 import functional as module
+
+        own = {"to_image": module.to_image}
+        tensor = torch.zeros(3, 1, 1)
+    for name in own:
+        setattr(module, name, lambda *args, **kwargs: tensor)
+    try:
+        data = datasets.ImageFolder(folder, train(v2), loader=lambda p: picture)
+        samples(data)
+        return samples(data)
+    finally:
+        for name, stock in own.items():
+            setattr(module, name, stock)
+
+
+def recording(folder, v2):
+    headrace.set_image_backend("auto")
+    try:
+        data = datasets.ImageFolder(folder, train(v2))
+        samples(data)
+        return samples(data)
+    finally:
+        headrace.set_image_backend(None)
+
+
+def rate(folder, v2, batch, name):
+    if name:
+        headrace.set_image_backend(name)
+    try:
+        data = datasets.ImageFolder(folder, train(v2))
+        start = time.perf_counter()
+        for _ in torch.utils.data.DataLoader(data, batch, shuffle=True):
+            pass
+        return len(data) / (time.perf_counter() - start)
+    finally:
+        if name:
+            headrace.set_image_backend(None)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("--v2", action="store_true")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    torch.set_num_threads(1)  # a second one only wakes up for normalize
+    found = {"floor": [], "recording": [], "stock": [], "drop-in": []}
+    with tempfile.TemporaryDirectory() as folder:
+        if not make_folder(args.folder, folder):
+            sys.exit("no JPEG file in " + args.folder)
+        for _ in range(args.rounds):
+            found["floor"].append(floor(folder, args.v2))
+            found["recording"].append(recording(folder, args.v2))
+            for key, name in (("stock", None), ("drop-in", "auto")):
+                found[key].append(rate(folder, args.v2, args.batch, name))
+    if args.json:
+        print(json.dumps(found))
+        return
+    units = {"floor": "us", "recording": "us", "stock": "img/s"}
+    for key, values in found.items():
+        print(
+            "%-10s %7.1f %-5s (%.1f .. %.1f)"
+            % (
+                key,
+                statistics.median(values),
+                units.get(key, "img/s"),
+                min(values),
+                max(values),
+            )
+        )
+
+
+if __name__ == "__main__":
+    main()

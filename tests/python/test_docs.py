@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examples of docs/python*.md, run as they are written.
+
+Blocks of one page run in order in one process, in a folder with cat.jpg and
+photos/CLASS/. A line <!-- needs: MODULE --> in front of a block names what
+is not there everywhere: without it that block, and only that, is not run. Of
+blocks of sh the lines that begin with python3 are run.
+"""
+
+import importlib.util
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COMMAND = pathlib.Path(os.environ["HEADRACE_BUILD"]).resolve() / "headrace"
+BLOCK = re.compile(
+    r"(?:<!-- needs: (?P<needs>\S+) -->\n)?```(?P<kind>python|sh)\n"
+    r"(?P<text>.*?)```",
+    re.S,
+)
+
+
+def there(module):
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def make_pictures(folder):
+    """photos/CLASS/, as an ImageFolder reads it, and cat.jpg."""
+    subprocess.run(
+        [COMMAND, "samples", folder, "--photos-only", "--count", "12",
+         "--size", "160x120"],
+        check=True, stdout=subprocess.DEVNULL,
+    )
+    shutil.copy(next((folder / "photos").rglob("*.jp*g")), folder / "cat.jpg")
+
+
+class Pages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temp = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.temp.name)
+        make_pictures(cls.folder)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temp.cleanup()
+
+    def run_page(self, name):
+        text = (ROOT / "docs" / name).read_text()
+        program, number = [], 0
+        for block in BLOCK.finditer(text):
+            number += 1
+            needs = block["needs"]
+            if needs and not there(needs):
+                with self.subTest(block=number):
+                    self.skipTest(f"block {number} needs {needs}")
+            elif block["kind"] == "python":
+                # Line numbers of messages are those of the page.
+                line = text.count("\n", 0, block.start("text"))
+                body = "\n" * line + block["text"]
+                program.append(
+                    f"exec(compile({body!r}, {name!r}, 'exec'), names)")
+            else:
+                self.run_commands(block["text"])
+        self.assertTrue(number, f"{name} has no examples")
+        if program:
+            self.run_python("names = {'__name__': '__main__'}\n"
+                            + "\n".join(program))
+
+    def run_commands(self, text):
+        for line in text.splitlines():
+            if line.startswith("python3 "):
+                self.check([sys.executable] + line.split()[1:])
+
+    def run_python(self, program):
+        # A file: children of spawn import it.
+        file = self.folder / "page.py"
+        file.write_text("if __name__ == '__main__':\n"
+                        + "".join(f"    {line}\n"
+                                  for line in program.splitlines()))
+        self.check([sys.executable, str(file)])
+
+    def check(self, command):
+        done = subprocess.run(command, cwd=self.folder, text=True, timeout=240,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+
+def add_pages():
+    pages = sorted(p.name for p in (ROOT / "docs").glob("python*.md"))
+    assert pages, "no pages"
+    for page in pages:
+        def test(self, page=page):
+            self.run_page(page)
+        setattr(Pages, "test_" + re.sub(r"\W", "_", page[:-3]), test)
+
+
+add_pages()
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A file that is another one by the time its picture is made, although its
+size says nothing: an error, and not another picture."""
+
+import io
+import os
+import pathlib
+import struct
+import tempfile
+import unittest
+
+import dropin_case as case
+import headrace
+from headrace import dropin
+from PIL import Image
+
+
+def padded(data, size):
+    """The same picture in so many bytes: a comment behind its first marker."""
+    more = size - len(data)
+    comment = struct.pack(">HH", 0xFFFE, more - 2) + bytes(more - 4)
+    return data[:2] + comment + data[2:]
+
+
+def jpeg(colour):
+    file = io.BytesIO()
+    Image.new("RGB", (40, 30), colour).save(file, "JPEG")
+    return file.getvalue()
+
+
+class Replaced(case.Case):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = pathlib.Path(folder.name) / "a.jpg"
+        a, b = jpeg("red"), jpeg("blue")
+        size = max(len(a), len(b)) + 1000
+        self.first, self.second = padded(a, size), padded(b, size)
+        self.path.write_bytes(self.first)
+        os.utime(self.path, (1e9, 1e9))
+
+    def recorded(self):
+        dropin.install()
+        self.addCleanup(dropin.uninstall)
+        image = Image.open(self.path)
+        size = image.size
+        return image.crop((0, 0, *size))
+
+    def tearDown(self):
+        dropin.uninstall()
+        super().tearDown()
+
+    def test_nothing_has_changed(self):
+        wanted = Image.open(self.path).convert("RGB").tobytes()
+        self.assertEqual(self.recorded().tobytes(), wanted)
+
+    def test_written_again(self):
+        image = self.recorded()
+        with open(self.path, "r+b") as file:
+            file.write(self.second)
+        with self.assertRaisesRegex(headrace.PictureError, "changed"):
+            image.tobytes()
+
+    def test_another_file_of_the_same_time(self):
+        image = self.recorded()
+        other = self.path.with_suffix(".new")
+        other.write_bytes(self.second)
+        os.utime(other, (1e9, 1e9))
+        os.rename(other, self.path)
+        with self.assertRaisesRegex(headrace.PictureError, "changed"):
+            image.tobytes()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The side channel alone: without torch, without pictures."""
+
+import gc
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import unittest
+import weakref
+
+from headrace.dropin import channel
+
+
+class Handle:
+    """Stands for a submitted job."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def wait(self):
+        pass
+
+    def result(self):
+        if isinstance(self.value, Exception):
+            raise self.value
+        return self.value
+
+
+class Device:
+    """Remembers what was submitted; holds no handle itself."""
+
+    def __init__(self):
+        self.calls = []
+        self.handles = []
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def submit(self, records):
+        self.gate.wait(20)
+        if records[0] == "refuse":
+            raise OSError("the device is gone")
+        self.calls.append(list(records))
+        handles = [Handle(record) for record in records]
+        self.handles += [weakref.ref(handle) for handle in handles]
+        return handles
+
+    def alive(self):
+        return sum(ref() is not None for ref in self.handles)
+
+
+def descriptors():
+    return sorted(os.listdir("/proc/self/fd"))
+
+
+def wait_until(what, seconds=10.0):
+    end = time.monotonic() + seconds
+    while not what():
+        if time.monotonic() > end:
+            raise AssertionError("not within %g s" % seconds)
+        time.sleep(0.002)
+
+
+def in_child(function):
+    """Runs it in a forked child; returns how that exited."""
+    pid = os.fork()
+    if pid == 0:
+        code = 99
+        try:
+            signal.alarm(20)
+            code = function() or 0
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+class CannotLoad:
+    """Pickles here and cannot be unpickled anywhere."""
+
+    def __reduce__(self):
+        return _explode, ()
+
+
+def _explode():
+    raise LookupError("does not unpickle")
+
+
+@unittest.skipUnless(sys.platform == "linux", "counts descriptors in /proc")
+class ChannelTest(unittest.TestCase):
+    def setUp(self):
+        signal.alarm(60)
+        gc.collect()
+        self.threads = threading.active_count()
+        self.descriptors = descriptors()
+        self.device = Device()
+        self.heard = []
+        self.channel = channel.Channel(self.device.submit, self.heard.append)
+
+    def tearDown(self):
+        # Closed, not only collected.
+        self.channel.close()
+        gc.collect()
+        signal.alarm(0)
+        self.assertEqual(threading.active_count(), self.threads)
+        self.assertEqual(descriptors(), self.descriptors)
+
+    def sender(self):
+        sender = channel.Sender(self.channel.link)
+        self.addCleanup(sender.close)
+        return sender
+
+    def claim(self, sender, number):
+        return self.channel.claim(sender.name, number)
+
+    def test_claim_before_and_after_arrival(self):
+        sender = self.sender()
+        early = self.claim(sender, 1)
+        self.assertFalse(early.submitted())
+        self.assertEqual(sender.ship("a"), 1)
+        self.assertEqual(early.result(), "a")
+        self.assertEqual(sender.ship("b"), 2)
+        wait_until(lambda: len(self.device.calls) == 2)
+        self.assertEqual(self.claim(sender, 2).result(), "b")
+        sender.close()
+
+    def test_submitted_before_it_is_asked_for(self):
+        sender = self.sender()
+        for number in range(4):
+            sender.ship(number)
+        wait_until(lambda: self.device.calls == [[0], [1], [2], [3]])
+        sender.close()
+
+    def test_buffers_inline_and_mapped(self):
+        sender = self.sender()
+        self.claim(sender, sender.ship("it is accepted")).result()
+        before = descriptors()
+        for size in (0, 1, 5000, 70_000, 3_000_000):
+            data = [os.urandom(size), b"x" * 17, os.urandom(size)]
+            record = [pickle.PickleBuffer(part) for part in data]
+            number = sender.ship(record)
+            got = self.claim(sender, number).result()
+            for view, part in zip(got, data):
+                self.assertIs(type(view), memoryview)
+                self.assertTrue(view.readonly)
+                self.assertEqual(view, part)
+            del got, view
+            self.device.calls.clear()
+            self.assertEqual(descriptors(), before)
+        sender.close()
+
+    def test_a_wrong_key_is_not_heard(self):
+        link = channel.Link(self.channel.link.address, b"k" * 32, 0)
+        stranger = channel.Sender(link)
+        with self.assertRaises(OSError):
+            for _ in range(1000):
+                stranger.ship("evil")
+                time.sleep(0.001)
+        stranger.close()
+        silent = socket.socket(socket.AF_UNIX)
+        silent.connect(self.channel.link.address)
+        short = socket.socket(socket.AF_UNIX)
+        short.connect(self.channel.link.address)
+        short.send(b"hello")
+        sender = self.sender()
+        number = sender.ship("good")
+        self.assertEqual(self.claim(sender, number).result(), "good")
+        self.assertEqual(self.device.calls, [["good"]])
+        for sock in (silent, short, sender):
+            sock.close()
+
+    def test_a_killed_worker_loses_only_what_it_did_not_send(self):
+        read, write = os.pipe()
+
+        def work():
+            sender = channel.Sender(self.channel.link)
+            os.write(write, sender.name)
+            sender.ship("whole")
+            # A header, and then nothing.
+            sender._sock.sendall(b"\0" * 10)
+            os._exit(7)
+
+        self.assertEqual(in_child(work), 7)
+        name = os.read(read, 16)
+        os.close(read)
+        os.close(write)
+        self.assertEqual(self.channel.claim(name, 1).result(), "whole")
+        with self.assertRaises(channel.ChannelError):
+            self.channel.claim(name, 2).result()
+
+    def test_a_claim_fails_when_its_worker_goes(self):
+        sender = self.sender()
+        sender.ship("a")
+        pending = self.claim(sender, 2)
+        self.assertEqual(self.claim(sender, 1).result(), "a")
+        sender.close()
+        with self.assertRaises(channel.ChannelError):
+            pending.result()
+
+    def test_close_cancels_what_nobody_claimed(self):
+        sender = self.sender()
+        for number in range(3):
+            sender.ship(number)
+        wait_until(lambda: len(self.device.calls) == 3)
+        kept = self.claim(sender, 2)
+        waiting = self.claim(sender, 9)
+        self.assertEqual(self.device.alive(), 3)
+        self.channel.close()
+        self.assertEqual(self.device.alive(), 1)
+        self.assertEqual(kept.result(), 1)
+        with self.assertRaises(channel.ChannelError):
+            waiting.result()
+        with self.assertRaises(channel.ChannelError):
+            self.claim(sender, 3).result()
+        with self.assertRaises(OSError):
+            sender.ship("late")
+        sender.close()
+
+    def test_a_dropped_claim_is_not_submitted(self):
+        sender = self.sender()
+        pending = self.claim(sender, 1)
+        del pending
+        sender.ship("unwanted")
+        sender.ship("wanted")
+        self.assertEqual(self.claim(sender, 2).result(), "wanted")
+        self.assertEqual(self.device.calls, [["wanted"]])
+        sender.close()
+
+    def test_singles_run_together_and_batches_alone(self):
+        sender = self.sender()
+        self.device.gate.clear()
+        sender.ship("batch")
+        time.sleep(0.02)
+        numbers = [sender.ship(n, single=True) for n in range(50)]
+        sender.ship("next")
+        self.device.gate.set()
+        values = [self.claim(sender, n).result() for n in numbers]
+        self.assertEqual(values, list(range(50)))
+        self.assertEqual(
+            self.device.calls, [["batch"], list(range(50)), ["next"]]
+        )
+        sender.ship("alone", single=True)
+        self.assertEqual(self.claim(sender, 53).result(), "alone")
+        sender.close()
+
+    def test_what_cannot_be_submitted_fails_alone(self):
+        sender = self.sender()
+        bad = sender.ship("refuse")
+        broken = sender.ship(CannotLoad())
+        good = sender.ship("good")
+        with self.assertRaisesRegex(OSError, "device is gone"):
+            self.claim(sender, bad).result()
+        with self.assertRaisesRegex(LookupError, "does not unpickle"):
+            self.claim(sender, broken).result()
+        self.assertEqual(self.claim(sender, good).result(), "good")
+        sender.close()
+
+    def test_news_arrive(self):
+        sender = self.sender()
+        sender.tell({"recorded": 3})
+        sender.ship("a")
+        self.assertEqual(self.claim(sender, 1).result(), "a")
+        self.assertEqual(self.heard, [{"recorded": 3}])
+        sender.close()
+
+    def test_fork_leaves_the_parents_channel_alone(self):
+        sender = self.sender()
+        number = sender.ship("mine")
+        pending = self.claim(sender, number)
+        address = self.channel.link.address
+        shut = set(descriptors()) - set(self.descriptors)
+
+        def child():
+            if channel.channel_at(address) is not None:
+                return 1
+            sender.close()
+            if set(descriptors()) - set(self.descriptors):
+                return 2
+            try:
+                pending.result()
+                return 3
+            except channel.ChannelError:
+                pass
+            self.channel.close()
+            other = channel.Channel(lambda records: map(Handle, records))
+            mine = channel.Sender(other.link)
+            own = other.claim(mine.name, mine.ship("child's"))
+            right = own.result() == "child's"
+            mine.close()
+            other.close()
+            return 0 if right else 4
+
+        self.assertTrue(shut)
+        for _ in range(20):
+            self.assertEqual(in_child(child), 0)
+        self.assertEqual(pending.result(), "mine")
+        self.assertEqual(
+            self.claim(sender, sender.ship("still")).result(), "still"
+        )
+        sender.close()
+
+    def test_a_collector_may_close_it_on_its_own_thread(self):
+        done = threading.Event()
+
+        def news(value):
+            with self.channel._lock:
+                self.channel.close()
+            done.set()
+
+        self.channel.close()
+        self.channel = channel.Channel(self.device.submit, news)
+        sender = self.sender()
+        sender.tell(1)
+        self.assertTrue(done.wait(10))
+        wait_until(lambda: not self.channel.threads_alive())
+        sender.close()
+
+    def test_it_ends_with_its_owner_though_nobody_closed_it(self):
+        class Owner:
+            pass
+
+        owner = Owner()
+        self.channel.close()
+        self.channel = channel.Channel(self.device.submit, None, owner)
+        sender = self.sender()
+        self.assertEqual(self.claim(sender, sender.ship(1)).result(), 1)
+        del owner
+        wait_until(lambda: not self.channel.threads_alive())
+        sender.close()
+
+    def test_no_more_descriptors(self):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.channel.close()
+        most = max(map(int, descriptors()))
+        for more in range(0, 5):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most + more, hard))
+            try:
+                with self.assertRaises(OSError):
+                    for _ in range(3):
+                        self.channel = channel.Channel(self.device.submit)
+                        self.channel.close()
+                        raise OSError  # there was room
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    def test_many_workers_at_once(self):
+        senders = [self.sender() for _ in range(8)]
+        wrong = []
+
+        def work(sender, first):
+            for n in range(100):
+                number = sender.ship((first, n), single=n % 3 == 0)
+                got = self.claim(sender, number).result()
+                if got != (first, n):
+                    wrong.append(got)
+
+        threads = [
+            threading.Thread(target=work, args=(sender, i))
+            for i, sender in enumerate(senders)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+        for sender in senders:
+            sender.close()
+
+    def test_exit_with_work_in_flight(self):
+        code = (
+            "import time\n"
+            "from headrace.dropin import channel\n"
+            "def slow(records):\n"
+            "    time.sleep(0.2)\n"
+            "    return records\n"
+            "c = channel.Channel(slow)\n"
+            "s = channel.Sender(c.link)\n"
+            "for n in range(50): s.ship(n)\n"
+            "p = c.claim(s.name, 49)\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], timeout=30, capture_output=True
+        )
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+
+
+if __name__ == "__main__":
+    unittest.main()
