@@ -164,12 +164,12 @@ extern PyType_Spec batch_spec, pixels_spec;
 
 struct flight {
     struct flight *prev, *next;  // in flight, or dead
-    hr_job job;            // one reference, of the Job's; NULL until submitted
-    PyObject *samples;     // a tuple: holds bytes, pictures, paths
-    PyObject *out;         // Batch, or tuple of Pixels
-    PyObject *on_done;     // to be called once, or NULL
-    PyObject *self;        // the Job, while on_done shall be called
-    PyObject *files;       // of failed samples: number -> path
+    hr_job job;         // one reference, of the Job's; NULL until submitted
+    PyObject *samples;  // a tuple: holds bytes, pictures, paths
+    PyObject *out;      // Batch, or tuple of Pixels
+    PyObject *on_done;  // to be called once, or NULL
+    PyObject *self;     // the Job, while on_done shall be called
+    PyObject *files;    // of failed samples: number -> path
     struct held sources, tables;
     unsigned generation;
     enum { FLIGHT_NEW, FLIGHT_FLYING, FLIGHT_DONE } state;
