@@ -92,6 +92,10 @@ class Handle:
         self._record = record
         self._start = start
 
+    def wait(self) -> None:
+        """Until the job is done; raises what concerns more than pictures."""
+        self._group.wait()
+
     def result(self) -> Tensor:
         """Waits for the tensor that stock would have made, or raises."""
         record = self._record
