@@ -98,7 +98,8 @@ void test_write(const char *path, const void *data, size_t size)
 {
     FILE *f = fopen(path, "wb");
 
-    if (!f || fwrite(data, 1, size, f) != size || fclose(f)) {
+    /* fwrite() takes no null pointer, not even for no bytes. */
+    if (!f || (size && fwrite(data, 1, size, f) != size) || fclose(f)) {
         perror(path);
         abort();
     }
