@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the drop-in: what recording costs, and pictures per second.
 
-usage: bench_python.py FOLDER [--v2] [--rounds N] [--batch N] [--json]
+usage: bench_python.py FOLDER [--v2] [--rounds N] [--batch N]
+                       [--headrace build/headrace] [--json]
 
 FOLDER holds pictures, in any depth. PYTHONPATH must lead to the package.
 
@@ -12,8 +13,11 @@ FOLDER holds pictures, in any depth. PYTHONPATH must lead to the package.
              (both: CPU time, files that were opened before)
   stock      pictures per second, DataLoader with num_workers=0, Pillow
   drop-in    the same after headrace.set_image_backend("auto")
+  run        the same pictures and ops by the command that --headrace names,
+             with two threads
 
-Rounds of all four are interleaved; the median and the range are printed.
+Rounds of all are interleaved; the median and the range are printed, and so are
+the quotients, each of two numbers of one round.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -36,6 +41,8 @@ import headrace
 MEAN = [0.485, 0.456, 0.406]
 STD = [0.229, 0.224, 0.225]
 PASSES = 6
+EPOCHS = 3
+OPS = "decode,random_resized_crop=224,random_hflip,normalize=imagenet"
 ENDINGS = (".jpg", ".jpeg")
 
 
@@ -135,13 +142,32 @@ def rate(folder, v2, batch, name):
         headrace.set_image_backend(name)
     try:
         data = datasets.ImageFolder(folder, train(v2))
+        loader = torch.utils.data.DataLoader(data, batch, shuffle=True)
         start = time.perf_counter()
-        for _ in torch.utils.data.DataLoader(data, batch, shuffle=True):
-            pass
-        return len(data) / (time.perf_counter() - start)
+        for _ in range(EPOCHS):
+            for _ in loader:
+                pass
+        return EPOCHS * len(data) / (time.perf_counter() - start)
     finally:
         if name:
             headrace.set_image_backend(None)
+
+
+def run(command, folder, batch):
+    done = subprocess.run(
+        [command, "run", folder, "--ops", OPS, "--out", "none", "--json"]
+        + ["--threads", "2", "--epochs", str(EPOCHS), "--batch", str(batch)],
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    return json.loads(done.stdout)["img_per_s"]
+
+
+QUOTIENTS = (
+    ("over the floor", "recording", "floor", float.__sub__, "%+7.1f us"),
+    ("against stock", "drop-in", "stock", float.__truediv__, "%7.2fx"),
+    ("against run", "drop-in", "run", float.__truediv__, "%7.2fx"),
+)
 
 
 def main():
@@ -150,6 +176,7 @@ def main():
     parser.add_argument("--v2", action="store_true")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--headrace")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(1)  # a second one only wakes up for normalize
@@ -162,6 +189,9 @@ def main():
             found["recording"].append(recording(folder, args.v2))
             for key, name in (("stock", None), ("drop-in", "auto")):
                 found[key].append(rate(folder, args.v2, args.batch, name))
+            if args.headrace:
+                once = run(args.headrace, folder, args.batch)
+                found.setdefault("run", []).append(once)
     if args.json:
         print(json.dumps(found))
         return
@@ -177,6 +207,10 @@ def main():
                 max(values),
             )
         )
+    for name, one, other, compare, form in QUOTIENTS:
+        if other in found:
+            both = list(map(compare, found[one], found[other]))
+            print(name, form % statistics.median(both))
 
 
 if __name__ == "__main__":
