@@ -42,6 +42,8 @@ extern CPU_SLOT(upsample_h2v2) cpu_upsample_h2v2_c, cpu_upsample_h2v2_avx2,
 extern CPU_SLOT(ycc_to_rgb) cpu_ycc_to_rgb_c, cpu_ycc_to_rgb_avx2,
     cpu_ycc_to_rgb_avx512;
 extern CPU_SLOT(join_rgb) cpu_join_rgb_c, cpu_join_rgb_avx2;
+extern CPU_SLOT(reconstruct) cpu_reconstruct_c, cpu_reconstruct_avx2,
+    cpu_reconstruct_avx512;
 extern CPU_SLOT(pack_blocks) cpu_pack_blocks_c, cpu_pack_blocks_avx2;
 
 // The horizontal pass of an identity axis. dst may be src.

@@ -38,6 +38,7 @@ static void init_c(struct cpu_ops *ops)
         .upsample_h2v2 = cpu_upsample_h2v2_c,
         .ycc_to_rgb = cpu_ycc_to_rgb_c,
         .join_rgb = cpu_join_rgb_c,
+        .reconstruct = cpu_reconstruct_c,
         .pack_blocks = cpu_pack_blocks_c,
     };
 }

@@ -106,6 +106,15 @@ struct cpu_ops {
     void (*join_rgb)(uint8_t *dst, const uint8_t *r, const uint8_t *g,
                      const uint8_t *b, int w);
 
+    // Stage reconstruct: n blocks of coefficients (natural order, at multiples
+    // of CPU_ALIGN), times quant (natural order), through the inverse DCT of
+    // libjpeg-turbo's x86 form: the samples of blocks next to each other, 8
+    // rows of 8 n from dst on. Up to 3 blocks behind the last may be read, and
+    // as many bytes behind the samples of a row written as theirs are.
+    void (*reconstruct)(uint8_t *dst, size_t stride,
+                        const int16_t (*blocks)[64], int n,
+                        const uint16_t quant[64]);
+
     // Stage entropy: n blocks of coefficients (natural order, at multiples of
     // CPU_ALIGN) to the packed form of coefficients.h: records to out, values
     // and what they count to the sink.

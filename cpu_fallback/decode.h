@@ -24,6 +24,7 @@ enum cpu_result {
     CPU_UNSUPPORTED,  // a coding this build does not decode
     CPU_NOMEM,        // heap or limit of the arena
     CPU_STOPPED,      // stop() said so
+    CPU_REDO,         // not for this decoder: cpu_jpeg_open() from the start
 };
 
 struct cpu_rect {
@@ -80,6 +81,13 @@ struct cpu_decode *cpu_jpeg_open(const struct cpu_decode_params *p,
                                  const struct cpu_ops *ops,
                                  struct cpu_arena *arena,
                                  struct cpu_decode_error *err);
+// Our own way through a sequential JPEG (jpeg_scan.h); CPU_REDO, from here or
+// from any later call, if the file is no such thing or anything about it is
+// odd. Its pixels are those of cpu_jpeg_open(), and so is what it reads.
+struct cpu_decode *cpu_sequential_open(const struct cpu_decode_params *p,
+                                       const struct cpu_ops *ops,
+                                       struct cpu_arena *arena,
+                                       struct cpu_decode_error *err);
 struct cpu_decode *cpu_png_open(const struct cpu_decode_params *p,
                                 const struct cpu_ops *ops,
                                 struct cpu_arena *arena,

@@ -16,6 +16,7 @@ struct component {
     const uint8_t *from;  // the first sample that is there
     size_t stride;
     int step;
+    int ring;
     struct cpu_rect here;  // which samples are there,
     struct cpu_rect need;  // and which are read, neighbours included
     int height;            // of the whole component
@@ -52,10 +53,11 @@ static bool factors_fit(const struct cpu_planes *planes,
 }
 
 // Sizes come from other engines: nothing here may overflow.
-static bool is_there(const struct cpu_planes_params *p,
-                     const struct cpu_plane *c, uint32_t ratio_x,
+static bool is_there(const struct cpu_planes_params *p, int i, uint32_t ratio_x,
                      uint32_t ratio_y)
 {
+    const struct cpu_plane *c = &p->planes->comp[i];
+    uint32_t rows = p->ring[i] ? p->ring[i] : c->rows;
     uint64_t last;
 
     if (c->width != ((uint32_t)p->width + ratio_x - 1) / ratio_x ||
@@ -65,8 +67,7 @@ static bool is_there(const struct cpu_planes_params *p,
         (c->step != 1 && c->step != 2 && c->step != 4))
         return false;
     // Below 2^31 * 2^32 + 2^33.
-    last = (uint64_t)(c->rows - 1) * c->stride +
-           (uint64_t)(c->cols - 1) * c->step;
+    last = (uint64_t)(rows - 1) * c->stride + (uint64_t)(c->cols - 1) * c->step;
     return p->data && c->at < p->size && last < p->size - c->at;
 }
 
@@ -99,7 +100,7 @@ bool cpu_planes_need(const struct cpu_planes_params *p, int i,
         return false;
     ratio_x = planes->h_max / c->h;
     ratio_y = planes->v_max / c->v;
-    if (!is_there(p, c, ratio_x, ratio_y))
+    if (!is_there(p, i, ratio_x, ratio_y))
         return false;
     cover(w->x, w->w, (int)ratio_x, c->width, &samples->x, &samples->w);
     cover(w->y, w->h, (int)ratio_y, c->height, &samples->y, &samples->h);
@@ -134,6 +135,7 @@ static bool open_component(struct cpu_planes_rows *r,
     c->from = p->data + plane->at;
     c->stride = plane->stride;
     c->step = (int)plane->step;
+    c->ring = (int)p->ring[i];
     c->here = (struct cpu_rect){(int)plane->x, (int)plane->y, (int)plane->cols,
                                 (int)plane->rows};
     c->height = (int)plane->height;
@@ -211,11 +213,18 @@ enum cpu_result cpu_planes_open(const struct cpu_planes_params *p,
 
 // ---- Rows ------------------------------------------------------------------
 
+// Where row j of the component lies.
+static const uint8_t *row_at(const struct component *c, int j)
+{
+    return c->from +
+           c->stride * (size_t)(c->ring ? j % c->ring : j - c->here.y);
+}
+
 // Samples lo .. lo + n of row j, with a neighbour at both ends.
 static const uint8_t *line(struct cpu_planes_rows *r, struct component *c,
                            int j)
 {
-    const uint8_t *row = c->from + c->stride * (size_t)(j - c->here.y);
+    const uint8_t *row = row_at(c, j);
     int k = j & (LINES - 1), first = c->need.x, count = c->need.w;
     uint8_t *to = c->lines[k];
 
@@ -226,8 +235,7 @@ static const uint8_t *line(struct cpu_planes_rows *r, struct component *c,
     }
     if (c->held[k] == j)
         return to;
-    row = c->from + c->stride * (size_t)(j - c->here.y) +
-          (size_t)(first - c->here.x) * (size_t)c->step;
+    row = row_at(c, j) + (size_t)(first - c->here.x) * (size_t)c->step;
     r->ops->gather(to + (first - c->lo), row, count, c->step);
     if (first == c->lo)
         to[-1] = to[0];

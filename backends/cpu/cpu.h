@@ -109,6 +109,8 @@ struct cpu_run {
     const struct hr__picture *pic;
     int64_t deadline;  // item_ms
     unsigned asked;    // how often cpu_run_stops() was
+    bool plain;        // libjpeg-turbo decodes: our own decoder gave up
+    bool redo;         // it does now
     int64_t lap;       // if somebody watches: when the last part ended,
     int64_t spent[HR_NUM_PARTS];  // and ns of each
     struct hr__outcome out;

@@ -21,6 +21,8 @@ static enum hr_status status_of(enum cpu_result result)
         return HR_ENOMEM;
     case CPU_STOPPED:
         return HR_ECANCELED;
+    case CPU_REDO:
+        break;
     }
     return HR_ECORRUPT;
 }
@@ -28,12 +30,26 @@ static enum hr_status status_of(enum cpu_result result)
 static bool decode_failed(struct cpu_run *run,
                           const struct cpu_decode_error *err)
 {
+    run->redo = err->result == CPU_REDO;
     run->out.offset = err->offset;
     run->out.stage = HR_ENTROPY;
     run->out.warnings = err->warnings;
     if (err->result == CPU_STOPPED)
         return cpu_run_stops(run), false;
     return cpu_run_fail(run, status_of(err->result), err->text);
+}
+
+static struct cpu_decode *open_jpeg(struct cpu_run *run,
+                                    const struct cpu_decode_params *p,
+                                    struct cpu_decode_error *err)
+{
+    struct cpu_worker *w = run->w;
+    struct cpu_decode *d = NULL;
+
+    // A file that ends before its end marker is libjpeg-turbo's.
+    if (!run->plain && run->pic->info.ends)
+        d = cpu_sequential_open(p, &w->engine->ops, &w->arena, err);
+    return d ? d : cpu_jpeg_open(p, &w->engine->ops, &w->arena, err);
 }
 
 bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows)
@@ -50,7 +66,7 @@ bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows)
         rows->decode = cpu_png_open(&p, &w->engine->ops, &w->arena, &err);
     else
 #endif
-        rows->decode = cpu_jpeg_open(&p, &w->engine->ops, &w->arena, &err);
+        rows->decode = open_jpeg(run, &p, &err);
     return rows->decode || decode_failed(run, &err);
 }
 

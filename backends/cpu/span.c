@@ -139,14 +139,20 @@ void cpu_run(struct cpu_worker *w, struct hr__task *task)
 {
     struct cpu_run run = {.w = w, .task = task, .pic = task->pic};
     int64_t begin = hr__watch_begin();
+    bool ok;
 
     run.lap = hr__watched() & HR__WATCH_TIMES ? begin : 0;
 
-    run.out = (struct hr__outcome){.offset = -1, .stage = task->span.first};
     run.deadline = hr__now() + (int64_t)task->pic->limits->item_ms * 1000000;
-    if (!run_span(&run) && !run.out.status)
+    do {
+        run.out = (struct hr__outcome){.offset = -1, .stage = task->span.first};
+        run.plain = run.redo;
+        run.redo = false;
+        ok = run_span(&run);
+        cpu_arena_clear(&w->arena, CPU_KEEP);
+    } while (run.redo);
+    if (!ok && !run.out.status)
         cpu_run_fail(&run, HR_ECORRUPT, "");
-    cpu_arena_clear(&w->arena, CPU_KEEP);
     report(&run, begin);
     hr__task_done(task, &run.out);
 }

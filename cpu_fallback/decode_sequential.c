@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// Our own decoder: a row of MCUs at a time through the stages entropy and
+// reconstruct into rings of samples, from there through color into rows. Of all
+// that only the blocks exist that the window needs.
+#include "decode_impl.h"
+
+#include <string.h>
+
+#include "entropy.h"
+#include "planes.h"
+
+// Rows of MCUs whose samples are kept. The last rows of one are upsampled when
+// the next is there, and need nothing above it.
+#define RING 2
+// What reconstruct may touch behind the last block of a line.
+#define SPARE 4
+
+struct component {
+    struct cpu_entropy_lines lines;
+    uint8_t *samples;
+    size_t stride;
+    int height;  // rows of a row of MCUs
+    _Alignas(CPU_ALIGN) uint16_t quant[64];
+};
+
+struct sequential {
+    struct cpu_decode base;  // first
+    struct cpu_scan scan;
+    struct cpu_entropy entropy;
+    struct component comp[3];
+    struct cpu_planes planes;
+    struct cpu_planes_rows *from;
+    int first, end;  // rows of MCUs that are kept, and that must be read
+};
+
+static struct sequential *sequential(struct cpu_decode *d)
+{
+    return (struct sequential *)d;
+}
+
+static _Noreturn void redo(struct cpu_decode *d)
+{
+    cpu_decode_throw(d, CPU_REDO, "");
+}
+
+static void *take(struct sequential *d, size_t n, size_t size)
+{
+    void *p = cpu_arena_array(d->base.pool.arena, n, size);
+
+    if (!p)
+        cpu_decode_throw(&d->base, CPU_NOMEM, "out of memory");
+    return p;
+}
+
+// ---- Opening ----------------------------------------------------------------
+
+static void read_quant(struct component *c, const struct cpu_scan_component *s)
+{
+    for (int k = 0; k < 64; k++) {
+        const uint8_t *q = s->quant + k * s->quant_bytes;
+
+        c->quant[cpu_zigzag[k]] =
+            (uint16_t)(s->quant_bytes == 1 ? q[0] : q[0] << 8 | q[1]);
+    }
+}
+
+// Samples [*lo, *hi] that pixels [from, from + n) are made of: those under
+// them, and one more on each side where the component goes on.
+static void cover(int from, int n, int ratio, int samples, int *lo, int *hi)
+{
+    *lo = from / ratio;
+    *hi = (from + n - 1) / ratio;
+    *lo -= *lo > 0;
+    *hi += *hi + 1 < samples;
+}
+
+static void plan_component(struct sequential *d, int i)
+{
+    const struct cpu_scan_component *s = &d->scan.comp[i];
+    const struct cpu_rect *w = &d->base.p.window;
+    struct component *c = &d->comp[i];
+    struct cpu_plane *plane = &d->planes.comp[i];
+    int lo, hi, blocks;
+
+    read_quant(c, s);
+    cover(w->x, w->w, d->scan.h_max / s->h, s->width, &lo, &hi);
+    lo /= 8;
+    blocks = hi / 8 + 1 - lo;
+    c->lines = (struct cpu_entropy_lines){
+        .blocks = take(d, (size_t)(blocks + SPARE) * (size_t)s->v,
+                       sizeof(*c->lines.blocks)),
+        .first = lo,
+        .count = blocks,
+        .pitch = blocks + SPARE,
+    };
+    c->height = 8 * s->v;
+    c->stride = (size_t)(blocks + SPARE) * 8 + CPU_ALIGN;
+    c->stride &= ~(size_t)(CPU_ALIGN - 1);
+    if (c->stride % 4096 == 0)
+        c->stride += CPU_ALIGN;  // rows would share cache sets
+    c->samples = take(d, (size_t)c->height * RING, c->stride);
+    *plane = (struct cpu_plane){
+        .h = (uint32_t)s->h,
+        .v = (uint32_t)s->v,
+        .width = (uint32_t)s->width,
+        .height = (uint32_t)s->height,
+        .x = (uint32_t)lo * 8,
+        .rows = (uint32_t)s->height,
+        .stride = (uint32_t)c->stride,
+        .step = 1,
+    };
+    plane->cols = (uint32_t)(blocks * 8);
+    if (plane->cols > plane->width - plane->x)
+        plane->cols = plane->width - plane->x;
+}
+
+static void plan(struct sequential *d)
+{
+    const struct cpu_rect *w = &d->base.p.window;
+    struct cpu_planes_params p = {
+        .planes = &d->planes,
+        .width = d->base.p.width,
+        .height = d->base.p.height,
+        .window = *w,
+        .channels = d->base.p.channels,
+    };
+    const uint8_t *low = NULL, *high = NULL;
+
+    d->planes = (struct cpu_planes){
+        .num_components = (uint32_t)d->scan.num_components,
+        .color = d->scan.color,
+        .h_max = (uint32_t)d->scan.h_max,
+        .v_max = (uint32_t)d->scan.v_max,
+        .x = (uint32_t)w->x,
+        .y = (uint32_t)w->y,
+        .w = (uint32_t)w->w,
+        .h = (uint32_t)w->h,
+    };
+    d->end = cpu_scan_rows(&d->scan, w);
+    d->first = d->end;
+    for (int i = 0; i < d->scan.num_components; i++) {
+        struct component *c = &d->comp[i];
+        int ratio = d->scan.v_max / d->scan.comp[i].v, lo, hi;
+
+        plan_component(d, i);
+        cover(w->y, w->h, ratio, d->scan.comp[i].height, &lo, &hi);
+        d->first = lo / c->height < d->first ? lo / c->height : d->first;
+        low = !low || c->samples < low ? c->samples : low;
+        if (c->samples + c->stride * (size_t)(c->height * RING) > high)
+            high = c->samples + c->stride * (size_t)(c->height * RING);
+    }
+    for (int i = 0; i < d->scan.num_components; i++) {
+        d->planes.comp[i].at = (uint64_t)(d->comp[i].samples - low);
+        p.ring[i] = (uint32_t)(d->comp[i].height * RING);
+    }
+    p.data = low;
+    p.size = (size_t)(high - low) + CPU_SLACK;
+    switch (cpu_planes_open(&p, d->base.ops, d->base.pool.arena, &d->from)) {
+    case CPU_OK:
+        break;
+    case CPU_NOMEM:
+        cpu_decode_throw(&d->base, CPU_NOMEM, "out of memory");
+    default:
+        redo(&d->base);
+    }
+}
+
+static void open_step(struct cpu_decode *base)
+{
+    struct sequential *d = sequential(base);
+    const struct cpu_decode_params *p = &base->p;
+    struct cpu_entropy_tables *tables;
+
+    if (!cpu_scan_parse(&d->scan, p->data, p->size) ||
+        d->scan.width != p->width || d->scan.height != p->height)
+        redo(base);
+    tables = take(d, 1, sizeof(*tables));
+    if (!cpu_entropy_tables(tables, &d->scan))
+        redo(base);
+    plan(d);
+    cpu_entropy_begin(&d->entropy, &d->scan, tables);
+}
+
+// ---- Rows -------------------------------------------------------------------
+
+static void reconstruct(struct sequential *d, int row)
+{
+    for (int i = 0; i < d->scan.num_components; i++) {
+        struct component *c = &d->comp[i];
+
+        for (int k = 0; k < c->height / 8; k++) {
+            int y = (row * c->height + 8 * k) % (c->height * RING);
+
+            d->base.ops->reconstruct(
+                c->samples + c->stride * (size_t)y, c->stride,
+                (const int16_t(*)[64])c->lines.blocks + k * c->lines.pitch,
+                c->lines.count, c->quant);
+        }
+    }
+}
+
+static void read_row(struct sequential *d)
+{
+    struct cpu_entropy_lines lines[3];
+    int row = d->entropy.row;
+
+    for (int i = 0; i < d->scan.num_components; i++)
+        lines[i] = d->comp[i].lines;
+    if (!cpu_entropy_row(&d->entropy, row < d->first ? NULL : lines))
+        redo(&d->base);
+    if (row >= d->first)
+        reconstruct(d, row);
+    cpu_decode_check_stop(&d->base);
+}
+
+// Rows of the picture whose samples, and those beside them, are there.
+static int ready(const struct sequential *d)
+{
+    int rows = d->entropy.row;
+
+    if (rows == d->scan.rows)
+        return d->base.p.height;
+    return rows * d->scan.mcu_v - (d->scan.v_max > 1 ? d->scan.v_max : 0);
+}
+
+static void rows_step(struct cpu_decode *base)
+{
+    struct sequential *d = sequential(base);
+    int y = base->p.window.y + base->done, n;
+
+    while (ready(d) <= y)
+        read_row(d);
+    n = ready(d) - y < base->max ? ready(d) - y : base->max;
+    base->got = cpu_planes_read(d->from, base->rows, n);
+    // Damage below is damage, too, as far as libjpeg-turbo would read.
+    if (base->done + base->got == base->p.window.h)
+        while (d->entropy.row < d->end)
+            read_row(d);
+}
+
+static void finish_step(struct cpu_decode *base)
+{
+    struct sequential *d = sequential(base);
+
+    while (d->entropy.row < d->scan.rows)
+        read_row(d);
+    if (!cpu_entropy_ends(&d->entropy))
+        redo(base);
+}
+
+static void close(struct cpu_decode *base)
+{
+    (void)base;
+}
+
+static const struct cpu_decode_kind sequential_kind = {
+    .size = sizeof(struct sequential),
+    .open = open_step,
+    .rows = rows_step,
+    .finish = finish_step,
+    .close = close,
+};
+
+struct cpu_decode *cpu_sequential_open(const struct cpu_decode_params *p,
+                                       const struct cpu_ops *ops,
+                                       struct cpu_arena *arena,
+                                       struct cpu_decode_error *err)
+{
+    return cpu_decode_open(&sequential_kind, p, ops, arena, err);
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stage entropy: the Huffman-coded data of a scan -> quantised coefficients, a
+// row of MCUs at a time.
+//
+// Nothing is mended. What is odd (a code that does not exist, a coefficient
+// behind the 63rd, a marker or an end where none belongs) ends it: then
+// libjpeg-turbo decodes the picture again from its beginning, with its own
+// mends and messages.
+#ifndef CPU_ENTROPY_H
+#define CPU_ENTROPY_H
+
+#include "jpeg_scan.h"
+
+enum {
+    // What one look-up sees. Two AC tables of 8 KiB lie in any first level
+    // cache, beside the blocks; with 11 bits it is as fast where that is 48
+    // KiB, and no faster where it is 32.
+    CPU_AC_BITS = 10,
+    CPU_DC_BITS = 9,
+};
+
+// A Huffman code for codes of any length: limit[n] is what follows the last
+// code of n bits, and symbols[first[n] + c] stands for code c of n bits; both
+// as 16 bits from the top.
+struct cpu_huffman_codes {
+    uint32_t limit[17];
+    int32_t first[17];
+    const uint8_t *symbols;
+};
+
+// One entry of an AC table: up to two symbols and their values, if all of their
+// bits are among those that were looked up.
+//
+//   bits   0  bits of all
+//          8  advance of the first: run + 1
+//         16  advance of all
+//         24  bits of the first; 7 bits
+//         31  special: only the first symbol's code was seen, or (0 bits) not
+//             even that. Its size is at 16
+//         32  value of the first
+//         48  value of the second; of the first if there is but one
+struct cpu_ac_table {
+    uint64_t entry[1 << CPU_AC_BITS];
+    struct cpu_huffman_codes codes;
+};
+
+// Bits of the code, and from bit 8 on those of the value; 0: a longer code.
+struct cpu_dc_table {
+    uint16_t entry[1 << CPU_DC_BITS];
+    struct cpu_huffman_codes codes;
+};
+
+struct cpu_entropy_tables {
+    struct cpu_dc_table dc[4];
+    struct cpu_ac_table ac[4];
+};
+
+// Those that the scan uses. False: one of them is no Huffman code.
+bool cpu_entropy_tables(struct cpu_entropy_tables *t,
+                        const struct cpu_scan *scan);
+
+struct cpu_entropy {
+    const struct cpu_scan *scan;
+    const struct cpu_entropy_tables *tables;
+    const uint8_t *p;  // the next byte
+    uint64_t buffer;   // the next bits, from the top
+    int bits;          // how many of them are valid,
+    int made_up;       // and of these, bits behind the last one of the data
+    bool ended;        // there are no more before a marker
+    int dc[3];         // the last one of each component
+    int row;           // the next
+    int restart;       // MCUs to the next restart marker
+    uint8_t marker;    // which of the eight
+};
+
+void cpu_entropy_begin(struct cpu_entropy *e, const struct cpu_scan *scan,
+                       const struct cpu_entropy_tables *tables);
+
+// Where the blocks of a row of MCUs go: of component c those in columns
+// [first, first + count), natural order; line k of the row from
+// blocks + k * pitch on. One block behind each line may be written.
+struct cpu_entropy_lines {
+    int16_t (*blocks)[64];
+    int first, count, pitch;
+};
+
+// The next row; lines: of each component, or NULL to skip it. False: odd.
+bool cpu_entropy_row(struct cpu_entropy *e,
+                     const struct cpu_entropy_lines *lines);
+
+// After the last row: whether nothing but the end of the picture follows.
+bool cpu_entropy_ends(struct cpu_entropy *e);
+
+#endif

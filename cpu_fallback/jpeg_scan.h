@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A JPEG's header as far as our own decoder needs it: one interleaved scan of
+// 8-bit samples, Huffman coded, grey, YCbCr or RGB, with nothing odd in front
+// of it. Every other file is libjpeg-turbo's.
+#ifndef CPU_JPEG_SCAN_H
+#define CPU_JPEG_SCAN_H
+
+#include "decode.h"
+
+struct cpu_scan_component {
+    int h, v;              // sampling factors
+    int width, height;     // samples, unpadded
+    int columns;           // blocks in a line of a row of MCUs
+    int dc, ac;            // which tables
+    const uint8_t *quant;  // 64 numbers in zigzag order,
+    int quant_bytes;       // of so many bytes each, big endian
+};
+
+struct cpu_scan {
+    int width, height;
+    int num_components;
+    enum cpu_color color;
+    int h_max, v_max;
+    int mcus, rows;    // MCUs in a row, and rows of them
+    int mcu_h, mcu_v;  // pixels of an MCU
+    int restart;       // MCUs between two restart markers; 0 = none
+    struct cpu_scan_component comp[3];
+    // What DHT segments say: 16 counts of codes, then their symbols. [0]: DC.
+    const uint8_t *huffman[2][4];
+    const uint8_t *data, *end;  // of the scan, to the end of the file
+};
+
+// False: not such a file. Reads nothing behind data + size.
+bool cpu_scan_parse(struct cpu_scan *scan, const uint8_t *data, size_t size);
+
+// How many rows of MCUs decoding the window to rows reads in libjpeg-turbo. No
+// sample of the window's, or beside it, lies lower.
+int cpu_scan_rows(const struct cpu_scan *scan, const struct cpu_rect *window);
+
+// Natural position of zigzag position k.
+extern const uint8_t cpu_zigzag[64];
+
+#endif
