@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scan is read row of iMCUs by row of iMCUs: libjpeg's buffered-image mode
-// lets the caller ask for one at a time. Its "whole picture" of coefficients
-// is a ring of that one row (jpeg_memory.h), packed before the next is read.
+// The scan is read row of MCUs by row of MCUs, and each is packed before the
+// next is read. Our own entropy stage makes them so; where it gives up, libjpeg
+// begins anew: its buffered-image mode lets the caller ask for one row at a
+// time, and its "whole picture" of coefficients is a ring of that one row
+// (jpeg_memory.h).
 #include "coefficients.h"
 
 #include <assert.h>
@@ -9,6 +11,7 @@
 #include <string.h>
 
 #include "cpu_kernels.h"
+#include "entropy.h"
 #include "jpeg_reader.h"
 
 _Static_assert(sizeof(JBLOCK) == 64 * sizeof(int16_t) &&
@@ -30,18 +33,39 @@ struct cpu_coef_values {
     uint8_t data[PIECE + CPU_SLACK];
 };
 
-struct coef_decode {
-    struct cpu_jpeg j;  // first
+// What is packed, by whomever it was decoded.
+struct packing {
+    struct cpu_decode *d;
     struct cpu_packed packed;
     struct cpu_coef_values *to;  // the last piece
     struct cpu_coef_sink sink[3];
     uint64_t values;  // so far
-    int rows;         // of iMCUs that must be read
+    int rows;         // of MCUs that must be read
+};
+
+// By libjpeg.
+struct coef_decode {
+    struct cpu_jpeg j;  // first
+    struct packing k;
+};
+
+// By ourselves.
+struct own_decode {
+    struct cpu_decode base;  // first
+    struct packing k;
+    struct cpu_scan scan;
+    struct cpu_entropy entropy;
+    struct cpu_entropy_lines lines[3];
 };
 
 static struct coef_decode *coef_decode(struct cpu_decode *d)
 {
     return (struct coef_decode *)d;
+}
+
+static struct own_decode *own_decode(struct cpu_decode *d)
+{
+    return (struct own_decode *)d;
 }
 
 // ---- packing, the reference ----
@@ -105,7 +129,7 @@ void cpu_pack_blocks_c(struct cpu_coef_sink *sink, struct cpu_coef_block *out,
         pack_block(sink, &out[i], blocks[i]);
 }
 
-// ---- opening ----
+// ---- planning ----
 
 // Blocks under those samples.
 static void cover(unsigned from, unsigned len, unsigned ratio, unsigned samples,
@@ -118,20 +142,16 @@ static void cover(unsigned from, unsigned len, unsigned ratio, unsigned samples,
     *blocks = hi / DCTSIZE - lo / DCTSIZE + 1;
 }
 
-static void plan_component(struct coef_decode *d, int i)
+// Of component i factors, size and quantizers are known.
+static void plan_component(struct packing *k, int i)
 {
-    const jpeg_component_info *info = &d->j.cinfo.comp_info[i];
-    struct cpu_coefficients *head = &d->packed.head;
+    struct cpu_coefficients *head = &k->packed.head;
     struct cpu_coef_component *comp = &head->comp[i];
-    struct cpu_coef_sink *sink = &d->sink[i];
+    struct cpu_coef_sink *sink = &k->sink[i];
     uint64_t blocks;
 
-    comp->h = (uint32_t)info->h_samp_factor;
-    comp->v = (uint32_t)info->v_samp_factor;
     if (head->h_max % comp->h || head->v_max % comp->v)
-        cpu_jpeg_refuse(&d->j, CPU_UNSUPPORTED, "sampling factors");
-    comp->width = info->downsampled_width;
-    comp->height = info->downsampled_height;
+        cpu_decode_throw(k->d, CPU_UNSUPPORTED, "sampling factors");
     cover(head->x, head->w, head->h_max / comp->h, comp->width, &comp->block_x,
           &comp->blocks_w);
     cover(head->y, head->h, head->v_max / comp->v, comp->height, &comp->block_y,
@@ -139,50 +159,194 @@ static void plan_component(struct coef_decode *d, int i)
     comp->first = head->num_blocks;
     blocks = (uint64_t)comp->blocks_w * comp->blocks_h + head->num_blocks;
     if (blocks > UINT32_MAX / sizeof(struct cpu_coef_block) / 2)
-        cpu_jpeg_refuse(&d->j, CPU_NOMEM, "too many blocks");
+        cpu_decode_throw(k->d, CPU_NOMEM, "too many blocks");
     head->num_blocks = (uint32_t)blocks;
     *sink = (struct cpu_coef_sink){.quant = comp->quant};
-    for (int k = 0; k < DCTSIZE2; k++) {
-        comp->quant[k] = info->quant_table->quantval[k];
-        sink->quant8[k] = (uint8_t)comp->quant[k];
-        sink->wide |= comp->quant[k] > UINT8_MAX;
+    for (int q = 0; q < DCTSIZE2; q++) {
+        sink->quant8[q] = (uint8_t)comp->quant[q];
+        sink->wide |= comp->quant[q] > UINT8_MAX;
     }
 }
 
-static void plan(struct coef_decode *d)
+// Of the head all is known but what comes of the window.
+static void plan(struct packing *k)
 {
-    const struct jpeg_decompress_struct *cinfo = &d->j.cinfo;
-    const struct cpu_rect *w = &d->j.base.p.window;
-    struct cpu_coefficients *head = &d->packed.head;
+    const struct cpu_rect *w = &k->d->p.window;
+    struct cpu_coefficients *head = &k->packed.head;
 
-    *head = (struct cpu_coefficients){
-        .magic = CPU_COEF_MAGIC,
-        .num_components = (uint32_t)cinfo->num_components,
-        .color = cpu_jpeg_color(&d->j),
-        .h_max = (uint32_t)cinfo->max_h_samp_factor,
-        .v_max = (uint32_t)cinfo->max_v_samp_factor,
-        .x = (uint32_t)w->x,
-        .y = (uint32_t)w->y,
-        .w = (uint32_t)w->w,
-        .h = (uint32_t)w->h,
-        .blocks_at = BLOCKS_AT,
-    };
-    for (int i = 0; i < cinfo->num_components; i++)
-        plan_component(d, i);
-    d->rows = cpu_jpeg_rows_to_read(&d->j);
+    head->magic = CPU_COEF_MAGIC;
+    head->x = (uint32_t)w->x;
+    head->y = (uint32_t)w->y;
+    head->w = (uint32_t)w->w;
+    head->h = (uint32_t)w->h;
+    head->blocks_at = BLOCKS_AT;
+    for (uint32_t i = 0; i < head->num_components; i++)
+        plan_component(k, (int)i);
     head->values_at = (uint32_t)(BLOCKS_AT + head->num_blocks *
                                                  sizeof(struct cpu_coef_block));
-    d->packed.blocks = cpu_arena_array(d->j.base.pool.arena, head->num_blocks,
+    k->packed.blocks = cpu_arena_array(k->d->pool.arena, head->num_blocks,
                                        sizeof(struct cpu_coef_block));
-    if (!d->packed.blocks)
-        cpu_jpeg_refuse(&d->j, CPU_NOMEM, "out of memory");
+    if (!k->packed.blocks)
+        cpu_decode_throw(k->d, CPU_NOMEM, "out of memory");
 }
+
+// ---- packing ----
+
+// Room for the values of RUN blocks. Piece after piece from the arena: how
+// much they will be is known only at the end.
+static void make_room(struct packing *k)
+{
+    struct cpu_coef_values *piece = k->to;
+
+    if (piece && PIECE - piece->used >= RUN * CPU_COEF_MOST)
+        return;
+    piece = cpu_arena_alloc(k->d->pool.arena, sizeof(*piece));
+    if (!piece)
+        cpu_decode_throw(k->d, CPU_NOMEM, "out of memory");
+    piece->next = NULL;
+    piece->used = 0;
+    if (k->to)
+        k->to->next = piece;
+    else
+        k->packed.values = piece;
+    k->to = piece;
+}
+
+static void pack_blocks(struct packing *k, struct cpu_coef_sink *sink,
+                        struct cpu_coef_block *out, const int16_t (*blocks)[64],
+                        int n)
+{
+    uint8_t *from;
+
+    make_room(k);
+    from = k->to->data + k->to->used;
+    sink->to = from;
+    sink->at = (uint32_t)k->values;
+    k->d->ops->pack_blocks(sink, out, blocks, n);
+    k->to->used += (size_t)(sink->to - from);
+    k->values += (size_t)(sink->to - from);
+    if (k->values > UINT32_MAX / 2)
+        cpu_decode_throw(k->d, CPU_NOMEM, "too many coefficients");
+}
+
+// Line `line` of component i's blocks, from the window's first column on; none
+// of the window's is none of ours.
+static void pack_line(struct packing *k, uint32_t i, uint32_t line,
+                      const int16_t (*blocks)[64])
+{
+    struct cpu_coefficients *head = &k->packed.head;
+    struct cpu_coef_component *comp = &head->comp[i];
+    // Lines above the first wrap around.
+    uint32_t y = line - comp->block_y, n;
+    struct cpu_coef_block *out;
+
+    if (y >= comp->blocks_h)
+        return;
+    out = k->packed.blocks + comp->first + (size_t)y * comp->blocks_w;
+    for (uint32_t x = 0; x < comp->blocks_w; x += n) {
+        n = comp->blocks_w - x < RUN ? comp->blocks_w - x : RUN;
+        pack_blocks(k, &k->sink[i], out + x, blocks + x, (int)n);
+    }
+    head->range |= k->sink[i].range;
+}
+
+static void end_packing(struct packing *k)
+{
+    k->packed.head.values_size = (uint32_t)k->values;
+    k->packed.size = (k->packed.head.values_at + k->values + CPU_COEF_ALIGN -
+                      1) &
+                     ~(size_t)(CPU_COEF_ALIGN - 1);
+}
+
+static bool to_the_end(const struct cpu_decode_params *p)
+{
+    return p->window.y + p->window.h == p->height;
+}
+
+// ---- our own way ----
+
+static void own_open(struct cpu_decode *base)
+{
+    struct own_decode *d = own_decode(base);
+    struct cpu_coefficients *head = &d->k.packed.head;
+    struct cpu_entropy_tables *tables;
+    const struct cpu_scan *s = &d->scan;
+
+    d->k.d = base;
+    if (!cpu_scan_parse(&d->scan, base->p.data, base->p.size) ||
+        s->width != base->p.width || s->height != base->p.height)
+        cpu_decode_throw(base, CPU_REDO, "");
+    head->num_components = (uint32_t)s->num_components;
+    head->color = s->color;
+    head->h_max = (uint32_t)s->h_max;
+    head->v_max = (uint32_t)s->v_max;
+    for (int i = 0; i < s->num_components; i++) {
+        struct cpu_coef_component *comp = &head->comp[i];
+
+        comp->h = (uint32_t)s->comp[i].h;
+        comp->v = (uint32_t)s->comp[i].v;
+        comp->width = (uint32_t)s->comp[i].width;
+        comp->height = (uint32_t)s->comp[i].height;
+        cpu_scan_quant(s, i, comp->quant);
+    }
+    plan(&d->k);
+    d->k.rows = cpu_scan_rows(s, &base->p.window);
+    tables = cpu_arena_alloc(base->pool.arena, sizeof(*tables));
+    if (!tables)
+        cpu_decode_throw(base, CPU_NOMEM, "out of memory");
+    if (!cpu_entropy_tables(tables, s))
+        cpu_decode_throw(base, CPU_REDO, "");
+    for (int i = 0; i < s->num_components; i++)
+        if (!cpu_entropy_lines_alloc(&d->lines[i], base->pool.arena,
+                                     s->comp[i].v, (int)head->comp[i].block_x,
+                                     (int)head->comp[i].blocks_w))
+            cpu_decode_throw(base, CPU_NOMEM, "out of memory");
+    cpu_entropy_begin(&d->entropy, s, tables);
+}
+
+static void own_rows(struct cpu_decode *base)
+{
+    struct own_decode *d = own_decode(base);
+
+    for (int r = 0; r < d->k.rows; r++) {
+        if (!cpu_entropy_row(&d->entropy, d->lines))
+            cpu_decode_throw(base, CPU_REDO, "");
+        for (int i = 0; i < d->scan.num_components; i++) {
+            int v = d->scan.comp[i].v;
+
+            for (int line = 0; line < v; line++)
+                pack_line(&d->k, (uint32_t)i, (uint32_t)(r * v + line),
+                          (const int16_t(*)[64])d->lines[i].blocks +
+                              line * d->lines[i].pitch);
+        }
+        cpu_decode_check_stop(base);
+    }
+    if (to_the_end(&base->p) && !cpu_entropy_ends(&d->entropy))
+        cpu_decode_throw(base, CPU_REDO, "");
+    end_packing(&d->k);
+}
+
+static void own_close(struct cpu_decode *base)
+{
+    (void)base;
+}
+
+static const struct cpu_decode_kind own_kind = {
+    .size = sizeof(struct own_decode),
+    .open = own_open,
+    .rows = own_rows,
+    .close = own_close,
+};
+
+// ---- libjpeg's ----
 
 static void open_step(struct cpu_decode *base)
 {
     struct coef_decode *d = coef_decode(base);
     struct jpeg_decompress_struct *cinfo = &d->j.cinfo;
+    struct cpu_coefficients *head = &d->k.packed.head;
 
+    d->k.d = base;
     cpu_jpeg_begin(&d->j);
     if (cinfo->arith_code || jpeg_has_multiple_scans(cinfo))
         cpu_jpeg_refuse(&d->j, CPU_UNSUPPORTED, "coding process");
@@ -190,72 +354,36 @@ static void open_step(struct cpu_decode *base)
     cinfo->buffered_image = TRUE;
     cinfo->raw_data_out = TRUE;  // no upsampler and no colours are set up
     jpeg_start_decompress(cinfo);
-    plan(d);
-}
+    head->num_components = (uint32_t)cinfo->num_components;
+    head->color = cpu_jpeg_color(&d->j);
+    head->h_max = (uint32_t)cinfo->max_h_samp_factor;
+    head->v_max = (uint32_t)cinfo->max_v_samp_factor;
+    for (int i = 0; i < cinfo->num_components; i++) {
+        const jpeg_component_info *info = &cinfo->comp_info[i];
+        struct cpu_coef_component *comp = &head->comp[i];
 
-// ---- packing ----
-
-// Room for the values of RUN blocks. Piece after piece from the arena: how
-// much they will be is known only at the end.
-static void make_room(struct coef_decode *d)
-{
-    struct cpu_coef_values *piece = d->to;
-
-    if (piece && PIECE - piece->used >= RUN * CPU_COEF_MOST)
-        return;
-    piece = cpu_arena_alloc(d->j.base.pool.arena, sizeof(*piece));
-    if (!piece)
-        cpu_jpeg_refuse(&d->j, CPU_NOMEM, "out of memory");
-    piece->next = NULL;
-    piece->used = 0;
-    if (d->to)
-        d->to->next = piece;
-    else
-        d->packed.values = piece;
-    d->to = piece;
-}
-
-static void pack_blocks(struct coef_decode *d, struct cpu_coef_sink *sink,
-                        struct cpu_coef_block *out, const int16_t (*blocks)[64],
-                        int n)
-{
-    uint8_t *from;
-
-    make_room(d);
-    from = d->to->data + d->to->used;
-    sink->to = from;
-    sink->at = (uint32_t)d->values;
-    d->j.base.ops->pack_blocks(sink, out, blocks, n);
-    d->to->used += (size_t)(sink->to - from);
-    d->values += (size_t)(sink->to - from);
-    if (d->values > UINT32_MAX / 2)
-        cpu_jpeg_refuse(&d->j, CPU_NOMEM, "too many coefficients");
+        comp->h = (uint32_t)info->h_samp_factor;
+        comp->v = (uint32_t)info->v_samp_factor;
+        comp->width = info->downsampled_width;
+        comp->height = info->downsampled_height;
+        for (int q = 0; q < DCTSIZE2; q++)
+            comp->quant[q] = info->quant_table->quantval[q];
+    }
+    plan(&d->k);
+    d->k.rows = cpu_jpeg_rows_to_read(&d->j);
 }
 
 // Row r of iMCUs is in the ring.
 static void pack_row(struct coef_decode *d, uint32_t r)
 {
-    struct cpu_coefficients *head = &d->packed.head;
+    const struct cpu_coefficients *head = &d->k.packed.head;
 
     for (uint32_t i = 0; i < head->num_components; i++) {
-        struct cpu_coef_component *comp = &head->comp[i];
+        const struct cpu_coef_component *comp = &head->comp[i];
         JBLOCKARRAY ring = cpu_jpeg_memory_blocks(&d->j.memory, (int)i);
 
-        for (uint32_t k = 0; k < comp->v; k++) {
-            // Rows above the first wrap around.
-            uint32_t y = r * comp->v + k - comp->block_y, n;
-            struct cpu_coef_block *out;
-
-            if (y >= comp->blocks_h)
-                continue;
-            out = d->packed.blocks + comp->first + (size_t)y * comp->blocks_w;
-            for (uint32_t x = 0; x < comp->blocks_w; x += n) {
-                n = comp->blocks_w - x < RUN ? comp->blocks_w - x : RUN;
-                pack_blocks(d, &d->sink[i], out + x,
-                            ring[k] + comp->block_x + x, (int)n);
-            }
-        }
-        head->range |= d->sink[i].range;
+        for (uint32_t k = 0; k < comp->v; k++)
+            pack_line(&d->k, i, r * comp->v + k, ring[k] + comp->block_x);
     }
 }
 
@@ -263,10 +391,9 @@ static void rows_step(struct cpu_decode *base)
 {
     struct coef_decode *d = coef_decode(base);
     struct jpeg_decompress_struct *cinfo = &d->j.cinfo;
-    struct cpu_packed *packed = &d->packed;
 
     cpu_jpeg_refuse_damage(&d->j);
-    for (int r = 0; r < d->rows; r++) {
+    for (int r = 0; r < d->k.rows; r++) {
         int got = jpeg_consume_input(cinfo);
 
         if (got != JPEG_ROW_COMPLETED && got != JPEG_SCAN_COMPLETED)
@@ -275,15 +402,13 @@ static void rows_step(struct cpu_decode *base)
         pack_row(d, (uint32_t)r);
         cpu_decode_check_stop(base);
     }
-    if (base->p.window.y + base->p.window.h == base->p.height) {
+    if (to_the_end(&base->p)) {
         d->j.tail = true;
         while (jpeg_consume_input(cinfo) != JPEG_REACHED_EOI)
             continue;
         cpu_jpeg_refuse_damage(&d->j);
     }
-    packed->head.values_size = (uint32_t)d->values;
-    packed->size = (packed->head.values_at + d->values + CPU_COEF_ALIGN - 1) &
-                   ~(size_t)(CPU_COEF_ALIGN - 1);
+    end_packing(&d->k);
 }
 
 // ---- the whole ----
@@ -300,11 +425,18 @@ enum cpu_result cpu_coef_decode(const struct cpu_decode_params *p,
                                 struct cpu_arena *arena, struct cpu_packed *out,
                                 struct cpu_decode_error *err)
 {
-    struct cpu_decode *d = cpu_jpeg_whole(&coef_kind, p, ops, arena, err);
+    struct cpu_decode *d = cpu_jpeg_whole(&own_kind, p, ops, arena, err);
 
+    if (d) {
+        *out = own_decode(d)->k.packed;
+        return CPU_OK;
+    }
+    if (err->result != CPU_REDO)
+        return err->result;
+    d = cpu_jpeg_whole(&coef_kind, p, ops, arena, err);
     if (!d)
         return err->result;
-    *out = coef_decode(d)->packed;
+    *out = coef_decode(d)->k.packed;
     return CPU_OK;
 }
 

@@ -83,7 +83,8 @@ struct cpu_decode *cpu_jpeg_open(const struct cpu_decode_params *p,
                                  struct cpu_decode_error *err);
 // Our own way through a sequential JPEG (jpeg_scan.h); CPU_REDO, from here or
 // from any later call, if the file is no such thing or anything about it is
-// odd. Its pixels are those of cpu_jpeg_open(), and so is what it reads.
+// odd. What it takes cpu_jpeg_open() takes, too, with the same rows and without
+// a warning.
 struct cpu_decode *cpu_sequential_open(const struct cpu_decode_params *p,
                                        const struct cpu_ops *ops,
                                        struct cpu_arena *arena,

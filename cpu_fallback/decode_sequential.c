@@ -12,8 +12,8 @@
 // Rows of MCUs whose samples are kept. The last rows of one are upsampled when
 // the next is there, and need nothing above it.
 #define RING 2
-// What reconstruct may touch behind the last block of a line.
-#define SPARE 4
+// Blocks behind the last of a line whose samples reconstruct may write.
+#define SPARE 3
 
 struct component {
     struct cpu_entropy_lines lines;
@@ -54,16 +54,6 @@ static void *take(struct sequential *d, size_t n, size_t size)
 
 // ---- Opening ----------------------------------------------------------------
 
-static void read_quant(struct component *c, const struct cpu_scan_component *s)
-{
-    for (int k = 0; k < 64; k++) {
-        const uint8_t *q = s->quant + k * s->quant_bytes;
-
-        c->quant[cpu_zigzag[k]] =
-            (uint16_t)(s->quant_bytes == 1 ? q[0] : q[0] << 8 | q[1]);
-    }
-}
-
 // Samples [*lo, *hi] that pixels [from, from + n) are made of: those under
 // them, and one more on each side where the component goes on.
 static void cover(int from, int n, int ratio, int samples, int *lo, int *hi)
@@ -82,20 +72,17 @@ static void plan_component(struct sequential *d, int i)
     struct cpu_plane *plane = &d->planes.comp[i];
     int lo, hi, blocks;
 
-    read_quant(c, s);
+    cpu_scan_quant(&d->scan, i, c->quant);
     cover(w->x, w->w, d->scan.h_max / s->h, s->width, &lo, &hi);
     lo /= 8;
     blocks = hi / 8 + 1 - lo;
-    c->lines = (struct cpu_entropy_lines){
-        .blocks = take(d, (size_t)(blocks + SPARE) * (size_t)s->v,
-                       sizeof(*c->lines.blocks)),
-        .first = lo,
-        .count = blocks,
-        .pitch = blocks + SPARE,
-    };
+    if (!cpu_entropy_lines_alloc(&c->lines, d->base.pool.arena, s->v, lo,
+                                 blocks))
+        cpu_decode_throw(&d->base, CPU_NOMEM, "out of memory");
     c->height = 8 * s->v;
-    c->stride = (size_t)(blocks + SPARE) * 8 + CPU_ALIGN;
-    c->stride &= ~(size_t)(CPU_ALIGN - 1);
+    // A row may be handed out as it lies here, with its slack.
+    c->stride = ((size_t)(blocks + SPARE) * 8 + CPU_SLACK + CPU_ALIGN - 1) &
+                ~(size_t)(CPU_ALIGN - 1);
     if (c->stride % 4096 == 0)
         c->stride += CPU_ALIGN;  // rows would share cache sets
     c->samples = take(d, (size_t)c->height * RING, c->stride);

@@ -266,13 +266,7 @@ static __attribute__((noinline)) int long_code(
 
 // Natural position of what may be a position: where symbols end up that are
 // behind the end of a block is the block's slack.
-static uint8_t natural[256];
-
-static __attribute__((constructor)) void make_natural(void)
-{
-    memset(natural, 64, sizeof(natural));
-    memcpy(natural, cpu_zigzag, sizeof(cpu_zigzag));
-}
+static const uint8_t natural[256] = {CPU_ZIGZAG, [64 ... 255] = 64};
 
 // Never more than 31 bits. False: no such code.
 CPU_INLINE bool decode_dc(const struct cpu_dc_table *t, struct bits *b, int *dc)
@@ -378,6 +372,20 @@ void cpu_entropy_begin(struct cpu_entropy *e, const struct cpu_scan *scan,
     };
 }
 
+bool cpu_entropy_lines_alloc(struct cpu_entropy_lines *lines,
+                             struct cpu_arena *arena, int v, int first,
+                             int count)
+{
+    *lines = (struct cpu_entropy_lines){
+        .first = first,
+        .count = count,
+        .pitch = count + 3,
+    };
+    lines->blocks = cpu_arena_array(arena, (size_t)lines->pitch * (size_t)v,
+                                    sizeof(*lines->blocks));
+    return lines->blocks != NULL;
+}
+
 // Whole bytes that were not used lie between here and what comes next.
 static bool at_marker(const struct cpu_entropy *e, uint8_t marker)
 {
@@ -478,6 +486,20 @@ CPU_INLINE bool decode_mcu(struct cpu_entropy *e, struct bits *b,
     return true;
 }
 
+// Whether the file ends here, without a marker: libjpeg-turbo, which reads up
+// to 8 bytes ahead, takes it for truncated where it wants more than there is.
+static bool at_cut(const struct cpu_entropy *e)
+{
+    const uint8_t *end = e->scan->end;
+
+    if (end - e->p >= 16)
+        return false;
+    for (const uint8_t *p = e->p; end - p >= 2; p++)
+        if (p[0] == 0xff && p[1] != 0 && p[1] != 0xff)
+            return false;
+    return true;
+}
+
 bool cpu_entropy_row(struct cpu_entropy *e,
                      const struct cpu_entropy_lines *lines)
 {
@@ -496,7 +518,7 @@ bool cpu_entropy_row(struct cpu_entropy *e,
     e->row++;
     save(e, &b);
     // Bits that nobody wrote were used?
-    return ok && e->bits >= e->made_up;
+    return ok && e->bits >= e->made_up && !at_cut(e);
 }
 
 bool cpu_entropy_ends(struct cpu_entropy *e)

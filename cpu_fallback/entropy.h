@@ -76,13 +76,19 @@ struct cpu_entropy {
 void cpu_entropy_begin(struct cpu_entropy *e, const struct cpu_scan *scan,
                        const struct cpu_entropy_tables *tables);
 
-// Where the blocks of a row of MCUs go: of component c those in columns
+// Where the blocks of a component go: of each row of MCUs those in columns
 // [first, first + count), natural order; line k of the row from
-// blocks + k * pitch on. One block behind each line may be written.
+// blocks + k * pitch on. One block behind each line may be written, and
+// reconstruct may read three.
 struct cpu_entropy_lines {
     int16_t (*blocks)[64];
     int first, count, pitch;
 };
+
+// For a component with v lines in a row of MCUs. False: no memory.
+bool cpu_entropy_lines_alloc(struct cpu_entropy_lines *lines,
+                             struct cpu_arena *arena, int v, int first,
+                             int count);
 
 // The next row; lines: of each component, or NULL to skip it. False: odd.
 bool cpu_entropy_row(struct cpu_entropy *e,

@@ -3,13 +3,7 @@
 
 #include <string.h>
 
-// ITU-T T.81 figure A.6.
-const uint8_t cpu_zigzag[64] = {
-    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,
-    12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,  7,  14, 21, 28,
-    35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,
-    58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
-};
+const uint8_t cpu_zigzag[64] = {CPU_ZIGZAG};
 
 enum {
     SOF0 = 0xc0,
@@ -112,8 +106,12 @@ static bool read_sof(struct header *h, const uint8_t *p, int n)
 
 static bool read_app(struct header *h, int marker, const uint8_t *p, int n)
 {
-    if (marker == APP0 && n >= 14 && memcmp(p, "JFIF", 5) == 0)
+    if (marker == APP0 && n >= 14 && memcmp(p, "JFIF", 5) == 0) {
         h->jfif = true;
+        // Of other versions libjpeg-turbo warns.
+        if (p[5] != 1)
+            return false;
+    }
     if (marker == APP14 && n >= 12 && memcmp(p, "Adobe", 5) == 0) {
         h->adobe = true;
         h->transform = p[11];
@@ -247,6 +245,17 @@ bool cpu_scan_parse(struct cpu_scan *scan, const uint8_t *data, size_t size)
         if (!read_segment(&h, marker, p, n))
             return false;
         p += n;
+    }
+}
+
+void cpu_scan_quant(const struct cpu_scan *scan, int i, uint16_t quant[64])
+{
+    const struct cpu_scan_component *c = &scan->comp[i];
+
+    for (int k = 0; k < 64; k++) {
+        const uint8_t *q = c->quant + k * c->quant_bytes;
+
+        quant[cpu_zigzag[k]] = (uint16_t)(c->quant_bytes == 1 ? q[0] : be16(q));
     }
 }
 

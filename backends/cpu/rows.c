@@ -46,8 +46,7 @@ static struct cpu_decode *open_jpeg(struct cpu_run *run,
     struct cpu_worker *w = run->w;
     struct cpu_decode *d = NULL;
 
-    // A file that ends before its end marker is libjpeg-turbo's.
-    if (!run->plain && run->pic->info.ends)
+    if (!run->plain)
         d = cpu_sequential_open(p, &w->engine->ops, &w->arena, err);
     return d ? d : cpu_jpeg_open(p, &w->engine->ops, &w->arena, err);
 }

@@ -73,8 +73,8 @@ static int differs(const struct picture *p, const struct cpu_planes *planes,
                    const uint8_t *data, size_t size, struct cpu_rect window,
                    const struct cpu_ops *ops, const uint8_t *want)
 {
-    struct cpu_planes_params params = {planes, data,   size,       p->w,
-                                       p->h,   window, p->channels};
+    struct cpu_planes_params params = {planes, data,   size,        p->w,
+                                       p->h,   window, p->channels, {0}};
     size_t bytes = (size_t)(window.w * p->channels);
     const uint8_t *rows[CPU_DECODE_ROWS];
     struct cpu_planes_rows *r;
@@ -402,7 +402,7 @@ static void no_memory(void)
         failed += result == CPU_NOMEM;
         if (!result) {
             struct cpu_planes_params q = {
-                planes, (const uint8_t *)planes, size, 200, 150, all, 3};
+                planes, (const uint8_t *)planes, size, 200, 150, all, 3, {0}};
             struct cpu_planes_rows *rows;
 
             result = cpu_planes_open(&q, &ops, &arena, &rows);

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+// Our own decoder of sequential JPEGs: which files it takes (it must take what
+// it is for), that every window of them equals the full decode of stock
+// libjpeg, and that it gives up wherever libjpeg would warn or fail.
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode_run.h"
+
+#ifndef HR_SOURCE_DIR
+#define HR_SOURCE_DIR "."
+#endif
+
+// One or three components, codings without progression, arithmetic or scans of
+// their own, factors that divide the largest.
+static bool is_ours(int kind, int variant)
+{
+    static const bool colors[DT_JPEG_KINDS] = {
+        [0] = true,  [1] = true,  [2] = true,  [3] = true, [4] = true,
+        [5] = true,  [6] = true,  [7] = true,  [8] = true, [9] = true,
+        [10] = true, [11] = true, [12] = true, [13] = true};
+
+    return colors[kind] && (variant == 0 || variant == 1 || variant == 6 ||
+                            // One component has no scans of its own.
+                            (variant == 3 && (kind == 11 || kind == 12)));
+}
+
+static bool takes(const struct bytes *file, int w, int h)
+{
+    struct cpu_decode_params p = dt_params(file, w, h, dt_everything, 3);
+    struct cpu_decode_error err;
+    enum cpu_result result = dt_decode(cpu_sequential_open, &p, true, NULL,
+                                       &err);
+
+    CHECK(result == CPU_OK || result == CPU_REDO, "%d: %s", result, err.text);
+    return result == CPU_OK;
+}
+
+// ---- Windows ----
+
+static void test_windows(void)
+{
+    for (int kind = 0; kind < DT_JPEG_KINDS; kind++)
+        for (int i = 0; i < 42; i++) {
+            int w = 1 + random_below(&dt_seed, i < 21 ? 24 : 90);
+            int h = 1 + random_below(&dt_seed, i < 21 ? 24 : 90);
+            struct bytes file;
+            struct plain full;
+            char name[64];
+
+            snprintf(name, sizeof(name), "kind %d variant %d", kind, i % 7);
+            if (!dt_make_jpeg(kind, i % 7, w, h, &file))
+                continue;
+            CHECK(takes(&file, w, h) == is_ours(kind, i % 7),
+                  "%s %dx%d: taken or not", name, w, h);
+            if (is_ours(kind, i % 7)) {
+                plain_decode(file.data, file.size, 1 << 20, &full);
+                CU_ASSERT_FATAL(full.result == PLAIN_OK);
+                for (unsigned flags = 1; flags <= 4; flags *= 2) {
+                    cpu_ops_init(&dt_ops, flags * 2 - 1);
+                    dt_compare_windows(cpu_sequential_open, name, &file, &full,
+                                       6);
+                }
+                plain_free(&full);
+            }
+            free(file.data);
+        }
+}
+
+// ---- Damage ----
+
+static int taken, given_up;
+
+// What is not given up is what libjpeg-turbo makes of it, without a warning.
+static void compare(const char *name, const struct bytes *file, int w, int h,
+                    struct cpu_rect window, bool check)
+{
+    struct cpu_decode_params p = dt_params(file, w, h, window, 3);
+    size_t size = (size_t)p.window.w * (size_t)p.window.h * 3;
+    uint8_t *own = calloc(1, size), *want = calloc(1, size);
+    struct cpu_decode_error err;
+    enum cpu_result result = dt_decode(cpu_sequential_open, &p, check, own,
+                                       &err);
+
+    if (result == CPU_REDO) {
+        given_up++;
+    } else {
+        taken++;
+        CHECK(result == CPU_OK && !err.warnings && !err.text[0], "%s: %d, %s",
+              name, result, err.text);
+        result = dt_decode(cpu_jpeg_open, &p, check, want, &err);
+        CHECK(result == CPU_OK && !err.warnings, "%s: libjpeg %d, %s", name,
+              result, err.text);
+        CHECK(!memcmp(own, want, size), "%s: differs", name);
+    }
+    free(own);
+    free(want);
+}
+
+// Behind the header only, mostly: there it must be noticed.
+static void damage(struct bytes *file, size_t from)
+{
+    size_t n = file->size - from;
+    uint8_t *at = file->data + from + next_random(&dt_seed) % n;
+
+    switch (random_below(&dt_seed, 6)) {
+    case 0:
+        file->size = (size_t)(at - file->data);
+        break;
+    case 1:
+        *at = 0xff;
+        break;
+    case 2:
+        *at = (uint8_t)next_random(&dt_seed);
+        break;
+    case 3:  // a byte is missing
+        memmove(at, at + 1, (size_t)(file->data + file->size - at - 1));
+        file->size--;
+        break;
+    default:
+        *at ^= (uint8_t)(1 << random_below(&dt_seed, 8));
+    }
+}
+
+static void test_damage(void)
+{
+    static const int ours[] = {0, 1, 6};
+
+    taken = given_up = 0;
+    for (int i = 0; i < 150; i++) {
+        int kind = random_below(&dt_seed, 14);
+        int w = 1 + random_below(&dt_seed, 70);
+        int h = 1 + random_below(&dt_seed, 70);
+        struct bytes file, copy;
+        char name[64];
+        uint8_t *sos;
+
+        if (!dt_make_jpeg(kind, ours[i % 3], w, h, &file))
+            continue;
+        sos = memmem(file.data, file.size, "\xff\xda", 2);
+        for (int k = 0; k < 30; k++) {
+            struct cpu_rect window = {0, 0, w, 1 + random_below(&dt_seed, h)};
+
+            // Exactly as long as it says, for the sanitizer.
+            copy = (struct bytes){malloc(file.size), file.size};
+            memcpy(copy.data, file.data, file.size);
+            damage(&copy, k % 8 ? (size_t)(sos - file.data) : 0);
+            copy.data = realloc(copy.data, copy.size ? copy.size : 1);
+            snprintf(name, sizeof(name), "kind %d variant %d damage %d", kind,
+                     ours[i % 3], k);
+            compare(name, &copy, w, h, window, window.h == h);
+            free(copy.data);
+        }
+        free(file.data);
+    }
+    fprintf(stderr, "\n  damaged: %d taken, %d given up ", taken, given_up);
+    CU_ASSERT(taken > 300 && given_up > 300);
+}
+
+// ---- Oddities, one by one ----
+
+// A grey picture of one block: DC of 0 bits, then what `bits` say.
+static struct bytes one_block(const char *bits, const char *behind, size_t n)
+{
+    // Codes: DC 0 -> size 0. AC: 0 -> end, 10 -> run 15 without value, 110 ->
+    // run 15 and 1 bit, 1110 -> run 0 and 1 bit; all others do not exist.
+    static const uint8_t head[] = {
+        0xff, 0xd8, 0xff, 0xdb, 0,    67,   0,    [7 ... 70] = 1,
+        0xff, 0xc0, 0,    11,   8,    0,    8,    0,
+        8,    1,    1,    0x11, 0,    0xff, 0xc4, 0,
+        20,   0x00, 1,    0,    0,    0,    0,    0,
+        0,    0,    0,    0,    0,    0,    0,    0,
+        0,    0,    0,    0xff, 0xc4, 0,    23,   0x10,
+        1,    1,    1,    1,    0,    0,    0,    0,
+        0,    0,    0,    0,    0,    0,    0,    0,
+        0x00, 0xf0, 0xf1, 0x01, 0xff, 0xda, 0,    8,
+        1,    1,    0x00, 0,    63,   0,
+    };
+    struct bytes file = {calloc(1, sizeof(head) + 100), sizeof(head)};
+    int count = 0;
+
+    memcpy(file.data, head, sizeof(head));
+    for (; *bits; bits++, count++)
+        if (*bits == '1')
+            file.data[sizeof(head) + (size_t)count / 8] |= (uint8_t)(0x80 >>
+                                                                     count % 8);
+    file.size += (size_t)(count + 7) / 8;
+    memcpy(file.data + file.size, behind, n);
+    file.size += n;
+    return file;
+}
+
+static void test_odd(void)
+{
+    static const struct {
+        const char *name, *bits, *behind;
+        size_t n;
+        bool ours;
+    } cases[] = {
+        {"an end of the block", "00", "\xff\xd9", 2, true},
+        {"one value", "0111010", "\xff\xd9", 2, true},
+        {"the last coefficient, without an end",
+         "0101010"
+         "1110"
+         "1110"
+         "11101111011110111101111011110111101111011110111101111011110",
+         "\xff\xd9", 2, false},
+        {"a run to the end",
+         "0"
+         "1101"
+         "1101"
+         "1101"
+         "11101"
+         "11101"
+         "11101"
+         "11101"
+         "11101"
+         "11101"
+         "11101"
+         "11101"
+         "11101"
+         "11101"
+         "11101"
+         "11101"
+         "11101"
+         "11101"
+         "11101",
+         "\xff\xd9", 2, true},
+        {"a run behind the end",
+         "0"
+         "1101"
+         "1101"
+         "1101"
+         "1101",
+         "\xff\xd9", 2, false},
+        {"zeros behind the end",
+         "0"
+         "10101010",
+         "\xff\xd9", 2, false},
+        {"no such code",
+         "0"
+         "1111"
+         "0000",
+         "\xff\xd9", 2, false},
+        {"a byte too much", "00", "\0\xff\xd9", 3, false},
+        {"a marker too early", "011101", "\xff\xd0\xff\xd9", 4, false},
+        {"another marker", "00", "\xff\xda", 2, false},
+        {"no end", "00", "", 0, false},
+        {"half an end", "00", "\xff", 1, false},
+        {"behind the end anything", "00", "\xff\xd9xyz", 5, true},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct bytes file = one_block(cases[i].bits, cases[i].behind,
+                                      cases[i].n);
+
+        CHECK(takes(&file, 8, 8) == cases[i].ours, "%s", cases[i].name);
+        compare(cases[i].name, &file, 8, 8, dt_everything, true);
+        free(file.data);
+    }
+}
+
+static void test_header(void)
+{
+    struct jpeg_spec spec = {.w = 33, .h = 20, .space = JCS_YCbCr};
+    struct bytes file;
+    uint8_t *at;
+
+    CU_ASSERT_FATAL(make_jpeg(&spec, &dt_seed, &file));
+    CU_ASSERT(takes(&file, 33, 20));
+    CU_ASSERT(!takes(&file, 32, 20));
+    CU_ASSERT(!takes(&file, 33, 21));
+    at = memmem(file.data, file.size, "\xff\xc0", 2);
+    at[1] = 0xc1;
+    CU_ASSERT(takes(&file, 33, 20));
+    at[1] = 0xc2;
+    CU_ASSERT(!takes(&file, 33, 20));
+    at[1] = 0xc0;
+    at[4] = 12;
+    CU_ASSERT(!takes(&file, 33, 20));
+    at[4] = 8;
+    at = memmem(file.data, file.size, "\xff\xda", 2);
+    at[13] = 1;  // successive approximation
+    CU_ASSERT(!takes(&file, 33, 20));
+    at[13] = 0;
+    CU_ASSERT(takes(&file, 33, 20));
+    for (size_t n = 0; n + 2 < file.size; n++) {
+        struct bytes cut = {malloc(n ? n : 1), n};
+
+        memcpy(cut.data, file.data, n);
+        CHECK(!takes(&cut, 33, 20), "cut at %zu", n);
+        free(cut.data);
+    }
+    free(file.data);
+}
+
+static void test_no_memory(void)
+{
+    struct jpeg_spec spec = {.w = 330, .h = 200, .space = JCS_YCbCr};
+    struct cpu_decode_params p;
+    struct cpu_decode_error err;
+    struct bytes file;
+    int failed = 0;
+
+    CU_ASSERT_FATAL(make_jpeg(&spec, &dt_seed, &file));
+    p = dt_params(&file, 330, 200, dt_everything, 3);
+    for (size_t limit = 1000; limit < 400000; limit += 3000) {
+        enum cpu_result result;
+
+        dt_arena.limit = limit;
+        result = dt_decode(cpu_sequential_open, &p, true, NULL, &err);
+        CHECK(result == CPU_OK || result == CPU_NOMEM, "%d", result);
+        failed += result == CPU_NOMEM;
+    }
+    dt_arena.limit = 0;
+    CU_ASSERT(failed > 10 && failed < 130);
+    free(file.data);
+}
+
+// ---- The corpus, where there is one ----
+
+static int corpus_folder(const char *name, int step, int windows, int *ours)
+{
+    const char *root = getenv("HEADRACE_CORPUS");
+    char path[1024];
+    struct dirent *entry;
+    int n = 0;
+    DIR *dir;
+
+    root = root ? root : HR_SOURCE_DIR "/../shared/corpus";
+    snprintf(path, sizeof(path), "%s/%s", root, name);
+    if (!(dir = opendir(path)))
+        return 0;
+    for (int i = 0; (entry = readdir(dir)); i++) {
+        struct bytes file;
+        struct plain full;
+
+        snprintf(path, sizeof(path), "%s/%s/%s", root, name, entry->d_name);
+        if (entry->d_name[0] == '.' || i % step || !read_file(path, &file))
+            continue;
+        plain_decode(file.data, file.size, 3 << 20, &full);
+        if (full.result == PLAIN_OK) {
+            bool taken_here = takes(&file, full.w, full.h);
+
+            n++;
+            *ours += taken_here;
+            if (taken_here)
+                dt_compare_windows(cpu_sequential_open, entry->d_name, &file,
+                                   &full, windows);
+            CHECK(!taken_here || !full.warnings, "%s", entry->d_name);
+        }
+        plain_free(&full);
+        free(file.data);
+    }
+    closedir(dir);
+    return n;
+}
+
+static void test_corpus(void)
+{
+    bool all = getenv("HEADRACE_TEST_LONG") != NULL;
+    int ours = 0, n = corpus_folder("photos/imagenet-sample", all ? 1 : 5,
+                                    all ? 12 : 3, &ours);
+
+    if (!n) {
+        test_not_run("there is no corpus");
+        return;
+    }
+    // Every photo is one that it is for.
+    CU_ASSERT(ours == n);
+    fprintf(stderr, "\n  photos: %d of %d taken", ours, n);
+    ours = 0;
+    n = corpus_folder("kinds", 1, all ? 12 : 2, &ours);
+    fprintf(stderr, "\n  kinds: %d of %d taken ", ours, n);
+    CU_ASSERT(ours > 20);
+    ours = 0;
+    n = corpus_folder("bad", 1, 2, &ours);
+    fprintf(stderr, "\n  bad, but decoded: %d of %d taken ", ours, n);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        {"windows", test_windows},
+        {"damage", test_damage},
+        {"odd", test_odd},
+        {"header", test_header},
+        {"no_memory", test_no_memory},
+        {"corpus", test_corpus},
+    };
+
+    return dt_main("sequential", cases, sizeof(cases) / sizeof(cases[0]), argc,
+                   argv);
+}
