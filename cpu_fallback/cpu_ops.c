@@ -58,6 +58,7 @@ static void init_avx2(struct cpu_ops *ops)
     ops->upsample_h2v2 = cpu_upsample_h2v2_avx2;
     ops->ycc_to_rgb = cpu_ycc_to_rgb_avx2;
     ops->join_rgb = cpu_join_rgb_avx2;
+    ops->reconstruct = cpu_reconstruct_avx2;
     ops->pack_blocks = cpu_pack_blocks_avx2;
 }
 
@@ -72,6 +73,7 @@ static void init_avx512(struct cpu_ops *ops)
     ops->upsample_h1v2 = cpu_upsample_h1v2_avx512;
     ops->upsample_h2v2 = cpu_upsample_h2v2_avx512;
     ops->ycc_to_rgb = cpu_ycc_to_rgb_avx512;
+    ops->reconstruct = cpu_reconstruct_avx512;
 }
 #endif
 

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What reconstruct_avx2.c and reconstruct_avx512.c do alike: one pass of the
+// inverse DCT, in registers of either width. Each of them defines VEC, the
+// register; OP(name), the intrinsic _mm256_name or _mm512_name; and dot() and
+// dots(). reconstruct.c tells where the algorithm comes from.
+//
+// A register of pairs holds two inputs of a pass in the 16-bit halves of each
+// 32 bits, for as many columns (or rows) as there is room for. So two products
+// and their sum are one instruction, and the two sums of inputs that the odd
+// part begins with are one addition of pairs. Every 32-bit sum wraps, as in C;
+// their order does not matter.
+#ifndef CPU_RECONSTRUCT_SIMD_H
+#define CPU_RECONSTRUCT_SIMD_H
+
+// The constants of reconstruct.c.
+enum {
+    CONST_BITS = 13,
+    SHIFT1 = CONST_BITS - 2,
+    SHIFT2 = CONST_BITS + 2 + 3,
+    F_0_298 = 2446,
+    F_0_390 = 3196,
+    F_0_541 = 4433,
+    F_0_765 = 6270,
+    F_0_899 = 7373,
+    F_1_175 = 9633,
+    F_1_501 = 12299,
+    F_1_847 = 15137,
+    F_1_961 = 16069,
+    F_2_053 = 16819,
+    F_2_562 = 20995,
+    F_3_072 = 25172,
+};
+
+// The inputs of a pass: the first of a pair is the low half.
+struct pairs {
+    VEC p04, p26, p71, p35;
+};
+
+CPU_INLINE VEC weights(int low, int high)
+{
+    return OP(set1_epi32)((int)((uint32_t)high << 16 | (low & 0xffff)));
+}
+
+// All 8 outputs with 32 bits, rounded but not yet shifted.
+CPU_INLINE void pass(VEC out[8], struct pairs in, int shift)
+{
+    const VEC one = weights(0, 1 << CONST_BITS);
+    const VEC half = OP(set1_epi32)(1 << (shift - 1));
+    VEC even[4], odd[4], first, sums, s3, s4;
+
+    // Input 0 beside input 4, in the high half; what is in the low one weighs
+    // nothing. These sums have 16 bits.
+    first = OP(slli_epi32)(in.p04, 16);
+    dots(&even[0], &even[3], dot(half, OP(add_epi16)(first, in.p04), one),
+         in.p26, weights(F_0_541 + F_0_765, F_0_541));
+    dots(&even[1], &even[2], dot(half, OP(sub_epi16)(first, in.p04), one),
+         in.p26, weights(F_0_541, F_0_541 - F_1_847));
+
+    sums = OP(add_epi16)(in.p71, in.p35);
+    s3 = OP(madd_epi16)(sums, weights(F_1_175 - F_1_961, F_1_175));
+    s4 = OP(madd_epi16)(sums, weights(F_1_175, F_1_175 - F_0_390));
+    odd[3] = dot(s3, in.p71, weights(F_0_298 - F_0_899, -F_0_899));
+    odd[0] = dot(s4, in.p71, weights(-F_0_899, F_1_501 - F_0_899));
+    odd[2] = dot(s4, in.p35, weights(-F_2_562, F_2_053 - F_2_562));
+    odd[1] = dot(s3, in.p35, weights(F_3_072 - F_2_562, -F_2_562));
+    CPU_UNROLL
+    for (int i = 0; i < 4; i++) {
+        out[i] = OP(add_epi32)(even[i], odd[i]);
+        out[7 - i] = OP(sub_epi32)(even[i], odd[i]);
+    }
+}
+
+#endif
