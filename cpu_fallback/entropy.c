@@ -9,7 +9,6 @@
 
 enum {
     END = 128,  // an "advance" that no block survives: the end of the block
-    ODD = 64,   // a place where no block ends
     SPECIAL_BIT = 31,
 };
 #define SPECIAL (UINT64_C(1) << SPECIAL_BIT)
@@ -68,22 +67,28 @@ CPU_INLINE int extended(uint64_t buffer, int size)
     return (int)(buffer >> 1 >> (63 - size)) + (negative & (1 - (1 << size)));
 }
 
-// An entry of one symbol, whose code has n bits.
-static uint64_t single(int n, uint8_t symbol, int value_bits, int value)
+// The advance of a symbol. Any without value but ZRL ends the block
+// (src/jdhuff.c).
+static uint64_t advance_of(uint8_t symbol)
 {
     int run = symbol >> 4, size = symbol & 15;
-    // Any symbol without value but ZRL ends the block (src/jdhuff.c).
-    uint64_t advance = size || run == 15 ? (uint64_t)run + 1 : END;
-    uint64_t all = (uint64_t)(n + value_bits);
 
-    return all | advance << 8 | advance << 16 | all << 24 |
-           (uint64_t)(uint16_t)value << 32 | (uint64_t)(uint16_t)value << 48;
+    return size || run == 15 ? (uint64_t)run + 1 : END;
 }
 
 static uint64_t special(int n, uint8_t symbol)
 {
-    return (uint64_t)n | (uint64_t)((symbol >> 4) + 1) << 8 |
+    return (uint64_t)n | advance_of(symbol) << 8 |
            (uint64_t)(symbol & 15) << 16 | SPECIAL;
+}
+
+// An entry of one symbol, whose code has n bits.
+static uint64_t single(int n, uint8_t symbol, int value_bits, int value)
+{
+    uint64_t advance = advance_of(symbol), all = (uint64_t)(n + value_bits);
+
+    return all | advance << 8 | advance << 16 | all << 24 |
+           (uint64_t)(uint16_t)value << 32 | (uint64_t)(uint16_t)value << 48;
 }
 
 // All entries that begin with a code of n bits.
@@ -248,18 +253,18 @@ CPU_INLINE void drop(struct bits *b, int n)
     b->count -= n;
 }
 
-// The symbol whose code of more than `n` bits comes next, or -1.
-static __attribute__((noinline)) int long_code(
-    const struct cpu_huffman_codes *codes, uint64_t buffer, int n, int *bits)
+// The special entry of the symbol whose code of more than `n` bits comes next;
+// 0: there is none.
+static __attribute__((noinline)) uint64_t long_code(
+    const struct cpu_huffman_codes *codes, uint64_t buffer, int n)
 {
     uint32_t next = (uint32_t)(buffer >> 48);
 
     for (n++; n <= 16; n++)
-        if (next < codes->limit[n]) {
-            *bits = n;
-            return codes->symbols[codes->first[n] + (int)(next >> (16 - n))];
-        }
-    return -1;
+        if (next < codes->limit[n])
+            return special(n, codes->symbols[codes->first[n] +
+                                             (int)(next >> (16 - n))]);
+    return 0;
 }
 
 // ---- Blocks -----------------------------------------------------------------
@@ -275,9 +280,12 @@ CPU_INLINE bool decode_dc(const struct cpu_dc_table *t, struct bits *b, int *dc)
     int n = (int)(e & 0xff), size = (int)(e >> 8);
 
     if (__builtin_expect(!n, 0)) {
-        size = long_code(&t->codes, b->buffer, CPU_DC_BITS, &n);
-        if (size < 0)
+        uint64_t found = long_code(&t->codes, b->buffer, CPU_DC_BITS);
+
+        if (!found)
             return false;
+        n = (int)(found & 63);
+        size = (int)(found >> 16 & 15);
     }
     drop(b, n);
     // Wraps as libjpeg-turbo's sums do on their way into 16 bits.
@@ -286,48 +294,24 @@ CPU_INLINE bool decode_dc(const struct cpu_dc_table *t, struct bits *b, int *dc)
     return true;
 }
 
-// A symbol whose value, or even code, was not seen. Returns where it leads.
-static __attribute__((noinline)) uint64_t decode_special(
-    struct cpu_entropy *e, const struct cpu_ac_table *t, uint64_t entry,
-    uint64_t k, int16_t *block)
-{
-    int n = (int)(entry & 0xff), advance = (int)(entry >> 8 & 0xff);
-    int size = (int)(entry >> 16 & 0xff);
-    uint64_t buffer = e->buffer;
-
-    if (!n) {
-        int symbol = long_code(&t->codes, buffer, CPU_AC_BITS, &n);
-
-        if (symbol < 0)
-            return ODD;
-        size = symbol & 15;
-        advance = (symbol >> 4) + 1;
-        if (!size && advance != 16)
-            advance = END;
-    }
-    buffer <<= n;
-    k += (uint64_t)advance;
-    block[natural[k]] = (int16_t)extended(buffer, size);
-    e->buffer = buffer << size;
-    e->bits -= n + size;
-    return k;
-}
-
 // The block is zero, but for its DC. False: odd.
 CPU_INLINE bool decode_ac(struct cpu_entropy *e, const struct cpu_ac_table *t,
                           struct bits *b, int16_t *block, const uint8_t *safe)
 {
+    const uint64_t *table = t->entry;
     uint64_t entry, before, k = 0, first;
 
+    // One register, not base and offset: it is in the way of every look-up.
+    __asm__("" : "+r"(table));
     for (;;) {
         refill(e, b, safe);
         CPU_UNROLL
         for (int i = 0; i < 56 / CPU_AC_BITS; i++) {
-            entry = t->entry[b->buffer >> (64 - CPU_AC_BITS)];
+            entry = table[b->buffer >> (64 - CPU_AC_BITS)];
             if (__builtin_expect((entry & SPECIAL) != 0, 0))
                 goto special;
             before = b->buffer;
-            drop(b, (int)(entry & 0xff));
+            drop(b, (int)(entry & 63));
             first = k + (entry >> 8 & 0xff);
             k += entry >> 16 & 0xff;
             // The second first: if there is none, its place is the first's.
@@ -338,20 +322,28 @@ CPU_INLINE bool decode_ac(struct cpu_entropy *e, const struct cpu_ac_table *t,
         }
         continue;
     special:
+        // The value, or even the code, was not seen.
         refill(e, b, safe);
-        save(e, b);
-        k = decode_special(e, t, entry, k, block);
-        load(e, b);
+        if (!(entry & 63)) {
+            entry = long_code(&t->codes, b->buffer, CPU_AC_BITS);
+            if (!entry)
+                return false;
+        }
+        drop(b, (int)(entry & 63));
+        k += entry >> 8 & 0xff;
+        block[natural[k]] =
+            (int16_t)extended(b->buffer, (int)(entry >> 16 & 15));
+        drop(b, (int)(entry >> 16 & 15));
         if (k >= 63)
             goto ended;
     }
 ends:
     // If it ended with the first, the second was the next block's beginning.
     if (first >= 63 && first != k) {
-        int n = (int)(entry >> 24 & 0x7f);
+        int n = (int)(entry >> 24 & 63);
 
         b->buffer = before << n;
-        b->count += (int)(entry & 0xff) - n;
+        b->count += (int)(entry & 63) - n;
         k = first;
     }
 ended:
