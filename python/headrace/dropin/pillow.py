@@ -471,57 +471,42 @@ def pil_loader(stock: Any) -> Any:
     return pil_loader
 
 
-_stat = os.stat
-
-
 def _load_rgb(path: Any) -> HeadraceImage | None:
     try:
-        status = _stat(path)
         known = _known.get(path)
-        if (
-            known is None
-            or known[2] != status.st_mtime_ns
-            or known[3] != status.st_size
-            or known[4] != status.st_ino
-            or known[5] != status.st_dev
-        ):
-            known = _learn(path, status)
+        if known is None or not _core.same_file(path, known[0][0][0]):
+            known = _learn(path, os.stat(path))
     except Exception:
         return None  # the stock loader says what is wrong
     if known is None:
         return None
-    hr, size = known[0], known[1]
+    hr, (w, h) = known
     limit = Image.MAX_IMAGE_PIXELS
-    if limit is not None and size[0] * size[1] > limit:
+    if limit is not None and w * h > limit:
         return None  # Image.open() warns, or raises
     picture = _new(HeadraceImage)
-    own = picture.__dict__
-    own["_hr"] = hr
-    own["_size"] = size
+    picture._hr = hr
+    picture._size = known[1]
     total("recorded")
     return picture
 
 
-# Path -> what its header said, and which file that was. A file that is the
-# same (one system call tells) is not read again in later epochs.
-_known: dict[Any, tuple[Any, ...]] = {}
+# What a header said: ((file, ops), native mode), size.
+_Known = tuple[tuple[tuple[jobs.File, jobs.Ops], str], tuple[int, int]]
+# By path. A file that is the same (one system call tells) is not read again in
+# later epochs.
+_known: dict[Any, _Known] = {}
 _MOST_KNOWN = 1 << 17  # about 60 MB
 
 
-def _learn(path: Any, status: os.stat_result) -> tuple[Any, ...] | None:
+def _learn(path: Any, status: os.stat_result) -> _Known | None:
     info = files.probe(path)
     if not files.may_decode(info, path, None):
         return None
     native = "L" if info.components == 1 else "RGB"
     file = jobs.file_of(files.absolute(path), status)
-    known = (
-        ((file, _DECODE_OPS["RGB"]), native),
-        (info.width, info.height),
-        status.st_mtime_ns,
-        status.st_size,
-        status.st_ino,
-        status.st_dev,
-    )
+    recording = (file, _DECODE_OPS["RGB"])
+    known = ((recording, native), (info.width, info.height))
     # A file of the last seconds may be written again within one tick of its
     # file system's clock, and look the same.
     if path.__class__ is str and time.time() - status.st_mtime > 2:
