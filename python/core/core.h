@@ -112,6 +112,7 @@ PyObject *device_get_default(PyObject *module, PyObject *none);
 
 extern PyType_Spec info_spec;
 PyObject *probe(PyObject *module, PyObject *source);
+PyObject *same_file(PyObject *module, PyObject *args);
 // A path as a new reference to bytes, or to a str whose UTF-8 is the path;
 // *out points into it. NULL with an exception.
 PyObject *path_of(struct core *core, PyObject *source, const char **out);

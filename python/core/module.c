@@ -222,6 +222,10 @@ static PyMethodDef methods[] = {
     {"probe", probe, METH_O,
      "probe($module, source, /)\n--\n\n"
      "Read the header of encoded bytes, or of a file, without decoding."},
+    {"same_file", same_file, METH_VARARGS,
+     "same_file($module, path, file, /)\n--\n\n"
+     "Return whether path is the file that os.stat() described when file was\n"
+     "made: (path, st_dev, st_ino, st_size, st_mtime_ns)."},
     {"output_size", (PyCFunction)(void (*)(void))ops_output_size,
      METH_VARARGS | METH_KEYWORDS,
      "output_size($module, /, ops, width, height, orientation=1)\n--\n\n"

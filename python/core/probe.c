@@ -153,6 +153,33 @@ PyObject *probe(PyObject *module, PyObject *source)
     return (PyObject *)info;
 }
 
+// ---- same_file() ------------------------------------------------------------
+
+PyObject *same_file(PyObject *module, PyObject *args)
+{
+    unsigned long long device, inode;
+    long long size, mtime_ns;
+    PyObject *path, *file, *was, *held;
+    PyThreadState *gil;
+    const char *text;
+    struct stat st;
+    bool there;
+
+    if (!PyArg_ParseTuple(args, "OO!:same_file", &path, &PyTuple_Type, &file) ||
+        !PyArg_ParseTuple(file, "OKKLL:same_file", &was, &device, &inode, &size,
+                          &mtime_ns) ||
+        !(held = path_of(PyModule_GetState(module), path, &text)))
+        return NULL;
+    gil = PyEval_SaveThread();
+    there = !stat(text, &st);
+    PyEval_RestoreThread(gil);
+    Py_DECREF(held);
+    return PyBool_FromLong(
+        there && st.st_dev == device && st.st_ino == inode &&
+        st.st_size == size &&
+        st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec == mtime_ns);
+}
+
 // ---- Info -------------------------------------------------------------------
 
 #define INFO(self) (&((struct info *)(self))->info)

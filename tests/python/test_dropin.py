@@ -1108,6 +1108,30 @@ class Tensors(case.Case):
 
         self.check(lambda: F2.to_image(self.image()))
 
+    def test_v2_operands_that_change(self):
+        """Tensors in a list may be written into; numbers may not."""
+        if "torchvision.transforms.v2" not in sys.modules:
+            self.skipTest("this torchvision has no transforms v2")
+        from torchvision.transforms.v2 import functional as F2
+
+        def results():
+            x = F2.to_dtype(F2.to_image(self.image()), torch.float32, True)
+            std = torch.tensor([0.5, 0.25, 0.125])
+            made = [F2.normalize(x, MEAN, list(std.unbind()))]
+            std += 1
+            made += [F2.normalize(x, MEAN, list(std.unbind()))]
+            made += [F2.normalize(x, [0.0] * 3, [1.0] * 3)]
+            made += [F2.normalize(x, [0] * 3, [1] * 3)]
+            one = [torch.tensor(0.5)] * 3
+            for _ in range(2):
+                made += [F2.normalize(x, MEAN, one)]
+                one[0] += 1
+            return [self.comparable(self.plain(each)) for each in made]
+
+        wanted = results()
+        with on():
+            self.assertEqual(results(), wanted)
+
     def test_pointwise_is_recorded(self):
         with on():
             x = F.to_tensor(self.image())

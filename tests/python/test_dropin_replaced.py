@@ -22,9 +22,9 @@ def padded(data, size):
     return data[:2] + comment + data[2:]
 
 
-def jpeg(colour):
+def jpeg(colour, size=(40, 30)):
     file = io.BytesIO()
-    Image.new("RGB", (40, 30), colour).save(file, "JPEG")
+    Image.new("RGB", size, colour).save(file, "JPEG")
     return file.getvalue()
 
 
@@ -69,6 +69,26 @@ class Replaced(case.Case):
         os.rename(other, self.path)
         with self.assertRaisesRegex(headrace.PictureError, "changed"):
             image.tobytes()
+
+    def test_another_file_in_the_next_epoch(self):
+        """The loader remembers headers; it must see that it is another."""
+        try:
+            from torchvision.datasets import folder
+        except ImportError:
+            self.skipTest("no torchvision")
+        other = self.path.with_suffix(".new")
+        other.write_bytes(padded(jpeg("blue", (50, 20)), len(self.second)))
+        os.utime(other, (1e9, 1e9))
+        dropin.install()
+        self.addCleanup(dropin.uninstall)
+        self.assertEqual(folder.pil_loader(str(self.path)).size, (40, 30))
+        os.rename(other, self.path)
+        image = folder.pil_loader(str(self.path))
+        self.assertEqual(image.size, (50, 20))
+        self.assertEqual(image.getpixel((1, 1))[0], 0)
+        self.path.unlink()
+        with self.assertRaises(FileNotFoundError):
+            folder.pil_loader(str(self.path))
 
 
 if __name__ == "__main__":

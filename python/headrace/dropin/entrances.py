@@ -16,6 +16,7 @@ from torch import Tensor
 from . import pillow
 from .batches import submit_batch
 from .functions import stacked
+from .jobs import GRAY
 from .report import note
 from .tables import Table, identity
 from .tensor import (
@@ -48,20 +49,23 @@ def to_tensor(stock: Any) -> Any:
     def to_tensor(pic: Any) -> Any:
         if type(pic) not in pillow.RECORDERS:
             return stock(pic)
-        hr = pic._record()
+        hr = pic._hr or pic._record()
         if hr is None or not pillow.active:
             return stock(pic)
-        mode = pic.mode
-        key = (stock, mode, torch.get_default_dtype())
+        size = _chw(hr, pic)
+        key = (stock, size[0], torch.get_default_dtype())
         table = _to_tensor_tables.get(key)
         if table is None:
-            table = Table(stock(_ramp_picture(mode)))
+            table = Table(stock(_ramp_picture(pic.mode)))
             _to_tensor_tables[key] = table
-        w, h = pic._size
-        channels = 3 if mode == "RGB" else 1
-        return lazy(LazyTensor, hr[0], (channels, h, w), table)
+        return lazy(LazyTensor, hr[0], size, table)
 
     return to_tensor
+
+
+def _chw(hr: Any, pic: Any) -> tuple[int, int, int]:
+    w, h = pic._size
+    return (1 if hr[0][1][0][1] == GRAY else 3), h, w
 
 
 def pil_to_tensor(stock: Any) -> Any:
@@ -90,12 +94,10 @@ def to_image(stock: Any) -> Any:
 
 
 def _bytes_of(cls: Any, pic: Any) -> Any:
-    hr = pic._record()
+    hr = pic._hr or pic._record()
     if hr is None or not pillow.active:
         return None
-    w, h = pic._size
-    channels = 3 if pic.mode == "RGB" else 1
-    return lazy(cls, hr[0], (channels, h, w), None, True)
+    return lazy(cls, hr[0], _chw(hr, pic), None, True)
 
 
 def normalize(stock: Any) -> Any:
@@ -192,6 +194,8 @@ def _kernel_table(
     except TypeError:
         return None
     if made is None:
+        if not all(map(_is_plain, kwargs.values())):
+            return None
         try:
             out = stock(table.values, **kwargs)
         except Exception:
@@ -204,11 +208,14 @@ def _kernel_table(
 
 def _frozen(item: Any) -> Any:
     name, value = item
-    if isinstance(value, (list, tuple)):
-        if any(type(number) is not float for number in value):
-            raise TypeError(name)
-        value = tuple(value)
-    return name, value
+    return name, tuple(value) if isinstance(value, (list, tuple)) else value
+
+
+def _is_plain(value: Any) -> bool:
+    """Not a list of anything but floats."""
+    return not isinstance(value, (list, tuple)) or all(
+        type(number) is float for number in value
+    )
 
 
 def collate(stock: Any) -> Any:

@@ -86,16 +86,7 @@ def file_of(path: str, status: os.stat_result) -> File:
 
 def is_same(source: File) -> bool:
     """Is the file still the one that was opened?"""
-    try:
-        status = os.stat(source.path)
-    except OSError:
-        return False
-    return (
-        status.st_mtime_ns == source.mtime_ns
-        and status.st_size == source.size
-        and status.st_ino == source.inode
-        and status.st_dev == source.device
-    )
+    return _core.same_file(source.path, source)
 
 
 def changed(source: File) -> Exception:

@@ -27,6 +27,7 @@ from __future__ import annotations
 import os
 import time
 import weakref
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from PIL import Image, ImageFile
@@ -61,6 +62,8 @@ _DECODE_OPS = {
     "RGB": ((DECODE, RGB, False),),
     "L": ((DECODE, GRAY, False),),
 }
+# Image.Transpose -> op
+_FLIPS = {number: (FLIP, *flip) for number, flip in jobs.FLIPS.items()}
 _new = object.__new__
 
 
@@ -139,7 +142,7 @@ class _Recorder:
         hr = self._record()
         if hr is None:
             return self.copy()
-        return _derive(self, hr[0][1], self._size, self.mode)
+        return _derive(self, hr, hr[0][1], self._size)
 
     def __copy__(self) -> Image.Image:
         return self.copy()
@@ -160,16 +163,17 @@ class _Recorder:
         if hr is not None and not args and not kwargs:
             ops = _converted(hr, self.mode, mode or self.mode)
             if ops is not None and not self._has_transparency():
-                picture = _derive(self, ops, self._size, mode or self.mode)
+                picture = _derive(self, hr, ops, self._size)
                 if mode == "L" and self.mode == "RGB":
                     picture.__dict__["_hr_colours"] = weakref.ref(self)
                 return picture
         return _stock(self, "convert", mode, *args, **kwargs)
 
     def crop(self, box: Any = None) -> Image.Image:
-        hr = self._record()
+        hr = self._hr or self._record()
         if hr is None or type(box) not in (tuple, list):
             return _stock(self, "crop", box)
+        ops = hr[0][1]
         width, height = self._size
         try:
             x0, y0, x1, y1 = box
@@ -178,15 +182,15 @@ class _Recorder:
         except (TypeError, ValueError, OverflowError):
             return _stock(self, "crop", box)
         w, h = x1 - x0, y1 - y0
-        if w <= 0 or h <= 0 or len(hr[0][1]) >= jobs.MAX_OPS:
+        if w <= 0 or h <= 0 or len(ops) >= jobs.MAX_OPS:
             return _stock(self, "crop", box)
         outside = x0 < 0 or y0 < 0 or x1 > width or y1 > height
         if outside:
             if max(w, h) > 65535 or x1 <= 0 or y1 <= 0:
                 return _stock(self, "crop", box)
             Image._decompression_bomb_check((w, h))
-        ops = hr[0][1] + ((CROP, x0, y0, w, h, outside),)
-        return _derive(self, ops, (w, h), self.mode)
+        ops += ((CROP, x0, y0, w, h, outside),)
+        return _derive(self, hr, ops, (w, h))
 
     def resize(
         self,
@@ -195,26 +199,25 @@ class _Recorder:
         box: Any = None,
         reducing_gap: Any = None,
     ) -> Image.Image:
-        hr = self._record()
+        hr = self._hr or self._record()
         if hr is not None and reducing_gap is None:
             op = _resize_op(self._size, size, resample, box)
             if op == ():
                 return self.copy()
             if op is not None and len(hr[0][1]) < jobs.MAX_OPS:
                 ops = hr[0][1] + (op,)
-                return _derive(self, ops, (op[1], op[2]), self.mode)
+                return _derive(self, hr, ops, (op[1], op[2]))
         return _stock(self, "resize", size, resample, box, reducing_gap)
 
     def transpose(self, method: Any) -> Image.Image:
-        hr = self._record()
-        flip = jobs.FLIPS.get(method)
+        hr = self._hr or self._record()
+        flip = _FLIPS.get(method)
         if hr is None or flip is None or len(hr[0][1]) >= jobs.MAX_OPS:
             return _stock(self, "transpose", method)
         size = self._size
-        if flip[2]:
+        if flip[3]:
             size = (size[1], size[0])
-        ops = hr[0][1] + ((FLIP, *flip),)
-        return _derive(self, ops, size, self.mode)
+        return _derive(self, hr, hr[0][1] + (flip,), size)
 
     def putpalette(self, *args: Any, **kwargs: Any) -> None:
         materialise(self)
@@ -254,17 +257,18 @@ class HeadraceJpeg(_Recorder, JpegImageFile):
 class HeadraceImage(_Recorder, Image.Image):
     """A picture that is still to be made. An Image.Image."""
 
+    # None: nobody has asked; it is read from the file.
+    _hr_info: dict[Any, Any] | None = None
+
     @property
     def info(self) -> dict[Any, Any]:
-        own = self.__dict__
-        info = own.get("_hr_info")
-        if info is None:
-            info = own["_hr_info"] = _read_info(self)
-        return info
+        if self._hr_info is None:
+            self._hr_info = _read_info(self)
+        return self._hr_info
 
     @info.setter
     def info(self, info: dict[Any, Any]) -> None:
-        self.__dict__["_hr_info"] = info
+        self._hr_info = info
 
 
 for _name, _value in _PLAIN.items():
@@ -352,20 +356,18 @@ def _stock(picture: Any, name: str, *args: Any, **kwargs: Any) -> Any:
 
 def _derive(
     parent: Any,
+    hr: tuple[Recording, str],
     ops: jobs.Ops,
     size: tuple[int, int],
-    mode: str,
 ) -> HeadraceImage:
-    """A new picture: the parent with other ops."""
-    (source, _), native = parent._hr
+    """A new picture: the parent, whose recording is hr, with other ops."""
     picture = _new(HeadraceImage)
-    own = picture.__dict__
-    own["_hr"] = ((source, ops), native)
-    own["_size"] = size
-    if mode != "RGB":
-        own[_MODE] = mode
-    if isinstance(parent, HeadraceJpeg) or "_hr_info" in parent.__dict__:
-        own["_hr_info"] = _copy_info(parent)
+    picture._hr = ((hr[0][0], ops), hr[1])
+    picture._size = size
+    if ops[0][1] == GRAY:
+        setattr(picture, _MODE, "L")
+    if parent.__class__ is not HeadraceImage or parent._hr_info is not None:
+        picture._hr_info = _copy_info(parent)
     return picture
 
 
@@ -404,7 +406,7 @@ def _resize_op(
     """The op; (): the size stays; None: Pillow must do it, or complain."""
     try:
         w, h = size
-        w, h = w.__index__(), h.__index__()
+        w, h = index(w), index(h)
     except (TypeError, ValueError, AttributeError):
         return None
     if resample is None:
@@ -471,57 +473,42 @@ def pil_loader(stock: Any) -> Any:
     return pil_loader
 
 
-_stat = os.stat
-
-
 def _load_rgb(path: Any) -> HeadraceImage | None:
     try:
-        status = _stat(path)
         known = _known.get(path)
-        if (
-            known is None
-            or known[2] != status.st_mtime_ns
-            or known[3] != status.st_size
-            or known[4] != status.st_ino
-            or known[5] != status.st_dev
-        ):
-            known = _learn(path, status)
+        if known is None or not _core.same_file(path, known[0][0][0]):
+            known = _learn(path, os.stat(path))
     except Exception:
         return None  # the stock loader says what is wrong
     if known is None:
         return None
-    hr, size = known[0], known[1]
+    hr, (w, h) = known
     limit = Image.MAX_IMAGE_PIXELS
-    if limit is not None and size[0] * size[1] > limit:
+    if limit is not None and w * h > limit:
         return None  # Image.open() warns, or raises
     picture = _new(HeadraceImage)
-    own = picture.__dict__
-    own["_hr"] = hr
-    own["_size"] = size
+    picture._hr = hr
+    picture._size = known[1]
     total("recorded")
     return picture
 
 
-# Path -> what its header said, and which file that was. A file that is the
-# same (one system call tells) is not read again in later epochs.
-_known: dict[Any, tuple[Any, ...]] = {}
+# What a header said: ((file, ops), native mode), size.
+_Known = tuple[tuple[tuple[jobs.File, jobs.Ops], str], tuple[int, int]]
+# By path. A file that is the same (one system call tells) is not read again in
+# later epochs.
+_known: dict[Any, _Known] = {}
 _MOST_KNOWN = 1 << 17  # about 60 MB
 
 
-def _learn(path: Any, status: os.stat_result) -> tuple[Any, ...] | None:
+def _learn(path: Any, status: os.stat_result) -> _Known | None:
     info = files.probe(path)
     if not files.may_decode(info, path, None):
         return None
     native = "L" if info.components == 1 else "RGB"
     file = jobs.file_of(files.absolute(path), status)
-    known = (
-        ((file, _DECODE_OPS["RGB"]), native),
-        (info.width, info.height),
-        status.st_mtime_ns,
-        status.st_size,
-        status.st_ino,
-        status.st_dev,
-    )
+    recording = (file, _DECODE_OPS["RGB"])
+    known = ((recording, native), (info.width, info.height))
     # A file of the last seconds may be written again within one tick of its
     # file system's clock, and look the same.
     if path.__class__ is str and time.time() - status.st_mtime > 2:
@@ -627,7 +614,7 @@ def transport(picture: HeadraceImage) -> Any:
         native,
         picture._size,
         picture.mode,
-        picture.__dict__.get("_hr_info"),
+        picture._hr_info,
     )
 
 

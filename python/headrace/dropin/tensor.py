@@ -151,15 +151,15 @@ _lock = threading.Lock()
 
 def remember(cell: Cell) -> None:
     """Puts a cell on this thread's list of those without a value."""
-    try:
-        live = _here.live
-    except AttributeError:
-        live = _here.live = []
-        _here.limit = GROUP
+    here = _here.__dict__
+    live = here.get("live")
+    if live is None:
+        live = here["live"] = []
+        here["limit"] = GROUP
     live.append(weakref.ref(cell))
-    if len(live) > _here.limit:
+    if len(live) > here["limit"]:
         live[:] = [ref for ref in live if _is_open(ref())]
-        _here.limit = max(GROUP, 2 * len(live))
+        here["limit"] = max(GROUP, 2 * len(live))
 
 
 def _is_open(cell: Cell | None) -> bool:
@@ -340,6 +340,7 @@ def _fact(name: str) -> Any:
 class Lazy:
     """What both classes do otherwise than torch.Tensor."""
 
+    __slots__ = ()
     _hr: Cell
     stands_for: type
 
@@ -389,6 +390,7 @@ class Lazy:
 class LazyTensor(Lazy, Tensor):
     """A torch.Tensor that is still to be made."""
 
+    __slots__ = ("_hr",)
     stands_for = Tensor
 
 
@@ -407,6 +409,7 @@ def define_tv_image(stock: Any) -> Any:
         class LazyTVImage(Lazy, stock):
             """A torchvision.tv_tensors.Image that is still to be made."""
 
+            __slots__ = ("_hr",)
             stands_for = stock
 
             @classmethod
