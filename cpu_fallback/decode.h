@@ -50,6 +50,9 @@ const char *cpu_jpeg_library(void);
 struct cpu_jpeg_state *cpu_jpeg_state_create(const struct cpu_heap *heap);
 void cpu_jpeg_state_destroy(struct cpu_jpeg_state **state);
 
+// The stages that a decoder of its own tells apart.
+enum cpu_stage { CPU_STAGE_ENTROPY, CPU_STAGE_RECONSTRUCT, CPU_STAGE_COLOR };
+
 struct cpu_decode_params {
     const uint8_t *data;
     size_t size;
@@ -59,6 +62,9 @@ struct cpu_decode_params {
     int channels;             // 3 = RGB, 1 = grey
     bool (*stop)(void *ctx);  // asked about every few rows, also while a
     void *stop_ctx;           // progressive file is being read; may be NULL
+    // cpu_sequential_open(): called whenever work of a stage ends, with
+    // stop_ctx; may be NULL.
+    void (*lap)(void *ctx, enum cpu_stage stage);
     struct cpu_jpeg_state *jpeg;  // of this worker; NULL, or in use by another
         // open decoder: open() makes one, close() frees it
 };

@@ -186,6 +186,12 @@ static void reconstruct(struct sequential *d, int row)
     }
 }
 
+static void lap(const struct sequential *d, enum cpu_stage stage)
+{
+    if (d->base.p.lap)
+        d->base.p.lap(d->base.p.stop_ctx, stage);
+}
+
 static void read_row(struct sequential *d)
 {
     struct cpu_entropy_lines lines[3];
@@ -195,8 +201,10 @@ static void read_row(struct sequential *d)
         lines[i] = d->comp[i].lines;
     if (!cpu_entropy_row(&d->entropy, row < d->first ? NULL : lines))
         redo(&d->base);
+    lap(d, CPU_STAGE_ENTROPY);
     if (row >= d->first)
         reconstruct(d, row);
+    lap(d, CPU_STAGE_RECONSTRUCT);
     cpu_decode_check_stop(&d->base);
 }
 
@@ -219,6 +227,7 @@ static void rows_step(struct cpu_decode *base)
         read_row(d);
     n = ready(d) - y < base->max ? ready(d) - y : base->max;
     base->got = cpu_planes_read(d->from, base->rows, n);
+    lap(d, CPU_STAGE_COLOR);
     // Damage below is damage, too, as far as libjpeg-turbo would read.
     if (base->done + base->got == base->p.window.h)
         while (d->entropy.row < d->end)

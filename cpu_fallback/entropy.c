@@ -262,8 +262,8 @@ static __attribute__((noinline)) uint64_t long_code(
 
     for (n++; n <= 16; n++)
         if (next < codes->limit[n])
-            return special(n, codes->symbols[codes->first[n] +
-                                             (int)(next >> (16 - n))]);
+            return special(
+                n, codes->symbols[codes->first[n] + (int)(next >> (16 - n))]);
     return 0;
 }
 
@@ -331,8 +331,8 @@ CPU_INLINE bool decode_ac(struct cpu_entropy *e, const struct cpu_ac_table *t,
         }
         drop(b, (int)(entry & 63));
         k += entry >> 8 & 0xff;
-        block[natural[k]] =
-            (int16_t)extended(b->buffer, (int)(entry >> 16 & 15));
+        block[natural[k]] = (int16_t)extended(b->buffer,
+                                              (int)(entry >> 16 & 15));
         drop(b, (int)(entry >> 16 & 15));
         if (k >= 63)
             goto ended;

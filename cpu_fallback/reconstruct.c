@@ -28,9 +28,9 @@ enum {
 };
 
 // Sums of 32 bits wrap.
-static int32_t madd(int a, int x, int b, int y)
+static uint32_t madd(int a, int x, int b, int y)
 {
-    return (int32_t)((uint32_t)(a * x) + (uint32_t)(b * y));
+    return (uint32_t)(a * x) + (uint32_t)(b * y);
 }
 
 static int16_t shifted(uint32_t sum, int shift)
@@ -40,70 +40,72 @@ static int16_t shifted(uint32_t sum, int shift)
     return (int16_t)(v > INT16_MAX ? INT16_MAX : v < INT16_MIN ? INT16_MIN : v);
 }
 
-// One pass over 8 values that are `step` apart, in place.
-static void pass(int16_t *v, int step, int shift)
+// One pass over columns, all eight at a time for compilers that vectorize.
+static void pass(int16_t (*restrict out)[8], int16_t (*restrict in)[8],
+                 int shift)
 {
-    int16_t in[8], z3, z4;
-    uint32_t even[4], odd[4];
-    int32_t a, b, s3, s4;
+    for (int x = 0; x < 8; x++) {
+        int i0 = in[0][x], i1 = in[1][x], i2 = in[2][x], i3 = in[3][x];
+        int i4 = in[4][x], i5 = in[5][x], i6 = in[6][x], i7 = in[7][x];
+        uint32_t a = madd(F_0_541, i2, F_0_541 - F_1_847, i6);
+        uint32_t b = madd(F_0_541 + F_0_765, i2, F_0_541, i6);
+        uint32_t sum = (uint32_t)(int16_t)(i0 + i4) << CONST_BITS;
+        uint32_t difference = (uint32_t)(int16_t)(i0 - i4) << CONST_BITS;
+        int z3 = (int16_t)(i7 + i3), z4 = (int16_t)(i5 + i1);
+        uint32_t s3 = madd(F_1_175 - F_1_961, z3, F_1_175, z4);
+        uint32_t s4 = madd(F_1_175, z3, F_1_175 - F_0_390, z4);
+        uint32_t odd0 = madd(-F_0_899, i7, F_1_501 - F_0_899, i1) + s4;
+        uint32_t odd1 = madd(-F_2_562, i5, F_3_072 - F_2_562, i3) + s3;
+        uint32_t odd2 = madd(F_2_053 - F_2_562, i5, -F_2_562, i3) + s4;
+        uint32_t odd3 = madd(F_0_298 - F_0_899, i7, -F_0_899, i1) + s3;
 
-    for (int i = 0; i < 8; i++)
-        in[i] = v[i * step];
-    a = madd(F_0_541, in[2], F_0_541 - F_1_847, in[6]);
-    b = madd(F_0_541 + F_0_765, in[2], F_0_541, in[6]);
-    z3 = (int16_t)(in[0] + in[4]);
-    z4 = (int16_t)(in[0] - in[4]);
-    even[0] = (uint32_t)z3 * (1 << CONST_BITS) + (uint32_t)b;
-    even[3] = (uint32_t)z3 * (1 << CONST_BITS) - (uint32_t)b;
-    even[1] = (uint32_t)z4 * (1 << CONST_BITS) + (uint32_t)a;
-    even[2] = (uint32_t)z4 * (1 << CONST_BITS) - (uint32_t)a;
-
-    z3 = (int16_t)(in[7] + in[3]);
-    z4 = (int16_t)(in[5] + in[1]);
-    s3 = madd(F_1_175 - F_1_961, z3, F_1_175, z4);
-    s4 = madd(F_1_175, z3, F_1_175 - F_0_390, z4);
-    odd[3] = (uint32_t)madd(F_0_298 - F_0_899, in[7], -F_0_899, in[1]) +
-             (uint32_t)s3;
-    odd[0] = (uint32_t)madd(-F_0_899, in[7], F_1_501 - F_0_899, in[1]) +
-             (uint32_t)s4;
-    odd[2] = (uint32_t)madd(F_2_053 - F_2_562, in[5], -F_2_562, in[3]) +
-             (uint32_t)s4;
-    odd[1] = (uint32_t)madd(-F_2_562, in[5], F_3_072 - F_2_562, in[3]) +
-             (uint32_t)s3;
-    for (int i = 0; i < 4; i++) {
-        v[i * step] = shifted(even[i] + odd[i], shift);
-        v[(7 - i) * step] = shifted(even[i] - odd[i], shift);
+        out[0][x] = shifted(sum + b + odd0, shift);
+        out[7][x] = shifted(sum + b - odd0, shift);
+        out[1][x] = shifted(difference + a + odd1, shift);
+        out[6][x] = shifted(difference + a - odd1, shift);
+        out[2][x] = shifted(difference - a + odd2, shift);
+        out[5][x] = shifted(difference - a - odd2, shift);
+        out[3][x] = shifted(sum - b + odd3, shift);
+        out[4][x] = shifted(sum - b - odd3, shift);
     }
+}
+
+static void transpose(int16_t (*restrict out)[8], int16_t (*restrict in)[8])
+{
+    for (int y = 0; y < 8; y++)
+        for (int x = 0; x < 8; x++)
+            out[x][y] = in[y][x];
 }
 
 static void reconstruct(uint8_t *dst, size_t stride, const int16_t *block,
                         const uint16_t *quant)
 {
-    int16_t v[64], any = 0;
+    int16_t v[8][8], w[8][8];
+    int any = 0;
 
-    for (int i = 0; i < 64; i++) {
-        v[i] = (int16_t)((unsigned)block[i] * quant[i]);
-        any |= i < 8 ? 0 : block[i];
-    }
+    for (int i = 0; i < 64; i++)
+        v[i / 8][i % 8] = (int16_t)((unsigned)block[i] * quant[i]);
+    for (int i = 8; i < 64; i++)
+        any |= block[i];
     // A block without anything below its first row is scaled by a shift, which
     // does not saturate.
     if (any)
-        for (int x = 0; x < 8; x++)
-            pass(v + x, 8, CONST_BITS - PASS1_BITS);
+        pass(w, v, CONST_BITS - PASS1_BITS);
     else
         for (int i = 0; i < 64; i++)
-            v[i] = i < 8 ? (int16_t)((unsigned)v[i] << PASS1_BITS) : v[i & 7];
-    for (int y = 0; y < 8; y++) {
-        pass(v + 8 * y, 1, CONST_BITS + PASS1_BITS + 3);
+            w[i / 8][i % 8] = (int16_t)((unsigned)v[0][i % 8] << PASS1_BITS);
+    transpose(v, w);
+    pass(w, v, CONST_BITS + PASS1_BITS + 3);
+    transpose(v, w);
+    for (int y = 0; y < 8; y++)
         for (int x = 0; x < 8; x++) {
-            int s = v[8 * y + x];
+            int s = v[y][x];
 
             dst[stride * (size_t)y + (size_t)x] = (uint8_t)((s > 127    ? 127
                                                              : s < -128 ? -128
                                                                         : s) +
                                                             128);
         }
-    }
 }
 
 void cpu_reconstruct_c(uint8_t *dst, size_t stride, const int16_t (*blocks)[64],

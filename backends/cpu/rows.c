@@ -48,6 +48,8 @@ static struct cpu_decode *open_jpeg(struct cpu_run *run,
 
     if (!run->plain)
         d = cpu_sequential_open(p, &w->engine->ops, &w->arena, err);
+    // What is left of it when its stages were counted.
+    run->decode_part = d ? HR_PART_COLOR : HR_PART_DECODE;
     return d ? d : cpu_jpeg_open(p, &w->engine->ops, &w->arena, err);
 }
 
@@ -60,6 +62,7 @@ bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows)
 
     p.window = rows->window;
     rows->channels = pic->channels;
+    run->decode_part = HR_PART_DECODE;
 #if HR_HAVE_PNG
     if (pic->info.format == HR_FORMAT_PNG)
         rows->decode = cpu_png_open(&p, &w->engine->ops, &w->arena, &err);

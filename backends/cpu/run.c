@@ -64,6 +64,17 @@ struct hr__payload *cpu_run_payload(struct cpu_run *run, size_t size,
     return NULL;
 }
 
+static void lap(void *ctx, enum cpu_stage stage)
+{
+    static const enum hr_part parts[] = {
+        [CPU_STAGE_ENTROPY] = HR_PART_ENTROPY,
+        [CPU_STAGE_RECONSTRUCT] = HR_PART_RECONSTRUCT,
+        [CPU_STAGE_COLOR] = HR_PART_COLOR,
+    };
+
+    cpu_lap(ctx, parts[stage]);
+}
+
 struct cpu_decode_params cpu_run_decode(struct cpu_run *run)
 {
     const struct hr__picture *pic = run->pic;
@@ -75,5 +86,6 @@ struct cpu_decode_params cpu_run_decode(struct cpu_run *run)
                                       .channels = pic->channels,
                                       .stop = cpu_run_stops,
                                       .stop_ctx = run,
+                                      .lap = run->lap ? lap : NULL,
                                       .jpeg = run->w->jpeg};
 }

@@ -123,7 +123,7 @@ static enum hr_part last_part(const struct cpu_run *run)
     return span->last == HR_ENTROPY     ? HR_PART_ENTROPY
            : span->first == HR_STORE    ? HR_PART_STORE
            : span->first == HR_RESAMPLE ? HR_PART_RESAMPLE
-                                        : HR_PART_DECODE;
+                                        : run->decode_part;
 }
 
 static void report(struct cpu_run *run, int64_t begin)

@@ -270,7 +270,7 @@ static bool resample_rows(struct cpu_run *run, struct resample *r,
     while (r->left) {
         if (!(n = cpu_rows_read(run, rows, src, CPU_DECODE_ROWS)))
             return false;
-        cpu_lap(run, rows->decode ? HR_PART_DECODE : HR_PART_RESAMPLE);
+        cpu_lap(run, rows->decode ? run->decode_part : HR_PART_RESAMPLE);
         if (through) {
             pass_through(run, r, src, n, s);
         } else {
@@ -330,7 +330,7 @@ bool cpu_step_run(struct cpu_run *run, const struct hr__step *step,
                                  from->stride * (size_t)step->in_h)
                : cpu_rows_open(run, &rows)))
         return false;
-    cpu_lap(run, rows.decode ? HR_PART_DECODE : HR_PART_RESAMPLE);
+    cpu_lap(run, rows.decode ? run->decode_part : HR_PART_RESAMPLE);
     ok = resample_rows(run, &r, &rows, to);
     return cpu_rows_finish(run, &rows) && ok;
 }

@@ -271,6 +271,10 @@ static void test_header(void)
     CU_ASSERT(takes(&file, 33, 20));
     CU_ASSERT(!takes(&file, 32, 20));
     CU_ASSERT(!takes(&file, 33, 21));
+    at = memmem(file.data, file.size, "JFIF", 4);
+    at[5] = 2;  // libjpeg warns of such a version
+    CU_ASSERT(!takes(&file, 33, 20));
+    at[5] = 1;
     at = memmem(file.data, file.size, "\xff\xc0", 2);
     at[1] = 0xc1;
     CU_ASSERT(takes(&file, 33, 20));

@@ -67,9 +67,9 @@ HR_API void hr_trace_get(struct hr_trace_info *info);
 
 // ---- Sums -------------------------------------------------------------------
 
-// The parts of the work that take time. The CPU engine decodes in one go, so
-// its entropy..color is HR_PART_DECODE; engines that split the decode report
-// its stages one by one.
+// The parts of the work that take time. Where libjpeg-turbo or libpng decodes,
+// entropy..color goes on in one go and is HR_PART_DECODE; our own decoder and
+// the engines that split the decode report its stages one by one.
 enum hr_part {
     HR_PART_READ,     // files
     HR_PART_PREPARE,  // header, geometry, plan
