@@ -30,7 +30,7 @@ struct sequential {
     struct component comp[3];
     struct cpu_planes planes;
     struct cpu_planes_rows *from;
-    int first, end;  // rows of MCUs that are kept, and that must be read
+    int first;  // row of MCUs whose samples are needed
 };
 
 static struct sequential *sequential(struct cpu_decode *d)
@@ -123,8 +123,7 @@ static void plan(struct sequential *d)
         .w = (uint32_t)w->w,
         .h = (uint32_t)w->h,
     };
-    d->end = cpu_scan_rows(&d->scan, w);
-    d->first = d->end;
+    d->first = d->scan.rows;
     for (int i = 0; i < d->scan.num_components; i++) {
         struct component *c = &d->comp[i];
         int ratio = d->scan.v_max / d->scan.comp[i].v, lo, hi;
@@ -208,7 +207,9 @@ static void read_row(struct sequential *d)
     cpu_decode_check_stop(&d->base);
 }
 
-// Rows of the picture whose samples, and those beside them, are there.
+// Rows of the picture whose samples, and those beside them, are there. (Of
+// libjpeg-turbo, which is as far then, they would come out, too: what lies below
+// is looked at by neither.)
 static int ready(const struct sequential *d)
 {
     int rows = d->entropy.row;
@@ -228,10 +229,6 @@ static void rows_step(struct cpu_decode *base)
     n = ready(d) - y < base->max ? ready(d) - y : base->max;
     base->got = cpu_planes_read(d->from, base->rows, n);
     lap(d, CPU_STAGE_COLOR);
-    // Damage below is damage, too, as far as libjpeg-turbo would read.
-    if (base->done + base->got == base->p.window.h)
-        while (d->entropy.row < d->end)
-            read_row(d);
 }
 
 static void finish_step(struct cpu_decode *base)

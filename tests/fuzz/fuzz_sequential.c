@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Differential fuzz target of our own JPEG decoder against libjpeg-turbo: the
-// first bytes choose a window, the rest is the file. What it takes, libjpeg
-// must decode to the same rows without a warning; anything else it gives up.
+// Differential fuzz target of our own JPEG decoder against libjpeg-turbo: any
+// file; what window of it, and on which instruction set, a sum of its bytes
+// says. What it takes, libjpeg must decode to the same rows without a warning; anything else it gives up.
 #include <string.h>
 
 #include "cpu_fallback/decode.h"
@@ -9,7 +9,7 @@
 #include "fuzz.h"
 #include "heaps.h"
 
-enum { CONTROL = 6, MOST = 1 << 16 };
+enum { MOST = 1 << 16 };
 
 static struct counting_heap heap;
 static struct cpu_ops ops[3];
@@ -46,26 +46,24 @@ static enum cpu_result decode(struct cpu_decode *d,
     return cpu_decode_close(d, check, err);
 }
 
-static int part(uint8_t of, int n)
+// A number below n, and the next one.
+static int choose(uint32_t *sum, int n)
 {
-    return of * n / 256;
+    *sum = *sum * 1664525u + 1013904223u;
+    return (int)((uint64_t)*sum * (uint64_t)n >> 32);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct cpu_decode_params p = {.channels = 3};
+    struct cpu_decode_params p = {.data = data, .size = size};
     struct cpu_decode_error err;
-    const uint8_t *control = data;
+    uint32_t sum = 0;
     const struct cpu_ops *with;
     struct cpu_scan scan;
     bool check;
 
     if (!state)
         begin();
-    if (size < CONTROL)
-        return 0;
-    p.data = data + CONTROL;
-    p.size = size - CONTROL;
     p.jpeg = state;
     // Of others only the sizes of a picture would be guessed.
     if (!cpu_scan_parse(&scan, p.data, p.size) || scan.width > MOST ||
@@ -73,14 +71,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     p.width = scan.width;
     p.height = scan.height;
-    p.channels = control[5] & 1 ? 1 : 3;
-    with = &ops[(control[5] >> 1) % 3];
-    p.window.x = part(control[0], p.width);
-    p.window.y = part(control[1], p.height);
-    p.window.w = 1 + part(control[2], p.width - p.window.x);
-    p.window.h = 1 + part(control[3], p.height - p.window.y);
-    if (control[4] & 1)
-        p.window = (struct cpu_rect){0, 0, p.width, p.height};
+    for (size_t i = 0; i < size; i++)
+        sum = sum * 31 + data[i];
+    p.channels = choose(&sum, 2) ? 1 : 3;
+    with = &ops[choose(&sum, 3)];
+    p.window = (struct cpu_rect){0, 0, p.width, p.height};
+    if (choose(&sum, 2)) {
+        p.window.x = choose(&sum, p.width);
+        p.window.y = choose(&sum, p.height);
+        p.window.w = 1 + choose(&sum, p.width - p.window.x);
+        p.window.h = 1 + choose(&sum, p.height - p.window.y);
+    }
     check = p.window.y + p.window.h == p.height;
     cpu_arena_clear(&arena, 1 << 20);
     switch (decode(cpu_sequential_open(&p, with, &arena, &err), &p, check, own,

@@ -299,6 +299,37 @@ static void test_header(void)
     free(file.data);
 }
 
+// What the components are, if no marker says so: their numbers do.
+static void test_colors(void)
+{
+    static const struct {
+        uint8_t id[3];
+        bool ours;
+    } cases[] = {{{1, 2, 3}, true},
+                 {{'R', 'G', 'B'}, true},
+                 {{0, 1, 2}, false},
+                 {{1, 2, 4}, false},
+                 {{1, 1, 3}, false}};
+    struct jpeg_spec spec = {.w = 33, .h = 20, .space = JCS_YCbCr};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct bytes file;
+        uint8_t *sof, *sos;
+
+        CU_ASSERT_FATAL(make_jpeg(&spec, &dt_seed, &file));
+        ((uint8_t *)memmem(file.data, file.size, "JFIF", 4))[0] = 'x';
+        sof = memmem(file.data, file.size, "\xff\xc0", 2);
+        sos = memmem(file.data, file.size, "\xff\xda", 2);
+        for (int k = 0; k < 3; k++) {
+            sof[10 + 3 * k] = cases[i].id[k];
+            sos[5 + 2 * k] = cases[i].id[k];
+        }
+        CHECK(takes(&file, 33, 20) == cases[i].ours, "case %zu", i);
+        compare("colors", &file, 33, 20, dt_everything, true);
+        free(file.data);
+    }
+}
+
 static void test_no_memory(void)
 {
     struct jpeg_spec spec = {.w = 330, .h = 200, .space = JCS_YCbCr};
@@ -386,11 +417,10 @@ static void test_corpus(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        {"windows", test_windows},
-        {"damage", test_damage},
-        {"odd", test_odd},
-        {"header", test_header},
-        {"no_memory", test_no_memory},
+        {"windows", test_windows}, {"damage", test_damage},
+        {"odd", test_odd},         {"colors", test_colors},
+
+        {"header", test_header},   {"no_memory", test_no_memory},
         {"corpus", test_corpus},
     };
 
