@@ -40,6 +40,8 @@ static void init_c(struct cpu_ops *ops)
         .join_rgb = cpu_join_rgb_c,
         .reconstruct = cpu_reconstruct_c,
         .pack_blocks = cpu_pack_blocks_c,
+        .pack_line = cpu_pack_line_c,
+        .unpack_line = cpu_unpack_line_c,
     };
 }
 
@@ -60,6 +62,10 @@ static void init_avx2(struct cpu_ops *ops)
     ops->join_rgb = cpu_join_rgb_avx2;
     ops->reconstruct = cpu_reconstruct_avx2;
     ops->pack_blocks = cpu_pack_blocks_avx2;
+    if (__builtin_cpu_supports("bmi2")) {
+        ops->pack_line = cpu_pack_line_avx2;
+        ops->unpack_line = cpu_unpack_line_avx2;
+    }
 }
 
 static void init_avx512(struct cpu_ops *ops)
@@ -74,6 +80,12 @@ static void init_avx512(struct cpu_ops *ops)
     ops->upsample_h2v2 = cpu_upsample_h2v2_avx512;
     ops->ycc_to_rgb = cpu_ycc_to_rgb_avx512;
     ops->reconstruct = cpu_reconstruct_avx512;
+    // Processors have VBMI without VBMI2 (Cannon Lake).
+    if (__builtin_cpu_supports("bmi2") &&
+        __builtin_cpu_supports("avx512vbmi2")) {
+        ops->pack_line = cpu_pack_line_avx512;
+        ops->unpack_line = cpu_unpack_line_avx512;
+    }
 }
 #endif
 

@@ -120,6 +120,16 @@ struct cpu_ops {
     // and what they count to the sink.
     void (*pack_blocks)(struct cpu_coef_sink *sink, struct cpu_coef_block *out,
                         const int16_t (*blocks)[64], int n);
+
+    // A line of n blocks (natural order, at multiples of CPU_ALIGN), 1 .. 65535,
+    // to a segment of packed.h, of which it returns the size. As much as
+    // cpu_packed_bound(n) says may be written.
+    size_t (*pack_line)(uint8_t *segment, const int16_t (*blocks)[64], int n);
+    // Blocks [first, first + count) of a segment of n, which was checked
+    // (cpu_packed_check()), natural order; blocks: at a multiple of CPU_ALIGN.
+    // Reads up to CPU_PACKED_PAD bytes behind the segment.
+    void (*unpack_line)(int16_t (*blocks)[64], const uint8_t *segment, int n,
+                        int first, int count);
 };
 
 // Instruction sets, best last; the numbers are HR_CPU_* of headrace/device.h.

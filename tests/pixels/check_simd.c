@@ -11,6 +11,7 @@
 #include "simd_bench.h"
 #include "simd_color.h"
 #include "simd_levels.h"
+#include "simd_packed.h"
 #include "simd_reconstruct.h"
 #include "simd_rows.h"
 #include "testing.h"
@@ -286,6 +287,11 @@ static void check_reconstruct(const struct cpu_ops *ops)
     CU_ASSERT_EQUAL(test_simd_reconstruct(ops, CASES), 0);
 }
 
+static void check_packed(const struct cpu_ops *ops)
+{
+    CU_ASSERT_EQUAL(test_simd_packed(ops, CASES), 0);
+}
+
 // ---- The program ----------------------------------------------------------
 
 // On C and all that this machine has, or only on what is compared with C.
@@ -359,6 +365,11 @@ static void reconstruct(void)
     on_levels(1, check_reconstruct);
 }
 
+static void packed(void)
+{
+    on_levels(1, check_packed);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
@@ -371,12 +382,14 @@ int main(int argc, char **argv)
         TEST_CASE(store),
         TEST_CASE(planes_to_pixels),
         TEST_CASE(reconstruct),
+        TEST_CASE(packed),
     };
 
     if (argc == 2 && !strcmp(argv[1], "--bench")) {
         test_simd_bench();
         test_simd_color_bench();
         test_simd_reconstruct_bench();
+        test_simd_packed_bench();
         return 0;
     }
     return test_main("simd", cases, sizeof(cases) / sizeof(*cases), argc, argv);

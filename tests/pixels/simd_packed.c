@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simd_packed.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cpu_fallback/packed.h"
+#include "fenced.h"
+#include "packed_blocks.h"
+#include "simd_axes.h"
+#include "simd_time.h"
+
+enum { MOST = 70, BLOCK = 128, FILL = 0x99 };
+
+struct room {
+    struct fenced blocks, segment, out;
+    uint8_t want[2 + MOST * 234 + 64];
+    int16_t part[MOST][64];
+};
+
+static bool one_pack(const struct cpu_ops *ops, const struct cpu_ops *c,
+                     struct room *r, int n, size_t *size)
+{
+    int16_t(*blocks)[64] = (void *)(r->blocks.end - n * BLOCK);
+    uint8_t *got = r->segment.end - cpu_packed_bound((size_t)n);
+    enum packed_kind kind = (enum packed_kind)test_rnd_int(0, PACKED_KINDS);
+
+    packed_blocks_fill(blocks, n, kind);
+    *size = c->pack_line(r->want, (const int16_t(*)[64])blocks, n);
+    memset(r->segment.map, FILL, (size_t)(r->segment.end - r->segment.map));
+    if (ops->pack_line(got, (const int16_t(*)[64])blocks, n) == *size &&
+        !memcmp(got, r->want, *size) && got[-1] == FILL && got[-2] == FILL)
+        return true;
+    printf("  %s pack_line differs: %d blocks of kind %d\n", ops->name, n,
+           kind);
+    return false;
+}
+
+static bool one_unpack(const struct cpu_ops *ops, const struct cpu_ops *c,
+                       struct room *r, int n, size_t size)
+{
+    int first = test_rnd_int(0, n - 1), count = test_rnd_int(1, n - first);
+    size_t bytes = (size_t)count * BLOCK;
+    uint8_t *segment = r->segment.end - size - CPU_PACKED_PAD;
+    uint8_t *got = r->out.end - bytes;
+
+    // What lies behind a segment is the next one.
+    memset(segment, test_rnd() & 1 ? 0x80 : FILL, size + CPU_PACKED_PAD);
+    memcpy(segment, r->want, size);
+    memset(r->out.map, FILL, (size_t)(r->out.end - r->out.map));
+    c->unpack_line(r->part, segment, n, first, count);
+    ops->unpack_line((void *)got, segment, n, first, count);
+    if (!memcmp(r->part, got, bytes) && got[-1] == FILL && got[-2] == FILL)
+        return true;
+    printf("  %s unpack_line differs: %d of %d blocks from %d on\n", ops->name,
+           count, n, first);
+    return false;
+}
+
+int test_simd_packed(const struct cpu_ops *ops, int cases)
+{
+    static struct room r;
+    struct cpu_ops c;
+    int bad = 0;
+
+    cpu_ops_init(&c, CPU_FLAG_C);
+    fenced_init(&r.blocks, (MOST + 1) * BLOCK);
+    fenced_init(&r.segment, cpu_packed_bound(MOST) + CPU_PACKED_PAD);
+    fenced_init(&r.out, (MOST + 1) * BLOCK);
+    for (int i = 0; i < cases && bad < 9; i++) {
+        int n = test_rnd_int(1, MOST);
+        size_t size;
+
+        bad += !one_pack(ops, &c, &r, n, &size);
+        bad += !one_unpack(ops, &c, &r, n, size);
+    }
+    fenced_finish(&r.blocks);
+    fenced_finish(&r.segment);
+    fenced_finish(&r.out);
+    return bad;
+}
+
+// ---- Times ----------------------------------------------------------------
+
+enum { BENCH_BLOCKS = 50, BENCH_ROUNDS = 20, BENCH_LINES = 5 };
+
+struct bench {
+    const struct cpu_ops *ops;
+    _Alignas(64) int16_t blocks[BENCH_LINES][BENCH_BLOCKS][64];
+    _Alignas(64) int16_t out[BENCH_BLOCKS][64];
+    uint8_t segment[BENCH_LINES][2 + BENCH_BLOCKS * 234 + CPU_PACKED_PAD];
+    int first, count;
+};
+
+static void pack(void *bench)
+{
+    struct bench *b = bench;
+
+    for (int i = 0; i < BENCH_ROUNDS; i++)
+        b->ops->pack_line(b->segment[i % BENCH_LINES],
+                          (const int16_t(*)[64])b->blocks[i % BENCH_LINES],
+                          BENCH_BLOCKS);
+}
+
+static void unpack(void *bench)
+{
+    struct bench *b = bench;
+
+    for (int i = 0; i < BENCH_ROUNDS * BENCH_BLOCKS / b->count; i++)
+        b->ops->unpack_line(b->out, b->segment[i % BENCH_LINES], BENCH_BLOCKS,
+                            b->first, b->count);
+}
+
+static void use(void *bench, const struct cpu_ops *ops)
+{
+    ((struct bench *)bench)->ops = ops;
+}
+
+static void bench_kind(const char *name, enum packed_kind kind)
+{
+    static struct bench b;
+    char text[64];
+
+    test_rnd_seed(1);
+    for (int i = 0; i < BENCH_LINES; i++)
+        packed_blocks_fill(b.blocks[i], BENCH_BLOCKS, kind);
+    snprintf(text, sizeof(text), "pack, %s", name);
+    simd_time(text, pack, use, &b);
+    for (int i = 0; i < 3; i++) {
+        static const char *const parts[] = {"", ", first 10", ", last 10"};
+
+        b.first = i == 2 ? BENCH_BLOCKS - 10 : 0;
+        b.count = i ? 10 : BENCH_BLOCKS;
+        snprintf(text, sizeof(text), "unpack, %s%s", name, parts[i]);
+        simd_time(text, unpack, use, &b);
+    }
+}
+
+void test_simd_packed_bench(void)
+{
+    printf("packed coefficients, 1000 blocks\n");
+    bench_kind("as in pictures", PACKED_PICTURE);
+    bench_kind("some words", PACKED_WORDS);
+}
