@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packed coefficients: every line comes back as it was, on every instruction
+// set, in whatever parts it is asked for; what was damaged is refused, or does
+// no harm.
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu_fallback/decode.h"
+#include "packed_blocks.h"
+#include "packed_picture.h"
+#include "simd_axes.h"
+#include "simd_levels.h"
+#include "testing.h"
+
+enum { MOST = 70 };
+
+static _Alignas(64) int16_t line[MOST][64], back[MOST][64];
+static uint8_t segment[2 + MOST * 234 + 64 + CPU_PACKED_PAD];
+
+static bool returns(const struct cpu_ops *ops, const int16_t (*blocks)[64],
+                    int n, const uint8_t *packed, int first, int count)
+{
+    memset(back, 0x99, sizeof(back));
+    ops->unpack_line(back, packed, n, first, count);
+    return !memcmp(back, blocks[first], (size_t)count * sizeof(back[0]));
+}
+
+// ---- Round trips ----------------------------------------------------------
+
+static void trip(const struct cpu_ops *ops, int n, enum packed_kind kind)
+{
+    size_t size;
+
+    packed_blocks_fill(line, n, kind);
+    size = ops->pack_line(segment, (const int16_t(*)[64])line, n);
+    CHECK(size <= cpu_packed_bound((size_t)n) - 64, "%s: %d of kind %d: %zu",
+          ops->name, n, kind, size);
+    CHECK(cpu_packed_check_line(segment, size, n), "%s: %d of kind %d",
+          ops->name, n, kind);
+    CHECK(!cpu_packed_check_line(segment, size - 1, n) &&
+              !cpu_packed_check_line(segment, size + 1, n) &&
+              !cpu_packed_check_line(segment, size, n + 1),
+          "%s: %d of kind %d are more or less", ops->name, n, kind);
+    CHECK(returns(ops, (const int16_t(*)[64])line, n, segment, 0, n),
+          "%s: %d of kind %d differ", ops->name, n, kind);
+}
+
+static void lines(void)
+{
+    struct cpu_ops ops;
+
+    test_rnd_seed(test_seed);
+    for (int i = 0; i < SIMD_LEVELS; i++)
+        if (simd_level_ops(i, &ops))
+            for (int n = 1; n <= MOST; n++)
+                for (int kind = 0; kind <= PACKED_KINDS; kind++)
+                    trip(&ops, n, (enum packed_kind)kind);
+}
+
+static void parts(void)
+{
+    struct cpu_ops ops;
+
+    test_rnd_seed(test_seed);
+    packed_blocks_fill(line, MOST, PACKED_KINDS);
+    for (int i = 0; i < SIMD_LEVELS; i++) {
+        if (!simd_level_ops(i, &ops))
+            continue;
+        ops.pack_line(segment, (const int16_t(*)[64])line, MOST);
+        for (int first = 0; first < MOST; first++)
+            for (int n = 1; n <= MOST - first; n++)
+                CHECK(returns(&ops, (const int16_t(*)[64])line, MOST, segment,
+                              first, n),
+                      "%s: %d from %d on differ", ops.name, n, first);
+    }
+}
+
+// The bytes are the format: one line, written down by hand.
+static void bytes(void)
+{
+    // DCs 5, -32768, 4: the differences from the second on are 7ffb and 8004
+    // modulo 2^16.
+    static const uint8_t want[] = {
+        2,    0,                       // differences that escape
+        5,    0x80, 0x80,              // d
+        0x81, 0,    1,                 // rows
+        5,    0,    5,                 // len
+        0xfb, 0x7f, 0x04, 0x80,        // what escapes
+        0x06, 0x80, 0xf8, 0x00, 8,     // -8 -1, and 8 that escapes
+        0x02, 0x00, 0,    0x80, 0x00,  // 128 escapes twice
+    };
+    struct cpu_ops ops;
+
+    memset(line, 0, 3 * sizeof(line[0]));
+    line[0][0] = 5;
+    line[0][1] = -8;
+    line[0][2] = -1;
+    line[0][63] = 8;
+    line[1][0] = -32768;
+    line[2][0] = 4;
+    line[2][1] = 128;
+    for (int i = 0; i < SIMD_LEVELS; i++)
+        if (simd_level_ops(i, &ops)) {
+            size_t n = ops.pack_line(segment, (const int16_t(*)[64])line, 3);
+
+            CHECK(n == sizeof(want) && !memcmp(segment, want, n),
+                  "%s writes another format", ops.name);
+        }
+}
+
+// ---- Pictures -------------------------------------------------------------
+
+struct compare {
+    const struct cpu_ops *c;
+    uint64_t bytes;
+    int bad;
+};
+
+// The bytes of C, and what they are made of back again by all of them.
+static void compare_line(void *ctx, const int16_t (*blocks)[64], int n,
+                         const uint8_t *packed, size_t size)
+{
+    static uint8_t again[2 + 1024 * 234 + 64];
+    static _Alignas(64) int16_t out[1024][64];
+    struct compare *cmp = ctx;
+    struct cpu_ops ops;
+
+    if (n > 1024) {
+        cmp->bad++;
+        return;
+    }
+    cmp->bad += cmp->c->pack_line(again, blocks, n) != size ||
+                memcmp(again, packed, size) != 0;
+    for (int i = 0; i < SIMD_LEVELS; i++)
+        if (simd_level_ops(i, &ops)) {
+            ops.unpack_line(out, packed, n, 0, n);
+            cmp->bad += memcmp(out, blocks, (size_t)n * sizeof(*out)) != 0;
+        }
+}
+
+static int one_picture(const char *name, const struct bytes *file,
+                       uint64_t *packed)
+{
+    struct cpu_ops ops, c;
+    struct compare cmp = {.c = &c};
+    struct cpu_packed_head *head;
+
+    cpu_ops_init(&c, CPU_FLAG_C);
+    cpu_ops_init(&ops, ~0u);
+    head = packed_picture(file->data, file->size, &ops, compare_line, &cmp);
+    if (!head)
+        return 0;
+    CHECK(!cmp.bad, "%s: %d lines differ", name, cmp.bad);
+    CHECK(cpu_packed_check(head, (size_t)head->size), "%s is refused", name);
+    *packed += head->size;
+    free(head);
+    return 1;
+}
+
+static int folder(const char *root, const char *name)
+{
+    char path[1024];
+    struct dirent *entry;
+    uint64_t files = 0, packed = 0;
+    int n = 0;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "%s/photos/%s", root, name);
+    if (!(dir = opendir(path)))
+        return 0;
+    while ((entry = readdir(dir))) {
+        struct bytes file;
+
+        snprintf(path, sizeof(path), "%s/photos/%s/%s", root, name,
+                 entry->d_name);
+        if (entry->d_name[0] == '.' || !read_file(path, &file))
+            continue;
+        if (one_picture(entry->d_name, &file, &packed)) {
+            files += file.size;
+            n++;
+        }
+        free(file.data);
+    }
+    closedir(dir);
+    printf(" (%s: %d files, packed %.3f times as large)", name, n,
+           n ? (double)packed / (double)files : 0);
+    return n;
+}
+
+static void photos(void)
+{
+    const char *root = getenv("HEADRACE_CORPUS");
+    int n;
+
+    if (!root)
+        root = HR_SOURCE_DIR "/../shared/corpus";
+    n = folder(root, "imagenet-sample") + folder(root, "amd-416") +
+        folder(root, "amd-tiny");
+    if (!n)
+        test_not_run("no corpus");
+}
+
+// Every factor and colour: each line is found where it was put.
+struct expect {
+    const uint8_t *at[512];
+    int n;
+    uint64_t sums[512];
+};
+
+static uint64_t sum_of(const int16_t (*blocks)[64], int n)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < n * 64; i++)
+        sum = sum * 31 + (uint16_t)blocks[i / 64][i % 64];
+    return sum;
+}
+
+static void expect_line(void *ctx, const int16_t (*blocks)[64], int n,
+                        const uint8_t *packed, size_t size)
+{
+    struct expect *e = ctx;
+
+    (void)packed;
+    (void)size;
+    if (e->n < 512)
+        e->sums[e->n++] = sum_of(blocks, n);
+}
+
+static void find_lines(const struct cpu_packed_head *head,
+                       const struct expect *e)
+{
+    int k = 0, bad = 0;
+    struct cpu_ops ops;
+
+    cpu_ops_init(&ops, ~0u);
+    CU_ASSERT_EQUAL(e->n, (int)head->segments);
+    for (int row = 0; row < (int)head->rows; row++)
+        for (int i = 0; i < (int)head->num_components; i++)
+            for (int v = 0; v < (int)head->comp[i].v; v++, k++) {
+                int n = (int)head->comp[i].columns;
+                int y = row * (int)head->comp[i].v + v;
+
+                ops.unpack_line(back, cpu_packed_line(head, i, y), n, 0, n);
+                bad += sum_of((const int16_t(*)[64])back, n) != e->sums[k];
+            }
+    CU_ASSERT_EQUAL(bad, 0);
+}
+
+static struct cpu_packed_head *small(J_COLOR_SPACE space, uint8_t factors,
+                                     uint64_t *seed, struct expect *e)
+{
+    struct jpeg_spec spec = {
+        .w = 30 + random_below(seed, 60),
+        .h = 30 + random_below(seed, 60),
+        .space = space,
+        .factors = {factors, 0x11, 0x11},
+        .quality = 20 + random_below(seed, 80),
+    };
+    struct bytes file = test_jpeg_of(&spec, seed);
+    struct cpu_packed_head *head;
+    struct cpu_ops ops;
+
+    cpu_ops_init(&ops, ~0u);
+    e->n = 0;
+    head = packed_picture(file.data, file.size, &ops, expect_line, e);
+    free(file.data);
+    if (!head)
+        abort();
+    return head;
+}
+
+static const struct {
+    J_COLOR_SPACE space;
+    uint8_t factors;
+} forms[] = {
+    {JCS_GRAYSCALE, 0x11}, {JCS_YCbCr, 0x11}, {JCS_YCbCr, 0x21},
+    {JCS_YCbCr, 0x22},     {JCS_YCbCr, 0x12}, {JCS_YCbCr, 0x41},
+    {JCS_RGB, 0x11},
+};
+enum { FORMS = sizeof(forms) / sizeof(*forms) };
+
+static void pictures(void)
+{
+    static struct expect e;
+    uint64_t seed = test_seed;
+
+    for (int i = 0; i < FORMS; i++) {
+        struct cpu_packed_head *head = small(forms[i].space, forms[i].factors,
+                                             &seed, &e);
+
+        CU_ASSERT(cpu_packed_check(head, (size_t)head->size));
+        CU_ASSERT(!cpu_packed_check(head, (size_t)head->size - 1));
+        find_lines(head, &e);
+        free(head);
+    }
+}
+
+// ---- Damage ---------------------------------------------------------------
+
+// All of it, and a part of each line, in memory that ends with the picture.
+static void read_all(const struct cpu_packed_head *head, uint64_t *seed)
+{
+    struct cpu_ops ops;
+
+    for (int level = 0; level < SIMD_LEVELS; level++) {
+        if (!simd_level_ops(level, &ops))
+            continue;
+        for (int i = 0; i < (int)head->num_components; i++)
+            for (int y = 0; y < (int)(head->rows * head->comp[i].v); y++) {
+                const uint8_t *from = cpu_packed_line(head, i, y);
+                int n = (int)head->comp[i].columns;
+                int first = random_below(seed, n);
+
+                if (n > MOST)
+                    n = 0;
+                else
+                    ops.unpack_line(back, from, n, 0, n);
+                if (first < n)
+                    ops.unpack_line(back, from, n, first, n - first);
+            }
+    }
+}
+
+static void damage(uint8_t *p, size_t size, uint64_t *seed)
+{
+    size_t head = sizeof(struct cpu_packed_head);
+    // Where a checksum would not tell: some in the head, most behind it.
+    size_t from = random_below(seed, 8) ? head : 16;
+
+    for (int k = 1 + random_below(seed, 4); k; k--) {
+        size_t at = from + next_random(seed) % (size - from);
+
+        p[at] = (uint8_t)(random_below(seed, 2)
+                              ? next_random(seed)
+                              : p[at] ^ 1u << random_below(seed, 8));
+    }
+}
+
+// Seals it again, if it has an end to look for: a checksum keeps nobody out.
+static void seal(struct cpu_packed_head *head, size_t size)
+{
+    struct cpu_packed_head *whole = head;
+    size_t at = sizeof(*head) + (size_t)head->segments * 4;
+
+    if (head->segments < size && at + 4 <= size &&
+        whole->offset[whole->segments] == size - CPU_PACKED_PAD)
+        cpu_packed_seal(whole);
+}
+
+static void hostile(void)
+{
+    static struct expect e;
+    uint64_t seed = test_seed;
+    int taken = 0, loops = test_loops(20000);
+
+    for (int i = 0; i < FORMS; i++) {
+        struct cpu_packed_head *head = small(forms[i].space, forms[i].factors,
+                                             &seed, &e);
+        size_t size = (size_t)head->size;
+        struct cpu_packed_head *bad = malloc(size);
+
+        if (!bad)
+            abort();
+        for (int k = 0; k < loops / FORMS; k++) {
+            memcpy(bad, head, size);
+            damage((uint8_t *)bad, size, &seed);
+            CU_ASSERT(!cpu_packed_check(bad, size) ||
+                      !memcmp(bad, head, size - CPU_PACKED_PAD));
+            seal(bad, size);
+            if (cpu_packed_check(bad, size)) {
+                taken++;
+                read_all(bad, &seed);
+            }
+        }
+        free(bad);
+        free(head);
+    }
+    // Values and quantisers that are others are none the worse for it.
+    CHECK(taken > loops / 50 && taken < loops, "%d of %d were taken", taken,
+          loops);
+}
+
+// One fault each, sealed again.
+static void faults(void)
+{
+    static struct expect e;
+    uint64_t seed = test_seed;
+    struct cpu_packed_head *head = small(JCS_YCbCr, 0x22, &seed, &e);
+    struct cpu_packed_head *bad = malloc((size_t)head->size);
+    size_t size = (size_t)head->size;
+
+    if (!bad)
+        abort();
+#define FAULT(change)                            \
+    do {                                         \
+        memcpy(bad, head, size);                 \
+        change;                                  \
+        seal(bad, size);                         \
+        CU_ASSERT(!cpu_packed_check(bad, size)); \
+    } while (0)
+    FAULT(bad->magic++);
+    FAULT(bad->version++);
+    FAULT(bad->width += 16);
+    FAULT(bad->height = 0);
+    FAULT(bad->height += 65536);
+    FAULT(bad->num_components = 2);
+    FAULT(bad->color = CPU_COLOR_GRAY);
+    FAULT(bad->comp[1].h = 0);
+    FAULT(bad->comp[1].v = 3);
+    FAULT(bad->comp[0].columns++);
+    FAULT(bad->h_max = 1);
+    FAULT(bad->mcus--);
+    FAULT(bad->rows--);
+    FAULT(bad->reserved = 1);
+    FAULT(bad->offset[0] -= 4);
+    FAULT(bad->offset[2] = bad->offset[1] - 1);
+    FAULT(bad->offset[2] = UINT32_MAX);
+    FAULT(bad->offset[1]++);
+#undef FAULT
+    memcpy(bad, head, size);
+    seal(bad, size);
+    CU_ASSERT(cpu_packed_check(bad, size));
+    free(bad);
+    free(head);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(lines),    TEST_CASE(parts),  TEST_CASE(bytes),
+        TEST_CASE(pictures), TEST_CASE(photos), TEST_CASE(hostile),
+        TEST_CASE(faults),
+    };
+
+    return test_main("packed", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
+}
