@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simd_packed.h"
 
+#include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cpu_fallback/packed.h"
+#include "decode_files.h"
 #include "fenced.h"
 #include "packed_blocks.h"
+#include "packed_picture.h"
 #include "simd_axes.h"
 #include "simd_time.h"
 
@@ -82,13 +86,14 @@ int test_simd_packed(const struct cpu_ops *ops, int cases)
 
 // ---- Times ----------------------------------------------------------------
 
-enum { BENCH_BLOCKS = 50, BENCH_ROUNDS = 20, BENCH_LINES = 5 };
+enum { BENCH_BLOCKS = 50, BENCH_ROUNDS = 20, BENCH_LINES = 20 };
 
 struct bench {
     const struct cpu_ops *ops;
     _Alignas(64) int16_t blocks[BENCH_LINES][BENCH_BLOCKS][64];
     _Alignas(64) int16_t out[BENCH_BLOCKS][64];
     uint8_t segment[BENCH_LINES][2 + BENCH_BLOCKS * 234 + CPU_PACKED_PAD];
+    size_t size[BENCH_LINES];
     int first, count;
 };
 
@@ -116,29 +121,104 @@ static void use(void *bench, const struct cpu_ops *ops)
     ((struct bench *)bench)->ops = ops;
 }
 
-static void bench_kind(const char *name, enum packed_kind kind)
+static void check(void *bench)
 {
-    static struct bench b;
+    struct bench *b = bench;
+
+    for (int i = 0; i < BENCH_LINES; i++)
+        if (!cpu_packed_check_line(b->segment[i], b->size[i], BENCH_BLOCKS))
+            abort();
+}
+
+static void bench_lines(const char *name, struct bench *b)
+{
+    static const char *const parts[] = {"", ", first 10", ", last 10"};
     char text[64];
 
-    test_rnd_seed(1);
-    for (int i = 0; i < BENCH_LINES; i++)
-        packed_blocks_fill(b.blocks[i], BENCH_BLOCKS, kind);
     snprintf(text, sizeof(text), "pack, %s", name);
-    simd_time(text, pack, use, &b);
+    simd_time(text, pack, use, b);
+    for (int i = 0; i < BENCH_LINES; i++)
+        b->size[i] = b->ops->pack_line(b->segment[i],
+                                       (const int16_t(*)[64])b->blocks[i],
+                                       BENCH_BLOCKS);
     for (int i = 0; i < 3; i++) {
-        static const char *const parts[] = {"", ", first 10", ", last 10"};
-
-        b.first = i == 2 ? BENCH_BLOCKS - 10 : 0;
-        b.count = i ? 10 : BENCH_BLOCKS;
+        b->first = i == 2 ? BENCH_BLOCKS - 10 : 0;
+        b->count = i ? 10 : BENCH_BLOCKS;
         snprintf(text, sizeof(text), "unpack, %s%s", name, parts[i]);
-        simd_time(text, unpack, use, &b);
+        simd_time(text, unpack, use, b);
     }
+    snprintf(text, sizeof(text), "check, %s", name);
+    simd_time(text, check, use, b);
+}
+
+// ---- Lines of photos ----
+
+struct take {
+    struct bench *b;
+    int lines, skip;  // taken of all files; still to pass over in this one
+};
+
+static void take_line(void *ctx, const int16_t (*blocks)[64], int n,
+                      const uint8_t *segment, size_t size)
+{
+    struct take *t = ctx;
+
+    (void)segment;
+    (void)size;
+    if (t->skip-- || t->lines == BENCH_LINES || n < BENCH_BLOCKS) {
+        t->skip += n < BENCH_BLOCKS && t->skip < 0;  // the next one, then
+        return;
+    }
+    memcpy(t->b->blocks[t->lines++], blocks, sizeof(t->b->blocks[0]));
+}
+
+// Of each file one line; of all of them the size. False: there are none.
+static bool take_photos(struct bench *b)
+{
+    const char *root = getenv("HEADRACE_CORPUS");
+    struct take take = {.b = b};
+    struct cpu_ops ops;
+    char path[1024];
+    struct dirent *entry;
+    double files = 0, packed = 0;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "%s/photos/imagenet-sample",
+             root ? root : HR_SOURCE_DIR "/../shared/corpus");
+    if (!(dir = opendir(path)))
+        return false;
+    cpu_ops_init(&ops, ~0u);
+    while ((entry = readdir(dir))) {
+        struct cpu_packed_head *head;
+        struct bytes file;
+
+        snprintf(path, sizeof(path), "%s/photos/imagenet-sample/%s",
+                 root ? root : HR_SOURCE_DIR "/../shared/corpus",
+                 entry->d_name);
+        if (entry->d_name[0] == '.' || !read_file(path, &file))
+            continue;
+        take.skip = 20 + take.lines;
+        head = packed_picture(file.data, file.size, &ops, take_line, &take);
+        files += head ? (double)file.size : 0;
+        packed += head ? (double)head->size : 0;
+        free(head);
+        free(file.data);
+    }
+    closedir(dir);
+    printf("  imagenet-sample: %.0f bytes packed, %.3f times the files\n",
+           packed, packed / files);
+    return take.lines == BENCH_LINES;
 }
 
 void test_simd_packed_bench(void)
 {
+    static struct bench b;
+
     printf("packed coefficients, 1000 blocks\n");
-    bench_kind("as in pictures", PACKED_PICTURE);
-    bench_kind("some words", PACKED_WORDS);
+    test_rnd_seed(1);
+    for (int i = 0; i < BENCH_LINES; i++)
+        packed_blocks_fill(b.blocks[i], BENCH_BLOCKS, PACKED_PICTURE);
+    bench_lines("made up", &b);
+    if (take_photos(&b))
+        bench_lines("photos", &b);
 }
