@@ -22,7 +22,9 @@ static int16_t coefficient(enum packed_kind kind, int i)
     case PACKED_PICTURE:
         if (test_rnd_int(0, i / 2))
             return 0;
-        return test_rnd() % 5 ? any(-7, 7) : any(-60, 60);
+        if (test_rnd() % 5)
+            return any(-7, 7);
+        return test_rnd() % 32 ? any(-60, 60) : any(-300, 300);
     case PACKED_NIBBLES:
         return any(-8, 7);
     case PACKED_BYTES:

@@ -77,19 +77,20 @@ static void parts(void)
 }
 
 // The bytes are the format: one line, written down by hand.
+// DCs 5, -32768, 4: the differences from the second on are 7ffb and 8004
+// modulo 2^16.
+static const uint8_t hand[] = {
+    2,    0,                       // differences that escape
+    5,    0x80, 0x80,              // d
+    0x81, 0,    1,                 // rows
+    5,    0,    5,                 // len
+    0xfb, 0x7f, 0x04, 0x80,        // what escapes
+    0x06, 0x80, 0xf8, 0x00, 8,     // -8 -1, and 8 that escapes
+    0x02, 0x00, 0,    0x80, 0x00,  // 128 escapes twice
+};
+
 static void bytes(void)
 {
-    // DCs 5, -32768, 4: the differences from the second on are 7ffb and 8004
-    // modulo 2^16.
-    static const uint8_t want[] = {
-        2,    0,                       // differences that escape
-        5,    0x80, 0x80,              // d
-        0x81, 0,    1,                 // rows
-        5,    0,    5,                 // len
-        0xfb, 0x7f, 0x04, 0x80,        // what escapes
-        0x06, 0x80, 0xf8, 0x00, 8,     // -8 -1, and 8 that escapes
-        0x02, 0x00, 0,    0x80, 0x00,  // 128 escapes twice
-    };
     struct cpu_ops ops;
 
     memset(line, 0, 3 * sizeof(line[0]));
@@ -104,9 +105,33 @@ static void bytes(void)
         if (simd_level_ops(i, &ops)) {
             size_t n = ops.pack_line(segment, (const int16_t(*)[64])line, 3);
 
-            CHECK(n == sizeof(want) && !memcmp(segment, want, n),
+            CHECK(n == sizeof(hand) && !memcmp(segment, hand, n),
                   "%s writes another format", ops.name);
         }
+}
+
+// What differs from it in one byte and is no line.
+static void wrong_bytes(void)
+{
+    static const struct {
+        int at, byte;
+    } faults[] = {
+        {0, 1},     {1, 1},     {2, 0x80},  {3, 0},  {5, 0x01},
+        {5, 0x83},  {6, 1},     {7, 0},     {8, 4},  {8, 6},
+        {9, 1},     {10, 4},    {15, 0x05},  // DC
+        {15, 0x02}, {15, 0},    {15, 0x0e}, {16, 0}, {17, 0x08},
+        {18, 0x10},  // behind the last nibble
+        {19, 0},    {20, 0x06}, {21, 0x10}, {21, 1}, {22, 1},
+    };
+    uint8_t bad[sizeof(hand)];
+
+    CU_ASSERT(cpu_packed_check_line(hand, sizeof(hand), 3));
+    for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++) {
+        memcpy(bad, hand, sizeof(bad));
+        bad[faults[i].at] = (uint8_t)faults[i].byte;
+        CHECK(!cpu_packed_check_line(bad, sizeof(bad), 3), "byte %d may be %d",
+              faults[i].at, faults[i].byte);
+    }
 }
 
 // ---- Pictures -------------------------------------------------------------
@@ -429,9 +454,9 @@ static void faults(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(lines),    TEST_CASE(parts),  TEST_CASE(bytes),
-        TEST_CASE(pictures), TEST_CASE(photos), TEST_CASE(hostile),
-        TEST_CASE(faults),
+        TEST_CASE(lines),       TEST_CASE(parts),    TEST_CASE(bytes),
+        TEST_CASE(wrong_bytes), TEST_CASE(pictures), TEST_CASE(photos),
+        TEST_CASE(hostile),     TEST_CASE(faults),
     };
 
     return test_main("packed", cases, sizeof(cases) / sizeof(*cases), argc,
