@@ -127,8 +127,8 @@ void cpu_unpack_line_c(int16_t (*blocks)[64], const uint8_t *segment, int n,
 
 // ---- Checking ---------------------------------------------------------------
 
-// Bytes of the payload that begins at p, for a block whose rows are not 0. 0: it
-// would not end before `end`, or says of DC or of a row what it must not.
+// Bytes of the payload that begins at p, for a block whose rows are not 0. 0:
+// it would not end before `end`, or says of DC or of a row what it must not.
 static int payload(const uint8_t *p, const uint8_t *end, unsigned rows)
 {
     const uint8_t *begin = p;
@@ -262,13 +262,18 @@ bool cpu_packed_head_init(struct cpu_packed_head *head)
     head->mcus = divided(head->width, 8 * head->h_max);
     head->rows = divided(head->height, 8 * head->v_max);
     head->segments = 0;
-    head->reserved = 0;
+    head->reserved[0] = head->reserved[1] = 0;
     for (uint32_t i = 0; i < head->num_components; i++) {
         head->comp[i].columns = head->mcus * head->comp[i].h;
         head->segments += head->rows * head->comp[i].v;
     }
     return true;
 }
+
+// Without a gap, which would be anything.
+_Static_assert(sizeof(struct cpu_packed_head) ==
+                   offsetof(struct cpu_packed_head, offset),
+               "the offsets follow the head");
 
 size_t cpu_packed_head_size(const struct cpu_packed_head *head)
 {

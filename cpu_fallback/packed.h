@@ -28,8 +28,10 @@
 //   i16 words[]        for each byte that is 0
 //
 // Whoever wants to begin in the middle of a line adds up d and len from its
-// start: a byte each, so there are no further offsets within a line (which
-// would not fit in 16 bits either: a line may have 8192 blocks of 229 bytes).
+// start: 40 blocks in 6 ns with AVX-512, 26 with AVX2 (check_simd --bench, the
+// last 10 blocks of 50 and the first). Offsets within a line would save less,
+// for the DCs must be added up anyway, and would need 32 bits: a line may have
+// 8192 blocks of 229 bytes.
 #ifndef CPU_PACKED_H
 #define CPU_PACKED_H
 
@@ -63,9 +65,10 @@ struct cpu_packed_head {
     uint32_t h_max, v_max;
     uint32_t mcus, rows;  // MCUs in a row, and rows of them
     uint32_t segments;
-    uint32_t reserved;                                        // 0
+    uint32_t reserved[2];                                     // 0
     struct cpu_packed_component comp[CPU_PACKED_COMPONENTS];  // others: 0
-    // From the start of the head to each segment, and to behind the last one.
+    // From the start of the head to each segment, and to behind the last one:
+    // a picture of 4 GiB or more is not kept.
     uint32_t offset[];
 };
 
