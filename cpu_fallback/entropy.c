@@ -62,7 +62,7 @@ static bool make_dc(struct cpu_dc_table *t, const uint8_t *counts)
 // so, no branch.
 CPU_INLINE int extended(uint64_t buffer, int size)
 {
-    int negative = (int)~((int64_t)buffer >> 63);
+    int negative = (int)(buffer >> 63) - 1;
 
     return (int)(buffer >> 1 >> (63 - size)) + (negative & (1 - (1 << size)));
 }
