@@ -326,16 +326,10 @@ static void own_rows(struct cpu_decode *base)
     end_packing(&d->k);
 }
 
-static void own_close(struct cpu_decode *base)
-{
-    (void)base;
-}
-
 static const struct cpu_decode_kind own_kind = {
     .size = sizeof(struct own_decode),
     .open = own_open,
     .rows = own_rows,
-    .close = own_close,
 };
 
 // ---- libjpeg's ----

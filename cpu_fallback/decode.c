@@ -136,7 +136,8 @@ struct cpu_decode *cpu_decode_open(const struct cpu_decode_kind *kind,
         report(d, err);
         return d;
     }
-    kind->close(d);
+    if (kind->close)
+        kind->close(d);
     report(d, err);
     cpu_arena_reset(arena, mark);
     return NULL;
@@ -171,6 +172,7 @@ enum cpu_result cpu_decode_close(struct cpu_decode *d, bool check,
         (void)cpu_decode_guard(d, d->kind->finish);
     report(d, err);
     result = d->err.result;
-    d->kind->close(d);
+    if (d->kind->close)
+        d->kind->close(d);
     return result;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encoded bytes -> rows of RGB or grey u8, only the window that is needed:
-// stages entropy, reconstruct and color in one stream of rows. decode_jpeg.c
-// is libjpeg-turbo through its libjpeg API, decode_png.c is libpng; both take
-// all their memory from an arena and both can be stopped between rows.
+// stages entropy, reconstruct and color in one stream of rows.
+// decode_sequential.c is our own, decode_jpeg.c is libjpeg-turbo through its
+// libjpeg API, decode_png.c is libpng; all take all their memory from an arena
+// and can be stopped between rows.
 //
 // The pixels are those of a full decode of libjpeg-turbo with its defaults
 // (islow IDCT, fancy upsampling), converted as Pillow's convert("RGB") or
@@ -64,7 +65,7 @@ struct cpu_decode_params {
     void *stop_ctx;           // progressive file is being read; may be NULL
     // cpu_sequential_open(): called whenever work of a stage ends, with
     // stop_ctx; may be NULL.
-    void (*lap)(void *ctx, enum cpu_stage stage);
+    void (*lap)(void *stop_ctx, enum cpu_stage stage);
     struct cpu_jpeg_state *jpeg;  // of this worker; NULL, or in use by another
         // open decoder: open() makes one, close() frees it
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What decode_jpeg.c and decode_png.c share: the head of a decoder, the way
-// errors come out of the depths of a foreign library, and the memory.
+// What the decoders share: the head of a decoder, the way errors come out of the
+// depths of a foreign library, and the memory.
 //
-// Both libraries report errors through a handler that must not return. Every
+// libjpeg and libpng report errors through a handler that must not return. Every
 // call into them therefore runs inside cpu_decode_guard(), and every handler
 // ends in cpu_decode_throw(). Steps keep no local state across the guard.
 #ifndef CPU_DECODE_IMPL_H
@@ -32,7 +32,8 @@ struct cpu_decode_kind {
     void (*open)(struct cpu_decode *d);    // a step: may throw
     void (*rows)(struct cpu_decode *d);    // a step: fills rows[0..got)
     void (*finish)(struct cpu_decode *d);  // a step: reads on to the end
-    void (*close)(struct cpu_decode *d);   // never throws; d half open or open
+    void (*close)(struct cpu_decode *d);   // never throws; d half open or open;
+                                           // NULL: nothing to do
 };
 
 struct cpu_decode {

@@ -28,7 +28,6 @@ struct sequential {
     struct cpu_scan scan;
     struct cpu_entropy entropy;
     struct component comp[3];
-    struct cpu_planes planes;
     struct cpu_planes_rows *from;
     int first;  // row of MCUs whose samples are needed
 };
@@ -64,12 +63,14 @@ static void cover(int from, int n, int ratio, int samples, int *lo, int *hi)
     *hi += *hi + 1 < samples;
 }
 
-static void plan_component(struct sequential *d, int i)
+// Its samples will lie at byte `at`. Returns their end.
+static size_t plan_component(struct sequential *d, struct cpu_planes *planes,
+                             int i, size_t at)
 {
     const struct cpu_scan_component *s = &d->scan.comp[i];
     const struct cpu_rect *w = &d->base.p.window;
     struct component *c = &d->comp[i];
-    struct cpu_plane *plane = &d->planes.comp[i];
+    struct cpu_plane *plane = &planes->comp[i];
     int lo, hi, blocks;
 
     cpu_scan_quant(&d->scan, i, c->quant);
@@ -85,7 +86,6 @@ static void plan_component(struct sequential *d, int i)
                 ~(size_t)(CPU_ALIGN - 1);
     if (c->stride % 4096 == 0)
         c->stride += CPU_ALIGN;  // rows would share cache sets
-    c->samples = take(d, (size_t)c->height * RING, c->stride);
     *plane = (struct cpu_plane){
         .h = (uint32_t)s->h,
         .v = (uint32_t)s->v,
@@ -95,25 +95,18 @@ static void plan_component(struct sequential *d, int i)
         .rows = (uint32_t)s->height,
         .stride = (uint32_t)c->stride,
         .step = 1,
+        .at = at,
     };
     plane->cols = (uint32_t)(blocks * 8);
     if (plane->cols > plane->width - plane->x)
         plane->cols = plane->width - plane->x;
+    return at + c->stride * (size_t)(c->height * RING);
 }
 
 static void plan(struct sequential *d)
 {
     const struct cpu_rect *w = &d->base.p.window;
-    struct cpu_planes_params p = {
-        .planes = &d->planes,
-        .width = d->base.p.width,
-        .height = d->base.p.height,
-        .window = *w,
-        .channels = d->base.p.channels,
-    };
-    const uint8_t *low = NULL, *high = NULL;
-
-    d->planes = (struct cpu_planes){
+    struct cpu_planes planes = {
         .num_components = (uint32_t)d->scan.num_components,
         .color = d->scan.color,
         .h_max = (uint32_t)d->scan.h_max,
@@ -123,24 +116,29 @@ static void plan(struct sequential *d)
         .w = (uint32_t)w->w,
         .h = (uint32_t)w->h,
     };
+    struct cpu_planes_params p = {
+        .planes = &planes,
+        .width = d->base.p.width,
+        .height = d->base.p.height,
+        .window = *w,
+        .channels = d->base.p.channels,
+    };
+    uint8_t *samples;
+
     d->first = d->scan.rows;
     for (int i = 0; i < d->scan.num_components; i++) {
-        struct component *c = &d->comp[i];
-        int ratio = d->scan.v_max / d->scan.comp[i].v, lo, hi;
+        int ratio = d->scan.v_max / d->scan.comp[i].v, lo, hi, row;
 
-        plan_component(d, i);
-        cover(w->y, w->h, ratio, d->scan.comp[i].height, &lo, &hi);
-        d->first = lo / c->height < d->first ? lo / c->height : d->first;
-        low = !low || c->samples < low ? c->samples : low;
-        if (c->samples + c->stride * (size_t)(c->height * RING) > high)
-            high = c->samples + c->stride * (size_t)(c->height * RING);
-    }
-    for (int i = 0; i < d->scan.num_components; i++) {
-        d->planes.comp[i].at = (uint64_t)(d->comp[i].samples - low);
+        p.size = plan_component(d, &planes, i, p.size);
         p.ring[i] = (uint32_t)(d->comp[i].height * RING);
+        cover(w->y, w->h, ratio, d->scan.comp[i].height, &lo, &hi);
+        row = lo / d->comp[i].height;
+        d->first = row < d->first ? row : d->first;
     }
-    p.data = low;
-    p.size = (size_t)(high - low) + CPU_SLACK;
+    samples = take(d, 1, p.size);
+    p.data = samples;
+    for (int i = 0; i < d->scan.num_components; i++)
+        d->comp[i].samples = samples + planes.comp[i].at;
     switch (cpu_planes_open(&p, d->base.ops, d->base.pool.arena, &d->from)) {
     case CPU_OK:
         break;
@@ -174,13 +172,17 @@ static void reconstruct(struct sequential *d, int row)
     for (int i = 0; i < d->scan.num_components; i++) {
         struct component *c = &d->comp[i];
 
-        for (int k = 0; k < c->height / 8; k++) {
-            int y = (row * c->height + 8 * k) % (c->height * RING);
+        // (Lines below a picture of one component are in no MCU.)
+        for (int k = 0; k < c->height; k += 8) {
+            int y = row * c->height + k;
 
-            d->base.ops->reconstruct(
-                c->samples + c->stride * (size_t)y, c->stride,
-                (const int16_t(*)[64])c->lines.blocks + k * c->lines.pitch,
-                c->lines.count, c->quant);
+            if (y < d->scan.comp[i].height)
+                d->base.ops->reconstruct(
+                    c->samples + c->stride * (size_t)(y % (c->height * RING)),
+                    c->stride,
+                    (const int16_t(*)[64])c->lines.blocks +
+                        k / 8 * c->lines.pitch,
+                    c->lines.count, c->quant);
         }
     }
 }
@@ -207,9 +209,8 @@ static void read_row(struct sequential *d)
     cpu_decode_check_stop(&d->base);
 }
 
-// Rows of the picture whose samples, and those beside them, are there. (Of
-// libjpeg-turbo, which is as far then, they would come out, too: what lies below
-// is looked at by neither.)
+// Rows of the picture whose samples are there, and those beside them: the last
+// ones of a row of MCUs wait for the next. libjpeg-turbo reads as far for them.
 static int ready(const struct sequential *d)
 {
     int rows = d->entropy.row;
@@ -241,17 +242,11 @@ static void finish_step(struct cpu_decode *base)
         redo(base);
 }
 
-static void close(struct cpu_decode *base)
-{
-    (void)base;
-}
-
 static const struct cpu_decode_kind sequential_kind = {
     .size = sizeof(struct sequential),
     .open = open_step,
     .rows = rows_step,
     .finish = finish_step,
-    .close = close,
 };
 
 struct cpu_decode *cpu_sequential_open(const struct cpu_decode_params *p,

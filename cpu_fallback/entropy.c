@@ -62,7 +62,7 @@ static bool make_dc(struct cpu_dc_table *t, const uint8_t *counts)
 // so, no branch.
 CPU_INLINE int extended(uint64_t buffer, int size)
 {
-    int negative = (int)~((int64_t)buffer >> 63);
+    int negative = (int)(buffer >> 63) - 1;
 
     return (int)(buffer >> 1 >> (63 - size)) + (negative & (1 - (1 << size)));
 }
@@ -482,14 +482,20 @@ CPU_INLINE bool decode_mcu(struct cpu_entropy *e, struct bits *b,
 // to 8 bytes ahead, takes it for truncated where it wants more than there is.
 static bool at_cut(const struct cpu_entropy *e)
 {
-    const uint8_t *end = e->scan->end;
+    const uint8_t *p = e->p, *end = e->scan->end;
 
-    if (end - e->p >= 16)
-        return false;
-    for (const uint8_t *p = e->p; end - p >= 2; p++)
-        if (p[0] == 0xff && p[1] != 0 && p[1] != 0xff)
+    for (int i = 0; i < 8; i++, p++) {
+        if (p < end && *p != 0xff)
+            continue;
+        // Any number of these is one byte, with a zero behind, or a marker.
+        while (p < end && *p == 0xff)
+            p++;
+        if (p == end)
+            return true;
+        if (*p)
             return false;
-    return true;
+    }
+    return false;
 }
 
 bool cpu_entropy_row(struct cpu_entropy *e,

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-const uint8_t cpu_zigzag[64] = {CPU_ZIGZAG};
+static const uint8_t zigzag[64] = {CPU_ZIGZAG};
 
 enum {
     SOF0 = 0xc0,
@@ -79,7 +79,8 @@ static bool read_sof(struct header *h, const uint8_t *p, int n)
     s->height = be16(p + 1);
     s->width = be16(p + 3);
     s->num_components = p[5];
-    if (!s->height || !s->width ||
+    // Above 65500 libjpeg-turbo refuses (JPEG_MAX_DIMENSION).
+    if (!s->height || s->height > 65500 || !s->width || s->width > 65500 ||
         (s->num_components != 1 && s->num_components != 3) ||
         n != 6 + 3 * s->num_components)
         return false;
@@ -173,9 +174,8 @@ static bool lay_out(struct header *h)
 {
     struct cpu_scan *s = h->scan;
 
-    s->mcu_h = 8 * s->h_max;
     s->mcu_v = 8 * s->v_max;
-    s->mcus = divided(s->width, s->mcu_h);
+    s->mcus = divided(s->width, 8 * s->h_max);
     s->rows = divided(s->height, s->mcu_v);
     for (int i = 0; i < s->num_components; i++) {
         struct cpu_scan_component *c = &s->comp[i];
@@ -184,7 +184,6 @@ static bool lay_out(struct header *h)
             return false;
         c->width = divided(s->width, s->h_max / c->h);
         c->height = divided(s->height, s->v_max / c->v);
-        c->columns = s->mcus * c->h;
         c->quant = h->quant[h->quantizer[i]];
         c->quant_bytes = h->quant_bytes[h->quantizer[i]];
         if (!c->quant)
@@ -218,11 +217,13 @@ static bool read_sos(struct header *h, const uint8_t *p, int n)
 bool cpu_scan_parse(struct cpu_scan *scan, const uint8_t *data, size_t size)
 {
     struct header h = {.scan = scan};
-    const uint8_t *p = data + 2, *end = data + size;
+    const uint8_t *p, *end;
 
     *scan = (struct cpu_scan){0};
     if (size < 4 || data[0] != 0xff || data[1] != SOI)
         return false;
+    p = data + 2;
+    end = data + size;
     for (;;) {
         int marker, n;
 
@@ -255,7 +256,7 @@ void cpu_scan_quant(const struct cpu_scan *scan, int i, uint16_t quant[64])
     for (int k = 0; k < 64; k++) {
         const uint8_t *q = c->quant + k * c->quant_bytes;
 
-        quant[cpu_zigzag[k]] = (uint16_t)(c->quant_bytes == 1 ? q[0] : be16(q));
+        quant[zigzag[k]] = (uint16_t)(c->quant_bytes == 1 ? q[0] : be16(q));
     }
 }
 

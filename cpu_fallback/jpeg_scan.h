@@ -10,7 +10,6 @@
 struct cpu_scan_component {
     int h, v;              // sampling factors
     int width, height;     // samples, unpadded
-    int columns;           // blocks in a line of a row of MCUs
     int dc, ac;            // which tables
     const uint8_t *quant;  // 64 numbers in zigzag order,
     int quant_bytes;       // of so many bytes each, big endian
@@ -21,9 +20,9 @@ struct cpu_scan {
     int num_components;
     enum cpu_color color;
     int h_max, v_max;
-    int mcus, rows;    // MCUs in a row, and rows of them
-    int mcu_h, mcu_v;  // pixels of an MCU
-    int restart;       // MCUs between two restart markers; 0 = none
+    int mcus, rows;  // MCUs in a row, and rows of them
+    int mcu_v;       // rows of pixels of an MCU
+    int restart;     // MCUs between two restart markers; 0 = none
     struct cpu_scan_component comp[3];
     // What DHT segments say: 16 counts of codes, then their symbols. [0]: DC.
     const uint8_t *huffman[2][4];
@@ -50,6 +49,5 @@ int cpu_scan_rows(const struct cpu_scan *scan, const struct cpu_rect *window);
     58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54,  \
     47, 55, 62, 63
 // clang-format on
-extern const uint8_t cpu_zigzag[64];
 
 #endif

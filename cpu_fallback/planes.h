@@ -55,8 +55,10 @@ struct cpu_planes_params {
     int width, height;       // of the picture
     struct cpu_rect window;  // inside the picture, not empty
     int channels;            // 3 = RGB, 1 = grey
-    uint32_t ring[3];        // of a component: 0, or how many of its rows lie
-};                           // in memory at a time, row r in place r % ring
+    // Of a component: 0, or how many of its rows lie in memory at a time; then
+    // row r lies at byte at + r % ring * stride of the data.
+    uint32_t ring[3];
+};
 
 // What a window needs of component i, by the planes' sampling: its samples
 // and one more on each side where the component goes on. False: the header

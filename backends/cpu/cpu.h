@@ -107,12 +107,13 @@ struct cpu_run {
     struct cpu_worker *w;
     struct hr__task *task;
     const struct hr__picture *pic;
-    int64_t deadline;          // item_ms
-    unsigned asked;            // how often cpu_run_stops() was
-    bool plain;                // libjpeg-turbo decodes: our own decoder gave up
-    bool redo;                 // it does now
-    enum hr_part decode_part;  // which decoding counts for
-    int64_t lap;               // if somebody watches: when the last part ended,
+    int64_t deadline;  // item_ms
+    unsigned asked;    // how often cpu_run_stops() was
+    bool plain;        // libjpeg-turbo decodes: our own decoder gave up
+    bool redo;         // it does now
+    struct hr__payload *payload;  // for the next engine, also of a run before
+    enum hr_part decode_part;     // which decoding counts for
+    int64_t lap;  // if somebody watches: when the last part ended,
     int64_t spent[HR_NUM_PARTS];  // and ns of each
     struct hr__outcome out;
 };

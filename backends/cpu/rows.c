@@ -46,11 +46,15 @@ static struct cpu_decode *open_jpeg(struct cpu_run *run,
     struct cpu_worker *w = run->w;
     struct cpu_decode *d = NULL;
 
+    err->result = CPU_REDO;
     if (!run->plain)
         d = cpu_sequential_open(p, &w->engine->ops, &w->arena, err);
-    // What is left of it when its stages were counted.
+    // Our own reports its stages; what lies between its last report and the
+    // next counts as colour.
     run->decode_part = d ? HR_PART_COLOR : HR_PART_DECODE;
-    return d ? d : cpu_jpeg_open(p, &w->engine->ops, &w->arena, err);
+    return err->result == CPU_REDO
+               ? cpu_jpeg_open(p, &w->engine->ops, &w->arena, err)
+               : d;
 }
 
 bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows)
@@ -62,7 +66,6 @@ bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows)
 
     p.window = rows->window;
     rows->channels = pic->channels;
-    run->decode_part = HR_PART_DECODE;
 #if HR_HAVE_PNG
     if (pic->info.format == HR_FORMAT_PNG)
         rows->decode = cpu_png_open(&p, &w->engine->ops, &w->arena, &err);

@@ -52,8 +52,11 @@ bool cpu_run_damaged(struct cpu_run *run, const struct cpu_decode_error *err)
 struct hr__payload *cpu_run_payload(struct cpu_run *run, size_t size,
                                     struct cpu_rect rect, const char *text)
 {
-    struct hr__payload *out = hr__task_payload(run->task, size);
+    struct hr__payload *out = run->payload;
 
+    // A span that is done again writes the same pixels to the same place.
+    if (!out)
+        out = run->payload = hr__task_payload(run->task, size);
     if (out) {
         out->rect = (struct hr__rect){rect.x, rect.y, rect.w, rect.h};
         return out;

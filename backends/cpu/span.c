@@ -137,7 +137,8 @@ static void report(struct cpu_run *run, int64_t begin)
 
 void cpu_run(struct cpu_worker *w, struct hr__task *task)
 {
-    struct cpu_run run = {.w = w, .task = task, .pic = task->pic};
+    struct cpu_run run = {
+        .w = w, .task = task, .pic = task->pic, .decode_part = HR_PART_DECODE};
     int64_t begin = hr__watch_begin();
     bool ok;
 

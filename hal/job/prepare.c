@@ -22,6 +22,19 @@ enum { HEAD_BYTES = 64 << 10 };
 
 // ---- What decoding will need -----------------------------------------------------
 
+// Per column of a picture that streams by rows of MCUs: its coefficients and two
+// rows of its samples, then rows of pixels.
+static size_t column_bytes(const struct hr_info *info)
+{
+    size_t blocks = 0, hmax = 1;
+
+    for (int i = 0; i < info->components; i++) {
+        blocks += (size_t)info->h[i] * info->v[i];
+        hmax = info->h[i] > hmax ? info->h[i] : hmax;
+    }
+    return 32 * blocks / hmax + 64;
+}
+
 // An upper estimate of a sample's working memory on the CPU, in bytes.
 // Baseline pictures stream by rows; the others need all coefficients (2 bytes
 // each, every component padded to whole MCUs), interlaced PNGs all pixels.
@@ -36,8 +49,11 @@ static size_t decode_bytes(const struct hr_info *info)
         return SIZE_MAX / 2;
     if (info->format == HR_FORMAT_PNG)
         return rows + (info->adam7 ? w * h * 8 : 0);
-    if (info->process != HR_PROCESS_PROGRESSIVE && info->interleaved)
-        return rows;
+    if (info->process != HR_PROCESS_PROGRESSIVE && info->interleaved) {
+        size_t own = w * column_bytes(info) + (256 << 10);
+
+        return own > rows ? own : rows;
+    }
     for (size_t i = 0; i < c; i++) {
         hmax = info->h[i] > hmax ? info->h[i] : hmax;
         vmax = info->v[i] > vmax ? info->v[i] : vmax;

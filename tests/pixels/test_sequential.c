@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu_fallback/jpeg_scan.h"
 #include "decode_run.h"
 
 #ifndef HR_SOURCE_DIR
@@ -264,11 +265,20 @@ static void test_odd(void)
 static void test_header(void)
 {
     struct jpeg_spec spec = {.w = 33, .h = 20, .space = JCS_YCbCr};
+    struct cpu_scan scan;
     struct bytes file;
     uint8_t *at;
 
     CU_ASSERT_FATAL(make_jpeg(&spec, &dt_seed, &file));
     CU_ASSERT(takes(&file, 33, 20));
+    at = memmem(file.data, file.size, "\xff\xc0", 2);
+    memcpy(at + 5, "\xff\xdc\xff\xdc", 4);
+    CU_ASSERT(cpu_scan_parse(&scan, file.data, file.size));
+    at[6]++;  // 65501 rows are too many for libjpeg
+    CU_ASSERT(!cpu_scan_parse(&scan, file.data, file.size));
+    memcpy(at + 5, "\x00\x14\xff\xdd", 4);
+    CU_ASSERT(!cpu_scan_parse(&scan, file.data, file.size));
+    memcpy(at + 5, "\x00\x14\x00\x21", 4);
     CU_ASSERT(!takes(&file, 32, 20));
     CU_ASSERT(!takes(&file, 33, 21));
     at = memmem(file.data, file.size, "JFIF", 4);
