@@ -168,7 +168,7 @@ enum cpu_result cpu_decode_close(struct cpu_decode *d, bool check,
     enum cpu_result result;
 
     // A failed finish leaves its error in d->err.
-    if (check && d->err.result == CPU_OK)
+    if (check && d->kind->finish && d->err.result == CPU_OK)
         (void)cpu_decode_guard(d, d->kind->finish);
     report(d, err);
     result = d->err.result;

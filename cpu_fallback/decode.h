@@ -96,6 +96,12 @@ struct cpu_decode *cpu_sequential_open(const struct cpu_decode_params *p,
                                        const struct cpu_ops *ops,
                                        struct cpu_arena *arena,
                                        struct cpu_decode_error *err);
+// The same from a packed picture (packed.h) that was checked: p->data. It has
+// no end to check: close() does not.
+struct cpu_decode *cpu_packed_open(const struct cpu_decode_params *p,
+                                   const struct cpu_ops *ops,
+                                   struct cpu_arena *arena,
+                                   struct cpu_decode_error *err);
 struct cpu_decode *cpu_png_open(const struct cpu_decode_params *p,
                                 const struct cpu_ops *ops,
                                 struct cpu_arena *arena,

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Our own decoder: a row of MCUs at a time through the stages entropy and
 // reconstruct into rings of samples, from there through color into rows. Of all
-// that only the blocks exist that the window needs.
+// that only the blocks exist that the window needs. In place of the stage entropy
+// coefficients may come from a packed picture: then nothing above the window is
+// touched.
 #include "decode_impl.h"
 
 #include <string.h>
 
 #include "entropy.h"
+#include "packed.h"
 #include "planes.h"
 
 // Rows of MCUs whose samples are kept. The last rows of one are upsampled when
@@ -26,10 +29,12 @@ struct component {
 struct sequential {
     struct cpu_decode base;  // first
     struct cpu_scan scan;
+    const struct cpu_packed_head *packed;  // or
     struct cpu_entropy entropy;
     struct component comp[3];
     struct cpu_planes_rows *from;
-    int first;  // row of MCUs whose samples are needed
+    int first;  // row of MCUs whose samples are needed,
+    int row;    // and the next one
 };
 
 static struct sequential *sequential(struct cpu_decode *d)
@@ -73,7 +78,6 @@ static size_t plan_component(struct sequential *d, struct cpu_planes *planes,
     struct cpu_plane *plane = &planes->comp[i];
     int lo, hi, blocks;
 
-    cpu_scan_quant(&d->scan, i, c->quant);
     cover(w->x, w->w, d->scan.h_max / s->h, s->width, &lo, &hi);
     lo /= 8;
     blocks = hi / 8 + 1 - lo;
@@ -161,8 +165,45 @@ static void open_step(struct cpu_decode *base)
     tables = take(d, 1, sizeof(*tables));
     if (!cpu_entropy_tables(tables, &d->scan))
         redo(base);
+    for (int i = 0; i < d->scan.num_components; i++)
+        cpu_scan_quant(&d->scan, i, d->comp[i].quant);
     plan(d);
     cpu_entropy_begin(&d->entropy, &d->scan, tables);
+}
+
+// A packed picture says the same as a file's header, and was checked.
+static void open_packed(struct cpu_decode *base)
+{
+    struct sequential *d = sequential(base);
+    const struct cpu_packed_head *head = (const void *)base->p.data;
+
+    d->packed = head;
+    d->scan = (struct cpu_scan){
+        .width = (int)head->width,
+        .height = (int)head->height,
+        .num_components = (int)head->num_components,
+        .color = (enum cpu_color)head->color,
+        .h_max = (int)head->h_max,
+        .v_max = (int)head->v_max,
+        .rows = (int)head->rows,
+        .mcu_v = 8 * (int)head->v_max,
+    };
+    if (d->scan.width != base->p.width || d->scan.height != base->p.height)
+        redo(base);
+    for (int i = 0; i < d->scan.num_components; i++) {
+        const struct cpu_packed_component *c = &head->comp[i];
+        int x = d->scan.h_max / (int)c->h, y = d->scan.v_max / (int)c->v;
+
+        d->scan.comp[i] = (struct cpu_scan_component){
+            .h = (int)c->h,
+            .v = (int)c->v,
+            .width = (d->scan.width + x - 1) / x,
+            .height = (d->scan.height + y - 1) / y,
+        };
+        memcpy(d->comp[i].quant, c->quant, sizeof(c->quant));
+    }
+    plan(d);
+    d->row = d->first;
 }
 
 // ---- Rows -------------------------------------------------------------------
@@ -193,18 +234,40 @@ static void lap(const struct sequential *d, enum cpu_stage stage)
         d->base.p.lap(d->base.p.stop_ctx, stage);
 }
 
-static void read_row(struct sequential *d)
+static void decode_row(struct sequential *d)
 {
     struct cpu_entropy_lines lines[3];
-    int row = d->entropy.row;
 
     for (int i = 0; i < d->scan.num_components; i++)
         lines[i] = d->comp[i].lines;
-    if (!cpu_entropy_row(&d->entropy, row < d->first ? NULL : lines))
+    if (!cpu_entropy_row(&d->entropy, d->row < d->first ? NULL : lines))
         redo(&d->base);
+}
+
+static void unpack_row(struct sequential *d)
+{
+    for (int i = 0; i < d->scan.num_components; i++) {
+        const struct cpu_entropy_lines *lines = &d->comp[i].lines;
+        int v = d->scan.comp[i].v;
+
+        for (int k = 0; k < v; k++)
+            d->base.ops->unpack_line(
+                lines->blocks + k * lines->pitch,
+                cpu_packed_line(d->packed, i, d->row * v + k),
+                (int)d->packed->comp[i].columns, lines->first, lines->count);
+    }
+}
+
+static void read_row(struct sequential *d)
+{
+    if (d->packed)
+        unpack_row(d);
+    else
+        decode_row(d);
     lap(d, CPU_STAGE_ENTROPY);
-    if (row >= d->first)
-        reconstruct(d, row);
+    if (d->row >= d->first)
+        reconstruct(d, d->row);
+    d->row++;
     lap(d, CPU_STAGE_RECONSTRUCT);
     cpu_decode_check_stop(&d->base);
 }
@@ -213,11 +276,9 @@ static void read_row(struct sequential *d)
 // ones of a row of MCUs wait for the next. libjpeg-turbo reads as far for them.
 static int ready(const struct sequential *d)
 {
-    int rows = d->entropy.row;
-
-    if (rows == d->scan.rows)
+    if (d->row == d->scan.rows)
         return d->base.p.height;
-    return rows * d->scan.mcu_v - (d->scan.v_max > 1 ? d->scan.v_max : 0);
+    return d->row * d->scan.mcu_v - (d->scan.v_max > 1 ? d->scan.v_max : 0);
 }
 
 static void rows_step(struct cpu_decode *base)
@@ -236,7 +297,7 @@ static void finish_step(struct cpu_decode *base)
 {
     struct sequential *d = sequential(base);
 
-    while (d->entropy.row < d->scan.rows)
+    while (d->row < d->scan.rows)
         read_row(d);
     if (!cpu_entropy_ends(&d->entropy))
         redo(base);
@@ -255,4 +316,18 @@ struct cpu_decode *cpu_sequential_open(const struct cpu_decode_params *p,
                                        struct cpu_decode_error *err)
 {
     return cpu_decode_open(&sequential_kind, p, ops, arena, err);
+}
+
+static const struct cpu_decode_kind packed_kind = {
+    .size = sizeof(struct sequential),
+    .open = open_packed,
+    .rows = rows_step,
+};
+
+struct cpu_decode *cpu_packed_open(const struct cpu_decode_params *p,
+                                   const struct cpu_ops *ops,
+                                   struct cpu_arena *arena,
+                                   struct cpu_decode_error *err)
+{
+    return cpu_decode_open(&packed_kind, p, ops, arena, err);
 }

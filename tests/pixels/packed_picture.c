@@ -56,7 +56,7 @@ static bool begin(struct packing *p)
         return false;
     for (int i = 0; i < p->scan.num_components; i++)
         if (!cpu_entropy_lines_alloc(&p->lines[i], &p->arena, p->scan.comp[i].v,
-                                     0, p->scan.comp[i].columns))
+                                     0, (int)p->head->comp[i].columns))
             return false;
     cpu_entropy_begin(&p->entropy, &p->scan, &p->tables);
     p->used = cpu_packed_head_size(p->head);
@@ -90,7 +90,7 @@ static bool put_rows(struct packing *p)
                 if (!put_line(p,
                               (const int16_t(*)[64])p->lines[i].blocks +
                                   k * p->lines[i].pitch,
-                              p->scan.comp[i].columns))
+                              (int)p->head->comp[i].columns))
                     return false;
     }
     return true;
