@@ -132,12 +132,12 @@ void cpu_pack_blocks_c(struct cpu_coef_sink *sink, struct cpu_coef_block *out,
 // ---- planning ----
 
 // Blocks under those samples.
-static void cover(unsigned from, unsigned len, unsigned ratio, unsigned samples,
-                  uint32_t *block, uint32_t *blocks)
+static void cover_blocks(unsigned from, unsigned len, unsigned ratio,
+                         unsigned samples, uint32_t *block, uint32_t *blocks)
 {
     unsigned lo, hi;
 
-    cpu_jpeg_cover(from, len, ratio, samples, &lo, &hi);
+    cpu_cover(from, len, ratio, samples, &lo, &hi);
     *block = lo / DCTSIZE;
     *blocks = hi / DCTSIZE - lo / DCTSIZE + 1;
 }
@@ -152,10 +152,10 @@ static void plan_component(struct packing *k, int i)
 
     if (head->h_max % comp->h || head->v_max % comp->v)
         cpu_decode_throw(k->d, CPU_UNSUPPORTED, "sampling factors");
-    cover(head->x, head->w, head->h_max / comp->h, comp->width, &comp->block_x,
-          &comp->blocks_w);
-    cover(head->y, head->h, head->v_max / comp->v, comp->height, &comp->block_y,
-          &comp->blocks_h);
+    cover_blocks(head->x, head->w, head->h_max / comp->h, comp->width,
+                 &comp->block_x, &comp->blocks_w);
+    cover_blocks(head->y, head->h, head->v_max / comp->v, comp->height,
+                 &comp->block_y, &comp->blocks_h);
     comp->first = head->num_blocks;
     blocks = (uint64_t)comp->blocks_w * comp->blocks_h + head->num_blocks;
     if (blocks > UINT32_MAX / sizeof(struct cpu_coef_block) / 2)
@@ -269,13 +269,10 @@ static void own_open(struct cpu_decode *base)
 {
     struct own_decode *d = own_decode(base);
     struct cpu_coefficients *head = &d->k.packed.head;
-    struct cpu_entropy_tables *tables;
     const struct cpu_scan *s = &d->scan;
 
     d->k.d = base;
-    if (!cpu_scan_parse(&d->scan, base->p.data, base->p.size) ||
-        s->width != base->p.width || s->height != base->p.height)
-        cpu_decode_throw(base, CPU_REDO, "");
+    cpu_entropy_open(base, &d->scan, &d->entropy);
     head->num_components = (uint32_t)s->num_components;
     head->color = s->color;
     head->h_max = (uint32_t)s->h_max;
@@ -290,18 +287,12 @@ static void own_open(struct cpu_decode *base)
         cpu_scan_quant(s, i, comp->quant);
     }
     plan(&d->k);
-    d->k.rows = cpu_scan_rows(s, &base->p.window);
-    tables = cpu_arena_alloc(base->pool.arena, sizeof(*tables));
-    if (!tables)
-        cpu_decode_throw(base, CPU_NOMEM, "out of memory");
-    if (!cpu_entropy_tables(tables, s))
-        cpu_decode_throw(base, CPU_REDO, "");
+    d->k.rows = cpu_rows_to_read(&base->p.window, s->v_max, s->rows);
     for (int i = 0; i < s->num_components; i++)
         if (!cpu_entropy_lines_alloc(&d->lines[i], base->pool.arena,
                                      s->comp[i].v, (int)head->comp[i].block_x,
                                      (int)head->comp[i].blocks_w))
             cpu_decode_throw(base, CPU_NOMEM, "out of memory");
-    cpu_entropy_begin(&d->entropy, s, tables);
 }
 
 static void own_rows(struct cpu_decode *base)
@@ -364,7 +355,8 @@ static void open_step(struct cpu_decode *base)
             comp->quant[q] = info->quant_table->quantval[q];
     }
     plan(&d->k);
-    d->k.rows = cpu_jpeg_rows_to_read(&d->j);
+    d->k.rows = cpu_rows_to_read(&base->p.window, cinfo->max_v_samp_factor,
+                                 (int)cinfo->total_iMCU_rows);
 }
 
 // Row r of iMCUs is in the ring.

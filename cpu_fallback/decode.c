@@ -68,6 +68,25 @@ void cpu_decode_check_stop(struct cpu_decode *d)
         cpu_decode_throw(d, CPU_STOPPED, "stopped");
 }
 
+void cpu_cover(unsigned from, unsigned len, unsigned ratio, unsigned samples,
+               unsigned *lo, unsigned *hi)
+{
+    *lo = from / ratio;
+    *hi = (from + len - 1) / ratio;
+    *lo -= *lo > 0;
+    *hi += *hi + 1 < samples;
+}
+
+// To give out the last group of rows of an MCU that it upsamples, libjpeg-turbo
+// wants the one below (src/jdmainct.c, context rows).
+int cpu_rows_to_read(const struct cpu_rect *window, int v_max, int rows)
+{
+    int end = (window->y + window->h + v_max - 1) / v_max * v_max;
+    int row = end / (8 * v_max);
+
+    return row < rows ? row + 1 : rows;
+}
+
 // Off 32 bytes' alignment on purpose: to a row so aligned libjpeg-turbo's
 // colour conversion writes around the caches (jdcolext-avx2.asm, vmovntdq),
 // but these rows are read again at once.

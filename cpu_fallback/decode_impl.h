@@ -69,6 +69,17 @@ void cpu_decode_check_stop(struct cpu_decode *d);
 // d->lines: rows of `bytes` bytes, with slack. Throws CPU_NOMEM.
 void cpu_decode_alloc_lines(struct cpu_decode *d, size_t bytes);
 
+// ---- What a window needs ----
+
+// Samples *lo .. *hi that pixels [from, from + len) are made of: those under
+// them, and one more on each side where the component goes on.
+void cpu_cover(unsigned from, unsigned len, unsigned ratio, unsigned samples,
+               unsigned *lo, unsigned *hi);
+
+// How many of the picture's rows of MCUs decoding the window to rows reads, at
+// most. No sample of the window's, or beside it, lies lower.
+int cpu_rows_to_read(const struct cpu_rect *window, int v_max, int rows);
+
 // The life of any kind of decoder; cpu_*_open() end here.
 struct cpu_decode *cpu_decode_open(const struct cpu_decode_kind *kind,
                                    const struct cpu_decode_params *p,

@@ -41,11 +41,11 @@ static size_t plan_component(struct planes_decode *d, struct cpu_planes *planes,
         cpu_jpeg_refuse(&d->j, CPU_UNSUPPORTED, "sampling factors");
     c->width = info->downsampled_width;
     c->height = info->downsampled_height;
-    cpu_jpeg_cover(planes->x, planes->w, planes->h_max / c->h, c->width, &c->x,
-                   &last);
+    cpu_cover(planes->x, planes->w, planes->h_max / c->h, c->width, &c->x,
+              &last);
     c->cols = last - c->x + 1;
-    cpu_jpeg_cover(planes->y, planes->h, planes->v_max / c->v, c->height, &c->y,
-                   &last);
+    cpu_cover(planes->y, planes->h, planes->v_max / c->v, c->height, &c->y,
+              &last);
     c->rows = last - c->y + 1;
     c->step = 1;
     c->stride = (uint32_t)aligned(c->cols);
@@ -93,7 +93,8 @@ static void open_step(struct cpu_decode *base)
     for (int i = 0; i < cinfo->num_components; i++)
         d->size = plan_component(d, &head, i, d->size);
     d->size += CPU_SLACK;
-    d->rows = cpu_jpeg_rows_to_read(&d->j);
+    d->rows = cpu_rows_to_read(&base->p.window, cinfo->max_v_samp_factor,
+                               (int)cinfo->total_iMCU_rows);
     d->planes = cpu_arena_alloc(base->pool.arena, d->size);
     if (!d->planes)
         cpu_jpeg_refuse(&d->j, CPU_NOMEM, "out of memory");

@@ -58,16 +58,6 @@ static void *take(struct sequential *d, size_t n, size_t size)
 
 // ---- Opening ----------------------------------------------------------------
 
-// Samples [*lo, *hi] that pixels [from, from + n) are made of: those under
-// them, and one more on each side where the component goes on.
-static void cover(int from, int n, int ratio, int samples, int *lo, int *hi)
-{
-    *lo = from / ratio;
-    *hi = (from + n - 1) / ratio;
-    *lo -= *lo > 0;
-    *hi += *hi + 1 < samples;
-}
-
 // Its samples will lie at byte `at`. Returns their end.
 static size_t plan_component(struct sequential *d, struct cpu_planes *planes,
                              int i, size_t at)
@@ -76,11 +66,13 @@ static size_t plan_component(struct sequential *d, struct cpu_planes *planes,
     const struct cpu_rect *w = &d->base.p.window;
     struct component *c = &d->comp[i];
     struct cpu_plane *plane = &planes->comp[i];
-    int lo, hi, blocks;
+    unsigned left, right;
+    int lo, blocks;
 
-    cover(w->x, w->w, d->scan.h_max / s->h, s->width, &lo, &hi);
-    lo /= 8;
-    blocks = hi / 8 + 1 - lo;
+    cpu_cover((unsigned)w->x, (unsigned)w->w, (unsigned)(d->scan.h_max / s->h),
+              (unsigned)s->width, &left, &right);
+    lo = (int)left / 8;
+    blocks = (int)right / 8 + 1 - lo;
     if (!cpu_entropy_lines_alloc(&c->lines, d->base.pool.arena, s->v, lo,
                                  blocks))
         cpu_decode_throw(&d->base, CPU_NOMEM, "out of memory");
@@ -131,12 +123,15 @@ static void plan(struct sequential *d)
 
     d->first = d->scan.rows;
     for (int i = 0; i < d->scan.num_components; i++) {
-        int ratio = d->scan.v_max / d->scan.comp[i].v, lo, hi, row;
+        unsigned ratio = (unsigned)(d->scan.v_max / d->scan.comp[i].v);
+        unsigned top, bottom;
+        int row;
 
         p.size = plan_component(d, &planes, i, p.size);
         p.ring[i] = (uint32_t)(d->comp[i].height * RING);
-        cover(w->y, w->h, ratio, d->scan.comp[i].height, &lo, &hi);
-        row = lo / d->comp[i].height;
+        cpu_cover((unsigned)w->y, (unsigned)w->h, ratio,
+                  (unsigned)d->scan.comp[i].height, &top, &bottom);
+        row = (int)top / d->comp[i].height;
         d->first = row < d->first ? row : d->first;
     }
     samples = take(d, 1, p.size);
@@ -156,19 +151,11 @@ static void plan(struct sequential *d)
 static void open_step(struct cpu_decode *base)
 {
     struct sequential *d = sequential(base);
-    const struct cpu_decode_params *p = &base->p;
-    struct cpu_entropy_tables *tables;
 
-    if (!cpu_scan_parse(&d->scan, p->data, p->size) ||
-        d->scan.width != p->width || d->scan.height != p->height)
-        redo(base);
-    tables = take(d, 1, sizeof(*tables));
-    if (!cpu_entropy_tables(tables, &d->scan))
-        redo(base);
+    cpu_entropy_open(base, &d->scan, &d->entropy);
     for (int i = 0; i < d->scan.num_components; i++)
         cpu_scan_quant(&d->scan, i, d->comp[i].quant);
     plan(d);
-    cpu_entropy_begin(&d->entropy, &d->scan, tables);
 }
 
 // A packed picture says the same as a file's header, and was checked.

@@ -364,6 +364,23 @@ void cpu_entropy_begin(struct cpu_entropy *e, const struct cpu_scan *scan,
     };
 }
 
+void cpu_entropy_open(struct cpu_decode *d, struct cpu_scan *scan,
+                      struct cpu_entropy *e)
+{
+    const struct cpu_decode_params *p = &d->p;
+    struct cpu_entropy_tables *tables;
+
+    if (!cpu_scan_parse(scan, p->data, p->size) || scan->width != p->width ||
+        scan->height != p->height)
+        cpu_decode_throw(d, CPU_REDO, "");
+    tables = cpu_arena_alloc(d->pool.arena, sizeof(*tables));
+    if (!tables)
+        cpu_decode_throw(d, CPU_NOMEM, "out of memory");
+    if (!cpu_entropy_tables(tables, scan))
+        cpu_decode_throw(d, CPU_REDO, "");
+    cpu_entropy_begin(e, scan, tables);
+}
+
 bool cpu_entropy_lines_alloc(struct cpu_entropy_lines *lines,
                              struct cpu_arena *arena, int v, int first,
                              int count)
@@ -502,8 +519,8 @@ bool cpu_entropy_row(struct cpu_entropy *e,
                      const struct cpu_entropy_lines *lines)
 {
     const struct cpu_scan *s = e->scan;
-    // From here on 8 bytes can be read.
-    const uint8_t *safe = s->end - s->data >= 8 ? s->end - 8 : NULL;
+    // Up to here 8 bytes can be read. (The header has more than that.)
+    const uint8_t *safe = s->end - 8;
     _Alignas(16) int16_t nowhere[128];
     struct bits b;
     bool ok = true;

@@ -9,12 +9,12 @@
 #ifndef CPU_ENTROPY_H
 #define CPU_ENTROPY_H
 
+#include "decode_impl.h"
 #include "jpeg_scan.h"
 
 enum {
     // What one look-up sees. Two AC tables of 8 KiB lie in any first level
-    // cache, beside the blocks; with 11 bits it is as fast where that is 48
-    // KiB, and no faster where it is 32.
+    // cache, beside the blocks; 11 bits were no faster with 32 KiB of it.
     CPU_AC_BITS = 10,
     CPU_DC_BITS = 9,
 };
@@ -75,6 +75,12 @@ struct cpu_entropy {
 
 void cpu_entropy_begin(struct cpu_entropy *e, const struct cpu_scan *scan,
                        const struct cpu_entropy_tables *tables);
+
+// Part of a decoder's step: parses the file of its params, makes the tables in
+// its arena and begins; the scan must stay where it is. Throws, CPU_REDO if the
+// file is not for this stage.
+void cpu_entropy_open(struct cpu_decode *d, struct cpu_scan *scan,
+                      struct cpu_entropy *e);
 
 // Where the blocks of a component go: of each row of MCUs those in columns
 // [first, first + count), natural order; line k of the row from

@@ -310,29 +310,6 @@ enum cpu_color cpu_jpeg_color(struct cpu_jpeg *d)
     cpu_jpeg_refuse(d, CPU_UNSUPPORTED, "colour space");
 }
 
-void cpu_jpeg_cover(unsigned from, unsigned len, unsigned ratio,
-                    unsigned samples, unsigned *lo, unsigned *hi)
-{
-    *lo = from / ratio;
-    *hi = (from + len - 1) / ratio;
-    *lo -= *lo > 0;
-    *hi += *hi + 1 < samples;
-}
-
-// To give out the last group of rows of an iMCU that it upsamples, libjpeg
-// wants the one below (jdmainct.c, context rows).
-int cpu_jpeg_rows_to_read(const struct cpu_jpeg *d)
-{
-    const struct cpu_rect *w = &d->base.p.window;
-    unsigned v_max = (unsigned)d->cinfo.max_v_samp_factor;
-    unsigned end = (unsigned)(w->y + w->h);
-    unsigned next = (end + v_max - 1) / v_max * v_max;
-    unsigned row = next / (DCTSIZE * v_max);
-
-    return (int)(row < d->cinfo.total_iMCU_rows ? row + 1
-                                                : d->cinfo.total_iMCU_rows);
-}
-
 void cpu_jpeg_refuse_damage(struct cpu_jpeg *d)
 {
     if (d->base.err.warnings)

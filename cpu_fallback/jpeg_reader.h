@@ -57,15 +57,6 @@ struct cpu_decode *cpu_jpeg_whole(const struct cpu_decode_kind *kind,
 // Throws CPU_UNSUPPORTED for another colour space.
 enum cpu_color cpu_jpeg_color(struct cpu_jpeg *d);
 
-// Samples lo .. hi that pixels [from, from + len) are made of: those under
-// them, and one more on each side where the component goes on.
-void cpu_jpeg_cover(unsigned from, unsigned len, unsigned ratio,
-                    unsigned samples, unsigned *lo, unsigned *hi);
-
-// How many rows of iMCUs decoding the window to rows reads, at least. No
-// sample of the window's, or beside it, lies lower.
-int cpu_jpeg_rows_to_read(const struct cpu_jpeg *d);
-
 // Throws CPU_CORRUPT if there was a fault, mended or not.
 void cpu_jpeg_refuse_damage(struct cpu_jpeg *d);
 

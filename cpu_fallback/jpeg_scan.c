@@ -259,13 +259,3 @@ void cpu_scan_quant(const struct cpu_scan *scan, int i, uint16_t quant[64])
         quant[zigzag[k]] = (uint16_t)(c->quant_bytes == 1 ? q[0] : be16(q));
     }
 }
-
-// To give out the last group of rows of an MCU that it upsamples, libjpeg-turbo
-// wants the one below (src/jdmainct.c, context rows).
-int cpu_scan_rows(const struct cpu_scan *scan, const struct cpu_rect *window)
-{
-    int end = divided(window->y + window->h, scan->v_max) * scan->v_max;
-    int row = end / scan->mcu_v;
-
-    return row < scan->rows ? row + 1 : scan->rows;
-}

@@ -35,10 +35,6 @@ bool cpu_scan_parse(struct cpu_scan *scan, const uint8_t *data, size_t size);
 // The quantizers of component i, in natural order.
 void cpu_scan_quant(const struct cpu_scan *scan, int i, uint16_t quant[64]);
 
-// How many rows of MCUs decoding the window to rows reads in libjpeg-turbo. No
-// sample of the window's, or beside it, lies lower.
-int cpu_scan_rows(const struct cpu_scan *scan, const struct cpu_rect *window);
-
 // Natural position of zigzag position k; ITU-T T.81 figure A.6.
 // clang-format off
 #define CPU_ZIGZAG                                   \

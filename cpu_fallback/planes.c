@@ -8,6 +8,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "decode_impl.h"
+
 enum { LINES = 4 };  // of a component: above, at, below; a power of two
 
 enum how { SAME, BOX, H2V1, H1V2, H2V2 };
@@ -72,15 +74,14 @@ static bool is_there(const struct cpu_planes_params *p, int i, uint32_t ratio_x,
 }
 
 // Samples [*lo, *lo + *n) for pixels [from, from + len), with neighbours.
-static void cover(int from, int len, int ratio, uint32_t samples, int *lo,
+static void cover(int from, int len, uint32_t ratio, uint32_t samples, int *lo,
                   int *n)
 {
-    int first = from / ratio, last = (from + len - 1) / ratio;
+    unsigned first, last;
 
-    first -= first > 0;
-    last += last + 1 < (int)samples;
-    *lo = first;
-    *n = last - first + 1;
+    cpu_cover((unsigned)from, (unsigned)len, ratio, samples, &first, &last);
+    *lo = (int)first;
+    *n = (int)(last - first) + 1;
 }
 
 static bool inside(int lo, int n, uint32_t from, uint32_t count)
@@ -102,8 +103,8 @@ bool cpu_planes_need(const struct cpu_planes_params *p, int i,
     ratio_y = planes->v_max / c->v;
     if (!is_there(p, i, ratio_x, ratio_y))
         return false;
-    cover(w->x, w->w, (int)ratio_x, c->width, &samples->x, &samples->w);
-    cover(w->y, w->h, (int)ratio_y, c->height, &samples->y, &samples->h);
+    cover(w->x, w->w, ratio_x, c->width, &samples->x, &samples->w);
+    cover(w->y, w->h, ratio_y, c->height, &samples->y, &samples->h);
     return inside(samples->x, samples->w, c->x, c->cols) &&
            inside(samples->y, samples->h, c->y, c->rows);
 }

@@ -7,25 +7,9 @@
 // and sums of two inputs of a pass, keep 16 bits; products with constants and
 // their sums have 32; a pass ends with a rounded shift that saturates. Pictures
 // in their right mind never reach those limits, others show the same pixels.
-#include "cpu_kernels.h"
+#include "reconstruct.h"
 
-enum {
-    CONST_BITS = 13,
-    PASS1_BITS = 2,
-    // The constants of jidctint.c, with CONST_BITS fraction bits.
-    F_0_298 = 2446,
-    F_0_390 = 3196,
-    F_0_541 = 4433,
-    F_0_765 = 6270,
-    F_0_899 = 7373,
-    F_1_175 = 9633,
-    F_1_501 = 12299,
-    F_1_847 = 15137,
-    F_1_961 = 16069,
-    F_2_053 = 16819,
-    F_2_562 = 20995,
-    F_3_072 = 25172,
-};
+#include "cpu_kernels.h"
 
 // Sums of 32 bits wrap.
 static uint32_t madd(int a, int x, int b, int y)
@@ -90,12 +74,12 @@ static void reconstruct(uint8_t *dst, size_t stride, const int16_t *block,
     // A block without anything below its first row is scaled by a shift, which
     // does not saturate.
     if (any)
-        pass(w, v, CONST_BITS - PASS1_BITS);
+        pass(w, v, SHIFT1);
     else
         for (int i = 0; i < 64; i++)
             w[i / 8][i % 8] = (int16_t)((unsigned)v[0][i % 8] << PASS1_BITS);
     transpose(v, w);
-    pass(w, v, CONST_BITS + PASS1_BITS + 3);
+    pass(w, v, SHIFT2);
     transpose(v, w);
     for (int y = 0; y < 8; y++)
         for (int x = 0; x < 8; x++) {

@@ -12,24 +12,7 @@
 #ifndef CPU_RECONSTRUCT_SIMD_H
 #define CPU_RECONSTRUCT_SIMD_H
 
-// The constants of reconstruct.c.
-enum {
-    CONST_BITS = 13,
-    SHIFT1 = CONST_BITS - 2,
-    SHIFT2 = CONST_BITS + 2 + 3,
-    F_0_298 = 2446,
-    F_0_390 = 3196,
-    F_0_541 = 4433,
-    F_0_765 = 6270,
-    F_0_899 = 7373,
-    F_1_175 = 9633,
-    F_1_501 = 12299,
-    F_1_847 = 15137,
-    F_1_961 = 16069,
-    F_2_053 = 16819,
-    F_2_562 = 20995,
-    F_3_072 = 25172,
-};
+#include "reconstruct.h"
 
 // The inputs of a pass: the first of a pair is the low half.
 struct pairs {

@@ -145,6 +145,8 @@ void cpu_run(struct cpu_worker *w, struct hr__task *task)
     run.lap = hr__watched() & HR__WATCH_TIMES ? begin : 0;
 
     run.deadline = hr__now() + (int64_t)task->pic->limits->item_ms * 1000000;
+    // What our own decoder gives up is done again from its source, within the
+    // same time limit.
     do {
         run.out = (struct hr__outcome){.offset = -1, .stage = task->span.first};
         run.plain = run.redo;

@@ -143,7 +143,9 @@ def rss_rows(b):
             [os.path.join(b.build, "headrace"), "run", folder, "--out",
              "none", "--ops", "decode,random_resized_crop=224,random_hflip,"
              "normalize=imagenet", "--budget", "64M", "--batch", "1",
-             "--epochs", str(epochs), "--threads", "2", "--quiet"],
+             "--epochs", str(epochs), "--threads", "2", "--quiet",
+             # (An OpenCL driver would be most of it.)
+             "--backend", "cpu"],
             stdout=subprocess.DEVNULL)
         seen = []
         while run.poll() is None:

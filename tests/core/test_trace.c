@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fake_engine.h"
 #include "hal/trace/trace.h"
 #include "testing.h"
 
@@ -435,6 +436,24 @@ static void device_rows(void)
     scene_close(&s);
 }
 
+// Rows from another engine's planes are no reading of files.
+static void planes_of_another(void)
+{
+    struct hr_profile p;
+    struct scene s;
+
+    fake_reset_spans(FAKE_P);
+    scene_open(&s, "fake");
+    hr_profile_times(true);
+    run_jobs(&s, 2);
+    hr_profile_times(false);
+    hr_device_profile(s.dev, &p);
+    CHECK(p.num_engines == 2 && p.engines[1].tasks == 2 * PICTURES, "tasks");
+    CHECK(p.engines[1].parts[HR_PART_READ].ns == 0, "bytes were in memory");
+    CHECK(p.engines[1].parts[HR_PART_RESAMPLE].ns > 0, "resample");
+    scene_close(&s);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
@@ -447,6 +466,7 @@ int main(int argc, char **argv)
         TEST_CASE(a_child_has_no_trace),
         TEST_CASE(sums),
         TEST_CASE(device_rows),
+        TEST_CASE(planes_of_another),
     };
 
     return test_main("trace", cases, sizeof(cases) / sizeof(*cases), argc,

@@ -118,18 +118,22 @@ static void facts(void)
         free(made[i].data);
 }
 
+static hr_image large_image(void)
+{
+    return hr_image_create(dev,
+                           hr_image_params(.w = 4500, .h = 4500, .c = 3,
+                                           .dtype = HR_U8, .layout = HR_NHWC));
+}
+
 // A picture that keeps the only worker for a while.
-static hr_job busy(hr_image src, hr_image *out)
+static hr_job busy(hr_image src, hr_image out)
 {
     static const struct hr_op ops[] = {HR_OP_RESIZE(.w = 4500, .h = 4500)};
 
-    *out = hr_image_create(dev,
-                           hr_image_params(.w = 4500, .h = 4500, .c = 3,
-                                           .dtype = HR_U8, .layout = HR_NHWC));
-    return hr_submit(dev,
-                     &(struct hr_sample){
-                         .image = src, .ops = ops, .num_ops = 1, .out = *out},
-                     1, NULL, NULL);
+    return hr_submit(
+        dev,
+        &(struct hr_sample){.image = src, .ops = ops, .num_ops = 1, .out = out},
+        1, NULL, NULL);
 }
 
 static void elsewhere(void)
@@ -150,7 +154,8 @@ static void elsewhere(void)
         s[i] = (struct hr_sample){.path = test_file(&jpeg, ".jpg")};
     snprintf(path, sizeof(path), "%s", s[N - 1].path);
     s[N - 1].path = path;
-    CU_ASSERT_FATAL((first = busy(src, &out)) != NULL);
+    out = large_image();
+    CU_ASSERT_FATAL((first = busy(src, out)) != NULL);
     before = test_reads();
     job = hr_probe_submit(dev, s, N, infos,
                           hr_job_params(.on_done = test_on_done, .ctx = &done));
@@ -176,18 +181,19 @@ static void elsewhere(void)
     free(jpeg.data);
 }
 
+enum { BUSY = 4 };
+
 // Cancelled or timed out behind others, before any header was touched. False:
-// they were done before that.
-static bool stopped_as(enum hr_status want, hr_image src,
+// they were done before that. (Timeouts are looked at every 20 ms.)
+static bool stopped_as(enum hr_status want, hr_image src, const hr_image *out,
                        const struct hr_sample *s)
 {
-    hr_image out[2];
-    hr_job first[2], job;
+    hr_job first[BUSY], job;
     struct hr_info infos[N];
     bool in_time;
 
-    for (int i = 0; i < 2; i++)
-        CU_ASSERT_FATAL((first[i] = busy(src, &out[i])) != NULL);
+    for (int i = 0; i < BUSY; i++)
+        CU_ASSERT_FATAL((first[i] = busy(src, out[i])) != NULL);
     memset(infos, 0x5a, sizeof(infos));
     job = hr_probe_submit(
         dev, s, N, infos,
@@ -202,10 +208,9 @@ static bool stopped_as(enum hr_status want, hr_image src,
         CU_ASSERT_EQUAL(infos[N - 1].width, 0x5a5a5a5a);
     }
     hr_job_release(&job);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < BUSY; i++) {
         hr_job_wait(first[i], HR_FOREVER);
         hr_job_release(&first[i]);
-        hr_image_release(&out[i]);
     }
     hr_wait_all(dev, HR_FOREVER);  // their bytes are the next ones'
     return in_time;
@@ -217,17 +222,22 @@ static void stopped(void)
     uint64_t seed = test_seed;
     struct bytes jpeg = test_jpeg(50, 40, &seed);
     struct hr_sample s[N];
-    hr_image src = test_image(dev, 64, 64, 3, &seed);
+    hr_image src = test_image(dev, 64, 64, 3, &seed), out[BUSY];
 
     for (int i = 0; i < N; i++)
         s[i] = (struct hr_sample){.data = jpeg.data, .size = jpeg.size};
+    // Made before: else the worker is done with one while the next is made.
+    for (int i = 0; i < BUSY; i++)
+        out[i] = large_image();
     for (int i = 0; i < 2; i++) {
         bool in_time = false;
 
         for (int tries = 0; tries < 20 && !in_time; tries++)
-            in_time = stopped_as(wanted[i], src, s);
+            in_time = stopped_as(wanted[i], src, out, s);
         CHECK(in_time, "%s: never in time", hr_status_name(wanted[i]));
     }
+    for (int k = 0; k < BUSY; k++)
+        hr_image_release(&out[k]);
     hr_image_release(&src);
     free(jpeg.data);
 }
@@ -294,8 +304,9 @@ int main(int argc, char **argv)
     };
     int result;
 
-    dev = hr_device_open(
-        "cpu", hr_device_params(.threads = 1, .limits = {.file_bytes = 40000}));
+    dev = hr_device_open("cpu",
+                         hr_device_params(.threads = 1, .budget = 1u << 30,
+                                          .limits = {.file_bytes = 40000}));
     result = test_main("probe_job", cases, sizeof(cases) / sizeof(*cases), argc,
                        argv);
     hr_device_close(&dev);

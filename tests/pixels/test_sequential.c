@@ -249,6 +249,10 @@ static void test_odd(void)
         {"another marker", "00", "\xff\xda", 2, false},
         {"no end", "00", "", 0, false},
         {"half an end", "00", "\xff", 1, false},
+        {"only half markers", "00",
+         "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"
+         "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+         34, false},
         {"behind the end anything", "00", "\xff\xd9xyz", 5, true},
     };
 
@@ -258,6 +262,7 @@ static void test_odd(void)
 
         CHECK(takes(&file, 8, 8) == cases[i].ours, "%s", cases[i].name);
         compare(cases[i].name, &file, 8, 8, dt_everything, true);
+        compare(cases[i].name, &file, 8, 8, dt_everything, false);
         free(file.data);
     }
 }

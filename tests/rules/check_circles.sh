@@ -83,10 +83,12 @@ self_test()
 
 [[ ${1-} != --self-test ]] || { self_test; exit; }
 
+(($# == 1)) || { echo "usage: $0 BUILD | --self-test"; exit 2; }
 bad=0 dirs=()
 for name in headrace_objects headrace_tool_objects; do
     [[ ! -d $1/CMakeFiles/$name.dir ]] || dirs+=("$1/CMakeFiles/$name.dir")
 done
+((${#dirs[@]})) || { echo "$1 holds no objects of the library"; exit 2; }
 found=$(arrows "$(dirname "$0")/../.." "$1" -- "${dirs[@]}")
 for room in "${rooms[@]}"; do
     read -r name pattern most <<<"$room"

@@ -187,7 +187,8 @@ json out 'd["pictures"] == 12 and len(d["advice"]) > 20 and
               c["latency_p99_ms"] >= c["latency_p50_ms"] > 0 and
               c["cpu_s_per_1000"] > 0 for c in d["configurations"])'
 json out '{p["part"] for p in d["backends"][0]["parts"]} >=
-          {"read", "prepare", "decode", "resample", "store"}'
+          {"read", "prepare", "entropy", "reconstruct", "color", "resample",
+           "store"}'
 json out 'all(0 < c["consumer_busy"] <= 1 for c in d["configurations"]
               if c["mode"] == "planned")'
 expect "a report" grep -q data-selfcheck profile.html
