@@ -13,6 +13,7 @@
 #include "cpu_kernels.h"
 #include "entropy.h"
 #include "jpeg_reader.h"
+#include "packed.h"
 
 _Static_assert(sizeof(JBLOCK) == 64 * sizeof(int16_t) &&
                    sizeof(struct cpu_coef_block) == 16,
@@ -49,11 +50,12 @@ struct coef_decode {
     struct packing k;
 };
 
-// By ourselves.
+// By ourselves: of a file, or of a packed picture.
 struct own_decode {
     struct cpu_decode base;  // first
     struct packing k;
     struct cpu_scan scan;
+    const struct cpu_packed_head *picture;  // or
     struct cpu_entropy entropy;
     struct cpu_entropy_lines lines[3];
 };
@@ -265,14 +267,14 @@ static bool to_the_end(const struct cpu_decode_params *p)
 
 // ---- our own way ----
 
-static void own_open(struct cpu_decode *base)
+// The scan and the quantizers are known.
+static void open_lines(struct cpu_decode *base)
 {
     struct own_decode *d = own_decode(base);
     struct cpu_coefficients *head = &d->k.packed.head;
     const struct cpu_scan *s = &d->scan;
 
     d->k.d = base;
-    cpu_entropy_open(base, &d->scan, &d->entropy);
     head->num_components = (uint32_t)s->num_components;
     head->color = s->color;
     head->h_max = (uint32_t)s->h_max;
@@ -284,7 +286,6 @@ static void own_open(struct cpu_decode *base)
         comp->v = (uint32_t)s->comp[i].v;
         comp->width = (uint32_t)s->comp[i].width;
         comp->height = (uint32_t)s->comp[i].height;
-        cpu_scan_quant(s, i, comp->quant);
     }
     plan(&d->k);
     d->k.rows = cpu_rows_to_read(&base->p.window, s->v_max, s->rows);
@@ -293,6 +294,30 @@ static void own_open(struct cpu_decode *base)
                                      s->comp[i].v, (int)head->comp[i].block_x,
                                      (int)head->comp[i].blocks_w))
             cpu_decode_throw(base, CPU_NOMEM, "out of memory");
+}
+
+static void own_open(struct cpu_decode *base)
+{
+    struct own_decode *d = own_decode(base);
+
+    cpu_entropy_open(base, &d->scan, &d->entropy);
+    for (int i = 0; i < d->scan.num_components; i++)
+        cpu_scan_quant(&d->scan, i, d->k.packed.head.comp[i].quant);
+    open_lines(base);
+}
+
+static void picture_open(struct cpu_decode *base)
+{
+    struct own_decode *d = own_decode(base);
+
+    d->picture = (const void *)base->p.data;
+    cpu_packed_scan(d->picture, &d->scan);
+    if (d->scan.width != base->p.width || d->scan.height != base->p.height)
+        cpu_decode_throw(base, CPU_CORRUPT, "another picture's size");
+    for (int i = 0; i < d->scan.num_components; i++)
+        memcpy(d->k.packed.head.comp[i].quant, d->picture->comp[i].quant,
+               sizeof(d->picture->comp[i].quant));
+    open_lines(base);
 }
 
 static void own_rows(struct cpu_decode *base)
@@ -321,6 +346,37 @@ static const struct cpu_decode_kind own_kind = {
     .size = sizeof(struct own_decode),
     .open = own_open,
     .rows = own_rows,
+};
+
+// Only the lines that the window needs.
+static void picture_rows(struct cpu_decode *base)
+{
+    struct own_decode *d = own_decode(base);
+    const struct cpu_coefficients *head = &d->k.packed.head;
+
+    for (uint32_t i = 0; i < head->num_components; i++) {
+        const struct cpu_coef_component *comp = &head->comp[i];
+
+        for (uint32_t y = 0; y < comp->blocks_h; y++) {
+            uint32_t line = comp->block_y + y;
+
+            base->ops->unpack_line(
+                d->lines[i].blocks,
+                cpu_packed_line(d->picture, (int)i, (int)line),
+                (int)d->picture->comp[i].columns, (int)comp->block_x,
+                (int)comp->blocks_w);
+            pack_line(&d->k, i, line,
+                      (const int16_t(*)[64])d->lines[i].blocks);
+        }
+        cpu_decode_check_stop(base);
+    }
+    end_packing(&d->k);
+}
+
+static const struct cpu_decode_kind picture_kind = {
+    .size = sizeof(struct own_decode),
+    .open = picture_open,
+    .rows = picture_rows,
 };
 
 // ---- libjpeg's ----
@@ -424,6 +480,18 @@ enum cpu_result cpu_coef_decode(const struct cpu_decode_params *p,
         return err->result;
     *out = coef_decode(d)->k.packed;
     return CPU_OK;
+}
+
+enum cpu_result cpu_coef_unpack(const struct cpu_decode_params *p,
+                                const struct cpu_ops *ops,
+                                struct cpu_arena *arena, struct cpu_packed *out,
+                                struct cpu_decode_error *err)
+{
+    struct cpu_decode *d = cpu_jpeg_whole(&picture_kind, p, ops, arena, err);
+
+    if (d)
+        *out = own_decode(d)->k.packed;
+    return err->result;
 }
 
 void cpu_coef_write(const struct cpu_packed *packed, void *to)

@@ -90,6 +90,12 @@ enum cpu_result cpu_coef_decode(const struct cpu_decode_params *p,
                                 struct cpu_arena *arena, struct cpu_packed *out,
                                 struct cpu_decode_error *err);
 
+// The same of a packed picture (packed.h) that was checked: p->data.
+enum cpu_result cpu_coef_unpack(const struct cpu_decode_params *p,
+                                const struct cpu_ops *ops,
+                                struct cpu_arena *arena, struct cpu_packed *out,
+                                struct cpu_decode_error *err);
+
 // Writes out->size bytes.
 void cpu_coef_write(const struct cpu_packed *packed, void *to);
 

@@ -165,30 +165,12 @@ static void open_packed(struct cpu_decode *base)
     const struct cpu_packed_head *head = (const void *)base->p.data;
 
     d->packed = head;
-    d->scan = (struct cpu_scan){
-        .width = (int)head->width,
-        .height = (int)head->height,
-        .num_components = (int)head->num_components,
-        .color = (enum cpu_color)head->color,
-        .h_max = (int)head->h_max,
-        .v_max = (int)head->v_max,
-        .rows = (int)head->rows,
-        .mcu_v = 8 * (int)head->v_max,
-    };
+    cpu_packed_scan(head, &d->scan);
     if (d->scan.width != base->p.width || d->scan.height != base->p.height)
-        redo(base);
-    for (int i = 0; i < d->scan.num_components; i++) {
-        const struct cpu_packed_component *c = &head->comp[i];
-        int x = d->scan.h_max / (int)c->h, y = d->scan.v_max / (int)c->v;
-
-        d->scan.comp[i] = (struct cpu_scan_component){
-            .h = (int)c->h,
-            .v = (int)c->v,
-            .width = (d->scan.width + x - 1) / x,
-            .height = (d->scan.height + y - 1) / y,
-        };
-        memcpy(d->comp[i].quant, c->quant, sizeof(c->quant));
-    }
+        cpu_decode_throw(base, CPU_CORRUPT, "another picture's size");
+    for (int i = 0; i < d->scan.num_components; i++)
+        memcpy(d->comp[i].quant, head->comp[i].quant,
+               sizeof(d->comp[i].quant));
     plan(d);
     d->row = d->first;
 }

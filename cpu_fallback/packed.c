@@ -2,6 +2,7 @@
 #include "cpu_fallback/packed.h"
 
 #include "cpu_fallback/decode.h"
+#include "cpu_fallback/jpeg_scan.h"
 #include "cpu_fallback/packed_line.h"
 
 // ---- Writing a line ---------------------------------------------------------
@@ -227,6 +228,8 @@ static bool is_picture(const struct cpu_packed_head *head)
     if (!head->width || head->width > 65535 || !head->height ||
         head->height > 65535)
         return false;
+    if (!head->orientation || head->orientation > 8)
+        return false;
     if (head->num_components == 1)
         return head->color == CPU_COLOR_GRAY;
     return head->num_components == 3 &&
@@ -262,7 +265,7 @@ bool cpu_packed_head_init(struct cpu_packed_head *head)
     head->mcus = divided(head->width, 8 * head->h_max);
     head->rows = divided(head->height, 8 * head->v_max);
     head->segments = 0;
-    head->reserved[0] = head->reserved[1] = 0;
+    head->reserved = 0;
     for (uint32_t i = 0; i < head->num_components; i++) {
         head->comp[i].columns = head->mcus * head->comp[i].h;
         head->segments += head->rows * head->comp[i].v;
@@ -325,6 +328,31 @@ bool cpu_packed_check(const void *data, size_t size)
                                            (int)head->comp[i].columns))
                     return false;
     return true;
+}
+
+void cpu_packed_scan(const struct cpu_packed_head *head, struct cpu_scan *scan)
+{
+    *scan = (struct cpu_scan){
+        .width = (int)head->width,
+        .height = (int)head->height,
+        .num_components = (int)head->num_components,
+        .color = (enum cpu_color)head->color,
+        .h_max = (int)head->h_max,
+        .v_max = (int)head->v_max,
+        .mcus = (int)head->mcus,
+        .rows = (int)head->rows,
+        .mcu_v = 8 * (int)head->v_max,
+    };
+    for (int i = 0; i < scan->num_components; i++) {
+        const struct cpu_packed_component *c = &head->comp[i];
+
+        scan->comp[i] = (struct cpu_scan_component){
+            .h = (int)c->h,
+            .v = (int)c->v,
+            .width = (int)divided(head->width, head->h_max / c->h),
+            .height = (int)divided(head->height, head->v_max / c->v),
+        };
+    }
 }
 
 const uint8_t *cpu_packed_line(const struct cpu_packed_head *head,

@@ -65,7 +65,8 @@ struct cpu_packed_head {
     uint32_t h_max, v_max;
     uint32_t mcus, rows;  // MCUs in a row, and rows of them
     uint32_t segments;
-    uint32_t reserved[2];                                     // 0
+    uint32_t orientation;  // EXIF's, 1 .. 8
+    uint32_t reserved;                                        // 0
     struct cpu_packed_component comp[CPU_PACKED_COMPONENTS];  // others: 0
     // From the start of the head to each segment, and to behind the last one:
     // a picture of 4 GiB or more is not kept.
@@ -80,8 +81,8 @@ static inline size_t cpu_packed_bound(size_t n)
     return 2 + n * (3 + 2 + CPU_PACKED_MOST) + 64;
 }
 
-// Fills in the rest of a head of which width, height, num_components, color,
-// and of each component h, v and quant are there. False: no such picture is
+// Fills in the rest of a head of which width, height, orientation,
+// num_components, color, and of each component h, v and quant are there. False: no such picture is
 // kept. Then offset[segments + 1] are to be filled in by the caller.
 bool cpu_packed_head_init(struct cpu_packed_head *head);
 
@@ -100,6 +101,11 @@ bool cpu_packed_check(const void *data, size_t size);
 
 // The same for one segment of n blocks, 1 .. 65535.
 bool cpu_packed_check_line(const uint8_t *segment, size_t size, int n);
+
+// What a JPEG's header would say of the picture, as far as rows and coefficients
+// are made of it: no tables, no data.
+struct cpu_scan;
+void cpu_packed_scan(const struct cpu_packed_head *head, struct cpu_scan *scan);
 
 // The segment of a component's line, counted from the top of the picture.
 const uint8_t *cpu_packed_line(const struct cpu_packed_head *head,

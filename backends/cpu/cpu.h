@@ -10,6 +10,7 @@
 //   step.c     one of the steps
 //   entropy.c  one task: packed coefficients out
 //   planes.c   one task: planes out
+//   packed.c   a task that begins with a packed picture
 //   rows.c     where rows come from: a decoder, planes, an image, a payload
 //   sink.c     where rows go: a tensor, memory, a payload
 #ifndef HR_CPU_H
@@ -111,6 +112,7 @@ struct cpu_run {
     unsigned asked;    // how often cpu_run_stops() was
     bool plain;        // libjpeg-turbo decodes: our own decoder gave up
     bool redo;         // it does now
+    bool packed;       // what is decoded is a packed picture
     struct hr__payload *payload;  // for the next engine, also of a run before
     enum hr_part decode_part;     // which decoding counts for
     int64_t lap;  // if somebody watches: when the last part ended,
@@ -141,6 +143,20 @@ struct hr__payload *cpu_run_payload(struct cpu_run *run, size_t size,
 // What decoders must know, but for the window.
 struct cpu_decode_params cpu_run_decode(struct cpu_run *run);
 
+// ---- Packed pictures (packed.c) ---------------------------------------------
+
+// If the task's picture is a packed one, or is to be kept as one: p->data is
+// that, checked, and run->packed is set. false = failed, the run knows why.
+bool cpu_run_packed(struct cpu_run *run, struct cpu_decode_params *p);
+// Of the engine table: pack().
+enum hr_status cpu_pack_alone(const void *data, size_t size,
+                              const struct hr_info *info,
+                              const struct hr_limits *limits, void **packed,
+                              size_t *packed_size, struct hr__outcome *out);
+
+// What a decoder's result is called outside.
+enum hr_status cpu_status_of(enum cpu_result result);
+
 // ---- Where rows go (sink.c) -------------------------------------------------
 
 struct cpu_sink {
@@ -166,6 +182,8 @@ bool cpu_step_run(struct cpu_run *run, const struct hr__step *step,
                   const struct cpu_sink *from, const struct cpu_sink *to);
 // The pixels that the first step reads; one, if its window is all padding.
 bool cpu_step_window(struct cpu_run *run, struct cpu_rect *window);
+// Whether a step's window is all padding.
+bool cpu_step_empty(const struct hr__step *step);
 
 // ---- Stage entropy alone (entropy.c) ----------------------------------------
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "backends/cpu/cpu.h"
+#include "cpu_fallback/packed.h"
 #include "cpu_fallback/specimen.h"
 
 // ---- How many threads -------------------------------------------------------
@@ -189,5 +190,7 @@ const struct hr__backend hr__backend_cpu = {
     .cancel = cpu_cancel,
     .fingerprint = cpu_fingerprint,
     .jpeg_library = cpu_jpeg_library,
+    .pack = cpu_pack_alone,
+    .packed_check = cpu_packed_check,
     .specimen = cpu_specimen,
 };

@@ -44,6 +44,8 @@ bool cpu_entropy_takes(const struct hr__picture *pic)
 {
     const struct hr_info *info = &pic->info;
 
+    if (info->format == HR_FORMAT_PACKED)
+        return cpu_planes_color(pic) && !cpu_step_empty(&pic->geo.steps[0]);
     return cpu_planes_takes(pic) &&
            (info->process == HR_PROCESS_BASELINE ||
             info->process == HR_PROCESS_EXTENDED) &&
@@ -63,7 +65,11 @@ bool cpu_run_entropy(struct cpu_run *run)
     if (!cpu_step_window(run, &p.window))
         return false;
     run->out.stage = HR_ENTROPY;
-    if (cpu_coef_decode(&p, &w->engine->ops, &w->arena, &packed, &err))
+    if (!cpu_run_packed(run, &p))
+        return false;
+    if (run->packed
+            ? cpu_coef_unpack(&p, &w->engine->ops, &w->arena, &packed, &err)
+            : cpu_coef_decode(&p, &w->engine->ops, &w->arena, &packed, &err))
         return cpu_run_damaged(run, &err);
     out = cpu_run_payload(run, packed.size, p.window,
                           "no room for the coefficients between two engines");

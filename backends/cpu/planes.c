@@ -55,23 +55,18 @@ bool cpu_planes_color(const struct hr__picture *pic)
     bool color = info->components == 3 &&
                  (info->color == HR_COLOR_YCC || info->color == HR_COLOR_RGB);
 
-    return pic->data && info->format == HR_FORMAT_JPEG &&
+    return pic->data && info->format != HR_FORMAT_PNG &&
            info->precision == 8 && (gray || color) &&
            sampling_is_integral(info);
-}
-
-static bool step_is_empty(const struct hr__step *s)
-{
-    return s->win.x >= s->rs_w || s->win.x + s->win.w <= 0 ||
-           s->win.y >= s->rs_h || s->win.y + s->win.h <= 0;
 }
 
 bool cpu_planes_takes(const struct hr__picture *pic)
 {
     // A file without an end must be searched for where it stops: for rows.
-    return cpu_planes_color(pic) && pic->info.ends &&
+    return cpu_planes_color(pic) && pic->info.format == HR_FORMAT_JPEG &&
+           pic->info.ends &&
            pic->info.process != HR_PROCESS_LOSSLESS &&
-           !step_is_empty(&pic->geo.steps[0]);
+           !cpu_step_empty(&pic->geo.steps[0]);
 }
 
 // ---- entropy..reconstruct --------------------------------------------------

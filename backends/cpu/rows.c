@@ -6,7 +6,7 @@
 #include "backends/cpu/cpu.h"
 #include "cpu_fallback/planes.h"
 
-static enum hr_status status_of(enum cpu_result result)
+enum hr_status cpu_status_of(enum cpu_result result)
 {
     switch (result) {
     case CPU_OK:
@@ -36,7 +36,7 @@ static bool decode_failed(struct cpu_run *run,
     run->out.warnings = err->warnings;
     if (err->result == CPU_STOPPED)
         return cpu_run_stops(run), false;
-    return cpu_run_fail(run, status_of(err->result), err->text);
+    return cpu_run_fail(run, cpu_status_of(err->result), err->text);
 }
 
 static struct cpu_decode *open_jpeg(struct cpu_run *run,
@@ -57,6 +57,18 @@ static struct cpu_decode *open_jpeg(struct cpu_run *run,
                : d;
 }
 
+static struct cpu_decode *open_coefficients(struct cpu_run *run,
+                                            struct cpu_decode_params *p,
+                                            struct cpu_decode_error *err)
+{
+    if (!cpu_run_packed(run, p))
+        return NULL;
+    if (!run->packed)
+        return open_jpeg(run, p, err);
+    run->decode_part = HR_PART_COLOR;
+    return cpu_packed_open(p, &run->w->engine->ops, &run->w->arena, err);
+}
+
 bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows)
 {
     const struct hr__picture *pic = run->pic;
@@ -71,7 +83,9 @@ bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows)
         rows->decode = cpu_png_open(&p, &w->engine->ops, &w->arena, &err);
     else
 #endif
-        rows->decode = open_jpeg(run, &p, &err);
+        rows->decode = open_coefficients(run, &p, &err);
+    if (run->out.status)
+        return false;
     return rows->decode || decode_failed(run, &err);
 }
 

@@ -335,6 +335,12 @@ bool cpu_step_run(struct cpu_run *run, const struct hr__step *step,
     return cpu_rows_finish(run, &rows) && ok;
 }
 
+bool cpu_step_empty(const struct hr__step *s)
+{
+    return s->win.x >= s->rs_w || s->win.x + s->win.w <= 0 ||
+           s->win.y >= s->rs_h || s->win.y + s->win.h <= 0;
+}
+
 bool cpu_step_window(struct cpu_run *run, struct cpu_rect *window)
 {
     struct resample r = {0};

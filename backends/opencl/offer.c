@@ -14,7 +14,9 @@ uint32_t ocl_spans(void)
 
 static unsigned why_not_coefficients(const struct hr_info *info)
 {
-    unsigned why = hr__why_not_baseline(info);
+    unsigned why = info->format == HR_FORMAT_PACKED
+                       ? 0
+                       : hr__why_not_baseline(info);
 
     if (why & HR_WHY_FORMAT)
         return why;
@@ -29,7 +31,7 @@ static unsigned why_not_chroma(const struct hr_info *info)
 {
     int h = 1, v = 1;
 
-    if (info->format != HR_FORMAT_JPEG || info->components > 3)
+    if (info->format == HR_FORMAT_PNG || info->components > 3)
         return 0;
     for (int i = 0; i < info->components; i++) {
         h = info->h[i] > h ? info->h[i] : h;

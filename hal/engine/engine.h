@@ -136,6 +136,13 @@ struct hr__backend {
                      size_t *size);
     // See hr_jpeg_library(). No device need be open.
     const char *(*jpeg_library)(void);
+    // See hr_pack() and hr_packed_check(); info: what the header said. No device
+    // need be open.
+    enum hr_status (*pack)(const void *data, size_t size,
+                           const struct hr_info *info,
+                           const struct hr_limits *limits, void **packed,
+                           size_t *packed_size, struct hr__outcome *out);
+    bool (*packed_check)(const void *data, size_t size);
 };
 
 enum { HR__SPECIMENS_LARGE = 1000 };

@@ -114,6 +114,8 @@ struct hr__picture {
     const uint8_t *data;  // encoded source, NULL if it is pixels
     size_t size;
     struct hr_info info;    // of the encoded source
+    bool verified;          // a packed picture, known to be sound
+    bool keep;              // whoever decodes it packs it: hr__task_keep()
     hr_image image;         // or the source pixels (u8): its size and layout
     const uint8_t *pixels;  // and where it begins on the host; NULL only
     struct hr__memory *memory;  // for the engine that owns its memory, where

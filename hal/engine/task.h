@@ -75,6 +75,12 @@ enum hr_status hr__task_stop_status(const struct hr__task *task);
 // out of memory. Free with the task by the HAL.
 struct hr__payload *hr__task_payload(struct hr__task *task, size_t size);
 
+// Memory for the packed picture that the task's picture is to be kept as, at a
+// multiple of 64: the task's until it ends, whoever makes the spans behind it;
+// then the cache's, if the sample has come out well. NULL: the cache has no
+// room. At most once for a task.
+void *hr__task_keep(struct hr__task *task, size_t size);
+
 // Whether another engine makes it if this one ends it with HR_EDEVICE. Whether
 // its job has a time limit, which runs in any case.
 bool hr__task_may_leave(const struct hr__task *task);

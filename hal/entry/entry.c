@@ -121,6 +121,8 @@ enum hr_status hr_wait_all(hr_device handle, int64_t timeout_ns)
 void hr_device_stats(hr_device handle, struct hr_stats *stats)
 {
     struct hr__device *dev = hr__device_get(handle);
+    struct hr_cache_stats kept;
+    struct hr__cache *cache;
 
     memset(stats, 0, sizeof(*stats));
     if (!dev)
@@ -133,6 +135,11 @@ void hr_device_stats(hr_device handle, struct hr_stats *stats)
     stats->device_bytes = atomic_load(&dev->device_bytes);
     stats->peak_device_bytes = atomic_load(&dev->peak_device_bytes);
     pthread_mutex_unlock(&dev->lock);
+    cache = hr__cache_of(NULL, dev->pub.params.cache);
+    hr_cache_stats((hr_cache)cache, &kept);
+    stats->cache_evictions = kept.evictions;
+    stats->cache_bytes = kept.bytes;
+    hr__cache_unref(cache);
     hr__device_unref(dev);
 }
 

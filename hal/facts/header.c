@@ -85,6 +85,7 @@ static enum hr_status not_ours(struct hr__header *h)
 
 static const uint8_t png_signature[8] = {0x89, 'P', 'N', 'G', 13, 10, 26, 10};
 static const uint8_t jpeg_prefix[3] = {0xFF, HR__JPEG_SOI, 0xFF};
+static const uint8_t packed_magic[4] = {'H', 'R', 'P', 'K'};
 
 static bool has_prefix(const struct hr__header *h, const void *prefix, size_t n)
 {
@@ -110,6 +111,8 @@ enum hr_status hr__header_parse(const uint8_t *data, size_t size, bool whole,
         info->format = HR_FORMAT_JPEG;
     else if (has_prefix(&h, png_signature, 8))
         info->format = HR_FORMAT_PNG;
+    else if (has_prefix(&h, packed_magic, 4))
+        info->format = HR_FORMAT_PACKED;
     else if (size && size < 3 && !memcmp(data, jpeg_prefix, size))
         return hr__header_short(&h, "the first marker");
     else if (size && size < 8 && !memcmp(data, png_signature, size))
@@ -124,6 +127,12 @@ enum hr_status hr__header_parse(const uint8_t *data, size_t size, bool whole,
         h.err->offset = -1;
         return HR_ELIMIT;
     }
-    return info->format == HR_FORMAT_JPEG ? hr__header_jpeg(&h)
-                                          : hr__header_png(&h);
+    switch (info->format) {
+    case HR_FORMAT_JPEG:
+        return hr__header_jpeg(&h);
+    case HR_FORMAT_PNG:
+        return hr__header_png(&h);
+    default:
+        return hr__header_packed(&h);
+    }
 }

@@ -15,7 +15,7 @@ int hr__jpeg_kind(const struct hr_info *info)
     static const uint8_t factors[HR_NUM_KINDS] = {0,    0x22, 0x21,
                                                   0x12, 0x11, 0x41};
 
-    if (info->format != HR_FORMAT_JPEG)
+    if (info->format != HR_FORMAT_JPEG && info->format != HR_FORMAT_PACKED)
         return -1;
     if (info->components == 1)
         return HR_KIND_GRAY;

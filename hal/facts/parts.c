@@ -92,6 +92,8 @@ bool hr__header_ends(enum hr_format format, const uint8_t *tail, size_t size)
 
     if (format == HR_FORMAT_PNG)
         return size >= 12 && !memcmp(tail + size - 12, iend, 12);
+    if (format == HR_FORMAT_PACKED)
+        return false;  // its head says where
     return size >= 2 && tail[size - 2] == 0xFF &&
            tail[size - 1] == HR__JPEG_EOI;
 }

@@ -39,6 +39,7 @@ static inline uint32_t hr__be32(const uint8_t *p)
 
 enum hr_status hr__header_png(struct hr__header *h);
 enum hr_status hr__header_jpeg(struct hr__header *h);
+enum hr_status hr__header_packed(struct hr__header *h);
 
 // Orientation 1 .. 8 in a TIFF structure (an EXIF block without its "Exif"
 // prefix); 1 if there is none or it is damaged. Looks at no more than the

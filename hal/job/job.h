@@ -4,6 +4,7 @@
 #ifndef HR__JOB_H
 #define HR__JOB_H
 
+#include "hal/cache/cache.h"
 #include "hal/device/device.h"
 
 // Where a work stands: work.c draws and decides it. A work is in the hands of
@@ -76,6 +77,11 @@ struct hr__work {
     int fd;                    // of its path, between PREPARE and READ; else -1
     uint8_t *file;             // encoded bytes read from path, of the pool
     size_t have;               // .. so many so far
+    struct hr__cache *cache;   // that it uses, or NULL
+    struct hr__cache_key key;  // of its source, if keep is set
+    struct hr__cache_entry *entry;  // its source comes from (hit), or that is
+                                    // made for it
+    bool hit, missed, settled;  // settled: its file has the key it had
     int64_t part_begun;        // when it began to be read or prepared; 0 = not
                                // watched
     struct hr__copy copy;      // while it is copied; memory NULL: from host to

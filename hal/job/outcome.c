@@ -127,6 +127,8 @@ static void count(struct hr__work *work)
     s->samples++;
     s->failed += status != HR_OK && status != HR_ECANCELED;
     s->canceled += status == HR_ECANCELED;
+    s->cache_hits += work->hit;
+    s->cache_misses += work->missed;
     s->fallbacks += work->job->results[work->index].fallbacks > 0;
     for (unsigned why = work->why; why; why &= why - 1)
         s->fallback_reasons[__builtin_ctz(why)]++;
@@ -150,6 +152,7 @@ struct hr__waiter *hr__work_finish(struct hr__work *work)
     struct hr__waiter *list;
 
     write_result(work);
+    hr__keep_end(work);
     hr__prepare_drop(work);
     if (!work->given_up)
         hr__work_free(work);

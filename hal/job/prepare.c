@@ -109,6 +109,9 @@ static size_t all_bytes(struct hr__work *work, size_t encoded)
                    hr__geometry_bytes(&pic->geo, pic->channels) +
                    filter_bytes(&pic->geo, pic->channels);
 
+    // Packed it is seldom twice as long, and lines wait for their end.
+    if (pic->keep)
+        bytes += 2 * encoded + (size_t)pic->width * 96 + (64 << 10);
     work->wait.spare = between_bytes(work, &pic->info, encoded);
     return bytes > SIZE_MAX / 2 - work->wait.spare ? SIZE_MAX / 2
                                                    : bytes + work->wait.spare;
@@ -173,6 +176,26 @@ static bool take_facts(struct hr__work *work, enum hr_status status,
                         bytes + hr__geometry_bytes(&pic->geo, pic->channels));
 }
 
+// What comes from a cache has passed its limits, in another form.
+static bool take_kept(struct hr__work *work)
+{
+    struct hr__picture *pic = &work->pic;
+    struct hr__header_error err = {.offset = -1};
+    struct hr_limits limits = *pic->limits;
+    enum hr_status status;
+
+    limits.file_bytes = SIZE_MAX;
+    pic->data = work->entry->data;
+    pic->size = work->entry->size;
+    pic->verified = true;
+    status = hr__header_parse(pic->data, pic->size, true, &limits, &pic->info,
+                              &err);
+    if (!take_facts(work, status, &err))
+        return false;
+    work->wait.needs = all_bytes(work, pic->size);
+    return true;
+}
+
 static bool take_data(struct hr__work *work)
 {
     struct hr__picture *pic = &work->pic;
@@ -181,10 +204,12 @@ static bool take_data(struct hr__work *work)
 
     pic->data = work->sample.data;
     pic->size = work->sample.size;
+    pic->verified = work->sample.verified;
     status = hr__header_parse(pic->data, pic->size, true, pic->limits,
                               &pic->info, &err);
     if (!take_facts(work, status, &err))
         return false;
+    hr__keep_want(work);
     work->wait.needs = all_bytes(work, pic->size);
     return true;
 }
@@ -257,6 +282,7 @@ static bool file_size(struct hr__work *work, size_t *size)
     if ((uint64_t)st.st_size > limits->file_bytes)
         return FAIL(work, HR_ELIMIT, "%lld bytes, the limit is %zu",
                     (long long)st.st_size, limits->file_bytes);
+    hr__keep_opened(work, &st);
     *size = (size_t)st.st_size;
     return true;
 }
@@ -305,6 +331,7 @@ static bool read_head(struct hr__work *work, size_t size)
     work->pic.size = size;
     if (!take_facts(work, status, &err))
         return false;
+    hr__keep_want(work);
     work->wait.needs = size + all_bytes(work, size);
     return true;
 }
@@ -351,7 +378,7 @@ bool hr__prepare_read(struct hr__work *work)
     struct hr__picture *pic = &work->pic;
     size_t known = work->have;
 
-    if (!work->sample.path)
+    if (!work->sample.path || work->hit)
         return true;
     // (Freed with the work, also if reading fails.)
     if (known < pic->size &&
@@ -379,9 +406,12 @@ void hr__prepare_drop(struct hr__work *work)
 bool hr__prepare_facts(struct hr__work *work)
 {
     work->out = (struct hr__outcome){.offset = -1, .stage = HR_ENTROPY};
-    if (work->sample.path)
+    work->pic.keep = work->pic.verified = false;
+    if (!hr__keep_find(work) && work->sample.path)
         return open_file(work);
     work->part_begun = hr__watch_begin();
+    if (work->hit)
+        return take_kept(work);
     return work->sample.image ? take_image(work) : take_data(work);
 }
 

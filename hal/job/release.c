@@ -12,6 +12,10 @@ void hr__work_free(struct hr__work *work)
     hr__pool_put(&work->job->dev->pool, work->source);
     hr__pool_put(&work->job->dev->pool, work->result);
     work->file = work->source = work->result = NULL;
+    hr__cache_drop(work->entry);
+    work->entry = NULL;
+    hr__cache_unref(work->cache);
+    work->cache = NULL;
 }
 
 void hr__job_unref(struct hr__job *job)

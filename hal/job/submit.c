@@ -230,6 +230,7 @@ static void fill_work(struct hr__job *job, int i, const struct hr_sample *s,
                         dst->dtype);
     w->pic.table = &job->tables[f->tables - 1];
     fill_picture(w);
+    hr__keep_begin(w);
 }
 
 static int64_t job_deadline(const struct hr_job_params *params)

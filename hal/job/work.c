@@ -71,6 +71,7 @@ static enum hr__work_state take_bytes(struct hr__work *w)
 static enum hr__work_state wait_for_bytes(struct hr__work *w)
 {
     hr__prepare_drop(w);
+    hr__keep_drop(w);
     hr__leave_upstream(w);
     hr__works_resume(hr__budget_ungrant(&w->wait));
     return hr__budget_wait(&w->wait) ? HR__PREPARE : HR__AWAY;
@@ -121,11 +122,28 @@ static enum hr__work_state made_nothing(struct hr__work *w)
     return HR__FALL;
 }
 
+// Provenance: whose the stages of a span are. A cache has done the first.
+static void note_span(struct hr__work *w)
+{
+    struct hr_result *r = &w->job->results[w->index];
+    struct hr_span span = w->plan.spans[w->at].span;
+    const char *name =
+        w->job->dev->engines[w->plan.spans[w->at].engine]->name;
+
+    if (w->hit && span.first == HR_ENTROPY) {
+        r->spans[r->num_spans++] = (struct hr_span_result){
+            {HR_ENTROPY, HR_ENTROPY}, "cache"};
+        if (span.last == HR_ENTROPY)
+            return;
+        span.first = HR_RECONSTRUCT;
+    }
+    r->spans[r->num_spans++] = (struct hr_span_result){span, name};
+}
+
 static enum hr__work_state span_is_back(struct hr__work *w,
                                         const struct hr__outcome *out)
 {
     struct hr__device *dev = w->job->dev;
-    struct hr_result *r = &w->job->results[w->index];
     struct hr_span span = w->plan.spans[w->at].span;
     int before = w->out.warnings;
 
@@ -136,8 +154,7 @@ static enum hr__work_state span_is_back(struct hr__work *w,
         return HR__FALL;
     if (!hr__payload_made(w))
         return made_nothing(w);
-    r->spans[r->num_spans++] = (struct hr_span_result){
-        span, dev->engines[w->plan.spans[w->at].engine]->name};
+    note_span(w);
     if (span.last == HR_RECONSTRUCT && dev->on_planes &&
         hr__payload_map(&w->payloads[w->at]))
         dev->on_planes(dev->planes_ctx, w->index, &w->payloads[w->at]);

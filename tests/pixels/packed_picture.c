@@ -41,6 +41,7 @@ static bool begin_head(struct packing *p)
     h->height = (uint32_t)p->scan.height;
     h->num_components = (uint32_t)p->scan.num_components;
     h->color = p->scan.color;
+    h->orientation = 1;
     for (int i = 0; i < p->scan.num_components; i++) {
         h->comp[i].h = (uint32_t)p->scan.comp[i].h;
         h->comp[i].v = (uint32_t)p->scan.comp[i].v;

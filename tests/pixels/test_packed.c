@@ -438,7 +438,7 @@ static void faults(void)
     FAULT(bad->h_max = 1);
     FAULT(bad->mcus--);
     FAULT(bad->rows--);
-    FAULT(bad->reserved[1] = 1);
+    FAULT(bad->reserved = 1);
     FAULT(bad->offset[0] -= 4);
     FAULT(bad->offset[2] = bad->offset[1] - 1);
     FAULT(bad->offset[2] = UINT32_MAX);

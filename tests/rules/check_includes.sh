@@ -13,7 +13,8 @@ rules_of()
 {
     local public='hal/include/headrace/*' engine='hal/engine/*.h'
     local base='hal/base/*' facts='hal/facts/facts.h' shape='hal/shape/*'
-    local trace='hal/trace/*' device='hal/device/*' job='hal/job/job.h'
+    local trace='hal/trace/*' device='hal/device/*'
+    local job='hal/job/job.h hal/cache/cache.h'
     local common='tools/common/*'
     local of_tools='jpeglib.h jerror.h png.h popt.h jansson.h'
     libs='-'
@@ -25,9 +26,10 @@ rules_of()
     hal/facts/*)  may="$public $engine $base hal/facts/*" ;;
     hal/shape/*)  may="$public $engine $base $facts $shape" libs='Random123/*' ;;
     hal/trace/*)  may="$public $engine $base $trace" ;;
+    hal/cache/*)  may="$public $engine $base hal/cache/*" libs='xxhash.h' ;;
     hal/device/*) may="$public $engine $base $facts $shape $trace $device" ;;
     hal/job/*)    may="$public $engine $base $facts $shape $trace $device
-                       hal/job/*" ;;
+                       hal/cache/cache.h hal/job/*" ;;
     hal/trust/*)  may="$public $engine $base $facts $shape $trace $device $job
                        hal/trust/*" ;;
     hal/entry/*)  may="$public $engine $base $facts $shape $trace $device $job

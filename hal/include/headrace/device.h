@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <headrace/cache.h>
 #include <headrace/probe.h>
 #include <headrace/reference.h>
 #include <headrace/stage.h>
@@ -126,6 +127,9 @@ struct hr_device_params {
     // The reference that its resizes follow; 0 = that of the process when a job
     // is submitted, see hr_set_reference() and hr_device_reference().
     enum hr_reference reference;
+    // That keeps what it decodes; the device has a reference of its own. NULL =
+    // that of the process when a job is submitted, see hr_set_cache().
+    hr_cache cache;
 };
 #define hr_device_params(...) (&(struct hr_device_params){__VA_ARGS__})
 
@@ -202,6 +206,10 @@ struct hr_stats {
     // images, batches and pictures on their way, as far as its size is known.
     // Memory that is kept for later use counts, too.
     size_t device_bytes, peak_device_bytes;
+    // Samples that a cache had, and those that it could have had; and of the
+    // cache that samples use which name none: see struct hr_cache_stats.
+    uint64_t cache_hits, cache_misses, cache_evictions;
+    size_t cache_bytes;
 };
 HR_API void hr_device_stats(hr_device dev, struct hr_stats *stats);
 

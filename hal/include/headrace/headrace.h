@@ -58,6 +58,7 @@
 #include <headrace/op.h>
 #include <headrace/probe.h>
 #include <headrace/reference.h>
+#include <headrace/cache.h>
 #include <headrace/device.h>
 #include <headrace/image.h>
 #include <headrace/job.h>

@@ -23,6 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <headrace/cache.h>
 #include <headrace/device.h>
 #include <headrace/image.h>
 #include <headrace/op.h>
@@ -46,6 +47,10 @@ struct hr_sample {
     hr_image out;
     const char *name;         // for messages if there is no path; copied
     struct hr_random random;  // what the random ops among ops draw from
+    hr_cache cache;           // that keeps it; NULL = the device's
+    bool verified;            // data is a packed picture to which
+                              // hr_packed_check() said yes, and which nobody
+                              // has written to since: a check is spared
 };
 
 enum hr_on_error {
@@ -59,7 +64,7 @@ enum hr_on_error {
 
 struct hr_span_result {
     struct hr_span span;
-    const char *device;  // name of the device that did it
+    const char *device;  // name of the device that did it; or "cache"
 };
 
 // A result says how one sample ended.

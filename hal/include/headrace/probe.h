@@ -12,7 +12,13 @@
 
 HR_BEGIN_DECLS
 
-enum hr_format { HR_FORMAT_UNKNOWN, HR_FORMAT_JPEG, HR_FORMAT_PNG };
+// PACKED: a JPEG's coefficients, packed to be read fast; see cache.h.
+enum hr_format {
+    HR_FORMAT_UNKNOWN,
+    HR_FORMAT_JPEG,
+    HR_FORMAT_PNG,
+    HR_FORMAT_PACKED
+};
 
 enum hr_process {  // JPEG coding process (ITU-T T.81, SOF marker)
     HR_PROCESS_BASELINE,
@@ -48,7 +54,7 @@ struct hr_info {
     bool ends;          // JPEG: the last bytes are an EOI marker;
                         // PNG: an IEND chunk. false = cut short
     bool adam7;         // PNG: interlaced
-    // JPEG only
+    // JPEG and PACKED only
     enum hr_process process;
     enum hr_color color;      // by libjpeg's rules: Adobe, JFIF, ids
     bool arithmetic;          // arithmetic instead of Huffman coding
@@ -76,7 +82,7 @@ struct hr_limits {
 };
 
 // Reads header facts of size encoded bytes. limits may be NULL.
-// HR_OK: *info is filled. HR_EFORMAT: neither JPEG nor PNG. HR_ECORRUPT,
+// HR_OK: *info is filled. HR_EFORMAT: neither JPEG nor PNG nor packed. HR_ECORRUPT,
 // HR_ETRUNCATED, HR_EUNSUPPORTED, HR_ELIMIT: as decoding would end, with
 // offset and reason in hr_last_error(); *info holds what was read so far.
 // Touches nothing but the bytes. Threads: any.

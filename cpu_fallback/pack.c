@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// Our own entropy stage makes the coefficients; where it gives up, and for
+// files of several scans, libjpeg does: of those it must hold the whole picture.
+#include "pack.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "entropy.h"
+#include "jpeg_reader.h"
+
+_Static_assert(sizeof(JBLOCK) == 64 * sizeof(int16_t), "the same blocks");
+
+struct cpu_pack_piece {
+    struct cpu_pack_piece *next;
+    size_t used, room;
+    uint8_t data[];
+};
+
+enum { PIECE = 60 << 10 };
+
+// What is packed, by whomever it was decoded.
+struct packing {
+    struct cpu_decode *d;
+    struct cpu_packed_head *head;
+    struct cpu_pack_piece *first, *last;
+    uint64_t at;  // bytes so far
+    uint32_t segment;
+};
+
+struct own_pack {
+    struct cpu_decode base;  // first
+    struct packing k;
+    struct cpu_scan scan;
+    struct cpu_entropy entropy;
+    struct cpu_entropy_lines lines[3];
+};
+
+struct jpeg_pack {
+    struct cpu_jpeg j;  // first
+    struct packing k;
+    jvirt_barray_ptr *arrays;
+};
+
+static _Noreturn void no_memory(struct cpu_decode *d)
+{
+    cpu_decode_throw(d, CPU_NOMEM, "out of memory");
+}
+
+// ---- The head ---------------------------------------------------------------
+
+// A picture of one component has MCUs of one block, whatever its factors.
+static void put_component(struct cpu_packed_head *head, int i, int h, int v)
+{
+    bool alone = head->num_components == 1;
+
+    head->comp[i].h = alone ? 1 : (uint32_t)h;
+    head->comp[i].v = alone ? 1 : (uint32_t)v;
+}
+
+// Of the head all is known that cpu_packed_head_init() asks for.
+static void begin(struct packing *k, struct cpu_decode *d,
+                  const struct cpu_packed_head *head)
+{
+    struct cpu_packed_head all = *head;
+
+    k->d = d;
+    if (!cpu_packed_head_init(&all))
+        cpu_decode_throw(d, CPU_UNSUPPORTED, "no picture to be packed");
+    k->head = cpu_arena_alloc(d->pool.arena, cpu_packed_head_size(&all));
+    if (!k->head)
+        no_memory(d);
+    *k->head = all;
+    k->at = cpu_packed_head_size(&all);
+}
+
+// ---- Lines ------------------------------------------------------------------
+
+// How much a line will be is known only when it is written.
+static uint8_t *make_room(struct packing *k, size_t bound)
+{
+    struct cpu_pack_piece *piece = k->last;
+    size_t room = bound > PIECE ? bound : PIECE;
+
+    if (!piece || piece->room - piece->used < bound) {
+        piece = cpu_arena_alloc(k->d->pool.arena, sizeof(*piece) + room);
+        if (!piece)
+            no_memory(k->d);
+        *piece = (struct cpu_pack_piece){.room = room};
+        if (k->last)
+            k->last->next = piece;
+        else
+            k->first = piece;
+        k->last = piece;
+    }
+    return piece->data + piece->used;
+}
+
+static void put_line(struct packing *k, uint32_t columns,
+                     const int16_t (*blocks)[64])
+{
+    uint8_t *to = make_room(k, cpu_packed_bound(columns));
+    size_t size = k->d->ops->pack_line(to, blocks, (int)columns);
+
+    k->last->used += size;
+    k->head->offset[k->segment++] = (uint32_t)k->at;
+    k->at += size;
+    if (k->at > UINT32_MAX - CPU_PACKED_PAD)
+        cpu_decode_throw(k->d, CPU_UNSUPPORTED, "4 GiB of coefficients");
+}
+
+static void end(struct packing *k)
+{
+    assert(k->segment == k->head->segments);
+    k->head->offset[k->segment] = (uint32_t)k->at;
+}
+
+// ---- Our own way ------------------------------------------------------------
+
+static void own_open(struct cpu_decode *base)
+{
+    struct own_pack *d = (struct own_pack *)base;
+    struct cpu_packed_head head = {.orientation = 1};
+
+    cpu_entropy_open(base, &d->scan, &d->entropy);
+    head.width = (uint32_t)d->scan.width;
+    head.height = (uint32_t)d->scan.height;
+    head.num_components = (uint32_t)d->scan.num_components;
+    head.color = d->scan.color;
+    for (int i = 0; i < d->scan.num_components; i++) {
+        put_component(&head, i, d->scan.comp[i].h, d->scan.comp[i].v);
+        cpu_scan_quant(&d->scan, i, head.comp[i].quant);
+    }
+    begin(&d->k, base, &head);
+    for (int i = 0; i < d->scan.num_components; i++)
+        if (!cpu_entropy_lines_alloc(&d->lines[i], base->pool.arena,
+                                     d->scan.comp[i].v, 0,
+                                     (int)d->k.head->comp[i].columns))
+            no_memory(base);
+}
+
+static void own_rows(struct cpu_decode *base)
+{
+    struct own_pack *d = (struct own_pack *)base;
+    const struct cpu_packed_head *head = d->k.head;
+
+    for (int row = 0; row < d->scan.rows; row++) {
+        if (!cpu_entropy_row(&d->entropy, d->lines))
+            cpu_decode_throw(base, CPU_REDO, "");
+        for (int i = 0; i < d->scan.num_components; i++) {
+            int v = d->scan.comp[i].v;
+            int lines = (int)(head->rows * head->comp[i].v);
+
+            // (Of one component there may be lines below the picture.)
+            for (int k = 0; k < v && row * v + k < lines; k++)
+                put_line(&d->k, head->comp[i].columns,
+                         (const int16_t(*)[64])d->lines[i].blocks +
+                             k * d->lines[i].pitch);
+        }
+        cpu_decode_check_stop(base);
+    }
+    if (!cpu_entropy_ends(&d->entropy))
+        cpu_decode_throw(base, CPU_REDO, "");
+    end(&d->k);
+}
+
+static const struct cpu_decode_kind own_kind = {
+    .size = sizeof(struct own_pack),
+    .open = own_open,
+    .rows = own_rows,
+};
+
+// ---- libjpeg's --------------------------------------------------------------
+
+static void jpeg_open(struct cpu_decode *base)
+{
+    struct jpeg_pack *d = (struct jpeg_pack *)base;
+    struct jpeg_decompress_struct *cinfo = &d->j.cinfo;
+    struct cpu_packed_head head = {.orientation = 1};
+
+    cpu_jpeg_begin(&d->j);
+    d->arrays = jpeg_read_coefficients(cinfo);
+    cpu_jpeg_refuse_damage(&d->j);
+    head.width = cinfo->image_width;
+    head.height = cinfo->image_height;
+    head.num_components = (uint32_t)cinfo->num_components;
+    head.color = cpu_jpeg_color(&d->j);
+    for (int i = 0; i < cinfo->num_components; i++) {
+        const jpeg_component_info *info = &cinfo->comp_info[i];
+
+        put_component(&head, i, info->h_samp_factor, info->v_samp_factor);
+        // (A component that no scan has has no table.)
+        if (!info->quant_table)
+            cpu_jpeg_refuse(&d->j, CPU_UNSUPPORTED, "a component without scan");
+        for (int q = 0; q < DCTSIZE2; q++)
+            head.comp[i].quant[q] = info->quant_table->quantval[q];
+        // What is not there to the last bit libjpeg smooths.
+        for (int q = 0; cinfo->coef_bits && q < DCTSIZE2; q++)
+            if (cinfo->coef_bits[i][q])
+                cpu_jpeg_refuse(&d->j, CPU_UNSUPPORTED, "missing scans");
+    }
+    begin(&d->k, base, &head);
+}
+
+static void jpeg_rows(struct cpu_decode *base)
+{
+    struct jpeg_pack *d = (struct jpeg_pack *)base;
+    const struct cpu_packed_head *head = d->k.head;
+
+    for (uint32_t row = 0; row < head->rows; row++) {
+        for (uint32_t i = 0; i < head->num_components; i++) {
+            JBLOCKARRAY lines = cpu_jpeg_memory_blocks(&d->j.memory, (int)i);
+
+            for (uint32_t k = 0; k < head->comp[i].v; k++)
+                put_line(&d->k, head->comp[i].columns,
+                         lines[row * head->comp[i].v + k]);
+        }
+        cpu_decode_check_stop(base);
+    }
+    end(&d->k);
+}
+
+static const struct cpu_decode_kind jpeg_kind = {
+    .size = sizeof(struct jpeg_pack),
+    .open = jpeg_open,
+    .rows = jpeg_rows,
+    .close = cpu_jpeg_close,
+};
+
+// ---- The whole --------------------------------------------------------------
+
+// Whether rows can be made of it: color does not take all sampling factors.
+static bool has_rows(const struct cpu_pack *pack, const struct cpu_ops *ops,
+                     struct cpu_arena *arena, struct cpu_decode_error *err)
+{
+    struct cpu_decode_params p = {
+        .data = (const uint8_t *)pack->head,
+        .width = (int)pack->head->width,
+        .height = (int)pack->head->height,
+        .window = {0, 0, 1, 1},
+        .channels = 3,
+    };
+    struct cpu_mark mark = cpu_arena_mark(arena);
+    struct cpu_decode *d = cpu_packed_open(&p, ops, arena, err);
+
+    if (d)
+        cpu_decode_close(d, false, err);
+    cpu_arena_reset(arena, mark);
+    if (err->result == CPU_REDO)
+        err->result = CPU_UNSUPPORTED;
+    return d != NULL;
+}
+
+enum cpu_result cpu_pack(const struct cpu_decode_params *p, int orientation,
+                         const struct cpu_ops *ops, struct cpu_arena *arena,
+                         struct cpu_pack *out, struct cpu_decode_error *err)
+{
+    struct cpu_decode_params whole = *p;
+    struct cpu_mark mark = cpu_arena_mark(arena);
+    const struct packing *k;
+    struct cpu_decode *d;
+
+    whole.window = (struct cpu_rect){0, 0, p->width, p->height};
+    whole.channels = 3;
+    d = cpu_jpeg_whole(&own_kind, &whole, ops, arena, err);
+    k = d ? &((struct own_pack *)d)->k : NULL;
+    if (!d && err->result == CPU_REDO) {
+        d = cpu_jpeg_whole(&jpeg_kind, &whole, ops, arena, err);
+        k = d ? &((struct jpeg_pack *)d)->k : NULL;
+    }
+    if (!d)
+        return err->result;
+    k->head->orientation = (uint32_t)orientation;
+    *out = (struct cpu_pack){
+        .size = (size_t)k->at + CPU_PACKED_PAD,
+        .head = k->head,
+        .pieces = k->first,
+    };
+    if (has_rows(out, ops, arena, err))
+        return CPU_OK;
+    cpu_arena_reset(arena, mark);
+    return err->result;
+}
+
+void cpu_pack_write(const struct cpu_pack *pack, void *to)
+{
+    size_t head = cpu_packed_head_size(pack->head);
+    uint8_t *at = (uint8_t *)to + head;
+
+    memcpy(to, pack->head, head);
+    for (const struct cpu_pack_piece *p = pack->pieces; p; p = p->next) {
+        memcpy(at, p->data, p->used);
+        at += p->used;
+    }
+    memset(at, 0, CPU_PACKED_PAD);
+    cpu_packed_seal(to);
+}

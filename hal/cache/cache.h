@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The room cache: packed pictures in memory, by what they were made of. It knows
+// nothing of pictures but that they are bytes.
+#ifndef HR__CACHE_H
+#define HR__CACHE_H
+
+#include <headrace/cache.h>
+
+#include "hal/base/base.h"
+
+struct stat;
+struct hr__cache;
+
+// What a picture was made of.
+struct hr__cache_key {
+    uint64_t words[6];
+};
+// False: a file that has changed too lately.
+bool hr__cache_key_file(struct hr__cache_key *key, const struct stat *st);
+void hr__cache_key_data(const struct hr__cache *cache,
+                        struct hr__cache_key *key, const void *data,
+                        size_t size);
+
+// A picture, which whoever holds an entry may read, also when the cache has
+// given it up.
+struct hr__cache_entry {
+    struct hr__cache *cache;
+    struct hr__cache_key key;
+    size_t size;    // of the picture,
+    uint8_t *data;  // which begins at a multiple of 64
+};
+
+// The cache that a sample is to use, with a reference: the first of its own,
+// its device's, the process's. NULL: none.
+struct hr__cache *hr__cache_of(hr_cache own, hr_cache devices);
+void hr__cache_unref(struct hr__cache *cache);  // NULL is fine
+
+// The entry of that key, held; NULL.
+struct hr__cache_entry *hr__cache_find(struct hr__cache *cache,
+                                       const struct hr__cache_key *key);
+// Counts a picture that was not found.
+void hr__cache_missed(struct hr__cache *cache);
+// A new entry, held, which nobody finds yet. NULL: no room, no memory.
+struct hr__cache_entry *hr__cache_make(struct hr__cache *cache,
+                                       const struct hr__cache_key *key,
+                                       size_t size);
+// From now on it is found, unless another of its key is.
+void hr__cache_publish(struct hr__cache_entry *entry);
+void hr__cache_drop(struct hr__cache_entry *entry);  // NULL is fine
+
+#endif

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The head of a packed picture. What it says of itself is checked as far as
+// facts, limits and estimates depend on it; whoever reads the picture checks
+// all of it (cpu_fallback/packed.h).
+#include "hal/facts/parts.h"
+
+// Byte offsets into struct cpu_packed_head; little endian.
+enum {
+    VERSION_AT = 4,
+    SIZE_AT = 16,
+    WIDTH_AT = 24,
+    HEIGHT_AT = 28,
+    COMPONENTS_AT = 32,
+    COLOR_AT = 36,
+    ORIENTATION_AT = 60,
+    FACTORS_AT = 68,       // h and v of the first component,
+    COMPONENT_SIZE = 140,  // and to those of the next
+    HEAD_SIZE = FACTORS_AT + 3 * COMPONENT_SIZE,
+    VERSION = 1,
+};
+
+static uint32_t le32(const struct hr__header *h, size_t at)
+{
+    const uint8_t *p = h->data + at;
+
+    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
+           (uint32_t)p[3] << 24;
+}
+
+static bool take_factors(struct hr__header *h)
+{
+    struct hr_info *info = h->info;
+
+    for (int i = 0; i < info->components; i++) {
+        size_t at = FACTORS_AT + (size_t)i * COMPONENT_SIZE;
+        uint32_t x = le32(h, at), y = le32(h, at + 4);
+
+        if (x < 1 || x > 4 || y < 1 || y > 4)
+            return false;
+        info->h[i] = (uint8_t)x;
+        info->v[i] = (uint8_t)y;
+    }
+    return true;
+}
+
+enum hr_status hr__header_packed(struct hr__header *h)
+{
+    struct hr_info *info = h->info;
+    uint32_t components, color, orientation;
+    uint64_t size;
+    enum hr_status status;
+
+    if (h->size < HEAD_SIZE)
+        return hr__header_short(h, "the head of a packed picture");
+    if (le32(h, VERSION_AT) != VERSION)
+        return hr__header_fail(h, HR_EUNSUPPORTED, VERSION_AT,
+                               "a packed picture of version %u, this library "
+                               "reads version %d",
+                               le32(h, VERSION_AT), VERSION);
+    info->width = (int)(le32(h, WIDTH_AT) & INT32_MAX);
+    info->height = (int)(le32(h, HEIGHT_AT) & INT32_MAX);
+    if (!info->width || !info->height)
+        return hr__header_fail(h, HR_ECORRUPT, WIDTH_AT, "size %dx%d",
+                               info->width, info->height);
+    status = hr__header_check_size(h, WIDTH_AT);
+    if (status != HR_OK)
+        return status;
+    components = le32(h, COMPONENTS_AT);
+    color = le32(h, COLOR_AT);
+    // As enum cpu_color: grey, YCbCr, RGB.
+    if (components == 1 ? color != 0
+                        : components != 3 || color < 1 || color > 2)
+        return hr__header_fail(h, HR_ECORRUPT, COMPONENTS_AT,
+                               "%u components of colour space %u", components,
+                               color);
+    info->components = (int)components;
+    info->color = color == 0   ? HR_COLOR_GRAY
+                  : color == 1 ? HR_COLOR_YCC
+                               : HR_COLOR_RGB;
+    orientation = le32(h, ORIENTATION_AT);
+    if (orientation < 1 || orientation > 8 || !take_factors(h))
+        return hr__header_fail(h, HR_ECORRUPT, ORIENTATION_AT,
+                               "orientation or sampling factors");
+    info->orientation = (int)orientation;
+    info->precision = 8;
+    info->interleaved = true;
+    info->scans = 1;
+    info->all_scans = HR_SCANS_ALL;
+    info->header_size = HEAD_SIZE;
+    size = le32(h, SIZE_AT) | (uint64_t)le32(h, SIZE_AT + 4) << 32;
+    if (!h->whole)
+        return HR_OK;
+    if (size > h->size)
+        return hr__header_fail(h, HR_ETRUNCATED, h->size,
+                               "a packed picture of %llu bytes",
+                               (unsigned long long)size);
+    info->ends = size == h->size;
+    return info->ends ? HR_OK
+                      : hr__header_fail(h, HR_ECORRUPT, SIZE_AT,
+                                        "a packed picture of %llu bytes in %zu",
+                                        (unsigned long long)size, h->size);
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// A work and its cache: the packed picture that it begins with, or that is made
+// of it on the way.
+#include <sys/stat.h>
+
+#include "hal/job/work.h"
+
+// An engine that decodes files itself makes its own picture of them.
+static bool host_decodes(const struct hr__work *work)
+{
+    const struct hr__device *dev = work->job->dev;
+    const uint32_t own = ((1u << HR_NUM_STAGES) - 1)
+                         << HR_ENTROPY * HR_NUM_STAGES;
+
+    for (int i = 0; i < dev->num_engines - 1; i++)
+        if (dev->engines[i]->caps.spans[work->pic.tier] & own)
+            return false;
+    return true;
+}
+
+void hr__keep_begin(struct hr__work *work)
+{
+    // (A device that is tested makes everything itself.)
+    if (!work->sample.image && !work->job->dev->probing && host_decodes(work))
+        work->cache = hr__cache_of(work->sample.cache,
+                                   work->job->dev->pub.params.cache);
+}
+
+bool hr__keep_find(struct hr__work *work)
+{
+    const struct hr_sample *s = &work->sample;
+    const uint8_t *data = s->data;
+    struct stat st;
+
+    if (!work->cache)
+        return false;
+    if (s->path) {
+        if (stat(s->path, &st))
+            return false;  // opening it will tell
+        hr__cache_key_file(&work->key, &st);
+    } else {
+        if (s->size < 2 || data[0] != 0xff || data[1] != 0xd8)
+            return false;  // no JPEG
+        hr__cache_key_data(work->cache, &work->key, data, s->size);
+    }
+    work->entry = hr__cache_find(work->cache, &work->key);
+    return work->hit = work->entry != NULL;
+}
+
+void hr__keep_opened(struct hr__work *work, const struct stat *st)
+{
+    work->settled = work->cache && hr__cache_key_file(&work->key, st);
+}
+
+void hr__keep_want(struct hr__work *work)
+{
+    const struct hr_info *info = &work->pic.info;
+
+    if (!work->cache || info->format != HR_FORMAT_JPEG ||
+        info->precision != 8 || info->components > 3 ||
+        info->process == HR_PROCESS_LOSSLESS ||
+        info->all_scans == HR_SCANS_MISSING)
+        return;
+    work->pic.keep = !work->sample.path || work->settled;
+    if (!work->missed)
+        hr__cache_missed(work->cache);
+    work->missed = true;
+}
+
+void *hr__task_keep(struct hr__task *task, size_t size)
+{
+    struct hr__work *work = hr__work_of(task);
+
+    // (One that was made for an engine that has failed since.)
+    hr__cache_drop(work->entry);
+    work->entry = hr__cache_make(work->cache, &work->key, size);
+    return work->entry ? work->entry->data : NULL;
+}
+
+void hr__keep_end(struct hr__work *work)
+{
+    const struct hr__outcome *out = &work->out;
+
+    if (work->entry && !work->hit && !out->status && !out->warnings)
+        hr__cache_publish(work->entry);
+}
+
+void hr__keep_drop(struct hr__work *work)
+{
+    hr__cache_drop(work->entry);
+    work->entry = NULL;
+    work->hit = false;
+}
