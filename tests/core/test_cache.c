@@ -31,9 +31,9 @@ static struct hr_sample sample_of(const struct bytes *b)
 static uint8_t *make(hr_device dev, struct hr_sample s, struct hr_result *r)
 {
     uint8_t *to = calloc(1, PIXELS);
-    hr_image out = hr_image_create(dev, hr_image_params(.w = W, .h = H, .c = 3,
-                                                        .dtype = HR_U8,
-                                                        .data = to));
+    hr_image out = hr_image_create(dev,
+                                   hr_image_params(.w = W, .h = H, .c = 3,
+                                                   .dtype = HR_U8, .data = to));
     hr_job job;
 
     s.out = out;
@@ -92,19 +92,23 @@ static const struct {
 } kinds[] = {
     {"4:2:0", {.space = JCS_YCbCr, .factors = {0x22}}, true},
     {"4:4:4", {.space = JCS_YCbCr}, true},
-    {"4:2:2, restarts", {.space = JCS_YCbCr, .factors = {0x21}, .restart = 3},
+    {"4:2:2, restarts",
+     {.space = JCS_YCbCr, .factors = {0x21}, .restart = 3},
      true},
     {"4:4:0", {.space = JCS_YCbCr, .factors = {0x12}}, true},
     {"grey", {.space = JCS_GRAYSCALE}, true},
     {"grey, 2x2", {.space = JCS_GRAYSCALE, .factors = {0x22}}, true},
     {"RGB", {.space = JCS_RGB}, true},
-    {"progressive", {.space = JCS_YCbCr, .factors = {0x22},
-                     .progressive = true}, true},
-    {"arithmetic", {.space = JCS_YCbCr, .arithmetic = true}, true},
-    {"a scan each", {.space = JCS_YCbCr, .factors = {0x22}, .separate = true},
+    {"progressive",
+     {.space = JCS_YCbCr, .factors = {0x22}, .progressive = true},
      true},
-    {"scans missing", {.space = JCS_YCbCr, .progressive = true,
-                       .partial = true}, false},
+    {"arithmetic", {.space = JCS_YCbCr, .arithmetic = true}, true},
+    {"a scan each",
+     {.space = JCS_YCbCr, .factors = {0x22}, .separate = true},
+     true},
+    {"scans missing",
+     {.space = JCS_YCbCr, .progressive = true, .partial = true},
+     false},
     {"CMYK", {.space = JCS_CMYK}, false},
 };
 
@@ -171,8 +175,7 @@ static void files(void)
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i += 3) {
         struct bytes b = of_kind(i, &seed);
-        struct hr_sample s = {
-            .path = old_file(&b), .ops = ops, .num_ops = 3};
+        struct hr_sample s = {.path = old_file(&b), .ops = ops, .num_ops = 3};
 
         check_kind(dev, cache, i, &s);
         free(b.data);
@@ -188,8 +191,8 @@ static void odd_files(void)
     hr_device dev = with_cache("cpu", cache);
     uint64_t seed = test_seed;
     struct hr_cache_stats stats;
-    struct bytes b[3] = {test_damaged(181, 143, &seed), test_png(181, 143, &seed),
-                         test_jpeg(181, 143, &seed)};
+    struct bytes b[3] = {test_damaged(181, 143, &seed),
+                         test_png(181, 143, &seed), test_jpeg(181, 143, &seed)};
     struct hr_result r = {0};
 
     // Bytes in front of the end marker: a warning.
@@ -221,10 +224,10 @@ static void odd_files(void)
 // EXIF's orientation is a fact of the picture, not of its file.
 static void orientation(void)
 {
-    static const uint8_t app1[] = {
-        0xff, 0xe1, 0,    34,   'E',  'x',  'i', 'f', 0,    0,    'M', 'M',
-        0,    42,   0,    0,    0,    8,    0,   1,   0x01, 0x12, 0,   3,
-        0,    0,    0,    1,    0,    6,    0,   0,   0,    0,    0,   0};
+    static const uint8_t app1[] = {0xff, 0xe1, 0, 34, 'E', 'x', 'i', 'f', 0, 0,
+                                   'M',  'M',  0, 42, 0,   0,   0,   8,   0, 1,
+                                   0x01, 0x12, 0, 3,  0,   0,   0,   1,   0, 6,
+                                   0,    0,    0, 0,  0,   0};
     const struct hr_op turned[] = {HR_OP_DECODE(.apply_orientation = true),
                                    HR_OP_RESIZE(.w = W, .h = H)};
     hr_cache cache = hr_cache_create(8 * MIB);
@@ -251,12 +254,23 @@ static void orientation(void)
 
 // ---- What is found --------------------------------------------------------------
 
+// Makes another picture of it, as long: the quantizers follow FF DB, two bytes
+// of length, and a number.
+static void alter(struct bytes *b)
+{
+    for (size_t i = 2; i + 70 < b->size; i++)
+        if (b->data[i] == 0xff && b->data[i + 1] == 0xdb) {
+            b->data[i + 5] = (uint8_t)(b->data[i + 5] / 2 + 20);
+            return;
+        }
+}
+
 static void other_content(void)
 {
     hr_cache cache = hr_cache_create(8 * MIB);
     hr_device dev = with_cache("cpu", cache);
     uint64_t seed = test_seed;
-    struct bytes a = test_jpeg(181, 143, &seed), b = test_jpeg(181, 143, &seed);
+    struct bytes a = test_jpeg(181, 143, &seed);
     const char *path = old_file(&a);
     struct hr_sample file = {.path = path, .ops = ops, .num_ops = 3};
     struct hr_sample data = sample_of(&a);
@@ -274,17 +288,32 @@ static void other_content(void)
     stat(path, &st);
     times[0] = st.st_atim;
     times[1] = st.st_mtim;
-    b.data = realloc(b.data, a.size > b.size ? a.size : b.size);
-    memset(b.data + b.size, 0, a.size > b.size ? a.size - b.size : 0);
-    test_write(path, b.data, a.size > b.size ? a.size : b.size);
-    if (a.size >= b.size)
-        CHECK(!utimensat(AT_FDCWD, path, times, 0), "times");
+    alter(&a);
+    test_write(path, a.data, a.size);
+    CHECK(!utimensat(AT_FDCWD, path, times, 0), "times");
     test_sleep(150 * TEST_MS);
     CHECK(same(dev, &file, &r) && !from_cache(&r), "written again");
     CHECK(same(dev, &file, &r) && from_cache(&r), "and found again");
     CHECK(!unlink(path) && same(dev, &file, &r) && r.status == HR_EIO,
           "gone: %s", r.message);
     free(a.data);
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+}
+
+// As long, and not the same.
+static void sizes(void)
+{
+    hr_cache cache = hr_cache_create(8 * MIB);
+    hr_device dev = with_cache("cpu", cache);
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(181, 143, &seed);
+    struct hr_sample s = sample_of(&b);
+    struct hr_result r = {0};
+
+    CHECK(same(dev, &s, &r), "first");
+    alter(&b);
+    CHECK(same(dev, &s, &r) && !from_cache(&r), "another picture");
     free(b.data);
     hr_device_close(&dev);
     hr_cache_release(&cache);
@@ -360,13 +389,99 @@ static void budget(void)
     hr_cache_release(&cache);
 }
 
+// Who was not used for the longest time makes room.
+static void order(void)
+{
+    enum { FILES = 4 };
+    uint64_t seed = test_seed;
+    struct bytes b[FILES];
+    struct hr_sample s[FILES];
+    struct hr_cache_stats stats;
+    struct hr_result r = {0};
+    hr_cache cache = hr_cache_create(8 * MIB);
+    hr_device dev = with_cache("cpu", cache);
+
+    for (int i = 0; i < FILES; i++) {
+        b[i] = test_jpeg(181, 143, &seed);
+        s[i] = sample_of(&b[i]);
+        free(make(dev, s[i], &r));
+    }
+    hr_cache_stats(cache, &stats);
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+    // Room for three of them.
+    cache = hr_cache_create(stats.bytes - stats.bytes / FILES / 2);
+    dev = with_cache("cpu", cache);
+    for (int i = 0; i < 3; i++)
+        free(make(dev, s[i], &r));
+    free(make(dev, s[0], &r));
+    CHECK(from_cache(&r), "the oldest, used again");
+    free(make(dev, s[3], &r));
+    hr_cache_stats(cache, &stats);
+    CHECK(stats.evictions == 1, "%d made room", (int)stats.evictions);
+    free(make(dev, s[0], &r));
+    CHECK(from_cache(&r), "is still there");
+    free(make(dev, s[1], &r));
+    CHECK(!from_cache(&r), "and the one behind it is not");
+    for (int i = 0; i < FILES; i++)
+        free(b[i].data);
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+}
+
+// A limit of the file is one of the file.
+static void limits(void)
+{
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(300, 200, &seed);
+    struct hr_sample s = sample_of(&b);
+    struct hr_result r = {0};
+    hr_cache cache = hr_cache_create(8 * MIB);
+    hr_device dev = hr_device_open(
+        "cpu",
+        hr_device_params(.cache = cache, .limits = {.file_bytes = b.size}));
+    struct hr_cache_stats stats;
+
+    for (int i = 0; i < 2; i++)
+        free(make(dev, s, &r));
+    hr_cache_stats(cache, &stats);
+    CHECK(stats.bytes > b.size && !r.status && from_cache(&r), "%s", r.message);
+    free(b.data);
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+}
+
+// A picture that does not come out well is not kept.
+static void failed(void)
+{
+    hr_cache cache = hr_cache_create(8 * MIB);
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(181, 143, &seed);
+    struct hr_sample s = sample_of(&b);
+    struct hr_cache_stats stats;
+    struct hr_result r = {0};
+    hr_device dev;
+
+    fake_reset(&(struct fake_script){.spans = {FAKE_RS, FAKE_RS, FAKE_RS},
+                                     .fail_from = 1,
+                                     .fail_status = HR_EDEVICE});
+    dev = hr_device_open("fake", hr_device_params(.threads = 1, .strict = true,
+                                                  .cache = cache));
+    free(make(dev, s, &r));
+    hr_device_close(&dev);
+    hr_cache_stats(cache, &stats);
+    CHECK(r.status && stats.misses == 1 && !stats.kept && !stats.bytes,
+          "%d kept, %zu bytes", (int)stats.kept, stats.bytes);
+    hr_cache_release(&cache);
+    free(b.data);
+}
+
 // What is there costs no allocation.
 static void steady(void)
 {
     hr_cache cache = hr_cache_create(8 * MIB);
-    hr_device dev = hr_device_open("cpu",
-                                   hr_device_params(.threads = 1,
-                                                    .cache = cache));
+    hr_device dev = hr_device_open("cpu", hr_device_params(.threads = 1,
+                                                           .cache = cache));
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(300, 200, &seed);
     struct hr_sample s = sample_of(&b);
@@ -730,13 +845,14 @@ int main(int argc, char **argv)
         TEST_CASE(kinds_of_jpeg), TEST_CASE(files),
         TEST_CASE(odd_files),     TEST_CASE(orientation),
         TEST_CASE(other_content), TEST_CASE(fresh_files),
+        TEST_CASE(sizes),         TEST_CASE(order),
+        TEST_CASE(limits),        TEST_CASE(failed),
         TEST_CASE(budget),        TEST_CASE(steady),
         TEST_CASE(whose),         TEST_CASE(engines),
         TEST_CASE(coefficients),  TEST_CASE(threads),
         TEST_CASE(after_fork),    TEST_CASE(packed_sources),
         TEST_CASE(hostile),
     };
-
 
     return test_main("cache", cases, sizeof(cases) / sizeof(*cases), argc,
                      argv);
