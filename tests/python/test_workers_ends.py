@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How iterators with workers end, and what is left: nothing."""
+# Long: workers start, and mostly wait.
 
 import gc
 import os
