@@ -12,10 +12,14 @@ Pillow; which order of passes that Pillow has it finds out by probing.
     tests/compare/compare.py --build build --long    all kinds, filters, types
     tests/compare/compare.py --build build --backend opencl
     tests/compare/compare.py --build build --jpeg pillow
+    tests/compare/compare.py --build build --draw-level
 
 Damaged and incomplete pictures agree only if Pillow and libheadrace use the
 same release of libjpeg-turbo. --jpeg pillow runs the library with the one that
 Pillow's wheel carries.
+
+--draw-level makes each picture of each case with one instruction set, drawn,
+instead of all: what differs between releases of Pillow is the same for all.
 
 Another backend than the CPU's is compared on one level, named after it; what
 it hands to the CPU is compared, too, and the reasons are counted. It fails if
@@ -161,9 +165,9 @@ def mask_of(level):
     return level if level in hrshim.LEVELS else None
 
 
-def start_worker(build, backend, levels, seed, long, reference):
+def start_worker(build, backend, levels, seed, long, draw, reference):
     lib = hrshim.Shim(build, reference)
-    state.update(lib=lib, seed=seed, long=long, devs={
+    state.update(lib=lib, seed=seed, long=long, draw=draw, devs={
         level: lib.open(backend, 1, mask_of(level)) for level in levels})
 
 
@@ -196,8 +200,10 @@ def compare_one(path, name, group):
     tally.add("refusal", level, name, 1 if note else 0, note)
     if refused or ours:
         return tally.rows, tally.notes
+    drawn = random.Random(f"{state['seed']}:level:{name}")
     for case in cases.of_file(picture, rng, state["long"]):
-        for level, dev in state["devs"].items():
+        devs = list(state["devs"].items())
+        for level, dev in [drawn.choice(devs)] if state["draw"] else devs:
             bad, text = run_case(dev, case)
             note = text and (f"{name}: {case.check}, {level}, {case.dtype} "
                              f"{case.layout}: {text}\n    {short(case.ops)}")
@@ -327,6 +333,8 @@ def parse():
     a.add_argument("--seed", default="1", help="of all random choices [1]")
     a.add_argument("--only", default="", help="files whose name has this")
     a.add_argument("--level", help="one instruction set: c, avx2, avx512")
+    a.add_argument("--draw-level", action="store_true",
+                   help="each case with one of them, drawn")
     a.add_argument("--jobs", type=int, help="processes [usable cores]")
     a.add_argument("--part", type=int, default=1, metavar="N",
                    help="of the files every N-th only [1]")
@@ -475,6 +483,9 @@ def main():
     else:
         skips += [f"level {n}: this machine has no {n}, or it was not asked "
                   "for" for n in hrshim.LEVELS if n not in levels]
+    if o.draw_level:
+        skips.append(f"each case with all of {', '.join(levels)}: with one of "
+                     "them here, all with ./dev test --long")
     try:
         reference = lib.probe_reference(cases.resize_array)
     except hrshim.HrError as e:
@@ -509,7 +520,7 @@ def main():
         workers = o.jobs or len(os.sched_getaffinity(0))
         with multiprocessing.get_context("fork").Pool(
                 workers, start_worker,
-                (o.build, o.backend, levels, o.seed, o.long,
+                (o.build, o.backend, levels, o.seed, o.long, o.draw_level,
                  reference)) as pool:
             for rows, notes, one in pool.imap_unordered(compare_file, jobs,
                                                         4):

@@ -6,7 +6,13 @@
 
 #include "scene.h"
 
-enum { W = 1600, H = 1200, OUT = 32, N = 20 };
+// (Sanitizers take so much longer for each pixel that fewer will do.)
+enum {
+    W = TEST_SANITIZED ? 800 : 1600,
+    H = TEST_SANITIZED ? 600 : 1200,
+    OUT = 32,
+    N = 20
+};
 
 struct kind {
     const char *name;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Runs tests of the Python package under AddressSanitizer, in Debian's Python.
-#   tests/python/asan.sh BUILD test_core test_core_jobs
+#   tests/python/asan.sh BUILD test_core_memory test_core_jobs
 # BUILD was configured with -DHEADRACE_SANITIZE=address,undefined
 # -DHEADRACE_PYTHON=ON and built. Python itself leaks on purpose, so leaks are
 # not looked for; its allocator is malloc, so that its objects are watched, too.

@@ -1,36 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of headrace._core share: pictures, and the command's bytes."""
+"""What the tests of headrace._core share: pictures, lists of ops, a job that
+is waited for, and the command's bytes."""
 
-import atexit
 import functools
 import json
 import os
 import pathlib
-import shutil
 import struct
 import subprocess
 import tempfile
 
-BUILD = pathlib.Path(os.environ.get(
-    "HEADRACE_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build"))
-COMMAND = BUILD / "headrace"
-PHOTOS = 24
+import headrace
+from headrace import _core, ops
+from made_samples import COMMAND, folder, scratch  # noqa: F401
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+EVAL = (ops.decode(), ops.resize_short(256), ops.center_crop(224, 224),
+        ops.normalize(MEAN, STD))
+EVAL_TEXT = "decode,resize=256,center_crop=224,normalize=imagenet"
+TRAIN = (ops.decode(), ops.random_resized_crop(96, 64),
+         ops.random_flip(horizontal=0.5), ops.normalize(MEAN, STD))
+TRAIN_TEXT = ("decode,random_resized_crop=96x64,random_hflip,"
+              "normalize=imagenet")
+
+_core.set_image_backend("cpu")  # in every file that imports this
 
 
-@functools.cache
-def folder():
-    """A folder of generated pictures, which goes when the process does."""
-    path = pathlib.Path(tempfile.mkdtemp(prefix="headrace-core-"))
-    owner = os.getpid()
+def run(samples, out, **options):
+    job = headrace.submit(samples, out, **options)
+    job.wait()
+    return job
 
-    def remove():
-        if os.getpid() == owner:
-            shutil.rmtree(path, ignore_errors=True)
 
-    atexit.register(remove)
-    subprocess.run([COMMAND, "samples", path, "-n", str(PHOTOS)], check=True,
-                   stdout=subprocess.DEVNULL)
-    return path
+def pixels_of(source, steps, w, h, c=3, **form):
+    out = headrace.Pixels(w, h, c, **form)
+    run([(source, steps)], [out])
+    return out
 
 
 @functools.cache

@@ -1,15 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of the drop-in share: pictures, and stock against ours."""
 
+import contextlib
+import hashlib
+import io
 import os
 import pathlib
 import random
-import subprocess
-import tempfile
 import unittest
 
+try:
+    import numpy as np
+    import torch
+    import torchvision  # noqa: F401
+    from PIL import Image
+except ImportError as error:
+    raise unittest.SkipTest("needs torch and torchvision: %s" % error)
+
+try:
+    import torchvision.transforms.v2  # noqa: F401
+except ImportError:
+    pass  # before 0.15
+
 import headrace
-import torch
+import made_samples
 from headrace import dropin
 
 torch.set_num_threads(1)
@@ -19,43 +33,24 @@ CORPUS = pathlib.Path(os.environ.get("HEADRACE_CORPUS", CORPUS))
 
 
 class Samples:
-    """Pictures that the command makes; one folder for a whole file."""
+    """Pictures that the command makes."""
 
-    _folder = None
+    @staticmethod
+    def photos():
+        return str(made_samples.folder() / "photos")
 
-    @classmethod
-    def folder(cls):
-        if cls._folder is None:
-            cls._folder = tempfile.TemporaryDirectory()
-            build = os.environ.get("HEADRACE_BUILD", "build")
-            command = [os.path.join(build, "headrace"), "samples"]
-            try:
-                subprocess.run(
-                    [*command, cls._folder.name, "--count", "24"],
-                    check=True,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                )
-            except OSError as error:
-                raise unittest.SkipTest("needs the command: %s" % error)
-        return pathlib.Path(cls._folder.name)
-
-    @classmethod
-    def photos(cls):
-        return str(cls.folder() / "photos")
-
-    @classmethod
-    def photo(cls):
+    @staticmethod
+    def photo():
         """A colour photograph, baseline."""
-        return sorted((cls.folder() / "photos").rglob("*.jp*g"))[0]
+        return sorted((made_samples.folder() / "photos").rglob("*.jp*g"))[0]
 
-    @classmethod
-    def kinds(cls):
-        return sorted((cls.folder() / "kinds").rglob("*.jp*g"))
+    @staticmethod
+    def kinds():
+        return sorted((made_samples.folder() / "kinds").rglob("*.jp*g"))
 
-    @classmethod
-    def bad(cls):
-        return sorted((cls.folder() / "bad").rglob("*.jp*g"))
+    @staticmethod
+    def bad():
+        return sorted((made_samples.folder() / "bad").rglob("*.jp*g"))
 
 
 def seed():
@@ -88,6 +83,68 @@ def outcome(run):
         return run()
     except Exception as error:
         return type(error), str(error)
+
+
+@contextlib.contextmanager
+def on():
+    dropin.install()
+    dropin.report(reset=True)
+    try:
+        yield
+    finally:
+        dropin.uninstall()
+
+
+def saved(image, **kwargs):
+    file = io.BytesIO()
+    image.save(file, "JPEG", **kwargs)
+    return file.getvalue()
+
+
+def noise(mode, size, seed=1):
+    draw = np.random.default_rng(seed)
+    shape = (size[1], size[0], 3) if mode == "RGB" else size[::-1]
+    return Image.fromarray(draw.integers(0, 256, shape, np.uint8), mode)
+
+
+def digest(data):
+    return hashlib.sha1(data).hexdigest()
+
+
+def facts(result):
+    """Everything about a result that a program can see."""
+    if isinstance(result, Image.Image):
+        info = dict(result.info)
+        pixels = digest(result.tobytes())
+        kind = type(result)
+        return kind, result.mode, result.size, info, pixels, result.format
+    if isinstance(result, np.ndarray):
+        return result.dtype, result.shape, digest(result.tobytes())
+    if isinstance(result, torch.Tensor):
+        return (
+            result.dtype,
+            result.shape,
+            result.stride(),
+            digest(result.contiguous().numpy().tobytes()),
+        )
+    if isinstance(result, bytes):
+        return digest(result)
+    if isinstance(result, (list, tuple)):
+        return type(result), [facts(part) for part in result]
+    return result
+
+
+# Prepared with the stock class of what it is called on.
+KINDS = {
+    "colour": saved(noise("RGB", (90, 80)), quality=90),
+    "grey": saved(noise("L", (80, 90)), quality=80),
+    "turned": saved(
+        noise("RGB", (70, 90)), exif=b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12"
+        b"\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0", dpi=(72, 90)
+    ),
+    "progressive": saved(noise("RGB", (75, 85)), progressive=True),
+    "cmyk": saved(noise("RGB", (70, 80)).convert("CMYK")),
+}
 
 
 class Case(unittest.TestCase):

@@ -11,8 +11,10 @@ finds that a package is missing which ours can do without. The package is that
 of BUILD/python, or of the folder --package. HEADRACE_BUILD is BUILD, whose
 command makes pictures.
 
-Files run side by side, but for those with a line "# Alone: REASON.", which run
-after the others: they measure time.
+Files run side by side, those with a line "# Long: REASON." first; but those
+with a line "# Alone: REASON." run after the others, one by one: they measure
+time.
+All find the pictures that the command makes in one folder: made_samples.py.
 
 Exit code: 0 all passed; 1 something failed, crashed, took longer than --limit
 seconds, or a file has no tests; 77 nothing was run. Prints "not run: PART:
@@ -29,6 +31,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -91,6 +94,8 @@ def run_file(name, options):
     faulthandler.enable()
     # Before whoever started us ends us: where it hangs.
     faulthandler.dump_traceback_later(max(options.limit - 5, 1))
+    import made_samples
+    made_samples.shared = options.samples
     try:
         module = importlib.import_module(name)
     except (unittest.SkipTest, ModuleNotFoundError) as skip:
@@ -139,7 +144,7 @@ def spawn(options, name):
     process = subprocess.Popen(
         [options.python, str(HERE / "run.py"), "--file", name, "--limit",
          str(options.limit), "--only", options.only,
-         "--without", options.without],
+         "--without", options.without, "--samples", options.samples],
         env=environment(options), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         errors="replace", start_new_session=True)
@@ -161,13 +166,14 @@ def verdict(code):
     return {0: "passed", ABSENT: "not run"}.get(code, "FAILED")
 
 
-def alone(name):
+def says(name, word):
     text = (HERE / f"{name}.py").read_text()
-    return re.search(r"^# Alone: ", text, re.M) is not None
+    return re.search(rf"^# {word}: ", text, re.M) is not None
 
 
 def run_all(options, names):
-    beside = [n for n in names if not alone(n)]
+    beside = [n for n in names if not says(n, "Alone")]
+    beside.sort(key=lambda n: not says(n, "Long"))
     results = []
 
     def run(name):
@@ -176,11 +182,13 @@ def run_all(options, names):
               f"{name}: {verdict(code)}, {took:.1f} s\n", flush=True)
         results.append((name, code, COUNTS.search(text)))
 
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(run, beside))
-    for name in names:
-        if name not in beside:
-            run(name)
+    with tempfile.TemporaryDirectory(prefix="headrace-samples-") as folder:
+        options.samples = folder
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            list(pool.map(run, beside))
+        for name in names:
+            if name not in beside:
+                run(name)
     return results
 
 
@@ -212,6 +220,7 @@ def main():
     parser.add_argument("--without", default="", metavar="REGEX",
                         help="leave out tests whose id matches")
     parser.add_argument("--file", help=argparse.SUPPRESS)
+    parser.add_argument("--samples", help=argparse.SUPPRESS)
     parser.add_argument("names", nargs="*", metavar="FILE")
     options = parser.parse_args()
     options.build = options.build.resolve()

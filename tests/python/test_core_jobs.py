@@ -29,8 +29,6 @@ SLOW = (ops.decode(), ops.resize(3000, 2000, filter="lanczos"),
         ops.resize(8, 6))
 FORKS = 100
 
-_core.set_image_backend("cpu")
-
 
 def submit(n=1, steps=STEPS, **options):
     out = headrace.Batch(n, 3, 6, 8)

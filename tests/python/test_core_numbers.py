@@ -8,8 +8,6 @@ import core_samples as samples
 import headrace
 from headrace import _core, ops
 
-headrace._core.set_image_backend("cpu")
-
 
 def values_of(lists):
     """One job with a sample for each list of ops: their float32, by sample."""

@@ -4,6 +4,7 @@
 Each case runs twice with the same seed, without and with the drop-in, and
 every tensor must be equal to the bit, with one job per batch.
 """
+# Long: workers start, and mostly wait.
 
 import os
 import tempfile

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How iterators with workers end, and what is left: nothing."""
+# Long: workers start, and mostly wait.
 
 import gc
 import os
@@ -9,6 +10,7 @@ import sys
 import threading
 import time
 import unittest
+from unittest import mock
 
 import workers_case  # noqa: F401  first: it may skip this file
 import headrace
@@ -204,8 +206,11 @@ class Ends(Case):
             next(iterator)
             iterator.itself = [iterator]
             del iterator
-            # Stock needs 5 s per worker for this, and leaves its own pipes.
-            traces.check(self, STOCK_LEAVES)
+            # Stock waits this long for each worker (5 s), and leaves its own
+            # pipes.
+            stock = torch.utils.data._utils
+            with mock.patch.object(stock, "MP_STATUS_CHECK_INTERVAL", 0.5):
+                traces.check(self, STOCK_LEAVES)
 
 
 class Fork(Case):

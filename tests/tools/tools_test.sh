@@ -158,7 +158,6 @@ expect "nothing is written" [ ! -e one.x ]
 )
 expect "a full disk is an error" [ $? = 0 ]
 expect "a full disk leaves nothing" [ ! -e large.html ]
-before=$SECONDS
 # Nothing that profile keeps meanwhile has a name, or it would be left by one
 # that is killed.
 mkdir traces
@@ -174,6 +173,7 @@ wait $child
 expect "profile ends well" [ $? = 0 ]
 expect "there is a trace" [ -s traces.json ]
 expect "its files have no name ($named)" [ $named -le 1 ]
+before=$SECONDS
 TMPDIR=/nowhere quick 2 "$one" --seconds 20
 says err "/nowhere/headrace-profile-"
 expect "said at once" [ $((SECONDS - before)) -lt 10 ]

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists of ops: their sizes, what is drawn, tables, what is refused."""
+
+import array
+import gc
+import sys
+import unittest
+
+import core_samples as samples
+import headrace
+from core_samples import EVAL, MEAN, STD, TRAIN, run
+from headrace import _core, ops
+
+
+class OpLists(unittest.TestCase):
+    def test_output_size(self):
+        self.assertEqual(_core.output_size(EVAL, 500, 300), (224, 224))
+        self.assertEqual(
+            _core.output_size((ops.decode(apply_orientation=True),), 50, 30,
+                              orientation=6), (30, 50))
+        self.assertEqual(_core.output_size((), 5, 3), (5, 3))
+        with self.assertRaises(headrace.ArgumentError):
+            _core.output_size((ops.decode(), ops.crop(0, 0, 9, 9)), 5, 5)
+
+    def test_drawn_ops_make_the_same(self):
+        path = samples.photos()[0]
+        info = _core.probe(path)
+        for index in range(10):
+            key = (5, index, 2)
+            drawn = _core.draw_ops(TRAIN, key, info.width, info.height)
+            self.assertEqual(drawn, _core.draw_ops(TRAIN, key, info.width,
+                                                   info.height))
+            self.assertNotIn(_core.RANDOM_FLIP, [op[0] for op in drawn])
+            a, b = (headrace.Batch(1, 3, 64, 96) for _ in range(2))
+            run([(path, TRAIN, key)], a)
+            run([(path, drawn)], b)
+            self.assertEqual(bytes(a), bytes(b))
+        self.assertEqual(_core.draw_ops((), None, 5, 5), ())
+
+    def test_every_op_comes_back(self):
+        table = array.array("f", range(768))
+        steps = (ops.decode("L", apply_orientation=True),
+                 ops.crop(1, 2, 300, 200, pad=True),
+                 ops.center_crop(250, 150),
+                 ops.resize(90, 80, filter="box", box=(1, 2, 30.5, 40)),
+                 ops.resize(90, 81, filter="lanczos", order="vertical"),
+                 ops.resize_short(70, filter="hamming"),
+                 ops.fit(60, 60, filter="bicubic", enlarge=True),
+                 ops.flip(transpose=True))
+        for last in (ops.normalize(MEAN, STD, arithmetic="mul"),
+                     ops.table(table)):
+            drawn = _core.draw_ops((*steps, last), (1, 2, 3), 400, 300)
+            again = _core.draw_ops(drawn, None, 400, 300)
+            self.assertEqual(drawn, again)
+            self.assertEqual(drawn[:-1], steps)
+            self.assertEqual(drawn[-1][0], last[0])
+            self.assertEqual(_core.output_size(drawn, 400, 300),
+                             _core.output_size((*steps, last), 400, 300))
+        self.assertIs(drawn[-1][1], table)
+
+    def test_wrong_ones(self):
+        cases = [
+            ("not a tuple", [ops.decode()], TypeError, "tuple"),
+            ("op is a list", ([1, 0],), TypeError, "op 0"),
+            ("empty op", ((),), TypeError, "op 0"),
+            ("no such op", ((99,),), ValueError, "99"),
+            ("float field", ((_core.CROP, 1.5, 0, 2, 2),), TypeError,
+             r"op 0 \(CROP\): field 1 must be an int"),
+            ("too many fields", ((_core.FLIP, 1, 0, 0, 0),), TypeError,
+             "3 fields, not 4"),
+            ("two means", ((_core.NORMALIZE, (1, 2), 1),), TypeError,
+             "1 or 3 floats"),
+            ("short box", ((_core.RESIZE, 1, 1, 0, (1, 2)),), TypeError,
+             "4 floats"),
+            ("double table",
+             (ops.decode(), ops.table(array.array("d", [0] * 768))),
+             TypeError, "float32"),
+            ("short table",
+             (ops.decode(), ops.table(array.array("f", [0] * 512))),
+             ValueError, "2048 bytes"),
+            ("33 ops", (ops.decode(),) + (ops.flip(),) * 32, ValueError, "33"),
+            ("size of 0", (ops.decode(), ops.resize_short(0)), ValueError,
+             "short side"),
+            ("huge", (ops.decode(), ops.crop(0, 0, 1 << 40, 1)), ValueError,
+             "crop of 2147483647x1"),
+        ]
+        data = bytearray(samples.read(samples.small()))
+        out = headrace.Batch(1, 3, 10, 10)
+        for name, steps, kind, text in cases:
+            with self.subTest(name):
+                with self.assertRaisesRegex(kind, text):
+                    headrace.submit([(data, steps)], out)
+                data.append(0)  # BufferError if somebody still holds it
+
+    def test_names(self):
+        with self.assertRaisesRegex(ValueError, "must be one of nearest"):
+            ops.resize(1, 1, filter="cubic")
+        with self.assertRaisesRegex(ValueError, "mode"):
+            ops.decode("CMYK")
+
+    def test_a_table_is_a_normalize(self):
+        table = array.array("f")
+        for c in range(3):
+            out = headrace.Batch(1, 3, 16, 16)
+            ramp = headrace.Pixels(
+                16, 16, data=bytes(i for i in range(256) for _ in range(3)))
+            run([(ramp, (ops.normalize(MEAN, STD),))], out)
+        table.frombytes(bytes(out))
+        a, b = (headrace.Batch(1, 3, 224, 224) for _ in range(2))
+        run([(samples.small(), EVAL)], a)
+        run([(samples.small(), (*EVAL[:-1], ops.table(table)))], b)
+        self.assertEqual(bytes(a), bytes(b))
+
+    def test_equal_tables_are_held_once(self):
+        table = array.array("f", [0.5] * 768)
+        before = sys.getrefcount(table)
+        step = (ops.decode(), ops.resize(4, 4), ops.table(table))
+        out = headrace.Batch(40, 3, 4, 4)
+        job = headrace.submit([(samples.small(), (*step,))
+                               for _ in range(40)], out)
+        # step's, and the job's until somebody sees its end.
+        self.assertEqual(sys.getrefcount(table), before + 2)
+        job.wait()
+        del step
+        self.assertEqual(set(memoryview(out).cast("B").cast("f")), {0.5})
+        gc.collect()
+        self.assertEqual(sys.getrefcount(table), before)
+        table.append(1)
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What headrace._core finds in headers, and whether a file is the same one."""
+
+import os
+import pathlib
+import re
+import tempfile
+import unittest
+
+import core_samples as samples
+import headrace
+from headrace import _core
+
+
+class Probing(unittest.TestCase):
+    NAMES = ("format", "width", "height", "components", "precision",
+             "orientation", "ends", "process", "color", "header_size")
+
+    def test_path_and_bytes_agree(self):
+        known = unknown = 0
+        for path in samples.good():
+            by_path, by_bytes = _core.probe(path), _core.probe(
+                samples.read(path))
+            for name in self.NAMES:
+                self.assertEqual(getattr(by_path, name),
+                                 getattr(by_bytes, name), (path, name))
+            if by_path.all_scans is None:
+                unknown += by_path.format == "jpeg"
+            else:
+                known += 1
+                self.assertEqual(by_path.all_scans, by_bytes.all_scans, path)
+        self.assertGreater(known, 5 * unknown)
+
+    def test_facts(self):
+        for path in samples.good():
+            line, info = samples.described()[path], _core.probe(path)
+            self.assertEqual((info.width, info.height),
+                             (line["width"], line["height"]), path)
+            self.assertEqual(info.orientation, line.get("orientation", 1))
+            self.assertEqual(info.process == "progressive",
+                             info.scans != 1 or "progressive" in line["kind"],
+                             path) if info.process == "progressive" else None
+
+    def test_a_header_longer_than_what_is_read_first(self):
+        """What looks like a header at the end of the file is none."""
+        def picture(w, h):
+            return (b"\xff\xc0\0\x0b\x08%c%c%c%c\1\1\x11\0" % (
+                h >> 8, h & 255, w >> 8, w & 255)
+                + b"\xff\xda\0\x08\1\1\0\0\x3f\0" + b"\x55" * 100)
+
+        tables = (b"\xff\xd8\xff\xdb\0\x43\0" + bytes([1] * 64)
+                  + b"\xff\xc4\0\x14\0\1" + bytes(16)
+                  + b"\xff\xc4\0\x14\x10\1" + bytes(16))
+        for first in (8192, 8190, 4000):
+            fill = first - len(tables) - 4
+            data = (tables + b"\xff\xe5" + (fill + 2).to_bytes(2, "big")
+                    + bytes(fill) + picture(100, 50))
+            data += bytes(9000) + picture(7, 9)[:62] + b"\xff\xd9"
+            path = samples.scratch() / "header.jpg"
+            path.write_bytes(data)
+            for source in (data, path):
+                info = _core.probe(source)
+                self.assertEqual((info.width, info.height, info.ends),
+                                 (100, 50, True), first)
+
+    def test_scans_behind_what_is_read_first(self):
+        """Of large files of several scans all are looked at, or it says so."""
+        known = 0
+        for path in samples.good():
+            data = samples.read(path)
+            if "scans" not in path and "progressive" not in path or \
+                    "png" in path or len(data) > 20000:
+                continue
+            info = _core.probe(data)
+            # A segment of 9000 bytes behind the first scan.
+            at = re.compile(rb"\xff[^\0\xd0-\xd7\xff]").search(
+                data, info.header_size).start()
+            big = samples.scratch() / "scans.jpg"
+            big.write_bytes(data[:at] + b"\xff\xe5\x23\x28" + bytes(8998)
+                            + data[at:])
+            found = _core.probe(big)
+            self.assertEqual((found.all_scans, found.scans, found.process),
+                             (info.all_scans, info.scans, info.process), path)
+            known += found.all_scans is not None
+        self.assertGreater(known, 3)
+
+    def test_cut_short(self):
+        data = samples.read(samples.small())
+        self.assertTrue(_core.probe(data).ends)
+        self.assertFalse(_core.probe(data[:-1]).ends)
+
+    def test_damage(self):
+        damaged = [p for p, line in samples.described().items()
+                   if line["expect"] != "ok"]
+        refused = compared = 0
+        for path in damaged:
+            outcomes, partly = [], False
+            for source in (path, samples.read(path)):
+                try:
+                    info = _core.probe(source)
+                    outcomes.append((info.width, info.height, info.ends))
+                except headrace.Error as error:
+                    refused += 1
+                    outcomes.append((error.status, error.offset))
+                else:
+                    # Of a path not all of a large file was looked at.
+                    partly |= info.format == "jpeg" and not info.all_scans
+            if partly:
+                continue
+            compared += 1
+            self.assertEqual(*outcomes, path)
+        self.assertGreater(refused, 20)
+        self.assertGreater(compared, 40)
+
+    def test_errors(self):
+        with self.assertRaises(headrace.ReadError):
+            _core.probe("/no/such/file")
+        with self.assertRaises(headrace.PictureError):
+            _core.probe(b"no picture")
+        with self.assertRaises(headrace.ReadError):
+            _core.probe(str(samples.folder()))
+        with self.assertRaises(ValueError):
+            _core.probe("a\0b")
+        with self.assertRaises(TypeError):
+            _core.probe(7)
+        with self.assertRaises(TypeError):
+            _core.Info()
+        with self.assertRaises(AttributeError):
+            _core.probe(samples.small()).width = 3
+
+    def test_same_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in "a.jpg", b"\xff.jpg":
+                path = os.path.join(folder, os.fsdecode(name))
+                pathlib.Path(path).write_bytes(b"1234")
+                os.utime(path, ns=(0, 1234567890123456789))
+                st = os.stat(path)
+                file = (path, st.st_dev, st.st_ino, st.st_size, st.st_mtime_ns)
+                self.assertIs(_core.same_file(path, file), True)
+                for index in range(1, 5):
+                    other = list(file)
+                    other[index] += 1
+                    self.assertIs(_core.same_file(path, tuple(other)), False)
+            self.assertIs(_core.same_file(path + "x", file), False)
+            self.assertIs(_core.same_file(folder, file), False)
+        self.assertIs(_core.same_file(path, file), False)
+        with self.assertRaises(ValueError):
+            _core.same_file("a\0b", file)
+        for wrong in (path,), (7, file), (path, file[:4]), (path, list(file)):
+            with self.assertRaises(TypeError):
+                _core.same_file(*wrong)
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""install() and uninstall(): what is replaced, what comes back, the report."""
+
+import io
+import subprocess
+import sys
+import unittest
+from unittest import mock
+
+import dropin_case as case  # first: it may skip this file
+import headrace
+import torch
+import torchvision
+from dropin_case import KINDS, on
+from headrace import dropin
+from headrace.dropin import hooks, pillow
+from PIL import Image
+from torchvision.transforms import functional as F
+
+
+class Hooks(case.Case):
+    """install() and uninstall()."""
+
+    def everything(self):
+        """All that could be replaced: (owner, name) -> value."""
+        with on():
+            found = [(hook.owner, hook.name) for hook in hooks.hooks()]
+        return found
+
+    def values(self, places):
+        return [hooks.look(owner, name) for owner, name in places]
+
+    def test_undo_leaves_everything_identical(self):
+        places = self.everything()
+        self.assertGreater(len(places), 8)
+        before = self.values(places)
+        path = list(sys.meta_path)
+        for _ in range(3):
+            with on():
+                for old, (owner, name) in zip(before, places):
+                    self.assertIsNot(hooks.look(owner, name), old)
+            for old, new in zip(before, self.values(places)):
+                self.assertIs(new, old)
+            self.assertEqual(sys.meta_path, path)
+
+    def test_twice_is_harmless(self):
+        with on():
+            first = hooks.hooks()
+            dropin.install()
+            self.assertEqual(hooks.hooks(), first)
+        dropin.uninstall()
+
+    def test_exception_in_with(self):
+        places = self.everything()
+        before = self.values(places)
+        with self.assertRaises(KeyError):
+            with headrace.image_backend("cpu"):
+                self.assertTrue(dropin.installed())
+                raise KeyError
+        self.assertFalse(dropin.installed())
+        for old, new in zip(before, self.values(places)):
+            self.assertIs(new, old)
+
+    def test_missing_hooks_are_named(self):
+        places = self.everything()
+        before = self.values(places)
+        from torch.utils.data._utils import collate
+
+        for owner, name, value in (
+            (F, "to_tensor", None),
+            (F, "pil_to_tensor", print),
+            (torchvision.datasets.folder, "pil_loader", None),
+            (collate, "default_collate_fn_map", {}),
+            (Image, "OPEN", {**Image.OPEN, "JPEG": None}),
+        ):
+            with mock.patch.object(owner, name, value):
+                with self.assertRaises(headrace.Error) as caught:
+                    dropin.install()
+                self.assertIn(name, str(caught.exception))
+                self.assertFalse(dropin.installed())
+            for old, new in zip(before, self.values(places)):
+                self.assertIs(new, old)
+
+    def test_self_test_refuses_what_differs(self):
+        """Stock code that does something else than the recording."""
+        stock = Image.Image.transpose
+
+        def transpose(self, method):
+            return stock(self, method + 1)
+
+        places = self.everything()
+        before = self.values(places)
+        with mock.patch.object(Image.Image, "transpose", transpose):
+            with self.assertRaisesRegex(headrace.Error, "16 x 24"):
+                dropin.install()
+        self.assertFalse(dropin.installed())
+        for old, new in zip(before, self.values(places)):
+            self.assertIs(new, old)
+
+    def test_resize_of_unknown_order(self):
+        """A Pillow that nobody knows: resizes are its own."""
+        stock = Image.Image.resize
+
+        def resize(self, size, resample=None, box=None, reducing_gap=None):
+            image = stock(self, size, resample, box, reducing_gap)
+            return image.point(lambda value: value ^ 1)
+
+        with mock.patch.object(Image.Image, "resize", resize):
+            wanted = Image.open(io.BytesIO(KINDS["colour"])).resize((20, 30))
+            with on():
+                self.assertIsNone(pillow.reference)
+                image = Image.open(io.BytesIO(KINDS["colour"]))
+                image = image.resize((20, 30))
+                self.assertEqual(image.tobytes(), wanted.tobytes())
+                self.assertEqual(
+                    dropin.report()["pillow"]["unknown_resize_order"], 1
+                )
+
+    def test_wrapped_by_somebody(self):
+        """What wraps ours stays, passes on, and a warning says so."""
+        calls = []
+        dropin.install()
+        ours = F.to_tensor
+
+        def tracer(pic):
+            calls.append(pic)
+            return ours(pic)
+
+        F.to_tensor = tracer
+        try:
+            with self.assertWarnsRegex(RuntimeWarning, "to_tensor"):
+                dropin.uninstall()
+            self.assertIs(F.to_tensor, tracer)
+            image = Image.open(io.BytesIO(KINDS["colour"]))
+            self.assertIs(type(F.to_tensor(image)), torch.Tensor)
+            self.assertEqual(len(calls), 1)
+        finally:
+            stock = ours.__closure__[0].cell_contents
+            F.to_tensor = stock
+        self.assertEqual(stock.__module__, F.__name__)
+
+    def script(self, text):
+        """Runs it in an interpreter that has imported nothing yet."""
+        done = subprocess.run(
+            [sys.executable, "-c", text],
+            capture_output=True,
+            text=True,
+            input=self.photo(),
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    @staticmethod
+    def photo():
+        return str(case.Samples.photo())
+
+    def test_plain_import(self):
+        self.script(
+            "import sys, headrace\n"
+            "headrace.report\n"
+            "import headrace.dropin\n"
+            "bad = {'PIL', 'torch', 'torchvision', 'numpy'} & {*sys.modules}\n"
+            "assert not bad, bad\n"
+            "headrace.dropin.install()\n"
+            "bad = {'PIL', 'torch', 'torchvision', 'numpy'} & {*sys.modules}\n"
+            "assert not bad, bad\n"
+            "path = list(sys.meta_path)\n"
+            "headrace.dropin.uninstall()\n"
+            "assert len(sys.meta_path) == len(path) - 1\n"
+        )
+
+    def test_modules_that_come_later(self):
+        """Each is hooked when it is imported."""
+        self.script(
+            "import sys\n"
+            "from headrace import dropin\n"
+            "dropin.install()\n"
+            "from PIL import Image\n"
+            "path = sys.stdin.read()\n"
+            "assert type(Image.open(path)).__name__ == 'HeadraceJpeg'\n"
+            "assert 'torch' not in sys.modules\n"
+            "loader = Image.__spec__.loader\n"
+            "assert type(loader).__module__ != 'headrace.dropin.hooks'\n"
+            "from torchvision import datasets, transforms\n"
+            "import torch.utils.data\n"
+            "image = datasets.folder.pil_loader(path)\n"
+            "assert type(image).__name__ == 'HeadraceImage'\n"
+            "lazy = transforms.ToTensor()(image)\n"
+            "assert type(lazy).__name__ == 'LazyTensor'\n"
+            "batch = torch.utils.data.default_collate([lazy, lazy])\n"
+            "assert type(batch) is torch.Tensor\n"
+            "assert torch.equal(batch[0], lazy + 0)\n"
+            "try:\n"
+            "    from torchvision.transforms import v2\n"
+            "except ImportError:\n"
+            "    pass\n"
+            "else:\n"
+            "    lazy = v2.ToImage()(image)\n"
+            "    assert type(lazy).__name__ == 'LazyTVImage', type(lazy)\n"
+            "dropin.uninstall()\n"
+            "assert type(Image.open(path)).__name__ == 'JpegImageFile'\n"
+        )
+
+    def test_report(self):
+        with on():
+            image = Image.open(io.BytesIO(KINDS["colour"]))
+            image.resize((20, 30)).getpixel((0, 0))
+            Image.open(io.BytesIO(KINDS["cmyk"])).load()
+            report = headrace.report()
+        self.assertEqual(report["totals"]["jobs"], 1)
+        self.assertEqual(report["pillow"], {"mode CMYK": 1})
+        (name,) = report["materialised"]
+        self.assertIn("test_report", name)
+        text = str(report)
+        for part in ("1 pictures in 1 jobs", "mode CMYK", "test_report"):
+            self.assertIn(part, text)
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the drop-in submits: jobs, their memory, their errors, many threads."""
+
+import concurrent.futures
+import io
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+from unittest import mock
+
+import dropin_case as case  # first: it may skip this file
+import headrace
+import numpy as np
+import torch
+from dropin_case import KINDS, facts, noise, on, saved
+from headrace import dropin
+from headrace.dropin import files, hooks, jobs, memory, tensor
+from PIL import Image
+from torchvision.transforms import functional as F
+
+
+class Jobs(case.Case):
+    """What is submitted."""
+
+    def five(self, data):
+        image = Image.open(io.BytesIO(data)).resize((60, 50))
+        return torch.stack([F.to_tensor(x) for x in F.five_crop(image, 30)])
+
+    def test_ops_that_all_begin_with_run_once(self):
+        datas = [KINDS["colour"], KINDS["grey"], KINDS["progressive"]]
+
+        def run():
+            for data in datas[::2], datas[1:2]:
+                yield torch.utils.data.default_collate(
+                    [self.five(each) for each in data]
+                )
+
+        wanted = list(run())
+        real = jobs._core.submit
+        sizes = []
+
+        def submit(samples, *args, **kwargs):
+            sizes.append(len(samples))
+            return real(samples, *args, **kwargs)
+
+        with on():
+            core = mock.Mock(wraps=jobs._core)
+            core.submit, core.TABLE = submit, jobs._core.TABLE
+            with mock.patch.object(jobs, "_core", core):
+                for one, other in zip(run(), wanted):
+                    self.assert_same_tensor(one, other)
+        self.assertEqual(sizes, [2, 10, 1, 5])
+
+    def test_a_bad_picture_that_is_shared(self):
+        good = KINDS["progressive"]
+        last = good.rindex(b"\xff\xda")
+        bad = good[:last] + b"\xff\xd8" + good[last:]
+
+        def run():
+            return self.five(bad).sum()
+
+        wanted = case.outcome(run)
+        self.assertIs(wanted[0], OSError)
+        # The header is looked at as if the file were fine.
+        info = files.probe(good)
+        with on(), mock.patch.object(files, "probe", lambda data: info):
+            self.assertEqual(case.outcome(run), wanted)
+
+    def test_exact_unless_asked_otherwise(self):
+        for name, tier in (
+            (None, "exact"),
+            ("auto", "exact"),
+            ("opencl:0", "exact"),
+            ("vaapi", "close"),
+        ):
+            with mock.patch.object(headrace.backend, "_name", name):
+                self.assertEqual(jobs._tier(), tier)
+
+    def test_cancel_twice(self):
+        with on():
+            cell = F.to_tensor(self.image())._hr
+            (handle,) = tensor.submit_batch([tensor.record_of_cell(cell)])
+            handle.cancel()
+            handle.cancel()
+            result = case.outcome(handle.result)  # the job may be quicker
+            if isinstance(result, tuple):
+                self.assertTrue(issubclass(result[0], headrace.Error))
+            else:
+                self.assertEqual(result.shape, (3, 80, 90))
+
+    @staticmethod
+    def image():
+        return Image.open(io.BytesIO(KINDS["colour"]))
+
+    def test_records_of_many_sizes(self):
+        """One job for each size and type; results in their order."""
+        with on():
+            lazies = [
+                F.to_tensor(self.image().resize((20 + i % 2, 30)))
+                for i in range(4)
+            ] + [F.pil_to_tensor(self.image().resize((20, 30)))]
+            records = [tensor.record_of(lazy) for lazy in lazies]
+            wanted = [tensor.plain(lazy) for lazy in lazies]
+            records = pickle.loads(pickle.dumps(records, 5))
+            dropin.report(reset=True)
+            handles = tensor.submit_batch(records)
+            for handle, lazy in zip(handles, wanted):
+                self.assert_same_tensor(handle.result(), lazy)
+            self.assertEqual(dropin.report()["totals"]["jobs"], 3)
+
+
+class Memory(case.Case):
+    """Blocks that are used again."""
+
+    shape = (8, 3, 224, 224)
+
+    def setUp(self):
+        memory.clear()
+
+    def new(self):
+        return memory.empty(self.shape, torch.float32)
+
+    def test_used_again_when_nobody_looks(self):
+        first = self.new()
+        address = first.data_ptr()
+        for hold in (
+            lambda x: x[3:5, 0],
+            lambda x: x.numpy(),
+            lambda x: x.detach(),
+            lambda x: torch.from_dlpack(x) if hasattr(x, "__dlpack__") else x,
+            lambda x: x.view(-1).as_subclass(torch.nn.Parameter),
+        ):
+            held = hold(first)
+            del first
+            other = self.new()
+            self.assertNotEqual(other.data_ptr(), address)
+            del other, held
+            first = self.new()
+            self.assertEqual(first.data_ptr(), address)
+
+    def test_little_is_kept(self):
+        many = [self.new() for _ in range(9)]
+        del many
+        self.new()
+        self.assertLessEqual(len(memory._blocks), 3)
+        for _ in range(2 * memory._OLD):
+            memory.empty((2, 3, 300, 300), torch.float32)
+        self.assertEqual(len(memory._blocks), 1)
+
+    def test_small_ones_are_torchs(self):
+        memory.empty((3, 4), torch.uint8).resize_(1000, 1000)
+        self.assertEqual(memory._blocks, [])
+
+
+class Errors(case.Case):
+    """Damaged files: type and text of stock, at the same place or collate."""
+
+    def test_files_of_all_kinds(self):
+        for path in case.Samples.kinds() + case.Samples.bad():
+
+            def run():
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    with Image.open(path) as image:
+                        image = image.convert("RGB").resize((40, 30))
+                        return facts(F.to_tensor(image) + 0)
+
+            with self.subTest(path.name):
+                wanted = case.outcome(run)
+                with on():
+                    self.assertEqual(case.outcome(run), wanted)
+
+    def test_one_bad_sample(self):
+        """It raises what stock raises; its neighbours are fine."""
+        good = saved(noise("RGB", (400, 300)), quality=95, progressive=True)
+        # A second start of image, before the last scan.
+        last = good.rindex(b"\xff\xda")
+        bad = good[:last] + b"\xff\xd8" + good[last:]
+        held = tempfile.TemporaryDirectory()
+        self.addCleanup(held.cleanup)
+        paths = [os.path.join(held.name, name) for name in "abc"]
+        for path, data in zip(paths, (good, bad, good)):
+            with open(path, "wb") as file:
+                file.write(data)
+
+        def tensor_of(path):
+            image = Image.open(path).convert("RGB")
+            return F.to_tensor(image.resize((30, 30)))
+
+        def run():
+            lazies = [tensor_of(path) for path in paths]
+            return torch.utils.data.default_collate(lazies)
+
+        wanted, wanted_good = case.outcome(run), tensor_of(paths[0])
+        self.assertEqual(wanted[0], OSError)
+        # With libraries that differ, the whole file is looked at first.
+        agree = mock.patch.object(files, "scans_agree", True)
+        with on(), agree:
+            lazies = [tensor_of(path) for path in paths]
+            self.assertEqual(
+                case.outcome(lambda: torch.utils.data.default_collate(lazies)),
+                wanted,
+            )
+            self.assertTrue(torch.equal(lazies[2] + 0, wanted_good))
+            with self.assertRaises(OSError):
+                lazies[1].sum()
+            self.assertTrue(torch.equal(lazies[0] + 0, wanted_good))
+            self.assertTrue(dropin.report()["failed"])
+
+    def test_job_that_fails_where_pillow_does_not(self):
+        """Pillow's pixels, and it is counted."""
+        real = jobs.failures
+
+        def failures(job, recordings):
+            real(job, recordings)
+            return [(0, "HR_ECORRUPT")]
+
+        def run():
+            image = Image.open(io.BytesIO(KINDS["colour"]))
+            return torch.utils.data.default_collate(
+                [F.normalize(F.to_tensor(image), [0.5] * 3, [0.2] * 3)]
+            )
+
+        wanted = run()
+        with on(), mock.patch.object(jobs, "failures", failures):
+            self.assert_same_tensor(run(), wanted)
+
+
+class Threads(case.Case):
+    """Pictures and tensors of one thread each, all at once."""
+
+    def test_threads(self):
+        datas = [KINDS["colour"], KINDS["progressive"], KINDS["turned"]]
+
+        def run(number):
+            draw = np.random.default_rng(number)
+            batches = []
+            for _ in range(6):
+                lazies = []
+                for _ in range(5):
+                    image = Image.open(io.BytesIO(datas[draw.integers(3)]))
+                    image = image.convert("RGB")
+                    x, y = draw.integers(0, 30, 2)
+                    image = image.crop((x, y, x + 31, y + 37))
+                    lazy = F.to_tensor(image.resize((20, 30)))
+                    lazies.append(F.normalize(lazy, [0.1] * 3, [0.3] * 3))
+                if draw.integers(2):
+                    batches.append(torch.utils.data.default_collate(lazies))
+                else:
+                    batches += [lazy.flip(-1) + 0 for lazy in lazies]
+            return [tensor.plain(batch) for batch in batches]
+
+        numbers = range(6)
+        wanted = [run(number) for number in numbers]
+        with on(), concurrent.futures.ThreadPoolExecutor(6) as pool:
+            for found, right in zip(pool.map(run, numbers), wanted):
+                for one, other in zip(found, right):
+                    self.assert_same_tensor(one, other)
+
+    def test_a_peer_that_is_changed_meanwhile(self):
+        """One thread forces its tensors; one of them belongs to another
+        thread by now, which works on it in place."""
+        def make():
+            image = Image.open(io.BytesIO(KINDS["colour"]))
+            return F.to_tensor(image.resize((20, 30)))
+
+        wanted = [make() + 0, make().sub_(0.5) + 0]
+        with on():
+            mine, theirs = make(), make()
+            real = jobs.failures
+
+            def failures(job, recordings):
+                if theirs is not None:
+                    theirs.sub_(0.5)  # the job runs with the table before
+                with mock.patch.object(jobs, "failures", real):
+                    return real(job, recordings)
+
+            with mock.patch.object(jobs, "failures", failures):
+                mine.sum()
+            self.assert_same_tensor(tensor.plain(mine), wanted[0])
+            self.assert_same_tensor(tensor.plain(theirs), wanted[1])
+
+    def test_import_while_another_thread_installs(self):
+        """Neither may wait for the other for ever."""
+        text = (
+            "import importlib, sys, threading, time\n"
+            "from headrace import dropin\n"
+            "from headrace.dropin import hooks\n"
+            "dropin.install()\n"
+            "hooks._turn.acquire()\n"
+            "def imports():\n"
+            "    importlib.import_module('PIL.JpegImagePlugin')\n"
+            "thread = threading.Thread(target=imports)\n"
+            "thread.start()\n"
+            "time.sleep(0.5)\n"
+            "import PIL.JpegImagePlugin\n"
+            "hooks._turn.release()\n"
+            "thread.join()\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", text],
+            timeout=60,
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+if __name__ == "__main__":
+    unittest.main()
