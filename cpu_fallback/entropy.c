@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One stream, 64 bits of it at hand, two symbols per look-up where both and
-// their values fit into what it sees. A block costs one unforeseen branch, its end.
+// One stream, 64 bits of it at hand, two symbols per look-up where both fit into
+// what it sees. A block costs one unforeseen branch, its end, and what comes
+// behind that is as short as can be: the next block's first look-up waits for
+// it. Blocks that nobody wants are parsed and not stored.
 #include "entropy.h"
 
 #include <string.h>
@@ -9,9 +11,8 @@
 
 enum {
     END = 128,  // an "advance" that no block survives: the end of the block
-    SPECIAL_BIT = 31,
+    SPECIAL = 1 << 7,
 };
-#define SPECIAL (UINT64_C(1) << SPECIAL_BIT)
 
 // ---- Tables -----------------------------------------------------------------
 
@@ -50,7 +51,7 @@ static bool make_dc(struct cpu_dc_table *t, const uint8_t *counts)
             if (*symbol > 15)
                 return false;
             for (int k = n <= CPU_DC_BITS ? 1 << (CPU_DC_BITS - n) : 0; k; k--)
-                *to++ = (uint16_t)(n | *symbol << 8);
+                *to++ = (uint16_t)((n + *symbol) | *symbol << 8);
         }
     memset(to, 0,
            (size_t)((char *)(t->entry + (1 << CPU_DC_BITS)) - (char *)to));
@@ -69,73 +70,77 @@ CPU_INLINE int extended(uint64_t buffer, int size)
 
 // The advance of a symbol. Any without value but ZRL ends the block
 // (src/jdhuff.c).
-static uint64_t advance_of(uint8_t symbol)
+static int advance_of(uint8_t symbol)
 {
     int run = symbol >> 4, size = symbol & 15;
 
-    return size || run == 15 ? (uint64_t)run + 1 : END;
+    return size || run == 15 ? run + 1 : END;
 }
 
-static uint64_t special(int n, uint8_t symbol)
+static uint64_t special(int n, int advance, int size)
 {
-    return (uint64_t)n | advance_of(symbol) << 8 |
-           (uint64_t)(symbol & 15) << 16 | SPECIAL;
+    return (uint64_t)n | SPECIAL | (uint64_t)advance << 8 |
+           (uint64_t)size << 16;
 }
 
-// An entry of one symbol, whose code has n bits.
-static uint64_t single(int n, uint8_t symbol, int value_bits, int value)
+// One symbol that begins an index: bits of its code, of its value, and what
+// that is if the bits behind the index are zeros. No bits of the code: it is
+// longer, or there is none.
+struct one {
+    uint8_t code, size, advance;
+    int16_t value;
+};
+
+// All indices that begin with a code of n bits.
+static struct one *put_code(struct one *to, int n, uint8_t symbol)
 {
-    uint64_t advance = advance_of(symbol), all = (uint64_t)(n + value_bits);
+    int left = CPU_AC_BITS - n, size = symbol & 15;
+    struct one one = {(uint8_t)n, (uint8_t)size, (uint8_t)advance_of(symbol),
+                      0};
 
-    return all | advance << 8 | advance << 16 | all << 24 |
-           (uint64_t)(uint16_t)value << 32 | (uint64_t)(uint16_t)value << 48;
-}
-
-// All entries that begin with a code of n bits.
-static uint64_t *put_code(uint64_t *to, int n, uint8_t symbol)
-{
-    int size = symbol & 15, left = CPU_AC_BITS - n;
-
-    if (size > left) {
-        for (int k = 0; k < 1 << left; k++)
-            *to++ = special(n, symbol);
-        return to;
-    }
-    for (unsigned v = 0; v < 1u << size; v++) {
-        uint64_t bits = size ? (uint64_t)v << (64 - size) : 0;
-        uint64_t e = single(n, symbol, size, extended(bits, size));
-
-        for (int k = 0; k < 1 << (left - size); k++)
-            *to++ = e;
+    for (unsigned i = 0; i < 1u << left; i++) {
+        if (size && left)
+            one.value = (int16_t)extended((uint64_t)i << (64 - left), size);
+        *to++ = one;
     }
     return to;
 }
 
-// Adds a second symbol where its bits are all there. Entry i looks at one that
-// is made of the bits behind the first symbol, then zeros: as long as that
-// needs no more than those bits, zeros are as good as what will follow.
-static void make_pairs(uint64_t *to, const uint64_t *one)
+// Whether an index of which n bits are left shows enough of a symbol: its code,
+// the sign of its value, and all but the last bits of that.
+static bool shows(const struct one *one, int n)
 {
-    for (unsigned i = 0; i < 1 << CPU_AC_BITS; i++) {
-        uint64_t a = one[i], b;
-        unsigned bits = a & 0xff, both, advance = a >> 8 & 0xff;
+    return one->code && one->code + (one->size > 0) <= n &&
+           one->code + one->size <= n + CPU_AC_MORE;
+}
 
-        b = one[i << bits & ((1 << CPU_AC_BITS) - 1)];
-        both = bits + (unsigned)(b & 0xff);
-        to[i] = a;
-        if (!bits || (a | b) & SPECIAL || !(b & 0xff) || both > CPU_AC_BITS ||
-            advance == END)
-            continue;
-        to[i] = both | (uint64_t)advance << 8 |
-                (uint64_t)(advance + (b >> 8 & 0xff)) << 16 |
-                (uint64_t)bits << 24 | (a >> 32 & 0xffff) << 32 |
-                (b >> 32 & 0xffff) << 48;
+// Entry i looks for a second symbol at an index that is made of the bits behind
+// the first, then zeros.
+static uint64_t pair(const struct one *one, unsigned i)
+{
+    const struct one *a = &one[i], *b;
+    int first = a->code + a->size, all = first, missing;
+    int left = CPU_AC_BITS - first, advance = a->advance;
+
+    if (!shows(a, CPU_AC_BITS))
+        return special(a->code, a->advance, a->size);
+    b = &one[i << first & ((1 << CPU_AC_BITS) - 1)];
+    if (left > 0 && a->advance != END && shows(b, left)) {
+        all += b->code + b->size;
+        advance += b->advance;
+    } else {
+        b = a;
     }
+    missing = all > CPU_AC_BITS ? all - CPU_AC_BITS : 0;
+    return (uint64_t)all | (uint64_t)a->advance << 8 | (uint64_t)advance << 16 |
+           (uint64_t)first << 24 | (uint64_t)(CPU_AC_MORE - missing) << 29 |
+           (uint64_t)(uint16_t)a->value << 32 |
+           (uint64_t)(uint16_t)b->value << 48;
 }
 
 static bool make_ac(struct cpu_ac_table *t, const uint8_t *counts)
 {
-    uint64_t one[1 << CPU_AC_BITS], *to = one;
+    struct one one[1 << CPU_AC_BITS], *to = one;
     const uint8_t *symbol = counts + 16;
 
     if (!make_codes(&t->codes, counts))
@@ -144,8 +149,9 @@ static bool make_ac(struct cpu_ac_table *t, const uint8_t *counts)
         for (int i = 0; i < counts[n - 1]; i++)
             to = put_code(to, n, *symbol++);
     while (to < one + (1 << CPU_AC_BITS))
-        *to++ = SPECIAL;  // a longer code, or none
-    make_pairs(t->entry, one);
+        *to++ = (struct one){0};
+    for (unsigned i = 0; i < 1 << CPU_AC_BITS; i++)
+        t->entry[i] = pair(one, i);
     return true;
 }
 
@@ -169,9 +175,9 @@ bool cpu_entropy_tables(struct cpu_entropy_tables *t,
 
 // Those of struct cpu_entropy, in registers.
 struct bits {
-    const uint8_t *p;
+    const uint8_t *p, *safe;  // safe: up to there 8 bytes can be read
     uint64_t buffer;
-    int count;
+    unsigned count;  // its low 6 bits: what is above is not kept up to date
 };
 
 // Field by field: as a whole it would be loaded wider than it was stored,
@@ -180,14 +186,16 @@ CPU_INLINE void save(struct cpu_entropy *e, const struct bits *b)
 {
     e->p = b->p;
     e->buffer = b->buffer;
-    e->bits = b->count;
+    e->bits = (int)(b->count & 63);
 }
 
 CPU_INLINE void load(const struct cpu_entropy *e, struct bits *b)
 {
     b->p = e->p;
+    // (The header has more than that.)
+    b->safe = e->scan->end - 8;
     b->buffer = e->buffer;
-    b->count = e->bits;
+    b->count = (unsigned)e->bits;
 }
 
 static inline uint64_t load64(const uint8_t *p)
@@ -227,17 +235,16 @@ static __attribute__((noinline)) void refill_slowly(struct cpu_entropy *e)
 
 // At least 56 bits. The fast way: bits of the last, partial byte are valid too
 // but not counted; they come again with the next refill.
-CPU_INLINE void refill(struct cpu_entropy *e, struct bits *b,
-                       const uint8_t *safe)
+CPU_INLINE void refill(struct cpu_entropy *e, struct bits *b)
 {
-    if (__builtin_expect(b->p <= safe, 1)) {
+    if (__builtin_expect(b->p <= b->safe, 1)) {
         const uint64_t ones = UINT64_C(0x0101010101010101);
         uint64_t x = load64(b->p);
 
         // Is one of the bytes 0xff?
         if (__builtin_expect(!((~x - ones) & x & ones << 7), 1)) {
-            b->buffer |= x >> b->count;
-            b->p += (63 - b->count) >> 3;
+            b->buffer |= x >> (b->count & 63);
+            b->p += ~b->count >> 3 & 7;
             b->count |= 56;
             return;
         }
@@ -247,10 +254,11 @@ CPU_INLINE void refill(struct cpu_entropy *e, struct bits *b,
     load(e, b);
 }
 
-CPU_INLINE void drop(struct bits *b, int n)
+// As many as the low 6 bits say.
+CPU_INLINE void drop(struct bits *b, uint64_t n)
 {
-    b->buffer <<= n;
-    b->count -= n;
+    b->buffer <<= n & 63;
+    b->count -= (unsigned)n;
 }
 
 // The special entry of the symbol whose code of more than `n` bits comes next;
@@ -261,9 +269,12 @@ static __attribute__((noinline)) uint64_t long_code(
     uint32_t next = (uint32_t)(buffer >> 48);
 
     for (n++; n <= 16; n++)
-        if (next < codes->limit[n])
-            return special(
-                n, codes->symbols[codes->first[n] + (int)(next >> (16 - n))]);
+        if (next < codes->limit[n]) {
+            uint8_t symbol =
+                codes->symbols[codes->first[n] + (int)(next >> (16 - n))];
+
+            return special(n, advance_of(symbol), symbol & 15);
+        }
     return 0;
 }
 
@@ -273,30 +284,45 @@ static __attribute__((noinline)) uint64_t long_code(
 // behind the end of a block is the block's slack.
 static const uint8_t natural[256] = {CPU_ZIGZAG, [64 ... 255] = 64};
 
-// Never more than 31 bits. False: no such code.
-CPU_INLINE bool decode_dc(const struct cpu_dc_table *t, struct bits *b, int *dc)
+// Whoever looks up finds the bits of an index; a refill comes when the look-up
+// is on its way, so that neither waits for the other. What it brings is enough
+// for the DC and the two look-ups that follow, or for three. False: no such code.
+CPU_INLINE bool decode_dc(struct cpu_entropy *e, const struct cpu_dc_table *t,
+                          struct bits *b, int *dc)
 {
-    unsigned e = t->entry[b->buffer >> (64 - CPU_DC_BITS)];
-    int n = (int)(e & 0xff), size = (int)(e >> 8);
+    unsigned entry = t->entry[b->buffer >> (64 - CPU_DC_BITS)];
+    unsigned all = entry & 63, size = entry >> 8;
+    uint64_t value;
 
-    if (__builtin_expect(!n, 0)) {
+    refill(e, b);
+    value = b->buffer << (all - size);
+    if (__builtin_expect(!all, 0)) {
         uint64_t found = long_code(&t->codes, b->buffer, CPU_DC_BITS);
 
         if (!found)
             return false;
-        n = (int)(found & 63);
-        size = (int)(found >> 16 & 15);
+        drop(b, found);
+        refill(e, b);
+        value = b->buffer;
+        all = size = found >> 16 & 15;
     }
-    drop(b, n);
+    drop(b, all);
     // Wraps as libjpeg-turbo's sums do on their way into 16 bits.
-    *dc = (int)((unsigned)*dc + (unsigned)extended(b->buffer, size));
-    drop(b, size);
+    *dc = (int)((unsigned)*dc + (unsigned)extended(value, (int)size));
     return true;
 }
 
-// The block is zero, but for its DC. False: odd.
+// The last bits of the value that an entry ends with, which it has not seen.
+CPU_INLINE unsigned unseen(uint64_t buffer, uint64_t entry)
+{
+    unsigned bits = (unsigned)(buffer >> (64 - CPU_AC_MOST));
+
+    return (bits & ((1 << CPU_AC_MORE) - 1)) >> ((uint32_t)entry >> 29);
+}
+
+// The block is zero, but for its DC; keep: values are stored there. False: odd.
 CPU_INLINE bool decode_ac(struct cpu_entropy *e, const struct cpu_ac_table *t,
-                          struct bits *b, int16_t *block, const uint8_t *safe)
+                          struct bits *b, int16_t *block, bool keep)
 {
     const uint64_t *table = t->entry;
     uint64_t entry, before, k = 0, first;
@@ -304,46 +330,51 @@ CPU_INLINE bool decode_ac(struct cpu_entropy *e, const struct cpu_ac_table *t,
     // One register, not base and offset: it is in the way of every look-up.
     __asm__("" : "+r"(table));
     for (;;) {
-        refill(e, b, safe);
         CPU_UNROLL
-        for (int i = 0; i < 56 / CPU_AC_BITS; i++) {
+        for (int i = 0; i < 3; i++) {
             entry = table[b->buffer >> (64 - CPU_AC_BITS)];
+            if (i == 1)
+                refill(e, b);
             if (__builtin_expect((entry & SPECIAL) != 0, 0))
                 goto special;
             before = b->buffer;
-            drop(b, (int)(entry & 63));
+            drop(b, entry);
             first = k + (entry >> 8 & 0xff);
             k += entry >> 16 & 0xff;
-            // The second first: if there is none, its place is the first's.
-            block[natural[k]] = (int16_t)(entry >> 48);
-            block[natural[first]] = (int16_t)(entry >> 32);
+            if (keep) {
+                // If there is but one, its place is that of both.
+                block[natural[first]] = (int16_t)(entry >> 32);
+                block[natural[k]] = (int16_t)((entry >> 48) +
+                                              unseen(before, entry));
+            }
             if (k >= 63)
                 goto ends;
         }
         continue;
     special:
-        // The value, or even the code, was not seen.
-        refill(e, b, safe);
+        // Too little of the value, or even of the code, was seen.
+        refill(e, b);
         if (!(entry & 63)) {
             entry = long_code(&t->codes, b->buffer, CPU_AC_BITS);
             if (!entry)
                 return false;
         }
-        drop(b, (int)(entry & 63));
+        drop(b, entry);
         k += entry >> 8 & 0xff;
-        block[natural[k]] = (int16_t)extended(b->buffer,
-                                              (int)(entry >> 16 & 15));
-        drop(b, (int)(entry >> 16 & 15));
+        if (keep)
+            block[natural[k]] = (int16_t)extended(b->buffer,
+                                                  (int)(entry >> 16 & 15));
+        drop(b, entry >> 16 & 15);
         if (k >= 63)
             goto ended;
     }
 ends:
     // If it ended with the first, the second was the next block's beginning.
-    if (first >= 63 && first != k) {
-        int n = (int)(entry >> 24 & 63);
+    if (first >= 63 && first < k) {
+        uint64_t n = entry >> 24 & 31;
 
         b->buffer = before << n;
-        b->count += (int)(entry & 63) - n;
+        b->count += (unsigned)(entry - n);
         k = first;
     }
 ended:
@@ -416,34 +447,57 @@ static bool restart(struct cpu_entropy *e)
     return true;
 }
 
-CPU_INLINE bool decode_block(struct cpu_entropy *e, struct bits *b,
-                             int component, int16_t *block, const uint8_t *safe)
-{
-    const struct cpu_scan_component *c = &e->scan->comp[component];
-    typedef int16_t zeros __attribute__((vector_size(16), may_alias));
+// One of the blocks of an MCU, from MCU to MCU. What decoding one needs lies
+// here side by side.
+struct unit {
+    const struct cpu_dc_table *dc;
+    const struct cpu_ac_table *ac;
+    int *last;  // the DC before
+    int16_t (*blocks)[64];
+    unsigned at;           // which of them; those left of the first wrap around
+    unsigned count, step;  // how many there are; how many an MCU has
+};
 
-    refill(e, b, safe);
-    if (!decode_dc(&e->tables->dc[c->dc], b, &e->dc[component]))
+// Block x of line k of component i.
+static struct unit unit_of(struct cpu_entropy *e,
+                           const struct cpu_entropy_lines *lines, int i, int k,
+                           int x, int step)
+{
+    const struct cpu_scan_component *c = &e->scan->comp[i];
+    struct unit u = {
+        .dc = &e->tables->dc[c->dc],
+        .ac = &e->tables->ac[c->ac],
+        .last = &e->dc[i],
+        .step = (unsigned)step,
+    };
+
+    if (lines) {
+        u.blocks = lines[i].blocks + (size_t)k * (size_t)lines[i].pitch;
+        u.at = (unsigned)(x - lines[i].first);
+        u.count = (unsigned)lines[i].count;
+    }
+    return u;
+}
+
+CPU_INLINE bool decode_unit(struct cpu_entropy *e, struct bits *b,
+                            struct unit *u)
+{
+    typedef int16_t zeros __attribute__((vector_size(16), may_alias));
+    unsigned at = u->at;
+    int16_t *block;
+
+    if (!decode_dc(e, u->dc, b, u->last))
         return false;
+    u->at += u->step;
+    if (at >= u->count)
+        return decode_ac(e, u->ac, b, NULL, false);
+    block = u->blocks[at];
     // (Not memset(): gcc may make a slow string instruction of it.)
     CPU_UNROLL
     for (int i = 0; i < 8; i++)
         ((zeros *)(void *)block)[i] = (zeros){0};
-    block[0] = (int16_t)e->dc[component];
-    return decode_ac(e, &e->tables->ac[c->ac], b, block, safe);
-}
-
-// Block x of line k of the row goes there.
-CPU_INLINE int16_t *place(const struct cpu_entropy_lines *lines, int component,
-                          int k, int x, int16_t *nowhere)
-{
-    const struct cpu_entropy_lines *to = lines ? &lines[component] : NULL;
-
-    // Columns left of the first wrap around.
-    return to && (unsigned)(x - to->first) < (unsigned)to->count
-               ? to->blocks[(size_t)k * (size_t)to->pitch +
-                            (size_t)(x - to->first)]
-               : nowhere;
+    block[0] = (int16_t)*u->last;
+    return decode_ac(e, u->ac, b, block, true);
 }
 
 CPU_INLINE bool count_mcu(struct cpu_entropy *e, struct bits *b)
@@ -455,44 +509,59 @@ CPU_INLINE bool count_mcu(struct cpu_entropy *e, struct bits *b)
         if (!restart(e))
             return false;
         load(e, b);
+        refill(e, b);
     }
     e->restart--;
     return true;
 }
 
+static bool decode_mcus(struct cpu_entropy *e, struct unit *units, int n,
+                        int mcus)
+{
+    const struct unit *end = units + n;
+    struct bits b;
+    bool ok = true;
+
+    load(e, &b);
+    refill(e, &b);
+    for (int x = 0; x < mcus && ok; x++) {
+        ok = count_mcu(e, &b);
+        for (struct unit *u = units; u < end && ok; u++)
+            ok = decode_unit(e, &b, u);
+    }
+    save(e, &b);
+    return ok;
+}
+
 // The scan of one component: one block is an MCU, and line after line of them
 // makes what libjpeg-turbo counts as a row.
-CPU_INLINE bool decode_lines(struct cpu_entropy *e, struct bits *b,
-                             const struct cpu_entropy_lines *lines,
-                             int16_t *nowhere, const uint8_t *safe)
+static bool decode_lines(struct cpu_entropy *e,
+                         const struct cpu_entropy_lines *lines)
 {
     const struct cpu_scan *s = e->scan;
     int columns = (s->width + 7) / 8, all = (s->height + 7) / 8;
 
-    for (int k = 0; k < s->v_max && e->row * s->v_max + k < all; k++)
-        for (int x = 0; x < columns; x++)
-            if (!count_mcu(e, b) ||
-                !decode_block(e, b, 0, place(lines, 0, k, x, nowhere), safe))
-                return false;
+    for (int k = 0; k < s->v_max && e->row * s->v_max + k < all; k++) {
+        struct unit unit = unit_of(e, lines, 0, k, 0, 1);
+
+        if (!decode_mcus(e, &unit, 1, columns))
+            return false;
+    }
     return true;
 }
 
-CPU_INLINE bool decode_mcu(struct cpu_entropy *e, struct bits *b,
-                           const struct cpu_entropy_lines *lines, int mcu,
-                           int16_t *nowhere, const uint8_t *safe)
+static bool decode_interleaved(struct cpu_entropy *e,
+                               const struct cpu_entropy_lines *lines)
 {
     const struct cpu_scan *s = e->scan;
+    struct unit units[10];
+    int n = 0;
 
-    for (int i = 0; i < s->num_components; i++) {
-        const struct cpu_scan_component *c = &s->comp[i];
-
-        for (int k = 0; k < c->v; k++)
-            for (int x = mcu * c->h; x < (mcu + 1) * c->h; x++)
-                if (!decode_block(e, b, i, place(lines, i, k, x, nowhere),
-                                  safe))
-                    return false;
-    }
-    return true;
+    for (int i = 0; i < s->num_components; i++)
+        for (int k = 0; k < s->comp[i].v; k++)
+            for (int x = 0; x < s->comp[i].h; x++)
+                units[n++] = unit_of(e, lines, i, k, x, s->comp[i].h);
+    return decode_mcus(e, units, n, s->mcus);
 }
 
 // Whether the file ends here, without a marker: libjpeg-turbo, which reads up
@@ -518,20 +587,10 @@ static bool at_cut(const struct cpu_entropy *e)
 bool cpu_entropy_row(struct cpu_entropy *e,
                      const struct cpu_entropy_lines *lines)
 {
-    const struct cpu_scan *s = e->scan;
-    // Up to here 8 bytes can be read. (The header has more than that.)
-    const uint8_t *safe = s->end - 8;
-    _Alignas(16) int16_t nowhere[128];
-    struct bits b;
-    bool ok = true;
+    bool ok = e->scan->num_components == 1 ? decode_lines(e, lines)
+                                           : decode_interleaved(e, lines);
 
-    load(e, &b);
-    if (s->num_components == 1)
-        ok = decode_lines(e, &b, lines, nowhere, safe);
-    for (int x = 0; s->num_components > 1 && x < s->mcus && ok; x++)
-        ok = count_mcu(e, &b) && decode_mcu(e, &b, lines, x, nowhere, safe);
     e->row++;
-    save(e, &b);
     // Bits that nobody wrote were used?
     return ok && e->bits >= e->made_up && !at_cut(e);
 }

@@ -16,6 +16,10 @@ enum {
     // What one look-up sees. Two AC tables of 8 KiB lie in any first level
     // cache, beside the blocks; 11 bits were no faster with 32 KiB of it.
     CPU_AC_BITS = 10,
+    // How many more bits it may use up: of the 56 of a refill three take 45, and
+    // the fourth sees 10 again.
+    CPU_AC_MORE = 5,
+    CPU_AC_MOST = CPU_AC_BITS + CPU_AC_MORE,
     CPU_DC_BITS = 9,
 };
 
@@ -28,23 +32,27 @@ struct cpu_huffman_codes {
     const uint8_t *symbols;
 };
 
-// One entry of an AC table: up to two symbols and their values, if all of their
-// bits are among those that were looked up.
+// One entry of an AC table: up to two symbols, if their codes are among the
+// bits that were looked up. Of the last one's value the last bits may be missing:
+// they are added to what the others make.
 //
-//   bits   0  bits of all
+//   bits   0  bits of all, up to CPU_AC_MOST; 6 bits
+//          7  special: only the first symbol's code was seen, or (0 bits) not
+//             even that. Its size is at 16
 //          8  advance of the first: run + 1
 //         16  advance of all
-//         24  bits of the first; 7 bits
-//         31  special: only the first symbol's code was seen, or (0 bits) not
-//             even that. Its size is at 16
+//         24  bits of the first; 5 bits
+//         29  how many of the last one's are missing, taken from CPU_AC_MORE;
+//             3 bits
 //         32  value of the first
-//         48  value of the second; of the first if there is but one
+//         48  value of the last
 struct cpu_ac_table {
     uint64_t entry[1 << CPU_AC_BITS];
     struct cpu_huffman_codes codes;
 };
 
-// Bits of the code, and from bit 8 on those of the value; 0: a longer code.
+// Bits of the code and the value, and from bit 8 on those of the value; 0: a
+// longer code.
 struct cpu_dc_table {
     uint16_t entry[1 << CPU_DC_BITS];
     struct cpu_huffman_codes codes;
