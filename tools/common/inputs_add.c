@@ -44,7 +44,9 @@ bool inputs_add(struct inputs *in, const char *argument)
     if (S_ISDIR(st.st_mode))
         return inputs_walk(in, argument);
     if (S_ISREG(st.st_mode))
-        return put_file(in, argument, SIZE_MAX, NULL);
+        return inputs_is_pack(argument)
+                   ? inputs_unpack(in, argument)
+                   : put_file(in, argument, SIZE_MAX, NULL);
     return inputs_fail(in, "%s: neither a file nor a folder", argument);
 }
 
