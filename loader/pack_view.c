@@ -73,8 +73,9 @@ static enum hr_status check_index(struct check *c)
     return HR_OK;
 }
 
+// The picture whose record begins at record, and its texts at text.
 static const char *check_entry(const struct check *c,
-                               const struct pack_index *e, uint64_t data,
+                               const struct pack_index *e, uint64_t record,
                                uint64_t text)
 {
     const struct pack_view *view = c->view;
@@ -82,10 +83,6 @@ static const char *check_entry(const struct check *c,
     uint64_t names = le32toh(e->name_size), labels = le32toh(e->label_size);
     const char *name = view->texts + text;
 
-    // Data in their order, behind one another: none lies in another's.
-    if (offset % 64 || offset < data || offset > c->index ||
-        size > c->index - offset)
-        return "the data are not where they can be";
     if (le64toh(e->name) != text || names > PACK_TEXT_MAX ||
         labels > PACK_TEXT_MAX || names + labels + 2 > view->text_size - text)
         return "the name is not in the index";
@@ -94,6 +91,11 @@ static const char *check_entry(const struct check *c,
     if (!pack_is_label(name + names + 1, (size_t)labels) ||
         name[names + 1 + labels])
         return "the label is not a text";
+    // There is one place only where they can be, so none lie in others'.
+    if (offset !=
+            PACK_ROUND(record + sizeof(struct pack_record) + names + labels) ||
+        offset > c->index || size > c->index - offset)
+        return "the data are not where they belong";
     if (le32toh(e->flags) & ~(uint32_t)PACK_PACKED || e->zeros[0] ||
         e->zeros[1] || e->zeros[2])
         return "there are bits of nobody's";
@@ -103,28 +105,28 @@ static const char *check_entry(const struct check *c,
 static enum hr_status check_entries(struct check *c)
 {
     struct pack_view *view = c->view;
-    uint64_t data = sizeof(struct pack_header), text = 0;
+    uint64_t record = sizeof(struct pack_header), text = 0;
 
     for (uint64_t i = 0; i < view->num; i++) {
         const struct pack_index *e = &view->entries[i];
-        const char *why = check_entry(c, e, data, text);
+        const char *why = check_entry(c, e, record, text);
 
         if (why)
             return bad(c, HR_ECORRUPT, c->index + i * sizeof(*e), why);
-        data = PACK_ROUND(le64toh(e->offset) + le64toh(e->size));
+        record = PACK_ROUND(le64toh(e->offset) + le64toh(e->size));
         text += le32toh(e->name_size) + le32toh(e->label_size) + UINT64_C(2);
         view->packed += le32toh(e->flags) & PACK_PACKED;
         view->data_bytes += le64toh(e->size);
         view->source_bytes += le64toh(e->source);
     }
+    if (record != c->index)
+        return bad(c, HR_ECORRUPT, 32, "the index is not where it belongs");
     if (text != view->text_size)
         return bad(c, HR_ECORRUPT, c->index + c->index_size,
                    "the index has texts of nobody's");
     return HR_OK;
 }
 
-// Rising names, each of them once: then the order has all, and all are
-// different.
 static enum hr_status check_order(struct check *c)
 {
     const struct pack_view *view = c->view;
