@@ -14,16 +14,6 @@
 
 #include "hal/engine/base.h"
 
-struct pack_writer *pack_writer_of(hr_pack_writer writer)
-{
-    return (struct pack_writer *)(uintptr_t)writer;
-}
-
-enum hr_status pack_writer_errno(const struct pack_writer *w)
-{
-    return hr__fail(HR_EIO, "%s: %s", pack_short(w->part), strerror(errno));
-}
-
 // ---- Opening ---------------------------------------------------------------
 
 // Whether PATH.part is the file that is locked: its writer may have renamed it
@@ -101,25 +91,6 @@ void hr_pack_writer_close(hr_pack_writer *writer)
 }
 
 // ---- Writing ---------------------------------------------------------------
-
-enum hr_status pack_write_all(struct pack_writer *w, const void *data,
-                              size_t size, uint64_t at)
-{
-    const char *from = data;
-
-    while (size) {
-        ssize_t n = pwrite(w->fd, from, size, (off_t)at);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return pack_writer_errno(w);
-        from += n;
-        at += (uint64_t)n;
-        size -= (size_t)n;
-    }
-    return HR_OK;
-}
 
 static void fill_record(struct pack_record *record, const struct pack_writer *w,
                         const struct hr_pack_entry *entry)
@@ -291,13 +262,6 @@ static enum hr_status write_index(struct pack_writer *w,
     return status;
 }
 
-// Some file systems cannot, and have nothing that could be lost.
-static bool synced(int fd)
-{
-    return !fsync(fd) || errno == EINVAL || errno == ENOSYS ||
-           errno == EOPNOTSUPP || errno == EROFS;
-}
-
 // The new name is on disk, too. What is renamed is there in any case, whole,
 // under one of its names.
 static void sync_folder(const char *path)
@@ -311,7 +275,7 @@ static void sync_folder(const char *path)
     fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return;
-    synced(fd);
+    pack_synced(fd);
     close(fd);
 }
 
@@ -327,7 +291,7 @@ enum hr_status hr_pack_writer_finish(hr_pack_writer writer)
     if ((status = write_index(w, &header)) ||
         (status = pack_write_all(w, &header, sizeof(header), 0)))
         return status;
-    if (!synced(w->fd) || rename(w->part, w->pub.path) < 0)
+    if (!pack_synced(w->fd) || rename(w->part, w->pub.path) < 0)
         return pack_writer_errno(w);
     w->finished = true;
     w->pub.bytes = le64toh(header.bytes);

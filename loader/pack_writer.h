@@ -3,6 +3,7 @@
 //
 //   pack_write.c   the file: opened, added to, finished
 //   pack_resume.c  what an earlier writer has left
+//   pack_io.c      what is written to it, and that it is on disk
 //   pack_table.c   names and places of all pictures, until they are the index
 #ifndef HEADRACE_LOADER_PACK_WRITER_H
 #define HEADRACE_LOADER_PACK_WRITER_H
@@ -44,6 +45,7 @@ struct pack_writer *pack_writer_of(hr_pack_writer writer);
 enum hr_status pack_writer_errno(const struct pack_writer *w);
 enum hr_status pack_write_all(struct pack_writer *w, const void *data,
                               size_t size, uint64_t at);
+bool pack_synced(int fd);  // all of it is on disk, as far as the disk can
 
 // Takes over what is whole in the file, and cuts off the rest; or begins it.
 enum hr_status pack_resume(struct pack_writer *w);

@@ -59,8 +59,11 @@ void inputs_look(struct inputs *in, size_t i)
 {
     char path[PATH_MAX];
     struct stat st;
+    size_t number;
     int fd, error = 0;
 
+    if (inputs_pack(in, i, &number))
+        return;  // its file is open
     inputs_path(in, i, path, sizeof(path));
     // A FIFO without a writer must not keep the caller.
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
