@@ -131,6 +131,50 @@ static void cut_parts(void)
     free(want.data);
 }
 
+// Killed behind the last byte of a picture, before the zeros: it is whole.
+static void ends_of_data(void)
+{
+    struct bytes want = wanted();
+    const char *path = pack_path("ends.hrp");
+    const struct pack_index *e =
+        (const void *)(want.data + le64toh(((uint64_t *)(void *)want.data)[4]));
+
+    for (size_t i = 0; i < N; i++) {
+        hr_pack_writer w;
+
+        test_write(part_of(path), want.data,
+                   (size_t)(le64toh(e[i].offset) + le64toh(e[i].size)));
+        w = hr_pack_writer_open(path);
+        CHECK(w && w->num == i + 1, "%zu: %zu are kept", i, w ? w->num : 0);
+        hr_pack_writer_close(&w);
+        go_on_from(path, &want, (size_t)le64toh(e[i].offset), "data of");
+    }
+    free(want.data);
+}
+
+// What cannot be taken over for want of memory is not cut off.
+static void no_memory_to_go_on(void)
+{
+    struct bytes want = wanted();
+    const char *path = pack_path("less.hrp");
+    bool done = false;
+
+    for (int nth = 1; nth < 100 && !done; nth++) {
+        hr_pack_writer w;
+
+        test_write(part_of(path), want.data, want.size);
+        hr__test_fail_alloc(nth, false);
+        w = hr_pack_writer_open(path);
+        hr__test_fail_alloc(0, false);
+        done = w != NULL;
+        CHECK(done ? w->num == N : hr_last_status() == HR_ENOMEM, "%d: %s", nth,
+              hr_last_error());
+        hr_pack_writer_close(&w);
+    }
+    CHECK(done, "it never opens");
+    free(want.data);
+}
+
 // Number k is damaged on disk: those before it are kept.
 static void damaged_parts(void)
 {
@@ -340,9 +384,11 @@ static void no_memory(void)
 }
 
 static const struct test_case cases[] = {
-    TEST_CASE(cut_parts), TEST_CASE(damaged_parts), TEST_CASE(killed),
-    TEST_CASE(not_ours),  TEST_CASE(one_writer),    TEST_CASE(cut_back),
-    TEST_CASE(full_disk), TEST_CASE(no_memory),
+    TEST_CASE(cut_parts),    TEST_CASE(damaged_parts),
+    TEST_CASE(killed),       TEST_CASE(not_ours),
+    TEST_CASE(one_writer),   TEST_CASE(cut_back),
+    TEST_CASE(full_disk),    TEST_CASE(no_memory),
+    TEST_CASE(ends_of_data), TEST_CASE(no_memory_to_go_on),
 };
 
 int main(int argc, char **argv)

@@ -169,18 +169,30 @@ for ((i = 0; i < rounds; i++)); do
     [ $((i % 3)) = 0 ] || rm killed.hrp
 done
 echo "$resumed of $rounds went on with something"
-# A file that has changed since is packed again, and all behind it.
 "$headrace" pack large --out t.hrp >out 2>err &
 expect "it begins" until_any find . -name t.hrp.part -size +200k
-kill -TERM $!
+kill -TERM $! 2>/dev/null
 wait $!
 code=$?
 expect "SIGTERM exits with 143, or it was done" \
     test $code = 143 -o $code = 0
 set +m
-cp "$one" "$(find large -type f | sort | head -n 1)"
+# What has changed since is packed again, and all behind it.
+cp large.hrp t.hrp.part
+third=$(find large -type f | sort | sed -n 3p)
+cp "$one" "$third"
 run 0 pack large --out t.hrp
+says out "2 of an earlier run"
 run 0 pack large --out fresh.hrp
 expect "the file of what is there now" same t.hrp fresh.hrp
+cp fresh.hrp t.hrp.part
+run 0 pack large --out t.hrp
+says out "24 of an earlier run"
+expect "all of it was there" same t.hrp fresh.hrp
+rm "$third"
+cp fresh.hrp t.hrp.part
+run 0 pack large --out t.hrp
+says out "2 of an earlier run"
+says out "23 pictures in"
 
 summary
