@@ -228,38 +228,76 @@ static enum hr_status check_data(const struct pack_file *f, size_t i)
                                                     : "its checksum is wrong");
 }
 
+static bool is_good(const struct pack_file *f, size_t i)
+{
+    return atomic_load_explicit(&f->good[i / 8], memory_order_relaxed) >>
+               i % 8 &
+           1;
+}
+
+void hr_pack_passed(hr_pack_file file, size_t i)
+{
+    struct pack_file *f = mine(file);
+
+    if (i < file->num && !is_good(f, i))
+        atomic_fetch_or_explicit(&f->good[i / 8], (uint8_t)(1u << i % 8),
+                                 memory_order_relaxed);
+}
+
 // Two threads may check the same picture; that costs time only.
 enum hr_status hr_pack_check(hr_pack_file file, size_t i)
 {
-    struct pack_file *f = mine(file);
-    uint8_t bit = (uint8_t)(1u << i % 8);
+    const struct pack_file *f = mine(file);
     enum hr_status status;
 
     if (i >= file->num)
         return no_picture(file, i);
     if ((status = check_unchanged(f)))
         return status;
-    if (atomic_load_explicit(&f->good[i / 8], memory_order_relaxed) & bit)
+    if (is_good(f, i))
         return HR_OK;
     if ((status = check_data(f, i)))
         return status;
-    atomic_fetch_or_explicit(&f->good[i / 8], bit, memory_order_relaxed);
+    hr_pack_passed(file, i);
     return HR_OK;
 }
 
-enum hr_status hr_pack_sample(hr_pack_file file, size_t i,
-                              struct hr_sample *sample)
+// ---- Samples ---------------------------------------------------------------
+
+static void fill_sample(hr_pack_file file, size_t i, struct hr_sample *sample)
 {
     struct hr_pack_entry entry;
-    enum hr_status status = hr_pack_check(file, i);
 
-    if (status || (status = hr_pack_entry(file, i, &entry)))
-        return status;
+    hr_pack_entry(file, i, &entry);
     sample->data = entry.data;
     sample->size = entry.size;
     sample->path = NULL;
     sample->image = NULL;
     sample->name = entry.name;
-    sample->verified = entry.packed;
-    return HR_OK;
+    sample->verified = entry.packed && is_good(mine(file), i);
+}
+
+enum hr_status hr_pack_sample(hr_pack_file file, size_t i,
+                              struct hr_sample *sample)
+{
+    enum hr_status status = hr_pack_check(file, i);
+
+    if (!status)
+        fill_sample(file, i, sample);
+    return status;
+}
+
+// Of a picture that is kept as it was nobody else looks at the checksum.
+enum hr_status hr_pack_sample_unchecked(hr_pack_file file, size_t i,
+                                        struct hr_sample *sample)
+{
+    struct pack_file *f = mine(file);
+    bool packed = i < file->num &&
+                  le32toh(f->view.entries[i].flags) & PACK_PACKED;
+    enum hr_status status = packed ? check_unchanged(f)
+                                   : hr_pack_check(file, i);
+
+    if (!status)
+        fill_sample(file, i, sample);
+    return status;
 }

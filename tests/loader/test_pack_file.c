@@ -36,10 +36,15 @@ static void same_entry(hr_pack_file file, size_t i, const struct pack_datum *d)
           "%zu is not found", i);
 }
 
-static void same_sample(hr_pack_file file, size_t i, const struct pack_datum *d)
+static void same_sample(hr_pack_file file, size_t i, const struct pack_datum *d,
+                        bool first)
 {
-    struct hr_sample s = {.path = "x", .num_ops = 7};
+    struct hr_sample s = {.path = "x", .num_ops = 7, .verified = true};
 
+    CHECK(hr_pack_sample_unchecked(file, i, &s) == HR_OK &&
+              s.verified == (!first && d->entry.packed),
+          "%zu: not checked yet", i);
+    s = (struct hr_sample){.path = "x", .num_ops = 7, .verified = true};
     CHECK(hr_pack_sample(file, i, &s) == HR_OK, "%zu: %s", i, hr_last_error());
     CHECK(!s.path && !s.image && s.num_ops == 7, "%zu: what is set", i);
     CHECK(s.size == d->entry.size && !memcmp(s.data, d->entry.data, s.size),
@@ -67,8 +72,8 @@ static void round_trip_of(int n)
 
         pack_datum_make(&d, i, test_seed);
         same_entry(file, (size_t)i, &d);
-        same_sample(file, (size_t)i, &d);
-        same_sample(file, (size_t)i, &d);
+        same_sample(file, (size_t)i, &d, true);
+        same_sample(file, (size_t)i, &d, false);
         sums[0] += d.entry.size;
         sums[1] += d.file.size;
         packed += d.entry.packed;
@@ -82,6 +87,10 @@ static void round_trip_of(int n)
     CHECK(hr_pack_sample(file, (size_t)n, &(struct hr_sample){0}) == HR_EINVAL,
           "there is no picture %d", n);
     CHECK(hr_pack_entry(file, SIZE_MAX, NULL) == HR_EINVAL, "nor that");
+    CHECK(hr_pack_sample_unchecked(file, (size_t)n, &(struct hr_sample){0}) ==
+              HR_EINVAL,
+          "nor so");
+    hr_pack_passed(file, (size_t)n + 9);
     hr_pack_close(&file);
     CHECK(!file, "closed");
 }
@@ -197,6 +206,28 @@ static hr_batch run(hr_device dev, const struct hr_sample *samples, int n,
     return batch;
 }
 
+// The job checks what was not; what has passed is not checked again.
+static void unchecked(hr_device dev, hr_pack_file file,
+                      struct hr_sample *samples)
+{
+    hr_pack_file again = hr_pack_open(file->path);
+    enum hr_status status;
+    hr_batch batch;
+
+    CHECK(again && !hr_pack_sample_unchecked(again, 0, samples) &&
+              !samples->verified,
+          "checked before");
+    batch = run(dev, samples, 1, &status);
+    CHECK(status == HR_OK, "%s", hr_status_name(status));
+    hr_pack_passed(again, 0);
+    CHECK(!hr_pack_sample_unchecked(again, 0, samples) && samples->verified &&
+              !hr_pack_sample_unchecked(again, 4, samples) &&
+              !samples->verified,
+          "it has passed");
+    hr_batch_destroy(&batch);
+    hr_pack_close(&again);
+}
+
 static void pixels(void)
 {
     enum { N = 16 };
@@ -230,6 +261,7 @@ static void pixels(void)
     }
     a = run(dev, from_files, N, file_status);
     b = run(dev, from_pack, N, pack_status);
+    unchecked(dev, file, from_pack);
     for (int i = 0; i < N; i++) {
         CHECK(file_status[i] == pack_status[i], "%d: %s, %s", i,
               hr_status_name(file_status[i]), hr_status_name(pack_status[i]));
@@ -527,6 +559,9 @@ static void damaged_data(void)
                   k, i, hr_last_error());
         }
         CHECK(file && hr_pack_check(file, i) == HR_ECORRUPT, "the second time");
+        CHECK(!file || i % PACK_SORTS != 1 ||
+                  hr_pack_sample_unchecked(file, i, &s) == HR_ECORRUPT,
+              "%zu: no job would check it", i);
         hr_pack_close(&file);
     }
     free(b.data);

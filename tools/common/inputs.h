@@ -86,6 +86,8 @@ void inputs_look(struct inputs *inputs, size_t i);
 // that will fail, and hr_last_error() says why.
 enum hr_status inputs_source(const struct inputs *inputs, size_t i,
                              const char *path, struct hr_sample *sample);
+// A job has made it.
+void inputs_passed(const struct inputs *inputs, size_t i);
 // Header facts of picture i, as by hr_probe_path().
 enum hr_status inputs_probe(const struct inputs *inputs, size_t i,
                             const struct hr_limits *limits,

@@ -101,7 +101,7 @@ enum hr_status inputs_source(const struct inputs *in, size_t i,
     sample->path = file ? NULL : path;
     if (!file)
         return HR_OK;
-    status = hr_pack_sample(file, number, sample);
+    status = hr_pack_sample_unchecked(file, number, sample);
     if (status || !sample->size) {
         sample->data = "";
         sample->size = 1;
@@ -109,6 +109,15 @@ enum hr_status inputs_source(const struct inputs *in, size_t i,
     }
     sample->name = path;
     return status;
+}
+
+void inputs_passed(const struct inputs *in, size_t i)
+{
+    size_t number;
+    hr_pack_file file = inputs_pack(in, i, &number);
+
+    if (file)
+        hr_pack_passed(file, number);
 }
 
 enum hr_status inputs_probe(const struct inputs *in, size_t i,

@@ -105,6 +105,7 @@ static void count(struct run *run, size_t picture,
 
     if (result->status == HR_OK) {
         epoch->images++;
+        inputs_passed(&run->in, picture);
     } else {
         epoch->failed++;
         if (-result->status < RUN_NUM_STATUS)

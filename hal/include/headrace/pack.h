@@ -80,7 +80,8 @@ HR_API enum hr_status hr_pack_entry(hr_pack_file file, size_t i,
 HR_API enum hr_status hr_pack_find(hr_pack_file file, const char *name,
                                    size_t length, size_t *i);
 
-// Whether picture i is what was written: all of it is read when it is asked for
+// Whether picture i is what was written (some tenths of a millisecond for a
+// photo): all of it is read when it is asked for
 // the first time, and its checksum and form checked; a later HR_OK is free.
 // HR_ECORRUPT; HR_EIO: the file was changed while it was open; HR_EINVAL.
 // Threads: any.
@@ -92,6 +93,17 @@ HR_API enum hr_status hr_pack_check(hr_pack_file file, size_t i);
 // until the job is done. Threads: any.
 HR_API enum hr_status hr_pack_sample(hr_pack_file file, size_t i,
                                      struct hr_sample *sample);
+
+// The same for whoever submits many and must not wait: a packed picture that
+// was not checked yet is left unchecked, and verified is false, so that the job
+// checks it, on the library's threads; a damaged one ends as HR_ECORRUPT. When
+// a result was HR_OK, hr_pack_passed() spares the check from then on. Threads:
+// any.
+HR_API enum hr_status hr_pack_sample_unchecked(hr_pack_file file, size_t i,
+                                               struct hr_sample *sample);
+// A job has made picture i of a sample as it was set by
+// hr_pack_sample_unchecked(): HR_OK. Threads: any.
+HR_API void hr_pack_passed(hr_pack_file file, size_t i);
 
 // ---- Writing ----
 
