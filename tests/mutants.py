@@ -41,6 +41,8 @@ STEPS = {
     "manifest": (["headrace"], "/usr/bin/python3 $ROOT/tests/tools/"
                  "manifest_numbers.py $BUILD/headrace"),
     "cli": (["headrace"], "bash $ROOT/tests/tools/cli_test.sh $BUILD/headrace"),
+    "pack": (["headrace"],
+             "bash $ROOT/tests/tools/pack_test.sh $BUILD/headrace"),
     "tools": (["headrace", "va_driver", "va_node_type"],
               "bash $ROOT/tests/tools/tools_test.sh $BUILD/headrace"),
     "report": (["headrace", "test_report", "test_validate"],

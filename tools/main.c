@@ -9,6 +9,7 @@
 #include "tools/common/stop.h"
 #include "tools/common/tools.h"
 #include "tools/devices/devices.h"
+#include "tools/pack/pack.h"
 #include "tools/profile/profile.h"
 #include "tools/run/run.h"
 #include "tools/samples/samples.h"
@@ -23,6 +24,9 @@ static const struct command {
     {"validate", "check that a device's pictures equal the CPU's",
      cmd_validate},
     {"profile", "what a device gains, and why", cmd_profile},
+    {"pack", "a data set in one file, prepared once", cmd_pack},
+    {"unpack", "the pictures of a pack file as pixels", cmd_unpack},
+    {"info", "what is in a pack file, and is it sound", cmd_info},
     {"samples", "write test pictures of every kind", cmd_samples},
 };
 
@@ -109,10 +113,10 @@ int main(int argc, char **argv)
     }
     if (*name)
         tools_warn("'%s' is not a command (run, devices, validate, profile, "
-                   "samples); see headrace --help",
+                   "pack, unpack, info, samples); see headrace --help",
                    name);
     else
         tools_warn("name a command (run, devices, validate, profile, "
-                   "samples); see headrace --help");
+                   "pack, unpack, info, samples); see headrace --help");
     return TOOLS_CANNOT;
 }

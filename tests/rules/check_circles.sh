@@ -15,6 +15,7 @@ rooms=('core ^hal/ 0'
        'cpu ^(backends/cpu|cpu_fallback)/ 0'
        'opencl ^backends/opencl/ 0'
        'vaapi ^backends/vaapi/ 0'
+       'loader ^loader/ 0'
        'tools ^tools/ 0'
        'all . 0')
 

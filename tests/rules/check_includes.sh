@@ -49,17 +49,19 @@ rules_of()
     kernels/*)         may="$public $engine kernels/*" ;;
     python/core/*)     may="$public python/core/*" libs='Python.h structmember.h' ;;
     python/*)          may='-' ;;
-    loader/*)          may="$public loader/*"
-                       libs='archive.h archive_entry.h Random123/*' ;;
+    # A part of the library: its errors and its heap are the library's.
+    loader/*)          may="$public hal/engine/base.h loader/*"
+                       libs='archive.h archive_entry.h Random123/* xxhash.h' ;;
     tools/main.c)      may="$public $common tools/run/run.h
                             tools/devices/devices.h tools/validate/validate.h
-                            tools/profile/profile.h tools/samples/samples.h"
+                            tools/profile/profile.h tools/samples/samples.h
+                            tools/pack/pack.h"
                        libs=$of_tools ;;
     tools/common/*)    may="$public $common" libs=$of_tools ;;
     # What profile measures is the pipeline of run.
     tools/profile/*)   may="$public $common tools/report/report.h
                             tools/run/run.h tools/profile/*" libs=$of_tools ;;
-    tools/run/*|tools/devices/*|tools/validate/*|tools/samples/*)
+    tools/run/*|tools/devices/*|tools/validate/*|tools/samples/*|tools/pack/*)
                        may="$public $common tools/report/report.h
                             ${1%/*}/*" libs=$of_tools ;;
     tools/report/*)    may="$public $common tools/report/*" libs=$of_tools ;;
@@ -154,7 +156,7 @@ self_test()
           hal/{engine,base,facts,shape,trace,device,job,trust,entry,guard} \
           examples backends/{cpu,opencl,vaapi} cpu_fallback kernels loader \
           python/core \
-          tools/{common,run,devices,validate,profile,samples,report} tests
+          tools/{common,run,devices,validate,profile,samples,pack,report} tests
     touch hal/include/headrace/job.h hal/engine/{base,engine,guard}.h \
           hal/{base/base,facts/{facts,parts},shape/shape,trace/trace}.h \
           hal/{device/device,job/{job,work},trust/trust,entry/entry}.h \
@@ -194,6 +196,9 @@ kernels/plan.h #include "hal/engine/engine.h"
 kernels/plan.h #include "kernels/layout.h"
 cpu_fallback/jpeg.c #include <jpeglib.h>
 loader/loader.c #include <headrace/job.h>
+loader/loader.c #include "hal/engine/base.h"
+loader/loader.c #include <xxhash.h>
+tools/pack/out.c #include "tools/common/tools.h"
 python/core/job.c #include <Python.h>
 python/core/job.c #include <headrace/job.h>
 python/core/job.c #include "core.h"
@@ -267,7 +272,9 @@ hal/guard/bad.c #include "hal/base/base.h"
 hal/guard/bad.c #include "backends/opencl/opencl.h"
 hal/bad.c #include "hal/base/base.h"
 loader/bad.c #include "hal/engine/engine.h"
+loader/bad.c #include "hal/base/base.h"
 loader/bad.c #include "cpu_fallback/cpu_ops.h"
+tools/pack/bad.c #include "loader/loader.h"
 python/core/bad.c #include "hal/engine/engine.h"
 python/core/bad.c #include "cpu_fallback/cpu_ops.h"
 python/core/bad.c #include <jpeglib.h>

@@ -50,7 +50,7 @@ run 0 --version
 says out "headrace 0."
 says out "reference pillow-13"
 says out "libjpeg-turbo"
-for command in "" run devices validate profile samples; do
+for command in "" run devices validate profile pack unpack info samples; do
     # shellcheck disable=SC2086
     run 0 $command --help
     says out "Example"

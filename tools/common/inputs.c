@@ -218,9 +218,12 @@ void inputs_finish(struct inputs *in)
         free(in->dirs[i].path);
     for (size_t i = 0; i < INPUTS_MAX_FAULTS; i++)
         free(in->faults[i]);
+    for (size_t i = 0; i < in->num_packs; i++)
+        hr_pack_close(&in->packs[i]);
     tdestroy(in->seen, free);
     tdestroy(in->known_labels, free);
     tdestroy(in->known_dirs, free);
+    free(in->packs);
     free(in->blocks);
     free(in->first_skipped);
     free(in->first_other);

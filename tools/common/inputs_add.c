@@ -44,7 +44,9 @@ bool inputs_add(struct inputs *in, const char *argument)
     if (S_ISDIR(st.st_mode))
         return inputs_walk(in, argument);
     if (S_ISREG(st.st_mode))
-        return put_file(in, argument, SIZE_MAX, NULL);
+        return inputs_is_pack(argument)
+                   ? inputs_unpack(in, argument)
+                   : put_file(in, argument, SIZE_MAX, NULL);
     return inputs_fail(in, "%s: neither a file nor a folder", argument);
 }
 
@@ -57,8 +59,11 @@ void inputs_look(struct inputs *in, size_t i)
 {
     char path[PATH_MAX];
     struct stat st;
+    size_t number;
     int fd, error = 0;
 
+    if (inputs_pack(in, i, &number))
+        return;  // its file is open
     inputs_path(in, i, path, sizeof(path));
     // A FIFO without a writer must not keep the caller.
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

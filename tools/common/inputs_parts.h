@@ -3,6 +3,7 @@
 //
 //   inputs_add.c    what the user names: files, folders, lists
 //   inputs_walk.c   the pictures of a folder
+//   inputs_pack.c   the pictures of a pack file; what a picture is made of
 //   inputs.c        folders, pictures and labels, as they are kept
 //   inputs_names.c  what pictures are called
 #ifndef HEADRACE_TOOLS_COMMON_INPUTS_PARTS_H
@@ -34,7 +35,8 @@ bool inputs_put_dir_once(struct inputs *in, struct inputs_dir dir,
 bool inputs_put(struct inputs *in, uint32_t dir, const char *name,
                 uint32_t label);
 
-// Adds all pictures of a folder. False with inputs->error.
+// Adds all pictures of a folder, or of a pack file. False with inputs->error.
 bool inputs_walk(struct inputs *in, const char *folder);
+bool inputs_unpack(struct inputs *in, const char *path);
 
 #endif

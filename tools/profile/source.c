@@ -33,6 +33,22 @@ static void *read_file(const char *path, size_t *size)
     return data;
 }
 
+// The bytes of picture i, to be freed. NULL: they cannot be had.
+static void *read_picture(const struct inputs *in, size_t i, size_t *size)
+{
+    char path[PATH_MAX];
+    struct hr_sample sample = {0};
+    size_t number;
+    void *data;
+
+    if (!inputs_pack(in, i, &number))
+        return read_file(inputs_path(in, i, path, PATH_MAX), size);
+    if (inputs_source(in, i, "", &sample) || !(data = malloc(sample.size)))
+        return NULL;
+    *size = sample.size;
+    return memcpy(data, sample.data, sample.size);
+}
+
 // With the decode of the ops. NULL: it cannot be.
 static hr_image decode(struct profile_child *c, const void *data, size_t size)
 {
@@ -50,8 +66,7 @@ static hr_image decode(struct profile_child *c, const void *data, size_t size)
 static size_t load(struct profile_child *c, size_t i)
 {
     size_t at = c->num_sources, *size = &c->sizes[at];
-    char path[PATH_MAX];
-    void *data = read_file(inputs_path(&c->run.in, i, path, PATH_MAX), size);
+    void *data = read_picture(&c->run.in, i, size);
 
     if (data && c->mode == PROFILE_DECODED) {
         c->images[at] = decode(c, data, *size);

@@ -2,6 +2,7 @@
 #include "run.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,10 +14,8 @@ bool run_output_size(struct run *run, size_t i, int *w, int *h)
 {
     const struct ops_list *list = &run->opt.ops;
     struct hr_info info;
-    char path[PATH_MAX];
 
-    if (!inputs_path(&run->in, i, path, sizeof(path)) ||
-        hr_probe_path(path, &run->dev->params.limits, &info) != HR_OK)
+    if (inputs_probe(&run->in, i, &run->dev->params.limits, &info) != HR_OK)
         return false;
     return hr_ops_output_size(list->ops, list->num, info.width, info.height,
                               info.orientation, w, h) >= 0;
@@ -52,11 +51,32 @@ static bool size_tensor(struct run *run, struct run_picture *picture)
     return true;
 }
 
+// The library does not see what is wrong with a picture of a pack file: that is
+// its result.
+static bool keep_fault(struct run *run, struct run_slot *slot, int at,
+                       enum hr_status status)
+{
+    struct hr_result *fault;
+
+    if (!slot->faults)
+        slot->faults = calloc((size_t)run->batch, sizeof(*slot->faults));
+    if (!slot->faults)
+        return tools_warn("out of memory");
+    fault = &slot->faults[at];
+    fault->status = status;
+    fault->stage = HR_READ;
+    fault->offset = -1;
+    snprintf(fault->message, sizeof(fault->message), "%s", hr_last_error());
+    return true;
+}
+
 // Sample number at of the job. No file is opened unless the size of the tensor
 // depends on it.
-static bool fill_sample(struct run *run, int at, size_t i)
+static bool fill_sample(struct run *run, struct run_slot *slot, int at,
+                        size_t i)
 {
     struct run_picture *picture = &run->pictures[at];
+    enum hr_status status;
     char path[PATH_MAX];
 
     inputs_path(&run->in, i, path, sizeof(path));
@@ -65,11 +85,13 @@ static bool fill_sample(struct run *run, int at, size_t i)
     if (!picture->path)
         return tools_warn("out of memory");
     run->samples[at] = (struct hr_sample){
-        .path = picture->path,
         .ops = run->opt.ops.ops,
         .num_ops = run->opt.ops.num,
         .random = {.seed = run->opt.seed, .index = i, .epoch = run->epoch},
     };
+    status = inputs_source(&run->in, i, picture->path, &run->samples[at]);
+    if (status && !keep_fault(run, slot, at, status))
+        return false;
     if (!run->fixed_shape && !run_output_size(run, i, &picture->w, &picture->h))
         picture->w = picture->h = 0;
     if (run->equal_shapes && !run->fixed_shape && picture->w &&
@@ -86,7 +108,9 @@ bool run_fill(struct run *run, struct run_slot *slot)
     while (slot->num < run->batch && run->next < run->total) {
         const struct run_picture *picture = &run->pictures[slot->num];
 
-        if (!fill_sample(run, slot->num, run->next))
+        if (slot->faults)
+            slot->faults[slot->num].status = HR_OK;
+        if (!fill_sample(run, slot, slot->num, run->next))
             return false;
         // The first is always taken; what does not fit waits for its turn.
         if (!run->equal_shapes && slot->num &&

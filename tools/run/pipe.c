@@ -63,6 +63,7 @@ void run_pipe_close(struct run *run)
         hr_batch_destroy(&slot->batch);
         free(slot->images);
         free(slot->pixels);
+        free(slot->faults);
         *slot = (struct run_slot){0};
     }
     for (int i = 0; run->pictures && i < run->batch; i++)
@@ -104,6 +105,7 @@ static void count(struct run *run, size_t picture,
 
     if (result->status == HR_OK) {
         epoch->images++;
+        inputs_passed(&run->in, picture);
     } else {
         epoch->failed++;
         if (-result->status < RUN_NUM_STATUS)
@@ -145,6 +147,12 @@ static const void *read_tensor(struct run *run, const struct run_slot *slot,
     return NULL;
 }
 
+static const struct hr_result *result_of(const struct run_slot *slot, int i)
+{
+    return slot->faults && slot->faults[i].status ? &slot->faults[i]
+                                                  : &slot->job->results[i];
+}
+
 // The tensor of picture i of a slot, on the host. NULL: none of a known size
 // was made, or it is nobody's business. False: a message was printed.
 static bool tensor(struct run *run, const struct run_slot *slot, int i,
@@ -169,19 +177,17 @@ static bool tensor(struct run *run, const struct run_slot *slot, int i,
 
 static bool deliver(struct run *run, const struct run_slot *slot)
 {
-    const struct hr_result *results = slot->job->results;
-
     for (int i = 0; i < slot->num; i++) {
+        const struct hr_result *result = result_of(slot, i);
         const void *pixels;
         int w, h;
 
         // What the user cut short did not fail.
-        if (results[i].status == HR_ECANCELED && stop_signal())
+        if (result->status == HR_ECANCELED && stop_signal())
             continue;
-        count(run, slot->first + (size_t)i, &results[i]);
+        count(run, slot->first + (size_t)i, result);
         if (!tensor(run, slot, i, &pixels, &w, &h) ||
-            !run_sink_put(run, slot->first + (size_t)i, &results[i], pixels, w,
-                          h))
+            !run_sink_put(run, slot->first + (size_t)i, result, pixels, w, h))
             return false;
     }
     return true;

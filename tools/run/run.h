@@ -68,6 +68,8 @@ struct run_slot {
     size_t bytes;      // of the tensors of its pictures
     size_t first;      // index of the first picture
     int num;
+    // [batch], of those that could not be submitted; NULL: there was none
+    struct hr_result *faults;
 };
 
 // What is known of a picture while its job is filled.

@@ -100,16 +100,14 @@ static void describe(struct validate *v, struct validate_picture *p,
                      size_t index)
 {
     const struct ops_list *list = &v->opt.ops;
-    char path[PATH_MAX];
 
     memset(p, 0, sizeof(*p));
     p->index = index;
     p->begins = -1;
     p->stale_of = -1;
     p->within = true;
-    p->probed = inputs_path(&v->in, index, path, sizeof(path)) &&
-                hr_probe_path(path, &v->dev[0]->params.limits, &p->info) ==
-                    HR_OK;
+    p->probed = inputs_probe(&v->in, index, &v->dev[0]->params.limits,
+                             &p->info) == HR_OK;
     p->random = (struct hr_random){.seed = v->opt.seed, .index = index};
     // What cannot be drawn will fail, and say why.
     if (!p->probed ||
@@ -191,8 +189,10 @@ static hr_job submit(struct validate *v, enum validate_side side, int cut,
             continue;
         s->samples[n].num_ops = cut_ops(p, cut, s->ops[n]);
         s->samples[n].ops = s->ops[n];
-        s->samples[n].path = inputs_path(&v->in, p->index, s->paths[n],
-                                         sizeof(s->paths[n]));
+        inputs_source(&v->in, p->index,
+                      inputs_path(&v->in, p->index, s->paths[n],
+                                  sizeof(s->paths[n])),
+                      &s->samples[n]);
         s->samples[n].out = v->images[side][i];
         s->samples[n].random = p->random;
         n++;

@@ -48,7 +48,7 @@
 // and pass its address.
 //
 // Headers by tier, each needs only those before it: version, status, stage,
-// op, probe, reference | device, image, job | eager, transfer, trace.
+// op, probe, reference | device, image, job | pack, eager, transfer, trace.
 #ifndef HEADRACE_HEADRACE_H
 #define HEADRACE_HEADRACE_H
 
@@ -62,6 +62,7 @@
 #include <headrace/device.h>
 #include <headrace/image.h>
 #include <headrace/job.h>
+#include <headrace/pack.h>
 #include <headrace/eager.h>
 #include <headrace/transfer.h>
 #include <headrace/trace.h>

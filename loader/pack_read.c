@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// A pack file that is open: its mapping, and which pictures have been checked.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "hal/engine/base.h"
+#include "pack_format.h"
+
+struct pack_file {
+    struct hr_pack_file_t pub;  // first
+    struct pack_view view;
+    int fd;
+    struct stat st;         // when it was opened
+    _Atomic uint8_t *good;  // a bit for each picture that was checked
+};
+
+static struct pack_file *mine(hr_pack_file file)
+{
+    return (struct pack_file *)(uintptr_t)file;
+}
+
+static enum hr_status fail_errno(const char *path)
+{
+    return hr__fail(HR_EIO, "%s: %s", pack_short(path), strerror(errno));
+}
+
+// ---- Opening ---------------------------------------------------------------
+
+// A FIFO must not keep the caller.
+static enum hr_status open_file(struct pack_file *f)
+{
+    f->fd = open(f->pub.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (f->fd < 0 || fstat(f->fd, &f->st) < 0)
+        return fail_errno(f->pub.path);
+    if (!S_ISREG(f->st.st_mode))
+        return hr__fail(HR_EFORMAT, "%s: not a file", pack_short(f->pub.path));
+    return HR_OK;
+}
+
+static enum hr_status map_file(struct pack_file *f)
+{
+    size_t size = (size_t)f->st.st_size;
+    void *map;
+
+    if ((uint64_t)f->st.st_size != size)
+        return hr__fail(HR_ENOMEM,
+                        "%s: larger than the memory that a program "
+                        "can name here",
+                        pack_short(f->pub.path));
+    if (!size)
+        return HR_OK;
+    map = mmap(NULL, size, PROT_READ, MAP_SHARED, f->fd, 0);
+    if (map == MAP_FAILED)
+        return fail_errno(f->pub.path);
+    f->view.map = map;
+    f->view.size = size;
+    return HR_OK;
+}
+
+static enum hr_status read_index(struct pack_file *f)
+{
+    uint64_t offset = 0;
+    const char *why = "";
+    enum hr_status status = pack_view_open(&f->view, f->view.map, f->view.size,
+                                           &offset, &why);
+    size_t bits;
+
+    if (status)
+        return hr__fail(status, "%s: offset %llu: %s", pack_short(f->pub.path),
+                        (unsigned long long)offset, why);
+    bits = (size_t)f->view.num / 8 + 1;
+    if (!(f->good = hr__alloc(NULL, bits)))
+        return hr__fail(HR_ENOMEM, "out of memory");
+    memset((void *)f->good, 0, bits);
+    f->pub.version = PACK_VERSION;
+    f->pub.num = (size_t)f->view.num;
+    f->pub.packed = (size_t)f->view.packed;
+    f->pub.bytes = f->view.size;
+    f->pub.data_bytes = f->view.data_bytes;
+    f->pub.source_bytes = f->view.source_bytes;
+    return HR_OK;
+}
+
+hr_pack_file hr_pack_open(const char *path)
+{
+    struct pack_file *f;
+    hr_pack_file file;
+    char *copy;
+
+    if (!path) {
+        hr__fail(HR_EINVAL, "hr_pack_open: no path");
+        return NULL;
+    }
+    f = hr__alloc(NULL, sizeof(*f) + strlen(path) + 1);
+    if (!f) {
+        hr__fail(HR_ENOMEM, "out of memory");
+        return NULL;
+    }
+    *f = (struct pack_file){.fd = -1};
+    copy = (char *)(f + 1);
+    f->pub.path = strcpy(copy, path);
+    file = &f->pub;
+    if (open_file(f) || map_file(f) || read_index(f))
+        hr_pack_close(&file);
+    return file;
+}
+
+void hr_pack_close(hr_pack_file *file)
+{
+    struct pack_file *f = file ? mine(*file) : NULL;
+
+    if (!f)
+        return;
+    if (f->view.map)
+        munmap((void *)(uintptr_t)f->view.map, (size_t)f->view.size);
+    if (f->fd >= 0)
+        close(f->fd);
+    hr__free((void *)f->good);
+    hr__free(f);
+    *file = NULL;
+}
+
+// ---- Pictures --------------------------------------------------------------
+
+static enum hr_status no_picture(hr_pack_file file, size_t i)
+{
+    return hr__fail(HR_EINVAL, "%s: there is no picture %zu of %zu",
+                    pack_short(file->path), i, file->num);
+}
+
+enum hr_status hr_pack_entry(hr_pack_file file, size_t i,
+                             struct hr_pack_entry *entry)
+{
+    const struct pack_view *view = &mine(file)->view;
+    const struct pack_index *e;
+    const char *name;
+
+    if (i >= file->num)
+        return no_picture(file, i);
+    e = &view->entries[i];
+    name = view->texts + le64toh(e->name);
+    *entry = (struct hr_pack_entry){
+        .name = name,
+        .label = name + le32toh(e->name_size) + 1,
+        .data = view->map + le64toh(e->offset),
+        .size = (size_t)le64toh(e->size),
+        .source = le64toh(e->source),
+        .packed = le32toh(e->flags) & PACK_PACKED,
+    };
+    return HR_OK;
+}
+
+// As strcmp() of a text that has an end and one that has a length.
+static int compare(const char *name, const char *key, size_t length)
+{
+    size_t size = strlen(name), least = size < length ? size : length;
+    int order = memcmp(name, key, least);
+
+    return order ? order : (size > length) - (size < length);
+}
+
+enum hr_status hr_pack_find(hr_pack_file file, const char *name, size_t length,
+                            size_t *i)
+{
+    const struct pack_view *view = &mine(file)->view;
+    size_t low = 0, high = file->num;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        uint32_t number = le32toh(view->order[middle]);
+        int order = compare(view->texts + le64toh(view->entries[number].name),
+                            name, length);
+
+        if (!order) {
+            *i = number;
+            return HR_OK;
+        }
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return hr__fail(HR_EINVAL, "%s: there is no picture '%.*s'",
+                    pack_short(file->path), length < 100 ? (int)length : 100,
+                    name);
+}
+
+// ---- Checks ----------------------------------------------------------------
+
+// What was checked holds as long as nobody writes to the file.
+static enum hr_status check_unchanged(const struct pack_file *f)
+{
+    struct stat st;
+
+    if (fstat(f->fd, &st) < 0)
+        return fail_errno(f->pub.path);
+    if (st.st_size != f->st.st_size ||
+        st.st_mtim.tv_sec != f->st.st_mtim.tv_sec ||
+        st.st_mtim.tv_nsec != f->st.st_mtim.tv_nsec)
+        return hr__fail(HR_EIO,
+                        "%s: it was changed while it was open (%lld "
+                        "bytes then, %lld now)",
+                        pack_short(f->pub.path), (long long)f->st.st_size,
+                        (long long)st.st_size);
+    return HR_OK;
+}
+
+static enum hr_status check_data(const struct pack_file *f, size_t i)
+{
+    const struct pack_index *e = &f->view.entries[i];
+    const uint8_t *data = f->view.map + le64toh(e->offset);
+    size_t size = (size_t)le64toh(e->size);
+    bool good = le32toh(e->flags) & PACK_PACKED
+                    ? hr_packed_check(data, size)
+                    : pack_sum(data, size) == le64toh(e->data_sum);
+
+    if (good)
+        return HR_OK;
+    return hr__fail(HR_ECORRUPT, "%s: offset %llu: picture %zu is damaged: %s",
+                    pack_short(f->pub.path),
+                    (unsigned long long)le64toh(e->offset), i,
+                    le32toh(e->flags) & PACK_PACKED ? "not a packed picture"
+                                                    : "its checksum is wrong");
+}
+
+static bool is_good(const struct pack_file *f, size_t i)
+{
+    return atomic_load_explicit(&f->good[i / 8], memory_order_relaxed) >>
+               i % 8 &
+           1;
+}
+
+void hr_pack_passed(hr_pack_file file, size_t i)
+{
+    struct pack_file *f = mine(file);
+
+    if (i < file->num && !is_good(f, i))
+        atomic_fetch_or_explicit(&f->good[i / 8], (uint8_t)(1u << i % 8),
+                                 memory_order_relaxed);
+}
+
+// Two threads may check the same picture; that costs time only.
+enum hr_status hr_pack_check(hr_pack_file file, size_t i)
+{
+    const struct pack_file *f = mine(file);
+    enum hr_status status;
+
+    if (i >= file->num)
+        return no_picture(file, i);
+    if ((status = check_unchanged(f)))
+        return status;
+    if (is_good(f, i))
+        return HR_OK;
+    if ((status = check_data(f, i)))
+        return status;
+    hr_pack_passed(file, i);
+    return HR_OK;
+}
+
+// ---- Samples ---------------------------------------------------------------
+
+static void fill_sample(hr_pack_file file, size_t i, struct hr_sample *sample)
+{
+    struct hr_pack_entry entry;
+
+    hr_pack_entry(file, i, &entry);
+    sample->data = entry.data;
+    sample->size = entry.size;
+    sample->path = NULL;
+    sample->image = NULL;
+    sample->name = entry.name;
+    sample->verified = entry.packed && is_good(mine(file), i);
+}
+
+enum hr_status hr_pack_sample(hr_pack_file file, size_t i,
+                              struct hr_sample *sample)
+{
+    enum hr_status status = hr_pack_check(file, i);
+
+    if (!status)
+        fill_sample(file, i, sample);
+    return status;
+}
+
+// Of a picture that is kept as it was nobody else looks at the checksum.
+enum hr_status hr_pack_sample_unchecked(hr_pack_file file, size_t i,
+                                        struct hr_sample *sample)
+{
+    struct pack_file *f = mine(file);
+    bool packed = i < file->num &&
+                  le32toh(f->view.entries[i].flags) & PACK_PACKED;
+    enum hr_status status = packed ? check_unchanged(f)
+                                   : hr_pack_check(file, i);
+
+    if (!status)
+        fill_sample(file, i, sample);
+    return status;
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Header and index of a pack file, which may hold any bytes: what passes here a
+// reader cannot go astray in.
+#include <string.h>
+
+#include "pack_format.h"
+
+struct check {
+    struct pack_view *view;
+    uint64_t index, index_size;  // where, and bytes
+    uint64_t at;                 // of what is looked at
+    const char *why;
+};
+
+static enum hr_status bad(struct check *c, enum hr_status status, uint64_t at,
+                          const char *why)
+{
+    c->at = at;
+    c->why = why;
+    return status;
+}
+
+static enum hr_status check_header(struct check *c)
+{
+    const struct pack_view *view = c->view;
+    const struct pack_header *h = (const void *)view->map;
+    size_t magic = view->size < 8 ? (size_t)view->size : 8;
+
+    if (!magic || memcmp(h->magic, PACK_MAGIC, magic) != 0)
+        return bad(c, HR_EFORMAT, 0, "not a pack file");
+    if (view->size < sizeof(*h))
+        return bad(c, HR_ETRUNCATED, view->size, "it ends in its header");
+    // Another version may have another header.
+    if (le32toh(h->version) != PACK_VERSION)
+        return bad(c, HR_EUNSUPPORTED, 8,
+                   "of a version that this library does not read");
+    if (le64toh(h->sum) != pack_header_sum(h))
+        return bad(c, HR_ECORRUPT, 56, "the header's checksum is wrong");
+    if (!h->bytes)
+        return bad(c, HR_ETRUNCATED, 24, "it was never finished");
+    if (le64toh(h->bytes) > view->size)
+        return bad(c, HR_ETRUNCATED, view->size, "it ends too early");
+    if (le64toh(h->bytes) < view->size)
+        return bad(c, HR_ECORRUPT, le64toh(h->bytes),
+                   "there is something behind its end");
+    if (h->zero || h->zeros)
+        return bad(c, HR_ECORRUPT, 12, "the header has bits of nobody's");
+    return HR_OK;
+}
+
+// Where the parts of the index are, and whether they are as they were written.
+static enum hr_status check_index(struct check *c)
+{
+    struct pack_view *view = c->view;
+    const struct pack_header *h = (const void *)view->map;
+    struct pack_parts parts;
+
+    view->num = le64toh(h->num);
+    c->index = le64toh(h->index);
+    if (c->index % 64 || c->index < sizeof(*h) || c->index > view->size)
+        return bad(c, HR_ECORRUPT, 32, "the index is not in it");
+    c->index_size = view->size - c->index;
+    if (!pack_parts(&parts, view->num) || parts.texts > c->index_size)
+        return bad(c, HR_ECORRUPT, 16,
+                   "it names more pictures than its index has room for");
+    if (le64toh(h->index_sum) !=
+        pack_sum(view->map + c->index, (size_t)c->index_size))
+        return bad(c, HR_ECORRUPT, 40, "the index's checksum is wrong");
+    view->entries = (const void *)(view->map + c->index);
+    view->order = (const void *)(view->map + c->index + parts.order);
+    view->texts = (const char *)view->map + c->index + parts.texts;
+    view->text_size = c->index_size - parts.texts;
+    return HR_OK;
+}
+
+// The picture whose record begins at record, and its texts at text.
+static const char *check_entry(const struct check *c,
+                               const struct pack_index *e, uint64_t record,
+                               uint64_t text)
+{
+    const struct pack_view *view = c->view;
+    uint64_t offset = le64toh(e->offset), size = le64toh(e->size);
+    uint64_t names = le32toh(e->name_size), labels = le32toh(e->label_size);
+    const char *name = view->texts + text;
+
+    if (le64toh(e->name) != text || names > PACK_TEXT_MAX ||
+        labels > PACK_TEXT_MAX || names + labels + 2 > view->text_size - text)
+        return "the name is not in the index";
+    if (!pack_is_name(name, (size_t)names) || name[names])
+        return "the name is not a relative path";
+    if (!pack_is_label(name + names + 1, (size_t)labels) ||
+        name[names + 1 + labels])
+        return "the label is not a text";
+    // There is one place only where they can be, so none lie in others'.
+    if (offset !=
+            PACK_ROUND(record + sizeof(struct pack_record) + names + labels) ||
+        offset > c->index || size > c->index - offset)
+        return "the data are not where they belong";
+    if (le32toh(e->flags) & ~(uint32_t)PACK_PACKED || e->zeros[0] ||
+        e->zeros[1] || e->zeros[2])
+        return "there are bits of nobody's";
+    return NULL;
+}
+
+static enum hr_status check_entries(struct check *c)
+{
+    struct pack_view *view = c->view;
+    uint64_t record = sizeof(struct pack_header), text = 0;
+
+    for (uint64_t i = 0; i < view->num; i++) {
+        const struct pack_index *e = &view->entries[i];
+        const char *why = check_entry(c, e, record, text);
+
+        if (why)
+            return bad(c, HR_ECORRUPT, c->index + i * sizeof(*e), why);
+        record = PACK_ROUND(le64toh(e->offset) + le64toh(e->size));
+        text += le32toh(e->name_size) + le32toh(e->label_size) + UINT64_C(2);
+        view->packed += le32toh(e->flags) & PACK_PACKED;
+        view->data_bytes += le64toh(e->size);
+        view->source_bytes += le64toh(e->source);
+    }
+    if (record != c->index)
+        return bad(c, HR_ECORRUPT, 32, "the index is not where it belongs");
+    if (text != view->text_size)
+        return bad(c, HR_ECORRUPT, c->index + c->index_size,
+                   "the index has texts of nobody's");
+    return HR_OK;
+}
+
+static enum hr_status check_order(struct check *c)
+{
+    const struct pack_view *view = c->view;
+    uint64_t at = (uint64_t)((const uint8_t *)view->order - view->map);
+    const char *before = NULL;
+
+    for (uint64_t i = 0; i < view->num; i++, at += sizeof(uint32_t)) {
+        uint32_t number = le32toh(view->order[i]);
+        const char *name;
+
+        if (number >= view->num)
+            return bad(c, HR_ECORRUPT, at, "the order names no picture");
+        name = view->texts + le64toh(view->entries[number].name);
+        if (before && strcmp(before, name) >= 0)
+            return bad(c, HR_ECORRUPT, at, "the order of the names is wrong");
+        before = name;
+    }
+    if (view->num % 2 && view->order[view->num])
+        return bad(c, HR_ECORRUPT, at, "there are bits of nobody's");
+    return HR_OK;
+}
+
+enum hr_status pack_view_open(struct pack_view *view, const void *map,
+                              uint64_t size, uint64_t *offset, const char **why)
+{
+    struct check c = {.view = view};
+    enum hr_status status;
+
+    *view = (struct pack_view){.map = map, .size = size};
+    if ((status = check_header(&c)) || (status = check_index(&c)) ||
+        (status = check_entries(&c)) || (status = check_order(&c))) {
+        *offset = c.at;
+        *why = c.why;
+    }
+    return status;
+}

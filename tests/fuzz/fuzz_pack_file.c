@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fuzz target of pack files. The first byte says whether the checksums are made
+// right, so that what lies behind them is reached, too. What opens is read:
+// each picture is found by its name, and none lies outside.
+#define _GNU_SOURCE  // memfd_create
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fuzz.h"
+#include "loader/pack_format.h"
+
+static void seal(uint8_t *data, size_t size)
+{
+    struct pack_header h;
+    uint64_t index;
+
+    if (size < sizeof(h))
+        return;
+    memcpy(&h, data, sizeof(h));
+    h.bytes = htole64(size);
+    index = le64toh(h.index);
+    if (index <= size)
+        h.index_sum = htole64(pack_sum(data + index, size - (size_t)index));
+    h.sum = htole64(pack_header_sum(&h));
+    memcpy(data, &h, sizeof(h));
+}
+
+static void read_all(hr_pack_file file, size_t size)
+{
+    volatile uint8_t sum = 0;
+
+    for (size_t i = 0; i < file->num; i++) {
+        struct hr_sample s = {0};
+        struct hr_pack_entry e;
+        size_t found;
+
+        promise(!hr_pack_entry(file, i, &e));
+        promise(e.size <= size && *e.name && strlen(e.label) < 4096);
+        promise(!hr_pack_find(file, e.name, strlen(e.name), &found));
+        promise(found == i);
+        if (!hr_pack_sample(file, i, &s))
+            for (size_t k = 0; k < s.size; k++)
+                sum ^= ((const uint8_t *)s.data)[k];
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static int fd = -1;
+    static char path[64];
+    hr_pack_file file;
+    uint8_t *copy;
+
+    if (!size)
+        return 0;
+    if (fd < 0) {
+        promise((fd = memfd_create("fuzz", MFD_CLOEXEC)) >= 0);
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    }
+    promise(copy = malloc(size));
+    memcpy(copy, data + 1, --size);
+    if (*data & 1)
+        seal(copy, size);
+    promise(!ftruncate(fd, 0) && pwrite(fd, copy, size, 0) == (ssize_t)size);
+    free(copy);
+    if ((file = hr_pack_open(path)))
+        read_all(file, size);
+    hr_pack_close(&file);
+    return 0;
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "parts.h"
+#include "tools/common/stop.h"
+
+void pack_tell(struct pack *pack, const char *message)
+{
+    pack->counts.failed++;
+    if (pack->num_told++ >= TOOLS_MAX_TOLD)
+        return;
+    progress_clear(&pack->progress);
+    tools_warn("%s", message);
+}
+
+static bool broken(struct pack *pack)
+{
+    progress_clear(&pack->progress);
+    return tools_warn("%s", hr_last_error());
+}
+
+static void draw(struct pack *pack)
+{
+    const struct pack_counts *n = &pack->counts;
+
+    progress_update(&pack->progress, n->packed + n->kept + n->failed,
+                    n->failed);
+}
+
+static void count(struct pack *pack, const struct hr_pack_entry *entry)
+{
+    struct pack_counts *n = &pack->counts;
+
+    n->packed += entry->packed;
+    n->kept += !entry->packed;
+    n->source_bytes += entry->source;
+    n->data_bytes += entry->size;
+}
+
+// ---- What is there already -------------------------------------------------
+
+// Size of what picture i is made of; false: it cannot be read.
+static bool source_size(const struct inputs *in, size_t i, uint64_t *size)
+{
+    struct hr_pack_entry entry;
+    char path[PATH_MAX];
+    struct stat st;
+    size_t number;
+    hr_pack_file file = inputs_pack(in, i, &number);
+
+    if (file && hr_pack_entry(file, number, &entry) == HR_OK) {
+        *size = entry.source;
+        return true;
+    }
+    if (!inputs_path(in, i, path, sizeof(path)) || stat(path, &st) < 0 ||
+        access(path, R_OK) < 0 || !S_ISREG(st.st_mode))
+        return false;
+    *size = (uint64_t)st.st_size;
+    return true;
+}
+
+static bool is_same(const struct inputs *in, size_t i, uint64_t size,
+                    const struct hr_pack_entry *entry)
+{
+    char name[PATH_MAX];
+
+    return entry->source == size &&
+           !strcmp(inputs_name(in, i, name, sizeof(name)), entry->name) &&
+           !strcmp(inputs_label(in, i), entry->label);
+}
+
+// Goes on behind what an earlier run has written of the same pictures: *next is
+// the first that is to be packed. What could not be read then, and cannot now,
+// is told again.
+static bool go_on(struct pack *pack, hr_pack_writer writer, size_t end,
+                  size_t *next)
+{
+    struct hr_pack_entry entry;
+    uint64_t size;
+    size_t kept = 0;
+
+    while (kept < writer->num && *next < end) {
+        bool there = source_size(&pack->in, *next, &size);
+
+        hr_pack_writer_entry(writer, kept, &entry);
+        if (there && !is_same(&pack->in, *next, size, &entry))
+            break;
+        if (there) {
+            count(pack, &entry);
+            pack->counts.again++;
+            kept++;
+        } else {
+            char path[PATH_MAX], text[PATH_MAX + 64];
+
+            snprintf(text, sizeof(text), "%s: cannot be read",
+                     inputs_path(&pack->in, *next, path, sizeof(path)));
+            pack_tell(pack, text);
+        }
+        ++*next;
+    }
+    return (kept == writer->num || hr_pack_writer_cut(writer, kept) == HR_OK) ||
+           broken(pack);
+}
+
+// ---- The rest --------------------------------------------------------------
+
+static bool put(struct pack *pack, hr_pack_writer writer, size_t i,
+                const struct pack_picture *p)
+{
+    char name[PATH_MAX];
+    struct hr_pack_entry entry = {
+        .name = inputs_name(&pack->in, i, name, sizeof(name)),
+        .label = inputs_label(&pack->in, i),
+        .data = p->data,
+        .size = p->size,
+        .source = p->source,
+        .packed = p->packed,
+    };
+
+    if (p->status) {
+        pack_tell(pack, p->message);
+        return true;
+    }
+    if (hr_pack_writer_add(writer, &entry) != HR_OK)
+        return broken(pack);
+    count(pack, &entry);
+    if (!p->packed && -p->why < PACK_NUM_STATUS)
+        pack->counts.why[-p->why]++;
+    return true;
+}
+
+bool pack_shard(struct pack *pack, hr_pack_writer writer, size_t first,
+                size_t end)
+{
+    struct pack_work work;
+    bool ok;
+
+    if (!go_on(pack, writer, end, &first))
+        return false;
+    ok = pack_work_begin(&work, &pack->in, &pack->limits, first, end,
+                         pack->opt.threads);
+    while (ok && first < end && !stop_signal()) {
+        const struct pack_picture *p = pack_work_next(&work);
+
+        draw(pack);
+        if (!p)
+            continue;
+        ok = put(pack, writer, first++, p);
+        pack_work_give_back(&work);
+    }
+    pack_work_finish(&work);
+    return ok && !stop_signal();
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "parts.h"
+
+#define RING_PER_THREAD 4
+#define FILE_BYTES ((size_t)256 << 20)  // as hr_limits has it
+
+static void fail(struct pack_picture *p, const char *path, const char *why)
+{
+    p->status = HR_EIO;
+    snprintf(p->message, sizeof(p->message), "%.300s: %s", path, why);
+}
+
+// ---- One picture -----------------------------------------------------------
+
+static bool read_all(int fd, char *to, size_t size)
+{
+    while (size) {
+        ssize_t n = read(fd, to, size);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        to += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+static void read_open_file(struct pack_picture *p, const char *path, int fd,
+                           size_t most)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0)
+        fail(p, path, strerror(errno));
+    else if (!S_ISREG(st.st_mode))
+        fail(p, path, "not a file");
+    else if ((uint64_t)st.st_size > most)
+        fail(p, path, "larger than --max-file-bytes");
+    else if (!(p->file = malloc((size_t)st.st_size + 1)))
+        fail(p, path, "out of memory");
+    else if (errno = 0, !read_all(fd, p->file, (size_t)st.st_size))
+        fail(p, path, errno ? strerror(errno) : "it became shorter meanwhile");
+    p->data = p->file;
+    p->size = p->status ? 0 : (size_t)st.st_size;
+    p->source = p->size;
+}
+
+// A FIFO must not keep the thread.
+static void read_file(struct pack_picture *p, const char *path, size_t most)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+    if (fd < 0) {
+        fail(p, path, strerror(errno));
+        return;
+    }
+    read_open_file(p, path, fd, most);
+    close(fd);
+}
+
+static void read_entry(struct pack_picture *p, hr_pack_file file, size_t number)
+{
+    struct hr_pack_entry entry;
+
+    if ((p->status = hr_pack_check(file, number))) {
+        snprintf(p->message, sizeof(p->message), "%s", hr_last_error());
+        return;
+    }
+    hr_pack_entry(file, number, &entry);
+    p->data = entry.data;
+    p->size = entry.size;
+    p->source = entry.source;
+    p->packed = entry.packed;
+}
+
+static void make(struct pack_work *work, struct pack_picture *p, size_t i)
+{
+    size_t most = work->limits->file_bytes ? work->limits->file_bytes
+                                           : FILE_BYTES,
+           number, size;
+    hr_pack_file file = inputs_pack(work->in, i, &number);
+    char path[PATH_MAX] = "";
+
+    *p = (struct pack_picture){0};
+    if (file)
+        read_entry(p, file, number);
+    else
+        read_file(p, inputs_path(work->in, i, path, sizeof(path)), most);
+    if (p->status || p->packed)
+        return;
+    p->why = hr_pack(p->data, p->size, work->limits, &p->made, &size);
+    if (p->why)
+        return;
+    p->packed = true;
+    p->data = p->made;
+    p->size = size;
+}
+
+static void drop(struct pack_picture *p)
+{
+    hr_packed_free(p->made);
+    free(p->file);
+    *p = (struct pack_picture){0};
+}
+
+// ---- Threads ---------------------------------------------------------------
+
+// The next picture whose place in the ring is free. False: there is none left.
+static bool take(struct pack_work *work, size_t *i)
+{
+    bool more;
+
+    pthread_mutex_lock(&work->lock);
+    while (!work->quit && work->next < work->end &&
+           work->next - work->taken >= work->size)
+        pthread_cond_wait(&work->changed, &work->lock);
+    more = !work->quit && work->next < work->end;
+    *i = more ? work->next++ : 0;
+    pthread_mutex_unlock(&work->lock);
+    return more;
+}
+
+static void *run(void *arg)
+{
+    struct pack_work *work = arg;
+    size_t i;
+
+    while (take(work, &i)) {
+        struct pack_picture *p = &work->ring[i % work->size];
+
+        make(work, p, i);
+        pthread_mutex_lock(&work->lock);
+        p->done = true;
+        pthread_cond_broadcast(&work->changed);
+        pthread_mutex_unlock(&work->lock);
+    }
+    return NULL;
+}
+
+bool pack_work_begin(struct pack_work *work, const struct inputs *in,
+                     const struct hr_limits *limits, size_t first, size_t end,
+                     int threads)
+{
+    *work = (struct pack_work){
+        .in = in,
+        .limits = limits,
+        .next = first,
+        .taken = first,
+        .end = end,
+        .size = (size_t)threads * RING_PER_THREAD,
+    };
+    pthread_mutex_init(&work->lock, NULL);
+    pthread_cond_init(&work->changed, NULL);
+    work->ring = calloc(work->size, sizeof(*work->ring));
+    work->threads = calloc((size_t)threads, sizeof(*work->threads));
+    if (!work->ring || !work->threads)
+        return tools_warn("out of memory");
+    for (; work->num_threads < threads; work->num_threads++)
+        if (pthread_create(&work->threads[work->num_threads], NULL, run, work))
+            return work->num_threads > 0 ||
+                   tools_warn("no thread can be started");
+    return true;
+}
+
+struct pack_picture *pack_work_next(struct pack_work *work)
+{
+    struct pack_picture *p = &work->ring[work->taken % work->size];
+    struct timespec until;
+    bool done;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 100000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&work->lock);
+    if (!p->done)
+        pthread_cond_timedwait(&work->changed, &work->lock, &until);
+    done = p->done;
+    pthread_mutex_unlock(&work->lock);
+    return done ? p : NULL;
+}
+
+void pack_work_give_back(struct pack_work *work)
+{
+    drop(&work->ring[work->taken % work->size]);
+    pthread_mutex_lock(&work->lock);
+    work->taken++;
+    pthread_cond_broadcast(&work->changed);
+    pthread_mutex_unlock(&work->lock);
+}
+
+void pack_work_finish(struct pack_work *work)
+{
+    pthread_mutex_lock(&work->lock);
+    work->quit = true;
+    pthread_cond_broadcast(&work->changed);
+    pthread_mutex_unlock(&work->lock);
+    for (int i = 0; i < work->num_threads; i++)
+        pthread_join(work->threads[i], NULL);
+    for (size_t i = 0; work->ring && i < work->size; i++)
+        drop(&work->ring[i]);
+    free(work->ring);
+    free(work->threads);
+    pthread_cond_destroy(&work->changed);
+    pthread_mutex_destroy(&work->lock);
+}
