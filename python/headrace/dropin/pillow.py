@@ -32,9 +32,10 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image, ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
+from PIL.JpegImagePlugin import jpeg_factory as stock_factory
 
 from .. import _core
-from . import files, jobs
+from . import files, headers, jobs
 from .jobs import CROP, DECODE, FLIP, GRAY, RESIZE, RGB, Recording
 from .report import caller, count, total
 
@@ -232,6 +233,9 @@ class _Recorder:
 class HeadraceJpeg(_Recorder, JpegImageFile):
     """A JPEG file that was opened and not decoded. A JpegImageFile."""
 
+    # What is remembered of its file.
+    _hr_header: headers.Header | None = None
+
     def _record(self) -> tuple[Recording, str] | None:
         """Lets go of the file; None: the picture is stock Pillow now."""
         return self._hr or _detach(self)
@@ -339,6 +343,7 @@ def _swap_back(picture: Any) -> None:
     own.pop("_hr", None)
     own.pop("_hr_info", None)
     own.pop("_hr_colours", None)
+    own.pop("_hr_header", None)
 
 
 def _refuse(picture: Any, reason: str) -> None:
@@ -449,15 +454,38 @@ def open_jpeg(stock: Any) -> Any:
     """The factory for Image.OPEN["JPEG"], around the stock one."""
 
     def jpeg_factory(fp: Any = None, filename: Any = None) -> Any:
+        # (Somebody else's factory may do anything: it is called.)
+        file = header = None
+        if active and stock is stock_factory and type(filename) is str:
+            file = headers.identify(fp)
+            if file is not None:
+                header = headers.find(file)
+                if header is not None and header.whole:
+                    return _open_again(header, fp, filename)
         image = stock(fp, filename)
         if active:
             if type(image) is JpegImageFile:
+                if file is not None and header is None:
+                    header = headers.learn(file, image)
                 image.__class__ = HeadraceJpeg
+                if header is not None:
+                    image._hr_header = header
             else:
                 count("pillow", type(image).__name__)
         return image
 
     return jpeg_factory
+
+
+def _open_again(header: headers.Header, fp: Any, filename: str) -> Any:
+    """What the stock factory would make of a file that is the same."""
+    picture = _new(HeadraceJpeg)
+    picture.__dict__ = header.attributes()
+    picture.fp = fp
+    picture.filename = filename
+    picture._hr_header = header
+    fp.seek(header.place)
+    return picture
 
 
 def pil_loader(stock: Any) -> Any:
@@ -557,6 +585,12 @@ def _source_of(picture: Any) -> tuple[str | None, jobs.Source | None]:
     if picture.tile != [("jpeg", (0, 0, *size), 0, (mode, ""))]:
         return "edited tile", None
     source = files.take(picture)
+    header = picture._hr_header
+    if header is not None:
+        if type(source) is not jobs.File or source[1:] != header.identity[:4]:
+            header = None
+        elif header.taken:
+            return None, source
     try:
         info = files.probe(jobs.core_source(source))
     except Exception as error:
@@ -565,6 +599,8 @@ def _source_of(picture: Any) -> tuple[str | None, jobs.Source | None]:
         return "header: size", None
     if not files.may_decode(info, jobs.core_source(source), mode):
         return None, None
+    if header is not None:
+        header.taken = True
     return None, source
 
 
