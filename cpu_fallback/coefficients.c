@@ -360,13 +360,12 @@ static void picture_rows(struct cpu_decode *base)
         for (uint32_t y = 0; y < comp->blocks_h; y++) {
             uint32_t line = comp->block_y + y;
 
-            base->ops->unpack_line(
-                d->lines[i].blocks,
-                cpu_packed_line(d->picture, (int)i, (int)line),
-                (int)d->picture->comp[i].columns, (int)comp->block_x,
-                (int)comp->blocks_w);
-            pack_line(&d->k, i, line,
-                      (const int16_t(*)[64])d->lines[i].blocks);
+            base->ops->unpack_line(d->lines[i].blocks,
+                                   cpu_packed_line(d->picture, (int)i,
+                                                   (int)line),
+                                   (int)d->picture->comp[i].columns,
+                                   (int)comp->block_x, (int)comp->blocks_w);
+            pack_line(&d->k, i, line, (const int16_t(*)[64])d->lines[i].blocks);
         }
         cpu_decode_check_stop(base);
     }

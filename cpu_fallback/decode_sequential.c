@@ -169,8 +169,7 @@ static void open_packed(struct cpu_decode *base)
     if (d->scan.width != base->p.width || d->scan.height != base->p.height)
         cpu_decode_throw(base, CPU_CORRUPT, "another picture's size");
     for (int i = 0; i < d->scan.num_components; i++)
-        memcpy(d->comp[i].quant, head->comp[i].quant,
-               sizeof(d->comp[i].quant));
+        memcpy(d->comp[i].quant, head->comp[i].quant, sizeof(d->comp[i].quant));
     plan(d);
     d->row = d->first;
 }

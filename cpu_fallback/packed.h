@@ -65,7 +65,7 @@ struct cpu_packed_head {
     uint32_t h_max, v_max;
     uint32_t mcus, rows;  // MCUs in a row, and rows of them
     uint32_t segments;
-    uint32_t orientation;  // EXIF's, 1 .. 8
+    uint32_t orientation;                                     // EXIF's, 1 .. 8
     uint32_t reserved;                                        // 0
     struct cpu_packed_component comp[CPU_PACKED_COMPONENTS];  // others: 0
     // From the start of the head to each segment, and to behind the last one:

@@ -55,17 +55,15 @@ bool cpu_planes_color(const struct hr__picture *pic)
     bool color = info->components == 3 &&
                  (info->color == HR_COLOR_YCC || info->color == HR_COLOR_RGB);
 
-    return pic->data && info->format != HR_FORMAT_PNG &&
-           info->precision == 8 && (gray || color) &&
-           sampling_is_integral(info);
+    return pic->data && info->format != HR_FORMAT_PNG && info->precision == 8 &&
+           (gray || color) && sampling_is_integral(info);
 }
 
 bool cpu_planes_takes(const struct hr__picture *pic)
 {
     // A file without an end must be searched for where it stops: for rows.
     return cpu_planes_color(pic) && pic->info.format == HR_FORMAT_JPEG &&
-           pic->info.ends &&
-           pic->info.process != HR_PROCESS_LOSSLESS &&
+           pic->info.ends && pic->info.process != HR_PROCESS_LOSSLESS &&
            !cpu_step_empty(&pic->geo.steps[0]);
 }
 

@@ -11,9 +11,9 @@
 struct entry {
     struct hr__cache_entry pub;  // first
     uint64_t hash;
-    int refs;      // holders; and the table
-    bool found;    // in the table
-    size_t bytes;  // of memory, with this struct
+    int refs;            // holders; and the table
+    bool found;          // in the table
+    size_t bytes;        // of memory, with this struct
     struct entry *next;  // in its bucket
     struct entry *newer, *older;
 };
@@ -289,8 +289,7 @@ static bool take_room(struct hr__cache *cache, size_t bytes)
 
     pthread_mutex_lock(&cache->lock);
     if (bytes <= cache->pub.bytes)
-        while (cache->oldest &&
-               cache->stats.bytes > cache->pub.bytes - bytes)
+        while (cache->oldest && cache->stats.bytes > cache->pub.bytes - bytes)
             if ((e = evict(cache))) {
                 e->next = gone;
                 gone = e;

@@ -81,7 +81,7 @@ struct hr__work {
     struct hr__cache_key key;  // of its source, if keep is set
     struct hr__cache_entry *entry;  // its source comes from (hit), or that is
                                     // made for it
-    bool hit, missed, settled;  // settled: its file has the key it had
+    bool hit, missed, settled;      // settled: its file has the key it had
     int64_t part_begun;        // when it began to be read or prepared; 0 = not
                                // watched
     struct hr__copy copy;      // while it is copied; memory NULL: from host to

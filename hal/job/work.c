@@ -127,12 +127,11 @@ static void note_span(struct hr__work *w)
 {
     struct hr_result *r = &w->job->results[w->index];
     struct hr_span span = w->plan.spans[w->at].span;
-    const char *name =
-        w->job->dev->engines[w->plan.spans[w->at].engine]->name;
+    const char *name = w->job->dev->engines[w->plan.spans[w->at].engine]->name;
 
     if (w->hit && span.first == HR_ENTROPY) {
-        r->spans[r->num_spans++] = (struct hr_span_result){
-            {HR_ENTROPY, HR_ENTROPY}, "cache"};
+        r->spans[r->num_spans++] =
+            (struct hr_span_result){{HR_ENTROPY, HR_ENTROPY}, "cache"};
         if (span.last == HR_ENTROPY)
             return;
         span.first = HR_RECONSTRUCT;

@@ -32,6 +32,7 @@ def transform_rows(b):
     for level, seconds in per_level.items():
         b.table.versus(f"train_transform_{level}", f"  with {level} kernels",
                        b.files.n, seconds, peer, b.torchvision)
+    later_rows(b, samples)
     b.table.versus("train_transform_tensor", "  other peer (other pixels)",
                    b.files.n, per_level[best], tensor,
                    f"torchvision {torchvision.__version__} io + tensor")
@@ -46,6 +47,19 @@ def transform_rows(b):
     b.table.versus("decode_rgb", "full decode to RGB", b.files.n,
                    *interleave(b.rounds, ours, lambda: peer_decode(b.files)),
                    b.pillow)
+
+
+def later_rows(b, samples):
+    """The train transform when a cache has the pictures; the first round, which
+    fills it, does not count."""
+    devs = {level: b.lib.open(level=level, cache=1 << 30)
+            for level in b.lib.levels()}
+    runs = [Jobs(dev, samples) for dev in devs.values()]
+    *times, peer = interleave(b.rounds, *runs, lambda: peer_train(b.files))
+    for level, seconds in zip(devs, times):
+        b.table.versus(f"later_epochs_{level}",
+                       f"  later epochs, pictures in a cache, {level}",
+                       b.files.n, seconds, peer, b.torchvision)
 
 
 def resize_rows(b):

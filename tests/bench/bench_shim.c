@@ -86,11 +86,16 @@ EXPORT(unsigned, shim_cpu_sets, void)
 }
 
 EXPORT(hr_device, shim_open, const char *name, int threads, unsigned cpu_mask,
-       size_t budget, int strict)
+       size_t budget, int strict, size_t cache_bytes)
 {
-    return hr_device_open(
+    hr_cache cache = cache_bytes ? hr_cache_create(cache_bytes) : NULL;
+    hr_device dev = hr_device_open(
         name, hr_device_params(.threads = threads, .cpu_mask = cpu_mask,
-                               .budget = budget, .strict = strict != 0));
+                               .budget = budget, .strict = strict != 0,
+                               .cache = cache));
+
+    hr_cache_release(&cache);
+    return dev;
 }
 
 EXPORT(const char *, shim_name, hr_device dev)

@@ -150,7 +150,7 @@ class Shim:
                 ("shim_op_flip", None, [p, i, i, i]),
                 ("shim_op_normalize", None, [p, p, p, i, p]),
                 ("shim_cpu_sets", C.c_uint, []),
-                ("shim_open", p, [C.c_char_p, i, C.c_uint, z, i]),
+                ("shim_open", p, [C.c_char_p, i, C.c_uint, z, i, z]),
                 ("shim_name", C.c_char_p, [p]),
                 ("shim_why_text", C.c_char_p, [C.c_uint]),
                 ("shim_description", C.c_char_p, [p]),
@@ -210,12 +210,13 @@ class Shim:
         return HrError(self.lib.hr_last_status(),
                        self.lib.hr_last_error().decode(errors="replace"))
 
-    def open(self, name="cpu", threads=1, level=None, budget=0, strict=None):
-        """strict: nothing may fall back; by default on the CPU only."""
+    def open(self, name="cpu", threads=1, level=None, budget=0, strict=None,
+             cache=0):
+        """cache: bytes of one of its own. strict: nothing may fall back; by default on the CPU only."""
         if strict is None:
             strict = name == "cpu"
         return Device(self, name, threads, LEVELS[level] if level else 0,
-                      budget, strict)
+                      budget, strict, cache)
 
     def reasons(self, why):
         """Words for each bit of a result's why."""
@@ -240,12 +241,12 @@ def strides_of(array, layout):
 
 
 class Device:
-    def __init__(self, shim, name, threads, mask, budget, strict):
+    def __init__(self, shim, name, threads, mask, budget, strict, cache):
         self.shim, self.lib = shim, shim.lib
         # Of what run() has made; see made.py.
         self.made = made.Count()
         self.handle = self.lib.shim_open(name.encode(), threads, mask, budget,
-                                         strict)
+                                         strict, cache)
         if not self.handle:
             raise shim.error()
 

@@ -310,6 +310,15 @@ expect "threads and batch do not matter" same r1.npy r2.npy
 expect "the budget does not matter" same r1.npy r3.npy
 if same r1.npy r4.npy; then fail "the seed matters"; else pass; fi
 if same r1.npy r5.npy; then fail "the epoch matters"; else pass; fi
+sleep 0.2  # files that have just changed are not kept
+run 0 run "$photos" --out r6.npy --ops "$random" --seed 3 --epochs 2 \
+    --cache 100M --backend cpu --json
+json out "d['cache']['hits'] == d['cache']['misses'] > 0 and
+          0 < d['cache']['bytes'] < 100 << 20 and not d['cache']['evictions']"
+expect "a cache does not matter" same r5.npy r6.npy
+says r6.json '"cache"'
+run 0 run "$photos" --out none --epochs 2 --cache 100M --backend cpu
+says out "pictures were there"
 run 0 run "$photos" --out none --limit 3 --json
 json out "d['images'] == 3"
 
@@ -447,6 +456,8 @@ says err "--consumer-cpu: 'half' is not a number"
 run 2 samples --count some pictures
 says err "samples: --count: 'some' is not a number in 0 .. 1000000"
 run 2 run "$photos" --out none --budget 64Q
+run 2 run "$photos" --out none --cache much
+says err "--cache: 'much' is not a size"
 run 2 run "$photos" --out none --on-error ignore
 run 2 run "$photos" --out none --no-such-option
 run 2 run "$photos" --out none --timeout -1

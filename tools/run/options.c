@@ -88,6 +88,10 @@ static int read_texts(struct run *run)
         return options_fail("run",
                             "--budget: '%s' is not a size such as 64M or 1G",
                             opt->budget_text);
+    if (opt->cache_text && !tools_parse_size(opt->cache_text, &opt->cache))
+        return options_fail("run",
+                            "--cache: '%s' is not a size such as 64M or 1G",
+                            opt->cache_text);
     if (read_timeout(opt) || read_out(opt))
         return TOOLS_CANNOT;
     opt->ops_text = options_ops("run", opt->ops_text, opt->dtype, &opt->ops);
@@ -135,6 +139,9 @@ static const struct option table[] = {
      .what = "never fall back to another engine"},
     {"budget", OPTION_TEXT, AT(budget_text),
      "memory for pictures in flight, as 64M or 1G [256M]", .arg = "BYTES"},
+    {"cache", OPTION_TEXT, AT(cache_text),
+     "memory for pictures to be kept for the next epochs [none]",
+     .arg = "BYTES"},
     {"timeout", OPTION_TEXT, AT(timeout_text),
      "give up on a job after this long", .arg = "SECONDS"},
     {"json", OPTION_FLAG, AT(json),

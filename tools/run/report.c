@@ -71,6 +71,18 @@ static void rates(const struct run *run, double *img_per_s, double *cpu)
     *cpu = images > 0 ? cpu_seconds * 1000 / images : 0;
 }
 
+// What a cache was worth; NULL without one.
+static json_t *cache_json(const struct run *run, const struct hr_stats *stats)
+{
+    if (!run->opt.cache)
+        return NULL;
+    return json_pack("{s:I, s:I, s:I, s:I}", "hits",
+                     (json_int_t)stats->cache_hits, "misses",
+                     (json_int_t)stats->cache_misses, "evictions",
+                     (json_int_t)stats->cache_evictions, "bytes",
+                     (json_int_t)stats->cache_bytes);
+}
+
 static int report_json(const struct run *run)
 {
     static const char *const memories[] = {"host", "pinned", "device"};
@@ -82,7 +94,7 @@ static int report_json(const struct run *run)
     hr_device_stats(run->dev, &stats);
     more = json_pack(
         "{s:i, s:i, s:s, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:o, s:f, s:f, s:I,"
-        " s:o*}",
+        " s:o*, s:o*}",
         "threads", run->dev->params.threads, "batch", run->batch, "memory",
         memories[run->opt.memory], "images", (json_int_t)run->images, "failed",
         (json_int_t)run->failed, "unread", (json_int_t)run->in.num_faults,
@@ -91,7 +103,7 @@ static int report_json(const struct run *run)
         (json_int_t)stats.checked, "mismatches", (json_int_t)stats.mismatches,
         "epochs", epochs_json(run), "img_per_s", img_per_s, "cpu_s_per_1000",
         cpu, "peak_rss_bytes", (json_int_t)tools_peak_rss(), "interrupted",
-        stop_signal() ? json_true() : NULL);
+        stop_signal() ? json_true() : NULL, "cache", cache_json(run, &stats));
     json_object_del(json, "epoch");
     if (!json || !more || json_object_update(json, more) ||
         json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) < 0) {
@@ -104,6 +116,21 @@ static int report_json(const struct run *run)
     json_decref(more);
     putchar('\n');
     return tools_flush_stdout();
+}
+
+static void report_cache(const struct run *run)
+{
+    struct hr_stats stats;
+
+    if (!run->opt.cache)
+        return;
+    hr_device_stats(run->dev, &stats);
+    printf("cache: %llu pictures were there, %llu were not, %llu made room; "
+           "%.1f MiB\n",
+           (unsigned long long)stats.cache_hits,
+           (unsigned long long)stats.cache_misses,
+           (unsigned long long)stats.cache_evictions,
+           (double)stats.cache_bytes / (1 << 20));
 }
 
 static int report_line(const struct run *run)
@@ -137,6 +164,7 @@ static int report_line(const struct run *run)
     }
     if (before[0] == ',')
         putchar('\n');
+    report_cache(run);
     return tools_flush_stdout();
 }
 

@@ -30,8 +30,16 @@ static bool open_device(struct run *run)
         .strict = run->opt.strict,
         .limits = run->opt.limits,
     };
+    hr_cache cache = NULL;
 
+    if (run->opt.cache) {
+        cache = hr_cache_create((size_t)run->opt.cache);
+        if (!cache)
+            return tools_warn("%s", hr_last_error());
+    }
+    params.cache = cache;
     run->dev = hr_device_open(run->opt.backend, &params);
+    hr_cache_release(&cache);
     if (!run->dev)
         tools_warn("%s", hr_last_error());
     return run->dev != NULL;

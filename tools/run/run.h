@@ -40,9 +40,9 @@ struct run_options {
     const char *out;
     enum run_out out_kind;
     const char *backend;  // NULL = automatic
-    const char *budget_text, *timeout_text, *reference;
+    const char *budget_text, *cache_text, *timeout_text, *reference;
     int threads, batch, epochs;
-    uint64_t seed, budget, limit;  // budget, limit 0 = not given
+    uint64_t seed, budget, cache, limit;  // but seed: 0 = not given
     enum hr_dtype dtype;
     enum hr_layout layout;
     enum hr_on_error on_error;

@@ -1,0 +1,859 @@
+// SPDX-License-Identifier: Apache-2.0
+// The picture cache and packed pictures: the same pixels, fewer readings, and
+// never more memory than was given.
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fake_engine.h"
+#include "made.h"
+#include "testing.h"
+
+enum { W = 40, H = 30, PIXELS = 3 * W * H };
+#define MIB ((size_t)1 << 20)
+
+static const struct hr_op ops[] = {
+    HR_OP_DECODE(.mode = HR_RGB),
+    HR_OP_CROP(.x = 21, .y = 18, .w = 120, .h = 90),
+    HR_OP_RESIZE(.w = W, .h = H),
+};
+
+static struct hr_sample sample_of(const struct bytes *b)
+{
+    return (struct hr_sample){
+        .data = b->data, .size = b->size, .ops = ops, .num_ops = 3};
+}
+
+// Makes it; *r says how. The caller frees the pixels.
+static uint8_t *make(hr_device dev, struct hr_sample s, struct hr_result *r)
+{
+    uint8_t *to = calloc(1, PIXELS);
+    hr_image out = hr_image_create(dev,
+                                   hr_image_params(.w = W, .h = H, .c = 3,
+                                                   .dtype = HR_U8, .data = to));
+    hr_job job;
+
+    s.out = out;
+    job = hr_submit(dev, &s, 1, NULL, NULL);
+    CU_ASSERT_FATAL(job != NULL);
+    hr_job_wait(job, HR_FOREVER);
+    *r = job->results[0];
+    hr_job_release(&job);
+    hr_image_release(&out);
+    return to;
+}
+
+// Whether it comes out as from a device without a cache.
+static bool same(hr_device dev, const struct hr_sample *s,
+                 struct hr_result *result)
+{
+    static hr_device plain;
+    struct hr_sample bare = *s;
+    struct hr_result want;
+    uint8_t *a, *b;
+    bool ok;
+
+    plain = test_device("cpu", 1, 0);
+    bare.cache = NULL;
+    a = make(plain, bare, &want);
+    b = make(dev, *s, result);
+    ok = want.status == result->status && !memcmp(a, b, PIXELS) &&
+         want.warnings == result->warnings && want.width == result->width &&
+         want.orientation == result->orientation &&
+         !strcmp(want.message, result->message);
+    free(a);
+    free(b);
+    hr_device_close(&plain);
+    return ok;
+}
+
+static bool from_cache(const struct hr_result *r)
+{
+    return r->num_spans > 1 && !strcmp(r->spans[0].device, "cache") &&
+           r->spans[0].span.first == HR_ENTROPY &&
+           r->spans[0].span.last == HR_ENTROPY &&
+           r->spans[1].span.first == HR_RECONSTRUCT;
+}
+
+static hr_device with_cache(const char *name, hr_cache cache)
+{
+    return hr_device_open(name, hr_device_params(.threads = 2, .cache = cache));
+}
+
+// ---- What is kept ---------------------------------------------------------------
+
+static const struct {
+    const char *name;
+    struct jpeg_spec spec;
+    bool kept;
+} kinds[] = {
+    {"4:2:0", {.space = JCS_YCbCr, .factors = {0x22}}, true},
+    {"4:4:4", {.space = JCS_YCbCr}, true},
+    {"4:2:2, restarts",
+     {.space = JCS_YCbCr, .factors = {0x21}, .restart = 3},
+     true},
+    {"4:4:0", {.space = JCS_YCbCr, .factors = {0x12}}, true},
+    {"grey", {.space = JCS_GRAYSCALE}, true},
+    {"grey, 2x2", {.space = JCS_GRAYSCALE, .factors = {0x22}}, true},
+    {"RGB", {.space = JCS_RGB}, true},
+    {"progressive",
+     {.space = JCS_YCbCr, .factors = {0x22}, .progressive = true},
+     true},
+    {"arithmetic", {.space = JCS_YCbCr, .arithmetic = true}, true},
+    {"a scan each",
+     {.space = JCS_YCbCr, .factors = {0x22}, .separate = true},
+     true},
+    {"scans missing",
+     {.space = JCS_YCbCr, .progressive = true, .partial = true},
+     false},
+    {"CMYK", {.space = JCS_CMYK}, false},
+};
+
+static struct bytes of_kind(size_t i, uint64_t *seed)
+{
+    struct jpeg_spec spec = kinds[i].spec;
+
+    spec.w = 181;
+    spec.h = 143;
+    spec.quality = 85;
+    return test_jpeg_of(&spec, seed);
+}
+
+static void check_kind(hr_device dev, hr_cache cache, size_t i,
+                       const struct hr_sample *s)
+{
+    struct hr_cache_stats before, after;
+    struct hr_result r = {0};
+
+    hr_cache_stats(cache, &before);
+    CHECK(same(dev, s, &r) && !from_cache(&r), "%s, first: %s", kinds[i].name,
+          r.message);
+    CHECK(same(dev, s, &r), "%s, again: %s", kinds[i].name, r.message);
+    CHECK(from_cache(&r) == kinds[i].kept, "%s: %s", kinds[i].name,
+          kinds[i].kept ? "was not there" : "was there");
+    hr_cache_stats(cache, &after);
+    CHECK(after.hits - before.hits == kinds[i].kept &&
+              after.kept - before.kept == kinds[i].kept &&
+              after.pictures - before.pictures == kinds[i].kept,
+          "%s is counted", kinds[i].name);
+}
+
+static void kinds_of_jpeg(void)
+{
+    hr_cache cache = hr_cache_create(64 * MIB);
+    hr_device dev = with_cache("cpu", cache);
+    uint64_t seed = test_seed;
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        struct bytes b = of_kind(i, &seed);
+        struct hr_sample s = sample_of(&b);
+
+        check_kind(dev, cache, i, &s);
+        free(b.data);
+    }
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+}
+
+// A file's times must have settled.
+static const char *old_file(const struct bytes *b)
+{
+    const char *path = test_file(b, ".jpg");
+
+    test_sleep(150 * TEST_MS);
+    return path;
+}
+
+static void files(void)
+{
+    hr_cache cache = hr_cache_create(64 * MIB);
+    hr_device dev = with_cache("cpu", cache);
+    uint64_t seed = test_seed;
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i += 3) {
+        struct bytes b = of_kind(i, &seed);
+        struct hr_sample s = {.path = old_file(&b), .ops = ops, .num_ops = 3};
+
+        check_kind(dev, cache, i, &s);
+        free(b.data);
+    }
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+}
+
+// Whatever is odd about a file is as it is without a cache, each time.
+static void odd_files(void)
+{
+    hr_cache cache = hr_cache_create(64 * MIB);
+    hr_device dev = with_cache("cpu", cache);
+    uint64_t seed = test_seed;
+    struct hr_cache_stats stats;
+    struct bytes b[3] = {test_damaged(181, 143, &seed),
+                         test_png(181, 143, &seed), test_jpeg(181, 143, &seed)};
+    struct hr_result r = {0};
+
+    // Bytes in front of the end marker: a warning.
+    b[2].data = realloc(b[2].data, b[2].size + 40);
+    memset(b[2].data + b[2].size - 2, 'x', 40);
+    b[2].size += 40;
+    memcpy(b[2].data + b[2].size - 2, "\xff\xd9", 2);
+    for (int i = 0; i < 3; i++) {
+        struct hr_sample s = sample_of(&b[i]);
+
+        // (To the lower edge, where what is wrong must be seen.)
+        struct hr_op whole[] = {hr_op_decode(0), hr_op_resize(.w = W, .h = H)};
+
+        s.ops = whole;
+        s.num_ops = 2;
+        for (int k = 0; k < 2; k++)
+            CHECK(same(dev, &s, &r) && !from_cache(&r), "%d, time %d: %s", i, k,
+                  r.message);
+        free(b[i].data);
+    }
+    hr_cache_stats(cache, &stats);
+    CHECK(stats.kept == 0 && stats.bytes == 0 && stats.hits == 0, "nothing");
+    CHECK(stats.misses == 4, "%d misses: PNGs are not for it",
+          (int)stats.misses);
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+}
+
+// EXIF's orientation is a fact of the picture, not of its file.
+static void orientation(void)
+{
+    static const uint8_t app1[] = {0xff, 0xe1, 0, 34, 'E', 'x', 'i', 'f', 0, 0,
+                                   'M',  'M',  0, 42, 0,   0,   0,   8,   0, 1,
+                                   0x01, 0x12, 0, 3,  0,   0,   0,   1,   0, 6,
+                                   0,    0,    0, 0,  0,   0};
+    const struct hr_op turned[] = {HR_OP_DECODE(.apply_orientation = true),
+                                   HR_OP_RESIZE(.w = W, .h = H)};
+    hr_cache cache = hr_cache_create(8 * MIB);
+    hr_device dev = with_cache("cpu", cache);
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(181, 143, &seed);
+    struct hr_sample s;
+    struct hr_result r = {0};
+
+    b.data = realloc(b.data, b.size + sizeof(app1));
+    memmove(b.data + 2 + sizeof(app1), b.data + 2, b.size - 2);
+    memcpy(b.data + 2, app1, sizeof(app1));
+    b.size += sizeof(app1);
+    s = sample_of(&b);
+    s.ops = turned;
+    s.num_ops = 2;
+    CHECK(same(dev, &s, &r) && r.orientation == 6, "orientation %d",
+          r.orientation);
+    CHECK(same(dev, &s, &r) && from_cache(&r) && r.orientation == 6, "again");
+    free(b.data);
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+}
+
+// ---- What is found --------------------------------------------------------------
+
+// Makes another picture of it, as long: the quantizers follow FF DB, two bytes
+// of length, and a number.
+static void alter(struct bytes *b)
+{
+    for (size_t i = 2; i + 70 < b->size; i++)
+        if (b->data[i] == 0xff && b->data[i + 1] == 0xdb) {
+            b->data[i + 5] = (uint8_t)(b->data[i + 5] / 2 + 20);
+            return;
+        }
+}
+
+static void other_content(void)
+{
+    hr_cache cache = hr_cache_create(8 * MIB);
+    hr_device dev = with_cache("cpu", cache);
+    uint64_t seed = test_seed;
+    struct bytes a = test_jpeg(181, 143, &seed);
+    const char *path = old_file(&a);
+    struct hr_sample file = {.path = path, .ops = ops, .num_ops = 3};
+    struct hr_sample data = sample_of(&a);
+    struct timespec times[2];
+    struct hr_result r = {0};
+    struct stat st;
+
+    CHECK(same(dev, &file, &r) && !from_cache(&r), "first");
+    // The bytes alone, wherever they lie, are another thing than the file.
+    CHECK(same(dev, &data, &r) && !from_cache(&r), "as data");
+    data.data = memcpy(malloc(a.size), a.data, a.size);
+    CHECK(same(dev, &data, &r) && from_cache(&r), "elsewhere");
+    free((void *)data.data);
+    // Another picture in the same file, as long and as old as the one before.
+    stat(path, &st);
+    times[0] = st.st_atim;
+    times[1] = st.st_mtim;
+    alter(&a);
+    test_write(path, a.data, a.size);
+    CHECK(!utimensat(AT_FDCWD, path, times, 0), "times");
+    test_sleep(150 * TEST_MS);
+    CHECK(same(dev, &file, &r) && !from_cache(&r), "written again");
+    CHECK(same(dev, &file, &r) && from_cache(&r), "and found again");
+    CHECK(!unlink(path) && same(dev, &file, &r) && r.status == HR_EIO,
+          "gone: %s", r.message);
+    free(a.data);
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+}
+
+// As long, and not the same.
+static void sizes(void)
+{
+    hr_cache cache = hr_cache_create(8 * MIB);
+    hr_device dev = with_cache("cpu", cache);
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(181, 143, &seed);
+    struct hr_sample s = sample_of(&b);
+    struct hr_result r = {0};
+
+    CHECK(same(dev, &s, &r), "first");
+    alter(&b);
+    CHECK(same(dev, &s, &r) && !from_cache(&r), "another picture");
+    free(b.data);
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+}
+
+// What is written just now may be written again within the same tick.
+static void fresh_files(void)
+{
+    hr_cache cache = hr_cache_create(8 * MIB);
+    hr_device dev = with_cache("cpu", cache);
+    uint64_t seed = test_seed;
+    struct bytes a = test_jpeg(181, 143, &seed);
+    struct hr_sample s = {.ops = ops, .num_ops = 3};
+    struct hr_cache_stats stats;
+    struct hr_result r = {0};
+    int64_t begin = hr__now();
+
+    s.path = test_file(&a, ".jpg");
+    CHECK(same(dev, &s, &r), "first");
+    hr_cache_stats(cache, &stats);
+    if (hr__now() - begin < 90 * TEST_MS)
+        CHECK(stats.kept == 0 && stats.misses == 1, "kept too early");
+    else
+        test_not_run("the machine is too slow");
+    free(a.data);
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+}
+
+// ---- How much -------------------------------------------------------------------
+
+static void budget(void)
+{
+    enum { FILES = 12 };
+    hr_cache cache = hr_cache_create(100 << 10);
+    hr_device dev = with_cache("cpu", cache);
+    uint64_t seed = test_seed;
+    struct bytes b[FILES];
+    struct hr_cache_stats stats;
+    struct hr_stats of_device;
+    struct hr_result r = {0};
+    struct hr_sample s;
+
+    for (int i = 0; i < FILES; i++)
+        b[i] = test_jpeg(181 + 8 * i, 143, &seed);
+    for (int i = 0; i < 10 * FILES; i++) {
+        s = sample_of(&b[random_below(&seed, FILES)]);
+        CHECK(same(dev, &s, &r), "%d: %s", i, r.message);
+        hr_cache_stats(cache, &stats);
+        CHECK(stats.bytes <= cache->bytes && stats.bytes, "%zu bytes of %zu",
+              stats.bytes, cache->bytes);
+    }
+    CHECK(stats.evictions && stats.hits && stats.pictures < FILES &&
+              stats.kept - stats.evictions == stats.pictures,
+          "%d kept, %d evicted, %d there", (int)stats.kept,
+          (int)stats.evictions, (int)stats.pictures);
+    hr_device_stats(dev, &of_device);
+    CHECK(of_device.cache_hits == stats.hits &&
+              of_device.cache_misses == stats.misses &&
+              of_device.cache_evictions == stats.evictions &&
+              of_device.cache_bytes == stats.bytes &&
+              stats.hits + stats.misses == 10 * FILES,
+          "the device's counters");
+    // The last one that was used is there; what is too large for it never is.
+    CHECK(same(dev, &s, &r) && from_cache(&r), "least recently used");
+    for (int i = 0; i < FILES; i++)
+        free(b[i].data);
+    b[0] = test_jpeg(1500, 1200, &seed);
+    s = sample_of(&b[0]);
+    CHECK(same(dev, &s, &r) && same(dev, &s, &r) && !from_cache(&r), "large");
+    free(b[0].data);
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+}
+
+// Who was not used for the longest time makes room.
+static void order(void)
+{
+    enum { FILES = 4 };
+    uint64_t seed = test_seed;
+    struct bytes b[FILES];
+    struct hr_sample s[FILES];
+    struct hr_cache_stats stats;
+    struct hr_result r = {0};
+    hr_cache cache = hr_cache_create(8 * MIB);
+    hr_device dev = with_cache("cpu", cache);
+
+    for (int i = 0; i < FILES; i++) {
+        b[i] = test_jpeg(181, 143, &seed);
+        s[i] = sample_of(&b[i]);
+        free(make(dev, s[i], &r));
+    }
+    hr_cache_stats(cache, &stats);
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+    // Room for three of them.
+    cache = hr_cache_create(stats.bytes - stats.bytes / FILES / 2);
+    dev = with_cache("cpu", cache);
+    for (int i = 0; i < 3; i++)
+        free(make(dev, s[i], &r));
+    free(make(dev, s[0], &r));
+    CHECK(from_cache(&r), "the oldest, used again");
+    free(make(dev, s[3], &r));
+    hr_cache_stats(cache, &stats);
+    CHECK(stats.evictions == 1, "%d made room", (int)stats.evictions);
+    free(make(dev, s[0], &r));
+    CHECK(from_cache(&r), "is still there");
+    free(make(dev, s[1], &r));
+    CHECK(!from_cache(&r), "and the one behind it is not");
+    for (int i = 0; i < FILES; i++)
+        free(b[i].data);
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+}
+
+// A limit of the file is one of the file.
+static void limits(void)
+{
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(300, 200, &seed);
+    struct hr_sample s = sample_of(&b);
+    struct hr_result r = {0};
+    hr_cache cache = hr_cache_create(8 * MIB);
+    hr_device dev = hr_device_open(
+        "cpu",
+        hr_device_params(.cache = cache, .limits = {.file_bytes = b.size}));
+    struct hr_cache_stats stats;
+
+    for (int i = 0; i < 2; i++)
+        free(make(dev, s, &r));
+    hr_cache_stats(cache, &stats);
+    CHECK(stats.bytes > b.size && !r.status && from_cache(&r), "%s", r.message);
+    free(b.data);
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+}
+
+// A picture that does not come out well is not kept.
+static void failed(void)
+{
+    hr_cache cache = hr_cache_create(8 * MIB);
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(181, 143, &seed);
+    struct hr_sample s = sample_of(&b);
+    struct hr_cache_stats stats;
+    struct hr_result r = {0};
+    hr_device dev;
+
+    fake_reset(&(struct fake_script){.spans = {FAKE_RS, FAKE_RS, FAKE_RS},
+                                     .fail_from = 1,
+                                     .fail_status = HR_EDEVICE});
+    dev = hr_device_open("fake", hr_device_params(.threads = 1, .strict = true,
+                                                  .cache = cache));
+    free(make(dev, s, &r));
+    hr_device_close(&dev);
+    hr_cache_stats(cache, &stats);
+    CHECK(r.status && stats.misses == 1 && !stats.kept && !stats.bytes,
+          "%d kept, %zu bytes", (int)stats.kept, stats.bytes);
+    hr_cache_release(&cache);
+    free(b.data);
+}
+
+// What is there costs no allocation.
+static void steady(void)
+{
+    hr_cache cache = hr_cache_create(8 * MIB);
+    hr_device dev = hr_device_open("cpu", hr_device_params(.threads = 1,
+                                                           .cache = cache));
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(300, 200, &seed);
+    struct hr_sample s = sample_of(&b);
+    struct hr_stats warm, stats;
+    struct hr_result r = {0};
+
+    for (int i = 0; i < 60; i++) {
+        free(make(dev, s, &r));
+        hr_wait_all(dev, HR_FOREVER);
+        hr_device_stats(dev, i < 20 ? &warm : &stats);
+    }
+    // (Fewer than one for every image that make() creates, see begun_anew of
+    // test_fallback.)
+    CHECK(stats.heap_allocations <= warm.heap_allocations + 40 + 20,
+          "%llu, then %llu", (unsigned long long)warm.heap_allocations,
+          (unsigned long long)stats.heap_allocations);
+    CHECK(stats.bytes_in_flight == 0, "%zu in flight", stats.bytes_in_flight);
+    free(b.data);
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+}
+
+// ---- Whose ----------------------------------------------------------------------
+
+// The sample's, the device's, the process's, in this order.
+static void whose(void)
+{
+    hr_cache own = hr_cache_create(8 * MIB), devices = hr_cache_create(8 * MIB);
+    hr_cache all = hr_cache_create(8 * MIB), got;
+    hr_device dev = with_cache("cpu", devices);
+    hr_device bare = test_device("cpu", 1, 0);
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(181, 143, &seed);
+    struct hr_sample s = sample_of(&b), named = s;
+    struct hr_cache_stats stats[3];
+    struct hr_result r = {0};
+
+    CHECK(!hr_get_cache(), "none at first");
+    CHECK(!hr_set_cache(all), "set");
+    got = hr_get_cache();
+    CHECK(got == all, "and got");
+    hr_cache_release(&got);
+    named.cache = own;
+    free(make(dev, named, &r));
+    free(make(dev, s, &r));
+    free(make(bare, s, &r));
+    hr_cache_stats(own, &stats[0]);
+    hr_cache_stats(devices, &stats[1]);
+    hr_cache_stats(all, &stats[2]);
+    for (int i = 0; i < 3; i++)
+        CHECK(stats[i].misses == 1 && stats[i].kept == 1, "cache %d: %d", i,
+              (int)stats[i].misses);
+    hr_set_cache(NULL);
+    free(make(bare, s, &r));
+    CHECK(!from_cache(&r) && !hr_get_cache(), "none again");
+    // The device has it as long as it lives.
+    hr_cache_release(&devices);
+    CHECK(same(dev, &s, &r) && from_cache(&r), "the device's own");
+    CHECK(!hr_cache_create(0) && hr_last_status() == HR_EINVAL, "0 bytes");
+    hr_cache_release(&own);
+    hr_cache_release(&all);
+    hr_cache_release(NULL);
+    hr_device_close(&dev);
+    hr_device_close(&bare);
+    free(b.data);
+}
+
+// An engine that decodes by itself does so; one that goes on from coefficients
+// gets those of the cache.
+static void engines(void)
+{
+    hr_cache cache = hr_cache_create(8 * MIB);
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(181, 143, &seed);
+    struct hr_sample s = sample_of(&b);
+    struct hr_cache_stats stats;
+    struct hr_result r = {0};
+    hr_device dev;
+
+    fake_reset_spans(HR__SPAN_BIT(HR_ENTROPY, HR_COLOR));
+    dev = with_cache("fake", cache);
+    for (int i = 0; i < 2; i++)
+        CHECK(same(dev, &s, &r) && made_by(&r, "fake:0", HR_ENTROPY, HR_COLOR),
+              "its own");
+    hr_device_close(&dev);
+    hr_cache_stats(cache, &stats);
+    CHECK(!stats.misses && !stats.hits, "it was asked");
+
+    fake_reset_spans(FAKE_RS);
+    dev = with_cache("fake", cache);
+    CHECK(same(dev, &s, &r), "first");
+    CHECK(same(dev, &s, &r) && from_cache(&r) &&
+              made_by(&r, "fake:0", HR_RESAMPLE, HR_STORE),
+          "from the cache to the engine");
+    hr_device_close(&dev);
+    // A fall back begins with the cache again.
+    fake_reset(&(struct fake_script){.spans = {FAKE_RS, FAKE_RS, FAKE_RS},
+                                     .fail_from = 1,
+                                     .fail_status = HR_EDEVICE});
+    dev = with_cache("fake", cache);
+    CHECK(same(dev, &s, &r) && r.fallbacks == 1 && from_cache(&r) &&
+              made_by(&r, "cpu", HR_RECONSTRUCT, HR_STORE),
+          "fallen back: %s", r.message);
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+    free(b.data);
+}
+
+static void coefficients(void)
+{
+    hr_cache cache = hr_cache_create(8 * MIB);
+    hr_device dev = with_cache(test_device_name(), cache);
+    uint64_t seed = test_seed;
+
+    if (!dev) {
+        test_no_device();
+        hr_cache_release(&cache);
+        return;
+    }
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        struct bytes b = of_kind(i, &seed);
+        struct hr_sample s = sample_of(&b);
+        struct hr_result r = {0};
+
+        for (int k = 0; k < 2; k++)
+            CHECK(same(dev, &s, &r), "%s: %s", kinds[i].name, r.message);
+        CHECK(!kinds[i].kept ||
+                  (from_cache(&r) &&
+                   made_by(&r, dev->name, HR_RECONSTRUCT, HR_STORE)),
+              "%s: %d spans, the first by %s, the next by %s", kinds[i].name,
+              r.num_spans, r.spans[0].device, r.spans[1].device);
+        free(b.data);
+    }
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+}
+
+// ---- Threads and processes ------------------------------------------------------
+
+enum { SHARED = 16, THREADS = 4 };
+
+static struct {
+    hr_device dev;
+    struct bytes files[SHARED];
+    uint8_t *want[SHARED];
+    atomic_int wrong;
+} crowd;
+
+static void *one_of_many(void *arg)
+{
+    uint64_t seed = test_seed + (uintptr_t)arg;
+
+    for (int i = 0; i < test_loops(100); i++) {
+        int k = random_below(&seed, SHARED);
+        struct hr_result r = {0};
+        uint8_t *got = make(crowd.dev, sample_of(&crowd.files[k]), &r);
+
+        if (r.status || memcmp(got, crowd.want[k], PIXELS))
+            atomic_fetch_add(&crowd.wrong, 1);
+        free(got);
+    }
+    return NULL;
+}
+
+static void threads(void)
+{
+    hr_cache cache = hr_cache_create(200 << 10);
+    hr_device plain = test_device("cpu", 1, 0);
+    pthread_t t[THREADS];
+    uint64_t seed = test_seed;
+    struct hr_cache_stats stats;
+    struct hr_result r = {0};
+
+    crowd.dev = with_cache("cpu", cache);
+    for (int i = 0; i < SHARED; i++) {
+        crowd.files[i] = test_jpeg(181 + 4 * i, 143, &seed);
+        crowd.want[i] = make(plain, sample_of(&crowd.files[i]), &r);
+    }
+    for (uintptr_t i = 0; i < THREADS; i++)
+        pthread_create(&t[i], NULL, one_of_many, (void *)(i + 1));
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(t[i], NULL);
+    CHECK(!atomic_load(&crowd.wrong), "%d pictures", atomic_load(&crowd.wrong));
+    hr_cache_stats(cache, &stats);
+    CHECK(stats.hits && stats.evictions && stats.bytes <= cache->bytes,
+          "%d hits, %d evictions", (int)stats.hits, (int)stats.evictions);
+    for (int i = 0; i < SHARED; i++) {
+        free(crowd.files[i].data);
+        free(crowd.want[i]);
+    }
+    hr_device_close(&plain);
+    hr_device_close(&crowd.dev);
+    hr_cache_release(&cache);
+}
+
+// 0: all is as it should be in the child.
+static int child(hr_cache old, const struct bytes *b)
+{
+    struct hr_sample s = sample_of(b);
+    struct hr_cache_stats stats;
+    hr_cache mine = hr_get_cache();
+    hr_device dev = hr_device_open("cpu", hr_device_params(.threads = 1));
+    struct hr_result r = {0};
+
+    if (!mine || mine == old || mine->bytes != old->bytes || !dev)
+        return 1;
+    hr_cache_stats(mine, &stats);
+    if (stats.pictures || hr_set_cache(old) != HR_EINVAL)
+        return 2;
+    free(make(dev, s, &r));
+    free(make(dev, s, &r));
+    if (r.status || !from_cache(&r))
+        return 3;
+    s.cache = old;
+    free(make(dev, s, &r));
+    hr_cache_stats(old, &stats);
+    return r.status || from_cache(&r) || stats.pictures ? 4 : 0;
+}
+
+static void after_fork(void)
+{
+    hr_cache cache = hr_cache_create(8 * MIB);
+    hr_device dev = test_device("cpu", 1, 0);
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(181, 143, &seed);
+    struct hr_sample s = sample_of(&b);
+    struct hr_result r = {0};
+    int status = -1;
+    pid_t pid;
+
+    hr_set_cache(cache);
+    free(make(dev, s, &r));
+    pid = fork();
+    if (!pid)
+        _exit(child(cache, &b));
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0,
+          "child: %#x", (unsigned)status);
+    CHECK(same(dev, &s, &r), "the parent");
+    free(make(dev, s, &r));
+    CHECK(from_cache(&r), "has its own");
+    hr_set_cache(NULL);
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+    free(b.data);
+}
+
+// ---- Packed pictures as sources -------------------------------------------------
+
+static void packed_sources(void)
+{
+    hr_device dev = test_device("cpu", 1, 0);
+    uint64_t seed = test_seed;
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        struct bytes b = of_kind(i, &seed), p;
+        struct hr_sample s = sample_of(&b), as_file = s;
+        enum hr_status status = hr_pack(b.data, b.size, NULL, (void **)&p.data,
+                                        &p.size);
+        struct hr_result r = {0};
+        struct hr_info info;
+        uint8_t *want = make(dev, s, &r), *got;
+
+        CHECK(!status == kinds[i].kept &&
+                  (kinds[i].kept || (status == HR_EUNSUPPORTED && !p.data)),
+              "%s: %d, %s", kinds[i].name, (int)status, hr_last_error());
+        if (!status) {
+            CHECK(hr_packed_check(p.data, p.size) &&
+                      !hr_packed_check(p.data, p.size - 1),
+                  "%s is sound", kinds[i].name);
+            CHECK(!hr_probe(p.data, p.size, NULL, &info) &&
+                      info.format == HR_FORMAT_PACKED && info.width == 181 &&
+                      info.height == 143,
+                  "%s: facts", kinds[i].name);
+            // At an odd place, checked; in place, not checked; from a file.
+            for (int way = 0; way < 3; way++) {
+                uint8_t *odd = malloc(p.size + 1);
+
+                memcpy(odd + 1, p.data, p.size);
+                s.data = way ? p.data : odd + 1;
+                s.size = p.size;
+                s.verified = way == 1;
+                as_file = (struct hr_sample){.path = test_file(&p, ".bin"),
+                                             .ops = ops,
+                                             .num_ops = 3};
+                got = make(dev, way == 2 ? as_file : s, &r);
+                CHECK(!r.status && !memcmp(got, want, PIXELS), "%s, %d: %s",
+                      kinds[i].name, way, r.message);
+                free(got);
+                free(odd);
+            }
+        }
+        free(want);
+        free(b.data);
+        hr_packed_free(p.data);
+    }
+    hr_device_close(&dev);
+}
+
+// Whatever is in there: an error, or the picture.
+static void hostile(void)
+{
+    hr_device dev = test_device("cpu", 1, 0);
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(181, 143, &seed), p;
+    struct hr_sample s = sample_of(&b);
+    struct hr_result r = {0};
+    uint8_t *want = make(dev, s, &r), *got;
+
+    CHECK(!hr_pack(b.data, b.size, NULL, (void **)&p.data, &p.size), "packed");
+    for (int i = 0; i < test_loops(400); i++) {
+        size_t size = p.size, at = (size_t)random_below(&seed, (int)p.size);
+        uint8_t *copy = malloc(size);
+
+        // (The head is small, and every byte of it counts.)
+        if (i % 2)
+            at %= 600;
+        memcpy(copy, p.data, size);
+        copy[at] ^= (uint8_t)(1 + random_below(&seed, 255));
+        if (i % 5 == 0)
+            size = at;
+        s.data = copy;
+        s.size = size;
+        got = make(dev, s, &r);
+        // (Behind the last segment lies nothing that is looked at.)
+        CHECK(r.status ? r.message[0] != 0
+                       : size == p.size && !memcmp(got, want, PIXELS),
+              "byte %zu of %zu: %d", at, size, (int)r.status);
+        CHECK(r.status || at >= p.size - 128, "byte %zu is not looked at", at);
+        free(got);
+        free(copy);
+    }
+    free(want);
+    free(b.data);
+    hr_packed_free(p.data);
+    // What is no picture, or none to be packed.
+    CHECK(hr_pack("x", 1, NULL, (void **)&p.data, &p.size) == HR_EFORMAT &&
+              !p.data,
+          "no picture");
+    b = test_png(20, 20, &seed);
+    CHECK(hr_pack(b.data, b.size, NULL, (void **)&p.data, &p.size) ==
+              HR_EUNSUPPORTED,
+          "PNG");
+    free(b.data);
+    b = test_damaged(181, 143, &seed);
+    CHECK(hr_pack(b.data, b.size, NULL, (void **)&p.data, &p.size) ==
+                  HR_ETRUNCATED &&
+              hr_last_error()[0],
+          "cut");
+    free(b.data);
+    b = test_jpeg(600, 400, &seed);
+    CHECK(hr_pack(b.data, b.size, &(struct hr_limits){.item_bytes = 10000},
+                  (void **)&p.data, &p.size) == HR_ELIMIT,
+          "limit");
+    free(b.data);
+    hr_device_close(&dev);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(kinds_of_jpeg), TEST_CASE(files),
+        TEST_CASE(odd_files),     TEST_CASE(orientation),
+        TEST_CASE(other_content), TEST_CASE(fresh_files),
+        TEST_CASE(sizes),         TEST_CASE(order),
+        TEST_CASE(limits),        TEST_CASE(failed),
+        TEST_CASE(budget),        TEST_CASE(steady),
+        TEST_CASE(whose),         TEST_CASE(engines),
+        TEST_CASE(coefficients),  TEST_CASE(threads),
+        TEST_CASE(after_fork),    TEST_CASE(packed_sources),
+        TEST_CASE(hostile),
+    };
+
+    return test_main("cache", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
+}
