@@ -351,6 +351,17 @@ class Headers(Case):
                 PIL.Image.open(self.paths[0]).convert("RGB").tobytes()
         self.assertEqual(calls, self.paths[:1] * 3)
 
+    def test_left_to_pillow_every_time(self):
+        path = os.path.join(self.temporary.name, "cut.jpg")
+        data = pathlib.Path(self.paths[0]).read_bytes()
+        pathlib.Path(path).write_bytes(data[:-2])
+        with headrace.image_backend("cpu"):
+            headrace.dropin.report(reset=True)
+            for turn in range(1, 4):
+                case.outcome(lambda: PIL.Image.open(path).convert("RGB"))
+                self.assertEqual(headrace.report()["pillow"],
+                                 {"no end of image": turn})
+
     def test_old_files_only(self):
         from headrace.dropin import headers
 
