@@ -385,7 +385,7 @@ class Packing(Case):
     def test_other_threads_run_meanwhile(self):
         """The GIL is not held while a picture is packed."""
         data = samples.read(max(samples.photos(), key=os.path.getsize))
-        times, turns = 200, 0
+        times, turns = 50, 0
         before = sys.getswitchinterval()
         sys.setswitchinterval(100)  # nobody takes the GIL by force
         try:

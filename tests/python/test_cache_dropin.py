@@ -538,6 +538,19 @@ class Workers(Case):
                 n = len(data)
                 self.assertEqual(stats[:3], ((EPOCHS - 1) * n, n, n))
 
+    def test_forked_ones_know_what_others_have_read(self):
+        """Workers of the next epoch are new; their parent was told."""
+        with headrace.image_backend("cpu"):
+            for epoch in range(3):
+                loader = DataLoader(Reads(self.folder, TRAIN), BATCH,
+                                    num_workers=2,
+                                    multiprocessing_context="fork")
+                read = torch.cat([batch[1] for batch in loader])
+                if epoch == 0:
+                    self.assertGreater(int(read.min()), 1024)
+                else:
+                    self.assertLess(int(read.max()), 1024)
+
     def test_workers_keep_nothing(self):
         """What a forked worker has of the cache is empty."""
         headrace.set_cache("1G")
@@ -548,6 +561,15 @@ class Workers(Case):
                                 multiprocessing_context="fork")
             self.assertEqual([tuple(answer) for answer in loader],
                              [(1 << 30, 0, 0)])
+
+
+class Reads(datasets.ImageFolder):
+    """(tensor, bytes that were read for it)."""
+
+    def __getitem__(self, index):
+        before = read_bytes()
+        picture = super().__getitem__(index)[0]
+        return picture, read_bytes() - before
 
 
 class Asks(Dataset):

@@ -38,6 +38,7 @@ from .. import _core
 from . import files, headers, jobs
 from .jobs import CROP, DECODE, FLIP, GRAY, RESIZE, RGB, Recording
 from .report import caller, count, total
+from .workers import tells_parent
 
 # Set by hooks.py. A picture that was recorded before stays valid after.
 active = False
@@ -527,6 +528,8 @@ _Known = tuple[tuple[tuple[jobs.File, jobs.Ops], str], tuple[int, int]]
 # later epochs.
 _known: dict[Any, _Known] = {}
 _MOST_KNOWN = 1 << 17  # about 60 MB
+# As a worker tells it: path, file, native mode, size.
+_Fact = tuple[Any, jobs.File, str, tuple[int, int]]
 
 
 def _learn(path: Any, status: os.stat_result) -> _Known | None:
@@ -535,15 +538,44 @@ def _learn(path: Any, status: os.stat_result) -> _Known | None:
         return None
     native = "L" if info.components == 1 else "RGB"
     file = jobs.file_of(files.absolute(path), status)
-    recording = (file, _DECODE_OPS["RGB"])
-    known = ((recording, native), (info.width, info.height))
+    fact = (path, file, native, (info.width, info.height))
     # A file of the last seconds may be written again within one tick of its
     # file system's clock, and look the same.
     if path.__class__ is str and time.time() - status.st_mtime > 2:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        _known[path] = known
+        if tells_parent():
+            _learned.append(fact)
+        return _remember(*fact)
+    return _as_known(*fact[1:])
+
+
+def _as_known(file: jobs.File, native: str, size: tuple[int, int]) -> _Known:
+    return ((file, _DECODE_OPS["RGB"]), native), size
+
+
+def _remember(
+    path: str, file: jobs.File, native: str, size: tuple[int, int]
+) -> _Known:
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+    known = _known[path] = _as_known(file, native, size)
     return known
+
+
+# What this worker has learned: the workers of the next epoch are forked from
+# its parent, and need not read it again.
+_learned: list[_Fact] = []
+
+
+def take_learned() -> list[_Fact]:
+    learned = _learned[:]
+    del _learned[: len(learned)]
+    return learned
+
+
+def learn_from(learned: list[_Fact]) -> None:
+    """What take_learned() returned in a worker."""
+    for fact in learned:
+        _remember(*fact)
 
 
 def _detach(picture: Any) -> tuple[Recording, str] | None:
