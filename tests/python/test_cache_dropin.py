@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import time
 import unittest
+import warnings
 from unittest import mock
 
 try:
@@ -335,6 +336,39 @@ class Headers(Case):
                 path = pathlib.Path(self.paths[0])
                 self.assertEqual(PIL.Image.open(path).tobytes(), wanted)
 
+    def test_what_only_looks_like_a_file(self):
+        """Readers of something else, also with the name of a file."""
+        wanted = PIL.Image.open(self.paths[1]).convert("RGB").tobytes()
+        with headrace.image_backend("cpu"):
+            for _ in range(3):
+                PIL.Image.open(self.paths[0]).convert("RGB")
+                for raw in (io.BytesIO(
+                        pathlib.Path(self.paths[1]).read_bytes()),
+                        Other(self.paths[0], self.paths[1])):
+                    file = io.BufferedReader(raw)
+                    picture = PIL.Image.open(file).convert("RGB")
+                    self.assertEqual(picture.tobytes(), wanted)
+
+    def test_warnings_every_time(self):
+        path = os.path.join(self.temporary.name, "mpo.jpg")
+        data = pathlib.Path(self.paths[0]).read_bytes()
+        segment = b"MPF\0II*\0\x08\0\0\0no directory"
+        size = (len(segment) + 2).to_bytes(2, "big")
+        pathlib.Path(path).write_bytes(
+            data[:2] + b"\xff\xe2" + size + segment + data[2:])
+
+        def texts():
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                PIL.Image.open(path).convert("RGB")
+            return [str(warning.message) for warning in caught]
+
+        wanted = texts()
+        self.assertIn("malformed MPO", "".join(wanted))
+        with headrace.image_backend("cpu"):
+            for _ in range(3):
+                self.assertEqual(texts(), wanted)
+
     def test_somebody_elses_factory_is_called(self):
         stock = PIL.Image.OPEN["JPEG"]
         calls = []
@@ -383,6 +417,26 @@ class Headers(Case):
                 for path in self.paths:
                     PIL.Image.open(path)
                     self.assertLess(len(headers._known), 4)
+
+
+class Other(io.FileIO):
+    """A file whose bytes are not those that are read."""
+
+    def __init__(self, path, other):
+        super().__init__(path)
+        self.other = io.BytesIO(pathlib.Path(other).read_bytes())
+
+    def readinto(self, buffer):
+        return self.other.readinto(buffer)
+
+    def readall(self):
+        return self.other.read()
+
+    def seek(self, *args):
+        return self.other.seek(*args)
+
+    def tell(self):
+        return self.other.tell()
 
 
 def saved(picture, **options):

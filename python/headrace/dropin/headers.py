@@ -68,7 +68,8 @@ class Header:
                 if not self.whole:
                     break
                 text += _text(value)
-        if not self.whole or text > _MOST_EACH:
+        # (Of an MPO that is none Pillow warns whenever it is opened.)
+        if not self.whole or text > _MOST_EACH or "mp" in picture.info:
             self.whole, text = False, 0
             self.plain, self.flat, self.deep = {}, [], []
         return text + _ROUGHLY
@@ -105,9 +106,14 @@ _known: dict[Identity, Header] = {}
 _used = 0
 
 
+def is_plain_file(fp: Any) -> bool:
+    """What open() returns: its descriptor and its name say what it reads."""
+    return type(fp) is io.BufferedReader and type(fp.raw) is io.FileIO
+
+
 def identify(fp: Any) -> Identity | None:
-    """Of a regular file that was opened by name and not read yet."""
-    if type(fp) is not io.BufferedReader or fp.tell():
+    """Of a regular file that was opened by Python and not read yet."""
+    if not is_plain_file(fp) or fp.tell():
         return None
     status = os.fstat(fp.fileno())
     if not stat.S_ISREG(status.st_mode):
