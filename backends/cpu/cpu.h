@@ -133,6 +133,8 @@ static inline void cpu_lap(struct cpu_run *run, enum hr_part part)
 }
 
 // run.c
+// What a decoder's result is called outside.
+enum hr_status cpu_status_of(enum cpu_result result);
 bool cpu_run_fail(struct cpu_run *run, enum hr_status status, const char *text);
 bool cpu_run_stops(void *run);  // struct cpu_run *
 // Ends a span that makes coefficients or planes. Always false.
@@ -153,9 +155,6 @@ enum hr_status cpu_pack_alone(const void *data, size_t size,
                               const struct hr_info *info,
                               const struct hr_limits *limits, void **packed,
                               size_t *packed_size, struct hr__outcome *out);
-
-// What a decoder's result is called outside.
-enum hr_status cpu_status_of(enum cpu_result result);
 
 // ---- Where rows go (sink.c) -------------------------------------------------
 

@@ -6,27 +6,6 @@
 #include "backends/cpu/cpu.h"
 #include "cpu_fallback/planes.h"
 
-enum hr_status cpu_status_of(enum cpu_result result)
-{
-    switch (result) {
-    case CPU_OK:
-        return HR_OK;
-    case CPU_CORRUPT:
-        return HR_ECORRUPT;
-    case CPU_TRUNCATED:
-        return HR_ETRUNCATED;
-    case CPU_UNSUPPORTED:
-        return HR_EUNSUPPORTED;
-    case CPU_NOMEM:
-        return HR_ENOMEM;
-    case CPU_STOPPED:
-        return HR_ECANCELED;
-    case CPU_REDO:
-        break;
-    }
-    return HR_ECORRUPT;
-}
-
 static bool decode_failed(struct cpu_run *run,
                           const struct cpu_decode_error *err)
 {

@@ -5,6 +5,27 @@
 
 #include "backends/cpu/cpu.h"
 
+enum hr_status cpu_status_of(enum cpu_result result)
+{
+    switch (result) {
+    case CPU_OK:
+        return HR_OK;
+    case CPU_CORRUPT:
+        return HR_ECORRUPT;
+    case CPU_TRUNCATED:
+        return HR_ETRUNCATED;
+    case CPU_UNSUPPORTED:
+        return HR_EUNSUPPORTED;
+    case CPU_NOMEM:
+        return HR_ENOMEM;
+    case CPU_STOPPED:
+        return HR_ECANCELED;
+    case CPU_REDO:
+        break;
+    }
+    return HR_ECORRUPT;
+}
+
 bool cpu_run_fail(struct cpu_run *run, enum hr_status status, const char *text)
 {
     // Of the arena's two ways to say no one is a limit of the user's.
