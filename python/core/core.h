@@ -4,6 +4,7 @@
 //   module    the module, its constants, process-wide settings
 //   errors    statuses become exceptions
 //   device    devices, by name or opened
+//   cache     Cache; packed pictures
 //   ops       tuples become ops, and back
 //   probe     header facts
 //   submit    tuples become samples, samples become a job
@@ -35,7 +36,8 @@
 // ---- The module -------------------------------------------------------------
 
 struct core {
-    PyTypeObject *info, *result, *job, *batch, *pixels, *device;
+    PyTypeObject *info, *result, *job, *batch, *pixels, *device, *cache,
+        *cache_stats;
     PyObject *make_error;  // headrace.errors.make
     PyObject *devices;     // name -> Device, opened for submit(device=name)
     bool utf8_paths;       // of the file system: str has them ready
@@ -107,6 +109,15 @@ bool device_find(struct core *core, PyObject *device, hr_device *out);
 PyObject *device_list(PyObject *module, PyObject *none);
 PyObject *device_set_default(PyObject *module, PyObject *name);
 PyObject *device_get_default(PyObject *module, PyObject *none);
+
+// ---- cache ------------------------------------------------------------------
+
+bool cache_add_types(PyObject *module, struct core *core);
+// Of None (NULL), or of a Cache, which keeps it. False with an exception.
+bool cache_find(struct core *core, PyObject *cache, hr_cache *out);
+PyObject *cache_set(PyObject *module, PyObject *value);
+PyObject *cache_get(PyObject *module, PyObject *none);
+PyObject *cache_pack(PyObject *module, PyObject *source);
 
 // ---- probe ------------------------------------------------------------------
 

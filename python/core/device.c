@@ -100,19 +100,22 @@ static PyObject *open_device(struct core *core, const char *name,
 
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"name",     "threads",   "budget", "strict",
-                            "deadline", "reference", "depth",  NULL};
+    static char *names[] = {"name",   "threads",  "budget",
+                            "strict", "deadline", "reference",
+                            "depth",  "cache",    NULL};
     struct core *core = core_of_type(type);
     struct hr_device_params params = {0};
     const char *name = NULL, *reference = NULL;
-    PyObject *deadline = NULL;
+    PyObject *deadline = NULL, *cache = NULL;
     Py_ssize_t budget = 0;
     int strict = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|z$inpOzi:Device", names,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|z$inpOziO:Device", names,
                                      &name, &params.threads, &budget, &strict,
-                                     &deadline, &reference, &params.depth) ||
-        !core_seconds(deadline, 0, &params.deadline_ns))
+                                     &deadline, &reference, &params.depth,
+                                     &cache) ||
+        !core_seconds(deadline, 0, &params.deadline_ns) ||
+        !cache_find(core, cache, &params.cache))
         return NULL;
     if (budget < 0)
         return core_raise(core, HR_EINVAL, "a budget below 0");
@@ -296,13 +299,13 @@ static PyObject *get_stats(PyObject *self, PyObject *none)
     if (!device)
         return NULL;
     hr_device_stats(device, &s);
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:n,s:n,s:N}", "jobs",
-                         s.jobs, "samples", s.samples, "failed", s.failed,
-                         "canceled", s.canceled, "fallbacks", s.fallbacks,
-                         "abandoned", s.abandoned, "mismatches", s.mismatches,
-                         "bytes_in_flight", (Py_ssize_t)s.bytes_in_flight,
-                         "peak_bytes", (Py_ssize_t)s.peak_bytes,
-                         "fallback_reasons", fallbacks_dict(&s));
+    return Py_BuildValue(
+        "{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:n,s:n,s:K,s:K,s:N}", "jobs", s.jobs,
+        "samples", s.samples, "failed", s.failed, "canceled", s.canceled,
+        "fallbacks", s.fallbacks, "abandoned", s.abandoned, "mismatches",
+        s.mismatches, "bytes_in_flight", (Py_ssize_t)s.bytes_in_flight,
+        "peak_bytes", (Py_ssize_t)s.peak_bytes, "cache_hits", s.cache_hits,
+        "cache_misses", s.cache_misses, "fallback_reasons", fallbacks_dict(&s));
 }
 
 // ---- Closing ----------------------------------------------------------------
@@ -381,10 +384,11 @@ static PyGetSetDef getset[] = {
 static PyType_Slot slots[] = {
     {Py_tp_doc,
      "Device(name=None, *, threads=0, budget=0, strict=False, deadline=None,\n"
-     "       reference=None, depth=0)\n--\n\n"
+     "       reference=None, depth=0, cache=None)\n--\n\n"
      "A device of its own: threads and byte budget (0: all usable cores, 256\n"
-     "MiB). deadline: seconds that a driver may take for a span. DeviceError\n"
-     "if it cannot be opened. After fork() it is of no use in the child."},
+     "MiB). deadline: seconds that a driver may take for a span. cache: a\n"
+     "Cache; None: that of the process. DeviceError if it cannot be opened.\n"
+     "After fork() it is of no use in the child."},
     {Py_tp_new, create},
     {Py_tp_dealloc, dealloc},
     {Py_tp_repr, represent},

@@ -226,6 +226,27 @@ static PyMethodDef methods[] = {
      "same_file($module, path, file, /)\n--\n\n"
      "Return whether path is the file that os.stat() described when file was\n"
      "made: (path, st_dev, st_ino, st_size, st_mtime_ns)."},
+    {"set_cache", cache_set, METH_O,
+     "set_cache($module, cache, /)\n--\n\n"
+     "Keep pictures that are decoded, for the next time: in this Cache, or in\n"
+     "a new one of so many bytes (an int, or a text: '512M', '2G').\n\n"
+     "It holds for jobs submitted from now on in this process, on all devices\n"
+     "and in the drop-in, but for those that name a cache of their own. None:\n"
+     "no cache, as at first. In the child of a fork a new one of the same size\n"
+     "takes its place. ValueError for a size that cannot be;\n"
+     "headrace.ArgumentError for a Cache from before fork()."},
+    {"get_cache", cache_get, METH_NOARGS,
+     "get_cache($module, /)\n--\n\n"
+     "Return the Cache of set_cache(), or None."},
+    {"pack", cache_pack, METH_O,
+     "pack($module, source, /)\n--\n\n"
+     "Return a JPEG's bytes packed: about half as many again, decoded several\n"
+     "times as fast, to the same pixels.\n\n"
+     "source: bytes, or any buffer of them. What is returned is taken wherever\n"
+     "encoded bytes are. Raises headrace.PictureError: with status\n"
+     "'HR_EUNSUPPORTED' for a sound picture that cannot be packed (not a JPEG,\n"
+     "12 bits, lossless, CMYK): keep it as it is; others as decoding does, also\n"
+     "for damage that decoding would mend. The GIL is released."},
     {"output_size", (PyCFunction)(void (*)(void))ops_output_size,
      METH_VARARGS | METH_KEYWORDS,
      "output_size($module, /, ops, width, height, orientation=1)\n--\n\n"
@@ -238,7 +259,7 @@ static PyMethodDef methods[] = {
      METH_VARARGS | METH_KEYWORDS,
      "submit($module, /, samples, out, *, device=None, on_error='fail',\n"
      "       timeout=None, first_slot=0, strict=False, on_done=None,\n"
-     "       tier='close')\n--\n\n"
+     "       tier='close', cache=None)\n--\n\n"
      "Submit samples as one job; see headrace.submit()."},
     {"_at_exit", flight_exit, METH_NOARGS,
      "_at_exit($module, /)\n--\n\nEnd what is in flight; called at exit."},
@@ -249,6 +270,7 @@ static bool add_types(PyObject *module, struct core *core)
 {
     return (core->info = core_add_type(module, &info_spec)) &&
            (core->device = core_add_type(module, &device_spec)) &&
+           cache_add_types(module, core) &&
            (core->batch = core_add_type(module, &batch_spec)) &&
            (core->pixels = core_add_type(module, &pixels_spec)) &&
            (core->result = core_add_type(module, &result_spec)) &&
@@ -306,6 +328,8 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(core->batch);
     Py_VISIT(core->pixels);
     Py_VISIT(core->device);
+    Py_VISIT(core->cache);
+    Py_VISIT(core->cache_stats);
     Py_VISIT(core->make_error);
     Py_VISIT(core->devices);
     return 0;
@@ -323,6 +347,8 @@ static int clear(PyObject *module)
     Py_CLEAR(core->batch);
     Py_CLEAR(core->pixels);
     Py_CLEAR(core->device);
+    Py_CLEAR(core->cache);
+    Py_CLEAR(core->cache_stats);
     Py_CLEAR(core->make_error);
     Py_CLEAR(core->devices);
     return 0;

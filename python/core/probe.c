@@ -192,12 +192,13 @@ static PyObject *name_of(const char *const *names, unsigned n, unsigned i)
 }
 #define NAME(names, i) name_of(names, sizeof(names) / sizeof(*(names)), i)
 
+// As enum hr_format.
+static const char *const formats[] = {"unknown", "jpeg", "png", "packed"};
+
 static PyObject *get_format(PyObject *self, void *closure)
 {
-    static const char *const names[] = {"unknown", "jpeg", "png"};
-
     (void)closure;
-    return NAME(names, INFO(self)->format);
+    return NAME(formats, INFO(self)->format);
 }
 
 static PyObject *get_process(PyObject *self, void *closure)
@@ -216,7 +217,8 @@ static PyObject *get_color(PyObject *self, void *closure)
     static const char *const names[] = {"gray", "ycc", "rgb", "cmyk", "ycck"};
 
     (void)closure;
-    if (INFO(self)->format != HR_FORMAT_JPEG)
+    if (INFO(self)->format != HR_FORMAT_JPEG &&
+        INFO(self)->format != HR_FORMAT_PACKED)
         Py_RETURN_NONE;
     return NAME(names, INFO(self)->color);
 }
@@ -240,8 +242,7 @@ static PyObject *represent(PyObject *self)
     const struct hr_info *i = INFO(self);
 
     return PyUnicode_FromFormat("<headrace.Info %dx%dx%d %s>", i->width,
-                                i->height, i->components,
-                                i->format == HR_FORMAT_PNG ? "png" : "jpeg");
+                                i->height, i->components, formats[i->format]);
 }
 
 static void dealloc(PyObject *self)
@@ -270,12 +271,13 @@ static PyMemberDef members[] = {
 #undef INT_MEMBER
 
 static PyGetSetDef getset[] = {
-    {"format", get_format, NULL, "'jpeg' or 'png'", NULL},
+    {"format", get_format, NULL, "'jpeg', 'png' or 'packed'", NULL},
     {"process", get_process, NULL,
      "JPEG: 'baseline', 'extended', 'progressive' or 'lossless'; else None",
      NULL},
     {"color", get_color, NULL,
-     "JPEG: 'gray', 'ycc', 'rgb', 'cmyk' or 'ycck'; else None", NULL},
+     "JPEG and packed: 'gray', 'ycc', 'rgb', 'cmyk' or 'ycck'; else None",
+     NULL},
     {"all_scans", get_all_scans, NULL,
      "whether the scans hold all coefficients; None: not known", NULL},
     {"header_size", get_header_size, NULL, "bytes before the first scan's data",

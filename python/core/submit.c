@@ -15,7 +15,8 @@ struct request {
     struct hr_op *ops;  // of all samples; equal lists are there once
     Py_ssize_t n;
     hr_batch batch;
-    int channels;  // of the destination
+    hr_cache cache;  // of all samples, or NULL
+    int channels;    // of the destination
 };
 
 // ---- One sample -------------------------------------------------------------
@@ -77,6 +78,7 @@ static bool read_sample(struct request *r, Py_ssize_t i, struct hr_op **free)
     struct hr_sample *sample = &r->samples[i], *before = sample - 1;
     PyObject *out;
 
+    sample->cache = r->cache;
     if (!read_source(r, PyTuple_GetItem(tuple, 0), sample))
         return false;
     if (i &&
@@ -218,21 +220,24 @@ static bool read_on_done(struct request *r, PyObject *on_done)
 // Fills in what the call says; gives the samples and the destination.
 static bool read_call(struct core *core, PyObject *args, PyObject *kwargs,
                       PyObject **samples, PyObject **out, PyObject **on_done,
-                      hr_device *dev, struct hr_job_params *params)
+                      hr_device *dev, hr_cache *out_cache,
+                      struct hr_job_params *params)
 {
     static char *names[] = {"samples", "out",        "device", "on_error",
                             "timeout", "first_slot", "strict", "on_done",
-                            "tier",    NULL};
+                            "tier",    "cache",      NULL};
     static const char *const on_errors[] = {"fail", "zero", "skip", NULL};
     static const char *const tiers[] = {"close", "exact", "fast", NULL};
     PyObject *device = Py_None, *on_error = NULL, *timeout = NULL, *tier = NULL;
+    PyObject *cache = NULL;
     int strict = 0, number;
 
     *on_done = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$OOOipOO:submit", names,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$OOOipOOO:submit", names,
                                      samples, out, &device, &on_error, &timeout,
                                      &params->first_slot, &strict, on_done,
-                                     &tier))
+                                     &tier, &cache) ||
+        !cache_find(core, cache, out_cache))
         return false;
     params->strict = strict;
     if ((number = core_choice(on_error, "on_error", on_errors)) < 0)
@@ -275,7 +280,7 @@ PyObject *submit(PyObject *module, PyObject *args, PyObject *kwargs)
 
     if (!core_alive(r.core) ||
         !read_call(r.core, args, kwargs, &samples, &out, &on_done, &dev,
-                   &params) ||
+                   &r.cache, &params) ||
         !(r.flight = flight_new()))
         return NULL;
     if (!(r.flight->samples = PySequence_Tuple(samples)))

@@ -19,6 +19,10 @@ Many, into memory of yours, without waiting:
     ...
     job.wait()                     # or: await job
 
+From the second epoch on without reading and decoding files again:
+
+    headrace.set_cache("2G")
+
 Switching the backend changes the speed, never the picture. Importing this
 imports neither NumPy nor Pillow nor torch, and replaces nothing.
 """
@@ -30,6 +34,8 @@ from typing import Any
 from . import ops
 from ._core import (
     Batch,
+    Cache,
+    CacheStats,
     Device,
     Info,
     Job,
@@ -38,11 +44,14 @@ from ._core import (
     devices,
     draw_ops,
     find_reference,
+    get_cache,
     jpeg_library,
     output_size,
+    pack,
     probe,
     reference,
     resize_order,
+    set_cache,
     set_reference,
     version,
 )
@@ -70,6 +79,8 @@ __version__ = version()
 __all__ = [
     "ArgumentError",
     "Batch",
+    "Cache",
+    "CacheStats",
     "CanceledError",
     "Device",
     "DeviceError",
@@ -88,16 +99,19 @@ __all__ = [
     "draw_ops",
     "find_reference",
     "from_pixels",
+    "get_cache",
     "get_image_backend",
     "image_backend",
     "jpeg_library",
     "ops",
     "output_size",
+    "pack",
     "probe",
     "reference",
     "report",
     "reset_image_backend",
     "resize_order",
+    "set_cache",
     "set_image_backend",
     "set_reference",
     "submit",

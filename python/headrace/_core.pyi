@@ -6,6 +6,7 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Final, Literal, TypeAlias, final
 
+from _typeshed import structseq
 from typing_extensions import Buffer, CapsuleType, Self
 
 # Encoded bytes, a path, or pixels.
@@ -75,6 +76,9 @@ def output_size(
 def draw_ops(
     ops: _Ops, key: _Key | None, width: int, height: int, orientation: int = 1
 ) -> _Ops: ...
+def set_cache(cache: Cache | int | str | None, /) -> None: ...
+def get_cache() -> Cache | None: ...
+def pack(source: Buffer, /) -> bytes: ...
 def submit(
     samples: Sequence[_Sample],
     out: Batch | Sequence[Pixels],
@@ -86,12 +90,13 @@ def submit(
     strict: bool = False,
     on_done: Callable[[Job], object] | None = None,
     tier: Literal["close", "exact", "fast"] = "close",
+    cache: Cache | None = None,
 ) -> Job: ...
 def _at_exit() -> None: ...
 @final
 class Info:
     @property
-    def format(self) -> Literal["jpeg", "png"]: ...
+    def format(self) -> Literal["jpeg", "png", "packed"]: ...
     @property
     def width(self) -> int: ...
     @property
@@ -120,6 +125,39 @@ class Info:
     def header_size(self) -> int: ...
 
 @final
+class Cache:
+    def __new__(cls, bytes: int | str) -> Self: ...
+    @property
+    def bytes(self) -> int: ...
+    def stats(self) -> CacheStats: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class CacheStats(structseq[int], tuple[int, int, int, int, int, int]):
+    __match_args__: Final = (
+        "hits",
+        "misses",
+        "kept",
+        "evictions",
+        "pictures",
+        "bytes",
+    )
+    @property
+    def hits(self) -> int: ...
+    @property
+    def misses(self) -> int: ...
+    @property
+    def kept(self) -> int: ...
+    @property
+    def evictions(self) -> int: ...
+    @property
+    def pictures(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+
+@final
 class Device:
     def __new__(
         cls,
@@ -131,6 +169,7 @@ class Device:
         deadline: float | None = None,
         reference: str | None = None,
         depth: int = 0,
+        cache: Cache | None = None,
     ) -> Self: ...
     @property
     def name(self) -> str: ...

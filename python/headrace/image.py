@@ -260,8 +260,17 @@ class Image:
 
     # ---- Running -----------------------------------------------------------
 
-    def start(self, *, device: _core.Device | str | None = None) -> _core.Job:
-        """Submit the recorded ops if nobody has; return the job at once."""
+    def start(
+        self,
+        *,
+        device: _core.Device | str | None = None,
+        cache: _core.Cache | None = None,
+    ) -> _core.Job:
+        """Submit the recorded ops if nobody has; return the job at once.
+
+        cache: that keeps the picture; None: that of the device, or of
+        headrace.set_cache().
+        """
         if self._job is None:
             w, h = self._size
             pixels = _core.Pixels(
@@ -271,6 +280,7 @@ class Image:
                 ((self._source, self._ops, self._key),),
                 (pixels,),
                 device=device,
+                cache=cache,
             )
             # Of two threads one's work is wasted, and both are right.
             self._pixels, self._job = pixels, job
@@ -348,7 +358,9 @@ def decode(
     *,
     apply_orientation: bool = False,
 ) -> Image:
-    """Open a JPEG or PNG: encoded bytes, any buffer of them, or a path.
+    """Open a JPEG, a PNG, or a JPEG that pack() packed.
+
+    source: encoded bytes, any buffer of them, or a path.
 
     Reads the header only. A buffer is borrowed until the pixels are made. mode
     and apply_orientation: see headrace.ops.decode(). Raises

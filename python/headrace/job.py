@@ -27,15 +27,16 @@ def submit(
     strict: bool = False,
     on_done: Callable[[_core.Job], object] | None = None,
     tier: Literal["close", "exact", "fast"] = "close",
+    cache: _core.Cache | None = None,
 ) -> _core.Job:
     """Submit samples as one job, which runs by itself; return it.
 
     Args:
         samples: each is (source, ops) or (source, ops, key). source: encoded
-            bytes or another buffer of them (held by the job), a path (read by
-            the job), Pixels, or an Image, whose ops come first. ops: a tuple
-            of headrace.ops. key: (seed, index, epoch) for random ops. An
-            Image alone is a sample, too.
+            bytes or another buffer of them, also what pack() returned (held
+            by the job), a path (read by the job), Pixels, or an Image, whose
+            ops come first. ops: a tuple of headrace.ops. key: (seed, index,
+            epoch) for random ops. An Image alone is a sample, too.
         out: a Batch: sample i is written to slot first_slot + i, and must
             have its channels and size; or a list of Pixels, one for each.
         device: a Device or a name; None: the device that made the Batch.
@@ -52,6 +53,8 @@ def submit(
         tier: "exact": only what is bit-exact on this machine; "close": also a
             media engine's decoder if it measured within 2 levels; "fast":
             also its own scaling.
+        cache: a Cache for these samples; None: that of the device, or of
+            set_cache().
 
     A sample that fails harms no other one: Job.results has the status of
     each, which device made which stages, and why an engine was left. It waits
@@ -69,6 +72,7 @@ def submit(
         strict=strict,
         on_done=on_done,
         tier=tier,
+        cache=cache,
     )
 
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the drop-in: what recording costs, and pictures per second.
 
-usage: bench_python.py FOLDER [--v2] [--rounds N] [--batch N]
-                       [--headrace build/headrace] [--json]
+usage: bench_python.py FOLDER [--v2] [--open] [--rounds N] [--batch N]
+                       [--backend NAME] [--headrace build/headrace] [--json]
 
 FOLDER holds pictures, in any depth. PYTHONPATH must lead to the package.
 
@@ -13,11 +13,15 @@ FOLDER holds pictures, in any depth. PYTHONPATH must lead to the package.
              (both: CPU time, files that were opened before)
   stock      pictures per second, DataLoader with num_workers=0, Pillow
   drop-in    the same after headrace.set_image_backend("auto")
+  cached     the same after headrace.set_cache("2G"), from the second epoch on
+  ... cpu    us of CPU time per picture, of all threads, of each of the three
   run        the same pictures and ops by the command that --headrace names,
              with two threads
 
-Rounds of all are interleaved; the median and the range are printed, and so are
-the quotients, each of two numbers of one round.
+--open: the data set opens files with PIL.Image.open(), as one's own do; else
+torchvision's loader does. Rounds of all are interleaved; the median and the
+range are printed, and so are the quotients, each of two numbers of one round.
+Where other programs run beside, CPU time tells more than pictures per second.
 """
 
 from __future__ import annotations
@@ -128,29 +132,40 @@ def floor(folder, v2):
             setattr(module, name, stock)
 
 
-def recording(folder, v2):
-    headrace.set_image_backend("auto")
+def recording(folder, v2, loader, backend):
+    headrace.set_image_backend(backend)
     try:
-        data = datasets.ImageFolder(folder, train(v2))
-        return samples(data)
+        return samples(datasets.ImageFolder(folder, train(v2), loader=loader))
     finally:
         headrace.set_image_backend(None)
 
 
-def rate(folder, v2, batch, name):
+def rate(folder, v2, loader, batch, name, cache=None):
+    """Pictures per second, and us of CPU time per picture."""
     if name:
         headrace.set_image_backend(name)
+    headrace.set_cache(cache)
     try:
-        data = datasets.ImageFolder(folder, train(v2))
-        loader = torch.utils.data.DataLoader(data, batch, shuffle=True)
-        start = time.perf_counter()
-        for _ in range(EPOCHS):
-            for _ in loader:
+        data = datasets.ImageFolder(folder, train(v2), loader=loader)
+        batches = torch.utils.data.DataLoader(data, batch, shuffle=True)
+        if cache:
+            for _ in batches:
                 pass
-        return EPOCHS * len(data) / (time.perf_counter() - start)
+        start, cpu = time.perf_counter(), time.process_time()
+        for _ in range(EPOCHS):
+            for _ in batches:
+                pass
+        count = EPOCHS * len(data)
+        cpu = (time.process_time() - cpu) / count * 1e6
+        return count / (time.perf_counter() - start), cpu
     finally:
+        headrace.set_cache(None)
         if name:
             headrace.set_image_backend(None)
+
+
+def open_rgb(path):
+    return Image.open(path).convert("RGB")
 
 
 def run(command, folder, batch):
@@ -166,6 +181,9 @@ def run(command, folder, batch):
 QUOTIENTS = (
     ("over the floor", "recording", "floor", float.__sub__, "%+7.1f us"),
     ("against stock", "drop-in", "stock", float.__truediv__, "%7.2fx"),
+    ("cached against stock", "cached", "stock", float.__truediv__, "%7.2fx"),
+    ("CPU time", "stock cpu", "drop-in cpu", float.__truediv__, "%7.2fx"),
+    ("CPU time, cached", "stock cpu", "cached cpu", float.__truediv__, "%7.2fx"),
     ("against run", "drop-in", "run", float.__truediv__, "%7.2fx"),
 )
 
@@ -174,35 +192,43 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
     parser.add_argument("--v2", action="store_true")
+    parser.add_argument("--open", action="store_true")
+    parser.add_argument("--backend", default="auto")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--headrace")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(1)  # a second one only wakes up for normalize
-    found = {"floor": [], "recording": [], "stock": [], "drop-in": []}
+    loader = open_rgb if args.open else datasets.folder.default_loader
+    rates = ("stock", None), ("drop-in", args.backend), (
+        "cached", args.backend, "2G")
+    found = {"floor": [], "recording": []}
     with tempfile.TemporaryDirectory() as folder:
         if not make_folder(args.folder, folder):
             sys.exit("no JPEG file in " + args.folder)
         for _ in range(args.rounds):
             found["floor"].append(floor(folder, args.v2))
-            found["recording"].append(recording(folder, args.v2))
-            for key, name in (("stock", None), ("drop-in", "auto")):
-                found[key].append(rate(folder, args.v2, args.batch, name))
+            found["recording"].append(
+                recording(folder, args.v2, loader, args.backend))
+            for key, *how in rates:
+                rounds = rate(folder, args.v2, loader, args.batch, *how)
+                for name, value in zip((key, key + " cpu"), rounds):
+                    found.setdefault(name, []).append(value)
             if args.headrace:
                 once = run(args.headrace, folder, args.batch)
                 found.setdefault("run", []).append(once)
     if args.json:
         print(json.dumps(found))
         return
-    units = {"floor": "us", "recording": "us", "stock": "img/s"}
     for key, values in found.items():
+        us = key.endswith(("cpu", "floor", "recording"))
         print(
-            "%-10s %7.1f %-5s (%.1f .. %.1f)"
+            "%-11s %7.1f %-5s (%.1f .. %.1f)"
             % (
                 key,
                 statistics.median(values),
-                units.get(key, "img/s"),
+                "us" if us else "img/s",
                 min(values),
                 max(values),
             )

@@ -15,7 +15,7 @@ from typing import Any
 from PIL import features
 
 from .. import _core
-from . import jobs
+from . import headers, jobs
 from .report import count
 
 probe = _core.probe
@@ -87,7 +87,7 @@ def take(picture: Any) -> jobs.Source:
     if type(fp) is io.BytesIO:
         return fp.getvalue()
     name = getattr(fp, "name", None)
-    if type(fp) is io.BufferedReader and isinstance(name, (str, bytes)):
+    if headers.is_plain_file(fp) and isinstance(name, (str, bytes)):
         status = os.fstat(fp.fileno())
         if stat.S_ISREG(status.st_mode):
             source = jobs.file_of(absolute(name), status)

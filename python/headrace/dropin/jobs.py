@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import io
 import os
+import threading
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, Union
 
@@ -149,6 +150,15 @@ def decode(recording: Recording, mode: str, size: tuple[int, int]) -> Any:
     return Image.frombytes(mode, size, bytes(pixels))
 
 
+class _Aside(threading.local):
+    """A cache for jobs of this thread, in place of the process's."""
+
+    cache: _core.Cache | None = None
+
+
+aside = _Aside()
+
+
 def submit(recordings: Sequence[Recording], batch: Any) -> Any:
     """Submits one job for all; slot i of the batch is recording i's.
 
@@ -156,11 +166,11 @@ def submit(recordings: Sequence[Recording], batch: Any) -> Any:
     a job before it does those once.
     """
     first, pictures, samples = _share(recordings)
-    tier = _tier()
+    how: Any = {"on_error": "zero", "tier": _tier(), "cache": aside.cache}
     if first:
-        _core.submit(first, pictures, on_error="zero", tier=tier)
+        _core.submit(first, pictures, **how)
         total("jobs")
-    job = _core.submit(samples, batch, on_error="zero", tier=tier)
+    job = _core.submit(samples, batch, **how)
     total("jobs")
     total("pictures", len(samples))
     return job

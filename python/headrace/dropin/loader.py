@@ -26,7 +26,7 @@ import torch.utils.data._utils.worker
 from torch._utils import ExceptionWrapper
 from torch.utils.data import dataloader
 
-from . import channel
+from . import channel, pillow
 from .report import add, take
 from .workers import Worker, in_worker
 
@@ -205,7 +205,7 @@ def _ship(lazy: Any) -> Any:
         record = _tensor().record_of(lazy)
         if record is None:
             return None
-        _tell_counts(sender)
+        _tell(sender)
         number = sender.ship(record, single=len(shape) < 4)
     except OSError:
         # The owner is gone or closing: what is made from now on is made
@@ -227,10 +227,17 @@ def _picklable(error: BaseException) -> BaseException:
     return error
 
 
-def _tell_counts(sender: channel.Sender) -> None:
-    counts = take()
-    if any(counts.values()):
-        sender.tell(counts)
+def _tell(sender: channel.Sender) -> None:
+    counts, learned = take(), pillow.take_learned()
+    if any(counts.values()) or learned:
+        sender.tell((counts, learned))
+
+
+def _hear(news: Any) -> None:
+    """What _tell() sent; on the channel's thread."""
+    counts, learned = news
+    add(counts)
+    pillow.learn_from(learned)
 
 
 class WorkerLoop:
@@ -256,6 +263,7 @@ class WorkerLoop:
         if home is None or home.pid == os.getpid():
             return self.stock(*args, **kwargs)
         _enter(home, self._worker_id(args, kwargs))
+        Worker.forked = self.home is None
         try:
             return self.stock(*args, **kwargs)
         finally:
@@ -290,6 +298,7 @@ def _enter(home: Home, number: int) -> None:
     Worker.pid = os.getpid()
     Worker.number = number
     take()  # a forked worker has its parent's counts
+    pillow.take_learned()
     Worker.sender = None  # right all the same: it decodes itself
     if home.link is not None:
         try:
@@ -304,7 +313,7 @@ def _leave() -> None:
     sender = Worker.sender
     if sender is not None:
         try:
-            _tell_counts(sender)
+            _tell(sender)
         except OSError:
             pass
 
@@ -316,7 +325,7 @@ def _open_channel(iterator: Any) -> None:
     """Before the iterator starts its workers."""
     _scope.home = Home(os.getpid(), None)
     try:
-        owner = channel.Channel(_submit, add, iterator)
+        owner = channel.Channel(_submit, _hear, iterator)
     except OSError:
         return  # no descriptors left: its workers decode themselves
     _scope.home = Home(os.getpid(), owner.link)

@@ -32,11 +32,13 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image, ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
+from PIL.JpegImagePlugin import jpeg_factory as stock_factory
 
 from .. import _core
-from . import files, jobs
+from . import files, headers, jobs
 from .jobs import CROP, DECODE, FLIP, GRAY, RESIZE, RGB, Recording
 from .report import caller, count, total
+from .workers import tells_parent
 
 # Set by hooks.py. A picture that was recorded before stays valid after.
 active = False
@@ -232,6 +234,9 @@ class _Recorder:
 class HeadraceJpeg(_Recorder, JpegImageFile):
     """A JPEG file that was opened and not decoded. A JpegImageFile."""
 
+    # What is remembered of its file.
+    _hr_header: headers.Header | None = None
+
     def _record(self) -> tuple[Recording, str] | None:
         """Lets go of the file; None: the picture is stock Pillow now."""
         return self._hr or _detach(self)
@@ -339,6 +344,7 @@ def _swap_back(picture: Any) -> None:
     own.pop("_hr", None)
     own.pop("_hr_info", None)
     own.pop("_hr_colours", None)
+    own.pop("_hr_header", None)
 
 
 def _refuse(picture: Any, reason: str) -> None:
@@ -449,15 +455,38 @@ def open_jpeg(stock: Any) -> Any:
     """The factory for Image.OPEN["JPEG"], around the stock one."""
 
     def jpeg_factory(fp: Any = None, filename: Any = None) -> Any:
+        # (Somebody else's factory may do anything: it is called.)
+        file = header = None
+        if active and stock is stock_factory and type(filename) is str:
+            file = headers.identify(fp)
+            if file is not None:
+                header = headers.find(file)
+                if header is not None and header.whole:
+                    return _open_again(header, fp, filename)
         image = stock(fp, filename)
         if active:
             if type(image) is JpegImageFile:
+                if file is not None and header is None:
+                    header = headers.learn(file, image)
                 image.__class__ = HeadraceJpeg
+                if header is not None:
+                    image._hr_header = header
             else:
                 count("pillow", type(image).__name__)
         return image
 
     return jpeg_factory
+
+
+def _open_again(header: headers.Header, fp: Any, filename: str) -> Any:
+    """What the stock factory would make of a file that is the same."""
+    picture = _new(HeadraceJpeg)
+    picture.__dict__ = header.attributes()
+    picture.fp = fp
+    picture.filename = filename
+    picture._hr_header = header
+    fp.seek(header.place)
+    return picture
 
 
 def pil_loader(stock: Any) -> Any:
@@ -499,6 +528,8 @@ _Known = tuple[tuple[tuple[jobs.File, jobs.Ops], str], tuple[int, int]]
 # later epochs.
 _known: dict[Any, _Known] = {}
 _MOST_KNOWN = 1 << 17  # about 60 MB
+# As a worker tells it: path, file, native mode, size.
+_Fact = tuple[Any, jobs.File, str, tuple[int, int]]
 
 
 def _learn(path: Any, status: os.stat_result) -> _Known | None:
@@ -507,15 +538,44 @@ def _learn(path: Any, status: os.stat_result) -> _Known | None:
         return None
     native = "L" if info.components == 1 else "RGB"
     file = jobs.file_of(files.absolute(path), status)
-    recording = (file, _DECODE_OPS["RGB"])
-    known = ((recording, native), (info.width, info.height))
+    fact = (path, file, native, (info.width, info.height))
     # A file of the last seconds may be written again within one tick of its
     # file system's clock, and look the same.
     if path.__class__ is str and time.time() - status.st_mtime > 2:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        _known[path] = known
+        if tells_parent():
+            _learned.append(fact)
+        return _remember(*fact)
+    return _as_known(*fact[1:])
+
+
+def _as_known(file: jobs.File, native: str, size: tuple[int, int]) -> _Known:
+    return ((file, _DECODE_OPS["RGB"]), native), size
+
+
+def _remember(
+    path: str, file: jobs.File, native: str, size: tuple[int, int]
+) -> _Known:
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+    known = _known[path] = _as_known(file, native, size)
     return known
+
+
+# What this worker has learned: the workers of the next epoch are forked from
+# its parent, and need not read it again.
+_learned: list[_Fact] = []
+
+
+def take_learned() -> list[_Fact]:
+    learned = _learned[:]
+    del _learned[: len(learned)]
+    return learned
+
+
+def learn_from(learned: list[_Fact]) -> None:
+    """What take_learned() returned in a worker."""
+    for fact in learned:
+        _remember(*fact)
 
 
 def _detach(picture: Any) -> tuple[Recording, str] | None:
@@ -557,6 +617,12 @@ def _source_of(picture: Any) -> tuple[str | None, jobs.Source | None]:
     if picture.tile != [("jpeg", (0, 0, *size), 0, (mode, ""))]:
         return "edited tile", None
     source = files.take(picture)
+    header = picture._hr_header
+    if header is not None:
+        if type(source) is not jobs.File or source[1:] != header.identity[:4]:
+            header = None
+        elif header.taken:
+            return None, source
     try:
         info = files.probe(jobs.core_source(source))
     except Exception as error:
@@ -565,6 +631,8 @@ def _source_of(picture: Any) -> tuple[str | None, jobs.Source | None]:
         return "header: size", None
     if not files.may_decode(info, jobs.core_source(source), mode):
         return None, None
+    if header is not None:
+        header.taken = True
     return None, source
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from PIL import Image
 
+from .. import _core
 from . import jobs, pillow
 from .report import add, take
 
@@ -38,9 +39,12 @@ def _ops(picture: Image.Image) -> Image.Image:
 def run(hooked: Collection[str]) -> str | None:
     """Name of the first thing that differs; None if all is well."""
     before = take()
+    # (The user's cache holds the user's pictures.)
+    jobs.aside.cache = _core.Cache(1 << 20)
     try:
         return _run(hooked)
     finally:
+        jobs.aside.cache = None
         take()
         add(before)
 

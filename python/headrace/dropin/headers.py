@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Pillow read from the headers of files, for the next time.
+
+A picture that Pillow has opened is a handful of plain values. They are kept by
+the file's identity, so that a file that is the same (one system call tells) is
+opened again without reading its header. Pictures with values of other kinds
+are not kept, nor large ones (thumbnails): of those Headrace remembers only
+whether it decodes them.
+
+Threads: any; what is remembered are single dictionary updates.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import time
+from typing import Any
+
+# Device, inode, size, times of change in ns: of contents, of anything.
+Identity = tuple[int, int, int, int, int]
+
+# What is another one in each picture.
+_OWN = ("fp", "filename")
+_PLAIN = (int, float, str, bytes, bool, type(None))
+# A file of the last seconds may be written again within one tick of its file
+# system's clock, and look the same.
+_SETTLED = 2
+_MOST_EACH = 16384  # bytes of text in a header
+_MOST = 64 << 20  # bytes of all headers, roughly
+_ROUGHLY = 2048  # of one without text
+
+
+class Header:
+    """The attributes of a picture that was opened and not touched."""
+
+    __slots__ = ("identity", "plain", "flat", "deep", "place", "whole", "taken")
+
+    def __init__(self, identity: Identity, place: int) -> None:
+        self.identity = identity
+        self.plain: dict[str, Any] = {}
+        # Containers of plain values; dictionaries of such containers.
+        self.flat: list[tuple[str, Any]] = []
+        self.deep: list[tuple[str, dict[Any, Any]]] = []
+        self.place = place  # in the file, where Pillow stopped to read
+        self.whole = False  # are these all attributes?
+        self.taken = False  # is it a picture that Headrace decodes?
+
+    def add(self, name: str, value: Any) -> bool:
+        """False: nothing that can be kept."""
+        if _is_plain(value):
+            self.plain[name] = value
+        elif _is_flat(value):
+            self.flat.append((name, value.copy()))
+        elif type(value) is dict and all(map(_is_flat, value.values())):
+            self.deep.append((name, _copy(value)))
+        else:
+            return False
+        return True
+
+    def fill(self, picture: Any) -> int:
+        """Takes all attributes, or none; returns bytes, roughly."""
+        text = 0
+        for name, value in vars(picture).items():
+            if name not in _OWN:
+                self.whole = self.add(name, value)
+                if not self.whole:
+                    break
+                text += _text(value)
+        # (Of an MPO that is none Pillow warns whenever it is opened.)
+        if not self.whole or text > _MOST_EACH or "mp" in picture.info:
+            self.whole, text = False, 0
+            self.plain, self.flat, self.deep = {}, [], []
+        return text + _ROUGHLY
+
+    def attributes(self) -> dict[str, Any]:
+        """Of a new picture; nothing that can be changed is shared."""
+        own = self.plain.copy()
+        for name, value in self.flat:
+            own[name] = value.copy()
+        for name, value in self.deep:
+            own[name] = _copy(value)
+        return own
+
+
+def _is_plain(value: Any) -> bool:
+    """May pictures share it?"""
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return type(value) in _PLAIN
+
+
+def _is_flat(value: Any) -> bool:
+    kind = type(value)
+    if kind is dict:
+        return all(map(_is_plain, value.values()))
+    return kind is list and all(map(_is_plain, value))
+
+
+def _copy(value: dict[Any, Any]) -> dict[Any, Any]:
+    return {key: item.copy() for key, item in value.items()}
+
+
+_known: dict[Identity, Header] = {}
+_used = 0
+
+
+def is_plain_file(fp: Any) -> bool:
+    """What open() returns: its descriptor and its name say what it reads."""
+    return type(fp) is io.BufferedReader and type(fp.raw) is io.FileIO
+
+
+def identify(fp: Any) -> Identity | None:
+    """Of a regular file that was opened by Python and not read yet."""
+    if not is_plain_file(fp) or fp.tell():
+        return None
+    status = os.fstat(fp.fileno())
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return (
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )
+
+
+def find(identity: Identity) -> Header | None:
+    return _known.get(identity)
+
+
+def learn(identity: Identity, picture: Any) -> Header | None:
+    """Remembers what stock Pillow has just made of a file, if it may."""
+    global _used
+    if time.time() - max(identity[3:]) / 1e9 <= _SETTLED:
+        return None
+    header = Header(identity, picture.fp.tell())
+    size = header.fill(picture)
+    if _used + size > _MOST:
+        clear()
+    _used += size
+    _known[identity] = header
+    return header
+
+
+def _text(value: Any) -> int:
+    """Bytes of text in it."""
+    if isinstance(value, (str, bytes)):
+        return len(value)
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return 0
+    return sum(map(_text, value))
+
+
+def clear() -> None:
+    global _used
+    _known.clear()
+    _used = 0

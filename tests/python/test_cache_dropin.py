@@ -1,0 +1,677 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The drop-in with headrace.set_cache(): later epochs, the same tensors."""
+
+import concurrent.futures
+import copy
+import gc
+import io
+import os
+import pathlib
+import shutil
+import tempfile
+import time
+import unittest
+import warnings
+from unittest import mock
+
+try:
+    import PIL.Image
+    import torch
+    from torch.utils.data import DataLoader, Dataset
+    from torchvision import datasets
+    from torchvision import transforms as T
+except ImportError as error:
+    raise unittest.SkipTest("needs torch and torchvision: %s" % error)
+
+import dropin_case as case
+import headrace
+import test_dropin_pipelines as pipelines
+
+SETTLED = 0.2  # seconds after which a file may be kept
+OLD = 60  # seconds
+PICTURES = 12
+EPOCHS = 2
+BATCH = 4
+TRAIN = T.Compose(pipelines.v1_pipelines()["train"][1])
+
+
+def read_bytes():
+    """Of files, by this process, until now."""
+    with open("/proc/self/io") as file:
+        return int(file.readline().split()[1])
+
+
+def hits():
+    return headrace.get_cache().stats().hits
+
+
+class Opened(Dataset):
+    """Pictures opened with Pillow itself, by name or from memory."""
+
+    def __init__(self, paths, transform=TRAIN, memory=False):
+        self.paths, self.transform = paths, transform
+        self.memory = memory
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        path = self.paths[index]
+        if self.memory:
+            path = io.BytesIO(pathlib.Path(path).read_bytes())
+        return self.transform(PIL.Image.open(path).convert("RGB")), index
+
+
+def epochs(data, times=EPOCHS, **options):
+    """All batches of all epochs; an error in place of what it spoils."""
+    options = {"batch_size": BATCH, "shuffle": True, **options}
+    loader = DataLoader(data, **options)
+    found = []
+    for _ in range(times):
+        iterator = iter(loader)
+        while True:
+            batch = case.outcome(lambda: next(iterator))
+            if batch == (StopIteration, ""):
+                break
+            found.append(batch)
+            if isinstance(batch[0], type):
+                break
+    return found
+
+
+class Case(case.Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.temporary.cleanup)
+        cls.folder = pathlib.Path(cls.temporary.name, "photos")
+        photos = pathlib.Path(case.Samples.photos())
+        cls.paths = []
+        for path in sorted(photos.rglob("*.jp*g"))[:PICTURES]:
+            place = cls.folder / path.relative_to(photos)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, place)
+            os.utime(place, (0, time.time() - OLD))
+            cls.paths.append(str(place))
+        time.sleep(SETTLED)
+
+    def setUp(self):
+        headrace.set_cache(None)
+        # A file's ctime cannot be set: as if these were old.
+        patch = mock.patch("headrace.dropin.headers._SETTLED", -1)
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.addCleanup(headrace.set_cache, None)
+
+    def same(self, found, wanted, text=""):
+        self.assertEqual(len(found), len(wanted), text)
+        for ours, stock in zip(found, wanted):
+            if isinstance(stock[0], type):
+                self.assertEqual(ours, stock, text)
+                continue
+            self.assert_same_tensor(ours[0], stock[0], text)
+            self.assertTrue(torch.equal(ours[1], stock[1]), text)
+
+    def compare(self, data, device="cpu", cache="1G", text="", **options):
+        """Stock, and the drop-in with a cache; returns its counters."""
+        wanted = case.stock(lambda: epochs(data, **options))
+        headrace.set_cache(cache)
+        try:
+            found, self.report = case.ours(
+                lambda: epochs(data, **options), device)
+            self.same(found, wanted, text)
+            return headrace.get_cache().stats()
+        finally:
+            headrace.set_cache(None)
+
+
+class Pipelines(Case):
+    def test_v1(self):
+        for name, (jobs, steps) in pipelines.v1_pipelines().items():
+            data = datasets.ImageFolder(self.folder, T.Compose(steps))
+            with self.subTest(name):
+                stats = self.compare(data, text=name)
+                if jobs is not None:
+                    n = len(data)
+                    self.assertEqual(stats[:3], ((EPOCHS - 1) * n, n, n))
+
+    @unittest.skipUnless(pipelines.v2, "this torchvision has no transforms v2")
+    def test_v2(self):
+        for name, (jobs, steps) in pipelines.v2_pipelines().items():
+            data = datasets.ImageFolder(
+                self.folder, pipelines.v2.Compose(steps))
+            with self.subTest(name):
+                stats = self.compare(data, text=name)
+                if jobs is not None:
+                    n = len(data)
+                    self.assertEqual(stats[:3], ((EPOCHS - 1) * n, n, n))
+
+    def test_other_devices(self):
+        data = datasets.ImageFolder(self.folder, TRAIN)
+        for backend in ("opencl",):
+            names = [device["name"] for device in headrace.devices()
+                     if device["backend"] == backend and device["available"]]
+            with self.subTest(backend):
+                if not names:
+                    self.skipTest("no device of " + backend)
+                stats = self.compare(data, names[0])
+                self.assertEqual(stats.hits, (EPOCHS - 1) * len(data))
+                self.assertTrue(any(
+                    name.startswith("cache + ") and backend in name
+                    for name in self.report["devices"]), self.report)
+
+    def test_the_report_says_it(self):
+        data = datasets.ImageFolder(self.folder, TRAIN)
+        found = case.ours(lambda: epochs(data), "cpu")
+        self.same(found[0], case.stock(lambda: epochs(data)))
+        self.assertEqual(found[1]["devices"], {"cpu": EPOCHS * len(data)})
+        self.compare(data)
+        n = len(data)
+        self.assertEqual(self.report["devices"],
+                         {"cpu": n, "cache + cpu": (EPOCHS - 1) * n})
+
+    def test_opened_with_pillow(self):
+        n = len(self.paths)
+        for memory in (False, True):
+            stats = self.compare(Opened(self.paths, memory=memory))
+            self.assertEqual(stats[:3], ((EPOCHS - 1) * n, n, n))
+
+    def test_no_cache_any_more(self):
+        data = datasets.ImageFolder(self.folder, TRAIN)
+
+        def run():
+            epochs(data, 2)
+            headrace.set_cache(None)
+            headrace.dropin.report(reset=True)
+            epochs(data, 1)
+
+        headrace.set_cache("1G")
+        _, report = case.ours(run, "cpu")
+        self.assertEqual(report["devices"], {"cpu": len(data)})
+
+    def test_the_budget(self):
+        data = datasets.ImageFolder(self.folder, TRAIN)
+        whole = self.compare(data).bytes
+        stats = self.compare(data, cache=whole // 2)
+        self.assertLessEqual(stats.bytes, whole // 2)
+        self.assertGreater(stats.evictions, 0)
+        # One that holds no picture at all.
+        stats = self.compare(data, cache=1024)
+        self.assertEqual((stats.hits, stats.kept, stats.bytes), (0, 0, 0))
+
+    def test_threads(self):
+        data = Opened(self.paths, T.Compose([T.Resize((40, 50)),
+                                             T.ToTensor()]))
+        wanted = epochs(data, 1, shuffle=False)
+        headrace.set_cache("1G")
+        with headrace.image_backend("cpu"):
+            with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                for found in pool.map(
+                        lambda _: epochs(data, 3, shuffle=False), range(8)):
+                    self.same(found, wanted * 3)
+        stats = headrace.get_cache().stats()
+        self.assertEqual(stats.pictures, len(data))
+        self.assertGreaterEqual(stats.hits, 8 * 2 * len(data))
+
+
+class Reading(Case):
+    def later(self, data):
+        """Bytes read in a first and in a later epoch."""
+        headrace.set_cache("1G")
+        with headrace.image_backend("cpu"):
+            read = []
+            for _ in range(3):
+                before = read_bytes()
+                epochs(data, 1)
+                read.append(read_bytes() - before)
+        self.assertEqual(hits(), 2 * len(data))
+        return read[0], read[2]
+
+    def test_a_folder_of_pictures_is_not_read_again(self):
+        first, later = self.later(datasets.ImageFolder(self.folder, TRAIN))
+        self.assertGreater(first, sum(map(os.path.getsize, self.paths)))
+        self.assertLess(later, 1024)
+
+    def test_open_reads_what_python_reads(self):
+        """Pillow's open() looks at 16 bytes, and Python reads a block."""
+        first, later = self.later(Opened(self.paths))
+        self.assertGreater(first, sum(map(os.path.getsize, self.paths)))
+        before = read_bytes()
+        for path in self.paths:
+            with open(path, "rb") as file:
+                file.read(16)
+        self.assertLess(later, read_bytes() - before + 1024)
+
+
+class Headers(Case):
+    """A header that is remembered is that of the file."""
+
+    def look(self, picture):
+        facts = {name: value for name, value in vars(picture).items()
+                 if not name.startswith("_hr")
+                 and type(value).__module__ in ("builtins", "array")}
+        exif = facts.pop("_exif", None)
+        return (facts, picture.fp.tell(), exif and dict(exif), picture.mode,
+                picture.size, picture.format, dict(picture.getexif()))
+
+    def all_files(self):
+        files = self.paths + list(map(str, case.Samples.kinds()))
+        return files + list(map(str, case.Samples.bad()))
+
+    def test_the_same_picture(self):
+        remembered = 0
+        for path in self.all_files():
+            def look():
+                with PIL.Image.open(path) as picture:
+                    return self.look(picture)
+
+            wanted = case.outcome(look)
+            with headrace.image_backend("cpu"):
+                for _ in range(3):
+                    with self.subTest(path=os.path.basename(path)):
+                        self.assertEqual(case.outcome(look), wanted)
+                stock = mock.patch("PIL.JpegImagePlugin.JpegImageFile._open")
+                with stock as read:
+                    case.outcome(look)
+                remembered += not read.called
+        self.assertGreater(remembered, len(self.paths))
+
+    def test_nothing_is_shared(self):
+        with headrace.image_backend("cpu"):
+            for number in range(4):
+                picture = PIL.Image.open(self.paths[0])
+                self.assertNotIn("mine", picture.info)
+                picture.info["mine"] = number
+                self.assertNotIn("MINE", picture.app)
+                picture.app["MINE"] = b""
+                self.assertEqual(len(picture.tile), 1)
+                self.assertNotEqual(picture.quantization[0][0], 1000)
+                picture.quantization[0][0] = 1000
+                picture.layer.append(number)
+                picture.tile.append(number)
+
+    def test_uses_of_it(self):
+        """What Pillow does with a picture that was opened again."""
+        uses = {
+            "pixels": lambda p: p.tobytes(),
+            "copy": lambda p: copy.deepcopy(p).tobytes(),
+            "draft": lambda p: (p.draft("L", (20, 20)), p.tobytes()),
+            "verify": lambda p: p.verify(),
+            "quality": lambda p: saved(p, quality="keep"),
+            "thumbnail": lambda p: (p.thumbnail((30, 30)), p.tobytes()),
+            "closed": lambda p: (p.close(), p.tobytes()),
+            "tile": lambda p: (p.tile.clear(), p.tobytes()),
+            "seek": lambda p: (p.seek(0), p.tell(), p.tobytes()),
+            "show": lambda p: (p.format, p.filename, p.get_format_mimetype()),
+        }
+        path = self.paths[0]
+        for name, use in uses.items():
+            def run():
+                return case.outcome(lambda: use(PIL.Image.open(path)))
+
+            wanted = run()
+            with headrace.image_backend("cpu"):
+                with self.subTest(name):
+                    self.assertEqual([run() for _ in range(3)], [wanted] * 3)
+
+    def test_files_of_others(self):
+        """Opened by the user, wrapped, at another place, under two names."""
+        link = os.path.join(self.temporary.name, "link.jpg")
+        os.symlink(self.paths[0], link)
+        with open(self.paths[0], "rb") as file:
+            wanted = PIL.Image.open(file).tobytes()
+        with headrace.image_backend("cpu"):
+            for _ in range(3):
+                with open(self.paths[0], "rb") as file:
+                    picture = PIL.Image.open(file)
+                    self.assertIs(picture.fp, file)
+                    self.assertEqual(picture.filename, "")
+                    self.assertEqual(picture.tobytes(), wanted)
+                    self.assertFalse(file.closed)
+                picture = PIL.Image.open(link)
+                self.assertEqual(picture.filename, link)
+                fp = picture.fp
+                self.assertEqual(picture.convert("RGB").tobytes(), wanted)
+                self.assertTrue(fp.closed)
+                path = pathlib.Path(self.paths[0])
+                self.assertEqual(PIL.Image.open(path).tobytes(), wanted)
+
+    def test_what_only_looks_like_a_file(self):
+        """Readers of something else, also with the name of a file."""
+        wanted = PIL.Image.open(self.paths[1]).convert("RGB").tobytes()
+        with headrace.image_backend("cpu"):
+            for _ in range(3):
+                PIL.Image.open(self.paths[0]).convert("RGB")
+                for raw in (io.BytesIO(
+                        pathlib.Path(self.paths[1]).read_bytes()),
+                        Other(self.paths[0], self.paths[1])):
+                    file = io.BufferedReader(raw)
+                    picture = PIL.Image.open(file).convert("RGB")
+                    self.assertEqual(picture.tobytes(), wanted)
+
+    def test_warnings_every_time(self):
+        path = os.path.join(self.temporary.name, "mpo.jpg")
+        data = pathlib.Path(self.paths[0]).read_bytes()
+        segment = b"MPF\0II*\0\x08\0\0\0no directory"
+        size = (len(segment) + 2).to_bytes(2, "big")
+        pathlib.Path(path).write_bytes(
+            data[:2] + b"\xff\xe2" + size + segment + data[2:])
+
+        def texts():
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                PIL.Image.open(path).convert("RGB")
+            return [str(warning.message) for warning in caught]
+
+        wanted = texts()
+        self.assertIn("malformed MPO", "".join(wanted))
+        with headrace.image_backend("cpu"):
+            for _ in range(3):
+                self.assertEqual(texts(), wanted)
+
+    def test_somebody_elses_factory_is_called(self):
+        stock = PIL.Image.OPEN["JPEG"]
+        calls = []
+
+        def factory(fp=None, filename=None):
+            calls.append(filename)
+            return stock[0](fp, filename)
+
+        self.addCleanup(PIL.Image.OPEN.__setitem__, "JPEG", stock)
+        PIL.Image.OPEN["JPEG"] = (factory, stock[1])
+        with headrace.image_backend("cpu"):
+            calls.clear()
+            for _ in range(3):
+                PIL.Image.open(self.paths[0]).convert("RGB").tobytes()
+        self.assertEqual(calls, self.paths[:1] * 3)
+
+    def test_left_to_pillow_every_time(self):
+        path = os.path.join(self.temporary.name, "cut.jpg")
+        data = pathlib.Path(self.paths[0]).read_bytes()
+        pathlib.Path(path).write_bytes(data[:-2])
+        with headrace.image_backend("cpu"):
+            headrace.dropin.report(reset=True)
+            for turn in range(1, 4):
+                case.outcome(lambda: PIL.Image.open(path).convert("RGB"))
+                self.assertEqual(headrace.report()["pillow"],
+                                 {"no end of image": turn})
+
+    def test_old_files_only(self):
+        from headrace.dropin import headers
+
+        with mock.patch.object(headers, "_SETTLED", 2):
+            headers.clear()
+            path = os.path.join(self.temporary.name, "new.jpg")
+            shutil.copy(self.paths[0], path)
+            with headrace.image_backend("cpu"):
+                PIL.Image.open(path)
+            self.assertEqual(len(headers._known), 0)
+
+    def test_not_without_end(self):
+        from headrace.dropin import headers
+
+        headers.clear()
+        self.addCleanup(headers.clear)
+        with mock.patch.object(headers, "_MOST", 3 * headers._ROUGHLY):
+            with headrace.image_backend("cpu"):
+                for path in self.paths:
+                    PIL.Image.open(path)
+                    self.assertLess(len(headers._known), 4)
+
+
+class Other(io.FileIO):
+    """A file whose bytes are not those that are read."""
+
+    def __init__(self, path, other):
+        super().__init__(path)
+        self.other = io.BytesIO(pathlib.Path(other).read_bytes())
+
+    def readinto(self, buffer):
+        return self.other.readinto(buffer)
+
+    def readall(self):
+        return self.other.read()
+
+    def seek(self, *args):
+        return self.other.seek(*args)
+
+    def tell(self):
+        return self.other.tell()
+
+
+def saved(picture, **options):
+    file = io.BytesIO()
+    picture.save(file, "JPEG", **options)
+    return file.getvalue()
+
+
+class Files(Case):
+    """Files that change, go, or are damaged."""
+
+    def setUp(self):
+        super().setUp()
+        self.own = tempfile.TemporaryDirectory()
+        self.addCleanup(self.own.cleanup)
+        os.mkdir(os.path.join(self.own.name, "a"))
+        self.copies = []
+        for number, path in enumerate(self.paths[:6]):
+            name = os.path.join(self.own.name, "a", "%d.jpg" % number)
+            shutil.copy2(path, name)
+            self.copies.append(name)
+        time.sleep(SETTLED)
+        # By torchvision's loader, and by Pillow.
+        self.sets = {
+            "folder": datasets.ImageFolder(self.own.name, TRAIN),
+            "opened": Opened(self.copies),
+        }
+
+    def change(self, change, name):
+        """Two epochs before and after; stock the same way."""
+        data = self.sets[name]
+
+        def run(cached):
+            found = epochs(data, 2)
+            if cached:
+                self.assertEqual(hits(), len(data))
+            before = [(path, pathlib.Path(path).read_bytes(), os.stat(path))
+                      for path in self.copies]
+            change()
+            found += epochs(data, 2)
+            for path, old, status in before:
+                pathlib.Path(path).write_bytes(old)
+                times = status.st_atime_ns, status.st_mtime_ns
+                os.utime(path, ns=times)
+            return found
+
+        wanted = case.stock(lambda: run(False))
+        time.sleep(SETTLED)
+        headrace.set_cache("1G")
+        found, _ = case.ours(lambda: run(True), "cpu")
+        self.same(found, wanted, name)
+        return found
+
+    def both(self, change):
+        for name in self.sets:
+            with self.subTest(name):
+                headrace.set_cache(None)
+                self.change(change, name)
+                time.sleep(SETTLED)
+
+    def test_replaced(self):
+        def change():
+            shutil.copy2(self.paths[-1], self.copies[2] + ".new")
+            os.replace(self.copies[2] + ".new", self.copies[2])
+
+        self.both(change)
+
+    def test_written_in_place(self):
+        def change():
+            # The same size, and the time of change set back.
+            status = os.stat(self.copies[3])
+            data = bytearray(pathlib.Path(self.copies[3]).read_bytes())
+            picture = io.BytesIO()
+            PIL.Image.new("RGB", (200, 160), "green").save(picture, "JPEG")
+            data[:len(picture.getvalue())] = picture.getvalue()
+            with open(self.copies[3], "r+b") as file:
+                file.write(data)
+            times = status.st_atime_ns, status.st_mtime_ns
+            os.utime(self.copies[3], ns=times)
+
+        # (The loader of torchvision's folders knows sizes by mtime only.)
+        self.change(change, "opened")
+
+    def test_damaged_meanwhile(self):
+        def change():
+            data = pathlib.Path(self.copies[1]).read_bytes()
+            pathlib.Path(self.copies[1]).write_bytes(data[:len(data) // 2])
+
+        self.both(change)
+
+    def test_gone(self):
+        def change():
+            os.unlink(self.copies[4])
+
+        self.both(change)
+
+    def test_gone_or_replaced_before_the_batch(self):
+        """Between recording and the job: as without a cache."""
+        def make(data, change):
+            samples = [data[index][0] for index in range(len(data))]
+            change()
+            return case.outcome(
+                lambda: torch.utils.data.default_collate(samples))
+
+        path = self.copies[4]
+        old = pathlib.Path(path).read_bytes()
+        other = self.paths[-1]
+        changes = {
+            "gone": (lambda: os.unlink(path), FileNotFoundError),
+            "replaced": (lambda: shutil.copy2(other, path),
+                         headrace.PictureError),
+        }
+        for kind, (change, error) in changes.items():
+            for name, data in self.sets.items():
+                found = []
+                for size in (None, "1G"):
+                    pathlib.Path(path).write_bytes(old)
+                    time.sleep(SETTLED)
+                    headrace.set_cache(size)
+                    with headrace.image_backend("cpu"):
+                        epochs(data, 2)
+                        found.append(make(data, change))
+                with self.subTest(kind, name=name):
+                    self.assertEqual(found[0][0], error)
+                    self.assertEqual(found[0], found[1])
+        pathlib.Path(path).write_bytes(old)
+
+    def test_damaged_files_every_epoch(self):
+        """The same exception, or the same picture, in every epoch."""
+        to_tensor = T.Compose([T.Resize((30, 40)), T.ToTensor()])
+        files = list(map(str, case.Samples.bad()))
+
+        def run():
+            return [epochs(Opened([path], to_tensor), 1) for path in files]
+
+        wanted = run()
+        headrace.set_cache("1G")
+        with headrace.image_backend("cpu"):
+            for epoch in range(3):
+                for path, found, stock in zip(files, run(), wanted):
+                    with self.subTest(path=os.path.basename(path)):
+                        self.same(found, stock, epoch)
+
+
+class Workers(Case):
+    def test_start_methods(self):
+        data = Opened(self.paths)
+        for method, persistent in (("fork", False), ("spawn", True)):
+            with self.subTest(method, persistent=persistent):
+                stats = self.compare(
+                    data, num_workers=2, persistent_workers=persistent,
+                    multiprocessing_context=method)
+                n = len(data)
+                self.assertEqual(stats[:3], ((EPOCHS - 1) * n, n, n))
+
+    def test_forked_ones_know_what_others_have_read(self):
+        """Workers of the next epoch are new; their parent was told."""
+        with headrace.image_backend("cpu"):
+            for epoch in range(3):
+                loader = DataLoader(Reads(self.folder, TRAIN), BATCH,
+                                    num_workers=2,
+                                    multiprocessing_context="fork")
+                read = torch.cat([batch[1] for batch in loader])
+                if epoch == 0:
+                    self.assertGreater(int(read.min()), 1024)
+                else:
+                    self.assertLess(int(read.max()), 1024)
+
+    def test_workers_keep_nothing(self):
+        """What a forked worker has of the cache is empty."""
+        headrace.set_cache("1G")
+        with headrace.image_backend("cpu"):
+            epochs(Opened(self.paths), 1)
+            self.assertGreater(headrace.get_cache().stats().pictures, 0)
+            loader = DataLoader(Asks(), num_workers=1, batch_size=None,
+                                multiprocessing_context="fork")
+            self.assertEqual([tuple(answer) for answer in loader],
+                             [(1 << 30, 0, 0)])
+
+
+class Reads(datasets.ImageFolder):
+    """(tensor, bytes that were read for it)."""
+
+    def __getitem__(self, index):
+        before = read_bytes()
+        picture = super().__getitem__(index)[0]
+        return picture, read_bytes() - before
+
+
+class Asks(Dataset):
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        cache = headrace.get_cache()
+        return cache.bytes, cache.stats().pictures, cache.stats().bytes
+
+
+class Collecting(Case):
+    def test_batches_of_a_cache_that_went(self):
+        wanted = case.stock(lambda: epochs(Opened(self.paths), 2))
+
+        def run():
+            found = []
+            loader = DataLoader(Opened(self.paths), BATCH, shuffle=True)
+            for _ in range(2):
+                found += list(loader)
+            headrace.set_cache(None)
+            gc.collect()
+            return found
+
+        headrace.set_cache("1G")
+        found, _ = case.ours(run, "cpu")
+        self.same(found, wanted)
+
+    def test_replaced_while_jobs_run(self):
+        data = datasets.ImageFolder(self.folder, TRAIN)
+        wanted = case.stock(lambda: epochs(data, 4))
+        stop = []
+
+        def replace():
+            while not stop:
+                headrace.set_cache("1G")
+                headrace.set_cache("1M")
+                headrace.set_cache(None)
+
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            other = pool.submit(replace)
+            try:
+                found, _ = case.ours(lambda: epochs(data, 4), "cpu")
+            finally:
+                stop.append(1)
+            other.result()
+        self.same(found, wanted)
+
+
+if __name__ == "__main__":
+    unittest.main()
