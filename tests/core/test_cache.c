@@ -458,6 +458,60 @@ static void limits(void)
     hr_cache_release(&cache);
 }
 
+// Makes n pictures in one job.
+static void make_all(hr_device dev, const struct bytes *b, int n)
+{
+    struct hr_sample s[16];
+    hr_batch out = hr_batch_create(dev, hr_batch_params(.n = n, .c = 3, .h = H,
+                                                        .w = W));
+    hr_job job;
+
+    for (int i = 0; i < n; i++)
+        s[i] = sample_of(&b[i]);
+    job = hr_submit(dev, s, n, out, NULL);
+    CU_ASSERT_FATAL(job != NULL);
+    CHECK(!hr_job_wait(job, HR_FOREVER), "%d pictures", n);
+    hr_job_release(&job);
+    hr_batch_destroy(&out);
+}
+
+// Who waits for memory holds none: afterwards all of the cache can be given to
+// others.
+static void waiting(void)
+{
+    enum { N = 16 };
+    uint64_t seed = test_seed;
+    struct bytes b[2 * N];
+    struct hr_cache_stats stats;
+    hr_cache cache = hr_cache_create(64 * MIB);
+    hr_device dev = with_cache("cpu", cache);
+    size_t all;
+
+    for (int i = 0; i < 2 * N; i++)
+        b[i] = test_jpeg(600, 400, &seed);
+    make_all(dev, b, N);
+    hr_cache_stats(cache, &stats);
+    all = stats.bytes + stats.bytes * 6 / 10;
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+    cache = hr_cache_create(all);
+    dev = hr_device_open("cpu", hr_device_params(.threads = 4, .cache = cache,
+                                                 .budget = 1800 << 10));
+    for (int i = 0; i < 4; i++)
+        make_all(dev, b, N);
+    hr_wait_all(dev, HR_FOREVER);
+    for (int i = 0; i < 2; i++)
+        make_all(dev, b + N, N);
+    hr_cache_stats(cache, &stats);
+    CHECK(stats.hits == 4 * N && stats.pictures >= N,
+          "%d hits, %d pictures in %zu bytes of %zu", (int)stats.hits,
+          (int)stats.pictures, stats.bytes, all);
+    for (int i = 0; i < 2 * N; i++)
+        free(b[i].data);
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+}
+
 // A picture that does not come out well is not kept.
 static void failed(void)
 {
@@ -852,16 +906,16 @@ static void hostile(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(kinds_of_jpeg), TEST_CASE(files),
-        TEST_CASE(odd_files),     TEST_CASE(orientation),
-        TEST_CASE(other_content), TEST_CASE(fresh_files),
-        TEST_CASE(sizes),         TEST_CASE(order),
-        TEST_CASE(limits),        TEST_CASE(failed),
-        TEST_CASE(budget),        TEST_CASE(steady),
-        TEST_CASE(whose),         TEST_CASE(engines),
-        TEST_CASE(coefficients),  TEST_CASE(threads),
-        TEST_CASE(after_fork),    TEST_CASE(packed_sources),
-        TEST_CASE(hostile),
+        TEST_CASE(kinds_of_jpeg),  TEST_CASE(files),
+        TEST_CASE(odd_files),      TEST_CASE(orientation),
+        TEST_CASE(other_content),  TEST_CASE(fresh_files),
+        TEST_CASE(sizes),          TEST_CASE(order),
+        TEST_CASE(limits),         TEST_CASE(failed),
+        TEST_CASE(waiting),        TEST_CASE(budget),
+        TEST_CASE(steady),         TEST_CASE(whose),
+        TEST_CASE(engines),        TEST_CASE(coefficients),
+        TEST_CASE(threads),        TEST_CASE(after_fork),
+        TEST_CASE(packed_sources), TEST_CASE(hostile),
     };
 
     return test_main("cache", cases, sizeof(cases) / sizeof(*cases), argc,

@@ -43,7 +43,7 @@ typedef const struct hr_pack_file_t {
     uint64_t bytes;         // of the file
     uint64_t data_bytes;    // of the pictures in it
     uint64_t source_bytes;  // of the files that they were made of
-} * hr_pack_file;
+} *hr_pack_file;
 
 // Opens the file at path, which is copied. The header and the index are read
 // and checked, nothing else: a million pictures take a fraction of a second,
@@ -115,7 +115,7 @@ typedef const struct hr_pack_writer_t {
     const char *path;  // of the file that will be
     size_t num;        // pictures that are in it
     uint64_t bytes;    // of PATH.part, so far
-} * hr_pack_writer;
+} *hr_pack_writer;
 
 // Begins PATH.part, or goes on with it: all pictures of an earlier writer that
 // are there whole are read, checked and kept, num says how many; what is behind
