@@ -243,6 +243,46 @@ static void worst_at_the_end(void)
     json_decref(json);
 }
 
+// The PNGs of the worst pictures of a run, as the page has them.
+static json_t *shown(const char *ops, const char *dtype)
+{
+    json_t *page, *list = json_array(), *items, *row;
+
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS),
+                                     .fault = FAKE_FAULT_RANKS});
+    json_decref(json_of(ops, dtype, 1));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(page = page_data());
+    items = json_object_get(page, "items");
+    for (size_t i = 0; (row = find_kind(items, "pictures", i)); i++)
+        json_array_append(list, json_object_get(row, "list"));
+    json_decref(page);
+    return list;
+}
+
+// Whatever numbers a tensor has: the page shows the picture, in its colours.
+static void pictures_show_levels(void)
+{
+    json_t *levels = shown(PLAIN_OPS, "u8");
+    static const char *const types[] = {"f32", "f16"};
+
+    CU_ASSERT_EQUAL(json_array_size(levels), 4);
+    for (int t = 0; t < 2; t++) {
+        json_t *numbers = shown(PLAIN_OPS ",normalize=imagenet", types[t]);
+
+        for (size_t i = 0; i < 4; i++) {
+            json_t *a = json_array_get(levels, i);
+            json_t *b = json_array_get(numbers, i);
+            const char *is = text_at(json_array_get(b, 0), "src");
+
+            CHECK(!strncmp(is, "data:image/png", 14) &&
+                      !strcmp(is, text_at(json_array_get(a, 0), "src")),
+                  "%s, picture %zu: other colours", types[t], i);
+        }
+        json_decref(numbers);
+    }
+    json_decref(levels);
+}
+
 // ---- Who made them --------------------------------------------------------
 
 static json_int_t made_by(json_t *json, const char *engine, const char *span)
@@ -363,10 +403,15 @@ static void partly(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(numbers_f32),       TEST_CASE(numbers_f16),
-        TEST_CASE(numbers_u8),        TEST_CASE(worst_at_the_end),
-        TEST_CASE(counted_by_engine), TEST_CASE(several_engines),
-        TEST_CASE(silent_devices),    TEST_CASE(partly),
+        TEST_CASE(numbers_f32),
+        TEST_CASE(numbers_f16),
+        TEST_CASE(numbers_u8),
+        TEST_CASE(worst_at_the_end),
+        TEST_CASE(pictures_show_levels),
+        TEST_CASE(counted_by_engine),
+        TEST_CASE(several_engines),
+        TEST_CASE(silent_devices),
+        TEST_CASE(partly),
     };
 
     validate_init();

@@ -133,6 +133,7 @@ static bool set_fourcc(uint32_t *to, const char *value)
 static bool set_option(const char *name, const char *value)
 {
     static const char *const idcts[] = {"islow", "ifast", "float"};
+    static const char *const damages[] = {"report", "list", "silent"};
 
     if (!strcmp(name, "personality")) {
         const struct personality *p = personality_find(value);
@@ -153,8 +154,13 @@ static bool set_option(const char *name, const char *value)
         return true;
     }
     if (!strcmp(name, "damage")) {
-        options.silent_damage = !strcmp(value, "silent");
-        return options.silent_damage || !strcmp(value, "report");
+        for (int i = 0; i < 3; i++) {
+            if (!strcmp(value, damages[i])) {
+                options.damage = (enum damage)i;
+                return true;
+            }
+        }
+        return false;
     }
     if (!strcmp(name, "idct")) {
         for (int i = 0; i < 3; i++) {

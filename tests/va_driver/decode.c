@@ -99,7 +99,7 @@ static struct memory *decode_planes(struct display *d, const uint8_t *bytes,
     }
     while (j.output_scanline < j.output_height)
         read_rows(&j, planes, rows);
-    if (!j.err->num_warnings || d->options.silent_damage)
+    if (!j.err->num_warnings || d->options.damage == DAMAGE_SILENT)
         *status = VA_STATUS_SUCCESS;
 out:
     jpeg_destroy_decompress(&j);

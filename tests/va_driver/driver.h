@@ -129,6 +129,7 @@ bool lists(const uint32_t *fourccs, uint32_t fourcc);
 // ---- options, faults, counters (control.c, fault.c) -------------------------
 
 enum idct { IDCT_ISLOW, IDCT_IFAST, IDCT_FLOAT };
+enum damage { DAMAGE_REPORT, DAMAGE_LIST, DAMAGE_SILENT };
 
 struct options {
     const struct personality *person;
@@ -138,7 +139,7 @@ struct options {
     enum idct idct;
     long deviate;
     uint32_t deviate_in;  // only in surfaces of that format; 0: in all
-    bool silent_damage;
+    enum damage damage;
     uint32_t clear, set;  // PERSON_ flags changed by hand
     // What is wrong with that input of the video processor; 0: none.
     uint32_t vpp_swap, vpp_no_flip, vpp_no_crop;

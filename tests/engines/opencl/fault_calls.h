@@ -24,7 +24,7 @@ void fault_hang_now(void);
 bool fault_discrete(void);
 // Launches since the last callback was set are one batch.
 void fault_note_blocking(cl_bool blocking);
-void fault_note_launch(void);
+void fault_note_launch(cl_uint dim, const size_t *global, const size_t *local);
 void fault_note_batch(void);
 // Adds to those counts.
 void fault_note(int misused, int imported, int acquired);

@@ -52,6 +52,7 @@ struct fault_counts {
     int blocking;                  // enqueue calls with CL_TRUE
     int on_marked;                 // calls on the thread of fault_mark_thread()
     int batch_launches;            // most launches between two callbacks set
+    size_t groups;                 // work groups of all launches
     // Since the library was loaded
     int live;      // objects made and not released
     int misused;   // objects used or released that are not alive

@@ -185,10 +185,15 @@ void fault_note_blocking(cl_bool blocking)
     pthread_mutex_unlock(&f.lock);
 }
 
-void fault_note_launch(void)
+void fault_note_launch(cl_uint dim, const size_t *global, const size_t *local)
 {
+    size_t groups = 1;
+
+    for (cl_uint i = 0; i < dim; i++)
+        groups *= global[i] / (local ? local[i] : 1);
     pthread_mutex_lock(&f.lock);
     f.launches++;
+    f.counts.groups += groups;
     pthread_mutex_unlock(&f.lock);
 }
 
@@ -212,6 +217,7 @@ static void set(const struct fault_rule *rules, int n)
     memset(f.counts.calls, 0, sizeof(f.counts.calls));
     f.counts.hits = f.counts.blocking = f.counts.on_marked = 0;
     f.counts.batch_launches = f.launches = 0;
+    f.counts.groups = 0;
     pthread_mutex_unlock(&f.lock);
 }
 

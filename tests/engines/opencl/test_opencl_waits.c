@@ -164,6 +164,176 @@ static void batches_in_turn(void)
     free(b.data);
 }
 
+// ---- Given up on the way ---------------------------------------------------
+
+// No batch is at the device, and the next one takes the first.
+static void wait_for_all(struct ocl *o)
+{
+    bool all = false;
+
+    for (int i = 0; i < 60000 && !all; i++) {
+        if (i)
+            test_sleep(TEST_MS);
+        all = true;
+        pthread_mutex_lock(&o->guard.lock);
+        for (int k = 0; k < OCL_BATCHES; k++)
+            all &= o->batch[k].state == OCL_FREE;
+        pthread_mutex_unlock(&o->guard.lock);
+    }
+    CHECK(all, "a batch does not come back");
+}
+
+static void wait_for_hung(void)
+{
+    for (int i = 0; i < 60000 && !faults_now().hung; i++)
+        test_sleep(TEST_MS);
+    CHECK(faults_now().hung == 1, "%d calls wait", faults_now().hung);
+}
+
+static void wait_for_queue(struct ocl *o, int n)
+{
+    int queued = 0;
+
+    for (int i = 0; i < 60000 && queued < n; i++) {
+        if (i)
+            test_sleep(TEST_MS);
+        queued = 0;
+        pthread_mutex_lock(&o->guard.lock);
+        for (const struct hr__task *t = o->guard.head; t; t = t->next)
+            queued++;
+        pthread_mutex_unlock(&o->guard.lock);
+    }
+    CHECK(queued == n, "%d of %d in the queue", queued, n);
+}
+
+// The job's tasks in the batch that the driver thread has are overdue; how many
+// others it has.
+static int make_overdue(struct ocl *o, hr_job job)
+{
+    const struct ocl_batch *batch;
+    int others = 0;
+
+    pthread_mutex_lock(&o->guard.lock);
+    batch = ocl_batch_find(o, OCL_BUSY);
+    for (int i = 0; batch && i < batch->num_items; i++) {
+        struct hr__work *w = hr__work_of(batch->items[i].task);
+
+        if (&w->job->pub == job)
+            atomic_store(&w->latest, 1);
+        else
+            others++;
+    }
+    pthread_mutex_unlock(&o->guard.lock);
+    return others;
+}
+
+static struct {
+    struct ocl *o;
+    struct bytes small, large;
+    hr_batch out[3];  // of the jobs
+    hr_job jobs[3];
+} meanwhile;
+
+enum { GIVEN_UP = 16 };
+
+static void begin_job(hr_device dev, int i)
+{
+    const struct bytes *b = i == 1 ? &meanwhile.large : &meanwhile.small;
+
+    meanwhile.jobs[i] = submit(dev, meanwhile.out[i], b, i == 1 ? GIVEN_UP : 1,
+                               NULL);
+}
+
+static void end_job(int i, int by_device, unsigned reason)
+{
+    unsigned why = 0;
+    int n = made(meanwhile.jobs[i], &why);
+
+    CHECK(n == by_device && why == reason, "job %d: %d made, why %#x", i, n,
+          why);
+}
+
+// The work groups of one small picture. Twice, for the buffers.
+static size_t groups_of_one(hr_device dev)
+{
+    for (int i = 0; i < 2; i++) {
+        wait_for_all(meanwhile.o);
+        faults_calm();
+        begin_job(dev, 2);
+        end_job(2, 1, 0);
+    }
+    wait_for_all(meanwhile.o);
+    CHECK(faults_now().groups > 0 && !faults_now().calls[FAULT_clCreateBuffer],
+          "%zu groups, %d buffers", faults_now().groups,
+          faults_now().calls[FAULT_clCreateBuffer]);
+    return faults_now().groups;
+}
+
+// Behind a picture that is held many large ones and a small one gather for one
+// batch, and it is held in its turn, before they are packed.
+static void gather(hr_device dev)
+{
+    const struct fault_rule hold[] = {
+        {FAULT_clEnqueueNDRangeKernel, 1, 1, FAULT_HANG, 0},
+        {FAULT_clCreateBuffer, 1, 1, FAULT_HANG, 0},
+    };
+
+    faults.ctl.set(hold, 2);
+    begin_job(dev, 0);
+    wait_for_hung();
+    begin_job(dev, 1);
+    begin_job(dev, 2);
+    wait_for_queue(meanwhile.o, GIVEN_UP + 1);
+    faults.ctl.release_one();
+    end_job(0, 1, 0);
+    wait_for_hung();
+}
+
+// The driver takes long over the buffers of a batch, and most of its samples
+// are given up meanwhile. What lies in the upload at their places is old: no
+// kernel reads it, and the other one is made.
+static void given_up_meanwhile(void)
+{
+    uint64_t seed = test_seed;
+    int live = faults_settled();
+    struct hr_stats stats;
+    hr_device dev;
+    size_t groups;
+
+    snprintf(faults.label, sizeof(faults.label), "given up meanwhile");
+    faults_calm();
+    dev = faults_open(FAULTS_PATIENCE);
+    CHECK(dev != NULL, "%s", hr_last_error());
+    if (!dev)
+        abort();
+    meanwhile.o = opencl_private(dev);
+    meanwhile.small = test_jpeg(96, 64, &seed);
+    meanwhile.large = test_jpeg(600, 400, &seed);
+    for (int i = 0; i < 3; i++)
+        meanwhile.out[i] = make_batch(dev, i == 1 ? GIVEN_UP : 1);
+    groups = groups_of_one(dev);
+    gather(dev);
+    CHECK(make_overdue(meanwhile.o, meanwhile.jobs[1]) == 1, "not one batch");
+    end_job(1, 0, HR_WHY_TIMEOUT);
+    faults_calm();  // counts from here on
+    faults.ctl.release();
+    end_job(2, 1, 0);
+    wait_for_all(meanwhile.o);
+    CHECK(faults_now().groups == groups, "%zu groups for one picture, not %zu",
+          faults_now().groups, groups);
+    CHECK(!memcmp(meanwhile.out[0]->params.data, meanwhile.out[2]->params.data,
+                  meanwhile.out[0]->size),
+          "other pixels");
+    hr_device_stats(dev, &stats);
+    CHECK(stats.abandoned == GIVEN_UP, "%d given up", (int)stats.abandoned);
+    for (int i = 0; i < 3; i++)
+        hr_batch_destroy(&meanwhile.out[i]);
+    hr_device_close(&dev);
+    faults_check_objects(live);
+    free(meanwhile.small.data);
+    free(meanwhile.large.data);
+}
+
 // ---- A new program ---------------------------------------------------------
 
 // A device whose driver completes its program, and does not come to an end
@@ -337,9 +507,10 @@ static void log_without_locks(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(slow_device),  TEST_CASE(batches_in_turn),
-        TEST_CASE(strict_waits), TEST_CASE(timed_leaves),
-        TEST_CASE(no_strikes),   TEST_CASE(log_without_locks),
+        TEST_CASE(slow_device),        TEST_CASE(batches_in_turn),
+        TEST_CASE(given_up_meanwhile), TEST_CASE(strict_waits),
+        TEST_CASE(timed_leaves),       TEST_CASE(no_strikes),
+        TEST_CASE(log_without_locks),
     };
 
     return faults_main("opencl waits", HR_FAULT_LIBRARY, cases,

@@ -4,6 +4,7 @@
 // in a thousand that is made again, and the mean of its certificate.
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "vaapi_env.h"
 
@@ -175,12 +176,99 @@ static void largest_of_all(void)
     vaapi_new_cache();
 }
 
+// ---- Damage ----------------------------------------------------------------
+
+struct one {
+    enum hr_status status;
+    int warnings;
+    unsigned why;
+    bool by_device;
+    uint8_t pixels[30 * 40 * 3];
+};
+
+static void make(hr_device dev, const struct bytes *b, struct one *one)
+{
+    static const struct hr_op ops[] = {hr_op_decode(0),
+                                       hr_op_resize(.w = 40, .h = 30)};
+    struct hr_sample s = {
+        .data = b->data, .size = b->size, .ops = ops, .num_ops = 2};
+    hr_batch out = hr_batch_create(
+        dev, hr_batch_params(.n = 1, .c = 3, .h = 30, .w = 40, .dtype = HR_U8));
+    hr_job job = hr_submit(dev, &s, 1, out, hr_job_params(.tier = HR_EXACT));
+    const struct hr_result *r = job->results;
+
+    hr_job_wait(job, 20000 * TEST_MS);
+    one->status = r->status;
+    one->warnings = r->warnings;
+    one->why = r->why;
+    one->by_device = r->num_spans && !strncmp(r->spans[0].device, "vaapi", 5);
+    memcpy(one->pixels, out->params.data, sizeof(one->pixels));
+    hr_job_release(&job);
+    hr_batch_destroy(&out);
+}
+
+// Ends in the midst of its scan.
+static struct bytes cut_short(void)
+{
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg_of(sized(100, 90), &seed);
+    size_t end = b.size / 2;
+
+    while (b.data[end - 1] == 0xff)
+        end++;
+    b.data[end++] = 0xff;
+    b.data[end++] = 0xd9;
+    b.size = end;
+    return b;
+}
+
+// A driver that shows what it could read of a damaged picture, the wait for it
+// went well, and only a list says so: the user hears of the damage, and has the
+// CPU's picture, also when nobody looks at pictures a second time any more.
+static void damage_in_a_list(void)
+{
+    hr_device cpu = test_device("cpu", 1, 0), dev;
+    struct bytes b = cut_short();
+    struct hr_stats stats;
+    struct one want, got;
+    unsigned why;
+
+    make(cpu, &b, &want);
+    CHECK(!want.status && want.warnings > 0, "%s, %d warnings",
+          hr_status_name(want.status), want.warnings);
+    vaapi_driver("default,reset,damage=list");
+    dev = vaapi_open("plain");
+    CHECK(vaapi_run_kind(dev, sized(100, 90), 16, HR_EXACT, &why) == 16,
+          "why %#x", why);
+    // (More in a row than a device may fail.)
+    for (int i = 0; i < 5; i++) {
+        vaapi_driver("reset");
+        make(dev, &b, &got);
+        CHECK(vaapi_counters().failed == 1, "the driver has not decoded it");
+        CHECK(!got.status && got.warnings == want.warnings &&
+                  got.why == HR_WHY_DAMAGED && !got.by_device,
+              "%s, %d warnings, why %#x", hr_status_name(got.status),
+              got.warnings, got.why);
+        CHECK(!memcmp(got.pixels, want.pixels, sizeof(got.pixels)),
+              "other pixels");
+    }
+    CHECK(vaapi_run_kind(dev, sized(100, 90), 4, HR_EXACT, &why) == 4 && !why,
+          "afterwards: why %#x", why);
+    hr_device_stats(dev, &stats);
+    CHECK(stats.checked == 16 && !stats.mismatches, "%d mismatches of %d",
+          (int)stats.mismatches, (int)stats.checked);
+    vaapi_close(&dev);
+    hr_device_close(&cpu);
+    free(b.data);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(context_grows),    TEST_CASE(ways_stand_in),
         TEST_CASE(refused_is_ended), TEST_CASE(one_in_a_thousand),
-        TEST_CASE(mean_is_true),     TEST_CASE(largest_of_all)};
+        TEST_CASE(mean_is_true),     TEST_CASE(largest_of_all),
+        TEST_CASE(damage_in_a_list)};
 
     if (!vaapi_init())
         return TEST_NOT_RUN;

@@ -154,6 +154,58 @@ static void pixels(void)
     }
 }
 
+// Planes of 10 x 4 pixels, in images that have room for them or lack a byte of
+// it: nothing is read that the driver does not say is there.
+static void planes_room(void)
+{
+    static const struct {
+        uint32_t fourcc, planes, w, h, pitches[3], offsets[3], size;
+        bool fits;
+    } cases[] = {
+        {VA_FOURCC_I420, 3, 10, 4, {16, 8, 8}, {0, 64, 80}, 93, true},
+        {VA_FOURCC_I420, 3, 10, 4, {16, 8, 8}, {0, 64, 80}, 92, false},
+        {VA_FOURCC_YV12, 3, 10, 4, {16, 8, 8}, {0, 64, 80}, 92, false},
+        {VA_FOURCC_I420, 3, 10, 4, {16, 8, 8}, {0, 80, 64}, 93, true},
+        {VA_FOURCC_I420, 3, 10, 4, {16, 8, 8}, {0, 80, 64}, 92, false},
+        {VA_FOURCC_I420, 3, 10, 4, {16, 8, 8}, {35, 0, 16}, 93, true},
+        {VA_FOURCC_I420, 3, 10, 4, {16, 8, 8}, {36, 0, 16}, 93, false},
+        {VA_FOURCC_I420, 3, 10, 4, {10, 5, 5}, {0, 40, 50}, 60, true},
+        {VA_FOURCC_I420, 3, 10, 4, {9, 5, 5}, {0, 40, 50}, 60, false},
+        {VA_FOURCC_I420, 3, 10, 4, {10, 5, 4}, {0, 40, 50}, 60, false},
+        {VA_FOURCC_I420, 2, 10, 4, {16, 8, 8}, {0, 64, 80}, 93, false},
+        {VA_FOURCC_I420, 3, 9, 4, {16, 8, 8}, {0, 64, 80}, 93, false},
+        {VA_FOURCC_I420, 3, 10, 3, {16, 8, 8}, {0, 64, 80}, 93, false},
+        {VA_FOURCC_NV12, 2, 10, 4, {16, 16}, {0, 64}, 90, true},
+        {VA_FOURCC_NV12, 2, 10, 4, {16, 16}, {0, 64}, 89, false},
+        {VA_FOURCC_NV12, 2, 10, 4, {16, 10}, {0, 64}, 84, true},
+        {VA_FOURCC_NV12, 2, 10, 4, {16, 9}, {0, 64}, 84, false},
+        // No sum of 32 bits.
+        {VA_FOURCC_NV12, 2, 10, 4, {16, 1u << 31}, {0, 64}, 90, false},
+        {VA_FOURCC_NV12, 2, 10, 4, {16, 16}, {0, UINT32_MAX}, 90, false},
+    };
+    static struct va va;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct hr__planes planes = {.num_components = 3, .w = 10, .h = 4};
+        VAImage image = {.format = {.fourcc = cases[i].fourcc},
+                         .width = (uint16_t)cases[i].w,
+                         .height = (uint16_t)cases[i].h,
+                         .num_planes = cases[i].planes,
+                         .data_size = cases[i].size};
+        struct va_fault fault = {0};
+        bool fits;
+
+        memcpy(image.pitches, cases[i].pitches, sizeof(image.pitches));
+        memcpy(image.offsets, cases[i].offsets, sizeof(image.offsets));
+        for (int c = 0; c < 3; c++)
+            planes.comp[c] = (struct hr__plane){.cols = c ? 5 : 10,
+                                                .rows = c ? 2 : 4};
+        fits = va_place(&va, HR_KIND_420, &planes, &image, &fault);
+        CHECK(fits == cases[i].fits && !fault.why == fits, "case %zu: %d: %s",
+              i, fits, fault.text);
+    }
+}
+
 static int gets;  // calls of the next one
 
 static VAStatus get_image(VADisplay display, VASurfaceID surface, int x, int y,
@@ -247,8 +299,9 @@ static void nothing_mapped(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(places), TEST_CASE(surfaces), TEST_CASE(passes),
-        TEST_CASE(pixels), TEST_CASE(rgb_room), TEST_CASE(nothing_mapped)};
+        TEST_CASE(places),        TEST_CASE(surfaces),    TEST_CASE(passes),
+        TEST_CASE(pixels),        TEST_CASE(planes_room), TEST_CASE(rgb_room),
+        TEST_CASE(nothing_mapped)};
 
     return test_main("vaapi format", cases, sizeof(cases) / sizeof(*cases),
                      argc, argv);

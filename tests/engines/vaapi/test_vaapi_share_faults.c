@@ -53,6 +53,56 @@ static void failing_calls(void)
     }
 }
 
+static struct {
+    pthread_mutex_t lock;
+    char text[400];
+} said = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void on_log(void *ctx, enum hr_log_level level, const char *text)
+{
+    (void)ctx;
+    (void)level;
+    pthread_mutex_lock(&said.lock);
+    if (strstr(text, "surfaces are not imported"))
+        snprintf(said.text, sizeof(said.text), "%s", text);
+    pthread_mutex_unlock(&said.lock);
+}
+
+// A copy fails, and then the call that gives its surfaces back, which comes in
+// any case: why surfaces are not shared any more is the first one's error.
+static void first_error(void)
+{
+    const struct fault_rule rules[] = {
+        {FAULT_clEnqueueCopyImageToBuffer, 1, 1, FAULT_FAIL,
+         CL_OUT_OF_HOST_MEMORY},
+        {FAULT_clEnqueueReleaseVA_APIMediaSurfacesINTEL, 1, 1, FAULT_FAIL,
+         CL_INVALID_COMMAND_QUEUE},
+    };
+    int fds = imports_fds();
+    hr_device dev;
+
+    snprintf(imports.label, sizeof(imports.label), "two errors");
+    share_set_up(share_tiled, FAULT_SHARES, false);
+    dev = hr_device_open("vaapi+opencl:pocl",
+                         hr_device_params(.threads = 2,
+                                          .deadline_ns = 10000 * TEST_MS,
+                                          .log = on_log));
+    CHECK(dev != NULL, "%s", hr_last_error());
+    if (!dev)
+        return;
+    scene_init(&imports.scene, dev, IMPORTS_N, SCENE_BYTES);
+    imports.ctl.set(rules, 2);
+    share_run_together(2);
+    CHECK(imports_now().hits == 2, "%d hits", imports_now().hits);
+    imports.ctl.set(NULL, 0);
+    pthread_mutex_lock(&said.lock);
+    CHECK(strstr(said.text, ": clEnqueueCopyImageToBuffer: "
+                            "CL_OUT_OF_HOST_MEMORY") != NULL,
+          "it says: %s", said.text);
+    pthread_mutex_unlock(&said.lock);
+    imports_close_scene(fds);
+}
+
 // While the device is opened: it opens all the same.
 static void failing_opens(void)
 {
@@ -372,11 +422,12 @@ static void late_batches(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(failing_calls), TEST_CASE(failing_opens),
-        TEST_CASE(failing_media), TEST_CASE(lost_display),
-        TEST_CASE(lost_alone),    TEST_CASE(lost_context),
-        TEST_CASE(slow_call),     TEST_CASE(completing),
-        TEST_CASE(late_batches),  TEST_CASE(hangs),
+        TEST_CASE(failing_calls), TEST_CASE(first_error),
+        TEST_CASE(failing_opens), TEST_CASE(failing_media),
+        TEST_CASE(lost_display),  TEST_CASE(lost_alone),
+        TEST_CASE(lost_context),  TEST_CASE(slow_call),
+        TEST_CASE(completing),    TEST_CASE(late_batches),
+        TEST_CASE(hangs),
     };
 
     if (!imports_init(HR_FAULT_LIBRARY))

@@ -212,6 +212,16 @@ static void damage_is_an_error(void)
     CHECK(vaSyncSurface(c.display, s) == VA_STATUS_SUCCESS, "it stays");
     vaDestroySurfaces(c.display, &s, 1);
     client_close(&c);
+    client_open(&c, "damage=list");
+    s = surface(&c);
+    client_decode(&c, s, &cut);
+    CHECK(vaSyncSurface(c.display, s) == VA_STATUS_SUCCESS, "not only a list");
+    CHECK(vaQuerySurfaceError(c.display, s, VA_STATUS_ERROR_DECODING_ERROR,
+                              &info) == VA_STATUS_SUCCESS &&
+              (errors = info) && errors[0].status == 1,
+          "no list after a sync that went well");
+    vaDestroySurfaces(c.display, &s, 1);
+    client_close(&c);
     client_open(&c, "damage=silent");
     s = surface(&c);
     client_decode(&c, s, &cut);
