@@ -19,11 +19,9 @@ static bool settled(const struct timespec *changed)
 {
     const int64_t tick = changed->tv_nsec ? 100000000 : 2000000000;
     struct timespec now;
-    int64_t age;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    age = ns_of(&now) - ns_of(changed);
-    return age < 0 || age > tick;
+    return ns_of(&now) - ns_of(changed) > tick;
 }
 
 bool hr__cache_key_file(struct hr__cache_key *key, const struct stat *st)

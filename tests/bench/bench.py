@@ -32,7 +32,8 @@ JSON, these keys stay:
   others (share of the machine's CPU time that other processes took while the
   row was measured; rows with a lot of it say nothing)
 Keys of rows: train_transform, train_transform_{c,avx2,avx512},
-train_transform_tensor, eval_transform, decode_rgb, resize_bilinear,
+train_transform_tensor, first_epoch_cache, later_epochs_{c,avx2,avx512},
+eval_transform, decode_rgb, resize_bilinear,
 resize_bicubic, resize_lanczos, resize_large,
 resize_orders_{c,avx2,avx512}, normalize, two_threads,
 submit_256, submit_256_p99, job_overhead, heap_allocations, malloc_calls,
