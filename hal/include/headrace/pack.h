@@ -43,7 +43,7 @@ typedef const struct hr_pack_file_t {
     uint64_t bytes;         // of the file
     uint64_t data_bytes;    // of the pictures in it
     uint64_t source_bytes;  // of the files that they were made of
-} * hr_pack_file;
+} *hr_pack_file;
 
 // Opens the file at path, which is copied. The header and the index are read
 // and checked, nothing else: a million pictures take a fraction of a second,
@@ -80,11 +80,10 @@ HR_API enum hr_status hr_pack_entry(hr_pack_file file, size_t i,
 HR_API enum hr_status hr_pack_find(hr_pack_file file, const char *name,
                                    size_t length, size_t *i);
 
-// Whether picture i is what was written (some tenths of a millisecond for a
-// photo): all of it is read when it is asked for
-// the first time, and its checksum and form checked; a later HR_OK is free.
-// HR_ECORRUPT; HR_EIO: the file was changed while it was open; HR_EINVAL.
-// Threads: any.
+// Whether picture i is what was written: all of it is read when it is asked for
+// the first time, and its checksum and form checked (some tenths of a
+// millisecond for a packed photo); a later HR_OK is free. HR_ECORRUPT; HR_EIO:
+// the file was changed while it was open; HR_EINVAL. Threads: any.
 HR_API enum hr_status hr_pack_check(hr_pack_file file, size_t i);
 
 // Makes picture i the source of *sample: data, size, name and verified are set,
@@ -115,7 +114,7 @@ typedef const struct hr_pack_writer_t {
     const char *path;  // of the file that will be
     size_t num;        // pictures that are in it
     uint64_t bytes;    // of PATH.part, so far
-} * hr_pack_writer;
+} *hr_pack_writer;
 
 // Begins PATH.part, or goes on with it: all pictures of an earlier writer that
 // are there whole are read, checked and kept, num says how many; what is behind
