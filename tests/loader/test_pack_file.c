@@ -471,10 +471,36 @@ static void forged_fields(void)
     for (size_t i = 0; i < 6; i++)  // the sixth are the zeros behind the order
         forge_number(fd, path, &b, index + 5 * 64 + 4 * i, 4, false, "order");
     for (size_t at = index + 5 * 64 + 24; at < b.size; at++)
-        forge(fd, path, &b, at, "/", 1, true, "text");
+        forge(fd, path, &b, at, "/", 1, b.data[at] != 0, "text");
     for (size_t at = index + 5 * 64 + 24; at < b.size; at++)
         forge(fd, path, &b, at, "", 1, b.data[at] == 0, "zero in a text");
     free(b.data);
+    close(fd);
+}
+
+// It ends with its entry, at the end of a page: the texts would be behind it.
+static void index_without_texts(void)
+{
+    struct pack_header h = {.version = htole32(1),
+                            .num = htole64(1),
+                            .bytes = htole64(4096),
+                            .index = htole64(4032)};
+    struct pack_index e = {.offset = htole64(192),
+                           .size = htole64(4032 - 192),
+                           .name_size = htole32(1)};
+    uint8_t page[4096] = {0};
+    struct bytes b = {page, sizeof(page)};
+    int fd;
+    const char *path = memory_file(&fd);
+
+    memcpy(h.magic, PACK_MAGIC, 8);
+    memcpy(page, &h, sizeof(h));
+    memcpy(page + 4032, &e, sizeof(e));
+    seal(&b);
+    put(fd, page, sizeof(page));
+    CHECK(!hr_pack_open(path) && hr_last_status() == HR_ECORRUPT &&
+              strstr(hr_last_error(), "offset 16:"),
+          "%s", hr_last_error());
     close(fd);
 }
 
@@ -693,12 +719,19 @@ static void many(void)
 }
 
 static const struct test_case cases[] = {
-    TEST_CASE(round_trip),    TEST_CASE(absent_names),
-    TEST_CASE(refused),       TEST_CASE(pixels),
-    TEST_CASE(cut_anywhere),  TEST_CASE(flipped_bytes),
-    TEST_CASE(forged_fields), TEST_CASE(random_files),
-    TEST_CASE(damaged_data),  TEST_CASE(changed_while_open),
-    TEST_CASE(not_files),     TEST_CASE(threads),
+    TEST_CASE(round_trip),
+    TEST_CASE(absent_names),
+    TEST_CASE(refused),
+    TEST_CASE(pixels),
+    TEST_CASE(cut_anywhere),
+    TEST_CASE(flipped_bytes),
+    TEST_CASE(forged_fields),
+    TEST_CASE(index_without_texts),
+    TEST_CASE(random_files),
+    TEST_CASE(damaged_data),
+    TEST_CASE(changed_while_open),
+    TEST_CASE(not_files),
+    TEST_CASE(threads),
     TEST_CASE(many),
 };
 
