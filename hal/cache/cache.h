@@ -38,8 +38,9 @@ void hr__cache_unref(struct hr__cache *cache);  // NULL is fine
 // The entry of that key, held; NULL.
 struct hr__cache_entry *hr__cache_find(struct hr__cache *cache,
                                        const struct hr__cache_key *key);
-// Counts a picture that was not found.
-void hr__cache_missed(struct hr__cache *cache);
+// Counts a picture that was found, or could have been: once, however often it
+// was looked for.
+void hr__cache_count(struct hr__cache *cache, bool hit);
 // A new entry, held, which nobody finds yet. NULL: no room, no memory.
 struct hr__cache_entry *hr__cache_make(struct hr__cache *cache,
                                        const struct hr__cache_key *key,

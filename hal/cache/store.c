@@ -263,7 +263,6 @@ struct hr__cache_entry *hr__cache_find(struct hr__cache *cache,
     pthread_mutex_lock(&cache->lock);
     e = look_up(cache, hash, key);
     if (e) {
-        cache->stats.hits++;
         e->refs++;
         unlink_use(cache, e);
         link_newest(cache, e);
@@ -274,10 +273,11 @@ struct hr__cache_entry *hr__cache_find(struct hr__cache *cache,
     return e ? &e->pub : NULL;
 }
 
-void hr__cache_missed(struct hr__cache *cache)
+void hr__cache_count(struct hr__cache *cache, bool hit)
 {
     pthread_mutex_lock(&cache->lock);
-    cache->stats.misses++;
+    cache->stats.hits += hit;
+    cache->stats.misses += !hit;
     pthread_mutex_unlock(&cache->lock);
 }
 

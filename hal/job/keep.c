@@ -62,8 +62,6 @@ void hr__keep_want(struct hr__work *work)
         info->all_scans == HR_SCANS_MISSING)
         return;
     work->pic.keep = !work->sample.path || work->settled;
-    if (!work->missed)
-        hr__cache_missed(work->cache);
     work->missed = true;
 }
 
@@ -81,6 +79,8 @@ void hr__keep_end(struct hr__work *work)
 {
     const struct hr__outcome *out = &work->out;
 
+    if (work->hit || work->missed)
+        hr__cache_count(work->cache, work->hit);
     if (work->entry && !work->hit && !out->status && !out->warnings)
         hr__cache_publish(work->entry);
 }

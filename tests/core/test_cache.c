@@ -479,7 +479,7 @@ static void make_all(hr_device dev, const struct bytes *b, int n)
 // others.
 static void waiting(void)
 {
-    enum { N = 16 };
+    enum { N = 16, EPOCHS = 60 };
     uint64_t seed = test_seed;
     struct bytes b[2 * N];
     struct hr_cache_stats stats;
@@ -495,15 +495,15 @@ static void waiting(void)
     hr_device_close(&dev);
     hr_cache_release(&cache);
     cache = hr_cache_create(all);
-    dev = hr_device_open("cpu", hr_device_params(.threads = 4, .cache = cache,
-                                                 .budget = 1800 << 10));
-    for (int i = 0; i < 4; i++)
+    dev = hr_device_open("cpu", hr_device_params(.threads = 8, .cache = cache,
+                                                 .budget = 1 << 20));
+    for (int i = 0; i < EPOCHS; i++)
         make_all(dev, b, N);
     hr_wait_all(dev, HR_FOREVER);
     for (int i = 0; i < 2; i++)
         make_all(dev, b + N, N);
     hr_cache_stats(cache, &stats);
-    CHECK(stats.hits == 4 * N && stats.pictures >= N,
+    CHECK(stats.hits == EPOCHS * N && stats.pictures >= N,
           "%d hits, %d pictures in %zu bytes of %zu", (int)stats.hits,
           (int)stats.pictures, stats.bytes, all);
     for (int i = 0; i < 2 * N; i++)
