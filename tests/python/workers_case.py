@@ -263,6 +263,14 @@ def as_list(samples):
     return list(samples)
 
 
+def bare(error):
+    """Without the frames that it came through: one of them holds the iterator,
+    and who keeps the error made a circle, which stock takes 5 s a worker to
+    collect."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
+
+
 def seeded(loader, seed=11):
     """All batches of one epoch; errors stand in their place."""
     torch.manual_seed(seed)
@@ -275,9 +283,7 @@ def seeded(loader, seed=11):
         except StopIteration:
             return batches
         except Exception as error:
-            # Its traceback holds this frame, and the frame the iterator: a
-            # circle, which stock takes 5 s a worker to collect.
-            batches.append(error.with_traceback(None))
+            batches.append(bare(error))
             if len(batches) > 100:
                 raise
 

@@ -87,17 +87,19 @@ class Ticket(torch.Tensor):
         self._pending.wait()
         try:
             return self._pending.result()
-        except Exception:
+        except Exception as met:
             error = ExceptionWrapper(
                 where=f"in DataLoader worker process {self._worker}"
             )
+            _forget_frames(met)
         error.reraise()
 
     def pin_memory(self, device: Any = None) -> torch.Tensor:
         """The tensor in pinned memory; itself where next() must raise."""
         try:
             value = self._pending.result()
-        except Exception:
+        except Exception as met:
+            _forget_frames(met)
             return self
         return value if value.is_pinned() else value.pin_memory()
 
@@ -115,6 +117,13 @@ class Ticket(torch.Tensor):
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         return func(*_exchange(args), **_exchange(kwargs or {}))
+
+
+def _forget_frames(met: BaseException) -> None:
+    """What a ticket keeps must not keep who asked for it: with the iterator
+    in a frame that is a circle, and stock waits 5 s for each worker of an
+    iterator that is collected in one."""
+    met.__traceback__ = None
 
 
 def _exchange(value: Any) -> Any:
