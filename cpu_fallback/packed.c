@@ -175,7 +175,8 @@ bool cpu_packed_check_line(const uint8_t *segment, size_t size, int n)
         return false;
     p = l.payload;
     for (int i = 0; i < n; p += l.len[i++])
-        if (l.rows[i] ? payload(p, end, l.rows[i]) != l.len[i] : l.len[i] != 0)
+        if (!l.rows[i] != !l.len[i] ||
+            (l.rows[i] && payload(p, end, l.rows[i]) != l.len[i]))
             return false;
     return true;
 }

@@ -407,6 +407,24 @@ static void hostile(void)
           loops);
 }
 
+// What says that it has rows has a payload, and the other way round: a reader
+// would take that of the next block, or what lies behind the segment.
+static void empty_payloads(void)
+{
+    // Two blocks: escapes, DCs, rows, lengths, payloads.
+    static const uint8_t none[] = {0, 0, 1, 2, 0, 0, 0, 0};
+    static const uint8_t one[] = {0, 0, 1, 2, 4, 0, 2, 0, 2, 3};
+    static const uint8_t rows_alone[] = {0, 0, 1, 2, 4, 8, 2, 0, 2, 3};
+    static const uint8_t first_alone[] = {0, 0, 1, 2, 0xf4, 4, 0, 2, 2, 3};
+    static const uint8_t length_alone[] = {0, 0, 1, 2, 4, 0, 2, 1, 2, 3, 1};
+
+    CU_ASSERT(cpu_packed_check_line(none, sizeof(none), 2));
+    CU_ASSERT(cpu_packed_check_line(one, sizeof(one), 2));
+    CU_ASSERT(!cpu_packed_check_line(rows_alone, sizeof(rows_alone), 2));
+    CU_ASSERT(!cpu_packed_check_line(first_alone, sizeof(first_alone), 2));
+    CU_ASSERT(!cpu_packed_check_line(length_alone, sizeof(length_alone), 2));
+}
+
 // One fault each, sealed again.
 static void faults(void)
 {
@@ -456,7 +474,7 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         TEST_CASE(lines),       TEST_CASE(parts),    TEST_CASE(bytes),
         TEST_CASE(wrong_bytes), TEST_CASE(pictures), TEST_CASE(photos),
-        TEST_CASE(hostile),     TEST_CASE(faults),
+        TEST_CASE(hostile),     TEST_CASE(faults),   TEST_CASE(empty_payloads),
     };
 
     return test_main("packed", cases, sizeof(cases) / sizeof(*cases), argc,
