@@ -28,7 +28,7 @@ def transform_rows(b):
     per_level = dict(zip(devs, times))
     what = "RandomResizedCrop(224), flip, ToTensor, Normalize"
     b.table.versus("train_transform", what, b.files.n, per_level[best], peer,
-                   b.torchvision, 1.9)
+                   b.torchvision, 4.0)
     for level, seconds in per_level.items():
         b.table.versus(f"train_transform_{level}", f"  with {level} kernels",
                        b.files.n, seconds, peer, b.torchvision)
@@ -67,7 +67,8 @@ def later_rows(b, samples):
     for level, seconds in zip(devs, times):
         b.table.versus(f"later_epochs_{level}",
                        f"  later epochs, pictures in a cache, {level}",
-                       b.files.n, seconds, peer, b.torchvision)
+                       b.files.n, seconds, peer, b.torchvision,
+                       None if level == "c" else 8)
 
 
 def resize_rows(b):
