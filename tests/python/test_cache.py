@@ -280,13 +280,16 @@ class Files(Case):
 
     def test_a_file_of_this_moment(self):
         """Another write within the clock's tick would leave no trace."""
-        self.make()
+        before = self.cache.stats().kept
+        begun = time.monotonic()
         os.utime(self.path)
         self.make()
-        self.assertEqual(self.cache.stats().kept, 0)
+        if time.monotonic() - begun > 0.09:
+            self.skipTest("the machine is too slow")
+        self.assertEqual(self.cache.stats().kept, before)
         settle()
         self.make()
-        self.assertEqual(self.cache.stats().kept, 1)
+        self.assertEqual(self.cache.stats().kept, before + 1)
 
 
 class Packing(Case):
