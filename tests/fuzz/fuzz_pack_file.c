@@ -27,10 +27,11 @@ static void seal(uint8_t *data, size_t size)
     memcpy(data, &h, sizeof(h));
 }
 
+// What all bytes come to, so that all are read.
+static volatile uint8_t sum;
+
 static void read_all(hr_pack_file file, size_t size)
 {
-    volatile uint8_t sum = 0;
-
     for (size_t i = 0; i < file->num; i++) {
         struct hr_sample s = {0};
         struct hr_pack_entry e;
