@@ -110,6 +110,7 @@ struct hr__job {
                       // until done, and every task that was given up
     struct hr_job_params params;
     struct hr__batch *batch;
+    struct hr__cache *cache;  // of samples that name none, or NULL
     struct hr__table *tables;
     struct hr__work *works;
     struct hr_result *results;

@@ -20,10 +20,15 @@ static bool host_decodes(const struct hr__work *work)
 
 void hr__keep_begin(struct hr__work *work)
 {
+    hr_cache own = work->sample.cache;
+    struct hr__cache *all = work->job->cache;
+
     // (A device that is tested makes everything itself.)
-    if (!work->sample.image && !work->job->dev->probing && host_decodes(work))
-        work->cache = hr__cache_of(work->sample.cache,
-                                   work->job->dev->pub.params.cache);
+    if ((!own && !all) || work->sample.image || work->job->dev->probing ||
+        !host_decodes(work))
+        return;
+    work->cache = own ? hr__cache_of(own, NULL)
+                      : (struct hr__cache *)hr_cache_retain((hr_cache)all);
 }
 
 bool hr__keep_find(struct hr__work *work)

@@ -29,6 +29,7 @@ void hr__job_unref(struct hr__job *job)
             hr__work_free(&job->works[i]);
     pthread_cond_destroy(&job->done_cond);
     pthread_mutex_destroy(&job->lock);
+    hr__cache_unref(job->cache);
     hr__pool_put(&dev->pool, job);
     hr__device_unref(dev);
 }

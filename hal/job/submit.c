@@ -299,6 +299,7 @@ static void fill_job(struct hr__job *job, const struct sizes *z,
     f.ops = (struct hr_op *)((char *)job->tables +
                              round64(sizeof(struct hr__table) * z->tables));
     f.text = (char *)f.ops + round64(z->ops);
+    job->cache = hr__cache_of(NULL, job->dev->pub.params.cache);
     for (int i = 0; i < n; i++)
         fill_work(job, i, s, &f);
 }

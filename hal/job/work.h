@@ -44,7 +44,8 @@ enum hr_status hr__input_status(struct hr__work *work);
 // Reads the header, which is all that the work wants; work->out says how.
 void hr__probe(struct hr__work *work);
 
-// keep.c: the cache of a work. begin: at submit. find: whether its picture is
+// keep.c: the cache of a work. begin: at submit, when
+// the job has its own. find: whether its picture is
 // there, then work->entry has it. opened, want: what is known of its file, and
 // of its header: is it to be kept? end: it ends, with its result. drop: gives
 // the entry back.

@@ -199,14 +199,10 @@ static void odd_files(void)
     uint64_t seed = test_seed;
     struct hr_cache_stats stats;
     struct bytes b[3] = {test_damaged(181, 143, &seed),
-                         test_png(181, 143, &seed), test_jpeg(181, 143, &seed)};
+                         test_png(181, 143, &seed),
+                         test_warned(181, 143, &seed)};
     struct hr_result r = {0};
 
-    // Bytes in front of the end marker: a warning.
-    b[2].data = realloc(b[2].data, b[2].size + 40);
-    memset(b[2].data + b[2].size - 2, 'x', 40);
-    b[2].size += 40;
-    memcpy(b[2].data + b[2].size - 2, "\xff\xd9", 2);
     for (int i = 0; i < 3; i++) {
         struct hr_sample s = sample_of(&b[i]);
 
@@ -794,6 +790,19 @@ static void after_fork(void)
 
 // ---- Packed pictures as sources -------------------------------------------------
 
+// What the head says is what the file's header says. (Of one component sampling
+// factors mean nothing.)
+static bool same_facts(const struct hr_info *a, const struct hr_info *b)
+{
+    bool factors = a->components == 1 ||
+                   (!memcmp(a->h, b->h, 3) && !memcmp(a->v, b->v, 3));
+
+    return a->width == b->width && a->height == b->height && factors &&
+           a->components == b->components && a->color == b->color &&
+           a->precision == b->precision && a->orientation == b->orientation &&
+           a->ends && a->interleaved && a->all_scans == HR_SCANS_ALL;
+}
+
 static void packed_sources(void)
 {
     hr_device dev = test_device("cpu", 1, 0);
@@ -805,7 +814,7 @@ static void packed_sources(void)
         enum hr_status status = hr_pack(b.data, b.size, NULL, (void **)&p.data,
                                         &p.size);
         struct hr_result r = {0};
-        struct hr_info info;
+        struct hr_info info, of_file;
         uint8_t *want = make(dev, s, &r), *got;
 
         CHECK(!status == kinds[i].kept &&
@@ -816,8 +825,9 @@ static void packed_sources(void)
                       !hr_packed_check(p.data, p.size - 1),
                   "%s is sound", kinds[i].name);
             CHECK(!hr_probe(p.data, p.size, NULL, &info) &&
-                      info.format == HR_FORMAT_PACKED && info.width == 181 &&
-                      info.height == 143,
+                      !hr_probe(b.data, b.size, NULL, &of_file) &&
+                      info.format == HR_FORMAT_PACKED &&
+                      same_facts(&info, &of_file),
                   "%s: facts", kinds[i].name);
             // At an odd place, checked; in place, not checked; from a file.
             for (int way = 0; way < 3; way++) {

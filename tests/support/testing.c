@@ -247,6 +247,20 @@ struct bytes test_png(int w, int h, uint64_t *seed)
     return b;
 }
 
+struct bytes test_warned(int w, int h, uint64_t *seed)
+{
+    enum { MORE = 40 };
+    struct bytes b = test_jpeg(w, h, seed);
+
+    b.data = realloc(b.data, b.size + MORE);
+    if (!b.data)
+        abort();
+    memset(b.data + b.size - 2, 'x', MORE);
+    b.size += MORE;
+    memcpy(b.data + b.size - 2, "\xff\xd9", 2);
+    return b;
+}
+
 struct bytes test_damaged(int w, int h, uint64_t *seed)
 {
     struct bytes b = test_jpeg(w, h, seed);

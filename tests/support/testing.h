@@ -74,6 +74,8 @@ bool test_is_held(pthread_mutex_t *lock);
 struct bytes test_jpeg(int w, int h, uint64_t *seed);
 struct bytes test_jpeg_of(const struct jpeg_spec *spec, uint64_t *seed);
 struct bytes test_png(int w, int h, uint64_t *seed);
+// A JPEG with bytes between the picture's end and its marker: one warning.
+struct bytes test_warned(int w, int h, uint64_t *seed);
 // A JPEG of which the second half is missing: HR_ETRUNCATED.
 struct bytes test_damaged(int w, int h, uint64_t *seed);
 

@@ -47,7 +47,7 @@ typedef const struct hr_pack_file_t {
 
 // Opens the file at path, which is copied. The header and the index are read
 // and checked, nothing else: a million pictures take a fraction of a second,
-// and heap memory of a quarter of a byte each. NULL with hr_last_error(), which
+// and heap memory of a bit each. NULL with hr_last_error(), which
 // names file, offset and reason: HR_EIO, HR_ENOMEM, HR_EFORMAT (no pack file),
 // HR_EUNSUPPORTED (of another version), HR_ETRUNCATED (cut, or never finished),
 // HR_ECORRUPT. Threads: any.
