@@ -6,8 +6,6 @@
 // (jpeg_memory.h).
 #include "coefficients.h"
 
-#include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cpu_kernels.h"
@@ -15,33 +13,20 @@
 #include "jpeg_reader.h"
 #include "packed.h"
 
-_Static_assert(sizeof(JBLOCK) == 64 * sizeof(int16_t) &&
-                   sizeof(struct cpu_coef_block) == 16,
+_Static_assert(sizeof(JBLOCK) == 64 * sizeof(int16_t),
                "blocks are packed as they lie in memory");
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the packed form is little endian"
 #endif
 
-// Records begin at a cache line.
-#define BLOCKS_AT ((sizeof(struct cpu_coefficients) + 63) & ~(size_t)63)
-// Blocks that are packed at a time, and bytes of a piece of the values.
-#define RUN 32
-#define PIECE ((size_t)60 << 10)
-
-struct cpu_coef_values {
-    struct cpu_coef_values *next;
-    size_t used;
-    uint8_t data[PIECE + CPU_SLACK];
-};
-
 // What is packed, by whomever it was decoded.
 struct packing {
     struct cpu_decode *d;
-    struct cpu_packed packed;
-    struct cpu_coef_values *to;  // the last piece
-    struct cpu_coef_sink sink[3];
-    uint64_t values;  // so far
-    int rows;         // of MCUs that must be read
+    struct cpu_coefficients plan;  // without its offsets
+    struct cpu_coef_lines out;
+    uint8_t *to;  // the next segment's place, and how much room is there
+    size_t room;
+    int rows;  // of MCUs that must be read
 };
 
 // By libjpeg.
@@ -70,65 +55,13 @@ static struct own_decode *own_decode(struct cpu_decode *d)
     return (struct own_decode *)d;
 }
 
-// ---- packing, the reference ----
-
-// Bit k: block[k] is not 0. Four at a time: adding 0x7fff carries into the top
-// bit of what is not 0, and the product gathers the four top bits in bits 48
-// to 51.
-static uint64_t mask_of(const int16_t *block)
+static void *take(struct packing *k, size_t size)
 {
-    const uint64_t most = UINT64_C(0x7fff7fff7fff7fff);
-    uint64_t mask = 0, v;
+    void *block = cpu_arena_alloc(k->d->pool.arena, size);
 
-    for (int i = 0; i < 64; i += 4) {
-        memcpy(&v, &block[i], sizeof(v));
-        v = (((v & most) + most) | v) & ~most;
-        v = (v >> 15) * UINT64_C(0x0001000200040008);
-        mask |= (v >> 48 & 15) << i;
-    }
-    return mask;
-}
-
-static uint8_t *put_value(uint8_t *to, int value)
-{
-    if (value >= -127 && value <= 127) {
-        *to++ = (uint8_t)value;
-        return to;
-    }
-    *to++ = (uint8_t)CPU_COEF_ESCAPE;
-    *to++ = (uint8_t)value;
-    *to++ = (uint8_t)((unsigned)value >> 8);
-    return to;
-}
-
-static void pack_block(struct cpu_coef_sink *sink, struct cpu_coef_block *out,
-                       const int16_t *block)
-{
-    uint64_t mask = mask_of(block) & ~UINT64_C(1);
-    uint64_t sum = (uint64_t)abs(block[0]) * sink->quant[0];
-    uint8_t *to = sink->to;
-
-    for (uint64_t m = mask; m; m &= m - 1) {
-        int k = __builtin_ctzll(m);
-
-        sum += (uint64_t)abs(block[k]) * sink->quant[k];
-        to = put_value(to, block[k]);
-    }
-    *out = (struct cpu_coef_block){
-        .values = sink->at,
-        .dc = block[0],
-        .mask = {(uint32_t)mask, (uint32_t)(mask >> 32)},
-    };
-    sink->range |= sum > CPU_COEF_RANGE;
-    sink->at += (uint32_t)(to - sink->to);
-    sink->to = to;
-}
-
-void cpu_pack_blocks_c(struct cpu_coef_sink *sink, struct cpu_coef_block *out,
-                       const int16_t (*blocks)[64], int n)
-{
-    for (int i = 0; i < n; i++)
-        pack_block(sink, &out[i], blocks[i]);
+    if (!block)
+        cpu_decode_throw(k->d, CPU_NOMEM, "out of memory");
+    return block;
 }
 
 // ---- planning ----
@@ -147,10 +80,8 @@ static void cover_blocks(unsigned from, unsigned len, unsigned ratio,
 // Of component i factors, size and quantizers are known.
 static void plan_component(struct packing *k, int i)
 {
-    struct cpu_coefficients *head = &k->packed.head;
+    struct cpu_coefficients *head = &k->plan;
     struct cpu_coef_component *comp = &head->comp[i];
-    struct cpu_coef_sink *sink = &k->sink[i];
-    uint64_t blocks;
 
     if (head->h_max % comp->h || head->v_max % comp->v)
         cpu_decode_throw(k->d, CPU_UNSUPPORTED, "sampling factors");
@@ -158,106 +89,79 @@ static void plan_component(struct packing *k, int i)
                  &comp->block_x, &comp->blocks_w);
     cover_blocks(head->y, head->h, head->v_max / comp->v, comp->height,
                  &comp->block_y, &comp->blocks_h);
-    comp->first = head->num_blocks;
-    blocks = (uint64_t)comp->blocks_w * comp->blocks_h + head->num_blocks;
-    if (blocks > UINT32_MAX / sizeof(struct cpu_coef_block) / 2)
-        cpu_decode_throw(k->d, CPU_NOMEM, "too many blocks");
-    head->num_blocks = (uint32_t)blocks;
-    *sink = (struct cpu_coef_sink){.quant = comp->quant};
-    for (int q = 0; q < DCTSIZE2; q++) {
-        sink->quant8[q] = (uint8_t)comp->quant[q];
-        sink->wide |= comp->quant[q] > UINT8_MAX;
-    }
+    comp->first = head->segments;
+    head->segments += comp->blocks_h;
 }
 
 // Of the head all is known but what comes of the window.
 static void plan(struct packing *k)
 {
     const struct cpu_rect *w = &k->d->p.window;
-    struct cpu_coefficients *head = &k->packed.head;
+    struct cpu_coefficients *head = &k->plan;
 
     head->magic = CPU_COEF_MAGIC;
     head->x = (uint32_t)w->x;
     head->y = (uint32_t)w->y;
     head->w = (uint32_t)w->w;
     head->h = (uint32_t)w->h;
-    head->blocks_at = BLOCKS_AT;
     for (uint32_t i = 0; i < head->num_components; i++)
         plan_component(k, (int)i);
-    head->values_at = (uint32_t)(BLOCKS_AT + head->num_blocks *
-                                                 sizeof(struct cpu_coef_block));
-    k->packed.blocks = cpu_arena_array(k->d->pool.arena, head->num_blocks,
-                                       sizeof(struct cpu_coef_block));
-    if (!k->packed.blocks)
-        cpu_decode_throw(k->d, CPU_NOMEM, "out of memory");
+    k->out.head = take(k,
+                       sizeof(*head) + (head->segments + 1) * sizeof(uint32_t));
+    *k->out.head = *head;
+    k->out.lines = take(k, head->segments * sizeof(*k->out.lines));
 }
 
 // ---- packing ----
 
-// Room for the values of RUN blocks. Piece after piece from the arena: how
-// much they will be is known only at the end.
-static void make_room(struct packing *k)
-{
-    struct cpu_coef_values *piece = k->to;
+enum { PIECE = 60 << 10 };
 
-    if (piece && PIECE - piece->used >= RUN * CPU_COEF_MOST)
-        return;
-    piece = cpu_arena_alloc(k->d->pool.arena, sizeof(*piece));
-    if (!piece)
-        cpu_decode_throw(k->d, CPU_NOMEM, "out of memory");
-    piece->next = NULL;
-    piece->used = 0;
-    if (k->to)
-        k->to->next = piece;
-    else
-        k->packed.values = piece;
-    k->to = piece;
+// The segment of a window's line of component i; none of the window's is none
+// of ours.
+static struct cpu_packed_cut *line_of(const struct packing *k, uint32_t i,
+                                      uint32_t line)
+{
+    const struct cpu_coef_component *comp = &k->plan.comp[i];
+    // Lines above the first wrap around.
+    uint32_t y = line - comp->block_y;
+
+    return y < comp->blocks_h ? &k->out.lines[comp->first + y] : NULL;
 }
 
-static void pack_blocks(struct packing *k, struct cpu_coef_sink *sink,
-                        struct cpu_coef_block *out, const int16_t (*blocks)[64],
-                        int n)
-{
-    uint8_t *from;
-
-    make_room(k);
-    from = k->to->data + k->to->used;
-    sink->to = from;
-    sink->at = (uint32_t)k->values;
-    k->d->ops->pack_blocks(sink, out, blocks, n);
-    k->to->used += (size_t)(sink->to - from);
-    k->values += (size_t)(sink->to - from);
-    if (k->values > UINT32_MAX / 2)
-        cpu_decode_throw(k->d, CPU_NOMEM, "too many coefficients");
-}
-
-// Line `line` of component i's blocks, from the window's first column on; none
-// of the window's is none of ours.
+// Line `line` of component i's blocks, from the window's first column on.
+// Piece after piece from the arena: how long it will be is known only then.
 static void pack_line(struct packing *k, uint32_t i, uint32_t line,
                       const int16_t (*blocks)[64])
 {
-    struct cpu_coefficients *head = &k->packed.head;
-    struct cpu_coef_component *comp = &head->comp[i];
-    // Lines above the first wrap around.
-    uint32_t y = line - comp->block_y, n;
-    struct cpu_coef_block *out;
+    struct cpu_packed_cut *cut = line_of(k, i, line);
+    size_t n = k->plan.comp[i].blocks_w, bound = cpu_packed_bound(n), size;
 
-    if (y >= comp->blocks_h)
+    if (!cut)
         return;
-    out = k->packed.blocks + comp->first + (size_t)y * comp->blocks_w;
-    for (uint32_t x = 0; x < comp->blocks_w; x += n) {
-        n = comp->blocks_w - x < RUN ? comp->blocks_w - x : RUN;
-        pack_blocks(k, &k->sink[i], out + x, blocks + x, (int)n);
+    if (k->room < bound) {
+        k->room = bound > PIECE ? bound : PIECE;
+        k->to = take(k, k->room);
     }
-    head->range |= k->sink[i].range;
+    size = k->d->ops->pack_line(k->to, blocks, (int)n);
+    *cut =
+        (struct cpu_packed_cut){.segment = k->to, .n = (int)n, .count = (int)n};
+    k->to += size;
+    k->room -= size;
 }
 
 static void end_packing(struct packing *k)
 {
-    k->packed.head.values_size = (uint32_t)k->values;
-    k->packed.size = (k->packed.head.values_at + k->values + CPU_COEF_ALIGN -
-                      1) &
-                     ~(size_t)(CPU_COEF_ALIGN - 1);
+    struct cpu_coefficients *head = k->out.head;
+    uint64_t at = sizeof(*head) + (head->segments + 1) * sizeof(uint32_t);
+
+    for (uint32_t i = 0; i < head->segments; i++) {
+        head->offset[i] = (uint32_t)at;
+        at += cpu_packed_cut(&k->out.lines[i]);
+        if (at > UINT32_MAX / 2)
+            cpu_decode_throw(k->d, CPU_NOMEM, "too many coefficients");
+    }
+    head->offset[head->segments] = (uint32_t)at;
+    k->out.size = (size_t)at;
 }
 
 static bool to_the_end(const struct cpu_decode_params *p)
@@ -268,10 +172,10 @@ static bool to_the_end(const struct cpu_decode_params *p)
 // ---- our own way ----
 
 // The scan and the quantizers are known.
-static void open_lines(struct cpu_decode *base)
+static void plan_scan(struct cpu_decode *base)
 {
     struct own_decode *d = own_decode(base);
-    struct cpu_coefficients *head = &d->k.packed.head;
+    struct cpu_coefficients *head = &d->k.plan;
     const struct cpu_scan *s = &d->scan;
 
     d->k.d = base;
@@ -288,12 +192,6 @@ static void open_lines(struct cpu_decode *base)
         comp->height = (uint32_t)s->comp[i].height;
     }
     plan(&d->k);
-    d->k.rows = cpu_rows_to_read(&base->p.window, s->v_max, s->rows);
-    for (int i = 0; i < s->num_components; i++)
-        if (!cpu_entropy_lines_alloc(&d->lines[i], base->pool.arena,
-                                     s->comp[i].v, (int)head->comp[i].block_x,
-                                     (int)head->comp[i].blocks_w))
-            cpu_decode_throw(base, CPU_NOMEM, "out of memory");
 }
 
 static void own_open(struct cpu_decode *base)
@@ -302,22 +200,17 @@ static void own_open(struct cpu_decode *base)
 
     cpu_entropy_open(base, &d->scan, &d->entropy);
     for (int i = 0; i < d->scan.num_components; i++)
-        cpu_scan_quant(&d->scan, i, d->k.packed.head.comp[i].quant);
-    open_lines(base);
-}
+        cpu_scan_quant(&d->scan, i, d->k.plan.comp[i].quant);
+    plan_scan(base);
+    d->k.rows = cpu_rows_to_read(&base->p.window, d->scan.v_max, d->scan.rows);
+    for (int i = 0; i < d->scan.num_components; i++) {
+        const struct cpu_coef_component *comp = &d->k.plan.comp[i];
 
-static void picture_open(struct cpu_decode *base)
-{
-    struct own_decode *d = own_decode(base);
-
-    d->picture = (const void *)base->p.data;
-    cpu_packed_scan(d->picture, &d->scan);
-    if (d->scan.width != base->p.width || d->scan.height != base->p.height)
-        cpu_decode_throw(base, CPU_CORRUPT, "another picture's size");
-    for (int i = 0; i < d->scan.num_components; i++)
-        memcpy(d->k.packed.head.comp[i].quant, d->picture->comp[i].quant,
-               sizeof(d->picture->comp[i].quant));
-    open_lines(base);
+        if (!cpu_entropy_lines_alloc(&d->lines[i], base->pool.arena,
+                                     d->scan.comp[i].v, (int)comp->block_x,
+                                     (int)comp->blocks_w))
+            cpu_decode_throw(base, CPU_NOMEM, "out of memory");
+    }
 }
 
 static void own_rows(struct cpu_decode *base)
@@ -348,11 +241,27 @@ static const struct cpu_decode_kind own_kind = {
     .rows = own_rows,
 };
 
-// Only the lines that the window needs.
+// ---- a packed picture ----
+
+static void picture_open(struct cpu_decode *base)
+{
+    struct own_decode *d = own_decode(base);
+
+    d->picture = (const void *)base->p.data;
+    cpu_packed_scan(d->picture, &d->scan);
+    if (d->scan.width != base->p.width || d->scan.height != base->p.height)
+        cpu_decode_throw(base, CPU_CORRUPT, "another picture's size");
+    for (int i = 0; i < d->scan.num_components; i++)
+        memcpy(d->k.plan.comp[i].quant, d->picture->comp[i].quant,
+               sizeof(d->picture->comp[i].quant));
+    plan_scan(base);
+}
+
+// Nothing is unpacked: the window's part of each line becomes a segment.
 static void picture_rows(struct cpu_decode *base)
 {
     struct own_decode *d = own_decode(base);
-    const struct cpu_coefficients *head = &d->k.packed.head;
+    const struct cpu_coefficients *head = &d->k.plan;
 
     for (uint32_t i = 0; i < head->num_components; i++) {
         const struct cpu_coef_component *comp = &head->comp[i];
@@ -360,12 +269,12 @@ static void picture_rows(struct cpu_decode *base)
         for (uint32_t y = 0; y < comp->blocks_h; y++) {
             uint32_t line = comp->block_y + y;
 
-            base->ops->unpack_line(d->lines[i].blocks,
-                                   cpu_packed_line(d->picture, (int)i,
-                                                   (int)line),
-                                   (int)d->picture->comp[i].columns,
-                                   (int)comp->block_x, (int)comp->blocks_w);
-            pack_line(&d->k, i, line, (const int16_t(*)[64])d->lines[i].blocks);
+            *line_of(&d->k, i, line) = (struct cpu_packed_cut){
+                .segment = cpu_packed_line(d->picture, (int)i, (int)line),
+                .n = (int)d->picture->comp[i].columns,
+                .first = (int)comp->block_x,
+                .count = (int)comp->blocks_w,
+            };
         }
         cpu_decode_check_stop(base);
     }
@@ -384,7 +293,7 @@ static void open_step(struct cpu_decode *base)
 {
     struct coef_decode *d = coef_decode(base);
     struct jpeg_decompress_struct *cinfo = &d->j.cinfo;
-    struct cpu_coefficients *head = &d->k.packed.head;
+    struct cpu_coefficients *head = &d->k.plan;
 
     d->k.d = base;
     cpu_jpeg_begin(&d->j);
@@ -417,7 +326,7 @@ static void open_step(struct cpu_decode *base)
 // Row r of iMCUs is in the ring.
 static void pack_row(struct coef_decode *d, uint32_t r)
 {
-    const struct cpu_coefficients *head = &d->k.packed.head;
+    const struct cpu_coefficients *head = &d->k.plan;
 
     for (uint32_t i = 0; i < head->num_components; i++) {
         const struct cpu_coef_component *comp = &head->comp[i];
@@ -463,13 +372,14 @@ static const struct cpu_decode_kind coef_kind = {
 
 enum cpu_result cpu_coef_decode(const struct cpu_decode_params *p,
                                 const struct cpu_ops *ops,
-                                struct cpu_arena *arena, struct cpu_packed *out,
+                                struct cpu_arena *arena,
+                                struct cpu_coef_lines *out,
                                 struct cpu_decode_error *err)
 {
     struct cpu_decode *d = cpu_jpeg_whole(&own_kind, p, ops, arena, err);
 
     if (d) {
-        *out = own_decode(d)->k.packed;
+        *out = own_decode(d)->k.out;
         return CPU_OK;
     }
     if (err->result != CPU_REDO)
@@ -477,35 +387,27 @@ enum cpu_result cpu_coef_decode(const struct cpu_decode_params *p,
     d = cpu_jpeg_whole(&coef_kind, p, ops, arena, err);
     if (!d)
         return err->result;
-    *out = coef_decode(d)->k.packed;
+    *out = coef_decode(d)->k.out;
     return CPU_OK;
 }
 
-enum cpu_result cpu_coef_unpack(const struct cpu_decode_params *p,
-                                const struct cpu_ops *ops,
-                                struct cpu_arena *arena, struct cpu_packed *out,
-                                struct cpu_decode_error *err)
+enum cpu_result cpu_coef_cut(const struct cpu_decode_params *p,
+                             const struct cpu_ops *ops, struct cpu_arena *arena,
+                             struct cpu_coef_lines *out,
+                             struct cpu_decode_error *err)
 {
     struct cpu_decode *d = cpu_jpeg_whole(&picture_kind, p, ops, arena, err);
 
     if (d)
-        *out = own_decode(d)->k.packed;
+        *out = own_decode(d)->k.out;
     return err->result;
 }
 
-void cpu_coef_write(const struct cpu_packed *packed, void *to)
+void cpu_coef_write(const struct cpu_coef_lines *lines, void *to)
 {
-    const struct cpu_coefficients *head = &packed->head;
-    uint8_t *start = to, *at = start + head->values_at;
+    const struct cpu_coefficients *head = lines->head;
 
-    memcpy(start, head, sizeof(*head));
-    memset(start + sizeof(*head), 0, head->blocks_at - sizeof(*head));
-    memcpy(start + head->blocks_at, packed->blocks,
-           head->num_blocks * sizeof(*packed->blocks));
-    for (const struct cpu_coef_values *v = packed->values; v; v = v->next) {
-        memcpy(at, v->data, v->used);
-        at += v->used;
-    }
-    assert(at == start + head->values_at + head->values_size);
-    memset(at, 0, (size_t)(start + packed->size - at));
+    memcpy(to, head, sizeof(*head) + (head->segments + 1) * sizeof(uint32_t));
+    for (uint32_t i = 0; i < head->segments; i++)
+        cpu_packed_cut_write(&lines->lines[i], (uint8_t *)to + head->offset[i]);
 }

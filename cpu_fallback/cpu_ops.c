@@ -39,7 +39,6 @@ static void init_c(struct cpu_ops *ops)
         .ycc_to_rgb = cpu_ycc_to_rgb_c,
         .join_rgb = cpu_join_rgb_c,
         .reconstruct = cpu_reconstruct_c,
-        .pack_blocks = cpu_pack_blocks_c,
         .pack_line = cpu_pack_line_c,
         .unpack_line = cpu_unpack_line_c,
     };
@@ -61,7 +60,6 @@ static void init_avx2(struct cpu_ops *ops)
     ops->ycc_to_rgb = cpu_ycc_to_rgb_avx2;
     ops->join_rgb = cpu_join_rgb_avx2;
     ops->reconstruct = cpu_reconstruct_avx2;
-    ops->pack_blocks = cpu_pack_blocks_avx2;
     if (__builtin_cpu_supports("bmi2")) {
         ops->pack_line = cpu_pack_line_avx2;
         ops->unpack_line = cpu_unpack_line_avx2;

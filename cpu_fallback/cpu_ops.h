@@ -46,9 +46,6 @@ struct cpu_store_table {
     bool u8_identity;  // u8[c][x] == x for every entry: store is a copy
 };
 
-struct cpu_coef_block;
-struct cpu_coef_sink;
-
 struct cpu_ops {
     const char *name;  // "c", "avx2", "avx512"
 
@@ -115,15 +112,9 @@ struct cpu_ops {
                         const int16_t (*blocks)[64], int n,
                         const uint16_t quant[64]);
 
-    // Stage entropy: n blocks of coefficients (natural order, at multiples of
-    // CPU_ALIGN) to the packed form of coefficients.h: records to out, values
-    // and what they count to the sink.
-    void (*pack_blocks)(struct cpu_coef_sink *sink, struct cpu_coef_block *out,
-                        const int16_t (*blocks)[64], int n);
-
-    // A line of n blocks (natural order, at multiples of CPU_ALIGN), 1 .. 65535,
-    // to a segment of packed.h, of which it returns the size. As much as
-    // cpu_packed_bound(n) says may be written.
+    // Stage entropy: a line of n blocks (natural order, at multiples of
+    // CPU_ALIGN), 1 .. 65535, to a segment of packed.h, of which it returns the
+    // size. As much as cpu_packed_bound(n) says may be written.
     size_t (*pack_line)(uint8_t *segment, const int16_t (*blocks)[64], int n);
     // Blocks [first, first + count) of a segment of n, which was checked
     // (cpu_packed_check()), natural order; blocks: at a multiple of CPU_ALIGN.

@@ -111,4 +111,22 @@ void cpu_packed_scan(const struct cpu_packed_head *head, struct cpu_scan *scan);
 const uint8_t *cpu_packed_line(const struct cpu_packed_head *head,
                                int component, int line);
 
+// ---- A part of a line ----
+
+// Blocks first .. first + count - 1 of a segment of n, which was checked: they
+// become a segment that stands alone.
+struct cpu_packed_cut {
+    const uint8_t *segment;
+    int n, first, count;
+    // What cpu_packed_cut() finds:
+    int16_t dc;                 // of the first block
+    uint32_t skipped, escapes;  // DC differences that escape: up to the first
+                                // block, and behind it
+    uint32_t from, bytes;       // of the payloads
+};
+
+// The bytes of the new segment; then writes so many, and no more.
+size_t cpu_packed_cut(struct cpu_packed_cut *cut);
+void cpu_packed_cut_write(const struct cpu_packed_cut *cut, uint8_t *to);
+
 #endif

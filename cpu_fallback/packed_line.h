@@ -46,6 +46,11 @@ CPU_INLINE int packed_dc(struct line *l, int i, int dc)
     return (int16_t)(dc + (escapes ? word : d));
 }
 
+static inline bool packed_dc_fits(int16_t d)
+{
+    return d > CPU_PACKED_ESCAPE && d <= INT8_MAX;
+}
+
 // The head of a segment, all but its payloads; returns where these begin.
 static inline uint8_t *packed_put_dc(uint8_t *segment,
                                      const int16_t (*blocks)[64], int n)
@@ -55,7 +60,7 @@ static inline uint8_t *packed_put_dc(uint8_t *segment,
 
     for (int i = 0; i < n; i++) {
         int16_t d = (int16_t)(blocks[i][0] - dc);
-        bool fits = d > CPU_PACKED_ESCAPE && d <= INT8_MAX;
+        bool fits = packed_dc_fits(d);
 
         dc = blocks[i][0];
         segment[2 + i] = (uint8_t)(fits ? d : CPU_PACKED_ESCAPE);

@@ -9,7 +9,9 @@
 // nobody idles when pictures differ in size, and part of a list can be
 // launched alone. Groups have HR__GROUP x 1 items and lie in rows.
 //
-//   hr_reconstruct   in: coefficients      -> work: planes of components
+//   hr_index         in: coefficients      -> work: where each block begins
+//   hr_reconstruct   in: coefficients, and -> work: planes of components
+//                    work: where they begin
 //   hr_planes        in: samples           -> work: planes of components
 //   hr_color         work: those planes    -> work: planes of the window
 //   hr_reconstruct_color: both in one, for pictures that hr__kernel_fusible()
@@ -25,7 +27,9 @@
 // x is the axis of the first pass, and a row of theirs is a column of the
 // picture. Planes that hr_color reads have columns in either case.
 // Buffers of kernels that read vectors have HR__SLACK bytes in front of the
-// first and behind the last plane.
+// first and behind the last plane. `in` ends with HR__PAYLOAD bytes: whatever
+// the bytes of a segment say, what is read as a block's payload begins no later
+// than the segment ends.
 #ifndef HR__KERNELS_LAYOUT_H
 #define HR__KERNELS_LAYOUT_H
 
@@ -47,6 +51,7 @@ enum {
     HR__COLOR_COLUMNS = 4,  // columns per item of hr_color, if not HR__TURNED
     HR__PIXEL_COLUMNS = 4,  // and of hr_pixels and hr_planes
     HR__SLACK = 64,
+    HR__PAYLOAD = 256,  // more than 8 + 64 / 2 + 64 + 64 * 2
     // Of one output. Some drivers end the loops of an item, silently, after
     // 65535 rounds in all; hr_resample and hr_store go through 16 outputs.
     HR__MAX_TAPS = 4000,
@@ -54,6 +59,7 @@ enum {
 
 // Kernels, in the order of the stages; their names are hr_reconstruct, ...
 #define HR__KERNELS(X)               \
+    X(INDEX, "hr_index")             \
     X(RECONSTRUCT, "hr_reconstruct") \
     X(PLANES, "hr_planes")           \
     X(FUSED, "hr_reconstruct_color") \
@@ -69,7 +75,7 @@ enum {
 };
 
 // Arguments. LIST is the list's first word in plan. Not every kernel has all:
-//   hr_reconstruct, hr_reconstruct_color, hr_planes
+//   hr_index, hr_reconstruct, hr_reconstruct_color, hr_planes
 //                   plan list in work
 //   hr_color        plan list work
 //   hr_pixels       plan list in work
@@ -102,7 +108,9 @@ enum { HR__KERNEL_F32, HR__KERNEL_F16, HR__KERNEL_U8 };
 struct hr__kernel_component {
     hr__u32 begin, end;  // its blocks, or items of hr_planes, among those
                          // of the picture
-    hr__u32 records;     // in: its first record (multiple of 4)
+    hr__u32 segments;    // in: where they begin, from pic->packed on, and
+                         // where the last one ends: u32 (multiple of 4)
+    hr__u32 index;       // work: of each block two words (multiple of 8)
     hr__u32 quant;       // in: quant[64], u16 (multiple of 2)
     hr__u32 blocks_w, blocks_h;
     hr__u32 plane;           // work: its first sample
@@ -129,7 +137,8 @@ struct hr__kernel_picture {
     hr__u32 num_blocks;    // or items of hr_planes
     hr__u32 fused_blocks;  // of one component: hr_reconstruct_color makes
                            // them, and num_blocks is 0
-    hr__u32 values;        // in: the packed values
+    hr__u32 packed;        // in: the coefficients
+    hr__u32 num_lines;     // of blocks, of all components: items of hr_index
     struct hr__kernel_component comp[3];
     // color, pixels: window -> planes; plane i is at rgb + i * rgb_plane
     hr__u32 color;

@@ -196,16 +196,20 @@ static inline uint64_t hr__kernel_coefficients(struct hr__kernel_picture *p,
     struct hr__rect window = {(int)c->x, (int)c->y, (int)c->w, (int)c->h};
     uint32_t begin = 0, n = c->num_components;
 
-    p->values = (hr__u32)(in_at + c->values_at);
+    p->packed = (hr__u32)in_at;
+    work = hr__kernel_round(work, 8);
     for (uint32_t i = 0; i < n; i++) {
         struct hr__kernel_component *k = &p->comp[i];
 
         hr__kernel_component_of(k, c, (int)i);
         k->begin = begin;
         begin += k->blocks_w * k->blocks_h;
-        k->records = (hr__u32)(in_at + c->blocks_at +
-                               c->comp[i].first *
-                                   sizeof(struct hr__coef_block));
+        p->num_lines += k->blocks_h;
+        k->segments = (hr__u32)(in_at +
+                                offsetof(struct hr__coefficients, offset) +
+                                c->comp[i].first * sizeof(c->offset[0]));
+        k->index = (hr__u32)work;
+        work += (uint64_t)k->blocks_w * k->blocks_h * 8;
         k->quant = (hr__u32)(in_at + offsetof(struct hr__coefficients, comp) +
                              i * sizeof(struct hr__coef_component) +
                              offsetof(struct hr__coef_component, quant));
@@ -341,7 +345,7 @@ static inline uint64_t hr__kernel_axes(struct hr__kernel_picture *p,
     if (!x->out || !y->out) {
         p->flags |= HR__NO_PIXELS;
         p->rows = 0;
-        p->num_blocks = p->fused_blocks = 0;
+        p->num_lines = p->num_blocks = p->fused_blocks = 0;
         p->w = p->h = 0;
         p->tmp = p->tmp_plane = p->tmp_stride = 0;
         return work;
@@ -390,6 +394,9 @@ static inline hr__u32 hr__kernel_groups(const struct hr__kernel_picture *p,
     uint64_t chunks = hr__kernel_round((uint64_t)p->win_w, 16) / 16, columns;
 
     switch (kernel) {
+    case HR__KERNEL_INDEX:
+        items = p->num_lines;
+        break;
     case HR__KERNEL_RECONSTRUCT:
     case HR__KERNEL_PLANES:
         items = p->num_blocks;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stage reconstruct: packed coefficients -> planes of samples. One item makes
-// one block: unpack, dequantise, islow inverse DCT, clamp.
+// one block: unpack, dequantise, islow inverse DCT, clamp. Before that, one
+// item of hr_index finds where the blocks of one line begin. What is packed is
+// described in cpu_fallback/packed.h.
 //
 // Where decoders differ, x86 decides (libjpeg-turbo simd/x86_64/
 // jidctint-avx2.asm): 16-bit products and sums wrap, the first pass is
@@ -49,23 +51,41 @@ static inline uchar8 hr__sample(int8 v)
     return convert_uchar8(clamp(v + 128, (int8)(0), (int8)(255)));
 }
 
-// The values of half a block; returns where the other half's begin. (Oclgrind
-// cannot make kernels with restrict in what they call.)
-static inline uint hr__unpack(short *c, uint mask,
-                              __global const uchar *in, uint at)
+// The payload of a block whose rows are not 0. At most HR__PAYLOAD bytes are
+// read, whatever they are. (Oclgrind cannot make kernels with restrict in what
+// they call.)
+static inline void hr__unpack(short *c, __global const uchar *p, uint rows)
 {
-    while (mask) {
-        uint rest = mask & (mask - 1);
-        int v = (char)in[at++];
+    ulong mask = 0, words = 0;
 
-        if (v == -128) {
-            v = (short)(ushort)(in[at] | in[at + 1] << 8);
-            at += 2;
-        }
-        c[31 - clz(mask ^ rest)] = (short)v;
+    for (uint r = 0; r < 8; r++) {
+        uint bit = rows >> r & 1;
+
+        mask |= (ulong)(*p & -bit) << 8 * r;
+        p += bit;
+    }
+
+    __global const uchar *bytes = p + (popcount(mask) + 1) / 2;
+
+    for (uint i = 0; mask; i++) {
+        ulong rest = mask & (mask - 1);
+        uint at = 63 - (uint)clz(mask ^ rest);
+        int v = (p[i / 2] >> (i & 1) * 4 & 15 ^ 8) - 8;
+        int byte = (char)*bytes;
+
+        bytes += !v;
+        v = v ? v : byte;
+        words |= v ? 0 : mask ^ rest;
+        c[at] = (short)v;
         mask = rest;
     }
-    return at;
+    while (words) {
+        ulong rest = words & (words - 1);
+
+        c[63 - clz(words ^ rest)] = (short)(ushort)(bytes[0] | bytes[1] << 8);
+        bytes += 2;
+        words = rest;
+    }
 }
 
 // Dequantised coefficients in, eight columns of samples out.
@@ -128,31 +148,66 @@ static inline void hr__turn(uchar8 s[8])
         s[k] = convert_uchar8(v[k]);
 }
 
+// One item goes along a line of blocks and leaves of each where its payload
+// begins in `in`; its DC and its rows. It reads nothing behind the segment.
+__kernel void hr_index(__global const uint *restrict plan, uint list,
+                       __global const uchar *restrict in,
+                       __global uchar *restrict work)
+{
+    struct hr__job job = hr__job_of(plan, list);
+    __global const struct hr__kernel_component *comp = job.pic->comp;
+    uint y = job.item;
+
+    if (y >= job.pic->num_lines)
+        return;
+    for (uint i = 0; i < 2 && y >= comp->blocks_h; i++, comp++)
+        y -= comp->blocks_h;
+
+    __global const uint *at = (__global const uint *)(in + comp->segments) + y;
+    uint n = comp->blocks_w, begin = job.pic->packed + at[0];
+    uint end = job.pic->packed + at[1], escape = begin + 2 + 3 * n;
+    __global const uchar *d = in + begin + 2, *rows = d + n, *len = rows + n;
+    __global uint *out = (__global uint *)(work + comp->index) + 2 * y * n;
+    uint payload = min(escape + 2 * (in[begin] | in[begin + 1] << 8), end);
+    int dc = 0;
+
+    for (uint x = 0; x < n; x++) {
+        int diff = (char)d[x];
+
+        if (diff == -128) {
+            diff = (short)(ushort)(in[escape] | in[escape + 1] << 8);
+            escape = min(escape + 2, end);
+        }
+        dc += diff;
+        vstore2((uint2)(payload, (dc & 0xffff) | rows[x] << 16), x, out);
+        payload = min(payload + len[x], end);
+    }
+}
+
 // The samples of the block at column bx, row by of those that are here: its
 // columns, or rows if turned.
-static inline void hr__block(__global const struct hr__kernel_picture *pic,
-                             __global const struct hr__kernel_component *comp,
+static inline void hr__block(__global const struct hr__kernel_component *comp,
                              uint bx, uint by, __global const uchar *in,
-                             bool turn, uchar8 s[8])
+                             __global const uchar *work, bool turn,
+                             uchar8 s[8])
 {
-    uint4 block = vload4(
-        by * comp->blocks_w + bx,
-        (__global const uint *)(in + comp->records));
+    uint2 block = vload2(by * comp->blocks_w + bx,
+                         (__global const uint *)(work + comp->index));
     __global const ushort *q = (__global const ushort *)(in + comp->quant);
-    short c[64];
+    short dc = (short)(ushort)block.y, c[64];
+    uint rows = block.y >> 16;
     ushort8 d[8];
 
-    if (!(block.z | block.w)) {
-        hr__inverse_dc((short)(ushort)block.y, q[0], s);
+    if (!rows) {
+        hr__inverse_dc(dc, q[0], s);
         return;
     }
     for (uint k = 0; k < 4; k++)
         vstore16((short16)(0), k, c);
-    c[0] = (short)(ushort)block.y;
-    uint at = hr__unpack(c, block.z, in, pic->values + block.x);
-    hr__unpack(c + 32, block.w, in, at);
+    hr__unpack(c, in + block.x, rows);
+    c[0] = dc;
     hr__dequantise(c, d, q);
-    hr__inverse(d, !(block.z >> 8 | block.w), s);
+    hr__inverse(d, rows == 1, s);
     if (turn)
         hr__turn(s);
 }
@@ -178,7 +233,7 @@ __kernel void hr_reconstruct(__global const uint *restrict plan, uint list,
     __global uchar *out = work + comp->plane +
                           (turn ? by : bx) * 8 * stride + (turn ? bx : by) * 8;
 
-    hr__block(pic, comp, bx, by, in, turn, s);
+    hr__block(comp, bx, by, in, work, turn, s);
     vstore8(s[0], 0, out);
     vstore8(s[1], 0, out + stride);
     vstore8(s[2], 0, out + 2 * stride);

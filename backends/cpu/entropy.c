@@ -17,10 +17,10 @@ _Static_assert(sizeof(struct hr__coefficients) ==
                    SAME(ficients, color) && SAME(ficients, h_max) &&
                    SAME(ficients, v_max) && SAME(ficients, x) &&
                    SAME(ficients, y) && SAME(ficients, w) &&
-                   SAME(ficients, h) && SAME(ficients, num_blocks) &&
-                   SAME(ficients, blocks_at) && SAME(ficients, values_at) &&
-                   SAME(ficients, values_size) && SAME(ficients, range) &&
-                   SAME(ficients, comp),
+                   SAME(ficients, h) && SAME(ficients, segments) &&
+                   SAME(ficients, comp) &&
+                   offsetof(struct hr__coefficients, offset) ==
+                       offsetof(struct cpu_coefficients, offset),
                "the headers of HAL and CPU have one layout");
 _Static_assert(sizeof(struct hr__coef_component) ==
                        sizeof(struct cpu_coef_component) &&
@@ -30,10 +30,6 @@ _Static_assert(sizeof(struct hr__coef_component) ==
                    SAME(_component, blocks_w) && SAME(_component, blocks_h) &&
                    SAME(_component, first) && SAME(_component, quant),
                "the components of HAL and CPU have one layout");
-_Static_assert(sizeof(struct hr__coef_block) == sizeof(struct cpu_coef_block) &&
-                   SAME(_block, values) && SAME(_block, dc) &&
-                   SAME(_block, reserved) && SAME(_block, mask),
-               "the records of HAL and CPU have one layout");
 #undef SAME
 _Static_assert((int)HR__COEF_MAGIC == (int)CPU_COEF_MAGIC,
                "the magic of HAL and CPU is the same");
@@ -59,7 +55,7 @@ bool cpu_run_entropy(struct cpu_run *run)
     struct cpu_worker *w = run->w;
     struct cpu_decode_params p = cpu_run_decode(run);
     struct cpu_decode_error err = {.offset = -1};
-    struct cpu_packed packed;
+    struct cpu_coef_lines lines;
     struct hr__payload *out;
 
     if (!cpu_step_window(run, &p.window))
@@ -68,12 +64,12 @@ bool cpu_run_entropy(struct cpu_run *run)
     if (!cpu_run_packed(run, &p))
         return false;
     if (run->packed
-            ? cpu_coef_unpack(&p, &w->engine->ops, &w->arena, &packed, &err)
-            : cpu_coef_decode(&p, &w->engine->ops, &w->arena, &packed, &err))
+            ? cpu_coef_cut(&p, &w->engine->ops, &w->arena, &lines, &err)
+            : cpu_coef_decode(&p, &w->engine->ops, &w->arena, &lines, &err))
         return cpu_run_damaged(run, &err);
-    out = cpu_run_payload(run, packed.size, p.window,
+    out = cpu_run_payload(run, lines.size, p.window,
                           "no room for the coefficients between two engines");
     if (out)
-        cpu_coef_write(&packed, out->data);
+        cpu_coef_write(&lines, out->data);
     return out != NULL;
 }

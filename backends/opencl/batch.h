@@ -33,7 +33,7 @@ void ocl_buffer_drop(struct ocl *o, struct ocl_buffer *b);
 // ---- batch.c ---------------------------------------------------------------
 
 // Batches at a time; most tasks of one; launches of one.
-enum { OCL_BATCHES = 3, OCL_BATCH = 64, OCL_LAUNCHES = 7 };
+enum { OCL_BATCHES = 3, OCL_BATCH = 64, OCL_LAUNCHES = 8 };
 
 enum ocl_batch_state {
     OCL_FREE,

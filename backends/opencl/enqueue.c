@@ -14,6 +14,7 @@ static const struct {
     unsigned first;
     int kernel;
 } stages[OCL_LAUNCHES] = {
+    {FIRST(RECONSTRUCT), HR__KERNEL_INDEX},
     {FIRST(RECONSTRUCT), HR__KERNEL_RECONSTRUCT},
     {FIRST(RECONSTRUCT), HR__KERNEL_FUSED},
     {FIRST(COLOR), HR__KERNEL_PLANES},
@@ -72,7 +73,8 @@ static bool set_args(struct ocl *o, struct ocl_batch *batch, int kernel,
                             : batch->out.mem;
     cl_mem work = o->planes.mem, from = batch->src ? batch->src : in;
     cl_uint at = HR__ARG_FIRST_BUFFER;
-    bool reads = kernel == HR__KERNEL_RECONSTRUCT ||
+    bool reads = kernel == HR__KERNEL_INDEX ||
+                 kernel == HR__KERNEL_RECONSTRUCT ||
                  kernel == HR__KERNEL_FUSED || kernel == HR__KERNEL_PLANES ||
                  kernel == HR__KERNEL_PIXELS;
 
@@ -204,10 +206,10 @@ static bool enqueue_download(struct ocl *o, struct ocl_batch *batch,
 // Payloads lie behind the plan, in the same upload.
 static void shift(struct hr__kernel_picture *p, uint32_t by)
 {
-    p->values += by;
+    p->packed += by;
     p->pixels += by;
     for (int i = 0; i < 3; i++) {
-        p->comp[i].records += by;
+        p->comp[i].segments += by;
         p->comp[i].quant += by;
         p->comp[i].samples += by;
     }

@@ -60,11 +60,12 @@ static unsigned why_not_size(const struct ocl *o, const struct hr__picture *pic)
     const struct hr__rect *r = step->resized ? &step->src : &step->win;
     uint64_t w = (uint64_t)(r->w > 0 ? r->w : 0) + 64;
     uint64_t h = (uint64_t)(r->h > 0 ? r->h : 0) + 64;
-    uint64_t samples = w * h * 3;
+    uint64_t samples = w * h * 3, index = samples / 8;
     uint64_t tmp = step->v_first ? ((uint64_t)step->win.h + 64) * w * 3
                                  : ((uint64_t)step->win.w + 64) * h * 3;
 
-    if (2 * samples + tmp > o->work_bytes || samples > o->buffer_bytes ||
+    if (2 * samples + index + tmp > o->work_bytes ||
+        samples > o->buffer_bytes ||
         (!(pic->dst.memory && !pic->dst.memory->host) &&
          out_bytes(pic) > o->buffer_bytes))
         return HR_WHY_SIZE;

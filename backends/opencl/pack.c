@@ -9,27 +9,37 @@
 // ---- Sources ---------------------------------------------------------------
 
 // Coefficients come from our own CPU engine; but wrong ones must not make a
-// kernel read beyond them.
+// kernel read beyond them: it believes where segments begin and end, and that
+// the first bytes of all blocks of a line are there.
+static bool segments_fit(const struct hr__coefficients *c, size_t size,
+                         const struct hr__coef_component *k)
+{
+    const uint32_t *at = &c->offset[k->first];
+
+    for (uint32_t i = 0; i < k->blocks_h; i++)
+        if (at[i + 1] > size || at[i + 1] < at[i] ||
+            at[i + 1] - at[i] < 2 + 3 * (uint64_t)k->blocks_w)
+            return false;
+    return true;
+}
+
 static bool coefficients_fit(const struct hr__payload *in)
 {
     const struct hr__coefficients *c = in->data;
-    uint64_t blocks = 0, end;
 
     if (in->size < sizeof(*c) || c->magic != HR__COEF_MAGIC ||
-        (c->num_components != 1 && c->num_components != 3))
+        (c->num_components != 1 && c->num_components != 3) ||
+        (in->size - sizeof(*c)) / sizeof(c->offset[0]) <= c->segments)
         return false;
-    end = c->blocks_at +
-          (uint64_t)c->num_blocks * sizeof(struct hr__coef_block);
     for (uint32_t i = 0; i < c->num_components; i++) {
         const struct hr__coef_component *k = &c->comp[i];
 
-        blocks += (uint64_t)k->blocks_w * k->blocks_h;
         if (!k->h || !k->v || !k->blocks_w || !k->blocks_h ||
-            k->first + (uint64_t)k->blocks_w * k->blocks_h > c->num_blocks)
+            k->first + (uint64_t)k->blocks_h > c->segments ||
+            !segments_fit(c, in->size, k))
             return false;
     }
-    return blocks == c->num_blocks && !(c->blocks_at & 3) && end <= in->size &&
-           (uint64_t)c->values_at + c->values_size <= in->size;
+    return true;
 }
 
 static bool plan_coefficients(struct ocl_plan *plan,

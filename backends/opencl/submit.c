@@ -8,7 +8,8 @@
 
 static bool fits(const struct ocl *o, const struct ocl_plan *plan)
 {
-    return ocl_plan_bytes(plan) + plan->in + plan->pinned <= o->buffer_bytes &&
+    return ocl_plan_bytes(plan) + plan->in + plan->pinned + HR__PAYLOAD <=
+               o->buffer_bytes &&
            plan->out <= o->buffer_bytes &&
            plan->work + HR__SLACK <= o->work_bytes;
 }
@@ -153,7 +154,8 @@ bool ocl_grow(struct ocl *o, struct ocl_batch *batch, struct ocl_fault *fault)
 {
     const struct ocl_plan *plan = &o->plan;
     size_t up = ocl_plan_bytes(plan) + (size_t)plan->in;
-    size_t in = up + (size_t)plan->pinned, out = (size_t)plan->out;
+    size_t in = up + (size_t)plan->pinned + HR__PAYLOAD,
+           out = (size_t)plan->out;
 
     // If the device has no input of its own, what is not copied into the upload
     // lies in the same buffer.

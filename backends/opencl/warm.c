@@ -9,35 +9,57 @@
 
 // As most pictures of ImageNet: 500 x 375, a sample of each component for every
 // pixel, 18 coefficients per block besides the first, in the lowest places.
-enum { WIDTH = 500, HEIGHT = 375, OUT = 224, VALUES = 18, MASK = 0x0f1f1f1e };
+enum { WIDTH = 500, HEIGHT = 375, OUT = 224 };
 enum { PICTURES = 8, ROUNDS = 3, SIDE = 16 };
+
+// What follows the DC of each block: the masks of four rows, 18 nibbles of which
+// three escape, and those as bytes.
+static const uint8_t payload[] = {0x1e, 0x1f, 0x1f, 0x0f, 0x21, 0xf3,
+                                  0x10, 0x2e, 0x01, 0xd2, 0x3f, 0x10,
+                                  0x12, 20,   0xe8, 9};
+enum { ROWS = 0x0f };
 
 struct made_up {
     struct hr__table table;
     struct hr__picture pic;
-    struct hr__coefficients head;    // blocks come here, and their values:
-    struct hr__coef_block blocks[];  // the payload ends with them
+    struct hr__coefficients head;  // with it the payload ends
 };
+
+static size_t line_size(uint32_t blocks)
+{
+    return 2 + (3 + sizeof(payload)) * blocks;
+}
+
+static size_t head_size(uint32_t segments)
+{
+    return sizeof(struct hr__coefficients) + (segments + 1) * sizeof(uint32_t);
+}
+
+// A segment.
+static void make_line(uint8_t *to, uint32_t blocks)
+{
+    *to++ = 0;
+    *to++ = 0;
+    for (uint32_t i = 0; i < blocks; i++) {
+        to[i] = (uint8_t)(i * 37 % 251 - 125);
+        to[blocks + i] = ROWS;
+        to[2 * blocks + i] = sizeof(payload);
+        memcpy(to + 3 * blocks + i * sizeof(payload), payload, sizeof(payload));
+    }
+}
 
 static void make_head(struct hr__coefficients *c, int w, int h)
 {
     uint32_t cols = (uint32_t)(w + 7) / 8, rows = (uint32_t)(h + 7) / 8;
-    uint32_t n = 3 * cols * rows;
-    size_t at = offsetof(struct made_up, blocks) -
-                offsetof(struct made_up, head);
 
-    *c = (struct hr__coefficients){
-        .magic = HR__COEF_MAGIC,
-        .num_components = 3,
-        .color = HR_COLOR_YCC,
-        .h_max = 1,
-        .v_max = 1,
-        .w = w,
-        .h = h,
-        .num_blocks = n,
-        .blocks_at = (uint32_t)at,
-        .values_at = (uint32_t)(at + n * sizeof(struct hr__coef_block)),
-        .values_size = n * VALUES};
+    *c = (struct hr__coefficients){.magic = HR__COEF_MAGIC,
+                                   .num_components = 3,
+                                   .color = HR_COLOR_YCC,
+                                   .h_max = 1,
+                                   .v_max = 1,
+                                   .w = (uint32_t)w,
+                                   .h = (uint32_t)h,
+                                   .segments = 3 * rows};
     for (uint32_t i = 0; i < 3; i++) {
         c->comp[i] = (struct hr__coef_component){.h = 1,
                                                  .v = 1,
@@ -45,7 +67,7 @@ static void make_head(struct hr__coefficients *c, int w, int h)
                                                  .height = (uint32_t)h,
                                                  .blocks_w = cols,
                                                  .blocks_h = rows,
-                                                 .first = i * cols * rows};
+                                                 .first = i * rows};
         for (int k = 0; k < 64; k++)
             c->comp[i].quant[k] = 2;
     }
@@ -76,11 +98,11 @@ static struct made_up *make_up(int w, int h, int out, struct hr__payload *in,
 {
     struct hr__coefficients head;
     struct made_up *m;
-    int8_t *values;
-    size_t size;
+    size_t line, size;
 
     make_head(&head, w, h);
-    size = head.values_at + head.values_size;
+    line = line_size(head.comp[0].blocks_w);
+    size = head_size(head.segments) + line * head.segments;
     if (!(m = hr__alloc(NULL, offsetof(struct made_up, head) + size))) {
         *fault = (struct ocl_fault){HR_WHY_MEMORY, "out of memory"};
         return NULL;
@@ -89,14 +111,12 @@ static struct made_up *make_up(int w, int h, int out, struct hr__payload *in,
     make_picture(&m->pic, w, h, out);
     m->pic.table = &m->table;
     m->head = head;
-    for (uint32_t i = 0; i < head.num_blocks; i++)
-        m->blocks[i] = (struct hr__coef_block){.values = i * VALUES,
-                                               .dc = (int16_t)(i * 37 % 512) -
-                                                     256,
-                                               .mask = {MASK}};
-    values = (int8_t *)&m->head + head.values_at;
-    for (uint32_t i = 0; i < head.values_size; i++)
-        values[i] = (int8_t)((int)(i * 29 % 61) - 30);
+    for (uint32_t i = 0; i <= head.segments; i++) {
+        m->head.offset[i] = (uint32_t)(head_size(head.segments) + line * i);
+        if (i < head.segments)
+            make_line((uint8_t *)&m->head + m->head.offset[i],
+                      head.comp[0].blocks_w);
+    }
     *in = (struct hr__payload){.after = HR_ENTROPY,
                                .data = &m->head,
                                .size = size};

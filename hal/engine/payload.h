@@ -66,11 +66,14 @@ struct hr__shared_display {
 };
 
 // What a span that ends in ENTROPY leaves in its payload: one block of memory,
-// compact enough for a bus, with this header at its start. Little endian, no
-// padding; device code reads it as it is. The window of the picture that the
-// geometry needs is in it, and around that window one more sample of every
-// component on each side where the picture goes on.
-enum { HR__COEF_MAGIC = 0x31434f45 };
+// compact enough for a bus, with this header at its start, its offsets behind
+// it, and then segments, one behind the other. A segment is a line of 8x8
+// blocks of one component, packed as a cache keeps them; what its bytes are
+// stands in cpu_fallback/packed.h. Little endian, no padding; device code reads
+// it as it is. The window of the picture that the geometry needs is in it, and
+// around that window one more sample of every component on each side where the
+// picture goes on. What came from outside was checked before it came here.
+enum { HR__COEF_MAGIC = 0x32464f43 };
 
 struct hr__coef_component {
     uint32_t h, v;                // sampling factors
@@ -79,19 +82,9 @@ struct hr__coef_component {
     uint32_t block_x, block_y;    // the first block that is here, in the
                                   // component's own grid of 8x8 blocks
     uint32_t blocks_w, blocks_h;  // how many are here
-    uint32_t first;               // its first record
+    uint32_t first;               // its first segment; the others follow line
+                                  // by line
     uint16_t quant[64];           // natural (row by row) order
-};
-
-// One block: the DC coefficient, which of the others are not 0 (bit i of
-// mask = natural position i), and where their values begin, from the start of
-// the values: one int8 each, low positions first; -128 is an escape, the
-// int16 behind it is the value (two bytes, low first).
-struct hr__coef_block {
-    uint32_t values;
-    int16_t dc;
-    uint16_t reserved;
-    uint32_t mask[2];  // low, high; bit 0 of low is never set
 };
 
 struct hr__coefficients {
@@ -100,13 +93,10 @@ struct hr__coefficients {
     uint32_t color;           // enum hr_color: GRAY, YCC or RGB
     uint32_t h_max, v_max;
     uint32_t x, y, w, h;  // the window, in pixels
-    uint32_t num_blocks;
-    uint32_t blocks_at;  // bytes from the header to the records
-    uint32_t values_at;  // and to the values
-    uint32_t values_size;
-    uint32_t range;  // 1: some sum may leave 16 bits, where
-                     // decoders differ (SIMD semantics decide)
+    uint32_t segments;
     struct hr__coef_component comp[3];
+    // From the start of this header to each segment, and to behind the last.
+    uint32_t offset[];
 };
 
 // What a span that ends in RECONSTRUCT leaves: the samples of each component

@@ -81,8 +81,8 @@ static size_t filter_bytes(const struct hr__geometry *geo, int channels)
     return bytes;
 }
 
-// What will lie between two engines: pixels, or packed coefficients, of which a
-// block is 16 bytes and values that are seldom twice as long as their code.
+// What will lie between two engines: pixels, or packed coefficients, which are
+// seldom twice as long as their code, and 3 bytes of each block.
 static size_t between_bytes(const struct hr__work *work,
                             const struct hr_info *info, size_t encoded)
 {
@@ -96,7 +96,7 @@ static size_t between_bytes(const struct hr__work *work,
     for (int i = 0; i < dev->num_engines - 1; i++)
         spans |= dev->engines[i]->caps.spans[work->pic.tier];
     if (spans & HR__SPAN_BIT(HR_RECONSTRUCT, HR_STORE))
-        return pixels / 4 + 2 * encoded;
+        return pixels / 16 + 2 * encoded;
     return pixels;
 }
 

@@ -137,15 +137,15 @@ struct hr__coefficients *coef_pack(struct coef_worker *b,
                                    struct cpu_decode_error *err)
 {
     struct cpu_decode_params p = coef_params(b, f, window, 3);
-    struct cpu_packed packed;
+    struct cpu_coef_lines lines;
     void *data = NULL;
 
     *err = (struct cpu_decode_error){.offset = -1};
-    if (!cpu_coef_decode(&p, &b->ops, &b->arena, &packed, err)) {
-        data = malloc(packed.size);
+    if (!cpu_coef_decode(&p, &b->ops, &b->arena, &lines, err)) {
+        data = malloc(lines.size);
         CU_ASSERT_PTR_NOT_NULL_FATAL(data);
-        cpu_coef_write(&packed, data);
-        *size = packed.size;
+        cpu_coef_write(&lines, data);
+        *size = lines.size;
     } else {
         CU_ASSERT_EQUAL(b->arena.used, 0);
     }

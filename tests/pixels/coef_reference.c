@@ -6,66 +6,106 @@
 
 // ---- The packed form ------------------------------------------------------
 
-static const struct hr__coef_block *records(const struct hr__coefficients *c)
+// A segment in its parts, and the part that is read next.
+struct segment {
+    const uint8_t *d, *rows, *len;
+    const uint8_t *escape, *payload, *end;
+};
+
+static struct segment segment_of(const struct hr__coefficients *c,
+                                 const struct hr__coef_component *p, uint32_t y)
 {
-    return (const void *)((const uint8_t *)c + c->blocks_at);
+    const uint32_t *offset = &c->offset[p->first + y];
+    const uint8_t *at = (const uint8_t *)c + offset[0];
+    size_t n = p->blocks_w, escapes = (size_t)(at[0] | at[1] << 8);
+
+    return (struct segment){.d = at + 2,
+                            .rows = at + 2 + n,
+                            .len = at + 2 + 2 * n,
+                            .escape = at + 2 + 3 * n,
+                            .payload = at + 2 + 3 * n + 2 * escapes,
+                            .end = (const uint8_t *)c + offset[1]};
 }
 
-static const uint8_t *values(const struct hr__coefficients *c)
+// Reads a payload; how many bytes it has, -1: more than there are.
+static int unpack(const uint8_t *at, const uint8_t *end, uint8_t rows,
+                  int16_t out[64])
 {
-    return (const uint8_t *)c + c->values_at;
-}
+    const uint8_t *p = at, *nibbles;
+    int n = 0, bytes = 0, of[64];
 
-static uint64_t mask_of(const struct hr__coef_block *b)
-{
-    return b->mask[0] | (uint64_t)b->mask[1] << 32;
-}
-
-// Reads the values of a block; returns what is behind them, NULL if they do
-// not end before `end`.
-static const uint8_t *unpack(const struct hr__coef_block *b, const uint8_t *at,
-                             const uint8_t *end, int16_t out[64])
-{
     memset(out, 0, 64 * sizeof(*out));
-    out[0] = b->dc;
-    for (int i = 0; i < 64; i++) {
-        if (!(mask_of(b) >> i & 1))
+    for (int r = 0; r < 8; r++) {
+        if (!(rows >> r & 1))
             continue;
-        if (end - at < 1)
-            return NULL;
-        out[i] = (int8_t)*at++;
-        if (out[i] != -128)
-            continue;
-        if (end - at < 2)
-            return NULL;
-        out[i] = (int16_t)(at[0] | at[1] << 8);
-        at += 2;
+        if (p == end)
+            return -1;
+        for (int i = 0; i < 8; i++)
+            if (*p >> i & 1)
+                of[n++] = 8 * r + i;
+        p++;
     }
-    return at;
+    nibbles = p;
+    p += (n + 1) / 2;
+    if (p > end)
+        return -1;
+    for (int i = 0; i < n; i++) {
+        int v = nibbles[i / 2] >> i % 2 * 4 & 15;
+
+        out[of[i]] = (int16_t)(v < 8 ? v : v - 16);
+        if (!v)
+            of[bytes++] = of[i];
+    }
+    if (end - p < bytes)
+        return -1;
+    for (int i = 0; i < bytes; i++)
+        out[of[i]] = (int8_t)*p++;
+    for (int i = 0; i < bytes; i++)
+        if (!out[of[i]]) {
+            if (end - p < 2)
+                return -1;
+            out[of[i]] = (int16_t)(p[0] | p[1] << 8);
+            p += 2;
+        }
+    return (int)(p - at);
 }
 
-// Every block's values are its own, and all are used.
-static const char *check_values(const struct hr__coefficients *c)
+// Every byte of a segment is used, and what its blocks say of themselves holds.
+static const char *check_segment(const struct hr__coefficients *c,
+                                 const struct hr__coef_component *p, uint32_t y)
 {
-    const uint8_t *from = values(c), *end = from + c->values_size, *at;
-    size_t used = 0;
+    struct segment s = segment_of(c, p, y);
+    size_t escapes = 0;
     int16_t coef[64];
 
-    for (uint32_t i = 0; i < c->num_blocks; i++) {
-        const struct hr__coef_block *b = &records(c)[i];
+    if (s.payload > s.end)
+        return "a segment ends before its payloads";
+    for (uint32_t x = 0; x < p->blocks_w; x++) {
+        int n = unpack(s.payload, s.end, s.rows[x], coef), rows = 0;
 
-        if (b->reserved || b->mask[0] & 1)
-            return "a record's unused bits are set";
-        if (b->values > c->values_size)
-            return "values begin behind their end";
-        if (!(at = unpack(b, from + b->values, end, coef)))
-            return "values end early";
-        for (int k = 1; k < 64; k++)
-            if ((mask_of(b) >> k & 1) != (coef[k] != 0))
-                return "a value that the mask has is 0";
-        used += (size_t)(at - from) - b->values;
+        for (int i = 0; i < 64; i++)
+            rows |= (coef[i] != 0) << i / 8;
+        if (n != s.len[x])
+            return "length of a payload";
+        if (rows != s.rows[x] || coef[0])
+            return "rows of a block";
+        escapes += s.d[x] == 0x80;
+        s.payload += n;
     }
-    return used == c->values_size ? NULL : "values that no block has";
+    if (s.escape + 2 * escapes != segment_of(c, p, y).payload)
+        return "escapes of a segment";
+    return s.payload == s.end ? NULL : "bytes that no block has";
+}
+
+static const char *check_segments(const struct hr__coefficients *c)
+{
+    const char *wrong;
+
+    for (uint32_t i = 0; i < c->num_components; i++)
+        for (uint32_t y = 0; y < c->comp[i].blocks_h; y++)
+            if ((wrong = check_segment(c, &c->comp[i], y)))
+                return wrong;
+    return NULL;
 }
 
 static const char *check_components(const struct hr__coefficients *c)
@@ -78,21 +118,21 @@ static const char *check_components(const struct hr__coefficients *c)
         if (!p->h || !p->v || c->h_max % p->h || c->v_max % p->v)
             return "sampling factors";
         if (p->first != first)
-            return "records of a component";
+            return "segments of a component";
         if (!p->blocks_w || !p->blocks_h ||
             p->block_x + p->blocks_w > (p->width + 7) / 8 ||
             p->block_y + p->blocks_h > (p->height + 7) / 8)
             return "blocks outside the component";
-        first += p->blocks_w * p->blocks_h;
+        first += p->blocks_h;
     }
-    return first == c->num_blocks ? NULL : "number of blocks";
+    return first == c->segments ? NULL : "number of segments";
 }
 
 const char *coef_reference_check(const void *data, size_t size)
 {
     const struct hr__coefficients *c = data;
     const char *wrong;
-    size_t end;
+    size_t at;
 
     if (size < sizeof(*c) || c->magic != HR__COEF_MAGIC)
         return "no header";
@@ -101,42 +141,46 @@ const char *coef_reference_check(const void *data, size_t size)
     if (c->color != HR_COLOR_GRAY && c->color != HR_COLOR_YCC &&
         c->color != HR_COLOR_RGB)
         return "colour";
-    if (c->blocks_at < sizeof(*c) || c->blocks_at % 16 || c->values_at % 16 ||
-        c->values_at !=
-            c->blocks_at + (size_t)c->num_blocks * sizeof(*records(c)))
+    at = sizeof(*c) + (c->segments + 1) * sizeof(c->offset[0]);
+    if (at > size || c->offset[0] != at || c->offset[c->segments] != size)
         return "places";
-    end = (size_t)c->values_at + c->values_size;
-    if (end > size || size - end > 15)
-        return "size";
-    for (; end < size; end++)
-        if (((const uint8_t *)data)[end])
-            return "padding is not 0";
+    for (uint32_t i = 0; i < c->segments; i++)
+        if (c->offset[i] > c->offset[i + 1] || c->offset[i + 1] > size)
+            return "offsets";
     if ((wrong = check_components(c)))
         return wrong;
-    return check_values(c);
+    return check_segments(c);
 }
 
 bool coef_reference_block(const struct hr__coefficients *c, int comp,
                           uint32_t x, uint32_t y, int16_t out[64])
 {
     const struct hr__coef_component *p = &c->comp[comp];
-    const struct hr__coef_block *b;
+    struct segment s;
+    int dc = 0;
 
     // Blocks left of or above the first wrap around.
-    if (x - p->block_x >= p->blocks_w || y - p->block_y >= p->blocks_h)
+    x -= p->block_x;
+    y -= p->block_y;
+    if (x >= p->blocks_w || y >= p->blocks_h)
         return false;
-    b = &records(
-        c)[p->first + (y - p->block_y) * p->blocks_w + (x - p->block_x)];
-    return unpack(b, values(c) + b->values, values(c) + c->values_size, out);
+    s = segment_of(c, p, y);
+    for (uint32_t i = 0; i <= x; i++) {
+        if (s.d[i] == 0x80) {
+            dc += s.escape[0] | s.escape[1] << 8;
+            s.escape += 2;
+        } else {
+            dc += (int8_t)s.d[i];
+        }
+        s.payload += i < x ? s.len[i] : 0;
+    }
+    if (unpack(s.payload, s.end, s.rows[x], out) < 0)
+        return false;
+    out[0] = (int16_t)dc;
+    return true;
 }
 
 // ---- Reconstruct ----------------------------------------------------------
-
-// How the two kinds of arithmetic treat what may not fit into 16 bits.
-struct arithmetic {
-    int32_t (*wrap)(int32_t v);      // of a product or a sum
-    int32_t (*saturate)(int32_t v);  // of the first pass
-};
 
 static int32_t wrap16(int32_t v)
 {
@@ -146,11 +190,6 @@ static int32_t wrap16(int32_t v)
 static int32_t saturate16(int32_t v)
 {
     return v < INT16_MIN ? INT16_MIN : v > INT16_MAX ? INT16_MAX : v;
-}
-
-static int32_t keep(int32_t v)
-{
-    return v;
 }
 
 // Products and sums of 32 bits wrap in the SIMD code; unsigned, to be defined.
@@ -176,18 +215,17 @@ static int32_t descale(int32_t v, int shift)
 
 // One row or column; constants as in jidctint.c (CONST_BITS 13), products
 // grouped as its SIMD sisters do.
-static void transform(const struct arithmetic *m, int32_t *v, int step,
-                      int shift)
+static void transform(int32_t *v, int step, int shift)
 {
     int32_t x0 = v[0], x1 = v[step], x2 = v[2 * step], x3 = v[3 * step];
     int32_t x4 = v[4 * step], x5 = v[5 * step], x6 = v[6 * step];
     int32_t x7 = v[7 * step];
-    int32_t t0 = mul_add(m->wrap(add(x0, x4)), 8192, 0, 0);
-    int32_t t1 = mul_add(m->wrap(sub(x0, x4)), 8192, 0, 0);
+    int32_t t0 = mul_add(wrap16(add(x0, x4)), 8192, 0, 0);
+    int32_t t1 = mul_add(wrap16(sub(x0, x4)), 8192, 0, 0);
     int32_t t2 = mul_add(x2, 4433, x6, 4433 - 15137);
     int32_t t3 = mul_add(x6, 4433, x2, 4433 + 6270);
     int32_t a[4] = {add(t0, t3), add(t1, t2), sub(t1, t2), sub(t0, t3)};
-    int32_t u = m->wrap(add(x7, x3)), w = m->wrap(add(x5, x1));
+    int32_t u = wrap16(add(x7, x3)), w = wrap16(add(x5, x1));
     int32_t z3 = mul_add(u, 9633 - 16069, w, 9633);
     int32_t z4 = mul_add(u, 9633, w, 9633 - 3196);
     int32_t b[4] = {
@@ -211,42 +249,33 @@ static bool only_first_row(const int16_t coef[64])
     return true;
 }
 
-static void idct(const struct arithmetic *m, const int16_t coef[64],
-                 const uint16_t quant[64], uint8_t out[64])
+// Dequantise and inverse DCT of one block to 8 rows of 8 samples, with the
+// 16-bit wraps and saturations of libjpeg-turbo's x86 code (jidctint-sse2.asm,
+// jidctint-avx2.asm).
+static void idct(const int16_t coef[64], const uint16_t quant[64],
+                 uint8_t out[64])
 {
     // The SIMD code has a way of its own for this; it wraps.
     bool first = only_first_row(coef);
     int32_t v[64];
 
     for (int i = 0; i < 64; i++)
-        v[i] = m->wrap(mul_add(coef[i], quant[i], 0, 0));
+        v[i] = wrap16(mul_add(coef[i], quant[i], 0, 0));
     for (int x = 0; x < 8; x++) {
-        int32_t dc = m->wrap(mul_add(v[x], 4, 0, 0));
+        int32_t dc = wrap16(mul_add(v[x], 4, 0, 0));
 
         if (!first)
-            transform(m, v + x, 8, 11);
+            transform(v + x, 8, 11);
         for (int y = 0; y < 8; y++)
-            v[8 * y + x] = first ? dc : m->saturate(v[8 * y + x]);
+            v[8 * y + x] = first ? dc : saturate16(v[8 * y + x]);
     }
     for (int y = 0; y < 8; y++)
-        transform(m, v + 8 * y, 1, 18);
+        transform(v + 8 * y, 1, 18);
     for (int i = 0; i < 64; i++)
         out[i] = (uint8_t)((v[i] < -128  ? -128
                             : v[i] > 127 ? 127
                                          : v[i]) +
                            128);
-}
-
-void coef_reference_idct(const int16_t coef[64], const uint16_t quant[64],
-                         uint8_t out[64])
-{
-    idct(&(struct arithmetic){wrap16, saturate16}, coef, quant, out);
-}
-
-void coef_reference_idct32(const int16_t coef[64], const uint16_t quant[64],
-                           uint8_t out[64])
-{
-    idct(&(struct arithmetic){keep, keep}, coef, quant, out);
 }
 
 // ---- Color ----------------------------------------------------------------
@@ -259,8 +288,7 @@ struct plane {
     bool missing;  // a sample was asked for that is not there
 };
 
-static bool plane_make(struct plane *p, const struct hr__coefficients *c, int i,
-                       bool plain)
+static bool plane_make(struct plane *p, const struct hr__coefficients *c, int i)
 {
     const struct hr__coef_component *comp = &c->comp[i];
     size_t stride = (size_t)comp->blocks_w * 8;
@@ -277,8 +305,7 @@ static bool plane_make(struct plane *p, const struct hr__coefficients *c, int i,
             if (!coef_reference_block(c, i, comp->block_x + x,
                                       comp->block_y + y, coef))
                 return false;
-            (plain ? coef_reference_idct32
-                   : coef_reference_idct)(coef, comp->quant, out);
+            idct(coef, comp->quant, out);
             for (uint32_t k = 0; k < 8; k++)
                 memcpy(p->samples + (8 * y + k) * stride + 8 * x, out + 8 * k,
                        8);
@@ -351,14 +378,14 @@ static void color(enum hr_color from, const int s[3], int channels,
 }
 
 bool coef_reference_window(const struct hr__coefficients *c, int channels,
-                           bool plain, uint8_t *out)
+                           uint8_t *out)
 {
     struct plane planes[3] = {{0}};
     int n = (int)c->num_components, s[3] = {0};
     bool ok = true;
 
     for (int i = 0; i < n; i++)
-        ok = plane_make(&planes[i], c, i, plain) && ok;
+        ok = plane_make(&planes[i], c, i) && ok;
     for (uint32_t y = c->y; ok && y < c->y + c->h; y++)
         for (uint32_t x = c->x; x < c->x + c->w; x++, out += channels) {
             for (int i = 0; i < n; i++)

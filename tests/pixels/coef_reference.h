@@ -11,7 +11,7 @@
 
 #include "hal/engine/engine.h"
 
-// Whether the form holds together: sizes, records, values, escapes. NULL, or
+// Whether the form holds together: sizes, segments, payloads, escapes. NULL, or
 // what is wrong.
 const char *coef_reference_check(const void *data, size_t size);
 
@@ -20,20 +20,9 @@ const char *coef_reference_check(const void *data, size_t size);
 bool coef_reference_block(const struct hr__coefficients *c, int comp,
                           uint32_t x, uint32_t y, int16_t out[64]);
 
-// Dequantise and inverse DCT of one block to 8 rows of 8 samples, with the
-// 16-bit wraps and saturations of libjpeg-turbo's x86 code (jidctint-sse2.asm,
-// jidctint-avx2.asm).
-void coef_reference_idct(const int16_t coef[64], const uint16_t quant[64],
-                         uint8_t out[64]);
-// The same in plain 32-bit arithmetic with one clamp at the end: the same
-// samples where hr__coefficients.range is 0.
-void coef_reference_idct32(const int16_t coef[64], const uint16_t quant[64],
-                           uint8_t out[64]);
-
 // The window: w * h pixels of `channels` (3 = RGB, 1 = grey) bytes each, no
-// gaps. plain: by idct32. false: a block that it needs is not there, or out of
-// memory.
+// gaps. false: a block that it needs is not there, or out of memory.
 bool coef_reference_window(const struct hr__coefficients *c, int channels,
-                           bool plain, uint8_t *out);
+                           uint8_t *out);
 
 #endif

@@ -281,6 +281,7 @@ static void describe(struct batch *b, int i, const struct kernel_item *item)
 static bool uses(const struct kernel_item *item, int kernel)
 {
     switch (kernel) {
+    case HR__KERNEL_INDEX:
     case HR__KERNEL_RECONSTRUCT:
     case HR__KERNEL_FUSED:
         return item->coefs;
@@ -335,6 +336,7 @@ static bool launch(struct kernel_env *env, int k, cl_mem mem[BUF_N],
                    const struct batch *b)
 {
     static const int buffers[HR__NUM_KERNELS][2] = {
+        [HR__KERNEL_INDEX] = {BUF_IN, BUF_WORK},
         [HR__KERNEL_RECONSTRUCT] = {BUF_IN, BUF_WORK},
         [HR__KERNEL_PLANES] = {BUF_IN, BUF_WORK},
         [HR__KERNEL_FUSED] = {BUF_IN, BUF_WORK},
@@ -430,7 +432,7 @@ bool kernel_run(struct kernel_env *env, struct kernel_item *items, int n)
     free(env->pics);
     env->pics = malloc((size_t)n * sizeof(*env->pics));
     memcpy(env->pics, b.plan.data, (size_t)n * sizeof(*env->pics));
-    take(&b.in, 0);
+    take(&b.in, HR__PAYLOAD);
     mem[BUF_PLAN] = buffer(env, b.plan.data, b.plan.size);
     mem[BUF_IN] = buffer(env, b.in.size ? b.in.data : NULL, b.in.size);
     mem[BUF_WORK] = buffer(env, NULL, b.work);

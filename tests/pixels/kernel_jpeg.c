@@ -254,7 +254,6 @@ static void head(struct hr__coefficients *c, struct jpeg_decompress_struct *d,
         .y = (uint32_t)w.y,
         .w = (uint32_t)w.w,
         .h = (uint32_t)w.h,
-        .blocks_at = sizeof(*c),
     };
     for (int i = 0; i < d->num_components; i++) {
         struct hr__coef_component *k = &c->comp[i];
@@ -270,43 +269,83 @@ static void head(struct hr__coefficients *c, struct jpeg_decompress_struct *d,
               &k->blocks_w);
         range(c->y, c->h, one ? 1 : c->v_max / k->v, k->height, &k->block_y,
               &k->blocks_h);
-        k->first = c->num_blocks;
-        c->num_blocks += k->blocks_w * k->blocks_h;
+        k->first = c->segments;
+        c->segments += k->blocks_h;
         for (int q = 0; q < 64; q++)
             k->quant[q] = d->comp_info[i].quant_table->quantval[q];
     }
-    c->values_at = c->blocks_at +
-                   c->num_blocks * (uint32_t)sizeof(struct hr__coef_block);
 }
 
-static uint8_t *pack_block(struct hr__coef_block *b, const JCOEF *block,
-                           uint8_t *start, uint8_t *at)
+// The payload of a block, not as the library writes it.
+static uint8_t *put_payload(uint8_t *to, uint8_t *rows, const JCOEF *block)
 {
-    *b = (struct hr__coef_block){.values = (uint32_t)(at - start),
-                                 .dc = block[0]};
-    for (int i = 1; i < 64; i++) {
-        int v = block[i];
+    uint8_t nibbles[64] = {0}, bytes[64], words[128];
+    int n = 0, num_bytes = 0, num_words = 0, v;
 
-        if (!v)
-            continue;
-        b->mask[i / 32] |= UINT32_C(1) << (i % 32);
-        if (v > -128 && v < 128) {
-            *at++ = (uint8_t)v;
-            continue;
+    for (int r = 0; r < 8; r++) {
+        uint8_t mask = 0;
+
+        for (int i = 8 * r; i < 8 * r + 8; i++) {
+            if (!(v = i ? block[i] : 0))
+                continue;
+            mask |= (uint8_t)(1 << i % 8);
+            if (v < -8 || v > 7) {
+                nibbles[n++] = 0;
+                bytes[num_bytes++] = (uint8_t)(v >= -128 && v <= 127 ? v : 0);
+            } else {
+                nibbles[n++] = (uint8_t)(v & 15);
+            }
+            if (v >= -128 && v <= 127)
+                continue;
+            words[num_words++] = (uint8_t)v;
+            words[num_words++] = (uint8_t)(v >> 8);
         }
-        *at++ = 0x80;
-        *at++ = (uint8_t)v;
-        *at++ = (uint8_t)(v >> 8);
+        *rows |= (uint8_t)((mask != 0) << r);
+        if (mask)
+            *to++ = mask;
+    }
+    for (int i = 0; i < n; i += 2)
+        *to++ = (uint8_t)(nibbles[i] | nibbles[i + 1] << 4);
+    memcpy(to, bytes, (size_t)num_bytes);
+    memcpy(to + num_bytes, words, (size_t)num_words);
+    return to + num_bytes + num_words;
+}
+
+// A segment.
+static uint8_t *put_line(uint8_t *to, const JBLOCK *row, size_t n)
+{
+    uint8_t *d = to + 2, *rows = d + n, *len = rows + n, *at = len + n, *begin;
+    int escapes = 0, dc = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        int16_t diff = (int16_t)(row[i][0] - dc);
+
+        dc = row[i][0];
+        d[i] = (uint8_t)diff;
+        if (diff > -128 && diff < 128)
+            continue;
+        d[i] = 0x80;
+        *at++ = (uint8_t)diff;
+        *at++ = (uint8_t)(diff >> 8);
+        escapes++;
+    }
+    to[0] = (uint8_t)escapes;
+    to[1] = (uint8_t)(escapes >> 8);
+    for (size_t i = 0; i < n; i++) {
+        begin = at;
+        rows[i] = 0;
+        at = put_payload(at, &rows[i], row[i]);
+        len[i] = (uint8_t)(at - begin);
     }
     return at;
 }
 
-static void pack(struct hr__coefficients *c, struct jpeg_decompress_struct *d,
-                 jvirt_barray_ptr *arrays)
+// Returns its size.
+static size_t pack(struct hr__coefficients *c, struct jpeg_decompress_struct *d,
+                   jvirt_barray_ptr *arrays)
 {
-    struct hr__coef_block *b = (struct hr__coef_block *)((uint8_t *)c +
-                                                         c->blocks_at);
-    uint8_t *start = (uint8_t *)c + c->values_at, *at = start;
+    uint8_t *to = (uint8_t *)&c->offset[c->segments + 1];
+    uint32_t *offset = c->offset;
 
     for (int i = 0; i < d->num_components; i++) {
         const struct hr__coef_component *k = &c->comp[i];
@@ -315,11 +354,22 @@ static void pack(struct hr__coefficients *c, struct jpeg_decompress_struct *d,
             JBLOCKARRAY row = d->mem->access_virt_barray(
                 (j_common_ptr)d, arrays[i], k->block_y + y, 1, FALSE);
 
-            for (uint32_t x = 0; x < k->blocks_w; x++)
-                at = pack_block(b++, row[0][k->block_x + x], start, at);
+            *offset++ = (uint32_t)(to - (uint8_t *)c);
+            to = put_line(to, row[0] + k->block_x, k->blocks_w);
         }
     }
-    c->values_size = (uint32_t)(at - start);
+    *offset = (uint32_t)(to - (uint8_t *)c);
+    return *offset;
+}
+
+// What it has room for at most.
+static size_t pack_room(const struct hr__coefficients *c)
+{
+    size_t size = sizeof(*c) + (c->segments + 1) * sizeof(c->offset[0]);
+
+    for (uint32_t i = 0; i < c->num_components; i++)
+        size += c->comp[i].blocks_h * (2 + 234 * (size_t)c->comp[i].blocks_w);
+    return size;
 }
 
 struct hr__coefficients *kernel_pack(const struct kernel_jpeg *j,
@@ -342,10 +392,9 @@ struct hr__coefficients *kernel_pack(const struct kernel_jpeg *j,
     jpeg_read_header(&d, TRUE);
     arrays = jpeg_read_coefficients(&d);
     head(&first, &d, window);
-    c = malloc(first.values_at + (size_t)first.num_blocks * 64 * 3);
+    c = malloc(pack_room(&first));
     *c = first;
-    pack(c, &d, arrays);
-    *size = c->values_at + c->values_size;
+    *size = pack(c, &d, arrays);
     jpeg_destroy_decompress(&d);
     return c;
 }

@@ -2,7 +2,7 @@
 // Packed coefficients: what is in them (against libjpeg's own
 // jpeg_read_coefficients), that they are enough for the window's pixels
 // (against the decoder of rows), damaged and foreign files, memory that runs
-// out. check_pack.c holds C against SIMD.
+// out. test_packed.c holds C against SIMD.
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,7 +93,7 @@ static bool same_as_libjpeg(const struct coef_file *f,
     return same;
 }
 
-static int same_pixels, num_range;
+static int same_pixels;
 
 static void check_pixels(struct coef_worker *b, const struct coef_file *f,
                          const struct hr__coefficients *c, const char *name)
@@ -106,16 +106,12 @@ static void check_pixels(struct coef_worker *b, const struct coef_file *f,
 
     CU_ASSERT_PTR_NOT_NULL_FATAL(want);
     CU_ASSERT_PTR_NOT_NULL_FATAL(got);
-    for (int plain = 0; plain <= !c->range; plain++) {
-        memset(got, 0, size);
-        if (!coef_reference_window(c, channels, plain, got) ||
-            memcmp(got, want, size)) {
-            CU_FAIL("pixels");
-            printf("\n  %s: %d x %d, window %d,%d %dx%d, %d channels, plain %d",
-                   name, f->w, f->h, w.x, w.y, w.w, w.h, channels, plain);
-        }
+    memset(got, 0, size);
+    if (!coef_reference_window(c, channels, got) || memcmp(got, want, size)) {
+        CU_FAIL("pixels");
+        printf("\n  %s: %d x %d, window %d,%d %dx%d, %d channels", name, f->w,
+               f->h, w.x, w.y, w.w, w.h, channels);
     }
-    num_range += (int)c->range;
     same_pixels++;
     free(want);
     free(got);
@@ -174,14 +170,14 @@ static void all_kinds(unsigned flags, int rounds)
 static void test_kinds(void)
 {
     coef_seed(test_seed);
-    num_covered = num_blocks = same_pixels = num_range = 0;
+    num_covered = num_blocks = same_pixels = 0;
     all_kinds(~0u, 20);
     all_kinds(CPU_FLAG_C, 4);
     printf("\n  %d blocks as libjpeg's, %d windows of components, %d of "
-           "pixels, %d of them with range set; ",
-           num_blocks, num_covered, same_pixels, num_range);
+           "pixels; ",
+           num_blocks, num_covered, same_pixels);
     CU_ASSERT(num_blocks > 0 && num_covered > 0);
-    CU_ASSERT(num_range > 0 && num_range < same_pixels / 2);
+    CU_ASSERT(same_pixels > 0);
 }
 
 // ---- Damage, and what is not for this form --------------------------------
@@ -205,8 +201,7 @@ static void check_damaged(struct coef_worker *b, const struct coef_file *f,
         got = malloc(bytes);
         CU_ASSERT_PTR_NOT_NULL_FATAL(got);
         if (!want || rows_err.warnings || coef_reference_check(c, size) ||
-            !coef_reference_window(c, 3, false, got) ||
-            memcmp(got, want, bytes)) {
+            !coef_reference_window(c, 3, got) || memcmp(got, want, bytes)) {
             CU_FAIL("damage was not seen");
             printf("\n  %d x %d, window %d,%d %dx%d: rows: %s, %d warnings, %s",
                    f->w, f->h, w.x, w.y, w.w, w.h, want ? "ok" : "failed",
@@ -315,7 +310,7 @@ static bool stop_at_once(void *ctx)
 static void test_stop(void)
 {
     struct cpu_decode_error err = {.offset = -1};
-    struct cpu_packed packed;
+    struct cpu_coef_lines lines;
     struct coef_worker b;
     struct coef_file f;
     int asked = 0;
@@ -327,7 +322,7 @@ static void test_stop(void)
         coef_params(&b, &f, (struct cpu_rect){0, 0, 90, 90}, 3);
     p.stop = stop_at_once;
     p.stop_ctx = &asked;
-    CU_ASSERT_EQUAL(cpu_coef_decode(&p, &b.ops, &b.arena, &packed, &err),
+    CU_ASSERT_EQUAL(cpu_coef_decode(&p, &b.ops, &b.arena, &lines, &err),
                     CPU_STOPPED);
     CU_ASSERT_EQUAL(asked, 1);
     CU_ASSERT_EQUAL(b.arena.used, 0);

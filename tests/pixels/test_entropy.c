@@ -49,7 +49,7 @@ static void toy_run(struct hr__task *task)
         wrong = coef_reference_check(c, task->in->size);
         if (!wrong && ((int)c->w != dst->w || (int)c->h != dst->h))
             wrong = "not the window";
-        if (wrong || !coef_reference_window(c, dst->c, false, dst->data)) {
+        if (wrong || !coef_reference_window(c, dst->c, dst->data)) {
             wrong_payloads++;
             wrong_text = wrong ? wrong : "a block is missing";
         }

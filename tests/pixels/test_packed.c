@@ -76,6 +76,34 @@ static void parts(void)
     }
 }
 
+// What is cut out of a line is what would have been packed of those blocks, and
+// nothing is written behind it.
+static void cuts(void)
+{
+    static uint8_t want[sizeof(segment)], got[sizeof(segment)];
+    struct cpu_ops ops;
+
+    test_rnd_seed(test_seed);
+    cpu_ops_init(&ops, CPU_FLAG_C);
+    packed_blocks_fill(line, MOST, PACKED_KINDS);
+    ops.pack_line(segment, (const int16_t(*)[64])line, MOST);
+    for (int first = 0; first < MOST; first++)
+        for (int n = 1; n <= MOST - first; n++) {
+            struct cpu_packed_cut cut = {
+                .segment = segment, .n = MOST, .first = first, .count = n};
+            size_t size = ops.pack_line(want,
+                                        (const int16_t(*)[64])line + first, n);
+
+            memset(got, 0xa5, sizeof(got));
+            want[size] = 0xa5;
+            CHECK(cpu_packed_cut(&cut) == size, "%d from %d on: size", n,
+                  first);
+            cpu_packed_cut_write(&cut, got);
+            CHECK(!memcmp(got, want, size + 1), "%d from %d on differ", n,
+                  first);
+        }
+}
+
 // The bytes are the format: one line, written down by hand.
 // DCs 5, -32768, 4: the differences from the second on are 7ffb and 8004
 // modulo 2^16.
@@ -472,9 +500,10 @@ static void faults(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(lines),       TEST_CASE(parts),    TEST_CASE(bytes),
-        TEST_CASE(wrong_bytes), TEST_CASE(pictures), TEST_CASE(photos),
-        TEST_CASE(hostile),     TEST_CASE(faults),   TEST_CASE(empty_payloads),
+        TEST_CASE(lines),          TEST_CASE(parts),       TEST_CASE(cuts),
+        TEST_CASE(bytes),          TEST_CASE(wrong_bytes), TEST_CASE(pictures),
+        TEST_CASE(photos),         TEST_CASE(hostile),     TEST_CASE(faults),
+        TEST_CASE(empty_payloads),
     };
 
     return test_main("packed", cases, sizeof(cases) / sizeof(*cases), argc,
