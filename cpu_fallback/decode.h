@@ -51,8 +51,16 @@ const char *cpu_jpeg_library(void);
 struct cpu_jpeg_state *cpu_jpeg_state_create(const struct cpu_heap *heap);
 void cpu_jpeg_state_destroy(struct cpu_jpeg_state **state);
 
-// The stages that a decoder of its own tells apart.
-enum cpu_stage { CPU_STAGE_ENTROPY, CPU_STAGE_RECONSTRUCT, CPU_STAGE_COLOR };
+// The stages that a decoder of its own tells apart; NONE: it waited for a thread
+// that helps.
+enum cpu_stage {
+    CPU_STAGE_ENTROPY,
+    CPU_STAGE_RECONSTRUCT,
+    CPU_STAGE_COLOR,
+    CPU_STAGE_NONE,
+};
+
+struct cpu_helpers;  // helpers.h
 
 struct cpu_decode_params {
     const uint8_t *data;
@@ -66,6 +74,9 @@ struct cpu_decode_params {
     // cpu_sequential_open(): called whenever work of a stage ends, with
     // stop_ctx; may be NULL.
     void (*lap)(void *stop_ctx, enum cpu_stage stage);
+    // cpu_sequential_open(), cpu_packed_open(): who may help, if the picture is
+    // large enough; may be NULL. The same rows, the same results.
+    struct cpu_helpers *helpers;
     struct cpu_jpeg_state *jpeg;  // of this worker; NULL, or in use by another
         // open decoder: open() makes one, close() frees it
 };

@@ -427,7 +427,7 @@ bool cpu_entropy_lines_alloc(struct cpu_entropy_lines *lines,
 }
 
 // Whole bytes that were not used lie between here and what comes next.
-static bool at_marker(const struct cpu_entropy *e, uint8_t marker)
+bool cpu_entropy_at_marker(const struct cpu_entropy *e, uint8_t marker)
 {
     return e->bits - e->made_up < 8 && e->bits >= e->made_up &&
            e->scan->end - e->p >= 2 && e->p[0] == 0xff && e->p[1] == marker;
@@ -435,7 +435,7 @@ static bool at_marker(const struct cpu_entropy *e, uint8_t marker)
 
 static bool restart(struct cpu_entropy *e)
 {
-    if (!at_marker(e, 0xd0 | e->marker))
+    if (!cpu_entropy_at_marker(e, 0xd0 | e->marker))
         return false;
     e->p += 2;
     e->marker = (e->marker + 1) & 7;
@@ -597,5 +597,5 @@ bool cpu_entropy_row(struct cpu_entropy *e,
 
 bool cpu_entropy_ends(struct cpu_entropy *e)
 {
-    return at_marker(e, 0xd9);
+    return cpu_entropy_at_marker(e, 0xd9);
 }

@@ -84,6 +84,28 @@ struct cpu_entropy {
 void cpu_entropy_begin(struct cpu_entropy *e, const struct cpu_scan *scan,
                        const struct cpu_entropy_tables *tables);
 
+// ---- In bands, between restart markers (entropy_bands.c) ----
+
+// Rows of MCUs of a band: after so many a restart marker stands between rows.
+// Without one in such a place: all of them.
+int cpu_entropy_period(const struct cpu_scan *scan);
+
+// Where the data of the first n bands begin, if the markers in front of them
+// are those that belong there; n > 0. Of what lies between them nothing is known.
+bool cpu_entropy_find(const struct cpu_scan *scan, const uint8_t **starts,
+                      int n);
+
+// As begin(), at a band whose data begin there.
+void cpu_entropy_begin_band(struct cpu_entropy *e, const struct cpu_scan *scan,
+                            const struct cpu_entropy_tables *tables, int band,
+                            const uint8_t *start);
+
+// After the last row of a band: whether the next one begins here, if one that
+// was found follows.
+bool cpu_entropy_joins(const struct cpu_entropy *e);
+
+// ---- A decoder's ----
+
 // Part of a decoder's step: parses the file of its params, makes the tables in
 // its arena and begins; the scan must stay where it is. Throws, CPU_REDO if the
 // file is not for this stage.
@@ -107,6 +129,9 @@ bool cpu_entropy_lines_alloc(struct cpu_entropy_lines *lines,
 // The next row; lines: of each component, or NULL to skip it. False: odd.
 bool cpu_entropy_row(struct cpu_entropy *e,
                      const struct cpu_entropy_lines *lines);
+
+// Whether nothing but this marker comes next.
+bool cpu_entropy_at_marker(const struct cpu_entropy *e, uint8_t marker);
 
 // After the last row: whether nothing but the end of the picture follows.
 bool cpu_entropy_ends(struct cpu_entropy *e);

@@ -5,6 +5,7 @@
 //
 //   device.c   open, close, what it offers
 //   workers.c  the queue and the threads
+//   lend.c     threads without a task, lent to one that is large
 //   span.c     one task: rows in, its steps, rows out
 //   run.c      how a task fails, stops and decodes
 //   step.c     one of the steps
@@ -17,14 +18,19 @@
 #define HR_CPU_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "cpu_fallback/arena.h"
 #include "cpu_fallback/cpu_ops.h"
 #include "cpu_fallback/decode.h"
+#include "cpu_fallback/helpers.h"
 #include "hal/engine/engine.h"
 
 // What an idle worker keeps of its arena.
 enum { CPU_KEEP = 4 << 20 };
+// Of a picture that threads without a task help with: pixels, and bytes for what
+// they do ahead (hal/job/prepare.c counts them).
+enum { CPU_HELPED = 2000000, CPU_HELPED_BYTES = 2 << 20 };
 
 struct cpu_worker {
     struct cpu_engine *engine;
@@ -39,6 +45,7 @@ struct cpu_engine {
     struct cpu_heap heap;
     struct cpu_worker *workers;
     int num_workers;  // that run
+    struct cpu_helpers helpers;
 
     // lock guards everything below; nothing is called with it held.
     pthread_mutex_t lock;
@@ -46,6 +53,9 @@ struct cpu_engine {
     struct hr__task *head, **tail;
     int idle;
     bool stop;
+    struct cpu_help *helps;  // of tasks at work
+    pthread_cond_t alone;    // nobody is inside one of them
+    atomic_bool queued;      // there is a head; for those without the lock
 };
 
 static inline struct cpu_engine *cpu_engine(struct hr__engine *e)
@@ -57,6 +67,13 @@ enum hr_status cpu_workers_start(struct cpu_engine *c, int threads);
 void cpu_workers_finish(struct cpu_engine *c);  // accepts half-started ones
 void cpu_submit(struct hr__engine *e, struct hr__task *list);
 void cpu_cancel(struct hr__engine *e);
+
+// ---- Threads without a task (lend.c) ----
+
+void cpu_lend_init(struct cpu_engine *c);
+// What wants help now, lock held; NULL. Then, without the lock, run() it.
+struct cpu_help *cpu_lend_take(struct cpu_engine *c);
+void cpu_lend_run(struct cpu_engine *c, struct cpu_help *help);
 
 // Runs a prepared task to its end, hr__task_done() included.
 void cpu_run(struct cpu_worker *w, struct hr__task *task);
@@ -130,6 +147,13 @@ static inline void cpu_lap(struct cpu_run *run, enum hr_part part)
     now = hr__now();
     run->spent[part] += now - run->lap;
     run->lap = now;
+}
+
+// What has passed since then counts for nothing.
+static inline void cpu_lap_none(struct cpu_run *run)
+{
+    if (run->lap)
+        run->lap = hr__now();
 }
 
 // run.c

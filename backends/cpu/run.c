@@ -96,7 +96,10 @@ static void lap(void *ctx, enum cpu_stage stage)
         [CPU_STAGE_COLOR] = HR_PART_COLOR,
     };
 
-    cpu_lap(ctx, parts[stage]);
+    if (stage == CPU_STAGE_NONE)
+        cpu_lap_none(ctx);
+    else
+        cpu_lap(ctx, parts[stage]);
 }
 
 struct cpu_decode_params cpu_run_decode(struct cpu_run *run)
@@ -111,5 +114,6 @@ struct cpu_decode_params cpu_run_decode(struct cpu_run *run)
                                       .stop = cpu_run_stops,
                                       .stop_ctx = run,
                                       .lap = run->lap ? lap : NULL,
+                                      .helpers = &run->w->engine->helpers,
                                       .jpeg = run->w->jpeg};
 }

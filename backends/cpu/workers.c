@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker threads of one CPU engine: one queue, each worker takes the next
-// task when it is free. Results cannot depend on who takes what: a task shares
+// task when it is free, and if there is none helps with another's. Results cannot depend on who takes what: a task shares
 // nothing with its neighbours but read-only tables.
 #include "backends/cpu/cpu.h"
 
@@ -16,6 +16,7 @@ void cpu_submit(struct hr__engine *e, struct hr__task *list)
         n++;
     }
     c->tail = &list->next;
+    atomic_store_explicit(&c->queued, true, memory_order_relaxed);
     if (n > c->idle)
         n = c->idle;
     // One by one: waking all of them for one task costs more than the task.
@@ -44,6 +45,7 @@ void cpu_cancel(struct hr__engine *e)
         *end = NULL;
     }
     c->tail = at;
+    atomic_store_explicit(&c->queued, c->head != NULL, memory_order_relaxed);
     pthread_mutex_unlock(&c->lock);
     for (struct hr__task *next; stopped; stopped = next) {
         next = stopped->next;
@@ -52,14 +54,16 @@ void cpu_cancel(struct hr__engine *e)
     }
 }
 
-static struct hr__task *take(struct cpu_engine *c)
+// The next task; or what to help with meanwhile.
+static struct hr__task *take(struct cpu_engine *c, struct cpu_help **help)
 {
     struct hr__task *t;
     int64_t begin = 0;
     bool waited = false;
 
+    *help = NULL;
     pthread_mutex_lock(&c->lock);
-    while (!c->head && !c->stop) {
+    while (!c->head && !c->stop && !(*help = cpu_lend_take(c))) {
         if (!waited)
             begin = hr__watch_idle_begin(c->e);
         waited = true;
@@ -68,8 +72,10 @@ static struct hr__task *take(struct cpu_engine *c)
         c->idle--;
     }
     if ((t = c->head)) {
-        if (!(c->head = t->next))
+        if (!(c->head = t->next)) {
             c->tail = &c->head;
+            atomic_store_explicit(&c->queued, false, memory_order_relaxed);
+        }
         t->next = NULL;
     }
     pthread_mutex_unlock(&c->lock);
@@ -81,12 +87,15 @@ static struct hr__task *take(struct cpu_engine *c)
 static void *work(void *arg)
 {
     struct cpu_worker *w = arg;
+    struct cpu_help *help;
     struct hr__task *t;
 
     hr__watch_thread(w->engine->e, "cpu worker %d",
                      (int)(w - w->engine->workers));
-    while ((t = take(w->engine)))
-        if (hr__task_prepare(t))
+    while ((t = take(w->engine, &help)) || help)
+        if (help)
+            cpu_lend_run(w->engine, help);
+        else if (hr__task_prepare(t))
             cpu_run(w, t);
     return NULL;
 }
@@ -97,6 +106,8 @@ enum hr_status cpu_workers_start(struct cpu_engine *c, int threads)
 
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->wake, NULL);
+    pthread_cond_init(&c->alone, NULL);
+    cpu_lend_init(c);
     c->tail = &c->head;
     if (!hr__mul(&size, sizeof(*c->workers), (size_t)threads) ||
         !(c->workers = hr__alloc(c->e->device, size)))
@@ -134,6 +145,7 @@ void cpu_workers_finish(struct cpu_engine *c)
         cpu_arena_finish(&w->arena);
     }
     hr__free(c->workers);
+    pthread_cond_destroy(&c->alone);
     pthread_cond_destroy(&c->wake);
     pthread_mutex_destroy(&c->lock);
 }

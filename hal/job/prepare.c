@@ -35,6 +35,18 @@ static size_t column_bytes(const struct hr_info *info)
     return 32 * blocks / hmax + 64;
 }
 
+// What a sequential picture that threads help with keeps ahead: 2 MiB, or four
+// rows of MCUs (cpu_fallback/decode_sequential.c); for smaller ones the sizes of
+// their rows have room.
+static size_t helped_bytes(const struct hr_info *info)
+{
+    size_t rows = (size_t)info->width * (column_bytes(info) - 64) * 3;
+
+    if ((size_t)info->width * (size_t)info->height < 2000000)
+        return 0;
+    return rows > 8 << 20 ? 0 : rows > 2 << 20 ? rows : 2 << 20;
+}
+
 // An upper estimate of a sample's working memory on the CPU, in bytes.
 // Baseline pictures stream by rows; the others need all coefficients (2 bytes
 // each, every component padded to whole MCUs), interlaced PNGs all pixels.
@@ -52,7 +64,7 @@ static size_t decode_bytes(const struct hr_info *info)
     if (info->process != HR_PROCESS_PROGRESSIVE && info->interleaved) {
         size_t own = w * column_bytes(info) + (256 << 10);
 
-        return own > rows ? own : rows;
+        return (own > rows ? own : rows) + helped_bytes(info);
     }
     for (size_t i = 0; i < c; i++) {
         hmax = info->h[i] > hmax ? info->h[i] : hmax;

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU engine's queue, and who looks at it: it survives that its last task is
-// cancelled, the watchdog wakes again, an item has only so much time.
+// cancelled, the watchdog wakes again, an item has only so much time. And workers
+// without a task help, but never let one wait.
+#include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "backends/cpu/cpu.h"
 #include "fake_engine.h"
+#include "hal/device/device.h"
 #include "testing.h"
 
 enum { W = 16, H = 16, N = 16 };
@@ -111,12 +116,144 @@ static void item_time(void)
     hr_device_close(&dev);
 }
 
+// ---- Workers that help ------------------------------------------------------
+
+// A large picture, alone, by so many threads: its pixels.
+static hr_image alone(hr_device dev, const struct bytes *file)
+{
+    static const struct hr_op decode = hr_op_decode(0);
+    hr_image image = hr_image_create(dev, hr_image_params(.c = 3, .w = 2100,
+                                                          .h = 1000));
+    struct hr_sample s = {.data = file->data,
+                          .size = file->size,
+                          .ops = &decode,
+                          .num_ops = 1,
+                          .out = image};
+    hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
+
+    CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "%s", hr_last_error());
+    hr_job_release(&job);
+    return image;
+}
+
+// How often a thread was lent since the last call; times are on.
+static uint64_t lent(hr_device dev, uint64_t pictures)
+{
+    struct hr_profile profile;
+
+    hr_device_profile(dev, &profile);
+    return profile.engines[0].parts[HR_PART_ENTROPY].times - pictures;
+}
+
+static void large_alone(void)
+{
+    static const int restarts[] = {0, 132, 50};
+    uint64_t seed = test_seed;
+
+    hr_profile_times(true);
+    for (size_t i = 0; i < sizeof(restarts) / sizeof(*restarts); i++) {
+        struct jpeg_spec spec = {.w = 2100,
+                                 .h = 1000,
+                                 .space = JCS_YCbCr,
+                                 .factors = {0x22, 0x11, 0x11},
+                                 .quality = 80,
+                                 .restart = restarts[i]};
+        struct bytes file = test_jpeg_of(&spec, &seed);
+        hr_device one = hr_device_open("cpu", hr_device_params(.threads = 1));
+        hr_device two = hr_device_open("cpu", hr_device_params(.threads = 2));
+        hr_image want = alone(one, &file);
+
+        // The other worker comes when the system lets it.
+        for (uint64_t n = 1; n <= 200 && lent(two, n - 1) == 0; n++) {
+            hr_image got = alone(two, &file);
+
+            CHECK(!memcmp(got->params.data, want->params.data, want->size),
+                  "restart %d: picture %d differs", restarts[i], (int)n);
+            hr_image_release(&got);
+            if (n == 200)
+                CHECK(false, "nobody was lent");
+        }
+        CHECK(lent(one, 1) == 0, "one thread has nobody to lend");
+        hr_image_release(&want);
+        hr_device_close(&one);
+        hr_device_close(&two);
+        free(file.data);
+    }
+    hr_profile_times(false);
+}
+
+struct endless {
+    struct cpu_help help;  // first
+    atomic_bool inside, go, done;
+};
+
+static void help_until_told(struct cpu_help *h, bool (*leave)(void *ctx),
+                            void *ctx)
+{
+    struct endless *e = (struct endless *)h;
+
+    e->inside = true;
+    while (!leave(ctx) && !e->go)
+        sched_yield();
+    test_sleep(20 * TEST_MS);
+    e->done = true;
+}
+
+static struct cpu_helpers *helpers_of(hr_device dev)
+{
+    return &cpu_engine(((struct hr__device *)dev)->engines[0])->helpers;
+}
+
+// The only worker helps, and a task comes.
+static void tasks_come_first(void)
+{
+    struct endless e = {.help.run = help_until_told};
+    hr_device dev = test_device("cpu", 1, 0);
+    hr_batch batch = batch_of(dev);
+    struct cpu_helpers *h = helpers_of(dev);
+    hr_job job;
+
+    h->call(h, &e.help, 1);
+    while (!e.inside)
+        sched_yield();
+    CHECK(h->idle(h) == 0, "the only worker is lent");
+    picture = &small;
+    job = submit(dev, batch, 0, 1, hr_job_params(0));
+    CHECK(hr_job_wait(job, 20 * SECOND) == HR_OK, "the task waits");
+    CHECK(e.done && !e.go, "it left before it was told");
+    e.go = true;
+    h->end(h, &e.help);
+    hr_job_release(&job);
+    hr_batch_destroy(&batch);
+    hr_device_close(&dev);
+    picture = &large;
+}
+
+// Nobody is inside when the picture goes.
+static void end_waits(void)
+{
+    struct endless e = {.help.run = help_until_told};
+    hr_device dev = test_device("cpu", 1, 0);
+    struct cpu_helpers *h = helpers_of(dev);
+
+    h->call(h, &e.help, 1);
+    while (!e.inside)
+        sched_yield();
+    e.go = true;
+    h->end(h, &e.help);
+    CHECK(e.done, "it was still at it");
+    hr_device_close(&dev);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(queue_after_a_cancel),
         TEST_CASE(watchdog_wakes),
         TEST_CASE(item_time),
+        TEST_CASE(large_alone),
+        TEST_CASE(tasks_come_first),
+        TEST_CASE(end_waits),
     };
     uint64_t seed;
 
