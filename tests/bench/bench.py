@@ -4,6 +4,7 @@
 
     tests/bench/bench.py --build build           the table
     tests/bench/bench.py --build build --json    the same as JSON, nothing else
+    tests/bench/bench.py --build build --only later,stages    some of it
 
 How it is timed. Ours and peer take turns (A B A B ...), at least 7 rounds
 after one that does not count. A row shows the median of each and the median
@@ -19,33 +20,51 @@ Workload: --files DIR; else the folder photos/imagenet-sample of the corpus
 (HEADRACE_CORPUS, or ../shared/corpus beside the source tree); else 96
 generated photos.
 
-Rows: bench_rows.py (transforms and their parts), bench_costs.py (what the
-library itself costs), bench_opencl.py; how they are timed: bench_table.py;
-what they work on: bench_work.py.
+Rows are in groups, see GROUPS below; --only GROUP,GROUP measures some of them.
+They are in bench_rows.py (transforms and their parts), bench_epochs.py (later
+epochs: caches and pack files), bench_alone.py (stages, pictures alone),
+bench_costs.py (what the library itself costs), bench_opencl.py; how they are
+timed: bench_table.py; what they work on: bench_work.py. The chart of README.md
+is made from the JSON by bench_chart.py. Other programs than Pillow and
+torchvision's v1: bench_peers.py.
+
+Cycles per block are ticks of x86's time stamp counter, which runs at one speed
+whatever the core's clock does, taken whenever a stage ends: for each row of MCUs
+or so. libjpeg-turbo's stages are differences of whole runs: its coefficients
+alone, its samples (jpeg_read_raw_data), its pixels.
 
 JSON, these keys stay:
   date, machine, cores, versions{headrace, pillow, torchvision, torch,
   libjpeg_turbo}, workload{name, files, mean_bytes, mean_pixels}, rounds,
-  rows[]: key, text, unit, ours, peer (null: none), peer_name, ratio (how
+  rows[]: key, group, text, unit, ours, peer (null: none), peer_name, ratio (how
   many times ours is better; null), ratio_low, ratio_high (of the rounds),
   target (a sentence or null), pass (true, false, or null without a target),
   others (share of the machine's CPU time that other processes took while the
   row was measured; rows with a lot of it say nothing)
-Keys of rows: train_transform, train_transform_{c,avx2,avx512},
-train_transform_tensor, first_epoch_cache, later_epochs_{c,avx2,avx512},
-eval_transform, decode_rgb, resize_bilinear,
-resize_bicubic, resize_lanczos, resize_large,
-resize_orders_{c,avx2,avx512}, normalize, two_threads,
-submit_256, submit_256_p99, job_overhead, heap_allocations, malloc_calls,
-probe, device_open, peak_rss, rss_growth. With an OpenCL device, and with it
-the key opencl{device, description} (else opencl{not_run}): opencl_{1,16,256}
-(pictures per second; the peer is the CPU engine, with as many threads and
-jobs in flight, and the ratio how many times faster OpenCL is),
-opencl_cpu_{1,16,256} (CPU-seconds of the process per 1000 pictures),
-opencl_orders_{pixels,jpeg} (CPU time, too),
-opencl_open_first (nothing cached), opencl_open_second (in another process),
-opencl_launches (of kernels per batch), opencl_heap_allocations,
-opencl_submit.
+Keys of rows, LEVEL is c, avx2 or avx512:
+train: train_transform, train_transform_LEVEL, train_transform_tensor,
+  train_444, train_420, train_f16, train_u8, two_threads, two_threads_later.
+later: first_epoch_cache, later_epochs_LEVEL, first_epoch_pack,
+  later_pack_LEVEL, pack_size, pack, pack_speed.
+eval: eval_transform, decode_rgb.
+stages: stage_entropy, stage_{unpack,reconstruct,color,resample}_LEVEL,
+  cycles_entropy, cycles_{unpack,reconstruct,color}_LEVEL, normalize,
+  normalize_LEVEL.
+alone: alone_photo_{1,2} (threads), alone_photo_p99,
+  alone_{2,6,12}mp_{1,2,threads}, train_{2,6,12}mp.
+resize: resize_bilinear, resize_bicubic, resize_lanczos, resize_large,
+  resize_orders_LEVEL.
+costs: job_overhead, probe, submit_256, submit_256_p99, heap_allocations,
+  heap_allocations_cache, malloc_calls, malloc_calls_cache, device_open,
+  peak_rss, rss_growth.
+opencl, where there is a device, and with it the key opencl{device, description}
+  (else opencl{not_run}): opencl_{1,16,256} (pictures per second; the peer is
+  the CPU engine, with as many threads and jobs in flight, and the ratio how
+  many times faster OpenCL is), opencl_cpu_{1,16,256} (CPU-seconds of the
+  process per 1000 pictures), opencl_orders_{pixels,jpeg} (CPU time, too),
+  opencl_open_first (nothing cached), opencl_open_second (in another process),
+  opencl_launches (of kernels per batch), opencl_heap_allocations,
+  opencl_submit.
 """
 import argparse
 import datetime
@@ -66,21 +85,42 @@ except ImportError as e:
     sys.exit(77)
 
 import hrshim
+from bench_alone import (large_rows, latency_rows, pixel_stage_rows,
+                         stage_rows)
 from bench_costs import (allocation_rows, child_mallocs, open_row,
                          overhead_row, probe_row, rss_rows, submit_rows)
+from bench_epochs import cache_rows, pack_rows, packing_row
 from bench_opencl import opencl_facts, opencl_rows
-from bench_rows import (normalize_row, order_rows, resize_rows, thread_row,
-                        transform_rows)
+from bench_rows import (eval_rows, kind_rows, order_rows, resize_rows,
+                        thread_rows, transform_rows)
 from bench_table import Table, cpu_seconds, pinned
 from bench_work import workload
 
 torch.set_num_threads(1)
 
+# Group -> its heading, functions that run pinned to one core, others.
+GROUPS = {
+    "train": ("RandomResizedCrop(224), flip, ToTensor, Normalize; one core",
+              [transform_rows, kind_rows], [thread_rows]),
+    "later": ("the same of pictures that were prepared once",
+              [cache_rows, pack_rows, packing_row], []),
+    "eval": ("other transforms", [eval_rows], []),
+    "stages": ("each stage alone, pictures of the set",
+               [stage_rows, pixel_stage_rows], []),
+    "alone": ("large pictures; one picture alone: Resize(256), "
+              "CenterCrop(224), ToTensor, Normalize", [large_rows],
+              [latency_rows]),
+    "resize": ("resize", [resize_rows, order_rows], []),
+    "costs": ("what the library itself costs", [overhead_row, probe_row],
+              [submit_rows, allocation_rows, open_row, rss_rows]),
+    "opencl": ("OpenCL", [], [opencl_rows]),
+}
+
 
 class Bench:
     def __init__(self, o):
         self.options, self.build, self.quick = o, o.build, o.quick
-        self.rounds = 3 if o.quick else 9
+        self.rounds = 3 if o.quick else 7
         self.lib = hrshim.Shim(o.build)
         self.files = workload(o)
         self.table, self.opencl = Table(), None
@@ -88,15 +128,22 @@ class Bench:
         self.torchvision = (f"torchvision {torchvision.__version__} + "
                             f"{self.pillow}")
 
-    def run(self):
-        for rows in [transform_rows, resize_rows, order_rows, normalize_row,
-                     overhead_row, probe_row]:
-            with pinned():
-                self.measure(rows)
-        for rows in [thread_row, submit_rows, allocation_rows, open_row] + (
-                [] if self.quick else [rss_rows]):
-            self.measure(rows)
-        self.measure_opencl()
+    def run(self, groups):
+        """OpenCL last: drivers start threads that stay."""
+        for group, (heading, alone, others) in GROUPS.items():
+            if group not in groups:
+                continue
+            self.table.group = heading
+            if group == "opencl":
+                self.opencl = opencl_facts(self.lib, self.options.opencl)
+                if "not_run" in self.opencl:
+                    continue
+            for rows in alone:
+                with pinned():
+                    self.measure(rows)
+            for rows in others:
+                if rows is not rss_rows or not self.quick:
+                    self.measure(rows)
 
     def child(self, what, **variables):
         """What this program prints as a process of its own; see main()."""
@@ -104,12 +151,6 @@ class Bench:
             [sys.executable, os.path.abspath(__file__), "--build", self.build,
              "--child"] + what, env=dict(os.environ, **variables),
             stdout=subprocess.PIPE, check=True).stdout
-
-    def measure_opencl(self):
-        """Last: drivers start threads that stay."""
-        self.opencl = opencl_facts(self.lib, self.options.opencl)
-        if "not_run" not in self.opencl:
-            self.measure(opencl_rows)
 
     def measure(self, rows):
         if sys.stderr.isatty():
@@ -148,11 +189,16 @@ def parse():
                    help="3 rounds, no long run for memory")
     a.add_argument("--opencl", default="opencl", metavar="NAME",
                    help="OpenCL device [opencl]")
-    a.add_argument("--only-opencl", action="store_true",
-                   help="no other rows")
-    a.add_argument("--child", choices=["open", "mallocs"],
+    a.add_argument("--only", metavar="GROUP,GROUP", default=",".join(GROUPS),
+                   help=f"some groups of rows: {', '.join(GROUPS)}")
+    a.add_argument("--child", choices=["open", "mallocs",
+                                         "mallocs_cache"],
                    help=argparse.SUPPRESS)
-    return a.parse_args()
+    o = a.parse_args()
+    o.only = o.only.split(",")
+    if set(o.only) - set(GROUPS):
+        a.error(f"--only knows {', '.join(GROUPS)}")
+    return o
 
 
 def main():
@@ -161,17 +207,15 @@ def main():
         name = (o.opencl if "--opencl" in sys.argv else "cpu").encode()
         print(hrshim.Shim(o.build).lib.shim_open_ns(name, 0))
         return 0
-    if o.child == "mallocs":
-        child_mallocs(o, hrshim.Shim(o.build))
+    if o.child:
+        child_mallocs(o, hrshim.Shim(o.build),
+                      1 << 30 if o.child == "mallocs_cache" else 0)
         return 0
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as caches:
         os.environ["XDG_CACHE_HOME"] = caches
         os.environ["POCL_CACHE_DIR"] = os.path.join(caches, "pocl")
         b = Bench(o)
-        if o.only_opencl:
-            b.measure_opencl()
-        else:
-            b.run()
+        b.run(o.only)
     facts = b.facts()
     if o.json:
         print(json.dumps(facts, indent=1))
@@ -185,6 +229,8 @@ def main():
           f"{facts['rounds']} rounds\n")
     b.table.show()
     opencl = facts["opencl"]
+    if not opencl:
+        return 0
     print("\nOpenCL: " + (opencl.get("description") or
                           f"not measured: {opencl['not_run']}"))
     return 0

@@ -7,7 +7,6 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 import numpy as np
@@ -15,7 +14,7 @@ from PIL import Image
 
 import hrshim
 from bench_table import interleave
-from bench_work import BATCH, MEAN, STD, train_samples, workload
+from bench_work import BATCH, MEAN, STD, folder, train_samples, workload
 from hrshim import crop, decode, flip, normalize, resize
 
 
@@ -68,19 +67,22 @@ def overhead_row(b):
 def allocation_rows(b):
     """In a process of its own with the counting malloc preloaded."""
     files = ["--files", b.options.files] if b.options.files else []
-    counts = json.loads(b.child(["mallocs"] + files,
-                                LD_PRELOAD=b.lib.path))
-    b.table.add("heap_allocations",
-                f"heap allocations in {counts['epochs']} epochs, steady "
-                "state", "", counts["heap"], at_most=0)
-    if counts["counting"]:
-        b.table.add("malloc_calls", "  calls of malloc in the process "
-                    "(libjpeg too)", "", counts["malloc"], at_most=0)
+    for key, text in (("", "steady state"), ("_cache", "from a cache")):
+        counts = json.loads(b.child(["mallocs" + key] + files,
+                                    LD_PRELOAD=b.lib.path))
+        b.table.add("heap_allocations" + key,
+                    f"heap allocations in {counts['epochs']} epochs, {text}",
+                    "", counts["heap"], at_most=0)
+        if counts["counting"]:
+            b.table.add("malloc_calls" + key, "  calls of malloc in the "
+                        "process (libjpeg too)", "", counts["malloc"],
+                        at_most=0)
 
 
-def child_mallocs(o, lib):
+def child_mallocs(o, lib, cache):
+    """cache: bytes; the runs that do not count fill it."""
     files = workload(o)
-    dev = lib.open()
+    dev = lib.open(cache=cache)
     out = np.zeros((BATCH, 3, 224, 224), np.float32)
     samples = train_samples(files)[:BATCH * 4]
     sets = [hrshim.Set(dev, samples[i:i + BATCH],
@@ -134,13 +136,10 @@ def rss_kib(pid):
 
 def rss_rows(b):
     """headrace run, one picture per job, 10,000 pictures and more."""
-    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
-        for i, d in enumerate(b.files.data):
-            with open(os.path.join(folder, f"{i:05d}.jpg"), "wb") as f:
-                f.write(d)
+    with folder(b.files) as files:
         epochs = -(-10000 // b.files.n)
         run = subprocess.Popen(
-            [os.path.join(b.build, "headrace"), "run", folder, "--out",
+            [os.path.join(b.build, "headrace"), "run", files, "--out",
              "none", "--ops", "decode,random_resized_crop=224,random_hflip,"
              "normalize=imagenet", "--budget", "64M", "--batch", "1",
              "--epochs", str(epochs), "--threads", "2", "--quiet",

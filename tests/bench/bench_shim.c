@@ -167,6 +167,36 @@ EXPORT(int, shim_probe, const void *data, size_t size, const struct hr_op *ops,
     return status;
 }
 
+// ---- pack files -----------------------------------------------------------
+
+EXPORT(hr_pack_file, shim_pack_open, const char *path)
+{
+    return hr_pack_open(path);
+}
+
+EXPORT(void, shim_pack_close, hr_pack_file file)
+{
+    hr_pack_close(&file);
+}
+
+// Picture i as the source of a set, which borrows it while the file is open.
+// check: now, once; else every job does.
+EXPORT(int, shim_pack_source, hr_pack_file file, size_t i, int check,
+       struct shim_source *out)
+{
+    struct hr_pack_entry entry;
+    enum hr_status status = hr_pack_entry(file, i, &entry);
+
+    if (!status && check)
+        status = hr_pack_check(file, i);
+    if (status)
+        return status;
+    out->data = entry.data;
+    out->size = entry.size;
+    out->verified = check && entry.packed;
+    return HR_OK;
+}
+
 // ---- sets -----------------------------------------------------------------
 
 // Copies the array, not what it points to. NULL: out of memory.
@@ -188,6 +218,7 @@ EXPORT(struct shim_set *, shim_set_create, hr_device dev,
             .image = sources[i].image,
             .ops = sources[i].ops,
             .num_ops = (int)sources[i].num_ops,
+            .verified = sources[i].verified != 0,
         };
     return set;
 }

@@ -2,6 +2,7 @@
 // The rooms of the flat API for Python (bench_shim.c):
 //   bench_shim.c     ops, devices, images, sets and their results
 //   bench_times.c    the loops that are timed
+//   bench_stages.c   the stages of decoding, each alone
 //   bench_malloc.c   calls of malloc, counted
 #ifndef HEADRACE_TESTS_BENCH_SHIM_H
 #define HEADRACE_TESTS_BENCH_SHIM_H
@@ -21,6 +22,7 @@ struct shim_source {  // hrshim.py Source; data or image
     hr_image image;
     const struct hr_op *ops;
     int64_t num_ops;
+    int64_t verified;  // data is a packed picture that was checked
 };
 
 struct shim_set {

@@ -36,11 +36,12 @@ class pinned:
 class Table:
     def __init__(self):
         self.rows = []
+        self.group = ""  # heading of the rows to come
 
     def add(self, key, text, unit, ours, peer=None, peer_name=None,
             ratios=None, at_least=None, at_most=None):
         """at_least: of the ratio; at_most: of ours."""
-        row = {"key": key, "text": text, "unit": unit, "ours": ours,
+        row = {"key": key, "group": self.group, "text": text, "unit": unit, "ours": ours,
                "peer": peer, "peer_name": peer_name, "ratio": None,
                "ratio_low": None, "ratio_high": None, "target": None,
                "pass": None}
@@ -67,11 +68,15 @@ class Table:
         head = ("what", "ours", "peer", "unit", "ratio", "target", "",
                 "others", "peer")
         lines = [head]
+        group = ""
         for r in self.rows:
+            if r["group"] != group:
+                group = r["group"]
+                lines += [("",) * 9, (group + ":",) + ("",) * 8]
             spread = "" if r["ratio"] is None else (
                 f"{r['ratio']:.2f} ({r['ratio_low']:.2f}-"
                 f"{r['ratio_high']:.2f})")
-            lines.append((r["text"], number(r["ours"]), number(r["peer"]),
+            lines.append(("  " + r["text"], number(r["ours"]), number(r["peer"]),
                           r["unit"], spread, r["target"] or "",
                           {True: "pass", False: "MISS", None: ""}[r["pass"]],
                           f"{r['others'] * 100:.0f} %",

@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import types
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ BATCH = 64
 class Files:
     def __init__(self, name, paths):
         self.name, self.data, self.boxes = name, [], []
+        self.sampling = []
         random.seed(0)
         torch.manual_seed(0)
         pixels = 0
@@ -38,6 +40,7 @@ class Files:
                 im.load()
             except Exception:  # not a picture that both read
                 continue
+            self.sampling.append(sampling(im))
             w, h = im.size
             pixels += w * h
             i, j, ch, cw = T.RandomResizedCrop.get_params(
@@ -50,6 +53,42 @@ class Files:
         self.facts = {"name": name, "files": self.n,
                       "mean_bytes": sum(map(len, self.data)) // self.n,
                       "mean_pixels": pixels // self.n}
+
+
+    def of_sampling(self, name):
+        """The JPEGs of one kind of chroma sampling: what the functions below
+        read of files."""
+        want = [i for i in range(self.n) if self.sampling[i] == name]
+        return types.SimpleNamespace(
+            data=[self.data[i] for i in want],
+            boxes=[self.boxes[i] for i in want], n=len(want))
+
+
+def sampling(im):
+    """Of a JPEG of three components: 4:4:4, 4:2:0, or neither."""
+    layer = getattr(im, "layer", [])
+    kinds = {((1, 1), (1, 1)): "4:4:4", ((2, 2), (1, 1)): "4:2:0"}
+    if len(layer) != 3 or layer[1][1:3] != layer[2][1:3]:
+        return ""
+    return kinds.get((tuple(layer[0][1:3]), tuple(layer[1][1:3])), "")
+
+
+class folder:
+    """Block with a folder that has the files, by number."""
+
+    def __init__(self, files):
+        self.files = files
+        self.temporary = tempfile.TemporaryDirectory(prefix="headrace-bench-")
+
+    def __enter__(self):
+        for i, d in enumerate(self.files.data):
+            with open(os.path.join(self.temporary.name, f"{i:05d}.jpg"),
+                      "wb") as f:
+                f.write(d)
+        return self.temporary.name
+
+    def __exit__(self, *_):
+        self.temporary.cleanup()
 
 
 def workload(o):
@@ -68,13 +107,24 @@ def workload(o):
 
 # ---- the transforms, theirs and ours ---------------------------------------
 
-def peer_train(files):
-    for d, (i, j, h, w, mirror) in zip(files.data, files.boxes):
+def to_f32(im):
+    return F.normalize(F.to_tensor(im), MEAN, STD)
+
+
+def to_f16(im):
+    return to_f32(im).half()
+
+
+def peer_window(im, box):
+    i, j, h, w, mirror = box
+    im = F.resized_crop(im, i, j, h, w, [224, 224])
+    return F.hflip(im) if mirror else im
+
+
+def peer_train(files, to_tensor=to_f32):
+    for d, box in zip(files.data, files.boxes):
         im = Image.open(io.BytesIO(d)).convert("RGB")
-        im = F.resized_crop(im, i, j, h, w, [224, 224])
-        if mirror:
-            im = F.hflip(im)
-        F.normalize(F.to_tensor(im), MEAN, STD)
+        to_tensor(peer_window(im, box))
 
 
 def peer_train_tensor(files):
@@ -91,9 +141,12 @@ def peer_train_tensor(files):
 
 def peer_eval(files):
     for d in files.data:
-        im = Image.open(io.BytesIO(d)).convert("RGB")
-        im = F.center_crop(F.resize(im, 256), 224)
-        F.normalize(F.to_tensor(im), MEAN, STD)
+        peer_eval_one(d)
+
+
+def peer_eval_one(data):
+    im = Image.open(io.BytesIO(data)).convert("RGB")
+    to_f32(F.center_crop(F.resize(im, 256), 224))
 
 
 def peer_decode(files):
@@ -101,10 +154,13 @@ def peer_decode(files):
         Image.open(io.BytesIO(d)).convert("RGB")
 
 
-def train_ops(box):
+def window_ops(box):
     i, j, h, w, mirror = box
-    return [decode(), crop(j, i, w, h), resize(224, 224), flip(mirror),
-            normalize(MEAN, STD)]
+    return [crop(j, i, w, h), resize(224, 224), flip(mirror)]
+
+
+def train_ops(box):
+    return [decode()] + window_ops(box) + [normalize(MEAN, STD)]
 
 
 EVAL_OPS = [decode(), resize_short(256), center_crop(224, 224, True),

@@ -94,7 +94,40 @@ class Made(C.Structure):
 class Source(C.Structure):
     _fields_ = [("data", C.c_void_p), ("size", C.c_size_t),
                 ("image", C.c_void_p), ("ops", C.c_void_p),
-                ("num_ops", C.c_int64)]
+                ("num_ops", C.c_int64), ("verified", C.c_int64)]
+
+
+class Packed:
+    """A picture of a pack file, which is borrowed; see Shim.pack_file()."""
+
+    def __init__(self, source, file):
+        self.data, self.size = source.data, source.size
+        self.verified, self.file = source.verified, file
+
+
+class PackFile:
+    """A pack file that is open for as long as this lives."""
+
+    def __init__(self, lib, path):
+        self.lib = lib
+        self.handle = lib.shim_pack_open(os.fsencode(path))
+
+    def __del__(self):
+        self.lib.shim_pack_close(self.handle)
+
+
+# Of shim_stages(): those of a file, those of a packed picture, and packing.
+STAGES = ("entropy", "reconstruct", "color", "unpack", "unpack_reconstruct",
+          "unpack_color", "pack")
+
+
+class Stages(C.Structure):
+    """Ticks of each stage of all files that were taken; their blocks and
+    bytes."""
+    _fields_ = [("ticks", C.c_double * len(STAGES)),
+                ("ticks_per_ns", C.c_double), ("blocks", C.c_double),
+                ("bytes", C.c_double), ("packed_bytes", C.c_double),
+                ("files", C.c_int64)]
 
 
 def output_channels(source, ops):
@@ -160,6 +193,11 @@ class Shim:
                 ("shim_batch", p, [p, p] + [i] * 6 + [z] * 3),
                 ("shim_batch_destroy", None, [p]),
                 ("shim_probe", i, [p, z, p, i, p]),
+                ("shim_pack_open", p, [C.c_char_p]),
+                ("shim_pack_close", None, [p]),
+                ("shim_pack_source", i, [p, z, i, p]),
+                ("shim_stages", None, [p, i, C.c_uint, p, p]),
+                ("shim_stages_peer", i, [p, i, p]),
                 ("shim_set_create", p, [p, p, i, p]),
                 ("shim_set_free", None, [p]),
                 ("shim_set_run", i, [p, p, p, p]),
@@ -217,6 +255,45 @@ class Shim:
             strict = name == "cpu"
         return Device(self, name, threads, LEVELS[level] if level else 0,
                       budget, strict, cache)
+
+    def pack_file(self, path, n, check):
+        """Its first n pictures as sources. check: they are checked now, as
+        readers check what they use again; else each job checks its own."""
+        file, found = PackFile(self.lib, path), []
+        if not file.handle:
+            raise self.error()
+        for i in range(n):
+            source = Source()
+            status = self.lib.shim_pack_source(file.handle, i, check,
+                                               C.byref(source))
+            if status:
+                raise HrError(status, self.lib.hr_last_error().decode())
+            found.append(Packed(source, file))
+        return found
+
+    def sources(self, files):
+        """Encoded files for the functions that want no set."""
+        array = (Source * len(files))()
+        for at, data in zip(array, files):
+            at.data = C.cast(C.c_char_p(data), C.c_void_p).value
+            at.size = len(data)
+        return array
+
+    def stages(self, files, level=None):
+        """(Stages of the files that our own decoder takes, which these are)."""
+        out, taken = Stages(), (C.c_uint8 * len(files))()
+        self.lib.shim_stages(self.sources(files), len(files),
+                             LEVELS[level] if level else 0, taken,
+                             C.byref(out))
+        return out, [bool(t) for t in taken]
+
+    def stages_peer(self, files):
+        """Nanoseconds that libjpeg-turbo takes for the coefficients, the
+        samples and the pixels of all files."""
+        ns = (C.c_double * 3)()
+        if self.lib.shim_stages_peer(self.sources(files), len(files), ns):
+            raise HrError(-2, "libjpeg-turbo does not decode a file")
+        return list(ns)
 
     def reasons(self, why):
         """Words for each bit of a result's why."""
@@ -321,13 +398,16 @@ class Set:
                 ops_of[id(ops)] = Ops(self.lib, ops)
             at.ops, at.num_ops = ops_of[id(ops)].address, ops_of[id(ops)].num
             self.keep.append((source, ops))
-            if isinstance(source, bytes):
+            if isinstance(source, Packed):
+                at.data, at.size = source.data, source.size
+                at.verified = source.verified
+            elif isinstance(source, bytes):
                 at.data = C.cast(C.c_char_p(source), C.c_void_p).value
                 at.size = len(source)
             else:
                 at.image = self.image(source)
         self.keep.append(ops_of)
-        self.encoded = [isinstance(s, bytes) for s, _ in samples]
+        self.encoded = [isinstance(s, (bytes, Packed)) for s, _ in samples]
         dtype = [i for i, t in DTYPES.values() if t == out.dtype][0]
         shape = (out.shape[1:] if layout == "nchw" else
                  (out.shape[3],) + out.shape[1:3])

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of bench.py: later epochs, of pictures that were prepared once."""
+import os
+import statistics
+import subprocess
+
+from bench_table import interleave
+from bench_work import Jobs, folder, peer_train, train_ops, train_samples
+from hrshim import STAGES
+
+# What the ratio to torchvision shall be, by instruction set.
+CACHE = {"c": None, "avx2": 8, "avx512": 12}
+PACK = {"c": None, "avx2": 7.5, "avx512": 11}
+
+
+def cache_rows(b):
+    """The train transform with a cache: of its first epoch (in one so small
+    that nothing is there when it comes again); and of later ones, for which the
+    round that does not count fills it."""
+    samples = train_samples(b.files)
+    devs = {level: b.lib.open(level=level, cache=1 << 30)
+            for level in b.lib.levels()}
+    runs = [Jobs(dev, samples) for dev in devs.values()]
+    runs.append(Jobs(b.lib.open(cache=2 << 20), samples))
+    *times, filling, peer = interleave(b.rounds, *runs,
+                                       lambda: peer_train(b.files))
+    b.table.versus("first_epoch_cache", "first epoch, which fills a cache",
+                   b.files.n, filling, peer, b.torchvision)
+    for level, seconds in zip(devs, times):
+        b.table.versus(f"later_epochs_{level}",
+                       f"  later epochs, {level} kernels", b.files.n, seconds,
+                       peer, b.torchvision, CACHE[level])
+
+
+def pack_rows(b):
+    """The same from a pack file that lies in the page cache. Its first epoch
+    checks all that it reads, later ones need not."""
+    with folder(b.files) as files:
+        path = os.path.join(files, "bench.hrp")
+        subprocess.run([os.path.join(b.build, "headrace"), "pack", files,
+                        "--out", path], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        size = os.path.getsize(path)
+        new, seen = (pack_samples(b, path, check) for check in (False, True))
+        first = Jobs(b.lib.open(), new)
+        levels = [n for n in b.lib.levels() if n != "c"] or ["c"]
+        runs = [Jobs(b.lib.open(level=level), seen) for level in levels]
+        *times, checking, peer = interleave(b.rounds, *runs, first,
+                                            lambda: peer_train(b.files))
+    b.table.versus("first_epoch_pack", "first epoch from a pack file",
+                   b.files.n, checking, peer, b.torchvision)
+    for level, seconds in zip(levels, times):
+        b.table.versus(f"later_pack_{level}",
+                       f"  later epochs, {level} kernels", b.files.n, seconds,
+                       peer, b.torchvision, PACK[level])
+    total = sum(map(len, b.files.data))
+    b.table.add("pack_size", "size of the pack file", "MB", size / 1e6,
+                total / 1e6, "the files", [total / size])
+
+
+def pack_samples(b, path, check):
+    sources = b.lib.pack_file(path, b.files.n, check)
+    return [(s, train_ops(box)) for s, box in zip(sources, b.files.boxes)]
+
+
+def packing_row(b):
+    """hr_pack() of each file, that is stage entropy and packing, beside what
+    libjpeg-turbo needs for stage entropy alone."""
+    ours, peer = [], []
+    for r in range(b.rounds + 1):
+        stages, taken = b.lib.stages(b.files.data)
+        files = [d for d, t in zip(b.files.data, taken) if t]
+        ns = b.lib.stages_peer(files)
+        if r:
+            ticks = stages.ticks[STAGES.index("pack")]
+            ours.append(ticks / stages.ticks_per_ns / 1e9)
+            peer.append(ns[0] / 1e9)
+    b.table.versus("pack", "packing a picture", len(files), ours, peer,
+                   "libjpeg-turbo, coefficients")
+    b.table.add("pack_speed", "  of files, one thread", "MB/s",
+                stages.bytes / 1e6 / statistics.median(ours))

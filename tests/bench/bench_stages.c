@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stages of decoding, each alone: ours as the decoder itself tells them
+// apart (lap of cpu_decode_params), row of MCUs by row of MCUs; libjpeg-turbo's
+// by difference, for it does not: coefficients, samples, pixels.
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jpeglib.h>
+
+#include "bench_shim.h"
+#include "cpu_fallback/cpu_ops.h"
+#include "cpu_fallback/jpeg_scan.h"
+#include "cpu_fallback/pack.h"
+#include "hal/engine/base.h"
+
+// The time stamp counter of x86 runs at one speed, whatever the core's clock
+// does; elsewhere a tick is a nanosecond.
+static uint64_t ticks(void)
+{
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#else
+    return (uint64_t)hr__now();
+#endif
+}
+
+enum {  // as hrshim.py STAGES
+    ENTROPY,
+    RECONSTRUCT,
+    COLOR,
+    UNPACK,  // then reconstruct and color again, of a packed picture
+    UNPACK_RECONSTRUCT,
+    UNPACK_COLOR,
+    PACK,  // stage entropy included
+    NUM_STAGES
+};
+
+struct shim_stages {
+    double ticks[NUM_STAGES];
+    double ticks_per_ns;
+    double blocks, bytes, packed_bytes;
+    int64_t files;  // that our own decoder takes; all others are left out
+};
+
+// ---- Ours -------------------------------------------------------------------
+
+struct watch {
+    uint64_t lap;
+    double *ticks;  // of three stages
+};
+
+static void lap(void *ctx, enum cpu_stage stage)
+{
+    struct watch *w = ctx;
+    uint64_t now = ticks();
+
+    w->ticks[stage] += (double)(now - w->lap);
+    w->lap = now;
+}
+
+typedef struct cpu_decode *open_fn(const struct cpu_decode_params *p,
+                                   const struct cpu_ops *ops,
+                                   struct cpu_arena *arena,
+                                   struct cpu_decode_error *err);
+
+static bool decode(open_fn *open, struct cpu_decode_params p,
+                   const struct cpu_ops *ops, struct cpu_arena *arena,
+                   double into[3])
+{
+    struct cpu_decode_error err = {.offset = -1};
+    struct watch w = {ticks(), into};
+    const uint8_t *rows[CPU_DECODE_ROWS];
+    struct cpu_decode *d;
+    int left = p.height;
+
+    p.lap = lap;
+    p.stop_ctx = &w;
+    if (!(d = open(&p, ops, arena, &err)))
+        return false;
+    while (left > 0) {
+        int n = cpu_decode_rows(d, rows, CPU_DECODE_ROWS, &err);
+
+        if (!n)
+            break;
+        left -= n;
+    }
+    return cpu_decode_close(d, !left, &err) == CPU_OK && !left;
+}
+
+static double blocks_of(const struct cpu_scan *scan)
+{
+    double n = 0;
+
+    for (int i = 0; i < scan->num_components; i++)
+        n += scan->comp[i].h * scan->comp[i].v;
+    return n * scan->mcus * scan->rows;
+}
+
+// All stages of one file; nothing is added if one of them does not take it.
+static bool one_file(const struct shim_source *source,
+                     const struct cpu_ops *ops, struct cpu_arena *arena,
+                     struct shim_stages *out)
+{
+    struct cpu_decode_params p = {.data = source->data, .size = source->size};
+    struct shim_stages one = {.files = 1};
+    struct cpu_decode_error err;
+    struct cpu_scan scan;
+    struct cpu_pack pack;
+    uint64_t start;
+    uint8_t *to;
+
+    if (!cpu_scan_parse(&scan, p.data, p.size))
+        return false;
+    p.width = scan.width;
+    p.height = scan.height;
+    p.window = (struct cpu_rect){0, 0, p.width, p.height};
+    p.channels = 3;
+    if (!decode(cpu_sequential_open, p, ops, arena, &one.ticks[ENTROPY]))
+        return false;
+    start = ticks();
+    if (cpu_pack(&p, 1, ops, arena, &pack, &err) ||
+        !(to = cpu_arena_alloc(arena, pack.size)))
+        return false;
+    cpu_pack_write(&pack, to);
+    one.ticks[PACK] = (double)(ticks() - start);
+    p.data = to;
+    p.size = pack.size;
+    if (!decode(cpu_packed_open, p, ops, arena, &one.ticks[UNPACK]))
+        return false;
+    for (int i = 0; i < NUM_STAGES; i++)
+        out->ticks[i] += one.ticks[i];
+    out->blocks += blocks_of(&scan);
+    out->bytes += (double)source->size;
+    out->packed_bytes += (double)pack.size;
+    out->files++;
+    return true;
+}
+
+static void *heap_alloc(void *ctx, size_t size)
+{
+    (void)ctx;
+    return aligned_alloc(CPU_ALIGN,
+                         (size + CPU_ALIGN - 1) & ~(size_t)(CPU_ALIGN - 1));
+}
+
+static void heap_free(void *ctx, void *block, size_t size)
+{
+    (void)ctx;
+    (void)size;
+    free(block);
+}
+
+// cpu_mask: as HR_CPU_*, 0 = the best. taken[n]: whether a file was. Threads:
+// one at a time, for its memory stays, as a worker's does.
+EXPORT(void, shim_stages, const struct shim_source *sources, int n,
+       unsigned cpu_mask, uint8_t *taken, struct shim_stages *out)
+{
+    static const struct cpu_heap heap = {heap_alloc, heap_free, NULL};
+    static struct cpu_arena arena;
+    int64_t start = hr__now();
+    uint64_t begin = ticks();
+    struct cpu_ops ops;
+
+    if (!arena.heap)
+        cpu_arena_init(&arena, &heap);
+    cpu_ops_init(&ops, cpu_mask ? cpu_mask : ~0u);
+    *out = (struct shim_stages){0};
+    for (int i = 0; i < n; i++) {
+        taken[i] = one_file(&sources[i], &ops, &arena, out);
+        cpu_arena_clear(&arena, SIZE_MAX);
+    }
+    out->ticks_per_ns = (double)(ticks() - begin) / (double)(hr__now() - start);
+}
+
+// ---- libjpeg-turbo's --------------------------------------------------------
+
+struct peer {
+    struct jpeg_decompress_struct cinfo;
+    struct jpeg_error_mgr errors;
+    jmp_buf jump;
+    uint8_t *rows;  // as many as one call gives
+    size_t size;
+};
+
+static void fail(j_common_ptr cinfo)
+{
+    longjmp(((struct peer *)cinfo)->jump, 1);
+}
+
+static void read_samples(struct peer *p)
+{
+    struct jpeg_decompress_struct *c = &p->cinfo;
+    JSAMPROW lines[3][4 * DCTSIZE];
+    JSAMPARRAY planes[3] = {lines[0], lines[1], lines[2]};
+    uint8_t *at = p->rows;
+
+    c->raw_data_out = TRUE;
+    jpeg_start_decompress(c);
+    for (int i = 0; i < c->num_components && i < 3; i++)
+        for (int y = 0; y < c->comp_info[i].v_samp_factor * DCTSIZE; y++) {
+            lines[i][y] = at;
+            at += c->comp_info[i].width_in_blocks * DCTSIZE + 64;
+        }
+    while (c->output_scanline < c->output_height)
+        jpeg_read_raw_data(c, planes,
+                           (JDIMENSION)c->max_v_samp_factor * DCTSIZE);
+}
+
+static void read_pixels(struct peer *p)
+{
+    struct jpeg_decompress_struct *c = &p->cinfo;
+
+    c->out_color_space = JCS_RGB;
+    jpeg_start_decompress(c);
+    while (c->output_scanline < c->output_height) {
+        JSAMPROW rows[4];
+
+        for (int i = 0; i < 4; i++)
+            rows[i] = p->rows + (size_t)i * c->output_width * 3;
+        jpeg_read_scanlines(c, rows, 4);
+    }
+}
+
+// how: 0 coefficients, 1 samples, 2 pixels. False: it does not decode.
+static bool peer_file(struct peer *p, const struct shim_source *source, int how)
+{
+    size_t need;
+
+    if (setjmp(p->jump)) {
+        jpeg_abort_decompress(&p->cinfo);
+        return false;
+    }
+    jpeg_mem_src(&p->cinfo, source->data, (unsigned long)source->size);
+    jpeg_read_header(&p->cinfo, TRUE);
+    need = ((size_t)p->cinfo.image_width + 1024) * 4 * DCTSIZE * 3;
+    if (need > p->size) {
+        free(p->rows);
+        p->size = (p->rows = malloc(need)) ? need : 0;
+        if (!p->rows)
+            return false;
+    }
+    if (how == 0)
+        jpeg_read_coefficients(&p->cinfo);
+    else if (how == 1)
+        read_samples(p);
+    else
+        read_pixels(p);
+    jpeg_abort_decompress(&p->cinfo);
+    return true;
+}
+
+// Nanoseconds of all files: coefficients, samples, pixels, file by file, so
+// that they can be compared. Returns how many failed.
+EXPORT(int, shim_stages_peer, const struct shim_source *sources, int n,
+       double ns[3])
+{
+    static struct peer peer;
+    int failed = 0;
+
+    peer.cinfo.err = jpeg_std_error(&peer.errors);
+    peer.errors.error_exit = fail;
+    jpeg_create_decompress(&peer.cinfo);
+    ns[0] = ns[1] = ns[2] = 0;
+    for (int i = 0; i < 3 * n; i++) {
+        int64_t start = hr__now();
+
+        failed += !peer_file(&peer, &sources[i / 3], i % 3);
+        ns[i % 3] += (double)(hr__now() - start);
+    }
+    jpeg_destroy_decompress(&peer.cinfo);
+    return failed;
+}
