@@ -3,8 +3,8 @@
 
 A recording is ``(source, ops)``:
 
-source  bytes-like object, or File(path, device, inode, size, mtime_ns). The
-        numbers are those of fstat() when the file was opened. A file that is
+source  bytes-like object, or File(path, device, inode, size, mtime_ns,
+        ctime_ns). The numbers are those of fstat() when the file was opened. A file that is
         another one by the time its picture is made is an error, not another
         picture.
 ops     tuple of _core's op tuples; the first is ``(DECODE, mode, False)``.
@@ -68,6 +68,7 @@ class File(NamedTuple):
     inode: int
     size: int
     mtime_ns: int
+    ctime_ns: int
 
 
 Source = Union[bytes, bytearray, memoryview, File]
@@ -82,6 +83,7 @@ def file_of(path: str, status: os.stat_result) -> File:
         status.st_ino,
         status.st_size,
         status.st_mtime_ns,
+        status.st_ctime_ns,
     )
 
 
