@@ -272,6 +272,8 @@ static bool add_types(PyObject *module, struct core *core)
     return (core->info = core_add_type(module, &info_spec)) &&
            (core->device = core_add_type(module, &device_spec)) &&
            cache_add_types(module, core) &&
+           (core->pack = core_add_type(module, &pack_spec)) &&
+           (core->entry = core_add_type(module, &entry_spec)) &&
            (core->batch = core_add_type(module, &batch_spec)) &&
            (core->pixels = core_add_type(module, &pixels_spec)) &&
            (core->result = core_add_type(module, &result_spec)) &&
@@ -331,6 +333,8 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(core->device);
     Py_VISIT(core->cache);
     Py_VISIT(core->cache_stats);
+    Py_VISIT(core->pack);
+    Py_VISIT(core->entry);
     Py_VISIT(core->make_error);
     Py_VISIT(core->devices);
     return 0;
@@ -350,6 +354,8 @@ static int clear(PyObject *module)
     Py_CLEAR(core->device);
     Py_CLEAR(core->cache);
     Py_CLEAR(core->cache_stats);
+    Py_CLEAR(core->pack);
+    Py_CLEAR(core->entry);
     Py_CLEAR(core->make_error);
     Py_CLEAR(core->devices);
     return 0;

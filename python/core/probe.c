@@ -113,11 +113,19 @@ static bool probe_ends(const char *path, struct hr_info *out)
 static bool probe_source(struct core *core, PyObject *source,
                          struct hr_info *out, enum hr_status *status)
 {
+    struct hr_sample sample = {0};
     PyThreadState *gil;
     Py_buffer view;
     PyObject *held;
     const char *path;
 
+    if (Py_TYPE(source) == core->entry) {
+        // Not as a buffer: that would read all of it.
+        if (!entry_sample(core, source, &sample))
+            return false;
+        *status = probe_bytes(sample.data, sample.size, out);
+        return true;
+    }
     if (PyUnicode_Check(source) || !PyObject_CheckBuffer(source)) {
         if (!(held = path_of(core, source, &path)))
             return false;

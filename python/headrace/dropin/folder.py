@@ -12,6 +12,7 @@ Threads: any; what is remembered are single dictionary updates.
 
 from __future__ import annotations
 
+import io
 import os
 from typing import Any
 
@@ -55,6 +56,28 @@ def _load_rgb(path: Any) -> HeadraceImage | None:
     picture = _new(HeadraceImage)
     picture._hr = hr
     picture._size = known[1]
+    total("recorded")
+    return picture
+
+
+def load_entry(entry: _core.PackEntry) -> Image.Image:
+    """A picture of a pack file, as pil_loader() would make it of its file.
+
+    With the drop-in on it is recorded, else made at once. info of a picture
+    that is packed is empty.
+    """
+    if not entry.packed:
+        return Image.open(io.BytesIO(entry)).convert("RGB")
+    info = _core.probe(entry)
+    size = info.width, info.height
+    Image._decompression_bomb_check(size)
+    recording = entry, DECODE_OPS["RGB"]
+    if not pillow.active or ImageFile.LOAD_TRUNCATED_IMAGES:
+        return jobs.decode(recording, "RGB", size)
+    picture = _new(HeadraceImage)
+    picture._hr = recording, "L" if info.components == 1 else "RGB"
+    picture._size = size
+    picture._hr_info = {}
     total("recorded")
     return picture
 
