@@ -5,6 +5,7 @@
 //   errors    statuses become exceptions
 //   device    devices, by name or opened
 //   cache     Cache; packed pictures
+//   pack      PackFile, PackEntry
 //   ops       tuples become ops, and back
 //   probe     header facts
 //   submit    tuples become samples, samples become a job
@@ -37,7 +38,7 @@
 
 struct core {
     PyTypeObject *info, *result, *job, *batch, *pixels, *device, *cache,
-        *cache_stats;
+        *cache_stats, *pack, *entry;
     PyObject *make_error;  // headrace.errors.make
     PyObject *devices;     // name -> Device, opened for submit(device=name)
     bool utf8_paths;       // of the file system: str has them ready
@@ -118,6 +119,17 @@ bool cache_find(struct core *core, PyObject *cache, hr_cache *out);
 PyObject *cache_set(PyObject *module, PyObject *value);
 PyObject *cache_get(PyObject *module, PyObject *none);
 PyObject *cache_pack(PyObject *module, PyObject *source);
+
+// ---- pack -------------------------------------------------------------------
+
+extern PyType_Spec pack_spec, entry_spec;
+// Of a PackEntry. Its picture as the source of a sample, perhaps not checked
+// yet. False with an exception.
+bool entry_sample(struct core *core, PyObject *self, struct hr_sample *sample);
+// A sample as entry_sample() left it was made.
+void entry_passed(PyObject *self);
+// Path of the pack file, /, and name: a new reference, or an exception.
+PyObject *entry_place(PyObject *self);
 
 // ---- probe ------------------------------------------------------------------
 

@@ -82,26 +82,38 @@ static bool of_this_process(PyObject *self)
     return true;
 }
 
+// Path of a sample's source, a new reference; None: bytes, or Pixels.
+static PyObject *place_of(struct core *core, PyObject *source)
+{
+    if (Py_TYPE(source) == core->entry)
+        return entry_place(source);
+    if (PyObject_CheckBuffer(source))
+        return Py_NewRef(Py_None);
+    return PyOS_FSPath(source);
+}
+
 // Paths of samples that failed, for messages: the rest of the samples goes.
-static bool keep_files(struct flight *f)
+static bool keep_files(struct core *core, struct flight *f)
 {
     if (f->files || !f->samples)
         return true;
     if (!(f->files = PyDict_New()))
         return false;
     for (int i = 0; i < f->job->num_samples; i++) {
-        PyObject *sample, *source, *number;
+        PyObject *sample = PyTuple_GetItem(f->samples, i);
+        PyObject *source = PyTuple_GetItem(sample, 0), *number;
         int failed;
 
-        if (!f->job->results[i].status)
+        if (!f->job->results[i].status) {
+            if (Py_TYPE(source) == core->entry)
+                entry_passed(source);
             continue;
-        sample = PyTuple_GetItem(f->samples, i);
-        source = PyTuple_GetItem(sample, 0);
-        if (PyObject_CheckBuffer(source))
-            continue;  // bytes, or Pixels
+        }
         number = PyLong_FromLong(i);
-        source = PyOS_FSPath(source);
-        failed = !number || !source || PyDict_SetItem(f->files, number, source);
+        source = place_of(core, source);
+        failed = !number || !source ||
+                 (source != Py_None &&
+                  PyDict_SetItem(f->files, number, source));
         Py_XDECREF(number);
         Py_XDECREF(source);
         if (failed)
@@ -112,9 +124,9 @@ static bool keep_files(struct flight *f)
 
 // What the job has borrowed goes back as soon as somebody knows that it is done
 // (not inside its own callback: the library has it a moment longer).
-static bool settle(struct flight *f)
+static bool settle(struct core *core, struct flight *f)
 {
-    if (!keep_files(f))
+    if (!keep_files(core, f))
         return false;
     if (flight_done(f))
         flight_settle(f);
@@ -156,7 +168,7 @@ static bool await_end(PyObject *self, int64_t timeout_ns,
             (left = timeout_ns - (nanoseconds() - begin)) < 0)
             left = 0;
     }
-    return *status == HR_PENDING || settle(flight_of(self));
+    return *status == HR_PENDING || settle(core_of(self), flight_of(self));
 }
 
 // The job's status is that of a sample.

@@ -225,7 +225,8 @@ static PyMethodDef methods[] = {
     {"same_file", same_file, METH_VARARGS,
      "same_file($module, path, file, /)\n--\n\n"
      "Return whether path is the file that os.stat() described when file was\n"
-     "made: (path, st_dev, st_ino, st_size, st_mtime_ns)."},
+     "made: (path, st_dev, st_ino, st_size, st_mtime_ns,\n"
+     "st_ctime_ns)."},
     {"set_cache", cache_set, METH_O,
      "set_cache($module, cache, /)\n--\n\n"
      "Keep pictures that are decoded, for the next time: in this Cache, or in\n"
@@ -271,6 +272,8 @@ static bool add_types(PyObject *module, struct core *core)
     return (core->info = core_add_type(module, &info_spec)) &&
            (core->device = core_add_type(module, &device_spec)) &&
            cache_add_types(module, core) &&
+           (core->pack = core_add_type(module, &pack_spec)) &&
+           (core->entry = core_add_type(module, &entry_spec)) &&
            (core->batch = core_add_type(module, &batch_spec)) &&
            (core->pixels = core_add_type(module, &pixels_spec)) &&
            (core->result = core_add_type(module, &result_spec)) &&
@@ -330,6 +333,8 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(core->device);
     Py_VISIT(core->cache);
     Py_VISIT(core->cache_stats);
+    Py_VISIT(core->pack);
+    Py_VISIT(core->entry);
     Py_VISIT(core->make_error);
     Py_VISIT(core->devices);
     return 0;
@@ -349,6 +354,8 @@ static int clear(PyObject *module)
     Py_CLEAR(core->device);
     Py_CLEAR(core->cache);
     Py_CLEAR(core->cache_stats);
+    Py_CLEAR(core->pack);
+    Py_CLEAR(core->entry);
     Py_CLEAR(core->make_error);
     Py_CLEAR(core->devices);
     return 0;

@@ -113,11 +113,19 @@ static bool probe_ends(const char *path, struct hr_info *out)
 static bool probe_source(struct core *core, PyObject *source,
                          struct hr_info *out, enum hr_status *status)
 {
+    struct hr_sample sample = {0};
     PyThreadState *gil;
     Py_buffer view;
     PyObject *held;
     const char *path;
 
+    if (Py_TYPE(source) == core->entry) {
+        // Not as a buffer: that would read all of it.
+        if (!entry_sample(core, source, &sample))
+            return false;
+        *status = probe_bytes(sample.data, sample.size, out);
+        return true;
+    }
     if (PyUnicode_Check(source) || !PyObject_CheckBuffer(source)) {
         if (!(held = path_of(core, source, &path)))
             return false;
@@ -155,10 +163,15 @@ PyObject *probe(PyObject *module, PyObject *source)
 
 // ---- same_file() ------------------------------------------------------------
 
+static long long nanoseconds(const struct timespec *t)
+{
+    return t->tv_sec * 1000000000LL + t->tv_nsec;
+}
+
 PyObject *same_file(PyObject *module, PyObject *args)
 {
     unsigned long long device, inode;
-    long long size, mtime_ns;
+    long long size, mtime_ns, ctime_ns;
     PyObject *path, *file, *was, *held;
     PyThreadState *gil;
     const char *text;
@@ -166,18 +179,18 @@ PyObject *same_file(PyObject *module, PyObject *args)
     bool there;
 
     if (!PyArg_ParseTuple(args, "OO!:same_file", &path, &PyTuple_Type, &file) ||
-        !PyArg_ParseTuple(file, "OKKLL:same_file", &was, &device, &inode, &size,
-                          &mtime_ns) ||
+        !PyArg_ParseTuple(file, "OKKLLL:same_file", &was, &device, &inode,
+                          &size, &mtime_ns, &ctime_ns) ||
         !(held = path_of(PyModule_GetState(module), path, &text)))
         return NULL;
     gil = PyEval_SaveThread();
     there = !stat(text, &st);
     PyEval_RestoreThread(gil);
     Py_DECREF(held);
-    return PyBool_FromLong(
-        there && st.st_dev == device && st.st_ino == inode &&
-        st.st_size == size &&
-        st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec == mtime_ns);
+    return PyBool_FromLong(there && st.st_dev == device && st.st_ino == inode &&
+                           st.st_size == size &&
+                           nanoseconds(&st.st_mtim) == mtime_ns &&
+                           nanoseconds(&st.st_ctim) == ctime_ns);
 }
 
 // ---- Info -------------------------------------------------------------------

@@ -35,6 +35,24 @@ static bool read_path(struct request *r, PyObject *source,
     return kept;
 }
 
+// Messages name the pack file and the picture.
+static bool read_entry(struct request *r, PyObject *entry,
+                       struct hr_sample *sample)
+{
+    PyObject *place = NULL, *name = NULL;
+
+    if (entry_sample(r->core, entry, sample) && (place = entry_place(entry)) &&
+        (name = PyUnicode_EncodeFSDefault(place)) &&
+        (r->names || (r->names = PyList_New(0))) &&
+        !PyList_Append(r->names, name))
+        sample->name = PyBytes_AsString(name);
+    else
+        sample->name = NULL;
+    Py_XDECREF(place);
+    Py_XDECREF(name);
+    return sample->name != NULL;
+}
+
 static bool read_source(struct request *r, PyObject *source,
                         struct hr_sample *sample)
 {
@@ -55,6 +73,8 @@ static bool read_source(struct request *r, PyObject *source,
         sample->image = ((struct tensor *)source)->image;
         return true;
     }
+    if (Py_TYPE(source) == r->core->entry)
+        return read_entry(r, source, sample);
     if (!PyObject_CheckBuffer(source))
         return read_path(r, source, sample);
     if (!held_add(sources, source, PyBUF_SIMPLE))

@@ -23,6 +23,10 @@ From the second epoch on without reading and decoding files again:
 
     headrace.set_cache("2G")
 
+From the first epoch on, of a data set that 'headrace pack' made:
+
+    data = headrace.PackFolder("train.hrp", transform)
+
 Switching the backend changes the speed, never the picture. Importing this
 imports neither NumPy nor Pillow nor torch, and replaces nothing.
 """
@@ -39,6 +43,8 @@ from ._core import (
     Device,
     Info,
     Job,
+    PackEntry,
+    PackFile,
     Pixels,
     Result,
     devices,
@@ -73,6 +79,7 @@ from .errors import (
 )
 from .image import Image, decode, from_pixels
 from .job import submit
+from .packfolder import PackFolder
 
 __version__ = version()
 
@@ -89,6 +96,9 @@ __all__ = [
     "Info",
     "Job",
     "MemoryError",
+    "PackEntry",
+    "PackFile",
+    "PackFolder",
     "PictureError",
     "Pixels",
     "ReadError",

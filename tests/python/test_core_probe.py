@@ -135,9 +135,10 @@ class Probing(unittest.TestCase):
                 pathlib.Path(path).write_bytes(b"1234")
                 os.utime(path, ns=(0, 1234567890123456789))
                 st = os.stat(path)
-                file = (path, st.st_dev, st.st_ino, st.st_size, st.st_mtime_ns)
+                file = (path, st.st_dev, st.st_ino, st.st_size,
+                        st.st_mtime_ns, st.st_ctime_ns)
                 self.assertIs(_core.same_file(path, file), True)
-                for index in range(1, 5):
+                for index in range(1, 6):
                     other = list(file)
                     other[index] += 1
                     self.assertIs(_core.same_file(path, tuple(other)), False)
@@ -146,7 +147,7 @@ class Probing(unittest.TestCase):
         self.assertIs(_core.same_file(path, file), False)
         with self.assertRaises(ValueError):
             _core.same_file("a\0b", file)
-        for wrong in (path,), (7, file), (path, file[:4]), (path, list(file)):
+        for wrong in (path,), (7, file), (path, file[:5]), (path, list(file)):
             with self.assertRaises(TypeError):
                 _core.same_file(*wrong)
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples of docs/python*.md, run as they are written.
 
-Blocks of one page run in order in one process, in a folder with cat.jpg and
-photos/CLASS/. A line <!-- needs: MODULE --> in front of a block names what
-is not there everywhere: without it that block, and only that, is not run. Of
-blocks of sh the lines that begin with python3 are run.
+Blocks of one page run in order in one process, in a folder with cat.jpg,
+photos/CLASS/, and photos.hrp, made of these. A line <!-- needs: MODULE --> in
+front of a block names what is not there everywhere: without it that block, and
+only that, is not run. Of blocks of sh, lines that begin with python3 are run.
 """
 
 import importlib.util
@@ -34,11 +34,15 @@ def there(module):
 
 
 def make_pictures(folder):
-    """photos/CLASS/, as an ImageFolder reads it, and cat.jpg."""
+    """photos/CLASS/, as an ImageFolder reads it, photos.hrp, cat.jpg."""
     subprocess.run(
         [COMMAND, "samples", folder, "--photos-only", "--count", "12",
          "--size", "160x120"],
         check=True, stdout=subprocess.DEVNULL,
+    )
+    subprocess.run(
+        [COMMAND, "pack", folder / "photos", "--out", folder / "photos.hrp"],
+        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )
     shutil.copy(next((folder / "photos").rglob("*.jp*g")), folder / "cat.jpg")
 

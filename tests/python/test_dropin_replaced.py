@@ -7,7 +7,9 @@ import os
 import pathlib
 import struct
 import tempfile
+import time
 import unittest
+import unittest.mock
 
 import dropin_case as case
 import headrace
@@ -79,9 +81,7 @@ class Replaced(case.Case):
         other = self.path.with_suffix(".new")
         other.write_bytes(padded(jpeg("blue", (50, 20)), len(self.second)))
         os.utime(other, (1e9, 1e9))
-        dropin.install()
-        self.addCleanup(dropin.uninstall)
-        self.assertEqual(folder.pil_loader(str(self.path)).size, (40, 30))
+        self.remember(folder)
         os.rename(other, self.path)
         image = folder.pil_loader(str(self.path))
         self.assertEqual(image.size, (50, 20))
@@ -89,6 +89,38 @@ class Replaced(case.Case):
         self.path.unlink()
         with self.assertRaises(FileNotFoundError):
             folder.pil_loader(str(self.path))
+
+    def remember(self, folder):
+        """The loader reads the header, and keeps what it said."""
+        from headrace.dropin import folder as ours
+        from headrace.dropin import headers
+
+        dropin.install()
+        self.addCleanup(dropin.uninstall)
+        # (As if the file had been there for long.)
+        with unittest.mock.patch.object(headers, "_SETTLED", -1):
+            self.assertEqual(folder.pil_loader(str(self.path)).size, (40, 30))
+        self.assertIn(str(self.path), ours._known)
+
+    def test_written_again_with_its_old_time(self):
+        """Size and time of change are the same, the ctime is not."""
+        try:
+            from torchvision.datasets import folder
+        except ImportError:
+            folder = None
+        other = padded(jpeg("blue", (50, 20)), len(self.second))
+        image = self.recorded()
+        if folder:
+            self.remember(folder)
+        time.sleep(0.02)  # a tick of the file system's clock, or several
+        with open(self.path, "r+b") as file:
+            file.write(other)
+        os.utime(self.path, (1e9, 1e9))
+        with self.assertRaisesRegex(headrace.PictureError, "changed"):
+            image.tobytes()
+        if folder:
+            again = folder.pil_loader(str(self.path))
+            self.assertEqual(again.size, (50, 20))
 
 
 if __name__ == "__main__":

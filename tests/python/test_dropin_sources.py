@@ -17,7 +17,7 @@ import torch
 import torchvision
 from dropin_case import KINDS, facts, noise, on, saved
 from headrace import dropin
-from headrace.dropin import files, pillow, tensor
+from headrace.dropin import files, headers, pillow, tensor
 from PIL import Image, ImageFile
 from torchvision.transforms import functional as F
 
@@ -118,8 +118,9 @@ class Sources(case.Case):
         from torchvision.datasets import folder
 
         os.utime(self.path, (1e9, 1e9))
-        with on(), mock.patch.object(
-            files, "probe", wraps=files.probe
+        # (As if it had been there for long: a ctime cannot be set.)
+        with on(), mock.patch.object(headers, "_SETTLED", -1), (
+            mock.patch.object(files, "probe", wraps=files.probe)
         ) as probe:
             for _ in range(3):
                 self.check(folder.pil_loader(self.path))

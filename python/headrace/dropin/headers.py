@@ -127,6 +127,11 @@ def identify(fp: Any) -> Identity | None:
     )
 
 
+def settled(mtime_ns: int, ctime_ns: int) -> bool:
+    """Is the file old enough to be known again by these?"""
+    return time.time() - max(mtime_ns, ctime_ns) / 1e9 > _SETTLED
+
+
 def find(identity: Identity) -> Header | None:
     return _known.get(identity)
 
@@ -134,7 +139,7 @@ def find(identity: Identity) -> Header | None:
 def learn(identity: Identity, picture: Any) -> Header | None:
     """Remembers what stock Pillow has just made of a file, if it may."""
     global _used
-    if time.time() - max(identity[3:]) / 1e9 <= _SETTLED:
+    if not settled(*identity[3:]):
         return None
     header = Header(identity, picture.fp.tell())
     size = header.fill(picture)

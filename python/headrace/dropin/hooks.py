@@ -120,9 +120,9 @@ def _image_ops_hooks(module: Any) -> Triples:
 
 
 def _folder_hooks(module: Any) -> Triples:
-    from . import pillow
+    from . import folder
 
-    yield module, "pil_loader", pillow.pil_loader(
+    yield module, "pil_loader", folder.pil_loader(
         _function(module, "pil_loader")
     )
 

@@ -3,10 +3,10 @@
 
 A recording is ``(source, ops)``:
 
-source  bytes-like object, or File(path, device, inode, size, mtime_ns). The
-        numbers are those of fstat() when the file was opened. A file that is
-        another one by the time its picture is made is an error, not another
-        picture.
+source  bytes-like object, a PackEntry, or File(path, device, inode, size,
+        mtime_ns, ctime_ns). The numbers are those of fstat() when the file was
+        opened. A file that is another one by the time its picture is made is
+        an error, not another picture.
 ops     tuple of _core's op tuples; the first is ``(DECODE, mode, False)``.
         RESIZE always says its order of passes, so a recording means the same
         whatever Pillow is installed where it runs.
@@ -68,9 +68,10 @@ class File(NamedTuple):
     inode: int
     size: int
     mtime_ns: int
+    ctime_ns: int
 
 
-Source = Union[bytes, bytearray, memoryview, File]
+Source = Union[bytes, bytearray, memoryview, File, _core.PackEntry]
 Ops = tuple[tuple[Any, ...], ...]
 Recording = tuple[Source, Ops]
 
@@ -82,6 +83,7 @@ def file_of(path: str, status: os.stat_result) -> File:
         status.st_ino,
         status.st_size,
         status.st_mtime_ns,
+        status.st_ctime_ns,
     )
 
 
@@ -102,6 +104,8 @@ def core_source(source: Source) -> Any:
 
 def open_stock(source: Source) -> Image.Image:
     """Opens it as Pillow does, without the drop-in."""
+    if type(source) is _core.PackEntry and source.packed:
+        return _unpacked(source)
     if not isinstance(source, File):
         return JpegImagePlugin.jpeg_factory(io.BytesIO(source))
     if not is_same(source):
@@ -110,6 +114,28 @@ def open_stock(source: Source) -> Image.Image:
         raise changed(source)
     with open(source.path, "rb") as file:
         return JpegImagePlugin.jpeg_factory(io.BytesIO(file.read()))
+
+
+# The device of _unpacked(), and the process that it belongs to.
+_own: tuple[int, _core.Device | None] = (0, None)
+
+
+def _unpacked(entry: _core.PackEntry) -> Image.Image:
+    """Pillow cannot read it; a CPU device of one thread can, also in workers.
+
+    Raises PictureError, with the names of the pack file and the picture.
+    """
+    global _own
+    pid, device = _own
+    if device is None or pid != os.getpid():
+        device = _core.Device("cpu", threads=1)
+        _own = os.getpid(), device
+    info = _core.probe(entry)
+    mode, channels = ("L", 1) if info.components == 1 else ("RGB", 3)
+    ops = ((DECODE, GRAY if channels == 1 else RGB, False),)
+    pixels = _core.Pixels(info.width, info.height, channels, device=device)
+    _core.submit([(entry, ops)], [pixels], device=device).wait()
+    return Image.frombytes(mode, (info.width, info.height), bytes(pixels))
 
 
 def replay(recording: Recording) -> Image.Image:

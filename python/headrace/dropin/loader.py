@@ -26,7 +26,7 @@ import torch.utils.data._utils.worker
 from torch._utils import ExceptionWrapper
 from torch.utils.data import dataloader
 
-from . import channel, pillow
+from . import channel, folder
 from .report import add, take
 from .workers import Worker, in_worker
 
@@ -237,7 +237,7 @@ def _picklable(error: BaseException) -> BaseException:
 
 
 def _tell(sender: channel.Sender) -> None:
-    counts, learned = take(), pillow.take_learned()
+    counts, learned = take(), folder.take_learned()
     if any(counts.values()) or learned:
         sender.tell((counts, learned))
 
@@ -246,7 +246,7 @@ def _hear(news: Any) -> None:
     """What _tell() sent; on the channel's thread."""
     counts, learned = news
     add(counts)
-    pillow.learn_from(learned)
+    folder.learn_from(learned)
 
 
 class WorkerLoop:
@@ -307,7 +307,7 @@ def _enter(home: Home, number: int) -> None:
     Worker.pid = os.getpid()
     Worker.number = number
     take()  # a forked worker has its parent's counts
-    pillow.take_learned()
+    folder.take_learned()
     Worker.sender = None  # right all the same: it decodes itself
     if home.link is not None:
         try:

@@ -24,8 +24,6 @@ harmless.
 
 from __future__ import annotations
 
-import os
-import time
 import weakref
 from operator import index
 from typing import TYPE_CHECKING, Any
@@ -38,7 +36,6 @@ from .. import _core
 from . import files, headers, jobs
 from .jobs import CROP, DECODE, FLIP, GRAY, RESIZE, RGB, Recording
 from .report import caller, count, total
-from .workers import tells_parent
 
 # Set by hooks.py. A picture that was recorded before stays valid after.
 active = False
@@ -60,7 +57,7 @@ _PLAIN = {
 _copy_info = getattr(
     Image.Image, "_copy_info", lambda image: image.info.copy()
 )
-_DECODE_OPS = {
+DECODE_OPS = {
     "RGB": ((DECODE, RGB, False),),
     "L": ((DECODE, GRAY, False),),
 }
@@ -395,7 +392,7 @@ def _converted(
     (_, ops), native = hr
     if want == have:
         return ops
-    if want not in _DECODE_OPS:
+    if want not in DECODE_OPS:
         return None
     # Grey through and through: all channels are one, so the mode may change
     # at any time. Else luma is taken from colours, and a resize before it
@@ -403,7 +400,7 @@ def _converted(
     if native != "L":
         if want != "L" or any(op[0] == RESIZE for op in ops):
             return None
-    return _DECODE_OPS[want] + ops[1:]
+    return DECODE_OPS[want] + ops[1:]
 
 
 def _resize_op(
@@ -489,95 +486,6 @@ def _open_again(header: headers.Header, fp: Any, filename: str) -> Any:
     return picture
 
 
-def pil_loader(stock: Any) -> Any:
-    """The fast way of torchvision.datasets.folder: no header in Python."""
-
-    def pil_loader(path: Any) -> Image.Image:
-        if active and not ImageFile.LOAD_TRUNCATED_IMAGES:
-            picture = _load_rgb(path)
-            if picture is not None:
-                return picture
-        return stock(path)
-
-    return pil_loader
-
-
-def _load_rgb(path: Any) -> HeadraceImage | None:
-    try:
-        known = _known.get(path)
-        if known is None or not _core.same_file(path, known[0][0][0]):
-            known = _learn(path, os.stat(path))
-    except Exception:
-        return None  # the stock loader says what is wrong
-    if known is None:
-        return None
-    hr, (w, h) = known
-    limit = Image.MAX_IMAGE_PIXELS
-    if limit is not None and w * h > limit:
-        return None  # Image.open() warns, or raises
-    picture = _new(HeadraceImage)
-    picture._hr = hr
-    picture._size = known[1]
-    total("recorded")
-    return picture
-
-
-# What a header said: ((file, ops), native mode), size.
-_Known = tuple[tuple[tuple[jobs.File, jobs.Ops], str], tuple[int, int]]
-# By path. A file that is the same (one system call tells) is not read again in
-# later epochs.
-_known: dict[Any, _Known] = {}
-_MOST_KNOWN = 1 << 17  # about 60 MB
-# As a worker tells it: path, file, native mode, size.
-_Fact = tuple[Any, jobs.File, str, tuple[int, int]]
-
-
-def _learn(path: Any, status: os.stat_result) -> _Known | None:
-    info = files.probe(path)
-    if not files.may_decode(info, path, None):
-        return None
-    native = "L" if info.components == 1 else "RGB"
-    file = jobs.file_of(files.absolute(path), status)
-    fact = (path, file, native, (info.width, info.height))
-    # A file of the last seconds may be written again within one tick of its
-    # file system's clock, and look the same.
-    if path.__class__ is str and time.time() - status.st_mtime > 2:
-        if tells_parent():
-            _learned.append(fact)
-        return _remember(*fact)
-    return _as_known(*fact[1:])
-
-
-def _as_known(file: jobs.File, native: str, size: tuple[int, int]) -> _Known:
-    return ((file, _DECODE_OPS["RGB"]), native), size
-
-
-def _remember(
-    path: str, file: jobs.File, native: str, size: tuple[int, int]
-) -> _Known:
-    if len(_known) >= _MOST_KNOWN:
-        _known.clear()
-    known = _known[path] = _as_known(file, native, size)
-    return known
-
-
-# What this worker has learned: the workers of the next epoch are forked from
-# its parent, and need not read it again.
-_learned: list[_Fact] = []
-
-
-def take_learned() -> list[_Fact]:
-    learned = _learned[:]
-    del _learned[: len(learned)]
-    return learned
-
-
-def learn_from(learned: list[_Fact]) -> None:
-    """What take_learned() returned in a worker."""
-    for fact in learned:
-        _remember(*fact)
-
-
 def _detach(picture: Any) -> tuple[Recording, str] | None:
     """Lets go of the file, at the moment when Pillow would have decoded it.
 
@@ -591,7 +499,7 @@ def _detach(picture: Any) -> tuple[Recording, str] | None:
         _swap_back(picture)
         return None
     mode = picture.mode
-    picture._hr = ((source, _DECODE_OPS[mode]), mode)
+    picture._hr = ((source, DECODE_OPS[mode]), mode)
     picture.tile = []
     picture.readonly = 0
     if picture._exclusive_fp and picture._close_exclusive_fp_after_loading:
@@ -610,7 +518,7 @@ def _source_of(picture: Any) -> tuple[str | None, jobs.Source | None]:
         return "LOAD_TRUNCATED_IMAGES", None
     if picture.fp is None or getattr(picture.fp, "closed", False):
         return "closed", None
-    if mode not in _DECODE_OPS:
+    if mode not in DECODE_OPS:
         return "mode " + mode, None
     if picture.decoderconfig:
         return "draft", None
@@ -619,7 +527,7 @@ def _source_of(picture: Any) -> tuple[str | None, jobs.Source | None]:
     source = files.take(picture)
     header = picture._hr_header
     if header is not None:
-        if type(source) is not jobs.File or source[1:] != header.identity[:4]:
+        if type(source) is not jobs.File or source[1:] != header.identity:
             header = None
         elif header.taken:
             return None, source

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PackFolder: pack files as a data set for torch's loaders."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from ._core import PackFile
+
+Path: TypeAlias = "str | os.PathLike[str] | os.PathLike[bytes]"
+
+
+class PackFolder:
+    """A data set like torchvision's ImageFolder, of what 'headrace pack' made.
+
+    path: of a pack file, or several, as --split makes them. Sample i is
+    (transform(picture), target_transform(class)): a picture of Pillow, RGB,
+    and a number. Classes are the labels; they, and the pictures in them, have
+    the order that ImageFolder gives to the folder that was packed, so that
+    shuffling with the same seed gives the same batches.
+
+    After headrace.set_image_backend() pictures are recorded, and a batch is
+    one job; without it each is made when it is asked for. The numbers are the
+    same, and those of the stock program with the files.
+
+    Attributes, as ImageFolder's: root, classes, class_to_idx, samples, imgs,
+    targets, transform, target_transform. packs: the PackFiles.
+
+    It needs Pillow, and not torch. It pickles as its paths; workers of any
+    kind may have it. Errors: those of PackFile; headrace.PictureError for a
+    damaged picture, where the batch is.
+    """
+
+    def __init__(
+        self,
+        path: Path | Sequence[Path],
+        transform: Callable[[Any], Any] | None = None,
+        target_transform: Callable[[int], Any] | None = None,
+    ) -> None:
+        one = isinstance(path, (str, os.PathLike))
+        paths: list[Any] = [path] if one else list(path)  # type: ignore
+        self.root = path
+        self.packs = [PackFile(each) for each in paths]
+        self.transform = transform
+        self.target_transform = target_transform
+        found = [
+            (label, os.path.dirname(name), name, pack, number)
+            for pack in self.packs
+            for number, (name, label) in enumerate(
+                zip(pack.names, pack.labels)
+            )
+        ]
+        # ImageFolder's order: classes; folders in them; names in those.
+        found.sort(key=lambda each: each[:3])
+        self.classes = sorted({label for label, *_ in found})
+        self.class_to_idx = {name: i for i, name in enumerate(self.classes)}
+        self.samples = [
+            (name, self.class_to_idx[label]) for label, _, name, *_ in found
+        ]
+        self.targets = [target for _, target in self.samples]
+        self._places = [(pack, number) for *_, pack, number in found]
+
+    @property
+    def imgs(self) -> list[tuple[str, int]]:
+        """(name, class) of each sample, the same as samples."""
+        return self.samples
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        pack, number = self._places[index]
+        target: Any = self.targets[index]
+        picture = _load(pack[number])
+        if self.transform is not None:
+            picture = self.transform(picture)
+        if self.target_transform is not None:
+            target = self.target_transform(target)
+        return picture, target
+
+    def __repr__(self) -> str:
+        return "<headrace.PackFolder of %d pictures, %d classes>" % (
+            len(self),
+            len(self.classes),
+        )
+
+
+def _load(entry: Any) -> Any:
+    """The loader, which needs Pillow; imported when it is needed."""
+    global _load
+    from .dropin.folder import load_entry
+
+    _load = load_entry
+    return load_entry(entry)
