@@ -73,6 +73,7 @@ from .errors import (
 )
 from .image import Image, decode, from_pixels
 from .job import submit
+from .pipeline import Output, Pipeline
 
 __version__ = version()
 
@@ -89,7 +90,9 @@ __all__ = [
     "Info",
     "Job",
     "MemoryError",
+    "Output",
     "PictureError",
+    "Pipeline",
     "Pixels",
     "ReadError",
     "Result",
