@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 from .ops import Op
 from .pipeline import Output, Pipeline
@@ -30,7 +30,7 @@ from .pipeline import Output, Pipeline
 if TYPE_CHECKING:
     import numpy.typing
 
-    Column = numpy.typing.NDArray[Any]
+    Column: TypeAlias = numpy.typing.NDArray[Any]
 
 
 class Counts(TypedDict):
@@ -135,10 +135,10 @@ def _columns(batch: Any) -> dict[str, Any]:
     return {name: batch[name] for name in batch.column_names}
 
 
-def _array(column: Any) -> Column:
+def _array(column: Any) -> Any:
     if hasattr(column, "combine_chunks"):  # of Arrow
-        return column.to_numpy()  # type: ignore[no-any-return]
-    return column  # type: ignore[no-any-return]
+        return column.to_numpy()
+    return column
 
 
 def _texts(texts: Iterable[str]) -> Column:
