@@ -80,6 +80,7 @@ from .errors import (
 from .image import Image, decode, from_pixels
 from .job import submit
 from .packfolder import PackFolder
+from .pipeline import Output, Pipeline
 
 __version__ = version()
 
@@ -96,10 +97,12 @@ __all__ = [
     "Info",
     "Job",
     "MemoryError",
+    "Output",
     "PackEntry",
     "PackFile",
     "PackFolder",
     "PictureError",
+    "Pipeline",
     "Pixels",
     "ReadError",
     "Result",

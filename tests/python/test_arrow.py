@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns of Arrow as sources of a Pipeline: the same bytes, not copied."""
+
+import tracemalloc
+import unittest
+
+import headrace
+
+import core_samples as samples
+
+try:
+    import pyarrow
+except ModuleNotFoundError as missing:
+    raise unittest.SkipTest(str(missing)) from None
+
+
+class Columns(unittest.TestCase):
+    def setUp(self):
+        self.paths = samples.photos()[:4]
+        self.data = [samples.read(p) for p in self.paths]
+        self.want = samples.of_command(self.paths, samples.EVAL_TEXT)
+        self.make = headrace.Pipeline(samples.EVAL)
+
+    def made(self, column):
+        out = self.make(column)
+        self.assertEqual(out.errors, {})
+        return bytes(memoryview(out.batch))
+
+    def test_kinds_of_columns(self):
+        kinds = [
+            pyarrow.array(self.data, kind)
+            for kind in (pyarrow.binary(), pyarrow.large_binary())
+        ] + [
+            pyarrow.array(self.paths, kind)
+            for kind in (pyarrow.string(), pyarrow.large_string())
+        ] + [
+            pyarrow.chunked_array([self.data[:1], self.data[1:]]),
+            pyarrow.array([{"bytes": d, "path": None} for d in self.data]),
+            pyarrow.array([{"bytes": None, "path": p} for p in self.paths]),
+            pyarrow.table({"image": self.data})["image"],
+        ]
+        for column in kinds:
+            with self.subTest(column.type):
+                self.assertEqual(self.made(column), self.want)
+
+    def test_a_slice_is_that_part(self):
+        column = pyarrow.array([b"x"] + self.data + [b"y"])[1:-1]
+        self.assertEqual(self.made(column), self.want)
+
+    def test_what_is_null_fails_alone(self):
+        out = self.make(pyarrow.array([self.data[0], None]))
+        self.assertEqual(out.ok, [True, False])
+
+    def test_nothing_is_copied(self):
+        size = 8 << 20
+        column = pyarrow.array([bytes(size), self.data[0]])
+        before = pyarrow.total_allocated_bytes()
+        tracemalloc.start()
+        out = self.make(column)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        self.assertEqual(pyarrow.total_allocated_bytes(), before)
+        self.assertLess(peak, size)
+        self.assertEqual(out.ok, [False, True])
+
+
+if __name__ == "__main__":
+    unittest.main()
