@@ -156,6 +156,7 @@ static void add_one(struct data_seen *seen, hr_loaded loaded,
                     const uint8_t *pixels, int i)
 {
     uint64_t sum = UINT64_C(0xcbf29ce484222325);
+    bool device = false;
 
     if (seen->num == seen->room) {
         seen->room = seen->room ? 2 * seen->room : 64;
@@ -174,6 +175,13 @@ static void add_one(struct data_seen *seen, hr_loaded loaded,
     seen->digests[seen->num] = sum;
     seen->indices[seen->num] = loaded->indices[i];
     seen->status[seen->num++] = loaded->results[i].status;
+    for (int k = 0; k < loaded->results[i].num_spans; k++) {
+        const char *by = loaded->results[i].spans[k].device;
+
+        seen->by_cache += !strcmp(by, "cache");
+        device = device || (strcmp(by, "cache") && strcmp(by, "cpu"));
+    }
+    seen->by_device += device;
 }
 
 void data_seen_add(struct data_seen *seen, hr_loaded loaded)

@@ -37,6 +37,8 @@ struct data_seen {
     uint64_t *indices;
     enum hr_status *status;
     size_t num, room;
+    size_t by_device, by_cache;  // samples with a span of the loader's first
+                                 // engine other than the CPU; of a cache
 };
 void data_seen_add(struct data_seen *seen, hr_loaded loaded);
 // All batches, or `steps` of them (0 = all). The status of the end.

@@ -131,6 +131,9 @@ static void same_as(const struct data_seen *want, const struct variant *v)
     drain_all(&seen, &p);
     CHECK(seen.num == want->num && data_seen_same(want, 0, &seen), "%s",
           v->what);
+    CHECK(!v->device || seen.by_device == seen.num, "%zu by the device",
+          seen.by_device);
+    CHECK(!v->cache || seen.by_cache == N, "%zu by the cache", seen.by_cache);
     data_seen_finish(&seen);
     hr_source_close(&source);
     hr_device_close(&dev);
