@@ -91,7 +91,7 @@ static enum hr_status calls_read(void *ctx, uint64_t i, struct hr_encoded *to,
 
     while (in > most && !atomic_compare_exchange_weak(&c->most, &most, in))
         ;
-    while (atomic_load(&c->gate) ||
+    while (atomic_load(&c->gate) || atomic_load(&c->hold) == (int)i + 1 ||
            atomic_load(&c->most) < atomic_load(&c->wait_for))
         test_sleep(TEST_MS / 4);
     atomic_fetch_add(&c->reads, 1);
@@ -99,8 +99,9 @@ static enum hr_status calls_read(void *ctx, uint64_t i, struct hr_encoded *to,
         snprintf(message, 256, "the test wants it so");
         status = HR_EIO;
     } else {
-        to->data = c->files[i].data;
-        to->size = c->files[i].size;
+        to->path = c->path;
+        to->data = c->path ? NULL : c->files[i].data;
+        to->size = c->path ? 0 : c->files[i].size;
         to->owner = c;
     }
     atomic_fetch_sub(&c->in, 1);
@@ -111,7 +112,7 @@ static void calls_done(void *ctx, uint64_t i, const struct hr_encoded *from)
 {
     struct data_calls *c = ctx;
 
-    if (from->owner == c && from->data == c->files[i].data)
+    if (from->owner == c && (c->path || from->data == c->files[i].data))
         atomic_fetch_add(&c->done, 1);
 }
 

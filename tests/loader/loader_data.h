@@ -27,6 +27,8 @@ struct data_calls {
     atomic_int reads, done;  // so far
     atomic_int wait_for;     // read returns when so many are in it; 0 = at once
     atomic_int gate;         // read waits while it is 1
+    atomic_int hold;         // and the one of sample hold - 1 alone; 0 = none
+    const char *path;        // given instead of data
 };
 void data_calls_init(struct data_calls *c, int n, uint64_t seed);
 void data_calls_finish(struct data_calls *c, int n);

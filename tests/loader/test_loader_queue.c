@@ -120,8 +120,7 @@ static void stalled(void)
         hr_loader_stats(loader, &after);
         CHECK(hr__test_allocs() == allocs &&
                   after.encoded_bytes == before.encoded_bytes &&
-                  atomic_load(&calls.reads) ==
-                      4 * (i + loader->depth),
+                  atomic_load(&calls.reads) == 4 * (i + loader->depth),
               "%d reads", atomic_load(&calls.reads));
         CHECK(!hr_loader_next(loader, HR_FOREVER, &b) && b, "%s",
               hr_last_error());
@@ -230,6 +229,109 @@ static void descriptor(void)
     end();
 }
 
+// ---- Order -----------------------------------------------------------------
+
+// The first batch is the last that is ready.
+static void in_order(void)
+{
+    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_stats stats;
+    hr_loader loader;
+    hr_loaded b = NULL;
+
+    p.shuffle = false;
+    atomic_store(&calls.hold, 1);
+    loader = hr_loader_create(&p);
+    do {
+        test_sleep(TEST_MS);
+        hr_loader_stats(loader, &stats);
+    } while (loader && stats.ready < loader->depth - 1);
+    CHECK(loader && !readable(loader) &&
+              hr_loader_next(loader, 0, &b) == HR_PENDING && !b,
+          "another batch came first");
+    atomic_store(&calls.hold, 0);
+    for (int i = 0; i < N / 4; i++) {
+        CHECK(!hr_loader_next(loader, HR_FOREVER, &b) && b &&
+                  b->indices[0] == (uint64_t)i * 4,
+              "batch %d", i);
+        hr_loaded_release(&b);
+    }
+    hr_loader_destroy(&loader);
+    end();
+}
+
+// The first batch comes last, after the loader was saved and restored.
+static void out_of_order(void)
+{
+    struct hr_loader_params p = begin(NULL);
+    struct data_seen seen = {0};
+    struct hr_loader_state state;
+    int times[N] = {0};
+    hr_loader loader;
+
+    p.shuffle = false;
+    p.as_ready = true;
+    atomic_store(&calls.hold, 1);
+    loader = hr_loader_create(&p);
+    CHECK(loader && !data_drain(&seen, loader, 6) &&
+              !hr_loader_save(loader, &state),
+          "%s", hr_last_error());
+    hr_loader_stop(loader);
+    atomic_store(&calls.hold, 0);
+    hr_loader_destroy(&loader);
+    p.resume = &state;
+    p.batch = 5;
+    CHECK(!hr_loader_create(&p) && strstr(hr_last_error(), "batch"), "%s",
+          hr_last_error());
+    p.batch = 4;
+    loader = hr_loader_create(&p);
+    CHECK(loader && !data_drain(&seen, loader, 0) && seen.num == N,
+          "%zu samples", seen.num);
+    for (size_t i = 0; i < seen.num; i++)
+        times[seen.indices[i]]++;
+    for (int i = 0; i < N; i++)
+        CHECK(times[i] == 1, "%d comes %d times", i, times[i]);
+    hr_loader_destroy(&loader);
+    data_seen_finish(&seen);
+    end();
+}
+
+// There is room for one batch only, and an older one turns out to need another
+// sample when the only reader is about to ask for room.
+static void little_room(void)
+{
+    hr_device dev = test_device("cpu", 1, 0);
+    struct hr_loader_params p = begin(dev);
+    const uint8_t bad[] = {1};
+    struct data_seen seen = {0};
+    struct hr_stats stats;
+    hr_loader loader;
+
+    calls.bad = bad;
+    calls.num_bad = 1;
+    calls.path = test_file(&calls.files[0], ".jpg");
+    p.shuffle = false;
+    p.on_error = HR_ON_ERROR_SKIP;
+    p.batch = p.reads = 1;
+    p.budget = 1;
+    atomic_store(&calls.hold, 2);
+    loader = hr_loader_create(&p);
+    do {
+        test_sleep(TEST_MS);
+        hr_device_stats(dev, &stats);
+    } while (loader && !stats.failed);
+    test_sleep(20 * TEST_MS);
+    atomic_store(&calls.hold, 0);
+    CHECK(loader && !data_drain(&seen, loader, 0) && seen.num == N, "%s",
+          hr_last_error());
+    CHECK(seen.num && seen.indices[0] == 1, "nothing took its place");
+    hr_loader_destroy(&loader);
+    data_seen_finish(&seen);
+    hr_source_close(&source);
+    data_calls_finish(&calls, N);
+    hr_device_close(&dev);
+}
+
 // ---- N steps without returning ---------------------------------------------
 
 struct steps {
@@ -263,8 +365,8 @@ static void sink(void)
               done == 2 && s.first == 4,
           "a step that fails");
     s = (struct steps){0};
-    CHECK(!hr_loader_run(loader, 0, consume, &s, &done) &&
-              done == N / 4 - 7 && s.first == 7,
+    CHECK(!hr_loader_run(loader, 0, consume, &s, &done) && done == N / 4 - 7 &&
+              s.first == 7,
           "the rest of the epoch: %d", (int)done);
     CHECK(!hr_loader_run(loader, 99, consume, &s, &done) && done == N / 4,
           "the last epoch: %d", (int)done);
@@ -466,9 +568,11 @@ static const struct test_case cases[] = {
     TEST_CASE(reads_in_flight), TEST_CASE(as_many_as_declared),
     TEST_CASE(stalled),         TEST_CASE(steady),
     TEST_CASE(quick),           TEST_CASE(descriptor),
-    TEST_CASE(sink),            TEST_CASE(stopped),
-    TEST_CASE(destroyed_anywhere), TEST_CASE(no_memory),
-    TEST_CASE(forked),          TEST_CASE(wrong_params),
+    TEST_CASE(in_order),        TEST_CASE(out_of_order),
+    TEST_CASE(little_room),     TEST_CASE(sink),
+    TEST_CASE(stopped),         TEST_CASE(destroyed_anywhere),
+    TEST_CASE(no_memory),       TEST_CASE(forked),
+    TEST_CASE(wrong_params),
 };
 
 int main(int argc, char **argv)
