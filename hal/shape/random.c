@@ -270,6 +270,50 @@ enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
     return HR_OK;
 }
 
+// The size that an op makes of any picture.
+static bool names_size(const struct hr_op *op, int *w, int *h)
+{
+    switch (op->type) {
+    case HR_OP_CROP:
+        *w = op->crop.w;
+        *h = op->crop.h;
+        return true;
+    case HR_OP_RESIZE:
+        *w = op->resize.w;
+        *h = op->resize.h;
+        return op->resize.w > 0;
+    case HR_OP_RANDOM_CROP:
+        *w = op->random_crop.w;
+        *h = op->random_crop.h;
+        return true;
+    case HR_OP_RANDOM_RESIZED_CROP:
+        *w = op->random_resized_crop.w;
+        *h = op->random_resized_crop.h;
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool hr_ops_fixed_size(const struct hr_op *ops, int num_ops, int *w, int *h)
+{
+    int fixed = -1;
+
+    for (int i = 0; ops && i < num_ops; i++) {
+        int own_w, own_h;
+
+        if (names_size(&ops[i], &own_w, &own_h)) {
+            fixed = i;
+            *w = own_w;
+            *h = own_h;
+        }
+    }
+    for (int i = fixed + 1; fixed >= 0 && i < num_ops; i++)
+        if (hr_ops_output_size(&ops[i], 1, *w, *h, 1, w, h))
+            return false;
+    return fixed >= 0;
+}
+
 enum hr_status hr_ops_draw(const struct hr_op *ops, int num_ops,
                            const struct hr_random *key, int width, int height,
                            int orientation, struct hr_op *out, int *num_out)

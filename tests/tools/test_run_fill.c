@@ -19,7 +19,8 @@ static long reads_of_fill(struct run *run, const char *ops, bool fixed)
     CU_ASSERT_FATAL(ops_parse(&run->opt.ops, ops, error, sizeof(error)));
     run->w = 30;
     run->h = 20;
-    run->fixed_shape = ops_fixed_size(&run->opt.ops, &run->w, &run->h);
+    run->fixed_shape = hr_ops_fixed_size(run->opt.ops.ops, run->opt.ops.num,
+                                         &run->w, &run->h);
     CU_ASSERT_EQUAL(run->fixed_shape, fixed);
     run->equal_shapes = true;
     run->next = 0;

@@ -243,17 +243,17 @@ static void ops_sizes(void)
     int w = 0, h = 0;
 
     list = parsed("decode,resize=256");
-    CU_ASSERT(!ops_fixed_size(&list, &w, &h));
+    CU_ASSERT(!hr_ops_fixed_size(list.ops, list.num, &w, &h));
     list = parsed("decode,hflip,transpose");
-    CU_ASSERT(!ops_fixed_size(&list, &w, &h));
+    CU_ASSERT(!hr_ops_fixed_size(list.ops, list.num, &w, &h));
     list = parsed("decode,resize=40x30,transpose,resize=60");
-    CU_ASSERT(ops_fixed_size(&list, &w, &h));
+    CU_ASSERT(hr_ops_fixed_size(list.ops, list.num, &w, &h));
     CU_ASSERT(w == 60 && h == 80);
     list = parsed("decode,random_crop=9x7:2,random_hflip");
-    CU_ASSERT(ops_fixed_size(&list, &w, &h));
+    CU_ASSERT(hr_ops_fixed_size(list.ops, list.num, &w, &h));
     CU_ASSERT(w == 9 && h == 7);
     list = parsed("decode,random_resized_crop=32x16,random_hflip");
-    CU_ASSERT(ops_fixed_size(&list, &w, &h));
+    CU_ASSERT(hr_ops_fixed_size(list.ops, list.num, &w, &h));
     CU_ASSERT(w == 32 && h == 16);
 }
 

@@ -1,235 +1,293 @@
 // SPDX-License-Identifier: Apache-2.0
-#define _GNU_SOURCE  // tdestroy
+#define _GNU_SOURCE  // qsort_r
 #include "inputs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
-#include <search.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "inputs_parts.h"
 #include "tools.h"
 
-#define BLOCK_SIZE ((size_t)256 * 1024)
-
-bool inputs_fail(struct inputs *in, const char *format, ...)
+static bool fail(struct inputs *in, const char *text)
 {
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(in->error, sizeof(in->error), format, args);
-    va_end(args);
+    snprintf(in->error, sizeof(in->error), "%s", text);
     return false;
 }
 
-static bool no_memory(struct inputs *in)
+// ---- Adding ----------------------------------------------------------------
+
+static void keep_fault(struct inputs *in, const char *text)
 {
-    return inputs_fail(in, "out of memory");
+    if (in->num_faults < INPUTS_MAX_FAULTS)
+        in->faults[in->num_faults] = strdup(text);
+    in->num_faults++;
 }
 
-void inputs_fault(struct inputs *in, const char *path, int error)
+static bool put_items(struct inputs *in, size_t first)
 {
-    const char *why = strerror(error);
-    size_t size = strlen(path) + strlen(why) + 3;
-    char *text;
+    size_t num = in->num + (size_t)in->source->num - first;
+    struct inputs_item *items;
 
-    if (in->num_faults++ >= INPUTS_MAX_FAULTS)
+    if (num > in->capacity) {
+        size_t more = num > 2 * in->capacity ? num : 2 * in->capacity;
+
+        items = reallocarray(in->items, more, sizeof(*items));
+        if (!items)
+            return fail(in, "out of memory");
+        in->items = items;
+        in->capacity = more;
+    }
+    for (; in->num < num; first++)
+        in->items[in->num++].number = first;
+    return true;
+}
+
+// Takes over what the source has since it had `first` samples.
+static bool take(struct inputs *in, enum hr_status status, size_t first)
+{
+    hr_source source = in->source;
+
+    if (status)
+        fail(in, hr_last_error());
+    for (; in->num_copied < source->num_fault_texts; in->num_copied++)
+        keep_fault(in, source->faults[in->num_copied]);
+    for (; in->num_copied < source->num_faults; in->num_copied++)
+        in->num_faults++;
+    in->skipped = source->skipped;
+    in->first_skipped = source->first_skipped;
+    in->others = source->others;
+    in->first_other = source->first_other;
+    return !status && put_items(in, first);
+}
+
+static bool begin(struct inputs *in, size_t *first)
+{
+    if (!in->source && !(in->source = hr_source_create()))
+        return fail(in, hr_last_error());
+    *first = (size_t)in->source->num;
+    return true;
+}
+
+static void note_root(struct inputs *in, const char *path)
+{
+    struct stat st;
+
+    if (stat(path, &st) < 0 || (!S_ISDIR(st.st_mode) && !inputs_is_pack(path)))
         return;
-    if ((text = malloc(size)))
-        snprintf(text, size, "%s: %s", path, why);
-    in->faults[in->num_faults - 1] = text;
+    if (!in->num_roots++ && (in->first_root = strdup(path)))
+        for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+            in->first_root[n - 1] = '\0';
 }
 
-// Makes room for one more element. Doubling, as the end is not known.
-static bool grow(void **array, size_t *capacity, size_t num, size_t size)
+bool inputs_add(struct inputs *in, const char *argument)
 {
-    size_t more = *capacity ? *capacity * 2 : 64, bytes;
-    void *moved;
+    size_t first;
 
-    if (num < *capacity)
-        return true;
-    if (!tools_mul(&bytes, more, size) || !(moved = realloc(*array, bytes)))
+    if (!begin(in, &first) ||
+        !take(in, hr_source_add(in->source, argument), first))
         return false;
-    *array = moved;
-    *capacity = more;
+    note_root(in, argument);
     return true;
 }
 
-static const char *keep_name(struct inputs *in, const char *name)
+bool inputs_add_list(struct inputs *in, const char *list, bool zero)
 {
-    size_t size = strlen(name) + 1;
-    char **blocks, *kept;
+    size_t first;
 
-    if (size > BLOCK_SIZE)
-        return NULL;
-    if (!in->num_blocks || BLOCK_SIZE - in->block_used < size) {
-        blocks = realloc(in->blocks, (in->num_blocks + 1) * sizeof(*blocks));
-        if (!blocks)
-            return NULL;
-        in->blocks = blocks;
-        if (!(blocks[in->num_blocks] = malloc(BLOCK_SIZE)))
-            return NULL;
-        in->num_blocks++;
-        in->block_used = 0;
-    }
-    kept = in->blocks[in->num_blocks - 1] + in->block_used;
-    in->block_used += size;
-    return memcpy(kept, name, size);
+    return begin(in, &first) &&
+           take(in, hr_source_add_list(in->source, list, zero), first);
 }
 
-char *inputs_join(const char *dir, const char *name)
+bool inputs_add_file(struct inputs *in, const char *path)
 {
-    size_t length = strlen(dir), size = length + strlen(name) + 2;
-    char *path = malloc(size);
+    size_t first;
 
-    if (path)
-        snprintf(path, size, "%s%s%s", dir,
-                 length && dir[length - 1] != '/' ? "/" : "", name);
-    return path;
+    return begin(in, &first) &&
+           take(in, hr_source_add_file(in->source, path, NULL), first);
 }
 
-// ---- What is known by its text ---------------------------------------------
-
-struct known {
-    const char *text;
-    size_t rel;
-    uint32_t index;
-};
-
-static int compare_known(const void *a, const void *b)
+void inputs_look(struct inputs *in, size_t i)
 {
-    const struct known *ka = a, *kb = b;
-    int order = strcmp(ka->text, kb->text);
+    char path[PATH_MAX], text[PATH_MAX + 128];
+    struct stat st;
+    size_t number;
+    int fd, error = 0;
 
-    return order ? order : (ka->rel > kb->rel) - (ka->rel < kb->rel);
-}
-
-static bool find_known(void *const *tree, const char *text, size_t rel,
-                       uint32_t *index)
-{
-    const struct known key = {text, rel, 0};
-    struct known *const *found = tfind(&key, tree, compare_known);
-
-    if (found)
-        *index = (*found)->index;
-    return found != NULL;
-}
-
-static bool add_known(void **tree, const char *text, size_t rel, size_t index)
-{
-    struct known *known = malloc(sizeof(*known));
-
-    if (!known)
-        return false;
-    *known = (struct known){text, rel, (uint32_t)index};
-    if (tsearch(known, tree, compare_known))
-        return true;
-    free(known);
-    return false;
-}
-
-static bool add_label(struct inputs *in, const char *text)
-{
-    void *labels = in->labels;
-
-    if (in->num_labels == UINT32_MAX ||
-        !grow(&labels, &in->labels_capacity, in->num_labels,
-              sizeof(*in->labels)))
-        return false;
-    in->labels = labels;
-    in->labels[in->num_labels++] = (struct inputs_label){text, -1};
-    return true;
-}
-
-bool inputs_intern(struct inputs *in, const char *text, uint32_t *label)
-{
-    const char *kept;
-
-    // The first is no label.
-    if (!in->num_labels && !add_label(in, ""))
-        return no_memory(in);
-    *label = 0;
-    if (!*text || find_known(&in->known_labels, text, 0, label))
-        return true;
-    *label = (uint32_t)in->num_labels;
-    return ((kept = keep_name(in, text)) && add_label(in, kept) &&
-            add_known(&in->known_labels, kept, 0, *label)) ||
-           no_memory(in);
-}
-
-// ---- Folders and files -----------------------------------------------------
-
-bool inputs_put_dir(struct inputs *in, struct inputs_dir dir, uint32_t *index)
-{
-    void *dirs = in->dirs;
-
-    if (!dir.path || in->num_dirs == UINT32_MAX ||
-        !grow(&dirs, &in->dirs_capacity, in->num_dirs, sizeof(dir))) {
-        free(dir.path);
-        return no_memory(in);
-    }
-    in->dirs = dirs;
-    in->dirs[in->num_dirs] = dir;
-    *index = (uint32_t)in->num_dirs++;
-    return true;
-}
-
-bool inputs_put_dir_once(struct inputs *in, struct inputs_dir dir,
-                         uint32_t *index)
-{
-    if (dir.path && find_known(&in->known_dirs, dir.path, dir.rel, index)) {
-        free(dir.path);
-        return true;
-    }
-    return inputs_put_dir(in, dir, index) &&
-           (add_known(&in->known_dirs, dir.path, dir.rel, *index) ||
-            no_memory(in));
-}
-
-bool inputs_put(struct inputs *in, uint32_t dir, const char *name,
-                uint32_t label)
-{
-    struct inputs_item item = {.dir = dir, .label = label};
-    void *items = in->items;
-
-    if (strlen(in->dirs[dir].path) + strlen(name) + 2 > PATH_MAX) {
-        char *path = inputs_join(in->dirs[dir].path, name);
-
-        inputs_fault(in, path ? path : name, ENAMETOOLONG);
-        free(path);
-        return true;
-    }
-    if (!(item.name = keep_name(in, name)) ||
-        !grow(&items, &in->capacity, in->num, sizeof(item)))
-        return no_memory(in);
-    in->items = items;
-    in->items[in->num++] = item;
-    return true;
+    if (inputs_pack(in, i, &number))
+        return;  // its file is open
+    inputs_path(in, i, path, sizeof(path));
+    // A FIFO without a writer must not keep the caller.
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        error = errno;
+    else if (!S_ISREG(st.st_mode))
+        error = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+    if (fd >= 0)
+        close(fd);
+    if (!error)
+        return;
+    snprintf(text, sizeof(text), "%s: %s", path, strerror(error));
+    keep_fault(in, text);
 }
 
 void inputs_finish(struct inputs *in)
 {
-    for (size_t i = 0; i < in->num_blocks; i++)
-        free(in->blocks[i]);
-    for (size_t i = 0; i < in->num_dirs; i++)
-        free(in->dirs[i].path);
     for (size_t i = 0; i < INPUTS_MAX_FAULTS; i++)
         free(in->faults[i]);
-    for (size_t i = 0; i < in->num_packs; i++)
-        hr_pack_close(&in->packs[i]);
-    tdestroy(in->seen, free);
-    tdestroy(in->known_labels, free);
-    tdestroy(in->known_dirs, free);
-    free(in->packs);
-    free(in->blocks);
-    free(in->first_skipped);
-    free(in->first_other);
-    free(in->classes);
-    free(in->labels);
-    free(in->dirs);
+    hr_source_close(&in->source);
+    free(in->first_root);
     free(in->items);
     *in = (struct inputs){0};
+}
+
+// ---- What a picture is made of ---------------------------------------------
+
+bool inputs_is_pack(const char *name)
+{
+    size_t length = strlen(name);
+
+    return length > 4 && !strcasecmp(name + length - 4, ".hrp");
+}
+
+hr_pack_file inputs_pack(const struct inputs *in, size_t i, size_t *number)
+{
+    return hr_source_pack(in->source, in->items[i].number, number);
+}
+
+enum hr_status inputs_source(const struct inputs *in, size_t i,
+                             const char *path, struct hr_sample *sample)
+{
+    size_t number;
+    hr_pack_file file = inputs_pack(in, i, &number);
+    enum hr_status status;
+
+    sample->path = file ? NULL : path;
+    if (!file)
+        return HR_OK;
+    status = hr_pack_sample_unchecked(file, number, sample);
+    if (status || !sample->size) {
+        sample->data = "";
+        sample->size = 1;
+        sample->verified = false;
+    }
+    sample->name = path;
+    return status;
+}
+
+void inputs_passed(const struct inputs *in, size_t i)
+{
+    size_t number;
+    hr_pack_file file = inputs_pack(in, i, &number);
+
+    if (file)
+        hr_pack_passed(file, number);
+}
+
+enum hr_status inputs_probe(const struct inputs *in, size_t i,
+                            const struct hr_limits *limits,
+                            struct hr_info *info)
+{
+    struct hr_pack_entry entry;
+    char path[PATH_MAX];
+    size_t number;
+    hr_pack_file file = inputs_pack(in, i, &number);
+
+    if (!file)
+        return inputs_path(in, i, path, sizeof(path))
+                   ? hr_probe_path(path, limits, info)
+                   : HR_EINVAL;
+    hr_pack_entry(file, number, &entry);
+    return hr_probe(entry.data, entry.size, limits, info);
+}
+
+// ---- Names -----------------------------------------------------------------
+
+const char *inputs_path(const struct inputs *in, size_t i, char *buffer,
+                        size_t size)
+{
+    return hr_source_path(in->source, in->items[i].number, buffer, size);
+}
+
+const char *inputs_name(const struct inputs *in, size_t i, char *buffer,
+                        size_t size)
+{
+    return hr_source_name(in->source, in->items[i].number, buffer, size);
+}
+
+// A leading dot is part of the name, not the start of an extension.
+static size_t stem_length(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+
+    return dot && dot != name ? (size_t)(dot - path) : strlen(path);
+}
+
+const char *inputs_output(const struct inputs *in, size_t i, char *buffer,
+                          size_t size)
+{
+    size_t length;
+
+    if (!inputs_name(in, i, buffer, size))
+        return NULL;
+    length = stem_length(buffer);
+    if (length + sizeof(".npy") > size)
+        return NULL;
+    memcpy(buffer + length, ".npy", sizeof(".npy"));
+    return buffer;
+}
+
+const char *inputs_label(const struct inputs *in, size_t i)
+{
+    return hr_source_label(in->source, in->items[i].number);
+}
+
+int64_t inputs_class(const struct inputs *in, size_t i)
+{
+    return hr_source_class(in->source, in->items[i].number);
+}
+
+bool inputs_find_classes(struct inputs *in)
+{
+    in->classes = hr_source_classes(in->source, &in->num_classes);
+    return in->classes != NULL;
+}
+
+static int compare_outputs(const void *a, const void *b, void *context)
+{
+    const struct inputs *in = context;
+    char na[PATH_MAX], nb[PATH_MAX];
+
+    inputs_name(in, *(const size_t *)a, na, sizeof(na));
+    inputs_name(in, *(const size_t *)b, nb, sizeof(nb));
+    na[stem_length(na)] = nb[stem_length(nb)] = '\0';
+    return strcmp(na, nb);
+}
+
+bool inputs_clash(struct inputs *in, size_t *a, size_t *b)
+{
+    size_t *sorted = calloc(in->num, sizeof(*sorted));
+    bool found = false;
+
+    in->error[0] = '\0';
+    if (!sorted)
+        return fail(in, "out of memory");
+    for (size_t i = 0; i < in->num; i++)
+        sorted[i] = i;
+    qsort_r(sorted, in->num, sizeof(*sorted), compare_outputs, in);
+    for (size_t i = 1; i < in->num && !found; i++) {
+        if (compare_outputs(&sorted[i - 1], &sorted[i], in))
+            continue;
+        found = true;
+        *a = sorted[i - 1] < sorted[i] ? sorted[i - 1] : sorted[i];
+        *b = sorted[i - 1] < sorted[i] ? sorted[i] : sorted[i - 1];
+    }
+    free(sorted);
+    return found;
 }

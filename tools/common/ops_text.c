@@ -434,36 +434,6 @@ bool ops_parse(struct ops_list *list, const char *text, char *error,
     return true;
 }
 
-bool ops_fixed_size(const struct ops_list *list, int *w, int *h)
-{
-    bool fixed = false;
-
-    for (int i = 0; i < list->num; i++) {
-        const struct hr_op *op = &list->ops[i];
-
-        if (op->type == HR_OP_CROP) {
-            fixed = true;
-            *w = op->crop.w;
-            *h = op->crop.h;
-        } else if (op->type == HR_OP_RESIZE && op->resize.w) {
-            fixed = true;
-            *w = op->resize.w;
-            *h = op->resize.h;
-        } else if (op->type == HR_OP_RANDOM_CROP) {
-            fixed = true;
-            *w = op->random_crop.w;
-            *h = op->random_crop.h;
-        } else if (op->type == HR_OP_RANDOM_RESIZED_CROP) {
-            fixed = true;
-            *w = op->random_resized_crop.w;
-            *h = op->random_resized_crop.h;
-        } else if (fixed && hr_ops_output_size(op, 1, *w, *h, 1, w, h) < 0) {
-            return false;
-        }
-    }
-    return fixed;
-}
-
 bool ops_normalize(const struct ops_list *list)
 {
     return list->ops[list->num - 1].type == HR_OP_NORMALIZE;

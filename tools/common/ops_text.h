@@ -34,9 +34,6 @@ struct ops_list {
 bool ops_parse(struct ops_list *list, const char *text, char *error,
                size_t error_size);
 
-// Whether every picture comes out in one size, whatever its own; then *w, *h.
-bool ops_fixed_size(const struct ops_list *list, int *w, int *h);
-
 // Whether to_tensor or normalize ends the list.
 bool ops_normalize(const struct ops_list *list);
 

@@ -132,23 +132,14 @@ static void warn_skipped(size_t num, const char *first, const char *one,
 // Folders in which nothing was found, if there are any, by the first.
 static void warn_none(const struct inputs *inputs)
 {
-    size_t others = 0;
-    const char *first = NULL;
+    const char *first = inputs->first_root ? inputs->first_root : "?";
 
-    for (size_t i = 0; i < inputs->num_dirs; i++) {
-        const struct inputs_dir *dir = &inputs->dirs[i];
-
-        if (dir->path[dir->rel])
-            continue;
-        others += first != NULL;
-        first = first ? first : dir->path;
-    }
-    if (!first)
+    if (!inputs->num_roots)
         tools_warn("no pictures found: the list names none");
-    else if (others)
+    else if (inputs->num_roots > 1)
         tools_warn("no pictures found in %s and %zu more (.jpg .jpeg .jpe "
                    ".jfif .png .mpo)",
-                   first, others);
+                   first, inputs->num_roots - 1);
     else
         tools_warn("no pictures found in %s (.jpg .jpeg .jpe .jfif .png .mpo)",
                    first);

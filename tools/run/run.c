@@ -50,7 +50,8 @@ static bool open_device(struct run *run)
 static void find_shape(struct run *run)
 {
     run->c = ops_channels(&run->opt.ops);
-    run->fixed_shape = ops_fixed_size(&run->opt.ops, &run->w, &run->h);
+    run->fixed_shape = hr_ops_fixed_size(run->opt.ops.ops, run->opt.ops.num,
+                                         &run->w, &run->h);
     run->equal_shapes = run->fixed_shape || run->opt.out_kind == RUN_OUT_ARRAY;
     run->shape_known = run->fixed_shape;
     if (!run->equal_shapes)

@@ -14,6 +14,7 @@
 #ifndef HEADRACE_TOOLS_RUN_H
 #define HEADRACE_TOOLS_RUN_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -83,9 +84,10 @@ struct run_sink {
     struct out_file array;
     struct manifest manifest;
     char *array_path, *manifest_path, *folder;
-    uint64_t rows;     // written to the array in this epoch
-    int64_t made_dir;  // inputs_dir that is known to exist below folder
-    bool again;        // the folder holds what an earlier run has made
+    uint64_t rows;        // written to the array in this epoch
+    char made[PATH_MAX];  // a folder that is known to exist below folder,
+    bool has_made;        // if there is one
+    bool again;           // the folder holds what an earlier run has made
 };
 
 struct run {

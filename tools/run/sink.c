@@ -58,7 +58,7 @@ bool run_sink_name(struct run *run)
     size_t length = strlen(out);
     struct stat st;
 
-    *sink = (struct run_sink){.made_dir = -1};
+    *sink = (struct run_sink){0};
     if (run->opt.out_kind == RUN_OUT_NONE)
         return true;
     if (run->opt.out_kind == RUN_OUT_ARRAY) {
@@ -107,8 +107,38 @@ static bool no_clashes(struct run *run)
     pa = inputs_path(&run->in, a, a_path, sizeof(a_path));
     pb = inputs_path(&run->in, b, b_path, sizeof(b_path));
     return tools_warn("%s and %s would be written to the same file",
-                      pa ? pa : run->in.items[a].name,
-                      pb ? pb : run->in.items[b].name);
+                      pa ? pa : "?", pb ? pb : "?");
+}
+
+// Length of the part of a path up to its last slash; 0: there is none.
+static size_t folder_length(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? (size_t)(slash - path) : 0;
+}
+
+// Drops what an interrupted run has left in the folders of this one. Pictures
+// of a folder mostly follow each other.
+static void clean_folders(const struct run *run)
+{
+    char last[PATH_MAX] = "", path[2 * PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/", run->sink.folder);
+    out_file_clean(path);
+    for (size_t i = 0; i < run->in.num; i++) {
+        char name[PATH_MAX];
+
+        if (!inputs_name(&run->in, i, name, sizeof(name)))
+            continue;
+        name[folder_length(name)] = '\0';
+        if (!strcmp(name, last))
+            continue;
+        memcpy(last, name, strlen(name) + 1);
+        if (snprintf(path, sizeof(path), "%s/%s", run->sink.folder, name) <
+            (int)sizeof(path))
+            out_file_clean(path);
+    }
 }
 
 static bool open_folder(struct run *run)
@@ -119,14 +149,7 @@ static bool open_folder(struct run *run)
         return false;
     if (!out_file_parents(sink->manifest_path))
         return fail(run, run->opt.out);
-    for (size_t i = 0; i < run->in.num_dirs; i++) {
-        const struct inputs_dir *dir = &run->in.dirs[i];
-        char path[2 * PATH_MAX];
-
-        if (snprintf(path, sizeof(path), "%s/%s", sink->folder,
-                     dir->path + dir->rel) < (int)sizeof(path))
-            out_file_clean(path);
-    }
+    clean_folders(run);
     return manifest_open(&sink->manifest, sink->manifest_path) ||
            fail(run, sink->manifest_path);
 }
@@ -215,19 +238,22 @@ static bool drop_file(struct run *run, const char *name)
            fail(run, name);
 }
 
-static bool put_file(struct run *run, size_t picture, const char *name,
-                     const void *pixels, int w, int h)
+static bool put_file(struct run *run, const char *name, const void *pixels,
+                     int w, int h)
 {
     struct run_sink *sink = &run->sink;
-    uint32_t dir = run->in.items[picture].dir;
+    size_t length = folder_length(name);
     char path[2 * PATH_MAX];
 
     if (!file_path(sink, name, path))
         return fail(run, name);
-    if (sink->made_dir != (int64_t)dir) {
+    if (!sink->has_made || strlen(sink->made) != length ||
+        memcmp(sink->made, name, length)) {
         if (!out_file_parents(path))
             return fail(run, path);
-        sink->made_dir = dir;
+        sink->has_made = true;
+        memcpy(sink->made, name, length);
+        sink->made[length] = '\0';
     }
     return write_file(run, path, pixels, w, h);
 }
@@ -254,12 +280,12 @@ bool run_sink_put(struct run *run, size_t picture,
     entry.label = inputs_label(&run->in, picture);
     number = inputs_class(&run->in, picture);
     if (!entry.path)
-        entry.path = run->in.items[picture].name;
+        entry.path = "?";
     if (run->opt.out_kind == RUN_OUT_FOLDER)
         output = inputs_output(&run->in, picture, name, sizeof(name));
     if (keep && output) {
         entry.file = output;
-        if (!put_file(run, picture, output, pixels, w, h))
+        if (!put_file(run, output, pixels, w, h))
             return false;
     } else if (output && !drop_file(run, output)) {
         return false;

@@ -48,7 +48,8 @@
 // and pass its address.
 //
 // Headers by tier, each needs only those before it: version, status, stage,
-// op, probe, reference | device, image, job | pack, eager, transfer, trace.
+// op, probe, reference | device, image, job | pack, source, loader, eager,
+// transfer, trace.
 #ifndef HEADRACE_HEADRACE_H
 #define HEADRACE_HEADRACE_H
 
@@ -63,6 +64,8 @@
 #include <headrace/image.h>
 #include <headrace/job.h>
 #include <headrace/pack.h>
+#include <headrace/source.h>
+#include <headrace/loader.h>
 #include <headrace/eager.h>
 #include <headrace/transfer.h>
 #include <headrace/trace.h>

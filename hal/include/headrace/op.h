@@ -240,6 +240,11 @@ HR_API enum hr_status hr_ops_output_size(const struct hr_op *ops, int num_ops,
                                          int width, int height, int orientation,
                                          int *out_w, int *out_h);
 
+// Whether ops make pictures of one size, whatever the picture is: *w x *h. It
+// asks for the last op that names a size and what follows it. Threads: any.
+HR_API bool hr_ops_fixed_size(const struct hr_op *ops, int num_ops, int *w,
+                              int *h);
+
 // Writes the list without random ops that the library runs for a sample with
 // that key (NULL = all 0): to out[HR_MAX_OPS] and *num_out. Probes and results
 // tell size and orientation of the picture. It serves to read back what was

@@ -6,48 +6,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "inputs_parts.h"
+#include "hal/engine/base.h"
+#include "source.h"
 
-struct seen {
-    dev_t dev;
-    ino_t ino;
-};
-
-static int compare_seen(const void *a, const void *b)
-{
-    const struct seen *sa = a, *sb = b;
-
-    if (sa->dev != sb->dev)
-        return sa->dev < sb->dev ? -1 : 1;
-    return (sa->ino > sb->ino) - (sa->ino < sb->ino);
-}
-
-// Whether the folder is met for the first time. False with inputs->error "" if
-// it is not.
-static bool is_new(struct inputs *in, const struct stat *st)
-{
-    struct seen *one = malloc(sizeof(*one)), **found = NULL;
-
-    in->error[0] = '\0';
-    if (one) {
-        *one = (struct seen){st->st_dev, st->st_ino};
-        found = tsearch(one, &in->seen, compare_seen);
-    }
-    if (found && *found == one)
-        return true;
-    free(one);
-    if (!found)
-        inputs_fail(in, "out of memory");
-    return false;
-}
-
-bool inputs_is_picture(const char *name)
+static bool is_picture(const char *name)
 {
     static const char *const extensions[] = {
         ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".mpo",
@@ -84,32 +51,29 @@ static enum entry_kind entry_kind(int fd, const struct dirent *entry)
 }
 
 // The folder the user named has no relative part: its rel is its length.
-static bool add_below(struct inputs *in, uint32_t up, const char *name,
+static bool add_below(struct hr__source *s, uint32_t up, const char *name,
                       bool link)
 {
-    struct inputs_dir dir = in->dirs[up];
+    struct hr__source_dir dir = s->dirs[up];
     bool first = !dir.path[dir.rel];
     uint32_t unused;
 
-    dir.path = inputs_join(dir.path, name);
+    dir.path = hr__source_join(s, dir.path, name);
     dir.link = link;
     if (dir.path && first)
-        dir.rel = strlen(dir.path) - strlen(name);
-    if (first && !inputs_intern(in, name, &dir.label)) {
-        free(dir.path);
-        return false;
-    }
-    return inputs_put_dir(in, dir, &unused);
+        dir.rel = (uint32_t)(strlen(dir.path) - strlen(name));
+    return (!first || hr__source_intern(s, name, &dir.label)) &&
+           hr__source_put_dir(s, dir, &unused);
 }
 
-static void count(const struct inputs *in, uint32_t dir, const char *name,
-                  size_t *num, char **first)
+static void count(struct hr__source *s, uint32_t dir, const char *name,
+                  size_t *num, const char **first)
 {
     if (!(*num)++)
-        *first = inputs_join(in->dirs[dir].path, name);
+        *first = hr__source_join(s, s->dirs[dir].path, name);
 }
 
-static bool visit(struct inputs *in, uint32_t dir, int fd,
+static bool visit(struct hr__source *s, uint32_t dir, int fd,
                   const struct dirent *entry)
 {
     const char *name = entry->d_name;
@@ -119,80 +83,83 @@ static bool visit(struct inputs *in, uint32_t dir, int fd,
         return true;
     kind = entry_kind(fd, entry);
     if (kind == ENTRY_DIR || kind == ENTRY_DIR_LINK)
-        return add_below(in, dir, name, kind == ENTRY_DIR_LINK);
-    if (kind == ENTRY_FILE && inputs_is_picture(name))
-        return inputs_put(in, dir, name, 0);
-    if (inputs_is_picture(name))
-        count(in, dir, name, &in->skipped, &in->first_skipped);
+        return add_below(s, dir, name, kind == ENTRY_DIR_LINK);
+    if (kind == ENTRY_FILE && is_picture(name))
+        return hr__source_put(s, dir, name, 0);
+    if (is_picture(name))
+        count(s, dir, name, &s->pub.skipped, &s->pub.first_skipped);
     else if (kind == ENTRY_FILE && *name != '.')
-        count(in, dir, name, &in->others, &in->first_other);
+        count(s, dir, name, &s->pub.others, &s->pub.first_other);
     return true;
 }
 
 // The entries of one folder, unless they were met before. What cannot be read
 // is a fault, but of the folder that was named an error.
-static bool read_folder(struct inputs *in, uint32_t dir, uint32_t root)
+static bool read_folder(struct hr__source *s, uint32_t dir, uint32_t root)
 {
-    DIR *stream = opendir(in->dirs[dir].path);
+    DIR *stream = opendir(s->dirs[dir].path);
     const struct dirent *entry;
-    bool ok = true;
+    bool ok = true, short_of_memory;
     struct stat st;
     int error;
 
-    if (stream && !fstat(dirfd(stream), &st) && !is_new(in, &st)) {
+    if (stream && !fstat(dirfd(stream), &st) &&
+        !hr__source_is_new(s, st.st_dev, st.st_ino, &short_of_memory)) {
         closedir(stream);
-        return !*in->error;
+        return !short_of_memory;
     }
     while (stream && ok && (errno = 0, entry = readdir(stream)))
-        ok = visit(in, dir, dirfd(stream), entry);
+        ok = visit(s, dir, dirfd(stream), entry);
     error = errno;
     if (stream)
         closedir(stream);
     if (!ok || (stream && !error))
         return ok;
     if (dir == root)
-        return inputs_fail(in, "%s: %s", in->dirs[dir].path, strerror(error));
-    inputs_fault(in, in->dirs[dir].path, error);
+        return hr__source_fail(HR_EIO, "%s: %s",
+                               hr__source_short(s->dirs[dir].path),
+                               strerror(error));
+    hr__source_fault(s, s->dirs[dir].path, error);
     return true;
 }
 
 static int compare_dirs(const void *a, const void *b, void *context)
 {
-    const struct inputs *in = context;
+    const struct hr__source *s = context;
 
-    return strcmp(in->dirs[*(const uint32_t *)a].path,
-                  in->dirs[*(const uint32_t *)b].path);
+    return strcmp(s->dirs[*(const uint32_t *)a].path,
+                  s->dirs[*(const uint32_t *)b].path);
 }
 
 // Reads what the links from dirs[begin] to dirs[end] lead to, in the order of
 // their names: which of two leads first must not depend on the file system.
-static bool follow_links(struct inputs *in, size_t begin, size_t end,
+static bool follow_links(struct hr__source *s, size_t begin, size_t end,
                          uint32_t root)
 {
-    uint32_t *links = calloc(end - begin + 1, sizeof(*links));
+    uint32_t *links = hr__alloc(NULL, (end - begin + 1) * sizeof(*links));
     size_t num = 0;
     bool ok = true;
 
     if (!links)
-        return inputs_fail(in, "out of memory");
+        return hr__source_fail(HR_ENOMEM, "out of memory");
     for (size_t i = begin; i < end; i++)
-        if (in->dirs[i].link)
+        if (s->dirs[i].link)
             links[num++] = (uint32_t)i;
-    qsort_r(links, num, sizeof(*links), compare_dirs, in);
+    qsort_r(links, num, sizeof(*links), compare_dirs, s);
     for (size_t i = 0; i < num && ok; i++)
-        ok = read_folder(in, links[i], root);
-    free(links);
+        ok = read_folder(s, links[i], root);
+    hr__free(links);
     return ok;
 }
 
-static bool walk(struct inputs *in, uint32_t root)
+static bool walk(struct hr__source *s, uint32_t root)
 {
-    for (size_t begin = root, end; begin < in->num_dirs; begin = end) {
-        for (size_t i = begin; i < in->num_dirs; i++)
-            if (!in->dirs[i].link && !read_folder(in, (uint32_t)i, root))
+    for (size_t begin = root, end; begin < s->num_dirs; begin = end) {
+        for (size_t i = begin; i < s->num_dirs; i++)
+            if (!s->dirs[i].link && !read_folder(s, (uint32_t)i, root))
                 return false;
-        end = in->num_dirs;
-        if (!follow_links(in, begin, end, root))
+        end = s->num_dirs;
+        if (!follow_links(s, begin, end, root))
             return false;
     }
     return true;
@@ -204,10 +171,10 @@ struct rel {
     const char *at, *name;
 };
 
-static struct rel rel_begin(const struct inputs *in,
-                            const struct inputs_item *item)
+static struct rel rel_begin(const struct hr__source *s,
+                            const struct hr__source_item *item)
 {
-    const char *dir = in->dirs[item->dir].path + in->dirs[item->dir].rel;
+    const char *dir = s->dirs[item->dir].path + s->dirs[item->dir].rel;
 
     return *dir ? (struct rel){dir, item->name}
                 : (struct rel){item->name, NULL};
@@ -224,9 +191,10 @@ static int rel_next(struct rel *rel)
     return '/';
 }
 
-static int compare_items(const void *a, const void *b, void *in)
+static int compare_items(const void *a, const void *b, void *context)
 {
-    struct rel rel_a = rel_begin(in, a), rel_b = rel_begin(in, b);
+    const struct hr__source *s = context;
+    struct rel rel_a = rel_begin(s, a), rel_b = rel_begin(s, b);
     int byte_a, byte_b;
 
     do {
@@ -236,29 +204,38 @@ static int compare_items(const void *a, const void *b, void *in)
     return byte_a - byte_b;
 }
 
-bool inputs_walk(struct inputs *in, const char *folder)
+static bool put_root(struct hr__source *s, const char *folder, uint32_t *root)
 {
-    struct inputs_dir dir = {.path = strdup(folder), .rel = strlen(folder)};
-    size_t first = in->num;
+    struct hr__source_dir dir = {0};
+    size_t length = strlen(folder);
+
+    while (length > 1 && folder[length - 1] == '/')
+        length--;
+    dir.path = hr__source_text(s, folder, length);
+    dir.rel = (uint32_t)length;
+    return hr__source_put_dir(s, dir, root);
+}
+
+bool hr__source_walk(struct hr__source *s, const char *folder)
+{
+    size_t first = s->num;
     const char *name;
     uint32_t root;
 
-    while (dir.path && dir.rel > 1 && dir.path[dir.rel - 1] == '/')
-        dir.path[--dir.rel] = '\0';
-    if (!inputs_put_dir(in, dir, &root) || !walk(in, root))
+    if (!put_root(s, folder, &root) || !walk(s, root))
         return false;
-    name = strrchr(dir.path, '/');
-    name = name ? name + 1 : dir.path;
+    name = strrchr(s->dirs[root].path, '/');
+    name = name ? name + 1 : s->dirs[root].path;
     // Where there are classes, a picture beside them is of none.
-    for (size_t i = first; i < in->num; i++)
-        if (in->items[i].dir != root)
+    for (size_t i = first; i < s->num; i++)
+        if (s->items[i].dir != root)
             name = "";
     if (!strcmp(name, ".") || !strcmp(name, ".."))
         name = "";
-    if (!inputs_intern(in, name, &in->dirs[root].label))
+    if (!hr__source_intern(s, name, &s->dirs[root].label))
         return false;
-    if (in->num > first)
-        qsort_r(in->items + first, in->num - first, sizeof(*in->items),
-                compare_items, in);
+    if (s->num > first)
+        qsort_r(s->items + first, s->num - first, sizeof(*s->items),
+                compare_items, s);
     return true;
 }

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// A training loop without the training: three epochs of a folder whose folders
+// are its classes, shuffled and augmented.
+//
+//   cc train_loop.c -o train_loop $(pkg-config --cflags --libs headrace)
+//   ./train_loop PHOTOS/
+#include <stdio.h>
+
+#include <headrace/headrace.h>
+
+// Here the network would learn.
+static double train(hr_loaded step)
+{
+    const float *pixels = step->batch->params.data;
+    size_t n = (size_t)step->n * 3 * 224 * 224;
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += pixels[i];
+    return sum / (double)n;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct hr_op ops[] = {
+        HR_OP_DECODE(0),
+        HR_OP_RANDOM_RESIZED_CROP(.w = 224, .h = 224),
+        HR_OP_RANDOM_FLIP(.horizontal = .5),
+        HR_OP_NORMALIZE(.mean = {.485f, .456f, .406f},
+                        .std = {.229f, .224f, .225f}),
+    };
+    hr_source source = hr_source_open(argc > 1 ? argv[1] : ".");
+    hr_loader loader = hr_loader_create(
+        hr_loader_params(.source = source, .ops = ops, .num_ops = 4,
+                         .batch = 64, .on_error = HR_ON_ERROR_SKIP,
+                         .shuffle = true, .seed = 1, .epochs = 3));
+    enum hr_status status = loader ? HR_OK : hr_last_status();
+    hr_loaded step;
+
+    while (!status && !(status = hr_loader_next(loader, HR_FOREVER, &step)) &&
+           step) {
+        printf("epoch %u, batch %llu: %d pictures, mean %.4f\n", step->epoch,
+               (unsigned long long)step->number, step->n, train(step));
+        hr_loaded_release(&step);
+    }
+    if (status)
+        fprintf(stderr, "%s\n", hr_last_error());
+    hr_loader_destroy(&loader);
+    hr_source_close(&source);
+    return status != HR_OK;
+}

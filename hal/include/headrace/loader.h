@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loader: batches of a data set, made ahead of who consumes them.
+//
+//   hr_loader loader = hr_loader_create(hr_loader_params(
+//       .source = source, .ops = train, .num_ops = 4, .batch = 64,
+//       .shuffle = true, .seed = 7, .epochs = 90));
+//   hr_loaded step;
+//
+//   while (hr_loader_next(loader, HR_FOREVER, &step) == HR_OK && step) {
+//       use(step->batch->params.data, step->classes, step->n);
+//       hr_loaded_release(&step);
+//   }
+//   hr_loader_destroy(&loader);
+//
+//   sampler -> reads in flight -> jobs -> batches that are ready -> next
+//
+// Which sample comes when, and what its random ops draw, is a pure function of
+// (seed, epoch, position): the same for any device, number of threads, batch
+// size and budget, and after a loader was saved and restored.
+#ifndef HEADRACE_LOADER_H
+#define HEADRACE_LOADER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <headrace/job.h>
+#include <headrace/source.h>
+
+HR_BEGIN_DECLS
+
+// Where a loader stands, to be kept anywhere. Only the library reads it.
+struct hr_loader_state {
+    unsigned char bytes[96];
+};
+
+struct hr_loader_params {
+    hr_source source;         // it must stay open as long as the loader lives
+    hr_device device;         // NULL = the default device
+    const struct hr_op *ops;  // copied; normalize tables are borrowed
+    int num_ops;
+    int batch;  // samples of a batch; 0 = 64
+    int h, w;   // of the pictures made; 0 = what the ops fix
+    enum hr_dtype dtype;
+    enum hr_layout layout;
+    enum hr_memory memory;
+    enum hr_tier tier;
+    enum hr_on_error on_error;  // what becomes of a sample that cannot be made:
+                                // FAIL: hr_loader_next() fails with its status
+                                // in the place of its batch, and goes on behind
+                                // it. ZERO: it is zeros, its result has the
+                                // status. SKIP: the next sample that can be
+                                // made takes its place, too; if there is none
+                                // within 64, it is zeros
+    // Order.
+    bool shuffle;         // another permutation each epoch; false: by number
+    uint64_t seed;        // of permutations and random ops
+    int64_t epochs;       // 0 = 1; HR_ENDLESS
+    uint32_t shards;      // this is number shard of so many loaders that share
+    uint32_t shard;       // the samples of an epoch; 0 = 1
+    bool shard_drop;      // if they do not go evenly: false: the first samples
+                          // come twice, true: the last are left out. All shards
+                          // have equally many
+    bool drop_remainder;  // of an epoch: no batch that is not full
+    // How often samples shall come, relative to each other; [source->num],
+    // finite, >= 0, copied. Then samples are drawn with replacement.
+    const double *weights;
+    uint64_t samples;  // of an epoch, of all shards; 0 = source->num
+    // Queue.
+    bool as_ready;  // batches come in the order in which they are made; false:
+                    // in that of the sampler
+    size_t budget;  // bytes of batches and encoded samples; 0 = 256 MiB. Two
+                    // batches and the samples of one are always let in
+    int reads;      // threads that read samples, up to 256; 0 = 8
+    // To go on where a loader of the same source, seed, shuffle, shards and
+    // samples was saved. Device, threads, budget and batch may be others.
+    const struct hr_loader_state *resume;
+};
+#define hr_loader_params(...) (&(struct hr_loader_params){__VA_ARGS__})
+#define HR_ENDLESS ((int64_t)-1)
+
+// A loader. Threads: hr_loader_next() by any number of threads, each batch goes
+// to one of them.
+typedef const struct hr_loader_t {
+    int batch, c, h, w;  // of a batch
+    int depth;           // batches that it makes ahead, with the one that
+                         // is consumed
+    uint64_t samples;    // of an epoch, that this shard delivers
+    uint64_t batches;    // of an epoch
+    int fd;              // an eventfd that is readable while
+                         // hr_loader_next() would not wait. It must only
+                         // be polled
+} *hr_loader;
+
+// A batch that was delivered. It belongs to the consumer until
+// hr_loaded_release(). All members are facts.
+typedef const struct hr_loaded_t {
+    hr_batch batch;  // the first n of its slots are the samples; others are
+                     // undefined
+    int n;
+    uint32_t epoch;
+    uint64_t number;          // of the batch in its epoch
+    bool last;                // of its epoch
+    const int64_t *classes;   // [n] hr_source_class(); -1 = none
+    const uint64_t *indices;  // [n] in the source
+    // [n] What random ops drew from; its index is the position in the epoch.
+    const struct hr_random *keys;
+    const struct hr_result *results;  // [n]
+    int failed;                       // of these that are not HR_OK
+    int replaced;                     // by later samples (SKIP)
+} *hr_loaded;
+
+// Opens a loader, which begins to read. NULL with hr_last_error(): HR_EINVAL,
+// HR_ENOMEM, HR_EFORK, and those of hr_batch_create(). Threads: any.
+HR_API hr_loader hr_loader_create(const struct hr_loader_params *params);
+
+// Stops reading, cancels what is in flight, waits for it, and sets *loader to
+// NULL. No other thread may be in hr_loader_next(): see hr_loader_stop().
+// Batches that the consumer has stay valid until they are released. In a child
+// of fork() it leaves the parent's loader alone. NULL and pointers to NULL are
+// fine. Threads: any but callbacks.
+HR_API void hr_loader_destroy(hr_loader *loader);
+
+// Ends all deliveries: from now on hr_loader_next() is HR_ECANCELED, also where
+// it waits. Threads: any.
+HR_API void hr_loader_stop(hr_loader loader);
+
+// Waits up to timeout_ns (0 = just look, HR_FOREVER) for the next batch.
+// HR_OK: *loaded is it, or NULL at the end of the last epoch. Else *loaded is
+// NULL: HR_PENDING (not within the timeout), HR_ECANCELED (stopped), HR_EFORK,
+// and with HR_ON_ERROR_FAIL the status of a sample, named by hr_last_error().
+// Threads: any but callbacks.
+HR_API enum hr_status hr_loader_next(hr_loader loader, int64_t timeout_ns,
+                                     hr_loaded *loaded);
+
+// Gives the batch back, sets *loaded to NULL. NULL is fine. Threads: any.
+HR_API void hr_loaded_release(hr_loaded *loaded);
+
+// Writes the ops that sample i of the batch was made with, without random ones:
+// hr_ops_draw() with its key. HR_EINVAL: there is none, or it could not be made.
+// Threads: any.
+HR_API enum hr_status hr_loaded_drawn(hr_loaded loaded, int i,
+                                      struct hr_op out[HR_MAX_OPS],
+                                      int *num_out);
+
+// Takes one batch, and returns HR_OK to go on.
+typedef enum hr_status (*hr_consume_fn)(void *ctx, hr_loaded loaded);
+
+// Delivers steps batches (0 = the rest of the epoch) to consume, each given
+// back when that returns, and returns when they are through, consume fails, or
+// nothing is left; *done, if not NULL, is how many went through. The next run
+// goes on with the next sample. Statuses are those of hr_loader_next() and
+// consume. Threads: any but callbacks.
+HR_API enum hr_status hr_loader_run(hr_loader loader, uint64_t steps,
+                                    hr_consume_fn consume, void *ctx,
+                                    uint64_t *done);
+
+// Writes where the loader stands: behind the batches that were delivered, or
+// dropped for a failed sample. HR_EFORK. Threads: any.
+HR_API enum hr_status hr_loader_save(hr_loader loader,
+                                     struct hr_loader_state *state);
+
+struct hr_loader_stats {
+    uint64_t batches, samples;  // delivered
+    uint64_t failed, replaced;  // samples of them
+    uint64_t dropped;           // batches, for a failed sample (FAIL)
+    uint64_t waits;             // of hr_loader_next() for a batch,
+    int64_t wait_ns;            // altogether
+    int ready;                  // batches, now
+    int reading;                // reads in flight, now
+    size_t batch_bytes;         // of all batches
+    size_t encoded_bytes;       // in memory now, also kept for later samples
+    size_t peak_encoded_bytes;
+};
+HR_API void hr_loader_stats(hr_loader loader, struct hr_loader_stats *stats);
+
+HR_END_DECLS
+#endif

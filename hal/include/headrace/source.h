@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sources: the samples of a data set by number, with names and labels. A source
+// is opened without reading pictures.
+//
+//   hr_source source = hr_source_open("train/");
+//   if (!source || hr_source_add(source, "more.hrp"))
+//       puts(hr_last_error());
+//   ...                       // hand it to a loader, see loader.h
+//   hr_source_close(&source);
+//
+// Order and labels are those of torchvision's ImageFolder: the pictures of a
+// folder are sorted by the bytes of their relative paths, and the label of one
+// is the first folder below the one that was named.
+#ifndef HEADRACE_SOURCE_H
+#define HEADRACE_SOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <headrace/pack.h>
+#include <headrace/status.h>
+
+HR_BEGIN_DECLS
+
+// The bytes of one sample, or the file that has them. Zero it before it is used
+// first.
+struct hr_encoded {
+    const void *data;  // encoded bytes
+    size_t size;
+    const char *path;  // or a file, if data is NULL
+    bool verified;     // see hr_sample.verified
+    void *memory;      // for hr_source_read(): what data lies in, and its size;
+    size_t room;       // it is used again, and freed by hr_encoded_finish()
+    void *owner;       // for callbacks: who lends the data
+};
+
+// Samples that the program itself gives: a data base, a generator.
+struct hr_source_calls {
+    uint64_t num;       // samples
+    uint64_t identity;  // any number that differs for another data set, for
+                        // hr_loader_save(); 0 = num tells
+    int threads;        // that may be in read at a time; 0 = any number
+    void *ctx;
+    // Sets data and size, or path, of *to to what lives until done is called.
+    // HR_OK, or the status of the failure, with its reason in message. It may
+    // wait: nothing else does meanwhile.
+    enum hr_status (*read)(void *ctx, uint64_t i, struct hr_encoded *to,
+                           char message[256]);
+    // Takes back what read has lent. NULL: nothing is to be done. It is called
+    // on any thread, once for each read that returned HR_OK.
+    void (*done)(void *ctx, uint64_t i, const struct hr_encoded *from);
+    // The number of the class; NULL: none has one.
+    int64_t (*class_of)(void *ctx, uint64_t i);
+};
+
+// A source. All members are facts; they change while something is added.
+// Threads: safe when nothing is added any more, but for hr_source_close().
+typedef const struct hr_source_t {
+    uint64_t num;  // samples
+    // Folders and files that could not be read: what is behind them is missing.
+    // faults has the first of them, as PATH: REASON.
+    const char *const *faults;
+    size_t num_faults, num_fault_texts;
+    size_t skipped;             // picture names that are not regular files
+    const char *first_skipped;  // one of them; NULL if memory was short
+    size_t others;              // regular files of folders, named otherwise
+    const char *first_other;
+} *hr_source;
+
+// hr_source_create() makes one with nothing in it; hr_source_open() is that, and
+// hr_source_add(); hr_source_of_calls() the program's own, to which nothing can
+// be added. NULL with hr_last_error(). Threads: any.
+HR_API hr_source hr_source_create(void);
+HR_API hr_source hr_source_open(const char *path);
+HR_API hr_source hr_source_of_calls(const struct hr_source_calls *calls);
+
+// Sets *source to NULL. Loaders and jobs that use it must have ended. NULL and
+// pointers to NULL are fine.
+HR_API void hr_source_close(hr_source *source);
+
+// Adds the samples of what is at path, behind those that are there. A file is
+// taken whatever it is called; of a pack file, which ends in .hrp, all pictures,
+// with their names and labels; a folder gives its regular files, also through
+// links, that end in .jpg .jpeg .jpe .jfif .png or .mpo, sorted by the bytes of
+// their relative path. Links to folders are followed; a folder is gone through
+// once, however many names it has: under its own rather than a link's, else
+// under the first. A folder below that cannot be read is one of faults. A
+// million files take about a second, most of it the file system's, and less
+// than 200 bytes each.
+// HR_EIO, HR_EINVAL, HR_ENOMEM, and those of hr_pack_open(); hr_last_error()
+// names file and reason. After a failure the source may have some of them.
+// Threads: one at a time.
+HR_API enum hr_status hr_source_add(hr_source source, const char *path);
+
+// Adds the files that a list names: PATH, or PATH, a tab and LABEL, a line
+// each, or each ended by a zero byte. The last tab counts; empty lines do not.
+// list "-" is standard input. Paths are relative to the folder of the list.
+// The files are not looked at.
+HR_API enum hr_status hr_source_add_list(hr_source source, const char *list,
+                                         bool zero);
+
+// Adds the file at path, which is not looked at; label NULL = none.
+HR_API enum hr_status hr_source_add_file(hr_source source, const char *path,
+                                         const char *label);
+
+// Path to open, or relative path, of sample i. The text is written to buffer;
+// NULL if it does not fit, never with PATH_MAX bytes. Samples of a callback are
+// named by their numbers.
+HR_API const char *hr_source_path(hr_source source, uint64_t i, char *buffer,
+                                  size_t size);
+HR_API const char *hr_source_name(hr_source source, uint64_t i, char *buffer,
+                                  size_t size);
+
+// Label of sample i: "" = none. Of a picture that was named itself, or of a
+// folder without pictures further down, it is the folder it lies in; of a list,
+// what stands there; of a pack file, what was packed.
+HR_API const char *hr_source_label(hr_source source, uint64_t i);
+// The labels that occur, sorted by their bytes: *num. A class is meant by its
+// index in them; -1 = none. NULL: out of memory.
+HR_API const char *const *hr_source_classes(hr_source source, size_t *num);
+HR_API int64_t hr_source_class(hr_source source, uint64_t i);
+
+// The pack file that sample i lies in, and its number there. NULL: none.
+HR_API hr_pack_file hr_source_pack(hr_source source, uint64_t i,
+                                   size_t *number);
+
+// Reads sample i to memory: data and size of *to, until the next call with it.
+// Of a file all bytes are read, at most max_bytes (0 = 256 MiB). HR_EIO,
+// HR_ELIMIT, HR_EFORMAT (not a regular file), HR_ENOMEM, ..., with file and
+// reason in hr_last_error(). Samples of a callback are copied. Threads: any,
+// each with its own *to.
+HR_API enum hr_status hr_source_read(hr_source source, uint64_t i,
+                                     size_t max_bytes, struct hr_encoded *to);
+HR_API void hr_encoded_finish(struct hr_encoded *encoded);  // frees memory
+
+// A number that differs for another list of samples: of names, labels and
+// order. The folder's own place does not count. It is computed once, about
+// 100 ns a sample.
+HR_API uint64_t hr_source_identity(hr_source source);
+
+HR_END_DECLS
+#endif

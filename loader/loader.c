@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// Making a loader, and its end.
+#include "loader.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "hal/engine/base.h"
+
+#define BUDGET ((size_t)256 << 20)
+
+struct hr__loader *hr__loader_of(hr_loader loader)
+{
+    return (struct hr__loader *)(uintptr_t)loader;
+}
+
+// ---- What was asked for ----------------------------------------------------
+
+static enum hr_status set_defaults(struct hr__loader *l)
+{
+    struct hr_loader_params *p = &l->params;
+
+    if (!p->source || !p->source->num)
+        return hr__fail(HR_EINVAL, "the source has no samples");
+    if (p->batch < 0 || p->reads < 0 || p->reads > HR__LOADER_READS ||
+        p->epochs < HR_ENDLESS || p->epochs > UINT32_MAX)
+        return hr__fail(HR_EINVAL, "batch, reads or epochs out of range");
+    p->batch = p->batch ? p->batch : 64;
+    p->reads = p->reads ? p->reads : 8;
+    p->epochs = p->epochs ? p->epochs : 1;
+    p->budget = p->budget ? p->budget : BUDGET;
+    p->shards = p->shards ? p->shards : 1;
+    p->samples = p->samples ? p->samples : p->source->num;
+    if (p->shard >= p->shards)
+        return hr__fail(HR_EINVAL, "there is no shard %u of %u", p->shard,
+                        p->shards);
+    l->source = hr__source_of(p->source);
+    if (l->source->calls.threads && l->source->calls.threads < p->reads)
+        p->reads = l->source->calls.threads;
+    return HR_OK;
+}
+
+static enum hr_status set_sampler(struct hr__loader *l)
+{
+    const struct hr_loader_params *p = &l->params;
+    double *sums;
+    size_t size;
+
+    l->sampler = (struct hr__sampler){
+        .num = p->source->num,
+        .total = p->samples,
+        .seed = p->seed,
+        .shard = p->shard,
+        .shards = p->shards,
+        .shuffle = p->shuffle,
+        .drop = p->shard_drop,
+    };
+    if (p->weights) {
+        if (p->source->num > SIZE_MAX ||
+            !hr__mul(&size, (size_t)p->source->num, sizeof(*sums)) ||
+            !(sums = hr__alloc(NULL, size)))
+            return hr__fail(HR_ENOMEM, "out of memory");
+        l->sampler.sums = sums;
+        if (!hr__sampler_sum(p->weights, p->source->num, sums))
+            return hr__fail(HR_EINVAL, "a weight is negative or no number, or "
+                                       "all of them are 0");
+    }
+    l->params.weights = NULL;
+    l->pub.samples = hr__sampler_count(&l->sampler);
+    l->pub.batch = p->batch;
+    l->pub.batches = l->pub.samples / (uint64_t)p->batch;
+    if (!p->drop_remainder && l->pub.samples % (uint64_t)p->batch)
+        l->pub.batches++;
+    if (!l->pub.batches)
+        return hr__fail(HR_EINVAL, "%llu samples make no batch of %d",
+                        (unsigned long long)l->pub.samples, p->batch);
+    return HR_OK;
+}
+
+static enum hr_status set_ops(struct hr__loader *l)
+{
+    struct hr_loader_params *p = &l->params;
+    int w, h;
+
+    if (!p->ops || p->num_ops < 1 || p->num_ops > HR_MAX_OPS ||
+        p->ops[0].type != HR_OP_DECODE)
+        return hr__fail(HR_EINVAL,
+                        "a loader's ops begin with decode, and are "
+                        "at most %d",
+                        HR_MAX_OPS);
+    memcpy(l->ops, p->ops, sizeof(*p->ops) * (size_t)p->num_ops);
+    p->ops = l->ops;
+    if ((p->h == 0) != (p->w == 0) || p->h < 0 || p->w < 0)
+        return hr__fail(HR_EINVAL, "name h and w, or neither");
+    if (!p->h && !hr_ops_fixed_size(p->ops, p->num_ops, &w, &h))
+        return hr__fail(HR_EINVAL, "the ops make pictures of different sizes: "
+                                   "add a resize or crop, or name h and w");
+    l->pub.h = p->h ? p->h : h;
+    l->pub.w = p->w ? p->w : w;
+    l->pub.c = l->ops[0].decode.mode == HR_GRAY ? 1 : 3;
+    return HR_OK;
+}
+
+// ---- Slots -----------------------------------------------------------------
+
+// One batch is consumed, one is ready, one is read; three pictures for each
+// thread keep an engine busy. The rest of the budget is for encoded samples.
+static void set_depth(struct hr__loader *l, size_t batch_bytes)
+{
+    long threads = l->params.device ? l->params.device->params.threads
+                                    : sysconf(_SC_NPROCESSORS_ONLN);
+    size_t batch = (size_t)l->pub.batch;
+    size_t making = (3 * (size_t)(threads > 0 ? threads : 1) + batch - 1) /
+                    batch;
+    size_t depth = 3 + (making < 2 ? 2 : making);
+    size_t fit = l->params.budget / 4 * 3 / batch_bytes;
+
+    depth = depth > fit ? fit : depth;
+    depth = depth > HR__LOADER_DEPTH ? HR__LOADER_DEPTH : depth;
+    l->pub.depth = depth < 2 ? 2 : (int)depth;
+    l->stats.batch_bytes = (size_t)l->pub.depth * batch_bytes;
+    l->room.limit = l->stats.batch_bytes < l->params.budget
+                        ? l->params.budget - l->stats.batch_bytes
+                        : 0;
+}
+
+static void *carve(char **at, size_t n, size_t size)
+{
+    void *part = *at;
+
+    *at += (n * size + 63) / 64 * 64;
+    return part;
+}
+
+static bool fill_slot(struct hr__loader *l, struct hr__slot *slot)
+{
+    size_t n = (size_t)l->pub.batch, each;
+    char *at;
+
+    each = sizeof(*slot->samples) + sizeof(*slot->list) +
+           sizeof(*slot->classes) + sizeof(*slot->indices) +
+           sizeof(*slot->keys) + sizeof(*slot->results);
+    *slot = (struct hr__slot){.loader = l};
+    if (!(at = hr__alloc(NULL, n * each + 6 * 64)))
+        return false;
+    slot->samples = carve(&at, n, sizeof(*slot->samples));
+    slot->list = carve(&at, n, sizeof(*slot->list));
+    slot->pub.classes = slot->classes = carve(&at, n, sizeof(*slot->classes));
+    slot->pub.indices = slot->indices = carve(&at, n, sizeof(*slot->indices));
+    slot->pub.keys = slot->keys = carve(&at, n, sizeof(*slot->keys));
+    slot->pub.results = slot->results = carve(&at, n, sizeof(*slot->results));
+    return true;
+}
+
+static hr_batch make_batch(const struct hr__loader *l)
+{
+    return hr_batch_create(l->params.device,
+                           hr_batch_params(.n = l->pub.batch, .c = l->pub.c,
+                                           .h = l->pub.h, .w = l->pub.w,
+                                           .dtype = l->params.dtype,
+                                           .layout = l->params.layout,
+                                           .memory = l->params.memory));
+}
+
+// The first batch tells how large they are.
+static enum hr_status make_slots(struct hr__loader *l)
+{
+    hr_batch first = make_batch(l);
+
+    if (!first)
+        return hr_last_status();
+    set_depth(l, first->size);
+    l->slots = hr__alloc(NULL, sizeof(*l->slots) * (size_t)l->pub.depth);
+    if (!l->slots) {
+        hr_batch_destroy(&first);
+        return hr__fail(HR_ENOMEM, "out of memory");
+    }
+    memset(l->slots, 0, sizeof(*l->slots) * (size_t)l->pub.depth);
+    for (int i = 0; i < l->pub.depth; i++) {
+        if (!fill_slot(l, &l->slots[i])) {
+            hr_batch_destroy(&first);
+            return hr__fail(HR_ENOMEM, "out of memory");
+        }
+        l->slots[i].pub.batch = first ? first : make_batch(l);
+        first = NULL;
+        if (!l->slots[i].pub.batch)
+            return hr_last_status();
+    }
+    return HR_OK;
+}
+
+// ---- Threads ---------------------------------------------------------------
+
+// A few do: what cannot be started is missing, but for the first.
+static enum hr_status start_readers(struct hr__loader *l)
+{
+    while (l->num_readers < l->params.reads &&
+           hr__thread_start(&l->readers[l->num_readers], hr__loader_reader, l))
+        l->num_readers++;
+    return l->num_readers ? HR_OK
+                          : hr__fail(HR_ENOMEM, "no thread could be started");
+}
+
+static bool has_cache(const struct hr__loader *l)
+{
+    hr_cache cache = hr_get_cache();
+    bool has = cache || (l->params.device && l->params.device->params.cache);
+
+    hr_cache_release(&cache);
+    return has;
+}
+
+static enum hr_status open_loader(struct hr__loader *l)
+{
+    enum hr_status status = set_defaults(l);
+
+    if (status || (status = set_sampler(l)) || (status = set_ops(l)))
+        return status;
+    // Labels, and what identifies the source, are found out before there are
+    // threads that ask.
+    if (!l->source->calls.read && !hr__source_find_classes(l->source))
+        return HR_ENOMEM;
+    if ((status = make_slots(l)))
+        return status;
+    if (l->params.resume && (status = hr__loader_resume(l, l->params.resume)))
+        return status;
+    l->params.resume = NULL;
+    l->by_path = has_cache(l);
+    if ((l->pub.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
+        return hr__fail(HR_EIO, "no eventfd: %s", strerror(errno));
+    hr__loader_signal(l);
+    return start_readers(l);
+}
+
+hr_loader hr_loader_create(const struct hr_loader_params *params)
+{
+    struct hr__loader *l;
+    hr_loader loader;
+
+    if (!params) {
+        hr__fail(HR_EINVAL, "hr_loader_create: no params");
+        return NULL;
+    }
+    if (!(l = hr__alloc(NULL, sizeof(*l)))) {
+        hr__fail(HR_ENOMEM, "out of memory");
+        return NULL;
+    }
+    *l = (struct hr__loader){.params = *params, .pid = getpid(), .refs = 1};
+    l->pub.fd = -1;
+    pthread_mutex_init(&l->lock, NULL);
+    hr__cond_init(&l->work);
+    hr__cond_init(&l->ready);
+    hr__cond_init(&l->ended);
+    loader = &l->pub;
+    if (open_loader(l))
+        hr_loader_destroy(&loader);
+    return loader;
+}
+
+// ---- The end ---------------------------------------------------------------
+
+static void free_loader(struct hr__loader *l)
+{
+    for (int i = 0; l->slots && i < l->pub.depth; i++) {
+        struct hr__slot *slot = &l->slots[i];
+        hr_batch batch = slot->pub.batch;
+
+        hr_batch_destroy(&batch);
+        hr__free(slot->names);
+        hr__free(slot->samples);
+    }
+    hr__room_finish(&l->room);
+    hr__free(l->slots);
+    hr__free((void *)(uintptr_t)l->sampler.sums);
+    if (l->pub.fd >= 0)
+        close(l->pub.fd);
+    pthread_cond_destroy(&l->work);
+    pthread_cond_destroy(&l->ready);
+    pthread_cond_destroy(&l->ended);
+    pthread_mutex_destroy(&l->lock);
+    hr__free(l);
+}
+
+void hr__loader_unref(struct hr__loader *l)
+{
+    bool last;
+
+    pthread_mutex_lock(&l->lock);
+    last = !--l->refs;
+    pthread_mutex_unlock(&l->lock);
+    if (last)
+        free_loader(l);
+}
+
+void hr_loader_stop(hr_loader loader)
+{
+    struct hr__loader *l = hr__loader_of(loader);
+
+    if (!l || l->pid != getpid())
+        return;
+    pthread_mutex_lock(&l->lock);
+    l->stop = true;
+    pthread_cond_broadcast(&l->work);
+    if (l->pub.fd >= 0)
+        hr__loader_signal(l);
+    for (int i = 0; l->slots && i < l->pub.depth; i++)
+        for (int j = 0; l->slots[i].samples && j < l->slots[i].pub.n; j++)
+            if (l->slots[i].samples[j].job)
+                hr_job_cancel(l->slots[i].samples[j].job);
+    pthread_mutex_unlock(&l->lock);
+}
+
+// What was read, and is in no job.
+static void give_back_samples(struct hr__loader *l)
+{
+    for (int i = 0; l->slots && i < l->pub.depth; i++)
+        for (int j = 0; l->slots[i].samples && j < l->slots[i].pub.n; j++)
+            hr__sample_give_back(&l->slots[i].samples[j]);
+}
+
+void hr_loader_destroy(hr_loader *loader)
+{
+    struct hr__loader *l = loader ? hr__loader_of(*loader) : NULL;
+
+    if (!l)
+        return;
+    *loader = NULL;
+    if (l->pid != getpid())
+        return;  // its lock may be held by a thread that is not here
+    hr_loader_stop(&l->pub);
+    for (int i = 0; i < l->num_readers; i++)
+        pthread_join(l->readers[i], NULL);
+    pthread_mutex_lock(&l->lock);
+    while (l->in_flight)
+        pthread_cond_wait(&l->ended, &l->lock);
+    pthread_mutex_unlock(&l->lock);
+    give_back_samples(l);
+    hr__loader_unref(l);
+}

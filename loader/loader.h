@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loader inside. Private to loader*.c:
+//
+//   loader.c        made and destroyed
+//   loader_plan.c   which samples the next batch has; save and restore
+//   loader_read.c   threads that read samples, and submit a batch that is read
+//   loader_job.c    jobs, and what becomes of samples that fail
+//   loader_next.c   delivery
+//
+// A batch has a slot from when it is planned until the consumer gives it back:
+//
+//   FREE -> READ -> JOB -> READY -> HELD -> FREE
+//            ^       |       |               ^
+//            +-skip--+       +-- (on_error) -+
+//
+// READ: its samples are taken by reader threads, the oldest batch first; who
+// reads the last one submits. JOB: the device has it. A sample that failed and
+// is to be replaced leads back to READ, with that sample alone.
+//
+// One lock guards everything but what the struct says; it is not held while a
+// sample is read, a job submitted, or a callback of the user's runs.
+#ifndef HEADRACE_LOADER_INSIDE_H
+#define HEADRACE_LOADER_INSIDE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include <headrace/headrace.h>
+
+#include "room.h"
+#include "sampler.h"
+#include "source.h"
+
+enum {
+    HR__LOADER_DEPTH = 64,   // slots at most: bits of a mask
+    HR__LOADER_READS = 256,  // threads at most
+    HR__LOADER_TRIES = 64,   // samples that are tried for one that fails
+};
+
+enum hr__slot_state { SLOT_FREE, SLOT_READ, SLOT_JOB, SLOT_READY, SLOT_HELD };
+
+struct hr__slot;
+
+struct hr__loader_sample {
+    struct hr__slot *slot;
+    uint64_t k;             // its number in the shard's epoch
+    int tries;              // samples that failed in its place
+    bool wanted;            // to be read: nobody has taken it yet
+    bool pending;           // to be submitted, or in a job
+    enum hr_status status;  // of reading
+    struct hr_encoded from;
+    size_t memory_size;  // of from.memory, which is of the room; 0 = none
+    bool lent;           // by a callback
+    size_t name;         // its path in slot->names
+    hr_job job;          // that begins with this sample
+    bool job_ended;
+};
+
+struct hr__slot {
+    struct hr_loaded_t pub;  // first
+    struct hr__loader *loader;
+    enum hr__slot_state state;
+    uint64_t seq;  // of the batch, since the loader was made
+    int wanted;    // samples that nobody has taken yet
+    int reading;   // samples that are being read
+    int jobs;      // in flight
+    bool submitting;
+    enum hr_status broken;  // no job could be made of it
+    char broken_text[256];
+    // [batch]
+    struct hr__loader_sample *samples;
+    struct hr_sample *list;  // for hr_submit()
+    int64_t *classes;
+    uint64_t *indices;
+    struct hr_random *keys;
+    struct hr_result *results;
+    // Paths of the samples that are submitted, for messages.
+    char *names;
+    size_t names_used, names_room;
+};
+
+// A place between two batches: the next begins with sample k of the epoch.
+struct hr__cursor {
+    uint64_t epoch, k;
+};
+
+struct hr__loader {
+    struct hr_loader_t pub;  // first
+    // Set at creation.
+    struct hr_loader_params params;
+    struct hr_op ops[HR_MAX_OPS];
+    struct hr__sampler sampler;
+    struct hr__source *source;
+    bool by_path;  // there is a cache, which finds files by their path
+    pid_t pid;
+    // The rest is guarded by lock.
+    pthread_mutex_t lock;
+    pthread_cond_t work;     // for readers: samples to read, room
+    pthread_cond_t ready;    // for consumers
+    pthread_cond_t ended;    // for destroy: jobs
+    struct hr__slot *slots;  // [pub.depth]
+    pthread_t readers[HR__LOADER_READS];
+    int num_readers;
+    struct hr__room room;
+    struct hr__cursor plan;  // of the batch that is planned next, number seq
+    uint64_t seq;
+    struct hr__cursor saved;  // of the oldest that was not delivered, number
+    uint64_t base;            // base; and of those behind it the ones that
+    uint64_t delivered;       // were: bit i = number base + i
+    uint64_t skip;            // of the resumed ones, from number 0 on
+    bool stop;
+    bool signaled;  // fd is readable
+    int in_flight;  // jobs
+    uint64_t ends;  // of jobs, so far
+    int refs;       // the owner's, and one for each batch that is held
+    struct hr_loader_stats stats;
+};
+
+struct hr__loader *hr__loader_of(hr_loader loader);
+
+// ---- loader_plan.c ----
+// Whether there is a batch at the cursor, which it sets to its begin; *n is how
+// many samples it has.
+bool hr__cursor_batch(const struct hr__loader *l, struct hr__cursor *at,
+                      int *n);
+// Sets the place of sample j: what it is, and what it draws from.
+void hr__slot_place(struct hr__slot *slot, int j);
+// Plans the next batch in a free slot. NULL: none is free, or none is left.
+struct hr__slot *hr__loader_plan(struct hr__loader *l);
+// Batch number seq was delivered, or dropped.
+void hr__loader_passed(struct hr__loader *l, uint64_t seq);
+enum hr_status hr__loader_resume(struct hr__loader *l,
+                                 const struct hr_loader_state *state);
+
+// ---- loader_read.c ----
+void *hr__loader_reader(void *loader);
+// Gives back what a sample was read to; without the lock.
+void hr__sample_give_back(struct hr__loader_sample *sample);
+
+// ---- loader_job.c ----
+// Submits all samples of the slot that are pending. Without the lock.
+void hr__slot_submit(struct hr__slot *slot);
+
+// ---- loader_next.c ----
+// Tells who polls whether a batch can be had.
+void hr__loader_signal(struct hr__loader *l);
+void hr__loader_unref(struct hr__loader *l);  // without the lock
+
+#endif

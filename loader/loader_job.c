@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// From samples that are read to a batch that is ready.
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hal/engine/base.h"
+#include "loader.h"
+
+#define ROOM_NS INT64_C(5000000)
+
+// ---- The samples of a job --------------------------------------------------
+
+// Appends the path of sample j to the names; false: no memory.
+static bool put_name(struct hr__slot *slot, int j)
+{
+    char path[PATH_MAX];
+    size_t size;
+
+    hr_source_path(slot->loader->params.source, slot->indices[j], path,
+                   sizeof(path));
+    size = strlen(path) + 1;
+    if (slot->names_room - slot->names_used < size) {
+        size_t more = 2 * slot->names_room + PATH_MAX;
+        char *names = hr__alloc(NULL, more);
+
+        if (!names)
+            return false;
+        if (slot->names_used)
+            memcpy(names, slot->names, slot->names_used);
+        hr__free(slot->names);
+        slot->names = names;
+        slot->names_room = more;
+    }
+    slot->samples[j].name = slot->names_used;
+    memcpy(slot->names + slot->names_used, path, size);
+    slot->names_used += size;
+    return true;
+}
+
+// What could not be read becomes a picture that fails, so that its place in the
+// batch is cleared as that of any other.
+static void fill_sample(struct hr__slot *slot, int j)
+{
+    const struct hr__loader *l = slot->loader;
+    const struct hr__loader_sample *sample = &slot->samples[j];
+    const struct hr_encoded *from = &sample->from;
+    struct hr_sample *s = &slot->list[j];
+
+    *s = (struct hr_sample){
+        .data = from->data,
+        .size = from->size,
+        .name = slot->names + sample->name,
+        .ops = l->ops,
+        .num_ops = l->params.num_ops,
+        .random = slot->keys[j],
+        .verified = from->verified,
+    };
+    if (!from->data && !sample->status)
+        s->path = from->path              ? from->path
+                  : l->source->calls.read ? NULL
+                                          : s->name;
+    if (!sample->status && (s->path || (s->data && s->size)))
+        return;
+    s->data = "";
+    s->size = 1;
+    s->path = NULL;
+    s->verified = false;
+}
+
+// ---- The end of a job ------------------------------------------------------
+
+// The lock is held. Samples that failed go back to the readers.
+static bool replace(struct hr__slot *slot)
+{
+    const struct hr__loader *l = slot->loader;
+    bool any = false;
+
+    for (int j = 0; j < slot->pub.n; j++) {
+        struct hr__loader_sample *sample = &slot->samples[j];
+
+        if (slot->results[j].status == HR_OK || l->stop ||
+            sample->tries + 1 >= HR__LOADER_TRIES ||
+            (uint64_t)sample->tries + 1 >= l->pub.samples)
+            continue;
+        sample->tries++;
+        hr__slot_place(slot, j);
+        slot->wanted++;
+        any = true;
+    }
+    return any;
+}
+
+// The lock is held; no job of the slot is in flight.
+static void finish(struct hr__slot *slot)
+{
+    struct hr__loader *l = slot->loader;
+
+    slot->names_used = 0;
+    if (l->params.on_error == HR_ON_ERROR_SKIP && !slot->broken &&
+        replace(slot)) {
+        slot->state = SLOT_READ;
+        pthread_cond_broadcast(&l->work);
+        return;
+    }
+    for (int j = 0; j < slot->pub.n; j++) {
+        slot->pub.failed += slot->results[j].status != HR_OK;
+        slot->pub.replaced += slot->samples[j].tries > 0;
+    }
+    slot->state = SLOT_READY;
+    l->stats.ready++;
+    hr__loader_signal(l);
+}
+
+static void keep_result(struct hr__slot *slot, int j,
+                        const struct hr_result *result)
+{
+    const struct hr__loader_sample *sample = &slot->samples[j];
+    struct hr_result *to = &slot->results[j];
+    char why[sizeof(to->message)];
+    hr_pack_file file;
+    size_t number;
+
+    memcpy(why, to->message, sizeof(why));
+    *to = *result;
+    if (sample->status) {
+        to->status = sample->status;
+        to->stage = HR_READ;
+        to->offset = -1;
+        memcpy(to->message, why, sizeof(why));
+    } else if (!to->status &&
+               (file = hr_source_pack(slot->loader->params.source,
+                                      slot->indices[j], &number))) {
+        hr_pack_passed(file, number);
+    }
+}
+
+// On a thread of the device's. ctx is the job's first sample.
+static void job_done(void *ctx, const struct hr_job_t *job)
+{
+    struct hr__loader_sample *first = ctx;
+    struct hr__slot *slot = first->slot;
+    struct hr__loader *l = slot->loader;
+    int begin = (int)(first - slot->samples), n = job->num_samples;
+    hr_job release;
+
+    for (int i = 0; i < n; i++) {
+        keep_result(slot, begin + i, &job->results[i]);
+        hr__sample_give_back(first + i);
+    }
+    pthread_mutex_lock(&l->lock);
+    for (int i = 0; i < n; i++)
+        first[i].pending = false;
+    first->job_ended = true;
+    release = first->job;
+    first->job = NULL;
+    // Before the slot may be used again, which can end the loader, too.
+    hr_job_release(&release);
+    if (!--slot->jobs && !slot->submitting)
+        finish(slot);
+    l->ends++;
+    pthread_cond_broadcast(&l->work);
+    if (!--l->in_flight)
+        pthread_cond_broadcast(&l->ended);
+    pthread_mutex_unlock(&l->lock);
+}
+
+// ---- Submitting ------------------------------------------------------------
+
+static void break_slot(struct hr__slot *slot, int begin, int n)
+{
+    slot->broken = hr_last_status();
+    snprintf(slot->broken_text, sizeof(slot->broken_text), "%s",
+             hr_last_error());
+    for (int j = begin; j < begin + n; j++) {
+        hr__sample_give_back(&slot->samples[j]);
+        slot->samples[j].pending = false;
+        slot->results[j] = (struct hr_result){.status = slot->broken,
+                                              .offset = -1};
+    }
+}
+
+// Over the device's budget there is room when one of our jobs ends, or one of
+// others, which nobody tells us. False: the loader stops.
+static bool wait_for_room(struct hr__loader *l, uint64_t ends)
+{
+    int64_t deadline = hr__now() + ROOM_NS;
+    bool go_on;
+
+    pthread_mutex_lock(&l->lock);
+    while (!l->stop && l->ends == ends)
+        if (!hr__cond_wait(&l->work, &l->lock, deadline))
+            break;
+    go_on = !l->stop;
+    pthread_mutex_unlock(&l->lock);
+    return go_on;
+}
+
+// (Readers are threads of the library, for which hr_submit() does not wait.)
+static hr_job submit_in_turn(struct hr__slot *slot, int begin, int n,
+                             const struct hr_job_params *params)
+{
+    struct hr__loader *l = slot->loader;
+    uint64_t ends;
+    hr_job job;
+
+    do {
+        pthread_mutex_lock(&l->lock);
+        ends = l->ends;
+        pthread_mutex_unlock(&l->lock);
+        job = hr_submit(l->params.device, slot->list + begin, n,
+                        slot->pub.batch, params);
+    } while (!job && hr_last_status() == HR_EAGAIN && wait_for_room(l, ends));
+    return job;
+}
+
+static void submit(struct hr__slot *slot, int begin, int n)
+{
+    struct hr__loader *l = slot->loader;
+    struct hr__loader_sample *first = &slot->samples[begin];
+    const struct hr_job_params params = {
+        .tier = l->params.tier,
+        .on_error = HR_ON_ERROR_ZERO,
+        .first_slot = begin,
+        .on_done = job_done,
+        .ctx = first,
+    };
+    hr_job job;
+
+    pthread_mutex_lock(&l->lock);
+    first->job_ended = false;
+    slot->jobs++;
+    l->in_flight++;
+    pthread_mutex_unlock(&l->lock);
+    job = submit_in_turn(slot, begin, n, &params);
+    if (!job)
+        break_slot(slot, begin, n);
+    pthread_mutex_lock(&l->lock);
+    if (!job) {
+        slot->jobs--;
+        l->in_flight--;
+        pthread_cond_broadcast(&l->ended);
+    } else if (!first->job_ended) {
+        first->job = job;
+        job = NULL;
+        if (l->stop)
+            hr_job_cancel(first->job);
+    }
+    pthread_mutex_unlock(&l->lock);
+    hr_job_release(&job);
+}
+
+void hr__slot_submit(struct hr__slot *slot)
+{
+    struct hr__loader *l = slot->loader;
+    int n = slot->pub.n;
+    bool named = true;
+
+    for (int j = 0; j < n; j++)
+        if (slot->samples[j].pending)
+            named = put_name(slot, j) && named;
+    if (!named)
+        hr__fail(HR_ENOMEM, "out of memory");
+    for (int j = 0; j < n; j++)
+        if (named && slot->samples[j].pending)
+            fill_sample(slot, j);
+    for (int j = 0, end; j < n; j = end) {
+        for (end = j + 1;
+             end < n && slot->samples[end].pending == slot->samples[j].pending;)
+            end++;
+        if (!slot->samples[j].pending)
+            continue;
+        if (named)
+            submit(slot, j, end - j);
+        else
+            break_slot(slot, j, end - j);
+    }
+    pthread_mutex_lock(&l->lock);
+    slot->submitting = false;
+    if (!slot->jobs)
+        finish(slot);
+    pthread_mutex_unlock(&l->lock);
+}

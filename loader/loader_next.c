@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Delivery.
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "hal/engine/base.h"
+#include "loader.h"
+
+// ---- What can be had -------------------------------------------------------
+
+// The batch that comes next, if it is ready. The lock is held.
+static struct hr__slot *find_ready(const struct hr__loader *l)
+{
+    struct hr__slot *found = NULL;
+
+    if (!l->stats.ready)
+        return NULL;
+    for (int i = 0; i < l->pub.depth; i++) {
+        struct hr__slot *slot = &l->slots[i];
+
+        if (slot->state == SLOT_READY &&
+            (l->params.as_ready ? !found || slot->seq < found->seq
+                                : slot->seq == l->base))
+            found = slot;
+    }
+    return found;
+}
+
+// Whether all batches were delivered. The lock is held.
+static bool at_end(const struct hr__loader *l)
+{
+    struct hr__cursor at = l->saved;
+    int n;
+
+    return !hr__cursor_batch(l, &at, &n);
+}
+
+void hr__loader_signal(struct hr__loader *l)
+{
+    bool now = l->stop || find_ready(l) || at_end(l);
+
+    if (now)
+        pthread_cond_broadcast(&l->ready);
+    if (now == l->signaled)
+        return;
+    if (now)
+        eventfd_write(l->pub.fd, 1);
+    else
+        eventfd_read(l->pub.fd, &(eventfd_t){0});
+    l->signaled = now;
+}
+
+// ---- Giving back -----------------------------------------------------------
+
+// The lock is held.
+static void free_slot(struct hr__slot *slot)
+{
+    slot->state = SLOT_FREE;
+    pthread_cond_broadcast(&slot->loader->work);
+}
+
+void hr_loaded_release(hr_loaded *loaded)
+{
+    struct hr__slot *slot = loaded ? (struct hr__slot *)(uintptr_t)*loaded
+                                   : NULL;
+    struct hr__loader *l;
+
+    if (!slot)
+        return;
+    *loaded = NULL;
+    l = slot->loader;
+    if (l->pid != getpid())
+        return;
+    pthread_mutex_lock(&l->lock);
+    free_slot(slot);
+    pthread_mutex_unlock(&l->lock);
+    hr__loader_unref(l);
+}
+
+// ---- Next ------------------------------------------------------------------
+
+static const char *why_of(const struct hr__slot *slot, enum hr_status *status)
+{
+    *status = slot->broken;
+    for (int j = 0; j < slot->pub.n && !slot->broken; j++)
+        if (slot->results[j].status) {
+            *status = slot->results[j].status;
+            return slot->results[j].message;
+        }
+    return slot->broken_text;
+}
+
+// Takes the batch out of the queue. The lock is held.
+static enum hr_status deliver(struct hr__loader *l, struct hr__slot *slot,
+                              hr_loaded *loaded)
+{
+    enum hr_status status = HR_OK;
+    const char *why = "";
+
+    if (slot->broken ||
+        (slot->pub.failed && l->params.on_error == HR_ON_ERROR_FAIL))
+        why = why_of(slot, &status);
+    l->stats.ready--;
+    l->stats.failed += (uint64_t)slot->pub.failed;
+    l->stats.replaced += (uint64_t)slot->pub.replaced;
+    hr__loader_passed(l, slot->seq);
+    if (status) {
+        l->stats.dropped++;
+        hr__fail(status, "%s", *why ? why : hr_status_text(status));
+        free_slot(slot);
+    } else {
+        l->stats.batches++;
+        l->stats.samples += (uint64_t)slot->pub.n;
+        slot->state = SLOT_HELD;
+        l->refs++;
+        *loaded = &slot->pub;
+    }
+    hr__loader_signal(l);
+    return status;
+}
+
+// The lock is held.
+static enum hr_status wait_ready(struct hr__loader *l, int64_t timeout_ns,
+                                 struct hr__slot **slot)
+{
+    int64_t begun = 0, deadline = INT64_MAX;
+
+    for (;;) {
+        if (l->stop)
+            return hr__fail(HR_ECANCELED, "the loader was stopped");
+        if ((*slot = find_ready(l)) || at_end(l))
+            break;
+        if (!begun) {
+            begun = hr__now();
+            deadline = timeout_ns < 0 || timeout_ns > INT64_MAX - begun
+                           ? INT64_MAX
+                           : begun + timeout_ns;
+        }
+        if (!timeout_ns || !hr__cond_wait(&l->ready, &l->lock, deadline))
+            return HR_PENDING;
+    }
+    if (begun) {
+        l->stats.waits++;
+        l->stats.wait_ns += hr__now() - begun;
+    }
+    return HR_OK;
+}
+
+enum hr_status hr_loader_next(hr_loader loader, int64_t timeout_ns,
+                              hr_loaded *loaded)
+{
+    struct hr__loader *l = hr__loader_of(loader);
+    struct hr__slot *slot = NULL;
+    enum hr_status status;
+
+    if (!l || !loaded)
+        return hr__fail(HR_EINVAL, "hr_loader_next: no loader, or no place");
+    *loaded = NULL;
+    if (l->pid != getpid())
+        return hr__fail(HR_EFORK, "the loader is the parent process's");
+    pthread_mutex_lock(&l->lock);
+    status = wait_ready(l, timeout_ns, &slot);
+    if (slot)
+        status = deliver(l, slot, loaded);
+    pthread_mutex_unlock(&l->lock);
+    return status;
+}
+
+enum hr_status hr_loader_run(hr_loader loader, uint64_t steps,
+                             hr_consume_fn consume, void *ctx, uint64_t *done)
+{
+    enum hr_status status = HR_OK;
+    uint64_t through = 0;
+    bool last = false;
+
+    if (!consume)
+        return hr__fail(HR_EINVAL, "hr_loader_run: no function");
+    while (!status && !last && (!steps || through < steps)) {
+        hr_loaded loaded;
+
+        status = hr_loader_next(loader, HR_FOREVER, &loaded);
+        if (status || !loaded)
+            break;
+        last = !steps && loaded->last;
+        status = consume(ctx, loaded);
+        through += !status;
+        hr_loaded_release(&loaded);
+    }
+    if (done)
+        *done = through;
+    return status;
+}
+
+// ---- What else there is to know --------------------------------------------
+
+enum hr_status hr_loaded_drawn(hr_loaded loaded, int i,
+                               struct hr_op out[HR_MAX_OPS], int *num_out)
+{
+    const struct hr__slot *slot = (const void *)loaded;
+    const struct hr_result *result;
+
+    if (!slot || i < 0 || i >= slot->pub.n)
+        return hr__fail(HR_EINVAL, "there is no sample %d in the batch", i);
+    result = &slot->results[i];
+    if (result->status)
+        return hr__fail(HR_EINVAL, "sample %d was not made", i);
+    return hr_ops_draw(slot->loader->ops, slot->loader->params.num_ops,
+                       &slot->keys[i], result->width, result->height,
+                       result->orientation, out, num_out);
+}
+
+void hr_loader_stats(hr_loader loader, struct hr_loader_stats *stats)
+{
+    struct hr__loader *l = hr__loader_of(loader);
+
+    *stats = (struct hr_loader_stats){0};
+    if (!l || l->pid != getpid())
+        return;
+    pthread_mutex_lock(&l->lock);
+    *stats = l->stats;
+    stats->encoded_bytes = l->room.bytes;
+    stats->peak_encoded_bytes = l->room.peak;
+    pthread_mutex_unlock(&l->lock);
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which samples a batch has, and where the loader stands.
+#include <endian.h>
+#include <string.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "hal/engine/base.h"
+#include "loader.h"
+
+// ---- Order -----------------------------------------------------------------
+
+bool hr__cursor_batch(const struct hr__loader *l, struct hr__cursor *at, int *n)
+{
+    uint64_t left, batch = (uint64_t)l->pub.batch;
+
+    for (int epochs = 0; epochs < 2; epochs++) {
+        if (l->params.epochs >= 0 && at->epoch >= (uint64_t)l->params.epochs)
+            return false;
+        left = at->k < l->pub.samples ? l->pub.samples - at->k : 0;
+        if (left && (left >= batch || !l->params.drop_remainder)) {
+            *n = (int)(left < batch ? left : batch);
+            return true;
+        }
+        at->epoch++;
+        at->k = 0;
+    }
+    return false;
+}
+
+void hr__slot_place(struct hr__slot *slot, int j)
+{
+    const struct hr__loader *l = slot->loader;
+    struct hr__loader_sample *sample = &slot->samples[j];
+    uint64_t own = hr__sampler_position(&l->sampler, sample->k);
+    uint64_t position = hr__sampler_position(
+        &l->sampler, (sample->k + (uint64_t)sample->tries) % l->pub.samples);
+
+    slot->indices[j] = hr__sampler_index(&l->sampler, slot->pub.epoch,
+                                         position);
+    slot->classes[j] = hr_source_class(l->params.source, slot->indices[j]);
+    // A sample that takes another's place draws as that one.
+    slot->keys[j] = (struct hr_random){.seed = l->params.seed,
+                                       .index = own,
+                                       .epoch = slot->pub.epoch};
+    slot->results[j].status = HR_PENDING;
+    sample->wanted = sample->pending = true;
+}
+
+// Whether no batch of the epoch begins with sample k.
+static bool is_last(const struct hr__loader *l, uint64_t k)
+{
+    uint64_t left = l->pub.samples - k;
+
+    return !left || (l->params.drop_remainder && left < (uint64_t)l->pub.batch);
+}
+
+static void fill_slot(struct hr__loader *l, struct hr__slot *slot, int n)
+{
+    slot->state = SLOT_READ;
+    slot->seq = l->seq;
+    slot->pub.n = slot->wanted = n;
+    slot->pub.epoch = (uint32_t)l->plan.epoch;
+    slot->pub.number = l->plan.k / (uint64_t)l->pub.batch;
+    slot->pub.last = is_last(l, l->plan.k + (uint64_t)n);
+    slot->pub.failed = slot->pub.replaced = 0;
+    slot->broken = HR_OK;
+    for (int j = 0; j < n; j++) {
+        slot->samples[j] = (struct hr__loader_sample){
+            .slot = slot, .k = l->plan.k + (uint64_t)j};
+        hr__slot_place(slot, j);
+    }
+}
+
+struct hr__slot *hr__loader_plan(struct hr__loader *l)
+{
+    struct hr__slot *slot = NULL;
+    int n;
+
+    for (int i = 0; i < l->pub.depth && !slot; i++)
+        if (l->slots[i].state == SLOT_FREE)
+            slot = &l->slots[i];
+    if (!slot || l->seq - l->base >= HR__LOADER_DEPTH)
+        return NULL;
+    for (;;) {
+        if (!hr__cursor_batch(l, &l->plan, &n))
+            return NULL;
+        if (l->seq >= 64 || !(l->skip >> l->seq & 1))
+            break;
+        l->plan.k += (uint64_t)n;
+        l->seq++;
+    }
+    fill_slot(l, slot, n);
+    l->plan.k += (uint64_t)n;
+    l->seq++;
+    return slot;
+}
+
+void hr__loader_passed(struct hr__loader *l, uint64_t seq)
+{
+    int n;
+
+    l->delivered |= UINT64_C(1) << (seq - l->base);
+    while (l->delivered & 1) {
+        if (hr__cursor_batch(l, &l->saved, &n))
+            l->saved.k += (uint64_t)n;
+        l->delivered >>= 1;
+        l->base++;
+    }
+}
+
+// ---- Save and restore ------------------------------------------------------
+
+// Little endian.
+struct state {
+    char magic[8];
+    uint64_t source, seed, total, weights, epoch, k, delivered;
+    uint32_t shards, shard, flags, batch;
+    uint64_t zero, sum;
+};
+
+_Static_assert(sizeof(struct state) == sizeof(struct hr_loader_state),
+               "the state has no gaps");
+
+static const char magic[8] = "HRLOAD1";
+
+static uint64_t sum_of(const struct state *state)
+{
+    return XXH3_64bits(state, offsetof(struct state, sum));
+}
+
+static void fill_state(const struct hr__loader *l, uint64_t source,
+                       struct state *out)
+{
+    const struct hr__sampler *s = &l->sampler;
+    size_t weights = s->sums ? (size_t)s->num * sizeof(*s->sums) : 0;
+
+    *out = (struct state){
+        .source = htole64(source),
+        .seed = htole64(s->seed),
+        .total = htole64(s->total),
+        .weights = htole64(weights ? XXH3_64bits(s->sums, weights) : 0),
+        .epoch = htole64(l->saved.epoch),
+        .k = htole64(l->saved.k),
+        .delivered = htole64(l->delivered),
+        .shards = htole32(s->shards),
+        .shard = htole32(s->shard),
+        .flags = htole32((uint32_t)s->shuffle | (uint32_t)s->drop << 1),
+        .batch = htole32((uint32_t)l->pub.batch),
+    };
+    memcpy(out->magic, magic, sizeof(magic));
+    out->sum = htole64(sum_of(out));
+}
+
+enum hr_status hr_loader_save(hr_loader loader, struct hr_loader_state *out)
+{
+    struct hr__loader *l = hr__loader_of(loader);
+    struct state state;
+    uint64_t source;
+
+    if (!l || !out)
+        return hr__fail(HR_EINVAL, "hr_loader_save: no loader, or no place");
+    if (l->pid != getpid())
+        return hr__fail(HR_EFORK, "the loader is the parent process's");
+    source = hr_source_identity(l->params.source);
+    pthread_mutex_lock(&l->lock);
+    fill_state(l, source, &state);
+    pthread_mutex_unlock(&l->lock);
+    memcpy(out->bytes, &state, sizeof(state));
+    return HR_OK;
+}
+
+static enum hr_status differs(const char *what)
+{
+    return hr__fail(HR_EINVAL, "the loader was saved with another %s", what);
+}
+
+enum hr_status hr__loader_resume(struct hr__loader *l,
+                                 const struct hr_loader_state *bytes)
+{
+    struct state was, now;
+
+    memcpy(&was, bytes->bytes, sizeof(was));
+    if (memcmp(was.magic, magic, sizeof(magic)) ||
+        le64toh(was.sum) != sum_of(&was))
+        return hr__fail(HR_ECORRUPT, "this is not the state of a loader");
+    fill_state(l, hr_source_identity(l->params.source), &now);
+    if (was.source != now.source)
+        return differs("source");
+    if (was.seed != now.seed)
+        return differs("seed");
+    if (was.total != now.total)
+        return differs("number of samples");
+    if (was.weights != now.weights)
+        return differs("list of weights");
+    if (was.shards != now.shards || was.shard != now.shard)
+        return differs("shard");
+    if (was.flags != now.flags)
+        return differs("shuffle or shard_drop");
+    if (was.delivered && was.batch != now.batch)
+        return differs("batch, and batches came as ready");
+    l->saved.epoch = le64toh(was.epoch);
+    l->saved.k = le64toh(was.k);
+    l->plan = l->saved;
+    l->skip = l->delivered = le64toh(was.delivered);
+    return HR_OK;
+}

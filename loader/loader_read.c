@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading: a stage of its own, so that the latency of disks and networks is
+// hidden by reads in flight, not by decoder threads.
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hal/engine/base.h"
+#include "loader.h"
+
+// ---- Room for the bytes ----------------------------------------------------
+
+// Whether no older batch is being read. The oldest always gets its bytes: the
+// others cannot give any back before it is through. (One that waits for a
+// thread does not count: all threads may be here.)
+static bool is_oldest(const struct hr__loader *l, const struct hr__slot *slot)
+{
+    for (int i = 0; i < l->pub.depth; i++)
+        if (l->slots[i].state == SLOT_READ && l->slots[i].reading &&
+            l->slots[i].seq < slot->seq)
+            return false;
+    return true;
+}
+
+static void *sample_room(void *ctx, size_t size)
+{
+    struct hr__loader_sample *sample = ctx;
+    struct hr__loader *l = sample->slot->loader;
+    void *memory = NULL;
+    bool full = true;
+
+    pthread_mutex_lock(&l->lock);
+    while (!l->stop) {
+        memory = hr__room_get(&l->room, size, is_oldest(l, sample->slot),
+                              &full);
+        if (memory || !full)
+            break;
+        pthread_cond_wait(&l->work, &l->lock);
+    }
+    pthread_mutex_unlock(&l->lock);
+    sample->from.memory = memory;
+    sample->memory_size = memory ? size : 0;
+    return memory;
+}
+
+void hr__sample_give_back(struct hr__loader_sample *sample)
+{
+    struct hr__loader *l = sample->slot->loader;
+    const struct hr_source_calls *calls = &l->source->calls;
+    uint64_t index = sample->slot->indices[sample - sample->slot->samples];
+
+    if (sample->lent && calls->done)
+        calls->done(calls->ctx, index, &sample->from);
+    sample->lent = false;
+    if (!sample->memory_size)
+        return;
+    pthread_mutex_lock(&l->lock);
+    hr__room_put(&l->room, sample->from.memory, sample->memory_size);
+    sample->from.memory = NULL;
+    sample->memory_size = 0;
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->lock);
+}
+
+// ---- One sample ------------------------------------------------------------
+
+static enum hr_status read_file(struct hr__loader_sample *sample,
+                                const char *path)
+{
+    const struct hr__loader *l = sample->slot->loader;
+    size_t most = l->params.device ? l->params.device->params.limits.file_bytes
+                                   : (size_t)256 << 20;
+    enum hr_status status;
+
+    status = hr__source_file(path, most, sample_room, sample,
+                             &sample->from.size);
+    sample->from.data = sample->from.memory;
+    return status;
+}
+
+static enum hr_status read_lent(struct hr__loader_sample *sample,
+                                uint64_t index)
+{
+    const struct hr__loader *l = sample->slot->loader;
+    const struct hr_source_calls *calls = &l->source->calls;
+    char why[256] = "";
+    enum hr_status status = calls->read(calls->ctx, index, &sample->from, why);
+
+    why[sizeof(why) - 1] = '\0';
+    if (status)
+        return hr__fail(status < 0 ? status : HR_EIO, "sample %llu: read: %s",
+                        (unsigned long long)index,
+                        *why ? why : hr_status_text(status));
+    sample->lent = true;
+    sample->from.memory = NULL;
+    if (sample->from.data || l->by_path || !sample->from.path)
+        return HR_OK;
+    return read_file(sample, sample->from.path);
+}
+
+static enum hr_status read_packed(struct hr__loader_sample *sample,
+                                  hr_pack_file file, size_t number)
+{
+    struct hr_sample made = {0};
+    enum hr_status status = hr_pack_sample_unchecked(file, number, &made);
+
+    sample->from.data = made.data;
+    sample->from.size = made.size;
+    sample->from.verified = made.verified;
+    return status;
+}
+
+static void read_sample(struct hr__slot *slot, int j)
+{
+    const struct hr__loader *l = slot->loader;
+    struct hr__loader_sample *sample = &slot->samples[j];
+    uint64_t index = slot->indices[j];
+    char path[PATH_MAX];
+    hr_pack_file file;
+    size_t number;
+
+    sample->from = (struct hr_encoded){0};
+    if (l->source->calls.read)
+        sample->status = read_lent(sample, index);
+    else if ((file = hr_source_pack(l->params.source, index, &number)))
+        sample->status = read_packed(sample, file, number);
+    else if (l->by_path)
+        sample->status = HR_OK;  // the device reads what its cache has not
+    else
+        sample->status = read_file(sample,
+                                   hr_source_path(l->params.source, index, path,
+                                                  sizeof(path)));
+    if (sample->status)
+        snprintf(slot->results[j].message, sizeof(slot->results[j].message),
+                 "%s", hr_last_error());
+}
+
+// ---- Threads ---------------------------------------------------------------
+
+// The oldest batch that has samples to read, else a new one. NULL: there is
+// nothing to do.
+static struct hr__slot *find_slot(struct hr__loader *l)
+{
+    struct hr__slot *found = NULL;
+
+    for (int i = 0; i < l->pub.depth; i++) {
+        struct hr__slot *slot = &l->slots[i];
+
+        if (slot->state == SLOT_READ && slot->wanted &&
+            (!found || slot->seq < found->seq))
+            found = slot;
+    }
+    return found ? found : hr__loader_plan(l);
+}
+
+static int take_sample(struct hr__slot *slot)
+{
+    int j = 0;
+
+    while (!slot->samples[j].wanted)
+        j++;
+    slot->samples[j].wanted = false;
+    slot->wanted--;
+    slot->reading++;
+    return j;
+}
+
+void *hr__loader_reader(void *ctx)
+{
+    struct hr__loader *l = ctx;
+
+    pthread_mutex_lock(&l->lock);
+    while (!l->stop) {
+        struct hr__slot *slot = find_slot(l);
+        int j;
+
+        if (!slot) {
+            pthread_cond_wait(&l->work, &l->lock);
+            continue;
+        }
+        j = take_sample(slot);
+        l->stats.reading++;
+        pthread_mutex_unlock(&l->lock);
+        read_sample(slot, j);
+        pthread_mutex_lock(&l->lock);
+        l->stats.reading--;
+        if (--slot->reading || slot->wanted || l->stop)
+            continue;
+        slot->state = SLOT_JOB;
+        slot->submitting = true;
+        pthread_cond_broadcast(&l->work);  // another is the oldest now
+        pthread_mutex_unlock(&l->lock);
+        hr__slot_submit(slot);
+        pthread_mutex_lock(&l->lock);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}

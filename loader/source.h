@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// A source as it is kept. Private to the source*.c files and the loader:
+//
+//   source.c        made, used and closed: the public functions
+//   source_add.c    what the user names: files, folders, lists
+//   source_walk.c   the pictures of a folder
+//   source_pack.c   the pictures of a pack file
+//   source_read.c   the bytes of a sample
+//   source_keep.c   folders, files and labels, as they are kept
+//   source_names.c  what samples and classes are called
+//
+// Kept small: the names of a million samples are the largest thing that a loader
+// holds. Strings are carved from blocks and live as long as the source.
+#ifndef HEADRACE_LOADER_SOURCE_INSIDE_H
+#define HEADRACE_LOADER_SOURCE_INSIDE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <headrace/headrace.h>
+
+enum { HR__SOURCE_FAULTS = 20 };  // texts of faults that are kept
+
+// Numbers found again by a hash: open addressing, a power of two.
+struct hr__source_set {
+    struct hr__source_key {
+        uint64_t hash;
+        uint32_t number;  // + 1; 0 = free
+    } * keys;
+    size_t capacity, num;
+};
+
+struct hr__source_dir {
+    const char *path;  // as opened; "" = the current folder
+    uint32_t rel;      // offset of its part below the folder the user named
+    uint32_t label;    // of the pictures in it
+    uint32_t pack;     // of a pack file: its number + 1; 0 = a folder
+    bool link;         // found as a link
+};
+
+struct hr__source_item {
+    const char *name;  // last component
+    uint32_t dir, label;
+    uint32_t number;  // in its pack file
+};
+
+// Labels are kept once and meant by their index; 0 is "", no label.
+struct hr__source_label {
+    const char *text;
+    int64_t number;  // of its class; -1 = none
+};
+
+struct hr__source_seen {
+    uint64_t dev, ino;
+};
+
+struct hr__source {
+    struct hr_source_t pub;        // first
+    struct hr_source_calls calls;  // read != NULL: the program's own
+    struct hr__source_item *items;
+    size_t num, capacity;
+    struct hr__source_dir *dirs;
+    size_t num_dirs, dirs_capacity;
+    struct hr__source_label *labels;
+    size_t num_labels, labels_capacity;
+    struct hr__source_seen *seen;
+    size_t num_seen, seen_capacity;
+    struct hr__source_set known_labels, known_dirs, known_seen;
+    char **blocks;  // strings are carved from these
+    size_t num_blocks, blocks_capacity, block_used;
+    hr_pack_file *packs;
+    size_t num_packs, packs_capacity;
+    const char *faults[HR__SOURCE_FAULTS];
+    // What is found out when it is asked for; lock guards it.
+    pthread_mutex_t lock;
+    const char **classes;
+    size_t num_classes;
+    bool has_classes, has_identity;
+    uint64_t identity;
+};
+
+struct hr__source *hr__source_of(hr_source source);
+
+// ---- source_keep.c ----
+
+// Sets hr_last_error(). Always false.
+bool hr__source_fail(enum hr_status status, const char *format, ...)
+    HR_PRINTF(2, 3);
+// Notes a fault: PATH: what errno is.
+void hr__source_fault(struct hr__source *s, const char *path, int error);
+// The end of a path, where messages have no room for all of it.
+const char *hr__source_short(const char *path);
+
+// Room for one more element. Doubling, as the end is not known. False: none.
+bool hr__source_grow(void *array, size_t *capacity, size_t num, size_t size);
+// A copy of length bytes of text and a NUL; NULL: out of memory.
+const char *hr__source_text(struct hr__source *s, const char *text,
+                            size_t length);
+// "DIR/NAME" in the same way; a folder that is "" or ends in a slash needs
+// none.
+const char *hr__source_join(struct hr__source *s, const char *dir,
+                            const char *name);
+
+// The index of a label, which is copied.
+bool hr__source_intern(struct hr__source *s, const char *text, uint32_t *label);
+// dir.path must be of hr__source_text() or NULL, which is out of memory.
+bool hr__source_put_dir(struct hr__source *s, struct hr__source_dir dir,
+                        uint32_t *index);
+// The same with a path that is copied; a folder that was put before, with the
+// same rel, is not put again.
+bool hr__source_put_dir_once(struct hr__source *s, struct hr__source_dir dir,
+                             uint32_t *index);
+// Adds the picture NAME of a folder. What is too long is a fault.
+bool hr__source_put(struct hr__source *s, uint32_t dir, const char *name,
+                    uint32_t label);
+// Whether a folder is met for the first time. False with *error if memory is
+// short.
+bool hr__source_is_new(struct hr__source *s, uint64_t dev, uint64_t ino,
+                       bool *error);
+void hr__source_forget(struct hr__source *s);  // frees all of it
+
+// ---- the others: false with hr_last_error() ----
+
+// Adds all pictures of a folder, or of a pack file.
+bool hr__source_walk(struct hr__source *s, const char *folder);
+bool hr__source_unpack(struct hr__source *s, const char *path);
+
+// Numbers the labels of all samples. Threads: any.
+bool hr__source_find_classes(struct hr__source *s);
+
+// Reads the file at path to memory of room(ctx, size), which returns NULL if
+// there is none: then the status is HR_ENOMEM and nobody was asked to say why.
+typedef void *(*hr__source_room_fn)(void *ctx, size_t size);
+enum hr_status hr__source_file(const char *path, size_t max_bytes,
+                               hr__source_room_fn room, void *ctx,
+                               size_t *size);
+
+#endif

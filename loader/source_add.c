@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the user names: files, folders, lists of files.
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "hal/engine/base.h"
+#include "source.h"
+
+// Adds the picture at path, of which what lies behind rel is its name. Its
+// folder is that of others that were named in the same way.
+static bool put_file(struct hr__source *s, const char *path, size_t rel,
+                     const char *label)
+{
+    const char *slash = strrchr(path, '/'), *name;
+    size_t length = slash ? (size_t)(slash - path) + (slash == path) : 0;
+    char folder[PATH_MAX];
+    struct hr__source_dir dir = {.path = folder};
+    uint32_t index, own;
+
+    if (length >= sizeof(folder)) {
+        hr__source_fault(s, path, ENAMETOOLONG);
+        return true;
+    }
+    memcpy(folder, path, length);
+    folder[length] = '\0';
+    dir.rel = (uint32_t)(rel < length ? rel : length);
+    name = strrchr(folder, '/');
+    name = name ? name + 1 : folder;
+    if (!label)
+        label = strcmp(name, ".") && strcmp(name, "..") ? name : "";
+    return hr__source_intern(s, label, &own) &&
+           hr__source_put_dir_once(s, dir, &index) &&
+           hr__source_put(s, index, slash ? slash + 1 : path, own);
+}
+
+static bool is_pack(const char *name)
+{
+    size_t length = strlen(name);
+
+    return length > 4 && !strcasecmp(name + length - 4, ".hrp");
+}
+
+static bool add_input(struct hr__source *s, const char *path)
+{
+    struct stat st;
+
+    if (stat(path, &st) < 0)
+        return hr__source_fail(HR_EIO, "%s: %s", hr__source_short(path),
+                               strerror(errno));
+    if (S_ISDIR(st.st_mode))
+        return hr__source_walk(s, path);
+    if (S_ISREG(st.st_mode))
+        return is_pack(path) ? hr__source_unpack(s, path)
+                             : put_file(s, path, SIZE_MAX, NULL);
+    return hr__source_fail(HR_EINVAL, "%s: neither a file nor a folder",
+                           hr__source_short(path));
+}
+
+// ---- Lists -----------------------------------------------------------------
+
+// Whether each part of a relative path names something. One that leads out of
+// its folder would lead out of the folder of the output, too.
+static bool stays_below(const char *path)
+{
+    while (path) {
+        size_t dots = strspn(path, ".");
+
+        if (dots <= 2 && (!path[dots] || path[dots] == '/'))
+            return false;
+        path = strchr(path, '/');
+        path += path != NULL;
+    }
+    return true;
+}
+
+// An entry of a list that lies in folder ("" or with its slash).
+static bool put_entry(struct hr__source *s, const char *folder, char *entry)
+{
+    char *tab = strrchr(entry, '\t');
+    char path[2 * PATH_MAX];
+    int length;
+
+    if (tab)
+        *tab = '\0';
+    while (!strncmp(entry, "./", 2))
+        entry += 2;
+    if (!*entry)
+        return true;
+    length = snprintf(path, sizeof(path), "%s%s", *entry == '/' ? "" : folder,
+                      entry);
+    if (length < 0 || (size_t)length >= sizeof(path)) {
+        hr__source_fault(s, entry, ENAMETOOLONG);
+        return true;
+    }
+    return put_file(s, path, stays_below(entry) ? strlen(folder) : SIZE_MAX,
+                    tab ? tab + 1 : "");
+}
+
+static bool read_list(struct hr__source *s, FILE *file, const char *list,
+                      const char *folder, bool zero)
+{
+    char *entry = NULL;
+    size_t size = 0, line = 0;
+    ssize_t length;
+    bool ok = true;
+
+    while (ok && (errno = 0, length = getdelim(&entry, &size,
+                                               zero ? '\0' : '\n', file)) > 0) {
+        line++;
+        if (!zero && entry[length - 1] == '\n')
+            entry[--length] = '\0';
+        if (!zero && strlen(entry) < (size_t)length)
+            ok = hr__source_fail(HR_EINVAL,
+                                 "%s: line %zu holds a zero byte: is each "
+                                 "entry ended by one?",
+                                 hr__source_short(list), line);
+        else
+            ok = put_entry(s, folder, entry);
+    }
+    free(entry);
+    if (ok && (ferror(file) || errno))
+        ok = hr__source_fail(HR_EIO, "%s: %s", hr__source_short(list),
+                             strerror(errno));
+    return ok;
+}
+
+static bool add_list(struct hr__source *s, const char *list, bool zero)
+{
+    bool is_stdin = !strcmp(list, "-"), ok;
+    FILE *file = is_stdin ? stdin : fopen(list, "re");
+    const char *slash = is_stdin ? NULL : strrchr(list, '/');
+    size_t length = slash ? (size_t)(slash - list) + 1 : 0;
+    char folder[PATH_MAX];
+
+    if (!file || length >= sizeof(folder))
+        return hr__source_fail(HR_EIO, "%s: %s", hr__source_short(list),
+                               strerror(file ? ENAMETOOLONG : errno));
+    memcpy(folder, list, length);
+    folder[length] = '\0';
+    ok = read_list(s, file, is_stdin ? "standard input" : list, folder, zero);
+    if (!is_stdin)
+        fclose(file);
+    return ok;
+}
+
+// ---- The public functions --------------------------------------------------
+
+static enum hr_status added(struct hr__source *s, bool ok)
+{
+    s->pub.num = s->num;
+    s->has_classes = s->has_identity = false;
+    return ok ? HR_OK : hr_last_status();
+}
+
+static enum hr_status refuse(hr_source source, const char *text)
+{
+    if (!source || !text)
+        return hr__fail(HR_EINVAL, "there is no source, or nothing to add");
+    if (hr__source_of(source)->calls.read)
+        return hr__fail(HR_EINVAL, "the source is a callback's");
+    return HR_OK;
+}
+
+enum hr_status hr_source_add(hr_source source, const char *path)
+{
+    struct hr__source *s = hr__source_of(source);
+    enum hr_status status = refuse(source, path);
+
+    return status ? status : added(s, add_input(s, path));
+}
+
+enum hr_status hr_source_add_list(hr_source source, const char *list, bool zero)
+{
+    struct hr__source *s = hr__source_of(source);
+    enum hr_status status = refuse(source, list);
+
+    return status ? status : added(s, add_list(s, list, zero));
+}
+
+enum hr_status hr_source_add_file(hr_source source, const char *path,
+                                  const char *label)
+{
+    struct hr__source *s = hr__source_of(source);
+    enum hr_status status = refuse(source, path);
+
+    return status ? status
+                  : added(s, put_file(s, path, SIZE_MAX, label ? label : ""));
+}

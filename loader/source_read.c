@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bytes of a sample.
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "hal/engine/base.h"
+#include "source.h"
+
+// ---- Files -----------------------------------------------------------------
+
+// A file that shrinks while it is read ends early; what it grows by is left.
+static enum hr_status read_file(int fd, const char *path, char *to,
+                                size_t *size)
+{
+    size_t done = 0;
+
+    while (done < *size) {
+        ssize_t n = read(fd, to + done, *size - done);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return hr__fail(HR_EIO, "%s: read, offset %zu: %s",
+                            hr__source_short(path), done, strerror(errno));
+        if (!n)
+            break;
+        done += (size_t)n;
+    }
+    if (done < *size)
+        return hr__fail(HR_EIO,
+                        "%s: read, offset %zu: it was cut to %zu of "
+                        "%zu bytes while it was read",
+                        hr__source_short(path), done, done, *size);
+    return HR_OK;
+}
+
+static enum hr_status look(int fd, const char *path, size_t max_bytes,
+                           size_t *size)
+{
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return hr__fail(HR_EIO, "%s: read: %s", hr__source_short(path),
+                        strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return hr__fail(HR_EIO, "%s: read: not a regular file",
+                        hr__source_short(path));
+    if ((uint64_t)st.st_size > max_bytes)
+        return hr__fail(HR_ELIMIT,
+                        "%s: read: %lld bytes, more than the limit of %zu",
+                        hr__source_short(path), (long long)st.st_size,
+                        max_bytes);
+    *size = (size_t)st.st_size;
+    return HR_OK;
+}
+
+// A FIFO without a writer must not keep the caller.
+enum hr_status hr__source_file(const char *path, size_t max_bytes,
+                               hr__source_room_fn room, void *ctx, size_t *size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    enum hr_status status = look(fd, path, max_bytes, size);
+    void *to = NULL;
+
+    if (!status && !(to = room(ctx, *size ? *size : 1)))
+        status = hr__fail(HR_ENOMEM, "%s: read: no memory for %zu bytes",
+                          hr__source_short(path), *size);
+    if (!status)
+        status = read_file(fd, path, to, size);
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
+// ---- The public functions --------------------------------------------------
+
+static void *encoded_room(void *ctx, size_t size)
+{
+    struct hr_encoded *to = ctx;
+
+    if (size <= to->room)
+        return to->memory;
+    hr__free(to->memory);
+    to->memory = hr__alloc(NULL, size);
+    to->room = to->memory ? size : 0;
+    return to->memory;
+}
+
+static enum hr_status copy_lent(struct hr__source *s, uint64_t i,
+                                size_t max_bytes, struct hr_encoded *to)
+{
+    struct hr_encoded lent = {0};
+    char why[256] = "";
+    enum hr_status status = s->calls.read(s->calls.ctx, i, &lent, why);
+    void *memory;
+
+    if (status)
+        return hr__fail(status, "sample %llu: %s", (unsigned long long)i,
+                        *why ? why : hr_status_text(status));
+    if (!lent.data && lent.path) {
+        status = hr__source_file(lent.path, max_bytes, encoded_room, to,
+                                 &to->size);
+        to->data = to->memory;
+    } else if (!(memory = encoded_room(to, lent.size ? lent.size : 1))) {
+        status = hr__fail(HR_ENOMEM, "out of memory");
+    } else {
+        if (lent.size)
+            memcpy(memory, lent.data, lent.size);
+        to->data = memory;
+        to->size = lent.size;
+        to->verified = lent.verified;
+    }
+    if (s->calls.done)
+        s->calls.done(s->calls.ctx, i, &lent);
+    return status;
+}
+
+enum hr_status hr_source_read(hr_source source, uint64_t i, size_t max_bytes,
+                              struct hr_encoded *to)
+{
+    struct hr__source *s = hr__source_of(source);
+    struct hr_sample sample = {0};
+    char path[PATH_MAX];
+    hr_pack_file file;
+    enum hr_status status;
+    size_t number;
+
+    if (!s || !to || i >= s->pub.num)
+        return hr__fail(HR_EINVAL, "there is no sample %llu",
+                        (unsigned long long)i);
+    max_bytes = max_bytes ? max_bytes : (size_t)256 << 20;
+    to->data = to->path = NULL;
+    to->size = 0;
+    to->verified = false;
+    if (s->calls.read)
+        return copy_lent(s, i, max_bytes, to);
+    if ((file = hr_source_pack(source, i, &number))) {
+        status = hr_pack_sample(file, number, &sample);
+        to->data = sample.data;
+        to->size = sample.size;
+        to->verified = sample.verified;
+        return status;
+    }
+    hr_source_path(source, i, path, sizeof(path));
+    status = hr__source_file(path, max_bytes, encoded_room, to, &to->size);
+    to->data = to->memory;
+    return status;
+}
+
+void hr_encoded_finish(struct hr_encoded *encoded)
+{
+    if (!encoded)
+        return;
+    hr__free(encoded->memory);
+    *encoded = (struct hr_encoded){0};
+}

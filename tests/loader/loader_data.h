@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Data sets and consumers for tests of the loader.
+#ifndef HEADRACE_TESTS_LOADER_DATA_H
+#define HEADRACE_TESTS_LOADER_DATA_H
+
+#include <headrace/headrace.h>
+
+#include "testing.h"
+
+enum { DATA_SIDE = 24, DATA_OPS = 4 };
+
+// Random window and flip, 24 x 24, as floats.
+extern const struct hr_op data_ops[DATA_OPS];
+
+// A new folder with n JPEGs in four folders; lives until the program ends.
+const char *data_folder(int n, uint64_t seed);
+// The same pictures in a pack file.
+const char *data_pack(const char *folder, int n);
+
+// Pictures in memory, as a callback; bad[i]: reading i fails.
+struct data_calls {
+    struct hr_source_calls calls;
+    struct bytes *files;
+    const uint8_t *bad;
+    int num_bad;             // of bad
+    atomic_int in, most;     // threads in read now, and at most
+    atomic_int reads, done;  // so far
+    atomic_int wait_for;     // read returns when so many are in it; 0 = at once
+    atomic_int gate;         // read waits while it is 1
+    atomic_int hold;         // and the one of sample hold - 1 alone; 0 = none
+    const char *path;        // given instead of data
+};
+void data_calls_init(struct data_calls *c, int n, uint64_t seed);
+void data_calls_finish(struct data_calls *c, int n);
+
+// What a loader delivers, sample by sample.
+struct data_seen {
+    uint64_t *digests;  // [room] of pixels, index, class and key
+    uint64_t *indices;
+    enum hr_status *status;
+    size_t num, room;
+    size_t by_device, by_cache;  // samples with a span of the loader's first
+                                 // engine other than the CPU; of a cache
+};
+void data_seen_add(struct data_seen *seen, hr_loaded loaded);
+// All batches, or `steps` of them (0 = all). The status of the end.
+enum hr_status data_drain(struct data_seen *seen, hr_loader loader,
+                          uint64_t steps);
+bool data_seen_same(const struct data_seen *a, size_t at,
+                    const struct data_seen *b);
+void data_seen_finish(struct data_seen *seen);
+
+#endif

@@ -1,0 +1,582 @@
+// SPDX-License-Identifier: Apache-2.0
+// The queue: reads in flight, a consumer that stalls or leaves, descriptors,
+// memory that is short, fork().
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "hal/base/base.h"
+#include "loader_data.h"
+
+enum { N = 60 };
+
+static struct data_calls calls;
+static hr_source source;
+
+static struct hr_loader_params begin(hr_device dev)
+{
+    data_calls_init(&calls, N, test_seed);
+    source = hr_source_of_calls(&calls.calls);
+    return (struct hr_loader_params){
+        .source = source,
+        .device = dev,
+        .ops = data_ops,
+        .num_ops = DATA_OPS,
+        .batch = 4,
+        .shuffle = true,
+        .seed = test_seed,
+    };
+}
+
+// Whatever was lent has come back.
+static void end(void)
+{
+    CHECK(atomic_load(&calls.done) == atomic_load(&calls.reads),
+          "%d of %d came back", atomic_load(&calls.done),
+          atomic_load(&calls.reads));
+    hr_source_close(&source);
+    data_calls_finish(&calls, N);
+}
+
+// ---- Reading ---------------------------------------------------------------
+
+// The reads do not return until so many are in flight.
+static void reads_in_flight(void)
+{
+    hr_device dev = test_device("cpu", 1, 0);
+    struct hr_loader_params p = begin(dev);
+    struct data_seen seen = {0};
+    hr_loader loader;
+
+    p.reads = 13;
+    atomic_store(&calls.wait_for, 13);
+    loader = hr_loader_create(&p);
+    CHECK(loader && !data_drain(&seen, loader, 0) && seen.num == N, "%s",
+          hr_last_error());
+    CHECK(atomic_load(&calls.most) == 13, "%d at a time",
+          atomic_load(&calls.most));
+    hr_loader_destroy(&loader);
+    data_seen_finish(&seen);
+    end();
+    hr_device_close(&dev);
+}
+
+static void as_many_as_declared(void)
+{
+    struct hr_loader_params p = begin(NULL);
+    struct data_seen seen = {0};
+    hr_loader loader;
+
+    hr_source_close(&source);
+    calls.calls.threads = 2;
+    p.source = source = hr_source_of_calls(&calls.calls);
+    p.reads = 16;
+    loader = hr_loader_create(&p);
+    CHECK(loader && !data_drain(&seen, loader, 0) && seen.num == N, "%s",
+          hr_last_error());
+    CHECK(atomic_load(&calls.most) <= 2, "%d at a time",
+          atomic_load(&calls.most));
+    hr_loader_destroy(&loader);
+    data_seen_finish(&seen);
+    end();
+}
+
+// ---- The consumer ----------------------------------------------------------
+
+// Waits until nothing more can be done without the consumer.
+static struct hr_loader_stats settle(hr_loader loader)
+{
+    struct hr_loader_stats stats;
+
+    do {
+        test_sleep(TEST_MS);
+        hr_loader_stats(loader, &stats);
+    } while (stats.ready < loader->depth || stats.reading);
+    return stats;
+}
+
+// Nothing is read, and no memory taken, while nobody takes batches.
+static void stalled(void)
+{
+    hr_device dev = test_device("cpu", 2, 0);
+    struct hr_loader_params p = begin(dev);
+    struct hr_loader_stats before, after;
+    hr_loader loader;
+    hr_loaded b;
+    int64_t allocs;
+
+    p.epochs = HR_ENDLESS;
+    loader = hr_loader_create(&p);
+    if (!loader) {
+        CHECK(false, "%s", hr_last_error());
+        return;
+    }
+    for (int i = 0; i < 3; i++) {
+        before = settle(loader);
+        allocs = hr__test_allocs();
+        test_sleep(20 * TEST_MS);
+        hr_loader_stats(loader, &after);
+        CHECK(hr__test_allocs() == allocs &&
+                  after.encoded_bytes == before.encoded_bytes &&
+                  atomic_load(&calls.reads) == 4 * (i + loader->depth),
+              "%d reads", atomic_load(&calls.reads));
+        CHECK(!hr_loader_next(loader, HR_FOREVER, &b) && b, "%s",
+              hr_last_error());
+        hr_loaded_release(&b);
+    }
+    hr_loader_destroy(&loader);
+    end();
+    hr_device_close(&dev);
+}
+
+// After a while nothing is allocated any more.
+static void steady(void)
+{
+    hr_device dev = test_device("cpu", 2, 0);
+    const char *folder = data_folder(N, test_seed);
+    hr_source files = hr_source_open(folder);
+    struct hr_loader_params p = begin(dev);
+    int64_t before, after;
+    hr_loader loader;
+    struct data_seen seen = {0};
+
+    p.source = files;
+    p.epochs = HR_ENDLESS;
+    p.shuffle = false;
+    loader = hr_loader_create(&p);
+    CHECK(loader && !data_drain(&seen, loader, 10 * N / 4), "%s",
+          hr_last_error());
+    before = hr__test_allocs();
+    CHECK(loader && !data_drain(&seen, loader, 5 * N / 4), "%s",
+          hr_last_error());
+    after = hr__test_allocs();
+    CHECK(TEST_SANITIZED || after - before <= 2, "%d allocations",
+          (int)(after - before));
+    hr_loader_destroy(&loader);
+    data_seen_finish(&seen);
+    hr_source_close(&files);
+    end();
+    hr_device_close(&dev);
+}
+
+static int compare_ns(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+// The consumer's own time for a batch that is ready.
+static void quick(void)
+{
+    hr_device dev = test_device("cpu", 2, 0);
+    struct hr_loader_params p = begin(dev);
+    int64_t ns[50];
+    hr_loader loader;
+    hr_loaded b;
+
+    p.epochs = HR_ENDLESS;
+    p.batch = 64;
+    loader = hr_loader_create(&p);
+    for (int i = 0; loader && i < 50; i++) {
+        settle(loader);
+        ns[i] = test_clock(CLOCK_THREAD_CPUTIME_ID);
+        CHECK(!hr_loader_next(loader, HR_FOREVER, &b) && b, "%s",
+              hr_last_error());
+        ns[i] = test_clock(CLOCK_THREAD_CPUTIME_ID) - ns[i];
+        hr_loaded_release(&b);
+    }
+    qsort(ns, 50, sizeof(*ns), compare_ns);
+    printf("next of a ready batch: median %.1f us\n", (double)ns[25] / 1e3);
+    CHECK(TEST_SANITIZED || ns[25] <= 20000, "%.1f us", (double)ns[25] / 1e3);
+    hr_loader_destroy(&loader);
+    end();
+    hr_device_close(&dev);
+}
+
+static bool readable(hr_loader loader)
+{
+    struct pollfd fd = {.fd = loader->fd, .events = POLLIN};
+
+    return poll(&fd, 1, 0) == 1;
+}
+
+static void descriptor(void)
+{
+    struct hr_loader_params p = begin(NULL);
+    struct pollfd fd = {.events = POLLIN};
+    hr_loader loader;
+    hr_loaded b = NULL;
+    int batches = 0;
+
+    atomic_store(&calls.gate, 1);
+    loader = hr_loader_create(&p);
+    CHECK(loader && !readable(loader), "readable too early");
+    CHECK(hr_loader_next(loader, 0, &b) == HR_PENDING && !b, "not yet");
+    CHECK(hr_loader_next(loader, TEST_MS, &b) == HR_PENDING && !b, "not yet");
+    atomic_store(&calls.gate, 0);
+    for (fd.fd = loader->fd; poll(&fd, 1, -1) == 1;) {
+        CHECK(!hr_loader_next(loader, 0, &b), "%s", hr_last_error());
+        if (!b)
+            break;
+        batches++;
+        hr_loaded_release(&b);
+    }
+    CHECK(batches == N / 4 && readable(loader), "%d batches", batches);
+    hr_loader_destroy(&loader);
+    end();
+}
+
+// ---- Order -----------------------------------------------------------------
+
+// The first batch is the last that is ready.
+static void in_order(void)
+{
+    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_stats stats;
+    hr_loader loader;
+    hr_loaded b = NULL;
+
+    p.shuffle = false;
+    atomic_store(&calls.hold, 1);
+    loader = hr_loader_create(&p);
+    do {
+        test_sleep(TEST_MS);
+        hr_loader_stats(loader, &stats);
+    } while (loader && stats.ready < loader->depth - 1);
+    CHECK(loader && !readable(loader) &&
+              hr_loader_next(loader, 0, &b) == HR_PENDING && !b,
+          "another batch came first");
+    atomic_store(&calls.hold, 0);
+    for (int i = 0; i < N / 4; i++) {
+        CHECK(!hr_loader_next(loader, HR_FOREVER, &b) && b &&
+                  b->indices[0] == (uint64_t)i * 4,
+              "batch %d", i);
+        hr_loaded_release(&b);
+    }
+    hr_loader_destroy(&loader);
+    end();
+}
+
+// The first batch comes last, after the loader was saved and restored.
+static void out_of_order(void)
+{
+    struct hr_loader_params p = begin(NULL);
+    struct data_seen seen = {0};
+    struct hr_loader_state state;
+    int times[N] = {0};
+    hr_loader loader;
+
+    p.shuffle = false;
+    p.as_ready = true;
+    atomic_store(&calls.hold, 1);
+    loader = hr_loader_create(&p);
+    CHECK(loader && !data_drain(&seen, loader, 6) &&
+              !hr_loader_save(loader, &state),
+          "%s", hr_last_error());
+    hr_loader_stop(loader);
+    atomic_store(&calls.hold, 0);
+    hr_loader_destroy(&loader);
+    p.resume = &state;
+    p.batch = 5;
+    CHECK(!hr_loader_create(&p) && strstr(hr_last_error(), "batch"), "%s",
+          hr_last_error());
+    p.batch = 4;
+    loader = hr_loader_create(&p);
+    CHECK(loader && !data_drain(&seen, loader, 0) && seen.num == N,
+          "%zu samples", seen.num);
+    for (size_t i = 0; i < seen.num; i++)
+        times[seen.indices[i]]++;
+    for (int i = 0; i < N; i++)
+        CHECK(times[i] == 1, "%d comes %d times", i, times[i]);
+    hr_loader_destroy(&loader);
+    data_seen_finish(&seen);
+    end();
+}
+
+// There is room for one batch only, and an older one turns out to need another
+// sample when the only reader is about to ask for room.
+static void little_room(void)
+{
+    hr_device dev = test_device("cpu", 1, 0);
+    struct hr_loader_params p = begin(dev);
+    const uint8_t bad[] = {1};
+    struct data_seen seen = {0};
+    struct hr_stats stats;
+    hr_loader loader;
+
+    calls.bad = bad;
+    calls.num_bad = 1;
+    calls.path = test_file(&calls.files[0], ".jpg");
+    p.shuffle = false;
+    p.on_error = HR_ON_ERROR_SKIP;
+    p.batch = p.reads = 1;
+    p.budget = 1;
+    atomic_store(&calls.hold, 2);
+    loader = hr_loader_create(&p);
+    do {
+        test_sleep(TEST_MS);
+        hr_device_stats(dev, &stats);
+    } while (loader && !stats.failed);
+    test_sleep(20 * TEST_MS);
+    atomic_store(&calls.hold, 0);
+    CHECK(loader && !data_drain(&seen, loader, 0) && seen.num == N, "%s",
+          hr_last_error());
+    CHECK(seen.num && seen.indices[0] == 1, "nothing took its place");
+    hr_loader_destroy(&loader);
+    data_seen_finish(&seen);
+    hr_source_close(&source);
+    data_calls_finish(&calls, N);
+    hr_device_close(&dev);
+}
+
+// ---- N steps without returning ---------------------------------------------
+
+struct steps {
+    int calls, fail_at;
+    uint64_t first;
+};
+
+static enum hr_status consume(void *ctx, hr_loaded loaded)
+{
+    struct steps *s = ctx;
+
+    if (!s->calls++)
+        s->first = loaded->number;
+    return s->calls == s->fail_at ? HR_EDEVICE : HR_OK;
+}
+
+static void sink(void)
+{
+    struct hr_loader_params p = begin(NULL);
+    struct steps s = {0};
+    hr_loader loader;
+    uint64_t done;
+
+    p.epochs = 2;
+    loader = hr_loader_create(&p);
+    CHECK(loader && !hr_loader_run(loader, 4, consume, &s, &done) &&
+              done == 4 && s.calls == 4 && s.first == 0,
+          "%s", hr_last_error());
+    s = (struct steps){.fail_at = 3};
+    CHECK(hr_loader_run(loader, 9, consume, &s, &done) == HR_EDEVICE &&
+              done == 2 && s.first == 4,
+          "a step that fails");
+    s = (struct steps){0};
+    CHECK(!hr_loader_run(loader, 0, consume, &s, &done) && done == N / 4 - 7 &&
+              s.first == 7,
+          "the rest of the epoch: %d", (int)done);
+    CHECK(!hr_loader_run(loader, 99, consume, &s, &done) && done == N / 4,
+          "the last epoch: %d", (int)done);
+    CHECK(!hr_loader_run(loader, 0, consume, &s, &done) && !done, "the end");
+    hr_loader_destroy(&loader);
+    end();
+}
+
+// ---- The end at any time ---------------------------------------------------
+
+static void *stop_later(void *ctx)
+{
+    test_sleep(5 * TEST_MS);
+    hr_loader_stop(ctx);
+    return NULL;
+}
+
+// Who waits for a batch that never comes is woken.
+static void stopped(void)
+{
+    struct hr_loader_params p = begin(NULL);
+    hr_loaded b;
+    hr_loader loader;
+    pthread_t thread;
+
+    atomic_store(&calls.gate, 1);
+    loader = hr_loader_create(&p);
+    pthread_create(&thread, NULL, stop_later, (void *)(uintptr_t)loader);
+    CHECK(hr_loader_next(loader, HR_FOREVER, &b) == HR_ECANCELED && !b,
+          "not woken");
+    CHECK(readable(loader), "not readable");
+    pthread_join(thread, NULL);
+    atomic_store(&calls.gate, 0);
+    hr_loader_destroy(&loader);
+    CHECK(!loader, "still there");
+    end();
+}
+
+static void destroyed_anywhere(void)
+{
+    hr_device dev = test_device("cpu", 2, 0);
+    uint64_t seed = test_seed;
+    struct data_seen seen = {0};
+
+    for (int i = 0; i < test_loops(60); i++) {
+        struct hr_loader_params p = begin(i % 2 ? dev : NULL);
+        uint64_t steps = next_random(&seed) % 12;
+        hr_loader loader;
+        hr_loaded held = NULL;
+        uint64_t sum = 0;
+
+        p.epochs = HR_ENDLESS;
+        p.batch = 1 + (int)(next_random(&seed) % 9);
+        p.reads = 1 + (int)(next_random(&seed) % 6);
+        p.as_ready = i % 3 == 0;
+        loader = hr_loader_create(&p);
+        CHECK(loader && (!steps || !data_drain(&seen, loader, steps)), "%s",
+              hr_last_error());
+        if (i % 4 == 0)
+            hr_loader_next(loader, HR_FOREVER, &held);
+        if (i % 5 == 0)
+            test_sleep((int64_t)(next_random(&seed) % 2000) * 1000);
+        hr_loader_destroy(&loader);
+        // What is held is whole.
+        for (size_t k = 0; held && k < held->batch->size; k++)
+            sum += ((const uint8_t *)held->batch->params.data)[k];
+        CHECK(!held || sum, "a batch of nothing");
+        hr_loaded_release(&held);
+        end();
+    }
+    data_seen_finish(&seen);
+    hr_device_close(&dev);
+}
+
+static void no_memory(void)
+{
+    hr_device dev = test_device("cpu", 1, 0);
+    struct hr_loader_params p = begin(dev);
+    bool done = false;
+    int nth;
+
+    p.reads = 1;
+    for (nth = 1; nth < 300 && !done; nth++) {
+        struct data_seen seen = {0};
+        hr_loader loader;
+        enum hr_status status = HR_OK;
+
+        hr__test_fail_alloc(nth, false);
+        loader = hr_loader_create(&p);
+        // FAIL: a batch for which there was no memory is an error, others come.
+        for (bool more = loader; more;) {
+            hr_loaded b;
+            enum hr_status now = hr_loader_next(loader, HR_FOREVER, &b);
+
+            status = now ? now : status;
+            more = now || b;
+            hr_loaded_release(&b);
+        }
+        done = loader && !status && hr__test_allocs() >= 0 && nth > 40;
+        CHECK(loader || hr_last_status() == HR_ENOMEM, "%d: %s", nth,
+              hr_last_error());
+        CHECK(!status || status == HR_ENOMEM || status == HR_EIO, "%d: %d", nth,
+              status);
+        hr_loader_destroy(&loader);
+        hr__test_fail_alloc(0, false);
+        data_seen_finish(&seen);
+    }
+    CHECK(done, "it never runs");
+    end();
+    hr_device_close(&dev);
+}
+
+// ---- fork() ----------------------------------------------------------------
+
+static int in_child(hr_loader *loader, hr_loaded *held)
+{
+    struct hr_loader_stats stats;
+    struct hr_loader_state state;
+    hr_loaded b;
+
+    alarm(20);
+    if (hr_loader_next(*loader, HR_FOREVER, &b) != HR_EFORK || b)
+        return 1;
+    if (hr_loader_save(*loader, &state) != HR_EFORK)
+        return 2;
+    hr_loader_stats(*loader, &stats);
+    hr_loader_stop(*loader);
+    hr_loaded_release(held);
+    hr_loader_destroy(loader);
+    return *loader || *held ? 3 : 0;
+}
+
+static void forked(void)
+{
+    struct hr_loader_params p = begin(NULL);
+    struct data_seen seen = {0};
+    hr_loader loader;
+    hr_loaded held;
+    int status = -1;
+    pid_t pid;
+
+    loader = hr_loader_create(&p);
+    CHECK(loader && !hr_loader_next(loader, HR_FOREVER, &held) && held, "%s",
+          hr_last_error());
+    pid = fork();
+    if (!pid)
+        _exit(in_child(&loader, &held));
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0, "child: %d", status);
+    hr_loaded_release(&held);
+    CHECK(!data_drain(&seen, loader, 0) && seen.num == N - 4, "%zu in all",
+          seen.num);
+    data_seen_finish(&seen);
+    hr_loader_destroy(&loader);
+    end();
+}
+
+// ---- Params ----------------------------------------------------------------
+
+static void wrong(struct hr_loader_params p, const char *reason)
+{
+    hr_loader loader = hr_loader_create(&p);
+
+    CHECK(!loader && hr_last_status() == HR_EINVAL &&
+              strstr(hr_last_error(), reason),
+          "%s, not %s", hr_last_error(), reason);
+    hr_loader_destroy(&loader);
+}
+
+static void wrong_params(void)
+{
+    static const struct hr_op resize[] = {HR_OP_DECODE(0),
+                                          HR_OP_RESIZE(.short_side = 9)};
+    struct hr_loader_params p = begin(NULL), q;
+
+    q = p, q.source = NULL;
+    wrong(q, "no samples");
+    q = p, q.batch = -1;
+    wrong(q, "out of range");
+    q = p, q.reads = 257;
+    wrong(q, "out of range");
+    q = p, q.epochs = -2;
+    wrong(q, "out of range");
+    q = p, q.shards = 2, q.shard = 2;
+    wrong(q, "no shard");
+    q = p, q.num_ops = 0;
+    wrong(q, "decode");
+    q = p, q.ops = data_ops + 1, q.num_ops = 2;
+    wrong(q, "decode");
+    q = p, q.ops = resize, q.num_ops = 2;
+    wrong(q, "different sizes");
+    q = p, q.w = 3;
+    wrong(q, "h and w");
+    CHECK(!hr_loader_create(NULL), "no params");
+    CHECK(!hr_source_of_calls(&(struct hr_source_calls){.num = 3}), "no read");
+    end();
+}
+
+static const struct test_case cases[] = {
+    TEST_CASE(reads_in_flight), TEST_CASE(as_many_as_declared),
+    TEST_CASE(stalled),         TEST_CASE(steady),
+    TEST_CASE(quick),           TEST_CASE(descriptor),
+    TEST_CASE(in_order),        TEST_CASE(out_of_order),
+    TEST_CASE(little_room),     TEST_CASE(sink),
+    TEST_CASE(stopped),         TEST_CASE(destroyed_anywhere),
+    TEST_CASE(no_memory),       TEST_CASE(forked),
+    TEST_CASE(wrong_params),
+};
+
+int main(int argc, char **argv)
+{
+    return test_main("loader_queue", cases, sizeof(cases) / sizeof(*cases),
+                     argc, argv);
+}

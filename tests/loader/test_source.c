@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sources: what they name, in which order, with which labels; what they read;
+// and how little a million entries take. (More of folders and lists is in
+// tools/test_tools_files.c, by the command's view of a source.)
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "hal/base/base.h"
+#include "loader_data.h"
+
+enum { N = 30 };
+
+static void check_name(hr_source s, uint64_t i, const char *want,
+                       const char *label, int64_t class_of)
+{
+    char name[4200];
+    const char *got = hr_source_name(s, i, name, sizeof(name));
+
+    CHECK(got && !strcmp(got, want), "%d is %s, not %s", (int)i, got, want);
+    CHECK(!strcmp(hr_source_label(s, i), label) &&
+              hr_source_class(s, i) == class_of,
+          "%d: label %s, class %d", (int)i, hr_source_label(s, i),
+          (int)hr_source_class(s, i));
+}
+
+static void folders(void)
+{
+    const char *dir = data_folder(N, test_seed);
+    hr_source s = hr_source_open(dir);
+    const char *const *classes;
+    char path[4200];
+    size_t num;
+
+    CHECK(s && s->num == N && !s->num_faults, "%s", hr_last_error());
+    check_name(s, 0, "a/002.jpg", "a", 0);
+    check_name(s, N - 1, "d/028.jpg", "d", 3);
+    classes = hr_source_classes(s, &num);
+    CHECK(num == 4 && !strcmp(classes[0], "a") && !strcmp(classes[3], "d"),
+          "classes");
+    snprintf(path, sizeof(path), "%s/other.png", dir);
+    CHECK(!hr_source_add_file(s, path, "aa") && s->num == N + 1, "%s",
+          hr_last_error());
+    check_name(s, N, "other.png", "aa", 1);
+    check_name(s, N - 1, "d/028.jpg", "d", 4);
+    CHECK(hr_source_add(s, "/no/such") == HR_EIO &&
+              strstr(hr_last_error(), "/no/such: "),
+          "%s", hr_last_error());
+    CHECK(hr_source_add(s, "/dev/null") == HR_EINVAL, "%s", hr_last_error());
+    CHECK(hr_source_add(NULL, dir) == HR_EINVAL, "no source");
+    // What is behind the end has no name.
+    check_name(s, s->num, "", "", -1);
+    hr_source_close(&s);
+    hr_source_close(&s);
+}
+
+static void identities(void)
+{
+    const char *dir = data_folder(N, test_seed);
+    const char *copy = data_folder(N, test_seed);
+    const char *less = data_folder(N - 1, test_seed);
+    hr_source a = hr_source_open(dir), b = hr_source_open(copy);
+    hr_source c = hr_source_open(less), d = hr_source_create();
+
+    hr_source_add(d, less);
+    hr_source_add_file(d, "x.jpg", NULL);
+    CHECK(a && b && hr_source_identity(a) == hr_source_identity(b),
+          "the place counts");
+    CHECK(hr_source_identity(a) != hr_source_identity(c), "the number");
+    CHECK(hr_source_identity(a) != hr_source_identity(d), "a name");
+    hr_source_close(&a);
+    hr_source_close(&b);
+    hr_source_close(&c);
+    hr_source_close(&d);
+}
+
+// ---- Reading ---------------------------------------------------------------
+
+static void check_read(hr_source s, uint64_t i, struct hr_encoded *to,
+                       const struct bytes *want)
+{
+    CHECK(!hr_source_read(s, i, 0, to) && to->size == want->size &&
+              !memcmp(to->data, want->data, want->size),
+          "%d: %s", (int)i, hr_last_error());
+}
+
+static void read_faults(hr_source s, const char *dir, struct hr_encoded *to)
+{
+    char path[4200];
+    uint64_t at = s->num;
+
+    snprintf(path, sizeof(path), "%s/pipe", dir);
+    CHECK(!mkfifo(path, 0600), "fifo");
+    hr_source_add_file(s, path, NULL);
+    hr_source_add_file(s, dir, NULL);
+    hr_source_add_file(s, "/no/such.jpg", NULL);
+    CHECK(hr_source_read(s, at, 0, to) == HR_EIO &&
+              strstr(hr_last_error(), "pipe: read: not a regular file"),
+          "%s", hr_last_error());
+    CHECK(hr_source_read(s, at + 1, 0, to) == HR_EIO, "a folder");
+    CHECK(hr_source_read(s, at + 2, 0, to) == HR_EIO &&
+              strstr(hr_last_error(), "/no/such.jpg: read: No such file"),
+          "%s", hr_last_error());
+    CHECK(hr_source_read(s, at + 3, 0, to) == HR_EINVAL, "behind the end");
+    CHECK(hr_source_read(s, 0, 10, to) == HR_ELIMIT, "the limit");
+    hr__test_fail_alloc(1, true);
+    hr_encoded_finish(to);
+    CHECK(hr_source_read(s, 0, 0, to) == HR_ENOMEM, "%s", hr_last_error());
+    hr__test_fail_alloc(0, false);
+}
+
+static void reading(void)
+{
+    const char *dir = data_folder(N, test_seed);
+    hr_source files = hr_source_open(dir), calls;
+    hr_source pack = hr_source_open(data_pack(dir, N));
+    struct hr_encoded to = {0}, packed = {0};
+    struct data_calls c;
+    char path[4200];
+
+    data_calls_init(&c, N, test_seed);
+    calls = hr_source_of_calls(&c.calls);
+    CHECK(files && pack && pack->num == N && calls, "%s", hr_last_error());
+    CHECK(hr_source_identity(files) == hr_source_identity(pack),
+          "a pack file is the same set");
+    for (uint64_t i = 0; i < N; i++) {
+        struct bytes file = {0};
+
+        hr_source_path(files, i, path, sizeof(path));
+        CHECK(read_file(path, &file), "%s", path);
+        check_read(files, i, &to, &file);
+        free(file.data);
+        check_read(calls, i, &to, &c.files[i]);
+        CHECK(!hr_source_read(pack, i, 0, &packed) && packed.verified, "%s",
+              hr_last_error());
+    }
+    CHECK(atomic_load(&c.done) == N, "%d given back", atomic_load(&c.done));
+    read_faults(files, dir, &to);
+    hr_encoded_finish(&to);
+    hr_encoded_finish(&packed);
+    hr_source_close(&files);
+    hr_source_close(&pack);
+    hr_source_close(&calls);
+    data_calls_finish(&c, N);
+}
+
+// ---- Memory ----------------------------------------------------------------
+
+static void no_memory(void)
+{
+    const char *dir = data_folder(N, test_seed);
+    bool done = false;
+    int nth;
+
+    for (nth = 1; nth < 100 && !done; nth++) {
+        hr_source s;
+        size_t num;
+
+        hr__test_fail_alloc(nth, false);
+        s = hr_source_open(dir);
+        done = s && hr_source_classes(s, &num);
+        hr__test_fail_alloc(0, false);
+        CHECK(done ? s->num == N : hr_last_status() == HR_ENOMEM, "%d: %s", nth,
+              hr_last_error());
+        hr_source_close(&s);
+    }
+    CHECK(done && nth > 5, "%d", nth);
+}
+
+static size_t in_use(void)
+{
+    struct mallinfo2 info = mallinfo2();
+
+    return info.uordblks + info.hblkhd;
+}
+
+// Time and memory of n entries of a list, in a thousand folders.
+static void many(void)
+{
+    int n = getenv("HEADRACE_TEST_LONG") ? 1000000 : 100000;
+    const char *dir = test_folder();
+    char path[4200];
+    hr_source s = hr_source_create();
+    size_t before = in_use(), held, num;
+    int64_t begun;
+    double seconds;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s/list.txt", dir);
+    f = fopen(path, "w");
+    for (int i = 0; i < n; i++)
+        fprintf(f, "train/n%08d/n%08d_%d.JPEG\tn%08d\n", i % 1000, i % 1000, i,
+                i % 1000);
+    fclose(f);
+    begun = test_clock(CLOCK_THREAD_CPUTIME_ID);
+    CHECK(!hr_source_add_list(s, path, false) && s->num == (uint64_t)n, "%s",
+          hr_last_error());
+    hr_source_classes(s, &num);
+    seconds = (double)(test_clock(CLOCK_THREAD_CPUTIME_ID) - begun) / 1e9;
+    held = in_use() - before;
+    printf("%d entries: %.3f s, %.1f bytes each\n", n, seconds,
+           (double)held / n);
+    CHECK(num == 1000, "%zu classes", num);
+    CHECK(TEST_SANITIZED || seconds <= 2e-6 * n, "%.3f s", seconds);
+    CHECK(TEST_SANITIZED || held <= 200 * (size_t)n, "%zu bytes", held);
+    begun = test_clock(CLOCK_THREAD_CPUTIME_ID);
+    hr_source_identity(s);
+    printf("identity: %.3f s\n",
+           (double)(test_clock(CLOCK_THREAD_CPUTIME_ID) - begun) / 1e9);
+    hr_source_close(&s);
+}
+
+static const struct test_case cases[] = {
+    TEST_CASE(folders),   TEST_CASE(identities), TEST_CASE(reading),
+    TEST_CASE(no_memory), TEST_CASE(many),
+};
+
+int main(int argc, char **argv)
+{
+    return test_main("source", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
+}
