@@ -99,7 +99,8 @@ void cpu_packed_seal(struct cpu_packed_head *head);
 // proportion to them. After it unpack_line cannot go astray.
 bool cpu_packed_check(const void *data, size_t size);
 
-// The same for one segment of n blocks, 1 .. 65535.
+// The same for one segment of n blocks, 1 .. 65535. Behind it CPU_PACKED_PAD
+// bytes may be read, whose values do not matter.
 bool cpu_packed_check_line(const uint8_t *segment, size_t size, int n);
 
 // What a JPEG's header would say of the picture, as far as rows and coefficients

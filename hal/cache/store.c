@@ -6,7 +6,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 struct entry {
     struct hr__cache_entry pub;  // first
@@ -305,6 +307,24 @@ static bool take_room(struct hr__cache *cache, size_t bytes)
     return ok;
 }
 
+// All of it will be written. Pages that come one by one, each by a fault, cost
+// as much as packing; a kernel that cannot give them at once (before 5.14) does
+// not.
+static void want_pages(uint8_t *data, size_t size)
+{
+#ifdef MADV_POPULATE_WRITE
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t skip = -(uintptr_t)data & (page - 1);
+
+    if (size > 8 * page)
+        (void)madvise(data + skip, (size - skip) & ~(page - 1),
+                      MADV_POPULATE_WRITE);
+#else
+    (void)data;
+    (void)size;
+#endif
+}
+
 struct hr__cache_entry *hr__cache_make(struct hr__cache *cache,
                                        const struct hr__cache_key *key,
                                        size_t size)
@@ -321,6 +341,7 @@ struct hr__cache_entry *hr__cache_make(struct hr__cache *cache,
         pthread_mutex_unlock(&cache->lock);
         return NULL;
     }
+    want_pages((uint8_t *)e, bytes);
     *e = (struct entry){
         .pub = {.cache = cache,
                 .key = *key,

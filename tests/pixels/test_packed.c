@@ -26,6 +26,99 @@ static bool returns(const struct cpu_ops *ops, const int16_t (*blocks)[64],
     return !memcmp(back, blocks[first], (size_t)count * sizeof(back[0]));
 }
 
+// ---- The check, plainly -----------------------------------------------------
+
+// Bytes of the payload that begins at p, value by value; -1: it would not end
+// before `end`, or says of DC or of a row what it must not.
+static int plain_payload(const uint8_t *p, const uint8_t *end, unsigned rows)
+{
+    const uint8_t *begin = p;
+    int n = 0, bytes = 0;
+
+    if (end - p < __builtin_popcount(rows) || (rows & 1 && *p & 1))
+        return -1;
+    for (unsigned r = rows; r; r &= r - 1, p++) {
+        if (!*p)
+            return -1;
+        n += __builtin_popcount(*p);
+    }
+    if (end - p < (n + 1) / 2 || (n & 1 && p[n / 2] >> 4))
+        return -1;
+    for (int i = 0; i < n; i++)
+        bytes += !(p[i / 2] >> (i & 1) * 4 & 15);
+    p += (n + 1) / 2;
+    if (end - p < bytes)
+        return -1;
+    n = bytes;
+    for (int i = 0; i < n; i++)
+        bytes += p[i] ? 0 : 2;
+    return end - p < bytes ? -1 : (int)(p - begin) + bytes;
+}
+
+static bool plain_check(const uint8_t *p, size_t size, int n)
+{
+    size_t escapes = 0, sum = 0, blocks = (size_t)n;
+    const uint8_t *end = p + size, *at;
+
+    if (n < 1 || size < 2 + 3 * blocks)
+        return false;
+    for (size_t i = 0; i < blocks; i++) {
+        escapes += p[2 + i] == 0x80;
+        sum += p[2 + 2 * blocks + i];
+    }
+    if (escapes != (size_t)(p[0] | p[1] << 8) ||
+        size != 2 + 3 * blocks + 2 * escapes + sum)
+        return false;
+    at = p + 2 + 3 * blocks + 2 * escapes;
+    for (size_t i = 0; i < blocks; at += p[2 + 2 * blocks + i++])
+        if (plain_payload(at, end, p[2 + blocks + i]) != p[2 + 2 * blocks + i])
+            return false;
+    return true;
+}
+
+// What the check says, whatever lies behind the segment.
+static bool takes(const uint8_t *p, size_t size, int n)
+{
+    static const uint8_t behind[] = {0, 0xff, 0x10};
+    uint8_t *copy = malloc(size + CPU_PACKED_PAD);
+    bool ok = plain_check(p, size, n);
+
+    if (!copy)
+        abort();
+    memcpy(copy, p, size);
+    for (size_t i = 0; i < sizeof(behind); i++) {
+        memset(copy + size, behind[i], CPU_PACKED_PAD);
+        CHECK(cpu_packed_check_line(copy, size, n) == ok,
+              "%d blocks, %zu bytes: taken or not", n, size);
+    }
+    free(copy);
+    return ok;
+}
+
+// Lines with one byte that is another.
+static void wrong_lines(void)
+{
+    int loops = test_loops(40000), taken = 0;
+    uint64_t seed = test_seed;
+    struct cpu_ops ops;
+
+    cpu_ops_init(&ops, ~0u);
+    test_rnd_seed(test_seed);
+    for (int i = 0; i < loops; i++) {
+        int n = 1 + random_below(&seed, 12);
+        size_t size;
+
+        packed_blocks_fill(
+            line, n, (enum packed_kind)(random_below(&seed, PACKED_KINDS)));
+        size = ops.pack_line(segment, (const int16_t(*)[64])line, n);
+        segment[random_below(&seed, (int)size)] ^=
+            (uint8_t)(1 << random_below(&seed, 8));
+        taken += takes(segment, size, n);
+    }
+    CHECK(taken > loops / 20 && taken < loops, "%d of %d were taken", taken,
+          loops);
+}
+
 // ---- Round trips ----------------------------------------------------------
 
 static void trip(const struct cpu_ops *ops, int n, enum packed_kind kind)
@@ -36,11 +129,9 @@ static void trip(const struct cpu_ops *ops, int n, enum packed_kind kind)
     size = ops->pack_line(segment, (const int16_t(*)[64])line, n);
     CHECK(size <= cpu_packed_bound((size_t)n) - 64, "%s: %d of kind %d: %zu",
           ops->name, n, kind, size);
-    CHECK(cpu_packed_check_line(segment, size, n), "%s: %d of kind %d",
-          ops->name, n, kind);
-    CHECK(!cpu_packed_check_line(segment, size - 1, n) &&
-              !cpu_packed_check_line(segment, size + 1, n) &&
-              !cpu_packed_check_line(segment, size, n + 1),
+    CHECK(takes(segment, size, n), "%s: %d of kind %d", ops->name, n, kind);
+    CHECK(!takes(segment, size - 1, n) && !takes(segment, size + 1, n) &&
+              !takes(segment, size, n + 1),
           "%s: %d of kind %d are more or less", ops->name, n, kind);
     CHECK(returns(ops, (const int16_t(*)[64])line, n, segment, 0, n),
           "%s: %d of kind %d differ", ops->name, n, kind);
@@ -153,12 +244,12 @@ static void wrong_bytes(void)
     };
     uint8_t bad[sizeof(hand)];
 
-    CU_ASSERT(cpu_packed_check_line(hand, sizeof(hand), 3));
+    CU_ASSERT(takes(hand, sizeof(hand), 3));
     for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++) {
         memcpy(bad, hand, sizeof(bad));
         bad[faults[i].at] = (uint8_t)faults[i].byte;
-        CHECK(!cpu_packed_check_line(bad, sizeof(bad), 3), "byte %d may be %d",
-              faults[i].at, faults[i].byte);
+        CHECK(!takes(bad, sizeof(bad), 3), "byte %d may be %d", faults[i].at,
+              faults[i].byte);
     }
 }
 
@@ -446,11 +537,11 @@ static void empty_payloads(void)
     static const uint8_t first_alone[] = {0, 0, 1, 2, 0xf4, 4, 0, 2, 2, 3};
     static const uint8_t length_alone[] = {0, 0, 1, 2, 4, 0, 2, 1, 2, 3, 1};
 
-    CU_ASSERT(cpu_packed_check_line(none, sizeof(none), 2));
-    CU_ASSERT(cpu_packed_check_line(one, sizeof(one), 2));
-    CU_ASSERT(!cpu_packed_check_line(rows_alone, sizeof(rows_alone), 2));
-    CU_ASSERT(!cpu_packed_check_line(first_alone, sizeof(first_alone), 2));
-    CU_ASSERT(!cpu_packed_check_line(length_alone, sizeof(length_alone), 2));
+    CU_ASSERT(takes(none, sizeof(none), 2));
+    CU_ASSERT(takes(one, sizeof(one), 2));
+    CU_ASSERT(!takes(rows_alone, sizeof(rows_alone), 2));
+    CU_ASSERT(!takes(first_alone, sizeof(first_alone), 2));
+    CU_ASSERT(!takes(length_alone, sizeof(length_alone), 2));
 }
 
 // One fault each, sealed again.
@@ -503,7 +594,7 @@ int main(int argc, char **argv)
         TEST_CASE(lines),          TEST_CASE(parts),       TEST_CASE(cuts),
         TEST_CASE(bytes),          TEST_CASE(wrong_bytes), TEST_CASE(pictures),
         TEST_CASE(photos),         TEST_CASE(hostile),     TEST_CASE(faults),
-        TEST_CASE(empty_payloads),
+        TEST_CASE(empty_payloads), TEST_CASE(wrong_lines),
     };
 
     return test_main("packed", cases, sizeof(cases) / sizeof(*cases), argc,
