@@ -95,7 +95,7 @@ static void open_step(struct cpu_decode *base)
 
     cpu_jpeg_begin(&d->j);
     choose_output(d);
-    jpeg_start_decompress(cinfo);
+    cpu_jpeg_start(&d->j);
     crop(d);
     d->comps = cinfo->output_components;
     cpu_decode_alloc_lines(base, (size_t)cinfo->output_width * d->comps);

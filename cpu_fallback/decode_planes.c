@@ -78,7 +78,7 @@ static void open_step(struct cpu_decode *base)
 
     cpu_jpeg_begin(&d->j);
     cinfo->raw_data_out = TRUE;
-    jpeg_start_decompress(cinfo);
+    cpu_jpeg_start(&d->j);
     head = (struct cpu_planes){
         .num_components = (uint32_t)cinfo->num_components,
         .color = cpu_jpeg_color(&d->j),

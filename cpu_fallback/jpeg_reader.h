@@ -36,6 +36,12 @@ static inline struct cpu_jpeg *cpu_jpeg_of(struct cpu_decode *d)
 // that it is the picture of the params. Throws.
 void cpu_jpeg_begin(struct cpu_jpeg *d);
 
+// jpeg_start_decompress(), and then the inverse DCT is that of x86 on every
+// machine (jpeg_idct.c).
+void cpu_jpeg_start(struct cpu_jpeg *d);
+// Its second half, on any machine: for tests.
+void cpu_jpeg_own_idct(struct jpeg_decompress_struct *cinfo);
+
 // The kind's close().
 void cpu_jpeg_close(struct cpu_decode *base);
 

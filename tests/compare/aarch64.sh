@@ -1,0 +1,123 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# One arithmetic everywhere: the command, built for 64-bit Arm and run by qemu,
+# makes of every picture the bytes, statuses and messages that it makes here.
+# Exit code 77, after a line "not run: REASON": what is needed is not here.
+#   aarch64.sh BUILD [CORPUS]
+# CORPUS has kinds/, bad/ and photos/, of which 50 are taken; without it, what
+# headrace samples makes. Needs gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and
+# qemu-user-static; the libraries are Debian's for arm64, in a folder of BUILD,
+# so that the system stays as it is.
+set -euo pipefail
+build=$(realpath "${1:?usage: aarch64.sh BUILD [CORPUS]}")
+corpus=$(realpath -m "${2:-/nowhere}")
+source=$(cd "$(dirname "$0")/../.." && pwd)
+where=$build/aarch64
+root=$where/root
+lib=$root/usr/lib/aarch64-linux-gnu
+packages=(libjpeg62-turbo libjpeg62-turbo-dev libpng16-16 libpng-dev zlib1g
+          zlib1g-dev libpopt0 libpopt-dev libjansson4 libjansson-dev
+          libxxhash-dev librandom123-dev)
+
+not_run() { echo "not run: $*"; exit 77; }
+
+for tool in aarch64-linux-gnu-gcc qemu-aarch64-static apt-get dpkg-deb; do
+    command -v $tool >/dev/null || not_run "$tool is not installed"
+done
+mkdir -p "$where"
+
+# An apt of its own, which knows arm64 only and installs nothing.
+libraries()
+{
+    local state=$where/apt deb link target
+    mkdir -p "$state"/{lists,cache/archives}/partial "$where/debs"
+    : >"$state/status"
+    cat >"$state/apt.conf" <<END
+APT::Architecture "arm64";
+APT::Architectures "arm64";
+APT::Sandbox::User "root";
+Dir::State "$state";
+Dir::State::status "$state/status";
+Dir::State::lists "$state/lists";
+Dir::Cache "$state/cache";
+END
+    APT_CONFIG=$state/apt.conf apt-get update -q
+    (cd "$where/debs" &&
+         APT_CONFIG=$state/apt.conf apt-get download -q "${packages[@]}")
+    rm -rf "$root.new" "$root"
+    mkdir -p "$root.new"
+    for deb in "$where"/debs/*.deb; do
+        dpkg-deb -x "$deb" "$root.new"
+    done
+    for link in "$root.new"/usr/lib/aarch64-linux-gnu/*.so; do
+        target=$(readlink "$link")
+        [[ $target != /* ]] || ln -sf "$root$target" "$link"
+    done
+    mv "$root.new" "$root"
+}
+
+# pkg-config and CMake look into the folder only; gcc has its own libc.
+build_arm()
+{
+    local beside="-Wl,-rpath-link,$lib:$root/lib/aarch64-linux-gnu"
+    export PKG_CONFIG_LIBDIR=$lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root
+    local args=(-DCMAKE_BUILD_TYPE=Release -DCMAKE_SYSTEM_NAME=Linux
+                -DCMAKE_SYSTEM_PROCESSOR=aarch64
+                -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc
+                -DCMAKE_LIBRARY_ARCHITECTURE=aarch64-linux-gnu
+                "-DCMAKE_C_FLAGS=-isystem $root/usr/include/aarch64-linux-gnu"
+                "-DCMAKE_FIND_ROOT_PATH=$root"
+                -DCMAKE_FIND_ROOT_PATH_MODE_{LIBRARY,INCLUDE}"=ONLY"
+                -DCMAKE_FIND_ROOT_PATH_MODE_PROGRAM=NEVER
+                "-DCMAKE_EXE_LINKER_FLAGS=$beside"
+                "-DCMAKE_SHARED_LINKER_FLAGS=$beside"
+                -DHEADRACE_{TESTS,OPENCL,VAAPI,PYTHON}"=OFF")
+    if command -v ccache >/dev/null; then
+        args+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
+    fi
+    cmake -S "$source" -B "$where/build" "${args[@]}" >"$where/build.log" &&
+        cmake --build "$where/build" -j "${HEADRACE_JOBS:-$(nproc)}" \
+              --target headrace >>"$where/build.log"
+}
+
+arm()
+{
+    qemu-aarch64-static -L /usr/aarch64-linux-gnu -E \
+        "LD_LIBRARY_PATH=$lib:$root/lib/aarch64-linux-gnu:$where/build" \
+        "$where/build/headrace" "$@"
+}
+
+# Pictures that fail are among them: 1. Time is not what is compared.
+run()  # folder command...
+{
+    local out=$where/$1 rc=0
+    shift
+    rm -rf "$out"
+    mkdir "$out"
+    "$@" run --list "$where/list" --ops decode --dtype u8 --layout nhwc \
+         --on-error zero --backend cpu --max-item-ms 600000 --quiet \
+         --out "$out/" 2>"$out.err" || rc=$?
+    ((rc <= 1)) || { cat "$out.err"; return 1; }
+}
+
+[[ -d $root ]] || libraries >"$where/apt.log" 2>&1 ||
+    not_run "Debian's libraries for arm64: $(tail -n 1 "$where/apt.log")"
+build_arm || { tail -n 40 "$where/build.log"; exit 1; }
+if [[ ! -d $corpus ]]; then
+    corpus=$where/samples
+    "$build/headrace" samples --count 8 "$corpus" >/dev/null
+fi
+{
+    find "$corpus/kinds" "$corpus/bad" -type f | sort
+    find "$corpus/photos" -type f | sort | head -n 50
+} >"$where/list"
+run here "$build/headrace"
+run there arm
+made=$(find "$where/here" -name '*.npy' | wc -l)
+echo "$(wc -l <"$where/list") files of $corpus, $made of them decode"
+((made >= 50)) || { echo "too few"; exit 1; }
+if ! diff -rq "$where/here" "$where/there"; then
+    echo "Arm makes other pictures, or other messages (manifest.json)"
+    exit 1
+fi
+echo "0 differ: bytes, statuses, messages"
