@@ -21,6 +21,7 @@
 enum { CPU_COEF_MAGIC = 0x32464f43 };  // "COF2"
 
 struct cpu_coef_component {
+    uint16_t quant[64];           // natural (row by row) order
     uint32_t h, v;                // sampling factors
     uint32_t width, height;       // samples of the whole component, unpadded
     uint32_t block_x, block_y;    // the first block that is here, in the
@@ -28,7 +29,7 @@ struct cpu_coef_component {
     uint32_t blocks_w, blocks_h;  // how many are here
     uint32_t first;               // its first segment; the others follow line
                                   // by line
-    uint16_t quant[64];           // natural (row by row) order
+    uint32_t reserved[3];         // 0
 };
 
 struct cpu_coefficients {
@@ -38,6 +39,7 @@ struct cpu_coefficients {
     uint32_t h_max, v_max;
     uint32_t x, y, w, h;  // the window, in pixels
     uint32_t segments;
+    uint32_t reserved[2];  // 0; quantizers lie at multiples of 16
     struct cpu_coef_component comp[3];
     // From the start of this header to each segment, and to behind the last.
     uint32_t offset[];

@@ -95,11 +95,11 @@ static inline void hr__ycc_to_rgb(int16 *r, int16 *g, int16 *b)
 // HR__LANES rows from `src` on, of which there are that many.
 static inline uchar16 hr__down(__global const uchar *src, uint next, int rows)
 {
-    uchar column[16];
+    uchar16 column;
 
     for (int k = 0; k < 16; k++)
-        column[k] = src[(uint)min(k, rows - 1) * next];
-    return vload16(0, column);
+        ((uchar *)&column)[k] = src[(uint)min(k, rows - 1) * next];
+    return column;
 }
 
 // The samples of another engine's planes, of one component after the other.
@@ -124,9 +124,10 @@ __kernel void hr_planes(__global const uint *restrict plan, uint list,
         in + comp->samples + strip * 16 * comp->samples_y;
 
     for (int i = from; i < to; i++)
-        vstore16(hr__down(src + (uint)i * comp->samples_x, comp->samples_y,
-                          comp->rows - (int)strip * 16),
-                 0, work + comp->plane + (uint)i * comp->stride + strip * 16);
+        HR__AT(uchar16, work + comp->plane + (uint)i * comp->stride +
+                            strip * 16) =
+            hr__down(src + (uint)i * comp->samples_x, comp->samples_y,
+                     comp->rows - (int)strip * 16);
 }
 
 __kernel void hr_color(__global const uint *restrict plan, uint list,
@@ -163,11 +164,11 @@ __kernel void hr_color(__global const uint *restrict plan, uint list,
             tile[2][i - from] = convert_uchar16(b);
             continue;
         }
-        vstore16(convert_uchar16(r), 0, out);
+        HR__AT(uchar16, out) = convert_uchar16(r);
         if (planes == 1)
             continue;
-        vstore16(convert_uchar16(g), 0, out + plane);
-        vstore16(convert_uchar16(b), 0, out + 2 * plane);
+        HR__AT(uchar16, out + plane) = convert_uchar16(g);
+        HR__AT(uchar16, out + 2 * plane) = convert_uchar16(b);
     }
     if (!turn || from >= to)
         return;
@@ -177,7 +178,7 @@ __kernel void hr_color(__global const uint *restrict plan, uint list,
 
         hr__transpose16(tile[c]);
         for (uint k = 0; k < 16; k++)
-            vstore16(tile[c][k], 0, out + k * stride);
+            HR__AT(uchar16, out + k * stride) = tile[c][k];
     }
 }
 
@@ -200,8 +201,8 @@ __kernel void hr_pixels(__global const uint *restrict plan, uint list,
                                         (uint)i * pic->pixels_x +
                                         c * pic->pixels_c + strip * 16 * next;
 
-            vstore16(hr__down(src, next, rows), 0,
-                     work + pic->rgb + c * pic->rgb_plane +
-                         (uint)i * pic->rgb_stride + strip * 16);
+            HR__AT(uchar16, work + pic->rgb + c * pic->rgb_plane +
+                                (uint)i * pic->rgb_stride + strip * 16) =
+                hr__down(src, next, rows);
         }
 }

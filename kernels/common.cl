@@ -19,6 +19,10 @@ static inline struct hr__job hr__job_of(__global const uint *plan, uint list)
     return job;
 }
 
+// What lies at a multiple of the type's size. vload and vstore promise drivers
+// no more than an element's alignment, and some then move bytes.
+#define HR__AT(type, p) (*(__global type *)(p))
+
 static inline uint hr__strips(int n)
 {
     return ((uint)n + HR__LANES - 1) / HR__LANES;

@@ -17,19 +17,19 @@ static inline void hr__put_pixels(__global const struct hr__kernel_picture *pic,
         hr__ycc_to_rgb(&r, &g, &b);
     if (pic->planes == 1) {
         c0 = hr__luma(r, g, b);
-        vstore8(c0.lo, 0, out);
-        vstore8(c0.hi, 0, out + stride);
+        HR__AT(uchar8, out) = c0.lo;
+        HR__AT(uchar8, out + stride) = c0.hi;
         return;
     }
     c0 = convert_uchar16(r);
     c1 = convert_uchar16(g);
     c2 = convert_uchar16(b);
-    vstore8(c0.lo, 0, out);
-    vstore8(c0.hi, 0, out + stride);
-    vstore8(c1.lo, 0, out + plane);
-    vstore8(c1.hi, 0, out + plane + stride);
-    vstore8(c2.lo, 0, out + 2 * plane);
-    vstore8(c2.hi, 0, out + 2 * plane + stride);
+    HR__AT(uchar8, out) = c0.lo;
+    HR__AT(uchar8, out + stride) = c0.hi;
+    HR__AT(uchar8, out + plane) = c1.lo;
+    HR__AT(uchar8, out + plane + stride) = c1.hi;
+    HR__AT(uchar8, out + 2 * plane) = c2.lo;
+    HR__AT(uchar8, out + 2 * plane + stride) = c2.hi;
 }
 
 // One item makes 8 x 8 pixels.

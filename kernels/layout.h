@@ -111,7 +111,7 @@ struct hr__kernel_component {
     hr__u32 segments;    // in: where they begin, from pic->packed on, and
                          // where the last one ends: u32 (multiple of 4)
     hr__u32 index;       // work: of each block two words (multiple of 8)
-    hr__u32 quant;       // in: quant[64], u16 (multiple of 2)
+    hr__u32 quant;       // in: quant[64], u16 (multiple of 16)
     hr__u32 blocks_w, blocks_h;
     hr__u32 plane;           // work: its first sample
     hr__u32 stride;          // bytes from column to column, or row to row

@@ -55,6 +55,7 @@ static inline uint64_t hr__kernel_lines(struct hr__kernel_picture *p, int lines,
                                         int bytes, unsigned planes,
                                         uint64_t work)
 {
+    work = hr__kernel_round(work, HR__LANES);
     p->planes = planes;
     p->rgb = p->src = (hr__u32)work;
     p->rgb_stride = (hr__u32)hr__kernel_round((uint64_t)bytes, HR__LANES);
@@ -279,6 +280,7 @@ static inline uint64_t hr__kernel_planes(struct hr__kernel_picture *p,
         hr__kernel_upsampling(k, c->h_max / c->comp[i].h,
                               c->v_max / c->comp[i].v);
         k->stride = (hr__u32)hr__kernel_round((uint64_t)k->rows, HR__LANES);
+        work = hr__kernel_round(work, HR__LANES);
         k->plane = (hr__u32)work;
         work += (uint64_t)k->stride * (uint64_t)k->cols + HR__SLACK;
         k->begin = items;
@@ -355,6 +357,7 @@ static inline uint64_t hr__kernel_axes(struct hr__kernel_picture *p,
     p->src_x = x->src_lo;
     p->src_y = y->src_lo;
     p->rows = y->src_hi - y->src_lo;
+    work = hr__kernel_round(work, HR__LANES);
     p->tmp = (hr__u32)work;
     p->tmp_stride = (hr__u32)hr__kernel_round((uint64_t)p->win_w, HR__LANES);
     p->tmp_plane = p->tmp_stride *

@@ -51,12 +51,20 @@ static inline uchar8 hr__sample(int8 v)
     return convert_uchar8(clamp(v + 128, (int8)(0), (int8)(255)));
 }
 
-// The payload of a block whose rows are not 0. At most HR__PAYLOAD bytes are
-// read, whatever they are. (Oclgrind cannot make kernels with restrict in what
-// they call.)
+static inline uint hr__lowest(ulong bits)
+{
+    return 63 - (uint)clz(bits & -bits);
+}
+
+// Payload of a block whose rows are not 0: nibbles become values 16 at a time,
+// those that escape get theirs, and then each value gets its place. At most
+// HR__PAYLOAD bytes are read, whatever they are. (Oclgrind cannot make kernels
+// with restrict in what they call.)
 static inline void hr__unpack(short *c, __global const uchar *p, uint rows)
 {
     ulong mask = 0, words = 0;
+    short16 some[4];
+    short *values = (short *)some;
 
     for (uint r = 0; r < 8; r++) {
         uint bit = rows >> r & 1;
@@ -65,27 +73,32 @@ static inline void hr__unpack(short *c, __global const uchar *p, uint rows)
         p += bit;
     }
 
-    __global const uchar *bytes = p + (popcount(mask) + 1) / 2;
+    uint n = (uint)popcount(mask);
+    __global const uchar *bytes = p + (n + 1) / 2;
 
-    for (uint i = 0; mask; i++) {
-        ulong rest = mask & (mask - 1);
-        uint at = 63 - (uint)clz(mask ^ rest);
-        int v = (p[i / 2] >> (i & 1) * 4 & 15 ^ 8) - 8;
-        int byte = (char)*bytes;
+    for (uint i = 0; i < n; i += 16, p += 8) {
+        uchar8 b = vload8(0, p);
+        ushort8 w = convert_ushort8(b);
+        char16 v = as_char16((w | w << (ushort8)(4)) & (ushort8)(0x0f0f));
+        ulong zero = as_ulong(b);
 
-        bytes += !v;
-        v = v ? v : byte;
-        words |= v ? 0 : mask ^ rest;
-        c[at] = (short)v;
-        mask = rest;
+        some[i / 16] = convert_short16((v ^ (char16)(8)) - (char16)(8));
+        zero |= zero >> 2;
+        zero = ~(zero | zero >> 1) & 0x1111111111111111ul;
+        if (n - i < 16)
+            zero &= (1ul << 4 * (n - i)) - 1;
+        for (; zero; zero &= zero - 1) {
+            uint at = i + hr__lowest(zero) / 4;
+            short byte = (char)*bytes++;
+
+            values[at] = byte;
+            words |= (ulong)!byte << at;
+        }
     }
-    while (words) {
-        ulong rest = words & (words - 1);
-
-        c[63 - clz(words ^ rest)] = (short)(ushort)(bytes[0] | bytes[1] << 8);
-        bytes += 2;
-        words = rest;
-    }
+    for (; words; words &= words - 1, bytes += 2)
+        values[hr__lowest(words)] = (short)(ushort)(bytes[0] | bytes[1] << 8);
+    for (uint i = 0; mask; mask &= mask - 1, i++)
+        c[hr__lowest(mask)] = values[i];
 }
 
 // Dequantised coefficients in, eight columns of samples out.
@@ -123,17 +136,17 @@ static inline void hr__inverse_dc(short dc, ushort quant, uchar8 s[8])
     s[4] = s[5] = s[6] = s[7] = (uchar8)((uchar)v);
 }
 
-static inline void hr__dequantise(const short *c, ushort8 d[8],
-                                  __global const ushort *q)
+static inline void hr__dequantise(const ushort8 c[8], ushort8 d[8],
+                                  __global const ushort8 *q)
 {
-    d[0] = as_ushort8(vload8(0, c)) * vload8(0, q);
-    d[1] = as_ushort8(vload8(1, c)) * vload8(1, q);
-    d[2] = as_ushort8(vload8(2, c)) * vload8(2, q);
-    d[3] = as_ushort8(vload8(3, c)) * vload8(3, q);
-    d[4] = as_ushort8(vload8(4, c)) * vload8(4, q);
-    d[5] = as_ushort8(vload8(5, c)) * vload8(5, q);
-    d[6] = as_ushort8(vload8(6, c)) * vload8(6, q);
-    d[7] = as_ushort8(vload8(7, c)) * vload8(7, q);
+    d[0] = c[0] * q[0];
+    d[1] = c[1] * q[1];
+    d[2] = c[2] * q[2];
+    d[3] = c[3] * q[3];
+    d[4] = c[4] * q[4];
+    d[5] = c[5] * q[5];
+    d[6] = c[6] * q[6];
+    d[7] = c[7] * q[7];
 }
 
 // Columns become rows.
@@ -167,7 +180,7 @@ __kernel void hr_index(__global const uint *restrict plan, uint list,
     uint n = comp->blocks_w, begin = job.pic->packed + at[0];
     uint end = job.pic->packed + at[1], escape = begin + 2 + 3 * n;
     __global const uchar *d = in + begin + 2, *rows = d + n, *len = rows + n;
-    __global uint *out = (__global uint *)(work + comp->index) + 2 * y * n;
+    __global uint2 *out = (__global uint2 *)(work + comp->index) + y * n;
     uint payload = min(escape + 2 * (in[begin] | in[begin + 1] << 8), end);
     int dc = 0;
 
@@ -179,7 +192,7 @@ __kernel void hr_index(__global const uint *restrict plan, uint list,
             escape = min(escape + 2, end);
         }
         dc += diff;
-        vstore2((uint2)(payload, (dc & 0xffff) | rows[x] << 16), x, out);
+        out[x] = (uint2)(payload, (dc & 0xffff) | rows[x] << 16);
         payload = min(payload + len[x], end);
     }
 }
@@ -191,21 +204,21 @@ static inline void hr__block(__global const struct hr__kernel_component *comp,
                              __global const uchar *work, bool turn,
                              uchar8 s[8])
 {
-    uint2 block = vload2(by * comp->blocks_w + bx,
-                         (__global const uint *)(work + comp->index));
-    __global const ushort *q = (__global const ushort *)(in + comp->quant);
-    short dc = (short)(ushort)block.y, c[64];
+    uint2 block = HR__AT(const uint2, work + comp->index +
+                                          8 * (by * comp->blocks_w + bx));
+    __global const ushort8 *q = (__global const ushort8 *)(in + comp->quant);
+    short dc = (short)(ushort)block.y;
     uint rows = block.y >> 16;
-    ushort8 d[8];
+    ushort8 c[8], d[8];
 
     if (!rows) {
-        hr__inverse_dc(dc, q[0], s);
+        hr__inverse_dc(dc, q[0].s0, s);
         return;
     }
-    for (uint k = 0; k < 4; k++)
-        vstore16((short16)(0), k, c);
-    hr__unpack(c, in + block.x, rows);
-    c[0] = dc;
+    c[0] = c[1] = c[2] = c[3] = (ushort8)(0);
+    c[4] = c[5] = c[6] = c[7] = (ushort8)(0);
+    hr__unpack((short *)c, in + block.x, rows);
+    c[0].s0 = (ushort)dc;
     hr__dequantise(c, d, q);
     hr__inverse(d, rows == 1, s);
     if (turn)
@@ -234,12 +247,12 @@ __kernel void hr_reconstruct(__global const uint *restrict plan, uint list,
                           (turn ? by : bx) * 8 * stride + (turn ? bx : by) * 8;
 
     hr__block(comp, bx, by, in, work, turn, s);
-    vstore8(s[0], 0, out);
-    vstore8(s[1], 0, out + stride);
-    vstore8(s[2], 0, out + 2 * stride);
-    vstore8(s[3], 0, out + 3 * stride);
-    vstore8(s[4], 0, out + 4 * stride);
-    vstore8(s[5], 0, out + 5 * stride);
-    vstore8(s[6], 0, out + 6 * stride);
-    vstore8(s[7], 0, out + 7 * stride);
+    HR__AT(uchar8, out) = s[0];
+    HR__AT(uchar8, out + stride) = s[1];
+    HR__AT(uchar8, out + 2 * stride) = s[2];
+    HR__AT(uchar8, out + 3 * stride) = s[3];
+    HR__AT(uchar8, out + 4 * stride) = s[4];
+    HR__AT(uchar8, out + 5 * stride) = s[5];
+    HR__AT(uchar8, out + 6 * stride) = s[6];
+    HR__AT(uchar8, out + 7 * stride) = s[7];
 }

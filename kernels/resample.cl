@@ -58,7 +58,7 @@ __kernel void hr_resample(__global const uint *restrict plan, uint list,
     __global uchar *to = work + pic->tmp + plane * pic->tmp_plane +
                          strip * 16 * row + chunk * 16;
     for (uint i = 0; i < 16; i++)
-        vstore16(tile[i], 0, to + i * row);
+        HR__AT(uchar16, to + i * row) = tile[i];
 }
 
 // The second pass for 16 columns of one output row, padding included.
@@ -75,7 +75,7 @@ static inline uchar16 hr__second_pass(
     if (y < 0 || y >= pic->ay.out || (pic->flags & HR__NO_PIXELS))
         return (uchar16)(0);
     if (pic->flags & HR__IDENTITY_Y)
-        return vload16(0, src + (uint)y * stride);
+        return HR__AT(const uchar16, src + (uint)y * stride);
     return hr__weigh(src + (uint)(table[pic->ay.lo + y] - pic->src_y) * stride,
                      stride, table + pic->ay.w + (uint)y * pic->ay.stride,
                      table[pic->ay.n + y]);

@@ -18,7 +18,7 @@
         } \
     } while (0)
 
-static inline void hr__put(const uchar v[16], uint count, uint channel,
+static inline void hr__put(const uchar *v, uint count, uint channel,
                            uint type, __global const uint *table,
                            __global uchar *to, uint step)
 {
@@ -43,7 +43,6 @@ __kernel void hr_store(__global const uint *restrict plan, uint list,
     uint lines = min((uint)pic->win_h - y, 16u), next = pic->out_y;
     uint planes = pic->planes, type = pic->type;
     uchar16 tile[16];
-    uchar v[16];
 
     if (plane >= planes)
         return;
@@ -66,9 +65,8 @@ __kernel void hr_store(__global const uint *restrict plan, uint list,
                 vstore16(tile[i], 0, to + c * pic->out_c);
             continue;
         }
-        vstore16(tile[i], 0, v);
         for (uint c = plane; c < pic->channels; c += planes)
-            hr__put(v, count, c, type, plan + pic->table, to + c * pic->out_c,
+            hr__put((const uchar *)&tile[i], count, c, type, plan + pic->table, to + c * pic->out_c,
                     step);
     }
 }

@@ -76,6 +76,7 @@ struct hr__shared_display {
 enum { HR__COEF_MAGIC = 0x32464f43 };
 
 struct hr__coef_component {
+    uint16_t quant[64];           // natural (row by row) order
     uint32_t h, v;                // sampling factors
     uint32_t width, height;       // samples of the whole component, unpadded:
                                   // upsampling clamps its neighbours to them
@@ -84,7 +85,7 @@ struct hr__coef_component {
     uint32_t blocks_w, blocks_h;  // how many are here
     uint32_t first;               // its first segment; the others follow line
                                   // by line
-    uint16_t quant[64];           // natural (row by row) order
+    uint32_t reserved[3];         // 0
 };
 
 struct hr__coefficients {
@@ -94,6 +95,7 @@ struct hr__coefficients {
     uint32_t h_max, v_max;
     uint32_t x, y, w, h;  // the window, in pixels
     uint32_t segments;
+    uint32_t reserved[2];  // 0; quantizers lie at multiples of 16
     struct hr__coef_component comp[3];
     // From the start of this header to each segment, and to behind the last.
     uint32_t offset[];
