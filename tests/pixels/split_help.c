@@ -104,10 +104,10 @@ static void call_threads(struct cpu_helpers *h, struct cpu_help *help, int n)
 
     pthread_mutex_lock(&t->lock);
     // (One that was not ended, and the next picture has its memory.)
-    if (t->help && !help->known)
+    if (t->help && !help->calls)
         abort();
     t->help = help;
-    help->known = true;
+    help->calls++;
     help->wanted = n;
     pthread_cond_broadcast(&t->wake);
     pthread_mutex_unlock(&t->lock);
