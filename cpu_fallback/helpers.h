@@ -15,7 +15,7 @@ struct cpu_help {
     // The lender's own.
     struct cpu_help *next;
     int wanted, inside;
-    bool known;
+    unsigned calls;
 };
 
 struct cpu_helpers {

@@ -71,9 +71,10 @@ void cpu_cancel(struct hr__engine *e);
 // ---- Threads without a task (lend.c) ----
 
 void cpu_lend_init(struct cpu_engine *c);
-// What wants help now, lock held; NULL. Then, without the lock, run() it.
-struct cpu_help *cpu_lend_take(struct cpu_engine *c);
-void cpu_lend_run(struct cpu_engine *c, struct cpu_help *help);
+// What wants help now, lock held, and which call that answers; NULL. Then,
+// without the lock, run() it.
+struct cpu_help *cpu_lend_take(struct cpu_engine *c, unsigned *call);
+void cpu_lend_run(struct cpu_engine *c, struct cpu_help *help, unsigned call);
 
 // Runs a prepared task to its end, hr__task_done() included.
 void cpu_run(struct cpu_worker *w, struct hr__task *task);

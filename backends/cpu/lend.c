@@ -25,10 +25,9 @@ static void call(struct cpu_helpers *h, struct cpu_help *help, int n)
     struct cpu_engine *c = engine_of(h);
 
     pthread_mutex_lock(&c->lock);
-    if (!help->known) {
+    if (!help->calls++) {
         help->next = c->helps;
         c->helps = help;
-        help->known = true;
     }
     help->wanted = n;
     n = n < c->idle ? n : c->idle;
@@ -61,7 +60,7 @@ void cpu_lend_init(struct cpu_engine *c)
                                       .bytes = CPU_HELPED_BYTES};
 }
 
-struct cpu_help *cpu_lend_take(struct cpu_engine *c)
+struct cpu_help *cpu_lend_take(struct cpu_engine *c, unsigned *call)
 {
     struct cpu_help *help = c->helps;
 
@@ -70,6 +69,7 @@ struct cpu_help *cpu_lend_take(struct cpu_engine *c)
     if (help) {
         help->wanted--;
         help->inside++;
+        *call = help->calls;
     }
     return help;
 }
@@ -81,7 +81,7 @@ static bool task_waits(void *ctx)
     return atomic_load_explicit(&c->queued, memory_order_relaxed);
 }
 
-void cpu_lend_run(struct cpu_engine *c, struct cpu_help *help)
+void cpu_lend_run(struct cpu_engine *c, struct cpu_help *help, unsigned call)
 {
     int64_t begin = hr__watch_begin();
 
@@ -89,6 +89,9 @@ void cpu_lend_run(struct cpu_engine *c, struct cpu_help *help)
     // (All of it is entropy, if nobody looks closer.)
     hr__watch_part(c->e, HR_PART_ENTROPY, 0, begin);
     pthread_mutex_lock(&c->lock);
+    // What it was called for is done: those who follow would find nothing.
+    if (help->calls == call)
+        help->wanted = 0;
     if (--help->inside == 0)
         pthread_cond_broadcast(&c->alone);
     pthread_mutex_unlock(&c->lock);

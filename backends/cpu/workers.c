@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker threads of one CPU engine: one queue, each worker takes the next
-// task when it is free, and if there is none helps with another's. Results cannot depend on who takes what: a task shares
-// nothing with its neighbours but read-only tables.
+// task when it is free, and if there is none helps with another's. Results
+// cannot depend on who takes what: a task shares nothing with its neighbours but
+// read-only tables.
 #include "backends/cpu/cpu.h"
 
 void cpu_submit(struct hr__engine *e, struct hr__task *list)
@@ -55,7 +56,8 @@ void cpu_cancel(struct hr__engine *e)
 }
 
 // The next task; or what to help with meanwhile.
-static struct hr__task *take(struct cpu_engine *c, struct cpu_help **help)
+static struct hr__task *take(struct cpu_engine *c, struct cpu_help **help,
+                             unsigned *call)
 {
     struct hr__task *t;
     int64_t begin = 0;
@@ -63,7 +65,7 @@ static struct hr__task *take(struct cpu_engine *c, struct cpu_help **help)
 
     *help = NULL;
     pthread_mutex_lock(&c->lock);
-    while (!c->head && !c->stop && !(*help = cpu_lend_take(c))) {
+    while (!c->head && !c->stop && !(*help = cpu_lend_take(c, call))) {
         if (!waited)
             begin = hr__watch_idle_begin(c->e);
         waited = true;
@@ -89,12 +91,13 @@ static void *work(void *arg)
     struct cpu_worker *w = arg;
     struct cpu_help *help;
     struct hr__task *t;
+    unsigned call;
 
     hr__watch_thread(w->engine->e, "cpu worker %d",
                      (int)(w - w->engine->workers));
-    while ((t = take(w->engine, &help)) || help)
+    while ((t = take(w->engine, &help, &call)) || help)
         if (help)
-            cpu_lend_run(w->engine, help);
+            cpu_lend_run(w->engine, help, call);
         else if (hr__task_prepare(t))
             cpu_run(w, t);
     return NULL;

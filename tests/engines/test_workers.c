@@ -245,6 +245,37 @@ static void end_waits(void)
     hr_device_close(&dev);
 }
 
+struct nothing {
+    struct cpu_help help;  // first
+    atomic_int visits;
+};
+
+static void find_nothing(struct cpu_help *h, bool (*leave)(void *ctx),
+                         void *ctx)
+{
+    (void)leave;
+    (void)ctx;
+    ((struct nothing *)h)->visits++;
+}
+
+// Five are called, the first finds nothing: the others need not look. They come
+// when they are called again.
+static void nothing_to_do(void)
+{
+    struct nothing e = {.help.run = find_nothing};
+    hr_device dev = test_device("cpu", 1, 0);
+    struct cpu_helpers *h = helpers_of(dev);
+
+    for (int calls = 1; calls <= 3; calls++) {
+        h->call(h, &e.help, 5);
+        while (e.visits < calls || !h->idle(h))
+            sched_yield();
+        CHECK(e.visits == calls, "%d visits, %d calls", e.visits, calls);
+    }
+    h->end(h, &e.help);
+    hr_device_close(&dev);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
@@ -254,6 +285,7 @@ int main(int argc, char **argv)
         TEST_CASE(large_alone),
         TEST_CASE(tasks_come_first),
         TEST_CASE(end_waits),
+        TEST_CASE(nothing_to_do),
     };
     uint64_t seed;
 

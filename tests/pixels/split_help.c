@@ -103,7 +103,11 @@ static void call_threads(struct cpu_helpers *h, struct cpu_help *help, int n)
     struct thread_help *t = (struct thread_help *)h;
 
     pthread_mutex_lock(&t->lock);
+    // (One that was not ended, and the next picture has its memory.)
+    if (t->help && !help->calls)
+        abort();
     t->help = help;
+    help->calls++;
     help->wanted = n;
     pthread_cond_broadcast(&t->wake);
     pthread_mutex_unlock(&t->lock);

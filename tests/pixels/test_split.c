@@ -288,6 +288,43 @@ static void test_damage_by_threads(void)
     thread_help_stop(&t);
 }
 
+// ---- Stopped ----
+
+static bool stop_soon(void *ctx)
+{
+    return --*(int *)ctx < 0;
+}
+
+// Wherever it is stopped, nobody is at it any more when it is closed: the next
+// picture has the same memory.
+static void test_stopped(void)
+{
+    struct thread_help t;
+    int stopped = 0;
+
+    thread_help_start(&t, HELP_THREADS, dt_seed, 1 << 20);
+    helpers = &t.h;
+    for (int i = 0; i < 120; i++) {
+        int asks = random_below(&dt_seed, 40);
+        struct cpu_decode_error err;
+        struct cpu_decode_params p;
+        struct jpeg_spec spec;
+        struct bytes file;
+        enum cpu_result result;
+
+        CU_ASSERT_FATAL(draw_picture(i, restart_of(i), &spec, &file));
+        p = dt_params(&file, spec.w, spec.h, dt_everything, 3);
+        p.stop = stop_soon;
+        p.stop_ctx = &asks;
+        result = dt_decode(open_helped, &p, true, NULL, &err);
+        CHECK(result == (asks < 0 ? CPU_STOPPED : CPU_OK), "%d", result);
+        stopped += result == CPU_STOPPED;
+        free(file.data);
+    }
+    thread_help_stop(&t);
+    CHECK(stopped > 20, "%d of 120 were stopped", stopped);
+}
+
 // ---- Bands ----
 
 // Where restart markers lie between rows.
@@ -479,6 +516,7 @@ int main(int argc, char **argv)
         {"threads", test_threads},
         {"damage_in_turns", test_damage_in_turns},
         {"damage_by_threads", test_damage_by_threads},
+        {"stopped", test_stopped},
         {"bands", test_bands},
         {"called_away", test_called_away},
         {"no_memory", test_no_memory},
