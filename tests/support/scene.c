@@ -95,8 +95,17 @@ static hr_batch make_batch(hr_device dev, int n)
     return b;
 }
 
+// What comes of sample i of every scene, for which it counts only whether it is
+// an image: [1]. Made once per program, for it takes more than most jobs do.
+static uint8_t *known[SCENE_MAX][2];
+
+static uint8_t **known_of(const struct scene *s, int i)
+{
+    return &known[i][s->samples[i].image != NULL];
+}
+
 // The same samples on a device of their own, images copied there.
-static void make_expected(struct scene *s)
+static void make_known(const struct scene *s)
 {
     hr_device ref = hr_device_open(
         "cpu", &(struct hr_device_params){.threads = 1, .cpu_mask = HR_CPU_C});
@@ -118,13 +127,35 @@ static void make_expected(struct scene *s)
     job = hr_submit(ref, copy, s->n, out, NULL);
     CHECK(job && hr_job_wait(job, HR_FOREVER) == HR_OK, "reference: %s",
           job ? job->results[0].message : hr_last_error());
-    s->expected = test_copy(out->params.data, out->size);
+    for (int i = 0; i < s->n; i++) {
+        size_t size = out->params.stride_n;
+
+        if (!*known_of(s, i))
+            *known_of(s, i) =
+                test_copy((uint8_t *)out->params.data + size * (size_t)i, size);
+    }
     hr_job_release(&job);
     for (int i = 0; i < s->n; i++)
         if (s->samples[i].image)
             hr_image_release(&copy[i].image);
     hr_batch_destroy(&out);
     hr_device_close(&ref);
+}
+
+static void make_expected(struct scene *s)
+{
+    size_t size = s->out->params.stride_n;
+    bool all = true;
+
+    for (int i = 0; i < s->n; i++)
+        all = all && *known_of(s, i);
+    if (!all)
+        make_known(s);
+    s->expected = malloc(size * (size_t)s->n);
+    if (!s->expected)
+        abort();
+    for (int i = 0; i < s->n; i++)
+        memcpy(s->expected + size * (size_t)i, *known_of(s, i), size);
 }
 
 void scene_init(struct scene *s, hr_device dev, int n, enum scene_source source)

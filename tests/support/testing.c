@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 uint64_t test_seed;
@@ -154,6 +155,16 @@ static bool empty_case(int not_run_before)
     return true;
 }
 
+static double processor_time(int who)
+{
+    struct rusage r;
+
+    if (getrusage(who, &r))
+        return 0;
+    return (double)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) +
+           (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec) / 1e6;
+}
+
 // CUnit gives a test function no argument, so each case is run by itself.
 static void next_case(void)
 {
@@ -200,6 +211,9 @@ int test_main(const char *suite, const struct test_case *cases, int n, int argc,
     test_fewer(run, run + unnamed, "cases, those that were named");
     printf("%s: %d cases, %u asserts, %u failed, %d parts not run\n", suite,
            run, asserts, failures, not_run);
+    // For ./dev slowest.
+    printf("%.2f s of processor time\n",
+           processor_time(RUSAGE_SELF) + processor_time(RUSAGE_CHILDREN));
     return failures || !run ? 1 : 0;
 }
 
