@@ -63,6 +63,10 @@ bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows)
     else
 #endif
         rows->decode = open_coefficients(run, &p, &err);
+    // Of our own decoders opening is entropy: tables, or the check of a packed
+    // picture.
+    cpu_lap(run, run->decode_part == HR_PART_COLOR ? HR_PART_ENTROPY
+                                                   : run->decode_part);
     if (run->out.status)
         return false;
     return rows->decode || decode_failed(run, &err);

@@ -325,8 +325,10 @@ bool cpu_step_run(struct cpu_run *run, const struct hr__step *step,
     if (!r.x.out || !r.y.out)
         return (from || look_at_source(run)) && all_black(run, step, to);
     rows.window = window_of(&r);
-    if (!setup(run, &r) ||
-        !(from ? cpu_rows_memory(run, &rows, from->data, from->stride,
+    if (!setup(run, &r))
+        return false;
+    cpu_lap(run, HR_PART_RESAMPLE);
+    if (!(from ? cpu_rows_memory(run, &rows, from->data, from->stride,
                                  from->stride * (size_t)step->in_h)
                : cpu_rows_open(run, &rows)))
         return false;

@@ -105,10 +105,13 @@ static long steady(hr_device dev, const struct hr_sample *s, hr_batch out,
     return clean < 3 ? n + 1 : 0;
 }
 
-static void scenario(const char *name, const char *device, int threads,
-                     const struct hr_sample *one)
+// cache: NULL, or the one that has the picture after the first job.
+static void scenario(const char *name, int threads, const struct hr_sample *one,
+                     hr_cache cache)
 {
-    hr_device dev = test_device(device, threads, 0);
+    hr_device dev = hr_device_open("cpu", hr_device_params(.threads = threads,
+                                                           .strict = true,
+                                                           .cache = cache));
     hr_batch out = hr_batch_create(
         dev, hr_batch_params(.n = N, .c = 3, .h = H, .w = W, .dtype = HR_F16));
     struct hr_stats before, after;
@@ -123,14 +126,28 @@ static void scenario(const char *name, const char *device, int threads,
     n = steady(dev, s, out, &wrong);
     hr_device_stats(dev, &after);
     CHECK(wrong == 0, "%s: %d jobs failed", name, wrong);
-    CHECK(n == 0 || !COUNTS, "%s on %s, %d threads: %ld allocations in %d jobs",
-          name, device, threads, n, test_loops(40));
+    CHECK(n == 0 || !COUNTS, "%s, %d threads: %ld allocations in %d jobs", name,
+          threads, n, test_loops(40));
     // The library's own count agrees that there were some at the start only.
     CHECK(after.heap_allocations >= before.heap_allocations &&
               before.heap_allocations > 0,
           "the library's count");
     hr_batch_destroy(&out);
     hr_device_close(&dev);
+}
+
+static void cached(const char *name, const struct hr_sample *s)
+{
+    for (int threads = 1; threads <= 3; threads += 2) {
+        hr_cache cache = hr_cache_create((size_t)16 << 20);
+        struct hr_cache_stats stats;
+
+        scenario(name, threads, s, cache);
+        hr_cache_stats(cache, &stats);
+        CHECK(stats.hits > N && stats.kept == 1, "%s: %d hits, %d kept", name,
+              (int)stats.hits, (int)stats.kept);
+        hr_cache_release(&cache);
+    }
 }
 
 static void no_allocations(void)
@@ -165,12 +182,14 @@ static void no_allocations(void)
                               .ops = ops,
                               .num_ops = 5};
 
-        scenario(names[i], "cpu", 1, &s);
-        scenario(names[i], "cpu", 3, &s);
+        scenario(names[i], 1, &s, NULL);
+        scenario(names[i], 3, &s, NULL);
+        if (i < 2)  // PNG is not kept
+            cached(names[i], &s);
         s.data = NULL;
         s.size = 0;
         s.path = test_file(&files[i], i == 2 ? ".png" : ".jpg");
-        scenario(names[i], "cpu", 2, &s);
+        scenario(names[i], 2, &s, NULL);
         free(files[i].data);
     }
 }

@@ -194,6 +194,13 @@ json out 'all(0 < c["consumer_busy"] <= 1 for c in d["configurations"]
 expect "a report" grep -q data-selfcheck profile.html
 run 0 profile "$photos" --threads 1 --seconds 0.5 -q --memory
 says out "pictures, batches of"
+# In the round that warms up all of them come into the cache.
+run 0 profile "$photos" --backends cpu --threads 1 --seconds 0.5 --cache 64M \
+    --json
+json out 'all((c["cache_hits"] > 0.5 * c["images"]) == (c["mode"] != "decoded")
+              for c in d["configurations"])'
+json out '{p["part"] for p in d["backends"][0]["parts"]} >=
+          {"entropy", "reconstruct", "color", "resample", "store"}'
 # Damaged files take time, but are no pictures, neither made nor needed.
 mkdir -p damaged only-damaged
 cp "$photos"/*/*.jpg damaged 2>/dev/null || cp "$photos"/*.jpg damaged
@@ -451,6 +458,8 @@ run 2 validate "$photos" --backend cpu --threads -1
 says err "--threads: '-1' is not a number in 0 .. 4096"
 run 2 profile "$photos" --seconds soon
 says err "--seconds: 'soon' is not a number"
+run 2 profile "$photos" --cache much
+says err "--cache: 'much' is not a size"
 run 2 profile "$photos" --consumer 5 --consumer-cpu half
 says err "--consumer-cpu: 'half' is not a number"
 run 2 samples --count some pictures

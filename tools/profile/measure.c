@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -101,6 +102,7 @@ static void count(struct profile_measure *m, const struct run_slot *slot)
             continue;
         }
         m->s.images++;
+        m->s.cached += r->num_spans && !strcmp(r->spans[0].device, "cache");
         m->s.fallbacks += r->why != 0;
         for (int bit = 0; bit < RUN_NUM_WHY; bit++)
             m->s.why[bit] += r->why >> bit & 1;

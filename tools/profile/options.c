@@ -180,13 +180,22 @@ static int read_inputs(struct profile *p)
     return options_pictures(&p->in, p->opt.quiet) ? TOOLS_OK : TOOLS_CANNOT;
 }
 
+static bool read_cache(struct run_options *run)
+{
+    return !run->cache_text || tools_parse_size(run->cache_text, &run->cache) ||
+           (options_fail("profile", "--cache: '%s' is not a size such as 64M",
+                         run->cache_text),
+            false);
+}
+
 // What the table leaves as text.
 static int read_texts(struct profile *p)
 {
     struct profile_options *opt = &p->opt;
     struct run_options *run = &opt->run;
 
-    if (read_times(opt) || !options_reference("profile", run->reference))
+    if (read_times(opt) || !read_cache(run) ||
+        !options_reference("profile", run->reference))
         return TOOLS_CANNOT;
     run->ops_text = options_ops("profile", run->ops_text, run->dtype,
                                 &run->ops);
@@ -214,6 +223,8 @@ static const struct option table[] = {
      "to measure, about, all in all [20]", .arg = "S"},
     {"memory", OPTION_FLAG, AT(memory),
      .what = "pictures are read before, not on the way"},
+    {"cache", OPTION_TEXT, AT(run.cache_text),
+     "memory for pictures to be kept for the next time [none]", .arg = "BYTES"},
     {"limit", OPTION_COUNT, AT(run.limit),
      "only N pictures, spread over all [4096]", .arg = "N"},
     {"dtype", OPTION_CHOICE, AT(run.dtype), "element type [f32]", "f32|f16|u8",

@@ -30,6 +30,7 @@ const struct profile_column profile_rates[] = {
     {"images", NULL, AT(images), 1, -1},
     {"failed", NULL, AT(failed), 1, -1},
     {"batches", NULL, AT(batches), 1, -1},
+    {"cache_hits", NULL, AT(cached), 1, -1},
     {NULL, NULL, 0, 0, 0},
 };
 
@@ -133,6 +134,15 @@ static void reasons(const struct profile_config *c, FILE *to)
     fputs(" of the pictures\n", to);
 }
 
+// What a cache had, of pictures that were measured.
+static void hits(const struct profile_config *c, FILE *to)
+{
+    if (c->mode == PROFILE_PLANNED && c->images > 0)
+        fprintf(to, "%s, %d thread%s: the cache had %.3g %% of the pictures\n",
+                c->device, c->threads, c->threads == 1 ? "" : "s",
+                100 * c->cached / c->images);
+}
+
 // How a media engine's samples went on to the next engine.
 static void rungs(const struct profile_config *c, FILE *to)
 {
@@ -164,6 +174,8 @@ void profile_notes(const struct profile *p, FILE *to)
         fprintf(to, "%zu could not be read\n", p->in.num_faults);
     for (int i = 0; i < p->num_configs; i++)
         reasons(&p->configs[i], to);
+    for (int i = 0; p->opt.run.cache && i < p->num_configs; i++)
+        hits(&p->configs[i], to);
     for (int b = 0; b < p->opt.num_backends; b++)
         rungs(profile_find(p, b, PROFILE_PLANNED, profile_most_threads(p)), to);
     for (int i = 0; i < p->num_losses; i++) {

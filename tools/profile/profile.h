@@ -75,6 +75,7 @@ struct profile_sample {
     double consumer_seconds, consumer_cpu;  // and of CPU time
     double wait_submit, wait_results;       // seconds of the measuring thread
     uint64_t images, failed, batches, fallbacks;
+    uint64_t cached;            // images that a cache had
     uint64_t why[RUN_NUM_WHY];  // fallbacks by reason; one may have several
     double peak_rss;
     double others;  // share of the machine that other processes took
@@ -116,7 +117,7 @@ struct profile_config {
     double lowest, highest;  // rates
     double rate, noise, cpu_per_1000, p50, p99, peak_rss, fallback_percent;
     double times_one, times_best;  // rates of the CPU: one thread, its best
-    double images, failed, batches, fallbacks;
+    double images, failed, batches, fallbacks, cached;
     uint64_t why_counts[RUN_NUM_WHY];
     double busy, fed_rate;
     double consumer_cpu;  // share of a core that the consumer used, 0 .. 1

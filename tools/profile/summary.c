@@ -121,6 +121,7 @@ static void summarize(struct profile_config *c)
         c->failed += (double)s->failed;
         c->batches += (double)s->batches;
         c->fallbacks += (double)s->fallbacks;
+        c->cached += (double)s->cached;
         for (int bit = 0; bit < RUN_NUM_WHY; bit++)
             c->why_counts[bit] += s->why[bit];
         c->peak_rss = fmax(c->peak_rss, s->peak_rss);

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a worker needs beside the tensors: all heap memory of the process,
+// libjpeg's and libpng's too, counted at malloc itself while batches of photos
+// of 500 x 375 are made. docs/measurements.md states the bound.
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "testing.h"
+
+#define MIB ((long)1 << 20)
+
+enum { MOST = 8 };  // MiB per worker
+
+static atomic_long live, peak;
+
+#if !TEST_SANITIZED && defined(__GLIBC__)
+enum { COUNTS = 1 };
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t size);
+void *__libc_memalign(size_t align, size_t size);
+void __libc_free(void *p);
+
+static void *taken(void *p)
+{
+    long now = 0, most = atomic_load(&peak);
+
+    if (p)
+        now = atomic_fetch_add(&live, (long)malloc_usable_size(p)) +
+              (long)malloc_usable_size(p);
+    while (now > most && !atomic_compare_exchange_weak(&peak, &most, now))
+        continue;
+    return p;
+}
+
+static void given_back(void *p)
+{
+    if (p)
+        atomic_fetch_sub(&live, (long)malloc_usable_size(p));
+}
+
+void *malloc(size_t size)
+{
+    return taken(__libc_malloc(size));
+}
+
+void *calloc(size_t n, size_t size)
+{
+    return taken(__libc_calloc(n, size));
+}
+
+void *realloc(void *p, size_t size)
+{
+    given_back(p);
+    return taken(__libc_realloc(p, size));
+}
+
+void *aligned_alloc(size_t align, size_t size)
+{
+    return taken(__libc_memalign(align, size));
+}
+
+void *memalign(size_t align, size_t size)
+{
+    return taken(__libc_memalign(align, size));
+}
+
+int posix_memalign(void **p, size_t align, size_t size)
+{
+    *p = taken(__libc_memalign(align, size));
+    return *p ? 0 : 12;
+}
+
+void free(void *p)
+{
+    given_back(p);
+    __libc_free(p);
+}
+#else
+enum { COUNTS = 0 };
+#endif
+
+// ---- Batches ----------------------------------------------------------------
+
+enum { N = 32, SIDE = 224 };
+
+static const struct hr_op ops[] = {
+    HR_OP_DECODE(.mode = HR_RGB),
+    HR_OP_CROP(.x = 20, .y = 10, .w = 460, .h = 350),
+    HR_OP_RESIZE(.w = SIDE, .h = SIDE),
+    HR_OP_FLIP(.horizontal = true),
+    HR_OP_NORMALIZE(),
+};
+
+// Bytes of the heap at the highest, less what was there before; the device's
+// memory for samples on their way is in it.
+static long needs(const struct bytes *file, int threads, size_t cache_bytes)
+{
+    float *to = malloc(sizeof(*to) * N * 3 * SIDE * SIDE);
+    long before = atomic_load(&live);
+    hr_cache cache = cache_bytes ? hr_cache_create(cache_bytes) : NULL;
+    hr_device dev = hr_device_open("cpu", hr_device_params(.threads = threads,
+                                                           .cache = cache));
+    hr_batch out = hr_batch_create(
+        dev, hr_batch_params(.n = N, .c = 3, .h = SIDE, .w = SIDE, .data = to));
+    struct hr_sample s[N];
+    int wrong = 0;
+
+    for (int i = 0; i < N; i++)
+        s[i] = (struct hr_sample){
+            .data = file->data, .size = file->size, .ops = ops, .num_ops = 5};
+    atomic_store(&peak, before);
+    for (int i = 0; i < test_loops(2); i++) {
+        hr_job job = hr_submit(dev, s, N, out,
+                               hr_job_params(.wait_for_room = true));
+
+        wrong += !job || hr_job_wait(job, HR_FOREVER) != HR_OK;
+        hr_job_release(&job);
+    }
+    CHECK(!wrong, "%d jobs failed", wrong);
+    hr_batch_destroy(&out);
+    hr_device_close(&dev);
+    hr_cache_release(&cache);
+    free(to);
+    return atomic_load(&peak) - before;
+}
+
+static void one_kind(const char *name, const struct jpeg_spec *spec)
+{
+    uint64_t seed = test_seed;
+    struct bytes file = test_jpeg_of(spec, &seed);
+
+    for (int threads = 1; threads <= 4; threads += 3) {
+        long plain = needs(&file, threads, 0);
+        // (A cache that is too small for it: the picture is packed each time.)
+        long packing = needs(&file, threads, 1);
+
+        printf("  %s, %d threads: %.2f MiB a worker, %.2f when it packs\n",
+               name, threads, (double)plain / MIB / threads,
+               (double)packing / MIB / threads);
+        CHECK(!COUNTS || (plain > 0 && plain <= threads * MOST * MIB),
+              "%s: %ld bytes for %d workers", name, plain, threads);
+        CHECK(!COUNTS || (packing > 0 && packing <= threads * MOST * MIB),
+              "%s, packing: %ld bytes for %d workers", name, packing, threads);
+    }
+    free(file.data);
+}
+
+static void photos(void)
+{
+    if (!COUNTS)
+        test_not_run("malloc is the sanitizer's");
+    one_kind("4:4:4",
+             &(struct jpeg_spec){
+                 .w = 500, .h = 375, .space = JCS_YCbCr, .quality = 90});
+    one_kind("4:2:0", &(struct jpeg_spec){.w = 500,
+                                          .h = 375,
+                                          .space = JCS_YCbCr,
+                                          .factors = {0x22},
+                                          .quality = 90});
+    one_kind("progressive", &(struct jpeg_spec){.w = 500,
+                                                .h = 375,
+                                                .space = JCS_YCbCr,
+                                                .quality = 90,
+                                                .progressive = true});
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {TEST_CASE(photos)};
+
+    return test_main("worker_memory", cases, 1, argc, argv);
+}
