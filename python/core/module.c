@@ -366,8 +366,7 @@ static void release(void *module)
     clear(module);
 }
 
-// No word about free-threaded builds: they switch the GIL on for us, which is
-// what this code relies on.
+// Free-threaded builds have no limited API: headrace/__init__.py says so.
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, (void *)run},
 #ifdef Py_mod_multiple_interpreters

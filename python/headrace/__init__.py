@@ -33,10 +33,18 @@ imports neither NumPy nor Pillow nor torch, and replaces nothing.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-from . import ops
-from ._core import (
+# Before the extension is looked for: what Python says of it then is no help.
+if "t" in sys.abiflags:
+    raise ImportError(
+        "headrace does not work in free-threaded builds of Python: its"
+        " extension module needs the stable ABI, which they do not have"
+    )
+
+from . import ops  # noqa: E402
+from ._core import (  # noqa: E402
     Batch,
     Cache,
     CacheStats,
@@ -61,13 +69,13 @@ from ._core import (
     set_reference,
     version,
 )
-from .backend import (
+from .backend import (  # noqa: E402
     get_image_backend,
     image_backend,
     reset_image_backend,
     set_image_backend,
 )
-from .errors import (
+from .errors import (  # noqa: E402
     ArgumentError,
     CanceledError,
     DeviceError,
@@ -77,10 +85,10 @@ from .errors import (
     ReadError,
     TimeoutError,
 )
-from .image import Image, decode, from_pixels
-from .job import submit
-from .packfolder import PackFolder
-from .pipeline import Output, Pipeline
+from .image import Image, decode, from_pixels  # noqa: E402
+from .job import submit  # noqa: E402
+from .packfolder import PackFolder  # noqa: E402
+from .pipeline import Output, Pipeline  # noqa: E402
 
 __version__ = version()
 

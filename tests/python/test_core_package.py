@@ -50,5 +50,16 @@ class Importing(unittest.TestCase):
                               capture_output=True, text=True)
         self.assertEqual(done.stdout.strip(), "[]")
 
+    def test_a_free_threaded_build_is_refused(self):
+        # (Its flags; the module itself could not be loaded there.)
+        text = ("import sys\nsys.abiflags = 't'\n"
+                "try:\n    import headrace\n"
+                "except ImportError as error:\n    print(error)\n"
+                "assert 'headrace._core' not in sys.modules")
+        done = subprocess.run([sys.executable, "-c", text], check=True,
+                              capture_output=True, text=True)
+        self.assertIn("free-threaded", done.stdout)
+
+
 if __name__ == "__main__":
     unittest.main()

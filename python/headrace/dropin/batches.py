@@ -113,23 +113,26 @@ class Handle:
 
 
 class Group:
-    """One job: slot i of out is sample i."""
+    """Memory for n samples, and the jobs that fill it, in one or more parts.
+
+    Slot i of out is sample i.
+    """
 
     def __init__(
         self,
-        samples: Sequence[jobs.Recording],
-        tables: Sequence[Table | None],
+        n: int,
         size: tuple[int, int, int],
         dtype: torch.dtype,
         hwc: bool = False,
     ) -> None:
-        self._samples = samples
-        self._tables = tables
+        self._samples: list[jobs.Recording] = []
+        self._tables: list[Table | None] = []
+        # Jobs, and the number of the first sample of each.
+        self._parts: list[tuple[int, Any]] = []
         self._dtype = dtype
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._failed: dict[int, BaseException] | None = None
-        n = len(samples)
         c, h, w = size
         # bfloat16 numbers are float32 numbers; others are looked up.
         self._kind = torch.float32 if dtype == torch.bfloat16 else dtype
@@ -141,7 +144,7 @@ class Group:
             self.out = out.permute(0, 3, 1, 2)
         else:
             self.out = out = memory.empty((n, c, h, w), self._kind)
-        batch = _core.Batch(
+        self._batch = _core.Batch(
             n,
             c,
             h,
@@ -151,15 +154,29 @@ class Group:
             data=out.data_ptr(),
             keep=out,
         )
-        self._job = jobs.submit(self._with_tables(), batch)
 
-    def _with_tables(self) -> Sequence[jobs.Recording]:
-        if self._looked_up:
-            return self._samples
-        return [
-            (source, ops if table is None else ops + (table.op(),))
-            for (source, ops), table in zip(self._samples, self._tables)
-        ]
+    def add(
+        self,
+        samples: Sequence[jobs.Recording],
+        tables: Sequence[Table | None],
+        known: bool = True,
+    ) -> str:
+        """Submits the next samples; returns the name of their device.
+
+        known=False: it may be in vain, so the report does not count it.
+        """
+        first = len(self._samples)
+        ready = samples
+        if not self._looked_up:
+            ready = [
+                (source, ops if table is None else ops + (table.op(),))
+                for (source, ops), table in zip(samples, tables)
+            ]
+        job = jobs.submit(ready, self._batch, first, known)
+        self._samples += samples
+        self._tables += tables
+        self._parts.append((first, job))
+        return job.device
 
     def wait(self) -> dict[int, BaseException]:
         """Until all slots are filled; errors of single ones by index.
@@ -173,17 +190,26 @@ class Group:
             if self._looked_up:
                 self._wait_and_look_up(failed)
             else:
-                for index, reason in jobs.failures(self._job, self._samples):
+                for index, reason in self._failures():
                     self._mend(index, reason, failed)
             if self._dtype == torch.bfloat16:
                 self.out = self.out.to(torch.bfloat16)
             self._failed = failed
-            self._job = None
+            self._parts = []
             return failed
+
+    def _failures(self) -> list[tuple[int, str]]:
+        """Waits for all parts; see jobs.failures()."""
+        found = []
+        for first, job in self._parts:
+            samples = self._samples[first : first + len(job)]
+            for index, reason in jobs.failures(job, samples):
+                found.append((first + index, reason))
+        return found
 
     def _wait_and_look_up(self, failed: dict[int, BaseException]) -> None:
         pixels = self.out
-        bad = dict(jobs.failures(self._job, self._samples))
+        bad = dict(self._failures())
         self.out = torch.empty_like(pixels, dtype=self._dtype)
         for index, table in enumerate(self._tables):
             if index in bad:
@@ -209,17 +235,30 @@ class Group:
         for index in range(start, start + length):
             if index in failed:
                 raise failed[index]
-        if start == 0 and length == len(self._samples):
+        if start == 0 and length == len(self.out):
             return self.out
         return self.out[start : start + length]
 
     def cancel(self) -> None:
-        """Ends the job early. In a forked child the job is the parent's."""
-        job = getattr(self, "_job", None)
-        if job is not None and self._pid == os.getpid():
-            job.cancel()
+        """Ends the jobs early. In a forked child they are the parent's."""
+        if self._pid == os.getpid():
+            for _, job in self._parts:
+                job.cancel()
 
     __del__ = cancel
+
+
+def made_by(
+    samples: Sequence[jobs.Recording],
+    tables: Sequence[Table | None],
+    size: tuple[int, int, int],
+    dtype: torch.dtype,
+    hwc: bool = False,
+) -> Group:
+    """One job for all."""
+    group = Group(len(samples), size, dtype, hwc)
+    group.add(samples, tables)
+    return group
 
 
 def replay(recording: jobs.Recording, table: Table | None) -> Tensor:
@@ -244,7 +283,7 @@ def submit_batch(records: Sequence[Record]) -> list[Handle]:
     for (size, dtype), members in groups.items():
         samples = [sample for r in members for sample in r.samples]
         tables = [table for r in members for table in r.tables]
-        group = Group(samples, tables, size, dtype)
+        group = made_by(samples, tables, size, dtype)
         start = 0
         for record in members:
             handles[id(record)] = Handle(group, record, start)

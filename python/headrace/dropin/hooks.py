@@ -321,6 +321,9 @@ def _set_active(active: bool) -> None:
     pillow: Any = sys.modules.get(__package__ + ".pillow")
     if pillow is not None:
         pillow.active = active
+    ahead: Any = sys.modules.get(__package__ + ".ahead")
+    if ahead is not None and not active:
+        ahead.drop()
 
 
 def _is_imported(name: str) -> bool:

@@ -185,20 +185,25 @@ class _Aside(threading.local):
 aside = _Aside()
 
 
-def submit(recordings: Sequence[Recording], batch: Any) -> Any:
-    """Submits one job for all; slot i of the batch is recording i's.
+def submit(
+    recordings: Sequence[Recording],
+    batch: Any,
+    slot: int = 0,
+    known: bool = True,
+) -> Any:
+    """Submits one job for all; slot + i of the batch is recording i's.
 
     Recordings of one source, as FiveCrop makes them, begin with the same ops:
-    a job before it does those once.
+    a job before it does those once. known=False: the report does not count it.
     """
     first, pictures, samples = _share(recordings)
     how: Any = {"on_error": "zero", "tier": _tier(), "cache": aside.cache}
     if first:
         _core.submit(first, pictures, **how)
-        total("jobs")
-    job = _core.submit(samples, batch, **how)
-    total("jobs")
-    total("pictures", len(samples))
+    job = _core.submit(samples, batch, first_slot=slot, **how)
+    if known:
+        total("jobs", 2 if first else 1)
+        total("pictures", len(samples))
     return job
 
 

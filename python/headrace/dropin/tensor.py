@@ -43,8 +43,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import jobs
-from .batches import Group, Handle, Record, replay, submit_batch
+from . import ahead, jobs
+from .batches import Handle, Record, made_by, replay, submit_batch
 from .report import caller, count, note
 from .tables import Table
 from .workers import in_worker
@@ -242,7 +242,9 @@ def _run(cells: list[Cell]) -> list[tuple[Cell, Exception]]:
         for table in cell.tables or (each,) * len(cell.samples)
     ]
     first = cells[0]
-    group = Group(samples, tables, first.size, first.dtype, first.hwc)
+    group = made_by(
+        samples, tables, first.size, first.dtype, first.hwc
+    )
     start = 0
     errors: list[tuple[Cell, Exception]] = []
     for cell, table in zip(cells, made_with):
@@ -319,9 +321,17 @@ def lazy(
     hwc: bool = False,
 ) -> Any:
     """A new lazy tensor of one picture."""
+    if ahead.here.plan is not None:
+        ahead.sample_ends(_newest())
     cell = Cell((sample,), size, table, hwc)
     remember(cell)
     return wrap(cls, cell)
+
+
+def _newest() -> Cell | None:
+    """The last cell of this thread, if somebody has it."""
+    live = getattr(_here, "live", None)
+    return live[-1]() if live else None
 
 
 def _fact(name: str) -> Any:

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Begins with a batch while its last pictures are still being recorded.
+
+A loader with num_workers=0 records a batch, picture by picture, and collates
+it then. Where one batch was like the one before, the next is begun early: a
+picture that becomes a tensor says that the picture before it is finished, and
+every PART pictures go to the device as a part of the batch, with the table of
+numbers that the batch before had. Collating submits the rest, and waits.
+
+It is a guess, and nobody sees it: what was begun is taken if exactly those
+recordings are collated, in this order, as they were when they were submitted.
+Else it is cancelled, the batch is made as if nothing had been begun, and the
+next guess is made later: after 2, 4, 8 ... batches. No random number is drawn,
+and a picture that cannot be made is an error where it is collated.
+
+Only the CPU device is fed like this: others are better served with whole
+batches.
+
+Threads: each has guesses of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .batches import Group
+from .report import total
+from .tables import Table
+
+if TYPE_CHECKING:
+    from .tensor import Cell
+
+# Pictures that are submitted together.
+PART = 8
+_MOST_PATIENT = 1024  # batches
+_DTYPES = (torch.float32, torch.float16, torch.uint8)
+
+
+class Plan(NamedTuple):
+    """What the next batch is expected to be."""
+
+    n: int
+    size: tuple[int, int, int]
+    dtype: torch.dtype
+    table: Table | None
+
+    def fits(self, cell: Cell | None) -> bool:
+        return (
+            cell is not None
+            and cell.value is None
+            and cell.table is self.table
+            and cell.size == self.size
+            and not cell.lead
+            and cell.tables is None
+            and cell.base is None
+            and cell.views is None
+        )
+
+
+class _Begun:
+    """The batch that is being recorded: its cells so far."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.cells: list[Cell] = []
+        self.sent = 0
+        self.group: Group | None = None
+
+    def add(self, cell: Cell | None) -> bool:
+        """False: this is no batch as it was expected."""
+        if len(self.cells) >= self.plan.n or not self.plan.fits(cell):
+            return False
+        assert cell is not None
+        self.cells.append(cell)
+        if len(self.cells) - self.sent == PART:
+            if self.group is None:
+                self.group = Group(*self.plan[:3])
+            self._send(self.cells[self.sent :], known=False)
+        return True
+
+    def _send(self, cells: Sequence[Cell], known: bool) -> str:
+        assert self.group is not None
+        samples = [cell.samples[0] for cell in cells]
+        tables = [self.plan.table] * len(cells)
+        self.sent += len(cells)
+        return self.group.add(samples, tables, known)
+
+    def is_of(self, cells: Sequence[Cell]) -> bool:
+        """Are these what was begun, and the rest of it?"""
+        return (
+            self.sent <= len(cells) <= self.plan.n
+            and all(map(self.plan.fits, cells))
+            and all(
+                cell is other
+                for cell, other in zip(cells, self.cells[: self.sent])
+            )
+        )
+
+    def finish(self, cells: Sequence[Cell]) -> Group | None:
+        """Submits the rest; None: nothing was begun."""
+        if self.group is None:
+            return None
+        begun = self.sent
+        if begun < len(cells):
+            self._send(cells[begun:], known=True)
+        else:
+            total("jobs")
+        total("pictures", begun)
+        return self.group
+
+    def drop(self) -> None:
+        """Nobody will take it."""
+        if self.group is not None:
+            self.group.cancel()
+            total("begun in vain", self.sent)
+
+
+class _Here(threading.local):
+    plan: Plan | None = None
+    begun: _Begun | None = None
+    misses = 0
+    wait = 0  # batches until there is another guess
+
+
+here = _Here()
+
+
+def _forget() -> None:
+    """In the child of a fork the parent's guesses are not ours."""
+    global here
+    here = _Here()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def drop() -> None:
+    """Ends what this thread has begun; nothing is expected any more."""
+    begun, here.begun, here.plan = here.begun, None, None
+    if begun is not None:
+        begun.drop()
+
+
+def sample_ends(cell: Cell | None) -> None:
+    """The recording of a picture begins; cell is what was recorded last.
+
+    Called where there is a plan.
+    """
+    plan, begun = here.plan, here.begun
+    if plan is None:
+        return
+    if begun is None:
+        # What was recorded last belongs to the batch before.
+        here.begun = _Begun(plan)
+    elif not begun.add(cell):
+        _miss()
+
+
+def _miss() -> None:
+    drop()
+    here.misses += 1
+    here.wait = min(2**here.misses, _MOST_PATIENT)
+
+
+def collated(cells: Sequence[Cell], whole: Cell) -> Tensor:
+    """The value of whole, the stack of cells; made, or taken.
+
+    Raises for the first picture that cannot be made what stock raises.
+    """
+    begun, n = here.begun, len(cells)
+    group = None
+    if begun is not None and begun.is_of(cells):
+        here.begun = None
+        group = begun.finish(cells)
+    elif begun is not None:
+        _miss()
+    if group is not None:
+        here.misses = 0
+        value = group.slots(0, n)
+        # Stock's tensor has no memory behind its end.
+        return value if n == len(group.out) else value.clone()
+    return _made(cells, whole)
+
+
+def _made(cells: Sequence[Cell], whole: Cell) -> Tensor:
+    from .tensor import tables_of
+
+    group = Group(len(whole.samples), whole.size, whole.dtype)
+    device = group.add(whole.samples, tables_of(whole))
+    _expect_another(cells, whole, device)
+    value = group.slots(0, len(whole.samples))
+    return value.reshape(whole.lead + value.shape[1:])
+
+
+def _expect_another(cells: Sequence[Cell], whole: Cell, device: str) -> None:
+    if here.wait > 0:
+        here.wait -= 1
+        return
+    plan = Plan(len(cells), whole.size, whole.dtype, whole.table)
+    old = here.plan
+    if old is not None and plan[1:] == old[1:] and plan.n < old.n:
+        return  # the last of an epoch
+    here.plan = None
+    if device == "cpu" and plan.n >= 2 * PART and plan.dtype in _DTYPES:
+        if all(map(plan.fits, cells)):
+            here.plan = plan
