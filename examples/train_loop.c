@@ -30,10 +30,16 @@ int main(int argc, char **argv)
                         .std = {.229f, .224f, .225f}),
     };
     hr_source source = hr_source_open(argc > 1 ? argv[1] : ".");
-    hr_loader loader = hr_loader_create(
-        hr_loader_params(.source = source, .ops = ops, .num_ops = 4,
-                         .batch = 64, .on_error = HR_ON_ERROR_SKIP,
-                         .shuffle = true, .seed = 1, .epochs = 3));
+    const struct hr_loader_params params = {
+        .source = source,
+        .ops = ops,
+        .num_ops = 4,
+        .on_error = HR_ON_ERROR_SKIP,
+        .shuffle = true,
+        .seed = 1,
+        .epochs = 3,
+    };
+    hr_loader loader = source ? hr_loader_create(&params) : NULL;
     enum hr_status status = loader ? HR_OK : hr_last_status();
     hr_loaded step;
 

@@ -125,6 +125,8 @@ enum hr_status hr_source_read(hr_source source, uint64_t i, size_t max_bytes,
 {
     struct hr__source *s = hr__source_of(source);
     struct hr_sample sample = {0};
+    const struct hr__shard *shard;
+    struct hr__range range;
     char path[PATH_MAX];
     hr_pack_file file;
     enum hr_status status;
@@ -147,7 +149,11 @@ enum hr_status hr_source_read(hr_source source, uint64_t i, size_t max_bytes,
         return status;
     }
     hr_source_path(source, i, path, sizeof(path));
-    status = hr__source_file(path, max_bytes, encoded_room, to, &to->size);
+    shard = hr__source_shard(s, i, &range);
+    status = shard ? hr__shard_sample(shard, range, max_bytes, encoded_room, to,
+                                      &to->size)
+                   : hr__source_file(path, max_bytes, encoded_room, to,
+                                     &to->size);
     to->data = to->memory;
     return status;
 }

@@ -627,6 +627,8 @@ static const struct test_case cases[] = {
 
 int main(int argc, char **argv)
 {
+    // The default device; what it would look for is tested elsewhere.
+    setenv("HEADRACE_BACKEND", "cpu", 1);
     return test_main("loader", cases, sizeof(cases) / sizeof(*cases), argc,
                      argv);
 }

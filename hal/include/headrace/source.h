@@ -80,8 +80,16 @@ HR_API hr_source hr_source_of_calls(const struct hr_source_calls *calls);
 HR_API void hr_source_close(hr_source *source);
 
 // Adds the samples of what is at path, behind those that are there. A file is
-// taken whatever it is called; of a pack file, which ends in .hrp, all pictures,
-// with their names and labels; a folder gives its regular files, also through
+// taken whatever it is called, but for these, of which all pictures are taken,
+// with their names and labels:
+//   .hrp  pack files
+//   .tar  in WebDataset form, not compressed: members that follow each other
+//         and are called alike up to the first dot of their last part are one
+//         sample; one of them is the picture, the text KEY.cls is the label.
+//         Names are labels only, and must be relative paths. A sample whose
+//         members are apart is HR_ECORRUPT. Without libarchive HR_EUNSUPPORTED
+//   .rec  RecordIO of MXNet, with or without an .idx
+// Members and records that cannot be used are faults. A folder gives its regular files, also through
 // links, that end in .jpg .jpeg .jpe .jfif .png or .mpo, sorted by the bytes of
 // their relative path. Links to folders are followed; a folder is gone through
 // once, however many names it has: under its own rather than a link's, else
@@ -89,7 +97,7 @@ HR_API void hr_source_close(hr_source *source);
 // million files take about a second, most of it the file system's, and less
 // than 200 bytes each.
 // HR_EIO, HR_EINVAL, HR_ENOMEM, and those of hr_pack_open(); hr_last_error()
-// names file and reason. After a failure the source may have some of them.
+// names file and reason. After a failure nothing was added.
 // Threads: one at a time.
 HR_API enum hr_status hr_source_add(hr_source source, const char *path);
 

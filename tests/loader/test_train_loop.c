@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// examples/train_loop.c does what it says. Its main() is train_loop() here.
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "loader_data.h"
+
+int train_loop(int argc, char **argv);
+
+// What it prints, and its exit code.
+static int run(const char *folder, char *text, size_t room)
+{
+    char path[4200], *argv[] = {(char *)"train_loop", (char *)folder, NULL};
+    int out = dup(1), err = dup(2), code;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/out", test_folder());
+    file = fopen(path, "w");
+    fflush(stdout);
+    dup2(fileno(file), 1);
+    dup2(fileno(file), 2);
+    code = train_loop(2, argv);
+    fflush(stdout);
+    dup2(out, 1);
+    dup2(err, 2);
+    close(out);
+    close(err);
+    fclose(file);
+    test_read(path, text, room);
+    return code;
+}
+
+static int lines(const char *text, const char *with)
+{
+    int n = 0;
+
+    for (const char *at = text; (at = strstr(at, with)); at++)
+        n++;
+    return n;
+}
+
+static void trains(void)
+{
+    char text[4096];
+
+    CHECK(run(data_folder(70, test_seed), text, sizeof(text)) == 0, "%s", text);
+    CHECK(lines(text, "\n") == 6 && lines(text, ": 64 pictures") == 3 &&
+              lines(text, "epoch 2, batch 1: 6 pictures, mean ") == 1,
+          "%s", text);
+}
+
+static void fails(void)
+{
+    char text[4096];
+
+    CHECK(run("/no/such", text, sizeof(text)) == 1 &&
+              strstr(text, "/no/such: "),
+          "%s", text);
+}
+
+static const struct test_case cases[] = {
+    TEST_CASE(trains),
+    TEST_CASE(fails),
+};
+
+int main(int argc, char **argv)
+{
+    setenv("HEADRACE_BACKEND", "cpu", 1);
+    return test_main("train_loop", cases, sizeof(cases) / sizeof(*cases), argc,
+                     argv);
+}
