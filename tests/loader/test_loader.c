@@ -386,7 +386,10 @@ static void drawn(void)
                   !hr_ops_draw(data_ops, DATA_OPS, &b->keys[i], r->width,
                                r->height, r->orientation, want, &n) &&
                   num == n && ops[1].type == HR_OP_CROP &&
-                  !memcmp(&ops[1].crop, &want[1].crop, sizeof(ops[1].crop)),
+                  ops[1].crop.x == want[1].crop.x &&
+                  ops[1].crop.y == want[1].crop.y &&
+                  ops[1].crop.w == want[1].crop.w &&
+                  ops[1].crop.h == want[1].crop.h,
               "sample %d", i);
     }
     CHECK(hr_loaded_drawn(b, 8, ops, &num) == HR_EINVAL, "no sample 8");
