@@ -14,7 +14,9 @@ FOLDER holds pictures, in any depth. PYTHONPATH must lead to the package.
   stock      pictures per second, DataLoader with num_workers=0, Pillow
   drop-in    the same after headrace.set_image_backend("auto")
   cached     the same after headrace.set_cache("2G"), from the second epoch on
-  ... cpu    us of CPU time per picture, of all threads, of each of the three
+  packed     the same with headrace.PackFolder of a pack file of the pictures,
+             from the second epoch on (with --headrace)
+  ... cpu    us of CPU time per picture, of all threads, of each of these
   run        the same pictures and ops by the command that --headrace names,
              with two threads
 
@@ -140,15 +142,18 @@ def recording(folder, v2, loader, backend):
         headrace.set_image_backend(None)
 
 
-def rate(folder, v2, loader, batch, name, cache=None):
+def rate(folder, v2, loader, batch, name, cache=None, pack=None):
     """Pictures per second, and us of CPU time per picture."""
     if name:
         headrace.set_image_backend(name)
     headrace.set_cache(cache)
     try:
-        data = datasets.ImageFolder(folder, train(v2), loader=loader)
+        if pack:
+            data = headrace.PackFolder(pack, train(v2))
+        else:
+            data = datasets.ImageFolder(folder, train(v2), loader=loader)
         batches = torch.utils.data.DataLoader(data, batch, shuffle=True)
-        if cache:
+        if cache or pack:
             for _ in batches:
                 pass
         start, cpu = time.perf_counter(), time.process_time()
@@ -178,12 +183,25 @@ def run(command, folder, batch):
     return json.loads(done.stdout)["img_per_s"]
 
 
+def make_pack(command, folder):
+    """The pack file of a folder, beside its classes."""
+    path = folder + ".hrp"
+    subprocess.run(
+        [command, "pack", os.path.join(folder, "a"), "--out", path],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=True,
+    )
+    return path
+
+
 QUOTIENTS = (
     ("over the floor", "recording", "floor", float.__sub__, "%+7.1f us"),
     ("against stock", "drop-in", "stock", float.__truediv__, "%7.2fx"),
     ("cached against stock", "cached", "stock", float.__truediv__, "%7.2fx"),
-    ("CPU time", "stock cpu", "drop-in cpu", float.__truediv__, "%7.2fx"),
-    ("CPU time, cached", "stock cpu", "cached cpu", float.__truediv__, "%7.2fx"),
+    ("CPU", "stock cpu", "drop-in cpu", float.__truediv__, "%7.2fx"),
+    ("CPU, cached", "stock cpu", "cached cpu", float.__truediv__, "%7.2fx"),
+    ("CPU, packed", "stock cpu", "packed cpu", float.__truediv__, "%7.2fx"),
     ("against run", "drop-in", "run", float.__truediv__, "%7.2fx"),
 )
 
@@ -201,12 +219,16 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(1)  # a second one only wakes up for normalize
     loader = open_rgb if args.open else datasets.folder.default_loader
-    rates = ("stock", None), ("drop-in", args.backend), (
-        "cached", args.backend, "2G")
+    rates = [("stock", None), ("drop-in", args.backend), (
+        "cached", args.backend, "2G")]
     found = {"floor": [], "recording": []}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as place:
+        folder = os.path.join(place, "pictures")
         if not make_folder(args.folder, folder):
             sys.exit("no JPEG file in " + args.folder)
+        if args.headrace:
+            pack = make_pack(args.headrace, folder)
+            rates.append(("packed", args.backend, None, pack))
         for _ in range(args.rounds):
             found["floor"].append(floor(folder, args.v2))
             found["recording"].append(

@@ -12,7 +12,7 @@ import unittest
 
 import dropin_case as case
 import headrace
-import test_packs
+import test_core_packs
 import torch
 from PIL import Image
 from torch.utils.data import DataLoader
@@ -65,7 +65,7 @@ class Folders(case.Case):
         case.noise("RGB", (70, 60)).save(cls.folder / "c/noise.png")
         for kind in "cmyk", "grey", "progressive":
             (cls.folder / "c" / (kind + ".jpg")).write_bytes(case.KINDS[kind])
-        cls.path = test_packs.pack(cls.folder, place / "all.hrp")
+        cls.path = test_core_packs.pack(cls.folder, place / "all.hrp")
         cls.place = place
 
     def tearDown(self):
@@ -100,7 +100,7 @@ class Order(Folders):
     def test_several_files(self):
         place = self.place / "split"
         place.mkdir()
-        test_packs.pack(self.folder, place / "p.hrp", "--split", "3")
+        test_core_packs.pack(self.folder, place / "p.hrp", "--split", "3")
         paths = sorted(place.glob("*.hrp"))
         self.assertEqual(len(paths), 3)
         ours = headrace.PackFolder(paths, TRAIN)
@@ -208,7 +208,7 @@ class Ends(Folders):
         copy = shutil.copy(self.path, self.place / "damaged.hrp")
         wanted = headrace.PackFolder(copy).samples[4][0]
         number = headrace.PackFile(copy)[wanted].index
-        test_packs.damage(copy, number)
+        test_core_packs.damage(copy, number)
         data = headrace.PackFolder(copy, TRAIN)
         batches = iter(DataLoader(data, BATCH, **options))
         with self.assertRaises(headrace.PictureError) as met:
