@@ -4,6 +4,7 @@
 #ifndef HEADRACE_TESTS_FUZZ_SHARD_H
 #define HEADRACE_TESTS_FUZZ_SHARD_H
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
