@@ -514,7 +514,8 @@ def main():
                 for job in tree(os.path.join(root, group), group)
                 if o.only in job[1]][::o.part]
         if o.part > 1:
-            skips.append(f"of the files all but every {o.part}th")
+            skips.append(f"files: one of {o.part} here, all of them with ./dev "
+                         "test --long")
         count = made.Count()
         jobs.sort(key=lambda j: -os.path.getsize(j[0]))
         workers = o.jobs or len(os.sched_getaffinity(0))
