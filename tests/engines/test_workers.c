@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU engine's queue, and who looks at it: it survives that its last task is
-// cancelled, the watchdog wakes again, an item has only so much time. And workers
-// without a task help, but never let one wait.
+// cancelled, the watchdog wakes again, an item has only so much time. And
+// workers without a task help, but never let one wait.
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
