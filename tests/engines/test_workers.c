@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU engine's queue, and who looks at it: it survives that its last task is
-// cancelled, the watchdog wakes again, an item has only so much time. And workers
-// without a task help, but never let one wait.
+// cancelled, the watchdog wakes again, an item has only so much time. And
+// workers without a task help, but never let one wait.
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,6 +182,45 @@ static void large_alone(void)
     hr_profile_times(false);
 }
 
+// What help takes is known before: a picture that may begin has room.
+static void memory_is_counted(void)
+{
+    static const struct hr_op decode = hr_op_decode(0);
+    uint64_t seed = test_seed;
+    struct jpeg_spec spec = {.w = 2100,
+                             .h = 1000,
+                             .space = JCS_YCbCr,
+                             .factors = {0x22, 0x11, 0x11},
+                             .quality = 80};
+    struct bytes file = test_jpeg_of(&spec, &seed);
+    int made = 0, refused = 0;
+
+    for (size_t limit = 400000; limit < 5000000; limit += 300000) {
+        hr_device dev = hr_device_open(
+            "cpu",
+            hr_device_params(.threads = 2, .limits = {.item_bytes = limit}));
+        hr_image image = hr_image_create(dev, hr_image_params(.c = 3, .w = 2100,
+                                                              .h = 1000));
+        struct hr_sample s = {.data = file.data,
+                              .size = file.size,
+                              .ops = &decode,
+                              .num_ops = 1,
+                              .out = image};
+        hr_job job = hr_submit(dev, &s, 1, NULL, NULL);
+        enum hr_status status = hr_job_wait(job, HR_FOREVER);
+
+        made += status == HR_OK;
+        refused += status == HR_ELIMIT;
+        CHECK(status == HR_OK || strstr(job->results[0].message, "needs"),
+              "limit %zu: %s", limit, job->results[0].message);
+        hr_job_release(&job);
+        hr_image_release(&image);
+        hr_device_close(&dev);
+    }
+    CHECK(made > 3 && refused > 3, "%d made, %d refused", made, refused);
+    free(file.data);
+}
+
 struct endless {
     struct cpu_help help;  // first
     atomic_bool inside, go, done;
@@ -283,6 +322,7 @@ int main(int argc, char **argv)
         TEST_CASE(watchdog_wakes),
         TEST_CASE(item_time),
         TEST_CASE(large_alone),
+        TEST_CASE(memory_is_counted),
         TEST_CASE(tasks_come_first),
         TEST_CASE(end_waits),
         TEST_CASE(nothing_to_do),

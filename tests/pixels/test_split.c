@@ -133,7 +133,7 @@ static void test_threads(void)
         thread_help_start(&t, n, dt_seed, n % 2 ? 40000 : 1 << 20);
         helpers = &t.h;
         // They come when the system lets them.
-        for (int i = 0; i < 20 && t.pieces < 100; i++)
+        for (int i = 0; i < 2000 && t.pieces < 100; i++)
             compare_rows(32);
         thread_help_stop(&t);
         pieces += t.pieces;
