@@ -43,25 +43,6 @@ static void *sample_room(void *ctx, size_t size)
     return memory;
 }
 
-void hr__sample_give_back(struct hr__loader_sample *sample)
-{
-    struct hr__loader *l = sample->slot->loader;
-    const struct hr_source_calls *calls = &l->source->calls;
-    uint64_t index = sample->slot->indices[sample - sample->slot->samples];
-
-    if (sample->lent && calls->done)
-        calls->done(calls->ctx, index, &sample->from);
-    sample->lent = false;
-    if (!sample->memory_size)
-        return;
-    pthread_mutex_lock(&l->lock);
-    hr__room_put(&l->room, sample->from.memory, sample->memory_size);
-    sample->from.memory = NULL;
-    sample->memory_size = 0;
-    pthread_cond_broadcast(&l->work);
-    pthread_mutex_unlock(&l->lock);
-}
-
 // ---- One sample ------------------------------------------------------------
 
 static size_t max_bytes(const struct hr__loader *l)

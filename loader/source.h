@@ -103,7 +103,10 @@ struct hr__source {
     uint64_t identity;
 };
 
-struct hr__source *hr__source_of(hr_source source);
+static inline struct hr__source *hr__source_of(hr_source source)
+{
+    return (struct hr__source *)(uintptr_t)source;
+}
 
 // ---- source_keep.c ----
 
@@ -142,7 +145,6 @@ bool hr__source_put(struct hr__source *s, uint32_t dir, const char *name,
 // short.
 bool hr__source_is_new(struct hr__source *s, uint64_t dev, uint64_t ino,
                        bool *error);
-void hr__source_forget(struct hr__source *s);  // frees all of it
 
 // ---- the others: false with hr_last_error() ----
 
@@ -166,6 +168,15 @@ enum hr_status hr__source_file(const char *path, size_t max_bytes,
                                hr__source_room_fn room, void *ctx,
                                size_t *size);
 
+// The shard that sample i lies in, and where. NULL: none.
+const struct hr__shard *hr__source_shard(const struct hr__source *s, uint64_t i,
+                                         struct hr__range *range);
+// As hr__source_file(). *size may be less than what room was asked for.
+enum hr_status hr__shard_sample(const struct hr__shard *shard,
+                                struct hr__range range, size_t max_bytes,
+                                hr__source_room_fn room, void *ctx,
+                                size_t *size);
+
 // ---- source_shard.c ----
 
 // NULL with hr_last_error(). It is valid until the next one is opened.
@@ -180,14 +191,8 @@ bool hr__shard_put(struct hr__source *s, struct hr__shard *shard,
 // Notes a fault: PATH: offset, name (or NULL), why.
 void hr__shard_fault(struct hr__source *s, const struct hr__shard *shard,
                      uint64_t offset, const char *name, const char *why);
-// The shard that sample i lies in, and where. NULL: none.
-const struct hr__shard *hr__source_shard(const struct hr__source *s, uint64_t i,
-                                         struct hr__range *range);
-// As hr__source_file(). *size may be less than what room was asked for.
-enum hr_status hr__shard_sample(const struct hr__shard *shard,
-                                struct hr__range range, size_t max_bytes,
-                                hr__source_room_fn room, void *ctx,
-                                size_t *size);
+// ---- source_record.c ----
+
 // Puts the parts of a record of size bytes together: bytes of its picture.
 size_t hr__record_join(void *memory, size_t size);
 

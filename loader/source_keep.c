@@ -303,24 +303,3 @@ bool hr__source_is_new(struct hr__source *s, uint64_t dev, uint64_t ino,
         s->seen[s->num_seen++] = key;
     return !*error;
 }
-
-void hr__source_forget(struct hr__source *s)
-{
-    for (size_t i = 0; i < s->num_blocks; i++)
-        hr__free(s->blocks[i]);
-    for (size_t i = 0; i < s->num_packs; i++)
-        hr_pack_close(&s->packs[i]);
-    for (size_t i = 0; i < s->num_shards; i++)
-        hr__shard_close(&s->shards[i]);
-    hr__free(s->shards);
-    hr__free(s->known_labels.keys);
-    hr__free(s->known_dirs.keys);
-    hr__free(s->known_seen.keys);
-    hr__free(s->classes);
-    hr__free(s->packs);
-    hr__free(s->blocks);
-    hr__free(s->seen);
-    hr__free(s->labels);
-    hr__free(s->dirs);
-    hr__free(s->items);
-}

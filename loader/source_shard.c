@@ -32,7 +32,7 @@ struct hr__shard *hr__shard_open(struct hr__source *s, const char *path)
                         strerror(errno));
         return NULL;
     }
-    s->num_shards++;  // from now on hr__source_forget() closes it
+    s->num_shards++;  // from now on it is closed with the source
     if (fstat(shard->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
         hr__source_fail(HR_EIO, "%s: not a regular file",
                         hr__source_short(path));
@@ -97,64 +97,4 @@ void hr__shard_close(struct hr__shard *shard)
     if (shard->fd >= 0)
         close(shard->fd);
     hr__free(shard->ranges);
-}
-
-// ---- Reading ---------------------------------------------------------------
-
-static enum hr_status check_unchanged(const struct hr__shard *shard)
-{
-    struct stat st;
-
-    if (fstat(shard->fd, &st) < 0)
-        return hr__fail(HR_EIO, "%s: %s", hr__source_short(shard->path),
-                        strerror(errno));
-    if ((uint64_t)st.st_size != shard->size ||
-        st.st_mtim.tv_sec != shard->changed.tv_sec ||
-        st.st_mtim.tv_nsec != shard->changed.tv_nsec)
-        return hr__fail(HR_EIO, "%s: it was changed while it was open",
-                        hr__source_short(shard->path));
-    return HR_OK;
-}
-
-const struct hr__shard *hr__source_shard(const struct hr__source *s, uint64_t i,
-                                         struct hr__range *range)
-{
-    const struct hr__source_item *item;
-    uint32_t number;
-
-    if (i >= s->num)
-        return NULL;
-    item = &s->items[i];
-    number = s->dirs[item->dir].shard;
-    if (!number)
-        return NULL;
-    *range = s->shards[number - 1].ranges[item->number];
-    return &s->shards[number - 1];
-}
-
-enum hr_status hr__shard_sample(const struct hr__shard *shard,
-                                struct hr__range range, size_t max_bytes,
-                                hr__source_room_fn room, void *ctx,
-                                size_t *size)
-{
-    enum hr_status status = check_unchanged(shard);
-    void *to;
-
-    if (status)
-        return status;
-    if (range.size > max_bytes)
-        return hr__fail(HR_ELIMIT,
-                        "%s: offset %llu: %llu bytes, more than the limit of "
-                        "%zu",
-                        hr__source_short(shard->path),
-                        (unsigned long long)range.offset,
-                        (unsigned long long)range.size, max_bytes);
-    *size = (size_t)range.size;
-    if (!(to = room(ctx, *size ? *size : 1)))
-        return hr__fail(HR_ENOMEM, "%s: no memory for %zu bytes",
-                        hr__source_short(shard->path), *size);
-    status = hr__shard_read(shard, to, *size, range.offset);
-    if (!status && range.parts)
-        *size = hr__record_join(to, *size);
-    return status;
 }
