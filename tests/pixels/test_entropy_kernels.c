@@ -507,7 +507,7 @@ static void tables(void)
 // The photos of the corpus, where it is.
 static void photos(void)
 {
-    const char *root = getenv("HEADRACE_TEST_CORPUS");
+    const char *root = getenv("HEADRACE_CORPUS");
     struct kernel_jpeg j[BATCH];
     struct dirent *entry;
     char path[1024];
