@@ -80,9 +80,10 @@ struct kernel_jpeg_params {
     int components;  // 3 or 1
     int hs[3], vs[3];
     int quality;
-    bool rgb;    // not converted: Adobe transform 0
-    bool noise;  // else smooth
-    bool harsh;  // random coefficients and quantisers
+    bool rgb;          // not converted: Adobe transform 0
+    bool noise;        // else smooth
+    bool harsh;        // random coefficients and quantisers
+    unsigned restart;  // MCUs between restart markers, unless harsh
 };
 
 bool kernel_jpeg_make(struct kernel_jpeg *j,

@@ -73,6 +73,7 @@ static void set_params(struct jpeg_compress_struct *c,
     if (p->rgb)
         jpeg_set_colorspace(c, JCS_RGB);
     jpeg_set_quality(c, p->quality, TRUE);
+    c->restart_interval = p->restart;
     for (int i = 0; i < p->components; i++) {
         c->comp_info[i].h_samp_factor = p->hs[i];
         c->comp_info[i].v_samp_factor = p->vs[i];

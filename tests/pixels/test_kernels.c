@@ -298,9 +298,9 @@ static void test_wrong(void)
         struct kernel_item items[2];
 
         for (int k = 0; k < 2; k++) {
-            CU_ASSERT_TRUE_FATAL(kernel_random_picture(
-                &p[k], kernel_pick(0, KERNEL_LAYOUTS - 1), small ? 20 : 90,
-                false, false));
+            CU_ASSERT_TRUE_FATAL(
+                kernel_random_picture(&p[k], kernel_pick(0, KERNEL_LAYOUTS - 1),
+                                      small ? 20 : 90, false, false));
             items[k] = p[k].item;
         }
         for (size_t at = items[1].coefs->offset[0]; at < items[1].coef_size;

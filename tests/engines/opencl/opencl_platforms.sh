@@ -65,17 +65,19 @@ conformance()  # name scale
 
 races()
 {
-    local log
+    local log program
     command -v oclgrind >/dev/null || not_run "oclgrind is not installed"
     log=$(mktemp "$build/opencl-XXXXXX.log")
-    HEADRACE_TEST_SMALL=1 HEADRACE_TEST_OPENCL=Oclgrind \
-        oclgrind --data-races --check-api --log "$log" \
-        "$build/tests/test_kernels"
-    # What it finds does not change the exit code.
-    if [[ -s $log ]]; then
-        head -n 60 "$log"
-        exit 1
-    fi
+    for program in test_kernels test_entropy_kernels; do
+        HEADRACE_TEST_SMALL=1 HEADRACE_TEST_OPENCL=Oclgrind \
+            oclgrind --data-races --check-api --log "$log" \
+            "$build/tests/$program"
+        # What it finds does not change the exit code.
+        if [[ -s $log ]]; then
+            head -n 60 "$log"
+            exit 1
+        fi
+    done
     rm "$log"
 }
 
@@ -219,8 +221,10 @@ rusticl)
     conformance opencl:rusticl 0.1
     # Kernels alone, by their pixels; and what the command makes of it. Steps
     # of 7 come by every type, layout and filter.
-    HEADRACE_TEST_SMALL=1 HEADRACE_TEST_OPENCL=rusticl \
-        "$build/tests/test_kernels"
+    for program in test_kernels test_entropy_kernels; do
+        HEADRACE_TEST_SMALL=1 HEADRACE_TEST_OPENCL=rusticl \
+            "$build/tests/$program"
+    done
     sets opencl:rusticl 7
     ;;
 races)   races ;;

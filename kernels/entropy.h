@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// What host and kernels agree on of stage entropy on a device (entropy.cl);
+// read by C11 and by OpenCL C 1.2. Every field has 32 bits. entropy_plan.h is
+// the host's side.
+//
+// The scan's bytes, with neither stuffing nor markers, are cut at restart
+// markers into intervals and these into subsequences of HR__SUB_BITS. A decoder
+// that begins anywhere soon falls into step with the right one, so each
+// subsequence is decoded from some bits before it; what that found is checked
+// against the end of its predecessor, and repeated where it was wrong.
+//
+//   hr_entropy_guess   scan         -> subs, as far as they can be guessed
+//   hr_entropy_check   scan, subs   -> subs as they are
+//   hr_entropy_write   scan, subs   -> coefs but DCs; differences of DCs
+//   hr_entropy_dc      differences  -> coefs: DCs
+//
+// All of them take plan, which is struct hr__entropy[pictures], in, and work. An
+// item (x, y) is number x of picture y: a subsequence, an interval, or a
+// component of an interval. A picture of which anything is odd gets a flag; its
+// coefficients mean nothing then.
+#ifndef HR__KERNELS_ENTROPY_H
+#define HR__KERNELS_ENTROPY_H
+
+#ifdef __OPENCL_VERSION__
+typedef uint hr__word;
+#else
+#include <stdint.h>
+typedef uint32_t hr__word;
+#endif
+
+enum {
+    HR__SUB_BITS = 1024,
+    HR__SUB_EARLY = 512,   // bits before it that a subsequence begins
+    HR__MCU_BLOCKS = 10,    // at most
+    HR__FAST_BITS = 9,      // of codes that one look-up decodes
+    HR__SCAN_SLACK = 2,     // words behind the scan that are read
+    HR__DC_SIZE = 11,       // most bits of a value
+    HR__AC_SIZE = 10,
+};
+
+// A Huffman table. Codes of up to HR__FAST_BITS bits: length << 8 | symbol,
+// else 0; the others by their length: the largest code, -1 without one, and
+// what is added to a code for the place of its symbol.
+struct hr__huffman {
+    hr__word fast[1 << HR__FAST_BITS];
+    hr__word last[17], add[17];
+    hr__word symbol[256];
+};
+
+struct hr__interval {
+    hr__word begin, end;        // bits of the scan
+    hr__word mcu, mcus;         // its first MCU, and how many
+    hr__word sub, subs;         // its subsequences
+};
+
+// A subsequence: where its first symbol begins, and where the first begins that
+// is no longer its own. State: block of the MCU << 6 | coefficient; HR__SUB_ODD.
+struct hr__sub {
+    hr__word from, from_state;
+    hr__word at, state;
+    hr__word blocks;  // that begin in it; from hr_entropy_check on those of the
+                      // interval that begin before it
+};
+enum { HR__SUB_ODD = 1 << 31 };
+
+struct hr__entropy_component {
+    hr__word dc, ac;              // in: byte of its struct hr__huffman
+    hr__word h, v;                // blocks of an MCU
+    hr__word block_x, block_y;    // the window, in the component's blocks
+    hr__word blocks_w, blocks_h;
+    hr__word coefs;               // work: byte of its coefficients, zeros before
+                                  // hr_entropy_write: i16[64] per block of the
+                                  // window, natural order, row by row
+    hr__word diffs;               // work: byte of i16 per block of the scan
+};
+
+struct hr__entropy {
+    hr__word scan;       // in: byte of its first word: the first bit is the
+                         // highest
+    hr__word intervals;  // in: byte of struct hr__interval[num_intervals]
+    hr__word num_intervals, num_subs;
+    hr__word subs;          // work: byte of struct hr__sub[num_subs]
+    hr__word flag;          // work: byte of a word that is 0 before
+    hr__word num_components, mcus_w;
+    hr__word mcu_blocks;                 // blocks of an MCU
+    hr__word of[HR__MCU_BLOCKS];         // of each, its component
+    hr__word nth[HR__MCU_BLOCKS];        // and which of that one's it is
+    struct hr__entropy_component comp[3];
+};
+
+#endif

@@ -1,0 +1,591 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/entropy.cl against libjpeg: the coefficients of whatever window, and
+// that what is odd about a file is seen. On PoCL; with HEADRACE_TEST_OPENCL=all
+// on every platform. HEADRACE_TEST_SMALL=1: few and small pictures, for
+// simulators. No engine runs these kernels yet.
+#include <stdio.h>
+#include <stdlib.h>
+
+#if !HR_HAVE_OPENCL
+int main(void)
+{
+    puts("not run: built without OpenCL kernels");
+    return 77;
+}
+#else
+#include <dirent.h>
+#include <setjmp.h>
+#include <time.h>
+
+#include <jpeglib.h>
+
+#include "kernel_picture.h"
+#include "kernels/entropy_plan.h"
+#include "testing.h"
+
+enum { GUESS, CHECK_ENDS, WRITE, DC, KERNELS, BATCH = 8 };
+
+static struct {
+    struct ocl_api cl;
+    cl_context context;
+    cl_command_queue queue;
+    cl_program program;
+    cl_kernel kernels[KERNELS];
+} env;
+static bool small;
+
+// CPU time: of the kernels, if the device is the host's processor, and of
+// libjpeg.
+static double kernel_seconds, libjpeg_seconds;
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// ---- A device -------------------------------------------------------------
+
+static char *read_text(const char *name)
+{
+    char path[1024], *text = calloc(1, 1 << 16);
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/kernels/%s", HR_SOURCE_DIR, name);
+    file = fopen(path, "rb");
+    if (!file || !text || !fread(text, 1, (1 << 16) - 1, file) || !feof(file))
+        abort();
+    fclose(file);
+    return text;
+}
+
+static bool build(cl_device_id device)
+{
+    static const char *const files[] = {"layout.h", "common.cl", "entropy.h",
+                                        "entropy.cl"};
+    char *text[4], log[4096] = "";
+    cl_int err;
+
+    for (int i = 0; i < 4; i++)
+        text[i] = read_text(files[i]);
+    env.program = env.cl.clCreateProgramWithSource(env.context, 4,
+                                                   (const char **)text, NULL,
+                                                   &err);
+    for (int i = 0; i < 4; i++)
+        free(text[i]);
+    if (err)
+        return false;
+    err = env.cl.clBuildProgram(env.program, 1, &device, "-cl-std=CL1.2", NULL,
+                                NULL);
+    if (err)
+        env.cl.clGetProgramBuildInfo(env.program, device, CL_PROGRAM_BUILD_LOG,
+                                     sizeof(log) - 1, log, NULL);
+    printf("%s", log);
+    return !err;
+}
+
+// Before the tests count descriptors: simulators keep some.
+static bool open_device(const struct kernel_device *d)
+{
+    static const char *const names[] = {"hr_entropy_guess", "hr_entropy_check",
+                                        "hr_entropy_write", "hr_entropy_dc"};
+    cl_context_properties props[] = {CL_CONTEXT_PLATFORM,
+                                     (cl_context_properties)d->platform, 0};
+    cl_int err;
+
+    env.context = env.cl.clCreateContext(props, 1, &d->device, NULL, NULL,
+                                         &err);
+    if (err)
+        return false;
+    env.queue = env.cl.clCreateCommandQueue(env.context, d->device, 0, &err);
+    if (err || !build(d->device))
+        return false;
+    for (int i = 0; i < KERNELS; i++) {
+        env.kernels[i] = env.cl.clCreateKernel(env.program, names[i], &err);
+        if (err)
+            return false;
+    }
+    return true;
+}
+
+static void close_device(void)
+{
+    for (int i = 0; i < KERNELS; i++)
+        env.cl.clReleaseKernel(env.kernels[i]);
+    env.cl.clReleaseProgram(env.program);
+    env.cl.clReleaseCommandQueue(env.queue);
+    env.cl.clReleaseContext(env.context);
+}
+
+// ---- A batch --------------------------------------------------------------
+
+static size_t take(struct bytes *b, size_t size)
+{
+    size_t at = (b->size + 15) & ~(size_t)15;
+
+    b->data = realloc(b->data, at + size);
+    memset(b->data + b->size, 0, at + size - b->size);
+    b->size = at + size;
+    return at;
+}
+
+struct batch {
+    struct hr__entropy pics[BATCH];
+    int n;
+    struct bytes in, work;
+};
+
+static void batch_free(struct batch *b)
+{
+    free(b->in.data);
+    free(b->work.data);
+}
+
+struct error {
+    struct jpeg_error_mgr mgr;
+    jmp_buf jump;
+};
+
+static void on_error(j_common_ptr cinfo)
+{
+    longjmp(((struct error *)cinfo->err)->jump, 1);
+}
+
+static void no_output(j_common_ptr cinfo)
+{
+    (void)cinfo;
+}
+
+static void error_init(struct jpeg_decompress_struct *d, struct error *e)
+{
+    memset(d, 0, sizeof(*d));
+    d->err = jpeg_std_error(&e->mgr);
+    e->mgr.error_exit = on_error;
+    e->mgr.output_message = no_output;
+}
+
+static bool put_table(struct batch *b, const JHUFF_TBL *t, hr__word *at)
+{
+    *at = (hr__word)take(&b->in, sizeof(struct hr__huffman));
+    return hr__entropy_table((void *)(b->in.data + *at), t->bits + 1,
+                             t->huffval);
+}
+
+static bool put_component(struct batch *b, struct hr__entropy *e,
+                          const struct jpeg_decompress_struct *d, int i,
+                          hr__word mcus)
+{
+    const jpeg_component_info *info = &d->comp_info[i];
+    struct hr__entropy_component *c = &e->comp[i];
+    int w = (int)info->width_in_blocks, h = (int)info->height_in_blocks;
+    bool whole = kernel_pick(0, 1);
+
+    if (!put_table(b, d->dc_huff_tbl_ptrs[info->dc_tbl_no], &c->dc) ||
+        !put_table(b, d->ac_huff_tbl_ptrs[info->ac_tbl_no], &c->ac))
+        return false;
+    c->h = d->num_components == 1 ? 1 : (hr__word)info->h_samp_factor;
+    c->v = d->num_components == 1 ? 1 : (hr__word)info->v_samp_factor;
+    c->block_x = (hr__word)(whole ? 0 : kernel_pick(0, w - 1));
+    c->block_y = (hr__word)(whole ? 0 : kernel_pick(0, h - 1));
+    c->blocks_w = (hr__word)(whole ? w : kernel_pick(1, w - (int)c->block_x));
+    c->blocks_h = (hr__word)(whole ? h : kernel_pick(1, h - (int)c->block_y));
+    c->coefs = (hr__word)take(&b->work, (size_t)c->blocks_w * c->blocks_h *
+                                            sizeof(JBLOCK));
+    c->diffs = (hr__word)take(&b->work, (size_t)mcus * c->h * c->v * 2);
+    for (hr__word k = 0; k < c->h * c->v; k++) {
+        e->of[e->mcu_blocks] = (hr__word)i;
+        e->nth[e->mcu_blocks++] = k;
+    }
+    return true;
+}
+
+static hr__word divided(hr__word a, hr__word b)
+{
+    return (a + b - 1) / b;
+}
+
+// What a scan's header may say.
+static bool takes(const struct jpeg_decompress_struct *d)
+{
+    int blocks = 0;
+
+    if (d->progressive_mode || d->arith_code || d->data_precision != 8 ||
+        (d->num_components != 1 && d->num_components != 3) ||
+        d->comps_in_scan != d->num_components ||
+        d->image_width * d->image_height > 1 << 22)
+        return false;
+    for (int i = 0; i < d->num_components; i++) {
+        const jpeg_component_info *c = &d->comp_info[i];
+
+        if (d->cur_comp_info[i] != c || c->dc_tbl_no > 3 || c->ac_tbl_no > 3 ||
+            !d->dc_huff_tbl_ptrs[c->dc_tbl_no] ||
+            !d->ac_huff_tbl_ptrs[c->ac_tbl_no])
+            return false;
+        blocks += c->h_samp_factor * c->v_samp_factor;
+    }
+    return d->num_components == 1 || blocks <= HR__MCU_BLOCKS;
+}
+
+// The header is read. False: the host must do it.
+static bool put_scan(struct batch *b, const struct jpeg_decompress_struct *d)
+{
+    struct hr__entropy *e = &b->pics[b->n];
+    bool one = d->num_components == 1;
+    hr__word w = one ? d->comp_info[0].width_in_blocks
+                     : divided(d->image_width,
+                               8 * (hr__word)d->max_h_samp_factor);
+    hr__word mcus = w * (one ? d->comp_info[0].height_in_blocks
+                             : divided(d->image_height,
+                                       8 * (hr__word)d->max_v_samp_factor));
+    size_t size = d->src->bytes_in_buffer, scan, list;
+    const struct hr__interval *last;
+    hr__word all = d->restart_interval ? divided(mcus, d->restart_interval) : 1;
+
+    *e = (struct hr__entropy){.num_components = (hr__word)d->num_components,
+                              .mcus_w = w};
+    list = take(&b->in, all * sizeof(struct hr__interval));
+    scan = take(&b->in, 4 * hr__entropy_words(size));
+    e->num_intervals = hr__entropy_scan(d->src->next_input_byte, size,
+                                        d->restart_interval, mcus,
+                                        (void *)(b->in.data + scan),
+                                        (void *)(b->in.data + list));
+    if (!e->num_intervals)
+        return false;
+    last = (const struct hr__interval *)(void *)(b->in.data + list) + all - 1;
+    e->intervals = (hr__word)list;
+    e->scan = (hr__word)scan;
+    e->num_subs = last->sub + last->subs;
+    e->subs = (hr__word)take(&b->work, e->num_subs * sizeof(struct hr__sub));
+    e->flag = (hr__word)take(&b->work, 4);
+    for (int i = 0; i < d->num_components; i++)
+        if (!put_component(b, e, d, i, mcus))
+            return false;
+    b->n++;
+    return true;
+}
+
+static bool put(struct batch *b, const struct kernel_jpeg *j)
+{
+    struct jpeg_decompress_struct d;
+    volatile bool ok = false;
+    struct error e;
+
+    error_init(&d, &e);
+    if (!setjmp(e.jump)) {
+        jpeg_create_decompress(&d);
+        jpeg_mem_src(&d, j->data, j->size);
+        jpeg_read_header(&d, TRUE);
+        ok = takes(&d) && put_scan(b, &d);
+    }
+    jpeg_destroy_decompress(&d);
+    return ok;
+}
+
+static cl_mem buffer(const void *data, size_t size)
+{
+    cl_int err;
+    cl_mem mem = env.cl.clCreateBuffer(env.context,
+                                       CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                       size, (void *)(uintptr_t)data, &err);
+
+    CU_ASSERT_FATAL(!err);
+    return mem;
+}
+
+static void run(struct batch *b)
+{
+    cl_mem mem[3] = {buffer(b->pics, (size_t)b->n * sizeof(b->pics[0])),
+                     buffer(b->in.data, b->in.size),
+                     buffer(b->work.data, b->work.size)};
+    size_t size[KERNELS] = {0}, intervals = 0;
+    cl_int err = 0;
+
+    for (int i = 0; i < b->n; i++) {
+        const struct hr__entropy *e = &b->pics[i];
+
+        size[GUESS] = e->num_subs > size[GUESS] ? e->num_subs : size[GUESS];
+        intervals = e->num_intervals > intervals ? e->num_intervals : intervals;
+    }
+    size[CHECK_ENDS] = intervals;
+    size[WRITE] = size[GUESS];
+    size[DC] = 3 * intervals;
+    kernel_seconds -= cpu_seconds();
+    for (int k = 0; k < KERNELS; k++) {
+        size_t local[2] = {16, 1},
+               global[2] = {(size[k] + 15) / 16 * 16, (size_t)b->n};
+
+        for (cl_uint i = 0; i < 3; i++)
+            err |= env.cl.clSetKernelArg(env.kernels[k], i, sizeof(cl_mem),
+                                         &mem[i]);
+        err |= env.cl.clEnqueueNDRangeKernel(env.queue, env.kernels[k], 2, NULL,
+                                             global, local, 0, NULL, NULL);
+    }
+    err |= env.cl.clFinish(env.queue);
+    kernel_seconds += cpu_seconds();
+    err |= env.cl.clEnqueueReadBuffer(env.queue, mem[2], CL_TRUE, 0,
+                                      b->work.size, b->work.data, 0, NULL,
+                                      NULL);
+    CU_ASSERT(!err);
+    for (int i = 0; i < 3; i++)
+        env.cl.clReleaseMemObject(mem[i]);
+}
+
+// ---- Comparing ------------------------------------------------------------
+
+static bool flagged(const struct batch *b, int i)
+{
+    hr__word flag;
+
+    memcpy(&flag, b->work.data + b->pics[i].flag, sizeof(flag));
+    return flag;
+}
+
+static int differing(const struct batch *b, const struct hr__entropy *e,
+                     struct jpeg_decompress_struct *d)
+{
+    double begin = cpu_seconds();
+    jvirt_barray_ptr *arrays = jpeg_read_coefficients(d);
+    int bad = 0;
+
+    libjpeg_seconds += cpu_seconds() - begin;
+
+    for (int i = 0; i < d->num_components; i++) {
+        const struct hr__entropy_component *c = &e->comp[i];
+        const JBLOCK *got = (const void *)(b->work.data + c->coefs);
+
+        for (hr__word y = 0; y < c->blocks_h; y++) {
+            JBLOCKARRAY row = d->mem->access_virt_barray(
+                (j_common_ptr)d, arrays[i], c->block_y + y, 1, FALSE);
+
+            bad += memcmp(got + (size_t)y * c->blocks_w, row[0] + c->block_x,
+                          c->blocks_w * sizeof(JBLOCK)) != 0;
+        }
+    }
+    return bad;
+}
+
+// Lines that differ from libjpeg's; -1: it has a word to say about the file.
+static int lines_differ(const struct batch *b, int i,
+                        const struct kernel_jpeg *j)
+{
+    struct jpeg_decompress_struct d;
+    volatile int bad = -1;
+    struct error e;
+
+    error_init(&d, &e);
+    if (!setjmp(e.jump)) {
+        jpeg_create_decompress(&d);
+        jpeg_mem_src(&d, j->data, j->size);
+        jpeg_read_header(&d, TRUE);
+        bad = differing(b, &b->pics[i], &d);
+        if (e.mgr.num_warnings)
+            bad = -1;
+    }
+    jpeg_destroy_decompress(&d);
+    return bad;
+}
+
+// ---- Tests ----------------------------------------------------------------
+
+// Sound pictures: none is flagged, all are libjpeg's.
+static void check_batch(struct kernel_jpeg *j, int n, const char *what)
+{
+    struct batch b = {.n = 0};
+
+    for (int i = 0; i < n; i++)
+        CHECK(put(&b, &j[i]), "%s: %d is refused", what, i);
+    CU_ASSERT_FATAL(b.n == n);
+    run(&b);
+    for (int i = 0; i < n; i++) {
+        int bad = lines_differ(&b, i, &j[i]);
+
+        CHECK(!flagged(&b, i), "%s: %d is flagged", what, i);
+        CHECK(!bad, "%s: %d lines of %d", what, bad, i);
+        kernel_jpeg_free(&j[i]);
+    }
+    batch_free(&b);
+}
+
+static void make(struct kernel_jpeg *j, int i)
+{
+    int most = small ? 40 : i % 3 ? 120 : 500;
+    struct kernel_jpeg_params p = kernel_params(i % KERNEL_LAYOUTS,
+                                                kernel_pick(1, most),
+                                                kernel_pick(1, most));
+
+    p.harsh = kernel_pick(0, 3) == 0;
+    p.restart = kernel_pick(0, 2) ? 0 : (unsigned)kernel_pick(1, 30);
+    CU_ASSERT_FATAL(kernel_jpeg_make(j, &p));
+}
+
+static void kinds(void)
+{
+    struct kernel_jpeg j[BATCH];
+
+    kernel_seed = test_seed | 1;
+    for (int i = 0; i < (small ? 3 : 30); i++) {
+        int n = kernel_pick(1, small ? 2 : BATCH);
+
+        for (int k = 0; k < n; k++)
+            make(&j[k], i * BATCH + k);
+        check_batch(j, n, "made up");
+    }
+}
+
+// Where the scan's data begins.
+static size_t scan_of(const struct kernel_jpeg *j)
+{
+    size_t at = 2;
+
+    while (j->data[at + 1] != 0xda)
+        at += 2 + (size_t)(j->data[at + 2] << 8 | j->data[at + 3]);
+    return at + 2 + (size_t)(j->data[at + 2] << 8 | j->data[at + 3]);
+}
+
+// What one wrong byte of the scan does is seen, or is none of libjpeg's
+// business either.
+static void damage(void)
+{
+    int seen = 0, sound = 0, refused = 0, missed = 0;
+
+    kernel_seed = test_seed | 1;
+    for (int i = 0; i < (small ? 10 : 600); i++) {
+        struct batch b = {.n = 0};
+        struct kernel_jpeg j;
+        size_t from;
+
+        make(&j, kernel_pick(0, KERNEL_LAYOUTS - 1));
+        from = scan_of(&j);
+        switch (kernel_pick(0, 2)) {
+        case 0:
+            j.data[from + kernel_random() % (j.size - from)] ^=
+                (uint8_t)(1 << kernel_pick(0, 7));
+            break;
+        case 1:
+            j.data[from + kernel_random() % (j.size - from)] = 0xff;
+            break;
+        default:  // a byte less
+            from += kernel_random() % (j.size - from - 1);
+            memmove(j.data + from, j.data + from + 1, j.size - from - 1);
+            j.size--;
+        }
+        if (!put(&b, &j)) {
+            refused++;
+        } else {
+            run(&b);
+            if (flagged(&b, 0))
+                seen++;
+            else if (lines_differ(&b, 0, &j))
+                missed++;
+            else
+                sound++;
+        }
+        batch_free(&b);
+        kernel_jpeg_free(&j);
+    }
+    printf("\n  %d seen, %d refused before, %d sound all the same; ", seen,
+           refused, sound);
+    CHECK(!missed, "%d of them missed", missed);
+    CU_ASSERT(seen > 0 && refused > 0);
+}
+
+// Tables that are none.
+static void tables(void)
+{
+    struct hr__huffman t;
+    uint8_t symbols[256] = {0};
+
+    CU_ASSERT(hr__entropy_table(&t, (uint8_t[16]){1, 1}, symbols));
+    CU_ASSERT(!hr__entropy_table(&t, (uint8_t[16]){3}, symbols));
+    CU_ASSERT(!hr__entropy_table(&t, (uint8_t[16]){2, 1}, symbols));
+    CU_ASSERT(
+        !hr__entropy_table(&t, (uint8_t[16]){[8] = 255, [9] = 200}, symbols));
+}
+
+// The photos of the corpus, where it is.
+static void photos(void)
+{
+    const char *root = getenv("HEADRACE_CORPUS");
+    struct kernel_jpeg j[BATCH];
+    struct dirent *entry;
+    char path[1024];
+    int n = 0, all = 0;
+    DIR *dir;
+
+    kernel_seconds = libjpeg_seconds = 0;
+    snprintf(path, sizeof(path), "%s/photos/imagenet-sample",
+             root ? root : HR_SOURCE_DIR "/../shared/corpus");
+    if (small || !(dir = opendir(path))) {
+        test_not_run("photos");
+        return;
+    }
+    while (all < test_loops(200) && (entry = readdir(dir))) {
+        char file[1400];
+        struct batch b = {.n = 0};
+
+        snprintf(file, sizeof(file), "%s/%s", path, entry->d_name);
+        if (entry->d_name[0] == '.' || !kernel_jpeg_read(&j[n], file))
+            continue;
+        if (!put(&b, &j[n]))  // progressive
+            kernel_jpeg_free(&j[n]);
+        else
+            n++, all++;
+        batch_free(&b);
+        if (n == BATCH) {
+            check_batch(j, n, entry->d_name);
+            n = 0;
+        }
+    }
+    if (n)
+        check_batch(j, n, "the last");
+    closedir(dir);
+    printf("(%d photos, %.2f ms of CPU each, libjpeg %.2f) ", all,
+           1000 * kernel_seconds / all, 1000 * libjpeg_seconds / all);
+}
+
+// False: there is none.
+static bool find_device(struct kernel_device *device)
+{
+    struct kernel_device all[16];
+    const char *want = getenv("HEADRACE_TEST_OPENCL");
+    int n;
+
+    if (!want || !strcmp(want, "all"))
+        want = "Portable Computing Language";
+    if (!kernel_cl_load(&env.cl))
+        return false;
+    n = kernel_devices(&env.cl, all, 16);
+    for (int i = 0; i < n; i++)
+        if (strstr(all[i].platform_name, want)) {
+            *device = all[i];
+            return true;
+        }
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {TEST_CASE(tables),
+                                             TEST_CASE(kinds),
+                                             TEST_CASE(damage),
+                                             TEST_CASE(photos)};
+    struct kernel_device device;
+    int failed;
+
+    small = getenv("HEADRACE_TEST_SMALL");
+    if (!find_device(&device)) {
+        puts("not run: no such OpenCL device");
+        return 77;
+    }
+    if (!open_device(&device)) {
+        puts("FAILED: the device or its program");
+        return 1;
+    }
+    failed = test_main("entropy_kernels", cases, sizeof(cases) / sizeof(*cases),
+                       argc, argv);
+    close_device();
+    return failed;
+}
+#endif
