@@ -12,11 +12,6 @@
 
 #define BUDGET ((size_t)256 << 20)
 
-struct hr__loader *hr__loader_of(hr_loader loader)
-{
-    return (struct hr__loader *)(uintptr_t)loader;
-}
-
 // ---- What was asked for ----------------------------------------------------
 
 static enum hr_status set_defaults(struct hr__loader *l)
@@ -261,39 +256,6 @@ hr_loader hr_loader_create(const struct hr_loader_params *params)
 }
 
 // ---- The end ---------------------------------------------------------------
-
-static void free_loader(struct hr__loader *l)
-{
-    for (int i = 0; l->slots && i < l->pub.depth; i++) {
-        struct hr__slot *slot = &l->slots[i];
-        hr_batch batch = slot->pub.batch;
-
-        hr_batch_destroy(&batch);
-        hr__free(slot->names);
-        hr__free(slot->samples);
-    }
-    hr__room_finish(&l->room);
-    hr__free(l->slots);
-    hr__free((void *)(uintptr_t)l->sampler.sums);
-    if (l->pub.fd >= 0)
-        close(l->pub.fd);
-    pthread_cond_destroy(&l->work);
-    pthread_cond_destroy(&l->ready);
-    pthread_cond_destroy(&l->ended);
-    pthread_mutex_destroy(&l->lock);
-    hr__free(l);
-}
-
-void hr__loader_unref(struct hr__loader *l)
-{
-    bool last;
-
-    pthread_mutex_lock(&l->lock);
-    last = !--l->refs;
-    pthread_mutex_unlock(&l->lock);
-    if (last)
-        free_loader(l);
-}
 
 void hr_loader_stop(hr_loader loader)
 {

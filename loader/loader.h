@@ -6,6 +6,10 @@
 //   loader_read.c   threads that read samples, and submit a batch that is read
 //   loader_job.c    jobs, and what becomes of samples that fail
 //   loader_next.c   delivery
+//   loader_free.c   what goes back
+//
+// Each uses only those below it in this order: loader.c, read, job, next, plan,
+// free.
 //
 // A batch has a slot from when it is planned until the consumer gives it back:
 //
@@ -117,7 +121,10 @@ struct hr__loader {
     struct hr_loader_stats stats;
 };
 
-struct hr__loader *hr__loader_of(hr_loader loader);
+static inline struct hr__loader *hr__loader_of(hr_loader loader)
+{
+    return (struct hr__loader *)(uintptr_t)loader;
+}
 
 // ---- loader_plan.c ----
 // Whether there is a batch at the cursor, which it sets to its begin; *n is how
@@ -135,8 +142,6 @@ enum hr_status hr__loader_resume(struct hr__loader *l,
 
 // ---- loader_read.c ----
 void *hr__loader_reader(void *loader);
-// Gives back what a sample was read to; without the lock.
-void hr__sample_give_back(struct hr__loader_sample *sample);
 
 // ---- loader_job.c ----
 // Submits all samples of the slot that are pending. Without the lock.
@@ -145,6 +150,10 @@ void hr__slot_submit(struct hr__slot *slot);
 // ---- loader_next.c ----
 // Tells who polls whether a batch can be had.
 void hr__loader_signal(struct hr__loader *l);
-void hr__loader_unref(struct hr__loader *l);  // without the lock
+
+// ---- loader_free.c: without the lock ----
+// Gives back what a sample was read to.
+void hr__sample_give_back(struct hr__loader_sample *sample);
+void hr__loader_unref(struct hr__loader *l);
 
 #endif

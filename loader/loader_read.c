@@ -43,33 +43,18 @@ static void *sample_room(void *ctx, size_t size)
     return memory;
 }
 
-void hr__sample_give_back(struct hr__loader_sample *sample)
-{
-    struct hr__loader *l = sample->slot->loader;
-    const struct hr_source_calls *calls = &l->source->calls;
-    uint64_t index = sample->slot->indices[sample - sample->slot->samples];
-
-    if (sample->lent && calls->done)
-        calls->done(calls->ctx, index, &sample->from);
-    sample->lent = false;
-    if (!sample->memory_size)
-        return;
-    pthread_mutex_lock(&l->lock);
-    hr__room_put(&l->room, sample->from.memory, sample->memory_size);
-    sample->from.memory = NULL;
-    sample->memory_size = 0;
-    pthread_cond_broadcast(&l->work);
-    pthread_mutex_unlock(&l->lock);
-}
-
 // ---- One sample ------------------------------------------------------------
+
+static size_t max_bytes(const struct hr__loader *l)
+{
+    return l->params.device ? l->params.device->params.limits.file_bytes
+                            : (size_t)256 << 20;
+}
 
 static enum hr_status read_file(struct hr__loader_sample *sample,
                                 const char *path)
 {
-    const struct hr__loader *l = sample->slot->loader;
-    size_t most = l->params.device ? l->params.device->params.limits.file_bytes
-                                   : (size_t)256 << 20;
+    size_t most = max_bytes(sample->slot->loader);
     enum hr_status status;
 
     status = hr__source_file(path, most, sample_room, sample,
@@ -110,11 +95,26 @@ static enum hr_status read_packed(struct hr__loader_sample *sample,
     return status;
 }
 
+static enum hr_status read_range(struct hr__loader_sample *sample,
+                                 const struct hr__shard *shard,
+                                 struct hr__range range)
+{
+    enum hr_status status = hr__shard_sample(shard, range,
+                                             max_bytes(sample->slot->loader),
+                                             sample_room, sample,
+                                             &sample->from.size);
+
+    sample->from.data = sample->from.memory;
+    return status;
+}
+
 static void read_sample(struct hr__slot *slot, int j)
 {
     const struct hr__loader *l = slot->loader;
     struct hr__loader_sample *sample = &slot->samples[j];
     uint64_t index = slot->indices[j];
+    const struct hr__shard *shard;
+    struct hr__range range;
     char path[PATH_MAX];
     hr_pack_file file;
     size_t number;
@@ -124,6 +124,8 @@ static void read_sample(struct hr__slot *slot, int j)
         sample->status = read_lent(sample, index);
     else if ((file = hr_source_pack(l->params.source, index, &number)))
         sample->status = read_packed(sample, file, number);
+    else if ((shard = hr__source_shard(l->source, index, &range)))
+        sample->status = read_range(sample, shard, range);
     else if (l->by_path)
         sample->status = HR_OK;  // the device reads what its cache has not
     else

@@ -5,11 +5,6 @@
 
 #include "hal/engine/base.h"
 
-struct hr__source *hr__source_of(hr_source source)
-{
-    return (struct hr__source *)(uintptr_t)source;
-}
-
 static struct hr__source *create(void)
 {
     struct hr__source *s = hr__alloc(NULL, sizeof(*s));
@@ -55,13 +50,34 @@ hr_source hr_source_open(const char *path)
     return source;
 }
 
+static void forget(struct hr__source *s)
+{
+    for (size_t i = 0; i < s->num_blocks; i++)
+        hr__free(s->blocks[i]);
+    for (size_t i = 0; i < s->num_packs; i++)
+        hr_pack_close(&s->packs[i]);
+    for (size_t i = 0; i < s->num_shards; i++)
+        hr__shard_close(&s->shards[i]);
+    hr__free(s->shards);
+    hr__free(s->known_labels.keys);
+    hr__free(s->known_dirs.keys);
+    hr__free(s->known_seen.keys);
+    hr__free(s->classes);
+    hr__free(s->packs);
+    hr__free(s->blocks);
+    hr__free(s->seen);
+    hr__free(s->labels);
+    hr__free(s->dirs);
+    hr__free(s->items);
+}
+
 void hr_source_close(hr_source *source)
 {
     struct hr__source *s = source ? hr__source_of(*source) : NULL;
 
     if (!s)
         return;
-    hr__source_forget(s);
+    forget(s);
     pthread_mutex_destroy(&s->lock);
     hr__free(s);
     *source = NULL;

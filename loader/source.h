@@ -5,12 +5,14 @@
 //   source_add.c    what the user names: files, folders, lists
 //   source_walk.c   the pictures of a folder
 //   source_pack.c   the pictures of a pack file
+//   source_tar.c    those of a tar file, source_record.c of a RecordIO file
+//   source_shard.c  samples that are ranges of such a file
 //   source_read.c   the bytes of a sample
 //   source_keep.c   folders, files and labels, as they are kept
 //   source_names.c  what samples and classes are called
 //
-// Kept small: the names of a million samples are the largest thing that a loader
-// holds. Strings are carved from blocks and live as long as the source.
+// Kept small: the names of a million samples are the largest thing that a
+// loader holds. Strings are carved from blocks and live as long as the source.
 #ifndef HEADRACE_LOADER_SOURCE_INSIDE_H
 #define HEADRACE_LOADER_SOURCE_INSIDE_H
 
@@ -18,6 +20,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <time.h>
 
 #include <headrace/headrace.h>
 
@@ -36,14 +40,15 @@ struct hr__source_dir {
     const char *path;  // as opened; "" = the current folder
     uint32_t rel;      // offset of its part below the folder the user named
     uint32_t label;    // of the pictures in it
-    uint32_t pack;     // of a pack file: its number + 1; 0 = a folder
+    uint32_t pack;     // of a pack file: its number + 1; 0 = none
+    uint32_t shard;    // of a tar or RecordIO file: its number + 1; 0 = none
     bool link;         // found as a link
 };
 
 struct hr__source_item {
     const char *name;  // last component
     uint32_t dir, label;
-    uint32_t number;  // in its pack file
+    uint32_t number;  // in its pack file or shard
 };
 
 // Labels are kept once and meant by their index; 0 is "", no label.
@@ -54,6 +59,21 @@ struct hr__source_label {
 
 struct hr__source_seen {
     uint64_t dev, ino;
+};
+
+struct hr__range {
+    uint64_t offset, size;
+    bool parts;  // a record that is in parts: all of them
+};
+
+struct hr__shard {
+    const char *path;
+    int fd;
+    uint32_t number;           // among those of the source
+    uint64_t size;             // of the file, and when it was changed last,
+    struct timespec changed;   // when it was opened
+    struct hr__range *ranges;  // of its samples
+    size_t num, capacity;
 };
 
 struct hr__source {
@@ -72,6 +92,8 @@ struct hr__source {
     size_t num_blocks, blocks_capacity, block_used;
     hr_pack_file *packs;
     size_t num_packs, packs_capacity;
+    struct hr__shard *shards;
+    size_t num_shards, shards_capacity;
     const char *faults[HR__SOURCE_FAULTS];
     // What is found out when it is asked for; lock guards it.
     pthread_mutex_t lock;
@@ -81,7 +103,10 @@ struct hr__source {
     uint64_t identity;
 };
 
-struct hr__source *hr__source_of(hr_source source);
+static inline struct hr__source *hr__source_of(hr_source source)
+{
+    return (struct hr__source *)(uintptr_t)source;
+}
 
 // ---- source_keep.c ----
 
@@ -90,6 +115,7 @@ bool hr__source_fail(enum hr_status status, const char *format, ...)
     HR_PRINTF(2, 3);
 // Notes a fault: PATH: what errno is.
 void hr__source_fault(struct hr__source *s, const char *path, int error);
+void hr__source_fault_text(struct hr__source *s, const char *text);
 // The end of a path, where messages have no room for all of it.
 const char *hr__source_short(const char *path);
 
@@ -119,13 +145,18 @@ bool hr__source_put(struct hr__source *s, uint32_t dir, const char *name,
 // short.
 bool hr__source_is_new(struct hr__source *s, uint64_t dev, uint64_t ino,
                        bool *error);
-void hr__source_forget(struct hr__source *s);  // frees all of it
 
 // ---- the others: false with hr_last_error() ----
 
-// Adds all pictures of a folder, or of a pack file.
+// Adds all pictures of a folder, or of a file that has many.
 bool hr__source_walk(struct hr__source *s, const char *folder);
 bool hr__source_unpack(struct hr__source *s, const char *path);
+bool hr__source_tar(struct hr__source *s, const char *path);
+bool hr__source_records(struct hr__source *s, const char *path);
+// Adds a picture of pack file or shard (number + 1) at path, by its name there.
+bool hr__source_put_member(struct hr__source *s, const char *path,
+                           uint32_t pack, uint32_t shard, const char *name,
+                           const char *label);
 
 // Numbers the labels of all samples. Threads: any.
 bool hr__source_find_classes(struct hr__source *s);
@@ -136,5 +167,33 @@ typedef void *(*hr__source_room_fn)(void *ctx, size_t size);
 enum hr_status hr__source_file(const char *path, size_t max_bytes,
                                hr__source_room_fn room, void *ctx,
                                size_t *size);
+
+// The shard that sample i lies in, and where. NULL: none.
+const struct hr__shard *hr__source_shard(const struct hr__source *s, uint64_t i,
+                                         struct hr__range *range);
+// As hr__source_file(). *size may be less than what room was asked for.
+enum hr_status hr__shard_sample(const struct hr__shard *shard,
+                                struct hr__range range, size_t max_bytes,
+                                hr__source_room_fn room, void *ctx,
+                                size_t *size);
+
+// ---- source_shard.c ----
+
+// NULL with hr_last_error(). It is valid until the next one is opened.
+struct hr__shard *hr__shard_open(struct hr__source *s, const char *path);
+void hr__shard_close(struct hr__shard *shard);
+// Reads so many bytes.
+enum hr_status hr__shard_read(const struct hr__shard *shard, void *to,
+                              size_t size, uint64_t offset);
+// Adds a sample. name is a relative path of which no part is empty, . or ..
+bool hr__shard_put(struct hr__source *s, struct hr__shard *shard,
+                   const char *name, const char *label, struct hr__range range);
+// Notes a fault: PATH: offset, name (or NULL), why.
+void hr__shard_fault(struct hr__source *s, const struct hr__shard *shard,
+                     uint64_t offset, const char *name, const char *why);
+// ---- source_record.c ----
+
+// Puts the parts of a record of size bytes together: bytes of its picture.
+size_t hr__record_join(void *memory, size_t size);
 
 #endif

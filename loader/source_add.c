@@ -38,11 +38,24 @@ static bool put_file(struct hr__source *s, const char *path, size_t rel,
            hr__source_put(s, index, slash ? slash + 1 : path, own);
 }
 
-static bool is_pack(const char *name)
-{
-    size_t length = strlen(name);
+// Files that have many pictures, by their names.
+static const struct {
+    const char *ending;
+    bool (*add)(struct hr__source *s, const char *path);
+} containers[] = {
+    {".hrp", hr__source_unpack},
+    {".tar", hr__source_tar},
+    {".rec", hr__source_records},
+};
 
-    return length > 4 && !strcasecmp(name + length - 4, ".hrp");
+static bool add_regular(struct hr__source *s, const char *path)
+{
+    size_t length = strlen(path);
+
+    for (size_t i = 0; i < sizeof(containers) / sizeof(*containers); i++)
+        if (length > 4 && !strcasecmp(path + length - 4, containers[i].ending))
+            return containers[i].add(s, path);
+    return put_file(s, path, SIZE_MAX, NULL);
 }
 
 static bool add_input(struct hr__source *s, const char *path)
@@ -55,8 +68,7 @@ static bool add_input(struct hr__source *s, const char *path)
     if (S_ISDIR(st.st_mode))
         return hr__source_walk(s, path);
     if (S_ISREG(st.st_mode))
-        return is_pack(path) ? hr__source_unpack(s, path)
-                             : put_file(s, path, SIZE_MAX, NULL);
+        return add_regular(s, path);
     return hr__source_fail(HR_EINVAL, "%s: neither a file nor a folder",
                            hr__source_short(path));
 }
@@ -150,8 +162,11 @@ static bool add_list(struct hr__source *s, const char *list, bool zero)
 
 // ---- The public functions --------------------------------------------------
 
+// Of what failed nothing is kept but its faults.
 static enum hr_status added(struct hr__source *s, bool ok)
 {
+    if (!ok)
+        s->num = (size_t)s->pub.num;
     s->pub.num = s->num;
     s->has_classes = s->has_identity = false;
     return ok ? HR_OK : hr_last_status();

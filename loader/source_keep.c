@@ -42,9 +42,14 @@ void hr__source_fault(struct hr__source *s, const char *path, int error)
     const char *why = strerror(error);
     char text[PATH_MAX + 128];
 
+    snprintf(text, sizeof(text), "%.*s: %s", PATH_MAX, path, why);
+    hr__source_fault_text(s, text);
+}
+
+void hr__source_fault_text(struct hr__source *s, const char *text)
+{
     if (s->pub.num_faults++ >= HR__SOURCE_FAULTS)
         return;
-    snprintf(text, sizeof(text), "%.*s: %s", PATH_MAX, path, why);
     s->faults[s->pub.num_faults - 1] = hr__source_text(s, text, strlen(text));
     if (!s->faults[s->pub.num_faults - 1])
         s->faults[s->pub.num_faults - 1] = "out of memory";
@@ -237,7 +242,8 @@ static bool same_dir(const struct hr__source *s, uint32_t number,
 {
     const struct hr__source_dir *a = &s->dirs[number], *b = key;
 
-    return a->rel == b->rel && a->pack == b->pack && !strcmp(a->path, b->path);
+    return a->rel == b->rel && a->pack == b->pack && a->shard == b->shard &&
+           !strcmp(a->path, b->path);
 }
 
 bool hr__source_put_dir_once(struct hr__source *s, struct hr__source_dir dir,
@@ -296,22 +302,4 @@ bool hr__source_is_new(struct hr__source *s, uint64_t dev, uint64_t ino,
     if (!*error)
         s->seen[s->num_seen++] = key;
     return !*error;
-}
-
-void hr__source_forget(struct hr__source *s)
-{
-    for (size_t i = 0; i < s->num_blocks; i++)
-        hr__free(s->blocks[i]);
-    for (size_t i = 0; i < s->num_packs; i++)
-        hr_pack_close(&s->packs[i]);
-    hr__free(s->known_labels.keys);
-    hr__free(s->known_dirs.keys);
-    hr__free(s->known_seen.keys);
-    hr__free(s->classes);
-    hr__free(s->packs);
-    hr__free(s->blocks);
-    hr__free(s->seen);
-    hr__free(s->labels);
-    hr__free(s->dirs);
-    hr__free(s->items);
 }

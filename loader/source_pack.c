@@ -18,39 +18,47 @@ static bool keep_pack(struct hr__source *s, hr_pack_file file)
 }
 
 // The folder of a name that has length bytes up to its last slash.
-static bool put_dir(struct hr__source *s, hr_pack_file file, const char *name,
-                    size_t length, uint32_t *dir)
+static bool put_dir(struct hr__source *s, struct hr__source_dir made,
+                    const char *name, size_t length, uint32_t *dir)
 {
-    size_t root = strlen(file->path);
+    const char *root = made.path;
+    size_t size = strlen(root);
     char path[2 * PATH_MAX];
-    struct hr__source_dir made = {.path = path,
-                                  .rel = (uint32_t)(root + (length != 0)),
-                                  .pack = (uint32_t)s->num_packs};
 
     // (It was opened by its path, and names are shorter than PATH_MAX.)
-    if (root + length + 2 > sizeof(path))
+    if (size + length + 2 > sizeof(path))
         return hr__source_fail(HR_EINVAL, "%s: too long a path",
-                               hr__source_short(file->path));
-    memcpy(path, file->path, root);
-    path[root] = '/';
+                               hr__source_short(root));
+    memcpy(path, root, size);
+    path[size] = '/';
+    made.path = path;
+    made.rel = (uint32_t)(size + (length != 0));
     memcpy(path + made.rel, name, length);
     path[made.rel + length] = '\0';
     return hr__source_put_dir_once(s, made, dir);
 }
 
+bool hr__source_put_member(struct hr__source *s, const char *path,
+                           uint32_t pack, uint32_t shard, const char *name,
+                           const char *label)
+{
+    const char *slash = strrchr(name, '/');
+    struct hr__source_dir made = {.path = path, .pack = pack, .shard = shard};
+    uint32_t dir, own;
+
+    return put_dir(s, made, name, slash ? (size_t)(slash - name) : 0, &dir) &&
+           hr__source_intern(s, label, &own) &&
+           hr__source_put(s, dir, slash ? slash + 1 : name, own);
+}
+
 static bool put_entry(struct hr__source *s, hr_pack_file file, size_t i)
 {
     struct hr_pack_entry entry;
-    const char *slash;
     size_t before = s->num;
-    uint32_t dir, label;
 
     hr_pack_entry(file, i, &entry);
-    slash = strrchr(entry.name, '/');
-    if (!put_dir(s, file, entry.name, slash ? (size_t)(slash - entry.name) : 0,
-                 &dir) ||
-        !hr__source_intern(s, entry.label, &label) ||
-        !hr__source_put(s, dir, slash ? slash + 1 : entry.name, label))
+    if (!hr__source_put_member(s, file->path, (uint32_t)s->num_packs, 0,
+                               entry.name, entry.label))
         return false;
     if (s->num > before)
         s->items[before].number = (uint32_t)i;

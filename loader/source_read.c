@@ -77,6 +77,66 @@ enum hr_status hr__source_file(const char *path, size_t max_bytes,
     return status;
 }
 
+// ---- Ranges of files -------------------------------------------------------
+
+static enum hr_status check_unchanged(const struct hr__shard *shard)
+{
+    struct stat st;
+
+    if (fstat(shard->fd, &st) < 0)
+        return hr__fail(HR_EIO, "%s: %s", hr__source_short(shard->path),
+                        strerror(errno));
+    if ((uint64_t)st.st_size != shard->size ||
+        st.st_mtim.tv_sec != shard->changed.tv_sec ||
+        st.st_mtim.tv_nsec != shard->changed.tv_nsec)
+        return hr__fail(HR_EIO, "%s: it was changed while it was open",
+                        hr__source_short(shard->path));
+    return HR_OK;
+}
+
+const struct hr__shard *hr__source_shard(const struct hr__source *s, uint64_t i,
+                                         struct hr__range *range)
+{
+    const struct hr__source_item *item;
+    uint32_t number;
+
+    if (i >= s->num)
+        return NULL;
+    item = &s->items[i];
+    number = s->dirs[item->dir].shard;
+    if (!number)
+        return NULL;
+    *range = s->shards[number - 1].ranges[item->number];
+    return &s->shards[number - 1];
+}
+
+enum hr_status hr__shard_sample(const struct hr__shard *shard,
+                                struct hr__range range, size_t max_bytes,
+                                hr__source_room_fn room, void *ctx,
+                                size_t *size)
+{
+    enum hr_status status = check_unchanged(shard);
+    void *to;
+
+    if (status)
+        return status;
+    if (range.size > max_bytes)
+        return hr__fail(HR_ELIMIT,
+                        "%s: offset %llu: %llu bytes, more than the limit of "
+                        "%zu",
+                        hr__source_short(shard->path),
+                        (unsigned long long)range.offset,
+                        (unsigned long long)range.size, max_bytes);
+    *size = (size_t)range.size;
+    if (!(to = room(ctx, *size ? *size : 1)))
+        return hr__fail(HR_ENOMEM, "%s: no memory for %zu bytes",
+                        hr__source_short(shard->path), *size);
+    status = hr__shard_read(shard, to, *size, range.offset);
+    if (!status && range.parts)
+        *size = hr__record_join(to, *size);
+    return status;
+}
+
 // ---- The public functions --------------------------------------------------
 
 static void *encoded_room(void *ctx, size_t size)
@@ -125,6 +185,8 @@ enum hr_status hr_source_read(hr_source source, uint64_t i, size_t max_bytes,
 {
     struct hr__source *s = hr__source_of(source);
     struct hr_sample sample = {0};
+    const struct hr__shard *shard;
+    struct hr__range range;
     char path[PATH_MAX];
     hr_pack_file file;
     enum hr_status status;
@@ -147,7 +209,11 @@ enum hr_status hr_source_read(hr_source source, uint64_t i, size_t max_bytes,
         return status;
     }
     hr_source_path(source, i, path, sizeof(path));
-    status = hr__source_file(path, max_bytes, encoded_room, to, &to->size);
+    shard = hr__source_shard(s, i, &range);
+    status = shard ? hr__shard_sample(shard, range, max_bytes, encoded_room, to,
+                                      &to->size)
+                   : hr__source_file(path, max_bytes, encoded_room, to,
+                                     &to->size);
     to->data = to->memory;
     return status;
 }

@@ -131,14 +131,15 @@ static void stalled(void)
     hr_device_close(&dev);
 }
 
-// After a while nothing is allocated any more.
+// After a while nothing is allocated any more. (How many samples are at work at
+// a time is up to the machine; memory for one more is made once.)
 static void steady(void)
 {
     hr_device dev = test_device("cpu", 2, 0);
     const char *folder = data_folder(N, test_seed);
     hr_source files = hr_source_open(folder);
     struct hr_loader_params p = begin(dev);
-    int64_t before, after;
+    int64_t before = 0, after = 1;
     hr_loader loader;
     struct data_seen seen = {0};
 
@@ -146,14 +147,12 @@ static void steady(void)
     p.epochs = HR_ENDLESS;
     p.shuffle = false;
     loader = hr_loader_create(&p);
-    CHECK(loader && !data_drain(&seen, loader, 10 * N / 4), "%s",
-          hr_last_error());
-    before = hr__test_allocs();
-    CHECK(loader && !data_drain(&seen, loader, 5 * N / 4), "%s",
-          hr_last_error());
-    after = hr__test_allocs();
-    CHECK(TEST_SANITIZED || after - before <= 2, "%d allocations",
-          (int)(after - before));
+    for (int i = 0; loader && i < 20 && after > before; i++) {
+        before = hr__test_allocs();
+        CHECK(!data_drain(&seen, loader, 5 * N / 4), "%s", hr_last_error());
+        after = hr__test_allocs();
+    }
+    CHECK(after == before, "%d allocations", (int)(after - before));
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
     hr_source_close(&files);

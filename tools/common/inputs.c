@@ -85,10 +85,27 @@ static void note_root(struct inputs *in, const char *path)
             in->first_root[n - 1] = '\0';
 }
 
+// The command opens its pictures by path, or where they lie in a pack file.
+static bool is_shard(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    struct stat st;
+
+    return dot && (!strcasecmp(dot, ".tar") || !strcasecmp(dot, ".rec")) &&
+           !stat(path, &st) && S_ISREG(st.st_mode);
+}
+
 bool inputs_add(struct inputs *in, const char *argument)
 {
     size_t first;
 
+    if (is_shard(argument)) {
+        snprintf(in->error, sizeof(in->error),
+                 "%s: the command reads no tar and RecordIO files; "
+                 "loaders of the library do",
+                 argument);
+        return false;
+    }
     if (!begin(in, &first) ||
         !take(in, hr_source_add(in->source, argument), first))
         return false;

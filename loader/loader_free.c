@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes back: the bytes of samples, and in the end the loader itself.
+#include <pthread.h>
+#include <unistd.h>
+
+#include "hal/engine/base.h"
+#include "loader.h"
+
+void hr__sample_give_back(struct hr__loader_sample *sample)
+{
+    struct hr__loader *l = sample->slot->loader;
+    const struct hr_source_calls *calls = &l->source->calls;
+    uint64_t index = sample->slot->indices[sample - sample->slot->samples];
+
+    if (sample->lent && calls->done)
+        calls->done(calls->ctx, index, &sample->from);
+    sample->lent = false;
+    if (!sample->memory_size)
+        return;
+    pthread_mutex_lock(&l->lock);
+    hr__room_put(&l->room, sample->from.memory, sample->memory_size);
+    sample->from.memory = NULL;
+    sample->memory_size = 0;
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void free_loader(struct hr__loader *l)
+{
+    for (int i = 0; l->slots && i < l->pub.depth; i++) {
+        struct hr__slot *slot = &l->slots[i];
+        hr_batch batch = slot->pub.batch;
+
+        hr_batch_destroy(&batch);
+        hr__free(slot->names);
+        hr__free(slot->samples);
+    }
+    hr__room_finish(&l->room);
+    hr__free(l->slots);
+    hr__free((void *)(uintptr_t)l->sampler.sums);
+    if (l->pub.fd >= 0)
+        close(l->pub.fd);
+    pthread_cond_destroy(&l->work);
+    pthread_cond_destroy(&l->ready);
+    pthread_cond_destroy(&l->ended);
+    pthread_mutex_destroy(&l->lock);
+    hr__free(l);
+}
+
+void hr__loader_unref(struct hr__loader *l)
+{
+    bool last;
+
+    pthread_mutex_lock(&l->lock);
+    last = !--l->refs;
+    pthread_mutex_unlock(&l->lock);
+    if (last)
+        free_loader(l);
+}

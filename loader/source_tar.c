@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tar files in WebDataset form: members that follow each other and are called
+// alike up to the first dot of their last part are one sample. Of these one is
+// the picture, and KEY.cls, if it is there, has the label. Names are labels for
+// messages: nobody opens a path that a tar names.
+//
+// libarchive reads the headers, once; where the bytes of a picture begin is
+// kept, and threads read them from there. It is loaded when a tar is opened
+// first: whoever has none needs no libarchive.
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "hal/engine/base.h"
+#include "pack_format.h"
+#include "source.h"
+
+#if HR_HAVE_ARCHIVE
+
+#include <archive.h>
+#include <archive_entry.h>
+
+// ---- The library -----------------------------------------------------------
+
+#define ARCHIVE_CALLS(X)               \
+    X(archive_read_new)                \
+    X(archive_read_support_format_tar) \
+    X(archive_read_open_fd)            \
+    X(archive_read_next_header)        \
+    X(archive_read_data_block)         \
+    X(archive_read_free)               \
+    X(archive_filter_bytes)            \
+    X(archive_error_string)            \
+    X(archive_entry_filetype)          \
+    X(archive_entry_hardlink)          \
+    X(archive_entry_pathname)          \
+    X(archive_entry_pathname_utf8)     \
+    X(archive_entry_size)              \
+    X(archive_entry_sparse_count)
+
+static struct {
+#define X(name) __typeof__(&name) name;
+    ARCHIVE_CALLS(X)
+#undef X
+    bool there;
+} lib;
+
+static void load(void)
+{
+    void *handle = dlopen("libarchive.so.13", RTLD_NOW | RTLD_LOCAL);
+
+    lib.there = handle != NULL;
+#define X(name)                                             \
+    if (handle)                                             \
+        *(void **)(void *)&lib.name = dlsym(handle, #name); \
+    lib.there = lib.there && lib.name;
+    ARCHIVE_CALLS(X)
+#undef X
+}
+
+static bool need_library(const char *path)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, load);
+    return lib.there ||
+           hr__source_fail(HR_EUNSUPPORTED,
+                           "%s: libarchive.so.13 is not there or too old",
+                           hr__source_short(path));
+}
+
+// ---- One sample in the making ----------------------------------------------
+
+struct tar {
+    struct hr__source *s;
+    struct hr__shard *shard;
+    struct archive *archive;
+    char key[PATH_MAX], name[PATH_MAX], label[PATH_MAX];
+    bool has_key, has_picture, has_label;
+    struct hr__range picture;
+    // What all keys come to, to find one that comes again.
+    struct tar_key {
+        XXH128_hash_t hash;
+        uint64_t offset;
+    } * keys;
+    size_t num_keys, keys_capacity;
+};
+
+static bool corrupt(const struct tar *t, uint64_t offset, const char *name,
+                    const char *why)
+{
+    return hr__source_fail(HR_ECORRUPT, "%s: offset %llu: %s: %s",
+                           hr__source_short(t->shard->path),
+                           (unsigned long long)offset, hr__source_short(name),
+                           why);
+}
+
+static bool end_sample(struct tar *t)
+{
+    bool ok = !t->has_picture ||
+              hr__shard_put(t->s, t->shard, t->name, t->label, t->picture);
+
+    t->has_key = t->has_picture = t->has_label = false;
+    t->label[0] = '\0';
+    return ok;
+}
+
+static bool begin_sample(struct tar *t, const char *name, size_t length,
+                         uint64_t offset)
+{
+    struct tar_key key = {XXH3_128bits(name, length), offset};
+
+    if (t->has_key && strlen(t->key) == length && !memcmp(t->key, name, length))
+        return true;
+    if (!end_sample(t) ||
+        !hr__source_grow(&t->keys, &t->keys_capacity, t->num_keys, sizeof(key)))
+        return false;
+    t->keys[t->num_keys++] = key;
+    memcpy(t->key, name, length);
+    t->key[length] = '\0';
+    t->has_key = true;
+    return true;
+}
+
+// ---- Members ---------------------------------------------------------------
+
+// Where the data of the member begin that libarchive stands at. It says so
+// nowhere, so what it gives is compared with what is there.
+static bool find_data(struct tar *t, uint64_t size, uint64_t *offset)
+{
+    unsigned char there[512];
+    const void *block;
+    size_t n = 0;
+    la_int64_t from = 0;
+
+    if (!size) {
+        *offset = 0;
+        return true;
+    }
+    if (lib.archive_read_data_block(t->archive, &block, &n, &from) <
+            ARCHIVE_OK ||
+        from || !n)
+        return false;
+    *offset = (uint64_t)lib.archive_filter_bytes(t->archive, 0);
+    n = n < sizeof(there) ? n : sizeof(there);
+    return size <= t->shard->size && *offset <= t->shard->size - size &&
+           !hr__shard_read(t->shard, there, n, *offset) &&
+           !memcmp(there, block, n);
+}
+
+static bool is_picture(const char *extension)
+{
+    static const char *const all[] = {"jpg",  "jpeg", "jpe",
+                                      "jfif", "png",  "mpo"};
+    const char *dot = strrchr(extension, '.');
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        if (!strcasecmp(dot ? dot + 1 : extension, all[i]))
+            return true;
+    return false;
+}
+
+// A text without what is around it; whatever is no text is no label.
+static bool read_label(struct tar *t, uint64_t offset, uint64_t size)
+{
+    size_t begin = 0, end = (size_t)size;
+
+    if (size >= sizeof(t->label) ||
+        hr__shard_read(t->shard, t->label, end, offset))
+        return false;
+    t->label[end] = '\0';
+    if (strlen(t->label) < end)
+        return false;
+    while (end && strchr(" \t\r\n", t->label[end - 1]))
+        t->label[--end] = '\0';
+    begin = strspn(t->label, " \t\r\n");
+    memmove(t->label, t->label + begin, end - begin + 1);
+    return true;
+}
+
+// False: stop, with hr_last_error().
+static bool put_member(struct tar *t, const char *name, uint64_t size)
+{
+    const char *slash = strrchr(name, '/');
+    const char *dot = strchr(slash ? slash + 1 : name, '.');
+    uint64_t offset = 0;
+
+    if (!dot || dot == (slash ? slash + 1 : name))
+        return true;  // of no sample
+    if (!find_data(t, size, &offset)) {
+        hr__shard_fault(t->s, t->shard, offset, name, "the file ends in it");
+        return true;
+    }
+    if (!begin_sample(t, name, (size_t)(dot - name), offset))
+        return false;
+    if (!strcasecmp(dot + 1, "cls")) {
+        if (t->has_label)
+            return corrupt(t, offset, name, "the sample has two labels");
+        t->has_label = true;
+        if (read_label(t, offset, size))
+            return true;
+        t->label[0] = '\0';
+        hr__shard_fault(t->s, t->shard, offset, name, "it is not a label");
+    } else if (is_picture(dot + 1)) {
+        if (t->has_picture)
+            return corrupt(t, offset, name, "the sample has two pictures");
+        t->has_picture = true;
+        t->picture = (struct hr__range){.offset = offset, .size = size};
+        memcpy(t->name, name, strlen(name) + 1);
+    }
+    return true;
+}
+
+// Why a member is left out; NULL: it is not.
+static const char *refuse(struct archive_entry *entry, const char *name)
+{
+    if (lib.archive_entry_filetype(entry) != AE_IFREG ||
+        lib.archive_entry_hardlink(entry))
+        return "it is a link or a device";
+    if (lib.archive_entry_sparse_count(entry))
+        return "it is sparse";
+    if (lib.archive_entry_size(entry) < 0)
+        return "its size is negative";
+    if (strlen(name) >= PATH_MAX - 1 || !pack_is_name(name, strlen(name)))
+        return "the name is not a relative path";
+    return NULL;
+}
+
+static bool take_member(struct tar *t, struct archive_entry *entry)
+{
+    const char *name = lib.archive_entry_pathname(entry), *why;
+
+    if (!name)
+        name = lib.archive_entry_pathname_utf8(entry);
+    if (!name)
+        name = "";
+    if (lib.archive_entry_filetype(entry) == AE_IFDIR)
+        return true;
+    while (!strncmp(name, "./", 2))
+        name += 2;
+    if ((why = refuse(entry, name))) {
+        hr__shard_fault(t->s, t->shard,
+                        (uint64_t)lib.archive_filter_bytes(t->archive, 0), name,
+                        why);
+        return true;
+    }
+    return put_member(t, name, (uint64_t)lib.archive_entry_size(entry));
+}
+
+// ---- The file --------------------------------------------------------------
+
+static bool read_members(struct tar *t)
+{
+    struct archive_entry *entry;
+    int code;
+
+    while ((code = lib.archive_read_next_header(t->archive, &entry)) ==
+               ARCHIVE_OK ||
+           code == ARCHIVE_WARN)
+        if (!take_member(t, entry))
+            return false;
+    if (code != ARCHIVE_EOF) {
+        const char *why = lib.archive_error_string(t->archive);
+
+        if (!t->num_keys)
+            return hr__source_fail(HR_EFORMAT, "%s: %s",
+                                   hr__source_short(t->shard->path),
+                                   why ? why : "not a tar file");
+        hr__shard_fault(t->s, t->shard,
+                        (uint64_t)lib.archive_filter_bytes(t->archive, 0), NULL,
+                        why ? why : "damaged");
+    }
+    return end_sample(t);
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    const struct tar_key *ka = a, *kb = b;
+
+    if (ka->hash.high64 != kb->hash.high64)
+        return ka->hash.high64 < kb->hash.high64 ? -1 : 1;
+    if (ka->hash.low64 != kb->hash.low64)
+        return ka->hash.low64 < kb->hash.low64 ? -1 : 1;
+    return 0;
+}
+
+static bool check_keys(const struct tar *t)
+{
+    if (t->num_keys)
+        qsort(t->keys, t->num_keys, sizeof(*t->keys), compare_keys);
+    for (size_t i = 1; i < t->num_keys; i++)
+        if (!compare_keys(&t->keys[i - 1], &t->keys[i]))
+            return hr__source_fail(
+                HR_ECORRUPT,
+                "%s: offsets %llu and %llu: members of the same sample do not "
+                "follow each other",
+                hr__source_short(t->shard->path),
+                (unsigned long long)t->keys[i - 1].offset,
+                (unsigned long long)t->keys[i].offset);
+    return true;
+}
+
+static bool open_archive(struct tar *t)
+{
+    const char *why;
+
+    if (!(t->archive = lib.archive_read_new()) ||
+        lib.archive_read_support_format_tar(t->archive) != ARCHIVE_OK)
+        return hr__source_fail(HR_ENOMEM, "out of memory");
+    if (lib.archive_read_open_fd(t->archive, t->shard->fd, 1 << 16) ==
+        ARCHIVE_OK)
+        return true;
+    why = lib.archive_error_string(t->archive);
+    return hr__source_fail(HR_EFORMAT, "%s: not a tar file: %s",
+                           hr__source_short(t->shard->path), why ? why : "?");
+}
+
+bool hr__source_tar(struct hr__source *s, const char *path)
+{
+    struct tar *t = need_library(path) ? hr__alloc(NULL, sizeof(*t)) : NULL;
+    bool ok;
+
+    if (!t)
+        return lib.there && hr__source_fail(HR_ENOMEM, "out of memory");
+    *t = (struct tar){.s = s, .shard = hr__shard_open(s, path)};
+    ok = t->shard && open_archive(t) && read_members(t) && check_keys(t);
+    if (t->archive)
+        lib.archive_read_free(t->archive);
+    hr__free(t->keys);
+    hr__free(t);
+    return ok;
+}
+
+#else
+
+bool hr__source_tar(struct hr__source *s, const char *path)
+{
+    (void)s;
+    return hr__source_fail(
+        HR_EUNSUPPORTED, "%s: built without libarchive, which reads tar files",
+        hr__source_short(path));
+}
+
+#endif

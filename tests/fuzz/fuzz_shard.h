@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the fuzz targets of files with many samples share: the file, and a look
+// at all that opens.
+#ifndef HEADRACE_TESTS_FUZZ_SHARD_H
+#define HEADRACE_TESTS_FUZZ_SHARD_H
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fuzz.h"
+#include "loader/source.h"
+
+// A file of these bytes; its path, which does not change.
+static inline const char *fuzz_file(const uint8_t *data, size_t size)
+{
+    static int fd = -1;
+    static char path[64];
+
+    if (fd < 0) {
+        promise((fd = memfd_create("fuzz", MFD_CLOEXEC)) >= 0);
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    }
+    promise(!ftruncate(fd, 0) && pwrite(fd, data, size, 0) == (ssize_t)size);
+    return path;
+}
+
+// Names are relative paths, no sample lies outside of the file, and each can be
+// read.
+static inline void fuzz_read_all(const struct hr__source *s, size_t size)
+{
+    struct hr_encoded to = {0};
+    char name[PATH_MAX];
+
+    for (uint64_t i = 0; i < s->num; i++) {
+        struct hr__range range;
+
+        promise(hr__source_shard(s, i, &range));
+        promise(range.size <= size && range.offset <= size - range.size);
+        promise(hr_source_name(&s->pub, i, name, sizeof(name)) && *name &&
+                *name != '/' && strncmp(name, "../", 3));
+        promise(strlen(hr_source_label(&s->pub, i)) < PATH_MAX);
+        promise(!hr_source_read(&s->pub, i, size + 1, &to));
+        promise(to.size <= size);
+    }
+    hr_encoded_finish(&to);
+}
+
+#endif

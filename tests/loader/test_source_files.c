@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sources that are files with many samples: tar (WebDataset) and RecordIO.
+// Whatever such a file holds, what is whole in it is found, and the rest is an
+// error or a fault that names it.
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "loader_data.h"
+
+enum { N = 24 };
+
+// A file in the making.
+struct made {
+    uint8_t *data;
+    size_t size;
+    size_t ends[4 * N];  // behind each sample
+    int num;
+};
+
+static void append(struct made *m, const void *data, size_t size)
+{
+    m->data = realloc(m->data, m->size + size + 1);
+    if (size)
+        memcpy(m->data + m->size, data, size);
+    m->size += size;
+}
+
+static void pad(struct made *m, size_t to)
+{
+    static const char zeros[1024];
+
+    append(m, zeros, (to - m->size % to) % to);
+}
+
+static const char *write_made(const struct made *m, const char *ending)
+{
+    struct bytes b = {m->data, m->size};
+
+    return test_file(&b, ending);
+}
+
+static void made_finish(struct made *m)
+{
+    free(m->data);
+    *m = (struct made){0};
+}
+
+// ---- RecordIO --------------------------------------------------------------
+
+#define MAGIC UINT32_C(0xced7230a)
+
+static void word(struct made *m, uint32_t value)
+{
+    value = htole32(value);
+    append(m, &value, sizeof(value));
+}
+
+// Cut where the first word of a record stands in it.
+static void put_record(struct made *m, const uint8_t *data, size_t size)
+{
+    uint32_t magic = htole32(MAGIC), kind = 0;
+    size_t from = 0;
+
+    for (size_t at = 0; at + 4 <= size; at += 4) {
+        if (memcmp(data + at, &magic, 4))
+            continue;
+        word(m, MAGIC);
+        word(m, (kind ? 2u : 1u) << 29 | (uint32_t)(at - from));
+        append(m, data + from, at - from);
+        from = at + 4;
+        kind = 3;
+    }
+    word(m, MAGIC);
+    word(m, kind << 29 | (uint32_t)(size - from));
+    append(m, data + from, size - from);
+    pad(m, 4);
+    m->ends[m->num++] = m->size;
+}
+
+// A picture with its header: one label, or `more` of them.
+static void put_image(struct made *m, const struct bytes *file, float label,
+                      uint32_t more)
+{
+    struct made own = {0};
+    uint32_t bits;
+
+    memcpy(&bits, &label, sizeof(bits));
+    word(&own, more);
+    word(&own, more ? 0 : bits);
+    for (int i = 0; i < 4; i++)
+        word(&own, 7);
+    for (uint32_t i = 0; i < more; i++)
+        word(&own, i ? 9 : bits);
+    append(&own, file->data, file->size);
+    put_record(m, own.data, own.size);
+    made_finish(&own);
+}
+
+// A JPEG that has the first word of a record in it, after some bytes of header.
+static struct bytes with_magic(const struct bytes *file, int times)
+{
+    uint32_t magic = htole32(MAGIC);
+    struct bytes b = {malloc(file->size + 64), 0};
+    // A comment, so that the record's words are at multiples of 4.
+    uint8_t head[] = {0xff, 0xd8, 0xff, 0xfe, 0, (uint8_t)(2 + 2 + 4 * times),
+                      0,    0};
+
+    memcpy(b.data, head, sizeof(head));
+    b.size = sizeof(head);
+    for (int i = 0; i < times; i++, b.size += 4)
+        memcpy(b.data + b.size, &magic, 4);
+    memcpy(b.data + b.size, file->data + 2, file->size - 2);
+    b.size += file->size - 2;
+    return b;
+}
+
+static void records(void)
+{
+    struct made m = {0};
+    struct data_calls c;
+    struct bytes odd[N] = {{0}};
+    struct hr_encoded got = {0};
+    hr_source s;
+    char name[4200];
+
+    data_calls_init(&c, N, test_seed);
+    for (int i = 0; i < N; i++) {
+        odd[i] = with_magic(&c.files[i], i % 4);
+        put_image(&m, &odd[i], (float)(i % 3) + .5f * (i == 5), i % 5);
+    }
+    s = hr_source_open(write_made(&m, ".rec"));
+    CHECK(s && s->num == N && !s->num_faults, "%s",
+          s && s->num_faults ? s->faults[0] : hr_last_error());
+    for (int i = 0; s && i < N; i++) {
+        char want[16];
+
+        CHECK(!hr_source_read(s, (uint64_t)i, 0, &got) &&
+                  got.size == odd[i].size &&
+                  !memcmp(got.data, odd[i].data, got.size),
+              "%d: %s", i, hr_last_error());
+        snprintf(want, sizeof(want), i == 5 ? "2.5" : "%d", i % 3);
+        CHECK(!strcmp(hr_source_label(s, (uint64_t)i), want), "%d: %s", i,
+              hr_source_label(s, (uint64_t)i));
+        snprintf(want, sizeof(want), "%08d", i);
+        CHECK(!strcmp(hr_source_name(s, (uint64_t)i, name, sizeof(name)), want),
+              "%s", name);
+        free(odd[i].data);
+    }
+    hr_encoded_finish(&got);
+    hr_source_close(&s);
+    made_finish(&m);
+    data_calls_finish(&c, N);
+}
+
+// ---- Tar -------------------------------------------------------------------
+
+static void put_header(struct made *m, const char *name, char type,
+                       uint64_t size)
+{
+    unsigned sum = 0;
+    char h[512] = "";
+
+    snprintf(h, 100, "%s", name);
+    memcpy(h + 100,
+           "0000644\0"
+           "0000000\0"
+           "0000000\0",
+           24);
+    snprintf(h + 124, 12, "%011llo", (unsigned long long)size);
+    snprintf(h + 136, 12, "%011o", 0);
+    memset(h + 148, ' ', 8);
+    h[156] = type;
+    memcpy(h + 257,
+           "ustar\0"
+           "00",
+           8);
+    if (type == '2')
+        snprintf(h + 157, 100, "/tmp");
+    for (int i = 0; i < 512; i++)
+        sum += (unsigned char)h[i];
+    snprintf(h + 148, 8, "%06o", sum);
+    append(m, h, sizeof(h));
+}
+
+static void put_member(struct made *m, const char *name, const void *data,
+                       size_t size)
+{
+    put_header(m, name, '0', size);
+    append(m, data, size);
+    pad(m, 512);
+}
+
+static void end_tar(struct made *m)
+{
+    char zeros[1024] = "";
+
+    append(m, zeros, sizeof(zeros));
+}
+
+// The samples of a source, as WebDataset: KEY.jpg, KEY.cls, KEY.json.
+static void put_samples(struct made *m, hr_source from)
+{
+    struct hr_encoded file = {0};
+    char name[4200], member[4300];
+
+    put_header(m, "a/", '5', 0);
+    for (uint64_t i = 0; i < from->num; i++) {
+        const char *label = hr_source_label(from, i);
+
+        hr_source_name(from, i, name, sizeof(name));
+        CHECK(!hr_source_read(from, i, 0, &file), "%s", hr_last_error());
+        name[strlen(name) - 4] = '\0';
+        snprintf(member, sizeof(member), i % 2 ? "./%s.cls" : "%s.json", name);
+        put_member(m, member, label, strlen(label));
+        snprintf(member, sizeof(member), i % 3 ? "%s.jpg" : "%s.left.JPEG",
+                 name);
+        put_member(m, member, file.data, file.size);
+        snprintf(member, sizeof(member), i % 2 ? "%s.json" : "%s.cls", name);
+        put_member(m, member, i % 2 ? "{}" : label, i % 2 ? 2 : strlen(label));
+        m->ends[m->num++] = m->size;
+    }
+    hr_encoded_finish(&file);
+}
+
+// False: there is no libarchive.
+static bool have_tar(void)
+{
+    struct made m = {0};
+    hr_source s;
+
+    end_tar(&m);
+    s = hr_source_open(write_made(&m, ".tar"));
+    made_finish(&m);
+    if (s) {
+        hr_source_close(&s);
+        return true;
+    }
+    if (hr_last_status() == HR_EUNSUPPORTED)
+        test_not_run("no libarchive");
+    else
+        CHECK(false, "%s", hr_last_error());
+    return false;
+}
+
+static hr_source open_made(struct made *m, const char *ending)
+{
+    hr_source s = hr_source_open(write_made(m, ending));
+
+    made_finish(m);
+    return s;
+}
+
+static void tars(void)
+{
+    hr_source files = hr_source_open(data_folder(N, test_seed)), s;
+    struct hr_encoded a = {0}, b = {0};
+    struct made m = {0};
+    char name[4200];
+
+    if (have_tar()) {
+        put_samples(&m, files);
+        put_member(&m, ".hidden.jpg", "x", 1);
+        put_member(&m, "no_extension", "x", 1);
+        end_tar(&m);
+        s = open_made(&m, ".tar");
+        CHECK(s && s->num == N && !s->num_faults, "%s", hr_last_error());
+        for (uint64_t i = 0; s && i < s->num; i++) {
+            CHECK(!hr_source_read(files, i, 0, &a) &&
+                      !hr_source_read(s, i, 0, &b) && a.size == b.size &&
+                      !memcmp(a.data, b.data, a.size),
+                  "%d: %s", (int)i, hr_last_error());
+            CHECK(!strcmp(hr_source_label(s, i), hr_source_label(files, i)),
+                  "label %s", hr_source_label(s, i));
+            hr_source_name(s, i, name, sizeof(name));
+            CHECK(strstr(name, i % 3 ? ".jpg" : ".left.JPEG"), "%s", name);
+        }
+        hr_encoded_finish(&a);
+        hr_encoded_finish(&b);
+        hr_source_close(&s);
+    }
+    hr_source_close(&files);
+}
+
+static void expect_fault(struct made *m, const char *name, uint64_t num)
+{
+    hr_source s;
+
+    put_member(m, "good.jpg", "xyz", 3);
+    end_tar(m);
+    s = open_made(m, ".tar");
+    CHECK(s && s->num == num && s->num_faults == 1 &&
+              strstr(s->faults[0], name),
+          "%s: %s", name, s && s->num_faults ? s->faults[0] : hr_last_error());
+    hr_source_close(&s);
+}
+
+static void expect_error(struct made *m, const char *reason)
+{
+    hr_source s = hr_source_create();
+    enum hr_status status;
+
+    end_tar(m);
+    status = hr_source_add(s, write_made(m, ".tar"));
+    made_finish(m);
+    CHECK(status == HR_ECORRUPT && strstr(hr_last_error(), reason) && !s->num,
+          "%s, not %s", hr_last_error(), reason);
+    hr_source_close(&s);
+}
+
+static void hostile_tars(void)
+{
+    struct made m = {0};
+    hr_source s;
+
+    if (!have_tar())
+        return;
+    put_member(&m, "/tmp/evil.jpg", "x", 1);
+    expect_fault(&m, "/tmp/evil.jpg", 1);
+    put_member(&m, "../evil.jpg", "x", 1);
+    expect_fault(&m, "../evil.jpg", 1);
+    put_member(&m, "a//b.jpg", "x", 1);
+    expect_fault(&m, "a//b.jpg", 1);
+    put_header(&m, "link.jpg", '2', 0);
+    expect_fault(&m, "link.jpg", 1);
+    put_header(&m, "hard.jpg", '1', 0);
+    expect_fault(&m, "hard.jpg", 1);
+    put_header(&m, "pipe.jpg", '6', 0);
+    expect_fault(&m, "pipe.jpg", 1);
+    put_member(&m, "a.cls", "a\0b", 3);
+    expect_fault(&m, "a.cls", 1);
+    put_member(&m, "a.jpg", "x", 1);
+    put_member(&m, "b.jpg", "x", 1);
+    put_member(&m, "a.cls", "x", 1);
+    expect_error(&m, "do not follow each other");
+    put_member(&m, "a.jpg", "x", 1);
+    put_member(&m, "a.jpg", "x", 1);
+    expect_error(&m, "two pictures");
+    put_member(&m, "a.cls", "x", 1);
+    put_member(&m, "a.cls", "x", 1);
+    expect_error(&m, "two labels");
+    append(&m, "not a tar file, but a letter", 28);
+    pad(&m, 1024);
+    s = open_made(&m, ".tar");
+    CHECK(!s && hr_last_status() == HR_EFORMAT, "%s", hr_last_error());
+}
+
+// ---- Whatever is in them ---------------------------------------------------
+
+// Reads all of it: there are at least n samples, and each can be read.
+static void read_all(hr_source s, const struct made *m, int n, const char *what)
+{
+    struct hr_encoded to = {0};
+    size_t num;
+
+    CHECK((s ? s->num : 0) >= (uint64_t)n, "%s: %d samples of %d", what,
+          s ? (int)s->num : 0, n);
+    for (uint64_t i = 0; s && i < s->num; i++) {
+        enum hr_status status = hr_source_read(s, i, 1 << 20, &to);
+
+        CHECK(!status, "%s, %d: %s", what, (int)i, hr_last_error());
+        CHECK(to.size <= m->size, "%s: %zu bytes", what, to.size);
+    }
+    if (s)
+        hr_source_classes(s, &num);
+    hr_encoded_finish(&to);
+}
+
+// Cut anywhere: what was whole is there. Bytes flipped: nothing breaks.
+static void damage(struct made *m, const char *path, uint64_t *seed)
+{
+    for (int i = 0; i < test_loops(200); i++) {
+        size_t at = next_random(seed) % m->size;
+        int whole = 0;
+        hr_source s;
+
+        while (whole < m->num && m->ends[whole] <= at)
+            whole++;
+        test_write(path, m->data, at);
+        s = hr_source_open(path);
+        read_all(s, m, whole, "cut");
+        hr_source_close(&s);
+        m->data[at] ^= (uint8_t)(1 + next_random(seed) % 255);
+        test_write(path, m->data, m->size);
+        s = hr_source_open(path);
+        read_all(s, m, 0, "flipped");
+        hr_source_close(&s);
+        if (i % 4)
+            continue;
+        for (size_t k = 0; k < 1024; k++)  // a hole, with something in it
+            if (at + k < m->size)
+                m->data[at + k] = (uint8_t)next_random(seed);
+        test_write(path, m->data, m->size);
+        s = hr_source_open(path);
+        read_all(s, m, 0, "overwritten");
+        hr_source_close(&s);
+        return;  // m is no longer what it was
+    }
+}
+
+static void damaged(void)
+{
+    struct made records_of = {0}, tar = {0};
+    hr_source files = hr_source_open(data_folder(N, test_seed));
+    struct data_calls c;
+    uint64_t seed = test_seed;
+    bool with_tar = have_tar();
+
+    data_calls_init(&c, N, test_seed);
+    for (int round = 0; round < test_loops(60); round++) {
+        for (int i = 0; i < N; i++) {
+            struct bytes b = with_magic(&c.files[i], i % 3);
+
+            put_image(&records_of, &b, 1, 0);
+            free(b.data);
+        }
+        damage(&records_of, write_made(&records_of, ".rec"), &seed);
+        made_finish(&records_of);
+        if (!with_tar)
+            continue;
+        put_samples(&tar, files);
+        end_tar(&tar);
+        damage(&tar, write_made(&tar, ".tar"), &seed);
+        made_finish(&tar);
+    }
+    hr_source_close(&files);
+    data_calls_finish(&c, N);
+}
+
+static void changed(void)
+{
+    struct made m = {0};
+    struct data_calls c;
+    struct hr_encoded to = {0};
+    const char *path;
+    hr_source s;
+
+    data_calls_init(&c, N, test_seed);
+    for (int i = 0; i < N; i++)
+        put_image(&m, &c.files[i], 1, 0);
+    path = write_made(&m, ".rec");
+    s = hr_source_open(path);
+    CHECK(s && !hr_source_read(s, N - 1, 0, &to), "%s", hr_last_error());
+    CHECK(!truncate(path, (off_t)m.size / 2), "truncate");
+    CHECK(hr_source_read(s, N - 1, 0, &to) == HR_EIO &&
+              strstr(hr_last_error(), "changed while it was open"),
+          "%s", hr_last_error());
+    hr_encoded_finish(&to);
+    hr_source_close(&s);
+    made_finish(&m);
+    data_calls_finish(&c, N);
+}
+
+// ---- Through a loader ------------------------------------------------------
+
+static void drain(struct data_seen *seen, hr_source s)
+{
+    hr_loader loader = hr_loader_create(
+        hr_loader_params(.source = s, .ops = data_ops, .num_ops = DATA_OPS,
+                         .batch = 5, .shuffle = true, .seed = test_seed));
+
+    CHECK(loader && !data_drain(seen, loader, 0) && seen->num == N, "%s",
+          hr_last_error());
+    hr_loader_destroy(&loader);
+}
+
+static void loaded(void)
+{
+    hr_source files = hr_source_open(data_folder(N, test_seed)), s;
+    struct data_seen want = {0}, seen = {0};
+    struct made m = {0};
+
+    drain(&want, files);
+    if (have_tar()) {
+        put_samples(&m, files);
+        end_tar(&m);
+        s = open_made(&m, ".tar");
+        drain(&seen, s);
+        CHECK(data_seen_same(&want, 0, &seen), "tar: not the same");
+        hr_source_close(&s);
+    }
+    data_seen_finish(&seen);
+    data_seen_finish(&want);
+    hr_source_close(&files);
+}
+
+static const struct test_case cases[] = {
+    TEST_CASE(records), TEST_CASE(tars),    TEST_CASE(hostile_tars),
+    TEST_CASE(damaged), TEST_CASE(changed), TEST_CASE(loaded),
+};
+
+int main(int argc, char **argv)
+{
+    setenv("HEADRACE_BACKEND", "cpu", 1);
+    return test_main("source_files", cases, sizeof(cases) / sizeof(*cases),
+                     argc, argv);
+}
