@@ -26,8 +26,9 @@ static philox4x32_ctr_t draw(uint64_t seed, uint32_t epoch, uint64_t value,
 // ---- Permutation -----------------------------------------------------------
 
 // A Feistel network is a permutation of all numbers of 2 x half bits, whatever
-// its function is. What it takes out of 0 .. n - 1 is put through it again until
-// it comes back ("cycle walking"), which leaves a permutation of those below n.
+// its function is. What it takes out of 0 .. n - 1 is put through it again
+// until it comes back ("cycle walking"), which leaves a permutation of those
+// below n.
 static uint64_t feistel(uint64_t seed, uint32_t epoch, uint32_t round, int half,
                         uint64_t x)
 {

@@ -11,8 +11,8 @@
 //   source_keep.c   folders, files and labels, as they are kept
 //   source_names.c  what samples and classes are called
 //
-// Kept small: the names of a million samples are the largest thing that a loader
-// holds. Strings are carved from blocks and live as long as the source.
+// Kept small: the names of a million samples are the largest thing that a
+// loader holds. Strings are carved from blocks and live as long as the source.
 #ifndef HEADRACE_LOADER_SOURCE_INSIDE_H
 #define HEADRACE_LOADER_SOURCE_INSIDE_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RecordIO files of MXNet (.rec), as its im2rec writes them. An .idx file beside
-// one is not needed: records are found one behind the other, by their headers.
+// RecordIO files of MXNet (.rec), as its im2rec writes them. An .idx file
+// beside one is not needed: records are found one behind the other, by their
+// headers.
 //
 //   record   u32  0xced7230a
 //            u32  kind << 29 | bytes: 0 whole, 1 first, 2 middle, 3 last part

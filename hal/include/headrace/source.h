@@ -68,9 +68,9 @@ typedef const struct hr_source_t {
     const char *first_other;
 } *hr_source;
 
-// hr_source_create() makes one with nothing in it; hr_source_open() is that, and
-// hr_source_add(); hr_source_of_calls() the program's own, to which nothing can
-// be added. NULL with hr_last_error(). Threads: any.
+// hr_source_create() makes one with nothing in it; hr_source_open() is that,
+// and hr_source_add(); hr_source_of_calls() the program's own, to which nothing
+// can be added. NULL with hr_last_error(). Threads: any.
 HR_API hr_source hr_source_create(void);
 HR_API hr_source hr_source_open(const char *path);
 HR_API hr_source hr_source_of_calls(const struct hr_source_calls *calls);
@@ -89,13 +89,13 @@ HR_API void hr_source_close(hr_source *source);
 //         Names are labels only, and must be relative paths. A sample whose
 //         members are apart is HR_ECORRUPT. Without libarchive HR_EUNSUPPORTED
 //   .rec  RecordIO of MXNet, with or without an .idx
-// Members and records that cannot be used are faults. A folder gives its regular files, also through
-// links, that end in .jpg .jpeg .jpe .jfif .png or .mpo, sorted by the bytes of
-// their relative path. Links to folders are followed; a folder is gone through
-// once, however many names it has: under its own rather than a link's, else
-// under the first. A folder below that cannot be read is one of faults. A
-// million files take about a second, most of it the file system's, and less
-// than 200 bytes each.
+// Members and records that cannot be used are faults.
+// A folder gives its regular files, also through links, that end in .jpg .jpeg
+// .jpe .jfif .png or .mpo, sorted by the bytes of their relative path. Links to
+// folders are followed; a folder is gone through once, however many names it
+// has: under its own rather than a link's, else under the first. A folder below
+// that cannot be read is a fault. A million files take about a second, most of
+// it the file system's, and less than 200 bytes each.
 // HR_EIO, HR_EINVAL, HR_ENOMEM, and those of hr_pack_open(); hr_last_error()
 // names file and reason. After a failure nothing was added.
 // Threads: one at a time.
