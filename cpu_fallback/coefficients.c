@@ -22,7 +22,7 @@ _Static_assert(sizeof(JBLOCK) == 64 * sizeof(int16_t),
 // What is packed, by whomever it was decoded.
 struct packing {
     struct cpu_decode *d;
-    struct cpu_coefficients plan;  // without its offsets
+    struct cpu_coefficients *plan;  // without its offsets
     struct cpu_coef_lines out;
     uint8_t *to;  // the next segment's place, and how much room is there
     size_t room;
@@ -64,6 +64,13 @@ static void *take(struct packing *k, size_t size)
     return block;
 }
 
+static void begin(struct packing *k, struct cpu_decode *d)
+{
+    k->d = d;
+    k->plan = take(k, sizeof(*k->plan));
+    memset(k->plan, 0, sizeof(*k->plan));
+}
+
 // ---- planning ----
 
 // Blocks under those samples.
@@ -80,7 +87,7 @@ static void cover_blocks(unsigned from, unsigned len, unsigned ratio,
 // Of component i factors, size and quantizers are known.
 static void plan_component(struct packing *k, int i)
 {
-    struct cpu_coefficients *head = &k->plan;
+    struct cpu_coefficients *head = k->plan;
     struct cpu_coef_component *comp = &head->comp[i];
 
     if (head->h_max % comp->h || head->v_max % comp->v)
@@ -97,7 +104,7 @@ static void plan_component(struct packing *k, int i)
 static void plan(struct packing *k)
 {
     const struct cpu_rect *w = &k->d->p.window;
-    struct cpu_coefficients *head = &k->plan;
+    struct cpu_coefficients *head = k->plan;
 
     head->magic = CPU_COEF_MAGIC;
     head->x = (uint32_t)w->x;
@@ -121,7 +128,7 @@ enum { PIECE = 60 << 10 };
 static struct cpu_packed_cut *line_of(const struct packing *k, uint32_t i,
                                       uint32_t line)
 {
-    const struct cpu_coef_component *comp = &k->plan.comp[i];
+    const struct cpu_coef_component *comp = &k->plan->comp[i];
     // Lines above the first wrap around.
     uint32_t y = line - comp->block_y;
 
@@ -134,7 +141,7 @@ static void pack_line(struct packing *k, uint32_t i, uint32_t line,
                       const int16_t (*blocks)[64])
 {
     struct cpu_packed_cut *cut = line_of(k, i, line);
-    size_t n = k->plan.comp[i].blocks_w, bound = cpu_packed_bound(n), size;
+    size_t n = k->plan->comp[i].blocks_w, bound = cpu_packed_bound(n), size;
 
     if (!cut)
         return;
@@ -175,10 +182,9 @@ static bool to_the_end(const struct cpu_decode_params *p)
 static void plan_scan(struct cpu_decode *base)
 {
     struct own_decode *d = own_decode(base);
-    struct cpu_coefficients *head = &d->k.plan;
+    struct cpu_coefficients *head = d->k.plan;
     const struct cpu_scan *s = &d->scan;
 
-    d->k.d = base;
     head->num_components = (uint32_t)s->num_components;
     head->color = s->color;
     head->h_max = (uint32_t)s->h_max;
@@ -199,12 +205,13 @@ static void own_open(struct cpu_decode *base)
     struct own_decode *d = own_decode(base);
 
     cpu_entropy_open(base, &d->scan, &d->entropy);
+    begin(&d->k, base);
     for (int i = 0; i < d->scan.num_components; i++)
-        cpu_scan_quant(&d->scan, i, d->k.plan.comp[i].quant);
+        cpu_scan_quant(&d->scan, i, d->k.plan->comp[i].quant);
     plan_scan(base);
     d->k.rows = cpu_rows_to_read(&base->p.window, d->scan.v_max, d->scan.rows);
     for (int i = 0; i < d->scan.num_components; i++) {
-        const struct cpu_coef_component *comp = &d->k.plan.comp[i];
+        const struct cpu_coef_component *comp = &d->k.plan->comp[i];
 
         if (!cpu_entropy_lines_alloc(&d->lines[i], base->pool.arena,
                                      d->scan.comp[i].v, (int)comp->block_x,
@@ -247,12 +254,13 @@ static void picture_open(struct cpu_decode *base)
 {
     struct own_decode *d = own_decode(base);
 
+    begin(&d->k, base);
     d->picture = (const void *)base->p.data;
     cpu_packed_scan(d->picture, &d->scan);
     if (d->scan.width != base->p.width || d->scan.height != base->p.height)
         cpu_decode_throw(base, CPU_CORRUPT, "another picture's size");
     for (int i = 0; i < d->scan.num_components; i++)
-        memcpy(d->k.plan.comp[i].quant, d->picture->comp[i].quant,
+        memcpy(d->k.plan->comp[i].quant, d->picture->comp[i].quant,
                sizeof(d->picture->comp[i].quant));
     plan_scan(base);
 }
@@ -261,7 +269,7 @@ static void picture_open(struct cpu_decode *base)
 static void picture_rows(struct cpu_decode *base)
 {
     struct own_decode *d = own_decode(base);
-    const struct cpu_coefficients *head = &d->k.plan;
+    const struct cpu_coefficients *head = d->k.plan;
 
     for (uint32_t i = 0; i < head->num_components; i++) {
         const struct cpu_coef_component *comp = &head->comp[i];
@@ -293,9 +301,10 @@ static void open_step(struct cpu_decode *base)
 {
     struct coef_decode *d = coef_decode(base);
     struct jpeg_decompress_struct *cinfo = &d->j.cinfo;
-    struct cpu_coefficients *head = &d->k.plan;
+    struct cpu_coefficients *head;
 
-    d->k.d = base;
+    begin(&d->k, base);
+    head = d->k.plan;
     cpu_jpeg_begin(&d->j);
     if (cinfo->arith_code || jpeg_has_multiple_scans(cinfo))
         cpu_jpeg_refuse(&d->j, CPU_UNSUPPORTED, "coding process");
@@ -326,7 +335,7 @@ static void open_step(struct cpu_decode *base)
 // Row r of iMCUs is in the ring.
 static void pack_row(struct coef_decode *d, uint32_t r)
 {
-    const struct cpu_coefficients *head = &d->k.plan;
+    const struct cpu_coefficients *head = d->k.plan;
 
     for (uint32_t i = 0; i < head->num_components; i++) {
         const struct cpu_coef_component *comp = &head->comp[i];
