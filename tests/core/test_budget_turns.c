@@ -143,6 +143,26 @@ static void *submit_waiting(void *arg)
     return NULL;
 }
 
+// Waits until n submitters wait in turn. (A turn begins with the next one.)
+static bool stand_in_turn(hr_device handle, int n)
+{
+    struct hr__device *dev = (struct hr__device *)handle;
+
+    for (int tries = 0; tries < 30000; tries++) {
+        void **turn;
+        int found = 0;
+
+        pthread_mutex_lock(&dev->lock);
+        for (turn = (void **)dev->submitters; turn; turn = *turn)
+            found++;
+        pthread_mutex_unlock(&dev->lock);
+        if (found >= n)
+            return true;
+        test_sleep(TEST_MS);
+    }
+    return false;
+}
+
 // (What they hold is mostly encoded bytes: as much as is asked for, whatever
 // stands behind the picture.)
 static void small_ones_wait_too(void)
@@ -168,9 +188,9 @@ static void small_ones_wait_too(void)
     w[1] = w[0];
     w[1].sample = s;
     pthread_create(&w[0].thread, NULL, submit_waiting, &w[0]);
-    test_sleep(50 * TEST_MS);
+    CHECK(stand_in_turn(dev, 1), "there is room for it");
     pthread_create(&w[1].thread, NULL, submit_waiting, &w[1]);
-    test_sleep(50 * TEST_MS);
+    CHECK(stand_in_turn(dev, 2), "a small one passed a large one");
     CHECK(!atomic_load(&w[0].in), "there is no room for it");
     CHECK(!atomic_load(&w[1].in), "a small one passed a large one");
     refused = hr_submit(dev, &s, 1, batch, NULL);
