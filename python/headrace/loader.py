@@ -158,19 +158,16 @@ class Loader:
     def __len__(self) -> int:
         """Batches of an epoch."""
         o = self._options
-        samples = self.samples
-        if o["drop_last"]:
-            return samples // int(o["batch"])
-        return -(-samples // int(o["batch"]))
+        more = 0 if o["drop_last"] else int(o["batch"]) - 1
+        return (self.samples + more) // int(o["batch"])
 
     @property
     def samples(self) -> int:
         """Of an epoch, that this shard gives."""
         o = self._options
         total = int(o["samples"] or len(self._source))
-        if o["shard_drop"]:
-            return total // int(o["shards"])
-        return -(-total // int(o["shards"]))
+        more = 0 if o["shard_drop"] else int(o["shards"]) - 1
+        return (total + more) // int(o["shards"])
 
     @property
     def classes(self) -> tuple[Any, ...]:
@@ -215,7 +212,7 @@ class Loader:
             f"{len(self)} batches>"
         )
 
-    # ---- One epoch -----------------------------------------------------------
+    # ---- One epoch ---------------------------------------------------------
 
     @property
     def epoch(self) -> int:
@@ -286,7 +283,7 @@ class Loader:
         self._state = None
         return self._core
 
-    # ---- Where it stands -------------------------------------------------------
+    # ---- Where it stands ---------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the loader stands: behind the batch it gave last.
