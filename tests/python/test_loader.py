@@ -601,9 +601,9 @@ class Processes(unittest.TestCase):
         self.assertEqual(os.waitpid(pid, 0)[1], 0)
         next(batches)
 
-    def run_program(self, text, code=0):
+    def run_program(self, text, code=0, first=""):
         text = (
-            "import headrace, signal, os, sys, threading\n"
+            first + "import headrace, signal, os, sys, threading\n"
             "from headrace import ops\n"
             "headrace._core.set_image_backend('cpu')\n"
             "class Sequence:\n"
@@ -622,6 +622,26 @@ class Processes(unittest.TestCase):
         self.run_program("batches = iter(loader); kept = [next(batches)"
                          " for i in range(20)]\n")
         self.run_program("loader._open()\nsys.exit(3)\n", 3)
+
+    def test_nobody_asks_a_sequence_after_the_exit(self):
+        # What is registered first is called last.
+        self.run_program(
+            "class Slow(Sequence):\n"
+            "    def __getitem__(self, i):\n"
+            "        asked.append(i)\n"
+            "        time.sleep(0.02)\n"
+            "        return super().__getitem__(i)\n"
+            "loader = headrace.Loader(Slow(), (ops.decode(),"
+            " ops.resize(32, 32)), batch=64, to='numpy')\n"
+            "loader._open()\n"
+            "while not asked: time.sleep(0.01)\n",
+            first="import atexit, time\n"
+                  "asked = []\n"
+                  "def look():\n"
+                  "    before = len(asked)\n"
+                  "    time.sleep(0.2)\n"
+                  "    if len(asked) > before: print('asked')\n"
+                  "atexit.register(look)\n")
 
     def test_exit_while_a_thread_takes_batches(self):
         self.run_program(
