@@ -220,6 +220,7 @@ static enum hr_status open_loader(struct hr__loader *l)
         return HR_ENOMEM;
     if ((status = make_slots(l)))
         return status;
+    l->saved.epoch = l->plan.epoch = l->params.first_epoch;
     if (l->params.resume && (status = hr__loader_resume(l, l->params.resume)))
         return status;
     l->params.resume = NULL;

@@ -16,6 +16,9 @@
 //   borrow    the caller's memory in them
 //   dlpack    and DLPack tensors of them
 //   batch     Batch
+//   source    Source: what a Loader takes
+//   loader    Loader: its life
+//   loaded    Loaded: a batch of a Loader
 //   pixels    Pixels
 //
 // Who holds what. The library borrows the bytes, tables and tensors of a job
@@ -38,7 +41,7 @@
 
 struct core {
     PyTypeObject *info, *result, *job, *batch, *pixels, *device, *cache,
-        *cache_stats, *pack, *entry;
+        *cache_stats, *pack, *entry, *source, *loader, *loaded;
     PyObject *make_error;  // headrace.errors.make
     PyObject *devices;     // name -> Device, opened for submit(device=name)
     bool utf8_paths;       // of the file system: str has them ready
@@ -227,5 +230,34 @@ PyObject *submit(PyObject *module, PyObject *args, PyObject *kwargs);
 // Takes the flight, also on failure.
 PyObject *job_new(struct core *core, struct flight *f);
 PyObject *result_tuple(struct core *core, PyObject *job, struct flight *f);
+// Of n facts, which keep keeps.
+PyObject *results_of(struct core *core, PyObject *keep, struct flight *f,
+                     const struct hr_result *facts, int n);
+
+// ---- source, loader, loaded ---------------------------------------------------
+
+extern PyType_Spec source_spec, loader_spec, loaded_spec;
+hr_source source_get(PyObject *source);
+// The class of sample i, for which the library found this one.
+int64_t source_class(PyObject *source, uint64_t i, int64_t found);
+// Frees what was read and is not used any more.
+void source_settle(PyObject *source);
+// Whether this thread is one of a loader's, which must not end a loader.
+bool source_reading(void);
+
+// How many batches are lent: a loader makes no more when all are. The loader
+// has a reference, and each batch. With the GIL.
+struct lending {
+    int lent, refs;
+};
+void lending_leave(struct lending *lending);
+// A Loaded of the batch, which it takes, also on failure. If one more must not
+// be lent it is a copy.
+PyObject *loaded_new(struct core *core, PyObject *source, hr_loaded loaded,
+                     struct lending *lending, bool copy);
+
+// Ends all loaders, for good; called at exit.
+void loader_exit(void);
+void loader_forked(void);  // in the child
 
 #endif

@@ -340,6 +340,7 @@ PyObject *flight_exit(PyObject *module, PyObject *none)
     pthread_mutex_lock(&mutex);
     closing = true;
     pthread_mutex_unlock(&mutex);
+    loader_exit();
     cancel_all(false);
     while (wait_for_some() && now() < end)
         if (PyErr_CheckSignals()) {
@@ -362,6 +363,7 @@ static void child_after_fork(void)
     generation++;
     flying = dead = NULL;
     in_callback = false;
+    loader_forked();
 }
 
 static void init_process(void)

@@ -277,7 +277,10 @@ static bool add_types(PyObject *module, struct core *core)
            (core->batch = core_add_type(module, &batch_spec)) &&
            (core->pixels = core_add_type(module, &pixels_spec)) &&
            (core->result = core_add_type(module, &result_spec)) &&
-           (core->job = core_add_type(module, &job_spec));
+           (core->job = core_add_type(module, &job_spec)) &&
+           (core->source = core_add_type(module, &source_spec)) &&
+           (core->loader = core_add_type(module, &loader_spec)) &&
+           (core->loaded = core_add_type(module, &loaded_spec));
 }
 
 static PyObject *import_from(const char *module, const char *name)
@@ -335,6 +338,9 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(core->cache_stats);
     Py_VISIT(core->pack);
     Py_VISIT(core->entry);
+    Py_VISIT(core->source);
+    Py_VISIT(core->loader);
+    Py_VISIT(core->loaded);
     Py_VISIT(core->make_error);
     Py_VISIT(core->devices);
     return 0;
@@ -356,6 +362,9 @@ static int clear(PyObject *module)
     Py_CLEAR(core->cache_stats);
     Py_CLEAR(core->pack);
     Py_CLEAR(core->entry);
+    Py_CLEAR(core->source);
+    Py_CLEAR(core->loader);
+    Py_CLEAR(core->loaded);
     Py_CLEAR(core->make_error);
     Py_CLEAR(core->devices);
     return 0;

@@ -6,27 +6,32 @@
 
 struct result {
     PyObject ob_base;
-    PyObject *job;  // keeps the other two
+    PyObject *keep;  // a Job or a Loaded; keeps the other two
     const struct hr_result *facts;
-    struct flight *flight;
+    struct flight *flight;  // NULL: of a loader
     int index;
 };
 
 // Of a job that is done.
 PyObject *result_tuple(struct core *core, PyObject *job, struct flight *f)
 {
-    PyObject *tuple = core_alive(core) ? PyTuple_New(f->job->num_samples)
-                                       : NULL;
+    return results_of(core, job, f, f->job->results, f->job->num_samples);
+}
 
-    for (int i = 0; tuple && i < f->job->num_samples; i++) {
+PyObject *results_of(struct core *core, PyObject *keep, struct flight *f,
+                     const struct hr_result *facts, int n)
+{
+    PyObject *tuple = core_alive(core) ? PyTuple_New(n) : NULL;
+
+    for (int i = 0; tuple && i < n; i++) {
         struct result *r = PyObject_New(struct result, core->result);
 
         if (!r) {
             Py_DECREF(tuple);
             return NULL;
         }
-        r->job = Py_NewRef(job);
-        r->facts = &f->job->results[i];
+        r->keep = Py_NewRef(keep);
+        r->facts = &facts[i];
         r->flight = f;
         r->index = i;
         PyTuple_SetItem(tuple, i, (PyObject *)r);
@@ -40,7 +45,7 @@ static void result_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
 
-    Py_XDECREF(((struct result *)self)->job);
+    Py_XDECREF(((struct result *)self)->keep);
     PyObject_Free(self);
     Py_DECREF(type);
 }
@@ -106,7 +111,7 @@ static PyObject *get_reason(PyObject *self, void *closure)
 static PyObject *get_file(PyObject *self, void *closure)
 {
     struct result *r = (struct result *)self;
-    PyObject *file = flight_file(r->flight, r->index);
+    PyObject *file = r->flight ? flight_file(r->flight, r->index) : NULL;
 
     (void)closure;
     if (PyErr_Occurred())

@@ -87,6 +87,7 @@ from .errors import (  # noqa: E402
 )
 from .image import Image, decode, from_pixels  # noqa: E402
 from .job import submit  # noqa: E402
+from .loader import Loader  # noqa: E402
 from .packfolder import PackFolder  # noqa: E402
 from .pipeline import Output, Pipeline  # noqa: E402
 
@@ -104,6 +105,7 @@ __all__ = [
     "Image",
     "Info",
     "Job",
+    "Loader",
     "MemoryError",
     "Output",
     "PackEntry",

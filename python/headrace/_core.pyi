@@ -12,6 +12,7 @@ from typing_extensions import Buffer, CapsuleType, Self
 # Encoded bytes, a path, or pixels.
 _Source: TypeAlias = Buffer | str | PathLike[str] | PathLike[bytes] | Pixels
 _Bytes: TypeAlias = bytes
+_Path: TypeAlias = str | PathLike[str] | PathLike[bytes]
 # A constant below and its fields; see headrace.ops.
 _Op: TypeAlias = tuple[Any, ...]
 _Ops: TypeAlias = tuple[_Op, ...]
@@ -145,6 +146,61 @@ def submit(
     cache: Cache | None = None,
 ) -> Job: ...
 def _at_exit() -> None: ...
+@final
+class Source:
+    def __new__(
+        cls,
+        *,
+        paths: Sequence[_Path] | None = None,
+        items: Sequence[Any] | None = None,
+        sequence: Any = None,
+    ) -> Self: ...
+    @property
+    def classes(self) -> tuple[str, ...]: ...
+    @property
+    def faults(self) -> tuple[str, ...]: ...
+    def path(self, number: int, /) -> str: ...
+    def __len__(self) -> int: ...
+@final
+class Loader:
+    def __new__(
+        cls,
+        source: Source,
+        ops: _Ops,
+        *,
+        batch: int = 0,
+        device: _Device = None,
+        dtype: object = None,
+        layout: _Layout | None = None,
+        memory: _Memory | None = None,
+        tier: Literal["close", "exact", "fast"] | None = None,
+        on_error: Literal["fail", "zero", "skip"] | None = None,
+        shuffle: bool = False,
+        seed: int = 0,
+        epochs: int = 1,
+        first_epoch: int = 0,
+        shards: int = 0,
+        shard: int = 0,
+        shard_drop: bool = False,
+        drop_last: bool = False,
+        weights: Buffer | None = None,
+        samples: int = 0,
+        as_ready: bool = False,
+        budget: int = 0,
+        reads: int = 0,
+        resume: bytes | None = None,
+    ) -> Self: ...
+    @property
+    def depth(self) -> int: ...
+    @property
+    def samples(self) -> int: ...
+    @property
+    def batches(self) -> int: ...
+    def next(self, timeout: float | None = None) -> Loaded | None: ...
+    def save(self) -> bytes: ...
+    def stats(self) -> dict[str, Any]: ...
+    def fileno(self) -> int: ...
+    def close(self) -> None: ...
 @final
 class Info:
     @property
@@ -291,6 +347,30 @@ class Batch(_Tensor):
     def read(
         self, first: int = 0, n: int = -1, timeout: float | None = None
     ) -> Batch: ...
+
+@final
+class Loaded(_Tensor):
+    @property
+    def labels(self) -> bytearray: ...
+    @property
+    def indices(self) -> tuple[int, ...]: ...
+    @property
+    def keys(self) -> tuple[_Key, ...]: ...
+    @property
+    def results(self) -> tuple[Result, ...]: ...
+    @property
+    def failed(self) -> int: ...
+    @property
+    def replaced(self) -> int: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def last(self) -> bool: ...
+    @property
+    def copied(self) -> bool: ...
+    def __len__(self) -> int: ...
 
 @final
 class Pixels(_Tensor):

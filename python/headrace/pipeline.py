@@ -122,18 +122,8 @@ class Pipeline:
         pid = os.getpid()
         if pid not in self._opened:
             # (Of two threads one's device is closed at once.)
-            self._opened = {pid: self._open()}
+            self._opened = {pid: open_device(self._options)}
         return self._opened[pid]
-
-    def _open(self) -> _core.Device | None:
-        options = dict(self._options)
-        if not any(options.values()):
-            return None
-        if options["cache"]:
-            options["cache"] = _core.Cache(options["cache"])
-        if options["name"] is None:
-            options["name"] = _core.get_image_backend()
-        return _core.Device(**options)
 
     def submit(
         self,
@@ -274,6 +264,18 @@ class Output:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.batch.__dlpack_device__()
+
+
+def open_device(said: Mapping[str, Any]) -> _core.Device | None:
+    """A device of one's own; None: nothing is said, so the process's."""
+    options = dict(said)
+    if not any(options.values()):
+        return None
+    if options["cache"]:
+        options["cache"] = _core.Cache(options["cache"])
+    if options["name"] is None:
+        options["name"] = _core.get_image_backend()
+    return _core.Device(**options)
 
 
 def _source(x: Any) -> Any:

@@ -266,6 +266,26 @@ static void resume_refused(void)
     hr_source_close(&less);
 }
 
+// A loader that begins with any epoch delivers what one does that has come to it.
+static void epochs(void)
+{
+    struct data_seen all = {0}, some = {0};
+    hr_source source = hr_source_open(folder());
+    struct hr_loader_params p = base_params(source);
+
+    drain_all(&all, &p);
+    for (p.first_epoch = 0; p.first_epoch <= EPOCHS; p.first_epoch++) {
+        drain_all(&some, &p);
+        CHECK(some.num == all.num - p.first_epoch * (size_t)N &&
+                  data_seen_same(&all, p.first_epoch * (size_t)N, &some),
+              "from epoch %u on", p.first_epoch);
+        data_seen_finish(&some);
+        some = (struct data_seen){0};
+    }
+    data_seen_finish(&all);
+    hr_source_close(&source);
+}
+
 // Batches out of order: each sample once, also when it goes on.
 static void as_ready(void)
 {
@@ -634,7 +654,7 @@ static const struct test_case cases[] = {
     TEST_CASE(resume_refused), TEST_CASE(as_ready),       TEST_CASE(shards),
     TEST_CASE(remainders),     TEST_CASE(weighted),       TEST_CASE(drawn),
     TEST_CASE(zeros),          TEST_CASE(fails),          TEST_CASE(skips),
-    TEST_CASE(all_bad),        TEST_CASE(callbacks_fail),
+    TEST_CASE(all_bad),        TEST_CASE(callbacks_fail), TEST_CASE(epochs),
 };
 
 int main(int argc, char **argv)

@@ -53,14 +53,16 @@ struct hr_loader_params {
                                 // made takes its place, too; if there is none
                                 // within 64, it is zeros
     // Order.
-    bool shuffle;         // another permutation each epoch; false: by number
-    uint64_t seed;        // of permutations and random ops
-    int64_t epochs;       // 0 = 1; HR_ENDLESS
-    uint32_t shards;      // this is number shard of so many loaders that share
-    uint32_t shard;       // the samples of an epoch; 0 = 1
-    bool shard_drop;      // if they do not go evenly: false: the first samples
-                          // come twice, true: the last are left out. All shards
-                          // have equally many
+    bool shuffle;          // another permutation each epoch; false: by number
+    uint64_t seed;         // of permutations and random ops
+    int64_t epochs;        // 0 = 1; HR_ENDLESS
+    uint32_t first_epoch;  // number of the first one; they are numbered from
+                           // 0, and end before number epochs
+    uint32_t shards;       // this is number shard of so many loaders that share
+    uint32_t shard;        // the samples of an epoch; 0 = 1
+    bool shard_drop;       // if they do not go evenly: false: the first samples
+        // come twice, true: the last are left out. All shards
+        // have equally many
     bool drop_remainder;  // of an epoch: no batch that is not full
     // How often samples shall come, relative to each other; [source->num],
     // finite, >= 0, copied. Then samples are drawn with replacement.
@@ -90,7 +92,7 @@ typedef const struct hr_loader_t {
     int fd;              // an eventfd that is readable while
                          // hr_loader_next() would not wait. It must only
                          // be polled
-} *hr_loader;
+} * hr_loader;
 
 // A batch that was delivered. It belongs to the consumer until
 // hr_loaded_release(). All members are facts.
@@ -108,7 +110,7 @@ typedef const struct hr_loaded_t {
     const struct hr_result *results;  // [n]
     int failed;                       // of these that are not HR_OK
     int replaced;                     // by later samples (SKIP)
-} *hr_loaded;
+} * hr_loaded;
 
 // Opens a loader, which begins to read. NULL with hr_last_error(): HR_EINVAL,
 // HR_ENOMEM, HR_EFORK, and those of hr_batch_create(). Threads: any.

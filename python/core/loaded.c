@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loaded: a batch that a Loader delivered. Its memory is lent by the loader, and
+// goes back when nobody has it any more; or it is a copy.
+#include "core.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <structmember.h>
+
+struct loaded {
+    struct tensor t;  // first
+    hr_loaded lent;   // NULL: a copy
+    struct lending *lending;
+    bool counted;  // in it
+    void *copy;
+    int n, failed, replaced;
+    uint32_t epoch;
+    uint64_t number;
+    bool last;
+    PyObject *labels;  // a bytearray of int64
+    const uint64_t *indices;
+    const struct hr_random *keys;
+    const struct hr_result *results;
+};
+
+static struct loaded *loaded_of(PyObject *self)
+{
+    return (struct loaded *)self;
+}
+
+void lending_leave(struct lending *lending)
+{
+    if (lending && !--lending->refs)
+        free(lending);
+}
+
+// ---- Made ------------------------------------------------------------------------
+
+static void set_form(struct tensor *t, hr_loaded from)
+{
+    const struct hr_batch_params *p = &from->batch->params;
+    bool planes = p->layout == HR_NCHW;
+
+    t->dtype = p->dtype;
+    t->layout = p->layout;
+    t->memory = p->memory;
+    t->c = p->c;
+    t->ndim = 4;
+    t->shape[0] = from->n;
+    t->shape[1] = planes ? p->c : p->h;
+    t->shape[2] = planes ? p->h : p->w;
+    t->shape[3] = planes ? p->w : p->c;
+    tensor_pack(t);
+    t->strides[0] = (Py_ssize_t)p->stride_n;
+    if (planes)
+        t->strides[1] = (Py_ssize_t)p->stride_c;
+    t->strides[planes ? 2 : 1] = (Py_ssize_t)p->stride_h;
+}
+
+static bool set_labels(struct loaded *self, PyObject *source, hr_loaded from)
+{
+    Py_ssize_t size = from->n * (Py_ssize_t)sizeof(int64_t);
+    int64_t *labels;
+
+    if (!(self->labels = PyByteArray_FromStringAndSize(NULL, size)))
+        return false;
+    labels = (int64_t *)(void *)PyByteArray_AsString(self->labels);
+    for (int i = 0; i < from->n; i++)
+        labels[i] = source_class(source, from->indices[i], from->classes[i]);
+    return true;
+}
+
+static void lend(struct loaded *self, hr_loaded from)
+{
+    self->t.data = from->batch->params.data;
+    self->indices = from->indices;
+    self->keys = from->keys;
+    self->results = from->results;
+}
+
+static void *copy_to(char **at, const void *from, size_t size)
+{
+    void *to = *at;
+
+    memcpy(to, from, size);
+    *at += (size + 63) / 64 * 64;
+    return to;
+}
+
+// Pixels and facts; without the GIL.
+static bool copy(struct loaded *self, hr_loaded from)
+{
+    size_t n = (size_t)from->n;
+    size_t pixels = n * from->batch->params.stride_n;
+    size_t facts = n * (sizeof(*from->indices) + sizeof(*from->keys) +
+                        sizeof(*from->results));
+    char *at;
+
+    self->copy = aligned_alloc(64, (pixels + facts + 4 * 64 + 63) / 64 * 64);
+    if (!(at = self->copy))
+        return false;
+    self->t.data = copy_to(&at, from->batch->params.data, pixels);
+    self->t.memory = HR_MEMORY_HOST;
+    self->indices = copy_to(&at, from->indices, n * sizeof(*from->indices));
+    self->keys = copy_to(&at, from->keys, n * sizeof(*from->keys));
+    self->results = copy_to(&at, from->results, n * sizeof(*from->results));
+    return true;
+}
+
+static void give_back(hr_loaded *loaded)
+{
+    PyThreadState *gil = PyEval_SaveThread();
+
+    hr_loaded_release(loaded);
+    PyEval_RestoreThread(gil);
+}
+
+static bool fill(struct loaded *self, hr_loaded from, bool copied)
+{
+    PyThreadState *gil;
+
+    if (!copied) {
+        lend(self, from);
+        return true;
+    }
+    gil = PyEval_SaveThread();
+    copied = copy(self, from);
+    hr_loaded_release(&from);
+    PyEval_RestoreThread(gil);
+    self->lent = NULL;
+    return copied || PyErr_NoMemory();
+}
+
+PyObject *loaded_new(struct core *core, PyObject *source, hr_loaded from,
+                     struct lending *lending, bool copied)
+{
+    struct loaded *self =
+        core_alive(core) ? (struct loaded *)PyType_GenericAlloc(core->loaded, 0)
+                         : NULL;
+
+    if (!self) {
+        give_back(&from);
+        return NULL;
+    }
+    self->lent = from;
+    self->lending = lending;
+    lending->refs++;
+    lending->lent += self->counted = !copied;
+    self->n = from->n;
+    self->failed = from->failed;
+    self->replaced = from->replaced;
+    self->epoch = from->epoch;
+    self->number = from->number;
+    self->last = from->last;
+    set_form(&self->t, from);
+    if (set_labels(self, source, from) && fill(self, from, copied))
+        return (PyObject *)self;
+    Py_DECREF(self);
+    return NULL;
+}
+
+// ---- Facts -----------------------------------------------------------------------
+
+static PyObject *get_labels(PyObject *self, void *closure)
+{
+    (void)closure;
+    return Py_NewRef(loaded_of(self)->labels);
+}
+
+// Of one sample.
+static PyObject *index_of(const struct loaded *loaded, int i)
+{
+    return PyLong_FromUnsignedLongLong(loaded->indices[i]);
+}
+
+static PyObject *key_of(const struct loaded *loaded, int i)
+{
+    const struct hr_random *key = &loaded->keys[i];
+
+    return Py_BuildValue("(KKk)", (unsigned long long)key->seed,
+                         (unsigned long long)key->index,
+                         (unsigned long)key->epoch);
+}
+
+static PyObject *list_of(PyObject *self,
+                         PyObject *(*one)(const struct loaded *loaded, int i))
+{
+    const struct loaded *loaded = loaded_of(self);
+    PyObject *tuple = PyTuple_New(loaded->n);
+
+    for (int i = 0; tuple && i < loaded->n; i++) {
+        PyObject *value = one(loaded, i);
+
+        if (value)
+            PyTuple_SetItem(tuple, i, value);
+        else
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+static PyObject *get_indices(PyObject *self, void *closure)
+{
+    (void)closure;
+    return list_of(self, index_of);
+}
+
+static PyObject *get_keys(PyObject *self, void *closure)
+{
+    (void)closure;
+    return list_of(self, key_of);
+}
+
+static PyObject *get_results(PyObject *self, void *closure)
+{
+    (void)closure;
+    return results_of(core_of(self), self, NULL, loaded_of(self)->results,
+                      loaded_of(self)->n);
+}
+
+static PyObject *get_int(PyObject *self, void *closure)
+{
+    return PyLong_FromLong(*(const int *)((char *)self + (size_t)closure));
+}
+
+static PyObject *get_epoch(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLong(loaded_of(self)->epoch);
+}
+
+static PyObject *get_number(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(loaded_of(self)->number);
+}
+
+static PyObject *get_last(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyBool_FromLong(loaded_of(self)->last);
+}
+
+static PyObject *get_copied(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyBool_FromLong(loaded_of(self)->copy != NULL);
+}
+
+// What a tensor is, by its own attributes.
+static PyObject *get_of_tensor(PyObject *self, void *closure)
+{
+    PyGetSetDef *def = tensor_getset;
+
+    while (def->name && strcmp(def->name, closure))
+        def++;
+    return def->get(self, def->closure);
+}
+
+static Py_ssize_t length(PyObject *self)
+{
+    return loaded_of(self)->n;
+}
+
+// ---- Its end ---------------------------------------------------------------------
+
+static int traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    return 0;
+}
+
+static void dealloc(PyObject *self)
+{
+    struct loaded *loaded = loaded_of(self);
+    PyTypeObject *type = Py_TYPE(self);
+
+    PyObject_GC_UnTrack(self);
+    if (loaded->t.weak)
+        PyObject_ClearWeakRefs(self);
+    if (loaded->lent)
+        give_back(&loaded->lent);
+    loaded->lending->lent -= loaded->counted;
+    lending_leave(loaded->lending);
+    Py_CLEAR(loaded->labels);
+    free(loaded->copy);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+// ---- The type --------------------------------------------------------------------
+
+static PyMethodDef methods[] = {
+    {"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack,
+     METH_VARARGS | METH_KEYWORDS,
+     "__dlpack__($self, /, *, stream=None, max_version=None,\n"
+     "           dl_device=None, copy=None)\n--\n\n"
+     "Return a capsule with the memory, not a copy of it."},
+    {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS,
+     "__dlpack_device__($self, /)\n--\n\nReturn (device type, 0)."},
+    {0},
+};
+
+static PyMemberDef members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(struct tensor, weak), READONLY,
+     NULL},
+    {0},
+};
+
+#define AT(field) (void *)offsetof(struct loaded, field)
+#define TENSOR(name, text)                            \
+    {                                                 \
+        name, get_of_tensor, NULL, text, (void *)name \
+    }
+static PyGetSetDef getset[] = {
+    {"labels", get_labels, NULL, "int64 of each sample, as a bytearray", NULL},
+    {"indices", get_indices, NULL, "which sample of the source each is", NULL},
+    {"keys", get_keys, NULL, "what random ops drew from, for draw_ops()", NULL},
+    {"results", get_results, NULL, "tuple of a Result for each sample", NULL},
+    {"failed", get_int, NULL, "samples that could not be made", AT(failed)},
+    {"replaced", get_int, NULL, "samples that stand for failed ones",
+     AT(replaced)},
+    {"epoch", get_epoch, NULL, "from 0", NULL},
+    {"number", get_number, NULL, "of the batch in its epoch, from 0", NULL},
+    {"last", get_last, NULL, "whether it is the last of its epoch", NULL},
+    {"copied", get_copied, NULL,
+     "whether it is a copy, since all others were in use", NULL},
+    TENSOR("shape", "sizes of the axes, in elements"),
+    TENSOR("strides", "bytes from one to the next, of each axis"),
+    TENSOR("dtype", "'f32', 'f16' or 'u8'"),
+    TENSOR("layout", "'nchw' or 'nhwc'"),
+    TENSOR("memory", "'host' or 'pinned'"),
+    TENSOR("nbytes", "bytes of all elements"),
+    TENSOR("data_ptr", "address of the first element"),
+    TENSOR("__array_interface__", "for NumPy"),
+    {0},
+};
+#undef TENSOR
+#undef AT
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "A batch of a Loader, its labels, and how it was made."},
+    {Py_tp_dealloc, dealloc},
+    {Py_tp_traverse, traverse},
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {Py_tp_getset, getset},
+    {Py_sq_length, length},
+    {Py_bf_getbuffer, tensor_get_buffer},
+    {0},
+};
+
+PyType_Spec loaded_spec = {
+    .name = "headrace._core.Loaded",
+    .basicsize = sizeof(struct loaded),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+             Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};

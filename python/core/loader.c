@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loader: batches that are made ahead.
+//
+// Its work is apart from the Python object, which may be collected on a thread
+// of the loader's own, in the Python code of a sequence: then the main thread
+// ends it. The list of all works, and what is in them, belongs to who has the
+// GIL, but for users, which the mutex guards.
+#include "core.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct work {
+    struct work *prev, *next;
+    hr_loader loader;  // NULL: closed
+    PyObject *source, *device;
+    struct held tables;
+    struct lending *lending;
+    unsigned generation;
+    int users;  // threads in calls of the library, without the GIL
+};
+
+struct loader {
+    PyObject ob_base;
+    struct work *work;
+};
+
+static struct work *works;
+static bool closing;  // the interpreter exits
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t idle = PTHREAD_COND_INITIALIZER;
+
+static const int64_t slice_ns = 50000000;  // between two looks for signals
+
+static struct work *work_of(PyObject *self)
+{
+    return ((struct loader *)self)->work;
+}
+
+// ---- In use ----------------------------------------------------------------------
+
+static PyThreadState *enter(struct work *w)
+{
+    pthread_mutex_lock(&mutex);
+    w->users++;
+    pthread_mutex_unlock(&mutex);
+    return PyEval_SaveThread();
+}
+
+static void leave(struct work *w, PyThreadState *gil)
+{
+    pthread_mutex_lock(&mutex);
+    if (!--w->users)
+        pthread_cond_broadcast(&idle);
+    pthread_mutex_unlock(&mutex);
+    PyEval_RestoreThread(gil);
+}
+
+// The open loader. NULL with an exception.
+static hr_loader opened(PyObject *self)
+{
+    const struct work *w = work_of(self);
+
+    if (!w->loader)
+        return core_raise(core_of(self), HR_ECANCELED, "the loader is closed");
+    if (w->generation != flight_generation())
+        return core_raise(core_of(self), HR_EFORK,
+                          "the loader is the parent process's");
+    if (source_reading())
+        return core_raise(core_of(self), HR_EINVAL,
+                          "a sequence must not use the loader that reads it");
+    return w->loader;
+}
+
+// ---- The end ---------------------------------------------------------------------
+
+static void unlink_work(struct work *w)
+{
+    *(w->prev ? &w->prev->next : &works) = w->next;
+    if (w->next)
+        w->next->prev = w->prev;
+    w->prev = w->next = NULL;
+}
+
+// Waits for the loader's threads, which may ask for the GIL.
+static void close_work(struct work *w)
+{
+    bool here = w->generation == flight_generation();
+    hr_loader loader = w->loader;
+    PyThreadState *gil;
+
+    if (!loader)
+        return;
+    w->loader = NULL;
+    unlink_work(w);
+    gil = PyEval_SaveThread();
+    hr_loader_stop(loader);
+    pthread_mutex_lock(&mutex);
+    while (here && w->users)
+        pthread_cond_wait(&idle, &mutex);
+    pthread_mutex_unlock(&mutex);
+    hr_loader_destroy(&loader);
+    PyEval_RestoreThread(gil);
+    held_release(&w->tables);
+    source_settle(w->source);
+}
+
+static int free_work(void *work)
+{
+    struct work *w = work;
+
+    close_work(w);
+    held_release(&w->tables);
+    lending_leave(w->lending);
+    Py_XDECREF(w->source);
+    Py_XDECREF(w->device);
+    free(w);
+    return 0;
+}
+
+void loader_forked(void)
+{
+    pthread_mutex_init(&mutex, NULL);
+    pthread_cond_init(&idle, NULL);
+}
+
+void loader_exit(void)
+{
+    closing = true;
+    while (works)
+        close_work(works);
+}
+
+static PyObject *end(PyObject *self, PyObject *none)
+{
+    (void)none;
+    if (source_reading() && !opened(self))
+        return NULL;
+    close_work(work_of(self));
+    Py_RETURN_NONE;
+}
+
+static void dealloc(PyObject *self)
+{
+    struct work *w = work_of(self);
+    PyTypeObject *type = Py_TYPE(self);
+
+    PyObject_GC_UnTrack(self);
+    if (w && !source_reading())
+        free_work(w);
+    else if (w && Py_AddPendingCall(free_work, w) && w->loader)
+        hr_loader_stop(w->loader);  // its memory stays
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+static int traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    if (work_of(self)) {
+        Py_VISIT(work_of(self)->source);
+        Py_VISIT(work_of(self)->device);
+    }
+    return 0;
+}
+
+// ---- Opening ---------------------------------------------------------------------
+
+struct call {  // what the caller said
+    PyObject *source, *ops, *device, *dtype, *layout, *memory, *tier, *on_error;
+    PyObject *weights, *resume;
+    unsigned long long seed, samples;
+    long long epochs;
+    Py_ssize_t budget;
+    int shuffle, shard_drop, drop_last, as_ready;
+    Py_buffer weights_view;
+    struct hr_op list[HR_MAX_OPS];
+    struct hr_loader_state state;
+    struct hr_loader_params params;
+};
+
+static bool read_words(struct call *c)
+{
+    static const char *const on_errors[] = {"fail", "zero", "skip", NULL};
+    static const char *const tiers[] = {"close", "exact", "fast", NULL};
+    struct tensor form = {0};
+    int number;
+
+    if (!tensor_parse_form(c->dtype, c->layout, c->memory, &form))
+        return false;
+    c->params.dtype = form.dtype;
+    c->params.layout = form.layout;
+    c->params.memory = form.memory;
+    if (form.memory == HR_MEMORY_DEVICE)
+        return PyErr_SetString(PyExc_ValueError,
+                               "memory: a loader's is 'host' or 'pinned'"),
+               false;
+    if ((number = core_choice(c->on_error, "on_error", on_errors)) < 0)
+        return false;
+    c->params.on_error = (enum hr_on_error)number;
+    if ((number = core_choice(c->tier, "tier", tiers)) < 0)
+        return false;
+    c->params.tier = (enum hr_tier)number;
+    return true;
+}
+
+static bool read_numbers(struct core *core, struct call *c)
+{
+    if (c->budget < 0 || c->params.batch < 0 || c->params.reads < 0)
+        return core_raise(core, HR_EINVAL, "a number below 0"), false;
+    c->params.seed = c->seed;
+    c->params.samples = c->samples;
+    c->params.epochs = c->epochs;
+    c->params.budget = (size_t)c->budget;
+    c->params.shuffle = c->shuffle;
+    c->params.shard_drop = c->shard_drop;
+    c->params.drop_remainder = c->drop_last;
+    c->params.as_ready = c->as_ready;
+    return true;
+}
+
+// A table needs as many channels as the pictures have.
+static bool read_ops(struct call *c, struct held *tables)
+{
+    int n = ops_parse(c->ops, 1, c->list, tables);
+
+    if (n > 0 && c->list[0].type == HR_OP_DECODE &&
+        c->list[0].decode.mode != HR_GRAY) {
+        held_release(tables);
+        n = ops_parse(c->ops, 3, c->list, tables);
+    }
+    c->params.ops = c->list;
+    c->params.num_ops = n;
+    return n >= 0;
+}
+
+static bool read_weights(struct call *c)
+{
+    Py_buffer *view = &c->weights_view;
+    uint64_t n = source_get(c->source)->num;
+
+    if (!c->weights || c->weights == Py_None)
+        return true;
+    if (PyObject_GetBuffer(c->weights, view, PyBUF_C_CONTIGUOUS))
+        return false;
+    if ((uint64_t)view->len != n * sizeof(double))
+        return PyErr_SetString(PyExc_ValueError,
+                               "weights: a float64 for each sample"),
+               false;
+    c->params.weights = view->buf;
+    return true;
+}
+
+static bool read_resume(struct core *core, struct call *c)
+{
+    Py_ssize_t size;
+    char *bytes;
+
+    if (!c->resume || c->resume == Py_None)
+        return true;
+    if (PyBytes_AsStringAndSize(c->resume, &bytes, &size))
+        return false;
+    if (size != sizeof(c->state.bytes))
+        return core_raise(core, HR_ECORRUPT, "this is not a loader's state"),
+               false;
+    memcpy(c->state.bytes, bytes, sizeof(c->state.bytes));
+    c->params.resume = &c->state;
+    return true;
+}
+
+static bool read_call(struct core *core, PyObject *args, PyObject *kwargs,
+                      struct call *c)
+{
+    static char *names[] = {"source",      "ops",     "batch",   "device",
+                            "dtype",       "layout",  "memory",  "tier",
+                            "on_error",    "shuffle", "seed",    "epochs",
+                            "first_epoch", "shards",  "shard",   "shard_drop",
+                            "drop_last",   "weights", "samples", "as_ready",
+                            "budget",      "reads",   "resume",  NULL};
+    struct hr_loader_params *p = &c->params;
+
+    return PyArg_ParseTupleAndKeywords(
+               args, kwargs, "O!O|$iOOOOOOpKLIIIppOKpniO:Loader", names,
+               core->source, &c->source, &c->ops, &p->batch, &c->device,
+               &c->dtype, &c->layout, &c->memory, &c->tier, &c->on_error,
+               &c->shuffle, &c->seed, &c->epochs, &p->first_epoch, &p->shards,
+               &p->shard, &c->shard_drop, &c->drop_last, &c->weights,
+               &c->samples, &c->as_ready, &c->budget, &p->reads, &c->resume) &&
+           read_words(c) && read_numbers(core, c) && read_weights(c) &&
+           read_resume(core, c);
+}
+
+static bool open_work(struct core *core, struct work *w, struct call *c)
+{
+    PyThreadState *gil;
+
+    if (closing)
+        return core_raise(core, HR_ECANCELED, "the interpreter exits"), false;
+    if (!(w->lending = calloc(1, sizeof(*w->lending))))
+        return PyErr_NoMemory(), false;
+    w->lending->refs = 1;
+    w->generation = flight_generation();
+    w->source = Py_NewRef(c->source);
+    w->device = Py_XNewRef(c->device);
+    if (!read_ops(c, &w->tables) ||
+        !device_find(core, c->device, &c->params.device))
+        return false;
+    c->params.source = source_get(c->source);
+    gil = PyEval_SaveThread();
+    w->loader = hr_loader_create(&c->params);
+    PyEval_RestoreThread(gil);
+    if (!w->loader)
+        return core_raise_last(core), false;
+    if ((w->next = works))
+        works->prev = w;
+    works = w;
+    return true;
+}
+
+static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    struct core *core = core_of_type(type);
+    struct call c = {.epochs = 1};
+    struct loader *self = NULL;
+
+    if (core_alive(core) && read_call(core, args, kwargs, &c) &&
+        (self = (struct loader *)PyType_GenericAlloc(type, 0))) {
+        if (!(self->work = calloc(1, sizeof(*self->work))))
+            PyErr_NoMemory();
+        if (!self->work || !open_work(core, self->work, &c))
+            Py_CLEAR(self);
+    }
+    if (c.weights_view.obj)
+        PyBuffer_Release(&c.weights_view);
+    return (PyObject *)self;
+}
+
+// ---- Next ------------------------------------------------------------------------
+
+static int64_t now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+// Waits for a slice of time at most.
+static enum hr_status wait_slice(PyObject *self, int64_t ns, hr_loaded *loaded)
+{
+    struct work *w = work_of(self);
+    hr_loader loader = w->loader;
+    PyThreadState *gil = enter(w);
+    enum hr_status status;
+
+    status = hr_loader_next(loader, ns < slice_ns ? ns : slice_ns, loaded);
+    leave(w, gil);
+    return status;
+}
+
+static PyObject *next(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"timeout", NULL};
+    struct work *w = work_of(self);
+    PyObject *timeout = NULL;
+    enum hr_status status;
+    hr_loaded loaded;
+    int64_t left, end;
+    bool copy;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:next", names,
+                                     &timeout) ||
+        !core_seconds(timeout, INT64_MAX / 2, &left))
+        return NULL;
+    for (end = now() + left;; left = end - now()) {
+        if (!opened(self))
+            return NULL;
+        status = wait_slice(self, left < 0 ? 0 : left, &loaded);
+        if (status != HR_PENDING)
+            break;
+        if (PyErr_CheckSignals())
+            return NULL;
+        if (left <= 0)
+            return core_raise(core_of(self), HR_ETIMEDOUT,
+                              "no batch was ready in time");
+    }
+    if (status)
+        return core_raise_last(core_of(self));
+    if (!loaded)
+        Py_RETURN_NONE;
+    source_settle(w->source);
+    // One batch must stay with the loader, or it could make no other.
+    copy = !w->loader || w->lending->lent + 1 >= w->loader->depth;
+    return loaded_new(core_of(self), w->source, loaded, w->lending, copy);
+}
+
+// ---- What else there is to know --------------------------------------------------
+
+static PyObject *save(PyObject *self, PyObject *none)
+{
+    struct work *w = work_of(self);
+    hr_loader loader = opened(self);
+    struct hr_loader_state state;
+    enum hr_status status;
+    PyThreadState *gil;
+
+    (void)none;
+    if (!loader)
+        return NULL;
+    gil = enter(w);
+    status = hr_loader_save(loader, &state);
+    leave(w, gil);
+    if (status)
+        return core_raise_last(core_of(self));
+    return PyBytes_FromStringAndSize((const char *)state.bytes,
+                                     sizeof(state.bytes));
+}
+
+static PyObject *stats(PyObject *self, PyObject *none)
+{
+    struct work *w = work_of(self);
+    hr_loader loader = opened(self);
+    struct hr_loader_stats s;
+    PyThreadState *gil;
+
+    (void)none;
+    if (!loader)
+        return NULL;
+    gil = enter(w);
+    hr_loader_stats(loader, &s);
+    leave(w, gil);
+    return Py_BuildValue(
+        "{s:K,s:K,s:K,s:K,s:K,s:K,s:d,s:i,s:i,s:n,s:n,s:n,s:i}", "batches",
+        (unsigned long long)s.batches, "samples", (unsigned long long)s.samples,
+        "failed", (unsigned long long)s.failed, "replaced",
+        (unsigned long long)s.replaced, "dropped",
+        (unsigned long long)s.dropped, "waits", (unsigned long long)s.waits,
+        "wait_seconds", (double)s.wait_ns / 1e9, "ready", s.ready, "reading",
+        s.reading, "batch_bytes", (Py_ssize_t)s.batch_bytes, "encoded_bytes",
+        (Py_ssize_t)s.encoded_bytes, "peak_encoded_bytes",
+        (Py_ssize_t)s.peak_encoded_bytes, "lent", w->lending->lent);
+}
+
+static PyObject *fileno_of(PyObject *self, PyObject *none)
+{
+    hr_loader loader = opened(self);
+
+    (void)none;
+    return loader ? PyLong_FromLong(loader->fd) : NULL;
+}
+
+static PyObject *get_depth(PyObject *self, void *closure)
+{
+    hr_loader loader = opened(self);
+
+    (void)closure;
+    return loader ? PyLong_FromLong(loader->depth) : NULL;
+}
+
+static PyObject *get_samples(PyObject *self, void *closure)
+{
+    hr_loader loader = opened(self);
+
+    (void)closure;
+    return loader ? PyLong_FromUnsignedLongLong(loader->samples) : NULL;
+}
+
+static PyObject *get_batches(PyObject *self, void *closure)
+{
+    hr_loader loader = opened(self);
+
+    (void)closure;
+    return loader ? PyLong_FromUnsignedLongLong(loader->batches) : NULL;
+}
+
+static PyMethodDef methods[] = {
+    {"next", (PyCFunction)(void (*)(void))next, METH_VARARGS | METH_KEYWORDS,
+     "next($self, /, timeout=None)\n--\n\n"
+     "Return the next batch, a Loaded; None behind the last epoch."},
+    {"save", save, METH_NOARGS,
+     "save($self, /)\n--\n\nReturn where it stands, for resume."},
+    {"stats", stats, METH_NOARGS, "stats($self, /)\n--\n\nReturn a dict."},
+    {"fileno", fileno_of, METH_NOARGS,
+     "fileno($self, /)\n--\n\n"
+     "Return a descriptor that is readable while next() would not wait."},
+    {"close", end, METH_NOARGS,
+     "close($self, /)\n--\n\n"
+     "End it, and wait for its threads; batches stay as they are."},
+    {0},
+};
+
+static PyGetSetDef getset[] = {
+    {"depth", get_depth, NULL, "batches that it has memory for", NULL},
+    {"samples", get_samples, NULL, "of an epoch, of this shard", NULL},
+    {"batches", get_batches, NULL, "of an epoch", NULL},
+    {0},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc,
+     "Loader(source, ops, *, batch=0, device=None, dtype=None, layout=None,\n"
+     "       memory=None, tier=None, on_error=None, shuffle=False, seed=0,\n"
+     "       epochs=1, first_epoch=0, shards=0, shard=0, shard_drop=False,\n"
+     "       drop_last=False, weights=None, samples=0, as_ready=False,\n"
+     "       budget=0, reads=0, resume=None)\n--\n\n"
+     "Batches of a Source, made ahead; see headrace.Loader. epochs: -1 = no\n"
+     "end. Other zeros: the library's defaults."},
+    {Py_tp_new, create},
+    {Py_tp_dealloc, dealloc},
+    {Py_tp_traverse, traverse},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getset},
+    {0},
+};
+
+PyType_Spec loader_spec = {
+    .name = "headrace._core.Loader",
+    .basicsize = sizeof(struct loader),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};

@@ -1,0 +1,527 @@
+// SPDX-License-Identifier: Apache-2.0
+// Source: the samples that a Loader takes. It has one of three forms:
+//
+//   paths      what the library finds there
+//   items      pairs (path or bytes, class), looked at once: no Python is run
+//              when a sample is read
+//   sequence   items that are asked for when they are read, by the loader's
+//              threads, with the GIL
+//
+// Whoever reads a sample may not give back what it lent with the GIL: the
+// device's threads shall not wait for that. So it goes on a list, which the next
+// one who has the GIL frees.
+#include "core.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_START UINT64_C(0xCBF29CE484222325)
+
+struct lent {
+    struct lent *next;
+    PyObject *item, *path;
+    struct held bytes;
+};
+
+struct item {
+    const void *data;
+    size_t size;
+    const char *path;  // if data is NULL
+};
+
+struct source {
+    PyObject ob_base;
+    hr_source source;
+    struct core *core;
+    PyObject *items;     // a tuple, or the sequence
+    PyObject *paths;     // a list: what table points into
+    struct held bytes;   // and this
+    struct item *table;  // NULL: there is none
+    int64_t *labels;     // [source->num], of items; NULL: the library's
+    _Atomic(struct lent *) returned;
+};
+
+static _Thread_local bool reading;
+
+bool source_reading(void)
+{
+    return reading;
+}
+
+static struct source *source_of(PyObject *self)
+{
+    return (struct source *)self;
+}
+
+hr_source source_get(PyObject *self)
+{
+    return source_of(self)->source;
+}
+
+int64_t source_class(PyObject *self, uint64_t i, int64_t found)
+{
+    const int64_t *labels = source_of(self)->labels;
+
+    return labels ? labels[i] : found;
+}
+
+// ---- What was lent -----------------------------------------------------------
+
+static void free_lent(struct lent *lent)
+{
+    held_release(&lent->bytes);
+    Py_XDECREF(lent->path);
+    Py_XDECREF(lent->item);
+    free(lent);
+}
+
+void source_settle(PyObject *self)
+{
+    struct lent *lent = atomic_exchange(&source_of(self)->returned, NULL);
+
+    while (lent) {
+        struct lent *next = lent->next;
+
+        free_lent(lent);
+        lent = next;
+    }
+}
+
+static void take_back(void *ctx, uint64_t i, const struct hr_encoded *from)
+{
+    struct source *s = ctx;
+    struct lent *lent = from->owner;
+
+    (void)i;
+    lent->next = atomic_load(&s->returned);
+    while (!atomic_compare_exchange_weak(&s->returned, &lent->next, lent))
+        ;
+}
+
+// ---- One item ------------------------------------------------------------------
+
+// The picture and the class of an item: borrowed. A class is -1 if there is
+// none. False with an exception.
+static bool split_item(PyObject *item, PyObject **picture, int64_t *label)
+{
+    PyObject *number;
+
+    *picture = item;
+    *label = -1;
+    if (!PyTuple_Check(item) && !PyList_Check(item))
+        return true;
+    if (PySequence_Size(item) != 2)
+        return PyErr_SetString(PyExc_TypeError,
+                               "an item must be a picture, or (picture, "
+                               "class)"),
+               false;
+    if (PyTuple_Check(item)) {
+        *picture = PyTuple_GetItem(item, 0);
+        number = PyTuple_GetItem(item, 1);
+    } else {
+        *picture = PyList_GetItem(item, 0);
+        number = PyList_GetItem(item, 1);
+    }
+    if (!*picture || !number)
+        return false;
+    if (number != Py_None)
+        *label = PyLong_AsLongLong(number);
+    return !(*label == -1 && PyErr_Occurred());
+}
+
+static bool is_bytes(PyObject *picture)
+{
+    return !PyUnicode_Check(picture) && PyObject_CheckBuffer(picture);
+}
+
+static bool hold_bytes(struct held *held, PyObject *picture, const void **data,
+                       size_t *size)
+{
+    const Py_buffer *view;
+
+    if (!held_add(held, picture, PyBUF_SIMPLE))
+        return false;
+    view = &held->views[held->n - 1];
+    *data = view->buf && view->len ? view->buf : "";
+    *size = (size_t)view->len;
+    return true;
+}
+
+// ---- Reading -------------------------------------------------------------------
+
+static enum hr_status read_table(void *ctx, uint64_t i, struct hr_encoded *to,
+                                 char message[256])
+{
+    const struct item *item = &((struct source *)ctx)->table[i];
+
+    (void)message;
+    to->data = item->data;
+    to->size = item->size;
+    to->path = item->path;
+    return HR_OK;
+}
+
+static bool ask(struct source *s, uint64_t i, struct lent *lent,
+                struct hr_encoded *to)
+{
+    PyObject *picture;
+
+    lent->item = PySequence_GetItem(s->items, (Py_ssize_t)i);
+    if (!lent->item || !split_item(lent->item, &picture, &s->labels[i]))
+        return false;
+    if (is_bytes(picture))
+        return hold_bytes(&lent->bytes, picture, &to->data, &to->size);
+    lent->path = path_of(s->core, picture, &to->path);
+    return lent->path != NULL;
+}
+
+// Takes the exception.
+static void explain(char message[256])
+{
+    PyObject *type, *value, *trace, *text;
+    const char *words;
+
+    PyErr_Fetch(&type, &value, &trace);
+    text = PyObject_Str(value ? value : type);
+    words = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    PyErr_Clear();
+    snprintf(message, 256, "%s", words ? words : "an exception");
+    Py_XDECREF(text);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+}
+
+static enum hr_status read_sequence(void *ctx, uint64_t i,
+                                    struct hr_encoded *to, char message[256])
+{
+    struct lent *lent = calloc(1, sizeof(*lent));
+    struct source *s = ctx;
+    PyGILState_STATE state;
+    bool done;
+
+    if (!lent)
+        return HR_ENOMEM;
+    state = PyGILState_Ensure();
+    reading = true;
+    source_settle(&s->ob_base);
+    if (!(done = ask(s, i, lent, to))) {
+        explain(message);
+        free_lent(lent);
+    }
+    reading = false;
+    PyGILState_Release(state);
+    to->owner = done ? lent : NULL;
+    return done ? HR_OK : HR_EIO;
+}
+
+// ---- Paths ---------------------------------------------------------------------
+
+static bool add_path(struct source *s, PyObject *path, bool as_item)
+{
+    PyThreadState *gil;
+    enum hr_status status;
+    const char *text;
+    PyObject *held = path_of(s->core, path, &text);
+
+    if (!held)
+        return false;
+    gil = PyEval_SaveThread();
+    status = as_item ? hr_source_add_file(s->source, text, NULL)
+                     : hr_source_add(s->source, text);
+    PyEval_RestoreThread(gil);
+    Py_DECREF(held);
+    return !status || core_raise_last(s->core);
+}
+
+static bool open_empty(struct source *s)
+{
+    s->source = hr_source_create();
+    return s->source || core_raise_last(s->core);
+}
+
+static bool open_paths(struct source *s, PyObject *paths)
+{
+    PyObject *list = PySequence_Tuple(paths);
+    bool done = list && open_empty(s);
+
+    for (Py_ssize_t i = 0; done && i < PyTuple_Size(list); i++) {
+        done = add_path(s, PyTuple_GetItem(list, i), false);
+        done = done && !PyErr_CheckSignals();
+    }
+    Py_XDECREF(list);
+    return done;
+}
+
+// ---- Items ---------------------------------------------------------------------
+
+static uint64_t hash(uint64_t h, const void *data, size_t size)
+{
+    const unsigned char *byte = data;
+
+    for (size_t i = 0; i < size; i++)
+        h = (h ^ byte[i]) * UINT64_C(0x100000001B3);
+    return h;
+}
+
+static bool fill_entry(struct source *s, Py_ssize_t i, PyObject *picture,
+                       uint64_t *identity)
+{
+    struct item *item = &s->table[i];
+    PyObject *held;
+    bool kept;
+
+    if (is_bytes(picture)) {
+        if (!hold_bytes(&s->bytes, picture, &item->data, &item->size))
+            return false;
+        *identity = hash(*identity, &item->size, sizeof(item->size));
+    } else {
+        if (!(held = path_of(s->core, picture, &item->path)))
+            return false;
+        kept = !PyList_Append(s->paths, held);
+        Py_DECREF(held);
+        if (!kept)
+            return false;
+        *identity = hash(*identity, item->path, strlen(item->path) + 1);
+    }
+    *identity = hash(*identity, &s->labels[i], sizeof(s->labels[i]));
+    return true;
+}
+
+static bool open_table(struct source *s, Py_ssize_t n)
+{
+    struct hr_source_calls calls = {.num = (uint64_t)n,
+                                    .ctx = s,
+                                    .read = read_table,
+                                    .identity = HASH_START};
+    bool done = true;
+
+    s->table = calloc((size_t)n + 1, sizeof(*s->table));
+    if (!s->table)
+        return PyErr_NoMemory(), false;
+    if (!(s->paths = PyList_New(0)))
+        return false;
+    for (Py_ssize_t i = 0; done && i < n; i++) {
+        PyObject *picture;
+        int64_t label;
+
+        done = split_item(PyTuple_GetItem(s->items, i), &picture, &label) &&
+               fill_entry(s, i, picture, &calls.identity);
+    }
+    if (done)
+        s->source = hr_source_of_calls(&calls);
+    return done && (s->source || core_raise_last(s->core));
+}
+
+// Labels of all items; *paths: whether no picture comes as bytes.
+static bool read_labels(struct source *s, Py_ssize_t n, bool *paths)
+{
+    *paths = true;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *picture;
+
+        if (!split_item(PyTuple_GetItem(s->items, i), &picture, &s->labels[i]))
+            return false;
+        *paths = *paths && !is_bytes(picture);
+    }
+    return true;
+}
+
+static bool make_labels(struct source *s, Py_ssize_t n)
+{
+    s->labels = malloc(((size_t)n + 1) * sizeof(*s->labels));
+    if (!s->labels)
+        return PyErr_NoMemory(), false;
+    for (Py_ssize_t i = 0; i < n; i++)
+        s->labels[i] = -1;
+    return true;
+}
+
+static bool open_items(struct source *s, PyObject *items)
+{
+    bool paths, done;
+    Py_ssize_t n;
+
+    if (!(s->items = PySequence_Tuple(items)))
+        return false;
+    n = PyTuple_Size(s->items);
+    if (!make_labels(s, n) || !read_labels(s, n, &paths))
+        return false;
+    if (!paths)
+        return open_table(s, n);
+    // The library names files itself, and keeps them in less memory.
+    done = open_empty(s);
+    for (Py_ssize_t i = 0; done && i < n; i++) {
+        PyObject *picture;
+        int64_t label;
+
+        done = split_item(PyTuple_GetItem(s->items, i), &picture, &label) &&
+               add_path(s, picture, true);
+    }
+    Py_CLEAR(s->items);
+    return done;
+}
+
+static bool open_sequence(struct source *s, PyObject *sequence)
+{
+    Py_ssize_t n = PySequence_Size(sequence);
+    struct hr_source_calls calls = {
+        .num = (uint64_t)n, .ctx = s, .read = read_sequence, .done = take_back};
+
+    if (n < 0 || !make_labels(s, n))
+        return false;
+    s->items = Py_NewRef(sequence);
+    s->source = hr_source_of_calls(&calls);
+    return s->source || core_raise_last(s->core);
+}
+
+// ---- Source --------------------------------------------------------------------
+
+static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"paths", "items", "sequence", NULL};
+    PyObject *paths = Py_None, *items = Py_None, *sequence = Py_None;
+    struct core *core = core_of_type(type);
+    struct source *s;
+    bool done;
+
+    if (!core_alive(core) ||
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOO:Source", names,
+                                     &paths, &items, &sequence))
+        return NULL;
+    if ((paths != Py_None) + (items != Py_None) + (sequence != Py_None) != 1)
+        return PyErr_SetString(PyExc_TypeError,
+                               "one of paths, items, sequence"),
+               NULL;
+    if (!(s = (struct source *)PyType_GenericAlloc(type, 0)))
+        return NULL;
+    s->core = core;
+    done = paths != Py_None   ? open_paths(s, paths)
+           : items != Py_None ? open_items(s, items)
+                              : open_sequence(s, sequence);
+    if (done)
+        return &s->ob_base;
+    Py_DECREF(s);
+    return NULL;
+}
+
+static int traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(source_of(self)->items);
+    return 0;
+}
+
+// Loaders hold it, so nobody reads it any more. (It has no tp_clear: loaders may
+// read it as long as it lives.)
+static void dealloc(PyObject *self)
+{
+    struct source *s = source_of(self);
+    PyTypeObject *type = Py_TYPE(self);
+    PyThreadState *gil;
+
+    PyObject_GC_UnTrack(self);
+    gil = PyEval_SaveThread();
+    hr_source_close(&s->source);
+    PyEval_RestoreThread(gil);
+    source_settle(self);
+    held_release(&s->bytes);
+    Py_CLEAR(s->items);
+    Py_CLEAR(s->paths);
+    free(s->table);
+    free(s->labels);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+static Py_ssize_t length(PyObject *self)
+{
+    return (Py_ssize_t)source_get(self)->num;
+}
+
+static PyObject *path(PyObject *self, PyObject *number)
+{
+    const struct source *s = source_of(self);
+    size_t i = PyLong_AsSize_t(number);
+    char buffer[4096];
+
+    if (i == (size_t)-1 && PyErr_Occurred())
+        return NULL;
+    if (i >= s->source->num)
+        return PyErr_Format(PyExc_IndexError, "sample %zu of %zd", i,
+                            length(self));
+    if (s->table && s->table[i].path)
+        return PyUnicode_DecodeFSDefault(s->table[i].path);
+    return PyUnicode_DecodeFSDefault(
+        hr_source_path(s->source, i, buffer, sizeof(buffer)));
+}
+
+static PyObject *texts(const char *const *list, size_t n)
+{
+    PyObject *tuple = PyTuple_New((Py_ssize_t)n);
+
+    for (size_t i = 0; tuple && i < n; i++) {
+        PyObject *text = PyUnicode_DecodeFSDefault(list[i]);
+
+        if (text)
+            PyTuple_SetItem(tuple, (Py_ssize_t)i, text);
+        else
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+static PyObject *get_classes(PyObject *self, void *closure)
+{
+    size_t n = 0;
+    const char *const *list;
+
+    (void)closure;
+    if (source_of(self)->labels)
+        return PyTuple_New(0);
+    if (!(list = hr_source_classes(source_get(self), &n)))
+        return PyErr_NoMemory();
+    return texts(list, n);
+}
+
+static PyObject *get_faults(PyObject *self, void *closure)
+{
+    hr_source source = source_get(self);
+
+    (void)closure;
+    return texts(source->faults, source->num_fault_texts);
+}
+
+static PyMethodDef methods[] = {
+    {"path", path, METH_O,
+     "path($self, number, /)\n--\n\nReturn the path of a sample, or its name."},
+    {0},
+};
+
+static PyGetSetDef getset[] = {
+    {"classes", get_classes, NULL, "labels, in the order of their numbers",
+     NULL},
+    {"faults", get_faults, NULL, "what could not be read, PATH: REASON", NULL},
+    {0},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "Source(*, paths=None, items=None, sequence=None)\n--\n\n"
+                "The samples of a data set; see headrace.Loader."},
+    {Py_tp_new, create},
+    {Py_tp_dealloc, dealloc},
+    {Py_tp_traverse, traverse},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getset},
+    {Py_sq_length, length},
+    {0},
+};
+
+PyType_Spec source_spec = {
+    .name = "headrace._core.Source",
+    .basicsize = sizeof(struct source),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};

@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loader: batches of a data set, made ahead of the training step."""
+
+from __future__ import annotations
+
+import os
+import sys
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from . import _core
+from .compose import is_transform, translate
+from .errors import ArgumentError, Error
+from .ops import Ops
+from .pipeline import open_device
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_TENSORS = ("torch", "numpy")
+
+
+class Loader:
+    """Gives batches of pictures and classes, one epoch for each `for`.
+
+        loader = headrace.Loader("train/", steps, batch=64, shuffle=True)
+        for epoch in range(90):
+            for x, y in loader:
+                ...                     # x: pictures, y: int64
+
+    The library's threads read and make batches ahead; no Python runs for a
+    picture. x is memory of the loader, not a copy: it stays as it is until
+    nobody has x, or a view of it. Who keeps many batches gets copies instead
+    of the loader's last one.
+
+    Samples, order and random ops follow from seed, epoch and position alone:
+    the same for any device, number of threads and batch size.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        steps: Any,
+        *,
+        batch: int = 64,
+        shuffle: bool = False,
+        seed: int = 0,
+        epochs: int | None = None,
+        shard: tuple[int, int] | None = None,
+        shard_drop: bool = False,
+        drop_last: bool = False,
+        weights: Iterable[float] | None = None,
+        samples: int = 0,
+        dtype: Literal["f32", "f16", "u8"] | None = None,
+        layout: Literal["nchw", "nhwc"] = "nchw",
+        memory: Literal["host", "pinned"] = "host",
+        to: Literal["torch", "numpy"] | None = None,
+        device: str | None = None,
+        threads: int = 0,
+        reads: int = 0,
+        budget: int = 0,
+        reference: str | None = None,
+        cache: int | str | None = None,
+        tier: Literal["close", "exact", "fast"] = "close",
+        on_error: Literal["fail", "zero", "skip"] = "fail",
+    ) -> None:
+        """Find the samples; reading begins with the first `for`.
+
+        Args:
+            source: a folder, a pack file, a tar file in WebDataset form, a
+                RecordIO file, or a list of them and of pictures; pairs
+                (picture, class), with a path or bytes and an int, in a list or
+                tuple; or another sequence of such pairs, or of pictures,
+                which the loader's threads ask, item by item.
+            steps: ops of headrace.ops, decode() first; or transforms of
+                torchvision, see headrace.compose.translate().
+            batch: pictures of a batch; the last one of an epoch has what is
+                left, unless drop_last.
+            shuffle: another order each epoch.
+            seed: of order and random ops.
+            epochs: after how many there is no more; None: there is no end,
+                and the next epoch is begun while one is consumed.
+            shard: (rank, world): this loader's share of each epoch. None: that
+                of torch.distributed if it is initialised, else everything.
+            shard_drop: what does not go evenly: False: the first samples
+                come twice, True: the last are left out.
+            weights: how often each sample shall come; then they are drawn
+                with replacement.
+            samples: of an epoch, of all shards; 0: as many as there are.
+            dtype, layout: of x; dtype None: as steps say.
+            memory: "pinned": of the device, where it has such memory.
+            to: what x and y are; None: "torch" if it is imported, else "numpy".
+            device, threads, reference, cache: as of headrace.Pipeline.
+            reads: threads that read; 0: 8.
+            budget: bytes of batches and files; 0: 256 MiB.
+            tier: see headrace.submit().
+            on_error: "fail": the loop raises the sample's error in the place
+                of its batch, and goes on behind it if it is begun again;
+                "zero": the picture is zero, last.results says why; "skip":
+                the next picture takes its place.
+
+        Raises headrace.ArgumentError; headrace.ReadError, headrace.PictureError
+        for a source that cannot be opened.
+        """
+        if is_transform(steps):
+            steps, made = translate(steps)
+            dtype = dtype or made  # type: ignore[assignment]
+        self._steps: Ops = tuple(steps)
+        self._source, self._classes = _source(source)
+        if to is not None and to not in _TENSORS:
+            raise ValueError(f"to {to!r}: must be 'torch' or 'numpy'")
+        if epochs is not None and epochs < 1:
+            raise ArgumentError("epochs: at least 1, or None")
+        if batch < 1:
+            raise ArgumentError("batch: at least 1")
+        self._to = to
+        self._epochs = epochs
+        rank, world = _shard() if shard is None else shard
+        if not 0 <= rank < world:
+            raise ArgumentError(f"there is no shard {rank} of {world}")
+        self._device_options: dict[str, Any] = {
+            "name": device,
+            "threads": threads,
+            "reference": reference,
+            "cache": cache,
+        }
+        self._options: dict[str, Any] = {
+            "batch": batch,
+            "dtype": dtype or _dtype(self._steps),
+            "layout": layout,
+            "memory": memory,
+            "tier": tier,
+            "on_error": on_error,
+            "shuffle": shuffle,
+            "seed": seed,
+            "epochs": -1 if epochs is None else epochs,
+            "shards": world,
+            "shard": rank,
+            "shard_drop": shard_drop,
+            "drop_last": drop_last,
+            "weights": None if weights is None else array("d", weights),
+            "samples": samples,
+            "budget": budget,
+            "reads": reads,
+        }
+        self._device: _core.Device | None = None
+        self._core: _core.Loader | None = None
+        self._epoch = 0  # that the next `for` gives
+        self._begun = False  # whether some of it was given
+        self._goes_on = False  # whether the next `for` gives the rest
+        self._state: bytes | None = None  # that the next one goes on from
+        self._turn: object = None  # of the newest `for`
+        self.last: _core.Loaded | None = None
+
+    # ---- What there is -----------------------------------------------------
+
+    def __len__(self) -> int:
+        """Batches of an epoch."""
+        o = self._options
+        more = 0 if o["drop_last"] else int(o["batch"]) - 1
+        return (self.samples + more) // int(o["batch"])
+
+    @property
+    def samples(self) -> int:
+        """Of an epoch, that this shard gives."""
+        o = self._options
+        total = int(o["samples"] or len(self._source))
+        more = 0 if o["shard_drop"] else int(o["shards"]) - 1
+        return (total + more) // int(o["shards"])
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The labels, in the order of their numbers; () if they are yours."""
+        return self._classes or self._source.classes
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What of the source could not be read: "PATH: REASON"."""
+        return self._source.faults
+
+    def path(self, index: int) -> str:
+        """Of a sample, by its number in the source: see last.indices."""
+        return self._source.path(index)
+
+    def drawn(self, i: int) -> Ops:
+        """Return the ops that sample i of the last batch was made with.
+
+        Random ops are replaced by what was drawn: windows and flips.
+        """
+        if self.last is None:
+            raise ArgumentError("there is no batch yet")
+        result = self.last.results[i]
+        if not result.ok:
+            raise ArgumentError(f"sample {i} was not made: {result.message}")
+        return _core.draw_ops(
+            self._steps,
+            self.last.keys[i],
+            result.width,
+            result.height,
+            result.orientation,
+        )
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """What was done since reading began; {} before."""
+        return {} if self._core is None else self._core.stats()
+
+    def __repr__(self) -> str:
+        return (
+            f"<headrace.Loader {len(self._source)} pictures, "
+            f"{len(self)} batches>"
+        )
+
+    # ---- One epoch ---------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """Number of the epoch that is being given, or comes next."""
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Give this epoch next, as DistributedSampler's; it is not needed."""
+        if epoch == self._epoch and not self._begun:
+            return
+        if epoch < 0:
+            raise ArgumentError("epochs are numbered from 0")
+        self.close()
+        self._epoch, self._state = epoch, None
+        self._begun = self._goes_on = False
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        """Give the next epoch; after load_state_dict() what is left of one.
+
+        If the last `for` was left before its end, what it did not take is
+        not given any more.
+        """
+        if self._begun and not self._goes_on:
+            self.set_epoch(self._epoch + 1)
+        if self._epochs is not None and self._epoch >= self._epochs:
+            raise Error(f"all {self._epochs} epochs were given")
+        self._turn = turn = object()
+        return self._batches(turn)
+
+    def _batches(self, turn: object) -> Iterator[tuple[Any, Any]]:
+        convert = _converter(self._to)
+        self._goes_on = False
+        while True:
+            if turn is not self._turn:
+                raise Error("another loop over this loader has begun")
+            self.last = None
+            batch = self._next()
+            if batch is None:
+                self._epoch, self._begun = self._epoch + 1, False
+                return
+            self.last = batch
+            ends = batch.last
+            self._epoch, self._begun = batch.epoch + ends, not ends
+            yield convert(batch)
+            if ends:
+                return
+            del batch
+
+    def _next(self) -> _core.Loaded | None:
+        core = self._core or self._open()
+        self._begun = True
+        try:
+            return core.next()
+        except BaseException:
+            self._goes_on = True  # behind what failed
+            raise
+
+    def _open(self) -> _core.Loader:
+        self._device = self._device or open_device(self._device_options)
+        self._core = _core.Loader(
+            self._source,
+            self._steps,
+            device=self._device,
+            first_epoch=self._epoch,
+            resume=self._state,
+            **self._options,
+        )
+        self._state = None
+        return self._core
+
+    # ---- Where it stands ---------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the loader stands: behind the batch it gave last.
+
+        Plain data, for torch.save() or pickle.
+        """
+        state = self._state if self._core is None else self._core.save()
+        return {"epoch": self._epoch, "begun": self._begun, "state": state}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from there, with the very next sample.
+
+        Device, threads, budget and batch may be others. If source, seed,
+        shuffle, shard or samples are, the next `for` raises
+        headrace.ArgumentError.
+        """
+        self.close()
+        self._epoch = int(state["epoch"])
+        self._begun = self._goes_on = bool(state["begun"])
+        self._state = state["state"]
+
+    def close(self) -> None:
+        """Stop reading. Batches stay as they are; a new `for` begins anew."""
+        core, self._core, self.last = self._core, None, None
+        self._turn = None
+        if core is not None:
+            core.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.close()
+
+
+def _converter(to: str | None) -> Callable[[_core.Loaded], tuple[Any, Any]]:
+    if to == "torch" or (to is None and "torch" in sys.modules):
+        import torch
+
+        return lambda batch: (
+            torch.from_dlpack(batch),
+            torch.frombuffer(batch.labels, dtype=torch.int64),
+        )
+    import numpy
+
+    return lambda batch: (
+        numpy.asarray(batch),
+        numpy.frombuffer(batch.labels, numpy.int64),
+    )
+
+
+def _source(source: Any) -> tuple[_core.Source, tuple[str, ...]]:
+    """What the loader reads, and the classes if labels are words."""
+    if isinstance(source, _core.PackFile):
+        source = source.path
+    if isinstance(source, (str, os.PathLike)):
+        return _core.Source(paths=[source]), ()
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        raise TypeError("source: a path is a str; a picture stands in a list")
+    if not isinstance(source, (list, tuple)):
+        return _core.Source(sequence=source), ()
+    if all(isinstance(x, (str, os.PathLike)) for x in source):
+        return _core.Source(paths=source), ()
+    items, classes = _numbered(source)
+    return _core.Source(items=items), classes
+
+
+def _numbered(items: Sequence[Any]) -> tuple[Sequence[Any], tuple[str, ...]]:
+    """Labels that are words become numbers."""
+    words = {
+        x[1]
+        for x in items
+        if isinstance(x, (tuple, list))
+        and len(x) == 2
+        and isinstance(x[1], str)
+    }
+    if not words:
+        return items, ()
+    classes = tuple(sorted(words))
+    number = {word: i for i, word in enumerate(classes)}
+    return [(x, number[word]) for x, word in items], classes
+
+
+def _shard() -> tuple[int, int]:
+    """That of torch.distributed, if this process is one of several."""
+    distributed = sys.modules.get("torch.distributed")
+    if (
+        distributed is not None
+        and distributed.is_available()
+        and distributed.is_initialized()
+    ):
+        return distributed.get_rank(), distributed.get_world_size()
+    return 0, 1
+
+
+def _dtype(steps: Ops) -> str:
+    numbers = steps and steps[-1][0] in (_core.NORMALIZE, _core.TABLE)
+    return "f32" if numbers else "u8"

@@ -1,0 +1,659 @@
+# SPDX-License-Identifier: Apache-2.0
+"""headrace.Loader: which batches come, in what order, and whose memory."""
+
+import gc
+import os
+import pathlib
+import pickle
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+import unittest
+import weakref
+
+import numpy
+
+import headrace
+from headrace import _core, ops
+
+import core_samples as samples
+
+STEPS = (ops.decode(), ops.resize_short(72), ops.center_crop(64, 64),
+         ops.normalize(samples.MEAN, samples.STD))
+TRAIN = (ops.decode(), ops.random_resized_crop(32, 24),
+         ops.random_flip(horizontal=0.5))
+BATCH = 5
+
+
+def loader(source, steps=STEPS, **options):
+    return headrace.Loader(source, steps, **{"batch": BATCH, "to": "numpy"}
+                           | options)
+
+
+def all_of(batches):
+    """Pictures and classes of an epoch, copied."""
+    found = [(x.copy(), y.copy()) for x, y in batches]
+    return (numpy.concatenate([x for x, _ in found]),
+            numpy.concatenate([y for _, y in found]))
+
+
+def indices_of(batches):
+    return [i for _ in batches for i in batches.last.indices]
+
+
+def wanted(paths, steps=STEPS, **options):
+    return headrace.Pipeline(steps, **options)(paths).numpy()
+
+
+class Sequence:
+    """Asked item by item, on the loader's threads."""
+
+    def __init__(self, paths):
+        self.paths, self.threads = paths, set()
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, i):
+        self.threads.add(threading.get_ident())
+        return samples.read(self.paths[i]), 3 * i
+
+
+class Sources(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.root = str(samples.folder() / "photos")
+        cls.paths = samples.photos()
+        cls.pixels = wanted(cls.paths)
+
+    def check(self, source, labels=None, **options):
+        batches = loader(source, **options)
+        self.assertEqual(len(batches), -(-len(self.paths) // BATCH))
+        for _ in range(2):
+            x, y = all_of(batches)
+            numpy.testing.assert_array_equal(x, self.pixels)
+            self.assertEqual(y.dtype, numpy.int64)
+            if labels is not None:
+                self.assertEqual(y.tolist(), labels)
+        return batches
+
+    def folder_labels(self):
+        names = [pathlib.Path(p).parent.name for p in self.paths]
+        return [sorted(set(names)).index(name) for name in names]
+
+    def test_a_folder(self):
+        batches = self.check(self.root, self.folder_labels())
+        self.assertEqual(
+            batches.classes,
+            tuple(sorted({pathlib.Path(p).parent.name for p in self.paths})))
+        self.assertEqual([batches.path(i) for i in range(len(self.paths))],
+                         self.paths)
+        self.assertEqual(batches.faults, ())
+        with self.assertRaises(IndexError):
+            batches.path(len(self.paths))
+
+    def test_a_list_of_paths(self):
+        self.check(self.paths)
+        self.check([pathlib.Path(p) for p in self.paths])
+
+    def test_pairs_of_paths_and_numbers(self):
+        labels = [7 * i - 3 for i in range(len(self.paths))]
+        batches = self.check(list(zip(self.paths, labels)), labels)
+        self.assertEqual(batches.path(3), self.paths[3])
+        self.assertEqual(batches.classes, ())
+
+    def test_pairs_with_words(self):
+        words = [pathlib.Path(p).parent.name for p in self.paths]
+        batches = self.check(list(zip(self.paths, words)),
+                             self.folder_labels())
+        self.assertEqual(batches.classes, tuple(sorted(set(words))))
+
+    def test_bytes_and_paths_mixed(self):
+        labels = list(range(len(self.paths)))
+        mixed = [(p if i % 3 else samples.read(p), i)
+                 for i, p in enumerate(self.paths)]
+        mixed[2] = [memoryview(samples.read(self.paths[2])), 2]
+        batches = self.check(mixed, labels)
+        self.assertEqual(batches.path(1), self.paths[1])
+        self.check([samples.read(p) for p in self.paths],
+                   [-1] * len(self.paths))
+
+    def test_a_sequence_is_asked_by_the_loaders_threads(self):
+        source = Sequence(self.paths)
+        self.check(source, [3 * i for i in range(len(self.paths))], reads=3)
+        self.assertNotIn(threading.get_ident(), source.threads)
+
+    def test_a_pack_file(self):
+        path = samples.scratch() / "loader.hrp"
+        subprocess.run([samples.COMMAND, "pack", self.root, "--out", path],
+                       check=True, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
+        self.check(path, self.folder_labels())
+        self.check(headrace.PackFile(path), self.folder_labels())
+
+    def test_tar_files(self):
+        half = len(self.paths) // 2
+        places = []
+        for n, part in enumerate((self.paths[:half], self.paths[half:])):
+            places.append(samples.scratch() / f"loader-{n}.tar")
+            with tarfile.open(places[-1], "w") as tar:
+                for i, path in enumerate(part):
+                    tar.add(path, f"{n}{i:04}.jpg")
+        try:
+            self.check(places)
+        except headrace.PictureError as error:
+            if error.status != "HR_EUNSUPPORTED":
+                raise
+            self.skipTest(str(error))
+
+    def test_what_cannot_be_a_source(self):
+        for source, error in (
+            ("missing/", headrace.ReadError),
+            (b"bytes", TypeError),
+            (7, TypeError),
+            ([(self.paths[0], 1, 2)], TypeError),
+            ([(self.paths[0], 1.5)], TypeError),
+            ([(self.paths[0], "x"), (7, "y")], TypeError),
+        ):
+            with self.subTest(source=source), self.assertRaises(error):
+                loader(source)
+        with self.assertRaises(headrace.ArgumentError):
+            next(iter(loader([])))
+
+
+class Order(unittest.TestCase):
+    def setUp(self):
+        self.root = str(samples.folder() / "photos")
+        self.num = len(samples.photos())
+
+    def test_seed_and_epoch_make_the_order(self):
+        a = loader(self.root, shuffle=True, seed=5)
+        b = loader(self.root, shuffle=True, seed=5, batch=7, threads=1)
+        first, second = indices_of(a), indices_of(a)
+        self.assertEqual(sorted(first), list(range(self.num)))
+        self.assertEqual(sorted(second), sorted(first))
+        self.assertNotEqual(first, second)
+        self.assertEqual(indices_of(b), first)
+        self.assertEqual(indices_of(b), second)
+        self.assertNotEqual(
+            indices_of(loader(self.root, shuffle=True, seed=6)), first)
+
+    def test_any_epoch_can_be_next(self):
+        a = loader(self.root, shuffle=True, seed=5)
+        epochs = [indices_of(a) for _ in range(3)]
+        self.assertEqual(a.epoch, 3)
+        a.set_epoch(1)
+        self.assertEqual(indices_of(a), epochs[1])
+        self.assertEqual(indices_of(a), epochs[2])
+        b = loader(self.root, shuffle=True, seed=5)
+        for n in range(3):
+            b.set_epoch(n)
+            self.assertEqual(indices_of(b), epochs[n])
+
+    def test_a_loop_that_is_left_begins_the_next_epoch(self):
+        a = loader(self.root, shuffle=True)
+        epochs = [indices_of(a) for _ in range(3)]
+        a.set_epoch(0)
+        for _ in a:
+            break
+        self.assertEqual(indices_of(a), epochs[1])
+
+        def broken():
+            for _ in a:
+                raise KeyError("of the consumer")
+
+        self.assertRaises(KeyError, broken)
+        a.set_epoch(2)
+        self.assertEqual(indices_of(a), epochs[2])
+
+    def test_one_loop_at_a_time(self):
+        a = loader(self.root)
+        first, second = iter(a), iter(a)
+        next(second)
+        with self.assertRaises(headrace.Error):
+            next(first)
+        next(second)
+
+    def test_a_number_of_epochs(self):
+        a = loader(self.root, epochs=2)
+        self.assertEqual(len(list(a)), len(a))
+        self.assertEqual(len(list(a)), len(a))
+        with self.assertRaises(headrace.Error):
+            iter(a)
+
+    def test_drop_last(self):
+        a = loader(self.root, drop_last=True)
+        self.assertEqual(len(a), self.num // BATCH)
+        self.assertEqual([len(x) for x, _ in a], [BATCH] * len(a))
+
+    def test_four_shards_see_each_sample_once(self):
+        seen = []
+        for rank in range(4):
+            part = loader(self.root, shuffle=True, seed=3, shard=(rank, 4),
+                          batch=2 + rank)
+            found = indices_of(part)
+            self.assertEqual(len(found), part.samples)
+            self.assertEqual(-(-len(found) // (2 + rank)), len(part))
+            seen += found
+        self.assertEqual(self.num % 4, 0)
+        self.assertEqual(sorted(seen), list(range(self.num)))
+
+    def test_shards_that_do_not_go_evenly(self):
+        for drop in (False, True):
+            parts = [indices_of(loader(self.root, shard=(rank, 5),
+                                       shard_drop=drop))
+                     for rank in range(5)]
+            sizes = {len(part) for part in parts}
+            self.assertEqual(
+                sizes, {self.num // 5 if drop else -(-self.num // 5)})
+            seen = sum(parts, [])
+            if drop:
+                self.assertEqual(len(set(seen)), len(seen))
+            else:
+                self.assertEqual(set(seen), set(range(self.num)))
+
+    def test_weights(self):
+        weights = [0.0] * self.num
+        weights[4] = weights[9] = 1
+        a = loader(self.root, weights=weights, samples=40)
+        found = indices_of(a)
+        self.assertEqual((len(found), set(found)), (40, {4, 9}))
+        with self.assertRaises(ValueError):
+            next(iter(loader(self.root, weights=weights[1:])))
+
+    def test_random_ops_are_those_of_the_reported_ones(self):
+        a = loader(self.root, TRAIN, shuffle=True, seed=11)
+        for _ in range(2):
+            for x, _ in a:
+                for i, index in enumerate(a.last.indices):
+                    drawn = a.drawn(i)
+                    want = headrace.Pipeline(drawn, size=(32, 24))(
+                        [a.path(index)]).numpy()[0]
+                    numpy.testing.assert_array_equal(x[i], want)
+        self.assertEqual(x.dtype, numpy.uint8)
+
+    def test_arguments(self):
+        for options in ({"shard": (4, 4)}, {"batch": 0}, {"epochs": 0}):
+            with self.assertRaises(headrace.ArgumentError):
+                loader(self.root, **options)
+        for options in ({"memory": "device"}, {"to": "list"},
+                        {"on_error": "x"}):
+            with self.assertRaises(ValueError):
+                next(iter(loader(self.root, **options)))
+        with self.assertRaises(headrace.ArgumentError):
+            next(iter(loader(self.root, (ops.decode(),))))
+
+
+class Resume(unittest.TestCase):
+    def setUp(self):
+        self.root = str(samples.folder() / "photos")
+
+    def test_with_the_next_sample_and_other_threads(self):
+        a = loader(self.root, TRAIN, shuffle=True, seed=2, threads=1)
+        epochs = [all_of(a) for _ in range(2)]
+        for taken in range(1, len(a) + 1):
+            a.set_epoch(0)
+            for n, _ in enumerate(a, 1):
+                if n == taken:
+                    break
+            state = pickle.loads(pickle.dumps(a.state_dict()))
+            b = loader(self.root, TRAIN, shuffle=True, seed=2, threads=2,
+                       batch=3, reads=2)
+            b.load_state_dict(state)
+            self.assertEqual(b.state_dict(), state)
+            rest = min(taken * BATCH, len(epochs[0][0]))
+            if rest == len(epochs[0][0]):
+                rest, want = 0, epochs[1]
+            else:
+                want = epochs[0]
+            x, y = all_of(b)
+            numpy.testing.assert_array_equal(x, want[0][rest:])
+            numpy.testing.assert_array_equal(y, want[1][rest:])
+            if want is epochs[0]:
+                numpy.testing.assert_array_equal(all_of(b)[0], epochs[1][0])
+
+    def test_before_anything(self):
+        a, b = loader(self.root, shuffle=True), loader(self.root, shuffle=True)
+        a.set_epoch(3)
+        b.load_state_dict(a.state_dict())
+        self.assertEqual(indices_of(b), indices_of(a))
+
+    def test_of_something_else(self):
+        a = loader(self.root)
+        next(iter(a))
+        for other in (loader(self.root, seed=1),
+                      loader(self.root, shuffle=True),
+                      loader(samples.photos()[1:])):
+            other.load_state_dict(a.state_dict())
+            with self.assertRaises(headrace.ArgumentError):
+                next(iter(other))
+        b = loader(self.root)
+        b.load_state_dict(a.state_dict() | {"state": b"nothing"})
+        with self.assertRaises(headrace.Error):
+            next(iter(b))
+
+    def test_of_pictures_that_are_named_otherwise(self):
+        data = [(samples.read(p), i) for i, p in enumerate(samples.photos())]
+        a = loader(data)
+        next(iter(a))
+        data[3] = data[3][0], 99
+        b = loader(data)
+        b.load_state_dict(a.state_dict())
+        with self.assertRaises(headrace.ArgumentError):
+            next(iter(b))
+
+
+class Failing(unittest.TestCase):
+    def setUp(self):
+        good = samples.photos()[:9]
+        self.bad = samples.scratch() / "loader-bad.jpg"
+        self.bad.write_bytes(samples.read(good[0])[:300])
+        self.source = [(p, i) for i, p in enumerate(good)]
+        self.source[6] = str(self.bad), 6
+
+    def test_fail_names_the_file_and_goes_on_behind_the_batch(self):
+        a = loader(self.source, batch=3)
+        seen = []
+        with self.assertRaises(headrace.PictureError) as caught:
+            for _, y in a:
+                seen += y.tolist()
+        self.assertIn(str(self.bad), str(caught.exception))
+        self.assertEqual(seen, [0, 1, 2, 3, 4, 5])
+        self.source[6], self.source[1] = self.source[1], self.source[6]
+        b = loader(self.source, batch=3)
+        with self.assertRaises(headrace.PictureError):
+            next(iter(b))
+        self.assertEqual([y.tolist() for _, y in b], [[3, 4, 5], [1, 7, 8]])
+        self.assertEqual(b.epoch, 1)
+
+    def test_zero(self):
+        a = loader(self.source, on_error="zero", batch=9)
+        (x, _), = a
+        self.assertEqual((a.last.failed, a.last.replaced), (1, 0))
+        self.assertEqual([i for i, r in enumerate(a.last.results)
+                          if not r.ok], [6])
+        result = a.last.results[6]
+        self.assertEqual(result.status_name, "HR_ETRUNCATED")
+        self.assertIn(str(self.bad), result.message)
+        self.assertIsNone(result.file)
+        self.assertFalse(x[6].any())
+        self.assertTrue(x[5].any())
+        with self.assertRaises(headrace.ArgumentError):
+            a.drawn(6)
+
+    def test_skip(self):
+        a = loader(self.source, on_error="skip", batch=9)
+        (_, y), = a
+        self.assertEqual((a.last.failed, a.last.replaced), (0, 1))
+        self.assertEqual(y.tolist(), [0, 1, 2, 3, 4, 5, 7, 7, 8])
+
+    def test_a_sequence_that_raises(self):
+        class Raises(Sequence):
+            def __getitem__(self, i):
+                if i == 4:
+                    raise KeyError("no such picture")
+                return super().__getitem__(i)
+
+        source = Raises(samples.photos()[:9])
+        a = loader(source, on_error="zero", batch=9)
+        (_, y), = a
+        self.assertEqual(y.tolist()[3:6], [9, -1, 15])
+        self.assertIn("no such picture", a.last.results[4].message)
+        with self.assertRaises(headrace.ReadError):
+            list(loader(source))
+
+
+class Memory(unittest.TestCase):
+    def setUp(self):
+        self.root = str(samples.folder() / "photos")
+
+    def test_batches_stay_as_they_are_while_somebody_has_them(self):
+        a = loader(self.root, batch=2, budget=1)
+        kept = [x for x, _ in a]
+        want = wanted(samples.photos())
+        list(a)  # what was given back is written again
+        numpy.testing.assert_array_equal(numpy.concatenate(kept), want)
+        self.assertEqual(a._core.depth, 2)
+        self.assertEqual(a.stats["lent"], 1)
+        kept.clear()
+        gc.collect()
+        self.assertEqual(a.stats["lent"], 0)
+
+    def test_a_copy_knows_as_much(self):
+        a = loader(self.root, batch=4, budget=1, shuffle=True)
+        facts = []
+        for _ in a:
+            last = a.last
+            facts.append((last, last.indices, [r.width for r in last.results]))
+        self.assertEqual([last.copied for last, *_ in facts][:3],
+                         [False, True, True])
+        list(a)
+        for last, indices, widths in facts:
+            self.assertEqual(last.indices, indices)
+            self.assertEqual([r.width for r in last.results], widths)
+
+    def test_memory_is_lent_and_used_again(self):
+        a = loader(self.root, batch=2)
+        places = set()
+        for _ in range(3):
+            for x, _ in a:
+                places.add(x.__array_interface__["data"][0])
+                self.assertFalse(a.last.copied)
+                del x
+        self.assertLessEqual(len(places), a._core.depth)
+
+    def test_views_and_results_keep_the_batch(self):
+        a = loader(self.root, batch=2)
+        for x, y in a:
+            view, results, last = x[1, 0], a.last.results, weakref.ref(a.last)
+            break
+        want = view.copy()
+        del x
+        a.close()
+        del a
+        gc.collect()
+        self.assertIsNotNone(last())
+        numpy.testing.assert_array_equal(view, want)
+        self.assertTrue(results[0].ok)
+        del view, results
+        gc.collect()
+        self.assertIsNone(last())
+
+    def test_a_sequences_bytes_are_freed(self):
+        class Bytes(bytearray):
+            alive = 0
+
+            def __init__(self, data):
+                super().__init__(data)
+                Bytes.alive += 1
+
+            def __del__(self):
+                Bytes.alive -= 1
+
+        paths = samples.photos()
+
+        class Counted(Sequence):
+            def __getitem__(self, i):
+                return Bytes(samples.read(self.paths[i]))
+
+        a = loader(Counted(paths))
+        for _ in range(2):
+            list(a)
+        a.close()
+        del a
+        gc.collect()
+        self.assertEqual(Bytes.alive, 0)
+
+    def test_a_sequence_that_has_its_loader(self):
+        source = Sequence(samples.photos())
+        source.loader = loader(source)
+        next(iter(source.loader))
+        gone = weakref.ref(source)
+        del source
+        gc.collect()
+        self.assertIsNone(gone())
+
+    def test_collected_on_a_thread_of_its_own(self):
+        class Drops(Sequence):
+            loaders = []
+
+            def __getitem__(self, i):
+                self.loaders.clear()
+                return super().__getitem__(i)
+
+        a = loader(Drops(samples.photos()))
+        core = a._open()
+        Drops.loaders.append(core)
+        a._core = None
+        del core
+        b = loader(Drops(samples.photos()))
+        self.assertEqual(len(all_of(b)[0]), len(samples.photos()))
+
+    def test_closed(self):
+        a = loader(self.root)
+        batches = iter(a)
+        next(batches)
+        core = a._core
+        a.close()
+        for call in (core.next, core.save, core.stats):
+            self.assertRaises(headrace.CanceledError, call)
+        self.assertRaises(headrace.Error, next, batches)
+        with a:
+            self.assertEqual(len(list(a)), len(a))
+
+
+class Waiting(unittest.TestCase):
+    """A sequence that gives nothing until it is told to."""
+
+    def setUp(self):
+        paths = samples.photos()
+        self.go = threading.Event()
+        go = self.go
+
+        class Waits(Sequence):
+            def __getitem__(self, i):
+                go.wait()
+                return super().__getitem__(i)
+
+        self.loader = loader(Waits(paths))
+
+    def test_with_a_timeout(self):
+        core = self.loader._open()
+        with self.assertRaises(headrace.TimeoutError):
+            core.next(timeout=0)
+        self.go.set()
+        self.assertEqual(len(core.next()), BATCH)
+
+    def test_interrupted(self):
+        core = self.loader._open()
+
+        def interrupt():
+            os.kill(os.getpid(), signal.SIGINT)
+
+        timer = threading.Timer(0.1, interrupt)
+        timer.start()
+        with self.assertRaises(KeyboardInterrupt):
+            core.next()
+        self.go.set()
+        self.assertEqual(core.next().indices, tuple(range(BATCH)))
+
+    def test_closed_by_another_thread(self):
+        core = self.loader._open()
+        errors = []
+
+        def take():
+            try:
+                core.next()
+            except headrace.CanceledError as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        threading.Timer(0.1, self.go.set).start()
+        core.close()
+        thread.join()
+        self.assertEqual(len(errors), 1)
+
+
+class Processes(unittest.TestCase):
+    def test_fork(self):
+        a = loader(str(samples.folder() / "photos"), shuffle=True)
+        order = indices_of(a)
+        batches = iter(a)
+        x, _ = next(batches)
+        unopened = loader(str(samples.folder() / "photos"), shuffle=True)
+        pid = os.fork()
+        if not pid:
+            code = 1
+            try:
+                try:
+                    next(batches)
+                except headrace.DeviceError as error:
+                    assert error.status == "HR_EFORK"
+                    del x
+                    assert indices_of(unopened) == order
+                    a.close()
+                    code = 0
+            finally:
+                os._exit(code)
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+        next(batches)
+
+    def run_program(self, text, code=0, first=""):
+        text = (
+            first + "import headrace, signal, os, sys, threading\n"
+            "from headrace import ops\n"
+            "headrace._core.set_image_backend('cpu')\n"
+            "class Sequence:\n"
+            "    def __len__(self): return 1000\n"
+            "    def __getitem__(self, i): return open(sys.argv[1], 'rb')"
+            ".read(), i\n"
+            "loader = headrace.Loader(Sequence(), (ops.decode(),"
+            " ops.resize(32, 32)), batch=4, to='numpy')\n" + text)
+        done = subprocess.run([sys.executable, "-c", text, samples.small()],
+                              stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=120)
+        self.assertEqual((done.returncode, done.stdout), (code, ""))
+
+    def test_exit_with_work_in_flight(self):
+        self.run_program("x, y = next(iter(loader))\n")
+        self.run_program("batches = iter(loader); kept = [next(batches)"
+                         " for i in range(20)]\n")
+        self.run_program("loader._open()\nsys.exit(3)\n", 3)
+
+    def test_nobody_asks_a_sequence_after_the_exit(self):
+        # What is registered first is called last.
+        self.run_program(
+            "class Slow(Sequence):\n"
+            "    def __getitem__(self, i):\n"
+            "        asked.append(i)\n"
+            "        time.sleep(0.02)\n"
+            "        return super().__getitem__(i)\n"
+            "loader = headrace.Loader(Slow(), (ops.decode(),"
+            " ops.resize(32, 32)), batch=64, to='numpy')\n"
+            "loader._open()\n"
+            "while not asked: time.sleep(0.01)\n",
+            first="import atexit, time\n"
+                  "asked = []\n"
+                  "def look():\n"
+                  "    before = len(asked)\n"
+                  "    time.sleep(0.2)\n"
+                  "    if len(asked) > before: print('asked')\n"
+                  "atexit.register(look)\n")
+
+    def test_exit_while_a_thread_takes_batches(self):
+        self.run_program(
+            "begun = threading.Event()\n"
+            "def take():\n"
+            "    try:\n"
+            "        while True:\n"
+            "            for x, y in loader: begun.set()\n"
+            "    except headrace.Error: pass\n"
+            "threading.Thread(target=take, daemon=True).start()\n"
+            "begun.wait()\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
