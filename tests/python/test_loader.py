@@ -552,10 +552,13 @@ class Waiting(unittest.TestCase):
         def interrupt():
             os.kill(os.getpid(), signal.SIGINT)
 
+        # (What runs in the background inherits that it is ignored.)
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
         timer = threading.Timer(0.1, interrupt)
         timer.start()
         with self.assertRaises(KeyboardInterrupt):
-            core.next()
+            core.next(timeout=60)
         self.go.set()
         self.assertEqual(core.next().indices, tuple(range(BATCH)))
 
