@@ -113,8 +113,8 @@ static void cancelled(void)
 {
     // The large picture takes long with a sanitizer and others beside it.
     hr_device dev = hr_device_open(
-        "minimal", hr_device_params(.threads = 2,
-                                    .deadline_ns = INT64_C(50000000000)));
+        "minimal",
+        hr_device_params(.threads = 2, .deadline_ns = INT64_C(50000000000)));
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(96, 64, &seed);
     int tries = 0;

@@ -92,7 +92,7 @@ typedef const struct hr_loader_t {
     int fd;              // an eventfd that is readable while
                          // hr_loader_next() would not wait. It must only
                          // be polled
-} * hr_loader;
+} *hr_loader;
 
 // A batch that was delivered. It belongs to the consumer until
 // hr_loaded_release(). All members are facts.
@@ -110,7 +110,7 @@ typedef const struct hr_loaded_t {
     const struct hr_result *results;  // [n]
     int failed;                       // of these that are not HR_OK
     int replaced;                     // by later samples (SKIP)
-} * hr_loaded;
+} *hr_loaded;
 
 // Opens a loader, which begins to read. NULL with hr_last_error(): HR_EINVAL,
 // HR_ENOMEM, HR_EFORK, and those of hr_batch_create(). Threads: any.
