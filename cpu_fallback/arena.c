@@ -2,6 +2,7 @@
 #include "cpu_fallback/arena.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 // Most pictures fit into one or two of these.
 #define BLOCK_SIZE ((size_t)256 << 10)
@@ -17,6 +18,22 @@ struct cpu_arena_block {
 // The header, rounded up so that what follows it is aligned.
 #define HEADER_SIZE CPU_ALIGN
 _Static_assert(sizeof(struct cpu_arena_block) <= HEADER_SIZE, "header size");
+
+static void *plain_alloc(void *ctx, size_t size)
+{
+    (void)ctx;
+    return aligned_alloc(CPU_ALIGN,
+                         (size + CPU_ALIGN - 1) & ~(size_t)(CPU_ALIGN - 1));
+}
+
+static void plain_free(void *ctx, void *block, size_t size)
+{
+    (void)ctx;
+    (void)size;
+    free(block);
+}
+
+const struct cpu_heap cpu_plain_heap = {plain_alloc, plain_free, NULL};
 
 static size_t block_bytes(const struct cpu_arena_block *b)
 {

@@ -19,6 +19,9 @@ struct cpu_heap {
     void *ctx;
 };
 
+// Memory of the process, counted by nobody.
+extern const struct cpu_heap cpu_plain_heap;
+
 struct cpu_arena_block;
 
 // Threads: one thread at a time.

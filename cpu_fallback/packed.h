@@ -82,8 +82,9 @@ static inline size_t cpu_packed_bound(size_t n)
 }
 
 // Fills in the rest of a head of which width, height, orientation,
-// num_components, color, and of each component h, v and quant are there. False: no such picture is
-// kept. Then offset[segments + 1] are to be filled in by the caller.
+// num_components, color, and of each component h, v and quant are there. False:
+// no such picture is kept. Then offset[segments + 1] are to be filled in by the
+// caller.
 bool cpu_packed_head_init(struct cpu_packed_head *head);
 
 // Bytes of the head with its offsets: where the first segment begins.

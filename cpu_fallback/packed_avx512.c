@@ -197,13 +197,5 @@ CPU_INLINE uint8_t *put_block(uint8_t *to, uint8_t *rows, const int16_t *block)
 size_t cpu_pack_line_avx512(uint8_t *segment, const int16_t (*blocks)[64],
                             int n)
 {
-    uint8_t *to = packed_put_dc(segment, blocks, n);
-
-    for (int i = 0; i < n; i++) {
-        uint8_t *end = put_block(to, &segment[2 + n + i], blocks[i]);
-
-        segment[2 + 2 * n + i] = (uint8_t)(end - to);
-        to = end;
-    }
-    return (size_t)(to - segment);
+    return packed_put_line(segment, blocks, n, put_block);
 }

@@ -72,4 +72,21 @@ static inline uint8_t *packed_put_dc(uint8_t *segment,
     return escape + 2 * escapes;
 }
 
+// A whole segment; how many bytes. put_block writes a block's payload at `to`,
+// and which rows it has; returns its end. It is a constant, so it is inlined.
+CPU_INLINE size_t packed_put_line(
+    uint8_t *segment, const int16_t (*blocks)[64], int n,
+    uint8_t *(*put_block)(uint8_t *to, uint8_t *rows, const int16_t block[64]))
+{
+    uint8_t *to = packed_put_dc(segment, blocks, n);
+
+    for (int i = 0; i < n; i++) {
+        uint8_t *end = put_block(to, &segment[2 + n + i], blocks[i]);
+
+        segment[2 + 2 * n + i] = (uint8_t)(end - to);
+        to = end;
+    }
+    return (size_t)(to - segment);
+}
+
 #endif

@@ -36,6 +36,7 @@ class Service:
 
     def __init__(self, make, queue):
         self.make, self.queue = make, queue
+        self.device = make.device  # opened now, not with the first request
         self.in_flight = 0
         self.counts = collections.Counter()
 
@@ -78,7 +79,7 @@ class Service:
         return web.json_response(
             {"in_flight": self.in_flight, "queue": self.queue,
              "answers": {str(k): n for k, n in self.counts.items()},
-             "device": self.make.device.stats()})
+             "device": self.device.stats()})
 
 
 def application(options):
@@ -103,7 +104,11 @@ def main():
                         help="pictures in flight; default: 4 per thread")
     parser.add_argument("--limit", type=int, default=16 << 20)
     options = parser.parse_args()
-    web.run_app(application(options), host=options.host, port=options.port,
+    try:
+        app = application(options)
+    except headrace.Error as error:
+        parser.error(str(error))
+    web.run_app(app, host=options.host, port=options.port,
                 handler_cancellation=True, access_log=None)
 
 

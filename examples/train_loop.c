@@ -47,6 +47,9 @@ int main(int argc, char **argv)
            step) {
         printf("epoch %u, batch %llu: %d pictures, mean %.4f\n", step->epoch,
                (unsigned long long)step->number, step->n, train(step));
+        if (step->replaced || step->failed)
+            printf("    could not be made: %d replaced by others, %d zeros\n",
+                   step->replaced, step->failed);
         hr_loaded_release(&step);
     }
     if (status)

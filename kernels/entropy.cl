@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stage entropy: Huffman codes of one baseline scan -> quantised coefficients,
 // many subsequences at a time (entropy.h). Every loop takes at least one bit of
-// the picture's own, or one block of it.
+// the picture's own, or one block of it. Only in programs built with
+// HR__ENTROPY.
 
+#ifdef HR__ENTROPY
 __constant uchar hr__natural[64] = {
     0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,
     12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,  7,  14, 21, 28,
@@ -12,8 +14,8 @@ __constant uchar hr__natural[64] = {
 // A decoder: what it needs, and where it is.
 struct hr__reader {
     __global const struct hr__entropy *pic;
-    __global const uchar *in;
-    __global const uint *scan;
+    __global const uchar *tables;
+    __global const uchar4 *scan;
     uint at, end;   // bits; of the interval
     uint block, k;  // of the MCU; the coefficient that is next
     __global const struct hr__huffman *dc, *ac;  // of the block
@@ -30,8 +32,9 @@ struct hr__symbol {
 // never is.
 static inline uint hr__peek(const struct hr__reader *r)
 {
-    __global const uint *w = r->scan + r->at / 32;
-    uint bits = (uint)(((ulong)w[0] << 32 | w[1]) << r->at % 32 >> 32);
+    __global const uchar4 *b = r->scan + r->at / 32;
+    ulong words = (ulong)as_uint(b[0].wzyx) << 32 | as_uint(b[1].wzyx);
+    uint bits = (uint)(words << r->at % 32 >> 32);
     uint left = r->end - r->at;
 
     return left < 32 ? bits | 0xffffffffu >> left : bits;
@@ -56,8 +59,8 @@ static inline void hr__begin(struct hr__reader *r, uint block)
         &r->pic->comp[r->pic->of[block]];
 
     r->block = block;
-    r->dc = (__global const struct hr__huffman *)(r->in + c->dc);
-    r->ac = (__global const struct hr__huffman *)(r->in + c->ac);
+    r->dc = (__global const struct hr__huffman *)(r->tables + c->dc);
+    r->ac = (__global const struct hr__huffman *)(r->tables + c->ac);
 }
 
 // Takes at least one bit.
@@ -88,14 +91,14 @@ static inline struct hr__symbol hr__next(struct hr__reader *r)
 }
 
 static inline struct hr__reader hr__reader_of(
-    __global const struct hr__entropy *pic, __global const uchar *in,
+    __global const struct hr__entropy *pic, __global const uchar *work,
     __global const struct hr__interval *i, uint at, uint state)
 {
     struct hr__reader r;
 
     r.pic = pic;
-    r.in = in;
-    r.scan = (__global const uint *)(in + pic->scan);
+    r.tables = work;
+    r.scan = (__global const uchar4 *)((__global const uchar *)pic + pic->scan);
     r.at = at;
     r.end = i->end;
     hr__begin(&r, state >> 6);
@@ -129,16 +132,48 @@ static inline struct hr__sub hr__follow(struct hr__reader *r, uint to)
     return s;
 }
 
-static inline __global const struct hr__interval *hr__intervals(
-    __global const struct hr__entropy *pic, __global const uchar *in)
+// The items of a group make a table. Codes of up to HR__FAST_BITS bits fill it
+// from its beginning without gaps.
+static inline void hr__make_table(__global const struct hr__code *from,
+                                  __global struct hr__huffman *to, uint lane)
 {
-    return (__global const struct hr__interval *)(in + pic->intervals);
+    uint code = 0, n = 0, end = 0;
+
+    for (uint length = 1; length <= 16; length++, code <<= 1) {
+        uint count = from->counts[length - 1], begin = end;
+
+        if (!lane) {
+            to->add[length] = n - code;
+            to->last[length] = count ? code + count - 1 : ~0u;
+        }
+        if (length <= HR__FAST_BITS) {
+            uint shift = HR__FAST_BITS - length;
+
+            end = min(begin + (count << shift), 1u << HR__FAST_BITS);
+            for (uint k = begin + lane; k < end; k += HR__GROUP)
+                to->fast[k] = length << 8 |
+                              from->symbols[(n + ((k - begin) >> shift)) & 255];
+        }
+        code += count;
+        n += count;
+    }
+    for (uint k = end + lane; k < 1u << HR__FAST_BITS; k += HR__GROUP)
+        to->fast[k] = 0;
+    for (uint k = lane; k < 256; k += HR__GROUP)
+        to->symbol[k] = from->symbols[k];
+}
+
+static inline __global const struct hr__interval *hr__intervals(
+    __global const struct hr__entropy *pic)
+{
+    return (__global const struct hr__interval *)((__global const uchar *)pic +
+                                                  pic->intervals);
 }
 
 static inline __global const struct hr__interval *hr__interval_of(
-    __global const struct hr__entropy *pic, __global const uchar *in, uint sub)
+    __global const struct hr__entropy *pic, uint sub)
 {
-    __global const struct hr__interval *i = hr__intervals(pic, in);
+    __global const struct hr__interval *i = hr__intervals(pic);
     uint lo = 0, hi = pic->num_intervals - 1;
 
     while (lo < hi) {
@@ -158,25 +193,53 @@ static inline uint hr__sub_end(__global const struct hr__interval *i, uint n)
 }
 
 static inline __global const struct hr__entropy *hr__entropy_of(
-    __global const uchar *plan)
+    struct hr__job job, __global const uchar *in)
 {
-    return (__global const struct hr__entropy *)plan + get_global_id(1);
+    return (__global const struct hr__entropy *)(in + job.pic->entropy);
 }
 
-__kernel void hr_entropy_guess(__global const uchar *restrict plan,
+// A group makes a table, and zeros of as many blocks as it has items;
+// neighbouring items write what lies side by side.
+__kernel void hr_entropy_begin(__global const uint *restrict plan, uint list,
                                __global const uchar *restrict in,
-                               __global uchar *restrict work)
+                               __global uchar *restrict work,
+                               __global uchar *restrict out)
 {
-    __global const struct hr__entropy *pic = hr__entropy_of(plan);
-    uint sub = (uint)get_global_id(0);
+    struct hr__job job = hr__job_of(plan, list);
+    __global const struct hr__entropy *pic = hr__entropy_of(job, in);
+    uint lane = (uint)get_local_id(0), at = (job.item - lane) * 8 + lane;
+    uint group = job.item / HR__GROUP;
+
+    if (!job.item)
+        HR__AT(uint, out + pic->flag) = 0;
+    if (group < pic->num_codes)
+        hr__make_table((__global const struct hr__code *)(
+                           (__global const uchar *)pic + pic->codes) +
+                           group,
+                       (__global struct hr__huffman *)(work + pic->tables) +
+                           group,
+                       lane);
+    for (uint i = 0; i < 8; i++, at += HR__GROUP)
+        if (at < job.pic->num_coefs * 8)
+            HR__AT(short8, work + job.pic->coefs + 16 * at) = (short8)(0);
+}
+
+__kernel void hr_entropy_guess(__global const uint *restrict plan, uint list,
+                               __global const uchar *restrict in,
+                               __global uchar *restrict work,
+                               __global uchar *restrict out)
+{
+    struct hr__job job = hr__job_of(plan, list);
+    __global const struct hr__entropy *pic = hr__entropy_of(job, in);
+    uint sub = job.item;
 
     if (sub >= pic->num_subs)
         return;
 
-    __global const struct hr__interval *i = hr__interval_of(pic, in, sub);
+    __global const struct hr__interval *i = hr__interval_of(pic, sub);
     uint before = (sub - i->sub) * HR__SUB_BITS, begin = i->begin + before;
     struct hr__reader r = hr__reader_of(
-        pic, in, i, begin - min(before, (uint)HR__SUB_EARLY), 0);
+        pic, work, i, begin - min(before, (uint)HR__SUB_EARLY), 0);
 
     // What is odd here is only a wrong guess.
     while (r.at < begin)
@@ -188,28 +251,41 @@ __kernel void hr_entropy_guess(__global const uchar *restrict plan,
         hr__follow(&r, hr__sub_end(i, sub - i->sub));
 }
 
-// A subsequence that began wrong is decoded again from where its predecessor
-// ends.
-__kernel void hr_entropy_check(__global const uchar *restrict plan,
-                               __global const uchar *restrict in,
-                               __global uchar *restrict work)
+// Those of subs that do not begin where their predecessors end get that place,
+// and are marked; none of an odd predecessor. True: there are any.
+static inline bool hr__mark(__global struct hr__sub *subs, uint count,
+                            uint lane)
 {
-    __global const struct hr__entropy *pic = hr__entropy_of(plan);
-    uint x = (uint)get_global_id(0), blocks = 0, at, state = 0;
+    bool any = false;
 
-    if (x >= pic->num_intervals)
-        return;
+    for (uint n = lane + 1; n < count; n += HR__GROUP) {
+        uint at = subs[n - 1].at, state = subs[n - 1].state;
 
-    __global const struct hr__interval *i = hr__intervals(pic, in) + x;
-    __global struct hr__sub *subs =
-        (__global struct hr__sub *)(work + pic->subs) + i->sub;
+        if (state & HR__SUB_ODD ||
+            (subs[n].from == at && subs[n].from_state == state))
+            continue;
+        subs[n].from = at;
+        subs[n].from_state = state;
+        subs[n].blocks = HR__SUB_AGAIN;
+        any = true;
+    }
+    return any;
+}
 
-    at = i->begin;
+// Goes along an interval from one end to the next and counts blocks; what is
+// wrong all the same is decoded again. False: something is odd.
+static inline bool hr__chain(__global const struct hr__entropy *pic,
+                             __global const uchar *work,
+                             __global const struct hr__interval *i,
+                             __global struct hr__sub *subs)
+{
+    uint at = i->begin, state = 0, blocks = 0;
+
     for (uint n = 0; n < i->subs && !(state & HR__SUB_ODD); n++) {
         struct hr__sub s = subs[n];
 
         if (s.from != at || s.from_state != state) {
-            struct hr__reader r = hr__reader_of(pic, in, i, at, state);
+            struct hr__reader r = hr__reader_of(pic, work, i, at, state);
 
             s = hr__follow(&r, hr__sub_end(i, n));
         }
@@ -219,8 +295,47 @@ __kernel void hr_entropy_check(__global const uchar *restrict plan,
         s.blocks = blocks - s.blocks;
         subs[n] = s;
     }
-    if (state || at != i->end || blocks != i->mcus * pic->mcu_blocks)
-        HR__AT(uint, work + pic->flag) = 1;
+    return !state && at == i->end && blocks == i->mcus * pic->mcu_blocks;
+}
+
+// A group has an interval. Subsequences that began wrong are decoded again from
+// where their predecessors end, all at once, and so on: after a few rounds that
+// is the truth. Who never falls into step is left to the first item. (PoCL 3.1
+// makes wrong code of barriers behind a return or a break.)
+__kernel void hr_entropy_check(__global const uint *restrict plan, uint list,
+                               __global const uchar *restrict in,
+                               __global uchar *restrict work,
+                               __global uchar *restrict out)
+{
+    __local uint wrong[HR__SUB_ROUNDS];
+    struct hr__job job = hr__job_of(plan, list);
+    __global const struct hr__entropy *pic = hr__entropy_of(job, in);
+    uint lane = (uint)get_local_id(0), x = job.item / HR__GROUP;
+    bool here = x < pic->num_intervals;
+    __global const struct hr__interval *i = hr__intervals(pic) + (here ? x : 0);
+    __global struct hr__sub *subs =
+        (__global struct hr__sub *)(work + pic->subs) + i->sub;
+    uint count = here ? i->subs : 0;
+
+    if (lane < HR__SUB_ROUNDS)
+        wrong[lane] = 0;
+    for (uint round = 0; round < HR__SUB_ROUNDS; round++) {
+        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+        if ((!round || wrong[round - 1]) && hr__mark(subs, count, lane))
+            atomic_or(&wrong[round], 1u);
+        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+        if (wrong[round])
+            for (uint n = lane + 1; n < count; n += HR__GROUP)
+                if (subs[n].blocks == HR__SUB_AGAIN) {
+                    struct hr__reader r = hr__reader_of(
+                        pic, work, i, subs[n].from, subs[n].from_state);
+
+                    subs[n] = hr__follow(&r, hr__sub_end(i, n));
+                }
+    }
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    if (here && !lane && !hr__chain(pic, work, i, subs))
+        HR__AT(uint, out + pic->flag) = 1;
 }
 
 // The coefficients of block `nth` of component c in an MCU; NULL: not here.
@@ -240,25 +355,27 @@ static inline __global short *hr__place(
     return (__global short *)(work + c->coefs) + 64 * (y * c->blocks_w + x);
 }
 
-__kernel void hr_entropy_write(__global const uchar *restrict plan,
+__kernel void hr_entropy_write(__global const uint *restrict plan, uint list,
                                __global const uchar *restrict in,
-                               __global uchar *restrict work)
+                               __global uchar *restrict work,
+                               __global const uchar *restrict out)
 {
-    __global const struct hr__entropy *pic = hr__entropy_of(plan);
-    uint sub = (uint)get_global_id(0), blocks = pic->mcu_blocks;
+    struct hr__job job = hr__job_of(plan, list);
+    __global const struct hr__entropy *pic = hr__entropy_of(job, in);
+    uint sub = job.item, blocks = pic->mcu_blocks;
 
-    if (sub >= pic->num_subs || HR__AT(uint, work + pic->flag))
+    if (sub >= pic->num_subs || HR__AT(const uint, out + pic->flag))
         return;
 
-    __global const struct hr__interval *i = hr__interval_of(pic, in, sub);
+    __global const struct hr__interval *i = hr__interval_of(pic, sub);
     struct hr__sub s = ((__global struct hr__sub *)(work + pic->subs))[sub];
-    struct hr__reader r = hr__reader_of(pic, in, i, s.from, s.from_state);
+    struct hr__reader r = hr__reader_of(pic, work, i, s.from, s.from_state);
     uint to = hr__sub_end(i, sub - i->sub), at = s.blocks - (r.k != 0);
-    __global short *out = 0;
+    __global short *to_block = 0;
 
     if (r.k)
-        out = hr__place(pic, &pic->comp[pic->of[r.block]], work,
-                        i->mcu + at / blocks, pic->nth[r.block]);
+        to_block = hr__place(pic, &pic->comp[pic->of[r.block]], work,
+                             i->mcu + at / blocks, pic->nth[r.block]);
     while (r.at < to) {
         uint block = r.block, nth = pic->nth[block], mcu;
         __global const struct hr__entropy_component *c =
@@ -270,39 +387,64 @@ __kernel void hr_entropy_write(__global const uchar *restrict plan,
             break;  // padding
         if (begins) {
             mcu = i->mcu + s.blocks++ / blocks;
-            out = hr__place(pic, c, work, mcu, nth);
+            to_block = hr__place(pic, c, work, mcu, nth);
             HR__AT(short, work + c->diffs + 2 * (mcu * c->h * c->v + nth)) =
                 (short)v.value;
-        } else if (v.value && out) {
-            out[hr__natural[v.k]] = (short)v.value;
+        } else if (v.value && to_block) {
+            to_block[hr__natural[v.k]] = (short)v.value;
         }
     }
 }
 
-__kernel void hr_entropy_dc(__global const uchar *restrict plan,
-                            __global const uchar *restrict in,
-                            __global uchar *restrict work)
+// The sum of the differences of MCUs [mcu, end) of a component. write: their
+// DCs, the one before them being dc.
+static inline int hr__sum(__global const struct hr__entropy *pic,
+                          __global const struct hr__entropy_component *c,
+                          __global uchar *work, uint mcu, uint end, int dc,
+                          bool write)
 {
-    __global const struct hr__entropy *pic = hr__entropy_of(plan);
-    uint x = (uint)get_global_id(0) / 3, n;
-
-    if (x >= pic->num_intervals || HR__AT(uint, work + pic->flag) ||
-        get_global_id(0) % 3 >= pic->num_components)
-        return;
-
-    __global const struct hr__entropy_component *c =
-        &pic->comp[get_global_id(0) % 3];
-    __global const struct hr__interval *i = hr__intervals(pic, in) + x;
     __global const short *diffs = (__global const short *)(work + c->diffs);
-    int dc = 0;
+    uint n = c->h * c->v;
 
-    n = c->h * c->v;
-    for (uint mcu = i->mcu; mcu < i->mcu + i->mcus; mcu++)
+    for (; mcu < end; mcu++)
         for (uint nth = 0; nth < n; nth++) {
-            __global short *out = hr__place(pic, c, work, mcu, nth);
-
             dc += diffs[mcu * n + nth];
-            if (out)
-                *out = (short)dc;
+            if (write) {
+                __global short *block = hr__place(pic, c, work, mcu, nth);
+
+                if (block)
+                    *block = (short)dc;
+            }
         }
+    return dc;
 }
+
+// A group has an interval, an item some MCUs of it.
+__kernel void hr_entropy_dc(__global const uint *restrict plan, uint list,
+                            __global const uchar *restrict in,
+                            __global uchar *restrict work,
+                            __global const uchar *restrict out)
+{
+    __local int sums[HR__GROUP];
+    struct hr__job job = hr__job_of(plan, list);
+    __global const struct hr__entropy *pic = hr__entropy_of(job, in);
+    uint lane = (uint)get_local_id(0), x = job.item / HR__GROUP;
+    bool here = x < pic->num_intervals && !HR__AT(const uint, out + pic->flag);
+    __global const struct hr__interval *i = hr__intervals(pic) + (here ? x : 0);
+    uint mcus = here ? i->mcus : 0, each = (mcus + HR__GROUP - 1) / HR__GROUP;
+    uint from = min(lane * each, mcus), to = min(from + each, mcus);
+
+    for (uint k = 0; k < pic->num_components; k++) {
+        __global const struct hr__entropy_component *c = &pic->comp[k];
+        int dc = 0;
+
+        sums[lane] = hr__sum(pic, c, work, i->mcu + from, i->mcu + to, 0,
+                             false);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (uint n = 0; n < lane; n++)
+            dc += sums[n];
+        barrier(CLK_LOCAL_MEM_FENCE);
+        hr__sum(pic, c, work, i->mcu + from, i->mcu + to, dc, true);
+    }
+}
+#endif

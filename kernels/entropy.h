@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What host and kernels agree on of stage entropy on a device (entropy.cl);
-// read by C11 and by OpenCL C 1.2. Every field has 32 bits. entropy_plan.h is
+// read by C11 and by OpenCL C 1.2. Every number has 32 bits. entropy_plan.h is
 // the host's side.
 //
 // The scan's bytes, with neither stuffing nor markers, are cut at restart
@@ -9,36 +9,51 @@
 // subsequence is decoded from some bits before it; what that found is checked
 // against the end of its predecessor, and repeated where it was wrong.
 //
+//   hr_entropy_begin   codes        -> tables; coefs: zeros; no flag
 //   hr_entropy_guess   scan         -> subs, as far as they can be guessed
-//   hr_entropy_check   scan, subs   -> subs as they are
+//   hr_entropy_check   scan, subs   -> subs as they are; flag
 //   hr_entropy_write   scan, subs   -> coefs but DCs; differences of DCs
 //   hr_entropy_dc      differences  -> coefs: DCs
 //
-// All of them take plan, which is struct hr__entropy[pictures], in, and work. An
-// item (x, y) is number x of picture y: a subsequence, an interval, or a
-// component of an interval. A picture of which anything is odd gets a flag; its
+// Their launches are those of layout.h: an item of guess and write is a
+// subsequence; check and dc have a group for each interval, begin one for each
+// code and for as many blocks of the window as it has items. A picture of which anything is odd gets a flag; its
 // coefficients mean nothing then.
 #ifndef HR__KERNELS_ENTROPY_H
 #define HR__KERNELS_ENTROPY_H
 
 #ifdef __OPENCL_VERSION__
 typedef uint hr__word;
+typedef uchar hr__byte;
 #else
 #include <stdint.h>
 typedef uint32_t hr__word;
+typedef uint8_t hr__byte;
 #endif
 
 enum {
     HR__SUB_BITS = 1024,
     HR__SUB_EARLY = 512,   // bits before it that a subsequence begins
     HR__MCU_BLOCKS = 10,    // at most
+    HR__CODES = 6,          // of a scan, at most
     HR__FAST_BITS = 9,      // of codes that one look-up decodes
     HR__SCAN_SLACK = 2,     // words behind the scan that are read
     HR__DC_SIZE = 11,       // most bits of a value
     HR__AC_SIZE = 10,
+    // Blocks of an interval and a component, at most: an item of hr_entropy_dc
+    // goes through a 64th of them, twice, of three components (layout.h says of
+    // HR__MAX_TAPS what happens to longer loops).
+    HR__INTERVAL_BLOCKS = 600000,
+    HR__SUB_ROUNDS = 16,  // in which subsequences are decoded again at once
 };
 
-// A Huffman table. Codes of up to HR__FAST_BITS bits: length << 8 | symbol,
+// A Huffman code as DHT has it: how many codes there are of 1 .. 16 bits, and
+// the symbols in their order.
+struct hr__code {
+    hr__byte counts[16], symbols[256];
+};
+
+// What is made of it. Codes of up to HR__FAST_BITS bits: length << 8 | symbol,
 // else 0; the others by their length: the largest code, -1 without one, and
 // what is added to a code for the place of its symbol.
 struct hr__huffman {
@@ -59,28 +74,32 @@ struct hr__sub {
     hr__word from, from_state;
     hr__word at, state;
     hr__word blocks;  // that begin in it; from hr_entropy_check on those of the
-                      // interval that begin before it
+                      // interval that begin before it; or HR__SUB_AGAIN
 };
 enum { HR__SUB_ODD = 1 << 31 };
+#define HR__SUB_AGAIN 0xffffffffu
 
 struct hr__entropy_component {
-    hr__word dc, ac;              // in: byte of its struct hr__huffman
+    hr__word dc, ac;              // work: byte of its struct hr__huffman
     hr__word h, v;                // blocks of an MCU
     hr__word block_x, block_y;    // the window, in the component's blocks
     hr__word blocks_w, blocks_h;
-    hr__word coefs;               // work: byte of its coefficients, zeros before
-                                  // hr_entropy_write: i16[64] per block of the
-                                  // window, natural order, row by row
+    hr__word coefs;               // work: byte of its coefficients: i16[64] per
+                                  // block of the window, natural order, row by
+                                  // row
     hr__word diffs;               // work: byte of i16 per block of the scan
 };
 
 struct hr__entropy {
-    hr__word scan;       // in: byte of its first word: the first bit is the
-                         // highest
-    hr__word intervals;  // in: byte of struct hr__interval[num_intervals]
+    // Bytes from the beginning of this struct, which lies in `in`:
+    hr__word scan;       // its bytes (multiple of 4)
+    hr__word intervals;  // struct hr__interval[num_intervals]
+    hr__word codes;      // struct hr__code[num_codes]
+    hr__word num_codes;
     hr__word num_intervals, num_subs;
-    hr__word subs;          // work: byte of struct hr__sub[num_subs]
-    hr__word flag;          // work: byte of a word that is 0 before
+    hr__word subs;          // work: byte of struct hr__sub[num_subs],
+    hr__word tables;        // of struct hr__huffman[num_codes]
+    hr__word flag;          // out: byte of a word
     hr__word num_components, mcus_w;
     hr__word mcu_blocks;                 // blocks of an MCU
     hr__word of[HR__MCU_BLOCKS];         // of each, its component

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host side of entropy.h: tables and scans of a JPEG as the kernels read them.
+// Host side of entropy.h: codes and scans of a JPEG as the kernels read them.
 // Pure functions.
 #ifndef HR__KERNELS_ENTROPY_PLAN_H
 #define HR__KERNELS_ENTROPY_PLAN_H
@@ -10,40 +10,36 @@
 
 #include "kernels/entropy.h"
 
-// From the counts of codes by length, 1 .. 16, and the symbols in their order.
-// False: no such codes exist.
-static inline bool hr__entropy_table(struct hr__huffman *t,
-                                     const uint8_t counts[16],
-                                     const uint8_t symbols[256])
+// Copies a code that lies at from, counts and symbols. False: no such code
+// exists, or one of its codes is all ones, or it is for DCs and has more than 15
+// bits: libjpeg refuses those, too (src/jdhuff.c jpeg_make_d_derived_tbl).
+static inline bool hr__entropy_code(struct hr__code *to, const uint8_t *from,
+                                    bool dc)
 {
     uint32_t code = 0, n = 0;
 
-    memset(t, 0, sizeof(*t));
+    memset(to, 0, sizeof(*to));
+    memcpy(to->counts, from, sizeof(to->counts));
     for (uint32_t length = 1; length <= 16; length++, code <<= 1) {
-        t->add[length] = n - code;
-        for (int i = 0; i < counts[length - 1]; i++, code++, n++) {
-            uint32_t shift = HR__FAST_BITS - length;
-
-            if (n == 256 || code >> length)
-                return false;
-            t->symbol[n] = symbols[n];
-            if (length > HR__FAST_BITS)
-                continue;
-            for (uint32_t k = 0; k < UINT32_C(1) << shift; k++)
-                t->fast[code << shift | k] = length << 8 | symbols[n];
-        }
-        t->last[length] = counts[length - 1] ? code - 1 : UINT32_MAX;
+        code += to->counts[length - 1];
+        n += to->counts[length - 1];
+        if (n > 256 || (to->counts[length - 1] && code >> length))
+            return false;
     }
+    memcpy(to->symbols, from + 16, n);
+    for (uint32_t i = 0; i < n && dc; i++)
+        if (to->symbols[i] > 15)
+            return false;
     return true;
 }
 
-// Words that a scan of that many bytes may take.
-static inline size_t hr__entropy_words(size_t size)
+// Bytes that a scan of so many may take.
+static inline size_t hr__entropy_room(size_t size)
 {
-    return size / 4 + 1 + HR__SCAN_SLACK;
+    return 4 * (size / 4 + 1 + HR__SCAN_SLACK);
 }
 
-// One more interval ends with byte `at` of the words.
+// One more interval ends with byte `at` of them.
 static inline bool hr__entropy_interval(struct hr__interval *list, uint32_t n,
                                         uint32_t at, uint32_t restart,
                                         uint32_t mcus)
@@ -59,15 +55,15 @@ static inline bool hr__entropy_interval(struct hr__interval *list, uint32_t n,
     return i->subs;
 }
 
-// The scan's bytes, which begin behind its header, to words, and its intervals
-// of `restart` MCUs (0: there is one) of `mcus`, which `list` has room for. How
-// many; 0: there are others, or the scan does not end with EOI.
+// The scan's bytes, which begin behind its header, as kernels want them (bytes:
+// at a multiple of 4), and its intervals of `restart` MCUs (0: there is one) of
+// `mcus`, which `list` has room for. How many; 0: there are others, or the scan
+// does not end with EOI.
 static inline uint32_t hr__entropy_scan(const uint8_t *scan, size_t size,
                                         uint32_t restart, uint32_t mcus,
-                                        uint32_t *words,
+                                        uint8_t *bytes,
                                         struct hr__interval *list)
 {
-    uint8_t *bytes = (uint8_t *)words;
     uint32_t n = 0, all, at = 0, marker = 0;
     const uint8_t *end = scan + size, *ff;
 
@@ -88,8 +84,6 @@ static inline uint32_t hr__entropy_scan(const uint8_t *scan, size_t size,
             return 0;
     }
     memset(bytes + at, 0, 4 + 4 * HR__SCAN_SLACK - at % 4);
-    for (uint32_t i = 0; i < at / 4 + 1 + HR__SCAN_SLACK; i++)
-        words[i] = __builtin_bswap32(words[i]);
     return n == all ? n : 0;
 }
 

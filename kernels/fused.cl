@@ -50,7 +50,7 @@ __kernel void hr_reconstruct_color(__global const uint *restrict plan,
     if (job.item >= pic->fused_blocks)
         return;
     for (uint c = 0; c < 3; c++)
-        hr__block(&pic->comp[c], bx, by, in, work, turn, s[c]);
+        hr__block(&pic->comp[c], bx, by, in, work, pic->flags, turn, s[c]);
     for (uint x = 0; x < 8; x += 2)
         hr__put_pixels(pic, (uchar16)(s[0][x], s[0][x + 1]),
                        (uchar16)(s[1][x], s[1][x + 1]),

@@ -9,9 +9,13 @@
 // nobody idles when pictures differ in size, and part of a list can be
 // launched alone. Groups have HR__GROUP x 1 items and lie in rows.
 //
+//   hr_entropy_begin .. hr_entropy_dc: in: a scan -> work: coefficients
+//                    as they are (entropy.h), in programs built with
+//                    HR__ENTROPY
 //   hr_index         in: coefficients      -> work: where each block begins
 //   hr_reconstruct   in: coefficients, and -> work: planes of components
-//                    work: where they begin
+//                    work: where they begin; or
+//                    work: coefficients as they are, if HR__DENSE
 //   hr_planes        in: samples           -> work: planes of components
 //   hr_color         work: those planes    -> work: planes of the window
 //   hr_reconstruct_color: both in one, for pictures that hr__kernel_fusible()
@@ -59,6 +63,11 @@ enum {
 
 // Kernels, in the order of the stages; their names are hr_reconstruct, ...
 #define HR__KERNELS(X)               \
+    X(BEGIN, "hr_entropy_begin")     \
+    X(GUESS, "hr_entropy_guess")     \
+    X(CHECK, "hr_entropy_check")     \
+    X(WRITE, "hr_entropy_write")     \
+    X(DC, "hr_entropy_dc")           \
     X(INDEX, "hr_index")             \
     X(RECONSTRUCT, "hr_reconstruct") \
     X(PLANES, "hr_planes")           \
@@ -75,6 +84,7 @@ enum {
 };
 
 // Arguments. LIST is the list's first word in plan. Not every kernel has all:
+//   hr_entropy_..   plan list in work out: of out the flag only
 //   hr_index, hr_reconstruct, hr_reconstruct_color, hr_planes
 //                   plan list in work
 //   hr_color        plan list work
@@ -101,6 +111,7 @@ enum {                   // hr__kernel_picture.flags
     HR__NO_PIXELS = 8,       // all padding
     HR__TURNED = 16,         // the vertical pass comes first
     HR__OUT_TURNED = 32,     // a row of store is a column of the tensor
+    HR__DENSE = 64,          // coefficients are as hr_entropy_dc leaves them
 };
 
 enum { HR__KERNEL_F32, HR__KERNEL_F16, HR__KERNEL_U8 };
@@ -110,7 +121,8 @@ struct hr__kernel_component {
                          // of the picture
     hr__u32 segments;    // in: where they begin, from pic->packed on, and
                          // where the last one ends: u32 (multiple of 4)
-    hr__u32 index;       // work: of each block two words (multiple of 8)
+    hr__u32 index;       // work: of each block two words (multiple of 8); of
+                         // dense ones the coefficients (multiple of 16)
     hr__u32 quant;       // in: quant[64], u16 (multiple of 16)
     hr__u32 blocks_w, blocks_h;
     hr__u32 plane;           // work: its first sample
@@ -133,6 +145,11 @@ struct hr__kernel_axis {
 };
 
 struct hr__kernel_picture {
+    // entropy; all 0: nothing to do
+    hr__u32 entropy;                  // in: struct hr__entropy
+    hr__u32 num_subs, num_intervals, num_codes;  // of it
+    hr__u32 coefs, num_coefs;         // work: blocks, of all components
+                                      // (multiple of 16)
     // reconstruct, planes
     hr__u32 num_blocks;    // or items of hr_planes
     hr__u32 fused_blocks;  // of one component: hr_reconstruct_color makes

@@ -4,7 +4,8 @@
 // that buffers stay below 4 GiB.
 //
 //   hr__kernel_begin()
-//   hr__kernel_coefficients(), _planes() or _pixels(): where pixels come from
+//   hr__kernel_coefficients(), _dense(), _planes() or _pixels(): where pixels
+//                       come from
 //   hr__kernel_axes():  the resample step
 //   hr__kernel_store(): where they go
 //   hr__kernel_groups(), _list(), _pad(), _rows(): the launches
@@ -187,40 +188,45 @@ static inline void hr__kernel_fuse(struct hr__kernel_picture *p,
     hr__kernel_blocks(p, w);
 }
 
-// A payload of packed coefficients that lies at byte in_at of `in` (a multiple
-// of 4). gray: one plane of luma. fuse: hr_reconstruct_color is there.
-static inline uint64_t hr__kernel_coefficients(struct hr__kernel_picture *p,
-                                               const struct hr__coefficients *c,
-                                               uint64_t in_at, bool gray,
-                                               bool fuse, uint64_t work)
+// Components whose blocks have so many bytes each in work (a multiple of 8), and
+// planes behind them.
+static inline uint64_t hr__kernel_components(struct hr__kernel_picture *p,
+                                             const struct hr__coefficients *c,
+                                             unsigned bytes, uint64_t work)
 {
-    struct hr__rect window = {(int)c->x, (int)c->y, (int)c->w, (int)c->h};
     uint32_t begin = 0, n = c->num_components;
 
-    p->packed = (hr__u32)in_at;
-    work = hr__kernel_round(work, 8);
+    work = hr__kernel_round(work, HR__LANES);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct hr__kernel_component *k = &p->comp[i];
+
+        if (i < n) {
+            hr__kernel_component_of(k, c, (int)i);
+            k->begin = begin;
+            begin += k->blocks_w * k->blocks_h;
+            k->index = (hr__u32)work;
+            work += (uint64_t)k->blocks_w * k->blocks_h * bytes;
+        }
+        k->end = begin;
+    }
+    p->num_blocks = begin;
     for (uint32_t i = 0; i < n; i++) {
         struct hr__kernel_component *k = &p->comp[i];
 
-        hr__kernel_component_of(k, c, (int)i);
-        k->begin = begin;
-        begin += k->blocks_w * k->blocks_h;
-        p->num_lines += k->blocks_h;
-        k->segments = (hr__u32)(in_at +
-                                offsetof(struct hr__coefficients, offset) +
-                                c->comp[i].first * sizeof(c->offset[0]));
-        k->index = (hr__u32)work;
-        work += (uint64_t)k->blocks_w * k->blocks_h * 8;
-        k->quant = (hr__u32)(in_at + offsetof(struct hr__coefficients, comp) +
-                             i * sizeof(struct hr__coef_component) +
-                             offsetof(struct hr__coef_component, quant));
         k->plane = (hr__u32)work;
         work += (uint64_t)k->stride * k->blocks_w * 8 + HR__SLACK;
-        k->end = begin;
     }
-    for (uint32_t i = n; i < 3; i++)
-        p->comp[i].end = begin;
-    p->num_blocks = begin;
+    return work;
+}
+
+// What is made of those components.
+static inline uint64_t hr__kernel_decoded(struct hr__kernel_picture *p,
+                                          const struct hr__coefficients *c,
+                                          bool gray, bool fuse, uint64_t work)
+{
+    struct hr__rect window = {(int)c->x, (int)c->y, (int)c->w, (int)c->h};
+    uint32_t n = c->num_components;
+
     if (n == 1 && hr__kernel_turned(p))
         p->comp[0].stride = p->comp[0].blocks_w * 8;
     if (n > 1 && fuse && hr__kernel_fusible(p)) {
@@ -229,6 +235,47 @@ static inline uint64_t hr__kernel_coefficients(struct hr__kernel_picture *p,
         return work;
     }
     return hr__kernel_colors(p, n, c->color, window, gray, work);
+}
+
+// A payload of packed coefficients that lies at byte in_at of `in` (a multiple
+// of 4). gray: one plane of luma. fuse: hr_reconstruct_color is there.
+static inline uint64_t hr__kernel_coefficients(struct hr__kernel_picture *p,
+                                               const struct hr__coefficients *c,
+                                               uint64_t in_at, bool gray,
+                                               bool fuse, uint64_t work)
+{
+    p->packed = (hr__u32)in_at;
+    work = hr__kernel_components(p, c, 8, work);
+    for (uint32_t i = 0; i < c->num_components; i++) {
+        struct hr__kernel_component *k = &p->comp[i];
+
+        p->num_lines += k->blocks_h;
+        k->segments = (hr__u32)(in_at +
+                                offsetof(struct hr__coefficients, offset) +
+                                c->comp[i].first * sizeof(c->offset[0]));
+        k->quant = (hr__u32)(in_at + offsetof(struct hr__coefficients, comp) +
+                             i * sizeof(struct hr__coef_component) +
+                             offsetof(struct hr__coef_component, quant));
+    }
+    return hr__kernel_decoded(p, c, gray, fuse, work);
+}
+
+// Coefficients that the kernels of entropy.h make, of which c says all but
+// where packed ones would lie. quant: byte of `in` where the quantizers of the
+// components lie one behind the other (a multiple of 16).
+static inline uint64_t hr__kernel_dense(struct hr__kernel_picture *p,
+                                        const struct hr__coefficients *c,
+                                        uint64_t quant, bool gray, bool fuse,
+                                        uint64_t work)
+{
+    work = hr__kernel_components(p, c, 64 * sizeof(int16_t), work);
+    p->flags |= HR__DENSE;
+    p->coefs = p->comp[0].index;
+    p->num_coefs = p->num_blocks;
+    for (uint32_t i = 0; i < c->num_components; i++)
+        p->comp[i].quant =
+            (hr__u32)(quant + i * sizeof(c->comp[0].quant));
+    return hr__kernel_decoded(p, c, gray, fuse, work);
 }
 
 // Samples that pixels [from, from + len) of a picture are made of, and one
@@ -397,6 +444,18 @@ static inline hr__u32 hr__kernel_groups(const struct hr__kernel_picture *p,
     uint64_t chunks = hr__kernel_round((uint64_t)p->win_w, 16) / 16, columns;
 
     switch (kernel) {
+    case HR__KERNEL_BEGIN:
+        items = (uint64_t)p->num_codes * HR__GROUP;
+        items = p->num_coefs > items ? p->num_coefs : items;
+        break;
+    case HR__KERNEL_GUESS:
+    case HR__KERNEL_WRITE:
+        items = p->num_subs;
+        break;
+    case HR__KERNEL_CHECK:
+    case HR__KERNEL_DC:
+        items = (uint64_t)p->num_intervals * HR__GROUP;
+        break;
     case HR__KERNEL_INDEX:
         items = p->num_lines;
         break;

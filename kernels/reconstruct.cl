@@ -2,7 +2,8 @@
 // Stage reconstruct: packed coefficients -> planes of samples. One item makes
 // one block: unpack, dequantise, islow inverse DCT, clamp. Before that, one
 // item of hr_index finds where the blocks of one line begin. What is packed is
-// described in cpu_fallback/packed.h.
+// described in cpu_fallback/packed.h. Dense coefficients, which stage entropy
+// has left in work, need neither.
 //
 // Where decoders differ, x86 decides (libjpeg-turbo simd/x86_64/
 // jidctint-avx2.asm): 16-bit products and sums wrap, the first pass is
@@ -197,28 +198,69 @@ __kernel void hr_index(__global const uint *restrict plan, uint list,
     }
 }
 
+// Block number i of a component as it was packed; 0: only c[0].s0 is there,
+// else the bits of its rows that have others.
+static inline uint hr__packed(__global const struct hr__kernel_component *comp,
+                              uint i, __global const uchar *in,
+                              __global const uchar *work, ushort8 c[8])
+{
+    uint2 block = HR__AT(const uint2, work + comp->index + 8 * i);
+    uint rows = block.y >> 16;
+
+    c[0] = (ushort8)(0);
+    if (rows) {
+        c[1] = c[2] = c[3] = c[4] = (ushort8)(0);
+        c[5] = c[6] = c[7] = (ushort8)(0);
+        hr__unpack((short *)c, in + block.x, rows);
+    }
+    c[0].s0 = (ushort)block.y;
+    return rows;
+}
+
+#ifdef HR__ENTROPY
+// The same of dense ones. Rows behind the first count as one.
+static inline uint hr__dense(__global const struct hr__kernel_component *comp,
+                             uint i, __global const uchar *work, ushort8 c[8])
+{
+    __global const ushort8 *from =
+        (__global const ushort8 *)(work + comp->index) + 8 * i;
+    ushort8 first, rest;
+    ulong2 bits;
+
+    c[0] = first = from[0];
+    c[1] = rest = from[1];
+    for (uint row = 2; row < 8; row++)
+        rest |= c[row] = from[row];
+    first.s0 = 0;
+    bits = as_ulong2(first);
+    uint rows = (bits.x | bits.y) != 0;
+
+    bits = as_ulong2(rest);
+    return rows | ((bits.x | bits.y) != 0) << 1;
+}
+#endif
+
 // The samples of the block at column bx, row by of those that are here: its
 // columns, or rows if turned.
 static inline void hr__block(__global const struct hr__kernel_component *comp,
                              uint bx, uint by, __global const uchar *in,
-                             __global const uchar *work, bool turn,
+                             __global const uchar *work, uint flags, bool turn,
                              uchar8 s[8])
 {
-    uint2 block = HR__AT(const uint2, work + comp->index +
-                                          8 * (by * comp->blocks_w + bx));
     __global const ushort8 *q = (__global const ushort8 *)(in + comp->quant);
-    short dc = (short)(ushort)block.y;
-    uint rows = block.y >> 16;
+    uint i = by * comp->blocks_w + bx;
     ushort8 c[8], d[8];
+#ifdef HR__ENTROPY
+    uint rows = flags & HR__DENSE ? hr__dense(comp, i, work, c)
+                                  : hr__packed(comp, i, in, work, c);
+#else
+    uint rows = hr__packed(comp, i, in, work, c);
+#endif
 
     if (!rows) {
-        hr__inverse_dc(dc, q[0].s0, s);
+        hr__inverse_dc((short)c[0].s0, q[0].s0, s);
         return;
     }
-    c[0] = c[1] = c[2] = c[3] = (ushort8)(0);
-    c[4] = c[5] = c[6] = c[7] = (ushort8)(0);
-    hr__unpack((short *)c, in + block.x, rows);
-    c[0].s0 = (ushort)dc;
     hr__dequantise(c, d, q);
     hr__inverse(d, rows == 1, s);
     if (turn)
@@ -246,7 +288,7 @@ __kernel void hr_reconstruct(__global const uint *restrict plan, uint list,
     __global uchar *out = work + comp->plane +
                           (turn ? by : bx) * 8 * stride + (turn ? bx : by) * 8;
 
-    hr__block(comp, bx, by, in, work, turn, s);
+    hr__block(comp, bx, by, in, work, pic->flags, turn, s);
     HR__AT(uchar8, out) = s[0];
     HR__AT(uchar8, out + stride) = s[1];
     HR__AT(uchar8, out + 2 * stride) = s[2];

@@ -23,6 +23,9 @@ static enum hr_status set_defaults(struct hr__loader *l)
     if (p->batch < 0 || p->reads < 0 || p->reads > HR__LOADER_READS ||
         p->epochs < HR_ENDLESS || p->epochs > UINT32_MAX)
         return hr__fail(HR_EINVAL, "batch, reads or epochs out of range");
+    if (p->map_threads < 0)
+        return hr__fail(HR_EINVAL, "map_threads is negative");
+    p->map_threads = p->map_threads ? p->map_threads : 1;
     p->batch = p->batch ? p->batch : 64;
     p->reads = p->reads ? p->reads : 8;
     p->epochs = p->epochs ? p->epochs : 1;
@@ -51,6 +54,7 @@ static enum hr_status set_sampler(struct hr__loader *l)
         .shard = p->shard,
         .shards = p->shards,
         .shuffle = p->shuffle,
+        .window = p->shuffle ? p->shuffle_buffer : 0,
         .drop = p->shard_drop,
     };
     if (p->weights) {
@@ -110,7 +114,7 @@ static void set_depth(struct hr__loader *l, size_t batch_bytes)
     size_t batch = (size_t)l->pub.batch;
     size_t making = (3 * (size_t)(threads > 0 ? threads : 1) + batch - 1) /
                     batch;
-    size_t depth = 3 + (making < 2 ? 2 : making);
+    size_t depth = 3 + (making < 2 ? 2 : making) + (l->params.map != NULL);
     size_t fit = l->params.budget / 4 * 3 / batch_bytes;
 
     depth = depth > fit ? fit : depth;
@@ -214,8 +218,7 @@ static enum hr_status open_loader(struct hr__loader *l)
 
     if (status || (status = set_sampler(l)) || (status = set_ops(l)))
         return status;
-    // Labels, and what identifies the source, are found out before there are
-    // threads that ask.
+    // Before there are threads that ask.
     if (!l->source->calls.read && !hr__source_find_classes(l->source))
         return HR_ENOMEM;
     if ((status = make_slots(l)))

@@ -4,22 +4,24 @@
 //   loader.c        made and destroyed
 //   loader_plan.c   which samples the next batch has; save and restore
 //   loader_read.c   threads that read samples, and submit a batch that is read
+//   loader_map.c    the user's own step, if there is one
 //   loader_job.c    jobs, and what becomes of samples that fail
 //   loader_next.c   delivery
 //   loader_free.c   what goes back
 //
-// Each uses only those below it in this order: loader.c, read, job, next, plan,
-// free.
+// Each uses only those below it in this order: loader.c, read, map, job, next,
+// plan, free.
 //
 // A batch has a slot from when it is planned until the consumer gives it back:
 //
-//   FREE -> READ -> JOB -> READY -> HELD -> FREE
-//            ^       |       |               ^
-//            +-skip--+       +-- (on_error) -+
+//   FREE -> READ -> JOB -> (MAP -> MAPPING ->) READY -> HELD -> FREE
+//            ^       |                           |               ^
+//            +-skip--+                           +-- (on_error) -+
 //
 // READ: its samples are taken by reader threads, the oldest batch first; who
 // reads the last one submits. JOB: the device has it. A sample that failed and
-// is to be replaced leads back to READ, with that sample alone.
+// is to be replaced leads back to READ, with that sample alone. MAP: it waits
+// for a reader thread to call the user's map, which is at work in MAPPING.
 //
 // One lock guards everything but what the struct says; it is not held while a
 // sample is read, a job submitted, or a callback of the user's runs.
@@ -42,7 +44,15 @@ enum {
     HR__LOADER_TRIES = 64,   // samples that are tried for one that fails
 };
 
-enum hr__slot_state { SLOT_FREE, SLOT_READ, SLOT_JOB, SLOT_READY, SLOT_HELD };
+enum hr__slot_state {
+    SLOT_FREE,
+    SLOT_READ,
+    SLOT_JOB,
+    SLOT_MAP,
+    SLOT_MAPPING,
+    SLOT_READY,
+    SLOT_HELD
+};
 
 struct hr__slot;
 
@@ -54,10 +64,11 @@ struct hr__loader_sample {
     bool pending;           // to be submitted, or in a job
     enum hr_status status;  // of reading
     struct hr_encoded from;
-    size_t memory_size;  // of from.memory, which is of the room; 0 = none
-    bool lent;           // by a callback
-    size_t name;         // its path in slot->names
-    hr_job job;          // that begins with this sample
+    size_t memory_size;      // of from.memory, which is of the room; 0 = none
+    struct hr_encoded lent;  // what a callback said,
+    bool is_lent;            // which wants it back
+    size_t name;             // its path in slot->names
+    hr_job job;              // that begins with this sample
     bool job_ended;
 };
 
@@ -116,6 +127,7 @@ struct hr__loader {
     bool stop;
     bool signaled;  // fd is readable
     int in_flight;  // jobs
+    int mapping;    // batches
     uint64_t ends;  // of jobs, so far
     int refs;       // the owner's, and one for each batch that is held
     struct hr_loader_stats stats;
@@ -124,6 +136,13 @@ struct hr__loader {
 static inline struct hr__loader *hr__loader_of(hr_loader loader)
 {
     return (struct hr__loader *)(uintptr_t)loader;
+}
+
+// Whether the batch fails, by itself or for one of its samples.
+static inline bool hr__slot_fails(const struct hr__slot *slot)
+{
+    return slot->broken || (slot->pub.failed &&
+                            slot->loader->params.on_error == HR_ON_ERROR_FAIL);
 }
 
 // ---- loader_plan.c ----
@@ -146,6 +165,11 @@ void *hr__loader_reader(void *loader);
 // ---- loader_job.c ----
 // Submits all samples of the slot that are pending. Without the lock.
 void hr__slot_submit(struct hr__slot *slot);
+
+// ---- loader_map.c ----
+// Calls the user's map for a batch, if one waits for it and may be had now.
+// With the lock, which it opens meanwhile; false: there was none.
+bool hr__loader_map(struct hr__loader *l);
 
 // ---- loader_next.c ----
 // Tells who polls whether a batch can be had.

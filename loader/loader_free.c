@@ -12,9 +12,9 @@ void hr__sample_give_back(struct hr__loader_sample *sample)
     const struct hr_source_calls *calls = &l->source->calls;
     uint64_t index = sample->slot->indices[sample - sample->slot->samples];
 
-    if (sample->lent && calls->done)
-        calls->done(calls->ctx, index, &sample->from);
-    sample->lent = false;
+    if (sample->is_lent && calls->done)
+        calls->done(calls->ctx, index, &sample->lent);
+    sample->is_lent = false;
     if (!sample->memory_size)
         return;
     pthread_mutex_lock(&l->lock);

@@ -63,7 +63,7 @@ static void fill_sample(struct hr__slot *slot, int j)
     if (!sample->status && (s->path || (s->data && s->size)))
         return;
     s->data = "";
-    s->size = 1;
+    s->size = 0;
     s->path = NULL;
     s->verified = false;
 }
@@ -106,6 +106,11 @@ static void finish(struct hr__slot *slot)
     for (int j = 0; j < slot->pub.n; j++) {
         slot->pub.failed += slot->results[j].status != HR_OK;
         slot->pub.replaced += slot->samples[j].tries > 0;
+    }
+    if (l->params.map && !hr__slot_fails(slot)) {
+        slot->state = SLOT_MAP;
+        pthread_cond_broadcast(&l->work);
+        return;
     }
     slot->state = SLOT_READY;
     l->stats.ready++;

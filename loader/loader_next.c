@@ -9,19 +9,29 @@
 
 // ---- What can be had -------------------------------------------------------
 
+// Whether no batch must come before it. Epochs do not mix, and the last batch of
+// one comes last: whoever counts on that may.
+static bool may_come(const struct hr__loader *l, const struct hr__slot *slot,
+                     uint64_t epoch)
+{
+    return slot->seq == l->base || (l->params.as_ready && !slot->pub.last &&
+                                    slot->pub.epoch == (uint32_t)epoch);
+}
+
 // The batch that comes next, if it is ready. The lock is held.
 static struct hr__slot *find_ready(const struct hr__loader *l)
 {
+    struct hr__cursor oldest = l->saved;
     struct hr__slot *found = NULL;
+    int n;
 
-    if (!l->stats.ready)
+    if (!l->stats.ready || !hr__cursor_batch(l, &oldest, &n))
         return NULL;
     for (int i = 0; i < l->pub.depth; i++) {
         struct hr__slot *slot = &l->slots[i];
 
-        if (slot->state == SLOT_READY &&
-            (l->params.as_ready ? !found || slot->seq < found->seq
-                                : slot->seq == l->base))
+        if (slot->state == SLOT_READY && may_come(l, slot, oldest.epoch) &&
+            (!found || slot->seq < found->seq))
             found = slot;
     }
     return found;
@@ -98,8 +108,7 @@ static enum hr_status deliver(struct hr__loader *l, struct hr__slot *slot,
     enum hr_status status = HR_OK;
     const char *why = "";
 
-    if (slot->broken ||
-        (slot->pub.failed && l->params.on_error == HR_ON_ERROR_FAIL))
+    if (hr__slot_fails(slot))
         why = why_of(slot, &status);
     l->stats.ready--;
     l->stats.failed += (uint64_t)slot->pub.failed;

@@ -40,7 +40,6 @@ void hr__slot_place(struct hr__slot *slot, int j)
 
     slot->indices[j] = hr__sampler_index(&l->sampler, slot->pub.epoch,
                                          position);
-    slot->classes[j] = hr_source_class(l->params.source, slot->indices[j]);
     // A sample that takes another's place draws as that one.
     slot->keys[j] = (struct hr_random){.seed = l->params.seed,
                                        .index = own,
@@ -118,7 +117,7 @@ struct state {
     char magic[8];
     uint64_t source, seed, total, weights, epoch, k, delivered;
     uint32_t shards, shard, flags, batch;
-    uint64_t zero, sum;
+    uint64_t window, sum;
 };
 
 _Static_assert(sizeof(struct state) == sizeof(struct hr_loader_state),
@@ -149,6 +148,7 @@ static void fill_state(const struct hr__loader *l, uint64_t source,
         .shard = htole32(s->shard),
         .flags = htole32((uint32_t)s->shuffle | (uint32_t)s->drop << 1),
         .batch = htole32((uint32_t)l->pub.batch),
+        .window = htole64(s->window),
     };
     memcpy(out->magic, magic, sizeof(magic));
     out->sum = htole64(sum_of(out));
@@ -199,6 +199,8 @@ enum hr_status hr__loader_resume(struct hr__loader *l,
         return differs("shard");
     if (was.flags != now.flags)
         return differs("shuffle or shard_drop");
+    if (was.window != now.window)
+        return differs("shuffle_buffer");
     if (was.delivered && was.batch != now.batch)
         return differs("batch, and batches came as ready");
     l->saved.epoch = le64toh(was.epoch);

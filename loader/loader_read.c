@@ -67,16 +67,12 @@ static enum hr_status read_lent(struct hr__loader_sample *sample,
                                 uint64_t index)
 {
     const struct hr__loader *l = sample->slot->loader;
-    const struct hr_source_calls *calls = &l->source->calls;
-    char why[256] = "";
-    enum hr_status status = calls->read(calls->ctx, index, &sample->from, why);
+    enum hr_status status = hr__source_lend(l->source, index, &sample->from);
 
-    why[sizeof(why) - 1] = '\0';
     if (status)
-        return hr__fail(status < 0 ? status : HR_EIO, "sample %llu: read: %s",
-                        (unsigned long long)index,
-                        *why ? why : hr_status_text(status));
-    sample->lent = true;
+        return status;
+    sample->lent = sample->from;
+    sample->is_lent = true;
     sample->from.memory = NULL;
     if (sample->from.data || l->by_path || !sample->from.path)
         return HR_OK;
@@ -120,6 +116,7 @@ static void read_sample(struct hr__slot *slot, int j)
     size_t number;
 
     sample->from = (struct hr_encoded){0};
+    slot->classes[j] = hr_source_class(l->params.source, index);
     if (l->source->calls.read)
         sample->status = read_lent(sample, index);
     else if ((file = hr_source_pack(l->params.source, index, &number)))
@@ -173,10 +170,12 @@ void *hr__loader_reader(void *ctx)
 
     pthread_mutex_lock(&l->lock);
     while (!l->stop) {
-        struct hr__slot *slot = find_slot(l);
+        struct hr__slot *slot;
         int j;
 
-        if (!slot) {
+        if (hr__loader_map(l))
+            continue;
+        if (!(slot = find_slot(l))) {
             pthread_cond_wait(&l->work, &l->lock);
             continue;
         }

@@ -10,6 +10,7 @@
 enum {
     FOR_ROUND = 1u << 31,
     FOR_WEIGHTS = 3u << 30,
+    FOR_WINDOWS = 3u << 30 | 1,
     ROUNDS = 10,
 };
 
@@ -113,6 +114,27 @@ uint64_t hr__sampler_position(const struct hr__sampler *s, uint64_t k)
     return k * s->shards + s->shard;
 }
 
+// The windows of an epoch begin somewhere else in each, so that samples at a
+// border come together as often as others.
+static uint64_t in_window(const struct hr__sampler *s, uint32_t epoch,
+                          uint32_t round, uint64_t at)
+{
+    philox4x32_ctr_t made = draw(s->seed, epoch, round, FOR_WINDOWS);
+    uint64_t bits = (uint64_t)made.v[1] << 32 | made.v[0];
+    uint64_t first = bits % s->window, number = 0, begin = 0, size = first;
+
+    if (at >= first) {
+        number = (at - first) / s->window + 1;
+        begin = first + (number - 1) * s->window;
+        size = s->num - begin < s->window ? s->num - begin : s->window;
+    }
+    // Each window of an epoch has a permutation of its own.
+    return begin + hr__permute(size, s->seed, epoch,
+                               round * (uint32_t)(s->num / s->window + 2) +
+                                   (uint32_t)number,
+                               at - begin);
+}
+
 uint64_t hr__sampler_index(const struct hr__sampler *s, uint32_t epoch,
                            uint64_t position)
 {
@@ -124,6 +146,8 @@ uint64_t hr__sampler_index(const struct hr__sampler *s, uint32_t epoch,
         return at % s->num;
     // An epoch of more samples than there are goes through several
     // permutations.
+    if (s->window && s->window < s->num)
+        return in_window(s, epoch, (uint32_t)(at / s->num), at % s->num);
     return hr__permute(s->num, s->seed, epoch, (uint32_t)(at / s->num),
                        at % s->num);
 }

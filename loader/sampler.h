@@ -19,6 +19,9 @@ struct hr__sampler {
     uint64_t seed;
     uint32_t shard, shards;  // shard < shards
     bool shuffle, drop;      // drop: what does not go evenly
+    // Shuffled within windows of so many samples that follow each other; 0 =
+    // all of them.
+    uint64_t window;
     // Of the weights of all samples up to each; NULL = no weights.
     const double *sums;
 };

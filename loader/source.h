@@ -95,6 +95,10 @@ struct hr__source {
     struct hr__shard *shards;
     size_t num_shards, shards_capacity;
     const char *faults[HR__SOURCE_FAULTS];
+    struct hr__source_kept {  // what is left of a source when adding fails
+        struct hr_source_t pub;
+        size_t packs, shards, seen;
+    } kept;
     // What is found out when it is asked for; lock guards it.
     pthread_mutex_t lock;
     const char **classes;
@@ -148,6 +152,8 @@ bool hr__source_is_new(struct hr__source *s, uint64_t dev, uint64_t ino,
 
 // ---- the others: false with hr_last_error() ----
 
+// Whether a file is a picture by the end of its name.
+bool hr__source_is_picture(const char *name);
 // Adds all pictures of a folder, or of a file that has many.
 bool hr__source_walk(struct hr__source *s, const char *folder);
 bool hr__source_unpack(struct hr__source *s, const char *path);
@@ -167,6 +173,10 @@ typedef void *(*hr__source_room_fn)(void *ctx, size_t size);
 enum hr_status hr__source_file(const char *path, size_t max_bytes,
                                hr__source_room_fn room, void *ctx,
                                size_t *size);
+
+// What a callback lends for sample i < num.
+enum hr_status hr__source_lend(const struct hr__source *s, uint64_t i,
+                               struct hr_encoded *lent);
 
 // The shard that sample i lies in, and where. NULL: none.
 const struct hr__shard *hr__source_shard(const struct hr__source *s, uint64_t i,

@@ -162,12 +162,31 @@ static bool add_list(struct hr__source *s, const char *list, bool zero)
 
 // ---- The public functions --------------------------------------------------
 
-// Of what failed nothing is kept but its faults.
+// Of what failed nothing is kept but its faults: its files are closed, and its
+// folders are new to whoever adds them again.
+static void take_back(struct hr__source *s)
+{
+    const struct hr__source_kept *was = &s->kept;
+
+    s->num = (size_t)was->pub.num;
+    s->num_seen = was->seen;
+    while (s->num_packs > was->packs)
+        hr_pack_close(&s->packs[--s->num_packs]);
+    while (s->num_shards > was->shards)
+        hr__shard_close(&s->shards[--s->num_shards]);
+    s->pub.skipped = was->pub.skipped;
+    s->pub.first_skipped = was->pub.first_skipped;
+    s->pub.others = was->pub.others;
+    s->pub.first_other = was->pub.first_other;
+}
+
 static enum hr_status added(struct hr__source *s, bool ok)
 {
     if (!ok)
-        s->num = (size_t)s->pub.num;
+        take_back(s);
     s->pub.num = s->num;
+    s->kept = (struct hr__source_kept){s->pub, s->num_packs, s->num_shards,
+                                       s->num_seen};
     s->has_classes = s->has_identity = false;
     return ok ? HR_OK : hr_last_status();
 }

@@ -283,7 +283,9 @@ bool hr__source_put(struct hr__source *s, uint32_t dir, const char *name,
 static bool same_seen(const struct hr__source *s, uint32_t number,
                       const void *key)
 {
-    return !memcmp(&s->seen[number], key, sizeof(*s->seen));
+    // (Some were taken back.)
+    return number < s->num_seen &&
+           !memcmp(&s->seen[number], key, sizeof(*s->seen));
 }
 
 bool hr__source_is_new(struct hr__source *s, uint64_t dev, uint64_t ino,

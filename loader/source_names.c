@@ -58,6 +58,17 @@ const char *hr_source_name(hr_source source, uint64_t i, char *buffer,
     return print_path(buffer, size, dir->path + dir->rel, s->items[i].name);
 }
 
+bool hr_source_is_file(hr_source source, uint64_t i)
+{
+    const struct hr__source *s = hr__source_of(source);
+    const struct hr__source_dir *dir;
+
+    if (!s || i >= s->num)  // of a callback, too
+        return false;
+    dir = &s->dirs[s->items[i].dir];
+    return !dir->pack && !dir->shard;
+}
+
 // ---- Labels and classes ----------------------------------------------------
 
 static uint32_t label_of(const struct hr__source *s, uint64_t i)

@@ -151,17 +151,29 @@ static void *encoded_room(void *ctx, size_t size)
     return to->memory;
 }
 
+// (What it answers and says is the program's: neither need be what it should.)
+enum hr_status hr__source_lend(const struct hr__source *s, uint64_t i,
+                               struct hr_encoded *lent)
+{
+    char why[256] = "";
+    enum hr_status status = s->calls.read(s->calls.ctx, i, lent, why);
+
+    why[sizeof(why) - 1] = '\0';
+    return status ? hr__fail(status < 0 ? status : HR_EIO,
+                             "sample %llu: read: %s", (unsigned long long)i,
+                             *why ? why : hr_status_text(status))
+                  : HR_OK;
+}
+
 static enum hr_status copy_lent(struct hr__source *s, uint64_t i,
                                 size_t max_bytes, struct hr_encoded *to)
 {
     struct hr_encoded lent = {0};
-    char why[256] = "";
-    enum hr_status status = s->calls.read(s->calls.ctx, i, &lent, why);
+    enum hr_status status = hr__source_lend(s, i, &lent);
     void *memory;
 
     if (status)
-        return hr__fail(status, "sample %llu: %s", (unsigned long long)i,
-                        *why ? why : hr_status_text(status));
+        return status;
     if (!lent.data && lent.path) {
         status = hr__source_file(lent.path, max_bytes, encoded_room, to,
                                  &to->size);

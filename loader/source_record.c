@@ -14,7 +14,9 @@
 //
 // (dmlc-core include/dmlc/recordio.h; mxnet src/io/image_recordio.h.)
 #include <endian.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hal/engine/base.h"
@@ -95,6 +97,17 @@ static float float_at(const unsigned char *p)
     return value;
 }
 
+// Digits that tell it from all others: of a number of a class all, of others as
+// few as will do.
+static void print_label(char *text, size_t size, float value)
+{
+    int digits = value == truncf(value) ? 9 : 6;
+
+    do
+        snprintf(text, size, "%.*g", digits, (double)value);
+    while (digits++ < 9 && strtof(text, NULL) != value);
+}
+
 // The sample of a record; its label and name.
 static bool put(struct hr__source *s, struct hr__shard *shard,
                 const unsigned char *head, struct hr__range range,
@@ -114,8 +127,8 @@ static bool put(struct hr__source *s, struct hr__shard *shard,
         range.size -= IMAGE_HEAD + more * WORD;
     }
     snprintf(name, sizeof(name), "%08zu", shard->num);
-    snprintf(label, sizeof(label), "%g",
-             (double)float_at(image + (more ? IMAGE_HEAD : WORD)));
+    print_label(label, sizeof(label),
+                float_at(image + (more ? IMAGE_HEAD : WORD)));
     return hr__shard_put(s, shard, name, label, range);
 }
 

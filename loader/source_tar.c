@@ -155,18 +155,6 @@ static bool find_data(struct tar *t, uint64_t size, uint64_t *offset)
            !memcmp(there, block, n);
 }
 
-static bool is_picture(const char *extension)
-{
-    static const char *const all[] = {"jpg",  "jpeg", "jpe",
-                                      "jfif", "png",  "mpo"};
-    const char *dot = strrchr(extension, '.');
-
-    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
-        if (!strcasecmp(dot ? dot + 1 : extension, all[i]))
-            return true;
-    return false;
-}
-
 // A text without what is around it; whatever is no text is no label.
 static bool read_label(struct tar *t, uint64_t offset, uint64_t size)
 {
@@ -208,7 +196,7 @@ static bool put_member(struct tar *t, const char *name, uint64_t size)
             return true;
         t->label[0] = '\0';
         hr__shard_fault(t->s, t->shard, offset, name, "it is not a label");
-    } else if (is_picture(dot + 1)) {
+    } else if (hr__source_is_picture(dot)) {
         if (t->has_picture)
             return corrupt(t, offset, name, "the sample has two pictures");
         t->has_picture = true;

@@ -14,7 +14,7 @@
 #include "hal/engine/base.h"
 #include "source.h"
 
-static bool is_picture(const char *name)
+bool hr__source_is_picture(const char *name)
 {
     static const char *const extensions[] = {
         ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".mpo",
@@ -84,9 +84,9 @@ static bool visit(struct hr__source *s, uint32_t dir, int fd,
     kind = entry_kind(fd, entry);
     if (kind == ENTRY_DIR || kind == ENTRY_DIR_LINK)
         return add_below(s, dir, name, kind == ENTRY_DIR_LINK);
-    if (kind == ENTRY_FILE && is_picture(name))
+    if (kind == ENTRY_FILE && hr__source_is_picture(name))
         return hr__source_put(s, dir, name, 0);
-    if (is_picture(name))
+    if (hr__source_is_picture(name))
         count(s, dir, name, &s->pub.skipped, &s->pub.first_skipped);
     else if (kind == ENTRY_FILE && *name != '.')
         count(s, dir, name, &s->pub.others, &s->pub.first_other);

@@ -43,6 +43,8 @@ STEPS = {
     "cli": (["headrace"], "bash $ROOT/tests/tools/cli_test.sh $BUILD/headrace"),
     "pack": (["headrace"],
              "bash $ROOT/tests/tools/pack_test.sh $BUILD/headrace"),
+    "shards": (["headrace"],
+               "bash $ROOT/tests/tools/shards_test.sh $BUILD/headrace"),
     "tools": (["headrace", "va_driver", "va_node_type"],
               "bash $ROOT/tests/tools/tools_test.sh $BUILD/headrace"),
     "report": (["headrace", "test_report", "test_validate"],

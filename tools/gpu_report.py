@@ -31,12 +31,32 @@ WRITES = {"hr_reconstruct": 64, "hr_reconstruct_color": 192, "hr_color": 192,
           "hr_pixels": 192, "hr_resample": 256, "hr_store": 64}
 
 
+# struct hr__sub, and the coefficients of a block (kernels/entropy.h).
+SUB, BLOCK = 20, 128
+
+
+def entropy_floors(kernels, up):
+    """The same of stage entropy, which reads the scan twice. Which coefficients
+    are not 0 is not known: they are left out."""
+    blocks = kernels.get("hr_entropy_begin", 0)
+    subs = kernels.get("hr_entropy_guess", 0)
+    moved = {"hr_entropy_begin": blocks * BLOCK,
+             "hr_entropy_guess": up + subs * SUB,
+             "hr_entropy_check": 2 * subs * SUB,
+             "hr_entropy_write": up + subs * SUB,
+             "hr_entropy_dc": blocks * 4}
+    return moved if blocks else {}
+
+
 def floors(kernels, up):
     """Bytes that each kernel must move at least: it writes what it makes and
     reads what the one before has made, once. up: bytes of the pictures that
     come in."""
     made = {k: kernels.get(k, 0) * WRITES[k] for k in WRITES}
     planes = made["hr_reconstruct"]
+    first = entropy_floors(kernels, up)
+    if first:  # reconstruct reads what that has left
+        up = kernels["hr_entropy_begin"] * BLOCK
     sources = ["hr_reconstruct", "hr_reconstruct_color", "hr_pixels"]
     blocks = sum(made[k] for k in sources)
     moved = dict(made)
@@ -47,7 +67,7 @@ def floors(kernels, up):
               made["hr_pixels"])
     moved["hr_resample"] += window or planes
     moved["hr_store"] += made["hr_resample"]
-    return {k: v for k, v in moved.items() if made[k]}
+    return first | {k: v for k, v in moved.items() if made[k]}
 
 
 def bus_rows(moved, trace, bus, rate):
@@ -102,6 +122,28 @@ def trace_rows(folder, epochs, bus, rate):
     return rows
 
 
+def speed_rows(runs, cpu):
+    rows = []
+    for b, run in runs.items():
+        rows.append((f"img/s, batches of {b} (and on the CPU)",
+                     f"{run['img_per_s']:.0f} "
+                     f"({cpu[b]['img_per_s']:.0f})"))
+        rows.append(("  CPU-seconds per 1000 images",
+                     f"{run['cpu_s_per_1000']:.2f} "
+                     f"({cpu[b]['cpu_s_per_1000']:.2f})"))
+    return rows
+
+
+def entropy_rows(folder, epochs, bus, cpu):
+    """All of it once more, with entropy coding on the device."""
+    if not os.path.exists(os.path.join(folder, "run-256.json")):
+        return [("entropy coding on the device",
+                 "not measured: " + text(folder, "errors")[:200])]
+    runs = {b: load(folder, f"run-{b}.json") for b in (1, 16, 256)}
+    return ([("entropy coding on the device", "")] + speed_rows(runs, cpu) +
+            trace_rows(folder, epochs, bus, runs[256]["img_per_s"]))
+
+
 def main(tmp, epochs, bus, names):
     devices = {d["name"]: d for d in load(tmp, "devices.json")["devices"]}
     cpu = {b: load(tmp, "cpu", f"run-{b}.json") for b in (1, 16, 256)}
@@ -125,17 +167,12 @@ def main(tmp, epochs, bus, names):
                  f"{name} ({runs[1]['device']})"),
                 ("hardware, driver", device.get("description", "unknown")),
                 ("exact (conformance suite)", exact)]
-        for b, run in runs.items():
-            rows.append((f"img/s, batches of {b} (and on the CPU)",
-                         f"{run['img_per_s']:.0f} "
-                         f"({cpu[b]['img_per_s']:.0f})"))
-            rows.append(("  CPU-seconds per 1000 images",
-                         f"{run['cpu_s_per_1000']:.2f} "
-                         f"({cpu[b]['cpu_s_per_1000']:.2f})"))
+        rows += speed_rows(runs, cpu)
         left = ", ".join(f"{n} {why}" for why, n in
                          runs[256]["fallbacks"].items())
         rows.append(("left to the CPU", left or "nothing"))
         rows += trace_rows(folder, epochs, bus, runs[256]["img_per_s"])
+        rows += entropy_rows(os.path.join(folder, "entropy"), epochs, bus, cpu)
         wide = max(len(what) for what, _ in rows)
         print()
         for what, value in rows:

@@ -62,20 +62,6 @@ bool cpu_run_packed(struct cpu_run *run, struct cpu_decode_params *p)
 
 // ---- Without a task ---------------------------------------------------------
 
-static void *heap_alloc(void *ctx, size_t size)
-{
-    (void)ctx;
-    return aligned_alloc(CPU_ALIGN,
-                         (size + CPU_ALIGN - 1) & ~(size_t)(CPU_ALIGN - 1));
-}
-
-static void heap_free(void *ctx, void *block, size_t size)
-{
-    (void)ctx;
-    (void)size;
-    free(block);
-}
-
 // Each call has all that it needs to itself: what it costs is little beside
 // the decoding.
 enum hr_status cpu_pack_alone(const void *data, size_t size,
@@ -83,7 +69,6 @@ enum hr_status cpu_pack_alone(const void *data, size_t size,
                               const struct hr_limits *limits, void **packed,
                               size_t *packed_size, struct hr__outcome *out)
 {
-    static const struct cpu_heap heap = {heap_alloc, heap_free, NULL};
     struct cpu_decode_params p = {.data = data,
                                   .size = size,
                                   .width = info->width,
@@ -95,7 +80,7 @@ enum hr_status cpu_pack_alone(const void *data, size_t size,
     void *to = NULL;
 
     cpu_ops_init(&ops, ~0u);
-    cpu_arena_init(&arena, &heap);
+    cpu_arena_init(&arena, &cpu_plain_heap);
     arena.limit = limits->item_bytes;
     if (!cpu_pack(&p, info->orientation, &ops, &arena, &pack, &err)) {
         to = aligned_alloc(CPU_ALIGN, (pack.size + CPU_ALIGN - 1) &

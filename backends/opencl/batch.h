@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backends/opencl/driver.h"
+#include "backends/opencl/scan.h"
 #include "kernels/layout.h"
 
 struct ocl;         // one opened device
@@ -33,7 +34,7 @@ void ocl_buffer_drop(struct ocl *o, struct ocl_buffer *b);
 // ---- batch.c ---------------------------------------------------------------
 
 // Batches at a time; most tasks of one; launches of one.
-enum { OCL_BATCHES = 3, OCL_BATCH = 64, OCL_LAUNCHES = 8 };
+enum { OCL_BATCHES = 3, OCL_BATCH = 64, OCL_LAUNCHES = 13 };
 
 enum ocl_batch_state {
     OCL_FREE,
@@ -41,6 +42,12 @@ enum ocl_batch_state {
     OCL_SENT,       // the device has it
     OCL_DONE,       // the driver has called back
     OCL_DELIVERING  // its pictures are copied to the tensors
+};
+
+// Of a picture that begins with its file.
+struct ocl_file {
+    struct ocl_scan scan;
+    struct hr__entropy entropy;  // what the kernels are told of that
 };
 
 struct ocl_item {
@@ -56,6 +63,9 @@ struct ocl_item {
                                 // where it is: in_at as for pinned ones
     int first_copy, end_copy;   // of the batch's, then
     bool dropped;               // given up, it was not packed
+    struct ocl_file *file;      // for a span that begins with entropy,
+    size_t flag_at;             // in the download,
+    unsigned why;               // why the device was told nothing
 };
 
 // Payloads that lie one behind the other in pinned memory.
@@ -95,7 +105,8 @@ struct ocl_batch {
     cl_event uploaded, computed, downloaded;
     struct ocl_batch_times times;
     struct ocl_item items[OCL_BATCH];
-    cl_mem src, dst;  // of all items
+    struct ocl_file files[OCL_BATCH];  // of pictures by their number
+    cl_mem src, dst;                   // of all items
     struct ocl_run runs[OCL_BATCH];
     int num_runs;
     struct hr__external externals[OCL_BATCH];  // that its commands read
@@ -144,7 +155,7 @@ bool ocl_drain(struct ocl *o);
 // The same, and makes the batch usable again.
 void ocl_batch_mend(struct ocl *o, struct ocl_batch *batch);
 
-// ---- plan.c, pack.c --------------------------------------------------------
+// ---- plan.c, entropy.c, pack.c ---------------------------------------------
 
 // What lies behind something else begins at such a multiple.
 enum { OCL_ALIGN = 64 };
@@ -194,13 +205,28 @@ struct hr__kernel_picture *ocl_plan_picture(struct ocl_plan *plan, int i);
 // plan->x and y, plan->table_at. Pictures of one geometry share their axes.
 bool ocl_plan_axes(struct ocl_plan *plan, const struct hr__step *step);
 bool ocl_plan_table(struct ocl_plan *plan, const struct hr__picture *pic);
-// Adds picture i. in is NULL for images. False: no memory, or the payload is
-// not what it should be.
+// Adds picture i. in is NULL for images, and for files. False: no memory, or the
+// payload, or the file, is not what it should be.
 bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
                   const struct hr__payload *in, struct ocl_item *item);
 // Copies its coefficients, planes or pixels to where the plan wants them.
 void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,
               const struct hr__payload *in, uint8_t *to);
+
+// Of files whose entropy coding the device decodes: bytes of the upload, and of
+// work besides coefficients and what is made of them.
+size_t ocl_entropy_bytes(const struct ocl_scan *s);
+uint64_t ocl_entropy_work(const struct ocl_scan *s);
+// Adds the source of picture i. False: the window is empty, or as ocl_plan_add.
+bool ocl_plan_entropy(struct ocl_plan *plan, int i,
+                      const struct hr__picture *pic, struct hr__rect window,
+                      struct ocl_item *item);
+// Copies its scan to where the plan wants it. If that is odd, item->why says so,
+// and no kernel decodes it.
+void ocl_pack_entropy(struct ocl_item *item, struct hr__kernel_picture *p,
+                      uint8_t *to);
+// When the batch is done: why the host must make the picture; 0 = it need not.
+unsigned ocl_entropy_failed(const struct ocl_item *item, const uint8_t *down);
 
 // The rows of its planes that the plan wants; `to` counts from the item's
 // start. How many.

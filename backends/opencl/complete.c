@@ -43,16 +43,21 @@ static void copy_tensor(struct ocl *o, const struct ocl_batch *batch,
 
 static void to_tensors(struct ocl *o, struct ocl_batch *batch)
 {
-    struct hr__outcome out = {.offset = -1, .stage = HR_STORE};
+    struct hr__outcome out = {.offset = -1,
+                              .stage = HR_STORE,
+                              .text = "the device finds a fault in the file"};
 
     for (int i = 0; i < batch->num_items; i++) {
         struct ocl_item *item = &batch->items[i];
         struct hr__task *task = item->task;
 
         out.status = HR_OK;
+        out.why = 0;
         // It was given up, and only its end is missing.
         if (item->dropped || !hr__task_claim(task))
             out.status = HR_ETIMEDOUT;
+        else if ((out.why = ocl_entropy_failed(item, batch->down.host)))
+            out.status = HR_EDEVICE;
         else if (task->copy.to)
             memcpy(task->copy.to,
                    (const uint8_t *)batch->down.host + item->out_at,

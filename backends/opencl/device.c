@@ -98,16 +98,16 @@ static void fill_caps(struct hr__engine *e, const struct ocl *o)
 
     snprintf(e->name, sizeof(e->name), "opencl:%d", f->index);
     snprintf(e->description, sizeof(e->description),
-             "%.80s, %.44s, driver %.40s, %s", f->name, f->platform_version,
-             f->driver,
-             ocl_variant_name(o->plan.fuse ? OCL_FUSED : OCL_STAGED));
+             "%.80s, %.44s, driver %.40s, %s%s", f->name, f->platform_version,
+             f->driver, ocl_variant_name(o->plan.fuse ? OCL_FUSED : OCL_STAGED),
+             o->entropy ? ", entropy" : "");
     e->caps.batch = OCL_BATCH;
     e->caps.max_side = MAX_SIDE;
     e->caps.exact = true;
     e->copy_bytes = o->buffer_bytes < COPY_BYTES ? o->buffer_bytes : COPY_BYTES;
     e->caps.software = is_software(f);
     for (int tier = 0; tier <= HR_FAST; tier++)
-        e->caps.spans[tier] = ocl_spans();
+        e->caps.spans[tier] = ocl_spans(o);
 }
 
 static const char *wanted(const char *which)
@@ -122,8 +122,10 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
     enum ocl_variant wish;
     enum hr_status status;
     struct ocl *o;
+    bool entropy;
 
-    if ((status = ocl_api_check()) || (status = ocl_variant_wanted(&wish)))
+    if ((status = ocl_api_check()) || (status = ocl_variant_wanted(&wish)) ||
+        (status = ocl_entropy_wanted(e->params.entropy, &entropy)))
         return status;
     if (!(o = hr__alloc(e->device, sizeof(*o))))
         return hr__fail(HR_ENOMEM, "out of memory");
@@ -133,6 +135,7 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
     for (int i = 0; i < OCL_BATCHES; i++)
         o->batch[i].o = o;
     o->wish = wish;
+    o->entropy = entropy;
     o->plan.ref = &o->guard.ref;
     o->display = e->display;
     ocl_pool_init(&o->pool);

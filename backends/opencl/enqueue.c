@@ -14,11 +14,16 @@ static const struct {
     unsigned first;
     int kernel;
 } stages[OCL_LAUNCHES] = {
+    {FIRST(ENTROPY), HR__KERNEL_BEGIN},
+    {FIRST(ENTROPY), HR__KERNEL_GUESS},
+    {FIRST(ENTROPY), HR__KERNEL_CHECK},
+    {FIRST(ENTROPY), HR__KERNEL_WRITE},
+    {FIRST(ENTROPY), HR__KERNEL_DC},
     {FIRST(RECONSTRUCT), HR__KERNEL_INDEX},
-    {FIRST(RECONSTRUCT), HR__KERNEL_RECONSTRUCT},
-    {FIRST(RECONSTRUCT), HR__KERNEL_FUSED},
+    {FIRST(ENTROPY) | FIRST(RECONSTRUCT), HR__KERNEL_RECONSTRUCT},
+    {FIRST(ENTROPY) | FIRST(RECONSTRUCT), HR__KERNEL_FUSED},
     {FIRST(COLOR), HR__KERNEL_PLANES},
-    {FIRST(RECONSTRUCT) | FIRST(COLOR), HR__KERNEL_COLOR},
+    {FIRST(ENTROPY) | FIRST(RECONSTRUCT) | FIRST(COLOR), HR__KERNEL_COLOR},
     {FIRST(RESAMPLE), HR__KERNEL_PIXELS},
     {~0u, HR__KERNEL_RESAMPLE},
     {~0u, HR__KERNEL_STORE},
@@ -66,14 +71,14 @@ static bool set_args(struct ocl *o, struct ocl_batch *batch, int kernel,
                      cl_uint list, struct ocl_fault *fault)
 {
     cl_kernel k = o->kernels[kernel];
-    bool unified = o->facts.unified;
+    bool unified = o->facts.unified, entropy = kernel <= HR__KERNEL_DC;
     cl_mem in = unified ? batch->up.mem : batch->in.mem;
-    cl_mem out = batch->dst ? batch->dst
-                 : unified  ? batch->down.mem
-                            : batch->out.mem;
+    cl_mem own = unified ? batch->down.mem : batch->out.mem;
+    // (Flags are always downloaded.)
+    cl_mem out = batch->dst && !entropy ? batch->dst : own;
     cl_mem work = o->planes.mem, from = batch->src ? batch->src : in;
     cl_uint at = HR__ARG_FIRST_BUFFER;
-    bool reads = kernel == HR__KERNEL_INDEX ||
+    bool reads = entropy || kernel == HR__KERNEL_INDEX ||
                  kernel == HR__KERNEL_RECONSTRUCT ||
                  kernel == HR__KERNEL_FUSED || kernel == HR__KERNEL_PLANES ||
                  kernel == HR__KERNEL_PIXELS;
@@ -82,7 +87,7 @@ static bool set_args(struct ocl *o, struct ocl_batch *batch, int kernel,
            set_arg(o, k, HR__ARG_LIST, sizeof(list), &list, fault) &&
            (!reads || set_arg(o, k, at++, sizeof(from), &from, fault)) &&
            set_arg(o, k, at++, sizeof(work), &work, fault) &&
-           (kernel != HR__KERNEL_STORE ||
+           ((kernel != HR__KERNEL_STORE && !entropy) ||
             set_arg(o, k, at++, sizeof(out), &out, fault));
 }
 
@@ -206,6 +211,7 @@ static bool enqueue_download(struct ocl *o, struct ocl_batch *batch,
 // Payloads lie behind the plan, in the same upload.
 static void shift(struct hr__kernel_picture *p, uint32_t by)
 {
+    p->entropy += by;
     p->packed += by;
     p->pixels += by;
     for (int i = 0; i < 3; i++) {

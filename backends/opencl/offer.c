@@ -3,13 +3,15 @@
 // takes pictures that the CPU has decoded from resample on.
 #include "backends/opencl/opencl.h"
 
+#define FROM_BYTES HR__SPAN_BIT(HR_ENTROPY, HR_STORE)
 #define FROM_COEFFICIENTS HR__SPAN_BIT(HR_RECONSTRUCT, HR_STORE)
 #define FROM_PLANES HR__SPAN_BIT(HR_COLOR, HR_STORE)
 #define FROM_PIXELS HR__SPAN_BIT(HR_RESAMPLE, HR_STORE)
 
-uint32_t ocl_spans(void)
+uint32_t ocl_spans(const struct ocl *o)
 {
-    return FROM_COEFFICIENTS | FROM_PLANES | FROM_PIXELS;
+    return (o->entropy ? FROM_BYTES : 0) | FROM_COEFFICIENTS | FROM_PLANES |
+           FROM_PIXELS;
 }
 
 static unsigned why_not_coefficients(const struct hr_info *info)
@@ -53,14 +55,15 @@ static uint64_t out_bytes(const struct hr__picture *pic)
            (pic->dst.w ? hr_dtype_size(pic->dst.dtype) : 4);
 }
 
-// An upper estimate of what submit.c will plan.
-static unsigned why_not_size(const struct ocl *o, const struct hr__picture *pic)
+// An upper estimate of what submit.c will plan. more: of work, besides.
+static unsigned why_not_size(const struct ocl *o, const struct hr__picture *pic,
+                             uint64_t more)
 {
     const struct hr__step *step = &pic->geo.steps[0];
     const struct hr__rect *r = step->resized ? &step->src : &step->win;
     uint64_t w = (uint64_t)(r->w > 0 ? r->w : 0) + 64;
     uint64_t h = (uint64_t)(r->h > 0 ? r->h : 0) + 64;
-    uint64_t samples = w * h * 3, index = samples / 8;
+    uint64_t samples = w * h * 3, index = samples / 8 + more;
     uint64_t tmp = step->v_first ? ((uint64_t)step->win.h + 64) * w * 3
                                  : ((uint64_t)step->win.w + 64) * h * 3;
 
@@ -84,11 +87,45 @@ static unsigned why_not_filter(const struct hr__step *step)
     return 0;
 }
 
+// Whether the result has a pixel of the picture.
+static bool shows_it(const struct hr__step *step)
+{
+    const struct hr__rect *w = &step->win;
+    int width = step->resized ? step->rs_w : step->src.w;
+    int height = step->resized ? step->rs_h : step->src.h;
+
+    return w->x < width && w->x + w->w > 0 && w->y < height && w->y + w->h > 0;
+}
+
+// Of pictures that it takes from reconstruct on. Those that are to be kept are
+// packed by the host.
+static uint32_t from_bytes(const struct ocl *o, const struct hr__picture *pic,
+                           unsigned *why)
+{
+    const struct hr__step *step = &pic->geo.steps[0];
+    const struct hr__rect *r = step->resized ? &step->src : &step->win;
+    struct ocl_scan scan;
+    uint64_t dense;
+
+    if (!o->entropy || pic->keep || pic->info.format != HR_FORMAT_JPEG ||
+        !shows_it(step))
+        return 0;
+    if ((*why = ocl_scan_read(pic, &scan)))
+        return 0;
+    dense = ((uint64_t)r->w + 64) * ((uint64_t)r->h + 64) * 3 * sizeof(int16_t);
+    if (ocl_entropy_bytes(&scan) > o->buffer_bytes / 2 ||
+        why_not_size(o, pic, dense + ocl_entropy_work(&scan))) {
+        *why = HR_WHY_SIZE;
+        return 0;
+    }
+    return FROM_BYTES;
+}
+
 void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
                struct hr__offer *out)
 {
     struct ocl *o = ocl_of(e);
-    unsigned why = 0, rest = 0, size;
+    unsigned why = 0, rest = 0, size, bytes = 0;
 
     *out = (struct hr__offer){0};
     if (pic->data)
@@ -96,7 +133,7 @@ void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
               (pic->info.ends ? 0 : HR_WHY_DAMAGED);
     if (pic->geo.num_steps != 1)
         rest |= HR_WHY_GEOMETRY;
-    else if ((size = why_not_size(o, pic)))
+    else if ((size = why_not_size(o, pic, 0)))
         rest |= size;
     else
         rest |= why_not_filter(&pic->geo.steps[0]);
@@ -109,5 +146,7 @@ void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
     // It could take planes of other pictures, too, but the CPU, which makes
     // them, does no less work for planes than for pixels.
     if (pic->data && !why)
-        out->spans |= FROM_COEFFICIENTS | FROM_PLANES;
+        out->spans |= FROM_COEFFICIENTS | FROM_PLANES |
+                      from_bytes(o, pic, &bytes);
+    out->why |= bytes;
 }

@@ -20,9 +20,11 @@
 //   import.c   memory of other engines, read where it lies
 //   surface.c  what an extension of the driver does for that
 //   pack.c     one picture: what the kernels must know of it
+//   entropy.c  the same of a file that the device decodes from its first bit
 //   plan.c     what the kernels are told, as memory
 //   times.c    when the device did what, for traces and profiles
 //   offer.c    what it takes of a picture
+//   scan.c     a file's header, and whether the device may decode what follows
 //   device_memory.c   memory of images and batches on the device
 //   memory.c   memory of payloads
 //   pinned.c   the same where the device can fetch it
@@ -95,6 +97,9 @@ const char *ocl_variant_name(enum ocl_variant variant);
 // Reads HEADRACE_OPENCL_VARIANT: OCL_UNKNOWN if it is not set. HR_EINVAL: it
 // names no variant.
 enum hr_status ocl_variant_wanted(enum ocl_variant *wanted);
+// Whether the device shall decode entropy coding: by the parameter, or
+// HEADRACE_OPENCL_ENTROPY. HR_EINVAL as above.
+enum hr_status ocl_entropy_wanted(enum hr_where where, bool *wanted);
 // Sets o->wish, if it is not set, once the device is known.
 void ocl_variant_settle(struct ocl *o);
 // On the driver thread, with a FREE batch: sets o->plan.fuse as it is wished,
@@ -160,6 +165,7 @@ struct ocl {
     cl_command_queue queues[OCL_QUEUES];
     cl_program program;
     cl_kernel kernels[HR__NUM_KERNELS];
+    bool entropy;  // the device decodes it; never changes
     bool program_cached;
     enum ocl_variant wish;   // OCL_TIMED: the faster one
     enum ocl_variant timed;  // which that is, kept with the program
@@ -259,7 +265,7 @@ bool ocl_times_idle(struct ocl *o);
 
 void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
                struct hr__offer *out);
-uint32_t ocl_spans(void);
+uint32_t ocl_spans(const struct ocl *o);
 
 // On the driver thread: sends a BUSY batch. *rest: the tasks that did not fit.
 // False: the fault says why, and the other tasks are still the batch's.

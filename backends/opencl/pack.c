@@ -259,10 +259,14 @@ static uint32_t groups_of(const struct hr__kernel_picture *p)
     return n;
 }
 
-static bool plan_source(struct ocl_plan *plan, struct hr__kernel_picture *p,
+static bool plan_source(struct ocl_plan *plan, int i,
                         const struct hr__picture *pic,
                         const struct hr__payload *in, struct ocl_item *item)
 {
+    struct hr__kernel_picture *p = ocl_plan_picture(plan, i);
+
+    if (!in && pic->data)
+        return ocl_plan_entropy(plan, i, pic, axes_window(plan), item);
     if (in && in->after == HR_ENTROPY)
         return plan_coefficients(plan, p, pic, in, item);
     if (in && in->after == HR_RECONSTRUCT)
@@ -282,8 +286,9 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
         return false;
     p = ocl_plan_picture(plan, i);
     hr__kernel_begin(p, step);
-    if (!plan_source(plan, p, pic, in, item))
+    if (!plan_source(plan, i, pic, in, item))
         return false;
+    p = ocl_plan_picture(plan, i);  // it may have moved
     plan->work = hr__kernel_axes(p, step, &plan->x, &plan->y, plan->data,
                                  plan->work);
     *(item->pinned || item->import ? &plan->pinned

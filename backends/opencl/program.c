@@ -143,7 +143,8 @@ static bool make_kernels(struct ocl *o, struct ocl_fault *fault)
     cl_int err;
 
     for (int i = 0; i < HR__NUM_KERNELS; i++) {
-        if (i == HR__KERNEL_FUSED && o->wish == OCL_STAGED)
+        if ((i == HR__KERNEL_FUSED && o->wish == OCL_STAGED) ||
+            (i <= HR__KERNEL_DC && !o->entropy))
             continue;
         o->kernels[i] = o->api.clCreateKernel(o->program, names[i], &err);
         if (ocl_failed(fault, err, "clCreateKernel"))
@@ -233,9 +234,11 @@ static bool from_source(struct ocl *o, const char *options,
 
 bool ocl_program_open(struct ocl *o, struct ocl_fault *fault)
 {
-    const char *options = o->wish == OCL_STAGED ? "-cl-std=CL1.2"
-                                                : "-cl-std=CL1.2 -D HR__FUSED";
+    char options[64];
 
+    snprintf(options, sizeof(options), "-cl-std=CL1.2%s%s",
+             o->wish == OCL_STAGED ? "" : " -D HR__FUSED",
+             o->entropy ? " -D HR__ENTROPY" : "");
     make_key(o, options, o->key);
     o->program_cached = from_binary(o, o->key, options);
     return o->program_cached || from_source(o, options, fault);

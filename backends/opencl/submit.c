@@ -48,6 +48,7 @@ static enum planned plan_one(struct ocl *o, struct ocl_batch *batch, int i,
     if (!ocl_claim(task))
         return ENDED;
     item->pinned = NULL;
+    item->file = &batch->files[i];
     if (task->in && task->in->after == HR_ENTROPY &&
         ocl_pinned_has(&o->pinned, task->in->data))
         item->pinned = task->in->data;
@@ -136,6 +137,9 @@ static bool pack_batch(struct ocl *o, struct ocl_batch *batch)
             ocl_pinned_retain(&o->pinned, batch, item->pinned);
         else if (item->import)
             ocl_import_retain(batch, item, item->task->in);
+        else if (item->task->span.first == HR_ENTROPY)
+            ocl_pack_entropy(item, ocl_plan_picture(&o->plan, i),
+                             up + base + item->in_at);
         else
             ocl_pack(item, item->task->pic, item->task->in,
                      up + base + item->in_at);

@@ -44,6 +44,11 @@ cl_event *ocl_times_kernel(struct ocl *o, struct ocl_batch *batch, int launch,
                            int kernel)
 {
     static const enum hr_part parts[HR__NUM_KERNELS] = {
+        [HR__KERNEL_BEGIN] = HR_PART_ENTROPY,
+        [HR__KERNEL_GUESS] = HR_PART_ENTROPY,
+        [HR__KERNEL_CHECK] = HR_PART_ENTROPY,
+        [HR__KERNEL_WRITE] = HR_PART_ENTROPY,
+        [HR__KERNEL_DC] = HR_PART_ENTROPY,
         [HR__KERNEL_INDEX] = HR_PART_RECONSTRUCT,
         [HR__KERNEL_RECONSTRUCT] = HR_PART_RECONSTRUCT,
         [HR__KERNEL_FUSED] = HR_PART_RECONSTRUCT,

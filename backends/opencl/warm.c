@@ -19,6 +19,17 @@ static const uint8_t payload[] = {0x1e, 0x1f, 0x1f, 0x0f, 0x21, 0xf3,
                                   0x12, 20,   0xe8, 9};
 enum { ROWS = 0x0f };
 
+// A file of one component and SIDE x SIDE pixels, all grey: each code has one
+// symbol, a difference of 0 and the end of a block, and both codes are a bit 0.
+static const uint8_t file_begin[] = {0xff, 0xd8, 0xff, 0xdb, 0, 67, 0};
+static const uint8_t file_end[] = {
+    0xff, 0xc0, 0,    11,   8, 0, SIDE, 0,    SIDE, 1,  1,  0x11, 0,    0xff,
+    0xc4, 0,    20,   0x00, 1, 0, 0,    0,    0,    0,  0,  0,    0,    0,
+    0,    0,    0,    0,    0, 0, 0,    0xff, 0xc4, 0,  20, 0x10, 1,    0,
+    0,    0,    0,    0,    0, 0, 0,    0,    0,    0,  0,  0,    0,    0,
+    0,    0xff, 0xda, 0,    8, 1, 1,    0x00, 0,    63, 0,  0x00, 0xff, 0xd9};
+enum { QUANTIZERS = 64 };
+
 struct made_up {
     struct hr__table table;
     struct hr__picture pic;
@@ -129,12 +140,12 @@ static bool run(struct ocl *o, struct ocl_batch *batch,
                 const struct hr__picture *pic, const struct hr__payload *in,
                 int n, int64_t *ns, struct ocl_fault *fault)
 {
-    enum hr_stage first = (enum hr_stage)(in->after + 1);
+    enum hr_stage first = in ? (enum hr_stage)(in->after + 1) : HR_ENTROPY;
     bool ok = ocl_plan_begin(&o->plan, n);
 
     batch->src = batch->dst = NULL;
     for (int i = 0; ok && i < n; i++) {
-        batch->items[i] = (struct ocl_item){0};
+        batch->items[i] = (struct ocl_item){.file = &batch->files[i]};
         ok = ocl_plan_add(&o->plan, i, pic, in, &batch->items[i]);
     }
     if (!ok) {
@@ -145,10 +156,16 @@ static bool run(struct ocl *o, struct ocl_batch *batch,
         return false;
     batch->num_items = n;
     batch->num_runs = 0;
-    for (int i = 0; i < n; i++)
-        ocl_pack(&batch->items[i], pic, in,
-                 (uint8_t *)batch->up.host + ocl_plan_bytes(&o->plan) +
-                     batch->items[i].in_at);
+    for (int i = 0; i < n; i++) {
+        struct ocl_item *item = &batch->items[i];
+        uint8_t *to = (uint8_t *)batch->up.host + ocl_plan_bytes(&o->plan) +
+                      item->in_at;
+
+        if (in)
+            ocl_pack(item, pic, in, to);
+        else
+            ocl_pack_entropy(item, ocl_plan_picture(&o->plan, i), to);
+    }
     ocl_fill(o, batch, first);
     *ns = -hr__now();
     ok = ocl_enqueue(o, batch, fault);
@@ -186,6 +203,28 @@ static void make_planes(struct hr__planes *p)
                                         .at = (uint64_t)i * SIDE * SIDE};
 }
 
+static bool run_file(struct ocl *o, struct ocl_batch *batch,
+                     struct hr__picture pic, struct ocl_fault *fault)
+{
+    uint8_t file[sizeof(file_begin) + QUANTIZERS + sizeof(file_end)], *p = file;
+    int64_t ns;
+
+    memcpy(p, file_begin, sizeof(file_begin));
+    p += sizeof(file_begin);
+    memset(p, 1, QUANTIZERS);
+    memcpy(p + QUANTIZERS, file_end, sizeof(file_end));
+    pic.data = file;
+    pic.size = sizeof(file);
+    pic.info = (struct hr_info){.width = SIDE,
+                                .height = SIDE,
+                                .components = 1,
+                                .color = HR_COLOR_GRAY,
+                                .h = {1},
+                                .v = {1}};
+    pic.channels = pic.dst.c = 1;
+    return run(o, batch, &pic, NULL, 1, &ns, fault);
+}
+
 bool ocl_warm_up(struct ocl *o, struct ocl_batch *batch,
                  struct ocl_fault *fault)
 {
@@ -213,7 +252,8 @@ bool ocl_warm_up(struct ocl *o, struct ocl_batch *batch,
     if (o->kernels[HR__KERNEL_FUSED])
         ok = ok && run(o, batch, &m->pic, &in, 1, &ns, fault);
     ok = ok && run(o, batch, &m->pic, &pixels, 1, &ns, fault) &&
-         run(o, batch, &m->pic, &in_planes, 1, &ns, fault);
+         run(o, batch, &m->pic, &in_planes, 1, &ns, fault) &&
+         (!o->entropy || run_file(o, batch, m->pic, fault));
     hr__free(m);
     return ok;
 }

@@ -29,6 +29,11 @@ static struct hr__device *make_device(const struct hr_device_params *params)
         hr__free(dev);
         return NULL;
     }
+    if ((unsigned)p->entropy > HR_WHERE_DEVICE) {
+        hr__fail(HR_EINVAL, "device: unknown place %d", (int)p->entropy);
+        hr__free(dev);
+        return NULL;
+    }
     p->budget = p->budget ? p->budget : DEFAULT_BUDGET;
     p->deadline_ns = p->deadline_ns > 0 ? p->deadline_ns : DEFAULT_DEADLINE;
     if (p->deadline_ns > MOST_DEADLINE)

@@ -3,17 +3,26 @@
 // of it on the way.
 #include <sys/stat.h>
 
+#include "hal/job/keep.h"
 #include "hal/job/work.h"
 
-// An engine that decodes files itself makes its own picture of them.
+// The spans that begin with a stage.
+static uint32_t begin_with(const struct hr__work *work, int engine,
+                           enum hr_stage stage)
+{
+    return work->job->dev->engines[engine]->caps.spans[work->pic.tier] >>
+               stage * HR_NUM_STAGES &
+           ((1u << HR_NUM_STAGES) - 1);
+}
+
+// An engine that decodes files itself makes its own picture of them, unless it
+// goes on from coefficients, too: then it leaves to the host what is to be
+// kept.
 static bool host_decodes(const struct hr__work *work)
 {
-    const struct hr__device *dev = work->job->dev;
-    const uint32_t own = ((1u << HR_NUM_STAGES) - 1)
-                         << HR_ENTROPY * HR_NUM_STAGES;
-
-    for (int i = 0; i < dev->num_engines - 1; i++)
-        if (dev->engines[i]->caps.spans[work->pic.tier] & own)
+    for (int i = 0; i < work->job->dev->num_engines - 1; i++)
+        if (begin_with(work, i, HR_ENTROPY) &&
+            !begin_with(work, i, HR_RECONSTRUCT))
             return false;
     return true;
 }

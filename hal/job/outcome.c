@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hal/job/keep.h"
 #include "hal/job/work.h"
 
 // ---- The result ------------------------------------------------------------

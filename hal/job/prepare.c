@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "hal/job/keep.h"
 #include "hal/job/work.h"
 
 enum { HEAD_BYTES = 64 << 10 };

@@ -3,6 +3,7 @@
 // for an engine; everything the job needs lies in one block of the pool.
 #include <string.h>
 
+#include "hal/job/keep.h"
 #include "hal/job/work.h"
 
 // ---- Checking -------------------------------------------------------------------------

@@ -19,6 +19,7 @@
 #include <stdio.h>
 
 #include "hal/job/crosscheck.h"
+#include "hal/job/keep.h"
 
 // ---- Before the picture ----------------------------------------------------
 

@@ -44,19 +44,6 @@ enum hr_status hr__input_status(struct hr__work *work);
 // Reads the header, which is all that the work wants; work->out says how.
 void hr__probe(struct hr__work *work);
 
-// keep.c: the cache of a work. begin: at submit, when
-// the job has its own. find: whether its picture is
-// there, then work->entry has it. opened, want: what is known of its file, and
-// of its header: is it to be kept? end: it ends, with its result. drop: gives
-// the entry back.
-void hr__keep_begin(struct hr__work *work);
-bool hr__keep_find(struct hr__work *work);
-struct stat;
-void hr__keep_opened(struct hr__work *work, const struct stat *st);
-void hr__keep_want(struct hr__work *work);
-void hr__keep_end(struct hr__work *work);
-void hr__keep_drop(struct hr__work *work);
-
 // dispatch.c
 // To the host's queue: a list of works of one device, linked by next.
 void hr__queue_at_host(struct hr__work *list);

@@ -174,21 +174,11 @@ static PyMethodDef methods[] = {
      "read($self, /, first=0, n=-1, timeout=None)\n--\n\n"
      "Return slots first .. first + n - 1 (-1: all the rest) as a Batch in\n"
      "host memory, after the jobs that write them."},
-    {"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack,
-     METH_VARARGS | METH_KEYWORDS,
-     "__dlpack__($self, /, *, stream=None, max_version=None,\n"
-     "           dl_device=None, copy=None)\n--\n\n"
-     "Return a capsule with the memory, not a copy of it."},
-    {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS,
-     "__dlpack_device__($self, /)\n--\n\nReturn (device type, 0)."},
+    TENSOR_METHODS,
     {0},
 };
 
-static PyMemberDef members[] = {
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(struct tensor, weak), READONLY,
-     NULL},
-    {0},
-};
+static PyMemberDef members[] = {WEAK_MEMBER(struct tensor), {0}};
 
 static PyType_Slot slots[] = {
     {Py_tp_doc,

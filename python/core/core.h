@@ -60,6 +60,13 @@ static inline struct core *core_of(PyObject *self)
 // Makes a type and adds it to the module. NULL with an exception.
 PyTypeObject *core_add_type(PyObject *module, PyType_Spec *spec);
 
+// For the table of members of a type whose objects have `weak`: weak references
+// to them. Its file includes <stddef.h> and <structmember.h>.
+#define WEAK_MEMBER(type)                                                      \
+    {                                                                          \
+        "__weaklistoffset__", T_PYSSIZET, offsetof(type, weak), READONLY, NULL \
+    }
+
 // A name of a list, "a", "b", NULL, or None = the first one. -1 with a
 // ValueError that names what it is.
 int core_choice(PyObject *value, const char *what, const char *const *names);
@@ -182,6 +189,19 @@ PyObject *tensor_dlpack_device(PyObject *self, PyObject *none);
 int tensor_traverse(PyObject *self, visitproc visit, void *arg);
 int tensor_clear(PyObject *self);
 void tensor_dealloc(PyObject *self);
+
+// For the table of methods of a type that begins with a struct tensor.
+#define TENSOR_METHODS                                                    \
+    {"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack,            \
+     METH_VARARGS | METH_KEYWORDS,                                        \
+     "__dlpack__($self, /, *, stream=None, max_version=None,\n"           \
+     "           dl_device=None, copy=None)\n--\n\n"                      \
+     "Return a capsule with the memory, not a copy of it."},              \
+    {                                                                     \
+        "__dlpack_device__", tensor_dlpack_device, METH_NOARGS,           \
+            "__dlpack_device__($self, /)\n--\n\nReturn (device type, 0)." \
+    }
+
 // Waits until nothing writes it. False with an exception.
 bool pixels_wait(struct tensor *t, int64_t timeout_ns);
 

@@ -98,22 +98,34 @@ static PyObject *open_device(struct core *core, const char *name,
     return NULL;
 }
 
+// False: there is no such place.
+static bool find_where(const char *name, enum hr_where *where)
+{
+    static const char *const names[] = {
+        [HR_WHERE_HOST] = "host", [HR_WHERE_DEVICE] = "device"};
+
+    for (int i = HR_WHERE_HOST; name && i <= HR_WHERE_DEVICE; i++)
+        if (!strcmp(name, names[i]))
+            *where = (enum hr_where)i;
+    return !name || *where;
+}
+
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"name",   "threads",  "budget",
-                            "strict", "deadline", "reference",
-                            "depth",  "cache",    NULL};
+    static char *names[] = {"name",     "threads",   "budget", "strict",
+                            "deadline", "reference", "depth",  "cache",
+                            "entropy",  NULL};
     struct core *core = core_of_type(type);
     struct hr_device_params params = {0};
-    const char *name = NULL, *reference = NULL;
+    const char *name = NULL, *reference = NULL, *entropy = NULL;
     PyObject *deadline = NULL, *cache = NULL;
     Py_ssize_t budget = 0;
     int strict = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|z$inpOziO:Device", names,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|z$inpOziOz:Device", names,
                                      &name, &params.threads, &budget, &strict,
                                      &deadline, &reference, &params.depth,
-                                     &cache) ||
+                                     &cache, &entropy) ||
         !core_seconds(deadline, 0, &params.deadline_ns) ||
         !cache_find(core, cache, &params.cache))
         return NULL;
@@ -123,6 +135,8 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     params.strict = strict;
     if (reference && !(params.reference = hr_reference_find(reference)))
         return core_raise(core, HR_EINVAL, "there is no such reference");
+    if (!find_where(entropy, &params.entropy))
+        return core_raise(core, HR_EINVAL, "entropy is not host or device");
     return open_device(core, name, &params);
 }
 
@@ -384,10 +398,12 @@ static PyGetSetDef getset[] = {
 static PyType_Slot slots[] = {
     {Py_tp_doc,
      "Device(name=None, *, threads=0, budget=0, strict=False, deadline=None,\n"
-     "       reference=None, depth=0, cache=None)\n--\n\n"
+     "       reference=None, depth=0, cache=None, entropy=None)\n--\n\n"
      "A device of its own: threads and byte budget (0: all usable cores, 256\n"
      "MiB). deadline: seconds that a driver may take for a span. cache: a\n"
-     "Cache; None: that of the process. DeviceError if it cannot be opened.\n"
+     "Cache; None: that of the process. entropy: \"host\" or \"device\", who\n"
+     "decodes the entropy coding of what an OpenCL device makes; None: as\n"
+     "HEADRACE_OPENCL_ENTROPY says. DeviceError if it cannot be opened.\n"
      "After fork() it is of no use in the child."},
     {Py_tp_new, create},
     {Py_tp_dealloc, dealloc},

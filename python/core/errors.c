@@ -25,9 +25,12 @@ static void raise_all(struct core *core, enum hr_status status,
         at = Py_NewRef(Py_None);
     else if (!(at = PyLong_FromLongLong(offset)))
         return;
-    error = PyObject_CallFunction(core->make_error, "ssOOzz",
-                                  hr_status_name(status), text,
-                                  file ? file : Py_None, at, stage, reason);
+    // Texts may hold a path, which has any encoding, and may be cut.
+    error = PyObject_CallFunction(core->make_error, "sNOOzN",
+                                  hr_status_name(status),
+                                  PyUnicode_DecodeFSDefault(text),
+                                  file ? file : Py_None, at, stage,
+                                  PyUnicode_DecodeFSDefault(reason));
     Py_DECREF(at);
     if (!error)
         return;

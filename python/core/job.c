@@ -315,11 +315,7 @@ static PyGetSetDef job_getset[] = {
     {0},
 };
 
-static PyMemberDef job_members[] = {
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(struct job, weak), READONLY,
-     NULL},
-    {0},
-};
+static PyMemberDef job_members[] = {WEAK_MEMBER(struct job), {0}};
 
 static PyType_Slot job_slots[] = {
     {Py_tp_doc,

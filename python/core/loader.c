@@ -20,6 +20,7 @@ struct work {
     struct lending *lending;
     unsigned generation;
     int users;  // threads in calls of the library, without the GIL
+    int refs;   // the Python object, and who ends it
 };
 
 struct loader {
@@ -84,7 +85,19 @@ static void unlink_work(struct work *w)
     w->prev = w->next = NULL;
 }
 
-// Waits for the loader's threads, which may ask for the GIL.
+static void leave_work(struct work *w)
+{
+    if (--w->refs)
+        return;
+    held_release(&w->tables);
+    lending_leave(w->lending);
+    Py_XDECREF(w->source);
+    Py_XDECREF(w->device);
+    free(w);
+}
+
+// Waits for the loader's threads, which may ask for the GIL. Meanwhile another
+// thread may drop the Python object.
 static void close_work(struct work *w)
 {
     bool here = w->generation == flight_generation();
@@ -94,6 +107,7 @@ static void close_work(struct work *w)
     if (!loader)
         return;
     w->loader = NULL;
+    w->refs++;
     unlink_work(w);
     gil = PyEval_SaveThread();
     hr_loader_stop(loader);
@@ -105,18 +119,13 @@ static void close_work(struct work *w)
     PyEval_RestoreThread(gil);
     held_release(&w->tables);
     source_settle(w->source);
+    leave_work(w);
 }
 
 static int free_work(void *work)
 {
-    struct work *w = work;
-
-    close_work(w);
-    held_release(&w->tables);
-    lending_leave(w->lending);
-    Py_XDECREF(w->source);
-    Py_XDECREF(w->device);
-    free(w);
+    close_work(work);
+    leave_work(work);
     return 0;
 }
 
@@ -327,7 +336,9 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 
     if (core_alive(core) && read_call(core, args, kwargs, &c) &&
         (self = (struct loader *)PyType_GenericAlloc(type, 0))) {
-        if (!(self->work = calloc(1, sizeof(*self->work))))
+        if ((self->work = calloc(1, sizeof(*self->work))))
+            self->work->refs = 1;
+        else
             PyErr_NoMemory();
         if (!self->work || !open_work(core, self->work, &c))
             Py_CLEAR(self);

@@ -18,6 +18,18 @@ PyTypeObject *core_add_type(PyObject *module, PyType_Spec *spec)
     return (PyTypeObject *)type;
 }
 
+static void refuse_choice(PyObject *value, const char *what,
+                          const char *const *names)
+{
+    char list[128] = "";
+
+    for (int i = 0; names[i]; i++)
+        snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
+                 i ? ", " : "", names[i]);
+    PyErr_Format(PyExc_ValueError, "%s %R: must be one of %s", what, value,
+                 list);
+}
+
 int core_choice(PyObject *value, const char *what, const char *const *names)
 {
     const char *text;
@@ -34,7 +46,7 @@ int core_choice(PyObject *value, const char *what, const char *const *names)
     for (int i = 0; names[i]; i++)
         if (!strcmp(names[i], text))
             return i;
-    PyErr_Format(PyExc_ValueError, "%s: %R", what, value);
+    refuse_choice(value, what, names);
     return -1;
 }
 

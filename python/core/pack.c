@@ -309,11 +309,7 @@ static PyMethodDef pack_methods[] = {
     {0},
 };
 
-static PyMemberDef pack_members[] = {
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(struct pack, weak), READONLY,
-     NULL},
-    {0},
-};
+static PyMemberDef pack_members[] = {WEAK_MEMBER(struct pack), {0}};
 
 #define AT(field) (void *)offsetof(struct hr_pack_file_t, field)
 static PyGetSetDef pack_getset[] = {

@@ -187,21 +187,11 @@ static PyMethodDef methods[] = {
      METH_VARARGS | METH_KEYWORDS,
      "read($self, /, timeout=None)\n--\n\n"
      "Return a copy in host memory, after the jobs that write it."},
-    {"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack,
-     METH_VARARGS | METH_KEYWORDS,
-     "__dlpack__($self, /, *, stream=None, max_version=None,\n"
-     "           dl_device=None, copy=None)\n--\n\n"
-     "Return a capsule with the memory, not a copy of it."},
-    {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS,
-     "__dlpack_device__($self, /)\n--\n\nReturn (device type, 0)."},
+    TENSOR_METHODS,
     {0},
 };
 
-static PyMemberDef members[] = {
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(struct tensor, weak), READONLY,
-     NULL},
-    {0},
-};
+static PyMemberDef members[] = {WEAK_MEMBER(struct tensor), {0}};
 
 static PyType_Slot slots[] = {
     {Py_tp_doc,

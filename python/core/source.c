@@ -177,18 +177,27 @@ static bool ask(struct source *s, uint64_t i, struct lent *lent,
     return lent->path != NULL;
 }
 
-// Takes the exception.
+// Takes the exception: its class, and what it says.
 static void explain(char message[256])
 {
-    PyObject *type, *value, *trace, *text;
-    const char *words;
+    PyObject *type, *value, *trace, *kind, *words, *text = NULL, *bytes = NULL;
 
     PyErr_Fetch(&type, &value, &trace);
-    text = PyObject_Str(value ? value : type);
-    words = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    PyErr_NormalizeException(&type, &value, &trace);
+    kind = PyObject_GetAttrString(type, "__name__");
+    words = PyObject_Str(value);
+    if (kind && words)
+        text = PyUnicode_FromFormat(
+            PyUnicode_GetLength(words) ? "%U: %U" : "%U", kind, words);
+    if (text)
+        bytes = PyUnicode_EncodeFSDefault(text);
     PyErr_Clear();
-    snprintf(message, 256, "%s", words ? words : "an exception");
+    snprintf(message, 256, "%s",
+             bytes ? PyBytes_AsString(bytes) : "an exception");
+    Py_XDECREF(kind);
+    Py_XDECREF(words);
     Py_XDECREF(text);
+    Py_XDECREF(bytes);
     Py_XDECREF(type);
     Py_XDECREF(value);
     Py_XDECREF(trace);

@@ -278,6 +278,7 @@ class Device:
         reference: str | None = None,
         depth: int = 0,
         cache: Cache | None = None,
+        entropy: str | None = None,
     ) -> Self: ...
     @property
     def name(self) -> str: ...

@@ -3,62 +3,123 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import ops
 from .errors import ArgumentError
-from .ops import Filter, Ops
+from .ops import Arithmetic, Filter, Ops
 
-_MODULES = ("torchvision.transforms.transforms",)
-_FILTERS: dict[str, Filter] = {
+_V1 = "torchvision.transforms.transforms"
+_V2 = "torchvision.transforms.v2."
+_FILTERS: dict[str | int, Filter] = {
     "nearest": "nearest",
+    "nearest-exact": "nearest",  # as torchvision does with pictures
     "box": "box",
     "bilinear": "bilinear",
     "hamming": "hamming",
     "bicubic": "bicubic",
     "lanczos": "lanczos",
+    0: "nearest",  # Pillow's numbers
+    1: "lanczos",
+    2: "bilinear",
+    3: "bicubic",
+    4: "box",
+    5: "hamming",
 }
 
 
 def translate(transform: Any) -> tuple[Ops, str]:
     """Return the ops of torchvision's transforms, and the dtype they make.
 
-    transform: a Compose, or one transform, of torchvision.transforms: Resize,
-    CenterCrop, RandomCrop, RandomResizedCrop, RandomHorizontalFlip,
-    RandomVerticalFlip, ToTensor, PILToTensor, Normalize. It is one that takes
-    an RGB picture of Pillow, as ImageFolder opens it, and ends in a tensor.
+    transform: a Compose, or one transform, of torchvision.transforms or of
+    its v2: Resize, CenterCrop, RandomCrop, RandomResizedCrop,
+    RandomHorizontalFlip, RandomVerticalFlip; ToTensor, PILToTensor, ToImage,
+    ToDtype, ConvertImageDtype, Normalize; of v2 also Identity, RGB and
+    ToPureTensor. It is one that takes an RGB picture of Pillow, as
+    ImageFolder opens it, and ends in a tensor of uint8 or float32.
 
     Raises headrace.ArgumentError that names the first transform that has no
     ops, with the reason. Subclasses and functions have none.
     """
-    steps = [ops.decode()]
-    made = ""  # the dtype, once there is a tensor
-    numbers = False
+    made = _Made([ops.decode()])
     for each in _flat(transform):
-        name = type(each).__name__
-        if type(each).__module__ not in _MODULES:
+        if not _is_known(each):
             raise _refused(each, "it is not one of torchvision.transforms")
-        if name == "ToTensor" and not made:
-            made = "f32"
-        elif name == "PILToTensor" and not made:
-            made = "u8"
-        elif name == "Normalize" and made == "f32" and not numbers:
-            steps.append(ops.normalize(_floats(each.mean), _floats(each.std)))
-            numbers = True
-        elif name in _STEPS and not made:
-            steps.append(_STEPS[name](each))
-        elif name in _STEPS or name in ("ToTensor", "PILToTensor"):
-            raise _refused(each, "there is a tensor already")
+        name = type(each).__name__
+        if name in _STEPS:
+            made.geometry(each)
+        elif name in _TENSORS:
+            made.tensor(each)
+        elif name in ("ToDtype", "ConvertImageDtype"):
+            made.scale(each)
         elif name == "Normalize":
-            raise _refused(each, "it must follow ToTensor, once")
-        else:
+            made.normalize(each)
+        elif name not in _NOTHING:
             raise _refused(each, "there are no such ops")
-    if not made:
-        raise ArgumentError("the transforms do not end in a tensor: ToTensor")
-    if made == "f32" and not numbers:
-        steps.append(ops.normalize(0.0, 1.0))
-    return tuple(steps), made
+    return made.all()
+
+
+@dataclasses.dataclass
+class _Made:
+    """What was translated so far."""
+
+    steps: list[ops.Op]
+    dtype: str = ""  # once there is a tensor
+    arithmetic: Arithmetic = "div"  # of its numbers, if they are float32
+    numbers: bool = False  # whether normalize() is there
+
+    def geometry(self, t: Any) -> None:
+        if self.numbers:
+            raise _refused(t, "it must stand before Normalize")
+        if self.dtype and "Resize" in type(t).__name__:
+            raise _refused(
+                t, "there is a tensor already, which torchvision resizes by "
+                "other arithmetic than a picture"
+            )
+        self.steps.append(_STEPS[type(t).__name__](t))
+
+    def tensor(self, t: Any) -> None:
+        if self.dtype:
+            raise _refused(t, "there is a tensor already")
+        self.dtype = _TENSORS[type(t).__name__]
+
+    def scale(self, t: Any) -> None:
+        if not self.dtype:
+            raise _refused(t, "there is no tensor yet")
+        to = str(t.dtype)
+        if to == "torch.uint8" and self.dtype == "u8":
+            return
+        if to != "torch.float32":
+            raise _refused(t, "dtype must be torch.float32")
+        if self.dtype == "f32":
+            return
+        if type(t).__name__ == "ToDtype" and not t.scale:
+            raise _refused(t, "scale must be True")
+        self.dtype = "f32"
+        # v2 multiplies by 1 / 255, v1 divides.
+        self.arithmetic = "div" if type(t).__module__ == _V1 else "mul"
+
+    def normalize(self, t: Any) -> None:
+        if self.dtype != "f32" or self.numbers:
+            raise _refused(t, "it must follow ToTensor or ToDtype, once")
+        self._normalize(_floats(t.mean), _floats(t.std))
+
+    def _normalize(self, mean: Any, std: Any) -> None:
+        self.steps.append(
+            ops.normalize(mean, std, arithmetic=self.arithmetic)
+        )
+        self.numbers = True
+
+    def all(self) -> tuple[Ops, str]:
+        if not self.dtype:
+            raise ArgumentError(
+                "the transforms do not end in a tensor: ToTensor"
+            )
+        if self.dtype == "f32" and not self.numbers:
+            self._normalize(0.0, 1.0)
+        return tuple(self.steps), self.dtype
 
 
 def is_transform(steps: Any) -> bool:
@@ -67,12 +128,16 @@ def is_transform(steps: Any) -> bool:
 
 
 def _flat(transform: Any) -> Iterator[Any]:
-    kind = type(transform)
-    if kind.__name__ == "Compose" and kind.__module__ in _MODULES:
+    if type(transform).__name__ == "Compose" and _is_known(transform):
         for each in transform.transforms:
             yield from _flat(each)
     else:
         yield transform
+
+
+def _is_known(transform: Any) -> bool:
+    module = type(transform).__module__
+    return module == _V1 or module.startswith(_V2)
 
 
 def _refused(transform: Any, why: str) -> ArgumentError:
@@ -84,20 +149,20 @@ def _floats(x: Any) -> tuple[float, ...]:
     return tuple(float(y) for y in x)
 
 
+def _sequence(x: Any) -> Any:
+    return (x,) if isinstance(x, int) else x
+
+
 def _pair(transform: Any) -> tuple[int, int]:
     """Height and width."""
-    size = transform.size
-    if isinstance(size, int):
-        return size, size
-    if len(size) == 1:
-        return int(size[0]), int(size[0])
-    return int(size[0]), int(size[1])
+    size = _sequence(transform.size)
+    return int(size[0]), int(size[-1])
 
 
 def _filter(transform: Any) -> Filter:
-    value = getattr(transform.interpolation, "value", None)
+    value = transform.interpolation  # a word, a number, or an enum of words
     try:
-        return _FILTERS[value]  # type: ignore[index]
+        return _FILTERS[getattr(value, "value", value)]
     except (KeyError, TypeError):
         raise _refused(transform, "no such filter") from None
 
@@ -105,7 +170,7 @@ def _filter(transform: Any) -> Filter:
 def _resize(t: Any) -> ops.Op:
     if t.max_size is not None:
         raise _refused(t, "max_size")
-    if isinstance(t.size, int) or len(t.size) == 1:
+    if len(_sequence(t.size)) == 1:
         return ops.resize_short(_pair(t)[0], filter=_filter(t))
     h, w = _pair(t)
     return ops.resize(w, h, filter=_filter(t))
@@ -117,10 +182,12 @@ def _center_crop(t: Any) -> ops.Op:
 
 
 def _random_crop(t: Any) -> ops.Op:
-    pad = 0 if t.padding is None else t.padding
-    if not isinstance(pad, int):
+    # (v2 keeps one number as four.)
+    pads = {0} if t.padding is None else set(_sequence(t.padding))
+    if len(pads) != 1:
         raise _refused(t, "padding must be one number")
-    if t.fill not in (0, (0, 0, 0)) or t.padding_mode != "constant":
+    pad = int(pads.pop())
+    if t.fill not in (0, (0, 0, 0), [0, 0, 0]) or t.padding_mode != "constant":
         raise _refused(t, "padding is black")
     h, w = _pair(t)
     return ops.random_crop(w, h, pad=pad, pad_if_needed=t.pad_if_needed)
@@ -146,3 +213,6 @@ _STEPS: dict[str, Callable[[Any], ops.Op]] = {
     "RandomHorizontalFlip": lambda t: ops.random_flip(horizontal=float(t.p)),
     "RandomVerticalFlip": lambda t: ops.random_flip(vertical=float(t.p)),
 }
+_TENSORS = {"ToTensor": "f32", "PILToTensor": "u8", "ToImage": "u8"}
+# What does nothing with an RGB picture, or the tensor of one.
+_NOTHING = ("Identity", "RGB", "ToPureTensor")

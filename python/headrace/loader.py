@@ -13,7 +13,7 @@ from . import _core
 from .compose import is_transform, translate
 from .errors import ArgumentError, Error
 from .ops import Ops
-from .pipeline import open_device
+from .pipeline import checked, dtype_of, open_device
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -106,7 +106,7 @@ class Loader:
         if is_transform(steps):
             steps, made = translate(steps)
             dtype = dtype or made  # type: ignore[assignment]
-        self._steps: Ops = tuple(steps)
+        self._steps: Ops = checked(steps)
         self._source, self._classes = _source(source)
         if to is not None and to not in _TENSORS:
             raise ValueError(f"to {to!r}: must be 'torch' or 'numpy'")
@@ -114,6 +114,8 @@ class Loader:
             raise ArgumentError("epochs: at least 1, or None")
         if batch < 1:
             raise ArgumentError("batch: at least 1")
+        if samples < 0:
+            raise ArgumentError("samples: at least 1, or 0")
         self._to = to
         self._epochs = epochs
         rank, world = _shard() if shard is None else shard
@@ -127,7 +129,7 @@ class Loader:
         }
         self._options: dict[str, Any] = {
             "batch": batch,
-            "dtype": dtype or _dtype(self._steps),
+            "dtype": dtype or dtype_of(self._steps),
             "layout": layout,
             "memory": memory,
             "tier": tier,
@@ -247,7 +249,11 @@ class Loader:
         self._goes_on = False
         while True:
             if turn is not self._turn:
-                raise Error("another loop over this loader has begun")
+                raise Error(
+                    "another loop over this loader has begun"
+                    if self._turn
+                    else "close() or another epoch has ended this loop"
+                )
             self.last = None
             batch = self._next()
             if batch is None:
@@ -344,25 +350,35 @@ def _source(source: Any) -> tuple[_core.Source, tuple[str, ...]]:
     if isinstance(source, (bytes, bytearray, memoryview)):
         raise TypeError("source: a path is a str; a picture stands in a list")
     if not isinstance(source, (list, tuple)):
+        if not (hasattr(source, "__len__") and hasattr(source, "__getitem__")):
+            raise TypeError(
+                "source: a path, a list, or what has len() and [i], not "
+                + repr(source)
+            )
         return _core.Source(sequence=source), ()
-    if all(isinstance(x, (str, os.PathLike)) for x in source):
-        return _core.Source(paths=source), ()
+    if all(isinstance(x, (str, os.PathLike, _core.PackFile)) for x in source):
+        paths = [
+            x.path if isinstance(x, _core.PackFile) else x for x in source
+        ]
+        return _core.Source(paths=paths), ()
     items, classes = _numbered(source)
     return _core.Source(items=items), classes
 
 
 def _numbered(items: Sequence[Any]) -> tuple[Sequence[Any], tuple[str, ...]]:
     """Labels that are words become numbers."""
-    words = {
+    words = [
         x[1]
         for x in items
         if isinstance(x, (tuple, list))
         and len(x) == 2
         and isinstance(x[1], str)
-    }
+    ]
     if not words:
         return items, ()
-    classes = tuple(sorted(words))
+    if len(words) < len(items):
+        raise TypeError("source: if one class is a word, all must be words")
+    classes = tuple(sorted(set(words)))
     number = {word: i for i, word in enumerate(classes)}
     return [(x, number[word]) for x, word in items], classes
 
@@ -377,8 +393,3 @@ def _shard() -> tuple[int, int]:
     ):
         return distributed.get_rank(), distributed.get_world_size()
     return 0, 1
-
-
-def _dtype(steps: Ops) -> str:
-    numbers = steps and steps[-1][0] in (_core.NORMALIZE, _core.TABLE)
-    return "f32" if numbers else "u8"

@@ -28,8 +28,8 @@ class PackFolder:
     Attributes, as ImageFolder's: root, classes, class_to_idx, samples, imgs,
     targets, transform, target_transform. packs: the PackFiles.
 
-    It needs Pillow, and not torch. It pickles as its paths; workers of any
-    kind may have it. Errors: those of PackFile; headrace.PictureError for a
+    It needs Pillow, and not torch. It pickles as paths and lists; workers of
+    any kind may have it. Errors: those of PackFile; headrace.PictureError for a
     damaged picture, where the batch is.
     """
 

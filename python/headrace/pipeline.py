@@ -72,7 +72,7 @@ class Pipeline:
         Raises headrace.ArgumentError if the steps make pictures of different
         sizes, or none.
         """
-        self._steps: Ops = tuple(steps)
+        self._steps: Ops = checked(steps)
         self._random = any(op[0] in _RANDOM for op in self._steps)
         self._seed = seed
         self._tier = tier
@@ -83,12 +83,13 @@ class Pipeline:
             "reference": reference,
             "cache": cache,
         }
+        c = _channels(self._steps)
         w, h = size or _size(self._steps)
         self._form: dict[str, Any] = {
-            "c": _channels(self._steps),
+            "c": c,
             "h": h,
             "w": w,
-            "dtype": dtype or _dtype(self._steps),
+            "dtype": dtype or dtype_of(self._steps),
             "layout": layout,
         }
         self._opened: dict[int, _core.Device | None] = {}
@@ -173,6 +174,8 @@ class Pipeline:
     def _samples(
         self, sources: Iterable[Any], indices: Iterable[int] | None, epoch: int
     ) -> list[Any]:
+        if isinstance(sources, (str, bytes, bytearray, os.PathLike)):
+            raise TypeError("sources must be a list of pictures, not one")
         found = [_source(x) for x in sources]
         if indices is None:
             if self._random:
@@ -306,8 +309,18 @@ def _channels(steps: Ops) -> int:
     raise ArgumentError("a Pipeline begins with ops.decode()")
 
 
-def _dtype(steps: Ops) -> str:
-    return "f32" if steps[-1][0] in (_core.NORMALIZE, _core.TABLE) else "u8"
+def checked(steps: Iterable[Any]) -> Ops:
+    """Ops as a tuple; what they mean is looked at when they are used."""
+    found = tuple(steps)
+    if not all(isinstance(op, tuple) and op for op in found):
+        raise TypeError("steps must be ops, as in (ops.decode(), ...)")
+    return found
+
+
+def dtype_of(steps: Ops) -> str:
+    """What they make if no dtype is said."""
+    numbers = steps and steps[-1][0] in (_core.NORMALIZE, _core.TABLE)
+    return "f32" if numbers else "u8"
 
 
 def _size(steps: Ops) -> tuple[int, int]:

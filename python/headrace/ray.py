@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
+from .errors import ArgumentError
 from .ops import Op
 from .pipeline import Output, Pipeline
 
@@ -81,9 +82,14 @@ class Preprocess:
 
     def __call__(self, batch: Any) -> dict[str, Column]:
         """Take a batch of format "numpy" or "pyarrow"; return columns."""
+        columns = _columns(batch)
+        for name in self._source, self._index:
+            if name is not None and name not in columns:
+                raise ArgumentError(
+                    f"there is no column {name!r}: {', '.join(columns)}"
+                )
         import numpy
 
-        columns = _columns(batch)
         sources = columns[self._source]
         if not self._keep:
             del columns[self._source]

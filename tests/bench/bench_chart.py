@@ -12,7 +12,6 @@ import sys
 
 BARS = (("train_transform", "train transform (crop, flip)"),
         ("later_epochs_best", "  again, from a cache"),
-        ("later_pack_best", "  again, from a pack file"),
         ("eval_transform", "evaluation transform"),
         ("resize_bilinear", "resize to 224, bilinear"),
         ("normalize", "ToTensor, Normalize"),

@@ -13,6 +13,12 @@ CACHE = {"c": None, "avx2": 8, "avx512": 12}
 PACK = {"c": None, "avx2": 7.5, "avx512": 11}
 
 
+def later_rows(b, key, times, peer, at_least):
+    for level, seconds in times:
+        b.table.versus(f"{key}_{level}", f"  later epochs, {level} kernels",
+                       b.files.n, seconds, peer, b.torchvision, at_least[level])
+
+
 def cache_rows(b):
     """The train transform with a cache: of its first epoch (in one so small
     that nothing is there when it comes again); and of later ones, for which the
@@ -26,10 +32,7 @@ def cache_rows(b):
                                        lambda: peer_train(b.files))
     b.table.versus("first_epoch_cache", "first epoch, which fills a cache",
                    b.files.n, filling, peer, b.torchvision)
-    for level, seconds in zip(devs, times):
-        b.table.versus(f"later_epochs_{level}",
-                       f"  later epochs, {level} kernels", b.files.n, seconds,
-                       peer, b.torchvision, CACHE[level])
+    later_rows(b, "later_epochs", zip(devs, times), peer, CACHE)
 
 
 def pack_rows(b):
@@ -49,10 +52,7 @@ def pack_rows(b):
                                             lambda: peer_train(b.files))
     b.table.versus("first_epoch_pack", "first epoch from a pack file",
                    b.files.n, checking, peer, b.torchvision)
-    for level, seconds in zip(levels, times):
-        b.table.versus(f"later_pack_{level}",
-                       f"  later epochs, {level} kernels", b.files.n, seconds,
-                       peer, b.torchvision, PACK[level])
+    later_rows(b, "later_pack", zip(levels, times), peer, PACK)
     total = sum(map(len, b.files.data))
     b.table.add("pack_size", "size of the pack file", "MB", size / 1e6,
                 total / 1e6, "the files", [total / size])

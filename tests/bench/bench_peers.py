@@ -28,7 +28,14 @@ import sys
 import tempfile
 import time
 
-MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+# What it has in common with python3 -m headrace.bench, without importing the
+# package: interpreters with peers may lack it.
+sys.path.append(os.path.dirname(os.path.abspath(__file__)) +
+                "/../../python/headrace/bench")
+from children import Child, Ended
+from programs import (MEAN, STD, dali_numbers, draw_window, serve,
+                      spdl_maker)
+
 SIZE, BATCH = 224, 64
 TARGETS = {"first epoch": 3.5, "later epochs, from a cache": 8}
 
@@ -120,9 +127,7 @@ def dali(files):
                                      normalized_anchor=False,
                                      normalized_shape=False, device="cpu")
         im = fn.resize(im, size=[SIZE, SIZE])
-        return fn.crop_mirror_normalize(
-            im, mirror=mirror, dtype=types.FLOAT, output_layout="CHW",
-            mean=[255 * m for m in MEAN], std=[255 * s for s in STD])
+        return dali_numbers(im, mirror, fn, types)
     pipe = pipeline()
     pipe.build()
 
@@ -135,24 +140,11 @@ def dali(files):
 
 def spdl(files):
     from importlib.metadata import version
-
-    import numpy as np
-    import spdl.io
-    scale = (1 / (255 * np.array(STD))).astype(np.float32)[:, None, None]
-    shift = (-np.array(MEAN) / STD).astype(np.float32)[:, None, None]
-    filters = [f"crop={w}:{h}:{j}:{i}:exact=1,scale={SIZE}:{SIZE}:"
-               f"flags=bilinear{',hflip' * mirror},format=rgb24"
-               for _, (i, j, h, w, mirror) in files]
-    # (By itself FFmpeg begins as many threads as there are cores.)
-    config = spdl.io.decode_config(decoder_options={"threads": "1"})
+    make = spdl_maker(SIZE)
 
     def run():
-        for (data, _), desc in zip(files, filters):
-            im = spdl.io.load_image(data, decode_config=config,
-                                    filter_desc=desc)
-            planes = spdl.io.to_numpy(im).transpose(2, 0, 1)
-            out = planes * scale
-            out += shift
+        for data, window in files:
+            make(data, window)
     return f"SPDL {version('spdl_io')} (FFmpeg)", run
 
 
@@ -161,24 +153,15 @@ PEERS = {"torchvision_pillow": torchvision_pillow,
          "dali": dali, "spdl": spdl}
 
 
-def serve(peer, path):
-    """The child: a line with its name, then one with seconds for each line
-    that it reads. Messages of the peer's own go to stderr."""
-    told = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    with open(path, "rb") as f:
-        files = pickle.load(f)
-    try:
+def serve_peer(peer, path):
+    """The child: a round is all pictures, after one that is not counted."""
+    def make():
+        with open(path, "rb") as f:
+            files = pickle.load(f)
         name, run = PEERS[peer](files)
         run()
-    except Exception as e:
-        name, run = None, None
-        print(json.dumps({"not_run": f"{type(e).__name__}: {e}"}), file=told,
-              flush=True)
-        return
-    print(json.dumps({"name": name}), file=told, flush=True)
-    for _ in sys.stdin:
-        print(json.dumps(timed(run, len(files))), file=told, flush=True)
+        return name, lambda: timed(run, len(files))
+    serve(make)
 
 
 def timed(run, n):
@@ -190,32 +173,14 @@ def timed(run, n):
 
 # ---- The parent --------------------------------------------------------------
 
-class Child:
+class Peer(Child):
     def __init__(self, key, python, peer, path):
-        self.key, self.times = key, []
-        self.process = subprocess.Popen(
-            [python, os.path.abspath(__file__), "--serve", peer, path],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            stderr=subprocess.DEVNULL)
-
-    def begin(self):
-        """None, or why it does not run."""
-        line = self.process.stdout.readline()
-        told = json.loads(line) if line else {"not_run": "it ended"}
-        self.name = told.get("name")
-        return told.get("not_run")
+        super().__init__(key, [python, os.path.abspath(__file__), "--serve",
+                               peer, path])
+        self.times = []
 
     def round(self):
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit(f"{self.name} ended")
-        self.times.append(json.loads(line))
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.wait()
+        self.times.append(super().round())
 
 
 class Ours:
@@ -268,20 +233,8 @@ def read_files(o):
                 (w, h), _ = lib.probe(data, [hrshim.decode()])
             except hrshim.HrError:
                 continue
-            files.append((data, window(rng, w, h)))
+            files.append((data, draw_window(rng, w, h)))
     return folder if folder != made else "headrace samples", files
-
-
-def window(rng, w, h):
-    """As torchvision's RandomResizedCrop draws them."""
-    for _ in range(10):
-        area = w * h * rng.uniform(.08, 1)
-        ratio = (4 / 3) ** rng.uniform(-1, 1)
-        cw, ch = round((area * ratio) ** .5), round((area / ratio) ** .5)
-        if 0 < cw <= w and 0 < ch <= h:
-            return (rng.randint(0, h - ch), rng.randint(0, w - cw), ch, cw,
-                    rng.random() < .5)
-    return (0, 0, h, w, rng.random() < .5)
 
 
 def children(o, path):
@@ -300,12 +253,13 @@ def children(o, path):
         else:
             print(f"not run: {peer}: no interpreter with it")
     for key, python, peer in wanted:
-        child = Child(key, python, peer, path)
-        reason = child.begin()
-        if reason:
-            print(f"not run: {key}: {reason}")
-        else:
+        child = Peer(key, python, peer, path)
+        try:
+            child.begin()
             found.append(child)
+        except Ended as reason:
+            print(f"not run: {key}: {reason}")
+            child.end()
     return found
 
 
@@ -380,7 +334,7 @@ def parse():
 def main():
     o = parse()
     if o.serve:
-        serve(*o.serve)
+        serve_peer(*o.serve)
         return 0
     o.python = o.python or environment(o)
     folder, files = read_files(o)

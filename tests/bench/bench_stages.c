@@ -138,33 +138,18 @@ static bool one_file(const struct shim_source *source,
     return true;
 }
 
-static void *heap_alloc(void *ctx, size_t size)
-{
-    (void)ctx;
-    return aligned_alloc(CPU_ALIGN,
-                         (size + CPU_ALIGN - 1) & ~(size_t)(CPU_ALIGN - 1));
-}
-
-static void heap_free(void *ctx, void *block, size_t size)
-{
-    (void)ctx;
-    (void)size;
-    free(block);
-}
-
 // cpu_mask: as HR_CPU_*, 0 = the best. taken[n]: whether a file was. Threads:
 // one at a time, for its memory stays, as a worker's does.
 EXPORT(void, shim_stages, const struct shim_source *sources, int n,
        unsigned cpu_mask, uint8_t *taken, struct shim_stages *out)
 {
-    static const struct cpu_heap heap = {heap_alloc, heap_free, NULL};
     static struct cpu_arena arena;
     int64_t start = hr__now();
     uint64_t begin = ticks();
     struct cpu_ops ops;
 
     if (!arena.heap)
-        cpu_arena_init(&arena, &heap);
+        cpu_arena_init(&arena, &cpu_plain_heap);
     cpu_ops_init(&ops, cpu_mask ? cpu_mask : ~0u);
     *out = (struct shim_stages){0};
     for (int i = 0; i < n; i++) {

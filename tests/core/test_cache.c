@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The picture cache and packed pictures: the same pixels, fewer readings, and
-// never more memory than was given.
+// The picture cache: the same pixels, fewer readings, and never more memory
+// than was given.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 
 #include "fake_engine.h"
 #include "made.h"
+#include "small_picture.h"
 #include "testing.h"
 
-enum { W = 40, H = 30, PIXELS = 3 * W * H };
 #define MIB ((size_t)1 << 20)
 
 // It bears no threads in a child.
@@ -21,37 +21,6 @@ enum { W = 40, H = 30, PIXELS = 3 * W * H };
 #else
 #define THREAD_SANITIZER 0
 #endif
-
-static const struct hr_op ops[] = {
-    HR_OP_DECODE(.mode = HR_RGB),
-    HR_OP_CROP(.x = 21, .y = 18, .w = 120, .h = 90),
-    HR_OP_RESIZE(.w = W, .h = H),
-};
-
-static struct hr_sample sample_of(const struct bytes *b)
-{
-    return (struct hr_sample){
-        .data = b->data, .size = b->size, .ops = ops, .num_ops = 3};
-}
-
-// Makes it; *r says how. The caller frees the pixels.
-static uint8_t *make(hr_device dev, struct hr_sample s, struct hr_result *r)
-{
-    uint8_t *to = calloc(1, PIXELS);
-    hr_image out = hr_image_create(dev,
-                                   hr_image_params(.w = W, .h = H, .c = 3,
-                                                   .dtype = HR_U8, .data = to));
-    hr_job job;
-
-    s.out = out;
-    job = hr_submit(dev, &s, 1, NULL, NULL);
-    CU_ASSERT_FATAL(job != NULL);
-    hr_job_wait(job, HR_FOREVER);
-    *r = job->results[0];
-    hr_job_release(&job);
-    hr_image_release(&out);
-    return to;
-}
 
 // Whether it comes out as from a device without a cache.
 static bool same(hr_device dev, const struct hr_sample *s,
@@ -65,9 +34,9 @@ static bool same(hr_device dev, const struct hr_sample *s,
 
     plain = test_device("cpu", 1, 0);
     bare.cache = NULL;
-    a = make(plain, bare, &want);
-    b = make(dev, *s, result);
-    ok = want.status == result->status && !memcmp(a, b, PIXELS) &&
+    a = small_make(plain, bare, &want);
+    b = small_make(dev, *s, result);
+    ok = want.status == result->status && !memcmp(a, b, SMALL_BYTES) &&
          want.warnings == result->warnings && want.width == result->width &&
          want.orientation == result->orientation &&
          !strcmp(want.message, result->message);
@@ -92,43 +61,6 @@ static hr_device with_cache(const char *name, hr_cache cache)
 
 // ---- What is kept ---------------------------------------------------------------
 
-static const struct {
-    const char *name;
-    struct jpeg_spec spec;
-    bool kept;
-} kinds[] = {
-    {"4:2:0", {.space = JCS_YCbCr, .factors = {0x22}}, true},
-    {"4:4:4", {.space = JCS_YCbCr}, true},
-    {"4:2:2, restarts",
-     {.space = JCS_YCbCr, .factors = {0x21}, .restart = 3},
-     true},
-    {"4:4:0", {.space = JCS_YCbCr, .factors = {0x12}}, true},
-    {"grey", {.space = JCS_GRAYSCALE}, true},
-    {"grey, 2x2", {.space = JCS_GRAYSCALE, .factors = {0x22}}, true},
-    {"RGB", {.space = JCS_RGB}, true},
-    {"progressive",
-     {.space = JCS_YCbCr, .factors = {0x22}, .progressive = true},
-     true},
-    {"arithmetic", {.space = JCS_YCbCr, .arithmetic = true}, true},
-    {"a scan each",
-     {.space = JCS_YCbCr, .factors = {0x22}, .separate = true},
-     true},
-    {"scans missing",
-     {.space = JCS_YCbCr, .progressive = true, .partial = true},
-     false},
-    {"CMYK", {.space = JCS_CMYK}, false},
-};
-
-static struct bytes of_kind(size_t i, uint64_t *seed)
-{
-    struct jpeg_spec spec = kinds[i].spec;
-
-    spec.w = 181;
-    spec.h = 143;
-    spec.quality = 85;
-    return test_jpeg_of(&spec, seed);
-}
-
 static void check_kind(hr_device dev, hr_cache cache, size_t i,
                        const struct hr_sample *s)
 {
@@ -136,16 +68,16 @@ static void check_kind(hr_device dev, hr_cache cache, size_t i,
     struct hr_result r = {0};
 
     hr_cache_stats(cache, &before);
-    CHECK(same(dev, s, &r) && !from_cache(&r), "%s, first: %s", kinds[i].name,
-          r.message);
-    CHECK(same(dev, s, &r), "%s, again: %s", kinds[i].name, r.message);
-    CHECK(from_cache(&r) == kinds[i].kept, "%s: %s", kinds[i].name,
-          kinds[i].kept ? "was not there" : "was there");
+    CHECK(same(dev, s, &r) && !from_cache(&r), "%s, first: %s",
+          small_kinds[i].name, r.message);
+    CHECK(same(dev, s, &r), "%s, again: %s", small_kinds[i].name, r.message);
+    CHECK(from_cache(&r) == small_kinds[i].packs, "%s: %s", small_kinds[i].name,
+          small_kinds[i].packs ? "was not there" : "was there");
     hr_cache_stats(cache, &after);
-    CHECK(after.hits - before.hits == kinds[i].kept &&
-              after.kept - before.kept == kinds[i].kept &&
-              after.pictures - before.pictures == kinds[i].kept,
-          "%s is counted", kinds[i].name);
+    CHECK(after.hits - before.hits == small_kinds[i].packs &&
+              after.kept - before.kept == small_kinds[i].packs &&
+              after.pictures - before.pictures == small_kinds[i].packs,
+          "%s is counted", small_kinds[i].name);
 }
 
 static void kinds_of_jpeg(void)
@@ -154,9 +86,9 @@ static void kinds_of_jpeg(void)
     hr_device dev = with_cache("cpu", cache);
     uint64_t seed = test_seed;
 
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
-        struct bytes b = of_kind(i, &seed);
-        struct hr_sample s = sample_of(&b);
+    for (size_t i = 0; i < SMALL_KINDS; i++) {
+        struct bytes b = small_of_kind(i, &seed);
+        struct hr_sample s = small_sample(&b);
 
         check_kind(dev, cache, i, &s);
         free(b.data);
@@ -180,9 +112,11 @@ static void files(void)
     hr_device dev = with_cache("cpu", cache);
     uint64_t seed = test_seed;
 
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i += 3) {
-        struct bytes b = of_kind(i, &seed);
-        struct hr_sample s = {.path = old_file(&b), .ops = ops, .num_ops = 3};
+    for (size_t i = 0; i < SMALL_KINDS; i += 3) {
+        struct bytes b = small_of_kind(i, &seed);
+        struct hr_sample s = {.path = old_file(&b),
+                              .ops = small_ops,
+                              .num_ops = 3};
 
         check_kind(dev, cache, i, &s);
         free(b.data);
@@ -204,10 +138,11 @@ static void odd_files(void)
     struct hr_result r = {0};
 
     for (int i = 0; i < 3; i++) {
-        struct hr_sample s = sample_of(&b[i]);
+        struct hr_sample s = small_sample(&b[i]);
 
         // (To the lower edge, where what is wrong must be seen.)
-        struct hr_op whole[] = {hr_op_decode(0), hr_op_resize(.w = W, .h = H)};
+        struct hr_op whole[] = {hr_op_decode(0),
+                                hr_op_resize(.w = SMALL_W, .h = SMALL_H)};
 
         s.ops = whole;
         s.num_ops = 2;
@@ -232,7 +167,7 @@ static void orientation(void)
                                    0x01, 0x12, 0, 3,  0,   0,   0,   1,   0, 6,
                                    0,    0,    0, 0,  0,   0};
     const struct hr_op turned[] = {HR_OP_DECODE(.apply_orientation = true),
-                                   HR_OP_RESIZE(.w = W, .h = H)};
+                                   HR_OP_RESIZE(.w = SMALL_W, .h = SMALL_H)};
     hr_cache cache = hr_cache_create(8 * MIB);
     hr_device dev = with_cache("cpu", cache);
     uint64_t seed = test_seed;
@@ -244,7 +179,7 @@ static void orientation(void)
     memmove(b.data + 2 + sizeof(app1), b.data + 2, b.size - 2);
     memcpy(b.data + 2, app1, sizeof(app1));
     b.size += sizeof(app1);
-    s = sample_of(&b);
+    s = small_sample(&b);
     s.ops = turned;
     s.num_ops = 2;
     CHECK(same(dev, &s, &r) && r.orientation == 6, "orientation %d",
@@ -275,8 +210,8 @@ static void other_content(void)
     uint64_t seed = test_seed;
     struct bytes a = test_jpeg(181, 143, &seed);
     const char *path = old_file(&a);
-    struct hr_sample file = {.path = path, .ops = ops, .num_ops = 3};
-    struct hr_sample data = sample_of(&a);
+    struct hr_sample file = {.path = path, .ops = small_ops, .num_ops = 3};
+    struct hr_sample data = small_sample(&a);
     struct timespec times[2];
     struct hr_result r = {0};
     struct stat st;
@@ -311,7 +246,7 @@ static void sizes(void)
     hr_device dev = with_cache("cpu", cache);
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(181, 143, &seed);
-    struct hr_sample s = sample_of(&b);
+    struct hr_sample s = small_sample(&b);
     struct hr_result r = {0};
 
     CHECK(same(dev, &s, &r), "first");
@@ -329,7 +264,7 @@ static void fresh_files(void)
     hr_device dev = with_cache("cpu", cache);
     uint64_t seed = test_seed;
     struct bytes a = test_jpeg(181, 143, &seed);
-    struct hr_sample s = {.ops = ops, .num_ops = 3};
+    struct hr_sample s = {.ops = small_ops, .num_ops = 3};
     struct hr_cache_stats stats;
     struct hr_result r = {0};
     int64_t begin = hr__now();
@@ -363,7 +298,7 @@ static void budget(void)
     for (int i = 0; i < FILES; i++)
         b[i] = test_jpeg(181 + 8 * i, 143, &seed);
     for (int i = 0; i < 10 * FILES; i++) {
-        s = sample_of(&b[random_below(&seed, FILES)]);
+        s = small_sample(&b[random_below(&seed, FILES)]);
         CHECK(same(dev, &s, &r), "%d: %s", i, r.message);
         hr_cache_stats(cache, &stats);
         CHECK(stats.bytes <= cache->bytes && stats.bytes, "%zu bytes of %zu",
@@ -385,7 +320,7 @@ static void budget(void)
     for (int i = 0; i < FILES; i++)
         free(b[i].data);
     b[0] = test_jpeg(1500, 1200, &seed);
-    s = sample_of(&b[0]);
+    s = small_sample(&b[0]);
     CHECK(same(dev, &s, &r) && same(dev, &s, &r) && !from_cache(&r), "large");
     free(b[0].data);
     hr_device_close(&dev);
@@ -406,8 +341,8 @@ static void order(void)
 
     for (int i = 0; i < FILES; i++) {
         b[i] = test_jpeg(181, 143, &seed);
-        s[i] = sample_of(&b[i]);
-        free(make(dev, s[i], &r));
+        s[i] = small_sample(&b[i]);
+        free(small_make(dev, s[i], &r));
     }
     hr_cache_stats(cache, &stats);
     hr_device_close(&dev);
@@ -416,15 +351,15 @@ static void order(void)
     cache = hr_cache_create(stats.bytes - stats.bytes / FILES / 2);
     dev = with_cache("cpu", cache);
     for (int i = 0; i < 3; i++)
-        free(make(dev, s[i], &r));
-    free(make(dev, s[0], &r));
+        free(small_make(dev, s[i], &r));
+    free(small_make(dev, s[0], &r));
     CHECK(from_cache(&r), "the oldest, used again");
-    free(make(dev, s[3], &r));
+    free(small_make(dev, s[3], &r));
     hr_cache_stats(cache, &stats);
     CHECK(stats.evictions == 1, "%d made room", (int)stats.evictions);
-    free(make(dev, s[0], &r));
+    free(small_make(dev, s[0], &r));
     CHECK(from_cache(&r), "is still there");
-    free(make(dev, s[1], &r));
+    free(small_make(dev, s[1], &r));
     CHECK(!from_cache(&r), "and the one behind it is not");
     for (int i = 0; i < FILES; i++)
         free(b[i].data);
@@ -437,7 +372,7 @@ static void limits(void)
 {
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(300, 200, &seed);
-    struct hr_sample s = sample_of(&b);
+    struct hr_sample s = small_sample(&b);
     struct hr_result r = {0};
     hr_cache cache = hr_cache_create(8 * MIB);
     hr_device dev = hr_device_open(
@@ -446,7 +381,7 @@ static void limits(void)
     struct hr_cache_stats stats;
 
     for (int i = 0; i < 2; i++)
-        free(make(dev, s, &r));
+        free(small_make(dev, s, &r));
     hr_cache_stats(cache, &stats);
     CHECK(stats.bytes > b.size && !r.status && from_cache(&r), "%s", r.message);
     free(b.data);
@@ -458,12 +393,12 @@ static void limits(void)
 static void make_all(hr_device dev, const struct bytes *b, int n)
 {
     struct hr_sample s[16];
-    hr_batch out = hr_batch_create(dev, hr_batch_params(.n = n, .c = 3, .h = H,
-                                                        .w = W));
+    hr_batch out = hr_batch_create(
+        dev, hr_batch_params(.n = n, .c = 3, .h = SMALL_H, .w = SMALL_W));
     hr_job job;
 
     for (int i = 0; i < n; i++)
-        s[i] = sample_of(&b[i]);
+        s[i] = small_sample(&b[i]);
     job = hr_submit(dev, s, n, out, NULL);
     CU_ASSERT_FATAL(job != NULL);
     CHECK(!hr_job_wait(job, HR_FOREVER), "%d pictures", n);
@@ -514,7 +449,7 @@ static void failed(void)
     hr_cache cache = hr_cache_create(8 * MIB);
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(181, 143, &seed);
-    struct hr_sample s = sample_of(&b);
+    struct hr_sample s = small_sample(&b);
     struct hr_cache_stats stats;
     struct hr_result r = {0};
     hr_device dev;
@@ -524,7 +459,7 @@ static void failed(void)
                                      .fail_status = HR_EDEVICE});
     dev = hr_device_open("fake", hr_device_params(.threads = 1, .strict = true,
                                                   .cache = cache));
-    free(make(dev, s, &r));
+    free(small_make(dev, s, &r));
     hr_device_close(&dev);
     hr_cache_stats(cache, &stats);
     CHECK(r.status && stats.misses == 1 && !stats.kept && !stats.bytes,
@@ -541,17 +476,17 @@ static void steady(void)
                                                            .cache = cache));
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(300, 200, &seed);
-    struct hr_sample s = sample_of(&b);
+    struct hr_sample s = small_sample(&b);
     struct hr_stats warm, stats;
     struct hr_result r = {0};
 
     for (int i = 0; i < 60; i++) {
-        free(make(dev, s, &r));
+        free(small_make(dev, s, &r));
         hr_wait_all(dev, HR_FOREVER);
         hr_device_stats(dev, i < 20 ? &warm : &stats);
     }
-    // (Fewer than one for every image that make() creates, see begun_anew of
-    // test_fallback.)
+    // (Fewer than one for every image that small_make() creates, see begun_anew
+    // of test_fallback.)
     CHECK(stats.heap_allocations <= warm.heap_allocations + 40 + 20,
           "%llu, then %llu", (unsigned long long)warm.heap_allocations,
           (unsigned long long)stats.heap_allocations);
@@ -572,7 +507,7 @@ static void whose(void)
     hr_device bare = test_device("cpu", 1, 0);
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(181, 143, &seed);
-    struct hr_sample s = sample_of(&b), named = s;
+    struct hr_sample s = small_sample(&b), named = s;
     struct hr_cache_stats stats[3];
     struct hr_result r = {0};
 
@@ -582,9 +517,9 @@ static void whose(void)
     CHECK(got == all, "and got");
     hr_cache_release(&got);
     named.cache = own;
-    free(make(dev, named, &r));
-    free(make(dev, s, &r));
-    free(make(bare, s, &r));
+    free(small_make(dev, named, &r));
+    free(small_make(dev, s, &r));
+    free(small_make(bare, s, &r));
     hr_cache_stats(own, &stats[0]);
     hr_cache_stats(devices, &stats[1]);
     hr_cache_stats(all, &stats[2]);
@@ -592,7 +527,7 @@ static void whose(void)
         CHECK(stats[i].misses == 1 && stats[i].kept == 1, "cache %d: %d", i,
               (int)stats[i].misses);
     hr_set_cache(NULL);
-    free(make(bare, s, &r));
+    free(small_make(bare, s, &r));
     CHECK(!from_cache(&r) && !hr_get_cache(), "none again");
     // The device has it as long as it lives.
     hr_cache_release(&devices);
@@ -613,7 +548,7 @@ static void engines(void)
     hr_cache cache = hr_cache_create(8 * MIB);
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(181, 143, &seed);
-    struct hr_sample s = sample_of(&b);
+    struct hr_sample s = small_sample(&b);
     struct hr_cache_stats stats;
     struct hr_result r = {0};
     hr_device dev;
@@ -658,18 +593,19 @@ static void coefficients(void)
         hr_cache_release(&cache);
         return;
     }
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
-        struct bytes b = of_kind(i, &seed);
-        struct hr_sample s = sample_of(&b);
+    for (size_t i = 0; i < SMALL_KINDS; i++) {
+        struct bytes b = small_of_kind(i, &seed);
+        struct hr_sample s = small_sample(&b);
         struct hr_result r = {0};
 
         for (int k = 0; k < 2; k++)
-            CHECK(same(dev, &s, &r), "%s: %s", kinds[i].name, r.message);
-        CHECK(!kinds[i].kept ||
+            CHECK(same(dev, &s, &r), "%s: %s", small_kinds[i].name, r.message);
+        CHECK(!small_kinds[i].packs ||
                   (from_cache(&r) &&
                    made_by(&r, dev->name, HR_RECONSTRUCT, HR_STORE)),
-              "%s: %d spans, the first by %s, the next by %s", kinds[i].name,
-              r.num_spans, r.spans[0].device, r.spans[1].device);
+              "%s: %d spans, the first by %s, the next by %s",
+              small_kinds[i].name, r.num_spans, r.spans[0].device,
+              r.spans[1].device);
         free(b.data);
     }
     hr_device_close(&dev);
@@ -694,9 +630,9 @@ static void *one_of_many(void *arg)
     for (int i = 0; i < test_loops(100); i++) {
         int k = random_below(&seed, SHARED);
         struct hr_result r = {0};
-        uint8_t *got = make(crowd.dev, sample_of(&crowd.files[k]), &r);
+        uint8_t *got = small_make(crowd.dev, small_sample(&crowd.files[k]), &r);
 
-        if (r.status || memcmp(got, crowd.want[k], PIXELS))
+        if (r.status || memcmp(got, crowd.want[k], SMALL_BYTES))
             atomic_fetch_add(&crowd.wrong, 1);
         free(got);
     }
@@ -715,7 +651,7 @@ static void threads(void)
     crowd.dev = with_cache("cpu", cache);
     for (int i = 0; i < SHARED; i++) {
         crowd.files[i] = test_jpeg(181 + 4 * i, 143, &seed);
-        crowd.want[i] = make(plain, sample_of(&crowd.files[i]), &r);
+        crowd.want[i] = small_make(plain, small_sample(&crowd.files[i]), &r);
     }
     for (uintptr_t i = 0; i < THREADS; i++)
         pthread_create(&t[i], NULL, one_of_many, (void *)(i + 1));
@@ -737,7 +673,7 @@ static void threads(void)
 // 0: all is as it should be in the child.
 static int child(hr_cache old, const struct bytes *b)
 {
-    struct hr_sample s = sample_of(b);
+    struct hr_sample s = small_sample(b);
     struct hr_cache_stats stats;
     hr_cache mine = hr_get_cache();
     hr_device dev = hr_device_open("cpu", hr_device_params(.threads = 1));
@@ -748,12 +684,12 @@ static int child(hr_cache old, const struct bytes *b)
     hr_cache_stats(mine, &stats);
     if (stats.pictures || hr_set_cache(old) != HR_EINVAL)
         return 2;
-    free(make(dev, s, &r));
-    free(make(dev, s, &r));
+    free(small_make(dev, s, &r));
+    free(small_make(dev, s, &r));
     if (r.status || !from_cache(&r))
         return 3;
     s.cache = old;
-    free(make(dev, s, &r));
+    free(small_make(dev, s, &r));
     hr_cache_stats(old, &stats);
     return r.status || from_cache(&r) || stats.pictures ? 4 : 0;
 }
@@ -764,13 +700,13 @@ static void after_fork(void)
     hr_device dev = test_device("cpu", 1, 0);
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg(181, 143, &seed);
-    struct hr_sample s = sample_of(&b);
+    struct hr_sample s = small_sample(&b);
     struct hr_result r = {0};
     int status = -1;
     pid_t pid;
 
     hr_set_cache(cache);
-    free(make(dev, s, &r));
+    free(small_make(dev, s, &r));
     pid = THREAD_SANITIZER ? -1 : fork();
     if (!pid)
         _exit(child(cache, &b));
@@ -780,7 +716,7 @@ static void after_fork(void)
         CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0,
               "child: %#x", (unsigned)status);
     CHECK(same(dev, &s, &r), "the parent");
-    free(make(dev, s, &r));
+    free(small_make(dev, s, &r));
     CHECK(from_cache(&r), "has its own");
     hr_set_cache(NULL);
     hr_device_close(&dev);
@@ -788,144 +724,18 @@ static void after_fork(void)
     free(b.data);
 }
 
-// ---- Packed pictures as sources -------------------------------------------------
-
-// What the head says is what the file's header says. (Of one component sampling
-// factors mean nothing.)
-static bool same_facts(const struct hr_info *a, const struct hr_info *b)
-{
-    bool factors = a->components == 1 ||
-                   (!memcmp(a->h, b->h, 3) && !memcmp(a->v, b->v, 3));
-
-    return a->width == b->width && a->height == b->height && factors &&
-           a->components == b->components && a->color == b->color &&
-           a->precision == b->precision && a->orientation == b->orientation &&
-           a->ends && a->interleaved && a->all_scans == HR_SCANS_ALL;
-}
-
-static void packed_sources(void)
-{
-    hr_device dev = test_device("cpu", 1, 0);
-    uint64_t seed = test_seed;
-
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
-        struct bytes b = of_kind(i, &seed), p;
-        struct hr_sample s = sample_of(&b), as_file = s;
-        enum hr_status status = hr_pack(b.data, b.size, NULL, (void **)&p.data,
-                                        &p.size);
-        struct hr_result r = {0};
-        struct hr_info info, of_file;
-        uint8_t *want = make(dev, s, &r), *got;
-
-        CHECK(!status == kinds[i].kept &&
-                  (kinds[i].kept || (status == HR_EUNSUPPORTED && !p.data)),
-              "%s: %d, %s", kinds[i].name, (int)status, hr_last_error());
-        if (!status) {
-            CHECK(hr_packed_check(p.data, p.size) &&
-                      !hr_packed_check(p.data, p.size - 1),
-                  "%s is sound", kinds[i].name);
-            CHECK(!hr_probe(p.data, p.size, NULL, &info) &&
-                      !hr_probe(b.data, b.size, NULL, &of_file) &&
-                      info.format == HR_FORMAT_PACKED &&
-                      same_facts(&info, &of_file),
-                  "%s: facts", kinds[i].name);
-            // At an odd place, checked; in place, not checked; from a file.
-            for (int way = 0; way < 3; way++) {
-                uint8_t *odd = malloc(p.size + 1);
-
-                memcpy(odd + 1, p.data, p.size);
-                s.data = way ? p.data : odd + 1;
-                s.size = p.size;
-                s.verified = way == 1;
-                as_file = (struct hr_sample){.path = test_file(&p, ".bin"),
-                                             .ops = ops,
-                                             .num_ops = 3};
-                got = make(dev, way == 2 ? as_file : s, &r);
-                CHECK(!r.status && !memcmp(got, want, PIXELS), "%s, %d: %s",
-                      kinds[i].name, way, r.message);
-                free(got);
-                free(odd);
-            }
-        }
-        free(want);
-        free(b.data);
-        hr_packed_free(p.data);
-    }
-    hr_device_close(&dev);
-}
-
-// Whatever is in there: an error, or the picture.
-static void hostile(void)
-{
-    hr_device dev = test_device("cpu", 1, 0);
-    uint64_t seed = test_seed;
-    struct bytes b = test_jpeg(181, 143, &seed), p;
-    struct hr_sample s = sample_of(&b);
-    struct hr_result r = {0};
-    uint8_t *want = make(dev, s, &r), *got;
-
-    CHECK(!hr_pack(b.data, b.size, NULL, (void **)&p.data, &p.size), "packed");
-    for (int i = 0; i < test_loops(400); i++) {
-        size_t size = p.size, at = (size_t)random_below(&seed, (int)p.size);
-        uint8_t *copy = malloc(size);
-
-        // (The head is small, and every byte of it counts.)
-        if (i % 2)
-            at %= 600;
-        memcpy(copy, p.data, size);
-        copy[at] ^= (uint8_t)(1 + random_below(&seed, 255));
-        if (i % 5 == 0)
-            size = at;
-        s.data = copy;
-        s.size = size;
-        got = make(dev, s, &r);
-        // (Behind the last segment lies nothing that is looked at.)
-        CHECK(r.status ? r.message[0] != 0
-                       : size == p.size && !memcmp(got, want, PIXELS),
-              "byte %zu of %zu: %d", at, size, (int)r.status);
-        CHECK(r.status || at >= p.size - 128, "byte %zu is not looked at", at);
-        free(got);
-        free(copy);
-    }
-    free(want);
-    free(b.data);
-    hr_packed_free(p.data);
-    // What is no picture, or none to be packed.
-    CHECK(hr_pack("x", 1, NULL, (void **)&p.data, &p.size) == HR_EFORMAT &&
-              !p.data,
-          "no picture");
-    b = test_png(20, 20, &seed);
-    CHECK(hr_pack(b.data, b.size, NULL, (void **)&p.data, &p.size) ==
-              HR_EUNSUPPORTED,
-          "PNG");
-    free(b.data);
-    b = test_damaged(181, 143, &seed);
-    CHECK(hr_pack(b.data, b.size, NULL, (void **)&p.data, &p.size) ==
-                  HR_ETRUNCATED &&
-              hr_last_error()[0],
-          "cut");
-    free(b.data);
-    b = test_jpeg(600, 400, &seed);
-    CHECK(hr_pack(b.data, b.size, &(struct hr_limits){.item_bytes = 10000},
-                  (void **)&p.data, &p.size) == HR_ELIMIT,
-          "limit");
-    free(b.data);
-    hr_device_close(&dev);
-}
-
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(kinds_of_jpeg),  TEST_CASE(files),
-        TEST_CASE(odd_files),      TEST_CASE(orientation),
-        TEST_CASE(other_content),  TEST_CASE(fresh_files),
-        TEST_CASE(sizes),          TEST_CASE(order),
-        TEST_CASE(limits),         TEST_CASE(failed),
-        TEST_CASE(waiting),        TEST_CASE(budget),
-        TEST_CASE(steady),         TEST_CASE(whose),
-        TEST_CASE(engines),        TEST_CASE(coefficients),
-        TEST_CASE(threads),        TEST_CASE(after_fork),
-        TEST_CASE(packed_sources), TEST_CASE(hostile),
+        TEST_CASE(kinds_of_jpeg), TEST_CASE(files),
+        TEST_CASE(odd_files),     TEST_CASE(orientation),
+        TEST_CASE(other_content), TEST_CASE(fresh_files),
+        TEST_CASE(sizes),         TEST_CASE(order),
+        TEST_CASE(limits),        TEST_CASE(failed),
+        TEST_CASE(waiting),       TEST_CASE(budget),
+        TEST_CASE(steady),        TEST_CASE(whose),
+        TEST_CASE(engines),       TEST_CASE(coefficients),
+        TEST_CASE(threads),       TEST_CASE(after_fork),
     };
 
     return test_main("cache", cases, sizeof(cases) / sizeof(*cases), argc,

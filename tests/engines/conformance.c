@@ -270,6 +270,7 @@ static void count(hr_device dev, const struct hr_result *r, bool encoded,
     if (encoded) {
         sum->encoded++;
         sum->decoded += made_by(r, dev->name, HR_RECONSTRUCT, HR_STORE);
+        sum->from_bytes += made_by(r, dev->name, HR_ENTROPY, HR_STORE);
     } else {
         sum->pixels++;
         sum->resampled += made_by(r, dev->name, HR_RESAMPLE, HR_STORE);
@@ -404,6 +405,9 @@ void conformance_run_sets(hr_device dev, int n, uint64_t seed,
 void conformance_is_own_work(hr_device dev, const struct conformance *c,
                              const char *what)
 {
+    bool from_bytes = dev->caps.spans[HR_EXACT] &
+                      HR__SPAN_BIT(HR_ENTROPY, HR_STORE);
+
     CHECK(dev->caps.exact, "%s, %s: its certificate says it is not exact",
           dev->name, what);
     CHECK(!c->refused, "%s, %s: %d of %d refused for its certificate",
@@ -412,6 +416,9 @@ void conformance_is_own_work(hr_device dev, const struct conformance *c,
     CHECK(c->decoded > 0 && c->decoded >= c->encoded / 3,
           "%s, %s: reconstruct..store of %d of %d is its own work", dev->name,
           what, c->decoded, c->encoded);
+    CHECK(from_bytes ? c->from_bytes >= c->encoded / 3 : !c->from_bytes,
+          "%s, %s: entropy..store of %d of %d is its own work", dev->name, what,
+          c->from_bytes, c->encoded);
     CHECK(c->resampled > 0 && c->resampled >= c->pixels / 3,
           "%s, %s: resample..store of %d of %d is its own work", dev->name,
           what, c->resampled, c->pixels);

@@ -10,9 +10,10 @@ struct conformance {
     int samples, jobs;  // run
     int by_device;      // samples of which the device itself did a span
     int different;      // results that differ from the reference
-    // Encoded samples, and those that the device itself brought from
-    // reconstruct to store; samples that were pixels, from resample to store.
-    int encoded, decoded;
+    // Encoded samples, those that the device itself brought from reconstruct to
+    // store, and of these those from entropy on; samples that were pixels, from
+    // resample to store.
+    int encoded, decoded, from_bytes;
     int pixels, resampled;
     int refused;    // samples passed over for the certificate
     int fallbacks;  // changes of engine on the way
@@ -40,7 +41,8 @@ void conformance_run_sets(hr_device dev, int n, uint64_t seed,
 // CHECKs of an engine that decodes, like OpenCL's, that what was compared is
 // its work: it is exact by its certificate, nothing was refused for that or
 // fell back, at least a third of the encoded samples went from reconstruct to
-// store there, and all that differed is 0.
+// store there, from entropy on if it offers that (else none), and all that
+// differed is 0.
 void conformance_is_own_work(hr_device dev, const struct conformance *c,
                              const char *what);
 

@@ -119,8 +119,9 @@ static void all_tiers(hr_device dev)
 
         report(dev, &c);
         printf("\n  tier %s: made by the device: reconstruct..store %d of %d, "
-               "resample..store of pixels %d of %d ",
-               tiers[i].name, c.decoded, c.encoded, c.resampled, c.pixels);
+               "entropy..store %d of them, resample..store of pixels %d of %d ",
+               tiers[i].name, c.decoded, c.encoded, c.from_bytes, c.resampled,
+               c.pixels);
         jobs += c.jobs > 0;
         if (!is_media(dev))
             conformance_is_own_work(dev, &c, tiers[i].name);
@@ -162,6 +163,19 @@ static void all_sets(hr_device dev)
            CONFORMANCE_SETS);
 }
 
+// With entropy coding on the device.
+static void from_bytes(const char *name)
+{
+    hr_device dev =
+        hr_device_open(name, hr_device_params(.entropy = HR_WHERE_DEVICE));
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
+    printf("\n  from bytes:");
+    CU_ASSERT(dev->caps.spans[HR_EXACT] & HR__SPAN_BIT(HR_ENTROPY, HR_STORE));
+    all_tiers(dev);
+    hr_device_close(&dev);
+}
+
 static void run_other(const char *name)
 {
     hr_device dev = hr_device_open(name, NULL);
@@ -174,6 +188,8 @@ static void run_other(const char *name)
     if (!is_media(dev))
         all_sets(dev);
     from_planes(dev);
+    if (!strcmp(dev->backend, "opencl"))
+        from_bytes(dev->name);
     hr_device_close(&dev);
 }
 

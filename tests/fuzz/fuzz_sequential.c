@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Differential fuzz target of our own JPEG decoder against libjpeg-turbo: any
 // file; what window of it, on which instruction set, and who helps when, a sum
-// of its bytes says. What it takes, libjpeg must decode to the same rows without a warning;
-// anything else it gives up.
+// of its bytes says. What it takes, libjpeg must decode to the same rows without
+// a warning; anything else it gives up.
 #include "cpu_fallback/jpeg_scan.h"
 #include "fuzz_rows.h"
 #include "split_help.h"

@@ -45,14 +45,13 @@ const char *data_folder(int n, uint64_t seed)
     return dir;
 }
 
-const char *data_pack(const char *folder, int n)
+const char *data_pack(const char *folder)
 {
     static char path[4200];
     hr_pack_writer w;
     hr_source source = hr_source_open(folder);
     bool ok = true;
 
-    snprintf(path, sizeof(path), "%s/../data-%d.hrp", test_folder(), n);
     snprintf(path, sizeof(path), "%s/data.hrp", test_folder());
     w = hr_pack_writer_open(path);
     for (uint64_t i = 0; source && w && ok && i < source->num; i++) {
@@ -112,7 +111,8 @@ static void calls_done(void *ctx, uint64_t i, const struct hr_encoded *from)
 {
     struct data_calls *c = ctx;
 
-    if (from->owner == c && (c->path || from->data == c->files[i].data))
+    if (from->owner == c && from->path == c->path &&
+        from->data == (c->path ? NULL : c->files[i].data))
         atomic_fetch_add(&c->done, 1);
 }
 

@@ -15,7 +15,7 @@ extern const struct hr_op data_ops[DATA_OPS];
 // A new folder with n JPEGs in four folders; lives until the program ends.
 const char *data_folder(int n, uint64_t seed);
 // The same pictures in a pack file.
-const char *data_pack(const char *folder, int n);
+const char *data_pack(const char *folder);
 
 // Pictures in memory, as a callback; bad[i]: reading i fails.
 struct data_calls {

@@ -112,8 +112,7 @@ static void same_as(const struct data_seen *want, const struct variant *v)
     hr_cache cache = v->cache ? hr_cache_create(16 << 20) : NULL;
     hr_device dev = hr_device_open(name, hr_device_params(.threads = v->threads,
                                                           .cache = cache));
-    hr_source source = hr_source_open(v->pack ? data_pack(folder(), N)
-                                              : folder());
+    hr_source source = hr_source_open(v->pack ? data_pack(folder()) : folder());
     struct hr_loader_params p = base_params(source);
     struct data_seen seen = {0};
 
@@ -179,10 +178,9 @@ static void determinism(void)
 // ---- Save and restore ------------------------------------------------------
 
 // Runs `steps` batches of one loader, and the rest of another.
-static void resume_at(const struct data_seen *want, hr_source source,
+static void resume_at(const struct data_seen *want, struct hr_loader_params p,
                       uint64_t steps, uint64_t *seed)
 {
-    struct hr_loader_params p = base_params(source);
     struct hr_loader_state state;
     struct data_seen seen = {0};
     hr_loader loader = hr_loader_create(&p);
@@ -215,11 +213,21 @@ static void resume(void)
     uint64_t seed = test_seed, all = EPOCHS * ((N + 7) / 8);
 
     drain_all(&want, &p);
-    resume_at(&want, source, 0, &seed);
-    resume_at(&want, source, all / EPOCHS, &seed);
-    resume_at(&want, source, all, &seed);
+    resume_at(&want, p, 0, &seed);
+    resume_at(&want, p, all / EPOCHS, &seed);
+    resume_at(&want, p, all, &seed);
     for (int i = 0; i < test_loops(20); i++)
-        resume_at(&want, source, next_random(&seed) % all, &seed);
+        resume_at(&want, p, next_random(&seed) % all, &seed);
+    data_seen_finish(&want);
+    want = (struct data_seen){0};
+    p.shuffle_buffer = 10;
+    drain_all(&want, &p);
+    for (size_t i = 0; i < want.num; i++)
+        CHECK(llabs((int64_t)want.indices[i] - (int64_t)(i % N)) < 10,
+              "sample %d comes at place %d", (int)want.indices[i],
+              (int)(i % N));
+    for (int i = 0; i < test_loops(5); i++)
+        resume_at(&want, p, next_random(&seed) % all, &seed);
     data_seen_finish(&want);
     hr_source_close(&source);
 }
@@ -256,6 +264,8 @@ static void resume_refused(void)
     refused(source, q, "another shard");
     q = p, q.shuffle = false;
     refused(source, q, "another shuffle");
+    q = p, q.shuffle_buffer = 9;
+    refused(source, q, "another shuffle_buffer");
     for (size_t i = 0; i < sizeof(state); i += 5) {
         bad = state;
         bad.bytes[i] ^= 4;

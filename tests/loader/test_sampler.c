@@ -206,10 +206,74 @@ static void weights(void)
     CHECK(!hr__sampler_sum((const double[]){1, INFINITY}, 2, sums), "infinite");
 }
 
+// ---- A buffer --------------------------------------------------------------
+
+// How far the samples of an epoch come from their own places; -1: one is
+// missing.
+static int64_t farthest(const struct hr__sampler *s, uint32_t epoch)
+{
+    uint8_t *seen = calloc(s->num, 1);
+    int64_t most = 0;
+
+    for (uint64_t at = 0; at < s->num; at++) {
+        uint64_t i = hr__sampler_index(s, epoch, at);
+        int64_t away = llabs((int64_t)i - (int64_t)at);
+
+        if (i >= s->num || seen[i]++)
+            most = -1;
+        if (most >= 0 && away > most)
+            most = away;
+    }
+    free(seen);
+    return most;
+}
+
+static void buffers(void)
+{
+    uint64_t seed = test_seed;
+    int same = 0, apart = 0, rounds = test_loops(200);
+
+    for (int i = 0; i < rounds; i++) {
+        uint64_t num = 1 + next_random(&seed) % 3000;
+        struct hr__sampler s = {.num = num,
+                                .total = num,
+                                .seed = seed,
+                                .shards = 1,
+                                .shuffle = true,
+                                .window = 1 + next_random(&seed) % num};
+        int64_t most = farthest(&s, (uint32_t)i);
+
+        CHECK(most >= 0 && most < (int64_t)(s.window < num ? s.window : num),
+              "%d samples, %d at a time: %d places away", (int)num,
+              (int)s.window, (int)most);
+    }
+    // Two that follow each other are in one window of 8 in most epochs, and in
+    // different ones in some: no border is always at one place.
+    for (uint32_t epoch = 0; epoch < 400; epoch++) {
+        struct hr__sampler s = {.num = 64,
+                                .total = 64,
+                                .seed = test_seed,
+                                .shards = 1,
+                                .shuffle = true,
+                                .window = 8};
+        bool before = false;
+
+        same += hr__sampler_index(&s, epoch, 30) == 30;
+        for (uint64_t at = 0; at < 64; at++) {
+            uint64_t i = hr__sampler_index(&s, epoch, at);
+
+            apart += i == 32 && !before;
+            before = before || i == 31;
+        }
+    }
+    CHECK(same > 10 && same < 150, "in its own place %d times of 400", same);
+    CHECK(apart > 80 && apart < 280, "the later first %d times of 400", apart);
+}
+
 static const struct test_case cases[] = {
     TEST_CASE(permutations), TEST_CASE(all_orders), TEST_CASE(pairs),
     TEST_CASE(known),        TEST_CASE(shards),     TEST_CASE(one_order),
-    TEST_CASE(long_epochs),  TEST_CASE(weights),
+    TEST_CASE(long_epochs),  TEST_CASE(weights),    TEST_CASE(buffers),
 };
 
 int main(int argc, char **argv)

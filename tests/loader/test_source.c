@@ -112,11 +112,35 @@ static void read_faults(hr_source s, const char *dir, struct hr_encoded *to)
     hr__test_fail_alloc(0, false);
 }
 
+// Neither a status nor a text that is what it should be.
+static enum hr_status read_oddly(void *ctx, uint64_t i, struct hr_encoded *to,
+                                 char message[256])
+{
+    (void)ctx;
+    (void)i;
+    (void)to;
+    memset(message, 'x', 256);
+    return HR_PENDING;
+}
+
+static void odd_callback(void)
+{
+    const struct hr_source_calls odd = {.num = 1, .read = read_oddly};
+    hr_source s = hr_source_of_calls(&odd);
+    struct hr_encoded to = {0};
+
+    CHECK(hr_source_read(s, 0, 0, &to) == HR_EIO &&
+              !strncmp(hr_last_error(), "sample 0: read: xxx", 19),
+          "%s", hr_last_error());
+    hr_encoded_finish(&to);
+    hr_source_close(&s);
+}
+
 static void reading(void)
 {
     const char *dir = data_folder(N, test_seed);
     hr_source files = hr_source_open(dir), calls;
-    hr_source pack = hr_source_open(data_pack(dir, N));
+    hr_source pack = hr_source_open(data_pack(dir));
     struct hr_encoded to = {0}, packed = {0};
     struct data_calls c;
     char path[4200];
@@ -160,11 +184,14 @@ static void no_memory(void)
         size_t num;
 
         hr__test_fail_alloc(nth, false);
-        s = hr_source_open(dir);
-        done = s && hr_source_classes(s, &num);
+        s = hr_source_create();
+        done = s && !hr_source_add(s, dir) && hr_source_classes(s, &num);
         hr__test_fail_alloc(0, false);
         CHECK(done ? s->num == N : hr_last_status() == HR_ENOMEM, "%d: %s", nth,
               hr_last_error());
+        // What failed can be added again.
+        CHECK(!s || s->num || (!hr_source_add(s, dir) && s->num == N),
+              "%d: %d samples", nth, s ? (int)s->num : 0);
         hr_source_close(&s);
     }
     CHECK(done && nth > 5, "%d", nth);
@@ -215,7 +242,7 @@ static void many(void)
 
 static const struct test_case cases[] = {
     TEST_CASE(folders),   TEST_CASE(identities), TEST_CASE(reading),
-    TEST_CASE(no_memory), TEST_CASE(many),
+    TEST_CASE(no_memory), TEST_CASE(many),       TEST_CASE(odd_callback),
 };
 
 int main(int argc, char **argv)

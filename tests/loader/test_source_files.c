@@ -116,6 +116,16 @@ static struct bytes with_magic(const struct bytes *file, int times)
     return b;
 }
 
+// Also numbers of classes that six digits do not tell apart.
+static const char *record_label(int i)
+{
+    static const char *const labels[] = {"0",        "1",       "2",
+                                         "1000000",  "1000001", "2.5",
+                                         "16777215", "0.1",     "1.2345678"};
+
+    return labels[i % (int)(sizeof(labels) / sizeof(*labels))];
+}
+
 static void records(void)
 {
     struct made m = {0};
@@ -128,7 +138,7 @@ static void records(void)
     data_calls_init(&c, N, test_seed);
     for (int i = 0; i < N; i++) {
         odd[i] = with_magic(&c.files[i], i % 4);
-        put_image(&m, &odd[i], (float)(i % 3) + .5f * (i == 5), i % 5);
+        put_image(&m, &odd[i], strtof(record_label(i), NULL), i % 5);
     }
     s = hr_source_open(write_made(&m, ".rec"));
     CHECK(s && s->num == N && !s->num_faults, "%s",
@@ -140,9 +150,8 @@ static void records(void)
                   got.size == odd[i].size &&
                   !memcmp(got.data, odd[i].data, got.size),
               "%d: %s", i, hr_last_error());
-        snprintf(want, sizeof(want), i == 5 ? "2.5" : "%d", i % 3);
-        CHECK(!strcmp(hr_source_label(s, (uint64_t)i), want), "%d: %s", i,
-              hr_source_label(s, (uint64_t)i));
+        CHECK(!strcmp(hr_source_label(s, (uint64_t)i), record_label(i)),
+              "%d: %s", i, hr_source_label(s, (uint64_t)i));
         snprintf(want, sizeof(want), "%08d", i);
         CHECK(!strcmp(hr_source_name(s, (uint64_t)i, name, sizeof(name)), want),
               "%s", name);
@@ -283,15 +292,14 @@ static void tars(void)
     hr_source_close(&files);
 }
 
-static void expect_fault(struct made *m, const char *name, uint64_t num)
+static void expect_fault(struct made *m, const char *name)
 {
     hr_source s;
 
     put_member(m, "good.jpg", "xyz", 3);
     end_tar(m);
     s = open_made(m, ".tar");
-    CHECK(s && s->num == num && s->num_faults == 1 &&
-              strstr(s->faults[0], name),
+    CHECK(s && s->num == 1 && s->num_faults == 1 && strstr(s->faults[0], name),
           "%s: %s", name, s && s->num_faults ? s->faults[0] : hr_last_error());
     hr_source_close(&s);
 }
@@ -299,37 +307,41 @@ static void expect_fault(struct made *m, const char *name, uint64_t num)
 static void expect_error(struct made *m, const char *reason)
 {
     hr_source s = hr_source_create();
+    int fd = dup(0), next;
     enum hr_status status;
 
+    close(fd);
     end_tar(m);
     status = hr_source_add(s, write_made(m, ".tar"));
     made_finish(m);
     CHECK(status == HR_ECORRUPT && strstr(hr_last_error(), reason) && !s->num,
           "%s, not %s", hr_last_error(), reason);
+    close(next = dup(0));
+    CHECK(next == fd, "a file that could not be added is open");
     hr_source_close(&s);
 }
 
 static void hostile_tars(void)
 {
+    static const char *const names[] = {"/tmp/evil.jpg", "../evil.jpg",
+                                        "a//b.jpg"};
+    static const struct {
+        const char *name;
+        char type;
+    } no_files[] = {{"link.jpg", '2'}, {"hard.jpg", '1'}, {"pipe.jpg", '6'}};
     struct made m = {0};
     hr_source s;
 
     if (!have_tar())
         return;
-    put_member(&m, "/tmp/evil.jpg", "x", 1);
-    expect_fault(&m, "/tmp/evil.jpg", 1);
-    put_member(&m, "../evil.jpg", "x", 1);
-    expect_fault(&m, "../evil.jpg", 1);
-    put_member(&m, "a//b.jpg", "x", 1);
-    expect_fault(&m, "a//b.jpg", 1);
-    put_header(&m, "link.jpg", '2', 0);
-    expect_fault(&m, "link.jpg", 1);
-    put_header(&m, "hard.jpg", '1', 0);
-    expect_fault(&m, "hard.jpg", 1);
-    put_header(&m, "pipe.jpg", '6', 0);
-    expect_fault(&m, "pipe.jpg", 1);
+    for (int i = 0; i < 3; i++) {
+        put_member(&m, names[i], "x", 1);
+        expect_fault(&m, names[i]);
+        put_header(&m, no_files[i].name, no_files[i].type, 0);
+        expect_fault(&m, no_files[i].name);
+    }
     put_member(&m, "a.cls", "a\0b", 3);
-    expect_fault(&m, "a.cls", 1);
+    expect_fault(&m, "a.cls");
     put_member(&m, "a.jpg", "x", 1);
     put_member(&m, "b.jpg", "x", 1);
     put_member(&m, "a.cls", "x", 1);

@@ -59,8 +59,25 @@ static void fails(void)
           "%s", text);
 }
 
+static void tells(void)
+{
+    const char *folder = data_folder(3, test_seed);
+    char text[4096], path[4200];
+
+    snprintf(path, sizeof(path), "%s/no picture.jpg", folder);
+    test_write(path, "hello", 5);
+    CHECK(run(folder, text, sizeof(text)) == 0 &&
+              lines(text, "1 replaced by others, 0 zeros") == 3,
+          "%s", text);
+    CHECK(run(path, text, sizeof(text)) == 0 &&
+              lines(text, "0 replaced by others, 1 zeros") == 3,
+          "%s", text);
+    unlink(path);
+}
+
 static const struct test_case cases[] = {
     TEST_CASE(trains),
+    TEST_CASE(tells),
     TEST_CASE(fails),
 };
 

@@ -151,7 +151,7 @@ static void bench(struct kernel_env *env, hr_device cpu, const char *folder,
     free(files);
     printf("%s, batches of %d, %d pictures, us per picture:", kinds[kind],
            BATCH, done);
-    for (int k = 0; k < HR__NUM_KERNELS; k++) {
+    for (int k = HR__KERNEL_INDEX; k < HR__NUM_KERNELS; k++) {
         printf(" %s %.0f", text[k], us[k] / done);
         sum += us[k] / done;
     }

@@ -86,7 +86,8 @@ static bool build(struct kernel_env *env, cl_device_id device)
         return false;
     }
     for (int i = 0; i < HR__NUM_KERNELS; i++) {
-        if (i == HR__KERNEL_FUSED && !env->fuse)
+        // Those of stage entropy have a test of their own.
+        if ((i == HR__KERNEL_FUSED && !env->fuse) || i <= HR__KERNEL_DC)
             continue;
         env->kernels[i] = env->cl.clCreateKernel(env->program, names[i], &err);
         if (failed(err, names[i]))

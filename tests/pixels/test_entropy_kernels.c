@@ -2,7 +2,7 @@
 // kernels/entropy.cl against libjpeg: the coefficients of whatever window, and
 // that what is odd about a file is seen. On PoCL; with HEADRACE_TEST_OPENCL=all
 // on every platform. HEADRACE_TEST_SMALL=1: few and small pictures, for
-// simulators. No engine runs these kernels yet.
+// simulators.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ int main(void)
 #include "kernels/entropy_plan.h"
 #include "testing.h"
 
-enum { GUESS, CHECK_ENDS, WRITE, DC, KERNELS, BATCH = 8 };
+enum { KERNELS = HR__KERNEL_DC + 1, BATCH = 8 };
 
 static struct {
     struct ocl_api cl;
@@ -77,8 +77,8 @@ static bool build(cl_device_id device)
         free(text[i]);
     if (err)
         return false;
-    err = env.cl.clBuildProgram(env.program, 1, &device, "-cl-std=CL1.2", NULL,
-                                NULL);
+    err = env.cl.clBuildProgram(env.program, 1, &device,
+                                "-cl-std=CL1.2 -D HR__ENTROPY", NULL, NULL);
     if (err)
         env.cl.clGetProgramBuildInfo(env.program, device, CL_PROGRAM_BUILD_LOG,
                                      sizeof(log) - 1, log, NULL);
@@ -89,8 +89,11 @@ static bool build(cl_device_id device)
 // Before the tests count descriptors: simulators keep some.
 static bool open_device(const struct kernel_device *d)
 {
-    static const char *const names[] = {"hr_entropy_guess", "hr_entropy_check",
-                                        "hr_entropy_write", "hr_entropy_dc"};
+    static const char *const names[] = {
+#define X(name, text) text,
+        HR__KERNELS(X)
+#undef X
+    };
     cl_context_properties props[] = {CL_CONTEXT_PLATFORM,
                                      (cl_context_properties)d->platform, 0};
     cl_int err;
@@ -132,15 +135,18 @@ static size_t take(struct bytes *b, size_t size)
 }
 
 struct batch {
-    struct hr__entropy pics[BATCH];
+    struct hr__kernel_picture pics[BATCH];
+    struct hr__entropy scans[BATCH];
     int n;
-    struct bytes in, work;
+    struct bytes plan, in, work, out;
 };
 
 static void batch_free(struct batch *b)
 {
+    free(b->plan.data);
     free(b->in.data);
     free(b->work.data);
+    free(b->out.data);
 }
 
 struct error {
@@ -166,24 +172,27 @@ static void error_init(struct jpeg_decompress_struct *d, struct error *e)
     e->mgr.output_message = no_output;
 }
 
-static bool put_table(struct batch *b, const JHUFF_TBL *t, hr__word *at)
+static bool put_code(struct batch *b, struct hr__entropy *e, const JHUFF_TBL *t,
+                     bool dc, hr__word *at)
 {
-    *at = (hr__word)take(&b->in, sizeof(struct hr__huffman));
-    return hr__entropy_table((void *)(b->in.data + *at), t->bits + 1,
-                             t->huffval);
+    struct hr__code code, *to = (void *)(b->in.data + e->codes);
+
+    memcpy(code.counts, t->bits + 1, sizeof(code.counts));
+    memcpy(code.symbols, t->huffval, sizeof(code.symbols));
+    *at = e->tables + e->num_codes * (hr__word)sizeof(struct hr__huffman);
+    return hr__entropy_code(&to[e->num_codes++], (void *)&code, dc);
 }
 
 static bool put_component(struct batch *b, struct hr__entropy *e,
-                          const struct jpeg_decompress_struct *d, int i,
-                          hr__word mcus)
+                          const struct jpeg_decompress_struct *d, int i)
 {
     const jpeg_component_info *info = &d->comp_info[i];
     struct hr__entropy_component *c = &e->comp[i];
     int w = (int)info->width_in_blocks, h = (int)info->height_in_blocks;
     bool whole = kernel_pick(0, 1);
 
-    if (!put_table(b, d->dc_huff_tbl_ptrs[info->dc_tbl_no], &c->dc) ||
-        !put_table(b, d->ac_huff_tbl_ptrs[info->ac_tbl_no], &c->ac))
+    if (!put_code(b, e, d->dc_huff_tbl_ptrs[info->dc_tbl_no], true, &c->dc) ||
+        !put_code(b, e, d->ac_huff_tbl_ptrs[info->ac_tbl_no], false, &c->ac))
         return false;
     c->h = d->num_components == 1 ? 1 : (hr__word)info->h_samp_factor;
     c->v = d->num_components == 1 ? 1 : (hr__word)info->v_samp_factor;
@@ -193,7 +202,7 @@ static bool put_component(struct batch *b, struct hr__entropy *e,
     c->blocks_h = (hr__word)(whole ? h : kernel_pick(1, h - (int)c->block_y));
     c->coefs = (hr__word)take(&b->work, (size_t)c->blocks_w * c->blocks_h *
                                             sizeof(JBLOCK));
-    c->diffs = (hr__word)take(&b->work, (size_t)mcus * c->h * c->v * 2);
+    b->pics[b->n].num_coefs += c->blocks_w * c->blocks_h;
     for (hr__word k = 0; k < c->h * c->v; k++) {
         e->of[e->mcu_blocks] = (hr__word)i;
         e->nth[e->mcu_blocks++] = k;
@@ -231,7 +240,8 @@ static bool takes(const struct jpeg_decompress_struct *d)
 // The header is read. False: the host must do it.
 static bool put_scan(struct batch *b, const struct jpeg_decompress_struct *d)
 {
-    struct hr__entropy *e = &b->pics[b->n];
+    struct hr__kernel_picture *p = &b->pics[b->n];
+    struct hr__entropy *e = &b->scans[b->n];
     bool one = d->num_components == 1;
     hr__word w = one ? d->comp_info[0].width_in_blocks
                      : divided(d->image_width,
@@ -239,29 +249,44 @@ static bool put_scan(struct batch *b, const struct jpeg_decompress_struct *d)
     hr__word mcus = w * (one ? d->comp_info[0].height_in_blocks
                              : divided(d->image_height,
                                        8 * (hr__word)d->max_v_samp_factor));
-    size_t size = d->src->bytes_in_buffer, scan, list;
+    size_t size = d->src->bytes_in_buffer, scan, list, at;
     const struct hr__interval *last;
     hr__word all = d->restart_interval ? divided(mcus, d->restart_interval) : 1;
 
     *e = (struct hr__entropy){.num_components = (hr__word)d->num_components,
                               .mcus_w = w};
+    *p = (struct hr__kernel_picture){0};
+    at = take(&b->in, sizeof(*e));
     list = take(&b->in, all * sizeof(struct hr__interval));
-    scan = take(&b->in, 4 * hr__entropy_words(size));
+    scan = take(&b->in, hr__entropy_room(size));
     e->num_intervals = hr__entropy_scan(d->src->next_input_byte, size,
                                         d->restart_interval, mcus,
-                                        (void *)(b->in.data + scan),
+                                        b->in.data + scan,
                                         (void *)(b->in.data + list));
     if (!e->num_intervals)
         return false;
     last = (const struct hr__interval *)(void *)(b->in.data + list) + all - 1;
-    e->intervals = (hr__word)list;
-    e->scan = (hr__word)scan;
-    e->num_subs = last->sub + last->subs;
-    e->subs = (hr__word)take(&b->work, e->num_subs * sizeof(struct hr__sub));
-    e->flag = (hr__word)take(&b->work, 4);
+    p->num_subs = e->num_subs = last->sub + last->subs;
+    e->codes = (hr__word)take(&b->in, HR__CODES * sizeof(struct hr__code));
+    e->tables = (hr__word)take(&b->work,
+                               HR__CODES * sizeof(struct hr__huffman));
+    p->num_intervals = e->num_intervals;
+    e->flag = (hr__word)take(&b->out, 4);
     for (int i = 0; i < d->num_components; i++)
-        if (!put_component(b, e, d, i, mcus))
+        if (!put_component(b, e, d, i))
             return false;
+    for (int i = 0; i < d->num_components; i++)
+        e->comp[i].diffs = (hr__word)take(
+            &b->work, (size_t)mcus * e->comp[i].h * e->comp[i].v * 2);
+    e->subs = (hr__word)take(&b->work, e->num_subs * sizeof(struct hr__sub));
+    // (Where they lie in `in` before.)
+    e->intervals = (hr__word)(list - at);
+    e->scan = (hr__word)(scan - at);
+    e->codes -= (hr__word)at;
+    p->num_codes = e->num_codes;
+    p->coefs = e->comp[0].coefs;
+    p->entropy = (hr__word)at;
+    memcpy(b->in.data + at, e, sizeof(*e));
     b->n++;
     return true;
 }
@@ -272,6 +297,9 @@ static bool put(struct batch *b, const struct kernel_jpeg *j)
     volatile bool ok = false;
     struct error e;
 
+    // The plan begins with the pictures.
+    if (!b->plan.data)
+        take(&b->plan, sizeof(b->pics));
     error_init(&d, &e);
     if (!setjmp(e.jump)) {
         jpeg_create_decompress(&d);
@@ -294,41 +322,66 @@ static cl_mem buffer(const void *data, size_t size)
     return mem;
 }
 
+// The groups of a kernel; *at: the first word of its list.
+static size_t put_list(struct batch *b, int kernel, cl_uint *at)
+{
+    size_t groups = 0, width, place;
+    hr__u32 *first, *end;
+
+    for (int i = 0; i < b->n; i++)
+        groups += hr__kernel_groups(&b->pics[i], kernel);
+    place = take(&b->plan, 8 * (groups + hr__kernel_rows(groups, &width)));
+    first = end = (void *)(b->plan.data + place);
+    for (int i = 0; i < b->n; i++)
+        end = hr__kernel_list(end, (hr__u32)i,
+                              hr__kernel_groups(&b->pics[i], kernel));
+    *at = (cl_uint)(place / 4);
+    return (size_t)(hr__kernel_pad(first, end) - first) / 2;
+}
+
+static cl_int launch(int kernel, size_t groups, cl_uint list, cl_mem mem[4])
+{
+    size_t local[2] = {HR__GROUP, 1}, global[2];
+    cl_kernel k = env.kernels[kernel];
+    cl_int err = env.cl.clSetKernelArg(k, HR__ARG_LIST, sizeof(list), &list);
+
+    err |= env.cl.clSetKernelArg(k, HR__ARG_PLAN, sizeof(cl_mem), &mem[0]);
+    for (cl_uint i = 1; i < 4; i++)
+        err |= env.cl.clSetKernelArg(k, HR__ARG_FIRST_BUFFER + i - 1,
+                                     sizeof(cl_mem), &mem[i]);
+    global[1] = hr__kernel_rows(groups, &global[0]);
+    global[0] *= HR__GROUP;
+    return err | env.cl.clEnqueueNDRangeKernel(env.queue, k, 2, NULL, global,
+                                               local, 0, NULL, NULL);
+}
+
 static void run(struct batch *b)
 {
-    cl_mem mem[3] = {buffer(b->pics, (size_t)b->n * sizeof(b->pics[0])),
-                     buffer(b->in.data, b->in.size),
-                     buffer(b->work.data, b->work.size)};
-    size_t size[KERNELS] = {0}, intervals = 0;
+    struct bytes *bytes[4] = {&b->plan, &b->in, &b->work, &b->out};
+    size_t groups[KERNELS];
+    cl_uint lists[KERNELS];
     cl_int err = 0;
+    cl_mem mem[4];
 
-    for (int i = 0; i < b->n; i++) {
-        const struct hr__entropy *e = &b->pics[i];
-
-        size[GUESS] = e->num_subs > size[GUESS] ? e->num_subs : size[GUESS];
-        intervals = e->num_intervals > intervals ? e->num_intervals : intervals;
-    }
-    size[CHECK_ENDS] = intervals;
-    size[WRITE] = size[GUESS];
-    size[DC] = 3 * intervals;
+    for (int k = 0; k < KERNELS; k++)
+        groups[k] = put_list(b, k, &lists[k]);
+    memcpy(b->plan.data, b->pics, sizeof(b->pics));
+    // What the batch before has left.
+    memset(b->work.data, 0x5a, b->work.size);
+    memset(b->out.data, 0x5a, b->out.size);
+    for (int i = 0; i < 4; i++)
+        mem[i] = buffer(bytes[i]->data, bytes[i]->size);
     kernel_seconds -= cpu_seconds();
-    for (int k = 0; k < KERNELS; k++) {
-        size_t local[2] = {16, 1},
-               global[2] = {(size[k] + 15) / 16 * 16, (size_t)b->n};
-
-        for (cl_uint i = 0; i < 3; i++)
-            err |= env.cl.clSetKernelArg(env.kernels[k], i, sizeof(cl_mem),
-                                         &mem[i]);
-        err |= env.cl.clEnqueueNDRangeKernel(env.queue, env.kernels[k], 2, NULL,
-                                             global, local, 0, NULL, NULL);
-    }
+    for (int k = 0; k < KERNELS; k++)
+        err |= launch(k, groups[k], lists[k], mem);
     err |= env.cl.clFinish(env.queue);
     kernel_seconds += cpu_seconds();
-    err |= env.cl.clEnqueueReadBuffer(env.queue, mem[2], CL_TRUE, 0,
-                                      b->work.size, b->work.data, 0, NULL,
-                                      NULL);
+    for (int i = 2; i < 4; i++)
+        err |= env.cl.clEnqueueReadBuffer(env.queue, mem[i], CL_TRUE, 0,
+                                          bytes[i]->size, bytes[i]->data, 0,
+                                          NULL, NULL);
     CU_ASSERT(!err);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         env.cl.clReleaseMemObject(mem[i]);
 }
 
@@ -338,7 +391,7 @@ static bool flagged(const struct batch *b, int i)
 {
     hr__word flag;
 
-    memcpy(&flag, b->work.data + b->pics[i].flag, sizeof(flag));
+    memcpy(&flag, b->out.data + b->scans[i].flag, sizeof(flag));
     return flag;
 }
 
@@ -379,7 +432,7 @@ static int lines_differ(const struct batch *b, int i,
         jpeg_create_decompress(&d);
         jpeg_mem_src(&d, j->data, j->size);
         jpeg_read_header(&d, TRUE);
-        bad = differing(b, &b->pics[i], &d);
+        bad = differing(b, &b->scans[i], &d);
         if (e.mgr.num_warnings)
             bad = -1;
     }
@@ -432,6 +485,43 @@ static void kinds(void)
             make(&j[k], i * BATCH + k);
         check_batch(j, n, "made up");
     }
+}
+
+// All pixels are equal: the same few bits again and again.
+static void make_flat(struct kernel_jpeg *j, int w, int h)
+{
+    struct jpeg_compress_struct c;
+    struct jpeg_error_mgr e;
+    uint8_t row[4096];
+    JSAMPROW rows = row;
+
+    *j = (struct kernel_jpeg){.w = w, .h = h, .components = 1};
+    memset(row, 90, sizeof(row));
+    memset(&c, 0, sizeof(c));
+    c.err = jpeg_std_error(&e);
+    jpeg_create_compress(&c);
+    jpeg_mem_dest(&c, &j->data, &j->size);
+    c.image_width = (JDIMENSION)w;
+    c.image_height = (JDIMENSION)h;
+    c.input_components = 1;
+    c.in_color_space = JCS_GRAYSCALE;
+    jpeg_set_defaults(&c);
+    jpeg_start_compress(&c, TRUE);
+    for (int y = 0; y < h; y++)
+        jpeg_write_scanlines(&c, &rows, 1);
+    jpeg_finish_compress(&c);
+    jpeg_destroy_compress(&c);
+}
+
+// Who begins out of step there never falls into it: more rounds than there are.
+static void flat(void)
+{
+    struct kernel_jpeg j[3];
+
+    kernel_seed = test_seed | 1;
+    for (int i = 0; i < 3; i++)
+        make_flat(&j[i], small ? 300 : 1000 + 333 * i, 1000);
+    check_batch(j, 3, "flat");
 }
 
 // Where the scan's data begins.
@@ -491,17 +581,29 @@ static void damage(void)
     CU_ASSERT(seen > 0 && refused > 0);
 }
 
-// Tables that are none.
-static void tables(void)
+static bool is_code(struct hr__code from, bool dc)
 {
-    struct hr__huffman t;
-    uint8_t symbols[256] = {0};
+    struct hr__code to;
 
-    CU_ASSERT(hr__entropy_table(&t, (uint8_t[16]){1, 1}, symbols));
-    CU_ASSERT(!hr__entropy_table(&t, (uint8_t[16]){3}, symbols));
-    CU_ASSERT(!hr__entropy_table(&t, (uint8_t[16]){2, 1}, symbols));
+    return hr__entropy_code(&to, (const uint8_t *)&from, dc);
+}
+
+// Codes that are none.
+static void codes(void)
+{
+    CU_ASSERT(is_code((struct hr__code){.counts = {1, 1}}, true));
+    CU_ASSERT(!is_code((struct hr__code){.counts = {3}}, true));
+    CU_ASSERT(!is_code((struct hr__code){.counts = {2, 1}}, true));
+    // All ones.
+    CU_ASSERT(!is_code((struct hr__code){.counts = {2}}, false));
     CU_ASSERT(
-        !hr__entropy_table(&t, (uint8_t[16]){[8] = 255, [9] = 200}, symbols));
+        !is_code((struct hr__code){.counts = {[8] = 255, [9] = 200}}, false));
+    // A DC of 16 bits.
+    CU_ASSERT(
+        is_code((struct hr__code){.counts = {1}, .symbols = {16}}, false));
+    CU_ASSERT(is_code((struct hr__code){.counts = {1}, .symbols = {15}}, true));
+    CU_ASSERT(
+        !is_code((struct hr__code){.counts = {1}, .symbols = {16}}, true));
 }
 
 // The photos of the corpus, where it is.
@@ -567,9 +669,8 @@ static bool find_device(struct kernel_device *device)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {TEST_CASE(tables),
-                                             TEST_CASE(kinds),
-                                             TEST_CASE(damage),
+    static const struct test_case cases[] = {TEST_CASE(codes), TEST_CASE(kinds),
+                                             TEST_CASE(flat), TEST_CASE(damage),
                                              TEST_CASE(photos)};
     struct kernel_device device;
     int failed;

@@ -59,6 +59,23 @@ class Failing(unittest.TestCase):
         self.assertEqual((str(again), again.offset, again.file),
                          (str(error), error.offset, error.file))
 
+    def test_names_in_no_encoding(self):
+        name = os.fsdecode(os.fsencode(samples.scratch()) + b"/b\xe4d.jpg")
+        with open(name, "wb") as file:
+            file.write(b"junk")
+        missing = name + ".not"
+        for error, path, call in (
+            (headrace.ReadError, missing, headrace.probe),
+            (headrace.ReadError, missing, headrace.PackFile),
+            (headrace.PictureError, name, headrace.probe),
+            (headrace.PictureError, name, headrace.PackFile),
+            (headrace.PictureError, name,
+             lambda path: pixels_of(path, self.STEPS, 8, 6)),
+        ):
+            with self.assertRaises(error) as caught:
+                call(path)
+            self.assertIn(path, str(caught.exception))
+
     def test_zero_and_skip(self):
         for mode, slot in (("zero", bytes(144)), ("skip", None)):
             path, out, job = self.submit(on_error=mode)
@@ -182,6 +199,8 @@ class Provenance(unittest.TestCase):
             headrace.Device("toaster")
         with self.assertRaises(ValueError):
             headrace.Device("cpu", reference="x")
+        with self.assertRaises(ValueError):
+            headrace.Device("cpu", entropy="x")
 
     def test_why_an_engine_was_left(self):
         if not any(d["backend"] == "opencl" and d["available"]
@@ -194,6 +213,13 @@ class Provenance(unittest.TestCase):
         result = job.results[0]
         self.assertIn("progressive JPEG", result.why)
         self.assertEqual(result.spans[0][2], "cpu")
+        # Who decodes entropy coding.
+        for where, first in (("host", "cpu"), ("device", "opencl")):
+            with headrace.Device("opencl", entropy=where) as device:
+                job = run([(samples.small(), (ops.decode(),
+                                              ops.resize(8, 6)))],
+                          headrace.Batch(1, 3, 6, 8), device=device)
+                self.assertTrue(job.results[0].spans[0][2].startswith(first))
 
 if __name__ == "__main__":
     unittest.main()

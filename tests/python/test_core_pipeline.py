@@ -10,6 +10,7 @@ import pickle
 import unittest
 
 import headrace
+import headrace.ray
 from headrace import ops
 
 import core_samples as samples
@@ -185,6 +186,13 @@ class Arguments(unittest.TestCase):
         path = samples.small()
         for steps in (), (ops.resize(2, 2),):
             self.assertRaises(headrace.ArgumentError, headrace.Pipeline, steps)
+        self.assertRaisesRegex(headrace.ArgumentError, "decode",
+                               headrace.Pipeline, ())
+        self.assertRaisesRegex(TypeError, "steps", headrace.Pipeline,
+                               ops.decode())
+        for one in path, pathlib.Path(path), samples.read(path):
+            self.assertRaisesRegex(TypeError, "a list of pictures",
+                                   pipeline(), one)
         make = headrace.Pipeline(samples.TRAIN)
         self.assertRaisesRegex(headrace.ArgumentError, "indices", make, [path])
         self.assertRaisesRegex(headrace.ArgumentError, "2 indices for 1",
@@ -193,6 +201,14 @@ class Arguments(unittest.TestCase):
                                indices=[])
         self.assertRaises(headrace.DeviceError, pipeline(device="nothing"),
                           [path])
+
+    def test_a_column_that_is_not_there(self):
+        rows = {"picture": [], "label": []}
+        for options in {}, {"source": "picture", "index": "number"}:
+            make = headrace.ray.Preprocess(samples.EVAL, **options)
+            self.assertRaisesRegex(headrace.ArgumentError,
+                                   "no column '(bytes|number)': picture, label",
+                                   make, rows)
 
     def test_what_it_says_of_itself(self):
         make = pipeline()

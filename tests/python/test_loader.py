@@ -133,6 +133,7 @@ class Sources(unittest.TestCase):
                        stderr=subprocess.DEVNULL)
         self.check(path, self.folder_labels())
         self.check(headrace.PackFile(path), self.folder_labels())
+        self.check([headrace.PackFile(path)], self.folder_labels())
 
     def test_tar_files(self):
         half = len(self.paths) // 2
@@ -157,8 +158,14 @@ class Sources(unittest.TestCase):
             ([(self.paths[0], 1, 2)], TypeError),
             ([(self.paths[0], 1.5)], TypeError),
             ([(self.paths[0], "x"), (7, "y")], TypeError),
+            ([(self.paths[0], "x"), (self.paths[1], 1)], TypeError),
+            ([(self.paths[0], "x"), self.paths[1]], TypeError),
+            ([(self.paths[0], "x"), "ab"], TypeError),
         ):
             with self.subTest(source=source), self.assertRaises(error):
+                loader(source)
+        for source in None, 7, iter(self.paths):
+            with self.assertRaisesRegex(TypeError, "source"):
                 loader(source)
         with self.assertRaises(headrace.ArgumentError):
             next(iter(loader([])))
@@ -213,9 +220,12 @@ class Order(unittest.TestCase):
         a = loader(self.root)
         first, second = iter(a), iter(a)
         next(second)
-        with self.assertRaises(headrace.Error):
+        with self.assertRaisesRegex(headrace.Error, "another loop"):
             next(first)
         next(second)
+        a.close()
+        with self.assertRaisesRegex(headrace.Error, "close"):
+            next(second)
 
     def test_a_number_of_epochs(self):
         a = loader(self.root, epochs=2)
@@ -276,13 +286,18 @@ class Order(unittest.TestCase):
         self.assertEqual(x.dtype, numpy.uint8)
 
     def test_arguments(self):
-        for options in ({"shard": (4, 4)}, {"batch": 0}, {"epochs": 0}):
+        for options in ({"shard": (4, 4)}, {"batch": 0}, {"epochs": 0},
+                        {"samples": -1}):
             with self.assertRaises(headrace.ArgumentError):
                 loader(self.root, **options)
         for options in ({"memory": "device"}, {"to": "list"},
                         {"on_error": "x"}):
             with self.assertRaises(ValueError):
                 next(iter(loader(self.root, **options)))
+        with self.assertRaisesRegex(ValueError, "fail, zero, skip"):
+            next(iter(loader(self.root, on_error="x")))
+        with self.assertRaisesRegex(TypeError, "steps"):
+            loader(self.root, ops.decode())
         with self.assertRaises(headrace.ArgumentError):
             next(iter(loader(self.root, (ops.decode(),))))
 
@@ -404,6 +419,37 @@ class Failing(unittest.TestCase):
         self.assertIn("no such picture", a.last.results[4].message)
         with self.assertRaises(headrace.ReadError):
             list(loader(source))
+
+    def test_what_a_sequence_raises_is_named(self):
+        class Raises(Sequence):
+            def __getitem__(self, i):
+                raise error
+
+        for error, text in (
+            (KeyError(7), "sample 0: read: KeyError: 7"),
+            (AssertionError(), "sample 0: read: AssertionError"),
+            (ValueError("\u00e4" * 300), "ValueError: \u00e4\u00e4\u00e4"),
+            (ValueError("x" + "\u00e4" * 300), "ValueError: x\u00e4\u00e4"),
+        ):
+            with self.assertRaises(headrace.ReadError) as caught:
+                next(iter(loader(Raises(samples.photos()))))
+            self.assertIn(text, str(caught.exception))
+            self.assertFalse(str(caught.exception).endswith(": "))
+
+        class Lacks(Sequence):
+            def __getitem__(self, i):
+                return {}[i]
+
+        with self.assertRaisesRegex(headrace.ReadError, "KeyError: 0$"):
+            next(iter(loader(Lacks(samples.photos()))))
+
+    def test_an_empty_picture(self):
+        empty = samples.scratch() / "loader-empty.jpg"
+        empty.write_bytes(b"")
+        a = loader([(str(empty), 0), (b"", 1)], on_error="zero")
+        next(iter(a))
+        for result in a.last.results:
+            self.assertIn("empty", result.message)
 
 
 class Memory(unittest.TestCase):
@@ -609,7 +655,7 @@ class Processes(unittest.TestCase):
         self.assertEqual(os.waitpid(pid, 0)[1], 0)
         next(batches)
 
-    def run_program(self, text, code=0, first=""):
+    def run_program(self, text, code=0, first="", **environ):
         text = (
             first + "import headrace, signal, os, sys, threading\n"
             "from headrace import ops\n"
@@ -622,7 +668,8 @@ class Processes(unittest.TestCase):
             " ops.resize(32, 32)), batch=4, to='numpy')\n" + text)
         done = subprocess.run([sys.executable, "-c", text, samples.small()],
                               stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=120)
+                              stderr=subprocess.STDOUT, text=True, timeout=120,
+                              env=os.environ | environ)
         self.assertEqual((done.returncode, done.stdout), (code, ""))
 
     def test_exit_with_work_in_flight(self):
@@ -661,6 +708,27 @@ class Processes(unittest.TestCase):
             "    except headrace.Error: pass\n"
             "threading.Thread(target=take, daemon=True).start()\n"
             "begun.wait()\n")
+
+    def test_exit_while_a_thread_drops_its_loader(self):
+        # The loader ends while its thread is still in the sequence.
+        self.run_program(
+            "begun, dropped = threading.Event(), threading.Event()\n"
+            "class Waits(Sequence):\n"
+            "    def __getitem__(self, i):\n"
+            "        begun.set()\n"
+            "        dropped.wait()\n"
+            "        return super().__getitem__(i)\n"
+            "def take():\n"
+            "    core = headrace.Loader(Waits(), (ops.decode(),"
+            " ops.resize(32, 32)), batch=4, reads=1)._open()\n"
+            "    while True:\n"
+            "        try: core.next(0.01)\n"
+            "        except headrace.TimeoutError: pass\n"
+            "        except headrace.CanceledError: break\n"
+            "    del core\n"
+            "    dropped.set()\n"
+            "threading.Thread(target=take, daemon=True).start()\n"
+            "begun.wait()\n", PYTHONMALLOC="debug")
 
 
 if __name__ == "__main__":

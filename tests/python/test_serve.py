@@ -108,6 +108,13 @@ class Serving(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(b"".join(body for _, _, body in found), want)
         self.assertEqual(len(found[0][2]), TENSOR)
 
+    def test_a_device_that_is_not_there(self):
+        done = subprocess.run(
+            [sys.executable, PROGRAM, "--port", str(free_port()), "--backend",
+             "nothing"], stderr=subprocess.PIPE, text=True, timeout=30)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("device 'nothing'", done.stderr)
+
     async def test_bad_pictures_are_422_with_the_reason(self):
         data = samples.read(samples.small())
         async with service("--limit", "100000") as (_, client):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How `headrace run` fills its jobs: with random ops as they are, and without
 // a look at any file by the thread that submits, unless sizes depend on them.
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,8 @@ enum { FILES = 20 };
 // Reads in one run_fill() with these ops, less those of test_reads() itself.
 static long reads_of_fill(struct run *run, const char *ops, bool fixed)
 {
-    struct run_slot slot = {0};
+    struct hr_encoded read[FILES] = {{0}};
+    struct run_slot slot = {.read = read};
     char error[320];
     long before, own;
 
@@ -74,9 +76,59 @@ static void no_file_is_read(void)
     hr_device_close(&run.dev);
 }
 
+// A RecordIO file of n pictures of about 4000 bytes.
+static const char *records(int n)
+{
+    struct bytes all = {NULL, 0};
+    uint32_t head[8] = {htole32(0xced7230a), htole32(24 + 4000)};
+    size_t each = sizeof(head) + 4000;
+    const char *path;
+
+    all.size = (size_t)n * each;
+    all.data = calloc(1, all.size);
+    for (int i = 0; i < n; i++)
+        memcpy(all.data + (size_t)i * each, head, sizeof(head));
+    path = test_file(&all, ".rec");
+    free(all.data);
+    return path;
+}
+
+// What is read to memory ends a job, too, and goes back with it.
+static void what_is_read_is_bounded(void)
+{
+    struct run run = {.batch = FILES, .total = FILES, .slot_bytes = 13000};
+    struct hr_encoded read[FILES] = {{0}};
+    struct run_slot slot = {.read = read};
+    struct hr_sample samples[FILES];
+    struct run_picture pictures[FILES] = {{0}};
+    char error[320];
+
+    CU_ASSERT_FATAL(inputs_add(&run.in, records(FILES)));
+    CU_ASSERT_FATAL(run.in.num == FILES);
+    CU_ASSERT_FATAL(
+        ops_parse(&run.opt.ops, "center_crop=2", error, sizeof(error)));
+    run.samples = samples;
+    run.pictures = pictures;
+    run.fixed_shape = run.equal_shapes = true;
+    run.w = run.h = 2;
+    for (size_t first = 0; first < 8; first += 4) {
+        CU_ASSERT(run_fill(&run, &slot));
+        CU_ASSERT_EQUAL(slot.first, first);
+        CU_ASSERT_EQUAL(slot.num, 4);
+        CU_ASSERT_EQUAL(samples[3].size, 4000);
+        CU_ASSERT_PTR_EQUAL(samples[3].data, read[3].data);
+        run_release(&run, &slot);
+        CU_ASSERT_PTR_NULL(read[3].memory);
+    }
+    for (int i = 0; i < run.batch; i++)
+        free(run.pictures[i].path);
+    inputs_finish(&run.in);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {TEST_CASE(no_file_is_read)};
+    static const struct test_case cases[] = {
+        TEST_CASE(no_file_is_read), TEST_CASE(what_is_read_is_bounded)};
 
-    return test_main("run_fill", cases, 1, argc, argv);
+    return test_main("run_fill", cases, 2, argc, argv);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/common/braces.h"
 #include "tools/common/ops_text.h"
 #include "tools/common/progress.h"
 #include "testing.h"
@@ -348,6 +349,56 @@ static void progress_line(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(line, "0/0"));
 }
 
+// ---- Names in braces -------------------------------------------------------
+
+struct names {
+    char text[256];
+    int num, stop;  // stop: the number of the one that is refused
+};
+
+static bool take_name(void *ctx, const char *name)
+{
+    struct names *names = ctx;
+
+    if (strlen(names->text) + strlen(name) + 2 < sizeof(names->text)) {
+        strcat(names->text, name);
+        strcat(names->text, " ");
+    }
+    return ++names->num != names->stop;
+}
+
+static void braces(void)
+{
+    static const struct {
+        const char *pattern, *names;
+        int num;
+    } cases[] = {
+        {"a.tar", "a.tar ", 1},
+        {"a-{08..11}.tar", "a-08.tar a-09.tar a-10.tar a-11.tar ", 4},
+        {"{2..0}", "2 1 0 ", 3},
+        {"{7..7}x", "7x ", 1},
+        {"{0..1}-{a,b}-{00..01}.x",
+         "0-{a,b}-00.x 0-{a,b}-01.x 1-{a,b}-00.x 1-{a,b}-01.x ", 4},
+        {"{{1..2}}", "{1} {2} ", 2},
+        {"{..2}{1..}{a..b}{1-2}{", "{..2}{1..}{a..b}{1-2}{ ", 1},
+        {"{0..999999999}", "{0..999999999} ", 1},
+        {"{0..9999}{0..9999}", "{0..9999}{0..9999} ", 1},
+        {"{1234567890..1234567891}", "{1234567890..1234567891} ", 1},
+    };
+    struct names stopped = {.stop = 3};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct names names = {.num = 0};
+
+        CHECK(braces_expand(cases[i].pattern, take_name, &names) &&
+                  names.num == cases[i].num &&
+                  !strcmp(names.text, cases[i].names),
+              "%s: %d, %s", cases[i].pattern, names.num, names.text);
+    }
+    CU_ASSERT(!braces_expand("{1..9}{1..9}", take_name, &stopped));
+    CU_ASSERT_EQUAL(stopped.num, 3);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
@@ -360,6 +411,7 @@ int main(int argc, char **argv)
         {"sizes", sizes},
         {"numbers", numbers},
         {"progress", progress_line},
+        {"braces", braces},
     };
 
     return test_main("tools", cases, sizeof(cases) / sizeof(*cases), argc,

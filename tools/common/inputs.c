@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "braces.h"
 #include "tools.h"
 
 static bool fail(struct inputs *in, const char *text)
@@ -74,43 +75,43 @@ static bool begin(struct inputs *in, size_t *first)
     return true;
 }
 
+// Whether a file has many pictures, by its name.
+static bool has_many(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+
+    return dot && (!strcasecmp(dot, ".hrp") || !strcasecmp(dot, ".tar") ||
+                   !strcasecmp(dot, ".rec"));
+}
+
 static void note_root(struct inputs *in, const char *path)
 {
     struct stat st;
 
-    if (stat(path, &st) < 0 || (!S_ISDIR(st.st_mode) && !inputs_is_pack(path)))
+    if (stat(path, &st) < 0 || (!S_ISDIR(st.st_mode) && !has_many(path)))
         return;
     if (!in->num_roots++ && (in->first_root = strdup(path)))
         for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
             in->first_root[n - 1] = '\0';
 }
 
-// The command opens its pictures by path, or where they lie in a pack file.
-static bool is_shard(const char *path)
+static bool add_one(void *ctx, const char *path)
 {
-    const char *dot = strrchr(path, '.');
-    struct stat st;
+    struct inputs *in = ctx;
+    size_t first;
 
-    return dot && (!strcasecmp(dot, ".tar") || !strcasecmp(dot, ".rec")) &&
-           !stat(path, &st) && S_ISREG(st.st_mode);
+    if (!begin(in, &first) || !take(in, hr_source_add(in->source, path), first))
+        return false;
+    note_root(in, path);
+    return true;
 }
 
 bool inputs_add(struct inputs *in, const char *argument)
 {
-    size_t first;
+    struct stat st;
 
-    if (is_shard(argument)) {
-        snprintf(in->error, sizeof(in->error),
-                 "%s: the command reads no tar and RecordIO files; "
-                 "loaders of the library do",
-                 argument);
-        return false;
-    }
-    if (!begin(in, &first) ||
-        !take(in, hr_source_add(in->source, argument), first))
-        return false;
-    note_root(in, argument);
-    return true;
+    return lstat(argument, &st) ? braces_expand(argument, add_one, in)
+                                : add_one(in, argument);
 }
 
 bool inputs_add_list(struct inputs *in, const char *list, bool zero)
@@ -133,11 +134,10 @@ void inputs_look(struct inputs *in, size_t i)
 {
     char path[PATH_MAX], text[PATH_MAX + 128];
     struct stat st;
-    size_t number;
     int fd, error = 0;
 
-    if (inputs_pack(in, i, &number))
-        return;  // its file is open
+    if (!inputs_is_file(in, i))
+        return;  // what it lies in is open
     inputs_path(in, i, path, sizeof(path));
     // A FIFO without a writer must not keep the caller.
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -177,17 +177,35 @@ hr_pack_file inputs_pack(const struct inputs *in, size_t i, size_t *number)
     return hr_source_pack(in->source, in->items[i].number, number);
 }
 
+bool inputs_is_file(const struct inputs *in, size_t i)
+{
+    return hr_source_is_file(in->source, in->items[i].number);
+}
+
+enum hr_status inputs_read(const struct inputs *in, size_t i,
+                           struct hr_encoded *to)
+{
+    return hr_source_read(in->source, in->items[i].number, in->file_bytes, to);
+}
+
 enum hr_status inputs_source(const struct inputs *in, size_t i,
-                             const char *path, struct hr_sample *sample)
+                             const char *path, struct hr_encoded *memory,
+                             struct hr_sample *sample)
 {
     size_t number;
     hr_pack_file file = inputs_pack(in, i, &number);
+    bool read = !file && !inputs_is_file(in, i);
     enum hr_status status;
 
-    sample->path = file ? NULL : path;
-    if (!file)
+    sample->path = file || read ? NULL : path;
+    if (sample->path)
         return HR_OK;
-    status = hr_pack_sample_unchecked(file, number, sample);
+    status = read ? inputs_read(in, i, memory)
+                  : hr_pack_sample_unchecked(file, number, sample);
+    if (read) {
+        sample->data = memory->data;
+        sample->size = memory->size;
+    }
     if (status || !sample->size) {
         sample->data = "";
         sample->size = 1;
@@ -210,17 +228,25 @@ enum hr_status inputs_probe(const struct inputs *in, size_t i,
                             const struct hr_limits *limits,
                             struct hr_info *info)
 {
+    struct hr_encoded memory = {0};
     struct hr_pack_entry entry;
+    enum hr_status status;
     char path[PATH_MAX];
     size_t number;
     hr_pack_file file = inputs_pack(in, i, &number);
 
-    if (!file)
+    if (inputs_is_file(in, i))
         return inputs_path(in, i, path, sizeof(path))
                    ? hr_probe_path(path, limits, info)
                    : HR_EINVAL;
-    hr_pack_entry(file, number, &entry);
-    return hr_probe(entry.data, entry.size, limits, info);
+    if (file) {
+        hr_pack_entry(file, number, &entry);
+        return hr_probe(entry.data, entry.size, limits, info);
+    }
+    if (!(status = inputs_read(in, i, &memory)))
+        status = hr_probe(memory.data, memory.size, limits, info);
+    hr_encoded_finish(&memory);
+    return status;
 }
 
 // ---- Names -----------------------------------------------------------------

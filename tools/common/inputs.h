@@ -18,9 +18,11 @@ struct inputs_item {
 
 struct inputs {
     hr_source source;
+    size_t file_bytes;  // larger pictures are not read; 0 = the library's limit
     struct inputs_item *items;
     size_t num, capacity;
-    // Folders and pack files that were named: how many, and the first.
+    // Folders and files of many pictures that were named: how many, and the
+    // first.
     size_t num_roots;
     char *first_root;
     const char *const *classes;  // sorted
@@ -37,7 +39,8 @@ struct inputs {
 };
 
 // hr_source_add(), hr_source_add_list() and hr_source_add_file() without a
-// label. False: inputs->error says which path and why.
+// label. An argument that is no file, and has braces, stands for several, see
+// braces.h. False: inputs->error says which path and why.
 bool inputs_add(struct inputs *inputs, const char *argument);
 bool inputs_add_list(struct inputs *inputs, const char *list, bool zero);
 bool inputs_add_file(struct inputs *inputs, const char *path);
@@ -46,17 +49,24 @@ bool inputs_add_file(struct inputs *inputs, const char *path);
 void inputs_look(struct inputs *inputs, size_t i);
 
 // Makes picture i the source of *sample, which then has its path, as by
-// inputs_path(), or data of a pack file; it must live until the job is submitted.
-// Not HR_OK: it is damaged, or its file was changed; then *sample has a source
-// that will fail, and hr_last_error() says why.
+// inputs_path(), or data of a pack file, or data that were read to *memory, of a
+// tar or RecordIO file. path must live until the job is submitted, *memory until
+// it is done. Not HR_OK: it is damaged, or its file was changed; then *sample
+// has a source that will fail, and hr_last_error() says why.
 enum hr_status inputs_source(const struct inputs *inputs, size_t i,
-                             const char *path, struct hr_sample *sample);
+                             const char *path, struct hr_encoded *memory,
+                             struct hr_sample *sample);
+// The bytes of picture i, see hr_source_read().
+enum hr_status inputs_read(const struct inputs *inputs, size_t i,
+                           struct hr_encoded *to);
 // A job has made it.
 void inputs_passed(const struct inputs *inputs, size_t i);
 // Header facts of picture i, as by hr_probe_path().
 enum hr_status inputs_probe(const struct inputs *inputs, size_t i,
                             const struct hr_limits *limits,
                             struct hr_info *info);
+// Whether it is a file of its own, which can be opened by its path.
+bool inputs_is_file(const struct inputs *inputs, size_t i);
 // The pack file that picture i lies in, and its number there. NULL: none.
 hr_pack_file inputs_pack(const struct inputs *inputs, size_t i, size_t *number);
 // Whether a file is one by its name.

@@ -287,6 +287,7 @@ bool options_source(const char *command, poptContext con,
         options_fail(command, "--null is of --list, which is missing");
         return false;
     }
+    inputs->file_bytes = out->file_bytes;
     return add_inputs(command, con, words, inputs);
 }
 

@@ -60,7 +60,8 @@ struct pack_picture {
     const void *data;  // lies in one of these, or in a pack file
     size_t size;
     uint64_t source;
-    void *file, *made;
+    struct hr_encoded read;
+    void *made;
     char message[512];
 };
 

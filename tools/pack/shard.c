@@ -56,6 +56,14 @@ static bool source_size(const struct inputs *in, size_t i, uint64_t *size)
         *size = entry.source;
         return true;
     }
+    if (!inputs_is_file(in, i)) {
+        struct hr_encoded read = {0};
+        bool there = inputs_read(in, i, &read) == HR_OK;
+
+        *size = read.size;
+        hr_encoded_finish(&read);
+        return there;
+    }
     if (!inputs_path(in, i, path, sizeof(path)) || stat(path, &st) < 0 ||
         access(path, R_OK) < 0 || !S_ISREG(st.st_mode))
         return false;

@@ -1,74 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "parts.h"
 
 #define RING_PER_THREAD 4
-#define FILE_BYTES ((size_t)256 << 20)  // as hr_limits has it
-
-static void fail(struct pack_picture *p, const char *path, const char *why)
-{
-    p->status = HR_EIO;
-    snprintf(p->message, sizeof(p->message), "%.300s: %s", path, why);
-}
 
 // ---- One picture -----------------------------------------------------------
-
-static bool read_all(int fd, char *to, size_t size)
-{
-    while (size) {
-        ssize_t n = read(fd, to, size);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        to += n;
-        size -= (size_t)n;
-    }
-    return true;
-}
-
-static void read_open_file(struct pack_picture *p, const char *path, int fd,
-                           size_t most)
-{
-    struct stat st;
-
-    if (fstat(fd, &st) < 0)
-        fail(p, path, strerror(errno));
-    else if (!S_ISREG(st.st_mode))
-        fail(p, path, "not a file");
-    else if ((uint64_t)st.st_size > most)
-        fail(p, path, "larger than --max-file-bytes");
-    else if (!(p->file = malloc((size_t)st.st_size + 1)))
-        fail(p, path, "out of memory");
-    else if (errno = 0, !read_all(fd, p->file, (size_t)st.st_size))
-        fail(p, path, errno ? strerror(errno) : "it became shorter meanwhile");
-    p->data = p->file;
-    p->size = p->status ? 0 : (size_t)st.st_size;
-    p->source = p->size;
-}
-
-// A FIFO must not keep the thread.
-static void read_file(struct pack_picture *p, const char *path, size_t most)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-
-    if (fd < 0) {
-        fail(p, path, strerror(errno));
-        return;
-    }
-    read_open_file(p, path, fd, most);
-    close(fd);
-}
 
 static void read_entry(struct pack_picture *p, hr_pack_file file, size_t number)
 {
@@ -85,19 +25,25 @@ static void read_entry(struct pack_picture *p, hr_pack_file file, size_t number)
     p->packed = entry.packed;
 }
 
+static void read_source(struct pack_picture *p, const struct inputs *in,
+                        size_t i)
+{
+    if ((p->status = inputs_read(in, i, &p->read)))
+        snprintf(p->message, sizeof(p->message), "%s", hr_last_error());
+    p->data = p->read.data;
+    p->source = p->size = p->read.size;
+}
+
 static void make(struct pack_work *work, struct pack_picture *p, size_t i)
 {
-    size_t most = work->limits->file_bytes ? work->limits->file_bytes
-                                           : FILE_BYTES,
-           number, size;
+    size_t number, size;
     hr_pack_file file = inputs_pack(work->in, i, &number);
-    char path[PATH_MAX] = "";
 
     *p = (struct pack_picture){0};
     if (file)
         read_entry(p, file, number);
     else
-        read_file(p, inputs_path(work->in, i, path, sizeof(path)), most);
+        read_source(p, work->in, i);
     if (p->status || p->packed)
         return;
     p->why = hr_pack(p->data, p->size, work->limits, &p->made, &size);
@@ -111,7 +57,7 @@ static void make(struct pack_work *work, struct pack_picture *p, size_t i)
 static void drop(struct pack_picture *p)
 {
     hr_packed_free(p->made);
-    free(p->file);
+    hr_encoded_finish(&p->read);
     *p = (struct pack_picture){0};
 }
 

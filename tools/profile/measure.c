@@ -125,8 +125,7 @@ static void collect(struct profile_child *c, struct profile_measure *m)
         profile_keep(c->latencies,
                      1000 * (atomic_load(&c->ended[at]) - c->submitted[at]));
     hr_job_release(&slot->job);
-    for (int i = 0; slot->images && i < slot->num; i++)
-        hr_image_release(&slot->images[i]);
+    run_release(run, slot);
     run->collected++;
     c->made += (uint64_t)slot->num;
     if (c->consumer_ms > 0) {

@@ -11,42 +11,18 @@
 #define MEMORY_BYTES ((size_t)256 << 20)
 #define DECODED_BYTES ((size_t)96 << 20)
 
-static void *read_file(const char *path, size_t *size)
-{
-    FILE *f = fopen(path, "re");
-    unsigned char *data = NULL;
-    long length = -1;
-
-    if (!f)
-        return NULL;
-    if (!fseek(f, 0, SEEK_END))
-        length = ftell(f);
-    rewind(f);
-    if (length >= 0 && (data = malloc((size_t)length + 1))) {
-        *size = fread(data, 1, (size_t)length, f);
-        if (*size != (size_t)length) {
-            free(data);
-            data = NULL;
-        }
-    }
-    fclose(f);
-    return data;
-}
-
 // The bytes of picture i, to be freed. NULL: they cannot be had.
 static void *read_picture(const struct inputs *in, size_t i, size_t *size)
 {
-    char path[PATH_MAX];
-    struct hr_sample sample = {0};
-    size_t number;
-    void *data;
+    struct hr_encoded read = {0};
+    void *data = NULL;
 
-    if (!inputs_pack(in, i, &number))
-        return read_file(inputs_path(in, i, path, PATH_MAX), size);
-    if (inputs_source(in, i, "", &sample) || !(data = malloc(sample.size)))
-        return NULL;
-    *size = sample.size;
-    return memcpy(data, sample.data, sample.size);
+    if (!inputs_read(in, i, &read) && (data = malloc(read.size + 1))) {
+        *size = read.size;
+        memcpy(data, read.data, read.size);
+    }
+    hr_encoded_finish(&read);
+    return data;
 }
 
 // With the decode of the ops. NULL: it cannot be.
@@ -101,6 +77,7 @@ bool profile_source_open(struct profile_child *c)
         return false;
     }
     c->run.total = c->run.in.num = c->num_sources;
+    c->run.given = true;
     return true;
 }
 

@@ -51,8 +51,8 @@ static bool size_tensor(struct run *run, struct run_picture *picture)
     return true;
 }
 
-// The library does not see what is wrong with a picture of a pack file: that is
-// its result.
+// The library does not see what is wrong with a picture of a file that has many:
+// that is its result.
 static bool keep_fault(struct run *run, struct run_slot *slot, int at,
                        enum hr_status status)
 {
@@ -76,7 +76,7 @@ static bool fill_sample(struct run *run, struct run_slot *slot, int at,
                         size_t i)
 {
     struct run_picture *picture = &run->pictures[at];
-    enum hr_status status;
+    enum hr_status status = HR_OK;
     char path[PATH_MAX];
 
     inputs_path(&run->in, i, path, sizeof(path));
@@ -89,9 +89,12 @@ static bool fill_sample(struct run *run, struct run_slot *slot, int at,
         .num_ops = run->opt.ops.num,
         .random = {.seed = run->opt.seed, .index = i, .epoch = run->epoch},
     };
-    status = inputs_source(&run->in, i, picture->path, &run->samples[at]);
+    if (!run->given)
+        status = inputs_source(&run->in, i, picture->path, &slot->read[at],
+                               &run->samples[at]);
     if (status && !keep_fault(run, slot, at, status))
         return false;
+    slot->read_bytes += slot->read[at].room;
     if (!run->fixed_shape && !run_output_size(run, i, &picture->w, &picture->h))
         picture->w = picture->h = 0;
     if (run->equal_shapes && !run->fixed_shape && picture->w &&
@@ -104,7 +107,7 @@ bool run_fill(struct run *run, struct run_slot *slot)
 {
     slot->first = run->next;
     slot->num = 0;
-    slot->bytes = 0;
+    slot->bytes = slot->read_bytes = 0;
     while (slot->num < run->batch && run->next < run->total) {
         const struct run_picture *picture = &run->pictures[slot->num];
 
@@ -119,7 +122,7 @@ bool run_fill(struct run *run, struct run_slot *slot)
         slot->bytes += picture->bytes;
         slot->num++;
         run->next++;
-        if (slot->bytes > run->slot_bytes)
+        if (slot->bytes > run->slot_bytes || slot->read_bytes > run->slot_bytes)
             break;
     }
     return true;

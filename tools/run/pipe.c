@@ -11,6 +11,9 @@
 
 static bool open_slot(struct run *run, struct run_slot *slot)
 {
+    slot->read = calloc((size_t)run->batch, sizeof(*slot->read));
+    if (!slot->read)
+        return tools_warn("out of memory");
     if (!run->equal_shapes) {
         slot->images = calloc((size_t)run->batch, sizeof(*slot->images));
         if (!slot->images)
@@ -41,10 +44,12 @@ bool run_pipe_open(struct run *run)
     return true;
 }
 
-static void release_images(struct run_slot *slot)
+void run_release(const struct run *run, struct run_slot *slot)
 {
     for (int i = 0; slot->images && i < slot->num; i++)
         hr_image_release(&slot->images[i]);
+    for (int i = 0; slot->read && i < run->batch; i++)
+        hr_encoded_finish(&slot->read[i]);
 }
 
 // After an error, jobs may still be writing to our memory: end them first.
@@ -59,8 +64,9 @@ void run_pipe_close(struct run *run)
         while (slot->job && hr_job_poll(slot->job, HR_FOREVER) == HR_PENDING)
             ;
         hr_job_release(&slot->job);
-        release_images(slot);
+        run_release(run, slot);
         hr_batch_destroy(&slot->batch);
+        free(slot->read);
         free(slot->images);
         free(slot->pixels);
         free(slot->faults);
@@ -218,7 +224,7 @@ static bool collect(struct run *run)
     run->collected++;
     ok = deliver(run, slot);
     hr_job_release(&slot->job);
-    release_images(slot);
+    run_release(run, slot);
     if (slot->capacity > run->slot_bytes) {
         free(slot->pixels);
         slot->pixels = NULL;

@@ -8,7 +8,8 @@
 //   sink.c     where tensors go: nowhere, one array, a folder
 //   report.c   the summary
 //
-// Memory: the slots of the ring hold half of the budget together. The device
+// Memory: the slots of the ring hold half of the budget together, and as much
+// again of what is read from tar and RecordIO files. The device
 // counts those in flight against its own budget, which is the whole less the
 // one slot that is being written to disk.
 #ifndef HEADRACE_TOOLS_RUN_H
@@ -71,6 +72,8 @@ struct run_slot {
     int num;
     // [batch], of those that could not be submitted; NULL: there was none
     struct hr_result *faults;
+    struct hr_encoded *read;  // [batch], what was read of tar and RecordIO files
+    size_t read_bytes;        // of these
 };
 
 // What is known of a picture while its job is filled.
@@ -96,6 +99,7 @@ struct run {
     struct inputs in;
     size_t total;  // pictures per epoch
     hr_device dev;
+    bool given;            // samples get their sources from who submits them
     int c, w, h;           // shape of all pictures, if equal_shapes
     bool equal_shapes;     // one batch per job, else one image each
     bool fixed_shape;      // by the ops alone: no picture can differ
@@ -146,6 +150,9 @@ json_t *run_head_json(const struct run *run);
 
 // Size of what picture i becomes, by its header. False: it has none.
 bool run_output_size(struct run *run, size_t i, int *w, int *h);
+
+// Gives back the images of a slot's last job, and what its samples were read to.
+void run_release(const struct run *run, struct run_slot *slot);
 
 // Inputs, device, shape, ring; false: a message was printed.
 bool run_prepare(struct run *run);

@@ -141,8 +141,10 @@ static void fill(struct validate *v, size_t first, int *n)
 void validate_release(struct validate *v)
 {
     for (int side = 0; side < VALIDATE_SIDES; side++)
-        for (int i = 0; i < VALIDATE_BATCH; i++)
+        for (int i = 0; i < VALIDATE_BATCH; i++) {
             hr_image_release(&v->images[side][i]);
+            hr_encoded_finish(&v->read[side][i]);
+        }
 }
 
 // Each side has a pattern of its own, so that what nobody wrote differs.
@@ -192,7 +194,7 @@ static hr_job submit(struct validate *v, enum validate_side side, int cut,
         inputs_source(&v->in, p->index,
                       inputs_path(&v->in, p->index, s->paths[n],
                                   sizeof(s->paths[n])),
-                      &s->samples[n]);
+                      &v->read[side][i], &s->samples[n]);
         s->samples[n].out = v->images[side][i];
         s->samples[n].random = p->random;
         n++;

@@ -159,6 +159,7 @@ struct validate {
 
     struct validate_picture *pictures;  // of the batch
     hr_image images[VALIDATE_SIDES][VALIDATE_BATCH];
+    struct hr_encoded read[VALIDATE_SIDES][VALIDATE_BATCH];
     int num;  // in the batch
 
     uint64_t done, outside, failed_both, status_differs, stale, passing;

@@ -88,6 +88,9 @@ struct hr_certificate {
         records[HR_NUM_STAGES * (HR_NUM_STAGES + 1) / 2];
 };
 
+// Who does a part of the work that host and device both could.
+enum hr_where { HR_WHERE_DEFAULT, HR_WHERE_HOST, HR_WHERE_DEVICE };
+
 struct hr_device_params {
     int threads;          // host worker threads; 0 = usable cores (affinity
                           // mask and cgroup quota)
@@ -130,6 +133,10 @@ struct hr_device_params {
     // That keeps what it decodes; the device has a reference of its own. NULL =
     // that of the process when a job is submitted, see hr_set_cache().
     hr_cache cache;
+    // Who decodes the entropy coding of the JPEGs that an OpenCL device makes;
+    // what the device cannot be told stays with the host. 0 = as the variable
+    // HEADRACE_OPENCL_ENTROPY says: host or device; without it the host
+    enum hr_where entropy;
 };
 #define hr_device_params(...) (&(struct hr_device_params){__VA_ARGS__})
 

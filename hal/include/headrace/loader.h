@@ -34,6 +34,24 @@ struct hr_loader_state {
     unsigned char bytes[96];
 };
 
+// A batch that was delivered. It belongs to the consumer until
+// hr_loaded_release(). All members are facts.
+typedef const struct hr_loaded_t {
+    hr_batch batch;  // the first n of its slots are the samples; others are
+                     // undefined
+    int n;
+    uint32_t epoch;
+    uint64_t number;          // of the batch in its epoch
+    bool last;                // of its epoch
+    const int64_t *classes;   // [n] hr_source_class(); -1 = none
+    const uint64_t *indices;  // [n] in the source
+    // [n] What random ops drew from; its index is the position in the epoch.
+    const struct hr_random *keys;
+    const struct hr_result *results;  // [n]
+    int failed;                       // of these that are not HR_OK
+    int replaced;                     // by later samples (SKIP)
+} *hr_loaded;
+
 struct hr_loader_params {
     hr_source source;         // it must stay open as long as the loader lives
     hr_device device;         // NULL = the default device
@@ -53,14 +71,17 @@ struct hr_loader_params {
                                 // made takes its place, too; if there is none
                                 // within 64, it is zeros
     // Order.
-    bool shuffle;          // another permutation each epoch; false: by number
-    uint64_t seed;         // of permutations and random ops
-    int64_t epochs;        // 0 = 1; HR_ENDLESS
-    uint32_t first_epoch;  // number of the first one; they are numbered from
-                           // 0, and end before number epochs
-    uint32_t shards;       // this is number shard of so many loaders that share
-    uint32_t shard;        // the samples of an epoch; 0 = 1
-    bool shard_drop;       // if they do not go evenly: false: the first samples
+    bool shuffle;  // another permutation each epoch; false: by number
+    uint64_t shuffle_buffer;  // with shuffle: each sample comes less than so
+                              // many places before or behind its own, so that
+                              // files are read almost in order; 0 = anywhere
+    uint64_t seed;            // of permutations and random ops
+    int64_t epochs;           // 0 = 1; HR_ENDLESS
+    uint32_t first_epoch;     // number of the first one; they are numbered from
+                              // 0, and end before number epochs
+    uint32_t shards;  // this is number shard of so many loaders that share
+    uint32_t shard;   // the samples of an epoch; 0 = 1
+    bool shard_drop;  // if they do not go evenly: false: the first samples
         // come twice, true: the last are left out. All shards
         // have equally many
     bool drop_remainder;  // of an epoch: no batch that is not full
@@ -68,14 +89,23 @@ struct hr_loader_params {
     // finite, >= 0, copied. Then samples are drawn with replacement.
     const double *weights;
     uint64_t samples;  // of an epoch, of all shards; 0 = source->num
+    // Called for each batch between its making and its delivery: it may write
+    // the pixels of the n samples and their classes. Failed samples are among
+    // them, but no batch that fails. A status other than HR_OK is that of
+    // hr_loader_next() in the place of the batch. It may wait; while it works on
+    // one batch others are made. Threads: the loader's, map_threads at a time,
+    // never two for one batch, in any order; it must not call the loader.
+    enum hr_status (*map)(void *ctx, hr_loaded loaded, int64_t *classes);
+    void *map_ctx;
+    int map_threads;  // at most reads; 0 = 1
     // Queue.
-    bool as_ready;  // batches come in the order in which they are made; false:
-                    // in that of the sampler
+    bool as_ready;  // batches of an epoch come in the order in which they are
+                    // made, but its last one last; false: in the sampler's
     size_t budget;  // bytes of batches and encoded samples; 0 = 256 MiB. Two
                     // batches and the samples of one are always let in
     int reads;      // threads that read samples, up to 256; 0 = 8
-    // To go on where a loader of the same source, seed, shuffle, shards and
-    // samples was saved. Device, threads, budget and batch may be others.
+    // To go on where a loader of the same source, seed, shuffle (and buffer),
+    // shards and samples was saved. Device, threads, budget and batch may be others.
     const struct hr_loader_state *resume;
 };
 #define hr_loader_params(...) (&(struct hr_loader_params){__VA_ARGS__})
@@ -94,24 +124,6 @@ typedef const struct hr_loader_t {
                          // be polled
 } *hr_loader;
 
-// A batch that was delivered. It belongs to the consumer until
-// hr_loaded_release(). All members are facts.
-typedef const struct hr_loaded_t {
-    hr_batch batch;  // the first n of its slots are the samples; others are
-                     // undefined
-    int n;
-    uint32_t epoch;
-    uint64_t number;          // of the batch in its epoch
-    bool last;                // of its epoch
-    const int64_t *classes;   // [n] hr_source_class(); -1 = none
-    const uint64_t *indices;  // [n] in the source
-    // [n] What random ops drew from; its index is the position in the epoch.
-    const struct hr_random *keys;
-    const struct hr_result *results;  // [n]
-    int failed;                       // of these that are not HR_OK
-    int replaced;                     // by later samples (SKIP)
-} *hr_loaded;
-
 // Opens a loader, which begins to read. NULL with hr_last_error(): HR_EINVAL,
 // HR_ENOMEM, HR_EFORK, and those of hr_batch_create(). Threads: any.
 HR_API hr_loader hr_loader_create(const struct hr_loader_params *params);
@@ -129,9 +141,10 @@ HR_API void hr_loader_stop(hr_loader loader);
 
 // Waits up to timeout_ns (0 = just look, HR_FOREVER) for the next batch.
 // HR_OK: *loaded is it, or NULL at the end of the last epoch. Else *loaded is
-// NULL: HR_PENDING (not within the timeout), HR_ECANCELED (stopped), HR_EFORK,
-// and with HR_ON_ERROR_FAIL the status of a sample, named by hr_last_error().
-// Threads: any but callbacks.
+// NULL: HR_PENDING (not within the timeout), HR_ECANCELED (stopped), HR_EFORK.
+// Another status is that of a batch that could not be made, with its reason in
+// hr_last_error(); the next call goes on behind it. With HR_ON_ERROR_FAIL it is
+// a sample's, with any on_error that of hr_submit(). Threads: any but callbacks.
 HR_API enum hr_status hr_loader_next(hr_loader loader, int64_t timeout_ns,
                                      hr_loaded *loaded);
 
@@ -151,7 +164,8 @@ typedef enum hr_status (*hr_consume_fn)(void *ctx, hr_loaded loaded);
 // Delivers steps batches (0 = the rest of the epoch) to consume, each given
 // back when that returns, and returns when they are through, consume fails, or
 // nothing is left; *done, if not NULL, is how many went through. The next run
-// goes on with the next sample. Statuses are those of hr_loader_next() and
+// goes on with the next sample, also in the next epoch. So what a step calls for
+// stands in consume, what a run of many steps calls for behind this. Statuses are those of hr_loader_next() and
 // consume. Threads: any but callbacks.
 HR_API enum hr_status hr_loader_run(hr_loader loader, uint64_t steps,
                                     hr_consume_fn consume, void *ctx,
@@ -165,7 +179,7 @@ HR_API enum hr_status hr_loader_save(hr_loader loader,
 struct hr_loader_stats {
     uint64_t batches, samples;  // delivered
     uint64_t failed, replaced;  // samples of them
-    uint64_t dropped;           // batches, for a failed sample (FAIL)
+    uint64_t dropped;           // batches that could not be made
     uint64_t waits;             // of hr_loader_next() for a batch,
     int64_t wait_ns;            // altogether
     int ready;                  // batches, now

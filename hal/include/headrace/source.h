@@ -35,7 +35,9 @@ struct hr_encoded {
     void *owner;       // for callbacks: who lends the data
 };
 
-// Samples that the program itself gives: a data base, a generator.
+// Samples that the program itself gives: a data base, a generator. Its functions
+// are called on any thread, also of the library, by several at a time, and no
+// lock is held meanwhile.
 struct hr_source_calls {
     uint64_t num;       // samples
     uint64_t identity;  // any number that differs for another data set, for
@@ -47,8 +49,8 @@ struct hr_source_calls {
     // wait: nothing else does meanwhile.
     enum hr_status (*read)(void *ctx, uint64_t i, struct hr_encoded *to,
                            char message[256]);
-    // Takes back what read has lent. NULL: nothing is to be done. It is called
-    // on any thread, once for each read that returned HR_OK.
+    // Takes back what read has lent, as read set it. NULL: nothing is to be
+    // done. It is called once for each read that returned HR_OK.
     void (*done)(void *ctx, uint64_t i, const struct hr_encoded *from);
     // The number of the class; NULL: none has one.
     int64_t (*class_of)(void *ctx, uint64_t i);
@@ -129,15 +131,19 @@ HR_API const char *hr_source_label(hr_source source, uint64_t i);
 HR_API const char *const *hr_source_classes(hr_source source, size_t *num);
 HR_API int64_t hr_source_class(hr_source source, uint64_t i);
 
+// Whether sample i is a file of its own, which hr_source_path() names. Others lie
+// in a pack file, or are to be had by hr_source_read() alone. Threads: any.
+HR_API bool hr_source_is_file(hr_source source, uint64_t i);
 // The pack file that sample i lies in, and its number there. NULL: none.
 HR_API hr_pack_file hr_source_pack(hr_source source, uint64_t i,
                                    size_t *number);
 
 // Reads sample i to memory: data and size of *to, until the next call with it.
-// Of a file all bytes are read, at most max_bytes (0 = 256 MiB). HR_EIO,
-// HR_ELIMIT, HR_EFORMAT (not a regular file), HR_ENOMEM, ..., with file and
-// reason in hr_last_error(). Samples of a callback are copied. Threads: any,
-// each with its own *to.
+// Of a file all bytes are read, at most max_bytes (0 = 256 MiB). HR_EIO (also of
+// what is no regular file), HR_ELIMIT, HR_ENOMEM, HR_EINVAL (there is no sample
+// i), those of hr_pack_sample() and of a callback, with file and reason in
+// hr_last_error(). Samples of a callback are copied. Threads: any, each with its
+// own *to.
 HR_API enum hr_status hr_source_read(hr_source source, uint64_t i,
                                      size_t max_bytes, struct hr_encoded *to);
 HR_API void hr_encoded_finish(struct hr_encoded *encoded);  // frees memory

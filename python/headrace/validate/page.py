@@ -12,6 +12,7 @@ from typing import Any
 
 from PIL import Image, ImageChops
 
+from .. import _html
 from . import text
 from .compare import distances
 from .findings import EQUAL, FOUND, Findings, Row, Worst
@@ -20,34 +21,16 @@ WORST = 6  # pictures that are shown
 _WINDOW = 256  # at most this many pixels of a side
 
 _STYLE = """
-:root { --ground: #fbfaf8; --ink: #1d2430; --soft: #5c6675; --line: #e3e0da;
-  --good: #1a7f5a; --bad: #bb3340; --warn: #a8690b; }
-@media (prefers-color-scheme: dark) { :root { --ground: #14181f;
-  --ink: #e8eaee; --soft: #9ba5b4; --line: #2d343f; --good: #4fc394;
-  --bad: #f0808a; --warn: #e3ab4f; } }
-body { margin: 0 auto; max-width: 1000px; padding: 40px 28px;
-  background: var(--ground); color: var(--ink);
-  font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
-h1 { font-size: 15px; color: var(--soft); }
-h2 { font-size: 20px; margin: 40px 0 12px; }
 .verdict { font-size: 24px; font-weight: 650; line-height: 1.3;
   border-left: 6px solid; padding-left: 14px; }
 .good { border-color: var(--good); }
 .bad { border-color: var(--bad); }
 .warn { border-color: var(--warn); }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 20px; }
-dt, figcaption, .soft { color: var(--soft); }
-dd { margin: 0; }
-table { border-collapse: collapse; width: 100%;
-  font-variant-numeric: tabular-nums; }
-th, td { padding: 4px 10px; border-bottom: 1px solid var(--line);
-  text-align: right; }
-th:first-child, td:first-child, td.text { text-align: left; }
 .different td { color: var(--bad); }
 .three { display: flex; flex-wrap: wrap; gap: 16px; margin: 0 0 28px; }
 figure { margin: 0; }
 img { display: block; min-width: 96px; image-rendering: pixelated; }
-ul { padding-left: 20px; }
+figcaption { color: var(--soft); }
 """
 
 
@@ -57,25 +40,19 @@ def page(found: Findings) -> str:
 
 
 def _parts(found: Findings) -> Iterator[str]:
-    yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
-    yield '<meta name="viewport" content="width=device-width">'
-    yield f"<title>headrace.validate</title>\n<style>{_STYLE}</style>"
-    yield "</head>\n<body>\n<h1>headrace.validate</h1>"
+    yield from _html.head("headrace.validate", _STYLE)
     tone = {EQUAL: "good", FOUND: "bad"}.get(found.code(), "warn")
     verdict = found.verdict()
     verdict = verdict[0].upper() + verdict[1:]
     yield f'<p class="verdict {tone}">{escape(verdict)}.</p>'
-    yield "<dl>"
-    for what, value in text.facts(found):
-        yield f"<dt>{escape(what)}</dt><dd>{escape(value)}</dd>"
-    yield "</dl>"
+    yield from _html.facts(text.facts(found))
     yield from _table(found)
     yield from _pictures(found)
     for title, items in text.lists(found) + text.engines(found):
         yield f"<h2>{escape(title.capitalize())}</h2>\n<ul>"
         yield from (f"<li>{escape(item)}</li>" for item in items)
         yield "</ul>"
-    yield "</body>\n</html>"
+    yield _html.TAIL
 
 
 def _table(found: Findings) -> Iterator[str]:

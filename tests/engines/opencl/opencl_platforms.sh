@@ -178,7 +178,8 @@ sets()  # name step
 # one it does not stand.
 engine_races()
 {
-    local library log=$build/engine-races.log bad=0 variant dtype layout ops
+    local library log=$build/engine-races.log bad=0 variant entropy dtype layout
+    local ops
     local kinds=$build/fuzz-samples/kinds batch=2
     library=$(find /usr/lib /usr/local/lib -path '*oclgrind*' \
                    -name liboclgrind-rt.so 2>/dev/null | head -n 1)
@@ -189,19 +190,20 @@ engine_races()
     export OCLGRIND_DATA_RACES=1 OCLGRIND_CHECK_API=1 OCLGRIND_LOG=$log
     export OCLGRIND_NUM_THREADS=1
     needs_device opencl:oclgrind
-    while read -r variant dtype layout ops; do
-        HEADRACE_OPENCL_VARIANT=$variant make_both "$build/engine-races" \
+    while read -r variant entropy dtype layout ops; do
+        HEADRACE_OPENCL_VARIANT=$variant HEADRACE_OPENCL_ENTROPY=$entropy \
+            make_both "$build/engine-races" \
             opencl:oclgrind "$ops" "$dtype" "$layout" "$kinds/tiny-16x16.jpg" \
             "$kinds/tiny-444.jpg" "$kinds/tiny-7x7.jpg" \
             "$kinds/gray-2x2.jpg" "$kinds/png-gray1.png"
-        echo "$variant $dtype $layout $ops"
+        echo "$variant $entropy $dtype $layout $ops"
         "$python" "$(dirname "$0")/opencl_same.py" "$build/engine-races" ||
             bad=1
     done <<'END'
-staged f32 nchw decode,resize=12x10,hflip,normalize=imagenet
-fused f16 nhwc decode,random_resized_crop=9:lanczos,normalize=imagenet
-staged u8 nhwc decode,center_crop=21x17
-fused u8 nchw decode,transpose,resize=7x11:bicubic
+staged host f32 nchw decode,resize=12x10,hflip,normalize=imagenet
+fused device f16 nhwc decode,random_resized_crop=9:lanczos,normalize=imagenet
+staged device u8 nhwc decode,center_crop=21x17
+fused host u8 nchw decode,transpose,resize=7x11:bicubic
 END
     rm -rf "$build/engine-races"
     if [[ -s $log ]]; then

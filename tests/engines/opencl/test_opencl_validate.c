@@ -55,10 +55,48 @@ static void right_kernel(void)
     json_decref(json);
 }
 
+static const struct hr_certificate_record *record(hr_device dev,
+                                                  enum hr_stage first)
+{
+    for (int i = 0; i < dev->certificate.num_records; i++)
+        if (dev->certificate.records[i].span.first == first)
+            return &dev->certificate.records[i];
+    CU_FAIL_FATAL("a span has no record");
+    return NULL;
+}
+
+// A device whose stage entropy is wrong, in its coefficients or in what it says
+// of files, does the others all the same.
+static void wrong_entropy(void)
+{
+    static const char *const faults[] = {"(short)dc;=(short)-1;",
+                                         "return !state &&=return !17777 &&"};
+
+    for (int i = 0; i < 2; i++) {
+        const struct hr_certificate_record *r;
+        hr_device dev;
+
+        setenv("HEADRACE_FAULT_KERNEL", faults[i], 1);
+        setenv("XDG_CACHE_HOME", test_folder(), 1);
+        dev = hr_device_open("opencl:pocl",
+                             hr_device_params(.entropy = HR_WHERE_DEVICE));
+        CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
+        r = record(dev, HR_ENTROPY);
+        CHECK(i ? r->failed : r->max > 2, "%d: %f, %d", i, r->max, r->failed);
+        for (int tier = 0; tier <= HR_FAST; tier++)
+            CU_ASSERT(
+                !(dev->caps.spans[tier] & HR__SPAN_BIT(HR_ENTROPY, HR_STORE)));
+        r = record(dev, HR_RECONSTRUCT);
+        CU_ASSERT(r->pictures && r->differing == 0 && !r->failed);
+        hr_device_close(&dev);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(wrong_kernel),
+        TEST_CASE(wrong_entropy),
         TEST_CASE(right_kernel),
     };
     hr_device dev;

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// A picture whose entropy coding the device decodes: what the kernels must know
+// of its scan (kernels/entropy.h), and the scan on its way into pinned memory,
+// where it loses its stuffing and markers. Only the host works here.
+//
+// In the upload lie struct hr__entropy, the quantizers, the codes, the
+// intervals, the scan.
+#include <string.h>
+
+#include "backends/opencl/opencl.h"
+#include "kernels/entropy_plan.h"
+#include "kernels/plan.h"
+
+static size_t quantizers_at(void)
+{
+    return hr__kernel_round(sizeof(struct hr__entropy), 16);
+}
+
+static size_t codes_at(void)
+{
+    return quantizers_at() + 3 * 64 * sizeof(uint16_t);
+}
+
+static size_t intervals_at(const struct ocl_scan *s)
+{
+    return codes_at() + s->num_codes * sizeof(s->codes[0]);
+}
+
+static size_t scan_at(const struct ocl_scan *s)
+{
+    return intervals_at(s) +
+           ocl_scan_intervals(s) * sizeof(struct hr__interval);
+}
+
+size_t ocl_entropy_bytes(const struct ocl_scan *s)
+{
+    return scan_at(s) + hr__entropy_room(s->size);
+}
+
+// Subsequences, at most.
+static uint32_t most_subs(const struct ocl_scan *s)
+{
+    return (uint32_t)(8 * s->size / HR__SUB_BITS) + ocl_scan_intervals(s);
+}
+
+static uint32_t blocks_of(const struct ocl_scan *s, uint32_t i)
+{
+    return ocl_scan_mcus(s) * s->comp[i].h * s->comp[i].v;
+}
+
+uint64_t ocl_entropy_work(const struct ocl_scan *s)
+{
+    uint64_t bytes = most_subs(s) * (uint64_t)sizeof(struct hr__sub) +
+                     s->num_codes * sizeof(struct hr__huffman);
+
+    for (uint32_t i = 0; i < s->num_components; i++)
+        bytes += blocks_of(s, i) * sizeof(int16_t) + OCL_ALIGN;
+    return bytes + 2 * OCL_ALIGN;
+}
+
+// ---- Planning --------------------------------------------------------------
+
+// The blocks of component i that the window needs: its samples, and one more on
+// each side where the component goes on.
+static void cover(struct hr__coefficients *c, const struct ocl_scan *s,
+                  const struct hr_info *info, uint32_t i)
+{
+    struct hr__coef_component *k = &c->comp[i];
+    uint32_t x = c->h_max / s->comp[i].h, y = c->v_max / s->comp[i].v;
+    int first, count;
+
+    k->h = s->comp[i].h;
+    k->v = s->comp[i].v;
+    k->width = ((uint32_t)info->width + x - 1) / x;
+    k->height = ((uint32_t)info->height + y - 1) / y;
+    hr__kernel_cover((int)c->x, (int)c->w, (int)x, (int)k->width, &first,
+                     &count);
+    k->block_x = (uint32_t)first / 8;
+    k->blocks_w = (uint32_t)(first + count - 1) / 8 - k->block_x + 1;
+    hr__kernel_cover((int)c->y, (int)c->h, (int)y, (int)k->height, &first,
+                     &count);
+    k->block_y = (uint32_t)first / 8;
+    k->blocks_h = (uint32_t)(first + count - 1) / 8 - k->block_y + 1;
+}
+
+static void describe(struct hr__coefficients *c, const struct ocl_scan *s,
+                     const struct hr_info *info, struct hr__rect window)
+{
+    *c = (struct hr__coefficients){.num_components = s->num_components,
+                                   .color = info->color,
+                                   .h_max = s->h_max,
+                                   .v_max = s->v_max,
+                                   .x = (uint32_t)window.x,
+                                   .y = (uint32_t)window.y,
+                                   .w = (uint32_t)window.w,
+                                   .h = (uint32_t)window.h};
+    for (uint32_t i = 0; i < s->num_components; i++)
+        cover(c, s, info, i);
+}
+
+static void plan_component(struct ocl_plan *plan, struct hr__entropy *e,
+                           const struct ocl_scan *s,
+                           const struct hr__kernel_picture *p,
+                           const struct hr__coefficients *c, uint32_t i)
+{
+    struct hr__entropy_component *to = &e->comp[i];
+    const struct ocl_scan_component *from = &s->comp[i];
+
+    *to = (struct hr__entropy_component){.h = from->h,
+                                         .v = from->v,
+                                         .block_x = c->comp[i].block_x,
+                                         .block_y = c->comp[i].block_y,
+                                         .blocks_w = c->comp[i].blocks_w,
+                                         .blocks_h = c->comp[i].blocks_h,
+                                         .coefs = p->comp[i].index,
+                                         .diffs = (hr__word)plan->work};
+    plan->work += ocl_aligned(blocks_of(s, i) * sizeof(int16_t));
+    for (uint32_t k = 0; k < to->h * to->v; k++) {
+        e->of[e->mcu_blocks] = i;
+        e->nth[e->mcu_blocks++] = k;
+    }
+    to->dc = e->tables + from->dc * (hr__word)sizeof(struct hr__huffman);
+    to->ac = e->tables + from->ac * (hr__word)sizeof(struct hr__huffman);
+}
+
+bool ocl_plan_entropy(struct ocl_plan *plan, int i,
+                      const struct hr__picture *pic, struct hr__rect window,
+                      struct ocl_item *item)
+{
+    struct hr__kernel_picture *p = ocl_plan_picture(plan, i);
+    struct hr__entropy *e = &item->file->entropy;
+    struct ocl_scan *s = &item->file->scan;
+    struct hr__coefficients c;
+
+    if (!window.w || ocl_scan_read(pic, s))
+        return false;
+    describe(&c, s, &pic->info, window);
+    item->in_at = (size_t)plan->in;
+    item->in_bytes = ocl_entropy_bytes(s);
+    item->flag_at = (size_t)plan->out;
+    plan->out += OCL_ALIGN;
+    plan->work = hr__kernel_dense(p, &c, plan->in + quantizers_at(),
+                                  pic->channels == 1, plan->fuse, plan->work);
+    p->entropy = (hr__u32)plan->in;
+    p->num_intervals = ocl_scan_intervals(s);
+    p->num_subs = most_subs(s);
+    p->num_codes = s->num_codes;
+    plan->work = hr__kernel_round(plan->work, OCL_ALIGN);
+    *e = (struct hr__entropy){.scan = (hr__word)scan_at(s),
+                              .intervals = (hr__word)intervals_at(s),
+                              .codes = (hr__word)codes_at(),
+                              .num_codes = s->num_codes,
+                              .subs = (hr__word)plan->work,
+                              .flag = (hr__word)item->flag_at,
+                              .num_components = s->num_components,
+                              .mcus_w = s->mcus_w};
+    plan->work += ocl_aligned(most_subs(s) * sizeof(struct hr__sub));
+    e->tables = (hr__word)plan->work;
+    plan->work += ocl_aligned(s->num_codes * sizeof(struct hr__huffman));
+    for (uint32_t k = 0; k < s->num_components; k++)
+        plan_component(plan, e, s, p, &c, k);
+    return true;
+}
+
+// ---- Bytes -----------------------------------------------------------------
+
+void ocl_pack_entropy(struct ocl_item *item, struct hr__kernel_picture *p,
+                      uint8_t *to)
+{
+    const struct ocl_scan *s = &item->file->scan;
+    struct hr__entropy *e = &item->file->entropy;
+    struct hr__interval *list = (void *)(to + e->intervals), *last;
+
+    e->num_intervals = hr__entropy_scan(s->data, s->size, s->restart,
+                                        ocl_scan_mcus(s), to + e->scan, list);
+    if (!e->num_intervals) {
+        item->why = HR_WHY_DAMAGED;
+        p->num_coefs = p->num_intervals = p->num_subs = p->num_codes = 0;
+        return;
+    }
+    last = &list[e->num_intervals - 1];
+    p->num_subs = e->num_subs = last->sub + last->subs;
+    memcpy(to, e, sizeof(*e));
+    memcpy(to + e->codes, s->codes, s->num_codes * sizeof(s->codes[0]));
+    for (uint32_t i = 0; i < s->num_components; i++)
+        ocl_scan_quant(
+            s, i, (uint16_t *)(void *)(to + quantizers_at()) + 64 * (size_t)i);
+}
+
+unsigned ocl_entropy_failed(const struct ocl_item *item, const uint8_t *down)
+{
+    hr__word flag;
+
+    if (item->task->copy.memory || item->task->span.first != HR_ENTROPY)
+        return 0;
+    if (item->why)
+        return item->why;
+    memcpy(&flag, down + item->flag_at, sizeof(flag));
+    return flag ? HR_WHY_DAMAGED : 0;
+}

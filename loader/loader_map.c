@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The user's own step, between the making of a batch and its delivery.
+#include <stdio.h>
+
+#include "hal/engine/base.h"
+#include "loader.h"
+
+// The oldest that waits.
+static struct hr__slot *find_slot(const struct hr__loader *l)
+{
+    struct hr__slot *found = NULL;
+
+    for (int i = 0; i < l->pub.depth; i++) {
+        struct hr__slot *slot = &l->slots[i];
+
+        if (slot->state == SLOT_MAP && (!found || slot->seq < found->seq))
+            found = slot;
+    }
+    return found;
+}
+
+bool hr__loader_map(struct hr__loader *l)
+{
+    struct hr__slot *slot;
+    enum hr_status status;
+
+    if (!l->params.map || l->mapping >= l->params.map_threads ||
+        !(slot = find_slot(l)))
+        return false;
+    slot->state = SLOT_MAPPING;
+    l->mapping++;
+    pthread_mutex_unlock(&l->lock);
+    status = l->params.map(l->params.map_ctx, &slot->pub, slot->classes);
+    pthread_mutex_lock(&l->lock);
+    l->mapping--;
+    pthread_cond_broadcast(&l->work);  // another one's turn
+    if (status) {
+        slot->broken = status < 0 ? status : HR_EINVAL;
+        snprintf(slot->broken_text, sizeof(slot->broken_text), "map: %s",
+                 hr_status_text(slot->broken));
+    }
+    slot->state = SLOT_READY;
+    l->stats.ready++;
+    hr__loader_signal(l);
+    return true;
+}

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was measured: rounds of each program, and their medians."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from typing import Any
+
+
+@dataclasses.dataclass
+class Row:
+    """A program that was measured."""
+
+    key: str
+    name: str
+    pixels: str
+    import_s: float
+    rounds: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+
+    def _epochs(self, which: str) -> list[list[dict[str, float]]]:
+        """Of each round: the first epoch, or the later ones."""
+        found = [r[which] for r in self.rounds]
+        return [e if isinstance(e, list) else [e] for e in found]
+
+    def rates(self, which: str) -> list[float]:
+        """Pictures per second of each round; which: "first" or "later"."""
+        return [
+            sum(e["pictures"] for e in epochs) / sum(e["wall_s"]
+                                                     for e in epochs)
+            for epochs in self._epochs(which)
+            if epochs
+        ]
+
+    def cpu(self, which: str) -> list[float]:
+        """CPU seconds for 1,000 pictures, of each round."""
+        return [
+            1000 * sum(e["cpu_s"] for e in epochs) / sum(e["pictures"]
+                                                         for e in epochs)
+            for epochs in self._epochs(which)
+            if epochs
+        ]
+
+    def first_batch(self) -> float:
+        return statistics.median(
+            float(r["first_batch_s"]) for r in self.rounds
+        )
+
+    def memory(self) -> int:
+        return max(int(r["memory_bytes"]) for r in self.rounds)
+
+
+@dataclasses.dataclass
+class Figures:
+    """All that is reported. facts: of the machine and the pictures."""
+
+    facts: dict[str, Any]
+    rows: list[Row] = dataclasses.field(default_factory=list)
+    not_run: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def measured(self) -> list[Row]:
+        return [row for row in self.rows if row.rounds]
+
+    def ratio(self, row: Row, which: str) -> float | None:
+        """How many times stock's rate; None without stock."""
+        stock = [r for r in self.measured() if r.key == "stock"]
+        if not stock:
+            return None
+        both = zip(row.rates(which), stock[0].rates(which))
+        ratios = [ours / theirs for ours, theirs in both]
+        return statistics.median(ratios) if ratios else None
+
+
+def median(values: list[float]) -> float | None:
+    return statistics.median(values) if values else None

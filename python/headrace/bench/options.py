@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from .programs import PROGRAMS
+
+ABOUT = """\
+Feeds a training loop with your pictures by each program that is installed, side
+by side: RandomResizedCrop, flip, ToTensor, Normalize, as float32.
+"""
+MORE = f"""\
+programs: {", ".join(PROGRAMS)}.
+
+Each runs in a process of its own, and they take turns. A round begins with a
+new data set: its first epoch, in which "first batch" is the time from there to
+the first batch, packages being imported; then later ones, which some programs
+make from a cache. The files are read once before, so nobody waits for the disk.
+What is printed are medians of the rounds; "x stock", of the ratios of each
+round. CPU seconds are those of all threads and worker processes, for 1,000
+pictures; memory is the most that they held. Measure on a machine that has
+nothing else to do.
+
+exit status: 0 something was measured; 1 nothing could be; 2 could not begin;
+130 or 143 ended by SIGINT or SIGTERM.
+"""
+
+
+class UsageError(Exception):
+    """One line that says what is wrong with the arguments."""
+
+
+@dataclasses.dataclass
+class Options:
+    inputs: list[str]
+    only: list[str]
+    pythons: list[str]  # this interpreter first
+    workers: int
+    batch: int
+    size: int
+    rounds: int
+    later: int
+    limit: int  # 0: all
+    device: str
+    cache: str
+    json: str | None
+    report: str | None
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+
+def parse(arguments: Sequence[str] | None) -> Options:
+    """Raises UsageError; SystemExit after --help."""
+    read = _parser().parse_args(arguments)
+    only = [name for name in read.only.split(",") if name]
+    for name in only:
+        if name not in PROGRAMS:
+            raise UsageError(f"--only {name}: there are {', '.join(PROGRAMS)}")
+    counts = {
+        name: _count("--" + name, getattr(read, name), least)
+        for name, least in (
+            ("workers", 1), ("batch", 1), ("size", 1), ("rounds", 1),
+            ("later", 0), ("limit", 0),
+        )
+    }
+    return Options(
+        inputs=read.input,
+        only=[n for n in PROGRAMS if n in only or not only],
+        pythons=[sys.executable, *read.python],
+        device=read.backend,
+        cache=read.cache,
+        json=read.json,
+        report=read.report,
+        **counts,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    p = _Parser(
+        prog="python3 -m headrace.bench",
+        description=ABOUT,
+        epilog=MORE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    cores = str(len(os.sched_getaffinity(0)))
+    p.add_argument("input", nargs="+", metavar="INPUT",
+                   help="folder of JPEG files, or one of them")
+    p.add_argument("--only", metavar="LIST", default="",
+                   help="names of programs with commas between them [all]")
+    p.add_argument("--python", metavar="FILE", action="append", default=[],
+                   help="another interpreter, that has packages which this one"
+                   " lacks; as often as you like")
+    p.add_argument("--workers", metavar="N", default=cores,
+                   help="worker processes or threads of each program; of the"
+                   " drop-in worker processes [%(default)s, the number of"
+                   " cores]")
+    p.add_argument("--batch", metavar="N", default="64",
+                   help="pictures of a batch [64]")
+    p.add_argument("--size", metavar="N", default="224",
+                   help="pixels of a side [224]")
+    p.add_argument("--rounds", metavar="N", default="3",
+                   help="how often all take their turn [3]")
+    p.add_argument("--later", metavar="N", default="2",
+                   help="epochs behind the first of each round [2]")
+    p.add_argument("--limit", metavar="N", default="0",
+                   help="the first N pictures only")
+    p.add_argument("--backend", metavar="NAME", default="cpu",
+                   help="device of Headrace: cpu, opencl, vaapi, ... [cpu]")
+    p.add_argument("--cache", metavar="SIZE", default="2G",
+                   help="what headrace.Loader keeps for later epochs [2G]")
+    p.add_argument("--json", metavar="FILE",
+                   help="write what was measured as JSON; -: print it, and no"
+                   " text")
+    p.add_argument("--report", metavar="FILE.html",
+                   help="write a page with a chart")
+    return p
+
+
+def _count(name: str, text: str, least: int) -> int:
+    if text.isascii() and text.isdigit() and least <= int(text) < 1 << 31:
+        return int(text)
+    raise UsageError(f"{name} {text}: must be a whole number, {least} or more")
+
+
+def warn(text: str) -> None:
+    """One line on standard error."""
+    print(f"headrace.bench: {text}", file=sys.stderr)

@@ -1,0 +1,448 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs that are measured. As a program of its own:
+
+    programs.py NAME CONFIG.json
+
+runs one of them: prints a line of JSON that says who it is, or why it does not
+run; then, for each line that it reads, measures a round and prints a line with
+what it found. What other packages print goes to standard error.
+
+It imports nothing of Headrace's but in the programs that are Headrace, so that
+any interpreter can run it that has the package to be measured.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import random
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, TextIO
+
+MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+
+# What CONFIG.json holds: folder (with one folder for each class), pictures
+# [[path, width, height], ...], batch, size, workers, later (epochs), device,
+# cache.
+Config = dict[str, Any]
+# Crop (top, left, height, width), and whether it is mirrored.
+Window = tuple[int, int, int, int, bool]
+
+
+def draw_window(rng: random.Random, w: int, h: int) -> Window:
+    """As torchvision's RandomResizedCrop and RandomHorizontalFlip do."""
+    for _ in range(10):
+        area = w * h * rng.uniform(0.08, 1)
+        ratio = (4 / 3) ** rng.uniform(-1, 1)
+        cw, ch = round((area * ratio) ** 0.5), round((area / ratio) ** 0.5)
+        if 0 < cw <= w and 0 < ch <= h:
+            top, left = rng.randint(0, h - ch), rng.randint(0, w - cw)
+            return top, left, ch, cw, rng.random() < 0.5
+    return 0, 0, h, w, rng.random() < 0.5
+
+
+# ---- the programs ----------------------------------------------------------
+
+
+class Program:
+    """One way to feed a training loop.
+
+    The constructor imports; open() begins with a data set that has not been
+    read; epoch() gives the number of pictures of each batch, which is there;
+    close() ends what open() began.
+    """
+
+    pixels = "others"  # than those of torchvision on Pillow
+
+    def __init__(self, config: Config) -> None:
+        self.c = config
+        self.name = ""
+
+    def open(self) -> None:
+        pass
+
+    def epoch(self) -> Iterator[int]:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
+
+
+class Stock(Program):
+    """ImageFolder, a Compose of v1, and a DataLoader with worker processes."""
+
+    pixels = "stock"
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        import PIL
+        import torchvision
+
+        self.name = (
+            f"torchvision {_release(torchvision)} on Pillow {PIL.__version__}"
+        )
+
+    def data(self) -> Any:
+        from torchvision import datasets, transforms
+
+        return datasets.ImageFolder(
+            self.c["folder"],
+            transforms.Compose(
+                [
+                    transforms.RandomResizedCrop(self.c["size"]),
+                    transforms.RandomHorizontalFlip(),
+                    transforms.ToTensor(),
+                    transforms.Normalize(MEAN, STD),
+                ]
+            ),
+        )
+
+    def open(self) -> None:
+        import torch
+
+        self.batches = torch.utils.data.DataLoader(
+            self.data(),
+            self.c["batch"],
+            shuffle=True,
+            num_workers=self.c["workers"],
+        )
+
+    def epoch(self) -> Iterator[int]:
+        for _, y in self.batches:
+            yield len(y)
+
+
+class DropIn(Stock):
+    """The same program after the two lines."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        import headrace
+
+        headrace.set_image_backend(config["device"])
+        self.name = f"headrace {headrace.version()}, drop-in"
+
+
+class Tensors(Stock):
+    """torchvision's own decoder, and v2's transforms of tensors."""
+
+    pixels = "others"
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        import torchvision
+        from torchvision.transforms import v2  # noqa: F401
+
+        self.name = f"torchvision {_release(torchvision)} on tensors"
+
+    @staticmethod
+    def decode(path: str) -> Any:
+        from torchvision import io
+
+        return io.decode_jpeg(io.read_file(path), mode=io.ImageReadMode.RGB)
+
+    def data(self) -> Any:
+        import torch
+        from torchvision import datasets
+        from torchvision.transforms import v2
+
+        return datasets.ImageFolder(
+            self.c["folder"],
+            v2.Compose(
+                [
+                    v2.RandomResizedCrop(self.c["size"], antialias=True),
+                    v2.RandomHorizontalFlip(),
+                    v2.ToDtype(torch.float32, scale=True),
+                    v2.Normalize(MEAN, STD),
+                ]
+            ),
+            loader=self.decode,
+        )
+
+
+class TorchCodec(Tensors):
+    """TorchCodec's decoder in its place."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        from importlib.metadata import version
+
+        from torchcodec.decoders import decode_jpeg  # noqa: F401
+
+        self.name = f"TorchCodec {version('torchcodec')}"
+
+    @staticmethod
+    def decode(path: str) -> Any:
+        from torchcodec.decoders import decode_jpeg
+
+        return decode_jpeg(path, mode="RGB")
+
+
+class Loader(Program):
+    """headrace.Loader: threads, and later epochs from its cache."""
+
+    pixels = "stock"
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        import headrace
+
+        self.to: Literal["torch", "numpy"] = "torch"
+        try:
+            import torch  # noqa: F401
+        except ImportError:
+            import numpy  # noqa: F401
+
+            self.to = "numpy"
+        self.name = f"headrace {headrace.version()}, Loader"
+
+    def open(self) -> None:
+        import headrace
+        from headrace import ops
+
+        c = self.c
+        self.batches = headrace.Loader(
+            c["folder"],
+            (
+                ops.decode(),
+                ops.random_resized_crop(c["size"], c["size"]),
+                ops.random_flip(horizontal=0.5),
+                ops.normalize(MEAN, STD),
+            ),
+            batch=c["batch"],
+            shuffle=True,
+            epochs=1 + c["later"],
+            threads=c["workers"],
+            device=c["device"],
+            cache=c["cache"],
+            to=self.to,
+        )
+
+    def epoch(self) -> Iterator[int]:
+        for _, y in self.batches:
+            yield len(y)
+
+    def close(self) -> None:
+        self.batches.close()
+        del self.batches
+
+
+class Dali(Program):
+    """NVIDIA's DALI on the CPU: crops while it decodes."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        import nvidia.dali
+
+        self.name = f"DALI {nvidia.dali.__version__}, CPU"
+
+    def open(self) -> None:
+        from nvidia.dali import Pipeline, fn, types
+
+        c = self.c
+        files = [path for path, *_ in c["pictures"]]
+        self.pipe = Pipeline(c["batch"], c["workers"], device_id=None)
+        with self.pipe:
+            jpegs, labels = fn.readers.file(files=files, random_shuffle=True)
+            im = fn.decoders.image_random_crop(
+                jpegs,
+                random_area=[0.08, 1],
+                random_aspect_ratio=[3 / 4, 4 / 3],
+                device="cpu",
+            )
+            im = fn.resize(im, size=[c["size"]] * 2)
+            im = dali_numbers(im, fn.random.coin_flip(), fn, types)
+            self.pipe.set_outputs(im, labels)
+        self.pipe.build()
+
+    def epoch(self) -> Iterator[int]:
+        """Batches are full: the last one has pictures of the next epoch."""
+        for _ in range(-(-len(self.c["pictures"]) // self.c["batch"])):
+            _, labels = self.pipe.run()
+            yield len(labels)
+
+    def close(self) -> None:
+        del self.pipe
+
+
+def dali_numbers(im: Any, mirror: Any, fn: Any, types: Any) -> Any:
+    return fn.crop_mirror_normalize(
+        im,
+        mirror=mirror,
+        dtype=types.FLOAT,
+        output_layout="CHW",
+        mean=[255 * m for m in MEAN],
+        std=[255 * s for s in STD],
+    )
+
+
+class Spdl(Program):
+    """SPDL: FFmpeg in threads. It knows the sizes of all pictures before."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        from importlib.metadata import version
+
+        import spdl.pipeline
+
+        self.name = f"SPDL {version('spdl_io')} (FFmpeg)"
+        self.make = spdl_maker(config["size"])
+        self.builder = spdl.pipeline.PipelineBuilder
+        self.rng = random.Random(0)
+
+    def epoch(self) -> Iterator[int]:
+        import numpy
+
+        rng, threads = self.rng, self.c["workers"]
+        source = [
+            (path, draw_window(rng, w, h)) for path, w, h in self.c["pictures"]
+        ]
+        rng.shuffle(source)
+        pipe = (
+            self.builder()
+            .add_source(source)
+            .pipe(lambda each: self.make(*each), concurrency=threads)
+            .aggregate(self.c["batch"])
+            .pipe(numpy.stack)
+            .add_sink(3)
+            .build(num_threads=threads)
+        )
+        with pipe.auto_stop():
+            for batch in pipe:
+                yield len(batch)
+
+
+def spdl_maker(size: int) -> Callable[[Any, Window], Any]:
+    """A function of a path or bytes and a window, which gives an array."""
+    import numpy as np
+    import spdl.io
+
+    scale = (1 / (255 * np.array(STD))).astype(np.float32)[:, None, None]
+    shift = (-np.array(MEAN) / STD).astype(np.float32)[:, None, None]
+    # (By itself FFmpeg begins as many threads as there are cores.)
+    config = spdl.io.decode_config(decoder_options={"threads": "1"})
+
+    def make(source: Any, window: Window) -> Any:
+        top, left, h, w, mirror = window
+        steps = (
+            f"crop={w}:{h}:{left}:{top}:exact=1,scale={size}:{size}:"
+            f"flags=bilinear{',hflip' * mirror},format=rgb24"
+        )
+        im = spdl.io.load_image(
+            source, decode_config=config, filter_desc=steps
+        )
+        planes = spdl.io.to_numpy(im).transpose(2, 0, 1)
+        out = planes * scale
+        out += shift
+        return out
+
+    return make
+
+
+# Name -> what it is, and the packages that have it.
+PROGRAMS: dict[str, tuple[type[Program], str]] = {
+    "stock": (Stock, "torch torchvision pillow"),
+    "tensors": (Tensors, "torch torchvision"),
+    "drop-in": (DropIn, "torch torchvision pillow"),
+    "loader": (Loader, "numpy"),
+    "dali": (Dali, "nvidia-dali-cuda120"),
+    "spdl": (Spdl, "spdl_core spdl_io numpy"),
+    "torchcodec": (TorchCodec, "torch torchvision torchcodec"),
+}
+
+
+def _release(module: Any) -> str:
+    return str(module.__version__).partition("+")[0]
+
+
+# ---- a round ---------------------------------------------------------------
+
+
+def cpu_seconds() -> float:
+    """Of this process's threads, and of children that have ended."""
+    kinds = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
+    used = map(resource.getrusage, kinds)
+    return sum(u.ru_utime + u.ru_stime for u in used)
+
+
+def measure_round(program: Program, later: int) -> dict[str, Any]:
+    """Seconds to the first batch; wall and CPU seconds of epochs."""
+    start = time.perf_counter()
+    cpu = cpu_seconds()
+    program.open()
+    try:
+        first, waited = _epoch(program, start, cpu)
+        rest = [
+            _epoch(program, time.perf_counter(), cpu_seconds())[0]
+            for _ in range(later)
+        ]
+    finally:
+        program.close()
+        gc.collect()
+    return {"first_batch_s": waited, "first": first, "later": rest}
+
+
+def _epoch(
+    program: Program, start: float, cpu: float
+) -> tuple[dict[str, float], float]:
+    """What an epoch took since then, and when its first batch was there."""
+    batches = program.epoch()
+    pictures = next(batches)
+    waited = time.perf_counter() - start
+    pictures += sum(batches)  # then worker processes have ended
+    return {
+        "pictures": pictures,
+        "wall_s": time.perf_counter() - start,
+        "cpu_s": cpu_seconds() - cpu,
+    }, waited
+
+
+# ---- the process -----------------------------------------------------------
+
+
+def serve(
+    make: Callable[[], tuple[str, Callable[[], dict[str, Any]]]],
+) -> None:
+    """Speak with the parent: see children.Child.
+
+    make: gives the name, and what a round is, which gives what it measured.
+    """
+    with os.fdopen(os.dup(1), "w") as told:
+        os.dup2(2, 1)
+        begin = time.perf_counter()
+        try:
+            name, measure = make()
+        except Exception as e:
+            _tell(told, {"not_run": f"{type(e).__name__}: {e}"})
+            return
+        _tell(told, {"name": name, "import_s": time.perf_counter() - begin})
+        for _ in sys.stdin:
+            try:
+                _tell(told, measure())
+            except Exception as e:
+                _tell(told, {"not_run": f"{type(e).__name__}: {e}"})
+                return
+
+
+def _tell(told: TextIO, what: dict[str, Any]) -> None:
+    print(json.dumps(what), file=told, flush=True)
+
+
+def main() -> None:
+    name, path = sys.argv[1:]
+    with open(path) as file:
+        config = json.load(file)
+
+    def make() -> tuple[str, Callable[[], dict[str, Any]]]:
+        program = PROGRAMS[name][0](config)
+        return program.name, lambda: measure_round(program, config["later"])
+
+    serve(make)
+
+
+if __name__ == "__main__":
+    main()

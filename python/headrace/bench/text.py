@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures as lines of text, and as one JSON object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .figures import Figures, Row, median
+
+EPOCHS = (("first", "first epoch"), ("later", "later epochs"))
+COLUMNS = ("img/s", "x stock", "CPU s")
+_PIXELS = {"stock": "stock's", "others": "others"}
+
+
+def facts(f: Figures) -> list[tuple[str, str]]:
+    """What was measured on what: (what, text)."""
+    a = f.facts
+    pictures = (
+        f"{a['pictures']:,} JPEG files, {a['mean_bytes']:,} bytes and "
+        f"{a['mean_pixels'] / 1e6:.2f} Mpixel on average"
+    )
+    if a["left_out"]:
+        pictures += f"; {a['left_out']:,} others were left out"
+    return [
+        ("machine", f"{a['machine']}, {a['cores']} cores"),
+        ("pictures", pictures),
+        (
+            "work",
+            f"RandomResizedCrop({a['size']}), flip, ToTensor, Normalize; "
+            f"batches of {a['batch']}; {a['workers']} workers or threads",
+        ),
+        (
+            "rounds",
+            f"{a['rounds']}; other processes had "
+            f"{100 * a['others']:.0f} % of the machine's CPU time",
+        ),
+    ]
+
+
+def cells(f: Figures, row: Row) -> list[str]:
+    """As the columns of the table, without the name."""
+    found = []
+    for which, _ in EPOCHS:
+        ratio = f.ratio(row, which)
+        found += [
+            _number(median(row.rates(which)), "{:.0f}"),
+            _number(ratio, "{:.2f}"),
+            _number(median(row.cpu(which)), "{:.2f}"),
+        ]
+    return [
+        *found,
+        f"{row.first_batch():.2f}",
+        f"{row.memory() / 1e6:.0f}",
+        _PIXELS[row.pixels],
+    ]
+
+
+def _number(x: float | None, form: str) -> str:
+    return "-" if x is None else form.format(x)
+
+
+def lines(f: Figures) -> Iterator[str]:
+    width = max([len(row.name) for row in f.rows], default=0)
+    for what, text in facts(f):
+        yield f"{what:<10}{text}"
+    yield ""
+    head = [title for _, title in EPOCHS]
+    yield (f"{'':<{width}}  {head[0]:>23}  {head[1]:>23}  {'first':>7}"
+           f"  {'memory':>6}")
+    form = f"{{:<{width}}}" + "  {:>7} {:>7} {:>7}" * 2 + "  {:>7}  {:>6}  {}"
+    yield form.format("", *COLUMNS, *COLUMNS, "batch s", "MB", "pixels")
+    for row in f.measured():
+        yield form.format(row.name, *cells(f, row))
+    if f.not_run:
+        yield ""
+    for key, why in f.not_run.items():
+        yield f"not run: {key}: {why}"
+
+
+def as_json(f: Figures) -> dict[str, Any]:
+    """The keys are described in docs/python-bench.md, and stay."""
+    rows = []
+    for row in f.measured():
+        one: dict[str, Any] = {
+            "key": row.key,
+            "name": row.name,
+            "pixels": row.pixels,
+            "import_s": row.import_s,
+            "first_batch_s": row.first_batch(),
+            "memory_bytes": row.memory(),
+        }
+        for which, _ in EPOCHS:
+            one[which] = {
+                "img_per_s": median(row.rates(which)),
+                "stock_ratio": f.ratio(row, which),
+                "cpu_s_per_1000": median(row.cpu(which)),
+            }
+        rows.append(one | {"rounds": row.rounds})
+    return f.facts | {"rows": rows, "not_run": f.not_run}

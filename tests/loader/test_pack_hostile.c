@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pack files that are cut, damaged, forged, changed while they are open, or no
+// pack files: whatever they hold, a reader says so or reads it right.
+#define _GNU_SOURCE  // memfd_create
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "loader/pack_format.h"
+#include "pack_data.h"
+
+// In memory: thousands of them.
+static const char *memory_file(int *fd)
+{
+    static char path[64];
+
+    *fd = memfd_create("hostile.hrp", MFD_CLOEXEC);
+    if (*fd < 0)
+        abort();
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", *fd);
+    return path;
+}
+
+static void put(int fd, const void *data, size_t size)
+{
+    if (ftruncate(fd, 0) || pwrite(fd, data, size, 0) != (ssize_t)size)
+        abort();
+}
+
+static struct bytes whole(const char *path)
+{
+    struct bytes b = {0};
+
+    if (!read_file(path, &b))
+        abort();
+    return b;
+}
+
+static struct bytes made(int n)
+{
+    const char *path = pack_path("made.hrp");
+
+    CHECK(pack_data_write(path, n, test_seed), "%s", hr_last_error());
+    return whole(path);
+}
+
+static size_t index_of(const struct bytes *b)
+{
+    struct pack_header header;
+
+    memcpy(&header, b->data, sizeof(header));
+    return (size_t)le64toh(header.index);
+}
+
+// What all bytes come to, so that all are read.
+static volatile uint8_t sum;
+
+// Opens the file and reads what it says is there. HR_OK, or why not.
+static enum hr_status walk(const char *path)
+{
+    hr_pack_file file = hr_pack_open(path);
+    struct hr_sample s = {0};
+    struct hr_pack_entry e;
+    size_t found;
+
+    if (!file)
+        return hr_last_status();
+    for (size_t i = 0; i < file->num; i++) {
+        CHECK(hr_pack_entry(file, i, &e) == HR_OK &&
+                  hr_pack_find(file, e.name, strlen(e.name), &found) == HR_OK &&
+                  found == i,
+              "%zu is not found", i);
+        if (hr_pack_sample(file, i, &s) != HR_OK)
+            continue;
+        for (size_t k = 0; k < s.size; k++)
+            sum ^= ((const uint8_t *)s.data)[k];
+    }
+    hr_pack_close(&file);
+    return HR_OK;
+}
+
+static void cut_anywhere(void)
+{
+    int fd;
+    const char *path = memory_file(&fd);
+    struct bytes b = made(9);
+    size_t index = index_of(&b);
+
+    for (size_t n = 0; n < b.size; n++) {
+        enum hr_status want = n ? HR_ETRUNCATED : HR_EFORMAT;
+
+        if (n > 64 && n < index - 8 && n % 97)
+            continue;
+        put(fd, b.data, n);
+        CHECK(walk(path) == want, "cut at %zu: %s", n, hr_last_error());
+        CHECK(strstr(hr_last_error(), ": offset") != NULL, "text: %s",
+              hr_last_error());
+    }
+    free(b.data);
+    close(fd);
+}
+
+// With each byte of header and index changed: their checksums notice.
+static void flipped_bytes(void)
+{
+    int fd;
+    const char *path = memory_file(&fd);
+    struct bytes b = made(9);
+    size_t index = index_of(&b);
+
+    for (size_t at = 0; at < b.size; at == 63 ? at = index : at++) {
+        uint8_t was = b.data[at];
+
+        b.data[at] ^= (uint8_t)(1u << at % 8);
+        put(fd, b.data, b.size);
+        CHECK(walk(path) != HR_OK, "byte %zu is not missed", at);
+        b.data[at] = was;
+    }
+    free(b.data);
+    close(fd);
+}
+
+static void seal(struct bytes *b)
+{
+    struct pack_header h;
+    uint64_t index;
+
+    memcpy(&h, b->data, sizeof(h));
+    index = le64toh(h.index);
+    if (index <= b->size)
+        h.index_sum = htole64(pack_sum(b->data + index, b->size - index));
+    h.sum = htole64(pack_header_sum(&h));
+    memcpy(b->data, &h, sizeof(h));
+}
+
+// A change behind which the checksums are right: that of who means harm.
+static void forge(int fd, const char *path, const struct bytes *b, size_t at,
+                  const void *bytes, size_t size, bool may_pass,
+                  const char *what)
+{
+    struct bytes copy = {test_copy(b->data, b->size), b->size};
+    enum hr_status status;
+
+    memcpy(copy.data + at, bytes, size);
+    seal(&copy);
+    put(fd, copy.data, copy.size);
+    status = walk(path);
+    CHECK(status != HR_OK || may_pass, "%s at %zu passes", what, at);
+    free(copy.data);
+}
+
+static void forge_number(int fd, const char *path, const struct bytes *b,
+                         size_t at, size_t size, bool may_pass,
+                         const char *what)
+{
+    static const uint64_t values[] = {1,          7,         63,
+                                      64,         255,       4096,
+                                      UINT32_MAX, INT64_MAX, UINT64_MAX};
+    uint64_t was = 0, x;
+
+    memcpy(&was, b->data + at, size);
+    for (size_t i = 0; i < 2 * sizeof(values) / sizeof(*values); i++) {
+        // Beside what it was, too: off by one, by 64, wrapped round.
+        x = htole64(values[i / 2] + (i % 2 ? le64toh(was) : 0));
+        if (memcmp(&x, &was, size))
+            forge(fd, path, b, at, &x, size, may_pass, what);
+    }
+}
+
+static void forged_fields(void)
+{
+    static const struct {
+        size_t at, size;
+        bool may_pass;  // what a file was made of is nobody's business
+        const char *what;
+    } fields[] = {
+        {0, 8, false, "offset"},      {8, 8, true, "size"},
+        {16, 8, true, "source"},      {24, 8, true, "data_sum"},
+        {32, 8, false, "name"},       {40, 4, false, "name_size"},
+        {44, 4, false, "label_size"}, {48, 4, true, "flags"},
+        {52, 4, false, "zeros"},      {56, 4, false, "zeros"},
+        {60, 4, false, "zeros"},
+    };
+    int fd;
+    const char *path = memory_file(&fd);
+    struct bytes b = made(5);
+    size_t index = index_of(&b);
+
+    forge_number(fd, path, &b, 8, 4, false, "version");
+    forge_number(fd, path, &b, 12, 4, false, "zero");
+    forge_number(fd, path, &b, 16, 8, false, "num");
+    forge_number(fd, path, &b, 24, 8, false, "bytes");
+    forge_number(fd, path, &b, 32, 8, false, "index");
+    forge_number(fd, path, &b, 48, 8, false, "zeros");
+    for (size_t e = 0; e < 5; e++)
+        for (size_t f = 0; f < sizeof(fields) / sizeof(*fields); f++)
+            forge_number(fd, path, &b, index + e * 64 + fields[f].at,
+                         fields[f].size, fields[f].may_pass, fields[f].what);
+    for (size_t i = 0; i < 6; i++)  // the sixth are the zeros behind the order
+        forge_number(fd, path, &b, index + 5 * 64 + 4 * i, 4, false, "order");
+    for (size_t at = index + 5 * 64 + 24; at < b.size; at++)
+        forge(fd, path, &b, at, "/", 1, b.data[at] != 0, "text");
+    for (size_t at = index + 5 * 64 + 24; at < b.size; at++)
+        forge(fd, path, &b, at, "", 1, b.data[at] == 0, "zero in a text");
+    free(b.data);
+    close(fd);
+}
+
+// It ends with its entry, at the end of a page: the texts would be behind it.
+static void index_without_texts(void)
+{
+    struct pack_header h = {.version = htole32(1),
+                            .num = htole64(1),
+                            .bytes = htole64(4096),
+                            .index = htole64(4032)};
+    struct pack_index e = {.offset = htole64(192),
+                           .size = htole64(4032 - 192),
+                           .name_size = htole32(1)};
+    uint8_t page[4096] = {0};
+    struct bytes b = {page, sizeof(page)};
+    int fd;
+    const char *path = memory_file(&fd);
+
+    memcpy(h.magic, PACK_MAGIC, 8);
+    memcpy(page, &h, sizeof(h));
+    memcpy(page + 4032, &e, sizeof(e));
+    seal(&b);
+    put(fd, page, sizeof(page));
+    CHECK(!hr_pack_open(path) && hr_last_status() == HR_ECORRUPT &&
+              strstr(hr_last_error(), "offset 16:"),
+          "%s", hr_last_error());
+    close(fd);
+}
+
+static void random_files(void)
+{
+    int fd;
+    const char *path = memory_file(&fd);
+    uint64_t seed = test_seed;
+    struct bytes b;
+
+    b = made(9);
+    for (int i = 0; i < test_loops(400); i++) {
+        struct bytes copy = {test_copy(b.data, b.size), b.size};
+        int changes = 1 + (int)(next_random(&seed) % 6);
+        size_t index = index_of(&b);
+
+        for (int k = 0; k < changes; k++) {
+            size_t at = next_random(&seed) % 3 ? index : 0;
+            size_t room = at ? b.size - index : 64;
+
+            copy.data[at + next_random(&seed) % room] = (uint8_t)next_random(
+                &seed);
+        }
+        if (i % 2)
+            seal(&copy);
+        put(fd, copy.data, copy.size);
+        walk(path);
+        for (size_t k = i % 4 == 3 ? 0 : copy.size; k < copy.size; k++)
+            copy.data[k] = (uint8_t)next_random(&seed);
+        memcpy(copy.data, PACK_MAGIC "\1\0\0", 12);
+        seal(&copy);
+        put(fd, copy.data, copy.size);
+        walk(path);
+        free(copy.data);
+    }
+    free(b.data);
+    close(fd);
+}
+
+// A picture that is damaged harms no other.
+static void damaged_data(void)
+{
+    enum { N = 16 };
+    const char *path = pack_path("damaged.hrp");
+    const char *base = NULL;
+    uint64_t seed = test_seed;
+    hr_pack_file file;
+    size_t places[N];
+    struct bytes b;
+
+    CHECK(pack_data_write(path, N, test_seed), "%s", hr_last_error());
+    b = whole(path);
+    file = hr_pack_open(path);
+    for (size_t i = 0; file && i < N; i++) {
+        struct hr_pack_entry e = {0};
+
+        hr_pack_entry(file, i, &e);
+        // Its record, with a short name and label, is before it.
+        base = i ? base
+                 : (const char *)e.data -
+                       PACK_ROUND(64 + 64 + strlen(e.name) + strlen(e.label));
+        // (The zeros at the end of a packed picture are nobody's.)
+        places[i] = e.size ? (size_t)((const char *)e.data - base) +
+                                 next_random(&seed) %
+                                     (e.packed ? e.size - 128 : e.size)
+                           : 0;
+    }
+    hr_pack_close(&file);
+    for (size_t i = 0; i < N; i++) {
+        struct hr_sample s = {.name = "as it was"};
+
+        if (!places[i])
+            continue;
+        b.data[places[i]] ^= 0x10;
+        test_write(path, b.data, b.size);
+        b.data[places[i]] ^= 0x10;
+        file = hr_pack_open(path);
+        for (size_t k = 0; file && k < N; k++) {
+            enum hr_status got = hr_pack_sample(file, k, &s);
+
+            CHECK(k == i ? got == HR_ECORRUPT : got == HR_OK, "%zu of %zu: %s",
+                  k, i, hr_last_error());
+        }
+        CHECK(file && hr_pack_check(file, i) == HR_ECORRUPT, "the second time");
+        CHECK(!file || i % PACK_SORTS != 1 ||
+                  hr_pack_sample_unchecked(file, i, &s) == HR_ECORRUPT,
+              "%zu: no job would check it", i);
+        hr_pack_close(&file);
+    }
+    free(b.data);
+}
+
+// ---- Files that are changed while they are open ----------------------------
+
+static void changed_while_open(void)
+{
+    const char *path = pack_path("changed.hrp");
+    struct hr_sample s = {0};
+    hr_pack_file file;
+    int fd;
+
+    CHECK(pack_data_write(path, 4, test_seed), "%s", hr_last_error());
+    file = hr_pack_open(path);
+    CHECK(file && hr_pack_sample(file, 0, &s) == HR_OK, "%s", hr_last_error());
+    fd = open(path, O_RDWR);
+    test_sleep(20 * TEST_MS);  // a clock tick
+    CHECK(pwrite(fd, "x", 1, 100) == 1, "write");
+    CHECK(file && hr_pack_sample(file, 0, &s) == HR_EIO, "written");
+    CHECK(!ftruncate(fd, 100), "cut");
+    CHECK(file && hr_pack_sample(file, 0, &s) == HR_EIO, "cut");
+    CHECK(file && hr_pack_check(file, 3) == HR_EIO, "cut");
+    close(fd);
+    hr_pack_close(&file);
+}
+
+static void not_files(void)
+{
+    const char *folder = test_folder();
+    char fifo[300];
+
+    snprintf(fifo, sizeof(fifo), "%s/fifo", folder);
+    CHECK(!mkfifo(fifo, 0600), "fifo");
+    CHECK(!hr_pack_open(fifo) && hr_last_status() == HR_EFORMAT, "a FIFO");
+    CHECK(!hr_pack_open(folder) && hr_last_status() == HR_EFORMAT, "a folder");
+    CHECK(!hr_pack_open("/nowhere/x.hrp") && hr_last_status() == HR_EIO &&
+              strstr(hr_last_error(), "No such file"),
+          "%s", hr_last_error());
+    CHECK(!hr_pack_open(NULL) && hr_last_status() == HR_EINVAL, "NULL");
+    CHECK(!hr_pack_writer_open("/nowhere/x.hrp") && hr_last_status() == HR_EIO,
+          "%s", hr_last_error());
+    CHECK(!hr_pack_writer_open("") && hr_last_status() == HR_EINVAL, "\"\"");
+}
+
+static const struct test_case cases[] = {
+    TEST_CASE(cut_anywhere),       TEST_CASE(flipped_bytes),
+    TEST_CASE(forged_fields),      TEST_CASE(index_without_texts),
+    TEST_CASE(random_files),       TEST_CASE(damaged_data),
+    TEST_CASE(changed_while_open), TEST_CASE(not_files),
+};
+
+int main(int argc, char **argv)
+{
+    return test_main("pack_hostile", cases, sizeof(cases) / sizeof(*cases),
+                     argc, argv);
+}

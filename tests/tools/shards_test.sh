@@ -1,0 +1,142 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The command with tar and RecordIO files: the same tensors as of the files
+# themselves, from one file or many, and what is whole in a damaged one.
+# Usage: shards_test.sh PATH-OF-HEADRACE
+# shellcheck source=tests/tools/command_env.sh
+. "$(dirname "$0")/command_env.sh"
+
+export HEADRACE_BACKEND=cpu
+run 0 samples --photos-only --count 12 --size 120x90 --seed 3 pictures
+mkdir flat
+num=0
+while read -r picture; do
+    printf -v key '%03d' $num
+    cp "$picture" "flat/$key.jpg"
+    echo "class $((num % 3))" >"flat/$key.cls"
+    printf '%s.jpg\tclass %d\n' "$key" $((num % 3)) >>flat/list
+    num=$((num + 1))
+done < <(find pictures -name '*.jpg' | sort)
+expect "enough pictures" [ "$num" -ge 9 ]
+
+tar_of() {  # tar_of FILE FIRST END
+    local keys=() i
+    for ((i = $2; i < $3; i++)); do
+        printf -v key '%03d' "$i"
+        keys+=("$key.cls" "$key.jpg")
+    done
+    tar -C flat -cf "$1" --format=ustar "${keys[@]}"
+}
+le32() {
+    local i
+    for i in 0 8 16 24; do
+        # shellcheck disable=SC2059
+        printf "\\x$(printf %02x $(($1 >> i & 255)))"
+    done
+}
+record() {  # record LABEL FILE: as im2rec writes it; LABEL is 0, 1 or 2
+    local size floats=(0 0x3f800000 0x40000000)
+    size=$(($(stat -c %s "$2") + 24))
+    le32 $((0xced7230a))
+    le32 $size
+    le32 0
+    le32 $((floats[$1]))
+    head -c 16 /dev/zero
+    cat "$2"
+    head -c $(((4 - size % 4) % 4)) /dev/zero
+}
+tar_of all.tar 0 $num
+tar_of a-08.tar 0 4
+tar_of a-09.tar 4 5
+tar_of a-10.tar 5 $num
+for ((i = 0; i < num; i++)); do
+    record $((i % 3)) "flat/$(printf %03d $i).jpg"
+done >all.rec
+
+"$headrace" run all.tar --out none -q 2>err
+if grep -q libarchive err; then
+    skip "tar files (no libarchive)"
+    summary
+    exit
+fi
+
+# ---- the same tensors, names and labels -------------------------------------
+
+# (Batches of 5, so that the last one is not full.)
+run 0 run --list flat/list --out files.npy --batch 5
+run 0 run all.tar --out tar.npy --batch 5
+expect "as the files" cmp files.npy tar.npy
+says tar.json '"label":"class 2"'
+says tar.json 'all.tar/003.jpg'
+run 0 run a-08.tar a-09.tar a-10.tar --out several.npy --batch 5
+expect "one behind the other" cmp files.npy several.npy
+run 0 run 'a-{08..10}.tar' --out braces.npy --batch 5
+expect "and by their numbers" cmp files.npy braces.npy
+run 0 run all.rec --out rec.npy --batch 5
+expect "records" cmp files.npy rec.npy
+run 0 run all.tar --out again.npy --batch 2 --epochs 3 --budget 2M --threads 3
+expect "whatever the batch and the budget" cmp files.npy again.npy
+run 0 run --list flat/list --out by-files/ --ops decode,random_crop=64
+run 0 run all.tar --out by-tar/ --ops decode,random_crop=64
+rm by-files/manifest.json by-tar/manifest.json
+expect "a folder, with the same random windows" diff -r by-files by-tar
+run 0 run --list flat/list --out sizes-files/ --ops decode --limit 3
+run 0 run all.tar --out sizes-tar/ --ops decode --limit 3
+rm sizes-files/manifest.json sizes-tar/manifest.json
+expect "of their own sizes" diff -r sizes-files sizes-tar
+run 2 run all.tar a-08.tar --out clash/
+says err "all.tar/000.jpg"
+run 2 run 'a-{08..11}.tar' --out none
+says err "a-11.tar: No such file"
+cp a-08.tar 'b-{1..2}.tar'
+run 0 run 'b-{1..2}.tar' --out none
+says out "4 pictures"
+run 1 run all.tar --out none --max-file-bytes 1K
+says err "more than the limit of 1024"
+
+# ---- the other commands -----------------------------------------------------
+
+run 0 validate all.tar --json --against reference
+says out "\"checked\": $num,"
+run 0 validate all.rec -q
+quick() { run 0 profile --backends cpu --threads 1 --seconds 0.2 "$@"; }
+quick all.rec --json
+says out "\"pictures\": $num.0"
+quick all.tar --memory --json
+says out "\"pictures\": $num.0"
+run 0 pack all.tar --out all.hrp
+run 0 run all.hrp --out hrp.npy
+expect "packed" cmp files.npy hrp.npy
+cp all.hrp begun.hrp.part
+run 0 pack all.tar --out begun.hrp
+says out "$num of an earlier run"
+
+# ---- damaged and hostile ones -----------------------------------------------
+
+ln -s /etc/passwd flat/link.jpg
+cp flat/000.jpg flat/lost.jpg
+tar -C flat -cf hostile.tar --format=ustar -P \
+    --transform='s,lost,../../lost,' 000.jpg link.jpg lost.jpg 001.jpg
+run 1 run hostile.tar --out hostile/
+says err "link.jpg: it is a link or a device"
+says err "../../lost.jpg: the name is not a relative path"
+expect "the good ones" [ "$(cd hostile && echo *.npy)" = "000.npy 001.npy" ]
+expect "nothing outside" [ ! -e ../lost.npy ]
+head -c "$(($(stat -c %s a-08.tar) / 2 + 700))" a-08.tar >cut.tar
+run 1 run cut.tar --out none --json
+says err "cut.tar: offset "
+says out '"failed": 0'
+expect "what was whole" grep -q '"images": [12],' out
+head -c "$(($(stat -c %s all.rec) - 100))" all.rec >cut.rec
+run 1 run cut.rec --out none --json
+says err "cut.rec: offset "
+says out "\"images\": $((num - 1)),"
+tar -C flat -cf apart.tar 000.jpg 001.jpg 000.cls
+run 2 run apart.tar --out none
+says err "members of the same sample do not follow each other"
+head -c 4096 /dev/urandom >noise.tar
+run 2 run noise.tar --out none
+says err "noise.tar: "
+: >empty.tar
+run 2 run empty.tar --out none
+summary
