@@ -108,3 +108,15 @@ if readelf -d "$tmp/no-png/libheadrace.so" | grep NEEDED | grep png; then
 fi
 cmake --install "$tmp/no-png" --prefix "$tmp/plain" >/dev/null
 use_cmake "$tmp/plain"
+
+# The first command of README on a machine that has no CUnit yet: a broken
+# entry hides that of the machine.
+echo "== without CUnit"
+mkdir "$tmp/none"
+printf 'Name: cunit\nDescription:\nVersion: 1\nRequires: not-there\n' \
+       >"$tmp/none/cunit.pc"
+PKG_CONFIG_PATH=$tmp/none cmake -S "$source" -B "$tmp/no-cunit" \
+    -G "$generator" -DHEADRACE_FUZZ=OFF >"$tmp/log" 2>&1 ||
+    { cat "$tmp/log"; exit 1; }
+grep -q 'no unit tests' "$tmp/log" ||
+    { echo "CUnit was found nevertheless"; exit 1; }

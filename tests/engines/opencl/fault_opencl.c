@@ -30,7 +30,7 @@ static const char **wrong_kernel(cl_uint n, const char **text)
 {
     const char *words = getenv("HEADRACE_FAULT_KERNEL");
     size_t length = words ? strcspn(words, "=") : 0;
-    static char *kept[16];  // till the process ends
+    static char *kept[16];  // till the next program: the driver has copied it
     char old[128];
 
     if (!length || length >= sizeof(old) || n > 16 ||
@@ -39,6 +39,7 @@ static const char **wrong_kernel(cl_uint n, const char **text)
     memcpy(old, words, length);
     old[length] = '\0';
     for (cl_uint i = 0; i < n; i++) {
+        free(kept[i]);
         kept[i] = strdup(text[i]);
         for (char *at = kept[i]; at && (at = strstr(at, old)); at += length)
             memcpy(at, words + length + 1, length);
