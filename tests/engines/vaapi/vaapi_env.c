@@ -194,8 +194,10 @@ int vaapi_run_kind(hr_device dev, const struct jpeg_spec *spec, int n,
 {
     uint64_t seed = test_seed;
     struct bytes b = test_jpeg_of(spec, &seed);
+    // So large that the engine behind has one picture still when the next is
+    // decoded: planes are not only lent but copied, too.
     const struct hr_op ops[] = {hr_op_decode(0),
-                                hr_op_resize(.w = 40, .h = 30)};
+                                hr_op_resize(.w = 320, .h = 240)};
     hr_device cpu = test_device("cpu", 1, 0);
     struct hr_sample s[64];
     hr_batch out[2];
@@ -206,8 +208,8 @@ int vaapi_run_kind(hr_device dev, const struct jpeg_spec *spec, int n,
     for (int k = 0; k < 2; k++) {
         hr_device d = k ? dev : cpu;
 
-        out[k] = hr_batch_create(d, hr_batch_params(.n = n, .c = 3, .h = 30,
-                                                    .w = 40));
+        out[k] = hr_batch_create(d, hr_batch_params(.n = n, .c = 3, .h = 240,
+                                                    .w = 320));
         for (int i = 0; i < n; i++)
             s[i] = (struct hr_sample){
                 .data = b.data, .size = b.size, .ops = ops, .num_ops = 2};
