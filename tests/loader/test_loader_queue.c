@@ -14,32 +14,6 @@
 enum { N = 60 };
 
 static struct data_calls calls;
-static hr_source source;
-
-static struct hr_loader_params begin(hr_device dev)
-{
-    data_calls_init(&calls, N, test_seed);
-    source = hr_source_of_calls(&calls.calls);
-    return (struct hr_loader_params){
-        .source = source,
-        .device = dev,
-        .ops = data_ops,
-        .num_ops = DATA_OPS,
-        .batch = 4,
-        .shuffle = true,
-        .seed = test_seed,
-    };
-}
-
-// Whatever was lent has come back.
-static void end(void)
-{
-    CHECK(atomic_load(&calls.done) == atomic_load(&calls.reads),
-          "%d of %d came back", atomic_load(&calls.done),
-          atomic_load(&calls.reads));
-    hr_source_close(&source);
-    data_calls_finish(&calls, N);
-}
 
 // ---- Reading ---------------------------------------------------------------
 
@@ -47,7 +21,7 @@ static void end(void)
 static void reads_in_flight(void)
 {
     hr_device dev = test_device("cpu", 1, 0);
-    struct hr_loader_params p = begin(dev);
+    struct hr_loader_params p = data_begin(&calls, N, dev);
     struct data_seen seen = {0};
     hr_loader loader;
 
@@ -60,19 +34,19 @@ static void reads_in_flight(void)
           atomic_load(&calls.most));
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
-    end();
+    data_end(&calls);
     hr_device_close(&dev);
 }
 
 static void as_many_as_declared(void)
 {
-    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct data_seen seen = {0};
     hr_loader loader;
 
-    hr_source_close(&source);
+    hr_source_close(&calls.source);
     calls.calls.threads = 2;
-    p.source = source = hr_source_of_calls(&calls.calls);
+    p.source = calls.source = hr_source_of_calls(&calls.calls);
     p.reads = 16;
     loader = hr_loader_create(&p);
     CHECK(loader && !data_drain(&seen, loader, 0) && seen.num == N, "%s",
@@ -81,7 +55,7 @@ static void as_many_as_declared(void)
           atomic_load(&calls.most));
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
-    end();
+    data_end(&calls);
 }
 
 // ---- Callbacks -------------------------------------------------------------
@@ -105,15 +79,15 @@ static int64_t class_without_lock(void *ctx, uint64_t i)
 static void no_lock_held(void)
 {
     const uint8_t bad[N] = {1, 0, 1};
-    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct data_seen seen = {0};
     hr_loader loader;
 
-    hr_source_close(&source);
+    hr_source_close(&calls.source);
     calls.calls.class_of = class_without_lock;
     calls.bad = bad;
     calls.num_bad = N;
-    p.source = source = hr_source_of_calls(&calls.calls);
+    p.source = calls.source = hr_source_of_calls(&calls.calls);
     p.on_error = HR_ON_ERROR_SKIP;
     loader = hr_loader_create(&p);
     atomic_store(&asking, loader);
@@ -122,14 +96,13 @@ static void no_lock_held(void)
     CHECK(!atomic_load(&under_lock), "a class was asked for under the lock");
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
-    hr_source_close(&source);
-    data_calls_finish(&calls, N);
+    data_end(&calls);
 }
 
 // A path that the loader has read is given back as a path.
 static void paths_lent(void)
 {
-    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct data_seen seen = {0};
     hr_loader loader;
 
@@ -139,7 +112,7 @@ static void paths_lent(void)
           hr_last_error());
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
-    end();
+    data_end(&calls);
 }
 
 // ---- The consumer ----------------------------------------------------------
@@ -160,7 +133,7 @@ static struct hr_loader_stats settle(hr_loader loader)
 static void stalled(void)
 {
     hr_device dev = test_device("cpu", 2, 0);
-    struct hr_loader_params p = begin(dev);
+    struct hr_loader_params p = data_begin(&calls, N, dev);
     struct hr_loader_stats before, after;
     hr_loader loader;
     hr_loaded b;
@@ -186,7 +159,7 @@ static void stalled(void)
         hr_loaded_release(&b);
     }
     hr_loader_destroy(&loader);
-    end();
+    data_end(&calls);
     hr_device_close(&dev);
 }
 
@@ -197,7 +170,7 @@ static void steady(void)
     hr_device dev = test_device("cpu", 2, 0);
     const char *folder = data_folder(N, test_seed);
     hr_source files = hr_source_open(folder);
-    struct hr_loader_params p = begin(dev);
+    struct hr_loader_params p = data_begin(&calls, N, dev);
     int64_t before = 0, after = 1;
     hr_loader loader;
     struct data_seen seen = {0};
@@ -215,7 +188,7 @@ static void steady(void)
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
     hr_source_close(&files);
-    end();
+    data_end(&calls);
     hr_device_close(&dev);
 }
 
@@ -230,7 +203,7 @@ static int compare_ns(const void *a, const void *b)
 static void quick(void)
 {
     hr_device dev = test_device("cpu", 2, 0);
-    struct hr_loader_params p = begin(dev);
+    struct hr_loader_params p = data_begin(&calls, N, dev);
     int64_t ns[50];
     hr_loader loader;
     hr_loaded b;
@@ -250,7 +223,7 @@ static void quick(void)
     printf("next of a ready batch: median %.1f us\n", (double)ns[25] / 1e3);
     CHECK(TEST_SANITIZED || ns[25] <= 20000, "%.1f us", (double)ns[25] / 1e3);
     hr_loader_destroy(&loader);
-    end();
+    data_end(&calls);
     hr_device_close(&dev);
 }
 
@@ -263,7 +236,7 @@ static bool readable(hr_loader loader)
 
 static void descriptor(void)
 {
-    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct pollfd fd = {.events = POLLIN};
     hr_loader loader;
     hr_loaded b = NULL;
@@ -284,7 +257,7 @@ static void descriptor(void)
     }
     CHECK(batches == N / 4 && readable(loader), "%d batches", batches);
     hr_loader_destroy(&loader);
-    end();
+    data_end(&calls);
 }
 
 // ---- Order -----------------------------------------------------------------
@@ -292,7 +265,7 @@ static void descriptor(void)
 // The first batch is the last that is ready.
 static void in_order(void)
 {
-    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct hr_loader_stats stats;
     hr_loader loader;
     hr_loaded b = NULL;
@@ -315,7 +288,7 @@ static void in_order(void)
         hr_loaded_release(&b);
     }
     hr_loader_destroy(&loader);
-    end();
+    data_end(&calls);
 }
 
 static enum hr_status not_the_first(void *ctx, hr_loaded loaded)
@@ -336,7 +309,7 @@ static enum hr_status anything(void *ctx, hr_loaded loaded)
 // neither the last one comes nor any of the next epoch.
 static void epochs_apart(void)
 {
-    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct hr_loader_stats stats;
     hr_loader loader;
     uint64_t done = 0;
@@ -361,13 +334,13 @@ static void epochs_apart(void)
     CHECK(!hr_loader_run(loader, 0, anything, NULL, &done) && done == N / 4,
           "the next epoch: %d batches", (int)done);
     hr_loader_destroy(&loader);
-    end();
+    data_end(&calls);
 }
 
 // The first batch comes last, after the loader was saved and restored.
 static void out_of_order(void)
 {
-    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct data_seen seen = {0};
     struct hr_loader_state state;
     int times[N] = {0};
@@ -397,7 +370,7 @@ static void out_of_order(void)
         CHECK(times[i] == 1, "%d comes %d times", i, times[i]);
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
-    end();
+    data_end(&calls);
 }
 
 // There is room for one batch only, and an older one turns out to need another
@@ -405,7 +378,7 @@ static void out_of_order(void)
 static void little_room(void)
 {
     hr_device dev = test_device("cpu", 1, 0);
-    struct hr_loader_params p = begin(dev);
+    struct hr_loader_params p = data_begin(&calls, N, dev);
     const uint8_t bad[] = {1};
     struct data_seen seen = {0};
     struct hr_stats stats;
@@ -431,8 +404,7 @@ static void little_room(void)
     CHECK(seen.num && seen.indices[0] == 1, "nothing took its place");
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
-    hr_source_close(&source);
-    data_calls_finish(&calls, N);
+    data_end(&calls);
     hr_device_close(&dev);
 }
 
@@ -454,7 +426,7 @@ static enum hr_status consume(void *ctx, hr_loaded loaded)
 
 static void sink(void)
 {
-    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct steps s = {0};
     hr_loader loader;
     uint64_t done;
@@ -491,7 +463,7 @@ static void *stop_later(void *ctx)
 // Who waits for a batch that never comes is woken.
 static void stopped(void)
 {
-    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_params p = data_begin(&calls, N, NULL);
     hr_loaded b;
     hr_loader loader;
     pthread_t thread;
@@ -506,7 +478,7 @@ static void stopped(void)
     atomic_store(&calls.gate, 0);
     hr_loader_destroy(&loader);
     CHECK(!loader, "still there");
-    end();
+    data_end(&calls);
 }
 
 static void destroyed_anywhere(void)
@@ -516,7 +488,7 @@ static void destroyed_anywhere(void)
     struct data_seen seen = {0};
 
     for (int i = 0; i < test_loops(60); i++) {
-        struct hr_loader_params p = begin(i % 2 ? dev : NULL);
+        struct hr_loader_params p = data_begin(&calls, N, i % 2 ? dev : NULL);
         uint64_t steps = next_random(&seed) % 12;
         hr_loader loader;
         hr_loaded held = NULL;
@@ -539,7 +511,7 @@ static void destroyed_anywhere(void)
             sum += ((const uint8_t *)held->batch->params.data)[k];
         CHECK(!held || sum, "a batch of nothing");
         hr_loaded_release(&held);
-        end();
+        data_end(&calls);
     }
     data_seen_finish(&seen);
     hr_device_close(&dev);
@@ -548,7 +520,7 @@ static void destroyed_anywhere(void)
 static void no_memory(void)
 {
     hr_device dev = test_device("cpu", 1, 0);
-    struct hr_loader_params p = begin(dev);
+    struct hr_loader_params p = data_begin(&calls, N, dev);
     bool done = false;
     int nth;
 
@@ -579,7 +551,7 @@ static void no_memory(void)
         data_seen_finish(&seen);
     }
     CHECK(done, "it never runs");
-    end();
+    data_end(&calls);
     hr_device_close(&dev);
 }
 
@@ -605,7 +577,7 @@ static int in_child(hr_loader *loader, hr_loaded *held)
 
 static void forked(void)
 {
-    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct data_seen seen = {0};
     hr_loader loader;
     hr_loaded held;
@@ -624,7 +596,7 @@ static void forked(void)
           seen.num);
     data_seen_finish(&seen);
     hr_loader_destroy(&loader);
-    end();
+    data_end(&calls);
 }
 
 // ---- Params ----------------------------------------------------------------
@@ -665,7 +637,7 @@ static void wrong_params(void)
     wrong(q, "h and w");
     CHECK(!hr_loader_create(NULL), "no params");
     CHECK(!hr_source_of_calls(&(struct hr_source_calls){.num = 3}), "no read");
-    end();
+    data_end(&calls);
 }
 
 static const struct test_case cases[] = {
