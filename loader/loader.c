@@ -69,27 +69,25 @@ static enum hr_status set_sampler(struct hr__loader *l)
     }
     l->params.weights = NULL;
     l->pub.samples = hr__sampler_count(&l->sampler);
-    l->pub.batch = p->batch;
     l->pub.batches = l->pub.samples / (uint64_t)p->batch;
     if (!p->drop_remainder && l->pub.samples % (uint64_t)p->batch)
         l->pub.batches++;
     if (!l->pub.batches)
         return hr__fail(HR_EINVAL, "%llu samples make no batch of %d",
                         (unsigned long long)l->pub.samples, p->batch);
+    l->pub.batch = l->pub.samples < (uint64_t)p->batch ? (int)l->pub.samples
+                                                       : p->batch;
     return HR_OK;
 }
 
 static enum hr_status set_ops(struct hr__loader *l)
 {
     struct hr_loader_params *p = &l->params;
+    char why[128];
     int w, h;
 
-    if (!p->ops || p->num_ops < 1 || p->num_ops > HR_MAX_OPS ||
-        p->ops[0].type != HR_OP_DECODE)
-        return hr__fail(HR_EINVAL,
-                        "a loader's ops begin with decode, and are "
-                        "at most %d",
-                        HR_MAX_OPS);
+    if (hr__ops_check(p->ops, p->num_ops, true, why))
+        return hr__fail(HR_EINVAL, "ops: %s", why);
     memcpy(l->ops, p->ops, sizeof(*p->ops) * (size_t)p->num_ops);
     p->ops = l->ops;
     if ((p->h == 0) != (p->w == 0) || p->h < 0 || p->w < 0)
@@ -106,9 +104,11 @@ static enum hr_status set_ops(struct hr__loader *l)
 // ---- Slots -----------------------------------------------------------------
 
 // One batch is consumed, one is ready, one is read; three pictures for each
-// thread keep an engine busy. The rest of the budget is for encoded samples.
+// thread keep an engine busy. No more than there will be in all epochs. The rest
+// of the budget is for encoded samples.
 static void set_depth(struct hr__loader *l, size_t batch_bytes)
 {
+    uint64_t all = HR__LOADER_DEPTH;
     long threads = l->params.device ? l->params.device->params.threads
                                     : sysconf(_SC_NPROCESSORS_ONLN);
     size_t batch = (size_t)l->pub.batch;
@@ -118,6 +118,9 @@ static void set_depth(struct hr__loader *l, size_t batch_bytes)
     size_t fit = l->params.budget / 4 * 3 / batch_bytes;
 
     depth = depth > fit ? fit : depth;
+    if (l->params.epochs > 0 && l->pub.batches < all)
+        all = l->pub.batches * (uint64_t)l->params.epochs;
+    depth = depth > all ? (size_t)all : depth;
     depth = depth > HR__LOADER_DEPTH ? HR__LOADER_DEPTH : depth;
     l->pub.depth = depth < 2 ? 2 : (int)depth;
     l->stats.batch_bytes = (size_t)l->pub.depth * batch_bytes;

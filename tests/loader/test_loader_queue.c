@@ -448,7 +448,53 @@ static void sink(void)
           "the last epoch: %d", (int)done);
     CHECK(!hr_loader_run(loader, 0, consume, &s, &done) && !done, "the end");
     hr_loader_destroy(&loader);
-    end();
+    data_end(&calls);
+}
+
+// ---- Memory ----------------------------------------------------------------
+
+// A batch is no larger than an epoch, and there are no more than there will be.
+static void short_epochs(void)
+{
+    static const struct {
+        int64_t epochs;
+        int batch, holds, least, most;  // samples; batches
+    } cases[] = {
+        {1, 1 << 30, N, 2, 2},  // nobody has memory for these
+        {1, 40, 40, 2, 2},
+        {2, 30, 30, 2, 4},
+        {HR_ENDLESS, N, N, 5, 64},  // those of the next epochs
+    };
+    hr_device dev = test_device("cpu", 16, 0);
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct hr_loader_params p = data_begin(&calls, N, dev);
+        struct data_seen seen = {0};
+        struct hr_loader_stats stats;
+        hr_loader loader;
+
+        p.epochs = cases[i].epochs;
+        p.batch = cases[i].batch;
+        if ((loader = hr_loader_create(&p))) {
+            hr_loader_stats(loader, &stats);
+            CHECK(loader->batch == cases[i].holds &&
+                      loader->depth >= cases[i].least &&
+                      loader->depth <= cases[i].most,
+                  "case %zu: %d batches of %d", i, loader->depth,
+                  loader->batch);
+            CHECK(stats.batch_bytes == (size_t)loader->depth * 3 * DATA_SIDE *
+                                           DATA_SIDE * sizeof(float) *
+                                           (size_t)loader->batch,
+                  "case %zu: %zu bytes", i, stats.batch_bytes);
+        }
+        CHECK(loader && !data_drain(&seen, loader, loader->batches) &&
+                  seen.num == N,
+              "case %zu: %zu samples: %s", i, seen.num, hr_last_error());
+        hr_loader_destroy(&loader);
+        data_seen_finish(&seen);
+        data_end(&calls);
+    }
+    hr_device_close(&dev);
 }
 
 // ---- The end at any time ---------------------------------------------------
@@ -615,7 +661,14 @@ static void wrong_params(void)
 {
     static const struct hr_op resize[] = {HR_OP_DECODE(0),
                                           HR_OP_RESIZE(.short_side = 9)};
-    struct hr_loader_params p = begin(NULL), q;
+    static const struct hr_op middle[][3] = {
+        {HR_OP_DECODE(0), HR_OP_RESIZE(.w = -1, .h = 3),
+         HR_OP_CROP(.w = 3, .h = 3)},
+        {HR_OP_DECODE(0), HR_OP_NORMALIZE(0), HR_OP_CROP(.w = 3, .h = 3)},
+        {HR_OP_DECODE(0), HR_OP_DECODE(0), HR_OP_CROP(.w = 3, .h = 3)},
+        {HR_OP_DECODE(0), {.type = 99}, HR_OP_CROP(.w = 3, .h = 3)},
+    };
+    struct hr_loader_params p = data_begin(&calls, N, NULL), q;
 
     q = p, q.source = NULL;
     wrong(q, "no samples");
@@ -633,6 +686,14 @@ static void wrong_params(void)
     wrong(q, "decode");
     q = p, q.ops = resize, q.num_ops = 2;
     wrong(q, "different sizes");
+    q = p, q.ops = middle[0], q.num_ops = 3;
+    wrong(q, "resize to -1x3");
+    q.ops = middle[1];
+    wrong(q, "normalize must be the last");
+    q.ops = middle[2];
+    wrong(q, "decode must be the first");
+    q.ops = middle[3], q.w = q.h = 3;
+    wrong(q, "unknown op 99");
     q = p, q.w = 3;
     wrong(q, "h and w");
     CHECK(!hr_loader_create(NULL), "no params");
@@ -641,23 +702,15 @@ static void wrong_params(void)
 }
 
 static const struct test_case cases[] = {
-    TEST_CASE(reads_in_flight),
-    TEST_CASE(as_many_as_declared),
-    TEST_CASE(no_lock_held),
-    TEST_CASE(paths_lent),
-    TEST_CASE(epochs_apart),
-    TEST_CASE(stalled),
-    TEST_CASE(steady),
-    TEST_CASE(quick),
-    TEST_CASE(descriptor),
-    TEST_CASE(in_order),
-    TEST_CASE(out_of_order),
-    TEST_CASE(little_room),
-    TEST_CASE(sink),
-    TEST_CASE(stopped),
-    TEST_CASE(destroyed_anywhere),
-    TEST_CASE(no_memory),
-    TEST_CASE(forked),
+    TEST_CASE(reads_in_flight), TEST_CASE(as_many_as_declared),
+    TEST_CASE(no_lock_held),    TEST_CASE(paths_lent),
+    TEST_CASE(epochs_apart),    TEST_CASE(stalled),
+    TEST_CASE(steady),          TEST_CASE(quick),
+    TEST_CASE(descriptor),      TEST_CASE(in_order),
+    TEST_CASE(out_of_order),    TEST_CASE(little_room),
+    TEST_CASE(short_epochs),    TEST_CASE(sink),
+    TEST_CASE(stopped),         TEST_CASE(destroyed_anywhere),
+    TEST_CASE(no_memory),       TEST_CASE(forked),
     TEST_CASE(wrong_params),
 };
 

@@ -114,9 +114,10 @@ struct hr_loader_params {
 // A loader. Threads: hr_loader_next() by any number of threads, each batch goes
 // to one of them.
 typedef const struct hr_loader_t {
-    int batch, c, h, w;  // of a batch
+    int batch, c, h, w;  // of a batch; batch is at most samples
     int depth;           // batches that it makes ahead, with the one that
-                         // is consumed
+                         // is consumed: 2, or at most what comes in all
+                         // epochs
     uint64_t samples;    // of an epoch, that this shard delivers
     uint64_t batches;    // of an epoch
     int fd;              // an eventfd that is readable while
