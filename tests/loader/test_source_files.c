@@ -79,7 +79,8 @@ static void put_record(struct made *m, const uint8_t *data, size_t size)
     m->ends[m->num++] = m->size;
 }
 
-// A picture with its header: one label, or `more` of them.
+// A picture with its header: one label, or `more` of them. Of an odd number the
+// header is cut, too.
 static void put_image(struct made *m, const struct bytes *file, float label,
                       uint32_t more)
 {
@@ -89,8 +90,8 @@ static void put_image(struct made *m, const struct bytes *file, float label,
     memcpy(&bits, &label, sizeof(bits));
     word(&own, more);
     word(&own, more ? 0 : bits);
-    for (int i = 0; i < 4; i++)
-        word(&own, 7);
+    for (uint32_t i = 0; i < 4; i++)
+        word(&own, more % 2 && i == more ? MAGIC : 7);
     for (uint32_t i = 0; i < more; i++)
         word(&own, i ? 9 : bits);
     append(&own, file->data, file->size);
@@ -161,6 +162,35 @@ static void records(void)
     hr_source_close(&s);
     made_finish(&m);
     data_calls_finish(&c, N);
+}
+
+// Whole or in parts: what is too short for its header is a fault, and the record
+// behind it is found.
+static void short_records(void)
+{
+    struct made m = {0};
+    uint64_t seed = test_seed;
+    struct bytes file = test_jpeg(30, 20, &seed);
+    hr_source s;
+
+    for (uint32_t at = 0; at < 6; at++) {  // the word that cuts; 5: none
+        struct made own = {0};
+
+        for (uint32_t i = 0; i < 5; i++)
+            word(&own, i == at ? MAGIC : 0);
+        put_record(&m, own.data, own.size);
+        made_finish(&own);
+    }
+    put_image(&m, &file, 3, 0);
+    s = hr_source_open(write_made(&m, ".rec"));
+    CHECK(s && s->num == 1 && s->num_faults == 6, "%d samples, %zu faults",
+          s ? (int)s->num : 0, s ? s->num_faults : 0);
+    for (size_t i = 0; s && i < s->num_fault_texts; i++)
+        CHECK(strstr(s->faults[i], "no picture's header"), "%s", s->faults[i]);
+    CHECK(s && !strcmp(hr_source_label(s, 0), "3"), "the label");
+    hr_source_close(&s);
+    made_finish(&m);
+    free(file.data);
 }
 
 // ---- Tar -------------------------------------------------------------------
@@ -498,8 +528,9 @@ static void loaded(void)
 }
 
 static const struct test_case cases[] = {
-    TEST_CASE(records), TEST_CASE(tars),    TEST_CASE(hostile_tars),
-    TEST_CASE(damaged), TEST_CASE(changed), TEST_CASE(loaded),
+    TEST_CASE(records),      TEST_CASE(short_records), TEST_CASE(tars),
+    TEST_CASE(hostile_tars), TEST_CASE(damaged),       TEST_CASE(changed),
+    TEST_CASE(loaded),
 };
 
 int main(int argc, char **argv)
