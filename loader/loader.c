@@ -3,6 +3,7 @@
 #include "loader.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -14,17 +15,26 @@
 
 // ---- What was asked for ----------------------------------------------------
 
+static enum hr_status check_number(const char *name, int64_t number,
+                                   int64_t least, int64_t most)
+{
+    if (number >= least && number <= most)
+        return HR_OK;
+    return hr__fail(HR_EINVAL, "%s: %lld is not in %lld .. %lld", name,
+                    (long long)number, (long long)least, (long long)most);
+}
+
 static enum hr_status set_defaults(struct hr__loader *l)
 {
     struct hr_loader_params *p = &l->params;
 
     if (!p->source || !p->source->num)
         return hr__fail(HR_EINVAL, "the source has no samples");
-    if (p->batch < 0 || p->reads < 0 || p->reads > HR__LOADER_READS ||
-        p->epochs < HR_ENDLESS || p->epochs > UINT32_MAX)
-        return hr__fail(HR_EINVAL, "batch, reads or epochs out of range");
-    if (p->map_threads < 0)
-        return hr__fail(HR_EINVAL, "map_threads is negative");
+    if (check_number("batch", p->batch, 0, INT_MAX) ||
+        check_number("reads", p->reads, 0, HR__LOADER_READS) ||
+        check_number("epochs", p->epochs, HR_ENDLESS, UINT32_MAX) ||
+        check_number("map_threads", p->map_threads, 0, INT_MAX))
+        return HR_EINVAL;
     p->map_threads = p->map_threads ? p->map_threads : 1;
     p->batch = p->batch ? p->batch : 64;
     p->reads = p->reads ? p->reads : 8;
@@ -33,7 +43,7 @@ static enum hr_status set_defaults(struct hr__loader *l)
     p->shards = p->shards ? p->shards : 1;
     p->samples = p->samples ? p->samples : p->source->num;
     if (p->shard >= p->shards)
-        return hr__fail(HR_EINVAL, "there is no shard %u of %u", p->shard,
+        return hr__fail(HR_EINVAL, "shard: there is no %u of %u", p->shard,
                         p->shards);
     l->source = hr__source_of(p->source);
     if (l->source->calls.threads && l->source->calls.threads < p->reads)

@@ -219,8 +219,6 @@ static void failing(void)
     }
     CHECK(good == N / BATCH && work.failed_samples, "%d batches", good);
     hr_loader_destroy(&loader);
-    p.map_threads = -1;
-    CHECK(!hr_loader_create(&p) && hr_last_status() == HR_EINVAL, "-1 threads");
     data_end(&calls);
 }
 
