@@ -36,22 +36,21 @@ static uint8_t *records(int n, int labels, int classes, uint64_t seed)
     return data;
 }
 
-// A file of the folder; the path is the same each time.
-static const char *put(const char *name, const void *data, size_t size)
+// The path of a file in one folder, until the next call.
+static const char *place(const char *name)
 {
+    static const char *folder;
     static char path[4200];
 
-    snprintf(path, sizeof(path), "%s/%s", test_folder(), name);
-    test_write(path, data, size);
+    folder = folder ? folder : test_folder();
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
     return path;
 }
 
-static void drop(const char *name)
+static const char *put(const char *name, const void *data, size_t size)
 {
-    char path[4200];
-
-    snprintf(path, sizeof(path), "%s/%s", test_folder(), name);
-    unlink(path);
+    test_write(place(name), data, size);
+    return place(name);
 }
 
 // The records of CIFAR-10 in a file of its own.
@@ -155,7 +154,7 @@ static void names(void)
     CHECK(!opened(file, HR_CIFAR10) && hr_last_status() == HR_EFORMAT &&
               strstr(hr_last_error(), "batches.meta.txt: 9 names of 10"),
           "%s", hr_last_error());
-    drop("batches.meta.txt");
+    unlink(place("batches.meta.txt"));
     free(data);
 }
 
@@ -455,7 +454,7 @@ static void fault(void)
     CHECK(s && !strcmp(hr_source_name(s, 7, name, sizeof(name)), "00008"), "%s",
           name);
     hr_source_close(&s);
-    drop("a.bin");
+    unlink(place("a.bin"));
     free(data);
 }
 
