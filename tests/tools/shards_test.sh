@@ -74,7 +74,7 @@ expect "and one by one" cmp one <(head -c 6144 planes | tail -c 3072)
 printf '%s\n' a b c d e f g h i j >cifar/batches.meta.txt
 run 0 run cifar/data_batch_{1,1}.bin --cifar 10 --out cifar.npy --epochs 2 \
     --ops decode,random_crop=32:4,random_hflip,normalize=imagenet
-says out "46 pictures"
+says out "92 pictures"
 says cifar.json '"label":"j","class":9'
 run 2 run cifar/data_batch_1.bin --cifar 100 --out none
 says err "data_batch_1.bin: offset 67628: a record of CIFAR-100 has 3074 bytes"
