@@ -207,29 +207,29 @@ static struct load load_of(const char *rate, const char *seconds,
     return l;
 }
 
-// The engine takes 20 ms for each picture, whatever else the machine does. (If
-// that comes late the test does, so it may try again.)
+// The engine takes 150 ms for each picture, whatever else the machine does, and
+// half as many again are asked for. (That is long beside what threads of a busy
+// machine wait for their turn. If they wait longer it may try again.)
 static void overload(void)
 {
     static const struct fake_script slow = {.spans = FAKE_ALL(FAKE_DRS),
                                             .batch = 1,
-                                            .delay_ns = 20 * TEST_MS};
+                                            .delay_ns = 150 * TEST_MS};
     const char *folder = data_folder(4, test_seed);
-    pid_t child = server(&slow, "50");
+    pid_t child = server(&slow, "375");
     bool ok = false;
     char text[4096];
 
-    for (int i = 0; i < 5 && !ok; i++) {
-        struct load idle = load_of("10", "2", folder);
-        struct load busy = load_of("75", "4", folder);
+    for (int i = 0; i < 3 && !ok; i++) {
+        struct load idle = load_of("4", "2.5", folder);
+        struct load busy = load_of("10", "9", folder);
 
-        CHECK(idle.made == 20 && !busy.failed &&
-                  busy.made + busy.refused == 300,
+        CHECK(idle.made == 10 && !busy.failed && busy.made + busy.refused == 90,
               "%d and %d + %d", idle.made, busy.made, busy.refused);
-        printf("alone %.1f ms; of 300 refused %d, p50 %.1f ms, p99 %.1f ms\n",
+        printf("alone %.1f ms; of 90 refused %d, p50 %.1f ms, p99 %.1f ms\n",
                idle.p50, busy.refused, busy.p50, busy.p99);
-        ok = busy.p99 <= 5 * idle.p50 && busy.refused >= 60 &&
-             busy.made >= 140 && idle.p50 >= 20;
+        ok = busy.p99 <= 5 * idle.p50 && busy.refused >= 15 &&
+             busy.made >= 45 && idle.p50 >= 150;
     }
     CHECK(ok, "too late, or too many refused");
     CHECK(stop(child, text, sizeof(text)) == 0, "%s", text);
