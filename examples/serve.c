@@ -179,9 +179,15 @@ static void *serve(void *client)
 static int serve_all(void)
 {
     pthread_t threads[CONNECTIONS];
+    // The device opens now, not with the first request.
+    hr_batch probe = hr_batch_create(NULL, hr_batch_params(.n = 1, .c = 3,
+                                                           .h = 1, .w = 1));
     sigset_t signals;
     int which;
 
+    if (!probe)
+        return fprintf(stderr, "%s\n", hr_last_error()), 1;
+    hr_batch_destroy(&probe);
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);

@@ -268,6 +268,8 @@ static void stops(void)
 static void fails(void)
 {
     const char *no_folder[] = {"/no/such/folder/socket", "5", NULL};
+    static const struct fake_script closed = {.open_fails = true};
+    const char *no_device[] = {"/tmp/headrace-serve-never", "5", NULL};
     const char *no_server[] = {"/no/such", "100", "0.1", NULL, NULL};
     const char *no_photos[] = {"/no/such", "1", "1", "/no/such", NULL};
     char text[4096];
@@ -277,6 +279,9 @@ static void fails(void)
              (int)getpid());
     CHECK(end(start(NULL, no_folder), text, sizeof(text)) == 1 &&
               strstr(text, "/no/such/folder/socket: "),
+          "%s", text);
+    CHECK(end(start(&closed, no_device), text, sizeof(text)) == 1 &&
+              strstr(text, "fake"),
           "%s", text);
     CHECK(end(start(NULL, no_server), text, sizeof(text)) == 1 &&
               strstr(text, "made 0, refused 0, failed 10;"),

@@ -34,8 +34,10 @@ struct hr_encoded {
     void *memory;      // for hr_source_read(): what data lies in, and its size;
     size_t room;       // it is used again, and freed by hr_encoded_finish()
     void *owner;       // for callbacks: who lends the data
-    int w, h, c;  // > 0: data is not encoded, it is w x h pixels of c (1 or
-    enum hr_layout layout;  // 3) bytes, w * h * c bytes in all
+    // > 0: data is not encoded, but w x h pixels of c (1 or 3) bytes, with
+    // nothing between them.
+    int w, h, c;
+    enum hr_layout layout;
 };
 
 // Samples that the program itself gives: a data base, a generator. Its functions
@@ -72,7 +74,7 @@ typedef const struct hr_source_t {
     const char *first_skipped;  // one of them; NULL if memory was short
     size_t others;              // regular files of folders, named otherwise
     const char *first_other;
-} * hr_source;
+} *hr_source;
 
 // hr_source_create() makes one with nothing in it; hr_source_open() is that,
 // and hr_source_add(); hr_source_of_calls() the program's own, to which nothing
@@ -169,8 +171,7 @@ HR_API hr_pack_file hr_source_pack(hr_source source, uint64_t i,
 // what is no regular file), HR_ELIMIT, HR_ENOMEM, HR_EINVAL (there is no sample
 // i), those of hr_pack_sample() and of a callback, with file and reason in
 // hr_last_error(). Samples of a callback are copied; of a CIFAR file they are
-// pixels, see *to. Threads: any, each with its
-// own *to.
+// pixels, see *to. Threads: any, each with its own *to.
 HR_API enum hr_status hr_source_read(hr_source source, uint64_t i,
                                      size_t max_bytes, struct hr_encoded *to);
 HR_API void hr_encoded_finish(struct hr_encoded *encoded);  // frees memory
