@@ -179,19 +179,20 @@ static void *serve(void *client)
 static int serve_all(void)
 {
     pthread_t threads[CONNECTIONS];
-    // The device opens now, not with the first request.
-    hr_batch probe = hr_batch_create(NULL, hr_batch_params(.n = 1, .c = 3,
-                                                           .h = 1, .w = 1));
     sigset_t signals;
+    hr_batch probe;
     int which;
 
-    if (!probe)
-        return fprintf(stderr, "%s\n", hr_last_error()), 1;
-    hr_batch_destroy(&probe);
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    // The device opens now, not with the first request.
+    probe = hr_batch_create(NULL,
+                            hr_batch_params(.n = 1, .c = 3, .h = 1, .w = 1));
+    if (!probe)
+        return fprintf(stderr, "%s\n", hr_last_error()), 1;
+    hr_batch_destroy(&probe);
     listener = socket(AF_UNIX, SOCK_STREAM, 0);
     if (bind(listener, (void *)&address, sizeof(address)) ||
         listen(listener, CONNECTIONS))
