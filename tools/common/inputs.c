@@ -127,14 +127,6 @@ bool inputs_add_list(struct inputs *in, const char *list, bool zero)
            take(in, hr_source_add_list(in->source, list, zero), first);
 }
 
-bool inputs_add_file(struct inputs *in, const char *path)
-{
-    size_t first;
-
-    return begin(in, &first) &&
-           take(in, hr_source_add_file(in->source, path, NULL), first);
-}
-
 void inputs_look(struct inputs *in, size_t i)
 {
     char path[PATH_MAX], text[PATH_MAX + 128];

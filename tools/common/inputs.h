@@ -39,12 +39,11 @@ struct inputs {
     char error[256];                  // of the last call that failed
 };
 
-// hr_source_add() or hr_source_add_cifar(), hr_source_add_list() and
-// hr_source_add_file() without a label. An argument that is no file, and has braces, stands for several, see
-// braces.h. False: inputs->error says which path and why.
+// hr_source_add() or hr_source_add_cifar(), and hr_source_add_list(). An argument
+// that is no file, and has braces, stands for several, see braces.h. False:
+// inputs->error says which path and why.
 bool inputs_add(struct inputs *inputs, const char *argument);
 bool inputs_add_list(struct inputs *inputs, const char *list, bool zero);
-bool inputs_add_file(struct inputs *inputs, const char *path);
 
 // Notes a fault if picture i is no file that can be opened.
 void inputs_look(struct inputs *inputs, size_t i);
