@@ -95,7 +95,8 @@ def _run(
 ) -> Iterator[Any]:
     """What tasks of the function return, as they end."""
     remote, there = ray.remote(**options)(function), ray.put(job)
-    waiting, running = list(reversed(list(work))), []
+    waiting: list[Any] = list(reversed(list(work)))
+    running: list[Any] = []
     try:
         while waiting or running:
             while waiting and (not workers or len(running) < workers):
