@@ -177,6 +177,8 @@ class Serving(unittest.IsolatedAsyncioTestCase):
             self.assertGreater(now["answers"].get("canceled", 0), 0)
             self.assertEqual(now["held_bytes"], 0)
             self.assertEqual((await post(client, data))[0], 200)
+            device = (await stats(client))["device"]
+            self.assertGreater(device["canceled"], 0, device)
 
     async def test_bodies_share_the_memory(self):
         """Who sends slowly holds memory, but nobody's turn."""
