@@ -61,7 +61,7 @@ STEPS = {
                "--jobs 1"),
     # With the packages of neighbours.txt, where ./dev has installed them.
     "neighbours": (["headrace", "python"], "bash -c '[[ -x $NEIGHBOURS ]] || "
-                   "exit 77; exec env PYTHONDONTWRITEBYTECODE=1 "
+                   "exit 77; exec env PYTHONDONTWRITEBYTECODE=1 RAY_TMPDIR=/tmp "
                    "/usr/bin/python3 $ROOT/tests/python/run.py --build $BUILD "
                    "--jobs 1 --python $NEIGHBOURS \"$@\"' neighbours"),
     # The other steps see PoCL alone.
