@@ -11,10 +11,10 @@
     429  too much to do: ask again after Retry-After seconds
 
 Two bounds say what is too much. Pictures wait --wait seconds at most: who would
-wait longer, for those ahead and what each has taken of late, is refused at
-once. So an answer comes soon or not at all, however many ask; three times what
-a picture takes alone is a good --wait. And bodies and tensors of all requests
-have --memory together.
+wait longer, for those ahead and what each has taken of late, is refused at once.
+So an answer comes soon or not at all, however many ask; once or twice what a
+request takes alone is a good --wait. And bodies and tensors of all requests have
+--memory together; who does not take an answer in --timeout seconds loses it.
 
 GET /stats answers with what was counted. A request that its client gives up
 cancels its picture. SIGTERM stops it when those at work are done.

@@ -235,7 +235,7 @@ class Serving(unittest.IsolatedAsyncioTestCase):
         async with service("--memory", MEMORY) as (process, _):
             await load(process, paths, 1, 1)  # what is slow once
             alone = (await load(process, paths, 1, 2))["200"]
-        wait = 2 * part(alone, 0.5)
+        wait = 1.5 * part(alone, 0.5)
         async with service("--memory", MEMORY, "--wait", wait
                            ) as (process, client):
             capacity = len((await load(process, paths, 8, 2))["200"]) / 2
