@@ -75,6 +75,13 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)w;
 }
 
+static void shut(struct writer *w)
+{
+    hr_pack_writer_close(&w->writer);
+    hr_encoded_finish(&w->read);
+    w->read = (struct hr_encoded){0};
+}
+
 static PyObject *close_it(PyObject *self, PyObject *none)
 {
     struct writer *w = writer_of(self);
@@ -82,20 +89,21 @@ static PyObject *close_it(PyObject *self, PyObject *none)
 
     (void)none;
     pthread_mutex_lock(&w->turn);
-    hr_pack_writer_close(&w->writer);
-    hr_encoded_finish(&w->read);
-    w->read = (struct hr_encoded){0};
+    shut(w);
     pthread_mutex_unlock(&w->turn);
     PyEval_RestoreThread(gil);
     Py_RETURN_NONE;
 }
 
+// Nobody else has it. (In the child of a fork a thread that is not there may
+// seem to have its turn.)
 static void dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
+    PyThreadState *gil = PyEval_SaveThread();
 
-    Py_DECREF(close_it(self, NULL));
-    pthread_mutex_destroy(&writer_of(self)->turn);
+    shut(writer_of(self));
+    PyEval_RestoreThread(gil);
     PyObject_Free(self);
     Py_DECREF(type);
 }
