@@ -180,6 +180,31 @@ class Parts(unittest.TestCase):
         self.assertEqual((manifest["pictures"], manifest["packed"],
                           manifest["kept"]), (6, 5, 1))
 
+    def test_threads_take_turns(self):
+        """Reading may ask for the interpreter, whoever has the turn."""
+        class Asked:
+            def __len__(self):
+                return 40
+
+            def __getitem__(self, i):
+                return samples.read(samples.photos()[i % 6])
+
+        source = headrace._core.Source(sequence=Asked())
+        writer = headrace._core.PackWriter(str(self.out))
+
+        def run(first):
+            for i in range(first, 40, 4):
+                self.assertEqual(writer.take(source, i), (None, None))
+
+        threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            for k in range(len(writer)):
+                self.assertEqual(writer.entry(k)[1], "")
+        writer.finish()
+        self.assertEqual(len(headrace.PackFile(self.out)), 40)
+
     def test_two_writers(self):
         job = self.job()
         writer = headrace._core.PackWriter(job.path_of(job.parts[0]))
