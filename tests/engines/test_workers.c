@@ -122,7 +122,7 @@ static void item_time(void)
 static hr_image alone(hr_device dev, const struct bytes *file)
 {
     static const struct hr_op decode = hr_op_decode(0);
-    hr_image image = hr_image_create(dev, hr_image_params(.c = 3, .w = 2100,
+    hr_image image = hr_image_create(dev, hr_image_params(.c = 3, .w = 1600,
                                                           .h = 1000));
     struct hr_sample s = {.data = file->data,
                           .size = file->size,
@@ -147,12 +147,12 @@ static uint64_t lent(hr_device dev, uint64_t pictures)
 
 static void large_alone(void)
 {
-    static const int restarts[] = {0, 132, 50};
+    static const int restarts[] = {0, 100, 38};
     uint64_t seed = test_seed;
 
     hr_profile_times(true);
     for (size_t i = 0; i < sizeof(restarts) / sizeof(*restarts); i++) {
-        struct jpeg_spec spec = {.w = 2100,
+        struct jpeg_spec spec = {.w = 1600,
                                  .h = 1000,
                                  .space = JCS_YCbCr,
                                  .factors = {0x22, 0x11, 0x11},
@@ -187,7 +187,7 @@ static void memory_is_counted(void)
 {
     static const struct hr_op decode = hr_op_decode(0);
     uint64_t seed = test_seed;
-    struct jpeg_spec spec = {.w = 2100,
+    struct jpeg_spec spec = {.w = 1600,
                              .h = 1000,
                              .space = JCS_YCbCr,
                              .factors = {0x22, 0x11, 0x11},
@@ -199,7 +199,7 @@ static void memory_is_counted(void)
         hr_device dev = hr_device_open(
             "cpu",
             hr_device_params(.threads = 2, .limits = {.item_bytes = limit}));
-        hr_image image = hr_image_create(dev, hr_image_params(.c = 3, .w = 2100,
+        hr_image image = hr_image_create(dev, hr_image_params(.c = 3, .w = 1600,
                                                               .h = 1000));
         struct hr_sample s = {.data = file.data,
                               .size = file.size,
