@@ -11,9 +11,9 @@
     429  too much to do: ask again after Retry-After seconds
 
 Two bounds say what is too much. Pictures wait --wait seconds at most: who would
-wait longer, for those ahead and what each has taken of late, is refused at once.
-So an answer comes soon or not at all, however many ask; once or twice what a
-request takes alone is a good --wait. And bodies and tensors of all requests have
+wait longer, for those ahead and what each took of late, is refused at once. So
+an answer comes soon or not at all, however many ask; once or twice what a
+request takes alone is a good --wait. Bodies and tensors of all requests have
 --memory together; who does not take an answer in --timeout seconds loses it.
 
 GET /stats answers with what was counted. A request that its client gives up

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // PackWriter: a pack file in the making, for headrace.packjob. It takes the
-// samples of a Source one by one, as 'headrace pack' does: the same samples make
-// the same file.
+// samples of a Source one by one, as 'headrace pack' does: the same samples
+// make the same file.
 #include "core.h"
 
 #include <pthread.h>

@@ -103,6 +103,8 @@ def _run(
                 running.append(remote.remote(there, waiting.pop()))
             done, running = ray.wait(running)
             yield ray.get(done[0])
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from None  # not where in which process it was
     finally:
         for task in running:
             ray.cancel(task, force=True)
