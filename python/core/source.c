@@ -456,21 +456,50 @@ static Py_ssize_t length(PyObject *self)
     return (Py_ssize_t)source_get(self)->num;
 }
 
+// False with an exception: there is no such sample.
+static bool number_of(PyObject *self, PyObject *number, size_t *i)
+{
+    *i = PyLong_AsSize_t(number);
+    if (*i == (size_t)-1 && PyErr_Occurred())
+        return false;
+    if (*i < source_get(self)->num)
+        return true;
+    PyErr_Format(PyExc_IndexError, "sample %zu of %zd", *i, length(self));
+    return false;
+}
+
 static PyObject *path(PyObject *self, PyObject *number)
 {
     const struct source *s = source_of(self);
-    size_t i = PyLong_AsSize_t(number);
     char buffer[4096];
+    size_t i;
 
-    if (i == (size_t)-1 && PyErr_Occurred())
+    if (!number_of(self, number, &i))
         return NULL;
-    if (i >= s->source->num)
-        return PyErr_Format(PyExc_IndexError, "sample %zu of %zd", i,
-                            length(self));
     if (s->table && s->table[i].path)
         return PyUnicode_DecodeFSDefault(s->table[i].path);
     return PyUnicode_DecodeFSDefault(
         hr_source_path(s->source, i, buffer, sizeof(buffer)));
+}
+
+static PyObject *name(PyObject *self, PyObject *number)
+{
+    char buffer[4096];
+    size_t i;
+
+    if (!number_of(self, number, &i))
+        return NULL;
+    return PyUnicode_DecodeFSDefault(
+        hr_source_name(source_get(self), i, buffer, sizeof(buffer)));
+}
+
+static PyObject *entry(PyObject *self, PyObject *number)
+{
+    size_t i;
+
+    if (!number_of(self, number, &i))
+        return NULL;
+    return pack_writer_entry_of(source_of(self)->core, source_get(self), i);
 }
 
 static PyObject *texts(const char *const *list, size_t n)
@@ -509,9 +538,21 @@ static PyObject *get_faults(PyObject *self, void *closure)
     return texts(source->faults, source->num_fault_texts);
 }
 
+static PyObject *get_identity(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(hr_source_identity(source_get(self)));
+}
+
 static PyMethodDef methods[] = {
     {"path", path, METH_O,
      "path($self, number, /)\n--\n\nReturn the path of a sample, or its name."},
+    {"name", name, METH_O,
+     "name($self, number, /)\n--\n\nReturn the name of a sample."},
+    {"entry", entry, METH_O,
+     "entry($self, number, /)\n--\n\n"
+     "Return (name, label, bytes of its file) of a sample. Raises\n"
+     "headrace.Error if it cannot be read."},
     {0},
 };
 
@@ -519,6 +560,8 @@ static PyGetSetDef getset[] = {
     {"classes", get_classes, NULL, "labels, in the order of their numbers",
      NULL},
     {"faults", get_faults, NULL, "what could not be read, PATH: REASON", NULL},
+    {"identity", get_identity, NULL,
+     "a number that differs for other names, labels or order", NULL},
     {0},
 };
 
