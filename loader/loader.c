@@ -25,9 +25,11 @@ static enum hr_status set_defaults(struct hr__loader *l)
         return hr__fail(HR_EINVAL, "batch, reads or epochs out of range");
     if (p->map_threads < 0)
         return hr__fail(HR_EINVAL, "map_threads is negative");
+    l->source = hr__source_of(p->source);
     p->map_threads = p->map_threads ? p->map_threads : 1;
     p->batch = p->batch ? p->batch : 64;
-    p->reads = p->reads ? p->reads : 8;
+    if (!p->reads)
+        p->reads = l->source->http ? l->source->http->params.connections : 8;
     p->epochs = p->epochs ? p->epochs : 1;
     p->budget = p->budget ? p->budget : BUDGET;
     p->shards = p->shards ? p->shards : 1;
@@ -35,7 +37,6 @@ static enum hr_status set_defaults(struct hr__loader *l)
     if (p->shard >= p->shards)
         return hr__fail(HR_EINVAL, "there is no shard %u of %u", p->shard,
                         p->shards);
-    l->source = hr__source_of(p->source);
     if (l->source->calls.threads && l->source->calls.threads < p->reads)
         p->reads = l->source->calls.threads;
     return HR_OK;

@@ -55,7 +55,11 @@ const char *hr_source_name(hr_source source, uint64_t i, char *buffer,
     if (number)
         return number;
     dir = &s->dirs[s->items[i].dir];
-    return print_path(buffer, size, dir->path + dir->rel, s->items[i].name);
+    if (!print_path(buffer, size, dir->path + dir->rel, s->items[i].name))
+        return NULL;
+    if (dir->web)  // a query is none of its name, and may have slashes
+        buffer[hr__http_path_end(buffer)] = '\0';
+    return buffer;
 }
 
 bool hr_source_is_file(hr_source source, uint64_t i)
@@ -66,7 +70,7 @@ bool hr_source_is_file(hr_source source, uint64_t i)
     if (!s || i >= s->num)  // of a callback, too
         return false;
     dir = &s->dirs[s->items[i].dir];
-    return !dir->pack && !dir->shard;
+    return !dir->pack && !dir->shard && !dir->web;
 }
 
 // ---- Labels and classes ----------------------------------------------------
@@ -166,8 +170,15 @@ static void digest_item(XXH3_state_t *state, const struct hr__source *s,
     const char *parts[] = {dir->path + dir->rel, item->name,
                            s->labels[label_of(s, i)].text};
 
-    for (size_t k = 0; k < sizeof(parts) / sizeof(*parts); k++)
-        XXH3_64bits_update(state, parts[k], strlen(parts[k]) + 1);
+    for (size_t k = 0; k < sizeof(parts) / sizeof(*parts); k++) {
+        // (Queries are passwords of a day.)
+        bool cut = dir->web && k == 1;
+
+        XXH3_64bits_update(state, parts[k],
+                           cut ? hr__http_path_end(parts[k])
+                               : strlen(parts[k]));
+        XXH3_64bits_update(state, "", 1);
+    }
 }
 
 static uint64_t digest(const struct hr__source *s)

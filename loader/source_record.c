@@ -132,13 +132,12 @@ static bool put(struct hr__source *s, struct hr__shard *shard,
     return hr__shard_put(s, shard, name, label, range);
 }
 
-bool hr__source_records(struct hr__source *s, const char *path)
+static bool read_records(struct hr__source *s, struct hr__shard *shard)
 {
-    struct hr__shard *shard = hr__shard_open(s, path);
     const char *why = NULL;
     uint64_t offset = 0, next;
 
-    while (shard && offset < shard->size) {
+    while (offset < shard->size) {
         unsigned char head[HEAD + IMAGE_HEAD + WORD];
         struct hr__range range = {.offset = offset + HEAD};
         int kind;
@@ -158,14 +157,19 @@ bool hr__source_records(struct hr__source *s, const char *path)
             return false;
         offset = next;
     }
-    if (!shard)
-        return false;
     if (why && !offset)
         return hr__source_fail(HR_EFORMAT, "%s: not a RecordIO file: %s",
-                               hr__source_short(path), why);
+                               hr__source_short(shard->path), why);
     if (why)
         hr__shard_fault(s, shard, offset, NULL, why);
     return true;
+}
+
+bool hr__source_records(struct hr__source *s, const char *path)
+{
+    struct hr__shard *shard = hr__shard_open(s, path);
+
+    return shard && hr__shard_opened(shard, read_records(s, shard));
 }
 
 // Moves the parts together, in place. They were found whole when the file was
