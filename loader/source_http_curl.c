@@ -148,7 +148,8 @@ static size_t on_header(char *data, size_t one, size_t size, void *ctx)
     struct running *r = ctx;
 
     hr__http_answer_line(&r->t->answer, data, one * size);
-    return one * size;
+    // (Nobody knows how long the body of a bad one is, or waits for its end.)
+    return r->t->answer.ended && r->t->answer.bad ? 0 : one * size;
 }
 
 static size_t on_body(char *data, size_t one, size_t size, void *ctx)
@@ -199,7 +200,6 @@ static bool prepare(struct hr__http *http, CURL *c, struct running *r,
 static bool is_lasting(CURLcode code)
 {
     switch (code) {
-    case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_URL_MALFORMAT:
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
