@@ -5,12 +5,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "hal/base/base.h"
 #include "http_server.h"
 #include "loader_data.h"
+#include "nginx.h"
 #include "shard_data.h"
 
 enum { N = 40 };
@@ -107,12 +109,13 @@ static hr_source local(int shard)
 }
 
 // All forms, from url. Whoever is the server.
-static void check_forms(hr_source (*make)(const char *), const char *url)
+static void check_forms_of(hr_source (*make)(const char *), const char *with,
+                           const char *url)
 {
     char text[512];
 
     for (int i = 0; i < 3; i++) {
-        hr_source want = local(i), got = make(NULL);
+        hr_source want = local(i), got = make(with);
 
         snprintf(text, sizeof(text), "%s%s?key=secret", url, shards[i]);
         CHECK(got && !hr_source_add(got, text) && !got->num_faults, "%s: %s",
@@ -122,6 +125,11 @@ static void check_forms(hr_source (*make)(const char *), const char *url)
         hr_source_close(&got);
         hr_source_close(&want);
     }
+}
+
+static void check_forms(hr_source (*make)(const char *), const char *url)
+{
+    check_forms_of(make, NULL, url);
 }
 
 static void forms(void)
@@ -262,7 +270,8 @@ static void later(void)
 
 // ---- Time ------------------------------------------------------------------
 
-static void late(struct http_server *s, enum http_fault fault, int deadline_ms)
+static void check_late(struct http_server *s, enum http_fault fault,
+                       int deadline_ms)
 {
     hr_source got = hr_source_create();
     int64_t begun = hr__now(), took;
@@ -292,9 +301,9 @@ static void deadlines(void)
     struct http_server *s = start();
     hr_source got = hr_source_create();
 
-    late(s, HTTP_STALL, 900);
-    late(s, HTTP_SLOW, 900);
-    late(s, HTTP_500, 900);
+    check_late(s, HTTP_STALL, 900);
+    check_late(s, HTTP_SLOW, 900);
+    check_late(s, HTTP_500, 900);
     // A try that stands still leaves time for another.
     s->fault = first_stalls;
     atomic_store(&s->requests, 0);
@@ -618,6 +627,166 @@ static void ended(void)
     http_server_stop(s);
 }
 
+// ---- nginx -----------------------------------------------------------------
+
+// The data once more, under the names that the server of the test has.
+static const char *served(void)
+{
+    const char *dir = test_folder();
+    const char *const from[] = {set.tar, set.rec, set.pack, set.list};
+    const char *const to[] = {"x.tar", "x.rec", "x.hrp", "list.txt"};
+    char path[4300];
+
+    snprintf(path, sizeof(path), "%s/d", dir);
+    mkdir(path, 0755);
+    for (int i = 0; i < 4; i++) {
+        snprintf(path, sizeof(path), "%s/d/%s", dir, to[i]);
+        if (symlink(from[i], path))
+            abort();
+    }
+    return dir;
+}
+
+static hr_source trusting(const char *certificate)
+{
+    hr_source s = hr_source_create();
+
+    CHECK(s && !hr_source_set_http(s, hr_http_params(.retries = -1,
+                                                     .ca_file = certificate)),
+          "%s", hr_last_error());
+    return s;
+}
+
+static void nginx(void)
+{
+    struct nginx n;
+    char why[256], url[256];
+    hr_source got;
+
+    make_set();
+    if (!nginx_start(&n, served(), why)) {
+        test_not_run(why);
+        return;
+    }
+    check_forms(quick, n.http);
+    if (*n.late)
+        check_forms(quick, n.late);
+    else
+        test_not_run("late answers: nginx has no echo module here");
+    if (!*n.https) {
+        test_not_run("https: openssl made no certificate");
+    } else {
+        check_forms_of(trusting, n.certificate, n.https);
+        got = trusting(NULL);
+        snprintf(url, sizeof(url), "%s/d/x.tar", n.https);
+        CHECK(hr_source_add(got, url) == HR_EIO &&
+                  strstr(hr_last_error(), "certificate"),
+              "%s", hr_last_error());
+        hr_source_close(&got);
+    }
+    nginx_stop(&n);
+    got = quick(NULL);
+    snprintf(url, sizeof(url), "%s/d/x.tar", n.http);
+    CHECK(hr_source_add(got, url) == HR_EIO &&
+              strstr(hr_last_error(), "6 tries"),
+          "%s", hr_last_error());
+    hr_source_close(&got);
+}
+
+// Photos, where the tests have some; else pictures of their size.
+static const char *photo_tar(void)
+{
+    const char *photos = HR_SOURCE_DIR "/../shared/corpus/photos/"
+                                       "imagenet-sample";
+    const char *dir = test_folder(), *tar;
+    hr_source source = hr_source_open(photos);
+    uint64_t seed = test_seed;
+
+    for (int i = 0; !source && i < 200; i++) {
+        char path[4300];
+        struct bytes b = test_jpeg(500, 375, &seed);
+
+        snprintf(path, sizeof(path), "%s/%d.jpg", dir, i);
+        test_write(path, b.data, b.size);
+        free(b.data);
+    }
+    if (!source && !(source = hr_source_open(dir)))
+        abort();
+    tar = shard_tar(source);
+    hr_source_close(&source);
+    return tar;
+}
+
+// Samples of a second.
+static double rate(hr_source s, int epochs)
+{
+    static const struct hr_op ops[] = {
+        HR_OP_DECODE(0), HR_OP_RANDOM_RESIZED_CROP(.w = 224, .h = 224),
+        HR_OP_RANDOM_FLIP(.horizontal = .5),
+        HR_OP_NORMALIZE(.mean = {.485f, .456f, .406f},
+                        .std = {.229f, .224f, .225f})};
+    int64_t begun = hr__now();
+    hr_loader loader = hr_loader_create(
+        hr_loader_params(.source = s, .ops = ops, .num_ops = 4, .shuffle = true,
+                         .seed = test_seed, .epochs = epochs));
+    hr_loaded step;
+    int n = 0;
+
+    while (loader && !hr_loader_next(loader, HR_FOREVER, &step) && step) {
+        n += step->n - step->failed;
+        hr_loaded_release(&step);
+    }
+    hr_loader_destroy(&loader);
+    CHECK(n == epochs * (int)s->num, "%d: %s", n, hr_last_error());
+    return n * 1e9 / (double)(hr__now() - begun);
+}
+
+// Each answer 20 ms late, against local files, by turns.
+static void late(void)
+{
+    int rounds = getenv("HEADRACE_TEST_LONG") ? 9 : 1;
+    double ratios[9], local_rate = 0, web_rate = 0;
+    struct nginx n;
+    char why[256] = "late answers: nginx has no echo module here", url[256];
+    const char *tar = photo_tar(), *slash = strrchr(tar, '/');
+    char folder[4200];
+    hr_source files, web = hr_source_create();
+
+    snprintf(folder, sizeof(folder), "%.*s", (int)(slash - tar), tar);
+    if (!nginx_start(&n, folder, why) || !*n.late) {
+        test_not_run(why);
+        nginx_stop(&n);
+        hr_source_close(&web);
+        return;
+    }
+    snprintf(url, sizeof(url), "%s%s", n.late, slash);
+    files = hr_source_open(tar);
+    CHECK(files && !hr_source_add(web, url) && web->num == files->num, "%s",
+          hr_last_error());
+    for (int i = 0; i < rounds; i++) {
+        double a = rate(files, rounds > 1 ? 4 : 1);
+        double b = rate(web, rounds > 1 ? 4 : 1);
+
+        ratios[i] = b / a;
+        local_rate = a > local_rate ? a : local_rate;
+        web_rate = b > web_rate ? b : web_rate;
+        for (int k = i; k && ratios[k] < ratios[k - 1]; k--) {
+            double t = ratios[k];
+
+            ratios[k] = ratios[k - 1];
+            ratios[k - 1] = t;
+        }
+    }
+    printf("%d photos, nginx 20 ms late: %.0f of %.0f img/s (best); ratio "
+           "%.3f, %.3f to %.3f\n",
+           (int)files->num, web_rate, local_rate, ratios[rounds / 2], ratios[0],
+           ratios[rounds - 1]);
+    CHECK(TEST_SANITIZED || ratios[rounds - 1] > .3, "reads one by one?");
+    hr_source_close(&files);
+    hr_source_close(&web);
+    nginx_stop(&n);
+}
+
 // ---- Odds and ends ---------------------------------------------------------
 
 static void limits(void)
@@ -771,8 +940,9 @@ static const struct test_case cases[] = {
     TEST_CASE(later),     TEST_CASE(deadlines), TEST_CASE(backoff),
     TEST_CASE(redirects), TEST_CASE(lists),     TEST_CASE(long_list),
     TEST_CASE(delivered), TEST_CASE(named),     TEST_CASE(ended),
-    TEST_CASE(limits),    TEST_CASE(damaged),   TEST_CASE(sums),
-    TEST_CASE(forked),    TEST_CASE(no_memory),
+    TEST_CASE(nginx),     TEST_CASE(late),      TEST_CASE(limits),
+    TEST_CASE(damaged),   TEST_CASE(sums),      TEST_CASE(forked),
+    TEST_CASE(no_memory),
 };
 
 int main(int argc, char **argv)
