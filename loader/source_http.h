@@ -136,6 +136,10 @@ struct hr__http_read {
 // HR_EIO, HR_ETIMEDOUT, HR_EUNSUPPORTED, HR_ELIMIT, HR_ENOMEM, HR_ECANCELED,
 // HR_EFORK: URL, offset, stage and reason are in hr_last_error(). Threads: any.
 enum hr_status hr__http_get(struct hr__http *http, struct hr__http_read *r);
+// How long to wait behind try number `try` (from 0), in ns. retry_after: seconds
+// that the server wants, or -1.
+int64_t hr__http_backoff(const struct hr_http_params *p, const char *url,
+                         uint64_t offset, int try, int retry_after);
 // The URL for messages: without what may be secret, and not too long.
 const char *hr__http_short(const char *url, char text[192]);
 

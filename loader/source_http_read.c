@@ -18,7 +18,7 @@ enum {
     ERROR_BODY = 1 << 16,  // bytes of an answer nobody wants, for its
                            // connection to be used again
     LONGEST_WAIT = 10000,  // ms between tries, if the server names none
-    FOR_BACKOFF = 0x48545450,
+    FOR_BACKOFF = 1,
 };
 
 struct reading {
@@ -256,22 +256,20 @@ static bool take(struct reading *g)
 
 // Doubles from try to try, and is between half of that and all of it, by a draw
 // that is always the same: what fails together is not to come back together.
-static int64_t back_off(const struct reading *g, int try)
+int64_t hr__http_backoff(const struct hr_http_params *p, const char *url,
+                         uint64_t offset, int try, int retry_after)
 {
-    const struct hr_http_params *p = &g->http->params;
-    uint64_t hash = XXH3_64bits(g->r->url, strlen(g->r->url));
-    philox4x32_ctr_t counter = {{(uint32_t)hash, (uint32_t)(hash >> 32),
-                                 (uint32_t)g->r->want.offset, (uint32_t)try}};
-    philox4x32_key_t key = {{(uint32_t)p->seed, FOR_BACKOFF}};
-    int64_t ms = (int64_t)p->backoff_ms << (try < 16 ? try : 16);
-    int retry_after = g->judged ? g->try.answer.retry_after : -1;
+    uint64_t hash = XXH3_64bits_withSeed(url, strlen(url), offset);
+    philox4x32_ctr_t counter = {
+        {(uint32_t)hash, (uint32_t)(hash >> 32), (uint32_t)try, FOR_BACKOFF}};
+    philox4x32_key_t key = {{(uint32_t)p->seed, (uint32_t)(p->seed >> 32)}};
+    uint64_t draw = philox4x32(counter, key).v[0];
+    int64_t half = (int64_t)p->backoff_ms << (try < 20 ? try : 20);
+    int64_t asked = retry_after * INT64_C(1000000000), wait;
 
-    ms = ms < LONGEST_WAIT ? ms : LONGEST_WAIT;
-    ms = ms * 1000000 / 2 +
-         (int64_t)(philox4x32(counter, key).v[0] * (uint64_t)ms * 500000 >> 32);
-    return retry_after > 0 && ms < retry_after * INT64_C(1000000000)
-               ? retry_after * INT64_C(1000000000)
-               : ms;
+    half = (half < LONGEST_WAIT ? half : LONGEST_WAIT) * 500000;
+    wait = half + (int64_t)(draw * (uint64_t)(half >> 8) >> 24);
+    return wait < asked ? asked : wait;
 }
 
 static bool sleep_until(struct reading *g, int64_t until)
@@ -318,7 +316,10 @@ static enum hr_status get(struct reading *g)
             return HR_OK;
         if (g->verdict.take == HR__HTTP_REFUSE || is_stopped(g))
             return fail(g, try + 1, false);
-        wait = hr__now() + back_off(g, try);
+        wait = hr__now() +
+               hr__http_backoff(&g->http->params, g->r->url,
+                                g->r->want.offset + g->r->done, try,
+                                g->judged ? g->try.answer.retry_after : -1);
         if (try == g->http->params.retries || wait >= deadline ||
             !sleep_until(g, wait))
             return fail(g, try + 1, wait >= deadline);

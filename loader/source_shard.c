@@ -107,6 +107,9 @@ void hr__shard_fault(struct hr__source *s, const struct hr__shard *shard,
 {
     char text[512];
 
+    // (It is not the file's fault.)
+    if (shard->web && shard->web->failed)
+        return;
     snprintf(text, sizeof(text), "%s: offset %llu: %s%s%s",
              hr__source_short(shard->path), (unsigned long long)offset,
              name ? hr__source_short(name) : "", name ? ": " : "", why);

@@ -213,6 +213,8 @@ static bool answer(struct connection *c, const struct request *r)
         return put_status(c, "500 Internal Server Error", NULL);
     case HTTP_503:
         return put_status(c, "503 Service Unavailable", NULL);
+    case HTTP_LATER:
+        return put_status(c, "503 Service Unavailable", "Retry-After: 1");
     case HTTP_REDIRECT:
         snprintf(text, sizeof(text), "Location: %s", s->redirect);
         return put_status(c, "302 Found", text);

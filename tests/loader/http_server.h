@@ -25,8 +25,8 @@ enum http_fault {
     HTTP_LONG,         // more bytes than were asked for
     HTTP_CHANGED,      // another ETag, and other bytes
     HTTP_SHRUNK,       // half of it is there
-    HTTP_FAULTS,
-    HTTP_REDIRECT,  // to server->redirect
+    HTTP_LATER,        // 503, and to come back in a second
+    HTTP_REDIRECT,     // to server->redirect
 };
 
 struct http_object {

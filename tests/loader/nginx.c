@@ -113,8 +113,9 @@ static void write_config(const struct nginx *n, const char *path,
     if (*n->https)
         fprintf(f,
                 "server { listen 127.0.0.1:%d ssl; root %s;\n"
-                "ssl_certificate %s; ssl_certificate_key %s; }\n",
-                port[1], folder, n->certificate, key);
+                "ssl_certificate %s; ssl_certificate_key %s;\n"
+                "location /down/ { return 302 %s/d/x.tar; } }\n",
+                port[1], folder, n->certificate, key, n->http);
     fprintf(f, "}\n");
     fclose(f);
 }

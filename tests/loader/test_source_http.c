@@ -12,6 +12,7 @@
 #include "hal/base/base.h"
 #include "http_server.h"
 #include "loader_data.h"
+#include "loader/source_http.h"
 #include "nginx.h"
 #include "shard_data.h"
 
@@ -314,18 +315,48 @@ static void deadlines(void)
     http_server_stop(s);
 }
 
-static void count_backoff(struct http_server *s, uint64_t seed, int64_t *ms)
+// Of each wait at least the half, by a draw of which all depends.
+static void check_draws(void)
+{
+    const struct hr_http_params p = {.backoff_ms = 40, .seed = 7},
+                                q = {.backoff_ms = 40, .seed = 8};
+    int64_t least = INT64_MAX, most = 0;
+
+    for (int i = 0; i < 200; i++) {
+        int64_t wait = hr__http_backoff(&p, "u", (uint64_t)i, 2, -1);
+
+        CHECK(wait == hr__http_backoff(&p, "u", (uint64_t)i, 2, -1), "drawn");
+        CHECK(wait != hr__http_backoff(&q, "u", (uint64_t)i, 2, -1) &&
+                  wait != hr__http_backoff(&p, "v", (uint64_t)i, 2, -1) &&
+                  wait != 2 * hr__http_backoff(&p, "u", (uint64_t)i, 1, -1),
+              "%d", i);
+        least = wait < least ? wait : least;
+        most = wait > most ? wait : most;
+    }
+    CHECK(least >= 80 * TEST_MS && least < 90 * TEST_MS &&
+              most > 150 * TEST_MS && most <= 160 * TEST_MS,
+          "%d to %d us", (int)(least / 1000), (int)(most / 1000));
+    for (int i = 0; i < 60; i++)
+        CHECK(hr__http_backoff(&p, "u", 0, i, -1) <= 10000 * TEST_MS, "%d", i);
+    CHECK(hr__http_backoff(&p, "u", 0, 0, 3) == 3000 * TEST_MS, "as asked");
+}
+
+static enum http_fault first_later(struct http_server *s, int n,
+                                   const char *path)
+{
+    (void)s, (void)path;
+    return n ? HTTP_GOOD : HTTP_LATER;
+}
+
+static int64_t time_of(struct http_server *s, enum hr_status want)
 {
     hr_source got = hr_source_create();
     int64_t begun = hr__now();
 
-    hr_source_set_http(got, hr_http_params(.backoff_ms = 40, .retries = 3,
-                                           .seed = seed));
-    CHECK(hr_source_add(got, at(s, "/d/x.tar")) == HR_EIO, "%s",
-          hr_last_error());
-    CHECK(strstr(hr_last_error(), "4 tries"), "%s", hr_last_error());
-    *ms = (hr__now() - begun) / TEST_MS;
+    hr_source_set_http(got, hr_http_params(.backoff_ms = 40, .retries = 3));
+    CHECK(hr_source_add(got, at(s, "/d/x.tar")) == want, "%s", hr_last_error());
     hr_source_close(&got);
+    return (hr__now() - begun) / TEST_MS;
 }
 
 // 40 + 80 + 160 ms, of each at least the half.
@@ -334,10 +365,16 @@ static void backoff(void)
     struct http_server *s = start();
     int64_t ms;
 
+    check_draws();
     s->fault = always;
     s->which = HTTP_503;
-    count_backoff(s, test_seed, &ms);
-    CHECK(ms >= 140 && ms < 2000, "%d ms", (int)ms);
+    ms = time_of(s, HR_EIO);
+    CHECK(strstr(hr_last_error(), "4 tries"), "%s", hr_last_error());
+    CHECK(ms >= 140 && ms < 3000, "%d ms", (int)ms);
+    s->fault = first_later;
+    atomic_store(&s->requests, 0);
+    ms = time_of(s, HR_OK);
+    CHECK(ms >= 1000 && ms < 5000, "%d ms", (int)ms);
     http_server_stop(s);
 }
 
@@ -515,6 +552,74 @@ static void long_list(void)
     http_server_stop(s);
 }
 
+// Files that are larger than a window, with what is passed over.
+static hr_source large_folder(void)
+{
+    static const size_t sizes[] = {60000, 200000, 5000000, 10,  300000,
+                                   70000, 1,      900000,  512, 65536};
+    const char *dir = test_folder();
+    uint64_t x = test_seed | 1;
+    char path[4200];
+
+    for (int i = 0; i < 10; i++) {
+        uint8_t *data = malloc(sizes[i]);
+
+        for (size_t k = 0; k < sizes[i]; k++)
+            data[k] = (uint8_t)((x = x * 6364136223846793005u + 1) >> 56);
+        snprintf(path, sizeof(path), "%s/%d.jpg", dir, i);
+        test_write(path, data, sizes[i]);
+        free(data);
+    }
+    return hr_source_open(dir);
+}
+
+static enum http_fault second_fails(struct http_server *s, int n,
+                                    const char *path)
+{
+    (void)s, (void)path;
+    return n ? HTTP_404 : HTTP_GOOD;
+}
+
+static void windows(void)
+{
+    struct http_server *s = start();
+    hr_source folder = large_folder();
+    const char *const files[] = {shard_tar(folder), shard_rec(folder)};
+    const char *const names[] = {"/l.tar", "/l.rec"};
+
+    for (int i = 0; i < 2; i++) {
+        hr_source want = hr_source_open(files[i]), got = quick(NULL);
+
+        http_server_put_file(s, names[i], files[i]);
+        s->fault = NULL;
+        atomic_store(&s->requests, 0);
+        CHECK(!hr_source_add(got, at(s, names[i])) && got->num == 10, "%s",
+              hr_last_error());
+        CHECK(atomic_load(&s->requests) < 12, "%d requests",
+              atomic_load(&s->requests));
+        s->fault = each_third;
+        s->which = HTTP_CUT;
+        CHECK(!hr_source_add(got, at(s, names[i])) && got->num == 20, "%s",
+              hr_last_error());
+        hr_source_close(&got);
+        got = quick(NULL);
+        CHECK(!hr_source_add(got, at(s, names[i])) && !got->num_faults &&
+                  !differing(got, want),
+              "%s: %s", names[i], hr_last_error());
+        // What is not to be had is no damage of the file.
+        s->fault = second_fails;
+        atomic_store(&s->requests, 0);
+        CHECK(hr_source_add(got, at(s, names[i])) == HR_EIO &&
+                  strstr(hr_last_error(), "status 404") && got->num == 10 &&
+                  !got->num_faults,
+              "%s: %s", names[i], hr_last_error());
+        hr_source_close(&got);
+        hr_source_close(&want);
+    }
+    hr_source_close(&folder);
+    http_server_stop(s);
+}
+
 // ---- With a loader ---------------------------------------------------------
 
 static enum http_fault one_percent(struct http_server *s, int n,
@@ -681,6 +786,12 @@ static void nginx(void)
         snprintf(url, sizeof(url), "%s/d/x.tar", n.https);
         CHECK(hr_source_add(got, url) == HR_EIO &&
                   strstr(hr_last_error(), "certificate"),
+              "%s", hr_last_error());
+        hr_source_close(&got);
+        got = trusting(n.certificate);
+        snprintf(url, sizeof(url), "%s/down/x.tar", n.https);
+        CHECK(hr_source_add(got, url) == HR_EIO &&
+                  strstr(hr_last_error(), "out of https"),
               "%s", hr_last_error());
         hr_source_close(&got);
     }
@@ -939,10 +1050,10 @@ static const struct test_case cases[] = {
     TEST_CASE(forms),     TEST_CASE(passing),   TEST_CASE(lasting),
     TEST_CASE(later),     TEST_CASE(deadlines), TEST_CASE(backoff),
     TEST_CASE(redirects), TEST_CASE(lists),     TEST_CASE(long_list),
-    TEST_CASE(delivered), TEST_CASE(named),     TEST_CASE(ended),
-    TEST_CASE(nginx),     TEST_CASE(late),      TEST_CASE(limits),
-    TEST_CASE(damaged),   TEST_CASE(sums),      TEST_CASE(forked),
-    TEST_CASE(no_memory),
+    TEST_CASE(windows),   TEST_CASE(delivered), TEST_CASE(named),
+    TEST_CASE(ended),     TEST_CASE(nginx),     TEST_CASE(late),
+    TEST_CASE(limits),    TEST_CASE(damaged),   TEST_CASE(sums),
+    TEST_CASE(forked),    TEST_CASE(no_memory),
 };
 
 int main(int argc, char **argv)
