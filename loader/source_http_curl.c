@@ -79,7 +79,7 @@ static bool set_up(CURL *c, const struct hr_http_params *p)
 #endif
     SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     SET(CURLOPT_NOSIGNAL, 1L);
-    SET(CURLOPT_BUFFERSIZE, 256L * 1024);
+    SET(CURLOPT_BUFFERSIZE, 64L * 1024);
     SET(CURLOPT_TCP_KEEPALIVE, 1L);
     SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
     // A try that stands still leaves time for others.

@@ -18,10 +18,12 @@ static FILE *create(const char *ending)
     return f;
 }
 
-static void pad(FILE *f, size_t to)
+// Zeros behind so many bytes, up to a multiple of `to`.
+static void pad(FILE *f, size_t size, size_t to)
 {
-    while ((size_t)ftell(f) % to)
-        putc(0, f);
+    static const char zeros[512];
+
+    fwrite(zeros, 1, (to - size % to) % to, f);
 }
 
 static void put_member(FILE *f, const char *name, const void *data, size_t size)
@@ -40,7 +42,7 @@ static void put_member(FILE *f, const char *name, const void *data, size_t size)
     snprintf(h + 148, 8, "%06o", sum);
     fwrite(h, 1, sizeof(h), f);
     fwrite(data, 1, size, f);
-    pad(f, 512);
+    pad(f, size, 512);
 }
 
 // (The path of a file that is open is in /proc.)
@@ -106,7 +108,7 @@ const char *shard_rec(hr_source source)
         for (int k = 0; k < 4; k++)
             word(f, 0);
         fwrite(sample.data, 1, sample.size, f);
-        pad(f, 4);
+        pad(f, sample.size, 4);
     }
     hr_encoded_finish(&sample);
     return done(f);

@@ -828,15 +828,15 @@ static const char *photo_tar(void)
     return tar;
 }
 
-// Samples of a second.
-static double rate(hr_source s, int epochs)
+// Samples of a second; processor time is added to *cpu.
+static double rate(hr_source s, int epochs, double *cpu)
 {
     static const struct hr_op ops[] = {
         HR_OP_DECODE(0), HR_OP_RANDOM_RESIZED_CROP(.w = 224, .h = 224),
         HR_OP_RANDOM_FLIP(.horizontal = .5),
         HR_OP_NORMALIZE(.mean = {.485f, .456f, .406f},
                         .std = {.229f, .224f, .225f})};
-    int64_t begun = hr__now();
+    int64_t begun = hr__now(), used = test_clock(CLOCK_PROCESS_CPUTIME_ID);
     hr_loader loader = hr_loader_create(
         hr_loader_params(.source = s, .ops = ops, .num_ops = 4, .shuffle = true,
                          .seed = test_seed, .epochs = epochs));
@@ -848,6 +848,7 @@ static double rate(hr_source s, int epochs)
         hr_loaded_release(&step);
     }
     hr_loader_destroy(&loader);
+    *cpu += (double)(test_clock(CLOCK_PROCESS_CPUTIME_ID) - used) / 1e9;
     CHECK(n == epochs * (int)s->num, "%d: %s", n, hr_last_error());
     return n * 1e9 / (double)(hr__now() - begun);
 }
@@ -856,7 +857,8 @@ static double rate(hr_source s, int epochs)
 static void late(void)
 {
     int rounds = getenv("HEADRACE_TEST_LONG") ? 9 : 1;
-    double ratios[9], local_rate = 0, web_rate = 0;
+    double ratios[9], local_rate = 0, web_rate = 0, cpu[2] = {0}, server;
+    clockid_t clock;
     struct nginx n;
     char why[256] = "late answers: nginx has no echo module here", url[256];
     const char *tar = photo_tar(), *slash = strrchr(tar, '/');
@@ -875,8 +877,8 @@ static void late(void)
     CHECK(files && !hr_source_add(web, url) && web->num == files->num, "%s",
           hr_last_error());
     for (int i = 0; i < rounds; i++) {
-        double a = rate(files, rounds > 1 ? 4 : 1);
-        double b = rate(web, rounds > 1 ? 4 : 1);
+        double a = rate(files, rounds > 1 ? 4 : 1, &cpu[0]);
+        double b = rate(web, rounds > 1 ? 4 : 1, &cpu[1]);
 
         ratios[i] = b / a;
         local_rate = a > local_rate ? a : local_rate;
@@ -888,6 +890,12 @@ static void late(void)
             ratios[k - 1] = t;
         }
     }
+    server = clock_getcpuclockid(n.pid, &clock)
+                 ? 0
+                 : (double)test_clock(clock) / 1e9;
+    printf("processor time: %.2f s of local files, %.2f s of the web and %.2f s "
+           "of nginx\n",
+           cpu[0], cpu[1], server);
     printf("%d photos, nginx 20 ms late: %.0f of %.0f img/s (best); ratio "
            "%.3f, %.3f to %.3f\n",
            (int)files->num, web_rate, local_rate, ratios[rounds / 2], ratios[0],
