@@ -536,6 +536,11 @@ static void long_list(void)
         size += (size_t)sprintf(text + size, "n%05d/some-file-%d.jpg\tn%05d\n",
                                 i % 700, i, i % 700);
     http_server_put(s, "/d/long.txt", text, size);
+    CHECK(!hr_source_add_list(got, at(s, "/d/long.txt"), false) &&
+              atomic_load(&s->requests) <= 3,
+          "%d requests: %s", atomic_load(&s->requests), hr_last_error());
+    hr_source_close(&got);
+    got = quick(NULL);
     s->fault = each_third;
     s->which = HTTP_CUT;
     CHECK(!hr_source_add_list(got, at(s, "/d/long.txt"), false) &&
