@@ -42,10 +42,11 @@ static bool put_file(struct hr__source *s, const char *path, size_t rel,
 static const struct {
     const char *ending;
     bool (*add)(struct hr__source *s, const char *path);
+    bool (*add_url)(struct hr__source *s, const char *url);
 } containers[] = {
-    {".hrp", hr__source_unpack},
-    {".tar", hr__source_tar},
-    {".rec", hr__source_records},
+    {".hrp", hr__source_unpack, hr__source_unpack_web},
+    {".tar", hr__source_tar, hr__source_tar},
+    {".rec", hr__source_records, hr__source_records},
 };
 
 static bool add_regular(struct hr__source *s, const char *path)
@@ -56,7 +57,8 @@ static bool add_regular(struct hr__source *s, const char *path)
     for (size_t i = 0; i < sizeof(containers) / sizeof(*containers); i++)
         if (length > 4 &&
             !strncasecmp(path + length - 4, containers[i].ending, 4))
-            return containers[i].add(s, path);
+            return web ? containers[i].add_url(s, path)
+                       : containers[i].add(s, path);
     return web ? hr__source_put_object(s, path, HR__WEB_OWN, SIZE_MAX, NULL)
                : put_file(s, path, SIZE_MAX, NULL);
 }

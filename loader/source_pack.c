@@ -67,11 +67,8 @@ static bool put_entry(struct hr__source *s, hr_pack_file file, size_t i)
 
 bool hr__source_unpack(struct hr__source *s, const char *path)
 {
-    hr_pack_file file;
+    hr_pack_file file = hr_pack_open(path);
 
-    if (hr__http_is_url(path))
-        return hr__source_unpack_web(s, path);
-    file = hr_pack_open(path);
     if (!file || !keep_pack(s, file))
         return false;
     for (size_t i = 0; i < file->num; i++)

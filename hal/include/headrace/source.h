@@ -68,7 +68,7 @@ typedef const struct hr_source_t {
     const char *first_skipped;  // one of them; NULL if memory was short
     size_t others;              // regular files of folders, named otherwise
     const char *first_other;
-} * hr_source;
+} *hr_source;
 
 // hr_source_create() makes one with nothing in it; hr_source_open() is that,
 // and hr_source_add(); hr_source_of_calls() the program's own, to which nothing
