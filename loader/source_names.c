@@ -34,15 +34,27 @@ static const char *print_number(const struct hr__source *s, uint64_t i,
     return buffer;
 }
 
+// Of a path from rel on. A URL's query is in no name or message: it may be a
+// password, and may have slashes.
+static const char *print_from(const struct hr__source *s, uint64_t i,
+                              uint32_t rel, char *buffer, size_t size)
+{
+    const struct hr__source_dir *dir = &s->dirs[s->items[i].dir];
+
+    if (!print_path(buffer, size, dir->path + rel, s->items[i].name))
+        return NULL;
+    if (dir->web)
+        buffer[hr__http_path_end(buffer)] = '\0';
+    return buffer;
+}
+
 const char *hr_source_path(hr_source source, uint64_t i, char *buffer,
                            size_t size)
 {
     const struct hr__source *s = hr__source_of(source);
     const char *number = print_number(s, i, buffer, size);
 
-    return number ? number
-                  : print_path(buffer, size, s->dirs[s->items[i].dir].path,
-                               s->items[i].name);
+    return number ? number : print_from(s, i, 0, buffer, size);
 }
 
 const char *hr_source_name(hr_source source, uint64_t i, char *buffer,
@@ -50,16 +62,10 @@ const char *hr_source_name(hr_source source, uint64_t i, char *buffer,
 {
     const struct hr__source *s = hr__source_of(source);
     const char *number = print_number(s, i, buffer, size);
-    const struct hr__source_dir *dir;
 
-    if (number)
-        return number;
-    dir = &s->dirs[s->items[i].dir];
-    if (!print_path(buffer, size, dir->path + dir->rel, s->items[i].name))
-        return NULL;
-    if (dir->web)  // a query is none of its name, and may have slashes
-        buffer[hr__http_path_end(buffer)] = '\0';
-    return buffer;
+    return number ? number
+                  : print_from(s, i, s->dirs[s->items[i].dir].rel, buffer,
+                               size);
 }
 
 bool hr_source_is_file(hr_source source, uint64_t i)

@@ -165,11 +165,13 @@ enum hr_status hr__source_object(const struct hr__source *s, uint64_t i,
                                  void *ctx, size_t *size)
 {
     struct hr__http_read r = {.want.most = max_bytes, .room = room, .ctx = ctx};
-    char url[PATH_MAX];
+    const struct hr__source_dir *dir = &s->dirs[s->items[i].dir];
+    char url[HR__HTTP_URL];
     enum hr_status status;
 
-    r.url = hr_source_path(&s->pub, i, url, sizeof(url));
-    r.headers = s->dirs[s->items[i].dir].web == HR__WEB_OWN;
+    snprintf(url, sizeof(url), "%s/%s", dir->path, s->items[i].name);
+    r.url = url;
+    r.headers = dir->web == HR__WEB_OWN;
     status = hr__http_get(s->http, &r);
     *size = r.done;
     return status;

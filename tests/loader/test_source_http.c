@@ -453,6 +453,7 @@ static void check_listed(hr_source got, uint64_t i, const char *name,
     struct hr_encoded a = {0}, b = {0};
     char text[4200];
 
+    CHECK(!strchr(hr_source_path(got, i, text, sizeof(text)), '?'), "%s", text);
     CHECK(!strcmp(hr_source_name(got, i, text, sizeof(text)), name), "%s",
           text);
     CHECK(!strcmp(hr_source_label(got, i), label), "%s",

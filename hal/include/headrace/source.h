@@ -146,7 +146,8 @@ HR_API enum hr_status hr_source_add_list(hr_source source, const char *list,
 HR_API enum hr_status hr_source_add_file(hr_source source, const char *path,
                                          const char *label);
 
-// Path to open, or relative path, of sample i. The text is written to buffer;
+// Path to open, or relative path, of sample i; of an object of the web its URL,
+// without its query, which may be a password. The text is written to buffer;
 // NULL if it does not fit, never with PATH_MAX bytes. Samples of a callback are
 // named by their numbers.
 HR_API const char *hr_source_path(hr_source source, uint64_t i, char *buffer,
