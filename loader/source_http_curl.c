@@ -246,7 +246,8 @@ static bool keep_headers(struct hr__http *http)
     const char *const *header = http->params.headers;
 
     for (; header && *header; header++) {
-        void *more = strpbrk(*header, "\r\n") || !strchr(*header, ':')
+        void *more = !strchr(*header, ':') || **header == ':' ||
+                             strpbrk(*header, "\r\n")
                          ? NULL
                          : lib.curl_slist_append(http->headers, *header);
 

@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { HEADERS = 64 };  // of a request, at most
+
 #define HASH_START UINT64_C(0xCBF29CE484222325)
 
 struct lent {
@@ -245,16 +247,51 @@ static bool add_path(struct source *s, PyObject *path, bool as_item)
     return !status || core_raise_last(s->core);
 }
 
-static bool open_empty(struct source *s)
+// What a mapping says of URLs. Headers are a sequence of lines.
+static bool set_http(struct source *s, PyObject *http)
 {
-    s->source = hr_source_create();
-    return s->source || core_raise_last(s->core);
+    static char *names[] = {"connections", "retries",   "backoff_ms",
+                            "deadline_ms", "max_bytes", "headers",
+                            "user_agent",  "ca_file",   "seed",
+                            NULL};
+    const char *headers[HEADERS + 1] = {0};
+    struct hr_http_params p = {.headers = headers};
+    PyObject *none = PyTuple_New(0), *lines = NULL, *list = NULL;
+    unsigned long long most = 0, seed = 0;
+    bool done = none &&
+                PyArg_ParseTupleAndKeywords(none, http, "|iiiiKOzzK:http",
+                                            names, &p.connections, &p.retries,
+                                            &p.backoff_ms, &p.deadline_ms,
+                                            &most, &lines, &p.user_agent,
+                                            &p.ca_file, &seed);
+
+    Py_XDECREF(none);
+    done = done && (list = lines ? PySequence_Tuple(lines) : PyTuple_New(0));
+    if (done && PyTuple_Size(list) > HEADERS)
+        done = PyErr_Format(PyExc_ValueError, "more than %d headers", HEADERS);
+    for (Py_ssize_t i = 0; done && i < PyTuple_Size(list); i++)
+        done = (headers[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(list, i),
+                                                     NULL));
+    p.max_bytes = most;
+    p.seed = seed;
+    if (done && hr_source_set_http(s->source, &p))
+        done = core_raise_last(s->core);
+    Py_XDECREF(list);
+    return done;
 }
 
-static bool open_paths(struct source *s, PyObject *paths)
+static bool open_empty(struct source *s, PyObject *http)
+{
+    s->source = hr_source_create();
+    if (!s->source)
+        return core_raise_last(s->core);
+    return http == Py_None || set_http(s, http);
+}
+
+static bool open_paths(struct source *s, PyObject *paths, PyObject *http)
 {
     PyObject *list = PySequence_Tuple(paths);
-    bool done = list && open_empty(s);
+    bool done = list && open_empty(s, http);
 
     for (Py_ssize_t i = 0; done && i < PyTuple_Size(list); i++) {
         done = add_path(s, PyTuple_GetItem(list, i), false);
@@ -348,7 +385,7 @@ static bool make_labels(struct source *s, Py_ssize_t n)
     return true;
 }
 
-static bool open_items(struct source *s, PyObject *items)
+static bool open_items(struct source *s, PyObject *items, PyObject *http)
 {
     bool paths, done;
     Py_ssize_t n;
@@ -361,7 +398,7 @@ static bool open_items(struct source *s, PyObject *items)
     if (!paths)
         return open_table(s, n);
     // The library names files itself, and keeps them in less memory.
-    done = open_empty(s);
+    done = open_empty(s, http);
     for (Py_ssize_t i = 0; done && i < n; i++) {
         PyObject *picture;
         int64_t label;
@@ -390,15 +427,16 @@ static bool open_sequence(struct source *s, PyObject *sequence)
 
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"paths", "items", "sequence", NULL};
+    static char *names[] = {"paths", "items", "sequence", "http", NULL};
     PyObject *paths = Py_None, *items = Py_None, *sequence = Py_None;
+    PyObject *http = Py_None;
     struct core *core = core_of_type(type);
     struct source *s;
     bool done;
 
     if (!core_alive(core) ||
-        !PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOO:Source", names,
-                                     &paths, &items, &sequence))
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:Source", names,
+                                     &paths, &items, &sequence, &http))
         return NULL;
     if ((paths != Py_None) + (items != Py_None) + (sequence != Py_None) != 1)
         return PyErr_SetString(PyExc_TypeError,
@@ -407,8 +445,8 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (!(s = (struct source *)PyType_GenericAlloc(type, 0)))
         return NULL;
     s->core = core;
-    done = paths != Py_None   ? open_paths(s, paths)
-           : items != Py_None ? open_items(s, items)
+    done = paths != Py_None   ? open_paths(s, paths, http)
+           : items != Py_None ? open_items(s, items, http)
                               : open_sequence(s, sequence);
     if (done)
         return &s->ob_base;
@@ -517,7 +555,8 @@ static PyGetSetDef getset[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "Source(*, paths=None, items=None, sequence=None)\n--\n\n"
+    {Py_tp_doc, "Source(*, paths=None, items=None, sequence=None, http=None)\n"
+                "--\n\n"
                 "The samples of a data set; see headrace.Loader."},
     {Py_tp_new, create},
     {Py_tp_dealloc, dealloc},
