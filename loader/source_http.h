@@ -85,6 +85,19 @@ bool hr__http_same_origin(const char *a, const char *b);
 
 // ---- source_http_curl.c ----
 
+// Samples that are read in their order are neighbours: one request brings some.
+struct hr__http_ahead {
+    pthread_mutex_t lock;
+    pthread_cond_t came;
+    const struct hr__http_object *object;  // that was read last,
+    uint64_t next;                         // up to here,
+    int run;        // by so many reads that were near the one before
+    uint64_t from;  // of it these bytes are here, or on their way:
+    size_t num;     // then nobody else looks at them
+    bool reading;
+    uint8_t *bytes;
+};
+
 // What all reads of a source share.
 struct hr__http {
     struct hr_http_params params;  // without zeros; texts are copies
@@ -94,6 +107,7 @@ struct hr__http {
     pthread_cond_t ended;
     void *idle[HR__HTTP_CONNECTIONS];  // with their kept connections; the one
     int num_idle, num_made;            // used last is used next
+    struct hr__http_ahead ahead;       // has a lock of its own
 };
 
 struct hr__http_try {
@@ -162,8 +176,8 @@ struct hr__http_object *hr__http_open(struct hr__http *http, const char *url,
                                       bool headers);
 void hr__http_close(struct hr__http_object *o);
 // Exactly these bytes, of the version that was opened. With a window, which is
-// moved there, by one thread at a time; after hr__http_opened(), by any, each
-// read being a request.
+// moved there, by one thread at a time; after hr__http_opened() by any, each
+// read being a request, or a part of one that brings its neighbours.
 enum hr_status hr__http_read_at(struct hr__http_object *o, void *to,
                                 size_t size, uint64_t offset,
                                 void *(*room)(void *ctx, size_t size),

@@ -341,6 +341,8 @@ struct hr__http *hr__http_create(const struct hr_http_params *params)
     http->params.ca_file = copy(p.ca_file);
     pthread_mutex_init(&http->lock, NULL);
     hr__cond_init(&http->ended);
+    pthread_mutex_init(&http->ahead.lock, NULL);
+    hr__cond_init(&http->ahead.came);
     if (!http->params.user_agent || (p.ca_file && !http->params.ca_file))
         hr__fail(HR_ENOMEM, "out of memory");
     else if (keep_headers(http))
@@ -354,6 +356,9 @@ void hr__http_destroy(struct hr__http *http)
     if (!http)
         return;
     close_all(http);
+    hr__free(http->ahead.bytes);
+    pthread_cond_destroy(&http->ahead.came);
+    pthread_mutex_destroy(&http->ahead.lock);
     pthread_cond_destroy(&http->ended);
     pthread_mutex_destroy(&http->lock);
     hr__free((void *)(uintptr_t)http->params.user_agent);

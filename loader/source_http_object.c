@@ -9,6 +9,11 @@
 #include "hal/engine/base.h"
 #include "source_http.h"
 
+enum {
+    AHEAD = 1 << 22,  // bytes that are read with a sample
+    NEAR = 1 << 20,   // bytes at most between reads that are near each other
+    RUN = 3,          // such reads in a row
+};
 enum { WINDOW_LEAST = 1 << 16, WINDOW_FIRST = 1 << 18, WINDOW_MOST = 1 << 23 };
 
 static enum hr_status get(struct hr__http_object *o, void *to, size_t size,
@@ -97,12 +102,101 @@ void hr__http_opened(struct hr__http_object *o)
     o->num = o->room = 0;
 }
 
+// ---- Neighbours ------------------------------------------------------------
+
+static bool has(const struct hr__http_ahead *a, const struct hr__http_object *o,
+                size_t size, uint64_t offset)
+{
+    return a->object == o && offset >= a->from && offset - a->from <= a->num &&
+           size <= a->num - (offset - a->from);
+}
+
+// Whether reads go through the object in about its order: threads come in any.
+static bool goes_on(struct hr__http_ahead *a, const struct hr__http_object *o,
+                    size_t size, uint64_t offset)
+{
+    // (In a small object all reads are.)
+    uint64_t most = o->version.size / 16 < NEAR ? o->version.size / 16 : NEAR;
+    bool near = a->object == o && offset + most >= a->next &&
+                offset <= a->next + most;
+
+    a->run = near ? a->run + 1 : 0;
+    a->next = offset + size;
+    if (a->object != o)
+        a->num = 0;
+    a->object = o;
+    return a->run >= RUN && size <= AHEAD / 4;
+}
+
+// With the lock, which it opens meanwhile.
+static enum hr_status read_ahead(struct hr__http_ahead *a,
+                                 struct hr__http_object *o, void *to,
+                                 size_t size, uint64_t offset,
+                                 struct hr__http_read *r)
+{
+    uint64_t left = o->version.size - offset;
+    enum hr_status status;
+
+    a->reading = true;
+    a->from = offset;
+    a->num = left < AHEAD ? (size_t)left : AHEAD;
+    pthread_mutex_unlock(&a->lock);
+    status = get(o, a->bytes, a->num, offset, r);
+    pthread_mutex_lock(&a->lock);
+    a->reading = false;
+    if (status)
+        a->num = 0;
+    else
+        memcpy(to, a->bytes, size);
+    pthread_cond_broadcast(&a->came);
+    return status;
+}
+
+static enum hr_status read_near(struct hr__http_object *o, void *to,
+                                size_t size, uint64_t offset,
+                                struct hr__http_read *r)
+{
+    struct hr__http_ahead *a = &o->http->ahead;
+    enum hr_status status = HR_OK;
+    bool alone;
+
+    pthread_mutex_lock(&a->lock);
+    while (a->reading && has(a, o, size, offset) &&
+           !(r->room && !r->room(r->ctx, 0)))
+        hr__cond_wait(&a->came, &a->lock, hr__now() + 50000000);
+    // (What is being read is not to be forgotten, nor to be read once more.)
+    alone = a->reading ||
+            (!has(a, o, size, offset) && !goes_on(a, o, size, offset));
+    if (!alone && has(a, o, size, offset))
+        memcpy(to, a->bytes + (offset - a->from), size);
+    else if (!alone && (a->bytes || (a->bytes = hr__alloc(NULL, AHEAD))))
+        status = read_ahead(a, o, to, size, offset, r);
+    else
+        alone = true;
+    pthread_mutex_unlock(&a->lock);
+    return alone ? get(o, to, size, offset, r) : status;
+}
+
+static void forget(struct hr__http_object *o)
+{
+    struct hr__http_ahead *a = &o->http->ahead;
+
+    pthread_mutex_lock(&a->lock);
+    if (a->object == o)
+        a->object = NULL;
+    pthread_mutex_unlock(&a->lock);
+}
+
 void hr__http_close(struct hr__http_object *o)
 {
-    if (o)
-        hr__free(o->window);
+    if (!o)
+        return;
+    forget(o);
+    hr__free(o->window);
     hr__free(o);
 }
+
+// ---- Reads -----------------------------------------------------------------
 
 enum hr_status hr__http_read_at(struct hr__http_object *o, void *to,
                                 size_t size, uint64_t offset,
@@ -120,7 +214,7 @@ enum hr_status hr__http_read_at(struct hr__http_object *o, void *to,
     if (!size)
         return HR_OK;
     if (!o->window)
-        return get(o, to, size, offset, &r);
+        return read_near(o, to, size, offset, &r);
     if (size > WINDOW_LEAST) {
         enum hr_status status = get(o, to, size, offset, &r);
 

@@ -642,15 +642,43 @@ static enum http_fault one_percent(struct http_server *s, int n,
     return x % 100 ? HTTP_GOOD : kinds[x / 100 % 5];
 }
 
-static hr_loader open_loader(hr_source s, enum hr_on_error on_error)
+static hr_loader open_loader(hr_source s, enum hr_on_error on_error,
+                             bool shuffle)
 {
     hr_loader loader = hr_loader_create(
         hr_loader_params(.source = s, .ops = data_ops, .num_ops = DATA_OPS,
-                         .batch = 8, .shuffle = true, .seed = test_seed,
+                         .batch = 8, .shuffle = shuffle, .seed = test_seed,
                          .epochs = 10, .on_error = on_error));
 
     CHECK(loader, "%s", hr_last_error());
     return loader;
+}
+
+static void deliver(struct http_server *s, int shard, bool shuffle)
+{
+    hr_source want = local(shard), got = quick(NULL);
+    struct data_seen a = {0}, b = {0};
+    hr_loader loader;
+
+    s->fault = one_percent;
+    CHECK(!hr_source_add(got, at(s, shards[shard])), "%s", hr_last_error());
+    atomic_store(&s->requests, 0);
+    loader = open_loader(got, HR_ON_ERROR_FAIL, shuffle);
+    CHECK(!data_drain(&a, loader, 0), "%s", hr_last_error());
+    hr_loader_destroy(&loader);
+    // Each sample is asked for, unless one request brings its neighbours, too.
+    CHECK(shuffle ? atomic_load(&s->requests) > 9 * N
+                  : atomic_load(&s->requests) < 5 * N,
+          "%s: %d requests", shards[shard], atomic_load(&s->requests));
+    loader = open_loader(want, HR_ON_ERROR_FAIL, shuffle);
+    CHECK(!data_drain(&b, loader, 0), "%s", hr_last_error());
+    hr_loader_destroy(&loader);
+    CHECK(a.num == 10 * N && data_seen_same(&a, 0, &b), "%d samples",
+          (int)a.num);
+    data_seen_finish(&a);
+    data_seen_finish(&b);
+    hr_source_close(&got);
+    hr_source_close(&want);
 }
 
 static void delivered(void)
@@ -658,26 +686,43 @@ static void delivered(void)
     struct http_server *s = start();
 
     s->seed = test_seed;
-    for (int i = 0; i < 3; i++) {
-        hr_source want = local(i), got = quick(NULL);
-        struct data_seen a = {0}, b = {0};
-        hr_loader loader;
+    for (int i = 0; i < 6; i++)
+        deliver(s, i / 2, i % 2);
+    http_server_stop(s);
+}
 
-        s->fault = one_percent;
-        CHECK(!hr_source_add(got, at(s, shards[i])), "%s", hr_last_error());
-        loader = open_loader(got, HR_ON_ERROR_FAIL);
-        CHECK(!data_drain(&a, loader, 0), "%s", hr_last_error());
-        hr_loader_destroy(&loader);
-        loader = open_loader(want, HR_ON_ERROR_FAIL);
-        CHECK(!data_drain(&b, loader, 0), "%s", hr_last_error());
-        hr_loader_destroy(&loader);
-        CHECK(a.num == 10 * N && data_seen_same(&a, 0, &b), "%d samples",
-              (int)a.num);
-        data_seen_finish(&a);
-        data_seen_finish(&b);
-        hr_source_close(&got);
-        hr_source_close(&want);
-    }
+// One thread, in order: a few requests. Two sources side by side, and one that
+// fails in between: the same bytes.
+static void neighbours(void)
+{
+    struct http_server *s = start();
+    hr_source want = local(0), got = quick(NULL);
+    struct hr_encoded a = {0}, b = {0};
+
+    CHECK(!hr_source_add(got, at(s, "/d/x.tar")) &&
+              !hr_source_add(got, at(s, "/d/x.rec")),
+          "%s", hr_last_error());
+    atomic_store(&s->requests, 0);
+    for (int turn = 0; turn < 3; turn++)
+        for (uint64_t i = 0; i < N; i++) {
+            if (turn == 1 && i == N / 2) {
+                s->which = HTTP_404;
+                s->fault = always;
+                hr_source_read(got, 5, 0, &a);
+                s->fault = NULL;
+            }
+            // By turns: the same picture is in both.
+            CHECK(!hr_source_read(got, turn == 2 ? i % 2 * N + i : i, 0, &a) &&
+                      !hr_source_read(want, i, 0, &b) && a.size == b.size &&
+                      !memcmp(a.data, b.data, a.size),
+                  "%d: %s", (int)i, hr_last_error());
+            CHECK(turn || i < N - 1 || atomic_load(&s->requests) <= 5,
+                  "%d requests", atomic_load(&s->requests));
+        }
+    hr_encoded_finish(&a);
+    hr_encoded_finish(&b);
+    hr_source_close(&got);
+    hr_source_close(&want);
     http_server_stop(s);
 }
 
@@ -693,7 +738,7 @@ static void named(void)
     CHECK(!hr_source_add(got, at(s, "/d/x.tar")), "%s", hr_last_error());
     s->fault = each_third;
     s->which = HTTP_404;
-    loader = open_loader(got, HR_ON_ERROR_ZERO);
+    loader = open_loader(got, HR_ON_ERROR_ZERO, true);
     for (int i = 0; i < 10 && !hr_loader_next(loader, HR_FOREVER, &step); i++) {
         for (int j = 0; j < step->n; j++)
             if (!step->results[j].status) {
@@ -727,7 +772,7 @@ static void ended(void)
     for (int i = 0; i < 2; i++) {
         s->which = i ? HTTP_503 : HTTP_STALL;
         atomic_store(&s->requests, 0);
-        loader = open_loader(got, HR_ON_ERROR_FAIL);
+        loader = open_loader(got, HR_ON_ERROR_FAIL, true);
         CHECK(test_reaches(&s->requests, 8), "nobody asked");
         begun = hr__now();
         hr_loader_destroy(&loader);
@@ -835,7 +880,7 @@ static const char *photo_tar(void)
 }
 
 // Samples of a second; processor time is added to *cpu.
-static double rate(hr_source s, int epochs, double *cpu)
+static double rate(hr_source s, int epochs, bool shuffle, double *cpu)
 {
     static const struct hr_op ops[] = {
         HR_OP_DECODE(0), HR_OP_RANDOM_RESIZED_CROP(.w = 224, .h = 224),
@@ -844,8 +889,9 @@ static double rate(hr_source s, int epochs, double *cpu)
                         .std = {.229f, .224f, .225f})};
     int64_t begun = hr__now(), used = test_clock(CLOCK_PROCESS_CPUTIME_ID);
     hr_loader loader = hr_loader_create(
-        hr_loader_params(.source = s, .ops = ops, .num_ops = 4, .shuffle = true,
-                         .seed = test_seed, .epochs = epochs));
+        hr_loader_params(.source = s, .ops = ops, .num_ops = 4,
+                         .shuffle = shuffle, .seed = test_seed,
+                         .epochs = epochs));
     hr_loaded step;
     int n = 0;
 
@@ -859,12 +905,46 @@ static double rate(hr_source s, int epochs, double *cpu)
     return n * 1e9 / (double)(hr__now() - begun);
 }
 
+static double clock_of(pid_t pid)
+{
+    clockid_t clock;
+
+    return clock_getcpuclockid(pid, &clock) ? 0
+                                            : (double)test_clock(clock) / 1e9;
+}
+
+static void compare_rates(const struct nginx *n, hr_source files, hr_source web,
+                          bool shuffle)
+{
+    int rounds = getenv("HEADRACE_TEST_LONG") ? 9 : 1;
+    int epochs = rounds > 1 ? 4 : 1;
+    double ratios[9], best[2] = {0}, cpu[2] = {0}, server = clock_of(n->pid);
+
+    for (int i = 0; i < rounds; i++) {
+        double a = rate(files, epochs, shuffle, &cpu[0]);
+        double b = rate(web, epochs, shuffle, &cpu[1]);
+
+        best[0] = a > best[0] ? a : best[0];
+        best[1] = b > best[1] ? b : best[1];
+        ratios[i] = b / a;
+        for (int k = i; k && ratios[k] < ratios[k - 1]; k--) {
+            double t = ratios[k];
+
+            ratios[k] = ratios[k - 1];
+            ratios[k - 1] = t;
+        }
+    }
+    printf("%s: %.0f of %.0f img/s (best); ratio %.3f (%.3f to %.3f); "
+           "processor time %.2f of %.2f s, nginx %.2f s\n",
+           shuffle ? "shuffled" : "in order", best[1], best[0],
+           ratios[rounds / 2], ratios[0], ratios[rounds - 1], cpu[1], cpu[0],
+           clock_of(n->pid) - server);
+    CHECK(TEST_SANITIZED || ratios[rounds - 1] > .3, "reads one by one?");
+}
+
 // Each answer 20 ms late, against local files, by turns.
 static void late(void)
 {
-    int rounds = getenv("HEADRACE_TEST_LONG") ? 9 : 1;
-    double ratios[9], local_rate = 0, web_rate = 0, cpu[2] = {0}, server;
-    clockid_t clock;
     struct nginx n;
     char why[256] = "late answers: nginx has no echo module here", url[256];
     const char *tar = photo_tar(), *slash = strrchr(tar, '/');
@@ -874,40 +954,15 @@ static void late(void)
     snprintf(folder, sizeof(folder), "%.*s", (int)(slash - tar), tar);
     if (!nginx_start(&n, folder, why) || !*n.late) {
         test_not_run(why);
-        nginx_stop(&n);
-        hr_source_close(&web);
-        return;
+    } else {
+        snprintf(url, sizeof(url), "%s%s", n.late, slash);
+        files = hr_source_open(tar);
+        CHECK(files && !hr_source_add(web, url) && web->num == files->num, "%s",
+              hr_last_error());
+        compare_rates(&n, files, web, true);
+        compare_rates(&n, files, web, false);
+        hr_source_close(&files);
     }
-    snprintf(url, sizeof(url), "%s%s", n.late, slash);
-    files = hr_source_open(tar);
-    CHECK(files && !hr_source_add(web, url) && web->num == files->num, "%s",
-          hr_last_error());
-    for (int i = 0; i < rounds; i++) {
-        double a = rate(files, rounds > 1 ? 4 : 1, &cpu[0]);
-        double b = rate(web, rounds > 1 ? 4 : 1, &cpu[1]);
-
-        ratios[i] = b / a;
-        local_rate = a > local_rate ? a : local_rate;
-        web_rate = b > web_rate ? b : web_rate;
-        for (int k = i; k && ratios[k] < ratios[k - 1]; k--) {
-            double t = ratios[k];
-
-            ratios[k] = ratios[k - 1];
-            ratios[k - 1] = t;
-        }
-    }
-    server = clock_getcpuclockid(n.pid, &clock)
-                 ? 0
-                 : (double)test_clock(clock) / 1e9;
-    printf("processor time: %.2f s of local files, %.2f s of the web and %.2f s "
-           "of nginx\n",
-           cpu[0], cpu[1], server);
-    printf("%d photos, nginx 20 ms late: %.0f of %.0f img/s (best); ratio "
-           "%.3f, %.3f to %.3f\n",
-           (int)files->num, web_rate, local_rate, ratios[rounds / 2], ratios[0],
-           ratios[rounds - 1]);
-    CHECK(TEST_SANITIZED || ratios[rounds - 1] > .3, "reads one by one?");
-    hr_source_close(&files);
     hr_source_close(&web);
     nginx_stop(&n);
 }
@@ -1064,10 +1119,10 @@ static const struct test_case cases[] = {
     TEST_CASE(forms),     TEST_CASE(passing),   TEST_CASE(lasting),
     TEST_CASE(later),     TEST_CASE(deadlines), TEST_CASE(backoff),
     TEST_CASE(redirects), TEST_CASE(lists),     TEST_CASE(long_list),
-    TEST_CASE(windows),   TEST_CASE(delivered), TEST_CASE(named),
-    TEST_CASE(ended),     TEST_CASE(nginx),     TEST_CASE(late),
-    TEST_CASE(limits),    TEST_CASE(damaged),   TEST_CASE(sums),
-    TEST_CASE(forked),    TEST_CASE(no_memory),
+    TEST_CASE(windows),   TEST_CASE(delivered), TEST_CASE(neighbours),
+    TEST_CASE(named),     TEST_CASE(ended),     TEST_CASE(nginx),
+    TEST_CASE(late),      TEST_CASE(limits),    TEST_CASE(damaged),
+    TEST_CASE(sums),      TEST_CASE(forked),    TEST_CASE(no_memory),
 };
 
 int main(int argc, char **argv)
