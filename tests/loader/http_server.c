@@ -195,7 +195,8 @@ static bool answer(struct connection *c, const struct request *r)
 {
     struct http_server *s = c->server;
     int n = atomic_fetch_add(&s->requests, 1);
-    enum http_fault fault = s->fault ? s->fault(s, n, r->path) : HTTP_GOOD;
+    enum http_fault (*of)(struct http_server *, int, const char *) = s->fault;
+    enum http_fault fault = of ? of(s, n, r->path) : HTTP_GOOD;
     char text[1024];
 
     atomic_fetch_add(&s->keyed, *r->key != '\0');

@@ -40,10 +40,11 @@ struct http_server {
     char url[64];  // "http://127.0.0.1:PORT"
     struct http_object objects[16];
     int num_objects;
-    // What becomes of request number n (from 0). Set while nobody asks. NULL:
-    // all are good. Threads: any.
-    enum http_fault (*fault)(struct http_server *s, int n, const char *path);
-    enum http_fault which;  // for fault
+    // What becomes of request number n (from 0). NULL: all are good. Threads:
+    // any.
+    enum http_fault (*_Atomic fault)(struct http_server *s, int n,
+                                     const char *path);
+    _Atomic enum http_fault which;  // for fault
     uint64_t seed;
     const char *redirect;
     atomic_int requests, connections, keyed;  // keyed: with an X-Key

@@ -559,21 +559,20 @@ static void long_list(void)
 }
 
 // Files that are larger than a window, with what is passed over.
-static hr_source large_folder(void)
+static hr_source large_folder(const size_t *sizes, int n)
 {
-    static const size_t sizes[] = {60000, 200000, 5000000, 10,  300000,
-                                   70000, 1,      900000,  512, 65536};
     const char *dir = test_folder();
     uint64_t x = test_seed | 1;
     char path[4200];
 
-    for (int i = 0; i < 10; i++) {
-        uint8_t *data = malloc(sizes[i]);
+    for (int i = 0; i < n; i++) {
+        size_t size = sizes[i % 10];
+        uint8_t *data = malloc(size);
 
-        for (size_t k = 0; k < sizes[i]; k++)
+        for (size_t k = 0; k < size; k++)
             data[k] = (uint8_t)((x = x * 6364136223846793005u + 1) >> 56);
-        snprintf(path, sizeof(path), "%s/%d.jpg", dir, i);
-        test_write(path, data, sizes[i]);
+        snprintf(path, sizeof(path), "%s/%03d.jpg", dir, i);
+        test_write(path, data, size);
         free(data);
     }
     return hr_source_open(dir);
@@ -589,7 +588,9 @@ static enum http_fault second_fails(struct http_server *s, int n,
 static void windows(void)
 {
     struct http_server *s = start();
-    hr_source folder = large_folder();
+    static const size_t sizes[] = {60000, 200000, 5000000, 10,  300000,
+                                   70000, 1,      900000,  512, 65536};
+    hr_source folder = large_folder(sizes, 10);
     const char *const files[] = {shard_tar(folder), shard_rec(folder)};
     const char *const names[] = {"/l.tar", "/l.rec"};
 
@@ -705,11 +706,17 @@ static void neighbours(void)
     atomic_store(&s->requests, 0);
     for (int turn = 0; turn < 3; turn++)
         for (uint64_t i = 0; i < N; i++) {
-            if (turn == 1 && i == N / 2) {
+            if (turn == 1 && !i) {
                 s->which = HTTP_404;
                 s->fault = always;
-                hr_source_read(got, 5, 0, &a);
+                for (uint64_t k = 0; k < 8; k++)
+                    CHECK(hr_source_read(got, N + 10 + k, 0, &a) == HR_EIO,
+                          "%d", (int)k);
                 s->fault = NULL;
+                CHECK(!hr_source_read(got, N + 17, 0, &a) &&
+                          !hr_source_read(want, 17, 0, &b) &&
+                          a.size == b.size && !memcmp(a.data, b.data, a.size),
+                      "%s", hr_last_error());
             }
             // By turns: the same picture is in both.
             CHECK(!hr_source_read(got, turn == 2 ? i % 2 * N + i : i, 0, &a) &&
@@ -723,6 +730,59 @@ static void neighbours(void)
     hr_encoded_finish(&b);
     hr_source_close(&got);
     hr_source_close(&want);
+    http_server_stop(s);
+}
+
+// Many threads, almost in order, through a file that is larger than what comes
+// with one request.
+static struct crowd {
+    hr_source want, got;
+    atomic_int next, bad;
+} crowd;
+
+static void *read_in_crowd(void *ctx)
+{
+    struct hr_encoded a = {0}, b = {0};
+    uint64_t i;
+
+    while ((i = (uint64_t)atomic_fetch_add(&crowd.next, 1)) < crowd.got->num)
+        if (hr_source_read(crowd.got, i, 0, &a) ||
+            hr_source_read(crowd.want, i, 0, &b) || a.size != b.size ||
+            memcmp(a.data, b.data, a.size))
+            atomic_fetch_add(&crowd.bad, 1);
+    hr_encoded_finish(&a);
+    hr_encoded_finish(&b);
+    return ctx;
+}
+
+static void crowds(void)
+{
+    static const size_t sizes[] = {100000, 200000, 50000, 10,  300000,
+                                   170000, 1,      90000, 512, 265536};
+    struct http_server *s = start();
+    hr_source folder = large_folder(sizes, 120);
+    const char *tar = shard_tar(folder);
+    pthread_t threads[8];
+
+    http_server_put_file(s, "/c.tar", tar);
+    crowd = (struct crowd){.want = hr_source_open(tar), .got = quick(NULL)};
+    CHECK(!hr_source_add(crowd.got, at(s, "/c.tar")) && crowd.got->num == 120,
+          "%s", hr_last_error());
+    for (int turn = 0; turn < test_loops(10); turn++) {
+        atomic_store(&crowd.next, 0);
+        s->fault = turn % 2 ? each_third : NULL;
+        s->which = HTTP_CUT;
+        for (int i = 0; i < 8; i++)
+            if (pthread_create(&threads[i], NULL, read_in_crowd, NULL))
+                abort();
+        for (int i = 0; i < 8; i++)
+            pthread_join(threads[i], NULL);
+        CHECK(!atomic_load(&crowd.bad), "%d of turn %d",
+              atomic_load(&crowd.bad), turn);
+    }
+    hr_source_close(&crowd.want);
+    hr_source_close(&crowd.got);
+    hr_source_close(&folder);
     http_server_stop(s);
 }
 
@@ -1120,9 +1180,10 @@ static const struct test_case cases[] = {
     TEST_CASE(later),     TEST_CASE(deadlines), TEST_CASE(backoff),
     TEST_CASE(redirects), TEST_CASE(lists),     TEST_CASE(long_list),
     TEST_CASE(windows),   TEST_CASE(delivered), TEST_CASE(neighbours),
-    TEST_CASE(named),     TEST_CASE(ended),     TEST_CASE(nginx),
-    TEST_CASE(late),      TEST_CASE(limits),    TEST_CASE(damaged),
-    TEST_CASE(sums),      TEST_CASE(forked),    TEST_CASE(no_memory),
+    TEST_CASE(crowds),    TEST_CASE(named),     TEST_CASE(ended),
+    TEST_CASE(nginx),     TEST_CASE(late),      TEST_CASE(limits),
+    TEST_CASE(damaged),   TEST_CASE(sums),      TEST_CASE(forked),
+    TEST_CASE(no_memory),
 };
 
 int main(int argc, char **argv)
