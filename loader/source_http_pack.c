@@ -34,6 +34,7 @@ static bool put_entries(struct hr__source *s, struct hr__shard *shard,
     for (uint64_t i = 0; i < view->num; i++) {
         const struct pack_index *e = &view->entries[i];
         const char *name = view->texts + le64toh(e->name);
+        size_t before = s->num;
         struct hr__range range = {
             .offset = le64toh(e->offset),
             .size = le64toh(e->size),
@@ -45,6 +46,8 @@ static bool put_entries(struct hr__source *s, struct hr__shard *shard,
         if (!hr__shard_put(s, shard, name, name + le32toh(e->name_size) + 1,
                            range))
             return false;
+        if (s->num > before)  // packed labels are names, as those of folders
+            s->items[before].folders = true;
     }
     return true;
 }

@@ -94,6 +94,7 @@ static int differing(hr_source got, hr_source want)
                strcmp(hr_source_name(got, i, name[0], 4200),
                       hr_source_name(want, i, name[1], 4200)) ||
                strcmp(hr_source_label(got, i), hr_source_label(want, i)) ||
+               hr_source_class(got, i) != hr_source_class(want, i) ||
                hr_source_is_file(got, i);
     hr_encoded_finish(&a);
     hr_encoded_finish(&b);
@@ -1111,7 +1112,7 @@ static void sums(void)
     CHECK(w &&
               !hr_pack_writer_add(
                   w, &(struct hr_pack_entry){.name = "a",
-                                             .label = "",
+                                             .label = "7",
                                              .data = picture,
                                              .size = sizeof(picture)}) &&
               !hr_pack_writer_finish(w),
@@ -1120,6 +1121,8 @@ static void sums(void)
     http_server_put_file(s, "/k.hrp", path);
     pack = &s->objects[s->num_objects - 1];
     CHECK(!hr_source_add(got, at(s, "/k.hrp")), "%s", hr_last_error());
+    CHECK(!hr_source_class(got, 0), "a packed label is a name, not %d",
+          (int)hr_source_class(got, 0));
     CHECK(!hr_source_read(got, 0, 0, &to) && to.size == sizeof(picture) &&
               !memcmp(to.data, picture, to.size),
           "%s", hr_last_error());
