@@ -77,6 +77,27 @@ static bool read_request(struct connection *c, struct request *r)
     return true;
 }
 
+size_t http_server_flip(struct http_server *s, struct http_object *o,
+                        ssize_t byte)
+{
+    size_t size;
+
+    pthread_mutex_lock(&s->lock);
+    if (byte >= 0)
+        o->data[byte] ^= 1;
+    size = o->size;
+    pthread_mutex_unlock(&s->lock);
+    return size;
+}
+
+void http_server_resize(struct http_server *s, struct http_object *o,
+                        size_t size)
+{
+    pthread_mutex_lock(&s->lock);
+    o->size = size;
+    pthread_mutex_unlock(&s->lock);
+}
+
 // ---- Answers ---------------------------------------------------------------
 
 struct head {
@@ -146,15 +167,16 @@ static bool put_body(struct connection *c, enum http_fault fault,
 }
 
 static bool put_object(struct connection *c, const struct request *r,
-                       const struct http_object *o, enum http_fault fault)
+                       struct http_object *o, enum http_fault fault)
 {
-    size_t size = fault == HTTP_SHRUNK ? o->size / 2 : o->size, first = 0, n;
+    size_t size = http_server_flip(c->server, o, -1), first = 0, n;
     bool part = r->ranged && fault != HTTP_WHOLE && fault != HTTP_CHUNKED;
-    uint8_t *other = NULL;
+    uint8_t *body;
     struct head h = {.used = 0};
     char text[64];
     bool ok;
 
+    size /= fault == HTTP_SHRUNK ? 2 : 1;
     snprintf(text, sizeof(text), "Content-Range: bytes */%zu", size);
     if (part && r->first >= size)
         return put_status(c, "416 Range Not Satisfiable", text);
@@ -181,13 +203,15 @@ static bool put_object(struct connection *c, const struct request *r,
     else
         line(&h, "Content-Length: %zu", n);
     line(&h, "");
-    if (fault == HTTP_CHANGED) {
-        other = malloc(n + 1);
-        memset(other, 'x', n);
-    }
-    ok = put(c->fd, h.text, h.used) &&
-         put_body(c, fault, other ? other : o->data + first, n);
-    free(other);
+    body = malloc(n + 1);
+    pthread_mutex_lock(&c->server->lock);
+    if (fault == HTTP_CHANGED)
+        memset(body, 'x', n);
+    else
+        memcpy(body, o->data + first, n);
+    pthread_mutex_unlock(&c->server->lock);
+    ok = put(c->fd, h.text, h.used) && put_body(c, fault, body, n);
+    free(body);
     return ok;
 }
 
@@ -268,6 +292,7 @@ struct http_server *http_server_start(void)
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(at);
 
+    pthread_mutex_init(&s->lock, NULL);
     s->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (bind(s->fd, (void *)&at, size) || listen(s->fd, 128) ||
         getsockname(s->fd, (void *)&at, &size) ||

@@ -52,7 +52,7 @@ struct http_server {
     int fd;
     atomic_bool stop;
     pthread_t thread;
-    pthread_mutex_t lock;
+    pthread_mutex_t lock;  // guards the objects' bytes
     pthread_t threads[1024];
     int num_threads;
 };
@@ -63,6 +63,12 @@ void http_server_put(struct http_server *s, const char *path, const void *data,
                      size_t size);
 void http_server_put_file(struct http_server *s, const char *path,
                           const char *file);
+// While it serves: flips a bit of a byte (-1: none), and returns the size; sets
+// the size.
+size_t http_server_flip(struct http_server *s, struct http_object *o,
+                        ssize_t byte);
+void http_server_resize(struct http_server *s, struct http_object *o,
+                        size_t size);
 void http_server_stop(struct http_server *s);
 
 #endif

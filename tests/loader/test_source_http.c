@@ -1077,20 +1077,20 @@ static void damaged(void)
     hr_source got = quick(NULL);
 
     for (size_t i = 0; i < 64; i += 7) {
-        pack->data[i] ^= 1;
+        http_server_flip(s, pack, (ssize_t)i);
         CHECK(hr_source_add(got, at(s, "/d/x.hrp")), "byte %d", (int)i);
-        pack->data[i] ^= 1;
+        http_server_flip(s, pack, (ssize_t)i);
     }
     for (size_t i = 1; i < 3000; i += 211) {
-        pack->data[pack->size - i] ^= 1;
+        http_server_flip(s, pack, (ssize_t)(pack->size - i));
         CHECK(hr_source_add(got, at(s, "/d/x.hrp")) == HR_ECORRUPT, "%s",
               hr_last_error());
-        pack->data[pack->size - i] ^= 1;
+        http_server_flip(s, pack, (ssize_t)(pack->size - i));
     }
-    pack->size -= 64;
+    http_server_resize(s, pack, pack->size - 64);
     CHECK(hr_source_add(got, at(s, "/d/x.hrp")) == HR_ETRUNCATED, "%s",
           hr_last_error());
-    pack->size += 64;
+    http_server_resize(s, pack, pack->size + 64);
     CHECK(!hr_source_add(got, at(s, "/d/x.hrp")) && got->num == N, "%s",
           hr_last_error());
     hr_source_close(&got);
@@ -1126,7 +1126,10 @@ static void sums(void)
     CHECK(!hr_source_read(got, 0, 0, &to) && to.size == sizeof(picture) &&
               !memcmp(to.data, picture, to.size),
           "%s", hr_last_error());
-    *(char *)memmem(pack->data, pack->size, picture, sizeof(picture)) ^= 1;
+    http_server_flip(s, pack,
+                     (uint8_t *)memmem(pack->data, pack->size, picture,
+                                       sizeof(picture)) -
+                         pack->data);
     CHECK(hr_source_read(got, 0, 0, &to) == HR_ECORRUPT &&
               strstr(hr_last_error(), "checksum"),
           "%s", hr_last_error());
