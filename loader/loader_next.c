@@ -136,6 +136,8 @@ static enum hr_status deliver(struct hr__loader *l, struct hr__slot *slot,
         slot->state = SLOT_HELD;
         l->held++;
         l->refs++;
+        if (l->settings.depth < l->pub.depth)
+            pthread_cond_broadcast(&l->work);  // one less is ahead
         *loaded = &slot->pub;
     }
     hr__loader_tune(l);

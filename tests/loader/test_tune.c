@@ -128,7 +128,7 @@ static struct hr_loader_settings best_of(const struct plant *p, double *rate)
     struct hr_loader_settings best = p->most, set = p->most;
 
     *rate = 0;
-    for (set.threads = 1; set.threads <= p->most.threads; set.threads++)
+    for (set.threads = 1; set.threads <= p->most.threads; set.threads *= 2)
         for (set.reads = 1; set.reads <= p->most.reads; set.reads *= 2)
             for (set.depth = 1; set.depth <= p->most.depth; set.depth *= 2) {
                 double r = rate_of(p, &set, 50, 150);
