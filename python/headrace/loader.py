@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _core
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _TENSORS = ("torch", "numpy")
+_SETTINGS = ("threads", "reads", "depth", "bytes")
 
 
 class Loader:
@@ -64,6 +66,10 @@ class Loader:
         cache: int | str | None = None,
         tier: Literal["close", "exact", "fast"] = "close",
         on_error: Literal["fail", "zero", "skip"] = "fail",
+        autotune: bool = False,
+        settings: Mapping[str, int] | None = None,
+        reserve: int = 0,
+        cpu_share: float = 0.0,
     ) -> None:
         """Find the samples; reading begins with the first `for`.
 
@@ -99,6 +105,14 @@ class Loader:
                 of its batch, and goes on behind it if it is begun again;
                 "zero": the picture is zero, last.results says why; "skip":
                 the next picture takes its place.
+            autotune: threads, reads, depth and bytes follow what is measured,
+                up to threads, reads and budget; the device is the loader's
+                own. What comes does not depend on it.
+            settings: where that begins, or, without autotune, what stays:
+                the attribute of an earlier loader, which may be kept as JSON.
+            reserve: cores that autotune leaves to others.
+            cpu_share: of the cores, above 0 up to 1, that autotune may use; 0:
+                all.
 
         Raises headrace.ArgumentError; headrace.ReadError, headrace.PictureError
         for a source that cannot be opened.
@@ -145,6 +159,10 @@ class Loader:
             "samples": samples,
             "budget": budget,
             "reads": reads,
+            "autotune": autotune,
+            "start": _start(settings),
+            "reserve": reserve,
+            "cpu_share": cpu_share,
         }
         self._device: _core.Device | None = None
         self._core: _core.Loader | None = None
@@ -207,6 +225,14 @@ class Loader:
     def stats(self) -> dict[str, Any]:
         """What was done since reading began; {} before."""
         return {} if self._core is None else self._core.stats()
+
+    @property
+    def settings(self) -> dict[str, int]:
+        """How much is done at once, now: see the argument."""
+        if self._core is not None:
+            now: dict[str, int] = self._core.stats()["settings"]
+            return now
+        return dict(zip(_SETTINGS, self._options["start"], strict=True))
 
     def __repr__(self) -> str:
         return (
@@ -277,7 +303,10 @@ class Loader:
             raise
 
     def _open(self) -> _core.Loader:
-        self._device = self._device or open_device(self._device_options)
+        said = self._device_options
+        if self._options["autotune"] and not any(said.values()):
+            said = {**said, "name": _core.get_image_backend()}
+        self._device = self._device or open_device(said)
         self._core = _core.Loader(
             self._source,
             self._steps,
@@ -315,8 +344,13 @@ class Loader:
         """Stop reading. Batches stay as they are; a new `for` begins anew."""
         core, self._core, self.last = self._core, None, None
         self._turn = None
-        if core is not None:
-            core.close()
+        if core is None:
+            return
+        if self._options["autotune"]:
+            with suppress(Error):  # in a child of fork()
+                found = core.stats()["settings"]
+                self._options["start"] = _start(found)  # the next goes on there
+        core.close()
 
     def __enter__(self) -> Self:
         return self
@@ -339,6 +373,15 @@ def _converter(to: str | None) -> Callable[[_core.Loaded], tuple[Any, Any]]:
         numpy.asarray(batch),
         numpy.frombuffer(batch.labels, numpy.int64),
     )
+
+
+def _start(settings: Mapping[str, int] | None) -> tuple[int, int, int, int]:
+    if settings is None:
+        return 0, 0, 0, 0
+    if set(settings) != set(_SETTINGS):
+        raise ArgumentError(f"settings: {', '.join(_SETTINGS)}, all of them")
+    threads, reads, depth, size = (int(settings[name]) for name in _SETTINGS)
+    return threads, reads, depth, size
 
 
 def _source(source: Any) -> tuple[_core.Source, tuple[str, ...]]:
