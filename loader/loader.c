@@ -120,7 +120,8 @@ static void set_depth(struct hr__loader *l)
     size_t depth = 3 + (making < 2 ? 2 : making) + (l->params.map != NULL);
     size_t fit = l->params.budget / 4 * 3 / l->batch_size;
 
-    l->settings.depth = depth > HR__LOADER_DEPTH ? HR__LOADER_DEPTH : (int)depth;
+    l->settings.depth = depth > HR__LOADER_DEPTH ? HR__LOADER_DEPTH
+                                                 : (int)depth;
     if (l->params.start.depth)
         l->settings.depth = l->params.start.depth;
     // The consumer has one.

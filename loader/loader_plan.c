@@ -87,7 +87,8 @@ struct hr__slot *hr__loader_plan(struct hr__loader *l)
             (!slot || (s->pub.batch && !slot->pub.batch)))
             slot = s;
     }
-    if (!slot || ahead >= l->settings.depth || l->seq - l->base >= HR__LOADER_DEPTH)
+    if (!slot || ahead >= l->settings.depth ||
+        l->seq - l->base >= HR__LOADER_DEPTH)
         return NULL;
     for (;;) {
         if (!hr__cursor_batch(l, &l->plan, &n))

@@ -14,8 +14,11 @@ static const struct name {
     size_t at, size;
     uint64_t most;
 } names[] = {
-#define INT(name) \
-    {#name, offsetof(struct hr_loader_settings, name), sizeof(int), INT32_MAX}
+#define INT(name)                                                      \
+    {                                                                  \
+#name, offsetof(struct hr_loader_settings, name), sizeof(int), \
+            INT32_MAX                                                  \
+    }
     INT(threads),
     INT(reads),
     INT(depth),
@@ -128,8 +131,8 @@ enum hr_status hr_loader_settings_parse(const char *text,
     if (!text || !settings)
         return hr__fail(HR_EINVAL, "no text, or no place for the settings");
     if ((why = parse(&at, &out)))
-        return hr__fail(HR_EINVAL, "settings: byte %zu: %s", (size_t)(at - text),
-                        why);
+        return hr__fail(HR_EINVAL, "settings: byte %zu: %s",
+                        (size_t)(at - text), why);
     *settings = out;
     return HR_OK;
 }

@@ -82,9 +82,7 @@ static void begin_window(struct hr__tune *t)
     bool trial = t->tried;
 
     t->skip = trial ? ahead + 1 : 0;
-    t->size = trial && t->up ? GROW_WINDOW
-              : trial        ? WINDOW + ahead
-                             : WINDOW;
+    t->size = trial && t->up ? GROW_WINDOW : trial ? WINDOW + ahead : WINDOW;
     t->left = t->size;
 }
 
@@ -211,7 +209,8 @@ static void follow(struct hr__tune *t, const struct hr__flow *w)
         t->drifts = 0;
         forget_pauses(t);
     } else if (!drifted) {
-        t->goal = t->rate > t->goal ? t->rate : t->goal + (t->rate - t->goal) / 8;
+        t->goal = t->rate > t->goal ? t->rate
+                                    : t->goal + (t->rate - t->goal) / 8;
     }
 }
 

@@ -54,7 +54,7 @@ struct hr__tune {
     double rate;           // samples per second, smoothed
     double goal;           // what shrinking must keep
     int drifts;            // windows in a row that differ from the goal
-    unsigned tried;  // bits of the knobs in the trial; 0 = there is none
+    unsigned tried;        // bits of the knobs in the trial; 0 = there is none
     bool up;
     // Windows until it is tried again, and how many the next time.
     struct hr__tune_pause {

@@ -95,9 +95,8 @@ static struct hr__task *take(struct cpu_engine *c, int number,
 
     *help = NULL;
     pthread_mutex_lock(&c->lock);
-    while (!c->stop &&
-           (number >= c->use ||
-            (!c->head && !(*help = cpu_lend_take(c, call))))) {
+    while (!c->stop && (number >= c->use ||
+                        (!c->head && !(*help = cpu_lend_take(c, call))))) {
         if (!waited)
             begin = hr__watch_idle_begin(c->e);
         waited = true;

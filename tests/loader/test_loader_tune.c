@@ -106,9 +106,9 @@ static void same_bits(void)
               data_seen_same(&want, 0, &got),
           "other batches");
     CHECK(stats.tune_steps > 0, "nothing was tried");
-    CHECK(stats.waited > 0 && stats.waited <= 1.001 && stats.mean_reading > .1 &&
-              stats.starved > 0 && stats.starved <= 1.001 &&
-              stats.mean_making > 0,
+    CHECK(stats.waited > 0 && stats.waited <= 1.001 &&
+              stats.mean_reading > .1 && stats.starved > 0 &&
+              stats.starved <= 1.001 && stats.mean_making > 0,
           "waited %g, %g reads", stats.waited, stats.mean_reading);
     hr_loader_destroy(&loader);
     data_seen_finish(&want);
@@ -127,7 +127,8 @@ static void what_is_set(void)
     hr_loader loader;
 
     p.autotune = false;
-    p.start = (struct hr_loader_settings){.threads = 2, .reads = 11, .depth = 2};
+    p.start =
+        (struct hr_loader_settings){.threads = 2, .reads = 11, .depth = 2};
     atomic_store(&calls.wait_for, 8);  // two batches' worth
     loader = hr_loader_create(&p);
     CHECK(loader, "%s", hr_last_error());
@@ -179,6 +180,44 @@ static void reads_grow(void)
     hr_device_close(&dev);
 }
 
+// Readers beyond the number that is set sleep, and come back.
+static void fewer_reads(void)
+{
+    hr_device dev = test_device("cpu", 1, 0);
+    struct hr_loader_params p = begin(dev);
+    struct data_seen seen = {0};
+    hr_loader loader;
+    struct hr__loader *l;
+
+    p.autotune = false;
+    p.epochs = HR_ENDLESS;
+    p.start = (struct hr_loader_settings){.reads = 12};
+    atomic_store(&latency_us, 500);
+    loader = hr_loader_create(&p);
+    CHECK(loader && !data_drain(&seen, loader, 20), "%s", hr_last_error());
+    CHECK(atomic_load(&most_reading) > 2, "%d at a time",
+          atomic_load(&most_reading));
+    l = hr__loader_of(loader);
+    for (int reads = 2; reads <= 12; reads += 10) {
+        pthread_mutex_lock(&l->lock);
+        l->settings.reads = reads;
+        pthread_cond_broadcast(&l->work);
+        pthread_cond_broadcast(&l->unused);
+        pthread_mutex_unlock(&l->lock);
+        // What was begun before is through with these.
+        CHECK(!data_drain(&seen, loader, 20), "%s", hr_last_error());
+        atomic_store(&most_reading, 0);
+        CHECK(!data_drain(&seen, loader, 20), "%s", hr_last_error());
+        CHECK(reads == 2 ? atomic_load(&most_reading) <= 2
+                         : atomic_load(&most_reading) > 2,
+              "%d at a time of %d", atomic_load(&most_reading), reads);
+    }
+    hr_loader_destroy(&loader);
+    data_seen_finish(&seen);
+    end();
+    hr_device_close(&dev);
+}
+
 static void caps(void)
 {
     hr_device dev = test_device("cpu", 3, 0);
@@ -194,7 +233,11 @@ static void caps(void)
         {cores, 1, 0},
         {0, 1, .01},
         {cores > 1 ? cores - 1 : 0, 1, 1},
-        {0, cores / 2 < 1 ? 1 : cores / 2 < 3 ? cores / 2 : 3, .5},
+        {0,
+         cores / 2 < 1   ? 1
+         : cores / 2 < 3 ? cores / 2
+                         : 3,
+         .5},
     };
 
     p.start.threads = 99;
@@ -490,9 +533,9 @@ static void rate(void)
 }
 
 static const struct test_case cases[] = {
-    TEST_CASE(same_bits),    TEST_CASE(what_is_set), TEST_CASE(reads_grow),
-    TEST_CASE(caps),         TEST_CASE(batches_kept), TEST_CASE(wrong),
-    TEST_CASE(no_memory),    TEST_CASE(rate),
+    TEST_CASE(same_bits),   TEST_CASE(what_is_set), TEST_CASE(reads_grow),
+    TEST_CASE(fewer_reads), TEST_CASE(caps),        TEST_CASE(batches_kept),
+    TEST_CASE(wrong),       TEST_CASE(no_memory),   TEST_CASE(rate),
 };
 
 int main(int argc, char **argv)

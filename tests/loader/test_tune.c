@@ -18,9 +18,9 @@ struct plant {
     double noise;    // of all of these, relative
     size_t sample;   // encoded bytes
     int batch;
-    int cores;       // threads beyond them make nothing faster
+    int cores;  // threads beyond them make nothing faster
     struct hr_loader_settings most;
-    int slow_from;   // batch from which on reads take ten times as long
+    int slow_from;  // batch from which on reads take ten times as long
 };
 
 struct sim {
@@ -28,7 +28,7 @@ struct sim {
     uint64_t seed;
     double readers[MOST], makers[MOST];  // when each is free
     double taken[BATCHES], ready[BATCHES];
-    double consumer;  // is free
+    double consumer;   // is free
     double idle_from;  // the device
     int b;
     struct hr__flow sum;
@@ -175,10 +175,11 @@ static struct tuned run(const struct plant *p,
         out.late += changed && s->b > batches - 1000;
         if (s->b == 200)
             out.at_200 = t.now;
-        CHECK(t.now.threads <= p->most.threads && t.now.reads <= p->most.reads &&
-                  t.now.depth <= p->most.depth && t.now.bytes <= p->most.bytes &&
-                  t.now.threads > 0 && t.now.reads > 0 && t.now.depth > 0 &&
-                  t.now.bytes > 0,
+        CHECK(t.now.threads <= p->most.threads &&
+                  t.now.reads <= p->most.reads &&
+                  t.now.depth <= p->most.depth &&
+                  t.now.bytes <= p->most.bytes && t.now.threads > 0 &&
+                  t.now.reads > 0 && t.now.depth > 0 && t.now.bytes > 0,
               "batch %d: beyond the most, or nothing", s->b);
     }
     out.end = t.now;
@@ -244,7 +245,8 @@ static void from_a_bad_start(void)
                100 * t.rate_200 / rate, t.at_200.threads, t.at_200.reads,
                t.at_200.depth, 100 * t.rate_end / rate, t.end.threads,
                t.end.reads, t.end.depth, t.end.bytes >> 10,
-               (unsigned long long)t.steps, (unsigned long long)t.backs, t.late);
+               (unsigned long long)t.steps, (unsigned long long)t.backs,
+               t.late);
         CHECK(t.rate_200 >= .95 * rate, "%s: %.1f %% of the best",
               plants[i].name, 100 * t.rate_200 / rate);
         CHECK(t.rate_end >= .95 * rate, "%s: %.1f %% of the best in the end",
@@ -378,7 +380,8 @@ static void text(void)
         {"{\"threads\" 3, \"reads\": 17, \"depth\": 5, \"bytes\": 1}", "':'"},
         {"{\"threads\": 3, \"reads\": 17, \"depth\": 5, \"bytes\": 1", "'}'"},
     };
-    const struct hr_loader_settings is = {3, 17, 5, 67108865}, kept = {9, 9, 9, 9};
+    const struct hr_loader_settings is = {3, 17, 5, 67108865},
+                                    kept = {9, 9, 9, 9};
     struct hr_loader_settings got = {0};
     char line[200];
 
@@ -405,9 +408,12 @@ static void text(void)
 }
 
 static const struct test_case cases[] = {
-    TEST_CASE(from_a_bad_start), TEST_CASE(what_does_not_pay_goes),
-    TEST_CASE(a_slow_source),    TEST_CASE(settles),
-    TEST_CASE(caps),             TEST_CASE(text),
+    TEST_CASE(from_a_bad_start),
+    TEST_CASE(what_does_not_pay_goes),
+    TEST_CASE(a_slow_source),
+    TEST_CASE(settles),
+    TEST_CASE(caps),
+    TEST_CASE(text),
 };
 
 int main(int argc, char **argv)
