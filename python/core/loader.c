@@ -286,18 +286,18 @@ static bool read_resume(struct core *core, struct call *c)
 static bool read_call(struct core *core, PyObject *args, PyObject *kwargs,
                       struct call *c)
 {
-    static char *names[] = {"source",      "ops",     "batch",   "device",
-                            "dtype",       "layout",  "memory",  "tier",
-                            "on_error",    "shuffle", "seed",    "epochs",
-                            "first_epoch", "shards",  "shard",   "shard_drop",
-                            "drop_last",   "weights", "samples", "as_ready",
-                            "budget",      "reads",   "resume",  "autotune",
+    static char *names[] = {"source",      "ops",     "batch",     "device",
+                            "dtype",       "layout",  "memory",    "tier",
+                            "on_error",    "shuffle", "seed",      "epochs",
+                            "first_epoch", "shards",  "shard",     "shard_drop",
+                            "drop_last",   "weights", "samples",   "as_ready",
+                            "budget",      "reads",   "resume",    "autotune",
                             "start",       "reserve", "cpu_share", NULL};
     struct hr_loader_params *p = &c->params;
 
     return PyArg_ParseTupleAndKeywords(
-               args, kwargs, "O!O|$iOOOOOOpKLIIIppOKpniOp(iiin)id:Loader", names,
-               core->source, &c->source, &c->ops, &p->batch, &c->device,
+               args, kwargs, "O!O|$iOOOOOOpKLIIIppOKpniOp(iiin)id:Loader",
+               names, core->source, &c->source, &c->ops, &p->batch, &c->device,
                &c->dtype, &c->layout, &c->memory, &c->tier, &c->on_error,
                &c->shuffle, &c->seed, &c->epochs, &p->first_epoch, &p->shards,
                &p->shard, &c->shard_drop, &c->drop_last, &c->weights,
@@ -452,10 +452,9 @@ static PyObject *stats(PyObject *self, PyObject *none)
     return Py_BuildValue(
         "{s:K,s:K,s:K,s:K,s:K,s:K,s:d,s:i,s:i,s:n,s:n,s:n,s:i,"
         "s:d,s:d,s:d,s:d,s:d,s:K,s:K,s:{s:i,s:i,s:i,s:n}}",
-        "batches",
-        (unsigned long long)s.batches, "samples", (unsigned long long)s.samples,
-        "failed", (unsigned long long)s.failed, "replaced",
-        (unsigned long long)s.replaced, "dropped",
+        "batches", (unsigned long long)s.batches, "samples",
+        (unsigned long long)s.samples, "failed", (unsigned long long)s.failed,
+        "replaced", (unsigned long long)s.replaced, "dropped",
         (unsigned long long)s.dropped, "waits", (unsigned long long)s.waits,
         "wait_seconds", (double)s.wait_ns / 1e9, "ready", s.ready, "reading",
         s.reading, "batch_bytes", (Py_ssize_t)s.batch_bytes, "encoded_bytes",

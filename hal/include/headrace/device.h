@@ -153,7 +153,7 @@ typedef const struct hr_device_t {
     struct hr_device_params params;  // as given; defaults filled in of threads,
                                      // budget, deadline_ns and limits
     struct hr_certificate certificate;
-} * hr_device;
+} *hr_device;
 
 // The one call: sets the default device of this process, which NULL means
 // everywhere. "auto" (or NULL): the variable HEADRACE_BACKEND if it is set,

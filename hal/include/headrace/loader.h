@@ -58,7 +58,7 @@ typedef const struct hr_loaded_t {
     const struct hr_result *results;  // [n]
     int failed;                       // of these that are not HR_OK
     int replaced;                     // by later samples (SKIP)
-} * hr_loaded;
+} *hr_loaded;
 
 struct hr_loader_params {
     hr_source source;         // it must stay open as long as the loader lives
@@ -149,7 +149,7 @@ typedef const struct hr_loader_t {
     int fd;              // an eventfd that is readable while
                          // hr_loader_next() would not wait. It must only
                          // be polled
-} * hr_loader;
+} *hr_loader;
 
 // Opens a loader, which begins to read. NULL with hr_last_error(): HR_EINVAL,
 // HR_ENOMEM, HR_EFORK, and those of hr_batch_create(). Threads: any.
