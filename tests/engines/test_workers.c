@@ -201,6 +201,30 @@ static void *change(void *dev)
     return NULL;
 }
 
+static void wait_for_idle(hr_device dev, int n)
+{
+    struct cpu_engine *c = cpu_engine(hr__host((struct hr__device *)dev));
+    int idle;
+
+    do {
+        sched_yield();
+        pthread_mutex_lock(&c->lock);
+        idle = c->idle;
+        pthread_mutex_unlock(&c->lock);
+    } while (idle < n);
+}
+
+// One picture, while from now on so many threads work.
+static void one_at(hr_device dev, hr_batch batch, int threads, int round)
+{
+    hr_job job = submit(dev, batch, 0, 1, hr_job_params(0));
+
+    hr_device_use_threads(dev, threads, NULL);
+    CHECK(hr_job_wait(job, 20 * SECOND) == HR_OK, "round %d: %s", round,
+          hr_last_error());
+    hr_job_release(&job);
+}
+
 // Whoever goes to sleep may just have been told of a task.
 static void nothing_is_lost(void)
 {
@@ -220,6 +244,14 @@ static void nothing_is_lost(void)
     }
     atomic_store(&enough, true);
     pthread_join(thread, NULL);
+    // All are idle; the one that is told of the task goes to sleep; then some
+    // sleep, and the one that does not is told.
+    for (int round = 0; round < test_loops(300); round++) {
+        hr_device_use_threads(dev, WORKERS, NULL);
+        wait_for_idle(dev, WORKERS);
+        one_at(dev, batch, 1, round);
+        one_at(dev, batch, 0, round);
+    }
     picture = &large;
     hr_device_use_threads(dev, 1, NULL);  // and it closes with those asleep
     hr_batch_destroy(&batch);
