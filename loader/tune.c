@@ -105,6 +105,7 @@ static struct hr__flow between(const struct hr__flow *a,
 
 static void forget_pauses(struct hr__tune *t)
 {
+    t->harmful = 0;
     for (int knob = 0; knob <= HR__NUM_KNOBS; knob++)
         for (int up = 0; up < 2; up++)
             t->pause[knob][up] = (struct hr__tune_pause){.next = PAUSE};
@@ -173,6 +174,11 @@ static void judge(struct hr__tune *t, const struct hr__flow *w)
     } else {
         t->now = t->before;
         t->backs++;
+        if (w->samples < KEEPS * t->rate) {
+            // Each time costs: it is tried less often, and not with others.
+            t->harmful |= t->up ? t->tried : 0;
+            pause(t, t->up);
+        }
         pause(t, t->up);
     }
     t->tried = 0;
@@ -270,7 +276,7 @@ static unsigned short_of(const struct hr__tune *t)
 static unsigned all_used(const struct hr__tune *t)
 {
     const struct hr__flow *w = &t->seen;
-    unsigned knobs = JOINT | 1u << HR__KNOB_DEPTH;
+    unsigned knobs = 1u << HR__KNOB_DEPTH;
 
     if (t->pause[HR__NUM_KNOBS][1].now ||
         (w->starved < STARVED && t->now.threads == t->most.threads))
@@ -279,7 +285,7 @@ static unsigned all_used(const struct hr__tune *t)
         knobs |= 1u << HR__KNOB_THREADS;
     if (w->reading > TURNS * t->now.reads)
         knobs |= 1u << HR__KNOB_READS;
-    return knobs;
+    return JOINT | (knobs & ~t->harmful);
 }
 
 static bool grow_some(struct hr__tune *t)

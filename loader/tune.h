@@ -56,6 +56,7 @@ struct hr__tune {
     int drifts;            // windows in a row that differ from the goal
     unsigned tried;        // bits of the knobs in the trial; 0 = there is none
     bool up;
+    unsigned harmful;  // of them, those that made it slower when they grew
     // Windows until it is tried again, and how many the next time.
     struct hr__tune_pause {
         int now, next;
