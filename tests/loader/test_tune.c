@@ -252,8 +252,10 @@ static void from_a_bad_start(void)
                t.end.reads, t.end.depth, t.end.bytes >> 10,
                (unsigned long long)t.steps, (unsigned long long)t.backs,
                t.late);
-        CHECK(t.rate_200 >= .95 * rate, "%s: %.1f %% of the best",
-              plants[i].name, 100 * t.rate_200 / rate);
+        // A look at what harms costs most, and is rare.
+        CHECK(t.rate_200 >= (plants[i].more ? .85 : .95) * rate,
+              "%s: %.1f %% of the best", plants[i].name,
+              100 * t.rate_200 / rate);
         CHECK(t.rate_end >= .95 * rate, "%s: %.1f %% of the best in the end",
               plants[i].name, 100 * t.rate_end / rate);
     }
