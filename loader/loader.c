@@ -37,9 +37,19 @@ static enum hr_status set_defaults(struct hr__loader *l)
         return HR_EINVAL;
     l->source = hr__source_of(p->source);
     p->map_threads = p->map_threads ? p->map_threads : 1;
+    if (check_number("start.threads", p->start.threads, 0, INT_MAX) ||
+        check_number("start.reads", p->start.reads, 0, INT_MAX) ||
+        check_number("start.depth", p->start.depth, 0, INT_MAX) ||
+        check_number("reserve", p->reserve, 0, INT_MAX))
+        return HR_EINVAL;
+    if (!(p->cpu_share >= 0 && p->cpu_share <= 1))
+        return hr__fail(HR_EINVAL, "cpu_share: %g is not in 0 .. 1",
+                        p->cpu_share);
     p->batch = p->batch ? p->batch : 64;
     if (!p->reads)
-        p->reads = l->source->http ? l->source->http->params.connections : 8;
+        p->reads = p->autotune || p->start.reads > 8 ? HR__LOADER_READS
+                   : l->source->http ? l->source->http->params.connections
+                                     : 8;
     p->epochs = p->epochs ? p->epochs : 1;
     p->budget = p->budget ? p->budget : BUDGET;
     p->shards = p->shards ? p->shards : 1;
@@ -126,27 +136,34 @@ static size_t pixel_bytes(const struct hr__loader *l)
 // One batch is consumed, one is ready, one is read; three pictures for each
 // thread keep an engine busy. No more than there will be in all epochs. The rest
 // of the budget is for encoded samples.
-static void set_depth(struct hr__loader *l, size_t batch_bytes)
+static void set_depth(struct hr__loader *l)
 {
     uint64_t all = HR__LOADER_DEPTH;
-    long threads = l->params.device ? l->params.device->params.threads
-                                    : sysconf(_SC_NPROCESSORS_ONLN);
+    int threads = l->params.device ? l->params.device->params.threads
+                                   : hr__usable_cores();
     size_t batch = (size_t)l->pub.batch;
-    size_t making = (3 * (size_t)(threads > 0 ? threads : 1) + batch - 1) /
-                    batch;
+    size_t making = (3 * (size_t)threads + batch - 1) / batch;
     size_t depth = 3 + (making < 2 ? 2 : making) + (l->params.map != NULL);
-    size_t fit = l->params.budget / 4 * 3 / batch_bytes;
+    size_t fit = l->params.budget / 4 * 3 / l->batch_size;
 
+    l->settings.depth = depth > HR__LOADER_DEPTH ? HR__LOADER_DEPTH
+                                                 : (int)depth;
+    if (l->params.start.depth)
+        l->settings.depth = l->params.start.depth;
+    // The consumer has one.
+    depth = l->params.autotune      ? HR__LOADER_TUNED
+            : l->params.start.depth ? (size_t)l->params.start.depth + 1
+                                    : depth;
     depth = depth > fit ? fit : depth;
     if (l->params.epochs > 0 && l->pub.batches < all)
         all = l->pub.batches * (uint64_t)l->params.epochs;
     depth = depth > all ? (size_t)all : depth;
     depth = depth > HR__LOADER_DEPTH ? HR__LOADER_DEPTH : depth;
     l->pub.depth = depth < 2 ? 2 : (int)depth;
-    l->stats.batch_bytes = (size_t)l->pub.depth * batch_bytes;
-    l->room.limit = l->stats.batch_bytes < l->params.budget
-                        ? l->params.budget - l->stats.batch_bytes
-                        : 0;
+    if (l->settings.depth > l->pub.depth)
+        l->settings.depth = l->pub.depth;
+    fit = (size_t)l->pub.depth * l->batch_size;
+    l->room.limit = fit < l->params.budget ? l->params.budget - fit : 0;
 }
 
 static void *carve(char **at, size_t n, size_t size)
@@ -182,24 +199,17 @@ static bool fill_slot(struct hr__loader *l, struct hr__slot *slot)
     return true;
 }
 
-static hr_batch make_batch(const struct hr__loader *l)
-{
-    return hr_batch_create(l->params.device,
-                           hr_batch_params(.n = l->pub.batch, .c = l->pub.c,
-                                           .h = l->pub.h, .w = l->pub.w,
-                                           .dtype = l->params.dtype,
-                                           .layout = l->params.layout,
-                                           .memory = l->params.memory));
-}
-
 // The first batch tells how large they are.
 static enum hr_status make_slots(struct hr__loader *l)
 {
-    hr_batch first = make_batch(l);
+    hr_batch first = hr__loader_batch(l);
 
     if (!first)
         return hr_last_status();
-    set_depth(l, first->size + pixel_bytes(l) * (size_t)l->pub.batch);
+    l->batch_size = first->size + pixel_bytes(l) * (size_t)l->pub.batch;
+    l->stats.batch_bytes = l->batch_size;
+    l->num_made = 1;
+    set_depth(l);
     l->slots = hr__alloc(NULL, sizeof(*l->slots) * (size_t)l->pub.depth);
     if (!l->slots) {
         hr_batch_destroy(&first);
@@ -211,10 +221,15 @@ static enum hr_status make_slots(struct hr__loader *l)
             hr_batch_destroy(&first);
             return hr__fail(HR_ENOMEM, "out of memory");
         }
-        l->slots[i].pub.batch = first ? first : make_batch(l);
+        // Where the depth is tuned the others are made when they are needed.
+        if (!first && !l->params.autotune) {
+            if (!(first = hr__loader_batch(l)))
+                return hr_last_status();
+            l->num_made++;
+            l->stats.batch_bytes += l->batch_size;
+        }
+        l->slots[i].pub.batch = first;
         first = NULL;
-        if (!l->slots[i].pub.batch)
-            return hr_last_status();
     }
     return HR_OK;
 }
@@ -224,9 +239,10 @@ static enum hr_status make_slots(struct hr__loader *l)
 // A few do: what cannot be started is missing, but for the first.
 static enum hr_status start_readers(struct hr__loader *l)
 {
-    while (l->num_readers < l->params.reads &&
-           hr__thread_start(&l->readers[l->num_readers], hr__loader_reader, l))
-        l->num_readers++;
+    pthread_mutex_lock(&l->lock);
+    while (hr__loader_start_reader(l))
+        ;
+    pthread_mutex_unlock(&l->lock);
     return l->num_readers ? HR_OK
                           : hr__fail(HR_ENOMEM, "no thread could be started");
 }
@@ -255,6 +271,8 @@ static enum hr_status open_loader(struct hr__loader *l)
     if (l->params.resume && (status = hr__loader_resume(l, l->params.resume)))
         return status;
     l->params.resume = NULL;
+    if ((status = hr__loader_tune_init(l)))
+        return status;
     l->by_path = has_cache(l);
     if ((l->pub.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
         return hr__fail(HR_EIO, "no eventfd: %s", strerror(errno));
@@ -279,6 +297,7 @@ hr_loader hr_loader_create(const struct hr_loader_params *params)
     l->pub.fd = -1;
     pthread_mutex_init(&l->lock, NULL);
     hr__cond_init(&l->work);
+    hr__cond_init(&l->unused);
     hr__cond_init(&l->ready);
     hr__cond_init(&l->ended);
     loader = &l->pub;
@@ -298,6 +317,7 @@ void hr_loader_stop(hr_loader loader)
     pthread_mutex_lock(&l->lock);
     l->stop = true;
     pthread_cond_broadcast(&l->work);
+    pthread_cond_broadcast(&l->unused);
     if (l->pub.fd >= 0)
         hr__loader_signal(l);
     for (int i = 0; l->slots && i < l->pub.depth; i++)
@@ -332,5 +352,6 @@ void hr_loader_destroy(hr_loader *loader)
         pthread_cond_wait(&l->ended, &l->lock);
     pthread_mutex_unlock(&l->lock);
     give_back_samples(l);
+    hr__loader_tune_finish(l);
     hr__loader_unref(l);
 }

@@ -8,10 +8,11 @@
 //   loader_job.c    jobs, and what becomes of samples that fail
 //   loader_pixels.c samples that are pixels, for a job
 //   loader_next.c   delivery
+//   loader_tune.c   settings: what is measured for them, and what follows
 //   loader_free.c   what goes back
 //
 // Each uses only those below it in this order: loader.c, read, map, job, pixels,
-// next, plan, free.
+// next, tune, plan, free. tune.c, the arithmetic, and settings.c know no loader.
 //
 // A batch has a slot from when it is planned until the consumer gives it back:
 //
@@ -38,9 +39,11 @@
 #include "room.h"
 #include "sampler.h"
 #include "source.h"
+#include "tune.h"
 
 enum {
     HR__LOADER_DEPTH = 64,   // slots at most: bits of a mask
+    HR__LOADER_TUNED = 32,   // slots, where the depth is tuned
     HR__LOADER_READS = 256,  // threads at most
     HR__LOADER_TRIES = 64,   // samples that are tried for one that fails
 };
@@ -116,11 +119,29 @@ struct hr__loader {
     // The rest is guarded by lock.
     pthread_mutex_t lock;
     pthread_cond_t work;     // for readers: samples to read, room
+    pthread_cond_t unused;   // for readers beyond settings.reads
     pthread_cond_t ready;    // for consumers
     pthread_cond_t ended;    // for destroy: jobs
-    struct hr__slot *slots;  // [pub.depth]
+    struct hr__slot *slots;  // [pub.depth]. Their batches are made when they
+    int num_made;            // are first submitted, so many are
+    size_t batch_size;       // bytes of one
     pthread_t readers[HR__LOADER_READS];
-    int num_readers;
+    int num_readers;  // that were started; of them so many have begun
+    int begun;
+    bool few;  // no more can be started
+    struct hr_loader_settings settings;
+    struct hr__tune tune;  // if params.autotune
+    // Of the device: those set last, and those before it was the loader's, 0 =
+    // it was never set.
+    int threads_set, threads_before;
+    bool setting_threads;
+    // What tuning goes by: sums up to flowed, and what counts since then.
+    struct hr__flow flow;
+    int64_t made_at, flowed;
+    int full;     // readers that wait for bytes
+    int making;   // samples that the device has
+    int waiting;  // threads in hr_loader_next()
+    int held;     // batches
     struct hr__room room;
     struct hr__cursor plan;  // of the batch that is planned next, number seq
     uint64_t seq;
@@ -165,8 +186,13 @@ enum hr_status hr__loader_resume(struct hr__loader *l,
 
 // ---- loader_read.c ----
 void *hr__loader_reader(void *loader);
+// With the lock. False: there are as many as there shall be, or no more can be
+// had.
+bool hr__loader_start_reader(struct hr__loader *l);
 
 // ---- loader_job.c ----
+// A new batch. NULL with hr_last_error().
+hr_batch hr__loader_batch(const struct hr__loader *l);
 // Submits all samples of the slot that are pending. Without the lock.
 void hr__slot_submit(struct hr__slot *slot);
 
@@ -183,6 +209,19 @@ bool hr__loader_map(struct hr__loader *l);
 // ---- loader_next.c ----
 // Tells who polls whether a batch can be had.
 void hr__loader_signal(struct hr__loader *l);
+
+// ---- loader_tune.c ----
+// Sums up what was until now. With the lock, before anything changes of what
+// flow goes by.
+void hr__loader_flow(struct hr__loader *l);
+enum hr_status hr__loader_tune_init(struct hr__loader *l);
+// A batch was delivered. With the lock.
+void hr__loader_tune(struct hr__loader *l);
+// Sets the device's threads, if they are not as the settings say. With the
+// lock, which it opens meanwhile; false: there was nothing to do.
+bool hr__loader_set_threads(struct hr__loader *l);
+// The device's threads are again what they were.
+void hr__loader_tune_finish(struct hr__loader *l);
 
 // ---- loader_free.c: without the lock ----
 // Gives back what a sample was read to.

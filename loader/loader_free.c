@@ -43,6 +43,7 @@ static void free_loader(struct hr__loader *l)
     if (l->pub.fd >= 0)
         close(l->pub.fd);
     pthread_cond_destroy(&l->work);
+    pthread_cond_destroy(&l->unused);
     pthread_cond_destroy(&l->ready);
     pthread_cond_destroy(&l->ended);
     pthread_mutex_destroy(&l->lock);

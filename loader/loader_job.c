@@ -134,6 +134,7 @@ static void finish(struct hr__slot *slot)
         return;
     }
     slot->state = SLOT_READY;
+    hr__loader_flow(l);
     l->stats.ready++;
     hr__loader_signal(l);
 }
@@ -175,6 +176,8 @@ static void job_done(void *ctx, const struct hr_job_t *job)
         hr__sample_give_back(first + i);
     }
     pthread_mutex_lock(&l->lock);
+    hr__loader_flow(l);
+    l->making -= n;
     for (int i = 0; i < n; i++)
         first[i].pending = false;
     first->job_ended = true;
@@ -257,6 +260,8 @@ static void submit(struct hr__slot *slot, int begin, int n)
     first->job_ended = false;
     slot->jobs++;
     l->in_flight++;
+    hr__loader_flow(l);
+    l->making += n;
     pthread_mutex_unlock(&l->lock);
     job = submit_in_turn(slot, begin, n, &params);
     if (!job)
@@ -265,6 +270,8 @@ static void submit(struct hr__slot *slot, int begin, int n)
     if (!job) {
         slot->jobs--;
         l->in_flight--;
+        hr__loader_flow(l);
+        l->making -= n;
         pthread_cond_broadcast(&l->ended);
     } else if (!first->job_ended) {
         first->job = job;
@@ -276,27 +283,52 @@ static void submit(struct hr__slot *slot, int begin, int n)
     hr_job_release(&job);
 }
 
+hr_batch hr__loader_batch(const struct hr__loader *l)
+{
+    return hr_batch_create(l->params.device,
+                           hr_batch_params(.n = l->pub.batch, .c = l->pub.c,
+                                           .h = l->pub.h, .w = l->pub.w,
+                                           .dtype = l->params.dtype,
+                                           .layout = l->params.layout,
+                                           .memory = l->params.memory));
+}
+
+// Makes what the job needs. False with hr_last_error().
+static bool fill_job(struct hr__slot *slot)
+{
+    struct hr__loader *l = slot->loader;
+
+    if (!slot->pub.batch) {
+        if (!(slot->pub.batch = hr__loader_batch(l)))
+            return false;
+        pthread_mutex_lock(&l->lock);
+        l->num_made++;
+        l->stats.batch_bytes += l->batch_size;
+        pthread_mutex_unlock(&l->lock);
+    }
+    for (int j = 0; j < slot->pub.n; j++)
+        if (slot->samples[j].pending && !put_name(slot, j))
+            return hr__fail(HR_ENOMEM, "out of memory"), false;
+    // When the names lie where they stay.
+    for (int j = 0; j < slot->pub.n; j++)
+        if (slot->samples[j].pending)
+            fill_sample(slot, j);
+    return true;
+}
+
 void hr__slot_submit(struct hr__slot *slot)
 {
     struct hr__loader *l = slot->loader;
     int n = slot->pub.n;
-    bool named = true;
+    bool filled = fill_job(slot);
 
-    for (int j = 0; j < n; j++)
-        if (slot->samples[j].pending)
-            named = put_name(slot, j) && named;
-    if (!named)
-        hr__fail(HR_ENOMEM, "out of memory");
-    for (int j = 0; j < n; j++)
-        if (named && slot->samples[j].pending)
-            fill_sample(slot, j);
     for (int j = 0, end; j < n; j = end) {
         for (end = j + 1;
              end < n && slot->samples[end].pending == slot->samples[j].pending;)
             end++;
         if (!slot->samples[j].pending)
             continue;
-        if (named)
+        if (filled)
             submit(slot, j, end - j);
         else
             break_slot(slot, j, end - j);

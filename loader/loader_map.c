@@ -40,6 +40,7 @@ bool hr__loader_map(struct hr__loader *l)
                  hr_status_text(slot->broken));
     }
     slot->state = SLOT_READY;
+    hr__loader_flow(l);
     l->stats.ready++;
     hr__loader_signal(l);
     return true;

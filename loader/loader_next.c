@@ -54,6 +54,7 @@ void hr__loader_signal(struct hr__loader *l)
         pthread_cond_broadcast(&l->ready);
     if (now == l->signaled)
         return;
+    hr__loader_flow(l);
     if (now)
         eventfd_write(l->pub.fd, 1);
     else
@@ -75,6 +76,7 @@ void hr_loaded_release(hr_loaded *loaded)
     struct hr__slot *slot = loaded ? (struct hr__slot *)(uintptr_t)*loaded
                                    : NULL;
     struct hr__loader *l;
+    hr_batch unused = NULL;
 
     if (!slot)
         return;
@@ -83,8 +85,17 @@ void hr_loaded_release(hr_loaded *loaded)
     if (l->pid != getpid())
         return;
     pthread_mutex_lock(&l->lock);
+    hr__loader_flow(l);
+    l->held--;
+    if (l->params.autotune && l->num_made > l->settings.depth + 1 + l->held) {
+        unused = slot->pub.batch;
+        slot->pub.batch = NULL;
+        l->num_made--;
+        l->stats.batch_bytes -= l->batch_size;
+    }
     free_slot(slot);
     pthread_mutex_unlock(&l->lock);
+    hr_batch_destroy(&unused);
     hr__loader_unref(l);
 }
 
@@ -110,6 +121,7 @@ static enum hr_status deliver(struct hr__loader *l, struct hr__slot *slot,
 
     if (hr__slot_fails(slot))
         why = why_of(slot, &status);
+    hr__loader_flow(l);
     l->stats.ready--;
     l->stats.failed += (uint64_t)slot->pub.failed;
     l->stats.replaced += (uint64_t)slot->pub.replaced;
@@ -122,11 +134,28 @@ static enum hr_status deliver(struct hr__loader *l, struct hr__slot *slot,
         l->stats.batches++;
         l->stats.samples += (uint64_t)slot->pub.n;
         slot->state = SLOT_HELD;
+        l->held++;
         l->refs++;
+        if (l->settings.depth < l->pub.depth)
+            pthread_cond_broadcast(&l->work);  // one less is ahead
         *loaded = &slot->pub;
     }
+    hr__loader_tune(l);
     hr__loader_signal(l);
     return status;
+}
+
+// The lock is held.
+static bool wait_more(struct hr__loader *l, int64_t deadline)
+{
+    bool in_time;
+
+    hr__loader_flow(l);
+    l->waiting++;
+    in_time = hr__cond_wait(&l->ready, &l->lock, deadline);
+    hr__loader_flow(l);
+    l->waiting--;
+    return in_time;
 }
 
 // The lock is held.
@@ -146,7 +175,7 @@ static enum hr_status wait_ready(struct hr__loader *l, int64_t timeout_ns,
                            ? INT64_MAX
                            : begun + timeout_ns;
         }
-        if (!timeout_ns || !hr__cond_wait(&l->ready, &l->lock, deadline))
+        if (!timeout_ns || !wait_more(l, deadline))
             return HR_PENDING;
     }
     if (begun) {
@@ -231,7 +260,18 @@ void hr_loader_stats(hr_loader loader, struct hr_loader_stats *stats)
     if (!l || l->pid != getpid())
         return;
     pthread_mutex_lock(&l->lock);
+    hr__loader_flow(l);
     *stats = l->stats;
+    if (l->flow.seconds > 0) {
+        stats->mean_ready = l->flow.ready / l->flow.seconds;
+        stats->mean_reading = l->flow.reading / l->flow.seconds;
+        stats->mean_making = l->flow.making / l->flow.seconds;
+        stats->starved = l->flow.starved / l->flow.seconds;
+        stats->waited = l->flow.waited / l->flow.seconds;
+    }
+    stats->settings = l->settings;
+    stats->tune_steps = l->tune.steps;
+    stats->tune_backs = l->tune.backs;
     stats->encoded_bytes = l->room.bytes;
     stats->peak_encoded_bytes = l->room.peak;
     pthread_mutex_unlock(&l->lock);

@@ -76,12 +76,19 @@ static void fill_slot(struct hr__loader *l, struct hr__slot *slot, int n)
 struct hr__slot *hr__loader_plan(struct hr__loader *l)
 {
     struct hr__slot *slot = NULL;
-    int n;
+    int n, ahead = 0;
 
-    for (int i = 0; i < l->pub.depth && !slot; i++)
-        if (l->slots[i].state == SLOT_FREE)
-            slot = &l->slots[i];
-    if (!slot || l->seq - l->base >= HR__LOADER_DEPTH)
+    for (int i = 0; i < l->pub.depth; i++) {
+        struct hr__slot *s = &l->slots[i];
+
+        ahead += s->state != SLOT_FREE && s->state != SLOT_HELD;
+        // One that has a batch, if there is one.
+        if (s->state == SLOT_FREE &&
+            (!slot || (s->pub.batch && !slot->pub.batch)))
+            slot = s;
+    }
+    if (!slot || ahead >= l->settings.depth ||
+        l->seq - l->base >= HR__LOADER_DEPTH)
         return NULL;
     for (;;) {
         if (!hr__cursor_batch(l, &l->plan, &n))

@@ -40,7 +40,11 @@ static void *sample_room(void *ctx, size_t size)
                               &full);
         if (memory || !full)
             break;
+        hr__loader_flow(l);
+        l->full++;
         pthread_cond_wait(&l->work, &l->lock);
+        hr__loader_flow(l);
+        l->full--;
     }
     pthread_mutex_unlock(&l->lock);
     sample->from.memory = memory;
@@ -208,15 +212,33 @@ static int take_sample(struct hr__slot *slot)
     return j;
 }
 
+bool hr__loader_start_reader(struct hr__loader *l)
+{
+    if (l->few || l->num_readers >= l->settings.reads)
+        return false;
+    l->few = !hr__thread_start(&l->readers[l->num_readers], hr__loader_reader,
+                               l);
+    l->num_readers += !l->few;
+    return !l->few;
+}
+
 void *hr__loader_reader(void *ctx)
 {
     struct hr__loader *l = ctx;
+    int number;
 
     pthread_mutex_lock(&l->lock);
+    number = l->begun++;
     while (!l->stop) {
         struct hr__slot *slot;
         int j;
 
+        if (number >= l->settings.reads) {
+            pthread_cond_wait(&l->unused, &l->lock);
+            continue;
+        }
+        if (hr__loader_set_threads(l) || hr__loader_start_reader(l))
+            continue;
         if (hr__loader_map(l))
             continue;
         if (!(slot = find_slot(l))) {
@@ -224,10 +246,12 @@ void *hr__loader_reader(void *ctx)
             continue;
         }
         j = take_sample(slot);
+        hr__loader_flow(l);
         l->stats.reading++;
         pthread_mutex_unlock(&l->lock);
         read_sample(slot, j);
         pthread_mutex_lock(&l->lock);
+        hr__loader_flow(l);
         l->stats.reading--;
         if (--slot->reading || slot->wanted || l->stop)
             continue;

@@ -52,7 +52,9 @@ struct cpu_engine {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     struct hr__task *head, **tail;
-    int idle;
+    int idle;               // of those in use
+    int use;                // workers 0 .. use - 1 work,
+    pthread_cond_t unused;  // the others wait here
     bool stop;
     struct cpu_help *helps;  // of tasks at work
     pthread_cond_t alone;    // nobody is inside one of them
@@ -68,6 +70,7 @@ enum hr_status cpu_workers_start(struct cpu_engine *c, int threads);
 void cpu_workers_finish(struct cpu_engine *c);  // accepts half-started ones
 void cpu_submit(struct hr__engine *e, struct hr__task *list);
 void cpu_cancel(struct hr__engine *e);
+int cpu_use_threads(struct hr__engine *e, int n);
 
 // ---- Threads without a task (lend.c) ----
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opening the CPU: instruction sets, threads, what it offers.
 #define _GNU_SOURCE
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,46 +9,6 @@
 #include "backends/cpu/cpu.h"
 #include "cpu_fallback/packed.h"
 #include "cpu_fallback/specimen.h"
-
-// ---- How many threads -------------------------------------------------------
-
-// Cores that the cgroup's quota pays for; 0 = no quota. Version 2 has one file
-// with "quota period", version 1 two.
-static int quota_cores(void)
-{
-    long long quota = -1, period = 0;
-    FILE *f;
-
-    if ((f = fopen("/sys/fs/cgroup/cpu.max", "re"))) {
-        if (fscanf(f, "%lld %lld", &quota, &period) != 2)
-            quota = -1;
-        fclose(f);
-    } else if ((f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "re"))) {
-        if (fscanf(f, "%lld", &quota) != 1)
-            quota = -1;
-        fclose(f);
-        if ((f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "re"))) {
-            if (fscanf(f, "%lld", &period) != 1)
-                period = 0;
-            fclose(f);
-        }
-    }
-    if (quota <= 0 || period <= 0)
-        return 0;
-    return (int)((quota + period - 1) / period);
-}
-
-static int usable_cores(void)
-{
-    cpu_set_t set;
-    int n = (int)sysconf(_SC_NPROCESSORS_ONLN), quota = quota_cores();
-
-    if (sched_getaffinity(0, sizeof(set), &set) == 0)
-        n = CPU_COUNT(&set);
-    if (quota && quota < n)
-        n = quota;
-    return n > 0 ? n : 1;
-}
 
 // ---- Which instructions -----------------------------------------------------
 
@@ -138,7 +97,7 @@ static enum hr_status cpu_open(struct hr__engine *e, const char *which)
     struct cpu_engine *c = cpu_engine(e);
     unsigned mask = e->params.cpu_mask ? e->params.cpu_mask | CPU_FLAG_C
                                        : mask_from_environment();
-    int threads = e->params.threads ? e->params.threads : usable_cores();
+    int threads = e->params.threads ? e->params.threads : hr__usable_cores();
 
     if (*which)
         return hr__fail(HR_ENODEVICE, "there is only one CPU device, 'cpu'");
@@ -188,6 +147,7 @@ const struct hr__backend hr__backend_cpu = {
     .offer = cpu_offer,
     .submit = cpu_submit,
     .cancel = cpu_cancel,
+    .use_threads = cpu_use_threads,
     .fingerprint = cpu_fingerprint,
     .jpeg_library = cpu_jpeg_library,
     .pack = cpu_pack_alone,

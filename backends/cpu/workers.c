@@ -55,9 +55,39 @@ void cpu_cancel(struct hr__engine *e)
     }
 }
 
+int cpu_use_threads(struct hr__engine *e, int n)
+{
+    struct cpu_engine *c = cpu_engine(e);
+    int before;
+
+    pthread_mutex_lock(&c->lock);
+    before = c->use;
+    if (n > 0) {
+        c->use = n < e->caps.threads ? n : e->caps.threads;
+        // All look again: a task's signal may be on its way to one of those
+        // that are not used any more.
+        pthread_cond_broadcast(&c->wake);
+        pthread_cond_broadcast(&c->unused);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return before;
+}
+
+// Waits until there may be something to do. The lock is held.
+static void wait(struct cpu_engine *c, int number)
+{
+    if (number >= c->use) {
+        pthread_cond_wait(&c->unused, &c->lock);
+        return;
+    }
+    c->idle++;
+    pthread_cond_wait(&c->wake, &c->lock);
+    c->idle--;
+}
+
 // The next task; or what to help with meanwhile.
-static struct hr__task *take(struct cpu_engine *c, struct cpu_help **help,
-                             unsigned *call)
+static struct hr__task *take(struct cpu_engine *c, int number,
+                             struct cpu_help **help, unsigned *call)
 {
     struct hr__task *t;
     int64_t begin = 0;
@@ -65,13 +95,12 @@ static struct hr__task *take(struct cpu_engine *c, struct cpu_help **help,
 
     *help = NULL;
     pthread_mutex_lock(&c->lock);
-    while (!c->head && !c->stop && !(*help = cpu_lend_take(c, call))) {
+    while (!c->stop && (number >= c->use ||
+                        (!c->head && !(*help = cpu_lend_take(c, call))))) {
         if (!waited)
             begin = hr__watch_idle_begin(c->e);
         waited = true;
-        c->idle++;
-        pthread_cond_wait(&c->wake, &c->lock);
-        c->idle--;
+        wait(c, number);
     }
     if ((t = c->head)) {
         if (!(c->head = t->next)) {
@@ -89,13 +118,13 @@ static struct hr__task *take(struct cpu_engine *c, struct cpu_help **help,
 static void *work(void *arg)
 {
     struct cpu_worker *w = arg;
+    int number = (int)(w - w->engine->workers);
     struct cpu_help *help;
     struct hr__task *t;
     unsigned call;
 
-    hr__watch_thread(w->engine->e, "cpu worker %d",
-                     (int)(w - w->engine->workers));
-    while ((t = take(w->engine, &help, &call)) || help)
+    hr__watch_thread(w->engine->e, "cpu worker %d", number);
+    while ((t = take(w->engine, number, &help, &call)) || help)
         if (help)
             cpu_lend_run(w->engine, help, call);
         else if (hr__task_prepare(t))
@@ -109,7 +138,9 @@ enum hr_status cpu_workers_start(struct cpu_engine *c, int threads)
 
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->wake, NULL);
+    pthread_cond_init(&c->unused, NULL);
     pthread_cond_init(&c->alone, NULL);
+    c->use = threads;
     cpu_lend_init(c);
     c->tail = &c->head;
     if (!hr__mul(&size, sizeof(*c->workers), (size_t)threads) ||
@@ -139,6 +170,7 @@ void cpu_workers_finish(struct cpu_engine *c)
     pthread_mutex_lock(&c->lock);
     c->stop = true;
     pthread_cond_broadcast(&c->wake);
+    pthread_cond_broadcast(&c->unused);
     pthread_mutex_unlock(&c->lock);
     for (int i = 0; i < c->num_workers; i++) {
         struct cpu_worker *w = &c->workers[i];
@@ -149,6 +181,7 @@ void cpu_workers_finish(struct cpu_engine *c)
     }
     hr__free(c->workers);
     pthread_cond_destroy(&c->alone);
+    pthread_cond_destroy(&c->unused);
     pthread_cond_destroy(&c->wake);
     pthread_mutex_destroy(&c->lock);
 }

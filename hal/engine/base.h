@@ -92,6 +92,10 @@ void hr__free(void *mem);
 // them. False if the system says no.
 bool hr__thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg);
 
+// Cores that this process may use: the affinity mask, and what the cgroup's
+// quota pays for. At least 1.
+int hr__usable_cores(void);
+
 // *out = a * b; false if it does not fit.
 static inline bool hr__mul(size_t *out, size_t a, size_t b)
 {

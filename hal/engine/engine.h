@@ -134,6 +134,10 @@ struct hr__backend {
     // HR__SPECIMENS_LARGE on: at least 64 x 64, for engines with a lower limit.
     bool (*specimen)(struct hr__engine *e, int i, uint8_t *to, size_t room,
                      size_t *size);
+    // From now on n of its caps.threads threads take tasks (more: all of them);
+    // 0 = as it is. What others have begun they end. Returns how many it were
+    // before. Any thread, does not wait.
+    int (*use_threads)(struct hr__engine *e, int n);
     // See hr_jpeg_library(). No device need be open.
     const char *(*jpeg_library)(void);
     // See hr_pack() and hr_packed_check(); info: what the header said. No device

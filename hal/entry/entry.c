@@ -118,6 +118,25 @@ enum hr_status hr_wait_all(hr_device handle, int64_t timeout_ns)
 
 // ---- The device -------------------------------------------------------------
 
+enum hr_status hr_device_use_threads(hr_device handle, int n, int *before)
+{
+    struct hr__engine *host;
+    struct hr__device *dev;
+    int was;
+
+    if (n < 0)
+        return hr__fail(HR_EINVAL, "%d threads", n);
+    if (!(dev = hr__device_get(handle)))
+        return hr_last_status();
+    host = hr__host(dev);
+    was = host->backend->use_threads ? host->backend->use_threads(host, n)
+                                     : host->caps.threads;
+    if (before)
+        *before = was;
+    hr__device_unref(dev);
+    return HR_OK;
+}
+
 void hr_device_stats(hr_device handle, struct hr_stats *stats)
 {
     struct hr__device *dev = hr__device_get(handle);

@@ -183,7 +183,8 @@ struct call {  // what the caller said
     unsigned long long seed, samples;
     long long epochs;
     Py_ssize_t budget;
-    int shuffle, shard_drop, drop_last, as_ready;
+    int shuffle, shard_drop, drop_last, as_ready, autotune;
+    Py_ssize_t bytes;  // of the settings that it starts with
     Py_buffer weights_view;
     struct hr_op list[HR_MAX_OPS];
     struct hr_loader_state state;
@@ -219,6 +220,8 @@ static bool read_numbers(struct core *core, struct call *c)
 {
     if (c->budget < 0)
         return core_raise(core, HR_EINVAL, "budget: below 0"), false;
+    if (c->bytes < 0)
+        return core_raise(core, HR_EINVAL, "start: bytes below 0"), false;
     c->params.seed = c->seed;
     c->params.samples = c->samples;
     c->params.epochs = c->epochs;
@@ -227,6 +230,8 @@ static bool read_numbers(struct core *core, struct call *c)
     c->params.shard_drop = c->shard_drop;
     c->params.drop_remainder = c->drop_last;
     c->params.as_ready = c->as_ready;
+    c->params.autotune = c->autotune;
+    c->params.start.bytes = (size_t)c->bytes;
     return true;
 }
 
@@ -282,21 +287,24 @@ static bool read_resume(struct core *core, struct call *c)
 static bool read_call(struct core *core, PyObject *args, PyObject *kwargs,
                       struct call *c)
 {
-    static char *names[] = {"source",      "ops",     "batch",   "device",
-                            "dtype",       "layout",  "memory",  "tier",
-                            "on_error",    "shuffle", "seed",    "epochs",
-                            "first_epoch", "shards",  "shard",   "shard_drop",
-                            "drop_last",   "weights", "samples", "as_ready",
-                            "budget",      "reads",   "resume",  NULL};
+    static char *names[] = {"source",      "ops",     "batch",     "device",
+                            "dtype",       "layout",  "memory",    "tier",
+                            "on_error",    "shuffle", "seed",      "epochs",
+                            "first_epoch", "shards",  "shard",     "shard_drop",
+                            "drop_last",   "weights", "samples",   "as_ready",
+                            "budget",      "reads",   "resume",    "autotune",
+                            "start",       "reserve", "cpu_share", NULL};
     struct hr_loader_params *p = &c->params;
 
     return PyArg_ParseTupleAndKeywords(
-               args, kwargs, "O!O|$iOOOOOOpKLIIIppOKpniO:Loader", names,
-               core->source, &c->source, &c->ops, &p->batch, &c->device,
+               args, kwargs, "O!O|$iOOOOOOpKLIIIppOKpniOp(iiin)id:Loader",
+               names, core->source, &c->source, &c->ops, &p->batch, &c->device,
                &c->dtype, &c->layout, &c->memory, &c->tier, &c->on_error,
                &c->shuffle, &c->seed, &c->epochs, &p->first_epoch, &p->shards,
                &p->shard, &c->shard_drop, &c->drop_last, &c->weights,
-               &c->samples, &c->as_ready, &c->budget, &p->reads, &c->resume) &&
+               &c->samples, &c->as_ready, &c->budget, &p->reads, &c->resume,
+               &c->autotune, &p->start.threads, &p->start.reads,
+               &p->start.depth, &c->bytes, &p->reserve, &p->cpu_share) &&
            read_words(c) && read_numbers(core, c) && read_weights(c) &&
            read_resume(core, c);
 }
@@ -443,15 +451,22 @@ static PyObject *stats(PyObject *self, PyObject *none)
     hr_loader_stats(loader, &s);
     leave(w, gil);
     return Py_BuildValue(
-        "{s:K,s:K,s:K,s:K,s:K,s:K,s:d,s:i,s:i,s:n,s:n,s:n,s:i}", "batches",
-        (unsigned long long)s.batches, "samples", (unsigned long long)s.samples,
-        "failed", (unsigned long long)s.failed, "replaced",
-        (unsigned long long)s.replaced, "dropped",
+        "{s:K,s:K,s:K,s:K,s:K,s:K,s:d,s:i,s:i,s:n,s:n,s:n,s:i,"
+        "s:d,s:d,s:d,s:d,s:d,s:K,s:K,s:{s:i,s:i,s:i,s:n}}",
+        "batches", (unsigned long long)s.batches, "samples",
+        (unsigned long long)s.samples, "failed", (unsigned long long)s.failed,
+        "replaced", (unsigned long long)s.replaced, "dropped",
         (unsigned long long)s.dropped, "waits", (unsigned long long)s.waits,
         "wait_seconds", (double)s.wait_ns / 1e9, "ready", s.ready, "reading",
         s.reading, "batch_bytes", (Py_ssize_t)s.batch_bytes, "encoded_bytes",
         (Py_ssize_t)s.encoded_bytes, "peak_encoded_bytes",
-        (Py_ssize_t)s.peak_encoded_bytes, "lent", w->lending->lent);
+        (Py_ssize_t)s.peak_encoded_bytes, "lent", w->lending->lent,
+        "mean_ready", s.mean_ready, "mean_reading", s.mean_reading,
+        "mean_making", s.mean_making, "starved", s.starved, "waited", s.waited,
+        "tune_steps", (unsigned long long)s.tune_steps, "tune_backs",
+        (unsigned long long)s.tune_backs, "settings", "threads",
+        s.settings.threads, "reads", s.settings.reads, "depth",
+        s.settings.depth, "bytes", (Py_ssize_t)s.settings.bytes);
 }
 
 static PyObject *fileno_of(PyObject *self, PyObject *none)

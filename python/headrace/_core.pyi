@@ -208,6 +208,10 @@ class Loader:
         budget: int = 0,
         reads: int = 0,
         resume: bytes | None = None,
+        autotune: bool = False,
+        start: tuple[int, int, int, int] = (0, 0, 0, 0),
+        reserve: int = 0,
+        cpu_share: float = 0.0,
     ) -> Self: ...
     @property
     def depth(self) -> int: ...

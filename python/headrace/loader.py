@@ -7,6 +7,7 @@ import os
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _core
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     _Path: TypeAlias = str | os.PathLike[str]
 
 _TENSORS = ("torch", "numpy")
+_SETTINGS = ("threads", "reads", "depth", "bytes")
 _CIFARS = ("10", "100", "100-coarse")
 
 
@@ -92,6 +94,10 @@ class Loader:
         tier: Literal["close", "exact", "fast"] = "close",
         on_error: Literal["fail", "zero", "skip"] = "fail",
         http: Mapping[str, Any] | None = None,
+        autotune: bool = False,
+        settings: Mapping[str, int] | None = None,
+        reserve: int = 0,
+        cpu_share: float = 0.0,
     ) -> None:
         """Find the samples; reading begins with the first `for`.
 
@@ -131,6 +137,14 @@ class Loader:
             http: how URLs are read: "connections", "retries", "backoff_ms",
                 "deadline_ms", "max_bytes", "headers" (a mapping), "user_agent",
                 "ca_file", "seed"; see docs/loader.md. None: as usual.
+            autotune: threads, reads, depth and bytes follow what is measured,
+                up to threads, reads and budget; the device is the loader's
+                own. What comes does not depend on it.
+            settings: where that begins, or, without autotune, what stays:
+                the attribute of an earlier loader, which may be kept as JSON.
+            reserve: cores that autotune leaves to others.
+            cpu_share: of the cores, above 0 up to 1, that autotune may use; 0:
+                all.
 
         Raises headrace.ArgumentError; headrace.ReadError, headrace.PictureError
         for a source that cannot be opened.
@@ -182,6 +196,10 @@ class Loader:
             "samples": samples,
             "budget": budget,
             "reads": reads,
+            "autotune": autotune,
+            "start": _start(settings),
+            "reserve": reserve,
+            "cpu_share": cpu_share,
         }
         self._device: _core.Device | None = None
         self._core: _core.Loader | None = None
@@ -244,6 +262,14 @@ class Loader:
     def stats(self) -> dict[str, Any]:
         """What was done since reading began; {} before."""
         return {} if self._core is None else self._core.stats()
+
+    @property
+    def settings(self) -> dict[str, int]:
+        """How much is done at once, now: see the argument."""
+        if self._core is not None:
+            now: dict[str, int] = self._core.stats()["settings"]
+            return now
+        return dict(zip(_SETTINGS, self._options["start"], strict=True))
 
     def __repr__(self) -> str:
         return (
@@ -314,7 +340,10 @@ class Loader:
             raise
 
     def _open(self) -> _core.Loader:
-        self._device = self._device or open_device(self._device_options)
+        said = self._device_options
+        if self._options["autotune"] and not any(said.values()):
+            said = {**said, "name": _core.get_image_backend()}
+        self._device = self._device or open_device(said)
         self._core = _core.Loader(
             self._source,
             self._steps,
@@ -358,8 +387,13 @@ class Loader:
         """Stop reading. Batches stay as they are; a new `for` begins anew."""
         core, self._core, self.last = self._core, None, None
         self._turn = None
-        if core is not None:
-            core.close()
+        if core is None:
+            return
+        if self._options["autotune"]:
+            with suppress(Error):  # in a child of fork()
+                found = core.stats()["settings"]
+                self._options["start"] = _start(found)  # the next goes on there
+        core.close()
 
     def __enter__(self) -> Self:
         return self
@@ -389,6 +423,15 @@ def _http(http: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return None
     headers = http.get("headers", {})
     return dict(http) | {"headers": [f"{k}: {v}" for k, v in headers.items()]}
+
+
+def _start(settings: Mapping[str, int] | None) -> tuple[int, int, int, int]:
+    if settings is None:
+        return 0, 0, 0, 0
+    if set(settings) != set(_SETTINGS):
+        raise ArgumentError(f"settings: {', '.join(_SETTINGS)}, all of them")
+    threads, reads, depth, size = (int(settings[name]) for name in _SETTINGS)
+    return threads, reads, depth, size
 
 
 def _source(

@@ -116,6 +116,148 @@ static void item_time(void)
     hr_device_close(&dev);
 }
 
+// ---- How many of them work ---------------------------------------------------
+
+enum { WORKERS = 4 };
+
+// Processor time of each worker so far.
+static void used(hr_device dev, int64_t ns[WORKERS])
+{
+    struct cpu_engine *c = cpu_engine(hr__host((struct hr__device *)dev));
+
+    for (int i = 0; i < WORKERS; i++) {
+        clockid_t clock;
+
+        ns[i] = pthread_getcpuclockid(c->workers[i].thread, &clock)
+                    ? -1
+                    : test_clock(clock);
+    }
+}
+
+// Makes pictures until each of the first n workers has worked for 2 ms.
+static bool all_work(hr_device dev, hr_batch batch, int n, int64_t ns[WORKERS])
+{
+    int64_t begun[WORKERS];
+    int busy = 0;
+
+    used(dev, begun);
+    for (int round = 0; round < 500 && busy < n; round++) {
+        hr_job job = submit(dev, batch, 0, N, hr_job_params(0));
+
+        CHECK(hr_job_wait(job, 60 * SECOND) == HR_OK, "%s", hr_last_error());
+        hr_job_release(&job);
+        used(dev, ns);
+        for (busy = 0; busy < n && ns[busy] - begun[busy] > 2 * TEST_MS;)
+            busy++;
+    }
+    for (int i = 0; i < WORKERS; i++)
+        ns[i] -= begun[i];
+    return busy == n;
+}
+
+static void some_work(void)
+{
+    hr_device dev = test_device("cpu", WORKERS, 0);
+    hr_batch batch = batch_of(dev);
+    int64_t ns[WORKERS];
+    int before = 0;
+
+    CHECK(!hr_device_use_threads(dev, 1, &before) && before == WORKERS,
+          "%d before", before);
+    for (int n = 1; n <= WORKERS; n++) {
+        CHECK(!hr_device_use_threads(dev, n, &before) &&
+                  before == (n == 1 ? 1 : n - 1),
+              "%d before", before);
+        CHECK(all_work(dev, batch, n, ns), "of %d one does not work", n);
+        // (One that goes to sleep looks once more whether it shall.)
+        for (int i = n; i < WORKERS; i++)
+            CHECK(ns[i] >= 0 && ns[i] < TEST_MS, "of %d number %d works", n, i);
+    }
+    CHECK(!hr_device_use_threads(dev, 2, NULL) &&
+              !hr_device_use_threads(dev, 0, &before) && before == 2,
+          "asking changes nothing: %d", before);
+    CHECK(!hr_device_use_threads(dev, 99, NULL) &&
+              !hr_device_use_threads(dev, 0, &before) && before == WORKERS,
+          "no more than there are: %d", before);
+    CHECK(hr_device_use_threads(dev, -1, &before) == HR_EINVAL &&
+              before == WORKERS,
+          "less than none");
+    hr_batch_destroy(&batch);
+    hr_device_close(&dev);
+}
+
+static atomic_bool enough;
+
+static void *change(void *dev)
+{
+    uint64_t at = test_seed;
+
+    while (!atomic_load(&enough)) {
+        at = at * UINT64_C(6364136223846793005) + 1442695040888963407u;
+        hr_device_use_threads(dev, 1 + (int)(at >> 60) % WORKERS, NULL);
+        if (at >> 40 & 1)
+            sched_yield();
+    }
+    return NULL;
+}
+
+static void wait_for_idle(hr_device dev, int n)
+{
+    struct cpu_engine *c = cpu_engine(hr__host((struct hr__device *)dev));
+    int idle;
+
+    do {
+        sched_yield();
+        pthread_mutex_lock(&c->lock);
+        idle = c->idle;
+        pthread_mutex_unlock(&c->lock);
+    } while (idle < n);
+}
+
+// One picture, while from now on so many threads work.
+static void one_at(hr_device dev, hr_batch batch, int threads, int round)
+{
+    hr_job job = submit(dev, batch, 0, 1, hr_job_params(0));
+
+    hr_device_use_threads(dev, threads, NULL);
+    CHECK(hr_job_wait(job, 20 * SECOND) == HR_OK, "round %d: %s", round,
+          hr_last_error());
+    hr_job_release(&job);
+}
+
+// Whoever goes to sleep may just have been told of a task.
+static void nothing_is_lost(void)
+{
+    hr_device dev = test_device("cpu", WORKERS, 0);
+    hr_batch batch = batch_of(dev);
+    pthread_t thread;
+
+    picture = &small;
+    atomic_store(&enough, false);
+    CHECK(!pthread_create(&thread, NULL, change, (void *)dev), "no thread");
+    for (int round = 0; round < test_loops(2000); round++) {
+        hr_job job = submit(dev, batch, 0, 1 + round % 5, hr_job_params(0));
+
+        CHECK(hr_job_wait(job, 20 * SECOND) == HR_OK, "round %d: %s", round,
+              hr_last_error());
+        hr_job_release(&job);
+    }
+    atomic_store(&enough, true);
+    pthread_join(thread, NULL);
+    // All are idle; the one that is told of the task goes to sleep; then some
+    // sleep, and the one that does not is told.
+    for (int round = 0; round < test_loops(300); round++) {
+        hr_device_use_threads(dev, WORKERS, NULL);
+        wait_for_idle(dev, WORKERS);
+        one_at(dev, batch, 1, round);
+        one_at(dev, batch, 0, round);
+    }
+    picture = &large;
+    hr_device_use_threads(dev, 1, NULL);  // and it closes with those asleep
+    hr_batch_destroy(&batch);
+    hr_device_close(&dev);
+}
+
 // ---- Workers that help ------------------------------------------------------
 
 // A large picture, alone, by so many threads: its pixels.
@@ -352,6 +494,8 @@ int main(int argc, char **argv)
         TEST_CASE(queue_after_a_cancel),
         TEST_CASE(watchdog_wakes),
         TEST_CASE(item_time),
+        TEST_CASE(some_work),
+        TEST_CASE(nothing_is_lost),
         TEST_CASE(large_alone),
         TEST_CASE(memory_is_counted),
         TEST_CASE(tasks_come_first),

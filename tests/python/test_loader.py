@@ -2,6 +2,7 @@
 """headrace.Loader: which batches come, in what order, and whose memory."""
 
 import gc
+import json
 import os
 import pathlib
 import pickle
@@ -717,6 +718,60 @@ class Processes(unittest.TestCase):
             "    dropped.set()\n"
             "threading.Thread(target=take, daemon=True).start()\n"
             "begun.wait()\n", PYTHONMALLOC="debug")
+
+
+class Tuning(unittest.TestCase):
+    """Which settings are found is the matter of tests in C."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.root = str(samples.folder() / "photos")
+
+    def test_settings_that_stay(self):
+        want = {"threads": 1, "reads": 2, "depth": 3, "bytes": 1 << 20}
+        with loader(self.root, settings=want, threads=2) as a:
+            self.assertEqual(a.settings, want)
+            for _ in a:
+                pass
+            self.assertEqual(a.settings, want)
+            self.assertEqual(a.stats["settings"], want)
+            self.assertEqual(a.stats["tune_steps"], 0)
+
+    def test_the_same_pictures_and_where_it_got_to(self):
+        one = {"threads": 1, "reads": 1, "depth": 1, "bytes": 1}
+        plain = loader(self.root, TRAIN, shuffle=True, seed=3, batch=1)
+        tuned = loader(self.root, TRAIN, shuffle=True, seed=3, batch=1,
+                       autotune=True, settings=one, reserve=0, cpu_share=1.0)
+        for _ in range(4):
+            x, y = all_of(plain)
+            again, classes = all_of(tuned)
+            numpy.testing.assert_array_equal(x, again)
+            numpy.testing.assert_array_equal(y, classes)
+        stats = tuned.stats
+        self.assertGreater(stats["tune_steps"], 0)
+        self.assertGreaterEqual(stats["tune_steps"], stats["tune_backs"])
+        for share in "starved", "waited":
+            self.assertTrue(0 <= stats[share] <= 1.001, stats)
+        found = tuned.settings
+        tuned.close()
+        self.assertEqual(tuned.settings, found)
+        with loader(self.root, autotune=True,
+                    settings=json.loads(json.dumps(found))) as b:
+            next(iter(b))
+            self.assertEqual(b.settings, found)
+
+    def test_no_settings(self):
+        for wrong in ({}, {"threads": 1}, {"threads": 1, "reads": 1, "depth": 1,
+                                          "bytes": 1, "more": 1}):
+            with self.assertRaises(headrace.ArgumentError):
+                loader(self.root, settings=wrong)
+        for wrong in ({"settings": {"threads": -1, "reads": 0, "depth": 0,
+                                    "bytes": 0}},
+                      {"settings": {"threads": 0, "reads": 0, "depth": 0,
+                                    "bytes": -1}},
+                      {"reserve": -1}, {"cpu_share": 1.5}):
+            with self.assertRaises(headrace.ArgumentError):
+                next(iter(loader(self.root, **wrong)))
 
 
 if __name__ == "__main__":

@@ -191,6 +191,14 @@ HR_API enum hr_reference hr_device_reference(hr_device dev);
 // NULL and pointers to NULL are fine. Threads: any, but not from a callback.
 HR_API void hr_device_close(hr_device *dev);
 
+// From now on n of the device's host threads (params.threads) work, at least
+// one; more than there are: all of them. The others sleep when they have ended
+// what they are at; no task is lost, none waits for one that sleeps. n = 0
+// changes nothing. *before, if not NULL: how many it were. NULL = the default
+// device: then everybody's. HR_EINVAL, HR_EFORK, or the default cannot open.
+// Threads: any.
+HR_API enum hr_status hr_device_use_threads(hr_device dev, int n, int *before);
+
 // Says why dev itself would not make this sample, as a mask of HR_WHY_*; 0 = it
 // takes at least one span. The sample is one for hr_submit(). Reads the header
 // of a path. Threads: any.

@@ -34,6 +34,14 @@ struct hr_loader_state {
     unsigned char bytes[96];
 };
 
+// How much a loader does at once. 0 = as described at struct hr_loader_params.
+struct hr_loader_settings {
+    int threads;   // of the device's workers that make pictures
+    int reads;     // samples that are read at the same time
+    int depth;     // batches made ahead of those that the consumer has
+    size_t bytes;  // of encoded samples in memory
+};
+
 // A batch that was delivered. It belongs to the consumer until
 // hr_loaded_release(). All members are facts.
 typedef const struct hr_loaded_t {
@@ -103,7 +111,26 @@ struct hr_loader_params {
                     // made, but its last one last; false: in the sampler's
     size_t budget;  // bytes of batches and encoded samples; 0 = 256 MiB. Two
                     // batches and the samples of one are always let in
-    int reads;      // threads that read samples, up to 256; 0 = 8
+    int reads;      // threads that read samples, up to 256; 0 = 8, or with
+                    // autotune as many as it finds
+    // The settings follow what is measured between batches: while the consumer
+    // waits, what there is too little of grows; what does not pay, because the
+    // rate keeps 97 % without it, goes again. The most is: of threads, what the
+    // device has, and see reserve and cpu_share; of reads, `reads`; of depth and
+    // bytes, what `budget` has room for. Neither the order of the batches nor a
+    // bit of them depends on it. The device should be the loader's own:
+    // its threads are set by hr_device_use_threads(), until the loader is
+    // destroyed.
+    bool autotune;
+    // Where it begins, or, without autotune, what stays: stats.settings of an
+    // earlier run, say. What is 0 is chosen: reads as above, threads those in
+    // use, depth and bytes what `budget` has room for (with autotune some
+    // batches). What is too much is cut to the most.
+    struct hr_loader_settings start;
+    int reserve;       // usable cores (see hr_device_params.threads) that are
+                       // left to others; at least one thread remains
+    double cpu_share;  // of the usable cores, 0 < share <= 1, that may be used;
+                       // 0 = all. Both matter with autotune, or start.threads
     // To go on where a loader of the same source, seed, shuffle (and buffer),
     // shards and samples was saved. Device, threads, budget and batch may be
     // others.
@@ -118,7 +145,7 @@ typedef const struct hr_loader_t {
     int batch, c, h, w;  // of a batch; batch is at most samples
     int depth;           // batches that it makes ahead, with the one that
                          // is consumed: 2, or at most what comes in all
-                         // epochs
+                         // epochs; with autotune: at most
     uint64_t samples;    // of an epoch, that this shard delivers
     uint64_t batches;    // of an epoch
     int fd;              // an eventfd that is readable while
@@ -189,8 +216,29 @@ struct hr_loader_stats {
     size_t batch_bytes;         // of all batches
     size_t encoded_bytes;       // in memory now, also kept for later samples
     size_t peak_encoded_bytes;
+    // What tuning goes by: means over the time since the loader was made.
+    double mean_ready;    // batches
+    double mean_reading;  // reads in flight
+    double mean_making;   // samples that the device has
+    double starved;       // share of the time, 0 .. 1: it has none
+    double waited;        // share of the time: a consumer wants a batch (it is
+                          // in hr_loader_next(), or has none), and none is
+                          // ready
+    struct hr_loader_settings settings;  // now
+    uint64_t tune_steps, tune_backs;     // changes tried; of them taken back
 };
 HR_API void hr_loader_stats(hr_loader loader, struct hr_loader_stats *stats);
+
+// The settings as one line of JSON, and back, so that the next run may start
+// there: {"threads": 2, "reads": 8, "depth": 5, "bytes": 67108864}. Writes at
+// most room bytes with the NUL, returns how long the line is without it. parse:
+// HR_EINVAL with what is wrong and at which byte; *settings is as it was then.
+// All four names are there once, in any order, nothing else; whole numbers, 0 =
+// to be chosen. Threads: any.
+HR_API size_t hr_loader_settings_text(const struct hr_loader_settings *settings,
+                                      char *text, size_t room);
+HR_API enum hr_status hr_loader_settings_parse(
+    const char *text, struct hr_loader_settings *settings);
 
 HR_END_DECLS
 #endif

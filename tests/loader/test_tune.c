@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+// Settings that follow what is measured, on pipelines that are simulated: no
+// clock, no thread; and settings as text.
+#include <stdlib.h>
+#include <string.h>
+
+#include "loader/tune.h"
+#include "testing.h"
+
+// ---- A pipeline ------------------------------------------------------------
+
+enum { MOST = 256, BATCHES = 4096 };
+
+struct plant {
+    double read;     // seconds of a read; reads go on beside each other
+    double make;     // seconds of a thread for a sample
+    double consume;  // seconds for a batch
+    double noise;    // of all of these, relative
+    size_t sample;   // encoded bytes
+    int batch;
+    int cores;  // threads beyond them are in each other's way
+    struct hr_loader_settings most;
+    int slow_from;  // batch from which on reads take ten times as long
+};
+
+struct sim {
+    const struct plant *plant;
+    uint64_t seed;
+    double readers[MOST], makers[MOST];  // when each is free
+    double taken[BATCHES], ready[BATCHES];
+    double consumer;   // is free
+    double idle_from;  // the device
+    int b;
+    struct hr__flow sum;
+};
+
+static double vary(struct sim *s)
+{
+    s->seed = s->seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+    return 1 + s->plant->noise * ((double)(s->seed >> 40) / (1 << 23) - 1);
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static int first_free(const double *at, int n)
+{
+    int best = 0;
+
+    for (int i = 1; i < n; i++)
+        best = at[i] < at[best] ? i : best;
+    return best;
+}
+
+// One more batch, with these settings. All is first in, first out, so each time
+// follows from those before.
+static void sim_batch(struct sim *s, const struct hr_loader_settings *set)
+{
+    const struct plant *p = s->plant;
+    double crowd = larger(1, (double)set->threads / p->cores);
+    int b = s->b++, n = p->batch, threads = set->threads;
+    double planned = b >= set->depth ? s->taken[b - set->depth] : 0;
+    double room = 0, submit = 0, ready = 0, slower = 1;
+    int fit = (int)(set->bytes / (p->sample * (size_t)n));
+
+    fit = fit < 1 ? 1 : fit;
+    if (b >= fit)
+        room = larger(0, s->ready[b - fit] - planned);
+    if (p->slow_from && b >= p->slow_from)
+        slower = 10;
+    for (int i = 0; i < n; i++) {
+        int r = first_free(s->readers, set->reads);
+        double begin = larger(s->readers[r], planned);
+
+        s->sum.full += larger(0, planned + room - begin);
+        s->readers[r] = larger(begin, planned + room) +
+                        slower * p->read * vary(s);
+        s->sum.reading += s->readers[r] - begin;
+        submit = larger(submit, s->readers[r]);
+    }
+    s->sum.starved += larger(0, submit - s->idle_from);
+    for (int i = 0; i < n; i++) {
+        int m = first_free(s->makers, threads);
+
+        s->makers[m] = larger(s->makers[m], submit) +
+                       p->make * vary(s) * crowd * crowd;
+        ready = larger(ready, s->makers[m]);
+    }
+    if (b)
+        ready = larger(ready, s->ready[b - 1]);
+    s->idle_from = s->ready[b] = ready;
+    s->sum.making += n * (ready - submit);
+    s->taken[b] = larger(ready, s->consumer);
+    s->sum.waited += s->taken[b] - s->consumer;
+    s->sum.ready += s->taken[b] - ready;
+    s->sum.samples += n;
+    s->sum.seconds = s->taken[b];
+    s->consumer = s->taken[b] + p->consume * vary(s);
+}
+
+static struct sim *sim_new(const struct plant *plant)
+{
+    struct sim *s = calloc(1, sizeof(*s));
+
+    s->plant = plant;
+    s->seed = test_seed;
+    return s;
+}
+
+// Samples per second of batches from .. to - 1 with settings that stay.
+static double rate_of(const struct plant *plant,
+                      const struct hr_loader_settings *set, int from, int to)
+{
+    struct sim *s = sim_new(plant);
+    double rate;
+
+    while (s->b < to)
+        sim_batch(s, set);
+    rate = (to - from) * plant->batch / (s->taken[to - 1] - s->taken[from - 1]);
+    free(s);
+    return rate;
+}
+
+static struct hr_loader_settings best_of(const struct plant *p, double *rate)
+{
+    struct hr_loader_settings best = p->most, set = p->most;
+
+    *rate = 0;
+    for (set.threads = 1; set.threads <= p->most.threads; set.threads *= 2)
+        for (set.reads = 1; set.reads <= p->most.reads; set.reads *= 2)
+            for (set.depth = 1; set.depth <= p->most.depth; set.depth *= 2) {
+                double r = rate_of(p, &set, 50, 150);
+
+                if (r > *rate * 1.0001) {
+                    *rate = r;
+                    best = set;
+                }
+            }
+    *rate = rate_of(p, &best, 50, 2000);  // the first was also the luckiest
+    return best;
+}
+
+// ---- What is tuned ---------------------------------------------------------
+
+static const struct hr_loader_settings bad = {1, 1, 1, 1};
+
+struct tuned {
+    struct hr_loader_settings at_200, end;
+    double rate_200;  // samples per second from batch 200 to 400
+    double rate_end;  // of the last 500
+    int late;         // changes in the last 1000
+    int threads;      // at most, at any time
+    uint64_t steps, backs;
+};
+
+static struct tuned run(const struct plant *p,
+                        const struct hr_loader_settings *start, int batches)
+{
+    struct sim *s = sim_new(p);
+    struct tuned out = {0};
+    struct hr__tune t;
+
+    hr__tune_init(&t, start, &p->most, p->batch);
+    while (s->b < batches) {
+        bool changed;
+
+        sim_batch(s, &t.now);
+        changed = hr__tune_batch(&t, &s->sum);
+        if (getenv("TUNE_SHOW") && changed)
+            printf("  %d: %d threads, %d reads, depth %d, %zu bytes; "
+                   "rate %.0f goal %.0f waited %.3f\n",
+                   s->b, t.now.threads, t.now.reads, t.now.depth, t.now.bytes,
+                   t.rate, t.goal, t.seen.waited);
+        if (t.now.threads > out.threads)
+            out.threads = t.now.threads;
+        out.late += changed && s->b > batches - 1000;
+        if (s->b == 200)
+            out.at_200 = t.now;
+        CHECK(t.now.threads <= p->most.threads &&
+                  t.now.reads <= p->most.reads &&
+                  t.now.depth <= p->most.depth &&
+                  t.now.bytes <= p->most.bytes && t.now.threads > 0 &&
+                  t.now.reads > 0 && t.now.depth > 0 && t.now.bytes > 0,
+              "batch %d: beyond the most, or nothing", s->b);
+    }
+    out.end = t.now;
+    if (batches >= 400)
+        out.rate_200 = 200 * p->batch / (s->taken[399] - s->taken[199]);
+    out.rate_end = 500 * p->batch /
+                   (s->taken[batches - 1] - s->taken[batches - 501]);
+    out.steps = t.steps;
+    out.backs = t.backs;
+    free(s);
+    return out;
+}
+
+static struct plant plant_of(double read, double make, double consume,
+                             int threads)
+{
+    return (struct plant){.read = read,
+                          .make = make,
+                          .consume = consume,
+                          .noise = .1,
+                          .sample = 100 << 10,
+                          .batch = 64,
+                          .cores = threads,
+                          .most = {threads, 256, 32, 256 << 20}};
+}
+
+// From one of everything, within 200 batches, what the best of all settings
+// gives, on small and large machines, with fast and slow sources.
+static void from_a_bad_start(void)
+{
+    static const struct {
+        const char *name;
+        double read, make, consume, noise;
+        int threads, batch, more;
+    } plants[] = {
+        {"2 cores, fast source", 3e-5, 1e-3, 0, .1, 2, 64, 0},
+        {"2 cores, small batches", 3e-5, 1e-3, 0, .1, 2, 8, 0},
+        {"2 cores, slow source", 5e-3, 1e-3, 0, .1, 2, 64, 0},
+        {"2 cores, 20 ms a read", 2e-2, 1e-3, 0, .1, 2, 64, 0},
+        {"4 cores, consumer", 3e-5, 1e-3, 2e-2, .1, 4, 64, 0},
+        {"16 cores", 3e-5, 1e-3, 0, .1, 16, 64, 0},
+        {"16 cores, slow source", 5e-3, 1e-3, 0, .1, 16, 64, 0},
+        {"64 cores", 3e-5, 1e-3, 0, .1, 64, 64, 0},
+        {"64 cores, consumer", 3e-5, 1e-3, 2e-3, .1, 64, 64, 0},
+        {"8 cores, noise", 1e-3, 1e-3, 1e-2, .5, 8, 32, 0},
+        {"4 cores, 16 threads", 3e-5, 1e-3, 0, .1, 4, 64, 12},
+    };
+
+    for (size_t i = 0; i < sizeof(plants) / sizeof(*plants); i++) {
+        struct plant p = plant_of(plants[i].read, plants[i].make,
+                                  plants[i].consume, plants[i].threads);
+        struct hr_loader_settings best;
+        struct tuned t;
+        double rate;
+
+        p.noise = plants[i].noise;
+        p.batch = plants[i].batch;
+        p.most.threads += plants[i].more;
+        best = best_of(&p, &rate);
+        t = run(&p, &bad, 3000);
+        printf("  %-24s best %6.0f/s (%d, %d, %d); from batch 200 %5.1f %% "
+               "(%d, %d, %d), at 3000 %5.1f %% (%d, %d, %d, %zu KiB); "
+               "%llu steps, %llu back, %d late\n",
+               plants[i].name, rate, best.threads, best.reads, best.depth,
+               100 * t.rate_200 / rate, t.at_200.threads, t.at_200.reads,
+               t.at_200.depth, 100 * t.rate_end / rate, t.end.threads,
+               t.end.reads, t.end.depth, t.end.bytes >> 10,
+               (unsigned long long)t.steps, (unsigned long long)t.backs,
+               t.late);
+        // A look at what harms costs most, and is rare.
+        CHECK(t.rate_200 >= (plants[i].more ? .85 : .95) * rate,
+              "%s: %.1f %% of the best", plants[i].name,
+              100 * t.rate_200 / rate);
+        CHECK(t.rate_end >= .95 * rate, "%s: %.1f %% of the best in the end",
+              plants[i].name, 100 * t.rate_end / rate);
+    }
+}
+
+// From too much of everything: what does not pay goes, and the rate stays.
+static void what_does_not_pay_goes(void)
+{
+    struct plant p = plant_of(1e-3, 1e-3, 2e-2, 16);
+    struct tuned t = run(&p, &p.most, 3000);
+    double rate;
+
+    best_of(&p, &rate);
+    CHECK(t.rate_end >= .97 * rate, "%.1f %% of the rate",
+          100 * t.rate_end / rate);
+    CHECK(t.end.threads >= 4 && t.end.threads <= 6, "%d threads for 3.2",
+          t.end.threads);
+    CHECK(t.end.reads >= 4 && t.end.reads <= 16, "%d reads for 3.2",
+          t.end.reads);
+    CHECK(t.end.depth <= 8 && t.end.bytes <= p.most.bytes / 4,
+          "depth %d, %zu bytes", t.end.depth, t.end.bytes);
+    // The device has all it can do: more of the rest than that takes goes, too.
+    p = plant_of(1e-3, 1e-3, 0, 4);
+    t = run(&p, &p.most, 3000);
+    best_of(&p, &rate);
+    CHECK(t.rate_end >= .97 * rate && t.end.threads == 4, "%.1f %%, %d threads",
+          100 * t.rate_end / rate, t.end.threads);
+    CHECK(t.end.reads <= 16 && t.end.depth <= 8, "%d reads, depth %d",
+          t.end.reads, t.end.depth);
+}
+
+// Who waits for the source gets reads in flight, not threads.
+static void a_slow_source(void)
+{
+    struct plant p = plant_of(2e-2, 5e-5, 0, 16);
+    struct tuned t;
+
+    p.most.reads = 64;
+    t = run(&p, &bad, 2000);
+    CHECK(t.end.reads >= 60, "%d reads", t.end.reads);
+    CHECK(t.threads == 1, "%d threads", t.threads);
+    CHECK(t.rate_end >= .95 * 64 / 2e-2, "%.0f per second", t.rate_end);
+    // It becomes slow when all has settled long since.
+    p = plant_of(1e-3, 1e-3, 0, 2);
+    p.slow_from = 1500;
+    t = run(&p, &bad, 3000);
+    CHECK(t.at_200.reads <= 8, "%d reads of a fast source", t.at_200.reads);
+    CHECK(t.end.reads >= 20 && t.rate_end >= .95 * 2000,
+          "%d reads, %.0f per second", t.end.reads, t.rate_end);
+}
+
+// When all is found nothing changes any more, but for a look now and then.
+static void settles(void)
+{
+    for (int threads = 1; threads <= 64; threads *= 4)
+        for (int consumer = 0; consumer < 3; consumer++)
+            for (int quiet = 0; quiet < 2; quiet++) {
+                double make = 1e-3, consume = consumer * 32 * make / threads;
+                struct plant p = plant_of(1e-3, make, consume, threads);
+                struct tuned t;
+
+                p.noise = quiet ? 0 : .1;
+                t = run(&p, &bad, 4000);
+                CHECK(t.late <= 14, "%d threads, %g s: %d changes in the end",
+                      threads, consume, t.late);
+                CHECK(t.steps <= 60, "%d threads, %g s: %d changes", threads,
+                      consume, (int)t.steps);
+            }
+}
+
+// (That nothing exceeds them is looked at after each batch of all runs.)
+static void caps(void)
+{
+    struct plant p = plant_of(5e-3, 1e-3, 0, 16);
+    struct tuned t;
+
+    p.most = (struct hr_loader_settings){3, 5, 2, 1 << 20};
+    t = run(&p, &bad, 1000);
+    CHECK(t.end.threads <= 3 && t.end.reads == 5 && t.end.bytes == 1 << 20,
+          "%d threads, %d reads, %zu bytes", t.end.threads, t.end.reads,
+          t.end.bytes);
+    t = run(&p, &(struct hr_loader_settings){99, 99, 99, 99 << 20}, 1000);
+    CHECK(t.end.threads <= 3 && t.end.reads <= 5 && t.end.depth <= 2,
+          "%d threads, %d reads, depth %d", t.end.threads, t.end.reads,
+          t.end.depth);
+    p.most = (struct hr_loader_settings){1, 1, 1, 1};
+    t = run(&p, &bad, 1000);
+    CHECK(!t.steps, "%d steps with nothing to choose", (int)t.steps);
+}
+
+// ---- Settings as text ------------------------------------------------------
+
+static void text(void)
+{
+    static const char *const good[] = {
+        "{\"threads\": 3, \"reads\": 17, \"depth\": 5, \"bytes\": 67108865}",
+        " {\n\t\"bytes\":67108865 ,\"depth\":5,\"reads\" : 17,\"threads\":3}\r\n",
+    };
+    static const struct {
+        const char *text, *why;
+    } wrong[] = {
+        {"", "byte 0"},
+        {"[]", "byte 0"},
+        {"{}", "byte 1"},
+        {"{\"threads\": 3, \"reads\": 17, \"depth\": 5}", "missing"},
+        {"{\"threads\": 3, \"reads\": 17, \"depth\": 5, \"bytes\": 1} x",
+         "behind"},
+        {"{\"threads\": 3, \"reads\": 17, \"depth\": 5, \"bytes\": 1,}",
+         "not \"threads\""},
+        {"{\"threads\": 3, \"threads\": 3, \"reads\": 17, \"depth\": 5, "
+         "\"bytes\": 1}",
+         "twice"},
+        {"{\"threads\": 3, \"reads\": 17, \"depth\": 5, \"bytes\": 1, "
+         "\"more\": 1}",
+         "byte 52"},
+        {"{\"threads\": -3, \"reads\": 17, \"depth\": 5, \"bytes\": 1}",
+         "byte 12"},
+        {"{\"threads\": 2147483648, \"reads\": 1, \"depth\": 5, \"bytes\": 1}",
+         "too large"},
+        {"{\"threads\": 3, \"reads\": 17, \"depth\": 5, "
+         "\"bytes\": 99999999999999999999999}",
+         "too large"},
+        {"{\"threads\": 03, \"reads\": 17, \"depth\": 5, \"bytes\": 1}",
+         "whole"},
+        {"{\"threads\": 3.5, \"reads\": 17, \"depth\": 5, \"bytes\": 1}",
+         "'}'"},
+        {"{\"threads\": \"3\", \"reads\": 17, \"depth\": 5, \"bytes\": 1}",
+         "whole"},
+        {"{\"threads\" 3, \"reads\": 17, \"depth\": 5, \"bytes\": 1}", "':'"},
+        {"{\"threads\": 3, \"reads\": 17, \"depth\": 5, \"bytes\": 1", "'}'"},
+    };
+    const struct hr_loader_settings is = {3, 17, 5, 67108865},
+                                    kept = {9, 9, 9, 9};
+    struct hr_loader_settings got = {0};
+    char line[200];
+
+    for (int i = 0; i < 2; i++)
+        CHECK(!hr_loader_settings_parse(good[i], &got) && got.threads == 3 &&
+                  got.reads == 17 && got.depth == 5 && got.bytes == 67108865,
+              "%d: %s", i, hr_last_error());
+    CHECK(hr_loader_settings_text(&is, line, sizeof(line)) == strlen(good[0]) &&
+              !strcmp(line, good[0]),
+          "%s", line);
+    CHECK(hr_loader_settings_text(&is, line, 10) == strlen(good[0]) &&
+              strlen(line) == 9,
+          "a short place: %s", line);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        got = kept;
+        CHECK(hr_loader_settings_parse(wrong[i].text, &got) == HR_EINVAL &&
+                  strstr(hr_last_error(), wrong[i].why),
+              "%s: %s", wrong[i].text, hr_last_error());
+        CHECK(!memcmp(&got, &kept, sizeof(got)), "%s wrote", wrong[i].text);
+    }
+    CHECK(hr_loader_settings_parse(NULL, &got) == HR_EINVAL &&
+              hr_loader_settings_parse(line, NULL) == HR_EINVAL,
+          "NULL");
+}
+
+static const struct test_case cases[] = {
+    TEST_CASE(from_a_bad_start),
+    TEST_CASE(what_does_not_pay_goes),
+    TEST_CASE(a_slow_source),
+    TEST_CASE(settles),
+    TEST_CASE(caps),
+    TEST_CASE(text),
+};
+
+int main(int argc, char **argv)
+{
+    return test_main("tune", cases, sizeof(cases) / sizeof(*cases), argc, argv);
+}
