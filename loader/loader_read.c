@@ -106,6 +106,8 @@ static void *pixel_room(void *ctx, size_t size)
     const struct hr__loader_sample *sample = ctx;
     struct hr__slot *slot = sample->slot;
 
+    if (!size)
+        return sample_room(ctx, 0);
     return size <= HR__CIFAR_BYTES
                ? slot->pixels + (sample - slot->samples) * HR__CIFAR_BYTES
                : NULL;

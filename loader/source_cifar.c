@@ -132,14 +132,12 @@ static bool put_record(struct hr__source *s, struct hr__shard *shard,
     return hr__shard_put(s, shard, text, names->of[labels[form->taken]], range);
 }
 
-bool hr__source_cifar(struct hr__source *s, const char *path,
-                      enum hr_cifar kind)
+static bool read_records(struct hr__source *s, struct hr__shard *shard,
+                         const struct form *form, const char *path)
 {
-    const struct form *form = &forms[kind];
-    struct hr__shard *shard = hr__shard_open(s, path);
     struct names names;
 
-    if (!shard || !check_size(shard, form) || !find_names(&names, form, path))
+    if (!check_size(shard, form) || !find_names(&names, form, path))
         return false;
     shard->pixels = true;
     for (uint64_t offset = 0; offset < shard->size;
@@ -147,4 +145,13 @@ bool hr__source_cifar(struct hr__source *s, const char *path,
         if (!put_record(s, shard, form, &names, offset))
             return false;
     return true;
+}
+
+bool hr__source_cifar(struct hr__source *s, const char *path,
+                      enum hr_cifar kind)
+{
+    struct hr__shard *shard = hr__shard_open(s, path);
+
+    return shard &&
+           hr__shard_opened(shard, read_records(s, shard, &forms[kind], path));
 }

@@ -12,7 +12,7 @@
 #include "hal/base/base.h"
 #include "http_server.h"
 #include "loader_data.h"
-#include "loader/source_http.h"
+#include "loader/source.h"
 #include "nginx.h"
 #include "shard_data.h"
 
@@ -141,6 +141,30 @@ static void forms(void)
     check_forms(quick, s->url);
     CHECK(atomic_load(&s->connections) <= 6, "%d connections for %d requests",
           atomic_load(&s->connections), atomic_load(&s->requests));
+    http_server_stop(s);
+}
+
+// By many threads: nobody goes through the file any more.
+static void cifar(void)
+{
+    struct http_server *s = start();
+    uint8_t *data = malloc(N * 3073);
+    struct bytes b = {data, N * 3073};
+    hr_source got = quick(NULL), want = hr_source_create();
+
+    for (size_t i = 0; i < b.size; i++)
+        data[i] = i % 3073 ? (uint8_t)(i * 7 ^ i >> 8)
+                           : (uint8_t)(i / 3073 % 10);
+    http_server_put(s, "/d/x.bin", data, b.size);
+    CHECK(!hr_source_add_cifar(want, test_file(&b, ".bin"), HR_CIFAR10) &&
+              !hr_source_add_cifar(got, at(s, "/d/x.bin"), HR_CIFAR10) &&
+              got->num == N,
+          "%s", hr_last_error());
+    CHECK(!hr__source_of(got)->shards[0].web->window, "the window stays");
+    CHECK(!differing(got, want), "%s", hr_last_error());
+    free(data);
+    hr_source_close(&got);
+    hr_source_close(&want);
     http_server_stop(s);
 }
 
@@ -1182,14 +1206,14 @@ static void no_memory(void)
 }
 
 static const struct test_case cases[] = {
-    TEST_CASE(forms),     TEST_CASE(passing),   TEST_CASE(lasting),
-    TEST_CASE(later),     TEST_CASE(deadlines), TEST_CASE(backoff),
-    TEST_CASE(redirects), TEST_CASE(lists),     TEST_CASE(long_list),
-    TEST_CASE(windows),   TEST_CASE(delivered), TEST_CASE(neighbours),
-    TEST_CASE(crowds),    TEST_CASE(named),     TEST_CASE(ended),
-    TEST_CASE(nginx),     TEST_CASE(late),      TEST_CASE(limits),
-    TEST_CASE(damaged),   TEST_CASE(sums),      TEST_CASE(forked),
-    TEST_CASE(no_memory),
+    TEST_CASE(forms),      TEST_CASE(cifar),     TEST_CASE(passing),
+    TEST_CASE(lasting),    TEST_CASE(later),     TEST_CASE(deadlines),
+    TEST_CASE(backoff),    TEST_CASE(redirects), TEST_CASE(lists),
+    TEST_CASE(long_list),  TEST_CASE(windows),   TEST_CASE(delivered),
+    TEST_CASE(neighbours), TEST_CASE(crowds),    TEST_CASE(named),
+    TEST_CASE(ended),      TEST_CASE(nginx),     TEST_CASE(late),
+    TEST_CASE(limits),     TEST_CASE(damaged),   TEST_CASE(sums),
+    TEST_CASE(forked),     TEST_CASE(no_memory),
 };
 
 int main(int argc, char **argv)
