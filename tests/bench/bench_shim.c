@@ -143,6 +143,17 @@ EXPORT(hr_batch, shim_batch, hr_device dev, void *data, int n, int c, int h,
                              .stride_h = stride_h));
 }
 
+// One of the library's own memory, without gaps.
+EXPORT(hr_batch, shim_batch_in, hr_device dev, int n, int c, int h, int w,
+       int dtype, int layout, int memory)
+{
+    return hr_batch_create(dev,
+                           hr_batch_params(.n = n, .c = c, .h = h, .w = w,
+                                           .dtype = (enum hr_dtype)dtype,
+                                           .layout = (enum hr_layout)layout,
+                                           .memory = (enum hr_memory)memory));
+}
+
 EXPORT(void, shim_batch_destroy, hr_batch batch)
 {
     hr_batch_destroy(&batch);

@@ -21,6 +21,7 @@ FILTERS = ("bilinear", "nearest", "box", "hamming", "bicubic", "lanczos")
 DTYPES = {"f32": (0, np.float32), "f16": (1, np.float16), "u8": (2, np.uint8)}
 ORDERS = ("reference", "horizontal", "vertical")
 LAYOUTS = {"nchw": 0, "nhwc": 1}
+MEMORY = {"host": 0, "pinned": 1, "device": 2}
 LEVELS = {"c": 1, "avx2": 3, "avx512": 7}  # as cpu_mask
 STATUS = {0: "OK", -1: "EINVAL", -2: "ECORRUPT", -3: "ETRUNCATED",
           -4: "EUNSUPPORTED", -5: "ELIMIT", -6: "ENOMEM", -7: "EAGAIN",
@@ -191,6 +192,7 @@ class Shim:
                 ("shim_image", p, [p, p, i, i, i, i, z, z]),
                 ("shim_image_release", None, [p]),
                 ("shim_batch", p, [p, p] + [i] * 6 + [z] * 3),
+                ("shim_batch_in", p, [p] + [i] * 7),
                 ("shim_batch_destroy", None, [p]),
                 ("shim_probe", i, [p, z, p, i, p]),
                 ("shim_pack_open", p, [C.c_char_p]),
@@ -385,9 +387,10 @@ def stream(sets, depth):
 
 
 class Set:
-    """A prepared job: [(source, ops)] into out, N x ... of any strides."""
+    """A prepared job: [(source, ops)] into out, N x ... of any strides.
+    memory: a batch of the library's instead, like out, which is not used."""
 
-    def __init__(self, dev, samples, out, layout):
+    def __init__(self, dev, samples, out, layout, memory=None):
         self.dev, self.lib, self.n = dev, dev.lib, len(samples)
         self.out, self.images, self.keep = out, [], []
         self.batch = self.set = None
@@ -411,9 +414,14 @@ class Set:
         dtype = [i for i, t in DTYPES.values() if t == out.dtype][0]
         shape = (out.shape[1:] if layout == "nchw" else
                  (out.shape[3],) + out.shape[1:3])
-        self.batch = self.lib.shim_batch(
-            dev.handle, out.ctypes.data, out.shape[0], *shape, dtype,
-            LAYOUTS[layout], *strides_of(out, layout))
+        if memory:
+            self.batch = self.lib.shim_batch_in(
+                dev.handle, out.shape[0], *shape, dtype, LAYOUTS[layout],
+                MEMORY[memory])
+        else:
+            self.batch = self.lib.shim_batch(
+                dev.handle, out.ctypes.data, out.shape[0], *shape, dtype,
+                LAYOUTS[layout], *strides_of(out, layout))
         if not self.batch:
             raise dev.shim.error()
         self.array = array
