@@ -68,6 +68,10 @@ size_t hr__axis_size(const struct hr__step *step, int which);
 int hr__axis_taps(const struct hr__step *step, int which);
 void hr__axis_build(struct hr__axis *axis, const struct hr__step *step,
                     int which, void *mem);
+// Only its src_lo and src_hi, in less time. mem: as above, of hr__axis_size()
+// bytes.
+void hr__axis_reach(const struct hr__step *step, int which, void *mem, int *lo,
+                    int *hi);
 
 // ---- The picture: everything that is known before an engine starts ---------
 

@@ -19,8 +19,8 @@ change much: us per picture.
   submit    hr_submit() and waiting for jobs
   rest      other threads of the process
 
-`entropy`: the device decodes the files' first bit. `cache`: later epochs from
-the cache. `device`: results stay there; `pinned`, `host`: to such memory.
+`entropy`: the device decodes files that are in memory, from their first bit on.
+`cache`: later epochs of files on disk, from the cache. `device`: results stay there; `pinned`, `host`: to such memory.
 """
 import argparse
 import ctypes as C
@@ -42,7 +42,7 @@ except ImportError as e:
     sys.exit(77)
 
 import hrshim
-from bench_work import train_ops, workload
+from bench_work import folder, train_ops, workload
 
 COUNTS = ("plan_ns", "pack_ns", "enqueue_ns", "callback_ns", "batches",
           "launches", "writes", "reads", "up_bytes", "down_bytes", "locks",
@@ -88,13 +88,13 @@ def counts(null):
     return dict(zip(COUNTS, c))
 
 
-def sets_of(dev, files, size, memory):
+def sets_of(dev, files, sources, size, memory):
     """IN_FLIGHT jobs, each sample with a window of its own."""
     random.seed(1)
     torch.manual_seed(1)
     samples = []
     for i in range(IN_FLIGHT * size):
-        data, (w, h) = files.data[i % files.n], files.sizes[i % files.n]
+        data, (w, h) = sources[i % files.n], files.sizes[i % files.n]
         y, x, ch, cw = T.RandomResizedCrop.get_params(
             torch.empty(1, h, w), (0.08, 1.0), (3 / 4, 4 / 3))
         samples.append((data, train_ops((y, x, ch, cw, random.random() < .5))))
@@ -104,12 +104,13 @@ def sets_of(dev, files, size, memory):
             for i in range(IN_FLIGHT)]
 
 
-def measure(lib, null, files, source, size, memory):
+def measure(lib, null, files, paths, source, size, memory):
     os.environ["HEADRACE_OPENCL_ENTROPY"] = \
         "device" if source == "entropy" else "host"
     dev = lib.open("opencl", threads=1, strict=True,
                    cache=0 if source == "entropy" else 1 << 30)
-    sets = sets_of(dev, files, size, memory)
+    sets = sets_of(dev, files, paths if source == "cache" else files.data,
+                   size, memory)
     for s in sets * 2:  # the first time a cache is filled
         s.run()
     made, sets = dev.made, sets * (PICTURES // IN_FLIGHT // size)
@@ -146,7 +147,10 @@ def measure(lib, null, files, source, size, memory):
 def child(o):
     null, lib = C.CDLL(library(o.build)), hrshim.Shim(o.build)
     files = workload(o)
-    print(json.dumps([measure(lib, null, files, *one) for one in o.rows]))
+    with folder(files) as d:
+        paths = [os.path.join(d, name) for name in sorted(os.listdir(d))]
+        print(json.dumps([measure(lib, null, files, paths, *one)
+                          for one in o.rows]))
 
 
 # ---- The table --------------------------------------------------------------

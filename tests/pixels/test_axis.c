@@ -41,10 +41,15 @@ enum { GUARD = 64 };
 static struct built build(const struct hr__step *s, int which)
 {
     struct built b = {.size = hr__axis_size(s, which)};
+    int lo, hi;
 
     b.mem = aligned_alloc(64, (b.size + 2 * GUARD + 63) & ~(size_t)63);
     memset(b.mem, 0xa5, b.size + 2 * GUARD);
+    // The reach, in the same memory.
+    hr__axis_reach(s, which, b.mem + GUARD, &lo, &hi);
     hr__axis_build(&b.a, s, which, b.mem + GUARD);
+    CHECK(lo == b.a.src_lo && hi == b.a.src_hi, "reaches %d to %d, not %d to %d",
+          lo, hi, b.a.src_lo, b.a.src_hi);
     return b;
 }
 

@@ -95,7 +95,8 @@ class Made(C.Structure):
 class Source(C.Structure):
     _fields_ = [("data", C.c_void_p), ("size", C.c_size_t),
                 ("image", C.c_void_p), ("ops", C.c_void_p),
-                ("num_ops", C.c_int64), ("verified", C.c_int64)]
+                ("num_ops", C.c_int64), ("verified", C.c_int64),
+                ("path", C.c_char_p)]
 
 
 class Packed:
@@ -404,13 +405,15 @@ class Set:
             if isinstance(source, Packed):
                 at.data, at.size = source.data, source.size
                 at.verified = source.verified
+            elif isinstance(source, str):  # a path
+                at.path = os.fsencode(source)
             elif isinstance(source, bytes):
                 at.data = C.cast(C.c_char_p(source), C.c_void_p).value
                 at.size = len(source)
             else:
                 at.image = self.image(source)
         self.keep.append(ops_of)
-        self.encoded = [isinstance(s, (bytes, Packed)) for s, _ in samples]
+        self.encoded = [isinstance(s, (bytes, str, Packed)) for s, _ in samples]
         dtype = [i for i, t in DTYPES.values() if t == out.dtype][0]
         shape = (out.shape[1:] if layout == "nchw" else
                  (out.shape[3],) + out.shape[1:3])
