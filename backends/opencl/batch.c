@@ -164,6 +164,7 @@ static void not_drained(struct ocl *o)
         batch->chunks = 0;  // they are never released
         ocl_import_forget(batch);
     }
+    ocl_axes_drop(o, true);
     hr__guard_log(&o->guard, HR_LOG_WARN,
                   "a queue cannot be waited for, buffers are left "
                   "behind");
@@ -186,4 +187,5 @@ void ocl_batch_mend(struct ocl *o, struct ocl_batch *batch)
     // Nobody knows which of them are mapped.
     ocl_buffer_drop(o, &batch->up);
     ocl_buffer_drop(o, &batch->down);
+    ocl_axes_drop(o, false);
 }

@@ -113,6 +113,7 @@ struct ocl_batch {
     cl_mem acquires[OCL_BATCH * OCL_PLANES];
     struct ocl_copy copies[OCL_BATCH * 3];
     int num_externals, num_acquires, num_copies;
+    size_t axes_at;   // in the upload: axes that are new
     unsigned chunks;  // pinned chunks that its upload reads, bit per chunk
     uint32_t lists[OCL_LAUNCHES + 1];  // words of the plan: the groups of
                                        // launch k are lists[k] .. lists[k + 1]
@@ -155,6 +156,45 @@ bool ocl_drain(struct ocl *o);
 // The same, and makes the batch usable again.
 void ocl_batch_mend(struct ocl *o, struct ocl_batch *batch);
 
+// ---- axes.c ----------------------------------------------------------------
+
+enum { OCL_AXES = 4096 };
+
+// The weights of axes that pictures had so far: pictures differ in where they
+// are cropped, but seldom in how far what they keep is resized. They stay on
+// the device; what is new travels with the next batch. The driver thread's.
+struct ocl_axes {
+    struct hr__engine_ref *ref;  // pays for memory
+    struct ocl_buffer mem;
+    cl_event sent_event;  // of the last of them that were sent
+    uint8_t *data;        // the same on the host
+    size_t used, room;    // bytes of it
+    size_t sent;          // bytes that mem has, or will have
+    struct ocl_axis *entries;  // OCL_AXES, found by hash; NULL: none yet
+    int num;
+    bool full;  // mem must not be written any more: it begins anew
+};
+
+// Before a batch is planned: begins anew if there are many. most: bytes.
+void ocl_axes_begin(struct ocl_axes *a, size_t most);
+// Both axes of a step, in a->data. False: no memory.
+bool ocl_axes_find(struct ocl_axes *a, const struct hr__step *step,
+                   struct hr__axis *x, struct hr__axis *y);
+// When a batch is planned: room for them on the device. *bytes: how many of the
+// upload, at a multiple of OCL_ALIGN.
+bool ocl_axes_grow(struct ocl *o, size_t *bytes, struct ocl_fault *fault);
+// Bytes that are not on the device.
+static inline size_t ocl_axes_new(const struct ocl_axes *a)
+{
+    return a->used - (a->full ? 0 : a->sent);
+}
+// Sends what is new, by way of `from`, in the upload.
+bool ocl_axes_send(struct ocl *o, uint8_t *from, struct ocl_fault *fault);
+// Nobody knows what the device has of them; the objects are gone. forget: they
+// are left behind.
+void ocl_axes_drop(struct ocl *o, bool forget);
+void ocl_axes_free(struct ocl_axes *a);
+
 // ---- plan.c, entropy.c, pack.c ---------------------------------------------
 
 // What lies behind something else begins at such a multiple.
@@ -179,10 +219,11 @@ static inline void ocl_copy_rows(uint8_t *to, size_t to_stride,
                bytes);
 }
 
-// What the kernels are told of a batch, in host memory: pictures, then axes
-// and tables. Offsets count from its start.
+// What the kernels are told of a batch, in host memory: pictures, then tables.
+// Offsets count from its start.
 struct ocl_plan {
     struct hr__engine_ref *ref;  // pays for memory
+    struct ocl_axes *axes;
     uint8_t *data;
     size_t size, room;
     uint64_t in, work, out;  // bytes of the other buffers so far
@@ -192,18 +233,15 @@ struct ocl_plan {
     // Of the picture before, for the next may be the same
     const struct hr__table *table;
     uint32_t table_at;
-    struct hr__step step;
-    struct hr__axis x, y;
-    bool have_axes;
+    struct hr__axis x, y;  // of the picture in the making
 };
 
 // Begins a batch of n.
 bool ocl_plan_begin(struct ocl_plan *plan, int n);
-// All of it: lists of groups come behind pictures, axes and tables.
+// All of it: lists of groups come behind pictures and tables.
 size_t ocl_plan_bytes(const struct ocl_plan *plan);
 struct hr__kernel_picture *ocl_plan_picture(struct ocl_plan *plan, int i);
-// plan->x and y, plan->table_at. Pictures of one geometry share their axes.
-bool ocl_plan_axes(struct ocl_plan *plan, const struct hr__step *step);
+// plan->table_at.
 bool ocl_plan_table(struct ocl_plan *plan, const struct hr__picture *pic);
 // Adds picture i. in is NULL for images, and for files. False: no memory, or the
 // payload, or the file, is not what it should be.

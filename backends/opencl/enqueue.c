@@ -77,6 +77,8 @@ static bool set_args(struct ocl *o, struct ocl_batch *batch, int kernel,
     // (Flags are always downloaded.)
     cl_mem out = batch->dst && !entropy ? batch->dst : own;
     cl_mem work = o->planes.mem, from = batch->src ? batch->src : in;
+    cl_mem axes = o->axes.mem.mem;
+    bool weighs = kernel == HR__KERNEL_RESAMPLE || kernel == HR__KERNEL_STORE;
     cl_uint at = HR__ARG_FIRST_BUFFER;
     bool reads = entropy || kernel == HR__KERNEL_INDEX ||
                  kernel == HR__KERNEL_RECONSTRUCT ||
@@ -86,6 +88,7 @@ static bool set_args(struct ocl *o, struct ocl_batch *batch, int kernel,
     return set_arg(o, k, HR__ARG_PLAN, sizeof(in), &in, fault) &&
            set_arg(o, k, HR__ARG_LIST, sizeof(list), &list, fault) &&
            (!reads || set_arg(o, k, at++, sizeof(from), &from, fault)) &&
+           (!weighs || set_arg(o, k, at++, sizeof(axes), &axes, fault)) &&
            set_arg(o, k, at++, sizeof(work), &work, fault) &&
            ((kernel != HR__KERNEL_STORE && !entropy) ||
             set_arg(o, k, at++, sizeof(out), &out, fault));
@@ -97,6 +100,8 @@ static bool launch(struct ocl *o, struct ocl_batch *batch,
 {
     const uint32_t *lists = batch->lists;
     static const size_t local[2] = {HR__GROUP, 1};
+    const cl_event waits[] = {batch->uploaded, o->axes.sent_event};
+    const cl_uint num = waits[1] ? 2 : 1;
     bool waited = false;
 
     for (int s = 0; s < OCL_LAUNCHES; s++) {
@@ -114,8 +119,9 @@ static bool launch(struct ocl *o, struct ocl_batch *batch,
             return false;
         err = o->api.clEnqueueNDRangeKernel(o->queues[OCL_COMPUTE],
                                             o->kernels[stages[s].kernel], 2,
-                                            NULL, global, local, waited ? 0 : 1,
-                                            waited ? NULL : &batch->uploaded,
+                                            NULL, global, local,
+                                            waited ? 0 : num,
+                                            waited ? NULL : waits,
                                             last ? &batch->computed : event);
         if (ocl_failed(fault, err, "clEnqueueNDRangeKernel"))
             return false;
@@ -239,10 +245,12 @@ bool ocl_enqueue(struct ocl *o, struct ocl_batch *batch,
                  struct ocl_fault *fault)
 {
     size_t in = ocl_plan_bytes(&o->plan) + (size_t)o->plan.in;
+    size_t axes = ocl_axes_new(&o->axes);
 
     // A queue that others wait for must be flushed, or they may stall.
     ocl_times_begin(o, batch);
-    if (!enqueue_upload(o, batch, in, fault) ||
+    if (!ocl_axes_send(o, (uint8_t *)batch->up.host + batch->axes_at, fault) ||
+        !enqueue_upload(o, batch, in, fault) ||
         ocl_failed(fault, o->api.clFlush(o->queues[OCL_UPLOAD]), "clFlush") ||
         !(ocl_times_uploaded(batch), launch(o, batch, fault)) ||
         ocl_failed(fault, o->api.clFlush(o->queues[OCL_COMPUTE]), "clFlush") ||
@@ -252,6 +260,6 @@ bool ocl_enqueue(struct ocl *o, struct ocl_batch *batch,
     atomic_fetch_add(&o->batches, 1);
     for (int i = 0; i < batch->num_runs; i++)
         in += batch->runs[i].size;
-    ocl_times_sent(o, batch, in, (size_t)o->plan.out);
+    ocl_times_sent(o, batch, in + axes, (size_t)o->plan.out);
     return true;
 }

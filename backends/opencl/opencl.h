@@ -22,6 +22,7 @@
 //   pack.c     one picture: what the kernels must know of it
 //   entropy.c  the same of a file that the device decodes from its first bit
 //   plan.c     what the kernels are told, as memory
+//   axes.c     weights, kept on the device
 //   times.c    when the device did what, for traces and profiles
 //   offer.c    what it takes of a picture
 //   scan.c     a file's header, and whether the device may decode what follows
@@ -175,6 +176,7 @@ struct ocl {
     struct ocl_buffer planes;  // between kernels; of all batches, for the
                                // compute queue runs in order
     struct ocl_plan plan;      // of the batch in the making
+    struct ocl_axes axes;
     size_t buffer_bytes;       // most that one buffer may take,
     size_t work_bytes;         // and the one between kernels
     struct ocl_clock times;

@@ -282,14 +282,15 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
     struct hr__dst packed;
     size_t out_bytes;
 
-    if (!ocl_plan_table(plan, pic) || !ocl_plan_axes(plan, step))
+    if (!ocl_plan_table(plan, pic) ||
+        !ocl_axes_find(plan->axes, step, &plan->x, &plan->y))
         return false;
     p = ocl_plan_picture(plan, i);
     hr__kernel_begin(p, step);
     if (!plan_source(plan, i, pic, in, item))
         return false;
     p = ocl_plan_picture(plan, i);  // it may have moved
-    plan->work = hr__kernel_axes(p, step, &plan->x, &plan->y, plan->data,
+    plan->work = hr__kernel_axes(p, step, &plan->x, &plan->y, plan->axes->data,
                                  plan->work);
     *(item->pinned || item->import ? &plan->pinned
                                    : &plan->in) += ocl_aligned(item->in_bytes);

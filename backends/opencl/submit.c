@@ -8,8 +8,10 @@
 
 static bool fits(const struct ocl *o, const struct ocl_plan *plan)
 {
-    return ocl_plan_bytes(plan) + plan->in + plan->pinned + HR__PAYLOAD <=
+    return ocl_plan_bytes(plan) + plan->in + plan->pinned +
+                   ocl_axes_new(plan->axes) + HR__PAYLOAD <=
                o->buffer_bytes &&
+           plan->axes->used <= o->buffer_bytes &&
            plan->out <= o->buffer_bytes &&
            plan->work + HR__SLACK <= o->work_bytes;
 }
@@ -159,11 +161,15 @@ bool ocl_grow(struct ocl *o, struct ocl_batch *batch, struct ocl_fault *fault)
     const struct ocl_plan *plan = &o->plan;
     size_t up = ocl_plan_bytes(plan) + (size_t)plan->in;
     size_t in = up + (size_t)plan->pinned + HR__PAYLOAD,
-           out = (size_t)plan->out;
+           out = (size_t)plan->out, axes;
 
+    if (!ocl_axes_grow(o, &axes, fault))
+        return false;
+    // They lie behind what else is uploaded.
+    batch->axes_at = ocl_aligned(o->facts.unified ? in : up);
     // If the device has no input of its own, what is not copied into the upload
     // lies in the same buffer.
-    return ocl_buffer_grow(o, &batch->up, o->facts.unified ? in : up, true,
+    return ocl_buffer_grow(o, &batch->up, batch->axes_at + axes, true,
                            fault) &&
            ocl_buffer_grow(o, &batch->down, out, true, fault) &&
            (o->facts.unified ||
@@ -183,6 +189,7 @@ static bool run_pictures(struct ocl *o, struct ocl_batch *batch,
 
     if (!ocl_import_all(o, batch))
         return false;
+    ocl_axes_begin(&o->axes, o->buffer_bytes);
     if (!ocl_plan_begin(&o->plan, batch->num_items)) {
         *fault = (struct ocl_fault){HR_WHY_FAILED | HR_WHY_MEMORY,
                                     "out of memory"};

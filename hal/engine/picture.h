@@ -59,6 +59,7 @@ struct hr__axis {
     int32_t *lo, *n, *w;  // [out], [out], [out * stride]
     int src_lo, src_hi;   // inputs that are read: [src_lo, src_hi)
     bool identity;        // every output is input src_lo + i
+    int base;             // what lo counts from: 0, see hr__axis_alone()
 };
 
 // Bytes that hr__axis_build() needs at mem (8-byte aligned). which: 0 = x,
@@ -72,6 +73,10 @@ void hr__axis_build(struct hr__axis *axis, const struct hr__step *step,
 // bytes.
 void hr__axis_reach(const struct hr__step *step, int which, void *mem, int *lo,
                     int *hi);
+// A step whose axis 0 is that one, but for where in the picture it begins: what
+// is returned is to be added to its lo, src_lo and src_hi. Steps that need the
+// same weights get the same bytes.
+int hr__axis_alone(const struct hr__step *step, int which, struct hr__step *to);
 
 // ---- The picture: everything that is known before an engine starts ---------
 

@@ -344,3 +344,27 @@ void hr__axis_reach(const struct hr__step *step, int which, void *mem, int *lo,
     *lo += v.src;
     *hi += v.src;
 }
+
+int hr__axis_alone(const struct hr__step *step, int which, struct hr__step *to)
+{
+    struct view v = view_of(step, which);
+    int last = v.first + v.count;
+
+    memset(to, 0, sizeof(*to));
+    to->pre_x = v.pre;
+    to->post_x = v.post;
+    to->win.w = v.win_len;
+    if (!v.filtered && !v.nearest) {  // inputs as they are: which, is no matter
+        to->in_w = to->src.w = to->rs_w = v.count;
+        to->win.x = v.win - v.first;
+        return v.src + (v.pre ? v.len - last : v.first);
+    }
+    to->in_w = to->src.w = v.len;
+    to->rs_w = v.rs;
+    to->win.x = v.win;
+    to->resized = true;
+    to->filter = step->filter;
+    to->box[0] = step->box[which];
+    to->box[2] = step->box[which + 2];
+    return v.src;
+}
