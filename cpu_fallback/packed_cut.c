@@ -34,8 +34,9 @@ static uint32_t count_escapes(const int8_t *d, int n)
     const int8_t *end = d + n;
     uint32_t k = 0;
 
-    for (; d < end && (d = memchr(d, (uint8_t)CPU_PACKED_ESCAPE,
-                                  (size_t)(end - d))); d++)
+    for (; d < end &&
+           (d = memchr(d, (uint8_t)CPU_PACKED_ESCAPE, (size_t)(end - d)));
+         d++)
         k++;
     return k;
 }

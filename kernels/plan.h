@@ -273,8 +273,7 @@ static inline uint64_t hr__kernel_dense(struct hr__kernel_picture *p,
     p->coefs = p->comp[0].index;
     p->num_coefs = p->num_blocks;
     for (uint32_t i = 0; i < c->num_components; i++)
-        p->comp[i].quant =
-            (hr__u32)(quant + i * sizeof(c->comp[0].quant));
+        p->comp[i].quant = (hr__u32)(quant + i * sizeof(c->comp[0].quant));
     return hr__kernel_decoded(p, c, gray, fuse, work);
 }
 

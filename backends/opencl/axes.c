@@ -172,9 +172,10 @@ bool ocl_axes_send(struct ocl *o, uint8_t *from, struct ocl_fault *fault)
     if (a->sent == a->used)
         return true;
     memcpy(from, a->data + a->sent, a->used - a->sent);
-    err = o->api.clEnqueueWriteBuffer(
-        o->queues[OCL_UPLOAD], a->mem.mem, CL_FALSE, a->sent, a->used - a->sent,
-        from, before ? 1 : 0, before ? &before : NULL, &done);
+    err = o->api.clEnqueueWriteBuffer(o->queues[OCL_UPLOAD], a->mem.mem,
+                                      CL_FALSE, a->sent, a->used - a->sent,
+                                      from, before ? 1 : 0,
+                                      before ? &before : NULL, &done);
     if (ocl_failed(fault, err, "clEnqueueWriteBuffer"))
         return false;
     ocl_event_release(o, &a->sent_event);

@@ -137,6 +137,13 @@ bool ocl_program_open(struct ocl *o, struct ocl_fault *fault);
 void ocl_program_save(struct ocl *o);
 void ocl_program_close(struct ocl *o);
 
+// ---- device_memory.c -------------------------------------------------------
+
+// Pinned memory is held although its image or batch may be gone; and not any
+// more. Locked
+void ocl_memory_hold(struct hr__memory *memory);
+void ocl_memory_let_go(struct ocl *o, struct hr__memory *memory);
+
 // ---- The device ------------------------------------------------------------
 
 enum { OCL_UPLOAD, OCL_COMPUTE, OCL_DOWNLOAD, OCL_QUEUES };
@@ -177,8 +184,8 @@ struct ocl {
                                // compute queue runs in order
     struct ocl_plan plan;      // of the batch in the making
     struct ocl_axes axes;
-    size_t buffer_bytes;       // most that one buffer may take,
-    size_t work_bytes;         // and the one between kernels
+    size_t buffer_bytes;  // most that one buffer may take,
+    size_t work_bytes;    // and the one between kernels
     struct ocl_clock times;
 
     // Locked. While guard.held the driver completes the program, and nothing

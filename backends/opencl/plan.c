@@ -42,7 +42,7 @@ bool ocl_plan_begin(struct ocl_plan *plan, int n)
     size_t at;
 
     plan->size = 0;
-    plan->in = plan->out = plan->pinned = 0;
+    plan->in = plan->out = plan->pinned = plan->flags = 0;
     plan->work = HR__SLACK;
     plan->groups = 0;
     plan->table = NULL;

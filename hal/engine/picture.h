@@ -4,6 +4,7 @@
 #ifndef HR__ENGINE_PICTURE_H
 #define HR__ENGINE_PICTURE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -93,7 +94,11 @@ struct hr__table {
 struct hr__memory {
     struct hr__engine *owner;
     size_t size;
-    void *host;  // NULL: device memory; else the host may use it as its own
+    void *host;   // NULL: device memory; else the host may use it as its own
+    bool direct;  // .. but transfers of the engine's write there, too, also for
+                  // a task that was given up and has not ended:
+    atomic_int late;  // tasks whose transfers may still come; then nobody else
+                      // may write
     struct hr_native native;
 };
 

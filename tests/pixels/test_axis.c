@@ -81,8 +81,8 @@ static struct built build(const struct hr__step *s, int which)
     // The reach, in the same memory.
     hr__axis_reach(s, which, b.mem + GUARD, &lo, &hi);
     hr__axis_build(&b.a, s, which, b.mem + GUARD);
-    CHECK(lo == b.a.src_lo && hi == b.a.src_hi, "reaches %d to %d, not %d to %d",
-          lo, hi, b.a.src_lo, b.a.src_hi);
+    CHECK(lo == b.a.src_lo && hi == b.a.src_hi,
+          "reaches %d to %d, not %d to %d", lo, hi, b.a.src_lo, b.a.src_hi);
     check_alone(s, which, &b.a);
     return b;
 }

@@ -622,11 +622,10 @@ static void faults(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(lines),          TEST_CASE(parts),       TEST_CASE(cuts),
-        TEST_CASE(wide_cuts),
-        TEST_CASE(bytes),          TEST_CASE(wrong_bytes), TEST_CASE(pictures),
-        TEST_CASE(photos),         TEST_CASE(hostile),     TEST_CASE(faults),
-        TEST_CASE(empty_payloads), TEST_CASE(wrong_lines),
+        TEST_CASE(lines),     TEST_CASE(parts),          TEST_CASE(cuts),
+        TEST_CASE(wide_cuts), TEST_CASE(bytes),          TEST_CASE(wrong_bytes),
+        TEST_CASE(pictures),  TEST_CASE(photos),         TEST_CASE(hostile),
+        TEST_CASE(faults),    TEST_CASE(empty_payloads), TEST_CASE(wrong_lines),
     };
 
     return test_main("packed", cases, sizeof(cases) / sizeof(*cases), argc,

@@ -88,10 +88,10 @@ CALL cl_int clSetEventCallback(cl_event e, cl_int type,
 
 EXPORT void null_counts(struct null_counts *out)
 {
-    *out = (struct null_counts){n.plan_ns,  n.pack_ns, n.enqueue_ns,
+    *out = (struct null_counts){n.plan_ns,     n.pack_ns, n.enqueue_ns,
                                 n.callback_ns, n.batches, n.launches,
-                                n.writes,   n.reads,   n.up_bytes,
-                                n.down_bytes, n.locks, n.contended};
+                                n.writes,      n.reads,   n.up_bytes,
+                                n.down_bytes,  n.locks,   n.contended};
 }
 
 // ---- Platforms and devices --------------------------------------------------

@@ -38,9 +38,9 @@ static void run(hr_device dev, enum hr_memory memory)
 {
     const struct hr_op ops[] = {hr_op_decode(0),
                                 hr_op_resize(.w = SIDE, .h = SIDE)};
-    hr_batch batch = hr_batch_create(
-        dev, hr_batch_params(.n = N, .c = 3, .h = SIDE, .w = SIDE,
-                             .memory = memory));
+    hr_batch batch = hr_batch_create(dev, hr_batch_params(.n = N, .c = 3,
+                                                          .h = SIDE, .w = SIDE,
+                                                          .memory = memory));
     struct hr_sample s[N];
     hr_job job;
 
@@ -79,8 +79,7 @@ static void runs(void)
                   2 * ROUNDS * N * 3 * SIDE * SIDE * sizeof(float),
               "%d bytes down", (int)(b.down_bytes - a.down_bytes));
         CU_ASSERT(b.plan_ns > a.plan_ns && b.pack_ns > a.pack_ns &&
-                  b.enqueue_ns > a.enqueue_ns &&
-                  b.callback_ns > a.callback_ns);
+                  b.enqueue_ns > a.enqueue_ns && b.callback_ns > a.callback_ns);
         hr_device_close(&dev);
     }
 }
@@ -91,8 +90,8 @@ int main(int argc, char **argv)
     void *library = dlopen(HR_NULL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     void *entry = library ? dlsym(library, "null_counts") : NULL;
     uint64_t seed = 1;
-    const struct jpeg_spec spec = {.w = 64, .h = 48, .space = JCS_YCbCr,
-                                   .factors = {0x22}, .quality = 80};
+    const struct jpeg_spec spec = {
+        .w = 64, .h = 48, .space = JCS_YCbCr, .factors = {0x22}, .quality = 80};
     int code;
 
     if (!entry) {
