@@ -17,8 +17,8 @@
 //
 // Their launches are those of layout.h: an item of guess and write is a
 // subsequence; check and dc have a group for each interval, begin one for each
-// code and for as many blocks of the window as it has items. A picture of which anything is odd gets a flag; its
-// coefficients mean nothing then.
+// code and for as many blocks of the window as it has items. A picture of which
+// anything is odd gets a flag; its coefficients mean nothing then.
 #ifndef HR__KERNELS_ENTROPY_H
 #define HR__KERNELS_ENTROPY_H
 

@@ -66,7 +66,7 @@ __kernel void hr_store(__global const uint *restrict plan, uint list,
             continue;
         }
         for (uint c = plane; c < pic->channels; c += planes)
-            hr__put((const uchar *)&tile[i], count, c, type, plan + pic->table, to + c * pic->out_c,
-                    step);
+            hr__put((const uchar *)&tile[i], count, c, type, plan + pic->table,
+                    to + c * pic->out_c, step);
     }
 }

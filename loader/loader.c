@@ -3,6 +3,7 @@
 #include "loader.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -14,17 +15,26 @@
 
 // ---- What was asked for ----------------------------------------------------
 
+static enum hr_status check_number(const char *name, int64_t number,
+                                   int64_t least, int64_t most)
+{
+    if (number >= least && number <= most)
+        return HR_OK;
+    return hr__fail(HR_EINVAL, "%s: %lld is not in %lld .. %lld", name,
+                    (long long)number, (long long)least, (long long)most);
+}
+
 static enum hr_status set_defaults(struct hr__loader *l)
 {
     struct hr_loader_params *p = &l->params;
 
     if (!p->source || !p->source->num)
         return hr__fail(HR_EINVAL, "the source has no samples");
-    if (p->batch < 0 || p->reads < 0 || p->reads > HR__LOADER_READS ||
-        p->epochs < HR_ENDLESS || p->epochs > UINT32_MAX)
-        return hr__fail(HR_EINVAL, "batch, reads or epochs out of range");
-    if (p->map_threads < 0)
-        return hr__fail(HR_EINVAL, "map_threads is negative");
+    if (check_number("batch", p->batch, 0, INT_MAX) ||
+        check_number("reads", p->reads, 0, HR__LOADER_READS) ||
+        check_number("epochs", p->epochs, HR_ENDLESS, UINT32_MAX) ||
+        check_number("map_threads", p->map_threads, 0, INT_MAX))
+        return HR_EINVAL;
     p->map_threads = p->map_threads ? p->map_threads : 1;
     p->batch = p->batch ? p->batch : 64;
     p->reads = p->reads ? p->reads : 8;
@@ -33,7 +43,7 @@ static enum hr_status set_defaults(struct hr__loader *l)
     p->shards = p->shards ? p->shards : 1;
     p->samples = p->samples ? p->samples : p->source->num;
     if (p->shard >= p->shards)
-        return hr__fail(HR_EINVAL, "there is no shard %u of %u", p->shard,
+        return hr__fail(HR_EINVAL, "shard: there is no %u of %u", p->shard,
                         p->shards);
     l->source = hr__source_of(p->source);
     if (l->source->calls.threads && l->source->calls.threads < p->reads)
@@ -69,27 +79,25 @@ static enum hr_status set_sampler(struct hr__loader *l)
     }
     l->params.weights = NULL;
     l->pub.samples = hr__sampler_count(&l->sampler);
-    l->pub.batch = p->batch;
     l->pub.batches = l->pub.samples / (uint64_t)p->batch;
     if (!p->drop_remainder && l->pub.samples % (uint64_t)p->batch)
         l->pub.batches++;
     if (!l->pub.batches)
         return hr__fail(HR_EINVAL, "%llu samples make no batch of %d",
                         (unsigned long long)l->pub.samples, p->batch);
+    l->pub.batch = l->pub.samples < (uint64_t)p->batch ? (int)l->pub.samples
+                                                       : p->batch;
     return HR_OK;
 }
 
 static enum hr_status set_ops(struct hr__loader *l)
 {
     struct hr_loader_params *p = &l->params;
+    char why[128];
     int w, h;
 
-    if (!p->ops || p->num_ops < 1 || p->num_ops > HR_MAX_OPS ||
-        p->ops[0].type != HR_OP_DECODE)
-        return hr__fail(HR_EINVAL,
-                        "a loader's ops begin with decode, and are "
-                        "at most %d",
-                        HR_MAX_OPS);
+    if (hr__ops_check(p->ops, p->num_ops, true, why))
+        return hr__fail(HR_EINVAL, "ops: %s", why);
     memcpy(l->ops, p->ops, sizeof(*p->ops) * (size_t)p->num_ops);
     p->ops = l->ops;
     if ((p->h == 0) != (p->w == 0) || p->h < 0 || p->w < 0)
@@ -106,9 +114,11 @@ static enum hr_status set_ops(struct hr__loader *l)
 // ---- Slots -----------------------------------------------------------------
 
 // One batch is consumed, one is ready, one is read; three pictures for each
-// thread keep an engine busy. The rest of the budget is for encoded samples.
+// thread keep an engine busy. No more than there will be in all epochs. The rest
+// of the budget is for encoded samples.
 static void set_depth(struct hr__loader *l, size_t batch_bytes)
 {
+    uint64_t all = HR__LOADER_DEPTH;
     long threads = l->params.device ? l->params.device->params.threads
                                     : sysconf(_SC_NPROCESSORS_ONLN);
     size_t batch = (size_t)l->pub.batch;
@@ -118,6 +128,9 @@ static void set_depth(struct hr__loader *l, size_t batch_bytes)
     size_t fit = l->params.budget / 4 * 3 / batch_bytes;
 
     depth = depth > fit ? fit : depth;
+    if (l->params.epochs > 0 && l->pub.batches < all)
+        all = l->pub.batches * (uint64_t)l->params.epochs;
+    depth = depth > all ? (size_t)all : depth;
     depth = depth > HR__LOADER_DEPTH ? HR__LOADER_DEPTH : depth;
     l->pub.depth = depth < 2 ? 2 : (int)depth;
     l->stats.batch_bytes = (size_t)l->pub.depth * batch_bytes;

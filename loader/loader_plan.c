@@ -185,7 +185,7 @@ enum hr_status hr__loader_resume(struct hr__loader *l,
     memcpy(&was, bytes->bytes, sizeof(was));
     if (memcmp(was.magic, magic, sizeof(magic)) ||
         le64toh(was.sum) != sum_of(&was))
-        return hr__fail(HR_ECORRUPT, "this is not the state of a loader");
+        return hr__fail(HR_EINVAL, "this is not the state of a loader");
     fill_state(l, hr_source_identity(l->params.source), &now);
     if (was.source != now.source)
         return differs("source");

@@ -25,7 +25,10 @@
 
 #include <headrace/headrace.h>
 
-enum { HR__SOURCE_FAULTS = 20 };  // texts of faults that are kept
+enum {
+    HR__SOURCE_FAULTS = 20,        // texts of faults that are kept
+    HR__SOURCE_NUMBERS = 1 << 22,  // classes that numbers can name
+};
 
 // Numbers found again by a hash: open addressing, a power of two.
 struct hr__source_set {
@@ -49,6 +52,7 @@ struct hr__source_item {
     const char *name;  // last component
     uint32_t dir, label;
     uint32_t number;  // in its pack file or shard
+    bool folders;     // its own label is the name of a folder
 };
 
 // Labels are kept once and meant by their index; 0 is "", no label.

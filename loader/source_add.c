@@ -20,6 +20,8 @@ static bool put_file(struct hr__source *s, const char *path, size_t rel,
     size_t length = slash ? (size_t)(slash - path) + (slash == path) : 0;
     char folder[PATH_MAX];
     struct hr__source_dir dir = {.path = folder};
+    size_t before = s->num;
+    bool folders = !label;
     uint32_t index, own;
 
     if (length >= sizeof(folder)) {
@@ -31,11 +33,15 @@ static bool put_file(struct hr__source *s, const char *path, size_t rel,
     dir.rel = (uint32_t)(rel < length ? rel : length);
     name = strrchr(folder, '/');
     name = name ? name + 1 : folder;
-    if (!label)
+    if (folders)
         label = strcmp(name, ".") && strcmp(name, "..") ? name : "";
-    return hr__source_intern(s, label, &own) &&
-           hr__source_put_dir_once(s, dir, &index) &&
-           hr__source_put(s, index, slash ? slash + 1 : path, own);
+    if (!hr__source_intern(s, label, &own) ||
+        !hr__source_put_dir_once(s, dir, &index) ||
+        !hr__source_put(s, index, slash ? slash + 1 : path, own))
+        return false;
+    if (s->num > before)
+        s->items[before].folders = folders;
+    return true;
 }
 
 // Files that have many pictures, by their names.

@@ -92,35 +92,74 @@ static int compare_labels(const void *a, const void *b)
     return strcmp((*la)->text, (*lb)->text);
 }
 
-// The lock is held.
-static bool number_labels(struct hr__source *s)
+// The class that a text says by its number; -1: none.
+static int64_t number_of(const char *text)
 {
-    size_t size = (s->num_labels + 1) * sizeof(void *), num = 0;
-    struct hr__source_label **used = hr__alloc(NULL, size);
+    size_t digits = strspn(text, "0123456789");
+    int64_t number;
 
-    hr__free(s->classes);
-    s->num_classes = 0;
-    s->classes = hr__alloc(NULL, size);
-    if (!used || !s->classes) {
-        hr__free(used);
-        return hr__source_fail(HR_ENOMEM, "out of memory");
-    }
+    if (!digits || digits > 9 || text[digits] || (*text == '0' && digits > 1))
+        return -1;
+    number = atol(text);
+    return number < HR__SOURCE_NUMBERS ? number : -1;
+}
+
+// The labels of all samples. *numbers: none is the name of a folder or packed.
+static size_t find_labels(struct hr__source *s, struct hr__source_label **used,
+                          bool *numbers)
+{
+    size_t num = 0;
+
     for (size_t i = 0; i < s->num_labels; i++)
         s->labels[i].number = -1;
+    *numbers = true;
     for (uint64_t i = 0; i < s->num; i++) {
+        const struct hr__source_item *item = &s->items[i];
         struct hr__source_label *label = &s->labels[label_of(s, i)];
 
-        if (*label->text && label->number < 0)
+        if (!*label->text)
+            continue;
+        if (!item->label || item->folders || s->dirs[item->dir].pack)
+            *numbers = false;
+        if (label->number < 0)
             label->number = 0, used[num++] = label;
     }
-    qsort(used, num, sizeof(*used), compare_labels);
-    for (size_t i = 0; i < num; i++) {
-        used[i]->number = (int64_t)i;
-        s->classes[i] = used[i]->text;
+    return num;
+}
+
+// Numbers are meant as they are, as WebDataset, MXNet and others do; names by
+// their place, as ImageFolder. The lock is held.
+static bool number_labels(struct hr__source *s)
+{
+    struct hr__source_label **used = hr__alloc(NULL, (s->num_labels + 1) *
+                                                         sizeof(*used));
+    size_t num, size = 0;
+    bool numbers;
+
+    hr__free(s->classes);
+    s->classes = NULL;
+    if (!used)
+        return hr__source_fail(HR_ENOMEM, "out of memory");
+    num = find_labels(s, used, &numbers);
+    for (size_t i = 0; i < num && numbers; i++) {
+        used[i]->number = number_of(used[i]->text);
+        numbers = used[i]->number >= 0;
+        if (size < (size_t)used[i]->number + 1)
+            size = (size_t)used[i]->number + 1;
     }
-    s->num_classes = num;
+    if (!numbers) {
+        qsort(used, num, sizeof(*used), compare_labels);
+        for (size = 0; size < num; size++)
+            used[size]->number = (int64_t)size;
+    }
+    s->num_classes = size;
+    s->classes = hr__alloc(NULL, (size + 1) * sizeof(*s->classes));
+    for (size_t i = 0; s->classes && i < size; i++)
+        s->classes[i] = "";
+    for (size_t i = 0; s->classes && i < num; i++)
+        s->classes[used[i]->number] = used[i]->text;
     hr__free(used);
-    return true;
+    return s->classes || hr__source_fail(HR_ENOMEM, "out of memory");
 }
 
 bool hr__source_find_classes(struct hr__source *s)

@@ -64,28 +64,50 @@ static const char *read_head(const struct hr__shard *shard, uint64_t offset,
     return *kind > LAST ? "the record is of no known kind" : NULL;
 }
 
-// The end of the record whose parts begin at offset; 0: *why it has none.
-static uint64_t find_end(const struct hr__shard *shard, uint64_t offset,
-                         const char **why)
-{
-    unsigned char head[HEAD + IMAGE_HEAD + WORD];
-    uint64_t bytes;
-    int kind;
+// A record, of all its parts.
+struct record {
+    unsigned char image[IMAGE_HEAD + WORD];  // how its bytes begin; then zeros
+    uint64_t bytes;                          // with the words left out
+    uint64_t end;                            // of the last part, in the file
+    bool parts;
+};
 
-    for (bool first = true;; first = false) {
-        *why = "the file ends in a record";
+static void append(struct record *r, const void *data, uint64_t bytes)
+{
+    if (r->bytes < sizeof(r->image)) {
+        size_t room = sizeof(r->image) - (size_t)r->bytes;
+
+        memcpy(r->image + r->bytes, data, bytes < room ? (size_t)bytes : room);
+    }
+    r->bytes += bytes;
+}
+
+// The record at offset. NULL, or what is wrong.
+static const char *read_record(const struct hr__shard *shard, uint64_t offset,
+                               struct record *r)
+{
+    const uint32_t magic = htole32(MAGIC);
+
+    *r = (struct record){0};
+    for (int kind = MIDDLE; kind == MIDDLE || kind == FIRST;) {
+        unsigned char head[HEAD + IMAGE_HEAD + WORD];
+        const char *why;
+        uint64_t bytes;
+
         if (offset >= shard->size)
-            return 0;
-        if ((*why = read_head(shard, offset, head, &kind, &bytes)))
-            return 0;
-        *why = "the parts of a record are out of order";
-        if (first ? kind != FIRST : kind != MIDDLE && kind != LAST)
-            return 0;
-        *why = NULL;
-        if (kind == LAST)
-            return offset + HEAD + bytes;
+            return "the file ends in a record";
+        if ((why = read_head(shard, offset, head, &kind, &bytes)))
+            return why;
+        if ((kind == WHOLE || kind == FIRST) == r->parts)
+            return "the parts of a record are out of order";
+        if (r->parts)
+            append(r, &magic, sizeof(magic));
+        append(r, head + HEAD, bytes);
+        r->parts = kind != WHOLE;
+        r->end = offset + HEAD + bytes;
         offset += HEAD + padded(bytes);
     }
+    return NULL;
 }
 
 static float float_at(const unsigned char *p)
@@ -110,25 +132,26 @@ static void print_label(char *text, size_t size, float value)
 
 // The sample of a record; its label and name.
 static bool put(struct hr__source *s, struct hr__shard *shard,
-                const unsigned char *head, struct hr__range range,
-                uint64_t offset)
+                const struct record *r, uint64_t offset)
 {
-    const unsigned char *image = head + HEAD;
-    uint64_t more = word_at(image);
+    uint64_t more = word_at(r->image), skip = IMAGE_HEAD + more * WORD;
+    struct hr__range range = {.offset = offset,
+                              .size = r->end - offset,
+                              .parts = r->parts};
     char name[32], label[32];
 
-    if (!range.parts) {
-        if (range.size < IMAGE_HEAD + more * WORD) {
-            hr__shard_fault(s, shard, offset, NULL,
-                            "the record has no picture's header");
-            return true;
-        }
-        range.offset += IMAGE_HEAD + more * WORD;
-        range.size -= IMAGE_HEAD + more * WORD;
+    if (r->bytes < skip) {
+        hr__shard_fault(s, shard, offset, NULL,
+                        "the record has no picture's header");
+        return true;
+    }
+    if (!r->parts) {
+        range.offset += HEAD + skip;
+        range.size -= HEAD + skip;
     }
     snprintf(name, sizeof(name), "%08zu", shard->num);
     print_label(label, sizeof(label),
-                float_at(image + (more ? IMAGE_HEAD : WORD)));
+                float_at(r->image + (more ? IMAGE_HEAD : WORD)));
     return hr__shard_put(s, shard, name, label, range);
 }
 
@@ -136,30 +159,17 @@ bool hr__source_records(struct hr__source *s, const char *path)
 {
     struct hr__shard *shard = hr__shard_open(s, path);
     const char *why = NULL;
-    uint64_t offset = 0, next;
+    uint64_t offset = 0;
+    struct record r;
 
-    while (shard && offset < shard->size) {
-        unsigned char head[HEAD + IMAGE_HEAD + WORD];
-        struct hr__range range = {.offset = offset + HEAD};
-        int kind;
-
-        if ((why = read_head(shard, offset, head, &kind, &range.size)))
-            break;
-        next = offset + HEAD + padded(range.size);
-        if (kind != WHOLE) {
-            if (!(next = find_end(shard, offset, &why)))
-                break;
-            range = (struct hr__range){.offset = offset,
-                                       .size = next - offset,
-                                       .parts = true};
-            next = padded(next);
-        }
-        if (!put(s, shard, head, range, offset))
-            return false;
-        offset = next;
-    }
     if (!shard)
         return false;
+    for (; offset < shard->size; offset = padded(r.end)) {
+        if ((why = read_record(shard, offset, &r)))
+            break;
+        if (!put(s, shard, &r, offset))
+            return false;
+    }
     if (why && !offset)
         return hr__source_fail(HR_EFORMAT, "%s: not a RecordIO file: %s",
                                hr__source_short(path), why);

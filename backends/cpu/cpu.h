@@ -28,9 +28,10 @@
 
 // What an idle worker keeps of its arena.
 enum { CPU_KEEP = 4 << 20 };
-// Of a picture that threads without a task help with: pixels, and bytes for what
-// they do ahead (hal/job/prepare.c counts them).
-enum { CPU_HELPED = 2000000, CPU_HELPED_BYTES = 2 << 20 };
+// Of a picture that threads without a task help with: pixels down to the window's
+// bottom, as few as gain (docs/measurements.md), and bytes for what they do ahead
+// (hal/job/prepare.c counts them).
+enum { CPU_HELPED = 1500000, CPU_HELPED_BYTES = 2 << 20 };
 
 struct cpu_worker {
     struct cpu_engine *engine;

@@ -138,7 +138,7 @@ static enum hr_status cpu_open(struct hr__engine *e, const char *which)
     struct cpu_engine *c = cpu_engine(e);
     unsigned mask = e->params.cpu_mask ? e->params.cpu_mask | CPU_FLAG_C
                                        : mask_from_environment();
-    int threads = e->params.threads > 0 ? e->params.threads : usable_cores();
+    int threads = e->params.threads ? e->params.threads : usable_cores();
 
     if (*which)
         return hr__fail(HR_ENODEVICE, "there is only one CPU device, 'cpu'");

@@ -13,7 +13,7 @@ static void choose_depth(struct va *va)
 {
     int most = va->facts.driver->max_surfaces, depth = va->wish;
 
-    depth = depth <= 0 ? VA_DEPTH : depth < VA_MAX_DEPTH ? depth : VA_MAX_DEPTH;
+    depth = !depth ? VA_DEPTH : depth < VA_MAX_DEPTH ? depth : VA_MAX_DEPTH;
     // As many again may be read by the next engine.
     va->num_frames = 2 * depth < VA_FRAMES ? 2 * depth : VA_FRAMES;
     if (most && va->num_frames > most)

@@ -11,12 +11,30 @@ enum { POOL_CAP = 64 << 20, DEFAULT_BUDGET = 256 << 20 };
 // Longer than anybody waits, and times can be added to it.
 #define MOST_DEADLINE (INT64_MAX / 8)
 
+static enum hr_status check_params(const struct hr_device_params *p)
+{
+    if (p->threads < 0)
+        return hr__fail(HR_EINVAL, "device: %d threads; 0 = all usable cores",
+                        p->threads);
+    if (p->depth < 0)
+        return hr__fail(HR_EINVAL, "device: a depth of %d; 0 = the default",
+                        p->depth);
+    if ((unsigned)p->reference >= HR_NUM_REFERENCES)
+        return hr__fail(HR_EINVAL, "device: unknown reference %d",
+                        (int)p->reference);
+    if ((unsigned)p->entropy > HR_WHERE_DEVICE)
+        return hr__fail(HR_EINVAL, "device: unknown place %d", (int)p->entropy);
+    return HR_OK;
+}
+
 static struct hr__device *make_device(const struct hr_device_params *params)
 {
-    struct hr__device *dev = hr__alloc(NULL, sizeof(*dev));
+    struct hr__device *dev;
     struct hr_device_params *p;
 
-    if (!dev) {
+    if (params && check_params(params))
+        return NULL;
+    if (!(dev = hr__alloc(NULL, sizeof(*dev)))) {
         hr__fail(HR_ENOMEM, "device: out of memory");
         return NULL;
     }
@@ -24,16 +42,6 @@ static struct hr__device *make_device(const struct hr_device_params *params)
     p = &dev->pub.params;
     if (params)
         *p = *params;
-    if ((unsigned)p->reference >= HR_NUM_REFERENCES) {
-        hr__fail(HR_EINVAL, "device: unknown reference %d", (int)p->reference);
-        hr__free(dev);
-        return NULL;
-    }
-    if ((unsigned)p->entropy > HR_WHERE_DEVICE) {
-        hr__fail(HR_EINVAL, "device: unknown place %d", (int)p->entropy);
-        hr__free(dev);
-        return NULL;
-    }
     p->budget = p->budget ? p->budget : DEFAULT_BUDGET;
     p->deadline_ns = p->deadline_ns > 0 ? p->deadline_ns : DEFAULT_DEADLINE;
     if (p->deadline_ns > MOST_DEADLINE)

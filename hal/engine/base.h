@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For engines and the HAL alike: errors, the log, time, memory, threads, and what
-// is kept on disk (hal/base/).
+// For engines and the HAL alike: errors, lists of ops, the log, time, memory,
+// threads, and what is kept on disk (hal/base/).
 #ifndef HR__ENGINE_BASE_H
 #define HR__ENGINE_BASE_H
 
@@ -20,6 +20,11 @@ struct hr__device;
 // Sets hr_last_status() and hr_last_error() of this thread; returns status.
 enum hr_status hr__fail(enum hr_status status, const char *fmt, ...)
     HR_PRINTF(2, 3);
+
+// Checks of a list what does not depend on the picture's size; HR_EINVAL, and
+// text names the op.
+enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, bool encoded,
+                             char text[128]);
 
 // To the device's log.
 void hr__log(struct hr__device *dev, enum hr_log_level level, const char *fmt,

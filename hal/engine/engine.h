@@ -90,9 +90,9 @@ struct hr__backend {
     // All or none: memory for images and batches, HR_MEMORY_PINNED or
     // HR_MEMORY_DEVICE. alloc may wait for the device, not beyond the deadline
     // (hr__now()); NULL with hr__fail(). clear: all zero.
-    // own_object: a memory object of its own. free: any thread, no lock held, does not wait; the
-    // last use of the memory may have been given up. What a hung driver still
-    // has is left behind.
+    // own_object: a memory object of its own. free: any thread, no lock held,
+    // does not wait; the last use of the memory may have been given up. What a
+    // hung driver still has is left behind.
     struct hr__memory *(*memory_alloc)(struct hr__engine *e,
                                        enum hr_memory kind, size_t size,
                                        bool clear, bool own_object,

@@ -43,7 +43,7 @@ static size_t helped_bytes(const struct hr_info *info)
 {
     size_t rows = (size_t)info->width * (column_bytes(info) - 64) * 3;
 
-    if ((size_t)info->width * (size_t)info->height < 2000000)
+    if ((size_t)info->width * (size_t)info->height < 1500000)
         return 0;
     return rows > 8 << 20 ? 0 : rows > 2 << 20 ? rows : 2 << 20;
 }

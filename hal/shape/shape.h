@@ -47,9 +47,6 @@ struct hr_crop hr__random_window(const struct hr_random_resized_crop *op,
 void hr__geometry_size(const struct hr__geometry *geo, int *w, int *h);
 // Bytes of the u8 pictures between its steps, as the CPU engine keeps them.
 size_t hr__geometry_bytes(const struct hr__geometry *geo, int channels);
-// Checks what does not depend on the picture's size.
-enum hr_status hr__ops_check(const struct hr_op *ops, int num_ops, bool encoded,
-                             char text[128]);
 // normalize may be NULL: bytes as they are. Only the array of dtype is made.
 void hr__table_build(struct hr__table *out,
                      const struct hr_normalize *normalize, int channels,

@@ -11,8 +11,8 @@
 // Bounded in time; fails if the engine does not answer.
 enum hr_status hr__certify(struct hr__device *dev);
 
-// run.c: set by tests: the shortest deadline of a span in it, how long one job may
-// take besides, and when all of it has taken too long. 0: as ever.
+// run.c: set by tests: the shortest deadline of a span in it, how long one job
+// may take besides, and when all of it has taken too long. 0: as ever.
 void hr__test_probe_limits(int64_t span_ns, int64_t job_ns, int64_t total_ns);
 
 // That an inverse DCT may be off by, outside EXACT.

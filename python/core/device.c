@@ -130,7 +130,7 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         !cache_find(core, cache, &params.cache))
         return NULL;
     if (budget < 0)
-        return core_raise(core, HR_EINVAL, "a budget below 0");
+        return core_raise(core, HR_EINVAL, "budget: below 0");
     params.budget = (size_t)budget;
     params.strict = strict;
     if (reference && !(params.reference = hr_reference_find(reference)))

@@ -217,8 +217,8 @@ static bool read_words(struct call *c)
 
 static bool read_numbers(struct core *core, struct call *c)
 {
-    if (c->budget < 0 || c->params.batch < 0 || c->params.reads < 0)
-        return core_raise(core, HR_EINVAL, "a number below 0"), false;
+    if (c->budget < 0)
+        return core_raise(core, HR_EINVAL, "budget: below 0"), false;
     c->params.seed = c->seed;
     c->params.samples = c->samples;
     c->params.epochs = c->epochs;
@@ -272,7 +272,7 @@ static bool read_resume(struct core *core, struct call *c)
     if (PyBytes_AsStringAndSize(c->resume, &bytes, &size))
         return false;
     if (size != sizeof(c->state.bytes))
-        return core_raise(core, HR_ECORRUPT, "this is not a loader's state"),
+        return core_raise(core, HR_EINVAL, "this is not a loader's state"),
                false;
     memcpy(c->state.bytes, bytes, sizeof(c->state.bytes));
     c->params.resume = &c->state;

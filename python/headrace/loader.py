@@ -13,6 +13,7 @@ from . import _core
 from .compose import is_transform, translate
 from .errors import ArgumentError, Error
 from .ops import Ops
+from .packfolder import Entries, PackFolder
 from .pipeline import checked, dtype_of, open_device
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ class Loader:
 
         Args:
             source: a folder, a pack file, a tar file in WebDataset form, a
-                RecordIO file, or a list of them and of pictures; pairs
+                RecordIO file, or a list of them and of pictures; a PackFolder
+                without transforms; pairs
                 (picture, class), with a path or bytes and an int, in a list or
                 tuple; or another sequence of such pairs, or of pictures,
                 which the loader's threads ask, item by item.
@@ -112,15 +114,20 @@ class Loader:
             raise ValueError(f"to {to!r}: must be 'torch' or 'numpy'")
         if epochs is not None and epochs < 1:
             raise ArgumentError("epochs: at least 1, or None")
-        if batch < 1:
-            raise ArgumentError("batch: at least 1")
-        if samples < 0:
-            raise ArgumentError("samples: at least 1, or 0")
+        for name, number, least in (
+            ("batch", batch, 1),
+            ("samples", samples, 0),
+            ("threads", threads, 0),
+            ("reads", reads, 0),
+            ("budget", budget, 0),
+        ):
+            if number < least:
+                raise ArgumentError(f"{name}: {number} is less than {least}")
         self._to = to
         self._epochs = epochs
         rank, world = _shard() if shard is None else shard
         if not 0 <= rank < world:
-            raise ArgumentError(f"there is no shard {rank} of {world}")
+            raise ArgumentError(f"shard: there is no {rank} of {world}")
         self._device_options: dict[str, Any] = {
             "name": device,
             "threads": threads,
@@ -304,12 +311,18 @@ class Loader:
 
         Device, threads, budget and batch may be others. If source, seed,
         shuffle, shard or samples are, the next `for` raises
-        headrace.ArgumentError.
+        headrace.ArgumentError; so does this if it is no state of a Loader.
         """
+        try:
+            epoch, begun = int(state["epoch"]), bool(state["begun"])
+            place = state["state"]
+        except (KeyError, TypeError, ValueError):
+            epoch = -1
+        if epoch < 0 or not isinstance(place, (bytes, type(None))):
+            raise ArgumentError("state: not what state_dict() has returned")
         self.close()
-        self._epoch = int(state["epoch"])
-        self._begun = self._goes_on = bool(state["begun"])
-        self._state = state["state"]
+        self._epoch, self._state = epoch, place
+        self._begun = self._goes_on = begun
 
     def close(self) -> None:
         """Stop reading. Batches stay as they are; a new `for` begins anew."""
@@ -343,6 +356,13 @@ def _converter(to: str | None) -> Callable[[_core.Loaded], tuple[Any, Any]]:
 
 def _source(source: Any) -> tuple[_core.Source, tuple[str, ...]]:
     """What the loader reads, and the classes if labels are words."""
+    if isinstance(source, PackFolder):
+        if source.transform or source.target_transform:
+            raise ArgumentError(
+                "source: a PackFolder with a transform; the loader's steps "
+                "stand for it"
+            )
+        return _core.Source(sequence=Entries(source)), tuple(source.classes)
     if isinstance(source, _core.PackFile):
         source = source.path
     if isinstance(source, (str, os.PathLike)):

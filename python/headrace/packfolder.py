@@ -87,6 +87,20 @@ class PackFolder:
         )
 
 
+class Entries:
+    """(entry, class) of each sample, in the same order: for headrace.Loader."""
+
+    def __init__(self, folder: PackFolder) -> None:
+        self._places, self._targets = folder._places, folder.targets
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        pack, number = self._places[index]
+        return pack[number], self._targets[index]
+
+
 def _load(entry: Any) -> Any:
     """The loader, which needs Pillow; imported when it is needed."""
     global _load

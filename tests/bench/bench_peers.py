@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The train transform of other programs beside ours.
 
-    tests/bench/bench_peers.py --build build [--install]
+    ./dev bench --peers
+    tests/bench/bench_peers.py --build build --python PYTHON
 
---install makes BUILD/venv-peers with the packages of tests/python/peers.txt
-(700 MB of downloads), which later runs use; --python is another interpreter
-with them. --torch-python (or HEADRACE_TORCH_PYTHON) is one with current torch,
-torchvision and Pillow. What is not installed is named.
+PYTHON has the packages of tests/python/peers.txt (700 MB of downloads, which
+./dev keeps). --torch-python (or HEADRACE_TORCH_PYTHON) has current torch,
+torchvision and Pillow. What is not installed is named. 77: there is no NumPy.
 
 Files in memory, windows drawn before and the same for all: crop, resize to 224
 x 224, mirror, normalise, as float32 planes. All run on one core, each in a
@@ -263,20 +263,6 @@ def children(o, path):
     return found
 
 
-def environment(o):
-    """The interpreter with tests/python/peers.txt, or None."""
-    folder = os.path.join(o.build, "venv-peers")
-    python = os.path.join(folder, "bin", "python")
-    if o.install:
-        want = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..",
-                            "python", "peers.txt")
-        subprocess.run([o.debian, "-m", "venv", folder], check=True)
-        subprocess.run([python, "-m", "pip", "install", "-q",
-                        "--disable-pip-version-check", "--no-cache-dir", "-r",
-                        want], check=True)
-    return python if os.path.exists(python) else None
-
-
 def report(o, folder, n, ours, peers):
     """Rows for people and, with --json, for machines."""
     def ms(runs, what="cpu"):
@@ -313,8 +299,6 @@ def report(o, folder, n, ours, peers):
 def parse():
     a = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     a.add_argument("--build", help="build folder")
-    a.add_argument("--install", action="store_true",
-                   help="make BUILD/venv-peers")
     a.add_argument("--python", help="interpreter with OpenCV, DALI, SPDL")
     a.add_argument("--torch-python",
                    default=os.environ.get("HEADRACE_TORCH_PYTHON"),
@@ -336,7 +320,11 @@ def main():
     if o.serve:
         serve_peer(*o.serve)
         return 0
-    o.python = o.python or environment(o)
+    try:
+        import numpy  # noqa: F401, hrshim.py needs it
+    except ImportError as reason:
+        print(f"not run: {reason}")
+        return 77
     folder, files = read_files(o)
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with tempfile.NamedTemporaryFile(prefix="headrace-peers-") as f:

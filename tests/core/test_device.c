@@ -50,6 +50,28 @@ static void facts(void)
     hr_device_close(&dev);
 }
 
+static void refused(void)
+{
+    static const struct {
+        struct hr_device_params params;
+        const char *why;
+    } cases[] = {
+        {{.threads = -4}, "-4 threads"},
+        {{.depth = -1}, "depth of -1"},
+        {{.reference = HR_NUM_REFERENCES}, "unknown reference"},
+        {{.entropy = HR_WHERE_DEVICE + 1}, "unknown place"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        hr_device dev = hr_device_open("cpu", &cases[i].params);
+
+        CHECK(!dev && hr_last_status() == HR_EINVAL &&
+                  strstr(hr_last_error(), cases[i].why),
+              "%s: %s", cases[i].why, hr_last_error());
+        hr_device_close(&dev);
+    }
+}
+
 // A limit of the device's is kept by its jobs.
 static void limits(void)
 {
@@ -233,10 +255,9 @@ static void told_of_the_end(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(names),        TEST_CASE(facts),
-        TEST_CASE(limits),       TEST_CASE(the_default),
-        TEST_CASE(list),         TEST_CASE(checks),
-        TEST_CASE(many_devices), TEST_CASE(told_of_the_end),
+        TEST_CASE(names),  TEST_CASE(facts),        TEST_CASE(refused),
+        TEST_CASE(limits), TEST_CASE(the_default),  TEST_CASE(list),
+        TEST_CASE(checks), TEST_CASE(many_devices), TEST_CASE(told_of_the_end),
     };
 
     return test_main("device", cases, sizeof(cases) / sizeof(*cases), argc,

@@ -400,8 +400,8 @@ static void forgotten_jobs(void)
 
 // ---- Many readers ---------------------------------------------------------
 
-// Nanoseconds of work per reader of one image, n of them in one job that waits for the
-// image's writer.
+// Nanoseconds of work per reader of one image, n of them in one job that waits
+// for the image's writer.
 static double readers(int n)
 {
     hr_device dev = test_device("cpu", 1, (size_t)4 << 30);

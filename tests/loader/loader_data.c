@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "pack_data.h"
+
 const struct hr_op data_ops[DATA_OPS] = {
     HR_OP_DECODE(0),
     HR_OP_RANDOM_RESIZED_CROP(.w = DATA_SIDE, .h = DATA_SIDE),
@@ -47,13 +49,11 @@ const char *data_folder(int n, uint64_t seed)
 
 const char *data_pack(const char *folder)
 {
-    static char path[4200];
-    hr_pack_writer w;
+    const char *path = pack_path("data.hrp");
+    hr_pack_writer w = hr_pack_writer_open(path);
     hr_source source = hr_source_open(folder);
     bool ok = true;
 
-    snprintf(path, sizeof(path), "%s/data.hrp", test_folder());
-    w = hr_pack_writer_open(path);
     for (uint64_t i = 0; source && w && ok && i < source->num; i++) {
         struct hr_encoded file = {0};
         char name[4200];
@@ -102,6 +102,7 @@ static enum hr_status calls_read(void *ctx, uint64_t i, struct hr_encoded *to,
         to->data = c->path ? NULL : c->files[i].data;
         to->size = c->path ? 0 : c->files[i].size;
         to->owner = c;
+        atomic_fetch_add(&c->lent, 1);
     }
     atomic_fetch_sub(&c->in, 1);
     return status;
@@ -140,6 +141,28 @@ void data_calls_finish(struct data_calls *c, int n)
         free(c->files[i].data);
     free(c->files);
     c->files = NULL;
+}
+
+struct hr_loader_params data_begin(struct data_calls *c, int n, hr_device dev)
+{
+    data_calls_init(c, n, test_seed);
+    return (struct hr_loader_params){
+        .source = c->source = hr_source_of_calls(&c->calls),
+        .device = dev,
+        .ops = data_ops,
+        .num_ops = DATA_OPS,
+        .batch = 4,
+        .shuffle = true,
+        .seed = test_seed,
+    };
+}
+
+void data_end(struct data_calls *c)
+{
+    CHECK(atomic_load(&c->done) == atomic_load(&c->lent), "%d of %d came back",
+          atomic_load(&c->done), atomic_load(&c->lent));
+    hr_source_close(&c->source);
+    data_calls_finish(c, (int)c->calls.num);
 }
 
 // ---- Consumers -------------------------------------------------------------

@@ -22,16 +22,22 @@ struct data_calls {
     struct hr_source_calls calls;
     struct bytes *files;
     const uint8_t *bad;
-    int num_bad;             // of bad
-    atomic_int in, most;     // threads in read now, and at most
-    atomic_int reads, done;  // so far
-    atomic_int wait_for;     // read returns when so many are in it; 0 = at once
-    atomic_int gate;         // read waits while it is 1
-    atomic_int hold;         // and the one of sample hold - 1 alone; 0 = none
-    const char *path;        // given instead of data
+    int num_bad;            // of bad
+    atomic_int in, most;    // threads in read now, and at most
+    atomic_int reads;       // calls of read so far,
+    atomic_int lent, done;  // those that lent something, what has come back
+    atomic_int wait_for;    // read returns when so many are in it; 0 = at once
+    atomic_int gate;        // read waits while it is 1
+    atomic_int hold;        // and the one of sample hold - 1 alone; 0 = none
+    const char *path;       // given instead of data
+    hr_source source;       // of data_begin()
 };
 void data_calls_init(struct data_calls *c, int n, uint64_t seed);
 void data_calls_finish(struct data_calls *c, int n);
+// A loader's params: n such pictures, shuffled, batches of 4. The end, of what
+// source then is: whatever was lent has come back.
+struct hr_loader_params data_begin(struct data_calls *c, int n, hr_device dev);
+void data_end(struct data_calls *c);
 
 // What a loader delivers, sample by sample.
 struct data_seen {

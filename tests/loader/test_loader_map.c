@@ -8,7 +8,6 @@
 enum { N = 60, BATCH = 4 };
 
 static struct data_calls calls;
-static hr_source source;
 
 // What a map does, and what it has seen.
 struct work {
@@ -22,28 +21,12 @@ struct work {
 
 static struct hr_loader_params begin(hr_device dev, struct work *work)
 {
-    data_calls_init(&calls, N, test_seed);
-    source = hr_source_of_calls(&calls.calls);
-    work->fail_at = -1;
-    return (struct hr_loader_params){
-        .source = source,
-        .device = dev,
-        .ops = data_ops,
-        .num_ops = DATA_OPS,
-        .batch = BATCH,
-        .shuffle = true,
-        .seed = test_seed,
-        .map_ctx = work,
-    };
-}
+    struct hr_loader_params p = data_begin(&calls, N, dev);
 
-static void end(void)
-{
-    CHECK(atomic_load(&calls.done) == atomic_load(&calls.reads),
-          "%d of %d came back", atomic_load(&calls.done),
-          atomic_load(&calls.reads));
-    hr_source_close(&source);
-    data_calls_finish(&calls, N);
+    work->fail_at = -1;
+    p.map_ctx = work;
+    p.batch = BATCH;
+    return p;
 }
 
 // Negates the pixels and numbers the classes anew.
@@ -134,7 +117,7 @@ static void mapped(void)
             data_seen_finish(&seen);
         }
     data_seen_finish(&want);
-    end();
+    data_end(&calls);
 }
 
 // The maps do not return until three are in one.
@@ -154,7 +137,7 @@ static void side_by_side(void)
           atomic_load(&work.most));
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
-    end();
+    data_end(&calls);
 }
 
 // While one is in the map the others are made; the end may come then, too.
@@ -190,7 +173,7 @@ static void made_meanwhile(void)
         hr_loader_destroy(&loader);
     }
     data_seen_finish(&seen);
-    end();
+    data_end(&calls);
     hr_device_close(&dev);
 }
 
@@ -236,10 +219,7 @@ static void failing(void)
     }
     CHECK(good == N / BATCH && work.failed_samples, "%d batches", good);
     hr_loader_destroy(&loader);
-    p.map_threads = -1;
-    CHECK(!hr_loader_create(&p) && hr_last_status() == HR_EINVAL, "-1 threads");
-    hr_source_close(&source);
-    data_calls_finish(&calls, N);
+    data_end(&calls);
 }
 
 static const struct test_case cases[] = {TEST_CASE(mapped),

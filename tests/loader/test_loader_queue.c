@@ -14,32 +14,6 @@
 enum { N = 60 };
 
 static struct data_calls calls;
-static hr_source source;
-
-static struct hr_loader_params begin(hr_device dev)
-{
-    data_calls_init(&calls, N, test_seed);
-    source = hr_source_of_calls(&calls.calls);
-    return (struct hr_loader_params){
-        .source = source,
-        .device = dev,
-        .ops = data_ops,
-        .num_ops = DATA_OPS,
-        .batch = 4,
-        .shuffle = true,
-        .seed = test_seed,
-    };
-}
-
-// Whatever was lent has come back.
-static void end(void)
-{
-    CHECK(atomic_load(&calls.done) == atomic_load(&calls.reads),
-          "%d of %d came back", atomic_load(&calls.done),
-          atomic_load(&calls.reads));
-    hr_source_close(&source);
-    data_calls_finish(&calls, N);
-}
 
 // ---- Reading ---------------------------------------------------------------
 
@@ -47,7 +21,7 @@ static void end(void)
 static void reads_in_flight(void)
 {
     hr_device dev = test_device("cpu", 1, 0);
-    struct hr_loader_params p = begin(dev);
+    struct hr_loader_params p = data_begin(&calls, N, dev);
     struct data_seen seen = {0};
     hr_loader loader;
 
@@ -60,19 +34,19 @@ static void reads_in_flight(void)
           atomic_load(&calls.most));
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
-    end();
+    data_end(&calls);
     hr_device_close(&dev);
 }
 
 static void as_many_as_declared(void)
 {
-    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct data_seen seen = {0};
     hr_loader loader;
 
-    hr_source_close(&source);
+    hr_source_close(&calls.source);
     calls.calls.threads = 2;
-    p.source = source = hr_source_of_calls(&calls.calls);
+    p.source = calls.source = hr_source_of_calls(&calls.calls);
     p.reads = 16;
     loader = hr_loader_create(&p);
     CHECK(loader && !data_drain(&seen, loader, 0) && seen.num == N, "%s",
@@ -81,7 +55,7 @@ static void as_many_as_declared(void)
           atomic_load(&calls.most));
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
-    end();
+    data_end(&calls);
 }
 
 // ---- Callbacks -------------------------------------------------------------
@@ -105,15 +79,15 @@ static int64_t class_without_lock(void *ctx, uint64_t i)
 static void no_lock_held(void)
 {
     const uint8_t bad[N] = {1, 0, 1};
-    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct data_seen seen = {0};
     hr_loader loader;
 
-    hr_source_close(&source);
+    hr_source_close(&calls.source);
     calls.calls.class_of = class_without_lock;
     calls.bad = bad;
     calls.num_bad = N;
-    p.source = source = hr_source_of_calls(&calls.calls);
+    p.source = calls.source = hr_source_of_calls(&calls.calls);
     p.on_error = HR_ON_ERROR_SKIP;
     loader = hr_loader_create(&p);
     atomic_store(&asking, loader);
@@ -122,14 +96,13 @@ static void no_lock_held(void)
     CHECK(!atomic_load(&under_lock), "a class was asked for under the lock");
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
-    hr_source_close(&source);
-    data_calls_finish(&calls, N);
+    data_end(&calls);
 }
 
 // A path that the loader has read is given back as a path.
 static void paths_lent(void)
 {
-    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct data_seen seen = {0};
     hr_loader loader;
 
@@ -139,7 +112,7 @@ static void paths_lent(void)
           hr_last_error());
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
-    end();
+    data_end(&calls);
 }
 
 // ---- The consumer ----------------------------------------------------------
@@ -160,7 +133,7 @@ static struct hr_loader_stats settle(hr_loader loader)
 static void stalled(void)
 {
     hr_device dev = test_device("cpu", 2, 0);
-    struct hr_loader_params p = begin(dev);
+    struct hr_loader_params p = data_begin(&calls, N, dev);
     struct hr_loader_stats before, after;
     hr_loader loader;
     hr_loaded b;
@@ -186,7 +159,7 @@ static void stalled(void)
         hr_loaded_release(&b);
     }
     hr_loader_destroy(&loader);
-    end();
+    data_end(&calls);
     hr_device_close(&dev);
 }
 
@@ -197,7 +170,7 @@ static void steady(void)
     hr_device dev = test_device("cpu", 2, 0);
     const char *folder = data_folder(N, test_seed);
     hr_source files = hr_source_open(folder);
-    struct hr_loader_params p = begin(dev);
+    struct hr_loader_params p = data_begin(&calls, N, dev);
     int64_t before = 0, after = 1;
     hr_loader loader;
     struct data_seen seen = {0};
@@ -215,7 +188,7 @@ static void steady(void)
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
     hr_source_close(&files);
-    end();
+    data_end(&calls);
     hr_device_close(&dev);
 }
 
@@ -230,7 +203,7 @@ static int compare_ns(const void *a, const void *b)
 static void quick(void)
 {
     hr_device dev = test_device("cpu", 2, 0);
-    struct hr_loader_params p = begin(dev);
+    struct hr_loader_params p = data_begin(&calls, N, dev);
     int64_t ns[50];
     hr_loader loader;
     hr_loaded b;
@@ -250,7 +223,7 @@ static void quick(void)
     printf("next of a ready batch: median %.1f us\n", (double)ns[25] / 1e3);
     CHECK(TEST_SANITIZED || ns[25] <= 20000, "%.1f us", (double)ns[25] / 1e3);
     hr_loader_destroy(&loader);
-    end();
+    data_end(&calls);
     hr_device_close(&dev);
 }
 
@@ -263,7 +236,7 @@ static bool readable(hr_loader loader)
 
 static void descriptor(void)
 {
-    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct pollfd fd = {.events = POLLIN};
     hr_loader loader;
     hr_loaded b = NULL;
@@ -284,7 +257,7 @@ static void descriptor(void)
     }
     CHECK(batches == N / 4 && readable(loader), "%d batches", batches);
     hr_loader_destroy(&loader);
-    end();
+    data_end(&calls);
 }
 
 // ---- Order -----------------------------------------------------------------
@@ -292,7 +265,7 @@ static void descriptor(void)
 // The first batch is the last that is ready.
 static void in_order(void)
 {
-    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct hr_loader_stats stats;
     hr_loader loader;
     hr_loaded b = NULL;
@@ -315,7 +288,7 @@ static void in_order(void)
         hr_loaded_release(&b);
     }
     hr_loader_destroy(&loader);
-    end();
+    data_end(&calls);
 }
 
 static enum hr_status not_the_first(void *ctx, hr_loaded loaded)
@@ -336,7 +309,7 @@ static enum hr_status anything(void *ctx, hr_loaded loaded)
 // neither the last one comes nor any of the next epoch.
 static void epochs_apart(void)
 {
-    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct hr_loader_stats stats;
     hr_loader loader;
     uint64_t done = 0;
@@ -361,13 +334,13 @@ static void epochs_apart(void)
     CHECK(!hr_loader_run(loader, 0, anything, NULL, &done) && done == N / 4,
           "the next epoch: %d batches", (int)done);
     hr_loader_destroy(&loader);
-    end();
+    data_end(&calls);
 }
 
 // The first batch comes last, after the loader was saved and restored.
 static void out_of_order(void)
 {
-    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct data_seen seen = {0};
     struct hr_loader_state state;
     int times[N] = {0};
@@ -397,7 +370,7 @@ static void out_of_order(void)
         CHECK(times[i] == 1, "%d comes %d times", i, times[i]);
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
-    end();
+    data_end(&calls);
 }
 
 // There is room for one batch only, and an older one turns out to need another
@@ -405,7 +378,7 @@ static void out_of_order(void)
 static void little_room(void)
 {
     hr_device dev = test_device("cpu", 1, 0);
-    struct hr_loader_params p = begin(dev);
+    struct hr_loader_params p = data_begin(&calls, N, dev);
     const uint8_t bad[] = {1};
     struct data_seen seen = {0};
     struct hr_stats stats;
@@ -431,8 +404,7 @@ static void little_room(void)
     CHECK(seen.num && seen.indices[0] == 1, "nothing took its place");
     hr_loader_destroy(&loader);
     data_seen_finish(&seen);
-    hr_source_close(&source);
-    data_calls_finish(&calls, N);
+    data_end(&calls);
     hr_device_close(&dev);
 }
 
@@ -454,7 +426,7 @@ static enum hr_status consume(void *ctx, hr_loaded loaded)
 
 static void sink(void)
 {
-    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct steps s = {0};
     hr_loader loader;
     uint64_t done;
@@ -476,7 +448,53 @@ static void sink(void)
           "the last epoch: %d", (int)done);
     CHECK(!hr_loader_run(loader, 0, consume, &s, &done) && !done, "the end");
     hr_loader_destroy(&loader);
-    end();
+    data_end(&calls);
+}
+
+// ---- Memory ----------------------------------------------------------------
+
+// A batch is no larger than an epoch, and there are no more than there will be.
+static void short_epochs(void)
+{
+    static const struct {
+        int64_t epochs;
+        int batch, holds, least, most;  // samples; batches
+    } cases[] = {
+        {1, 1 << 30, N, 2, 2},  // nobody has memory for these
+        {1, 40, 40, 2, 2},
+        {2, 30, 30, 2, 4},
+        {HR_ENDLESS, N, N, 5, 64},  // those of the next epochs
+    };
+    hr_device dev = test_device("cpu", 16, 0);
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct hr_loader_params p = data_begin(&calls, N, dev);
+        struct data_seen seen = {0};
+        struct hr_loader_stats stats;
+        hr_loader loader;
+
+        p.epochs = cases[i].epochs;
+        p.batch = cases[i].batch;
+        if ((loader = hr_loader_create(&p))) {
+            hr_loader_stats(loader, &stats);
+            CHECK(loader->batch == cases[i].holds &&
+                      loader->depth >= cases[i].least &&
+                      loader->depth <= cases[i].most,
+                  "case %zu: %d batches of %d", i, loader->depth,
+                  loader->batch);
+            CHECK(stats.batch_bytes == (size_t)loader->depth * 3 * DATA_SIDE *
+                                           DATA_SIDE * sizeof(float) *
+                                           (size_t)loader->batch,
+                  "case %zu: %zu bytes", i, stats.batch_bytes);
+        }
+        CHECK(loader && !data_drain(&seen, loader, loader->batches) &&
+                  seen.num == N,
+              "case %zu: %zu samples: %s", i, seen.num, hr_last_error());
+        hr_loader_destroy(&loader);
+        data_seen_finish(&seen);
+        data_end(&calls);
+    }
+    hr_device_close(&dev);
 }
 
 // ---- The end at any time ---------------------------------------------------
@@ -491,7 +509,7 @@ static void *stop_later(void *ctx)
 // Who waits for a batch that never comes is woken.
 static void stopped(void)
 {
-    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_params p = data_begin(&calls, N, NULL);
     hr_loaded b;
     hr_loader loader;
     pthread_t thread;
@@ -506,7 +524,7 @@ static void stopped(void)
     atomic_store(&calls.gate, 0);
     hr_loader_destroy(&loader);
     CHECK(!loader, "still there");
-    end();
+    data_end(&calls);
 }
 
 static void destroyed_anywhere(void)
@@ -516,7 +534,7 @@ static void destroyed_anywhere(void)
     struct data_seen seen = {0};
 
     for (int i = 0; i < test_loops(60); i++) {
-        struct hr_loader_params p = begin(i % 2 ? dev : NULL);
+        struct hr_loader_params p = data_begin(&calls, N, i % 2 ? dev : NULL);
         uint64_t steps = next_random(&seed) % 12;
         hr_loader loader;
         hr_loaded held = NULL;
@@ -539,7 +557,7 @@ static void destroyed_anywhere(void)
             sum += ((const uint8_t *)held->batch->params.data)[k];
         CHECK(!held || sum, "a batch of nothing");
         hr_loaded_release(&held);
-        end();
+        data_end(&calls);
     }
     data_seen_finish(&seen);
     hr_device_close(&dev);
@@ -548,7 +566,7 @@ static void destroyed_anywhere(void)
 static void no_memory(void)
 {
     hr_device dev = test_device("cpu", 1, 0);
-    struct hr_loader_params p = begin(dev);
+    struct hr_loader_params p = data_begin(&calls, N, dev);
     bool done = false;
     int nth;
 
@@ -579,7 +597,7 @@ static void no_memory(void)
         data_seen_finish(&seen);
     }
     CHECK(done, "it never runs");
-    end();
+    data_end(&calls);
     hr_device_close(&dev);
 }
 
@@ -605,7 +623,7 @@ static int in_child(hr_loader *loader, hr_loaded *held)
 
 static void forked(void)
 {
-    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct data_seen seen = {0};
     hr_loader loader;
     hr_loaded held;
@@ -624,7 +642,7 @@ static void forked(void)
           seen.num);
     data_seen_finish(&seen);
     hr_loader_destroy(&loader);
-    end();
+    data_end(&calls);
 }
 
 // ---- Params ----------------------------------------------------------------
@@ -643,49 +661,60 @@ static void wrong_params(void)
 {
     static const struct hr_op resize[] = {HR_OP_DECODE(0),
                                           HR_OP_RESIZE(.short_side = 9)};
-    struct hr_loader_params p = begin(NULL), q;
+    static const struct hr_op middle[][3] = {
+        {HR_OP_DECODE(0), HR_OP_RESIZE(.w = -1, .h = 3),
+         HR_OP_CROP(.w = 3, .h = 3)},
+        {HR_OP_DECODE(0), HR_OP_NORMALIZE(0), HR_OP_CROP(.w = 3, .h = 3)},
+        {HR_OP_DECODE(0), HR_OP_DECODE(0), HR_OP_CROP(.w = 3, .h = 3)},
+        {HR_OP_DECODE(0), {.type = 99}, HR_OP_CROP(.w = 3, .h = 3)},
+    };
+    struct hr_loader_params p = data_begin(&calls, N, NULL), q;
 
     q = p, q.source = NULL;
     wrong(q, "no samples");
     q = p, q.batch = -1;
-    wrong(q, "out of range");
+    wrong(q, "batch: -1 is not in 0 .. ");
     q = p, q.reads = 257;
-    wrong(q, "out of range");
+    wrong(q, "reads: 257 is not in 0 .. 256");
     q = p, q.epochs = -2;
-    wrong(q, "out of range");
+    wrong(q, "epochs: -2 is not in -1 .. ");
+    q = p, q.map_threads = -1;
+    wrong(q, "map_threads: -1 ");
     q = p, q.shards = 2, q.shard = 2;
-    wrong(q, "no shard");
+    wrong(q, "shard: there is no 2 of 2");
+    q = p, q.resume = &(struct hr_loader_state){{0}};
+    wrong(q, "not the state of a loader");
     q = p, q.num_ops = 0;
     wrong(q, "decode");
     q = p, q.ops = data_ops + 1, q.num_ops = 2;
     wrong(q, "decode");
     q = p, q.ops = resize, q.num_ops = 2;
     wrong(q, "different sizes");
+    q = p, q.ops = middle[0], q.num_ops = 3;
+    wrong(q, "resize to -1x3");
+    q.ops = middle[1];
+    wrong(q, "normalize must be the last");
+    q.ops = middle[2];
+    wrong(q, "decode must be the first");
+    q.ops = middle[3], q.w = q.h = 3;
+    wrong(q, "unknown op 99");
     q = p, q.w = 3;
     wrong(q, "h and w");
     CHECK(!hr_loader_create(NULL), "no params");
     CHECK(!hr_source_of_calls(&(struct hr_source_calls){.num = 3}), "no read");
-    end();
+    data_end(&calls);
 }
 
 static const struct test_case cases[] = {
-    TEST_CASE(reads_in_flight),
-    TEST_CASE(as_many_as_declared),
-    TEST_CASE(no_lock_held),
-    TEST_CASE(paths_lent),
-    TEST_CASE(epochs_apart),
-    TEST_CASE(stalled),
-    TEST_CASE(steady),
-    TEST_CASE(quick),
-    TEST_CASE(descriptor),
-    TEST_CASE(in_order),
-    TEST_CASE(out_of_order),
-    TEST_CASE(little_room),
-    TEST_CASE(sink),
-    TEST_CASE(stopped),
-    TEST_CASE(destroyed_anywhere),
-    TEST_CASE(no_memory),
-    TEST_CASE(forked),
+    TEST_CASE(reads_in_flight), TEST_CASE(as_many_as_declared),
+    TEST_CASE(no_lock_held),    TEST_CASE(paths_lent),
+    TEST_CASE(epochs_apart),    TEST_CASE(stalled),
+    TEST_CASE(steady),          TEST_CASE(quick),
+    TEST_CASE(descriptor),      TEST_CASE(in_order),
+    TEST_CASE(out_of_order),    TEST_CASE(little_room),
+    TEST_CASE(short_epochs),    TEST_CASE(sink),
+    TEST_CASE(stopped),         TEST_CASE(destroyed_anywhere),
+    TEST_CASE(no_memory),       TEST_CASE(forked),
     TEST_CASE(wrong_params),
 };
 

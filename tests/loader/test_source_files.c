@@ -5,6 +5,7 @@
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "loader_data.h"
@@ -79,7 +80,8 @@ static void put_record(struct made *m, const uint8_t *data, size_t size)
     m->ends[m->num++] = m->size;
 }
 
-// A picture with its header: one label, or `more` of them.
+// A picture with its header: one label, or `more` of them. Of an odd number the
+// header is cut, too.
 static void put_image(struct made *m, const struct bytes *file, float label,
                       uint32_t more)
 {
@@ -89,8 +91,8 @@ static void put_image(struct made *m, const struct bytes *file, float label,
     memcpy(&bits, &label, sizeof(bits));
     word(&own, more);
     word(&own, more ? 0 : bits);
-    for (int i = 0; i < 4; i++)
-        word(&own, 7);
+    for (uint32_t i = 0; i < 4; i++)
+        word(&own, more % 2 && i == more ? MAGIC : 7);
     for (uint32_t i = 0; i < more; i++)
         word(&own, i ? 9 : bits);
     append(&own, file->data, file->size);
@@ -161,6 +163,35 @@ static void records(void)
     hr_source_close(&s);
     made_finish(&m);
     data_calls_finish(&c, N);
+}
+
+// Whole or in parts: what is too short for its header is a fault, and the record
+// behind it is found.
+static void short_records(void)
+{
+    struct made m = {0};
+    uint64_t seed = test_seed;
+    struct bytes file = test_jpeg(30, 20, &seed);
+    hr_source s;
+
+    for (uint32_t at = 0; at < 6; at++) {  // the word that cuts; 5: none
+        struct made own = {0};
+
+        for (uint32_t i = 0; i < 5; i++)
+            word(&own, i == at ? MAGIC : 0);
+        put_record(&m, own.data, own.size);
+        made_finish(&own);
+    }
+    put_image(&m, &file, 3, 0);
+    s = hr_source_open(write_made(&m, ".rec"));
+    CHECK(s && s->num == 1 && s->num_faults == 6, "%d samples, %zu faults",
+          s ? (int)s->num : 0, s ? s->num_faults : 0);
+    for (size_t i = 0; s && i < s->num_fault_texts; i++)
+        CHECK(strstr(s->faults[i], "no picture's header"), "%s", s->faults[i]);
+    CHECK(s && !strcmp(hr_source_label(s, 0), "3"), "the label");
+    hr_source_close(&s);
+    made_finish(&m);
+    free(file.data);
 }
 
 // ---- Tar -------------------------------------------------------------------
@@ -497,9 +528,100 @@ static void loaded(void)
     hr_source_close(&files);
 }
 
+// ---- Classes ---------------------------------------------------------------
+
+// Of three samples; ends the source.
+static void expect_classes(const char *what, hr_source s, int a, int b, int c)
+{
+    const int want[] = {a, b, c};
+    const char *const *classes;
+    size_t num;
+
+    CHECK(s && s->num == 3 && (classes = hr_source_classes(s, &num)), "%s: %s",
+          what, hr_last_error());
+    for (uint64_t i = 0; s && i < s->num; i++) {
+        int64_t got = hr_source_class(s, i);
+
+        CHECK(got == want[i] && (size_t)got < num &&
+                  !strcmp(classes[got], hr_source_label(s, i)),
+              "%s: %s is class %d, not %d", what, hr_source_label(s, i),
+              (int)got, want[i]);
+    }
+    hr_source_close(&s);
+}
+
+static hr_source labelled(const char *const *paths, const char *a,
+                          const char *b, const char *c)
+{
+    hr_source s = hr_source_create();
+
+    hr_source_add_file(s, paths[0], a);
+    hr_source_add_file(s, paths[1], b);
+    hr_source_add_file(s, paths[2], c);
+    return s;
+}
+
+// A number of a tar, a RecordIO file or a list is the class; a folder's name is
+// one, as in ImageFolder.
+static void numbers(void)
+{
+    static const char *const names[] = {"10", "2", "9"};
+    const char *dir = test_folder();
+    char paths[3][4200];
+    const char *p[] = {paths[0], paths[1], paths[2]};
+    uint64_t seed = test_seed;
+    struct bytes file = test_jpeg(30, 20, &seed);
+    struct made rec = {0}, tar = {0};
+    hr_source s = hr_source_create();
+    const char *const *classes;
+    size_t num;
+
+    for (int i = 0; i < 3; i++) {
+        snprintf(paths[i], sizeof(paths[i]), "%s/%s", dir, names[i]);
+        CHECK(!mkdir(paths[i], 0700), "%s", paths[i]);
+        strcat(paths[i], "/x.jpg");
+        test_write(paths[i], file.data, file.size);
+        hr_source_add(s, paths[i]);
+        put_image(&rec, &file, strtof(names[i], NULL), 0);
+    }
+    expect_classes("folders", hr_source_open(dir), 0, 1, 2);
+    expect_classes("packed", hr_source_open(data_pack(dir)), 0, 1, 2);
+    expect_classes("files", s, 0, 1, 2);
+    expect_classes("records", open_made(&rec, ".rec"), 10, 2, 9);
+    expect_classes("a list", labelled(p, "10", "2", "9"), 10, 2, 9);
+    expect_classes("the last", labelled(p, "4194303", "0", "1"), 4194303, 0, 1);
+    expect_classes("too many", labelled(p, "4194304", "0", "1"), 2, 0, 1);
+    expect_classes("zeros", labelled(p, "10", "2", "09"), 1, 2, 0);
+    expect_classes("a name", labelled(p, "10", "2", "1a"), 0, 2, 1);
+    expect_classes("below 0", labelled(p, "10", "2", "-1"), 1, 2, 0);
+    s = labelled(p, "3", "1", "");
+    classes = hr_source_classes(s, &num);
+    CHECK(num == 4 && !*classes[0] && !*classes[2] &&
+              hr_source_class(s, 2) == -1,
+          "%zu classes", num);
+    CHECK(!hr_source_add(s, dir) && hr_source_class(s, 1) == 0 &&
+              hr_source_class(s, 0) == 3,
+          "among folders a number is a name");
+    hr_source_close(&s);
+    if (have_tar()) {
+        for (int i = 0; i < 3; i++) {
+            char member[16];
+
+            snprintf(member, sizeof(member), "%d.jpg", i);
+            put_member(&tar, member, file.data, file.size);
+            snprintf(member, sizeof(member), "%d.cls", i);
+            put_member(&tar, member, names[i], strlen(names[i]));
+        }
+        end_tar(&tar);
+        expect_classes("a tar", open_made(&tar, ".tar"), 10, 2, 9);
+    }
+    free(file.data);
+}
+
 static const struct test_case cases[] = {
-    TEST_CASE(records), TEST_CASE(tars),    TEST_CASE(hostile_tars),
-    TEST_CASE(damaged), TEST_CASE(changed), TEST_CASE(loaded),
+    TEST_CASE(records),      TEST_CASE(short_records), TEST_CASE(tars),
+    TEST_CASE(hostile_tars), TEST_CASE(damaged),       TEST_CASE(changed),
+    TEST_CASE(loaded),       TEST_CASE(numbers),
 };
 
 int main(int argc, char **argv)

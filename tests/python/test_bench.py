@@ -376,5 +376,20 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(read.workers, len(os.sched_getaffinity(0)))
 
 
+class Peers(unittest.TestCase):
+    """tests/bench/bench_peers.py, which measures with the library alone."""
+
+    def test_without_numpy(self):
+        program = pathlib.Path(__file__).parents[1] / "bench/bench_peers.py"
+        done = subprocess.run(
+            [sys.executable, "-c", "import runpy, sys\n"
+             "sys.modules['numpy'] = None\n"
+             "sys.argv[1:] = ['--build', 'nowhere']\n"
+             f"runpy.run_path({str(program)!r}, run_name='__main__')"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertEqual(done.returncode, 77)
+        self.assertRegex(done.stdout, "^not run: .*numpy.*\n$")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -197,6 +197,8 @@ class Provenance(unittest.TestCase):
             device.stats()
         with self.assertRaises(headrace.DeviceError):
             headrace.Device("toaster")
+        with self.assertRaisesRegex(headrace.ArgumentError, "-4 threads"):
+            headrace.Device("cpu", threads=-4)
         with self.assertRaises(ValueError):
             headrace.Device("cpu", reference="x")
         with self.assertRaises(ValueError):

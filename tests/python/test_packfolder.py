@@ -108,6 +108,20 @@ class Order(Folders):
         self.assertEqual(ours.targets, stock.targets)
         self.same(epochs(ours), epochs(stock))
 
+    def test_as_the_source_of_a_loader(self):
+        ours, stock = self.both(None)
+        steps = headrace.ops.decode(), headrace.ops.crop(3, 2, 16, 12)
+        loader = headrace.Loader(ours, steps, batch=BATCH, layout="nhwc",
+                                 to="torch")
+        found = [batch for batch in loader]
+        self.assertEqual(torch.cat([y for _, y in found]).tolist(),
+                         stock.targets)
+        self.assertEqual(list(loader.classes), stock.classes)
+        for picture, (image, _) in zip(torch.cat([x for x, _ in found]),
+                                       stock):
+            self.assertEqual(picture.numpy().tobytes(),
+                             image.crop((3, 2, 19, 14)).tobytes())
+
     def test_transforms(self):
         ours = headrace.PackFolder(self.path, lambda image: image.size,
                                    lambda target: target + 100)

@@ -253,7 +253,8 @@ class Shim:
 
     def open(self, name="cpu", threads=1, level=None, budget=0, strict=None,
              cache=0):
-        """cache: bytes of one of its own. strict: nothing may fall back; by default on the CPU only."""
+        """cache: bytes of one of its own. strict: nothing may fall back; by
+        default on the CPU only."""
         if strict is None:
             strict = name == "cpu"
         return Device(self, name, threads, LEVELS[level] if level else 0,

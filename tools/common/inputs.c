@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#define _GNU_SOURCE  // qsort_r
 #include "inputs.h"
 
 #include <errno.h>
@@ -302,35 +301,41 @@ bool inputs_find_classes(struct inputs *in)
     return in->classes != NULL;
 }
 
-static int compare_outputs(const void *a, const void *b, void *context)
-{
-    const struct inputs *in = context;
-    char na[PATH_MAX], nb[PATH_MAX];
+// What an output is called but for its extension.
+struct stem {
+    char *text;
+    size_t i;
+};
 
-    inputs_name(in, *(const size_t *)a, na, sizeof(na));
-    inputs_name(in, *(const size_t *)b, nb, sizeof(nb));
-    na[stem_length(na)] = nb[stem_length(nb)] = '\0';
-    return strcmp(na, nb);
+static int compare_stems(const void *a, const void *b)
+{
+    const struct stem *sa = a, *sb = b;
+    int order = strcmp(sa->text, sb->text);
+
+    return order ? order : (sa->i > sb->i) - (sa->i < sb->i);
 }
 
 bool inputs_clash(struct inputs *in, size_t *a, size_t *b)
 {
-    size_t *sorted = calloc(in->num, sizeof(*sorted));
-    bool found = false;
+    struct stem *stems = calloc(in->num, sizeof(*stems));
+    bool ok = stems != NULL, found = false;
+    char name[PATH_MAX];
 
     in->error[0] = '\0';
-    if (!sorted)
-        return fail(in, "out of memory");
-    for (size_t i = 0; i < in->num; i++)
-        sorted[i] = i;
-    qsort_r(sorted, in->num, sizeof(*sorted), compare_outputs, in);
-    for (size_t i = 1; i < in->num && !found; i++) {
-        if (compare_outputs(&sorted[i - 1], &sorted[i], in))
-            continue;
-        found = true;
-        *a = sorted[i - 1] < sorted[i] ? sorted[i - 1] : sorted[i];
-        *b = sorted[i - 1] < sorted[i] ? sorted[i] : sorted[i - 1];
+    for (size_t i = 0; ok && i < in->num; i++) {
+        inputs_name(in, i, name, sizeof(name));
+        stems[i] = (struct stem){strndup(name, stem_length(name)), i};
+        ok = stems[i].text != NULL;
     }
-    free(sorted);
-    return found;
+    if (ok)
+        qsort(stems, in->num, sizeof(*stems), compare_stems);
+    for (size_t i = 1; ok && i < in->num && !found; i++)
+        if ((found = !strcmp(stems[i - 1].text, stems[i].text))) {
+            *a = stems[i - 1].i;
+            *b = stems[i].i;
+        }
+    for (size_t i = 0; stems && i < in->num; i++)
+        free(stems[i].text);
+    free(stems);
+    return ok ? found : fail(in, "out of memory");
 }

@@ -11,8 +11,8 @@
 //   to_tensor to_tensor:v2
 //   normalize=imagenet normalize=M,M,M/S,S,S normalize=M/S normalize=...:v2
 //
-// Blanks may stand around the commas. Sizes are WIDTHxHEIGHT everywhere. decode stands first and may be left out;
-// to_tensor and normalize end the list.
+// Blanks may stand around the commas. Sizes are WIDTHxHEIGHT everywhere. decode
+// stands first and may be left out; to_tensor and normalize end the list.
 #ifndef HEADRACE_TOOLS_COMMON_OPS_TEXT_H
 #define HEADRACE_TOOLS_COMMON_OPS_TEXT_H
 

@@ -24,8 +24,9 @@ struct out_file {
 // All return false with errno set. After a failure: out_file_discard().
 // Cleans its folder first, see out_file_clean().
 bool out_file_open(struct out_file *file, const char *path);
-// One of many in a folder, which is not cleaned: a link in its place is replaced, not followed, and
-// it is only sure to be on disk after out_folder_sync().
+// One of many in a folder, which is not cleaned: a link in its place is
+// replaced, not followed, and it is only sure to be on disk after
+// out_folder_sync().
 bool out_file_open_part(struct out_file *file, const char *path);
 bool out_file_write(struct out_file *file, const void *data, size_t size);
 // Overwrites bytes that have been written before.

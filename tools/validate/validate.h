@@ -24,8 +24,9 @@
 //    and something of the chroma each: where all three moved by the same, the
 //    luma was another one before color came.
 //
-// JSON: one object with "pictures" first, a list that is printed as it is made; then the members of
-// validate_tail_json(). Names in it are the stages' (stage.h) and statuses'.
+// JSON: one object with "pictures" first, a list that is printed as it is made;
+// then the members of validate_tail_json(). Names in it are the stages'
+// (stage.h) and statuses'.
 //
 // Memory: pixels of one batch, on both sides, and of the worst pictures; for
 // the whole folder only names and one number each.

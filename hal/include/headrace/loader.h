@@ -105,7 +105,8 @@ struct hr_loader_params {
                     // batches and the samples of one are always let in
     int reads;      // threads that read samples, up to 256; 0 = 8
     // To go on where a loader of the same source, seed, shuffle (and buffer),
-    // shards and samples was saved. Device, threads, budget and batch may be others.
+    // shards and samples was saved. Device, threads, budget and batch may be
+    // others.
     const struct hr_loader_state *resume;
 };
 #define hr_loader_params(...) (&(struct hr_loader_params){__VA_ARGS__})
@@ -114,9 +115,10 @@ struct hr_loader_params {
 // A loader. Threads: hr_loader_next() by any number of threads, each batch goes
 // to one of them.
 typedef const struct hr_loader_t {
-    int batch, c, h, w;  // of a batch
+    int batch, c, h, w;  // of a batch; batch is at most samples
     int depth;           // batches that it makes ahead, with the one that
-                         // is consumed
+                         // is consumed: 2, or at most what comes in all
+                         // epochs
     uint64_t samples;    // of an epoch, that this shard delivers
     uint64_t batches;    // of an epoch
     int fd;              // an eventfd that is readable while
@@ -165,8 +167,8 @@ typedef enum hr_status (*hr_consume_fn)(void *ctx, hr_loaded loaded);
 // back when that returns, and returns when they are through, consume fails, or
 // nothing is left; *done, if not NULL, is how many went through. The next run
 // goes on with the next sample, also in the next epoch. So what a step calls for
-// stands in consume, what a run of many steps calls for behind this. Statuses are those of hr_loader_next() and
-// consume. Threads: any but callbacks.
+// stands in consume, what a run of many steps calls for behind this. Statuses
+// are those of hr_loader_next() and consume. Threads: any but callbacks.
 HR_API enum hr_status hr_loader_run(hr_loader loader, uint64_t steps,
                                     hr_consume_fn consume, void *ctx,
                                     uint64_t *done);

@@ -82,10 +82,10 @@ struct hr_limits {
 };
 
 // Reads header facts of size encoded bytes. limits may be NULL.
-// HR_OK: *info is filled. HR_EFORMAT: neither JPEG nor PNG nor packed. HR_ECORRUPT,
-// HR_ETRUNCATED, HR_EUNSUPPORTED, HR_ELIMIT: as decoding would end, with
-// offset and reason in hr_last_error(); *info holds what was read so far.
-// Touches nothing but the bytes. Threads: any.
+// HR_OK: *info is filled. HR_EFORMAT: neither JPEG nor PNG nor packed.
+// HR_ECORRUPT, HR_ETRUNCATED, HR_EUNSUPPORTED, HR_ELIMIT: as decoding would
+// end, with offset and reason in hr_last_error(); *info holds what was read so
+// far. Touches nothing but the bytes. Threads: any.
 HR_API enum hr_status hr_probe(const void *data, size_t size,
                                const struct hr_limits *limits,
                                struct hr_info *info);

@@ -126,8 +126,12 @@ HR_API const char *hr_source_name(hr_source source, uint64_t i, char *buffer,
 // folder without pictures further down, it is the folder it lies in; of a list,
 // what stands there; of a pack file, what was packed.
 HR_API const char *hr_source_label(hr_source source, uint64_t i);
-// The labels that occur, sorted by their bytes: *num. A class is meant by its
-// index in them; -1 = none. NULL: out of memory.
+// The classes: *num labels. A class is meant by its index in them; -1 = none.
+// Labels are sorted by their bytes, as ImageFolder does. But if all are numbers,
+// 0 .. 4194303 without zeros in front, and none is the name of a folder or of a
+// pack file, the class is that number, as in WebDataset, MXNet and lists for
+// other programs: "10" is class 10 whatever else occurs, and in the place of
+// those that do not occur there is "". NULL: out of memory.
 HR_API const char *const *hr_source_classes(hr_source source, size_t *num);
 HR_API int64_t hr_source_class(hr_source source, uint64_t i);
 

@@ -6,53 +6,25 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..errors import Error
+from .. import _command
+from .._command import Stopped, warn
 from . import pictures, programs, text
 from .children import Child, Ended, Watch
 from .figures import Figures, Row
-from .options import Options, UsageError, parse, warn
+from .options import MODULE, Options, parse
 from .page import page
-
-
-class Stopped(BaseException):
-    """SIGINT or SIGTERM came."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
-    try:
-        options = parse(arguments)
-    except UsageError as error:
-        warn(f"{error} (--help says more)")
-        return 2
     stops = Stops()
-    before = [(n, signal.signal(n, stops.take))
-              for n in (signal.SIGINT, signal.SIGTERM)]
-    try:
-        return _run(options, stops)
-    except Stopped as stopped:
-        return 128 + stopped.number
-    except OSError as error:
-        warn(f"{error.filename}: {error.strerror}" if error.filename
-             else str(error))
-    except ImportError as error:
-        warn(f"it needs NumPy, which cannot be imported: {error}")
-    except Error as error:
-        warn(str(error))
-    finally:
-        for number, handler in before:
-            signal.signal(number, handler)
-    return 2
+    return _command.main(MODULE, "NumPy", lambda: parse(arguments),
+                         lambda options: _run(options, stops), stops.take)
 
 
 class Stops:
@@ -81,7 +53,7 @@ class Stops:
 def _run(options: Options, stops: Stops) -> int:
     found = pictures.find(options.inputs, options.limit)
     if not found.paths:
-        warn("no JPEG file among them that all programs can decode")
+        warn(MODULE, "no JPEG file among them that all programs can decode")
         return 2
     figures = Figures(_facts(options, found))
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
@@ -148,7 +120,8 @@ def _measure(
     for number in range(options.rounds):
         for child, row in list(running):
             if sys.stderr.isatty():
-                warn(f"round {number + 1} of {options.rounds}: {row.name}")
+                warn(MODULE,
+                     f"round {number + 1} of {options.rounds}: {row.name}")
             try:
                 with Watch(child.process.pid) as watch:
                     measured = child.round()

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
+from .._command import Parser, UsageError, count
 from .programs import PROGRAMS
 
+MODULE = "headrace.bench"
 ABOUT = """\
 Feeds a training loop with your pictures by each program that is installed, side
 by side: RandomResizedCrop, flip, ToTensor, Normalize, as float32.
@@ -33,10 +33,6 @@ exit status: 0 something was measured; 1 nothing could be; 2 could not begin;
 """
 
 
-class UsageError(Exception):
-    """One line that says what is wrong with the arguments."""
-
-
 @dataclasses.dataclass
 class Options:
     inputs: list[str]
@@ -54,11 +50,6 @@ class Options:
     report: str | None
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message)
-
-
 def parse(arguments: Sequence[str] | None) -> Options:
     """Raises UsageError; SystemExit after --help."""
     read = _parser().parse_args(arguments)
@@ -67,7 +58,7 @@ def parse(arguments: Sequence[str] | None) -> Options:
         if name not in PROGRAMS:
             raise UsageError(f"--only {name}: there are {', '.join(PROGRAMS)}")
     counts = {
-        name: _count("--" + name, getattr(read, name), least)
+        name: count("--" + name, getattr(read, name), least, 31)
         for name, least in (
             ("workers", 1), ("batch", 1), ("size", 1), ("rounds", 1),
             ("later", 0), ("limit", 0),
@@ -85,14 +76,8 @@ def parse(arguments: Sequence[str] | None) -> Options:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
-    p = _Parser(
-        prog="python3 -m headrace.bench",
-        description=ABOUT,
-        epilog=MORE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def _parser() -> Parser:
+    p = Parser(MODULE, ABOUT, MORE)
     cores = str(len(os.sched_getaffinity(0)))
     p.add_argument("input", nargs="+", metavar="INPUT",
                    help="folder of JPEG files, or one of them")
@@ -125,14 +110,3 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--report", metavar="FILE.html",
                    help="write a page with a chart")
     return p
-
-
-def _count(name: str, text: str, least: int) -> int:
-    if text.isascii() and text.isdigit() and least <= int(text) < 1 << 31:
-        return int(text)
-    raise UsageError(f"{name} {text}: must be a whole number, {least} or more")
-
-
-def warn(text: str) -> None:
-    """One line on standard error."""
-    print(f"headrace.bench: {text}", file=sys.stderr)

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
+from .._command import Parser, UsageError, count
+
+MODULE = "headrace.validate"
 REFERENCES = ("pillow-12", "pillow-12.2", "pillow-13")
 FILTERS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
 CASES = (
@@ -48,10 +48,6 @@ difference.
 """
 
 
-class UsageError(Exception):
-    """One line that says what is wrong with the arguments."""
-
-
 @dataclasses.dataclass
 class Options:
     inputs: list[str]
@@ -63,11 +59,6 @@ class Options:
     json: str | None
     report: str | None
     quiet: bool
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message)
 
 
 def parse(arguments: Sequence[str] | None) -> Options:
@@ -82,22 +73,16 @@ def parse(arguments: Sequence[str] | None) -> Options:
         backend=read.backend,
         reference=read.reference,
         pipelines=choose(read.pipelines),
-        limit=_count("--limit", read.limit, 1) if read.limit else 0,
-        seed=_count("--seed", read.seed, 0),
+        limit=count("--limit", read.limit, 1, 63) if read.limit else 0,
+        seed=count("--seed", read.seed, 0, 63),
         json=read.json,
         report=read.report,
         quiet=read.quiet,
     )
 
 
-def _parser() -> argparse.ArgumentParser:
-    p = _Parser(
-        prog="python3 -m headrace.validate",
-        description=ABOUT,
-        epilog=MORE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def _parser() -> Parser:
+    p = Parser(MODULE, ABOUT, MORE)
     p.add_argument("input", nargs="*", metavar="INPUT",
                    help="file or folder of JPEG and PNG files")
     p.add_argument("--backend", metavar="NAME",
@@ -121,13 +106,6 @@ def _parser() -> argparse.ArgumentParser:
     return p
 
 
-def _count(name: str, text: str, least: int) -> int:
-    # Random ops take seeds of 64 bits.
-    if text.isascii() and text.isdigit() and least <= int(text) < 1 << 63:
-        return int(text)
-    raise UsageError(f"{name} {text}: must be a whole number, {least} or more")
-
-
 def choose(text: str) -> list[str]:
     """Names of pipelines, in the order of the table."""
     wanted: set[str] = set()
@@ -141,8 +119,3 @@ def choose(text: str) -> list[str]:
     if text and not wanted:
         raise UsageError("--pipelines: no name")
     return [name for name in PIPELINES if name in wanted or not wanted]
-
-
-def warn(text: str) -> None:
-    """One line on standard error."""
-    print(f"headrace.validate: {text}", file=sys.stderr)

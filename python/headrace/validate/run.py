@@ -19,14 +19,14 @@ from typing import Any
 from PIL import Image
 
 from .. import _core
+from .._command import Stopped, warn
 from ..errors import DeviceError, Error
 from . import cases, files, options, page, stacks, text
 from .cases import Case, Picture
-from .command import Ended
 from .compare import compare
 from .files import File
 from .findings import FAILED, Findings, Row, Worst
-from .options import Options, warn
+from .options import MODULE, Options
 from .ours import Flight, Made, open_files
 from .stacks import Failed, Left, Recorder
 from .stock import Stock, installed_reference, versions
@@ -40,7 +40,7 @@ def run(opt: Options) -> int:
     """Returns the exit code. Raises OSError and Error where it cannot run."""
     for path in (opt.json, opt.report):
         if path and not os.path.isdir(os.path.dirname(path) or "."):
-            warn(f"{path}: there is no such folder")
+            warn(MODULE, f"{path}: there is no such folder")
             return FAILED
     with contextlib.ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
@@ -54,7 +54,7 @@ def run(opt: Options) -> int:
             found = files.Found(files.make(folder, opt.seed), [])
         chosen = files.choose(found.files, opt.limit, opt.seed)
         if not chosen:
-            warn("no JPEG or PNG file was found")
+            warn(MODULE, "no JPEG or PNG file was found")
             return FAILED
         session = Session(opt, chosen, found)
         session.compare_all()
@@ -84,7 +84,7 @@ def _write(path: str, data: str) -> bool:
         with open(path, "w", encoding="utf-8", errors="replace") as file:
             file.write(data)
     except OSError as error:
-        warn(f"{path}: cannot be written: {error.strerror}")
+        warn(MODULE, f"{path}: cannot be written: {error.strerror}")
         return False
     return True
 
@@ -161,8 +161,8 @@ class Session:
                 self._compare(start, group)
                 findings.done += len(group)
                 self._progress()
-        except Ended as ended:
-            findings.signal = ended.number
+        except Stopped as stopped:
+            findings.signal = stopped.number
         except DeviceError as error:
             findings.failure = str(error)
 

@@ -78,7 +78,8 @@ long imports_read_back(void)
     return c.calls[VA_DRIVER_GetImage] + c.calls[VA_DRIVER_DeriveImage];
 }
 
-// One job over the imports.scene. How many of its samples both engines made together.
+// One job over the imports.scene. How many of its samples both engines made
+// together.
 int imports_run(int64_t most_ms)
 {
     int64_t start = hr__now();
