@@ -35,9 +35,11 @@ static enum hr_status set_defaults(struct hr__loader *l)
         check_number("epochs", p->epochs, HR_ENDLESS, UINT32_MAX) ||
         check_number("map_threads", p->map_threads, 0, INT_MAX))
         return HR_EINVAL;
+    l->source = hr__source_of(p->source);
     p->map_threads = p->map_threads ? p->map_threads : 1;
     p->batch = p->batch ? p->batch : 64;
-    p->reads = p->reads ? p->reads : 8;
+    if (!p->reads)
+        p->reads = l->source->http ? l->source->http->params.connections : 8;
     p->epochs = p->epochs ? p->epochs : 1;
     p->budget = p->budget ? p->budget : BUDGET;
     p->shards = p->shards ? p->shards : 1;
@@ -45,7 +47,6 @@ static enum hr_status set_defaults(struct hr__loader *l)
     if (p->shard >= p->shards)
         return hr__fail(HR_EINVAL, "shard: there is no %u of %u", p->shard,
                         p->shards);
-    l->source = hr__source_of(p->source);
     if (l->source->calls.threads && l->source->calls.threads < p->reads)
         p->reads = l->source->calls.threads;
     return HR_OK;
@@ -113,6 +114,15 @@ static enum hr_status set_ops(struct hr__loader *l)
 
 // ---- Slots -----------------------------------------------------------------
 
+// Bytes of a sample that have a place in each batch.
+static size_t pixel_bytes(const struct hr__loader *l)
+{
+    for (size_t i = 0; i < l->source->num_shards; i++)
+        if (l->source->shards[i].pixels)
+            return HR__CIFAR_BYTES;
+    return 0;
+}
+
 // One batch is consumed, one is ready, one is read; three pictures for each
 // thread keep an engine busy. No more than there will be in all epochs. The rest
 // of the budget is for encoded samples.
@@ -152,11 +162,12 @@ static bool fill_slot(struct hr__loader *l, struct hr__slot *slot)
     size_t n = (size_t)l->pub.batch, each;
     char *at;
 
-    each = sizeof(*slot->samples) + sizeof(*slot->list) +
+    each = sizeof(*slot->samples) + sizeof(*slot->list) + sizeof(hr_image) +
            sizeof(*slot->classes) + sizeof(*slot->indices) +
            sizeof(*slot->keys) + sizeof(*slot->results);
     *slot = (struct hr__slot){.loader = l};
-    if (!(at = hr__alloc(NULL, n * each + 6 * 64)))
+    each += pixel_bytes(l);
+    if (!(at = hr__alloc(NULL, n * each + 8 * 64)))
         return false;
     slot->samples = carve(&at, n, sizeof(*slot->samples));
     slot->list = carve(&at, n, sizeof(*slot->list));
@@ -164,6 +175,10 @@ static bool fill_slot(struct hr__loader *l, struct hr__slot *slot)
     slot->pub.indices = slot->indices = carve(&at, n, sizeof(*slot->indices));
     slot->pub.keys = slot->keys = carve(&at, n, sizeof(*slot->keys));
     slot->pub.results = slot->results = carve(&at, n, sizeof(*slot->results));
+    slot->images = carve(&at, n, sizeof(hr_image));
+    memset(slot->images, 0, n * sizeof(hr_image));
+    if (pixel_bytes(l))
+        slot->pixels = carve(&at, n, pixel_bytes(l));
     return true;
 }
 
@@ -184,7 +199,7 @@ static enum hr_status make_slots(struct hr__loader *l)
 
     if (!first)
         return hr_last_status();
-    set_depth(l, first->size);
+    set_depth(l, first->size + pixel_bytes(l) * (size_t)l->pub.batch);
     l->slots = hr__alloc(NULL, sizeof(*l->slots) * (size_t)l->pub.depth);
     if (!l->slots) {
         hr_batch_destroy(&first);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "hal/engine/base.h"
+#include "pack_format.h"
 #include "source.h"
 
 // ---- Files -----------------------------------------------------------------
@@ -79,19 +80,33 @@ enum hr_status hr__source_file(const char *path, size_t max_bytes,
 
 // ---- Ranges of files -------------------------------------------------------
 
-static enum hr_status check_unchanged(const struct hr__shard *shard)
+static enum hr_status check_unchanged(const struct hr__shard *shard,
+                                      uint64_t offset)
 {
     struct stat st;
 
+    if (shard->web)
+        return HR_OK;  // each answer says of what it is
     if (fstat(shard->fd, &st) < 0)
         return hr__fail(HR_EIO, "%s: %s", hr__source_short(shard->path),
                         strerror(errno));
     if ((uint64_t)st.st_size != shard->size ||
         st.st_mtim.tv_sec != shard->changed.tv_sec ||
         st.st_mtim.tv_nsec != shard->changed.tv_nsec)
-        return hr__fail(HR_EIO, "%s: it was changed while it was open",
-                        hr__source_short(shard->path));
+        return hr__fail(HR_EIO,
+                        "%s: offset %llu: it was changed while it was open",
+                        hr__source_short(shard->path),
+                        (unsigned long long)offset);
     return HR_OK;
+}
+
+void hr__shard_form(const struct hr__shard *shard, struct hr_encoded *read)
+{
+    if (!shard->pixels)
+        return;
+    read->w = read->h = HR__CIFAR_SIDE;
+    read->c = 3;
+    read->layout = HR_NCHW;
 }
 
 const struct hr__shard *hr__source_shard(const struct hr__source *s, uint64_t i,
@@ -115,7 +130,7 @@ enum hr_status hr__shard_sample(const struct hr__shard *shard,
                                 hr__source_room_fn room, void *ctx,
                                 size_t *size)
 {
-    enum hr_status status = check_unchanged(shard);
+    enum hr_status status = check_unchanged(shard, range.offset);
     void *to;
 
     if (status)
@@ -131,9 +146,46 @@ enum hr_status hr__shard_sample(const struct hr__shard *shard,
     if (!(to = room(ctx, *size ? *size : 1)))
         return hr__fail(HR_ENOMEM, "%s: no memory for %zu bytes",
                         hr__source_short(shard->path), *size);
-    status = hr__shard_read(shard, to, *size, range.offset);
+    status = shard->web ? hr__http_read_at(shard->web, to, *size, range.offset,
+                                           room, ctx)
+                        : hr__shard_read(shard, to, *size, range.offset);
+    if (!status && range.summed && pack_sum(to, *size) != range.sum)
+        status = hr__fail(HR_ECORRUPT,
+                          "%s: offset %llu: the checksum of the "
+                          "picture is wrong",
+                          hr__source_short(shard->path),
+                          (unsigned long long)range.offset);
     if (!status && range.parts)
         *size = hr__record_join(to, *size);
+    return status;
+}
+
+// ---- Objects of the web ----------------------------------------------------
+
+bool hr__source_is_object(const struct hr__source *s, uint64_t i)
+{
+    const struct hr__source_dir *dir;
+
+    if (i >= s->num)
+        return false;
+    dir = &s->dirs[s->items[i].dir];
+    return dir->web && !dir->shard;
+}
+
+enum hr_status hr__source_object(const struct hr__source *s, uint64_t i,
+                                 size_t max_bytes, hr__source_room_fn room,
+                                 void *ctx, size_t *size)
+{
+    struct hr__http_read r = {.want.most = max_bytes, .room = room, .ctx = ctx};
+    const struct hr__source_dir *dir = &s->dirs[s->items[i].dir];
+    char url[HR__HTTP_URL];
+    enum hr_status status;
+
+    snprintf(url, sizeof(url), "%s/%s", dir->path, s->items[i].name);
+    r.url = url;
+    r.headers = dir->web == HR__WEB_OWN;
+    status = hr__http_get(s->http, &r);
+    *size = r.done;
     return status;
 }
 
@@ -143,12 +195,25 @@ static void *encoded_room(void *ctx, size_t size)
 {
     struct hr_encoded *to = ctx;
 
+    if (!size)
+        return to;  // nobody ends it
     if (size <= to->room)
         return to->memory;
     hr__free(to->memory);
     to->memory = hr__alloc(NULL, size);
     to->room = to->memory ? size : 0;
     return to->memory;
+}
+
+// Whether there are as many bytes as the pixels need, if it is pixels.
+static bool is_whole(const struct hr_encoded *e)
+{
+    if (!e->w && !e->h && !e->c)
+        return true;
+    return e->data && e->w > 0 && e->h > 0 && (e->c == 1 || e->c == 3) &&
+           (unsigned)e->layout <= HR_NHWC && e->w <= HR_MAX_SIDE &&
+           e->h <= HR_MAX_SIDE &&
+           (uint64_t)e->w * (uint64_t)e->h * (uint64_t)e->c == e->size;
 }
 
 // (What it answers and says is the program's: neither need be what it should.)
@@ -159,10 +224,18 @@ enum hr_status hr__source_lend(const struct hr__source *s, uint64_t i,
     enum hr_status status = s->calls.read(s->calls.ctx, i, lent, why);
 
     why[sizeof(why) - 1] = '\0';
-    return status ? hr__fail(status < 0 ? status : HR_EIO,
-                             "sample %llu: read: %s", (unsigned long long)i,
-                             *why ? why : hr_status_text(status))
-                  : HR_OK;
+    if (status)
+        return hr__fail(status < 0 ? status : HR_EIO, "sample %llu: read: %s",
+                        (unsigned long long)i,
+                        *why ? why : hr_status_text(status));
+    if (is_whole(lent))
+        return HR_OK;
+    if (s->calls.done)
+        s->calls.done(s->calls.ctx, i, lent);
+    return hr__fail(HR_EINVAL,
+                    "sample %llu: read: %zu bytes are not %d x %d pixels of %d",
+                    (unsigned long long)i, lent->size, lent->w, lent->h,
+                    lent->c);
 }
 
 static enum hr_status copy_lent(struct hr__source *s, uint64_t i,
@@ -186,6 +259,10 @@ static enum hr_status copy_lent(struct hr__source *s, uint64_t i,
         to->data = memory;
         to->size = lent.size;
         to->verified = lent.verified;
+        to->w = lent.w;
+        to->h = lent.h;
+        to->c = lent.c;
+        to->layout = lent.layout;
     }
     if (s->calls.done)
         s->calls.done(s->calls.ctx, i, &lent);
@@ -211,6 +288,8 @@ enum hr_status hr_source_read(hr_source source, uint64_t i, size_t max_bytes,
     to->data = to->path = NULL;
     to->size = 0;
     to->verified = false;
+    to->w = to->h = to->c = 0;
+    to->layout = HR_NCHW;
     if (s->calls.read)
         return copy_lent(s, i, max_bytes, to);
     if ((file = hr_source_pack(source, i, &number))) {
@@ -222,11 +301,17 @@ enum hr_status hr_source_read(hr_source source, uint64_t i, size_t max_bytes,
     }
     hr_source_path(source, i, path, sizeof(path));
     shard = hr__source_shard(s, i, &range);
-    status = shard ? hr__shard_sample(shard, range, max_bytes, encoded_room, to,
-                                      &to->size)
-                   : hr__source_file(path, max_bytes, encoded_room, to,
-                                     &to->size);
+    if (shard)
+        status = hr__shard_sample(shard, range, max_bytes, encoded_room, to,
+                                  &to->size);
+    else if (hr__source_is_object(s, i))
+        status = hr__source_object(s, i, max_bytes, encoded_room, to,
+                                   &to->size);
+    else
+        status = hr__source_file(path, max_bytes, encoded_room, to, &to->size);
     to->data = to->memory;
+    if (shard && !status)
+        hr__shard_form(shard, to);
     return status;
 }
 

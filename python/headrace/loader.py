@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _core
@@ -17,9 +17,35 @@ from .packfolder import Entries, PackFolder
 from .pipeline import checked, dtype_of, open_device
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, TypeAlias
+
+    _Path: TypeAlias = str | os.PathLike[str]
 
 _TENSORS = ("torch", "numpy")
+_CIFARS = ("10", "100", "100-coarse")
+
+
+class Cifar:
+    """Binary files of CIFAR-10 or CIFAR-100, as a Loader's source.
+
+        paths = [f"data_batch_{i}.bin" for i in range(1, 6)]
+        loader = headrace.Loader(headrace.Cifar(paths), steps)
+
+    Their pictures are 32 x 32 pixels, which ops.decode() leaves as they are.
+    kind "100-coarse" takes the coarse labels of CIFAR-100.
+    """
+
+    def __init__(
+        self,
+        paths: _Path | Iterable[_Path],
+        kind: Literal["10", "100", "100-coarse"] = "10",
+    ) -> None:
+        if kind not in _CIFARS:
+            raise ArgumentError(f"kind: one of {_CIFARS}, not {kind!r}")
+        if isinstance(paths, (str, os.PathLike)):
+            paths = [paths]
+        self.paths: tuple[_Path, ...] = tuple(paths)
+        self.kind = kind
 
 
 class Loader:
@@ -65,13 +91,14 @@ class Loader:
         cache: int | str | None = None,
         tier: Literal["close", "exact", "fast"] = "close",
         on_error: Literal["fail", "zero", "skip"] = "fail",
+        http: Mapping[str, Any] | None = None,
     ) -> None:
         """Find the samples; reading begins with the first `for`.
 
         Args:
             source: a folder, a pack file, a tar file in WebDataset form, a
-                RecordIO file, or a list of them and of pictures; a PackFolder
-                without transforms; pairs
+                RecordIO file, or a list of them and of pictures, also by their
+                URLs; a PackFolder without transforms; a headrace.Cifar; pairs
                 (picture, class), with a path or bytes and an int, in a list or
                 tuple; or another sequence of such pairs, or of pictures,
                 which the loader's threads ask, item by item.
@@ -94,13 +121,16 @@ class Loader:
             memory: "pinned": of the device, where it has such memory.
             to: what x and y are; None: "torch" if it is imported, else "numpy".
             device, threads, reference, cache: as of headrace.Pipeline.
-            reads: threads that read; 0: 8.
+            reads: threads that read; 0: 8, and of URLs http["connections"].
             budget: bytes of batches and files; 0: 256 MiB.
             tier: see headrace.submit().
             on_error: "fail": the loop raises the sample's error in the place
                 of its batch, and goes on behind it if it is begun again;
                 "zero": the picture is zero, last.results says why; "skip":
                 the next picture takes its place.
+            http: how URLs are read: "connections", "retries", "backoff_ms",
+                "deadline_ms", "max_bytes", "headers" (a mapping), "user_agent",
+                "ca_file", "seed"; see docs/loader.md. None: as usual.
 
         Raises headrace.ArgumentError; headrace.ReadError, headrace.PictureError
         for a source that cannot be opened.
@@ -109,7 +139,7 @@ class Loader:
             steps, made = translate(steps)
             dtype = dtype or made  # type: ignore[assignment]
         self._steps: Ops = checked(steps)
-        self._source, self._classes = _source(source)
+        self._source, self._classes = _source(source, _http(http))
         if to is not None and to not in _TENSORS:
             raise ValueError(f"to {to!r}: must be 'torch' or 'numpy'")
         if epochs is not None and epochs < 1:
@@ -354,7 +384,16 @@ def _converter(to: str | None) -> Callable[[_core.Loaded], tuple[Any, Any]]:
     )
 
 
-def _source(source: Any) -> tuple[_core.Source, tuple[str, ...]]:
+def _http(http: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if http is None:
+        return None
+    headers = http.get("headers", {})
+    return dict(http) | {"headers": [f"{k}: {v}" for k, v in headers.items()]}
+
+
+def _source(
+    source: Any, http: dict[str, Any] | None
+) -> tuple[_core.Source, tuple[str, ...]]:
     """What the loader reads, and the classes if labels are words."""
     if isinstance(source, PackFolder):
         if source.transform or source.target_transform:
@@ -363,10 +402,13 @@ def _source(source: Any) -> tuple[_core.Source, tuple[str, ...]]:
                 "stand for it"
             )
         return _core.Source(sequence=Entries(source)), tuple(source.classes)
+    if isinstance(source, Cifar):
+        cifar = _CIFARS.index(source.kind)
+        return _core.Source(paths=source.paths, cifar=cifar), ()
     if isinstance(source, _core.PackFile):
         source = source.path
     if isinstance(source, (str, os.PathLike)):
-        return _core.Source(paths=[source]), ()
+        return _core.Source(paths=[source], http=http), ()
     if isinstance(source, (bytes, bytearray, memoryview)):
         raise TypeError("source: a path is a str; a picture stands in a list")
     if not isinstance(source, (list, tuple)):
@@ -380,9 +422,9 @@ def _source(source: Any) -> tuple[_core.Source, tuple[str, ...]]:
         paths = [
             x.path if isinstance(x, _core.PackFile) else x for x in source
         ]
-        return _core.Source(paths=paths), ()
+        return _core.Source(paths=paths, http=http), ()
     items, classes = _numbered(source)
-    return _core.Source(items=items), classes
+    return _core.Source(items=items, http=http), classes
 
 
 def _numbered(items: Sequence[Any]) -> tuple[Sequence[Any], tuple[str, ...]]:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The command with tar and RecordIO files: the same tensors as of the files
+# The command with tar, RecordIO and CIFAR files: the same tensors as of the files
 # themselves, from one file or many, and what is whole in a damaged one.
 # Usage: shards_test.sh PATH-OF-HEADRACE
 # shellcheck source=tests/tools/command_env.sh
@@ -52,6 +52,36 @@ tar_of a-10.tar 5 $num
 for ((i = 0; i < num; i++)); do
     record $((i % 3)) "flat/$(printf %03d $i).jpg"
 done >all.rec
+
+# ---- CIFAR: pixels as they lie there ----------------------------------------
+
+mkdir cifar
+for ((i = 0; i < 23; i++)); do
+    # shellcheck disable=SC2059
+    printf "\\x$(printf %02x $((i % 10)))" >>cifar/data_batch_1.bin
+    head -c 3072 /dev/urandom | tee -a cifar/data_batch_1.bin >>planes
+done
+run 0 run cifar/data_batch_1.bin --cifar 10 --out cifar.npy --batch 5 \
+    --ops decode --dtype u8
+tail -c $((23 * 3072)) cifar.npy >tensors
+expect "the planes of the file" cmp planes tensors
+says cifar.json 'data_batch_1.bin/00022'
+says cifar.json '"label":"2","class":2'
+run 0 run cifar/data_batch_1.bin --cifar 10 --out sizes-cifar/ --limit 2 \
+    --ops decode --dtype u8
+tail -c 3072 sizes-cifar/00001.npy >one
+expect "and one by one" cmp one <(head -c 6144 planes | tail -c 3072)
+printf '%s\n' a b c d e f g h i j >cifar/batches.meta.txt
+run 0 run cifar/data_batch_{1,1}.bin --cifar 10 --out cifar.npy --epochs 2 \
+    --ops decode,random_crop=32:4,random_hflip,normalize=imagenet
+says out "92 pictures"
+says cifar.json '"label":"j","class":9'
+run 2 run cifar/data_batch_1.bin --cifar 100 --out none
+says err "data_batch_1.bin: offset 67628: a record of CIFAR-100 has 3074 bytes"
+run 2 run cifar --cifar 10 --out none
+says err "cifar: not a regular file"
+run 2 run cifar/data_batch_1.bin --cifar 1 --out none
+says err "--cifar: '1' is not one of"
 
 "$headrace" run all.tar --out none -q 2>err
 if grep -q libarchive err; then
@@ -110,6 +140,56 @@ expect "packed" cmp files.npy hrp.npy
 cp all.hrp begun.hrp.part
 run 0 pack all.tar --out begun.hrp
 says out "$num of an earlier run"
+
+# ---- from the web -----------------------------------------------------------
+
+web() {
+    local port i nginx
+    if ! command -v nginx >/dev/null; then
+        skip "the web (no nginx)"
+        return
+    fi
+    for ((i = 0; i < 20; i++)); do
+        port=$((20000 + RANDOM % 20000))
+        cat >nginx.conf <<END
+daemon off; master_process off; pid $tmp/pid; error_log $tmp/error.log;
+$([ "$(id -u)" != 0 ] || echo 'user root;')
+events {}
+http {
+    access_log off;
+    client_body_temp_path $tmp/t1; proxy_temp_path $tmp/t2;
+    fastcgi_temp_path $tmp/t3; uwsgi_temp_path $tmp/t4; scgi_temp_path $tmp/t5;
+    server { listen 127.0.0.1:$port; root $tmp; }
+}
+END
+        nginx -c "$tmp/nginx.conf" 2>/dev/null &
+        nginx=$!
+        sleep 0.5
+        kill -0 $nginx 2>/dev/null && break
+    done
+    export no_proxy=127.0.0.1
+    "$headrace" run "http://127.0.0.1:$port/all.tar" --out none -q 2>err
+    if grep -q libcurl err; then
+        skip "the web (no libcurl)"
+    else
+        run 0 run "http://127.0.0.1:$port/all.tar?key" --out web.npy --batch 5
+        expect "of the web" cmp files.npy web.npy
+        says web.json "\"http://127.0.0.1:$port/all.tar/003.jpg\""
+        run 0 run "http://127.0.0.1:$port/a-{08..10}.tar" --out web.npy
+        expect "by their numbers" cmp files.npy web.npy
+        run 0 run "http://127.0.0.1:$port/all.hrp" --out web.npy
+        expect "a pack file" cmp files.npy web.npy
+        run 0 run --list "http://127.0.0.1:$port/flat/list" --out web.npy
+        expect "a list" cmp files.npy web.npy
+        run 0 run --list "http://127.0.0.1:$port/flat/list" --out web/
+        expect "names" [ -e web/000.npy ]
+        run 2 run "http://127.0.0.1:$port/none.tar" --out none
+        says err "none.tar: answer, offset 0: status 404: there is no such"
+    fi
+    kill $nginx
+    wait $nginx
+}
+web
 
 # ---- damaged and hostile ones -----------------------------------------------
 

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <headrace/image.h>
 #include <headrace/pack.h>
 #include <headrace/status.h>
 
@@ -33,6 +34,10 @@ struct hr_encoded {
     void *memory;      // for hr_source_read(): what data lies in, and its size;
     size_t room;       // it is used again, and freed by hr_encoded_finish()
     void *owner;       // for callbacks: who lends the data
+    // > 0: data is not encoded, but w x h pixels of c (1 or 3) bytes, with
+    // nothing between them.
+    int w, h, c;
+    enum hr_layout layout;
 };
 
 // Samples that the program itself gives: a data base, a generator. Its functions
@@ -44,7 +49,8 @@ struct hr_source_calls {
                         // hr_loader_save(); 0 = num tells
     int threads;        // that may be in read at a time; 0 = any number
     void *ctx;
-    // Sets data and size, or path, of *to to what lives until done is called.
+    // Sets data and size, or path, of *to to what lives until done is called;
+    // of pixels w, h, c and layout, too: the op decode leaves them as they are.
     // HR_OK, or the status of the failure, with its reason in message. It may
     // wait: nothing else does meanwhile.
     enum hr_status (*read)(void *ctx, uint64_t i, struct hr_encoded *to,
@@ -81,6 +87,30 @@ HR_API hr_source hr_source_of_calls(const struct hr_source_calls *calls);
 // pointers to NULL are fine.
 HR_API void hr_source_close(hr_source *source);
 
+// How objects of the web are read. What is 0 or NULL has the value said.
+struct hr_http_params {
+    int connections;  // that are kept, up to 256: so many reads are in flight at
+                      // most; 32
+    int retries;      // of a read that fails by what may pass; 5; -1 = none
+    int backoff_ms;   // before the first of them; it doubles from one to the
+                      // next, and is drawn between half of that and that; 100
+    int deadline_ms;             // of a read with all its tries; 30000
+    uint64_t max_bytes;          // of an object; 4 TiB
+    const char *const *headers;  // "NAME: VALUE", and NULL: for the hosts that
+                                 // the program names, not for those that a list
+                                 // of another host or a redirect leads to
+    const char *user_agent;      // "headrace"
+    const char *ca_file;         // PEM, certificates to trust; the system's
+    uint64_t seed;               // of the draws
+};
+#define hr_http_params(...) (&(struct hr_http_params){__VA_ARGS__})
+
+// Says how the source reads URLs, before one is added; *params is copied.
+// HR_EINVAL, HR_ENOMEM, HR_EUNSUPPORTED (there is no libcurl). Threads: one at a
+// time.
+HR_API enum hr_status hr_source_set_http(hr_source source,
+                                         const struct hr_http_params *params);
+
 // Adds the samples of what is at path, behind those that are there. A file is
 // taken whatever it is called, but for these, of which all pictures are taken,
 // with their names and labels:
@@ -92,6 +122,13 @@ HR_API void hr_source_close(hr_source *source);
 //         members are apart is HR_ECORRUPT. Without libarchive HR_EUNSUPPORTED
 //   .rec  RecordIO of MXNet, with or without an .idx
 // Members and records that cannot be used are faults.
+// path may be a URL of http or https, of such a file or of a picture, whose label
+// is then the folder it lies in. Tar and RecordIO files are gone through once;
+// of pack files header and index are read. The server must give ranges, and
+// samples are read by them: each answer must be of the object that was opened, by
+// length, ETag and Last-Modified. What cannot be read is HR_EIO or
+// HR_ETIMEDOUT, HR_EUNSUPPORTED without libcurl or ranges; hr_last_error() names
+// URL (without its query), stage, offset, status and reason.
 // A folder gives its regular files, also through links, that end in .jpg .jpeg
 // .jpe .jfif .png or .mpo, sorted by the bytes of their relative path. Links to
 // folders are followed; a folder is gone through once, however many names it
@@ -106,15 +143,39 @@ HR_API enum hr_status hr_source_add(hr_source source, const char *path);
 // Adds the files that a list names: PATH, or PATH, a tab and LABEL, a line
 // each, or each ended by a zero byte. The last tab counts; empty lines do not.
 // list "-" is standard input. Paths are relative to the folder of the list.
-// The files are not looked at.
+// The files are not looked at. The list may be at a URL, and entries may be URLs;
+// all entries of a list of the web are, relative to its own.
 HR_API enum hr_status hr_source_add_list(hr_source source, const char *list,
                                          bool zero);
+
+// Binary files of the CIFAR data sets. Nothing in such a file says so: who adds
+// it does.
+enum hr_cifar {
+    HR_CIFAR10,          // data_batch_1.bin .., test_batch.bin: a label
+    HR_CIFAR100,         // train.bin, test.bin: two, of which the fine one
+    HR_CIFAR100_COARSE,  // .. or the coarse one is taken
+};
+
+// Adds all pictures of a CIFAR file: 32 x 32 RGB pixels each. They are not read,
+// only their labels, about 10 ms for 10,000. Names are the numbers of records,
+// and labels those that the file batches.meta.txt, fine_label_names.txt or
+// coarse_label_names.txt has, which comes with the data set, if it lies in the
+// same folder; else the label's number. So the class of a picture is what its
+// record says: a number always, a name if each occurs and they are sorted, as
+// CIFAR's are. HR_EIO, HR_ENOMEM; HR_EFORMAT: the file is not so many
+// records, the first has a label that does not exist, or the names are not as
+// many as the classes. Later records whose label does not exist are faults.
+// hr_last_error() names file, offset and reason. After a failure nothing was
+// added. Threads: one at a time.
+HR_API enum hr_status hr_source_add_cifar(hr_source source, const char *path,
+                                          enum hr_cifar kind);
 
 // Adds the file at path, which is not looked at; label NULL = none.
 HR_API enum hr_status hr_source_add_file(hr_source source, const char *path,
                                          const char *label);
 
-// Path to open, or relative path, of sample i. The text is written to buffer;
+// Path to open, or relative path, of sample i; of an object of the web its URL,
+// without its query, which may be a password. The text is written to buffer;
 // NULL if it does not fit, never with PATH_MAX bytes. Samples of a callback are
 // named by their numbers.
 HR_API const char *hr_source_path(hr_source source, uint64_t i, char *buffer,
@@ -146,8 +207,8 @@ HR_API hr_pack_file hr_source_pack(hr_source source, uint64_t i,
 // Of a file all bytes are read, at most max_bytes (0 = 256 MiB). HR_EIO (also of
 // what is no regular file), HR_ELIMIT, HR_ENOMEM, HR_EINVAL (there is no sample
 // i), those of hr_pack_sample() and of a callback, with file and reason in
-// hr_last_error(). Samples of a callback are copied. Threads: any, each with its
-// own *to.
+// hr_last_error(). Samples of a callback are copied; of a CIFAR file they are
+// pixels, see *to. Threads: any, each with its own *to.
 HR_API enum hr_status hr_source_read(hr_source source, uint64_t i,
                                      size_t max_bytes, struct hr_encoded *to);
 HR_API void hr_encoded_finish(struct hr_encoded *encoded);  // frees memory
