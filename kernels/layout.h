@@ -4,7 +4,8 @@
 //
 // A batch is one launch per stage. The buffer `plan` begins with one struct
 // hr__kernel_picture per picture (and per resample step of it); behind them
-// lie lists of groups, axes, and store tables. A list has two words for each
+// lie lists of groups, and store tables. The buffer `axes` has the weights of
+// the resample steps of many batches. A list has two words for each
 // work-group of a launch: picture, and which group of that picture it is; so
 // nobody idles when pictures differ in size, and part of a list can be
 // launched alone. Groups have HR__GROUP x 1 items and lie in rows.
@@ -89,8 +90,8 @@ enum {
 //                   plan list in work
 //   hr_color        plan list work
 //   hr_pixels       plan list in work
-//   hr_resample     plan list work
-//   hr_store        plan list work out
+//   hr_resample     plan list axes work
+//   hr_store        plan list axes work out
 enum { HR__ARG_PLAN, HR__ARG_LIST, HR__ARG_FIRST_BUFFER };
 
 enum {                    // hr__kernel_picture.color
@@ -137,9 +138,9 @@ struct hr__kernel_component {
     hr__i32 cols, rows;
 };
 
-// One axis: words of plan.
+// One axis: words of axes.
 struct hr__kernel_axis {
-    hr__u32 lo, n, w;  // lo counts from src_x or src_y of the picture
+    hr__u32 lo, n, w;  // lo as src_x or src_y of the picture
     hr__u32 stride;    // weights from output to output
     hr__i32 out, pad;  // outputs that are pixels, and how many precede
 };
@@ -167,7 +168,8 @@ struct hr__kernel_picture {
     // resample: plane i of the source is at src + i * src_plane
     hr__u32 src, src_plane;      // src: column src_x, row src_y
     hr__u32 src_stride;          // bytes to the next x; 1 to the next y
-    hr__i32 src_x, src_y, rows;  // rows that the second pass reads
+    hr__i32 src_x, src_y, rows;  // in what lo of ax and ay counts in; rows
+                                 // that the second pass reads
     struct hr__kernel_axis ax, ay;
     hr__u32 flags;
     hr__i32 win_w, win_h;  // output, padding included, before it is turned

@@ -273,8 +273,7 @@ static inline uint64_t hr__kernel_dense(struct hr__kernel_picture *p,
     p->coefs = p->comp[0].index;
     p->num_coefs = p->num_blocks;
     for (uint32_t i = 0; i < c->num_components; i++)
-        p->comp[i].quant =
-            (hr__u32)(quant + i * sizeof(c->comp[0].quant));
+        p->comp[i].quant = (hr__u32)(quant + i * sizeof(c->comp[0].quant));
     return hr__kernel_decoded(p, c, gray, fuse, work);
 }
 
@@ -363,30 +362,30 @@ static inline uint64_t hr__kernel_pixels(struct hr__kernel_picture *p,
 
 static inline void hr__kernel_axis_of(struct hr__kernel_axis *k,
                                       const struct hr__axis *a,
-                                      const void *plan)
+                                      const void *axes)
 {
-    k->lo = (hr__u32)(a->lo - (const int32_t *)plan);
-    k->n = (hr__u32)(a->n - (const int32_t *)plan);
-    k->w = (hr__u32)(a->w - (const int32_t *)plan);
+    k->lo = (hr__u32)(a->lo - (const int32_t *)axes);
+    k->n = (hr__u32)(a->n - (const int32_t *)axes);
+    k->w = (hr__u32)(a->w - (const int32_t *)axes);
     k->stride = (hr__u32)a->stride;
     k->out = a->out;
     k->pad = a->pad_before;
 }
 
 // The source must be set, and contain what the axes read. The axes were built
-// in the memory of the plan.
+// in what the buffer `axes` begins with.
 static inline uint64_t hr__kernel_axes(struct hr__kernel_picture *p,
                                        const struct hr__step *step,
                                        const struct hr__axis *x,
                                        const struct hr__axis *y,
-                                       const void *plan, uint64_t work)
+                                       const void *axes, uint64_t work)
 {
     const struct hr__axis *first = x;
 
     if (step->v_first)
         x = y, y = first;
-    hr__kernel_axis_of(&p->ax, x, plan);
-    hr__kernel_axis_of(&p->ay, y, plan);
+    hr__kernel_axis_of(&p->ax, x, axes);
+    hr__kernel_axis_of(&p->ay, y, axes);
     p->flags |= (x->identity ? HR__IDENTITY_X : 0) |
                 (y->identity ? HR__IDENTITY_Y : 0);
     p->win_w = step->v_first ? step->win.h : step->win.w;
@@ -401,8 +400,8 @@ static inline uint64_t hr__kernel_axes(struct hr__kernel_picture *p,
     }
     p->src += (hr__u32)(x->src_lo - p->src_x) * p->src_stride +
               (hr__u32)(y->src_lo - p->src_y);
-    p->src_x = x->src_lo;
-    p->src_y = y->src_lo;
+    p->src_x = x->src_lo - x->base;
+    p->src_y = y->src_lo - y->base;
     p->rows = y->src_hi - y->src_lo;
     work = hr__kernel_round(work, HR__LANES);
     p->tmp = (hr__u32)work;

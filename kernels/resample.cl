@@ -19,11 +19,11 @@ static inline uchar16 hr__weigh(__global const uchar *src, uint stride,
 // The first pass. One item makes a tile of 16 columns and 16 rows from planes
 // of columns, and turns it. Columns of the padding are 0.
 __kernel void hr_resample(__global const uint *restrict plan, uint list,
+                          __global const int *restrict table,
                           __global uchar *restrict work)
 {
     struct hr__job job = hr__job_of(plan, list);
     __global const struct hr__kernel_picture *pic = job.pic;
-    __global const int *table = (__global const int *)plan;
     uint strips = hr__strips(pic->rows), chunks = hr__strips(pic->win_w);
     uint part = job.item / strips, strip = job.item - part * strips;
     uint plane = part / chunks, chunk = part - plane * chunks;

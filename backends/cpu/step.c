@@ -343,13 +343,21 @@ bool cpu_step_empty(const struct hr__step *s)
            s->win.y >= s->rs_h || s->win.y + s->win.h <= 0;
 }
 
+// The weights are not needed for that.
 bool cpu_step_window(struct cpu_run *run, struct cpu_rect *window)
 {
-    struct resample r = {0};
+    const struct hr__step *step = &run->pic->geo.steps[0];
+    size_t x = hr__axis_size(step, 0), y = hr__axis_size(step, 1);
+    void *mem = cpu_arena_alloc(&run->w->arena, x > y ? x : y);
+    int left, right, top, bottom;
 
-    if (!build_axes(run, &r, &run->pic->geo.steps[0]))
-        return false;
-    *window = r.x.out && r.y.out ? window_of(&r)
-                                 : (struct cpu_rect){0, 0, 1, 1};
+    run->out.stage = HR_RESAMPLE;
+    if (!mem)
+        return cpu_run_fail(run, HR_ENOMEM, "no room for filter weights");
+    hr__axis_reach(step, 0, mem, &left, &right);
+    hr__axis_reach(step, 1, mem, &top, &bottom);
+    *window = right && bottom
+                  ? (struct cpu_rect){left, top, right - left, bottom - top}
+                  : (struct cpu_rect){0, 0, 1, 1};
     return true;
 }

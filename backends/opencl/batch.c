@@ -26,6 +26,32 @@ struct hr__task *ocl_batch_take(struct ocl_batch *batch, int from)
     return list;
 }
 
+// ---- Tensors in pinned memory ----------------------------------------------
+
+void ocl_batch_late(struct ocl_batch *batch)
+{
+    for (int i = 0; i < batch->num_items; i++) {
+        const struct hr__task *task = batch->items[i].task;
+        struct hr__memory *m = task->copy.memory ? NULL : task->pic->dst.memory;
+
+        if (!m || !m->direct)
+            continue;
+        atomic_fetch_add(&m->late, 1);
+        ocl_memory_hold(m);
+        batch->late[batch->num_late++] = m;
+    }
+}
+
+void ocl_batch_late_done(struct ocl *o, struct ocl_batch *batch)
+{
+    while (batch->num_late) {
+        struct hr__memory *m = batch->late[--batch->num_late];
+
+        atomic_fetch_sub(&m->late, 1);
+        ocl_memory_let_go(o, m);
+    }
+}
+
 // ---- Its tasks -------------------------------------------------------------
 
 void ocl_end_one(struct hr__task *task, enum hr_status status, unsigned why,
@@ -132,6 +158,7 @@ void ocl_batch_end(struct ocl *o, struct ocl_batch *batch,
         ocl_batch_release(o, batch);
     pthread_mutex_lock(&o->guard.lock);
     list = ocl_batch_take(batch, 0);
+    ocl_batch_late_done(o, batch);
     batch->state = OCL_FREE;
     if (fault)
         hr__guard_failed(&o->guard, fault->why, list);
@@ -162,8 +189,13 @@ static void not_drained(struct ocl *o)
         batch->up = batch->in = batch->out = batch->down = (struct ocl_buffer){
             0};
         batch->chunks = 0;  // they are never released
+        pthread_mutex_lock(&o->guard.lock);
+        ocl_batch_late(batch);
+        batch->num_late = 0;
+        pthread_mutex_unlock(&o->guard.lock);
         ocl_import_forget(batch);
     }
+    ocl_axes_drop(o, true);
     hr__guard_log(&o->guard, HR_LOG_WARN,
                   "a queue cannot be waited for, buffers are left "
                   "behind");
@@ -186,4 +218,5 @@ void ocl_batch_mend(struct ocl *o, struct ocl_batch *batch)
     // Nobody knows which of them are mapped.
     ocl_buffer_drop(o, &batch->up);
     ocl_buffer_drop(o, &batch->down);
+    ocl_axes_drop(o, false);
 }

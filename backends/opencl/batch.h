@@ -54,8 +54,9 @@ struct ocl_item {
     struct hr__task *task;
     size_t in_at, in_bytes;     // in the upload, behind the plan
     struct hr__rect window;     // of pixels
-    size_t out_at;              // in the download
+    size_t out_at, out_bytes;   // in the download
     cl_mem src, dst;            // memory of images; NULL: upload, download
+    uint8_t *to;                // pinned memory that it is downloaded to
     size_t copy_at;             // of a copy: where in dst
     const uint8_t *pinned;      // its payload if that is uploaded from where it
                                 // is: then in_at counts from the upload's start
@@ -64,7 +65,8 @@ struct ocl_item {
     int first_copy, end_copy;   // of the batch's, then
     bool dropped;               // given up, it was not packed
     struct ocl_file *file;      // for a span that begins with entropy,
-    size_t flag_at;             // in the download,
+    size_t flag_at;             // in the download; until it is packed, among
+                                // the flags,
     unsigned why;               // why the device was told nothing
 };
 
@@ -72,6 +74,13 @@ struct ocl_item {
 struct ocl_run {
     const uint8_t *from;
     size_t size, to;  // to: in the upload
+};
+
+// Tensors that lie one behind the other both in the download and in pinned
+// memory of the user's.
+struct ocl_down {
+    size_t from, size;
+    uint8_t *to;
 };
 
 // Rows of planes that shall be uploaded.
@@ -113,6 +122,9 @@ struct ocl_batch {
     cl_mem acquires[OCL_BATCH * OCL_PLANES];
     struct ocl_copy copies[OCL_BATCH * 3];
     int num_externals, num_acquires, num_copies;
+    struct ocl_down downs[OCL_BATCH];  // of its tensors
+    int num_downs;                     // -1: they go to `down`, all together
+    size_t axes_at;                    // in the upload: axes that are new
     unsigned chunks;  // pinned chunks that its upload reads, bit per chunk
     uint32_t lists[OCL_LAUNCHES + 1];  // words of the plan: the groups of
                                        // launch k are lists[k] .. lists[k + 1]
@@ -123,6 +135,10 @@ struct ocl_batch {
     cl_int result;  // of the download
     int64_t since;  // SENT: from when on
     bool stuck;     // .. for so long that it may never come back
+    // What it may still write for tasks that were given up; each is held, as if
+    // its image or batch were still there.
+    struct hr__memory *late[OCL_BATCH];
+    int num_late;
 };
 
 // The first batch in that state, or NULL. Locked
@@ -146,6 +162,11 @@ bool ocl_batch_send(struct ocl *o, struct ocl_batch *batch, int queue, bool ok,
 // NULL: its tasks were all given up.
 void ocl_batch_end(struct ocl *o, struct ocl_batch *batch,
                    const struct ocl_fault *fault);
+// Its tasks are given up, but it may still write what they were to write.
+// Locked
+void ocl_batch_late(struct ocl_batch *batch);
+// Now it does not any more. Locked
+void ocl_batch_late_done(struct ocl *o, struct ocl_batch *batch);
 // Lets go of the payloads that its commands read.
 void ocl_batch_release(struct ocl *o, struct ocl_batch *batch);
 void ocl_batch_release_events(struct ocl *o, struct ocl_batch *batch);
@@ -154,6 +175,45 @@ void ocl_batch_release_events(struct ocl *o, struct ocl_batch *batch);
 bool ocl_drain(struct ocl *o);
 // The same, and makes the batch usable again.
 void ocl_batch_mend(struct ocl *o, struct ocl_batch *batch);
+
+// ---- axes.c ----------------------------------------------------------------
+
+enum { OCL_AXES = 4096 };
+
+// The weights of axes that pictures had so far: pictures differ in where they
+// are cropped, but seldom in how far what they keep is resized. They stay on
+// the device; what is new travels with the next batch. The driver thread's.
+struct ocl_axes {
+    struct hr__engine_ref *ref;  // pays for memory
+    struct ocl_buffer mem;
+    cl_event sent_event;       // of the last of them that were sent
+    uint8_t *data;             // the same on the host
+    size_t used, room;         // bytes of it
+    size_t sent;               // bytes that mem has, or will have
+    struct ocl_axis *entries;  // OCL_AXES, found by hash; NULL: none yet
+    int num;
+    bool full;  // mem must not be written any more: it begins anew
+};
+
+// Before a batch is planned: begins anew if there are many. most: bytes.
+void ocl_axes_begin(struct ocl_axes *a, size_t most);
+// Both axes of a step, in a->data. False: no memory.
+bool ocl_axes_find(struct ocl_axes *a, const struct hr__step *step,
+                   struct hr__axis *x, struct hr__axis *y);
+// When a batch is planned: room for them on the device. *bytes: how many of the
+// upload, at a multiple of OCL_ALIGN.
+bool ocl_axes_grow(struct ocl *o, size_t *bytes, struct ocl_fault *fault);
+// Bytes that are not on the device.
+static inline size_t ocl_axes_new(const struct ocl_axes *a)
+{
+    return a->used - (a->full ? 0 : a->sent);
+}
+// Sends what is new, by way of `from`, in the upload.
+bool ocl_axes_send(struct ocl *o, uint8_t *from, struct ocl_fault *fault);
+// Nobody knows what the device has of them; the objects are gone. forget: they
+// are left behind.
+void ocl_axes_drop(struct ocl *o, bool forget);
+void ocl_axes_free(struct ocl_axes *a);
 
 // ---- plan.c, entropy.c, pack.c ---------------------------------------------
 
@@ -179,31 +239,39 @@ static inline void ocl_copy_rows(uint8_t *to, size_t to_stride,
                bytes);
 }
 
-// What the kernels are told of a batch, in host memory: pictures, then axes
-// and tables. Offsets count from its start.
+// What the kernels are told of a batch, in host memory: pictures, then tables.
+// Offsets count from its start.
 struct ocl_plan {
     struct hr__engine_ref *ref;  // pays for memory
+    struct ocl_axes *axes;
     uint8_t *data;
     size_t size, room;
     uint64_t in, work, out;  // bytes of the other buffers so far
     uint64_t pinned;         // and of payloads that the host does not copy
+    uint64_t flags;          // bytes that are downloaded behind the tensors
     uint32_t groups;         // of all kernels, all pictures
     bool fuse;               // by the fused kernel what it can make
     // Of the picture before, for the next may be the same
     const struct hr__table *table;
     uint32_t table_at;
-    struct hr__step step;
-    struct hr__axis x, y;
-    bool have_axes;
+    struct hr__axis x, y;  // of the picture in the making
 };
 
 // Begins a batch of n.
 bool ocl_plan_begin(struct ocl_plan *plan, int n);
-// All of it: lists of groups come behind pictures, axes and tables.
+// All of it: lists of groups come behind pictures and tables.
 size_t ocl_plan_bytes(const struct ocl_plan *plan);
 struct hr__kernel_picture *ocl_plan_picture(struct ocl_plan *plan, int i);
-// plan->x and y, plan->table_at. Pictures of one geometry share their axes.
-bool ocl_plan_axes(struct ocl_plan *plan, const struct hr__step *step);
+// Where flags begin in the download, and where it ends.
+static inline size_t ocl_plan_flags(const struct ocl_plan *plan)
+{
+    return ocl_aligned((size_t)plan->out);
+}
+static inline size_t ocl_plan_out(const struct ocl_plan *plan)
+{
+    return ocl_plan_flags(plan) + (size_t)plan->flags;
+}
+// plan->table_at.
 bool ocl_plan_table(struct ocl_plan *plan, const struct hr__picture *pic);
 // Adds picture i. in is NULL for images, and for files. False: no memory, or the
 // payload, or the file, is not what it should be.
@@ -222,9 +290,9 @@ bool ocl_plan_entropy(struct ocl_plan *plan, int i,
                       const struct hr__picture *pic, struct hr__rect window,
                       struct ocl_item *item);
 // Copies its scan to where the plan wants it. If that is odd, item->why says so,
-// and no kernel decodes it.
+// and no kernel decodes it. flags: where they begin in the download.
 void ocl_pack_entropy(struct ocl_item *item, struct hr__kernel_picture *p,
-                      uint8_t *to);
+                      size_t flags, uint8_t *to);
 // When the batch is done: why the host must make the picture; 0 = it need not.
 unsigned ocl_entropy_failed(const struct ocl_item *item, const uint8_t *down);
 

@@ -62,7 +62,7 @@ static void to_tensors(struct ocl *o, struct ocl_batch *batch)
             memcpy(task->copy.to,
                    (const uint8_t *)batch->down.host + item->out_at,
                    task->copy.size);
-        else if (!task->copy.memory && !item->dst)
+        else if (!task->copy.memory && !item->dst && batch->num_downs <= 0)
             copy_tensor(o, batch, &task->pic->dst,
                         (const uint8_t *)batch->down.host + item->out_at);
         hr__task_done(task, &out);
@@ -79,6 +79,7 @@ static void complete(struct ocl *o, struct ocl_batch *batch)
     int n = batch->num_items;
 
     batch->state = OCL_DELIVERING;
+    ocl_batch_late_done(o, batch);
     start_clocks(o, batch);
     // A batch that was given up has had its strike.
     if (ocl_failed(&fault, batch->result, "a batch")) {

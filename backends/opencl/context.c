@@ -76,6 +76,7 @@ void ocl_context_close(struct ocl *o)
         ocl_buffer_drop(o, &batch->down);
     }
     ocl_buffer_drop(o, &o->planes);
+    ocl_axes_drop(o, false);
     ocl_pinned_close(o);
     ocl_import_close(o);
     for (int i = 0; i < OCL_QUEUES; i++) {

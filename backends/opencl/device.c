@@ -136,7 +136,8 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
         o->batch[i].o = o;
     o->wish = wish;
     o->entropy = entropy;
-    o->plan.ref = &o->guard.ref;
+    o->plan.ref = o->axes.ref = &o->guard.ref;
+    o->plan.axes = &o->axes;
     o->display = e->display;
     ocl_pool_init(&o->pool);
     ocl_pinned_init(&o->pinned);
@@ -176,6 +177,7 @@ static void ocl_close(struct hr__engine *e)
     ocl_release_display(o);
     ocl_pinned_finish(&o->pinned);
     hr__free(o->plan.data);
+    ocl_axes_free(&o->axes);
     hr__free(o);
 }
 

@@ -77,6 +77,18 @@ static bool give_block(struct ocl *o, struct ocl_memory *m)
     return true;
 }
 
+void ocl_memory_hold(struct hr__memory *memory)
+{
+    ((struct ocl_memory *)memory)->slab->used++;
+}
+
+// (Pinned memory has slabs of its own, so there is no block to give back.)
+void ocl_memory_let_go(struct ocl *o, struct hr__memory *memory)
+{
+    if (give_block(o, (struct ocl_memory *)memory))
+        pthread_cond_signal(&o->guard.lanes[0].wake);
+}
+
 void ocl_memory_renew(struct ocl *o)
 {
     struct ocl_slab *s, *next;
@@ -140,6 +152,7 @@ static bool make_slab(struct ocl *o, struct ocl_slab *s, enum hr_memory kind,
     for (int i = 0; i < s->num; i++) {
         s->blocks[i].pub.native.memory = s->buffer.mem;
         s->blocks[i].pub.host = s->buffer.host;
+        s->blocks[i].pub.direct = s->buffer.host && !o->facts.unified;
     }
     return true;
 }

@@ -77,6 +77,8 @@ static bool set_args(struct ocl *o, struct ocl_batch *batch, int kernel,
     // (Flags are always downloaded.)
     cl_mem out = batch->dst && !entropy ? batch->dst : own;
     cl_mem work = o->planes.mem, from = batch->src ? batch->src : in;
+    cl_mem axes = o->axes.mem.mem;
+    bool weighs = kernel == HR__KERNEL_RESAMPLE || kernel == HR__KERNEL_STORE;
     cl_uint at = HR__ARG_FIRST_BUFFER;
     bool reads = entropy || kernel == HR__KERNEL_INDEX ||
                  kernel == HR__KERNEL_RECONSTRUCT ||
@@ -86,6 +88,7 @@ static bool set_args(struct ocl *o, struct ocl_batch *batch, int kernel,
     return set_arg(o, k, HR__ARG_PLAN, sizeof(in), &in, fault) &&
            set_arg(o, k, HR__ARG_LIST, sizeof(list), &list, fault) &&
            (!reads || set_arg(o, k, at++, sizeof(from), &from, fault)) &&
+           (!weighs || set_arg(o, k, at++, sizeof(axes), &axes, fault)) &&
            set_arg(o, k, at++, sizeof(work), &work, fault) &&
            ((kernel != HR__KERNEL_STORE && !entropy) ||
             set_arg(o, k, at++, sizeof(out), &out, fault));
@@ -97,6 +100,8 @@ static bool launch(struct ocl *o, struct ocl_batch *batch,
 {
     const uint32_t *lists = batch->lists;
     static const size_t local[2] = {HR__GROUP, 1};
+    const cl_event waits[] = {batch->uploaded, o->axes.sent_event};
+    const cl_uint num = waits[1] ? 2 : 1;
     bool waited = false;
 
     for (int s = 0; s < OCL_LAUNCHES; s++) {
@@ -112,11 +117,10 @@ static bool launch(struct ocl *o, struct ocl_batch *batch,
         global[0] *= HR__GROUP;
         if (!set_args(o, batch, stages[s].kernel, lists[s], fault))
             return false;
-        err = o->api.clEnqueueNDRangeKernel(o->queues[OCL_COMPUTE],
-                                            o->kernels[stages[s].kernel], 2,
-                                            NULL, global, local, waited ? 0 : 1,
-                                            waited ? NULL : &batch->uploaded,
-                                            last ? &batch->computed : event);
+        err = o->api.clEnqueueNDRangeKernel(
+            o->queues[OCL_COMPUTE], o->kernels[stages[s].kernel], 2, NULL,
+            global, local, waited ? 0 : num, waited ? NULL : waits,
+            last ? &batch->computed : event);
         if (ocl_failed(fault, err, "clEnqueueNDRangeKernel"))
             return false;
         waited = true;
@@ -185,11 +189,42 @@ static void *enqueue_map(struct ocl *o, struct ocl_buffer *b, cl_map_flags how,
     return b->host;
 }
 
+static bool enqueue_read(struct ocl *o, struct ocl_batch *batch, size_t from,
+                         size_t size, void *to, bool first, bool last,
+                         struct ocl_fault *fault)
+{
+    cl_int err = o->api.clEnqueueReadBuffer(o->queues[OCL_DOWNLOAD],
+                                            batch->out.mem, CL_FALSE, from,
+                                            size, to, first ? 1 : 0,
+                                            first ? &batch->computed : NULL,
+                                            last ? &batch->downloaded : NULL);
+
+    atomic_fetch_add(&o->transfers, 1);
+    return !ocl_failed(fault, err, "clEnqueueReadBuffer");
+}
+
+// Straight to the tensors; then the flags. The queue runs in order.
+static bool enqueue_downs(struct ocl *o, struct ocl_batch *batch,
+                          struct ocl_fault *fault)
+{
+    size_t at = ocl_plan_flags(&o->plan), flags = (size_t)o->plan.flags;
+    int n = batch->num_downs;
+
+    for (int i = 0; i < n; i++) {
+        const struct ocl_down *d = &batch->downs[i];
+
+        if (!enqueue_read(o, batch, d->from, d->size, d->to, !i,
+                          i == n - 1 && !flags, fault))
+            return false;
+    }
+    return !flags ||
+           enqueue_read(o, batch, at, flags, (uint8_t *)batch->down.host + at,
+                        !n, true, fault);
+}
+
 static bool enqueue_download(struct ocl *o, struct ocl_batch *batch,
                              size_t size, struct ocl_fault *fault)
 {
-    cl_int err;
-
     if (o->facts.unified)
         return enqueue_map(o, &batch->up, CL_MAP_WRITE, batch->computed, NULL,
                            fault) &&
@@ -200,10 +235,9 @@ static bool enqueue_download(struct ocl *o, struct ocl_batch *batch,
         batch->computed = NULL;
         return true;
     }
-    err = o->api.clEnqueueReadBuffer(o->queues[OCL_DOWNLOAD], batch->out.mem,
-                                     CL_FALSE, 0, size, batch->down.host, 1,
-                                     &batch->computed, &batch->downloaded);
-    return !ocl_failed(fault, err, "clEnqueueReadBuffer");
+    if (batch->num_downs > 0)
+        return enqueue_downs(o, batch, fault);
+    return enqueue_read(o, batch, 0, size, batch->down.host, true, true, fault);
 }
 
 // ---- All of it -------------------------------------------------------------
@@ -239,19 +273,22 @@ bool ocl_enqueue(struct ocl *o, struct ocl_batch *batch,
                  struct ocl_fault *fault)
 {
     size_t in = ocl_plan_bytes(&o->plan) + (size_t)o->plan.in;
+    size_t axes = ocl_axes_new(&o->axes);
 
     // A queue that others wait for must be flushed, or they may stall.
     ocl_times_begin(o, batch);
-    if (!enqueue_upload(o, batch, in, fault) ||
+    if (!ocl_axes_send(o, (uint8_t *)batch->up.host + batch->axes_at, fault) ||
+        !enqueue_upload(o, batch, in, fault) ||
         ocl_failed(fault, o->api.clFlush(o->queues[OCL_UPLOAD]), "clFlush") ||
         !(ocl_times_uploaded(batch), launch(o, batch, fault)) ||
         ocl_failed(fault, o->api.clFlush(o->queues[OCL_COMPUTE]), "clFlush") ||
-        !enqueue_download(o, batch, (size_t)o->plan.out, fault))
+        !enqueue_download(o, batch, ocl_plan_out(&o->plan), fault))
         return false;
-    atomic_fetch_add(&o->transfers, 2);
+    // (A device that shares memory makes none of these, but counts alike.)
+    atomic_fetch_add(&o->transfers, o->facts.unified ? 2 : 1);
     atomic_fetch_add(&o->batches, 1);
     for (int i = 0; i < batch->num_runs; i++)
         in += batch->runs[i].size;
-    ocl_times_sent(o, batch, in, (size_t)o->plan.out);
+    ocl_times_sent(o, batch, in + axes, ocl_plan_out(&o->plan));
     return true;
 }

@@ -137,8 +137,8 @@ bool ocl_plan_entropy(struct ocl_plan *plan, int i,
     describe(&c, s, &pic->info, window);
     item->in_at = (size_t)plan->in;
     item->in_bytes = ocl_entropy_bytes(s);
-    item->flag_at = (size_t)plan->out;
-    plan->out += OCL_ALIGN;
+    item->flag_at = (size_t)plan->flags;
+    plan->flags += sizeof(hr__word);
     plan->work = hr__kernel_dense(p, &c, plan->in + quantizers_at(),
                                   pic->channels == 1, plan->fuse, plan->work);
     p->entropy = (hr__u32)plan->in;
@@ -151,7 +151,6 @@ bool ocl_plan_entropy(struct ocl_plan *plan, int i,
                               .codes = (hr__word)codes_at(),
                               .num_codes = s->num_codes,
                               .subs = (hr__word)plan->work,
-                              .flag = (hr__word)item->flag_at,
                               .num_components = s->num_components,
                               .mcus_w = s->mcus_w};
     plan->work += ocl_aligned(most_subs(s) * sizeof(struct hr__sub));
@@ -165,12 +164,14 @@ bool ocl_plan_entropy(struct ocl_plan *plan, int i,
 // ---- Bytes -----------------------------------------------------------------
 
 void ocl_pack_entropy(struct ocl_item *item, struct hr__kernel_picture *p,
-                      uint8_t *to)
+                      size_t flags, uint8_t *to)
 {
     const struct ocl_scan *s = &item->file->scan;
     struct hr__entropy *e = &item->file->entropy;
     struct hr__interval *list = (void *)(to + e->intervals), *last;
 
+    item->flag_at += flags;
+    e->flag = (hr__word)item->flag_at;
     e->num_intervals = hr__entropy_scan(s->data, s->size, s->restart,
                                         ocl_scan_mcus(s), to + e->scan, list);
     if (!e->num_intervals) {

@@ -4,6 +4,7 @@
 
 static struct hr__task **append(struct hr__task **end, struct ocl_batch *batch)
 {
+    ocl_batch_late(batch);
     for (*end = ocl_batch_take(batch, 0); *end;)
         end = &(*end)->next;
     return end;

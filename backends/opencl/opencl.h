@@ -22,6 +22,7 @@
 //   pack.c     one picture: what the kernels must know of it
 //   entropy.c  the same of a file that the device decodes from its first bit
 //   plan.c     what the kernels are told, as memory
+//   axes.c     weights, kept on the device
 //   times.c    when the device did what, for traces and profiles
 //   offer.c    what it takes of a picture
 //   scan.c     a file's header, and whether the device may decode what follows
@@ -136,6 +137,13 @@ bool ocl_program_open(struct ocl *o, struct ocl_fault *fault);
 void ocl_program_save(struct ocl *o);
 void ocl_program_close(struct ocl *o);
 
+// ---- device_memory.c -------------------------------------------------------
+
+// Pinned memory is held although its image or batch may be gone; and not any
+// more. Locked
+void ocl_memory_hold(struct hr__memory *memory);
+void ocl_memory_let_go(struct ocl *o, struct hr__memory *memory);
+
 // ---- The device ------------------------------------------------------------
 
 enum { OCL_UPLOAD, OCL_COMPUTE, OCL_DOWNLOAD, OCL_QUEUES };
@@ -175,8 +183,9 @@ struct ocl {
     struct ocl_buffer planes;  // between kernels; of all batches, for the
                                // compute queue runs in order
     struct ocl_plan plan;      // of the batch in the making
-    size_t buffer_bytes;       // most that one buffer may take,
-    size_t work_bytes;         // and the one between kernels
+    struct ocl_axes axes;
+    size_t buffer_bytes;  // most that one buffer may take,
+    size_t work_bytes;    // and the one between kernels
     struct ocl_clock times;
 
     // Locked. While guard.held the driver completes the program, and nothing

@@ -280,16 +280,16 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
     const struct hr__step *step = &pic->geo.steps[0];
     struct hr__kernel_picture *p;
     struct hr__dst packed;
-    size_t out_bytes;
 
-    if (!ocl_plan_table(plan, pic) || !ocl_plan_axes(plan, step))
+    if (!ocl_plan_table(plan, pic) ||
+        !ocl_axes_find(plan->axes, step, &plan->x, &plan->y))
         return false;
     p = ocl_plan_picture(plan, i);
     hr__kernel_begin(p, step);
     if (!plan_source(plan, i, pic, in, item))
         return false;
     p = ocl_plan_picture(plan, i);  // it may have moved
-    plan->work = hr__kernel_axes(p, step, &plan->x, &plan->y, plan->data,
+    plan->work = hr__kernel_axes(p, step, &plan->x, &plan->y, plan->axes->data,
                                  plan->work);
     *(item->pinned || item->import ? &plan->pinned
                                    : &plan->in) += ocl_aligned(item->in_bytes);
@@ -298,11 +298,11 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
                          pic->dst.memory->native.offset + pic->dst.at,
                          plan->table_at, pic->table->u8_identity);
     } else {
-        packed = ocl_packed(&pic->dst, &out_bytes);
+        packed = ocl_packed(&pic->dst, &item->out_bytes);
         item->out_at = (size_t)plan->out;
         hr__kernel_store(p, step, &packed, plan->out, plan->table_at,
                          pic->table->u8_identity);
-        plan->out += ocl_aligned(out_bytes);
+        plan->out += ocl_aligned(item->out_bytes);
     }
     plan->groups += groups_of(p);
     return true;

@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of a batch as memory that grows: pictures, and the axes and tables
-// that they share.
+// The plan of a batch as memory that grows: pictures, and the tables that they
+// share.
 #include <string.h>
 
 #include "backends/opencl/opencl.h"
 #include "kernels/plan.h"
 
 enum { PLAN_MIN = 256 << 10 };
-
-static void rebase(struct hr__axis *a, const uint8_t *from, uint8_t *to)
-{
-    a->lo = (int32_t *)(to + ((uint8_t *)a->lo - from));
-    a->n = (int32_t *)(to + ((uint8_t *)a->n - from));
-    a->w = (int32_t *)(to + ((uint8_t *)a->w - from));
-}
 
 static bool grow(struct ocl_plan *plan, size_t size)
 {
@@ -28,10 +21,6 @@ static bool grow(struct ocl_plan *plan, size_t size)
         return false;
     if (plan->size)
         memcpy(data, plan->data, plan->size);
-    if (plan->have_axes) {
-        rebase(&plan->x, plan->data, data);
-        rebase(&plan->y, plan->data, data);
-    }
     hr__free(plan->data);
     plan->data = data;
     plan->room = room;
@@ -53,11 +42,10 @@ bool ocl_plan_begin(struct ocl_plan *plan, int n)
     size_t at;
 
     plan->size = 0;
-    plan->in = plan->out = plan->pinned = 0;
+    plan->in = plan->out = plan->pinned = plan->flags = 0;
     plan->work = HR__SLACK;
     plan->groups = 0;
     plan->table = NULL;
-    plan->have_axes = false;
     return take(plan, (size_t)n * sizeof(struct hr__kernel_picture), &at);
 }
 
@@ -74,23 +62,7 @@ size_t ocl_plan_bytes(const struct ocl_plan *plan)
     return ocl_aligned(plan->size + groups * 2 * sizeof(uint32_t));
 }
 
-// ---- Axes and tables ------------------------------------------------------
-
-bool ocl_plan_axes(struct ocl_plan *plan, const struct hr__step *step)
-{
-    size_t x_size = ocl_aligned(hr__axis_size(step, 0)), at;
-
-    if (plan->have_axes && !memcmp(&plan->step, step, sizeof(*step)))
-        return true;
-    plan->have_axes = false;
-    if (!take(plan, x_size + hr__axis_size(step, 1), &at))
-        return false;
-    plan->step = *step;
-    hr__axis_build(&plan->x, step, 0, plan->data + at);
-    hr__axis_build(&plan->y, step, 1, plan->data + at + x_size);
-    plan->have_axes = true;
-    return true;
-}
+// ---- Tables ---------------------------------------------------------------
 
 bool ocl_plan_table(struct ocl_plan *plan, const struct hr__picture *pic)
 {

@@ -8,9 +8,11 @@
 
 static bool fits(const struct ocl *o, const struct ocl_plan *plan)
 {
-    return ocl_plan_bytes(plan) + plan->in + plan->pinned + HR__PAYLOAD <=
+    return ocl_plan_bytes(plan) + plan->in + plan->pinned +
+                   ocl_axes_new(plan->axes) + HR__PAYLOAD <=
                o->buffer_bytes &&
-           plan->out <= o->buffer_bytes &&
+           plan->axes->used <= o->buffer_bytes &&
+           ocl_plan_out(plan) <= o->buffer_bytes &&
            plan->work + HR__SLACK <= o->work_bytes;
 }
 
@@ -25,6 +27,20 @@ static bool find_memory(const struct ocl *o, struct ocl_item *item)
     item->dst = in_place ? ocl_memory_object(o, pic->dst.memory) : NULL;
     item->src = reads ? ocl_memory_object(o, pic->memory) : NULL;
     return (item->dst || !in_place) && (item->src || !reads);
+}
+
+// Pinned memory that a transfer reaches, for a tensor without gaps; else NULL.
+static uint8_t *direct(const struct ocl *o, const struct hr__dst *d)
+{
+    size_t size;
+    struct hr__dst packed = ocl_packed(d, &size);
+
+    return d->data && d->memory && d->memory->direct &&
+                   d->stride_h == packed.stride_h &&
+                   (d->layout == HR_NHWC || d->stride_c == packed.stride_c) &&
+                   ocl_memory_object(o, d->memory)
+               ? d->data
+               : NULL;
 }
 
 // Planes in another engine's memory are imported, or the host must reach them.
@@ -54,6 +70,7 @@ static enum planned plan_one(struct ocl *o, struct ocl_batch *batch, int i,
         item->pinned = task->in->data;
     item->import = ocl_import_of(o, task->in);
     found = find_memory(o, item) && find_planes(item);
+    item->to = direct(o, &task->pic->dst);
     later = found && i && (item->dst != batch->dst || item->src != batch->src);
     ok = found && !later &&
          ocl_plan_add(&o->plan, i, task->pic, task->in, item);
@@ -93,6 +110,7 @@ static void plan_batch(struct ocl *o, struct ocl_batch *batch,
             plan->in = before.in;
             plan->pinned = before.pinned;
             plan->out = before.out;
+            plan->flags = before.flags;
             plan->work = before.work;
             plan->groups = before.groups;
             if (!kept) {
@@ -112,6 +130,32 @@ static void plan_batch(struct ocl *o, struct ocl_batch *batch,
 }
 
 // ---- Packing --------------------------------------------------------------
+
+// Where tensors are downloaded to: all of them straight to where they shall lie,
+// or none. That of a task which was given up belongs to others.
+static void arrange_downs(struct ocl_batch *batch)
+{
+    struct ocl_down *last = NULL;
+
+    batch->num_downs = 0;
+    for (int i = 0; i < batch->num_items; i++) {
+        const struct ocl_item *item = &batch->items[i];
+
+        if (!item->to) {
+            batch->num_downs = -1;
+            return;
+        }
+        if (item->dropped)
+            continue;
+        if (last && last->from + last->size == item->out_at &&
+            last->to + last->size == item->to) {
+            last->size += item->out_bytes;
+            continue;
+        }
+        last = &batch->downs[batch->num_downs++];
+        *last = (struct ocl_down){item->out_at, item->out_bytes, item->to};
+    }
+}
 
 // Tasks that were given up meanwhile stay in the plan, but no group works at
 // them; the guard ends them with the others. False: all were.
@@ -139,12 +183,13 @@ static bool pack_batch(struct ocl *o, struct ocl_batch *batch)
             ocl_import_retain(batch, item, item->task->in);
         else if (item->task->span.first == HR_ENTROPY)
             ocl_pack_entropy(item, ocl_plan_picture(&o->plan, i),
-                             up + base + item->in_at);
+                             ocl_plan_flags(&o->plan), up + base + item->in_at);
         else
             ocl_pack(item, item->task->pic, item->task->in,
                      up + base + item->in_at);
         hr__task_unclaim(item->task);
     }
+    arrange_downs(batch);
     ocl_import_arrange(batch,
                        ocl_pinned_arrange(batch, base + (size_t)o->plan.in));
     hr__engine_ref_part(&o->guard.ref, HR_PART_PACK, batch->times.number,
@@ -159,12 +204,15 @@ bool ocl_grow(struct ocl *o, struct ocl_batch *batch, struct ocl_fault *fault)
     const struct ocl_plan *plan = &o->plan;
     size_t up = ocl_plan_bytes(plan) + (size_t)plan->in;
     size_t in = up + (size_t)plan->pinned + HR__PAYLOAD,
-           out = (size_t)plan->out;
+           out = ocl_plan_out(plan), axes;
 
+    if (!ocl_axes_grow(o, &axes, fault))
+        return false;
+    // They lie behind what else is uploaded.
+    batch->axes_at = ocl_aligned(o->facts.unified ? in : up);
     // If the device has no input of its own, what is not copied into the upload
     // lies in the same buffer.
-    return ocl_buffer_grow(o, &batch->up, o->facts.unified ? in : up, true,
-                           fault) &&
+    return ocl_buffer_grow(o, &batch->up, batch->axes_at + axes, true, fault) &&
            ocl_buffer_grow(o, &batch->down, out, true, fault) &&
            (o->facts.unified ||
             (ocl_buffer_grow(o, &batch->in, in, false, fault) &&
@@ -183,6 +231,7 @@ static bool run_pictures(struct ocl *o, struct ocl_batch *batch,
 
     if (!ocl_import_all(o, batch))
         return false;
+    ocl_axes_begin(&o->axes, o->buffer_bytes);
     if (!ocl_plan_begin(&o->plan, batch->num_items)) {
         *fault = (struct ocl_fault){HR_WHY_FAILED | HR_WHY_MEMORY,
                                     "out of memory"};

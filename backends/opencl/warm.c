@@ -156,6 +156,7 @@ static bool run(struct ocl *o, struct ocl_batch *batch,
         return false;
     batch->num_items = n;
     batch->num_runs = 0;
+    batch->num_downs = -1;
     for (int i = 0; i < n; i++) {
         struct ocl_item *item = &batch->items[i];
         uint8_t *to = (uint8_t *)batch->up.host + ocl_plan_bytes(&o->plan) +
@@ -164,7 +165,8 @@ static bool run(struct ocl *o, struct ocl_batch *batch,
         if (in)
             ocl_pack(item, pic, in, to);
         else
-            ocl_pack_entropy(item, ocl_plan_picture(&o->plan, i), to);
+            ocl_pack_entropy(item, ocl_plan_picture(&o->plan, i),
+                             ocl_plan_flags(&o->plan), to);
     }
     ocl_fill(o, batch, first);
     *ns = -hr__now();

@@ -4,6 +4,7 @@
 #ifndef HR__ENGINE_PICTURE_H
 #define HR__ENGINE_PICTURE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -59,6 +60,7 @@ struct hr__axis {
     int32_t *lo, *n, *w;  // [out], [out], [out * stride]
     int src_lo, src_hi;   // inputs that are read: [src_lo, src_hi)
     bool identity;        // every output is input src_lo + i
+    int base;             // what lo counts from: 0, see hr__axis_alone()
 };
 
 // Bytes that hr__axis_build() needs at mem (8-byte aligned). which: 0 = x,
@@ -68,6 +70,14 @@ size_t hr__axis_size(const struct hr__step *step, int which);
 int hr__axis_taps(const struct hr__step *step, int which);
 void hr__axis_build(struct hr__axis *axis, const struct hr__step *step,
                     int which, void *mem);
+// Only its src_lo and src_hi, in less time. mem: as above, of hr__axis_size()
+// bytes.
+void hr__axis_reach(const struct hr__step *step, int which, void *mem, int *lo,
+                    int *hi);
+// A step whose axis 0 is that one, but for where in the picture it begins: what
+// is returned is to be added to its lo, src_lo and src_hi. Steps that need the
+// same weights get the same bytes.
+int hr__axis_alone(const struct hr__step *step, int which, struct hr__step *to);
 
 // ---- The picture: everything that is known before an engine starts ---------
 
@@ -84,7 +94,11 @@ struct hr__table {
 struct hr__memory {
     struct hr__engine *owner;
     size_t size;
-    void *host;  // NULL: device memory; else the host may use it as its own
+    void *host;   // NULL: device memory; else the host may use it as its own
+    bool direct;  // .. but transfers of the engine's write there, too, also for
+                  // a task that was given up and has not ended:
+    atomic_int late;  // tasks whose transfers may still come; then nobody else
+                      // may write
     struct hr_native native;
 };
 

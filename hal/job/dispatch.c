@@ -19,6 +19,7 @@ static struct hr__task *arm(struct hr__work *work, int engine)
         et->task.in = work->at ? &work->payloads[work->at - 1] : NULL;
     }
     hr__clock_start(et, INT64_MAX);
+    atomic_store(&et->late, HR__NOT_LATE);
     atomic_store(&et->state, e->host ? HR__CLAIMED : HR__RUNNING);
     return &et->task;
 }

@@ -40,6 +40,10 @@ enum hr__work_state {
 //   IDLE -> RUNNING <-> CLAIMED -> IDLE
 //                  \-> GIVEN_UP (by the watchdog, for ever)
 // The host's tasks are CLAIMED from the start: nobody takes memory from them.
+// Of a task that was given up and may still write pinned memory: that is held
+// until it ends, which may be before it is.
+enum hr__late { HR__NOT_LATE, HR__LATE_HELD, HR__LATE_ENDED };
+
 enum hr__task_state { HR__IDLE, HR__RUNNING, HR__CLAIMED, HR__GIVEN_UP };
 
 // One task struct per engine of the chain, so that one that a hung engine
@@ -52,7 +56,8 @@ struct hr__engine_task {
     // while it waits in a queue, as far as is known: then only if the engine
     // has not got on with anything else for so long.
     _Atomic int64_t deadline;
-    int64_t begun;  // when an engine got it; 0 = not watched
+    int64_t begun;    // when an engine got it; 0 = not watched
+    atomic_int late;  // enum hr__late
 };
 
 struct hr__work {

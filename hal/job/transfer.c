@@ -41,6 +41,7 @@ static struct hr__task *arm(struct hr__work *work, struct hr__engine_task *et,
     // A failed sample is cleared also when its job has run out of time.
     hr__clock_start(et,
                     work->state == HR__CLEAR ? INT64_MAX : work->job->deadline);
+    atomic_store(&et->late, HR__NOT_LATE);
     atomic_store(&et->state, HR__RUNNING);
     return task;
 }
@@ -103,12 +104,23 @@ static bool staging(struct hr__work *work, uint8_t **mem, size_t size)
     return false;
 }
 
-// The host's part of a result that belongs into device memory.
+// The host's part of a result that belongs into device memory; into pinned
+// memory the host writes itself, unless the device may do so after it.
 static bool reach_dst(struct hr__work *work)
 {
     struct hr__dst *d = &work->pic.dst;
     bool fresh = !work->result;
 
+    if (d->memory && atomic_load(&d->memory->late) &&
+        engine_at(work, work->plan.num_spans - 1) != d->memory->owner) {
+        work->out = (struct hr__outcome){
+            .status = HR_ETIMEDOUT,
+            .why = HR_WHY_TIMEOUT,
+            .stage = HR_STORE,
+            .offset = -1,
+            .text = "the device did not answer, and may still write there"};
+        return false;
+    }
     if (!hr__on_device(d->memory))
         return true;
     d->data = NULL;

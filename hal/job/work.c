@@ -508,6 +508,43 @@ bool hr__task_prepare(struct hr__task *task)
     return taken;
 }
 
+static struct hr__memory *memory_of(const struct hr__work *w)
+{
+    return w->sample.out   ? ((struct hr__image *)w->sample.out)->device
+           : w->job->batch ? w->job->batch->device
+                           : NULL;
+}
+
+static void let_go_of_dst(struct hr__work *w)
+{
+    hr_image image = w->sample.out;
+
+    atomic_fetch_sub(&memory_of(w)->late, 1);
+    if (image)
+        hr_image_release(&image);
+    else
+        hr__batch_unref(w->job->batch);
+}
+
+// Pinned memory of the engine's, which it may still write: nobody else may, and
+// it stays. (The engine may end the task at the same time.)
+static void hold_dst(struct hr__engine_task *et)
+{
+    struct hr__work *w = et->work;
+    struct hr__memory *m = memory_of(w);
+
+    if (et->task.copy.memory || !m || !m->direct ||
+        m->owner != w->job->dev->engines[et - w->tasks])
+        return;
+    atomic_fetch_add(&m->late, 1);
+    if (w->sample.out)
+        hr_image_retain(w->sample.out);
+    else
+        atomic_fetch_add(&w->job->batch->refs, 1);
+    if (atomic_exchange(&et->late, HR__LATE_HELD) == HR__LATE_ENDED)
+        let_go_of_dst(w);
+}
+
 void hr__task_done(struct hr__task *task, const struct hr__outcome *out)
 {
     struct hr__engine_task *et = (struct hr__engine_task *)task;
@@ -515,6 +552,8 @@ void hr__task_done(struct hr__task *task, const struct hr__outcome *out)
 
     if (atomic_exchange(&et->state, HR__IDLE) == HR__GIVEN_UP) {
         // The driver came back after all. Nobody waits for it any more.
+        if (atomic_exchange(&et->late, HR__LATE_ENDED) == HR__LATE_HELD)
+            let_go_of_dst(w);
         hr__job_unref(w->job);
         return;
     }
@@ -563,6 +602,7 @@ bool hr__give_up(struct hr__engine_task *et)
     w->given_up = true;
     if (!et->task.copy.memory)
         keep_payloads(w, (int)(et - w->tasks));
+    hold_dst(et);
     pthread_mutex_lock(&job->dev->lock);
     job->dev->stats.abandoned++;
     pthread_mutex_unlock(&job->dev->lock);

@@ -146,20 +146,31 @@ static int quantise(double w)
                  : (int)(0.5 + w * (1 << PRECISION_BITS));
 }
 
+// The inputs under the filter of resized sample i. Both ends only grow with i.
+struct under {
+    double center;
+    int from, to;
+};
+
+static struct under under(const struct view *v, int i)
+{
+    double center = v->box0 + (i + 0.5) * v->scale;
+    int from = (int)(center - v->support + 0.5);
+    int to = (int)(center + v->support + 0.5);
+
+    return (struct under){center, from < 0 ? 0 : from,
+                          to > v->len ? v->len : to};
+}
+
 // Weights of resized sample i; k is scratch for v->taps doubles. Zero weights
 // at both ends are dropped: they add nothing to an integer sum.
 static void filter_one(const struct view *v, double (*weight)(double), int i,
                        double *k, int32_t *lo, int32_t *n, int32_t *w)
 {
-    double center = v->box0 + (i + 0.5) * v->scale, sum = 0.0;
-    double inv = 1.0 / v->filterscale;
-    int from = (int)(center - v->support + 0.5);
-    int to = (int)(center + v->support + 0.5), x, skip = 0;
+    struct under u = under(v, i);
+    double center = u.center, sum = 0.0, inv = 1.0 / v->filterscale;
+    int from = u.from, to = u.to, x, skip = 0;
 
-    if (from < 0)
-        from = 0;
-    if (to > v->len)
-        to = v->len;
     for (x = 0; x < to - from; x++) {
         k[x] = weight((x + from - center + 0.5) * inv);
         sum += k[x];
@@ -296,4 +307,64 @@ void hr__axis_build(struct hr__axis *a, const struct hr__step *step, int which,
     apply_pre(&v, a);
     apply_post(&v, a);
     summarise(a);
+}
+
+void hr__axis_reach(const struct hr__step *step, int which, void *mem, int *lo,
+                    int *hi)
+{
+    struct view v = view_of(step, which);
+    int end = v.first + v.count, at, n;
+    struct hr__axis a;
+    int32_t *w;
+
+    if (!v.filtered || v.nearest || !v.count) {
+        hr__axis_build(&a, step, which, mem);
+        *lo = a.src_lo;
+        *hi = a.src_hi;
+        return;
+    }
+    w = (int32_t *)((double *)mem + v.taps);
+    *lo = INT32_MAX;
+    *hi = 0;
+    // As zero weights are dropped, an output may read less than what is under
+    // its filter, and its neighbour more.
+    for (int i = v.first; i < end && under(&v, i).from < *lo; i++) {
+        filter_one(&v, filters[step->filter].weight, i, mem, &at, &n, w);
+        *lo = at < *lo ? at : *lo;
+    }
+    for (int i = end - 1; i >= v.first && under(&v, i).to > *hi; i--) {
+        filter_one(&v, filters[step->filter].weight, i, mem, &at, &n, w);
+        *hi = at + n > *hi ? at + n : *hi;
+    }
+    if (v.pre) {
+        at = v.len - *hi;
+        *hi = v.len - *lo;
+        *lo = at;
+    }
+    *lo += v.src;
+    *hi += v.src;
+}
+
+int hr__axis_alone(const struct hr__step *step, int which, struct hr__step *to)
+{
+    struct view v = view_of(step, which);
+    int last = v.first + v.count;
+
+    memset(to, 0, sizeof(*to));
+    to->pre_x = v.pre;
+    to->post_x = v.post;
+    to->win.w = v.win_len;
+    if (!v.filtered && !v.nearest) {  // inputs as they are: which, is no matter
+        to->in_w = to->src.w = to->rs_w = v.count;
+        to->win.x = v.win - v.first;
+        return v.src + (v.pre ? v.len - last : v.first);
+    }
+    to->in_w = to->src.w = v.len;
+    to->rs_w = v.rs;
+    to->win.x = v.win;
+    to->resized = true;
+    to->filter = step->filter;
+    to->box[0] = step->box[which];
+    to->box[2] = step->box[which + 2];
+    return v.src;
 }

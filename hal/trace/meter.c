@@ -104,6 +104,9 @@ void hr__watch_thread(struct hr__engine *e, const char *format, ...)
     vsnprintf(name, sizeof(name), format, args);
     va_end(args);
     hr__trace_thread(name);
+    // For debuggers and top(1), which have 15 characters.
+    name[15] = '\0';
+    pthread_setname_np(pthread_self(), name);
     if (!e)
         return;
     i = atomic_fetch_add(&e->meter.num_threads, 1);

@@ -23,8 +23,8 @@ generated photos.
 Rows are in groups, see GROUPS below; --only GROUP,GROUP measures some of them.
 They are in bench_rows.py (transforms and their parts), bench_epochs.py (later
 epochs: caches and pack files), bench_alone.py (stages, pictures alone),
-bench_costs.py (what the library itself costs), bench_opencl.py; how they are
-timed: bench_table.py; what they work on: bench_work.py. The chart of README.md
+bench_costs.py (what the library itself costs), bench_host.py (what the host
+does for a device), bench_opencl.py; how they are timed: bench_table.py; what they work on: bench_work.py. The chart of README.md
 is made from the JSON by bench_chart.py. Other programs than Pillow and
 torchvision's v1: bench_peers.py.
 
@@ -57,6 +57,8 @@ resize: resize_bilinear, resize_bicubic, resize_lanczos, resize_large,
 costs: job_overhead, probe, submit_256, submit_256_p99, heap_allocations,
   heap_allocations_cache, malloc_calls, malloc_calls_cache, device_open,
   peak_rss, rss_growth.
+host: host_{entropy,cache}_{device,pinned,host} (CPU-seconds per 1000, without
+  any device's; where results go), host_{entropy,cache}_thread.
 opencl, where there is a device, and with it the key opencl{device, description}
   (else opencl{not_run}): opencl_{1,16,256} (pictures per second; the peer is
   the CPU engine, with as many threads and jobs in flight, and the ratio how
@@ -90,6 +92,7 @@ from bench_alone import (large_rows, latency_rows, pixel_stage_rows,
 from bench_costs import (allocation_rows, child_mallocs, open_row,
                          overhead_row, probe_row, rss_rows, submit_rows)
 from bench_epochs import cache_rows, pack_rows, packing_row
+from bench_host import opencl_host_rows
 from bench_opencl import opencl_facts, opencl_rows
 from bench_rows import (eval_rows, kind_rows, order_rows, resize_rows,
                         thread_rows, transform_rows)
@@ -113,6 +116,8 @@ GROUPS = {
     "resize": ("resize", [resize_rows, order_rows], []),
     "costs": ("what the library itself costs", [overhead_row, probe_row],
               [submit_rows, allocation_rows, open_row, rss_rows]),
+    "host": ("the host's part of OpenCL, on a device that does nothing "
+             "(bench_host.py)", [], [opencl_host_rows]),
     "opencl": ("OpenCL", [], [opencl_rows]),
 }
 

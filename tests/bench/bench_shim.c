@@ -143,6 +143,17 @@ EXPORT(hr_batch, shim_batch, hr_device dev, void *data, int n, int c, int h,
                              .stride_h = stride_h));
 }
 
+// One of the library's own memory, without gaps.
+EXPORT(hr_batch, shim_batch_in, hr_device dev, int n, int c, int h, int w,
+       int dtype, int layout, int memory)
+{
+    return hr_batch_create(dev,
+                           hr_batch_params(.n = n, .c = c, .h = h, .w = w,
+                                           .dtype = (enum hr_dtype)dtype,
+                                           .layout = (enum hr_layout)layout,
+                                           .memory = (enum hr_memory)memory));
+}
+
 EXPORT(void, shim_batch_destroy, hr_batch batch)
 {
     hr_batch_destroy(&batch);
@@ -216,6 +227,7 @@ EXPORT(struct shim_set *, shim_set_create, hr_device dev,
             .data = sources[i].data,
             .size = sources[i].size,
             .image = sources[i].image,
+            .path = sources[i].path,
             .ops = sources[i].ops,
             .num_ops = (int)sources[i].num_ops,
             .verified = sources[i].verified != 0,

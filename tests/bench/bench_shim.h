@@ -16,13 +16,14 @@
     SHIM type name(__VA_ARGS__); \
     type name(__VA_ARGS__)
 
-struct shim_source {  // hrshim.py Source; data or image
+struct shim_source {  // hrshim.py Source; data, image or path
     const void *data;
     size_t size;
     hr_image image;
     const struct hr_op *ops;
     int64_t num_ops;
     int64_t verified;  // data is a packed picture that was checked
+    const char *path;  // borrowed
 };
 
 struct shim_set {

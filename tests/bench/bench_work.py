@@ -28,7 +28,7 @@ BATCH = 64
 class Files:
     def __init__(self, name, paths):
         self.name, self.data, self.boxes = name, [], []
-        self.sampling = []
+        self.sampling, self.sizes = [], []
         random.seed(0)
         torch.manual_seed(0)
         pixels = 0
@@ -42,6 +42,7 @@ class Files:
                 continue
             self.sampling.append(sampling(im))
             w, h = im.size
+            self.sizes.append(im.size)
             pixels += w * h
             i, j, ch, cw = T.RandomResizedCrop.get_params(
                 torch.empty(1, h, w), (0.08, 1.0), (3 / 4, 4 / 3))

@@ -336,15 +336,15 @@ static cl_mem buffer(struct kernel_env *env, const void *data, size_t size)
 static bool launch(struct kernel_env *env, int k, cl_mem mem[BUF_N],
                    const struct batch *b)
 {
-    static const int buffers[HR__NUM_KERNELS][2] = {
-        [HR__KERNEL_INDEX] = {BUF_IN, BUF_WORK},
-        [HR__KERNEL_RECONSTRUCT] = {BUF_IN, BUF_WORK},
-        [HR__KERNEL_PLANES] = {BUF_IN, BUF_WORK},
-        [HR__KERNEL_FUSED] = {BUF_IN, BUF_WORK},
+    static const int buffers[HR__NUM_KERNELS][3] = {
+        [HR__KERNEL_INDEX] = {BUF_IN, BUF_WORK, -1},
+        [HR__KERNEL_RECONSTRUCT] = {BUF_IN, BUF_WORK, -1},
+        [HR__KERNEL_PLANES] = {BUF_IN, BUF_WORK, -1},
+        [HR__KERNEL_FUSED] = {BUF_IN, BUF_WORK, -1},
         [HR__KERNEL_COLOR] = {BUF_WORK, -1},
-        [HR__KERNEL_PIXELS] = {BUF_IN, BUF_WORK},
-        [HR__KERNEL_RESAMPLE] = {BUF_WORK, -1},
-        [HR__KERNEL_STORE] = {BUF_WORK, BUF_OUT},
+        [HR__KERNEL_PIXELS] = {BUF_IN, BUF_WORK, -1},
+        [HR__KERNEL_RESAMPLE] = {BUF_PLAN, BUF_WORK, -1},
+        [HR__KERNEL_STORE] = {BUF_PLAN, BUF_WORK, BUF_OUT},
     };
     cl_kernel kernel = env->kernels[k];
     cl_uint list = (cl_uint)b->lists[k];
@@ -362,7 +362,7 @@ static bool launch(struct kernel_env *env, int k, cl_mem mem[BUF_N],
     err = env->cl.clSetKernelArg(kernel, HR__ARG_PLAN, sizeof(cl_mem),
                                  &mem[BUF_PLAN]);
     err |= env->cl.clSetKernelArg(kernel, HR__ARG_LIST, sizeof(list), &list);
-    for (unsigned i = 0; i < 2 && buffers[k][i] >= 0; i++)
+    for (unsigned i = 0; i < 3 && buffers[k][i] >= 0; i++)
         err |= env->cl.clSetKernelArg(kernel, HR__ARG_FIRST_BUFFER + i,
                                       sizeof(cl_mem), &mem[buffers[k][i]]);
     if (failed(err, "clSetKernelArg"))

@@ -38,13 +38,52 @@ struct built {
 
 enum { GUARD = 64 };
 
+// Of the axis alone: only where it begins is another.
+static void check_alone(const struct hr__step *s, int which,
+                        const struct hr__axis *a)
+{
+    struct hr__step alone, moved = *s, again;
+    int base = hr__axis_alone(s, which, &alone);
+    void *mem = malloc(hr__axis_size(&alone, 0));
+    struct hr__axis b;
+    bool same;
+
+    hr__axis_build(&b, &alone, 0, mem);
+    same = a->out == b.out && a->pad_before == b.pad_before &&
+           a->taps == b.taps && a->stride == b.stride &&
+           a->identity == b.identity &&
+           (!a->out ||
+            (a->src_lo == b.src_lo + base && a->src_hi == b.src_hi + base)) &&
+           !memcmp(a->n, b.n, (size_t)a->out * sizeof(*a->n)) &&
+           !memcmp(a->w, b.w,
+                   (size_t)a->out * (size_t)a->stride * sizeof(*a->w));
+    for (int o = 0; same && o < a->out; o++)
+        same = a->lo[o] == b.lo[o] + base;
+    CHECK(same, "alone it is another axis, %d outputs", a->out);
+    free(mem);
+    // Somewhere else it is the same, and has the same bytes.
+    if (s->resized) {
+        *(which ? &moved.src.y : &moved.src.x) += 5;
+        *(which ? &moved.in_h : &moved.in_w) += 7;
+        CHECK(hr__axis_alone(&moved, which, &again) == base + 5 &&
+                  !memcmp(&alone, &again, sizeof(again)),
+              "somewhere else it is another axis");
+    }
+}
+
 static struct built build(const struct hr__step *s, int which)
 {
     struct built b = {.size = hr__axis_size(s, which)};
+    int lo, hi;
 
     b.mem = aligned_alloc(64, (b.size + 2 * GUARD + 63) & ~(size_t)63);
     memset(b.mem, 0xa5, b.size + 2 * GUARD);
+    // The reach, in the same memory.
+    hr__axis_reach(s, which, b.mem + GUARD, &lo, &hi);
     hr__axis_build(&b.a, s, which, b.mem + GUARD);
+    CHECK(lo == b.a.src_lo && hi == b.a.src_hi,
+          "reaches %d to %d, not %d to %d", lo, hi, b.a.src_lo, b.a.src_hi);
+    check_alone(s, which, &b.a);
     return b;
 }
 

@@ -195,6 +195,37 @@ static void cuts(void)
         }
 }
 
+// The same of lines as wide as pictures get, whose blocks are as long as they
+// get: sums in few bits would overflow.
+static void wide_cuts(void)
+{
+    enum { WIDE = 2500, FIRST = 1201, COUNT = 1203 };
+    int16_t(*blocks)[64] = calloc(WIDE, sizeof(*blocks));
+    uint8_t *from = malloc(cpu_packed_bound(WIDE));
+    uint8_t *want = malloc(cpu_packed_bound(COUNT));
+    uint8_t *got = malloc(cpu_packed_bound(COUNT));
+    struct cpu_packed_cut cut = {
+        .segment = from, .n = WIDE, .first = FIRST, .count = COUNT};
+    struct cpu_ops ops;
+    size_t size;
+
+    cpu_ops_init(&ops, CPU_FLAG_C);
+    for (int i = 0; i < WIDE; i++) {
+        blocks[i][0] = (int16_t)(i % 7 ? 90 * (i % 2) : 1000);
+        for (int k = 1; k < 64; k++)
+            blocks[i][k] = (int16_t)(300 + k);
+    }
+    ops.pack_line(from, (const int16_t(*)[64])blocks, WIDE);
+    size = ops.pack_line(want, (const int16_t(*)[64])blocks + FIRST, COUNT);
+    CU_ASSERT_EQUAL(cpu_packed_cut(&cut), size);
+    cpu_packed_cut_write(&cut, got);
+    CU_ASSERT(!memcmp(got, want, size));
+    free(blocks);
+    free(from);
+    free(want);
+    free(got);
+}
+
 // The bytes are the format: one line, written down by hand.
 // DCs 5, -32768, 4: the differences from the second on are 7ffb and 8004
 // modulo 2^16.
@@ -591,10 +622,10 @@ static void faults(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(lines),          TEST_CASE(parts),       TEST_CASE(cuts),
-        TEST_CASE(bytes),          TEST_CASE(wrong_bytes), TEST_CASE(pictures),
-        TEST_CASE(photos),         TEST_CASE(hostile),     TEST_CASE(faults),
-        TEST_CASE(empty_payloads), TEST_CASE(wrong_lines),
+        TEST_CASE(lines),     TEST_CASE(parts),          TEST_CASE(cuts),
+        TEST_CASE(wide_cuts), TEST_CASE(bytes),          TEST_CASE(wrong_bytes),
+        TEST_CASE(pictures),  TEST_CASE(photos),         TEST_CASE(hostile),
+        TEST_CASE(faults),    TEST_CASE(empty_payloads), TEST_CASE(wrong_lines),
     };
 
     return test_main("packed", cases, sizeof(cases) / sizeof(*cases), argc,

@@ -21,6 +21,7 @@ FILTERS = ("bilinear", "nearest", "box", "hamming", "bicubic", "lanczos")
 DTYPES = {"f32": (0, np.float32), "f16": (1, np.float16), "u8": (2, np.uint8)}
 ORDERS = ("reference", "horizontal", "vertical")
 LAYOUTS = {"nchw": 0, "nhwc": 1}
+MEMORY = {"host": 0, "pinned": 1, "device": 2}
 LEVELS = {"c": 1, "avx2": 3, "avx512": 7}  # as cpu_mask
 STATUS = {0: "OK", -1: "EINVAL", -2: "ECORRUPT", -3: "ETRUNCATED",
           -4: "EUNSUPPORTED", -5: "ELIMIT", -6: "ENOMEM", -7: "EAGAIN",
@@ -94,7 +95,8 @@ class Made(C.Structure):
 class Source(C.Structure):
     _fields_ = [("data", C.c_void_p), ("size", C.c_size_t),
                 ("image", C.c_void_p), ("ops", C.c_void_p),
-                ("num_ops", C.c_int64), ("verified", C.c_int64)]
+                ("num_ops", C.c_int64), ("verified", C.c_int64),
+                ("path", C.c_char_p)]
 
 
 class Packed:
@@ -191,6 +193,7 @@ class Shim:
                 ("shim_image", p, [p, p, i, i, i, i, z, z]),
                 ("shim_image_release", None, [p]),
                 ("shim_batch", p, [p, p] + [i] * 6 + [z] * 3),
+                ("shim_batch_in", p, [p] + [i] * 7),
                 ("shim_batch_destroy", None, [p]),
                 ("shim_probe", i, [p, z, p, i, p]),
                 ("shim_pack_open", p, [C.c_char_p]),
@@ -386,9 +389,10 @@ def stream(sets, depth):
 
 
 class Set:
-    """A prepared job: [(source, ops)] into out, N x ... of any strides."""
+    """A prepared job: [(source, ops)] into out, N x ... of any strides.
+    memory: a batch of the library's instead, like out, which is not used."""
 
-    def __init__(self, dev, samples, out, layout):
+    def __init__(self, dev, samples, out, layout, memory=None):
         self.dev, self.lib, self.n = dev, dev.lib, len(samples)
         self.out, self.images, self.keep = out, [], []
         self.batch = self.set = None
@@ -402,19 +406,26 @@ class Set:
             if isinstance(source, Packed):
                 at.data, at.size = source.data, source.size
                 at.verified = source.verified
+            elif isinstance(source, str):  # a path
+                at.path = os.fsencode(source)
             elif isinstance(source, bytes):
                 at.data = C.cast(C.c_char_p(source), C.c_void_p).value
                 at.size = len(source)
             else:
                 at.image = self.image(source)
         self.keep.append(ops_of)
-        self.encoded = [isinstance(s, (bytes, Packed)) for s, _ in samples]
+        self.encoded = [isinstance(s, (bytes, str, Packed)) for s, _ in samples]
         dtype = [i for i, t in DTYPES.values() if t == out.dtype][0]
         shape = (out.shape[1:] if layout == "nchw" else
                  (out.shape[3],) + out.shape[1:3])
-        self.batch = self.lib.shim_batch(
-            dev.handle, out.ctypes.data, out.shape[0], *shape, dtype,
-            LAYOUTS[layout], *strides_of(out, layout))
+        if memory:
+            self.batch = self.lib.shim_batch_in(
+                dev.handle, out.shape[0], *shape, dtype, LAYOUTS[layout],
+                MEMORY[memory])
+        else:
+            self.batch = self.lib.shim_batch(
+                dev.handle, out.ctypes.data, out.shape[0], *shape, dtype,
+                LAYOUTS[layout], *strides_of(out, layout))
         if not self.batch:
             raise dev.shim.error()
         self.array = array

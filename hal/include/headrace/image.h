@@ -46,7 +46,9 @@ enum hr_memory {
     HR_MEMORY_HOST,    // memory of the process, also the caller's own
     HR_MEMORY_PINNED,  // memory of the process that the device's driver has
                        // made and copies fastest to where it goes next; data
-                       // is set
+                       // is set. The device itself writes results there, so
+                       // after one that it has not finished in time others
+                       // fail, too (HR_ETIMEDOUT), until it has
     HR_MEMORY_DEVICE,  // memory of the device. data is NULL; see struct
                        // hr_native
 };  // On a device without memory of its own (cpu) all three are HR_MEMORY_HOST,

@@ -264,10 +264,16 @@ static void test_batches(void)
         struct hr_batch_params p = {
             .n = sizes[k], .c = 3, .h = OPENCL_SIDE, .w = OPENCL_SIDE};
         struct ocl *o = opencl_private(env.ocl);
-        uint64_t launches = o->launches, batches = o->batches;
-        uint64_t transfers = o->transfers;
-        struct opencl_run a = opencl_start(env.cpu, many, sizes[k], &p), b;
+        struct opencl_run a = opencl_start(env.cpu, many, sizes[k], &p);
+        struct opencl_run b = opencl_start(env.ocl, many, sizes[k], &p);
+        uint64_t launches, batches, transfers;
 
+        // From here on the device has their weights.
+        CU_ASSERT_EQUAL(opencl_differences(&a, &b, sizes[k], "first"), 0);
+        opencl_finish(&b);
+        launches = o->launches;
+        batches = o->batches;
+        transfers = o->transfers;
         hr_device_profile(env.ocl, &before);
         b = opencl_start(env.ocl, many, sizes[k], &p);
         CU_ASSERT_EQUAL(opencl_differences(&a, &b, sizes[k], "batch"), 0);
@@ -288,6 +294,40 @@ static void test_batches(void)
         opencl_finish(&b);
     }
     CU_ASSERT(most[0] <= most[1] && most[1] == most[2]);
+}
+
+// When there are many axes all begin anew, in memory of their own: the device
+// may still read the old ones.
+static void test_axes_anew(void)
+{
+    enum { N = 64, ROUNDS = 6 };
+    struct hr_batch_params p = {
+        .n = N, .c = 3, .h = OPENCL_SIDE, .w = OPENCL_SIDE};
+    struct ocl *o = opencl_private(env.ocl);
+    struct opencl_run a, b;
+    cl_mem before;
+    int other = 0;
+
+    opencl_fill(many, many_ops, N);
+    a = opencl_start(env.cpu, many, N, &p);
+    for (int i = 0; i < ROUNDS; i++) {
+        b = opencl_start(env.ocl, many + i % 2, N - i % 2, &p);
+        CU_ASSERT_EQUAL(hr_job_wait(b.job, HR_FOREVER), HR_OK);
+        opencl_finish(&b);
+        // (Nothing is planned now.)
+        before = o->axes.mem.mem;
+        if (i % 3 == 1)
+            o->axes.num = OCL_AXES;
+        b = opencl_start(env.ocl, many, N, &p);
+        CU_ASSERT_EQUAL(opencl_differences(&a, &b, N, "anew"), 0);
+        CU_ASSERT_EQUAL(opencl_count_spans(&b, N, HR_RECONSTRUCT), N);
+        opencl_finish(&b);
+        CU_ASSERT(o->axes.num > 0 && o->axes.num <= 2 * N + OCL_AXES / 2);
+        CU_ASSERT_EQUAL(o->axes.sent, o->axes.used);
+        other += o->axes.mem.mem != before;
+    }
+    printf("\n  %d buffers; ", other);
+    opencl_finish(&a);
 }
 
 // What comes out is larger than the memory of one batch, what goes in is not.
@@ -464,6 +504,7 @@ int main(int argc, char **argv)
         {"too_large", test_too_large},
         {"images", test_images},
         {"batches", test_batches},
+        {"axes_anew", test_axes_anew},
         {"large_results", test_large_results},
         {"variants", test_variants},
         {"timed", test_timed},

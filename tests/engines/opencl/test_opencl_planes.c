@@ -139,14 +139,23 @@ static bool covers(const struct hr__kernel_picture *k,
 
 struct batch {
     struct ocl_plan plan;
+    struct ocl_axes axes;
     struct ocl_item item;
     struct hr__table table;
 };
+
+static void drop(struct batch *b)
+{
+    hr__free(b->plan.data);
+    ocl_axes_free(&b->axes);
+    free(b);
+}
 
 static bool add(struct batch *b, const struct hr__picture *pic,
                 const struct hr__payload *in)
 {
     memset(&b->item, 0, sizeof(b->item));
+    b->plan.axes = &b->axes;
     return ocl_plan_begin(&b->plan, 1) &&
            ocl_plan_add(&b->plan, 0, pic, in, &b->item);
 }
@@ -189,8 +198,7 @@ static void forms(void)
     seed = test_seed;
     for (int i = 0; i < test_loops(4000); i++)
         one_picture(b, i % (int)(sizeof(samplings) / sizeof(*samplings)));
-    hr__free(b->plan.data);
-    free(b);
+    drop(b);
 }
 
 // NV12 of 4:2:0 is uploaded as it lies: one and a half bytes per pixel, and
@@ -222,8 +230,7 @@ static void shared_regions(void)
         free(data);
         free(in.data);
     }
-    hr__free(b->plan.data);
-    free(b);
+    drop(b);
 }
 
 // Planes beside each other in the same rows, of which the first has half as
@@ -266,8 +273,7 @@ static void side_by_side(void)
                      b->item.in_bytes),
           "%zu bytes", b->item.in_bytes);
     free(to);
-    hr__free(b->plan.data);
-    free(b);
+    drop(b);
 }
 
 // A wrong header is refused, or what it says is in the data: no fault.
@@ -309,8 +315,7 @@ static void lying_headers(void)
     printf("\n  %d of %d refused ", refused, n);
     CHECK(refused > n / 2 && refused < n, "%d of %d", refused, n);
     fenced_finish(&f);
-    hr__free(b->plan.data);
-    free(b);
+    drop(b);
     free(data);
     free(packed);
 }
@@ -387,18 +392,17 @@ static void lying_coefficients(void)
         in.size = sizeof(*c) + 4 * (size_t)i;
         CHECK(!add(b, &pic, &in), "%d offsets", i);
     }
-    hr__free(b->plan.data);
-    free(b);
+    drop(b);
     free(c);
 }
 
-static bool same_axis(const struct ocl_plan *plan,
-                      const struct hr__kernel_axis *k,
+static bool same_axis(const struct ocl_axes *axes,
+                      const struct hr__kernel_axis *k, int from,
                       const struct hr__step *step, int which)
 {
     void *memory = malloc(hr__axis_size(step, which));
-    const int32_t *words = (const int32_t *)plan->data;
-    size_t end = plan->size / sizeof(*words), out, w;
+    const int32_t *words = (const int32_t *)(const void *)axes->data;
+    size_t end = axes->used / sizeof(*words), out, w;
     struct hr__axis a;
     bool same;
 
@@ -406,56 +410,97 @@ static bool same_axis(const struct ocl_plan *plan,
     out = (size_t)a.out;
     w = out * (size_t)a.stride;
     same = k->lo + out <= end && k->n + out <= end && k->w + w <= end &&
-           !memcmp(words + k->lo, a.lo, out * sizeof(*words)) &&
            !memcmp(words + k->n, a.n, out * sizeof(*words)) &&
            !memcmp(words + k->w, a.w, w * sizeof(*words));
+    // They count in what the picture's first input counts in.
+    for (size_t i = 0; i < out; i++)
+        same = same && words[k->lo + i] - from == a.lo[i] - a.src_lo;
     free(memory);
     return same;
 }
 
-// Pictures of one geometry share its axes, also when the tables of each have
-// made the plan move.
-static void axes_move(void)
+// What is kept of 100 + i x 90 + i pixels, resized and mirrored so or so.
+static void make_step(struct hr__step *s, int i, int x, int y)
 {
-    enum { N = 200 };
-    struct hr__table *tables = calloc(N, sizeof(*tables));
+    int w = 100 + i, h = 90 + i;
+
+    *s = (struct hr__step){.in_w = 500,
+                           .in_h = 400,
+                           .src = {x, y, w, h},
+                           .pre_x = i & 1,
+                           .resized = true,
+                           .box = {0, 0, (float)w, (float)h},
+                           .rs_w = 700,
+                           .rs_h = 600,
+                           .filter = i % 3 ? HR_BILINEAR : HR_LANCZOS,
+                           .win = {0, 0, 700, 600},
+                           .out_w = 700,
+                           .out_h = 600};
+}
+
+// Pictures that differ in where they are cropped share their axes, also when
+// those of others have made all of them move; and when there are too many, all
+// begin anew.
+static void axes_shared(void)
+{
+    enum { N = 100 };
     struct batch *b = calloc(1, sizeof(*b));
     struct hr__picture pic;
-    const uint8_t *begin;
-    int moved = 0;
+    const uint8_t *begin = NULL;
+    size_t used;
+    int num = 0;
 
     seed = test_seed;
-    make_picture(&pic, tables, 64, 48);
-    pic.dst.dtype = HR_F32;
-    pic.geo.steps[0] = (struct hr__step){.in_w = 64,
-                                         .in_h = 48,
-                                         .src = {0, 0, 64, 48},
-                                         .resized = true,
-                                         .box = {0, 0, 64, 48},
-                                         .rs_w = 20,
-                                         .rs_h = 30,
-                                         .win = {0, 0, 20, 30},
-                                         .out_w = 20,
-                                         .out_h = 30};
-    pic.dst.w = 20;
-    pic.dst.h = 30;
-    CU_ASSERT_FATAL(ocl_plan_begin(&b->plan, N));
-    begin = b->plan.data;
-    for (int i = 0; i < N; i++) {
+    make_picture(&pic, &b->table, 500, 400);
+    pic.dst.w = 700;
+    pic.dst.h = 600;
+    for (int i = 0; i < 2 * N; i++) {
+        struct hr__step *s = &pic.geo.steps[0];
         const struct hr__kernel_picture *k;
 
-        pic.table = &tables[i];
-        CU_ASSERT_FATAL(ocl_plan_add(&b->plan, i, &pic, NULL, &b->item));
-        moved += b->plan.data != begin;
-        k = ocl_plan_picture(&b->plan, i);
-        CHECK(same_axis(&b->plan, &k->ax, &pic.geo.steps[0], 0) &&
-                  same_axis(&b->plan, &k->ay, &pic.geo.steps[0], 1),
+        make_step(s, i % N, i < N ? 0 : i, i < N ? 0 : 2 * i % 100);
+        CU_ASSERT_FATAL(add(b, &pic, NULL));
+        k = ocl_plan_picture(&b->plan, 0);
+        CHECK(same_axis(&b->axes, &k->ax, k->src_x, s, 0) &&
+                  same_axis(&b->axes, &k->ay, k->src_y, s, 1),
               "picture %d", i);
+        begin = begin ? begin : b->axes.data;
+        num = i < N ? b->axes.num : num;
     }
-    CHECK(moved > 0 && moved < N, "it moved for %d of %d", moved, N);
-    hr__free(b->plan.data);
-    free(b);
-    free(tables);
+    CHECK(begin != b->axes.data, "they did not move");
+    CHECK(num == 2 * N && b->axes.num == num, "%d axes, then %d", num,
+          b->axes.num);
+    used = b->axes.used;
+    ocl_axes_begin(&b->axes, 4 * used);
+    CU_ASSERT(b->axes.num == num && !b->axes.full);
+    b->axes.sent = used;
+    CU_ASSERT_EQUAL(ocl_axes_new(&b->axes), 0);
+    ocl_axes_begin(&b->axes, 4 * used - 4);
+    CU_ASSERT(!b->axes.num && !b->axes.used && b->axes.full);
+    CU_ASSERT_FATAL(add(b, &pic, NULL));
+    CU_ASSERT_EQUAL(b->axes.num, 2);
+    CU_ASSERT_EQUAL(ocl_axes_new(&b->axes), b->axes.used);
+    drop(b);
+}
+
+// As many as there is room for, and more.
+static void many_axes(void)
+{
+    struct batch *b = calloc(1, sizeof(*b));
+    struct hr__step s;
+    struct hr__axis x, y;
+    int most = 0;
+
+    for (int i = 0; i < 3 * OCL_AXES; i++) {
+        make_step(&s, 1, 0, 0);
+        s.src.w = 1 + i % 499;
+        s.rs_w = s.win.w = s.rs_h = s.win.h = 1 + i / 499;
+        ocl_axes_begin(&b->axes, (size_t)1 << 30);
+        CU_ASSERT_FATAL(ocl_axes_find(&b->axes, &s, &x, &y));
+        most = b->axes.num > most ? b->axes.num : most;
+    }
+    CHECK(most > OCL_AXES / 2 && most < OCL_AXES, "%d axes", most);
+    drop(b);
 }
 
 int main(int argc, char **argv)
@@ -465,7 +510,8 @@ int main(int argc, char **argv)
                                              TEST_CASE(side_by_side),
                                              TEST_CASE(lying_headers),
                                              TEST_CASE(lying_coefficients),
-                                             TEST_CASE(axes_move)};
+                                             TEST_CASE(axes_shared),
+                                             TEST_CASE(many_axes)};
 
-    return test_main("opencl_planes", cases, 6, argc, argv);
+    return test_main("opencl_planes", cases, 7, argc, argv);
 }

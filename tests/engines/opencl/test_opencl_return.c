@@ -197,6 +197,115 @@ static void memory_stays(void)
     free(b.data);
 }
 
+static bool is_stuck(void)
+{
+    struct ocl *o = opencl_private(t.dev);
+    bool stuck = false;
+
+    pthread_mutex_lock(&o->guard.lock);
+    for (int i = 0; i < OCL_BATCHES; i++)
+        stuck |= o->batch[i].state == OCL_SENT && o->batch[i].stuck;
+    pthread_mutex_unlock(&o->guard.lock);
+    return stuck;
+}
+
+// Rows with gaps between them are left to the host; they are the same.
+static void check_gaps(const struct hr_sample *s, const uint8_t *had)
+{
+    enum { ROW = 40 * sizeof(float), STRIDE = ROW + 64 };
+    const struct hr_batch_params p = {.n = 1,
+                                      .c = 3,
+                                      .h = 30,
+                                      .w = 40,
+                                      .memory = HR_MEMORY_PINNED,
+                                      .stride_h = STRIDE};
+    hr_batch out = hr_batch_create(t.dev, &p);
+    hr_job job = hr_submit(t.dev, s, 1, out, NULL);
+    const uint8_t *has = out->params.data;
+
+    CHECK(job && hr_job_wait(job, 30 * SECOND) == HR_OK, "%s", hr_last_error());
+    for (int y = 0; y < 90; y++)
+        CHECK(!memcmp(had + ROW * y, has + STRIDE * y, ROW), "row %d", y);
+    hr_job_release(&job);
+    hr_batch_destroy(&out);
+}
+
+// The device itself writes tensors in pinned memory. While it still may, because
+// nobody has heard of it, nobody else writes there; and the memory stays, also
+// if its batch does not.
+static void pinned_tensors(void)
+{
+    static const struct hr_op ops[] = {hr_op_decode(0),
+                                       hr_op_resize(.w = 40, .h = 30)};
+    const struct hr_batch_params p = {
+        .n = 1, .c = 3, .h = 30, .w = 40, .memory = HR_MEMORY_PINNED};
+    struct fault_rule late = {FAULT_clSetEventCallback, 1, 1, FAULT_LATE, 0};
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(96, 64, &seed);
+    struct hr_sample s = {
+        .data = b.data, .size = b.size, .ops = ops, .num_ops = 2};
+    uint8_t had[3 * 30 * 40 * sizeof(float)];
+    int live = faults_settled();
+
+    snprintf(faults.label, sizeof(faults.label), "pinned tensors");
+    faults.ctl.discrete(true);
+    for (int gone = 0; gone < 2; gone++) {
+        struct hr__memory *m;
+        hr_batch out;
+        hr_job job;
+
+        open_scene();
+        out = hr_batch_create(t.dev, &p);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(out);
+        m = ((struct hr__batch *)out)->device;
+        job = hr_submit(t.dev, &s, 1, out, NULL);
+        CHECK(job && hr_job_wait(job, 30 * SECOND) == HR_OK, "%s",
+              hr_last_error());
+        CU_ASSERT_EQUAL(opencl_private(t.dev)->batch[0].num_late, 0);
+        hr_job_release(&job);
+        memcpy(had, out->params.data, sizeof(had));
+        check_gaps(&s, had);
+
+        faults.ctl.set(&late, 1);
+        job = hr_submit(t.dev, &s, 1, out, NULL);
+        CHECK(job && hr_job_wait(job, 30 * SECOND) &&
+                  job->results[0].status == HR_ETIMEDOUT,
+              "%s", hr_last_error());
+        CHECK(job && strstr(job->results[0].message, "may still write there"),
+              "%s", job ? job->results[0].message : "");
+        hr_job_release(&job);
+        CU_ASSERT_EQUAL(atomic_load(&m->late), 1);
+        // Also when the engine, too, has given up the batch, and the task ends.
+        for (int i = 0; i < 3000 && !is_stuck(); i++)
+            test_sleep(10 * TEST_MS);
+        CU_ASSERT(is_stuck());
+        test_sleep(50 * TEST_MS);
+        CU_ASSERT_EQUAL(atomic_load(&m->late), 1);
+        // Other memory is nobody's but the CPU's.
+        CHECK(faults_run(30 * SECOND) >= 0, "%s", faults.label);
+        if (gone)
+            hr_batch_destroy(&out);
+        faults_calm();
+        faults.ctl.release();
+        for (int i = 0; !gone && i < 3000 && atomic_load(&m->late); i++)
+            test_sleep(10 * TEST_MS);
+        check_works();
+        if (!gone) {
+            CU_ASSERT_EQUAL(atomic_load(&m->late), 0);
+            memset(out->params.data, 0, sizeof(had));
+            job = hr_submit(t.dev, &s, 1, out, NULL);
+            CHECK(job && hr_job_wait(job, 30 * SECOND) == HR_OK, "%s",
+                  hr_last_error());
+            hr_job_release(&job);
+            CU_ASSERT(!memcmp(had, out->params.data, sizeof(had)));
+            hr_batch_destroy(&out);
+        }
+        faults_close(&t.dev, live);
+    }
+    faults.ctl.discrete(false);
+    free(b.data);
+}
+
 // Again and again, and nothing between: it rests, and is tried again.
 static void slow_often(void)
 {
@@ -280,8 +389,9 @@ static void doubt(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(slow_calls),  TEST_CASE(memory_stays), TEST_CASE(slow_often),
-        TEST_CASE(three_times), TEST_CASE(doubt),
+        TEST_CASE(slow_calls),     TEST_CASE(memory_stays),
+        TEST_CASE(pinned_tensors), TEST_CASE(slow_often),
+        TEST_CASE(three_times),    TEST_CASE(doubt),
     };
 
     return faults_main("opencl return", HR_FAULT_LIBRARY, cases,

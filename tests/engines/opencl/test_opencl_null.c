@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// The null device, which bench_host.py measures the host with: that it is one.
+// The engine believes it, from files and from pixels, to all kinds of memory;
+// nothing is left to the CPU; and what it counts is so.
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "null_opencl.h"
+#include "opencl_private.h"
+#include "testing.h"
+
+enum { N = 130, SIDE = 40, ROUNDS = 3 };
+
+static struct {
+    void (*counts)(struct null_counts *out);
+    struct bytes picture;
+} env;
+
+static struct null_counts counts_now(void)
+{
+    struct null_counts c;
+
+    env.counts(&c);
+    return c;
+}
+
+static hr_device open_null(enum hr_where entropy)
+{
+    hr_device dev = hr_device_open(
+        "opencl", hr_device_params(.entropy = entropy, .strict = true));
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
+    return dev;
+}
+
+static void run(hr_device dev, enum hr_memory memory)
+{
+    const struct hr_op ops[] = {hr_op_decode(0),
+                                hr_op_resize(.w = SIDE, .h = SIDE)};
+    hr_batch batch = hr_batch_create(dev, hr_batch_params(.n = N, .c = 3,
+                                                          .h = SIDE, .w = SIDE,
+                                                          .memory = memory));
+    struct hr_sample s[N];
+    hr_job job;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(batch);
+    for (int i = 0; i < N; i++)
+        s[i] = (struct hr_sample){.data = env.picture.data,
+                                  .size = env.picture.size,
+                                  .ops = ops,
+                                  .num_ops = 2};
+    job = hr_submit(dev, s, N, batch, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(job);
+    CU_ASSERT_EQUAL(hr_job_wait(job, HR_FOREVER), HR_OK);
+    for (int i = 0; i < N; i++)
+        CHECK(!job->results[i].fallbacks, "%d: %x", i, job->results[i].why);
+    hr_job_release(&job);
+    hr_batch_destroy(&batch);
+}
+
+static void runs(void)
+{
+    for (int entropy = 0; entropy < 2; entropy++) {
+        hr_device dev = open_null(entropy ? HR_WHERE_DEVICE : HR_WHERE_HOST);
+        struct null_counts a = counts_now(), b;
+
+        for (int i = 0; i < 3 * ROUNDS; i++)
+            run(dev, (enum hr_memory)(i % 3));
+        b = counts_now();
+        CHECK(b.batches - a.batches >= 3 * ROUNDS, "%d batches",
+              (int)(b.batches - a.batches));
+        CHECK(b.launches - a.launches >= 4 * (b.batches - a.batches),
+              "%d launches", (int)(b.launches - a.launches));
+        CHECK(b.up_bytes - a.up_bytes > 9 * N * 100, "%d bytes up",
+              (int)(b.up_bytes - a.up_bytes));
+        // Two thirds of the tensors come back.
+        CHECK(b.down_bytes - a.down_bytes >=
+                  2 * ROUNDS * N * 3 * SIDE * SIDE * sizeof(float),
+              "%d bytes down", (int)(b.down_bytes - a.down_bytes));
+        CU_ASSERT(b.plan_ns > a.plan_ns && b.pack_ns > a.pack_ns &&
+                  b.enqueue_ns > a.enqueue_ns && b.callback_ns > a.callback_ns);
+        hr_device_close(&dev);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {{"runs", runs}};
+    void *library = dlopen(HR_NULL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    void *entry = library ? dlsym(library, "null_counts") : NULL;
+    uint64_t seed = 1;
+    const struct jpeg_spec spec = {
+        .w = 64, .h = 48, .space = JCS_YCbCr, .factors = {0x22}, .quality = 80};
+    int code;
+
+    if (!entry) {
+        fprintf(stderr, "no %s\n", HR_NULL_LIBRARY);
+        return 1;
+    }
+    memcpy(&env.counts, &entry, sizeof(entry));
+    setenv("HEADRACE_OPENCL_LIBRARY", HR_NULL_LIBRARY, 1);
+    setenv("HEADRACE_CERTIFICATE", "off", 1);
+    setenv("HEADRACE_OPENCL_VARIANT", "fused", 1);
+    setenv("XDG_CACHE_HOME", test_folder(), 1);
+    env.picture = test_jpeg_of(&spec, &seed);
+    code = test_main("opencl null", cases, 1, argc, argv);
+    free(env.picture.data);
+    return code;
+}
