@@ -2,12 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """An HTTP service on aiohttp: POST / with a JPEG answers with its tensor.
 
-    serve.py [--port 8080] [--threads N] [--queue N] [--limit BYTES]
+    serve.py [--port 8080] [--threads N] [--wait SECONDS] [--memory MIB] ...
 
     200  float32, C x H x W, as X-Shape says; normalised as for ImageNet
+    408  the body took more than --timeout seconds
     413  the body is longer than --limit
     422  the picture cannot be decoded: {"error", "stage", "offset"}
-    429  --queue pictures are being made or wait: ask again later
+    429  too much to do: ask again after Retry-After seconds
+
+Two bounds say what is too much. Pictures wait --wait seconds at most: who would
+wait longer, for those ahead and what each took of late, is refused at once. So
+an answer comes soon or not at all, however many ask; once or twice what a
+request takes alone is a good --wait. Bodies and tensors of all requests have
+--memory together; who does not take an answer in --timeout seconds loses it.
 
 GET /stats answers with what was counted. A request that its client gives up
 cancels its picture. SIGTERM stops it when those at work are done.
@@ -16,7 +23,9 @@ cancels its picture. SIGTERM stops it when those at work are done.
 import argparse
 import asyncio
 import collections
+import math
 import os
+import time
 
 from aiohttp import web
 
@@ -31,45 +40,103 @@ STEPS = (
 )
 
 
-class Service:
-    """One device, and a bound on what is in flight on it."""
+class Line:
+    """Who waits for the device, and how long the next one would wait."""
 
-    def __init__(self, make, queue):
-        self.make, self.queue = make, queue
+    def __init__(self):
+        self.ahead = 0  # pictures that are not made yet
+        self.each = 0.0  # seconds from one to the next, of late
+        self.since = 0.0  # when the last one was made
+
+    def expected(self):
+        return self.ahead * self.each
+
+    def __enter__(self):
+        if not self.ahead:
+            self.since = time.monotonic()
+        self.ahead += 1
+
+    def __exit__(self, failed, *_):
+        self.ahead -= 1
+        if failed:
+            return
+        now = time.monotonic()
+        took, self.since = now - self.since, now
+        self.each += (took - self.each) / 16 if self.each else took
+
+
+class Service:
+    """One device, and what may be in flight on it."""
+
+    def __init__(self, make, options):
+        self.make, self.options = make, options
         self.device = make.device  # opened now, not with the first request
-        self.in_flight = 0
+        self.line = Line()
+        self.memory, self.held = options.memory << 20, 0
+        self.answer_bytes = 4 * math.prod(make.shape)
         self.counts = collections.Counter()
 
     async def tensor(self, request):
-        """Answer one picture; never more than the queue at once."""
+        """Answer one picture."""
+        need = self.answer_bytes + (request.content_length
+                                    or self.options.limit)
         # Before its body is read: what is refused shall cost nothing.
-        if self.in_flight >= self.queue:
-            return self.refuse(429, {"error": "busy"}, {"Retry-After": "1"})
-        self.in_flight += 1
+        if self.held + need > self.memory:
+            return self.busy("no memory")
+        if self.line.expected() > self.options.wait:
+            return self.busy("too many wait")
+        self.held += need
         try:
-            return await self.answer(await request.read())
+            return await self.answer(request)
         except asyncio.CancelledError:
             self.counts["canceled"] += 1
             raise
         finally:
-            self.in_flight -= 1
+            self.held -= need
 
-    async def answer(self, data):
-        output = self.make.submit([data])
+    async def answer(self, request):
         try:
-            await output
-        except asyncio.CancelledError:
-            output.job.cancel()
-            raise
+            async with asyncio.timeout(self.options.timeout):
+                data = await request.read()
+        except TimeoutError:
+            return self.refuse(408, {"error": "the body came too slowly"})
+        # Others have come while it was read.
+        if self.line.expected() > self.options.wait:
+            return self.busy("too many wait")
+        with self.line:
+            output = self.make.submit([data])
+            try:
+                await output
+            except asyncio.CancelledError:
+                output.job.cancel()
+                raise
         result = output.results[0]
         if not result.ok:
             return self.refuse(422, {"error": result.reason,
                                      "stage": result.stage,
                                      "offset": result.offset})
-        self.counts[200] += 1
+        return await self.send(request, output.batch)
+
+    async def send(self, request, batch):
+        """Write it here, so that it counts as held until it is gone."""
         shape = ",".join(map(str, self.make.shape))
-        return web.Response(body=bytes(memoryview(output.batch)),
-                            headers={"X-Shape": shape})
+        response = web.StreamResponse(headers={"X-Shape": shape})
+        response.content_length = self.answer_bytes
+        self.counts[200] += 1
+        try:
+            async with asyncio.timeout(self.options.timeout):
+                await response.prepare(request)
+                await response.write(memoryview(batch).cast("B"))
+                await response.write_eof()
+        except TimeoutError:
+            self.counts["not taken"] += 1
+            if request.transport:
+                request.transport.abort()
+        return response
+
+    def busy(self, why):
+        after = max(1, math.ceil(self.line.expected()))
+        return self.refuse(429, {"error": why}, {"Retry-After": str(after)})
 
     def refuse(self, status, why, headers=None):
         self.counts[status] += 1
@@ -77,7 +144,8 @@ class Service:
 
     async def stats(self, _):
         return web.json_response(
-            {"in_flight": self.in_flight, "queue": self.queue,
+            {"ahead": self.line.ahead, "held_bytes": self.held,
+             "seconds_each": self.line.each,
              "answers": {str(k): n for k, n in self.counts.items()},
              "device": self.device.stats()})
 
@@ -85,7 +153,7 @@ class Service:
 def application(options):
     make = headrace.Pipeline(STEPS, device=options.backend,
                              threads=options.threads)
-    service = Service(make, options.queue or 4 * options.threads)
+    service = Service(make, options)
     app = web.Application(client_max_size=options.limit)
     app.add_routes([web.post("/", service.tensor),
                     web.get("/stats", service.stats)])
@@ -98,11 +166,17 @@ def main():
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8080)
     parser.add_argument("--backend", default="cpu")
-    parser.add_argument("--threads", type=int,
-                        default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--queue", type=int, default=0,
-                        help="pictures in flight; default: 4 per thread")
-    parser.add_argument("--limit", type=int, default=16 << 20)
+    # The loop needs a core, or whoever waits for an answer waits for that.
+    cores = len(os.sched_getaffinity(0))
+    parser.add_argument("--threads", type=int, default=max(1, cores - 1),
+                        help="that make pictures; default: cores but one")
+    parser.add_argument("--wait", type=float, default=0.1,
+                        help="seconds [0.1]")
+    parser.add_argument("--memory", type=int, default=256, help="MiB [256]")
+    parser.add_argument("--limit", type=int, default=16 << 20,
+                        help="bytes of a body [16 MiB]")
+    parser.add_argument("--timeout", type=float, default=30,
+                        help="seconds [30]")
     options = parser.parse_args()
     try:
         app = application(options)

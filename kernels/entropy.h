@@ -47,6 +47,13 @@ enum {
     HR__SUB_ROUNDS = 16,  // in which subsequences are decoded again at once
 };
 
+// Where the coefficients of a scan, in their zigzag, stand row by row.
+#define HR__NATURAL                                                            \
+    0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33,    \
+    40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28, 35, 42, 49, 56, 57, 50, 43,  \
+    36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53,    \
+    60, 61, 54, 47, 55, 62, 63
+
 // A Huffman code as DHT has it: how many codes there are of 1 .. 16 bits, and
 // the symbols in their order.
 struct hr__code {

@@ -122,6 +122,15 @@ static enum hr_status set_ops(struct hr__loader *l)
 
 // ---- Slots -----------------------------------------------------------------
 
+// Bytes of a sample that have a place in each batch.
+static size_t pixel_bytes(const struct hr__loader *l)
+{
+    for (size_t i = 0; i < l->source->num_shards; i++)
+        if (l->source->shards[i].pixels)
+            return HR__CIFAR_BYTES;
+    return 0;
+}
+
 // One batch is consumed, one is ready, one is read; three pictures for each
 // thread keep an engine busy. No more than there will be in all epochs. The rest
 // of the budget is for encoded samples.
@@ -168,11 +177,12 @@ static bool fill_slot(struct hr__loader *l, struct hr__slot *slot)
     size_t n = (size_t)l->pub.batch, each;
     char *at;
 
-    each = sizeof(*slot->samples) + sizeof(*slot->list) +
+    each = sizeof(*slot->samples) + sizeof(*slot->list) + sizeof(hr_image) +
            sizeof(*slot->classes) + sizeof(*slot->indices) +
            sizeof(*slot->keys) + sizeof(*slot->results);
     *slot = (struct hr__slot){.loader = l};
-    if (!(at = hr__alloc(NULL, n * each + 6 * 64)))
+    each += pixel_bytes(l);
+    if (!(at = hr__alloc(NULL, n * each + 8 * 64)))
         return false;
     slot->samples = carve(&at, n, sizeof(*slot->samples));
     slot->list = carve(&at, n, sizeof(*slot->list));
@@ -180,6 +190,10 @@ static bool fill_slot(struct hr__loader *l, struct hr__slot *slot)
     slot->pub.indices = slot->indices = carve(&at, n, sizeof(*slot->indices));
     slot->pub.keys = slot->keys = carve(&at, n, sizeof(*slot->keys));
     slot->pub.results = slot->results = carve(&at, n, sizeof(*slot->results));
+    slot->images = carve(&at, n, sizeof(hr_image));
+    memset(slot->images, 0, n * sizeof(hr_image));
+    if (pixel_bytes(l))
+        slot->pixels = carve(&at, n, pixel_bytes(l));
     return true;
 }
 
@@ -190,7 +204,8 @@ static enum hr_status make_slots(struct hr__loader *l)
 
     if (!first)
         return hr_last_status();
-    l->batch_size = l->stats.batch_bytes = first->size;
+    l->batch_size = first->size + pixel_bytes(l) * (size_t)l->pub.batch;
+    l->stats.batch_bytes = l->batch_size;
     l->num_made = 1;
     set_depth(l);
     l->slots = hr__alloc(NULL, sizeof(*l->slots) * (size_t)l->pub.depth);

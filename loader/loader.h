@@ -6,12 +6,13 @@
 //   loader_read.c   threads that read samples, and submit a batch that is read
 //   loader_map.c    the user's own step, if there is one
 //   loader_job.c    jobs, and what becomes of samples that fail
+//   loader_pixels.c samples that are pixels, for a job
 //   loader_next.c   delivery
 //   loader_tune.c   settings: what is measured for them, and what follows
 //   loader_free.c   what goes back
 //
-// Each uses only those below it in this order: loader.c, read, map, job, next,
-// tune, plan, free. tune.c, the arithmetic, and settings.c know no loader.
+// Each uses only those below it in this order: loader.c, read, map, job, pixels,
+// next, tune, plan, free. tune.c, the arithmetic, and settings.c know no loader.
 //
 // A batch has a slot from when it is planned until the consumer gives it back:
 //
@@ -93,6 +94,9 @@ struct hr__slot {
     uint64_t *indices;
     struct hr_random *keys;
     struct hr_result *results;
+    unsigned char *pixels;  // of CIFAR files, each sample's HR__CIFAR_BYTES;
+                            // NULL: there are none
+    hr_image *images;       // [batch] over pixels of samples; or NULL
     // Paths of the samples that are submitted, for messages.
     char *names;
     size_t names_used, names_room;
@@ -191,6 +195,11 @@ bool hr__loader_start_reader(struct hr__loader *l);
 hr_batch hr__loader_batch(const struct hr__loader *l);
 // Submits all samples of the slot that are pending. Without the lock.
 void hr__slot_submit(struct hr__slot *slot);
+
+// ---- loader_pixels.c ----
+// Makes slot->images[j] the image of sample j, which is pixels. False: with
+// hr_last_error(). Until the sample is given back.
+bool hr__slot_image(struct hr__slot *slot, int j);
 
 // ---- loader_map.c ----
 // Calls the user's map for a batch, if one waits for it and may be had now.

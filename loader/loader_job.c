@@ -38,6 +38,25 @@ static bool put_name(struct hr__slot *slot, int j)
     return true;
 }
 
+// False: there is no image, and the sample has failed.
+static bool take_pixels(struct hr__slot *slot, int j)
+{
+    struct hr_sample *s = &slot->list[j];
+
+    if (!hr__slot_image(slot, j)) {
+        slot->samples[j].status = hr_last_status();
+        snprintf(slot->results[j].message, sizeof(slot->results[j].message),
+                 "%s: %s", s->name, hr_last_error());
+        return false;
+    }
+    s->data = NULL;
+    s->size = 0;
+    s->image = slot->images[j];
+    s->ops++;  // without decode
+    s->num_ops--;
+    return true;
+}
+
 // What could not be read becomes a picture that fails, so that its place in the
 // batch is cleared as that of any other.
 static void fill_sample(struct hr__slot *slot, int j)
@@ -56,6 +75,8 @@ static void fill_sample(struct hr__slot *slot, int j)
         .random = slot->keys[j],
         .verified = from->verified,
     };
+    if (from->w && !sample->status && take_pixels(slot, j))
+        return;
     if (!from->data && !sample->status)
         s->path = from->path              ? from->path
                   : l->source->calls.read ? NULL

@@ -237,15 +237,19 @@ enum hr_status hr_loaded_drawn(hr_loaded loaded, int i,
 {
     const struct hr__slot *slot = (const void *)loaded;
     const struct hr_result *result;
+    int skip;
 
     if (!slot || i < 0 || i >= slot->pub.n)
         return hr__fail(HR_EINVAL, "there is no sample %d in the batch", i);
     result = &slot->results[i];
     if (result->status)
         return hr__fail(HR_EINVAL, "sample %d was not made", i);
-    return hr_ops_draw(slot->loader->ops, slot->loader->params.num_ops,
-                       &slot->keys[i], result->width, result->height,
-                       result->orientation, out, num_out);
+    // Pixels were submitted without decode.
+    skip = slot->samples[i].from.w > 0;
+    return hr_ops_draw(slot->loader->ops + skip,
+                       slot->loader->params.num_ops - skip, &slot->keys[i],
+                       result->width, result->height, result->orientation, out,
+                       num_out);
 }
 
 void hr_loader_stats(hr_loader loader, struct hr_loader_stats *stats)

@@ -95,6 +95,30 @@ static enum hr_status read_packed(struct hr__loader_sample *sample,
     return status;
 }
 
+// Of a CIFAR file.
+static void *pixel_room(void *ctx, size_t size)
+{
+    const struct hr__loader_sample *sample = ctx;
+    struct hr__slot *slot = sample->slot;
+
+    return size <= HR__CIFAR_BYTES
+               ? slot->pixels + (sample - slot->samples) * HR__CIFAR_BYTES
+               : NULL;
+}
+
+static enum hr_status read_pixels(struct hr__loader_sample *sample,
+                                  const struct hr__shard *shard,
+                                  struct hr__range range)
+{
+    struct hr_encoded *from = &sample->from;
+    enum hr_status status = hr__shard_sample(shard, range, range.size,
+                                             pixel_room, sample, &from->size);
+
+    from->data = pixel_room(sample, from->size);
+    hr__shard_form(shard, from);
+    return status;
+}
+
 static enum hr_status read_range(struct hr__loader_sample *sample,
                                  const struct hr__shard *shard,
                                  struct hr__range range)
@@ -126,7 +150,8 @@ static void read_sample(struct hr__slot *slot, int j)
     else if ((file = hr_source_pack(l->params.source, index, &number)))
         sample->status = read_packed(sample, file, number);
     else if ((shard = hr__source_shard(l->source, index, &range)))
-        sample->status = read_range(sample, shard, range);
+        sample->status = shard->pixels ? read_pixels(sample, shard, range)
+                                       : read_range(sample, shard, range);
     else if (l->by_path)
         sample->status = HR_OK;  // the device reads what its cache has not
     else

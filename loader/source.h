@@ -6,6 +6,7 @@
 //   source_walk.c   the pictures of a folder
 //   source_pack.c   the pictures of a pack file
 //   source_tar.c    those of a tar file, source_record.c of a RecordIO file
+//   source_cifar.c  those of a CIFAR file
 //   source_shard.c  samples that are ranges of such a file
 //   source_read.c   the bytes of a sample
 //   source_keep.c   folders, files and labels, as they are kept
@@ -30,6 +31,9 @@ enum {
     HR__SOURCE_NUMBERS = 1 << 22,  // classes that numbers can name
 };
 
+// A picture of CIFAR: its planes, red, green and blue.
+enum { HR__CIFAR_SIDE = 32, HR__CIFAR_BYTES = 32 * 32 * 3 };
+
 // Numbers found again by a hash: open addressing, a power of two.
 struct hr__source_set {
     struct hr__source_key {
@@ -44,7 +48,8 @@ struct hr__source_dir {
     uint32_t rel;      // offset of its part below the folder the user named
     uint32_t label;    // of the pictures in it
     uint32_t pack;     // of a pack file: its number + 1; 0 = none
-    uint32_t shard;    // of a tar or RecordIO file: its number + 1; 0 = none
+    uint32_t shard;    // of a tar, RecordIO or CIFAR file: its number + 1; 0 =
+                       // none
     bool link;         // found as a link
 };
 
@@ -74,6 +79,7 @@ struct hr__shard {
     const char *path;
     int fd;
     uint32_t number;           // among those of the source
+    bool pixels;               // samples are HR__CIFAR_BYTES of them
     uint64_t size;             // of the file, and when it was changed last,
     struct timespec changed;   // when it was opened
     struct hr__range *ranges;  // of its samples
@@ -163,6 +169,8 @@ bool hr__source_walk(struct hr__source *s, const char *folder);
 bool hr__source_unpack(struct hr__source *s, const char *path);
 bool hr__source_tar(struct hr__source *s, const char *path);
 bool hr__source_records(struct hr__source *s, const char *path);
+bool hr__source_cifar(struct hr__source *s, const char *path,
+                      enum hr_cifar kind);
 // Adds a picture of pack file or shard (number + 1) at path, by its name there.
 bool hr__source_put_member(struct hr__source *s, const char *path,
                            uint32_t pack, uint32_t shard, const char *name,
@@ -190,6 +198,9 @@ enum hr_status hr__shard_sample(const struct hr__shard *shard,
                                 struct hr__range range, size_t max_bytes,
                                 hr__source_room_fn room, void *ctx,
                                 size_t *size);
+
+// Says of what a shard's sample was read to whether it is pixels.
+void hr__shard_form(const struct hr__shard *shard, struct hr_encoded *read);
 
 // ---- source_shard.c ----
 

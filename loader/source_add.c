@@ -222,6 +222,17 @@ enum hr_status hr_source_add_list(hr_source source, const char *list, bool zero)
     return status ? status : added(s, add_list(s, list, zero));
 }
 
+enum hr_status hr_source_add_cifar(hr_source source, const char *path,
+                                   enum hr_cifar kind)
+{
+    struct hr__source *s = hr__source_of(source);
+    enum hr_status status = refuse(source, path);
+
+    if (!status && (unsigned)kind > HR_CIFAR100_COARSE)
+        status = hr__fail(HR_EINVAL, "there is no CIFAR of kind %d", (int)kind);
+    return status ? status : added(s, hr__source_cifar(s, path, kind));
+}
+
 enum hr_status hr_source_add_file(hr_source source, const char *path,
                                   const char *label)
 {

@@ -79,7 +79,8 @@ enum hr_status hr__source_file(const char *path, size_t max_bytes,
 
 // ---- Ranges of files -------------------------------------------------------
 
-static enum hr_status check_unchanged(const struct hr__shard *shard)
+static enum hr_status check_unchanged(const struct hr__shard *shard,
+                                      uint64_t offset)
 {
     struct stat st;
 
@@ -89,9 +90,20 @@ static enum hr_status check_unchanged(const struct hr__shard *shard)
     if ((uint64_t)st.st_size != shard->size ||
         st.st_mtim.tv_sec != shard->changed.tv_sec ||
         st.st_mtim.tv_nsec != shard->changed.tv_nsec)
-        return hr__fail(HR_EIO, "%s: it was changed while it was open",
-                        hr__source_short(shard->path));
+        return hr__fail(HR_EIO,
+                        "%s: offset %llu: it was changed while it was open",
+                        hr__source_short(shard->path),
+                        (unsigned long long)offset);
     return HR_OK;
+}
+
+void hr__shard_form(const struct hr__shard *shard, struct hr_encoded *read)
+{
+    if (!shard->pixels)
+        return;
+    read->w = read->h = HR__CIFAR_SIDE;
+    read->c = 3;
+    read->layout = HR_NCHW;
 }
 
 const struct hr__shard *hr__source_shard(const struct hr__source *s, uint64_t i,
@@ -115,7 +127,7 @@ enum hr_status hr__shard_sample(const struct hr__shard *shard,
                                 hr__source_room_fn room, void *ctx,
                                 size_t *size)
 {
-    enum hr_status status = check_unchanged(shard);
+    enum hr_status status = check_unchanged(shard, range.offset);
     void *to;
 
     if (status)
@@ -151,6 +163,17 @@ static void *encoded_room(void *ctx, size_t size)
     return to->memory;
 }
 
+// Whether there are as many bytes as the pixels need, if it is pixels.
+static bool is_whole(const struct hr_encoded *e)
+{
+    if (!e->w && !e->h && !e->c)
+        return true;
+    return e->data && e->w > 0 && e->h > 0 && (e->c == 1 || e->c == 3) &&
+           (unsigned)e->layout <= HR_NHWC && e->w <= HR_MAX_SIDE &&
+           e->h <= HR_MAX_SIDE &&
+           (uint64_t)e->w * (uint64_t)e->h * (uint64_t)e->c == e->size;
+}
+
 // (What it answers and says is the program's: neither need be what it should.)
 enum hr_status hr__source_lend(const struct hr__source *s, uint64_t i,
                                struct hr_encoded *lent)
@@ -159,10 +182,18 @@ enum hr_status hr__source_lend(const struct hr__source *s, uint64_t i,
     enum hr_status status = s->calls.read(s->calls.ctx, i, lent, why);
 
     why[sizeof(why) - 1] = '\0';
-    return status ? hr__fail(status < 0 ? status : HR_EIO,
-                             "sample %llu: read: %s", (unsigned long long)i,
-                             *why ? why : hr_status_text(status))
-                  : HR_OK;
+    if (status)
+        return hr__fail(status < 0 ? status : HR_EIO, "sample %llu: read: %s",
+                        (unsigned long long)i,
+                        *why ? why : hr_status_text(status));
+    if (is_whole(lent))
+        return HR_OK;
+    if (s->calls.done)
+        s->calls.done(s->calls.ctx, i, lent);
+    return hr__fail(HR_EINVAL,
+                    "sample %llu: read: %zu bytes are not %d x %d pixels of %d",
+                    (unsigned long long)i, lent->size, lent->w, lent->h,
+                    lent->c);
 }
 
 static enum hr_status copy_lent(struct hr__source *s, uint64_t i,
@@ -186,6 +217,10 @@ static enum hr_status copy_lent(struct hr__source *s, uint64_t i,
         to->data = memory;
         to->size = lent.size;
         to->verified = lent.verified;
+        to->w = lent.w;
+        to->h = lent.h;
+        to->c = lent.c;
+        to->layout = lent.layout;
     }
     if (s->calls.done)
         s->calls.done(s->calls.ctx, i, &lent);
@@ -211,6 +246,8 @@ enum hr_status hr_source_read(hr_source source, uint64_t i, size_t max_bytes,
     to->data = to->path = NULL;
     to->size = 0;
     to->verified = false;
+    to->w = to->h = to->c = 0;
+    to->layout = HR_NCHW;
     if (s->calls.read)
         return copy_lent(s, i, max_bytes, to);
     if ((file = hr_source_pack(source, i, &number))) {
@@ -227,6 +264,8 @@ enum hr_status hr_source_read(hr_source source, uint64_t i, size_t max_bytes,
                    : hr__source_file(path, max_bytes, encoded_room, to,
                                      &to->size);
     to->data = to->memory;
+    if (shard && !status)
+        hr__shard_form(shard, to);
     return status;
 }
 

@@ -59,6 +59,11 @@ STEPS = {
     "python": (["headrace", "python"], "env PYTHONDONTWRITEBYTECODE=1 "
                "/usr/bin/python3 $ROOT/tests/python/run.py --build $BUILD "
                "--jobs 1"),
+    # With the packages of neighbours.txt, where ./dev has installed them.
+    "neighbours": (["headrace", "python"], "bash -c '[[ -x $NEIGHBOURS ]] || "
+                   "exit 77; exec env PYTHONDONTWRITEBYTECODE=1 RAY_TMPDIR=/tmp "
+                   "/usr/bin/python3 $ROOT/tests/python/run.py --build $BUILD "
+                   "--jobs 1 --python $NEIGHBOURS \"$@\"' neighbours"),
     # The other steps see PoCL alone.
     "rusticl": (["headrace", "test_conformance", "test_device_memory",
                  "test_kernels"],
@@ -166,6 +171,8 @@ class Tree:
             # test. The engine's own would hide faults of what it is made
             # from, so each run has a new one.
             "POCL_CACHE_DIR": self.pocl,
+            "NEIGHBOURS": self.where.parent.parent /
+                          "venv-neighbours/bin/python",
             "XDG_CACHE_HOME": private / "cache", "TMPDIR": private,
             "ASAN_OPTIONS": "use_sigaltstack=0",
             "LSAN_OPTIONS": "print_suppressions=0:suppressions="

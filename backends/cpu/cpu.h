@@ -118,7 +118,6 @@ static inline bool cpu_rows_stay(const struct cpu_rows *rows,
 bool cpu_rows_open(struct cpu_run *run, struct cpu_rows *rows);
 bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows);
 bool cpu_rows_payload(struct cpu_run *run, struct cpu_rows *rows);
-bool cpu_rows_planes(struct cpu_run *run, struct cpu_rows *rows);
 bool cpu_rows_memory(struct cpu_run *run, struct cpu_rows *rows,
                      const uint8_t *data, size_t stride, size_t size);
 // Ends a decoder; false if it found damage at the end.

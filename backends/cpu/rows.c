@@ -72,7 +72,7 @@ bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows)
     return rows->decode || decode_failed(run, &err);
 }
 
-bool cpu_rows_planes(struct cpu_run *run, struct cpu_rows *rows)
+static bool rows_planes(struct cpu_run *run, struct cpu_rows *rows)
 {
     const struct hr__payload *in = run->task->in;
     struct cpu_planes_params p = {.planes = in->extra,
@@ -166,7 +166,7 @@ bool cpu_rows_open(struct cpu_run *run, struct cpu_rows *rows)
 {
     if (run->task->in)
         return run->task->in->after == HR_RECONSTRUCT
-                   ? cpu_rows_planes(run, rows)
+                   ? rows_planes(run, rows)
                    : cpu_rows_payload(run, rows);
     return run->pic->data ? cpu_rows_decode(run, rows) : rows_image(run, rows);
 }

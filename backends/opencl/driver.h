@@ -72,8 +72,6 @@ struct ocl_fault {
     char text[96];
 };
 
-const char *ocl_error_name(cl_int code, char number[24]);
-unsigned ocl_error_why(cl_int code);
 // True, and noted, unless code is CL_SUCCESS.
 bool ocl_failed(struct ocl_fault *fault, cl_int code, const char *call);
 

@@ -52,34 +52,21 @@ static const struct {
 #undef X
 };
 
-const char *ocl_error_name(cl_int code, char number[24])
-{
-    for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)
-        if (codes[i].code == code)
-            return codes[i].name;
-    snprintf(number, 24, "OpenCL error %d", (int)code);
-    return number;
-}
-
-unsigned ocl_error_why(cl_int code)
-{
-    for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)
-        if (codes[i].code == code)
-            return HR_WHY_FAILED | codes[i].why;
-    return HR_WHY_FAILED;
-}
-
 bool ocl_failed(struct ocl_fault *fault, cl_int code, const char *call)
 {
-    char number[24];
-
     if (code == CL_SUCCESS)
         return false;
     // The first failure counts; the others follow from it.
-    if (!fault->why) {
-        fault->why = ocl_error_why(code);
-        snprintf(fault->text, sizeof(fault->text), "%s: %s", call,
-                 ocl_error_name(code, number));
-    }
+    if (fault->why)
+        return true;
+    fault->why = HR_WHY_FAILED;
+    snprintf(fault->text, sizeof(fault->text), "%s: OpenCL error %d", call,
+             (int)code);
+    for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)
+        if (codes[i].code == code) {
+            fault->why |= codes[i].why;
+            snprintf(fault->text, sizeof(fault->text), "%s: %s", call,
+                     codes[i].name);
+        }
     return true;
 }

@@ -6,6 +6,7 @@
 //   device    devices, by name or opened
 //   cache     Cache; packed pictures
 //   pack      PackFile, PackEntry
+//   pack_writer  PackWriter
 //   ops       tuples become ops, and back
 //   probe     header facts
 //   submit    tuples become samples, samples become a job
@@ -41,7 +42,7 @@
 
 struct core {
     PyTypeObject *info, *result, *job, *batch, *pixels, *device, *cache,
-        *cache_stats, *pack, *entry, *source, *loader, *loaded;
+        *cache_stats, *pack, *entry, *pack_writer, *source, *loader, *loaded;
     PyObject *make_error;  // headrace.errors.make
     PyObject *devices;     // name -> Device, opened for submit(device=name)
     bool utf8_paths;       // of the file system: str has them ready
@@ -132,7 +133,7 @@ PyObject *cache_pack(PyObject *module, PyObject *source);
 
 // ---- pack -------------------------------------------------------------------
 
-extern PyType_Spec pack_spec, entry_spec;
+extern PyType_Spec pack_spec, entry_spec, pack_writer_spec;
 // Of a PackEntry. Its picture as the source of a sample, perhaps not checked
 // yet. False with an exception.
 bool entry_sample(struct core *core, PyObject *self, struct hr_sample *sample);
@@ -140,6 +141,8 @@ bool entry_sample(struct core *core, PyObject *self, struct hr_sample *sample);
 void entry_passed(PyObject *self);
 // Path of the pack file, /, and name: a new reference, or an exception.
 PyObject *entry_place(PyObject *self);
+// (name, label, bytes of its file) that a pack file would say of sample i.
+PyObject *pack_writer_entry_of(struct core *core, hr_source source, uint64_t i);
 
 // ---- probe ------------------------------------------------------------------
 

@@ -286,6 +286,7 @@ static bool add_types(PyObject *module, struct core *core)
            cache_add_types(module, core) &&
            (core->pack = core_add_type(module, &pack_spec)) &&
            (core->entry = core_add_type(module, &entry_spec)) &&
+           (core->pack_writer = core_add_type(module, &pack_writer_spec)) &&
            (core->batch = core_add_type(module, &batch_spec)) &&
            (core->pixels = core_add_type(module, &pixels_spec)) &&
            (core->result = core_add_type(module, &result_spec)) &&
@@ -350,6 +351,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(core->cache_stats);
     Py_VISIT(core->pack);
     Py_VISIT(core->entry);
+    Py_VISIT(core->pack_writer);
     Py_VISIT(core->source);
     Py_VISIT(core->loader);
     Py_VISIT(core->loaded);
@@ -374,6 +376,7 @@ static int clear(PyObject *module)
     Py_CLEAR(core->cache_stats);
     Py_CLEAR(core->pack);
     Py_CLEAR(core->entry);
+    Py_CLEAR(core->pack_writer);
     Py_CLEAR(core->source);
     Py_CLEAR(core->loader);
     Py_CLEAR(core->loaded);

@@ -228,7 +228,10 @@ static enum hr_status read_sequence(void *ctx, uint64_t i,
 
 // ---- Paths ---------------------------------------------------------------------
 
-static bool add_path(struct source *s, PyObject *path, bool as_item)
+enum { NO_CIFAR = -1 };
+
+// Samples of the file at path; as_item: the file itself; cifar: an enum hr_cifar.
+static bool add_path(struct source *s, PyObject *path, bool as_item, int cifar)
 {
     PyThreadState *gil;
     enum hr_status status;
@@ -239,7 +242,9 @@ static bool add_path(struct source *s, PyObject *path, bool as_item)
         return false;
     gil = PyEval_SaveThread();
     status = as_item ? hr_source_add_file(s->source, text, NULL)
-                     : hr_source_add(s->source, text);
+             : cifar != NO_CIFAR
+                 ? hr_source_add_cifar(s->source, text, (enum hr_cifar)cifar)
+                 : hr_source_add(s->source, text);
     PyEval_RestoreThread(gil);
     Py_DECREF(held);
     return !status || core_raise_last(s->core);
@@ -251,13 +256,13 @@ static bool open_empty(struct source *s)
     return s->source || core_raise_last(s->core);
 }
 
-static bool open_paths(struct source *s, PyObject *paths)
+static bool open_paths(struct source *s, PyObject *paths, int cifar)
 {
     PyObject *list = PySequence_Tuple(paths);
     bool done = list && open_empty(s);
 
     for (Py_ssize_t i = 0; done && i < PyTuple_Size(list); i++) {
-        done = add_path(s, PyTuple_GetItem(list, i), false);
+        done = add_path(s, PyTuple_GetItem(list, i), false, cifar);
         done = done && !PyErr_CheckSignals();
     }
     Py_XDECREF(list);
@@ -367,7 +372,7 @@ static bool open_items(struct source *s, PyObject *items)
         int64_t label;
 
         done = split_item(PyTuple_GetItem(s->items, i), &picture, &label) &&
-               add_path(s, picture, true);
+               add_path(s, picture, true, NO_CIFAR);
     }
     Py_CLEAR(s->items);
     return done;
@@ -390,15 +395,16 @@ static bool open_sequence(struct source *s, PyObject *sequence)
 
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"paths", "items", "sequence", NULL};
+    static char *names[] = {"paths", "items", "sequence", "cifar", NULL};
     PyObject *paths = Py_None, *items = Py_None, *sequence = Py_None;
     struct core *core = core_of_type(type);
     struct source *s;
+    int cifar = NO_CIFAR;
     bool done;
 
     if (!core_alive(core) ||
-        !PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOO:Source", names,
-                                     &paths, &items, &sequence))
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOi:Source", names,
+                                     &paths, &items, &sequence, &cifar))
         return NULL;
     if ((paths != Py_None) + (items != Py_None) + (sequence != Py_None) != 1)
         return PyErr_SetString(PyExc_TypeError,
@@ -407,7 +413,7 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (!(s = (struct source *)PyType_GenericAlloc(type, 0)))
         return NULL;
     s->core = core;
-    done = paths != Py_None   ? open_paths(s, paths)
+    done = paths != Py_None   ? open_paths(s, paths, cifar)
            : items != Py_None ? open_items(s, items)
                               : open_sequence(s, sequence);
     if (done)
@@ -450,21 +456,50 @@ static Py_ssize_t length(PyObject *self)
     return (Py_ssize_t)source_get(self)->num;
 }
 
+// False with an exception: there is no such sample.
+static bool number_of(PyObject *self, PyObject *number, size_t *i)
+{
+    *i = PyLong_AsSize_t(number);
+    if (*i == (size_t)-1 && PyErr_Occurred())
+        return false;
+    if (*i < source_get(self)->num)
+        return true;
+    PyErr_Format(PyExc_IndexError, "sample %zu of %zd", *i, length(self));
+    return false;
+}
+
 static PyObject *path(PyObject *self, PyObject *number)
 {
     const struct source *s = source_of(self);
-    size_t i = PyLong_AsSize_t(number);
     char buffer[4096];
+    size_t i;
 
-    if (i == (size_t)-1 && PyErr_Occurred())
+    if (!number_of(self, number, &i))
         return NULL;
-    if (i >= s->source->num)
-        return PyErr_Format(PyExc_IndexError, "sample %zu of %zd", i,
-                            length(self));
     if (s->table && s->table[i].path)
         return PyUnicode_DecodeFSDefault(s->table[i].path);
     return PyUnicode_DecodeFSDefault(
         hr_source_path(s->source, i, buffer, sizeof(buffer)));
+}
+
+static PyObject *name(PyObject *self, PyObject *number)
+{
+    char buffer[4096];
+    size_t i;
+
+    if (!number_of(self, number, &i))
+        return NULL;
+    return PyUnicode_DecodeFSDefault(
+        hr_source_name(source_get(self), i, buffer, sizeof(buffer)));
+}
+
+static PyObject *entry(PyObject *self, PyObject *number)
+{
+    size_t i;
+
+    if (!number_of(self, number, &i))
+        return NULL;
+    return pack_writer_entry_of(source_of(self)->core, source_get(self), i);
 }
 
 static PyObject *texts(const char *const *list, size_t n)
@@ -503,9 +538,21 @@ static PyObject *get_faults(PyObject *self, void *closure)
     return texts(source->faults, source->num_fault_texts);
 }
 
+static PyObject *get_identity(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(hr_source_identity(source_get(self)));
+}
+
 static PyMethodDef methods[] = {
     {"path", path, METH_O,
      "path($self, number, /)\n--\n\nReturn the path of a sample, or its name."},
+    {"name", name, METH_O,
+     "name($self, number, /)\n--\n\nReturn the name of a sample."},
+    {"entry", entry, METH_O,
+     "entry($self, number, /)\n--\n\n"
+     "Return (name, label, bytes of its file) of a sample. Raises\n"
+     "headrace.Error if it cannot be read."},
     {0},
 };
 
@@ -513,11 +560,14 @@ static PyGetSetDef getset[] = {
     {"classes", get_classes, NULL, "labels, in the order of their numbers",
      NULL},
     {"faults", get_faults, NULL, "what could not be read, PATH: REASON", NULL},
+    {"identity", get_identity, NULL,
+     "a number that differs for other names, labels or order", NULL},
     {0},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "Source(*, paths=None, items=None, sequence=None)\n--\n\n"
+    {Py_tp_doc, "Source(*, paths=None, items=None, sequence=None, cifar=-1)\n"
+                "--\n\n"
                 "The samples of a data set; see headrace.Loader."},
     {Py_tp_new, create},
     {Py_tp_dealloc, dealloc},

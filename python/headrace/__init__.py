@@ -87,7 +87,7 @@ from .errors import (  # noqa: E402
 )
 from .image import Image, decode, from_pixels  # noqa: E402
 from .job import submit  # noqa: E402
-from .loader import Loader  # noqa: E402
+from .loader import Cifar, Loader  # noqa: E402
 from .packfolder import PackFolder  # noqa: E402
 from .pipeline import Output, Pipeline  # noqa: E402
 
@@ -99,6 +99,7 @@ __all__ = [
     "Cache",
     "CacheStats",
     "CanceledError",
+    "Cifar",
     "Device",
     "DeviceError",
     "Error",

@@ -13,20 +13,14 @@ from .ops import Arithmetic, Filter, Ops
 
 _V1 = "torchvision.transforms.transforms"
 _V2 = "torchvision.transforms.v2."
-_FILTERS: dict[str | int, Filter] = {
-    "nearest": "nearest",
+# By Pillow's numbers.
+_NAMES: tuple[Filter, ...] = (
+    "nearest", "lanczos", "bilinear", "bicubic", "box", "hamming",
+)
+_FILTERS: dict[Any, Filter] = {
     "nearest-exact": "nearest",  # as torchvision does with pictures
-    "box": "box",
-    "bilinear": "bilinear",
-    "hamming": "hamming",
-    "bicubic": "bicubic",
-    "lanczos": "lanczos",
-    0: "nearest",  # Pillow's numbers
-    1: "lanczos",
-    2: "bilinear",
-    3: "bicubic",
-    4: "box",
-    5: "hamming",
+    **{name: name for name in _NAMES},
+    **dict(enumerate(_NAMES)),
 }
 
 

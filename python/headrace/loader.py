@@ -18,10 +18,36 @@ from .packfolder import Entries, PackFolder
 from .pipeline import checked, dtype_of, open_device
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, TypeAlias
+
+    _Path: TypeAlias = str | os.PathLike[str]
 
 _TENSORS = ("torch", "numpy")
 _SETTINGS = ("threads", "reads", "depth", "bytes")
+_CIFARS = ("10", "100", "100-coarse")
+
+
+class Cifar:
+    """Binary files of CIFAR-10 or CIFAR-100, as a Loader's source.
+
+        paths = [f"data_batch_{i}.bin" for i in range(1, 6)]
+        loader = headrace.Loader(headrace.Cifar(paths), steps)
+
+    Their pictures are 32 x 32 pixels, which ops.decode() leaves as they are.
+    kind "100-coarse" takes the coarse labels of CIFAR-100.
+    """
+
+    def __init__(
+        self,
+        paths: _Path | Iterable[_Path],
+        kind: Literal["10", "100", "100-coarse"] = "10",
+    ) -> None:
+        if kind not in _CIFARS:
+            raise ArgumentError(f"kind: one of {_CIFARS}, not {kind!r}")
+        if isinstance(paths, (str, os.PathLike)):
+            paths = [paths]
+        self.paths: tuple[_Path, ...] = tuple(paths)
+        self.kind = kind
 
 
 class Loader:
@@ -77,7 +103,7 @@ class Loader:
         Args:
             source: a folder, a pack file, a tar file in WebDataset form, a
                 RecordIO file, or a list of them and of pictures; a PackFolder
-                without transforms; pairs
+                without transforms; a headrace.Cifar; pairs
                 (picture, class), with a path or bytes and an int, in a list or
                 tuple; or another sequence of such pairs, or of pictures,
                 which the loader's threads ask, item by item.
@@ -406,6 +432,9 @@ def _source(source: Any) -> tuple[_core.Source, tuple[str, ...]]:
                 "stand for it"
             )
         return _core.Source(sequence=Entries(source)), tuple(source.classes)
+    if isinstance(source, Cifar):
+        cifar = _CIFARS.index(source.kind)
+        return _core.Source(paths=source.paths, cifar=cifar), ()
     if isinstance(source, _core.PackFile):
         source = source.path
     if isinstance(source, (str, os.PathLike)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preprocess: a Pipeline for Ray Data's map_batches().
+"""Ray: Preprocess, a Pipeline for map_batches(), and pack(), for data sets.
 
     import ray
     from headrace import ops
@@ -16,16 +16,23 @@
     )
 
 Each actor opens one device. Ray itself is not imported here.
+
+    ray job submit -- python3 -m headrace.ray train/ --out train.hrp
+
+packs a data set in the cluster: pack().
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
-from .errors import ArgumentError
+from .errors import ArgumentError, Error
 from .ops import Op
+from .packjob import pack as pack
 from .pipeline import Output, Pipeline
 
 if TYPE_CHECKING:
@@ -158,3 +165,33 @@ def _texts(texts: Iterable[str]) -> Column:
 
 def _devices(output: Output) -> list[str]:
     return [r.spans[-1][2] if r.ok else "" for r in output.results]
+
+
+def main() -> int:
+    """Pack a data set, as `headrace pack` does."""
+    parser = argparse.ArgumentParser(
+        prog="python3 -m headrace.ray",
+        description="Packs a data set in the Ray cluster of RAY_ADDRESS, or "
+        "in one of its own. Prints the manifest, OUT.json. If it is "
+        "interrupted, the same command goes on.",
+    )
+    parser.add_argument("source", nargs="+")
+    parser.add_argument("--out", required=True, metavar="FILE.hrp")
+    parser.add_argument("--split", type=int, default=1, metavar="N")
+    parser.add_argument(
+        "--workers", type=int, default=0, help="tasks at a time; 0: all"
+    )
+    parser.add_argument(
+        "--part", type=int, default=512, help="pictures of a task [512]"
+    )
+    said = vars(parser.parse_args())
+    try:
+        manifest = pack(said.pop("source"), said.pop("out"), **said)
+    except Error as error:
+        parser.exit(2, f"headrace.ray: {error}\n")
+    print(json.dumps(manifest, indent=1))
+    return 1 if manifest["failed"] else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -242,6 +242,15 @@ enum hr_status data_drain(struct data_seen *seen, hr_loader loader,
     return status;
 }
 
+void data_drain_all(struct data_seen *seen, const struct hr_loader_params *p)
+{
+    hr_loader loader = hr_loader_create(p);
+
+    CHECK(loader && data_drain(seen, loader, 0) == HR_OK, "%s",
+          hr_last_error());
+    hr_loader_destroy(&loader);
+}
+
 bool data_seen_same(const struct data_seen *a, size_t at,
                     const struct data_seen *b)
 {

@@ -52,6 +52,8 @@ void data_seen_add(struct data_seen *seen, hr_loaded loaded);
 // All batches, or `steps` of them (0 = all). The status of the end.
 enum hr_status data_drain(struct data_seen *seen, hr_loader loader,
                           uint64_t steps);
+// All that a loader of these params delivers; it ends well.
+void data_drain_all(struct data_seen *seen, const struct hr_loader_params *p);
 bool data_seen_same(const struct data_seen *a, size_t at,
                     const struct data_seen *b);
 void data_seen_finish(struct data_seen *seen);

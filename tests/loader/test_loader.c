@@ -30,16 +30,6 @@ static struct hr_loader_params base_params(hr_source source)
     };
 }
 
-// All that a loader of these params delivers; ends well.
-static void drain_all(struct data_seen *seen, const struct hr_loader_params *p)
-{
-    hr_loader loader = hr_loader_create(p);
-
-    CHECK(loader && data_drain(seen, loader, 0) == HR_OK, "%s",
-          hr_last_error());
-    hr_loader_destroy(&loader);
-}
-
 // ---- Order -----------------------------------------------------------------
 
 // Pixels of one sample, made alone by its key.
@@ -83,7 +73,7 @@ static void one_by_one(void)
 
     CHECK(source && source->num == N, "%s", hr_last_error());
     CHECK(hr_source_classes(source, &num) && num == 4, "classes");
-    drain_all(&seen, &p);
+    data_drain_all(&seen, &p);
     CHECK(seen.num == (size_t)N * EPOCHS, "%zu samples", seen.num);
     for (size_t i = 0; i < seen.num; i++) {
         times[seen.indices[i]]++;
@@ -130,10 +120,10 @@ static void same_as(const struct data_seen *want, const struct variant *v)
     if (v->cache) {
         // A file that has just been written is not kept.
         test_sleep(150 * TEST_MS);
-        drain_all(&seen, &p);
+        data_drain_all(&seen, &p);
         data_seen_finish(&seen);
     }
-    drain_all(&seen, &p);
+    data_drain_all(&seen, &p);
     CHECK(seen.num == want->num && data_seen_same(want, 0, &seen), "%s",
           v->what);
     CHECK(!v->device || seen.by_device == seen.num, "%zu by the device",
@@ -168,7 +158,7 @@ static void determinism(void)
     struct hr_loader_params p = base_params(source);
     struct data_seen want = {0};
 
-    drain_all(&want, &p);
+    data_drain_all(&want, &p);
     for (size_t i = 0; i < sizeof(variants) / sizeof(*variants); i++)
         same_as(&want, &variants[i]);
     data_seen_finish(&want);
@@ -198,7 +188,7 @@ static void resume_at(const struct data_seen *want, struct hr_loader_params p,
     p.batch = 1 + (int)(next_random(seed) % 20);
     p.reads = 1 + (int)(next_random(seed) % 9);
     p.resume = &state;
-    drain_all(&seen, &p);
+    data_drain_all(&seen, &p);
     CHECK(before + seen.num == want->num && data_seen_same(want, before, &seen),
           "from step %d on: %zu and %zu", (int)steps, before, seen.num);
     data_seen_finish(&seen);
@@ -212,7 +202,7 @@ static void resume(void)
     struct data_seen want = {0};
     uint64_t seed = test_seed, all = EPOCHS * ((N + 7) / 8);
 
-    drain_all(&want, &p);
+    data_drain_all(&want, &p);
     resume_at(&want, p, 0, &seed);
     resume_at(&want, p, all / EPOCHS, &seed);
     resume_at(&want, p, all, &seed);
@@ -221,7 +211,7 @@ static void resume(void)
     data_seen_finish(&want);
     want = (struct data_seen){0};
     p.shuffle_buffer = 10;
-    drain_all(&want, &p);
+    data_drain_all(&want, &p);
     for (size_t i = 0; i < want.num; i++)
         CHECK(llabs((int64_t)want.indices[i] - (int64_t)(i % N)) < 10,
               "sample %d comes at place %d", (int)want.indices[i],
@@ -283,9 +273,9 @@ static void epochs(void)
     hr_source source = hr_source_open(folder());
     struct hr_loader_params p = base_params(source);
 
-    drain_all(&all, &p);
+    data_drain_all(&all, &p);
     for (p.first_epoch = 0; p.first_epoch <= EPOCHS; p.first_epoch++) {
-        drain_all(&some, &p);
+        data_drain_all(&some, &p);
         CHECK(some.num == all.num - p.first_epoch * (size_t)N &&
                   data_seen_same(&all, p.first_epoch * (size_t)N, &some),
               "from epoch %u on", p.first_epoch);
@@ -314,7 +304,7 @@ static void as_ready(void)
           "%s", hr_last_error());
     hr_loader_destroy(&loader);
     p.resume = &state;
-    drain_all(&seen, &p);
+    data_drain_all(&seen, &p);
     for (size_t i = 0; i < seen.num; i++)
         times[seen.indices[i]]++;
     for (int i = 0; i < N; i++)
@@ -337,7 +327,7 @@ static void shards(void)
         p.shards = 3;
         p.shard = shard;
         p.epochs = 1;
-        drain_all(&seen, &p);
+        data_drain_all(&seen, &p);
         CHECK(seen.num == (N + 2) / 3, "shard %u has %zu", shard, seen.num);
         for (size_t i = 0; i < seen.num; i++)
             times[seen.indices[i]]++;
@@ -390,8 +380,8 @@ static void weighted(void)
     p.weights = list;
     p.samples = 400;
     p.epochs = 1;
-    drain_all(&seen, &p);
-    drain_all(&again, &p);
+    data_drain_all(&seen, &p);
+    data_drain_all(&again, &p);
     CHECK(seen.num == 400 && data_seen_same(&seen, 0, &again), "not the same");
     for (size_t i = 0; i < seen.num; i++)
         CHECK(seen.indices[i] == 5 || seen.indices[i] == 7, "%d",
@@ -598,7 +588,7 @@ static void skips(void)
               i);
     p.reads = 7;
     p.batch = 3;
-    drain_all(&seen, &p);
+    data_drain_all(&seen, &p);
     CHECK(seen.num == want.num && data_seen_same(&want, 0, &seen),
           "another order");
     data_seen_finish(&seen);
@@ -616,7 +606,7 @@ static void all_bad(void)
     for (int i = 0; i < 5; i++)
         hr_source_add_file(source, "/no/such.jpg", "x");
     p.on_error = HR_ON_ERROR_SKIP;
-    drain_all(&seen, &p);
+    data_drain_all(&seen, &p);
     CHECK(seen.num == 5 * EPOCHS, "%zu samples", seen.num);
     for (size_t i = 0; i < seen.num; i++)
         CHECK(seen.status[i] == HR_EIO, "%d", seen.status[i]);

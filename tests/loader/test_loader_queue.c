@@ -23,16 +23,13 @@ static void reads_in_flight(void)
     hr_device dev = test_device("cpu", 1, 0);
     struct hr_loader_params p = data_begin(&calls, N, dev);
     struct data_seen seen = {0};
-    hr_loader loader;
 
     p.reads = 13;
     atomic_store(&calls.wait_for, 13);
-    loader = hr_loader_create(&p);
-    CHECK(loader && !data_drain(&seen, loader, 0) && seen.num == N, "%s",
-          hr_last_error());
+    data_drain_all(&seen, &p);
+    CHECK(seen.num == N, "%zu samples", seen.num);
     CHECK(atomic_load(&calls.most) == 13, "%d at a time",
           atomic_load(&calls.most));
-    hr_loader_destroy(&loader);
     data_seen_finish(&seen);
     data_end(&calls);
     hr_device_close(&dev);
@@ -42,18 +39,15 @@ static void as_many_as_declared(void)
 {
     struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct data_seen seen = {0};
-    hr_loader loader;
 
     hr_source_close(&calls.source);
     calls.calls.threads = 2;
     p.source = calls.source = hr_source_of_calls(&calls.calls);
     p.reads = 16;
-    loader = hr_loader_create(&p);
-    CHECK(loader && !data_drain(&seen, loader, 0) && seen.num == N, "%s",
-          hr_last_error());
+    data_drain_all(&seen, &p);
+    CHECK(seen.num == N, "%zu samples", seen.num);
     CHECK(atomic_load(&calls.most) <= 2, "%d at a time",
           atomic_load(&calls.most));
-    hr_loader_destroy(&loader);
     data_seen_finish(&seen);
     data_end(&calls);
 }
@@ -104,13 +98,10 @@ static void paths_lent(void)
 {
     struct hr_loader_params p = data_begin(&calls, N, NULL);
     struct data_seen seen = {0};
-    hr_loader loader;
 
     calls.path = test_file(&calls.files[0], ".jpg");
-    loader = hr_loader_create(&p);
-    CHECK(loader && !data_drain(&seen, loader, 0) && seen.num == N, "%s",
-          hr_last_error());
-    hr_loader_destroy(&loader);
+    data_drain_all(&seen, &p);
+    CHECK(seen.num == N, "%zu samples", seen.num);
     data_seen_finish(&seen);
     data_end(&calls);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// examples/train_loop.c does what it says. Its main() is train_loop() here.
+// examples/train_loop.c does what it says. Its main() is train_loop_example() here.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "loader_data.h"
 
-int train_loop(int argc, char **argv);
+int train_loop_example(int argc, char **argv);
 
 // What it prints, and its exit code.
 static int run(const char *folder, char *text, size_t room)
@@ -20,7 +20,7 @@ static int run(const char *folder, char *text, size_t room)
     fflush(stdout);
     dup2(fileno(file), 1);
     dup2(fileno(file), 2);
-    code = train_loop(2, argv);
+    code = train_loop_example(2, argv);
     fflush(stdout);
     dup2(out, 1);
     dup2(err, 2);

@@ -151,6 +151,56 @@ class Sources(unittest.TestCase):
                 raise
             self.skipTest(str(error))
 
+    def cifar(self, count=23, labels=1):
+        """A file of CIFAR: its path, records, and pictures as H x W x C."""
+        random = numpy.random.default_rng(5)
+        size = labels + 3072
+        records = random.integers(0, 256, (count, size), numpy.uint8)
+        records[:, 0] = numpy.arange(count) % 10
+        records[:, -3073] = numpy.arange(count) % (10 if labels == 1 else 23)
+        path = samples.scratch() / f"data_batch_{labels}.bin"
+        records.tofile(path)
+        planes = records[:, labels:].reshape(count, 3, 32, 32)
+        return path, records, planes.transpose(0, 2, 3, 1)
+
+    def test_cifar_files(self):
+        path, records, pictures = self.cifar()
+        steps = ops.decode(), ops.resize(40, 36)
+        want = [headrace.from_pixels(numpy.ascontiguousarray(p)).resize(40, 36)
+                .numpy() for p in pictures]
+        batches = loader(headrace.Cifar(path), steps, dtype="u8",
+                         layout="nhwc")
+        x, y = all_of(batches)
+        numpy.testing.assert_array_equal(x, numpy.stack(want))
+        numpy.testing.assert_array_equal(y, records[:, 0])
+        self.assertEqual(batches.classes, tuple("0123456789"))
+
+    def test_cifar_files_as_torchvision_has_them(self):
+        try:
+            from PIL import Image
+            from torchvision import transforms
+        except ModuleNotFoundError as missing:
+            self.skipTest(str(missing))
+        path, records, pictures = self.cifar()
+        compose = transforms.Compose([
+            transforms.CenterCrop(28), transforms.ToTensor(),
+            transforms.Normalize((0.4914, 0.4822, 0.4465),
+                                 (0.2470, 0.2435, 0.2616))])
+        want = [compose(Image.fromarray(p)).numpy() for p in pictures]
+        x, y = all_of(loader(headrace.Cifar([path]), compose))
+        numpy.testing.assert_array_equal(x, numpy.stack(want))
+        numpy.testing.assert_array_equal(y, records[:, 0])
+
+    def test_cifar_100(self):
+        path, records, _ = self.cifar(labels=2)
+        crop = ops.decode(), ops.center_crop(32, 32)
+        for kind, at in ("100", 1), ("100-coarse", 0):
+            _, y = all_of(loader(headrace.Cifar(path, kind), crop))
+            numpy.testing.assert_array_equal(y, records[:, at])
+        with self.assertRaisesRegex(headrace.PictureError, "has 3073 bytes"):
+            loader(headrace.Cifar(path), crop)
+        with self.assertRaises(headrace.ArgumentError):
+            headrace.Cifar(path, "11")
 
 class Order(unittest.TestCase):
     def setUp(self):

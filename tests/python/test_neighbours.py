@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""timm, Hugging Face datasets and webdataset with the drop-in: the tensors of
-the stock program, bit for bit, and what ran where. (Releases: neighbours.txt.)
+"""timm, Hugging Face datasets, webdataset and Lightning with the drop-in: the
+tensors of the stock program, bit for bit, and what ran where. Lightning with a
+Loader. (Releases: neighbours.txt.)
 """
 
 import importlib.util
@@ -12,8 +13,9 @@ import random
 import tempfile
 import unittest
 
-if not any(map(importlib.util.find_spec, ("timm", "datasets", "webdataset"))):
-    raise unittest.SkipTest("needs timm, datasets or webdataset")
+if not any(map(importlib.util.find_spec,
+               ("timm", "datasets", "webdataset", "lightning"))):
+    raise unittest.SkipTest("needs timm, datasets, webdataset or lightning")
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
@@ -222,6 +224,54 @@ class WebDataset(Neighbours):
 
         report = self.both("webdataset rgb8", run)
         self.assertTrue(report["materialised"])
+
+
+@needs("lightning")
+class Lightning(Neighbours):
+    def met(self, data, epochs):
+        """The batches that a Trainer gives its model."""
+        import lightning
+
+        class Model(lightning.LightningModule):
+            def __init__(self):
+                super().__init__()
+                self.weight = torch.nn.Parameter(torch.zeros(1))
+                self.met = []
+
+            def training_step(self, batch, _):
+                self.met += [each.clone() for each in batch]
+                return self.weight.sum()
+
+            def configure_optimizers(self):
+                return torch.optim.SGD(self.parameters(), 0.1)
+
+        model = Model()
+        lightning.Trainer(
+            max_epochs=epochs, accelerator="cpu", logger=False,
+            enable_checkpointing=False, enable_progress_bar=False,
+            enable_model_summary=False).fit(model, data)
+        return model.met
+
+    def test_drop_in(self):
+        data = torch_datasets.ImageFolder(self.folder, TRAIN)
+        report = self.both("Lightning", lambda: self.met(
+            DataLoader(data, BATCH, shuffle=True), 1))
+        self.all_recorded(report)
+        self.assertNotIn("materialised", report)
+
+    def test_loader(self):
+        """Each of its epochs is one of the loader's, whole."""
+        def loader():
+            return headrace.Loader(self.folder, TRAIN, batch=BATCH,
+                                   shuffle=True, seed=3, device="cpu")
+
+        alone = loader()
+        want = [each.clone() for _ in range(2) for batch in alone
+                for each in batch]
+        found = self.met(loader(), 2)
+        self.assertEqual(len(found), len(want))
+        for one, other in zip(found, want):
+            self.assert_same_tensor(one, other, "Loader in Lightning")
 
 
 if __name__ == "__main__":

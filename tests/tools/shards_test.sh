@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The command with tar and RecordIO files: the same tensors as of the files
+# The command with tar, RecordIO and CIFAR files: the same tensors as of the files
 # themselves, from one file or many, and what is whole in a damaged one.
 # Usage: shards_test.sh PATH-OF-HEADRACE
 # shellcheck source=tests/tools/command_env.sh
@@ -52,6 +52,36 @@ tar_of a-10.tar 5 $num
 for ((i = 0; i < num; i++)); do
     record $((i % 3)) "flat/$(printf %03d $i).jpg"
 done >all.rec
+
+# ---- CIFAR: pixels as they lie there ----------------------------------------
+
+mkdir cifar
+for ((i = 0; i < 23; i++)); do
+    # shellcheck disable=SC2059
+    printf "\\x$(printf %02x $((i % 10)))" >>cifar/data_batch_1.bin
+    head -c 3072 /dev/urandom | tee -a cifar/data_batch_1.bin >>planes
+done
+run 0 run cifar/data_batch_1.bin --cifar 10 --out cifar.npy --batch 5 \
+    --ops decode --dtype u8
+tail -c $((23 * 3072)) cifar.npy >tensors
+expect "the planes of the file" cmp planes tensors
+says cifar.json 'data_batch_1.bin/00022'
+says cifar.json '"label":"2","class":2'
+run 0 run cifar/data_batch_1.bin --cifar 10 --out sizes-cifar/ --limit 2 \
+    --ops decode --dtype u8
+tail -c 3072 sizes-cifar/00001.npy >one
+expect "and one by one" cmp one <(head -c 6144 planes | tail -c 3072)
+printf '%s\n' a b c d e f g h i j >cifar/batches.meta.txt
+run 0 run cifar/data_batch_{1,1}.bin --cifar 10 --out cifar.npy --epochs 2 \
+    --ops decode,random_crop=32:4,random_hflip,normalize=imagenet
+says out "92 pictures"
+says cifar.json '"label":"j","class":9'
+run 2 run cifar/data_batch_1.bin --cifar 100 --out none
+says err "data_batch_1.bin: offset 67628: a record of CIFAR-100 has 3074 bytes"
+run 2 run cifar --cifar 10 --out none
+says err "cifar: not a regular file"
+run 2 run cifar/data_batch_1.bin --cifar 1 --out none
+says err "--cifar: '1' is not one of"
 
 "$headrace" run all.tar --out none -q 2>err
 if grep -q libarchive err; then

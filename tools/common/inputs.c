@@ -97,9 +97,15 @@ static void note_root(struct inputs *in, const char *path)
 static bool add_one(void *ctx, const char *path)
 {
     struct inputs *in = ctx;
+    enum hr_status status;
     size_t first;
 
-    if (!begin(in, &first) || !take(in, hr_source_add(in->source, path), first))
+    if (!begin(in, &first))
+        return false;
+    status = in->cifar ? hr_source_add_cifar(in->source, path,
+                                             (enum hr_cifar)(in->cifar - 1))
+                       : hr_source_add(in->source, path);
+    if (!take(in, status, first))
         return false;
     note_root(in, path);
     return true;
@@ -119,14 +125,6 @@ bool inputs_add_list(struct inputs *in, const char *list, bool zero)
 
     return begin(in, &first) &&
            take(in, hr_source_add_list(in->source, list, zero), first);
-}
-
-bool inputs_add_file(struct inputs *in, const char *path)
-{
-    size_t first;
-
-    return begin(in, &first) &&
-           take(in, hr_source_add_file(in->source, path, NULL), first);
 }
 
 void inputs_look(struct inputs *in, size_t i)
@@ -242,7 +240,14 @@ enum hr_status inputs_probe(const struct inputs *in, size_t i,
         hr_pack_entry(file, number, &entry);
         return hr_probe(entry.data, entry.size, limits, info);
     }
-    if (!(status = inputs_read(in, i, &memory)))
+    if (!(status = inputs_read(in, i, &memory)) && memory.w)
+        *info = (struct hr_info){.width = memory.w,
+                                 .height = memory.h,
+                                 .components = memory.c,
+                                 .precision = 8,
+                                 .orientation = 1,
+                                 .ends = true};
+    else if (!status)
         status = hr_probe(memory.data, memory.size, limits, info);
     hr_encoded_finish(&memory);
     return status;

@@ -19,6 +19,7 @@ struct inputs_item {
 struct inputs {
     hr_source source;
     size_t file_bytes;  // larger pictures are not read; 0 = the library's limit
+    int cifar;  // files are CIFAR's: enum hr_cifar + 1; 0 = they are not
     struct inputs_item *items;
     size_t num, capacity;
     // Folders and files of many pictures that were named: how many, and the
@@ -38,19 +39,18 @@ struct inputs {
     char error[256];                  // of the last call that failed
 };
 
-// hr_source_add(), hr_source_add_list() and hr_source_add_file() without a
-// label. An argument that is no file, and has braces, stands for several, see
-// braces.h. False: inputs->error says which path and why.
+// hr_source_add() or hr_source_add_cifar(), and hr_source_add_list(). An argument
+// that is no file, and has braces, stands for several, see braces.h. False:
+// inputs->error says which path and why.
 bool inputs_add(struct inputs *inputs, const char *argument);
 bool inputs_add_list(struct inputs *inputs, const char *list, bool zero);
-bool inputs_add_file(struct inputs *inputs, const char *path);
 
 // Notes a fault if picture i is no file that can be opened.
 void inputs_look(struct inputs *inputs, size_t i);
 
 // Makes picture i the source of *sample, which then has its path, as by
 // inputs_path(), or data of a pack file, or data that were read to *memory, of a
-// tar or RecordIO file. path must live until the job is submitted, *memory until
+// tar or RecordIO file, or pixels if memory->w says so. path must live until the job is submitted, *memory until
 // it is done. Not HR_OK: it is damaged, or its file was changed; then *sample
 // has a source that will fail, and hr_last_error() says why.
 enum hr_status inputs_source(const struct inputs *inputs, size_t i,

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { HELP = 1 };  // what popt gives for it
+
 const char *const options_dtypes[] = {"f32", "f16", "u8", NULL};
 const char *const options_tiers[] = {"close", "exact", "fast", NULL};
 
@@ -24,25 +26,9 @@ int options_fail(const char *command, const char *format, ...)
     return TOOLS_CANNOT;
 }
 
-int options_read(const char *command, poptContext con, const char *example,
-                 bool *done)
-{
-    int rc = poptGetNextOpt(con);
-
-    if (rc < -1)
-        return options_fail(command, "%s: %s",
-                            poptBadOption(con, POPT_BADOPTION_NOALIAS),
-                            poptStrerror(rc));
-    *done = rc == OPTIONS_HELP;
-    if (!*done)
-        return TOOLS_OK;
-    poptPrintHelp(con, stdout, 0);
-    fputs(example, stdout);
-    return tools_flush_stdout();
-}
-
-int options_choose(const char *command, const char *option, const char *word,
-                   const char *const *list)
+// Index of word in a list that ends with NULL; -1 with a message.
+static int choose(const char *command, const char *option, const char *word,
+                  const char *const *list)
 {
     char all[128] = "";
 
@@ -56,32 +42,28 @@ int options_choose(const char *command, const char *option, const char *word,
     return -1;
 }
 
-bool options_int(const char *command, const char *option, const char *text,
-                 int min, int max, int *value)
+// Numbers are read here and not by popt, whose messages name the text or the
+// option, never both. False with a message.
+static bool read_int(const char *command, const char *option, const char *text,
+                     int min, int max, int *value)
 {
-    long number;
     char *end;
+    long number = strtol(text, &end, 10);
 
-    if (!text)
-        return true;
-    number = strtol(text, &end, 10);
-    if (end == text || *end || number < min || number > max) {
-        options_fail(command, "%s: '%s' is not a number in %d .. %d", option,
-                     text, min, max);
-        return false;
-    }
+    if (end == text || *end || number < min || number > max)
+        return !options_fail(command, "%s: '%s' is not a number in %d .. %d",
+                             option, text, min, max);
     *value = (int)number;
     return true;
 }
 
-bool options_count(const char *command, const char *option, const char *text,
-                   uint64_t *value)
+// A number above 0.
+static bool read_count(const char *command, const char *option,
+                       const char *text, uint64_t *value)
 {
-    if (!text || (tools_parse_u64(text, value) && *value))
-        return true;
-    options_fail(command, "%s: '%s' is not a number in 1 .. 2^64 - 1", option,
-                 text);
-    return false;
+    return (tools_parse_u64(text, value) && *value) ||
+           !options_fail(command, "%s: '%s' is not a number in 1 .. 2^64 - 1",
+                         option, text);
 }
 
 bool options_reference(const char *command, const char *text)
@@ -194,8 +176,7 @@ static const struct {
 #undef LIMIT
 };
 
-void options_source_table(struct options_source *words,
-                          struct poptOption *table)
+static void fill_source(struct options_source *words, struct poptOption *table)
 {
     *table++ = (struct poptOption){
         "list",
@@ -221,15 +202,8 @@ void options_source_table(struct options_source *words,
     *table = (struct poptOption)POPT_TABLEEND;
 }
 
-void options_source_finish(struct options_source *words)
-{
-    free(words->list);
-    for (int i = 0; i < OPTIONS_NUM_LIMITS; i++)
-        free(words->limits[i]);
-}
-
-bool options_limits(const char *command, char *const *words,
-                    struct hr_limits *out)
+static bool read_limits(const char *command, char *const *words,
+                        struct hr_limits *out)
 {
     for (int i = 0; i < OPTIONS_NUM_LIMITS; i++) {
         void *field = (char *)out + limits[i].offset;
@@ -240,16 +214,14 @@ bool options_limits(const char *command, char *const *words,
             continue;
         snprintf(option, sizeof(option), "--%s", limits[i].name);
         if (limits[i].kind == LIMIT_BYTES) {
-            if (!tools_parse_size(words[i], &bytes)) {
-                options_fail(command, "%s: '%s' is not a size such as 64M",
-                             option, words[i]);
-                return false;
-            }
+            if (!tools_parse_size(words[i], &bytes))
+                return !options_fail(command,
+                                     "%s: '%s' is not a size such as 64M",
+                                     option, words[i]);
             *(size_t *)field = (size_t)bytes;
         } else if (limits[i].kind == LIMIT_INT
-                       ? !options_int(command, option, words[i], 1, INT_MAX,
-                                      field)
-                       : !options_count(command, option, words[i], field)) {
+                       ? !read_int(command, option, words[i], 1, INT_MAX, field)
+                       : !read_count(command, option, words[i], field)) {
             return false;
         }
     }
@@ -262,12 +234,10 @@ static bool add_inputs(const char *command, poptContext con,
 {
     const char *input;
 
-    if (!poptPeekArg(con) && !words->list) {
-        options_fail(command,
-                     "name a folder or a picture (see headrace %s --help)",
-                     command);
-        return false;
-    }
+    if (!poptPeekArg(con) && !words->list)
+        return !options_fail(
+            command, "name a folder or a picture (see headrace %s --help)",
+            command);
     while ((input = poptGetArg(con)))
         if (!inputs_add(inputs, input))
             goto error;
@@ -281,12 +251,10 @@ bool options_source(const char *command, poptContext con,
                     const struct options_source *words, struct hr_limits *out,
                     struct inputs *inputs)
 {
-    if (!options_limits(command, words->limits, out))
+    if (!read_limits(command, words->limits, out))
         return false;
-    if (words->zero && !words->list) {
-        options_fail(command, "--null is of --list, which is missing");
-        return false;
-    }
+    if (words->zero && !words->list)
+        return !options_fail(command, "--null is of --list, which is missing");
     inputs->file_bytes = out->file_bytes;
     return add_inputs(command, con, words, inputs);
 }
@@ -307,17 +275,17 @@ static bool take(const struct options *o, const struct option *option, int i,
         return true;
     switch (option->kind) {
     case OPTION_INT:
-        return options_int(o->command, name, text, option->min, option->max,
-                           value);
+        return read_int(o->command, name, text, option->min, option->max,
+                        value);
     case OPTION_COUNT:
-        return options_count(o->command, name, text, value);
+        return read_count(o->command, name, text, value);
     case OPTION_SEED:
         return tools_parse_u64(text, value) ||
                !options_fail(o->command,
                              "%s: '%s' is not a number in 0 .. 2^64 - 1", name,
                              text);
     case OPTION_CHOICE:
-        index = options_choose(o->command, name, text, option->words);
+        index = choose(o->command, name, text, option->words);
         *(unsigned *)value = (unsigned)index;
         return index >= 0;
     default:
@@ -341,12 +309,32 @@ static void fill_table(struct options *o, const struct option *table)
         row->descrip = table[i].what;
         row++->argDescrip = table[i].arg;
     }
-    *row++ = (struct poptOption){"help",       'h',         POPT_ARG_NONE, NULL,
-                                 OPTIONS_HELP, "show this", NULL};
+    *row++ = (struct poptOption){"help", 'h',         POPT_ARG_NONE, NULL,
+                                 HELP,   "show this", NULL};
     if (o->pictures) {
-        options_source_table(&o->source, o->limits);
-        *row = (struct poptOption)OPTIONS_SOURCE(o->limits);
+        fill_source(&o->source, o->limits);
+        *row = (struct poptOption){
+            NULL,      0, POPT_ARG_INCLUDE_TABLE,
+            o->limits, 0, "Lists, and limits; a picture beyond one fails:",
+            NULL};
     }
+}
+
+// To its table. --help is printed, with the example behind it.
+static int read_texts(struct options *o)
+{
+    int rc = poptGetNextOpt(o->con);
+
+    if (rc < -1)
+        return options_fail(o->command, "%s: %s",
+                            poptBadOption(o->con, POPT_BADOPTION_NOALIAS),
+                            poptStrerror(rc));
+    o->done = rc == HELP;
+    if (!o->done)
+        return TOOLS_OK;
+    poptPrintHelp(o->con, stdout, 0);
+    fputs(o->example, stdout);
+    return tools_flush_stdout();
 }
 
 int options_parse(struct options *o, const struct option *table, void *values,
@@ -359,7 +347,7 @@ int options_parse(struct options *o, const struct option *table, void *values,
     if (!o->con)
         return options_fail(o->command, "out of memory");
     poptSetOtherOptionHelp(o->con, o->usage);
-    code = options_read(o->command, o->con, o->example, &o->done);
+    code = read_texts(o);
     for (int i = 0; table[i].name && !code && !o->done; i++)
         if (!take(o, &table[i], i, (char *)values + table[i].at))
             code = TOOLS_CANNOT;
@@ -372,5 +360,7 @@ void options_finish(struct options *o)
         poptFreeContext(o->con);
     for (int i = 0; i < OPTIONS_MAX; i++)
         free(o->given[i].text);
-    options_source_finish(&o->source);
+    free(o->source.list);
+    for (int i = 0; i < OPTIONS_NUM_LIMITS; i++)
+        free(o->source.limits[i]);
 }

@@ -12,27 +12,8 @@
 // Prints "headrace: COMMAND: TEXT" and returns TOOLS_CANNOT.
 int options_fail(const char *command, const char *format, ...) HR_PRINTF(2, 3);
 
-// Reads the options of con into its table, where --help has this value. A bad
-// option is an error; --help is printed, with example behind it, and *done is
-// set. Else TOOLS_OK.
-enum { OPTIONS_HELP = 1 };
-int options_read(const char *command, poptContext con, const char *example,
-                 bool *done);
-
-// Index of word in a list that ends with NULL; -1 with a message.
-int options_choose(const char *command, const char *option, const char *word,
-                   const char *const *list);
-
 // By --dtype, --tier: the words and their order are those of the enums.
 extern const char *const options_dtypes[], *const options_tiers[];
-
-// All numbers are read here and not by popt, whose messages name the text or
-// the option, never both. NULL leaves *value as it is. False with a message.
-bool options_int(const char *command, const char *option, const char *text,
-                 int min, int max, int *value);
-// A number above 0.
-bool options_count(const char *command, const char *option, const char *text,
-                   uint64_t *value);
 
 // --reference: the process follows it from now on; NULL: the newest. False
 // with a message.
@@ -52,25 +33,13 @@ struct options_source {
     int zero;
     char *limits[OPTIONS_NUM_LIMITS];
 };
-// Their table, which ends itself, and the line of a command's that includes it.
 enum { OPTIONS_SOURCE_TABLE = 2 + OPTIONS_NUM_LIMITS + 1 };
-#define OPTIONS_SOURCE(table)                                      \
-    {                                                              \
-        NULL, 0, POPT_ARG_INCLUDE_TABLE, table, 0,                 \
-            "Lists, and limits; a picture beyond one fails:", NULL \
-    }
-void options_source_table(struct options_source *words,
-                          struct poptOption *table);
 // Their values, and the inputs: the words that are left are files and folders,
 // the list stands behind them; there must be one or the other. False with a
 // message.
 bool options_source(const char *command, poptContext con,
                     const struct options_source *words,
                     struct hr_limits *limits, struct inputs *inputs);
-// The limits alone.
-bool options_limits(const char *command, char *const *words,
-                    struct hr_limits *limits);
-void options_source_finish(struct options_source *words);
 
 // Whether there are pictures among them; else a message. Tells what could not
 // be read and, unless quiet, what was skipped.

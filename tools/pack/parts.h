@@ -47,7 +47,6 @@ struct pack {
 // printed, or stop_signal() says why.
 bool pack_shard(struct pack *pack, hr_pack_writer writer, size_t first,
                 size_t end);
-void pack_tell(struct pack *pack, const char *message);
 
 // ---- work.c ----------------------------------------------------------------
 

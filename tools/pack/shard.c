@@ -8,7 +8,7 @@
 #include "parts.h"
 #include "tools/common/stop.h"
 
-void pack_tell(struct pack *pack, const char *message)
+static void tell(struct pack *pack, const char *message)
 {
     pack->counts.failed++;
     if (pack->num_told++ >= TOOLS_MAX_TOLD)
@@ -106,7 +106,7 @@ static bool go_on(struct pack *pack, hr_pack_writer writer, size_t end,
 
             snprintf(text, sizeof(text), "%s: cannot be read",
                      inputs_path(&pack->in, *next, path, sizeof(path)));
-            pack_tell(pack, text);
+            tell(pack, text);
         }
         ++*next;
     }
@@ -130,7 +130,7 @@ static bool put(struct pack *pack, hr_pack_writer writer, size_t i,
     };
 
     if (p->status) {
-        pack_tell(pack, p->message);
+        tell(pack, p->message);
         return true;
     }
     if (hr_pack_writer_add(writer, &entry) != HR_OK)

@@ -70,6 +70,28 @@ static bool keep_fault(struct run *run, struct run_slot *slot, int at,
     return true;
 }
 
+// A sample that is pixels goes as an image over where they were read to, and
+// without decode.
+static bool take_pixels(struct run *run, const struct hr_encoded *read,
+                        struct hr_sample *sample)
+{
+    sample->image = hr_image_create(
+        run->dev, hr_image_params(.w = read->w, .h = read->h, .c = read->c,
+                                  .dtype = HR_U8, .layout = read->layout,
+                                  .data = read->memory));
+    sample->data = NULL;
+    sample->size = 0;
+    sample->ops++;
+    sample->num_ops--;
+    return sample->image || tools_warn("%s", hr_last_error());
+}
+
+void run_drop_sources(struct run *run)
+{
+    for (int i = 0; !run->given && i < run->batch; i++)
+        hr_image_release(&run->samples[i].image);
+}
+
 // Sample number at of the job. No file is opened unless the size of the tensor
 // depends on it.
 static bool fill_sample(struct run *run, struct run_slot *slot, int at,
@@ -93,6 +115,9 @@ static bool fill_sample(struct run *run, struct run_slot *slot, int at,
         status = inputs_source(&run->in, i, picture->path, &slot->read[at],
                                &run->samples[at]);
     if (status && !keep_fault(run, slot, at, status))
+        return false;
+    if (!status && slot->read[at].w &&
+        !take_pixels(run, &slot->read[at], &run->samples[at]))
         return false;
     slot->read_bytes += slot->read[at].room;
     if (!run->fixed_shape && !run_output_size(run, i, &picture->w, &picture->h))

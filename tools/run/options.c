@@ -94,6 +94,7 @@ static int read_texts(struct run *run)
                             opt->cache_text);
     if (read_timeout(opt) || read_out(opt))
         return TOOLS_CANNOT;
+    run->in.cifar = opt->cifar;
     opt->ops_text = options_ops("run", opt->ops_text, opt->dtype, &opt->ops);
     return opt->ops_text &&
                    options_source("run", run->line.con, &run->line.source,
@@ -104,6 +105,7 @@ static int read_texts(struct run *run)
 
 static const char *const layouts[] = {"nchw", "nhwc", NULL};
 static const char *const policies[] = {"fail", "zero", "skip", NULL};
+static const char *const cifars[] = {"none", "10", "100", "100-coarse", NULL};
 static const char *const memories[] = {"host", "pinned", "device", NULL};
 
 #define AT(field) offsetof(struct run_options, field)
@@ -121,6 +123,9 @@ static const struct option table[] = {
     {"epochs", OPTION_INT, AT(epochs),
      "passes over the input, the last is written [1]", "N", .min = 1,
      .max = 1000000},
+    {"cifar", OPTION_CHOICE, AT(cifar),
+     "each INPUT is a binary file of CIFAR-10 or CIFAR-100",
+     "10|100|100-coarse", .words = cifars},
     {"limit", OPTION_COUNT, AT(limit), "only the first N pictures", .arg = "N"},
     {"dtype", OPTION_CHOICE, AT(dtype), "element type [f32]", "f32|f16|u8",
      .words = options_dtypes},

@@ -234,7 +234,7 @@ static bool collect(struct run *run)
     return ok;
 }
 
-static bool submit(struct run *run)
+static bool submit_slot(struct run *run)
 {
     struct run_slot *slot = &run->slots[run->submitted % (size_t)run->ring];
     const struct hr_job_params params = {
@@ -261,6 +261,14 @@ static bool submit(struct run *run)
     }
     run->submitted++;
     return true;
+}
+
+static bool submit(struct run *run)
+{
+    bool ok = submit_slot(run);
+
+    run_drop_sources(run);
+    return ok;
 }
 
 bool run_pipe_epoch(struct run *run)

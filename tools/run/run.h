@@ -43,7 +43,7 @@ struct run_options {
     enum run_out out_kind;
     const char *backend;  // NULL = automatic
     const char *budget_text, *cache_text, *timeout_text, *reference;
-    int threads, batch, epochs;
+    int threads, batch, epochs, cifar;
     uint64_t seed, budget, cache, limit;  // but seed: 0 = not given
     enum hr_dtype dtype;
     enum hr_layout layout;
@@ -147,6 +147,9 @@ void run_sink_discard(struct run *run);
 // What the manifest begins with: by what, from what and how it was made. NULL
 // if memory is short.
 json_t *run_head_json(const struct run *run);
+
+// Gives up the images that samples to be submitted are made of.
+void run_drop_sources(struct run *run);
 
 // Size of what picture i becomes, by its header. False: it has none.
 bool run_output_size(struct run *run, size_t i, int *w, int *h);

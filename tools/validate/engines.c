@@ -98,8 +98,10 @@ bool validate_by_device(const struct validate *v, const struct hr_result *r)
     return false;
 }
 
-// Where nothing was handed on, an engine that did nothing had nothing to do.
-const struct validate_engine *validate_idle_engine(const struct validate *v)
+// The first engine that had no part in any picture, although there was work for
+// it; NULL: there is none. Where nothing was handed on, an engine that did
+// nothing had nothing to do.
+static const struct validate_engine *idle_engine(const struct validate *v)
 {
     const struct validate_engine *idle = NULL;
     bool any = false;
@@ -114,7 +116,7 @@ const struct validate_engine *validate_idle_engine(const struct validate *v)
 
 bool validate_is_silent(const struct validate *v)
 {
-    return v->compared && (validate_idle_engine(v) || !v->unrefused);
+    return v->compared && (idle_engine(v) || !v->unrefused);
 }
 
 // ---- Text ------------------------------------------------------------------
@@ -189,7 +191,7 @@ void validate_spans_text(const struct validate *v, char *out, size_t size)
 
 void validate_silence_text(const struct validate *v, char *out, size_t size)
 {
-    const struct validate_engine *idle = validate_idle_engine(v);
+    const struct validate_engine *idle = idle_engine(v);
     char reasons[768];
 
     validate_reasons_text(v, reasons, sizeof(reasons));

@@ -146,7 +146,7 @@ static json_t *bins_json(const struct validate_stats *end)
     return bins;
 }
 
-json_t *validate_tail_json(const struct validate *v)
+static json_t *tail_json(const struct validate *v)
 {
     hr_device dev = v->dev[VALIDATE_DEVICE];
     char sentence[VALIDATE_SENTENCE];
@@ -321,7 +321,7 @@ int validate_out_end(struct validate *v, const char *error)
     validate_verdict(v, sentence, sizeof(sentence));
     if (v->opt.json) {
         fputs("\n],", stdout);
-        print_members(validate_tail_json(v));
+        print_members(tail_json(v));
         return tools_flush_stdout();
     }
     if (v->listed > VALIDATE_NAMES)

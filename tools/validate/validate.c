@@ -46,7 +46,9 @@ static int by_index(const void *a, const void *b)
     return (l > r) - (l < r);
 }
 
-bool validate_choose(struct validate *v)
+// Keeps the limit of the inputs, by a hash of seed and name: the same pictures
+// for the same seed wherever the folder lies. False: out of memory.
+static bool choose(struct validate *v)
 {
     struct ticket *tickets = calloc(v->in.num, sizeof(*tickets));
     bool all = !v->opt.limit || v->opt.limit >= v->in.num;
@@ -101,7 +103,7 @@ static bool prepare(struct validate *v)
     if (!options_pictures(&v->in, v->opt.quiet))
         return false;
     v->pictures = tools_new(VALIDATE_BATCH * sizeof(*v->pictures));
-    return v->pictures && validate_choose(v) && open_devices(v);
+    return v->pictures && choose(v) && open_devices(v);
 }
 
 static bool run_all(struct validate *v)

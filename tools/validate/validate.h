@@ -25,15 +25,13 @@
 //    luma was another one before color came.
 //
 // JSON: one object with "pictures" first, a list that is printed as it is made;
-// then the members of validate_tail_json(). Names in it are the stages'
+// then the members of tail_json() in out.c. Names in it are the stages'
 // (stage.h) and statuses'.
 //
 // Memory: pixels of one batch, on both sides, and of the worst pictures; for
 // the whole folder only names and one number each.
 #ifndef HEADRACE_TOOLS_VALIDATE_H
 #define HEADRACE_TOOLS_VALIDATE_H
-
-#include <jansson.h>
 
 #include "tools/common/inputs.h"
 #include "tools/common/ops_text.h"
@@ -199,10 +197,6 @@ int cmd_validate(int argc, char **argv);
 // TOOLS_OK or an exit code; line.done = stop here.
 int validate_options(struct validate *v, int argc, char **argv);
 
-// Keeps the limit of the inputs, by a hash of seed and name: the same pictures
-// for the same seed wherever the folder lies. False: out of memory.
-bool validate_choose(struct validate *v);
-
 // Runs and compares pictures first .. first + n of the chosen ones, as many as
 // fit: *n says how many. Images of the last cut stay until validate_release().
 // False: a message was printed.
@@ -258,9 +252,6 @@ void validate_engines_begin(struct validate *v);  // once they are open
 // Counts what became of one picture on the device's side.
 void validate_engines_count(struct validate *v, const struct hr_result *r);
 bool validate_by_device(const struct validate *v, const struct hr_result *r);
-// The first engine that had no part in any picture, although there was work for
-// it; NULL: there is none.
-const struct validate_engine *validate_idle_engine(const struct validate *v);
 // Nothing is known of the device: one of its engines did nothing, or reasons
 // that lie in the device (its certificate, a failure) kept it from a part of
 // every picture.
@@ -282,7 +273,6 @@ const char *validate_grouped(uint64_t n, char out[32]);
 void validate_out_begin(struct validate *v);
 void validate_out_picture(struct validate *v, const struct validate_picture *p);
 int validate_out_end(struct validate *v, const char *error);
-json_t *validate_tail_json(const struct validate *v);
 // False: a message was printed.
 bool validate_page(struct validate *v);
 

@@ -181,8 +181,8 @@ HR_API enum hr_status hr_loader_next(hr_loader loader, int64_t timeout_ns,
 HR_API void hr_loaded_release(hr_loaded *loaded);
 
 // Writes the ops that sample i of the batch was made with, without random ones:
-// hr_ops_draw() with its key. HR_EINVAL: there is none, or it could not be
-// made. Threads: any.
+// hr_ops_draw() with its key; of pixels also without decode. HR_EINVAL: there is
+// none, or it could not be made. Threads: any.
 HR_API enum hr_status hr_loaded_drawn(hr_loaded loaded, int i,
                                       struct hr_op out[HR_MAX_OPS],
                                       int *num_out);

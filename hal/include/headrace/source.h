@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <headrace/image.h>
 #include <headrace/pack.h>
 #include <headrace/status.h>
 
@@ -33,6 +34,10 @@ struct hr_encoded {
     void *memory;      // for hr_source_read(): what data lies in, and its size;
     size_t room;       // it is used again, and freed by hr_encoded_finish()
     void *owner;       // for callbacks: who lends the data
+    // > 0: data is not encoded, but w x h pixels of c (1 or 3) bytes, with
+    // nothing between them.
+    int w, h, c;
+    enum hr_layout layout;
 };
 
 // Samples that the program itself gives: a data base, a generator. Its functions
@@ -44,7 +49,8 @@ struct hr_source_calls {
                         // hr_loader_save(); 0 = num tells
     int threads;        // that may be in read at a time; 0 = any number
     void *ctx;
-    // Sets data and size, or path, of *to to what lives until done is called.
+    // Sets data and size, or path, of *to to what lives until done is called;
+    // of pixels w, h, c and layout, too: the op decode leaves them as they are.
     // HR_OK, or the status of the failure, with its reason in message. It may
     // wait: nothing else does meanwhile.
     enum hr_status (*read)(void *ctx, uint64_t i, struct hr_encoded *to,
@@ -110,6 +116,28 @@ HR_API enum hr_status hr_source_add(hr_source source, const char *path);
 HR_API enum hr_status hr_source_add_list(hr_source source, const char *list,
                                          bool zero);
 
+// Binary files of the CIFAR data sets. Nothing in such a file says so: who adds
+// it does.
+enum hr_cifar {
+    HR_CIFAR10,          // data_batch_1.bin .., test_batch.bin: a label
+    HR_CIFAR100,         // train.bin, test.bin: two, of which the fine one
+    HR_CIFAR100_COARSE,  // .. or the coarse one is taken
+};
+
+// Adds all pictures of a CIFAR file: 32 x 32 RGB pixels each. They are not read,
+// only their labels, about 10 ms for 10,000. Names are the numbers of records,
+// and labels those that the file batches.meta.txt, fine_label_names.txt or
+// coarse_label_names.txt has, which comes with the data set, if it lies in the
+// same folder; else the label's number. So the class of a picture is what its
+// record says: a number always, a name if each occurs and they are sorted, as
+// CIFAR's are. HR_EIO, HR_ENOMEM; HR_EFORMAT: the file is not so many
+// records, the first has a label that does not exist, or the names are not as
+// many as the classes. Later records whose label does not exist are faults.
+// hr_last_error() names file, offset and reason. After a failure nothing was
+// added. Threads: one at a time.
+HR_API enum hr_status hr_source_add_cifar(hr_source source, const char *path,
+                                          enum hr_cifar kind);
+
 // Adds the file at path, which is not looked at; label NULL = none.
 HR_API enum hr_status hr_source_add_file(hr_source source, const char *path,
                                          const char *label);
@@ -146,8 +174,8 @@ HR_API hr_pack_file hr_source_pack(hr_source source, uint64_t i,
 // Of a file all bytes are read, at most max_bytes (0 = 256 MiB). HR_EIO (also of
 // what is no regular file), HR_ELIMIT, HR_ENOMEM, HR_EINVAL (there is no sample
 // i), those of hr_pack_sample() and of a callback, with file and reason in
-// hr_last_error(). Samples of a callback are copied. Threads: any, each with its
-// own *to.
+// hr_last_error(). Samples of a callback are copied; of a CIFAR file they are
+// pixels, see *to. Threads: any, each with its own *to.
 HR_API enum hr_status hr_source_read(hr_source source, uint64_t i,
                                      size_t max_bytes, struct hr_encoded *to);
 HR_API void hr_encoded_finish(struct hr_encoded *encoded);  // frees memory

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import Any
 
 
@@ -127,12 +126,7 @@ class Watch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
         self._look()

@@ -343,6 +343,39 @@ def spdl_maker(size: int) -> Callable[[Any, Window], Any]:
     return make
 
 
+class MindSpore(Program):
+    """MindSpore's data set, with its own fused decoding and cropping."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        import mindspore
+        import mindspore.dataset  # noqa: F401
+
+        self.name = f"MindSpore {mindspore.__version__}"
+
+    def open(self) -> None:
+        from mindspore import dataset
+        from mindspore.dataset import vision
+
+        c = self.c
+        steps = [
+            vision.RandomCropDecodeResize(c["size"]),
+            vision.RandomHorizontalFlip(),
+            vision.Normalize([255 * m for m in MEAN], [255 * s for s in STD]),
+            vision.HWC2CHW(),
+        ]
+        threads = {"num_parallel_workers": c["workers"]}
+        data = dataset.ImageFolderDataset(c["folder"], shuffle=True, **threads)
+        self.data = data.map(steps, ["image"], **threads).batch(c["batch"])
+
+    def epoch(self) -> Iterator[int]:
+        batches = self.data.create_tuple_iterator(
+            num_epochs=1, output_numpy=True
+        )
+        for _, y in batches:
+            yield len(y)
+
+
 # Name -> what it is, and the packages that have it.
 PROGRAMS: dict[str, tuple[type[Program], str]] = {
     "stock": (Stock, "torch torchvision pillow"),
@@ -352,6 +385,7 @@ PROGRAMS: dict[str, tuple[type[Program], str]] = {
     "dali": (Dali, "nvidia-dali-cuda120"),
     "spdl": (Spdl, "spdl_core spdl_io numpy"),
     "torchcodec": (TorchCodec, "torch torchvision torchcodec"),
+    "mindspore": (MindSpore, "mindspore"),
 }
 
 

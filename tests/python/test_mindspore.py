@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Loader's batches in MindSpore: bit for bit those of the command, and what
+its own data set takes. (Release: mindspore.txt.)"""
+
+import io
+import contextlib
+import json
+import unittest
+
+try:
+    from mindspore import dataset
+except ModuleNotFoundError as missing:
+    raise unittest.SkipTest(str(missing)) from None
+
+import numpy
+
+import headrace
+from headrace.bench import command
+
+import core_samples as samples
+
+BATCH = 5
+
+
+class InMindSpore(unittest.TestCase):
+    def setUp(self):
+        self.folder = samples.folder() / "photos"
+
+    def loader(self, steps=samples.EVAL, source=None, **options):
+        return headrace.Loader(source or self.folder, steps, batch=BATCH,
+                               device="cpu", to="numpy", **options)
+
+    def data(self, loader):
+        return dataset.GeneratorDataset(loader, ["image", "label"],
+                                        shuffle=False, num_parallel_workers=1)
+
+    @staticmethod
+    def epoch(data, **options):
+        return list(data.create_tuple_iterator(num_epochs=1, **options))
+
+    def test_the_tensors_of_the_command(self):
+        loader = self.loader()
+        found = self.epoch(self.data(loader), output_numpy=True)
+        self.assertEqual(len(found), len(loader))
+        pictures = numpy.concatenate([x for x, _ in found])
+        self.assertEqual(pictures.dtype, numpy.float32)
+        self.assertEqual(
+            pictures.tobytes(),
+            samples.of_command(samples.photos(), samples.EVAL_TEXT))
+
+    def test_epochs_of_random_ops(self):
+        """What the loader gives by itself, in the same order."""
+        options = {"steps": samples.TRAIN, "shuffle": True, "seed": 3}
+        want = self.loader(**options)
+        data = self.data(self.loader(**options))
+        for _ in range(3):
+            found = self.epoch(data)
+            self.assertEqual(len(found), len(want))
+            for (x, y), (ours, labels) in zip(found, want):
+                self.assertEqual(x.asnumpy().tobytes(), ours.tobytes())
+                self.assertEqual(y.asnumpy().tolist(), labels.tolist())
+
+    def test_all_epochs_by_one_iterator(self):
+        want = self.loader(samples.TRAIN, seed=3)
+        data = self.data(self.loader(samples.TRAIN, seed=3))
+        iterator = data.create_tuple_iterator(num_epochs=2, output_numpy=True)
+        for _ in range(2):
+            for (x, _), (ours, _) in zip(iterator, want, strict=True):
+                self.assertEqual(x.tobytes(), ours.tobytes())
+
+    def test_how_many(self):
+        loader = self.loader()
+        self.assertEqual(self.data(loader).get_dataset_size(), len(loader))
+
+    def test_a_bad_picture(self):
+        source = [(path, 0) for path in samples.photos()[:BATCH]]
+        source[2] = (b"no picture", 0)
+        with self.assertRaisesRegex(RuntimeError, "not a picture"):
+            self.epoch(self.data(self.loader(source=source)))
+        (x, _), = self.epoch(
+            self.data(self.loader(source=source, on_error="zero")),
+            output_numpy=True)
+        self.assertEqual([bool(each.any()) for each in x],
+                         [i != 2 for i in range(BATCH)])
+
+    def test_its_own_data_set_beside(self):
+        """Figures; there is no promise about them here."""
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            code = command.main([str(self.folder), "--only",
+                                 "loader,mindspore", "--rounds", "1",
+                                 "--batch", "8", "--json", "-"])
+        self.assertEqual(code, 0)
+        rows = {row["key"]: row for row in json.loads(out.getvalue())["rows"]}
+        for key, row in rows.items():
+            self.assertEqual({e["pictures"] for one in row["rounds"]
+                              for e in (one["first"], *one["later"])},
+                             {rows["loader"]["rounds"][0]["first"]["pictures"]})
+            print(f"{key}: {row['first']['img_per_s']:.0f} and later "
+                  f"{row['later']['img_per_s']:.0f} pictures/s")
+        self.assertEqual(set(rows), {"loader", "mindspore"})
+
+
+if __name__ == "__main__":
+    unittest.main()
