@@ -35,6 +35,7 @@ static enum hr_status set_defaults(struct hr__loader *l)
         check_number("epochs", p->epochs, HR_ENDLESS, UINT32_MAX) ||
         check_number("map_threads", p->map_threads, 0, INT_MAX))
         return HR_EINVAL;
+    l->source = hr__source_of(p->source);
     p->map_threads = p->map_threads ? p->map_threads : 1;
     if (check_number("start.threads", p->start.threads, 0, INT_MAX) ||
         check_number("start.reads", p->start.reads, 0, INT_MAX) ||
@@ -46,7 +47,9 @@ static enum hr_status set_defaults(struct hr__loader *l)
                         p->cpu_share);
     p->batch = p->batch ? p->batch : 64;
     if (!p->reads)
-        p->reads = p->autotune || p->start.reads > 8 ? HR__LOADER_READS : 8;
+        p->reads = l->source->http ? l->source->http->params.connections
+                   : p->autotune || p->start.reads > 8 ? HR__LOADER_READS
+                                                       : 8;
     p->epochs = p->epochs ? p->epochs : 1;
     p->budget = p->budget ? p->budget : BUDGET;
     p->shards = p->shards ? p->shards : 1;
@@ -54,7 +57,6 @@ static enum hr_status set_defaults(struct hr__loader *l)
     if (p->shard >= p->shards)
         return hr__fail(HR_EINVAL, "shard: there is no %u of %u", p->shard,
                         p->shards);
-    l->source = hr__source_of(p->source);
     if (l->source->calls.threads && l->source->calls.threads < p->reads)
         p->reads = l->source->calls.threads;
     return HR_OK;

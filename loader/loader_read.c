@@ -30,6 +30,11 @@ static void *sample_room(void *ctx, size_t size)
     bool full = true;
 
     pthread_mutex_lock(&l->lock);
+    if (!size) {  // whether to go on
+        memory = l->stop ? NULL : sample;
+        pthread_mutex_unlock(&l->lock);
+        return memory;
+    }
     while (!l->stop) {
         memory = hr__room_get(&l->room, size, is_oldest(l, sample->slot),
                               &full);
@@ -132,6 +137,18 @@ static enum hr_status read_range(struct hr__loader_sample *sample,
     return status;
 }
 
+static enum hr_status read_object(struct hr__loader_sample *sample,
+                                  uint64_t index)
+{
+    const struct hr__loader *l = sample->slot->loader;
+    enum hr_status status = hr__source_object(l->source, index, max_bytes(l),
+                                              sample_room, sample,
+                                              &sample->from.size);
+
+    sample->from.data = sample->from.memory;
+    return status;
+}
+
 static void read_sample(struct hr__slot *slot, int j)
 {
     const struct hr__loader *l = slot->loader;
@@ -152,6 +169,8 @@ static void read_sample(struct hr__slot *slot, int j)
     else if ((shard = hr__source_shard(l->source, index, &range)))
         sample->status = shard->pixels ? read_pixels(sample, shard, range)
                                        : read_range(sample, shard, range);
+    else if (hr__source_is_object(l->source, index))
+        sample->status = read_object(sample, index);
     else if (l->by_path)
         sample->status = HR_OK;  // the device reads what its cache has not
     else

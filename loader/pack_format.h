@@ -112,11 +112,12 @@ struct pack_parts {
 };
 bool pack_parts(struct pack_parts *parts, uint64_t num);
 
-// What a reader knows of a file of size bytes at map; the reader checks before
-// it uses any of it.
+// What a reader knows of a file of size bytes; the reader checks before it uses
+// any of it. map is its header at least.
 struct pack_view {
     const uint8_t *map;
     uint64_t size, num;
+    uint64_t index_at, index_size, index_sum;
     const struct pack_index *entries;
     const uint32_t *order;
     const char *texts;
@@ -125,9 +126,16 @@ struct pack_view {
 };
 
 // Checks header and index, and fills in *view. HR_OK, or what is wrong, and
-// where, in *offset and *why.
+// where, in *offset and *why. pack_view_head() and pack_view_index() are its two
+// halves, for a file that is not in memory: the first wants the header alone,
+// the second the index, view->index_size bytes from view->index_at on.
 enum hr_status pack_view_open(struct pack_view *view, const void *map,
                               uint64_t size, uint64_t *offset,
                               const char **why);
+enum hr_status pack_view_head(struct pack_view *view, const void *head,
+                              uint64_t size, uint64_t *offset,
+                              const char **why);
+enum hr_status pack_view_index(struct pack_view *view, const void *index,
+                               uint64_t *offset, const char **why);
 
 #endif

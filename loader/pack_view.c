@@ -7,8 +7,7 @@
 
 struct check {
     struct pack_view *view;
-    uint64_t index, index_size;  // where, and bytes
-    uint64_t at;                 // of what is looked at
+    uint64_t at;  // of what is looked at
     const char *why;
 };
 
@@ -48,28 +47,38 @@ static enum hr_status check_header(struct check *c)
     return HR_OK;
 }
 
-// Where the parts of the index are, and whether they are as they were written.
-static enum hr_status check_index(struct check *c)
+static enum hr_status find_index(struct check *c)
 {
     struct pack_view *view = c->view;
     const struct pack_header *h = (const void *)view->map;
     struct pack_parts parts;
 
     view->num = le64toh(h->num);
-    c->index = le64toh(h->index);
-    if (c->index % 64 || c->index < sizeof(*h) || c->index > view->size)
+    view->index_at = le64toh(h->index);
+    view->index_sum = le64toh(h->index_sum);
+    if (view->index_at % 64 || view->index_at < sizeof(*h) ||
+        view->index_at > view->size)
         return bad(c, HR_ECORRUPT, 32, "the index is not in it");
-    c->index_size = view->size - c->index;
-    if (!pack_parts(&parts, view->num) || parts.texts > c->index_size)
+    view->index_size = view->size - view->index_at;
+    if (!pack_parts(&parts, view->num) || parts.texts > view->index_size)
         return bad(c, HR_ECORRUPT, 16,
                    "it names more pictures than its index has room for");
-    if (le64toh(h->index_sum) !=
-        pack_sum(view->map + c->index, (size_t)c->index_size))
+    return HR_OK;
+}
+
+// Where the parts of the index are, and whether they are as they were written.
+static enum hr_status check_index(struct check *c, const uint8_t *index)
+{
+    struct pack_view *view = c->view;
+    struct pack_parts parts;
+
+    if (view->index_sum != pack_sum(index, (size_t)view->index_size))
         return bad(c, HR_ECORRUPT, 40, "the index's checksum is wrong");
-    view->entries = (const void *)(view->map + c->index);
-    view->order = (const void *)(view->map + c->index + parts.order);
-    view->texts = (const char *)view->map + c->index + parts.texts;
-    view->text_size = c->index_size - parts.texts;
+    pack_parts(&parts, view->num);
+    view->entries = (const void *)index;
+    view->order = (const void *)(index + parts.order);
+    view->texts = (const char *)index + parts.texts;
+    view->text_size = view->index_size - parts.texts;
     return HR_OK;
 }
 
@@ -94,7 +103,7 @@ static const char *check_entry(const struct check *c,
     // There is one place only where they can be, so none lie in others'.
     if (offset !=
             PACK_ROUND(record + sizeof(struct pack_record) + names + labels) ||
-        offset > c->index || size > c->index - offset)
+        offset > view->index_at || size > view->index_at - offset)
         return "the data are not where they belong";
     if (le32toh(e->flags) & ~(uint32_t)PACK_PACKED || e->zeros[0] ||
         e->zeros[1] || e->zeros[2])
@@ -112,17 +121,17 @@ static enum hr_status check_entries(struct check *c)
         const char *why = check_entry(c, e, record, text);
 
         if (why)
-            return bad(c, HR_ECORRUPT, c->index + i * sizeof(*e), why);
+            return bad(c, HR_ECORRUPT, view->index_at + i * sizeof(*e), why);
         record = PACK_ROUND(le64toh(e->offset) + le64toh(e->size));
         text += le32toh(e->name_size) + le32toh(e->label_size) + UINT64_C(2);
         view->packed += le32toh(e->flags) & PACK_PACKED;
         view->data_bytes += le64toh(e->size);
         view->source_bytes += le64toh(e->source);
     }
-    if (record != c->index)
+    if (record != view->index_at)
         return bad(c, HR_ECORRUPT, 32, "the index is not where it belongs");
     if (text != view->text_size)
-        return bad(c, HR_ECORRUPT, c->index + c->index_size,
+        return bad(c, HR_ECORRUPT, view->index_at + view->index_size,
                    "the index has texts of nobody's");
     return HR_OK;
 }
@@ -130,7 +139,7 @@ static enum hr_status check_entries(struct check *c)
 static enum hr_status check_order(struct check *c)
 {
     const struct pack_view *view = c->view;
-    uint64_t at = (uint64_t)((const uint8_t *)view->order - view->map);
+    uint64_t at = view->index_at + view->num * sizeof(struct pack_index);
     const char *before = NULL;
 
     for (uint64_t i = 0; i < view->num; i++, at += sizeof(uint32_t)) {
@@ -149,17 +158,45 @@ static enum hr_status check_order(struct check *c)
     return HR_OK;
 }
 
-enum hr_status pack_view_open(struct pack_view *view, const void *map,
+static enum hr_status checked(const struct check *c, enum hr_status status,
+                              uint64_t *offset, const char **why)
+{
+    if (status) {
+        *offset = c->at;
+        *why = c->why;
+    }
+    return status;
+}
+
+enum hr_status pack_view_head(struct pack_view *view, const void *head,
                               uint64_t size, uint64_t *offset, const char **why)
 {
     struct check c = {.view = view};
     enum hr_status status;
 
-    *view = (struct pack_view){.map = map, .size = size};
-    if ((status = check_header(&c)) || (status = check_index(&c)) ||
-        (status = check_entries(&c)) || (status = check_order(&c))) {
-        *offset = c.at;
-        *why = c.why;
-    }
-    return status;
+    *view = (struct pack_view){.map = head, .size = size};
+    if (!(status = check_header(&c)))
+        status = find_index(&c);
+    return checked(&c, status, offset, why);
+}
+
+enum hr_status pack_view_index(struct pack_view *view, const void *index,
+                               uint64_t *offset, const char **why)
+{
+    struct check c = {.view = view};
+    enum hr_status status;
+
+    if (!(status = check_index(&c, index)) && !(status = check_entries(&c)))
+        status = check_order(&c);
+    return checked(&c, status, offset, why);
+}
+
+enum hr_status pack_view_open(struct pack_view *view, const void *map,
+                              uint64_t size, uint64_t *offset, const char **why)
+{
+    enum hr_status status = pack_view_head(view, map, size, offset, why);
+
+    return status
+               ? status
+               : pack_view_index(view, view->map + view->index_at, offset, why);
 }

@@ -58,6 +58,7 @@ static void forget(struct hr__source *s)
         hr_pack_close(&s->packs[i]);
     for (size_t i = 0; i < s->num_shards; i++)
         hr__shard_close(&s->shards[i]);
+    hr__http_destroy(s->http);
     hr__free(s->shards);
     hr__free(s->known_labels.keys);
     hr__free(s->known_dirs.keys);

@@ -8,6 +8,7 @@
 //   source_tar.c    those of a tar file, source_record.c of a RecordIO file
 //   source_cifar.c  those of a CIFAR file
 //   source_shard.c  samples that are ranges of such a file
+//   source_http*.c  objects of the web, see source_http.h
 //   source_read.c   the bytes of a sample
 //   source_keep.c   folders, files and labels, as they are kept
 //   source_names.c  what samples and classes are called
@@ -25,6 +26,8 @@
 #include <time.h>
 
 #include <headrace/headrace.h>
+
+#include "source_http.h"
 
 enum {
     HR__SOURCE_FAULTS = 20,        // texts of faults that are kept
@@ -51,6 +54,12 @@ struct hr__source_dir {
     uint32_t shard;    // of a tar, RecordIO or CIFAR file: its number + 1; 0 =
                        // none
     bool link;         // found as a link
+    uint8_t web;       // not a folder but the begin of URLs:
+};
+
+enum {
+    HR__WEB_OTHERS = 1,  // that somebody else named, in a list
+    HR__WEB_OWN          // with the program's own headers
 };
 
 struct hr__source_item {
@@ -72,17 +81,20 @@ struct hr__source_seen {
 
 struct hr__range {
     uint64_t offset, size;
+    uint64_t sum;  // of the bytes, if it is known
+    bool summed;
     bool parts;  // a record that is in parts: all of them
 };
 
 struct hr__shard {
     const char *path;
-    int fd;
-    uint32_t number;           // among those of the source
-    bool pixels;               // samples are HR__CIFAR_BYTES of them
-    uint64_t size;             // of the file, and when it was changed last,
-    struct timespec changed;   // when it was opened
-    struct hr__range *ranges;  // of its samples
+    int fd;                       // or
+    struct hr__http_object *web;  // if that is not NULL
+    uint32_t number;              // among those of the source
+    bool pixels;                  // samples are HR__CIFAR_BYTES of them
+    uint64_t size;                // of the file, and when it was changed last,
+    struct timespec changed;      // when it was opened
+    struct hr__range *ranges;     // of its samples
     size_t num, capacity;
 };
 
@@ -104,6 +116,7 @@ struct hr__source {
     size_t num_packs, packs_capacity;
     struct hr__shard *shards;
     size_t num_shards, shards_capacity;
+    struct hr__http *http;  // NULL: no URL was named yet
     const char *faults[HR__SOURCE_FAULTS];
     struct hr__source_kept {  // what is left of a source when adding fails
         struct hr_source_t pub;
@@ -181,10 +194,19 @@ bool hr__source_find_classes(struct hr__source *s);
 
 // Reads the file at path to memory of room(ctx, size), which returns NULL if
 // there is none: then the status is HR_ENOMEM and nobody was asked to say why.
+// While a read waits for the web, room(ctx, 0) is asked now and then: NULL ends
+// it with HR_ECANCELED.
 typedef void *(*hr__source_room_fn)(void *ctx, size_t size);
 enum hr_status hr__source_file(const char *path, size_t max_bytes,
                                hr__source_room_fn room, void *ctx,
                                size_t *size);
+
+// Whether sample i is an object of the web that is its own; then its bytes, as
+// hr__source_file().
+bool hr__source_is_object(const struct hr__source *s, uint64_t i);
+enum hr_status hr__source_object(const struct hr__source *s, uint64_t i,
+                                 size_t max_bytes, hr__source_room_fn room,
+                                 void *ctx, size_t *size);
 
 // What a callback lends for sample i < num.
 enum hr_status hr__source_lend(const struct hr__source *s, uint64_t i,
@@ -207,6 +229,9 @@ void hr__shard_form(const struct hr__shard *shard, struct hr_encoded *read);
 // NULL with hr_last_error(). It is valid until the next one is opened.
 struct hr__shard *hr__shard_open(struct hr__source *s, const char *path);
 void hr__shard_close(struct hr__shard *shard);
+// All its samples are known, if ok. What a read of the web failed by while they
+// were looked for is what all of it fails by.
+bool hr__shard_opened(struct hr__shard *shard, bool ok);
 // Reads so many bytes.
 enum hr_status hr__shard_read(const struct hr__shard *shard, void *to,
                               size_t size, uint64_t offset);
@@ -216,6 +241,21 @@ bool hr__shard_put(struct hr__source *s, struct hr__shard *shard,
 // Notes a fault: PATH: offset, name (or NULL), why.
 void hr__shard_fault(struct hr__source *s, const struct hr__shard *shard,
                      uint64_t offset, const char *name, const char *why);
+
+// ---- source_http.c, source_http_pack.c ----
+
+// What reads URLs: made when it is asked for first. NULL with hr_last_error().
+struct hr__http *hr__source_web(struct hr__source *s);
+// The pictures of the pack file at a URL.
+bool hr__source_unpack_web(struct hr__source *s, const char *url);
+// Adds the object at a URL, HR__WEB_OWN or HR__WEB_OTHERS, whose name begins
+// behind rel bytes. label NULL: the folder that it lies in.
+bool hr__source_put_object(struct hr__source *s, const char *url, uint8_t web,
+                           size_t rel, const char *label);
+// The same for an entry of the list at a URL; what is no URL then is a fault.
+bool hr__source_put_listed(struct hr__source *s, const char *list,
+                           const char *entry, bool below, const char *label);
+
 // ---- source_record.c ----
 
 // Puts the parts of a record of size bytes together: bytes of its picture.

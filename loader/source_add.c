@@ -48,26 +48,33 @@ static bool put_file(struct hr__source *s, const char *path, size_t rel,
 static const struct {
     const char *ending;
     bool (*add)(struct hr__source *s, const char *path);
+    bool (*add_url)(struct hr__source *s, const char *url);
 } containers[] = {
-    {".hrp", hr__source_unpack},
-    {".tar", hr__source_tar},
-    {".rec", hr__source_records},
+    {".hrp", hr__source_unpack, hr__source_unpack_web},
+    {".tar", hr__source_tar, hr__source_tar},
+    {".rec", hr__source_records, hr__source_records},
 };
 
 static bool add_regular(struct hr__source *s, const char *path)
 {
-    size_t length = strlen(path);
+    bool web = hr__http_is_url(path);
+    size_t length = web ? hr__http_path_end(path) : strlen(path);
 
     for (size_t i = 0; i < sizeof(containers) / sizeof(*containers); i++)
-        if (length > 4 && !strcasecmp(path + length - 4, containers[i].ending))
-            return containers[i].add(s, path);
-    return put_file(s, path, SIZE_MAX, NULL);
+        if (length > 4 &&
+            !strncasecmp(path + length - 4, containers[i].ending, 4))
+            return web ? containers[i].add_url(s, path)
+                       : containers[i].add(s, path);
+    return web ? hr__source_put_object(s, path, HR__WEB_OWN, SIZE_MAX, NULL)
+               : put_file(s, path, SIZE_MAX, NULL);
 }
 
 static bool add_input(struct hr__source *s, const char *path)
 {
     struct stat st;
 
+    if (hr__http_is_url(path))
+        return add_regular(s, path);
     if (stat(path, &st) < 0)
         return hr__source_fail(HR_EIO, "%s: %s", hr__source_short(path),
                                strerror(errno));
@@ -96,7 +103,8 @@ static bool stays_below(const char *path)
     return true;
 }
 
-// An entry of a list that lies in folder ("" or with its slash).
+// An entry of a list that lies in folder ("" or with its slash, or a URL). What
+// a list of the web names is of the web.
 static bool put_entry(struct hr__source *s, const char *folder, char *entry)
 {
     char *tab = strrchr(entry, '\t');
@@ -109,6 +117,12 @@ static bool put_entry(struct hr__source *s, const char *folder, char *entry)
         entry += 2;
     if (!*entry)
         return true;
+    if (hr__http_is_url(folder))
+        return hr__source_put_listed(s, folder, entry, stays_below(entry),
+                                     tab ? tab + 1 : "");
+    if (hr__http_is_url(entry))
+        return hr__source_put_listed(s, entry, entry, false,
+                                     tab ? tab + 1 : "");
     length = snprintf(path, sizeof(path), "%s%s", *entry == '/' ? "" : folder,
                       entry);
     if (length < 0 || (size_t)length >= sizeof(path)) {
@@ -142,8 +156,31 @@ static bool read_list(struct hr__source *s, FILE *file, const char *list,
     }
     free(entry);
     if (ok && (ferror(file) || errno))
-        ok = hr__source_fail(HR_EIO, "%s: %s", hr__source_short(list),
+        ok = !hr__http_is_url(list) &&  // which has said why
+             hr__source_fail(HR_EIO, "%s: %s", hr__source_short(list),
                              strerror(errno));
+    return ok;
+}
+
+static bool add_web_list(struct hr__source *s, const char *list, bool zero)
+{
+    struct hr__http *http = hr__source_web(s);
+    struct hr__http_object *web = http ? hr__http_open(http, list, true) : NULL;
+    FILE *file = web ? hr__http_stream(web) : NULL;
+    size_t length = hr__http_path_end(list), host = hr__http_origin(list);
+    char folder[HR__HTTP_URL];
+    bool ok = false;
+
+    while (length > host && list[length - 1] != '/')
+        length--;
+    if (file) {
+        snprintf(folder, sizeof(folder), "%.*s", (int)length, list);
+        ok = read_list(s, file, list, folder, zero);
+        fclose(file);
+    } else if (web) {
+        hr__source_fail(HR_ENOMEM, "out of memory");
+    }
+    hr__http_close(web);
     return ok;
 }
 
@@ -219,7 +256,9 @@ enum hr_status hr_source_add_list(hr_source source, const char *list, bool zero)
     struct hr__source *s = hr__source_of(source);
     enum hr_status status = refuse(source, list);
 
-    return status ? status : added(s, add_list(s, list, zero));
+    return status ? status
+                  : added(s, hr__http_is_url(list) ? add_web_list(s, list, zero)
+                                                   : add_list(s, list, zero));
 }
 
 enum hr_status hr_source_add_cifar(hr_source source, const char *path,
@@ -239,6 +278,11 @@ enum hr_status hr_source_add_file(hr_source source, const char *path,
     struct hr__source *s = hr__source_of(source);
     enum hr_status status = refuse(source, path);
 
-    return status ? status
-                  : added(s, put_file(s, path, SIZE_MAX, label ? label : ""));
+    label = label ? label : "";
+    if (!status)
+        status = added(s, hr__http_is_url(path)
+                              ? hr__source_put_object(s, path, HR__WEB_OWN,
+                                                      SIZE_MAX, label)
+                              : put_file(s, path, SIZE_MAX, label));
+    return status;
 }

@@ -243,7 +243,7 @@ static bool same_dir(const struct hr__source *s, uint32_t number,
     const struct hr__source_dir *a = &s->dirs[number], *b = key;
 
     return a->rel == b->rel && a->pack == b->pack && a->shard == b->shard &&
-           !strcmp(a->path, b->path);
+           a->web == b->web && !strcmp(a->path, b->path);
 }
 
 bool hr__source_put_dir_once(struct hr__source *s, struct hr__source_dir dir,

@@ -34,15 +34,27 @@ static const char *print_number(const struct hr__source *s, uint64_t i,
     return buffer;
 }
 
+// Of a path from rel on. A URL's query is in no name or message: it may be a
+// password, and may have slashes.
+static const char *print_from(const struct hr__source *s, uint64_t i,
+                              uint32_t rel, char *buffer, size_t size)
+{
+    const struct hr__source_dir *dir = &s->dirs[s->items[i].dir];
+
+    if (!print_path(buffer, size, dir->path + rel, s->items[i].name))
+        return NULL;
+    if (dir->web)
+        buffer[hr__http_path_end(buffer)] = '\0';
+    return buffer;
+}
+
 const char *hr_source_path(hr_source source, uint64_t i, char *buffer,
                            size_t size)
 {
     const struct hr__source *s = hr__source_of(source);
     const char *number = print_number(s, i, buffer, size);
 
-    return number ? number
-                  : print_path(buffer, size, s->dirs[s->items[i].dir].path,
-                               s->items[i].name);
+    return number ? number : print_from(s, i, 0, buffer, size);
 }
 
 const char *hr_source_name(hr_source source, uint64_t i, char *buffer,
@@ -50,12 +62,10 @@ const char *hr_source_name(hr_source source, uint64_t i, char *buffer,
 {
     const struct hr__source *s = hr__source_of(source);
     const char *number = print_number(s, i, buffer, size);
-    const struct hr__source_dir *dir;
 
-    if (number)
-        return number;
-    dir = &s->dirs[s->items[i].dir];
-    return print_path(buffer, size, dir->path + dir->rel, s->items[i].name);
+    return number
+               ? number
+               : print_from(s, i, s->dirs[s->items[i].dir].rel, buffer, size);
 }
 
 bool hr_source_is_file(hr_source source, uint64_t i)
@@ -66,7 +76,7 @@ bool hr_source_is_file(hr_source source, uint64_t i)
     if (!s || i >= s->num)  // of a callback, too
         return false;
     dir = &s->dirs[s->items[i].dir];
-    return !dir->pack && !dir->shard;
+    return !dir->pack && !dir->shard && !dir->web;
 }
 
 // ---- Labels and classes ----------------------------------------------------
@@ -205,8 +215,15 @@ static void digest_item(XXH3_state_t *state, const struct hr__source *s,
     const char *parts[] = {dir->path + dir->rel, item->name,
                            s->labels[label_of(s, i)].text};
 
-    for (size_t k = 0; k < sizeof(parts) / sizeof(*parts); k++)
-        XXH3_64bits_update(state, parts[k], strlen(parts[k]) + 1);
+    for (size_t k = 0; k < sizeof(parts) / sizeof(*parts); k++) {
+        // (Queries are passwords of a day.)
+        bool cut = dir->web && k == 1;
+
+        XXH3_64bits_update(state, parts[k],
+                           cut ? hr__http_path_end(parts[k])
+                               : strlen(parts[k]));
+        XXH3_64bits_update(state, "", 1);
+    }
 }
 
 static uint64_t digest(const struct hr__source *s)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "hal/engine/base.h"
+#include "pack_format.h"
 #include "source.h"
 
 // ---- Files -----------------------------------------------------------------
@@ -84,6 +85,8 @@ static enum hr_status check_unchanged(const struct hr__shard *shard,
 {
     struct stat st;
 
+    if (shard->web)
+        return HR_OK;  // each answer says of what it is
     if (fstat(shard->fd, &st) < 0)
         return hr__fail(HR_EIO, "%s: %s", hr__source_short(shard->path),
                         strerror(errno));
@@ -143,9 +146,46 @@ enum hr_status hr__shard_sample(const struct hr__shard *shard,
     if (!(to = room(ctx, *size ? *size : 1)))
         return hr__fail(HR_ENOMEM, "%s: no memory for %zu bytes",
                         hr__source_short(shard->path), *size);
-    status = hr__shard_read(shard, to, *size, range.offset);
+    status = shard->web ? hr__http_read_at(shard->web, to, *size, range.offset,
+                                           room, ctx)
+                        : hr__shard_read(shard, to, *size, range.offset);
+    if (!status && range.summed && pack_sum(to, *size) != range.sum)
+        status = hr__fail(HR_ECORRUPT,
+                          "%s: offset %llu: the checksum of the "
+                          "picture is wrong",
+                          hr__source_short(shard->path),
+                          (unsigned long long)range.offset);
     if (!status && range.parts)
         *size = hr__record_join(to, *size);
+    return status;
+}
+
+// ---- Objects of the web ----------------------------------------------------
+
+bool hr__source_is_object(const struct hr__source *s, uint64_t i)
+{
+    const struct hr__source_dir *dir;
+
+    if (i >= s->num)
+        return false;
+    dir = &s->dirs[s->items[i].dir];
+    return dir->web && !dir->shard;
+}
+
+enum hr_status hr__source_object(const struct hr__source *s, uint64_t i,
+                                 size_t max_bytes, hr__source_room_fn room,
+                                 void *ctx, size_t *size)
+{
+    struct hr__http_read r = {.want.most = max_bytes, .room = room, .ctx = ctx};
+    const struct hr__source_dir *dir = &s->dirs[s->items[i].dir];
+    char url[HR__HTTP_URL];
+    enum hr_status status;
+
+    snprintf(url, sizeof(url), "%s/%s", dir->path, s->items[i].name);
+    r.url = url;
+    r.headers = dir->web == HR__WEB_OWN;
+    status = hr__http_get(s->http, &r);
+    *size = r.done;
     return status;
 }
 
@@ -155,6 +195,8 @@ static void *encoded_room(void *ctx, size_t size)
 {
     struct hr_encoded *to = ctx;
 
+    if (!size)
+        return to;  // nobody ends it
     if (size <= to->room)
         return to->memory;
     hr__free(to->memory);
@@ -259,10 +301,14 @@ enum hr_status hr_source_read(hr_source source, uint64_t i, size_t max_bytes,
     }
     hr_source_path(source, i, path, sizeof(path));
     shard = hr__source_shard(s, i, &range);
-    status = shard ? hr__shard_sample(shard, range, max_bytes, encoded_room, to,
-                                      &to->size)
-                   : hr__source_file(path, max_bytes, encoded_room, to,
-                                     &to->size);
+    if (shard)
+        status = hr__shard_sample(shard, range, max_bytes, encoded_room, to,
+                                  &to->size);
+    else if (hr__source_is_object(s, i))
+        status = hr__source_object(s, i, max_bytes, encoded_room, to,
+                                   &to->size);
+    else
+        status = hr__source_file(path, max_bytes, encoded_room, to, &to->size);
     to->data = to->memory;
     if (shard && !status)
         hr__shard_form(shard, to);

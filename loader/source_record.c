@@ -155,15 +155,12 @@ static bool put(struct hr__source *s, struct hr__shard *shard,
     return hr__shard_put(s, shard, name, label, range);
 }
 
-bool hr__source_records(struct hr__source *s, const char *path)
+static bool read_records(struct hr__source *s, struct hr__shard *shard)
 {
-    struct hr__shard *shard = hr__shard_open(s, path);
     const char *why = NULL;
     uint64_t offset = 0;
     struct record r;
 
-    if (!shard)
-        return false;
     for (; offset < shard->size; offset = padded(r.end)) {
         if ((why = read_record(shard, offset, &r)))
             break;
@@ -172,10 +169,17 @@ bool hr__source_records(struct hr__source *s, const char *path)
     }
     if (why && !offset)
         return hr__source_fail(HR_EFORMAT, "%s: not a RecordIO file: %s",
-                               hr__source_short(path), why);
+                               hr__source_short(shard->path), why);
     if (why)
         hr__shard_fault(s, shard, offset, NULL, why);
     return true;
+}
+
+bool hr__source_records(struct hr__source *s, const char *path)
+{
+    struct hr__shard *shard = hr__shard_open(s, path);
+
+    return shard && hr__shard_opened(shard, read_records(s, shard));
 }
 
 // Moves the parts together, in place. They were found whole when the file was

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples that are ranges of a file: members of a tar, records of a RecordIO
-// file. A shard keeps its file open; threads read it side by side.
+// Samples that are ranges of a file or of an object of the web: members of a
+// tar, records of a RecordIO file. A shard keeps its file open; threads read it
+// side by side.
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -13,33 +14,51 @@
 // ---- Opening ---------------------------------------------------------------
 
 // A FIFO without a writer must not keep the caller.
+static bool open_file(struct hr__shard *shard)
+{
+    const char *path = shard->path;
+    struct stat st;
+
+    shard->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (shard->fd < 0)
+        return hr__source_fail(HR_EIO, "%s: %s", hr__source_short(path),
+                               strerror(errno));
+    if (fstat(shard->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+        close(shard->fd);
+        return hr__source_fail(HR_EIO, "%s: not a regular file",
+                               hr__source_short(path));
+    }
+    shard->size = (uint64_t)st.st_size;
+    shard->changed = st.st_mtim;
+    return true;
+}
+
+static bool open_web(struct hr__source *s, struct hr__shard *shard,
+                     const char *url)
+{
+    struct hr__http *http = hr__source_web(s);
+
+    shard->web = http ? hr__http_open(http, url, true) : NULL;
+    shard->size = shard->web ? shard->web->version.size : 0;
+    return shard->web;
+}
+
 struct hr__shard *hr__shard_open(struct hr__source *s, const char *path)
 {
+    bool web = hr__http_is_url(path);
     struct hr__shard *shard;
-    struct stat st;
 
     if (!hr__source_grow(&s->shards, &s->shards_capacity, s->num_shards,
                          sizeof(*s->shards)))
         return NULL;
     shard = &s->shards[s->num_shards];
-    *shard = (struct hr__shard){.number = (uint32_t)s->num_shards};
-    shard->path = hr__source_text(s, path, strlen(path));
-    if (!shard->path)
+    *shard = (struct hr__shard){.number = (uint32_t)s->num_shards, .fd = -1};
+    // (A query may be a password, and this is for names and messages.)
+    shard->path = hr__source_text(s, path,
+                                  web ? hr__http_path_end(path) : strlen(path));
+    if (!shard->path || !(web ? open_web(s, shard, path) : open_file(shard)))
         return NULL;
-    shard->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (shard->fd < 0) {
-        hr__source_fail(HR_EIO, "%s: %s", hr__source_short(path),
-                        strerror(errno));
-        return NULL;
-    }
     s->num_shards++;  // from now on it is closed with the source
-    if (fstat(shard->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-        hr__source_fail(HR_EIO, "%s: not a regular file",
-                        hr__source_short(path));
-        return NULL;
-    }
-    shard->size = (uint64_t)st.st_size;
-    shard->changed = st.st_mtim;
     return shard;
 }
 
@@ -48,6 +67,8 @@ enum hr_status hr__shard_read(const struct hr__shard *shard, void *to,
 {
     size_t done = 0;
 
+    if (shard->web)
+        return hr__http_read_at(shard->web, to, size, offset, NULL, NULL);
     while (done < size) {
         ssize_t n = pread(shard->fd, (char *)to + done, size - done,
                           (off_t)(offset + done));
@@ -86,14 +107,28 @@ void hr__shard_fault(struct hr__source *s, const struct hr__shard *shard,
 {
     char text[512];
 
+    // (It is not the file's fault.)
+    if (shard->web && shard->web->failed)
+        return;
     snprintf(text, sizeof(text), "%s: offset %llu: %s%s%s",
              hr__source_short(shard->path), (unsigned long long)offset,
              name ? hr__source_short(name) : "", name ? ": " : "", why);
     hr__source_fault_text(s, text);
 }
 
+bool hr__shard_opened(struct hr__shard *shard, bool ok)
+{
+    struct hr__http_object *web = shard->web;
+
+    if (!web)
+        return ok;
+    hr__http_opened(web);
+    return web->failed ? hr__source_fail(web->failed, "%s", web->why) : ok;
+}
+
 void hr__shard_close(struct hr__shard *shard)
 {
+    hr__http_close(shard->web);
     if (shard->fd >= 0)
         close(shard->fd);
     hr__free(shard->ranges);

@@ -33,6 +33,7 @@
     X(archive_read_new)                \
     X(archive_read_support_format_tar) \
     X(archive_read_open_fd)            \
+    X(archive_read_open2)              \
     X(archive_read_next_header)        \
     X(archive_read_data_block)         \
     X(archive_read_free)               \
@@ -295,14 +296,39 @@ static bool check_keys(const struct tar *t)
     return true;
 }
 
+static la_ssize_t web_read(struct archive *archive, void *ctx,
+                           const void **data)
+{
+    struct hr__http_object *web = ctx;
+    ssize_t n = hr__http_next(web, data);
+
+    (void)archive;
+    return n < 0 ? ARCHIVE_FATAL : n;
+}
+
+// What is passed over is not read, beyond the window.
+static la_int64_t web_skip(struct archive *archive, void *ctx, la_int64_t n)
+{
+    struct hr__http_object *web = ctx;
+    uint64_t left = web->version.size - web->position;
+
+    (void)archive;
+    n = (uint64_t)n > left ? (la_int64_t)left : n;
+    web->position += (uint64_t)n;
+    return n;
+}
+
 static bool open_archive(struct tar *t)
 {
+    struct hr__http_object *web = t->shard->web;
     const char *why;
 
     if (!(t->archive = lib.archive_read_new()) ||
         lib.archive_read_support_format_tar(t->archive) != ARCHIVE_OK)
         return hr__source_fail(HR_ENOMEM, "out of memory");
-    if (lib.archive_read_open_fd(t->archive, t->shard->fd, 1 << 16) ==
+    if ((web ? lib.archive_read_open2(t->archive, web, NULL, web_read, web_skip,
+                                      NULL)
+             : lib.archive_read_open_fd(t->archive, t->shard->fd, 1 << 16)) ==
         ARCHIVE_OK)
         return true;
     why = lib.archive_error_string(t->archive);
@@ -318,7 +344,9 @@ bool hr__source_tar(struct hr__source *s, const char *path)
     if (!t)
         return lib.there && hr__source_fail(HR_ENOMEM, "out of memory");
     *t = (struct tar){.s = s, .shard = hr__shard_open(s, path)};
-    ok = t->shard && open_archive(t) && read_members(t) && check_keys(t);
+    ok = t->shard &&
+         hr__shard_opened(t->shard,
+                          open_archive(t) && read_members(t) && check_keys(t));
     if (t->archive)
         lib.archive_read_free(t->archive);
     hr__free(t->keys);

@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { HEADERS = 64 };  // of a request, at most
+
 #define HASH_START UINT64_C(0xCBF29CE484222325)
 
 struct lent {
@@ -250,16 +252,52 @@ static bool add_path(struct source *s, PyObject *path, bool as_item, int cifar)
     return !status || core_raise_last(s->core);
 }
 
-static bool open_empty(struct source *s)
+// What a mapping says of URLs. Headers are a sequence of lines.
+static bool set_http(struct source *s, PyObject *http)
 {
-    s->source = hr_source_create();
-    return s->source || core_raise_last(s->core);
+    static char *names[] = {"connections", "retries",   "backoff_ms",
+                            "deadline_ms", "max_bytes", "headers",
+                            "user_agent",  "ca_file",   "seed",
+                            NULL};
+    const char *headers[HEADERS + 1] = {0};
+    struct hr_http_params p = {.headers = headers};
+    PyObject *none = PyTuple_New(0), *lines = NULL, *list = NULL;
+    unsigned long long most = 0, seed = 0;
+    bool done = none &&
+                PyArg_ParseTupleAndKeywords(none, http, "|iiiiKOzzK:http",
+                                            names, &p.connections, &p.retries,
+                                            &p.backoff_ms, &p.deadline_ms,
+                                            &most, &lines, &p.user_agent,
+                                            &p.ca_file, &seed);
+
+    Py_XDECREF(none);
+    done = done && (list = lines ? PySequence_Tuple(lines) : PyTuple_New(0));
+    if (done && PyTuple_Size(list) > HEADERS)
+        done = PyErr_Format(PyExc_ValueError, "more than %d headers", HEADERS);
+    for (Py_ssize_t i = 0; done && i < PyTuple_Size(list); i++)
+        done = (headers[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(list, i),
+                                                     NULL));
+    p.max_bytes = most;
+    p.seed = seed;
+    if (done && hr_source_set_http(s->source, &p))
+        done = core_raise_last(s->core);
+    Py_XDECREF(list);
+    return done;
 }
 
-static bool open_paths(struct source *s, PyObject *paths, int cifar)
+static bool open_empty(struct source *s, PyObject *http)
+{
+    s->source = hr_source_create();
+    if (!s->source)
+        return core_raise_last(s->core);
+    return http == Py_None || set_http(s, http);
+}
+
+static bool open_paths(struct source *s, PyObject *paths, PyObject *http,
+                       int cifar)
 {
     PyObject *list = PySequence_Tuple(paths);
-    bool done = list && open_empty(s);
+    bool done = list && open_empty(s, http);
 
     for (Py_ssize_t i = 0; done && i < PyTuple_Size(list); i++) {
         done = add_path(s, PyTuple_GetItem(list, i), false, cifar);
@@ -353,7 +391,7 @@ static bool make_labels(struct source *s, Py_ssize_t n)
     return true;
 }
 
-static bool open_items(struct source *s, PyObject *items)
+static bool open_items(struct source *s, PyObject *items, PyObject *http)
 {
     bool paths, done;
     Py_ssize_t n;
@@ -366,7 +404,7 @@ static bool open_items(struct source *s, PyObject *items)
     if (!paths)
         return open_table(s, n);
     // The library names files itself, and keeps them in less memory.
-    done = open_empty(s);
+    done = open_empty(s, http);
     for (Py_ssize_t i = 0; done && i < n; i++) {
         PyObject *picture;
         int64_t label;
@@ -395,16 +433,18 @@ static bool open_sequence(struct source *s, PyObject *sequence)
 
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"paths", "items", "sequence", "cifar", NULL};
+    static char *names[] = {"paths", "items", "sequence",
+                            "http",  "cifar", NULL};
     PyObject *paths = Py_None, *items = Py_None, *sequence = Py_None;
+    PyObject *http = Py_None;
     struct core *core = core_of_type(type);
     struct source *s;
     int cifar = NO_CIFAR;
     bool done;
 
     if (!core_alive(core) ||
-        !PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOi:Source", names,
-                                     &paths, &items, &sequence, &cifar))
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOi:Source", names,
+                                     &paths, &items, &sequence, &http, &cifar))
         return NULL;
     if ((paths != Py_None) + (items != Py_None) + (sequence != Py_None) != 1)
         return PyErr_SetString(PyExc_TypeError,
@@ -413,8 +453,8 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (!(s = (struct source *)PyType_GenericAlloc(type, 0)))
         return NULL;
     s->core = core;
-    done = paths != Py_None   ? open_paths(s, paths, cifar)
-           : items != Py_None ? open_items(s, items)
+    done = paths != Py_None   ? open_paths(s, paths, http, cifar)
+           : items != Py_None ? open_items(s, items, http)
                               : open_sequence(s, sequence);
     if (done)
         return &s->ob_base;
@@ -566,7 +606,8 @@ static PyGetSetDef getset[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "Source(*, paths=None, items=None, sequence=None, cifar=-1)\n"
+    {Py_tp_doc, "Source(*, paths=None, items=None, sequence=None, http=None, "
+                "cifar=-1)\n"
                 "--\n\n"
                 "The samples of a data set; see headrace.Loader."},
     {Py_tp_new, create},

@@ -154,6 +154,7 @@ class Source:
         paths: Sequence[_Path] | None = None,
         items: Sequence[Any] | None = None,
         sequence: Any = None,
+        http: dict[str, Any] | None = None,
         cifar: int = -1,
     ) -> Self: ...
     @property

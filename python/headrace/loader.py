@@ -97,13 +97,14 @@ class Loader:
         settings: Mapping[str, int] | None = None,
         reserve: int = 0,
         cpu_share: float = 0.0,
+        http: Mapping[str, Any] | None = None,
     ) -> None:
         """Find the samples; reading begins with the first `for`.
 
         Args:
             source: a folder, a pack file, a tar file in WebDataset form, a
-                RecordIO file, or a list of them and of pictures; a PackFolder
-                without transforms; a headrace.Cifar; pairs
+                RecordIO file, or a list of them and of pictures, also by their
+                URLs; a PackFolder without transforms; a headrace.Cifar; pairs
                 (picture, class), with a path or bytes and an int, in a list or
                 tuple; or another sequence of such pairs, or of pictures,
                 which the loader's threads ask, item by item.
@@ -126,7 +127,7 @@ class Loader:
             memory: "pinned": of the device, where it has such memory.
             to: what x and y are; None: "torch" if it is imported, else "numpy".
             device, threads, reference, cache: as of headrace.Pipeline.
-            reads: threads that read; 0: 8.
+            reads: threads that read; 0: 8, and of URLs http["connections"].
             budget: bytes of batches and files; 0: 256 MiB.
             tier: see headrace.submit().
             on_error: "fail": the loop raises the sample's error in the place
@@ -141,6 +142,9 @@ class Loader:
             reserve: cores that autotune leaves to others.
             cpu_share: of the cores, above 0 up to 1, that autotune may use; 0:
                 all.
+            http: how URLs are read: "connections", "retries", "backoff_ms",
+                "deadline_ms", "max_bytes", "headers" (a mapping), "user_agent",
+                "ca_file", "seed"; see docs/loader.md. None: as usual.
 
         Raises headrace.ArgumentError; headrace.ReadError, headrace.PictureError
         for a source that cannot be opened.
@@ -149,7 +153,7 @@ class Loader:
             steps, made = translate(steps)
             dtype = dtype or made  # type: ignore[assignment]
         self._steps: Ops = checked(steps)
-        self._source, self._classes = _source(source)
+        self._source, self._classes = _source(source, _http(http))
         if to is not None and to not in _TENSORS:
             raise ValueError(f"to {to!r}: must be 'torch' or 'numpy'")
         if epochs is not None and epochs < 1:
@@ -423,7 +427,16 @@ def _start(settings: Mapping[str, int] | None) -> tuple[int, int, int, int]:
     return threads, reads, depth, size
 
 
-def _source(source: Any) -> tuple[_core.Source, tuple[str, ...]]:
+def _http(http: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if http is None:
+        return None
+    headers = http.get("headers", {})
+    return dict(http) | {"headers": [f"{k}: {v}" for k, v in headers.items()]}
+
+
+def _source(
+    source: Any, http: dict[str, Any] | None
+) -> tuple[_core.Source, tuple[str, ...]]:
     """What the loader reads, and the classes if labels are words."""
     if isinstance(source, PackFolder):
         if source.transform or source.target_transform:
@@ -438,7 +451,7 @@ def _source(source: Any) -> tuple[_core.Source, tuple[str, ...]]:
     if isinstance(source, _core.PackFile):
         source = source.path
     if isinstance(source, (str, os.PathLike)):
-        return _core.Source(paths=[source]), ()
+        return _core.Source(paths=[source], http=http), ()
     if isinstance(source, (bytes, bytearray, memoryview)):
         raise TypeError("source: a path is a str; a picture stands in a list")
     if not isinstance(source, (list, tuple)):
@@ -452,9 +465,9 @@ def _source(source: Any) -> tuple[_core.Source, tuple[str, ...]]:
         paths = [
             x.path if isinstance(x, _core.PackFile) else x for x in source
         ]
-        return _core.Source(paths=paths), ()
+        return _core.Source(paths=paths, http=http), ()
     items, classes = _numbered(source)
-    return _core.Source(items=items), classes
+    return _core.Source(items=items, http=http), classes
 
 
 def _numbered(items: Sequence[Any]) -> tuple[Sequence[Any], tuple[str, ...]]:

@@ -51,7 +51,7 @@ rules_of()
     python/*)          may='-' ;;
     # A part of the library: its errors and its heap are the library's.
     loader/*)          may="$public hal/engine/base.h loader/*"
-                       libs='archive.h archive_entry.h Random123/* xxhash.h' ;;
+                       libs='archive.h archive_entry.h curl/* Random123/* xxhash.h' ;;
     tools/main.c)      may="$public $common tools/run/run.h
                             tools/devices/devices.h tools/validate/validate.h
                             tools/profile/profile.h tools/samples/samples.h
@@ -71,7 +71,7 @@ rules_of()
 }
 
 vendor='CL/* va/* jpeglib.h jerror.h jmorecfg.h turbojpeg.h png.h zlib.h
-        popt.h jansson.h archive.h archive_entry.h Random123/* xxhash.h
+        popt.h jansson.h archive.h archive_entry.h curl/* Random123/* xxhash.h
         CUnit/* Python.h structmember.h'
 
 matches()  # path pattern...

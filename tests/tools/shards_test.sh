@@ -141,6 +141,56 @@ cp all.hrp begun.hrp.part
 run 0 pack all.tar --out begun.hrp
 says out "$num of an earlier run"
 
+# ---- from the web -----------------------------------------------------------
+
+web() {
+    local port i nginx
+    if ! command -v nginx >/dev/null; then
+        skip "the web (no nginx)"
+        return
+    fi
+    for ((i = 0; i < 20; i++)); do
+        port=$((20000 + RANDOM % 20000))
+        cat >nginx.conf <<END
+daemon off; master_process off; pid $tmp/pid; error_log $tmp/error.log;
+$([ "$(id -u)" != 0 ] || echo 'user root;')
+events {}
+http {
+    access_log off;
+    client_body_temp_path $tmp/t1; proxy_temp_path $tmp/t2;
+    fastcgi_temp_path $tmp/t3; uwsgi_temp_path $tmp/t4; scgi_temp_path $tmp/t5;
+    server { listen 127.0.0.1:$port; root $tmp; }
+}
+END
+        nginx -c "$tmp/nginx.conf" 2>/dev/null &
+        nginx=$!
+        sleep 0.5
+        kill -0 $nginx 2>/dev/null && break
+    done
+    export no_proxy=127.0.0.1
+    "$headrace" run "http://127.0.0.1:$port/all.tar" --out none -q 2>err
+    if grep -q libcurl err; then
+        skip "the web (no libcurl)"
+    else
+        run 0 run "http://127.0.0.1:$port/all.tar?key" --out web.npy --batch 5
+        expect "of the web" cmp files.npy web.npy
+        says web.json "\"http://127.0.0.1:$port/all.tar/003.jpg\""
+        run 0 run "http://127.0.0.1:$port/a-{08..10}.tar" --out web.npy
+        expect "by their numbers" cmp files.npy web.npy
+        run 0 run "http://127.0.0.1:$port/all.hrp" --out web.npy
+        expect "a pack file" cmp files.npy web.npy
+        run 0 run --list "http://127.0.0.1:$port/flat/list" --out web.npy
+        expect "a list" cmp files.npy web.npy
+        run 0 run --list "http://127.0.0.1:$port/flat/list" --out web/
+        expect "names" [ -e web/000.npy ]
+        run 2 run "http://127.0.0.1:$port/none.tar" --out none
+        says err "none.tar: answer, offset 0: status 404: there is no such"
+    fi
+    kill $nginx
+    wait $nginx
+}
+web
+
 # ---- damaged and hostile ones -----------------------------------------------
 
 ln -s /etc/passwd flat/link.jpg

@@ -87,6 +87,30 @@ HR_API hr_source hr_source_of_calls(const struct hr_source_calls *calls);
 // pointers to NULL are fine.
 HR_API void hr_source_close(hr_source *source);
 
+// How objects of the web are read. What is 0 or NULL has the value said.
+struct hr_http_params {
+    int connections;  // that are kept, up to 256: so many reads are in flight at
+                      // most; 32
+    int retries;      // of a read that fails by what may pass; 5; -1 = none
+    int backoff_ms;   // before the first of them; it doubles from one to the
+                      // next, and is drawn between half of that and that; 100
+    int deadline_ms;             // of a read with all its tries; 30000
+    uint64_t max_bytes;          // of an object; 4 TiB
+    const char *const *headers;  // "NAME: VALUE", and NULL: for the hosts that
+                                 // the program names, not for those that a list
+                                 // of another host or a redirect leads to
+    const char *user_agent;      // "headrace"
+    const char *ca_file;         // PEM, certificates to trust; the system's
+    uint64_t seed;               // of the draws
+};
+#define hr_http_params(...) (&(struct hr_http_params){__VA_ARGS__})
+
+// Says how the source reads URLs, before one is added; *params is copied.
+// HR_EINVAL, HR_ENOMEM, HR_EUNSUPPORTED (there is no libcurl). Threads: one at a
+// time.
+HR_API enum hr_status hr_source_set_http(hr_source source,
+                                         const struct hr_http_params *params);
+
 // Adds the samples of what is at path, behind those that are there. A file is
 // taken whatever it is called, but for these, of which all pictures are taken,
 // with their names and labels:
@@ -98,6 +122,13 @@ HR_API void hr_source_close(hr_source *source);
 //         members are apart is HR_ECORRUPT. Without libarchive HR_EUNSUPPORTED
 //   .rec  RecordIO of MXNet, with or without an .idx
 // Members and records that cannot be used are faults.
+// path may be a URL of http or https, of such a file or of a picture, whose label
+// is then the folder it lies in. Tar and RecordIO files are gone through once;
+// of pack files header and index are read. The server must give ranges, and
+// samples are read by them: each answer must be of the object that was opened, by
+// length, ETag and Last-Modified. What cannot be read is HR_EIO or
+// HR_ETIMEDOUT, HR_EUNSUPPORTED without libcurl or ranges; hr_last_error() names
+// URL (without its query), stage, offset, status and reason.
 // A folder gives its regular files, also through links, that end in .jpg .jpeg
 // .jpe .jfif .png or .mpo, sorted by the bytes of their relative path. Links to
 // folders are followed; a folder is gone through once, however many names it
@@ -112,7 +143,8 @@ HR_API enum hr_status hr_source_add(hr_source source, const char *path);
 // Adds the files that a list names: PATH, or PATH, a tab and LABEL, a line
 // each, or each ended by a zero byte. The last tab counts; empty lines do not.
 // list "-" is standard input. Paths are relative to the folder of the list.
-// The files are not looked at.
+// The files are not looked at. The list may be at a URL, and entries may be URLs;
+// all entries of a list of the web are, relative to its own.
 HR_API enum hr_status hr_source_add_list(hr_source source, const char *list,
                                          bool zero);
 
@@ -142,7 +174,8 @@ HR_API enum hr_status hr_source_add_cifar(hr_source source, const char *path,
 HR_API enum hr_status hr_source_add_file(hr_source source, const char *path,
                                          const char *label);
 
-// Path to open, or relative path, of sample i. The text is written to buffer;
+// Path to open, or relative path, of sample i; of an object of the web its URL,
+// without its query, which may be a password. The text is written to buffer;
 // NULL if it does not fit, never with PATH_MAX bytes. Samples of a callback are
 // named by their numbers.
 HR_API const char *hr_source_path(hr_source source, uint64_t i, char *buffer,

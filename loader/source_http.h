@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Objects of the web, read in ranges. Private to the source*.c files:
+//
+//   source_http.c         what the user names by a URL: shards, lists, pictures
+//   source_http_pack.c    the pictures of a pack file
+//   source_http_object.c  an object that is open, and a window to go through it
+//   source_http_read.c    one read: tries, back-off, redirects, its deadline
+//   source_http_answer.c  what a server answers, and what that means
+//   source_http_curl.c    one try, by libcurl
+//
+// Each uses only those below it in this order. A server may answer anything:
+// what is not the bytes that were asked for, of the object that was opened, is
+// never given to anybody.
+#ifndef HEADRACE_LOADER_SOURCE_HTTP_H
+#define HEADRACE_LOADER_SOURCE_HTTP_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include <headrace/headrace.h>
+
+enum {
+    HR__HTTP_URL = 4096,  // bytes of a URL, with its end
+    HR__HTTP_HOPS = 5,    // redirects of a try
+    HR__HTTP_CONNECTIONS = 256,
+};
+
+// Which object it is: of texts their hashes, 0 = it has none.
+struct hr__http_version {
+    uint64_t size, tag, modified;
+};
+
+// ---- source_http_answer.c: no state, no library ----
+
+struct hr__http_answer {
+    int status;       // 0: it has not begun
+    bool ended;       // its header
+    const char *bad;  // what it says twice, or in no known form
+    bool has_length, has_range, encoded;
+    uint64_t length, first, last, total;  // total: UINT64_MAX = not said
+    uint64_t tag, modified;
+    int retry_after;  // seconds; -1 = not said
+};
+
+// A line of the header, with or without its end; a status line begins anew,
+// and behind the empty line nothing counts.
+void hr__http_answer_line(struct hr__http_answer *a, const char *line,
+                          size_t size);
+
+struct hr__http_want {
+    uint64_t offset, size;  // a range; size 0: all of it, offset 0
+    bool may_end;           // the object may end before
+    uint64_t most;          // bytes of the object
+    const struct hr__http_version *known;  // NULL: the first answer
+};
+
+struct hr__http_verdict {
+    enum hr__http_take {
+        HR__HTTP_TAKE,  // its body is what was asked for, or the begin of it
+        HR__HTTP_REDIRECT,
+        HR__HTTP_AGAIN,   // this may pass
+        HR__HTTP_REFUSE,  // that does not
+    } take;
+    enum hr_status status;  // of a refusal
+    const char *why;
+    bool has_size;  // TAKE: of the body; false: it ends where it ends
+    uint64_t size;
+    struct hr__http_version version;
+};
+struct hr__http_verdict hr__http_judge(const struct hr__http_answer *a,
+                                       const struct hr__http_want *want);
+
+// Whether a text is a URL of http or https.
+bool hr__http_is_url(const char *text);
+// Whether such a URL can be asked for; NULL, or why not.
+const char *hr__http_url_fault(const char *url);
+// Bytes of "https://host:port" at its begin, and up to its query or fragment.
+size_t hr__http_origin(const char *url);
+size_t hr__http_path_end(const char *url);
+bool hr__http_same_origin(const char *a, const char *b);
+
+// ---- source_http_curl.c ----
+
+// Samples that are read in their order are neighbours: one request brings some.
+struct hr__http_ahead {
+    pthread_mutex_t lock;
+    pthread_cond_t came;
+    const struct hr__http_object *object;  // that was read last,
+    uint64_t next;                         // up to here,
+    int run;        // by so many reads that were near the one before
+    uint64_t from;  // of it these bytes are here, or on their way:
+    size_t num;     // then nobody else looks at them
+    bool reading;
+    uint8_t *bytes;
+};
+
+// What all reads of a source share.
+struct hr__http {
+    struct hr_http_params params;  // without zeros; texts are copies
+    void *headers;                 // of the program's own, as a list of libcurl
+    pid_t pid;
+    pthread_mutex_t lock;  // guards the rest
+    pthread_cond_t ended;
+    void *idle[HR__HTTP_CONNECTIONS];  // with their kept connections; the one
+    int num_idle, num_made;            // used last is used next
+    struct hr__http_ahead ahead;       // has a lock of its own
+};
+
+struct hr__http_try {
+    const char *url;
+    const char *range;  // "FIRST-LAST"; NULL: all of it
+    bool headers;       // the program's own go with it
+    int64_t deadline;   // hr__now()
+    // Bytes of the body, behind the whole header; false: no more of them.
+    bool (*body)(void *ctx, const void *data, size_t size);
+    bool (*stop)(void *ctx);  // now and then: true ends it
+    void *ctx;
+    // What came of it.
+    struct hr__http_answer answer;
+    char redirect[HR__HTTP_URL];  // "": to nowhere
+    char why[128];                // it did not come to its end
+    bool lasting;                 // and would not another time
+};
+
+// NULL with hr_last_error(): HR_EUNSUPPORTED without libcurl, HR_EINVAL.
+struct hr__http *hr__http_create(const struct hr_http_params *params);
+void hr__http_destroy(struct hr__http *http);  // NULL is fine
+// Whether the answer came to its end. Threads: any; waits for a connection.
+bool hr__http_try(struct hr__http *http, struct hr__http_try *t);
+
+// ---- source_http_read.c ----
+
+struct hr__http_read {
+    const char *url;
+    bool headers;
+    struct hr__http_want want;
+    uint8_t *to;  // for a range: want.size bytes
+    // For a whole object: asked once, as hr__source_room_fn. For both: asked
+    // now and then with size 0, and NULL ends the read. NULL: it goes on.
+    void *(*room)(void *ctx, size_t size);
+    void *ctx;
+    // What was read, and of which version.
+    size_t done;
+    struct hr__http_version version;
+};
+// HR_EIO, HR_ETIMEDOUT, HR_EUNSUPPORTED, HR_ELIMIT, HR_ENOMEM, HR_ECANCELED,
+// HR_EFORK: URL, offset, stage and reason are in hr_last_error(). Threads: any.
+enum hr_status hr__http_get(struct hr__http *http, struct hr__http_read *r);
+// How long to wait behind try number `try` (from 0), in ns. retry_after: seconds
+// that the server wants, or -1.
+int64_t hr__http_backoff(const struct hr_http_params *p, const char *url,
+                         uint64_t offset, int try, int retry_after);
+// The URL for messages: without what may be secret, and not too long.
+const char *hr__http_short(const char *url, char text[192]);
+
+// ---- source_http_object.c ----
+
+struct hr__http_object {
+    struct hr__http *http;
+    struct hr__http_version version;
+    uint64_t from;  // the window: what stands there in the object, so many
+    size_t num, next, room;  // bytes; as many as are read next; its memory
+    uint8_t *window;
+    uint64_t position;      // of hr__http_next()
+    enum hr_status failed;  // the first read for a window that did, and why
+    char why[256];
+    bool headers;
+    char url[];
+};
+// NULL with hr_last_error(). Freed by hr__http_close(), which takes NULL.
+struct hr__http_object *hr__http_open(struct hr__http *http, const char *url,
+                                      bool headers);
+void hr__http_close(struct hr__http_object *o);
+// Exactly these bytes, of the version that was opened. With a window, which is
+// moved there, by one thread at a time; after hr__http_opened() by any, each
+// read being a request, or a part of one that brings its neighbours.
+enum hr_status hr__http_read_at(struct hr__http_object *o, void *to,
+                                size_t size, uint64_t offset,
+                                void *(*room)(void *ctx, size_t size),
+                                void *ctx);
+void hr__http_opened(struct hr__http_object *o);
+// The next bytes of the window, and how many; 0: the end. -1: hr_last_error().
+ssize_t hr__http_next(struct hr__http_object *o, const void **data);
+// A stream of it, from its begin. NULL: out of memory.
+FILE *hr__http_stream(struct hr__http_object *o);
+
+#endif

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+// One try, by libcurl, which is loaded when a URL is opened first. A connection
+// is a handle of libcurl's: who reads takes one, and leaves it to the next.
+#include "source_http.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "hal/engine/base.h"
+
+#if HR_HAVE_CURL
+
+#define CURL_DISABLE_TYPECHECK  // its calls are pointers here
+#include <curl/curl.h>
+
+// ---- The library -----------------------------------------------------------
+
+#define CURL_CALLS(X)     \
+    X(curl_global_init)   \
+    X(curl_easy_init)     \
+    X(curl_easy_setopt)   \
+    X(curl_easy_perform)  \
+    X(curl_easy_getinfo)  \
+    X(curl_easy_strerror) \
+    X(curl_easy_cleanup)  \
+    X(curl_slist_append)  \
+    X(curl_slist_free_all)
+
+static struct {
+#define X(name) __typeof__(&name) name;
+    CURL_CALLS(X)
+#undef X
+    bool there;
+} lib;
+
+static void load(void)
+{
+    void *handle = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
+
+    lib.there = handle != NULL;
+#define X(name)                                             \
+    if (handle)                                             \
+        *(void **)(void *)&lib.name = dlsym(handle, #name); \
+    lib.there = lib.there && lib.name;
+    CURL_CALLS(X)
+#undef X
+    lib.there = lib.there && !lib.curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+static bool need_library(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, load);
+    if (!lib.there)
+        hr__fail(HR_EUNSUPPORTED,
+                 "libcurl.so.4, which reads URLs, is not there");
+    return lib.there;
+}
+
+enum { STALLS = 4 };  // of a deadline
+
+// ---- A handle --------------------------------------------------------------
+
+// What all its tries have in common. Connections are of HTTP/1.1: each has one
+// read at a time. Redirects are not followed here, see source_http_read.c.
+static bool set_up(CURL *c, const struct hr_http_params *p)
+{
+    bool ok = true;
+
+#define SET(option, value) \
+    ok = ok && lib.curl_easy_setopt(c, option, value) == CURLE_OK
+#if LIBCURL_VERSION_NUM >= 0x075500
+    SET(CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+    SET(CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
+#endif
+    SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_BUFFERSIZE, 64L * 1024);
+    SET(CURLOPT_TCP_KEEPALIVE, 1L);
+    SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+    // A try that stands still leaves time for others.
+    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)p->deadline_ms / STALLS + 1);
+    SET(CURLOPT_LOW_SPEED_LIMIT, 1L);
+    SET(CURLOPT_LOW_SPEED_TIME, (long)p->deadline_ms / STALLS / 1000 + 1);
+    SET(CURLOPT_USERAGENT, p->user_agent);
+    if (p->ca_file)
+        SET(CURLOPT_CAINFO, p->ca_file);
+    return ok;
+}
+
+static CURL *make(struct hr__http *http)
+{
+    CURL *c = lib.curl_easy_init();
+
+    if (c && !set_up(c, &http->params)) {
+        lib.curl_easy_cleanup(c);
+        c = NULL;
+    }
+    return c;
+}
+
+// The one that was used last: its connection is the least likely to be closed.
+// NULL: none came free in time, or there is no memory.
+static CURL *take(struct hr__http *http, const struct hr__http_try *t)
+{
+    CURL *c = NULL;
+    bool made = false;
+
+    pthread_mutex_lock(&http->lock);
+    while (!http->num_idle && http->num_made == http->params.connections &&
+           !t->stop(t->ctx) &&
+           hr__cond_wait(&http->ended, &http->lock, t->deadline))
+        ;
+    if (http->num_idle)
+        c = http->idle[--http->num_idle];
+    else if ((made = http->num_made < http->params.connections))
+        http->num_made++;
+    pthread_mutex_unlock(&http->lock);
+    if (!made || (c = make(http)))
+        return c;
+    pthread_mutex_lock(&http->lock);
+    http->num_made--;
+    pthread_mutex_unlock(&http->lock);
+    return NULL;
+}
+
+static void leave(struct hr__http *http, CURL *c)
+{
+    pthread_mutex_lock(&http->lock);
+    http->idle[http->num_idle++] = c;
+    pthread_cond_signal(&http->ended);
+    pthread_mutex_unlock(&http->lock);
+}
+
+// ---- A try -----------------------------------------------------------------
+
+struct running {
+    struct hr__http_try *t;
+    int64_t asked;  // whether it is to stop
+};
+
+static size_t on_header(char *data, size_t one, size_t size, void *ctx)
+{
+    struct running *r = ctx;
+
+    hr__http_answer_line(&r->t->answer, data, one * size);
+    // (Nobody knows how long the body of a bad one is, or waits for its end.)
+    return r->t->answer.ended && r->t->answer.bad ? 0 : one * size;
+}
+
+static size_t on_body(char *data, size_t one, size_t size, void *ctx)
+{
+    struct running *r = ctx;
+
+    return r->t->body(r->t->ctx, data, one * size) ? one * size : 0;
+}
+
+static int on_progress(void *ctx, curl_off_t a, curl_off_t b, curl_off_t c,
+                       curl_off_t d)
+{
+    struct running *r = ctx;
+    int64_t now = hr__now();
+
+    (void)a, (void)b, (void)c, (void)d;
+    if (now - r->asked < 50000000)
+        return 0;
+    r->asked = now;
+    return r->t->stop(r->t->ctx);
+}
+
+static bool prepare(struct hr__http *http, CURL *c, struct running *r,
+                    char error[CURL_ERROR_SIZE])
+{
+    struct hr__http_try *t = r->t;
+    int64_t left = (t->deadline - hr__now()) / 1000000;
+    long ms = left < 1 ? 1 : left > INT_MAX ? INT_MAX : (long)left;
+    bool ok = true;
+
+    SET(CURLOPT_URL, t->url);
+    SET(CURLOPT_RANGE, t->range);
+    SET(CURLOPT_HTTPHEADER, t->headers ? http->headers : NULL);
+    SET(CURLOPT_TIMEOUT_MS, ms);
+    SET(CURLOPT_ERRORBUFFER, error);
+    SET(CURLOPT_HEADERFUNCTION, on_header);
+    SET(CURLOPT_HEADERDATA, (void *)r);
+    SET(CURLOPT_WRITEFUNCTION, on_body);
+    SET(CURLOPT_WRITEDATA, (void *)r);
+    SET(CURLOPT_NOPROGRESS, 0L);
+    SET(CURLOPT_XFERINFOFUNCTION, on_progress);
+    SET(CURLOPT_XFERINFODATA, (void *)r);
+    return ok;
+#undef SET
+}
+
+// Whatever would fail another time in the same way.
+static bool is_lasting(CURLcode code)
+{
+    switch (code) {
+    case CURLE_URL_MALFORMAT:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+    case CURLE_OUT_OF_MEMORY:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool hr__http_try(struct hr__http *http, struct hr__http_try *t)
+{
+    char error[CURL_ERROR_SIZE] = "";
+    struct running r = {.t = t, .asked = hr__now()};
+    CURL *c = take(http, t);
+    CURLcode code = CURLE_OUT_OF_MEMORY;
+    char *redirect = NULL;
+
+    t->answer = (struct hr__http_answer){.retry_after = -1};
+    t->redirect[0] = t->why[0] = '\0';
+    t->lasting = false;
+    if (!c) {
+        snprintf(t->why, sizeof(t->why), "no connection was free in time");
+        return false;
+    }
+    if (prepare(http, c, &r, error))
+        code = lib.curl_easy_perform(c);
+    if (code)
+        snprintf(t->why, sizeof(t->why), "%s",
+                 *error ? error : lib.curl_easy_strerror(code));
+    else if (!lib.curl_easy_getinfo(c, CURLINFO_REDIRECT_URL, &redirect) &&
+             redirect && strlen(redirect) < sizeof(t->redirect))
+        strcpy(t->redirect, redirect);
+    t->lasting = is_lasting(code);
+    leave(http, c);
+    return code == CURLE_OK;
+}
+
+// ---- All of them -----------------------------------------------------------
+
+static bool keep_headers(struct hr__http *http)
+{
+    const char *const *header = http->params.headers;
+
+    for (; header && *header; header++) {
+        void *more = !strchr(*header, ':') || **header == ':' ||
+                             strpbrk(*header, "\r\n")
+                         ? NULL
+                         : lib.curl_slist_append(http->headers, *header);
+
+        if (!more) {
+            hr__fail(HR_EINVAL, "header %d is no line 'NAME: VALUE'",
+                     (int)(header - http->params.headers));
+            return false;
+        }
+        http->headers = more;
+    }
+    http->params.headers = NULL;
+    return true;
+}
+
+static void close_all(struct hr__http *http)
+{
+    for (int i = 0; i < http->num_idle; i++)
+        lib.curl_easy_cleanup(http->idle[i]);
+    if (http->headers)
+        lib.curl_slist_free_all(http->headers);
+}
+
+#else
+
+static bool need_library(void)
+{
+    hr__fail(HR_EUNSUPPORTED, "built without libcurl, which reads URLs");
+    return false;
+}
+
+static bool keep_headers(struct hr__http *http)
+{
+    (void)http;
+    return true;
+}
+
+static void close_all(struct hr__http *http)
+{
+    (void)http;
+}
+
+bool hr__http_try(struct hr__http *http, struct hr__http_try *t)
+{
+    (void)http;
+    t->lasting = true;
+    snprintf(t->why, sizeof(t->why), "built without libcurl");
+    return false;
+}
+
+#endif
+
+// ---- Parameters ------------------------------------------------------------
+
+static const char *copy(const char *text)
+{
+    size_t size = text ? strlen(text) + 1 : 0;
+    char *made = size ? hr__alloc(NULL, size) : NULL;
+
+    return made ? memcpy(made, text, size) : NULL;
+}
+
+// Zeros become what they stand for.
+static bool fill_in(struct hr_http_params *p)
+{
+    if (p->connections < 0 || p->connections > HR__HTTP_CONNECTIONS ||
+        p->retries < -1 || p->backoff_ms < 0 || p->deadline_ms < 0) {
+        hr__fail(HR_EINVAL, "connections, retries or times out of range");
+        return false;
+    }
+    p->connections = p->connections ? p->connections : 32;
+    p->retries = p->retries ? p->retries > 0 ? p->retries : 0 : 5;
+    p->backoff_ms = p->backoff_ms ? p->backoff_ms : 100;
+    p->deadline_ms = p->deadline_ms ? p->deadline_ms : 30000;
+    p->max_bytes = p->max_bytes ? p->max_bytes : UINT64_C(1) << 42;
+    return true;
+}
+
+struct hr__http *hr__http_create(const struct hr_http_params *params)
+{
+    struct hr_http_params p = *params;
+    struct hr__http *http;
+
+    if (!fill_in(&p) || !need_library())
+        return NULL;
+    if (!(http = hr__alloc(NULL, sizeof(*http)))) {
+        hr__fail(HR_ENOMEM, "out of memory");
+        return NULL;
+    }
+    *http = (struct hr__http){.params = p, .pid = getpid()};
+    http->params.user_agent = copy(p.user_agent ? p.user_agent : "headrace");
+    http->params.ca_file = copy(p.ca_file);
+    pthread_mutex_init(&http->lock, NULL);
+    hr__cond_init(&http->ended);
+    pthread_mutex_init(&http->ahead.lock, NULL);
+    hr__cond_init(&http->ahead.came);
+    if (!http->params.user_agent || (p.ca_file && !http->params.ca_file))
+        hr__fail(HR_ENOMEM, "out of memory");
+    else if (keep_headers(http))
+        return http;
+    hr__http_destroy(http);
+    return NULL;
+}
+
+void hr__http_destroy(struct hr__http *http)
+{
+    if (!http)
+        return;
+    close_all(http);
+    hr__free(http->ahead.bytes);
+    pthread_cond_destroy(&http->ahead.came);
+    pthread_mutex_destroy(&http->ahead.lock);
+    pthread_cond_destroy(&http->ended);
+    pthread_mutex_destroy(&http->lock);
+    hr__free((void *)(uintptr_t)http->params.user_agent);
+    hr__free((void *)(uintptr_t)http->params.ca_file);
+    hr__free(http);
+}

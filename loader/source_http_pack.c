@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// A pack file at a URL: its header and its index are read when it is added, and
+// checked as those of a file are; a picture is a range.
+#include <string.h>
+
+#include "hal/engine/base.h"
+#include "pack_format.h"
+#include "source.h"
+
+enum { PIECE = 1 << 23 };  // bytes of the index that are read at once
+
+static bool bad(const struct hr__shard *shard, enum hr_status status,
+                uint64_t offset, const char *why)
+{
+    return hr__source_fail(status, "%s: offset %llu: %s",
+                           hr__source_short(shard->path),
+                           (unsigned long long)offset, why);
+}
+
+static bool read_all(const struct hr__shard *shard, uint8_t *to, uint64_t size,
+                     uint64_t offset)
+{
+    for (uint64_t done = 0, n; done < size; done += n) {
+        n = size - done < PIECE ? size - done : PIECE;
+        if (hr__shard_read(shard, to + done, (size_t)n, offset + done))
+            return false;
+    }
+    return true;
+}
+
+static bool put_entries(struct hr__source *s, struct hr__shard *shard,
+                        const struct pack_view *view)
+{
+    for (uint64_t i = 0; i < view->num; i++) {
+        const struct pack_index *e = &view->entries[i];
+        const char *name = view->texts + le64toh(e->name);
+        size_t before = s->num;
+        struct hr__range range = {
+            .offset = le64toh(e->offset),
+            .size = le64toh(e->size),
+            .sum = le64toh(e->data_sum),
+            // (A packed picture has its own, which its decoder looks at.)
+            .summed = !(le32toh(e->flags) & PACK_PACKED),
+        };
+
+        if (!hr__shard_put(s, shard, name, name + le32toh(e->name_size) + 1,
+                           range))
+            return false;
+        if (s->num > before)  // packed labels are names, as those of folders
+            s->items[before].folders = true;
+    }
+    return true;
+}
+
+static bool read_index(struct hr__source *s, struct hr__shard *shard)
+{
+    struct pack_header head = {0};
+    uint64_t size = shard->size, offset = 0;
+    struct pack_view view;
+    const char *why = "";
+    enum hr_status status;
+    uint8_t *index;
+    bool ok;
+
+    if (hr__shard_read(shard, &head,
+                       size < sizeof(head) ? (size_t)size : sizeof(head), 0))
+        return false;
+    if ((status = pack_view_head(&view, &head, size, &offset, &why)))
+        return bad(shard, status, offset, why);
+    if (view.index_size > SIZE_MAX - 1 ||
+        !(index = hr__alloc(NULL, (size_t)view.index_size + 1)))
+        return hr__source_fail(HR_ENOMEM, "out of memory");
+    ok = read_all(shard, index, view.index_size, view.index_at);
+    if (ok && (status = pack_view_index(&view, index, &offset, &why)))
+        ok = bad(shard, status, offset, why);
+    ok = ok && put_entries(s, shard, &view);
+    hr__free(index);
+    return ok;
+}
+
+bool hr__source_unpack_web(struct hr__source *s, const char *url)
+{
+    struct hr__shard *shard = hr__shard_open(s, url);
+
+    return shard && hr__shard_opened(shard, read_index(s, shard));
+}

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""headrace.Loader on URLs: the same pictures as of files, by these headers."""
+
+import functools
+import http.server
+import os
+import re
+import tarfile
+import threading
+import unittest
+
+import numpy
+
+import headrace
+from headrace import ops
+
+import core_samples as samples
+
+STEPS = (ops.decode(), ops.resize_short(72), ops.center_crop(64, 64),
+         ops.normalize(samples.MEAN, samples.STD))
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Files of a folder, by ranges, for who has the key."""
+
+    protocol_version = "HTTP/1.1"
+    seen = 0
+
+    def do_GET(self):
+        Handler.seen += 1
+        path = self.translate_path(self.path)
+        if self.headers["X-Key"] != "7" or not os.path.isfile(path):
+            self.send_error(403)
+            return
+        data = samples.read(path)
+        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"] or "")
+        part = data
+        self.send_response(206 if asked else 200)
+        if asked:
+            first, last = int(asked[1]), min(int(asked[2]), len(data) - 1)
+            part = data[first:last + 1]
+            self.send_header("Content-Range",
+                             f"bytes {first}-{last}/{len(data)}")
+        self.send_header("Content-Length", str(len(part)))
+        self.end_headers()
+        self.wfile.write(part)
+
+    def log_message(self, *unused):
+        pass
+
+
+def all_of(source, **options):
+    batches = headrace.Loader(source, STEPS, batch=5, to="numpy", epochs=1,
+                              **options)
+    found = [(x.copy(), y.copy()) for x, y in batches]
+    return (numpy.concatenate([x for x, _ in found]),
+            numpy.concatenate([y for _, y in found]))
+
+
+class Urls(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        os.environ["no_proxy"] = "127.0.0.1"
+        cls.root = samples.scratch() / "http"
+        cls.root.mkdir(exist_ok=True)
+        cls.tar = cls.root / "a.tar"
+        with tarfile.open(cls.tar, "w", format=tarfile.USTAR_FORMAT) as tar:
+            for i, path in enumerate(samples.photos()):
+                tar.add(path, f"{i:03}.jpg")
+        (cls.root / "c").mkdir(exist_ok=True)
+        cls.one = cls.root / "c" / "one.jpg"
+        cls.one.write_bytes(samples.read(samples.photos()[0]))
+        cls.server = http.server.ThreadingHTTPServer(
+            ("127.0.0.1", 0), functools.partial(Handler, directory=cls.root))
+        cls.server.daemon_threads = True
+        threading.Thread(target=cls.server.serve_forever, daemon=True).start()
+        cls.url = f"http://127.0.0.1:{cls.server.server_address[1]}"
+        try:
+            headrace.Loader(f"{cls.url}/a.tar", STEPS, http={"retries": -1})
+        except headrace.Error as error:
+            if "libcurl" in str(error):
+                raise unittest.SkipTest(str(error)) from None
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.shutdown()
+        cls.server.server_close()
+
+    def test_pictures(self):
+        key = {"headers": {"X-Key": "7"}, "backoff_ms": 1, "connections": 4}
+        for got, want in ((f"{self.url}/a.tar", self.tar),
+                          ([f"{self.url}/c/one.jpg"], [self.one])):
+            for a, b in zip(all_of(got, http=key), all_of(want)):
+                numpy.testing.assert_array_equal(a, b)
+        x, y = all_of([(f"{self.url}/c/one.jpg", 3)], http=key)
+        self.assertEqual((len(x), list(y)), (1, [3]))
+
+    def test_refused(self):
+        with self.assertRaisesRegex(headrace.Error, "status 403: not allowed"):
+            headrace.Loader(f"{self.url}/a.tar", STEPS)
+        before = Handler.seen
+        for wrong in ({"connections": -1}, {"no such": 1}, {"headers": {"": 7}},
+                      {"retries": "x"}, {"headers": {"a": "b\r\nc: d"}}):
+            with self.subTest(wrong), \
+                    self.assertRaises((headrace.ArgumentError, TypeError)):
+                headrace.Loader(f"{self.url}/a.tar", STEPS, http=wrong)
+        self.assertEqual(Handler.seen, before)
+
+
+if __name__ == "__main__":
+    unittest.main()
