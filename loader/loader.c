@@ -47,9 +47,9 @@ static enum hr_status set_defaults(struct hr__loader *l)
                         p->cpu_share);
     p->batch = p->batch ? p->batch : 64;
     if (!p->reads)
-        p->reads = p->autotune || p->start.reads > 8 ? HR__LOADER_READS
-                   : l->source->http ? l->source->http->params.connections
-                                     : 8;
+        p->reads = l->source->http ? l->source->http->params.connections
+                   : p->autotune || p->start.reads > 8 ? HR__LOADER_READS
+                                                       : 8;
     p->epochs = p->epochs ? p->epochs : 1;
     p->budget = p->budget ? p->budget : BUDGET;
     p->shards = p->shards ? p->shards : 1;

@@ -93,11 +93,11 @@ class Loader:
         cache: int | str | None = None,
         tier: Literal["close", "exact", "fast"] = "close",
         on_error: Literal["fail", "zero", "skip"] = "fail",
-        http: Mapping[str, Any] | None = None,
         autotune: bool = False,
         settings: Mapping[str, int] | None = None,
         reserve: int = 0,
         cpu_share: float = 0.0,
+        http: Mapping[str, Any] | None = None,
     ) -> None:
         """Find the samples; reading begins with the first `for`.
 
@@ -134,9 +134,6 @@ class Loader:
                 of its batch, and goes on behind it if it is begun again;
                 "zero": the picture is zero, last.results says why; "skip":
                 the next picture takes its place.
-            http: how URLs are read: "connections", "retries", "backoff_ms",
-                "deadline_ms", "max_bytes", "headers" (a mapping), "user_agent",
-                "ca_file", "seed"; see docs/loader.md. None: as usual.
             autotune: threads, reads, depth and bytes follow what is measured,
                 up to threads, reads and budget; the device is the loader's
                 own. What comes does not depend on it.
@@ -145,6 +142,9 @@ class Loader:
             reserve: cores that autotune leaves to others.
             cpu_share: of the cores, above 0 up to 1, that autotune may use; 0:
                 all.
+            http: how URLs are read: "connections", "retries", "backoff_ms",
+                "deadline_ms", "max_bytes", "headers" (a mapping), "user_agent",
+                "ca_file", "seed"; see docs/loader.md. None: as usual.
 
         Raises headrace.ArgumentError; headrace.ReadError, headrace.PictureError
         for a source that cannot be opened.
@@ -418,13 +418,6 @@ def _converter(to: str | None) -> Callable[[_core.Loaded], tuple[Any, Any]]:
     )
 
 
-def _http(http: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    if http is None:
-        return None
-    headers = http.get("headers", {})
-    return dict(http) | {"headers": [f"{k}: {v}" for k, v in headers.items()]}
-
-
 def _start(settings: Mapping[str, int] | None) -> tuple[int, int, int, int]:
     if settings is None:
         return 0, 0, 0, 0
@@ -432,6 +425,13 @@ def _start(settings: Mapping[str, int] | None) -> tuple[int, int, int, int]:
         raise ArgumentError(f"settings: {', '.join(_SETTINGS)}, all of them")
     threads, reads, depth, size = (int(settings[name]) for name in _SETTINGS)
     return threads, reads, depth, size
+
+
+def _http(http: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if http is None:
+        return None
+    headers = http.get("headers", {})
+    return dict(http) | {"headers": [f"{k}: {v}" for k, v in headers.items()]}
 
 
 def _source(
