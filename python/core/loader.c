@@ -530,7 +530,8 @@ static PyType_Slot slots[] = {
      "       memory=None, tier=None, on_error=None, shuffle=False, seed=0,\n"
      "       epochs=1, first_epoch=0, shards=0, shard=0, shard_drop=False,\n"
      "       drop_last=False, weights=None, samples=0, as_ready=False,\n"
-     "       budget=0, reads=0, resume=None)\n--\n\n"
+     "       budget=0, reads=0, resume=None, autotune=False,\n"
+     "       start=(0, 0, 0, 0), reserve=0, cpu_share=0.0)\n--\n\n"
      "Batches of a Source, made ahead; see headrace.Loader. epochs: -1 = no\n"
      "end. Other zeros: the library's defaults."},
     {Py_tp_new, create},
