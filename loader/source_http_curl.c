@@ -229,7 +229,7 @@ bool hr__http_try(struct hr__http *http, struct hr__http_try *t)
     if (prepare(http, c, &r, error))
         code = lib.curl_easy_perform(c);
     if (code)
-        snprintf(t->why, sizeof(t->why), "%s",
+        snprintf(t->why, sizeof(t->why), "%.*s", (int)sizeof(t->why) - 1,
                  *error ? error : lib.curl_easy_strerror(code));
     else if (!lib.curl_easy_getinfo(c, CURLINFO_REDIRECT_URL, &redirect) &&
              redirect && strlen(redirect) < sizeof(t->redirect))
