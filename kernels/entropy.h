@@ -83,7 +83,7 @@ struct hr__sub {
     hr__word blocks;  // that begin in it; from hr_entropy_check on those of the
                       // interval that begin before it; or HR__SUB_AGAIN
 };
-enum { HR__SUB_ODD = 1 << 31 };
+#define HR__SUB_ODD 0x80000000u
 #define HR__SUB_AGAIN 0xffffffffu
 
 struct hr__entropy_component {

@@ -534,8 +534,8 @@ static void loaded(void)
 static void expect_classes(const char *what, hr_source s, int a, int b, int c)
 {
     const int want[] = {a, b, c};
-    const char *const *classes;
-    size_t num;
+    const char *const *classes = NULL;
+    size_t num = 0;
 
     CHECK(s && s->num == 3 && (classes = hr_source_classes(s, &num)), "%s: %s",
           what, hr_last_error());
