@@ -27,7 +27,7 @@ LIBRARY = "/usr/lib/clc/nvptx64--nvidiacl.bc"
 # stage entropy are that; the others work on vectors of 16 bytes, as host
 # processors like them, and have what they had when this was written.
 LIMITS = {
-    "hr_entropy_begin": (64, 0, 3),  # (once for each restart marker)
+    "hr_entropy_begin": (64, 0, 3),  # (where it makes the code tables)
     "hr_entropy_guess": (64, 0, 0),
     "hr_entropy_check": (64, 0, 0),
     "hr_entropy_write": (64, 0, 0),
