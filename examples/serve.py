@@ -122,12 +122,14 @@ class Service:
         shape = ",".join(map(str, self.make.shape))
         response = web.StreamResponse(headers={"X-Shape": shape})
         response.content_length = self.answer_bytes
-        self.counts[200] += 1
         try:
             async with asyncio.timeout(self.options.timeout):
                 await response.prepare(request)
                 await response.write(memoryview(batch).cast("B"))
                 await response.write_eof()
+            self.counts[200] += 1
+        except ConnectionResetError:  # gone meanwhile
+            self.counts["canceled"] += 1
         except TimeoutError:
             self.counts["not taken"] += 1
             if request.transport:
