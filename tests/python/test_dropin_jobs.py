@@ -151,6 +151,21 @@ class Memory(case.Case):
             memory.empty((2, 3, 300, 300), torch.float32)
         self.assertEqual(len(memory._blocks), 1)
 
+    def test_a_fork_costs_no_copies(self):
+        """A child has its pages, too, and each of them would be copied."""
+        first = self.new()
+        address = first.data_ptr()
+        first.fill_(7)
+        del first
+        self.assertEqual(self.new()[7, 2, 5, 5], 7)
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+        again = self.new()
+        self.assertEqual(again.data_ptr(), address)
+        self.assertEqual(again[7, 2, 5, 5], 0)  # new ones
+
     def test_small_ones_are_torchs(self):
         memory.empty((3, 4), torch.uint8).resize_(1000, 1000)
         self.assertEqual(memory._blocks, [])

@@ -15,7 +15,9 @@ Threads: any.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
+import os
 import sys
 import threading
 
@@ -30,12 +32,21 @@ _OLD = 16  # requests after which an unused block is given back
 class _Block:
     """Anonymous memory of this process alone, as malloc would give."""
 
-    __slots__ = ("map", "size", "used")
+    __slots__ = ("forks", "map", "size", "used")
 
     def __init__(self, size: int) -> None:
         self.map = mmap.mmap(-1, size, flags=_FLAGS)
+        with contextlib.suppress(OSError):  # a kernel without
+            self.map.madvise(mmap.MADV_HUGEPAGE)
         self.size = size
         self.used = 0
+        self.forks = _forks
+
+    def renew(self) -> None:
+        """What a forked child has, too, costs a copy of each page written."""
+        if self.forks != _forks:
+            self.map.madvise(mmap.MADV_DONTNEED)
+            self.forks = _forks
 
     def references(self) -> int:
         return sys.getrefcount(self.map)
@@ -44,6 +55,7 @@ class _Block:
         return self.references() == _FREE
 
 
+_forks = 0  # of this process
 _FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 # References to the memory of a block that nobody uses: the block's own, and
 # those that counting them takes.
@@ -51,6 +63,14 @@ _FREE = _Block(mmap.PAGESIZE).references()
 _lock = threading.Lock()
 _blocks: list[_Block] = []
 _clock = 0
+
+
+def _forked() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_parent=_forked, after_in_child=_forked)
 
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
@@ -77,6 +97,7 @@ def _take(size: int) -> _Block:
         _blocks.append(found)
     else:
         free.remove(found)
+        found.renew()
     found.used = _clock
     free.sort(key=lambda block: block.used)
     for index, block in enumerate(free):
