@@ -66,9 +66,8 @@ static enum hr_status get_memory(struct hr__device *dev, enum hr_memory *kind,
             return *data = (*made)->host, HR_OK;
         *kind = HR_MEMORY_HOST;
     }
-    if (!(*heap = *data = hr__alloc(dev, size)))
+    if (!(*heap = hr__alloc_clear(dev, size, data)))
         return hr__fail(HR_ENOMEM, "out of memory");
-    memset(*heap, 0, size);
     return HR_OK;
 }
 

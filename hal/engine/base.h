@@ -85,6 +85,8 @@ bool hr__read_all(int fd, void *to, size_t size);
 // The only way the library gets heap memory: counted, and failed on purpose
 // by tests. dev may be NULL. Memory is 64-byte aligned, not cleared.
 void *hr__alloc(struct hr__device *dev, size_t size);
+// The same, all zero; the memory to use is *aligned, the result is to be freed.
+void *hr__alloc_clear(struct hr__device *dev, size_t size, void **aligned);
 void hr__free(void *mem);
 
 // Starts a thread of the library with all signals blocked. The only way: the

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pool of buffers. AddressSanitizer looks for what it leaks.
+#include <inttypes.h>
 #include <malloc.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "hal/job/work.h"
 #include "testing.h"
@@ -57,11 +61,60 @@ static void kept(void)
     hr__pool_finish(&pool);
 }
 
+// Does the kernel give that place huge pages? -1: it has none.
+static int in_huge_pages(const void *at)
+{
+    FILE *f = fopen("/proc/self/smaps", "r");
+    char line[512];
+    bool here = false;
+    int found = -1;
+
+    while (f && found < 0 && fgets(line, sizeof(line), f)) {
+        uintptr_t from, to;
+
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &from, &to) == 2)
+            here = from <= (uintptr_t)at && (uintptr_t)at < to;
+        else if (here && !strncmp(line, "VmFlags:", 8))
+            found = strstr(line, " hg") != NULL;
+    }
+    if (f)
+        fclose(f);
+    return access("/sys/kernel/mm/transparent_hugepage", F_OK) ? -1 : found;
+}
+
+// A batch of 38 MB has 9,400 pages; what is clear needs no second clearing.
+static void large(void)
+{
+    enum { SIZE = 38 << 20 };
+    unsigned char there[1];
+    void *clear = NULL, *heap = hr__alloc_clear(NULL, SIZE, &clear);
+    void *mem = hr__alloc(NULL, SIZE);
+    char *middle = (char *)clear + SIZE / 2;
+
+    CHECK(heap && mem, "out of memory");
+    CHECK((uintptr_t)clear % 64 == 0 && (uintptr_t)mem % 64 == 0, "aligned");
+    if (in_huge_pages(middle) < 0) {
+        test_not_run("this kernel has no huge pages");
+    } else {
+        CHECK(in_huge_pages(middle), "clear memory is in small pages");
+        CHECK(in_huge_pages((char *)mem + SIZE / 2), "in small pages");
+    }
+    if (!TEST_SANITIZED) {
+        CHECK(!mincore(middle - (uintptr_t)middle % 4096, 1, there) &&
+                  !(*there & 1),
+              "was cleared by hand");
+    }
+    CHECK(!memcmp(clear, middle, SIZE / 2) && !*middle, "not clear");
+    hr__free(heap);
+    hr__free(mem);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(whole),
         TEST_CASE(kept),
+        TEST_CASE(large),
     };
 
     return test_main("pool", cases, sizeof(cases) / sizeof(*cases), argc, argv);
