@@ -48,8 +48,11 @@ bool vaapi_own_open(struct vaapi_own *own);
 void vaapi_own_init(const struct vaapi_own *own);
 void vaapi_own_close(struct vaapi_own *own);
 
-// One job of n samples of one kind, in one tier, and the same on the CPU; how
-// many the device made. EXACT: the pixels must be equal. *why: all reasons.
+// One job of n samples of one kind, in one tier, and one on the CPU; how many
+// the device made. EXACT: the pixels must be equal. *why: all reasons.
+// sized: each is made w x h; kind: 40 x 30.
+int vaapi_run_sized(hr_device dev, const struct jpeg_spec *spec, int w, int h,
+                    int n, enum hr_tier tier, unsigned *why);
 int vaapi_run_kind(hr_device dev, const struct jpeg_spec *spec, int n,
                    enum hr_tier tier, unsigned *why);
 
