@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#define _GNU_SOURCE  // memmem
+#define _GNU_SOURCE  // memmem()
 // Differential fuzz target of what kernels read of bytes from outside. A file:
 // kernels/entropy.cl decodes its scan, and what it does not flag must decode to
 // the same coefficients on the CPU, without a warning. Else packed coefficients
-// (the first bytes say of how many blocks): kernels/reconstruct.cl makes samples
-// of them, whatever they are, and of those that hold together the right ones.
-// Which window, and at which end buffers have their wall (kernel_guard.h), a sum
-// of the bytes says.
+// (the first bytes say of how many blocks): kernels/reconstruct.cl makes
+// samples of them, whatever they are, and of those that hold together the right
+// ones. Which window, and at which end buffers have their wall
+// (kernel_guard.h), a sum of the bytes says.
 #include "fuzz.h"
 #include "kernel_guard.h"
 
@@ -117,8 +117,8 @@ static void allow(const struct scan *s)
     guard_may(e->subs, e->num_subs * sizeof(struct hr__sub));
 }
 
-// Planned and packed as the engine does it, in memory of exactly that size. free().
-// NULL: the host decodes it.
+// Planned and packed as the engine does it, in memory of exactly that size.
+// free(). NULL: the host decodes it.
 static uint8_t *pack(struct scan *s)
 {
     uint8_t *in;

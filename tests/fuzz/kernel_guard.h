@@ -37,7 +37,8 @@ bool guard_open(void);
 void guard_begin(bool ends);
 // At a multiple of 16. NULL: that is more than fits.
 uint8_t *guard_take(enum guard_buffer which, size_t size);
-// One picture, which is copied to the plan; of each kernel what groups it needs.
+// One picture, which is copied to the plan; of each kernel the groups that it
+// needs, one at least.
 void guard_run(const struct hr__kernel_picture *p, const int *kernels, int n);
 // Of work; in the order of their places.
 void guard_may(size_t at, size_t bytes);

@@ -122,7 +122,8 @@ def show(report):
         print(f"of each {w['huffman_bytes'] / 1e3:.1f} KB Huffman codes: "
               f"{w['blocks']:.0f} blocks, {w['symbols']:.0f} symbols, "
               f"{w['values']:.0f} values")
-    parts = [device_rows(d, report["cpu"], report["paper"]) for d in report["devices"]]
+    parts = [device_rows(d, report["cpu"], report["paper"])
+             for d in report["devices"]]
     for rows in parts + [nvjpeg_rows(report["nvjpeg"])]:
         wide = max(len(what) for what, _ in rows)
         print()
