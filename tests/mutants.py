@@ -73,10 +73,10 @@ STEPS = {
     "validate": (["headrace"], "bash -c '$BUILD/headrace samples --photos-only "
                  "--count 4 photos && $BUILD/headrace validate photos "
                  "--backend opencl:pocl --tier exact'"),
-    "gpu_report": (["headrace", "test_conformance", "bench_trace"],
-                   "bash -c 'HEADRACE_REPORT_DEVICES=opencl:0 "
-                   "$ROOT/tools/gpu_report.sh -b $BUILD -e 1 | tee log && "
-                   "! grep -q NO log'"),
+    "gpu_report": (["headrace", "test_conformance", "bench_trace",
+                    "bench_shim", "null_opencl"],
+                   "/usr/bin/python3 $ROOT/tests/tools/gpu_report_test.py "
+                   "$BUILD"),
 }
 
 # A fault in these files says nothing on a processor that cannot run them.

@@ -257,3 +257,71 @@ EXPORT(int, shim_stages_peer, const struct shim_source *sources, int n,
     jpeg_destroy_decompress(&peer.cinfo);
     return failed;
 }
+
+// ---- Symbols ----------------------------------------------------------------
+
+// Huffman symbols of one block: its DC, each value, 16 zeros in front of one,
+// an end unless the last value is there (ITU-T T.81 F.1.2).
+static void count_symbols(const JCOEF *block, double out[3])
+{
+    static const uint8_t natural[64] = {CPU_ZIGZAG};
+    int run = 0;
+
+    out[0] += 1;
+    out[1] += 1;
+    for (int k = 1; k < 64; k++) {
+        if (!block[natural[k]]) {
+            run++;
+            continue;
+        }
+        out[1] += 1 + run / 16;
+        out[2] += 1;
+        run = 0;
+    }
+    out[1] += run > 0;
+}
+
+static bool symbols_of(struct peer *p, const struct shim_source *source,
+                       double out[3])
+{
+    jvirt_barray_ptr *arrays;
+
+    if (setjmp(p->jump)) {
+        jpeg_abort_decompress(&p->cinfo);
+        return false;
+    }
+    jpeg_mem_src(&p->cinfo, source->data, (unsigned long)source->size);
+    jpeg_read_header(&p->cinfo, TRUE);
+    arrays = jpeg_read_coefficients(&p->cinfo);
+    for (int i = 0; i < p->cinfo.num_components; i++) {
+        const jpeg_component_info *c = &p->cinfo.comp_info[i];
+
+        for (JDIMENSION y = 0; y < c->height_in_blocks; y++) {
+            JBLOCKARRAY row = p->cinfo.mem->access_virt_barray(
+                (j_common_ptr)&p->cinfo, arrays[i], y, 1, FALSE);
+
+            for (JDIMENSION x = 0; x < c->width_in_blocks; x++)
+                count_symbols(row[0][x], out);
+        }
+    }
+    jpeg_finish_decompress(&p->cinfo);
+    return true;
+}
+
+// Blocks of all files, without what pads MCUs; symbols that a baseline scan has
+// for them; values that are not 0, DCs not counted. How many cannot be read.
+EXPORT(int, shim_symbols, const struct shim_source *sources, int n,
+       double out[3])
+{
+    static struct peer peer;
+    int failed = 0;
+
+    peer.cinfo.err = jpeg_std_error(&peer.errors);
+    peer.errors.error_exit = fail;
+    jpeg_create_decompress(&peer.cinfo);
+    out[0] = out[1] = out[2] = 0;
+    for (int i = 0; i < n; i++)
+        failed += !symbols_of(&peer, &sources[i], out);
+    jpeg_destroy_decompress(&peer.cinfo);
+    return failed;
+}

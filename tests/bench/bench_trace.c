@@ -2,7 +2,7 @@
 // What crosses the bus and how long kernels run, for tools/gpu_report.sh:
 // HEADRACE_OPENCL_LIBRARY names this library, which lets the real one do
 // everything and counts. At the end it writes one JSON object to the file that
-// HEADRACE_TRACE names. Queues are opened with profiling, which costs a little:
+// HEADRACE_TRACE names, with what OpenCL tells of the kernels. Queues are opened with profiling, which costs a little:
 // do not take rates from the same run. HEADRACE_TRACE_DISCRETE: every device
 // says that its memory is its own, so that bytes move where they need not.
 #include <dlfcn.h>
@@ -34,7 +34,15 @@ static struct {
         cl_kernel handle;
         char name[64];
         uint64_t launches, timed, ns, items;
+        // What the driver says: the most items of a group, and a good divisor
+        // of it; items of the group launched; bytes that a group and an item
+        // have of their own.
+        size_t most, multiple, group;
+        cl_ulong local, own;
+        bool asked;
     } kernels[MAX_KERNELS];
+    cl_uint units, mhz;
+    cl_ulong local, cache;  // bytes: of a group, at most; of the memory's cache
 } t = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 // The loader is linked, so that it has what is not here; by its own name it
@@ -205,7 +213,44 @@ static void CL_CALLBACK ended(cl_event event, cl_int status, void *arg)
     clReleaseEvent(event);
 }
 
-static int find(cl_kernel kernel, size_t items)
+static void ask_device(cl_device_id d)
+{
+    clGetDeviceInfo(d, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(t.units), &t.units,
+                    NULL);
+    clGetDeviceInfo(d, CL_DEVICE_MAX_CLOCK_FREQUENCY, sizeof(t.mhz), &t.mhz,
+                    NULL);
+    clGetDeviceInfo(d, CL_DEVICE_LOCAL_MEM_SIZE, sizeof(t.local), &t.local,
+                    NULL);
+    clGetDeviceInfo(d, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE, sizeof(t.cache),
+                    &t.cache, NULL);
+}
+
+// As far as OpenCL knows what decides how many groups run at once. Locked
+static void ask_kernel(cl_command_queue queue, int i, cl_uint dims,
+                       const size_t *local)
+{
+    cl_kernel k = t.kernels[i].handle;
+    cl_device_id d;
+
+    t.kernels[i].asked = true;
+    if (clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof(d), &d, NULL))
+        return;
+    if (!t.units)
+        ask_device(d);
+    t.kernels[i].group = local ? 1 : 0;
+    for (cl_uint n = 0; local && n < dims; n++)
+        t.kernels[i].group *= local[n];
+#define ASK(what, to) \
+    clGetKernelWorkGroupInfo(k, d, what, sizeof(to), &(to), NULL)
+    ASK(CL_KERNEL_WORK_GROUP_SIZE, t.kernels[i].most);
+    ASK(CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, t.kernels[i].multiple);
+    ASK(CL_KERNEL_LOCAL_MEM_SIZE, t.kernels[i].local);
+    ASK(CL_KERNEL_PRIVATE_MEM_SIZE, t.kernels[i].own);
+#undef ASK
+}
+
+static int find(cl_command_queue queue, cl_kernel kernel, size_t items,
+                cl_uint dims, const size_t *local)
 {
     int found = -1;
 
@@ -216,6 +261,8 @@ static int find(cl_kernel kernel, size_t items)
     if (found >= 0) {
         t.kernels[found].launches++;
         t.kernels[found].items += items;
+        if (!t.kernels[found].asked)
+            ask_kernel(queue, found, dims, local);
     }
     pthread_mutex_unlock(&t.lock);
     return found;
@@ -235,7 +282,7 @@ EXPORT cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel,
     REAL(clEnqueueNDRangeKernel)
     for (cl_uint d = 0; d < dims; d++)
         items *= global[d];
-    i = find(kernel, items);
+    i = find(queue, kernel, items, dims, local);
     err = real_clEnqueueNDRangeKernel(queue, kernel, dims, offset, global,
                                       local, num_events, events, &own);
     if (err)
@@ -290,18 +337,25 @@ __attribute__((destructor)) static void report(void)
     fprintf(f,
             "{\"up_bytes\": %llu, \"down_bytes\": %llu, "
             "\"copy_gbps\": %.3f, \"up_gbps\": %.3f, \"down_gbps\": %.3f, "
-            "\"kernels\": {",
+            "\"units\": %u, \"mhz\": %u, \"local_bytes\": %llu, "
+            "\"cache_bytes\": %llu, \"kernels\": {",
             (unsigned long long)t.up, (unsigned long long)t.down, t.copy_rate,
-            t.up_rate, t.down_rate);
+            t.up_rate, t.down_rate, (unsigned)t.units, (unsigned)t.mhz,
+            (unsigned long long)t.local, (unsigned long long)t.cache);
     for (int i = 0; i < t.n; i++)
         fprintf(f,
                 "%s\"%s\": {\"launches\": %llu, \"timed\": %llu, "
-                "\"ns\": %llu, \"items\": %llu}",
+                "\"ns\": %llu, \"items\": %llu, \"most\": %zu, "
+                "\"multiple\": %zu, \"group\": %zu, \"local\": %llu, "
+                "\"private\": %llu}",
                 i ? ", " : "", t.kernels[i].name,
                 (unsigned long long)t.kernels[i].launches,
                 (unsigned long long)t.kernels[i].timed,
                 (unsigned long long)t.kernels[i].ns,
-                (unsigned long long)t.kernels[i].items);
+                (unsigned long long)t.kernels[i].items, t.kernels[i].most,
+                t.kernels[i].multiple, t.kernels[i].group,
+                (unsigned long long)t.kernels[i].local,
+                (unsigned long long)t.kernels[i].own);
     fprintf(f, "}}\n");
     pthread_mutex_unlock(&t.lock);
     fclose(f);

@@ -6,7 +6,8 @@
 #                                        each variant of the kernels
 #   opencl_platforms.sh BUILD rusticl    a part of it on Mesa's rusticl
 #   opencl_platforms.sh BUILD races      the kernels in Oclgrind, which sees
-#                                        races and accesses out of bounds
+#                                        races and accesses out of bounds; with
+#                                        hostile bytes, too
 #   opencl_platforms.sh BUILD engine-races
 #                                        the engine in it, with a few pictures
 #   opencl_platforms.sh BUILD same [NAME] [PICTURES...]
@@ -65,13 +66,16 @@ conformance()  # name scale
 
 races()
 {
-    local log program
+    local log program corpus
+    corpus=$(dirname "$0")/../../corpus/kernels
     command -v oclgrind >/dev/null || not_run "oclgrind is not installed"
     log=$(mktemp "$build/opencl-XXXXXX.log")
-    for program in test_kernels test_entropy_kernels; do
+    for program in test_kernels test_entropy_kernels \
+                   "fuzz_kernels_replay $corpus"; do
+        # shellcheck disable=SC2086
         HEADRACE_TEST_SMALL=1 HEADRACE_TEST_OPENCL=Oclgrind \
-            oclgrind --data-races --check-api --log "$log" \
-            "$build/tests/$program"
+            oclgrind --data-races --check-api --uniform-writes --log "$log" \
+            "$build/tests/"$program
         # What it finds does not change the exit code.
         if [[ -s $log ]]; then
             head -n 60 "$log"
@@ -233,5 +237,5 @@ races)   races ;;
 engine-races) engine_races ;;
 same)    shift 2; same "${1:-opencl}" "${@:2}" ;;
 sets)    sets "${3:-opencl:pocl}" "${4:-1}" ;;
-*)       sed -n '3,25s/^# \?//p' "$0"; exit 2 ;;
+*)       sed -n '3,24s/^# \?//p' "$0"; exit 2 ;;
 esac

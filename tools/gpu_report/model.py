@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The roofline of gpu_report.sh: what kernels must move at least, from what
+they were launched for, and how long that takes at a bandwidth. Standard library
+only."""
+
+# What an item of a kernel writes, in bytes (kernels/layout.h): a block of
+# samples or of pixels, 4 columns of 16 pixels, a tile of 16 x 16, the same of
+# floats. Items that complete a group count, too; they are few.
+WRITES = {"hr_reconstruct": 64, "hr_reconstruct_color": 192, "hr_color": 192,
+          "hr_pixels": 192, "hr_resample": 256, "hr_store": 1024}
+# struct hr__sub, and the coefficients of a block (kernels/entropy.h).
+SUB, BLOCK = 20, 128
+STAGES = {"hr_entropy_begin": "entropy", "hr_entropy_guess": "entropy",
+          "hr_entropy_check": "entropy", "hr_entropy_write": "entropy",
+          "hr_entropy_dc": "entropy", "hr_index": "reconstruct",
+          "hr_reconstruct": "reconstruct",
+          "hr_reconstruct_color": "reconstruct", "hr_planes": "color",
+          "hr_color": "color", "hr_pixels": "color",
+          "hr_resample": "resample", "hr_store": "store"}
+ORDER = ("entropy", "reconstruct", "color", "resample", "store", "other")
+
+# Whose times the model predicts: 10^9 bytes per second of memory, and of the
+# bus each way. An H200's memory has 4.8 TB/s; PCIe 5.0 x16 carries 63, of which
+# some 55 arrive.
+PAPER = {"name": "H200, PCIe 5.0 x16", "memory": 4800.0, "bus": 55.0}
+
+
+def entropy_floors(items, up):
+    """Of stage entropy, which reads the scan twice. Which coefficients are not
+    0 is not known: they are left out."""
+    blocks = items.get("hr_entropy_begin", 0)
+    subs = items.get("hr_entropy_guess", 0)
+    moved = {"hr_entropy_begin": blocks * BLOCK,
+             "hr_entropy_guess": up + subs * SUB,
+             "hr_entropy_check": 2 * subs * SUB,
+             "hr_entropy_write": up + subs * SUB,
+             "hr_entropy_dc": blocks * 4}
+    return moved if blocks else {}
+
+
+def floors(items, up):
+    """Bytes that each kernel must move at least: it writes what it makes and
+    reads what the one before has made, once. up: bytes of the pictures that
+    come in."""
+    made = {k: items.get(k, 0) * WRITES[k] for k in WRITES}
+    planes = made["hr_reconstruct"]
+    first = entropy_floors(items, up)
+    if first:  # reconstruct reads what that has left
+        up = items["hr_entropy_begin"] * BLOCK
+    sources = ["hr_reconstruct", "hr_reconstruct_color", "hr_pixels"]
+    blocks = sum(made[k] for k in sources)
+    moved = dict(made)
+    for k in sources:  # what came in, shared out among those who read it
+        moved[k] += up * made[k] / blocks if blocks else 0
+    moved["hr_color"] += planes if made["hr_color"] else 0
+    window = (made["hr_color"] + made["hr_reconstruct_color"] +
+              made["hr_pixels"])
+    moved["hr_resample"] += window or planes
+    moved["hr_store"] += made["hr_resample"]
+    return first | {k: v for k, v in moved.items() if made[k]}
+
+
+def us(bytes_, gbps):
+    return bytes_ / gbps / 1e3 if gbps else None
+
+
+def stages(kernels):
+    """Sums of a trace's kernels by stage, in the order of the stages. Of what
+    nobody has timed, us is None. (hr_index has no floor: it is small.)"""
+    sums = {}
+    for name, k in kernels.items():
+        s = sums.setdefault(STAGES.get(name, "other"),
+                            {"us": 0, "launches": 0, "floor_bytes": 0})
+        s["us"] = None if None in (s["us"], k["us"]) else s["us"] + k["us"]
+        s["launches"] += k["launches"]
+        s["floor_bytes"] += k["floor_bytes"] or 0
+    return {name: sums[name] for name in ORDER if name in sums}
+
+
+def predicted(trace, paper):
+    """Microseconds per picture if each stage did nothing but move its bytes:
+    what the first run on silicon is held against."""
+    rows = {name: us(s["floor_bytes"], paper["memory"])
+            for name, s in trace["stages"].items()}
+    bus = {way: us(trace[way + "_bytes"], paper["bus"])
+           for way in ("up", "down")}
+    return {"stages_us": rows, "kernels_us": sum(rows.values()),
+            "up_us": bus["up"], "down_us": bus["down"],
+            "most_img_per_s": 1e6 / max(sum(rows.values()), bus["up"],
+                                        bus["down"])}

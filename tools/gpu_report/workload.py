@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What gpu_report.sh measures with: its files, and what is in them. Standard
+library only."""
+import ctypes as C
+import os
+
+
+class Source(C.Structure):  # struct shim_source (tests/bench/bench_shim.h)
+    _fields_ = [("data", C.c_char_p), ("size", C.c_size_t),
+                ("image", C.c_void_p), ("ops", C.c_void_p),
+                ("num_ops", C.c_int64), ("verified", C.c_int64),
+                ("path", C.c_char_p)]
+
+
+def scan_bytes(data):
+    """Of the Huffman codes of a JPEG's scans, about: what lies behind the first
+    SOS. 0: it is none."""
+    at = 2
+    while data[:2] == b"\xff\xd8" and at + 4 <= len(data) and data[at] == 255:
+        size = 2 + int.from_bytes(data[at + 2:at + 4], "big")
+        if data[at + 1] == 0xda:
+            return len(data) - at - size
+        at += 1 if data[at + 1] == 255 else size
+    return 0
+
+
+def files_of(places):
+    found = []
+    for place in places:
+        if os.path.isdir(place):
+            found += (os.path.join(d, f) for d, _, fs in os.walk(place)
+                      for f in fs)
+        else:
+            found.append(place)
+    return sorted(found)
+
+
+def count(build, paths):
+    """Means per picture, over the JPEGs among the files."""
+    files = [d for d in (open(p, "rb").read() for p in paths) if scan_bytes(d)]
+    n = len(files)
+    facts = {"pictures": n, "file_bytes": sum(map(len, files)) / max(n, 1),
+             "huffman_bytes": sum(map(scan_bytes, files)) / max(n, 1)}
+    shim = os.path.join(build, "tests", "libbench_shim.so")
+    if not n or not os.path.exists(shim):
+        return facts
+    sums = (C.c_double * 3)()
+    sources = (Source * n)(*(Source(data=d, size=len(d)) for d in files))
+    if not C.CDLL(shim).shim_symbols(sources, n, sums):
+        facts |= {"blocks": sums[0] / n, "symbols": sums[1] / n,
+                  "values": sums[2] / n}
+    return facts
