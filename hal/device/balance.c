@@ -6,9 +6,9 @@
 // A sample goes to an engine in front of the host while that has room, and will
 // have made it before the host, helped by all others, has made what waits
 // behind it: so no batch waits for a slow engine at its end. Else the host, on
-// whose thread this is decided, makes it at once. Room is twice what the engine
-// works at together: while a host thread is busy with a picture it has enough,
-// and if it stalls no more than that is stuck.
+// whose thread this is decided, makes it at once. Room is for twice what the
+// engine works at together, or makes while the host's threads are busy: then
+// nobody brings it more. If it stalls no more than that is stuck.
 //
 // What a task takes is counted as if no more than `depth` were there: of more
 // each waits for its share. An engine that moves again after a stall, and one
@@ -50,16 +50,17 @@ int64_t hr__allowance_wait(const struct hr__allowance *a)
     return a->milli && a->level < 0 ? -a->level / a->milli * 1000 + 1000 : 0;
 }
 
-// How long it will be until the host has made a picture that takes so long, and
-// what it used for it is paid.
+// How long it will be until the host has made a picture, and what it and those
+// at work use for that is paid.
 static int64_t on_host(const struct hr__balance *b)
 {
     const struct hr__allowance *a = &b->allowance;
-    int64_t takes = b->lanes[b->num - 1].takes, paid;
+    const struct hr__lane *host = &b->lanes[b->num - 1];
+    int64_t takes = host->takes, all = takes * (host->given + 1), paid;
 
-    if (!a->milli || a->level >= takes)
+    if (!a->milli || a->level >= all)
         return takes;
-    paid = (takes - a->level) / a->milli * 1000;
+    paid = (all - a->level) / a->milli * 1000;
     return paid > takes ? paid : takes;
 }
 
@@ -81,9 +82,12 @@ static int64_t expected(const struct hr__lane *l)
     return l->takes / l->depth * n;
 }
 
-static bool has_room(const struct hr__lane *l)
+// Also to have enough while all threads of the host are busy for so long.
+static bool has_room(const struct hr__lane *l, int64_t host)
 {
-    return l->given < (l->trial ? l->unit : ROOM * l->depth);
+    if (l->trial)
+        return l->given < l->unit;
+    return l->given < ROOM * l->depth || expected(l) < ROOM * host;
 }
 
 // Until what waits has been made by all of them together.
@@ -134,9 +138,8 @@ static bool takes_it(const struct hr__balance *b, const struct hr__lane *l,
         return false;
     // What nobody has measured yet may be tried.
     if (!l->takes || !b->lanes[b->num - 1].takes)
-        return has_room(l);
-    return has_room(l) ? expected(l) <= all
-                       : !l->trial && expected(l) < host;
+        return has_room(l, host);
+    return has_room(l, host) && expected(l) <= all;
 }
 
 int hr__balance_pick(const struct hr__balance *b,

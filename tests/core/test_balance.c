@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The balance over engines in simulated time: what several make together, what
 // a stall costs, and that a slow engine never makes it slower.
+#include <math.h>
 #include <stdlib.h>
 
 #include "balance_sim.h"
@@ -93,10 +94,126 @@ static void stalls(void)
     stall(1);
 }
 
+// Ten times as slow, and then as before: it keeps what it is worth.
+static void slows_down(void)
+{
+    const int64_t from = 3000 * SIM_MS, to = 5000 * SIM_MS;
+    double rate;
+
+    three(8000);
+    sim.engines[0].slow = 10;
+    sim.engines[0].slow_from = from;
+    sim.engines[0].slow_to = to;
+    sim_run(&sim);
+    check_all(&sim, "slow");
+    rate = sim_rate(&sim, -1, from + 300 * SIM_MS, to);
+    CHECK(rate > 0.93 * (40 + 400), "%.1f a second meanwhile", rate);
+    rate = sim_rate(&sim, 0, to + 300 * SIM_MS, to + 2300 * SIM_MS);
+    CHECK(rate > 0.93 * 400, "%.1f a second afterwards", rate);
+}
+
+static int between(uint64_t *seed, int from, int to)
+{
+    *seed = *seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return from + (int)((*seed >> 33) % (uint64_t)(to - from + 1));
+}
+
+static double seconds_of(int only)
+{
+    sim.only = only;
+    sim_run(&sim);
+    check_all(&sim, only < 0 ? "balanced" : "one alone");
+    return (double)sim.end / 1e9;
+}
+
+// Engines of all speeds, jobs of all sizes: no engine alone is faster than all
+// of them, but for what it costs to find out what they are worth.
+static void never_slower(void)
+{
+    uint64_t seed = test_seed;
+
+    for (int round = 0; round < test_loops(100); round++) {
+        double best = 1e9, all, learn = 0;
+
+        sim = (struct sim){.num = between(&seed, 2, 3), .prepare = 10000};
+        for (int e = 0; e < sim.num; e++) {
+            struct sim_engine *engine = &sim.engines[e];
+
+            engine->depth = between(&seed, 1, 8);
+            engine->takes = (int64_t)(pow(10, between(&seed, -10, 20) / 10.0) *
+                                      SIM_MS);
+            learn += 2 * (double)engine->takes / 1e9;
+        }
+        sim.job = between(&seed, 1, 128);
+        sim.ring = between(&seed, 1, 4);
+        sim.samples = sim.job * between(&seed, 8, 64);
+        all = seconds_of(SIM_BALANCED);
+        for (int e = 0; e < sim.num; e++) {
+            double own = seconds_of(e);
+
+            best = own < best ? own : best;
+        }
+        CHECK(all < 1.05 * best + learn,
+              "round %d: jobs of %d x %d, %d in all: %.3f s, the best alone "
+              "%.3f s", round, sim.ring, sim.job, sim.samples, all, best);
+        if (all >= 1.05 * best + learn)
+            for (int e = 0; e < sim.num; e++)
+                printf("engine %d: depth %d, %.3f ms\n", e,
+                       sim.engines[e].depth,
+                       (double)sim.engines[e].takes / SIM_MS);
+    }
+}
+
+// The host uses no more than it may; what it may use it does.
+static void cap(void)
+{
+    static const int caps[] = {100, 400, 800};
+
+    for (int i = 0; i < 3; i++) {
+        double used, rate, want;
+
+        three(4000);
+        sim.num = 2;
+        sim.engines[1] = (struct sim_engine){.depth = 2, .takes = 5 * SIM_MS};
+        sim.cap_milli = caps[i];
+        sim_run(&sim);
+        check_all(&sim, "cap");
+        used = (double)sim.host_ns / (double)sim.end;
+        CHECK(used < caps[i] / 1e3 * 1.02 && used > caps[i] / 1e3 * 0.9,
+              "%.3f cores of %.3f", used, caps[i] / 1e3);
+        rate = 4000 / ((double)sim.end / 1e9);
+        want = 400 + (caps[i] / 1e3 - 400 * 20e-6) * 200;
+        CHECK(rate > 0.93 * want, "%.1f a second of %.1f", rate, want);
+    }
+}
+
+// A target keeps jobs from an engine that is too slow for it.
+static void target(void)
+{
+    int64_t late;
+    double without;
+
+    for (int on = 0; on < 2; on++) {
+        three(20000);
+        sim.num = 2;
+        sim.ring = 4;
+        sim.engines[0] = (struct sim_engine){.depth = 8, .takes = 100 * SIM_MS};
+        sim.engines[1] = (struct sim_engine){.depth = 2, .takes = 1 * SIM_MS};
+        sim.target = on ? 160 * SIM_MS : 0;
+        sim_run(&sim);
+        check_all(&sim, "target");
+        late = sim_late(&sim, 0.01);
+        without = sim_late(&sim, 0.05);
+        CHECK((late <= 160 * SIM_MS) == on, "target %d: 99 of 100 jobs in %d ms, %.1f",
+              on, (int)(late / SIM_MS), without / 1e6);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {TEST_CASE(together),
-                                             TEST_CASE(stalls)};
+                                             TEST_CASE(stalls), TEST_CASE(slows_down),
+        TEST_CASE(never_slower), TEST_CASE(cap), TEST_CASE(target)};
 
-    return test_main("balance", cases, 2, argc, argv);
+    return test_main("balance", cases, 6, argc, argv);
 }
