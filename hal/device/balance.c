@@ -4,8 +4,8 @@
 // and in simulated time.
 //
 // A sample goes to an engine in front of the host while that has room, and will
-// have made it before the host, helped by all others, has made what waits
-// behind it: so no batch waits for a slow engine at its end. Else the host, on
+// have made it by when all of them together have made what waits behind it: so
+// no batch waits for a slow engine at its end. Else the host, on
 // whose thread this is decided, makes it at once. Room is for twice what the
 // engine works at together, or makes while the host's threads are busy: then
 // nobody brings it more. If it stalls no more than that is stuck.
@@ -74,12 +74,10 @@ static bool is_stalled(const struct hr__lane *l, int64_t now)
            now - l->moved > (quiet > STALL_LEAST ? quiet : STALL_LEAST);
 }
 
-// Until it will have made one more.
+// Until it will have made one more, if what it has began together.
 static int64_t expected(const struct hr__lane *l)
 {
-    int n = l->given + 1 > l->depth ? l->given + 1 : l->depth;
-
-    return l->takes / l->depth * n;
+    return (l->given + l->depth) / l->depth * l->takes;
 }
 
 // Also to have enough while all threads of the host are busy for so long.
@@ -90,23 +88,48 @@ static bool has_room(const struct hr__lane *l, int64_t host)
     return l->given < ROOM * l->depth || expected(l) < ROOM * host;
 }
 
-// Until what waits has been made by all of them together.
-static int64_t drained(const struct hr__balance *b, int waiting, int64_t now)
+// How many more samples engine i will have made in ns from now.
+static int64_t made(const struct hr__balance *b, int i, int64_t ns)
 {
     const struct hr__allowance *a = &b->allowance;
-    double rate = 0;
+    const struct hr__lane *l = &b->lanes[i];
+    int64_t n = l->takes ? ns / l->takes * l->depth : 0, paid = INT64_MAX;
 
-    for (int i = 0; i < b->num; i++) {
-        const struct hr__lane *l = &b->lanes[i];
-        double own = l->takes ? (double)l->depth / (double)l->takes : 0;
-        double most = l->takes ? (double)a->milli / 1e3 / (double)l->takes : 0;
+    if (i == b->num - 1 && a->milli && l->takes)
+        paid = (a->level + ns / 1000 * a->milli) / l->takes;
+    n = (n < paid ? n : paid) - l->given;
+    return n > 0 ? n : 0;
+}
 
-        if (i == b->num - 1 && a->milli && own > most)
-            own = most;
-        if (!is_stalled(l, now))
-            rate += own;
+static bool all_made(const struct hr__balance *b, int n, int64_t ns,
+                     int64_t now)
+{
+    int64_t sum = 0;
+
+    for (int i = 0; i < b->num; i++)
+        if (!is_stalled(&b->lanes[i], now))
+            sum += made(b, i, ns);
+    return sum >= n;
+}
+
+// How long all of them together take for n samples more.
+static int64_t together(const struct hr__balance *b, int n, int64_t now)
+{
+    int64_t least = 0, most = on_host(b);
+
+    while (most && !all_made(b, n, most, now) && most < INT64_MAX / 4) {
+        least = most;
+        most *= 2;
     }
-    return rate > 0 ? (int64_t)(waiting / rate) : 0;
+    for (int i = 0; i < 20; i++) {
+        int64_t half = least + (most - least) / 2;
+
+        if (all_made(b, n, half, now))
+            most = half;
+        else
+            least = half;
+    }
+    return most;
 }
 
 // ---- Choosing --------------------------------------------------------------
@@ -128,7 +151,7 @@ static bool in_time(const struct hr__lane *l, int64_t latest, int64_t now)
 static bool takes_it(const struct hr__balance *b, const struct hr__lane *l,
                      const struct hr__balance_ask *ask, int64_t now)
 {
-    int64_t host = on_host(b), all = host + drained(b, ask->waiting, now);
+    int64_t host = on_host(b);
 
     if (is_stalled(l, now))
         return false;
@@ -136,10 +159,10 @@ static bool takes_it(const struct hr__balance *b, const struct hr__lane *l,
         return true;
     if (ask->latest - now >= host && !in_time(l, ask->latest, now))
         return false;
-    // What nobody has measured yet may be tried.
-    if (!l->takes || !b->lanes[b->num - 1].takes)
-        return has_room(l, host);
-    return has_room(l, host) && expected(l) <= all;
+    // What nobody has measured yet is tried, each in turn.
+    if (!has_room(l, host) || !l->takes || !host)
+        return has_room(l, host) && !l->takes;
+    return expected(l) <= together(b, ask->waiting + 1, now);
 }
 
 int hr__balance_pick(const struct hr__balance *b,
@@ -195,7 +218,7 @@ void hr__balance_end(struct hr__balance *b, int lane, int64_t begun, int load,
     if (begun < l->since)
         return;
     if (load > l->depth)
-        took = took / load * l->depth;
+        took = took / (2 * load + l->depth - 1) * (2 * l->depth);
     took = took > 0 ? took : 1;
     if (l->trial || !l->takes) {
         l->takes = took;

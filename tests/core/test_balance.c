@@ -134,6 +134,8 @@ static void never_slower(void)
 
     for (int round = 0; round < test_loops(100); round++) {
         double best = 1e9, all, learn = 0;
+        int64_t measured[3];
+        int share[3];
 
         sim = (struct sim){.num = between(&seed, 2, 3), .prepare = 10000};
         for (int e = 0; e < sim.num; e++) {
@@ -142,12 +144,16 @@ static void never_slower(void)
             engine->depth = between(&seed, 1, 8);
             engine->takes = (int64_t)(pow(10, between(&seed, -10, 20) / 10.0) *
                                       SIM_MS);
-            learn += 2 * (double)engine->takes / 1e9;
+            learn += 6 * (double)engine->takes / 1e9;
         }
         sim.job = between(&seed, 1, 128);
         sim.ring = between(&seed, 1, 4);
         sim.samples = sim.job * between(&seed, 8, 64);
         all = seconds_of(SIM_BALANCED);
+        for (int e = 0; e < sim.num; e++) {
+            measured[e] = sim.balance.lanes[e].takes;
+            share[e] = (int)sim.balance.lanes[e].samples;
+        }
         for (int e = 0; e < sim.num; e++) {
             double own = seconds_of(e);
 
@@ -158,9 +164,10 @@ static void never_slower(void)
               "%.3f s", round, sim.ring, sim.job, sim.samples, all, best);
         if (all >= 1.05 * best + learn)
             for (int e = 0; e < sim.num; e++)
-                printf("engine %d: depth %d, %.3f ms\n", e,
+                printf("\nengine %d: depth %d, %.3f ms, %.3f ms measured, %d", e,
                        sim.engines[e].depth,
-                       (double)sim.engines[e].takes / SIM_MS);
+                       (double)sim.engines[e].takes / SIM_MS,
+                       (double)measured[e] / SIM_MS, share[e]);
     }
 }
 
