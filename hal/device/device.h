@@ -163,6 +163,9 @@ void hr__balance_end(struct hr__balance *b, int lane, int64_t begun, int load,
 void hr__balance_drop(struct hr__balance *b, int lane, bool failed,
                       int64_t now);
 
+// cap.c: what is known of the engines of a chain when all are open.
+void hr__balance_device(struct hr__device *dev);
+
 // A thread that a device has with the first job that needs it, and that ends
 // with the device. Under device->lock.
 struct hr__device_thread {
@@ -204,6 +207,7 @@ struct hr__device {
     struct hr__job *jobs;                        // in flight
     int num_jobs, num_samples, peak_jobs, peak_samples;
     struct hr__balance balance;
+    int ungiven;  // samples in flight that it has not given to an engine
     struct hr_stats stats;
     _Atomic size_t device_bytes, peak_device_bytes;
 
@@ -287,6 +291,10 @@ void hr__registry_add(const struct hr__backend *backend);  // tests
 // The offer of engine i without what it may not do.
 void hr__device_offer(struct hr__device *dev, int i,
                       const struct hr__picture *pic, struct hr__offer *out);
+// Whether engine i makes the host's bytes of a span of that picture: the tier
+// exact would have it.
+bool hr__device_exact(const struct hr__device *dev, int i, struct hr_span span,
+                      const struct hr__picture *pic);
 // What the certificate found of a span (HR__SPAN_BIT) and a kind of JPEG; NULL:
 // nothing.
 const struct hr_certificate_record *hr__certificate_record(

@@ -89,8 +89,7 @@ static int choose(struct sim *s, int sample)
     };
 
     hr__allowance_fill(&s->balance.allowance, s->now);
-    return s->only >= 0 ? s->only
-                        : hr__balance_pick(&s->balance, &ask, s->now);
+    return s->only >= 0 ? s->only : hr__balance_pick(&s->balance, &ask, s->now);
 }
 
 static void decide(struct sim *s, int i)

@@ -23,7 +23,7 @@ struct sim {
     // The script. The last engine is the host.
     int num;
     struct sim_engine engines[HR__MAX_ENGINES];
-    int64_t prepare;  // ns of a host thread for each sample
+    int64_t prepare;         // ns of a host thread for each sample
     int samples, job, ring;  // samples in all, of a job; jobs in flight
     int cap_milli;           // of the host; 0 = none
     int64_t target;          // ns of a job; 0 = none

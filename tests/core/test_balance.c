@@ -161,11 +161,12 @@ static void never_slower(void)
         }
         CHECK(all < 1.05 * best + learn,
               "round %d: jobs of %d x %d, %d in all: %.3f s, the best alone "
-              "%.3f s", round, sim.ring, sim.job, sim.samples, all, best);
+              "%.3f s",
+              round, sim.ring, sim.job, sim.samples, all, best);
         if (all >= 1.05 * best + learn)
             for (int e = 0; e < sim.num; e++)
-                printf("\nengine %d: depth %d, %.3f ms, %.3f ms measured, %d", e,
-                       sim.engines[e].depth,
+                printf("\nengine %d: depth %d, %.3f ms, %.3f ms measured, %d",
+                       e, sim.engines[e].depth,
                        (double)sim.engines[e].takes / SIM_MS,
                        (double)measured[e] / SIM_MS, share[e]);
     }
@@ -211,16 +212,17 @@ static void target(void)
         check_all(&sim, "target");
         late = sim_late(&sim, 0.01);
         without = sim_late(&sim, 0.05);
-        CHECK((late <= 160 * SIM_MS) == on, "target %d: 99 of 100 jobs in %d ms, %.1f",
-              on, (int)(late / SIM_MS), without / 1e6);
+        CHECK((late <= 160 * SIM_MS) == on,
+              "target %d: 99 of 100 jobs in %d ms, %.1f", on,
+              (int)(late / SIM_MS), without / 1e6);
     }
 }
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {TEST_CASE(together),
-                                             TEST_CASE(stalls), TEST_CASE(slows_down),
-        TEST_CASE(never_slower), TEST_CASE(cap), TEST_CASE(target)};
+    static const struct test_case cases[] = {
+        TEST_CASE(together),     TEST_CASE(stalls), TEST_CASE(slows_down),
+        TEST_CASE(never_slower), TEST_CASE(cap),    TEST_CASE(target)};
 
     return test_main("balance", cases, 6, argc, argv);
 }
