@@ -9,7 +9,7 @@
 
 // A picture takes the driver 20 ms, eight at a time: 400 in a second. The CPU
 // would make some thousands; a cap keeps it to what can be compared.
-enum { SIDE = 512, OUT = 32, N = 50, JOBS = 30, CAP = 14 };
+enum { SIDE = 512, OUT = 32, N = 50, JOBS = 30, CAP = 14, LEAST = 350 };
 
 #define BUDGET ((size_t)8 << 30)
 
@@ -51,7 +51,7 @@ static double rate(hr_device dev, bool strict)
         out[i] = make_batch(dev);
         jobs[i] = submit(dev, out[i], N, hr_job_params(.strict = strict));
     }
-    test_sleep(100 * TEST_MS);
+    test_sleep(250 * TEST_MS);
     hr_device_stats(dev, &before);
     begin = hr__now();
     test_sleep(500 * TEST_MS);
@@ -92,7 +92,7 @@ static double cpu_rate(void)
 
 static void sum(void)
 {
-    double media, cpu, both = 0;
+    double media = 0, cpu, both = 0;
     hr_device dev;
 
     if (TEST_SANITIZED) {
@@ -102,8 +102,14 @@ static void sum(void)
     open_tested("");
     vaapi_driver("latency=20");
     dev = vaapi_open_with(hr_device_params(.depth = 8, .budget = BUDGET));
-    media = rate(dev, true);
+    for (int i = 0; i < 3 && media < LEAST; i++)
+        media = rate(dev, true);
     vaapi_close(&dev);
+    // (The driver decodes on this machine's processor, which others may have.)
+    if (media < LEAST) {
+        test_not_run("the machine is too busy for the driver's 400 a second");
+        return;
+    }
     cpu = cpu_rate();
     dev = vaapi_open_with(hr_device_params(.depth = 8, .budget = BUDGET,
                                            .balance = true, .cpu_cap = CAP));
