@@ -99,6 +99,8 @@ static void decide(struct sim *s, int i)
     use_host(s, s->prepare);
     s->lane[sample] = e;
     hr__balance_give(&s->balance, e, s->now);
+    if (s->balance.lanes[e].given > s->most[e])
+        s->most[e] = s->balance.lanes[e].given;
     if (e == host(s)) {
         s->slots[e][i].decides = false;
         s->slots[e][i].until = end_of(s, e);
@@ -168,7 +170,7 @@ void sim_run(struct sim *s)
     hr__balance_init(&s->balance, s->num);
     for (e = 0; e < s->num; e++) {
         s->balance.lanes[e].depth = s->engines[e].depth;
-        s->head[e] = s->tail[e] = 0;
+        s->head[e] = s->tail[e] = s->most[e] = 0;
         for (i = 0; i < SIM_SLOTS; i++) {
             s->slots[e][i].sample = -1;
             s->slots[e][i].until = INT64_MAX;

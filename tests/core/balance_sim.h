@@ -32,6 +32,7 @@ struct sim {
     // What came of it.
     int64_t submitted[SIM_SAMPLES], ended[SIM_SAMPLES];
     int lane[SIM_SAMPLES], ends[SIM_SAMPLES];
+    int most[HR__MAX_ENGINES];  // samples that an engine had at once
     int64_t end, host_ns;  // when all was done; CPU time of the host's threads
 
     // At work.

@@ -55,6 +55,18 @@ static void together(void)
     }
 }
 
+// However much waits, an engine has no more than keeps it busy: that is what
+// would be stuck.
+static void room(void)
+{
+    three(8000);
+    sim.ring = 60;
+    sim_run(&sim);
+    check_all(&sim, "much waits");
+    CHECK(sim.most[0] <= 16 && sim.most[1] <= 8, "%d and %d at once",
+          sim.most[0], sim.most[1]);
+}
+
 // One stands still for 2 seconds: the others go on as before, what it had comes
 // late by no more than that, and it has its share again at once.
 static void stall(int engine)
@@ -221,8 +233,9 @@ static void target(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(together),     TEST_CASE(stalls), TEST_CASE(slows_down),
-        TEST_CASE(never_slower), TEST_CASE(cap),    TEST_CASE(target)};
+        TEST_CASE(together),   TEST_CASE(room),         TEST_CASE(stalls),
+        TEST_CASE(slows_down), TEST_CASE(never_slower), TEST_CASE(cap),
+        TEST_CASE(target)};
 
-    return test_main("balance", cases, 6, argc, argv);
+    return test_main("balance", cases, 7, argc, argv);
 }
