@@ -38,6 +38,7 @@ struct cpu_worker {
     pthread_t thread;
     struct cpu_arena arena;
     struct cpu_jpeg_state *jpeg;
+    int64_t used;  // CPU time of the thread that is accounted for
 };
 
 struct cpu_engine {
@@ -52,9 +53,10 @@ struct cpu_engine {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     struct hr__task *head, **tail;
-    int idle;               // of those in use
-    int use;                // workers 0 .. use - 1 work,
-    pthread_cond_t unused;  // the others wait here
+    int idle;                // of those in use
+    int use;                 // workers 0 .. use - 1 work,
+    pthread_cond_t unused;   // the others wait here
+    pthread_cond_t resting;  // the cap on their CPU time is reached
     bool stop;
     struct cpu_help *helps;  // of tasks at work
     pthread_cond_t alone;    // nobody is inside one of them

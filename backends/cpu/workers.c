@@ -5,24 +5,40 @@
 // read-only tables.
 #include "backends/cpu/cpu.h"
 
+// n tasks have come. One by one: waking all threads for one task costs more than
+// the task.
+static void signal_idle(struct cpu_engine *c, int n)
+{
+    atomic_store_explicit(&c->queued, true, memory_order_relaxed);
+    if (n > c->idle)
+        n = c->idle;
+    for (; n > 0; n--)
+        pthread_cond_signal(&c->wake);
+}
+
 void cpu_submit(struct hr__engine *e, struct hr__task *list)
 {
     struct cpu_engine *c = cpu_engine(e);
     int n = 1;
 
     pthread_mutex_lock(&c->lock);
+    // What was begun elsewhere is made before more is begun: its memory waits.
+    if (e->params.balance && list->in && !list->next) {
+        list->next = c->head;
+        if (!c->head)
+            c->tail = &list->next;
+        c->head = list;
+        signal_idle(c, 1);
+        pthread_mutex_unlock(&c->lock);
+        return;
+    }
     *c->tail = list;
     while (list->next) {
         list = list->next;
         n++;
     }
     c->tail = &list->next;
-    atomic_store_explicit(&c->queued, true, memory_order_relaxed);
-    if (n > c->idle)
-        n = c->idle;
-    // One by one: waking all of them for one task costs more than the task.
-    for (; n > 0; n--)
-        pthread_cond_signal(&c->wake);
+    signal_idle(c, n);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -85,14 +101,41 @@ static void wait(struct cpu_engine *c, int number)
     c->idle--;
 }
 
+// Under a cap: what this thread has used is told, and it waits until there is
+// more to use.
+static void rest(struct cpu_worker *w)
+{
+    struct cpu_engine *c = w->engine;
+    struct timespec t;
+    int64_t used, ns;
+    bool stop = false;
+
+    if (!c->e->params.cpu_cap || clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t))
+        return;
+    used = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    hr__host_used(c->e, used - w->used);
+    w->used = used;
+    while (!stop && (ns = hr__host_rest(c->e)) > 0) {
+        int64_t until = hr__now() + ns;
+
+        pthread_mutex_lock(&c->lock);
+        while (!c->stop && hr__cond_wait(&c->resting, &c->lock, until))
+            ;
+        stop = c->stop;
+        pthread_mutex_unlock(&c->lock);
+    }
+}
+
 // The next task; or what to help with meanwhile.
-static struct hr__task *take(struct cpu_engine *c, int number,
+static struct hr__task *take(struct cpu_worker *w, int number,
                              struct cpu_help **help, unsigned *call)
 {
+    struct cpu_engine *c = w->engine;
     struct hr__task *t;
     int64_t begin = 0;
     bool waited = false;
 
+    rest(w);
     *help = NULL;
     pthread_mutex_lock(&c->lock);
     while (!c->stop && (number >= c->use ||
@@ -124,7 +167,7 @@ static void *work(void *arg)
     unsigned call;
 
     hr__watch_thread(w->engine->e, "cpu worker %d", number);
-    while ((t = take(w->engine, number, &help, &call)) || help)
+    while ((t = take(w, number, &help, &call)) || help)
         if (help)
             cpu_lend_run(w->engine, help, call);
         else if (hr__task_prepare(t))
@@ -140,6 +183,7 @@ enum hr_status cpu_workers_start(struct cpu_engine *c, int threads)
     pthread_cond_init(&c->wake, NULL);
     pthread_cond_init(&c->unused, NULL);
     pthread_cond_init(&c->alone, NULL);
+    hr__cond_init(&c->resting);
     c->use = threads;
     cpu_lend_init(c);
     c->tail = &c->head;
@@ -171,6 +215,7 @@ void cpu_workers_finish(struct cpu_engine *c)
     c->stop = true;
     pthread_cond_broadcast(&c->wake);
     pthread_cond_broadcast(&c->unused);
+    pthread_cond_broadcast(&c->resting);
     pthread_mutex_unlock(&c->lock);
     for (int i = 0; i < c->num_workers; i++) {
         struct cpu_worker *w = &c->workers[i];
@@ -180,6 +225,7 @@ void cpu_workers_finish(struct cpu_engine *c)
         cpu_arena_finish(&w->arena);
     }
     hr__free(c->workers);
+    pthread_cond_destroy(&c->resting);
     pthread_cond_destroy(&c->alone);
     pthread_cond_destroy(&c->unused);
     pthread_cond_destroy(&c->wake);

@@ -66,6 +66,7 @@ static void describe(struct hr__engine *e, const struct va *va)
              f->minor, va->depth,
              va_rung_name(va->shares ? VA_RUNG_SURFACE : va->rung), processor);
     e->caps.batch = 1;
+    e->depth = va->depth;
     e->caps.max_side = f->max_w < f->max_h ? f->max_w : f->max_h;
     for (int tier = 0; tier <= HR_FAST; tier++)
         e->caps.spans[tier] = HR__SPAN_BIT(HR_ENTROPY, HR_RECONSTRUCT);

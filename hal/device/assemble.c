@@ -22,6 +22,12 @@ static enum hr_status check_params(const struct hr_device_params *p)
     if ((unsigned)p->reference >= HR_NUM_REFERENCES)
         return hr__fail(HR_EINVAL, "device: unknown reference %d",
                         (int)p->reference);
+    if (p->cpu_cap < 0 || p->cpu_cap > 100)
+        return hr__fail(HR_EINVAL, "device: a cap of %d %% of the CPU",
+                        p->cpu_cap);
+    if (p->latency_ns < 0)
+        return hr__fail(HR_EINVAL, "device: a latency of %lld ns",
+                        (long long)p->latency_ns);
     if ((unsigned)p->entropy > HR_WHERE_DEVICE)
         return hr__fail(HR_EINVAL, "device: unknown place %d", (int)p->entropy);
     return HR_OK;
@@ -259,5 +265,8 @@ struct hr__device *hr__device_assemble(const char *name,
         if (dev->engines[i]->backend->chained)
             dev->engines[i]->backend->chained(dev->engines[i]);
     publish(dev);
+    pthread_mutex_lock(&dev->lock);
+    hr__balance_device(dev);
+    pthread_mutex_unlock(&dev->lock);
     return dev;
 }

@@ -110,6 +110,62 @@ static inline bool hr__on_device(const struct hr__memory *memory)
     return memory && !memory->host;
 }
 
+// ---- Balance (balance.c) -----------------------------------------------------
+//
+// Pure functions: who calls them keeps the lock, and brings the time.
+
+// What the host's threads may use of the CPU: fills with time, empties with
+// what they use, and may be overdrawn by what is under way.
+struct hr__allowance {
+    int64_t milli;   // thousandths of a core; 0 = all there is
+    int64_t level;   // ns of CPU time
+    int64_t filled;  // when that was last reckoned
+};
+void hr__allowance_fill(struct hr__allowance *a, int64_t now);
+// ns that the host's threads rest for, as there is a debt.
+int64_t hr__allowance_wait(const struct hr__allowance *a);
+
+// An engine as the balance sees it.
+struct hr__lane {
+    int depth;         // tasks that it works at together
+    int unit;          // tasks that it likes to get together
+    int given;         // samples it has now
+    bool trial;        // no more than a unit, until one of them has ended
+    int64_t takes;     // ns of a task; 0 = not known
+    int64_t strays;    // mean distance of tasks from that
+    int64_t moved;     // when it last ended a task, or got its first
+    int64_t asked;     // when it last got one
+    int64_t since;     // tasks that began before tell nothing
+    uint64_t samples;  // that it got, ever
+};
+
+struct hr__balance {
+    int num;  // lanes; the last is the host
+    struct hr__lane lanes[HR__MAX_ENGINES];
+    struct hr__allowance allowance;
+};
+
+struct hr__balance_ask {
+    unsigned may;    // engines that can make the sample, bit per index
+    int waiting;     // samples behind it that nobody has been given
+    int64_t latest;  // when it should be made; INT64_MAX
+};
+
+void hr__balance_init(struct hr__balance *b, int num);
+// Which takes the sample; the host if no other should, whatever may says.
+int hr__balance_pick(const struct hr__balance *b,
+                     const struct hr__balance_ask *ask, int64_t now);
+void hr__balance_give(struct hr__balance *b, int lane, int64_t now);
+// It has made one that it began at `begun`, when it had `load` of them.
+void hr__balance_end(struct hr__balance *b, int lane, int64_t begun, int load,
+                     int64_t now);
+// It has not made it, and perhaps failed it.
+void hr__balance_drop(struct hr__balance *b, int lane, bool failed,
+                      int64_t now);
+
+// cap.c: what is known of the engines of a chain when all are open.
+void hr__balance_device(struct hr__device *dev);
+
 // A thread that a device has with the first job that needs it, and that ends
 // with the device. Under device->lock.
 struct hr__device_thread {
@@ -150,6 +206,8 @@ struct hr__device {
     struct hr__waiter *waiting, **waiting_tail;  // for working bytes
     struct hr__job *jobs;                        // in flight
     int num_jobs, num_samples, peak_jobs, peak_samples;
+    struct hr__balance balance;
+    int ungiven;  // samples in flight that it has not given to an engine
     struct hr_stats stats;
     _Atomic size_t device_bytes, peak_device_bytes;
 
@@ -233,6 +291,10 @@ void hr__registry_add(const struct hr__backend *backend);  // tests
 // The offer of engine i without what it may not do.
 void hr__device_offer(struct hr__device *dev, int i,
                       const struct hr__picture *pic, struct hr__offer *out);
+// Whether engine i makes the host's bytes of a span of that picture: the tier
+// exact would have it.
+bool hr__device_exact(const struct hr__device *dev, int i, struct hr_span span,
+                      const struct hr__picture *pic);
 // What the certificate found of a span (HR__SPAN_BIT) and a kind of JPEG; NULL:
 // nothing.
 const struct hr_certificate_record *hr__certificate_record(

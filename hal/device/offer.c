@@ -26,6 +26,16 @@ void hr__device_offer(struct hr__device *dev, int i,
     }
 }
 
+bool hr__device_exact(const struct hr__device *dev, int i, struct hr_span span,
+                      const struct hr__picture *pic)
+{
+    int kind = pic->data ? hr__jpeg_kind(&pic->info) : -1;
+    uint32_t refused =
+        dev->refused[i][kind < 0 ? HR_NUM_KINDS : kind][HR_EXACT];
+
+    return !(refused & HR__SPAN_BIT(span.first, span.last));
+}
+
 const struct hr_certificate_record *hr__certificate_record(
     const struct hr_certificate *cert, uint32_t span, int kind)
 {

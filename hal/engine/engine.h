@@ -168,6 +168,8 @@ struct hr__engine {
     char name[64];  // "cpu", "opencl:0": open() fills these
     char description[272];
     struct hr_caps caps;
+    int depth;  // tasks that it works at together; open() fills it, if that is
+                // not three lists of caps.batch
     size_t copy_bytes;               // most of one copy task; open() fills it
     struct hr_device_params params;  // defaults filled in; deadline_ns may be
                                      // longer while the device is tested

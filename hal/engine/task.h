@@ -118,4 +118,10 @@ bool hr__payload_map(struct hr__payload *payload);
 // hr__task_done(). False: the HAL took it back; do not touch it.
 bool hr__task_prepare(struct hr__task *task);
 
+// The cap on the host's CPU time, e->params.cpu_cap, if that is not 0. used: a
+// thread of it has used so many ns. rest: ns that its threads rest for before
+// they take more. No lock held.
+void hr__host_used(struct hr__engine *e, int64_t ns);
+int64_t hr__host_rest(struct hr__engine *e);
+
 #endif

@@ -131,6 +131,13 @@ enum hr_status hr_device_use_threads(hr_device handle, int n, int *before)
     host = hr__host(dev);
     was = host->backend->use_threads ? host->backend->use_threads(host, n)
                                      : host->caps.threads;
+    if (n) {
+        pthread_mutex_lock(&dev->lock);
+        dev->balance.lanes[host->index].depth = n < host->caps.threads
+                                                    ? n
+                                                    : host->caps.threads;
+        pthread_mutex_unlock(&dev->lock);
+    }
     if (before)
         *before = was;
     hr__device_unref(dev);
@@ -151,6 +158,8 @@ void hr_device_stats(hr_device handle, struct hr_stats *stats)
     stats->heap_allocations = atomic_load_explicit(&dev->head.heap_allocations,
                                                    memory_order_relaxed);
     stats->bytes_in_flight = dev->used;
+    for (int i = 0; dev->pub.params.balance && i < dev->num_engines; i++)
+        stats->shares[i] = dev->balance.lanes[i].samples;
     stats->device_bytes = atomic_load(&dev->device_bytes);
     stats->peak_device_bytes = atomic_load(&dev->peak_device_bytes);
     pthread_mutex_unlock(&dev->lock);

@@ -100,6 +100,7 @@ static struct hr__task *take_staged(struct hr__job *job, int i)
         next = w->next;
         *tail = arm(w, i);
         tail = &(*tail)->next;
+        hr__share_begun(w, i);
     }
     *staged = (struct hr__staged){0};
     return head;

@@ -68,7 +68,12 @@ struct hr__work {
     struct hr_sample sample;  // ops, path and name point into the job
     struct hr__picture pic;
     struct hr__plan plan;
-    int at;                  // span of the plan at work
+    int at;  // span of the plan at work
+    // For the balance: the engine that has it, and 1; 0 = none. Since when, and
+    // how many that had then.
+    int lane, lane_load;
+    int64_t lane_begun;
+    bool given;              // it has had one
     unsigned excluded;       // engines that failed it, bit per index
     unsigned why;            // collected reasons
     struct hr__outcome out;  // how it ends, as far as is known
@@ -111,6 +116,7 @@ struct hr__job {
     struct hr__device *dev;
     uint64_t id;      // from 1 on, in the process
     int64_t begun;    // for the trace; 0 = not watched
+    int64_t since;    // when it was submitted, if its device has a target
     atomic_int refs;  // the user, the call that begins it, the job itself
                       // until done, and every task that was given up
     struct hr_job_params params;

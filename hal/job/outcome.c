@@ -159,6 +159,7 @@ struct hr__waiter *hr__work_finish(struct hr__work *work)
         hr__work_free(work);
     list = hr__budget_ungrant(&work->wait);
     count(work);
+    hr__share_end(work);
     hr__leave_upstream(work);
     list = join(leave_tracks(work), list);
     hr_image_release(&in);

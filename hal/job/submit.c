@@ -325,6 +325,8 @@ static void enlist(struct hr__job *job)
     dev->jobs = job;
     dev->num_jobs++;
     dev->num_samples += job->pub.num_samples;
+    if (dev->pub.params.balance && !job->no_picture)
+        dev->ungiven += job->pub.num_samples;
     hr__watch_jobs(dev);
     if (dev->watchdog.runs)
         pthread_cond_signal(&dev->watchdog.wake);
@@ -372,6 +374,8 @@ static bool threads(struct hr__device *dev, const struct hr_job_params *params)
 void hr__job_begin(struct hr__job *job, int64_t begin)
 {
     job->id = next_id();
+    if (job->dev->pub.params.latency_ns)
+        job->since = hr__now();
     job->begun = begin;
     hr__works_resume(take_turns(job));
     hr__watch_submit(job, begin);

@@ -155,6 +155,7 @@ static enum hr__work_state span_is_back(struct hr__work *w,
     if (!hr__payload_made(w))
         return made_nothing(w);
     note_span(w);
+    hr__share_made(w, w->plan.spans[w->at].engine);
     if (span.last == HR_RECONSTRUCT && dev->on_planes &&
         hr__payload_map(&w->payloads[w->at]))
         dev->on_planes(dev->planes_ctx, w->index, &w->payloads[w->at]);
@@ -166,6 +167,7 @@ static enum hr__work_state fall_back(struct hr__work *w)
     struct hr__outcome failed = w->out;
     int engine = hr__engine_to_leave(w);
 
+    hr__share_left(w, w->plan.spans[w->at].engine);
     if (!hr__may_fall_back(w, engine))
         return HR__END;
     // It would have been made elsewhere, had nobody stopped it.

@@ -44,6 +44,16 @@ enum hr_status hr__input_status(struct hr__work *work);
 // Reads the header, which is all that the work wants; work->out says how.
 void hr__probe(struct hr__work *work);
 
+// share.c: which engine makes a work (hal/device/balance.c). plan: narrows the
+// offers to it. begun: the engine gets its task now, device->lock held. made:
+// has ended it. left: has failed it. end: the work ends.
+void hr__share_plan(struct hr__work *w, enum hr_stage first,
+                    struct hr__offer *offers);
+void hr__share_begun(struct hr__work *w, int engine);
+void hr__share_made(struct hr__work *w, int engine);
+void hr__share_left(struct hr__work *w, int engine);
+void hr__share_end(struct hr__work *w);
+
 // dispatch.c
 // To the host's queue: a list of works of one device, linked by next.
 void hr__queue_at_host(struct hr__work *list);

@@ -112,20 +112,21 @@ static bool find_where(const char *name, enum hr_where *where)
 
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"name",     "threads",   "budget", "strict",
-                            "deadline", "reference", "depth",  "cache",
-                            "entropy",  NULL};
+    static char *names[] = {"name",     "threads",   "budget",  "strict",
+                            "deadline", "reference", "depth",   "cache",
+                            "entropy",  "balance",   "cpu_cap", NULL};
     struct core *core = core_of_type(type);
     struct hr_device_params params = {0};
     const char *name = NULL, *reference = NULL, *entropy = NULL;
     PyObject *deadline = NULL, *cache = NULL;
     Py_ssize_t budget = 0;
-    int strict = 0;
+    int strict = 0, balance = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|z$inpOziOz:Device", names,
-                                     &name, &params.threads, &budget, &strict,
-                                     &deadline, &reference, &params.depth,
-                                     &cache, &entropy) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|z$inpOziOzpi:Device",
+                                     names, &name, &params.threads, &budget,
+                                     &strict, &deadline, &reference,
+                                     &params.depth, &cache, &entropy, &balance,
+                                     &params.cpu_cap) ||
         !core_seconds(deadline, 0, &params.deadline_ns) ||
         !cache_find(core, cache, &params.cache))
         return NULL;
@@ -133,6 +134,7 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return core_raise(core, HR_EINVAL, "budget: below 0");
     params.budget = (size_t)budget;
     params.strict = strict;
+    params.balance = balance;
     if (reference && !(params.reference = hr_reference_find(reference)))
         return core_raise(core, HR_EINVAL, "there is no such reference");
     if (!find_where(entropy, &params.entropy))
@@ -314,12 +316,14 @@ static PyObject *get_stats(PyObject *self, PyObject *none)
         return NULL;
     hr_device_stats(device, &s);
     return Py_BuildValue(
-        "{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:n,s:n,s:K,s:K,s:N}", "jobs", s.jobs,
-        "samples", s.samples, "failed", s.failed, "canceled", s.canceled,
-        "fallbacks", s.fallbacks, "abandoned", s.abandoned, "mismatches",
-        s.mismatches, "bytes_in_flight", (Py_ssize_t)s.bytes_in_flight,
-        "peak_bytes", (Py_ssize_t)s.peak_bytes, "cache_hits", s.cache_hits,
-        "cache_misses", s.cache_misses, "fallback_reasons", fallbacks_dict(&s));
+        "{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:n,s:n,s:K,s:K,s:N,s:(KKKK)}", "jobs",
+        s.jobs, "samples", s.samples, "failed", s.failed, "canceled",
+        s.canceled, "fallbacks", s.fallbacks, "abandoned", s.abandoned,
+        "mismatches", s.mismatches, "bytes_in_flight",
+        (Py_ssize_t)s.bytes_in_flight, "peak_bytes", (Py_ssize_t)s.peak_bytes,
+        "cache_hits", s.cache_hits, "cache_misses", s.cache_misses,
+        "fallback_reasons", fallbacks_dict(&s), "shares", s.shares[0],
+        s.shares[1], s.shares[2], s.shares[3]);
 }
 
 // ---- Closing ----------------------------------------------------------------
@@ -398,12 +402,16 @@ static PyGetSetDef getset[] = {
 static PyType_Slot slots[] = {
     {Py_tp_doc,
      "Device(name=None, *, threads=0, budget=0, strict=False, deadline=None,\n"
-     "       reference=None, depth=0, cache=None, entropy=None)\n--\n\n"
+     "       reference=None, depth=0, cache=None, entropy=None,\n"
+     "       balance=False, cpu_cap=0)\n--\n\n"
      "A device of its own: threads and byte budget (0: all usable cores, 256\n"
      "MiB). deadline: seconds that a driver may take for a span. cache: a\n"
      "Cache; None: that of the process. entropy: \"host\" or \"device\", who\n"
      "decodes the entropy coding of what an OpenCL device makes; None: as\n"
-     "HEADRACE_OPENCL_ENTROPY says. DeviceError if it cannot be opened.\n"
+     "HEADRACE_OPENCL_ENTROPY says. balance: its engines share the samples,\n"
+     "where all make the same bytes. cpu_cap: most of the usable cores' time\n"
+     "that its threads may use, in percent; 0: all. DeviceError if it cannot be\n"
+     "opened.\n"
      "After fork() it is of no use in the child."},
     {Py_tp_new, create},
     {Py_tp_dealloc, dealloc},

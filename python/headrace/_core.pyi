@@ -302,6 +302,8 @@ class Device:
         depth: int = 0,
         cache: Cache | None = None,
         entropy: str | None = None,
+        balance: bool = False,
+        cpu_cap: int = 0,
     ) -> Self: ...
     @property
     def name(self) -> str: ...

@@ -203,6 +203,11 @@ class Provenance(unittest.TestCase):
             headrace.Device("cpu", reference="x")
         with self.assertRaises(ValueError):
             headrace.Device("cpu", entropy="x")
+        with self.assertRaisesRegex(headrace.ArgumentError, "a cap of 101"):
+            headrace.Device("cpu", cpu_cap=101)
+        with headrace.Device("cpu", balance=True, cpu_cap=50) as device:
+            # Nobody is there to share with.
+            self.assertEqual(device.stats()["shares"], (0, 0, 0, 0))
 
     def test_why_an_engine_was_left(self):
         if not any(d["backend"] == "opencl" and d["available"]

@@ -275,9 +275,16 @@ void profile_count_device(const struct profile_child *c,
                           struct profile_config *to)
 {
     double bytes = 0, imported = 0, launches = 0, batches = 0;
+    struct hr_stats stats;
     struct hr_profile p;
 
     hr_device_profile(c->run.dev, &p);
+    hr_device_stats(c->run.dev, &stats);
+    for (int i = 0; c->run.opt.balance && i < p.num_engines; i++) {
+        snprintf(to->shares[i].name, sizeof(to->shares[i].name), "%s",
+                 p.engines[i].name);
+        to->shares[i].samples = (double)stats.shares[i];
+    }
     to->import_falls = 0;
     for (int i = 0; i < p.num_engines; i++) {
         const struct hr_engine_profile *a = &c->opened.engines[i];

@@ -161,6 +161,23 @@ static void rungs(const struct profile_config *c, FILE *to)
             c->imported_per_image * KIB, c->import_falls);
 }
 
+// Whose the pictures were, if engines share them.
+static void shares(const struct profile_config *c, FILE *to)
+{
+    double all = 0;
+
+    for (int i = 0; i < HR_PROFILE_ENGINES; i++)
+        all += c->shares[i].samples;
+    if (all <= 0)
+        return;
+    fprintf(to, "%s, %d thread%s: shares: ", c->device, c->threads,
+            c->threads == 1 ? "" : "s");
+    for (int i = 0; i < HR_PROFILE_ENGINES && c->shares[i].name[0]; i++)
+        fprintf(to, "%s%s %.3g %%", i ? ", " : "", c->shares[i].name,
+                100 * c->shares[i].samples / all);
+    fputc('\n', to);
+}
+
 void profile_notes(const struct profile *p, FILE *to)
 {
     char text[768], line[4 * sizeof(text)];
@@ -178,6 +195,9 @@ void profile_notes(const struct profile *p, FILE *to)
         hits(&p->configs[i], to);
     for (int b = 0; b < p->opt.num_backends; b++)
         rungs(profile_find(p, b, PROFILE_PLANNED, profile_most_threads(p)), to);
+    for (int i = 0; i < p->num_configs; i++)
+        if (p->configs[i].mode == PROFILE_PLANNED)
+            shares(&p->configs[i], to);
     for (int i = 0; i < p->num_losses; i++) {
         profile_loss_text(&p->losses[i], text, sizeof(text));
         tools_escape(line, sizeof(line), text);
@@ -325,7 +345,8 @@ static const char *bound_name(const struct profile *p,
 static json_t *config_json(const struct profile *p,
                            const struct profile_config *c)
 {
-    json_t *rungs = json_object(), *reasons = json_object(), *json;
+    json_t *rungs = json_object(), *reasons = json_object();
+    json_t *shared = json_object(), *json;
 
     for (int i = 0; i < HR_PROFILE_RUNGS && c->rungs[i].name[0]; i++)
         json_object_set_new(rungs, c->rungs[i].name,
@@ -334,10 +355,14 @@ static json_t *config_json(const struct profile *p,
         if (c->why_counts[bit])
             json_object_set_new(reasons, hr_why_text(1u << bit),
                                 json_integer((json_int_t)c->why_counts[bit]));
-    json = json_pack("{s:o s:s s:i s:i s:i s:o s:o}", "device",
+    for (int i = 0; i < HR_PROFILE_ENGINES && c->shares[i].name[0]; i++)
+        json_object_set_new(shared, c->shares[i].name,
+                            json_real(c->shares[i].samples));
+    json = json_pack("{s:o s:s s:i s:i s:i s:o s:o s:o}", "device",
                      manifest_text(c->device), "mode", profile_modes[c->mode],
                      "threads", c->threads, "batch", c->batch, "in_flight",
-                     c->ring, "rungs", rungs, "fallback_reasons", reasons);
+                     c->ring, "rungs", rungs, "fallback_reasons", reasons,
+                     "shares", shared);
     add_columns(json, profile_rates, c);
     if (c->num_fed) {
         add_columns(json, profile_beside, c);

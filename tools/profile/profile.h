@@ -113,6 +113,8 @@ struct profile_config {
     double import_falls;
     // How a media engine's samples went on, best first.
     struct profile_rung rungs[HR_PROFILE_RUNGS];
+    // Pictures that each engine of the chain was given, with --balance.
+    struct profile_rung shares[HR_PROFILE_ENGINES];
     // Medians and sums of the rounds.
     double lowest, highest;  // rates
     double rate, noise, cpu_per_1000, p50, p99, peak_rss, fallback_percent;

@@ -83,6 +83,22 @@ static json_t *cache_json(const struct run *run, const struct hr_stats *stats)
                      (json_int_t)stats->cache_bytes);
 }
 
+// How many pictures each engine of the device was given; NULL without --balance.
+static json_t *shares_json(const struct run *run, const struct hr_stats *stats)
+{
+    struct hr_profile profile;
+    json_t *json;
+
+    if (!run->opt.balance)
+        return NULL;
+    hr_device_profile(run->dev, &profile);
+    json = json_object();
+    for (int i = 0; json && i < profile.num_engines; i++)
+        json_object_set_new(json, profile.engines[i].name,
+                            json_integer((json_int_t)stats->shares[i]));
+    return json;
+}
+
 static int report_json(const struct run *run)
 {
     static const char *const memories[] = {"host", "pinned", "device"};
@@ -94,7 +110,7 @@ static int report_json(const struct run *run)
     hr_device_stats(run->dev, &stats);
     more = json_pack(
         "{s:i, s:i, s:s, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:o, s:f, s:f, s:I,"
-        " s:o*, s:o*}",
+        " s:o*, s:o*, s:o*}",
         "threads", run->dev->params.threads, "batch", run->batch, "memory",
         memories[run->opt.memory], "images", (json_int_t)run->images, "failed",
         (json_int_t)run->failed, "unread", (json_int_t)run->in.num_faults,
@@ -103,7 +119,8 @@ static int report_json(const struct run *run)
         (json_int_t)stats.checked, "mismatches", (json_int_t)stats.mismatches,
         "epochs", epochs_json(run), "img_per_s", img_per_s, "cpu_s_per_1000",
         cpu, "peak_rss_bytes", (json_int_t)tools_peak_rss(), "interrupted",
-        stop_signal() ? json_true() : NULL, "cache", cache_json(run, &stats));
+        stop_signal() ? json_true() : NULL, "cache", cache_json(run, &stats),
+        "shares", shares_json(run, &stats));
     json_object_del(json, "epoch");
     if (!json || !more || json_object_update(json, more) ||
         json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) < 0) {
@@ -131,6 +148,23 @@ static void report_cache(const struct run *run)
            (unsigned long long)stats.cache_misses,
            (unsigned long long)stats.cache_evictions,
            (double)stats.cache_bytes / (1 << 20));
+}
+
+static void report_shares(const struct run *run)
+{
+    struct hr_profile profile;
+    struct hr_stats stats;
+    uint64_t all = 0;
+
+    hr_device_stats(run->dev, &stats);
+    hr_device_profile(run->dev, &profile);
+    for (int i = 0; run->opt.balance && i < profile.num_engines; i++)
+        all += stats.shares[i];
+    for (int i = 0; all && i < profile.num_engines; i++)
+        printf("%s%s %.1f %%", i ? ", " : "shares: ", profile.engines[i].name,
+               100 * (double)stats.shares[i] / (double)all);
+    if (all)
+        putchar('\n');
 }
 
 static int report_line(const struct run *run)
@@ -164,6 +198,7 @@ static int report_line(const struct run *run)
     }
     if (before[0] == ',')
         putchar('\n');
+    report_shares(run);
     report_cache(run);
     return tools_flush_stdout();
 }

@@ -28,6 +28,8 @@ static bool open_device(struct run *run)
         .threads = run->opt.threads,
         .budget = (size_t)(run->opt.budget - run->opt.budget / 6),
         .strict = run->opt.strict,
+        .balance = run->opt.balance,
+        .cpu_cap = run->opt.cpu_cap,
         .limits = run->opt.limits,
     };
     hr_cache cache = NULL;

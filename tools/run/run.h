@@ -52,7 +52,8 @@ struct run_options {
     enum hr_memory memory;
     int64_t timeout_ns;
     struct hr_limits limits;
-    bool json, quiet, strict;
+    int cpu_cap;  // 0 = none
+    bool json, quiet, strict, balance;
 };
 
 struct run_epoch {

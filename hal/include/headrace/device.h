@@ -137,6 +137,23 @@ struct hr_device_params {
     // what the device cannot be told stays with the host. 0 = as the variable
     // HEADRACE_OPENCL_ENTROPY says: host or device; without it the host
     enum hr_where entropy;
+    // The engines of the device share the samples: each goes to the one that,
+    // by what tasks took so far, lets all be done soonest; what the CPU gets so
+    // has HR_WHY_BUSY. Only engines whose part of a sample is bit-exact by their
+    // certificate share it, and none that is the CPU by another name
+    // (caps.software): a picture never depends on who made it. The others get
+    // all that they can do, as without this; so does the first engine where
+    // strict is set, or hr_job_params.spans
+    bool balance;
+    // Most CPU time that the host threads may use, in percent of the usable
+    // cores; 0 = no limit. They rest when they have used more: what can be made
+    // elsewhere goes there first, if the engines share. Over some tenths of a
+    // second; a picture that is begun is made. Above 100: HR_EINVAL
+    int cpu_cap;
+    // With balance: how long a job should take at most, from its submission, 99
+    // times of 100; an engine that is too slow for that gets none of its
+    // samples. 0 = no target. Below 0: HR_EINVAL
+    int64_t latency_ns;
 };
 #define hr_device_params(...) (&(struct hr_device_params){__VA_ARGS__})
 
@@ -225,6 +242,10 @@ struct hr_stats {
     // cache that samples use which name none: see struct hr_cache_stats.
     uint64_t cache_hits, cache_misses, cache_evictions;
     size_t cache_bytes;
+    // With hr_device_params.balance: the samples that each engine of the chain
+    // was given, in the order of hr_device_profile(); as the first of its
+    // engines, if a sample has several.
+    uint64_t shares[4];
 };
 HR_API void hr_device_stats(hr_device dev, struct hr_stats *stats);
 

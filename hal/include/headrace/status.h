@@ -78,7 +78,8 @@ HR_API const char *hr_last_error(void);
     X(CERTIFICATE, 21, "its pictures differed when it was tested")          \
     X(PLACE,       22, "memory that this engine cannot reach")              \
     X(TABLES,      23, "tables that this engine cannot be told")            \
-    X(MISMATCH,    24, "the device gave wrong pictures and is not used")
+    X(MISMATCH,    24, "the device gave wrong pictures and is not used")      \
+    X(BUSY,        25, "the engine was busy")
 // clang-format on
 
 enum hr_why {

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which engine takes the next sample, if several could: a pure function of what
+// they have and of what their tasks took, so that it is tested without devices
+// and in simulated time.
+//
+// A sample goes to an engine in front of the host while that has room, and will
+// have made it by when all of them together have made what waits behind it: so
+// no batch waits for a slow engine at its end. Else the host, on
+// whose thread this is decided, makes it at once. Room is for twice what the
+// engine works at together, or makes while the host's threads are busy: then
+// nobody brings it more. If it stalls no more than that is stuck.
+//
+// What a task takes is counted as if no more than `depth` were there: of more
+// each waits for its share. An engine that moves again after a stall, and one
+// that nobody knows yet, makes one list of tasks on trial.
+#include <stdlib.h>
+
+#include "hal/device/device.h"
+
+enum {
+    ROOM = 2,       // depths of tasks
+    WEIGHT = 8,     // of the past, in averages, against one task
+    STALL = 8,      // times what a task takes, without any sign
+    PROBE = 64,     // .. between samples for one that is otherwise too slow
+    STRAYS = 3,     // deviations that a target has room for
+    BURST_MS = 50,  // of the cap, that may be used at once
+};
+#define STALL_LEAST INT64_C(50000000)
+#define PROBE_LEAST INT64_C(250000000)
+
+// ---- The host's cap --------------------------------------------------------
+
+void hr__allowance_fill(struct hr__allowance *a, int64_t now)
+{
+    int64_t most = a->milli * BURST_MS * 1000, ns = now - a->filled;
+
+    if (!a->milli || ns <= 0)
+        return;
+    // (Rounded down to whole microseconds, of which none is lost.)
+    ns -= ns % 1000;
+    a->filled += ns;
+    if (ns / 1000 > (most - a->level) / a->milli)
+        a->level = most;
+    else
+        a->level += ns / 1000 * a->milli;
+}
+
+int64_t hr__allowance_wait(const struct hr__allowance *a)
+{
+    return a->milli && a->level < 0 ? -a->level / a->milli * 1000 + 1000 : 0;
+}
+
+// How long it will be until the host has made a picture, and what it and those
+// at work use for that is paid.
+static int64_t on_host(const struct hr__balance *b)
+{
+    const struct hr__allowance *a = &b->allowance;
+    const struct hr__lane *host = &b->lanes[b->num - 1];
+    int64_t takes = host->takes, all = takes * (host->given + 1), paid;
+
+    if (!a->milli || a->level >= all)
+        return takes;
+    paid = (all - a->level) / a->milli * 1000;
+    return paid > takes ? paid : takes;
+}
+
+// ---- What is known of an engine --------------------------------------------
+
+static bool is_stalled(const struct hr__lane *l, int64_t now)
+{
+    int64_t quiet = STALL * l->takes;
+
+    return l->given && l->takes &&
+           now - l->moved > (quiet > STALL_LEAST ? quiet : STALL_LEAST);
+}
+
+// Until it will have made one more, if what it has began together.
+static int64_t expected(const struct hr__lane *l)
+{
+    return (l->given + l->depth) / l->depth * l->takes;
+}
+
+// Also to have enough while all threads of the host are busy for so long.
+static bool has_room(const struct hr__lane *l, int64_t host)
+{
+    if (l->trial)
+        return l->given < l->unit;
+    return l->given < ROOM * l->depth || expected(l) < ROOM * host;
+}
+
+// How many more samples engine i will have made in ns from now.
+static int64_t made(const struct hr__balance *b, int i, int64_t ns)
+{
+    const struct hr__allowance *a = &b->allowance;
+    const struct hr__lane *l = &b->lanes[i];
+    int64_t n = l->takes ? ns / l->takes * l->depth : 0, paid = INT64_MAX;
+
+    if (i == b->num - 1 && a->milli && l->takes)
+        paid = (a->level + ns / 1000 * a->milli) / l->takes;
+    n = (n < paid ? n : paid) - l->given;
+    return n > 0 ? n : 0;
+}
+
+static bool all_made(const struct hr__balance *b, int n, int64_t ns,
+                     int64_t now)
+{
+    int64_t sum = 0;
+
+    for (int i = 0; i < b->num; i++)
+        if (!is_stalled(&b->lanes[i], now))
+            sum += made(b, i, ns);
+    return sum >= n;
+}
+
+// How long all of them together take for n samples more.
+static int64_t together(const struct hr__balance *b, int n, int64_t now)
+{
+    int64_t least = 0, most = on_host(b);
+
+    while (most && !all_made(b, n, most, now) && most < INT64_MAX / 4) {
+        least = most;
+        most *= 2;
+    }
+    for (int i = 0; i < 20; i++) {
+        int64_t half = least + (most - least) / 2;
+
+        if (all_made(b, n, half, now))
+            most = half;
+        else
+            least = half;
+    }
+    return most;
+}
+
+// ---- Choosing --------------------------------------------------------------
+
+// One that is too slow, as far as is known, has not been asked for long.
+static bool is_probed(const struct hr__lane *l, int waiting, int64_t now)
+{
+    int64_t rest = PROBE * l->takes;
+
+    return !l->given && waiting > 0 &&
+           now - l->asked > (rest > PROBE_LEAST ? rest : PROBE_LEAST);
+}
+
+static bool in_time(const struct hr__lane *l, int64_t latest, int64_t now)
+{
+    return latest - now >= expected(l) + STRAYS * l->strays;
+}
+
+static bool takes_it(const struct hr__balance *b, const struct hr__lane *l,
+                     const struct hr__balance_ask *ask, int64_t now)
+{
+    int64_t host = on_host(b);
+
+    if (is_stalled(l, now))
+        return false;
+    if (is_probed(l, ask->waiting, now))
+        return true;
+    if (ask->latest - now >= host && !in_time(l, ask->latest, now))
+        return false;
+    // What nobody has measured yet is tried, each in turn.
+    if (!has_room(l, host) || !l->takes || !host)
+        return has_room(l, host) && !l->takes;
+    return expected(l) <= together(b, ask->waiting + 1, now);
+}
+
+int hr__balance_pick(const struct hr__balance *b,
+                     const struct hr__balance_ask *ask, int64_t now)
+{
+    int best = b->num - 1;
+
+    for (int i = 0; i < b->num - 1; i++)
+        if (ask->may >> i & 1 && takes_it(b, &b->lanes[i], ask, now) &&
+            (best == b->num - 1 ||
+             expected(&b->lanes[i]) < expected(&b->lanes[best])))
+            best = i;
+    return best;
+}
+
+// ---- What happens ----------------------------------------------------------
+
+void hr__balance_init(struct hr__balance *b, int num)
+{
+    *b = (struct hr__balance){.num = num};
+    for (int i = 0; i < num; i++)
+        b->lanes[i] = (struct hr__lane){.depth = 1, .unit = 1, .trial = true};
+}
+
+void hr__balance_give(struct hr__balance *b, int lane, int64_t now)
+{
+    struct hr__lane *l = &b->lanes[lane];
+
+    if (!l->given++)
+        l->moved = now;
+    l->asked = now;
+    l->samples++;
+}
+
+// It moves again: what it had tells of the stall only.
+static void try_again(struct hr__lane *l, int64_t now)
+{
+    l->trial = true;
+    l->since = now;
+}
+
+void hr__balance_end(struct hr__balance *b, int lane, int64_t begun, int load,
+                     int64_t now)
+{
+    struct hr__lane *l = &b->lanes[lane];
+    bool stalled = is_stalled(l, now);
+    int64_t took = now - begun, off;
+
+    l->given--;
+    l->moved = now;
+    if (stalled)
+        try_again(l, now);
+    if (begun < l->since)
+        return;
+    if (load > l->depth)
+        took = took / (2 * load + l->depth - 1) * (2 * l->depth);
+    took = took > 0 ? took : 1;
+    if (l->trial || !l->takes) {
+        l->takes = took;
+        l->strays = took / 4;
+        l->trial = false;
+        return;
+    }
+    off = took - l->takes;
+    l->takes += off / WEIGHT;
+    l->strays += ((off < 0 ? -off : off) - l->strays) / WEIGHT;
+}
+
+void hr__balance_drop(struct hr__balance *b, int lane, bool failed, int64_t now)
+{
+    struct hr__lane *l = &b->lanes[lane];
+
+    l->given--;
+    l->moved = now;
+    if (failed)
+        try_again(l, now);
+}

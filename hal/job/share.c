@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who makes a work, if several engines of its device could (hr_device_params.
+// balance): asks the balance, and tells it what became of the work. Only where
+// all of them make the same bytes, so that no picture depends on the answer.
+#include "hal/job/work.h"
+
+static bool is_balanced(const struct hr__work *w)
+{
+    const struct hr__device *dev = w->job->dev;
+
+    return dev->pub.params.balance && dev->num_engines > 1 && !dev->probing &&
+           !w->job->no_picture && !w->check;
+}
+
+// What a user has said about engines counts, and so does what has failed.
+static bool may_choose(const struct hr__work *w)
+{
+    return !w->excluded && !w->job->params.spans && !w->job->params.strict &&
+           !w->job->dev->pub.params.strict;
+}
+
+// The first of its engines in the chain.
+static int head_of(const struct hr__plan *plan)
+{
+    int head = HR__MAX_ENGINES;
+
+    for (int i = 0; i < plan->num_spans; i++)
+        if (plan->spans[i].engine < head)
+            head = plan->spans[i].engine;
+    return head;
+}
+
+// Whether it makes the host's bytes, and by something that is not the host.
+static bool is_exact(const struct hr__work *w, const struct hr__plan *plan)
+{
+    const struct hr__device *dev = w->job->dev;
+
+    for (int i = 0; i < plan->num_spans; i++) {
+        int k = plan->spans[i].engine;
+
+        if (!dev->engines[k]->host &&
+            (dev->engines[k]->caps.software ||
+             !hr__device_exact(dev, k, plan->spans[i].span, &w->pic)))
+            return false;
+    }
+    return true;
+}
+
+// The engines that the sample can begin its chain with, bit per index; *head:
+// the one that it has if nobody is asked.
+static unsigned find_lanes(const struct hr__work *w, enum hr_stage first,
+                           const struct hr__offer *offers, int *head)
+{
+    struct hr__offer left[HR__MAX_ENGINES];
+    int n = w->job->dev->num_engines;
+    unsigned may = 0;
+
+    *head = -1;
+    for (int i = 0; i < n; i++)
+        left[i] = offers[i];
+    for (int i = 0; i < n; i++) {
+        struct hr__plan plan;
+
+        if (!hr__plan_build(&plan, first, left, n) && head_of(&plan) == i) {
+            if (is_exact(w, &plan))
+                may |= 1u << i;
+            if (*head < 0)
+                *head = i;
+        }
+        left[i] = (struct hr__offer){0};
+    }
+    // One that deviates is the user's choice for all that it can do.
+    return *head >= 0 && may >> *head & 1 && may_choose(w) ? may : 0;
+}
+
+static int64_t latest(const struct hr__work *w)
+{
+    int64_t target = w->job->dev->pub.params.latency_ns;
+
+    return target ? w->job->since + target : INT64_MAX;
+}
+
+static void give(struct hr__work *w, int lane, int64_t now)
+{
+    struct hr__device *dev = w->job->dev;
+
+    if (!w->given)
+        dev->ungiven--;
+    w->given = true;
+    w->lane = lane + 1;
+    w->lane_begun = now;
+    hr__balance_give(&dev->balance, lane, now);
+    w->lane_load = dev->balance.lanes[lane].given;
+}
+
+void hr__share_plan(struct hr__work *w, enum hr_stage first,
+                    struct hr__offer *offers)
+{
+    struct hr__device *dev = w->job->dev;
+    int64_t now;
+    unsigned may;
+    int head, lane;
+
+    if (!is_balanced(w))
+        return;
+    may = find_lanes(w, first, offers, &head);
+    if (head < 0)
+        return;
+    now = hr__now();
+    pthread_mutex_lock(&dev->lock);
+    hr__allowance_fill(&dev->balance.allowance, now);
+    lane = head;
+    if (may & (may - 1))
+        lane = hr__balance_pick(&dev->balance,
+                                &(struct hr__balance_ask){
+                                    .may = may,
+                                    .waiting = dev->ungiven - !w->given,
+                                    .latest = latest(w),
+                                },
+                                now);
+    give(w, lane, now);
+    pthread_mutex_unlock(&dev->lock);
+    if (lane == head)
+        return;
+    w->why |= HR_WHY_BUSY;
+    for (int i = 0; i < lane; i++)
+        offers[i].spans = 0;
+}
+
+void hr__share_begun(struct hr__work *w, int engine)
+{
+    if (w->lane != engine + 1)
+        return;
+    w->lane_begun = hr__now();
+    w->lane_load = w->job->dev->balance.lanes[engine].given;
+}
+
+void hr__share_made(struct hr__work *w, int engine)
+{
+    struct hr__device *dev = w->job->dev;
+
+    if (w->lane != engine + 1)
+        return;
+    w->lane = 0;
+    pthread_mutex_lock(&dev->lock);
+    hr__balance_end(&dev->balance, engine, w->lane_begun, w->lane_load,
+                    hr__now());
+    pthread_mutex_unlock(&dev->lock);
+}
+
+void hr__share_left(struct hr__work *w, int engine)
+{
+    struct hr__device *dev = w->job->dev;
+    int lane = w->lane - 1;
+
+    w->lane = 0;
+    if (lane < 0)
+        return;
+    pthread_mutex_lock(&dev->lock);
+    hr__balance_drop(&dev->balance, lane, lane == engine, hr__now());
+    pthread_mutex_unlock(&dev->lock);
+}
+
+void hr__share_end(struct hr__work *w)
+{
+    struct hr__device *dev = w->job->dev;
+
+    hr__share_left(w, -1);
+    if (w->given || w->job->no_picture || !dev->pub.params.balance)
+        return;
+    pthread_mutex_lock(&dev->lock);
+    dev->ungiven--;
+    pthread_mutex_unlock(&dev->lock);
+}
