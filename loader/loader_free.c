@@ -32,6 +32,7 @@ static void free_loader(struct hr__loader *l)
         hr_batch batch = slot->pub.batch;
 
         hr_batch_destroy(&batch);
+        hr__slot_drop_outs(slot, true);
         for (int j = 0; slot->images && j < l->pub.batch; j++)
             hr_image_release(&slot->images[j]);
         hr__free(slot->names);
