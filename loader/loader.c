@@ -301,7 +301,7 @@ static enum hr_status open_loader(struct hr__loader *l)
     l->params.resume = NULL;
     if ((status = hr__loader_tune_init(l)))
         return status;
-    l->by_path = has_cache(l);
+    l->by_path = l->params.by_path || has_cache(l);
     if ((l->pub.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
         return hr__fail(HR_EIO, "no eventfd: %s", strerror(errno));
     hr__loader_signal(l);

@@ -130,7 +130,7 @@ struct hr__loader {
     struct hr_op ops[HR_MAX_OPS];
     struct hr__sampler sampler;
     struct hr__source *source;
-    bool by_path;  // there is a cache, which finds files by their path
+    bool by_path;  // or there is a cache, which finds files by their path
     pid_t pid;
     // The rest is guarded by lock.
     pthread_mutex_t lock;

@@ -93,7 +93,8 @@ struct hr__slot *hr__loader_plan(struct hr__loader *l)
         l->seq - l->base >= HR__LOADER_DEPTH)
         return NULL;
     for (;;) {
-        if (!hr__cursor_batch(l, &l->plan, &n))
+        if (!hr__cursor_batch(l, &l->plan, &n) ||
+            (l->params.epochs_apart && !l->plan.k && l->seq != l->base))
             return NULL;
         if (l->seq >= 64 || !(l->skip >> l->seq & 1))
             break;

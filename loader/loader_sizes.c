@@ -140,17 +140,20 @@ static void count_memory(struct hr__slot *slot, size_t size)
     pthread_mutex_unlock(&l->lock);
 }
 
+// The whole share at once, of which pages that nobody touches take nothing.
 static bool reserve(struct hr__slot *slot)
 {
+    size_t share = slot->loader->batch_size;
+    size_t size = slot->need > share ? slot->need : share;
+
     if (slot->need <= slot->room)
         return true;
     hr__free(slot->memory);
     count_memory(slot, 0);
-    if (!(slot->memory = hr__alloc(NULL, slot->need)))
-        return hr__fail(HR_ENOMEM, "no memory for %zu bytes of pictures",
-                        slot->need),
+    if (!(slot->memory = hr__alloc(NULL, size)))
+        return hr__fail(HR_ENOMEM, "no memory for %zu bytes of pictures", size),
                false;
-    count_memory(slot, slot->need);
+    count_memory(slot, size);
     return true;
 }
 

@@ -52,7 +52,8 @@ static enum hr_status look(int fd, const char *path, size_t max_bytes,
         return hr__fail(HR_EIO, "%s: read: not a regular file",
                         hr__source_short(path));
     if ((uint64_t)st.st_size > max_bytes)
-        return hr__fail(HR_ELIMIT, "%s: read: %lld bytes, the limit is %zu",
+        return hr__fail(HR_ELIMIT,
+                        "%s: read: %lld bytes, more than the limit of %zu",
                         hr__source_short(path), (long long)st.st_size,
                         max_bytes);
     *size = (size_t)st.st_size;
@@ -136,7 +137,8 @@ enum hr_status hr__shard_sample(const struct hr__shard *shard,
         return status;
     if (range.size > max_bytes)
         return hr__fail(HR_ELIMIT,
-                        "%s: offset %llu: %llu bytes, the limit is %zu",
+                        "%s: offset %llu: %llu bytes, more than the limit of "
+                        "%zu",
                         hr__source_short(shard->path),
                         (unsigned long long)range.offset,
                         (unsigned long long)range.size, max_bytes);

@@ -122,7 +122,7 @@ cp a-08.tar 'b-{1..2}.tar'
 run 0 run 'b-{1..2}.tar' --out none
 says out "4 pictures"
 run 1 run all.tar --out none --max-file-bytes 1K
-says err "the limit is 1024"
+says err "more than the limit of 1024"
 
 # ---- the other commands -----------------------------------------------------
 

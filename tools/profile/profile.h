@@ -7,6 +7,7 @@
 //   process.c  a process for each of them, and how it ended
 //   child.c    what that process does
 //   measure.c  its pipeline, with a consumer at the end
+//   fill.c     the jobs of that: a ring of slots, and their samples
 //   source.c   its pictures: files, memory, decoded
 //   trace.c    what a trace tells: overlap and queue
 //   summary.c  medians of all of it, the case for the advice
@@ -202,15 +203,43 @@ struct profile_order {
 // Its exit code.
 int profile_child(struct profile *p, struct profile_config *config, int fd);
 
+// One job in flight and the memory it writes.
+struct profile_slot {
+    hr_job job;
+    hr_batch batch;         // pictures of one shape
+    unsigned char *pixels;  // or of their own shapes, one behind the other
+    size_t capacity;
+    hr_image *images;  // [run->batch]
+    size_t bytes;      // of the tensors of its pictures
+    size_t first;      // index of the first picture
+    int num;
+    struct hr_encoded *read;  // [batch], what was read of tar and RecordIO files
+    size_t read_bytes;        // of these
+};
+
+// What is known of a picture while its job is filled.
+struct profile_picture {
+    char *path;
+    size_t bytes;  // of its tensor, rounded up
+    int w, h;      // of its tensor; 0 = not known before the job
+};
+
 struct profile_child {
     struct run run;
     enum profile_mode mode;
-    void **data;  // MEMORY: encoded bytes of each picture
+    bool given;  // samples get their sources from who submits them
+    struct profile_slot slots[RUN_RING_MAX];
+    size_t submitted, collected;  // jobs of this measurement
+    size_t next;                  // picture to submit
+    // For one submission, reused: hr_submit() copies all of it.
+    struct hr_sample *samples;     // [batch]
+    struct profile_picture *pics;  // [batch]
+    void **data;                   // MEMORY: encoded bytes of each picture
     size_t *sizes;
     hr_image *images;  // DECODED
     size_t num_sources;
     size_t pictures;  // of the list; some come twice, see profile_fill_up()
-    double submitted[RUN_RING_MAX];  // tools_seconds()
+    double begun[RUN_RING_MAX];  // of the jobs, tools_seconds()
     _Atomic double ended[RUN_RING_MAX];
     struct profile_latencies *latencies;  // NULL: nobody wants them
     double consumer_ms, consumer_cpu;
@@ -248,8 +277,26 @@ void profile_source_close(struct profile_child *c);
 // rates with one would say less than a network of full batches takes. False: a
 // message was printed.
 bool profile_fill_up(struct profile_child *c);
-// The samples that run_fill() made, from that source.
-void profile_source_fill(struct profile_child *c, const struct run_slot *slot);
+// The samples that profile_fill() made, from that source.
+void profile_source_fill(struct profile_child *c,
+                         const struct profile_slot *slot);
+
+// Slots and scratch memory, after run_prepare(); false, as from the next ones: a
+// message was printed.
+bool profile_jobs_open(struct profile_child *c);
+void profile_jobs_close(struct profile_child *c);
+// Fills slot with the next samples, but for the images they go to.
+bool profile_fill(struct profile_child *c, struct profile_slot *slot);
+// Whether its images take more than a slot's memory. They get that of all
+// slots: nothing may be in flight then.
+bool profile_needs_all(const struct profile_child *c,
+                       const struct profile_slot *slot);
+// The images of those samples, unless they go to the slot's batch.
+bool profile_make_images(struct profile_child *c, struct profile_slot *slot);
+// Gives up the images that samples to be submitted are made of.
+void profile_drop_sources(struct profile_child *c);
+// Gives back the images of a slot's last job, and what its samples were read to.
+void profile_release(const struct profile_child *c, struct profile_slot *slot);
 
 // ---- These processes, from the parent's side -------------------------------
 

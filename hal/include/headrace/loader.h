@@ -105,6 +105,8 @@ struct hr_loader_params {
     bool shard_drop;  // if they do not go evenly: false: the first samples
         // come twice, true: the last are left out. All shards
         // have equally many
+    bool epochs_apart;  // an epoch begins when the one before was delivered: it
+                        // finds all of that in a cache, and has its own time
     bool drop_remainder;  // of an epoch: no batch that is not full
     // How often samples shall come, relative to each other; [source->num],
     // finite, >= 0, copied. Then samples are drawn with replacement.
@@ -126,6 +128,10 @@ struct hr_loader_params {
                     // batches and the samples of one are always let in
     int reads;      // threads that read samples, up to 256; 0 = 8, or with
                     // autotune as many as it finds
+    bool by_path;   // files of their own are not read ahead: the device reads
+                    // them when it makes them, as with a cache. Less memory and
+                    // time where they are in memory already; what a slow disk
+                    // takes is not hidden
     // The settings follow what is measured between batches: while the consumer
     // waits, what there is too little of grows; what does not pay, because the
     // rate keeps 97 % without it, goes again. The most is: of threads, what the
