@@ -124,6 +124,8 @@ static bool measure(struct profile_child *c, struct profile *p,
     c->consumer_ms = order->consumer ? p->opt.consumer_ms : 0;
     c->consumer_cpu = p->opt.consumer_cpu;
     c->latencies = order->consumer ? NULL : &config->latencies;
+    if (order->queue)
+        return profile_queue(c, &p->queues[config->backend], order->seconds);
     if (watched ? !watch(c, &m, order->seconds, p, config->backend)
                 : !profile_measure(c, &m, order->seconds))
         return false;

@@ -30,7 +30,7 @@ static void sleep_until(double seconds)
 // Takes its time, and of a core what it was told: in slices of a millisecond,
 // each until its part of CPU time is used up. What others kept it from using it
 // catches up with, but not beyond the end.
-static void consume(struct profile_child *c)
+void profile_consume(struct profile_child *c)
 {
     const double begin = tools_seconds(), end = begin + c->consumer_ms / 1000;
     const double part = c->consumer_cpu / 100, cpu = tools_thread_seconds();
@@ -138,7 +138,7 @@ static void collect(struct profile_child *c, struct profile_measure *m)
     c->made += (uint64_t)slot->num;
     if (c->consumer_ms > 0) {
         begin = tools_seconds();
-        consume(c);
+        profile_consume(c);
         m->s.consumer_seconds += tools_seconds() - begin;
     }
 }

@@ -8,11 +8,13 @@
 //   child.c    what that process does
 //   measure.c  its pipeline, with a consumer at the end
 //   fill.c     the jobs of that: a ring of slots, and their samples
+//   queue.c    the same pictures by a loader that tunes itself: its queue
 //   source.c   its pictures: files, memory, decoded
 //   trace.c    what a trace tells: overlap and queue
 //   summary.c  medians of all of it, the case for the advice
 //   advice.c   quantiles, how many threads, the advice; pure
 //   print.c    tables, notes and JSON
+//   queue_print.c  what is shown of the queue
 //   report.c   the page with its charts
 //
 // How it is measured. Each configuration has a process of its own, which opens
@@ -43,6 +45,8 @@ enum {
     PROFILE_ROUNDS = 3,
     PROFILE_CONFIGS = PROFILE_BACKENDS * (PROFILE_THREADS + 4),
     PROFILE_LATENCIES = 4096,  // of a configuration that are kept
+    PROFILE_POINTS = 128,      // of a queue over time
+    PROFILE_CHANGES = 64,      // of its settings, the first
 };
 
 enum profile_mode {
@@ -147,6 +151,29 @@ struct profile_watch {
     double wait_submit, wait_results;  // shares of the time
 };
 
+// What a loader says at a batch.
+struct profile_point {
+    double at;  // seconds
+    double ready, reading, bytes;
+};
+struct profile_change {
+    double at;
+    uint64_t batch;
+    struct hr_loader_settings settings;
+    bool back;  // to what was before
+};
+struct profile_queue {
+    double seconds, rate, batches;
+    double waits, wait_share;  // batches that were waited for; share of all
+    // See struct hr_loader_stats.
+    double waited, starved, ready, reading, making, peak_bytes, steps, backs;
+    struct hr_loader_settings begin, settings;  // then and now
+    uint64_t every;                             // batches from point to point
+    struct profile_point points[PROFILE_POINTS];
+    struct profile_change changes[PROFILE_CHANGES];
+    int num_points, num_changes;
+};
+
 // A backend of which a process died, or did not answer.
 struct profile_loss {
     const char *name;
@@ -167,6 +194,7 @@ struct profile {
     struct profile_config configs[PROFILE_CONFIGS];
     int num_configs;
     struct profile_watch watch[PROFILE_BACKENDS];
+    struct profile_queue queues[PROFILE_BACKENDS];
     bool lost[PROFILE_BACKENDS];
     struct profile_loss losses[PROFILE_BACKENDS];
     int num_losses;
@@ -199,6 +227,7 @@ void profile_options_finish(struct profile *p);
 struct profile_order {
     double seconds;
     bool consumer;
+    bool queue;  // profile_queue()
 };
 // Its exit code.
 int profile_child(struct profile *p, struct profile_config *config, int fd);
@@ -264,7 +293,12 @@ struct profile_measure {
 // is in flight. False: a message was printed.
 bool profile_measure(struct profile_child *c, struct profile_measure *m,
                      double seconds);
-// After it: what the device did since it was opened, per picture and batch.
+// Its consumer takes its time, once.
+void profile_consume(struct profile_child *c);
+// Lets a loader make the pictures for so long. False: a message was printed.
+bool profile_queue(struct profile_child *c, struct profile_queue *q,
+                   double seconds);
+// After profile_measure(): what the device did since it was opened, per picture and batch.
 void profile_count_device(const struct profile_child *c,
                           struct profile_config *to);
 
@@ -303,8 +337,8 @@ void profile_release(const struct profile_child *c, struct profile_slot *slot);
 // Both: false if a message was printed; if it was the process that failed, its
 // backend is lost.
 bool profile_start(struct profile *p, struct profile_config *c);
-bool profile_ask(struct profile *p, struct profile_config *c, double seconds,
-                 bool consumer);
+bool profile_ask(struct profile *p, struct profile_config *c,
+                 const struct profile_order *order);
 // Its process ends, or is killed after so long; one that hangs in its driver
 // even then is left behind. Its status; -1: it did not end by itself. It closes
 // its device, which may take PROFILE_END_SECONDS.
@@ -409,7 +443,15 @@ struct profile_row {
 int profile_config_rows(const struct profile *p, bool only,
                         struct profile_row *rows);
 int profile_watch_rows(const struct profile *p, struct profile_row *rows);
+int profile_queue_rows(const struct profile *p, struct profile_row *rows);
 double profile_value(const struct profile_column *column, const void *values);
+
+// A loader's table, the settings that it came to, all of it, its charts.
+extern const struct profile_column profile_queues[];
+extern const char profile_queues_legend[];
+void profile_queue_notes(const struct profile *p, FILE *to);
+json_t *profile_queue_json(const struct profile_queue *q);
+void profile_queue_page(const struct profile *p, struct report *r);
 
 // What qualifies the table of rates, and what a consumer would need, as lines.
 void profile_notes(const struct profile *p, FILE *to);
