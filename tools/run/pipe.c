@@ -28,7 +28,9 @@ static bool open_loader(struct run *run)
                          .epochs = opt->epochs, .samples = run->total,
                          .budget = (size_t)(budget - budget / 3),
                          .start.depth = run->ring > 2 ? run->ring - 1 : 1,
-                         .epochs_apart = true, .by_path = true));
+                         .epochs_apart = true, .by_path = true,
+                         // Of a few pictures no more threads than pictures.
+                         .reads = run->total < 8 ? (int)run->total : 0));
     return run->loader || tools_warn("%s", hr_last_error());
 }
 
