@@ -33,7 +33,8 @@ static enum hr_status set_defaults(struct hr__loader *l)
     if (check_number("batch", p->batch, 0, INT_MAX) ||
         check_number("reads", p->reads, 0, HR__LOADER_READS) ||
         check_number("epochs", p->epochs, HR_ENDLESS, UINT32_MAX) ||
-        check_number("map_threads", p->map_threads, 0, INT_MAX))
+        check_number("map_threads", p->map_threads, 0, INT_MAX) ||
+        check_number("timeout_ns", p->timeout_ns, 0, INT64_MAX))
         return HR_EINVAL;
     l->source = hr__source_of(p->source);
     p->map_threads = p->map_threads ? p->map_threads : 1;
@@ -113,12 +114,18 @@ static enum hr_status set_ops(struct hr__loader *l)
     p->ops = l->ops;
     if ((p->h == 0) != (p->w == 0) || p->h < 0 || p->w < 0)
         return hr__fail(HR_EINVAL, "name h and w, or neither");
+    l->pub.c = l->ops[0].decode.mode == HR_GRAY ? 1 : 3;
+    if (p->own_size && (p->h || p->on_error == HR_ON_ERROR_SKIP))
+        return hr__fail(HR_EINVAL, "own_size goes with neither h and w nor "
+                                   "HR_ON_ERROR_SKIP");
+    if (p->own_size)
+        return HR_OK;
     if (!p->h && !hr_ops_fixed_size(p->ops, p->num_ops, &w, &h))
-        return hr__fail(HR_EINVAL, "the ops make pictures of different sizes: "
-                                   "add a resize or crop, or name h and w");
+        return hr__fail(HR_EINVAL,
+                        "the ops make pictures of different sizes: add a "
+                        "resize or crop, name h and w, or say own_size");
     l->pub.h = p->h ? p->h : h;
     l->pub.w = p->w ? p->w : w;
-    l->pub.c = l->ops[0].decode.mode == HR_GRAY ? 1 : 3;
     return HR_OK;
 }
 
@@ -144,7 +151,8 @@ static void set_depth(struct hr__loader *l)
     size_t batch = (size_t)l->pub.batch;
     size_t making = (3 * (size_t)threads + batch - 1) / batch;
     size_t depth = 3 + (making < 2 ? 2 : making) + (l->params.map != NULL);
-    size_t fit = l->params.budget / 4 * 3 / l->batch_size;
+    size_t most = l->params.budget / 4 * 3;
+    size_t fit = l->batch_size ? most / l->batch_size : HR__LOADER_DEPTH;
 
     l->settings.depth = depth > HR__LOADER_DEPTH ? HR__LOADER_DEPTH
                                                  : (int)depth;
@@ -162,6 +170,8 @@ static void set_depth(struct hr__loader *l)
     l->pub.depth = depth < 2 ? 2 : (int)depth;
     if (l->settings.depth > l->pub.depth)
         l->settings.depth = l->pub.depth;
+    if (l->params.own_size)
+        l->batch_size = most / (size_t)l->pub.depth;
     fit = (size_t)l->pub.depth * l->batch_size;
     l->room.limit = fit < l->params.budget ? l->params.budget - fit : 0;
 }
@@ -184,7 +194,9 @@ static bool fill_slot(struct hr__loader *l, struct hr__slot *slot)
            sizeof(*slot->keys) + sizeof(*slot->results);
     *slot = (struct hr__slot){.loader = l};
     each += pixel_bytes(l);
-    if (!(at = hr__alloc(NULL, n * each + 8 * 64)))
+    if (l->params.own_size)
+        each += 2 * sizeof(hr_image);
+    if (!(at = hr__alloc(NULL, n * each + 10 * 64)))
         return false;
     slot->samples = carve(&at, n, sizeof(*slot->samples));
     slot->list = carve(&at, n, sizeof(*slot->list));
@@ -194,21 +206,37 @@ static bool fill_slot(struct hr__loader *l, struct hr__slot *slot)
     slot->pub.results = slot->results = carve(&at, n, sizeof(*slot->results));
     slot->images = carve(&at, n, sizeof(hr_image));
     memset(slot->images, 0, n * sizeof(hr_image));
+    if (l->params.own_size) {
+        slot->outs = carve(&at, n, sizeof(hr_image));
+        slot->shown = carve(&at, n, sizeof(hr_image));
+        memset(slot->outs, 0, n * sizeof(hr_image));
+        memset(slot->shown, 0, n * sizeof(hr_image));
+    }
     if (pixel_bytes(l))
         slot->pixels = carve(&at, n, pixel_bytes(l));
     return true;
 }
 
 // The first batch tells how large they are.
-static enum hr_status make_slots(struct hr__loader *l)
+static enum hr_status measure(struct hr__loader *l, hr_batch *first)
 {
-    hr_batch first = hr__loader_batch(l);
-
-    if (!first)
+    if (l->params.own_size)
+        return HR_OK;
+    if (!(*first = hr__loader_batch(l)))
         return hr_last_status();
-    l->batch_size = first->size + pixel_bytes(l) * (size_t)l->pub.batch;
+    l->batch_size = (*first)->size + pixel_bytes(l) * (size_t)l->pub.batch;
     l->stats.batch_bytes = l->batch_size;
     l->num_made = 1;
+    return HR_OK;
+}
+
+static enum hr_status make_slots(struct hr__loader *l)
+{
+    hr_batch first = NULL;
+    enum hr_status status = measure(l, &first);
+
+    if (status)
+        return status;
     set_depth(l);
     l->slots = hr__alloc(NULL, sizeof(*l->slots) * (size_t)l->pub.depth);
     if (!l->slots) {
@@ -222,7 +250,7 @@ static enum hr_status make_slots(struct hr__loader *l)
             return hr__fail(HR_ENOMEM, "out of memory");
         }
         // Where the depth is tuned the others are made when they are needed.
-        if (!first && !l->params.autotune) {
+        if (!first && !l->params.autotune && !l->params.own_size) {
             if (!(first = hr__loader_batch(l)))
                 return hr_last_status();
             l->num_made++;
@@ -273,7 +301,7 @@ static enum hr_status open_loader(struct hr__loader *l)
     l->params.resume = NULL;
     if ((status = hr__loader_tune_init(l)))
         return status;
-    l->by_path = has_cache(l);
+    l->by_path = l->params.by_path || has_cache(l);
     if ((l->pub.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
         return hr__fail(HR_EIO, "no eventfd: %s", strerror(errno));
     hr__loader_signal(l);
@@ -321,7 +349,7 @@ void hr_loader_stop(hr_loader loader)
     if (l->pub.fd >= 0)
         hr__loader_signal(l);
     for (int i = 0; l->slots && i < l->pub.depth; i++)
-        for (int j = 0; l->slots[i].samples && j < l->slots[i].pub.n; j++)
+        for (int j = 0; l->slots[i].samples && j < l->slots[i].all; j++)
             if (l->slots[i].samples[j].job)
                 hr_job_cancel(l->slots[i].samples[j].job);
     pthread_mutex_unlock(&l->lock);
@@ -331,7 +359,7 @@ void hr_loader_stop(hr_loader loader)
 static void give_back_samples(struct hr__loader *l)
 {
     for (int i = 0; l->slots && i < l->pub.depth; i++)
-        for (int j = 0; l->slots[i].samples && j < l->slots[i].pub.n; j++)
+        for (int j = 0; l->slots[i].samples && j < l->slots[i].all; j++)
             hr__sample_give_back(&l->slots[i].samples[j]);
 }
 

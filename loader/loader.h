@@ -6,13 +6,14 @@
 //   loader_read.c   threads that read samples, and submit a batch that is read
 //   loader_map.c    the user's own step, if there is one
 //   loader_job.c    jobs, and what becomes of samples that fail
+//   loader_sizes.c  pictures of their own sizes: their images, and parts
 //   loader_pixels.c samples that are pixels, for a job
 //   loader_next.c   delivery
 //   loader_tune.c   settings: what is measured for them, and what follows
 //   loader_free.c   what goes back
 //
 // Each uses only those below it in this order: loader.c, read, map, job, pixels,
-// next, tune, plan, free. tune.c, the arithmetic, and settings.c know no loader.
+// next, tune, plan, free, sizes. tune.c, the arithmetic, and settings.c know no loader.
 //
 // A batch has a slot from when it is planned until the consumer gives it back:
 //
@@ -24,6 +25,9 @@
 // reads the last one submits. JOB: the device has it. A sample that failed and
 // is to be replaced leads back to READ, with that sample alone. MAP: it waits
 // for a reader thread to call the user's map, which is at work in MAPPING.
+// Pictures of their own sizes: a slot whose next part is to be made is in ROOM
+// until it may have the memory; from there it goes on as from READ, and what is
+// left when a part was given back leads to ROOM again.
 //
 // One lock guards everything but what the struct says; it is not held while a
 // sample is read, a job submitted, or a callback of the user's runs.
@@ -51,6 +55,7 @@ enum {
 enum hr__slot_state {
     SLOT_FREE,
     SLOT_READ,
+    SLOT_ROOM,
     SLOT_JOB,
     SLOT_MAP,
     SLOT_MAPPING,
@@ -72,6 +77,8 @@ struct hr__loader_sample {
     struct hr_encoded lent;  // what a callback said,
     bool is_lent;            // which wants it back
     size_t name;             // its path in slot->names
+    int w, h;                // of the picture that is made of it (own_size);
+                             // 0 = nobody knows
     hr_job job;              // that begins with this sample
     bool job_ended;
 };
@@ -80,10 +87,14 @@ struct hr__slot {
     struct hr_loaded_t pub;  // first
     struct hr__loader *loader;
     enum hr__slot_state state;
-    uint64_t seq;  // of the batch, since the loader was made
-    int wanted;    // samples that nobody has taken yet
-    int reading;   // samples that are being read
-    int jobs;      // in flight
+    uint64_t seq;    // of the batch, since the loader was made
+    int all;         // samples; begin .. end - 1 of them, pub.n, are made and
+    int begin, end;  // delivered together: but for own_size all
+    bool is_last;    // of its epoch
+    bool measured;   // with own_size: sizes are known
+    int wanted;      // samples that nobody has taken yet
+    int reading;     // samples that are being read
+    int jobs;        // in flight
     bool submitting;
     enum hr_status broken;  // no job could be made of it
     char broken_text[256];
@@ -97,6 +108,11 @@ struct hr__slot {
     unsigned char *pixels;  // of CIFAR files, each sample's HR__CIFAR_BYTES;
                             // NULL: there are none
     hr_image *images;       // [batch] over pixels of samples; or NULL
+    // With own_size: [batch] where pictures go; of these, what the consumer has;
+    // bytes of those of the part, and what they lie in, if that is the host's.
+    hr_image *outs, *shown;
+    size_t need, room;
+    unsigned char *memory;
     // Paths of the samples that are submitted, for messages.
     char *names;
     size_t names_used, names_room;
@@ -114,7 +130,7 @@ struct hr__loader {
     struct hr_op ops[HR_MAX_OPS];
     struct hr__sampler sampler;
     struct hr__source *source;
-    bool by_path;  // there is a cache, which finds files by their path
+    bool by_path;  // or there is a cache, which finds files by their path
     pid_t pid;
     // The rest is guarded by lock.
     pthread_mutex_t lock;
@@ -124,7 +140,7 @@ struct hr__loader {
     pthread_cond_t ended;    // for destroy: jobs
     struct hr__slot *slots;  // [pub.depth]. Their batches are made when they
     int num_made;            // are first submitted, so many are
-    size_t batch_size;       // bytes of one
+    size_t batch_size;       // bytes of one; with own_size the share of one
     pthread_t readers[HR__LOADER_READS];
     int num_readers;  // that were started; of them so many have begun
     int begun;
@@ -193,8 +209,25 @@ bool hr__loader_start_reader(struct hr__loader *l);
 // ---- loader_job.c ----
 // A new batch. NULL with hr_last_error().
 hr_batch hr__loader_batch(const struct hr__loader *l);
-// Submits all samples of the slot that are pending. Without the lock.
+// Submits the samples of the slot, or of its part, that are pending. Without the
+// lock.
 void hr__slot_submit(struct hr__slot *slot);
+
+// Submits a part for which there is room now. With the lock, which it opens
+// meanwhile; false: there was none.
+bool hr__loader_part(struct hr__loader *l);
+
+// ---- loader_sizes.c: with own_size ----
+// Which samples of a slot whose samples are read make its first part.
+void hr__slot_measure(struct hr__slot *slot);
+// The part that begins behind the last one. With the lock.
+void hr__slot_next_part(struct hr__slot *slot);
+// Whether it may have its memory now. With the lock.
+bool hr__slot_may_begin(const struct hr__slot *slot);
+// Makes the images of the part. False: with hr_last_error().
+bool hr__slot_make_outs(struct hr__slot *slot);
+// Gives up the images, and memory beyond the share, or all of it.
+void hr__slot_drop_outs(struct hr__slot *slot, bool all);
 
 // ---- loader_pixels.c ----
 // Makes slot->images[j] the image of sample j, which is pixels. False: with

@@ -21,7 +21,8 @@ void hr__sample_give_back(struct hr__loader_sample *sample)
     hr__room_put(&l->room, sample->from.memory, sample->memory_size);
     sample->from.memory = NULL;
     sample->memory_size = 0;
-    pthread_cond_broadcast(&l->work);
+    if (l->full)  // or all that have nothing to do would wake for nothing
+        pthread_cond_broadcast(&l->work);
     pthread_mutex_unlock(&l->lock);
 }
 
@@ -32,6 +33,7 @@ static void free_loader(struct hr__loader *l)
         hr_batch batch = slot->pub.batch;
 
         hr_batch_destroy(&batch);
+        hr__slot_drop_outs(slot, true);
         for (int j = 0; slot->images && j < l->pub.batch; j++)
             hr_image_release(&slot->images[j]);
         hr__free(slot->names);

@@ -74,6 +74,7 @@ static void fill_sample(struct hr__slot *slot, int j)
         .num_ops = l->params.num_ops,
         .random = slot->keys[j],
         .verified = from->verified,
+        .out = l->params.own_size ? slot->outs[j] : NULL,
     };
     if (from->w && !sample->status && take_pixels(slot, j))
         return;
@@ -124,7 +125,7 @@ static void finish(struct hr__slot *slot)
         pthread_cond_broadcast(&l->work);
         return;
     }
-    for (int j = 0; j < slot->pub.n; j++) {
+    for (int j = slot->begin; j < slot->end; j++) {
         slot->pub.failed += slot->results[j].status != HR_OK;
         slot->pub.replaced += slot->samples[j].tries > 0;
     }
@@ -250,7 +251,9 @@ static void submit(struct hr__slot *slot, int begin, int n)
     const struct hr_job_params params = {
         .tier = l->params.tier,
         .on_error = HR_ON_ERROR_ZERO,
-        .first_slot = begin,
+        .strict = l->params.strict,
+        .timeout_ns = l->params.timeout_ns,
+        .first_slot = l->params.own_size ? 0 : begin,
         .on_done = job_done,
         .ctx = first,
     };
@@ -298,7 +301,11 @@ static bool fill_job(struct hr__slot *slot)
 {
     struct hr__loader *l = slot->loader;
 
-    if (!slot->pub.batch) {
+    if (l->params.own_size) {
+        hr__slot_drop_outs(slot, false);
+        if (!hr__slot_make_outs(slot))
+            return false;
+    } else if (!slot->pub.batch) {
         if (!(slot->pub.batch = hr__loader_batch(l)))
             return false;
         pthread_mutex_lock(&l->lock);
@@ -306,23 +313,76 @@ static bool fill_job(struct hr__slot *slot)
         l->stats.batch_bytes += l->batch_size;
         pthread_mutex_unlock(&l->lock);
     }
-    for (int j = 0; j < slot->pub.n; j++)
+    for (int j = slot->begin; j < slot->end; j++)
         if (slot->samples[j].pending && !put_name(slot, j))
             return hr__fail(HR_ENOMEM, "out of memory"), false;
     // When the names lie where they stay.
-    for (int j = 0; j < slot->pub.n; j++)
+    for (int j = slot->begin; j < slot->end; j++)
         if (slot->samples[j].pending)
             fill_sample(slot, j);
+    return true;
+}
+
+// Whether the slot may have the memory of its pictures; else it waits for that.
+static bool may_begin(struct hr__slot *slot)
+{
+    struct hr__loader *l = slot->loader;
+    bool may = true;
+
+    if (!l->params.own_size)
+        return true;
+    if (!slot->measured)
+        hr__slot_measure(slot);
+    slot->measured = true;
+    pthread_mutex_lock(&l->lock);
+    if (!(may = hr__slot_may_begin(slot))) {
+        slot->submitting = false;
+        slot->state = SLOT_ROOM;
+    }
+    pthread_mutex_unlock(&l->lock);
+    return may;
+}
+
+// The oldest slot that waited for memory which it may have now.
+static struct hr__slot *find_waiting(const struct hr__loader *l)
+{
+    struct hr__slot *found = NULL;
+
+    for (int i = 0; l->params.own_size && i < l->pub.depth; i++) {
+        struct hr__slot *slot = &l->slots[i];
+
+        if (slot->state == SLOT_ROOM && hr__slot_may_begin(slot) &&
+            (!found || slot->seq < found->seq))
+            found = slot;
+    }
+    return found;
+}
+
+bool hr__loader_part(struct hr__loader *l)
+{
+    struct hr__slot *slot = find_waiting(l);
+
+    if (!slot)
+        return false;
+    slot->state = SLOT_JOB;
+    slot->submitting = true;
+    pthread_mutex_unlock(&l->lock);
+    hr__slot_submit(slot);
+    pthread_mutex_lock(&l->lock);
     return true;
 }
 
 void hr__slot_submit(struct hr__slot *slot)
 {
     struct hr__loader *l = slot->loader;
-    int n = slot->pub.n;
-    bool filled = fill_job(slot);
+    int n;
+    bool filled;
 
-    for (int j = 0, end; j < n; j = end) {
+    if (!may_begin(slot))
+        return;
+    filled = fill_job(slot);
+    n = slot->end;
+    for (int j = slot->begin, end; j < n; j = end) {
         for (end = j + 1;
              end < n && slot->samples[end].pending == slot->samples[j].pending;)
             end++;

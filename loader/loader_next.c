@@ -64,10 +64,13 @@ void hr__loader_signal(struct hr__loader *l)
 
 // ---- Giving back -----------------------------------------------------------
 
-// The lock is held.
+// The lock is held. What was delivered is done with: the slot is free, or its
+// next part is due.
 static void free_slot(struct hr__slot *slot)
 {
-    slot->state = SLOT_FREE;
+    slot->state = slot->end < slot->all ? SLOT_ROOM : SLOT_FREE;
+    if (slot->state == SLOT_ROOM)
+        hr__slot_next_part(slot);
     pthread_cond_broadcast(&slot->loader->work);
 }
 
@@ -84,10 +87,13 @@ void hr_loaded_release(hr_loaded *loaded)
     l = slot->loader;
     if (l->pid != getpid())
         return;
+    if (l->params.own_size)
+        hr__slot_drop_outs(slot, false);
     pthread_mutex_lock(&l->lock);
     hr__loader_flow(l);
     l->held--;
-    if (l->params.autotune && l->num_made > l->settings.depth + 1 + l->held) {
+    if (slot->pub.batch && l->params.autotune &&
+        l->num_made > l->settings.depth + 1 + l->held) {
         unused = slot->pub.batch;
         slot->pub.batch = NULL;
         l->num_made--;
@@ -104,10 +110,10 @@ void hr_loaded_release(hr_loaded *loaded)
 static const char *why_of(const struct hr__slot *slot, enum hr_status *status)
 {
     *status = slot->broken;
-    for (int j = 0; j < slot->pub.n && !slot->broken; j++)
-        if (slot->results[j].status) {
-            *status = slot->results[j].status;
-            return slot->results[j].message;
+    for (int i = 0; i < slot->pub.n && !slot->broken; i++)
+        if (slot->pub.results[i].status) {
+            *status = slot->pub.results[i].status;
+            return slot->pub.results[i].message;
         }
     return slot->broken_text;
 }
@@ -125,7 +131,8 @@ static enum hr_status deliver(struct hr__loader *l, struct hr__slot *slot,
     l->stats.ready--;
     l->stats.failed += (uint64_t)slot->pub.failed;
     l->stats.replaced += (uint64_t)slot->pub.replaced;
-    hr__loader_passed(l, slot->seq);
+    if (slot->end == slot->all)
+        hr__loader_passed(l, slot->seq);
     if (status) {
         l->stats.dropped++;
         hr__fail(status, "%s", *why ? why : hr_status_text(status));
@@ -241,13 +248,13 @@ enum hr_status hr_loaded_drawn(hr_loaded loaded, int i,
 
     if (!slot || i < 0 || i >= slot->pub.n)
         return hr__fail(HR_EINVAL, "there is no sample %d in the batch", i);
-    result = &slot->results[i];
+    result = &slot->pub.results[i];
     if (result->status)
         return hr__fail(HR_EINVAL, "sample %d was not made", i);
     // Pixels were submitted without decode.
-    skip = slot->samples[i].from.w > 0;
+    skip = slot->samples[slot->begin + i].from.w > 0;
     return hr_ops_draw(slot->loader->ops + skip,
-                       slot->loader->params.num_ops - skip, &slot->keys[i],
+                       slot->loader->params.num_ops - skip, &loaded->keys[i],
                        result->width, result->height, result->orientation, out,
                        num_out);
 }

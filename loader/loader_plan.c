@@ -60,10 +60,12 @@ static void fill_slot(struct hr__loader *l, struct hr__slot *slot, int n)
 {
     slot->state = SLOT_READ;
     slot->seq = l->seq;
-    slot->pub.n = slot->wanted = n;
+    slot->pub.n = slot->all = slot->end = slot->wanted = n;
+    slot->begin = 0;
+    slot->measured = false;
     slot->pub.epoch = (uint32_t)l->plan.epoch;
     slot->pub.number = l->plan.k / (uint64_t)l->pub.batch;
-    slot->pub.last = is_last(l, l->plan.k + (uint64_t)n);
+    slot->pub.last = slot->is_last = is_last(l, l->plan.k + (uint64_t)n);
     slot->pub.failed = slot->pub.replaced = 0;
     slot->broken = HR_OK;
     for (int j = 0; j < n; j++) {
@@ -91,7 +93,8 @@ struct hr__slot *hr__loader_plan(struct hr__loader *l)
         l->seq - l->base >= HR__LOADER_DEPTH)
         return NULL;
     for (;;) {
-        if (!hr__cursor_batch(l, &l->plan, &n))
+        if (!hr__cursor_batch(l, &l->plan, &n) ||
+            (l->params.epochs_apart && !l->plan.k && l->seq != l->base))
             return NULL;
         if (l->seq >= 64 || !(l->skip >> l->seq & 1))
             break;

@@ -241,7 +241,7 @@ void *hr__loader_reader(void *ctx)
         }
         if (hr__loader_set_threads(l) || hr__loader_start_reader(l))
             continue;
-        if (hr__loader_map(l))
+        if (hr__loader_part(l) || hr__loader_map(l))
             continue;
         if (!(slot = find_slot(l))) {
             pthread_cond_wait(&l->work, &l->lock);

@@ -59,13 +59,13 @@ static struct profile_child *open_child(int64_t burn_ns)
     opt->threads = opt->epochs = 1;
     CHECK(ops_parse(&opt->ops, opt->ops_text, error, sizeof(error)), "%s",
           error);
-    CHECK(run_prepare(&c->run), "does not open");
+    CHECK(run_prepare(&c->run) && profile_jobs_open(c), "does not open");
     return c;
 }
 
 static void close_child(struct profile_child *c)
 {
-    run_pipe_close(&c->run);
+    profile_jobs_close(c);
     profile_source_close(c);
     hr_device_close(&c->run.dev);
     inputs_finish(&c->run.in);

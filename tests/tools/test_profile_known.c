@@ -202,6 +202,53 @@ static void device_time(json_t *b)
     CU_ASSERT_DOUBLE_EQUAL(part_of(b, "download", "share"), 1 / 3.0, 1e-6);
 }
 
+// The loader's: what it says agrees with itself, and with the engine's speed.
+static void queue(json_t *q, double most_waited)
+{
+    json_t *changes = json_object_get(q, "changes"), *change;
+    json_t *points = json_object_get(q, "queue"), *point;
+    double before = 0, batches = at(q, "batches");
+    size_t i;
+
+    between(q, "img_per_s", 1, 1.1 * 1000 * BATCH / BATCH_MS);
+    CHECK(fabs(at(q, "img_per_s") * at(q, "seconds") - BATCH * batches) < 1,
+          "%f batches in %f s", batches, at(q, "seconds"));
+    between(q, "waits", 0, batches);
+    between(q, "waited", 0, most_waited + 0.001);
+    between(q, "starved", 0, 1.001);
+    CHECK(at(json_object_get(q, "start"), "reads") == 1 &&
+              at(json_object_get(q, "start"), "depth") == 1 &&
+              at(json_object_get(q, "start"), "threads") == 1,
+          "it starts from something else");
+    // So many are kept; each was tried or taken back.
+    between(q, "steps", 0, 1e6);
+    between(q, "backs", 0, at(q, "steps"));
+    CHECK(json_array_size(changes) <= at(q, "steps") + at(q, "backs"),
+          "%zu changes", json_array_size(changes));
+    if (json_array_size(changes) && json_array_size(changes) < PROFILE_CHANGES)
+        CHECK(json_equal(
+                  json_object_get(json_array_get(changes,
+                                                 json_array_size(changes) - 1),
+                                  "settings"),
+                  json_object_get(q, "settings")),
+              "the last change is not what is set");
+    json_array_foreach(changes, i, change)
+    {
+        between(change, "seconds", before, at(q, "seconds"));
+        before = at(change, "seconds");
+    }
+    CHECK(json_array_size(points) > batches / PROFILE_POINTS / 2, "%zu points",
+          json_array_size(points));
+    before = 0;
+    json_array_foreach(points, i, point)
+    {
+        between(point, "seconds", before, at(q, "seconds"));
+        between(point, "ready", 0, 64);
+        between(point, "reading", 0, 256);
+        before = at(point, "seconds");
+    }
+}
+
 static void alone(void)
 {
     json_t *json = profile("1,2", NULL), *c, *b;
@@ -226,6 +273,7 @@ static void alone(void)
     CHECK(at(b, "wait_results") + at(b, "wait_submit") > 0.8, "%f, %f",
           at(b, "wait_results"), at(b, "wait_submit"));
     between(b, "worker_idle", 0.4, 1.01);
+    queue(json_object_get(b, "loader"), 1);
     json_decref(json);
 }
 
@@ -255,6 +303,8 @@ static void beside_a_consumer(void)
     // It begins with nothing in flight: the first batch is waited for.
     between(b, "wait_results", 1e-9, 0.5);
     between(b, "queue_empty", 0, 0.85);
+    // So a batch is ready when it wants one, mostly.
+    queue(json_object_get(b, "loader"), 0.6);
     json_decref(json);
 }
 

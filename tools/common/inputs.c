@@ -212,15 +212,6 @@ enum hr_status inputs_source(const struct inputs *in, size_t i,
     return status;
 }
 
-void inputs_passed(const struct inputs *in, size_t i)
-{
-    size_t number;
-    hr_pack_file file = inputs_pack(in, i, &number);
-
-    if (file)
-        hr_pack_passed(file, number);
-}
-
 enum hr_status inputs_probe(const struct inputs *in, size_t i,
                             const struct hr_limits *limits,
                             struct hr_info *info)

@@ -59,8 +59,6 @@ enum hr_status inputs_source(const struct inputs *inputs, size_t i,
 // The bytes of picture i, see hr_source_read().
 enum hr_status inputs_read(const struct inputs *inputs, size_t i,
                            struct hr_encoded *to);
-// A job has made it.
-void inputs_passed(const struct inputs *inputs, size_t i);
 // Header facts of picture i, as by hr_probe_path().
 enum hr_status inputs_probe(const struct inputs *inputs, size_t i,
                             const struct hr_limits *limits,

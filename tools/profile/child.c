@@ -124,6 +124,8 @@ static bool measure(struct profile_child *c, struct profile *p,
     c->consumer_ms = order->consumer ? p->opt.consumer_ms : 0;
     c->consumer_cpu = p->opt.consumer_cpu;
     c->latencies = order->consumer ? NULL : &config->latencies;
+    if (order->queue)
+        return profile_queue(c, &p->queues[config->backend], order->seconds);
     if (watched ? !watch(c, &m, order->seconds, p, config->backend)
                 : !profile_measure(c, &m, order->seconds))
         return false;
@@ -152,7 +154,7 @@ static bool open_all(struct profile_child *c, const struct profile *p,
     // Before the device is opened, or it has no times of its own.
     if (c->mode == PROFILE_WATCHED)
         hr_profile_times(true);
-    if (!run_prepare(run))
+    if (!run_prepare(run) || !profile_jobs_open(c))
         return false;
     if ((p->opt.memory || c->mode == PROFILE_MEMORY ||
          c->mode == PROFILE_DECODED) &&
@@ -187,7 +189,7 @@ int profile_child(struct profile *p, struct profile_config *config, int fd)
         snprintf(config->why, sizeof(config->why), "%s", tools_last_warning());
     close(fd);
     if (c) {
-        run_pipe_close(&c->run);
+        profile_jobs_close(c);
         profile_source_close(c);
         hr_device_close(&c->run.dev);
         inputs_finish(&c->run.in);

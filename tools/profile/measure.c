@@ -30,7 +30,7 @@ static void sleep_until(double seconds)
 // Takes its time, and of a core what it was told: in slices of a millisecond,
 // each until its part of CPU time is used up. What others kept it from using it
 // catches up with, but not beyond the end.
-static void consume(struct profile_child *c)
+void profile_consume(struct profile_child *c)
 {
     const double begin = tools_seconds(), end = begin + c->consumer_ms / 1000;
     const double part = c->consumer_cpu / 100, cpu = tools_thread_seconds();
@@ -58,11 +58,11 @@ static void on_done(void *ctx, const struct hr_job_t *job)
 
 static void collect(struct profile_child *c, struct profile_measure *m);
 
-static bool submit(struct profile_child *c, struct profile_measure *m)
+static bool submit_slot(struct profile_child *c, struct profile_measure *m)
 {
     struct run *run = &c->run;
-    size_t at = run->submitted % (size_t)run->ring;
-    struct run_slot *slot = &run->slots[at];
+    size_t at = c->submitted % (size_t)run->ring;
+    struct profile_slot *slot = &c->slots[at];
     struct hr_job_params params = {
         .tier = run->opt.tier,
         .on_error = HR_ON_ERROR_ZERO,
@@ -71,27 +71,35 @@ static bool submit(struct profile_child *c, struct profile_measure *m)
         .ctx = &c->ended[at],
     };
 
-    if (run->next >= run->total) {
-        run->next = 0;
+    if (c->next >= run->total) {
+        c->next = 0;
         run->epoch++;
     }
-    if (!run_fill(run, slot))
+    if (!profile_fill(c, slot))
         return false;
-    while (run_needs_all(run, slot) && run->collected < run->submitted)
+    while (profile_needs_all(c, slot) && c->collected < c->submitted)
         collect(c, m);
-    if (!run_make_images(run, slot))
+    if (!profile_make_images(c, slot))
         return false;
     profile_source_fill(c, slot);
-    c->submitted[at] = tools_seconds();
-    run->submitted++;
-    slot->job = hr_submit(run->dev, run->samples, slot->num, slot->batch,
+    c->begun[at] = tools_seconds();
+    c->submitted++;
+    slot->job = hr_submit(run->dev, c->samples, slot->num, slot->batch,
                           &params);
     if (!slot->job)
         tools_warn("%s", hr_last_error());
     return slot->job != NULL;
 }
 
-static void count(struct profile_measure *m, const struct run_slot *slot)
+static bool submit(struct profile_child *c, struct profile_measure *m)
+{
+    bool ok = submit_slot(c, m);
+
+    profile_drop_sources(c);
+    return ok;
+}
+
+static void count(struct profile_measure *m, const struct profile_slot *slot)
 {
     m->s.batches += m->counts;
     for (int i = 0; m->counts && i < slot->num; i++) {
@@ -113,8 +121,8 @@ static void count(struct profile_measure *m, const struct run_slot *slot)
 static void collect(struct profile_child *c, struct profile_measure *m)
 {
     struct run *run = &c->run;
-    size_t at = run->collected % (size_t)run->ring;
-    struct run_slot *slot = &run->slots[at];
+    size_t at = c->collected % (size_t)run->ring;
+    struct profile_slot *slot = &c->slots[at];
     double begin = tools_seconds();
 
     while (hr_job_poll(slot->job, HR_FOREVER) == HR_PENDING)
@@ -123,14 +131,14 @@ static void collect(struct profile_child *c, struct profile_measure *m)
     count(m, slot);
     if (m->counts && c->latencies)
         profile_keep(c->latencies,
-                     1000 * (atomic_load(&c->ended[at]) - c->submitted[at]));
+                     1000 * (atomic_load(&c->ended[at]) - c->begun[at]));
     hr_job_release(&slot->job);
-    run_release(run, slot);
-    run->collected++;
+    profile_release(c, slot);
+    c->collected++;
     c->made += (uint64_t)slot->num;
     if (c->consumer_ms > 0) {
         begin = tools_seconds();
-        consume(c);
+        profile_consume(c);
         m->s.consumer_seconds += tools_seconds() - begin;
     }
 }
@@ -201,11 +209,11 @@ static bool run_for(struct profile_child *c, struct profile_measure *m,
     double warm = tools_seconds() + (c->warm ? 0 : 0.1);
     size_t first = c->warm ? 1 : (size_t)run->ring;
 
-    run->submitted = run->collected = run->next = 0;
+    c->submitted = c->collected = c->next = 0;
     if (c->mode == PROFILE_WATCHED && c->warm)
         begin_counting(c, m, seconds);
     while (!is_over(c, m, seconds)) {
-        if (run->submitted - run->collected < (size_t)run->ring) {
+        if (c->submitted - c->collected < (size_t)run->ring) {
             // What it collected meanwhile has its own clocks.
             double begin = tools_seconds() - collecting(m);
 
@@ -215,7 +223,7 @@ static bool run_for(struct profile_child *c, struct profile_measure *m,
         } else {
             collect(c, m);
         }
-        if (!m->counts && run->collected >= first && tools_seconds() >= warm)
+        if (!m->counts && c->collected >= first && tools_seconds() >= warm)
             begin_counting(c, m, seconds);
     }
     return true;
@@ -247,11 +255,11 @@ static void drain(struct profile_child *c)
 
     c->consumer_ms = 0;
     c->latencies = NULL;
-    while (c->run.collected < c->run.submitted)
-        if (c->run.slots[c->run.collected % (size_t)c->run.ring].job)
+    while (c->collected < c->submitted)
+        if (c->slots[c->collected % (size_t)c->run.ring].job)
             collect(c, &rest);
         else
-            c->run.collected++;
+            c->collected++;
     c->consumer_ms = ms;
     c->latencies = latencies;
     c->drained = rest.s.images + rest.s.failed;

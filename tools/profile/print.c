@@ -310,8 +310,11 @@ static int print_text(const struct profile *p)
         watched(p, b);
     putchar('\n');
     table(profile_waits, rows, profile_watch_rows(p, rows));
-    printf("%s\n\n%s.\n%s\n", profile_waits_legend, p->advice.headline,
-           p->advice.text);
+    printf("%s\n\n", profile_waits_legend);
+    table(profile_queues, rows, profile_queue_rows(p, rows));
+    printf("%s\n\n", profile_queues_legend);
+    profile_queue_notes(p, stdout);
+    printf("\n%s.\n%s\n", p->advice.headline, p->advice.text);
     if (p->advice.caution[0])
         puts(p->advice.caution);
     return tools_flush_stdout();
@@ -374,7 +377,7 @@ static json_t *config_json(const struct profile *p,
 static json_t *backend_json(const struct profile *p, int b)
 {
     const struct profile_watch *w = &p->watch[b];
-    json_t *json, *cpu = json_array(), *parts = json_array();
+    json_t *json, *queue, *cpu = json_array(), *parts = json_array();
     bool measured;
     int n;
 
@@ -394,6 +397,9 @@ static json_t *backend_json(const struct profile *p, int b)
                                        ->device),
                      "parts", parts, "worker_cpu", cpu);
     add_columns(json, profile_waits, w);
+    queue = profile_queue_json(&p->queues[b]);
+    add_columns(queue, profile_queues, &p->queues[b]);
+    json_object_set_new(json, "loader", queue);
     if (p->opt.consumer_ms > 0) {
         n = profile_enough(p, b, &measured);
         json_object_set_new(json, "threads_enough",

@@ -131,6 +131,7 @@ void profile_drop_lost(struct profile *p)
         if (p->lost[b])
             continue;
         p->opt.backends[kept] = p->opt.backends[b];
+        p->queues[kept] = p->queues[b];
         p->watch[kept++] = p->watch[b];
     }
     for (int i = 0; i < p->num_configs; i++) {
@@ -190,14 +191,13 @@ bool profile_start(struct profile *p, struct profile_config *c)
 }
 
 // To one that is gone this cannot be sent; then it does not answer, either.
-bool profile_ask(struct profile *p, struct profile_config *c, double seconds,
-                 bool consumer)
+bool profile_ask(struct profile *p, struct profile_config *c,
+                 const struct profile_order *order)
 {
-    struct profile_order order = {.seconds = seconds, .consumer = consumer};
-    ssize_t sent = write(c->fd, &order, sizeof(order));
+    ssize_t sent = write(c->fd, order, sizeof(*order));
 
     (void)sent;
-    return answer(p, c, seconds + OPEN_SECONDS);
+    return answer(p, c, order->seconds + OPEN_SECONDS);
 }
 
 void profile_find_automatic(struct profile *p)

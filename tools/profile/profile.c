@@ -71,6 +71,7 @@ static double window(const struct profile *p)
                  ? 1
                  : PROFILE_ROUNDS * (1 + has_fed_rounds(p, c));
     }
+    n += p->opt.num_backends * PROFILE_ROUNDS;  // their loaders
     seconds = p->opt.seconds / n;
     return seconds < 0.1 ? 0.1 : seconds > 30 ? 30 : seconds;
 }
@@ -85,6 +86,8 @@ static bool goes_on(const struct profile *p, int backend)
 // In turns; every second round the other way round.
 static bool measure_all(struct profile *p, double seconds)
 {
+    const struct profile_order alone = {.seconds = seconds};
+    const struct profile_order fed = {.seconds = seconds, .consumer = true};
     int n = p->num_configs;
 
     for (int round = 0; round < PROFILE_ROUNDS; round++)
@@ -94,8 +97,8 @@ static bool measure_all(struct profile *p, double seconds)
             progress(p, "measuring", round * n + k + 1, n * PROFILE_ROUNDS);
             if (c->mode == PROFILE_WATCHED || p->lost[c->backend])
                 continue;
-            if ((!profile_ask(p, c, seconds, false) ||
-                 (has_fed_rounds(p, c) && !profile_ask(p, c, seconds, true))) &&
+            if ((!profile_ask(p, c, &alone) ||
+                 (has_fed_rounds(p, c) && !profile_ask(p, c, &fed))) &&
                 !goes_on(p, c->backend))
                 return false;
         }
@@ -115,6 +118,8 @@ static bool start_all(struct profile *p)
 // With the clocks on.
 static bool watch_all(struct profile *p, double seconds)
 {
+    const struct profile_order order = {.seconds = seconds > 1 ? 1 : seconds,
+                                        .consumer = p->opt.consumer_ms > 0};
     char path[64];
 
     snprintf(path, sizeof(path), "/proc/self/fd/%d", p->trace_fd);
@@ -122,10 +127,27 @@ static bool watch_all(struct profile *p, double seconds)
         struct profile_config *c = &p->configs[i];
 
         if (c->mode == PROFILE_WATCHED && !p->lost[c->backend] &&
-            (!profile_ask(p, c, seconds > 1 ? 1 : seconds,
-                          p->opt.consumer_ms > 0) ||
-             !profile_read_trace(p, c, path)) &&
+            (!profile_ask(p, c, &order) || !profile_read_trace(p, c, path)) &&
             !goes_on(p, c->backend))
+            return false;
+    }
+    return true;
+}
+
+// A loader's, in the process that has most threads: so many are the most that
+// it finds.
+static bool queue_all(struct profile *p, double seconds)
+{
+    const struct profile_order order = {.seconds = PROFILE_ROUNDS * seconds,
+                                        .consumer = p->opt.consumer_ms > 0,
+                                        .queue = true};
+
+    for (int i = 0; i < p->num_configs; i++) {
+        struct profile_config *c = &p->configs[i];
+
+        if (c->mode == PROFILE_PLANNED &&
+            c->threads == profile_most_threads(p) && !p->lost[c->backend] &&
+            !profile_ask(p, c, &order) && !goes_on(p, c->backend))
             return false;
     }
     return true;
@@ -182,7 +204,8 @@ static int run(struct profile *p)
     stop_install();
     choose(p);
     seconds = window(p);
-    if (!start_all(p) || !measure_all(p, seconds) || !watch_all(p, seconds)) {
+    if (!start_all(p) || !measure_all(p, seconds) || !watch_all(p, seconds) ||
+        !queue_all(p, seconds)) {
         progress(p, "", 1, 1);
         if (!stop_signal())
             return TOOLS_CANNOT;

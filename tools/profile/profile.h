@@ -7,11 +7,14 @@
 //   process.c  a process for each of them, and how it ended
 //   child.c    what that process does
 //   measure.c  its pipeline, with a consumer at the end
+//   fill.c     the jobs of that: a ring of slots, and their samples
+//   queue.c    the same pictures by a loader that tunes itself: its queue
 //   source.c   its pictures: files, memory, decoded
 //   trace.c    what a trace tells: overlap and queue
 //   summary.c  medians of all of it, the case for the advice
 //   advice.c   quantiles, how many threads, the advice; pure
 //   print.c    tables, notes and JSON
+//   queue_print.c  what is shown of the queue
 //   report.c   the page with its charts
 //
 // How it is measured. Each configuration has a process of its own, which opens
@@ -42,6 +45,8 @@ enum {
     PROFILE_ROUNDS = 3,
     PROFILE_CONFIGS = PROFILE_BACKENDS * (PROFILE_THREADS + 4),
     PROFILE_LATENCIES = 4096,  // of a configuration that are kept
+    PROFILE_POINTS = 128,      // of a queue over time
+    PROFILE_CHANGES = 64,      // of its settings, the first
 };
 
 enum profile_mode {
@@ -148,6 +153,29 @@ struct profile_watch {
     double wait_submit, wait_results;  // shares of the time
 };
 
+// What a loader says at a batch.
+struct profile_point {
+    double at;  // seconds
+    double ready, reading, bytes;
+};
+struct profile_change {
+    double at;
+    uint64_t batch;
+    struct hr_loader_settings settings;
+    bool back;  // to what was before
+};
+struct profile_queue {
+    double seconds, rate, batches;
+    double waits, wait_share;  // batches that were waited for; share of all
+    // See struct hr_loader_stats.
+    double waited, starved, ready, reading, making, peak_bytes, steps, backs;
+    struct hr_loader_settings begin, settings;  // then and now
+    uint64_t every;                             // batches from point to point
+    struct profile_point points[PROFILE_POINTS];
+    struct profile_change changes[PROFILE_CHANGES];
+    int num_points, num_changes;
+};
+
 // A backend of which a process died, or did not answer.
 struct profile_loss {
     const char *name;
@@ -168,6 +196,7 @@ struct profile {
     struct profile_config configs[PROFILE_CONFIGS];
     int num_configs;
     struct profile_watch watch[PROFILE_BACKENDS];
+    struct profile_queue queues[PROFILE_BACKENDS];
     bool lost[PROFILE_BACKENDS];
     struct profile_loss losses[PROFILE_BACKENDS];
     int num_losses;
@@ -200,19 +229,48 @@ void profile_options_finish(struct profile *p);
 struct profile_order {
     double seconds;
     bool consumer;
+    bool queue;  // profile_queue()
 };
 // Its exit code.
 int profile_child(struct profile *p, struct profile_config *config, int fd);
 
+// One job in flight and the memory it writes.
+struct profile_slot {
+    hr_job job;
+    hr_batch batch;         // pictures of one shape
+    unsigned char *pixels;  // or of their own shapes, one behind the other
+    size_t capacity;
+    hr_image *images;  // [run->batch]
+    size_t bytes;      // of the tensors of its pictures
+    size_t first;      // index of the first picture
+    int num;
+    struct hr_encoded *read;  // [batch], what was read of tar and RecordIO files
+    size_t read_bytes;        // of these
+};
+
+// What is known of a picture while its job is filled.
+struct profile_picture {
+    char *path;
+    size_t bytes;  // of its tensor, rounded up
+    int w, h;      // of its tensor; 0 = not known before the job
+};
+
 struct profile_child {
     struct run run;
     enum profile_mode mode;
-    void **data;  // MEMORY: encoded bytes of each picture
+    bool given;  // samples get their sources from who submits them
+    struct profile_slot slots[RUN_RING_MAX];
+    size_t submitted, collected;  // jobs of this measurement
+    size_t next;                  // picture to submit
+    // For one submission, reused: hr_submit() copies all of it.
+    struct hr_sample *samples;     // [batch]
+    struct profile_picture *pics;  // [batch]
+    void **data;                   // MEMORY: encoded bytes of each picture
     size_t *sizes;
     hr_image *images;  // DECODED
     size_t num_sources;
     size_t pictures;  // of the list; some come twice, see profile_fill_up()
-    double submitted[RUN_RING_MAX];  // tools_seconds()
+    double begun[RUN_RING_MAX];  // of the jobs, tools_seconds()
     _Atomic double ended[RUN_RING_MAX];
     struct profile_latencies *latencies;  // NULL: nobody wants them
     double consumer_ms, consumer_cpu;
@@ -237,7 +295,12 @@ struct profile_measure {
 // is in flight. False: a message was printed.
 bool profile_measure(struct profile_child *c, struct profile_measure *m,
                      double seconds);
-// After it: what the device did since it was opened, per picture and batch.
+// Its consumer takes its time, once.
+void profile_consume(struct profile_child *c);
+// Lets a loader make the pictures for so long. False: a message was printed.
+bool profile_queue(struct profile_child *c, struct profile_queue *q,
+                   double seconds);
+// After profile_measure(): what the device did since it was opened, per picture and batch.
 void profile_count_device(const struct profile_child *c,
                           struct profile_config *to);
 
@@ -250,16 +313,34 @@ void profile_source_close(struct profile_child *c);
 // rates with one would say less than a network of full batches takes. False: a
 // message was printed.
 bool profile_fill_up(struct profile_child *c);
-// The samples that run_fill() made, from that source.
-void profile_source_fill(struct profile_child *c, const struct run_slot *slot);
+// The samples that profile_fill() made, from that source.
+void profile_source_fill(struct profile_child *c,
+                         const struct profile_slot *slot);
+
+// Slots and scratch memory, after run_prepare(); false, as from the next ones: a
+// message was printed.
+bool profile_jobs_open(struct profile_child *c);
+void profile_jobs_close(struct profile_child *c);
+// Fills slot with the next samples, but for the images they go to.
+bool profile_fill(struct profile_child *c, struct profile_slot *slot);
+// Whether its images take more than a slot's memory. They get that of all
+// slots: nothing may be in flight then.
+bool profile_needs_all(const struct profile_child *c,
+                       const struct profile_slot *slot);
+// The images of those samples, unless they go to the slot's batch.
+bool profile_make_images(struct profile_child *c, struct profile_slot *slot);
+// Gives up the images that samples to be submitted are made of.
+void profile_drop_sources(struct profile_child *c);
+// Gives back the images of a slot's last job, and what its samples were read to.
+void profile_release(const struct profile_child *c, struct profile_slot *slot);
 
 // ---- These processes, from the parent's side -------------------------------
 
 // Both: false if a message was printed; if it was the process that failed, its
 // backend is lost.
 bool profile_start(struct profile *p, struct profile_config *c);
-bool profile_ask(struct profile *p, struct profile_config *c, double seconds,
-                 bool consumer);
+bool profile_ask(struct profile *p, struct profile_config *c,
+                 const struct profile_order *order);
 // Its process ends, or is killed after so long; one that hangs in its driver
 // even then is left behind. Its status; -1: it did not end by itself. It closes
 // its device, which may take PROFILE_END_SECONDS.
@@ -364,7 +445,15 @@ struct profile_row {
 int profile_config_rows(const struct profile *p, bool only,
                         struct profile_row *rows);
 int profile_watch_rows(const struct profile *p, struct profile_row *rows);
+int profile_queue_rows(const struct profile *p, struct profile_row *rows);
 double profile_value(const struct profile_column *column, const void *values);
+
+// A loader's table, the settings that it came to, all of it, its charts.
+extern const struct profile_column profile_queues[];
+extern const char profile_queues_legend[];
+void profile_queue_notes(const struct profile *p, FILE *to);
+json_t *profile_queue_json(const struct profile_queue *q);
+void profile_queue_page(const struct profile *p, struct report *r);
 
 // What qualifies the table of rates, and what a consumer would need, as lines.
 void profile_notes(const struct profile *p, FILE *to);

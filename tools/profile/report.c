@@ -234,6 +234,12 @@ bool profile_report(struct profile *p)
     table(p, r, "Queue and waiting", profile_waits, rows,
           profile_watch_rows(p, rows));
     report_text(r, "%s", profile_waits_legend);
+    report_section(r, "The queue of a loader", NULL);
+    profile_queue_page(p, r);
+    table(p, r, "Queue and settings", profile_queues, rows,
+          profile_queue_rows(p, rows));
+    report_text(r, "%s", profile_queues_legend);
+    notes(p, r, profile_queue_notes);
     ok = report_write(r, p->opt.report);
     if (!ok)
         tools_warn("%s: cannot be written: %s", p->opt.report, strerror(errno));

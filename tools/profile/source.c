@@ -77,7 +77,7 @@ bool profile_source_open(struct profile_child *c)
         return false;
     }
     c->run.total = c->run.in.num = c->num_sources;
-    c->run.given = true;
+    c->given = true;
     return true;
 }
 
@@ -111,10 +111,11 @@ void profile_source_close(struct profile_child *c)
     free(c->sizes);
 }
 
-void profile_source_fill(struct profile_child *c, const struct run_slot *slot)
+void profile_source_fill(struct profile_child *c,
+                         const struct profile_slot *slot)
 {
     for (int i = 0; c->num_sources && i < slot->num; i++) {
-        struct hr_sample *s = &c->run.samples[i];
+        struct hr_sample *s = &c->samples[i];
         size_t at = (slot->first + (size_t)i) % c->num_sources;
 
         s->path = NULL;

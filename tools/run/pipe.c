@@ -9,83 +9,36 @@
 
 #define LOOK_NS ((int64_t)100000000)  // how often a wait looks up
 
-static bool open_slot(struct run *run, struct run_slot *slot)
+static bool open_loader(struct run *run)
 {
-    slot->read = calloc((size_t)run->batch, sizeof(*slot->read));
-    if (!slot->read)
-        return tools_warn("out of memory");
-    if (!run->equal_shapes) {
-        slot->images = calloc((size_t)run->batch, sizeof(*slot->images));
-        if (!slot->images)
-            tools_warn("out of memory");
-        return slot->images != NULL;
-    }
-    slot->batch = hr_batch_create(
-        run->dev,
-        hr_batch_params(.n = run->batch, .c = run->c, .h = run->h, .w = run->w,
-                        .dtype = run->opt.dtype, .layout = run->opt.layout,
-                        .memory = run->opt.memory));
-    if (!slot->batch)
-        tools_warn("%s", hr_last_error());
-    return slot->batch != NULL;
+    const struct run_options *opt = &run->opt;
+    bool found = run->equal_shapes && !run->fixed_shape;
+    uint64_t budget = opt->budget ? opt->budget : RUN_BUDGET;
+
+    // What fails is delivered among the others, whatever becomes of it.
+    run->loader = hr_loader_create(
+        hr_loader_params(.source = run->in.source, .device = run->dev,
+                         .ops = opt->ops.ops, .num_ops = opt->ops.num,
+                         .batch = run->batch, .own_size = !run->equal_shapes,
+                         .h = found ? run->h : 0, .w = found ? run->w : 0,
+                         .dtype = opt->dtype, .layout = opt->layout,
+                         .memory = opt->memory, .tier = opt->tier,
+                         .strict = opt->strict, .timeout_ns = opt->timeout_ns,
+                         .on_error = HR_ON_ERROR_ZERO, .seed = opt->seed,
+                         .epochs = opt->epochs, .samples = run->total,
+                         .budget = (size_t)(budget - budget / 3),
+                         .start.depth = run->ring > 2 ? run->ring - 1 : 1,
+                         .epochs_apart = true, .by_path = true,
+                         // Of a few pictures no more threads than pictures.
+                         .reads = run->total < 8 ? (int)run->total : 0));
+    return run->loader || tools_warn("%s", hr_last_error());
 }
 
-bool run_pipe_open(struct run *run)
-{
-    size_t batch = (size_t)run->batch;
-
-    run->samples = calloc(batch, sizeof(*run->samples));
-    run->pictures = calloc(batch, sizeof(*run->pictures));
-    if (!run->samples || !run->pictures)
-        return tools_warn("out of memory");
-    for (int i = 0; i < run->ring; i++)
-        if (!open_slot(run, &run->slots[i]))
-            return false;
-    return true;
-}
-
-void run_release(const struct run *run, struct run_slot *slot)
-{
-    for (int i = 0; slot->images && i < slot->num; i++)
-        hr_image_release(&slot->images[i]);
-    for (int i = 0; slot->read && i < run->batch; i++)
-        hr_encoded_finish(&slot->read[i]);
-}
-
-// After an error, jobs may still be writing to our memory: end them first.
 void run_pipe_close(struct run *run)
 {
-    for (int i = 0; i < RUN_RING_MAX; i++)
-        if (run->slots[i].job)
-            hr_job_cancel(run->slots[i].job);
-    for (int i = 0; i < RUN_RING_MAX; i++) {
-        struct run_slot *slot = &run->slots[i];
-
-        while (slot->job && hr_job_poll(slot->job, HR_FOREVER) == HR_PENDING)
-            ;
-        hr_job_release(&slot->job);
-        run_release(run, slot);
-        hr_batch_destroy(&slot->batch);
-        free(slot->read);
-        free(slot->images);
-        free(slot->pixels);
-        free(slot->faults);
-        *slot = (struct run_slot){0};
-    }
-    for (int i = 0; run->pictures && i < run->batch; i++)
-        free(run->pictures[i].path);
-    free(run->samples);
-    free(run->pictures);
+    hr_loader_destroy(&run->loader);
     free(run->tensor);
     run->tensor = NULL;
-    run->samples = NULL;
-    run->pictures = NULL;
-}
-
-static void cancel_all(struct run *run)
-{
-    for (size_t i = run->collected; i < run->submitted; i++)
-        hr_job_cancel(run->slots[i % (size_t)run->ring].job);
 }
 
 // A line for each picture that fails, however often, but not for a thousand.
@@ -111,7 +64,6 @@ static void count(struct run *run, size_t picture,
 
     if (result->status == HR_OK) {
         epoch->images++;
-        inputs_passed(&run->in, picture);
     } else {
         epoch->failed++;
         if (-result->status < RUN_NUM_STATUS)
@@ -122,13 +74,35 @@ static void count(struct run *run, size_t picture,
         run->fallbacks[bit] += result->why >> bit & 1;
 }
 
-// Picture i of a slot, from device memory to the host. NULL: a message was
-// printed.
-static const void *read_tensor(struct run *run, const struct run_slot *slot,
-                               int i)
+// Two pictures cannot lie in one array.
+static bool same_shape(struct run *run, size_t i,
+                       const struct hr_result *result)
 {
-    size_t size = run->equal_shapes ? slot->batch->params.stride_n
-                                    : slot->images[i]->size;
+    const struct ops_list *list = &run->opt.ops;
+    char path[PATH_MAX], first[PATH_MAX];
+    int w, h;
+
+    if (run->fixed_shape || !run->equal_shapes || !result->width ||
+        result->status == HR_OK ||
+        hr_ops_output_size(list->ops, list->num, result->width, result->height,
+                           result->orientation, &w, &h) < 0 ||
+        (w == run->w && h == run->h))
+        return true;
+    progress_clear(&run->progress);
+    inputs_path(&run->in, i, path, sizeof(path));
+    inputs_path(&run->in, run->shape_from, first, sizeof(first));
+    return tools_warn(
+        "%s makes %dx%d pixels, %s makes %dx%d: one array needs equal "
+        "sizes; name a folder with --out, or add a resize or crop",
+        first, run->w, run->h, path, w, h);
+}
+
+// Picture i of a batch, from device memory to the host. NULL: a message was
+// printed.
+static const void *read_tensor(struct run *run, hr_loaded loaded, int i)
+{
+    size_t size = loaded->batch ? loaded->batch->params.stride_n
+                                : loaded->images[i]->size;
     enum hr_status status;
 
     if (size > run->tensor_size) {
@@ -140,10 +114,10 @@ static const void *read_tensor(struct run *run, const struct run_slot *slot,
         tools_warn("no memory for %zu bytes", size);
         return NULL;
     }
-    status = run->equal_shapes ? hr_batch_read(slot->batch, i, 1, run->tensor,
-                                               size, HR_FOREVER)
-                               : hr_image_read(slot->images[i], run->tensor,
-                                               size, HR_FOREVER);
+    status = loaded->batch ? hr_batch_read(loaded->batch, i, 1, run->tensor,
+                                           size, HR_FOREVER)
+                           : hr_image_read(loaded->images[i], run->tensor, size,
+                                           HR_FOREVER);
     // What became of a picture that failed is in its result.
     if (status == HR_EINPUT)
         return memset(run->tensor, 0, size);
@@ -153,47 +127,41 @@ static const void *read_tensor(struct run *run, const struct run_slot *slot,
     return NULL;
 }
 
-static const struct hr_result *result_of(const struct run_slot *slot, int i)
-{
-    return slot->faults && slot->faults[i].status ? &slot->faults[i]
-                                                  : &slot->job->results[i];
-}
-
-// The tensor of picture i of a slot, on the host. NULL: none of a known size
+// The tensor of picture i of a batch, on the host. NULL: none of a known size
 // was made, or it is nobody's business. False: a message was printed.
-static bool tensor(struct run *run, const struct run_slot *slot, int i,
+static bool tensor(struct run *run, hr_loaded loaded, int i,
                    const void **pixels, int *w, int *h)
 {
-    const hr_image image = run->equal_shapes ? NULL : slot->images[i];
-    const unsigned char *data = image ? image->params.data
-                                      : slot->batch->params.data;
+    hr_batch batch = loaded->batch;
+    hr_image image = batch ? NULL : loaded->images[i];
+    const unsigned char *data = batch   ? batch->params.data
+                                : image ? image->params.data
+                                        : NULL;
 
+    *pixels = NULL;
+    if (run->opt.out_kind == RUN_OUT_NONE || (!batch && !image))
+        return true;
     *w = image ? image->params.w : run->w;
     *h = image ? image->params.h : run->h;
-    *pixels = NULL;
-    // One pixel stands in for a picture whose header could not be read.
-    if (run->opt.out_kind == RUN_OUT_NONE ||
-        (image && slot->job->results[i].status != HR_OK && *w == 1 && *h == 1))
-        return true;
-    *pixels = !data   ? read_tensor(run, slot, i)
+    *pixels = !data   ? read_tensor(run, loaded, i)
               : image ? data
-                      : data + slot->batch->params.stride_n * (size_t)i;
+                      : data + batch->params.stride_n * (size_t)i;
     return *pixels != NULL;
 }
 
-static bool deliver(struct run *run, const struct run_slot *slot)
+static bool deliver(struct run *run, hr_loaded loaded)
 {
-    for (int i = 0; i < slot->num; i++) {
-        const struct hr_result *result = result_of(slot, i);
+    for (int i = 0; i < loaded->n; i++) {
+        const struct hr_result *result = &loaded->results[i];
+        size_t picture = (size_t)loaded->indices[i];
         const void *pixels;
-        int w, h;
+        int w = 1, h = 1;
 
-        // What the user cut short did not fail.
-        if (result->status == HR_ECANCELED && stop_signal())
-            continue;
-        count(run, slot->first + (size_t)i, result);
-        if (!tensor(run, slot, i, &pixels, &w, &h) ||
-            !run_sink_put(run, slot->first + (size_t)i, result, pixels, w, h))
+        if (!same_shape(run, picture, result))
+            return false;
+        count(run, picture, result);
+        if (!tensor(run, loaded, i, &pixels, &w, &h) ||
+            !run_sink_put(run, picture, result, pixels, w, h))
             return false;
     }
     return true;
@@ -208,86 +176,50 @@ static void draw(struct run *run)
                     run->failed + epoch->failed);
 }
 
-// Waits for the oldest job and hands its pictures to the sink.
-static bool collect(struct run *run)
+// Hands the next batch to the sink, if there is one within the time.
+static bool take(struct run *run, int64_t timeout_ns, bool *last)
 {
-    struct run_slot *slot = &run->slots[run->collected % (size_t)run->ring];
-    bool canceled = false, ok;
+    hr_loaded loaded;
+    enum hr_status status = hr_loader_next(run->loader, timeout_ns, &loaded);
+    bool ok = status == HR_OK || status == HR_PENDING;
 
-    while (hr_job_poll(slot->job, LOOK_NS) == HR_PENDING) {
-        if (stop_signal() && !canceled) {
-            canceled = true;
-            cancel_all(run);
-        }
-        draw(run);
+    if (!ok) {
+        progress_clear(&run->progress);
+        return tools_warn("%s", hr_last_error());
     }
-    run->collected++;
-    ok = deliver(run, slot);
-    hr_job_release(&slot->job);
-    run_release(run, slot);
-    if (slot->capacity > run->slot_bytes) {
-        free(slot->pixels);
-        slot->pixels = NULL;
-        slot->capacity = 0;
+    if (loaded) {
+        ok = deliver(run, loaded);
+        *last = loaded->last;
+        hr_loaded_release(&loaded);
     }
     draw(run);
     return ok;
 }
 
-static bool submit_slot(struct run *run)
+// After a signal: what is made already, and no more.
+static bool take_ready(struct run *run)
 {
-    struct run_slot *slot = &run->slots[run->submitted % (size_t)run->ring];
-    const struct hr_job_params params = {
-        .tier = run->opt.tier,
-        .on_error = run->opt.on_error,
-        .strict = run->opt.strict,
-        .wait_for_room = true,
-        .timeout_ns = run->opt.timeout_ns,
-    };
+    struct hr_loader_stats stats;
+    bool ok = true, last = false;
 
-    if (!run_fill(run, slot))
-        return false;
-    while (run_needs_all(run, slot) && run->collected < run->submitted)
-        if (!collect(run))
-            return false;
-    if (!run_make_images(run, slot))
-        return false;
-    slot->job = hr_submit(run->dev, run->samples, slot->num, slot->batch,
-                          &params);
-    if (!slot->job) {
-        progress_clear(&run->progress);
-        tools_warn("%s", hr_last_error());
-        return false;
-    }
-    run->submitted++;
-    return true;
-}
-
-static bool submit(struct run *run)
-{
-    bool ok = submit_slot(run);
-
-    run_drop_sources(run);
+    hr_loader_stats(run->loader, &stats);
+    for (int n = stats.ready; ok && n > 0 && !last; n--)
+        ok = take(run, 0, &last);
+    hr_loader_stop(run->loader);
     return ok;
 }
 
 bool run_pipe_epoch(struct run *run)
 {
     struct run_epoch *epoch = &run->epochs[run->epoch];
+    bool ok = run->loader || open_loader(run), last = false;
     double begun = tools_seconds(), cpu = tools_cpu_seconds();
-    bool ok = run_sink_begin(run);
 
-    run->submitted = run->collected = run->next = 0;
-    while (ok) {
-        bool more = run->next < run->total && !stop_signal();
-
-        if (more && run->submitted - run->collected < (size_t)run->ring)
-            ok = submit(run);
-        else if (run->collected < run->submitted)
-            ok = collect(run);
-        else
-            break;
-    }
+    ok = ok && run_sink_begin(run);
+    while (ok && !last && !stop_signal())
+        ok = take(run, LOOK_NS, &last);
+    if (ok && !last)
+        ok = take_ready(run);
     epoch->seconds = tools_seconds() - begun;
     epoch->cpu_seconds = tools_cpu_seconds() - cpu;
     run->images += epoch->images;

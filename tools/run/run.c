@@ -7,8 +7,6 @@
 #include "tools/common/stop.h"
 #include "tools/common/tools.h"
 
-#define BUDGET ((uint64_t)256 << 20)  // if none is given, as the device's
-
 static bool check_inputs(struct run *run)
 {
     if (!options_pictures(&run->in, run->opt.quiet))
@@ -47,6 +45,17 @@ static bool open_device(struct run *run)
     return run->dev != NULL;
 }
 
+bool run_output_size(struct run *run, size_t i, int *w, int *h)
+{
+    const struct ops_list *list = &run->opt.ops;
+    struct hr_info info;
+
+    if (inputs_probe(&run->in, i, &run->dev->params.limits, &info) != HR_OK)
+        return false;
+    return hr_ops_output_size(list->ops, list->num, info.width, info.height,
+                              info.orientation, w, h) >= 0;
+}
+
 // One array needs one shape; if the ops do not fix it, the first picture that
 // has a header does.
 static void find_shape(struct run *run)
@@ -66,7 +75,7 @@ static void find_shape(struct run *run)
         run->w = run->h = 1;
 }
 
-// Three pictures per thread keep all of them busy while one slot is being
+// Three pictures per thread keep all of them busy while one batch is being
 // written.
 static int ring_for(const struct run *run)
 {
@@ -78,11 +87,11 @@ static int ring_for(const struct run *run)
                                  : ring;
 }
 
-// Jobs shrink until the ring fits the budget; below one picture each, the
+// Batches shrink until the ring fits the budget; below one picture each, the
 // ring does.
 static bool size_ring(struct run *run)
 {
-    uint64_t room = (run->opt.budget ? run->opt.budget : BUDGET) / 2;
+    uint64_t room = (run->opt.budget ? run->opt.budget : RUN_BUDGET) / 2;
     uint64_t fit;
 
     run->batch = run->opt.batch;
@@ -112,7 +121,7 @@ bool run_prepare(struct run *run)
     if (!check_inputs(run) || !open_device(run))
         return false;
     find_shape(run);
-    return size_ring(run) && run_pipe_open(run);
+    return size_ring(run);
 }
 
 static bool prepare(struct run *run)

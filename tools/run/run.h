@@ -3,15 +3,14 @@
 //
 //   options.c  the command line
 //   run.c      from start to end: inputs, shape, device, epochs
-//   fill.c     the samples of one job
-//   pipe.c     a ring of jobs in flight, collected in order
+//   pipe.c     from the loader, which makes them, to the sink
 //   sink.c     where tensors go: nowhere, one array, a folder
 //   report.c   the summary
 //
-// Memory: the slots of the ring hold half of the budget together, and as much
-// again of what is read from tar and RecordIO files. The device
-// counts those in flight against its own budget, which is the whole less the
-// one slot that is being written to disk.
+// Memory: the loader's batches take half of the budget together, encoded
+// pictures what they need of the rest. The device counts those in flight against
+// its own budget, which is the whole less the one batch that is being written to
+// disk.
 #ifndef HEADRACE_TOOLS_RUN_H
 #define HEADRACE_TOOLS_RUN_H
 
@@ -29,9 +28,10 @@
 #include "tools/common/out_file.h"
 #include "tools/common/progress.h"
 
-#define RUN_RING 3         // slots, at least
-#define RUN_RING_MAX 64    // if jobs are so small that threads would starve
-#define RUN_NUM_STATUS 32  // -status is an index
+#define RUN_RING 3       // batches, at least
+#define RUN_RING_MAX 64  // if they are so small that threads would starve
+#define RUN_BUDGET ((uint64_t)256 << 20)  // if none is given, as the device's
+#define RUN_NUM_STATUS 32                 // -status is an index
 #define RUN_NUM_WHY 32
 
 enum run_out { RUN_OUT_NONE, RUN_OUT_ARRAY, RUN_OUT_FOLDER };
@@ -61,29 +61,6 @@ struct run_epoch {
     double seconds, cpu_seconds;
 };
 
-// One job in flight and the memory it writes.
-struct run_slot {
-    hr_job job;
-    hr_batch batch;         // pictures of one shape
-    unsigned char *pixels;  // or of their own shapes, one behind the other
-    size_t capacity;
-    hr_image *images;  // [run->batch]
-    size_t bytes;      // of the tensors of its pictures
-    size_t first;      // index of the first picture
-    int num;
-    // [batch], of those that could not be submitted; NULL: there was none
-    struct hr_result *faults;
-    struct hr_encoded *read;  // [batch], what was read of tar and RecordIO files
-    size_t read_bytes;        // of these
-};
-
-// What is known of a picture while its job is filled.
-struct run_picture {
-    char *path;
-    size_t bytes;  // of its tensor, rounded up
-    int w, h;      // of its tensor; 0 = not known before the job
-};
-
 struct run_sink {
     struct out_file array;
     struct manifest manifest;
@@ -100,22 +77,16 @@ struct run {
     struct inputs in;
     size_t total;  // pictures per epoch
     hr_device dev;
-    bool given;            // samples get their sources from who submits them
     int c, w, h;           // shape of all pictures, if equal_shapes
-    bool equal_shapes;     // one batch per job, else one image each
+    bool equal_shapes;     // one tensor per batch, else one image each
     bool fixed_shape;      // by the ops alone: no picture can differ
     bool shape_known;      // false: no picture could be probed
     size_t shape_from;     // the picture that shape was read from
     size_t picture_bytes;  // if equal_shapes
-    size_t slot_bytes;     // limit for the memory of one slot
-    int ring, batch;
-    struct run_slot slots[RUN_RING_MAX];
-    size_t submitted, collected;  // jobs of this epoch
-    size_t next;                  // picture to submit
-    // For one submission, reused: hr_submit() copies all of it.
-    struct hr_sample *samples;     // [batch]
-    struct run_picture *pictures;  // [batch]
-    unsigned char *tensor;         // one, read from device memory
+    size_t slot_bytes;     // limit for the memory of one batch
+    int ring, batch;       // batches at a time, pictures of one
+    hr_loader loader;
+    unsigned char *tensor;  // one, read from device memory
     size_t tensor_size;
     struct run_sink sink;
     struct progress progress;
@@ -149,29 +120,13 @@ void run_sink_discard(struct run *run);
 // if memory is short.
 json_t *run_head_json(const struct run *run);
 
-// Gives up the images that samples to be submitted are made of.
-void run_drop_sources(struct run *run);
-
 // Size of what picture i becomes, by its header. False: it has none.
 bool run_output_size(struct run *run, size_t i, int *w, int *h);
 
-// Gives back the images of a slot's last job, and what its samples were read to.
-void run_release(const struct run *run, struct run_slot *slot);
-
 // Inputs, device, shape, ring; false: a message was printed.
 bool run_prepare(struct run *run);
-bool run_pipe_open(struct run *run);   // slots and scratch memory
 bool run_pipe_epoch(struct run *run);  // false: stop with TOOLS_CANNOT
 void run_pipe_close(struct run *run);
-
-// Fills slot with the next samples of the run, but for the images they go to.
-// False, also from run_make_images(): a message was printed.
-bool run_fill(struct run *run, struct run_slot *slot);
-// Whether its images take more than a slot's memory. They get that of all
-// slots: nothing may be in flight then.
-bool run_needs_all(const struct run *run, const struct run_slot *slot);
-// The images of those samples, unless they go to the slot's batch.
-bool run_make_images(struct run *run, struct run_slot *slot);
 
 int run_report(struct run *run);
 

@@ -50,14 +50,17 @@ typedef const struct hr_loaded_t {
     int n;
     uint32_t epoch;
     uint64_t number;          // of the batch in its epoch
-    bool last;                // of its epoch
+    bool last;                // of its epoch: none comes behind it
     const int64_t *classes;   // [n] hr_source_class(); -1 = none
     const uint64_t *indices;  // [n] in the source
     // [n] What random ops drew from; its index is the position in the epoch.
     const struct hr_random *keys;
     const struct hr_result *results;  // [n]
-    int failed;                       // of these that are not HR_OK
-    int replaced;                     // by later samples (SKIP)
+    // [n] With own_size, in place of batch, which is NULL: the pictures. NULL:
+    // how large one would be cannot be told; its result says why.
+    const hr_image *images;
+    int failed;    // of results that are not HR_OK
+    int replaced;  // by later samples (SKIP)
 } *hr_loaded;
 
 struct hr_loader_params {
@@ -67,10 +70,20 @@ struct hr_loader_params {
     int num_ops;
     int batch;  // samples of a batch; 0 = 64
     int h, w;   // of the pictures made; 0 = what the ops fix
+    // Each picture has the size that its ops make of it; see hr_loaded.images.
+    // A batch whose pictures take more than its share of the budget comes in
+    // parts, each with n samples of it; the next is made when the one before
+    // was given back. One picture alone is always let in, but beyond its share
+    // only when all batches were given back: do not hold one while you wait for
+    // the next. Not with HR_ON_ERROR_SKIP, h and w.
+    bool own_size;
     enum hr_dtype dtype;
     enum hr_layout layout;
     enum hr_memory memory;
     enum hr_tier tier;
+    bool strict;                // no fallback, as hr_job_params.strict
+    int64_t timeout_ns;         // of the making of a batch, without reading, as
+                                // hr_job_params.timeout_ns; 0 = none
     enum hr_on_error on_error;  // what becomes of a sample that cannot be made:
                                 // FAIL: hr_loader_next() fails with its status
                                 // in the place of its batch, and goes on behind
@@ -92,6 +105,8 @@ struct hr_loader_params {
     bool shard_drop;  // if they do not go evenly: false: the first samples
         // come twice, true: the last are left out. All shards
         // have equally many
+    bool epochs_apart;  // an epoch begins when the one before was delivered: it
+                        // finds all of that in a cache, and has its own time
     bool drop_remainder;  // of an epoch: no batch that is not full
     // How often samples shall come, relative to each other; [source->num],
     // finite, >= 0, copied. Then samples are drawn with replacement.
@@ -113,6 +128,10 @@ struct hr_loader_params {
                     // batches and the samples of one are always let in
     int reads;      // threads that read samples, up to 256; 0 = 8, or with
                     // autotune as many as it finds
+    bool by_path;   // files of their own are not read ahead: the device reads
+                    // them when it makes them, as with a cache. Less memory and
+                    // time where they are in memory already; what a slow disk
+                    // takes is not hidden
     // The settings follow what is measured between batches: while the consumer
     // waits, what there is too little of grows; what does not pay, because the
     // rate keeps 97 % without it, goes again. The most is: of threads, what the
@@ -142,7 +161,8 @@ struct hr_loader_params {
 // A loader. Threads: hr_loader_next() by any number of threads, each batch goes
 // to one of them.
 typedef const struct hr_loader_t {
-    int batch, c, h, w;  // of a batch; batch is at most samples
+    int batch, c, h, w;  // of a batch; batch is at most samples; h and w are 0
+                         // with own_size
     int depth;           // batches that it makes ahead, with the one that
                          // is consumed: 2, or at most what comes in all
                          // epochs; with autotune: at most

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// How `headrace run` fills its jobs: with random ops as they are, and without
+// How `headrace profile` fills its jobs: with random ops as they are, and without
 // a look at any file by the thread that submits, unless sizes depend on them.
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/run/run.h"
+#include "tools/profile/profile.h"
 #include "testing.h"
 
 enum { FILES = 20 };
 
-// Reads in one run_fill() with these ops, less those of test_reads() itself.
-static long reads_of_fill(struct run *run, const char *ops, bool fixed)
+// Reads in one profile_fill() with these ops, less those of test_reads() itself.
+static long reads_of_fill(struct profile_child *c, const char *ops, bool fixed)
 {
     struct hr_encoded read[FILES] = {{0}};
-    struct run_slot slot = {.read = read};
+    struct profile_slot slot = {.read = read};
+    struct run *run = &c->run;
     char error[320];
     long before, own;
 
@@ -25,40 +26,45 @@ static long reads_of_fill(struct run *run, const char *ops, bool fixed)
                                          &run->w, &run->h);
     CU_ASSERT_EQUAL(run->fixed_shape, fixed);
     run->equal_shapes = true;
-    run->next = 0;
+    c->next = 0;
     own = test_reads();
     own = test_reads() - own;
     before = test_reads();
-    CU_ASSERT(run_fill(run, &slot));
+    CU_ASSERT(profile_fill(c, &slot));
     CU_ASSERT_EQUAL(slot.num, FILES);
     return test_reads() - before - own;
 }
 
 static void no_file_is_read(void)
 {
-    struct run run = {.batch = FILES, .total = FILES, .slot_bytes = 1 << 20};
+    struct profile_child *c = calloc(1, sizeof(*c));
+    struct run *run = &c->run;
     struct hr_sample samples[FILES];
-    struct run_picture pictures[FILES] = {{0}};
+    struct profile_picture pics[FILES] = {{0}};
     uint64_t seed = test_seed;
     long sized;
 
     if (test_reads() < 0) {
         test_not_run("no count of reads in /proc/thread-self/io");
+        free(c);
         return;
     }
     for (int i = 0; i < FILES; i++) {
         struct bytes jpeg = test_jpeg(30, 20, &seed);
 
-        CU_ASSERT_FATAL(inputs_add(&run.in, test_file(&jpeg, ".jpg")));
+        CU_ASSERT_FATAL(inputs_add(&run->in, test_file(&jpeg, ".jpg")));
         free(jpeg.data);
     }
-    run.samples = samples;
-    run.pictures = pictures;
-    run.opt.seed = 77;
-    run.epoch = 3;
-    run.dev = test_device("cpu", 1, 0);
+    c->samples = samples;
+    c->pics = pics;
+    run->batch = FILES;
+    run->total = FILES;
+    run->slot_bytes = 1 << 20;
+    run->opt.seed = 77;
+    run->epoch = 3;
+    run->dev = test_device("cpu", 1, 0);
     CU_ASSERT_EQUAL(
-        reads_of_fill(&run, "random_resized_crop=8x6,random_hflip", true), 0);
+        reads_of_fill(c, "random_resized_crop=8x6,random_hflip", true), 0);
     for (int i = 0; i < FILES; i++) {
         const struct hr_random *key = &samples[i].random;
 
@@ -68,12 +74,13 @@ static void no_file_is_read(void)
         CU_ASSERT_EQUAL(samples[i].ops[1].type, HR_OP_RANDOM_RESIZED_CROP);
     }
     // And the count is one.
-    sized = reads_of_fill(&run, "random_hflip", false);
+    sized = reads_of_fill(c, "random_hflip", false);
     CHECK(sized >= FILES, "%ld reads", sized);
-    for (int i = 0; i < run.batch; i++)
-        free(run.pictures[i].path);
-    inputs_finish(&run.in);
-    hr_device_close(&run.dev);
+    for (int i = 0; i < run->batch; i++)
+        free(pics[i].path);
+    inputs_finish(&run->in);
+    hr_device_close(&run->dev);
+    free(c);
 }
 
 // A RecordIO file of n pictures of about 4000 bytes.
@@ -96,33 +103,38 @@ static const char *records(int n)
 // What is read to memory ends a job, too, and goes back with it.
 static void what_is_read_is_bounded(void)
 {
-    struct run run = {.batch = FILES, .total = FILES, .slot_bytes = 13000};
+    struct profile_child *c = calloc(1, sizeof(*c));
+    struct run *run = &c->run;
     struct hr_encoded read[FILES] = {{0}};
-    struct run_slot slot = {.read = read};
+    struct profile_slot slot = {.read = read};
     struct hr_sample samples[FILES];
-    struct run_picture pictures[FILES] = {{0}};
+    struct profile_picture pics[FILES] = {{0}};
     char error[320];
 
-    CU_ASSERT_FATAL(inputs_add(&run.in, records(FILES)));
-    CU_ASSERT_FATAL(run.in.num == FILES);
+    CU_ASSERT_FATAL(inputs_add(&run->in, records(FILES)));
+    CU_ASSERT_FATAL(run->in.num == FILES);
     CU_ASSERT_FATAL(
-        ops_parse(&run.opt.ops, "center_crop=2", error, sizeof(error)));
-    run.samples = samples;
-    run.pictures = pictures;
-    run.fixed_shape = run.equal_shapes = true;
-    run.w = run.h = 2;
+        ops_parse(&run->opt.ops, "center_crop=2", error, sizeof(error)));
+    c->samples = samples;
+    c->pics = pics;
+    run->batch = FILES;
+    run->total = FILES;
+    run->slot_bytes = 13000;
+    run->fixed_shape = run->equal_shapes = true;
+    run->w = run->h = 2;
     for (size_t first = 0; first < 8; first += 4) {
-        CU_ASSERT(run_fill(&run, &slot));
+        CU_ASSERT(profile_fill(c, &slot));
         CU_ASSERT_EQUAL(slot.first, first);
         CU_ASSERT_EQUAL(slot.num, 4);
         CU_ASSERT_EQUAL(samples[3].size, 4000);
         CU_ASSERT_PTR_EQUAL(samples[3].data, read[3].data);
-        run_release(&run, &slot);
+        profile_release(c, &slot);
         CU_ASSERT_PTR_NULL(read[3].memory);
     }
-    for (int i = 0; i < run.batch; i++)
-        free(run.pictures[i].path);
-    inputs_finish(&run.in);
+    for (int i = 0; i < run->batch; i++)
+        free(pics[i].path);
+    inputs_finish(&run->in);
+    free(c);
 }
 
 int main(int argc, char **argv)
@@ -130,5 +142,5 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         TEST_CASE(no_file_is_read), TEST_CASE(what_is_read_is_bounded)};
 
-    return test_main("run_fill", cases, 2, argc, argv);
+    return test_main("profile_fill", cases, 2, argc, argv);
 }

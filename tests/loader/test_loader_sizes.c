@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pictures of their own sizes: what is delivered, the parts of batches that are
+// over their share, and what else a command needs of a loader: timeouts, strict
+// engines, files by their paths, epochs apart.
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake_engine.h"
+#include "hal/base/base.h"
+#include "loader/loader.h"
+#include "loader_data.h"
+
+enum { N = 22, BATCH = 4, BROKEN = 5, CUT = 9 };
+
+static const struct hr_op decode[] = {hr_op_decode(0)};
+static struct data_calls calls;
+
+static int width_of(uint64_t i)
+{
+    return 9 + 8 * (int)i;
+}
+
+enum { HEIGHT = 20 };
+
+// Pictures of N widths, two of them damaged.
+static struct hr_loader_params begin(hr_device dev)
+{
+    struct hr_loader_params p = data_begin(&calls, N, dev);
+    uint64_t seed = test_seed;
+
+    for (int i = 0; i < N; i++) {
+        free(calls.files[i].data);
+        calls.files[i] = test_jpeg(width_of((uint64_t)i), HEIGHT, &seed);
+    }
+    memset(calls.files[BROKEN].data, 'x', 20);
+    calls.files[CUT].size -= 40;
+    p.ops = decode;
+    p.num_ops = 1;
+    p.own_size = true;
+    p.dtype = HR_U8;
+    p.on_error = HR_ON_ERROR_ZERO;
+    return p;
+}
+
+static size_t bytes_of(uint64_t i)
+{
+    return i == BROKEN ? 64 : (3 * HEIGHT * (size_t)width_of(i) + 63) / 64 * 64;
+}
+
+// ---- What is delivered -----------------------------------------------------
+
+static void is_decoded(hr_device dev, uint64_t i, hr_image image)
+{
+    hr_image want = hr_decode(dev, calls.files[i].data, calls.files[i].size,
+                              &decode[0].decode);
+
+    CHECK(image->params.w == width_of(i) && image->params.h == HEIGHT,
+          "%d x %d", image->params.w, image->params.h);
+    CHECK(want && !hr_image_wait(want, HR_FOREVER), "%s", hr_last_error());
+    // (Of hr_decode() it is interleaved.)
+    for (int y = 0; want && y < HEIGHT; y++)
+        for (int x = 0; x < width_of(i); x++)
+            for (int c = 0; c < 3; c++) {
+                size_t plane = (size_t)HEIGHT * (size_t)width_of(i);
+                const uint8_t *a = image->params.data, *b = want->params.data;
+                size_t at = (size_t)(y * width_of(i) + x);
+                size_t in = want->params.layout == HR_NHWC
+                                ? 3 * at + (size_t)c
+                                : (size_t)c * plane + at;
+
+                if (a[(size_t)c * plane + at] != b[in]) {
+                    CHECK(false, "picture %d differs", (int)i);
+                    hr_image_release(&want);
+                    return;
+                }
+            }
+    hr_image_release(&want);
+}
+
+static void look(hr_device dev, hr_loaded loaded)
+{
+    CHECK(!loaded->batch && loaded->images, "there is a batch");
+    for (int i = 0; i < loaded->n; i++) {
+        uint64_t index = loaded->indices[i];
+        const struct hr_result *r = &loaded->results[i];
+
+        CHECK((r->status == HR_OK) == (index != BROKEN && index != CUT),
+              "%d: %s", (int)index, r->message);
+        CHECK(!loaded->images[i] == (index == BROKEN), "%d: an image",
+              (int)index);
+        if (r->status == HR_OK)
+            is_decoded(dev, index, loaded->images[i]);
+    }
+}
+
+// All epochs, each sample once; returns how many deliveries there were.
+static int drain(struct hr_loader_params *p, size_t share)
+{
+    hr_loader loader = hr_loader_create(p);
+    int parts = 0, seen = 0;
+    uint64_t batch = 0;
+    hr_loaded loaded;
+
+    CHECK(loader != NULL, "%s", hr_last_error());
+    CHECK(loader && !loader->h && !loader->w && loader->c == 3, "a size");
+    while (loader && !hr_loader_next(loader, HR_FOREVER, &loaded) && loaded) {
+        size_t bytes = 0;
+
+        look(p->device, loaded);
+        for (int i = 0; i < loaded->n; i++) {
+            CHECK(loaded->keys[i].index == (uint64_t)(seen % N), "order");
+            seen++;
+            bytes += bytes_of(loaded->indices[i]);
+        }
+        CHECK(loaded->n == 1 || bytes <= share, "%zu bytes of %zu", bytes,
+              share);
+        CHECK(loaded->last == (seen % N == 0), "last");
+        CHECK(loaded->number == (uint64_t)((seen - 1) % N / BATCH), "number");
+        batch += loaded->last;
+        parts++;
+        hr_loaded_release(&loaded);
+    }
+    CHECK(seen == N * (int)p->epochs && batch == (uint64_t)p->epochs,
+          "%d samples", seen);
+    hr_loader_destroy(&loader);
+    return parts;
+}
+
+static void whole_batches(void)
+{
+    hr_device dev = test_device("cpu", 2, 0);
+    struct hr_loader_params p = begin(dev);
+
+    p.epochs = 2;
+    CU_ASSERT_EQUAL(drain(&p, SIZE_MAX), 2 * ((N + BATCH - 1) / BATCH));
+    p.map_threads = 1;
+    p.start.depth = 1;
+    CU_ASSERT_EQUAL(drain(&p, SIZE_MAX), 2 * ((N + BATCH - 1) / BATCH));
+    data_end(&calls);
+    hr_device_close(&dev);
+}
+
+// Three slots share 3/4 of the budget; largest pictures are over it.
+static void parts(void)
+{
+    hr_device dev = test_device("cpu", 2, 0);
+    struct hr_loader_params p = begin(dev);
+    const size_t share = 9000;
+
+    p.epochs = 2;
+    p.start.depth = 2;
+    p.budget = 4 * share;
+    CU_ASSERT(drain(&p, share) > 2 * ((N + BATCH - 1) / BATCH));
+    p.budget = 1;
+    CU_ASSERT_EQUAL(drain(&p, 0), 2 * N);
+    data_end(&calls);
+    hr_device_close(&dev);
+}
+
+// What is over its share waits until all is given back, and goes then.
+static void one_alone(void)
+{
+    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_stats stats;
+    hr_loaded loaded, other;
+    hr_loader loader;
+
+    p.budget = 1;
+    loader = hr_loader_create(&p);
+    CU_ASSERT_FATAL(loader != NULL);
+    for (int k = 0; k < N; k++) {
+        CU_ASSERT(!hr_loader_next(loader, HR_FOREVER, &loaded) && loaded);
+        CU_ASSERT_EQUAL(hr_loader_next(loader, 2 * TEST_MS, &other),
+                        k < N - 1 ? HR_PENDING : HR_OK);
+        hr_loader_stats(loader, &stats);
+        CHECK(stats.batch_bytes == bytes_of(loaded->indices[0]),
+              "%zu bytes, of %d", stats.batch_bytes, (int)loaded->indices[0]);
+        hr_loaded_release(&loaded);
+    }
+    hr_loader_destroy(&loader);
+    data_end(&calls);
+}
+
+// A part that fails is left out, and the next ones come.
+static void parts_fail(void)
+{
+    struct hr_loader_params p = begin(NULL);
+    int failed = 0, made = 0;
+    enum hr_status status;
+    hr_loaded loaded;
+    hr_loader loader;
+
+    p.budget = 1;
+    p.on_error = HR_ON_ERROR_FAIL;
+    loader = hr_loader_create(&p);
+    CU_ASSERT_FATAL(loader != NULL);
+    do {
+        status = hr_loader_next(loader, HR_FOREVER, &loaded);
+        failed += status != HR_OK;
+        made += loaded ? loaded->n : 0;
+        hr_loaded_release(&loaded);
+    } while (status || made + failed < N);
+    CU_ASSERT(failed == 2 && made == N - 2);
+    CU_ASSERT(!hr_loader_next(loader, HR_FOREVER, &loaded) && !loaded);
+    hr_loader_destroy(&loader);
+    data_end(&calls);
+}
+
+// Saved in the middle of a batch it goes on with that batch.
+static void resumed(void)
+{
+    struct hr_loader_params p = begin(NULL);
+    struct hr_loader_state state;
+    hr_loaded loaded;
+    hr_loader loader;
+
+    p.budget = 1;
+    loader = hr_loader_create(&p);
+    for (int k = 0; k < BATCH + 2; k++) {
+        CU_ASSERT(!hr_loader_next(loader, HR_FOREVER, &loaded));
+        hr_loaded_release(&loaded);
+    }
+    CU_ASSERT(!hr_loader_save(loader, &state));
+    hr_loader_destroy(&loader);  // with parts that nobody has seen
+    p.resume = &state;
+    loader = hr_loader_create(&p);
+    CU_ASSERT_FATAL(loader != NULL);
+    CU_ASSERT(!hr_loader_next(loader, HR_FOREVER, &loaded) && loaded);
+    CU_ASSERT_EQUAL(loaded->keys[0].index, BATCH);
+    hr_loaded_release(&loaded);
+    hr_loader_destroy(&loader);
+    data_end(&calls);
+}
+
+static void refused(void)
+{
+    struct hr_loader_params p = begin(NULL), q = p;
+
+    q.h = q.w = 9;
+    CHECK(!hr_loader_create(&q), "h and w");
+    q = p, q.on_error = HR_ON_ERROR_SKIP;
+    CHECK(!hr_loader_create(&q) && strstr(hr_last_error(), "SKIP"), "skip");
+    q = p, q.timeout_ns = -1;
+    CHECK(!hr_loader_create(&q) && strstr(hr_last_error(), "timeout_ns"), "%s",
+          hr_last_error());
+    data_end(&calls);
+}
+
+// ---- Memory that is short --------------------------------------------------
+
+// Whichever allocation fails: an error for that part, and the others come.
+static void no_memory(void)
+{
+    struct hr_loader_params p = begin(NULL);
+
+    p.budget = 1;
+    p.reads = 1;
+    for (int nth = 1; nth < 150; nth++) {
+        hr_loader loader;
+
+        hr__test_fail_alloc(nth, false);
+        loader = hr_loader_create(&p);
+        for (bool more = loader; more;) {
+            hr_loaded loaded;
+            enum hr_status now = hr_loader_next(loader, HR_FOREVER, &loaded);
+
+            CHECK(!now || now == HR_ENOMEM, "%d: %d", nth, now);
+            more = now || loaded;
+            hr_loaded_release(&loaded);
+        }
+        CHECK(loader || hr_last_status() == HR_ENOMEM, "%d: %s", nth,
+              hr_last_error());
+        hr_loader_destroy(&loader);
+        hr__test_fail_alloc(0, false);
+    }
+    data_end(&calls);
+}
+
+// ---- Timeouts, engines, paths, epochs --------------------------------------
+
+static int results_of(const struct hr_loader_params *p, enum hr_status status)
+{
+    hr_loader loader = hr_loader_create(p);
+    hr_loaded loaded;
+    int n = 0;
+
+    CHECK(loader != NULL, "%s", hr_last_error());
+    while (loader && !hr_loader_next(loader, HR_FOREVER, &loaded) && loaded) {
+        for (int i = 0; i < loaded->n; i++)
+            n += loaded->results[i].status == status;
+        hr_loaded_release(&loaded);
+    }
+    hr_loader_destroy(&loader);
+    return n;
+}
+
+// The engine takes 20 ms for each, and a batch has five.
+static void timeouts(void)
+{
+    const struct fake_script slow = {.spans = FAKE_ALL(FAKE_DRS),
+                                     .delay_ns = 20 * TEST_MS};
+    struct hr_loader_params p;
+    hr_device dev;
+
+    fake_reset(&slow);
+    dev = test_device("fake", 1, 0);
+    p = data_begin(&calls, 2 * BATCH, dev);
+    p.on_error = HR_ON_ERROR_ZERO;
+    p.timeout_ns = 5 * TEST_MS;
+    CU_ASSERT_EQUAL(results_of(&p, HR_ETIMEDOUT), 2 * BATCH);
+    data_end(&calls);
+    hr_device_close(&dev);
+}
+
+static void strict(void)
+{
+    const struct fake_script fails = {.spans = FAKE_ALL(FAKE_DRS),
+                                      .fail_from = 1,
+                                      .fail_status = HR_EDEVICE};
+    struct hr_loader_params p;
+    hr_device dev;
+
+    fake_reset(&fails);
+    dev = test_device("fake", 1, 0);
+    p = data_begin(&calls, BATCH, dev);
+    p.on_error = HR_ON_ERROR_ZERO;
+    CU_ASSERT_EQUAL(results_of(&p, HR_OK), BATCH);
+    p.strict = true;
+    CU_ASSERT_EQUAL(results_of(&p, HR_OK), 0);
+    data_end(&calls);
+    hr_device_close(&dev);
+}
+
+static void by_path(void)
+{
+    hr_source source = hr_source_open(data_folder(10, test_seed));
+    struct hr_loader_params p = {.source = source,
+                                 .ops = data_ops,
+                                 .num_ops = DATA_OPS,
+                                 .by_path = true};
+    struct hr_loader_stats stats;
+    struct data_seen seen = {0}, want = {0};
+    hr_loader loader = hr_loader_create(&p);
+
+    CU_ASSERT(loader && !data_drain(&seen, loader, 0));
+    hr_loader_stats(loader, &stats);
+    CHECK(!stats.peak_encoded_bytes, "%zu bytes", stats.peak_encoded_bytes);
+    hr_loader_destroy(&loader);
+    p.by_path = false;
+    data_drain_all(&want, &p);
+    CU_ASSERT(seen.num == 10 && data_seen_same(&want, 0, &seen));
+    data_seen_finish(&seen);
+    data_seen_finish(&want);
+    hr_source_close(&source);
+}
+
+// Nothing of an epoch is read before all of the last one was delivered.
+static void one_by_one(void)
+{
+    struct hr_loader_params p = data_begin(&calls, 2 * BATCH, NULL);
+    hr_loader loader;
+    hr_loaded loaded;
+
+    p.epochs = 3;
+    p.epochs_apart = true;
+    loader = hr_loader_create(&p);
+    CU_ASSERT_FATAL(loader != NULL);
+    for (int k = 0; k < 6; k++) {
+        CU_ASSERT(!hr_loader_next(loader, HR_FOREVER, &loaded) && loaded);
+        test_sleep(TEST_MS);
+        CHECK(atomic_load(&calls.reads) <= 2 * BATCH * (k / 2 + 1 + k % 2),
+              "%d reads at batch %d", atomic_load(&calls.reads), k);
+        if (k % 2 == 0)
+            CHECK(atomic_load(&calls.reads) <= 2 * BATCH * (k / 2 + 1),
+                  "%d reads at batch %d", atomic_load(&calls.reads), k);
+        hr_loaded_release(&loaded);
+    }
+    hr_loader_destroy(&loader);
+    data_end(&calls);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(whole_batches), TEST_CASE(parts),      TEST_CASE(one_alone),
+        TEST_CASE(parts_fail),    TEST_CASE(resumed),    TEST_CASE(refused),
+        TEST_CASE(no_memory),     TEST_CASE(timeouts),   TEST_CASE(strict),
+        TEST_CASE(by_path),       TEST_CASE(one_by_one),
+    };
+
+    setenv("HEADRACE_BACKEND", "cpu", 1);
+    return test_main("loader_sizes", cases, sizeof(cases) / sizeof(*cases),
+                     argc, argv);
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is shown of a loader: on the terminal, in JSON, on the page.
+#include <stdio.h>
+#include <string.h>
+
+#include "profile.h"
+
+#define MIB (1.0 / (1 << 20))
+
+#define AT(field) offsetof(struct profile_queue, field)
+const struct profile_column profile_queues[] = {
+    {"img_per_s", "img/s", AT(rate), 1, 1},
+    {"batches", "batches", AT(batches), 1, 0},
+    {"waits", NULL, AT(waits), 1, -1},
+    {NULL, "waited", AT(wait_share), 100, 0},
+    {"waited", "wait %", AT(waited), 100, 0},
+    {"starved", "empty %", AT(starved), 100, 0},
+    {"ready", "ready", AT(ready), 1, 1},
+    {"reading", "reads", AT(reading), 1, 1},
+    {"making", "making", AT(making), 1, 1},
+    {"peak_encoded_bytes", "peak MiB", AT(peak_bytes), MIB, 1},
+    {"steps", "steps", AT(steps), 1, 0},
+    {"backs", "back", AT(backs), 1, 0},
+    {NULL, NULL, 0, 0, 0},
+};
+#undef AT
+
+const char profile_queues_legend[] =
+    "A loader that tunes itself, from one thread, one read and one batch "
+    "ahead.\nwaited: per cent of the batches that the consumer had to wait "
+    "for; wait, empty:\nof the time it waited, and the device had no picture. "
+    "ready: batches; reads: in\nflight; making: pictures that the device had, "
+    "on average. peak: of encoded\npictures in memory. steps: changes of the "
+    "settings that were tried; back: of\nthem taken back.";
+
+int profile_queue_rows(const struct profile *p, struct profile_row *rows)
+{
+    for (int b = 0; b < p->opt.num_backends; b++) {
+        snprintf(rows[b].label, sizeof(rows[b].label), "%s",
+                 p->opt.backends[b]);
+        rows[b].values = &p->queues[b];
+    }
+    return p->opt.num_backends;
+}
+
+void profile_queue_notes(const struct profile *p, FILE *to)
+{
+    for (int b = 0; b < p->opt.num_backends; b++) {
+        char line[160];
+
+        hr_loader_settings_text(&p->queues[b].settings, line, sizeof(line));
+        fprintf(to, "%s: it ended with %s\n", p->opt.backends[b], line);
+    }
+}
+
+// ---- JSON ------------------------------------------------------------------
+
+static json_t *settings_json(const struct hr_loader_settings *settings)
+{
+    char line[160];
+
+    hr_loader_settings_text(settings, line, sizeof(line));
+    return json_loads(line, 0, NULL);
+}
+
+json_t *profile_queue_json(const struct profile_queue *q)
+{
+    json_t *changes = json_array(), *points = json_array();
+
+    for (int i = 0; i < q->num_changes; i++)
+        json_array_append_new(
+            changes, json_pack("{s:f s:I s:b s:o}", "seconds", q->changes[i].at,
+                               "batch", (json_int_t)q->changes[i].batch, "back",
+                               q->changes[i].back, "settings",
+                               settings_json(&q->changes[i].settings)));
+    for (int i = 0; i < q->num_points; i++)
+        json_array_append_new(
+            points,
+            json_pack("{s:f s:f s:f s:f}", "seconds", q->points[i].at, "ready",
+                      q->points[i].ready, "reading", q->points[i].reading,
+                      "encoded_bytes", q->points[i].bytes));
+    return json_pack("{s:f s:o s:o s:o s:o}", "seconds", q->seconds, "start",
+                     settings_json(&q->begin), "settings",
+                     settings_json(&q->settings), "changes", changes, "queue",
+                     points);
+}
+
+// ---- The page --------------------------------------------------------------
+
+static void chart(const struct profile *p, struct report *r, const char *title,
+                  const char *y_title, size_t at, double scale)
+{
+    report_chart(r, &(struct report_chart){.kind = REPORT_LINES,
+                                           .title = title,
+                                           .x_title = "seconds",
+                                           .y_title = y_title});
+    for (int b = 0; b < p->opt.num_backends; b++) {
+        const struct profile_queue *q = &p->queues[b];
+        double x[PROFILE_POINTS], y[PROFILE_POINTS];
+
+        for (int i = 0; i < q->num_points; i++) {
+            x[i] = q->points[i].at;
+            memcpy(&y[i], (const char *)&q->points[i] + at, sizeof(y[i]));
+            y[i] *= scale;
+        }
+        report_points(r, p->opt.backends[b], x, y, q->num_points);
+    }
+}
+
+static void changes(const struct profile *p, struct report *r)
+{
+    static const struct report_column columns[] = {
+        {.title = "device"},
+        {.title = "seconds", .number = true, .digits = 2},
+        {.title = "batch", .number = true},
+        {.title = "threads", .number = true},
+        {.title = "reads", .number = true},
+        {.title = "depth", .number = true},
+        {.title = "MiB", .number = true, .digits = 1},
+        {.title = ""}};
+
+    report_table(r, "Steps of the settings", columns, 8);
+    for (int b = 0; b < p->opt.num_backends; b++)
+        for (int i = 0; i < p->queues[b].num_changes; i++) {
+            const struct profile_change *c = &p->queues[b].changes[i];
+
+            report_text_cell(r, "%s", p->opt.backends[b]);
+            report_number_cell(r, c->at);
+            report_number_cell(r, (double)c->batch);
+            report_number_cell(r, c->settings.threads);
+            report_number_cell(r, c->settings.reads);
+            report_number_cell(r, c->settings.depth);
+            report_number_cell(r, (double)c->settings.bytes * MIB);
+            report_text_cell(r, "%s", c->back ? "taken back" : "");
+        }
+}
+
+void profile_queue_page(const struct profile *p, struct report *r)
+{
+    chart(p, r, "Batches that are ready", "batches",
+          offsetof(struct profile_point, ready), 1);
+    chart(p, r, "Reads in flight", "reads",
+          offsetof(struct profile_point, reading), 1);
+    chart(p, r, "Encoded pictures in memory", "MiB",
+          offsetof(struct profile_point, bytes), MIB);
+    changes(p, r);
+}
