@@ -99,8 +99,9 @@ struct cpu_lane_params {
     int left[3], count[3];        // and of each component the columns of blocks
     // The next row's blocks, as of cpu_entropy_row(), and it may go on.
     bool (*row)(void *ctx, int row, const struct cpu_entropy_lines lines[3]);
+    void *row_ctx;
     void (*done)(void *ctx, enum cpu_lane_result result);
-    void *ctx;
+    void *done_ctx;
 };
 
 struct cpu_lanes;
@@ -118,5 +119,8 @@ int cpu_lanes_empty(const struct cpu_lanes *l);
 bool cpu_lanes_add(struct cpu_lanes *l, const struct cpu_lane_params *p);
 // Goes on until a picture is done.
 void cpu_lanes_run(struct cpu_lanes *l);
+// Goes on with all of them one by one, each as one stream: too few lanes cost
+// more than that.
+void cpu_lanes_finish(struct cpu_lanes *l);
 
 #endif

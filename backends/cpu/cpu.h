@@ -6,6 +6,7 @@
 //   device.c   open, close, what it offers
 //   workers.c  the queue and the threads
 //   lend.c     threads without a task, lent to one that is large
+//   many.c     many tasks in the lanes of one worker
 //   span.c     one task: rows in, its steps, rows out
 //   run.c      how a task fails, stops and decodes
 //   step.c     one of the steps
@@ -22,7 +23,7 @@
 
 #include "cpu_fallback/arena.h"
 #include "cpu_fallback/cpu_ops.h"
-#include "cpu_fallback/decode.h"
+#include "cpu_fallback/decode_lanes.h"
 #include "cpu_fallback/helpers.h"
 #include "hal/engine/engine.h"
 
@@ -38,6 +39,7 @@ struct cpu_worker {
     pthread_t thread;
     struct cpu_arena arena;
     struct cpu_jpeg_state *jpeg;
+    struct cpu_many *many;  // NULL: not yet, or no memory
 };
 
 struct cpu_engine {
@@ -52,6 +54,7 @@ struct cpu_engine {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     struct hr__task *head, **tail;
+    int queued_tasks;       // from head on
     int idle;               // of those in use
     int use;                // workers 0 .. use - 1 work,
     pthread_cond_t unused;  // the others wait here
@@ -80,8 +83,18 @@ void cpu_lend_init(struct cpu_engine *c);
 struct cpu_help *cpu_lend_take(struct cpu_engine *c, unsigned *call);
 void cpu_lend_run(struct cpu_engine *c, struct cpu_help *help, unsigned call);
 
-// Runs a prepared task to its end, hr__task_done() included.
-void cpu_run(struct cpu_worker *w, struct hr__task *task);
+// Runs a prepared task to its end, hr__task_done() included. made: its planes, if
+// they are there already; NULL.
+void cpu_run(struct cpu_worker *w, struct hr__task *task,
+             const struct cpu_lane_picture *made);
+
+// ---- Many tasks in one thread (many.c) ----
+
+// Runs a prepared task, and with it others from the queue if there are many.
+void cpu_many_run(struct cpu_worker *w, struct hr__task *task);
+void cpu_many_destroy(struct cpu_worker *w);
+// The next task, if so many are queued; NULL.
+struct hr__task *cpu_take_if(struct cpu_engine *c, int queued);
 
 // ---- Rows (rows.c) ----------------------------------------------------------
 
@@ -134,6 +147,7 @@ struct cpu_run {
     bool plain;        // libjpeg-turbo decodes: our own decoder gave up
     bool redo;         // it does now
     bool packed;       // what is decoded is a packed picture
+    const struct cpu_lane_picture *made;  // its planes, if they are there
     struct hr__payload *payload;  // for the next engine, also of a run before
     enum hr_part decode_part;     // which decoding counts for
     int64_t lap;  // if somebody watches: when the last part ended,

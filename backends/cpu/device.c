@@ -109,6 +109,8 @@ static enum hr_status cpu_open(struct hr__engine *e, const char *which)
     c->e = e;
     c->heap = (struct cpu_heap){heap_alloc, heap_free, e->device};
     cpu_ops_init(&c->ops, cpu_detect() & mask);
+    if (secure_getenv("HEADRACE_LANES") && *secure_getenv("HEADRACE_LANES") == '0')
+        c->ops.lanes = NULL;
     e->caps.threads = threads;
     e->caps.host_memory = true;
     e->caps.exact = true;

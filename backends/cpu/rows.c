@@ -48,36 +48,13 @@ static struct cpu_decode *open_coefficients(struct cpu_run *run,
     return cpu_packed_open(p, &run->w->engine->ops, &run->w->arena, err);
 }
 
-bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows)
+static bool open_planes(struct cpu_run *run, struct cpu_rows *rows,
+                        const struct cpu_planes *planes, const uint8_t *data,
+                        size_t size)
 {
-    const struct hr__picture *pic = run->pic;
-    struct cpu_worker *w = run->w;
-    struct cpu_decode_params p = cpu_run_decode(run);
-    struct cpu_decode_error err = {.offset = -1};
-
-    p.window = rows->window;
-    rows->channels = pic->channels;
-#if HR_HAVE_PNG
-    if (pic->info.format == HR_FORMAT_PNG)
-        rows->decode = cpu_png_open(&p, &w->engine->ops, &w->arena, &err);
-    else
-#endif
-        rows->decode = open_coefficients(run, &p, &err);
-    // Of our own decoders opening is entropy: tables, or the check of a packed
-    // picture.
-    cpu_lap(run, run->decode_part == HR_PART_COLOR ? HR_PART_ENTROPY
-                                                   : run->decode_part);
-    if (run->out.status)
-        return false;
-    return rows->decode || decode_failed(run, &err);
-}
-
-static bool rows_planes(struct cpu_run *run, struct cpu_rows *rows)
-{
-    const struct hr__payload *in = run->task->in;
-    struct cpu_planes_params p = {.planes = in->extra,
-                                  .data = in->data,
-                                  .size = in->size,
+    struct cpu_planes_params p = {.planes = planes,
+                                  .data = data,
+                                  .size = size,
                                   .width = run->pic->width,
                                   .height = run->pic->height,
                                   .window = rows->window,
@@ -98,6 +75,42 @@ static bool rows_planes(struct cpu_run *run, struct cpu_rows *rows)
         return cpu_run_fail(run, HR_EDEVICE,
                             "the engine before left wrong planes");
     }
+}
+
+bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows)
+{
+    const struct hr__picture *pic = run->pic;
+    struct cpu_worker *w = run->w;
+    struct cpu_decode_params p = cpu_run_decode(run);
+    struct cpu_decode_error err = {.offset = -1};
+
+    if (run->made) {
+        run->decode_part = HR_PART_COLOR;
+        return open_planes(run, rows, &run->made->planes, run->made->data,
+                           run->made->size);
+    }
+    p.window = rows->window;
+    rows->channels = pic->channels;
+#if HR_HAVE_PNG
+    if (pic->info.format == HR_FORMAT_PNG)
+        rows->decode = cpu_png_open(&p, &w->engine->ops, &w->arena, &err);
+    else
+#endif
+        rows->decode = open_coefficients(run, &p, &err);
+    // Of our own decoders opening is entropy: tables, or the check of a packed
+    // picture.
+    cpu_lap(run, run->decode_part == HR_PART_COLOR ? HR_PART_ENTROPY
+                                                   : run->decode_part);
+    if (run->out.status)
+        return false;
+    return rows->decode || decode_failed(run, &err);
+}
+
+static bool rows_planes(struct cpu_run *run, struct cpu_rows *rows)
+{
+    const struct hr__payload *in = run->task->in;
+
+    return open_planes(run, rows, in->extra, in->data, in->size);
 }
 
 bool cpu_rows_finish(struct cpu_run *run, struct cpu_rows *rows)

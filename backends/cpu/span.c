@@ -135,10 +135,14 @@ static void report(struct cpu_run *run, int64_t begin)
     hr__watch_task(run->task, begin);
 }
 
-void cpu_run(struct cpu_worker *w, struct hr__task *task)
+void cpu_run(struct cpu_worker *w, struct hr__task *task,
+             const struct cpu_lane_picture *made)
 {
-    struct cpu_run run = {
-        .w = w, .task = task, .pic = task->pic, .decode_part = HR_PART_DECODE};
+    struct cpu_run run = {.w = w,
+                          .task = task,
+                          .pic = task->pic,
+                          .decode_part = HR_PART_DECODE,
+                          .made = made};
     int64_t begin = hr__watch_begin();
     bool ok;
 

@@ -17,6 +17,7 @@ void cpu_submit(struct hr__engine *e, struct hr__task *list)
         n++;
     }
     c->tail = &list->next;
+    c->queued_tasks += n;
     atomic_store_explicit(&c->queued, true, memory_order_relaxed);
     if (n > c->idle)
         n = c->idle;
@@ -41,6 +42,7 @@ void cpu_cancel(struct hr__engine *e)
             continue;
         }
         *at = t->next;
+        c->queued_tasks--;
         *end = t;
         end = &t->next;
         *end = NULL;
@@ -85,6 +87,34 @@ static void wait(struct cpu_engine *c, int number)
     c->idle--;
 }
 
+// The lock is held.
+static struct hr__task *pop(struct cpu_engine *c)
+{
+    struct hr__task *t = c->head;
+
+    if (!t)
+        return NULL;
+    if (!(c->head = t->next)) {
+        c->tail = &c->head;
+        atomic_store_explicit(&c->queued, false, memory_order_relaxed);
+    }
+    c->queued_tasks--;
+    t->next = NULL;
+    return t;
+}
+
+struct hr__task *cpu_take_if(struct cpu_engine *c, int queued)
+{
+    struct hr__task *t = NULL;
+
+    pthread_mutex_lock(&c->lock);
+    // Of many there are so many for each thread.
+    if (!c->stop && c->queued_tasks >= queued * c->use)
+        t = pop(c);
+    pthread_mutex_unlock(&c->lock);
+    return t;
+}
+
 // The next task; or what to help with meanwhile.
 static struct hr__task *take(struct cpu_engine *c, int number,
                              struct cpu_help **help, unsigned *call)
@@ -102,13 +132,7 @@ static struct hr__task *take(struct cpu_engine *c, int number,
         waited = true;
         wait(c, number);
     }
-    if ((t = c->head)) {
-        if (!(c->head = t->next)) {
-            c->tail = &c->head;
-            atomic_store_explicit(&c->queued, false, memory_order_relaxed);
-        }
-        t->next = NULL;
-    }
+    t = pop(c);
     pthread_mutex_unlock(&c->lock);
     if (waited)
         hr__watch_idle_end(c->e, begin);
@@ -128,7 +152,7 @@ static void *work(void *arg)
         if (help)
             cpu_lend_run(w->engine, help, call);
         else if (hr__task_prepare(t))
-            cpu_run(w, t);
+            cpu_many_run(w, t);
     return NULL;
 }
 
@@ -176,6 +200,7 @@ void cpu_workers_finish(struct cpu_engine *c)
         struct cpu_worker *w = &c->workers[i];
 
         pthread_join(w->thread, NULL);
+        cpu_many_destroy(w);
         cpu_jpeg_state_destroy(&w->jpeg);
         cpu_arena_finish(&w->arena);
     }
