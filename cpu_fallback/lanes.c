@@ -16,7 +16,7 @@ enum {
     LEFT = 40,
     // Lanes' memory, apart by so much that they share no cache sets.
     STREAM = CPU_LANE_STREAM + CPU_LANE_PAD + 3 * CPU_ALIGN,
-    TABLES = CPU_LANE_TABLES * ENTRIES,
+    TABLES = (CPU_LANE_TABLES + 1) * ENTRIES,
     BLOCKS = CPU_LANE_BLOCKS + CPU_LANE_SPARE + 1,
     // Of the rows that are handed out: lines of all components, and blocks
     // behind each.
