@@ -3,10 +3,17 @@
 
 enum { SPARE = 3 };  // blocks behind a line that reconstruct may write
 
+static void lap(const struct cpu_lane_picture *pic, enum cpu_stage stage)
+{
+    if (pic->p.lap)
+        pic->p.lap(pic->p.stop_ctx, stage);
+}
+
 static bool row(void *ctx, int row, const struct cpu_entropy_lines lines[3])
 {
     struct cpu_lane_picture *pic = ctx;
 
+    lap(pic, CPU_STAGE_ENTROPY);
     for (int i = 0; i < pic->scan.num_components; i++) {
         const struct cpu_plane *c = &pic->planes.comp[i];
         uint8_t *data = pic->data + c->at;
@@ -24,6 +31,7 @@ static bool row(void *ctx, int row, const struct cpu_entropy_lines lines[3])
                     lines[i].count, pic->quant[i]);
         }
     }
+    lap(pic, CPU_STAGE_RECONSTRUCT);
     return !pic->p.stop || !pic->p.stop(pic->p.stop_ctx);
 }
 
@@ -64,27 +72,28 @@ static size_t plan_component(struct cpu_lane_picture *pic, int i, size_t at)
     return at + (size_t)c->stride * ((c->rows + 7) & ~7u);
 }
 
-// Rows of MCUs that hold a sample of the window's, or one beside it.
+// The rows of MCUs that decode_sequential.c reads, no more and no less: what is
+// odd about one is found by both, or by none.
 static void plan_rows(struct cpu_lane_picture *pic)
 {
     const struct cpu_rect *w = &pic->p.window;
+    const struct cpu_scan *scan = &pic->scan;
+    int waits = scan->v_max > 1 ? scan->v_max : 0, bottom = w->y + w->h;
 
-    pic->lane.first = pic->scan.rows;
-    pic->lane.rows = 0;
-    for (int i = 0; i < pic->scan.num_components; i++) {
-        const struct cpu_scan_component *s = &pic->scan.comp[i];
-        unsigned ratio = (unsigned)(pic->scan.v_max / s->v), top, bottom;
-        int first, rows;
+    pic->lane.first = scan->rows;
+    for (int i = 0; i < scan->num_components; i++) {
+        const struct cpu_scan_component *s = &scan->comp[i];
+        unsigned ratio = (unsigned)(scan->v_max / s->v), top, end;
 
         cpu_cover((unsigned)w->y, (unsigned)w->h, ratio, (unsigned)s->height,
-                  &top, &bottom);
-        first = (int)top / (8 * s->v);
-        rows = (int)bottom / (8 * s->v) + 1;
-        if (first < pic->lane.first)
-            pic->lane.first = first;
-        if (rows > pic->lane.rows)
-            pic->lane.rows = rows;
+                  &top, &end);
+        if ((int)top / (8 * s->v) < pic->lane.first)
+            pic->lane.first = (int)top / (8 * s->v);
     }
+    pic->lane.rows = bottom / scan->mcu_v;
+    while (pic->lane.rows < scan->rows &&
+           pic->lane.rows * scan->mcu_v - waits < bottom)
+        pic->lane.rows++;
 }
 
 static bool plan(struct cpu_lane_picture *pic)

@@ -7,6 +7,7 @@
 //   workers.c  the queue and the threads
 //   lend.c     threads without a task, lent to one that is large
 //   many.c     many tasks in the lanes of one worker
+//   trial.c    whether lanes pay on this processor
 //   span.c     one task: rows in, its steps, rows out
 //   run.c      how a task fails, stops and decodes
 //   step.c     one of the steps
@@ -33,6 +34,11 @@ enum { CPU_KEEP = 4 << 20 };
 // bottom, as few as gain (docs/measurements.md), and bytes for what they do ahead
 // (hal/job/prepare.c counts them).
 enum { CPU_HELPED = 1500000, CPU_HELPED_BYTES = 2 << 20 };
+
+// Whether there are lanes: as a trial says, or as the environment does.
+enum cpu_lanes_use { CPU_LANES_TRIAL, CPU_LANES_ALWAYS, CPU_LANES_NEVER };
+// Lanes below which one stream after the other is as fast.
+enum { CPU_LANES_FEW = 9 };
 
 struct cpu_worker {
     struct cpu_engine *engine;
@@ -62,6 +68,8 @@ struct cpu_engine {
     struct cpu_help *helps;  // of tasks at work
     pthread_cond_t alone;    // nobody is inside one of them
     atomic_bool queued;      // there is a head; for those without the lock
+
+    _Atomic enum cpu_lanes_use lanes;
 };
 
 static inline struct cpu_engine *cpu_engine(struct hr__engine *e)
@@ -93,6 +101,9 @@ void cpu_run(struct cpu_worker *w, struct hr__task *task,
 // Runs a prepared task, and with it others from the queue if there are many.
 void cpu_many_run(struct cpu_worker *w, struct hr__task *task);
 void cpu_many_destroy(struct cpu_worker *w);
+// Tries lanes with CPU_LANES pictures (trial.c), for some milliseconds.
+bool cpu_lanes_pay(struct cpu_engine *c,
+                   const struct cpu_lane_params *const *pictures);
 // The next task, if so many are queued; NULL.
 struct hr__task *cpu_take_if(struct cpu_engine *c, int queued);
 

@@ -10,8 +10,6 @@
 #include "backends/cpu/cpu.h"
 
 enum {
-    // Lanes below which one stream after the other is as fast.
-    FEW = 9,
     // What an empty lane keeps of its planes.
     KEEP = 1 << 20,
 };
@@ -25,8 +23,10 @@ struct place {
 };
 
 struct cpu_many {
+    struct cpu_engine *engine;
     struct cpu_lanes *lanes;
     int tasks;
+    int64_t lap;  // if somebody watches: when the last part ended
     struct place place[CPU_LANES];
 };
 
@@ -51,14 +51,20 @@ static bool create(struct cpu_worker *w)
     if (!m)
         return false;
     memset(m, 0, sizeof(*m));
-    for (int i = 0; i < CPU_LANES; i++)
+    m->engine = w->engine;
+    for (int i = 0; i < CPU_LANES; i++) {
+        m->place[i].many = m;
         cpu_arena_init(&m->place[i].arena, heap);
+        m->place[i].arena.limit = w->arena.limit;
+    }
     w->many = m;
     m->lanes = cpu_lanes_create(w->engine->ops.lanes, heap);
     if (!m->lanes)
         cpu_many_destroy(w);
     return w->many != NULL;
 }
+
+// ---- A picture in a lane ----------------------------------------------------
 
 // Whether the task begins with a JPEG's bytes and has nothing to do with them
 // but to make rows.
@@ -72,9 +78,23 @@ static bool fits(const struct hr__task *task)
            !pic->info.arithmetic && pic->info.interleaved;
 }
 
-static bool stops(void *task)
+static bool stops(void *ctx)
 {
-    return hr__task_stop(task);
+    return hr__task_stop(((struct place *)ctx)->task);
+}
+
+// What passes between two laps is the stage entropy of all lanes, but for the
+// rows of one that are made of it.
+static void lap(void *ctx, enum cpu_stage stage)
+{
+    struct cpu_many *m = ((struct place *)ctx)->many;
+    int64_t now = hr__now();
+
+    hr__watch_sum(m->engine->e,
+                  stage == CPU_STAGE_RECONSTRUCT ? HR_PART_RECONSTRUCT
+                                                 : HR_PART_ENTROPY,
+                  now - m->lap);
+    m->lap = now;
 }
 
 static void through(void *ctx, enum cpu_lane_result result)
@@ -88,9 +108,8 @@ static void through(void *ctx, enum cpu_lane_result result)
 // Into a lane; false: it is run in one stream.
 static bool add(struct cpu_worker *w, struct hr__task *task)
 {
-    struct cpu_many *m = w->many;
-    struct place *place = m->place;
     struct cpu_run run = {.w = w, .task = task, .pic = task->pic};
+    struct place *place = w->many->place;
     struct cpu_decode_params p;
     bool ok;
 
@@ -100,27 +119,34 @@ static bool add(struct cpu_worker *w, struct hr__task *task)
         place++;
     p = cpu_run_decode(&run);
     p.stop = stops;
-    p.stop_ctx = task;
+    p.stop_ctx = place;
+    p.lap = hr__watched() & HR__WATCH_TIMES ? lap : NULL;
+    place->task = task;
+    place->through = false;
     ok = cpu_step_window(&run, &p.window) &&
-         cpu_lane_open(&place->pic, m->lanes, &p, &w->engine->ops,
+         (int64_t)(p.window.y + p.window.h) * p.width < CPU_HELPED &&
+         cpu_lane_open(&place->pic, w->many->lanes, &p, &w->engine->ops,
                        &place->arena, through, place);
     cpu_arena_clear(&w->arena, CPU_KEEP);
     if (!ok) {
+        place->task = NULL;
         cpu_arena_clear(&place->arena, KEEP);
         return false;
     }
-    place->task = task;
-    place->through = false;
-    m->tasks++;
+    w->many->tasks++;
     return true;
 }
+
+// ---- All of them ------------------------------------------------------------
 
 // What the lanes are through with runs to its end.
 static void run_through(struct cpu_worker *w)
 {
     struct cpu_many *m = w->many;
 
-    for (struct place *place = m->place; place < m->place + CPU_LANES; place++) {
+    for (int i = 0; i < CPU_LANES; i++) {
+        struct place *place = &m->place[i];
+
         if (!place->task || !place->through)
             continue;
         cpu_run(w, place->task, place->given_up ? NULL : &place->pic);
@@ -130,27 +156,46 @@ static void run_through(struct cpu_worker *w)
     }
 }
 
+// Whether lanes pay, if nobody knows yet. All are full.
+static void try_lanes(struct cpu_worker *w)
+{
+    const struct cpu_lane_params *p[CPU_LANES];
+
+    for (int i = 0; i < CPU_LANES; i++)
+        p[i] = &w->many->place[i].pic.lane;
+    w->engine->lanes = cpu_lanes_pay(w->engine, p) ? CPU_LANES_ALWAYS
+                                                   : CPU_LANES_NEVER;
+}
+
+static void run_lanes(struct cpu_worker *w)
+{
+    struct cpu_many *m = w->many;
+
+    if (w->engine->lanes == CPU_LANES_TRIAL && m->tasks == CPU_LANES)
+        try_lanes(w);
+    m->lap = hr__watch_begin();
+    if (w->engine->lanes == CPU_LANES_ALWAYS && m->tasks >= CPU_LANES_FEW)
+        cpu_lanes_run(m->lanes);
+    else
+        cpu_lanes_finish(m->lanes);
+    run_through(w);
+}
+
 void cpu_many_run(struct cpu_worker *w, struct hr__task *task)
 {
     struct hr__task *next = NULL;
 
-    if (!w->engine->ops.lanes ||
-        !(next = cpu_take_if(w->engine, CPU_LANES - 1)) ||
-        (!w->many && !create(w)) || !add(w, task))
+    if (w->engine->lanes != CPU_LANES_NEVER && (w->many || create(w)))
+        next = cpu_take_if(w->engine, CPU_LANES - 1);
+    if (!next || !add(w, task))
         cpu_run(w, task, NULL);
     while (next || (w->many && w->many->tasks)) {
-        bool full = w->many && w->many->tasks == CPU_LANES;
-
-        if (!full && (next || (next = cpu_take_if(w->engine, 1)))) {
-            if (hr__task_prepare(next) && (!w->many || !add(w, next)))
-                cpu_run(w, next, NULL);
-            next = NULL;
-            continue;
-        }
-        if (w->many->tasks < FEW)
-            cpu_lanes_finish(w->many->lanes);
-        else
-            cpu_lanes_run(w->many->lanes);
-        run_through(w);
+        if (next && hr__task_prepare(next) && !add(w, next))
+            cpu_run(w, next, NULL);
+        next = NULL;
+        if (w->many->tasks < CPU_LANES)
+            next = cpu_take_if(w->engine, 1);
+        if (!next && w->many->tasks)
+            run_lanes(w);
     }
 }
