@@ -20,10 +20,10 @@ enum {
     // Bytes of a lane's stream at hand, and behind them what a step reads.
     CPU_LANE_STREAM = 8 << 10,
     CPU_LANE_PAD = 64,
-    // Blocks of a row of MCUs at most, and behind them what steps write that
-    // were begun when it was complete.
+    // Blocks of a row of MCUs at most, and behind them what a coefficient behind
+    // the last one would write.
     CPU_LANE_BLOCKS = 384,
-    CPU_LANE_SPARE = 4,
+    CPU_LANE_SPARE = 1,
 };
 
 // The kernel's: a number of each lane. Positions count from the beginning of the

@@ -10,6 +10,12 @@
 
 typedef __m512i v;
 
+enum {
+    LOOK = 57,    // bits at least that one look at the streams brings;
+    SYMBOL = 19,  // at most so many a step takes: a code's 8 and 11 of a DC
+    STEPS = 5,    // symbols after a look; lanes without the bits for all wait
+};
+
 CPU_INLINE v set1(uint32_t x)
 {
     return _mm512_set1_epi32((int)x);
@@ -17,30 +23,29 @@ CPU_INLINE v set1(uint32_t x)
 
 // What a gather leaves as it was it takes from its register, all of which it
 // therefore waits for: the register is cleared first. Written out, because
-// compilers know that nothing is left as it was, and drop that.
-#define GATHER(name, result, from, at) \
-    __asm__("vpxord %0, %0, %0\n\t"    \
-            "kxnorw %1, %1, %1\n\t"    \
-            name                       \
-            : "=&v"(result), "=&Yk"(all) \
-            : "v"(at), "r"(from)       \
+// compilers drop that where nothing is left as it was.
+#define GATHER(name, result, from, at, mask) \
+    __asm__("vpxord %0, %0, %0\n\t"          \
+            name                             \
+            : "=&v"(result), "+&Yk"(mask)    \
+            : "v"(at), "r"(from)             \
             : "memory")
 
-CPU_INLINE v entries(v at, const uint32_t *tables)
+// 0 where the mask is not set.
+CPU_INLINE v entries(v at, const uint32_t *tables, __mmask16 mask)
 {
-    __mmask16 all;
     v result;
 
-    GATHER("vpgatherdd (%3, %2, 4), %0%{%1%}", result, tables, at);
+    GATHER("vpgatherdd (%3, %2, 4), %0%{%1%}", result, tables, at, mask);
     return result;
 }
 
 CPU_INLINE v bytes8(__m256i at, const uint8_t *streams)
 {
-    __mmask8 all;
+    __mmask8 all = 0xff;
     v result;
 
-    GATHER("vpgatherdq (%3, %2, 1), %0%{%1%}", result, streams, at);
+    GATHER("vpgatherdq (%3, %2, 1), %0%{%1%}", result, streams, at, all);
     return result;
 }
 
@@ -91,14 +96,15 @@ CPU_INLINE v value_of(struct window w, v entry)
     return _mm512_and_si512(value, set1(0xffff));
 }
 
-// One symbol of each lane. Returns its entry. A value is stored as 32 bits: the
-// coefficient after it is zero yet.
-CPU_INLINE v step(const struct cpu_lane_steps *s, struct lanes *l,
-                  struct window *w)
+// One symbol of each lane whose bit is set; nothing of the others changes. A
+// value is stored as 32 bits: the coefficient after it is zero yet.
+CPU_INLINE void step(const struct cpu_lane_steps *s, struct lanes *l,
+                     struct window *w, __mmask16 who)
 {
     const v base = _mm512_load_si512(s->base);
     v entry = entries(
-        _mm512_add_epi32(l->table, _mm512_srli_epi32(w->hi, 24)), s->tables);
+        _mm512_add_epi32(l->table, _mm512_srli_epi32(w->hi, 24)), s->tables,
+        who);
     v at = _mm512_add_epi32(l->at, _mm512_srli_epi32(entry, 24));
     __mmask16 ends = _mm512_test_epi32_mask(_mm512_xor_si512(at, l->at),
                                             set1(128));
@@ -115,8 +121,9 @@ CPU_INLINE v step(const struct cpu_lane_steps *s, struct lanes *l,
     l->pos = _mm512_add_epi32(l->pos, _mm512_and_si512(entry, set1(31)));
     l->odd = _mm512_mask_or_epi32(l->odd, over, l->odd, at);
     l->at = _mm512_mask_and_epi32(at, ends, at, set1(~127u));
-    l->table = _mm512_add_epi32(
-        base, _mm512_and_si512(_mm512_srli_epi32(entry, 10), set1(0x3f00)));
+    l->table = _mm512_mask_add_epi32(
+        l->table, who, base,
+        _mm512_and_si512(_mm512_srli_epi32(entry, 10), set1(0x3f00)));
     l->table = _mm512_mask_mov_epi32(l->table, ends, l->next_dc);
     // Which tables the block after this one has.
     l->block = _mm512_mask_add_epi32(l->block, ends, l->block, l->block);
@@ -124,7 +131,6 @@ CPU_INLINE v step(const struct cpu_lane_steps *s, struct lanes *l,
     l->block = _mm512_mask_mov_epi32(l->block, wraps, set1(1));
     second = _mm512_test_epi32_mask(l->block, _mm512_load_si512(s->second));
     l->next_dc = _mm512_mask_add_epi32(base, second, base, set1(256));
-    return entry;
 }
 
 static unsigned steps(struct cpu_lane_steps *s)
@@ -138,8 +144,8 @@ static unsigned steps(struct cpu_lane_steps *s)
         .block = _mm512_load_si512(s->block),
         .odd = _mm512_load_si512(s->odd),
     };
-    v base = _mm512_load_si512(s->base), at[2], entry[2];
-    __mmask16 row, ended;
+    v base = _mm512_load_si512(s->base);
+    __mmask16 ended;
 
     l.next_dc = _mm512_mask_add_epi32(
         base,
@@ -147,20 +153,20 @@ static unsigned steps(struct cpu_lane_steps *s)
         set1(256));
     do {
         struct window w = look(l.pos, s->streams);
+        v enough = _mm512_add_epi32(l.pos, set1(LOOK - SYMBOL));
 
-        step(s, &l, &w);
-        at[0] = l.at;
-        entry[0] = step(s, &l, &w);
-        at[1] = l.at;
-        entry[1] = step(s, &l, &w);
-        row = _mm512_cmpge_epu32_mask(l.at, end);
-        ended = row | _mm512_cmpgt_epu32_mask(l.pos, limit);
+        CPU_UNROLL
+        for (int i = 0; i < STEPS; i++) {
+            __mmask16 who = i ? _mm512_cmplt_epu32_mask(l.at, end) : 0xffff;
+
+            // (The first ones have enough in any case.)
+            if ((i + 1) * SYMBOL > LOOK)
+                who &= _mm512_cmple_epu32_mask(l.pos, enough);
+            step(s, &l, &w, who);
+        }
+        ended = _mm512_cmpge_epu32_mask(l.at, end) |
+                _mm512_cmpgt_epu32_mask(l.pos, limit);
     } while (!ended);
-    // Of a complete row, the bits behind it are the next one's.
-    for (int i = 0; i < 2; i++)
-        l.pos = _mm512_mask_sub_epi32(
-            l.pos, _mm512_cmpge_epu32_mask(at[i], end), l.pos,
-            _mm512_and_si512(entry[i], set1(31)));
     _mm512_store_si512(s->pos, l.pos);
     _mm512_store_si512(s->at, l.at);
     _mm512_store_si512(s->table, l.table);
