@@ -360,7 +360,7 @@ static bool give_row(struct cpu_lanes *l, int i)
         block += m.h * m.v;
     }
     if (lane->row >= lane->p.first &&
-        !lane->p.row(lane->p.row_ctx, lane->row, lines))
+        !lane->p.row(lane->p.ctx, lane->row, lines))
         return false;
     lane->row++;
     return true;
@@ -382,7 +382,7 @@ static enum cpu_lane_result go_on_alone(struct cpu_lanes *l, struct lane *lane)
         bool skip = lane->row < p->first;
 
         if (!cpu_entropy_row(&e, skip ? NULL : lines) ||
-            (!skip && !p->row(p->row_ctx, lane->row, lines)))
+            (!skip && !p->row(p->ctx, lane->row, lines)))
             return CPU_LANE_GIVEN_UP;
     }
     if (p->rows == p->scan->rows && !cpu_entropy_ends(&e))
@@ -395,7 +395,7 @@ static void end(struct cpu_lanes *l, int i, enum cpu_lane_result result)
     const struct cpu_lane_params *p = &l->lane[i].p;
 
     leave(l, i);
-    p->done(p->done_ctx, result);
+    p->done(p->ctx, result);
 }
 
 // A lane wants something. Whether its picture is done.

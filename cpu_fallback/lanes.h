@@ -99,9 +99,8 @@ struct cpu_lane_params {
     int left[3], count[3];        // and of each component the columns of blocks
     // The next row's blocks, as of cpu_entropy_row(), and it may go on.
     bool (*row)(void *ctx, int row, const struct cpu_entropy_lines lines[3]);
-    void *row_ctx;
     void (*done)(void *ctx, enum cpu_lane_result result);
-    void *done_ctx;
+    void *ctx;
 };
 
 struct cpu_lanes;

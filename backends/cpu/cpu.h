@@ -91,10 +91,8 @@ void cpu_lend_init(struct cpu_engine *c);
 struct cpu_help *cpu_lend_take(struct cpu_engine *c, unsigned *call);
 void cpu_lend_run(struct cpu_engine *c, struct cpu_help *help, unsigned call);
 
-// Runs a prepared task to its end, hr__task_done() included. made: its planes, if
-// they are there already; NULL.
-void cpu_run(struct cpu_worker *w, struct hr__task *task,
-             const struct cpu_lane_picture *made);
+// Runs a prepared task to its end, hr__task_done() included.
+void cpu_run(struct cpu_worker *w, struct hr__task *task);
 
 // ---- Many tasks in one thread (many.c) ----
 
@@ -116,6 +114,7 @@ struct cpu_rows {
     int channels, next;              // next row of the window, 0 = its first
     struct cpu_decode *decode;       // from a decoder,
     struct cpu_planes_rows *planes;  // or from planes,
+    const struct cpu_lane_picture *lane;  // or a lane, as they come,
     const uint8_t *data;  // or from memory that begins at pixel x0, y0
     int x0, y0;
     size_t stride_h;
@@ -154,11 +153,11 @@ struct cpu_run {
     struct hr__task *task;
     const struct hr__picture *pic;
     int64_t deadline;  // item_ms
+    int64_t begin;     // 0: nobody watches
     unsigned asked;    // how often cpu_run_stops() was
     bool plain;        // libjpeg-turbo decodes: our own decoder gave up
     bool redo;         // it does now
     bool packed;       // what is decoded is a packed picture
-    const struct cpu_lane_picture *made;  // its planes, if they are there
     struct hr__payload *payload;  // for the next engine, also of a run before
     enum hr_part decode_part;     // which decoding counts for
     int64_t lap;  // if somebody watches: when the last part ended,
@@ -184,6 +183,10 @@ static inline void cpu_lap_none(struct cpu_run *run)
     if (run->lap)
         run->lap = hr__now();
 }
+
+// A run in pieces: begin(), what there is to do, end(), which ends the task.
+struct cpu_run cpu_run_begin(struct cpu_worker *w, struct hr__task *task);
+void cpu_run_end(struct cpu_run *run);
 
 // run.c
 // What a decoder's result is called outside.
@@ -232,6 +235,17 @@ bool cpu_sink_payload(struct cpu_run *run, struct cpu_sink *s,
 // from: what the step before made, NULL for the first.
 bool cpu_step_run(struct cpu_run *run, const struct hr__step *step,
                   const struct cpu_sink *from, const struct cpu_sink *to);
+// The same in pieces, of a task that begins with a file in a lane: begin() makes
+// the step in the worker's arena, and its rows, of which only the window is set;
+// go_on() takes the rows that are there by now. False: it failed, the run knows
+// why; or, of begin(), the step is not one for pieces.
+struct cpu_step;
+bool cpu_step_begin(struct cpu_run *run, struct cpu_step **out,
+                    struct cpu_rows **rows);
+bool cpu_step_go_on(struct cpu_run *run, struct cpu_step *s);
+// Whether all of its output has been made.
+bool cpu_step_complete(const struct cpu_step *s);
+
 // The pixels that the first step reads; one, if its window is all padding.
 bool cpu_step_window(struct cpu_run *run, struct cpu_rect *window);
 // Whether a step's window is all padding.

@@ -48,35 +48,6 @@ static struct cpu_decode *open_coefficients(struct cpu_run *run,
     return cpu_packed_open(p, &run->w->engine->ops, &run->w->arena, err);
 }
 
-static bool open_planes(struct cpu_run *run, struct cpu_rows *rows,
-                        const struct cpu_planes *planes, const uint8_t *data,
-                        size_t size)
-{
-    struct cpu_planes_params p = {.planes = planes,
-                                  .data = data,
-                                  .size = size,
-                                  .width = run->pic->width,
-                                  .height = run->pic->height,
-                                  .window = rows->window,
-                                  .channels = run->pic->channels};
-
-    rows->channels = run->pic->channels;
-    run->out.stage = HR_COLOR;
-    switch (p.planes ? cpu_planes_open(&p, &run->w->engine->ops, &run->w->arena,
-                                       &rows->planes)
-                     : CPU_CORRUPT) {
-    case CPU_OK:
-        return true;
-    case CPU_NOMEM:
-        return cpu_run_fail(run, HR_ENOMEM, "no room for rows");
-    default:
-        // Not the file's fault.
-        run->out.why = HR_WHY_FAILED;
-        return cpu_run_fail(run, HR_EDEVICE,
-                            "the engine before left wrong planes");
-    }
-}
-
 bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows)
 {
     const struct hr__picture *pic = run->pic;
@@ -84,11 +55,6 @@ bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows)
     struct cpu_decode_params p = cpu_run_decode(run);
     struct cpu_decode_error err = {.offset = -1};
 
-    if (run->made) {
-        run->decode_part = HR_PART_COLOR;
-        return open_planes(run, rows, &run->made->planes, run->made->data,
-                           run->made->size);
-    }
     p.window = rows->window;
     rows->channels = pic->channels;
 #if HR_HAVE_PNG
@@ -109,8 +75,29 @@ bool cpu_rows_decode(struct cpu_run *run, struct cpu_rows *rows)
 static bool rows_planes(struct cpu_run *run, struct cpu_rows *rows)
 {
     const struct hr__payload *in = run->task->in;
+    struct cpu_planes_params p = {.planes = in->extra,
+                                  .data = in->data,
+                                  .size = in->size,
+                                  .width = run->pic->width,
+                                  .height = run->pic->height,
+                                  .window = rows->window,
+                                  .channels = run->pic->channels};
 
-    return open_planes(run, rows, in->extra, in->data, in->size);
+    rows->channels = run->pic->channels;
+    run->out.stage = HR_COLOR;
+    switch (p.planes ? cpu_planes_open(&p, &run->w->engine->ops, &run->w->arena,
+                                       &rows->planes)
+                     : CPU_CORRUPT) {
+    case CPU_OK:
+        return true;
+    case CPU_NOMEM:
+        return cpu_run_fail(run, HR_ENOMEM, "no room for rows");
+    default:
+        // Not the file's fault.
+        run->out.why = HR_WHY_FAILED;
+        return cpu_run_fail(run, HR_EDEVICE,
+                            "the engine before left wrong planes");
+    }
 }
 
 bool cpu_rows_finish(struct cpu_run *run, struct cpu_rows *rows)
@@ -211,12 +198,16 @@ int cpu_rows_read(struct cpu_run *run, struct cpu_rows *rows,
     int n = rows->window.h - rows->next;
 
     n = n < max ? n : max;
+    if (rows->lane && n > rows->lane->there - rows->next)
+        n = rows->lane->there - rows->next;
     if (cpu_run_stops(run))
         return 0;
     if (rows->decode) {
         n = cpu_decode_rows(rows->decode, out, n, &err);
         if (n == 0)
             decode_failed(run, &err);
+    } else if (rows->lane) {
+        n = cpu_planes_read(rows->lane->from, out, n);
     } else if (rows->planes) {
         n = cpu_planes_read(rows->planes, out, n);
     } else {
