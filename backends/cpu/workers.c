@@ -200,8 +200,8 @@ void cpu_workers_finish(struct cpu_engine *c)
         struct cpu_worker *w = &c->workers[i];
 
         pthread_join(w->thread, NULL);
-        cpu_many_destroy(w);
         cpu_jpeg_state_destroy(&w->jpeg);
+        cpu_many_destroy(w);
         cpu_arena_finish(&w->arena);
     }
     hr__free(c->workers);
