@@ -46,6 +46,7 @@ struct cpu_worker {
     struct cpu_arena arena;
     struct cpu_jpeg_state *jpeg;
     struct cpu_many *many;  // NULL: not yet, or no memory
+    int64_t in_lanes;       // pictures that lanes have made
 };
 
 struct cpu_engine {
@@ -102,8 +103,8 @@ void cpu_many_destroy(struct cpu_worker *w);
 // Tries lanes with CPU_LANES pictures (trial.c), for some milliseconds.
 bool cpu_lanes_pay(struct cpu_engine *c,
                    const struct cpu_lane_params *const *pictures);
-// The next task, if so many are queued; NULL.
-struct hr__task *cpu_take_if(struct cpu_engine *c, int queued);
+// The next task, if so many are queued for each thread; NULL.
+struct hr__task *cpu_take_if(struct cpu_worker *w, int queued);
 
 // ---- Rows (rows.c) ----------------------------------------------------------
 

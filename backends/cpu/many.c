@@ -168,10 +168,12 @@ static void end_through(struct cpu_worker *w)
         cpu_arena_clear(&place->w.arena, KEEP);
         place->task = NULL;
         m->tasks--;
-        if (place->given_up && !place->run.out.status)
+        if (place->given_up && !place->run.out.status) {
             cpu_run(w, task);
-        else
-            cpu_run_end(&place->run);
+            continue;
+        }
+        w->in_lanes++;
+        cpu_run_end(&place->run);
     }
 }
 
@@ -205,7 +207,7 @@ void cpu_many_run(struct cpu_worker *w, struct hr__task *task)
     struct hr__task *next = NULL;
 
     if (w->engine->lanes != CPU_LANES_NEVER && (w->many || create(w)))
-        next = cpu_take_if(w->engine, CPU_LANES - 1);
+        next = cpu_take_if(w, CPU_LANES - 1);
     if (!next || !add(w, task))
         cpu_run(w, task);
     while (next || (w->many && w->many->tasks)) {
@@ -213,7 +215,7 @@ void cpu_many_run(struct cpu_worker *w, struct hr__task *task)
             cpu_run(w, next);
         next = NULL;
         if (w->many->tasks < CPU_LANES)
-            next = cpu_take_if(w->engine, 1);
+            next = cpu_take_if(w, 1);
         if (!next && w->many->tasks)
             run_lanes(w);
     }

@@ -103,13 +103,14 @@ static struct hr__task *pop(struct cpu_engine *c)
     return t;
 }
 
-struct hr__task *cpu_take_if(struct cpu_engine *c, int queued)
+struct hr__task *cpu_take_if(struct cpu_worker *w, int queued)
 {
+    struct cpu_engine *c = w->engine;
     struct hr__task *t = NULL;
 
     pthread_mutex_lock(&c->lock);
-    // Of many there are so many for each thread.
-    if (!c->stop && c->queued_tasks >= queued * c->use)
+    if (!c->stop && w - c->workers < c->use &&
+        c->queued_tasks >= queued * c->use)
         t = pop(c);
     pthread_mutex_unlock(&c->lock);
     return t;
