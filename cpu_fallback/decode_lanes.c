@@ -35,13 +35,13 @@ static bool row(void *ctx, int row, const struct cpu_entropy_lines lines[3])
             int y = row * height + k;
 
             if (y < s->height)
-                pic->ops->reconstruct(
-                    pic->samples[i] +
-                        pic->stride[i] * (size_t)(y % (height * RING)),
-                    pic->stride[i],
-                    (const int16_t(*)[64])lines[i].blocks +
-                        k / 8 * lines[i].pitch,
-                    lines[i].count, pic->quant[i]);
+                pic->ops->reconstruct(pic->samples[i] +
+                                          pic->stride[i] *
+                                              (size_t)(y % (height * RING)),
+                                      pic->stride[i],
+                                      (const int16_t(*)[64])lines[i].blocks +
+                                          k / 8 * lines[i].pitch,
+                                      lines[i].count, pic->quant[i]);
         }
     }
     lap(pic, CPU_STAGE_RECONSTRUCT);

@@ -27,14 +27,14 @@ enum {
 struct lane {
     bool used;
     struct cpu_lane_params p;
-    int units;           // blocks of an MCU
-    int row;             // the next,
-    const uint8_t *at;   // which begins at this byte
-    unsigned bit;        // and bit of it,
-    int dc[3];           // with these before it
-    const uint8_t *src;  // what comes behind the stream at hand
-    size_t filled;       // bytes of that;
-    size_t counted;      // of these so many,
+    int units;                  // blocks of an MCU
+    int row;                    // the next,
+    const uint8_t *at;          // which begins at this byte
+    unsigned bit;               // and bit of it,
+    int dc[3];                  // with these before it
+    const uint8_t *src;         // what comes behind the stream at hand
+    size_t filled;              // bytes of that;
+    size_t counted;             // of these so many,
     const uint8_t *counted_at;  // are those in front of here
 };
 
@@ -208,8 +208,7 @@ static int mcus_of(const struct cpu_scan *scan)
 
 bool cpu_lanes_take(const struct cpu_scan *scan)
 {
-    return !scan->restart &&
-           (scan->num_components == 3 || scan->v_max == 1) &&
+    return !scan->restart && (scan->num_components == 3 || scan->v_max == 1) &&
            mcus_of(scan) * units_of(scan) <= CPU_LANE_BLOCKS;
 }
 
@@ -300,9 +299,10 @@ bool cpu_lanes_add(struct cpu_lanes *l, const struct cpu_lane_params *p)
     memset(l->blocks[i], 0, (size_t)blocks * sizeof(l->blocks[i][0]));
     begin_row(l, i);
     l->s.end[i] = l->s.at[i] + (uint32_t)blocks * sizeof(l->blocks[i][0]);
-    // (Of too little data the first step of run() makes one stream.)
-    if (!fill(l, i))
-        l->s.limit[i] = 0;
+    if (!fill(l, i)) {
+        leave(l, i);
+        return false;
+    }
     return true;
 }
 

@@ -114,7 +114,8 @@ void cpu_lanes_destroy(struct cpu_lanes **lanes);
 bool cpu_lanes_take(const struct cpu_scan *scan);
 // How many are empty.
 int cpu_lanes_empty(const struct cpu_lanes *l);
-// Into an empty one. False: its tables are not for lanes; nothing is called.
+// Into an empty one. False: its tables are not for lanes, or its data too few;
+// nothing is called.
 bool cpu_lanes_add(struct cpu_lanes *l, const struct cpu_lane_params *p);
 // Goes on until a picture is done.
 void cpu_lanes_run(struct cpu_lanes *l);

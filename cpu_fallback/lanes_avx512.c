@@ -25,8 +25,7 @@ CPU_INLINE v set1(uint32_t x)
 // therefore waits for: the register is cleared first. Written out, because
 // compilers drop that where nothing is left as it was.
 #define GATHER(name, result, from, at, mask) \
-    __asm__("vpxord %0, %0, %0\n\t"          \
-            name                             \
+    __asm__("vpxord %0, %0, %0\n\t" name     \
             : "=&v"(result), "+&Yk"(mask)    \
             : "v"(at), "r"(from)             \
             : "memory")
@@ -56,8 +55,8 @@ struct window {
 
 CPU_INLINE struct window look(v pos, const uint8_t *streams)
 {
-    const v swap = _mm512_broadcast_i32x4(_mm_setr_epi8(
-        7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8));
+    const v swap = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8));
     const v odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23,
                                     25, 27, 29, 31);
     const v even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22,
@@ -102,9 +101,8 @@ CPU_INLINE void step(const struct cpu_lane_steps *s, struct lanes *l,
                      struct window *w, __mmask16 who)
 {
     const v base = _mm512_load_si512(s->base);
-    v entry = entries(
-        _mm512_add_epi32(l->table, _mm512_srli_epi32(w->hi, 24)), s->tables,
-        who);
+    v entry = entries(_mm512_add_epi32(l->table, _mm512_srli_epi32(w->hi, 24)),
+                      s->tables, who);
     v at = _mm512_add_epi32(l->at, _mm512_srli_epi32(entry, 24));
     __mmask16 ends = _mm512_test_epi32_mask(_mm512_xor_si512(at, l->at),
                                             set1(128));
@@ -148,9 +146,8 @@ static unsigned steps(struct cpu_lane_steps *s)
     __mmask16 ended;
 
     l.next_dc = _mm512_mask_add_epi32(
-        base,
-        _mm512_test_epi32_mask(l.block, _mm512_load_si512(s->second)), base,
-        set1(256));
+        base, _mm512_test_epi32_mask(l.block, _mm512_load_si512(s->second)),
+        base, set1(256));
     do {
         struct window w = look(l.pos, s->streams);
         v enough = _mm512_add_epi32(l.pos, set1(LOOK - SYMBOL));
@@ -193,8 +190,8 @@ static size_t unstuff(uint8_t *dst, size_t room, const uint8_t **src,
         if (__builtin_expect(marker != 0 || left < 64, 0))
             break;
         _mm_prefetch((const char *)p + 1024, _MM_HINT_T0);
-        _mm512_storeu_si512(dst + n, _mm512_maskz_compress_epi8(
-                                         ~(behind & zero), x));
+        _mm512_storeu_si512(dst + n,
+                            _mm512_maskz_compress_epi8(~(behind & zero), x));
         n += 64 - (size_t)_mm_popcnt_u64(behind & zero);
         after = ff >> 63;
         p += 64;

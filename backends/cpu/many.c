@@ -86,8 +86,8 @@ static void lap(void *ctx, enum cpu_stage stage)
 
     if (stage == CPU_STAGE_ENTROPY)
         place->run.lap = place->many->lap;
-    cpu_lap(&place->run, stage == CPU_STAGE_ENTROPY ? HR_PART_ENTROPY
-                                                    : HR_PART_RECONSTRUCT);
+    cpu_lap(&place->run,
+            stage == CPU_STAGE_ENTROPY ? HR_PART_ENTROPY : HR_PART_RECONSTRUCT);
     place->many->lap = place->run.lap;
 }
 

@@ -268,8 +268,8 @@ static bool take_rows(struct cpu_run *run, struct resample *r,
 
     if (!(n = cpu_rows_read(run, rows, src, CPU_DECODE_ROWS)))
         return false;
-    cpu_lap(run, rows->decode || rows->lane ? run->decode_part
-                                            : HR_PART_RESAMPLE);
+    cpu_lap(run,
+            rows->decode || rows->lane ? run->decode_part : HR_PART_RESAMPLE);
     if (through) {
         pass_through(run, r, src, n, s);
     } else {

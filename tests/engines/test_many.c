@@ -61,8 +61,8 @@ static void make_files(void)
         // Anywhere behind the header, mostly.
         if (i % 8 == 1)
             files[i].data[files[i].size / 2 +
-                          (size_t)random_below(&seed,
-                                               (int)files[i].size / 2)] ^= 0x5a;
+                          (size_t)random_below(&seed, (int)files[i].size / 2)] ^=
+                0x5a;
     }
 }
 
@@ -101,9 +101,8 @@ static hr_job submit(hr_device dev, hr_batch batch, int n)
 
 static hr_batch batch_of(hr_device dev)
 {
-    return hr_batch_create(dev,
-                           hr_batch_params(.n = N, .c = 3, .h = SIDE,
-                                           .w = SIDE));
+    return hr_batch_create(dev, hr_batch_params(.n = N, .c = 3, .h = SIDE,
+                                                .w = SIDE));
 }
 
 static bool has_lanes(hr_device dev)
@@ -114,7 +113,8 @@ static bool has_lanes(hr_device dev)
 // Whether lanes have made a good part of a job.
 static bool used_lanes(hr_device dev)
 {
-    return cpu_engine(hr__host((struct hr__device *)dev))->workers[0].in_lanes > N / 3;
+    return cpu_engine(hr__host((struct hr__device *)dev))->workers[0].in_lanes >
+           N / 3;
 }
 
 static void same_result(const struct hr_result *a, const struct hr_result *b,

@@ -171,7 +171,7 @@ static bool is_for_lanes(int kind, int variant)
 
 static void windows(void)
 {
-    int want = 0, made = 0;
+    int want = 0, most = 0, made = 0;
 
     if (!begin())
         return;
@@ -186,12 +186,15 @@ static void windows(void)
                      i % 7, w, h);
             if (!dt_make_jpeg(kind, i % 7, w, h, &file))
                 continue;
-            want += is_for_lanes(kind, i % 7);
+            // (The least have too little data.)
+            want += is_for_lanes(kind, i % 7) && w * h > 400;
+            most += is_for_lanes(kind, i % 7);
             made += add_job(name, &file, w, h, i % 3 == 0);
             free(file.data);
         }
     made += run_jobs();
-    CHECK(made == want, "%d of %d were made", made, want);
+    CHECK(made >= want, "%d of %d were made", made, want);
+    CHECK(made <= most, "%d of at most %d were made", made, most);
     end();
 }
 
