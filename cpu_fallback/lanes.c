@@ -101,7 +101,7 @@ static bool make_table(struct tables *t, uint32_t which, const uint8_t *counts)
     put(first, ENTRIES, none(t));
     for (int n = 1; n <= 16; n++, code <<= 1)
         for (int i = 0; i < counts[n - 1]; i++, code++, symbol++) {
-            if (code + 1 >= 1u << n)
+            if (code + 1 >= 1u << n || (t->dc && *symbol > 15))
                 return false;
             if (n <= 8) {
                 put(first + (code << (8 - n)), 1 << (8 - n),
