@@ -78,6 +78,22 @@ static inline struct cpu_engine *cpu_engine(struct hr__engine *e)
     return e->priv;
 }
 
+// The first task of the queue, or NULL. The lock is held.
+static inline struct hr__task *cpu_queue_pop(struct cpu_engine *c)
+{
+    struct hr__task *t = c->head;
+
+    if (!t)
+        return NULL;
+    if (!(c->head = t->next)) {
+        c->tail = &c->head;
+        atomic_store_explicit(&c->queued, false, memory_order_relaxed);
+    }
+    c->queued_tasks--;
+    t->next = NULL;
+    return t;
+}
+
 enum hr_status cpu_workers_start(struct cpu_engine *c, int threads);
 void cpu_workers_finish(struct cpu_engine *c);  // accepts half-started ones
 void cpu_submit(struct hr__engine *e, struct hr__task *list);
@@ -103,8 +119,6 @@ void cpu_many_destroy(struct cpu_worker *w);
 // Tries lanes with CPU_LANES pictures (trial.c), for some milliseconds.
 bool cpu_lanes_pay(struct cpu_engine *c,
                    const struct cpu_lane_params *const *pictures);
-// The next task, if so many are queued for each thread; NULL.
-struct hr__task *cpu_take_if(struct cpu_worker *w, int queued);
 
 // ---- Rows (rows.c) ----------------------------------------------------------
 

@@ -202,12 +202,26 @@ static void run_lanes(struct cpu_worker *w)
     end_through(w);
 }
 
+// The next task, if so many are queued for each thread; NULL.
+static struct hr__task *take_if(struct cpu_worker *w, int queued)
+{
+    struct cpu_engine *c = w->engine;
+    struct hr__task *t = NULL;
+
+    pthread_mutex_lock(&c->lock);
+    if (!c->stop && w - c->workers < c->use &&
+        c->queued_tasks >= queued * c->use)
+        t = cpu_queue_pop(c);
+    pthread_mutex_unlock(&c->lock);
+    return t;
+}
+
 void cpu_many_run(struct cpu_worker *w, struct hr__task *task)
 {
     struct hr__task *next = NULL;
 
     if (w->engine->lanes != CPU_LANES_NEVER && (w->many || create(w)))
-        next = cpu_take_if(w, CPU_LANES - 1);
+        next = take_if(w, CPU_LANES - 1);
     if (!next || !add(w, task))
         cpu_run(w, task);
     while (next || (w->many && w->many->tasks)) {
@@ -215,7 +229,7 @@ void cpu_many_run(struct cpu_worker *w, struct hr__task *task)
             cpu_run(w, next);
         next = NULL;
         if (w->many->tasks < CPU_LANES)
-            next = cpu_take_if(w, 1);
+            next = take_if(w, 1);
         if (!next && w->many->tasks)
             run_lanes(w);
     }

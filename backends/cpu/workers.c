@@ -87,35 +87,6 @@ static void wait(struct cpu_engine *c, int number)
     c->idle--;
 }
 
-// The lock is held.
-static struct hr__task *pop(struct cpu_engine *c)
-{
-    struct hr__task *t = c->head;
-
-    if (!t)
-        return NULL;
-    if (!(c->head = t->next)) {
-        c->tail = &c->head;
-        atomic_store_explicit(&c->queued, false, memory_order_relaxed);
-    }
-    c->queued_tasks--;
-    t->next = NULL;
-    return t;
-}
-
-struct hr__task *cpu_take_if(struct cpu_worker *w, int queued)
-{
-    struct cpu_engine *c = w->engine;
-    struct hr__task *t = NULL;
-
-    pthread_mutex_lock(&c->lock);
-    if (!c->stop && w - c->workers < c->use &&
-        c->queued_tasks >= queued * c->use)
-        t = pop(c);
-    pthread_mutex_unlock(&c->lock);
-    return t;
-}
-
 // The next task; or what to help with meanwhile.
 static struct hr__task *take(struct cpu_engine *c, int number,
                              struct cpu_help **help, unsigned *call)
@@ -133,7 +104,7 @@ static struct hr__task *take(struct cpu_engine *c, int number,
         waited = true;
         wait(c, number);
     }
-    t = pop(c);
+    t = cpu_queue_pop(c);
     pthread_mutex_unlock(&c->lock);
     if (waited)
         hr__watch_idle_end(c->e, begin);
