@@ -2,6 +2,7 @@
 #include "cpu_fallback/cpu_ops.h"
 
 #include "cpu_fallback/cpu_kernels.h"
+#include "cpu_fallback/lanes.h"
 
 unsigned cpu_detect(void)
 {
@@ -83,6 +84,7 @@ static void init_avx512(struct cpu_ops *ops)
         __builtin_cpu_supports("avx512vbmi2")) {
         ops->pack_line = cpu_pack_line_avx512;
         ops->unpack_line = cpu_unpack_line_avx512;
+        ops->lanes = &cpu_lane_ops_avx512;
     }
 }
 #endif

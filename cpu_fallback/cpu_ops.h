@@ -46,8 +46,14 @@ struct cpu_store_table {
     bool u8_identity;  // u8[c][x] == x for every entry: store is a copy
 };
 
+struct cpu_lane_ops;
+
 struct cpu_ops {
     const char *name;  // "c", "avx2", "avx512"
+
+    // Stage entropy of many pictures at a time (lanes.h); NULL where it is not
+    // made.
+    const struct cpu_lane_ops *lanes;
 
     // Horizontal pass: dst[r][x] for `rows` rows, x in [0, axis->out).
     // out = clamp((2^21 + sum of src * w) >> 22, 0, 255), 32-bit arithmetic.

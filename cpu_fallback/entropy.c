@@ -395,6 +395,17 @@ void cpu_entropy_begin(struct cpu_entropy *e, const struct cpu_scan *scan,
     };
 }
 
+void cpu_entropy_go_on(struct cpu_entropy *e, int row, const uint8_t *p,
+                       unsigned bit, const int dc[3])
+{
+    e->row = row;
+    e->p = p;
+    memcpy(e->dc, dc, sizeof(e->dc));
+    refill_slowly(e);
+    e->buffer <<= bit;
+    e->bits -= (int)bit;
+}
+
 void cpu_entropy_open(struct cpu_decode *d, struct cpu_scan *scan,
                       struct cpu_entropy *e)
 {

@@ -84,6 +84,12 @@ struct cpu_entropy {
 void cpu_entropy_begin(struct cpu_entropy *e, const struct cpu_scan *scan,
                        const struct cpu_entropy_tables *tables);
 
+// After begin(): at that row, the first bit of which is bit `bit` (0 .. 7, from
+// the top) of byte p, or a later one; dc: what came before. Not behind a restart
+// marker.
+void cpu_entropy_go_on(struct cpu_entropy *e, int row, const uint8_t *p,
+                       unsigned bit, const int dc[3]);
+
 // ---- In bands, between restart markers (entropy_bands.c) ----
 
 // Rows of MCUs of a band: after so many a restart marker stands between rows.

@@ -6,6 +6,8 @@
 //   device.c   open, close, what it offers
 //   workers.c  the queue and the threads
 //   lend.c     threads without a task, lent to one that is large
+//   many.c     many tasks in the lanes of one worker
+//   trial.c    whether lanes pay on this processor
 //   span.c     one task: rows in, its steps, rows out
 //   run.c      how a task fails, stops and decodes
 //   step.c     one of the steps
@@ -22,7 +24,7 @@
 
 #include "cpu_fallback/arena.h"
 #include "cpu_fallback/cpu_ops.h"
-#include "cpu_fallback/decode.h"
+#include "cpu_fallback/decode_lanes.h"
 #include "cpu_fallback/helpers.h"
 #include "hal/engine/engine.h"
 
@@ -33,12 +35,19 @@ enum { CPU_KEEP = 4 << 20 };
 // (hal/job/prepare.c counts them).
 enum { CPU_HELPED = 1500000, CPU_HELPED_BYTES = 2 << 20 };
 
+// Whether there are lanes: as a trial says, or as the environment does.
+enum cpu_lanes_use { CPU_LANES_TRIAL, CPU_LANES_ALWAYS, CPU_LANES_NEVER };
+// Lanes below which one stream after the other is as fast.
+enum { CPU_LANES_FEW = 9 };
+
 struct cpu_worker {
     struct cpu_engine *engine;
     pthread_t thread;
     struct cpu_arena arena;
     struct cpu_jpeg_state *jpeg;
-    int64_t used;  // CPU time of the thread that is accounted for
+    int64_t used;           // CPU time of the thread that is accounted for
+    struct cpu_many *many;  // NULL: not yet, or no memory
+    int64_t in_lanes;       // pictures that lanes have made
 };
 
 struct cpu_engine {
@@ -53,6 +62,7 @@ struct cpu_engine {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     struct hr__task *head, **tail;
+    int queued_tasks;        // from head on
     int idle;                // of those in use
     int use;                 // workers 0 .. use - 1 work,
     pthread_cond_t unused;   // the others wait here
@@ -61,11 +71,29 @@ struct cpu_engine {
     struct cpu_help *helps;  // of tasks at work
     pthread_cond_t alone;    // nobody is inside one of them
     atomic_bool queued;      // there is a head; for those without the lock
+
+    _Atomic enum cpu_lanes_use lanes;
 };
 
 static inline struct cpu_engine *cpu_engine(struct hr__engine *e)
 {
     return e->priv;
+}
+
+// The first task of the queue, or NULL. The lock is held.
+static inline struct hr__task *cpu_queue_pop(struct cpu_engine *c)
+{
+    struct hr__task *t = c->head;
+
+    if (!t)
+        return NULL;
+    if (!(c->head = t->next)) {
+        c->tail = &c->head;
+        atomic_store_explicit(&c->queued, false, memory_order_relaxed);
+    }
+    c->queued_tasks--;
+    t->next = NULL;
+    return t;
 }
 
 enum hr_status cpu_workers_start(struct cpu_engine *c, int threads);
@@ -85,6 +113,15 @@ void cpu_lend_run(struct cpu_engine *c, struct cpu_help *help, unsigned call);
 // Runs a prepared task to its end, hr__task_done() included.
 void cpu_run(struct cpu_worker *w, struct hr__task *task);
 
+// ---- Many tasks in one thread (many.c) ----
+
+// Runs a prepared task, and with it others from the queue if there are many.
+void cpu_many_run(struct cpu_worker *w, struct hr__task *task);
+void cpu_many_destroy(struct cpu_worker *w);
+// Tries lanes with CPU_LANES pictures (trial.c), for some milliseconds.
+bool cpu_lanes_pay(struct cpu_engine *c,
+                   const struct cpu_lane_params *const *pictures);
+
 // ---- Rows (rows.c) ----------------------------------------------------------
 
 // A window of u8 rows, delivered top to bottom; pixels interleaved, CPU_SLACK
@@ -94,6 +131,7 @@ struct cpu_rows {
     int channels, next;              // next row of the window, 0 = its first
     struct cpu_decode *decode;       // from a decoder,
     struct cpu_planes_rows *planes;  // or from planes,
+    const struct cpu_lane_picture *lane;  // or a lane, as they come,
     const uint8_t *data;  // or from memory that begins at pixel x0, y0
     int x0, y0;
     size_t stride_h;
@@ -132,6 +170,7 @@ struct cpu_run {
     struct hr__task *task;
     const struct hr__picture *pic;
     int64_t deadline;  // item_ms
+    int64_t begin;     // 0: nobody watches
     unsigned asked;    // how often cpu_run_stops() was
     bool plain;        // libjpeg-turbo decodes: our own decoder gave up
     bool redo;         // it does now
@@ -161,6 +200,10 @@ static inline void cpu_lap_none(struct cpu_run *run)
     if (run->lap)
         run->lap = hr__now();
 }
+
+// A run in pieces: begin(), what there is to do, end(), which ends the task.
+struct cpu_run cpu_run_begin(struct cpu_worker *w, struct hr__task *task);
+void cpu_run_end(struct cpu_run *run);
 
 // run.c
 // What a decoder's result is called outside.
@@ -209,6 +252,17 @@ bool cpu_sink_payload(struct cpu_run *run, struct cpu_sink *s,
 // from: what the step before made, NULL for the first.
 bool cpu_step_run(struct cpu_run *run, const struct hr__step *step,
                   const struct cpu_sink *from, const struct cpu_sink *to);
+// The same in pieces, of a task that begins with a file in a lane: begin() makes
+// the step in the worker's arena, and its rows, of which only the window is set;
+// go_on() takes the rows that are there by now. False: it failed, the run knows
+// why; or, of begin(), the step is not one for pieces.
+struct cpu_step;
+bool cpu_step_begin(struct cpu_run *run, struct cpu_step **out,
+                    struct cpu_rows **rows);
+bool cpu_step_go_on(struct cpu_run *run, struct cpu_step *s);
+// Whether all of its output has been made.
+bool cpu_step_complete(const struct cpu_step *s);
+
 // The pixels that the first step reads; one, if its window is all padding.
 bool cpu_step_window(struct cpu_run *run, struct cpu_rect *window);
 // Whether a step's window is all padding.

@@ -25,6 +25,22 @@ static unsigned mask_from_environment(void)
     return strcmp(name, "c") ? 0 : CPU_FLAG_C;
 }
 
+// HEADRACE_LANES: always, never, or as a trial says. False: something else.
+static bool lanes_from_environment(struct cpu_engine *c)
+{
+    const char *name = secure_getenv("HEADRACE_LANES");
+
+    if (!name || !*name)
+        c->lanes = CPU_LANES_TRIAL;
+    else if (!strcmp(name, "always"))
+        c->lanes = CPU_LANES_ALWAYS;
+    else if (!strcmp(name, "never"))
+        c->lanes = CPU_LANES_NEVER;
+    else
+        return false;
+    return true;
+}
+
 static void describe(struct hr__engine *e, const struct cpu_ops *ops)
 {
     char model[100] = "CPU", line[256];
@@ -106,9 +122,15 @@ static enum hr_status cpu_open(struct hr__engine *e, const char *which)
                         "HEADRACE_CPU=%.32s: must be c, avx2 or "
                         "avx512",
                         secure_getenv("HEADRACE_CPU"));
+    if (!lanes_from_environment(c))
+        return hr__fail(HR_EINVAL,
+                        "HEADRACE_LANES=%.32s: must be always or never",
+                        secure_getenv("HEADRACE_LANES"));
     c->e = e;
     c->heap = (struct cpu_heap){heap_alloc, heap_free, e->device};
     cpu_ops_init(&c->ops, cpu_detect() & mask);
+    if (!c->ops.lanes)
+        c->lanes = CPU_LANES_NEVER;
     e->caps.threads = threads;
     e->caps.host_memory = true;
     e->caps.exact = true;

@@ -198,12 +198,16 @@ int cpu_rows_read(struct cpu_run *run, struct cpu_rows *rows,
     int n = rows->window.h - rows->next;
 
     n = n < max ? n : max;
+    if (rows->lane && n > rows->lane->there - rows->next)
+        n = rows->lane->there - rows->next;
     if (cpu_run_stops(run))
         return 0;
     if (rows->decode) {
         n = cpu_decode_rows(rows->decode, out, n, &err);
         if (n == 0)
             decode_failed(run, &err);
+    } else if (rows->lane) {
+        n = cpu_planes_read(rows->lane->from, out, n);
     } else if (rows->planes) {
         n = cpu_planes_read(rows->planes, out, n);
     } else {

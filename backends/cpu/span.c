@@ -135,16 +135,29 @@ static void report(struct cpu_run *run, int64_t begin)
     hr__watch_task(run->task, begin);
 }
 
-void cpu_run(struct cpu_worker *w, struct hr__task *task)
+struct cpu_run cpu_run_begin(struct cpu_worker *w, struct hr__task *task)
 {
     struct cpu_run run = {
         .w = w, .task = task, .pic = task->pic, .decode_part = HR_PART_DECODE};
-    int64_t begin = hr__watch_begin();
+
+    run.begin = hr__watch_begin();
+    run.lap = hr__watched() & HR__WATCH_TIMES ? run.begin : 0;
+    run.deadline = hr__now() + (int64_t)task->pic->limits->item_ms * 1000000;
+    run.out = (struct hr__outcome){.offset = -1, .stage = task->span.first};
+    return run;
+}
+
+void cpu_run_end(struct cpu_run *run)
+{
+    report(run, run->begin);
+    hr__task_done(run->task, &run->out);
+}
+
+void cpu_run(struct cpu_worker *w, struct hr__task *task)
+{
+    struct cpu_run run = cpu_run_begin(w, task);
     bool ok;
 
-    run.lap = hr__watched() & HR__WATCH_TIMES ? begin : 0;
-
-    run.deadline = hr__now() + (int64_t)task->pic->limits->item_ms * 1000000;
     // What our own decoder gives up is done again from its source, within the
     // same time limit.
     do {
@@ -156,6 +169,5 @@ void cpu_run(struct cpu_worker *w, struct hr__task *task)
     } while (run.redo);
     if (!ok && !run.out.status)
         cpu_run_fail(&run, HR_ECORRUPT, "");
-    report(&run, begin);
-    hr__task_done(task, &run.out);
+    cpu_run_end(&run);
 }

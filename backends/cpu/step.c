@@ -258,26 +258,41 @@ static void black_rows(struct cpu_run *run, struct resample *r,
         cpu_sink_row(run, s, y, r->row);
 }
 
-static bool resample_rows(struct cpu_run *run, struct resample *r,
-                          struct cpu_rows *rows, const struct cpu_sink *s)
+// The next rows of the source; false = failed.
+static bool take_rows(struct cpu_run *run, struct resample *r,
+                      struct cpu_rows *rows, const struct cpu_sink *s)
 {
     bool through = r->x.identity && r->y.identity && r->y.out == rows->window.h;
     const uint8_t *src[CPU_DECODE_ROWS];
     int n;
 
+    if (!(n = cpu_rows_read(run, rows, src, CPU_DECODE_ROWS)))
+        return false;
+    cpu_lap(run,
+            rows->decode || rows->lane ? run->decode_part : HR_PART_RESAMPLE);
+    if (through) {
+        pass_through(run, r, src, n, s);
+    } else {
+        fill_ring(run, r, rows, src, n);
+        emit(run, r, s);
+    }
+    return true;
+}
+
+static void black_margins(struct cpu_run *run, struct resample *r,
+                          const struct cpu_sink *s)
+{
     black_rows(run, r, s, 0, r->y.pad_before);
     black_rows(run, r, s, r->y.pad_before + r->y.out, r->step->win.h);
-    while (r->left) {
-        if (!(n = cpu_rows_read(run, rows, src, CPU_DECODE_ROWS)))
+}
+
+static bool resample_rows(struct cpu_run *run, struct resample *r,
+                          struct cpu_rows *rows, const struct cpu_sink *s)
+{
+    black_margins(run, r, s);
+    while (r->left)
+        if (!take_rows(run, r, rows, s))
             return false;
-        cpu_lap(run, rows->decode ? run->decode_part : HR_PART_RESAMPLE);
-        if (through) {
-            pass_through(run, r, src, n, s);
-        } else {
-            fill_ring(run, r, rows, src, n);
-            emit(run, r, s);
-        }
-    }
     return true;
 }
 
@@ -335,6 +350,48 @@ bool cpu_step_run(struct cpu_run *run, const struct hr__step *step,
     cpu_lap(run, rows.decode ? run->decode_part : HR_PART_RESAMPLE);
     ok = resample_rows(run, &r, &rows, to);
     return cpu_rows_finish(run, &rows) && ok;
+}
+
+// ---- In pieces --------------------------------------------------------------
+
+struct cpu_step {
+    struct resample r;
+    struct cpu_rows rows;
+    struct cpu_sink to;
+};
+
+bool cpu_step_begin(struct cpu_run *run, struct cpu_step **out,
+                    struct cpu_rows **rows)
+{
+    const struct hr__geometry *geo = &run->pic->geo;
+    struct cpu_step *s = cpu_arena_alloc(&run->w->arena, sizeof(*s));
+
+    if (!s || geo->num_steps != 1 || geo->steps[0].transpose)
+        return false;
+    *s = (struct cpu_step){.to = {.pic = run->pic}};
+    if (!build_axes(run, &s->r, &geo->steps[0]) || !s->r.x.out || !s->r.y.out)
+        return false;
+    s->rows.window = window_of(&s->r);
+    s->rows.channels = run->pic->channels;
+    if (!setup(run, &s->r))
+        return false;
+    black_margins(run, &s->r, &s->to);
+    *out = s;
+    *rows = &s->rows;
+    return true;
+}
+
+bool cpu_step_go_on(struct cpu_run *run, struct cpu_step *s)
+{
+    while (s->r.left && s->rows.next < s->rows.lane->there)
+        if (!take_rows(run, &s->r, &s->rows, &s->to))
+            return false;
+    return !run->out.status;
+}
+
+bool cpu_step_complete(const struct cpu_step *s)
+{
+    return !s->r.left;
 }
 
 bool cpu_step_empty(const struct hr__step *s)

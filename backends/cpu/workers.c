@@ -9,6 +9,7 @@
 // the task.
 static void signal_idle(struct cpu_engine *c, int n)
 {
+    c->queued_tasks += n;
     atomic_store_explicit(&c->queued, true, memory_order_relaxed);
     if (n > c->idle)
         n = c->idle;
@@ -57,6 +58,7 @@ void cpu_cancel(struct hr__engine *e)
             continue;
         }
         *at = t->next;
+        c->queued_tasks--;
         *end = t;
         end = &t->next;
         *end = NULL;
@@ -145,13 +147,7 @@ static struct hr__task *take(struct cpu_worker *w, int number,
         waited = true;
         wait(c, number);
     }
-    if ((t = c->head)) {
-        if (!(c->head = t->next)) {
-            c->tail = &c->head;
-            atomic_store_explicit(&c->queued, false, memory_order_relaxed);
-        }
-        t->next = NULL;
-    }
+    t = cpu_queue_pop(c);
     pthread_mutex_unlock(&c->lock);
     if (waited)
         hr__watch_idle_end(c->e, begin);
@@ -171,7 +167,7 @@ static void *work(void *arg)
         if (help)
             cpu_lend_run(w->engine, help, call);
         else if (hr__task_prepare(t))
-            cpu_run(w, t);
+            cpu_many_run(w, t);
     return NULL;
 }
 
@@ -222,6 +218,7 @@ void cpu_workers_finish(struct cpu_engine *c)
 
         pthread_join(w->thread, NULL);
         cpu_jpeg_state_destroy(&w->jpeg);
+        cpu_many_destroy(w);
         cpu_arena_finish(&w->arena);
     }
     hr__free(c->workers);

@@ -2,13 +2,73 @@
 // Differential fuzz target of our own JPEG decoder against libjpeg-turbo: any
 // file; what window of it, on which instruction set, and who helps when, a sum
 // of its bytes says. What it takes, libjpeg must decode to the same rows without
-// a warning; anything else it gives up.
+// a warning; anything else it gives up. In lanes, where there are any, it comes to
+// the same rows or is given up.
+#include "cpu_fallback/decode_lanes.h"
 #include "cpu_fallback/jpeg_scan.h"
 #include "fuzz_rows.h"
 #include "split_help.h"
 
 static struct fuzz_rows f;
 static uint8_t own[3 * FUZZ_PIXELS], other[3 * FUZZ_PIXELS];
+
+// ---- The file in lanes ----
+
+static struct cpu_lanes *lanes;
+
+struct lane {
+    struct cpu_lane_picture pic;
+    int got;
+    bool made;
+};
+
+static bool take_rows(void *ctx)
+{
+    struct lane *lane = ctx;
+    const uint8_t *rows[CPU_DECODE_ROWS];
+    size_t row = (size_t)lane->pic.p.window.w * (size_t)lane->pic.p.channels;
+
+    while (lane->got < lane->pic.there) {
+        int n = lane->pic.there - lane->got;
+
+        n = cpu_planes_read(lane->pic.from, rows, n < 16 ? n : 16);
+        for (int i = 0; i < n; i++)
+            memcpy(other + row * (size_t)lane->got++, rows[i], row);
+    }
+    return true;
+}
+
+static void through(void *ctx, enum cpu_lane_result result)
+{
+    ((struct lane *)ctx)->made = result == CPU_LANE_ROWS;
+}
+
+// Whether lanes have made it, into `other`: some of them have it, so that its
+// rows come when others' do.
+static bool in_lanes(const struct cpu_decode_params *p,
+                     const struct cpu_ops *with, int n)
+{
+    static struct lane lane[4];
+
+    if (!with->lanes)
+        return false;
+    if (!lanes)
+        promise(lanes = cpu_lanes_create(with->lanes, &f.heap.heap));
+    cpu_arena_clear(&f.arena, 1 << 20);
+    for (int i = 0; i < n; i++) {
+        const struct cpu_lane_calls calls = {take_rows, through, &lane[i]};
+
+        lane[i].got = 0;
+        lane[i].made = false;
+        cpu_lane_open(&lane[i].pic, lanes, p, with, &f.arena, &calls);
+    }
+    while (cpu_lanes_empty(lanes) < CPU_LANES)
+        cpu_lanes_run(lanes);
+    for (int i = 1; i < n; i++)
+        promise(lane[i].made == lane[0].made);
+    promise(!lane[0].made || lane[0].got == p->window.h);
+    return lane[0].made;
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -36,9 +96,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (fuzz_decode_rows(cpu_sequential_open(&p, with, &f.arena, &err), &p,
                          check, own, &err)) {
         promise(err.result == CPU_REDO);
+        promise(!in_lanes(&p, with, 1 + (int)(size % 4)));
         return 0;
     }
     promise(!err.warnings);
+    if (in_lanes(&p, with, 1 + (int)(size % 4)))
+        promise(!memcmp(own, other, fuzz_bytes(&p)));
     cpu_arena_clear(&f.arena, 1 << 20);
     promise(!fuzz_decode_rows(cpu_jpeg_open(&p, with, &f.arena, &err), &p,
                               check, other, &err));

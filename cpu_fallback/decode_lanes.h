@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// A picture in a lane (lanes.h): what decode_sequential.c is for one stream. Rows
+// of MCUs come when the lane has them, and whoever wants the window's rows is
+// told how many there are by then.
+#ifndef CPU_DECODE_LANES_H
+#define CPU_DECODE_LANES_H
+
+#include "lanes.h"
+#include "planes.h"
+
+struct cpu_lane_calls {
+    // There are more rows: all that are there are read before it returns (with
+    // cpu_planes_read()). False: the picture is given up.
+    bool (*rows)(void *ctx);
+    void (*done)(void *ctx, enum cpu_lane_result result);
+    void *ctx;
+};
+
+struct cpu_lane_picture {
+    struct cpu_planes_rows *from;
+    int there;  // rows of the window
+    // Private.
+    struct cpu_scan scan;
+    const struct cpu_ops *ops;
+    struct cpu_decode_params p;
+    struct cpu_lane_calls calls;
+    struct cpu_lane_params lane;
+    uint8_t *samples[3];
+    size_t stride[3];
+    _Alignas(CPU_ALIGN) uint16_t quant[3][64];
+};
+
+// Makes room in the arena and puts the picture into an empty lane; p->lap is
+// called as of cpu_sequential_open(), p->stop is not. False: it is not for
+// lanes, or there is no memory; one stream decodes it, as it does what a lane
+// gives up. The picture stays where it is until it is done.
+bool cpu_lane_open(struct cpu_lane_picture *pic, struct cpu_lanes *lanes,
+                   const struct cpu_decode_params *p, const struct cpu_ops *ops,
+                   struct cpu_arena *arena, const struct cpu_lane_calls *calls);
+
+#endif

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many samples for one thread of the CPU engine: with lanes and without them
+// come the same tensors and the same results, whatever the files are; a job that
+// is cancelled ends; and few samples never wait in a lane.
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/cpu/cpu.h"
+#include "hal/device/device.h"
+#include "testing.h"
+
+enum { N = 96, SIDE = 40 };
+
+static const struct hr_op ops[] = {
+    hr_op_decode(0),
+    hr_op_random_resized_crop(.w = SIDE, .h = SIDE),
+    hr_op_random_flip(.horizontal = .5),
+};
+static struct bytes files[N];
+
+// What a folder may hold: most are for lanes.
+static struct bytes file_of(int i, uint64_t *seed)
+{
+    struct jpeg_spec spec = {.w = 60 + random_below(seed, 240),
+                             .h = 60 + random_below(seed, 240),
+                             .space = JCS_YCbCr,
+                             .quality = 40 + random_below(seed, 55),
+                             .optimize = i % 2};
+
+    switch (i % 16) {
+    case 3:
+        return test_png(spec.w, spec.h, seed);
+    case 5:
+        return test_damaged(spec.w, spec.h, seed);
+    case 7:
+        return test_warned(spec.w, spec.h, seed);
+    case 9:
+        spec.progressive = true;
+        break;
+    case 11:
+        spec.restart = 3;
+        break;
+    case 13:
+        spec.space = JCS_GRAYSCALE;
+        break;
+    case 2:
+    case 4:
+    case 6:
+        spec.factors[0] = 0x22;
+        spec.factors[1] = spec.factors[2] = 0x11;
+    }
+    return test_jpeg_of(&spec, seed);
+}
+
+static void make_files(void)
+{
+    uint64_t seed = test_seed;
+
+    for (int i = 0; i < N; i++) {
+        files[i] = file_of(i, &seed);
+        // Anywhere behind the header, mostly.
+        if (i % 8 == 1)
+            files[i].data[files[i].size / 2 +
+                          (size_t)random_below(&seed, (int)files[i].size / 2)] ^=
+                0x5a;
+    }
+}
+
+static void free_files(void)
+{
+    for (int i = 0; i < N; i++)
+        free(files[i].data);
+}
+
+static hr_device open_device(const char *wish)
+{
+    hr_device dev;
+
+    setenv("HEADRACE_LANES", wish, 1);
+    dev = test_device("cpu", 1, 0);
+    unsetenv("HEADRACE_LANES");
+    return dev;
+}
+
+static hr_job submit(hr_device dev, hr_batch batch, int n)
+{
+    struct hr_sample s[N];
+    hr_job job;
+
+    for (int i = 0; i < n; i++)
+        s[i] = (struct hr_sample){.data = files[i].data,
+                                  .size = files[i].size,
+                                  .random = {.seed = 7, .index = (uint64_t)i},
+                                  .ops = ops,
+                                  .num_ops = 3};
+    job = hr_submit(dev, s, n, batch,
+                    hr_job_params(.on_error = HR_ON_ERROR_ZERO));
+    CHECK(job, "%s", hr_last_error());
+    return job;
+}
+
+static hr_batch batch_of(hr_device dev)
+{
+    return hr_batch_create(dev, hr_batch_params(.n = N, .c = 3, .h = SIDE,
+                                                .w = SIDE));
+}
+
+static bool has_lanes(hr_device dev)
+{
+    return cpu_engine(hr__host((struct hr__device *)dev))->ops.lanes != NULL;
+}
+
+// Whether lanes have made a good part of a job.
+static bool used_lanes(hr_device dev)
+{
+    return cpu_engine(hr__host((struct hr__device *)dev))->workers[0].in_lanes >
+           N / 3;
+}
+
+static void same_result(const struct hr_result *a, const struct hr_result *b,
+                        int i)
+{
+    CHECK(a->status == b->status && a->stage == b->stage &&
+              a->width == b->width && a->height == b->height &&
+              a->warnings == b->warnings && a->offset == b->offset &&
+              !strcmp(a->message, b->message),
+          "%d: %d, '%s' in lanes, %d, '%s' without", i, a->status, a->message,
+          b->status, b->message);
+}
+
+static void same(void)
+{
+    hr_device with = open_device("always"), without = open_device("never");
+    hr_batch a = batch_of(with), b = batch_of(without);
+    hr_job x, y;
+
+    if (!has_lanes(with)) {
+        test_not_run("this processor has no lanes");
+    } else {
+        x = submit(with, a, N);
+        y = submit(without, b, N);
+        hr_job_wait(x, HR_FOREVER);
+        hr_job_wait(y, HR_FOREVER);
+        for (int i = 0; i < N; i++)
+            same_result(&x->results[i], &y->results[i], i);
+        CHECK(!memcmp(a->params.data, b->params.data, a->size), "pixels");
+        CHECK(used_lanes(with) && !used_lanes(without), "who used them");
+        hr_job_release(&x);
+        hr_job_release(&y);
+    }
+    hr_batch_destroy(&a);
+    hr_batch_destroy(&b);
+    hr_device_close(&with);
+    hr_device_close(&without);
+}
+
+static void few(void)
+{
+    hr_device dev = open_device("always");
+    hr_batch batch = batch_of(dev);
+    hr_job job = submit(dev, batch, 15);
+
+    hr_job_wait(job, HR_FOREVER);
+    CHECK(!cpu_engine(hr__host((struct hr__device *)dev))->workers[0].in_lanes,
+          "15 samples");
+    hr_job_release(&job);
+    hr_batch_destroy(&batch);
+    hr_device_close(&dev);
+}
+
+static void cancelled(void)
+{
+    hr_device dev = open_device("always");
+    hr_batch batch = batch_of(dev);
+
+    for (int i = 0; i < 6; i++) {
+        hr_job job = submit(dev, batch, N);
+
+        test_sleep(i * TEST_MS);
+        hr_job_cancel(job);
+        CHECK(hr_job_wait(job, 20000 * TEST_MS) != HR_PENDING, "it ends");
+        hr_job_release(&job);
+    }
+    hr_batch_destroy(&batch);
+    hr_device_close(&dev);
+}
+
+// A trial decides, and whatever it does the pixels are right; no other word
+// opens a device.
+static void wishes(void)
+{
+    hr_device dev = open_device("");
+    hr_batch batch = batch_of(dev);
+    hr_job job = submit(dev, batch, N);
+    struct cpu_engine *c = cpu_engine(hr__host((struct hr__device *)dev));
+
+    hr_job_wait(job, HR_FOREVER);
+    CHECK(c->lanes != CPU_LANES_TRIAL, "there was no trial");
+    hr_job_release(&job);
+    hr_batch_destroy(&batch);
+    hr_device_close(&dev);
+    setenv("HEADRACE_LANES", "sometimes", 1);
+    CHECK(!hr_device_open("cpu", NULL) && hr_last_status() == HR_EINVAL,
+          "sometimes");
+    unsetenv("HEADRACE_LANES");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(same),
+        TEST_CASE(few),
+        TEST_CASE(cancelled),
+        TEST_CASE(wishes),
+    };
+    int failed;
+
+    test_begin();
+    make_files();
+    failed = test_main("many", cases, sizeof(cases) / sizeof(*cases), argc,
+                       argv);
+    free_files();
+    return failed;
+}

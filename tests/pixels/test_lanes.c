@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pictures in lanes, whole and in windows, damaged or not: what a lane does not
+// give up has the rows that libjpeg makes, which has no warning about it, either;
+// and what it is for it does not give up. Who lies in the lanes beside it, and
+// when they are ended one by one, chance says.
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu_fallback/decode_lanes.h"
+#include "decode_run.h"
+
+#ifndef HR_SOURCE_DIR
+#define HR_SOURCE_DIR "."
+#endif
+
+enum { MOST = 64 };  // jobs at a time
+
+struct job {
+    char name[64];
+    struct bytes file;
+    struct cpu_decode_params p;
+    struct cpu_arena arena;
+    struct cpu_lane_picture pic;
+    uint8_t *out;
+    int got;
+    bool opened, through, made;
+};
+
+static struct job jobs[MOST];
+static int num_jobs;
+static struct cpu_lanes *lanes;
+
+static size_t row_bytes(const struct job *j)
+{
+    return (size_t)j->p.window.w * (size_t)j->p.channels;
+}
+
+static bool take_rows(void *ctx)
+{
+    struct job *j = ctx;
+
+    while (j->got < j->pic.there) {
+        const uint8_t *rows[CPU_DECODE_ROWS];
+        int most = j->pic.there - j->got;
+        int n = cpu_planes_read(j->pic.from, rows, most < 16 ? most : 16);
+
+        for (int i = 0; i < n; i++)
+            memcpy(j->out + row_bytes(j) * (size_t)(j->got + i), rows[i],
+                   row_bytes(j));
+        j->got += n;
+    }
+    return true;
+}
+
+static void through(void *ctx, enum cpu_lane_result result)
+{
+    struct job *j = ctx;
+
+    CHECK(!j->through, "%s: twice", j->name);
+    j->through = true;
+    j->made = result == CPU_LANE_ROWS;
+}
+
+static void open_job(struct job *j)
+{
+    const struct cpu_lane_calls calls = {take_rows, through, j};
+
+    cpu_arena_init(&j->arena, &dt_heap.heap);
+    j->out = calloc(row_bytes(j), (size_t)j->p.window.h);
+    j->opened = cpu_lane_open(&j->pic, lanes, &j->p, &dt_ops, &j->arena,
+                              &calls);
+}
+
+// What libjpeg says of it.
+static void check_job(const struct job *j)
+{
+    size_t size = row_bytes(j) * (size_t)j->p.window.h;
+    uint8_t *want = calloc(1, size);
+    struct cpu_decode_error err;
+    bool check = j->p.window.y + j->p.window.h == j->p.height;
+    enum cpu_result result = dt_decode(cpu_jpeg_open, &j->p, check, want, &err);
+
+    CHECK(result == CPU_OK && !err.warnings, "%s: libjpeg %d, %s", j->name,
+          result, err.text);
+    CHECK(j->got == j->p.window.h, "%s: %d of %d rows", j->name, j->got,
+          j->p.window.h);
+    CHECK(!memcmp(j->out, want, size), "%s, window %d,%d %dx%d: differs",
+          j->name, j->p.window.x, j->p.window.y, j->p.window.w, j->p.window.h);
+    free(want);
+}
+
+// Runs them all and forgets them. Returns how many a lane has made.
+static int run_jobs(void)
+{
+    int next = 0, made = 0;
+
+    while (next < num_jobs || cpu_lanes_empty(lanes) < CPU_LANES) {
+        while (next < num_jobs && cpu_lanes_empty(lanes))
+            open_job(&jobs[next++]);
+        if (random_below(&dt_seed, 16))
+            cpu_lanes_run(lanes);
+        else
+            cpu_lanes_finish(lanes);
+    }
+    for (int i = 0; i < num_jobs; i++) {
+        struct job *j = &jobs[i];
+
+        CHECK(j->through == j->opened, "%s: never through", j->name);
+        made += j->made;
+        if (j->made)
+            check_job(j);
+        cpu_arena_finish(&j->arena);
+        free(j->out);
+        free(j->file.data);
+        *j = (struct job){0};
+    }
+    num_jobs = 0;
+    return made;
+}
+
+// A window of the picture, or all of it. The file is copied.
+static int add_job(const char *name, const struct bytes *file, int w, int h,
+                   bool whole)
+{
+    struct job *j = &jobs[num_jobs++];
+    struct cpu_rect r = {0, 0, w, h};
+
+    if (!whole) {
+        r.x = random_below(&dt_seed, w);
+        r.y = random_below(&dt_seed, h);
+        r.w = 1 + random_below(&dt_seed, w - r.x);
+        r.h = 1 + random_below(&dt_seed, h - r.y);
+    }
+    snprintf(j->name, sizeof(j->name), "%s", name);
+    j->file = (struct bytes){malloc(file->size ? file->size : 1), file->size};
+    memcpy(j->file.data, file->data, file->size);
+    j->p = dt_params(&j->file, w, h, r, random_below(&dt_seed, 4) ? 3 : 1);
+    return num_jobs == MOST ? run_jobs() : 0;
+}
+
+static bool begin(void)
+{
+    if (!dt_ops.lanes) {
+        test_not_run("this processor has no lanes");
+        return false;
+    }
+    if (!lanes)
+        lanes = cpu_lanes_create(dt_ops.lanes, &dt_heap.heap);
+    CU_ASSERT_FATAL(lanes != NULL);
+    return true;
+}
+
+static void end(void)
+{
+    CU_ASSERT(cpu_lanes_empty(lanes) == CPU_LANES);
+    cpu_lanes_destroy(&lanes);
+}
+
+// ---- Cases ----
+
+// One or three components whose factors divide the largest, no restart markers;
+// grey only in rows of its own height.
+static bool is_for_lanes(int kind, int variant)
+{
+    return kind < 14 && kind != 12 &&
+           (variant == 0 || variant == 6 ||
+            // One component has no scans of its own.
+            (variant == 3 && kind == 11));
+}
+
+static void windows(void)
+{
+    int want = 0, most = 0, made = 0;
+
+    if (!begin())
+        return;
+    for (int i = 0; i < test_loops(30); i++)
+        for (int kind = 0; kind < DT_JPEG_KINDS; kind++) {
+            int w = 1 + random_below(&dt_seed, i % 2 ? 60 : 250);
+            int h = 1 + random_below(&dt_seed, i % 2 ? 60 : 250);
+            struct bytes file;
+            char name[64];
+
+            snprintf(name, sizeof(name), "kind %d variant %d %dx%d", kind,
+                     i % 7, w, h);
+            if (!dt_make_jpeg(kind, i % 7, w, h, &file))
+                continue;
+            // (The least have too little data.)
+            want += is_for_lanes(kind, i % 7) && w * h > 400;
+            most += is_for_lanes(kind, i % 7);
+            made += add_job(name, &file, w, h, i % 3 == 0);
+            free(file.data);
+        }
+    made += run_jobs();
+    CHECK(made >= want, "%d of %d were made", made, want);
+    CHECK(made <= most, "%d of at most %d were made", made, most);
+    end();
+}
+
+static void damage(struct bytes *file, size_t from)
+{
+    size_t at = from + next_random(&dt_seed) % (file->size - from);
+
+    switch (random_below(&dt_seed, 5)) {
+    case 0:
+        file->size = at;
+        break;
+    case 1:
+        file->data[at] = 0xff;
+        break;
+    case 2:  // a byte is missing
+        memmove(file->data + at, file->data + at + 1, file->size - at - 1);
+        file->size--;
+        break;
+    default:
+        file->data[at] ^= (uint8_t)(1 << random_below(&dt_seed, 8));
+    }
+}
+
+static void damaged(void)
+{
+    int all = 0, made = 0;
+
+    if (!begin())
+        return;
+    for (int i = 0; i < test_loops(60); i++) {
+        int kind = random_below(&dt_seed, 14);
+        int w = 1 + random_below(&dt_seed, 150);
+        int h = 1 + random_below(&dt_seed, 150);
+        struct bytes file;
+        uint8_t *sos;
+
+        if (!dt_make_jpeg(kind, i % 2 ? 6 : 0, w, h, &file))
+            continue;
+        sos = memmem(file.data, file.size, "\xff\xda", 2);
+        for (int k = 0; k < 20; k++, all++) {
+            struct bytes copy = {malloc(file.size), file.size};
+
+            memcpy(copy.data, file.data, file.size);
+            damage(&copy, k % 8 ? (size_t)(sos - file.data) : 0);
+            made += add_job("damaged", &copy, w, h, k % 2);
+            free(copy.data);
+        }
+        free(file.data);
+    }
+    made += run_jobs();
+    fprintf(stderr, "\n  damaged: %d of %d made ", made, all);
+    CU_ASSERT(made > all / 8 && made < all);
+    end();
+}
+
+static int folder(const char *name, int step, int times, int *made)
+{
+    const char *root = getenv("HEADRACE_CORPUS");
+    char path[1024];
+    struct dirent *entry;
+    int n = 0;
+    DIR *dir;
+
+    root = root ? root : HR_SOURCE_DIR "/../shared/corpus";
+    snprintf(path, sizeof(path), "%s/%s", root, name);
+    if (!(dir = opendir(path)))
+        return 0;
+    for (int i = 0; (entry = readdir(dir)); i++) {
+        struct cpu_scan scan;
+        struct bytes file;
+
+        snprintf(path, sizeof(path), "%s/%s/%s", root, name, entry->d_name);
+        if (entry->d_name[0] == '.' || i % step || !read_file(path, &file))
+            continue;
+        if (cpu_scan_parse(&scan, file.data, file.size) &&
+            (int64_t)scan.width * scan.height < 3 << 20)
+            for (int k = 0; k < times; k++, n++)
+                *made += add_job(entry->d_name, &file, scan.width, scan.height,
+                                 !k);
+        free(file.data);
+    }
+    closedir(dir);
+    *made += run_jobs();
+    return n;
+}
+
+static void corpus(void)
+{
+    bool all = getenv("HEADRACE_TEST_LONG") != NULL;
+    int made = 0, n;
+
+    if (!begin())
+        return;
+    n = folder("photos/imagenet-sample", all ? 1 : 5, all ? 8 : 2, &made);
+    fprintf(stderr, "\n  photos: %d of %d made", made, n);
+    // A few are too wide.
+    CU_ASSERT(made >= n - n / 20);
+    if (n) {
+        made = 0;
+        n = folder("kinds", 1, all ? 8 : 1, &made);
+        fprintf(stderr, "\n  kinds: %d of %d made", made, n);
+        made = 0;
+        n = folder("bad", 1, all ? 8 : 1, &made);
+        fprintf(stderr, "\n  bad: %d of %d made ", made, n);
+    } else {
+        test_not_run("there is no corpus");
+    }
+    end();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        TEST_CASE(windows),
+        TEST_CASE(damaged),
+        TEST_CASE(corpus),
+    };
+
+    return dt_main("lanes", cases, sizeof(cases) / sizeof(cases[0]), argc,
+                   argv);
+}
