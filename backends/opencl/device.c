@@ -106,6 +106,7 @@ static void fill_caps(struct hr__engine *e, const struct ocl *o)
     e->caps.exact = true;
     e->copy_bytes = o->buffer_bytes < COPY_BYTES ? o->buffer_bytes : COPY_BYTES;
     e->caps.software = is_software(f);
+    e->chooses = o->entropy && o->who == OCL_FASTER;
     for (int tier = 0; tier <= HR_FAST; tier++)
         e->caps.spans[tier] = ocl_spans(o);
 }
@@ -121,11 +122,11 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
 {
     enum ocl_variant wish;
     enum hr_status status;
+    enum ocl_who who;
     struct ocl *o;
-    bool entropy;
 
     if ((status = ocl_api_check()) || (status = ocl_variant_wanted(&wish)) ||
-        (status = ocl_entropy_wanted(e->params.entropy, &entropy)))
+        (status = ocl_entropy_wanted(e->params.entropy, &who)))
         return status;
     if (!(o = hr__alloc(e->device, sizeof(*o))))
         return hr__fail(HR_ENOMEM, "out of memory");
@@ -135,7 +136,7 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
     for (int i = 0; i < OCL_BATCHES; i++)
         o->batch[i].o = o;
     o->wish = wish;
-    o->entropy = entropy;
+    o->who = who;
     o->plan.ref = o->axes.ref = &o->guard.ref;
     o->plan.axes = &o->axes;
     o->display = e->display;
