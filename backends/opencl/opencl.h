@@ -187,6 +187,8 @@ struct ocl {
                                // compute queue runs in order
     struct ocl_plan plan;      // of the batch in the making
     struct ocl_axes axes;
+    size_t budget;        // the user's
+    int most;             // pictures of a batch
     size_t buffer_bytes;  // most that one buffer may take,
     size_t work_bytes;    // and the one between kernels
     struct ocl_clock times;

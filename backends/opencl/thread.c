@@ -183,7 +183,7 @@ static void take_batch(struct ocl *o, struct ocl_batch *batch)
     const struct hr__task *t;
 
     batch->num_items = 0;
-    while (batch->num_items < OCL_BATCH && (t = o->guard.head) &&
+    while (batch->num_items < o->most && (t = o->guard.head) &&
            t->span.first == span.first && t->span.last == span.last &&
            !t->copy.memory == !copy)
         batch->items[batch->num_items++] = (struct ocl_item){
