@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hal/trust/trust.h"
 #include "null_opencl.h"
 #include "opencl_private.h"
 #include "testing.h"
@@ -15,6 +16,7 @@ enum { N = 130, SIDE = 40, ROUNDS = 3 };
 
 static struct {
     void (*counts)(struct null_counts *out);
+    void (*refuse)(const char *kernel);
     struct bytes picture;
 } env;
 
@@ -197,28 +199,63 @@ static void batches(void)
     check_batches((size_t)100 << 20, 100);
 }
 
+// ---- Who decodes -----------------------------------------------------------
+
+static int64_t device_wins(const struct hr_entropy_record *r, bool device)
+{
+    return device ? r->samples : 2 * r->samples;
+}
+
+// On a device that is not the host's processor timing decides, if nobody else
+// has. A driver that has not all kernels opens without stage entropy, unless it
+// was asked for.
+static void entropy(void)
+{
+    const uint32_t all = HR__SPAN_BIT(HR_ENTROPY, HR_STORE);
+    hr_device dev;
+
+    hr__test_choice(device_wins, 0);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(dev = hr_device_open("opencl", NULL));
+    CU_ASSERT(dev->entropy.measured && dev->entropy.records[0].device);
+    CU_ASSERT(dev->caps.spans[HR_EXACT] & all);
+    run(dev, HR_MEMORY_HOST);
+    hr_device_close(&dev);
+    env.refuse("hr_entropy_dc");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(dev = hr_device_open("opencl", NULL));
+    CU_ASSERT(!dev->entropy.measured && !(dev->caps.spans[HR_EXACT] & all));
+    run(dev, HR_MEMORY_HOST);
+    hr_device_close(&dev);
+    CU_ASSERT_PTR_NULL(
+        hr_device_open("opencl", hr_device_params(.entropy = HR_WHERE_DEVICE)));
+    env.refuse(NULL);
+    hr__test_choice(NULL, 0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {TEST_CASE(runs),
-                                             TEST_CASE(batches)};
+                                             TEST_CASE(batches),
+                                             TEST_CASE(entropy)};
     void *library = dlopen(HR_NULL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     void *entry = library ? dlsym(library, "null_counts") : NULL;
+    void *refuse = library ? dlsym(library, "null_refuse") : NULL;
     uint64_t seed = 1;
     const struct jpeg_spec spec = {
         .w = 64, .h = 48, .space = JCS_YCbCr, .factors = {0x22}, .quality = 80};
     int code;
 
-    if (!entry) {
+    if (!entry || !refuse) {
         fprintf(stderr, "no %s\n", HR_NULL_LIBRARY);
         return 1;
     }
     memcpy(&env.counts, &entry, sizeof(entry));
+    memcpy(&env.refuse, &refuse, sizeof(refuse));
     setenv("HEADRACE_OPENCL_LIBRARY", HR_NULL_LIBRARY, 1);
     setenv("HEADRACE_CERTIFICATE", "off", 1);
     setenv("HEADRACE_OPENCL_VARIANT", "fused", 1);
     setenv("XDG_CACHE_HOME", test_folder(), 1);
     env.picture = test_jpeg_of(&spec, &seed);
-    code = test_main("opencl null", cases, 2, argc, argv);
+    code = test_main("opencl null", cases, 3, argc, argv);
     free(env.picture.data);
     return code;
 }
