@@ -9,16 +9,14 @@ static bool gets_file(struct hr__device *dev, int i, int kind,
                       const struct hr__picture *pic)
 {
     const struct hr_entropy_choice *choice = &dev->pub.entropy;
+    int n = atomic_load_explicit(&dev->num_samples, memory_order_relaxed), at;
 
     if (!(dev->choosing >> i & 1))
         return true;
-    return !i && choice->num_records &&
-           choice
-               ->records[hr__choice_of(
-                   choice, pic->width, pic->height, kind,
-                   atomic_load_explicit(&dev->num_samples,
-                                        memory_order_relaxed))]
-               .device;
+    if (i || !choice->num_records)
+        return false;
+    at = hr__choice_of(choice, pic->width, pic->height, kind, n);
+    return choice->records[at].device;
 }
 
 void hr__device_offer(struct hr__device *dev, int i,

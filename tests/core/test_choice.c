@@ -123,6 +123,13 @@ static int64_t fails(const struct hr_entropy_record *r, bool device)
     return -1;
 }
 
+// After the first record.
+static int64_t breaks(const struct hr_entropy_record *r, bool device)
+{
+    (void)r;
+    return ++calls > 2 ? -1 : device ? 100 : 200;
+}
+
 static void forget(void)
 {
     char path[1024];
@@ -343,6 +350,15 @@ static void broken(void)
         CHECK(dev->caps.spans[HR_EXACT] == FAKE_RS, "%x",
               dev->caps.spans[HR_EXACT]);
         CHECK(decoded(dev, 500, 375, 0x11, 4) == 0, "by the host");
+        hr_device_close(&dev);
+    }
+    CHECK(!choice_file(path), "it was kept");
+    // What was timed before stands, until the device is opened again.
+    script(breaks);
+    for (int i = 0; i < 2; i++) {
+        dev = open_fake(1);
+        CHECK(calls == 4 && dev->entropy.measured, "%d calls", calls);
+        CHECK(decoded(dev, 500, 375, 0x11, 4) == 4, "by the device");
         hr_device_close(&dev);
     }
     CHECK(!choice_file(path), "it was kept");
