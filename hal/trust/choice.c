@@ -214,10 +214,9 @@ static enum hr_status time_all(struct timing *t,
     return status;
 }
 
-// *keep: it would end so again. If the device fails, what was timed before that
-// stands.
+// *ok: false if the device failed.
 static enum hr_status run(struct hr__device *dev,
-                          struct hr_entropy_choice *choice, bool *keep)
+                          struct hr_entropy_choice *choice, bool *ok)
 {
     struct timing *t = hr__alloc(NULL, sizeof(*t));
     struct hr_device_params mine;
@@ -236,7 +235,7 @@ static enum hr_status run(struct hr__device *dev,
     status = time_all(t, choice);
     if (!status)  // else jobs may be left, which look at the limits
         hr__put_back_limits(dev, &mine);
-    *keep = !t->failed;
+    *ok = !t->failed;
     drop(t, NULL);
     return status;
 }
@@ -328,12 +327,15 @@ static enum hr_status measure(struct hr__device *dev, const char *key)
     struct hr_entropy_choice *choice = &dev->pub.entropy;
     int64_t begin = hr__now();
     enum hr_status status;
-    bool keep = false;
+    bool ok = false;
 
-    if ((status = run(dev, choice, &keep)))
+    if ((status = run(dev, choice, &ok)))
         return status;
-    if (!hr__choice_decide(choice)) {
+    if (!ok || !hr__choice_decide(choice)) {
         memset(choice, 0, sizeof(*choice));
+        hr__log(dev, HR_LOG_WARN,
+                "%s: entropy coding could not be timed: the host does it",
+                dev->pub.name);
         return HR_OK;
     }
     choice->measured = (int64_t)time(NULL);
@@ -341,7 +343,7 @@ static enum hr_status measure(struct hr__device *dev, const char *key)
         log_record(dev, &choice->records[i]);
     hr__log(dev, HR_LOG_INFO, "%s: entropy coding timed in %d ms",
             dev->pub.name, (int)((hr__now() - begin) / 1000000));
-    if (keep && !save(key, choice))
+    if (!save(key, choice))
         hr__log(dev, HR_LOG_INFO, "%s: its choice cannot be kept: %s",
                 dev->pub.name, strerror(errno));
     return HR_OK;
