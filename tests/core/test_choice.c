@@ -161,7 +161,7 @@ static void script(int64_t (*ns)(const struct hr_entropy_record *, bool))
 {
     fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS | FAKE_RS),
                                      .chooses = true});
-    hr__test_choice(ns, 0);
+    hr__test_choice(ns, 60000 * TEST_MS);
 }
 
 // Of n such pictures in one job, how many the fake engine made from their
