@@ -151,7 +151,8 @@ static const char *cpu_fingerprint(struct hr__engine *e)
     return cpu_specimen_library();
 }
 
-_Static_assert((int)CPU_SPECIMEN_LARGE == (int)HR__SPECIMENS_LARGE,
+_Static_assert((int)CPU_SPECIMEN_LARGE == (int)HR__SPECIMENS_LARGE &&
+                   (int)CPU_SPECIMEN_TIMED == (int)HR__SPECIMENS_TIMED,
                "the larger specimens begin at one number");
 
 static bool cpu_specimen(struct hr__engine *e, int i, uint8_t *to, size_t room,

@@ -33,8 +33,17 @@ void ocl_buffer_drop(struct ocl *o, struct ocl_buffer *b);
 
 // ---- batch.c ---------------------------------------------------------------
 
-// Batches at a time; most tasks of one; launches of one.
-enum { OCL_BATCHES = 3, OCL_BATCH = 64, OCL_LAUNCHES = 13 };
+// Batches at a time: two that the device has, and one that is planned; most
+// tasks of one; launches of one.
+enum { OCL_BATCHES = 3, OCL_BATCH = 256, OCL_LAUNCHES = 13 };
+// So many tasks come together, if there are so many. More come into a batch
+// when the device has fallen behind. A device that has the host's memory never
+// takes more; and none takes more than the budget has MiB, or LEAST.
+enum { OCL_LIST = 64, OCL_BATCH_LEAST = 16 };
+// Of the device's memory batches take at most so much for each picture that one
+// may have: work, and of each slot what goes up and what comes down.
+#define OCL_PICTURE_WORK ((size_t)4 << 20)
+#define OCL_PICTURE_BUFFER ((size_t)1 << 20)
 
 enum ocl_batch_state {
     OCL_FREE,
@@ -114,8 +123,9 @@ struct ocl_batch {
     cl_event uploaded, computed, downloaded;
     struct ocl_batch_times times;
     struct ocl_item items[OCL_BATCH];
-    struct ocl_file files[OCL_BATCH];  // of pictures by their number
-    cl_mem src, dst;                   // of all items
+    struct ocl_file *files;  // [OCL_BATCH], of pictures by their number; NULL:
+                             // none begins with its file
+    cl_mem src, dst;         // of all items
     struct ocl_run runs[OCL_BATCH];
     int num_runs;
     struct hr__external externals[OCL_BATCH];  // that its commands read
@@ -140,6 +150,11 @@ struct ocl_batch {
     struct hr__memory *late[OCL_BATCH];
     int num_late;
 };
+
+static inline struct ocl_file *ocl_file_of(struct ocl_batch *batch, int i)
+{
+    return batch->files ? &batch->files[i] : NULL;
+}
 
 // The first batch in that state, or NULL. Locked
 struct ocl_batch *ocl_batch_find(struct ocl *o, enum ocl_batch_state state);

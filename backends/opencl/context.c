@@ -3,9 +3,60 @@
 // program, pinned memory, imports. It is opened again after a loss.
 #include "backends/opencl/opencl.h"
 
-// Most memory of one buffer of a batch, which has four, and of planes.
-#define BUFFER_BYTES ((size_t)64 << 20)
-#define WORK_BYTES ((size_t)256 << 20)
+// What files and coefficients of a picture take on their way up, in all but few.
+#define RESERVED ((size_t)128 << 10)
+
+// ---- Memory ----------------------------------------------------------------
+
+// How large a batch may be, and its buffers.
+static void set_limits(struct ocl *o)
+{
+    cl_ulong most = o->facts.global / 4;
+    size_t n = o->budget >> 20;
+
+    n = n > OCL_BATCH ? OCL_BATCH : n < OCL_BATCH_LEAST ? OCL_BATCH_LEAST : n;
+    if (o->facts.unified && n > OCL_LIST)
+        n = OCL_LIST;
+    most = most < o->facts.max_alloc ? most : o->facts.max_alloc;
+    o->most = (int)n;
+    o->work_bytes = most < n * OCL_PICTURE_WORK ? (size_t)most
+                                                : n * OCL_PICTURE_WORK;
+    o->buffer_bytes = most / 4 < n * OCL_PICTURE_BUFFER
+                          ? (size_t)most / 4
+                          : n * OCL_PICTURE_BUFFER;
+}
+
+// What every batch needs, whatever becomes of its pictures. The rest grows with
+// the first full batch: results may stay in other memory. A device that has not
+// so much now may have what a batch needs when it comes.
+static void reserve(struct ocl *o)
+{
+    size_t size = (size_t)o->most * RESERVED;
+    struct ocl_fault fault = {0};
+    bool ok = !o->facts.unified;
+
+    for (int i = 0; i < OCL_BATCHES && ok; i++)
+        ok = ocl_buffer_grow(o, &o->batch[i].up, size, true, &fault) &&
+             ocl_buffer_grow(o, &o->batch[i].in, size, false, &fault);
+}
+
+static bool make_files(struct ocl *o, struct ocl_fault *fault)
+{
+    size_t size = OCL_BATCH * sizeof(struct ocl_file);
+
+    for (int i = 0; i < OCL_BATCHES && o->entropy; i++) {
+        struct ocl_batch *batch = &o->batch[i];
+
+        if (batch->files ||
+            (batch->files = hr__engine_ref_alloc(&o->guard.ref, size)))
+            continue;
+        *fault = (struct ocl_fault){HR_WHY_MEMORY, "out of memory"};
+        return false;
+    }
+    return true;
+}
+
+// ---- Opening ---------------------------------------------------------------
 
 static bool try_context(struct ocl *o, struct ocl_fault *fault)
 {
@@ -52,13 +103,11 @@ static bool make_queues(struct ocl *o, struct ocl_fault *fault)
 
 bool ocl_context_open(struct ocl *o, struct ocl_fault *fault)
 {
-    cl_ulong most = o->facts.global / 4;
-
-    most = most < o->facts.max_alloc ? most : o->facts.max_alloc;
-    o->work_bytes = most < WORK_BYTES ? (size_t)most : WORK_BYTES;
-    o->buffer_bytes = most / 4 < BUFFER_BYTES ? (size_t)most / 4 : BUFFER_BYTES;
-    if (!make_context(o, fault) || !make_queues(o, fault))
+    set_limits(o);
+    if (!make_context(o, fault) || !make_queues(o, fault) ||
+        !make_files(o, fault))
         return false;
+    reserve(o);
     ocl_pinned_open(o);
     ocl_import_open(o);
     return ocl_program_open(o, fault);

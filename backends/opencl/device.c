@@ -101,11 +101,12 @@ static void fill_caps(struct hr__engine *e, const struct ocl *o)
              "%.80s, %.44s, driver %.40s, %s%s", f->name, f->platform_version,
              f->driver, ocl_variant_name(o->plan.fuse ? OCL_FUSED : OCL_STAGED),
              o->entropy ? ", entropy" : "");
-    e->caps.batch = OCL_BATCH;
+    e->caps.batch = o->most < OCL_LIST ? o->most : OCL_LIST;
     e->caps.max_side = MAX_SIDE;
     e->caps.exact = true;
     e->copy_bytes = o->buffer_bytes < COPY_BYTES ? o->buffer_bytes : COPY_BYTES;
     e->caps.software = is_software(f);
+    e->chooses = o->entropy && o->who == OCL_FASTER;
     for (int tier = 0; tier <= HR_FAST; tier++)
         e->caps.spans[tier] = ocl_spans(o);
 }
@@ -121,11 +122,11 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
 {
     enum ocl_variant wish;
     enum hr_status status;
+    enum ocl_who who;
     struct ocl *o;
-    bool entropy;
 
     if ((status = ocl_api_check()) || (status = ocl_variant_wanted(&wish)) ||
-        (status = ocl_entropy_wanted(e->params.entropy, &entropy)))
+        (status = ocl_entropy_wanted(e->params.entropy, &who)))
         return status;
     if (!(o = hr__alloc(e->device, sizeof(*o))))
         return hr__fail(HR_ENOMEM, "out of memory");
@@ -135,7 +136,8 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
     for (int i = 0; i < OCL_BATCHES; i++)
         o->batch[i].o = o;
     o->wish = wish;
-    o->entropy = entropy;
+    o->who = who;
+    o->budget = e->params.budget;
     o->plan.ref = o->axes.ref = &o->guard.ref;
     o->plan.axes = &o->axes;
     o->display = e->display;
@@ -177,6 +179,8 @@ static void ocl_close(struct hr__engine *e)
     ocl_release_display(o);
     ocl_pinned_finish(&o->pinned);
     hr__free(o->plan.data);
+    for (int i = 0; i < OCL_BATCHES; i++)
+        hr__free(o->batch[i].files);
     ocl_axes_free(&o->axes);
     hr__free(o);
 }

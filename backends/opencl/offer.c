@@ -138,7 +138,7 @@ void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
     else
         rest |= why_not_filter(&pic->geo.steps[0]);
     if (!rest)
-        rest = hr__guard_ask(&o->guard, OCL_BATCH);
+        rest = hr__guard_ask(&o->guard, OCL_LIST);
     out->why = why | rest;
     if (rest)
         return;

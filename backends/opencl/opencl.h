@@ -98,10 +98,12 @@ const char *ocl_variant_name(enum ocl_variant variant);
 // Reads HEADRACE_OPENCL_VARIANT: OCL_UNKNOWN if it is not set. HR_EINVAL: it
 // names no variant.
 enum hr_status ocl_variant_wanted(enum ocl_variant *wanted);
-// Whether the device shall decode entropy coding: by the parameter, or
-// HEADRACE_OPENCL_ENTROPY. HR_EINVAL as above.
-enum hr_status ocl_entropy_wanted(enum hr_where where, bool *wanted);
-// Sets o->wish, if it is not set, once the device is known.
+// Who shall decode entropy coding: by the parameter, or
+// HEADRACE_OPENCL_ENTROPY. FASTER: the HAL chooses by timing it. HR_EINVAL as
+// above.
+enum ocl_who { OCL_NOBODY, OCL_HOST, OCL_DEVICE, OCL_FASTER };
+enum hr_status ocl_entropy_wanted(enum hr_where where, enum ocl_who *wanted);
+// Sets o->wish and o->who, if they are not set, once the device is known.
 void ocl_variant_settle(struct ocl *o);
 // On the driver thread, with a FREE batch: sets o->plan.fuse as it is wished,
 // as it was found out before, or by timing both. False: the fault says why.
@@ -173,7 +175,8 @@ struct ocl {
     cl_command_queue queues[OCL_QUEUES];
     cl_program program;
     cl_kernel kernels[HR__NUM_KERNELS];
-    bool entropy;  // the device decodes it; never changes
+    enum ocl_who who;  // decodes entropy coding
+    bool entropy;      // the device can; does not change once it is open
     bool program_cached;
     enum ocl_variant wish;   // OCL_TIMED: the faster one
     enum ocl_variant timed;  // which that is, kept with the program
@@ -184,6 +187,8 @@ struct ocl {
                                // compute queue runs in order
     struct ocl_plan plan;      // of the batch in the making
     struct ocl_axes axes;
+    size_t budget;        // the user's
+    int most;             // pictures of a batch
     size_t buffer_bytes;  // most that one buffer may take,
     size_t work_bytes;    // and the one between kernels
     struct ocl_clock times;

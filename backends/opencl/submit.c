@@ -64,7 +64,7 @@ static enum planned plan_one(struct ocl *o, struct ocl_batch *batch, int i,
     if (!ocl_claim(task))
         return ENDED;
     item->pinned = NULL;
-    item->file = &batch->files[i];
+    item->file = ocl_file_of(batch, i);
     if (task->in && task->in->after == HR_ENTROPY &&
         ocl_pinned_has(&o->pinned, task->in->data))
         item->pinned = task->in->data;
@@ -199,6 +199,27 @@ static bool pack_batch(struct ocl *o, struct ocl_batch *batch)
 
 // ---- Memory --------------------------------------------------------------
 
+// Most bytes of the next transfers and kernels of a batch that is like this one,
+// but full: a buffer that must grow grows to that, so that no batch after it
+// waits for memory. Single pictures are no beginning of many.
+static size_t when_full(const struct ocl *o, const struct ocl_batch *batch,
+                        size_t size)
+{
+    int n = batch->num_items;
+
+    if (o->facts.unified || n < OCL_BATCH_LEAST || n >= o->most)
+        return size;
+    return size / (size_t)n * (size_t)o->most;
+}
+
+static bool grow(struct ocl *o, const struct ocl_batch *batch,
+                 struct ocl_buffer *b, size_t size, bool pinned,
+                 struct ocl_fault *fault)
+{
+    return (b->mem && b->size >= size) ||
+           ocl_buffer_grow(o, b, when_full(o, batch, size), pinned, fault);
+}
+
 bool ocl_grow(struct ocl *o, struct ocl_batch *batch, struct ocl_fault *fault)
 {
     const struct ocl_plan *plan = &o->plan;
@@ -212,13 +233,13 @@ bool ocl_grow(struct ocl *o, struct ocl_batch *batch, struct ocl_fault *fault)
     batch->axes_at = ocl_aligned(o->facts.unified ? in : up);
     // If the device has no input of its own, what is not copied into the upload
     // lies in the same buffer.
-    return ocl_buffer_grow(o, &batch->up, batch->axes_at + axes, true, fault) &&
-           ocl_buffer_grow(o, &batch->down, out, true, fault) &&
+    return grow(o, batch, &batch->up, batch->axes_at + axes, true, fault) &&
+           grow(o, batch, &batch->down, out, true, fault) &&
            (o->facts.unified ||
-            (ocl_buffer_grow(o, &batch->in, in, false, fault) &&
-             ocl_buffer_grow(o, &batch->out, out, false, fault))) &&
-           ocl_buffer_grow(o, &o->planes, (size_t)plan->work + HR__SLACK, false,
-                           fault);
+            (grow(o, batch, &batch->in, in, false, fault) &&
+             grow(o, batch, &batch->out, out, false, fault))) &&
+           grow(o, batch, &o->planes, (size_t)plan->work + HR__SLACK, false,
+                fault);
 }
 
 // ---- All of it -------------------------------------------------------------

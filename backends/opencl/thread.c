@@ -74,6 +74,16 @@ enum hr_status ocl_open_first(void *owner)
     ocl_variant_settle(o);
     if (open_all(o, &o->batch[0], &fault))
         return HR_OK;
+    if (o->entropy && o->who == OCL_FASTER) {
+        // Perhaps it cannot do what nobody has asked for.
+        hr__guard_log(&o->guard, HR_LOG_WARN,
+                      "opened without entropy coding: %s", fault.text);
+        ocl_context_close(o);
+        o->entropy = false;
+        fault = (struct ocl_fault){0};
+        if (open_all(o, &o->batch[0], &fault))
+            return HR_OK;
+    }
     ocl_context_close(o);
     ocl_release_display(o);
     return hr__fail(HR_EDEVICE, "%s", fault.text);
@@ -173,7 +183,7 @@ static void take_batch(struct ocl *o, struct ocl_batch *batch)
     const struct hr__task *t;
 
     batch->num_items = 0;
-    while (batch->num_items < OCL_BATCH && (t = o->guard.head) &&
+    while (batch->num_items < o->most && (t = o->guard.head) &&
            t->span.first == span.first && t->span.last == span.last &&
            !t->copy.memory == !copy)
         batch->items[batch->num_items++] = (struct ocl_item){

@@ -38,27 +38,42 @@ enum hr_status ocl_variant_wanted(enum ocl_variant *wanted)
                     name);
 }
 
-// Only a measurement could tell here, too, but nobody makes it yet; on the
-// host's own processor the host is faster.
-enum hr_status ocl_entropy_wanted(enum hr_where where, bool *wanted)
+enum hr_status ocl_entropy_wanted(enum hr_where where, enum ocl_who *wanted)
 {
+    static const char *const who[] = {
+        [OCL_HOST] = "host",
+        [OCL_DEVICE] = "device",
+        [OCL_FASTER] = "measured",
+    };
     const char *name = secure_getenv("HEADRACE_OPENCL_ENTROPY");
 
-    *wanted = where == HR_WHERE_DEVICE;
-    if (where != HR_WHERE_DEFAULT || !name || !*name)
+    *wanted = where == HR_WHERE_HOST     ? OCL_HOST
+              : where == HR_WHERE_DEVICE ? OCL_DEVICE
+                                         : OCL_NOBODY;
+    if (*wanted || !name || !*name)
         return HR_OK;
-    *wanted = !strcmp(name, "device");
-    if (*wanted || !strcmp(name, "host"))
+    for (int i = OCL_HOST; i <= OCL_FASTER; i++)
+        if (!strcmp(name, who[i]))
+            *wanted = (enum ocl_who)i;
+    if (*wanted)
         return HR_OK;
     return hr__fail(HR_EINVAL,
-                    "HEADRACE_OPENCL_ENTROPY is '%.32s', not host or device",
+                    "HEADRACE_OPENCL_ENTROPY is '%.32s', not host, device or "
+                    "measured",
                     name);
 }
 
+// On the host's own processor the host's decoder is faster than the same work
+// as kernels, and their compilation alone takes longer than opening may.
 void ocl_variant_settle(struct ocl *o)
 {
+    bool software = o->facts.type & CL_DEVICE_TYPE_CPU;
+
     if (!o->wish)
-        o->wish = o->facts.type & CL_DEVICE_TYPE_CPU ? OCL_STAGED : OCL_TIMED;
+        o->wish = software ? OCL_STAGED : OCL_TIMED;
+    if (!o->who)
+        o->who = software ? OCL_HOST : OCL_FASTER;
+    o->entropy = o->who != OCL_HOST;
 }
 
 static bool time_both(struct ocl *o, struct ocl_batch *batch,

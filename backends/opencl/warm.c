@@ -145,7 +145,7 @@ static bool run(struct ocl *o, struct ocl_batch *batch,
 
     batch->src = batch->dst = NULL;
     for (int i = 0; ok && i < n; i++) {
-        batch->items[i] = (struct ocl_item){.file = &batch->files[i]};
+        batch->items[i] = (struct ocl_item){.file = ocl_file_of(batch, i)};
         ok = ocl_plan_add(&o->plan, i, pic, in, &batch->items[i]);
     }
     if (!ok) {

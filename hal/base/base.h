@@ -15,6 +15,8 @@ struct hr__device_head {
 int64_t hr__deadline(int64_t timeout_ns);  // now + timeout; < 0: never
 bool hr__on_library_thread(void);
 bool hr__is_library_thread(pid_t tid);  // of this process
+// cores.c: what the system calls the processor; "" if it does not say.
+void hr__processor_name(char *text, size_t size);
 // fork.c: differs between a process and its children, once it was asked.
 unsigned hr__forks(void);
 

@@ -194,6 +194,8 @@ struct hr__device {
     void (*on_planes)(void *ctx, int i, const struct hr__payload *planes);
     void *planes_ctx;
     atomic_uint mismatched;  // engines found out by crosscheck.c, by bits
+    unsigned choosing;  // by bits: which get files only as pub.entropy says, or
+                        // not at all, if it is the second of them
     // When an engine was last seen to begin a task, or to end one.
     _Atomic int64_t alive[HR__MAX_ENGINES];
     _Atomic uint64_t media_pictures;
@@ -205,7 +207,8 @@ struct hr__device {
     size_t used, working;         // bytes in flight; of them granted
     struct hr__waiter *waiting, **waiting_tail;  // for working bytes
     struct hr__job *jobs;                        // in flight
-    int num_jobs, num_samples, peak_jobs, peak_samples;
+    int num_jobs, peak_jobs, peak_samples;
+    _Atomic int num_samples;  // (read without the lock, too)
     struct hr__balance balance;
     int ungiven;  // samples in flight that it has not given to an engine
     struct hr_stats stats;
@@ -286,6 +289,15 @@ const struct hr__backend *hr__backend_find(const char *name, size_t len);
 // Of those that this build could have had and has not, the i-th; NULL: no more.
 const char *hr__backend_absent(int i);
 void hr__registry_add(const struct hr__backend *backend);  // tests
+
+// choice.c
+// The number of the record that is nearest to such a picture. kind: enum
+// hr_jpeg_kind; samples: in flight.
+int hr__choice_of(const struct hr_entropy_choice *choice, int width, int height,
+                  int kind, int samples);
+// Decides all records: those that were not timed as the nearest that was. False:
+// none was, or there are not all.
+bool hr__choice_decide(struct hr_entropy_choice *choice);
 
 // offer.c
 // The offer of engine i without what it may not do.

@@ -60,8 +60,8 @@ static void judge(struct hr__device *dev, int k,
 
 // ---- Opening ---------------------------------------------------------------
 
-static void make_key(const struct hr__device *dev, int k,
-                     char key[HR__CERTIFICATE_KEY])
+void hr__certificate_key(const struct hr__device *dev, int k,
+                         char key[HR__CERTIFICATE_KEY])
 {
     struct hr__engine *e = dev->engines[k];
     struct hr__engine *host = hr__host((struct hr__device *)dev);
@@ -145,7 +145,7 @@ static enum hr_status test_alone(struct hr__device *dev, int k,
     params.on_closed = NULL;
     if (!(alone = hr__device_assemble(dev->engines[k]->name, &params)))
         return hr_last_status();
-    make_key(alone, 0, key);
+    hr__certificate_key(alone, 0, key);
     status = test(alone, key);
     *cert = alone->pub.certificate;
     hr__device_unref(alone);
@@ -161,7 +161,7 @@ static enum hr_status certify(struct hr__device *dev, int k, const char *wish)
     if (dev->engines[k]->backend->trusted)
         return HR_OK;
     cert = k ? &of_second : cert;
-    make_key(dev, k, key);
+    hr__certificate_key(dev, k, key);
     if ((!strcmp(wish, "again") || !hr__certificate_load(dev, key, cert)) &&
         (status = k ? test_alone(dev, k, cert) : test(dev, key)))
         return status;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Certificates on disk, one small text file per key:
+// What is found out of devices, on disk, one small text file per key:
 //
 //   headrace certificate 3
 //   <the key, line by line>
@@ -10,7 +10,8 @@
 //
 // Numbers with a fraction are counted in 1e-9, so that no locale matters. A
 // file that is not exactly this, or of another key with the same hash, is as
-// good as none. Where it lies, and who is trusted: cache.c.
+// good as none. Where it lies, and who is trusted: cache.c. The lines between
+// key and sum of a choice are those of choice.c.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,9 +20,7 @@
 
 #include "hal/trust/trust.h"
 
-enum { NAME_BYTES = 64, FILE_BYTES = HR__CERTIFICATE_KEY + 2048 };
-
-static const char first_line[] = "headrace certificate 3\n";
+enum { NAME_BYTES = 64, HEAD_BYTES = 64 };
 
 // FNV-1a, 64 bits (Fowler, Noll, Vo).
 static uint64_t hash(const char *text, size_t size)
@@ -33,17 +32,24 @@ static uint64_t hash(const char *text, size_t size)
     return h;
 }
 
-static void name_of(const char *key, char name[NAME_BYTES])
+static void name_of(const struct hr__kept *kept, const char *key,
+                    char name[NAME_BYTES])
 {
-    snprintf(name, NAME_BYTES, "certificate-%016" PRIx64 ".txt",
+    snprintf(name, NAME_BYTES, "%s-%016" PRIx64 ".txt", kept->what,
              hash(key, strlen(key)));
 }
 
-// ---- Reading ---------------------------------------------------------------
+static size_t first_line(const struct hr__kept *kept, char line[HEAD_BYTES])
+{
+    return (size_t)snprintf(line, HEAD_BYTES, "headrace %s %d\n", kept->what,
+                            kept->version);
+}
+
+// ---- Any of them -----------------------------------------------------------
 
 // The whole file as text; its size, or 0 if it is too large or not there.
-static size_t read_text(struct hr__device *dev, const char *name,
-                        char text[FILE_BYTES])
+static size_t read_text(struct hr__device *dev, const char *what,
+                        const char *name, char text[HR__KEPT_BYTES])
 {
     char why[HR__CACHE_WHY];
     size_t size;
@@ -52,16 +58,67 @@ static size_t read_text(struct hr__device *dev, const char *name,
 
     if (fd < 0) {
         if (why[0])
-            hr__log(dev, HR_LOG_WARN, "its certificate is not read: %s", why);
+            hr__log(dev, HR_LOG_WARN, "its %s is not read: %s", what, why);
         return 0;
     }
-    ok = size < FILE_BYTES && hr__read_all(fd, text, size);
+    ok = size < HR__KEPT_BYTES && hr__read_all(fd, text, size);
     close(fd);
     if (!ok)
         return 0;
     text[size] = '\0';
     return size;
 }
+
+// Cuts the last line off. False: it is not the sum of those before.
+static bool take_sum(char *text, size_t size)
+{
+    static const size_t length = sizeof("sum 0123456789abcdef\n") - 1;
+    char want[sizeof("sum 0123456789abcdef\n")];
+
+    if (size < length)
+        return false;
+    size -= length;
+    snprintf(want, sizeof(want), "sum %016" PRIx64 "\n", hash(text, size));
+    if (strcmp(text + size, want) != 0)
+        return false;
+    text[size] = '\0';
+    return true;
+}
+
+const char *hr__kept_read(struct hr__device *dev, const struct hr__kept *kept,
+                          const char *key, char text[HR__KEPT_BYTES])
+{
+    char name[NAME_BYTES], line[HEAD_BYTES];
+    size_t head = first_line(kept, line), len = strlen(key), size;
+
+    name_of(kept, key, name);
+    size = read_text(dev, kept->what, name, text);
+    return size > head + len && !memcmp(text, line, head) &&
+                   !memcmp(text + head, key, len) && take_sum(text, size)
+               ? text + head + len
+               : NULL;
+}
+
+bool hr__kept_write(const struct hr__kept *kept, const char *key,
+                    const char *lines)
+{
+    char name[NAME_BYTES], text[HR__KEPT_BYTES], line[HEAD_BYTES];
+    size_t n;
+
+    first_line(kept, line);
+    n = (size_t)snprintf(text, sizeof(text), "%s%s%s", line, key, lines);
+    if (n < sizeof(text))
+        n += (size_t)snprintf(text + n, sizeof(text) - n,
+                              "sum %016" PRIx64 "\n", hash(text, n));
+    if (n >= sizeof(text))
+        return errno = EFBIG, false;
+    name_of(kept, key, name);
+    return hr__cache_write(name, &(struct iovec){text, n}, 1);
+}
+
+// ---- Certificates ----------------------------------------------------------
+
+static const struct hr__kept kept = {"certificate", 3};
 
 static bool read_record(const char **at, struct hr_certificate_record *r)
 {
@@ -92,11 +149,8 @@ static bool read_record(const char **at, struct hr_certificate_record *r)
     return true;
 }
 
-// at: behind the key.
-static bool read_body(const char *text, const char *at,
-                      struct hr_certificate *cert)
+static bool read_lines(const char *at, struct hr_certificate *cert)
 {
-    uint64_t sum;
     int used = 0;
 
     if (sscanf(at, "tested %" SCNd64 "%n", &cert->tested, &used) != 1 ||
@@ -106,58 +160,37 @@ static bool read_body(const char *text, const char *at,
         if (cert->num_records == HR__MAX_RECORDS ||
             !read_record(&at, &cert->records[cert->num_records]))
             return false;
-    used = 0;
-    return sscanf(at, "sum %" SCNx64 "%n", &sum, &used) == 1 &&
-           !strcmp(at + used, "\n") && sum == hash(text, (size_t)(at - text));
+    return !*at;
 }
 
 bool hr__certificate_load(struct hr__device *dev, const char *key,
                           struct hr_certificate *cert)
 {
-    size_t head = sizeof(first_line) - 1, len = strlen(key);
-    char name[NAME_BYTES], text[FILE_BYTES];
+    char text[HR__KEPT_BYTES];
+    const char *lines = hr__kept_read(dev, &kept, key, text);
 
     memset(cert, 0, sizeof(*cert));
-    name_of(key, name);
-    if (read_text(dev, name, text) > head + len &&
-        !memcmp(text, first_line, head) && !memcmp(text + head, key, len) &&
-        read_body(text, text + head + len, cert))
+    if (lines && read_lines(lines, cert))
         return true;
     memset(cert, 0, sizeof(*cert));
     return false;
 }
 
-// ---- Writing ---------------------------------------------------------------
-
-static size_t write_text(const char *key, const struct hr_certificate *cert,
-                         char text[FILE_BYTES])
+bool hr__certificate_save(const char *key, const struct hr_certificate *cert)
 {
-    size_t n = (size_t)snprintf(text, FILE_BYTES, "%s%stested %" PRId64 "\n",
-                                first_line, key, cert->tested);
+    char lines[HR__KEPT_BYTES];
+    size_t n = (size_t)snprintf(lines, sizeof(lines), "tested %" PRId64 "\n",
+                                cert->tested);
 
-    for (int i = 0; i < cert->num_records && n < FILE_BYTES; i++) {
+    for (int i = 0; i < cert->num_records && n < sizeof(lines); i++) {
         const struct hr_certificate_record *r = &cert->records[i];
 
-        n += (size_t)snprintf(text + n, FILE_BYTES - n,
+        n += (size_t)snprintf(lines + n, sizeof(lines) - n,
                               "record %d %d %d %d %d %d %.0f %.0f %.0f %.0f\n",
                               (int)r->span.first, (int)r->span.last,
                               (int)r->kind, (int)r->tier, r->pictures,
                               r->failed, r->differing * 1e9, r->max * 1e9,
                               r->mean * 1e9, r->psnr * 1e9);
     }
-    if (n < FILE_BYTES)
-        n += (size_t)snprintf(text + n, FILE_BYTES - n, "sum %016" PRIx64 "\n",
-                              hash(text, n));
-    return n < FILE_BYTES ? n : 0;
-}
-
-bool hr__certificate_save(const char *key, const struct hr_certificate *cert)
-{
-    char name[NAME_BYTES], text[FILE_BYTES];
-    struct iovec part = {text, write_text(key, cert, text)};
-
-    if (!part.iov_len)
-        return errno = EFBIG, false;
-    name_of(key, name);
-    return hr__cache_write(name, &part, 1);
+    return hr__kept_write(&kept, key, lines);
 }

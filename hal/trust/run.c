@@ -329,7 +329,7 @@ static enum hr_status run_passes(struct hr__trial *t)
 // ---- All of it -------------------------------------------------------------
 
 // The user's limits are lifted meanwhile; returns them.
-static struct hr_device_params lift(struct hr__device *dev)
+struct hr_device_params hr__lift_limits(struct hr__device *dev)
 {
     struct hr_device_params *params = &dev->pub.params, mine = *params;
 
@@ -341,8 +341,8 @@ static struct hr_device_params lift(struct hr__device *dev)
 }
 
 // Nobody else has submitted anything yet.
-static void put_back(struct hr__device *dev,
-                     const struct hr_device_params *mine)
+void hr__put_back_limits(struct hr__device *dev,
+                         const struct hr_device_params *mine)
 {
     dev->probing = 0;
     dev->on_planes = NULL;
@@ -368,7 +368,7 @@ static int64_t set_deadline(struct hr__device *dev, int64_t ns)
 static enum hr_status run_lifted(struct hr__trial *t)
 {
     struct hr__device *dev = t->dev[1];
-    struct hr_device_params mine = lift(dev);
+    struct hr_device_params mine = hr__lift_limits(dev);
     int64_t span_ns = mine.deadline_ns, deadline;
     enum hr_status status;
 
@@ -380,7 +380,7 @@ static enum hr_status run_lifted(struct hr__trial *t)
     deadline = set_deadline(dev, span_ns);
     if ((status = run_passes(t)))
         return status;  // jobs may be left, which look at the limits
-    put_back(dev, &mine);
+    hr__put_back_limits(dev, &mine);
     set_deadline(dev, deadline);
     tidy_up(t);
     return HR_OK;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The room trust: the certificate of a device. run.c makes it, of the pictures
-// of cases.c; file.c keeps it, record.c says what one record allows.
+// The room trust: what is found out of a device when it opens. Its certificate:
+// run.c makes it, of the pictures of cases.c; record.c says what one record
+// allows. choice.c: who is faster at entropy coding. file.c keeps both.
 #ifndef HR__TRUST_H
 #define HR__TRUST_H
 
@@ -10,6 +11,16 @@
 // sets refused, caps and certificate. Before anybody else knows the device.
 // Bounded in time; fails if the engine does not answer.
 enum hr_status hr__certify(struct hr__device *dev);
+
+// choice.c: after that. Times who decodes entropy coding faster, or learns from
+// disk how that ended, if an engine wants that; and sets choosing, entropy and
+// caps. Bounded in time; fails if the engine does not answer.
+enum hr_status hr__choose(struct hr__device *dev);
+// Set by tests: what a record takes per picture, instead of timing it (< 0: it
+// fails); and when timing ends. NULL, 0: as ever.
+void hr__test_choice(int64_t (*ns)(const struct hr_entropy_record *record,
+                                   bool device),
+                     int64_t limit_ns);
 
 // run.c: set by tests: the shortest deadline of a span in it, how long one job
 // may take besides, and when all of it has taken too long. 0: as ever.
@@ -28,6 +39,11 @@ bool hr__certificate_allows(const struct hr_certificate_record *record,
 // again.
 enum hr_status hr__certificate_run(struct hr__device *dev,
                                    struct hr_certificate *cert, bool *keep);
+// Around jobs that are no user's: what the user limited is lifted, which is
+// returned; and all is as before. Between them dev->probing may be set.
+struct hr_device_params hr__lift_limits(struct hr__device *dev);
+void hr__put_back_limits(struct hr__device *dev,
+                         const struct hr_device_params *mine);
 
 // ---- The runner's state -----------------------------------------------------
 
@@ -92,8 +108,25 @@ void hr__trial_drop(struct hr__trial *t);
 
 // ---- On disk ---------------------------------------------------------------
 
-// file.c: keys are text that ends in a newline.
+// certificate.c: all that the certificate of engine k depends on. Keys are text
+// that ends in a newline.
 enum { HR__CERTIFICATE_KEY = 2048 };
+void hr__certificate_key(const struct hr__device *dev, int k,
+                         char key[HR__CERTIFICATE_KEY]);
+
+// file.c: lines of text that are kept under a key. read: they begin there, in
+// text; NULL: there are none, or not those that were written. write: false with
+// errno.
+enum { HR__KEPT_BYTES = HR__CERTIFICATE_KEY + 2560 };
+struct hr__kept {
+    const char *what;  // a word
+    int version;       // of the lines
+};
+const char *hr__kept_read(struct hr__device *dev, const struct hr__kept *kept,
+                          const char *key, char text[HR__KEPT_BYTES]);
+bool hr__kept_write(const struct hr__kept *kept, const char *key,
+                    const char *lines);
+
 bool hr__certificate_load(struct hr__device *dev, const char *key,
                           struct hr_certificate *cert);
 // False with errno: it could not be kept.

@@ -88,6 +88,27 @@ struct hr_certificate {
         records[HR_NUM_STAGES * (HR_NUM_STAGES + 1) / 2];
 };
 
+// Who decodes the entropy coding of JPEGs that an OpenCL device makes, where
+// nobody has said it: whoever is faster. That is timed when the device is first
+// opened, with generated pictures, and kept on disk beside its certificate. A
+// picture goes by the record that is nearest to it in size, sampling (4:4:4, or
+// 4:2:0 for all others) and number of samples that the device has in flight.
+enum { HR_ENTROPY_RECORDS = 18 };
+struct hr_entropy_choice {
+    int64_t measured;  // seconds since 1970; 0 = nobody chooses: hr_caps.spans
+                       // says whether the device decodes them
+    int num_records;
+    struct hr_entropy_record {
+        int width, height;       // of the pictures
+        enum hr_jpeg_kind kind;  // HR_KIND_444, HR_KIND_420
+        int samples;             // in flight
+        // Per picture, with all that follows: the host decodes, on all threads
+        // of the device; the device does. 0 = not timed, others stand for it
+        int64_t host_ns, device_ns;
+        bool device;  // it decodes such pictures
+    } records[HR_ENTROPY_RECORDS];
+};
+
 // Who does a part of the work that host and device both could.
 enum hr_where { HR_WHERE_DEFAULT, HR_WHERE_HOST, HR_WHERE_DEVICE };
 
@@ -135,7 +156,9 @@ struct hr_device_params {
     hr_cache cache;
     // Who decodes the entropy coding of the JPEGs that an OpenCL device makes;
     // what the device cannot be told stays with the host. 0 = as the variable
-    // HEADRACE_OPENCL_ENTROPY says: host or device; without it the host
+    // HEADRACE_OPENCL_ENTROPY says: host, device or measured; without it
+    // measured, see struct hr_entropy_choice, but the host for a device that is
+    // this machine's own processor (caps.software)
     enum hr_where entropy;
     // The engines of the device share the samples: each goes to the one that,
     // by what tasks took so far, lets all be done soonest; what the CPU gets so
@@ -170,6 +193,7 @@ typedef const struct hr_device_t {
     struct hr_device_params params;  // as given; defaults filled in of threads,
                                      // budget, deadline_ns and limits
     struct hr_certificate certificate;
+    struct hr_entropy_choice entropy;
 } *hr_device;
 
 // The one call: sets the default device of this process, which NULL means
@@ -256,6 +280,7 @@ struct hr_device_info {
     char reason[192];     // why it is not available; "" if it is
     struct hr_caps caps;  // if available
     struct hr_certificate certificate;
+    struct hr_entropy_choice entropy;
 };
 // Writes up to max lines in order of preference, returns how many there are.
 // Opens and closes each device. Threads: any.

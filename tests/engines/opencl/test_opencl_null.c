@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The null device, which bench_host.py measures the host with: that it is one.
 // The engine believes it, from files and from pixels, to all kinds of memory;
-// nothing is left to the CPU; and what it counts is so.
+// nothing is left to the CPU; and what it counts is so. And how the engine makes
+// batches when a device falls behind, and what memory they take.
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "hal/trust/trust.h"
 #include "null_opencl.h"
 #include "opencl_private.h"
 #include "testing.h"
@@ -14,6 +16,7 @@ enum { N = 130, SIDE = 40, ROUNDS = 3 };
 
 static struct {
     void (*counts)(struct null_counts *out);
+    void (*refuse)(const char *kernel);
     struct bytes picture;
 } env;
 
@@ -84,27 +87,175 @@ static void runs(void)
     }
 }
 
+// ---- Batches ----------------------------------------------------------------
+
+enum { MANY = 600 };
+
+static int queued(struct ocl *o)
+{
+    int n = 0;
+
+    pthread_mutex_lock(&o->guard.lock);
+    for (const struct hr__task *t = o->guard.head; t; t = t->next)
+        n++;
+    for (int i = 0; i < OCL_BATCHES; i++)
+        n += o->batch[i].num_items;
+    pthread_mutex_unlock(&o->guard.lock);
+    return n;
+}
+
+// A job of MANY, which the driver thread takes up when all of it has come, but
+// for its first batch. Returns how many batches there were.
+static int run_late(hr_device dev, hr_batch batch)
+{
+    const struct hr_op ops[] = {hr_op_decode(0),
+                                hr_op_resize(.w = SIDE, .h = SIDE)};
+    static struct hr_sample s[MANY];
+    struct ocl *o = opencl_private(dev);
+    uint64_t before = atomic_load(&o->batches);
+    int64_t begin = hr__now();
+    hr_job job;
+
+    for (int i = 0; i < MANY; i++)
+        s[i] = (struct hr_sample){.data = env.picture.data,
+                                  .size = env.picture.size,
+                                  .ops = ops,
+                                  .num_ops = 2};
+    pthread_mutex_lock(&o->pinned.lock);
+    job = hr_submit(dev, s, MANY, batch, NULL);
+    while (job && queued(o) < MANY && hr__now() - begin < 5000 * TEST_MS)
+        test_sleep(TEST_MS);
+    pthread_mutex_unlock(&o->pinned.lock);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(job);
+    CU_ASSERT_EQUAL(hr_job_wait(job, HR_FOREVER), HR_OK);
+    for (int i = 0; i < MANY; i++)
+        CHECK(!job->results[i].why && job->results[i].num_spans == 1, "%d: %x",
+              i, job->results[i].why);
+    hr_job_release(&job);
+    return (int)(atomic_load(&o->batches) - before);
+}
+
+static size_t on_device(const struct ocl *o)
+{
+    size_t bytes = o->planes.size;
+
+    for (int i = 0; i < OCL_BATCHES; i++)
+        bytes += o->batch[i].in.size + o->batch[i].out.size;
+    return bytes;
+}
+
+static hr_device open_budget(size_t budget, int most)
+{
+    hr_device dev = hr_device_open(
+        "opencl", hr_device_params(.entropy = HR_WHERE_DEVICE, .strict = true,
+                                   .budget = budget));
+    const struct ocl *o;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
+    o = opencl_private(dev);
+    CHECK(o->most == most, "%d, not %d", o->most, most);
+    CHECK(o->batch[2].up.size >= (size_t)most * 100000 &&
+              o->batch[2].in.size >= (size_t)most * 100000,
+          "%d reserved", (int)o->batch[2].up.size);
+    CHECK(6 * o->buffer_bytes + o->work_bytes <= (size_t)most * (10 << 20),
+          "%zu, %zu", o->buffer_bytes, o->work_bytes);
+    return dev;
+}
+
+static void check_batches(size_t budget, int most)
+{
+    hr_device dev = open_budget(budget, most);
+    hr_batch batch = hr_batch_create(
+        dev, hr_batch_params(.n = MANY, .c = 3, .h = SIDE, .w = SIDE));
+    int least = (MANY + most - 1) / most, batches;
+    struct hr_stats before, after;
+    bool steady = false;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(batch);
+    // How many buffers of the host's are in use at once is chance.
+    for (int i = 0; i < 20 && !steady; i++) {
+        hr_device_stats(dev, &before);
+        batches = run_late(dev, batch);
+        CHECK(batches >= least && batches <= least + 2, "%d batches, most %d",
+              batches, most);
+        hr_device_stats(dev, &after);
+        steady = after.heap_allocations == before.heap_allocations;
+        CHECK(i < 3 || after.device_bytes == before.device_bytes,
+              "%d bytes more", (int)(after.device_bytes - before.device_bytes));
+    }
+    CHECK(steady, "it allocates");
+    CHECK(on_device(opencl_private(dev)) <= (size_t)most * (10 << 20),
+          "%zu bytes for %d", on_device(opencl_private(dev)), most);
+    hr_batch_destroy(&batch);
+    hr_device_close(&dev);
+}
+
+static void batches(void)
+{
+    hr_device dev = open_budget((size_t)4 << 20, 16);
+
+    hr_device_close(&dev);
+    check_batches(0, 256);
+    check_batches((size_t)100 << 20, 100);
+}
+
+// ---- Who decodes -----------------------------------------------------------
+
+static int64_t device_wins(const struct hr_entropy_record *r, bool device)
+{
+    return device ? r->samples : 2 * r->samples;
+}
+
+// On a device that is not the host's processor timing decides, if nobody else
+// has. A driver that has not all kernels opens without stage entropy, unless it
+// was asked for.
+static void entropy(void)
+{
+    const uint32_t all = HR__SPAN_BIT(HR_ENTROPY, HR_STORE);
+    hr_device dev;
+
+    hr__test_choice(device_wins, 60000 * TEST_MS);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(dev = hr_device_open("opencl", NULL));
+    CU_ASSERT(dev->entropy.measured && dev->entropy.records[0].device);
+    CU_ASSERT(dev->caps.spans[HR_EXACT] & all);
+    run(dev, HR_MEMORY_HOST);
+    hr_device_close(&dev);
+    env.refuse("hr_entropy_dc");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(dev = hr_device_open("opencl", NULL));
+    CU_ASSERT(!dev->entropy.measured && !(dev->caps.spans[HR_EXACT] & all));
+    run(dev, HR_MEMORY_HOST);
+    hr_device_close(&dev);
+    CU_ASSERT_PTR_NULL(
+        hr_device_open("opencl", hr_device_params(.entropy = HR_WHERE_DEVICE)));
+    env.refuse(NULL);
+    hr__test_choice(NULL, 0);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {{"runs", runs}};
+    static const struct test_case cases[] = {TEST_CASE(runs),
+                                             TEST_CASE(batches),
+                                             TEST_CASE(entropy)};
     void *library = dlopen(HR_NULL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     void *entry = library ? dlsym(library, "null_counts") : NULL;
+    void *refuse = library ? dlsym(library, "null_refuse") : NULL;
     uint64_t seed = 1;
     const struct jpeg_spec spec = {
         .w = 64, .h = 48, .space = JCS_YCbCr, .factors = {0x22}, .quality = 80};
     int code;
 
-    if (!entry) {
+    if (!entry || !refuse) {
         fprintf(stderr, "no %s\n", HR_NULL_LIBRARY);
         return 1;
     }
     memcpy(&env.counts, &entry, sizeof(entry));
+    memcpy(&env.refuse, &refuse, sizeof(refuse));
     setenv("HEADRACE_OPENCL_LIBRARY", HR_NULL_LIBRARY, 1);
     setenv("HEADRACE_CERTIFICATE", "off", 1);
     setenv("HEADRACE_OPENCL_VARIANT", "fused", 1);
     setenv("XDG_CACHE_HOME", test_folder(), 1);
     env.picture = test_jpeg_of(&spec, &seed);
-    code = test_main("opencl null", cases, 1, argc, argv);
+    code = test_main("opencl null", cases, 3, argc, argv);
     free(env.picture.data);
     return code;
 }

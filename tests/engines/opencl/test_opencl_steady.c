@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The OpenCL engine over fault_opencl.c, which counts its calls: what it does
-// not do while all is well, batch after batch; and where payloads lie in
-// memory that the device can fetch.
+// not do while all is well, batch after batch; where payloads lie in memory that
+// the device can fetch; and that its queues work at several batches at a time.
 #include <stdlib.h>
 #include <string.h>
 
+#include "hal/trace/trace.h"
 #include "opencl_faults.h"
 
 // ---- Without faults -------------------------------------------------------
@@ -133,10 +134,109 @@ static void pinned_payloads(void)
     faults.ctl.discrete(false);
 }
 
+// ---- Several batches at a time ----------------------------------------------
+
+enum { PICTURES = 64, IN_FLIGHT = 4, EVENTS = 1 << 14 };
+
+// What the queues did of which batch, in the device's time.
+static int device_events(struct hr__event *to)
+{
+    struct hr__trace_state *state = hr__trace_lock();
+    int n = 0;
+
+    for (const struct hr__ring *r = state->rings; r; r = r->next) {
+        int got = (int)hr__ring_read(r, to + n, (size_t)(EVENTS - n));
+
+        for (int i = n, end = n + got; i < end; i++)
+            if (to[i].kind == HR__EVENT_DEVICE)
+                to[n++] = to[i];
+    }
+    hr__trace_unlock();
+    return n;
+}
+
+static bool of_queue(const struct hr__event *event, const char *queue)
+{
+    return event->row && strstr(event->row, queue);
+}
+
+// How often a transfer of one batch ran while the device computed for another:
+// of one behind it (1), or before it (-1).
+static int beside(const struct hr__event *all, int n, const char *queue,
+                  int which)
+{
+    int count = 0;
+
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < n && of_queue(&all[i], queue); k++)
+            count += of_queue(&all[k], "compute") &&
+                     (which > 0 ? all[i].job > all[k].job
+                                : all[i].job < all[k].job) &&
+                     all[i].begin < all[k].end && all[k].begin < all[i].end;
+    return count;
+}
+
+static void run_jobs(hr_device dev, const struct bytes *b)
+{
+    const struct hr_op ops[] = {hr_op_decode(0),
+                                hr_op_resize(.w = 224, .h = 224)};
+    struct hr_sample s[PICTURES];
+    hr_batch batch[IN_FLIGHT];
+    hr_job job[IN_FLIGHT];
+
+    for (int i = 0; i < PICTURES; i++)
+        s[i] = (struct hr_sample){
+            .data = b->data, .size = b->size, .ops = ops, .num_ops = 2};
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        batch[i] = hr_batch_create(dev, hr_batch_params(.n = PICTURES, .c = 3,
+                                                        .h = 224, .w = 224));
+        CU_ASSERT_PTR_NOT_NULL_FATAL(batch[i]);
+        job[i] = hr_submit(dev, s, PICTURES, batch[i],
+                           hr_job_params(.wait_for_room = true));
+        CU_ASSERT_PTR_NOT_NULL_FATAL(job[i]);
+    }
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        CHECK(!hr_job_wait(job[i], HR_FOREVER), "%s", hr_last_error());
+        hr_job_release(&job[i]);
+        hr_batch_destroy(&batch[i]);
+    }
+}
+
+static void overlap(void)
+{
+    static struct hr__event all[EVENTS];
+    int live = faults_now().live, up = 0, down = 0, rounds = 0, n = 0;
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(320, 240, &seed);
+    hr_device dev;
+
+    snprintf(faults.label, sizeof(faults.label), "overlap");
+    faults_calm();
+    faults.ctl.discrete(true);
+    CHECK(!hr_trace_start(NULL), "%s", hr_last_error());
+    if (!(dev = faults_open(FAULTS_PATIENCE)))
+        abort();
+    for (; rounds < 20 && !(up && down); rounds++) {
+        run_jobs(dev, &b);
+        n = device_events(all);
+        up = beside(all, n, "upload", 1);
+        down = beside(all, n, "download", -1);
+    }
+    CHECK(up && down, "%d uploads and %d downloads beside kernels, %d events",
+          up, down, n);
+    printf("\n  %d uploads, %d downloads beside kernels, %d rounds ", up, down,
+           rounds);
+    hr_trace_stop();
+    free(b.data);
+    faults_close(&dev, live);
+    faults.ctl.discrete(false);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case table[] = {TEST_CASE(no_faults),
-                                             TEST_CASE(pinned_payloads)};
+                                             TEST_CASE(pinned_payloads),
+                                             TEST_CASE(overlap)};
 
-    return faults_main("opencl steady", HR_FAULT_LIBRARY, table, 2, argc, argv);
+    return faults_main("opencl steady", HR_FAULT_LIBRARY, table, 3, argc, argv);
 }
