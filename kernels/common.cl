@@ -76,8 +76,3 @@ static inline void hr__transpose16(uchar16 v[16])
     HR__ROUND16(t, v);
     HR__ROUND16(v, t);
 }
-
-static inline uchar16 hr__clamp_u8(int16 v)
-{
-    return convert_uchar16(clamp(v, (int16)(0), (int16)(255)));
-}

@@ -92,7 +92,7 @@ enum hr_status ocl_choose(const struct ocl_facts *facts, int n,
 
 // Which kernels make a picture: one per stage, or one for both reconstruct and
 // color where the picture allows it. The bytes are the same, the speed is not.
-enum ocl_variant { OCL_UNKNOWN, OCL_STAGED, OCL_FUSED, OCL_TIMED };
+enum ocl_variant { OCL_UNKNOWN, OCL_STAGED, OCL_FUSED, OCL_GPU, OCL_TIMED };
 
 const char *ocl_variant_name(enum ocl_variant variant);
 // Reads HEADRACE_OPENCL_VARIANT: OCL_UNKNOWN if it is not set. HR_EINVAL: it

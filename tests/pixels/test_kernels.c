@@ -388,14 +388,17 @@ static int run_tests(void)
     return failures;
 }
 
+static const char *const variants[] = {
+    [OCL_STAGED] = "staged", [OCL_FUSED] = "fused", [OCL_GPU] = "gpu"};
+
 static bool run_device(const struct ocl_api *cl, const struct kernel_device *d,
-                       bool fuse, const char *folder, int most)
+                       enum ocl_variant variant, const char *folder, int most)
 {
     bool ok;
 
     printf("device: %s, %s, %s\n", d->platform_name, d->name,
-           fuse ? "fused" : "staged");
-    ok = kernel_env_open(&env, cl, d, fuse);
+           variants[variant]);
+    ok = kernel_env_open(&env, cl, d, variant);
     if (ok && folder) {
         kernel_bench(&env, cpu, folder, most);
     } else {
@@ -430,9 +433,8 @@ int main(int argc, char **argv)
             continue;
         }
         run++;
-        for (int fuse = 0; fuse < 2; fuse++)
-            bad += !run_device(&cl, &devices[i], fuse,
-                               argc > 2 ? argv[2] : NULL,
+        for (enum ocl_variant v = OCL_STAGED; v <= OCL_GPU; v++)
+            bad += !run_device(&cl, &devices[i], v, argc > 2 ? argv[2] : NULL,
                                argc > 3 ? atoi(argv[3]) : 96);
     }
     hr_device_close(&cpu);

@@ -65,7 +65,7 @@ def compiled(text, folder):
          "nvptx64--nvidiacl", "-Xclang", "-finclude-default-header", "-Xclang",
          "-mlink-builtin-bitcode", "-Xclang", LIBRARY, "-Xclang",
          "-target-cpu", "-Xclang", "sm_70", "-O3", "-S", "-DHR__FUSED",
-         "-DHR__ENTROPY", "-D__OPENCL_VERSION__=120", "-o", ptx, "-"],
+         "-DHR__ENTROPY", "-DHR__GPU", "-D__OPENCL_VERSION__=120", "-o", ptx, "-"],
         input=text, text=True, check=True)
     return ptx
 
