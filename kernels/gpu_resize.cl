@@ -16,22 +16,22 @@ static inline uint hr__tiles(int n)
     return ((uint)n + HR__TILE - 1) / HR__TILE;
 }
 
-// The first pass for four rows of column x of the output, padding included,
-// and that many bytes behind `src`.
-static inline uchar4 hr__weigh_rows(
-    __global const struct hr__kernel_picture *pic, __global const int *table,
-    __global const uchar *work, uint src, int x)
+// The first pass for four rows from byte `src` on: column x of the output,
+// padding included.
+static inline uchar4 hr__weigh_rows(struct hr__kernel_axis ax, int src_x,
+                                    uint stride, __global const int *table,
+                                    __global const uchar *work, uint src, int x)
 {
     uint4 sum = (uint4)(HR__WEIGHT_HALF);
 
-    x -= pic->ax.pad;
-    if (x < 0 || x >= pic->ax.out)
+    x -= ax.pad;
+    if (x < 0 || x >= ax.out)
         return (uchar4)(0);
 
-    uint n = (uint)table[pic->ax.n + x], stride = pic->src_stride;
-    __global const int *w = table + pic->ax.w + (uint)x * pic->ax.stride;
+    uint n = (uint)table[ax.n + (uint)x];
+    __global const int *w = table + ax.w + (uint)x * ax.stride;
 
-    src += (uint)(table[pic->ax.lo + x] - pic->src_x) * stride;
+    src += (uint)(table[ax.lo + (uint)x] - src_x) * stride;
     for (uint k = 0; k < n; k++)
         sum += convert_uint4(HR__AT(const uchar4, work + src + k * stride)) *
                (uint)w[k];
@@ -131,6 +131,10 @@ static inline void hr__fill_tile(__global const struct hr__kernel_picture *pic,
                                  __global const uchar *work, uint src, int x,
                                  uint rows, uint lane, __local uint *tile)
 {
+    struct hr__kernel_axis ax = pic->ax;
+    uint stride = pic->src_stride;
+    int src_x = pic->src_x;
+
     for (uint i = lane; i < HR__TILE * HR__TILE_ROWS / 4; i += HR__GROUP) {
         uint column = i / (HR__TILE_ROWS / 4);
         uint row = i % (HR__TILE_ROWS / 4) * 4;
@@ -138,8 +142,8 @@ static inline void hr__fill_tile(__global const struct hr__kernel_picture *pic,
             (__local uchar *)&tile[row * HR__TILE_WORDS] + column;
 
         if (row < rows) {
-            uchar4 v = hr__weigh_rows(pic, table, work, src + row,
-                                      x + (int)column);
+            uchar4 v = hr__weigh_rows(ax, src_x, stride, table, work,
+                                      src + row, x + (int)column);
 
             to[0] = v.x;
             to[4 * HR__TILE_WORDS] = v.y;
