@@ -2,8 +2,7 @@
 // Stages reconstruct and color in the form for GPUs: the arithmetic is that of
 // the other form, but an item has little to do, so that many are at work, what
 // neighbours read and write lies side by side, and nobody has an array that
-// would not fit in registers. In programs built with HR__GPU, for pictures that
-// hr__kernel_suits_gpu() says so of: they are never HR__TURNED.
+// would not fit in registers. In programs built with HR__GPU.
 //
 // Eight items make a block: each a row of its coefficients, then a column, then
 // a row of samples. What they hand on lies in local memory. All items of a group
@@ -134,11 +133,11 @@ static inline void hr__row(__global const struct hr__kernel_component *comp,
     ((__local uchar *)block->counts)[lane] = (uchar)some;
 }
 
-// Column `lane` of its samples.
+// Column `lane` of its samples, or row if turned.
 static inline uchar8 hr__samples(
     __global const struct hr__kernel_component *comp, uint i,
-    __global const uchar *in, __global const uchar *work, bool dense, uint lane,
-    __local struct hr__shared *block)
+    __global const uchar *in, __global const uchar *work, bool dense, bool turn,
+    uint lane, __local struct hr__shared *block)
 {
     __global const ushort *q = (__global const ushort *)(in + comp->quant);
     __local const uchar *s = (__local const uchar *)block->s + lane;
@@ -166,6 +165,8 @@ static inline uchar8 hr__samples(
                               HR__SAMPLE(, y[4]), HR__SAMPLE(, y[5]),
                               HR__SAMPLE(, y[6]), HR__SAMPLE(, y[7]));
     barrier(CLK_LOCAL_MEM_FENCE);
+    if (turn)
+        return block->s[lane];
     return (uchar8)(s[0], s[8], s[16], s[24], s[32], s[40], s[48], s[56]);
 }
 
@@ -185,13 +186,15 @@ __kernel void hr_reconstruct_gpu(__global const uint *restrict plan, uint list,
 
     uint i = block - comp->begin, h = comp->blocks_h;
     uint bx = i / h, by = i - bx * h;
+    bool turn = pic->flags & HR__TURNED && pic->color == HR__KERNEL_GRAY;
     uchar8 s = hr__samples(comp, by * comp->blocks_w + bx, in, work,
-                           pic->flags & HR__DENSE, lane,
+                           pic->flags & HR__DENSE, turn, lane,
                            &shared[get_local_id(0) / 8]);
 
     if (job.item / 8 < pic->num_blocks)
-        HR__AT(uchar8, work + comp->plane + (bx * 8 + lane) * comp->stride +
-                           by * 8) = s;
+        HR__AT(uchar8, work + comp->plane +
+                           ((turn ? by : bx) * 8 + lane) * comp->stride +
+                           (turn ? bx : by) * 8) = s;
 }
 
 // Both stages, as hr_reconstruct_color.
@@ -205,19 +208,21 @@ __kernel void hr_reconstruct_color_gpu(__global const uint *restrict plan,
     __global const struct hr__kernel_picture *pic = job.pic;
     uint lane = job.item % 8, block = min(job.item / 8, pic->fused_blocks - 1);
     uint h = pic->comp[0].blocks_h, bx = block / h, by = block - bx * h;
+    bool turn = pic->flags & HR__TURNED;
     uchar8 s0 = 0, s1 = 0, s2 = 0;  // (an array would be none of registers)
 
     for (uint c = 0; c < 3; c++) {
         s0 = s1;
         s1 = s2;
         s2 = hr__samples(&pic->comp[c], by * pic->comp[0].blocks_w + bx, in,
-                         work, pic->flags & HR__DENSE, lane,
+                         work, pic->flags & HR__DENSE, turn, lane,
                          &shared[get_local_id(0) / 8]);
     }
 
     int8 r = convert_int8(s0), g = convert_int8(s1), b = convert_int8(s2);
     __global uchar *out = work + pic->rgb +
-                          (bx * 8 + lane) * pic->rgb_stride + by * 8;
+                          ((turn ? by : bx) * 8 + lane) * pic->rgb_stride +
+                          (turn ? bx : by) * 8;
 
     if (pic->color == HR__KERNEL_YCC)
         HR__YCC_TO_RGB(8, r, g, b);
@@ -265,6 +270,19 @@ static inline int4 hr__column_gpu(
 }
 HR__UPSAMPLE(hr__upsample_gpu, int4, int, hr__column_gpu)
 
+// Pictures that are turned are too narrow for it to matter how they are written.
+static inline void hr__put_rows(uchar4 v, __global uchar *out, uint next)
+{
+    if (next == 1) {
+        HR__AT(uchar4, out) = v;
+        return;
+    }
+    out[0] = v.x;
+    out[next] = v.y;
+    out[2 * next] = v.z;
+    out[3 * next] = v.w;
+}
+
 // One item makes four rows of a column; neighbours go down it.
 __kernel void hr_color_gpu(__global const uint *restrict plan, uint list,
                            __global uchar *restrict work)
@@ -274,7 +292,10 @@ __kernel void hr_color_gpu(__global const uint *restrict plan, uint list,
     uint strips = ((uint)pic->h + 3) / 4, column = job.item / strips;
     uint row = (job.item - column * strips) * 4;
     int x = pic->x + (int)column, y = pic->y + (int)row;
-    __global uchar *out = work + pic->rgb + column * pic->rgb_stride + row;
+    bool turn = pic->flags & HR__TURNED;
+    uint next = turn ? pic->rgb_stride : 1;
+    __global uchar *out = work + pic->rgb + row * next +
+                          column * (turn ? 1 : pic->rgb_stride);
 
     if (column >= (uint)pic->w)
         return;
@@ -287,10 +308,10 @@ __kernel void hr_color_gpu(__global const uint *restrict plan, uint list,
         HR__YCC_TO_RGB(4, r, g, b);
     if (pic->planes == 1)
         r = convert_int4(HR__LUMA(4, r, g, b));
-    HR__AT(uchar4, out) = convert_uchar4(r);
+    hr__put_rows(convert_uchar4(r), out, next);
     if (pic->planes == 1)
         return;
-    HR__AT(uchar4, out + pic->rgb_plane) = convert_uchar4(g);
-    HR__AT(uchar4, out + 2 * pic->rgb_plane) = convert_uchar4(b);
+    hr__put_rows(convert_uchar4(g), out + pic->rgb_plane, next);
+    hr__put_rows(convert_uchar4(b), out + 2 * pic->rgb_plane, next);
 }
 #endif

@@ -519,9 +519,8 @@ static inline int hr__kernel_gpu(int kernel)
     }
 }
 
-// Whether those can make a picture whose plan is complete: its vertical pass
-// comes second, and a group of hr_resize_gpu has not too many rounds with the
-// rows that its tile needs.
+// Whether those can make a picture whose plan is complete: an item of
+// hr_resize_gpu has not too many rounds with the rows that its tile needs.
 static inline bool hr__kernel_suits_gpu(const struct hr__kernel_picture *p)
 {
     uint64_t rows = (uint64_t)p->rows;
@@ -529,9 +528,8 @@ static inline bool hr__kernel_suits_gpu(const struct hr__kernel_picture *p)
     if (p->ay.out > HR__TILE)
         rows = rows * HR__TILE / (uint64_t)p->ay.out + p->ay.stride;
     // In each 48 of them an item makes 6 times 4 elements of the first pass.
-    return !hr__kernel_turned(p) &&
-           (rows / 48 + 2) * (6 * p->ax.stride + 16) + 4 * p->ay.stride <
-               HR__MAX_ROUNDS;
+    return (rows / 48 + 2) * (6 * p->ax.stride + 16) + 4 * p->ay.stride <
+           HR__MAX_ROUNDS;
 }
 
 // Appends the groups of picture number i to a list; returns its new end.

@@ -446,6 +446,7 @@ bool kernel_run(struct kernel_env *env, struct kernel_item *items, int n)
     for (int i = 0; i < n; i++)
         describe(&b, i, &items[i]);
     lists(&b, items, n);
+    env->runs++;
     env->by_gpu += b.gpu;
     b.work += HR__SLACK;
     free(env->pics);

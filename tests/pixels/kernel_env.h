@@ -33,7 +33,7 @@ struct kernel_env {
     size_t most_rows;            // of a launch of any run
     bool fuse;                   // hr_reconstruct_color where it can be
     bool gpu;                    // the forms for GPUs where they can be
-    int by_gpu;                  // batches that were made so
+    int runs, by_gpu;            // batches, and those that were made so
     int rounds;                  // how often a run is repeated; 0 = 1
 };
 

@@ -273,6 +273,23 @@ static void test_long(void)
     }
 }
 
+// So many weights in either direction that the form for GPUs leaves it to the
+// other, and nothing else.
+static void test_rounds(void)
+{
+    for (int i = 0; i < (small ? 0 : 2); i++) {
+        struct kernel_picture p = {.w = 1500, .h = 1500, .c = 3};
+        int before = env.by_gpu;
+
+        kernel_random_pixels(&p);
+        p.ops[p.num_ops++] = hr_op_resize(.w = i ? 40 : 3, .h = 2);
+        make_item(&p);
+        run_and_compare(&p, 1);
+        CU_ASSERT_EQUAL(env.by_gpu - before, env.gpu && i);
+    }
+    CU_ASSERT(!env.gpu || env.by_gpu == env.runs - !small);
+}
+
 // Pixels and coefficients in one batch.
 static void test_pixels(void)
 {
@@ -372,6 +389,7 @@ static int run_tests(void)
         {"batches", test_batches},  {"luma", test_luma},
         {"pixels", test_pixels},    {"long", test_long},
         {"large", test_large},      {"wrong", test_wrong},
+        {"rounds", test_rounds},
     };
     CU_pSuite suite;
     int failures;
