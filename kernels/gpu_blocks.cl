@@ -17,7 +17,7 @@ struct hr__shared {
     uchar8 s[8];
 };
 
-// Eight and four bytes from anywhere, read as words that lie there aligned.
+// As hr__bytes4().
 static inline ulong hr__bytes8(__global const uchar *from, uint at)
 {
     __global const uint *w = (__global const uint *)from + at / 4;
@@ -25,14 +25,6 @@ static inline ulong hr__bytes8(__global const uchar *from, uint at)
     ulong low = w[0] | (ulong)w[1] << 32;
 
     return shift ? low >> shift | (ulong)w[2] << (64 - shift) : low;
-}
-
-static inline uint hr__bytes4(__global const uchar *from, uint at)
-{
-    __global const uint *w = (__global const uint *)from + at / 4;
-    uint shift = at % 4 * 8;
-
-    return shift ? w[0] >> shift | w[1] << (32 - shift) : w[0];
 }
 
 static inline ulong hr__lowest_bits(uint n)

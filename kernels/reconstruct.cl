@@ -163,7 +163,8 @@ static inline void hr__turn(uchar8 s[8])
 }
 
 // One item goes along a line of blocks and leaves of each where its payload
-// begins in `in`; its DC and its rows. It reads nothing behind the segment.
+// begins in `in`; its DC and its rows. It reads less than a block's payload behind
+// the segment.
 __kernel void hr_index(__global const uint *restrict plan, uint list,
                        __global const uchar *restrict in,
                        __global uchar *restrict work)
@@ -180,21 +181,28 @@ __kernel void hr_index(__global const uint *restrict plan, uint list,
     __global const uint *at = (__global const uint *)(in + comp->segments) + y;
     uint n = comp->blocks_w, begin = job.pic->packed + at[0];
     uint end = job.pic->packed + at[1], escape = begin + 2 + 3 * n;
-    __global const uchar *d = in + begin + 2, *rows = d + n, *len = rows + n;
     __global uint2 *out = (__global uint2 *)(work + comp->index) + y * n;
-    uint payload = min(escape + 2 * (in[begin] | in[begin + 1] << 8), end);
+    uint payload = min(escape + 2 * (hr__bytes4(in, begin) & 0xffff), end);
     int dc = 0;
 
-    for (uint x = 0; x < n; x++) {
-        int diff = (char)d[x];
+    begin += 2;
+    for (uint x = 0; x < n; x += 4) {
+        uint diffs = hr__bytes4(in, begin + x), num = min(n - x, 4u);
+        uint rows = hr__bytes4(in, begin + n + x);
+        uint lengths = hr__bytes4(in, begin + 2 * n + x);
 
-        if (diff == -128) {
-            diff = (short)(ushort)(in[escape] | in[escape + 1] << 8);
-            escape = min(escape + 2, end);
+        for (uint k = 0; k < num; k++) {
+            int diff = (char)(uchar)(diffs >> 8 * k);
+
+            if (diff == -128) {
+                diff = (short)(ushort)hr__bytes4(in, escape);
+                escape = min(escape + 2, end);
+            }
+            dc += diff;
+            out[x + k] = (uint2)(payload, (uint)(dc & 0xffff) |
+                                              (rows >> 8 * k & 255) << 16);
+            payload = min(payload + (lengths >> 8 * k & 255), end);
         }
-        dc += diff;
-        out[x] = (uint2)(payload, (dc & 0xffff) | rows[x] << 16);
-        payload = min(payload + len[x], end);
     }
 }
 

@@ -97,8 +97,7 @@ static bool set_args(struct ocl *o, struct ocl_batch *batch, int kernel,
     cl_mem out = batch->dst && !entropy ? batch->dst : own;
     cl_mem work = o->planes.mem, from = batch->src ? batch->src : in;
     cl_mem axes = o->axes.mem.mem;
-    bool stores = kernel == HR__KERNEL_STORE ||
-                  kernel == HR__KERNEL_RESIZE_GPU;
+    bool stores = kernel == HR__KERNEL_STORE || kernel == HR__KERNEL_RESIZE_GPU;
     bool weighs = stores || kernel == HR__KERNEL_RESAMPLE;
     cl_uint at = HR__ARG_FIRST_BUFFER;
     bool reads = !weighs && kernel != HR__KERNEL_COLOR &&
@@ -137,10 +136,11 @@ static bool launch(struct ocl *o, struct ocl_batch *batch,
         global[0] *= HR__GROUP;
         if (!set_args(o, batch, kernel, lists[s], fault))
             return false;
-        err = o->api.clEnqueueNDRangeKernel(
-            o->queues[OCL_COMPUTE], o->kernels[kernel], 2, NULL, global,
-             local, waited ? 0 : num, waited ? NULL : waits,
-            last ? &batch->computed : event);
+        err = o->api.clEnqueueNDRangeKernel(o->queues[OCL_COMPUTE],
+                                            o->kernels[kernel], 2, NULL, global,
+                                            local, waited ? 0 : num,
+                                            waited ? NULL : waits,
+                                            last ? &batch->computed : event);
         if (ocl_failed(fault, err, "clEnqueueNDRangeKernel"))
             return false;
         waited = true;

@@ -107,6 +107,9 @@ enum hr_status ocl_variant_wanted(enum ocl_variant *wanted);
 enum hr_status ocl_entropy_wanted(enum hr_where where, bool *wanted);
 // Sets o->wish, if it is not set, once the device is known.
 void ocl_variant_settle(struct ocl *o);
+// Of variants whose batches take that long.
+enum ocl_variant ocl_variant_fastest(cl_device_type type,
+                                     const int64_t ns[OCL_TIMED]);
 // On the driver thread, with a FREE batch: uses the one that is wished, that was
 // found out before, or that is found by timing all. False: the fault says why.
 bool ocl_variant_choose(struct ocl *o, struct ocl_batch *batch,

@@ -10,11 +10,8 @@
 #include "backends/opencl/opencl.h"
 
 static const char *const names[] = {
-    [OCL_UNKNOWN] = "unknown",
-    [OCL_STAGED] = "staged",
-    [OCL_FUSED] = "fused",
-    [OCL_GPU] = "gpu",
-    [OCL_TIMED] = "timed",
+    [OCL_UNKNOWN] = "unknown", [OCL_STAGED] = "staged", [OCL_FUSED] = "fused",
+    [OCL_GPU] = "gpu",         [OCL_TIMED] = "timed",
 };
 
 const char *ocl_variant_name(enum ocl_variant variant)
@@ -74,18 +71,25 @@ void ocl_variant_settle(struct ocl *o)
         o->wish = o->facts.type & CL_DEVICE_TYPE_CPU ? OCL_STAGED : OCL_TIMED;
 }
 
+enum ocl_variant ocl_variant_fastest(cl_device_type type,
+                                     const int64_t ns[OCL_TIMED])
+{
+    enum ocl_variant best = type & CL_DEVICE_TYPE_GPU ? OCL_GPU : OCL_STAGED;
+
+    for (enum ocl_variant v = OCL_STAGED; v < OCL_TIMED; v++)
+        if (ns[v] < ns[best])
+            best = v;
+    return best;
+}
+
 static bool time_all(struct ocl *o, struct ocl_batch *batch,
                      struct ocl_fault *fault)
 {
-    bool gpu = o->facts.type & CL_DEVICE_TYPE_GPU;
     int64_t ns[OCL_TIMED];
 
     if (!ocl_time_variants(o, batch, ns, fault))
         return false;
-    o->timed = gpu ? OCL_GPU : OCL_STAGED;
-    for (enum ocl_variant v = OCL_STAGED; v < OCL_TIMED; v++)
-        if (ns[v] < ns[o->timed])
-            o->timed = v;
+    o->timed = ocl_variant_fastest(o->facts.type, ns);
     o->timed_now = true;
     hr__guard_log(&o->guard, HR_LOG_INFO,
                   "a batch takes %d us staged, %d us fused, %d us in the form "

@@ -14,6 +14,7 @@ enum { ROUNDS = 2, SIDE = 16 };
 // Timed at once: with fewer a large GPU is not busy, and what is measured is how
 // long a launch takes. Each takes less than that of a buffer.
 enum { PICTURES = 64, PICTURE_BYTES = 1 << 20 };
+_Static_assert(PICTURES <= (int)OCL_BATCH, "a batch has room for them");
 
 // What follows the DC of each block: the masks of four rows, 18 nibbles of which
 // three escape, and those as bytes.

@@ -74,12 +74,12 @@ static bool build(struct kernel_env *env, cl_device_id device)
                                                      NULL, &err);
     if (failed(err, "clCreateProgramWithSource"))
         return false;
-    err = env->cl.clBuildProgram(
-        env->program, 1, &device,
-        env->gpu    ? "-cl-std=CL1.2 -D HR__FUSED -D HR__GPU"
-        : env->fuse ? "-cl-std=CL1.2 -D HR__FUSED"
-                    : "-cl-std=CL1.2",
-        NULL, NULL);
+    err = env->cl.clBuildProgram(env->program, 1, &device,
+                                 env->gpu
+                                     ? "-cl-std=CL1.2 -D HR__FUSED -D HR__GPU"
+                                 : env->fuse ? "-cl-std=CL1.2 -D HR__FUSED"
+                                             : "-cl-std=CL1.2",
+                                 NULL, NULL);
     if (failed(err, "clBuildProgram")) {
         env->cl.clGetProgramBuildInfo(env->program, device,
                                       CL_PROGRAM_BUILD_LOG, sizeof(log) - 1,

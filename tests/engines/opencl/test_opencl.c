@@ -463,6 +463,7 @@ static void test_variants(void)
         test_types();
         test_geometries();
         test_batches();
+        CU_ASSERT_EQUAL(opencl_private(env.ocl)->batch[0].gpu, i == 2);
         hr_device_close(&env.ocl);
     }
     env.ocl = usual;
