@@ -233,6 +233,34 @@ static bool run_file(struct ocl *o, struct ocl_batch *batch,
     return run(o, batch, &pic, NULL, 1, &ns, fault);
 }
 
+// If the form for GPUs is wished, the other is for odd pictures only: drivers that
+// compile a kernel when it is launched shall not do so now.
+static bool run_variants(struct ocl *o, struct ocl_batch *batch,
+                         const struct hr__picture *pic,
+                         const struct hr__payload *in, struct ocl_fault *fault)
+{
+    int64_t ns;
+
+    if (o->wish != OCL_GPU) {
+        ocl_variant_use(o, OCL_STAGED);
+        if (!run(o, batch, pic, in, 1, &ns, fault))
+            return false;
+    }
+    if (o->wish == OCL_FUSED || o->wish == OCL_TIMED) {
+        ocl_variant_use(o, OCL_FUSED);
+        if (!run(o, batch, pic, in, 1, &ns, fault))
+            return false;
+    }
+    if (o->wish < OCL_GPU)
+        return true;
+    ocl_variant_use(o, OCL_GPU);
+    o->plan.fuse = false;
+    if (!run(o, batch, pic, in, 1, &ns, fault))
+        return false;
+    o->plan.fuse = true;
+    return run(o, batch, pic, in, 1, &ns, fault);
+}
+
 bool ocl_warm_up(struct ocl *o, struct ocl_batch *batch,
                  struct ocl_fault *fault)
 {
@@ -254,17 +282,8 @@ bool ocl_warm_up(struct ocl *o, struct ocl_batch *batch,
     if (!m)
         return false;
     make_planes(&planes);
-    ocl_variant_use(o, OCL_STAGED);
-    ok = run(o, batch, &m->pic, &in, 1, &ns, fault);
-    for (int fuse = 0; fuse < 2 && o->kernels[HR__KERNEL_RESIZE_GPU]; fuse++) {
-        ocl_variant_use(o, OCL_GPU);
-        o->plan.fuse = fuse;
-        ok = ok && run(o, batch, &m->pic, &in, 1, &ns, fault);
-    }
-    ocl_variant_use(o, OCL_FUSED);
-    if (o->kernels[HR__KERNEL_FUSED])
-        ok = ok && run(o, batch, &m->pic, &in, 1, &ns, fault);
-    ok = ok && run(o, batch, &m->pic, &pixels, 1, &ns, fault) &&
+    ok = run_variants(o, batch, &m->pic, &in, fault) &&
+         run(o, batch, &m->pic, &pixels, 1, &ns, fault) &&
          run(o, batch, &m->pic, &in_planes, 1, &ns, fault) &&
          (!o->entropy || run_file(o, batch, m->pic, fault));
     hr__free(m);
