@@ -5,9 +5,10 @@
 // would not fit in registers. In programs built with HR__GPU.
 //
 // Eight items make a block: each a row of its coefficients, then a column, then
-// a row of samples. What they hand on lies in local memory. All items of a group
-// come by every barrier; those behind the end make the last block once more and
-// write nothing. (Some drivers make wrong code of barriers behind a return.)
+// a row of samples. What they hand on lies in local memory. All items of a
+// group come by every barrier; those behind the end make the last block once
+// more and write nothing. (Some drivers make wrong code of barriers behind a
+// return.)
 
 #ifdef HR__GPU
 // What the items of a block share.
@@ -262,7 +263,8 @@ static inline int4 hr__column_gpu(
 }
 HR__UPSAMPLE(hr__upsample_gpu, int4, int, hr__column_gpu)
 
-// Pictures that are turned are too narrow for it to matter how they are written.
+// Pictures that are turned are so narrow that it does not matter how they are
+// written.
 static inline void hr__put_rows(uchar4 v, __global uchar *out, uint next)
 {
     if (next == 1) {

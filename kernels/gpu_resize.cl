@@ -49,7 +49,8 @@ static inline uint4 hr__add_rows(
     if (y < 0 || y >= pic->ay.out)
         return sum;
 
-    int lo = table[pic->ay.lo + y] - pic->src_y, end = lo + table[pic->ay.n + y];
+    int lo = table[pic->ay.lo + y] - pic->src_y;
+    int end = lo + table[pic->ay.n + y];
     __global const int *w = table + pic->ay.w + (uint)y * pic->ay.stride;
 
     end = min(end, to);

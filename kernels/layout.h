@@ -68,8 +68,8 @@ enum {
     HR__MAX_ROUNDS = 65000,
 };
 
-// Kernels, in the order of the stages; their names are hr_reconstruct, ... Those
-// from RECONSTRUCT_GPU on are others' forms for GPUs.
+// Kernels, in the order of the stages; their names are hr_reconstruct, ...
+// Those from RECONSTRUCT_GPU on are others' forms for GPUs.
 #define HR__KERNELS(X)               \
     X(BEGIN, "hr_entropy_begin")     \
     X(GUESS, "hr_entropy_guess")     \

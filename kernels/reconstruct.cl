@@ -163,8 +163,8 @@ static inline void hr__turn(uchar8 s[8])
 }
 
 // One item goes along a line of blocks and leaves of each where its payload
-// begins in `in`; its DC and its rows. It reads less than a block's payload behind
-// the segment.
+// begins in `in`; its DC and its rows. It reads less than a block's payload
+// behind the segment.
 __kernel void hr_index(__global const uint *restrict plan, uint list,
                        __global const uchar *restrict in,
                        __global uchar *restrict work)
