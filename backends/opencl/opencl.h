@@ -96,9 +96,6 @@ enum hr_status ocl_choose(const struct ocl_facts *facts, int n,
 enum ocl_variant { OCL_UNKNOWN, OCL_STAGED, OCL_FUSED, OCL_GPU, OCL_TIMED };
 
 const char *ocl_variant_name(enum ocl_variant variant);
-// The one that batches are planned for.
-enum ocl_variant ocl_variant_now(const struct ocl *o);
-void ocl_variant_use(struct ocl *o, enum ocl_variant variant);
 // Reads HEADRACE_OPENCL_VARIANT: OCL_UNKNOWN if it is not set. HR_EINVAL: it
 // names no variant.
 enum hr_status ocl_variant_wanted(enum ocl_variant *wanted);
@@ -208,6 +205,18 @@ struct ocl {
 
     _Atomic uint64_t batches, launches, transfers;  // for tests
 };
+
+// The variant that batches are planned for.
+static inline enum ocl_variant ocl_variant_now(const struct ocl *o)
+{
+    return o->plan.gpu ? OCL_GPU : o->plan.fuse ? OCL_FUSED : OCL_STAGED;
+}
+
+static inline void ocl_variant_use(struct ocl *o, enum ocl_variant variant)
+{
+    o->plan.fuse = variant != OCL_STAGED;
+    o->plan.gpu = variant == OCL_GPU;
+}
 
 static inline void ocl_event_release(struct ocl *o, cl_event *event)
 {

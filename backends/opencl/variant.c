@@ -19,17 +19,6 @@ const char *ocl_variant_name(enum ocl_variant variant)
     return names[variant];
 }
 
-enum ocl_variant ocl_variant_now(const struct ocl *o)
-{
-    return o->plan.gpu ? OCL_GPU : o->plan.fuse ? OCL_FUSED : OCL_STAGED;
-}
-
-void ocl_variant_use(struct ocl *o, enum ocl_variant variant)
-{
-    o->plan.fuse = variant != OCL_STAGED;
-    o->plan.gpu = variant == OCL_GPU;
-}
-
 enum hr_status ocl_variant_wanted(enum ocl_variant *wanted)
 {
     const char *name = secure_getenv("HEADRACE_OPENCL_VARIANT");
