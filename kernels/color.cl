@@ -49,48 +49,49 @@ static inline short16 hr__column(
     return convert_short16(vload16(0, rows));
 }
 
-// One component at picture column x, rows from y on. Few calls of
-// hr__column(): a compiler inlines each, and that is what it takes longest for.
-static inline short16 hr__upsample(
-    __global const struct hr__kernel_component *comp,
-    __global const uchar *work, int x, int y)
-{
-    uint fancy = comp->fancy;
-    int i = x / (int)comp->step_x;
-    short16 odd = (short16)(0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1);
-    short16 a = hr__column(comp, work, i, y), b;
-
-    if (!(fancy & HR__FANCY_X)) {
-        if (fancy & HR__FANCY_Y)
-            a = (a + odd + (short16)(1)) >> (short16)(2);
-        return a;
+// One component at picture column x, rows from y on, in vectors of type: a
+// function for each form. Few calls of `column`: a compiler inlines each, and
+// that is what it takes longest for.
+#define HR__UPSAMPLE(name, type, element, column) \
+    static inline type name(__global const struct hr__kernel_component *comp, \
+                            __global const uchar *work, int x, int y) \
+    { \
+        uint fancy = comp->fancy; \
+        int i = x / (int)comp->step_x; \
+        type a = column(comp, work, i, y), b; \
+        \
+        if (!(fancy & HR__FANCY_X)) { \
+            if (fancy & HR__FANCY_Y) { \
+                a.odd += (element)(1); \
+                a = (a + (element)(1)) >> (type)(2); \
+            } \
+            return a; \
+        } \
+        \
+        int right = x & 1; \
+        int beside = clamp(right ? i + 1 : i - 1, 0, comp->width - 1); \
+        b = column(comp, work, beside, y); \
+        a *= (type)(3); \
+        if (fancy & HR__FANCY_Y) \
+            return (a + b + (type)((element)(8 - right))) >> (type)(4); \
+        return (a + b + (type)((element)(1 + right))) >> (type)(2); \
     }
-
-    int right = x & 1;
-    int beside = clamp(right ? i + 1 : i - 1, 0, comp->width - 1);
-    b = hr__column(comp, work, beside, y);
-    a *= (short16)(3);
-    if (fancy & HR__FANCY_Y)
-        return (a + b + (short16)((short)(8 - right))) >> (short16)(4);
-    return (a + b + (short16)((short)(1 + right))) >> (short16)(2);
-}
+HR__UPSAMPLE(hr__upsample, short16, short, hr__column)
 
 // Pillow src/libImaging/Convert.c rgb2l.
-static inline uchar16 hr__luma(int16 r, int16 g, int16 b)
-{
-    return convert_uchar16((r * 19595 + g * 38470 + b * 7471 + 32768) >> 16);
-}
+#define HR__LUMA(n, r, g, b) \
+    convert_uchar##n(((r) * 19595 + (g) * 38470 + (b) * 7471 + 32768) >> 16)
 
-// 16 fraction bits, libjpeg-turbo src/jdcolor.c.
-static inline void hr__ycc_to_rgb(int16 *r, int16 *g, int16 *b)
-{
-    int16 y = *r, cb = *g - 128, cr = *b - 128;
-
-    *r = clamp(y + ((cr * 91881 + 32768) >> 16), (int16)(0), (int16)(255));
-    *g = clamp(y + ((cb * -22554 - cr * 46802 + 32768) >> 16), (int16)(0),
-               (int16)(255));
-    *b = clamp(y + ((cb * 116130 + 32768) >> 16), (int16)(0), (int16)(255));
-}
+// 16 fraction bits, libjpeg-turbo src/jdcolor.c. r, g, b are changed.
+#define HR__YCC_TO_RGB(n, r, g, b) \
+    do { \
+        int##n yy = r, cb = g - 128, cr = b - 128; \
+        int##n low = (int##n)(0), high = (int##n)(255); \
+        \
+        r = clamp(yy + ((cr * 91881 + 32768) >> 16), low, high); \
+        g = clamp(yy + ((cb * -22554 - cr * 46802 + 32768) >> 16), low, high); \
+        b = clamp(yy + ((cb * 116130 + 32768) >> 16), low, high); \
+    } while (0)
 
 // HR__LANES rows from `src` on, of which there are that many.
 static inline uchar16 hr__down(__global const uchar *src, uint next, int rows)
@@ -155,9 +156,9 @@ __kernel void hr_color(__global const uint *restrict plan, uint list,
                 hr__upsample(&pic->comp[c], work, pic->x + i, y));
         r = v[0], g = v[1], b = v[2];
         if (color == HR__KERNEL_YCC)
-            hr__ycc_to_rgb(&r, &g, &b);
+            HR__YCC_TO_RGB(16, r, g, b);
         if (planes == 1)
-            r = convert_int16(hr__luma(r, g, b));
+            r = convert_int16(HR__LUMA(16, r, g, b));
         if (turn) {
             tile[0][i - from] = convert_uchar16(r);
             tile[1][i - from] = convert_uchar16(g);

@@ -23,6 +23,15 @@ static inline struct hr__job hr__job_of(__global const uint *plan, uint list)
 // no more than an element's alignment, and some then move bytes.
 #define HR__AT(type, p) (*(__global type *)(p))
 
+// Four bytes from anywhere, read as the aligned words that they lie in.
+static inline uint hr__bytes4(__global const uchar *from, uint at)
+{
+    __global const uint *w = (__global const uint *)from + at / 4;
+    uint shift = at % 4 * 8;
+
+    return shift ? w[0] >> shift | w[1] << (32 - shift) : w[0];
+}
+
 static inline uint hr__strips(int n)
 {
     return ((uint)n + HR__LANES - 1) / HR__LANES;
@@ -75,9 +84,4 @@ static inline void hr__transpose16(uchar16 v[16])
     HR__ROUND16(v, t);
     HR__ROUND16(t, v);
     HR__ROUND16(v, t);
-}
-
-static inline uchar16 hr__clamp_u8(int16 v)
-{
-    return convert_uchar16(clamp(v, (int16)(0), (int16)(255)));
 }

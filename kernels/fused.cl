@@ -14,9 +14,9 @@ static inline void hr__put_pixels(__global const struct hr__kernel_picture *pic,
     uint stride = pic->rgb_stride, plane = pic->rgb_plane;
 
     if (pic->color == HR__KERNEL_YCC)
-        hr__ycc_to_rgb(&r, &g, &b);
+        HR__YCC_TO_RGB(16, r, g, b);
     if (pic->planes == 1) {
-        c0 = hr__luma(r, g, b);
+        c0 = HR__LUMA(16, r, g, b);
         HR__AT(uchar8, out) = c0.lo;
         HR__AT(uchar8, out + stride) = c0.hi;
         return;

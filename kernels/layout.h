@@ -24,6 +24,10 @@
 //   hr_pixels        in: u8 pixels         -> work: planes of the window
 //   hr_resample      work: those           -> work: rows, after one pass
 //   hr_store         work: those rows      -> out: the tensor
+//   hr_.._gpu        the same from the same, but planes of the window become
+//                    the tensor at once in hr_resize_gpu, in programs built
+//                    with HR__GPU. A launch has kernels of one form; pictures
+//                    are described alike for both.
 //
 // Planes are stored column by column: then the weights of the horizontal pass
 // are the same for all elements of a vector. It turns them to rows. If the
@@ -55,14 +59,17 @@ enum {
     HR__LANES = 16,         // rows or columns that an item makes at once
     HR__COLOR_COLUMNS = 4,  // columns per item of hr_color, if not HR__TURNED
     HR__PIXEL_COLUMNS = 4,  // and of hr_pixels and hr_planes
+    HR__TILE = 32,          // columns and rows of a group of hr_resize_gpu
     HR__SLACK = 64,
     HR__PAYLOAD = 256,  // more than 8 + 64 / 2 + 64 + 64 * 2
     // Of one output. Some drivers end the loops of an item, silently, after
     // 65535 rounds in all; hr_resample and hr_store go through 16 outputs.
     HR__MAX_TAPS = 4000,
+    HR__MAX_ROUNDS = 65000,
 };
 
 // Kernels, in the order of the stages; their names are hr_reconstruct, ...
+// Those from RECONSTRUCT_GPU on are others' forms for GPUs.
 #define HR__KERNELS(X)               \
     X(BEGIN, "hr_entropy_begin")     \
     X(GUESS, "hr_entropy_guess")     \
@@ -76,7 +83,11 @@ enum {
     X(COLOR, "hr_color")             \
     X(PIXELS, "hr_pixels")           \
     X(RESAMPLE, "hr_resample")       \
-    X(STORE, "hr_store")
+    X(STORE, "hr_store")             \
+    X(RECONSTRUCT_GPU, "hr_reconstruct_gpu") \
+    X(FUSED_GPU, "hr_reconstruct_color_gpu") \
+    X(COLOR_GPU, "hr_color_gpu")     \
+    X(RESIZE_GPU, "hr_resize_gpu")
 enum {
 #define X(name, text) HR__KERNEL_##name,
     HR__KERNELS(X)
@@ -91,7 +102,8 @@ enum {
 //   hr_color        plan list work
 //   hr_pixels       plan list in work
 //   hr_resample     plan list axes work
-//   hr_store        plan list axes work out
+//   hr_store, hr_resize_gpu
+//                   plan list axes work out
 enum { HR__ARG_PLAN, HR__ARG_LIST, HR__ARG_FIRST_BUFFER };
 
 enum {                    // hr__kernel_picture.color

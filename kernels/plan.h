@@ -481,8 +481,55 @@ static inline hr__u32 hr__kernel_groups(const struct hr__kernel_picture *p,
         items = chunks * p->planes * hr__kernel_round((uint64_t)p->win_h, 16) /
                 16;
         break;
+    case HR__KERNEL_RECONSTRUCT_GPU:
+        items = (uint64_t)p->num_blocks * 8;
+        break;
+    case HR__KERNEL_FUSED_GPU:
+        items = (uint64_t)p->fused_blocks * 8;
+        break;
+    case HR__KERNEL_COLOR_GPU:
+        items = hr__kernel_round((uint64_t)p->h, 4) / 4 * (uint64_t)p->w;
+        break;
+    case HR__KERNEL_RESIZE_GPU:
+        items = hr__kernel_round((uint64_t)p->win_w, HR__TILE) / HR__TILE *
+                (hr__kernel_round((uint64_t)p->win_h, HR__TILE) / HR__TILE) *
+                p->planes * HR__GROUP;
+        break;
     }
     return (hr__u32)((items + HR__GROUP - 1) / HR__GROUP);
+}
+
+// The kernel that does in the form for GPUs what that one does; where there is
+// none of its own, the same, or none at all: HR__NUM_KERNELS.
+static inline int hr__kernel_gpu(int kernel)
+{
+    switch (kernel) {
+    case HR__KERNEL_RECONSTRUCT:
+        return HR__KERNEL_RECONSTRUCT_GPU;
+    case HR__KERNEL_FUSED:
+        return HR__KERNEL_FUSED_GPU;
+    case HR__KERNEL_COLOR:
+        return HR__KERNEL_COLOR_GPU;
+    case HR__KERNEL_RESAMPLE:
+        return HR__NUM_KERNELS;
+    case HR__KERNEL_STORE:
+        return HR__KERNEL_RESIZE_GPU;
+    default:
+        return kernel;
+    }
+}
+
+// Whether those can make a picture whose plan is complete: an item of
+// hr_resize_gpu has not too many rounds with the rows that its tile needs.
+static inline bool hr__kernel_suits_gpu(const struct hr__kernel_picture *p)
+{
+    uint64_t rows = (uint64_t)p->rows;
+
+    if (p->ay.out > HR__TILE)
+        rows = rows * HR__TILE / (uint64_t)p->ay.out + p->ay.stride;
+    // In each 48 of them an item makes 6 times 4 elements of the first pass.
+    return (rows / 48 + 2) * (6 * p->ax.stride + 16) + 4 * p->ay.stride <
+           HR__MAX_ROUNDS;
 }
 
 // Appends the groups of picture number i to a list; returns its new end.

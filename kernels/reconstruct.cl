@@ -9,48 +9,48 @@
 // jidctint-avx2.asm): 16-bit products and sums wrap, the first pass is
 // saturated to 16 bits, but wraps if only the first row has coefficients.
 
-// Sums of the inverse DCT are 32-bit and wrap.
-#define HR__WIDE(v) as_uint8(convert_int8(as_short8(v)))
-#define HR__SHIFT(v, s) (as_int8((v) + (1u << ((s) - 1))) >> (s))
+// The arithmetic of all forms: n is the number of elements as in the name of a
+// type, nothing for a scalar.
 
-// One dimension for eight vectors at once, libjpeg src/jidctint.c with the
+// Sums of the inverse DCT are 32-bit and wrap.
+#define HR__WIDE(n, v) \
+    as_uint##n(convert_int##n(as_short##n((ushort##n)(v))))
+#define HR__SHIFT(n, v, s) (as_int##n((v) + (1u << ((s) - 1))) >> (s))
+
+// One dimension for n vectors at once, libjpeg src/jidctint.c with the
 // constants of 13 bits.
-#define HR__IDCT(d, y, s) \
+#define HR__IDCT(n, d, y, s) \
     do { \
-        uint8 x1 = HR__WIDE(d[1]), x2 = HR__WIDE(d[2]); \
-        uint8 x3 = HR__WIDE(d[3]), x5 = HR__WIDE(d[5]); \
-        uint8 x6 = HR__WIDE(d[6]), x7 = HR__WIDE(d[7]); \
-        uint8 t0 = HR__WIDE(d[0] + d[4]) << 13; \
-        uint8 t1 = HR__WIDE(d[0] - d[4]) << 13; \
-        uint8 z1 = (x2 + x6) * 4433u; \
-        uint8 t2 = z1 - x6 * 15137u, t3 = z1 + x2 * 6270u; \
-        uint8 a0 = t0 + t3, a3 = t0 - t3, a1 = t1 + t2, a2 = t1 - t2; \
-        uint8 u = HR__WIDE(d[7] + d[3]), v = HR__WIDE(d[5] + d[1]); \
-        uint8 z5 = (u + v) * 9633u; \
-        uint8 z3 = z5 - u * 16069u, z4 = z5 - v * 3196u; \
-        uint8 z6 = (x7 + x1) * 7373u, z7 = (x5 + x3) * 20995u; \
-        uint8 b0 = x7 * 2446u - z6 + z3, b3 = x1 * 12299u - z6 + z4; \
-        uint8 b1 = x5 * 16819u - z7 + z4, b2 = x3 * 25172u - z7 + z3; \
-        y[0] = HR__SHIFT(a0 + b3, s); \
-        y[7] = HR__SHIFT(a0 - b3, s); \
-        y[1] = HR__SHIFT(a1 + b2, s); \
-        y[6] = HR__SHIFT(a1 - b2, s); \
-        y[2] = HR__SHIFT(a2 + b1, s); \
-        y[5] = HR__SHIFT(a2 - b1, s); \
-        y[3] = HR__SHIFT(a3 + b0, s); \
-        y[4] = HR__SHIFT(a3 - b0, s); \
+        uint##n x1 = HR__WIDE(n, d[1]), x2 = HR__WIDE(n, d[2]); \
+        uint##n x3 = HR__WIDE(n, d[3]), x5 = HR__WIDE(n, d[5]); \
+        uint##n x6 = HR__WIDE(n, d[6]), x7 = HR__WIDE(n, d[7]); \
+        uint##n t0 = HR__WIDE(n, d[0] + d[4]) << 13; \
+        uint##n t1 = HR__WIDE(n, d[0] - d[4]) << 13; \
+        uint##n z1 = (x2 + x6) * 4433u; \
+        uint##n t2 = z1 - x6 * 15137u, t3 = z1 + x2 * 6270u; \
+        uint##n a0 = t0 + t3, a3 = t0 - t3, a1 = t1 + t2, a2 = t1 - t2; \
+        uint##n u = HR__WIDE(n, d[7] + d[3]), v = HR__WIDE(n, d[5] + d[1]); \
+        uint##n z5 = (u + v) * 9633u; \
+        uint##n z3 = z5 - u * 16069u, z4 = z5 - v * 3196u; \
+        uint##n z6 = (x7 + x1) * 7373u, z7 = (x5 + x3) * 20995u; \
+        uint##n b0 = x7 * 2446u - z6 + z3, b3 = x1 * 12299u - z6 + z4; \
+        uint##n b1 = x5 * 16819u - z7 + z4, b2 = x3 * 25172u - z7 + z3; \
+        y[0] = HR__SHIFT(n, a0 + b3, s); \
+        y[7] = HR__SHIFT(n, a0 - b3, s); \
+        y[1] = HR__SHIFT(n, a1 + b2, s); \
+        y[6] = HR__SHIFT(n, a1 - b2, s); \
+        y[2] = HR__SHIFT(n, a2 + b1, s); \
+        y[5] = HR__SHIFT(n, a2 - b1, s); \
+        y[3] = HR__SHIFT(n, a3 + b0, s); \
+        y[4] = HR__SHIFT(n, a3 - b0, s); \
     } while (0)
 
-static inline ushort8 hr__narrow(int8 v)
-{
-    return as_ushort8(
-        convert_short8(clamp(v, (int8)(-32768), (int8)(32767))));
-}
-
-static inline uchar8 hr__sample(int8 v)
-{
-    return convert_uchar8(clamp(v + 128, (int8)(0), (int8)(255)));
-}
+// After the first pass, and after the second.
+#define HR__NARROW(n, v) \
+    as_ushort##n( \
+        convert_short##n(clamp(v, (int##n)(-32768), (int##n)(32767))))
+#define HR__SAMPLE(n, v) \
+    convert_uchar##n(clamp((v) + 128, (int##n)(0), (int##n)(255)))
 
 static inline uint hr__lowest(ulong bits)
 {
@@ -113,18 +113,18 @@ static inline void hr__inverse(ushort8 d[8], bool one_row, uchar8 s[8])
         d[0] = d[1] = d[2] = d[3] = flat;
         d[4] = d[5] = d[6] = d[7] = flat;
     } else {
-        HR__IDCT(d, y, 11);
-        d[0] = hr__narrow(y[0]), d[1] = hr__narrow(y[1]);
-        d[2] = hr__narrow(y[2]), d[3] = hr__narrow(y[3]);
-        d[4] = hr__narrow(y[4]), d[5] = hr__narrow(y[5]);
-        d[6] = hr__narrow(y[6]), d[7] = hr__narrow(y[7]);
+        HR__IDCT(8, d, y, 11);
+        d[0] = HR__NARROW(8, y[0]), d[1] = HR__NARROW(8, y[1]);
+        d[2] = HR__NARROW(8, y[2]), d[3] = HR__NARROW(8, y[3]);
+        d[4] = HR__NARROW(8, y[4]), d[5] = HR__NARROW(8, y[5]);
+        d[6] = HR__NARROW(8, y[6]), d[7] = HR__NARROW(8, y[7]);
     }
     hr__transpose8(d);
-    HR__IDCT(d, y, 18);
-    s[0] = hr__sample(y[0]), s[1] = hr__sample(y[1]);
-    s[2] = hr__sample(y[2]), s[3] = hr__sample(y[3]);
-    s[4] = hr__sample(y[4]), s[5] = hr__sample(y[5]);
-    s[6] = hr__sample(y[6]), s[7] = hr__sample(y[7]);
+    HR__IDCT(8, d, y, 18);
+    s[0] = HR__SAMPLE(8, y[0]), s[1] = HR__SAMPLE(8, y[1]);
+    s[2] = HR__SAMPLE(8, y[2]), s[3] = HR__SAMPLE(8, y[3]);
+    s[4] = HR__SAMPLE(8, y[4]), s[5] = HR__SAMPLE(8, y[5]);
+    s[6] = HR__SAMPLE(8, y[6]), s[7] = HR__SAMPLE(8, y[7]);
 }
 
 // Only the first coefficient: all samples are equal.
@@ -163,7 +163,8 @@ static inline void hr__turn(uchar8 s[8])
 }
 
 // One item goes along a line of blocks and leaves of each where its payload
-// begins in `in`; its DC and its rows. It reads nothing behind the segment.
+// begins in `in`; its DC and its rows. It reads less than a block's payload
+// behind the segment.
 __kernel void hr_index(__global const uint *restrict plan, uint list,
                        __global const uchar *restrict in,
                        __global uchar *restrict work)
@@ -180,21 +181,28 @@ __kernel void hr_index(__global const uint *restrict plan, uint list,
     __global const uint *at = (__global const uint *)(in + comp->segments) + y;
     uint n = comp->blocks_w, begin = job.pic->packed + at[0];
     uint end = job.pic->packed + at[1], escape = begin + 2 + 3 * n;
-    __global const uchar *d = in + begin + 2, *rows = d + n, *len = rows + n;
     __global uint2 *out = (__global uint2 *)(work + comp->index) + y * n;
-    uint payload = min(escape + 2 * (in[begin] | in[begin + 1] << 8), end);
+    uint payload = min(escape + 2 * (hr__bytes4(in, begin) & 0xffff), end);
     int dc = 0;
 
-    for (uint x = 0; x < n; x++) {
-        int diff = (char)d[x];
+    begin += 2;
+    for (uint x = 0; x < n; x += 4) {
+        uint diffs = hr__bytes4(in, begin + x), num = min(n - x, 4u);
+        uint rows = hr__bytes4(in, begin + n + x);
+        uint lengths = hr__bytes4(in, begin + 2 * n + x);
 
-        if (diff == -128) {
-            diff = (short)(ushort)(in[escape] | in[escape + 1] << 8);
-            escape = min(escape + 2, end);
+        for (uint k = 0; k < num; k++) {
+            int diff = (char)(uchar)(diffs >> 8 * k);
+
+            if (diff == -128) {
+                diff = (short)(ushort)hr__bytes4(in, escape);
+                escape = min(escape + 2, end);
+            }
+            dc += diff;
+            out[x + k] = (uint2)(payload, (uint)(dc & 0xffff) |
+                                              (rows >> 8 * k & 255) << 16);
+            payload = min(payload + (lengths >> 8 * k & 255), end);
         }
-        dc += diff;
-        out[x] = (uint2)(payload, (dc & 0xffff) | rows[x] << 16);
-        payload = min(payload + len[x], end);
     }
 }
 

@@ -4,6 +4,11 @@
 
 enum { HR__WEIGHT_BITS = 22, HR__WEIGHT_HALF = 1 << 21 };
 
+// Of sums that began with HR__WEIGHT_HALF.
+#define HR__WEIGHED(n, sum) \
+    convert_uchar##n(clamp(as_int##n(sum) >> HR__WEIGHT_BITS, (int##n)(0), \
+                           (int##n)(255)))
+
 // n vectors, stride bytes apart, weighed and clamped.
 static inline uchar16 hr__weigh(__global const uchar *src, uint stride,
                                 __global const int *w, int n)
@@ -13,7 +18,7 @@ static inline uchar16 hr__weigh(__global const uchar *src, uint stride,
     for (int k = 0; k < n; k++)
         sum += convert_uint16(vload16(0, src + (uint)k * stride)) *
                (uint16)((uint)w[k]);
-    return hr__clamp_u8(as_int16(sum) >> HR__WEIGHT_BITS);
+    return HR__WEIGHED(16, sum);
 }
 
 // The first pass. One item makes a tile of 16 columns and 16 rows from planes

@@ -136,6 +136,7 @@ struct ocl_batch {
     int num_downs;                     // -1: they go to `down`, all together
     size_t axes_at;                    // in the upload: axes that are new
     unsigned chunks;  // pinned chunks that its upload reads, bit per chunk
+    bool gpu;         // by the form for GPUs
     uint32_t lists[OCL_LAUNCHES + 1];  // words of the plan: the groups of
                                        // launch k are lists[k] .. lists[k + 1]
 
@@ -266,6 +267,7 @@ struct ocl_plan {
     uint64_t flags;          // bytes that are downloaded behind the tensors
     uint32_t groups;         // of all kernels, all pictures
     bool fuse;               // by the fused kernel what it can make
+    bool gpu;                // by forms for GPUs, where all pictures suit them
     // Of the picture before, for the next may be the same
     const struct hr__table *table;
     uint32_t table_at;

@@ -99,7 +99,7 @@ static void fill_caps(struct hr__engine *e, const struct ocl *o)
     snprintf(e->name, sizeof(e->name), "opencl:%d", f->index);
     snprintf(e->description, sizeof(e->description),
              "%.80s, %.44s, driver %.40s, %s%s", f->name, f->platform_version,
-             f->driver, ocl_variant_name(o->plan.fuse ? OCL_FUSED : OCL_STAGED),
+             f->driver, ocl_variant_name(ocl_variant_now(o)),
              o->entropy ? ", entropy" : "");
     e->caps.batch = o->most < OCL_LIST ? o->most : OCL_LIST;
     e->caps.max_side = MAX_SIDE;

@@ -8,7 +8,8 @@
 
 // ---- Launching ------------------------------------------------------------
 
-// The kernels in order, and the stages at which spans that run them begin.
+// The kernels in order, in the form for host processors, and the stages at which
+// spans that run them begin.
 #define FIRST(stage) (1u << HR_##stage)
 static const struct {
     unsigned first;
@@ -30,9 +31,25 @@ static const struct {
 };
 #undef FIRST
 
+static int kernel_of(const struct ocl_batch *batch, int stage)
+{
+    int kernel = stages[stage].kernel;
+
+    return batch->gpu ? hr__kernel_gpu(kernel) : kernel;
+}
+
 static bool runs(int stage, enum hr_stage first)
 {
     return stages[stage].first >> first & 1;
+}
+
+// Those of one form make a whole batch, so that there are never more launches.
+static bool suits_gpu(struct ocl *o, const struct ocl_batch *batch)
+{
+    for (int i = 0; i < batch->num_items; i++)
+        if (!hr__kernel_suits_gpu(ocl_plan_picture(&o->plan, i)))
+            return false;
+    return o->plan.gpu;
 }
 
 // Writes the lists of groups behind the plan.
@@ -42,18 +59,20 @@ static void write_lists(struct ocl *o, struct ocl_batch *batch,
     uint32_t *lists = batch->lists;
     uint32_t *words = batch->up.host, *end = words + o->plan.size / 4;
 
+    batch->gpu = suits_gpu(o, batch);
     for (int s = 0; s < OCL_LAUNCHES; s++) {
         uint32_t *list = end;
+        int kernel = kernel_of(batch, s);
 
         lists[s] = (uint32_t)(list - words);
-        if (!runs(s, first))
+        if (!runs(s, first) || kernel == HR__NUM_KERNELS)
             continue;
         for (int i = 0; i < batch->num_items; i++) {
             struct hr__kernel_picture *p = ocl_plan_picture(&o->plan, i);
 
             if (!batch->items[i].dropped)
                 end = hr__kernel_list(end, (uint32_t)i,
-                                      hr__kernel_groups(p, stages[s].kernel));
+                                      hr__kernel_groups(p, kernel));
         }
         end = hr__kernel_pad(list, end);
     }
@@ -78,19 +97,18 @@ static bool set_args(struct ocl *o, struct ocl_batch *batch, int kernel,
     cl_mem out = batch->dst && !entropy ? batch->dst : own;
     cl_mem work = o->planes.mem, from = batch->src ? batch->src : in;
     cl_mem axes = o->axes.mem.mem;
-    bool weighs = kernel == HR__KERNEL_RESAMPLE || kernel == HR__KERNEL_STORE;
+    bool stores = kernel == HR__KERNEL_STORE || kernel == HR__KERNEL_RESIZE_GPU;
+    bool weighs = stores || kernel == HR__KERNEL_RESAMPLE;
     cl_uint at = HR__ARG_FIRST_BUFFER;
-    bool reads = entropy || kernel == HR__KERNEL_INDEX ||
-                 kernel == HR__KERNEL_RECONSTRUCT ||
-                 kernel == HR__KERNEL_FUSED || kernel == HR__KERNEL_PLANES ||
-                 kernel == HR__KERNEL_PIXELS;
+    bool reads = !weighs && kernel != HR__KERNEL_COLOR &&
+                 kernel != HR__KERNEL_COLOR_GPU;
 
     return set_arg(o, k, HR__ARG_PLAN, sizeof(in), &in, fault) &&
            set_arg(o, k, HR__ARG_LIST, sizeof(list), &list, fault) &&
            (!reads || set_arg(o, k, at++, sizeof(from), &from, fault)) &&
            (!weighs || set_arg(o, k, at++, sizeof(axes), &axes, fault)) &&
            set_arg(o, k, at++, sizeof(work), &work, fault) &&
-           ((kernel != HR__KERNEL_STORE && !entropy) ||
+           ((!stores && !entropy) ||
             set_arg(o, k, at++, sizeof(out), &out, fault));
 }
 
@@ -107,20 +125,22 @@ static bool launch(struct ocl *o, struct ocl_batch *batch,
     for (int s = 0; s < OCL_LAUNCHES; s++) {
         size_t global[2], groups = (lists[s + 1] - lists[s]) / 2;
         bool last = s == OCL_LAUNCHES - 1;
+        int kernel = kernel_of(batch, s);
         cl_event *event;
         cl_int err;
 
         if (!groups)
             continue;
-        event = ocl_times_kernel(o, batch, s, stages[s].kernel);
+        event = ocl_times_kernel(o, batch, s, kernel);
         global[1] = hr__kernel_rows(groups, &global[0]);
         global[0] *= HR__GROUP;
-        if (!set_args(o, batch, stages[s].kernel, lists[s], fault))
+        if (!set_args(o, batch, kernel, lists[s], fault))
             return false;
-        err = o->api.clEnqueueNDRangeKernel(
-            o->queues[OCL_COMPUTE], o->kernels[stages[s].kernel], 2, NULL,
-            global, local, waited ? 0 : num, waited ? NULL : waits,
-            last ? &batch->computed : event);
+        err = o->api.clEnqueueNDRangeKernel(o->queues[OCL_COMPUTE],
+                                            o->kernels[kernel], 2, NULL, global,
+                                            local, waited ? 0 : num,
+                                            waited ? NULL : waits,
+                                            last ? &batch->computed : event);
         if (ocl_failed(fault, err, "clEnqueueNDRangeKernel"))
             return false;
         waited = true;

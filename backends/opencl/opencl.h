@@ -91,8 +91,9 @@ enum hr_status ocl_choose(const struct ocl_facts *facts, int n,
 // ---- variant.c -------------------------------------------------------------
 
 // Which kernels make a picture: one per stage, or one for both reconstruct and
-// color where the picture allows it. The bytes are the same, the speed is not.
-enum ocl_variant { OCL_UNKNOWN, OCL_STAGED, OCL_FUSED, OCL_TIMED };
+// color where the picture allows it; or those of the form for GPUs, which are
+// fused, too. The bytes are the same, the speed is not.
+enum ocl_variant { OCL_UNKNOWN, OCL_STAGED, OCL_FUSED, OCL_GPU, OCL_TIMED };
 
 const char *ocl_variant_name(enum ocl_variant variant);
 // Reads HEADRACE_OPENCL_VARIANT: OCL_UNKNOWN if it is not set. HR_EINVAL: it
@@ -105,8 +106,11 @@ enum ocl_who { OCL_NOBODY, OCL_HOST, OCL_DEVICE, OCL_FASTER };
 enum hr_status ocl_entropy_wanted(enum hr_where where, enum ocl_who *wanted);
 // Sets o->wish and o->who, if they are not set, once the device is known.
 void ocl_variant_settle(struct ocl *o);
-// On the driver thread, with a FREE batch: sets o->plan.fuse as it is wished,
-// as it was found out before, or by timing both. False: the fault says why.
+// Of variants whose batches take that long.
+enum ocl_variant ocl_variant_fastest(cl_device_type type,
+                                     const int64_t ns[OCL_TIMED]);
+// On the driver thread, with a FREE batch: uses the one that is wished, that was
+// found out before, or that is found by timing all. False: the fault says why.
 bool ocl_variant_choose(struct ocl *o, struct ocl_batch *batch,
                         struct ocl_fault *fault);
 
@@ -115,9 +119,9 @@ bool ocl_variant_choose(struct ocl *o, struct ocl_batch *batch,
 // Runs every kernel on pictures made up here.
 bool ocl_warm_up(struct ocl *o, struct ocl_batch *batch,
                  struct ocl_fault *fault);
-// ns[fuse]: how long a batch takes.
-bool ocl_time_variants(struct ocl *o, struct ocl_batch *batch, int64_t ns[2],
-                       struct ocl_fault *fault);
+// ns[variant]: how long the kernels of a batch take.
+bool ocl_time_variants(struct ocl *o, struct ocl_batch *batch,
+                       int64_t ns[OCL_TIMED], struct ocl_fault *fault);
 
 // ---- context.c (on the driver thread) --------------------------------------
 
@@ -178,7 +182,7 @@ struct ocl {
     enum ocl_who who;  // decodes entropy coding
     bool entropy;      // the device can; does not change once it is open
     bool program_cached;
-    enum ocl_variant wish;   // OCL_TIMED: the faster one
+    enum ocl_variant wish;   // OCL_TIMED: the fastest one
     enum ocl_variant timed;  // which that is, kept with the program
     bool timed_now;          // at this open, for tests
     char key[OCL_KEY_BYTES];
@@ -206,6 +210,18 @@ struct ocl {
 
     _Atomic uint64_t batches, launches, transfers;  // for tests
 };
+
+// The variant that batches are planned for.
+static inline enum ocl_variant ocl_variant_now(const struct ocl *o)
+{
+    return o->plan.gpu ? OCL_GPU : o->plan.fuse ? OCL_FUSED : OCL_STAGED;
+}
+
+static inline void ocl_variant_use(struct ocl *o, enum ocl_variant variant)
+{
+    o->plan.fuse = variant != OCL_STAGED;
+    o->plan.gpu = variant == OCL_GPU;
+}
 
 static inline void ocl_event_release(struct ocl *o, cl_event *event)
 {
@@ -269,6 +285,14 @@ cl_event *ocl_times_upload(struct ocl *o, struct ocl_batch *batch, int i);
 cl_event *ocl_times_import(struct ocl *o, struct ocl_batch *batch);
 cl_event *ocl_times_kernel(struct ocl *o, struct ocl_batch *batch, int launch,
                            int kernel);
+// For the batches between these two calls the compute queue tells times, even
+// if nobody watches. If that cannot be, nothing changes.
+cl_command_queue ocl_times_watch(struct ocl *o);
+void ocl_times_unwatch(struct ocl *o, cl_command_queue before);
+// Of a batch that is done: from the beginning of its first kernel to the end of
+// the last. False: the queue did not tell.
+bool ocl_times_kernels(struct ocl *o, const struct ocl_batch *batch,
+                       int64_t *ns);
 // Before the batch's events are released: reports them, and releases its own.
 void ocl_times_read(struct ocl *o, struct ocl_batch *batch);
 // Locked, but it unlocks for a while: reads a batch that is FREE again, while

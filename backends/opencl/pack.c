@@ -250,11 +250,14 @@ struct hr__dst ocl_packed(const struct hr__dst *d, size_t *size)
     return packed;
 }
 
-static uint32_t groups_of(const struct hr__kernel_picture *p)
+// Of the form for GPUs, too, for which one it will be is not known yet.
+static uint32_t groups_of(const struct ocl_plan *plan,
+                          const struct hr__kernel_picture *p)
 {
+    int kernels = plan->gpu ? HR__NUM_KERNELS : HR__KERNEL_STORE + 1;
     uint32_t n = 0;
 
-    for (int k = 0; k < HR__NUM_KERNELS; k++)
+    for (int k = 0; k < kernels; k++)
         n += hr__kernel_groups(p, k);
     return n;
 }
@@ -304,7 +307,7 @@ bool ocl_plan_add(struct ocl_plan *plan, int i, const struct hr__picture *pic,
                          pic->table->u8_identity);
         plan->out += ocl_aligned(item->out_bytes);
     }
-    plan->groups += groups_of(p);
+    plan->groups += groups_of(plan, p);
     return true;
 }
 

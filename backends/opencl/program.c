@@ -19,7 +19,7 @@ enum { CACHE_MAGIC = 0x4c435248, CACHE_VERSION = 2, LOG_BYTES = 400 };
 
 struct cache_head {
     uint32_t magic, version;
-    uint64_t variant;  // the faster one, OCL_UNKNOWN: not timed
+    uint64_t variant;  // the fastest one, OCL_UNKNOWN: not timed
     uint64_t key_size, binary_size;
     uint64_t hash;  // XXH3 of what follows
 };
@@ -79,7 +79,7 @@ static unsigned char *read_binary(int fd, size_t bytes, const char *key,
     if (!hr__read_all(fd, &head, sizeof(head)) || head.magic != CACHE_MAGIC ||
         head.version != CACHE_VERSION || head.key_size != strlen(key) ||
         !head.binary_size || head.binary_size > MAX_BINARY ||
-        head.variant > OCL_FUSED ||
+        head.variant > OCL_GPU ||
         bytes != sizeof(head) + head.key_size + head.binary_size ||
         !hr__read_all(fd, other, head.key_size) ||
         memcmp(other, key, head.key_size))
@@ -144,6 +144,7 @@ static bool make_kernels(struct ocl *o, struct ocl_fault *fault)
 
     for (int i = 0; i < HR__NUM_KERNELS; i++) {
         if ((i == HR__KERNEL_FUSED && o->wish == OCL_STAGED) ||
+            (i > HR__KERNEL_STORE && o->wish < OCL_GPU) ||
             (i <= HR__KERNEL_DC && !o->entropy))
             continue;
         o->kernels[i] = o->api.clCreateKernel(o->program, names[i], &err);
@@ -236,8 +237,9 @@ bool ocl_program_open(struct ocl *o, struct ocl_fault *fault)
 {
     char options[64];
 
-    snprintf(options, sizeof(options), "-cl-std=CL1.2%s%s",
+    snprintf(options, sizeof(options), "-cl-std=CL1.2%s%s%s",
              o->wish == OCL_STAGED ? "" : " -D HR__FUSED",
+             o->wish < OCL_GPU ? "" : " -D HR__GPU",
              o->entropy ? " -D HR__ENTROPY" : "");
     make_key(o, options, o->key);
     o->program_cached = from_binary(o, o->key, options);

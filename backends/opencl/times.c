@@ -57,6 +57,10 @@ cl_event *ocl_times_kernel(struct ocl *o, struct ocl_batch *batch, int launch,
         [HR__KERNEL_PIXELS] = HR_PART_COLOR,
         [HR__KERNEL_RESAMPLE] = HR_PART_RESAMPLE,
         [HR__KERNEL_STORE] = HR_PART_STORE,
+        [HR__KERNEL_RECONSTRUCT_GPU] = HR_PART_RECONSTRUCT,
+        [HR__KERNEL_FUSED_GPU] = HR_PART_RECONSTRUCT,
+        [HR__KERNEL_COLOR_GPU] = HR_PART_COLOR,
+        [HR__KERNEL_RESIZE_GPU] = HR_PART_STORE,
     };
 
     batch->times.parts[launch] = parts[kernel];
@@ -80,6 +84,31 @@ void ocl_times_moved(struct ocl *o, size_t up, size_t down)
                          up);
     hr__engine_ref_count(&o->guard.ref, offsetof(struct hr__meter, bytes_down),
                          down);
+}
+
+cl_command_queue ocl_times_watch(struct ocl *o)
+{
+    cl_command_queue before = o->queues[OCL_COMPUTE], queue;
+    cl_int err;
+
+    if (o->times.on)
+        return before;
+    queue = o->api.clCreateCommandQueue(o->context, o->facts.device,
+                                        CL_QUEUE_PROFILING_ENABLE, &err);
+    if (!err) {
+        o->queues[OCL_COMPUTE] = queue;
+        o->times.on = true;
+    }
+    return before;
+}
+
+void ocl_times_unwatch(struct ocl *o, cl_command_queue before)
+{
+    if (o->queues[OCL_COMPUTE] == before)
+        return;
+    o->api.clReleaseCommandQueue(o->queues[OCL_COMPUTE]);
+    o->queues[OCL_COMPUTE] = before;
+    o->times.on = false;
 }
 
 // ---- Reading ---------------------------------------------------------------
@@ -113,6 +142,22 @@ static void compare_clocks(struct ocl *o, const struct ocl_batch *batch)
     }
     o->times.low = low > o->times.low ? low : o->times.low;
     o->times.high = high < o->times.high ? high : o->times.high;
+}
+
+bool ocl_times_kernels(struct ocl *o, const struct ocl_batch *batch,
+                       int64_t *ns)
+{
+    cl_event first = NULL;
+    int64_t begin, end;
+
+    for (int i = 0; i < OCL_LAUNCHES && !first; i++)
+        first = batch->times.kernels[i];
+    if (!ask(o, first, CL_PROFILING_COMMAND_START, &begin) ||
+        !ask(o, batch->computed, CL_PROFILING_COMMAND_END, &end) ||
+        end <= begin)
+        return false;
+    *ns = end - begin;
+    return true;
 }
 
 // From the beginning of the first to the end of the last.

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which kernels suit a device. Only a measurement can tell, so both variants
-// are timed once, and the faster one is kept with the program. On the host's
-// own processor that is not worth it, for compiling one more kernel takes
-// longer than such a device may take to open: there it is done on request only.
+// Which kernels suit a device. Only a measurement can tell, so the variants are
+// timed once, and the fastest one is kept with the program; where they are
+// equal, a GPU gets the form for GPUs. On the host's own processor that is not
+// worth it, for compiling one more kernel takes longer than such a device may
+// take to open: there it is done on request only, and nothing else is compiled.
 #include <stdlib.h>
 #include <string.h>
 
 #include "backends/opencl/opencl.h"
 
 static const char *const names[] = {
-    [OCL_UNKNOWN] = "unknown",
-    [OCL_STAGED] = "staged",
-    [OCL_FUSED] = "fused",
-    [OCL_TIMED] = "timed",
+    [OCL_UNKNOWN] = "unknown", [OCL_STAGED] = "staged", [OCL_FUSED] = "fused",
+    [OCL_GPU] = "gpu",         [OCL_TIMED] = "timed",
 };
 
 const char *ocl_variant_name(enum ocl_variant variant)
@@ -33,8 +32,8 @@ enum hr_status ocl_variant_wanted(enum ocl_variant *wanted)
     if (*wanted)
         return HR_OK;
     return hr__fail(HR_EINVAL,
-                    "HEADRACE_OPENCL_VARIANT is '%.32s', not staged, fused or "
-                    "timed",
+                    "HEADRACE_OPENCL_VARIANT is '%.32s', not staged, fused, "
+                    "gpu or timed",
                     name);
 }
 
@@ -76,18 +75,31 @@ void ocl_variant_settle(struct ocl *o)
     o->entropy = o->who != OCL_HOST;
 }
 
-static bool time_both(struct ocl *o, struct ocl_batch *batch,
-                      struct ocl_fault *fault)
+enum ocl_variant ocl_variant_fastest(cl_device_type type,
+                                     const int64_t ns[OCL_TIMED])
 {
-    int64_t ns[2];
+    enum ocl_variant best = type & CL_DEVICE_TYPE_GPU ? OCL_GPU : OCL_STAGED;
+
+    for (enum ocl_variant v = OCL_STAGED; v < OCL_TIMED; v++)
+        if (ns[v] < ns[best])
+            best = v;
+    return best;
+}
+
+static bool time_all(struct ocl *o, struct ocl_batch *batch,
+                     struct ocl_fault *fault)
+{
+    int64_t ns[OCL_TIMED];
 
     if (!ocl_time_variants(o, batch, ns, fault))
         return false;
-    o->timed = ns[1] < ns[0] ? OCL_FUSED : OCL_STAGED;
+    o->timed = ocl_variant_fastest(o->facts.type, ns);
     o->timed_now = true;
     hr__guard_log(&o->guard, HR_LOG_INFO,
-                  "a batch takes %d us staged, %d us fused: %s it is",
-                  (int)(ns[0] / 1000), (int)(ns[1] / 1000), names[o->timed]);
+                  "a batch takes %d us staged, %d us fused, %d us in the form "
+                  "for GPUs: %s it is",
+                  (int)(ns[OCL_STAGED] / 1000), (int)(ns[OCL_FUSED] / 1000),
+                  (int)(ns[OCL_GPU] / 1000), names[o->timed]);
     return true;
 }
 
@@ -95,8 +107,8 @@ bool ocl_variant_choose(struct ocl *o, struct ocl_batch *batch,
                         struct ocl_fault *fault)
 {
     o->timed_now = false;
-    if (o->wish == OCL_TIMED && !o->timed && !time_both(o, batch, fault))
+    if (o->wish == OCL_TIMED && !o->timed && !time_all(o, batch, fault))
         return false;
-    o->plan.fuse = (o->wish == OCL_TIMED ? o->timed : o->wish) == OCL_FUSED;
+    ocl_variant_use(o, o->wish == OCL_TIMED ? o->timed : o->wish);
     return true;
 }

@@ -75,8 +75,10 @@ static bool build(struct kernel_env *env, cl_device_id device)
     if (failed(err, "clCreateProgramWithSource"))
         return false;
     err = env->cl.clBuildProgram(env->program, 1, &device,
-                                 env->fuse ? "-cl-std=CL1.2 -D HR__FUSED"
-                                           : "-cl-std=CL1.2",
+                                 env->gpu
+                                     ? "-cl-std=CL1.2 -D HR__FUSED -D HR__GPU"
+                                 : env->fuse ? "-cl-std=CL1.2 -D HR__FUSED"
+                                             : "-cl-std=CL1.2",
                                  NULL, NULL);
     if (failed(err, "clBuildProgram")) {
         env->cl.clGetProgramBuildInfo(env->program, device,
@@ -87,7 +89,8 @@ static bool build(struct kernel_env *env, cl_device_id device)
     }
     for (int i = 0; i < HR__NUM_KERNELS; i++) {
         // Those of stage entropy have a test of their own.
-        if ((i == HR__KERNEL_FUSED && !env->fuse) || i <= HR__KERNEL_DC)
+        if ((i == HR__KERNEL_FUSED && !env->fuse) || i <= HR__KERNEL_DC ||
+            (i > HR__KERNEL_STORE && !env->gpu))
             continue;
         env->kernels[i] = env->cl.clCreateKernel(env->program, names[i], &err);
         if (failed(err, names[i]))
@@ -97,7 +100,8 @@ static bool build(struct kernel_env *env, cl_device_id device)
 }
 
 bool kernel_env_open(struct kernel_env *env, const struct ocl_api *cl,
-                     const struct kernel_device *device, bool fuse)
+                     const struct kernel_device *device,
+                     enum ocl_variant variant)
 {
     cl_context_properties props[] = {CL_CONTEXT_PLATFORM,
                                      (cl_context_properties)device->platform,
@@ -106,7 +110,8 @@ bool kernel_env_open(struct kernel_env *env, const struct ocl_api *cl,
 
     memset(env, 0, sizeof(*env));
     env->cl = *cl;
-    env->fuse = fuse;
+    env->fuse = variant != OCL_STAGED;
+    env->gpu = variant == OCL_GPU;
     env->context = cl->clCreateContext(props, 1, &device->device, NULL, NULL,
                                        &err);
     if (failed(err, "clCreateContext"))
@@ -161,7 +166,7 @@ static size_t take(struct bytes *b, size_t size)
 struct batch {
     struct bytes plan, in, out;
     uint64_t work;
-    bool fuse;
+    bool fuse, gpu;
     size_t lists[HR__NUM_KERNELS], groups[HR__NUM_KERNELS];
 };
 
@@ -299,21 +304,28 @@ static bool uses(const struct kernel_item *item, int kernel)
 
 static void lists(struct batch *b, const struct kernel_item *items, int n)
 {
-    for (int k = 0; k < HR__NUM_KERNELS; k++) {
+    for (int i = 0; i < n; i++)
+        b->gpu = b->gpu &&
+                 hr__kernel_suits_gpu(
+                     (const struct hr__kernel_picture *)(void *)b->plan.data +
+                     i);
+    for (int host = 0; host <= HR__KERNEL_STORE; host++) {
         const struct hr__kernel_picture *p = (const void *)b->plan.data;
+        int k = b->gpu ? hr__kernel_gpu(host) : host;
         uint32_t *first, *list;
         size_t at, width;
 
-        b->groups[k] = 0;
+        if (k == HR__NUM_KERNELS)
+            continue;
         for (int i = 0; i < n; i++)
-            if (uses(&items[i], k))
+            if (uses(&items[i], host))
                 b->groups[k] += hr__kernel_groups(&p[i], k);
         at = take(&b->plan,
                   8 * (b->groups[k] + hr__kernel_rows(b->groups[k], &width)));
         p = (const void *)b->plan.data;
         first = list = (uint32_t *)(void *)(b->plan.data + at);
         for (int i = 0; i < n; i++)
-            if (uses(&items[i], k))
+            if (uses(&items[i], host))
                 list = hr__kernel_list(list, (uint32_t)i,
                                        hr__kernel_groups(&p[i], k));
         b->groups[k] = (size_t)(hr__kernel_pad(first, list) - first) / 2;
@@ -345,6 +357,10 @@ static bool launch(struct kernel_env *env, int k, cl_mem mem[BUF_N],
         [HR__KERNEL_PIXELS] = {BUF_IN, BUF_WORK, -1},
         [HR__KERNEL_RESAMPLE] = {BUF_PLAN, BUF_WORK, -1},
         [HR__KERNEL_STORE] = {BUF_PLAN, BUF_WORK, BUF_OUT},
+        [HR__KERNEL_RECONSTRUCT_GPU] = {BUF_IN, BUF_WORK, -1},
+        [HR__KERNEL_FUSED_GPU] = {BUF_IN, BUF_WORK, -1},
+        [HR__KERNEL_COLOR_GPU] = {BUF_WORK, -1},
+        [HR__KERNEL_RESIZE_GPU] = {BUF_PLAN, BUF_WORK, BUF_OUT},
     };
     cl_kernel kernel = env->kernels[k];
     cl_uint list = (cl_uint)b->lists[k];
@@ -353,8 +369,6 @@ static bool launch(struct kernel_env *env, int k, cl_mem mem[BUF_N],
     cl_event event;
     cl_int err;
 
-    if (!b->groups[k])
-        return true;
     global[1] = hr__kernel_rows(b->groups[k], &global[0]);
     global[0] *= HR__GROUP;
     if (global[1] > env->most_rows)
@@ -390,9 +404,12 @@ static bool run_all(struct kernel_env *env, cl_mem mem[BUF_N], struct batch *b)
     memset(env->us, 0, sizeof(env->us));
     for (int r = 0; r < (env->rounds ? env->rounds : 1); r++) {
         env->launches = 0;
-        for (int k = 0; k < HR__NUM_KERNELS; k++)
-            if (!launch(env, k, mem, b))
+        for (int host = 0; host <= HR__KERNEL_STORE; host++) {
+            int k = b->gpu ? hr__kernel_gpu(host) : host;
+
+            if (k < HR__NUM_KERNELS && b->groups[k] && !launch(env, k, mem, b))
                 return false;
+        }
     }
     free(env->work);
     env->work = malloc(b->work);
@@ -421,7 +438,7 @@ static bool give(const struct kernel_item *item, const uint8_t *out)
 
 bool kernel_run(struct kernel_env *env, struct kernel_item *items, int n)
 {
-    struct batch b = {.work = HR__SLACK, .fuse = env->fuse};
+    struct batch b = {.work = HR__SLACK, .fuse = env->fuse, .gpu = env->gpu};
     cl_mem mem[BUF_N];
     bool ok;
 
@@ -429,6 +446,8 @@ bool kernel_run(struct kernel_env *env, struct kernel_item *items, int n)
     for (int i = 0; i < n; i++)
         describe(&b, i, &items[i]);
     lists(&b, items, n);
+    env->runs++;
+    env->by_gpu += b.gpu;
     b.work += HR__SLACK;
     free(env->pics);
     env->pics = malloc((size_t)n * sizeof(*env->pics));

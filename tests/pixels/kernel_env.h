@@ -32,6 +32,8 @@ struct kernel_env {
     int launches;                // per round
     size_t most_rows;            // of a launch of any run
     bool fuse;                   // hr_reconstruct_color where it can be
+    bool gpu;                    // the forms for GPUs where they can be
+    int runs, by_gpu;            // batches, and those that were made so
     int rounds;                  // how often a run is repeated; 0 = 1
 };
 
@@ -41,7 +43,8 @@ bool kernel_cl_load(struct ocl_api *cl);
 int kernel_devices(const struct ocl_api *cl, struct kernel_device *devices,
                    int max);
 bool kernel_env_open(struct kernel_env *env, const struct ocl_api *cl,
-                     const struct kernel_device *device, bool fuse);
+                     const struct kernel_device *device,
+                     enum ocl_variant variant);
 void kernel_env_close(struct kernel_env *env);
 
 // One picture: from coefficients, from planes, or from pixels.

@@ -273,6 +273,27 @@ static void test_long(void)
     }
 }
 
+// More rows for a tile than it has at a time; and at last so many weights that
+// the form for GPUs leaves it to the other, and nothing else.
+static void test_rounds(void)
+{
+    static const int sizes[][4] = {{3, 120, 2, 6},
+                                   {1500, 1500, 40, 2},
+                                   {1500, 1500, 3, 2}};
+
+    for (int i = 0; i < (small ? 1 : 3); i++) {
+        struct kernel_picture p = {.w = sizes[i][0], .h = sizes[i][1], .c = 3};
+        int before = env.by_gpu;
+
+        kernel_random_pixels(&p);
+        p.ops[p.num_ops++] = hr_op_resize(.w = sizes[i][2], .h = sizes[i][3]);
+        make_item(&p);
+        run_and_compare(&p, 1);
+        CU_ASSERT_EQUAL(env.by_gpu - before, env.gpu && i < 2);
+    }
+    CU_ASSERT(!env.gpu || env.by_gpu == env.runs - !small);
+}
+
 // Pixels and coefficients in one batch.
 static void test_pixels(void)
 {
@@ -372,6 +393,7 @@ static int run_tests(void)
         {"batches", test_batches},  {"luma", test_luma},
         {"pixels", test_pixels},    {"long", test_long},
         {"large", test_large},      {"wrong", test_wrong},
+        {"rounds", test_rounds},
     };
     CU_pSuite suite;
     int failures;
@@ -388,14 +410,17 @@ static int run_tests(void)
     return failures;
 }
 
+static const char *const variants[] = {
+    [OCL_STAGED] = "staged", [OCL_FUSED] = "fused", [OCL_GPU] = "gpu"};
+
 static bool run_device(const struct ocl_api *cl, const struct kernel_device *d,
-                       bool fuse, const char *folder, int most)
+                       enum ocl_variant variant, const char *folder, int most)
 {
     bool ok;
 
     printf("device: %s, %s, %s\n", d->platform_name, d->name,
-           fuse ? "fused" : "staged");
-    ok = kernel_env_open(&env, cl, d, fuse);
+           variants[variant]);
+    ok = kernel_env_open(&env, cl, d, variant);
     if (ok && folder) {
         kernel_bench(&env, cpu, folder, most);
     } else {
@@ -430,9 +455,8 @@ int main(int argc, char **argv)
             continue;
         }
         run++;
-        for (int fuse = 0; fuse < 2; fuse++)
-            bad += !run_device(&cl, &devices[i], fuse,
-                               argc > 2 ? argv[2] : NULL,
+        for (enum ocl_variant v = OCL_STAGED; v <= OCL_GPU; v++)
+            bad += !run_device(&cl, &devices[i], v, argc > 2 ? argv[2] : NULL,
                                argc > 3 ? atoi(argv[3]) : 96);
     }
     hr_device_close(&cpu);

@@ -205,9 +205,10 @@ engine_races()
             bad=1
     done <<'END'
 staged host f32 nchw decode,resize=12x10,hflip,normalize=imagenet
-fused device f16 nhwc decode,random_resized_crop=9:lanczos,normalize=imagenet
+gpu device f16 nhwc decode,random_resized_crop=9:lanczos,normalize=imagenet
 staged device u8 nhwc decode,center_crop=21x17
 fused host u8 nchw decode,transpose,resize=7x11:bicubic
+gpu host u8 nchw decode,resize=40x35:bicubic,vflip
 END
     rm -rf "$build/engine-races"
     if [[ -s $log ]]; then
@@ -221,6 +222,7 @@ case ${2-} in
 pocl)
     conformance opencl:pocl "${HEADRACE_TEST_SCALE:-1}"
     HEADRACE_OPENCL_VARIANT=fused conformance opencl:pocl 0.3
+    HEADRACE_OPENCL_VARIANT=gpu conformance opencl:pocl 0.3
     ;;
 rusticl)
     export RUSTICL_ENABLE=llvmpipe
@@ -232,6 +234,7 @@ rusticl)
             "$build/tests/$program"
     done
     sets opencl:rusticl 7
+    HEADRACE_OPENCL_VARIANT=gpu sets opencl:rusticl 11
     ;;
 races)   races ;;
 engine-races) engine_races ;;

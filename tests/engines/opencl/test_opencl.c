@@ -449,7 +449,7 @@ static hr_device open_variant(const char *name)
 // Whatever the kernels are, the bytes are the same.
 static void test_variants(void)
 {
-    static const char *const names[] = {"staged", "fused"};
+    static const char *const names[] = {"staged", "fused", "gpu"};
     char key[OCL_KEY_BYTES] = "";
     hr_device usual = env.ocl;
 
@@ -463,6 +463,7 @@ static void test_variants(void)
         test_types();
         test_geometries();
         test_batches();
+        CU_ASSERT_EQUAL(opencl_private(env.ocl)->batch[0].gpu, i == 2);
         hr_device_close(&env.ocl);
     }
     env.ocl = usual;
@@ -483,9 +484,9 @@ static void test_timed(void)
         CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
         o = opencl_private(dev);
         CU_ASSERT_EQUAL(o->timed_now, i == 0);
-        CU_ASSERT(o->timed == OCL_STAGED || o->timed == OCL_FUSED);
+        CU_ASSERT(o->timed >= OCL_STAGED && o->timed < OCL_TIMED);
         CU_ASSERT(i == 0 || (o->program_cached && o->timed == timed));
-        CU_ASSERT_EQUAL(o->plan.fuse, o->timed == OCL_FUSED);
+        CU_ASSERT_EQUAL(ocl_variant_now(o), o->timed);
         CU_ASSERT_PTR_NOT_NULL(
             strstr(dev->description, ocl_variant_name(o->timed)));
         timed = o->timed;

@@ -93,12 +93,29 @@ static void names_mean(void)
     CHECK(strstr(hr_last_error(), "not available"), "%s", hr_last_error());
 }
 
+// The fastest variant; of those that are equal the one made for such a device.
+static void fastest(void)
+{
+    for (enum ocl_variant v = OCL_STAGED; v < OCL_TIMED; v++) {
+        int64_t ns[OCL_TIMED] = {0, 9000, 9000, 9000};
+
+        CHECK(ocl_variant_fastest(CL_DEVICE_TYPE_GPU, ns) == OCL_GPU, "equal");
+        CHECK(ocl_variant_fastest(CL_DEVICE_TYPE_CPU, ns) == OCL_STAGED,
+              "equal");
+        ns[v]--;
+        CHECK(ocl_variant_fastest(CL_DEVICE_TYPE_GPU, ns) == v &&
+                  ocl_variant_fastest(CL_DEVICE_TYPE_CPU, ns) == v,
+              "%s", ocl_variant_name(v));
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(whole_names),
         TEST_CASE(long_names),
         TEST_CASE(names_mean),
+        TEST_CASE(fastest),
     };
 
     return test_main("opencl_choose", cases, sizeof(cases) / sizeof(*cases),

@@ -199,16 +199,26 @@ static void same(void)
     hr_device_close(&dev);
 }
 
-static void same_fused(void)
+static void same_as(enum ocl_variant variant)
 {
     hr_device dev;
 
-    setenv("HEADRACE_OPENCL_VARIANT", "fused", 1);
+    setenv("HEADRACE_OPENCL_VARIANT", ocl_variant_name(variant), 1);
     dev = open_device();
     unsetenv("HEADRACE_OPENCL_VARIANT");
-    CU_ASSERT(opencl_private(dev)->plan.fuse);
+    CU_ASSERT_EQUAL(ocl_variant_now(opencl_private(dev)), variant);
     every_file(dev);
     hr_device_close(&dev);
+}
+
+static void same_fused(void)
+{
+    same_as(OCL_FUSED);
+}
+
+static void same_gpu(void)
+{
+    same_as(OCL_GPU);
 }
 
 // Every sound photo, and nothing of it by the host.
@@ -620,10 +630,10 @@ static void kept(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(knob),    TEST_CASE(same),         TEST_CASE(same_fused),
-        TEST_CASE(photos),  TEST_CASE(measured),     TEST_CASE(damage),
-        TEST_CASE(headers), TEST_CASE(out_of_scope), TEST_CASE(device_memory),
-        TEST_CASE(kept),    TEST_CASE(hostile),
+        TEST_CASE(knob),          TEST_CASE(same),    TEST_CASE(same_fused),
+        TEST_CASE(same_gpu),      TEST_CASE(photos),  TEST_CASE(measured),
+        TEST_CASE(damage),        TEST_CASE(headers), TEST_CASE(out_of_scope),
+        TEST_CASE(device_memory), TEST_CASE(kept),    TEST_CASE(hostile),
     };
 
     return opencl_main("opencl_entropy", cases, COUNT(cases), argc, argv);
