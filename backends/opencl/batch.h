@@ -13,6 +13,7 @@
 
 struct ocl;         // one opened device
 struct ocl_import;  // memory of another engine
+struct ocl_keep;    // pictures that a cache shall have
 
 // ---- buffer.c --------------------------------------------------------------
 
@@ -128,6 +129,8 @@ struct ocl_batch {
     unsigned chunks;  // pinned chunks that its upload reads, bit per chunk
     uint32_t lists[OCL_LAUNCHES + 1];  // words of the plan: the groups of
                                        // launch k are lists[k] .. lists[k + 1]
+    struct ocl_keep *keep;   // what of its pictures is kept; NULL: nothing
+    uint32_t keep_lists[7];  // and the lists of those kernels
 
     // Locked
     enum ocl_batch_state state;
@@ -262,6 +265,8 @@ bool ocl_plan_begin(struct ocl_plan *plan, int n);
 // All of it: lists of groups come behind pictures and tables.
 size_t ocl_plan_bytes(const struct ocl_plan *plan);
 struct hr__kernel_picture *ocl_plan_picture(struct ocl_plan *plan, int i);
+// One more, behind all that is there: *i. False: no memory.
+bool ocl_plan_more(struct ocl_plan *plan, int *i);
 // Where flags begin in the download, and where it ends.
 static inline size_t ocl_plan_flags(const struct ocl_plan *plan)
 {
@@ -285,6 +290,8 @@ void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,
 // work besides coefficients and what is made of them.
 size_t ocl_entropy_bytes(const struct ocl_scan *s);
 uint64_t ocl_entropy_work(const struct ocl_scan *s);
+// Where in the item there is room for a struct hr__pack.
+size_t ocl_entropy_pack_at(void);
 // Adds the source of picture i. False: the window is empty, or as ocl_plan_add.
 bool ocl_plan_entropy(struct ocl_plan *plan, int i,
                       const struct hr__picture *pic, struct hr__rect window,

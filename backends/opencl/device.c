@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backends/opencl/device_memory.h"
+#include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 
 enum { MAX_SIDE = 16384 };
@@ -122,10 +123,12 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
     enum ocl_variant wish;
     enum hr_status status;
     struct ocl *o;
+    int64_t keep_rate;
     bool entropy;
 
     if ((status = ocl_api_check()) || (status = ocl_variant_wanted(&wish)) ||
-        (status = ocl_entropy_wanted(e->params.entropy, &entropy)))
+        (status = ocl_entropy_wanted(e->params.entropy, &entropy)) ||
+        (status = ocl_keep_wanted(&keep_rate)))
         return status;
     if (!(o = hr__alloc(e->device, sizeof(*o))))
         return hr__fail(HR_ENOMEM, "out of memory");
@@ -144,6 +147,8 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
     snprintf(o->which, sizeof(o->which), "%s", wanted(which));
     if (o->display.kind)
         o->display.retain(o->display.ctx);
+    if (!ocl_keep_init(o, e, entropy ? keep_rate : 0))
+        return hr__fail(HR_ENOMEM, "out of memory");
     if (!(status = hr__guard_start(&o->guard, e, OPEN_NS)))
         fill_caps(e, o);
     return status;
@@ -171,6 +176,7 @@ static void ocl_close(struct hr__engine *e)
     if (!o)
         return;
     stopped = stop(o, e);
+    ocl_keep_finish(o, stopped);
     ocl_pool_finish(&o->pool);
     if (!stopped)
         return;

@@ -21,6 +21,7 @@
 //   surface.c  what an extension of the driver does for that
 //   pack.c     one picture: what the kernels must know of it
 //   entropy.c  the same of a file that the device decodes from its first bit
+//   keep.c     whole pictures, packed on the device for a cache
 //   plan.c     what the kernels are told, as memory
 //   axes.c     weights, kept on the device
 //   times.c    when the device did what, for traces and profiles
@@ -149,6 +150,8 @@ void ocl_memory_let_go(struct ocl *o, struct hr__memory *memory);
 enum { OCL_UPLOAD, OCL_COMPUTE, OCL_DOWNLOAD, OCL_QUEUES };
 
 // The device's time (times.c); the driver thread's.
+struct ocl_keeps;  // keep.h
+
 struct ocl_clock {
     bool on;                       // the queues tell
     int64_t low, high;             // host's clock less the device's
@@ -173,7 +176,8 @@ struct ocl {
     cl_command_queue queues[OCL_QUEUES];
     cl_program program;
     cl_kernel kernels[HR__NUM_KERNELS];
-    bool entropy;  // the device decodes it; never changes
+    bool entropy;             // the device decodes it; never changes
+    struct ocl_keeps *keeps;  // and packs it for caches; NULL: it does not
     bool program_cached;
     enum ocl_variant wish;   // OCL_TIMED: the faster one
     enum ocl_variant timed;  // which that is, kept with the program
@@ -264,6 +268,9 @@ cl_event *ocl_times_upload(struct ocl *o, struct ocl_batch *batch, int i);
 cl_event *ocl_times_import(struct ocl *o, struct ocl_batch *batch);
 cl_event *ocl_times_kernel(struct ocl *o, struct ocl_batch *batch, int launch,
                            int kernel);
+// Packing came behind the last launch, and has ended with that event: it becomes
+// batch->computed.
+void ocl_times_kept(struct ocl *o, struct ocl_batch *batch, cl_event last);
 // Before the batch's events are released: reports them, and releases its own.
 void ocl_times_read(struct ocl *o, struct ocl_batch *batch);
 // Locked, but it unlocks for a while: reads a batch that is FREE again, while
@@ -280,6 +287,8 @@ uint32_t ocl_spans(const struct ocl *o);
 // False: the fault says why, and the other tasks are still the batch's.
 bool ocl_run_batch(struct ocl *o, struct ocl_batch *batch,
                    struct hr__task **rest, struct ocl_fault *fault);
+// Whether what is planned so far is not too much for one batch.
+bool ocl_fits(const struct ocl *o, const struct ocl_plan *plan);
 // Makes buffers for the planned batch.
 bool ocl_grow(struct ocl *o, struct ocl_batch *batch, struct ocl_fault *fault);
 // Of the planned batch: copies the plan into pinned memory, in front of the

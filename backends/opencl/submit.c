@@ -3,10 +3,11 @@
 // the queues (enqueue.c). Nothing here waits but for the driver to take a
 // command.
 #include "backends/opencl/device_memory.h"
+#include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 #include "kernels/plan.h"
 
-static bool fits(const struct ocl *o, const struct ocl_plan *plan)
+bool ocl_fits(const struct ocl *o, const struct ocl_plan *plan)
 {
     return ocl_plan_bytes(plan) + plan->in + plan->pinned +
                    ocl_axes_new(plan->axes) + HR__PAYLOAD <=
@@ -105,7 +106,7 @@ static void plan_batch(struct ocl *o, struct ocl_batch *batch,
         }
         if (planned != PLANNED)
             continue;
-        if (!fits(o, plan)) {
+        if (!ocl_fits(o, plan)) {
             // plan->data may have moved; what was added there may stay.
             plan->in = before.in;
             plan->pinned = before.pinned;
@@ -231,6 +232,7 @@ static bool run_pictures(struct ocl *o, struct ocl_batch *batch,
 
     if (!ocl_import_all(o, batch))
         return false;
+    ocl_keep_drop(o, batch);  // of a first try
     ocl_axes_begin(&o->axes, o->buffer_bytes);
     if (!ocl_plan_begin(&o->plan, batch->num_items)) {
         *fault = (struct ocl_fault){HR_WHY_FAILED | HR_WHY_MEMORY,
@@ -242,9 +244,11 @@ static bool run_pictures(struct ocl *o, struct ocl_batch *batch,
         ocl_batch_end(o, batch, NULL);
         return true;
     }
+    ocl_keep_plan(o, batch);
     ocl_enter(o);
     ocl_batch_release_events(o, batch);
     ok = ocl_grow(o, batch, fault);
+    ocl_keep_grow(o, batch);
     ocl_pinned_grow(o);
     if (!ocl_leave(o) || !ok)
         return false;

@@ -225,6 +225,7 @@ struct hr_stats {
     // cache that samples use which name none: see struct hr_cache_stats.
     uint64_t cache_hits, cache_misses, cache_evictions;
     size_t cache_bytes;
+    uint64_t cache_by_device;  // of it, too
 };
 HR_API void hr_device_stats(hr_device dev, struct hr_stats *stats);
 

@@ -32,6 +32,10 @@ LIMITS = {
     "hr_entropy_check": (64, 0, 0),
     "hr_entropy_write": (64, 0, 0),
     "hr_entropy_dc": (64, 0, 0),
+    "hr_pack_clear": (64, 0, 0),
+    "hr_pack_measure": (64, 0, 0),
+    "hr_pack_place": (64, 0, 0),
+    "hr_pack_write": (64, 0, 13),  # (the bytes of segments lie anywhere)
     "hr_index": (64, 0, 16),
     "hr__block": (0, 256, 19),  # a function of the next two
     "hr_reconstruct": (96, 64, 0),
