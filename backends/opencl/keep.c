@@ -77,18 +77,27 @@ static void set_state(struct ocl *o, struct ocl_keep *keep,
     pthread_mutex_unlock(&o->guard.lock);
 }
 
-static void drop_pictures(struct ocl_keep *keep)
+// The lock is not held. (A driver thread that was left behind may do the same.)
+static void drop_pictures(struct ocl *o, struct ocl_keep *keep)
 {
-    for (int i = 0; i < keep->num_pictures; i++)
-        if (keep->pictures[i].later.cache)
-            hr__later_drop(&keep->pictures[i].later);
-    keep->num_pictures = 0;
+    struct hr__later gone[OCL_BATCH];
+    int n = 0;
+
+    pthread_mutex_lock(&o->guard.lock);
+    for (int i = 0; i < OCL_BATCH; i++)
+        if (keep->pictures[i].later.cache) {
+            gone[n++] = keep->pictures[i].later;
+            keep->pictures[i].later.cache = NULL;
+        }
+    pthread_mutex_unlock(&o->guard.lock);
+    while (n)
+        hr__later_drop(&gone[--n]);
 }
 
 // Whoever has the slot gives it up.
 static void give_up(struct ocl *o, struct ocl_keep *keep)
 {
-    drop_pictures(keep);
+    drop_pictures(o, keep);
     set_state(o, keep, OCL_KEEP_FREE);
 }
 
@@ -97,6 +106,16 @@ void ocl_keep_drop(struct ocl *o, struct ocl_batch *batch)
     if (batch->keep)
         give_up(o, batch->keep);
     batch->keep = NULL;
+}
+
+// Something has failed that a sample does not need.
+static void strike(struct ocl *o, const char *text)
+{
+    int n = atomic_fetch_add(&o->keeps->strikes, 1) + 1;
+
+    hr__guard_log(&o->guard, HR_LOG_WARN, "pictures are not kept%s: %s",
+                  n == MOST_STRIKES ? ", from now on the host packs them" : "",
+                  text);
 }
 
 // ---- The keeper ------------------------------------------------------------
@@ -113,12 +132,12 @@ static void keep_pictures(struct ocl *o, struct ocl_keep *keep)
             hr__later_keep(&k->later, &k->facts, bytes + k->at, k->size))
             atomic_fetch_add(&o->keeps->kept, 1);
     }
-    // Those that are not there, or none.
-    drop_pictures(keep);
+    // Those that are not there.
+    drop_pictures(o, keep);
     if (ok)
         atomic_store(&o->keeps->strikes, 0);
     else
-        atomic_fetch_add(&o->keeps->strikes, 1);
+        strike(o, "reading failed");
 }
 
 static void *run_keeper(void *owner)
@@ -170,9 +189,9 @@ void ocl_keep_finish(struct ocl *o, bool free)
     pthread_mutex_unlock(&o->guard.lock);
     if (keeps->started)
         pthread_join(keeps->keeper, NULL);
+    for (int i = 0; i < OCL_KEEPS; i++)
+        drop_pictures(o, &keeps->slots[i]);
     if (free) {
-        for (int i = 0; i < OCL_KEEPS; i++)
-            drop_pictures(&keeps->slots[i]);
         pthread_cond_destroy(&keeps->wake);
         hr__free(keeps);
         o->keeps = NULL;
@@ -358,7 +377,9 @@ void ocl_keep_plan(struct ocl *o, struct ocl_batch *batch)
             add(o, keep, i, &item->file->scan, &info)) {
             struct ocl_kept *k = &keep->pictures[keep->num_pictures - 1];
 
+            pthread_mutex_lock(&o->guard.lock);
             k->later = later;
+            pthread_mutex_unlock(&o->guard.lock);
             keeps->allowance -= (int64_t)k->guess;
         } else {
             hr__later_drop(&later);
@@ -385,11 +406,8 @@ void ocl_keep_grow(struct ocl *o, struct ocl_batch *batch)
                   ocl_buffer_grow(o, &keep->packed, keep->room, false, &fault)))
         return;
     ocl_keep_drop(o, batch);
-    if (fault.why) {
-        atomic_fetch_add(&o->keeps->strikes, 1);
-        hr__guard_log(&o->guard, HR_LOG_WARN, "pictures are not kept: %s",
-                      fault.text);
-    }
+    if (fault.why)
+        strike(o, fault.text);
 }
 
 bool ocl_keep_open(struct ocl *o, struct ocl_fault *fault)
@@ -712,8 +730,6 @@ void ocl_keep_read(struct ocl *o)
     if (ok)
         return;
     give_up(o, keep);
-    atomic_fetch_add(&o->keeps->strikes, 1);
-    if (fault.why)
-        hr__guard_log(&o->guard, HR_LOG_WARN, "pictures are not kept: %s",
-                      fault.text);
+    if (!lost)
+        strike(o, fault.text);
 }
