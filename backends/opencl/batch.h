@@ -252,8 +252,9 @@ struct ocl_plan {
     uint64_t in, work, out;  // bytes of the other buffers so far
     uint64_t pinned;         // and of payloads that the host does not copy
     uint64_t flags;          // bytes that are downloaded behind the tensors
-    uint32_t groups;         // of all kernels, all pictures
-    bool fuse;               // by the fused kernel what it can make
+    uint64_t keep_work, keep_room;  // what ocl_keep_plan() will want
+    uint32_t groups;                // of all kernels, all pictures
+    bool fuse;                      // by the fused kernel what it can make
     // Of the picture before, for the next may be the same
     const struct hr__table *table;
     uint32_t table_at;

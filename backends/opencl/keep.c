@@ -262,19 +262,49 @@ static uint64_t all_blocks(const struct ocl_scan *s)
     return n;
 }
 
-// What of it is not its plan's is checked by who calls. A nonzero coefficient
-// takes 12 bits at most where its code takes 3 or more: few pictures take three
-// times their scan, most half as much again.
+static uint64_t all_lines(const struct ocl_scan *s)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < s->num_components; i++)
+        n += (uint64_t)s->mcus_h * s->comp[i].v;
+    return n;
+}
+
+uint64_t ocl_keep_work(const struct ocl_scan *s)
+{
+    return all_blocks(s) * (64 * sizeof(int16_t) + 4) + all_lines(s) * 8 +
+           4 * OCL_ALIGN;
+}
+
+// A coefficient that is not 0 takes 12 bits at most where its code takes 3 or
+// more: few pictures take three times their scan, most half as much again.
+uint64_t ocl_keep_room(const struct ocl_scan *s)
+{
+    return 3 * (uint64_t)s->size + 6 * all_blocks(s) + 4 * (all_lines(s) + 1) +
+           HR__PACK_HEAD + HR__PACK_PAD + HR__PACK_ALIGN;
+}
+
+void ocl_keep_ask(struct ocl *o, const struct ocl_scan *s)
+{
+    if (!ocl_keep_on(o))
+        return;
+    o->plan.keep_work += ocl_keep_work(s);
+    o->plan.keep_room += ocl_keep_room(s);
+}
+
 static bool add(struct ocl *o, struct ocl_keep *keep, int item,
                 const struct ocl_scan *s, const struct hr_info *info)
 {
     struct ocl_kept *k = &keep->pictures[keep->num_pictures];
     struct ocl_plan *plan = &o->plan, before = *plan;
     struct hr__kernel_picture *p;
-    struct hr__kernel_picture *of;
-    uint64_t room = 3 * s->size + 6 * all_blocks(s);
+    const struct hr__kernel_picture *of;
+    uint64_t room = hr__kernel_round(keep->room + ocl_keep_room(s),
+                                     HR__PACK_ALIGN);
 
-    if (all_blocks(s) > UINT32_MAX / 256)
+    if (all_blocks(s) > UINT32_MAX / 256 || room > o->buffer_bytes ||
+        room > UINT32_MAX / (OCL_BATCH + 1))
         return false;
     *k = (struct ocl_kept){.item = item, .guess = s->size + s->size / 2};
     if (!ocl_plan_more(plan, &k->picture))
@@ -288,9 +318,7 @@ static bool add(struct ocl *o, struct ocl_keep *keep, int item,
     k->table_at = (size_t)plan->flags;
     plan->flags += 2 * sizeof(hr__word);
     plan->groups += groups_of(p, &k->pack);
-    room = hr__kernel_round(room + k->pack.head + HR__PACK_PAD, HR__PACK_ALIGN);
-    if (!ocl_fits(o, plan) || keep->room + room > o->buffer_bytes ||
-        keep->room + room > UINT32_MAX / (OCL_BATCH + 1)) {
+    if (!ocl_fits(o, plan)) {
         // (What was added to its data may stay.)
         plan->work = before.work;
         plan->flags = before.flags;
@@ -298,7 +326,7 @@ static bool add(struct ocl *o, struct ocl_keep *keep, int item,
         return false;
     }
     describe(&k->facts, s, info);
-    keep->room += (size_t)room;
+    keep->room = (size_t)room;
     keep->num_pictures++;
     return true;
 }
@@ -364,6 +392,7 @@ void ocl_keep_plan(struct ocl *o, struct ocl_batch *batch)
     struct ocl_keeps *keeps = o->keeps;
     struct ocl_keep *keep = NULL;
 
+    o->plan.keep_work = o->plan.keep_room = 0;
     if (!ocl_keep_on(o) || batch->items[0].task->span.first != HR_ENTROPY)
         return;
     for (int i = 0; i < batch->num_items; i++) {

@@ -90,6 +90,11 @@ bool ocl_keep_open(struct ocl *o, struct ocl_fault *fault);
 void ocl_keep_close(struct ocl *o);
 void ocl_keep_forget(struct ocl *o);
 
+// Bytes that a picture wants of the work buffer, and of a slot's.
+uint64_t ocl_keep_work(const struct ocl_scan *s);
+uint64_t ocl_keep_room(const struct ocl_scan *s);
+// A picture that is being planned shall be kept: as much is left for it.
+void ocl_keep_ask(struct ocl *o, const struct ocl_scan *s);
 // Of a planned batch: adds what of its pictures shall be kept to the plan, as
 // far as there is room, which never costs a picture its place in the batch.
 void ocl_keep_plan(struct ocl *o, struct ocl_batch *batch);

@@ -119,6 +119,11 @@ static uint32_t from_bytes(const struct ocl *o, const struct hr__picture *pic,
         *why = HR_WHY_SIZE;
         return 0;
     }
+    if (pic->keep &&
+        (ocl_keep_room(&scan) > o->buffer_bytes ||
+         why_not_size(o, pic,
+                      dense + ocl_entropy_work(&scan) + ocl_keep_work(&scan))))
+        return 0;
     return FROM_BYTES;
 }
 

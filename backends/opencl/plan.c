@@ -43,6 +43,7 @@ bool ocl_plan_begin(struct ocl_plan *plan, int n)
 
     plan->size = 0;
     plan->in = plan->out = plan->pinned = plan->flags = 0;
+    plan->keep_work = plan->keep_room = 0;
     plan->work = HR__SLACK;
     plan->groups = 0;
     plan->table = NULL;

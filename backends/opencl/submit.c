@@ -14,7 +14,8 @@ bool ocl_fits(const struct ocl *o, const struct ocl_plan *plan)
                o->buffer_bytes &&
            plan->axes->used <= o->buffer_bytes &&
            ocl_plan_out(plan) <= o->buffer_bytes &&
-           plan->work + HR__SLACK <= o->work_bytes;
+           plan->work + plan->keep_work + HR__SLACK <= o->work_bytes &&
+           plan->keep_room <= o->buffer_bytes;
 }
 
 // ---- Planning -------------------------------------------------------------
@@ -75,6 +76,8 @@ static enum planned plan_one(struct ocl *o, struct ocl_batch *batch, int i,
     later = found && i && (item->dst != batch->dst || item->src != batch->src);
     ok = found && !later &&
          ocl_plan_add(&o->plan, i, task->pic, task->in, item);
+    if (ok && task->span.first == HR_ENTROPY && task->pic->keep)
+        ocl_keep_ask(o, &item->file->scan);
     hr__task_unclaim(task);
     if (later)
         return LATER;
@@ -112,6 +115,8 @@ static void plan_batch(struct ocl *o, struct ocl_batch *batch,
             plan->pinned = before.pinned;
             plan->out = before.out;
             plan->flags = before.flags;
+            plan->keep_work = before.keep_work;
+            plan->keep_room = before.keep_room;
             plan->work = before.work;
             plan->groups = before.groups;
             if (!kept) {
