@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures prepared once. Of a JPEG that the CPU decodes a cache keeps the
-// coefficients, packed (about half as much again as the file): whoever wants the
+// Pictures prepared once. Of a JPEG that the CPU decodes, or an OpenCL device, a
+// cache keeps the coefficients, packed (about half as much again as the file): whoever wants the
 // picture again, in any window, size or type, on any device, is spared the
 // file and its Huffman decoding, which are most of the time. The pixels are the
 // same.
