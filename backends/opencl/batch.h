@@ -277,6 +277,8 @@ static inline size_t ocl_plan_out(const struct ocl_plan *plan)
 {
     return ocl_plan_flags(plan) + (size_t)plan->flags;
 }
+// Whether what is planned so far is not too much for one batch.
+bool ocl_fits(const struct ocl *o, const struct ocl_plan *plan);
 // plan->table_at.
 bool ocl_plan_table(struct ocl_plan *plan, const struct hr__picture *pic);
 // Adds picture i. in is NULL for images, and for files. False: no memory, or the

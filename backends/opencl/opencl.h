@@ -287,8 +287,6 @@ uint32_t ocl_spans(const struct ocl *o);
 // False: the fault says why, and the other tasks are still the batch's.
 bool ocl_run_batch(struct ocl *o, struct ocl_batch *batch,
                    struct hr__task **rest, struct ocl_fault *fault);
-// Whether what is planned so far is not too much for one batch.
-bool ocl_fits(const struct ocl *o, const struct ocl_plan *plan);
 // Makes buffers for the planned batch.
 bool ocl_grow(struct ocl *o, struct ocl_batch *batch, struct ocl_fault *fault);
 // Of the planned batch: copies the plan into pinned memory, in front of the

@@ -73,6 +73,17 @@ size_t ocl_plan_bytes(const struct ocl_plan *plan)
     return ocl_aligned(plan->size + groups * 2 * sizeof(uint32_t));
 }
 
+bool ocl_fits(const struct ocl *o, const struct ocl_plan *plan)
+{
+    return ocl_plan_bytes(plan) + plan->in + plan->pinned +
+                   ocl_axes_new(plan->axes) + HR__PAYLOAD <=
+               o->buffer_bytes &&
+           plan->axes->used <= o->buffer_bytes &&
+           ocl_plan_out(plan) <= o->buffer_bytes &&
+           plan->work + plan->keep_work + HR__SLACK <= o->work_bytes &&
+           plan->keep_room <= o->buffer_bytes;
+}
+
 // ---- Tables ---------------------------------------------------------------
 
 bool ocl_plan_table(struct ocl_plan *plan, const struct hr__picture *pic)

@@ -7,17 +7,6 @@
 #include "backends/opencl/opencl.h"
 #include "kernels/plan.h"
 
-bool ocl_fits(const struct ocl *o, const struct ocl_plan *plan)
-{
-    return ocl_plan_bytes(plan) + plan->in + plan->pinned +
-                   ocl_axes_new(plan->axes) + HR__PAYLOAD <=
-               o->buffer_bytes &&
-           plan->axes->used <= o->buffer_bytes &&
-           ocl_plan_out(plan) <= o->buffer_bytes &&
-           plan->work + plan->keep_work + HR__SLACK <= o->work_bytes &&
-           plan->keep_room <= o->buffer_bytes;
-}
-
 // ---- Planning -------------------------------------------------------------
 
 // The device memory that its pixels come from and go to, if any.
