@@ -65,6 +65,17 @@ static int refs_of(hr_cache cache)
     return atomic_load(&((struct hr__cache *)cache)->refs);
 }
 
+// Nobody else holds it, now that the device is closed: its last job may hold
+// that for a moment longer.
+static void check_free(hr_cache cache)
+{
+    int64_t begin = hr__now();
+
+    while (refs_of(cache) > 1 && hr__now() - begin < OPENCL_PATIENCE)
+        test_sleep(TEST_MS);
+    CU_ASSERT_EQUAL(refs_of(cache), 1);
+}
+
 static struct hr_cache_stats stats_of(hr_cache cache)
 {
     struct hr_cache_stats stats;
@@ -203,7 +214,7 @@ static int check_files(double *keeper_us)
     *keeper_us += keeper_time(dev);
     CU_ASSERT_EQUAL(of_device.cache_by_device, stats.by_device);
     hr_device_close(&dev);
-    CU_ASSERT_EQUAL(refs_of(cache), 1);
+    check_free(cache);
     hr_cache_release(&cache);
     free_files(&f);
     return (int)stats.by_device;
@@ -326,7 +337,7 @@ static void rates(void)
           "%d kept of %d", (int)stats_of(cache).by_device, made);
     check_bytes(cache, &f, false);
     hr_device_close(&dev);
-    CU_ASSERT_EQUAL(refs_of(cache), 1);
+    check_free(cache);
     hr_cache_release(&cache);
     free_files(&f);
 }
@@ -363,9 +374,9 @@ static void evictions(void)
     CU_ASSERT_EQUAL(stats_of(one).pictures, 1);
     CU_ASSERT_EQUAL(stats_of(one).kept, 1);
     hr_device_close(&dev);
-    CU_ASSERT_EQUAL(refs_of(few), 1);
-    CU_ASSERT_EQUAL(refs_of(none), 1);
-    CU_ASSERT_EQUAL(refs_of(one), 1);
+    check_free(few);
+    check_free(none);
+    check_free(one);
     hr_cache_release(&few);
     hr_cache_release(&none);
     hr_cache_release(&one);
@@ -396,7 +407,7 @@ static void damage(void)
     CHECK(stats_of(cache).kept < FEW, "all are kept");
     check_bytes(cache, &f, true);
     hr_device_close(&dev);
-    CU_ASSERT_EQUAL(refs_of(cache), 1);
+    check_free(cache);
     hr_cache_release(&cache);
     free_files(&f);
 }
@@ -414,6 +425,8 @@ static void closing(void)
         hr_device dev = open_device(NULL);
         hr_cache cache = hr_cache_create((size_t)64 << 20);
         struct opencl_run run;
+        int64_t begin;
+        bool slow;
 
         CU_ASSERT_FATAL(dev && cache);
         read_files(&f, FEW, cache);
@@ -424,13 +437,16 @@ static void closing(void)
         opencl_finish(&run);
         if (how == 2)
             hr_cache_release(&cache);
+        begin = hr__now();
         hr_device_close(&dev);
-        if (how == 0)
+        if (cache)
+            check_free(cache);
+        // (It waits 1.5 s.)
+        slow = hr__now() - begin > 1000 * TEST_MS;
+        if (how == 0 && !slow)
             CU_ASSERT(stats_of(cache).by_device > FEW / 4);
-        if (how < 2) {
-            CU_ASSERT_EQUAL(refs_of(cache), 1);
-            check_bytes(cache, &f, how == 0);
-        }
+        if (how < 2)
+            check_bytes(cache, &f, how == 0 && !slow);
         hr_cache_release(&cache);
         free_files(&f);
     }
