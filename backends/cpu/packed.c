@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A task that begins with a packed picture: its source is one, or its source is
-// packed first, to be kept.
+// packed first, to be kept. And what a device has packed is completed.
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,4 +100,45 @@ enum hr_status cpu_pack_alone(const void *data, size_t size,
     *packed = to;
     *packed_size = to ? pack.size : 0;
     return out->status;
+}
+
+// ---- Packed by a device -----------------------------------------------------
+
+_Static_assert((size_t)HR__PACKED_HEAD ==
+                       offsetof(struct cpu_packed_head, offset) &&
+                   (int)HR__PACKED_PAD == (int)CPU_PACKED_PAD,
+               "head and padding of HAL and CPU are the same");
+
+// (What is wrong in offsets and segments the check finds; but the last offset
+// says where the checksum ends.)
+bool cpu_packed_finish(void *data, size_t size,
+                       const struct hr__packed_facts *facts)
+{
+    struct cpu_packed_head *head = data;
+    size_t first;
+
+    if (size < sizeof(*head) + CPU_PACKED_PAD)
+        return false;
+    memset(head, 0, sizeof(*head));
+    head->width = facts->width;
+    head->height = facts->height;
+    head->orientation = facts->orientation;
+    head->num_components = facts->num_components;
+    head->color = facts->color == HR_COLOR_GRAY  ? CPU_COLOR_GRAY
+                  : facts->color == HR_COLOR_YCC ? CPU_COLOR_YCC
+                                                 : CPU_COLOR_RGB;
+    for (uint32_t i = 0; i < facts->num_components && i < 3; i++) {
+        head->comp[i].h = facts->h[i];
+        head->comp[i].v = facts->v[i];
+        memcpy(head->comp[i].quant, facts->quant[i], sizeof(facts->quant[i]));
+    }
+    if (!cpu_packed_head_init(head))
+        return false;
+    first = cpu_packed_head_size(head);
+    if (size < first + CPU_PACKED_PAD ||
+        head->offset[head->segments] != size - CPU_PACKED_PAD)
+        return false;
+    memset((uint8_t *)data + size - CPU_PACKED_PAD, 0, CPU_PACKED_PAD);
+    cpu_packed_seal(head);
+    return cpu_packed_check(data, size);
 }

@@ -4,6 +4,7 @@
 // holds; and what is done about one that failed.
 #include <stdio.h>
 
+#include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 
 struct ocl_batch *ocl_batch_find(struct ocl *o, enum ocl_batch_state state)
@@ -156,6 +157,7 @@ void ocl_batch_end(struct ocl *o, struct ocl_batch *batch,
     // If the device is dead, a driver may still read what the batch holds.
     if (!o->guard.dead)
         ocl_batch_release(o, batch);
+    ocl_keep_drop(o, batch);
     pthread_mutex_lock(&o->guard.lock);
     list = ocl_batch_take(batch, 0);
     ocl_batch_late_done(o, batch);
@@ -196,6 +198,7 @@ static void not_drained(struct ocl *o)
         ocl_import_forget(batch);
     }
     ocl_axes_drop(o, true);
+    ocl_keep_forget(o);
     hr__guard_log(&o->guard, HR_LOG_WARN,
                   "a queue cannot be waited for, buffers are left "
                   "behind");

@@ -13,6 +13,7 @@
 
 struct ocl;         // one opened device
 struct ocl_import;  // memory of another engine
+struct ocl_keep;    // pictures that a cache shall have
 
 // ---- buffer.c --------------------------------------------------------------
 
@@ -139,6 +140,8 @@ struct ocl_batch {
     bool gpu;         // by the form for GPUs
     uint32_t lists[OCL_LAUNCHES + 1];  // words of the plan: the groups of
                                        // launch k are lists[k] .. lists[k + 1]
+    struct ocl_keep *keep;   // what of its pictures is kept; NULL: nothing
+    uint32_t keep_lists[7];  // and the lists of those kernels
 
     // Locked
     enum ocl_batch_state state;
@@ -265,9 +268,10 @@ struct ocl_plan {
     uint64_t in, work, out;  // bytes of the other buffers so far
     uint64_t pinned;         // and of payloads that the host does not copy
     uint64_t flags;          // bytes that are downloaded behind the tensors
-    uint32_t groups;         // of all kernels, all pictures
-    bool fuse;               // by the fused kernel what it can make
-    bool gpu;                // by forms for GPUs, where all pictures suit them
+    uint64_t keep_work, keep_room;  // what ocl_keep_plan() will want
+    uint32_t groups;                // of all kernels, all pictures
+    bool fuse;                      // by the fused kernel what it can make
+    bool gpu;  // by forms for GPUs, where all pictures suit them
     // Of the picture before, for the next may be the same
     const struct hr__table *table;
     uint32_t table_at;
@@ -279,6 +283,8 @@ bool ocl_plan_begin(struct ocl_plan *plan, int n);
 // All of it: lists of groups come behind pictures and tables.
 size_t ocl_plan_bytes(const struct ocl_plan *plan);
 struct hr__kernel_picture *ocl_plan_picture(struct ocl_plan *plan, int i);
+// One more, behind all that is there: *i. False: no memory.
+bool ocl_plan_more(struct ocl_plan *plan, int *i);
 // Where flags begin in the download, and where it ends.
 static inline size_t ocl_plan_flags(const struct ocl_plan *plan)
 {
@@ -288,6 +294,8 @@ static inline size_t ocl_plan_out(const struct ocl_plan *plan)
 {
     return ocl_plan_flags(plan) + (size_t)plan->flags;
 }
+// Whether what is planned so far is not too much for one batch.
+bool ocl_fits(const struct ocl *o, const struct ocl_plan *plan);
 // plan->table_at.
 bool ocl_plan_table(struct ocl_plan *plan, const struct hr__picture *pic);
 // Adds picture i. in is NULL for images, and for files. False: no memory, or the
@@ -302,6 +310,8 @@ void ocl_pack(const struct ocl_item *item, const struct hr__picture *pic,
 // work besides coefficients and what is made of them.
 size_t ocl_entropy_bytes(const struct ocl_scan *s);
 uint64_t ocl_entropy_work(const struct ocl_scan *s);
+// Where in the item there is room for a struct hr__pack.
+size_t ocl_entropy_pack_at(void);
 // Adds the source of picture i. False: the window is empty, or as ocl_plan_add.
 bool ocl_plan_entropy(struct ocl_plan *plan, int i,
                       const struct hr__picture *pic, struct hr__rect window,

@@ -4,6 +4,7 @@
 // Nothing here calls OpenCL.
 #include <string.h>
 
+#include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 
 // Batches that were enqueued behind this one have had to wait for it: their
@@ -97,6 +98,7 @@ static void complete(struct ocl *o, struct ocl_batch *batch)
     ocl_tasks_failed(o, failed, &fault);
     to_tensors(o, batch);
     ocl_pinned_release(&o->pinned, batch);
+    ocl_keep_done(o, batch, batch->result == CL_COMPLETE);
     pthread_mutex_lock(&o->guard.lock);
     batch->num_items = 0;
     batch->state = OCL_FREE;

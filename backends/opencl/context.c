@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The context of a device and what is made in it: the three queues, the
 // program, pinned memory, imports. It is opened again after a loss.
+#include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 
 // What files and coefficients of a picture take on their way up, in all but few.
@@ -110,7 +111,7 @@ bool ocl_context_open(struct ocl *o, struct ocl_fault *fault)
     reserve(o);
     ocl_pinned_open(o);
     ocl_import_open(o);
-    return ocl_program_open(o, fault);
+    return ocl_program_open(o, fault) && ocl_keep_open(o, fault);
 }
 
 void ocl_context_close(struct ocl *o)
@@ -128,6 +129,7 @@ void ocl_context_close(struct ocl *o)
     ocl_axes_drop(o, false);
     ocl_pinned_close(o);
     ocl_import_close(o);
+    ocl_keep_close(o);
     for (int i = 0; i < OCL_QUEUES; i++) {
         if (o->queues[i])
             o->api.clReleaseCommandQueue(o->queues[i]);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backends/opencl/device_memory.h"
+#include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 
 enum { MAX_SIDE = 16384 };
@@ -123,10 +124,12 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
     enum ocl_variant wish;
     enum hr_status status;
     enum ocl_who who;
+    int64_t keep_rate;
     struct ocl *o;
 
     if ((status = ocl_api_check()) || (status = ocl_variant_wanted(&wish)) ||
-        (status = ocl_entropy_wanted(e->params.entropy, &who)))
+        (status = ocl_entropy_wanted(e->params.entropy, &who)) ||
+        (status = ocl_keep_wanted(&keep_rate)))
         return status;
     if (!(o = hr__alloc(e->device, sizeof(*o))))
         return hr__fail(HR_ENOMEM, "out of memory");
@@ -137,6 +140,7 @@ static enum hr_status ocl_open(struct hr__engine *e, const char *which)
         o->batch[i].o = o;
     o->wish = wish;
     o->who = who;
+    o->keep_rate = keep_rate;
     o->budget = e->params.budget;
     o->plan.ref = o->axes.ref = &o->guard.ref;
     o->plan.axes = &o->axes;
@@ -173,6 +177,7 @@ static void ocl_close(struct hr__engine *e)
     if (!o)
         return;
     stopped = stop(o, e);
+    ocl_keep_finish(o, stopped);
     ocl_pool_finish(&o->pool);
     if (!stopped)
         return;

@@ -3,17 +3,24 @@
 // of its scan (kernels/entropy.h), and the scan on its way into pinned memory,
 // where it loses its stuffing and markers. Only the host works here.
 //
-// In the upload lie struct hr__entropy, the quantizers, the codes, the
-// intervals, the scan.
+// In the upload lie struct hr__entropy, room for struct hr__pack, the
+// quantizers, the codes, the intervals, the scan.
 #include <string.h>
 
 #include "backends/opencl/opencl.h"
 #include "kernels/entropy_plan.h"
+#include "kernels/pack.h"
 #include "kernels/plan.h"
+
+size_t ocl_entropy_pack_at(void)
+{
+    return hr__kernel_round(sizeof(struct hr__entropy), 16);
+}
 
 static size_t quantizers_at(void)
 {
-    return hr__kernel_round(sizeof(struct hr__entropy), 16);
+    return ocl_entropy_pack_at() +
+           hr__kernel_round(sizeof(struct hr__pack), 16);
 }
 
 static size_t codes_at(void)

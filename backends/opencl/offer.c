@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which spans of a picture the engine takes, and for what reasons not more. It
 // takes pictures that the CPU has decoded from resample on.
+#include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 
 #define FROM_BYTES HR__SPAN_BIT(HR_ENTROPY, HR_STORE)
@@ -98,7 +99,7 @@ static bool shows_it(const struct hr__step *step)
 }
 
 // Of pictures that it takes from reconstruct on. Those that are to be kept are
-// packed by the host.
+// packed by the host, if the device does not do that.
 static uint32_t from_bytes(const struct ocl *o, const struct hr__picture *pic,
                            unsigned *why)
 {
@@ -107,8 +108,8 @@ static uint32_t from_bytes(const struct ocl *o, const struct hr__picture *pic,
     struct ocl_scan scan;
     uint64_t dense;
 
-    if (!o->entropy || pic->keep || pic->info.format != HR_FORMAT_JPEG ||
-        !shows_it(step))
+    if (!o->entropy || (pic->keep && !ocl_keep_on(o)) ||
+        pic->info.format != HR_FORMAT_JPEG || !shows_it(step))
         return 0;
     if ((*why = ocl_scan_read(pic, &scan)))
         return 0;
@@ -118,6 +119,11 @@ static uint32_t from_bytes(const struct ocl *o, const struct hr__picture *pic,
         *why = HR_WHY_SIZE;
         return 0;
     }
+    if (pic->keep &&
+        (ocl_keep_room(&scan) > o->buffer_bytes ||
+         why_not_size(o, pic,
+                      dense + ocl_entropy_work(&scan) + ocl_keep_work(&scan))))
+        return 0;
     return FROM_BYTES;
 }
 

@@ -21,6 +21,7 @@
 //   surface.c  what an extension of the driver does for that
 //   pack.c     one picture: what the kernels must know of it
 //   entropy.c  the same of a file that the device decodes from its first bit
+//   keep.c     whole pictures, packed on the device for a cache
 //   plan.c     what the kernels are told, as memory
 //   axes.c     weights, kept on the device
 //   times.c    when the device did what, for traces and profiles
@@ -155,6 +156,8 @@ void ocl_memory_let_go(struct ocl *o, struct hr__memory *memory);
 enum { OCL_UPLOAD, OCL_COMPUTE, OCL_DOWNLOAD, OCL_QUEUES };
 
 // The device's time (times.c); the driver thread's.
+struct ocl_keeps;  // keep.h
+
 struct ocl_clock {
     bool on;                       // the queues tell
     int64_t low, high;             // host's clock less the device's
@@ -179,8 +182,10 @@ struct ocl {
     cl_command_queue queues[OCL_QUEUES];
     cl_program program;
     cl_kernel kernels[HR__NUM_KERNELS];
-    enum ocl_who who;  // decodes entropy coding
-    bool entropy;      // the device can; does not change once it is open
+    enum ocl_who who;         // decodes entropy coding
+    bool entropy;             // the device can; does not change once it is open
+    int64_t keep_rate;        // bytes per second that are packed for caches
+    struct ocl_keeps *keeps;  // what packs them; NULL: nothing does
     bool program_cached;
     enum ocl_variant wish;   // OCL_TIMED: the fastest one
     enum ocl_variant timed;  // which that is, kept with the program
@@ -293,6 +298,9 @@ void ocl_times_unwatch(struct ocl *o, cl_command_queue before);
 // the last. False: the queue did not tell.
 bool ocl_times_kernels(struct ocl *o, const struct ocl_batch *batch,
                        int64_t *ns);
+// Packing came behind the last launch, and has ended with that event: it becomes
+// batch->computed.
+void ocl_times_kept(struct ocl *o, struct ocl_batch *batch, cl_event last);
 // Before the batch's events are released: reports them, and releases its own.
 void ocl_times_read(struct ocl *o, struct ocl_batch *batch);
 // Locked, but it unlocks for a while: reads a batch that is FREE again, while

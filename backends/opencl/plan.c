@@ -43,6 +43,7 @@ bool ocl_plan_begin(struct ocl_plan *plan, int n)
 
     plan->size = 0;
     plan->in = plan->out = plan->pinned = plan->flags = 0;
+    plan->keep_work = plan->keep_room = 0;
     plan->work = HR__SLACK;
     plan->groups = 0;
     plan->table = NULL;
@@ -54,12 +55,33 @@ struct hr__kernel_picture *ocl_plan_picture(struct ocl_plan *plan, int i)
     return (struct hr__kernel_picture *)plan->data + i;
 }
 
+bool ocl_plan_more(struct ocl_plan *plan, int *i)
+{
+    size_t size = sizeof(struct hr__kernel_picture), at;
+
+    if (!take(plan, 2 * size, &at))
+        return false;
+    *i = (int)((at + size - 1) / size);
+    return true;
+}
+
 size_t ocl_plan_bytes(const struct ocl_plan *plan)
 {
     size_t rows = plan->groups / HR__ROW_GROUPS + HR__NUM_KERNELS;
     size_t groups = plan->groups + rows;  // the last of each may be completed
 
     return ocl_aligned(plan->size + groups * 2 * sizeof(uint32_t));
+}
+
+bool ocl_fits(const struct ocl *o, const struct ocl_plan *plan)
+{
+    return ocl_plan_bytes(plan) + plan->in + plan->pinned +
+                   ocl_axes_new(plan->axes) + HR__PAYLOAD <=
+               o->buffer_bytes &&
+           plan->axes->used <= o->buffer_bytes &&
+           ocl_plan_out(plan) <= o->buffer_bytes &&
+           plan->work + plan->keep_work + HR__SLACK <= o->work_bytes &&
+           plan->keep_room <= o->buffer_bytes;
 }
 
 // ---- Tables ---------------------------------------------------------------

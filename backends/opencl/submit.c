@@ -3,18 +3,9 @@
 // the queues (enqueue.c). Nothing here waits but for the driver to take a
 // command.
 #include "backends/opencl/device_memory.h"
+#include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 #include "kernels/plan.h"
-
-static bool fits(const struct ocl *o, const struct ocl_plan *plan)
-{
-    return ocl_plan_bytes(plan) + plan->in + plan->pinned +
-                   ocl_axes_new(plan->axes) + HR__PAYLOAD <=
-               o->buffer_bytes &&
-           plan->axes->used <= o->buffer_bytes &&
-           ocl_plan_out(plan) <= o->buffer_bytes &&
-           plan->work + HR__SLACK <= o->work_bytes;
-}
 
 // ---- Planning -------------------------------------------------------------
 
@@ -74,6 +65,8 @@ static enum planned plan_one(struct ocl *o, struct ocl_batch *batch, int i,
     later = found && i && (item->dst != batch->dst || item->src != batch->src);
     ok = found && !later &&
          ocl_plan_add(&o->plan, i, task->pic, task->in, item);
+    if (ok && task->span.first == HR_ENTROPY && task->pic->keep)
+        ocl_keep_ask(o, &item->file->scan);
     hr__task_unclaim(task);
     if (later)
         return LATER;
@@ -105,12 +98,14 @@ static void plan_batch(struct ocl *o, struct ocl_batch *batch,
         }
         if (planned != PLANNED)
             continue;
-        if (!fits(o, plan)) {
+        if (!ocl_fits(o, plan)) {
             // plan->data may have moved; what was added there may stay.
             plan->in = before.in;
             plan->pinned = before.pinned;
             plan->out = before.out;
             plan->flags = before.flags;
+            plan->keep_work = before.keep_work;
+            plan->keep_room = before.keep_room;
             plan->work = before.work;
             plan->groups = before.groups;
             if (!kept) {
@@ -252,6 +247,7 @@ static bool run_pictures(struct ocl *o, struct ocl_batch *batch,
 
     if (!ocl_import_all(o, batch))
         return false;
+    ocl_keep_drop(o, batch);  // of a first try
     ocl_axes_begin(&o->axes, o->buffer_bytes);
     if (!ocl_plan_begin(&o->plan, batch->num_items)) {
         *fault = (struct ocl_fault){HR_WHY_FAILED | HR_WHY_MEMORY,
@@ -263,9 +259,11 @@ static bool run_pictures(struct ocl *o, struct ocl_batch *batch,
         ocl_batch_end(o, batch, NULL);
         return true;
     }
+    ocl_keep_plan(o, batch);
     ocl_enter(o);
     ocl_batch_release_events(o, batch);
     ok = ocl_grow(o, batch, fault);
+    ocl_keep_grow(o, batch);
     ocl_pinned_grow(o);
     if (!ocl_leave(o) || !ok)
         return false;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "backends/opencl/device_memory.h"
+#include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 
 #define END_NS INT64_C(1500000000)  // less than closing may take
@@ -25,8 +26,15 @@ static bool others_free(const struct ocl *o, const struct ocl_batch *mine,
     return all;
 }
 
-// Waits until all batches but mine are free. False: they are not in time; or,
-// unless this is the end, the guard has given one up.
+static bool all_free(const struct ocl *o, const struct ocl_batch *mine,
+                     bool *stuck)
+{
+    return others_free(o, mine, stuck) && ocl_keep_idle(o);
+}
+
+// Waits until all batches but mine are free, and nothing is on its way to a
+// cache. False: they are not in time; or, unless this is the end, the guard has
+// given one up.
 static bool wait_for_others(struct ocl *o, const struct ocl_batch *mine,
                             bool end)
 {
@@ -35,10 +43,19 @@ static bool wait_for_others(struct ocl *o, const struct ocl_batch *mine,
 
     pthread_mutex_lock(&o->guard.lock);
     deadline = hr__now() + (end ? END_NS : o->guard.deadline / 4);
-    while (!o->guard.dead && !others_free(o, mine, &stuck) && (end || !stuck) &&
-           hr__cond_wait(&o->guard.lanes[0].wake, &o->guard.lock, deadline))
-        ;
-    ok = !o->guard.dead && others_free(o, mine, &stuck);
+    while (!(ok = all_free(o, mine, &stuck)) && !o->guard.dead &&
+           (end || !stuck)) {
+        if (ocl_keep_waits(o)) {
+            pthread_mutex_unlock(&o->guard.lock);
+            ocl_keep_read(o);
+            pthread_mutex_lock(&o->guard.lock);
+        } else if (!hr__cond_wait(&o->guard.lanes[0].wake, &o->guard.lock,
+                                  deadline)) {
+            ok = all_free(o, mine, &stuck);
+            break;
+        }
+    }
+    ok = ok && !o->guard.dead;
     pthread_mutex_unlock(&o->guard.lock);
     return ok;
 }
@@ -72,6 +89,8 @@ enum hr_status ocl_open_first(void *owner)
         return status;
     snprintf(o->guard.name, sizeof(o->guard.name), "opencl:%d", o->facts.index);
     ocl_variant_settle(o);
+    if (o->entropy && !ocl_keep_init(o))
+        return hr__fail(HR_ENOMEM, "out of memory");
     if (open_all(o, &o->batch[0], &fault))
         return HR_OK;
     if (o->entropy && o->who == OCL_FASTER) {
@@ -80,6 +99,7 @@ enum hr_status ocl_open_first(void *owner)
                       "opened without entropy coding: %s", fault.text);
         ocl_context_close(o);
         o->entropy = false;
+        ocl_keep_finish(o, true);
         fault = (struct ocl_fault){0};
         if (open_all(o, &o->batch[0], &fault))
             return HR_OK;
@@ -157,7 +177,8 @@ static bool wait_for_work(struct ocl *o)
     if (o->unkept && !o->guard.head && others_free(o, NULL, &stuck))
         deadline = hr__now() + IDLE_NS;
     return hr__cond_wait(&o->guard.lanes[0].wake, &o->guard.lock, deadline) ||
-           o->guard.head || o->guard.stop || o->requests || o->old_slabs;
+           o->guard.head || o->guard.stop || o->requests || o->old_slabs ||
+           ocl_keep_waits(o);
 }
 
 static void serve_memory(struct ocl *o)
@@ -198,15 +219,17 @@ static struct ocl_batch *next_batch(struct ocl *o)
 
     pthread_mutex_lock(&o->guard.lock);
     while (!o->guard.stop && !o->guard.dead &&
-           (o->requests || o->old_slabs || !o->guard.head ||
-            !(batch = ocl_batch_find(o, OCL_FREE)))) {
-        bool asked = o->requests || o->old_slabs;
+           (o->requests || o->old_slabs || ocl_keep_waits(o) ||
+            !o->guard.head || !(batch = ocl_batch_find(o, OCL_FREE)))) {
+        bool asked = o->requests || o->old_slabs, keeps = ocl_keep_waits(o);
 
-        if (!asked && (ocl_times_idle(o) || wait_for_work(o)))
+        if (!asked && !keeps && (ocl_times_idle(o) || wait_for_work(o)))
             continue;
         pthread_mutex_unlock(&o->guard.lock);
         if (asked)
             serve_memory(o);
+        else if (keeps)
+            ocl_keep_read(o);
         else
             keep_program(o);
         pthread_mutex_lock(&o->guard.lock);

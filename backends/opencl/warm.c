@@ -5,6 +5,7 @@
 // it, the variants are timed.
 #include <string.h>
 
+#include "backends/opencl/keep.h"
 #include "backends/opencl/opencl.h"
 
 // As most pictures of ImageNet: 500 x 375, a sample of each component for every
@@ -156,8 +157,13 @@ static bool run(struct ocl *o, struct ocl_batch *batch,
         *fault = (struct ocl_fault){HR_WHY_MEMORY, "out of memory"};
         return false;
     }
-    if (!ocl_grow(o, batch, fault))
+    if (!in)
+        ocl_keep_made_up(o, batch, pic);
+    if (!ocl_grow(o, batch, fault)) {
+        ocl_keep_drop(o, batch);
         return false;
+    }
+    ocl_keep_grow(o, batch);
     batch->num_items = n;
     batch->num_runs = 0;
     batch->num_downs = -1;
@@ -176,6 +182,7 @@ static bool run(struct ocl *o, struct ocl_batch *batch,
     *ns = -hr__now();
     ok = ocl_enqueue(o, batch, fault);
     batch->num_items = 0;
+    ocl_keep_drop(o, batch);
     if (!ocl_drain(o) && ok) {
         *fault = (struct ocl_fault){HR_WHY_FAILED, "clFinish failed"};
         ok = false;

@@ -355,7 +355,7 @@ struct hr__cache_entry *hr__cache_make(struct hr__cache *cache,
     return &e->pub;
 }
 
-void hr__cache_publish(struct hr__cache_entry *entry)
+void hr__cache_publish(struct hr__cache_entry *entry, bool by_device)
 {
     struct entry *e = (struct entry *)entry;
     struct hr__cache *cache = entry->cache;
@@ -370,6 +370,7 @@ void hr__cache_publish(struct hr__cache_entry *entry)
         e->found = true;
         link_newest(cache, e);
         cache->stats.kept++;
+        cache->stats.by_device += by_device;
         cache->stats.pictures++;
     }
     pthread_mutex_unlock(&cache->lock);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures prepared once. Of a JPEG that the CPU decodes a cache keeps the
-// coefficients, packed (about half as much again as the file): whoever wants the
+// Pictures prepared once. Of a JPEG that the CPU decodes, or an OpenCL device, a
+// cache keeps the coefficients, packed (about half as much again as the file): whoever wants the
 // picture again, in any window, size or type, on any device, is spared the
 // file and its Huffman decoding, which are most of the time. The pixels are the
 // same.
@@ -66,7 +66,8 @@ HR_API hr_cache hr_get_cache(void);
 struct hr_cache_stats {
     uint64_t hits;       // pictures that were there
     uint64_t misses;     // pictures that could be kept, and were not there
-    uint64_t kept;       // of these, how many were
+    uint64_t kept;       // of these, how many were,
+    uint64_t by_device;  // and how many of these a device has packed
     uint64_t evictions;  // pictures that made room
     uint64_t pictures;   // there are now,
     size_t bytes;        // with this memory; at most hr_cache_t.bytes

@@ -210,6 +210,13 @@ staged device u8 nhwc decode,center_crop=21x17
 fused host u8 nchw decode,transpose,resize=7x11:bicubic
 gpu host u8 nchw decode,resize=40x35:bicubic,vflip
 END
+    # What it packs for a cache: each picture is there the second time.
+    HEADRACE_OPENCL_ENTROPY=device "$build/headrace" run --json --out none \
+        --backend opencl:oclgrind --cache 1M --batch 1 --epochs 4 \
+        --ops decode,center_crop=5 "$kinds/tiny-16x16.jpg" \
+        "$kinds/gray-2x2.jpg" >"$build/engine-races/summary"
+    grep -qE '"by_device": 2,' "$build/engine-races/summary" ||
+        { echo "it packs nothing"; bad=1; }
     rm -rf "$build/engine-races"
     if [[ -s $log ]]; then
         head -n 60 "$log"

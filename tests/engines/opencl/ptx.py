@@ -33,11 +33,15 @@ LIMITS = {
     "hr_entropy_check": (64, 0, 0),
     "hr_entropy_write": (64, 0, 0),
     "hr_entropy_dc": (64, 0, 0),
-    "hr_index": (64, 0, 0),
     "hr_reconstruct_gpu": (64, 0, 0),
     "hr_reconstruct_color_gpu": (64, 0, 0),
     "hr_color_gpu": (64, 0, 12),   # (of pictures that are turned)
     "hr_resize_gpu": (64, 0, 10),  # (tensors of bytes that are not aligned)
+    "hr_pack_clear": (64, 0, 0),
+    "hr_pack_measure": (64, 0, 0),
+    "hr_pack_place": (64, 0, 0),
+    "hr_pack_write": (64, 0, 13),  # (the bytes of segments lie anywhere)
+    "hr_index": (64, 0, 0),
     "hr__block": (0, 256, 19),  # a function of the next two
     "hr_reconstruct": (96, 64, 0),
     "hr_reconstruct_color": (96, 192, 0),

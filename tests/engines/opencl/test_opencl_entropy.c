@@ -596,17 +596,21 @@ static void device_memory(void)
     hr_device_close(&dev);
 }
 
-// What is to be kept is packed by the host, and comes from the cache then.
+// What is to be kept is packed by the host if the device shall not, and comes
+// from the cache then.
 static void kept(void)
 {
     const struct hr_batch_params params = {
         .n = N, .c = 3, .h = 40, .w = 40, .dtype = HR_U8};
-    hr_device dev = open_device();
     hr_cache cache = hr_cache_create((size_t)64 << 20);
     uint64_t seed = test_seed;
     struct hr_cache_stats stats;
     struct pictures p;
+    hr_device dev;
 
+    setenv("HEADRACE_OPENCL_KEEP", "0", 1);
+    dev = open_device();
+    unsetenv("HEADRACE_OPENCL_KEEP");
     CU_ASSERT_PTR_NOT_NULL_FATAL(cache);
     make_pictures(&p, &seed);
     use_pictures(&p);
