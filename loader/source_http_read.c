@@ -248,7 +248,7 @@ static bool take(struct reading *g)
         r->done = g->came;
     else
         return false;
-    left = r->version.size - r->want.offset;
+    left = (r->want.known ? r->want.known : &r->version)->size - r->want.offset;
     return r->done == (left < r->want.size ? left : r->want.size);
 }
 

@@ -174,12 +174,13 @@ static int compare_doubles(const void *a, const void *b)
 static double compare_rates(const struct nginx *n, hr_source files,
                             hr_source web, const struct way *way)
 {
-    int rounds = !getenv("HEADRACE_TEST_LONG") || way->tuned ? 1 : 5;
+    int rounds = !getenv("HEADRACE_TEST_LONG") || way->tuned ? 1 : 3;
+    int epochs = rounds > 1 || way->tuned ? 2 : 1;
     double ratios[5], best[2] = {0}, cpu[2] = {0}, server = clock_of(n->pid);
 
     for (int i = 0; i < rounds; i++) {
-        double a = rate(files, 1, way, &cpu[0]);
-        double b = rate(web, 1, way, &cpu[1]);
+        double a = rate(files, epochs, way, &cpu[0]);
+        double b = rate(web, epochs, way, &cpu[1]);
 
         best[0] = a > best[0] ? a : best[0];
         best[1] = b > best[1] ? b : best[1];
