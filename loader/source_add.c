@@ -55,21 +55,40 @@ static const struct {
     {".rec", hr__source_records, hr__source_records},
 };
 
-static bool add_regular(struct hr__source *s, const char *path)
+enum { CONTAINERS = sizeof(containers) / sizeof(*containers) };
+
+// Which; CONTAINERS: none.
+static int container_of(const char *path)
 {
     bool web = hr__http_is_url(path);
     size_t length = web ? hr__http_path_end(path) : strlen(path);
+    int i = 0;
 
-    for (size_t i = 0; i < sizeof(containers) / sizeof(*containers); i++)
-        if (length > 4 &&
-            !strncasecmp(path + length - 4, containers[i].ending, 4))
-            return web ? containers[i].add_url(s, path)
-                       : containers[i].add(s, path);
+    while (i < CONTAINERS &&
+           (length <= 4 ||
+            strncasecmp(path + length - 4, containers[i].ending, 4)))
+        i++;
+    return i;
+}
+
+bool hr__source_has_many(const char *path)
+{
+    return container_of(path) < CONTAINERS;
+}
+
+static bool add_regular(struct hr__source *s, const char *path)
+{
+    bool web = hr__http_is_url(path);
+    int i = container_of(path);
+
+    if (i < CONTAINERS)
+        return web ? containers[i].add_url(s, path)
+                   : containers[i].add(s, path);
     return web ? hr__source_put_object(s, path, HR__WEB_OWN, SIZE_MAX, NULL)
                : put_file(s, path, SIZE_MAX, NULL);
 }
 
-static bool add_input(struct hr__source *s, const char *path)
+bool hr__source_input(struct hr__source *s, const char *path)
 {
     struct stat st;
 
@@ -165,7 +184,8 @@ static bool read_list(struct hr__source *s, FILE *file, const char *list,
 static bool add_web_list(struct hr__source *s, const char *list, bool zero)
 {
     struct hr__http *http = hr__source_web(s);
-    struct hr__http_object *web = http ? hr__http_open(http, list, true) : NULL;
+    struct hr__http_object *web = http ? hr__http_open(http, list, true, NULL)
+                                       : NULL;
     FILE *file = web ? hr__http_stream(web) : NULL;
     size_t length = hr__http_path_end(list), host = hr__http_origin(list);
     char folder[HR__HTTP_URL];
@@ -248,7 +268,18 @@ enum hr_status hr_source_add(hr_source source, const char *path)
     struct hr__source *s = hr__source_of(source);
     enum hr_status status = refuse(source, path);
 
-    return status ? status : added(s, add_input(s, path));
+    return status ? status : added(s, hr__source_input(s, path));
+}
+
+enum hr_status hr_source_add_all(hr_source source, const char *const *paths,
+                                 size_t num)
+{
+    struct hr__source *s = hr__source_of(source);
+    enum hr_status status = refuse(source, paths ? "" : NULL);
+
+    for (size_t i = 0; i < num && !status; i++)
+        status = refuse(source, paths[i]);
+    return status ? status : added(s, hr__source_all(s, paths, num));
 }
 
 enum hr_status hr_source_add_list(hr_source source, const char *list, bool zero)

@@ -28,6 +28,7 @@
 enum {
     HR__HTTP_URL = 4096,  // bytes of a URL, with its end
     HR__HTTP_HOPS = 5,    // redirects of a try
+    HR__HTTP_KEPT = 60,   // seconds that its end is kept
     HR__HTTP_CONNECTIONS = 256,
     HR__HTTP_STREAMS = 2,
     HR__HTTP_AHEAD = 8,    // blocks on their way at most
@@ -167,9 +168,19 @@ bool hr__http_try(struct hr__http *http, struct hr__http_try *t);
 
 // ---- source_http_read.c ----
 
+// Where an object was found behind redirects: reads begin there, until it does
+// not answer well, or for HR__HTTP_KEPT.
+struct hr__http_place {
+    pthread_mutex_t lock;
+    char *url;  // [HR__HTTP_URL]; NULL: it was never redirected
+    bool headers;
+    int64_t until;  // hr__now()
+};
+
 struct hr__http_read {
     const char *url;
     bool headers;
+    struct hr__http_place *place;  // of the URL; NULL: nobody keeps it
     struct hr__http_want want;
     uint8_t *to;  // for a range: want.size bytes
     // For a whole object: asked once, as hr__source_room_fn. For both: asked
@@ -215,16 +226,19 @@ struct hr__http_object {
     uint64_t from;  // the window: what stands there in the object, so many
     size_t num, next, room;  // bytes; as many as are read next; its memory
     uint8_t *window;
-    uint64_t position;      // of hr__http_next()
+    uint64_t position;  // of hr__http_next()
+    struct hr__http_place place;
     enum hr_status failed;  // the first read for a window that did, and why
     char why[256];
+    atomic_bool *stop;  // until it is opened; or NULL
     atomic_bool closed;
     bool headers;
     char url[];
 };
-// NULL with hr_last_error(). Freed by hr__http_close(), which takes NULL.
+// NULL with hr_last_error(). Freed by hr__http_close(), which takes NULL. stop:
+// once it is true reads for the window end; or NULL.
 struct hr__http_object *hr__http_open(struct hr__http *http, const char *url,
-                                      bool headers);
+                                      bool headers, atomic_bool *stop);
 void hr__http_close(struct hr__http_object *o);
 // Exactly these bytes, of the version that was opened. With a window, which is
 // moved there, by one thread at a time; after hr__http_opened() by any, each

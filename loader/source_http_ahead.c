@@ -21,6 +21,7 @@ enum hr_status hr__http_get_range(struct hr__http_object *o, void *to,
 {
     r->url = o->url;
     r->headers = o->headers;
+    r->place = &o->place;
     r->to = to;
     r->want.offset = offset;
     r->want.size = size;

@@ -33,11 +33,21 @@ static bool window_room(struct hr__http_object *o, size_t size)
     return o->window;
 }
 
+static void *go_on(void *ctx, size_t size)
+{
+    struct hr__http_object *o = ctx;
+
+    (void)size;
+    return o->stop && atomic_load(o->stop) ? NULL : ctx;
+}
+
 // Moves the window to begin at offset < version.size.
 static bool move(struct hr__http_object *o, uint64_t offset)
 {
     uint64_t left = o->version.size - offset, end = o->from + o->num;
-    struct hr__http_read r = {.want.known = &o->version};
+    struct hr__http_read r = {.want.known = &o->version,
+                              .room = go_on,
+                              .ctx = o};
 
     // What was passed over behind it: more than it had?
     o->next = offset > end && offset - end > o->num ? o->next / 2 : o->next * 2;
@@ -56,19 +66,19 @@ static bool move(struct hr__http_object *o, uint64_t offset)
 }
 
 struct hr__http_object *hr__http_open(struct hr__http *http, const char *url,
-                                      bool headers)
+                                      bool headers, atomic_bool *stop)
 {
     struct hr__http_object *o = hr__alloc(NULL, sizeof(*o) + strlen(url) + 1);
-    struct hr__http_read r = {.want.may_end = true};
+    struct hr__http_read r = {.want.may_end = true, .room = go_on, .ctx = o};
 
     if (!o) {
         hr__fail(HR_ENOMEM, "out of memory");
         return NULL;
     }
-    *o = (struct hr__http_object){.http = http,
-                                  .headers = headers,
-                                  .next = WINDOW_FIRST};
+    *o = (struct hr__http_object){
+        .http = http, .headers = headers, .stop = stop, .next = WINDOW_FIRST};
     strcpy(o->url, url);
+    pthread_mutex_init(&o->place.lock, NULL);
     if (!window_room(o, WINDOW_FIRST) ||
         hr__http_get_range(o, o->window, WINDOW_FIRST, 0, &r)) {
         hr__http_close(o);
@@ -84,6 +94,7 @@ void hr__http_opened(struct hr__http_object *o)
     hr__free(o->window);
     o->window = NULL;
     o->num = o->room = 0;
+    o->stop = NULL;
 }
 
 void hr__http_close(struct hr__http_object *o)
@@ -91,6 +102,8 @@ void hr__http_close(struct hr__http_object *o)
     if (!o)
         return;
     hr__http_forget(o);
+    pthread_mutex_destroy(&o->place.lock);
+    hr__free(o->place.url);
     hr__free(o->window);
     hr__free(o);
 }

@@ -103,6 +103,75 @@ static void redirects(void)
     http_server_stop(other);
 }
 
+// Asks first once and then elsewhere, until that does not answer well.
+static atomic_int asked_first;
+static atomic_bool is_over;
+
+static enum http_fault lead_to_a(struct http_server *s, int n, const char *path)
+{
+    (void)s, (void)n;
+    if (!strncmp(path, "/r/", 3)) {
+        atomic_fetch_add(&asked_first, 1);
+        return HTTP_REDIRECT;
+    }
+    return atomic_load(&is_over) && !strncmp(path, "/a/", 3) ? HTTP_404
+                                                             : HTTP_GOOD;
+}
+
+// Reads each fifth, backwards: none is near the one before.
+static int read_some(hr_source got, hr_source want)
+{
+    struct hr_encoded a = {0}, b = {0};
+    int bad = 0;
+
+    for (uint64_t i = N; i >= 5; i -= 5)
+        bad += hr_source_read(got, i - 5, 0, &a) ||
+               hr_source_read(want, i - 5, 0, &b) || a.size != b.size ||
+               memcmp(a.data, b.data, a.size);
+    hr_encoded_finish(&a);
+    hr_encoded_finish(&b);
+    return bad;
+}
+
+static void redirects_kept(void)
+{
+    struct http_server *s = web_start(), *other = web_start();
+    hr_source got = web_quick("X-Key: secret"), want = web_local(0);
+    char url[512];
+
+    http_server_put_file(s, "/a/x.tar", web_set.tar);
+    atomic_store(&is_over, false);
+    atomic_store(&asked_first, 0);
+    s->fault = lead_to_a;
+    s->redirect = "/a/x.tar";
+    CHECK(!hr_source_add(got, web_at(s, "/r/x.tar")) && !read_some(got, want),
+          "%s", hr_last_error());
+    CHECK(atomic_load(&asked_first) == 1 &&
+              atomic_load(&s->keyed) == atomic_load(&s->requests),
+          "%d times", atomic_load(&asked_first));
+    // It ends: whoever knows says where it is now, another host.
+    snprintf(url, sizeof(url), "%s/d/x.tar", other->url);
+    s->redirect = url;
+    atomic_store(&is_over, true);
+    CHECK(!read_some(got, want) && atomic_load(&asked_first) == 2, "%d: %s",
+          atomic_load(&asked_first), hr_last_error());
+    CHECK(!atomic_load(&other->keyed) && atomic_load(&other->requests) == 8,
+          "%d requests, the header went with %d", atomic_load(&other->requests),
+          atomic_load(&other->keyed));
+    // The other host is gone.
+    http_server_stop(other);
+    s->redirect = "/d/x.tar";
+    CHECK(!read_some(got, want) && atomic_load(&asked_first) == 3, "%d: %s",
+          atomic_load(&asked_first), hr_last_error());
+    // The clock says that it is time.
+    hr__source_of(got)->shards[0].web->place.until = hr__now();
+    CHECK(!read_some(got, want) && atomic_load(&asked_first) == 4, "%d: %s",
+          atomic_load(&asked_first), hr_last_error());
+    hr_source_close(&got);
+    hr_source_close(&want);
+    http_server_stop(s);
+}
+
 // ---- Lists and pictures ----------------------------------------------------
 
 static void put_pictures(struct http_server *s, int n)
@@ -432,10 +501,10 @@ static void no_memory(void)
 }
 
 static const struct test_case cases[] = {
-    TEST_CASE(forms),  TEST_CASE(cifar),     TEST_CASE(redirects),
-    TEST_CASE(lists),  TEST_CASE(long_list), TEST_CASE(windows),
-    TEST_CASE(limits), TEST_CASE(damaged),   TEST_CASE(sums),
-    TEST_CASE(forked), TEST_CASE(no_memory),
+    TEST_CASE(forms),          TEST_CASE(cifar),  TEST_CASE(redirects),
+    TEST_CASE(redirects_kept), TEST_CASE(lists),  TEST_CASE(long_list),
+    TEST_CASE(windows),        TEST_CASE(limits), TEST_CASE(damaged),
+    TEST_CASE(sums),           TEST_CASE(forked), TEST_CASE(no_memory),
 };
 
 int main(int argc, char **argv)

@@ -141,6 +141,12 @@ HR_API enum hr_status hr_source_set_http(hr_source source,
 // Threads: one at a time.
 HR_API enum hr_status hr_source_add(hr_source source, const char *path);
 
+// The same for num paths, in their order. Shards (.hrp, .tar, .rec) are opened
+// side by side, up to eight at a time. What fails is the first path that does,
+// and then none of them was added. Threads: one at a time.
+HR_API enum hr_status hr_source_add_all(hr_source source,
+                                        const char *const *paths, size_t num);
+
 // Adds the files that a list names: PATH, or PATH, a tab and LABEL, a line
 // each, or each ended by a zero byte. The last tab counts; empty lines do not.
 // list "-" is standard input. Paths are relative to the folder of the list.
