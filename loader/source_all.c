@@ -13,9 +13,9 @@ enum { THREADS = 8 };  // each has a window of a shard
 
 struct opening {
     struct hr__source *made;
+    bool is_shard;  // false: it is added in its turn
     enum {
-        OPENING_OTHER,  // no shard: it is added in its turn
-        OPENING_NEXT,   // taken by nobody yet
+        OPENING_NEXT,  // taken by nobody yet
         OPENING_TAKEN,
         OPENING_DONE
     } state;
@@ -71,7 +71,7 @@ static void *open_some(void *ctx)
     while (a->next < a->num) {
         size_t i = a->next++;
 
-        if (a->openings[i].state == OPENING_NEXT)
+        if (a->openings[i].is_shard && a->openings[i].state == OPENING_NEXT)
             open_one(a, i);
     }
     pthread_mutex_unlock(&a->lock);
@@ -153,7 +153,7 @@ static bool take(struct all *a, size_t i)
     struct opening *o = &a->openings[i];
     bool ok;
 
-    if (o->state == OPENING_OTHER)
+    if (!o->is_shard)
         return hr__source_input(a->s, a->paths[i]);
     pthread_mutex_lock(&a->lock);
     if (o->state == OPENING_NEXT)
@@ -224,8 +224,7 @@ static int look(struct all *a)
     for (size_t i = 0; i < a->num; i++) {
         bool is = is_shard(a->paths[i]);
 
-        a->openings[i] = (struct opening){.state = is ? OPENING_NEXT
-                                                      : OPENING_OTHER};
+        a->openings[i] = (struct opening){.is_shard = is};
         shards += is && shards < THREADS;
         web += is && hr__http_is_url(a->paths[i]);
     }
