@@ -400,7 +400,14 @@ static void no_memory(void)
 
 // ---- The rate --------------------------------------------------------------
 
-enum { FILES = 64, SIDE = 160, PER_BATCH = 32, HANDS = 8, ROUNDS = 6 };
+enum {
+    FILES = 64,
+    SIDE = 160,
+    PER_BATCH = 32,
+    HANDS = 8,
+    ROUNDS = 6,
+    TURN = 50,  // batches: many times as many as may be on their way
+};
 
 static void take(hr_loader loader, int steps)
 {
@@ -427,7 +434,7 @@ static double rate_of(hr_loader loader)
     take(loader, stats.settings.depth + 1);
     ns = hr__now();
     cpu = test_clock(CLOCK_PROCESS_CPUTIME_ID);
-    take(loader, 20);
+    take(loader, TURN);
     ns = hr__now() - ns;
     cpu = test_clock(CLOCK_PROCESS_CPUTIME_ID) - cpu;
     if ((double)cpu / (double)ns > most_cores)
@@ -439,7 +446,7 @@ static double rate_of(hr_loader loader)
         test_sleep(TEST_MS);
         hr_loader_stats(loader, &stats);
     } while (stats.ready < stats.settings.depth);
-    return 20 * PER_BATCH * 1e9 / (double)ns;
+    return TURN * PER_BATCH * 1e9 / (double)ns;
 }
 
 static int by_size(const void *a, const void *b)

@@ -285,6 +285,52 @@ static void delivered(void)
     http_server_stop(s);
 }
 
+// The same of a list, whose pictures are objects of their own.
+static void delivered_list(void)
+{
+    struct http_server *s = http_server_start();
+    hr_source got = web_quick(NULL), want;
+    struct data_seen a = {0}, b = {0};
+    static char urls[12][128];
+    char list[4096], name[4200], path[4200];
+    struct bytes text = {.data = (uint8_t *)list};
+    hr_loader loader;
+
+    web_make_set();
+    want = hr_source_create();
+    for (uint64_t i = 0; i < 12; i++) {
+        hr_source_path(web_set.folder, i, path, sizeof(path));
+        hr_source_name(web_set.folder, i, name, sizeof(name));
+        snprintf(urls[i], sizeof(urls[i]), "/%.100s", name);
+        http_server_put_file(s, urls[i], path);
+        text.size += (size_t)snprintf(list + text.size,
+                                      sizeof(list) - text.size, "%s\t%s\n",
+                                      urls[i] + 1,
+                                      hr_source_label(web_set.folder, i));
+        CHECK(!hr_source_add_file(want, path,
+                                  hr_source_label(web_set.folder, i)),
+              "%s", hr_last_error());
+    }
+    http_server_put(s, "/list.txt", text.data, text.size);
+    s->seed = test_seed;
+    s->fault = one_percent;
+    CHECK(!hr_source_add_list(got, web_at(s, "/list.txt"), false) &&
+              got->num == 12,
+          "%s", hr_last_error());
+    loader = web_loader(got, HR_ON_ERROR_FAIL, true);
+    CHECK(!data_drain(&a, loader, 0), "%s", hr_last_error());
+    hr_loader_destroy(&loader);
+    loader = web_loader(want, HR_ON_ERROR_FAIL, true);
+    CHECK(!data_drain(&b, loader, 0), "%s", hr_last_error());
+    hr_loader_destroy(&loader);
+    CHECK(a.num == 120 && data_seen_same(&a, 0, &b), "%d samples", (int)a.num);
+    data_seen_finish(&a);
+    data_seen_finish(&b);
+    hr_source_close(&got);
+    hr_source_close(&want);
+    http_server_stop(s);
+}
+
 // What does not come is named, and the rest is there.
 static void named(void)
 {
@@ -343,9 +389,9 @@ static void ended(void)
 }
 
 static const struct test_case cases[] = {
-    TEST_CASE(passing),   TEST_CASE(lasting), TEST_CASE(later),
-    TEST_CASE(deadlines), TEST_CASE(backoff), TEST_CASE(delivered),
-    TEST_CASE(named),     TEST_CASE(ended),
+    TEST_CASE(passing),        TEST_CASE(lasting), TEST_CASE(later),
+    TEST_CASE(deadlines),      TEST_CASE(backoff), TEST_CASE(delivered),
+    TEST_CASE(delivered_list), TEST_CASE(named),   TEST_CASE(ended),
 };
 
 int main(int argc, char **argv)
