@@ -333,9 +333,10 @@ static void stages(void)
     const struct hr_loader_settings most = {1, 4, 32, 64 << 20};
     struct hr__flow total = {0};
     struct hr__tune t;
-    int deepest = 0;
+    int deepest = 0, enough = 0;
 
-    hr__tune_init(&t, &bad, &most, 32);
+    hr__tune_init(&t, &(struct hr_loader_settings){1, 1, 2, 64 << 20}, &most,
+                  32);
     for (int i = 0; i < 400; i++) {
         double batches = t.now.depth < 4 ? t.now.depth : 4, s = .1 / batches;
 
@@ -346,9 +347,10 @@ static void stages(void)
         total.making += 32 * t.now.depth * s;
         hr__tune_batch(&t, &total);
         deepest = t.now.depth > deepest ? t.now.depth : deepest;
-        CHECK(i < 200 || t.now.depth >= 4, "batch %d: depth %d", i,
-              t.now.depth);
+        enough += i >= 200 && t.now.depth >= 4;
     }
+    // (Now and then it is tried with fewer.)
+    CHECK(enough > 160, "%d of 200 batches", enough);
     CHECK(deepest <= 16, "depth %d", deepest);
 }
 
