@@ -182,9 +182,11 @@ bool hr__source_is_new(struct hr__source *s, uint64_t dev, uint64_t ino,
 bool hr__source_is_picture(const char *name);
 // Whether a path or URL is called like a file that has many.
 bool hr__source_has_many(const char *path);
-// Adds what is at a path or URL; all that is at some.
+// Adds what is at a path or URL.
 bool hr__source_input(struct hr__source *s, const char *path);
-bool hr__source_all(struct hr__source *s, const char *const *paths, size_t num);
+// Whether nothing can be added; the end of adding, of which what failed goes.
+enum hr_status hr__source_refuse(hr_source source, const char *text);
+enum hr_status hr__source_added(struct hr__source *s, bool ok);
 // Adds all pictures of a folder, or of a file that has many.
 bool hr__source_walk(struct hr__source *s, const char *folder);
 bool hr__source_unpack(struct hr__source *s, const char *path);

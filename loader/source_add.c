@@ -243,7 +243,7 @@ static void take_back(struct hr__source *s)
     s->pub.first_other = was->pub.first_other;
 }
 
-static enum hr_status added(struct hr__source *s, bool ok)
+enum hr_status hr__source_added(struct hr__source *s, bool ok)
 {
     if (!ok)
         take_back(s);
@@ -254,7 +254,7 @@ static enum hr_status added(struct hr__source *s, bool ok)
     return ok ? HR_OK : hr_last_status();
 }
 
-static enum hr_status refuse(hr_source source, const char *text)
+enum hr_status hr__source_refuse(hr_source source, const char *text)
 {
     if (!source || !text)
         return hr__fail(HR_EINVAL, "there is no source, or nothing to add");
@@ -266,54 +266,46 @@ static enum hr_status refuse(hr_source source, const char *text)
 enum hr_status hr_source_add(hr_source source, const char *path)
 {
     struct hr__source *s = hr__source_of(source);
-    enum hr_status status = refuse(source, path);
+    enum hr_status status = hr__source_refuse(source, path);
 
-    return status ? status : added(s, hr__source_input(s, path));
-}
-
-enum hr_status hr_source_add_all(hr_source source, const char *const *paths,
-                                 size_t num)
-{
-    struct hr__source *s = hr__source_of(source);
-    enum hr_status status = refuse(source, paths ? "" : NULL);
-
-    for (size_t i = 0; i < num && !status; i++)
-        status = refuse(source, paths[i]);
-    return status ? status : added(s, hr__source_all(s, paths, num));
+    return status ? status : hr__source_added(s, hr__source_input(s, path));
 }
 
 enum hr_status hr_source_add_list(hr_source source, const char *list, bool zero)
 {
     struct hr__source *s = hr__source_of(source);
-    enum hr_status status = refuse(source, list);
+    enum hr_status status = hr__source_refuse(source, list);
 
     return status ? status
-                  : added(s, hr__http_is_url(list) ? add_web_list(s, list, zero)
-                                                   : add_list(s, list, zero));
+                  : hr__source_added(s, hr__http_is_url(list)
+                                            ? add_web_list(s, list, zero)
+                                            : add_list(s, list, zero));
 }
 
 enum hr_status hr_source_add_cifar(hr_source source, const char *path,
                                    enum hr_cifar kind)
 {
     struct hr__source *s = hr__source_of(source);
-    enum hr_status status = refuse(source, path);
+    enum hr_status status = hr__source_refuse(source, path);
 
     if (!status && (unsigned)kind > HR_CIFAR100_COARSE)
         status = hr__fail(HR_EINVAL, "there is no CIFAR of kind %d", (int)kind);
-    return status ? status : added(s, hr__source_cifar(s, path, kind));
+    return status ? status
+                  : hr__source_added(s, hr__source_cifar(s, path, kind));
 }
 
 enum hr_status hr_source_add_file(hr_source source, const char *path,
                                   const char *label)
 {
     struct hr__source *s = hr__source_of(source);
-    enum hr_status status = refuse(source, path);
+    enum hr_status status = hr__source_refuse(source, path);
 
     label = label ? label : "";
     if (!status)
-        status = added(s, hr__http_is_url(path)
-                              ? hr__source_put_object(s, path, HR__WEB_OWN,
-                                                      SIZE_MAX, label)
-                              : put_file(s, path, SIZE_MAX, label));
+        status = hr__source_added(
+            s,
+            hr__http_is_url(path)
+                ? hr__source_put_object(s, path, HR__WEB_OWN, SIZE_MAX, label)
+                : put_file(s, path, SIZE_MAX, label));
     return status;
 }

@@ -234,7 +234,7 @@ static int look(struct all *a)
     return shards < 2 ? 0 : shards < most ? shards : most;
 }
 
-bool hr__source_all(struct hr__source *s, const char *const *paths, size_t num)
+static bool add_all(struct hr__source *s, const char *const *paths, size_t num)
 {
     struct all a = {.s = s, .paths = paths, .num = num};
     size_t size = 0;
@@ -254,4 +254,15 @@ bool hr__source_all(struct hr__source *s, const char *const *paths, size_t num)
     pthread_mutex_destroy(&a.lock);
     hr__free(a.openings);
     return ok;
+}
+
+enum hr_status hr_source_add_all(hr_source source, const char *const *paths,
+                                 size_t num)
+{
+    struct hr__source *s = hr__source_of(source);
+    enum hr_status status = hr__source_refuse(source, paths ? "" : NULL);
+
+    for (size_t i = 0; i < num && !status; i++)
+        status = hr__source_refuse(source, paths[i]);
+    return status ? status : hr__source_added(s, add_all(s, paths, num));
 }
