@@ -129,6 +129,7 @@ struct hr__http_ahead {
     int wasted;  // blocks in a row
     bool few;    // no more can be started
     bool stop;
+    void (*finish)(struct hr__http_ahead *a, bool forked);  // if it is in use
 };
 
 // What all reads of a source share.
@@ -204,7 +205,6 @@ const char *hr__http_short(const char *url, char text[192]);
 // ---- source_http_ahead.c ----
 
 struct hr__http_object;
-void hr__http_ahead_init(struct hr__http_ahead *a);
 // forked: by a child of whose threads there are none.
 void hr__http_ahead_finish(struct hr__http_ahead *a, bool forked);
 // One request. r has want.known, room and ctx.

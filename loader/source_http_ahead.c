@@ -232,6 +232,7 @@ static void *read_blocks(void *ctx)
 // As many as blocks that are on their way.
 static void start_threads(struct hr__http_ahead *a)
 {
+    a->finish = hr__http_ahead_finish;
     while (a->num_threads < a->distance && !a->few) {
         a->few = !hr__thread_start(&a->threads[a->num_threads], read_blocks, a);
         a->num_threads += !a->few;
@@ -347,13 +348,7 @@ void hr__http_forget(struct hr__http_object *o)
     pthread_mutex_unlock(&a->lock);
 }
 
-void hr__http_ahead_init(struct hr__http_ahead *a)
-{
-    pthread_mutex_init(&a->lock, NULL);
-    hr__cond_init(&a->came);
-    pthread_cond_init(&a->wanted, NULL);
-}
-
+// (Called by what it stands on, so that files have an order.)
 void hr__http_ahead_finish(struct hr__http_ahead *a, bool forked)
 {
     pthread_mutex_lock(&a->lock);
@@ -364,7 +359,4 @@ void hr__http_ahead_finish(struct hr__http_ahead *a, bool forked)
         pthread_join(a->threads[i], NULL);
     for (int i = 0; i < HR__HTTP_BLOCKS; i++)
         hr__free(a->blocks[i].bytes);
-    pthread_cond_destroy(&a->wanted);
-    pthread_cond_destroy(&a->came);
-    pthread_mutex_destroy(&a->lock);
 }

@@ -344,7 +344,9 @@ struct hr__http *hr__http_create(const struct hr_http_params *params)
     http->params.ca_file = copy(p.ca_file);
     pthread_mutex_init(&http->lock, NULL);
     hr__cond_init(&http->ended);
-    hr__http_ahead_init(&http->ahead);
+    pthread_mutex_init(&http->ahead.lock, NULL);
+    hr__cond_init(&http->ahead.came);
+    pthread_cond_init(&http->ahead.wanted, NULL);
     if (!http->params.user_agent || (p.ca_file && !http->params.ca_file))
         hr__fail(HR_ENOMEM, "out of memory");
     else if (keep_headers(http))
@@ -357,7 +359,11 @@ void hr__http_destroy(struct hr__http *http)
 {
     if (!http)
         return;
-    hr__http_ahead_finish(&http->ahead, getpid() != http->pid);
+    if (http->ahead.finish)
+        http->ahead.finish(&http->ahead, getpid() != http->pid);
+    pthread_cond_destroy(&http->ahead.wanted);
+    pthread_cond_destroy(&http->ahead.came);
+    pthread_mutex_destroy(&http->ahead.lock);
     close_all(http);
     pthread_cond_destroy(&http->ended);
     pthread_mutex_destroy(&http->lock);
