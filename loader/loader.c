@@ -24,6 +24,17 @@ static enum hr_status check_number(const char *name, int64_t number,
                     (long long)number, (long long)least, (long long)most);
 }
 
+// Where nothing else is said.
+static int most_reads(const struct hr__loader *l)
+{
+    const struct hr__http *http = l->source->http;
+    bool many = l->params.autotune || l->params.start.reads > 8;
+
+    if (http)
+        return many ? http->params.connections : http->reads;
+    return many ? HR__LOADER_READS : 8;
+}
+
 static enum hr_status set_defaults(struct hr__loader *l)
 {
     struct hr_loader_params *p = &l->params;
@@ -48,9 +59,7 @@ static enum hr_status set_defaults(struct hr__loader *l)
                         p->cpu_share);
     p->batch = p->batch ? p->batch : 64;
     if (!p->reads)
-        p->reads = l->source->http ? l->source->http->params.connections
-                   : p->autotune || p->start.reads > 8 ? HR__LOADER_READS
-                                                       : 8;
+        p->reads = most_reads(l);
     p->epochs = p->epochs ? p->epochs : 1;
     p->budget = p->budget ? p->budget : BUDGET;
     p->shards = p->shards ? p->shards : 1;

@@ -3,6 +3,7 @@
 //
 //   source.c        made, used and closed: the public functions
 //   source_add.c    what the user names: files, folders, lists
+//   source_all.c    many shards, side by side
 //   source_walk.c   the pictures of a folder
 //   source_pack.c   the pictures of a pack file
 //   source_tar.c    those of a tar file, source_record.c of a RecordIO file
@@ -19,6 +20,7 @@
 #define HEADRACE_LOADER_SOURCE_INSIDE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -117,6 +119,7 @@ struct hr__source {
     struct hr__shard *shards;
     size_t num_shards, shards_capacity;
     struct hr__http *http;  // NULL: no URL was named yet
+    atomic_bool *stop;      // true: nobody waits for what is added; or NULL
     const char *faults[HR__SOURCE_FAULTS];
     struct hr__source_kept {  // what is left of a source when adding fails
         struct hr_source_t pub;
@@ -177,6 +180,13 @@ bool hr__source_is_new(struct hr__source *s, uint64_t dev, uint64_t ino,
 
 // Whether a file is a picture by the end of its name.
 bool hr__source_is_picture(const char *name);
+// Whether a path or URL is called like a file that has many.
+bool hr__source_has_many(const char *path);
+// Adds what is at a path or URL.
+bool hr__source_input(struct hr__source *s, const char *path);
+// Whether nothing can be added; the end of adding, of which what failed goes.
+enum hr_status hr__source_refuse(hr_source source, const char *text);
+enum hr_status hr__source_added(struct hr__source *s, bool ok);
 // Adds all pictures of a folder, or of a file that has many.
 bool hr__source_walk(struct hr__source *s, const char *folder);
 bool hr__source_unpack(struct hr__source *s, const char *path);

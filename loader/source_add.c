@@ -55,21 +55,40 @@ static const struct {
     {".rec", hr__source_records, hr__source_records},
 };
 
-static bool add_regular(struct hr__source *s, const char *path)
+enum { CONTAINERS = sizeof(containers) / sizeof(*containers) };
+
+// Which; CONTAINERS: none.
+static int container_of(const char *path)
 {
     bool web = hr__http_is_url(path);
     size_t length = web ? hr__http_path_end(path) : strlen(path);
+    int i = 0;
 
-    for (size_t i = 0; i < sizeof(containers) / sizeof(*containers); i++)
-        if (length > 4 &&
-            !strncasecmp(path + length - 4, containers[i].ending, 4))
-            return web ? containers[i].add_url(s, path)
-                       : containers[i].add(s, path);
+    while (i < CONTAINERS &&
+           (length <= 4 ||
+            strncasecmp(path + length - 4, containers[i].ending, 4)))
+        i++;
+    return i;
+}
+
+bool hr__source_has_many(const char *path)
+{
+    return container_of(path) < CONTAINERS;
+}
+
+static bool add_regular(struct hr__source *s, const char *path)
+{
+    bool web = hr__http_is_url(path);
+    int i = container_of(path);
+
+    if (i < CONTAINERS)
+        return web ? containers[i].add_url(s, path)
+                   : containers[i].add(s, path);
     return web ? hr__source_put_object(s, path, HR__WEB_OWN, SIZE_MAX, NULL)
                : put_file(s, path, SIZE_MAX, NULL);
 }
 
-static bool add_input(struct hr__source *s, const char *path)
+bool hr__source_input(struct hr__source *s, const char *path)
 {
     struct stat st;
 
@@ -165,7 +184,8 @@ static bool read_list(struct hr__source *s, FILE *file, const char *list,
 static bool add_web_list(struct hr__source *s, const char *list, bool zero)
 {
     struct hr__http *http = hr__source_web(s);
-    struct hr__http_object *web = http ? hr__http_open(http, list, true) : NULL;
+    struct hr__http_object *web = http ? hr__http_open(http, list, true, NULL)
+                                       : NULL;
     FILE *file = web ? hr__http_stream(web) : NULL;
     size_t length = hr__http_path_end(list), host = hr__http_origin(list);
     char folder[HR__HTTP_URL];
@@ -223,7 +243,7 @@ static void take_back(struct hr__source *s)
     s->pub.first_other = was->pub.first_other;
 }
 
-static enum hr_status added(struct hr__source *s, bool ok)
+enum hr_status hr__source_added(struct hr__source *s, bool ok)
 {
     if (!ok)
         take_back(s);
@@ -234,7 +254,7 @@ static enum hr_status added(struct hr__source *s, bool ok)
     return ok ? HR_OK : hr_last_status();
 }
 
-static enum hr_status refuse(hr_source source, const char *text)
+enum hr_status hr__source_refuse(hr_source source, const char *text)
 {
     if (!source || !text)
         return hr__fail(HR_EINVAL, "there is no source, or nothing to add");
@@ -246,43 +266,46 @@ static enum hr_status refuse(hr_source source, const char *text)
 enum hr_status hr_source_add(hr_source source, const char *path)
 {
     struct hr__source *s = hr__source_of(source);
-    enum hr_status status = refuse(source, path);
+    enum hr_status status = hr__source_refuse(source, path);
 
-    return status ? status : added(s, add_input(s, path));
+    return status ? status : hr__source_added(s, hr__source_input(s, path));
 }
 
 enum hr_status hr_source_add_list(hr_source source, const char *list, bool zero)
 {
     struct hr__source *s = hr__source_of(source);
-    enum hr_status status = refuse(source, list);
+    enum hr_status status = hr__source_refuse(source, list);
 
     return status ? status
-                  : added(s, hr__http_is_url(list) ? add_web_list(s, list, zero)
-                                                   : add_list(s, list, zero));
+                  : hr__source_added(s, hr__http_is_url(list)
+                                            ? add_web_list(s, list, zero)
+                                            : add_list(s, list, zero));
 }
 
 enum hr_status hr_source_add_cifar(hr_source source, const char *path,
                                    enum hr_cifar kind)
 {
     struct hr__source *s = hr__source_of(source);
-    enum hr_status status = refuse(source, path);
+    enum hr_status status = hr__source_refuse(source, path);
 
     if (!status && (unsigned)kind > HR_CIFAR100_COARSE)
         status = hr__fail(HR_EINVAL, "there is no CIFAR of kind %d", (int)kind);
-    return status ? status : added(s, hr__source_cifar(s, path, kind));
+    return status ? status
+                  : hr__source_added(s, hr__source_cifar(s, path, kind));
 }
 
 enum hr_status hr_source_add_file(hr_source source, const char *path,
                                   const char *label)
 {
     struct hr__source *s = hr__source_of(source);
-    enum hr_status status = refuse(source, path);
+    enum hr_status status = hr__source_refuse(source, path);
 
     label = label ? label : "";
     if (!status)
-        status = added(s, hr__http_is_url(path)
-                              ? hr__source_put_object(s, path, HR__WEB_OWN,
-                                                      SIZE_MAX, label)
-                              : put_file(s, path, SIZE_MAX, label));
+        status = hr__source_added(
+            s,
+            hr__http_is_url(path)
+                ? hr__source_put_object(s, path, HR__WEB_OWN, SIZE_MAX, label)
+                : put_file(s, path, SIZE_MAX, label));
     return status;
 }

@@ -4,6 +4,7 @@
 //   source_http.c         what the user names by a URL: shards, lists, pictures
 //   source_http_pack.c    the pictures of a pack file
 //   source_http_object.c  an object that is open, and a window to go through it
+//   source_http_ahead.c   reads of an open object that follow each other
 //   source_http_read.c    one read: tries, back-off, redirects, its deadline
 //   source_http_answer.c  what a server answers, and what that means
 //   source_http_curl.c    one try, by libcurl
@@ -15,6 +16,7 @@
 #define HEADRACE_LOADER_SOURCE_HTTP_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,7 +28,11 @@
 enum {
     HR__HTTP_URL = 4096,  // bytes of a URL, with its end
     HR__HTTP_HOPS = 5,    // redirects of a try
+    HR__HTTP_KEPT = 60,   // seconds that its end is kept
     HR__HTTP_CONNECTIONS = 256,
+    HR__HTTP_STREAMS = 2,
+    HR__HTTP_AHEAD = 8,    // blocks on their way at most
+    HR__HTTP_BLOCKS = 12,  // and with those that are kept
 };
 
 // Which object it is: of texts their hashes, 0 = it has none.
@@ -85,22 +91,51 @@ bool hr__http_same_origin(const char *a, const char *b);
 
 // ---- source_http_curl.c ----
 
-// Samples that are read in their order are neighbours: one request brings some.
+// Reads that go through an object in about its order.
+struct hr__http_stream {
+    const struct hr__http_object *object;
+    uint64_t next;  // the last one ended here;
+    int run;        // so many were near the one before
+    uint64_t used;
+};
+
+struct hr__http_block {
+    enum {
+        HR__BLOCK_FREE,
+        HR__BLOCK_WANTED,   // by nobody yet
+        HR__BLOCK_READING,  // by one thread
+        HR__BLOCK_HERE
+    } state;
+    struct hr__http_object *object;
+    uint64_t number;  // in it
+    int users;        // that wait for it, or copy
+    bool late;        // somebody had to wait
+    size_t served;    // bytes that somebody wanted
+    uint64_t used;
+    uint8_t *bytes;
+};
+
+// What is read before it is asked for. lock guards it, but not the bytes of a
+// block that has users, or is being read.
 struct hr__http_ahead {
     pthread_mutex_t lock;
-    pthread_cond_t came;
-    const struct hr__http_object *object;  // that was read last,
-    uint64_t next;                         // up to here,
-    int run;        // by so many reads that were near the one before
-    uint64_t from;  // of it these bytes are here, or on their way:
-    size_t num;     // then nobody else looks at them
-    bool reading;
-    uint8_t *bytes;
+    pthread_cond_t came, wanted;
+    struct hr__http_stream streams[HR__HTTP_STREAMS];
+    struct hr__http_block blocks[HR__HTTP_BLOCKS];
+    uint64_t clock;  // reads so far
+    int distance;    // blocks that are on their way
+    pthread_t threads[HR__HTTP_AHEAD];
+    int num_threads;
+    int wasted;  // blocks in a row
+    bool few;    // no more can be started
+    bool stop;
+    void (*finish)(struct hr__http_ahead *a, bool forked);  // if it is in use
 };
 
 // What all reads of a source share.
 struct hr__http {
     struct hr_http_params params;  // without zeros; texts are copies
+    int reads;                     // of a loader that says nothing else
     void *headers;                 // of the program's own, as a list of libcurl
     pid_t pid;
     pthread_mutex_t lock;  // guards the rest
@@ -134,9 +169,19 @@ bool hr__http_try(struct hr__http *http, struct hr__http_try *t);
 
 // ---- source_http_read.c ----
 
+// Where an object was found behind redirects: reads begin there, until it does
+// not answer well, or for HR__HTTP_KEPT.
+struct hr__http_place {
+    pthread_mutex_t lock;
+    char *url;  // [HR__HTTP_URL]; NULL: it was never redirected
+    bool headers;
+    int64_t until;  // hr__now()
+};
+
 struct hr__http_read {
     const char *url;
     bool headers;
+    struct hr__http_place *place;  // of the URL; NULL: nobody keeps it
     struct hr__http_want want;
     uint8_t *to;  // for a range: want.size bytes
     // For a whole object: asked once, as hr__source_room_fn. For both: asked
@@ -157,6 +202,22 @@ int64_t hr__http_backoff(const struct hr_http_params *p, const char *url,
 // The URL for messages: without what may be secret, and not too long.
 const char *hr__http_short(const char *url, char text[192]);
 
+// ---- source_http_ahead.c ----
+
+struct hr__http_object;
+// forked: by a child of whose threads there are none.
+void hr__http_ahead_finish(struct hr__http_ahead *a, bool forked);
+// One request. r has want.known, room and ctx.
+enum hr_status hr__http_get_range(struct hr__http_object *o, void *to,
+                                  size_t size, uint64_t offset,
+                                  struct hr__http_read *r);
+// Reads of an object that is open, by itself or with its neighbours.
+enum hr_status hr__http_read_near(struct hr__http_object *o, void *to,
+                                  size_t size, uint64_t offset,
+                                  struct hr__http_read *r);
+// Before the object is freed.
+void hr__http_forget(struct hr__http_object *o);
+
 // ---- source_http_object.c ----
 
 struct hr__http_object {
@@ -165,15 +226,19 @@ struct hr__http_object {
     uint64_t from;  // the window: what stands there in the object, so many
     size_t num, next, room;  // bytes; as many as are read next; its memory
     uint8_t *window;
-    uint64_t position;      // of hr__http_next()
+    uint64_t position;  // of hr__http_next()
+    struct hr__http_place place;
     enum hr_status failed;  // the first read for a window that did, and why
     char why[256];
+    atomic_bool *stop;  // until it is opened; or NULL
+    atomic_bool closed;
     bool headers;
     char url[];
 };
-// NULL with hr_last_error(). Freed by hr__http_close(), which takes NULL.
+// NULL with hr_last_error(). Freed by hr__http_close(), which takes NULL. stop:
+// once it is true reads for the window end; or NULL.
 struct hr__http_object *hr__http_open(struct hr__http *http, const char *url,
-                                      bool headers);
+                                      bool headers, atomic_bool *stop);
 void hr__http_close(struct hr__http_object *o);
 // Exactly these bytes, of the version that was opened. With a window, which is
 // moved there, by one thread at a time; after hr__http_opened() by any, each

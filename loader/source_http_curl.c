@@ -309,6 +309,8 @@ static const char *copy(const char *text)
     return made ? memcpy(made, text, size) : NULL;
 }
 
+enum { READS = 32, CONNECTIONS = 128 };
+
 // Zeros become what they stand for.
 static bool fill_in(struct hr_http_params *p)
 {
@@ -317,7 +319,7 @@ static bool fill_in(struct hr_http_params *p)
         hr__fail(HR_EINVAL, "connections, retries or times out of range");
         return false;
     }
-    p->connections = p->connections ? p->connections : 32;
+    p->connections = p->connections ? p->connections : CONNECTIONS;
     p->retries = p->retries ? p->retries > 0 ? p->retries : 0 : 5;
     p->backoff_ms = p->backoff_ms ? p->backoff_ms : 100;
     p->deadline_ms = p->deadline_ms ? p->deadline_ms : 30000;
@@ -337,12 +339,14 @@ struct hr__http *hr__http_create(const struct hr_http_params *params)
         return NULL;
     }
     *http = (struct hr__http){.params = p, .pid = getpid()};
+    http->reads = params->connections ? params->connections : READS;
     http->params.user_agent = copy(p.user_agent ? p.user_agent : "headrace");
     http->params.ca_file = copy(p.ca_file);
     pthread_mutex_init(&http->lock, NULL);
     hr__cond_init(&http->ended);
     pthread_mutex_init(&http->ahead.lock, NULL);
     hr__cond_init(&http->ahead.came);
+    pthread_cond_init(&http->ahead.wanted, NULL);
     if (!http->params.user_agent || (p.ca_file && !http->params.ca_file))
         hr__fail(HR_ENOMEM, "out of memory");
     else if (keep_headers(http))
@@ -355,10 +359,12 @@ void hr__http_destroy(struct hr__http *http)
 {
     if (!http)
         return;
-    close_all(http);
-    hr__free(http->ahead.bytes);
+    if (http->ahead.finish)
+        http->ahead.finish(&http->ahead, getpid() != http->pid);
+    pthread_cond_destroy(&http->ahead.wanted);
     pthread_cond_destroy(&http->ahead.came);
     pthread_mutex_destroy(&http->ahead.lock);
+    close_all(http);
     pthread_cond_destroy(&http->ended);
     pthread_mutex_destroy(&http->lock);
     hr__free((void *)(uintptr_t)http->params.user_agent);

@@ -9,24 +9,7 @@
 #include "hal/engine/base.h"
 #include "source_http.h"
 
-enum {
-    AHEAD = 1 << 22,  // bytes that are read with a sample
-    NEAR = 1 << 20,   // bytes at most between reads that are near each other
-    RUN = 3,          // such reads in a row
-};
 enum { WINDOW_LEAST = 1 << 16, WINDOW_FIRST = 1 << 18, WINDOW_MOST = 1 << 23 };
-
-static enum hr_status get(struct hr__http_object *o, void *to, size_t size,
-                          uint64_t offset, struct hr__http_read *r)
-{
-    r->url = o->url;
-    r->headers = o->headers;
-    r->to = to;
-    r->want.offset = offset;
-    r->want.size = size;
-    r->want.most = o->http->params.max_bytes;
-    return hr__http_get(o->http, r);
-}
 
 static bool fail(struct hr__http_object *o)
 {
@@ -50,11 +33,21 @@ static bool window_room(struct hr__http_object *o, size_t size)
     return o->window;
 }
 
+static void *go_on(void *ctx, size_t size)
+{
+    struct hr__http_object *o = ctx;
+
+    (void)size;
+    return o->stop && atomic_load(o->stop) ? NULL : ctx;
+}
+
 // Moves the window to begin at offset < version.size.
 static bool move(struct hr__http_object *o, uint64_t offset)
 {
     uint64_t left = o->version.size - offset, end = o->from + o->num;
-    struct hr__http_read r = {.want.known = &o->version};
+    struct hr__http_read r = {.want.known = &o->version,
+                              .room = go_on,
+                              .ctx = o};
 
     // What was passed over behind it: more than it had?
     o->next = offset > end && offset - end > o->num ? o->next / 2 : o->next * 2;
@@ -64,7 +57,8 @@ static bool move(struct hr__http_object *o, uint64_t offset)
     if (!window_room(o, o->next))
         return fail(o);
     o->num = 0;
-    if (get(o, o->window, left < o->next ? (size_t)left : o->next, offset, &r))
+    if (hr__http_get_range(o, o->window,
+                           left < o->next ? (size_t)left : o->next, offset, &r))
         return fail(o);
     o->from = offset;
     o->num = r.done;
@@ -72,21 +66,21 @@ static bool move(struct hr__http_object *o, uint64_t offset)
 }
 
 struct hr__http_object *hr__http_open(struct hr__http *http, const char *url,
-                                      bool headers)
+                                      bool headers, atomic_bool *stop)
 {
     struct hr__http_object *o = hr__alloc(NULL, sizeof(*o) + strlen(url) + 1);
-    struct hr__http_read r = {.want.may_end = true};
+    struct hr__http_read r = {.want.may_end = true, .room = go_on, .ctx = o};
 
     if (!o) {
         hr__fail(HR_ENOMEM, "out of memory");
         return NULL;
     }
-    *o = (struct hr__http_object){.http = http,
-                                  .headers = headers,
-                                  .next = WINDOW_FIRST};
+    *o = (struct hr__http_object){
+        .http = http, .headers = headers, .stop = stop, .next = WINDOW_FIRST};
     strcpy(o->url, url);
+    pthread_mutex_init(&o->place.lock, NULL);
     if (!window_room(o, WINDOW_FIRST) ||
-        get(o, o->window, WINDOW_FIRST, 0, &r)) {
+        hr__http_get_range(o, o->window, WINDOW_FIRST, 0, &r)) {
         hr__http_close(o);
         return NULL;
     }
@@ -100,98 +94,16 @@ void hr__http_opened(struct hr__http_object *o)
     hr__free(o->window);
     o->window = NULL;
     o->num = o->room = 0;
-}
-
-// ---- Neighbours ------------------------------------------------------------
-
-static bool has(const struct hr__http_ahead *a, const struct hr__http_object *o,
-                size_t size, uint64_t offset)
-{
-    return a->object == o && offset >= a->from && offset - a->from <= a->num &&
-           size <= a->num - (offset - a->from);
-}
-
-// Whether reads go through the object in about its order: threads come in any.
-static bool goes_on(struct hr__http_ahead *a, const struct hr__http_object *o,
-                    size_t size, uint64_t offset)
-{
-    // (In a small object all reads are.)
-    uint64_t most = o->version.size / 16 < NEAR ? o->version.size / 16 : NEAR;
-    bool near = a->object == o && offset + most >= a->next &&
-                offset <= a->next + most;
-
-    a->run = near ? a->run + 1 : 0;
-    a->next = offset + size;
-    if (a->object != o)
-        a->num = 0;
-    a->object = o;
-    return a->run >= RUN && size <= AHEAD / 4;
-}
-
-// With the lock, which it opens meanwhile.
-static enum hr_status read_ahead(struct hr__http_ahead *a,
-                                 struct hr__http_object *o, void *to,
-                                 size_t size, uint64_t offset,
-                                 struct hr__http_read *r)
-{
-    uint64_t left = o->version.size - offset;
-    enum hr_status status;
-
-    a->reading = true;
-    a->from = offset;
-    a->num = left < AHEAD ? (size_t)left : AHEAD;
-    pthread_mutex_unlock(&a->lock);
-    status = get(o, a->bytes, a->num, offset, r);
-    pthread_mutex_lock(&a->lock);
-    a->reading = false;
-    if (status)
-        a->num = 0;
-    else
-        memcpy(to, a->bytes, size);
-    pthread_cond_broadcast(&a->came);
-    return status;
-}
-
-static enum hr_status read_near(struct hr__http_object *o, void *to,
-                                size_t size, uint64_t offset,
-                                struct hr__http_read *r)
-{
-    struct hr__http_ahead *a = &o->http->ahead;
-    enum hr_status status = HR_OK;
-    bool alone;
-
-    pthread_mutex_lock(&a->lock);
-    while (a->reading && has(a, o, size, offset) &&
-           !(r->room && !r->room(r->ctx, 0)))
-        hr__cond_wait(&a->came, &a->lock, hr__now() + 50000000);
-    // (What is being read is not to be forgotten, nor to be read once more.)
-    alone = a->reading ||
-            (!has(a, o, size, offset) && !goes_on(a, o, size, offset));
-    if (!alone && has(a, o, size, offset))
-        memcpy(to, a->bytes + (offset - a->from), size);
-    else if (!alone && (a->bytes || (a->bytes = hr__alloc(NULL, AHEAD))))
-        status = read_ahead(a, o, to, size, offset, r);
-    else
-        alone = true;
-    pthread_mutex_unlock(&a->lock);
-    return alone ? get(o, to, size, offset, r) : status;
-}
-
-static void forget(struct hr__http_object *o)
-{
-    struct hr__http_ahead *a = &o->http->ahead;
-
-    pthread_mutex_lock(&a->lock);
-    if (a->object == o)
-        a->object = NULL;
-    pthread_mutex_unlock(&a->lock);
+    o->stop = NULL;
 }
 
 void hr__http_close(struct hr__http_object *o)
 {
     if (!o)
         return;
-    forget(o);
+    hr__http_forget(o);
+    pthread_mutex_destroy(&o->place.lock);
+    hr__free(o->place.url);
     hr__free(o->window);
     hr__free(o);
 }
@@ -214,9 +126,9 @@ enum hr_status hr__http_read_at(struct hr__http_object *o, void *to,
     if (!size)
         return HR_OK;
     if (!o->window)
-        return read_near(o, to, size, offset, &r);
+        return hr__http_read_near(o, to, size, offset, &r);
     if (size > WINDOW_LEAST) {
-        enum hr_status status = get(o, to, size, offset, &r);
+        enum hr_status status = hr__http_get_range(o, to, size, offset, &r);
 
         if (status)
             fail(o);

@@ -34,7 +34,7 @@ struct reading {
     size_t dropped;
     uint8_t *grown;  // a whole object of no known length, until its end
     size_t grown_room;
-    char url[3 * HR__HTTP_URL];
+    char url[3 * HR__HTTP_URL], begun[3 * HR__HTTP_URL];
     char range[48];
 };
 
@@ -197,20 +197,9 @@ static bool try_once(struct reading *g)
     return g->verdict.take == HR__HTTP_REDIRECT;
 }
 
-static void ask(struct reading *g)
+// The tries of a URL, from one redirect to the next.
+static void follow(struct reading *g)
 {
-    struct hr__http_read *r = g->r;
-
-    g->try.headers = r->headers;
-    escape(g->url, r->url);
-    g->try.range = NULL;
-    if (g->want.size) {
-        g->want.offset = r->want.offset + r->done;
-        g->want.size = r->want.size - r->done;
-        snprintf(g->range, sizeof(g->range), "%" PRIu64 "-%" PRIu64,
-                 g->want.offset, g->want.offset + g->want.size - 1);
-        g->try.range = g->range;
-    }
     for (int hop = 0; try_once(g); hop++) {
         if (hop == HR__HTTP_HOPS) {
             refuse(g, HR_EIO, "it is redirected too often");
@@ -219,6 +208,75 @@ static void ask(struct reading *g)
         if (!redirect(g))
             return;
     }
+}
+
+// ---- Where redirects lead to -----------------------------------------------
+
+// Whether the object was found elsewhere: then that is the URL to begin with.
+static bool begin_elsewhere(struct reading *g)
+{
+    struct hr__http_place *place = g->r->place;
+    bool elsewhere;
+
+    if (!place)
+        return false;
+    pthread_mutex_lock(&place->lock);
+    elsewhere = place->url && hr__now() < place->until;
+    if (elsewhere) {
+        strcpy(g->url, place->url);
+        g->try.headers = place->headers;
+    }
+    pthread_mutex_unlock(&place->lock);
+    return elsewhere;
+}
+
+// What answered well is where reads begin; of what did not nobody asks again.
+static void keep_place(struct reading *g, bool well)
+{
+    struct hr__http_place *place = g->r->place;
+
+    if (!place)
+        return;
+    pthread_mutex_lock(&place->lock);
+    place->until = 0;
+    if (well && strlen(g->url) < HR__HTTP_URL &&
+        (place->url || (place->url = hr__alloc(NULL, HR__HTTP_URL)))) {
+        strcpy(place->url, g->url);
+        place->headers = g->try.headers;
+        place->until = hr__now() + HR__HTTP_KEPT * INT64_C(1000000000);
+    }
+    pthread_mutex_unlock(&place->lock);
+}
+
+// ---- A try, with its redirects ---------------------------------------------
+
+static void ask(struct reading *g)
+{
+    struct hr__http_read *r = g->r;
+
+    g->try.range = NULL;
+    if (g->want.size) {
+        g->want.offset = r->want.offset + r->done;
+        g->want.size = r->want.size - r->done;
+        snprintf(g->range, sizeof(g->range), "%" PRIu64 "-%" PRIu64,
+                 g->want.offset, g->want.offset + g->want.size - 1);
+        g->try.range = g->range;
+    }
+    // Where it was found it may be no more: a signed URL ends.
+    if (begin_elsewhere(g)) {
+        follow(g);
+        if (g->verdict.take == HR__HTTP_TAKE)
+            return;
+        keep_place(g, false);
+        if (g->came || is_stopped(g))
+            return;
+    }
+    g->try.headers = r->headers;
+    escape(g->url, r->url);
+    strcpy(g->begun, g->url);
+    follow(g);
+    if (g->verdict.take == HR__HTTP_TAKE && strcmp(g->url, g->begun))
+        keep_place(g, true);
 }
 
 // Whether all is there now.
@@ -248,7 +306,7 @@ static bool take(struct reading *g)
         r->done = g->came;
     else
         return false;
-    left = r->version.size - r->want.offset;
+    left = (r->want.known ? r->want.known : &r->version)->size - r->want.offset;
     return r->done == (left < r->want.size ? left : r->want.size);
 }
 

@@ -18,6 +18,7 @@ enum {
     PAUSE = 8,  // windows
     LONGEST_PAUSE = 512,
     LEAST_DEPTH = 2,  // a hiccup's worth
+    STAGES = 4,       // batches that a device has at work, each another stage
     LEAST_BYTES = 4 << 20,
 };
 
@@ -288,9 +289,21 @@ static unsigned all_used(const struct hr__tune *t)
     return JOINT | (knobs & ~t->harmful);
 }
 
+// A device that has work all the time may still work better on more batches:
+// those that it is sent, makes and sends back are different ones.
+static unsigned deeper(const struct hr__tune *t)
+{
+    double batches = t->seen.making / t->batch;
+
+    return t->now.depth < STAGES && batches > t->now.depth - 1.5
+               ? can_grow(t, HR__KNOB_DEPTH)
+               : 0;
+}
+
 static bool grow_some(struct hr__tune *t)
 {
-    return try_growing(t, short_of(t)) || try_growing(t, all_used(t));
+    return try_growing(t, short_of(t)) || try_growing(t, all_used(t)) ||
+           try_growing(t, deeper(t));
 }
 
 // What would do, as far as the window tells.

@@ -232,6 +232,35 @@ static enum hr_status read_sequence(void *ctx, uint64_t i,
 
 enum { NO_CIFAR = -1 };
 
+// Samples of all paths, which are a tuple: shards side by side.
+static bool add_paths(struct source *s, PyObject *paths)
+{
+    Py_ssize_t num = PyTuple_Size(paths), held = 0;
+    const char **texts = PyMem_Calloc((size_t)num + 1, sizeof(*texts));
+    PyObject **kept = PyMem_Calloc((size_t)num + 1, sizeof(*kept));
+    enum hr_status status = HR_OK;
+    PyThreadState *gil;
+
+    while (texts && kept && held < num &&
+           (kept[held] = path_of(s->core, PyTuple_GetItem(paths, held),
+                                 &texts[held])))
+        held++;
+    if (!texts || !kept) {
+        PyErr_NoMemory();
+    } else if (held == num) {
+        gil = PyEval_SaveThread();
+        status = hr_source_add_all(s->source, texts, (size_t)num);
+        PyEval_RestoreThread(gil);
+        if (status)
+            core_raise_last(s->core);
+    }
+    for (Py_ssize_t i = 0; i < held; i++)
+        Py_DECREF(kept[i]);
+    PyMem_Free(texts);
+    PyMem_Free(kept);
+    return !PyErr_Occurred();
+}
+
 // Samples of the file at path; as_item: the file itself; cifar: an enum hr_cifar.
 static bool add_path(struct source *s, PyObject *path, bool as_item, int cifar)
 {
@@ -299,7 +328,10 @@ static bool open_paths(struct source *s, PyObject *paths, PyObject *http,
     PyObject *list = PySequence_Tuple(paths);
     bool done = list && open_empty(s, http);
 
-    for (Py_ssize_t i = 0; done && i < PyTuple_Size(list); i++) {
+    if (done && cifar == NO_CIFAR)
+        done = add_paths(s, list);
+    for (Py_ssize_t i = 0; done && cifar != NO_CIFAR && i < PyTuple_Size(list);
+         i++) {
         done = add_path(s, PyTuple_GetItem(list, i), false, cifar);
         done = done && !PyErr_CheckSignals();
     }

@@ -127,7 +127,8 @@ class Loader:
             memory: "pinned": of the device, where it has such memory.
             to: what x and y are; None: "torch" if it is imported, else "numpy".
             device, threads, reference, cache: as of headrace.Pipeline.
-            reads: threads that read; 0: 8, and of URLs http["connections"].
+            reads: threads that read; 0: 8, and of URLs http["connections"], or
+                32 where that is not set.
             budget: bytes of batches and files; 0: 256 MiB.
             tier: see headrace.submit().
             on_error: "fail": the loop raises the sample's error in the place

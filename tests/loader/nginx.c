@@ -103,7 +103,10 @@ static void write_config(const struct nginx *n, const char *path,
                                    "scgi", NULL};
          *temp; temp++)
         fprintf(f, "%s_temp_path %s/%s;\n", *temp, dir, *temp);
-    fprintf(f, "server { listen 127.0.0.1:%d; root %s;\n", port[0], folder);
+    fprintf(f,
+            "server { listen 127.0.0.1:%d; root %s;\n"
+            "location /moved/ { rewrite ^/moved(.*)$ $1 redirect; }\n",
+            port[0], folder);
     if (echo)
         fprintf(f,
                 "location /late/ { echo_sleep 0.02; echo_exec /now$uri; }\n"

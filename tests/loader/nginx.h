@@ -9,7 +9,7 @@
 struct nginx {
     pid_t pid;
     char http[64], https[64];  // URLs; "": not served. https/down/ leads to
-                               // http/d/x.tar
+                               // http/d/x.tar, http/moved/PATH to http/PATH
     char late[64];             // as http, but each answer begins 20 ms late
     char certificate[4200];    // of https, its own issuer
 };

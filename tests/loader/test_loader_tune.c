@@ -72,9 +72,8 @@ static int threads_of(hr_device dev)
 
 // ---- What is delivered -----------------------------------------------------
 
-static void same_bits(void)
+static void check_same_bits(hr_device dev, bool is_opencl)
 {
-    hr_device dev = test_device("cpu", 3, 0);
     struct hr_loader_params p = begin(dev);
     struct data_seen want = {0}, got = {0};
     struct hr_loader_stats stats;
@@ -105,6 +104,8 @@ static void same_bits(void)
     CHECK(want.num == (size_t)p.epochs * N && got.num == want.num &&
               data_seen_same(&want, 0, &got),
           "other batches");
+    CHECK(!is_opencl || got.by_device == got.num, "%zu of %zu by the device",
+          got.by_device, got.num);
     CHECK(stats.tune_steps > 0, "nothing was tried");
     CHECK(stats.waited > 0 && stats.waited <= 1.001 &&
               stats.mean_reading > .1 && stats.starved > 0 &&
@@ -115,6 +116,31 @@ static void same_bits(void)
     data_seen_finish(&got);
     end();
     hr_device_close(&dev);
+}
+
+static void same_bits(void)
+{
+    check_same_bits(test_device("cpu", 3, 0), false);
+}
+
+// NULL: there is none here.
+static hr_device open_opencl(int threads)
+{
+    hr_device dev = hr_device_open(test_device_name(),
+                                   hr_device_params(.threads = threads));
+
+    if (!dev)
+        test_no_device();
+    return dev;
+}
+
+// The threads are those of the host, which prepare for the device.
+static void same_bits_opencl(void)
+{
+    hr_device dev = open_opencl(3);
+
+    if (dev)
+        check_same_bits(dev, true);
 }
 
 // As many reads and batches as are set, no more.
@@ -374,7 +400,14 @@ static void no_memory(void)
 
 // ---- The rate --------------------------------------------------------------
 
-enum { FILES = 64, SIDE = 160, PER_BATCH = 32, HANDS = 8, ROUNDS = 6 };
+enum {
+    FILES = 64,
+    SIDE = 160,
+    PER_BATCH = 32,
+    HANDS = 8,
+    ROUNDS = 6,
+    TURN = 50,  // batches: many times as many as may be on their way
+};
 
 static void take(hr_loader loader, int steps)
 {
@@ -401,7 +434,7 @@ static double rate_of(hr_loader loader)
     take(loader, stats.settings.depth + 1);
     ns = hr__now();
     cpu = test_clock(CLOCK_PROCESS_CPUTIME_ID);
-    take(loader, 20);
+    take(loader, TURN);
     ns = hr__now() - ns;
     cpu = test_clock(CLOCK_PROCESS_CPUTIME_ID) - cpu;
     if ((double)cpu / (double)ns > most_cores)
@@ -413,7 +446,7 @@ static double rate_of(hr_loader loader)
         test_sleep(TEST_MS);
         hr_loader_stats(loader, &stats);
     } while (stats.ready < stats.settings.depth);
-    return 20 * PER_BATCH * 1e9 / (double)ns;
+    return TURN * PER_BATCH * 1e9 / (double)ns;
 }
 
 static int by_size(const void *a, const void *b)
@@ -467,7 +500,7 @@ static double compare(hr_loader tuned, hr_loader by_hand[HANDS])
 }
 
 // From one of everything, within 200 batches.
-static double tune_and_compare(hr_source files)
+static double tune_and_compare(hr_source files, const char *device)
 {
     int cores = hr__usable_cores();
     struct hr_loader_params p = {.source = files,
@@ -485,7 +518,7 @@ static double tune_and_compare(hr_source files)
     char text[200];
 
     for (int i = 0; i <= HANDS; i++)
-        devices[i] = test_device("cpu", cores, 0);
+        devices[i] = test_device(device, cores, 0);
     p.device = devices[HANDS];
     loaders[HANDS] = hr_loader_create(&p);
     take(loaders[HANDS], 200);
@@ -511,7 +544,7 @@ static double tune_and_compare(hr_source files)
     return ratio;
 }
 
-static void rate(void)
+static void check_rate(const char *device)
 {
     hr_source files;
     double ratio = 0;
@@ -520,9 +553,10 @@ static void rate(void)
         test_not_run("rates: HEADRACE_TEST_LONG is not set");
         return;
     }
+    starved_turns = 0;
     files = source_of_files();
     for (int tries = 0; tries < 3 && ratio < .95; tries++)
-        ratio = tune_and_compare(files);
+        ratio = tune_and_compare(files, device);
     if (ratio < .95 && starved_turns > 6)
         test_not_run("rates: others use the cores, too");
     else
@@ -532,10 +566,27 @@ static void rate(void)
     hr_source_close(&files);
 }
 
+static void rate(void)
+{
+    check_rate("cpu");
+}
+
+static void rate_opencl(void)
+{
+    hr_device dev = open_opencl(1);
+
+    if (dev)
+        check_rate(test_device_name());
+    hr_device_close(&dev);
+}
+
 static const struct test_case cases[] = {
-    TEST_CASE(same_bits),   TEST_CASE(what_is_set), TEST_CASE(reads_grow),
-    TEST_CASE(fewer_reads), TEST_CASE(caps),        TEST_CASE(batches_kept),
-    TEST_CASE(wrong),       TEST_CASE(no_memory),   TEST_CASE(rate),
+    TEST_CASE(same_bits),   TEST_CASE(what_is_set),
+    TEST_CASE(reads_grow),  TEST_CASE(fewer_reads),
+    TEST_CASE(caps),        TEST_CASE(batches_kept),
+    TEST_CASE(wrong),       TEST_CASE(no_memory),
+    TEST_CASE(rate),        TEST_CASE(same_bits_opencl),
+    TEST_CASE(rate_opencl),
 };
 
 int main(int argc, char **argv)

@@ -326,6 +326,34 @@ static void settles(void)
             }
 }
 
+// A device of four stages, each at another batch: it always has work, and is as
+// fast as there are batches. More than four change nothing.
+static void stages(void)
+{
+    const struct hr_loader_settings most = {1, 4, 32, 64 << 20};
+    struct hr__flow total = {0};
+    struct hr__tune t;
+    int deepest = 0, enough = 0;
+
+    hr__tune_init(&t, &(struct hr_loader_settings){1, 1, 2, 64 << 20}, &most,
+                  32);
+    for (int i = 0; i < 400; i++) {
+        double batches = t.now.depth < 4 ? t.now.depth : 4, s = .1 / batches;
+
+        total.seconds += s;
+        total.samples += 32;
+        total.waited += s;
+        total.reading += .2 * s;
+        total.making += 32 * t.now.depth * s;
+        hr__tune_batch(&t, &total);
+        deepest = t.now.depth > deepest ? t.now.depth : deepest;
+        enough += i >= 200 && t.now.depth >= 4;
+    }
+    // (Now and then it is tried with fewer.)
+    CHECK(enough > 160, "%d of 200 batches", enough);
+    CHECK(deepest <= 16, "depth %d", deepest);
+}
+
 // (That nothing exceeds them is looked at after each batch of all runs.)
 static void caps(void)
 {
@@ -419,6 +447,7 @@ static const struct test_case cases[] = {
     TEST_CASE(what_does_not_pay_goes),
     TEST_CASE(a_slow_source),
     TEST_CASE(settles),
+    TEST_CASE(stages),
     TEST_CASE(caps),
     TEST_CASE(text),
 };

@@ -111,11 +111,66 @@ static bool add_one(void *ctx, const char *path)
     return true;
 }
 
+struct paths {
+    struct inputs *in;
+    char **list;
+    size_t num, capacity;
+};
+
+static bool keep_path(void *ctx, const char *path)
+{
+    struct paths *p = ctx;
+
+    if (p->num == p->capacity) {
+        size_t more = p->capacity ? 2 * p->capacity : 64;
+        char **list = reallocarray(p->list, more, sizeof(*list));
+
+        if (!list)
+            return fail(p->in, "out of memory");
+        p->list = list;
+        p->capacity = more;
+    }
+    if (!(p->list[p->num] = strdup(path)))
+        return fail(p->in, "out of memory");
+    p->num++;
+    return true;
+}
+
+static bool add_all(struct inputs *in, const struct paths *p)
+{
+    size_t first;
+
+    if (!begin(in, &first) ||
+        !take(in,
+              hr_source_add_all(in->source, (const char *const *)p->list,
+                                p->num),
+              first))
+        return false;
+    for (size_t i = 0; i < p->num; i++)
+        note_root(in, p->list[i]);
+    return true;
+}
+
+// Shards are opened side by side.
+static bool add_braces(struct inputs *in, const char *argument)
+{
+    struct paths p = {.in = in};
+    bool ok;
+
+    if (in->cifar)
+        return braces_expand(argument, add_one, in);
+    ok = braces_expand(argument, keep_path, &p) && add_all(in, &p);
+    while (p.num)
+        free(p.list[--p.num]);
+    free(p.list);
+    return ok;
+}
+
 bool inputs_add(struct inputs *in, const char *argument)
 {
     struct stat st;
 
-    return lstat(argument, &st) ? braces_expand(argument, add_one, in)
+    return lstat(argument, &st) ? add_braces(in, argument)
                                 : add_one(in, argument);
 }
 

@@ -90,7 +90,8 @@ HR_API void hr_source_close(hr_source *source);
 // How objects of the web are read. What is 0 or NULL has the value said.
 struct hr_http_params {
     int connections;  // that are kept, up to 256: so many reads are in flight at
-                      // most; 32
+                      // most; 128, of which a loader uses 32 unless it is told,
+                      // or tunes itself
     int retries;      // of a read that fails by what may pass; 5; -1 = none
     int backoff_ms;   // before the first of them; it doubles from one to the
                       // next, and is drawn between half of that and that; 100
@@ -139,6 +140,12 @@ HR_API enum hr_status hr_source_set_http(hr_source source,
 // names file and reason. After a failure nothing was added.
 // Threads: one at a time.
 HR_API enum hr_status hr_source_add(hr_source source, const char *path);
+
+// The same for num paths, in their order. Shards (.hrp, .tar, .rec) are opened
+// side by side, up to eight at a time. What fails is the first path that does,
+// and then none of them was added. Threads: one at a time.
+HR_API enum hr_status hr_source_add_all(hr_source source,
+                                        const char *const *paths, size_t num);
 
 // Adds the files that a list names: PATH, or PATH, a tab and LABEL, a line
 // each, or each ended by a zero byte. The last tab counts; empty lines do not.

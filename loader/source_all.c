@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many shards at once: their indexes are read by some threads, each to a source
+// of its own, and put behind each other in the order in which they were named.
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "hal/engine/base.h"
+#include "source.h"
+
+enum { THREADS = 8 };  // each has a window of a shard
+
+struct opening {
+    struct hr__source *made;
+    bool is_shard;  // false: it is added in its turn
+    enum {
+        OPENING_NEXT,  // taken by nobody yet
+        OPENING_TAKEN,
+        OPENING_DONE
+    } state;
+    atomic_bool stop;
+    enum hr_status status;
+    char why[256];
+};
+
+struct all {
+    struct hr__source *s;
+    const char *const *paths;
+    struct opening *openings;
+    size_t num, next;
+    pthread_mutex_t lock;  // guards next and states
+    pthread_cond_t done;
+};
+
+// ---- One of them -----------------------------------------------------------
+
+static bool open_made(struct all *a, struct opening *o, const char *path)
+{
+    hr_source made = hr_source_create();
+
+    if (!made)
+        return false;
+    o->made = hr__source_of(made);
+    o->made->http = a->s->http;
+    o->made->stop = &o->stop;
+    return hr__source_input(o->made, path);
+}
+
+// With the lock, which it opens meanwhile.
+static void open_one(struct all *a, size_t i)
+{
+    struct opening *o = &a->openings[i];
+
+    o->state = OPENING_TAKEN;
+    pthread_mutex_unlock(&a->lock);
+    if (!open_made(a, o, a->paths[i])) {
+        o->status = hr_last_status();
+        snprintf(o->why, sizeof(o->why), "%s", hr_last_error());
+    }
+    pthread_mutex_lock(&a->lock);
+    o->state = OPENING_DONE;
+    pthread_cond_broadcast(&a->done);
+}
+
+static void *open_some(void *ctx)
+{
+    struct all *a = ctx;
+
+    pthread_mutex_lock(&a->lock);
+    while (a->next < a->num) {
+        size_t i = a->next++;
+
+        if (a->openings[i].is_shard && a->openings[i].state == OPENING_NEXT)
+            open_one(a, i);
+    }
+    pthread_mutex_unlock(&a->lock);
+    return NULL;
+}
+
+static void close_made(struct opening *o)
+{
+    hr_source made = o->made ? &o->made->pub : NULL;
+
+    if (made)
+        o->made->http = NULL;  // it is not its own
+    hr_source_close(&made);
+    o->made = NULL;
+}
+
+// ---- All in their order ----------------------------------------------------
+
+static bool move_shards(struct hr__source *s, struct hr__source *made)
+{
+    for (; made->num_shards; made->num_shards--) {
+        // (A file is one shard, or one pack.)
+        struct hr__shard *shard = &made->shards[made->num_shards - 1];
+        const char *path = hr__source_text(s, shard->path, strlen(shard->path));
+
+        if (!path || !hr__source_grow(&s->shards, &s->shards_capacity,
+                                      s->num_shards, sizeof(*shard)))
+            return false;
+        shard->path = path;
+        shard->number = (uint32_t)s->num_shards;
+        s->shards[s->num_shards++] = *shard;
+    }
+    for (; made->num_packs; made->num_packs--) {
+        if (!hr__source_grow(&s->packs, &s->packs_capacity, s->num_packs,
+                             sizeof(*s->packs)))
+            return false;
+        s->packs[s->num_packs++] = made->packs[made->num_packs - 1];
+    }
+    return true;
+}
+
+// Samples of a folder follow each other, or almost.
+static bool move_items(struct hr__source *s, const struct hr__source *made)
+{
+    uint32_t from = UINT32_MAX, dir = 0, label;
+
+    for (size_t i = 0; i < made->num; i++) {
+        const struct hr__source_item *item = &made->items[i];
+        struct hr__source_dir of = made->dirs[item->dir];
+
+        if (item->dir != from) {
+            of.pack = of.pack ? (uint32_t)s->num_packs : 0;
+            of.shard = of.shard ? (uint32_t)s->num_shards : 0;
+            if (!hr__source_put_dir_once(s, of, &dir))
+                return false;
+            from = item->dir;
+        }
+        if (!hr__source_intern(s, made->labels[item->label].text, &label) ||
+            !hr__source_put(s, dir, item->name, label))
+            return false;
+        s->items[s->num - 1].number = item->number;
+        s->items[s->num - 1].folders = item->folders;
+    }
+    return true;
+}
+
+static void move_faults(struct hr__source *s, const struct hr__source *made)
+{
+    size_t texts = (size_t)made->pub.num_fault_texts;
+
+    for (size_t i = 0; i < texts; i++)
+        hr__source_fault_text(s, made->faults[i]);
+    s->pub.num_faults += made->pub.num_faults - texts;
+}
+
+// Waits for shard i, or opens it, and puts it behind the others.
+static bool take(struct all *a, size_t i)
+{
+    struct opening *o = &a->openings[i];
+    bool ok;
+
+    if (!o->is_shard)
+        return hr__source_input(a->s, a->paths[i]);
+    pthread_mutex_lock(&a->lock);
+    if (o->state == OPENING_NEXT)
+        open_one(a, i);
+    while (o->state != OPENING_DONE)
+        pthread_cond_wait(&a->done, &a->lock);
+    pthread_mutex_unlock(&a->lock);
+    if (o->made)
+        move_faults(a->s, o->made);
+    ok = o->status ? hr__source_fail(o->status, "%s", o->why)
+                   : move_shards(a->s, o->made) && move_items(a->s, o->made);
+    close_made(o);
+    return ok;
+}
+
+// What nobody needs any more is not waited for.
+static void stop(struct all *a)
+{
+    pthread_mutex_lock(&a->lock);
+    a->next = a->num;
+    for (size_t i = 0; i < a->num; i++)
+        atomic_store(&a->openings[i].stop, true);
+    pthread_mutex_unlock(&a->lock);
+}
+
+static bool take_all(struct all *a, int num_threads)
+{
+    pthread_t threads[THREADS];
+    int started = 0;
+    bool ok = true;
+
+    while (started < num_threads &&
+           hr__thread_start(&threads[started], open_some, a))
+        started++;
+    for (size_t i = 0; i < a->num && ok; i++)
+        ok = take(a, i);
+    if (!ok) {
+        enum hr_status status = hr_last_status();
+        char why[256];
+
+        snprintf(why, sizeof(why), "%s", hr_last_error());
+        stop(a);
+        hr__source_fail(status, "%s", why);
+    }
+    for (int i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    for (size_t i = 0; i < a->num; i++)
+        close_made(&a->openings[i]);
+    return ok;
+}
+
+// ---- Which they are --------------------------------------------------------
+
+static bool is_shard(const char *path)
+{
+    struct stat st;
+
+    return hr__source_has_many(path) &&
+           (hr__http_is_url(path) ||
+            (stat(path, &st) == 0 && S_ISREG(st.st_mode)));
+}
+
+// How many threads do it: those of the web wait, the others compute.
+static int look(struct all *a)
+{
+    int shards = 0, web = 0, most = hr__usable_cores();
+
+    for (size_t i = 0; i < a->num; i++) {
+        bool is = is_shard(a->paths[i]);
+
+        a->openings[i] = (struct opening){.is_shard = is};
+        shards += is && shards < THREADS;
+        web += is && hr__http_is_url(a->paths[i]);
+    }
+    most = web || most > THREADS ? THREADS : most;
+    if (web && !hr__source_web(a->s))
+        return -1;
+    return shards < 2 ? 0 : shards < most ? shards : most;
+}
+
+static bool add_all(struct hr__source *s, const char *const *paths, size_t num)
+{
+    struct all a = {.s = s, .paths = paths, .num = num};
+    size_t size = 0;
+    int threads;
+    bool ok;
+
+    if (!num)
+        return true;
+    if (!hr__mul(&size, num, sizeof(*a.openings)) ||
+        !(a.openings = hr__alloc(NULL, size)))
+        return hr__source_fail(HR_ENOMEM, "out of memory");
+    pthread_mutex_init(&a.lock, NULL);
+    pthread_cond_init(&a.done, NULL);
+    threads = look(&a);
+    ok = threads >= 0 && take_all(&a, threads);
+    pthread_cond_destroy(&a.done);
+    pthread_mutex_destroy(&a.lock);
+    hr__free(a.openings);
+    return ok;
+}
+
+enum hr_status hr_source_add_all(hr_source source, const char *const *paths,
+                                 size_t num)
+{
+    struct hr__source *s = hr__source_of(source);
+    enum hr_status status = hr__source_refuse(source, paths ? "" : NULL);
+
+    for (size_t i = 0; i < num && !status; i++)
+        status = hr__source_refuse(source, paths[i]);
+    return status ? status : hr__source_added(s, add_all(s, paths, num));
+}

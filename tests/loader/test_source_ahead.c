@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Samples of the web that are read in about their order come some at a time.
+#include <stdlib.h>
+#include <string.h>
+
+#include "hal/base/base.h"
+#include "loader_data.h"
+#include "shard_data.h"
+#include "web_data.h"
+
+enum { N = WEB_N };
+
+// One thread, in order: a few requests. Two sources side by side, and one that
+// fails in between: the same bytes.
+static void neighbours(void)
+{
+    struct http_server *s = web_start();
+    hr_source want = web_local(0), got = web_quick(NULL);
+    struct hr_encoded a = {0}, b = {0};
+
+    CHECK(!hr_source_add(got, web_at(s, "/d/x.tar")) &&
+              !hr_source_add(got, web_at(s, "/d/x.rec")),
+          "%s", hr_last_error());
+    atomic_store(&s->requests, 0);
+    for (int turn = 0; turn < 3; turn++)
+        for (uint64_t i = 0; i < N; i++) {
+            if (turn == 1 && !i) {
+                s->which = HTTP_404;
+                s->fault = web_always;
+                for (uint64_t k = 0; k < 8; k++)
+                    CHECK(hr_source_read(got, N + 10 + k, 0, &a) == HR_EIO,
+                          "%d", (int)k);
+                s->fault = NULL;
+                CHECK(!hr_source_read(got, N + 17, 0, &a) &&
+                          !hr_source_read(want, 17, 0, &b) &&
+                          a.size == b.size && !memcmp(a.data, b.data, a.size),
+                      "%s", hr_last_error());
+            }
+            // By turns: the same picture is in both.
+            CHECK(!hr_source_read(got, turn == 2 ? i % 2 * N + i : i, 0, &a) &&
+                      !hr_source_read(want, i, 0, &b) && a.size == b.size &&
+                      !memcmp(a.data, b.data, a.size),
+                  "%d: %s", (int)i, hr_last_error());
+            CHECK(turn || i < N - 1 || atomic_load(&s->requests) <= 9,
+                  "%d requests", atomic_load(&s->requests));
+        }
+    hr_encoded_finish(&a);
+    hr_encoded_finish(&b);
+    hr_source_close(&got);
+    hr_source_close(&want);
+    http_server_stop(s);
+}
+
+// A loader of URLs reads with 32 threads, unless it is told or tunes itself: then
+// with as many as there are connections.
+static void most_reads(void)
+{
+    static const struct {
+        int connections, reads, start, want;
+        bool tuned;
+    } ways[] = {
+        {0, 0, 0, 32, false},   {0, 0, 99, 99, false}, {5, 0, 0, 5, false},
+        {0, 0, 200, 128, true}, {5, 0, 200, 5, true},  {0, 50, 200, 50, true},
+        {0, 50, 0, 50, false},
+    };
+    struct http_server *s = web_start();
+    hr_device dev = test_device("cpu", 1, 0);
+
+    for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+        hr_source got = hr_source_create();
+        struct hr_loader_stats stats = {0};
+        hr_loader loader;
+
+        hr_source_set_http(got,
+                           hr_http_params(.connections = ways[i].connections));
+        CHECK(!hr_source_add(got, web_at(s, "/d/x.tar")), "%s",
+              hr_last_error());
+        loader = hr_loader_create(
+            hr_loader_params(.device = dev, .source = got, .ops = data_ops,
+                             .num_ops = DATA_OPS, .batch = 8,
+                             .reads = ways[i].reads, .autotune = ways[i].tuned,
+                             .start = {.reads = ways[i].start}));
+        CHECK(loader, "%s", hr_last_error());
+        hr_loader_stats(loader, &stats);
+        CHECK(stats.settings.reads == ways[i].want, "%d: %d reads", (int)i,
+              stats.settings.reads);
+        hr_loader_destroy(&loader);
+        hr_source_close(&got);
+    }
+    hr_device_close(&dev);
+    http_server_stop(s);
+}
+
+// A loader in order, of a server that answers late: blocks come before they are
+// asked for, so that more than one is on its way, and each comes once.
+static atomic_int at_once, most_at_once;
+
+static enum http_fault count_and_wait(struct http_server *s, int n,
+                                      const char *path)
+{
+    int now = atomic_fetch_add(&at_once, 1) + 1;
+
+    (void)s, (void)n, (void)path;
+    if (now > atomic_load(&most_at_once))
+        atomic_store(&most_at_once, now);
+    test_sleep(5 * TEST_MS);
+    atomic_fetch_sub(&at_once, 1);
+    return HTTP_GOOD;
+}
+
+// By one thread: whatever else is on its way nobody has asked for yet.
+static void ahead_of_one(void)
+{
+    static const size_t sizes[] = {100000, 200000, 50000, 10,  300000,
+                                   170000, 1,      90000, 512, 265536};
+    struct http_server *s = web_start();
+    hr_source folder = web_large_folder(sizes, 280);
+    const char *tar = shard_tar(folder);
+    hr_source want = hr_source_open(tar), got = web_quick(NULL);
+    struct hr_encoded a = {0}, b = {0};
+    int bad = 0;
+
+    http_server_put_file(s, "/c.tar", tar);
+    CHECK(!hr_source_add(got, web_at(s, "/c.tar")), "%s", hr_last_error());
+    atomic_store(&s->requests, 0);
+    atomic_store(&most_at_once, 0);
+    s->fault = count_and_wait;
+    for (uint64_t i = 0; i < got->num; i++)
+        bad += hr_source_read(got, i, 0, &a) ||
+               hr_source_read(want, i, 0, &b) || a.size != b.size ||
+               memcmp(a.data, b.data, a.size);
+    CHECK(!bad, "%d: %s", bad, hr_last_error());
+    CHECK(atomic_load(&most_at_once) >= 3, "%d at once",
+          atomic_load(&most_at_once));
+    // 32 MiB in blocks of two, and the first few one by one.
+    CHECK(atomic_load(&s->requests) <= 26, "%d requests",
+          atomic_load(&s->requests));
+    hr_encoded_finish(&a);
+    hr_encoded_finish(&b);
+    hr_source_close(&got);
+    hr_source_close(&want);
+    hr_source_close(&folder);
+    http_server_stop(s);
+}
+
+// A source that is closed ends what is on its way.
+static enum http_fault later_ones_stall(struct http_server *s, int n,
+                                        const char *path)
+{
+    (void)s, (void)path;
+    return n < 14 ? HTTP_GOOD : HTTP_STALL;
+}
+
+static void closed(void)
+{
+    static const size_t sizes[] = {200000, 200000, 200000, 200000, 200000,
+                                   200000, 200000, 200000, 200000, 200000};
+    struct http_server *s = web_start();
+    hr_source folder = web_large_folder(sizes, 120), got = web_quick(NULL);
+    const char *tar = shard_tar(folder);
+    struct hr_encoded a = {0};
+    int64_t begun;
+
+    http_server_put_file(s, "/c.tar", tar);
+    CHECK(!hr_source_add(got, web_at(s, "/c.tar")), "%s", hr_last_error());
+    atomic_store(&s->requests, 0);
+    s->fault = later_ones_stall;
+    // (Blocks that stall are on their way; nobody is to need one yet.)
+    for (uint64_t i = 0; atomic_load(&s->requests) < 15 && i < 90; i++) {
+        CHECK(!hr_source_read(got, i, 0, &a), "%s", hr_last_error());
+        test_sleep(TEST_MS);
+    }
+    CHECK(test_reaches(&s->requests, 15), "%d requests",
+          atomic_load(&s->requests));
+    begun = hr__now();
+    hr_encoded_finish(&a);
+    hr_source_close(&got);
+    CHECK(hr__now() - begun < 1500 * TEST_MS, "%d ms",
+          (int)((hr__now() - begun) / TEST_MS));
+    hr_source_close(&folder);
+    http_server_stop(s);
+}
+
+// Many threads, almost in order, through a file that is larger than what comes
+// with one request.
+static struct crowd {
+    hr_source want, got;
+    atomic_int next, bad;
+} crowd;
+
+static void *read_in_crowd(void *ctx)
+{
+    struct hr_encoded a = {0}, b = {0};
+    uint64_t i;
+
+    while ((i = (uint64_t)atomic_fetch_add(&crowd.next, 1)) < crowd.got->num)
+        if (hr_source_read(crowd.got, i, 0, &a) ||
+            hr_source_read(crowd.want, i, 0, &b) || a.size != b.size ||
+            memcmp(a.data, b.data, a.size))
+            atomic_fetch_add(&crowd.bad, 1);
+    hr_encoded_finish(&a);
+    hr_encoded_finish(&b);
+    return ctx;
+}
+
+static void crowds(void)
+{
+    static const size_t sizes[] = {100000, 200000, 50000, 10,  300000,
+                                   170000, 1,      90000, 512, 265536};
+    struct http_server *s = web_start();
+    hr_source folder = web_large_folder(sizes, 120);
+    const char *tar = shard_tar(folder);
+    pthread_t threads[8];
+
+    http_server_put_file(s, "/c.tar", tar);
+    crowd = (struct crowd){.want = hr_source_open(tar), .got = web_quick(NULL)};
+    CHECK(!hr_source_add(crowd.got, web_at(s, "/c.tar")) &&
+              crowd.got->num == 120,
+          "%s", hr_last_error());
+    for (int turn = 0; turn < test_loops(10); turn++) {
+        atomic_store(&crowd.next, 0);
+        s->fault = turn % 2 ? web_each_third : NULL;
+        s->which = HTTP_CUT;
+        for (int i = 0; i < 8; i++)
+            if (pthread_create(&threads[i], NULL, read_in_crowd, NULL))
+                abort();
+        for (int i = 0; i < 8; i++)
+            pthread_join(threads[i], NULL);
+        CHECK(!atomic_load(&crowd.bad), "%d of turn %d",
+              atomic_load(&crowd.bad), turn);
+    }
+    hr_source_close(&crowd.want);
+    hr_source_close(&crowd.got);
+    hr_source_close(&folder);
+    http_server_stop(s);
+}
+
+static const struct test_case cases[] = {
+    TEST_CASE(neighbours), TEST_CASE(most_reads), TEST_CASE(ahead_of_one),
+    TEST_CASE(closed),     TEST_CASE(crowds),
+};
+
+int main(int argc, char **argv)
+{
+    return web_main("source_ahead", cases, sizeof(cases) / sizeof(*cases), argc,
+                    argv);
+}
