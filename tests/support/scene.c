@@ -177,6 +177,7 @@ void scene_finish(struct scene *s)
         hr_image_release(&s->samples[i].image);
     hr_batch_destroy(&s->out);
     free(s->expected);
+    *s = (struct scene){0};  // a case without one may close its device, too
 }
 
 static size_t slot_size(const struct scene *s)

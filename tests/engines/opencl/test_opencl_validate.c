@@ -106,7 +106,7 @@ int main(int argc, char **argv)
     setenv("POCL_CACHE_DIR", validate_folder, 0);
     setenv("HEADRACE_OPENCL_LIBRARY", HR_FAULT_LIBRARY, 1);
     setenv("HEADRACE_FAULT_KERNEL",
-           "clamp(v + 128, (int8)=clamp(v + 129, (int8)", 1);
+           "clamp((v) + 128, (int##n)=clamp((v) + 129, (int##n)", 1);
     unsetenv("HEADRACE_CERTIFICATE");
     if (!(dev = hr_device_open("opencl:pocl", NULL))) {
         if (!test_is_absent())
