@@ -49,7 +49,7 @@ static inline uint hr__bits(short8 is)
 }
 
 // A row of a block; DC does not count.
-static inline short8 hr__row(__global const short *block, uint r)
+static inline short8 hr__block_row(__global const short *block, uint r)
 {
     short8 v = HR__AT(const short8, block + 8 * r);
 
@@ -63,7 +63,7 @@ static inline uint hr__facts(__global const short *block)
     uint facts = 0;
 
     for (uint r = 0; r < 8; r++) {
-        short8 v = hr__row(block, r);
+        short8 v = hr__block_row(block, r);
         ushort8 u = as_ushort8(v);
         uint mask = hr__bits(v != (short8)(0));
 
@@ -222,7 +222,7 @@ static inline void hr__put_block(__global const short *block, uint facts,
     uint k = 0, pair = 0;
 
     for (uint r = 0; r < 8; r++) {
-        uint mask = hr__bits(hr__row(block, r) != (short8)(0));
+        uint mask = hr__bits(hr__block_row(block, r) != (short8)(0));
 
         if (mask)
             *to++ = (uchar)mask;

@@ -137,8 +137,8 @@ static void batches_in_turn(void)
         return;
     faults.ctl.set(&late, 1);
     for (int i = 0; i < OCL_BATCHES; i++) {
-        out[i] = make_batch(dev, OCL_BATCH);
-        jobs[i] = submit(dev, out[i], &b, OCL_BATCH,
+        out[i] = make_batch(dev, OCL_LIST);
+        jobs[i] = submit(dev, out[i], &b, OCL_LIST,
                          hr_job_params(.strict = true, .wait_for_room = true));
         // One batch each.
         for (int k = 0; k < 6000 && faults_now().hung <= i; k++)
@@ -153,7 +153,7 @@ static void batches_in_turn(void)
     faults.ctl.release();
     for (int i = 0; i < OCL_BATCHES; i++)
         n += made(jobs[i], &why);
-    CHECK(n == OCL_BATCHES * OCL_BATCH && !why, "%d on the device, why %#x", n,
+    CHECK(n == OCL_BATCHES * OCL_LIST && !why, "%d on the device, why %#x", n,
           why);
     hr_device_stats(dev, &stats);
     CHECK(!stats.abandoned, "%d given up", (int)stats.abandoned);
