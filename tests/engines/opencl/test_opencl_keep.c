@@ -353,8 +353,11 @@ static void evictions(void)
 
     CU_ASSERT_FATAL(dev && few && none && one);
     read_files(&f, FEW, few);
-    compare(dev, &f, "few");
-    settle(dev);
+    // A busy machine keeps some of them only in a later round.
+    for (int i = 0; i < 20 && !stats_of(few).evictions; i++) {
+        compare(dev, &f, "few");
+        settle(dev);
+    }
     CHECK(stats_of(few).evictions > 0 && stats_of(few).bytes <= most,
           "%d made room, %zu bytes", (int)stats_of(few).evictions,
           stats_of(few).bytes);
