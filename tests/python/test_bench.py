@@ -73,6 +73,15 @@ class Measuring(unittest.TestCase):
             self.assertIsNone(row[which]["stock_ratio"])
         self.check_page(page.read_text(), row["name"])
 
+    def test_without_a_cache(self):
+        code, out, said = run(PHOTOS, "--only", "loader", "--rounds", 1,
+                              "--batch", 5, "--size", 32, "--cache", 0,
+                              "--later", 1, "--json", "-")
+        self.assertEqual((code, said), (0, ""))
+        row, = json.loads(out)["rows"]
+        self.assertIn("no cache", row["name"])
+        self.assertEqual(row["rounds"][0]["first"]["pictures"], TAKEN)
+
     def check_page(self, page, name):
         parser = html.parser.HTMLParser()
         widths, data = [], []

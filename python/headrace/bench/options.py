@@ -103,7 +103,8 @@ def _parser() -> Parser:
     p.add_argument("--backend", metavar="NAME", default="cpu",
                    help="device of Headrace: cpu, opencl, vaapi, ... [cpu]")
     p.add_argument("--cache", metavar="SIZE", default="2G",
-                   help="what headrace.Loader keeps for later epochs [2G]")
+                   help="what headrace.Loader keeps for later epochs; 0:"
+                   " nothing [2G]")
     p.add_argument("--json", metavar="FILE",
                    help="write what was measured as JSON; -: print it, and no"
                    " text")

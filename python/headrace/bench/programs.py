@@ -198,7 +198,10 @@ class Loader(Program):
             import numpy  # noqa: F401
 
             self.to = "numpy"
+        self.cache = None if config["cache"] == "0" else config["cache"]
         self.name = f"headrace {headrace.version()}, Loader"
+        if self.cache is None:
+            self.name += ", no cache"
 
     def open(self) -> None:
         import headrace
@@ -218,7 +221,7 @@ class Loader(Program):
             epochs=1 + c["later"],
             threads=c["workers"],
             device=c["device"],
-            cache=c["cache"],
+            cache=self.cache,
             to=self.to,
         )
 
