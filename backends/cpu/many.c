@@ -202,15 +202,21 @@ static void run_lanes(struct cpu_worker *w)
     end_through(w);
 }
 
-// The next task, if so many are queued for each thread; NULL. Under a cap a
-// thread shall rest between pictures: one by one.
+// Not under a cap, for a thread shall rest between pictures, nor where pictures
+// have little time: those in lanes take their turns at it.
+static bool may_share(const struct cpu_engine *c)
+{
+    return !c->e->params.cpu_cap && c->e->params.limits.item_ms >= 1000;
+}
+
+// The next task, if so many are queued for each thread; NULL.
 static struct hr__task *take_if(struct cpu_worker *w, int queued)
 {
     struct cpu_engine *c = w->engine;
     struct hr__task *t = NULL;
 
     pthread_mutex_lock(&c->lock);
-    if (!c->stop && !c->e->params.cpu_cap && w - c->workers < c->use &&
+    if (!c->stop && may_share(c) && w - c->workers < c->use &&
         c->queued_tasks >= queued * c->use)
         t = cpu_queue_pop(c);
     pthread_mutex_unlock(&c->lock);

@@ -168,6 +168,32 @@ static void few(void)
     hr_device_close(&dev);
 }
 
+// Little time for a picture, or a cap on the thread's: one after the other.
+static void no_turns(void)
+{
+    for (int i = 0; i < 2; i++) {
+        hr_device dev;
+        hr_batch batch;
+        hr_job job;
+
+        setenv("HEADRACE_LANES", "always", 1);
+        dev = hr_device_open(
+            "cpu", hr_device_params(.threads = 1, .cpu_cap = i ? 99 : 0,
+                                    .limits = {.item_ms = i ? 0 : 999}));
+        unsetenv("HEADRACE_LANES");
+        CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
+        batch = batch_of(dev);
+        job = submit(dev, batch, N);
+        hr_job_wait(job, HR_FOREVER);
+        CHECK(
+            !cpu_engine(hr__host((struct hr__device *)dev))->workers[0].in_lanes,
+            "%s", i ? "capped" : "little time");
+        hr_job_release(&job);
+        hr_batch_destroy(&batch);
+        hr_device_close(&dev);
+    }
+}
+
 static void cancelled(void)
 {
     hr_device dev = open_device("always");
@@ -208,10 +234,8 @@ static void wishes(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(same),
-        TEST_CASE(few),
-        TEST_CASE(cancelled),
-        TEST_CASE(wishes),
+        TEST_CASE(same),      TEST_CASE(few),    TEST_CASE(no_turns),
+        TEST_CASE(cancelled), TEST_CASE(wishes),
     };
     int failed;
 
