@@ -374,18 +374,25 @@ static void by_the_clock(void)
     struct hr_stats stats;
     hr_device dev;
 
-    forget();
-    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS | FAKE_RS),
-                                     .chooses = true,
-                                     .delay_ns = 3 * TEST_MS});
-    hr__test_choice(NULL, 20 * TEST_MS);
-    dev = open_fake(2);
-    r = &dev->entropy.records[at(MIDDLE, K444, 1)];
+    // Where others have the processor it takes longer until there is a result.
+    for (int ms = 20;; ms *= 2) {
+        forget();
+        fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS | FAKE_RS),
+                                         .chooses = true,
+                                         .delay_ns = 3 * TEST_MS});
+        hr__test_choice(NULL, ms * TEST_MS);
+        dev = open_fake(2);
+        r = &dev->entropy.records[at(MIDDLE, K444, 1)];
+        CHECK(ms > 20 || !dev->entropy.records[at(LARGE, K420, 2)].host_ns,
+              "no time");
+        if (ms > 2000 || (dev->entropy.measured > 0 && r->host_ns))
+            break;
+        hr_device_close(&dev);
+    }
     CHECK(dev->entropy.measured > 0 && r->samples == 8, "measured");
     CHECK(r->host_ns > 3 * TEST_MS && r->device_ns > 3 * TEST_MS,
           "%d, %d us per picture", (int)(r->host_ns / 1000),
           (int)(r->device_ns / 1000));
-    CHECK(!dev->entropy.records[at(LARGE, K420, 2)].host_ns, "no time");
     hr_device_stats(dev, &stats);
     CHECK(!stats.jobs && !stats.samples && !stats.bytes_in_flight, "%d jobs",
           (int)stats.jobs);

@@ -175,7 +175,9 @@ static void cap(void)
     begin = hr__now();
     test_sleep(400 * TEST_MS);
     had = (double)(used(dev) - before) / (double)(hr__now() - begin);
-    CHECK(had < 1.2 * most && had > 0, "%.3f cores of %.3f", had, most);
+    // (With a sanitizer one picture takes longer than is counted together.)
+    CHECK((TEST_SANITIZED || had < 1.2 * most) && had > 0, "%.3f cores of %.3f",
+          had, most);
     for (int i = 0; i < JOBS_HERE; i++)
         hr_job_cancel(jobs[i]);
     for (int i = 0; i < JOBS_HERE; i++) {

@@ -294,11 +294,11 @@ static int results_of(const struct hr_loader_params *p, enum hr_status status)
     return n;
 }
 
-// The engine takes 20 ms for each, and a batch has five.
+// The engine takes 100 ms for each, and a batch has five.
 static void timeouts(void)
 {
     const struct fake_script slow = {.spans = FAKE_ALL(FAKE_DRS),
-                                     .delay_ns = 20 * TEST_MS};
+                                     .delay_ns = 100 * TEST_MS};
     struct hr_loader_params p;
     hr_device dev;
 
