@@ -183,7 +183,7 @@ sets()  # name step
 engine_races()
 {
     local library log=$build/engine-races.log bad=0 variant entropy dtype layout
-    local ops
+    local ops long
     local kinds=$build/fuzz-samples/kinds batch=2
     library=$(find /usr/lib /usr/local/lib -path '*oclgrind*' \
                    -name liboclgrind-rt.so 2>/dev/null | head -n 1)
@@ -194,7 +194,8 @@ engine_races()
     export OCLGRIND_DATA_RACES=1 OCLGRIND_CHECK_API=1 OCLGRIND_LOG=$log
     export OCLGRIND_NUM_THREADS=1
     needs_device opencl:oclgrind
-    while read -r variant entropy dtype layout ops; do
+    while read -r variant entropy dtype layout ops long; do
+        [[ ! $long || ${HEADRACE_TEST_LONG-} ]] || continue
         HEADRACE_OPENCL_VARIANT=$variant HEADRACE_OPENCL_ENTROPY=$entropy \
             make_both "$build/engine-races" \
             opencl:oclgrind "$ops" "$dtype" "$layout" "$kinds/tiny-16x16.jpg" \
@@ -206,10 +207,12 @@ engine_races()
     done <<'END'
 staged host f32 nchw decode,resize=12x10,hflip,normalize=imagenet
 gpu device f16 nhwc decode,random_resized_crop=9:lanczos,normalize=imagenet
-staged device u8 nhwc decode,center_crop=21x17
+staged device u8 nhwc decode,center_crop=21x17 long
 fused host u8 nchw decode,transpose,resize=7x11:bicubic
-gpu host u8 nchw decode,resize=40x35:bicubic,vflip
+gpu host u8 nchw decode,resize=40x35:bicubic,vflip long
 END
+    [[ ${HEADRACE_TEST_LONG-} ]] ||
+        echo "not run: engine-races: two of its five lines: with --long"
     # What it packs for a cache: each picture is there the second time.
     HEADRACE_OPENCL_ENTROPY=device "$build/headrace" run --json --out none \
         --backend opencl:oclgrind --cache 1M --batch 1 --epochs 4 \
