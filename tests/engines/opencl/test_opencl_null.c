@@ -169,23 +169,27 @@ static void check_batches(size_t budget, int most)
     hr_device dev = open_budget(budget, most);
     hr_batch batch = hr_batch_create(
         dev, hr_batch_params(.n = MANY, .c = 3, .h = SIDE, .w = SIDE));
-    int least = (MANY + most - 1) / most, batches;
+    int least = (MANY + most - 1) / most, fewest = MANY;
     struct hr_stats before, after;
     bool steady = false;
 
     CU_ASSERT_PTR_NOT_NULL_FATAL(batch);
-    // How many buffers of the host's are in use at once is chance.
-    for (int i = 0; i < 20 && !steady; i++) {
+    // How many buffers of the host's are in use at once is chance; so is how
+    // many samples come in time where others have the processor.
+    for (int i = 0; i < 20 && (!steady || fewest > least + 2); i++) {
+        int batches;
+
         hr_device_stats(dev, &before);
         batches = run_late(dev, batch);
-        CHECK(batches >= least && batches <= least + 2, "%d batches, most %d",
-              batches, most);
+        CHECK(batches >= least, "%d batches, most %d", batches, most);
+        fewest = batches < fewest ? batches : fewest;
         hr_device_stats(dev, &after);
         steady = after.heap_allocations == before.heap_allocations;
         CHECK(i < 3 || after.device_bytes == before.device_bytes,
               "%d bytes more", (int)(after.device_bytes - before.device_bytes));
     }
     CHECK(steady, "it allocates");
+    CHECK(fewest <= least + 2, "%d batches, most %d", fewest, most);
     CHECK(on_device(opencl_private(dev)) <= (size_t)most * (10 << 20),
           "%zu bytes for %d", on_device(opencl_private(dev)), most);
     hr_batch_destroy(&batch);
