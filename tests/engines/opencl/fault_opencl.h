@@ -26,7 +26,8 @@ enum fault_entry {
 
 enum fault_action {
     FAULT_FAIL,        // returns the code, the driver is not called
-    FAULT_HANG,        // waits for fault_release(), then calls the driver
+    FAULT_HANG,        // waits for fault_release(), then calls the driver, or
+                       // returns the code if there is one
     FAULT_HANG_AFTER,  // calls the driver, then waits
     // Computes for so many ms of CPU time (the code), then calls the driver:
     FAULT_WORK,        // on the thread that called

@@ -125,7 +125,8 @@ struct fault_rule fault_begin(enum fault_entry entry)
     }
     pthread_mutex_unlock(&f.lock);
     work_so_long(&rule);
-    if (rule.action != FAULT_FAIL && rule.action != FAULT_EVENT)
+    if (rule.action != FAULT_FAIL && rule.action != FAULT_EVENT &&
+        rule.action != FAULT_HANG)
         rule.code = CL_SUCCESS;
     return rule;
 }
