@@ -105,16 +105,7 @@ static bool open_rows(struct cpu_lane_picture *pic, struct cpu_arena *arena)
 {
     const struct cpu_scan *scan = &pic->scan;
     const struct cpu_rect *w = &pic->p.window;
-    struct cpu_planes planes = {
-        .num_components = (uint32_t)scan->num_components,
-        .color = scan->color,
-        .h_max = (uint32_t)scan->h_max,
-        .v_max = (uint32_t)scan->v_max,
-        .x = (uint32_t)w->x,
-        .y = (uint32_t)w->y,
-        .w = (uint32_t)w->w,
-        .h = (uint32_t)w->h,
-    };
+    struct cpu_planes planes = cpu_scan_planes(scan, w);
     struct cpu_planes_params p = {
         .planes = &planes,
         .width = scan->width,

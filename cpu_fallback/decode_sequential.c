@@ -116,16 +116,7 @@ static size_t plan_component(struct sequential *d, struct cpu_planes *planes,
 static void plan(struct sequential *d)
 {
     const struct cpu_rect *w = &d->base.p.window;
-    struct cpu_planes planes = {
-        .num_components = (uint32_t)d->scan.num_components,
-        .color = d->scan.color,
-        .h_max = (uint32_t)d->scan.h_max,
-        .v_max = (uint32_t)d->scan.v_max,
-        .x = (uint32_t)w->x,
-        .y = (uint32_t)w->y,
-        .w = (uint32_t)w->w,
-        .h = (uint32_t)w->h,
-    };
+    struct cpu_planes planes = cpu_scan_planes(&d->scan, w);
     struct cpu_planes_params p = {
         .planes = &planes,
         .width = d->base.p.width,
