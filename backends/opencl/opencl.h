@@ -21,7 +21,9 @@
 //   surface.c  what an extension of the driver does for that
 //   pack.c     one picture: what the kernels must know of it
 //   entropy.c  the same of a file that the device decodes from its first bit
-//   keep.c     whole pictures, packed on the device for a cache
+//   keep_enqueue.c  whole pictures, packed on the device for a cache: commands
+//   keep_plan.c     which ones, and where
+//   keep.c     the slots that they lie in, and their way to the cache
 //   plan.c     what the kernels are told, as memory
 //   axes.c     weights, kept on the device
 //   times.c    when the device did what, for traces and profiles
