@@ -103,9 +103,9 @@ const char *ocl_variant_name(enum ocl_variant variant);
 // names no variant.
 enum hr_status ocl_variant_wanted(enum ocl_variant *wanted);
 // Who shall decode entropy coding: by the parameter, or
-// HEADRACE_OPENCL_ENTROPY. FASTER: the HAL chooses by timing it. HR_EINVAL as
-// above.
-enum ocl_who { OCL_NOBODY, OCL_HOST, OCL_DEVICE, OCL_FASTER };
+// HEADRACE_OPENCL_ENTROPY. FASTER: the HAL chooses by timing it; SHARED: .. and
+// divides them. HR_EINVAL as above.
+enum ocl_who { OCL_NOBODY, OCL_HOST, OCL_DEVICE, OCL_FASTER, OCL_SHARED };
 enum hr_status ocl_entropy_wanted(enum hr_where where, enum ocl_who *wanted);
 // Sets o->wish and o->who, if they are not set, once the device is known.
 void ocl_variant_settle(struct ocl *o);
