@@ -34,20 +34,6 @@ _Static_assert((int)HR_COLOR_GRAY == (int)CPU_COLOR_GRAY &&
 
 // ---- What it offers --------------------------------------------------------
 
-static bool sampling_is_integral(const struct hr_info *info)
-{
-    int h = 1, v = 1;
-
-    for (int i = 0; i < info->components; i++) {
-        h = info->h[i] > h ? info->h[i] : h;
-        v = info->v[i] > v ? info->v[i] : v;
-    }
-    for (int i = 0; i < info->components; i++)
-        if (!info->h[i] || !info->v[i] || h % info->h[i] || v % info->v[i])
-            return false;
-    return true;
-}
-
 bool cpu_planes_color(const struct hr__picture *pic)
 {
     const struct hr_info *info = &pic->info;
@@ -56,7 +42,7 @@ bool cpu_planes_color(const struct hr__picture *pic)
                  (info->color == HR_COLOR_YCC || info->color == HR_COLOR_RGB);
 
     return pic->data && info->format != HR_FORMAT_PNG && info->precision == 8 &&
-           (gray || color) && sampling_is_integral(info);
+           (gray || color) && hr__sampling_is_whole(info);
 }
 
 bool cpu_planes_takes(const struct hr__picture *pic)

@@ -107,7 +107,8 @@ static void fill_caps(struct hr__engine *e, const struct ocl *o)
     e->caps.exact = true;
     e->copy_bytes = o->buffer_bytes < COPY_BYTES ? o->buffer_bytes : COPY_BYTES;
     e->caps.software = is_software(f);
-    e->chooses = o->entropy && o->who == OCL_FASTER;
+    e->chooses = o->entropy && o->who >= OCL_FASTER;
+    e->divides = o->who == OCL_SHARED;
     for (int tier = 0; tier <= HR_FAST; tier++)
         e->caps.spans[tier] = ocl_spans(o);
 }

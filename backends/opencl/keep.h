@@ -9,7 +9,8 @@
 //     -> driver thread: READING -> callback: THERE -> keeper thread: FREE
 //
 // The keeper thread checks the pictures and hands them to their caches. It calls
-// no driver.
+// no driver. The slots and that thread are keep.c's; what a batch packs is planned
+// in keep_plan.c and sent in keep_enqueue.c.
 #ifndef HR_OPENCL_KEEP_H
 #define HR_OPENCL_KEEP_H
 
@@ -88,6 +89,11 @@ bool ocl_keep_on(const struct ocl *o);
 bool ocl_keep_open(struct ocl *o, struct ocl_fault *fault);
 void ocl_keep_close(struct ocl *o);
 void ocl_keep_forget(struct ocl *o);
+
+// Makes a FREE slot PACKING; NULL: there is none. start: false if there is no
+// keeper thread, and none can be started.
+struct ocl_keep *ocl_keep_take(struct ocl *o);
+bool ocl_keep_start(struct ocl *o);
 
 // Bytes that a picture wants of the work buffer, and of a slot's.
 uint64_t ocl_keep_work(const struct ocl_scan *s);

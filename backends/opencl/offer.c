@@ -29,21 +29,11 @@ static unsigned why_not_coefficients(const struct hr_info *info)
     return why;
 }
 
-// libjpeg upsamples by whole numbers only.
-static unsigned why_not_chroma(const struct hr_info *info)
+// What has none, or not ours, is refused for other reasons.
+static bool chroma_fits(const struct hr_info *info)
 {
-    int h = 1, v = 1;
-
-    if (info->format == HR_FORMAT_PNG || info->components > 3)
-        return 0;
-    for (int i = 0; i < info->components; i++) {
-        h = info->h[i] > h ? info->h[i] : h;
-        v = info->v[i] > v ? info->v[i] : v;
-    }
-    for (int i = 0; i < info->components; i++)
-        if (!info->h[i] || !info->v[i] || h % info->h[i] || v % info->v[i])
-            return HR_WHY_CHROMA;
-    return 0;
+    return info->format == HR_FORMAT_PNG || info->components > 3 ||
+           hr__sampling_is_whole(info);
 }
 
 static uint64_t out_bytes(const struct hr__picture *pic)
@@ -135,7 +125,8 @@ void ocl_offer(struct hr__engine *e, const struct hr__picture *pic,
 
     *out = (struct hr__offer){0};
     if (pic->data)
-        why = why_not_coefficients(&pic->info) | why_not_chroma(&pic->info) |
+        why = why_not_coefficients(&pic->info) |
+              (chroma_fits(&pic->info) ? 0 : HR_WHY_CHROMA) |
               (pic->info.ends ? 0 : HR_WHY_DAMAGED);
     if (pic->geo.num_steps != 1)
         rest |= HR_WHY_GEOMETRY;

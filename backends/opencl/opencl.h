@@ -21,7 +21,9 @@
 //   surface.c  what an extension of the driver does for that
 //   pack.c     one picture: what the kernels must know of it
 //   entropy.c  the same of a file that the device decodes from its first bit
-//   keep.c     whole pictures, packed on the device for a cache
+//   keep_enqueue.c  whole pictures, packed on the device for a cache: commands
+//   keep_plan.c     which ones, and where
+//   keep.c     the slots that they lie in, and their way to the cache
 //   plan.c     what the kernels are told, as memory
 //   axes.c     weights, kept on the device
 //   times.c    when the device did what, for traces and profiles
@@ -101,9 +103,9 @@ const char *ocl_variant_name(enum ocl_variant variant);
 // names no variant.
 enum hr_status ocl_variant_wanted(enum ocl_variant *wanted);
 // Who shall decode entropy coding: by the parameter, or
-// HEADRACE_OPENCL_ENTROPY. FASTER: the HAL chooses by timing it. HR_EINVAL as
-// above.
-enum ocl_who { OCL_NOBODY, OCL_HOST, OCL_DEVICE, OCL_FASTER };
+// HEADRACE_OPENCL_ENTROPY. FASTER: the HAL chooses by timing it; SHARED: .. and
+// divides them. HR_EINVAL as above.
+enum ocl_who { OCL_NOBODY, OCL_HOST, OCL_DEVICE, OCL_FASTER, OCL_SHARED };
 enum hr_status ocl_entropy_wanted(enum hr_where where, enum ocl_who *wanted);
 // Sets o->wish and o->who, if they are not set, once the device is known.
 void ocl_variant_settle(struct ocl *o);

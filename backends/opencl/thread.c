@@ -93,7 +93,7 @@ enum hr_status ocl_open_first(void *owner)
         return hr__fail(HR_ENOMEM, "out of memory");
     if (open_all(o, &o->batch[0], &fault))
         return HR_OK;
-    if (o->entropy && o->who == OCL_FASTER) {
+    if (o->entropy && o->who >= OCL_FASTER) {
         // Perhaps it cannot do what nobody has asked for.
         hr__guard_log(&o->guard, HR_LOG_WARN,
                       "opened without entropy coding: %s", fault.text);

@@ -43,6 +43,7 @@ enum hr_status ocl_entropy_wanted(enum hr_where where, enum ocl_who *wanted)
         [OCL_HOST] = "host",
         [OCL_DEVICE] = "device",
         [OCL_FASTER] = "measured",
+        [OCL_SHARED] = "shared",
     };
     const char *name = secure_getenv("HEADRACE_OPENCL_ENTROPY");
 
@@ -51,14 +52,14 @@ enum hr_status ocl_entropy_wanted(enum hr_where where, enum ocl_who *wanted)
                                          : OCL_NOBODY;
     if (*wanted || !name || !*name)
         return HR_OK;
-    for (int i = OCL_HOST; i <= OCL_FASTER; i++)
+    for (int i = OCL_HOST; i <= OCL_SHARED; i++)
         if (!strcmp(name, who[i]))
             *wanted = (enum ocl_who)i;
     if (*wanted)
         return HR_OK;
     return hr__fail(HR_EINVAL,
-                    "HEADRACE_OPENCL_ENTROPY is '%.32s', not host, device or "
-                    "measured",
+                    "HEADRACE_OPENCL_ENTROPY is '%.32s', not host, device, "
+                    "measured or shared",
                     name);
 }
 
@@ -71,7 +72,7 @@ void ocl_variant_settle(struct ocl *o)
     if (!o->wish)
         o->wish = software ? OCL_STAGED : OCL_TIMED;
     if (!o->who)
-        o->who = software ? OCL_HOST : OCL_FASTER;
+        o->who = software ? OCL_HOST : OCL_SHARED;
     o->entropy = o->who != OCL_HOST;
 }
 

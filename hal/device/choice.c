@@ -2,11 +2,18 @@
 // Who decodes the entropy coding of a picture, by what was timed of pictures
 // like it (hal/trust/choice.c). The records stand in a grid, by size, sampling
 // and number of samples; the last counts fastest.
+//
+// Where both may (hr__choice_divide()), who is faster has most of them. If that
+// is the device, the host's threads decode what it would not have begun before
+// they are done, and twice as much is left for it to do meanwhile. If it is the
+// host, the device gets what it would have done before a thread: then it is
+// idle, for what the host has decoded comes to it, too.
 #include <stdlib.h>
 
 #include "hal/device/device.h"
 
 enum {
+    ROOM = 2,  // times what a thread of the host takes
     SIZES = HR__TIMED_SIZES,
     KINDS = 2,
     COUNTS = HR_ENTROPY_RECORDS / SIZES / KINDS
@@ -64,4 +71,44 @@ bool hr__choice_decide(struct hr_entropy_choice *choice)
         any = any || from >= 0;
     }
     return any;
+}
+
+// ---- Both ------------------------------------------------------------------
+
+// Until the host's next picture is decoded: it, and those at work, must be paid.
+static int64_t host_takes(const struct hr__divide *d, int64_t takes,
+                          const struct hr__allowance *cap)
+{
+    int64_t all = takes * (d->counts[HR__AT_HOST] + 1), paid;
+
+    if (!cap->milli || cap->level >= all)
+        return takes;
+    paid = (all - cap->level) / cap->milli * 1000;
+    return paid > takes ? paid : takes;
+}
+
+bool hr__choice_divide(const struct hr_entropy_choice *choice, int at,
+                       const struct hr__divide *d,
+                       const struct hr__allowance *cap)
+{
+    const struct hr_entropy_record *r = &choice->records[at];
+    int64_t takes = d->takes, host = r->host_ns, rest, one, ready;
+
+    if (!r->host_ns)
+        return r->device;
+    if (!takes)  // it is tried
+        return d->counts[HR__AT_HOST] && r->device;
+    // What the host leaves of a picture takes the device less than either.
+    rest = r->device_ns < host ? r->device_ns : host;
+    ready = (d->counts[HR__WHOLE] + 1) * r->device_ns;
+    if (cap->milli && takes / cap->milli * 1000 > host)
+        host = takes / cap->milli * 1000;
+    takes = host_takes(d, takes, cap);
+    if (r->device_ns < host)
+        return ready + d->counts[HR__REST] * rest <=
+               ROOM * (takes + d->batch * r->device_ns);
+    // Alone it takes longer.
+    one = choice->records[at - at % COUNTS].device_ns;
+    return d->counts[HR__REST] <= d->threads &&
+           (ready > one ? ready : one) <= takes;
 }

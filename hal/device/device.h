@@ -163,6 +163,18 @@ void hr__balance_end(struct hr__balance *b, int lane, int64_t begun, int load,
 void hr__balance_drop(struct hr__balance *b, int lane, bool failed,
                       int64_t now);
 
+// Files whose entropy coding the first engine and the host share (choice.c):
+// those that the engine has from their first bit on, that a thread of the host
+// decodes, and that the engine has from there on.
+enum hr__place { HR__NOWHERE, HR__WHOLE, HR__AT_HOST, HR__REST, HR__PLACES };
+struct hr__divide {
+    int batch;      // that the engine likes to get together; 0 = nothing is
+                    // shared
+    int threads;    // of the host
+    int64_t takes;  // ns of a host's thread for a picture; 0 = not known
+    int counts[HR__PLACES];  // pictures
+};
+
 // cap.c: what is known of the engines of a chain when all are open.
 void hr__balance_device(struct hr__device *dev);
 
@@ -211,6 +223,7 @@ struct hr__device {
     _Atomic int num_samples;  // (read without the lock, too)
     struct hr__balance balance;
     int ungiven;  // samples in flight that it has not given to an engine
+    struct hr__divide divide;
     struct hr_stats stats;
     _Atomic size_t device_bytes, peak_device_bytes;
 
@@ -298,6 +311,11 @@ int hr__choice_of(const struct hr_entropy_choice *choice, int width, int height,
 // Decides all records: those that were not timed as the nearest that was. False:
 // none was, or there are not all.
 bool hr__choice_decide(struct hr_entropy_choice *choice);
+// Whether the device decodes the next such picture (record `at`), if the host
+// could as well.
+bool hr__choice_divide(const struct hr_entropy_choice *choice, int at,
+                       const struct hr__divide *d,
+                       const struct hr__allowance *cap);
 
 // offer.c
 // The offer of engine i without what it may not do.

@@ -15,6 +15,8 @@ static bool gets_file(struct hr__device *dev, int i, int kind,
         return true;
     if (i || !choice->num_records)
         return false;
+    if (dev->divide.batch)  // hal/job/share.c decides
+        return true;
     at = hr__choice_of(choice, pic->width, pic->height, kind, n);
     return choice->records[at].device;
 }

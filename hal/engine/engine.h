@@ -181,6 +181,7 @@ struct hr__engine {
     bool chooses;  // open() says so: whether it is given files from their first
                    // bit on, where it offers that, is decided by timing it
                    // (hal/trust/choice.c)
+    bool divides;  // .. and where both can, the host shares them with it
     struct hr_device_params params;  // defaults filled in; deadline_ns may be
                                      // longer while the device is tested
     struct hr__shared_display display;  // of the engine in front that has one

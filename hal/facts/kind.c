@@ -46,3 +46,17 @@ unsigned hr__why_not_baseline(const struct hr_info *info)
         why |= HR_WHY_MULTISCAN;
     return why;
 }
+
+bool hr__sampling_is_whole(const struct hr_info *info)
+{
+    int h = 1, v = 1;
+
+    for (int i = 0; i < info->components; i++) {
+        h = info->h[i] > h ? info->h[i] : h;
+        v = info->v[i] > v ? info->v[i] : v;
+    }
+    for (int i = 0; i < info->components; i++)
+        if (!info->h[i] || !info->v[i] || h % info->h[i] || v % info->v[i])
+            return false;
+    return true;
+}

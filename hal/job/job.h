@@ -74,6 +74,8 @@ struct hr__work {
     int lane, lane_load;
     int64_t lane_begun;
     bool given;              // it has had one
+    enum hr__place place;    // if device and host share its file's decoding;
+    int64_t placed;          // since when
     unsigned excluded;       // engines that failed it, bit per index
     unsigned why;            // collected reasons
     struct hr__outcome out;  // how it ends, as far as is known

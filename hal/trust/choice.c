@@ -349,11 +349,21 @@ static enum hr_status measure(struct hr__device *dev, const char *key)
     return HR_OK;
 }
 
+static void share(struct hr__device *dev)
+{
+    const struct hr__engine *e = dev->engines[0];
+
+    if (!dev->pub.entropy.num_records || !e->divides || dev->pub.params.balance)
+        return;
+    dev->divide.threads = dev->pub.params.threads;
+    dev->divide.batch = e->caps.batch > 1 ? e->caps.batch : 1;
+}
+
 // A span that no picture gets is not offered.
 static void tell(struct hr__device *dev)
 {
     const struct hr_entropy_choice *choice = &dev->pub.entropy;
-    bool any = false;
+    bool any = dev->divide.batch;
 
     for (int i = 0; i < choice->num_records; i++)
         any = any || choice->records[i].device;
@@ -380,6 +390,7 @@ enum hr_status hr__choose(struct hr__device *dev)
             status = measure(dev, key);
         }
     }
+    share(dev);
     tell(dev);
     return status;
 }

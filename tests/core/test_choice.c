@@ -3,6 +3,8 @@
 // say that were not timed; that a device is given files as they say, and that
 // what was timed is kept for who it was timed for, and nobody else.
 #include <dirent.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -239,6 +241,62 @@ static void all_by_host(void)
     hr_device_close(&dev);
 }
 
+// Of both ways 1000 s and 2000 s a picture.
+static int64_t slowly(const struct hr_entropy_record *r, bool device)
+{
+    (void)r;
+    return (device ? 1000000 : 2000000) * TEST_MS;
+}
+
+static int held(hr_device pub, enum hr__place place)
+{
+    struct hr__device *dev = (struct hr__device *)(uintptr_t)pub;
+    int n;
+
+    pthread_mutex_lock(&dev->lock);
+    n = dev->divide.counts[place];
+    pthread_mutex_unlock(&dev->lock);
+    return n;
+}
+
+static void *open_gate(void *arg)
+{
+    const hr_device dev = arg;
+
+    while (held(dev, HR__WHOLE) + held(dev, HR__REST) < 16)
+        sched_yield();
+    fake_gate_open();
+    return NULL;
+}
+
+// The device stands still: the host tries one, which then waits for the device,
+// too; the device has twice what it does together; the host gets all others.
+static void shared(void)
+{
+    enum { W = 500, H = 375, TOGETHER = 2 };
+    pthread_t thread;
+    hr_device dev;
+    int n;
+
+    forget();
+    fake_reset(&(struct fake_script){.spans = FAKE_ALL(FAKE_DRS | FAKE_RS),
+                                     .divides = true,
+                                     .batch = TOGETHER,
+                                     .gate = true});
+    hr__test_choice(slowly, 60000 * TEST_MS);
+    dev = open_fake(1);
+    CHECK(dev->caps.spans[HR_EXACT] == (FAKE_DRS | FAKE_RS), "%x",
+          dev->caps.spans[HR_EXACT]);
+    CU_ASSERT(
+        !pthread_create(&thread, NULL, open_gate, (void *)(uintptr_t)dev));
+    n = decoded(dev, W, H, 0x11, 16);
+    pthread_join(thread, NULL);
+    CHECK(n == 2 * TOGETHER - 1, "%d of 16", n);
+    for (int i = HR__WHOLE; i < HR__PLACES; i++)
+        CHECK(!held(dev, (enum hr__place)i), "%d are left", i);
+    hr_device_close(&dev);
+}
+
 // As it is without a wish to choose.
 static void not_asked(void)
 {
@@ -418,6 +476,7 @@ int main(int argc, char **argv)
         TEST_CASE(nearest),   TEST_CASE(untimed),     TEST_CASE(given),
         TEST_CASE(not_asked), TEST_CASE(all_by_host), TEST_CASE(behind_another),
         TEST_CASE(kept),      TEST_CASE(broken),      TEST_CASE(by_the_clock),
+        TEST_CASE(shared),
     };
 
     cache = test_folder();

@@ -48,21 +48,11 @@ static uint32_t sum_of(const uint8_t *data, size_t size)
 // What the engine decides before it reads the scan (offer.c).
 static bool is_for_us(const struct hr_info *info)
 {
-    int h = 1, v = 1;
-
-    if (info->format != HR_FORMAT_JPEG || hr__why_not_baseline(info) ||
-        !info->ends || (info->components != 1 && info->components != 3) ||
-        info->color == HR_COLOR_CMYK || info->color == HR_COLOR_YCCK ||
-        (int64_t)info->width * info->height > FUZZ_PIXELS)
-        return false;
-    for (int i = 0; i < info->components; i++) {
-        h = info->h[i] > h ? info->h[i] : h;
-        v = info->v[i] > v ? info->v[i] : v;
-    }
-    for (int i = 0; i < info->components; i++)
-        if (!info->h[i] || !info->v[i] || h % info->h[i] || v % info->v[i])
-            return false;
-    return true;
+    return info->format == HR_FORMAT_JPEG && !hr__why_not_baseline(info) &&
+           info->ends && (info->components == 1 || info->components == 3) &&
+           info->color != HR_COLOR_CMYK && info->color != HR_COLOR_YCCK &&
+           (int64_t)info->width * info->height <= FUZZ_PIXELS &&
+           hr__sampling_is_whole(info);
 }
 
 struct scan {

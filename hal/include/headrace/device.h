@@ -92,7 +92,9 @@ struct hr_certificate {
 // nobody has said it: whoever is faster. That is timed when the device is first
 // opened, with generated pictures, and kept on disk beside its certificate. A
 // picture goes by the record that is nearest to it in size, sampling (4:4:4, or
-// 4:2:0 for all others) and number of samples that the device has in flight.
+// 4:2:0 for all others) and number of samples that the device has in flight: who
+// was faster decodes it, or the other one, where that has nothing to do and would
+// be done sooner (not with hr_device_params.balance).
 enum { HR_ENTROPY_RECORDS = 18 };
 struct hr_entropy_choice {
     int64_t measured;  // seconds since 1970; 0 = nobody chooses: hr_caps.spans

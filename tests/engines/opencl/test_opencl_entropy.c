@@ -56,6 +56,12 @@ static int64_t of_many(const struct hr_entropy_record *r, bool device)
     return device == (r->samples > 8) ? 100 : 200;
 }
 
+static int64_t device_faster(const struct hr_entropy_record *r, bool device)
+{
+    (void)r;
+    return (device ? 1 : 2) * OPENCL_PATIENCE;
+}
+
 // Whether timing decides.
 static bool chooses(const char *variable, enum hr_where where)
 {
@@ -89,6 +95,7 @@ static void knob(void)
     CU_ASSERT(chooses("measured", HR_WHERE_DEFAULT));
     hr__test_choice(NULL, 0);
     CU_ASSERT(!chooses("measured", HR_WHERE_DEVICE));
+    CU_ASSERT(!chooses("shared", HR_WHERE_HOST));
     // Parameters come first.
     CU_ASSERT(!decodes("device", HR_WHERE_HOST));
     CU_ASSERT(decodes("host", HR_WHERE_DEVICE));
@@ -270,6 +277,31 @@ static void measured(void)
                                                 .w = SIDE),
                                 "measured", &fallbacks),
                         n == N ? N : 0);
+    CU_ASSERT_EQUAL(fallbacks, 0);
+    hr_device_close(&dev);
+}
+
+// Both kinds of pictures in one job: the host tries one, the device is said to be
+// the faster one, and has not enough to do yet.
+static void shared(void)
+{
+    enum { N = 24 };
+    static struct hr_op ops[N][4];
+    struct hr_sample s[N];
+    hr_device dev;
+    int fallbacks, n;
+
+    setenv(VARIABLE, "shared", 1);
+    hr__test_choice(device_faster, OPENCL_PATIENCE);
+    dev = open_with(HR_WHERE_DEFAULT);
+    hr__test_choice(NULL, 0);
+    unsetenv(VARIABLE);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(dev);
+    opencl_fill(s, ops, N);
+    n = compare(dev, s, N,
+                hr_batch_params(.n = N, .c = 3, .h = SIDE, .w = SIDE), "shared",
+                &fallbacks);
+    CHECK(n > 0 && n < N, "%d of %d by the device", n, N);
     CU_ASSERT_EQUAL(fallbacks, 0);
     hr_device_close(&dev);
 }
@@ -634,10 +666,13 @@ static void kept(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(knob),          TEST_CASE(same),    TEST_CASE(same_fused),
-        TEST_CASE(same_gpu),      TEST_CASE(photos),  TEST_CASE(measured),
-        TEST_CASE(damage),        TEST_CASE(headers), TEST_CASE(out_of_scope),
-        TEST_CASE(device_memory), TEST_CASE(kept),    TEST_CASE(hostile),
+        TEST_CASE(knob),          TEST_CASE(same),
+        TEST_CASE(same_fused),    TEST_CASE(same_gpu),
+        TEST_CASE(photos),        TEST_CASE(measured),
+        TEST_CASE(shared),        TEST_CASE(damage),
+        TEST_CASE(headers),       TEST_CASE(out_of_scope),
+        TEST_CASE(device_memory), TEST_CASE(kept),
+        TEST_CASE(hostile),
     };
 
     return opencl_main("opencl_entropy", cases, COUNT(cases), argc, argv);
