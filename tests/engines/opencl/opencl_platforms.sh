@@ -156,21 +156,22 @@ sets()  # name step
     local name=$1 step=${2:-1} i bad=0 run=0 dtype layout filter pictures
     local types=(f32 f16 u8) layouts=(nchw nhwc)
     local filters=(bilinear nearest box hamming bicubic lanczos)
+    local folder=$build/opencl-sets-${name##*:}
     needs_device "$name"
     mapfile -t pictures < <(few_pictures)
     for ((i = 0; i < 36; i += step)); do
         dtype=${types[i / 12]} layout=${layouts[i / 6 % 2]}
         filter=${filters[i % 6]}
-        make_both "$build/opencl-sets" "$name" \
+        make_both "$folder" "$name" \
             "decode,resize=61x47:$filter$([[ $dtype == u8 ]] ||
                                           echo ,normalize=imagenet)" \
             "$dtype" "$layout" "${pictures[@]}"
         echo "$dtype $layout $filter"
-        "$python" "$(dirname "$0")/opencl_same.py" "$build/opencl-sets" ||
+        "$python" "$(dirname "$0")/opencl_same.py" "$folder" ||
             bad=1
         run=$((run + 1))
     done
-    rm -rf "$build/opencl-sets"
+    rm -rf "$folder"
     echo "$run of 36 sets of type, layout and filter compared"
     ((run >= 36 / step && !bad))
 }
