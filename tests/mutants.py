@@ -89,6 +89,10 @@ BUILDS = {  # options of cmake beside those for all
 }
 
 
+def linker():
+    return "-fuse-ld=lld" if shutil.which("ld.lld") else ""
+
+
 class Rotten(Exception):
     """The list is wrong, or the tree: neither noticed nor survived."""
 
@@ -218,6 +222,8 @@ class Tree:
                                     "-DHEADRACE_TESTS=ON",
                                     "-DHEADRACE_FUZZ=OFF",
                                     "-DHEADRACE_WERROR=OFF", *launcher,
+                                    f"-DCMAKE_EXE_LINKER_FLAGS={linker()}",
+                                    f"-DCMAKE_SHARED_LINKER_FLAGS={linker()}",
                                     *BUILDS[build]], 300):
                 raise Rotten("does not configure: " + self.tail())
             self.configured.add(build)
