@@ -10,8 +10,9 @@
 #include "backends/cpu/cpu.h"
 
 enum {
-    // What an empty place keeps of its arena.
-    KEEP = CPU_KEEP / CPU_LANES,
+    // What an empty place keeps of its arena: a picture of half a megapixel,
+    // packed, too.
+    KEEP = 1 << 20,
 };
 
 struct place {
@@ -72,7 +73,7 @@ static bool fits(const struct hr__task *task)
 {
     const struct hr__picture *pic = task->pic;
 
-    return !task->in && !pic->keep && task->span.first == HR_ENTROPY &&
+    return !task->in && task->span.first == HR_ENTROPY &&
            task->span.last == HR_STORE && cpu_planes_takes(pic) &&
            pic->info.process != HR_PROCESS_PROGRESSIVE &&
            !pic->info.arithmetic && pic->info.interleaved;
@@ -89,6 +90,13 @@ static void lap(void *ctx, enum cpu_stage stage)
     cpu_lap(&place->run,
             stage == CPU_STAGE_ENTROPY ? HR_PART_ENTROPY : HR_PART_RECONSTRUCT);
     place->many->lap = place->run.lap;
+}
+
+static bool stops(void *ctx)
+{
+    struct place *place = ctx;
+
+    return cpu_run_stops(&place->run);
 }
 
 static bool rows(void *ctx)
@@ -121,6 +129,7 @@ static bool open_place(struct place *place, struct hr__task *task)
     place->run.deadline += (int64_t)task->pic->limits->item_ms * 1000000 *
                            (CPU_LANES - 1);
     p = cpu_run_decode(&place->run);
+    p.stop = stops;
     p.stop_ctx = place;
     p.lap = p.lap ? lap : NULL;
     if (!cpu_step_begin(&place->run, &place->step, &rows))
@@ -129,7 +138,8 @@ static bool open_place(struct place *place, struct hr__task *task)
     rows->lane = &place->pic;
     return (int64_t)(p.window.y + p.window.h) * p.width < CPU_HELPED &&
            cpu_lane_open(&place->pic, place->many->lanes, &p,
-                         &place->w.engine->ops, &place->w.arena, &calls);
+                         &place->w.engine->ops, &place->w.arena, &calls,
+                         task->pic->keep);
 }
 
 // Into a lane; false: it is run in one stream.
@@ -153,6 +163,24 @@ static bool add(struct cpu_worker *w, struct hr__task *task)
 
 // ---- All of them ------------------------------------------------------------
 
+// What has been packed is kept as far as the cache wants it.
+static void keep(struct place *place)
+{
+    struct cpu_run *run = &place->run;
+    struct cpu_pack pack;
+    void *to;
+
+    if (!run->pic->keep || place->given_up || run->out.status)
+        return;
+    run->lap = run->lap ? place->many->lap : 0;
+    if (cpu_packing_end(&place->pic.packing, run->pic->info.orientation,
+                        &pack) &&
+        (to = hr__task_keep(run->task, pack.size)))
+        cpu_pack_write(&pack, to);
+    cpu_lap(run, HR_PART_ENTROPY);
+    place->many->lap = run->lap;
+}
+
 // What the lanes are through with ends; what one has given up is made anew, by
 // one stream.
 static void end_through(struct cpu_worker *w)
@@ -165,6 +193,7 @@ static void end_through(struct cpu_worker *w)
 
         if (!task || !place->through)
             continue;
+        keep(place);
         cpu_arena_clear(&place->w.arena, KEEP);
         place->task = NULL;
         m->tasks--;

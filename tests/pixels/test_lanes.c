@@ -69,7 +69,7 @@ static void open_job(struct job *j)
     cpu_arena_init(&j->arena, &dt_heap.heap);
     j->out = calloc(row_bytes(j), (size_t)j->p.window.h);
     j->opened = cpu_lane_open(&j->pic, lanes, &j->p, &dt_ops, &j->arena,
-                              &calls);
+                              &calls, false);
 }
 
 // What libjpeg says of it.
