@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many samples for one thread of the CPU engine: with lanes and without them
 // come the same tensors and the same results, whatever the files are; a job that
-// is cancelled ends; and few samples never wait in a lane.
+// is cancelled ends; few samples never wait in a lane; and what fills a cache on
+// the way is what one stream fills it with.
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,6 +83,8 @@ static hr_device open_device(const char *wish)
     return dev;
 }
 
+static hr_cache cache;  // of all samples; NULL: none
+
 static hr_job submit(hr_device dev, hr_batch batch, int n)
 {
     struct hr_sample s[N];
@@ -90,6 +93,7 @@ static hr_job submit(hr_device dev, hr_batch batch, int n)
     for (int i = 0; i < n; i++)
         s[i] = (struct hr_sample){.data = files[i].data,
                                   .size = files[i].size,
+                                  .cache = cache,
                                   .random = {.seed = 7, .index = (uint64_t)i},
                                   .ops = ops,
                                   .num_ops = 3};
@@ -154,6 +158,64 @@ static void same(void)
     hr_device_close(&without);
 }
 
+static hr_job epoch(hr_device dev, hr_batch batch)
+{
+    hr_job job = submit(dev, batch, N);
+
+    hr_job_wait(job, HR_FOREVER);
+    return job;
+}
+
+// Two epochs with a cache of their own; in_lanes: what lanes have made by then.
+static void two_epochs(hr_device dev, hr_batch batch, hr_job jobs[2],
+                       int64_t in_lanes[2], struct hr_cache_stats *stats)
+{
+    const struct cpu_worker *w =
+        cpu_engine(hr__host((struct hr__device *)dev))->workers;
+
+    cache = hr_cache_create((size_t)64 << 20);
+    for (int i = 0; i < 2; i++) {
+        memset(batch->params.data, 0xee, batch->size);
+        jobs[i] = epoch(dev, batch);
+        in_lanes[i] = w->in_lanes;
+    }
+    hr_cache_stats(cache, stats);
+    hr_cache_release(&cache);
+}
+
+static void fills(void)
+{
+    hr_device with = open_device("always"), without = open_device("never");
+    hr_batch a = batch_of(with), b = batch_of(without);
+    struct hr_cache_stats x, y;
+    hr_job jobs[4];
+    int64_t made[4];
+
+    if (!has_lanes(with)) {
+        test_not_run("this processor has no lanes");
+    } else {
+        two_epochs(with, a, jobs, made, &x);
+        two_epochs(without, b, jobs + 2, made + 2, &y);
+        for (int i = 0; i < N; i++) {
+            same_result(&jobs[0]->results[i], &jobs[2]->results[i], i);
+            same_result(&jobs[1]->results[i], &jobs[3]->results[i], i);
+        }
+        CHECK(!memcmp(a->params.data, b->params.data, a->size), "pixels");
+        CHECK(made[0] > N / 3, "%d in lanes", (int)made[0]);
+        CHECK(x.kept > N / 3 && x.kept == y.kept && x.bytes == y.bytes &&
+                  x.hits == y.hits,
+              "%d kept, %zu bytes, %d hits; of one stream %d, %zu, %d",
+              (int)x.kept, x.bytes, (int)x.hits, (int)y.kept, y.bytes,
+              (int)y.hits);
+        for (int i = 0; i < 4; i++)
+            hr_job_release(&jobs[i]);
+    }
+    hr_batch_destroy(&a);
+    hr_batch_destroy(&b);
+    hr_device_close(&with);
+    hr_device_close(&without);
+}
+
 static void few(void)
 {
     hr_device dev = open_device("always");
@@ -200,12 +262,16 @@ static void cancelled(void)
     hr_batch batch = batch_of(dev);
 
     for (int i = 0; i < 6; i++) {
-        hr_job job = submit(dev, batch, N);
+        hr_job job;
+
+        cache = i % 2 ? hr_cache_create((size_t)64 << 20) : NULL;
+        job = submit(dev, batch, N);
 
         test_sleep(i * TEST_MS);
         hr_job_cancel(job);
         CHECK(hr_job_wait(job, 20000 * TEST_MS) != HR_PENDING, "it ends");
         hr_job_release(&job);
+        hr_cache_release(&cache);
     }
     hr_batch_destroy(&batch);
     hr_device_close(&dev);
@@ -234,8 +300,8 @@ static void wishes(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(same),      TEST_CASE(few),    TEST_CASE(no_turns),
-        TEST_CASE(cancelled), TEST_CASE(wishes),
+        TEST_CASE(same),     TEST_CASE(fills),     TEST_CASE(few),
+        TEST_CASE(no_turns), TEST_CASE(cancelled), TEST_CASE(wishes),
     };
     int failed;
 
