@@ -34,13 +34,13 @@ static void reconstruct(struct cpu_lane_picture *pic, int row,
             int y = row * height + k;
 
             if (y < s->height)
-                pic->ops->reconstruct(
-                    pic->samples[i] +
-                        pic->stride[i] * (size_t)(y % (height * RING)),
-                    pic->stride[i],
-                    (const int16_t(*)[64])lines[i].blocks +
-                        k / 8 * lines[i].pitch + skip,
-                    pic->count[i], pic->quant[i]);
+                pic->ops->reconstruct(pic->samples[i] +
+                                          pic->stride[i] *
+                                              (size_t)(y % (height * RING)),
+                                      pic->stride[i],
+                                      (const int16_t(*)[64])lines[i].blocks +
+                                          k / 8 * lines[i].pitch + skip,
+                                      pic->count[i], pic->quant[i]);
         }
     }
 }

@@ -19,7 +19,7 @@ struct cpu_lane_calls {
 
 struct cpu_lane_picture {
     struct cpu_planes_rows *from;
-    int there;                  // rows of the window
+    int there;                   // rows of the window
     struct cpu_packing packing;  // if that was wanted: all of the picture, when
                                  // it is done with CPU_LANE_ROWS
     // Private.

@@ -157,7 +157,7 @@ static void end(struct cpu_packing *k)
 
 // ---- Our own way ------------------------------------------------------------
 
-static _Noreturn void throw(struct cpu_decode *d, const struct cpu_packing *k)
+static _Noreturn void throw(struct cpu_decode * d, const struct cpu_packing *k)
 {
     cpu_decode_throw(d, k->result, k->text);
 }

@@ -73,12 +73,14 @@ static void free_files(void)
         free(files[i].data);
 }
 
+static int threads = 1;  // of a device
+
 static hr_device open_device(const char *wish)
 {
     hr_device dev;
 
     setenv("HEADRACE_LANES", wish, 1);
-    dev = test_device("cpu", 1, 0);
+    dev = test_device("cpu", threads, 0);
     unsetenv("HEADRACE_LANES");
     return dev;
 }
@@ -114,11 +116,21 @@ static bool has_lanes(hr_device dev)
     return cpu_engine(hr__host((struct hr__device *)dev))->ops.lanes != NULL;
 }
 
-// Whether lanes have made a good part of a job.
+// How many pictures lanes have made, at least their beginning.
+static int in_lanes(hr_device dev)
+{
+    const struct cpu_engine *c = cpu_engine(hr__host((struct hr__device *)dev));
+    int64_t n = 0;
+
+    for (int i = 0; i < c->num_workers; i++)
+        n += c->workers[i].in_lanes;
+    return (int)n;
+}
+
+// Whether that is a good part of a job.
 static bool used_lanes(hr_device dev)
 {
-    return cpu_engine(hr__host((struct hr__device *)dev))->workers[0].in_lanes >
-           N / 3;
+    return in_lanes(dev) > N / 3;
 }
 
 static void same_result(const struct hr_result *a, const struct hr_result *b,
@@ -166,18 +178,15 @@ static hr_job epoch(hr_device dev, hr_batch batch)
     return job;
 }
 
-// Two epochs with a cache of their own; in_lanes: what lanes have made by then.
+// Two epochs with a cache of their own; made: what lanes have made by then.
 static void two_epochs(hr_device dev, hr_batch batch, hr_job jobs[2],
-                       int64_t in_lanes[2], struct hr_cache_stats *stats)
+                       int made[2], struct hr_cache_stats *stats)
 {
-    const struct cpu_worker *w =
-        cpu_engine(hr__host((struct hr__device *)dev))->workers;
-
     cache = hr_cache_create((size_t)64 << 20);
     for (int i = 0; i < 2; i++) {
         memset(batch->params.data, 0xee, batch->size);
         jobs[i] = epoch(dev, batch);
-        in_lanes[i] = w->in_lanes;
+        made[i] = in_lanes(dev);
     }
     hr_cache_stats(cache, stats);
     hr_cache_release(&cache);
@@ -189,7 +198,7 @@ static void fills(void)
     hr_batch a = batch_of(with), b = batch_of(without);
     struct hr_cache_stats x, y;
     hr_job jobs[4];
-    int64_t made[4];
+    int made[4];
 
     if (!has_lanes(with)) {
         test_not_run("this processor has no lanes");
@@ -201,7 +210,7 @@ static void fills(void)
             same_result(&jobs[1]->results[i], &jobs[3]->results[i], i);
         }
         CHECK(!memcmp(a->params.data, b->params.data, a->size), "pixels");
-        CHECK(made[0] > N / 3, "%d in lanes", (int)made[0]);
+        CHECK(made[0] > N / 3, "%d in lanes", made[0]);
         CHECK(x.kept > N / 3 && x.kept == y.kept && x.bytes == y.bytes &&
                   x.hits == y.hits,
               "%d kept, %zu bytes, %d hits; of one stream %d, %zu, %d",
@@ -297,11 +306,62 @@ static void wishes(void)
     unsetenv("HEADRACE_LANES");
 }
 
+// Several threads: those without a task finish what is in others' lanes.
+static void shared(void)
+{
+    threads = 3;
+    for (int i = 0; i < 3; i++) {
+        same();
+        fills();
+    }
+    threads = 1;
+}
+
+// What a thread does next, whatever time it is.
+static void next(void)
+{
+    static const struct {
+        struct cpu_many_view v;  // in lanes, queued, idle, apart, threads
+        enum cpu_many_next want;
+    } cases[] = {
+        // The first is at hand: 16 for each thread, or one by one.
+        {{0, 15, 0, 0, 1}, CPU_MANY_TAKE},
+        {{0, 14, 0, 0, 1}, CPU_MANY_APART},
+        {{0, 30, 0, 0, 2}, CPU_MANY_TAKE},
+        {{0, 29, 0, 0, 2}, CPU_MANY_APART},
+        // Lanes are filled, but for what idle threads are about to take.
+        {{1, 1, 0, 0, 2}, CPU_MANY_TAKE},
+        {{15, 1, 0, 0, 2}, CPU_MANY_TAKE},
+        {{15, 1, 1, 0, 2}, CPU_MANY_LANES},
+        {{15, 2, 1, 0, 2}, CPU_MANY_TAKE},
+        {{16, 99, 0, 0, 2}, CPU_MANY_LANES},
+        // Too few.
+        {{9, 0, 0, 0, 1}, CPU_MANY_LANES},
+        {{8, 0, 0, 0, 1}, CPU_MANY_APART},
+        {{1, 1, 1, 0, 2}, CPU_MANY_APART},
+        // Somebody has nothing to do: one thread gives away for each.
+        {{16, 0, 1, 0, 2}, CPU_MANY_APART},
+        {{9, 0, 1, 0, 2}, CPU_MANY_APART},
+        {{16, 0, 1, 5, 8}, CPU_MANY_LANES},
+        {{16, 0, 6, 5, 8}, CPU_MANY_APART},
+        // .. but a task is about to come.
+        {{16, 1, 1, 0, 2}, CPU_MANY_LANES},
+        {{16, 1, 2, 0, 4}, CPU_MANY_APART},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        enum cpu_many_next got = cpu_many_next(&cases[i].v);
+
+        CHECK(got == cases[i].want, "case %d: %d", (int)i, got);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(same),     TEST_CASE(fills),     TEST_CASE(few),
         TEST_CASE(no_turns), TEST_CASE(cancelled), TEST_CASE(wishes),
+        TEST_CASE(next),     TEST_CASE(shared),
     };
     int failed;
 

@@ -89,8 +89,7 @@ static bool in_lanes(const struct cpu_decode_params *p,
 
         lane[i].got = 0;
         lane[i].made = false;
-        cpu_lane_open(&lane[i].pic, lanes, p, with, &f.arena, &calls,
-                      pack);
+        cpu_lane_open(&lane[i].pic, lanes, p, with, &f.arena, &calls, pack);
     }
     while (cpu_lanes_empty(lanes) < CPU_LANES)
         cpu_lanes_run(lanes);

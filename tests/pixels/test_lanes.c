@@ -30,7 +30,7 @@ struct job {
 
 static struct job jobs[MOST];
 static int num_jobs, num_packed;
-static struct cpu_lanes *lanes;
+static struct cpu_lanes *lanes, *others;
 
 static size_t row_bytes(const struct job *j)
 {
@@ -69,8 +69,8 @@ static void open_job(struct job *j)
 
     cpu_arena_init(&j->arena, &dt_heap.heap);
     j->out = calloc(row_bytes(j), (size_t)j->p.window.h);
-    j->opened = cpu_lane_open(&j->pic, lanes, &j->p, &dt_ops, &j->arena,
-                              &calls, j->packs);
+    j->opened = cpu_lane_open(&j->pic, lanes, &j->p, &dt_ops, &j->arena, &calls,
+                              j->packs);
 }
 
 // What libjpeg says of it.
@@ -123,6 +123,21 @@ static void check_packed(struct job *j)
     num_packed++;
 }
 
+// As threads do that share what has left its lanes: with other lanes' memory, in
+// any order.
+static void finish_apart(void)
+{
+    struct cpu_lane_rest rest[CPU_LANES];
+    int n = cpu_lanes_leave(lanes, rest);
+
+    while (n) {
+        int i = random_below(&dt_seed, n);
+
+        cpu_lanes_alone(others, &rest[i]);
+        rest[i] = rest[--n];
+    }
+}
+
 // Runs them all and forgets them. Returns how many a lane has made.
 static int run_jobs(void)
 {
@@ -133,8 +148,10 @@ static int run_jobs(void)
             open_job(&jobs[next++]);
         if (random_below(&dt_seed, 16))
             cpu_lanes_run(lanes);
-        else
+        else if (random_below(&dt_seed, 2))
             cpu_lanes_finish(lanes);
+        else
+            finish_apart();
     }
     for (int i = 0; i < num_jobs; i++) {
         struct job *j = &jobs[i];
@@ -183,7 +200,9 @@ static bool begin(void)
     }
     if (!lanes)
         lanes = cpu_lanes_create(dt_ops.lanes, &dt_heap.heap);
-    CU_ASSERT_FATAL(lanes != NULL);
+    if (!others)
+        others = cpu_lanes_create(dt_ops.lanes, &dt_heap.heap);
+    CU_ASSERT_FATAL(lanes && others);
     return true;
 }
 
@@ -193,6 +212,7 @@ static void end(void)
     num_packed = 0;
     CU_ASSERT(cpu_lanes_empty(lanes) == CPU_LANES);
     cpu_lanes_destroy(&lanes);
+    cpu_lanes_destroy(&others);
 }
 
 // ---- Cases ----
