@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "decode_lanes.h"
 
+#include <string.h>
+
 enum {
     RING = 2,   // rows of MCUs whose samples are kept
     SPARE = 3,  // blocks behind a line that reconstruct may write
@@ -21,15 +23,12 @@ static int ready(const struct cpu_scan *scan, int rows)
     return rows * scan->mcu_v - (scan->v_max > 1 ? scan->v_max : 0);
 }
 
-static bool row(void *ctx, int row, const struct cpu_entropy_lines lines[3])
+static void reconstruct(struct cpu_lane_picture *pic, int row,
+                        const struct cpu_entropy_lines lines[3])
 {
-    struct cpu_lane_picture *pic = ctx;
-    const struct cpu_rect *w = &pic->p.window;
-
-    lap(pic, CPU_STAGE_ENTROPY);
     for (int i = 0; i < pic->scan.num_components; i++) {
         const struct cpu_scan_component *s = &pic->scan.comp[i];
-        int height = 8 * s->v;
+        int height = 8 * s->v, skip = pic->left[i] - lines[i].first;
 
         for (int k = 0; k < height; k += 8) {
             int y = row * height + k;
@@ -40,10 +39,24 @@ static bool row(void *ctx, int row, const struct cpu_entropy_lines lines[3])
                                               (size_t)(y % (height * RING)),
                                       pic->stride[i],
                                       (const int16_t(*)[64])lines[i].blocks +
-                                          k / 8 * lines[i].pitch,
-                                      lines[i].count, pic->quant[i]);
+                                          k / 8 * lines[i].pitch + skip,
+                                      pic->count[i], pic->quant[i]);
         }
     }
+}
+
+static bool row(void *ctx, int row, const struct cpu_entropy_lines lines[3])
+{
+    struct cpu_lane_picture *pic = ctx;
+    const struct cpu_rect *w = &pic->p.window;
+
+    if (pic->packs && !cpu_packing_row(&pic->packing, &pic->scan, row, lines))
+        return false;
+    lap(pic, CPU_STAGE_ENTROPY);
+    // Only packed pictures have other rows.
+    if (row < pic->first || row >= pic->rows)
+        return !pic->p.stop || !pic->p.stop(pic->p.stop_ctx);
+    reconstruct(pic, row, lines);
     lap(pic, CPU_STAGE_RECONSTRUCT);
     pic->there = ready(&pic->scan, row + 1) - w->y;
     if (pic->there > w->h)
@@ -76,11 +89,11 @@ static size_t plan_component(struct cpu_lane_picture *pic,
               (unsigned)(pic->scan.v_max / s->v), (unsigned)s->height, &top,
               &bottom);
     row = (int)top / (8 * s->v);
-    pic->lane.first = row < pic->lane.first ? row : pic->lane.first;
+    pic->first = row < pic->first ? row : pic->first;
     lo = (int)left / 8;
     blocks = (int)right / 8 + 1 - lo;
-    pic->lane.left[i] = lo;
-    pic->lane.count[i] = blocks;
+    pic->left[i] = lo;
+    pic->count[i] = blocks;
     pic->stride[i] = ((size_t)(blocks + SPARE) * 8 + CPU_SLACK + CPU_ALIGN -
                       1) &
                      ~(size_t)(CPU_ALIGN - 1);
@@ -127,9 +140,39 @@ static bool open_rows(struct cpu_lane_picture *pic, struct cpu_arena *arena)
     return cpu_planes_open(&p, pic->ops, arena, &pic->from) == CPU_OK;
 }
 
+// What the lane hands out: what the window needs, or all.
+static bool plan_lane(struct cpu_lane_picture *pic, struct cpu_arena *arena)
+{
+    const struct cpu_scan *scan = &pic->scan;
+    struct cpu_lane_params *lane = &pic->lane;
+
+    *lane = (struct cpu_lane_params){
+        .scan = scan,
+        .first = pic->first,
+        .rows = pic->rows,
+        .row = row,
+        .done = done,
+        .ctx = pic,
+    };
+    memcpy(lane->left, pic->left, sizeof(lane->left));
+    memcpy(lane->count, pic->count, sizeof(lane->count));
+    if (!pic->packs)
+        return true;
+    if (!cpu_packing_begin(&pic->packing, scan, pic->ops, arena))
+        return false;
+    lane->first = 0;
+    lane->rows = scan->rows;
+    for (int i = 0; i < scan->num_components; i++) {
+        lane->left[i] = 0;
+        lane->count[i] = (int)pic->packing.head->comp[i].columns;
+    }
+    return true;
+}
+
 bool cpu_lane_open(struct cpu_lane_picture *pic, struct cpu_lanes *lanes,
                    const struct cpu_decode_params *p, const struct cpu_ops *ops,
-                   struct cpu_arena *arena, const struct cpu_lane_calls *calls)
+                   struct cpu_arena *arena, const struct cpu_lane_calls *calls,
+                   bool pack)
 {
     struct cpu_scan *scan = &pic->scan;
     int bottom = p->window.y + p->window.h;
@@ -138,20 +181,16 @@ bool cpu_lane_open(struct cpu_lane_picture *pic, struct cpu_lanes *lanes,
     pic->ops = ops;
     pic->calls = *calls;
     pic->there = 0;
+    pic->packs = pack;
     if (!cpu_scan_parse(scan, p->data, p->size) || scan->width != p->width ||
         scan->height != p->height || !cpu_lanes_take(scan))
         return false;
-    pic->lane = (struct cpu_lane_params){
-        .scan = scan,
-        .first = scan->rows,
-        .rows = bottom / scan->mcu_v,
-        .row = row,
-        .done = done,
-        .ctx = pic,
-    };
-    while (ready(scan, pic->lane.rows) < bottom)
-        pic->lane.rows++;
+    pic->first = scan->rows;
+    pic->rows = bottom / scan->mcu_v;
+    while (ready(scan, pic->rows) < bottom)
+        pic->rows++;
     for (int i = 0; i < scan->num_components; i++)
         cpu_scan_quant(scan, i, pic->quant[i]);
-    return open_rows(pic, arena) && cpu_lanes_add(lanes, &pic->lane);
+    return open_rows(pic, arena) && plan_lane(pic, arena) &&
+           cpu_lanes_add(lanes, &pic->lane);
 }

@@ -6,6 +6,7 @@
 #define CPU_DECODE_LANES_H
 
 #include "lanes.h"
+#include "pack.h"
 #include "planes.h"
 
 struct cpu_lane_calls {
@@ -18,24 +19,31 @@ struct cpu_lane_calls {
 
 struct cpu_lane_picture {
     struct cpu_planes_rows *from;
-    int there;  // rows of the window
+    int there;                   // rows of the window
+    struct cpu_packing packing;  // if that was wanted: all of the picture, when
+                                 // it is done with CPU_LANE_ROWS
     // Private.
+    bool packs;
     struct cpu_scan scan;
     const struct cpu_ops *ops;
     struct cpu_decode_params p;
     struct cpu_lane_calls calls;
     struct cpu_lane_params lane;
+    int first, rows;  // rows of MCUs that the window needs, first .. rows - 1,
+    int left[3], count[3];  // and columns of blocks
     uint8_t *samples[3];
     size_t stride[3];
     _Alignas(CPU_ALIGN) uint16_t quant[3][64];
 };
 
 // Makes room in the arena and puts the picture into an empty lane; p->lap is
-// called as of cpu_sequential_open(), p->stop is not. False: it is not for
+// called as of cpu_sequential_open(); p->stop only where no rows of the window
+// come. pack: all of the picture is decoded, and packed on the way. False: it is not for
 // lanes, or there is no memory; one stream decodes it, as it does what a lane
 // gives up. The picture stays where it is until it is done.
 bool cpu_lane_open(struct cpu_lane_picture *pic, struct cpu_lanes *lanes,
                    const struct cpu_decode_params *p, const struct cpu_ops *ops,
-                   struct cpu_arena *arena, const struct cpu_lane_calls *calls);
+                   struct cpu_arena *arena, const struct cpu_lane_calls *calls,
+                   bool pack);
 
 #endif

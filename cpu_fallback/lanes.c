@@ -26,12 +26,8 @@ enum {
 
 struct lane {
     bool used;
-    struct cpu_lane_params p;
-    int units;                  // blocks of an MCU
-    int row;                    // the next,
-    const uint8_t *at;          // which begins at this byte
-    unsigned bit;               // and bit of it,
-    int dc[3];                  // with these before it
+    int units;  // blocks of an MCU
+    struct cpu_lane_rest r;
     const uint8_t *src;         // what comes behind the stream at hand
     size_t filled;              // bytes of that;
     size_t counted;             // of these so many,
@@ -242,7 +238,7 @@ static bool fill(struct cpu_lanes *l, int i)
     lane->counted = 0;
     lane->filled += l->ops->unstuff(p + lane->filled,
                                     CPU_LANE_STREAM - lane->filled, &lane->src,
-                                    lane->p.scan->end);
+                                    lane->r.p.scan->end);
     if (lane->filled <= LEFT)
         return false;
     l->s.pos[i] -= at * 8;
@@ -258,8 +254,8 @@ static void begin_row(struct cpu_lanes *l, int i)
     l->s.at[i] = (uint32_t)((size_t)i * sizeof(l->blocks[0]));
     l->s.table[i] = l->s.base[i];
     l->s.block[i] = lane->units > 1 ? 2 : 1;
-    l->s.keep[i] = lane->row < lane->p.first ? CPU_LANE_DC
-                                             : CPU_LANE_DC | CPU_LANE_AC;
+    l->s.keep[i] = lane->r.row < lane->r.p.first ? CPU_LANE_DC
+                                                 : CPU_LANE_DC | CPU_LANE_AC;
     l->s.odd[i] = 0;
 }
 
@@ -285,9 +281,8 @@ bool cpu_lanes_add(struct cpu_lanes *l, const struct cpu_lane_params *p)
     lane = &l->lane[i];
     *lane = (struct lane){
         .used = true,
-        .p = *p,
         .units = units,
-        .at = p->scan->data,
+        .r = {.p = *p, .at = p->scan->data},
         .src = p->scan->data,
         .counted_at = p->scan->data,
     };
@@ -340,49 +335,50 @@ static bool give_row(struct cpu_lanes *l, int i)
     int16_t(*block)[64] = l->blocks[i];
     struct cpu_entropy_lines lines[3];
 
-    make_lines(l, &lane->p, lines);
-    for (int c = 0; c < lane->p.scan->num_components; c++) {
-        const struct cpu_scan_component *comp = &lane->p.scan->comp[c];
-        bool one = lane->p.scan->num_components == 1;
+    make_lines(l, &lane->r.p, lines);
+    for (int c = 0; c < lane->r.p.scan->num_components; c++) {
+        const struct cpu_scan_component *comp = &lane->r.p.scan->comp[c];
+        bool one = lane->r.p.scan->num_components == 1;
         struct cpu_lane_mcus m = {
-            .mcus = mcus_of(lane->p.scan),
+            .mcus = mcus_of(lane->r.p.scan),
             .units = lane->units,
             .h = one ? 1 : comp->h,
             .v = one ? 1 : comp->v,
         };
-        int dc = lane->dc[c];
+        int dc = lane->r.dc[c];
 
-        dc = lane->row < lane->p.first
+        dc = lane->r.row < lane->r.p.first
                  ? sum_dc(block, &m, dc)
                  : l->ops->spread(&lines[c], block, &m, dc);
         // 16 bits are what it is good for.
-        lane->dc[c] = (int16_t)dc;
+        lane->r.dc[c] = (int16_t)dc;
         block += m.h * m.v;
     }
-    if (lane->row >= lane->p.first &&
-        !lane->p.row(lane->p.ctx, lane->row, lines))
+    if (lane->r.row >= lane->r.p.first &&
+        !lane->r.p.row(lane->r.p.ctx, lane->r.row, lines))
         return false;
-    lane->row++;
+    lane->r.row++;
     return true;
 }
 
 // From the row's beginning on as one stream.
-static enum cpu_lane_result go_on_alone(struct cpu_lanes *l, struct lane *lane)
+static enum cpu_lane_result go_on_alone(struct cpu_lanes *l,
+                                        const struct cpu_lane_rest *r)
 {
-    const struct cpu_lane_params *p = &lane->p;
+    const struct cpu_lane_params *p = &r->p;
     struct cpu_entropy_lines lines[3];
     struct cpu_entropy e;
 
     if (!cpu_entropy_tables(&l->alone, p->scan))
         return CPU_LANE_GIVEN_UP;
     cpu_entropy_begin(&e, p->scan, &l->alone);
-    cpu_entropy_go_on(&e, lane->row, lane->at, lane->bit, lane->dc);
+    cpu_entropy_go_on(&e, r->row, r->at, r->bit, r->dc);
     make_lines(l, p, lines);
-    for (; lane->row < p->rows; lane->row++) {
-        bool skip = lane->row < p->first;
+    for (int row = r->row; row < p->rows; row++) {
+        bool skip = row < p->first;
 
         if (!cpu_entropy_row(&e, skip ? NULL : lines) ||
-            (!skip && !p->row(p->ctx, lane->row, lines)))
+            (!skip && !p->row(p->ctx, row, lines)))
             return CPU_LANE_GIVEN_UP;
     }
     if (p->rows == p->scan->rows && !cpu_entropy_ends(&e))
@@ -392,7 +388,7 @@ static enum cpu_lane_result go_on_alone(struct cpu_lanes *l, struct lane *lane)
 
 static void end(struct cpu_lanes *l, int i, enum cpu_lane_result result)
 {
-    const struct cpu_lane_params *p = &l->lane[i].p;
+    const struct cpu_lane_params *p = &l->lane[i].r.p;
 
     leave(l, i);
     p->done(p->ctx, result);
@@ -408,11 +404,11 @@ static bool serve(struct cpu_lanes *l, int i)
     if (complete && !(l->s.odd[i] & CPU_LANE_ODD)) {
         if (!give_row(l, i))
             return end(l, i, CPU_LANE_GIVEN_UP), true;
-        lane->at = count_to(l, i, byte);
-        lane->bit = l->s.pos[i] % 8;
-        if (lane->row == lane->p.rows && lane->row < lane->p.scan->rows)
+        lane->r.at = count_to(l, i, byte);
+        lane->r.bit = l->s.pos[i] % 8;
+        if (lane->r.row == lane->r.p.rows && lane->r.row < lane->r.p.scan->rows)
             return end(l, i, CPU_LANE_ROWS), true;
-        if (lane->row < lane->p.rows) {
+        if (lane->r.row < lane->r.p.rows) {
             begin_row(l, i);
             if (l->s.pos[i] <= l->s.limit[i] || fill(l, i))
                 return false;
@@ -420,21 +416,43 @@ static bool serve(struct cpu_lanes *l, int i)
     } else if (!complete && fill(l, i)) {
         return false;
     }
-    return end(l, i, go_on_alone(l, lane)), true;
+    return end(l, i, go_on_alone(l, &lane->r)), true;
 }
 
 void cpu_lanes_run(struct cpu_lanes *l)
 {
+    int served = 0;
     bool done = false;
 
-    while (!done && l->num_used)
-        for (unsigned who = l->ops->steps(&l->s); who; who &= who - 1)
+    while (!done && l->num_used && served < CPU_LANES)
+        for (unsigned who = l->ops->steps(&l->s); who; who &= who - 1) {
             done |= serve(l, __builtin_ctz(who));
+            served++;
+        }
+}
+
+int cpu_lanes_leave(struct cpu_lanes *l, struct cpu_lane_rest rest[CPU_LANES])
+{
+    int n = 0;
+
+    for (int i = 0; i < CPU_LANES; i++)
+        if (l->lane[i].used) {
+            rest[n++] = l->lane[i].r;
+            leave(l, i);
+        }
+    return n;
+}
+
+void cpu_lanes_alone(struct cpu_lanes *l, const struct cpu_lane_rest *rest)
+{
+    rest->p.done(rest->p.ctx, go_on_alone(l, rest));
 }
 
 void cpu_lanes_finish(struct cpu_lanes *l)
 {
-    for (int i = 0; i < CPU_LANES; i++)
-        if (l->lane[i].used)
-            end(l, i, go_on_alone(l, &l->lane[i]));
+    struct cpu_lane_rest rest[CPU_LANES];
+    int n = cpu_lanes_leave(l, rest);
+
+    for (int i = 0; i < n; i++)
+        cpu_lanes_alone(l, &rest[i]);
 }

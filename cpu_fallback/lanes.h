@@ -103,6 +103,15 @@ struct cpu_lane_params {
     void *ctx;
 };
 
+// What is left to do of a picture that has left its lane.
+struct cpu_lane_rest {
+    struct cpu_lane_params p;
+    int row;            // the next,
+    const uint8_t *at;  // which begins at this byte
+    unsigned bit;       // and bit of it,
+    int dc[3];          // with these before it
+};
+
 struct cpu_lanes;
 
 // NULL: no memory.
@@ -117,10 +126,15 @@ int cpu_lanes_empty(const struct cpu_lanes *l);
 // Into an empty one. False: its tables are not for lanes, or its data too few;
 // nothing is called.
 bool cpu_lanes_add(struct cpu_lanes *l, const struct cpu_lane_params *p);
-// Goes on until a picture is done.
+// Goes on until a picture is done, or each lane has had a row or so.
 void cpu_lanes_run(struct cpu_lanes *l);
-// Goes on with all of them one by one, each as one stream: too few lanes cost
-// more than that.
+// Empties all lanes; returns how many there were. Whoever has what is left of
+// them calls cpu_lanes_alone() for each.
+int cpu_lanes_leave(struct cpu_lanes *l, struct cpu_lane_rest rest[CPU_LANES]);
+// Goes on as one stream, to the end: too few lanes cost more than that. These
+// lanes, in which there may be pictures, only lend memory: any thread may do it.
+void cpu_lanes_alone(struct cpu_lanes *l, const struct cpu_lane_rest *rest);
+// Both, of all pictures.
 void cpu_lanes_finish(struct cpu_lanes *l);
 
 #endif

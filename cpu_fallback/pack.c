@@ -19,18 +19,9 @@ struct cpu_pack_piece {
 
 enum { PIECE = 60 << 10 };
 
-// What is packed, by whomever it was decoded.
-struct packing {
-    struct cpu_decode *d;
-    struct cpu_packed_head *head;
-    struct cpu_pack_piece *first, *last;
-    uint64_t at;  // bytes so far
-    uint32_t segment;
-};
-
 struct own_pack {
     struct cpu_decode base;  // first
-    struct packing k;
+    struct cpu_packing k;
     struct cpu_scan scan;
     struct cpu_entropy entropy;
     struct cpu_entropy_lines lines[3];
@@ -38,13 +29,21 @@ struct own_pack {
 
 struct jpeg_pack {
     struct cpu_jpeg j;  // first
-    struct packing k;
+    struct cpu_packing k;
     jvirt_barray_ptr *arrays;
 };
 
-static _Noreturn void no_memory(struct cpu_decode *d)
+static bool fail(struct cpu_packing *k, enum cpu_result result,
+                 const char *text)
 {
-    cpu_decode_throw(d, CPU_NOMEM, "out of memory");
+    k->result = result;
+    k->text = text;
+    return false;
+}
+
+static bool no_memory(struct cpu_packing *k)
+{
+    return fail(k, CPU_NOMEM, "out of memory");
 }
 
 // ---- The head ---------------------------------------------------------------
@@ -59,33 +58,52 @@ static void put_component(struct cpu_packed_head *head, int i, int h, int v)
 }
 
 // Of the head all is known that cpu_packed_head_init() asks for.
-static void begin(struct packing *k, struct cpu_decode *d,
-                  const struct cpu_packed_head *head)
+static bool begin(struct cpu_packing *k, const struct cpu_packed_head *head,
+                  const struct cpu_ops *ops, struct cpu_arena *arena)
 {
     struct cpu_packed_head all = *head;
 
-    k->d = d;
+    *k = (struct cpu_packing){.ops = ops, .arena = arena};
     if (!cpu_packed_head_init(&all))
-        cpu_decode_throw(d, CPU_UNSUPPORTED, "no picture to be packed");
-    k->head = cpu_arena_alloc(d->pool.arena, cpu_packed_head_size(&all));
+        return fail(k, CPU_UNSUPPORTED, "no picture to be packed");
+    k->head = cpu_arena_alloc(arena, cpu_packed_head_size(&all));
     if (!k->head)
-        no_memory(d);
+        return no_memory(k);
     *k->head = all;
     k->at = cpu_packed_head_size(&all);
+    return true;
+}
+
+bool cpu_packing_begin(struct cpu_packing *k, const struct cpu_scan *scan,
+                       const struct cpu_ops *ops, struct cpu_arena *arena)
+{
+    struct cpu_packed_head head = {
+        .orientation = 1,
+        .width = (uint32_t)scan->width,
+        .height = (uint32_t)scan->height,
+        .num_components = (uint32_t)scan->num_components,
+        .color = scan->color,
+    };
+
+    for (int i = 0; i < scan->num_components; i++) {
+        put_component(&head, i, scan->comp[i].h, scan->comp[i].v);
+        cpu_scan_quant(scan, i, head.comp[i].quant);
+    }
+    return begin(k, &head, ops, arena);
 }
 
 // ---- Lines ------------------------------------------------------------------
 
 // How much a line will be is known only when it is written.
-static uint8_t *make_room(struct packing *k, size_t bound)
+static uint8_t *make_room(struct cpu_packing *k, size_t bound)
 {
     struct cpu_pack_piece *piece = k->last;
     size_t room = bound > PIECE ? bound : PIECE;
 
     if (!piece || piece->room - piece->used < bound) {
-        piece = cpu_arena_alloc(k->d->pool.arena, sizeof(*piece) + room);
+        piece = cpu_arena_alloc(k->arena, sizeof(*piece) + room);
         if (!piece)
-            no_memory(k->d);
+            return NULL;
         *piece = (struct cpu_pack_piece){.room = room};
         if (k->last)
             k->last->next = piece;
@@ -96,20 +114,42 @@ static uint8_t *make_room(struct packing *k, size_t bound)
     return piece->data + piece->used;
 }
 
-static void put_line(struct packing *k, uint32_t columns,
+static bool put_line(struct cpu_packing *k, uint32_t columns,
                      const int16_t (*blocks)[64])
 {
     uint8_t *to = make_room(k, cpu_packed_bound(columns));
-    size_t size = k->d->ops->pack_line(to, blocks, (int)columns);
+    size_t size;
 
+    if (!to)
+        return no_memory(k);
+    size = k->ops->pack_line(to, blocks, (int)columns);
     k->last->used += size;
     k->head->offset[k->segment++] = (uint32_t)k->at;
     k->at += size;
-    if (k->at > UINT32_MAX - CPU_PACKED_PAD)
-        cpu_decode_throw(k->d, CPU_UNSUPPORTED, "4 GiB of coefficients");
+    return k->at <= UINT32_MAX - CPU_PACKED_PAD ||
+           fail(k, CPU_UNSUPPORTED, "4 GiB of coefficients");
 }
 
-static void end(struct packing *k)
+bool cpu_packing_row(struct cpu_packing *k, const struct cpu_scan *scan,
+                     int row, const struct cpu_entropy_lines *lines)
+{
+    const struct cpu_packed_head *head = k->head;
+
+    for (int i = 0; i < scan->num_components; i++) {
+        int v = scan->comp[i].v;
+        int all = (int)(head->rows * head->comp[i].v);
+
+        // (Of one component there may be lines below the picture.)
+        for (int y = 0; y < v && row * v + y < all; y++)
+            if (!put_line(k, head->comp[i].columns,
+                          (const int16_t(*)[64])lines[i].blocks +
+                              y * lines[i].pitch))
+                return false;
+    }
+    return true;
+}
+
+static void end(struct cpu_packing *k)
 {
     assert(k->segment == k->head->segments);
     k->head->offset[k->segment] = (uint32_t)k->at;
@@ -117,46 +157,34 @@ static void end(struct packing *k)
 
 // ---- Our own way ------------------------------------------------------------
 
+static _Noreturn void throw(struct cpu_decode * d, const struct cpu_packing *k)
+{
+    cpu_decode_throw(d, k->result, k->text);
+}
+
 static void own_open(struct cpu_decode *base)
 {
     struct own_pack *d = (struct own_pack *)base;
-    struct cpu_packed_head head = {.orientation = 1};
 
     cpu_entropy_open(base, &d->scan, &d->entropy);
-    head.width = (uint32_t)d->scan.width;
-    head.height = (uint32_t)d->scan.height;
-    head.num_components = (uint32_t)d->scan.num_components;
-    head.color = d->scan.color;
-    for (int i = 0; i < d->scan.num_components; i++) {
-        put_component(&head, i, d->scan.comp[i].h, d->scan.comp[i].v);
-        cpu_scan_quant(&d->scan, i, head.comp[i].quant);
-    }
-    begin(&d->k, base, &head);
+    if (!cpu_packing_begin(&d->k, &d->scan, base->ops, base->pool.arena))
+        throw(base, &d->k);
     for (int i = 0; i < d->scan.num_components; i++)
         if (!cpu_entropy_lines_alloc(&d->lines[i], base->pool.arena,
                                      d->scan.comp[i].v, 0,
                                      (int)d->k.head->comp[i].columns))
-            no_memory(base);
+            cpu_decode_throw(base, CPU_NOMEM, "out of memory");
 }
 
 static void own_rows(struct cpu_decode *base)
 {
     struct own_pack *d = (struct own_pack *)base;
-    const struct cpu_packed_head *head = d->k.head;
 
     for (int row = 0; row < d->scan.rows; row++) {
         if (!cpu_entropy_row(&d->entropy, d->lines))
             cpu_decode_throw(base, CPU_REDO, "");
-        for (int i = 0; i < d->scan.num_components; i++) {
-            int v = d->scan.comp[i].v;
-            int lines = (int)(head->rows * head->comp[i].v);
-
-            // (Of one component there may be lines below the picture.)
-            for (int k = 0; k < v && row * v + k < lines; k++)
-                put_line(&d->k, head->comp[i].columns,
-                         (const int16_t(*)[64])d->lines[i].blocks +
-                             k * d->lines[i].pitch);
-        }
+        if (!cpu_packing_row(&d->k, &d->scan, row, d->lines))
+            throw(base, &d->k);
         cpu_decode_check_stop(base);
     }
     if (!cpu_entropy_ends(&d->entropy))
@@ -199,7 +227,8 @@ static void jpeg_open(struct cpu_decode *base)
             if (cinfo->coef_bits[i][q])
                 cpu_jpeg_refuse(&d->j, CPU_UNSUPPORTED, "missing scans");
     }
-    begin(&d->k, base, &head);
+    if (!begin(&d->k, &head, base->ops, base->pool.arena))
+        throw(base, &d->k);
 }
 
 static void jpeg_rows(struct cpu_decode *base)
@@ -212,8 +241,9 @@ static void jpeg_rows(struct cpu_decode *base)
             JBLOCKARRAY lines = cpu_jpeg_memory_blocks(&d->j.memory, (int)i);
 
             for (uint32_t k = 0; k < head->comp[i].v; k++)
-                put_line(&d->k, head->comp[i].columns,
-                         lines[row * head->comp[i].v + k]);
+                if (!put_line(&d->k, head->comp[i].columns,
+                              lines[row * head->comp[i].v + k]))
+                    throw(base, &d->k);
         }
         cpu_decode_check_stop(base);
     }
@@ -230,53 +260,67 @@ static const struct cpu_decode_kind jpeg_kind = {
 // ---- The whole --------------------------------------------------------------
 
 // Whether rows can be made of it: color does not take all sampling factors.
-static bool has_rows(const struct cpu_pack *pack, const struct cpu_ops *ops,
-                     struct cpu_arena *arena, struct cpu_decode_error *err)
+static bool has_rows(const struct cpu_packing *k, struct cpu_decode_error *err)
 {
     struct cpu_decode_params p = {
-        .data = (const uint8_t *)pack->head,
-        .width = (int)pack->head->width,
-        .height = (int)pack->head->height,
+        .data = (const uint8_t *)k->head,
+        .width = (int)k->head->width,
+        .height = (int)k->head->height,
         .window = {0, 0, 1, 1},
         .channels = 3,
     };
-    struct cpu_mark mark = cpu_arena_mark(arena);
-    struct cpu_decode *d = cpu_packed_open(&p, ops, arena, err);
+    struct cpu_mark mark = cpu_arena_mark(k->arena);
+    struct cpu_decode *d = cpu_packed_open(&p, k->ops, k->arena, err);
 
     if (d)
         cpu_decode_close(d, false, err);
-    cpu_arena_reset(arena, mark);
+    cpu_arena_reset(k->arena, mark);
     if (err->result == CPU_REDO)
         err->result = CPU_UNSUPPORTED;
     return d != NULL;
 }
 
-enum cpu_result cpu_pack(const struct cpu_decode_params *p, int orientation,
-                         const struct cpu_ops *ops, struct cpu_arena *arena,
-                         struct cpu_pack *out, struct cpu_decode_error *err)
+static bool whole(struct cpu_packing *k, int orientation, struct cpu_pack *out,
+                  struct cpu_decode_error *err)
 {
-    struct cpu_decode_params whole = *p;
-    struct cpu_mark mark = cpu_arena_mark(arena);
-    const struct packing *k;
-    struct cpu_decode *d;
-
-    whole.window = (struct cpu_rect){0, 0, p->width, p->height};
-    whole.channels = 3;
-    d = cpu_jpeg_whole(&own_kind, &whole, ops, arena, err);
-    k = d ? &((struct own_pack *)d)->k : NULL;
-    if (!d && err->result == CPU_REDO) {
-        d = cpu_jpeg_whole(&jpeg_kind, &whole, ops, arena, err);
-        k = d ? &((struct jpeg_pack *)d)->k : NULL;
-    }
-    if (!d)
-        return err->result;
     k->head->orientation = (uint32_t)orientation;
     *out = (struct cpu_pack){
         .size = (size_t)k->at + CPU_PACKED_PAD,
         .head = k->head,
         .pieces = k->first,
     };
-    if (has_rows(out, ops, arena, err))
+    return has_rows(k, err);
+}
+
+bool cpu_packing_end(struct cpu_packing *k, int orientation,
+                     struct cpu_pack *out)
+{
+    struct cpu_decode_error err;
+
+    end(k);
+    return whole(k, orientation, out, &err) || fail(k, err.result, "");
+}
+
+enum cpu_result cpu_pack(const struct cpu_decode_params *p, int orientation,
+                         const struct cpu_ops *ops, struct cpu_arena *arena,
+                         struct cpu_pack *out, struct cpu_decode_error *err)
+{
+    struct cpu_decode_params all = *p;
+    struct cpu_mark mark = cpu_arena_mark(arena);
+    struct cpu_packing *k;
+    struct cpu_decode *d;
+
+    all.window = (struct cpu_rect){0, 0, p->width, p->height};
+    all.channels = 3;
+    d = cpu_jpeg_whole(&own_kind, &all, ops, arena, err);
+    k = d ? &((struct own_pack *)d)->k : NULL;
+    if (!d && err->result == CPU_REDO) {
+        d = cpu_jpeg_whole(&jpeg_kind, &all, ops, arena, err);
+        k = d ? &((struct jpeg_pack *)d)->k : NULL;
+    }
+    if (!d)
+        return err->result;
+    if (whole(k, orientation, out, err))
         return CPU_OK;
     cpu_arena_reset(arena, mark);
     return err->result;

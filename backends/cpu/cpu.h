@@ -68,9 +68,11 @@ struct cpu_engine {
     pthread_cond_t unused;   // the others wait here
     pthread_cond_t resting;  // the cap on their CPU time is reached
     bool stop;
-    struct cpu_help *helps;  // of tasks at work
-    pthread_cond_t alone;    // nobody is inside one of them
-    atomic_bool queued;      // there is a head; for those without the lock
+    struct cpu_place *apart;  // pictures that have left their lanes (many.c),
+    int num_apart;            // so many
+    struct cpu_help *helps;   // of tasks at work
+    pthread_cond_t alone;     // nobody is inside one of them
+    atomic_bool queued;       // there is a head; for those without the lock
 
     _Atomic enum cpu_lanes_use lanes;
 };
@@ -118,6 +120,27 @@ void cpu_run(struct cpu_worker *w, struct hr__task *task);
 // Runs a prepared task, and with it others from the queue if there are many.
 void cpu_many_run(struct cpu_worker *w, struct hr__task *task);
 void cpu_many_destroy(struct cpu_worker *w);
+
+// What a thread sees when it has `in_lanes` pictures in its lanes; with none, the
+// first is at hand.
+struct cpu_many_view {
+    int in_lanes;
+    int queued;   // tasks in the queue,
+    int idle;     // threads without anything to do,
+    int apart;    // pictures out of lanes that nobody has yet
+    int threads;  // in use
+};
+enum cpu_many_next {
+    CPU_MANY_TAKE,   // one more from the queue
+    CPU_MANY_LANES,  // go on with those that are there
+    CPU_MANY_APART,  // one by one, with whoever has nothing to do
+};
+enum cpu_many_next cpu_many_next(const struct cpu_many_view *v);
+
+// A picture that has left its lane, for a thread without a task, lock held;
+// NULL. Then, without the lock, finish() ends its task.
+struct cpu_place *cpu_many_take(struct cpu_engine *c);
+void cpu_many_finish(struct cpu_worker *w, struct cpu_place *place);
 // Tries lanes with CPU_LANES pictures (trial.c), for some milliseconds.
 bool cpu_lanes_pay(struct cpu_engine *c,
                    const struct cpu_lane_params *const *pictures);

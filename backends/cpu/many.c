@@ -3,20 +3,28 @@
 // (cpu_fallback/lanes.h), each in its own lane. When a lane has a row of MCUs,
 // that goes at once through the other stages, as far as it reaches; when a
 // picture is complete, its lane takes the next task from the queue. Nobody waits
-// for a lane: with few tasks in the queue there are none, and when it becomes
-// empty the last ones are finished one by one.
+// for a lane: with few tasks in the queue there are none; when few are left, or
+// a thread has nothing to do, pictures leave their lanes, and are finished one by
+// one by all threads that are free.
+#include <stddef.h>
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
 
 enum {
-    // What an empty place keeps of its arena.
-    KEEP = CPU_KEEP / CPU_LANES,
+    // What an empty place keeps of its arena: a picture of half a megapixel,
+    // packed, too.
+    KEEP = 1 << 20,
 };
 
-struct place {
-    struct hr__task *task;  // NULL: none
-    struct cpu_many *many;
+// Whoever has taken it has it to himself, until it is given back.
+struct cpu_place {
+    atomic_bool taken;
+    struct hr__task *task;
+    struct cpu_many *many;      // of the thread that has it
+    struct cpu_lane_rest rest;  // apart: what is left of it, and
+    struct cpu_place *next;     // who else is
+    bool in_lane;               // only the owner of the lanes asks
     bool through, given_up;
     struct cpu_worker w;  // the worker, but with an arena of the place's own
     struct cpu_run run;
@@ -26,9 +34,9 @@ struct place {
 
 struct cpu_many {
     struct cpu_lanes *lanes;
-    int tasks;
+    int tasks;    // in lanes
     int64_t lap;  // if somebody watches: when the last part ended
-    struct place place[CPU_LANES];
+    struct cpu_place place[CPU_LANES];
 };
 
 void cpu_many_destroy(struct cpu_worker *w)
@@ -53,7 +61,6 @@ static bool create(struct cpu_worker *w)
         return false;
     memset(m, 0, sizeof(*m));
     for (int i = 0; i < CPU_LANES; i++) {
-        m->place[i].many = m;
         m->place[i].w = (struct cpu_worker){.engine = w->engine};
         cpu_arena_init(&m->place[i].w.arena, heap);
         m->place[i].w.arena.limit = w->arena.limit;
@@ -72,7 +79,7 @@ static bool fits(const struct hr__task *task)
 {
     const struct hr__picture *pic = task->pic;
 
-    return !task->in && !pic->keep && task->span.first == HR_ENTROPY &&
+    return !task->in && task->span.first == HR_ENTROPY &&
            task->span.last == HR_STORE && cpu_planes_takes(pic) &&
            pic->info.process != HR_PROCESS_PROGRESSIVE &&
            !pic->info.arithmetic && pic->info.interleaved;
@@ -82,7 +89,7 @@ static bool fits(const struct hr__task *task)
 // it counts for the picture whose row it has led to.
 static void lap(void *ctx, enum cpu_stage stage)
 {
-    struct place *place = ctx;
+    struct cpu_place *place = ctx;
 
     if (stage == CPU_STAGE_ENTROPY)
         place->run.lap = place->many->lap;
@@ -91,9 +98,16 @@ static void lap(void *ctx, enum cpu_stage stage)
     place->many->lap = place->run.lap;
 }
 
+static bool stops(void *ctx)
+{
+    struct cpu_place *place = ctx;
+
+    return cpu_run_stops(&place->run);
+}
+
 static bool rows(void *ctx)
 {
-    struct place *place = ctx;
+    struct cpu_place *place = ctx;
     bool ok = cpu_step_go_on(&place->run, place->step);
 
     place->many->lap = place->run.lap;
@@ -102,14 +116,14 @@ static bool rows(void *ctx)
 
 static void through(void *ctx, enum cpu_lane_result result)
 {
-    struct place *place = ctx;
+    struct cpu_place *place = ctx;
 
     place->through = true;
     place->given_up = result == CPU_LANE_GIVEN_UP ||
                       !cpu_step_complete(place->step);
 }
 
-static bool open_place(struct place *place, struct hr__task *task)
+static bool open_place(struct cpu_place *place, struct hr__task *task)
 {
     const struct cpu_lane_calls calls = {rows, through, place};
     struct cpu_decode_params p;
@@ -121,6 +135,7 @@ static bool open_place(struct place *place, struct hr__task *task)
     place->run.deadline += (int64_t)task->pic->limits->item_ms * 1000000 *
                            (CPU_LANES - 1);
     p = cpu_run_decode(&place->run);
+    p.stop = stops;
     p.stop_ctx = place;
     p.lap = p.lap ? lap : NULL;
     if (!cpu_step_begin(&place->run, &place->step, &rows))
@@ -129,51 +144,84 @@ static bool open_place(struct place *place, struct hr__task *task)
     rows->lane = &place->pic;
     return (int64_t)(p.window.y + p.window.h) * p.width < CPU_HELPED &&
            cpu_lane_open(&place->pic, place->many->lanes, &p,
-                         &place->w.engine->ops, &place->w.arena, &calls);
+                         &place->w.engine->ops, &place->w.arena, &calls,
+                         task->pic->keep);
 }
 
 // Into a lane; false: it is run in one stream.
 static bool add(struct cpu_worker *w, struct hr__task *task)
 {
-    struct place *place = w->many->place;
+    struct cpu_place *place = w->many->place;
 
     if (!fits(task))
         return false;
-    while (place->task)
-        place++;
+    // (Some may be taken by pictures that have left their lanes.)
+    for (int i = 0; atomic_load(&place->taken); i++, place++)
+        if (i == CPU_LANES - 1)
+            return false;
+    place->many = w->many;
+    place->through = false;
     if (!open_place(place, task)) {
         cpu_arena_clear(&place->w.arena, KEEP);
         return false;
     }
     place->task = task;
-    place->through = false;
+    place->in_lane = true;
+    atomic_store(&place->taken, true);
     w->many->tasks++;
     return true;
 }
 
 // ---- All of them ------------------------------------------------------------
 
-// What the lanes are through with ends; what one has given up is made anew, by
-// one stream.
+// What has been packed is kept as far as the cache wants it.
+static void keep(struct cpu_place *place)
+{
+    struct cpu_run *run = &place->run;
+    struct cpu_pack pack;
+    void *to;
+
+    if (!run->pic->keep || place->given_up || run->out.status)
+        return;
+    run->lap = run->lap ? place->many->lap : 0;
+    if (cpu_packing_end(&place->pic.packing, run->pic->info.orientation,
+                        &pack) &&
+        (to = hr__task_keep(run->task, pack.size)))
+        cpu_pack_write(&pack, to);
+    cpu_lap(run, HR_PART_ENTROPY);
+    place->many->lap = run->lap;
+}
+
+// The picture's task ends; what a lane has given up is made anew, by one stream.
+static void end_place(struct cpu_worker *w, struct cpu_place *place)
+{
+    struct hr__task *again = NULL;
+
+    keep(place);
+    cpu_arena_clear(&place->w.arena, KEEP);
+    if (place->given_up && !place->run.out.status) {
+        again = place->task;
+    } else {
+        w->in_lanes++;
+        cpu_run_end(&place->run);
+    }
+    atomic_store(&place->taken, false);
+    if (again)
+        cpu_run(w, again);
+}
+
 static void end_through(struct cpu_worker *w)
 {
     struct cpu_many *m = w->many;
 
     for (int i = 0; i < CPU_LANES; i++) {
-        struct place *place = &m->place[i];
-        struct hr__task *task = place->task;
+        struct cpu_place *place = &m->place[i];
 
-        if (!task || !place->through)
+        if (!place->in_lane || !place->through)
             continue;
-        cpu_arena_clear(&place->w.arena, KEEP);
-        place->task = NULL;
+        place->in_lane = false;
         m->tasks--;
-        if (place->given_up && !place->run.out.status) {
-            cpu_run(w, task);
-            continue;
-        }
-        w->in_lanes++;
-        cpu_run_end(&place->run);
+        end_place(w, place);
     }
 }
 
@@ -190,16 +238,85 @@ static void try_lanes(struct cpu_worker *w)
 
 static void run_lanes(struct cpu_worker *w)
 {
-    struct cpu_many *m = w->many;
-
-    if (w->engine->lanes == CPU_LANES_TRIAL && m->tasks == CPU_LANES)
-        try_lanes(w);
-    m->lap = hr__watch_begin();
-    if (w->engine->lanes == CPU_LANES_ALWAYS && m->tasks >= CPU_LANES_FEW)
-        cpu_lanes_run(m->lanes);
-    else
-        cpu_lanes_finish(m->lanes);
+    w->many->lap = hr__watch_begin();
+    cpu_lanes_run(w->many->lanes);
     end_through(w);
+}
+
+// ---- Apart ------------------------------------------------------------------
+
+struct cpu_place *cpu_many_take(struct cpu_engine *c)
+{
+    struct cpu_place *place = c->apart;
+
+    if (place) {
+        c->apart = place->next;
+        c->num_apart--;
+    }
+    return place;
+}
+
+void cpu_many_finish(struct cpu_worker *w, struct cpu_place *place)
+{
+    if (w->many || create(w)) {
+        place->many = w->many;
+        w->many->lap = hr__watch_begin();
+        cpu_lanes_alone(w->many->lanes, &place->rest);
+    } else {
+        place->given_up = true;
+    }
+    end_place(w, place);
+}
+
+static struct cpu_place *place_of(const struct cpu_lane_rest *rest)
+{
+    return (struct cpu_place *)((char *)rest->p.ctx -
+                                offsetof(struct cpu_place, pic));
+}
+
+// All that is in lanes is offered to all threads, and this one takes its share.
+static void run_apart(struct cpu_worker *w)
+{
+    struct cpu_lane_rest rest[CPU_LANES];
+    struct cpu_engine *c = w->engine;
+    int n = cpu_lanes_leave(w->many->lanes, rest);
+    struct cpu_place *place;
+
+    w->many->tasks = 0;
+    pthread_mutex_lock(&c->lock);
+    for (int i = 0; i < n; i++) {
+        place = place_of(&rest[i]);
+        place->in_lane = false;
+        place->rest = rest[i];
+        place->next = c->apart;
+        c->apart = place;
+        if (i && i <= c->idle)
+            pthread_cond_signal(&c->wake);
+    }
+    c->num_apart += n;
+    while ((place = cpu_many_take(c))) {
+        pthread_mutex_unlock(&c->lock);
+        cpu_many_finish(w, place);
+        pthread_mutex_lock(&c->lock);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+// ---- What comes next --------------------------------------------------------
+
+// A picture alone takes some 1.3 times what it takes in lanes, so two threads
+// are sooner done with it in any case than one that has it in lanes. As many
+// threads give theirs away as there are idle ones without a task to come.
+enum cpu_many_next cpu_many_next(const struct cpu_many_view *v)
+{
+    if (!v->in_lanes)
+        return v->queued >= (CPU_LANES - 1) * v->threads ? CPU_MANY_TAKE
+                                                         : CPU_MANY_APART;
+    if (v->in_lanes < CPU_LANES && v->queued > v->idle)
+        return CPU_MANY_TAKE;
+    if (v->in_lanes < CPU_LANES_FEW || v->idle - v->queued > v->apart)
+        return CPU_MANY_APART;
+    return CPU_MANY_LANES;
 }
 
 // Not under a cap, for a thread shall rest between pictures, nor where pictures
@@ -209,35 +326,47 @@ static bool may_share(const struct cpu_engine *c)
     return !c->e->params.cpu_cap && c->e->params.limits.item_ms >= 1000;
 }
 
-// The next task, if so many are queued for each thread; NULL.
-static struct hr__task *take_if(struct cpu_worker *w, int queued)
+// *task: what was taken; NULL.
+static enum cpu_many_next next_of(struct cpu_worker *w, struct hr__task **task)
 {
     struct cpu_engine *c = w->engine;
-    struct hr__task *t = NULL;
+    struct cpu_many_view v = {.in_lanes = w->many->tasks};
+    enum cpu_many_next next;
 
+    if (c->lanes == CPU_LANES_TRIAL && v.in_lanes == CPU_LANES)
+        try_lanes(w);
+    *task = NULL;
     pthread_mutex_lock(&c->lock);
-    if (!c->stop && may_share(c) && w - c->workers < c->use &&
-        c->queued_tasks >= queued * c->use)
-        t = cpu_queue_pop(c);
+    if (!c->stop && may_share(c) && w - c->workers < c->use)
+        v.queued = c->queued_tasks;
+    v.idle = c->idle;
+    v.apart = c->num_apart;
+    v.threads = c->use;
+    next = cpu_many_next(&v);
+    if (next == CPU_MANY_TAKE)
+        *task = cpu_queue_pop(c);
     pthread_mutex_unlock(&c->lock);
-    return t;
+    return next == CPU_MANY_LANES && c->lanes != CPU_LANES_ALWAYS
+               ? CPU_MANY_APART
+               : next;
 }
 
 void cpu_many_run(struct cpu_worker *w, struct hr__task *task)
 {
-    struct hr__task *next = NULL;
+    enum cpu_many_next next = CPU_MANY_APART;
+    struct hr__task *more = NULL;
 
     if (w->engine->lanes != CPU_LANES_NEVER && (w->many || create(w)))
-        next = take_if(w, CPU_LANES - 1);
-    if (!next || !add(w, task))
+        next = next_of(w, &more);
+    if (next != CPU_MANY_TAKE || !add(w, task))
         cpu_run(w, task);
-    while (next || (w->many && w->many->tasks)) {
-        if (next && hr__task_prepare(next) && !add(w, next))
-            cpu_run(w, next);
-        next = NULL;
-        if (w->many->tasks < CPU_LANES)
-            next = take_if(w, 1);
-        if (!next && w->many->tasks)
+    while (more || (w->many && w->many->tasks)) {
+        if (more && hr__task_prepare(more) && !add(w, more))
+            cpu_run(w, more);
+        next = next_of(w, &more);
+        if (next == CPU_MANY_LANES)
             run_lanes(w);
+        else if (next == CPU_MANY_APART)
+            run_apart(w);
     }
 }

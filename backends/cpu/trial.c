@@ -53,7 +53,7 @@ static int64_t in_lanes(struct cpu_lanes *l,
     int64_t begin = now();
 
     for (int i = 0; i < TIMES * CPU_LANES; i++) {
-        if (!cpu_lanes_empty(l))
+        while (!cpu_lanes_empty(l))
             cpu_lanes_run(l);
         add(l, p[i % CPU_LANES]);
     }

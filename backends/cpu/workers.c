@@ -128,46 +128,59 @@ static void rest(struct cpu_worker *w)
     }
 }
 
-// The next task; or what to help with meanwhile.
-static struct hr__task *take(struct cpu_worker *w, int number,
-                             struct cpu_help **help, unsigned *call)
+// What a thread finds to do: one of them, or nothing any more.
+struct found {
+    struct cpu_place *place;  // that has left another's lanes
+    struct hr__task *task;
+    struct cpu_help *help;  // meanwhile
+    unsigned call;
+};
+
+// Lock held.
+static bool find(struct cpu_engine *c, struct found *f)
+{
+    return (f->place = cpu_many_take(c)) || (f->task = cpu_queue_pop(c)) ||
+           (f->help = cpu_lend_take(c, &f->call));
+}
+
+static struct found take(struct cpu_worker *w, int number)
 {
     struct cpu_engine *c = w->engine;
-    struct hr__task *t;
+    struct found f = {0};
     int64_t begin = 0;
     bool waited = false;
 
     rest(w);
-    *help = NULL;
     pthread_mutex_lock(&c->lock);
-    while (!c->stop && (number >= c->use ||
-                        (!c->head && !(*help = cpu_lend_take(c, call))))) {
+    while (!c->stop && (number >= c->use || !find(c, &f))) {
         if (!waited)
             begin = hr__watch_idle_begin(c->e);
         waited = true;
         wait(c, number);
     }
-    t = cpu_queue_pop(c);
+    // (At the end what is queued is done, nobody is helped.)
+    if (c->stop && !f.place && !f.task && !f.help)
+        f.task = cpu_queue_pop(c);
     pthread_mutex_unlock(&c->lock);
     if (waited)
         hr__watch_idle_end(c->e, begin);
-    return t;
+    return f;
 }
 
 static void *work(void *arg)
 {
     struct cpu_worker *w = arg;
     int number = (int)(w - w->engine->workers);
-    struct cpu_help *help;
-    struct hr__task *t;
-    unsigned call;
+    struct found f;
 
     hr__watch_thread(w->engine->e, "cpu worker %d", number);
-    while ((t = take(w, number, &help, &call)) || help)
-        if (help)
-            cpu_lend_run(w->engine, help, call);
-        else if (hr__task_prepare(t))
-            cpu_many_run(w, t);
+    while ((f = take(w, number)).place || f.task || f.help)
+        if (f.place)
+            cpu_many_finish(w, f.place);
+        else if (f.help)
+            cpu_lend_run(w->engine, f.help, f.call);
+        else if (hr__task_prepare(f.task))
+            cpu_many_run(w, f.task);
     return NULL;
 }
 
@@ -213,10 +226,12 @@ void cpu_workers_finish(struct cpu_engine *c)
     pthread_cond_broadcast(&c->unused);
     pthread_cond_broadcast(&c->resting);
     pthread_mutex_unlock(&c->lock);
+    // (One may be at work at what has left the lanes of another.)
+    for (int i = 0; i < c->num_workers; i++)
+        pthread_join(c->workers[i].thread, NULL);
     for (int i = 0; i < c->num_workers; i++) {
         struct cpu_worker *w = &c->workers[i];
 
-        pthread_join(w->thread, NULL);
         cpu_jpeg_state_destroy(&w->jpeg);
         cpu_many_destroy(w);
         cpu_arena_finish(&w->arena);

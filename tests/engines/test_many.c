@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many samples for one thread of the CPU engine: with lanes and without them
 // come the same tensors and the same results, whatever the files are; a job that
-// is cancelled ends; and few samples never wait in a lane.
+// is cancelled ends; few samples never wait in a lane; and what fills a cache on
+// the way is what one stream fills it with.
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,15 +73,19 @@ static void free_files(void)
         free(files[i].data);
 }
 
+static int threads = 1;  // of a device
+
 static hr_device open_device(const char *wish)
 {
     hr_device dev;
 
     setenv("HEADRACE_LANES", wish, 1);
-    dev = test_device("cpu", 1, 0);
+    dev = test_device("cpu", threads, 0);
     unsetenv("HEADRACE_LANES");
     return dev;
 }
+
+static hr_cache cache;  // of all samples; NULL: none
 
 static hr_job submit(hr_device dev, hr_batch batch, int n)
 {
@@ -90,6 +95,7 @@ static hr_job submit(hr_device dev, hr_batch batch, int n)
     for (int i = 0; i < n; i++)
         s[i] = (struct hr_sample){.data = files[i].data,
                                   .size = files[i].size,
+                                  .cache = cache,
                                   .random = {.seed = 7, .index = (uint64_t)i},
                                   .ops = ops,
                                   .num_ops = 3};
@@ -110,11 +116,21 @@ static bool has_lanes(hr_device dev)
     return cpu_engine(hr__host((struct hr__device *)dev))->ops.lanes != NULL;
 }
 
-// Whether lanes have made a good part of a job.
+// How many pictures lanes have made, at least their beginning.
+static int in_lanes(hr_device dev)
+{
+    const struct cpu_engine *c = cpu_engine(hr__host((struct hr__device *)dev));
+    int64_t n = 0;
+
+    for (int i = 0; i < c->num_workers; i++)
+        n += c->workers[i].in_lanes;
+    return (int)n;
+}
+
+// Whether that is a good part of a job.
 static bool used_lanes(hr_device dev)
 {
-    return cpu_engine(hr__host((struct hr__device *)dev))->workers[0].in_lanes >
-           N / 3;
+    return in_lanes(dev) > N / 3;
 }
 
 static void same_result(const struct hr_result *a, const struct hr_result *b,
@@ -147,6 +163,61 @@ static void same(void)
         CHECK(used_lanes(with) && !used_lanes(without), "who used them");
         hr_job_release(&x);
         hr_job_release(&y);
+    }
+    hr_batch_destroy(&a);
+    hr_batch_destroy(&b);
+    hr_device_close(&with);
+    hr_device_close(&without);
+}
+
+static hr_job epoch(hr_device dev, hr_batch batch)
+{
+    hr_job job = submit(dev, batch, N);
+
+    hr_job_wait(job, HR_FOREVER);
+    return job;
+}
+
+// Two epochs with a cache of their own; made: what lanes have made by then.
+static void two_epochs(hr_device dev, hr_batch batch, hr_job jobs[2],
+                       int made[2], struct hr_cache_stats *stats)
+{
+    cache = hr_cache_create((size_t)64 << 20);
+    for (int i = 0; i < 2; i++) {
+        memset(batch->params.data, 0xee, batch->size);
+        jobs[i] = epoch(dev, batch);
+        made[i] = in_lanes(dev);
+    }
+    hr_cache_stats(cache, stats);
+    hr_cache_release(&cache);
+}
+
+static void fills(void)
+{
+    hr_device with = open_device("always"), without = open_device("never");
+    hr_batch a = batch_of(with), b = batch_of(without);
+    struct hr_cache_stats x, y;
+    hr_job jobs[4];
+    int made[4];
+
+    if (!has_lanes(with)) {
+        test_not_run("this processor has no lanes");
+    } else {
+        two_epochs(with, a, jobs, made, &x);
+        two_epochs(without, b, jobs + 2, made + 2, &y);
+        for (int i = 0; i < N; i++) {
+            same_result(&jobs[0]->results[i], &jobs[2]->results[i], i);
+            same_result(&jobs[1]->results[i], &jobs[3]->results[i], i);
+        }
+        CHECK(!memcmp(a->params.data, b->params.data, a->size), "pixels");
+        CHECK(made[0] > N / 3, "%d in lanes", made[0]);
+        CHECK(x.kept > N / 3 && x.kept == y.kept && x.bytes == y.bytes &&
+                  x.hits == y.hits,
+              "%d kept, %zu bytes, %d hits; of one stream %d, %zu, %d",
+              (int)x.kept, x.bytes, (int)x.hits, (int)y.kept, y.bytes,
+              (int)y.hits);
+        for (int i = 0; i < 4; i++)
+            hr_job_release(&jobs[i]);
     }
     hr_batch_destroy(&a);
     hr_batch_destroy(&b);
@@ -200,12 +271,16 @@ static void cancelled(void)
     hr_batch batch = batch_of(dev);
 
     for (int i = 0; i < 6; i++) {
-        hr_job job = submit(dev, batch, N);
+        hr_job job;
+
+        cache = i % 2 ? hr_cache_create((size_t)64 << 20) : NULL;
+        job = submit(dev, batch, N);
 
         test_sleep(i * TEST_MS);
         hr_job_cancel(job);
         CHECK(hr_job_wait(job, 20000 * TEST_MS) != HR_PENDING, "it ends");
         hr_job_release(&job);
+        hr_cache_release(&cache);
     }
     hr_batch_destroy(&batch);
     hr_device_close(&dev);
@@ -231,11 +306,62 @@ static void wishes(void)
     unsetenv("HEADRACE_LANES");
 }
 
+// Several threads: those without a task finish what is in others' lanes.
+static void shared(void)
+{
+    threads = 3;
+    for (int i = 0; i < 3; i++) {
+        same();
+        fills();
+    }
+    threads = 1;
+}
+
+// What a thread does next, whatever time it is.
+static void next(void)
+{
+    static const struct {
+        struct cpu_many_view v;  // in lanes, queued, idle, apart, threads
+        enum cpu_many_next want;
+    } cases[] = {
+        // The first is at hand: 16 for each thread, or one by one.
+        {{0, 15, 0, 0, 1}, CPU_MANY_TAKE},
+        {{0, 14, 0, 0, 1}, CPU_MANY_APART},
+        {{0, 30, 0, 0, 2}, CPU_MANY_TAKE},
+        {{0, 29, 0, 0, 2}, CPU_MANY_APART},
+        // Lanes are filled, but for what idle threads are about to take.
+        {{1, 1, 0, 0, 2}, CPU_MANY_TAKE},
+        {{15, 1, 0, 0, 2}, CPU_MANY_TAKE},
+        {{15, 1, 1, 0, 2}, CPU_MANY_LANES},
+        {{15, 2, 1, 0, 2}, CPU_MANY_TAKE},
+        {{16, 99, 0, 0, 2}, CPU_MANY_LANES},
+        // Too few.
+        {{9, 0, 0, 0, 1}, CPU_MANY_LANES},
+        {{8, 0, 0, 0, 1}, CPU_MANY_APART},
+        {{1, 1, 1, 0, 2}, CPU_MANY_APART},
+        // Somebody has nothing to do: one thread gives away for each.
+        {{16, 0, 1, 0, 2}, CPU_MANY_APART},
+        {{9, 0, 1, 0, 2}, CPU_MANY_APART},
+        {{16, 0, 1, 5, 8}, CPU_MANY_LANES},
+        {{16, 0, 6, 5, 8}, CPU_MANY_APART},
+        // .. but a task is about to come.
+        {{16, 1, 1, 0, 2}, CPU_MANY_LANES},
+        {{16, 1, 2, 0, 4}, CPU_MANY_APART},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        enum cpu_many_next got = cpu_many_next(&cases[i].v);
+
+        CHECK(got == cases[i].want, "case %d: %d", (int)i, got);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST_CASE(same),      TEST_CASE(few),    TEST_CASE(no_turns),
-        TEST_CASE(cancelled), TEST_CASE(wishes),
+        TEST_CASE(same),     TEST_CASE(fills),     TEST_CASE(few),
+        TEST_CASE(no_turns), TEST_CASE(cancelled), TEST_CASE(wishes),
+        TEST_CASE(next),     TEST_CASE(shared),
     };
     int failed;
 

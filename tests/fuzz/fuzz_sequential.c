@@ -3,7 +3,7 @@
 // file; what window of it, on which instruction set, and who helps when, a sum
 // of its bytes says. What it takes, libjpeg must decode to the same rows without
 // a warning; anything else it gives up. In lanes, where there are any, it comes to
-// the same rows or is given up.
+// the same rows or is given up; what it packs on the way is what cpu_pack() makes.
 #include "cpu_fallback/decode_lanes.h"
 #include "cpu_fallback/jpeg_scan.h"
 #include "fuzz_rows.h"
@@ -11,6 +11,11 @@
 
 static struct fuzz_rows f;
 static uint8_t own[3 * FUZZ_PIXELS], other[3 * FUZZ_PIXELS];
+
+// Of a picture, packed: no coefficient has more than three bytes, and what MCUs
+// add to narrow pictures is less than this for any.
+enum { FUZZ_PACKED = 64 << 20 };
+static _Alignas(8) uint8_t packed[2][FUZZ_PACKED];
 
 // ---- The file in lanes ----
 
@@ -43,10 +48,34 @@ static void through(void *ctx, enum cpu_lane_result result)
     ((struct lane *)ctx)->made = result == CPU_LANE_ROWS;
 }
 
+static void write_pack(const struct cpu_pack *pack, uint8_t *to)
+{
+    promise(pack->size <= FUZZ_PACKED);
+    cpu_pack_write(pack, to);
+}
+
+// What the first lane has packed.
+static void check_packed(struct lane *l, const struct cpu_decode_params *p,
+                         const struct cpu_ops *with)
+{
+    struct cpu_decode_error err;
+    struct cpu_pack ours, want;
+
+    if (!cpu_packing_end(&l->pic.packing, 1, &ours)) {
+        promise(cpu_pack(p, 1, with, &f.arena, &want, &err));
+        return;
+    }
+    write_pack(&ours, packed[0]);
+    promise(!cpu_pack(p, 1, with, &f.arena, &want, &err));
+    write_pack(&want, packed[1]);
+    promise(ours.size == want.size);
+    promise(!memcmp(packed[0], packed[1], want.size));
+}
+
 // Whether lanes have made it, into `other`: some of them have it, so that its
 // rows come when others' do.
 static bool in_lanes(const struct cpu_decode_params *p,
-                     const struct cpu_ops *with, int n)
+                     const struct cpu_ops *with, int n, bool pack)
 {
     static struct lane lane[4];
 
@@ -60,13 +89,15 @@ static bool in_lanes(const struct cpu_decode_params *p,
 
         lane[i].got = 0;
         lane[i].made = false;
-        cpu_lane_open(&lane[i].pic, lanes, p, with, &f.arena, &calls);
+        cpu_lane_open(&lane[i].pic, lanes, p, with, &f.arena, &calls, pack);
     }
     while (cpu_lanes_empty(lanes) < CPU_LANES)
         cpu_lanes_run(lanes);
     for (int i = 1; i < n; i++)
         promise(lane[i].made == lane[0].made);
     promise(!lane[0].made || lane[0].got == p->window.h);
+    if (lane[0].made && pack)
+        check_packed(&lane[0], p, with);
     return lane[0].made;
 }
 
@@ -78,7 +109,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct turns_help help;
     struct cpu_scan scan;
     uint64_t seed = size;
-    bool check;
+    bool check, pack = size % 5 < 2;
 
     fuzz_rows_begin(&f);
     // Of others only the sizes of a picture would be guessed.
@@ -96,11 +127,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (fuzz_decode_rows(cpu_sequential_open(&p, with, &f.arena, &err), &p,
                          check, own, &err)) {
         promise(err.result == CPU_REDO);
-        promise(!in_lanes(&p, with, 1 + (int)(size % 4)));
+        promise(!in_lanes(&p, with, 1 + (int)(size % 4), pack));
         return 0;
     }
     promise(!err.warnings);
-    if (in_lanes(&p, with, 1 + (int)(size % 4)))
+    if (in_lanes(&p, with, 1 + (int)(size % 4), pack))
         promise(!memcmp(own, other, fuzz_bytes(&p)));
     cpu_arena_clear(&f.arena, 1 << 20);
     promise(!fuzz_decode_rows(cpu_jpeg_open(&p, with, &f.arena, &err), &p,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pictures in lanes, whole and in windows, damaged or not: what a lane does not
 // give up has the rows that libjpeg makes, which has no warning about it, either;
-// and what it is for it does not give up. Who lies in the lanes beside it, and
+// and what it is for it does not give up. Some are packed on the way, to the bytes
+// that cpu_pack() makes of the file. Who lies in the lanes beside it, and
 // when they are ended one by one, chance says.
 #include <dirent.h>
 #include <stdlib.h>
@@ -24,12 +25,12 @@ struct job {
     struct cpu_lane_picture pic;
     uint8_t *out;
     int got;
-    bool opened, through, made;
+    bool packs, opened, through, made;
 };
 
 static struct job jobs[MOST];
-static int num_jobs;
-static struct cpu_lanes *lanes;
+static int num_jobs, num_packed;
+static struct cpu_lanes *lanes, *others;
 
 static size_t row_bytes(const struct job *j)
 {
@@ -68,8 +69,8 @@ static void open_job(struct job *j)
 
     cpu_arena_init(&j->arena, &dt_heap.heap);
     j->out = calloc(row_bytes(j), (size_t)j->p.window.h);
-    j->opened = cpu_lane_open(&j->pic, lanes, &j->p, &dt_ops, &j->arena,
-                              &calls);
+    j->opened = cpu_lane_open(&j->pic, lanes, &j->p, &dt_ops, &j->arena, &calls,
+                              j->packs);
 }
 
 // What libjpeg says of it.
@@ -90,6 +91,53 @@ static void check_job(const struct job *j)
     free(want);
 }
 
+static uint8_t *written(const struct cpu_pack *pack)
+{
+    uint8_t *to = aligned_alloc(8, (pack->size + 7) & ~(size_t)7);
+
+    cpu_pack_write(pack, to);
+    return to;
+}
+
+static void check_packed(struct job *j)
+{
+    struct cpu_decode_error err;
+    struct cpu_pack ours, want;
+    bool ok = cpu_packing_end(&j->pic.packing, 1, &ours);
+    enum cpu_result result = cpu_pack(&j->p, 1, &dt_ops, &dt_arena, &want,
+                                      &err);
+    uint8_t *a, *b;
+
+    CHECK(ok == !result, "%s: packed %d, cpu_pack() %d", j->name, ok, result);
+    if (!ok || result)
+        return;
+    CHECK(ours.size == want.size, "%s: %zu bytes, cpu_pack() %zu", j->name,
+          ours.size, want.size);
+    a = written(&ours);
+    b = written(&want);
+    CHECK(ours.size == want.size && !memcmp(a, b, want.size),
+          "%s: not what cpu_pack() makes", j->name);
+    free(a);
+    free(b);
+    cpu_arena_clear(&dt_arena, 0);
+    num_packed++;
+}
+
+// As threads do that share what has left its lanes: with other lanes' memory, in
+// any order.
+static void finish_apart(void)
+{
+    struct cpu_lane_rest rest[CPU_LANES];
+    int n = cpu_lanes_leave(lanes, rest);
+
+    while (n) {
+        int i = random_below(&dt_seed, n);
+
+        cpu_lanes_alone(others, &rest[i]);
+        rest[i] = rest[--n];
+    }
+}
+
 // Runs them all and forgets them. Returns how many a lane has made.
 static int run_jobs(void)
 {
@@ -100,8 +148,10 @@ static int run_jobs(void)
             open_job(&jobs[next++]);
         if (random_below(&dt_seed, 16))
             cpu_lanes_run(lanes);
-        else
+        else if (random_below(&dt_seed, 2))
             cpu_lanes_finish(lanes);
+        else
+            finish_apart();
     }
     for (int i = 0; i < num_jobs; i++) {
         struct job *j = &jobs[i];
@@ -110,6 +160,8 @@ static int run_jobs(void)
         made += j->made;
         if (j->made)
             check_job(j);
+        if (j->made && j->packs)
+            check_packed(j);
         cpu_arena_finish(&j->arena);
         free(j->out);
         free(j->file.data);
@@ -135,6 +187,7 @@ static int add_job(const char *name, const struct bytes *file, int w, int h,
     snprintf(j->name, sizeof(j->name), "%s", name);
     j->file = (struct bytes){malloc(file->size ? file->size : 1), file->size};
     memcpy(j->file.data, file->data, file->size);
+    j->packs = random_below(&dt_seed, 3) == 0;
     j->p = dt_params(&j->file, w, h, r, random_below(&dt_seed, 4) ? 3 : 1);
     return num_jobs == MOST ? run_jobs() : 0;
 }
@@ -147,14 +200,19 @@ static bool begin(void)
     }
     if (!lanes)
         lanes = cpu_lanes_create(dt_ops.lanes, &dt_heap.heap);
-    CU_ASSERT_FATAL(lanes != NULL);
+    if (!others)
+        others = cpu_lanes_create(dt_ops.lanes, &dt_heap.heap);
+    CU_ASSERT_FATAL(lanes && others);
     return true;
 }
 
 static void end(void)
 {
+    CU_ASSERT(num_packed > 0);
+    num_packed = 0;
     CU_ASSERT(cpu_lanes_empty(lanes) == CPU_LANES);
     cpu_lanes_destroy(&lanes);
+    cpu_lanes_destroy(&others);
 }
 
 // ---- Cases ----
