@@ -27,6 +27,7 @@ static void *sample_room(void *ctx, size_t size)
     struct hr__loader_sample *sample = ctx;
     struct hr__loader *l = sample->slot->loader;
     void *memory = NULL;
+    size_t has = 0;
     bool full = true;
 
     pthread_mutex_lock(&l->lock);
@@ -36,7 +37,8 @@ static void *sample_room(void *ctx, size_t size)
         return memory;
     }
     while (!l->stop) {
-        memory = hr__room_get(&l->room, size, is_oldest(l, sample->slot),
+        has = size;
+        memory = hr__room_get(&l->room, &has, is_oldest(l, sample->slot),
                               &full);
         if (memory || !full)
             break;
@@ -48,7 +50,7 @@ static void *sample_room(void *ctx, size_t size)
     }
     pthread_mutex_unlock(&l->lock);
     sample->from.memory = memory;
-    sample->memory_size = memory ? size : 0;
+    sample->memory_size = memory ? has : 0;
     return memory;
 }
 
