@@ -2,6 +2,7 @@
 // Reading: a stage of its own, so that the latency of disks and networks is
 // hidden by reads in flight, not by decoder threads.
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,7 +45,7 @@ static void *sample_room(void *ctx, size_t size)
             break;
         hr__loader_flow(l);
         l->full++;
-        pthread_cond_wait(&l->work, &l->lock);
+        pthread_cond_wait(&l->bytes, &l->lock);
         hr__loader_flow(l);
         l->full--;
     }
@@ -226,11 +227,24 @@ bool hr__loader_start_reader(struct hr__loader *l)
     return !l->few;
 }
 
+// Who wakes a reader goes on first: a consumer that was put aside for it, on
+// cores that decode, would have its core again some milliseconds later.
+static void give_way(void)
+{
+    struct sched_param param;
+    int policy;
+
+    if (!pthread_getschedparam(pthread_self(), &policy, &param) &&
+        policy == SCHED_OTHER)
+        pthread_setschedparam(pthread_self(), SCHED_BATCH, &param);
+}
+
 void *hr__loader_reader(void *ctx)
 {
     struct hr__loader *l = ctx;
     int number;
 
+    give_way();
     pthread_mutex_lock(&l->lock);
     number = l->begun++;
     while (!l->stop) {
@@ -238,6 +252,7 @@ void *hr__loader_reader(void *ctx)
         int j;
 
         if (number >= l->settings.reads) {
+            hr__loader_wake(l);  // what may have woken this one
             pthread_cond_wait(&l->unused, &l->lock);
             continue;
         }
@@ -246,10 +261,14 @@ void *hr__loader_reader(void *ctx)
         if (hr__loader_part(l) || hr__loader_map(l))
             continue;
         if (!(slot = find_slot(l))) {
+            l->idle++;
             pthread_cond_wait(&l->work, &l->lock);
+            l->idle--;
+            l->waking = false;
             continue;
         }
         j = take_sample(slot);
+        hr__loader_wake(l);
         hr__loader_flow(l);
         l->stats.reading++;
         pthread_mutex_unlock(&l->lock);
@@ -261,7 +280,7 @@ void *hr__loader_reader(void *ctx)
             continue;
         slot->state = SLOT_JOB;
         slot->submitting = true;
-        pthread_cond_broadcast(&l->work);  // another is the oldest now
+        pthread_cond_broadcast(&l->bytes);  // another is the oldest now
         pthread_mutex_unlock(&l->lock);
         hr__slot_submit(slot);
         pthread_mutex_lock(&l->lock);

@@ -287,8 +287,9 @@ static enum hr_status read_slowly(void *ctx, uint64_t i, struct hr_encoded *to,
 
 static hr_loader tuned(struct files *files, hr_device *dev)
 {
-    const struct hr_source_calls calls = {
-        .num = files->source->num, .ctx = files, .read = read_slowly};
+    const struct hr_source_calls calls = {.num = files->source->num,
+                                          .ctx = files,
+                                          .read = read_slowly};
     struct hr_loader_params p;
     hr_loader loader;
 

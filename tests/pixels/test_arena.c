@@ -195,14 +195,10 @@ static void test_failing_heap(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        {"alloc", test_alloc},
-        {"overflow", test_overflow},
-        {"limit", test_limit},
-        {"reset", test_reset},
-        {"steady_state", test_steady},
-        {"keep", test_keep},
-        {"lanes", test_lanes},
-        {"failing_heap", test_failing_heap},
+        {"alloc", test_alloc},         {"overflow", test_overflow},
+        {"limit", test_limit},         {"reset", test_reset},
+        {"steady_state", test_steady}, {"keep", test_keep},
+        {"lanes", test_lanes},         {"failing_heap", test_failing_heap},
     };
 
     return test_main("arena", cases, sizeof(cases) / sizeof(*cases), argc,
