@@ -4,9 +4,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-// Most pictures fit into one or two of these.
-#define BLOCK_SIZE ((size_t)256 << 10)
-
 // Sits at the start of its own memory. `next` keeps blocks in the order of
 // use; blocks behind cpu_arena.at are empty whatever their `used` says.
 struct cpu_arena_block {
@@ -18,6 +15,10 @@ struct cpu_arena_block {
 // The header, rounded up so that what follows it is aligned.
 #define HEADER_SIZE CPU_ALIGN
 _Static_assert(sizeof(struct cpu_arena_block) <= HEADER_SIZE, "header size");
+
+// Most pictures fit into one or two of these. With its header a block is no
+// larger than what cpu_arena_clear() is told to keep of a lane.
+#define BLOCK_SIZE (((size_t)256 << 10) - HEADER_SIZE)
 
 static void *plain_alloc(void *ctx, size_t size)
 {

@@ -334,6 +334,7 @@ hr_loader hr_loader_create(const struct hr_loader_params *params)
     l->pub.fd = -1;
     pthread_mutex_init(&l->lock, NULL);
     hr__cond_init(&l->work);
+    hr__cond_init(&l->bytes);
     hr__cond_init(&l->unused);
     hr__cond_init(&l->ready);
     hr__cond_init(&l->ended);
@@ -354,6 +355,7 @@ void hr_loader_stop(hr_loader loader)
     pthread_mutex_lock(&l->lock);
     l->stop = true;
     pthread_cond_broadcast(&l->work);
+    pthread_cond_broadcast(&l->bytes);
     pthread_cond_broadcast(&l->unused);
     if (l->pub.fd >= 0)
         hr__loader_signal(l);

@@ -134,17 +134,20 @@ struct hr__loader {
     pid_t pid;
     // The rest is guarded by lock.
     pthread_mutex_t lock;
-    pthread_cond_t work;     // for readers: samples to read, room
-    pthread_cond_t unused;   // for readers beyond settings.reads
-    pthread_cond_t ready;    // for consumers
-    pthread_cond_t ended;    // for destroy: jobs
+    pthread_cond_t work;    // for readers that have nothing to do
+    pthread_cond_t bytes;   // for those that wait for room, or for the device's
+    pthread_cond_t unused;  // for readers beyond settings.reads
+    pthread_cond_t ready;   // for consumers
+    pthread_cond_t ended;   // for destroy: jobs
     struct hr__slot *slots;  // [pub.depth]. Their batches are made when they
     int num_made;            // are first submitted, so many are
     size_t batch_size;       // bytes of one; with own_size the share of one
     pthread_t readers[HR__LOADER_READS];
     int num_readers;  // that were started; of them so many have begun
     int begun;
-    bool few;  // no more can be started
+    int idle;     // that wait for work
+    bool waking;  // one of them is on its way
+    bool few;     // no more can be started
     struct hr_loader_settings settings;
     struct hr__tune tune;  // if params.autotune
     // Of the device: those set last, and those before it was the loader's, 0 =
@@ -256,8 +259,14 @@ bool hr__loader_set_threads(struct hr__loader *l);
 // The device's threads are again what they were.
 void hr__loader_tune_finish(struct hr__loader *l);
 
-// ---- loader_free.c: without the lock ----
-// Gives back what a sample was read to.
+// ---- loader_free.c ----
+// There may be work: with the lock. One reader wakes, and it wakes the next if
+// it finds some: if all did they would be in each other's way, and in that of
+// the consumer, who needs the lock and a core as well. hr__loader_may_wake():
+// whether to signal l->work, which is better done without the lock.
+bool hr__loader_may_wake(struct hr__loader *l);
+void hr__loader_wake(struct hr__loader *l);
+// Gives back what a sample was read to. This and the next without the lock.
 void hr__sample_give_back(struct hr__loader_sample *sample);
 void hr__loader_unref(struct hr__loader *l);
 

@@ -6,6 +6,20 @@
 #include "hal/engine/base.h"
 #include "loader.h"
 
+bool hr__loader_may_wake(struct hr__loader *l)
+{
+    bool may = l->idle && !l->waking;
+
+    l->waking = l->waking || may;
+    return may;
+}
+
+void hr__loader_wake(struct hr__loader *l)
+{
+    if (hr__loader_may_wake(l))
+        pthread_cond_signal(&l->work);
+}
+
 void hr__sample_give_back(struct hr__loader_sample *sample)
 {
     struct hr__loader *l = sample->slot->loader;
@@ -21,8 +35,8 @@ void hr__sample_give_back(struct hr__loader_sample *sample)
     hr__room_put(&l->room, sample->from.memory, sample->memory_size);
     sample->from.memory = NULL;
     sample->memory_size = 0;
-    if (l->full)  // or all that have nothing to do would wake for nothing
-        pthread_cond_broadcast(&l->work);
+    if (l->full)
+        pthread_cond_broadcast(&l->bytes);
     pthread_mutex_unlock(&l->lock);
 }
 
@@ -45,6 +59,7 @@ static void free_loader(struct hr__loader *l)
     if (l->pub.fd >= 0)
         close(l->pub.fd);
     pthread_cond_destroy(&l->work);
+    pthread_cond_destroy(&l->bytes);
     pthread_cond_destroy(&l->unused);
     pthread_cond_destroy(&l->ready);
     pthread_cond_destroy(&l->ended);

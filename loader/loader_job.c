@@ -122,7 +122,7 @@ static void finish(struct hr__slot *slot)
     if (l->params.on_error == HR_ON_ERROR_SKIP && !slot->broken &&
         replace(slot)) {
         slot->state = SLOT_READ;
-        pthread_cond_broadcast(&l->work);
+        hr__loader_wake(l);
         return;
     }
     for (int j = slot->begin; j < slot->end; j++) {
@@ -131,7 +131,7 @@ static void finish(struct hr__slot *slot)
     }
     if (l->params.map && !hr__slot_fails(slot)) {
         slot->state = SLOT_MAP;
-        pthread_cond_broadcast(&l->work);
+        hr__loader_wake(l);
         return;
     }
     slot->state = SLOT_READY;
@@ -189,7 +189,7 @@ static void job_done(void *ctx, const struct hr_job_t *job)
     if (!--slot->jobs && !slot->submitting)
         finish(slot);
     l->ends++;
-    pthread_cond_broadcast(&l->work);
+    pthread_cond_broadcast(&l->bytes);
     if (!--l->in_flight)
         pthread_cond_broadcast(&l->ended);
     pthread_mutex_unlock(&l->lock);
@@ -219,7 +219,7 @@ static bool wait_for_room(struct hr__loader *l, uint64_t ends)
 
     pthread_mutex_lock(&l->lock);
     while (!l->stop && l->ends == ends)
-        if (!hr__cond_wait(&l->work, &l->lock, deadline))
+        if (!hr__cond_wait(&l->bytes, &l->lock, deadline))
             break;
     go_on = !l->stop;
     pthread_mutex_unlock(&l->lock);
@@ -366,6 +366,7 @@ bool hr__loader_part(struct hr__loader *l)
         return false;
     slot->state = SLOT_JOB;
     slot->submitting = true;
+    hr__loader_wake(l);
     pthread_mutex_unlock(&l->lock);
     hr__slot_submit(slot);
     pthread_mutex_lock(&l->lock);

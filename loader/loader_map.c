@@ -29,11 +29,11 @@ bool hr__loader_map(struct hr__loader *l)
         return false;
     slot->state = SLOT_MAPPING;
     l->mapping++;
+    hr__loader_wake(l);
     pthread_mutex_unlock(&l->lock);
     status = l->params.map(l->params.map_ctx, &slot->pub, slot->classes);
     pthread_mutex_lock(&l->lock);
-    l->mapping--;
-    pthread_cond_broadcast(&l->work);  // another one's turn
+    l->mapping--;  // this thread goes on, with the next one if there is one
     if (status) {
         slot->broken = status < 0 ? status : HR_EINVAL;
         snprintf(slot->broken_text, sizeof(slot->broken_text), "map: %s",

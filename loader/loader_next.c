@@ -65,13 +65,12 @@ void hr__loader_signal(struct hr__loader *l)
 // ---- Giving back -----------------------------------------------------------
 
 // The lock is held. What was delivered is done with: the slot is free, or its
-// next part is due.
+// next part is due. Then there is work.
 static void free_slot(struct hr__slot *slot)
 {
     slot->state = slot->end < slot->all ? SLOT_ROOM : SLOT_FREE;
     if (slot->state == SLOT_ROOM)
         hr__slot_next_part(slot);
-    pthread_cond_broadcast(&slot->loader->work);
 }
 
 void hr_loaded_release(hr_loaded *loaded)
@@ -80,6 +79,7 @@ void hr_loaded_release(hr_loaded *loaded)
                                    : NULL;
     struct hr__loader *l;
     hr_batch unused = NULL;
+    bool wake;
 
     if (!slot)
         return;
@@ -100,7 +100,10 @@ void hr_loaded_release(hr_loaded *loaded)
         l->stats.batch_bytes -= l->batch_size;
     }
     free_slot(slot);
+    wake = hr__loader_may_wake(l);
     pthread_mutex_unlock(&l->lock);
+    if (wake)
+        pthread_cond_signal(&l->work);
     hr_batch_destroy(&unused);
     hr__loader_unref(l);
 }
@@ -143,8 +146,6 @@ static enum hr_status deliver(struct hr__loader *l, struct hr__slot *slot,
         slot->state = SLOT_HELD;
         l->held++;
         l->refs++;
-        if (l->settings.depth < l->pub.depth)
-            pthread_cond_broadcast(&l->work);  // one less is ahead
         *loaded = &slot->pub;
     }
     hr__loader_tune(l);
@@ -198,6 +199,7 @@ enum hr_status hr_loader_next(hr_loader loader, int64_t timeout_ns,
     struct hr__loader *l = hr__loader_of(loader);
     struct hr__slot *slot = NULL;
     enum hr_status status;
+    bool wake = false;
 
     if (!l || !loaded)
         return hr__fail(HR_EINVAL, "hr_loader_next: no loader, or no place");
@@ -206,9 +208,15 @@ enum hr_status hr_loader_next(hr_loader loader, int64_t timeout_ns,
         return hr__fail(HR_EFORK, "the loader is the parent process's");
     pthread_mutex_lock(&l->lock);
     status = wait_ready(l, timeout_ns, &slot);
-    if (slot)
+    if (slot) {
         status = deliver(l, slot, loaded);
+        // One less is ahead.
+        wake = (status || l->settings.depth < l->pub.depth) &&
+               hr__loader_may_wake(l);
+    }
     pthread_mutex_unlock(&l->lock);
+    if (wake)
+        pthread_cond_signal(&l->work);
     return status;
 }
 

@@ -2,6 +2,7 @@
 // Reading: a stage of its own, so that the latency of disks and networks is
 // hidden by reads in flight, not by decoder threads.
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ static void *sample_room(void *ctx, size_t size)
     struct hr__loader_sample *sample = ctx;
     struct hr__loader *l = sample->slot->loader;
     void *memory = NULL;
+    size_t has = 0;
     bool full = true;
 
     pthread_mutex_lock(&l->lock);
@@ -36,19 +38,20 @@ static void *sample_room(void *ctx, size_t size)
         return memory;
     }
     while (!l->stop) {
-        memory = hr__room_get(&l->room, size, is_oldest(l, sample->slot),
+        has = size;
+        memory = hr__room_get(&l->room, &has, is_oldest(l, sample->slot),
                               &full);
         if (memory || !full)
             break;
         hr__loader_flow(l);
         l->full++;
-        pthread_cond_wait(&l->work, &l->lock);
+        pthread_cond_wait(&l->bytes, &l->lock);
         hr__loader_flow(l);
         l->full--;
     }
     pthread_mutex_unlock(&l->lock);
     sample->from.memory = memory;
-    sample->memory_size = memory ? size : 0;
+    sample->memory_size = memory ? has : 0;
     return memory;
 }
 
@@ -224,11 +227,24 @@ bool hr__loader_start_reader(struct hr__loader *l)
     return !l->few;
 }
 
+// Who wakes a reader goes on first: a consumer that was put aside for it, on
+// cores that decode, would have its core again some milliseconds later.
+static void give_way(void)
+{
+    struct sched_param param;
+    int policy;
+
+    if (!pthread_getschedparam(pthread_self(), &policy, &param) &&
+        policy == SCHED_OTHER)
+        pthread_setschedparam(pthread_self(), SCHED_BATCH, &param);
+}
+
 void *hr__loader_reader(void *ctx)
 {
     struct hr__loader *l = ctx;
     int number;
 
+    give_way();
     pthread_mutex_lock(&l->lock);
     number = l->begun++;
     while (!l->stop) {
@@ -236,6 +252,7 @@ void *hr__loader_reader(void *ctx)
         int j;
 
         if (number >= l->settings.reads) {
+            hr__loader_wake(l);  // what may have woken this one
             pthread_cond_wait(&l->unused, &l->lock);
             continue;
         }
@@ -244,10 +261,14 @@ void *hr__loader_reader(void *ctx)
         if (hr__loader_part(l) || hr__loader_map(l))
             continue;
         if (!(slot = find_slot(l))) {
+            l->idle++;
             pthread_cond_wait(&l->work, &l->lock);
+            l->idle--;
+            l->waking = false;
             continue;
         }
         j = take_sample(slot);
+        hr__loader_wake(l);
         hr__loader_flow(l);
         l->stats.reading++;
         pthread_mutex_unlock(&l->lock);
@@ -259,7 +280,7 @@ void *hr__loader_reader(void *ctx)
             continue;
         slot->state = SLOT_JOB;
         slot->submitting = true;
-        pthread_cond_broadcast(&l->work);  // another is the oldest now
+        pthread_cond_broadcast(&l->bytes);  // another is the oldest now
         pthread_mutex_unlock(&l->lock);
         hr__slot_submit(slot);
         pthread_mutex_lock(&l->lock);

@@ -91,6 +91,7 @@ void hr__loader_tune(struct hr__loader *l)
     l->settings = l->tune.now;
     l->room.limit = l->settings.bytes;
     pthread_cond_broadcast(&l->work);
+    pthread_cond_broadcast(&l->bytes);
     pthread_cond_broadcast(&l->unused);
 }
 
@@ -101,6 +102,7 @@ bool hr__loader_set_threads(struct hr__loader *l)
     if (threads == l->threads_set || l->setting_threads)
         return false;
     l->setting_threads = true;
+    hr__loader_wake(l);
     pthread_mutex_unlock(&l->lock);
     hr_device_use_threads(l->params.device, threads, NULL);
     pthread_mutex_lock(&l->lock);

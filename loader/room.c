@@ -45,26 +45,40 @@ static void make_way(struct hr__room *room, size_t more)
             drop(room, size_at(at), at);
 }
 
-void *hr__room_get(struct hr__room *room, size_t size, bool must, bool *full)
+// An unused piece of size number at, or one that is up to twice as large: which
+// sizes are at work at the same time changes for ever, their sum hardly does.
+static void *take(struct hr__room *room, int at, size_t *size)
+{
+    for (int i = at; i <= at + 4 && i < HR__ROOM_SIZES; i++) {
+        struct hr__room_piece *piece = room->unused[i];
+
+        if (!piece)
+            continue;
+        room->unused[i] = piece->next;
+        *size = size_at(i);
+        return piece;
+    }
+    return NULL;
+}
+
+void *hr__room_get(struct hr__room *room, size_t *size, bool must, bool *full)
 {
     struct hr__room_piece *piece;
     int at;
 
     *full = false;
-    if (size > SIZE_MAX / 16)
+    if (*size > SIZE_MAX / 16)
         return NULL;
-    size = rounded(size, &at);
-    if ((piece = room->unused[at])) {
-        room->unused[at] = piece->next;
+    *size = rounded(*size, &at);
+    if ((piece = take(room, at, size)))
         return piece;
-    }
-    make_way(room, size);
-    if (room->bytes + size > room->limit && !must) {
+    make_way(room, *size);
+    if (room->bytes + *size > room->limit && !must) {
         *full = true;
         return NULL;
     }
-    if ((piece = hr__alloc(NULL, size)))
-        room->bytes += size;
+    if ((piece = hr__alloc(NULL, *size)))
+        room->bytes += *size;
     if (room->bytes > room->peak)
         room->peak = room->bytes;
     return piece;

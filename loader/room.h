@@ -17,10 +17,10 @@ struct hr__room {
     } * unused[HR__ROOM_SIZES];
 };
 
-// At least size bytes. NULL with *full: the limit is reached, and must was not
-// said; else there is no memory.
-void *hr__room_get(struct hr__room *room, size_t size, bool must, bool *full);
-// Gives back what hr__room_get() gave for that size. NULL is fine.
+// At least *size bytes; *size becomes what it has. NULL with *full: the limit is
+// reached, and must was not said; else there is no memory.
+void *hr__room_get(struct hr__room *room, size_t *size, bool must, bool *full);
+// Gives back what hr__room_get() gave, with its size. NULL is fine.
 void hr__room_put(struct hr__room *room, void *memory, size_t size);
 void hr__room_finish(struct hr__room *room);  // when all is given back
 

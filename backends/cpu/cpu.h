@@ -30,10 +30,6 @@
 
 // What an idle worker keeps of its arena.
 enum { CPU_KEEP = 4 << 20 };
-// Of a picture that threads without a task help with: pixels down to the window's
-// bottom, as few as gain (docs/measurements.md), and bytes for what they do ahead
-// (hal/job/prepare.c counts them).
-enum { CPU_HELPED = 1500000, CPU_HELPED_BYTES = 2 << 20 };
 
 // Whether there are lanes: as a trial says, or as the environment does.
 enum cpu_lanes_use { CPU_LANES_TRIAL, CPU_LANES_ALWAYS, CPU_LANES_NEVER };

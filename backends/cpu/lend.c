@@ -56,8 +56,8 @@ void cpu_lend_init(struct cpu_engine *c)
     c->helpers = (struct cpu_helpers){.idle = idle,
                                       .call = call,
                                       .end = end,
-                                      .pixels = CPU_HELPED,
-                                      .bytes = CPU_HELPED_BYTES};
+                                      .pixels = HR__HELPED_PIXELS,
+                                      .bytes = HR__HELPED_BYTES};
 }
 
 struct cpu_help *cpu_lend_take(struct cpu_engine *c, unsigned *call)

@@ -142,7 +142,7 @@ static bool open_place(struct cpu_place *place, struct hr__task *task)
         return false;
     p.window = rows->window;
     rows->lane = &place->pic;
-    return (int64_t)(p.window.y + p.window.h) * p.width < CPU_HELPED &&
+    return (int64_t)(p.window.y + p.window.h) * p.width < HR__HELPED_PIXELS &&
            cpu_lane_open(&place->pic, place->many->lanes, &p,
                          &place->w.engine->ops, &place->w.arena, &calls,
                          task->pic->keep);

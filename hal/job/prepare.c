@@ -36,16 +36,18 @@ static size_t column_bytes(const struct hr_info *info)
     return 32 * blocks / hmax + 64;
 }
 
-// What a sequential picture that threads help with keeps ahead: 2 MiB, or four
+// What a sequential picture that threads help with keeps ahead: so many bytes, or four
 // rows of MCUs (cpu_fallback/decode_sequential.c); for smaller ones the sizes of
 // their rows have room.
 static size_t helped_bytes(const struct hr_info *info)
 {
     size_t rows = (size_t)info->width * (column_bytes(info) - 64) * 3;
 
-    if ((size_t)info->width * (size_t)info->height < 1500000)
+    if ((size_t)info->width * (size_t)info->height < HR__HELPED_PIXELS)
         return 0;
-    return rows > 8 << 20 ? 0 : rows > 2 << 20 ? rows : 2 << 20;
+    return rows > 8 << 20            ? 0
+           : rows > HR__HELPED_BYTES ? rows
+                                     : HR__HELPED_BYTES;
 }
 
 // An upper estimate of a sample's working memory on the CPU, in bytes.

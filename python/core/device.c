@@ -114,20 +114,22 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"name",     "threads",   "budget",  "strict",
                             "deadline", "reference", "depth",   "cache",
-                            "entropy",  "balance",   "cpu_cap", NULL};
+                            "entropy",  "balance",   "cpu_cap", "latency",
+                            NULL};
     struct core *core = core_of_type(type);
     struct hr_device_params params = {0};
     const char *name = NULL, *reference = NULL, *entropy = NULL;
-    PyObject *deadline = NULL, *cache = NULL;
+    PyObject *deadline = NULL, *cache = NULL, *latency = NULL;
     Py_ssize_t budget = 0;
     int strict = 0, balance = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|z$inpOziOzpi:Device",
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|z$inpOziOzpiO:Device",
                                      names, &name, &params.threads, &budget,
                                      &strict, &deadline, &reference,
                                      &params.depth, &cache, &entropy, &balance,
-                                     &params.cpu_cap) ||
+                                     &params.cpu_cap, &latency) ||
         !core_seconds(deadline, 0, &params.deadline_ns) ||
+        !core_seconds(latency, 0, &params.latency_ns) ||
         !cache_find(core, cache, &params.cache))
         return NULL;
     if (budget < 0)
@@ -194,9 +196,29 @@ static PyObject *text_of(const char *text)
     return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
 }
 
+// None: nobody has measured.
+static PyObject *entropy_list(const struct hr_entropy_choice *choice)
+{
+    PyObject *list = choice->measured ? PyList_New(0) : Py_NewRef(Py_None);
+
+    for (int i = 0; list && i < choice->num_records; i++) {
+        const struct hr_entropy_record *r = &choice->records[i];
+        PyObject *dict = Py_BuildValue(
+            "{s:s,s:i,s:i,s:i,s:d,s:d,s:N}", "kind", hr_jpeg_kind_name(r->kind),
+            "width", r->width, "height", r->height, "samples", r->samples,
+            "host_us", (double)r->host_ns / 1e3, "device_us",
+            (double)r->device_ns / 1e3, "device", PyBool_FromLong(r->device));
+
+        if (!dict || PyList_Append(list, dict))
+            Py_CLEAR(list);
+        Py_XDECREF(dict);
+    }
+    return list;
+}
+
 static PyObject *info_dict(const struct hr_device_info *info)
 {
-    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:i,s:i,s:i,s:N,s:N,s:N}",
+    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:i,s:i,s:i,s:N,s:N,s:N,s:N}",
                          "name", text_of(info->name), "backend",
                          text_of(info->backend), "description",
                          text_of(info->description), "available",
@@ -206,7 +228,8 @@ static PyObject *info_dict(const struct hr_device_info *info)
                          info->caps.batch, "host_memory",
                          PyBool_FromLong(info->caps.host_memory), "exact",
                          PyBool_FromLong(info->caps.exact), "software",
-                         PyBool_FromLong(info->caps.software));
+                         PyBool_FromLong(info->caps.software), "entropy",
+                         entropy_list(&info->entropy));
 }
 
 PyObject *device_list(PyObject *module, PyObject *none)
@@ -289,6 +312,33 @@ static PyObject *get_reference(PyObject *self, void *closure)
                   : NULL;
 }
 
+static PyObject *get_entropy(PyObject *self, void *closure)
+{
+    hr_device device = opened(self);
+
+    (void)closure;
+    return device ? entropy_list(&device->entropy) : NULL;
+}
+
+// Of the engines, in the order of the shares.
+static PyObject *engines_tuple(hr_device device)
+{
+    struct hr_profile profile;
+    PyObject *tuple;
+
+    hr_device_profile(device, &profile);
+    tuple = PyTuple_New(profile.num_engines);
+    for (int i = 0; tuple && i < profile.num_engines; i++) {
+        PyObject *name = text_of(profile.engines[i].name);
+
+        if (name)
+            PyTuple_SetItem(tuple, i, name);
+        else
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
 static PyObject *fallbacks_dict(const struct hr_stats *stats)
 {
     PyObject *dict = PyDict_New();
@@ -316,14 +366,15 @@ static PyObject *get_stats(PyObject *self, PyObject *none)
         return NULL;
     hr_device_stats(device, &s);
     return Py_BuildValue(
-        "{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:n,s:n,s:K,s:K,s:N,s:(KKKK)}", "jobs",
-        s.jobs, "samples", s.samples, "failed", s.failed, "canceled",
+        "{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:n,s:n,s:K,s:K,s:N,s:N,s:(KKKK)}",
+        "jobs", s.jobs, "samples", s.samples, "failed", s.failed, "canceled",
         s.canceled, "fallbacks", s.fallbacks, "abandoned", s.abandoned,
         "mismatches", s.mismatches, "bytes_in_flight",
         (Py_ssize_t)s.bytes_in_flight, "peak_bytes", (Py_ssize_t)s.peak_bytes,
         "cache_hits", s.cache_hits, "cache_misses", s.cache_misses,
-        "fallback_reasons", fallbacks_dict(&s), "shares", s.shares[0],
-        s.shares[1], s.shares[2], s.shares[3]);
+        "fallback_reasons", fallbacks_dict(&s), "engines",
+        engines_tuple(device), "shares", s.shares[0], s.shares[1], s.shares[2],
+        s.shares[3]);
 }
 
 // ---- Closing ----------------------------------------------------------------
@@ -383,7 +434,8 @@ static PyMethodDef methods[] = {
     {"close", close_device, METH_NOARGS,
      "close($self, /)\n--\n\nGive the device up. Its jobs go on."},
     {"stats", get_stats, METH_NOARGS,
-     "stats($self, /)\n--\n\nReturn counters since it was opened, as a dict."},
+     "stats($self, /)\n--\n\nReturn counters since it was opened, as a dict.\n"
+     "With balance, shares are the samples of each of the engines."},
     {"__enter__", enter, METH_NOARGS, NULL},
     {"__exit__", leave, METH_VARARGS, NULL},
     {0},
@@ -396,6 +448,10 @@ static PyGetSetDef getset[] = {
      NULL},
     {"exact", get_exact, NULL, "whether all it offers is bit-exact here", NULL},
     {"reference", get_reference, NULL, "that its resizes follow now", NULL},
+    {"entropy", get_entropy, NULL,
+     "who decodes the entropy coding of JPEGs, as measured, as in devices();\n"
+     "None: nobody has measured",
+     NULL},
     {0},
 };
 
@@ -403,15 +459,16 @@ static PyType_Slot slots[] = {
     {Py_tp_doc,
      "Device(name=None, *, threads=0, budget=0, strict=False, deadline=None,\n"
      "       reference=None, depth=0, cache=None, entropy=None,\n"
-     "       balance=False, cpu_cap=0)\n--\n\n"
+     "       balance=False, cpu_cap=0, latency=None)\n--\n\n"
      "A device of its own: threads and byte budget (0: all usable cores, 256\n"
      "MiB). deadline: seconds that a driver may take for a span. cache: a\n"
      "Cache; None: that of the process. entropy: \"host\" or \"device\", who\n"
      "decodes the entropy coding of what an OpenCL device makes; None: as\n"
      "HEADRACE_OPENCL_ENTROPY says. balance: its engines share the samples,\n"
      "where all make the same bytes. cpu_cap: most of the usable cores' time\n"
-     "that its threads may use, in percent; 0: all. DeviceError if it cannot be\n"
-     "opened.\n"
+     "that its threads may use, in percent; 0: all. latency: with balance,\n"
+     "seconds that a job should take at most, 99 times of 100. DeviceError if\n"
+     "it cannot be opened.\n"
      "After fork() it is of no use in the child."},
     {Py_tp_new, create},
     {Py_tp_dealloc, dealloc},

@@ -284,6 +284,26 @@ static bool read_resume(struct core *core, struct call *c)
     return true;
 }
 
+// For PyArg_ParseTuple(): no number is taken for another one.
+static int read_seed(PyObject *value, void *out)
+{
+    PyObject *number = PyNumber_Index(value);
+    unsigned long long seed;
+
+    if (!number)
+        return 0;
+    seed = PyLong_AsUnsignedLongLong(number);
+    Py_DECREF(number);
+    if (PyErr_Occurred()) {
+        if (PyErr_ExceptionMatches(PyExc_OverflowError))
+            PyErr_Format(PyExc_ValueError, "seed: %R is not in 0 .. 2**64 - 1",
+                         value);
+        return 0;
+    }
+    *(unsigned long long *)out = seed;
+    return 1;
+}
+
 static bool read_call(struct core *core, PyObject *args, PyObject *kwargs,
                       struct call *c)
 {
@@ -297,13 +317,13 @@ static bool read_call(struct core *core, PyObject *args, PyObject *kwargs,
     struct hr_loader_params *p = &c->params;
 
     return PyArg_ParseTupleAndKeywords(
-               args, kwargs, "O!O|$iOOOOOOpKLIIIppOKpniOp(iiin)id:Loader",
+               args, kwargs, "O!O|$iOOOOOOpO&LIIIppOKpniOp(iiin)id:Loader",
                names, core->source, &c->source, &c->ops, &p->batch, &c->device,
                &c->dtype, &c->layout, &c->memory, &c->tier, &c->on_error,
-               &c->shuffle, &c->seed, &c->epochs, &p->first_epoch, &p->shards,
-               &p->shard, &c->shard_drop, &c->drop_last, &c->weights,
-               &c->samples, &c->as_ready, &c->budget, &p->reads, &c->resume,
-               &c->autotune, &p->start.threads, &p->start.reads,
+               &c->shuffle, read_seed, &c->seed, &c->epochs, &p->first_epoch,
+               &p->shards, &p->shard, &c->shard_drop, &c->drop_last,
+               &c->weights, &c->samples, &c->as_ready, &c->budget, &p->reads,
+               &c->resume, &c->autotune, &p->start.threads, &p->start.reads,
                &p->start.depth, &c->bytes, &p->reserve, &p->cpu_share) &&
            read_words(c) && read_numbers(core, c) && read_weights(c) &&
            read_resume(core, c);

@@ -113,7 +113,7 @@ class Loader:
             batch: pictures of a batch; the last one of an epoch has what is
                 left, unless drop_last.
             shuffle: another order each epoch.
-            seed: of order and random ops.
+            seed: of order and random ops, 0 .. 2**64 - 1.
             epochs: after how many there is no more; None: there is no end,
                 and the next epoch is begun while one is consumed.
             shard: (rank, world): this loader's share of each epoch. None: that
@@ -168,6 +168,8 @@ class Loader:
         ):
             if number < least:
                 raise ArgumentError(f"{name}: {number} is less than {least}")
+        if not 0 <= seed < 1 << 64:
+            raise ArgumentError(f"seed: {seed} is not in 0 .. 2**64 - 1")
         self._to = to
         self._epochs = epochs
         rank, world = _shard() if shard is None else shard

@@ -183,6 +183,33 @@ static void steady(void)
     hr_device_close(&dev);
 }
 
+// When all readers have nothing to do, and a batch is given back, one of them
+// wakes, and wakes the others.
+static void woken(void)
+{
+    hr_device dev = test_device("cpu", 1, 0);
+    struct hr_loader_params p = data_begin(&calls, N, dev);
+    hr_loader loader;
+    hr_loaded b;
+
+    p.epochs = HR_ENDLESS;
+    loader = hr_loader_create(&p);
+    if (!loader) {
+        CHECK(false, "%s", hr_last_error());
+        return;
+    }
+    settle(loader);
+    atomic_store(&calls.gate, 1);
+    CHECK(!hr_loader_next(loader, HR_FOREVER, &b) && b, "%s", hr_last_error());
+    hr_loaded_release(&b);
+    CHECK(test_reaches(&calls.in, 4), "%d reads in flight",
+          atomic_load(&calls.in));
+    atomic_store(&calls.gate, 0);
+    hr_loader_destroy(&loader);
+    data_end(&calls);
+    hr_device_close(&dev);
+}
+
 static int compare_ns(const void *a, const void *b)
 {
     const int64_t *x = a, *y = b;
@@ -697,15 +724,25 @@ static void wrong_params(void)
 }
 
 static const struct test_case cases[] = {
-    TEST_CASE(reads_in_flight), TEST_CASE(as_many_as_declared),
-    TEST_CASE(no_lock_held),    TEST_CASE(paths_lent),
-    TEST_CASE(epochs_apart),    TEST_CASE(stalled),
-    TEST_CASE(steady),          TEST_CASE(quick),
-    TEST_CASE(descriptor),      TEST_CASE(in_order),
-    TEST_CASE(out_of_order),    TEST_CASE(little_room),
-    TEST_CASE(short_epochs),    TEST_CASE(sink),
-    TEST_CASE(stopped),         TEST_CASE(destroyed_anywhere),
-    TEST_CASE(no_memory),       TEST_CASE(forked),
+    TEST_CASE(reads_in_flight),
+    TEST_CASE(as_many_as_declared),
+    TEST_CASE(no_lock_held),
+    TEST_CASE(paths_lent),
+    TEST_CASE(epochs_apart),
+    TEST_CASE(stalled),
+    TEST_CASE(steady),
+    TEST_CASE(woken),
+    TEST_CASE(quick),
+    TEST_CASE(descriptor),
+    TEST_CASE(in_order),
+    TEST_CASE(out_of_order),
+    TEST_CASE(little_room),
+    TEST_CASE(short_epochs),
+    TEST_CASE(sink),
+    TEST_CASE(stopped),
+    TEST_CASE(destroyed_anywhere),
+    TEST_CASE(no_memory),
+    TEST_CASE(forked),
     TEST_CASE(wrong_params),
 };
 

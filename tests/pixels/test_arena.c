@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/cpu/cpu.h"
 #include "heaps.h"
 #include "testing.h"
 
@@ -154,6 +155,21 @@ static void test_keep(void)
     tear_down(&h, &a);
 }
 
+// The block of a small picture fits into what an empty lane keeps.
+static void test_lanes(void)
+{
+    struct counting_heap h;
+    struct cpu_arena a;
+    set_up(&h, &a);
+    for (int round = 0; round < 3; round++) {
+        CU_ASSERT_PTR_NOT_NULL(cpu_arena_alloc(&a, 100000));
+        CU_ASSERT_PTR_NOT_NULL(cpu_arena_alloc(&a, 100000));
+        CU_ASSERT_EQUAL(h.allocs, 1);
+        cpu_arena_clear(&a, CPU_KEEP / CPU_LANES);
+    }
+    tear_down(&h, &a);
+}
+
 static void test_failing_heap(void)
 {
     for (size_t fail_at = 1; fail_at <= 4; fail_at++) {
@@ -179,13 +195,10 @@ static void test_failing_heap(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        {"alloc", test_alloc},
-        {"overflow", test_overflow},
-        {"limit", test_limit},
-        {"reset", test_reset},
-        {"steady_state", test_steady},
-        {"keep", test_keep},
-        {"failing_heap", test_failing_heap},
+        {"alloc", test_alloc},         {"overflow", test_overflow},
+        {"limit", test_limit},         {"reset", test_reset},
+        {"steady_state", test_steady}, {"keep", test_keep},
+        {"lanes", test_lanes},         {"failing_heap", test_failing_heap},
     };
 
     return test_main("arena", cases, sizeof(cases) / sizeof(*cases), argc,

@@ -184,6 +184,10 @@ class Provenance(unittest.TestCase):
         self.assertTrue(devices[-1]["available"])
         for device in devices:
             self.assertEqual(device["available"], device["reason"] == "")
+            for record in device["entropy"] or ():
+                self.assertIsInstance(record["device"], bool)
+                self.assertGreater(record["samples"], 0)
+        self.assertIsNone(devices[-1]["entropy"])
 
     def test_a_device_of_its_own(self):
         with headrace.Device("cpu", threads=1,
@@ -208,6 +212,12 @@ class Provenance(unittest.TestCase):
         with headrace.Device("cpu", balance=True, cpu_cap=50) as device:
             # Nobody is there to share with.
             self.assertEqual(device.stats()["shares"], (0, 0, 0, 0))
+            self.assertEqual(device.stats()["engines"], ("cpu",))
+            self.assertIsNone(device.entropy)
+        with headrace.Device("cpu", balance=True, latency=.5):
+            pass
+        with self.assertRaises(ValueError):
+            headrace.Device("cpu", latency=-1)
 
     def test_why_an_engine_was_left(self):
         if not any(d["backend"] == "opencl" and d["available"]

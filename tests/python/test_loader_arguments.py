@@ -5,7 +5,7 @@ import subprocess
 import unittest
 
 import headrace
-from headrace import ops
+from headrace import _core, ops
 
 import core_samples as samples
 from test_loader import loader
@@ -22,6 +22,11 @@ class Arguments(unittest.TestCase):
             name, = options
             with self.assertRaisesRegex(headrace.ArgumentError, f"^{name}: "):
                 loader(self.root, **options)
+        for seed in -1, 1 << 64:
+            with self.assertRaisesRegex(headrace.ArgumentError, "^seed: "):
+                loader(self.root, seed=seed)
+            with self.assertRaisesRegex(ValueError, "^seed: "):
+                _core.Loader(_core.Source(paths=[self.root]), (ops.decode(),), seed=seed)
         for options in {"reads": 257}, {"epochs": 1 << 32}:
             name, = options
             with self.assertRaisesRegex(headrace.ArgumentError, f"^{name}: "):

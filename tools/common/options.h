@@ -68,7 +68,7 @@ struct option {
     const char *const *words;  // CHOICE; ends with NULL
 };
 
-enum { OPTIONS_MAX = 24 };
+enum { OPTIONS_MAX = 28 };
 struct options {
     const char *command, *usage, *example;
     bool pictures;  // it takes lists and limits, too: see options_source()

@@ -116,6 +116,8 @@ static int read_times(struct profile_options *opt)
         return TOOLS_CANNOT;
     if (opt->consumer_cpu && opt->consumer_ms <= 0)
         return options_fail("profile", "--consumer-cpu needs --consumer MS");
+    if (opt->run.latency_ms && !opt->run.balance)
+        return options_fail("profile", "--latency needs --balance");
     return TOOLS_OK;
 }
 
@@ -220,6 +222,9 @@ static const struct option table[] = {
     {"cpu-cap", OPTION_INT, AT(run.cpu_cap),
      "most that the host threads use, in percent of the cores [100]", "PCT",
      .min = 1, .max = 100},
+    {"latency", OPTION_INT, AT(run.latency_ms),
+     "with --balance: how long a batch should take at most, 99 times of 100",
+     "MS", .min = 1, .max = 3600000},
     {"consumer", OPTION_TEXT, AT(consumer_text), "a network takes MS per batch",
      .arg = "MS"},
     {"consumer-cpu", OPTION_INT, AT(consumer_cpu),

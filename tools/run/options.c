@@ -92,6 +92,8 @@ static int read_texts(struct run *run)
         return options_fail("run",
                             "--cache: '%s' is not a size such as 64M or 1G",
                             opt->cache_text);
+    if (opt->latency_ms && !opt->balance)
+        return options_fail("run", "--latency needs --balance");
     if (read_timeout(opt) || read_out(opt))
         return TOOLS_CANNOT;
     run->in.cifar = opt->cifar;
@@ -122,6 +124,9 @@ static const struct option table[] = {
     {"cpu-cap", OPTION_INT, AT(cpu_cap),
      "most that the host threads use, in percent of the cores [100]", "PCT",
      .min = 1, .max = 100},
+    {"latency", OPTION_INT, AT(latency_ms),
+     "with --balance: how long a batch should take at most, 99 times of 100",
+     "MS", .min = 1, .max = 3600000},
     {"batch", OPTION_INT, AT(batch), "pictures per job [64]", "N", .min = 1,
      .max = 65536},
     {"seed", OPTION_SEED, AT(seed), "of the random ops [0]", .arg = "N"},

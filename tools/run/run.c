@@ -28,6 +28,7 @@ static bool open_device(struct run *run)
         .strict = run->opt.strict,
         .balance = run->opt.balance,
         .cpu_cap = run->opt.cpu_cap,
+        .latency_ns = run->opt.latency_ms * INT64_C(1000000),
         .limits = run->opt.limits,
     };
     hr_cache cache = NULL;

@@ -52,7 +52,8 @@ struct run_options {
     enum hr_memory memory;
     int64_t timeout_ns;
     struct hr_limits limits;
-    int cpu_cap;  // 0 = none
+    int cpu_cap;     // 0 = none
+    int latency_ms;  // 0 = no target
     bool json, quiet, strict, balance;
 };
 
