@@ -273,7 +273,7 @@ static void caps(void)
     p.start.depth = 9999;
     p.start.bytes = SIZE_MAX;
     p.reads = 5;
-    p.epochs = 20;
+    p.epochs = 2 + test_loops(18);
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct data_seen seen = {0};
 
