@@ -111,6 +111,7 @@ static void compare_rows(int n)
 static void test_turns(void)
 {
     static const int most[] = {0, 1, 3, 100};
+    int n = 8 + test_loops(40);
     long pieces = 0;
 
     for (int i = 0; i < 4; i++) {
@@ -118,10 +119,10 @@ static void test_turns(void)
 
         turns_help_init(&t, &dt_seed, most[i], i % 2 ? 40000 : 1 << 20);
         helpers = &t.h;
-        compare_rows(48);
+        compare_rows(n);
         pieces += t.pieces;
     }
-    CHECK(pieces > 10000, "%ld pieces", pieces);
+    CHECK(pieces > 200 * n, "%ld pieces", pieces);
 }
 
 static void test_threads(void)
@@ -134,7 +135,7 @@ static void test_threads(void)
         helpers = &t.h;
         // They come when the system lets them.
         for (int i = 0; i < 2000 && t.pieces < 100; i++)
-            compare_rows(32);
+            compare_rows(8);
         thread_help_stop(&t);
         pieces += t.pieces;
     }
@@ -274,7 +275,7 @@ static void test_damage_in_turns(void)
 
         turns_help_init(&t, &dt_seed, 20, i % 2 ? 40000 : 1 << 20);
         helpers = &t.h;
-        compare_damaged(60);
+        compare_damaged(8 + test_loops(52));
     }
 }
 
@@ -284,7 +285,7 @@ static void test_damage_by_threads(void)
 
     thread_help_start(&t, HELP_THREADS, dt_seed, 1 << 20);
     helpers = &t.h;
-    compare_damaged(60);
+    compare_damaged(8 + test_loops(52));
     thread_help_stop(&t);
 }
 
