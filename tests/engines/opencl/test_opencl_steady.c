@@ -20,7 +20,7 @@ static void check_steady(bool discrete, bool entropy)
     snprintf(faults.label, sizeof(faults.label), "no faults");
     faults.ctl.discrete(discrete);
     setenv("HEADRACE_OPENCL_ENTROPY", entropy ? "device" : "host", 1);
-    dev = faults_open_scene(0, SCENE_MIXED);
+    dev = faults_open_scene(FAULTS_PATIENCE, SCENE_MIXED);
     unsetenv("HEADRACE_OPENCL_ENTROPY");
     faults.ctl.mark_thread();
     // A batch gets its buffers when it is first needed, which may be late; there
@@ -28,7 +28,7 @@ static void check_steady(bool discrete, bool entropy)
     for (int round = 0; round < 6; round++) {
         faults_calm();
         for (int i = 0; i < 10; i++)
-            CHECK(faults_run(5 * SECOND) > 0, "the device made nothing");
+            CHECK(faults_run(FAULTS_PATIENCE) > 0, "the device made nothing");
         c = faults_now();
         if (!c.calls[FAULT_clCreateBuffer])
             break;
@@ -98,13 +98,13 @@ static void pinned_payloads(void)
 
     snprintf(faults.label, sizeof(faults.label), "pinned payloads");
     faults.ctl.discrete(true);
-    dev = faults_open_scene(0, SCENE_BYTES);
+    dev = faults_open_scene(FAULTS_PATIENCE, SCENE_BYTES);
     o = opencl_private(dev);
     for (int i = 0; i < 3; i++)
-        faults_run(5 * SECOND);
+        faults_run(FAULTS_PATIENCE);
     CHECK(chunks(o, &holders) >= 1, "no payload is pinned");
     faults_calm();
-    CHECK(faults_run(5 * SECOND) > 0, "the device made nothing");
+    CHECK(faults_run(FAULTS_PATIENCE) > 0, "the device made nothing");
     CHECK(o->transfers > 2 * o->batches, "nothing was fetched");
     check_let_go(o, 0);
     // Others have it all.
@@ -112,23 +112,23 @@ static void pinned_payloads(void)
         while (taken < (int)(sizeof(all) / sizeof(*all)) &&
                (all[taken] = ocl_pinned_alloc(&o->pinned, OCL_CHUNK_BYTES / 2)))
             taken++;
-        CHECK(faults_run(5 * SECOND) > 0, "no room: the device made nothing");
+        CHECK(faults_run(FAULTS_PATIENCE) > 0, "no room: the device made nothing");
     }
     CHECK(chunks(o, &holders) == OCL_CHUNKS, "%d chunks", chunks(o, &holders));
     faults_calm();
-    CHECK(faults_run(5 * SECOND) > 0, "no room: the device made nothing");
+    CHECK(faults_run(FAULTS_PATIENCE) > 0, "no room: the device made nothing");
     // Lost while all of it is held.
     faults_set(FAULT_clEnqueueNDRangeKernel, 1, false, CL_OUT_OF_RESOURCES);
-    faults_run(5 * SECOND);
+    faults_run(FAULTS_PATIENCE);
     faults_hit(FAULT_clEnqueueNDRangeKernel);
     faults_calm();
-    CHECK(faults_run(5 * SECOND) > 0, "it was not opened again");
+    CHECK(faults_run(FAULTS_PATIENCE) > 0, "it was not opened again");
     memset(all[0], 0xa5, OCL_CHUNK_BYTES / 2);  // still there
     check_let_go(o, taken);
     while (taken)
         CHECK(ocl_pinned_free(&o->pinned, all[--taken]), "not from there");
     for (int i = 0; i < 3; i++)
-        CHECK(faults_run(5 * SECOND) > 0, "let go: the device made nothing");
+        CHECK(faults_run(FAULTS_PATIENCE) > 0, "let go: the device made nothing");
     check_let_go(o, 0);
     faults_close(&dev, live);
     faults.ctl.discrete(false);
