@@ -26,7 +26,8 @@ class Arguments(unittest.TestCase):
             with self.assertRaisesRegex(headrace.ArgumentError, "^seed: "):
                 loader(self.root, seed=seed)
             with self.assertRaisesRegex(ValueError, "^seed: "):
-                _core.Loader(_core.Source(paths=[self.root]), (ops.decode(),), seed=seed)
+                _core.Loader(_core.Source(paths=[self.root]),
+                             (ops.decode(),), seed=seed)
         for options in {"reads": 257}, {"epochs": 1 << 32}:
             name, = options
             with self.assertRaisesRegex(headrace.ArgumentError, f"^{name}: "):

@@ -112,7 +112,8 @@ static void pinned_payloads(void)
         while (taken < (int)(sizeof(all) / sizeof(*all)) &&
                (all[taken] = ocl_pinned_alloc(&o->pinned, OCL_CHUNK_BYTES / 2)))
             taken++;
-        CHECK(faults_run(FAULTS_PATIENCE) > 0, "no room: the device made nothing");
+        CHECK(faults_run(FAULTS_PATIENCE) > 0,
+              "no room: the device made nothing");
     }
     CHECK(chunks(o, &holders) == OCL_CHUNKS, "%d chunks", chunks(o, &holders));
     faults_calm();
@@ -128,7 +129,8 @@ static void pinned_payloads(void)
     while (taken)
         CHECK(ocl_pinned_free(&o->pinned, all[--taken]), "not from there");
     for (int i = 0; i < 3; i++)
-        CHECK(faults_run(FAULTS_PATIENCE) > 0, "let go: the device made nothing");
+        CHECK(faults_run(FAULTS_PATIENCE) > 0,
+              "let go: the device made nothing");
     check_let_go(o, 0);
     faults_close(&dev, live);
     faults.ctl.discrete(false);
