@@ -11,27 +11,8 @@ import hrshim
 from bench_costs import submit_us
 from bench_rows import squares
 from bench_table import interleave
-from bench_work import MEAN, STD, train_samples
+from bench_work import MEAN, STD, Stream, train_samples
 from hrshim import decode, normalize, resize
-
-IN_FLIGHT = 4
-
-
-class Stream:
-    """Samples in jobs of one size, a few of them in flight."""
-
-    def __init__(self, dev, samples, size):
-        outs = [np.zeros((size, 3, 224, 224), np.float32)
-                for _ in range(IN_FLIGHT)]
-        self.sets = [hrshim.Set(dev, samples[i:i + size],
-                                outs[i // size % IN_FLIGHT], "nchw")
-                     for i in range(0, len(samples), size)]
-        self.cpu = []
-
-    def __call__(self):
-        start = time.process_time()
-        hrshim.stream(self.sets, IN_FLIGHT)
-        self.cpu.append(time.process_time() - start)
 
 
 def stream_rows(b, cpu, ocl, size):

@@ -11,9 +11,9 @@ from torchvision.transforms import functional as F
 
 import hrshim
 from bench_table import interleave
-from bench_work import (EVAL_OPS, MEAN, STD, Decodes, Jobs, peer_decode,
-                        peer_eval, peer_train, peer_train_tensor, to_f16,
-                        to_f32, train_samples, window_ops)
+from bench_work import (BATCH, EVAL_OPS, MEAN, STD, Decodes, Jobs, Stream,
+                        peer_decode, peer_eval, peer_train, peer_train_tensor,
+                        to_f16, to_f32, train_samples, window_ops)
 from hrshim import decode, normalize, resize
 
 # What the ratio to torchvision shall be in the first epoch.
@@ -161,13 +161,15 @@ def normalize_rows(b):
 
 
 def thread_rows(b):
+    """Of jobs in flight, as a loader has them: at the end of a job that nothing
+    follows, threads wait for each other."""
     if len(os.sched_getaffinity(0)) < 2:
         return
-    samples = train_samples(b.files)
+    samples = train_samples(b.files) * 4
     for key, text, cache in (("two_threads", "  2 threads for 1", 0),
                              ("two_threads_later", "  2 threads for 1, later "
                               "epochs from a cache", 1 << 30)):
-        one, two = (Jobs(b.lib.open(threads=t, cache=cache), samples)
+        one, two = (Stream(b.lib.open(threads=t, cache=cache), samples, BATCH)
                     for t in (1, 2))
-        b.table.versus(key, text, b.files.n, *interleave(b.rounds, two, one),
+        b.table.versus(key, text, len(samples), *interleave(b.rounds, two, one),
                        "ours with 1 thread", 1.9)

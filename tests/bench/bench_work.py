@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 import types
 
 import numpy as np
@@ -23,6 +24,7 @@ from tree import CORPUS
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 BATCH = 64
+IN_FLIGHT = 4  # jobs of a stream
 
 
 class Files:
@@ -182,6 +184,23 @@ class Jobs:
     def __call__(self):
         for s in self.sets:
             s.time()
+
+
+class Stream:
+    """Samples in jobs of one size, a few of them in flight."""
+
+    def __init__(self, dev, samples, size):
+        outs = [np.zeros((size, 3, 224, 224), np.float32)
+                for _ in range(IN_FLIGHT)]
+        self.sets = [hrshim.Set(dev, samples[i:i + size],
+                                outs[i // size % IN_FLIGHT], "nchw")
+                     for i in range(0, len(samples), size)]
+        self.cpu = []
+
+    def __call__(self):
+        start = time.process_time()
+        hrshim.stream(self.sets, IN_FLIGHT)
+        self.cpu.append(time.process_time() - start)
 
 
 class Decodes:
