@@ -502,6 +502,9 @@ run 2 run "$one" --out none --dtype f64
 says err "run: --dtype: 'f64' is not one of f32, f16, u8"
 run 2 run "$one" --out none --timeout 0
 says err "run: --timeout: '0' is not a number of seconds above 0"
+run 2 run "$one" --out none --deadline 0
+says err "run: --deadline: '0' is not a number in 1 .. 3600"
+run 0 run "$one" --out none --backend cpu --deadline 60 --ops decode
 run 2 run "$one" --out none --latency 50
 says err "run: --latency needs --balance"
 run 2 run "$one" --out none --balance --latency 0

@@ -29,6 +29,7 @@ static bool open_device(struct run *run)
         .balance = run->opt.balance,
         .cpu_cap = run->opt.cpu_cap,
         .latency_ns = run->opt.latency_ms * INT64_C(1000000),
+        .deadline_ns = run->opt.deadline_s * INT64_C(1000000000),
         .limits = run->opt.limits,
     };
     hr_cache cache = NULL;

@@ -54,6 +54,7 @@ struct run_options {
     struct hr_limits limits;
     int cpu_cap;     // 0 = none
     int latency_ms;  // 0 = no target
+    int deadline_s;  // 0 = the device's own
     bool json, quiet, strict, balance;
 };
 
