@@ -41,6 +41,9 @@ enum cpu_type { CPU_TYPE_F32, CPU_TYPE_F16, CPU_TYPE_U8 };
 // Only the array of the wanted type need be filled.
 struct cpu_store_table {
     float f32[3][256];
+    // The same: all lowest bytes, then all second ones, third and highest. Who
+    // looks up bytes finds them apart.
+    uint8_t f32_bytes[3][4][256];
     uint16_t f16[3][256];  // IEEE binary16 bits
     uint8_t u8[3][256];
     bool u8_identity;  // u8[c][x] == x for every entry: store is a copy

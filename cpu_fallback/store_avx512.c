@@ -56,14 +56,6 @@ static const uint8_t pixel_order[3][64] = {
     [CPU_TYPE_U8] = {I64(0, 1)},
 };
 
-// Of two registers: all bytes 0 of their 32-bit entries, then all bytes 1.
-static const uint8_t bytes_0_1[64] = {
-    I16(0, 4),
-    I16(64, 4),
-    I16(1, 4),
-    I16(65, 4),
-};
-
 // Of two registers: the even bytes.
 static const uint8_t even_bytes[64] = {I64(0, 2)};
 
@@ -102,25 +94,12 @@ CPU_INLINE __mmask64 first(long n)
 
 // ---- planes ----
 
-CPU_INLINE void planes_f32(struct plane plane[4], const float *table)
+CPU_INLINE void planes_f32(struct plane plane[4], const uint8_t bytes[4][256])
 {
-    const __m512i low = _mm512_loadu_si512(bytes_0_1);
-    const __m512i high = _mm512_add_epi8(low, _mm512_set1_epi8(2));
     CPU_UNROLL
-    for (int i = 0; i < 4; i++) {
-        __m512i a = _mm512_loadu_si512(table + 64 * i);
-        __m512i b = _mm512_loadu_si512(table + 64 * i + 16);
-        __m512i c = _mm512_loadu_si512(table + 64 * i + 32);
-        __m512i d = _mm512_loadu_si512(table + 64 * i + 48);
-        __m512i ab = _mm512_permutex2var_epi8(a, low, b);
-        __m512i cd = _mm512_permutex2var_epi8(c, low, d);
-        plane[0].part[i] = _mm512_shuffle_i64x2(ab, cd, 0x44);
-        plane[1].part[i] = _mm512_shuffle_i64x2(ab, cd, 0xee);
-        ab = _mm512_permutex2var_epi8(a, high, b);
-        cd = _mm512_permutex2var_epi8(c, high, d);
-        plane[2].part[i] = _mm512_shuffle_i64x2(ab, cd, 0x44);
-        plane[3].part[i] = _mm512_shuffle_i64x2(ab, cd, 0xee);
-    }
+    for (int i = 0; i < 16; i++)
+        plane[i / 4].part[i % 4] = _mm512_loadu_si512(bytes[i / 4] +
+                                                      i % 4 * 64);
 }
 
 CPU_INLINE void planes_f16(struct plane plane[2], const uint16_t *table)
@@ -217,10 +196,10 @@ CPU_INLINE void write_f16(uint16_t *dst, const struct plane plane[2], __m512i v,
 }
 
 CPU_INLINE void channel_f32(float *dst, const uint8_t *src, int w, int channels,
-                            int c, const float *table)
+                            int c, const uint8_t bytes[4][256])
 {
     struct plane plane[4];
-    planes_f32(plane, table);
+    planes_f32(plane, bytes);
     struct picker at = picker_of(channels, c, CPU_TYPE_F32);
     long x = 0;
     for (; x + 64 <= w; x += 64)
@@ -263,7 +242,7 @@ CPU_INLINE void channel_row(void *dst, const uint8_t *src, int w, int channels,
 {
     switch (type) {
     case CPU_TYPE_F32:
-        channel_f32(dst, src, w, channels, c, table->f32[c]);
+        channel_f32(dst, src, w, channels, c, table->f32_bytes[c]);
         break;
     case CPU_TYPE_F16:
         channel_f16(dst, src, w, channels, c, table->f16[c]);

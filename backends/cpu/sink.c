@@ -8,6 +8,8 @@
 
 // The HAL's table is handed to the kernels as it is.
 _Static_assert(sizeof(struct hr__table) == sizeof(struct cpu_store_table) &&
+                   offsetof(struct hr__table, f32_bytes) ==
+                       offsetof(struct cpu_store_table, f32_bytes) &&
                    offsetof(struct hr__table, f16) ==
                        offsetof(struct cpu_store_table, f16) &&
                    offsetof(struct hr__table, u8) ==

@@ -84,6 +84,7 @@ int hr__axis_alone(const struct hr__step *step, int which, struct hr__step *to);
 // The store stage as a table; hal/shape/table.c makes it once per job.
 struct hr__table {
     float f32[3][256];
+    uint8_t f32_bytes[3][4][256];  // the same, byte by byte from the lowest
     uint16_t f16[3][256];
     uint8_t u8[3][256];
     bool u8_identity;

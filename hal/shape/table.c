@@ -60,6 +60,15 @@ static float entry(const struct hr_normalize *n, bool no_std, int c, int x)
     return no_std ? v : v / n->std[c];
 }
 
+static void put_bytes(struct hr__table *t, int c, int x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &t->f32[c][x], sizeof(bits));
+    for (int i = 0; i < 4; i++)
+        t->f32_bytes[c][i][x] = (uint8_t)(bits >> 8 * i);
+}
+
 void hr__table_build(struct hr__table *out, const struct hr_normalize *n,
                      int channels, enum hr_dtype dtype)
 {
@@ -73,6 +82,7 @@ void hr__table_build(struct hr__table *out, const struct hr_normalize *n,
             switch (dtype) {
             case HR_F32:
                 out->f32[c][x] = v;
+                put_bytes(out, c, x);
                 break;
             case HR_F16:
                 out->f16[c][x] = hr__f16_from_f32(v);

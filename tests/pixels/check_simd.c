@@ -181,6 +181,9 @@ static void random_table(struct cpu_store_table *t)
     uint8_t *p = (uint8_t *)t;
     for (size_t i = 0; i < offsetof(struct cpu_store_table, u8_identity); i++)
         p[i] = (uint8_t)test_rnd();
+    for (int i = 0; i < 3 * 4 * 256; i++)
+        t->f32_bytes[i / 1024][i / 256 % 4][i % 256] =
+            ((uint8_t *)&t->f32[i / 1024][i % 256])[i / 256 % 4];
     t->u8_identity = test_rnd() % 3 == 0;
     if (t->u8_identity)
         for (int i = 0; i < 768; i++)

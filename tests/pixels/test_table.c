@@ -194,10 +194,14 @@ static void formulas(void)
 
     hr__table_build(&t, &n, 3, HR_F32);
     for (int c = 0; c < 3; c++)
-        for (int x = 0; x < 256; x++)
-            CHECK(bits_of(t.f32[c][x]) ==
-                      bits_of(v1(x, n.mean[c], n.std[c], true)),
-                  "%d, %d", c, x);
+        for (int x = 0; x < 256; x++) {
+            uint32_t bits = bits_of(v1(x, n.mean[c], n.std[c], true));
+
+            CHECK(bits_of(t.f32[c][x]) == bits, "%d, %d", c, x);
+            for (int i = 0; i < 4; i++)
+                CHECK(t.f32_bytes[c][i][x] == (bits >> 8 * i & 0xff),
+                      "byte %d of %d, %d", i, c, x);
+        }
     // Facts of torchvision 0.14 for ImageNet's numbers.
     CHECK(bits_of(t.f32[0][0]) == bits_of(-2.1179039478302f), "%a",
           (double)t.f32[0][0]);
