@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simd_packed.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "corpus_list.h"
 #include "cpu_fallback/packed.h"
 #include "decode_files.h"
 #include "fenced.h"
@@ -175,27 +175,19 @@ static void take_line(void *ctx, const int16_t (*blocks)[64], int n,
 // Of each file one line; of all of them the size. False: there are none.
 static bool take_photos(struct bench *b)
 {
-    const char *root = getenv("HEADRACE_CORPUS");
     struct take take = {.b = b};
+    struct corpus_folder f;
     struct cpu_ops ops;
-    char path[1024];
-    struct dirent *entry;
     double files = 0, packed = 0;
-    DIR *dir;
 
-    snprintf(path, sizeof(path), "%s/photos/imagenet-sample",
-             root ? root : HR_SOURCE_DIR "/../shared/corpus");
-    if (!(dir = opendir(path)))
+    if (!corpus_folder_open(&f, "photos/imagenet-sample"))
         return false;
     cpu_ops_init(&ops, ~0u);
-    while ((entry = readdir(dir))) {
+    while (corpus_folder_next(&f, 1)) {
         struct cpu_packed_head *head;
         struct bytes file;
 
-        snprintf(path, sizeof(path), "%s/photos/imagenet-sample/%s",
-                 root ? root : HR_SOURCE_DIR "/../shared/corpus",
-                 entry->d_name);
-        if (entry->d_name[0] == '.' || !read_file(path, &file))
+        if (!read_file(f.path, &file))
             continue;
         take.skip = 20 + take.lines;
         head = packed_picture(file.data, file.size, &ops, take_line, &take);
@@ -204,7 +196,7 @@ static bool take_photos(struct bench *b)
         free(head);
         free(file.data);
     }
-    closedir(dir);
+    corpus_folder_close(&f);
     printf("  imagenet-sample: %.0f bytes packed, %.3f times the files\n",
            packed, packed / files);
     return take.lines == BENCH_LINES;

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // JPEG: every window of every kind of file equals the full decode of stock
 // libjpeg, and damage ends as it does there.
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "corpus_list.h"
 #include "decode_run.h"
-
-#ifndef HR_SOURCE_DIR
-#define HR_SOURCE_DIR "."
-#endif
 
 // ---- windows ----
 
@@ -300,65 +296,53 @@ static void test_jpeg_two_at_once(void)
 
 // ---- the corpus, where there is one ----
 
-static int corpus_folder(const char *root, const char *name, int step,
-                         int windows, double seconds)
+static int folder(const char *name, int step, int windows, double seconds)
 {
     clock_t end = clock() + (clock_t)(seconds * CLOCKS_PER_SEC);
-    char path[1024];
-    struct dirent *entry;
-    int n = 0, files = 0;
-    DIR *dir;
+    struct corpus_folder f;
+    bool more = true;
+    int n = 0;
 
-    snprintf(path, sizeof(path), "%s/%s", root, name);
-    if (!(dir = opendir(path)))
+    if (!corpus_folder_open(&f, name))
         return 0;
-    while ((entry = readdir(dir)) && clock() < end) {
+    while (clock() < end && (more = corpus_folder_next(&f, step))) {
         struct bytes file;
         struct plain full;
 
-        if (entry->d_name[0] == '.' || files++ % step)
-            continue;
-        snprintf(path, sizeof(path), "%s/%s/%s", root, name, entry->d_name);
-        if (!read_file(path, &file))
+        if (!read_file(f.path, &file))
             continue;
         if (file.size > 4 && file.data[0] == 0xff && file.data[1] == 0xd8) {
             if (windows == 0) {
-                n += compare_damaged(entry->d_name, &file, 1 << 22) !=
-                     PLAIN_NOT_RUN;
+                n += compare_damaged(f.name, &file, 1 << 22) != PLAIN_NOT_RUN;
             } else {
                 plain_decode(file.data, file.size, 3 << 20, &full);
                 n += full.result != PLAIN_NOT_RUN;
                 if (full.result == PLAIN_OK)
-                    dt_compare_windows(cpu_jpeg_open, entry->d_name, &file,
-                                       &full, windows);
+                    dt_compare_windows(cpu_jpeg_open, f.name, &file, &full,
+                                       windows);
                 plain_free(&full);
             }
         }
         free(file.data);
     }
-    if (entry)
+    if (more)
         fprintf(stderr, " (%s cut short after %d files)", name, n);
-    closedir(dir);
+    corpus_folder_close(&f);
     return n;
 }
 
 static void test_corpus(void)
 {
-    const char *root = getenv("HEADRACE_CORPUS");
-    int n;
+    int n = folder("kinds", 1, 4, 8);
 
-    if (!root)
-        root = HR_SOURCE_DIR "/../shared/corpus";
-    n = corpus_folder(root, "kinds", 1, 4, 8);
-    n += corpus_folder(root, "photos/imagenet-sample", 3, 3, 8);
+    n += folder("photos/imagenet-sample", 3, 3, 8);
     if (n == 0)
         test_not_run("no corpus");
     else
         fprintf(stderr, " %d files", n);
     if (getenv("HEADRACE_TEST_LONG"))
         fprintf(stderr, " %d bad files",
-                corpus_folder(root, "bad", 1, 0, 600) +
-                    corpus_folder(root, "bad/afl", 1, 0, 600));
+                folder("bad", 1, 0, 600) + folder("bad/afl", 1, 0, 600));
 }
 
 int main(int argc, char **argv)

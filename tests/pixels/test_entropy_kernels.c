@@ -13,12 +13,12 @@ int main(void)
     return 77;
 }
 #else
-#include <dirent.h>
 #include <setjmp.h>
 #include <time.h>
 
 #include <jpeglib.h>
 
+#include "corpus_list.h"
 #include "kernel_picture.h"
 #include "kernels/entropy_plan.h"
 #include "testing.h"
@@ -609,26 +609,19 @@ static void codes(void)
 // The photos of the corpus, where it is.
 static void photos(void)
 {
-    const char *root = getenv("HEADRACE_CORPUS");
     struct kernel_jpeg j[BATCH];
-    struct dirent *entry;
-    char path[1024];
+    struct corpus_folder f;
     int n = 0, all = 0;
-    DIR *dir;
 
     kernel_seconds = libjpeg_seconds = 0;
-    snprintf(path, sizeof(path), "%s/photos/imagenet-sample",
-             root ? root : HR_SOURCE_DIR "/../shared/corpus");
-    if (small || !(dir = opendir(path))) {
+    if (small || !corpus_folder_open(&f, "photos/imagenet-sample")) {
         test_not_run("photos");
         return;
     }
-    while (all < test_loops(200) && (entry = readdir(dir))) {
-        char file[1400];
+    while (all < test_loops(200) && corpus_folder_next(&f, 1)) {
         struct batch b = {.n = 0};
 
-        snprintf(file, sizeof(file), "%s/%s", path, entry->d_name);
-        if (entry->d_name[0] == '.' || !kernel_jpeg_read(&j[n], file))
+        if (!kernel_jpeg_read(&j[n], f.path))
             continue;
         if (!put(&b, &j[n]))  // progressive
             kernel_jpeg_free(&j[n]);
@@ -636,13 +629,13 @@ static void photos(void)
             n++, all++;
         batch_free(&b);
         if (n == BATCH) {
-            check_batch(j, n, entry->d_name);
+            check_batch(j, n, f.name);
             n = 0;
         }
     }
     if (n)
         check_batch(j, n, "the last");
-    closedir(dir);
+    corpus_folder_close(&f);
     printf("(%d photos, %.2f ms of CPU each, libjpeg %.2f) ", all,
            1000 * kernel_seconds / all, 1000 * libjpeg_seconds / all);
 }

@@ -4,16 +4,12 @@
 // and what it is for it does not give up. Some are packed on the way, to the bytes
 // that cpu_pack() makes of the file. Who lies in the lanes beside it, and
 // when they are ended one by one, chance says.
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "corpus_list.h"
 #include "cpu_fallback/decode_lanes.h"
 #include "decode_run.h"
-
-#ifndef HR_SOURCE_DIR
-#define HR_SOURCE_DIR "."
-#endif
 
 enum { MOST = 64 };  // jobs at a time
 
@@ -310,31 +306,24 @@ static void damaged(void)
 
 static int folder(const char *name, int step, int times, int *made)
 {
-    const char *root = getenv("HEADRACE_CORPUS");
-    char path[1024];
-    struct dirent *entry;
+    struct corpus_folder f;
     int n = 0;
-    DIR *dir;
 
-    root = root ? root : HR_SOURCE_DIR "/../shared/corpus";
-    snprintf(path, sizeof(path), "%s/%s", root, name);
-    if (!(dir = opendir(path)))
+    if (!corpus_folder_open(&f, name))
         return 0;
-    for (int i = 0; (entry = readdir(dir)); i++) {
+    while (corpus_folder_next(&f, step)) {
         struct cpu_scan scan;
         struct bytes file;
 
-        snprintf(path, sizeof(path), "%s/%s/%s", root, name, entry->d_name);
-        if (entry->d_name[0] == '.' || i % step || !read_file(path, &file))
+        if (!read_file(f.path, &file))
             continue;
         if (cpu_scan_parse(&scan, file.data, file.size) &&
             (int64_t)scan.width * scan.height < 3 << 20)
             for (int k = 0; k < times; k++, n++)
-                *made += add_job(entry->d_name, &file, scan.width, scan.height,
-                                 !k);
+                *made += add_job(f.name, &file, scan.width, scan.height, !k);
         free(file.data);
     }
-    closedir(dir);
+    corpus_folder_close(&f);
     *made += run_jobs();
     return n;
 }

@@ -2,10 +2,10 @@
 // Packed coefficients: every line comes back as it was, on every instruction
 // set, in whatever parts it is asked for; what was damaged is refused, or does
 // no harm.
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "corpus_list.h"
 #include "cpu_fallback/decode.h"
 #include "packed_blocks.h"
 #include "packed_picture.h"
@@ -333,31 +333,26 @@ static int one_picture(const char *name, const struct bytes *file,
     return 1;
 }
 
-static int folder(const char *root, const char *name)
+static int folder(const char *name)
 {
-    char path[1024];
-    struct dirent *entry;
+    struct corpus_folder f;
     uint64_t files = 0, packed = 0;
     int n = 0;
-    DIR *dir;
 
-    snprintf(path, sizeof(path), "%s/photos/%s", root, name);
-    if (!(dir = opendir(path)))
+    if (!corpus_folder_open(&f, name))
         return 0;
-    while ((entry = readdir(dir))) {
+    while (corpus_folder_next(&f, 1)) {
         struct bytes file;
 
-        snprintf(path, sizeof(path), "%s/photos/%s/%s", root, name,
-                 entry->d_name);
-        if (entry->d_name[0] == '.' || !read_file(path, &file))
+        if (!read_file(f.path, &file))
             continue;
-        if (one_picture(entry->d_name, &file, &packed)) {
+        if (one_picture(f.name, &file, &packed)) {
             files += file.size;
             n++;
         }
         free(file.data);
     }
-    closedir(dir);
+    corpus_folder_close(&f);
     printf(" (%s: %d files, packed %.3f times as large)", name, n,
            n ? (double)packed / (double)files : 0);
     return n;
@@ -365,14 +360,8 @@ static int folder(const char *root, const char *name)
 
 static void photos(void)
 {
-    const char *root = getenv("HEADRACE_CORPUS");
-    int n;
-
-    if (!root)
-        root = HR_SOURCE_DIR "/../shared/corpus";
-    n = folder(root, "imagenet-sample") + folder(root, "amd-416") +
-        folder(root, "amd-tiny");
-    if (!n)
+    if (!(folder("photos/imagenet-sample") + folder("photos/amd-416") +
+          folder("photos/amd-tiny")))
         test_not_run("no corpus");
 }
 

@@ -4,10 +4,10 @@
 // (packed, interleaved chroma, with gaps, of the whole picture), at every
 // instruction set; a header that lies is refused, and nothing behind the data
 // is read. test_planes_hal.c goes through the HAL.
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "corpus_list.h"
 #include "cpu_fallback/planes.h"
 #include "fenced.h"
 #include "heaps.h"
@@ -261,26 +261,19 @@ static bool is_damaged(const struct picture *p)
 // The corpus' files of every kind, where they are planes at all.
 static void corpus(void)
 {
-    const char *root = getenv("HEADRACE_CORPUS");
-    char path[1024];
-    struct dirent *entry;
+    struct corpus_folder f;
     int used = 0, damaged = 0;
-    DIR *dir;
 
     seed = test_seed;
-    snprintf(path, sizeof(path), "%s/kinds",
-             root ? root : HR_SOURCE_DIR "/../shared/corpus");
-    if (!(dir = opendir(path))) {
+    if (!corpus_folder_open(&f, "kinds")) {
         test_not_run("no corpus");
         return;
     }
-    while ((entry = readdir(dir))) {
+    while (corpus_folder_next(&f, 1)) {
         struct bytes file;
         struct hr_info info;
-        char name[2048];
 
-        snprintf(name, sizeof(name), "%s/%s", path, entry->d_name);
-        if (entry->d_name[0] == '.' || !read_file(name, &file))
+        if (!read_file(f.path, &file))
             continue;
         if (!hr_probe(file.data, file.size, NULL, &info) &&
             info.format == HR_FORMAT_JPEG && info.precision == 8 &&
@@ -294,12 +287,12 @@ static void corpus(void)
                 damaged++;
             } else {
                 used++;
-                check_picture(&p, 3, entry->d_name);
+                check_picture(&p, 3, f.name);
             }
         }
         free(file.data);
     }
-    closedir(dir);
+    corpus_folder_close(&f);
     printf("\n  %d files, %d are damaged ", used, damaged);
     CHECK(used > 10 && damaged < used / 4, "%d files", used);
 }

@@ -2,16 +2,12 @@
 // Our own decoder of sequential JPEGs: which files it takes (it must take what
 // it is for), that every window of them equals the full decode of stock
 // libjpeg, and that it gives up wherever libjpeg would warn or fail.
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "corpus_list.h"
 #include "cpu_fallback/jpeg_scan.h"
 #include "decode_run.h"
-
-#ifndef HR_SOURCE_DIR
-#define HR_SOURCE_DIR "."
-#endif
 
 // One or three components, codings without progression, arithmetic or scans of
 // their own, factors that divide the largest.
@@ -372,22 +368,16 @@ static void test_no_memory(void)
 
 static int corpus_folder(const char *name, int step, int windows, int *ours)
 {
-    const char *root = getenv("HEADRACE_CORPUS");
-    char path[1024];
-    struct dirent *entry;
+    struct corpus_folder f;
     int n = 0;
-    DIR *dir;
 
-    root = root ? root : HR_SOURCE_DIR "/../shared/corpus";
-    snprintf(path, sizeof(path), "%s/%s", root, name);
-    if (!(dir = opendir(path)))
+    if (!corpus_folder_open(&f, name))
         return 0;
-    for (int i = 0; (entry = readdir(dir)); i++) {
+    while (corpus_folder_next(&f, step)) {
         struct bytes file;
         struct plain full;
 
-        snprintf(path, sizeof(path), "%s/%s/%s", root, name, entry->d_name);
-        if (entry->d_name[0] == '.' || i % step || !read_file(path, &file))
+        if (!read_file(f.path, &file))
             continue;
         plain_decode(file.data, file.size, 3 << 20, &full);
         if (full.result == PLAIN_OK) {
@@ -396,14 +386,14 @@ static int corpus_folder(const char *name, int step, int windows, int *ours)
             n++;
             *ours += taken_here;
             if (taken_here)
-                dt_compare_windows(cpu_sequential_open, entry->d_name, &file,
-                                   &full, windows);
-            CHECK(!taken_here || !full.warnings, "%s", entry->d_name);
+                dt_compare_windows(cpu_sequential_open, f.name, &file, &full,
+                                   windows);
+            CHECK(!taken_here || !full.warnings, "%s", f.name);
         }
         plain_free(&full);
         free(file.data);
     }
-    closedir(dir);
+    corpus_folder_close(&f);
     return n;
 }
 
