@@ -73,9 +73,25 @@ static bool has_child(pid_t tid)
     return any;
 }
 
+// It runs, or would if the machine were less busy (or were not stopped).
+static bool wants_to_run(pid_t tid)
+{
+    char path[48], line[128] = "";
+    const char *name_ends;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+    if (!(f = fopen(path, "re")))
+        return false;
+    name_ends = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+    fclose(f);
+    return name_ends && !strncmp(name_ends, ") R", 3);
+}
+
 // Of the thread that calls the driver, and of those that the driver has started
 // from ours, in this call or before it: their CPU time, and whether one of them
-// has started a process that is still there.
+// works without any: it has none to use, or has started a process that is still
+// there.
 static int64_t driver_cpu(pid_t caller, bool *waits)
 {
     DIR *dir = opendir("/proc/self/task");
@@ -90,7 +106,7 @@ static int64_t driver_cpu(pid_t caller, bool *waits)
                          (hr__is_library_thread(tid) || !blocks_signals(tid))))
             continue;
         sum += read_clock(clock_of(tid));
-        *waits |= has_child(tid);
+        *waits |= wants_to_run(tid) || has_child(tid);
     }
     if (dir)
         closedir(dir);

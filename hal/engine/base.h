@@ -39,10 +39,10 @@ bool hr__cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
                    int64_t deadline);
 
 // Extends a deadline by a second at a time while the driver works: while its
-// threads use CPU time, or a process that it has started runs (a linker). A
-// hung driver sleeps and gets no extension after the first. Ends a minute of
-// such work later, or at `most`. What the rest of the process does is not
-// asked.
+// threads use CPU time or would if they got some, or a process that it has
+// started runs (a linker). A hung driver sleeps and gets no extension after the
+// first. Ends a minute of such work later, or at `most`. What the rest of the
+// process does is not asked.
 struct hr__patience {
     int64_t deadline, most;
     const pthread_t *caller;  // the thread that is in the driver; may be NULL

@@ -226,6 +226,11 @@ static void look_twice(const pthread_t *caller, bool burning, const char *what)
     atomic_store(&burns, true);
     CHECK(hr__wait_longer(&p) && p.deadline > hr__now(), "%s: at first", what);
     CHECK(comes_to(&p, burning), "%s: it burns", what);
+    // It has had no time to speak of between these two.
+    p = (struct hr__patience){.most = p.most, .caller = caller};
+    hr__wait_longer(&p);
+    if (burning)
+        CHECK(hr__wait_longer(&p), "%s: it gets no time", what);
     atomic_store(&burns, false);
     CHECK(comes_to(&p, false), "%s: it sleeps", what);
 }
