@@ -105,7 +105,8 @@ def _begin(
                 reasons.append(str(why))
                 child.end()
                 continue
-            row = Row(key, child.name, kind.pixels, child.begun["import_s"])
+            row = Row(key, child.name, kind.pixels, child.begun["import_s"],
+                      child.import_bytes)
             figures.rows.append(row)
             yield child, row
             break
