@@ -13,6 +13,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 import numpy  # noqa: F401  the loader's batches are its arrays
@@ -232,8 +233,13 @@ class Pictures(unittest.TestCase):
         (place / "a.jpg").write_bytes(b"no picture")
         code, _, said = run(place)
         self.assertEqual(code, 2)
-        self.assertIn("no JPEG file", said)
-        self.assertEqual(run(place / "missing")[0], 2)
+        self.assertRegex(said, f"^headrace.bench: {place}: no JPEG file.*: 1$")
+        code, _, said = run(place / "missing")
+        self.assertEqual(code, 2)
+        self.assertIn("missing: No such file", said)
+        (place / "a.jpg").unlink()
+        self.assertEqual(run(place), (2, "", f"headrace.bench: {place}: no JPEG"
+                                      " file that all programs can decode\n"))
 
 
 class Windows(unittest.TestCase):
@@ -305,7 +311,7 @@ class Figures(unittest.TestCase):
         self.assertRegex(lines[-3], r"^loader 1\.0 +100 +2\.00 +10\.00 +1000"
                          r" +20\.00 +2\.00 +0\.20 +1 +0  stock's$")
         self.assertEqual(lines[-1], "not run: dali: it is not there")
-        self.assertIn("3 others were left out", "\n".join(lines))
+        self.assertRegex("\n".join(lines), "left out.* damaged: 3\n")
         self.assertIn("25 %", "\n".join(lines))
 
     def test_one_epoch_only(self):
@@ -355,6 +361,17 @@ class Processes(unittest.TestCase):
                 os.close(file)
         self.assertGreater(held, 60 << 20)
         self.assertLess(held, 100 << 20)
+
+    def test_what_was_held_meanwhile_is_seen(self):
+        with children.Watch(os.getpid(), interval=3600) as watch:
+            file = os.memfd_create("batch")
+            os.posix_fallocate(file, 0, 64 << 20)
+            seen, end = watch.looks, time.monotonic() + 20
+            while watch.looks < seen + 2 and time.monotonic() < end:
+                time.sleep(0.01)
+            os.close(file)
+        self.assertGreater(watch.most - children.memory_of([os.getpid()]),
+                           50 << 20)
 
     def test_libraries_count_once(self):
         one, two = (children.memory_of([os.getpid()] * n) for n in (1, 2))

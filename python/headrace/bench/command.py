@@ -53,7 +53,8 @@ class Stops:
 def _run(options: Options, stops: Stops) -> int:
     found = pictures.find(options.inputs, options.limit)
     if not found.paths:
-        warn(MODULE, "no JPEG file among them that all programs can decode")
+        warn(MODULE, f"{', '.join(options.inputs)}: no JPEG file that all "
+                     f"programs can decode{text.left_out(found.left_out)}")
         return 2
     figures = Figures(_facts(options, found))
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:

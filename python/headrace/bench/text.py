@@ -14,6 +14,13 @@ LAST = ("batch s", "whole", "beside", "pixels")  # columns behind them
 _PIXELS = {"stock": "stock's", "others": "others"}
 
 
+def left_out(files: int) -> str:
+    """Behind what is said of those that are taken."""
+    if not files:
+        return ""
+    return f"; left out, as grey, CMYK, no JPEG or damaged: {files:,}"
+
+
 def facts(f: Figures) -> list[tuple[str, str]]:
     """What was measured on what: (what, text)."""
     a = f.facts
@@ -21,8 +28,7 @@ def facts(f: Figures) -> list[tuple[str, str]]:
         f"{a['pictures']:,} JPEG files, {a['mean_bytes']:,} bytes and "
         f"{a['mean_pixels'] / 1e6:.2f} Mpixel on average"
     )
-    if a["left_out"]:
-        pictures += f"; {a['left_out']:,} others were left out"
+    pictures += left_out(a["left_out"])
     return [
         ("machine", f"{a['machine']}, {a['cores']} cores"),
         ("pictures", pictures),
