@@ -149,9 +149,14 @@ static size_t pixel_bytes(const struct hr__loader *l)
     return 0;
 }
 
-// One batch is consumed, one is ready, one is read; three pictures for each
-// thread keep an engine busy. No more than there will be in all epochs. The rest
-// of the budget is for encoded samples.
+// Pictures for a thread, in a batch that is long work.
+enum { LONG = 16 };
+
+// One batch is consumed, one is ready, one is read; in the making are three
+// pictures for each thread, which keep an engine busy, and two batches, since
+// the end of one leaves threads idle: but where a batch is long work that end is
+// short, and memory more. No more than there will be in all epochs. The rest of
+// the budget is for encoded samples.
 static void set_depth(struct hr__loader *l)
 {
     uint64_t all = HR__LOADER_DEPTH;
@@ -159,7 +164,9 @@ static void set_depth(struct hr__loader *l)
                                    : hr__usable_cores();
     size_t batch = (size_t)l->pub.batch;
     size_t making = (3 * (size_t)threads + batch - 1) / batch;
-    size_t depth = 3 + (making < 2 ? 2 : making) + (l->params.map != NULL);
+    size_t least = batch < LONG * (size_t)threads ? 2 : 1;
+    size_t depth = 3 + (making < least ? least : making) +
+                   (l->params.map != NULL);
     size_t most = l->params.budget / 4 * 3;
     size_t fit = l->batch_size ? most / l->batch_size : HR__LOADER_DEPTH;
 

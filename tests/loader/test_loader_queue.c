@@ -515,6 +515,30 @@ static void short_epochs(void)
     hr_device_close(&dev);
 }
 
+// A batch that is long work for an engine's threads has one less beside it: 16
+// pictures for each of them.
+static void long_batches(void)
+{
+    static const struct {
+        int threads, batch, depth;
+    } cases[] = {{1, 15, 5}, {1, 16, 4}, {2, 31, 5}, {2, 32, 4}, {16, 8, 9}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        hr_device dev = test_device("cpu", cases[i].threads, 0);
+        struct hr_loader_params p = data_begin(&calls, N, dev);
+        hr_loader loader;
+
+        p.epochs = HR_ENDLESS;
+        p.batch = cases[i].batch;
+        loader = hr_loader_create(&p);
+        CHECK(loader && loader->depth == cases[i].depth, "case %zu: %d", i,
+              loader ? loader->depth : 0);
+        hr_loader_destroy(&loader);
+        data_end(&calls);
+        hr_device_close(&dev);
+    }
+}
+
 // ---- The end at any time ---------------------------------------------------
 
 static void *stop_later(void *ctx)
@@ -724,25 +748,16 @@ static void wrong_params(void)
 }
 
 static const struct test_case cases[] = {
-    TEST_CASE(reads_in_flight),
-    TEST_CASE(as_many_as_declared),
-    TEST_CASE(no_lock_held),
-    TEST_CASE(paths_lent),
-    TEST_CASE(epochs_apart),
-    TEST_CASE(stalled),
-    TEST_CASE(steady),
-    TEST_CASE(woken),
-    TEST_CASE(quick),
-    TEST_CASE(descriptor),
-    TEST_CASE(in_order),
-    TEST_CASE(out_of_order),
-    TEST_CASE(little_room),
-    TEST_CASE(short_epochs),
-    TEST_CASE(sink),
-    TEST_CASE(stopped),
-    TEST_CASE(destroyed_anywhere),
-    TEST_CASE(no_memory),
-    TEST_CASE(forked),
+    TEST_CASE(reads_in_flight), TEST_CASE(as_many_as_declared),
+    TEST_CASE(no_lock_held),    TEST_CASE(paths_lent),
+    TEST_CASE(epochs_apart),    TEST_CASE(stalled),
+    TEST_CASE(steady),          TEST_CASE(woken),
+    TEST_CASE(quick),           TEST_CASE(descriptor),
+    TEST_CASE(in_order),        TEST_CASE(out_of_order),
+    TEST_CASE(little_room),     TEST_CASE(short_epochs),
+    TEST_CASE(long_batches),    TEST_CASE(sink),
+    TEST_CASE(stopped),         TEST_CASE(destroyed_anywhere),
+    TEST_CASE(no_memory),       TEST_CASE(forked),
     TEST_CASE(wrong_params),
 };
 

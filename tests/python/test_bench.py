@@ -13,6 +13,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 import numpy  # noqa: F401  the loader's batches are its arrays
@@ -67,6 +68,9 @@ class Measuring(unittest.TestCase):
             self.assertLess(0, one["first_batch_s"])
             self.assertLess(one["first_batch_s"], one["first"]["wall_s"])
             self.assertGreater(one["memory_bytes"], 1 << 20)
+        self.assertGreater(row["import_bytes"], 1 << 20)
+        self.assertEqual(row["beside_bytes"],
+                         row["memory_bytes"] - row["import_bytes"])
         for which in "first", "later":
             self.assertGreater(row[which]["img_per_s"], 0)
             self.assertGreater(row[which]["cpu_s_per_1000"], 0)
@@ -229,8 +233,13 @@ class Pictures(unittest.TestCase):
         (place / "a.jpg").write_bytes(b"no picture")
         code, _, said = run(place)
         self.assertEqual(code, 2)
-        self.assertIn("no JPEG file", said)
-        self.assertEqual(run(place / "missing")[0], 2)
+        self.assertRegex(said, f"^headrace.bench: {place}: no JPEG file.*: 1$")
+        code, _, said = run(place / "missing")
+        self.assertEqual(code, 2)
+        self.assertIn("missing: No such file", said)
+        (place / "a.jpg").unlink()
+        self.assertEqual(run(place), (2, "", f"headrace.bench: {place}: no JPEG"
+                                      " file that all programs can decode\n"))
 
 
 class Windows(unittest.TestCase):
@@ -258,7 +267,7 @@ def epoch(pictures, wall_s, cpu_s):
 
 
 def row_of(key, rounds):
-    return figures.Row(key, key + " 1.0", "stock", 0.5, [
+    return figures.Row(key, key + " 1.0", "stock", 0.5, 600_000, [
         {"first_batch_s": wait, "first": epoch(100, *first),
          "later": [epoch(100, *e) for e in later], "memory_bytes": memory}
         for wait, memory, first, later in rounds])
@@ -298,11 +307,11 @@ class Figures(unittest.TestCase):
     def test_text(self):
         lines = list(text.lines(self.figures))
         self.assertRegex(lines[-4], r"^stock 1\.0 +50 +1\.00 +30\.00 +50 +1\.00"
-                         r" +40\.00 +1\.50 +1000  stock's$")
+                         r" +40\.00 +1\.50 +1000 +999  stock's$")
         self.assertRegex(lines[-3], r"^loader 1\.0 +100 +2\.00 +10\.00 +1000"
-                         r" +20\.00 +2\.00 +0\.20 +1  stock's$")
+                         r" +20\.00 +2\.00 +0\.20 +1 +0  stock's$")
         self.assertEqual(lines[-1], "not run: dali: it is not there")
-        self.assertIn("3 others were left out", "\n".join(lines))
+        self.assertRegex("\n".join(lines), "left out.* damaged: 3\n")
         self.assertIn("25 %", "\n".join(lines))
 
     def test_one_epoch_only(self):
@@ -332,12 +341,45 @@ class Processes(unittest.TestCase):
             self.assertIn(child.pid, list(children.family(os.getpid())))
             with children.Watch(os.getpid(), interval=60) as watch:
                 pass
-            self.assertGreater(watch.most, children.memory_of(os.getpid())
+            self.assertGreater(watch.most, children.memory_of([os.getpid()])
                                + (200 << 20))
         finally:
             done.set()
             child.join()
-        self.assertEqual(children.memory_of(child.pid), 0)
+        self.assertEqual(children.memory_of([child.pid]), 0)
+
+    def test_shared_memory_that_nobody_maps_counts_once(self):
+        # As a DataLoader's batches do.
+        before = children.memory_of([os.getpid()])
+        files = [os.memfd_create("batch")]
+        try:
+            os.posix_fallocate(files[0], 0, 64 << 20)
+            files.append(os.dup(files[0]))
+            held = children.memory_of([os.getpid()]) - before
+        finally:
+            for file in files:
+                os.close(file)
+        self.assertGreater(held, 60 << 20)
+        self.assertLess(held, 100 << 20)
+
+    def test_what_was_held_meanwhile_is_seen(self):
+        with children.Watch(os.getpid(), interval=3600) as watch:
+            file = os.memfd_create("batch")
+            os.posix_fallocate(file, 0, 64 << 20)
+            seen, end = watch.looks, time.monotonic() + 20
+            while watch.looks < seen + 2 and time.monotonic() < end:
+                time.sleep(0.01)
+            os.close(file)
+        self.assertGreater(watch.most - children.memory_of([os.getpid()]),
+                           50 << 20)
+
+    def test_libraries_count_once(self):
+        one, two = (children.memory_of([os.getpid()] * n) for n in (1, 2))
+        with open("/proc/self/status") as file:
+            mapped, = (int(line.split()[1]) << 10 for line in file
+                       if line.startswith("RssFile:"))
+        self.assertGreater(mapped, 2 << 20)
+        self.assertAlmostEqual(2 * one - two, mapped, delta=1 << 20)
 
     def test_cpu_time_of_ended_children_counts(self):
         before = programs.cpu_seconds()

@@ -53,7 +53,8 @@ class Stops:
 def _run(options: Options, stops: Stops) -> int:
     found = pictures.find(options.inputs, options.limit)
     if not found.paths:
-        warn(MODULE, "no JPEG file among them that all programs can decode")
+        warn(MODULE, f"{', '.join(options.inputs)}: no JPEG file that all "
+                     f"programs can decode{text.left_out(found.left_out)}")
         return 2
     figures = Figures(_facts(options, found))
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
@@ -105,7 +106,8 @@ def _begin(
                 reasons.append(str(why))
                 child.end()
                 continue
-            row = Row(key, child.name, kind.pixels, child.begun["import_s"])
+            row = Row(key, child.name, kind.pixels, child.begun["import_s"],
+                      child.import_bytes)
             figures.rows.append(row)
             yield child, row
             break

@@ -16,6 +16,7 @@ class Row:
     name: str
     pixels: str
     import_s: float
+    import_bytes: int
     rounds: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 
     def _epochs(self, which: str) -> list[list[dict[str, float]]]:
@@ -47,7 +48,12 @@ class Row:
         )
 
     def memory(self) -> int:
+        """Bytes at most, of all rounds."""
         return max(int(r["memory_bytes"]) for r in self.rounds)
+
+    def beside(self) -> int:
+        """Of these what it did not hold when packages were imported."""
+        return max(0, self.memory() - self.import_bytes)
 
 
 @dataclasses.dataclass

@@ -25,8 +25,9 @@ the first batch, packages being imported; then later ones, which some programs
 make from a cache. The files are read once before, so nobody waits for the disk.
 What is printed are medians of the rounds; "x stock", of the ratios of each
 round. CPU seconds are those of all threads and worker processes, for 1,000
-pictures; memory is the most that they held. Measure on a machine that has
-nothing else to do.
+pictures; memory is the most that they held, in megabytes: the whole, and beside
+what a process holds that has only imported the packages. Measure on a machine
+that has nothing else to do.
 
 exit status: 0 something was measured; 1 nothing could be; 2 could not begin;
 130 or 143 ended by SIGINT or SIGTERM.

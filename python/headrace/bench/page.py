@@ -65,8 +65,9 @@ def _table(f: Figures) -> Iterator[str]:
     yield "<h2>All figures</h2>\n<table>\n<tr><th></th>"
     for _, title in text.EPOCHS:
         yield f'<th colspan="{len(text.COLUMNS)}">{escape(title)}</th>'
-    yield "<th>first</th><th>memory</th><th></th></tr>\n<tr><th></th>"
-    for name in (*text.COLUMNS, *text.COLUMNS, "batch s", "MB", "pixels"):
+    yield '<th>first</th><th colspan="2">memory, MB</th><th></th></tr>'
+    yield "<tr><th></th>"
+    for name in (*text.COLUMNS, *text.COLUMNS, *text.LAST):
         yield f"<th>{escape(name)}</th>"
     yield "</tr>"
     for row in f.measured():
@@ -75,5 +76,7 @@ def _table(f: Figures) -> Iterator[str]:
         yield "</tr>"
     yield "</table>"
     yield '<p class="soft">CPU seconds are for 1,000 pictures, of all threads'
-    yield "and worker processes; memory is the most that they held. Medians of"
-    yield "the rounds. Pixels: stock's are those of torchvision on Pillow.</p>"
+    yield "and worker processes; memory is the most that they held, and beside"
+    yield "it what of that came after the packages were imported. Other figures"
+    yield "are medians of the rounds. Pixels: stock's are those of torchvision"
+    yield "on Pillow.</p>"

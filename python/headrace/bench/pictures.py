@@ -32,6 +32,8 @@ def find(inputs: Sequence[str], limit: int) -> Pictures:
         list(inputs), _STEPS, on_error="zero", to="numpy", device="cpu",
         epochs=1,
     )
+    if not loader.samples:
+        return found
     with loader:
         for _ in loader:
             last = loader.last

@@ -79,8 +79,10 @@ class Stock(Program):
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
-        import PIL
+        import torch  # noqa: F401  which is missed first, where all are
         import torchvision
+
+        import PIL
 
         self.name = (
             f"torchvision {_release(torchvision)} on Pillow {PIL.__version__}"
@@ -382,12 +384,12 @@ class MindSpore(Program):
 # Name -> what it is, and the packages that have it.
 PROGRAMS: dict[str, tuple[type[Program], str]] = {
     "stock": (Stock, "torch torchvision pillow"),
-    "tensors": (Tensors, "torch torchvision"),
+    "tensors": (Tensors, "torch torchvision pillow"),
     "drop-in": (DropIn, "torch torchvision pillow"),
     "loader": (Loader, "numpy"),
     "dali": (Dali, "nvidia-dali-cuda120"),
     "spdl": (Spdl, "spdl_core spdl_io numpy"),
-    "torchcodec": (TorchCodec, "torch torchvision torchcodec"),
+    "torchcodec": (TorchCodec, "torch torchvision pillow torchcodec"),
     "mindspore": (MindSpore, "mindspore"),
 }
 

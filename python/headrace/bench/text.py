@@ -10,7 +10,15 @@ from .figures import Figures, Row, median
 
 EPOCHS = (("first", "first epoch"), ("later", "later epochs"))
 COLUMNS = ("img/s", "x stock", "CPU s")
+LAST = ("batch s", "whole", "beside", "pixels")  # columns behind them
 _PIXELS = {"stock": "stock's", "others": "others"}
+
+
+def left_out(files: int) -> str:
+    """Behind what is said of those that are taken."""
+    if not files:
+        return ""
+    return f"; left out, as grey, CMYK, no JPEG or damaged: {files:,}"
 
 
 def facts(f: Figures) -> list[tuple[str, str]]:
@@ -20,8 +28,7 @@ def facts(f: Figures) -> list[tuple[str, str]]:
         f"{a['pictures']:,} JPEG files, {a['mean_bytes']:,} bytes and "
         f"{a['mean_pixels'] / 1e6:.2f} Mpixel on average"
     )
-    if a["left_out"]:
-        pictures += f"; {a['left_out']:,} others were left out"
+    pictures += left_out(a["left_out"])
     return [
         ("machine", f"{a['machine']}, {a['cores']} cores"),
         ("pictures", pictures),
@@ -52,6 +59,7 @@ def cells(f: Figures, row: Row) -> list[str]:
         *found,
         f"{row.first_batch():.2f}",
         f"{row.memory() / 1e6:.0f}",
+        f"{row.beside() / 1e6:.0f}",
         _PIXELS[row.pixels],
     ]
 
@@ -67,9 +75,10 @@ def lines(f: Figures) -> Iterator[str]:
     yield ""
     head = [title for _, title in EPOCHS]
     yield (f"{'':<{width}}  {head[0]:>23}  {head[1]:>23}  {'first':>7}"
-           f"  {'memory':>6}")
-    form = f"{{:<{width}}}" + "  {:>7} {:>7} {:>7}" * 2 + "  {:>7}  {:>6}  {}"
-    yield form.format("", *COLUMNS, *COLUMNS, "batch s", "MB", "pixels")
+           f"  {'memory, MB':>13}")
+    form = (f"{{:<{width}}}" + "  {:>7} {:>7} {:>7}" * 2
+            + "  {:>7}  {:>6} {:>6}  {}")
+    yield form.format("", *COLUMNS, *COLUMNS, *LAST)
     for row in f.measured():
         yield form.format(row.name, *cells(f, row))
     if f.not_run:
@@ -89,6 +98,8 @@ def as_json(f: Figures) -> dict[str, Any]:
             "import_s": row.import_s,
             "first_batch_s": row.first_batch(),
             "memory_bytes": row.memory(),
+            "import_bytes": row.import_bytes,
+            "beside_bytes": row.beside(),
         }
         for which, _ in EPOCHS:
             one[which] = {
