@@ -76,7 +76,7 @@ void cpu_arena_finish(struct cpu_arena *a)
 // this request stay usable for later ones.
 static struct cpu_arena_block *block_add(struct cpu_arena *a, size_t need)
 {
-    size_t size = BLOCK_SIZE;
+    size_t size = a->block ? a->block - HEADER_SIZE : BLOCK_SIZE;
     if (a->limit && size > a->limit - a->used)
         size = a->limit - a->used;
     if (size < need)

@@ -32,6 +32,7 @@ struct cpu_arena {
     size_t used;                    // in all blocks up to `at`
     size_t limit;                   // used may not pass this; 0 = no limit
     bool limited;                   // it said no since the last clear
+    size_t block;                   // bytes of a new block; 0 = 256 KiB
 };
 
 struct cpu_mark {

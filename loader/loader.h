@@ -73,7 +73,7 @@ struct hr__loader_sample {
     bool pending;           // to be submitted, or in a job
     enum hr_status status;  // of reading
     struct hr_encoded from;
-    size_t memory_size;      // of from.memory, which is of the room; 0 = none
+    void *memory;            // of the room, that from lies in; or NULL
     struct hr_encoded lent;  // what a callback said,
     bool is_lent;            // which wants it back
     size_t name;             // its path in slot->names

@@ -29,12 +29,11 @@ void hr__sample_give_back(struct hr__loader_sample *sample)
     if (sample->is_lent && calls->done)
         calls->done(calls->ctx, index, &sample->lent);
     sample->is_lent = false;
-    if (!sample->memory_size)
+    if (!sample->memory)
         return;
     pthread_mutex_lock(&l->lock);
-    hr__room_put(&l->room, sample->from.memory, sample->memory_size);
-    sample->from.memory = NULL;
-    sample->memory_size = 0;
+    hr__room_put(&l->room, sample->memory);
+    sample->memory = NULL;
     if (l->full)
         pthread_cond_broadcast(&l->bytes);
     pthread_mutex_unlock(&l->lock);

@@ -275,6 +275,7 @@ static void submit(struct hr__slot *slot, int begin, int n)
         l->in_flight--;
         hr__loader_flow(l);
         l->making -= n;
+        pthread_cond_broadcast(&l->bytes);
         pthread_cond_broadcast(&l->ended);
     } else if (!first->job_ended) {
         first->job = job;

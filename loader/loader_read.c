@@ -9,6 +9,8 @@
 #include "hal/engine/base.h"
 #include "loader.h"
 
+enum { WARM = 4 };  // times the depth, in batches
+
 // ---- Room for the bytes ----------------------------------------------------
 
 // Whether no older batch is being read. The oldest always gets its bytes: the
@@ -23,12 +25,25 @@ static bool is_oldest(const struct hr__loader *l, const struct hr__slot *slot)
     return true;
 }
 
+// Once it has made some batches the loader takes new memory only if the device
+// could run dry: how many bytes are at work at a time has a new maximum for ever,
+// and who needs it may as well wait for the next job that ends.
+static enum hr__room_way way_of(const struct hr__loader *l,
+                                const struct hr__slot *slot)
+{
+    int ahead = l->settings.depth - 3, enough = ahead > 2 ? ahead : 2;
+
+    if (l->base >= WARM * (uint64_t)l->pub.depth &&
+        l->making / l->pub.batch >= enough)
+        return HR__ROOM_KEPT;
+    return is_oldest(l, slot) ? HR__ROOM_MUST : HR__ROOM_LIMIT;
+}
+
 static void *sample_room(void *ctx, size_t size)
 {
     struct hr__loader_sample *sample = ctx;
     struct hr__loader *l = sample->slot->loader;
     void *memory = NULL;
-    size_t has = 0;
     bool full = true;
 
     pthread_mutex_lock(&l->lock);
@@ -38,20 +53,19 @@ static void *sample_room(void *ctx, size_t size)
         return memory;
     }
     while (!l->stop) {
-        has = size;
-        memory = hr__room_get(&l->room, &has, is_oldest(l, sample->slot),
-                              &full);
+        enum hr__room_way way = way_of(l, sample->slot);
+
+        memory = hr__room_get(&l->room, size, way, &full);
         if (memory || !full)
             break;
         hr__loader_flow(l);
-        l->full++;
+        l->full += way == HR__ROOM_LIMIT;
         pthread_cond_wait(&l->bytes, &l->lock);
         hr__loader_flow(l);
-        l->full--;
+        l->full -= way == HR__ROOM_LIMIT;
     }
     pthread_mutex_unlock(&l->lock);
-    sample->from.memory = memory;
-    sample->memory_size = memory ? has : 0;
+    sample->memory = memory;
     return memory;
 }
 
@@ -71,7 +85,7 @@ static enum hr_status read_file(struct hr__loader_sample *sample,
 
     status = hr__source_file(path, most, sample_room, sample,
                              &sample->from.size);
-    sample->from.data = sample->from.memory;
+    sample->from.data = sample->memory;
     return status;
 }
 
@@ -85,7 +99,6 @@ static enum hr_status read_lent(struct hr__loader_sample *sample,
         return status;
     sample->lent = sample->from;
     sample->is_lent = true;
-    sample->from.memory = NULL;
     if (sample->from.data || l->by_path || !sample->from.path)
         return HR_OK;
     return read_file(sample, sample->from.path);
@@ -138,7 +151,7 @@ static enum hr_status read_range(struct hr__loader_sample *sample,
                                              sample_room, sample,
                                              &sample->from.size);
 
-    sample->from.data = sample->from.memory;
+    sample->from.data = sample->memory;
     return status;
 }
 
@@ -150,7 +163,7 @@ static enum hr_status read_object(struct hr__loader_sample *sample,
                                               sample_room, sample,
                                               &sample->from.size);
 
-    sample->from.data = sample->from.memory;
+    sample->from.data = sample->memory;
     return status;
 }
 

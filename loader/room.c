@@ -5,102 +5,152 @@
 
 #include "hal/engine/base.h"
 
-#define LEAST ((size_t)16 << 10)
+#define PAGE ((size_t)4 << 10)
+#define LEAST ((size_t)256 << 10)  // a chunk
+#define MOST ((size_t)8 << 20)     // and one that is more than what is needed
+#define USED ((uint32_t)1 << 31)
 
-// Four sizes to each power of two, so that at most a quarter is in vain.
-static size_t rounded(size_t size, int *at)
+// Pages in runs, one behind the other. Free ones that are neighbours become one
+// when somebody comes by who looks for pages.
+struct hr__room_chunk {
+    struct hr__room_chunk *next;
+    char *memory;
+    uint32_t pages, used;
+    uint32_t runs[];  // [pages]: at the first page of each its length, and
+                      // whether it is used
+};
+
+static size_t size_of(const struct hr__room_chunk *chunk)
 {
-    size_t step = LEAST / 4, units;
-    int octave = 0;
-
-    size = size < LEAST ? LEAST : size;
-    while (step <= SIZE_MAX / 16 && size > 8 * step) {
-        step *= 2;
-        octave++;
-    }
-    units = (size + step - 1) / step;  // 4 .. 8
-    *at = 4 * octave + (int)units - 4;
-    return units * step;
+    return chunk->pages * PAGE;
 }
 
-static void drop(struct hr__room *room, size_t size, int at)
+// The pages behind `from` are touched now: memory that grows later, when others
+// are long in use, would look like a leak.
+static struct hr__room_chunk *make_chunk(size_t size, size_t from)
 {
-    struct hr__room_piece *piece = room->unused[at];
+    size_t pages = size / PAGE;
+    struct hr__room_chunk *chunk;
+    size_t head = (sizeof(*chunk) + pages * sizeof(*chunk->runs) + 63) / 64 *
+                  64;
 
-    room->unused[at] = piece->next;
-    room->bytes -= size;
-    hr__free(piece);
+    if (!(chunk = hr__alloc(NULL, head + size)))
+        return NULL;
+    chunk->next = NULL;
+    chunk->memory = (char *)chunk + head;
+    chunk->pages = chunk->runs[0] = (uint32_t)pages;
+    chunk->used = 0;
+    for (size_t at = from; at < size; at += PAGE)
+        chunk->memory[at] = 0;
+    return chunk;
 }
 
-static size_t size_at(int at)
+static void drop(struct hr__room *room, struct hr__room_chunk **at)
 {
-    return (LEAST / 4 << at / 4) * (size_t)(at % 4 + 4);
+    struct hr__room_chunk *chunk = *at;
+
+    *at = chunk->next;
+    room->bytes -= size_of(chunk);
+    hr__free(chunk);
 }
 
-// Frees unused pieces, the largest first, until `more` bytes fit.
+// Frees unused chunks until `more` bytes fit.
 static void make_way(struct hr__room *room, size_t more)
 {
-    for (int at = HR__ROOM_SIZES - 1; at >= 0; at--)
-        while (room->unused[at] && room->bytes + more > room->limit)
-            drop(room, size_at(at), at);
+    struct hr__room_chunk **at = &room->chunks;
+
+    while (*at && room->bytes + more > room->limit)
+        if ((*at)->used)
+            at = &(*at)->next;
+        else
+            drop(room, at);
 }
 
-// An unused piece of size number at, or one that is up to twice as large: which
-// sizes are at work at the same time changes for ever, their sum hardly does.
-static void *take(struct hr__room *room, int at, size_t *size)
+// The first that fits, so that what lies behind becomes free.
+static void *take(struct hr__room_chunk *chunk, uint32_t pages)
 {
-    for (int i = at; i <= at + 4 && i < HR__ROOM_SIZES; i++) {
-        struct hr__room_piece *piece = room->unused[i];
+    uint32_t *runs = chunk->runs, n;
 
-        if (!piece)
+    if (chunk->pages - chunk->used < pages)
+        return NULL;
+    for (uint32_t i = 0; i < chunk->pages; i += n) {
+        n = runs[i] & ~USED;
+        if (runs[i] & USED)
             continue;
-        room->unused[i] = piece->next;
-        *size = size_at(i);
-        return piece;
+        while (i + n < chunk->pages && !(runs[i + n] & USED))
+            n += runs[i + n];
+        runs[i] = n;
+        if (n < pages)
+            continue;
+        if (n > pages)
+            runs[i + pages] = n - pages;
+        runs[i] = pages | USED;
+        chunk->used += pages;
+        return chunk->memory + i * PAGE;
     }
     return NULL;
 }
 
-void *hr__room_get(struct hr__room *room, size_t *size, bool must, bool *full)
+// More than is needed now, if there may be: what is at work at a time has a new
+// maximum now and then, and each is a little larger than the one before.
+static void *grow(struct hr__room *room, size_t size)
 {
-    struct hr__room_piece *piece;
-    int at;
+    size_t left = room->limit > room->bytes ? room->limit - room->bytes : 0;
+    size_t more = room->bytes / 4;
+    struct hr__room_chunk *chunk, **end = &room->chunks;
 
-    *full = false;
-    if (*size > SIZE_MAX / 16)
+    more = more < LEAST ? LEAST : more > MOST ? MOST : more;
+    more = (more < left ? more : left) / PAGE * PAGE;
+    if (!(chunk = make_chunk(more > size ? more : size, size)))
         return NULL;
-    *size = rounded(*size, &at);
-    if ((piece = take(room, at, size)))
-        return piece;
-    make_way(room, *size);
-    if (room->bytes + *size > room->limit && !must) {
-        *full = true;
-        return NULL;
-    }
-    if ((piece = hr__alloc(NULL, *size)))
-        room->bytes += *size;
+    while (*end)
+        end = &(*end)->next;
+    *end = chunk;
+    room->bytes += size_of(chunk);
     if (room->bytes > room->peak)
         room->peak = room->bytes;
-    return piece;
+    return take(chunk, (uint32_t)(size / PAGE));
 }
 
-void hr__room_put(struct hr__room *room, void *memory, size_t size)
+void *hr__room_get(struct hr__room *room, size_t size, enum hr__room_way way,
+                   bool *full)
 {
-    struct hr__room_piece *piece = memory;
-    int at;
+    void *memory = NULL;
 
-    if (!piece)
+    *full = false;
+    if (size > PAGE * (USED - 1))
+        return NULL;
+    size = (size + PAGE - 1) / PAGE * PAGE;
+    for (struct hr__room_chunk *c = room->chunks; c && !memory; c = c->next)
+        memory = take(c, (uint32_t)(size / PAGE));
+    if (memory || (*full = way == HR__ROOM_KEPT))
+        return memory;
+    make_way(room, size);
+    if ((*full = room->bytes + size > room->limit && way != HR__ROOM_MUST))
+        return NULL;
+    return grow(room, size);
+}
+
+void hr__room_put(struct hr__room *room, void *memory)
+{
+    uintptr_t place = (uintptr_t)memory;
+
+    for (struct hr__room_chunk **at = &room->chunks; *at; at = &(*at)->next) {
+        struct hr__room_chunk *chunk = *at;
+        uintptr_t begin = (uintptr_t)chunk->memory;
+
+        if (place < begin || place - begin >= size_of(chunk))
+            continue;
+        chunk->runs[(place - begin) / PAGE] &= ~USED;
+        chunk->used -= chunk->runs[(place - begin) / PAGE];
+        if (!chunk->used && room->bytes > room->limit)
+            drop(room, at);
         return;
-    size = rounded(size, &at);
-    piece->next = room->unused[at];
-    room->unused[at] = piece;
-    if (room->bytes > room->limit)
-        drop(room, size, at);
+    }
 }
 
 void hr__room_finish(struct hr__room *room)
 {
-    for (int at = 0; at < HR__ROOM_SIZES; at++)
-        while (room->unused[at])
-            drop(room, size_at(at), at);
+    while (room->chunks)
+        drop(room, &room->chunks);
 }

@@ -15,12 +15,14 @@
 
 #include "bench_shim.h"
 #include "hal/base/base.h"
+#include "loader/loader.h"
 #include "testing.h"
 
 enum {
     BATCH = 64,
-    ROUNDS = 5,
-    TURN = 50,        // batches
+    ROUNDS = 15,
+    TURN = 20,        // batches: short, so that what else the machine does is
+                      // much the same in two turns
     TUNED = 200,      // batches within which settings are found
     BUDGET = 96,      // MiB of a loader, and of its device
     MOST_NEXT = 4096  // calls that are kept
@@ -116,14 +118,45 @@ static void drain(hr_loader loader)
     take(loader, stats.settings.depth + 1);
 }
 
-static double rate_of(hr_loader loader)
+// What a turn took, in seconds: of the clock, of all threads' processors, and
+// with no sample on the device.
+struct turn {
+    double wall, cpu, starved;
+};
+
+static struct turn clocks(hr_loader loader)
 {
-    int64_t begun;
+    struct hr_loader_stats stats;
+
+    hr_loader_stats(loader, &stats);
+    return (struct turn){
+        .wall = seconds(hr__now()),
+        .cpu = seconds(test_clock(CLOCK_PROCESS_CPUTIME_ID)),
+        .starved = hr__loader_of(loader)->flow.starved,
+    };
+}
+
+static struct turn since(struct turn begin, hr_loader loader)
+{
+    struct turn now = clocks(loader);
+
+    return (struct turn){now.wall - begin.wall, now.cpu - begin.cpu,
+                         now.starved - begin.starved};
+}
+
+static struct turn engine_turn(hr_loader loader)
+{
+    struct turn begin;
 
     drain(loader);
-    begun = hr__now();
+    begin = clocks(loader);
     take(loader, TURN);
-    return TURN * BATCH / seconds(hr__now() - begun);
+    return since(begin, loader);
+}
+
+static double rate_of(hr_loader loader)
+{
+    return TURN * BATCH / engine_turn(loader).wall;
 }
 
 // ---- A consumer that takes its time ----------------------------------------
@@ -163,24 +196,27 @@ static int feed(hr_source source, double ms, size_t cache_mib)
     struct hr_loader_params p = params_of(source, dev);
     hr_loader loader = must(hr_loader_create(&p));
     double engine[ROUNDS], fed[ROUNDS], busy[ROUNDS], nominal[ROUNDS];
+    double cpu[ROUNDS], starved[ROUNDS];
     int64_t ns = (int64_t)(ms * 1e6);
 
     // Twice: the first time a cache is filled.
     take(loader, (int)(2 * source->num / BATCH) + 2);
     for (int round = 0; round < ROUNDS; round++) {
-        double wall, slept = 0, ignored = 0;
-        int64_t begun;
+        double slept = 0, ignored = 0;
+        struct turn alone = engine_turn(loader), turn;
 
-        engine[round] = rate_of(loader);
         for (int i = 0; i <= loader->depth; i++)
             step(loader, ns, &ignored);
-        begun = hr__now();
+        turn = clocks(loader);
         for (int i = 0; i < TURN; i++)
             step(loader, ns, &slept);
-        wall = seconds(hr__now() - begun);
-        fed[round] = TURN * BATCH / wall;
-        busy[round] = slept / wall;
-        nominal[round] = TURN * seconds(ns) / wall;
+        turn = since(turn, loader);
+        engine[round] = TURN * BATCH / alone.wall;
+        fed[round] = TURN * BATCH / turn.wall;
+        busy[round] = slept / turn.wall;
+        nominal[round] = TURN * seconds(ns) / turn.wall;
+        cpu[round] = turn.cpu / alone.cpu;
+        starved[round] = turn.starved / turn.wall;
     }
     printf("{\"ms\": %g, ", ms);
     list("engine", engine, ROUNDS);
@@ -190,6 +226,10 @@ static int feed(hr_source source, double ms, size_t cache_mib)
     list("busy", busy, ROUNDS);
     printf(", ");
     list("nominal", nominal, ROUNDS);
+    printf(", ");
+    list("cpu", cpu, ROUNDS);
+    printf(", ");
+    list("starved", starved, ROUNDS);
     printf(", \"next\": {\"ready\": %d, \"median_us\": %.2f, \"p99_us\": %.2f, "
            "\"cpu_median_us\": %.2f, \"cpu_p99_us\": %.2f}}\n",
            nexts.num, quantile(nexts.wall, nexts.num, .5),

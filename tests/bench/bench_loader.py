@@ -7,8 +7,10 @@ the command that measures it alone.
 
   consumer   a consumer that takes 20 ms for a batch of 64, in turns with one
              that takes none: how long it was busy, where the engines' own rate
-             is at least 1.3 times its need; else its rate beside theirs. The
-             same from a cache, and with one that needs more than they make
+             is at least 1.3 times its need; else its rate beside theirs, for
+             how long the device had no sample ("dry"), and CPU time a picture
+             beside theirs. The same from a cache, and with one that needs more
+             than they make
   next       time in hr_loader_next() when a batch was ready
   memory     peak and growth while the consumer stalls for 30 s; growth and
              heap allocations in 10 epochs after two that do not count
@@ -48,7 +50,7 @@ class Rows:
         """good: None, nobody asks."""
         self.rows.append({"what": text, "asked": asked, "measured": measured,
                           "pass": good, "command": shlex.join(command)})
-        print(f"{text:58}{asked:>16}{measured:>26}  "
+        print(f"{text:58}{asked:>16}{measured:>32}  "
               f"{ {True: 'pass', False: 'MISS', None: ''}[good]:6}"
               f"{shlex.join(command)}", file=self.to, flush=True)
 
@@ -97,7 +99,11 @@ def consumer(rows, text, ms, cache=()):
         rows.add(text, "busy >= 98 %", f"{percent(busy)} ({percent(nominal)})",
                  busy >= .98, shown)
     elif times < 1:
-        rows.add(text, "rate >= 97 %", percent(fed), fed >= .97, shown)
+        dry = statistics.median(found["starved"])
+        cpu = statistics.median(found["cpu"])
+        rows.add(text, "rate >= 97 %",
+                 f"{percent(fed)} (dry {percent(dry)}, CPU {cpu:.3f})",
+                 fed >= .97, shown)
     else:
         rows.add(text, "", f"busy {percent(statistics.median(found['busy']))}",
                  None, shown)

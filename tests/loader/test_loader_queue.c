@@ -183,6 +183,80 @@ static void steady(void)
     hr_device_close(&dev);
 }
 
+// Whether all of a batch is read but for one sample.
+static bool one_is_left(struct hr__loader *l)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&l->lock);
+    for (int i = 0; i < l->pub.depth; i++)
+        found |= l->slots[i].state == SLOT_READ && !l->slots[i].wanted &&
+                 l->slots[i].reading == 1;
+    pthread_mutex_unlock(&l->lock);
+    return found;
+}
+
+static void lengthen(const char *path)
+{
+    FILE *f = fopen(path, "ab");
+
+    CHECK(f && !ftruncate(fileno(f), 1 << 20) && !fclose(f), "%s", path);
+}
+
+// As if the device had so many batches more.
+static void more_to_do(struct hr__loader *l, int batches)
+{
+    pthread_mutex_lock(&l->lock);
+    l->making += batches * l->pub.batch;
+    pthread_cond_broadcast(&l->bytes);
+    pthread_mutex_unlock(&l->lock);
+}
+
+// Later on, a sample that needs more memory than there is waits while the device
+// has enough to do. (Nothing else can happen meanwhile: the sleep is for a loader
+// that does not wait.)
+static void larger_waits(void)
+{
+    hr_device dev = test_device("cpu", 2, 0);
+    hr_source files = hr_source_open(data_folder(N, test_seed));
+    struct hr_loader_params p = data_begin(&calls, N, dev);
+    struct hr_loader_stats before, after;
+    struct data_seen seen = {0};
+    struct hr__loader *l;
+    char path[4096];
+    hr_loader loader;
+
+    p.source = files;
+    p.epochs = HR_ENDLESS;
+    p.shuffle = false;
+    loader = hr_loader_create(&p);
+    CHECK(loader && !data_drain(&seen, loader, 20), "%s", hr_last_error());
+    l = hr__loader_of(loader);
+    before = settle(loader);
+    CHECK(before.batches >= 4 * (uint64_t)loader->depth, "too few batches");
+    lengthen(hr_source_path(files, l->plan.k % N, path, sizeof(path)));
+    more_to_do(l, 10);
+    CHECK(!data_drain(&seen, loader, 1), "%s", hr_last_error());
+    do
+        hr_loader_stats(loader, &after);
+    while (after.encoded_bytes == before.encoded_bytes && !one_is_left(l));
+    test_sleep(20 * TEST_MS);
+    hr_loader_stats(loader, &after);
+    CHECK(after.encoded_bytes == before.encoded_bytes, "%zu bytes, %zu before",
+          after.encoded_bytes, before.encoded_bytes);
+    more_to_do(l, -10);
+    CHECK(!data_drain(&seen, loader, (uint64_t)loader->depth + 1), "%s",
+          hr_last_error());
+    hr_loader_stats(loader, &after);
+    CHECK(after.encoded_bytes > before.encoded_bytes && !after.failed,
+          "%zu bytes", after.encoded_bytes);
+    hr_loader_destroy(&loader);
+    data_seen_finish(&seen);
+    hr_source_close(&files);
+    data_end(&calls);
+    hr_device_close(&dev);
+}
+
 // When all readers have nothing to do, and a batch is given back, one of them
 // wakes, and wakes the others.
 static void woken(void)
@@ -748,16 +822,27 @@ static void wrong_params(void)
 }
 
 static const struct test_case cases[] = {
-    TEST_CASE(reads_in_flight), TEST_CASE(as_many_as_declared),
-    TEST_CASE(no_lock_held),    TEST_CASE(paths_lent),
-    TEST_CASE(epochs_apart),    TEST_CASE(stalled),
-    TEST_CASE(steady),          TEST_CASE(woken),
-    TEST_CASE(quick),           TEST_CASE(descriptor),
-    TEST_CASE(in_order),        TEST_CASE(out_of_order),
-    TEST_CASE(little_room),     TEST_CASE(short_epochs),
-    TEST_CASE(long_batches),    TEST_CASE(sink),
-    TEST_CASE(stopped),         TEST_CASE(destroyed_anywhere),
-    TEST_CASE(no_memory),       TEST_CASE(forked),
+    TEST_CASE(reads_in_flight),
+    TEST_CASE(as_many_as_declared),
+    TEST_CASE(no_lock_held),
+    TEST_CASE(paths_lent),
+    TEST_CASE(epochs_apart),
+    TEST_CASE(stalled),
+    TEST_CASE(steady),
+    TEST_CASE(larger_waits),
+    TEST_CASE(woken),
+    TEST_CASE(quick),
+    TEST_CASE(descriptor),
+    TEST_CASE(in_order),
+    TEST_CASE(out_of_order),
+    TEST_CASE(little_room),
+    TEST_CASE(short_epochs),
+    TEST_CASE(long_batches),
+    TEST_CASE(sink),
+    TEST_CASE(stopped),
+    TEST_CASE(destroyed_anywhere),
+    TEST_CASE(no_memory),
+    TEST_CASE(forked),
     TEST_CASE(wrong_params),
 };
 

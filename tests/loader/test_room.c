@@ -2,75 +2,138 @@
 // Memory for encoded samples: what is used again, and for what.
 #include "loader/room.h"
 
+#include <string.h>
+
 #include "hal/base/base.h"
 #include "testing.h"
 
-enum { KIB = 1024, LIMIT = 1 << 20 };
+enum { KIB = 1024, LIMIT = 1 << 20, AT_WORK = 320 };
 
 static struct hr__room room;
 
-static void *get(size_t *size)
+static void *get(size_t size, enum hr__room_way way)
 {
     bool full;
-    void *memory = hr__room_get(&room, size, false, &full);
+    void *memory = hr__room_get(&room, size, way, &full);
 
     CHECK(memory || full, "out of memory");
     return memory;
 }
 
-// Which sizes come together is chance: a sample takes what a larger one had, up
-// to twice its size, and that stays as large as it is.
-static void larger(void)
+static void finish(void)
 {
-    size_t size = 100 * KIB, has, least;
+    hr__room_finish(&room);
+    CHECK(!room.bytes && !room.chunks, "%zu bytes are left", room.bytes);
+}
+
+// Neighbours that came back are one piece, in whatever order they came.
+static void neighbours(void)
+{
+    static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                     {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    char *pieces[3], *whole;
     int64_t allocs;
-    void *piece;
 
     room = (struct hr__room){.limit = LIMIT};
-    piece = get(&size);
-    CHECK(size >= 100 * KIB && room.bytes == size, "%zu bytes", size);
-    has = size;
+    whole = get(240 * KIB, HR__ROOM_LIMIT);
+    hr__room_put(&room, whole);
     allocs = hr__test_allocs();
-    for (least = 60 * KIB; least <= 100 * KIB; least += 10 * KIB) {
-        hr__room_put(&room, piece, has);
-        size = least;
-        CHECK(get(&size) == piece && size == has, "%zu bytes: another piece",
-              least);
+    for (int i = 0; i < 6; i++) {
+        for (int k = 0; k < 3; k++) {
+            pieces[k] = get((size_t)(79 * KIB), HR__ROOM_LIMIT);
+            CHECK(pieces[k] == whole + k * 80 * KIB, "piece %d is elsewhere",
+                  k);
+        }
+        for (int k = 0; k < 3; k++)
+            hr__room_put(&room, pieces[orders[i][k]]);
+        CHECK(get(240 * KIB, HR__ROOM_LIMIT) == whole, "order %d", i);
+        hr__room_put(&room, whole);
     }
-    CHECK(hr__test_allocs() == allocs && room.bytes == has, "%zu bytes",
-          room.bytes);
-    hr__room_put(&room, piece, has);
-    size = 40 * KIB;
-    piece = get(&size);
-    CHECK(size < has && room.bytes == size + has, "all of it for a small one");
-    hr__room_put(&room, piece, size);
-    hr__room_finish(&room);
-    CHECK(!room.bytes, "%zu bytes are left", room.bytes);
+    CHECK(hr__test_allocs() == allocs, "%lld allocations",
+          (long long)(hr__test_allocs() - allocs));
+    finish();
 }
 
 // What is not used gives way, but nothing else does.
 static void limit(void)
 {
-    size_t first = LIMIT / 2, second = LIMIT / 4, third = LIMIT;
-    void *pieces[2];
+    void *pieces[3];
 
     room = (struct hr__room){.limit = LIMIT};
-    pieces[0] = get(&first);
-    pieces[1] = get(&second);
-    CHECK(!get(&third), "over the limit");
-    hr__room_put(&room, pieces[0], first);
-    hr__room_put(&room, pieces[1], second);
-    third = LIMIT;
-    pieces[0] = get(&third);
-    CHECK(pieces[0] && room.bytes == third && room.peak <= LIMIT,
+    pieces[0] = get(LIMIT / 2, HR__ROOM_LIMIT);
+    pieces[1] = get(LIMIT / 4, HR__ROOM_LIMIT);
+    CHECK(!get(LIMIT, HR__ROOM_LIMIT), "over the limit");
+    CHECK(room.bytes <= LIMIT, "%zu bytes", room.bytes);
+    hr__room_put(&room, pieces[0]);
+    hr__room_put(&room, pieces[1]);
+    pieces[0] = get(LIMIT, HR__ROOM_LIMIT);
+    CHECK(pieces[0] && room.bytes == LIMIT && room.peak <= LIMIT,
           "%zu bytes, at most %zu", room.bytes, room.peak);
-    hr__room_put(&room, pieces[0], third);
-    hr__room_finish(&room);
+    CHECK(!get(1, HR__ROOM_LIMIT), "over the limit");
+    pieces[1] = get(LIMIT, HR__ROOM_MUST);
+    CHECK(pieces[1] && room.bytes == 2 * LIMIT, "%zu bytes", room.bytes);
+    hr__room_put(&room, pieces[0]);
+    CHECK(room.bytes == LIMIT, "%zu bytes are kept over the limit", room.bytes);
+    hr__room_put(&room, pieces[1]);
+    finish();
+}
+
+// Nothing new, where only what is there may be had; what is there, to the end.
+static void kept(void)
+{
+    void *pieces[65];
+    int n = 0;
+
+    room = (struct hr__room){.limit = LIMIT};
+    CHECK(!get(1, HR__ROOM_KEPT), "new memory");
+    pieces[n++] = get(1, HR__ROOM_LIMIT);
+    while (n < 65 && (pieces[n] = get(4 * KIB, HR__ROOM_KEPT)))
+        memset(pieces[n++], 1, 4 * KIB);
+    CHECK(n == 64 && room.bytes == 256 * KIB, "%d pieces of %zu bytes", n,
+          room.bytes);
+    while (n > 0)
+        hr__room_put(&room, pieces[--n]);
+    finish();
+}
+
+// Sizes as those of photos, as many at a time as a loader has: the sum has a new
+// maximum for ever, and hardly any needs new memory once there is some. (Always
+// the same sizes: so it is for them.)
+static void steady(void)
+{
+    void *pieces[AT_WORK] = {0};
+    size_t sizes[AT_WORK] = {0}, now = 0, most = 0;
+    int64_t allocs = 0;
+    uint32_t draw = 1;
+
+    room = (struct hr__room){.limit = (size_t)64 << 20};
+    for (int i = 0; i < 200000; i++) {
+        int at = i % AT_WORK;
+
+        draw = draw * 1664525 + 1013904223;
+        hr__room_put(&room, pieces[at]);
+        now -= sizes[at];
+        sizes[at] = draw >> 26 ? (2 + (draw >> 8) % 238) * KIB : 600 * KIB;
+        now += sizes[at];
+        most = now > most ? now : most;
+        pieces[at] = get(sizes[at], HR__ROOM_LIMIT);
+        if (i == 20000)
+            allocs = hr__test_allocs();
+    }
+    CHECK(hr__test_allocs() == allocs, "%lld allocations",
+          (long long)(hr__test_allocs() - allocs));
+    CHECK(room.bytes <= most / 3 * 4, "%zu bytes for %zu at work", room.bytes,
+          most);
+    for (int at = 0; at < AT_WORK; at++)
+        hr__room_put(&room, pieces[at]);
+    finish();
 }
 
 static const struct test_case cases[] = {
-    TEST_CASE(larger),
+    TEST_CASE(neighbours),
     TEST_CASE(limit),
+    TEST_CASE(kept),
+    TEST_CASE(steady),
 };
 
 int main(int argc, char **argv)
