@@ -170,8 +170,10 @@ static void script(int64_t (*ns)(const struct hr_entropy_record *, bool))
 // first bit on.
 static int decoded(hr_device dev, int w, int h, int factors, int n)
 {
-    const struct jpeg_spec spec = {.w = w,
-                                   .h = h,
+    // For races smaller ones, of which 500 x 375 is still the nearest.
+    bool smaller = test_races_only() && w == 500;
+    const struct jpeg_spec spec = {.w = smaller ? 400 : w,
+                                   .h = smaller ? 300 : h,
                                    .space = JCS_YCbCr,
                                    .factors = {(uint8_t)factors},
                                    .quality = 50};
@@ -237,7 +239,8 @@ static void all_by_host(void)
     CHECK(calls == 32 && dev->entropy.measured, "%d calls", calls);
     CHECK(dev->caps.spans[HR_EXACT] == FAKE_RS, "%x",
           dev->caps.spans[HR_EXACT]);
-    CHECK(decoded(dev, 500, 375, 0x11, 64) == 0, "by the host");
+    CHECK(decoded(dev, 500, 375, 0x11, test_races_only() ? 16 : 64) == 0,
+          "by the host");
     hr_device_close(&dev);
 }
 

@@ -67,6 +67,9 @@ static void make_bytes(struct sources *s, uint64_t *seed)
         struct jpeg_spec spec = kinds[i];
 
         spec.quality = spec.quality ? spec.quality : 85;
+        // The largest is nearly half of all pixels.
+        if (test_races_only() && spec.w == 320)
+            spec.w /= 2, spec.h /= 2;
         s->w[i] = spec.w;
         s->h[i] = spec.h;
         // A libjpeg without arithmetic coding makes a plain one.
@@ -348,8 +351,7 @@ struct conformance conformance_run(hr_device dev, enum hr_tier tier,
 struct conformance conformance_run_in(hr_device dev, enum hr_tier tier,
                                       enum hr_memory memory, uint64_t seed)
 {
-    hr_device ref = hr_device_open(
-        "cpu", &(struct hr_device_params){.threads = 1, .cpu_mask = HR_CPU_C});
+    hr_device ref = test_reference();
     struct conformance sum = {0};
     struct sources s;
     int rounds = (test_loops(12) + 1) / 2;
@@ -379,8 +381,7 @@ struct conformance conformance_run_in(hr_device dev, enum hr_tier tier,
 void conformance_run_sets(hr_device dev, int n, uint64_t seed,
                           struct conformance sums[CONFORMANCE_SETS])
 {
-    hr_device ref = hr_device_open(
-        "cpu", &(struct hr_device_params){.threads = 1, .cpu_mask = HR_CPU_C});
+    hr_device ref = test_reference();
     struct sources s;
 
     memset(sums, 0, CONFORMANCE_SETS * sizeof(*sums));

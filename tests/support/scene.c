@@ -107,8 +107,7 @@ static uint8_t **known_of(const struct scene *s, int i)
 // The same samples on a device of their own, images copied there.
 static void make_known(const struct scene *s)
 {
-    hr_device ref = hr_device_open(
-        "cpu", &(struct hr_device_params){.threads = 1, .cpu_mask = HR_CPU_C});
+    hr_device ref = test_reference();
     hr_batch out = make_batch(ref, s->n);
     struct hr_sample copy[SCENE_MAX];
     hr_job job;

@@ -42,6 +42,11 @@ int test_loops(int n)
     return n > 0 ? n : 1;
 }
 
+bool test_races_only(void)
+{
+    return TEST_RACES && test_loops(2) < 2;
+}
+
 void test_check(bool holds, const char *func, int line, const char *fmt, ...)
 {
     va_list args;
@@ -302,6 +307,17 @@ hr_device test_device(const char *name, int threads, size_t budget)
         abort();
     }
     return dev;
+}
+
+hr_device test_reference(void)
+{
+    hr_device ref = hr_device_open(
+        "cpu", &(struct hr_device_params){
+                   .threads = 1, .cpu_mask = test_races_only() ? 0 : HR_CPU_C});
+
+    if (!ref)
+        abort();
+    return ref;
 }
 
 hr_image test_image(hr_device dev, int w, int h, int c, uint64_t *seed)

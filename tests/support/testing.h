@@ -30,12 +30,22 @@ enum { TEST_NOT_RUN = 77 };
 #define TEST_SANITIZED 0
 #endif
 
+// ThreadSanitizer's build, which looks for races alone.
+#if defined(__SANITIZE_THREAD__)
+#define TEST_RACES 1
+#else
+#define TEST_RACES 0
+#endif
+
 // Of HEADRACE_SEED or the clock; drawn and printed by test_main(), or before
 // it by test_begin().
 extern uint64_t test_seed;
 void test_begin(void);
 // n loops, or fewer by HEADRACE_TEST_SCALE (0 < scale <= 1); at least 1.
 int test_loops(int n);
+// It looks for races, and loops are shorter: what no thread takes part in, and
+// what other builds do on the same threads, may be left to those.
+bool test_races_only(void);
 
 // Like CU_ASSERT, with a text; only on the main thread.
 #define CHECK(cond, ...) test_check((cond), __func__, __LINE__, __VA_ARGS__)
@@ -112,6 +122,10 @@ bool test_leaks(const char *after);
 const char *test_device_name(void);
 // A device, or the program ends: threads host threads, budget bytes.
 hr_device test_device(const char *name, int threads, size_t budget);
+// The device whose pixels are right: one thread, the readable C. If
+// test_races_only(), it has all instructions, for ThreadSanitizer is told of
+// each byte that the C touches.
+hr_device test_reference(void);
 // Random u8 picture, NHWC, on the device.
 hr_image test_image(hr_device dev, int w, int h, int c, uint64_t *seed);
 

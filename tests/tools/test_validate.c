@@ -77,7 +77,7 @@ static void expect_stage(const char *stage, uint32_t spans,
     json_decref(json);
 }
 
-// Each stage, in every span that holds it.
+// Each stage, in every span that holds it; in sanitizer builds in one of them.
 static void stage_is_named(void)
 {
     static const uint32_t all = FAKE_D | FAKE_DR | FAKE_DRS | FAKE_R | FAKE_RS |
@@ -112,8 +112,9 @@ static void stage_is_named(void)
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         for (int k = 0; k < 4; k++)
-            expect_stage(cases[i].stage, cases[i].spans[k], cases[i].fault,
-                         cases[i].pictures);
+            if (test_loops(4) == 4 || k == (int)i % 4)
+                expect_stage(cases[i].stage, cases[i].spans[k], cases[i].fault,
+                             cases[i].pictures);
 }
 
 // wrong = a bit of every result, also of what has nothing to store but bytes:
