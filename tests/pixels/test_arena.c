@@ -162,8 +162,8 @@ static void test_lanes(void)
     struct cpu_arena a;
     set_up(&h, &a);
     for (int round = 0; round < 3; round++) {
-        CU_ASSERT_PTR_NOT_NULL(cpu_arena_alloc(&a, 100000));
-        CU_ASSERT_PTR_NOT_NULL(cpu_arena_alloc(&a, 100000));
+        CU_ASSERT_PTR_NOT_NULL(cpu_arena_alloc(&a, 60000));
+        CU_ASSERT_PTR_NOT_NULL(cpu_arena_alloc(&a, 60000));
         CU_ASSERT_EQUAL(h.allocs, 1);
         cpu_arena_clear(&a, CPU_KEEP / CPU_LANES);
     }
