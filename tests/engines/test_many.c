@@ -182,12 +182,19 @@ static hr_job epoch(hr_device dev, hr_batch batch)
 static void two_epochs(hr_device dev, hr_batch batch, hr_job jobs[2],
                        int made[2], struct hr_cache_stats *stats)
 {
+    void *first = malloc(batch->size);
+
     cache = hr_cache_create((size_t)64 << 20);
     for (int i = 0; i < 2; i++) {
         memset(batch->params.data, 0xee, batch->size);
         jobs[i] = epoch(dev, batch);
         made[i] = in_lanes(dev);
+        if (!i)
+            memcpy(first, batch->params.data, batch->size);
     }
+    CHECK(!memcmp(first, batch->params.data, batch->size),
+          "pixels of what was kept");
+    free(first);
     hr_cache_stats(cache, stats);
     hr_cache_release(&cache);
 }
