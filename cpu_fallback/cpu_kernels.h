@@ -49,6 +49,27 @@ extern CPU_SLOT(pack_line) cpu_pack_line_c, cpu_pack_line_avx2,
 extern CPU_SLOT(unpack_line) cpu_unpack_line_c, cpu_unpack_line_avx2,
     cpu_unpack_line_avx512;
 
+// Memory that lies `next` bytes behind `bytes` bytes will be written soon. (All
+// lines at once wait for each other; a few between stores do not.)
+CPU_INLINE void cpu_expect(const void *at, size_t next, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += 64)
+        __builtin_prefetch((const uint8_t *)at + next + i, 1);
+}
+
+// The same of a whole row, as of store(). (Inlined, for gcc takes a function that
+// does no more than that for one that does nothing.)
+CPU_INLINE void cpu_expect_row(void *const dst[3], size_t next, int w,
+                               int channels, bool planar, enum cpu_type type)
+{
+    size_t bytes = (size_t)w << (type == CPU_TYPE_F32   ? 2
+                                 : type == CPU_TYPE_F16 ? 1
+                                                        : 0);
+
+    for (int c = 0; next && c < (planar ? channels : 1); c++)
+        cpu_expect(dst[c], next, planar ? bytes : bytes * (size_t)channels);
+}
+
 // The horizontal pass of an identity axis. dst may be src.
 static inline void cpu_copy_rows(uint8_t *const *dst, const uint8_t *const *src,
                                  int rows, int channels,

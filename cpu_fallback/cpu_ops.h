@@ -75,8 +75,10 @@ struct cpu_ops {
     // channel c; interleaved: dst[0] is the row of pixels. Destinations have
     // NO slack: not one byte behind the row's end may be written, and they
     // may be unaligned (to the element's natural alignment only).
-    void (*store)(void *const dst[3], const uint8_t *src, int w, int channels,
-                  bool planar, enum cpu_type type,
+    // next: bytes from each destination to that of the row that comes next,
+    // whose memory is far away: it is brought near meanwhile; 0: there is none.
+    void (*store)(void *const dst[3], size_t next, const uint8_t *src, int w,
+                  int channels, bool planar, enum cpu_type type,
                   const struct cpu_store_table *table);
 
     // Packed pixel conversions of whole rows, in place allowed.

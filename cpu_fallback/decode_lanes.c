@@ -141,7 +141,8 @@ static bool open_rows(struct cpu_lane_picture *pic, struct cpu_arena *arena)
 }
 
 // What the lane hands out: what the window needs, or all.
-static bool plan_lane(struct cpu_lane_picture *pic, struct cpu_arena *arena)
+static bool plan_lane(struct cpu_lane_picture *pic, struct cpu_arena *arena,
+                      struct cpu_pieces *pack)
 {
     const struct cpu_scan *scan = &pic->scan;
     struct cpu_lane_params *lane = &pic->lane;
@@ -158,7 +159,7 @@ static bool plan_lane(struct cpu_lane_picture *pic, struct cpu_arena *arena)
     memcpy(lane->count, pic->count, sizeof(lane->count));
     if (!pic->packs)
         return true;
-    if (!cpu_packing_begin(&pic->packing, scan, pic->ops, arena))
+    if (!cpu_packing_begin(&pic->packing, scan, pic->ops, arena, pack))
         return false;
     lane->first = 0;
     lane->rows = scan->rows;
@@ -172,7 +173,7 @@ static bool plan_lane(struct cpu_lane_picture *pic, struct cpu_arena *arena)
 bool cpu_lane_open(struct cpu_lane_picture *pic, struct cpu_lanes *lanes,
                    const struct cpu_decode_params *p, const struct cpu_ops *ops,
                    struct cpu_arena *arena, const struct cpu_lane_calls *calls,
-                   bool pack)
+                   struct cpu_pieces *pack)
 {
     struct cpu_scan *scan = &pic->scan;
     int bottom = p->window.y + p->window.h;
@@ -181,7 +182,7 @@ bool cpu_lane_open(struct cpu_lane_picture *pic, struct cpu_lanes *lanes,
     pic->ops = ops;
     pic->calls = *calls;
     pic->there = 0;
-    pic->packs = pack;
+    pic->packs = pack != NULL;
     if (!cpu_scan_parse(scan, p->data, p->size) || scan->width != p->width ||
         scan->height != p->height || !cpu_lanes_take(scan))
         return false;
@@ -191,6 +192,6 @@ bool cpu_lane_open(struct cpu_lane_picture *pic, struct cpu_lanes *lanes,
         pic->rows++;
     for (int i = 0; i < scan->num_components; i++)
         cpu_scan_quant(scan, i, pic->quant[i]);
-    return open_rows(pic, arena) && plan_lane(pic, arena) &&
+    return open_rows(pic, arena) && plan_lane(pic, arena, pack) &&
            cpu_lanes_add(lanes, &pic->lane);
 }

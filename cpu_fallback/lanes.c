@@ -443,6 +443,17 @@ int cpu_lanes_leave(struct cpu_lanes *l, struct cpu_lane_rest rest[CPU_LANES])
     return n;
 }
 
+void cpu_lanes_leave_one(struct cpu_lanes *l, const void *ctx,
+                         struct cpu_lane_rest *rest)
+{
+    int i = 0;
+
+    while (!l->lane[i].used || l->lane[i].r.p.ctx != ctx)
+        i++;
+    *rest = l->lane[i].r;
+    leave(l, i);
+}
+
 void cpu_lanes_alone(struct cpu_lanes *l, const struct cpu_lane_rest *rest)
 {
     rest->p.done(rest->p.ctx, go_on_alone(l, rest));

@@ -131,6 +131,9 @@ void cpu_lanes_run(struct cpu_lanes *l);
 // Empties all lanes; returns how many there were. Whoever has what is left of
 // them calls cpu_lanes_alone() for each.
 int cpu_lanes_leave(struct cpu_lanes *l, struct cpu_lane_rest rest[CPU_LANES]);
+// The same with one of them: the lane whose params have this ctx.
+void cpu_lanes_leave_one(struct cpu_lanes *l, const void *ctx,
+                         struct cpu_lane_rest *rest);
 // Goes on as one stream, to the end: too few lanes cost more than that. These
 // lanes, in which there may be pictures, only lend memory: any thread may do it.
 void cpu_lanes_alone(struct cpu_lanes *l, const struct cpu_lane_rest *rest);

@@ -13,11 +13,11 @@ _Static_assert(sizeof(JBLOCK) == 64 * sizeof(int16_t), "the same blocks");
 
 struct cpu_pack_piece {
     struct cpu_pack_piece *next;
-    size_t used, room;
-    uint8_t data[];
+    size_t used;
+    uint8_t data[CPU_PIECE - 2 * sizeof(size_t)];
 };
 
-enum { PIECE = 60 << 10 };
+_Static_assert(sizeof(struct cpu_pack_piece) == CPU_PIECE, "a piece");
 
 struct own_pack {
     struct cpu_decode base;  // first
@@ -59,11 +59,12 @@ static void put_component(struct cpu_packed_head *head, int i, int h, int v)
 
 // Of the head all is known that cpu_packed_head_init() asks for.
 static bool begin(struct cpu_packing *k, const struct cpu_packed_head *head,
-                  const struct cpu_ops *ops, struct cpu_arena *arena)
+                  const struct cpu_ops *ops, struct cpu_arena *arena,
+                  struct cpu_pieces *pieces)
 {
     struct cpu_packed_head all = *head;
 
-    *k = (struct cpu_packing){.ops = ops, .arena = arena};
+    *k = (struct cpu_packing){.ops = ops, .arena = arena, .pieces = pieces};
     if (!cpu_packed_head_init(&all))
         return fail(k, CPU_UNSUPPORTED, "no picture to be packed");
     k->head = cpu_arena_alloc(arena, cpu_packed_head_size(&all));
@@ -75,7 +76,8 @@ static bool begin(struct cpu_packing *k, const struct cpu_packed_head *head,
 }
 
 bool cpu_packing_begin(struct cpu_packing *k, const struct cpu_scan *scan,
-                       const struct cpu_ops *ops, struct cpu_arena *arena)
+                       const struct cpu_ops *ops, struct cpu_arena *arena,
+                       struct cpu_pieces *pieces)
 {
     struct cpu_packed_head head = {
         .orientation = 1,
@@ -89,43 +91,147 @@ bool cpu_packing_begin(struct cpu_packing *k, const struct cpu_scan *scan,
         put_component(&head, i, scan->comp[i].h, scan->comp[i].v);
         cpu_scan_quant(scan, i, head.comp[i].quant);
     }
-    return begin(k, &head, ops, arena);
+    return begin(k, &head, ops, arena, pieces);
+}
+
+// ---- Pieces -----------------------------------------------------------------
+
+void cpu_pieces_finish(struct cpu_pieces *pieces)
+{
+    const struct cpu_heap *heap = pieces->heap;
+    struct cpu_pack_piece *piece;
+
+    while ((piece = pieces->first)) {
+        pieces->first = piece->next;
+        heap->free(heap->ctx, piece, sizeof(*piece));
+    }
+    if (pieces->line)
+        heap->free(heap->ctx, pieces->line, pieces->room);
+    *pieces = (struct cpu_pieces){.heap = heap, .keep = pieces->keep};
+}
+
+static struct cpu_pack_piece *take_piece(struct cpu_pieces *pieces)
+{
+    struct cpu_pack_piece *piece = pieces->first;
+
+    if (!piece)
+        return pieces->heap->alloc(pieces->heap->ctx, sizeof(*piece));
+    pieces->first = piece->next;
+    pieces->spare--;
+    return piece;
+}
+
+static void give_piece(struct cpu_pieces *pieces, struct cpu_pack_piece *piece)
+{
+    if (pieces->spare == pieces->keep) {
+        pieces->heap->free(pieces->heap->ctx, piece, sizeof(*piece));
+        return;
+    }
+    piece->next = pieces->first;
+    pieces->first = piece;
+    pieces->spare++;
+}
+
+void cpu_packing_drop(struct cpu_packing *k)
+{
+    struct cpu_pack_piece *piece;
+
+    while (k->pieces && (piece = k->first)) {
+        k->first = piece->next;
+        give_piece(k->pieces, piece);
+    }
+    k->last = NULL;
+    k->num = 0;
+}
+
+// Where the pieces are not the arena's they count for its limit, too.
+static bool add_piece(struct cpu_packing *k)
+{
+    const struct cpu_arena *a = k->arena;
+    size_t all = (size_t)(k->num + 1) * sizeof(struct cpu_pack_piece);
+    struct cpu_pack_piece *piece;
+
+    if (!k->pieces)
+        piece = cpu_arena_alloc(k->arena, sizeof(*piece));
+    else if (a->limit && (a->used > a->limit || all > a->limit - a->used))
+        piece = NULL;
+    else
+        piece = take_piece(k->pieces);
+    if (!piece)
+        return no_memory(k);
+    piece->next = NULL;
+    piece->used = 0;
+    if (k->last)
+        k->last->next = piece;
+    else
+        k->first = piece;
+    k->last = piece;
+    k->num++;
+    return true;
+}
+
+static size_t room_of(const struct cpu_packing *k)
+{
+    return k->last ? sizeof(k->last->data) - k->last->used : 0;
+}
+
+// Memory for a line that may not fit into the piece at hand; NULL.
+static uint8_t *spare_line(struct cpu_packing *k)
+{
+    const struct cpu_packed_component *comp = k->head->comp;
+    struct cpu_pieces *p = k->pieces;
+    size_t bound = 0;
+
+    for (uint32_t i = 0; i < k->head->num_components; i++)
+        if (bound < cpu_packed_bound(comp[i].columns))
+            bound = cpu_packed_bound(comp[i].columns);
+    if (!p)
+        return k->line ? k->line : (k->line = cpu_arena_alloc(k->arena, bound));
+    if (p->room < bound) {
+        if (p->line)
+            p->heap->free(p->heap->ctx, p->line, p->room);
+        p->line = p->heap->alloc(p->heap->ctx, bound);
+        p->room = p->line ? bound : 0;
+    }
+    return p->line;
 }
 
 // ---- Lines ------------------------------------------------------------------
 
-// How much a line will be is known only when it is written.
-static uint8_t *make_room(struct cpu_packing *k, size_t bound)
+static bool put_bytes(struct cpu_packing *k, const uint8_t *from, size_t size)
 {
-    struct cpu_pack_piece *piece = k->last;
-    size_t room = bound > PIECE ? bound : PIECE;
+    while (size) {
+        size_t n = room_of(k);
 
-    if (!piece || piece->room - piece->used < bound) {
-        piece = cpu_arena_alloc(k->arena, sizeof(*piece) + room);
-        if (!piece)
-            return NULL;
-        *piece = (struct cpu_pack_piece){.room = room};
-        if (k->last)
-            k->last->next = piece;
-        else
-            k->first = piece;
-        k->last = piece;
+        if (!n && !add_piece(k))
+            return false;
+        n = room_of(k) < size ? room_of(k) : size;
+        memcpy(k->last->data + k->last->used, from, n);
+        k->last->used += n;
+        from += n;
+        size -= n;
     }
-    return piece->data + piece->used;
+    return true;
 }
 
+// How much a line will be is known only when it is written: where the piece at
+// hand may be too small for it, it is written elsewhere first.
 static bool put_line(struct cpu_packing *k, uint32_t columns,
                      const int16_t (*blocks)[64])
 {
-    uint8_t *to = make_room(k, cpu_packed_bound(columns));
-    size_t size;
+    size_t bound = cpu_packed_bound(columns), size;
+    bool fits = room_of(k) >= bound;
+    uint8_t *to = fits ? k->last->data + k->last->used : spare_line(k);
 
     if (!to)
         return no_memory(k);
     size = k->ops->pack_line(to, blocks, (int)columns);
-    k->last->used += size;
     k->head->offset[k->segment++] = (uint32_t)k->at;
     k->at += size;
+    if (fits)
+        k->last->used += size;
+    else if (!put_bytes(k, to, size))
+        return false;
     return k->at <= UINT32_MAX - CPU_PACKED_PAD ||
            fail(k, CPU_UNSUPPORTED, "4 GiB of coefficients");
 }
@@ -167,7 +273,7 @@ static void own_open(struct cpu_decode *base)
     struct own_pack *d = (struct own_pack *)base;
 
     cpu_entropy_open(base, &d->scan, &d->entropy);
-    if (!cpu_packing_begin(&d->k, &d->scan, base->ops, base->pool.arena))
+    if (!cpu_packing_begin(&d->k, &d->scan, base->ops, base->pool.arena, NULL))
         throw(base, &d->k);
     for (int i = 0; i < d->scan.num_components; i++)
         if (!cpu_entropy_lines_alloc(&d->lines[i], base->pool.arena,
@@ -227,7 +333,7 @@ static void jpeg_open(struct cpu_decode *base)
             if (cinfo->coef_bits[i][q])
                 cpu_jpeg_refuse(&d->j, CPU_UNSUPPORTED, "missing scans");
     }
-    if (!begin(&d->k, &head, base->ops, base->pool.arena))
+    if (!begin(&d->k, &head, base->ops, base->pool.arena, NULL))
         throw(base, &d->k);
 }
 

@@ -15,13 +15,34 @@ struct cpu_pack {
     struct cpu_pack_piece *pieces;
 };
 
-// A packed picture in the making, in memory of the arena.
+// Where packed pictures in the making have their pieces, all of one size: what
+// one has given back the next one gets. Zero but for the heap. Threads: one at
+// a time.
+struct cpu_pieces {
+    const struct cpu_heap *heap;
+    int keep;  // so many that nobody has
+    int spare;
+    struct cpu_pack_piece *first;  // of these
+    uint8_t *line;                 // room for a line that does not fit a piece
+    size_t room;
+};
+
+void cpu_pieces_finish(struct cpu_pieces *pieces);
+
+// Bytes of a piece.
+enum { CPU_PIECE = (32 << 10) - 128 };
+
+// A packed picture in the making: its head is in memory of the arena, and so are
+// its pieces, unless there is another place for them.
 struct cpu_packing {
     const struct cpu_ops *ops;
     struct cpu_arena *arena;
+    struct cpu_pieces *pieces;  // NULL: the arena
+    int num;                    // of its pieces
     struct cpu_packed_head *head;
     struct cpu_pack_piece *first, *last;
-    uint64_t at;  // bytes so far
+    uint8_t *line;  // as of cpu_pieces, of the arena
+    uint64_t at;    // bytes so far
     uint32_t segment;
     enum cpu_result result;  // why one of those below was false
     const char *text;
@@ -34,11 +55,14 @@ struct cpu_entropy_lines;
 // their blocks; then end(), which says what there is to write. False: it goes
 // no further, and the arena keeps what it has until the caller resets it.
 bool cpu_packing_begin(struct cpu_packing *k, const struct cpu_scan *scan,
-                       const struct cpu_ops *ops, struct cpu_arena *arena);
+                       const struct cpu_ops *ops, struct cpu_arena *arena,
+                       struct cpu_pieces *pieces);
 bool cpu_packing_row(struct cpu_packing *k, const struct cpu_scan *scan,
                      int row, const struct cpu_entropy_lines *lines);
 bool cpu_packing_end(struct cpu_packing *k, int orientation,
                      struct cpu_pack *out);
+// Gives back the pieces that are not the arena's; what end() made is gone then.
+void cpu_packing_drop(struct cpu_packing *k);
 
 // Packs the picture of p->data, of which cpu_packed_open() makes the rows that
 // cpu_sequential_open() or cpu_jpeg_open() make of the file, without a warning.

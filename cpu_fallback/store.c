@@ -39,10 +39,11 @@ static void store_u8(struct lane lane, const uint8_t *src, int w, int channels,
         d[(size_t)x * lane.step] = table[src[(size_t)x * channels]];
 }
 
-void cpu_store_c(void *const dst[3], const uint8_t *src, int w, int channels,
-                 bool planar, enum cpu_type type,
+void cpu_store_c(void *const dst[3], size_t next, const uint8_t *src, int w,
+                 int channels, bool planar, enum cpu_type type,
                  const struct cpu_store_table *table)
 {
+    cpu_expect_row(dst, next, w, channels, planar, type);
     if (type == CPU_TYPE_U8 && table->u8_identity &&
         (!planar || channels == 1)) {
         memmove(dst[0], src, (size_t)w * channels);

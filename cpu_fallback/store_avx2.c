@@ -13,11 +13,14 @@
 
 // ---- look-up of one channel; in and out are the distances of its samples ----
 
-CPU_INLINE void channel_f32(float *dst, int out, const uint8_t *src, int in,
-                            int w, const float *table)
+CPU_INLINE void channel_f32(float *dst, size_t next, int out,
+                            const uint8_t *src, int in, int w,
+                            const float *table)
 {
     int x = 0;
     for (; x + UNROLL <= w; x += UNROLL) {
+        if (out == 1)
+            cpu_expect(dst, next, sizeof(*dst) * UNROLL);
         CPU_UNROLL
         for (int i = 0; i < UNROLL; i++)
             dst[i * out] = table[src[i * in]];
@@ -74,13 +77,15 @@ CPU_INLINE void channel_u8(uint8_t *dst, int out, const uint8_t *src, int in,
         *dst = table[*src];
 }
 
-CPU_INLINE void channel_row(void *dst, int first, int out, const uint8_t *src,
-                            int in, int w, enum cpu_type type, int c,
+// (If nothing is next, it is this row's memory, which is written anyway.)
+CPU_INLINE void channel_row(void *dst, size_t next, int first, int out,
+                            const uint8_t *src, int in, int w,
+                            enum cpu_type type, int c,
                             const struct cpu_store_table *table)
 {
     switch (type) {
     case CPU_TYPE_F32:
-        channel_f32((float *)dst + first, out, src, in, w, table->f32[c]);
+        channel_f32((float *)dst + first, next, out, src, in, w, table->f32[c]);
         break;
     case CPU_TYPE_F16:
         channel_f16((uint16_t *)dst + first, out, src, in, w, table->f16[c]);
@@ -91,18 +96,19 @@ CPU_INLINE void channel_row(void *dst, int first, int out, const uint8_t *src,
     }
 }
 
-static void rgb_planes(void *const dst[3], const uint8_t *src, int w,
-                       enum cpu_type type, const struct cpu_store_table *table)
+static void rgb_planes(void *const dst[3], size_t next, const uint8_t *src,
+                       int w, enum cpu_type type,
+                       const struct cpu_store_table *table)
 {
     for (int c = 0; c < 3; c++)
-        channel_row(dst[c], 0, 1, src + c, 3, w, type, c, table);
+        channel_row(dst[c], next, 0, 1, src + c, 3, w, type, c, table);
 }
 
 static void rgb_pixels(void *dst, const uint8_t *src, int w, enum cpu_type type,
                        const struct cpu_store_table *table)
 {
     for (int c = 0; c < 3; c++)
-        channel_row(dst, c, 3, src + c, 3, w, type, c, table);
+        channel_row(dst, 0, c, 3, src + c, 3, w, type, c, table);
 }
 
 // ---- RGB bytes -> planes, unchanged ----
@@ -138,19 +144,22 @@ static void split_rgb(void *const dst[3], const uint8_t *src, int w)
     }
 }
 
-void cpu_store_avx2(void *const dst[3], const uint8_t *src, int w, int channels,
-                    bool planar, enum cpu_type type,
+void cpu_store_avx2(void *const dst[3], size_t next, const uint8_t *src, int w,
+                    int channels, bool planar, enum cpu_type type,
                     const struct cpu_store_table *table)
 {
     bool copy = type == CPU_TYPE_U8 && table->u8_identity;
+
+    if (type != CPU_TYPE_F32 || (channels == 3 && !planar))
+        cpu_expect_row(dst, next, w, channels, planar, type);
     if (copy && (channels == 1 || !planar))
         memmove(dst[0], src, (size_t)w * channels);
     else if (copy)
         split_rgb(dst, src, w);
     else if (channels == 1)
-        channel_row(dst[0], 0, 1, src, 1, w, type, 0, table);
+        channel_row(dst[0], next, 0, 1, src, 1, w, type, 0, table);
     else if (planar)
-        rgb_planes(dst, src, w, type, table);
+        rgb_planes(dst, next, src, w, type, table);
     else
         rgb_pixels(dst[0], src, w, type, table);
 }

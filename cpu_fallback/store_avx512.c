@@ -195,33 +195,39 @@ CPU_INLINE void write_f16(uint16_t *dst, const struct plane plane[2], __m512i v,
                              _mm512_unpackhi_epi8(b0, b1));
 }
 
-CPU_INLINE void channel_f32(float *dst, const uint8_t *src, int w, int channels,
-                            int c, const uint8_t bytes[4][256])
+CPU_INLINE void channel_f32(float *dst, size_t next, const uint8_t *src, int w,
+                            int channels, int c, const uint8_t bytes[4][256])
 {
     struct plane plane[4];
     planes_f32(plane, bytes);
     struct picker at = picker_of(channels, c, CPU_TYPE_F32);
     long x = 0;
-    for (; x + 64 <= w; x += 64)
+    for (; x + 64 <= w; x += 64) {
+        cpu_expect(dst + x, next, 4 * 64);
         write_f32(dst + x, plane, pick(at, src + x * channels, channels, 64),
                   64);
-    if (x < w)
+    }
+    if (x < w) {
+        cpu_expect(dst + x, next, 4 * (size_t)(w - x));
         write_f32(dst + x, plane, pick(at, src + x * channels, channels, w - x),
                   w - x);
+    }
 }
 
-CPU_INLINE void channel_f16(uint16_t *dst, const uint8_t *src, int w,
-                            int channels, int c, const uint16_t *table)
+CPU_INLINE void channel_f16(uint16_t *dst, size_t next, const uint8_t *src,
+                            int w, int channels, int c, const uint16_t *table)
 {
     struct plane plane[2];
     planes_f16(plane, table);
     struct picker at = picker_of(channels, c, CPU_TYPE_F16);
-    for (long x = 0; x < w; x += 64)
+    for (long x = 0; x < w; x += 64) {
+        cpu_expect(dst + x, next, 2 * 64);
         write_f16(dst + x, plane, pick(at, src + x * channels, channels, w - x),
                   w - x);
+    }
 }
 
-CPU_INLINE void channel_u8(uint8_t *dst, const uint8_t *src, int w,
+CPU_INLINE void channel_u8(uint8_t *dst, size_t next, const uint8_t *src, int w,
                            int channels, int c,
                            const struct cpu_store_table *table)
 {
@@ -232,32 +238,34 @@ CPU_INLINE void channel_u8(uint8_t *dst, const uint8_t *src, int w,
         __m512i v = pick(at, src + x * channels, channels, w - x);
         if (!table->u8_identity)
             v = look_up(&plane, v);
+        cpu_expect(dst + x, next, 64);
         _mm512_mask_storeu_epi8(dst + x, first(w - x), v);
     }
 }
 
-CPU_INLINE void channel_row(void *dst, const uint8_t *src, int w, int channels,
-                            int c, enum cpu_type type,
+// (If nothing is next, it is this row's memory, which is written anyway.)
+CPU_INLINE void channel_row(void *dst, size_t next, const uint8_t *src, int w,
+                            int channels, int c, enum cpu_type type,
                             const struct cpu_store_table *table)
 {
     switch (type) {
     case CPU_TYPE_F32:
-        channel_f32(dst, src, w, channels, c, table->f32_bytes[c]);
+        channel_f32(dst, next, src, w, channels, c, table->f32_bytes[c]);
         break;
     case CPU_TYPE_F16:
-        channel_f16(dst, src, w, channels, c, table->f16[c]);
+        channel_f16(dst, next, src, w, channels, c, table->f16[c]);
         break;
     case CPU_TYPE_U8:
-        channel_u8(dst, src, w, channels, c, table);
+        channel_u8(dst, next, src, w, channels, c, table);
         break;
     }
 }
 
-static void rgb_rows(void *const dst[3], const uint8_t *src, int w,
+static void rgb_rows(void *const dst[3], size_t next, const uint8_t *src, int w,
                      enum cpu_type type, const struct cpu_store_table *table)
 {
     for (int c = 0; c < 3; c++)
-        channel_row(dst[c], src, w, 3, c, type, table);
+        channel_row(dst[c], next, src, w, 3, c, type, table);
 }
 
 // ---- interleaved RGB: planes of a block, then put together ----
@@ -298,20 +306,22 @@ static void rgb_pixels(uint8_t *dst, const uint8_t *src, int w,
     void *const to[3] = {planes[0], planes[1], planes[2]};
     for (int x = 0; x < w; x += BLOCK) {
         int n = w - x < BLOCK ? w - x : BLOCK;
-        rgb_rows(to, src + (size_t)x * 3, n, type, table);
+        rgb_rows(to, 0, src + (size_t)x * 3, n, type, table);
         interleave(dst + (size_t)x * 3 * sizes[type], planes,
                    (long)n * sizes[type], type);
     }
 }
 
-void cpu_store_avx512(void *const dst[3], const uint8_t *src, int w,
-                      int channels, bool planar, enum cpu_type type,
+void cpu_store_avx512(void *const dst[3], size_t next, const uint8_t *src,
+                      int w, int channels, bool planar, enum cpu_type type,
                       const struct cpu_store_table *table)
 {
+    if (channels == 3 && !planar)
+        cpu_expect_row(dst, next, w, channels, planar, type);
     if (channels == 1)
-        channel_row(dst[0], src, w, 1, 0, type, table);
+        channel_row(dst[0], next, src, w, 1, 0, type, table);
     else if (planar)
-        rgb_rows(dst, src, w, type, table);
+        rgb_rows(dst, next, src, w, type, table);
     else if (type == CPU_TYPE_U8 && table->u8_identity)
         memmove(dst[0], src, (size_t)w * 3);
     else

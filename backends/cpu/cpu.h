@@ -41,9 +41,10 @@ struct cpu_worker {
     pthread_t thread;
     struct cpu_arena arena;
     struct cpu_jpeg_state *jpeg;
-    int64_t used;           // CPU time of the thread that is accounted for
-    struct cpu_many *many;  // NULL: not yet, or no memory
-    int64_t in_lanes;       // pictures that lanes have made
+    int64_t used;              // CPU time of the thread that is accounted for
+    struct cpu_many *many;     // NULL: not yet, or no memory
+    int64_t in_lanes;          // pictures that lanes have made
+    struct cpu_pieces pieces;  // of those that are packed on the way
 };
 
 struct cpu_engine {

@@ -6,15 +6,19 @@
 // for a lane: with few tasks in the queue there are none; when few are left, or
 // a thread has nothing to do, pictures leave their lanes, and are finished one by
 // one by all threads that are free.
+#include <limits.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
 
 enum {
-    // What an empty place keeps of its arena: a picture of half a megapixel,
-    // packed, too.
-    KEEP = 1 << 20,
+    // What an empty place keeps of its arena.
+    KEEP = 512 << 10,
+    // Bytes of what is packed in lanes. Photos of 120 KB in 16 lanes never come
+    // to that; where pictures are larger, the one that has least to go leaves
+    // its lane whenever they do, and soon none is as far as another.
+    PACKED = 2800 << 10,
 };
 
 // Whoever has taken it has it to himself, until it is given back.
@@ -43,6 +47,7 @@ void cpu_many_destroy(struct cpu_worker *w)
 {
     struct cpu_many *m = w->many;
 
+    cpu_pieces_finish(&w->pieces);
     if (!m)
         return;
     for (int i = 0; i < CPU_LANES; i++)
@@ -66,6 +71,7 @@ static bool create(struct cpu_worker *w)
         m->place[i].w.arena.limit = w->arena.limit;
     }
     w->many = m;
+    w->pieces.keep = PACKED / CPU_PIECE;
     m->lanes = cpu_lanes_create(w->engine->ops.lanes, heap);
     if (!m->lanes)
         cpu_many_destroy(w);
@@ -123,7 +129,8 @@ static void through(void *ctx, enum cpu_lane_result result)
                       !cpu_step_complete(place->step);
 }
 
-static bool open_place(struct cpu_place *place, struct hr__task *task)
+static bool open_place(struct cpu_worker *w, struct cpu_place *place,
+                       struct hr__task *task)
 {
     const struct cpu_lane_calls calls = {rows, through, place};
     struct cpu_decode_params p;
@@ -145,7 +152,7 @@ static bool open_place(struct cpu_place *place, struct hr__task *task)
     return (int64_t)(p.window.y + p.window.h) * p.width < HR__HELPED_PIXELS &&
            cpu_lane_open(&place->pic, place->many->lanes, &p,
                          &place->w.engine->ops, &place->w.arena, &calls,
-                         task->pic->keep);
+                         task->pic->keep ? &w->pieces : NULL);
 }
 
 // Into a lane; false: it is run in one stream.
@@ -161,7 +168,7 @@ static bool add(struct cpu_worker *w, struct hr__task *task)
             return false;
     place->many = w->many;
     place->through = false;
-    if (!open_place(place, task)) {
+    if (!open_place(w, place, task)) {
         cpu_arena_clear(&place->w.arena, KEEP);
         return false;
     }
@@ -198,6 +205,8 @@ static void end_place(struct cpu_worker *w, struct cpu_place *place)
     struct hr__task *again = NULL;
 
     keep(place);
+    if (place->run.pic->keep)
+        cpu_packing_drop(&place->pic.packing);
     cpu_arena_clear(&place->w.arena, KEEP);
     if (place->given_up && !place->run.out.status) {
         again = place->task;
@@ -236,11 +245,49 @@ static void try_lanes(struct cpu_worker *w)
                                                    : CPU_LANES_NEVER;
 }
 
+// The picture in a lane that has the fewest rows to go; NULL: together they have
+// not packed too much.
+static struct cpu_place *most_packed(struct cpu_many *m)
+{
+    struct cpu_place *last = NULL;
+    int pieces = 0, fewest = INT_MAX;
+
+    for (int i = 0; i < CPU_LANES; i++) {
+        struct cpu_place *place = &m->place[i];
+        const struct cpu_packing *k = &place->pic.packing;
+        int left;
+
+        if (!place->in_lane || !place->run.pic->keep)
+            continue;
+        pieces += k->num;
+        left = (int)(k->head->segments - k->segment);
+        if (left < fewest) {
+            fewest = left;
+            last = place;
+        }
+    }
+    return pieces > PACKED / CPU_PIECE ? last : NULL;
+}
+
+static void limit_packed(struct cpu_worker *w)
+{
+    struct cpu_many *m = w->many;
+    struct cpu_place *place;
+
+    while ((place = most_packed(m))) {
+        cpu_lanes_leave_one(m->lanes, &place->pic, &place->rest);
+        place->in_lane = false;
+        m->tasks--;
+        cpu_many_finish(w, place);
+    }
+}
+
 static void run_lanes(struct cpu_worker *w)
 {
     w->many->lap = hr__watch_begin();
     cpu_lanes_run(w->many->lanes);
     end_through(w);
+    limit_packed(w);
 }
 
 // ---- Apart ------------------------------------------------------------------
@@ -258,6 +305,7 @@ struct cpu_place *cpu_many_take(struct cpu_engine *c)
 
 void cpu_many_finish(struct cpu_worker *w, struct cpu_place *place)
 {
+    place->pic.packing.pieces = &w->pieces;
     if (w->many || create(w)) {
         place->many = w->many;
         w->many->lap = hr__watch_begin();

@@ -34,21 +34,6 @@ static void sink_column(const struct cpu_run *run, const struct cpu_sink *s,
                row + c * (size_t)y, c);
 }
 
-// The next row's memory was mostly used a batch ago, and lies far away: it comes
-// while that row is made. (Inline, for gcc takes a function that does no more
-// than that for one that does nothing.)
-__attribute__((always_inline)) static inline void expect_row(
-    const struct hr__dst *d, const uint8_t *at)
-{
-    static const size_t sizes[] = {[HR_F32] = 4, [HR_F16] = 2, [HR_U8] = 1};
-    bool planar = d->layout == HR_NCHW;
-    size_t bytes = (size_t)d->w * sizes[d->dtype] * (planar ? 1 : (size_t)d->c);
-
-    for (int c = 0; c < (planar ? d->c : 1); c++, at += d->stride_c)
-        for (size_t i = 0; i < bytes; i += 64)
-            __builtin_prefetch(at + i, 1);
-}
-
 void cpu_sink_row(const struct cpu_run *run, const struct cpu_sink *s, int y,
                   const uint8_t *row)
 {
@@ -66,11 +51,11 @@ void cpu_sink_row(const struct cpu_run *run, const struct cpu_sink *s, int y,
     }
     d = &s->pic->dst;
     at = d->data + d->stride_h * (size_t)y;
-    if (y + 1 < d->h)
-        expect_row(d, at + d->stride_h);
     for (int c = 0; c < 3; c++)
         to[c] = at + (c < d->c ? d->stride_c * (size_t)c : 0);
-    run->w->engine->ops.store(to, row, d->w, d->c, d->layout == HR_NCHW,
+    // The next row's memory was mostly used a batch ago.
+    run->w->engine->ops.store(to, y + 1 < d->h ? d->stride_h : 0, row, d->w,
+                              d->c, d->layout == HR_NCHW,
                               (enum cpu_type)d->dtype,
                               (const struct cpu_store_table *)s->pic->table);
 }

@@ -202,7 +202,7 @@ enum hr_status cpu_workers_start(struct cpu_engine *c, int threads)
     for (; c->num_workers < threads; c->num_workers++) {
         struct cpu_worker *w = &c->workers[c->num_workers];
 
-        *w = (struct cpu_worker){.engine = c};
+        *w = (struct cpu_worker){.engine = c, .pieces = {.heap = &c->heap}};
         cpu_arena_init(&w->arena, &c->heap);
         w->arena.limit = c->e->params.limits.item_bytes;
         // Where most pictures are made in lanes the first one here that needs

@@ -183,12 +183,19 @@ static hr_job epoch(hr_device dev, hr_batch batch)
 static void two_epochs(hr_device dev, hr_batch batch, hr_job jobs[2],
                        int made[2], struct hr_cache_stats *stats)
 {
+    void *first = malloc(batch->size);
+
     cache = hr_cache_create((size_t)64 << 20);
     for (int i = 0; i < 2; i++) {
         memset(batch->params.data, 0xee, batch->size);
         jobs[i] = epoch(dev, batch);
         made[i] = in_lanes(dev);
+        if (!i)
+            memcpy(first, batch->params.data, batch->size);
     }
+    CHECK(!memcmp(first, batch->params.data, batch->size),
+          "pixels of what was kept");
+    free(first);
     hr_cache_stats(cache, stats);
     hr_cache_release(&cache);
 }
@@ -224,6 +231,24 @@ static void fills(void)
     hr_batch_destroy(&b);
     hr_device_close(&with);
     hr_device_close(&without);
+}
+
+// More than lanes may hold of it: pictures leave them early.
+static void heavy(void)
+{
+    const struct jpeg_spec spec = {
+        .w = 320, .h = 300, .space = JCS_YCbCr, .quality = 97};
+    struct bytes others[N / 2];
+    uint64_t seed = test_seed;
+
+    memcpy(others, files, sizeof(others));
+    for (int i = 0; i < N / 2; i++)
+        files[i] = test_jpeg_of(&spec, &seed);
+    fills();
+    for (int i = 0; i < N / 2; i++) {
+        free(files[i].data);
+        files[i] = others[i];
+    }
 }
 
 static void few(void)
@@ -315,6 +340,7 @@ static void shared(void)
         same();
         fills();
     }
+    heavy();
     threads = 1;
 }
 
@@ -362,7 +388,7 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         TEST_CASE(same),     TEST_CASE(fills),     TEST_CASE(few),
         TEST_CASE(no_turns), TEST_CASE(cancelled), TEST_CASE(wishes),
-        TEST_CASE(next),     TEST_CASE(shared),
+        TEST_CASE(next),     TEST_CASE(shared),    TEST_CASE(heavy),
     };
     int failed;
 

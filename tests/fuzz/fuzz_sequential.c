@@ -20,11 +20,12 @@ static _Alignas(8) uint8_t packed[2][FUZZ_PACKED];
 // ---- The file in lanes ----
 
 static struct cpu_lanes *lanes;
+static struct cpu_pieces pieces;
 
 struct lane {
     struct cpu_lane_picture pic;
     int got;
-    bool made;
+    bool open, made;
 };
 
 static bool take_rows(void *ctx)
@@ -84,12 +85,14 @@ static bool in_lanes(const struct cpu_decode_params *p,
     if (!lanes)
         promise(lanes = cpu_lanes_create(with->lanes, &f.heap.heap));
     cpu_arena_clear(&f.arena, 1 << 20);
+    pieces = (struct cpu_pieces){.heap = &f.heap.heap, .keep = 3};
     for (int i = 0; i < n; i++) {
         const struct cpu_lane_calls calls = {take_rows, through, &lane[i]};
 
         lane[i].got = 0;
         lane[i].made = false;
-        cpu_lane_open(&lane[i].pic, lanes, p, with, &f.arena, &calls, pack);
+        lane[i].open = cpu_lane_open(&lane[i].pic, lanes, p, with, &f.arena,
+                                     &calls, pack ? &pieces : NULL);
     }
     while (cpu_lanes_empty(lanes) < CPU_LANES)
         cpu_lanes_run(lanes);
@@ -98,6 +101,10 @@ static bool in_lanes(const struct cpu_decode_params *p,
     promise(!lane[0].made || lane[0].got == p->window.h);
     if (lane[0].made && pack)
         check_packed(&lane[0], p, with);
+    for (int i = 0; pack && i < n; i++)
+        if (lane[i].open)
+            cpu_packing_drop(&lane[i].pic.packing);
+    cpu_pieces_finish(&pieces);
     return lane[0].made;
 }
 

@@ -214,8 +214,9 @@ static bool one_store(const struct cpu_ops *ops, struct simd_rows *src,
         to_got[i] = got->row[i];
     }
     const struct cpu_store_table *t = &table;
-    c.store(to_want, src->row[0], w, channels, planar, type, t);
-    ops->store(to_got, src->row[0], w, channels, planar, type, t);
+    size_t next = test_rnd() % 2 ? test_rnd() : 0;
+    c.store(to_want, next, src->row[0], w, channels, planar, type, t);
+    ops->store(to_got, next, src->row[0], w, channels, planar, type, t);
     bool ok = true;
     for (int i = 0; i < num_dst; i++)
         ok = ok && memcmp(want->row[i], got->row[i], bytes) == 0 &&

@@ -76,8 +76,8 @@ static void bench_store(void *bench)
         uint8_t *to = b->tensor +
                       y * w * size * (b->planar ? 1 : (size_t)b->channels);
         void *const dst[3] = {to, to + plane, to + 2 * plane};
-        b->ops->store(dst, b->out + y * b->out_stride, (int)w, b->channels,
-                      b->planar, b->type, &b->table);
+        b->ops->store(dst, y + 1 < h ? w * size : 0, b->out + y * b->out_stride,
+                      (int)w, b->channels, b->planar, b->type, &b->table);
     }
 }
 

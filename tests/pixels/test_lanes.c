@@ -27,6 +27,7 @@ struct job {
 static struct job jobs[MOST];
 static int num_jobs, num_packed;
 static struct cpu_lanes *lanes, *others;
+static struct cpu_pieces pieces;
 
 static size_t row_bytes(const struct job *j)
 {
@@ -66,7 +67,7 @@ static void open_job(struct job *j)
     cpu_arena_init(&j->arena, &dt_heap.heap);
     j->out = calloc(row_bytes(j), (size_t)j->p.window.h);
     j->opened = cpu_lane_open(&j->pic, lanes, &j->p, &dt_ops, &j->arena, &calls,
-                              j->packs);
+                              j->packs ? &pieces : NULL);
 }
 
 // What libjpeg says of it.
@@ -134,6 +135,20 @@ static void finish_apart(void)
     }
 }
 
+// One of them only.
+static void finish_one(void)
+{
+    struct cpu_lane_rest rest;
+
+    for (int i = 0; i < num_jobs; i++)
+        if (jobs[i].opened && !jobs[i].through) {
+            cpu_lanes_leave_one(lanes, &jobs[i].pic, &rest);
+            cpu_lanes_alone(others, &rest);
+            CHECK(jobs[i].through, "%s: left, and not through", jobs[i].name);
+            return;
+        }
+}
+
 // Runs them all and forgets them. Returns how many a lane has made.
 static int run_jobs(void)
 {
@@ -144,6 +159,8 @@ static int run_jobs(void)
             open_job(&jobs[next++]);
         if (random_below(&dt_seed, 16))
             cpu_lanes_run(lanes);
+        else if (random_below(&dt_seed, 2))
+            finish_one();
         else if (random_below(&dt_seed, 2))
             cpu_lanes_finish(lanes);
         else
@@ -158,6 +175,9 @@ static int run_jobs(void)
             check_job(j);
         if (j->made && j->packs)
             check_packed(j);
+        if (j->opened && j->packs)
+            cpu_packing_drop(&j->pic.packing);
+        CHECK(pieces.spare <= pieces.keep, "%d pieces kept", pieces.spare);
         cpu_arena_finish(&j->arena);
         free(j->out);
         free(j->file.data);
@@ -199,6 +219,7 @@ static bool begin(void)
     if (!others)
         others = cpu_lanes_create(dt_ops.lanes, &dt_heap.heap);
     CU_ASSERT_FATAL(lanes && others);
+    pieces = (struct cpu_pieces){.heap = &dt_heap.heap, .keep = 20};
     return true;
 }
 
@@ -207,6 +228,7 @@ static void end(void)
     CU_ASSERT(num_packed > 0);
     num_packed = 0;
     CU_ASSERT(cpu_lanes_empty(lanes) == CPU_LANES);
+    cpu_pieces_finish(&pieces);
     cpu_lanes_destroy(&lanes);
     cpu_lanes_destroy(&others);
 }
