@@ -277,6 +277,27 @@ static void check_ahead(hr_device dev, hr_batch batch, bool room, bool cancel)
     hr_job_release(&job);
 }
 
+// A scan with a marker that nobody announced is not the device's, and keeps no
+// memory.
+static void run_odd(hr_device dev, hr_batch batch)
+{
+    const struct hr_op ops[] = {hr_op_decode(0),
+                                hr_op_resize(.w = SIDE, .h = SIDE)};
+    struct bytes odd = {malloc(env.picture.size), env.picture.size};
+    struct hr_sample s = {
+        .data = odd.data, .size = odd.size, .ops = ops, .num_ops = 2};
+    hr_job job;
+
+    memcpy(odd.data, env.picture.data, odd.size);
+    memcpy(odd.data + odd.size - 20, "\x55\xff\xd0\x55", 4);
+    job = hr_submit(dev, &s, 1, batch, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(job);
+    hr_job_wait(job, HR_FOREVER);
+    CHECK(job->results[0].why, "status %d", job->results[0].status);
+    hr_job_release(&job);
+    free(odd.data);
+}
+
 enum { TAKEN = 64 * OCL_CHUNKS };
 
 // All pinned memory that there is, in large and in small pieces.
@@ -308,6 +329,8 @@ static void files_ahead(void)
     check_ahead(dev, batch, true, false);
     check_let_go(o, 0);
     check_ahead(dev, batch, true, true);
+    check_let_go(o, 0);
+    run_odd(dev, batch);
     check_let_go(o, 0);
     // Others have it all.
     for (int round = 0; round <= OCL_CHUNKS; round++) {
