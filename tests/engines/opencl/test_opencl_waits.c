@@ -566,9 +566,9 @@ static void nobody_spins(void)
                          hr_job_params(.strict = true, .wait_for_room = true));
         // One batch each, and the last one waits.
         if (i < OCL_BATCHES)
-            while (faults_now().hung <= i)
+            while (faults_now().hung <= i && calls_so_far() < SLOW * CALLS)
                 test_sleep(TEST_MS);
-        else
+        else if (calls_so_far() < SLOW * CALLS)
             wait_for_queue(o, OCL_LIST);
     }
     calls = calls_so_far();
