@@ -68,8 +68,10 @@ struct ocl_item {
     cl_mem src, dst;            // memory of images; NULL: upload, download
     uint8_t *to;                // pinned memory that it is downloaded to
     size_t copy_at;             // of a copy: where in dst
-    const uint8_t *pinned;      // its payload if that is uploaded from where it
+    uint8_t *pinned;            // its payload if that is uploaded from where it
                                 // is: then in_at counts from the upload's start
+    const void *facts;          // of a file that lies there: OCL_SCAN_FACTS of
+                                // its struct ocl_scan
     struct ocl_import *import;  // its payload's memory, if it is copied from
                                 // where it is: in_at as for pinned ones
     int first_copy, end_copy;   // of the batch's, then
@@ -316,8 +318,12 @@ size_t ocl_entropy_pack_at(void);
 bool ocl_plan_entropy(struct ocl_plan *plan, int i,
                       const struct hr__picture *pic, struct hr__rect window,
                       struct ocl_item *item);
-// Copies its scan to where the plan wants it. If that is odd, item->why says so,
-// and no kernel decodes it. flags: where they begin in the download.
+// As backend->copy_file(), into pinned memory.
+void ocl_copy_file(struct hr__engine *e, const struct hr__picture *pic,
+                   struct hr__payload *ahead);
+// Copies its scan to where the plan wants it, unless it lies in pinned memory. If
+// that is odd, item->why says so, and no kernel decodes it. flags: where they
+// begin in the download.
 void ocl_pack_entropy(struct ocl_item *item, struct hr__kernel_picture *p,
                       size_t flags, uint8_t *to);
 // When the batch is done: why the host must make the picture; 0 = it need not.

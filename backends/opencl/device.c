@@ -218,6 +218,7 @@ const struct hr__backend hr__backend_opencl = {
     .cancel = ocl_cancel,
     .buffer_alloc = ocl_buffer_alloc,
     .buffer_free = ocl_buffer_free,
+    .copy_file = ocl_copy_file,
     .memory_alloc = ocl_memory_alloc,
     .memory_free = ocl_memory_free,
     .copy = ocl_submit,

@@ -4,7 +4,9 @@
 // where it loses its stuffing and markers. Only the host works here.
 //
 // In the upload lie struct hr__entropy, room for struct hr__pack, the
-// quantizers, the codes, the intervals, the scan.
+// quantizers, the codes, the intervals, the scan. Threads that prepare samples
+// copy all that depends on the file alone into pinned memory, where there is
+// some; else the driver thread does it.
 #include <string.h>
 
 #include "backends/opencl/opencl.h"
@@ -42,6 +44,12 @@ static size_t scan_at(const struct ocl_scan *s)
 size_t ocl_entropy_bytes(const struct ocl_scan *s)
 {
     return scan_at(s) + hr__entropy_room(s->size);
+}
+
+// Only of what was copied ahead.
+static size_t facts_at(const struct ocl_scan *s)
+{
+    return hr__kernel_round(ocl_entropy_bytes(s), 8);
 }
 
 // Subsequences, at most.
@@ -139,16 +147,21 @@ bool ocl_plan_entropy(struct ocl_plan *plan, int i,
     struct ocl_scan *s = &item->file->scan;
     struct hr__coefficients c;
 
-    if (!window.w || ocl_scan_read(pic, s))
+    // (What was copied ahead is not read again: it may not have changed.)
+    if (item->pinned)
+        memcpy(s, item->facts, OCL_SCAN_FACTS);
+    if (!window.w || (!item->pinned && ocl_scan_read(pic, s)))
         return false;
     describe(&c, s, &pic->info, window);
-    item->in_at = (size_t)plan->in;
-    item->in_bytes = ocl_entropy_bytes(s);
+    // Pinned ones get their places when all of them are known.
+    item->in_at = item->pinned ? 0 : (size_t)plan->in;
+    item->in_bytes = item->pinned ? facts_at(s) + OCL_SCAN_FACTS
+                                  : ocl_entropy_bytes(s);
     item->flag_at = (size_t)plan->flags;
     plan->flags += sizeof(hr__word);
-    plan->work = hr__kernel_dense(p, &c, plan->in + quantizers_at(),
+    plan->work = hr__kernel_dense(p, &c, item->in_at + quantizers_at(),
                                   pic->channels == 1, plan->fuse, plan->work);
-    p->entropy = (hr__u32)plan->in;
+    p->entropy = (hr__u32)item->in_at;
     p->num_intervals = ocl_scan_intervals(s);
     p->num_subs = most_subs(s);
     p->num_codes = s->num_codes;
@@ -170,29 +183,72 @@ bool ocl_plan_entropy(struct ocl_plan *plan, int i,
 
 // ---- Bytes -----------------------------------------------------------------
 
+// The one copy that the scan makes, and what depends on nothing but the file;
+// *counts: its intervals and subsequences. False: it is odd.
+static bool copy_scan(const struct ocl_scan *s, uint8_t *to,
+                      struct hr__entropy *counts)
+{
+    struct hr__interval *list = (void *)(to + intervals_at(s)), *last;
+    uint32_t n = hr__entropy_scan(s->data, s->size, s->restart,
+                                  ocl_scan_mcus(s), to + scan_at(s), list);
+
+    if (!n)
+        return false;
+    last = &list[n - 1];
+    counts->num_intervals = n;
+    counts->num_subs = last->sub + last->subs;
+    memcpy(to + codes_at(), s->codes, s->num_codes * sizeof(s->codes[0]));
+    for (uint32_t i = 0; i < s->num_components; i++)
+        ocl_scan_quant(
+            s, i, (uint16_t *)(void *)(to + quantizers_at()) + 64 * (size_t)i);
+    return true;
+}
+
+void ocl_copy_file(struct hr__engine *e, const struct hr__picture *pic,
+                   struct hr__payload *ahead)
+{
+    struct ocl_pinned *pinned = &ocl_of(e)->pinned;
+    struct hr__entropy head = {0};
+    struct ocl_scan scan;
+    size_t size;
+    uint8_t *to;
+
+    if (!atomic_load_explicit(&pinned->on, memory_order_relaxed) ||
+        ocl_scan_read(pic, &scan))
+        return;
+    size = facts_at(&scan) + OCL_SCAN_FACTS;
+    if (!(to = ocl_pinned_alloc(pinned, size)))
+        return;
+    if (!copy_scan(&scan, to, &head)) {
+        ocl_pinned_free(pinned, to);
+        return;
+    }
+    memcpy(to, &head, sizeof(head));
+    memcpy(to + facts_at(&scan), &scan, OCL_SCAN_FACTS);
+    *ahead = (struct hr__payload){.data = to,
+                                  .size = size,
+                                  .extra = to + facts_at(&scan)};
+}
+
 void ocl_pack_entropy(struct ocl_item *item, struct hr__kernel_picture *p,
                       size_t flags, uint8_t *to)
 {
-    const struct ocl_scan *s = &item->file->scan;
     struct hr__entropy *e = &item->file->entropy;
-    struct hr__interval *list = (void *)(to + e->intervals), *last;
+    const struct hr__entropy *made = (const void *)item->pinned;
 
     item->flag_at += flags;
     e->flag = (hr__word)item->flag_at;
-    e->num_intervals = hr__entropy_scan(s->data, s->size, s->restart,
-                                        ocl_scan_mcus(s), to + e->scan, list);
-    if (!e->num_intervals) {
+    if (made) {
+        e->num_intervals = made->num_intervals;
+        e->num_subs = made->num_subs;
+        to = item->pinned;
+    } else if (!copy_scan(&item->file->scan, to, e)) {
         item->why = HR_WHY_DAMAGED;
         p->num_coefs = p->num_intervals = p->num_subs = p->num_codes = 0;
         return;
     }
-    last = &list[e->num_intervals - 1];
-    p->num_subs = e->num_subs = last->sub + last->subs;
+    p->num_subs = e->num_subs;
     memcpy(to, e, sizeof(*e));
-    memcpy(to + e->codes, s->codes, s->num_codes * sizeof(s->codes[0]));
-    for (uint32_t i = 0; i < s->num_components; i++)
-        ocl_scan_quant(
-            s, i, (uint16_t *)(void *)(to + quantizers_at()) + 64 * (size_t)i);
 }
 
 unsigned ocl_entropy_failed(const struct ocl_item *item, const uint8_t *down)

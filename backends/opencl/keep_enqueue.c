@@ -62,7 +62,9 @@ static bool tell(struct ocl *o, struct ocl_batch *batch, struct ocl_kept *k,
     p->entropy = of->entropy + at;
     p->num_subs = of->num_subs;
     p->num_intervals = of->num_intervals;
-    memcpy((uint8_t *)batch->up.host + p->entropy, &k->pack, sizeof(k->pack));
+    memcpy(item->pinned ? item->pinned + at
+                        : (uint8_t *)batch->up.host + p->entropy,
+           &k->pack, sizeof(k->pack));
     return true;
 }
 

@@ -19,11 +19,13 @@ struct ocl_scan {
     uint32_t h_max, v_max;
     uint32_t restart;  // MCUs of an interval, the last one excepted
     struct ocl_scan_component comp[3];
-    uint32_t num_codes;
-    struct hr__code codes[HR__CODES];  // that it uses
-    const uint8_t *data;               // the scan, and what follows it
+    const uint8_t *data;  // the scan, and what follows it
     size_t size;
+    uint32_t num_codes;
+    struct hr__code codes[HR__CODES];  // that it uses; last, see OCL_SCAN_FACTS
 };
+// Bytes of it without the codes.
+#define OCL_SCAN_FACTS offsetof(struct ocl_scan, codes)
 
 // ---- scan.c ----------------------------------------------------------------
 

@@ -42,6 +42,21 @@ static bool find_planes(const struct ocl_item *item)
     return !in || !in->external || item->import || hr__payload_map(in);
 }
 
+// Coefficients, or a file that was copied ahead, where the device fetches them.
+static void find_pinned(struct ocl *o, struct ocl_item *item)
+{
+    const struct hr__task *task = item->task;
+    const struct hr__payload *in = task->ahead ? task->ahead : task->in;
+
+    item->pinned = NULL;
+    item->facts = NULL;
+    if (!in || !(task->ahead || in->after == HR_ENTROPY) ||
+        !ocl_pinned_has(&o->pinned, in->data))
+        return;
+    item->pinned = in->data;
+    item->facts = task->ahead ? in->extra : NULL;
+}
+
 enum planned { ENDED, LATER, PLANNED };
 
 // Adds one item as number i. LATER: one launch does not reach its memory and
@@ -54,11 +69,8 @@ static enum planned plan_one(struct ocl *o, struct ocl_batch *batch, int i,
 
     if (!ocl_claim(task))
         return ENDED;
-    item->pinned = NULL;
     item->file = ocl_file_of(batch, i);
-    if (task->in && task->in->after == HR_ENTROPY &&
-        ocl_pinned_has(&o->pinned, task->in->data))
-        item->pinned = task->in->data;
+    find_pinned(o, item);
     item->import = ocl_import_of(o, task->in);
     found = find_memory(o, item) && find_planes(item);
     item->to = direct(o, &task->pic->dst);
@@ -174,12 +186,12 @@ static bool pack_batch(struct ocl *o, struct ocl_batch *batch)
         some = true;
         if (item->pinned)
             ocl_pinned_retain(&o->pinned, batch, item->pinned);
-        else if (item->import)
-            ocl_import_retain(batch, item, item->task->in);
-        else if (item->task->span.first == HR_ENTROPY)
+        if (item->task->span.first == HR_ENTROPY)
             ocl_pack_entropy(item, ocl_plan_picture(&o->plan, i),
                              ocl_plan_flags(&o->plan), up + base + item->in_at);
-        else
+        else if (item->import)
+            ocl_import_retain(batch, item, item->task->in);
+        else if (!item->pinned)
             ocl_pack(item, item->task->pic, item->task->in,
                      up + base + item->in_at);
         hr__task_unclaim(item->task);

@@ -87,6 +87,13 @@ struct hr__backend {
     // Memory this engine reads payloads from fastest; NULL = heap.
     void *(*buffer_alloc)(struct hr__engine *e, size_t size);
     void (*buffer_free)(struct hr__engine *e, void *data, size_t size);
+    // A sample's plan begins with this engine, at its file: whoever has planned it
+    // copies the file to where the device reads it from, in the form that is
+    // wanted there, so that this is not left to the engine's own thread.
+    // ahead->data is of buffer_alloc or the like, and goes back by buffer_free;
+    // ahead is left alone if there is no room, or the file is odd. No lock held.
+    void (*copy_file)(struct hr__engine *e, const struct hr__picture *pic,
+                      struct hr__payload *ahead);
     // All or none: memory for images and batches, HR_MEMORY_PINNED or
     // HR_MEMORY_DEVICE. alloc may wait for the device, not beyond the deadline
     // (hr__now()); NULL with hr__fail(). clear: all zero.

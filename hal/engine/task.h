@@ -30,8 +30,11 @@ struct hr__task {
     struct hr_span span;
     struct hr__payload *in;  // NULL if the span starts the plan
     bool prepared;           // see hr__task_prepare()
-    struct hr__copy copy;    // then pic, span and in mean nothing
-    void *engine_data[2];    // the engine's own
+    // What backend->copy_file() made of the sample's file; NULL: nothing. The
+    // host's memory, as what claim and unclaim are for.
+    const struct hr__payload *ahead;
+    struct hr__copy copy;  // then pic, span and in mean nothing
+    void *engine_data[2];  // the engine's own
 };
 
 // How a task ended. Text is a clause without file name and stage.

@@ -13,10 +13,13 @@ static struct hr__task *arm(struct hr__work *work, int engine)
     et->begun = e->host ? 0 : hr__watch_begin();
     et->task.next = NULL;
     et->task.pic = &work->pic;
+    et->task.ahead = NULL;
     et->task.copy = (struct hr__copy){0};
     if (work->prepared) {
         et->task.span = work->plan.spans[work->at].span;
         et->task.in = work->at ? &work->payloads[work->at - 1] : NULL;
+        if (!work->at && work->ahead.owner == e)
+            et->task.ahead = &work->ahead;
     }
     hr__clock_start(et, INT64_MAX);
     atomic_store(&et->late, HR__NOT_LATE);
@@ -133,6 +136,23 @@ void hr__leave_upstream(struct hr__work *work)
         flush(work->job);
 }
 
+// A file that the engine begins with: this thread copies it, one of many.
+static void copy_file(struct hr__work *work, struct hr__engine *e)
+{
+    int64_t begin;
+
+    if (work->at || !e->backend->copy_file || !work->pic.data ||
+        work->plan.spans[0].span.first != HR_ENTROPY)
+        return;
+    begin = hr__watch_begin();
+    e->backend->copy_file(e, &work->pic, &work->ahead);
+    if (!work->ahead.data)
+        return;
+    work->ahead.owner = e;
+    hr__budget_charge(&work->wait, work->ahead.size);
+    hr__watch_work(work, HR_PART_PACK, begin);
+}
+
 // Puts the work on the list for its next engine; submits the list if that was
 // the last to come, or if it is as long as the engine likes it.
 static void stage(struct hr__work *work, struct hr__engine *e)
@@ -181,6 +201,7 @@ bool hr__hand_over(struct hr__work *work, bool here)
     struct hr__task *task;
 
     if (!e->host) {
+        copy_file(work, e);
         stage(work, e);
         return false;
     }

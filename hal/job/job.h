@@ -83,6 +83,7 @@ struct hr__work {
     bool prepared;  // it has had a plan: what fails is no header any more
     bool upstream;  // device->lock
     bool given_up;  // some engine may still read its memory
+    struct hr__payload ahead;  // its file, as the first engine has copied it
     struct hr__payload payloads[HR_NUM_STAGES];   // [i] = made by span i
     struct hr__payload kept[HR__MAX_ENGINES][2];  // in and out of spans that
                                                   // were given up

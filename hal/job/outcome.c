@@ -205,5 +205,6 @@ void hr__fall_back(struct hr__work *work, int engine)
     hr__log(dev, HR_LOG_WARN, "%s: sample %d falls back: %s",
             dev->engines[engine]->name, work->index,
             out->text[0] ? out->text : hr_status_text(out->status));
+    hr__payloads_free(work, &work->ahead, 1);
     hr__payloads_free(work, work->payloads, HR_NUM_STAGES);
 }

@@ -6,6 +6,7 @@
 
 void hr__work_free(struct hr__work *work)
 {
+    hr__payloads_free(work, &work->ahead, 1);
     hr__payloads_free(work, work->payloads, HR_NUM_STAGES);
     hr__payloads_free(work, work->kept[0], 2 * HR__MAX_ENGINES);
     hr__pool_put(&work->job->dev->pool, work->file);

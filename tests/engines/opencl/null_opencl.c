@@ -94,6 +94,28 @@ EXPORT void null_refuse(const char *name)
     refused = name;
 }
 
+// ---- Held -------------------------------------------------------------------
+
+static pthread_mutex_t hold_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t let_go = PTHREAD_COND_INITIALIZER;
+static bool held;
+
+EXPORT void null_hold(bool on)
+{
+    pthread_mutex_lock(&hold_lock);
+    held = on;
+    pthread_cond_broadcast(&let_go);
+    pthread_mutex_unlock(&hold_lock);
+}
+
+static void wait_if_held(void)
+{
+    pthread_mutex_lock(&hold_lock);
+    while (held)
+        pthread_cond_wait(&let_go, &hold_lock);
+    pthread_mutex_unlock(&hold_lock);
+}
+
 EXPORT void null_counts(struct null_counts *out)
 {
     *out = (struct null_counts){n.plan_ns,     n.pack_ns, n.enqueue_ns,
@@ -342,6 +364,7 @@ CALL cl_int clEnqueueWriteBuffer(cl_command_queue q, cl_mem mem,
 {
     (void)q, (void)mem, (void)blocking, (void)at, (void)from, (void)num;
     (void)wait;
+    wait_if_held();
     atomic_fetch_add(&n.writes, 1);
     atomic_fetch_add(&n.up_bytes, size);
     return enqueued(e);

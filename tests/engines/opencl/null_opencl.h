@@ -10,6 +10,7 @@
 #ifndef HEADRACE_TESTS_NULL_OPENCL_H
 #define HEADRACE_TESTS_NULL_OPENCL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct null_counts {
@@ -21,9 +22,11 @@ struct null_counts {
     uint64_t locks, contended;  // if it is preloaded: of mutexes
 };
 
-// Since the process began. This and the next are the symbols besides OpenCL's.
+// Since the process began. This and the next ones are the symbols besides OpenCL's.
 void null_counts(struct null_counts *out);
 // From now on there is no kernel of that name; NULL: all are there.
 void null_refuse(const char *kernel);
+// Transfers to the device do not return before it is false again.
+void null_hold(bool on);
 
 #endif

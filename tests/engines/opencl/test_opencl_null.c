@@ -17,6 +17,7 @@ enum { N = 130, SIDE = 40, ROUNDS = 3 };
 static struct {
     void (*counts)(struct null_counts *out);
     void (*refuse)(const char *kernel);
+    void (*hold)(bool on);
     struct bytes picture;
 } env;
 
@@ -106,15 +107,15 @@ __attribute__((no_sanitize("thread"))) static int queued(struct ocl *o)
     return n;
 }
 
-// A job of MANY, which the driver thread takes up when all of it has come, but
-// for its first batch. Returns how many batches there were.
-static int run_late(hr_device dev, hr_batch batch)
+// A job of MANY that has come to the driver thread, which is held with its first
+// batch; as much of it as a budget lets in, three batches.
+static hr_job submit_held(hr_device dev, hr_batch batch)
 {
     const struct hr_op ops[] = {hr_op_decode(0),
                                 hr_op_resize(.w = SIDE, .h = SIDE)};
     static struct hr_sample s[MANY];
     struct ocl *o = opencl_private(dev);
-    uint64_t before = atomic_load(&o->batches);
+    int most = 3 * o->most < MANY ? 3 * o->most : MANY;
     int64_t begin = hr__now();
     hr_job job;
 
@@ -123,12 +124,22 @@ static int run_late(hr_device dev, hr_batch batch)
                                   .size = env.picture.size,
                                   .ops = ops,
                                   .num_ops = 2};
-    pthread_mutex_lock(&o->pinned.lock);
+    env.hold(true);
     job = hr_submit(dev, s, MANY, batch, NULL);
-    while (job && queued(o) < MANY && hr__now() - begin < 5000 * TEST_MS)
+    while (job && queued(o) < most && hr__now() - begin < 60000 * TEST_MS)
         test_sleep(TEST_MS);
-    pthread_mutex_unlock(&o->pinned.lock);
     CU_ASSERT_PTR_NOT_NULL_FATAL(job);
+    return job;
+}
+
+// Returns how many batches there were.
+static int run_late(hr_device dev, hr_batch batch)
+{
+    struct ocl *o = opencl_private(dev);
+    uint64_t before = atomic_load(&o->batches);
+    hr_job job = submit_held(dev, batch);
+
+    env.hold(false);
     CU_ASSERT_EQUAL(hr_job_wait(job, HR_FOREVER), HR_OK);
     for (int i = 0; i < MANY; i++)
         CHECK(!job->results[i].why && job->results[i].num_spans == 1, "%d: %x",
@@ -207,6 +218,136 @@ static void batches(void)
     check_batches((size_t)100 << 20, 100);
 }
 
+// ---- Files that are copied ahead --------------------------------------------
+
+static int holders(struct ocl *o)
+{
+    int n = 0;
+
+    pthread_mutex_lock(&o->pinned.lock);
+    for (int i = 0; i < OCL_CHUNKS; i++)
+        n += o->pinned.chunks[i].holders;
+    pthread_mutex_unlock(&o->pinned.lock);
+    return n;
+}
+
+// What the last batch held goes a moment after its job has ended.
+static void check_let_go(struct ocl *o, int left)
+{
+    int64_t begin = hr__now();
+
+    while (holders(o) != left && hr__now() - begin < 20000 * TEST_MS)
+        test_sleep(TEST_MS);
+    // (Without waiting as long again.)
+    CU_ASSERT_EQUAL_FATAL(holders(o), left);
+}
+
+// How many of the tasks in the queue had their file copied; all of them have
+// come.
+static int copied_ahead(struct ocl *o, int *in_queue)
+{
+    int n = 0;
+
+    *in_queue = 0;
+    pthread_mutex_lock(&o->guard.lock);
+    for (const struct hr__task *t = o->guard.head; t; t = t->next) {
+        ++*in_queue;
+        n += t->ahead && ocl_pinned_has(&o->pinned, t->ahead->data);
+    }
+    pthread_mutex_unlock(&o->guard.lock);
+    return n;
+}
+
+static void check_ahead(hr_device dev, hr_batch batch, bool room, bool cancel)
+{
+    struct ocl *o = opencl_private(dev);
+    hr_job job = submit_held(dev, batch);
+    int in_queue, n = copied_ahead(o, &in_queue);
+
+    CHECK(in_queue >= MANY - o->most && n == (room ? in_queue : 0),
+          "%d of %d were copied ahead", n, in_queue);
+    if (cancel)
+        hr_job_cancel(job);
+    env.hold(false);
+    CU_ASSERT_EQUAL(hr_job_wait(job, HR_FOREVER),
+                    cancel ? HR_ECANCELED : HR_OK);
+    for (int i = 0; i < MANY && !cancel; i++)
+        CHECK(!job->results[i].why && job->results[i].num_spans == 1, "%d: %x",
+              i, job->results[i].why);
+    hr_job_release(&job);
+}
+
+// A scan with a marker that nobody announced is not the device's, and keeps no
+// memory.
+static void run_odd(hr_device dev, hr_batch batch)
+{
+    const struct hr_op ops[] = {hr_op_decode(0),
+                                hr_op_resize(.w = SIDE, .h = SIDE)};
+    struct bytes odd = {malloc(env.picture.size), env.picture.size};
+    struct hr_sample s = {
+        .data = odd.data, .size = odd.size, .ops = ops, .num_ops = 2};
+    hr_job job;
+
+    memcpy(odd.data, env.picture.data, odd.size);
+    memcpy(odd.data + odd.size - 20, "\x55\xff\xd0\x55", 4);
+    job = hr_submit(dev, &s, 1, batch, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(job);
+    hr_job_wait(job, HR_FOREVER);
+    CHECK(job->results[0].why, "status %d", job->results[0].status);
+    hr_job_release(&job);
+    free(odd.data);
+}
+
+enum { TAKEN = 64 * OCL_CHUNKS };
+
+// All pinned memory that there is, in large and in small pieces.
+static int take_all(struct ocl_pinned *p, void **all, int most)
+{
+    int n = 0;
+
+    for (size_t size = OCL_CHUNK_BYTES / 2; size >= 512; size /= 2)
+        while (n < most && (all[n] = ocl_pinned_alloc(p, size)))
+            n++;
+    return n;
+}
+
+// Whoever prepares a file that the device decodes copies it to where that
+// fetches it, and the driver thread has only to enqueue; without room it does
+// the copying, too. No end of a task keeps the memory.
+static void files_ahead(void)
+{
+    static void *all[TAKEN];
+    hr_device dev = open_budget(0, 256);
+    struct ocl *o = opencl_private(dev);
+    hr_batch batch = hr_batch_create(
+        dev, hr_batch_params(.n = MANY, .c = 3, .h = SIDE, .w = SIDE));
+    int taken = 0;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(batch);
+    // The first batch finds that memory is wanted.
+    run(dev, HR_MEMORY_HOST);
+    check_ahead(dev, batch, true, false);
+    check_let_go(o, 0);
+    check_ahead(dev, batch, true, true);
+    check_let_go(o, 0);
+    run_odd(dev, batch);
+    check_let_go(o, 0);
+    // Others have it all.
+    for (int round = 0; round <= OCL_CHUNKS; round++) {
+        taken += take_all(&o->pinned, all + taken, TAKEN - taken);
+        run(dev, HR_MEMORY_HOST);
+    }
+    CHECK(taken >= OCL_CHUNKS && taken < TAKEN, "%d pieces", taken);
+    check_ahead(dev, batch, false, false);
+    check_let_go(o, taken);
+    while (taken)
+        CU_ASSERT(ocl_pinned_free(&o->pinned, all[--taken]));
+    check_ahead(dev, batch, true, false);
+    check_let_go(o, 0);
+    hr_batch_destroy(&batch);
+    hr_device_close(&dev);
+}
+
 // ---- Who decodes -----------------------------------------------------------
 
 static int64_t device_wins(const struct hr_entropy_record *r, bool device)
@@ -243,27 +384,30 @@ int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {TEST_CASE(runs),
                                              TEST_CASE(batches),
+                                             TEST_CASE(files_ahead),
                                              TEST_CASE(entropy)};
     void *library = dlopen(HR_NULL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     void *entry = library ? dlsym(library, "null_counts") : NULL;
     void *refuse = library ? dlsym(library, "null_refuse") : NULL;
+    void *hold = library ? dlsym(library, "null_hold") : NULL;
     uint64_t seed = 1;
     const struct jpeg_spec spec = {
         .w = 64, .h = 48, .space = JCS_YCbCr, .factors = {0x22}, .quality = 80};
     int code;
 
-    if (!entry || !refuse) {
+    if (!entry || !refuse || !hold) {
         fprintf(stderr, "no %s\n", HR_NULL_LIBRARY);
         return 1;
     }
     memcpy(&env.counts, &entry, sizeof(entry));
     memcpy(&env.refuse, &refuse, sizeof(refuse));
+    memcpy(&env.hold, &hold, sizeof(hold));
     setenv("HEADRACE_OPENCL_LIBRARY", HR_NULL_LIBRARY, 1);
     setenv("HEADRACE_CERTIFICATE", "off", 1);
     setenv("HEADRACE_OPENCL_VARIANT", "fused", 1);
     setenv("XDG_CACHE_HOME", test_folder(), 1);
     env.picture = test_jpeg_of(&spec, &seed);
-    code = test_main("opencl null", cases, 3, argc, argv);
+    code = test_main("opencl null", cases, 4, argc, argv);
     free(env.picture.data);
     return code;
 }

@@ -504,13 +504,112 @@ static void log_without_locks(void)
     free(b.data);
 }
 
+// ---- While a device is slow ------------------------------------------------
+
+static int calls_so_far(void)
+{
+    struct fault_counts c = faults_now();
+    int n = 0;
+
+    for (int i = 0; i < FAULT_ENTRIES; i++)
+        n += c.calls[i];
+    return n;
+}
+
+// CPU time of the engine's threads, ns.
+static int64_t own_time(struct ocl *o)
+{
+    const pthread_t threads[] = {o->guard.lanes[0].thread,
+                                 o->guard.clock_thread};
+    int64_t sum = 0;
+
+    for (int i = 0; i < 2; i++) {
+        struct timespec t = {0};
+        clockid_t clock;
+
+        if (pthread_getcpuclockid(threads[i], &clock) ||
+            clock_gettime(clock, &t))
+            abort();
+        sum += (int64_t)t.tv_sec * SECOND + t.tv_nsec;
+    }
+    return sum;
+}
+
+// Of as many batches as there may be, and one more, for which there is no room
+// until the first is let go.
+enum { SLOW = OCL_BATCHES + 1, QUIET = 8, CALLS = 60 };
+
+// The device has all that it may have, and answers nothing: the engine asks
+// nothing, and its threads sleep. All calls together are few for each batch.
+static void nobody_spins(void)
+{
+    struct fault_rule late = {FAULT_clSetEventCallback, 1, 0, FAULT_LATE, 0};
+    uint64_t seed = test_seed;
+    struct bytes b = test_jpeg(96, 64, &seed);
+    int live = faults_settled(), n = 0, calls;
+    hr_batch out[SLOW];
+    hr_job jobs[SLOW];
+    int64_t cpu, least = SECOND;
+    unsigned why = 0;
+    struct ocl *o;
+    hr_device dev;
+
+    snprintf(faults.label, sizeof(faults.label), "nobody spins");
+    faults_calm();
+    if (!(dev = faults_open(FAULTS_PATIENCE)))
+        abort();
+    o = opencl_private(dev);
+    faults.ctl.set(&late, 1);
+    for (int i = 0; i < SLOW; i++) {
+        out[i] = make_batch(dev, OCL_LIST);
+        jobs[i] = submit(dev, out[i], &b, OCL_LIST,
+                         hr_job_params(.strict = true, .wait_for_room = true));
+        // One batch each, and the last one waits.
+        if (i < OCL_BATCHES)
+            while (faults_now().hung <= i && calls_so_far() < SLOW * CALLS)
+                test_sleep(TEST_MS);
+        else if (calls_so_far() < SLOW * CALLS)
+            wait_for_queue(o, OCL_LIST);
+    }
+    calls = calls_so_far();
+    // (What is still being done at first is no waiting.)
+    for (int i = 0; i < QUIET; i++) {
+        cpu = own_time(o);
+        test_sleep(20 * TEST_MS);
+        cpu = own_time(o) - cpu;
+        least = cpu < least ? cpu : least;
+    }
+    CHECK(calls_so_far() - calls <= 2, "%d calls while nothing happens",
+          calls_so_far() - calls);
+    CHECK(least < 2 * TEST_MS, "%d us of CPU in 20 ms of waiting",
+          (int)(least / 1000));
+    for (int i = 0; i < SLOW; i++) {
+        while (hr_job_poll(jobs[i], 0) == HR_PENDING) {
+            faults.ctl.release_one();
+            test_sleep(TEST_MS);
+        }
+        n += made(jobs[i], &why);
+    }
+    calls = calls_so_far();
+    CHECK(n == SLOW * OCL_LIST && !why, "%d on the device, why %#x", n, why);
+    CHECK(calls <= SLOW * CALLS, "%d calls for %d batches", calls, SLOW);
+    printf("\n  %d calls for each batch, %d us of CPU in 20 ms of waiting ",
+           calls / SLOW, (int)(least / 1000));
+    faults_calm();
+    for (int i = 0; i < SLOW; i++)
+        hr_batch_destroy(&out[i]);
+    hr_device_close(&dev);
+    faults_check_objects(live);
+    free(b.data);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(slow_device),        TEST_CASE(batches_in_turn),
         TEST_CASE(given_up_meanwhile), TEST_CASE(strict_waits),
         TEST_CASE(timed_leaves),       TEST_CASE(no_strikes),
-        TEST_CASE(log_without_locks),
+        TEST_CASE(log_without_locks),  TEST_CASE(nobody_spins),
     };
 
     return faults_main("opencl waits", HR_FAULT_LIBRARY, cases,
