@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the command line of `headrace run` says of the device is what the device
 // is opened with.
-#include <string.h>
+#include <stdlib.h>
 
 #include "testing.h"
 #include "tools/common/tools.h"
@@ -73,5 +73,6 @@ int main(int argc, char **argv)
     struct bytes jpeg = test_jpeg(16, 16, &seed);
 
     picture = test_file(&jpeg, ".jpg");
+    free(jpeg.data);
     return test_main("run_device", cases, 1, argc, argv);
 }
