@@ -184,6 +184,23 @@ static void *work(void *arg)
     return NULL;
 }
 
+// Each thread stays near the memory that it touches first: that of its arena.
+static void stay_on_nodes(struct cpu_engine *c)
+{
+    struct hr__nodes nodes;
+
+    hr__nodes_find(&nodes);
+    for (int i = 0; i < c->num_workers; i++) {
+        const cpu_set_t *cpus = hr__nodes_cpus(&nodes, i, c->num_workers);
+
+        if (cpus)
+            pthread_setaffinity_np(c->workers[i].thread, sizeof(*cpus), cpus);
+    }
+    if (nodes.num)
+        hr__log(c->e->device, HR_LOG_DEBUG, "%s: threads on %d NUMA nodes",
+                c->e->name, nodes.num);
+}
+
 enum hr_status cpu_workers_start(struct cpu_engine *c, int threads)
 {
     size_t size;
@@ -216,6 +233,7 @@ enum hr_status cpu_workers_start(struct cpu_engine *c, int threads)
                             c->num_workers + 1, threads);
         }
     }
+    stay_on_nodes(c);
     return HR_OK;
 }
 

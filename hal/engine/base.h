@@ -5,6 +5,7 @@
 #define HR__ENGINE_BASE_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -97,6 +98,19 @@ bool hr__thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg);
 // Cores that this process may use: the affinity mask, and what the cgroup's
 // quota pays for. At least 1.
 int hr__usable_cores(void);
+
+// The NUMA nodes with cores that the caller may run on, and which these are.
+// num: 0 where there is one node, where hwloc is not there, and in a program
+// with more rights than its user.
+enum { HR__MAX_NODES = 64 };
+struct hr__nodes {
+    int num;
+    cpu_set_t cpus[HR__MAX_NODES];
+};
+void hr__nodes_find(struct hr__nodes *out);
+// Where thread i of n stays: each node gets threads by its number of cores.
+// NULL: anywhere.
+const cpu_set_t *hr__nodes_cpus(const struct hr__nodes *nodes, int i, int n);
 
 // *out = a * b; false if it does not fit.
 static inline bool hr__mul(size_t *out, size_t a, size_t b)

@@ -22,7 +22,7 @@ rules_of()
     hal/include/headrace/*) may=$public ;;
     # The rooms of the core, from the lowest; each has one header for others.
     hal/engine/*) may="$public $engine" ;;
-    hal/base/*)   may="$public hal/engine/base.h $base" ;;
+    hal/base/*)   may="$public hal/engine/base.h $base" libs='hwloc.h' ;;
     hal/facts/*)  may="$public $engine $base hal/facts/*" ;;
     hal/shape/*)  may="$public $engine $base $facts $shape" libs='Random123/*' ;;
     hal/trace/*)  may="$public $engine $base $trace" ;;
