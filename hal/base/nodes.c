@@ -33,11 +33,12 @@ struct calls {
 
 static bool load(struct calls *calls, void *library)
 {
-    bool all = library != NULL;
+    bool all = true;
 
-#define X(name)                                                 \
-    if (library)                                                \
-        *(void **)(void *)&calls->name = dlsym(library, #name); \
+    if (!library)
+        return false;
+#define X(name)                                             \
+    *(void **)(void *)&calls->name = dlsym(library, #name); \
     all = all && calls->name;
     HWLOC_CALLS(X)
 #undef X
@@ -95,7 +96,7 @@ static bool may_be_several(void)
 
 void hr__nodes_find(struct hr__nodes *out)
 {
-    struct calls hwloc;
+    struct calls hwloc = {0};
     cpu_set_t mine;
     void *library;
 
