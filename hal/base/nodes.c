@@ -13,8 +13,11 @@
 #include "hal/base/base.h"
 
 #if HR_HAVE_HWLOC
-
 #include <hwloc.h>
+#endif
+
+// (libhwloc.so.15 is that of version 2.)
+#if HR_HAVE_HWLOC && HWLOC_API_VERSION >> 16 == 2
 
 #define HWLOC_CALLS(X)           \
     X(hwloc_topology_init)       \
@@ -45,9 +48,10 @@ static bool load(struct calls *calls, void *library)
     return all;
 }
 
-// Those cores of each node that are in `mine`; nodes without any do not count.
+// Those cores of each node that are in `mine`; nodes without any do not count,
+// nor, of memory with the same cores, any but the first.
 static void find(struct hr__nodes *out, const struct calls *hwloc,
-                 const cpu_set_t *mine)
+                 cpu_set_t *mine)
 {
     hwloc_topology_t topology;
     int depth, n;
@@ -66,8 +70,10 @@ static void find(struct hr__nodes *out, const struct calls *hwloc,
         CPU_ZERO(cpus);
         for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++)
             if (CPU_ISSET(cpu, mine) &&
-                hwloc->hwloc_bitmap_isset(node->cpuset, cpu))
+                hwloc->hwloc_bitmap_isset(node->cpuset, cpu)) {
                 CPU_SET(cpu, cpus);
+                CPU_CLR(cpu, mine);
+            }
         out->num += CPU_COUNT(cpus) > 0;
     }
 done:
@@ -121,16 +127,21 @@ void hr__nodes_find(struct hr__nodes *out)
 
 #endif
 
+// Each thread goes where it finds the most cores for itself.
 const cpu_set_t *hr__nodes_cpus(const struct hr__nodes *nodes, int i, int n)
 {
-    int64_t cores = 0, at;
+    int cores[HR__MAX_NODES], threads[HR__MAX_NODES] = {0}, all = 0, to = 0;
 
     for (int k = 0; k < nodes->num; k++)
-        cores += CPU_COUNT(&nodes->cpus[k]);
-    // The core that thread i would have if each had one of its own.
-    at = i * cores / n;
-    for (int k = 0; k < nodes->num; k++)
-        if ((at -= CPU_COUNT(&nodes->cpus[k])) < 0)
-            return &nodes->cpus[k];
-    return NULL;
+        all += cores[k] = CPU_COUNT(&nodes->cpus[k]);
+    if (!all || n < all)
+        return NULL;
+    for (; i >= 0; i--) {
+        to = 0;
+        for (int k = 1; k < nodes->num; k++)
+            if ((threads[k] + 1) * cores[to] < (threads[to] + 1) * cores[k])
+                to = k;
+        threads[to]++;
+    }
+    return &nodes->cpus[to];
 }

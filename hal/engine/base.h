@@ -108,8 +108,9 @@ struct hr__nodes {
     cpu_set_t cpus[HR__MAX_NODES];
 };
 void hr__nodes_find(struct hr__nodes *out);
-// Where thread i of n stays: each node gets threads by its number of cores.
-// NULL: anywhere.
+// Where thread i of n stays: each node gets threads by its number of cores, the
+// first few, too. NULL: anywhere. So it is for all if there are more cores than
+// threads: other processes may have the others, and all would have the same.
 const cpu_set_t *hr__nodes_cpus(const struct hr__nodes *nodes, int i, int n);
 
 // *out = a * b; false if it does not fit.

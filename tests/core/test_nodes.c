@@ -23,19 +23,22 @@ static void put_cores(struct hr__nodes *nodes, int first, int n)
         CPU_SET((unsigned)(first + i), cpus);
 }
 
-static void check_shares(const struct hr__nodes *nodes, int threads,
+// Of so many threads the first n.
+static void check_shares(const struct hr__nodes *nodes, int threads, int n,
                          const int *want)
 {
     int got[3] = {0};
 
-    for (int i = 0; i < threads; i++)
+    for (int i = 0; i < n; i++)
         for (int k = 0; k < nodes->num; k++)
             got[k] += hr__nodes_cpus(nodes, i, threads) == &nodes->cpus[k];
     for (int k = 0; k < nodes->num; k++)
-        CHECK(got[k] == want[k], "%d threads, node %d: %d", threads, k, got[k]);
+        CHECK(got[k] == want[k], "%d of %d threads, node %d: %d", n, threads, k,
+              got[k]);
 }
 
-// Each node has threads by its number of cores.
+// Each node has threads by its number of cores, also of the first few of them;
+// where there are fewer threads than cores none stays anywhere.
 static void shares(void)
 {
     struct hr__nodes nodes = {.num = 0};
@@ -44,10 +47,11 @@ static void shares(void)
     put_cores(&nodes, 0, 8);
     put_cores(&nodes, 8, 8);
     put_cores(&nodes, 16, 16);
-    check_shares(&nodes, 1, (const int[]){1, 0, 0});
-    check_shares(&nodes, 4, (const int[]){1, 1, 2});
-    check_shares(&nodes, 32, (const int[]){8, 8, 16});
-    check_shares(&nodes, 64, (const int[]){16, 16, 32});
+    check_shares(&nodes, 32, 4, (const int[]){1, 1, 2});
+    check_shares(&nodes, 32, 8, (const int[]){2, 2, 4});
+    check_shares(&nodes, 32, 32, (const int[]){8, 8, 16});
+    check_shares(&nodes, 64, 64, (const int[]){16, 16, 32});
+    check_shares(&nodes, 31, 31, (const int[]){0, 0, 0});
 }
 
 // ---- Found by hwloc --------------------------------------------------------
