@@ -54,9 +54,12 @@ bool ocl_buffer_grow(struct ocl *o, struct ocl_buffer *b, size_t size,
     if (b->mem && b->size >= size)
         return true;
     ocl_buffer_drop(o, b);
-    // By halves, so that little is wasted and it does not grow every time.
+    // By halves, so that little is wasted and it does not grow every time. (A
+    // batch that is cut may need a little more than `most`: weights of the
+    // picture that has left it stay.)
     while (n < size)
         n += n / 2;
-    n = (n + 4095) & ~(size_t)4095;
-    return ocl_buffer_make(o, b, n < most ? n : most, pinned, fault);
+    n = n < most ? n : most;
+    n = n < size ? size : n;
+    return ocl_buffer_make(o, b, (n + 4095) & ~(size_t)4095, pinned, fault);
 }

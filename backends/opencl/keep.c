@@ -38,6 +38,12 @@ bool ocl_keep_on(const struct ocl *o)
     return o->keeps && atomic_load(&o->keeps->strikes) < MOST_STRIKES;
 }
 
+void ocl_keep_never(struct ocl *o)
+{
+    if (o->keeps)
+        atomic_store(&o->keeps->strikes, MOST_STRIKES);
+}
+
 // ---- Slots -----------------------------------------------------------------
 
 // Locked
@@ -238,7 +244,7 @@ bool ocl_keep_open(struct ocl *o, struct ocl_fault *fault)
     struct ocl_keeps *keeps = o->keeps;
     cl_int err;
 
-    if (!keeps)
+    if (!ocl_keep_on(o))
         return true;
     keeps->queue = o->api.clCreateCommandQueue(o->context, o->facts.device, 0,
                                                &err);

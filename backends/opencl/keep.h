@@ -76,6 +76,8 @@ struct ocl_keeps {
 enum hr_status ocl_keep_wanted(int64_t *rate);
 // Before the context: o->keeps, NULL if o->keep_rate is 0. False: no memory.
 bool ocl_keep_init(struct ocl *o);
+// Nothing will be kept. (Closing may look at o->keeps just now.)
+void ocl_keep_never(struct ocl *o);
 // The driver thread is gone, or left behind: what is still on its way is
 // dropped, the keeper ends. free: nobody else has the memory.
 void ocl_keep_finish(struct ocl *o, bool free);

@@ -108,7 +108,7 @@ void ocl_keep_ask(struct ocl *o, const struct ocl_scan *s)
 }
 
 static bool add(struct ocl *o, struct ocl_keep *keep, int item,
-                const struct ocl_scan *s, const struct hr_info *info)
+                const struct ocl_scan *s, const struct hr__packed_facts *facts)
 {
     struct ocl_kept *k = &keep->pictures[keep->num_pictures];
     struct ocl_plan *plan = &o->plan, before = *plan;
@@ -133,13 +133,13 @@ static bool add(struct ocl *o, struct ocl_keep *keep, int item,
     plan->flags += 2 * sizeof(hr__word);
     plan->groups += groups_of(p, &k->pack);
     if (!ocl_fits(o, plan)) {
-        // (What was added to its data may stay.)
+        plan->size = before.size;
         plan->work = before.work;
         plan->flags = before.flags;
         plan->groups = before.groups;
         return false;
     }
-    describe(&k->facts, s, info);
+    k->facts = *facts;
     keep->room = (size_t)room;
     keep->num_pictures++;
     return true;
@@ -171,8 +171,9 @@ static bool is_allowed(struct ocl_keeps *keeps)
     return keeps->allowance > 0;
 }
 
-// Whether a cache wants it; then later says which.
-static bool is_wanted(struct ocl_item *item, struct hr_info *info,
+// Whether a cache wants it; then later says which. (The quantizers lie in the
+// file, which nobody keeps for us after that.)
+static bool is_wanted(struct ocl_item *item, struct hr__packed_facts *facts,
                       struct hr__later *later)
 {
     struct hr__task *task = item->task;
@@ -182,7 +183,8 @@ static bool is_wanted(struct ocl_item *item, struct hr_info *info,
         return false;
     wanted = task->pic->keep &&
              hr__task_keep_later(task, item->file->scan.size, later);
-    *info = task->pic->info;
+    if (wanted)
+        describe(facts, &item->file->scan, &task->pic->info);
     hr__task_unclaim(task);
     return wanted;
 }
@@ -198,12 +200,12 @@ void ocl_keep_plan(struct ocl *o, struct ocl_batch *batch)
     for (int i = 0; i < batch->num_items; i++) {
         struct ocl_item *item = &batch->items[i];
         struct hr__later later;
-        struct hr_info info;
+        struct hr__packed_facts facts;
 
-        if (!is_allowed(keeps) || !is_wanted(item, &info, &later))
+        if (!is_allowed(keeps) || !is_wanted(item, &facts, &later))
             continue;
         if (ocl_keep_start(o) && (keep || (keep = begin(o))) &&
-            add(o, keep, i, &item->file->scan, &info)) {
+            add(o, keep, i, &item->file->scan, &facts)) {
             struct ocl_kept *k = &keep->pictures[keep->num_pictures - 1];
 
             pthread_mutex_lock(&o->guard.lock);
@@ -220,6 +222,10 @@ void ocl_keep_plan(struct ocl *o, struct ocl_batch *batch)
 void ocl_keep_made_up(struct ocl *o, struct ocl_batch *batch,
                       const struct hr__picture *pic)
 {
-    if (o->keeps && (batch->keep = begin(o)))
-        add(o, batch->keep, 0, &batch->items[0].file->scan, &pic->info);
+    const struct ocl_scan *s = &batch->items[0].file->scan;
+    struct hr__packed_facts facts;
+
+    describe(&facts, s, &pic->info);
+    if (ocl_keep_on(o) && (batch->keep = begin(o)))
+        add(o, batch->keep, 0, s, &facts);
 }

@@ -111,7 +111,10 @@ static void plan_batch(struct ocl *o, struct ocl_batch *batch,
         if (planned != PLANNED)
             continue;
         if (!ocl_fits(o, plan)) {
-            // plan->data may have moved; what was added there may stay.
+            // (plan->data may have moved.)
+            plan->size = before.size;
+            plan->table = before.table;
+            plan->table_at = before.table_at;
             plan->in = before.in;
             plan->pinned = before.pinned;
             plan->out = before.out;
@@ -209,11 +212,15 @@ static bool pack_batch(struct ocl *o, struct ocl_batch *batch)
 // Most bytes of the next transfers and kernels of a batch that is like this one,
 // but full: a buffer that must grow grows to that, so that no batch after it
 // waits for memory. Single pictures are no beginning of many.
-static size_t when_full(const struct ocl *o, const struct ocl_batch *batch,
+static size_t when_full(struct ocl *o, const struct ocl_batch *batch,
                         size_t size)
 {
-    int n = batch->num_items;
+    int n;
 
+    // (The driver is in a call: the batch may just be given up.)
+    pthread_mutex_lock(&o->guard.lock);
+    n = batch->num_items;
+    pthread_mutex_unlock(&o->guard.lock);
     if (o->facts.unified || n < OCL_BATCH_LEAST || n >= o->most)
         return size;
     return size / (size_t)n * (size_t)o->most;

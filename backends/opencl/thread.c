@@ -99,7 +99,7 @@ enum hr_status ocl_open_first(void *owner)
                       "opened without entropy coding: %s", fault.text);
         ocl_context_close(o);
         o->entropy = false;
-        ocl_keep_finish(o, true);
+        ocl_keep_never(o);
         fault = (struct ocl_fault){0};
         if (open_all(o, &o->batch[0], &fault))
             return HR_OK;

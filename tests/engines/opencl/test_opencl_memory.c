@@ -307,6 +307,25 @@ static void hangs(void)
     }
 }
 
+// Who asks for more than most buffers may take writes that much, too.
+static void grows_enough(void)
+{
+    hr_device dev = open_device(false, FAULTS_PATIENCE);
+    struct ocl *o = opencl_private(dev);
+    size_t sizes[] = {1, o->buffer_bytes - 1, o->buffer_bytes + 5000};
+
+    for (int i = 0; i < 3; i++) {
+        struct ocl_fault fault = {0};
+        struct ocl_buffer b = {0};
+
+        CHECK(ocl_buffer_grow(o, &b, sizes[i], false, &fault) &&
+                  b.size >= sizes[i],
+              "%zu bytes of %zu: %s", b.size, sizes[i], fault.text);
+        ocl_buffer_drop(o, &b);
+    }
+    hr_device_close(&dev);
+}
+
 // What all of them shall be.
 static void make_right(void)
 {
@@ -325,7 +344,7 @@ int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST_CASE(costs), TEST_CASE(eager_stays), TEST_CASE(failures),
-        TEST_CASE(lost),  TEST_CASE(hangs),
+        TEST_CASE(lost),  TEST_CASE(hangs),       TEST_CASE(grows_enough),
     };
     uint64_t seed = 5;
     int failed;
